@@ -1,0 +1,138 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "compiler/index/expr.h"
+#include "compiler/ir/op_kind.h"
+#include "compiler/ir/tensor.h"
+
+namespace fusec {
+
+class Graph;
+class Node;
+
+// One SSA value: an input of a graph or a result of a node.
+struct Value {
+  std::string name;  // unique within its graph; the tensor's ONNX name made an identifier
+  TensorType type;
+  Node* producer = nullptr;  // null for graph inputs
+  int result_index = 0;
+};
+
+// Structural parameters of a node. Shapes are lists of symbolic dims.
+using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t>,
+                               std::vector<double>, std::vector<Expr>, Dtype>;
+using Attributes = std::map<std::string, Attribute>;
+
+// Where a node came from, kept through every pass; a node made from several keeps them all.
+struct Origin {
+  std::string onnx_node;    // "/top/top.0/Gemm"
+  std::string onnx_op;      // "Gemm"
+  std::string module_path;  // "top.0", if the exporter wrote it
+  std::string source_line;  // "workloads.py:51", if the exporter wrote it
+  bool operator==(const Origin&) const = default;
+};
+using Provenance = std::vector<Origin>;
+
+// One operation. An optional operand that is absent is null. Attributes of a node are complete: defaults are filled in by import.
+class Node {
+ public:
+  OpKind kind;
+  std::vector<Value*> operands;
+  std::vector<std::unique_ptr<Value>> results;
+  Attributes attributes;
+  Provenance provenance;
+  TensorData constant;          // payload of kConstant
+  std::string constant_hash;    // of kConstant; set even where the payload was not loaded
+  std::unique_ptr<Graph> body;  // of kRegion: its unfused form, inputs matching the operands one to one
+
+  Value* result(int i = 0) const { return results[i].get(); }
+  Value* operand(int i) const {
+    return i < static_cast<int>(operands.size()) ? operands[i] : nullptr;
+  }
+  template <class T>
+  const T& Get(const std::string& attribute) const;  // FUSEC_CHECKs that it is there with that type
+  bool Has(const std::string& attribute) const { return attributes.count(attribute) != 0; }
+  int64_t Int(const std::string& attribute) const { return Get<int64_t>(attribute); }
+  double Float(const std::string& attribute) const { return Get<double>(attribute); }
+  const std::vector<int64_t>& Ints(const std::string& attribute) const {
+    return Get<std::vector<int64_t>>(attribute);
+  }
+};
+
+// A named size that is unknown until run time, and the range the user promised for it.
+struct DimSymbol {
+  std::string name;
+  int64_t low = 1;
+  int64_t high = 65536;
+  bool operator==(const DimSymbol&) const = default;
+};
+
+// A function of tensors: inputs, nodes in execution order (every operand is defined before it is used), outputs.
+class Graph {
+ public:
+  std::string name;
+  std::vector<DimSymbol> symbols;
+  std::vector<std::unique_ptr<Value>> inputs;
+  std::vector<std::unique_ptr<Node>> nodes;
+  std::vector<Value*> outputs;
+  std::vector<std::string> output_names;  // as the user calls them, one per output
+  std::vector<std::string> input_names;   // as the user calls them, one per input
+  std::map<std::string, std::string> metadata;  // "opset", "ir_version", "producer", "file"
+
+  Value* AddInput(std::string value_name, TensorType type);
+  Ranges SymbolRanges() const;
+  // A name not yet used by any value of this graph: `wanted` itself, or with a number behind it.
+  std::string UniqueName(const std::string& wanted) const;
+
+  // How often each value is used as an operand or output, by value. Not for printing: keyed by pointer.
+  std::map<const Value*, int> CountUses() const;
+  void ReplaceAllUses(const Value* from, Value* to);
+  std::unique_ptr<Graph> Clone() const;
+};
+
+// Appends nodes to a graph (or inserts before a place in it), inferring result types through the op table.
+class Builder {
+ public:
+  explicit Builder(Graph& graph) : graph_(graph), insert_at_(graph.nodes.size()) {}
+  Builder(Graph& graph, size_t insert_at) : graph_(graph), insert_at_(insert_at) {}
+
+  size_t insert_at() const { return insert_at_; }
+  void set_provenance(Provenance provenance) { provenance_ = std::move(provenance); }
+  const Provenance& provenance() const { return provenance_; }
+  Graph& graph() { return graph_; }
+
+  // Fails where the op's Infer rejects the operands. Result names come from `name_hint`, or the op's text.
+  Result<Node*> Add(OpKind kind, std::vector<Value*> operands, Attributes attributes = {},
+                    const std::string& name_hint = "");
+  // The same for ops with one result that are correct by construction; a rejection is our bug.
+  Value* Make(OpKind kind, std::vector<Value*> operands, Attributes attributes = {},
+              const std::string& name_hint = "");
+  Value* Constant(TensorData data, const std::string& name_hint = "constant");
+  Value* Scalar(Dtype dtype, double value);
+
+ private:
+  Graph& graph_;
+  size_t insert_at_;
+  Provenance provenance_;
+};
+
+// IR text. `parse(print(g)) == g`, payloads of big constants aside: those print shape and hash, and the parser asks `payloads` for
+// the bytes (by hash) or leaves them out.
+std::string Print(const Graph& graph);
+std::string PrintNode(const Node& node);
+using PayloadLookup = std::function<std::optional<TensorData>(const std::string& hash)>;
+Result<std::unique_ptr<Graph>> Parse(std::string_view text, const PayloadLookup& payloads = nullptr);
+bool Equal(const Graph& a, const Graph& b);
+
+// What is wrong with the graph, if anything: uses before definition, duplicate names, types that Infer does not give,
+// bodies that do not match their region, constants without payload or hash.
+Result<void> Verify(const Graph& graph);
+
+}  // namespace fusec

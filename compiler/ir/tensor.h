@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/index/expr.h"
+#include "compiler/ir/dtype.h"
+
+namespace fusec {
+
+using Shape = std::vector<Expr>;
+
+// What is known of a tensor before it exists: element type and symbolic dims, row-major.
+struct TensorType {
+  Dtype dtype = Dtype::kF32;
+  Shape shape;
+
+  int rank() const { return static_cast<int>(shape.size()); }
+  Expr ElementCount() const { return Product(shape); }
+  Expr Bytes() const { return ElementCount() * DtypeBytes(dtype); }
+  bool operator==(const TensorType& other) const = default;
+  std::string ToString() const;  // "f32[batch, 13]"
+};
+
+// The static dims, or nullopt if any is symbolic.
+std::optional<std::vector<int64_t>> StaticShape(const Shape& shape);
+
+// A dense row-major tensor whose bytes live somewhere with an owner: a heap buffer, or a mapped file.
+class TensorData {
+ public:
+  TensorData() = default;
+  TensorData(Dtype dtype, std::vector<int64_t> dims);  // zeros
+  TensorData(Dtype dtype, std::vector<int64_t> dims, std::shared_ptr<const void> owner,
+             const std::byte* bytes);                  // a view; `owner` keeps the bytes alive
+
+  template <class T>
+  static TensorData From(Dtype dtype, std::vector<int64_t> dims, const std::vector<T>& values) {
+    TensorData data(dtype, std::move(dims));
+    for (size_t i = 0; i < values.size(); ++i) {
+      if constexpr (std::is_floating_point_v<T>) data.SetDouble(i, values[i]);
+      else data.SetInt(i, static_cast<int64_t>(values[i]));
+    }
+    return data;
+  }
+
+  Dtype dtype() const { return dtype_; }
+  const std::vector<int64_t>& dims() const { return dims_; }
+  int64_t element_count() const { return element_count_; }
+  size_t byte_count() const { return static_cast<size_t>(element_count_) * DtypeBytes(dtype_); }
+  const std::byte* bytes() const { return bytes_; }
+  std::byte* mutable_bytes();  // only for tensors made as zeros
+
+  // Any dtype, converted. Integers beyond 2^53 need GetInt; GetInt of a u64 returns its bits.
+  double GetDouble(int64_t i) const;
+  int64_t GetInt(int64_t i) const;
+  void SetDouble(int64_t i, double value);  // rounds to the dtype; to integers as a C cast, saturating
+  void SetInt(int64_t i, int64_t value);    // wraps to the dtype's width
+
+  std::string Hash() const;  // XXH3-128 of dtype, dims and bytes, hexadecimal
+
+ private:
+  Dtype dtype_ = Dtype::kF32;
+  std::vector<int64_t> dims_;
+  int64_t element_count_ = 0;
+  std::shared_ptr<const void> owner_;
+  const std::byte* bytes_ = nullptr;
+};
+
+}  // namespace fusec

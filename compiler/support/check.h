@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace fusec {
+
+// Prints a message about a bug of ours, with file and line, and exits with code 70.
+[[noreturn]] void ReportBug(const char* file, int line, std::string_view condition,
+                            const std::string& detail);
+
+}  // namespace fusec
+
+// A condition that only a bug of ours can break; `detail` (a std::string) usually prints the node or graph.
+#define FUSEC_CHECK(condition, detail)                                            \
+  do {                                                                            \
+    if (!(condition)) ::fusec::ReportBug(__FILE__, __LINE__, #condition, detail); \
+  } while (false)
