@@ -1,0 +1,20 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/reference/reference_context.h"
+
+namespace fusec {
+
+// Runs a graph node by node in double precision. Inputs match `graph.inputs`; symbols are bound from their dims.
+// Errors: a dim that contradicts its symbol or its range, an index outside its table.
+Result<std::vector<ReferenceTensor>> Interpret(const Graph& graph,
+                                               const std::vector<ReferenceTensor>& inputs);
+
+// The value of every symbol, read off the inputs' dims; the error names input, dim, found and expected.
+Result<std::map<std::string, int64_t>> BindSymbols(
+    const Graph& graph, const std::vector<std::vector<int64_t>>& input_dims);
+
+}  // namespace fusec

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+
+namespace fusec {
+
+// A tensor of the interpreter: floats of every width are doubles, integers and bools are int64 (u64 as bits). Never rounded to
+// f32 or f16 on the way, so that its answers are what the compiled program's are judged against.
+struct ReferenceTensor {
+  Dtype dtype = Dtype::kF32;
+  std::vector<int64_t> dims;
+  std::vector<double> reals;  // if IsFloat(dtype)
+  std::vector<int64_t> ints;  // otherwise
+
+  ReferenceTensor() = default;
+  ReferenceTensor(Dtype dtype, std::vector<int64_t> dims);  // zeros
+  static ReferenceTensor FromData(const TensorData& data);
+  TensorData ToData() const;  // rounds to the dtype
+  int64_t element_count() const;
+  int64_t Position(const std::vector<int64_t>& index) const;  // row-major
+  double Real(int64_t i) const { return IsFloat(dtype) ? reals[i] : static_cast<double>(ints[i]); }
+  void WrapInts();  // integers reduced to the dtype's width, after arithmetic in 64 bits
+};
+
+// Calls `visit(index)` for every index of `dims`, row-major; once with an empty index for a scalar, never if a dim is 0.
+void ForEachIndex(const std::vector<int64_t>& dims,
+                  const std::function<void(const std::vector<int64_t>&)>& visit);
+
+// What an op's Reference sees: operands with values, results already allocated with their concrete dims.
+class ReferenceContext {
+ public:
+  ReferenceContext(const Node& node, std::vector<const ReferenceTensor*> operands,
+                   std::vector<ReferenceTensor>& results,
+                   const std::map<std::string, int64_t>& symbols)
+      : node(node), operands_(std::move(operands)), results_(results), symbols(symbols) {}
+
+  const Node& node;
+  bool has_input(int i) const {
+    return i < static_cast<int>(operands_.size()) && operands_[i] != nullptr;
+  }
+  const ReferenceTensor& input(int i) const { return *operands_[i]; }
+  ReferenceTensor& output(int i = 0) const { return results_[i]; }
+  // An index into `extent` elements as ONNX means it (negative counts from the end), or the index error of the call.
+  Result<int64_t> CheckedIndex(int operand, int64_t position, int64_t value, int64_t extent) const;
+
+ private:
+  std::vector<const ReferenceTensor*> operands_;
+  std::vector<ReferenceTensor>& results_;
+
+ public:
+  const std::map<std::string, int64_t>& symbols;
+};
+
+}  // namespace fusec
