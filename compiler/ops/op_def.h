@@ -83,6 +83,8 @@ class LowerContext {
   virtual Scalar Load(int operand, const std::vector<Expr>& index) = 0;
   // `c_expression` of `dtype` as a scalar with a name of its own.
   virtual Scalar Let(const std::string& c_expression, Dtype dtype) = 0;
+  // Copies a file of codegen_templates/device ("gelu.cuh") into the kernel, once, so that expressions may call what it defines.
+  virtual void Use(const std::string& device_file) = 0;
   // The scalar of `then` where `position` < `limit`, of `otherwise` elsewhere; only the chosen one is evaluated.
   virtual Scalar SelectBelow(const Expr& position, const Expr& limit, Dtype dtype,
                              const std::function<Scalar()>& then,
@@ -125,7 +127,7 @@ const OpDef* FindOpByText(std::string_view text);
 const OpDef* FindOpByOnnx(std::string_view onnx_op_type);
 const std::vector<OpDef>& AllOps();
 
-// In a family file: `struct AddOp {...}; FUSEC_DEFINE_OP(Add, ...)`; a row without a definition does not link.
+// In a family file: `struct AddOp {...}; FUSEC_DEFINE_OP(Add)` (define_op.h); a row without a definition does not link.
 #define FUSEC_OP(Kind, text, onnx, operands, Class, algebra) OpFunctions Kind##Functions();
 #include "compiler/ops/op_list.def"
 #undef FUSEC_OP
