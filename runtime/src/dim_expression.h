@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/src/status.h"
+
+namespace fusec::runtime {
+
+// A size that depends on the program's symbols, such as "batch*27 + 351": parsed once at load into a postfix program.
+class DimExpression {
+ public:
+  DimExpression() = default;  // the constant 0
+
+  // Grammar: + - * ( ) integers, names, floordiv(a, b), mod(a, b), min(a, b), max(a, b). A name is a letter or _ followed by
+  // letters, digits, _ or '.', and must be one of `symbols`. Errors are FUSEC_BAD_ARTIFACT.
+  static StatusOr<DimExpression> Parse(std::string_view text, std::span<const std::string> symbols);
+
+  // `values` holds one number per symbol. Overflow of 64 bits and division by zero are FUSEC_BAD_INPUT errors. floordiv rounds toward
+  // minus infinity, mod has the sign of the divisor.
+  StatusOr<int64_t> Evaluate(std::span<const int64_t> values) const;
+
+  const std::string& text() const { return text_; }
+  int AsSymbol() const;        // the index of the symbol it plainly is, else -1
+  bool IsConstant() const;     // no symbol in it
+
+ private:
+  friend class DimParser;
+  enum class Op : uint8_t { kConstant, kSymbol, kAdd, kSubtract, kMultiply, kFloorDiv, kMod, kMin, kMax };
+  struct Instruction {
+    Op op;
+    int64_t operand = 0;  // of kConstant the number, of kSymbol its index
+  };
+  std::string text_ = "0";
+  std::vector<Instruction> program_ = {{Op::kConstant, 0}};
+};
+
+}  // namespace fusec::runtime

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/src/status.h"
+
+namespace fusec::runtime {
+
+class Artifact;
+struct Target;
+
+// Memory given for an input or output of the program.
+struct TensorBinding {
+  void* data = nullptr;    // may be null if bytes is 0
+  size_t bytes = 0;        // exactly the size of the tensor for the bound dims
+  bool on_device = false;  // memory of the program's GPU
+};
+
+// Where each arena buffer lies for the bound dims. Buffers whose lives do not overlap share memory.
+struct ArenaPlan {
+  std::vector<int64_t> offsets;  // by buffer: a multiple of 256, or -1 for buffers that are not in the arena
+  int64_t bytes = 0;
+};
+
+// All that a run depends on; the context has checked it. The spans live until Run or RunAsync returns.
+struct RunBindings {
+  std::span<const int64_t> symbols;       // one value per Manifest::symbols
+  // Changes whenever `symbols` or the arena plan do, and never repeats within a context: what an executor derived from the symbols
+  // holds while this number stays the same.
+  uint64_t dims_version = 0;
+  std::span<const int64_t> buffer_bytes;  // by buffer
+  const ArenaPlan* arena = nullptr;
+  std::span<const TensorBinding> inputs, outputs;  // in the order of the manifest
+};
+
+// Runs the steps of one target; one per context, used by one thread at a time. It owns the arena's memory.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  // Returns when the outputs are written. An index out of range is a FUSEC_BAD_INPUT error (see index_error.h).
+  virtual Status Run(const RunBindings& bindings) = 0;
+  // Enqueues on `stream` (a CUstream); the bound memory must stay valid until Synchronize, which reports errors of the data.
+  virtual Status RunAsync(const RunBindings& bindings, void* stream) = 0;
+  virtual Status Synchronize() = 0;
+  // Microseconds that each of `count` runs took on the device, without copies of inputs and outputs where they can be left out.
+  virtual StatusOr<std::vector<double>> MeasureRuns(const RunBindings& bindings, int count) = 0;
+};
+
+// Per-program state: loaded kernels and weights. Its methods may be called from any thread.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const std::string& name() const = 0;    // "cpu (x86-64-v4)", "cuda:0 NVIDIA H200"
+  virtual const Target& target() const = 0;       // the target of the manifest that it runs
+  virtual bool has_device_memory() const = 0;     // whether bindings may be `on_device`
+  virtual StatusOr<std::unique_ptr<Executor>> NewExecutor() = 0;
+  // Host memory for results that the context keeps (page-locked on a GPU), at a multiple of 64 bytes. Never null, even for 0 bytes.
+  virtual StatusOr<void*> AllocateHost(size_t bytes) = 0;
+  virtual void FreeHost(void* memory) = 0;
+};
+
+// The artifact must outlive the device, the device its executors. FUSEC_NO_DEVICE where the machine cannot run it.
+StatusOr<std::unique_ptr<Device>> CreateCpuDevice(const Artifact& artifact);
+// `ordinal` is the N of "cuda:N". Where the artifact has no target for that GPU's architecture, the .cu files of a GPU target of it
+// are compiled anew.
+StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const Artifact& artifact, int ordinal);
+// Whether CreateCudaDevice(artifact, 0) is worth trying: the artifact has a GPU target, there is a driver and it shows a GPU.
+bool CudaUsable(const Artifact& artifact);
+
+}  // namespace fusec::runtime

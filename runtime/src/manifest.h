@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/src/dim_expression.h"
+#include "runtime/src/status.h"
+
+namespace fusec::runtime {
+
+// manifest.json as plain data. After ParseManifest every index in it is in range; runtime/README.md says what the fields mean.
+
+struct Symbol {
+  std::string name;
+  int64_t min = 1, max = 1;  // inclusive
+};
+
+struct TensorSignature {
+  std::string name;
+  fusec_dtype dtype = FUSEC_F32;
+  std::vector<DimExpression> shape;
+  int buffer = 0;
+};
+
+enum class BufferKind { kInput, kOutput, kConstant, kArena };
+
+struct Buffer {
+  std::string name;
+  BufferKind kind = BufferKind::kArena;
+  fusec_dtype dtype = FUSEC_F32;
+  DimExpression elements;
+  std::string tensor;  // of kConstant: its name in weights.safetensors
+};
+
+// A place where a kernel reads through an index from the data.
+struct IndexSite {
+  std::string node;    // "tables.3/Gather"
+  std::string tensor;  // the tensor of indices
+  std::string input;   // the input that it comes from unchanged, or ""
+  std::vector<DimExpression> shape;  // of the tensor of indices
+  DimExpression extent;              // valid indices are -extent .. extent - 1
+};
+
+struct KernelArgument {
+  enum class Kind { kBuffer, kInt32, kInt64, kErrors };
+  Kind kind = Kind::kBuffer;
+  int buffer = 0;     // of kBuffer
+  DimExpression dim;  // of kInt32 and kInt64
+};
+
+struct KernelLaunch {
+  std::string source;  // "kernels/k03_bias_relu.cu"
+  DimExpression blocks;
+  int block_size = 1;
+  int shared_bytes = 0;
+  std::vector<KernelArgument> arguments;
+};
+
+// Offsets and strides count elements of the matmul's dtype.
+struct MatmulOperand {
+  int buffer = 0;
+  DimExpression offset, batch_stride;
+};
+
+enum class Activation { kNone, kRelu, kGeluTanh, kGeluErf, kSigmoid, kTanh };
+
+// d[b] = activation(op(a[b]) * op(b[b]) + bias), all row-major: a is [m, k], or [k, m] if transposed; b is [k, n] or [n, k]; d is [m, n].
+struct Matmul {
+  fusec_dtype dtype = FUSEC_F32;
+  DimExpression m, n, k, batch;
+  MatmulOperand a, b, d;
+  bool transpose_a = false, transpose_b = false;
+  int bias = -1;  // buffer of n elements, or -1
+  Activation activation = Activation::kNone;
+};
+
+struct Step {
+  enum class Kind { kKernel, kMatmul };
+  Kind kind = Kind::kKernel;
+  std::string name;     // of a kernel: its symbol in the module or library
+  KernelLaunch kernel;  // of kKernel
+  Matmul matmul;        // of kMatmul
+  std::vector<int> inputs, outputs;  // buffers
+  DimExpression bytes_read, bytes_written, flops;
+};
+
+struct Target {
+  std::string name;                          // "cpu", "sm_90a"
+  std::map<std::string, std::string> files;  // "cubin" or an x86-64 level -> relative path
+  std::vector<Step> steps;
+};
+
+struct Manifest {
+  std::string model;
+  std::string matmul_precision;  // "highest", "high", "medium"
+  std::vector<Symbol> symbols;
+  std::vector<TensorSignature> inputs, outputs;  // their buffers are of kind input and output, each used once
+  std::vector<Buffer> buffers;
+  std::vector<IndexSite> index_sites;
+  std::map<std::string, Target> targets;
+  std::map<std::string, std::string> hashes;  // relative path -> XXH3-128, lower case hexadecimal
+
+  std::vector<std::string> SymbolNames() const;
+};
+
+// Every error names `file` and the key: `model_fused/manifest.json: buffers[3].dtype is "f33", expected a dtype`.
+StatusOr<Manifest> ParseManifest(std::string_view json, const std::string& file);
+
+}  // namespace fusec::runtime

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/src/artifact.h"
+#include "runtime/src/executor.h"
+#include "runtime/src/status.h"
+
+namespace fusec::runtime {
+
+// A loaded artifact on a device: what fusec_load gives. Immutable, so that any number of threads may use it.
+class Program {
+ public:
+  // `device`: "cpu", "cuda", "cuda:N", or null for a GPU where the artifact and the machine have one, else the CPU.
+  static StatusOr<std::unique_ptr<Program>> Load(const std::string& path, const char* device);
+
+  const Artifact& artifact() const { return *artifact_; }
+  const Manifest& manifest() const { return artifact_->manifest(); }
+  Device& device() const { return *device_; }
+  const fusec_tensor_info& input_info(int i) const { return input_infos_[i]; }
+  const fusec_tensor_info& output_info(int i) const { return output_infos_[i]; }
+
+  // The value of every symbol for these dims of all inputs, one list per input, checked against the signature and the ranges.
+  StatusOr<std::vector<int64_t>> BindSymbols(const std::vector<std::vector<int64_t>>& dims) const;
+
+ private:
+  Program() = default;
+  void DescribeTensors();
+
+  std::unique_ptr<Artifact> artifact_;
+  std::unique_ptr<Device> device_;
+  std::vector<fusec_tensor_info> input_infos_, output_infos_;
+  std::vector<std::vector<const char*>> dim_texts_;  // what the infos' dims point to
+};
+
+}  // namespace fusec::runtime

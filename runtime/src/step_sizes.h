@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "runtime/src/manifest.h"
+#include "runtime/src/status.h"
+
+namespace fusec::runtime {
+
+// A matmul step for bound dims. Offsets and strides count elements.
+struct MatmulSizes {
+  int64_t m = 0, n = 0, k = 0, batch = 0;
+  int64_t a_offset = 0, b_offset = 0, d_offset = 0;
+  int64_t a_stride = 0, b_stride = 0, d_stride = 0;  // from one matrix of the batch to the next
+
+  bool IsEmpty() const { return m == 0 || n == 0 || batch == 0; }
+  bool operator==(const MatmulSizes&) const = default;
+};
+
+// Evaluates and checks that every matrix (and the bias) lies inside its buffer, so that no library call can leave it.
+StatusOr<MatmulSizes> EvaluateMatmul(const Manifest& manifest, const Step& step,
+                                     std::span<const int64_t> symbols,
+                                     std::span<const int64_t> buffer_bytes);
+
+// The number of blocks of a kernel step; negative and over 2^31 - 1 are errors.
+StatusOr<int64_t> EvaluateBlocks(const Step& step, std::span<const int64_t> symbols);
+
+}  // namespace fusec::runtime
