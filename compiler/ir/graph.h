@@ -116,8 +116,13 @@ class Builder {
               const std::string& name_hint = "");
   Value* Constant(TensorData data, const std::string& name_hint = "constant");
   Value* Scalar(Dtype dtype, double value);
+  // A fused group: its results have the names and types of the body's outputs.
+  Node* Region(std::vector<Value*> operands, std::unique_ptr<Graph> body, Attributes attributes);
 
  private:
+  Node* Insert(OpKind kind, std::vector<Value*> operands, Attributes attributes);
+  void AddResult(Node& node, const std::string& name_hint, TensorType type);
+
   Graph& graph_;
   size_t insert_at_;
   Provenance provenance_;

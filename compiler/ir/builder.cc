@@ -1,0 +1,156 @@
+#include <charconv>
+#include <stdexcept>
+
+#include "compiler/ir/graph.h"
+#include "compiler/ir/infer.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/support/check.h"
+
+namespace fusec {
+namespace {
+
+struct OperandCount {
+  size_t least = 0;
+  size_t most = SIZE_MAX;
+};
+
+// Reads "2", "1..3" or "1..".
+OperandCount ParseOperandCount(std::string_view text) {
+  OperandCount count;
+  const char* end = text.data() + text.size();
+  const char* rest = std::from_chars(text.data(), end, count.least).ptr;
+  if (rest == end) count.most = count.least;
+  else if (rest + 2 < end) std::from_chars(rest + 2, end, count.most);
+  return count;
+}
+
+Result<void> CheckOperandCount(const OpDef& def, const std::vector<Value*>& operands) {
+  const OperandCount count = ParseOperandCount(def.operands);
+  if (operands.size() < count.least || operands.size() > count.most) {
+    return ModelError(std::string(def.text) + " has " + std::to_string(operands.size()) +
+                      " operands, expected " + def.operands);
+  }
+  for (size_t i = 0; i < count.least; ++i) {
+    if (operands[i] == nullptr) {
+      return ModelError(std::string(def.text) + " lacks its operand " + std::to_string(i));
+    }
+  }
+  return {};
+}
+
+std::string PlainText(OpKind kind, const std::vector<Value*>& operands) {
+  std::string text = std::string(GetOpDef(kind).text) + "(";
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (i != 0) text += ", ";
+    if (operands[i] == nullptr) text += "_";
+    else text += "%" + operands[i]->name + ": " + operands[i]->type.ToString();
+  }
+  return text + ")";
+}
+
+}  // namespace
+
+template <class T>
+const T& Node::Get(const std::string& attribute) const {
+  const auto found = attributes.find(attribute);
+  FUSEC_CHECK(found != attributes.end(), "no attribute \"" + attribute + "\"\n" + PrintNode(*this));
+  const T* value = std::get_if<T>(&found->second);
+  FUSEC_CHECK(value != nullptr,
+              "attribute \"" + attribute + "\" is of another kind\n" + PrintNode(*this));
+  return *value;
+}
+template const int64_t& Node::Get(const std::string&) const;
+template const double& Node::Get(const std::string&) const;
+template const std::string& Node::Get(const std::string&) const;
+template const std::vector<int64_t>& Node::Get(const std::string&) const;
+template const std::vector<double>& Node::Get(const std::string&) const;
+template const std::vector<Expr>& Node::Get(const std::string&) const;
+template const Dtype& Node::Get(const std::string&) const;
+
+Result<std::vector<TensorType>> InferTypes(OpKind kind, const std::vector<Value*>& operands,
+                                           const Attributes& attributes, const Ranges& ranges) {
+  const OpDef& def = GetOpDef(kind);
+  FUSEC_TRY(CheckOperandCount(def, operands));
+  FUSEC_CHECK(def.functions.infer != nullptr, std::string(def.text) + " has no Infer");
+  std::vector<const TensorType*> types;
+  for (const Value* operand : operands) {
+    types.push_back(operand == nullptr ? nullptr : &operand->type);
+  }
+  try {
+    return def.functions.infer(InferContext{kind, types, attributes, ranges});
+  } catch (const std::out_of_range&) {
+    return ModelError(std::string(def.text) + " lacks an attribute");
+  } catch (const std::bad_variant_access&) {
+    return ModelError(std::string(def.text) + " has an attribute of the wrong kind");
+  }
+}
+
+Result<Node*> Builder::Add(OpKind kind, std::vector<Value*> operands, Attributes attributes,
+                           const std::string& name_hint) {
+  while (!operands.empty() && operands.back() == nullptr) operands.pop_back();
+  FUSEC_ASSIGN(std::vector<TensorType> types,
+               InferTypes(kind, operands, attributes, graph_.SymbolRanges()));
+  Node* node = Insert(kind, std::move(operands), std::move(attributes));
+  const std::string hint = name_hint.empty() ? GetOpDef(kind).text : name_hint;
+  for (TensorType& type : types) AddResult(*node, hint, std::move(type));
+  return node;
+}
+
+Value* Builder::Make(OpKind kind, std::vector<Value*> operands, Attributes attributes,
+                     const std::string& name_hint) {
+  const std::string text = PlainText(kind, operands);
+  Result<Node*> node = Add(kind, std::move(operands), std::move(attributes), name_hint);
+  FUSEC_CHECK(node.has_value(), text + ": " + node.error().message);
+  FUSEC_CHECK((*node)->results.size() == 1, text + " has several results");
+  return (*node)->result();
+}
+
+Node* Builder::Region(std::vector<Value*> operands, std::unique_ptr<Graph> body,
+                      Attributes attributes) {
+  FUSEC_CHECK(body->inputs.size() == operands.size(),
+              PlainText(OpKind::kRegion, operands) + " does not match its body\n" + Print(*body));
+  Node* node = Insert(OpKind::kRegion, std::move(operands), std::move(attributes));
+  for (const Value* output : body->outputs) AddResult(*node, output->name, output->type);
+  node->body = std::move(body);
+  return node;
+}
+
+Value* Builder::Constant(TensorData data, const std::string& name_hint) {
+  TensorType type;
+  type.dtype = data.dtype();
+  for (const int64_t dim : data.dims()) type.shape.emplace_back(dim);
+  Node* node = Insert(OpKind::kConstant, {}, {});
+  AddResult(*node, name_hint, std::move(type));
+  node->constant_hash = data.Hash();
+  node->constant = std::move(data);
+  return node->result();
+}
+
+Value* Builder::Scalar(Dtype dtype, double value) {
+  TensorData data(dtype, {});
+  data.SetDouble(0, value);
+  return Constant(std::move(data));
+}
+
+Node* Builder::Insert(OpKind kind, std::vector<Value*> operands, Attributes attributes) {
+  auto node = std::make_unique<Node>();
+  node->kind = kind;
+  node->operands = std::move(operands);
+  node->attributes = std::move(attributes);
+  node->provenance = provenance_;
+  Node* inserted = node.get();
+  graph_.nodes.insert(graph_.nodes.begin() + static_cast<int64_t>(insert_at_), std::move(node));
+  ++insert_at_;
+  return inserted;
+}
+
+void Builder::AddResult(Node& node, const std::string& name_hint, TensorType type) {
+  auto value = std::make_unique<Value>();
+  value->name = graph_.UniqueName(name_hint);
+  value->type = std::move(type);
+  value->producer = &node;
+  value->result_index = static_cast<int>(node.results.size());
+  node.results.push_back(std::move(value));
+}
+
+}  // namespace fusec

@@ -1,0 +1,131 @@
+#include "compiler/ir/graph.h"
+
+#include <set>
+
+namespace fusec {
+namespace {
+
+// `name` with every character that IR text does not allow in a value's name replaced.
+std::string MakeIdentifier(const std::string& name) {
+  std::string identifier;
+  for (const char c : name) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+    const bool inner = (c >= '0' && c <= '9') || c == '.';
+    if (letter || (inner && !identifier.empty())) {
+      identifier += c;
+    } else if (inner && c != '.') {
+      identifier += '_';
+      identifier += c;
+    } else if (!identifier.empty()) {  // "/fc1/Gemm" begins with fc1
+      identifier += '_';
+    }
+  }
+  return identifier.empty() ? "value" : identifier;
+}
+
+// The number n of "stem_n", if `name` is that.
+std::optional<uint64_t> NumberBehind(const std::string& stem, const std::string& name) {
+  if (name.size() <= stem.size() + 1 || name.size() > stem.size() + 10) return std::nullopt;
+  if (name.compare(0, stem.size(), stem) != 0 || name[stem.size()] != '_') return std::nullopt;
+  uint64_t number = 0;
+  for (size_t i = stem.size() + 1; i < name.size(); ++i) {
+    if (name[i] < '0' || name[i] > '9') return std::nullopt;
+    number = number * 10 + static_cast<uint64_t>(name[i] - '0');
+  }
+  return number;
+}
+
+}  // namespace
+
+Value* Graph::AddInput(std::string value_name, TensorType type) {
+  auto value = std::make_unique<Value>();
+  value->name = UniqueName(value_name);
+  value->type = std::move(type);
+  value->result_index = static_cast<int>(inputs.size());
+  inputs.push_back(std::move(value));
+  return inputs.back().get();
+}
+
+Ranges Graph::SymbolRanges() const {
+  Ranges ranges;
+  for (const DimSymbol& symbol : symbols) ranges.Set(symbol.name, symbol.low, symbol.high);
+  return ranges;
+}
+
+std::string Graph::UniqueName(const std::string& wanted) const {
+  const std::string stem = MakeIdentifier(wanted);
+  bool taken = false;
+  std::set<uint64_t> taken_numbers;
+  auto look_at = [&](const std::string& name) {
+    if (name == stem) taken = true;
+    else if (const auto number = NumberBehind(stem, name)) taken_numbers.insert(*number);
+  };
+  for (const auto& input : inputs) look_at(input->name);
+  for (const auto& node : nodes) {
+    for (const auto& result : node->results) look_at(result->name);
+  }
+  if (!taken) return stem;
+  uint64_t number = 1;
+  while (taken_numbers.count(number) != 0) ++number;
+  return stem + "_" + std::to_string(number);
+}
+
+std::map<const Value*, int> Graph::CountUses() const {
+  std::map<const Value*, int> uses;
+  for (const auto& node : nodes) {
+    for (const Value* operand : node->operands) {
+      if (operand != nullptr) ++uses[operand];
+    }
+  }
+  for (const Value* output : outputs) ++uses[output];
+  return uses;
+}
+
+void Graph::ReplaceAllUses(const Value* from, Value* to) {
+  for (const auto& node : nodes) {
+    for (Value*& operand : node->operands) {
+      if (operand == from) operand = to;
+    }
+  }
+  for (Value*& output : outputs) {
+    if (output == from) output = to;
+  }
+}
+
+std::unique_ptr<Graph> Graph::Clone() const {
+  auto clone = std::make_unique<Graph>();
+  clone->name = name;
+  clone->symbols = symbols;
+  clone->output_names = output_names;
+  clone->input_names = input_names;
+  clone->metadata = metadata;
+
+  std::map<const Value*, Value*> copies;
+  auto copy_value = [&](const Value& value, Node* producer) {
+    auto copy = std::make_unique<Value>(value);
+    copy->producer = producer;
+    copies[&value] = copy.get();
+    return copy;
+  };
+  auto copy_of = [&](const Value* value) { return value == nullptr ? nullptr : copies.at(value); };
+
+  for (const auto& input : inputs) clone->inputs.push_back(copy_value(*input, nullptr));
+  for (const auto& node : nodes) {
+    auto copy = std::make_unique<Node>();
+    copy->kind = node->kind;
+    for (const Value* operand : node->operands) copy->operands.push_back(copy_of(operand));
+    for (const auto& result : node->results) {
+      copy->results.push_back(copy_value(*result, copy.get()));
+    }
+    copy->attributes = node->attributes;
+    copy->provenance = node->provenance;
+    copy->constant = node->constant;  // shares the bytes
+    copy->constant_hash = node->constant_hash;
+    if (node->body != nullptr) copy->body = node->body->Clone();
+    clone->nodes.push_back(std::move(copy));
+  }
+  for (const Value* output : outputs) clone->outputs.push_back(copy_of(output));
+  return clone;
+}
+
+}  // namespace fusec

@@ -1,0 +1,178 @@
+#include "compiler/ir/tensor.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "compiler/support/check.h"
+
+namespace fusec {
+namespace {
+
+int64_t CountElements(const std::vector<int64_t>& dims, Dtype dtype) {
+  int64_t count = 1;
+  for (int64_t dim : dims) {
+    FUSEC_CHECK(dim >= 0, "a tensor has a dim of " + std::to_string(dim));
+    FUSEC_CHECK(!__builtin_mul_overflow(count, dim, &count), "a tensor's size overflows 64 bits");
+  }
+  int64_t bytes;
+  FUSEC_CHECK(!__builtin_mul_overflow(count, DtypeBytes(dtype), &bytes),
+              "a tensor's size overflows 64 bits");
+  return count;
+}
+
+// Elements of mapped files need not be aligned.
+template <class T>
+T LoadElement(const std::byte* bytes, int64_t i) {
+  T value;
+  std::memcpy(&value, bytes + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+template <class T>
+void StoreElement(std::byte* bytes, int64_t i, T value) {
+  std::memcpy(bytes + i * sizeof(T), &value, sizeof(T));
+}
+
+// Truncates toward zero; NaN becomes 0. The largest T is either exact as a double or rounds up to the first value out of range.
+template <class T>
+T Saturate(double value) {
+  using Limits = std::numeric_limits<T>;
+  if (std::isnan(value)) return 0;
+  if (value <= static_cast<double>(Limits::min())) return Limits::min();
+  if (value >= static_cast<double>(Limits::max())) return Limits::max();
+  return static_cast<T>(value);
+}
+
+// Runs `visit` with a value of the C++ type that stores an integer dtype.
+template <class Visit>
+auto WithIntegerType(Dtype dtype, Visit visit) {
+  switch (dtype) {
+    case Dtype::kI8: return visit(int8_t{});
+    case Dtype::kI16: return visit(int16_t{});
+    case Dtype::kI32: return visit(int32_t{});
+    case Dtype::kI64: return visit(int64_t{});
+    case Dtype::kU8: return visit(uint8_t{});
+    case Dtype::kU16: return visit(uint16_t{});
+    case Dtype::kU32: return visit(uint32_t{});
+    case Dtype::kU64: return visit(uint64_t{});
+    default: break;
+  }
+  ReportBug(__FILE__, __LINE__, "IsInteger(dtype)", std::string(DtypeName(dtype)));
+}
+
+}  // namespace
+
+std::string TensorType::ToString() const {
+  std::string text(DtypeName(dtype));
+  text += '[';
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i != 0) text += ", ";
+    text += shape[i].ToString();
+  }
+  return text + ']';
+}
+
+std::optional<std::vector<int64_t>> StaticShape(const Shape& shape) {
+  std::vector<int64_t> dims;
+  for (const Expr& dim : shape) {
+    const std::optional<int64_t> constant = dim.AsConstant();
+    if (!constant) return std::nullopt;
+    dims.push_back(*constant);
+  }
+  return dims;
+}
+
+TensorData::TensorData(Dtype dtype, std::vector<int64_t> dims)
+    : dtype_(dtype), dims_(std::move(dims)), element_count_(CountElements(dims_, dtype)) {
+  void* buffer = std::calloc(std::max<size_t>(byte_count(), 1), 1);
+  FUSEC_CHECK(buffer != nullptr, "out of memory for " + std::to_string(byte_count()) + " bytes");
+  owner_ = std::shared_ptr<void>(buffer, std::free);
+  bytes_ = static_cast<const std::byte*>(buffer);
+}
+
+TensorData::TensorData(Dtype dtype, std::vector<int64_t> dims, std::shared_ptr<const void> owner,
+                       const std::byte* bytes)
+    : dtype_(dtype),
+      dims_(std::move(dims)),
+      element_count_(CountElements(dims_, dtype)),
+      owner_(std::move(owner)),
+      bytes_(bytes) {
+  // Null bytes mean "payload not loaded", so an empty tensor needs an address too.
+  static constexpr std::byte kNoBytes{};
+  if (element_count_ == 0) bytes_ = &kNoBytes;
+}
+
+std::byte* TensorData::mutable_bytes() { return const_cast<std::byte*>(bytes_); }
+
+double TensorData::GetDouble(int64_t i) const {
+  switch (dtype_) {
+    case Dtype::kF32: return LoadElement<float>(bytes_, i);
+    case Dtype::kF64: return LoadElement<double>(bytes_, i);
+    case Dtype::kF16: return HalfToDouble(LoadElement<uint16_t>(bytes_, i));
+    case Dtype::kBF16: return BFloat16ToDouble(LoadElement<uint16_t>(bytes_, i));
+    case Dtype::kU64: return static_cast<double>(LoadElement<uint64_t>(bytes_, i));
+    default: return static_cast<double>(GetInt(i));
+  }
+}
+
+int64_t TensorData::GetInt(int64_t i) const {
+  if (IsFloat(dtype_)) return Saturate<int64_t>(GetDouble(i));
+  if (dtype_ == Dtype::kBool) return LoadElement<uint8_t>(bytes_, i) != 0;
+  return WithIntegerType(dtype_, [&](auto type) {
+    return static_cast<int64_t>(LoadElement<decltype(type)>(bytes_, i));
+  });
+}
+
+void TensorData::SetDouble(int64_t i, double value) {
+  std::byte* bytes = mutable_bytes();
+  switch (dtype_) {
+    case Dtype::kF32: return StoreElement(bytes, i, static_cast<float>(value));
+    case Dtype::kF64: return StoreElement(bytes, i, value);
+    case Dtype::kF16: return StoreElement(bytes, i, DoubleToHalf(value));
+    case Dtype::kBF16: return StoreElement(bytes, i, DoubleToBFloat16(value));
+    case Dtype::kBool: return StoreElement<uint8_t>(bytes, i, value != 0);
+    default:
+      WithIntegerType(dtype_, [&](auto type) {
+        StoreElement(bytes, i, Saturate<decltype(type)>(value));
+      });
+  }
+}
+
+void TensorData::SetInt(int64_t i, int64_t value) {
+  std::byte* bytes = mutable_bytes();
+  if (dtype_ == Dtype::kF32) return StoreElement(bytes, i, static_cast<float>(value));
+  if (IsFloat(dtype_)) return SetDouble(i, static_cast<double>(value));
+  if (dtype_ == Dtype::kBool) return StoreElement<uint8_t>(bytes, i, value != 0);
+  WithIntegerType(dtype_, [&](auto type) {
+    StoreElement(bytes, i, static_cast<decltype(type)>(value));
+  });
+}
+
+std::string TensorData::Hash() const {
+  std::string header(DtypeName(dtype_));
+  for (int64_t dim : dims_) header += ' ' + std::to_string(dim);
+  header += '\n';
+
+  XXH3_state_t state;
+  XXH3_128bits_reset(&state);
+  XXH3_128bits_update(&state, header.data(), header.size());
+  if (byte_count() != 0) XXH3_128bits_update(&state, bytes_, byte_count());
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(&state));
+
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : canonical.digest) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+}  // namespace fusec
