@@ -1,0 +1,125 @@
+#include "runtime/src/kernel_cache.h"
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace fusec::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kMagic[8] = {'f', 'u', 's', 'e', 'c', 'k', 'c', '1'};
+
+struct EntryHeader {
+  char magic[8];
+  uint64_t bytes;
+  XXH128_canonical_t hash;  // of the value
+};
+static_assert(sizeof(EntryHeader) == 32);
+
+EntryHeader HeaderOf(std::string_view value) {
+  EntryHeader header;
+  std::memcpy(header.magic, kMagic, sizeof(kMagic));
+  header.bytes = value.size();
+  XXH128_canonicalFromHash(&header.hash, XXH3_128bits(value.data(), value.size()));
+  return header;
+}
+
+// The entry's value; nothing if it is missing or damaged.
+std::optional<std::string> ReadEntry(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EntryHeader found;
+  if (!file.read(reinterpret_cast<char*>(&found), sizeof(found))) return std::nullopt;
+  std::error_code error;
+  const uintmax_t file_bytes = fs::file_size(path, error);
+  if (error || std::memcmp(found.magic, kMagic, sizeof(kMagic)) != 0 ||
+      file_bytes != sizeof(found) + found.bytes) {
+    return std::nullopt;
+  }
+  std::string value(found.bytes, '\0');
+  if (found.bytes > 0 && !file.read(value.data(), static_cast<std::streamsize>(value.size()))) {
+    return std::nullopt;
+  }
+  const EntryHeader expected = HeaderOf(value);
+  if (std::memcmp(&found, &expected, sizeof(found)) != 0) return std::nullopt;
+  return value;
+}
+
+bool WriteAll(int descriptor, const void* data, size_t bytes) {
+  const char* next = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = write(descriptor, next, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    next += written;
+    bytes -= static_cast<size_t>(written);
+  }
+  return true;
+}
+
+// Failure leaves no entry and is not reported: the caller has the value anyway.
+void WriteEntry(const std::string& path, std::string_view value) {
+  std::error_code error;
+  const fs::path folder = fs::path(path).parent_path();
+  fs::create_directories(folder, error);
+  if (error) return;
+  std::string aside = (folder / "new-XXXXXX").string();
+  const int descriptor = mkstemp(aside.data());
+  if (descriptor < 0) return;
+  const EntryHeader header = HeaderOf(value);
+  bool good = WriteAll(descriptor, &header, sizeof(header)) &&
+              WriteAll(descriptor, value.data(), value.size());
+  good = close(descriptor) == 0 && good;
+  if (!good || std::rename(aside.c_str(), path.c_str()) != 0) unlink(aside.c_str());
+}
+
+// The value of an environment variable, if it is an absolute path (the XDG specification has
+// relative ones ignored).
+std::string AbsoluteFolder(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value == '/' ? value : "";
+}
+
+}  // namespace
+
+KernelCache KernelCache::Default() {
+  const char* own = std::getenv("FUSEC_CACHE_DIR");
+  if (own != nullptr && *own != '\0') return KernelCache(own);
+  if (const std::string xdg = AbsoluteFolder("XDG_CACHE_HOME"); !xdg.empty()) {
+    return KernelCache(xdg + "/fusec");
+  }
+  const std::string home = AbsoluteFolder("HOME");
+  return KernelCache(home.empty() ? "" : home + "/.cache/fusec");
+}
+
+std::string KernelCache::PathOf(std::string_view key) const {
+  XXH128_canonical_t hash;
+  XXH128_canonicalFromHash(&hash, XXH3_128bits(key.data(), key.size()));
+  char name[34];
+  for (int i = 0; i < 16; ++i) {
+    std::snprintf(name + 2 * i, 3, "%02x", static_cast<unsigned>(hash.digest[i]));
+  }
+  return Text(folder_, "/", std::string_view(name, 2), "/", std::string_view(name + 2, 30));
+}
+
+StatusOr<std::string> KernelCache::GetOrMake(
+    std::string_view key, const std::function<StatusOr<std::string>()>& make) const {
+  if (folder_.empty()) return make();
+  const std::string path = PathOf(key);
+  if (std::optional<std::string> value = ReadEntry(path)) return *std::move(value);
+  StatusOr<std::string> made = make();
+  if (made) WriteEntry(path, *made);
+  return made;
+}
+
+}  // namespace fusec::runtime

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/src/status.h"
+
+namespace fusec::runtime {
+
+// Opens one of NVIDIA's libraries and leaves it open for the life of the process. If the
+// environment variable `override_variable` is set (to the library or its folder), only that is
+// tried; else, in this order, CUDA_HOME/lib64, /usr/local/cuda/lib64, the folder of the pip wheels
+// (nvidia/cu13/lib) where the build found it, beside the executable and in VIRTUAL_ENV, and the
+// loader's own path. The error is FUSEC_NO_DEVICE and names all that was tried.
+StatusOr<void*> OpenNvidiaLibrary(const std::string& soname, const char* override_variable);
+
+// The paths that OpenNvidiaLibrary tries, in order.
+std::vector<std::string> NvidiaLibraryPaths(const std::string& soname,
+                                            const char* override_variable);
+
+// The address of `name`, or an error that tells the library to be too old.
+StatusOr<void*> FindSymbol(void* library, const std::string& soname, const char* name);
+
+}  // namespace fusec::runtime
