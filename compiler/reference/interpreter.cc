@@ -1,0 +1,167 @@
+#include "compiler/reference/interpreter.h"
+
+#include "compiler/ops/op_def.h"
+#include "compiler/support/check.h"
+
+namespace fusec {
+namespace {
+
+using Symbols = std::map<std::string, int64_t>;
+using Tensors = std::vector<ReferenceTensor>;
+
+Result<Tensors> RunGraph(const Graph& graph, const std::vector<const ReferenceTensor*>& inputs,
+                         const Symbols& symbols);
+
+Result<ReferenceTensor> Evaluate(const Node& constant) {
+  if (constant.constant.bytes() == nullptr) {
+    return ModelError("constant \"" + constant.result()->name + "\" was read without its data (" +
+                      constant.constant_hash + ")");
+  }
+  return ReferenceTensor::FromData(constant.constant);
+}
+
+// A composite op is judged through its parts: a graph of them is made and run. Operands that are constants stay constants in it, as
+// decompositions may look at them.
+Result<Tensors> RunComposite(const Graph& graph, const Node& node,
+                             const std::vector<const ReferenceTensor*>& operands,
+                             const Symbols& symbols) {
+  Graph parts;
+  parts.name = GetOpDef(node.kind).text;
+  parts.symbols = graph.symbols;
+  Builder builder(parts);
+  Node composite;
+  composite.kind = node.kind;
+  composite.attributes = node.attributes;
+  composite.provenance = node.provenance;
+  std::vector<const ReferenceTensor*> inputs;
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    const Value* operand = node.operands[i];
+    if (operand == nullptr) {
+      composite.operands.push_back(nullptr);
+    } else if (operand->producer != nullptr && operand->producer->kind == OpKind::kConstant) {
+      composite.operands.push_back(builder.Constant(operand->producer->constant, operand->name));
+    } else {
+      composite.operands.push_back(parts.AddInput(operand->name, operand->type));
+      inputs.push_back(operands[i]);
+    }
+  }
+  for (const auto& result : node.results) {
+    composite.results.push_back(std::make_unique<Value>(*result));
+    composite.results.back()->producer = &composite;
+  }
+  FUSEC_ASSIGN(parts.outputs, GetOpDef(node.kind).functions.decompose(composite, builder));
+  return RunGraph(parts, inputs, symbols);
+}
+
+class Run {
+ public:
+  Run(const Graph& graph, const Symbols& symbols)
+      : graph_(graph), symbols_(symbols), uses_left_(graph.CountUses()) {}
+
+  Result<Tensors> Outputs(const std::vector<const ReferenceTensor*>& inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) given_[graph_.inputs[i].get()] = inputs[i];
+    for (const auto& node : graph_.nodes) {
+      if (node->kind != OpKind::kConstant) FUSEC_TRY(Execute(*node));
+    }
+    Tensors outputs;
+    for (const Value* output : graph_.outputs) {
+      FUSEC_ASSIGN(const ReferenceTensor* tensor, Find(output));
+      outputs.push_back(*tensor);
+    }
+    return outputs;
+  }
+
+ private:
+  // Constants become tensors of doubles, twice their size, only when first used.
+  Result<const ReferenceTensor*> Find(const Value* value) {
+    const auto given = given_.find(value);
+    if (given != given_.end()) return given->second;
+    const auto computed = computed_.find(value);
+    if (computed != computed_.end()) return &computed->second;
+    FUSEC_CHECK(value->producer != nullptr && value->producer->kind == OpKind::kConstant,
+                "%" + value->name + " is used before it is computed\n" + Print(graph_));
+    FUSEC_ASSIGN(ReferenceTensor tensor, Evaluate(*value->producer));
+    return &computed_.emplace(value, std::move(tensor)).first->second;
+  }
+
+  Result<void> Execute(const Node& node) {
+    std::vector<const ReferenceTensor*> operands;
+    for (const Value* operand : node.operands) {
+      operands.push_back(nullptr);
+      if (operand == nullptr) continue;
+      FUSEC_ASSIGN(operands.back(), Find(operand));
+    }
+    FUSEC_ASSIGN(Tensors results, Compute(node, operands));
+    FUSEC_CHECK(results.size() == node.results.size(), PrintNode(node));
+    for (size_t i = 0; i < results.size(); ++i) {
+      const Value* value = node.results[i].get();
+      if (uses_left_[value] != 0) computed_[value] = std::move(results[i]);
+    }
+    for (const Value* operand : node.operands) {
+      if (operand != nullptr && --uses_left_[operand] == 0) computed_.erase(operand);
+    }
+    return {};
+  }
+
+  Result<Tensors> Compute(const Node& node, const std::vector<const ReferenceTensor*>& operands) {
+    if (node.kind == OpKind::kRegion) return RunGraph(*node.body, operands, symbols_);
+    const OpFunctions& functions = GetOpDef(node.kind).functions;
+    if (functions.reference == nullptr) {
+      FUSEC_CHECK(functions.decompose != nullptr, "no reference for " + PrintNode(node));
+      return RunComposite(graph_, node, operands, symbols_);
+    }
+    Tensors results;
+    for (const auto& result : node.results) {
+      std::vector<int64_t> dims;
+      for (const Expr& dim : result->type.shape) {
+        FUSEC_ASSIGN(const int64_t extent, dim.Evaluate(symbols_));
+        if (extent < 0) {
+          return Fail(ErrorKind::kInput, "dim " + dim.ToString() + " of \"" + result->name +
+                                             "\" is " + std::to_string(extent) +
+                                             ", expected no less than 0");
+        }
+        dims.push_back(extent);
+      }
+      results.emplace_back(result->type.dtype, std::move(dims));
+    }
+    ReferenceContext context(node, operands, results, symbols_);
+    FUSEC_TRY(functions.reference(context));
+    return results;
+  }
+
+  const Graph& graph_;
+  const Symbols& symbols_;
+  std::map<const Value*, int> uses_left_;
+  std::map<const Value*, const ReferenceTensor*> given_;
+  std::map<const Value*, ReferenceTensor> computed_;  // freed after their last use
+};
+
+Result<Tensors> RunGraph(const Graph& graph, const std::vector<const ReferenceTensor*>& inputs,
+                         const Symbols& symbols) {
+  FUSEC_CHECK(inputs.size() == graph.inputs.size(), Print(graph));
+  return Run(graph, symbols).Outputs(inputs);
+}
+
+}  // namespace
+
+Result<Tensors> Interpret(const Graph& graph, const Tensors& inputs) {
+  std::vector<std::vector<int64_t>> dims;
+  std::vector<const ReferenceTensor*> pointers;
+  for (const ReferenceTensor& input : inputs) {
+    dims.push_back(input.dims);
+    pointers.push_back(&input);
+  }
+  FUSEC_ASSIGN(const Symbols symbols, BindSymbols(graph, dims));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Dtype expected = graph.inputs[i]->type.dtype;
+    if (inputs[i].dtype == expected) continue;
+    const std::string& name =
+        i < graph.input_names.size() ? graph.input_names[i] : graph.inputs[i]->name;
+    return Fail(ErrorKind::kInput, "input \"" + name + "\" is " +
+                                       std::string(DtypeName(inputs[i].dtype)) + ", expected " +
+                                       std::string(DtypeName(expected)));
+  }
+  return RunGraph(graph, pointers, symbols);
+}
+
+}  // namespace fusec
