@@ -14,12 +14,12 @@ class DimExpression {
  public:
   DimExpression() = default;  // the constant 0
 
-  // Grammar: + - * ( ) integers, names, floordiv(a, b), mod(a, b), min(a, b), max(a, b). A name is a letter or _ followed by
-  // letters, digits, _ or '.', and must be one of `symbols`. Errors are FUSEC_BAD_ARTIFACT.
+  // Grammar: + - * ( ) integers, names, floordiv(a, b), mod(a, b), min(a, b), max(a, b). A name must be one of
+  // `symbols`. Errors are FUSEC_BAD_ARTIFACT.
   static StatusOr<DimExpression> Parse(std::string_view text, std::span<const std::string> symbols);
 
-  // `values` holds one number per symbol. Overflow of 64 bits and division by zero are FUSEC_BAD_INPUT errors. floordiv rounds toward
-  // minus infinity, mod has the sign of the divisor.
+  // `values` holds one number per symbol. Overflow of 64 bits and division by zero are FUSEC_BAD_INPUT errors.
+  // floordiv rounds toward minus infinity, mod has the sign of the divisor.
   StatusOr<int64_t> Evaluate(std::span<const int64_t> values) const;
 
   const std::string& text() const { return text_; }

@@ -30,7 +30,7 @@ struct ArenaPlan {
 // All that a run depends on; the context has checked it. The spans live until Run or RunAsync returns.
 struct RunBindings {
   std::span<const int64_t> symbols;       // one value per Manifest::symbols
-  // Changes whenever `symbols` or the arena plan do, and never repeats within a context: what an executor derived from the symbols
+  // Changes whenever `symbols` do, and never repeats within a context: what an executor derived from the symbols
   // holds while this number stays the same.
   uint64_t dims_version = 0;
   std::span<const int64_t> buffer_bytes;  // by buffer
@@ -44,10 +44,12 @@ class Executor {
   virtual ~Executor() = default;
   // Returns when the outputs are written. An index out of range is a FUSEC_BAD_INPUT error (see index_error.h).
   virtual Status Run(const RunBindings& bindings) = 0;
-  // Enqueues on `stream` (a CUstream); the bound memory must stay valid until Synchronize, which reports errors of the data.
+  // Enqueues on `stream` (a CUstream); the bound memory must stay valid until Synchronize, which reports errors
+  // of the data.
   virtual Status RunAsync(const RunBindings& bindings, void* stream) = 0;
   virtual Status Synchronize() = 0;
-  // Microseconds that each of `count` runs took on the device, without copies of inputs and outputs where they can be left out.
+  // Microseconds that each of `count` runs took on the device, without copying inputs and outputs where that can
+  // be left out.
   virtual StatusOr<std::vector<double>> MeasureRuns(const RunBindings& bindings, int count) = 0;
 };
 
@@ -59,17 +61,18 @@ class Device {
   virtual const Target& target() const = 0;       // the target of the manifest that it runs
   virtual bool has_device_memory() const = 0;     // whether bindings may be `on_device`
   virtual StatusOr<std::unique_ptr<Executor>> NewExecutor() = 0;
-  // Host memory for results that the context keeps (page-locked on a GPU), at a multiple of 64 bytes. Never null, even for 0 bytes.
+  // Host memory for results that the context keeps (page-locked on a GPU), at a multiple of 64 bytes. Never
+  // null, even for 0 bytes.
   virtual StatusOr<void*> AllocateHost(size_t bytes) = 0;
   virtual void FreeHost(void* memory) = 0;
 };
 
 // The artifact must outlive the device, the device its executors. FUSEC_NO_DEVICE where the machine cannot run it.
 StatusOr<std::unique_ptr<Device>> CreateCpuDevice(const Artifact& artifact);
-// `ordinal` is the N of "cuda:N". Where the artifact has no target for that GPU's architecture, the .cu files of a GPU target of it
-// are compiled anew.
+// `ordinal` is the N of "cuda:N". Where the artifact has no target for that GPU's architecture, the .cu files of a
+// GPU target of it are compiled anew.
 StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const Artifact& artifact, int ordinal);
-// Whether CreateCudaDevice(artifact, 0) is worth trying: the artifact has a GPU target, there is a driver and it shows a GPU.
+// Whether CreateCudaDevice(artifact, 0) is worth trying: the artifact has a GPU target, and a driver shows a GPU.
 bool CudaUsable(const Artifact& artifact);
 
 }  // namespace fusec::runtime

@@ -11,7 +11,8 @@
 
 namespace fusec::runtime {
 
-// manifest.json as plain data. After ParseManifest every index in it is in range; runtime/README.md says what the fields mean.
+// manifest.json as plain data. After ParseManifest every index in it is in range; runtime/README.md says what the
+// fields mean.
 
 struct Symbol {
   std::string name;
@@ -67,7 +68,8 @@ struct MatmulOperand {
 
 enum class Activation { kNone, kRelu, kGeluTanh, kGeluErf, kSigmoid, kTanh };
 
-// d[b] = activation(op(a[b]) * op(b[b]) + bias), all row-major: a is [m, k], or [k, m] if transposed; b is [k, n] or [n, k]; d is [m, n].
+// d = activation(op(a) * op(b) + bias) for each matrix of the batch, all row-major: a is [m, k], or [k, m] if
+// transposed; b is [k, n] or [n, k]; d is [m, n].
 struct Matmul {
   fusec_dtype dtype = FUSEC_F32;
   DimExpression m, n, k, batch;

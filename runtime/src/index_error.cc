@@ -1,0 +1,41 @@
+#include "runtime/src/index_error.h"
+
+#include <string>
+#include <vector>
+
+namespace fusec::runtime {
+namespace {
+
+// "[5, 3]": row-major position `position` in a tensor of `shape`, or the plain number if it does not lie there.
+std::string Unravel(const std::vector<DimExpression>& shape, std::span<const int64_t> symbols,
+                    long long position) {
+  std::string text;
+  long long rest = position;
+  for (size_t i = shape.size(); i-- > 0;) {
+    const auto dim = shape[i].Evaluate(symbols);
+    if (!dim || *dim <= 0) return Text(position);
+    text = Text(rest % *dim, text.empty() ? "" : ", ", text);
+    rest /= *dim;
+  }
+  return rest == 0 && position >= 0 ? Text("[", text, "]") : Text(position);
+}
+
+}  // namespace
+
+Status CheckIndexError(const Manifest& manifest, std::span<const int64_t> symbols,
+                       const IndexError& error) {
+  if (error.site == 0) return {};
+  if (error.site < 0 || static_cast<size_t>(error.site) > manifest.index_sites.size()) {
+    return Fail(FUSEC_BAD_ARTIFACT, "a kernel reports index ", error.value, " at the unknown site ",
+                error.site);
+  }
+  const IndexSite& site = manifest.index_sites[static_cast<size_t>(error.site) - 1];
+  const std::string tensor = site.input.empty() ? Text("tensor \"", site.tensor, "\"")
+                                                : Text("input \"", site.input, "\"");
+  const std::string where = Text("node \"", site.node, "\": index ", error.value, " at position ",
+                                 Unravel(site.shape, symbols, error.position), " of ", tensor);
+  if (error.extent == 0) return Fail(FUSEC_BAD_INPUT, where, " reads an empty axis");
+  return Fail(FUSEC_BAD_INPUT, where, " is outside ", -error.extent, "..", error.extent - 1);
+}
+
+}  // namespace fusec::runtime
