@@ -1,0 +1,47 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "compiler/support/result.h"
+
+namespace fusec {
+
+// One word of IR text.
+struct Token {
+  enum class Kind { kWord, kNumber, kString, kSymbol, kEnd };
+  Kind kind = Kind::kEnd;
+  std::string_view text;  // as written
+  std::string value;      // of a string: without quotes and escapes
+};
+
+// Splits IR text into words [A-Za-z0-9_.], numbers, quoted strings and single symbols (".." is one); # starts a comment.
+class Lexer {
+ public:
+  explicit Lexer(std::string_view text) : text_(text) {}
+
+  Result<void> Advance();  // reads the next token into current()
+  const Token& current() const { return current_; }
+  bool At(std::string_view text) const {
+    return current_.kind != Token::Kind::kString && current_.kind != Token::Kind::kEnd &&
+           current_.text == text;
+  }
+  // Jumps over a symbolic dim: everything up to the comma or bracket that ends it, and returns it.
+  Result<std::string_view> TakeDim();
+
+  // `line 3, column 7: ` + message, at the current token.
+  tl::unexpected<Error> FailHere(const std::string& message) const;
+  tl::unexpected<Error> Expected(const std::string& wanted) const;  // "expected ..., found ..."
+
+ private:
+  Result<void> ReadString();
+  void SkipSpace();
+
+  std::string_view text_;
+  size_t token_start_ = 0;
+  size_t position_ = 0;  // behind the current token
+  Token current_;
+};
+
+}  // namespace fusec
