@@ -20,6 +20,7 @@ using AtomRef = std::shared_ptr<const Atom>;
 // A symbolic integer: a sum of terms, each an integer times a product of atoms. An atom is a symbol ("batch", a loop variable) or
 // a floordiv, mod, min or max of two expressions. Immutable and canonical: equal expressions have equal text. One class serves as
 // dimension of a tensor, as index into a buffer and as launch size, so that "how big" and "where" are simplified by the same rules.
+// Coefficients saturate at the limits of int64_t instead of wrapping, so that a comparison never changes its sign.
 class Expr {
  public:
   struct Term {
@@ -31,6 +32,7 @@ class Expr {
   Expr(int64_t constant);
   Expr(int constant) : Expr(static_cast<int64_t>(constant)) {}
   static Expr Symbol(std::string name);
+  static Expr FromTerms(std::vector<Term> terms);  // in any order; repeats are added up
   // Reads the text that ToString writes: + - * ( ) integers, names, floordiv(a, b), mod(a, b), min(a, b), max(a, b).
   static Result<Expr> Parse(std::string_view text);
 
@@ -56,8 +58,6 @@ class Expr {
   Result<int64_t> Evaluate(const std::map<std::string, int64_t>& symbols) const;
 
  private:
-  friend Expr FloorDiv(const Expr&, const Expr&, const Ranges&);
-  friend Expr Mod(const Expr&, const Expr&, const Ranges&);
   void Canonicalize();
   std::vector<Term> terms_;  // sorted by atoms' text, the constant last; no zero coefficients
 };

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "compiler/index/expr.h"
+
+// What the files of this folder share; nobody else includes it.
+namespace fusec::index_internal {
+
+// Interval bounds at or beyond +-kInfinity mean "unbounded on this side". A quarter of int64_t, so
+// that two of them can be added.
+inline constexpr int64_t kInfinity = INT64_MAX / 4;
+
+inline __int128 FloorDivide(__int128 a, __int128 b) {
+  const __int128 quotient = a / b;
+  return quotient - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+}
+
+// An atom as it stands, not simplified.
+AtomRef MakeAtom(Atom::Kind kind, Expr left, Expr right);
+inline Expr FromTerm(Expr::Term term) {
+  std::vector<Expr::Term> terms;
+  terms.push_back(std::move(term));
+  return Expr::FromTerms(std::move(terms));
+}
+inline Expr FromAtom(AtomRef atom) { return FromTerm({1, {std::move(atom)}}); }
+inline bool SameAtom(const AtomRef& a, const AtomRef& b) { return a == b || a->text == b->text; }
+
+// The order of terms: by their atoms' text, the constant last. Negative, zero or positive.
+int CompareAtoms(const std::vector<AtomRef>& a, const std::vector<AtomRef>& b);
+
+// `term` without its atom number `position`.
+Expr::Term WithoutAtom(const Expr::Term& term, size_t position);
+
+// dividend == quotient * divisor + remainder, as polynomials; says nothing about the size of the
+// remainder. For a constant divisor the remainder's constant lies in [0, divisor).
+struct Division {
+  Expr quotient, remainder;
+};
+Division DividePolynomial(const Expr& dividend, const Expr& divisor);
+std::optional<Expr> ExactQuotient(const Expr& dividend, const Expr& divisor);
+
+}  // namespace fusec::index_internal
