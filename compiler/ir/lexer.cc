@@ -38,6 +38,14 @@ size_t NumberLength(std::string_view text) {
 
 }  // namespace
 
+bool IsIdentifier(std::string_view text) {
+  if (text.empty() || !IsWordStart(text[0])) return false;
+  for (const char c : text) {
+    if (!IsWordPart(c)) return false;
+  }
+  return true;
+}
+
 void Lexer::SkipSpace() {
   while (position_ < text_.size()) {
     const char c = text_[position_];

@@ -8,6 +8,9 @@
 
 namespace fusec {
 
+// Whether the parser reads `text` as one word, as it must for names of values and symbols: [A-Za-z_][A-Za-z0-9_.]*
+bool IsIdentifier(std::string_view text);
+
 // One word of IR text.
 struct Token {
   enum class Kind { kWord, kNumber, kString, kSymbol, kEnd };

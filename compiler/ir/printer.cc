@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "compiler/ir/graph.h"
+#include "compiler/ir/lexer.h"
 #include "compiler/ops/op_def.h"
 
 namespace fusec {
@@ -12,16 +13,6 @@ namespace {
 // Constants of at most this many elements show their values, bigger ones their hash.
 constexpr int64_t kInlineElements = 16;
 constexpr size_t kColumns = 100;
-
-bool IsIdentifier(std::string_view text) {
-  if (text.empty() || (text[0] >= '0' && text[0] <= '9') || text[0] == '.') return false;
-  for (const char c : text) {
-    const bool allowed = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                         (c >= '0' && c <= '9') || c == '_' || c == '.';
-    if (!allowed) return false;
-  }
-  return true;
-}
 
 std::string Quoted(std::string_view text) {
   std::string quoted = "\"";
