@@ -1,0 +1,42 @@
+// Combines one value per thread over the block; every thread gets the result. `scratch` holds one value per warp and may be reused
+// after the call; blockDim.x is a multiple of 32.
+struct SumOf {
+  template <class T>
+  __device__ static T Combine(T a, T b) {
+    return a + b;
+  }
+};
+struct ProductOf {
+  template <class T>
+  __device__ static T Combine(T a, T b) {
+    return a * b;
+  }
+};
+// A NaN on either side wins.
+struct LargerOf {
+  template <class T>
+  __device__ static T Combine(T a, T b) {
+    return a > b || a != a ? a : b;
+  }
+};
+struct SmallerOf {
+  template <class T>
+  __device__ static T Combine(T a, T b) {
+    return a < b || a != a ? a : b;
+  }
+};
+
+template <class How, class T>
+__device__ T BlockReduce(T value, T* scratch) {
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value = How::Combine(value, __shfl_xor_sync(~0u, value, distance));
+  }
+  const int warps = blockDim.x / 32;
+  if (warps == 1) return value;
+  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = value;
+  __syncthreads();
+  T total = scratch[0];
+  for (int warp = 1; warp < warps; ++warp) total = How::Combine(total, scratch[warp]);
+  __syncthreads();
+  return total;
+}

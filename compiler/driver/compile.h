@@ -1,0 +1,51 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "passes/pass_manager.h"
+
+namespace fusec {
+
+struct CompileOptions {
+  std::string model_path;
+  std::string output_path;
+  std::vector<std::string> targets = {"native"};  // native, cpu, sm_80, sm_90a, ...
+  std::map<std::string, std::pair<int64_t, int64_t>> dim_ranges;
+  std::map<std::string, TensorData> frozen_inputs;  // inputs made constants
+  std::string matmul_precision = "highest";         // highest, high, medium
+  std::set<std::string> disabled_fusions;
+  std::string dump_ir_directory, dump_kernels_directory;  // "" for none
+  std::string cpu_level = "both";  // both (x86-64-v3 and v4), native (this machine only, fastest to compile)
+  int cpu_optimization = 3;        // -O of the host compiler
+  // Called at every stage that can take long: what is going on and how far it is, 0..1.
+  std::function<void(const std::string& stage, double fraction)> progress;
+};
+
+struct CompileReport {
+  std::vector<std::string> warnings;
+  std::vector<std::string> targets;  // as built: "cpu", "sm_90a"
+  std::vector<PassTiming> pass_timings;
+  int launches_before = 0;
+  std::map<std::string, int> launches;  // by target
+  double seconds = 0;
+};
+
+// Model file in, artifact folder out. Nothing is left behind on failure, and an existing folder is replaced only if it is an artifact.
+Result<CompileReport> CompileModel(const CompileOptions& options);
+
+// The imported graph and the same graph after all passes, as CompileModel sees them: for verify, explain and tests.
+struct LoadedModel {
+  std::unique_ptr<Graph> imported;
+  std::vector<std::string> warnings;
+};
+Result<LoadedModel> LoadModel(const CompileOptions& options);
+// The passes of the pipeline in order, by name.
+std::vector<std::string> PipelinePasses();
+
+}  // namespace fusec

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/plan/kernel_plan.h"
+
+namespace fusec {
+
+// Writes index expressions as C. Integers above 2 become named constants of the kernel, so that a reader learns what they are; an
+// integer has one name per kernel, given by whoever names it first.
+class CExpressionWriter {
+ public:
+  // Gives `value` the name `k<Hint>` unless it has one already; 0, 1 and 2 stay literals.
+  void NameConstant(int64_t value, const std::string& hint, const std::string& comment);
+  std::string Write(const Expr& expr);
+  std::string WriteFactor(const Expr& expr);  // in parentheses where a product needs them
+  std::string WriteConstant(int64_t value);
+  bool wrote_division() const { return wrote_division_; }
+  const std::vector<NamedConstant>& constants() const { return constants_; }
+
+ private:
+  std::string WriteTerm(const Expr::Term& term, int64_t magnitude);
+  std::string WriteAtom(const Atom& atom);
+
+  bool wrote_division_ = false;
+  std::map<int64_t, std::string> names_;
+  std::map<std::string, int> taken_;
+  std::vector<NamedConstant> constants_;
+};
+
+// "hidden_state.3" -> "HiddenState3"
+std::string PascalCase(const std::string& name);
+
+}  // namespace fusec

@@ -1,0 +1,233 @@
+#include "compiler/plan/kernel_builder.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "compiler/ops/c_text.h"
+#include "compiler/support/check.h"
+
+namespace fusec {
+
+namespace {
+
+// What kernels must not call their locals: C keywords, CUDA's names, and functions that generated text calls.
+const std::set<std::string>& ReservedNames() {
+  static const std::set<std::string>& names = *new std::set<std::string>{
+      "alignas", "and", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "const",
+      "continue", "default", "delete", "do", "double", "else", "enum", "explicit", "export", "extern",
+      "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace",
+      "new", "not", "operator", "or", "private", "protected", "public", "register", "return", "short",
+      "signed", "sizeof", "static", "struct", "switch", "template", "this", "throw", "true", "try",
+      "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile",
+      "while", "xor", "threadIdx", "blockIdx", "blockDim", "gridDim", "min", "max", "abs", "sqrt",
+      "errors", "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
+      "asinh", "acosh", "atanh", "erf", "ceil", "floor", "pow", "fmod", "rint", "round", "signbit",
+      "isnan", "isinf", "main", "index", "div", "j0", "j1", "y0", "y1", "gamma", "remainder", "time", "i", "k",
+      "row", "column", "first", "last", "first_row", "last_row", "scratch"};
+  return names;
+}
+
+}  // namespace
+
+std::string FriendlyName(const std::string& value_name) {
+  std::string name = value_name;
+  if (size_t at = name.rfind("_output_"); at != std::string::npos && at > 0) name.resize(at);
+  std::string out;
+  for (char c : name) {
+    const bool alnum = std::isalnum(static_cast<unsigned char>(c));
+    if (alnum) out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    else if (!out.empty() && out.back() != '_') out += '_';
+  }
+  while (!out.empty() && out.back() == '_') out.pop_back();
+  // A module path repeats its parents: "top_top_0_gemm" says no more than "top_0_gemm".
+  if (size_t at = out.find('_'); at != std::string::npos && at > 0 &&
+      out.compare(at + 1, at + 1, out.substr(0, at) + "_") == 0) {
+    out = out.substr(at + 1);
+  }
+  if (out.size() > 32) {
+    const size_t cut = out.find('_', out.size() - 32);
+    out = cut == std::string::npos ? out.substr(out.size() - 32) : out.substr(cut + 1);
+  }
+  if (out.empty() || std::isdigit(static_cast<unsigned char>(out[0]))) out = "value_" + out;
+  return out;
+}
+
+std::string MemoryTypeName(Dtype dtype) {
+  if (dtype == Dtype::kF16) return "Half";
+  if (dtype == Dtype::kBF16) return "BFloat16";
+  return CTypeName(dtype);
+}
+
+KernelBuilder::KernelBuilder(TargetKind target, const Graph& program, std::vector<IndexSite>& sites)
+    : target_(target), program_(program), sites_(sites), ranges_(program.SymbolRanges()) {
+  scopes_.emplace_back();
+  for (const DimSymbol& symbol : program.symbols) names_.insert(symbol.name);
+}
+
+std::string KernelBuilder::Unique(const std::string& wanted) {
+  std::string name = wanted;
+  for (int i = 2; names_.count(name) || ReservedNames().count(name); ++i) {
+    name = wanted + "_" + std::to_string(i);
+  }
+  names_.insert(name);
+  return name;
+}
+
+const std::string& KernelBuilder::Buffer(const Value* value, bool written) {
+  auto found = buffer_names_.find(value);
+  if (found == buffer_names_.end()) {
+    const std::string name = Unique(FriendlyName(value->name));
+    found = buffer_names_.emplace(value, name).first;
+    if (value->type.dtype == Dtype::kF16 || value->type.dtype == Dtype::kBF16) Use("half.cuh");
+    KernelParameter parameter;
+    parameter.value = value;
+    parameter.written = written;
+    parameter.name = name;
+    plan_.parameters.push_back(parameter);
+  }
+  return found->second;
+}
+
+int KernelBuilder::AddSite(const IndexSite& site) {
+  auto found = std::find(sites_.begin(), sites_.end(), site);
+  if (found == sites_.end()) found = sites_.insert(sites_.end(), site);
+  needs_errors_ = true;
+  Use("index_check.cuh");
+  return static_cast<int>(found - sites_.begin()) + 1;
+}
+
+std::string KernelBuilder::SiteName(int number) {
+  auto found = site_names_.find(number);
+  if (found == site_names_.end()) {
+    const IndexSite& site = sites_[number - 1];
+    const std::string name = Unique("k" + PascalCase(FriendlyName(site.tensor)) + "Site");
+    plan_.constants.push_back({"int", name, std::to_string(number), "who reports a bad index: " + site.node});
+    found = site_names_.emplace(number, name).first;
+  }
+  return found->second;
+}
+
+void KernelBuilder::Use(const std::string& device_file) {
+  auto& files = plan_.device_files;
+  if (std::find(files.begin(), files.end(), device_file) == files.end()) files.push_back(device_file);
+}
+
+std::string KernelBuilder::Write(const Expr& expr) {
+  std::vector<std::string> symbols;
+  expr.CollectSymbols(symbols);
+  for (const std::string& symbol : symbols) {
+    const bool is_dim = std::any_of(program_.symbols.begin(), program_.symbols.end(),
+                                    [&](const DimSymbol& dim) { return dim.name == symbol; });
+    const bool known = std::any_of(plan_.parameters.begin(), plan_.parameters.end(), [&](auto& p) {
+      return p.kind == KernelParameter::Kind::kDim && p.name == symbol;
+    });
+    if (!is_dim || known) continue;
+    KernelParameter parameter;
+    parameter.kind = KernelParameter::Kind::kDim;
+    parameter.name = symbol;
+    parameter.dim = Expr::Symbol(symbol);
+    plan_.parameters.push_back(parameter);
+  }
+  return expressions_.Write(expr);
+}
+
+void KernelBuilder::DefineVariable(const std::string& name, const Expr& low, const Expr& high) {
+  names_.insert(name);
+  depth_of_[name] = static_cast<int>(scopes_.size()) - 1;
+  ranges_.Set(name, low, high);
+}
+
+void KernelBuilder::Open(bool is_branch) {
+  scopes_.emplace_back();
+  scopes_.back().is_branch = is_branch;
+}
+
+std::vector<Statement> KernelBuilder::Close() {
+  FUSEC_CHECK(scopes_.size() > 1, "the kernel's outermost scope is closed by Finish");
+  std::vector<Statement> statements = std::move(scopes_.back().statements);
+  scopes_.pop_back();
+  return statements;
+}
+
+void KernelBuilder::Append(Statement statement) {
+  scopes_.back().statements.push_back(std::move(statement));
+}
+
+void KernelBuilder::Declare(const std::string& type, const std::string& name,
+                            const std::string& text) {
+  depth_of_[name] = static_cast<int>(scopes_.size()) - 1;
+  Append({Statement::Kind::kDeclare, type, name, text, {}, {}});
+}
+
+int KernelBuilder::DepthOf(const std::string& text) const {
+  int depth = 0;
+  for (size_t i = 0; i < text.size();) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (!std::isalpha(c) && c != '_') {
+      // Skip numbers whole, so that the suffix of 1e-05f is not read as a name.
+      if (std::isdigit(c)) while (i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '.')) ++i;
+      else ++i;
+      continue;
+    }
+    size_t end = i;
+    while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_')) ++end;
+    if (auto found = depth_of_.find(text.substr(i, end - i)); found != depth_of_.end()) {
+      depth = std::max(depth, found->second);
+    }
+    i = end;
+  }
+  return depth;
+}
+
+std::string KernelBuilder::Let(const std::string& type, const std::string& wanted_name,
+                               const std::string& text, const std::string& comment) {
+  int depth = DepthOf(text);
+  for (int s = depth + 1; s < static_cast<int>(scopes_.size()); ++s) {
+    if (scopes_[s].is_branch) depth = s;
+  }
+  const std::string name = Unique(wanted_name);
+  depth_of_[name] = depth;
+  auto& statements = scopes_[depth].statements;
+  if (!comment.empty()) statements.push_back({Statement::Kind::kComment, "", "", comment, {}, {}});
+  statements.push_back({Statement::Kind::kLet, type, name, text, {}, {}});
+  return name;
+}
+
+const Scalar* KernelBuilder::Recall(const std::string& key) const {
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+    if (auto found = scope->memo.find(key); found != scope->memo.end()) return &found->second;
+  }
+  return nullptr;
+}
+
+void KernelBuilder::Remember(const std::string& key, const Scalar& scalar) {
+  const int depth = DepthOf(scalar.text);
+  int scope = depth;
+  for (int s = depth + 1; s < static_cast<int>(scopes_.size()); ++s) {
+    if (scopes_[s].is_branch) scope = s;
+  }
+  scopes_[scope].memo[key] = scalar;
+}
+
+KernelPlan KernelBuilder::Finish() {
+  FUSEC_CHECK(scopes_.size() == 1, "a scope of the kernel is still open");
+  plan_.body = std::move(scopes_.back().statements);
+  const auto& sizes = expressions_.constants();
+  plan_.constants.insert(plan_.constants.begin(), sizes.begin(), sizes.end());
+  // Signature: what is read, what is written, dims, the error word.
+  std::stable_sort(plan_.parameters.begin(), plan_.parameters.end(), [](auto& a, auto& b) {
+    auto rank = [](const KernelParameter& p) {
+      return p.kind == KernelParameter::Kind::kDim ? 2 : p.written ? 1 : 0;
+    };
+    return rank(a) < rank(b);
+  });
+  if (needs_errors_) {
+    KernelParameter parameter;
+    parameter.kind = KernelParameter::Kind::kErrors;
+    parameter.name = "errors";
+    plan_.parameters.push_back(parameter);
+  }
+  return std::move(plan_);
+}
+
+}  // namespace fusec

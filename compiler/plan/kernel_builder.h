@@ -1,0 +1,87 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/ops/op_def.h"
+#include "compiler/plan/c_expression.h"
+#include "compiler/plan/kernel_plan.h"
+
+namespace fusec {
+
+// Writes the body of one kernel: names, parameters, nested scopes. A statement lands in the outermost open scope that knows
+// everything it mentions, so what does not change inside a loop is computed before it.
+class KernelBuilder {
+ public:
+  KernelBuilder(TargetKind target, const Graph& program, std::vector<IndexSite>& sites);
+
+  TargetKind target() const { return target_; }
+  Ranges& ranges() { return ranges_; }
+  CExpressionWriter& expressions() { return expressions_; }
+  KernelPlan& plan() { return plan_; }
+  const Graph& program() const { return program_; }
+
+  // A name that nothing in this kernel has yet.
+  std::string Unique(const std::string& wanted);
+  // The parameter that holds `value` (added on first use).
+  const std::string& Buffer(const Value* value, bool written = false);
+  // The number (from 1) of an index site, and the constant of this kernel that holds it; the kernel gets the error parameter.
+  int AddSite(const IndexSite& site);
+  std::string SiteName(int number);
+  void Use(const std::string& device_file);
+  // The C text of an index expression; its symbols become parameters.
+  std::string Write(const Expr& expr);
+
+  // Declares a loop variable or local that lives in the innermost scope.
+  void DefineVariable(const std::string& name, const Expr& low, const Expr& high);
+  void Open(bool is_branch = false);  // a scope; branches keep everything they contain
+  std::vector<Statement> Close();
+  void CloseFor(const std::string& header) { Append({Statement::Kind::kFor, "", "", header, Close(), {}}); }
+  void Append(Statement statement);  // to the innermost scope, where it stands
+  void Comment(const std::string& text) { Append({Statement::Kind::kComment, "", "", text, {}, {}}); }
+  void Blank() { Append({Statement::Kind::kBlank, "", "", "", {}, {}}); }
+  void Assign(const std::string& place, const std::string& text) {
+    Append({Statement::Kind::kAssign, "", place, text, {}, {}});
+  }
+  void Declare(const std::string& type, const std::string& name, const std::string& text);
+  // `const type name = text;` in the outermost scope possible; returns the name, unique.
+  std::string Let(const std::string& type, const std::string& wanted_name, const std::string& text,
+                  const std::string& comment = "");
+
+  // Scalars already computed, visible in the open scopes.
+  const Scalar* Recall(const std::string& key) const;
+  void Remember(const std::string& key, const Scalar& scalar);
+
+  KernelPlan Finish();
+
+ private:
+  struct Scope {
+    std::vector<Statement> statements;
+    std::map<std::string, Scalar> memo;
+    bool is_branch = false;
+  };
+  int DepthOf(const std::string& text) const;
+
+  TargetKind target_;
+  const Graph& program_;
+  std::vector<IndexSite>& sites_;
+  Ranges ranges_;
+  CExpressionWriter expressions_;
+  KernelPlan plan_;
+  std::set<std::string> names_;
+  std::map<std::string, int> depth_of_;  // by local name
+  std::vector<Scope> scopes_;
+  std::map<const Value*, std::string> buffer_names_;
+  bool needs_errors_ = false;
+  std::map<int, std::string> site_names_;
+};
+
+// A readable name for a value: "_top_top_1_Relu_output_0" (how TorchScript calls it) becomes "top_1_relu".
+std::string FriendlyName(const std::string& value_name);
+
+// C type of an element in memory: "float", "Half", "long long", "bool".
+std::string MemoryTypeName(Dtype dtype);
+
+}  // namespace fusec

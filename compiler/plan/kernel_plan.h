@@ -1,0 +1,106 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+
+namespace fusec {
+
+// What a kernel is planned for. The same planner and the same printer serve both: on the CPU a block has one thread, so that its
+// loops are plain loops, and blocks are larger.
+enum class TargetKind { kCpu, kGpu };
+
+// One line or one nested block of a kernel, decided but not yet spelled.
+struct Statement {
+  enum class Kind {
+    kComment,  // text
+    kBlank,
+    kLet,      // const `type` `name` = `text`;
+    kDeclare,  // `type` `name` = `text`;  (assigned later; no `text`: uninitialised)
+    kAssign,   // `name` = `text`;  a local, or a place in memory
+    kCall,     // `text`;
+    kPragma,   // `text`, unindented meaning: a hint for the next loop
+    kFor,      // for (`text`) `body`
+    kIf,       // if (`text`) `body` else `otherwise`
+  };
+  Kind kind = Kind::kComment;
+  std::string type, name, text;
+  std::vector<Statement> body, otherwise;
+};
+
+// `constexpr int kColumns = 432;  // last axis of "hidden"`
+struct NamedConstant {
+  std::string type = "int";
+  std::string name;
+  std::string value;
+  std::string comment;
+};
+
+// One parameter of a kernel, in the order of the signature.
+struct KernelParameter {
+  enum class Kind { kBuffer, kDim, kErrors };
+  Kind kind = Kind::kBuffer;
+  const Value* value = nullptr;  // of kBuffer: an operand or result of the region node
+  bool written = false;
+  std::string name;
+  Expr dim;  // of kDim: a symbol
+};
+
+struct KernelPlan {
+  std::string name;      // k03_bias_relu
+  std::string op_class;  // "pointwise", "row_reduction", ...
+  std::vector<std::string> ops;
+  Provenance provenance;
+  std::vector<KernelParameter> parameters;
+  std::vector<NamedConstant> constants;
+  std::vector<std::string> device_files;  // of codegen_templates/device, in order of first use
+  std::string launch_in_words;
+  Expr blocks;
+  int block_size = 1;
+  std::string index_type = "int";  // of loop variables, positions and dims
+  std::vector<Statement> body;
+  Expr bytes_read, bytes_written, flops;
+};
+
+// A matrix product given to cuBLASLt or oneDNN: d[b] = activation(a[b] x b[b] + bias), row-major.
+struct MatMulPlan {
+  struct Operand {
+    const Value* value = nullptr;
+    Expr batch_stride;  // elements; 0 repeats one matrix
+    bool transposed = false;
+  };
+  std::string name;
+  std::vector<std::string> ops;
+  Provenance provenance;
+  Operand a, b;
+  const Value* bias = nullptr;
+  const Value* result = nullptr;
+  Expr m, n, k, batch;
+  std::string activation = "none";
+  Expr bytes_read, bytes_written, flops;
+};
+
+struct Step {
+  bool is_matmul = false;
+  KernelPlan kernel;
+  MatMulPlan matmul;
+};
+
+// A place where data chooses an index, for the run-time error message.
+struct IndexSite {
+  std::string node;    // ONNX node, or the IR op
+  std::string tensor;  // the tensor that holds the index
+  std::string input;   // the model input it came from unchanged, or ""
+  Shape shape;         // of that tensor
+  Expr extent;         // valid values are -extent..extent-1
+  bool operator==(const IndexSite&) const = default;
+};
+
+// All that one target runs.
+struct ProgramPlan {
+  TargetKind target = TargetKind::kCpu;
+  std::vector<Step> steps;
+};
+
+}  // namespace fusec

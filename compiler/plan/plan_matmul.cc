@@ -1,0 +1,88 @@
+#include "compiler/ops/op_def.h"
+#include "compiler/plan/plan_program.h"
+#include "compiler/plan/plan_region.h"
+
+namespace fusec {
+
+namespace {
+
+// The value outside the region that `value` stands for, if it is an operand.
+const Value* OperandOf(const Node& region, const Value* value) {
+  for (size_t i = 0; i < region.operands.size(); ++i) {
+    if (region.body->inputs[i].get() == value) return region.operands[i];
+  }
+  return nullptr;
+}
+
+// Batch dims as one count and one stride: both operands' batch dims must be the result's, or all 1 (the matrix is repeated).
+bool BatchStride(const Shape& shape, const Shape& result, Expr& stride) {
+  const Shape batch(shape.begin(), shape.end() - 2);
+  const Expr count = Product(batch);
+  if (count.IsConstant(1)) {
+    stride = 0;
+    return true;
+  }
+  if (count != Product(Shape(result.begin(), result.end() - 2))) return false;
+  stride = shape[shape.size() - 2] * shape.back();
+  return true;
+}
+
+}  // namespace
+
+std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region, TargetKind target,
+                                            const Ranges& ranges) {
+  const Graph& body = *region.body;
+  const Node* matmul = nullptr;
+  MatMulPlan plan;
+  for (const auto& node : body.nodes) {
+    if (node->kind == OpKind::kMatMul) {
+      if (matmul) return std::nullopt;
+      matmul = node.get();
+    } else if (node->kind == OpKind::kAdd) {
+      const Value* bias = OperandOf(region, node->operand(1));
+      if (!bias) bias = OperandOf(region, node->operand(0));
+      plan.bias = bias;
+    } else if (node->kind == OpKind::kRelu) {
+      plan.activation = "relu";
+    } else {
+      return std::nullopt;
+    }
+  }
+  if (!matmul || body.outputs.size() != 1) return std::nullopt;
+  const Dtype dtype = matmul->result()->type.dtype;
+  const bool half = dtype == Dtype::kF16 || dtype == Dtype::kBF16;
+  if (dtype != Dtype::kF32 && !(half && target == TargetKind::kGpu) && !(half && target == TargetKind::kCpu) &&
+      dtype != Dtype::kF64) {
+    return std::nullopt;
+  }
+  plan.a.value = OperandOf(region, matmul->operand(0));
+  plan.b.value = OperandOf(region, matmul->operand(1));
+  if (!plan.a.value || !plan.b.value) return std::nullopt;
+  plan.result = region.result();
+  plan.a.transposed = matmul->Int("transpose_a") != 0;
+  plan.b.transposed = matmul->Int("transpose_b") != 0;
+  const Shape& a = plan.a.value->type.shape;
+  const Shape& b = plan.b.value->type.shape;
+  const Shape& d = matmul->result()->type.shape;
+  plan.m = d[d.size() - 2];
+  plan.n = d.back();
+  plan.k = a[a.size() - (plan.a.transposed ? 2 : 1)];
+  plan.batch = Product(Shape(d.begin(), d.end() - 2));
+  if (!BatchStride(a, d, plan.a.batch_stride) || !BatchStride(b, d, plan.b.batch_stride)) {
+    return std::nullopt;
+  }
+  // One shared right-hand matrix: the batch is just more rows.
+  if (plan.b.batch_stride.IsConstant(0) && !plan.a.transposed && !plan.a.batch_stride.IsConstant(0)) {
+    plan.m = plan.batch * plan.m;
+    plan.batch = 1;
+    plan.a.batch_stride = 0;
+  }
+  plan.bytes_read = plan.a.value->type.Bytes() + plan.b.value->type.Bytes();
+  if (plan.bias) plan.bytes_read = plan.bytes_read + plan.bias->type.Bytes();
+  plan.bytes_written = plan.result->type.Bytes();
+  plan.flops = plan.batch * plan.m * plan.n * plan.k * 2;
+  (void)ranges;
+  return plan;
+}
+
+}  // namespace fusec

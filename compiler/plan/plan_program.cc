@@ -1,0 +1,74 @@
+#include "compiler/plan/plan_program.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "compiler/ops/op_def.h"
+#include "compiler/plan/plan_region.h"
+#include "compiler/support/check.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr size_t kNamedOps = 5;
+
+// Distinct op names of a region in order; views only where there is nothing else.
+std::vector<std::string> OpNames(const Node& region) {
+  std::vector<std::string> ops, views;
+  for (const auto& node : region.body->nodes) {
+    const OpDef& def = GetOpDef(node->kind);
+    if (def.op_class == OpClass::kConstant) continue;
+    const bool is_view = def.op_class == OpClass::kView && node->kind != OpKind::kConcat;
+    auto& list = is_view ? views : ops;
+    if (std::find(list.begin(), list.end(), def.text) == list.end()) list.push_back(def.text);
+  }
+  return ops.empty() ? views : ops;
+}
+
+std::string StepName(size_t number, const std::vector<std::string>& ops) {
+  char prefix[16];
+  std::snprintf(prefix, sizeof prefix, "k%02zu", number);
+  std::string name = prefix;
+  for (size_t i = 0; i < std::min(ops.size(), kNamedOps); ++i) name += "_" + ops[i];
+  return name;
+}
+
+}  // namespace
+
+Result<ProgramPlan> PlanProgram(const Graph& graph, TargetKind target, std::vector<IndexSite>& sites) {
+  ProgramPlan program;
+  program.target = target;
+  const Ranges ranges = graph.SymbolRanges();
+  for (const auto& node : graph.nodes) {
+    if (node->kind == OpKind::kConstant) continue;
+    FUSEC_CHECK(node->kind == OpKind::kRegion, "unfused node reached planning: " + PrintNode(*node));
+    const std::string& region_class = node->Get<std::string>("class");
+    Step step;
+    const std::vector<std::string> ops = OpNames(*node);
+    const std::string name = StepName(program.steps.size(), ops);
+    if (region_class == "matmul") {
+      if (auto matmul = PlanLibraryMatMul(*node, target, ranges)) {
+        step.is_matmul = true;
+        step.matmul = std::move(*matmul);
+        step.matmul.name = name;
+        step.matmul.ops = ops;
+        step.matmul.provenance = node->provenance;
+        program.steps.push_back(std::move(step));
+        continue;
+      }
+    }
+    KernelBuilder builder(target, graph, sites);
+    builder.plan().name = name;
+    builder.plan().op_class = region_class;
+    builder.plan().ops = ops;
+    builder.plan().provenance = node->provenance;
+    if (region_class == "row_reduction" || region_class == "matmul") step.kernel = PlanRowReduction(*node, builder);
+    else if (region_class == "sequential") step.kernel = PlanSequential(*node, builder);
+    else step.kernel = PlanLoop(*node, builder);
+    program.steps.push_back(std::move(step));
+  }
+  return program;
+}
+
+}  // namespace fusec

@@ -1,0 +1,390 @@
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "compiler/ops/c_text.h"
+#include "compiler/plan/plan_region.h"
+#include "compiler/support/check.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr int64_t kCpuBlockElements = 16384;
+constexpr int kGpuBlockSize = 256;
+constexpr int kShortRow = 32;  // up to here a thread reduces a row alone
+
+// How a reduction starts, folds in an element, and folds the threads of a block.
+struct Fold {
+  std::string start;
+  std::string how;  // of block_reduce.cuh
+  std::function<std::string(const std::string& total, const std::string& element)> step;
+};
+
+Fold FoldOf(OpKind kind, Dtype dtype) {
+  const bool is_bool = dtype == Dtype::kBool;
+  const std::string type = CTypeName(dtype);
+  auto call = [](const char* how) {
+    return [how](const std::string& total, const std::string& element) {
+      return std::string(how) + "::Combine(" + total + ", " + element + ")";
+    };
+  };
+  switch (kind) {
+    case OpKind::kReduceProd:
+      return {CLiteral(int64_t{1}, dtype), "ProductOf",
+              [](auto& total, auto& element) { return total + " * " + element; }};
+    case OpKind::kReduceMax:
+      if (is_bool) return {"false", "LargerOf", [](auto& t, auto& e) { return t + " || " + e; }};
+      return {LowestLiteral(dtype), "LargerOf", call("LargerOf")};
+    case OpKind::kReduceMin:
+      if (is_bool) return {"true", "SmallerOf", [](auto& t, auto& e) { return t + " && " + e; }};
+      return {HighestLiteral(dtype), "SmallerOf", call("SmallerOf")};
+    default:  // sums, means, products of matrices
+      return {CLiteral(int64_t{0}, dtype), "SumOf",
+              [](auto& total, auto& element) { return total + " + " + element; }};
+  }
+}
+
+bool IsReducer(const Node& node) {
+  const OpClass op_class = GetOpDef(node.kind).op_class;
+  return op_class == OpClass::kReduction || op_class == OpClass::kContraction;
+}
+
+bool IsArg(const Node& node) { return node.kind == OpKind::kArgMax || node.kind == OpKind::kArgMin; }
+
+class RowReductionPlanner {
+ public:
+  RowReductionPlanner(const Node& region, KernelBuilder& builder)
+      : region_(region), builder_(builder), lowering_(region, builder) {}
+
+  KernelPlan Plan() {
+    ChooseIndexType(region_, builder_);
+    FindSpace();
+    const Expr rows = Product(kept_);
+    const Expr length = Product(reduced_);
+    const int64_t length_high = builder_.ranges().IntervalOf(length).high;
+    KernelPlan& plan = builder_.plan();
+    const bool any_serial = std::any_of(reducers_.begin(), reducers_.end(), [](const Node* node) {
+      return IsArg(*node) || node->kind == OpKind::kMatMul;
+    });
+    if (builder_.target() == TargetKind::kCpu) {
+      const int64_t chunk = std::clamp<int64_t>(kCpuBlockElements / std::max<int64_t>(1, length_high), 1, 4096);
+      OpenChunkOfRows(rows, chunk);
+      PlanRow();
+      builder_.CloseFor(LoopHeader(builder_, "row", "first_row", "last_row"));
+    } else if (any_serial || length_high <= kShortRow) {
+      OneThreadPerRow(rows);
+      PlanRow();
+    } else {
+      block_wide_ = true;
+      plan.block_size = length_high <= 128 ? 32 : length_high <= 512 ? 128 : kGpuBlockSize;
+      plan.blocks = rows;
+      plan.launch_in_words = "one block per row";
+      builder_.expressions().NameConstant(plan.block_size, "BlockSize", "threads");
+      builder_.Append({Statement::Kind::kLet, plan.index_type, "row", "blockIdx.x", {}, {}});
+      builder_.DefineVariable("row", 0, rows - 1);
+      PlanRow();
+    }
+    CountTraffic(region_, plan);
+    if (reducers_[0]->kind == OpKind::kMatMul) plan.flops = plan.flops + rows * length * 2;
+    return builder_.Finish();
+  }
+
+ private:
+  // Rows are the elements of the reductions' results, each with its own stretch of reduced elements. All reductions of a region
+  // share both (the fusion pass sees to it).
+  void FindSpace() {
+    for (const auto& node : region_.body->nodes) {
+      if (IsReducer(*node)) reducers_.push_back(node.get());
+    }
+    FUSEC_CHECK(!reducers_.empty(), "no reduction in " + PrintNode(region_));
+    const Node& first = *reducers_[0];
+    if (first.kind == OpKind::kMatMul) {
+      kept_ = first.result()->type.shape;
+      const Shape& a = first.operand(0)->type.shape;
+      reduced_ = {a[a.size() - (first.Int("transpose_a") ? 2 : 1)]};
+      return;
+    }
+    space_ = first.operand(0)->type.shape;
+    const auto& axes = first.Ints("axes");
+    for (int64_t axis = 0; axis < static_cast<int64_t>(space_.size()); ++axis) {
+      const bool is_reduced = std::find(axes.begin(), axes.end(), axis) != axes.end();
+      is_reduced_.push_back(is_reduced);
+      (is_reduced ? reduced_ : kept_).push_back(space_[axis]);
+    }
+  }
+
+  void OpenChunkOfRows(const Expr& rows, int64_t chunk) {
+    KernelPlan& plan = builder_.plan();
+    plan.blocks = CeilDiv(rows, chunk, builder_.ranges());
+    plan.launch_in_words = "blocks of " + std::to_string(chunk) + " rows";
+    builder_.expressions().NameConstant(chunk, "Chunk", "rows of one block");
+    builder_.Append({Statement::Kind::kLet, plan.index_type, "first_row",
+                     "(long long)blockIdx.x * " + builder_.Write(chunk), {}, {}});
+    builder_.Append({Statement::Kind::kLet, plan.index_type, "last_row",
+                     "min(first_row + " + builder_.Write(chunk) + ", (long long)(" +
+                         builder_.Write(rows) + "))",
+                     {}, {}});
+    builder_.Open();
+    builder_.DefineVariable("row", 0, rows - 1);
+  }
+
+  void OneThreadPerRow(const Expr& rows) {
+    KernelPlan& plan = builder_.plan();
+    plan.block_size = kGpuBlockSize;
+    plan.blocks = CeilDiv(rows, kGpuBlockSize, builder_.ranges());
+    plan.launch_in_words = "one thread per row";
+    builder_.expressions().NameConstant(kGpuBlockSize, "BlockSize", "threads");
+    const std::string cast = plan.index_type == "int" ? "" : "(long long)";
+    builder_.Append({Statement::Kind::kLet, plan.index_type, "row",
+                     cast + "blockIdx.x * " + builder_.Write(kGpuBlockSize) + " + threadIdx.x", {}, {}});
+    builder_.Append({Statement::Kind::kIf, "", "", "row >= " + builder_.Write(rows),
+                     {{Statement::Kind::kCall, "", "", "return", {}, {}}}, {}});
+    builder_.DefineVariable("row", 0, rows - 1);
+  }
+
+  // Reductions whose operands need no unfinished reduction, one loop over the row per such set; then the outputs.
+  void PlanRow() {
+    row_index_ = Coordinates(builder_, Expr::Symbol("row"), kept_, "row");
+    std::set<const Node*> done;
+    while (done.size() < reducers_.size()) {
+      std::vector<const Node*> ready;
+      for (const Node* reducer : reducers_) {
+        if (!done.count(reducer) && !Needs(reducer, done)) ready.push_back(reducer);
+      }
+      FUSEC_CHECK(!ready.empty(), "reductions of a region depend on each other in a circle");
+      ReduceTogether(ready);
+      done.insert(ready.begin(), ready.end());
+    }
+    StoreOutputs();
+  }
+
+  // Whether `reducer`'s operands lead to a reduction that is not done.
+  bool Needs(const Node* reducer, const std::set<const Node*>& done) const {
+    std::vector<const Value*> work(reducer->operands.begin(), reducer->operands.end());
+    std::set<const Value*> seen;
+    while (!work.empty()) {
+      const Value* value = work.back();
+      work.pop_back();
+      if (!value || !value->producer || !seen.insert(value).second) continue;
+      if (IsReducer(*value->producer)) {
+        if (!done.count(value->producer)) return true;
+        continue;
+      }
+      for (const Value* operand : value->producer->operands) work.push_back(operand);
+    }
+    return false;
+  }
+
+  // The index of element k of this row in the reduced tensor.
+  std::vector<Expr> FullIndex(const std::vector<Expr>& k) const {
+    std::vector<Expr> index;
+    size_t kept = 0, reduced = 0;
+    for (bool is_reduced : is_reduced_) index.push_back(is_reduced ? k[reduced++] : row_index_[kept++]);
+    return index;
+  }
+
+  // Opens the loops over the row's elements and returns their coordinates; `headers` close them.
+  std::vector<Expr> OpenRowLoop(std::vector<std::string>& headers) {
+    std::vector<Expr> k;
+    if (block_wide_) {
+      const Expr length = Product(reduced_);
+      if (auto number = length.AsConstant()) {
+        builder_.expressions().NameConstant(*number, "row_length", "elements that are reduced");
+      }
+      headers.push_back(LoopHeader(builder_, "k", "threadIdx.x", builder_.Write(length),
+                                   builder_.Write(builder_.plan().block_size)));
+      builder_.Open();
+      builder_.DefineVariable("k", 0, length - 1);
+      return Coordinates(builder_, Expr::Symbol("k"), reduced_, "k");
+    }
+    for (size_t i = 0; i < reduced_.size(); ++i) {
+      const std::string variable = i + 1 == reduced_.size() ? "k" : "k_" + std::to_string(i);
+      if (auto number = reduced_[i].AsConstant()) {
+        builder_.expressions().NameConstant(*number, "row_length", "elements that are reduced");
+      }
+      headers.push_back(LoopHeader(builder_, variable, "0", builder_.Write(reduced_[i])));
+      builder_.Open();
+      builder_.DefineVariable(variable, 0, reduced_[i] - 1);
+      k.push_back(Expr::Symbol(variable));
+    }
+    return k;
+  }
+
+  void CloseRowLoop(std::vector<std::string>& headers, const std::string& pragma) {
+    while (!headers.empty()) {
+      std::vector<Statement> body = builder_.Close();
+      const bool innermost = !pragma.empty() && !pragma_written_;
+      if (innermost) builder_.Append({Statement::Kind::kPragma, "", "", pragma, {}, {}});
+      pragma_written_ = true;
+      builder_.Append({Statement::Kind::kFor, "", "", headers.back(), std::move(body), {}});
+      headers.pop_back();
+    }
+    pragma_written_ = false;
+  }
+
+  Scalar Element(const Node& reducer, const std::vector<Expr>& k) {
+    if (reducer.kind != OpKind::kMatMul) return lowering_.Evaluate(reducer.operand(0), FullIndex(k));
+    const Dtype dtype = reducer.result()->type.dtype;
+    Scalar factors[2];
+    for (int side = 0; side < 2; ++side) {
+      const Shape& shape = reducer.operand(side)->type.shape;
+      const size_t rank = shape.size(), out_rank = kept_.size();
+      std::vector<Expr> batch(row_index_.begin(), row_index_.end() - 2);
+      Shape batch_shape(shape.begin(), shape.end() - 2);
+      std::vector<Expr> index = BroadcastIndex(batch, batch_shape);
+      const Expr other = row_index_[out_rank - 2 + side];
+      const bool stored_swapped = reducer.Int(side == 0 ? "transpose_a" : "transpose_b") != 0;
+      const bool k_first = (side == 1) != stored_swapped;
+      index.push_back(k_first ? k[0] : other);
+      index.push_back(k_first ? other : k[0]);
+      FUSEC_CHECK(index.size() == rank, "matmul operand has another rank than its index");
+      factors[side] = lowering_.Evaluate(reducer.operand(side), index);
+    }
+    return {builder_.Let(CTypeName(dtype), "product", factors[0].text + " * " + factors[1].text), dtype};
+  }
+
+  void ReduceTogether(const std::vector<const Node*>& reducers) {
+    struct Running {
+      const Node* node;
+      Fold fold;
+      std::string total, position;
+    };
+    std::vector<Running> all;
+    std::string sums;
+    bool only_sums = true;
+    for (const Node* reducer : reducers) {
+      const Dtype dtype = reducer->operand(0)->type.dtype;
+      Running running{reducer, FoldOf(reducer->kind, dtype), "", ""};
+      const std::string name = FriendlyName(reducer->result()->name);
+      builder_.Comment(std::string(GetOpDef(reducer->kind).text) + " over the row");
+      if (IsArg(*reducer)) {
+        running.total = builder_.Unique(name + "_best");
+        builder_.Declare(CTypeName(dtype), running.total, CLiteral(int64_t{0}, dtype));
+        running.position = builder_.Unique(name);
+        builder_.Declare("long long", running.position, "-1");
+        only_sums = false;
+      } else {
+        running.total = builder_.Unique(name + (reducer->kind == OpKind::kReduceMean ? "_sum" : ""));
+        builder_.Declare(CTypeName(dtype), running.total, running.fold.start);
+        only_sums &= running.fold.how == "SumOf";
+        sums += (sums.empty() ? "" : ", ") + running.total;
+        if (!running.fold.how.empty() && running.fold.step("a", "b").find("Combine") != std::string::npos) {
+          builder_.Use("block_reduce.cuh");
+        }
+      }
+      all.push_back(running);
+    }
+    std::vector<std::string> headers;
+    const std::vector<Expr> k = OpenRowLoop(headers);
+    for (const Running& running : all) {
+      const Scalar element = Element(*running.node, k);
+      if (IsArg(*running.node)) KeepBest(*running.node, running.total, running.position, element, k);
+      else builder_.Assign(running.total, running.fold.step(running.total, element.text));
+    }
+    const bool simd = builder_.target() == TargetKind::kCpu && only_sums;
+    CloseRowLoop(headers, simd ? "#pragma omp simd reduction(+ : " + sums + ")" : "");
+    for (const Running& running : all) Finish(*running.node, running.fold, running.total, running.position);
+  }
+
+  // The first (or last) of the best elements; a NaN is better than any number, as numpy has it.
+  void KeepBest(const Node& reducer, const std::string& best, const std::string& position,
+                const Scalar& element, const std::vector<Expr>& k) {
+    const bool is_max = reducer.kind == OpKind::kArgMax;
+    const bool last = reducer.Int("select_last_index") != 0;
+    const std::string compare = std::string(is_max ? ">" : "<") + (last ? "=" : "");
+    std::string better = position + " < 0 || " + element.text + " " + compare + " " + best;
+    if (IsFloat(element.dtype)) {
+      better += " || (" + element.text + " != " + element.text + (last ? "" : " && " + best + " == " + best) + ")";
+    }
+    std::vector<Statement> body;
+    body.push_back({Statement::Kind::kAssign, "", best, element.text, {}, {}});
+    body.push_back({Statement::Kind::kAssign, "", position, builder_.Write(k[0]), {}, {}});
+    builder_.Append({Statement::Kind::kIf, "", "", better, std::move(body), {}});
+  }
+
+  void Finish(const Node& reducer, const Fold& fold, const std::string& total,
+              const std::string& position) {
+    const Value* result = reducer.result();
+    Scalar scalar{total, result->type.dtype};
+    if (IsArg(reducer)) {
+      scalar.text = position;
+    } else if (block_wide_) {
+      builder_.Use("block_reduce.cuh");
+      const std::string type = CTypeName(reducer.operand(0)->type.dtype);
+      builder_.Assign(total, "BlockReduce<" + fold.how + ">(" + total + ", " + Scratch(type) + ")");
+    }
+    if (reducer.kind == OpKind::kReduceMean) {
+      const std::string type = CTypeName(result->type.dtype);
+      scalar.text = builder_.Let(type, FriendlyName(result->name),
+                                 total + " / (" + type + ")(" + builder_.Write(Product(reduced_)) + ")");
+    }
+    lowering_.Bind(result, ResultIndex(reducer), scalar);
+  }
+
+  // Shared memory for block-wide folds of `type`, one array per type.
+  std::string Scratch(const std::string& type) {
+    if (auto found = scratch_.find(type); found != scratch_.end()) return found->second;
+    const std::string name = builder_.Unique("warp_results");
+    builder_.expressions().NameConstant(32, "WarpsAtMost", "warps of a block");
+    builder_.Append({Statement::Kind::kDeclare, "__shared__ " + type, name + "[" + builder_.Write(32) + "]",
+                     "", {}, {}});
+    return scratch_[type] = name;
+  }
+
+  std::vector<Expr> ResultIndex(const Node& reducer) const {
+    if (reducer.kind == OpKind::kMatMul || reducer.Int("keepdims") == 0) return row_index_;
+    std::vector<Expr> index;
+    size_t kept = 0;
+    for (bool is_reduced : is_reduced_) index.push_back(is_reduced ? Expr(0) : row_index_[kept++]);
+    return index;
+  }
+
+  void StoreOutputs() {
+    const Graph& body = *region_.body;
+    std::vector<int> whole_rows, single;
+    for (size_t i = 0; i < body.outputs.size(); ++i) {
+      const bool per_row = Product(body.outputs[i]->type.shape) == Product(kept_);
+      (per_row ? single : whole_rows).push_back(static_cast<int>(i));
+    }
+    if (!single.empty()) {
+      const Expr flat = Linearize(row_index_, kept_, builder_.ranges());
+      if (block_wide_) builder_.Open(/*is_branch=*/true);
+      for (int output : single) StoreAt(output, flat);
+      if (block_wide_) {
+        builder_.Append({Statement::Kind::kIf, "", "", "threadIdx.x == 0", builder_.Close(), {}});
+      }
+    }
+    if (whole_rows.empty()) return;
+    std::vector<std::string> headers;
+    const std::vector<Expr> k = OpenRowLoop(headers);
+    const Expr flat = Linearize(FullIndex(k), space_, builder_.ranges());
+    for (int output : whole_rows) StoreAt(output, flat);
+    CloseRowLoop(headers, "");
+  }
+
+  void StoreAt(int output, const Expr& flat) {
+    const Value* value = region_.body->outputs[output];
+    const auto index = Delinearize(flat, value->type.shape, builder_.ranges());
+    lowering_.Store(output, index, lowering_.Evaluate(value, index));
+  }
+
+  const Node& region_;
+  KernelBuilder& builder_;
+  RegionLowering lowering_;
+  std::vector<const Node*> reducers_;
+  Shape space_, kept_, reduced_;
+  std::vector<bool> is_reduced_;
+  std::vector<Expr> row_index_;
+  std::map<std::string, std::string> scratch_;
+  bool block_wide_ = false;
+  bool pragma_written_ = false;
+};
+
+}  // namespace
+
+KernelPlan PlanRowReduction(const Node& region, KernelBuilder& builder) {
+  return RowReductionPlanner(region, builder).Plan();
+}
+
+}  // namespace fusec

@@ -1,0 +1,265 @@
+#include "compiler/ops/c_text.h"
+#include "compiler/plan/plan_region.h"
+#include "compiler/support/check.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr int kGpuBlockSize = 256;
+
+// Scans, sorts and scatters: one thread per line along the op's axis walks it in order, so that answers do not depend on how threads
+// are scheduled. A region of this kind holds exactly one node.
+class SequentialPlanner {
+ public:
+  SequentialPlanner(const Node& region, KernelBuilder& builder)
+      : region_(region), builder_(builder), lowering_(region, builder), node_(*region.body->nodes.back()) {}
+
+  KernelPlan Plan() {
+    ChooseIndexType(region_, builder_);
+    type_ = builder_.plan().index_type;
+    switch (node_.kind) {
+      case OpKind::kCumSum: PlanCumSum(); break;
+      case OpKind::kTopK: PlanTopK(); break;
+      case OpKind::kScatterElements: PlanScatterElements(); break;
+      case OpKind::kScatterND: PlanScatterNd(); break;
+      default: FUSEC_CHECK(false, "no sequential kernel for " + PrintNode(node_));
+    }
+    CountTraffic(region_, builder_.plan());
+    return builder_.Finish();
+  }
+
+ private:
+  // One thread per line; `lines` are the dims other than the axis. Returns their coordinates.
+  std::vector<Expr> OpenLines(const Shape& lines) {
+    const Expr count = Product(lines);
+    KernelPlan& plan = builder_.plan();
+    const bool cpu = builder_.target() == TargetKind::kCpu;
+    plan.block_size = cpu ? 1 : kGpuBlockSize;
+    plan.blocks = CeilDiv(count, plan.block_size, builder_.ranges());
+    plan.launch_in_words = "one thread per line along the axis";
+    std::string first = type_ == "int" ? "blockIdx.x" : "(long long)blockIdx.x";
+    if (!cpu) {
+      builder_.expressions().NameConstant(kGpuBlockSize, "BlockSize", "threads");
+      first += " * " + builder_.Write(kGpuBlockSize) + " + threadIdx.x";
+    }
+    builder_.Append({Statement::Kind::kLet, type_, "row", first, {}, {}});
+    builder_.Append({Statement::Kind::kIf, "", "", "row >= " + builder_.Write(count),
+                     {{Statement::Kind::kCall, "", "", "return", {}, {}}}, {}});
+    builder_.DefineVariable("row", 0, count - 1);
+    return Coordinates(builder_, Expr::Symbol("row"), lines, "row");
+  }
+
+  static Shape Without(const Shape& shape, int64_t axis) {
+    Shape lines = shape;
+    lines.erase(lines.begin() + axis);
+    return lines;
+  }
+  static std::vector<Expr> Insert(std::vector<Expr> line, int64_t axis, const Expr& at) {
+    line.insert(line.begin() + axis, at);
+    return line;
+  }
+
+  void OpenLoop(const std::string& variable, const Expr& extent) {
+    builder_.Open();
+    builder_.DefineVariable(variable, 0, extent - 1);
+  }
+  void CloseLoop(const std::string& variable, const Expr& extent) {
+    builder_.CloseFor(LoopHeader(builder_, variable, "0", builder_.Write(extent)));
+  }
+
+  void PlanCumSum() {
+    const Value* x = node_.operand(0);
+    const int64_t axis = node_.Int("axis");
+    const Expr length = x->type.shape[axis];
+    const Dtype dtype = x->type.dtype;
+    const auto line = OpenLines(Without(x->type.shape, axis));
+    builder_.Comment("cumsum: a running total along the axis");
+    const std::string total = builder_.Unique("total");
+    builder_.Declare(CTypeName(dtype), total, CLiteral(int64_t{0}, dtype));
+    OpenLoop("k", length);
+    const Expr k = Expr::Symbol("k");
+    const auto index = Insert(line, axis, node_.Int("reverse") ? length - 1 - k : k);
+    const Scalar element = lowering_.Evaluate(x, index);
+    if (node_.Int("exclusive")) {
+      lowering_.Store(0, index, {total, dtype});
+      builder_.Assign(total, total + " + " + element.text);
+    } else {
+      builder_.Assign(total, total + " + " + element.text);
+      lowering_.Store(0, index, {total, dtype});
+    }
+    CloseLoop("k", length);
+  }
+
+  // The k best elements in order: each round takes the best of those that come after the last one taken. Ties go to the lower index.
+  void PlanTopK() {
+    const Value* x = node_.operand(0);
+    const int64_t axis = node_.Int("axis");
+    const Expr length = x->type.shape[axis];
+    const Expr count = node_.result(0)->type.shape[axis];
+    const Dtype dtype = x->type.dtype;
+    const std::string type = CTypeName(dtype);
+    const std::string better = node_.Int("largest") ? ">" : "<";
+    const auto line = OpenLines(Without(x->type.shape, axis));
+    builder_.Comment("top_k: the value and index taken last");
+    builder_.Declare(type, "taken", CLiteral(int64_t{0}, dtype));
+    builder_.Declare(type_, "taken_at", "-1");
+    OpenLoop("k", count);
+    builder_.Declare(type, "best", CLiteral(int64_t{0}, dtype));
+    builder_.Declare(type_, "best_at", "-1");
+    OpenLoop("column", length);
+    const Scalar element = lowering_.Evaluate(x, Insert(line, axis, Expr::Symbol("column")));
+    const std::string& e = element.text;
+    const std::string after_taken = builder_.Let(
+        "bool", "is_left",
+        "taken_at < 0 || taken " + better + " " + e + " || (" + e + " == taken && column > taken_at)");
+    builder_.Append({Statement::Kind::kIf, "", "",
+                     after_taken + " && (best_at < 0 || " + e + " " + better + " best)",
+                     {{Statement::Kind::kAssign, "", "best", e, {}, {}},
+                      {Statement::Kind::kAssign, "", "best_at", "column", {}, {}}},
+                     {}});
+    CloseLoop("column", length);
+    builder_.Assign("taken", "best");
+    builder_.Assign("taken_at", "best_at");
+    const auto place = Insert(line, axis, Expr::Symbol("k"));
+    lowering_.Store(0, place, {"best", dtype});
+    lowering_.Store(1, place, {"best_at", Dtype::kI64});
+    CloseLoop("k", count);
+  }
+
+  // `place` = how(place, update)
+  void Update(const std::string& place, const std::string& update, Dtype dtype) {
+    const std::string& how = node_.Get<std::string>("reduction");
+    std::string old = place;
+    if (dtype == Dtype::kF16 || dtype == Dtype::kBF16) old = "ToFloat(" + place + ")";
+    std::string value = update;
+    if (how == "add") value = dtype == Dtype::kBool ? old + " || " + update : old + " + " + update;
+    if (how == "mul") value = dtype == Dtype::kBool ? old + " && " + update : old + " * " + update;
+    if (how == "max" || how == "min") {
+      builder_.Use("block_reduce.cuh");
+      value = std::string(how == "max" ? "LargerOf" : "SmallerOf") + "::Combine(" + old + ", " + update + ")";
+    }
+    builder_.Assign(place, ToMemory(value, dtype));
+  }
+
+  std::string ResultAt(const std::vector<Expr>& index) {
+    const Value* result = region_.result(0);
+    const std::string buffer = builder_.Buffer(result, /*written=*/true);
+    return buffer + "[" + builder_.Write(Linearize(index, result->type.shape, builder_.ranges())) + "]";
+  }
+
+  // An index out of data, as a local that stays in the innermost scope.
+  std::string CheckedIndexText(const Scalar& data, const Expr& extent, const Value* tensor, const Expr& at) {
+    const Value* outside = lowering_.Outside(tensor);
+    IndexSite site;
+    site.node = node_.provenance.empty() || node_.provenance[0].onnx_node.empty()
+                    ? std::string(GetOpDef(node_.kind).text)
+                    : node_.provenance[0].onnx_node;
+    site.tensor = outside->name;
+    for (size_t i = 0; i < builder_.program().inputs.size(); ++i) {
+      if (builder_.program().inputs[i].get() == outside) {
+        site.tensor = site.input = builder_.program().input_names[i];
+      }
+    }
+    site.shape = tensor->type.shape;
+    site.extent = extent;
+    const int number = builder_.AddSite(site);
+    return "CheckedIndex(" + data.text + ", " + builder_.Write(extent) + ", errors, " +
+           builder_.SiteName(number) + ", " + builder_.Write(at) + ")";
+  }
+
+  void PlanScatterElements() {
+    const Value* x = node_.operand(0);
+    const Value* indices = node_.operand(1);
+    const Value* updates = node_.operand(2);
+    const int64_t axis = node_.Int("axis");
+    const Expr length = x->type.shape[axis];
+    const auto line = OpenLines(Without(x->type.shape, axis));
+    builder_.Comment("scatter_elements: copy the line, then write the updates in their order");
+    OpenLoop("column", length);
+    const auto place = Insert(line, axis, Expr::Symbol("column"));
+    lowering_.Store(0, place, lowering_.Evaluate(x, place));
+    CloseLoop("column", length);
+
+    // Lines beyond the indices' dims receive nothing.
+    const Shape index_lines = Without(indices->type.shape, axis);
+    std::string inside;
+    for (size_t i = 0; i < index_lines.size(); ++i) {
+      if (builder_.ranges().ProvenLess(line[i], index_lines[i])) continue;
+      inside += (inside.empty() ? "" : " && ") + builder_.Write(line[i]) + " < " + builder_.Write(index_lines[i]);
+    }
+    builder_.Open(/*is_branch=*/true);
+    const Expr count = indices->type.shape[axis];
+    OpenLoop("k", count);
+    const auto source = Insert(line, axis, Expr::Symbol("k"));
+    const Scalar data = lowering_.Evaluate(indices, source);
+    const std::string at =
+        builder_.Let(type_, "target",
+                     CheckedIndexText(data, length, indices,
+                                      Linearize(source, indices->type.shape, builder_.ranges())));
+    builder_.ranges().Set(at, 0, length - 1);
+    const Scalar update = lowering_.Evaluate(updates, source);
+    Update(ResultAt(Insert(line, axis, Expr::Symbol(at))), update.text, x->type.dtype);
+    CloseLoop("k", count);
+    std::vector<Statement> body = builder_.Close();
+    if (inside.empty()) {
+      for (Statement& statement : body) builder_.Append(std::move(statement));
+    } else {
+      builder_.Append({Statement::Kind::kIf, "", "", inside, std::move(body), {}});
+    }
+  }
+
+  // Threads own the positions inside a slice; each copies its column of slices and then writes the updates in their order.
+  void PlanScatterNd() {
+    const Value* x = node_.operand(0);
+    const Value* indices = node_.operand(1);
+    const Value* updates = node_.operand(2);
+    const Shape& shape = x->type.shape;
+    const Shape& index_shape = indices->type.shape;
+    const auto depth = *index_shape.back().AsConstant();
+    const Shape outer(shape.begin(), shape.begin() + depth), inner(shape.begin() + depth, shape.end());
+    const auto line = OpenLines(inner);
+    auto full = [&](std::vector<Expr> at) {
+      at.insert(at.end(), line.begin(), line.end());
+      return at;
+    };
+    builder_.Comment("scatter_nd: copy, then write the updates in their order");
+    const Expr slices = Product(outer);
+    OpenLoop("column", slices);
+    const auto place = full(Delinearize(Expr::Symbol("column"), outer, builder_.ranges()));
+    lowering_.Store(0, place, lowering_.Evaluate(x, place));
+    CloseLoop("column", slices);
+
+    const Shape tuples(index_shape.begin(), index_shape.end() - 1);
+    const Expr count = Product(tuples);
+    OpenLoop("k", count);
+    auto tuple = Delinearize(Expr::Symbol("k"), tuples, builder_.ranges());
+    std::vector<Expr> target;
+    for (int64_t d = 0; d < depth; ++d) {
+      auto source = tuple;
+      source.push_back(d);
+      const Scalar data = lowering_.Evaluate(indices, source);
+      const std::string at = builder_.Let(
+          type_, "target", CheckedIndexText(data, outer[d], indices, Linearize(source, index_shape, builder_.ranges())));
+      builder_.ranges().Set(at, 0, outer[d] - 1);
+      target.push_back(Expr::Symbol(at));
+    }
+    const Scalar update = lowering_.Evaluate(updates, full(tuple));
+    Update(ResultAt(full(target)), update.text, x->type.dtype);
+    CloseLoop("k", count);
+  }
+
+  const Node& region_;
+  KernelBuilder& builder_;
+  RegionLowering lowering_;
+  const Node& node_;
+  std::string type_;
+};
+
+}  // namespace
+
+KernelPlan PlanSequential(const Node& region, KernelBuilder& builder) {
+  return SequentialPlanner(region, builder).Plan();
+}
+
+}  // namespace fusec

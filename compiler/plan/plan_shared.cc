@@ -1,0 +1,65 @@
+#include "compiler/ops/op_def.h"
+#include "compiler/plan/plan_region.h"
+
+namespace fusec {
+
+void ChooseIndexType(const Node& region, KernelBuilder& builder) {
+  if (builder.target() == TargetKind::kCpu) {
+    builder.plan().index_type = "long long";
+    return;
+  }
+  auto fits = [&](const Value* value) {
+    return builder.ranges().IntervalOf(value->type.ElementCount()).high <= INT32_MAX / 2;
+  };
+  bool all_fit = true;
+  for (const Value* operand : region.operands) all_fit &= fits(operand);
+  for (const auto& result : region.results) all_fit &= fits(result.get());
+  for (const auto& node : region.body->nodes) {
+    for (const auto& result : node->results) all_fit &= fits(result.get());
+  }
+  builder.plan().index_type = all_fit ? "int" : "long long";
+}
+
+void CountTraffic(const Node& region, KernelPlan& plan) {
+  const Graph& body = *region.body;
+  for (size_t i = 0; i < region.operands.size(); ++i) {
+    Expr bytes = region.operands[i]->type.Bytes();
+    for (const auto& node : body.nodes) {
+      if (GetOpDef(node->kind).op_class == OpClass::kGather &&
+          node->operands[0] == body.inputs[i].get()) {
+        bytes = node->result()->type.Bytes();
+      }
+    }
+    plan.bytes_read = plan.bytes_read + bytes;
+  }
+  for (const auto& result : region.results) plan.bytes_written = plan.bytes_written + result->type.Bytes();
+  for (const auto& node : body.nodes) {
+    const OpClass op_class = GetOpDef(node->kind).op_class;
+    if (op_class == OpClass::kPointwise) plan.flops = plan.flops + node->result()->type.ElementCount();
+    if (op_class == OpClass::kReduction) {
+      plan.flops = plan.flops + node->operands[0]->type.ElementCount();
+    }
+  }
+}
+
+std::vector<Expr> Coordinates(KernelBuilder& builder, const Expr& flat, const Shape& dims,
+                              const std::string& prefix) {
+  std::vector<Expr> coordinates = Delinearize(flat, dims, builder.ranges());
+  for (size_t i = 0; i < coordinates.size(); ++i) {
+    Expr& coordinate = coordinates[i];
+    if (coordinate.AsConstant() || coordinate.AsSymbol()) continue;
+    const std::string name = builder.Let(builder.plan().index_type, prefix + "_" + std::to_string(i),
+                                         builder.Write(coordinate));
+    builder.ranges().Set(name, 0, dims[i] - 1);
+    coordinate = Expr::Symbol(name);
+  }
+  return coordinates;
+}
+
+std::string LoopHeader(KernelBuilder& builder, const std::string& variable, const std::string& first,
+                       const std::string& last, const std::string& step) {
+  return builder.plan().index_type + " " + variable + " = " + first + "; " + variable + " < " + last +
+         "; " + (step.empty() ? "++" + variable : variable + " += " + step);
+}
+
+}  // namespace fusec

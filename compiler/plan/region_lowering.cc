@@ -1,0 +1,273 @@
+#include "compiler/plan/region_lowering.h"
+
+#include <algorithm>
+
+#include "compiler/ops/c_text.h"
+#include "compiler/support/check.h"
+
+namespace fusec {
+
+namespace {
+
+std::string ElementKey(const Value* value, const std::vector<Expr>& index) {
+  std::string key = value->name;
+  for (const Expr& e : index) key += "|" + e.ToString();
+  return key;
+}
+
+std::string OpComment(const Node& node) {
+  std::string text = GetOpDef(node.kind).text;
+  if (!node.provenance.empty() && !node.provenance[0].module_path.empty()) {
+    text += " of " + node.provenance[0].module_path;
+  }
+  return text;
+}
+
+}  // namespace
+
+void NameStrides(KernelBuilder& builder, const std::string& buffer, const Shape& shape) {
+  Expr stride = 1;
+  const int rank = static_cast<int>(shape.size());
+  for (int axis = rank - 1; axis > 0; --axis) {
+    stride = stride * shape[axis];
+    const auto number = stride.AsConstant();
+    if (!number) return;
+    const bool last = axis == rank - 1;
+    builder.expressions().NameConstant(
+        *number, last ? buffer + "_columns" : buffer + "_stride_" + std::to_string(axis - 1),
+        (last ? "last axis of \"" : "elements per step of axis " + std::to_string(axis - 1) + " of \"") +
+            buffer + "\"");
+  }
+}
+
+std::string ToMemory(const std::string& text, Dtype dtype) {
+  if (dtype == Dtype::kF16) return "ToHalf(" + text + ")";
+  if (dtype == Dtype::kBF16) return "ToBFloat16(" + text + ")";
+  return text;
+}
+
+// One element of one node, as the op's Lower sees it.
+class ElementLowering : public LowerContext {
+ public:
+  ElementLowering(RegionLowering& parent, const Node& node, int result, std::vector<Expr> index)
+      : parent_(parent) {
+    node_ = &node;
+    index_ = std::move(index);
+    result_number_ = result;
+  }
+
+  const Ranges& ranges() const override { return parent_.builder_.ranges(); }
+
+  Scalar Load(int operand, const std::vector<Expr>& index) override {
+    return parent_.Evaluate(node_->operands[operand], index);
+  }
+
+  Scalar Let(const std::string& c_expression, Dtype dtype) override {
+    const std::string comment = commented_ ? "" : OpComment(*node_);
+    commented_ = true;
+    const std::string name =
+        parent_.builder_.Let(CTypeName(dtype), FriendlyName(node_->result(result_number_)->name),
+                             c_expression, comment);
+    return {name, dtype};
+  }
+
+  void Use(const std::string& device_file) override { parent_.builder_.Use(device_file); }
+
+  Scalar SelectBelow(const Expr& position, const Expr& limit, Dtype dtype,
+                     const std::function<Scalar()>& then,
+                     const std::function<Scalar()>& otherwise) override {
+    KernelBuilder& builder = parent_.builder_;
+    if (ranges().ProvenLess(position, limit)) return then();
+    if (ranges().ProvenNonNegative(position - limit)) return otherwise();
+    // In the branch of another select the outer local is reused, so that a chain reads as if / else if.
+    const std::string target = branch_target_.empty()
+                                   ? builder.Unique(FriendlyName(node_->result(result_number_)->name))
+                                   : branch_target_;
+    if (branch_target_.empty()) {
+      if (!commented_) builder.Comment(OpComment(*node_));
+      commented_ = true;
+      builder.Declare(CTypeName(dtype), target, "");
+    }
+    Statement choice;
+    choice.kind = Statement::Kind::kIf;
+    choice.text = builder.Write(position) + " < " + builder.Write(limit);
+    const std::string outer_target = branch_target_;
+    for (const bool is_then : {true, false}) {
+      builder.Open(/*is_branch=*/true);
+      branch_target_ = target;
+      const Scalar chosen = is_then ? then() : otherwise();
+      branch_target_ = outer_target;
+      if (chosen.text != target) builder.Assign(target, chosen.text);
+      (is_then ? choice.body : choice.otherwise) = builder.Close();
+    }
+    builder.Append(std::move(choice));
+    return {target, dtype};
+  }
+
+  Expr IndexFromData(const Scalar& data, const Expr& extent, int operand,
+                     const std::vector<Expr>& position) override;
+
+  Scalar DataFromIndex(const Expr& index, Dtype dtype) override {
+    if (auto number = index.AsConstant()) return {CLiteral(*number, dtype), dtype};
+    const std::string text = parent_.builder_.expressions().WriteFactor(index);
+    parent_.builder_.Write(index);  // its dims become parameters
+    return Let("(" + CTypeName(dtype) + ")" + text, dtype);
+  }
+
+ private:
+  RegionLowering& parent_;
+  std::string branch_target_;
+  bool commented_ = false;
+};
+
+Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int operand,
+                                    const std::vector<Expr>& position) {
+  KernelBuilder& builder = parent_.builder_;
+  const Value* tensor = node_->operands[operand];
+  if (auto known = parent_.known_intervals_.find(data.text); known != parent_.known_intervals_.end()) {
+    const auto [low, high] = known->second;
+    if (low == high && low < 0 && ranges().ProvenNonNegative(extent + low)) return extent + low;
+    if (low >= 0 && ranges().ProvenLess(Expr(high), extent)) {
+      if (low == high) return Expr(low);
+      builder.ranges().Set(data.text, Expr(low), Expr(high));
+      return Expr::Symbol(data.text);
+    }
+  }
+  IndexSite site;
+  site.node = !node_->provenance.empty() && !node_->provenance[0].onnx_node.empty()
+                  ? node_->provenance[0].onnx_node
+                  : std::string(GetOpDef(node_->kind).text);
+  site.extent = extent;
+  Expr flat;
+  if (auto origin = parent_.origins_.find(data.text); origin != parent_.origins_.end()) {
+    const Value* source = origin->second.tensor;
+    const Graph& program = builder.program();
+    site.tensor = source->name;
+    site.shape = source->type.shape;
+    for (size_t i = 0; i < program.inputs.size(); ++i) {
+      if (program.inputs[i].get() == source) site.input = site.tensor = program.input_names[i];
+    }
+    flat = origin->second.position;
+  } else {
+    site.tensor = tensor->name;
+    site.shape = tensor->type.shape;
+    flat = Linearize(position, site.shape, ranges());
+  }
+  const int number = builder.AddSite(site);
+  if (auto rows = extent.AsConstant()) {
+    builder.expressions().NameConstant(*rows, FriendlyName(node_->operands[0]->name) + "_rows",
+                                       "valid indices are -" + std::to_string(*rows) + ".." +
+                                           std::to_string(*rows - 1));
+  }
+  const std::string name = builder.Let(
+      builder.plan().index_type, FriendlyName(tensor->name) + "_index",
+      "CheckedIndex(" + data.text + ", " + builder.Write(extent) + ", errors, " +
+          builder.SiteName(number) + ", " + builder.Write(flat) + ")",
+      commented_ ? "" : OpComment(*node_));
+  commented_ = true;
+  builder.ranges().Set(name, 0, extent - 1);
+  return Expr::Symbol(name);
+}
+
+const Value* RegionLowering::Outside(const Value* value) const {
+  const Graph& body = *region_.body;
+  for (size_t i = 0; i < body.inputs.size(); ++i) {
+    if (body.inputs[i].get() == value) return region_.operands[i];
+  }
+  return value;
+}
+
+const TensorData* RegionLowering::ConstantPayload(const Value* value) const {
+  const Value* outside = Outside(value);
+  if (!outside->producer || outside->producer->kind != OpKind::kConstant) return nullptr;
+  const TensorData& data = outside->producer->constant;
+  return data.bytes() || data.element_count() == 0 ? &data : nullptr;
+}
+
+void RegionLowering::Bind(const Value* value, const std::vector<Expr>& index, const Scalar& local) {
+  bindings_[value] = {index, local};
+}
+
+std::optional<Scalar> RegionLowering::ConstantElement(const Value* value,
+                                                      const std::vector<Expr>& index) {
+  const TensorData* data = ConstantPayload(value);
+  if (!data || data->element_count() == 0) return std::nullopt;
+  const auto position = Linearize(index, value->type.shape, builder_.ranges()).AsConstant();
+  const bool whole = data->element_count() == 1;
+  if (!whole && !position) return std::nullopt;
+  const int64_t at = whole ? 0 : *position;
+  if (at < 0 || at >= data->element_count()) return std::nullopt;
+  const Dtype dtype = value->type.dtype;
+  if (IsFloat(dtype)) return Scalar{CLiteral(data->GetDouble(at), dtype), dtype};
+  const Scalar literal{CLiteral(data->GetInt(at), dtype), dtype};
+  known_intervals_[literal.text] = {data->GetInt(at), data->GetInt(at)};
+  return literal;
+}
+
+Scalar RegionLowering::LoadElement(const Value* outside, const std::vector<Expr>& index) {
+  const Dtype dtype = outside->type.dtype;
+  const std::string buffer = builder_.Buffer(outside);
+  NameStrides(builder_, buffer, outside->type.shape);
+  const Expr position = Linearize(index, outside->type.shape, builder_.ranges());
+  std::string text = buffer + "[" + builder_.Write(position) + "]";
+  if (dtype == Dtype::kF16 || dtype == Dtype::kBF16) text = "ToFloat(" + text + ")";
+  const std::string name = builder_.Let(CTypeName(dtype), buffer + "_value", text);
+  if (IsInteger(dtype)) origins_[name] = {outside, position};
+  return {name, dtype};
+}
+
+Scalar RegionLowering::LowerNode(const Node& node, int result, const std::vector<Expr>& index) {
+  const OpDef& def = GetOpDef(node.kind);
+  FUSEC_CHECK(def.functions.lower != nullptr, "no element-wise form of " + PrintNode(node));
+  ElementLowering context(*this, node, result, index);
+  const Scalar scalar = def.functions.lower(context);
+  // Facts about integers that make index checks unnecessary or more precise.
+  if (node.kind == OpKind::kMod && IsInteger(scalar.dtype) && node.Int("fmod") == 0) {
+    const Scalar divisor =
+        Evaluate(node.operand(1), BroadcastIndex(index, node.operand(1)->type.shape));
+    if (auto known = known_intervals_.find(divisor.text);
+        known != known_intervals_.end() && known->second.low > 0) {
+      known_intervals_[scalar.text] = {0, known->second.high - 1};
+    }
+  }
+  if (node.kind == OpKind::kCast && IsInteger(scalar.dtype)) {
+    const Scalar source = Evaluate(node.operand(0), index);
+    const bool widens = DtypeBytes(scalar.dtype) >= DtypeBytes(source.dtype) &&
+                        !IsUnsigned(scalar.dtype) && IsInteger(source.dtype);
+    if (auto known = known_intervals_.find(source.text); widens && known != known_intervals_.end()) {
+      known_intervals_[scalar.text] = known->second;
+    }
+    if (auto origin = origins_.find(source.text); widens && origin != origins_.end()) {
+      origins_[scalar.text] = origin->second;
+    }
+  }
+  return scalar;
+}
+
+Scalar RegionLowering::Evaluate(const Value* value, const std::vector<Expr>& index) {
+  if (auto bound = bindings_.find(value); bound != bindings_.end()) {
+    FUSEC_CHECK(bound->second.index == index,
+                "a reduction of the region is read at another row: " + value->name);
+    return bound->second.local;
+  }
+  if (auto literal = ConstantElement(value, index)) return *literal;
+  const std::string key = ElementKey(value, index);
+  if (const Scalar* known = builder_.Recall(key)) return *known;
+  const Value* outside = Outside(value);
+  const bool is_input = outside != value || !value->producer;
+  const Scalar scalar = is_input ? LoadElement(outside, index)
+                                 : LowerNode(*value->producer, value->result_index, index);
+  builder_.Remember(key, scalar);
+  return scalar;
+}
+
+void RegionLowering::Store(int output, const std::vector<Expr>& index, const Scalar& scalar) {
+  const Value* result = region_.result(output);
+  const std::string buffer = builder_.Buffer(result, /*written=*/true);
+  NameStrides(builder_, buffer, result->type.shape);
+  const Expr position = Linearize(index, result->type.shape, builder_.ranges());
+  builder_.Assign(buffer + "[" + builder_.Write(position) + "]",
+                  ToMemory(scalar.text, result->type.dtype));
+}
+
+}  // namespace fusec

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/plan/kernel_builder.h"
+
+namespace fusec {
+
+// Computes single elements of a region's values inside a kernel: walks from a wanted element to the loads that make it, through
+// every op's Lower, and lets the builder write down each step once.
+class RegionLowering {
+ public:
+  RegionLowering(const Node& region, KernelBuilder& builder) : region_(region), builder_(builder) {}
+
+  // Element `index` of `value`, a value of the region's body.
+  Scalar Evaluate(const Value* value, const std::vector<Expr>& index);
+  // From now on `value` (a reduction's result) is the local `local`, known for element `index` only.
+  void Bind(const Value* value, const std::vector<Expr>& index, const Scalar& local);
+  // Writes `scalar` to element `index` of result number `output` of the region.
+  void Store(int output, const std::vector<Expr>& index, const Scalar& scalar);
+  // Forgets bindings, for a further loop nest.
+  void ClearBindings() { bindings_.clear(); }
+
+  KernelBuilder& builder() { return builder_; }
+  const Node& region() const { return region_; }
+  // The value outside the region that a body input stands for, or the body value itself.
+  const Value* Outside(const Value* value) const;
+  // Payload of a constant inside or outside the region, or null.
+  const TensorData* ConstantPayload(const Value* value) const;
+
+ private:
+  friend class ElementLowering;
+  struct Origin {
+    const Value* tensor;  // outside the region
+    Expr position;
+  };
+  Scalar LoadElement(const Value* outside, const std::vector<Expr>& index);
+  std::optional<Scalar> ConstantElement(const Value* value, const std::vector<Expr>& index);
+  Scalar LowerNode(const Node& node, int result, const std::vector<Expr>& index);
+
+  const Node& region_;
+  KernelBuilder& builder_;
+  struct Binding {
+    std::vector<Expr> index;
+    Scalar local;
+  };
+  std::map<const Value*, Binding> bindings_;
+  std::map<std::string, Origin> origins_;                     // by local: where integer data was loaded from
+  std::map<std::string, Ranges::Interval> known_intervals_;  // by local: what integer data is proven to be
+};
+
+// Names the strides of a row-major `shape` in the kernel ("kHiddenColumns"), so that positions read well.
+void NameStrides(KernelBuilder& builder, const std::string& buffer, const Shape& shape);
+
+// What memory holds for a local of `dtype`: ToHalf(x), ToBFloat16(x) or x itself.
+std::string ToMemory(const std::string& text, Dtype dtype);
+
+}  // namespace fusec

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+
+namespace fusec {
+
+struct PassOptions {
+  std::set<std::string> disabled_fusions;  // names of fusion passes to leave out (--disable-fusion)
+};
+
+// "edge X -> Y was not fused because ..."
+struct NotFused {
+  std::string producer, consumer, reason;
+  bool operator==(const NotFused&) const = default;
+};
+
+// What passes tell the user.
+struct PassReport {
+  std::vector<NotFused> not_fused;
+};
+
+// A pass changes the graph in place and says whether it did.
+using PassFunction = Result<bool> (*)(Graph&, const PassOptions&, PassReport&);
+
+struct PassInfo {
+  const char* name;
+  PassFunction run;
+  const char* summary;
+};
+
+const std::vector<PassInfo>& AllPasses();
+const PassInfo* FindPass(std::string_view name);
+
+struct PassTiming {
+  std::string name;
+  double milliseconds = 0;
+  bool changed = false;
+};
+
+// Runs passes by name, verifying the graph after each that changed it.
+class PassManager {
+ public:
+  PassOptions options;
+  std::string dump_directory;  // "03-fuse-pointwise.ir" after every pass that changed something; "" for none
+  int stop_after = -1;         // number of passes to run, to bisect a wrong answer; -1 for all
+
+  Result<void> Run(Graph& graph, const std::vector<std::string>& names);
+  const PassReport& report() const { return report_; }
+  const std::vector<PassTiming>& timings() const { return timings_; }
+
+ private:
+  Result<void> Dump(const Graph& graph, const std::string& pass) const;
+  PassReport report_;
+  std::vector<PassTiming> timings_;
+  int run_count_ = 0;
+};
+
+}  // namespace fusec
