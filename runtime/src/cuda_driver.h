@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cuda.h>
+
+#include <string>
+
+#include "runtime/src/status.h"
+
+namespace fusec::runtime {
+
+// Every function of the driver that the runtime calls. cuda.h turns a name such as cuMemAlloc into the symbol of the version it
+// declares (cuMemAlloc_v2), so a member always has the type of its declaration.
+#define FUSEC_CUDA_FUNCTIONS(F)                                                                    \
+  F(cuInit) F(cuGetErrorName) F(cuGetErrorString)                                                  \
+  F(cuDeviceGetCount) F(cuDeviceGet) F(cuDeviceGetName) F(cuDeviceGetAttribute)                    \
+  F(cuDevicePrimaryCtxRetain) F(cuDevicePrimaryCtxRelease) F(cuCtxPushCurrent) F(cuCtxPopCurrent)  \
+  F(cuModuleLoadData) F(cuModuleUnload) F(cuModuleGetFunction) F(cuFuncSetAttribute) F(cuFuncLoad) \
+  F(cuStreamCreate) F(cuStreamDestroy) F(cuStreamSynchronize) F(cuStreamWaitEvent)                 \
+  F(cuStreamBeginCapture) F(cuStreamEndCapture)                                                    \
+  F(cuEventCreate) F(cuEventDestroy) F(cuEventRecord) F(cuEventSynchronize) F(cuEventElapsedTime)  \
+  F(cuMemGetInfo) F(cuMemAlloc) F(cuMemFree) F(cuMemHostAlloc) F(cuMemFreeHost)                    \
+  F(cuMemHostGetDevicePointer)                                                                     \
+  F(cuMemcpyHtoDAsync) F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync) F(cuMemsetD8Async)                \
+  F(cuLaunchKernel)                                                                                \
+  F(cuGraphCreate) F(cuGraphDestroy) F(cuGraphAddKernelNode) F(cuGraphAddMemcpyNode)               \
+  F(cuGraphAddMemsetNode) F(cuGraphAddChildGraphNode)                                              \
+  F(cuGraphInstantiate) F(cuGraphExecDestroy) F(cuGraphLaunch) F(cuGraphUpload)                    \
+  F(cuGraphExecKernelNodeSetParams)
+
+// The CUDA driver, opened when it is first needed.
+struct CudaDriver {
+#define FUSEC_DECLARE(name) decltype(&::name) name = nullptr;
+  FUSEC_CUDA_FUNCTIONS(FUSEC_DECLARE)
+#undef FUSEC_DECLARE
+
+  // The one table of the process, initialised (cuInit). No driver, a driver older than CUDA 13.0 and a driver that shows no GPU are
+  // FUSEC_NO_DEVICE errors that say so.
+  static StatusOr<const CudaDriver*> Get();
+
+  // "CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)"
+  std::string ErrorText(CUresult result) const;
+
+  // An error that names the call, and what it was done for ("kernel k03_bias_relu") unless that is empty.
+  Status Check(CUresult result, const char* call, std::string_view purpose = {}) const;
+};
+
+// "12.4" for 12040, the form of cuDriverGetVersion.
+std::string CudaVersionText(int version);
+
+}  // namespace fusec::runtime
