@@ -1,0 +1,33 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "compiler/import/mapped_file.h"
+#include "compiler/ir/tensor.h"
+
+namespace onnx {
+class TensorProto;
+}
+
+namespace fusec {
+
+// The files beside a model that hold its weights. Each is mapped once; tensors are views that keep the mapping alive.
+class ExternalData {
+ public:
+  explicit ExternalData(const std::string& model_path);
+
+  // The bytes that `proto.external_data` names (location, offset, length; the checksum is not read). The location must stay inside
+  // the model's folder: no absolute path, no "..", no link, so that a foreign model cannot make the compiler copy other files into
+  // its artifact.
+  Result<TensorData> View(const onnx::TensorProto& proto, Dtype dtype, std::vector<int64_t> dims);
+
+ private:
+  Result<std::shared_ptr<const MappedFile>> File(const std::string& location);
+
+  std::string folder_;  // ends in '/', or is empty
+  std::map<std::string, std::shared_ptr<const MappedFile>> files_;
+};
+
+}  // namespace fusec

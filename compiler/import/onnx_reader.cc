@@ -1,0 +1,117 @@
+#include "compiler/import/onnx_reader.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/stubs/logging.h>
+#include <onnx/defs/parser.h>
+
+#include <climits>
+#include <string_view>
+
+#include "compiler/import/names.h"
+#include "compiler/import/wire_format.h"
+
+namespace fusec {
+namespace {
+
+bool ParseProtobuf(const void* bytes, size_t size, onnx::ModelProto& model) {
+  google::protobuf::LogSilencer silencer;
+  google::protobuf::io::ArrayInputStream array(bytes, static_cast<int>(size));
+  google::protobuf::io::CodedInputStream stream(&array);
+  stream.SetTotalBytesLimit(INT_MAX);
+  return model.ParsePartialFromCodedStream(&stream) && stream.ConsumedEntireMessage();
+}
+
+Result<void> ReadBinary(OnnxFile& onnx) {
+  const std::span<const std::byte> bytes = onnx.file->bytes();
+  if (bytes.size() > INT_MAX) {
+    return ModelError("the file has " + std::to_string(bytes.size()) +
+                      " bytes, but a protobuf message ends at 2147483647; save the weights as "
+                      "external data");
+  }
+  FUSEC_ASSIGN(SplitModel split, SplitPayloads(bytes));
+  onnx.payloads = std::move(split.payloads);
+  const bool parsed = split.whole
+                          ? ParseProtobuf(bytes.data(), bytes.size(), onnx.model)
+                          : ParseProtobuf(split.skeleton.data(), split.skeleton.size(), onnx.model);
+  if (!parsed) return ModelError("the file is damaged: protobuf cannot parse it as an ONNX model");
+  return {};
+}
+
+Result<void> ReadText(OnnxFile& onnx) {
+  const std::span<const std::byte> bytes = onnx.file->bytes();
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  onnx::OnnxParser parser(text.c_str());
+  const auto status = parser.Parse(onnx.model);
+  if (!status.IsOK()) return ModelError("syntax error: " + OneLine(status.ErrorMessage()));
+  return {};
+}
+
+void SpellDomain(std::string& domain) {
+  if (domain == "ai.onnx") domain.clear();
+}
+
+void SpellDomains(google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
+  for (onnx::NodeProto& node : nodes) {
+    if (node.domain() == "ai.onnx") node.clear_domain();
+    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.has_g()) SpellDomains(*attribute.mutable_g()->mutable_node());
+      for (onnx::GraphProto& graph : *attribute.mutable_graphs()) {
+        SpellDomains(*graph.mutable_node());
+      }
+    }
+  }
+}
+
+// One spelling of the default domain, so that libonnx and the op table need to know only one.
+void SpellDomains(onnx::ModelProto& model) {
+  for (auto& import : *model.mutable_opset_import()) SpellDomain(*import.mutable_domain());
+  SpellDomains(*model.mutable_graph()->mutable_node());
+  for (auto& function : *model.mutable_functions()) {
+    for (auto& import : *function.mutable_opset_import()) SpellDomain(*import.mutable_domain());
+    SpellDomains(*function.mutable_node());
+  }
+}
+
+Result<void> CheckVersions(const onnx::ModelProto& model) {
+  if (!model.has_graph()) return ModelError("is not an ONNX model: it has no graph");
+  if (model.ir_version() < 3 || model.ir_version() > onnx::Version::IR_VERSION) {
+    return ModelError("the IR version is " + std::to_string(model.ir_version()) +
+                      ", expected 3 to " + std::to_string(onnx::Version::IR_VERSION));
+  }
+  std::map<std::string, int64_t> opsets;
+  for (const auto& import : model.opset_import()) {
+    const auto [known, fresh] = opsets.emplace(import.domain(), import.version());
+    if (!fresh && known->second != import.version()) {
+      return ModelError("the model imports two opsets of " + DomainName(import.domain()) + ": " +
+                        std::to_string(known->second) + " and " + std::to_string(import.version()));
+    }
+  }
+  const auto opset = opsets.find("");
+  if (opset == opsets.end()) return ModelError("the model imports no opset of ai.onnx");
+  if (opset->second < kMinOpset || opset->second > kMaxOpset) {
+    return ModelError("the opset of ai.onnx is " + std::to_string(opset->second) + ", expected " +
+                      std::to_string(kMinOpset) + " to " + std::to_string(kMaxOpset));
+  }
+  return {};
+}
+
+Result<OnnxFile> Read(const std::string& path) {
+  OnnxFile onnx;
+  FUSEC_ASSIGN(onnx.file, MappedFile::Open(path, MappedFile::Links::kFollow));
+  if (onnx.file->bytes().empty()) return ModelError("the file is empty");
+  FUSEC_TRY(path.ends_with(".onnxtxt") ? ReadText(onnx) : ReadBinary(onnx));
+  SpellDomains(onnx.model);
+  FUSEC_TRY(CheckVersions(onnx.model));
+  return onnx;
+}
+
+}  // namespace
+
+Result<OnnxFile> ReadOnnx(const std::string& path) {
+  Result<OnnxFile> onnx = Read(path);
+  if (!onnx) return ModelError(path + ": " + onnx.error().message);
+  return onnx;
+}
+
+}  // namespace fusec

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/support/result.h"
+
+namespace onnx {
+class NodeProto;
+}
+
+namespace fusec {
+
+// `node "/fc/Gemm" (Gemm)`; a node without a name is called by what it makes: `node producing "y" (Gemm)`.
+std::string NodeLabel(const onnx::NodeProto& node);
+
+// Everything that is wrong with a model, so that one run reports it all.
+class Problems {
+ public:
+  explicit Problems(std::string path) : path_(std::move(path)) {}
+  const std::string& path() const { return path_; }
+
+  // `message` without the file's name.
+  void Add(const std::string& message) { lines_.push_back(message); }
+  // A node whose op fusec does not have; `opset` 0 means that the model imports no opset of the domain.
+  void AddUnsupported(const onnx::NodeProto& node, int64_t opset);
+
+  bool empty() const { return lines_.empty() && unsupported_.empty(); }
+  // One error: a line with all unsupported ops, then one line each for the rest; at most kMaxLines, then `and N more`.
+  Result<void> ToResult() const;
+
+ private:
+  static constexpr size_t kMaxLines = 20;
+  static constexpr size_t kMaxNodesPerOp = 5;
+  struct UnsupportedOp {
+    std::string op;  // "Conv (ai.onnx, opset 17)"
+    std::vector<std::string> nodes;
+  };
+  std::string UnsupportedLine() const;
+
+  std::string path_;
+  std::vector<std::string> lines_;
+  std::vector<UnsupportedOp> unsupported_;  // in order of first appearance
+};
+
+}  // namespace fusec

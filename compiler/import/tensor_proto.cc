@@ -1,0 +1,145 @@
+#include "compiler/import/tensor_proto.h"
+
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+#include <bit>
+#include <cctype>
+#include <cstring>
+
+#include "compiler/import/external_data.h"
+
+namespace fusec {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "raw_data is little-endian");
+
+std::string DimsText(const onnx::TensorProto& proto) {
+  std::string text = "[";
+  for (int i = 0; i < proto.dims_size(); ++i) {
+    text += (i > 0 ? ", " : "") + std::to_string(proto.dims(i));
+  }
+  return text + "]";
+}
+
+// The dims, if none is negative and the tensor has an address space's worth of bytes at most.
+Result<std::vector<int64_t>> Dims(const onnx::TensorProto& proto, Dtype dtype) {
+  int64_t bytes = DtypeBytes(dtype);
+  bool empty = false, too_big = false;
+  for (const int64_t dim : proto.dims()) {
+    if (dim < 0) return ModelError("has a negative dim: " + DimsText(proto));
+    empty |= dim == 0;
+    if (dim > 0) too_big |= __builtin_mul_overflow(bytes, dim, &bytes);
+  }
+  if (too_big && !empty) return ModelError("is too big: " + DimsText(proto));
+  return std::vector<int64_t>(proto.dims().begin(), proto.dims().end());
+}
+
+tl::unexpected<Error> WrongCount(const onnx::TensorProto& proto, const char* unit, size_t found,
+                                 size_t expected) {
+  return ModelError("has " + std::to_string(found) + " " + unit + ", expected " +
+                    std::to_string(expected) + " for " + DimsText(proto));
+}
+
+// Values of one typed field; `Stored` is the element as the tensor holds it (float16 travels in int32_data as bits).
+template <class Stored, class Field>
+Result<TensorData> FromField(const onnx::TensorProto& proto, const Field& field, Dtype dtype,
+                             std::vector<int64_t> dims) {
+  TensorData data(dtype, std::move(dims));
+  if (field.size() != data.element_count()) {
+    return WrongCount(proto, "values", field.size(), data.element_count());
+  }
+  if (field.empty()) return data;
+  std::byte* bytes = data.mutable_bytes();
+  for (int i = 0; i < field.size(); ++i) {
+    const Stored value = static_cast<Stored>(field[i]);
+    std::memcpy(bytes + i * sizeof(Stored), &value, sizeof(Stored));
+  }
+  return data;
+}
+
+Result<TensorData> FromTypedFields(const onnx::TensorProto& proto, Dtype dtype,
+                                   std::vector<int64_t> dims) {
+  const auto& ints = proto.int32_data();
+  switch (dtype) {
+    case Dtype::kF32: return FromField<float>(proto, proto.float_data(), dtype, std::move(dims));
+    case Dtype::kF64: return FromField<double>(proto, proto.double_data(), dtype, std::move(dims));
+    case Dtype::kI64: return FromField<int64_t>(proto, proto.int64_data(), dtype, std::move(dims));
+    case Dtype::kU64:
+      return FromField<uint64_t>(proto, proto.uint64_data(), dtype, std::move(dims));
+    case Dtype::kU32:
+      return FromField<uint32_t>(proto, proto.uint64_data(), dtype, std::move(dims));
+    case Dtype::kI32: return FromField<int32_t>(proto, ints, dtype, std::move(dims));
+    case Dtype::kF16:
+    case Dtype::kBF16:
+    case Dtype::kI16:
+    case Dtype::kU16: return FromField<uint16_t>(proto, ints, dtype, std::move(dims));
+    case Dtype::kI8:
+    case Dtype::kU8: return FromField<uint8_t>(proto, ints, dtype, std::move(dims));
+    case Dtype::kBool: return FromField<bool>(proto, ints, dtype, std::move(dims));
+  }
+  return ModelError("has an unknown element type");
+}
+
+}  // namespace
+
+std::optional<Dtype> DtypeFromOnnx(int data_type) {
+  switch (data_type) {
+    case onnx::TensorProto::FLOAT: return Dtype::kF32;
+    case onnx::TensorProto::FLOAT16: return Dtype::kF16;
+    case onnx::TensorProto::BFLOAT16: return Dtype::kBF16;
+    case onnx::TensorProto::DOUBLE: return Dtype::kF64;
+    case onnx::TensorProto::INT8: return Dtype::kI8;
+    case onnx::TensorProto::INT16: return Dtype::kI16;
+    case onnx::TensorProto::INT32: return Dtype::kI32;
+    case onnx::TensorProto::INT64: return Dtype::kI64;
+    case onnx::TensorProto::UINT8: return Dtype::kU8;
+    case onnx::TensorProto::UINT16: return Dtype::kU16;
+    case onnx::TensorProto::UINT32: return Dtype::kU32;
+    case onnx::TensorProto::UINT64: return Dtype::kU64;
+    case onnx::TensorProto::BOOL: return Dtype::kBool;
+    default: return std::nullopt;
+  }
+}
+
+std::string OnnxTypeName(int data_type) {
+  if (!onnx::TensorProto::DataType_IsValid(data_type)) return std::to_string(data_type);
+  std::string name = onnx::TensorProto::DataType_Name(data_type);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return name;
+}
+
+std::string UnsupportedType(int data_type) {
+  return "element type " + OnnxTypeName(data_type) + ", which fusec does not support";
+}
+
+Result<TensorData> TakeTensor(onnx::TensorProto& proto, ExternalData& external,
+                              const std::optional<FilePayload>& payload) {
+  const std::optional<Dtype> dtype = DtypeFromOnnx(proto.data_type());
+  if (!dtype) return ModelError("has " + UnsupportedType(proto.data_type()));
+  if (proto.has_segment()) return ModelError("is stored in segments, which fusec does not support");
+  FUSEC_ASSIGN(std::vector<int64_t> dims, Dims(proto, *dtype));
+  if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
+    return external.View(proto, *dtype, std::move(dims));
+  }
+  if (!payload && !proto.has_raw_data()) return FromTypedFields(proto, *dtype, std::move(dims));
+
+  std::shared_ptr<const void> owner;
+  std::span<const std::byte> bytes;
+  if (payload) {
+    owner = payload->owner;
+    bytes = payload->bytes;
+  } else {
+    const auto text = std::make_shared<const std::string>(std::move(*proto.mutable_raw_data()));
+    bytes = std::as_bytes(std::span(*text));
+    owner = text;
+  }
+  TensorData data(*dtype, std::move(dims), std::move(owner), bytes.data());
+  if (bytes.size() != data.byte_count()) {
+    return WrongCount(proto, "bytes", bytes.size(), data.byte_count());
+  }
+  return data;
+}
+
+}  // namespace fusec
