@@ -17,6 +17,7 @@ namespace fusec {
 class ExternalData {
  public:
   explicit ExternalData(const std::string& model_path);
+  const std::string& folder() const { return folder_; }
 
   // The bytes that `proto.external_data` names (location, offset, length; the checksum is not read). The location must stay inside
   // the model's folder: no absolute path, no "..", no link, so that a foreign model cannot make the compiler copy other files into

@@ -2,6 +2,7 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <map>
 
 #include "compiler/import/problems.h"
@@ -118,9 +119,8 @@ class Sorter {
     std::vector<int> path;
     while (place.emplace(node, path.size()).second) {
       path.push_back(node);
-      for (const int maker : makers_[node]) {
-        if (!done[maker]) node = maker;
-      }
+      node = *std::find_if(makers_[node].begin(), makers_[node].end(),
+                           [&](int maker) { return !done[maker]; });
     }
     std::string message = "the graph has a cycle: " + NodeLabel(graph_.node(node));
     for (size_t i = path.size(); i-- > place[node];) {

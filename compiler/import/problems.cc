@@ -33,6 +33,10 @@ void Problems::AddUnsupported(const onnx::NodeProto& node, int64_t opset) {
   group->nodes.push_back(QuotedName(node));
 }
 
+void Problems::Append(const Problems& more) {
+  lines_.insert(lines_.end(), more.lines_.begin(), more.lines_.end());
+}
+
 std::string Problems::UnsupportedLine() const {
   std::string line = std::to_string(unsupported_.size()) + " unsupported op" +
                      (unsupported_.size() == 1 ? "" : "s");

@@ -25,6 +25,9 @@ class Problems {
   // A node whose op fusec does not have; `opset` 0 means that the model imports no opset of the domain.
   void AddUnsupported(const onnx::NodeProto& node, int64_t opset);
 
+  // The lines of another list behind these.
+  void Append(const Problems& more);
+
   bool empty() const { return lines_.empty() && unsupported_.empty(); }
   // One error: a line with all unsupported ops, then one line each for the rest; at most kMaxLines, then `and N more`.
   Result<void> ToResult() const;

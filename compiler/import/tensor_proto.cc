@@ -25,13 +25,12 @@ std::string DimsText(const onnx::TensorProto& proto) {
 // The dims, if none is negative and the tensor has an address space's worth of bytes at most.
 Result<std::vector<int64_t>> Dims(const onnx::TensorProto& proto, Dtype dtype) {
   int64_t bytes = DtypeBytes(dtype);
-  bool empty = false, too_big = false;
   for (const int64_t dim : proto.dims()) {
     if (dim < 0) return ModelError("has a negative dim: " + DimsText(proto));
-    empty |= dim == 0;
-    if (dim > 0) too_big |= __builtin_mul_overflow(bytes, dim, &bytes);
+    if (dim > 0 && __builtin_mul_overflow(bytes, dim, &bytes)) {
+      return ModelError("is too big: " + DimsText(proto));
+    }
   }
-  if (too_big && !empty) return ModelError("is too big: " + DimsText(proto));
   return std::vector<int64_t>(proto.dims().begin(), proto.dims().end());
 }
 

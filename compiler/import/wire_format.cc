@@ -1,7 +1,6 @@
 #include "compiler/import/wire_format.h"
 
 #include <cstdint>
-#include <optional>
 
 namespace fusec {
 namespace {
@@ -89,7 +88,7 @@ class Scanner {
   size_t position_, limit_;
 };
 
-// Copies a message, field by field, without what `rewrite` takes out.
+// Copies the model, field by field, without the big payloads.
 class Splitter {
  public:
   explicit Splitter(std::span<const std::byte> file) : file_(file) {}
