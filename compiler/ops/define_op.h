@@ -1,0 +1,22 @@
+#pragma once
+
+#include "compiler/ops/op_def.h"
+
+namespace fusec {
+
+// The members that `Op` has, as a table row. Members: Import, Infer, Reference, Lower, Decompose.
+template <class Op>
+OpFunctions FunctionsOf() {
+  OpFunctions functions;
+  if constexpr (requires { &Op::Import; }) functions.import = &Op::Import;
+  if constexpr (requires { &Op::Reference; }) functions.reference = &Op::Reference;
+  if constexpr (requires { &Op::Lower; }) functions.lower = &Op::Lower;
+  if constexpr (requires { &Op::Decompose; }) functions.decompose = &Op::Decompose;
+  functions.infer = &Op::Infer;
+  return functions;
+}
+
+#define FUSEC_DEFINE_OP(Kind) \
+  OpFunctions Kind##Functions() { return FunctionsOf<Kind##Op>(); }
+
+}  // namespace fusec
