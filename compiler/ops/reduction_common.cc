@@ -12,7 +12,7 @@ Result<std::vector<int64_t>> ImportReductionAxes(ImportContext& context, int axe
   std::vector<int64_t> axes;
   if (context.opset() < axes_are_input_since) {
     axes = context.Ints("axes");
-  } else if (context.input(1) != nullptr) {
+  } else if (context.input_count() > 1 && context.input(1) != nullptr) {
     FUSEC_ASSIGN(axes, context.ConstantInts(1, "axes"));
   }
   const int rank = context.input(0)->type.rank();
@@ -76,6 +76,15 @@ void ForEachReduced(const std::vector<int64_t>& dims, const std::vector<int64_t>
   ForEachIndex(dims, [&](const std::vector<int64_t>& index) {
     visit(operand++, std::inner_product(index.begin(), index.end(), strides.begin(), int64_t{0}));
   });
+}
+
+int64_t BroadcastPosition(const std::vector<int64_t>& dims, const std::vector<int64_t>& index) {
+  const size_t skipped = index.size() - dims.size();
+  int64_t position = 0;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    position = position * dims[i] + (dims[i] == 1 ? 0 : index[skipped + i]);
+  }
+  return position;
 }
 
 bool IsGreater(const ReferenceTensor& tensor, int64_t i, int64_t j) {

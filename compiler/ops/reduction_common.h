@@ -29,6 +29,9 @@ Result<TensorType> ReducedType(const InferContext& context);
 void ForEachReduced(const std::vector<int64_t>& dims, const std::vector<int64_t>& axes,
                     const std::function<void(int64_t operand, int64_t result)>& visit);
 
+// The position of the element of an operand of `dims` that meets element `index` of a broadcast result.
+int64_t BroadcastPosition(const std::vector<int64_t>& dims, const std::vector<int64_t>& index);
+
 // Whether element i is greater than element j, by the dtype's own order; false where either is NaN.
 bool IsGreater(const ReferenceTensor& tensor, int64_t i, int64_t j);
 

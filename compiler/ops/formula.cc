@@ -1,0 +1,87 @@
+#include "compiler/ops/formula.h"
+
+#include <numeric>
+
+namespace fusec {
+
+Value* Formula::Cast(Value* x, Dtype dtype) {
+  if (x->type.dtype == dtype) return x;
+  return builder_.Make(OpKind::kCast, {x}, {{"to", dtype}});
+}
+
+Value* Formula::Reshape(Value* x, const Shape& shape) {
+  if (x->type.shape == shape) return x;
+  return builder_.Make(OpKind::kReshape, {x}, {{"shape", shape}});
+}
+
+Value* Formula::Expand(Value* x, const Shape& shape) {
+  if (x->type.shape == shape) return x;
+  return builder_.Make(OpKind::kExpand, {x}, {{"shape", shape}});
+}
+
+Value* Formula::Transpose(Value* x, const std::vector<int64_t>& perm) {
+  std::vector<int64_t> in_order(perm.size());
+  std::iota(in_order.begin(), in_order.end(), 0);
+  if (perm == in_order) return x;
+  return builder_.Make(OpKind::kTranspose, {x}, {{"perm", perm}});
+}
+
+Value* Formula::Slice(Value* x, int axis, const Expr& begin, const Expr& length, int64_t step) {
+  Shape starts(x->type.rank(), Expr(0));
+  std::vector<int64_t> steps(x->type.rank(), 1);
+  Shape shape = x->type.shape;
+  if (begin.IsConstant(0) && step == 1 && length == shape[axis]) return x;
+  starts[axis] = begin;
+  steps[axis] = step;
+  shape[axis] = length;
+  return builder_.Make(OpKind::kSlice, {x}, {{"starts", starts}, {"steps", steps}, {"shape", shape}});
+}
+
+Value* Formula::Concat(std::vector<Value*> parts, int axis) {
+  if (parts.size() == 1) return parts[0];
+  return builder_.Make(OpKind::kConcat, std::move(parts), {{"axis", int64_t{axis}}});
+}
+
+Value* Formula::Gather(Value* table, Value* indices) {
+  return builder_.Make(OpKind::kGather, {table, indices}, {{"axis", int64_t{0}}});
+}
+
+Value* Formula::Iota(const Expr& start, const Expr& length) {
+  const std::optional<int64_t> first = start.AsConstant();
+  Value* range = builder_.Make(OpKind::kRange, {},
+                               {{"start", first.value_or(0)},
+                                {"delta", int64_t{1}},
+                                {"length", Shape{length}},
+                                {"dtype", Dtype::kI64}});
+  if (first) return range;
+  return Add(range, builder_.Make(OpKind::kSymbolicDims, {},
+                                  {{"values", Shape{start}}, {"scalar", int64_t{1}}}));
+}
+
+Value* Formula::Reduce(OpKind kind, Value* x, const std::vector<int64_t>& axes, bool keepdims) {
+  if (axes.empty()) return x;
+  return builder_.Make(kind, {x}, {{"axes", axes}, {"keepdims", int64_t{keepdims}}});
+}
+
+Value* Formula::MatMul(Value* a, Value* b, bool transpose_a, bool transpose_b) {
+  return builder_.Make(
+      OpKind::kMatMul, {a, b},
+      {{"transpose_a", int64_t{transpose_a}}, {"transpose_b", int64_t{transpose_b}}});
+}
+
+Value* Formula::Softmax(Value* x, int64_t axis) {
+  Value* power = Unary(OpKind::kExp, Sub(x, Reduce(OpKind::kReduceMax, x, {axis})));
+  return Div(power, Reduce(OpKind::kReduceSum, power, {axis}));
+}
+
+Dtype ComputeDtype(Dtype dtype) {
+  return dtype == Dtype::kF16 || dtype == Dtype::kBF16 ? Dtype::kF32 : dtype;
+}
+
+std::vector<int64_t> AxesFrom(int64_t first, int rank) {
+  std::vector<int64_t> axes;
+  for (int64_t axis = first; axis < rank; ++axis) axes.push_back(axis);
+  return axes;
+}
+
+}  // namespace fusec

@@ -1,0 +1,221 @@
+// matmul {transpose_a, transpose_b} and gemm {alpha, beta, transpose_a, transpose_b}.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "compiler/import/import_context.h"
+#include "compiler/ops/define_op.h"
+#include "compiler/ops/formula.h"
+#include "compiler/ops/reduction_common.h"
+#include "compiler/reference/reference_context.h"
+
+namespace fusec {
+namespace {
+
+// One operand as a stack of [rows, columns] matrices, whatever way it is stored.
+struct MatrixShape {
+  Shape batch;
+  Expr rows, columns;
+};
+
+MatrixShape MatrixShapeOf(const Shape& shape, bool transposed) {
+  const size_t rank = shape.size();
+  return {Shape(shape.begin(), shape.end() - 2), shape[rank - (transposed ? 1 : 2)],
+          shape[rank - (transposed ? 2 : 1)]};
+}
+
+// [batch..., m, k] x [batch..., k, n] -> [batch..., m, n], the batch dims broadcast.
+Result<TensorType> InferProduct(const InferContext& context) {
+  const TensorType& a = context.operand(0);
+  const TensorType& b = context.operand(1);
+  if (a.dtype != b.dtype || a.dtype == Dtype::kBool) {
+    return ModelError(fmt::format("factors are {} and {}, expected the same type of numbers",
+                                  DtypeName(a.dtype), DtypeName(b.dtype)));
+  }
+  if (a.rank() < 2 || b.rank() < 2) {
+    return ModelError(fmt::format("factors have rank {} and {}, expected 2 or more", a.rank(), b.rank()));
+  }
+  const MatrixShape left = MatrixShapeOf(a.shape, context.Int("transpose_a") != 0);
+  const MatrixShape right = MatrixShapeOf(b.shape, context.Int("transpose_b") != 0);
+  if (left.columns != right.rows) {
+    return ModelError(fmt::format("{} times {}: the left factor has {} columns, the right {} rows",
+                                  a.ToString(), b.ToString(), left.columns.ToString(),
+                                  right.rows.ToString()));
+  }
+  FUSEC_ASSIGN(Shape shape, BroadcastShapes({left.batch, right.batch}));
+  shape.push_back(left.rows);
+  shape.push_back(right.columns);
+  return TensorType{a.dtype, std::move(shape)};
+}
+
+// Where the elements of one operand's matrix lie.
+struct MatrixView {
+  const ReferenceTensor& tensor;
+  int64_t rows, columns, row_stride, column_stride;
+
+  MatrixView(const ReferenceTensor& tensor, bool transposed) : tensor(tensor) {
+    const size_t rank = tensor.dims.size();
+    rows = tensor.dims[rank - 2];
+    columns = tensor.dims[rank - 1];
+    row_stride = columns;
+    column_stride = 1;
+    if (transposed) {
+      std::swap(rows, columns);
+      std::swap(row_stride, column_stride);
+    }
+  }
+  // The first element of the matrix that meets matrix `batch` of the result.
+  int64_t Offset(const std::vector<int64_t>& batch) const {
+    const std::vector<int64_t> own(tensor.dims.begin(), tensor.dims.end() - 2);
+    return BroadcastPosition(own, batch) * rows * columns;
+  }
+};
+
+// c[i, j] = sum over k of a[i, k] * b[k, j], k ascending.
+template <class T>
+void MultiplyMatrices(const T* a, const MatrixView& left, const T* b, const MatrixView& right, T* c) {
+  for (int64_t i = 0; i < left.rows; ++i) {
+    for (int64_t j = 0; j < right.columns; ++j) {
+      T sum = 0;
+      for (int64_t k = 0; k < left.columns; ++k) {
+        sum += a[i * left.row_stride + k * left.column_stride] *
+               b[k * right.row_stride + j * right.column_stride];
+      }
+      c[i * right.columns + j] = sum;
+    }
+  }
+}
+
+void ReferenceProduct(const ReferenceTensor& a, bool transpose_a, const ReferenceTensor& b,
+                      bool transpose_b, ReferenceTensor& product) {
+  const MatrixView left(a, transpose_a);
+  const MatrixView right(b, transpose_b);
+  int64_t to = 0;
+  ForEachIndex({product.dims.begin(), product.dims.end() - 2}, [&](const std::vector<int64_t>& batch) {
+    const int64_t i = left.Offset(batch);
+    const int64_t j = right.Offset(batch);
+    if (IsFloat(product.dtype)) {
+      MultiplyMatrices(a.reals.data() + i, left, b.reals.data() + j, right, product.reals.data() + to);
+    } else {
+      MultiplyMatrices(a.ints.data() + i, left, b.ints.data() + j, right, product.ints.data() + to);
+    }
+    to += left.rows * right.columns;
+  });
+  product.WrapInts();
+}
+
+// numpy's 1-D rules: a left vector is one row, a right one a column, and the dim added for it leaves the result again.
+Result<void> ImportMatMul(ImportContext& context) {
+  Value* a = context.input(0);
+  Value* b = context.input(1);
+  if (a->type.rank() == 0 || b->type.rank() == 0) {
+    return context.Fail("a factor is a scalar, expected rank 1 or more");
+  }
+  Formula formula(context.builder());
+  const bool left_vector = a->type.rank() == 1;
+  const bool right_vector = b->type.rank() == 1;
+  if (left_vector) a = formula.Reshape(a, {Expr(1), a->type.shape[0]});
+  if (right_vector) b = formula.Reshape(b, {b->type.shape[0], Expr(1)});
+  const Attributes attributes = {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}};
+  if (!left_vector && !right_vector) return context.AddNode(OpKind::kMatMul, {a, b}, attributes);
+  Result<Node*> node = context.builder().Add(OpKind::kMatMul, {a, b}, attributes);
+  if (!node) return context.Fail(node.error().message);
+  Shape shape = (*node)->result()->type.shape;
+  if (right_vector) shape.pop_back();
+  if (left_vector) shape.erase(shape.end() - (right_vector ? 1 : 2));
+  context.SetOutput(0, formula.Reshape((*node)->result(), shape));
+  return {};
+}
+
+struct MatMulOp {
+  static Result<void> Import(ImportContext& context) { return ImportMatMul(context); }
+  static InferResult Infer(const InferContext& context) {
+    FUSEC_ASSIGN(TensorType type, InferProduct(context));
+    return std::vector<TensorType>{std::move(type)};
+  }
+  static Result<void> Reference(ReferenceContext& context) {
+    ReferenceProduct(context.input(0), context.node.Int("transpose_a") != 0, context.input(1),
+                     context.node.Int("transpose_b") != 0, context.output());
+    return {};
+  }
+};
+
+// y = alpha * A' B' + beta * C, where ' transposes if transpose_a (transpose_b) is 1 and C broadcasts to [m, n].
+struct GemmOp {
+  static Result<void> Import(ImportContext& context) {
+    std::vector<Value*> operands = {context.input(0), context.input(1)};
+    if (context.input_count() > 2) operands.push_back(context.input(2));
+    return context.AddNode(OpKind::kGemm, operands,
+                           {{"alpha", context.Float("alpha", 1.0)},
+                            {"beta", context.Float("beta", 1.0)},
+                            {"transpose_a", int64_t{context.Int("transA", 0) != 0}},
+                            {"transpose_b", int64_t{context.Int("transB", 0) != 0}}});
+  }
+
+  static InferResult Infer(const InferContext& context) {
+    for (int i = 0; i < 2; ++i) {
+      if (context.operand(i).rank() != 2) {
+        return ModelError(fmt::format("factor {} is {}, expected rank 2", i,
+                                      context.operand(i).ToString()));
+      }
+    }
+    FUSEC_ASSIGN(TensorType type, InferProduct(context));
+    if (context.has_operand(2)) {
+      const TensorType& addend = context.operand(2);
+      const Result<Shape> shape = BroadcastShapes({type.shape, addend.shape});
+      if (addend.dtype != type.dtype || !shape || *shape != type.shape) {
+        return ModelError(fmt::format("the addend is {}, expected one that broadcasts to {}",
+                                      addend.ToString(), type.ToString()));
+      }
+    }
+    for (const char* name : {"alpha", "beta"}) {
+      const double factor = std::get<double>(context.attributes.at(name));
+      if (!IsFloat(type.dtype) && factor != std::trunc(factor)) {
+        return ModelError(fmt::format("{} is {}, expected a whole number for {} matrices", name,
+                                      factor, DtypeName(type.dtype)));
+      }
+    }
+    return std::vector<TensorType>{std::move(type)};
+  }
+
+  static Result<void> Reference(ReferenceContext& context) {
+    const double alpha = context.node.Float("alpha");
+    const double beta = context.node.Float("beta");
+    ReferenceTensor& y = context.output();
+    ReferenceProduct(context.input(0), context.node.Int("transpose_a") != 0, context.input(1),
+                     context.node.Int("transpose_b") != 0, y);
+    for (double& value : y.reals) value *= alpha;
+    for (int64_t& value : y.ints) value *= static_cast<int64_t>(alpha);
+    if (context.has_input(2)) {
+      const ReferenceTensor& addend = context.input(2);
+      int64_t to = 0;
+      ForEachIndex(y.dims, [&](const std::vector<int64_t>& index) {
+        const int64_t from = BroadcastPosition(addend.dims, index);
+        if (IsFloat(y.dtype)) y.reals[to] += beta * addend.reals[from];
+        else y.ints[to] += static_cast<int64_t>(beta) * addend.ints[from];
+        ++to;
+      });
+    }
+    y.WrapInts();
+    return {};
+  }
+
+  static Result<std::vector<Value*>> Decompose(const Node& node, Builder& builder) {
+    Formula f(builder);
+    Value* y = f.MatMul(node.operand(0), node.operand(1), node.Int("transpose_a") != 0,
+                        node.Int("transpose_b") != 0);
+    if (node.Float("alpha") != 1.0) y = f.Mul(y, node.Float("alpha"));
+    if (Value* addend = node.operand(2)) {
+      if (node.Float("beta") != 1.0) addend = f.Mul(addend, node.Float("beta"));
+      y = f.Add(y, addend);
+    }
+    return std::vector<Value*>{y};
+  }
+};
+
+}  // namespace
+
+FUSEC_DEFINE_OP(Gemm)
+FUSEC_DEFINE_OP(MatMul)
+
+}  // namespace fusec
