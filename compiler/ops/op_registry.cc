@@ -13,6 +13,21 @@ namespace fusec {
 
 namespace {
 
+// The members that an op of its class must have, and must not have, beside Infer.
+void CheckFunctions(const OpDef& op) {
+  const OpFunctions& functions = op.functions;
+  const bool composite = op.op_class == OpClass::kComposite;
+  const bool element_wise = op.op_class == OpClass::kPointwise ||
+                            op.op_class == OpClass::kView || op.op_class == OpClass::kGather;
+  const bool run_by_interpreter =
+      composite || op.op_class == OpClass::kConstant || op.op_class == OpClass::kRegion;
+  const std::string text = op.text;
+  FUSEC_CHECK((functions.import != nullptr) == (*op.onnx != '\0'), text + " and its Import");
+  FUSEC_CHECK((functions.decompose != nullptr) == composite, text + " and its Decompose");
+  FUSEC_CHECK((functions.lower != nullptr) == element_wise, text + " and its Lower");
+  FUSEC_CHECK(functions.reference != nullptr || run_by_interpreter, text + " and its Reference");
+}
+
 std::vector<OpDef> MakeOps() {
   std::vector<OpDef> ops;
 #define FUSEC_OP(Kind, text, onnx, operands, Class, algebra)                               \
@@ -20,6 +35,9 @@ std::vector<OpDef> MakeOps() {
                  Kind##Functions != nullptr ? Kind##Functions() : OpFunctions{}});
 #include "compiler/ops/op_list.def"
 #undef FUSEC_OP
+  for (const OpDef& op : ops) {
+    if (op.functions.infer != nullptr) CheckFunctions(op);
+  }
   return ops;
 }
 
