@@ -1,0 +1,13 @@
+// base^exponent in integers, wrapping. A negative exponent gives the reciprocal rounded toward zero: 0 but for base 1 and -1
+// (and 0 for base 0).
+template <class Int>
+__device__ __forceinline__ Int IntegerPower(Int base, long long exponent) {
+  if (exponent < 0) return base == 1 || base == Int(-1) ? (exponent % 2 == 0 ? Int(1) : base) : Int(0);
+  unsigned long long power = 1;
+  unsigned long long square = static_cast<unsigned long long>(base);
+  for (; exponent != 0; exponent >>= 1) {
+    if (exponent & 1) power *= square;
+    square *= square;
+  }
+  return Int(power);
+}

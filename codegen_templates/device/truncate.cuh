@@ -1,0 +1,32 @@
+// Floats to integers, toward zero; beyond the integers' range the nearest of them, and 0 for NaN. That is what the GPU's conversion
+// instructions do, while in C++ the result would be undefined.
+template <class Real>
+__device__ __forceinline__ int TruncateToInt(Real x) {
+#ifdef __CUDACC__
+  return static_cast<int>(x);
+#else
+  if (x != x) return 0;
+  if (x >= Real(2147483648.0)) return 2147483647;
+  return x <= Real(-2147483648.0) ? -2147483647 - 1 : static_cast<int>(x);
+#endif
+}
+
+template <class Real>
+__device__ __forceinline__ long long TruncateToLong(Real x) {
+#ifdef __CUDACC__
+  return static_cast<long long>(x);
+#else
+  if (x != x) return 0;
+  if (x >= Real(9223372036854775808.0)) return 9223372036854775807LL;
+  return x <= Real(-9223372036854775808.0) ? -9223372036854775807LL - 1 : static_cast<long long>(x);
+#endif
+}
+
+// Negative numbers wrap around, as they do on their way through a signed integer.
+template <class Real>
+__device__ __forceinline__ unsigned long long TruncateToUnsignedLong(Real x) {
+  if (x < Real(9223372036854775808.0) || x != x) {
+    return static_cast<unsigned long long>(TruncateToLong(x));
+  }
+  return x >= Real(18446744073709551616.0) ? ~0ULL : static_cast<unsigned long long>(x);
+}

@@ -1,0 +1,158 @@
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "compiler/import/import_context.h"
+#include "compiler/ops/c_text.h"
+#include "compiler/ops/define_op.h"
+#include "compiler/reference/reference_context.h"
+
+namespace fusec {
+
+// Sets of dtypes, one bit each.
+using DtypeSet = uint32_t;
+constexpr DtypeSet BitOf(Dtype dtype) { return 1u << static_cast<int>(dtype); }
+inline constexpr DtypeSet kFloats =
+    BitOf(Dtype::kF32) | BitOf(Dtype::kF16) | BitOf(Dtype::kBF16) | BitOf(Dtype::kF64);
+inline constexpr DtypeSet kSignedInts =
+    BitOf(Dtype::kI8) | BitOf(Dtype::kI16) | BitOf(Dtype::kI32) | BitOf(Dtype::kI64);
+inline constexpr DtypeSet kUnsignedInts =
+    BitOf(Dtype::kU8) | BitOf(Dtype::kU16) | BitOf(Dtype::kU32) | BitOf(Dtype::kU64);
+inline constexpr DtypeSet kInts = kSignedInts | kUnsignedInts;
+inline constexpr DtypeSet kNumbers = kFloats | kInts;
+inline constexpr DtypeSet kBools = BitOf(Dtype::kBool);
+inline constexpr DtypeSet kAnyDtype = kNumbers | kBools;
+
+// A float attribute and the value that ONNX gives it by default.
+struct AttributeDefault {
+  const char* name;
+  float value;
+};
+
+// What a Formula may look at. `dtype` is the operands'.
+class FormulaContext {
+ public:
+  FormulaContext(LowerContext& lower, Dtype dtype) : node(lower.node()), dtype(dtype), lower_(lower) {}
+  void Use(const char* device_file) { lower_.Use(device_file); }
+  bool is_float() const { return IsFloat(dtype); }
+  bool is_unsigned() const { return IsUnsigned(dtype); }
+
+  const Node& node;
+  const Dtype dtype;
+
+ private:
+  LowerContext& lower_;
+};
+
+// `formula` with its placeholders filled in: {0} {1} ... operands; {alpha} a float attribute as a literal; {zero} {one} literals of the
+// dtype; {f} the suffix of C's float functions and literals ("f", or "" for f64); {type} the C type of a local.
+std::string FillFormula(const std::string& formula, const std::vector<Scalar>& operands,
+                        const FormulaContext& context);
+
+// The parts of the template below that do not depend on the op.
+std::vector<Value*> Inputs(const ImportContext& context);
+Result<void> ImportPointwise(ImportContext& context, OpKind kind,
+                             const std::vector<AttributeDefault>& defaults);
+InferResult InferPointwise(const InferContext& context, DtypeSet dtypes, bool gives_bool);
+Result<void> CheckDtype(const InferContext& context, int operand, DtypeSet dtypes);
+Result<void> CheckSameDtype(const InferContext& context, int operand, int other);
+Scalar LowerPointwise(LowerContext& context, std::string (*formula)(FormulaContext&),
+                      bool gives_bool);
+// The element of operand `i` that meets the element being lowered.
+Scalar LoadBroadcast(LowerContext& context, int operand);
+
+// `value` converted to another dtype, by the rules of Cast; and what they make of a float that becomes an integer.
+Scalar LowerCast(LowerContext& context, const Scalar& value, Dtype to);
+int64_t TruncateReal(double value, Dtype dtype);
+
+// Visits every element of the result with its position and the positions of the operands' elements that meet it there.
+void ForEachBroadcast(const ReferenceContext& context,
+                      const std::function<void(int64_t result, const std::vector<int64_t>&)>& visit);
+
+template <class T>
+T ReadElement(const ReferenceTensor& tensor, int64_t i) {
+  if constexpr (std::is_same_v<T, double>) return tensor.reals[i];
+  else return static_cast<T>(tensor.ints[i]);
+}
+
+// An op that makes one element out of one element of each operand, all of one dtype, broadcasting. An Op says
+//   Apply      the scalar function, a template or for double only: Apply(x), Apply(x, node), Apply(a, b) or Apply(a, b, node);
+//              T is double for every float, int64_t, uint64_t or bool
+//   Formula    the same as C text
+//   kGivesBool (optional) that the result is a bool
+//   kDefaults  (optional) its float attributes
+// A binary op with more operands folds them from the left. Members of an Op hide those of this base.
+template <class Op, OpKind kKind, DtypeSet kDtypes>
+struct Pointwise {
+  static constexpr bool kGivesBool = false;
+
+  static Result<void> Import(ImportContext& context) {
+    std::vector<AttributeDefault> defaults;
+    if constexpr (requires { Op::kDefaults; }) {
+      defaults.assign(std::begin(Op::kDefaults), std::end(Op::kDefaults));
+    }
+    return ImportPointwise(context, kKind, defaults);
+  }
+
+  static InferResult Infer(const InferContext& context) {
+    return InferPointwise(context, kDtypes, Op::kGivesBool);
+  }
+
+  static Result<void> Reference(ReferenceContext& context) {
+    const Dtype dtype = context.input(0).dtype;
+    if constexpr ((kDtypes & kFloats) != 0) {
+      if (IsFloat(dtype)) Evaluate<double>(context);
+    }
+    if constexpr ((kDtypes & kSignedInts) != 0) {
+      if (IsInteger(dtype) && !IsUnsigned(dtype)) Evaluate<int64_t>(context);
+    }
+    if constexpr ((kDtypes & kUnsignedInts) != 0) {
+      if (IsUnsigned(dtype)) Evaluate<uint64_t>(context);
+    }
+    if constexpr ((kDtypes & kBools) != 0) {
+      if (dtype == Dtype::kBool) Evaluate<bool>(context);
+    }
+    context.output().WrapInts();
+    return {};
+  }
+
+  static Scalar Lower(LowerContext& context) {
+    return LowerPointwise(context, &Op::Formula, Op::kGivesBool);
+  }
+
+ private:
+  template <class T>
+  static void Evaluate(ReferenceContext& context) {
+    ReferenceTensor& result = context.output();
+    ForEachBroadcast(context, [&](int64_t i, const std::vector<int64_t>& positions) {
+      const auto value = Fold<T>(context, positions);
+      if (IsFloat(result.dtype)) result.reals[i] = static_cast<double>(value);
+      else result.ints[i] = static_cast<int64_t>(value);
+    });
+  }
+
+  template <class T>
+  static auto Fold(const ReferenceContext& context, const std::vector<int64_t>& positions) {
+    const auto x = ReadElement<T>(context.input(0), positions[0]);
+    if constexpr (requires { Op::Apply(x); }) {
+      return Op::Apply(x);
+    } else if constexpr (requires { Op::Apply(x, context.node); }) {
+      return Op::Apply(x, context.node);
+    } else {
+      auto combine = [&](T a, T b) {
+        if constexpr (requires { Op::Apply(a, b); }) return Op::Apply(a, b);
+        else return Op::Apply(a, b, context.node);
+      };
+      auto value = combine(x, ReadElement<T>(context.input(1), positions[1]));
+      for (size_t operand = 2; operand < positions.size(); ++operand) {
+        value = combine(value, ReadElement<T>(context.input(operand), positions[operand]));
+      }
+      return value;
+    }
+  }
+};
+
+}  // namespace fusec

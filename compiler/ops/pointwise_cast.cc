@@ -1,0 +1,115 @@
+#include <limits>
+
+#include "compiler/ops/pointwise.h"
+
+namespace fusec {
+
+// Conversions go through `int` or `long long`, saturating there (NaN: 0), and then wrap: -1.0 to u8 is 255, as C compilers for x86
+// and NumPy have it, though by the letter C++ leaves it open.
+int64_t TruncateReal(double value, Dtype dtype) {
+  if (std::isnan(value)) return 0;
+  if (dtype == Dtype::kU64 && value >= 0x1p63) {
+    return static_cast<int64_t>(value >= 0x1p64 ? ~0ULL : static_cast<uint64_t>(value));
+  }
+  const bool through_long = dtype == Dtype::kI64 || dtype == Dtype::kU64 || dtype == Dtype::kU32;
+  const double limit = through_long ? 0x1p63 : 0x1p31;
+  if (value >= limit) {
+    return through_long ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int32_t>::max();
+  }
+  return static_cast<int64_t>(value < -limit ? -limit : value);
+}
+
+namespace {
+
+double RoundTo(Dtype dtype, double value) {
+  switch (dtype) {
+    case Dtype::kF16: return HalfToDouble(DoubleToHalf(value));
+    case Dtype::kBF16: return BFloat16ToDouble(DoubleToBFloat16(value));
+    case Dtype::kF32: return static_cast<float>(value);
+    default: return value;
+  }
+}
+
+std::string CastFloatToInt(LowerContext& context, const std::string& value, Dtype to) {
+  context.Use("truncate.cuh");
+  switch (to) {
+    case Dtype::kI32: return "TruncateToInt(" + value + ")";
+    case Dtype::kI64: return "TruncateToLong(" + value + ")";
+    case Dtype::kU64: return "TruncateToUnsignedLong(" + value + ")";
+    case Dtype::kU32: return "(unsigned)TruncateToLong(" + value + ")";
+    default: return "(" + CTypeName(to) + ")TruncateToInt(" + value + ")";
+  }
+}
+
+}  // namespace
+
+Scalar LowerCast(LowerContext& context, const Scalar& value, Dtype to) {
+  const Dtype from = value.dtype;
+  if (from == to) return value;
+  const bool same_local = CTypeName(from) == CTypeName(to);
+  if (to == Dtype::kBool) return context.Let(value.text + " != " + CLiteral(0, from), to);
+  if (to == Dtype::kF16 || to == Dtype::kBF16) {
+    context.Use("half.cuh");
+    const char* round = to == Dtype::kF16 ? "RoundToHalf(" : "RoundToBFloat16(";
+    return context.Let(round + std::string(same_local ? "" : "(float)") + value.text + ")", to);
+  }
+  if (same_local) return {value.text, to};  // f16 and bf16 are floats already
+  if (IsFloat(from) && !IsFloat(to)) return context.Let(CastFloatToInt(context, value.text, to), to);
+  return context.Let("(" + CTypeName(to) + ")" + value.text, to);
+}
+
+namespace {
+
+// Floats to integers truncate, integers to integers wrap, anything but zero is true.
+struct CastOp {
+  static Result<void> Import(ImportContext& context) {
+    Value* x = context.input(0);
+    Dtype to = Dtype::kF32;
+    if (context.onnx_op() == "CastLike") {
+      to = context.input(1)->type.dtype;
+    } else {
+      FUSEC_ASSIGN(to, context.Type("to", Dtype::kF32));
+    }
+    if (x->type.dtype != to) return context.AddNode(OpKind::kCast, {x}, {{"to", to}});
+    context.SetOutput(0, x);
+    return {};
+  }
+
+  static InferResult Infer(const InferContext& context) {
+    const Dtype to = std::get<Dtype>(context.attributes.at("to"));
+    return std::vector<TensorType>{{to, context.operand(0).shape}};
+  }
+
+  static Result<void> Reference(ReferenceContext& context) {
+    const ReferenceTensor& x = context.input(0);
+    ReferenceTensor& result = context.output();
+    const Dtype to = result.dtype;
+    // Widening keeps what the interpreter knows beyond the operand's precision.
+    const bool widens = IsFloat(x.dtype) && IsFloat(to) && DtypeBytes(to) > DtypeBytes(x.dtype);
+    for (int64_t i = 0; i < x.element_count(); ++i) {
+      if (IsFloat(to)) {
+        const double real = x.dtype == Dtype::kU64
+                                ? static_cast<double>(static_cast<uint64_t>(x.ints[i]))
+                                : x.Real(i);
+        result.reals[i] = widens ? real : RoundTo(to, real);
+      } else if (to == Dtype::kBool) {
+        result.ints[i] = IsFloat(x.dtype) ? x.reals[i] != 0 : x.ints[i] != 0;
+      } else {
+        result.ints[i] = IsFloat(x.dtype) ? TruncateReal(x.reals[i], to) : x.ints[i];
+      }
+    }
+    result.WrapInts();
+    return {};
+  }
+
+  static Scalar Lower(LowerContext& context) {
+    const Scalar x = context.Load(0, context.index());
+    return LowerCast(context, x, context.node().result()->type.dtype);
+  }
+};
+
+}  // namespace
+
+FUSEC_DEFINE_OP(Cast)
+
+}  // namespace fusec

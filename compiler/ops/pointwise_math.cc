@@ -1,0 +1,116 @@
+#include "compiler/ops/pointwise.h"
+
+namespace fusec {
+namespace {
+
+// The functions that C's math library has under the same name.
+#define FUSEC_C_MATH_OP(Kind, function)                                                        \
+  struct Kind##Op : Pointwise<Kind##Op, OpKind::k##Kind, kFloats> {                            \
+    static double Apply(double x) { return std::function(x); }                                 \
+    static std::string Formula(FormulaContext&) { return #function "{f}({0})"; }               \
+  };
+FUSEC_C_MATH_OP(Acos, acos)
+FUSEC_C_MATH_OP(Acosh, acosh)
+FUSEC_C_MATH_OP(Asin, asin)
+FUSEC_C_MATH_OP(Asinh, asinh)
+FUSEC_C_MATH_OP(Atan, atan)
+FUSEC_C_MATH_OP(Atanh, atanh)
+FUSEC_C_MATH_OP(Cos, cos)
+FUSEC_C_MATH_OP(Cosh, cosh)
+FUSEC_C_MATH_OP(Erf, erf)
+FUSEC_C_MATH_OP(Exp, exp)
+FUSEC_C_MATH_OP(Log, log)
+FUSEC_C_MATH_OP(Sin, sin)
+FUSEC_C_MATH_OP(Sinh, sinh)
+FUSEC_C_MATH_OP(Sqrt, sqrt)
+FUSEC_C_MATH_OP(Tan, tan)
+FUSEC_C_MATH_OP(Tanh, tanh)
+#undef FUSEC_C_MATH_OP
+
+// Wraps, as repeated multiplication would; a negative exponent gives the reciprocal rounded toward zero.
+int64_t IntegerPower(int64_t base, int64_t exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 == 0 ? 1 : -1) : 0;
+  int64_t power = 1;
+  for (; exponent != 0; exponent >>= 1, base *= base) {
+    if (exponent & 1) power *= base;
+  }
+  return power;
+}
+
+// base^exponent in the dtype of the base, whatever that of the exponent.
+struct PowOp {
+  static Result<void> Import(ImportContext& context) {
+    return context.AddNode(OpKind::kPow, Inputs(context));
+  }
+
+  static InferResult Infer(const InferContext& context) {
+    FUSEC_TRY(CheckDtype(context, 0, kNumbers));
+    FUSEC_TRY(CheckDtype(context, 1, kNumbers));
+    FUSEC_ASSIGN(Shape shape, BroadcastShapes({context.operand(0).shape, context.operand(1).shape}));
+    return std::vector<TensorType>{{context.operand(0).dtype, std::move(shape)}};
+  }
+
+  static Result<void> Reference(ReferenceContext& context) {
+    const ReferenceTensor& base = context.input(0);
+    const ReferenceTensor& exponent = context.input(1);
+    ReferenceTensor& result = context.output();
+    ForEachBroadcast(context, [&](int64_t i, const std::vector<int64_t>& positions) {
+      const int64_t b = positions[0], e = positions[1];
+      if (IsFloat(base.dtype)) {
+        result.reals[i] = std::pow(base.reals[b], exponent.Real(e));
+      } else if (IsFloat(exponent.dtype)) {
+        result.ints[i] = TruncateReal(std::pow(base.Real(b), exponent.reals[e]), base.dtype);
+      } else {
+        result.ints[i] = IntegerPower(base.ints[b], exponent.ints[e]);
+      }
+    });
+    result.WrapInts();
+    return {};
+  }
+
+  static Scalar Lower(LowerContext& context) {
+    const Dtype dtype = context.node().operand(0)->type.dtype;
+    FormulaContext formula_context(context, dtype);
+    const Scalar base = LoadBroadcast(context, 0);
+    Scalar exponent = LoadBroadcast(context, 1);
+    auto let = [&](const std::string& formula) {
+      return context.Let(FillFormula(formula, {base, exponent}, formula_context), dtype);
+    };
+    if (!IsFloat(dtype) && !IsFloat(exponent.dtype)) {
+      context.Use("power.cuh");
+      return let("IntegerPower<{type}>({0}, {1})");
+    }
+    if (!IsFloat(dtype)) {
+      const Scalar power =
+          context.Let("pow((double)" + base.text + ", (double)" + exponent.text + ")", Dtype::kF64);
+      return LowerCast(context, power, dtype);
+    }
+    // Exporters write squares and cubes as powers; a product is exact to one rounding each and much cheaper.
+    if (exponent.text == CLiteral(2, exponent.dtype)) return let("{0} * {0}");
+    if (exponent.text == CLiteral(3, exponent.dtype)) return let("{0} * {0} * {0}");
+    if (CTypeName(exponent.dtype) == CTypeName(dtype)) return let("pow{f}({0}, {1})");
+    return let("pow{f}({0}, ({type}){1})");
+  }
+};
+
+}  // namespace
+
+FUSEC_DEFINE_OP(Acos)
+FUSEC_DEFINE_OP(Acosh)
+FUSEC_DEFINE_OP(Asin)
+FUSEC_DEFINE_OP(Asinh)
+FUSEC_DEFINE_OP(Atan)
+FUSEC_DEFINE_OP(Atanh)
+FUSEC_DEFINE_OP(Cos)
+FUSEC_DEFINE_OP(Cosh)
+FUSEC_DEFINE_OP(Erf)
+FUSEC_DEFINE_OP(Exp)
+FUSEC_DEFINE_OP(Log)
+FUSEC_DEFINE_OP(Pow)
+FUSEC_DEFINE_OP(Sin)
+FUSEC_DEFINE_OP(Sinh)
+FUSEC_DEFINE_OP(Sqrt)
+FUSEC_DEFINE_OP(Tan)
+FUSEC_DEFINE_OP(Tanh)
+
+}  // namespace fusec
