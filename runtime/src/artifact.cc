@@ -61,7 +61,8 @@ Status Artifact::LoadConstants() {
                   "\", which the manifest's buffers[", i, "] names");
     }
     const StoredTensor& tensor = found->second;
-    FUSEC_RT_ASSIGN(const int64_t elements, buffer.elements.Evaluate({}));
+    const auto evaluated = buffer.elements.Evaluate({});
+    const int64_t elements = evaluated ? *evaluated : -1;
     int64_t bytes = 0;
     const bool overflow = __builtin_mul_overflow(elements, DtypeBytes(buffer.dtype), &bytes);
     if (overflow || bytes < 0 || static_cast<uint64_t>(bytes) != tensor.bytes.size() ||

@@ -12,8 +12,10 @@ constexpr int kMaxNesting = 64;  // parentheses, calls and signs inside each oth
 
 int64_t FloorDivide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
-bool IsNameStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
-bool IsNamePart(char c) { return IsNameStart(c) || std::isdigit(static_cast<unsigned char>(c)) || c == '.'; }
+bool IsNameStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '.' || c == '$'; }
+bool IsNamePart(char c) {
+  return IsNameStart(c) || std::isdigit(static_cast<unsigned char>(c)) || c == '.' || c == '$';
+}
 
 }  // namespace
 
@@ -190,9 +192,16 @@ int DimExpression::AsSymbol() const {
   return plain ? static_cast<int>(program_[0].operand) : -1;
 }
 
-bool DimExpression::IsConstant() const {
-  return std::none_of(program_.begin(), program_.end(),
-                      [](const Instruction& i) { return i.op == Op::kSymbol; });
+bool DimExpression::IsConstant() const { return Symbols().empty(); }
+
+std::vector<int> DimExpression::Symbols() const {
+  std::vector<int> symbols;
+  for (const Instruction& instruction : program_) {
+    if (instruction.op != Op::kSymbol) continue;
+    const int symbol = static_cast<int>(instruction.operand);
+    if (std::find(symbols.begin(), symbols.end(), symbol) == symbols.end()) symbols.push_back(symbol);
+  }
+  return symbols;
 }
 
 }  // namespace fusec::runtime

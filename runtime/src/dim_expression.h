@@ -25,6 +25,7 @@ class DimExpression {
   const std::string& text() const { return text_; }
   int AsSymbol() const;        // the index of the symbol it plainly is, else -1
   bool IsConstant() const;     // no symbol in it
+  std::vector<int> Symbols() const;  // in order of appearance, without repeats
 
  private:
   friend class DimParser;

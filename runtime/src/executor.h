@@ -38,7 +38,8 @@ struct RunBindings {
   std::span<const TensorBinding> inputs, outputs;  // in the order of the manifest
 };
 
-// Runs the steps of one target; one per context, used by one thread at a time. It owns the arena's memory.
+// Runs the steps of one target; one per context, used by one thread at a time. It owns the arena's memory. A run may follow an
+// asynchronous one without Synchronize: the executor keeps their order. Its destructor waits for what is still running.
 class Executor {
  public:
   virtual ~Executor() = default;

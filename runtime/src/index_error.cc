@@ -30,10 +30,9 @@ Status CheckIndexError(const Manifest& manifest, std::span<const int64_t> symbol
                 error.site);
   }
   const IndexSite& site = manifest.index_sites[static_cast<size_t>(error.site) - 1];
-  const std::string tensor = site.input.empty() ? Text("tensor \"", site.tensor, "\"")
-                                                : Text("input \"", site.input, "\"");
   const std::string where = Text("node \"", site.node, "\": index ", error.value, " at position ",
-                                 Unravel(site.shape, symbols, error.position), " of ", tensor);
+                                 Unravel(site.shape, symbols, error.position), " of \"",
+                                 site.input.empty() ? site.tensor : site.input, "\"");
   if (error.extent == 0) return Fail(FUSEC_BAD_INPUT, where, " reads an empty axis");
   return Fail(FUSEC_BAD_INPUT, where, " is outside ", -error.extent, "..", error.extent - 1);
 }

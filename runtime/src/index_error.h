@@ -19,7 +19,7 @@ struct IndexError {
 };
 
 // Turns what the kernels left there into FUSEC_BAD_INPUT:
-// `node "tables.3/Gather": index 200 at position [5, 3] of input "sparse" is outside -200..199`.
+// `node "tables.3/Gather": index 200 at position [5, 3] of "sparse" is outside -200..199`.
 Status CheckIndexError(const Manifest& manifest, std::span<const int64_t> symbols,
                        const IndexError& error);
 

@@ -168,18 +168,18 @@ class ManifestReader {
     return site;
   }
 
-  // Every symbol that has a choice must be some input's plain dim, or nothing would ever say its value.
+  // Every symbol must appear in some input's dims, or nothing would ever say its value.
   Status CheckSymbolsAreBound() {
     std::vector<bool> bound(symbols_.size());
     for (const TensorSignature& input : manifest_.inputs) {
       for (const DimExpression& dim : input.shape) {
-        if (dim.AsSymbol() >= 0) bound[dim.AsSymbol()] = true;
+        for (const int symbol : dim.Symbols()) bound[symbol] = true;
       }
     }
     for (size_t i = 0; i < symbols_.size(); ++i) {
-      if (bound[i] || manifest_.symbols[i].min == manifest_.symbols[i].max) continue;
+      if (bound[i]) continue;
       return Fail(FUSEC_BAD_ARTIFACT, root_.where(), "symbols[", i, "] \"", symbols_[i],
-                  "\" is not a dim of any input");
+                  "\" is in no dim of any input");
     }
     return {};
   }

@@ -22,10 +22,6 @@ class Program {
   const fusec_tensor_info& input_info(int i) const { return input_infos_[i]; }
   const fusec_tensor_info& output_info(int i) const { return output_infos_[i]; }
 
-  // The value of every symbol for these dims of all inputs (one list per input), checked against signature and
-  // ranges.
-  StatusOr<std::vector<int64_t>> BindSymbols(const std::vector<std::vector<int64_t>>& dims) const;
-
  private:
   Program() = default;
   void DescribeTensors();

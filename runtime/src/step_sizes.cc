@@ -44,6 +44,9 @@ StatusOr<MatmulSizes> EvaluateMatmul(const Manifest& manifest, const Step& step,
                 sizes.m, " x ", sizes.n, " x ", sizes.k);
   }
   if (sizes.IsEmpty()) return sizes;
+  if (sizes.batch > 1 && sizes.d_stride / sizes.m < sizes.n) {
+    return Fail(FUSEC_BAD_ARTIFACT, "step \"", step.name, "\": the matrices of d overlap");
+  }
   // The last matrix ends at offset + (batch - 1) * stride + rows * columns.
   const auto end = [&](int64_t offset, int64_t stride, int64_t rows, int64_t columns) {
     return MultiplyAdd(MultiplyAdd(offset, stride, sizes.batch - 1), rows, columns);

@@ -1,0 +1,194 @@
+#include <fusec/fusec.h>
+
+#include <exception>
+#include <new>
+#include <span>
+
+#include "runtime/src/context.h"
+#include "runtime/src/program.h"
+
+using fusec::runtime::Context;
+using fusec::runtime::Fail;
+using fusec::runtime::Program;
+using fusec::runtime::Status;
+
+struct fusec_program {
+  std::unique_ptr<Program> program;
+};
+
+struct fusec_context {
+  std::unique_ptr<Context> context;
+};
+
+namespace {
+
+thread_local std::string last_error;
+
+// Runs `body` and turns what it returns or throws into a code and a text. Nothing here throws but std (out of memory).
+template <class Body>
+fusec_status Guard(Body body) noexcept {
+  try {
+    const Status status = body();
+    if (status) return FUSEC_OK;
+    last_error = status.error().message;
+    return status.error().code;
+  } catch (const std::bad_alloc&) {
+    last_error.assign("out of memory");  // short enough to need none
+    return FUSEC_NO_DEVICE;
+  } catch (const std::exception& exception) {
+    last_error.assign("internal error: ");
+    last_error.append(exception.what(), 0, 200);
+    return FUSEC_NO_DEVICE;
+  }
+}
+
+Status CheckIndex(const char* what, int i, size_t count) {
+  if (i >= 0 && static_cast<size_t>(i) < count) return {};
+  return Fail(FUSEC_BAD_USAGE, "there is no ", what, " ", i, ", the program has ", count);
+}
+
+Status NotNull(const void* pointer, const char* name) {
+  if (pointer) return {};
+  return Fail(FUSEC_BAD_USAGE, name, " is null");
+}
+
+Status CheckInput(const fusec_context* context, int i) {
+  FUSEC_RT_TRY(NotNull(context, "the context"));
+  return CheckIndex("input", i, context->context->program().manifest().inputs.size());
+}
+
+Status CheckOutput(const fusec_context* context, int i) {
+  FUSEC_RT_TRY(NotNull(context, "the context"));
+  return CheckIndex("output", i, context->context->program().manifest().outputs.size());
+}
+
+}  // namespace
+
+extern "C" {
+
+int fusec_abi_version(void) { return FUSEC_ABI_VERSION; }
+
+const char* fusec_last_error(void) { return last_error.c_str(); }
+
+fusec_status fusec_load(const char* artifact_path, const char* device, fusec_program** program) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(NotNull(program, "program"));
+    *program = nullptr;
+    FUSEC_RT_TRY(NotNull(artifact_path, "artifact_path"));
+    FUSEC_RT_ASSIGN(auto loaded, Program::Load(artifact_path, device));
+    *program = new fusec_program{std::move(loaded)};
+    return {};
+  });
+}
+
+void fusec_unload(fusec_program* program) { delete program; }
+
+const char* fusec_device_name(const fusec_program* program) {
+  return program ? program->program->device().name().c_str() : "";
+}
+
+int fusec_input_count(const fusec_program* program) {
+  return program ? static_cast<int>(program->program->manifest().inputs.size()) : 0;
+}
+
+int fusec_output_count(const fusec_program* program) {
+  return program ? static_cast<int>(program->program->manifest().outputs.size()) : 0;
+}
+
+fusec_status fusec_input_info(const fusec_program* program, int i, fusec_tensor_info* info) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(NotNull(program, "the program"));
+    FUSEC_RT_TRY(NotNull(info, "info"));
+    FUSEC_RT_TRY(CheckIndex("input", i, program->program->manifest().inputs.size()));
+    *info = program->program->input_info(i);
+    return {};
+  });
+}
+
+fusec_status fusec_output_info(const fusec_program* program, int i, fusec_tensor_info* info) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(NotNull(program, "the program"));
+    FUSEC_RT_TRY(NotNull(info, "info"));
+    FUSEC_RT_TRY(CheckIndex("output", i, program->program->manifest().outputs.size()));
+    *info = program->program->output_info(i);
+    return {};
+  });
+}
+
+fusec_status fusec_create_context(fusec_program* program, fusec_context** context) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(NotNull(context, "context"));
+    *context = nullptr;
+    FUSEC_RT_TRY(NotNull(program, "the program"));
+    FUSEC_RT_ASSIGN(auto created, Context::Create(*program->program));
+    *context = new fusec_context{std::move(created)};
+    return {};
+  });
+}
+
+void fusec_destroy_context(fusec_context* context) { delete context; }
+
+fusec_status fusec_bind_input(fusec_context* context, int i, const void* data, const int64_t* dims,
+                              int rank, int on_device) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(CheckInput(context, i));
+    if (rank < 0) return Fail(FUSEC_BAD_USAGE, "rank is ", rank, ", expected 0 or more");
+    if (rank > 0) FUSEC_RT_TRY(NotNull(dims, "dims"));
+    return context->context->BindInput(i, data, std::span(dims, static_cast<size_t>(rank)),
+                                       on_device != 0);
+  });
+}
+
+fusec_status fusec_bind_output(fusec_context* context, int i, void* data, size_t bytes,
+                               int on_device) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(CheckOutput(context, i));
+    return context->context->BindOutput(i, data, bytes, on_device != 0);
+  });
+}
+
+fusec_status fusec_output_dims(fusec_context* context, int i, int64_t* dims) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(CheckOutput(context, i));
+    FUSEC_RT_ASSIGN(const auto values, context->context->OutputDims(i));
+    if (!values.empty()) FUSEC_RT_TRY(NotNull(dims, "dims"));
+    for (size_t axis = 0; axis < values.size(); ++axis) dims[axis] = values[axis];
+    return {};
+  });
+}
+
+fusec_status fusec_run(fusec_context* context) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(NotNull(context, "the context"));
+    return context->context->Run();
+  });
+}
+
+fusec_status fusec_run_async(fusec_context* context, void* stream) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(NotNull(context, "the context"));
+    return context->context->RunAsync(stream);
+  });
+}
+
+fusec_status fusec_synchronize(fusec_context* context) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(NotNull(context, "the context"));
+    return context->context->Synchronize();
+  });
+}
+
+const void* fusec_get_output(fusec_context* context, int i, size_t* bytes) {
+  if (bytes) *bytes = 0;
+  const void* data = nullptr;
+  (void)Guard([&]() -> Status {
+    FUSEC_RT_TRY(CheckOutput(context, i));
+    const auto output = context->context->GetOutput(i);
+    if (bytes) *bytes = output.bytes;
+    data = output.data;
+    return {};
+  });
+  return data;
+}
+
+}  // extern "C"

@@ -1,0 +1,183 @@
+#include "runtime/src/context.h"
+
+#include <algorithm>
+#include <string>
+
+#include "runtime/src/arena.h"
+#include "runtime/src/bind_symbols.h"
+#include "runtime/src/dtype.h"
+
+namespace fusec::runtime {
+namespace {
+
+// A product of dims that differs from the buffer's size would be a hole in the artifact through which memory is overrun.
+Status CheckSignatureSizes(const Manifest& manifest, std::span<const int64_t> symbols,
+                           std::span<const int64_t> buffer_bytes) {
+  for (const auto* tensors : {&manifest.inputs, &manifest.outputs}) {
+    for (const TensorSignature& tensor : *tensors) {
+      int64_t bytes = DtypeBytes(tensor.dtype);
+      bool good = true, is_empty = false;
+      for (const DimExpression& dim : tensor.shape) {
+        FUSEC_RT_ASSIGN(const int64_t size, dim.Evaluate(symbols));
+        if (size < 0) good = false;
+        if (size == 0) is_empty = true;
+        else if (__builtin_mul_overflow(bytes, size, &bytes)) good = false;
+      }
+      if (is_empty) bytes = 0;
+      if (good && bytes == buffer_bytes[tensor.buffer]) continue;
+      return Fail(FUSEC_BAD_ARTIFACT, "tensor \"", tensor.name, "\" does not fill its buffer of ",
+                  buffer_bytes[tensor.buffer], " bytes");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Context::Context(const Program& program)
+    : program_(program),
+      inputs_(program.manifest().inputs.size()),
+      given_outputs_(program.manifest().outputs.size()),
+      run_outputs_(given_outputs_.size()),
+      input_is_bound_(inputs_.size()),
+      output_is_given_(given_outputs_.size()),
+      input_dims_(inputs_.size()),
+      owned_(given_outputs_.size()) {}
+
+StatusOr<std::unique_ptr<Context>> Context::Create(const Program& program) {
+  std::unique_ptr<Context> context(new Context(program));
+  FUSEC_RT_ASSIGN(context->executor_, program.device().NewExecutor());
+  return context;
+}
+
+Context::~Context() {
+  executor_.reset();  // waits for what still writes into the outputs
+  for (const OwnedOutput& output : owned_) {
+    if (output.memory) program_.device().FreeHost(output.memory);
+  }
+}
+
+Status Context::BindInput(int i, const void* data, std::span<const int64_t> dims, bool on_device) {
+  const TensorSignature& input = program_.manifest().inputs[i];
+  FUSEC_RT_TRY(CheckRank(input, dims));
+  if (on_device && !program_.device().has_device_memory()) {
+    return Fail(FUSEC_BAD_INPUT, "input \"", input.name, "\" is device memory, but the program runs on ",
+                program_.device().name());
+  }
+  inputs_[i] = {const_cast<void*>(data), 0, on_device};
+  input_is_bound_[i] = true;
+  if (!std::equal(dims.begin(), dims.end(), input_dims_[i].begin(), input_dims_[i].end())) {
+    input_dims_[i].assign(dims.begin(), dims.end());
+    dims_are_current_ = false;
+  }
+  return {};
+}
+
+Status Context::BindOutput(int i, void* data, size_t bytes, bool on_device) {
+  if (on_device && !program_.device().has_device_memory()) {
+    return Fail(FUSEC_BAD_INPUT, "output \"", program_.manifest().outputs[i].name,
+                "\" is device memory, but the program runs on ", program_.device().name());
+  }
+  given_outputs_[i] = {data, bytes, on_device};
+  output_is_given_[i] = data != nullptr || bytes != 0;
+  return {};
+}
+
+Status Context::UpdateDims() {
+  for (size_t i = 0; i < input_is_bound_.size(); ++i) {
+    if (input_is_bound_[i]) continue;
+    return Fail(FUSEC_BAD_INPUT, "input \"", program_.manifest().inputs[i].name, "\" is not bound");
+  }
+  if (dims_are_current_) return {};
+  const Manifest& manifest = program_.manifest();
+  FUSEC_RT_ASSIGN(auto symbols, BindSymbols(manifest, input_dims_));
+  if (dims_version_ == 0 || symbols != symbols_) {
+    FUSEC_RT_ASSIGN(auto buffer_bytes, BufferBytes(manifest, symbols));
+    FUSEC_RT_TRY(CheckSignatureSizes(manifest, symbols, buffer_bytes));
+    FUSEC_RT_ASSIGN(arena_, PackArena(manifest, program_.device().target(), buffer_bytes));
+    symbols_ = std::move(symbols);
+    buffer_bytes_ = std::move(buffer_bytes);
+    ++dims_version_;
+  }
+  dims_are_current_ = true;
+  return {};
+}
+
+StatusOr<std::vector<int64_t>> Context::OutputDims(int i) {
+  FUSEC_RT_TRY(UpdateDims());
+  std::vector<int64_t> dims;
+  for (const DimExpression& dim : program_.manifest().outputs[i].shape) {
+    FUSEC_RT_ASSIGN(dims.emplace_back(), dim.Evaluate(symbols_));
+  }
+  return dims;
+}
+
+StatusOr<std::span<const int64_t>> Context::SymbolValues() {
+  FUSEC_RT_TRY(UpdateDims());
+  return std::span<const int64_t>(symbols_);
+}
+
+StatusOr<RunBindings> Context::Prepare() {
+  FUSEC_RT_TRY(UpdateDims());
+  const Manifest& manifest = program_.manifest();
+  has_result_ = false;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    inputs_[i].bytes = static_cast<size_t>(buffer_bytes_[manifest.inputs[i].buffer]);
+    if (inputs_[i].data || inputs_[i].bytes == 0) continue;
+    return Fail(FUSEC_BAD_INPUT, "input \"", manifest.inputs[i].name, "\" is null, expected ",
+                inputs_[i].bytes, " bytes");
+  }
+  for (size_t i = 0; i < run_outputs_.size(); ++i) {
+    const auto bytes = static_cast<size_t>(buffer_bytes_[manifest.outputs[i].buffer]);
+    if (output_is_given_[i]) {
+      const TensorBinding& given = given_outputs_[i];
+      if (given.bytes < bytes || (!given.data && bytes > 0)) {
+        return Fail(FUSEC_BAD_INPUT, "output \"", manifest.outputs[i].name, "\" has ", bytes,
+                    " bytes, but room for ", given.data ? given.bytes : 0, " was bound");
+      }
+      run_outputs_[i] = {given.data, bytes, given.on_device};
+      continue;
+    }
+    if (!owned_[i].memory || owned_[i].capacity < bytes) {
+      FUSEC_RT_TRY(executor_->Synchronize());  // an earlier run may still be writing into it
+      if (owned_[i].memory) program_.device().FreeHost(owned_[i].memory);
+      owned_[i] = {};
+      FUSEC_RT_ASSIGN(owned_[i].memory, program_.device().AllocateHost(bytes));
+      owned_[i].capacity = bytes;
+    }
+    run_outputs_[i] = {owned_[i].memory, bytes, false};
+  }
+  return RunBindings{symbols_, dims_version_, buffer_bytes_, &arena_, inputs_, run_outputs_};
+}
+
+Status Context::Run() {
+  FUSEC_RT_ASSIGN(const RunBindings bindings, Prepare());
+  FUSEC_RT_TRY(executor_->Run(bindings));
+  has_result_ = true;
+  return {};
+}
+
+Status Context::RunAsync(void* stream) {
+  FUSEC_RT_ASSIGN(const RunBindings bindings, Prepare());
+  FUSEC_RT_TRY(executor_->RunAsync(bindings, stream));
+  has_result_ = true;
+  return {};
+}
+
+Status Context::Synchronize() {
+  auto status = executor_->Synchronize();
+  if (!status) has_result_ = false;
+  return status;
+}
+
+StatusOr<std::vector<double>> Context::MeasureRuns(int count) {
+  FUSEC_RT_ASSIGN(const RunBindings bindings, Prepare());
+  return executor_->MeasureRuns(bindings, count);
+}
+
+TensorBinding Context::GetOutput(int i) const {
+  if (!has_result_ || output_is_given_[i]) return {};
+  return run_outputs_[i];
+}
+
+}  // namespace fusec::runtime

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/src/executor.h"
+#include "runtime/src/program.h"
+#include "runtime/src/status.h"
+
+namespace fusec::runtime {
+
+// The state of one call at a time: bound tensors, what follows from their dims, and the executor with its scratch memory.
+// fusec.h says what the methods do.
+class Context {
+ public:
+  static StatusOr<std::unique_ptr<Context>> Create(const Program& program);
+  ~Context();
+  Context(const Context&) = delete;
+
+  Status BindInput(int i, const void* data, std::span<const int64_t> dims, bool on_device);
+  Status BindOutput(int i, void* data, size_t bytes, bool on_device);
+  StatusOr<std::vector<int64_t>> OutputDims(int i);
+  Status Run();
+  Status RunAsync(void* stream);
+  Status Synchronize();
+  // Runs with the bound tensors and gives the microseconds of each of `count` runs on the device.
+  StatusOr<std::vector<double>> MeasureRuns(int count);
+  // Host memory with output i of the last run; null data if it is bound elsewhere or nothing ran.
+  TensorBinding GetOutput(int i) const;
+
+  const Program& program() const { return program_; }
+  // The values of the symbols for the inputs bound now, e.g. to evaluate the sizes of steps.
+  StatusOr<std::span<const int64_t>> SymbolValues();
+
+ private:
+  explicit Context(const Program& program);
+  Status UpdateDims();
+  StatusOr<RunBindings> Prepare();
+
+  struct OwnedOutput {
+    void* memory = nullptr;
+    size_t capacity = 0;
+  };
+  const Program& program_;
+  std::unique_ptr<Executor> executor_;
+  std::vector<TensorBinding> inputs_, given_outputs_, run_outputs_;
+  std::vector<bool> input_is_bound_;
+  std::vector<bool> output_is_given_;
+  std::vector<std::vector<int64_t>> input_dims_;
+  std::vector<OwnedOutput> owned_;
+  bool has_result_ = false;
+
+  bool dims_are_current_ = false;  // what follows is derived from input_dims_
+  uint64_t dims_version_ = 0;
+  std::vector<int64_t> symbols_, buffer_bytes_;
+  ArenaPlan arena_;
+};
+
+}  // namespace fusec::runtime

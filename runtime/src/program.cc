@@ -1,0 +1,58 @@
+#include "runtime/src/program.h"
+
+#include <charconv>
+#include <cstring>
+#include <string_view>
+
+namespace fusec::runtime {
+namespace {
+
+// The N of "cuda:N", 0 for "cuda", -1 for "cpu".
+StatusOr<int> ParseDevice(std::string_view device) {
+  if (device == "cpu") return -1;
+  if (device == "cuda") return 0;
+  if (device.starts_with("cuda:")) {
+    const std::string_view number = device.substr(5);
+    int ordinal = -1;
+    const auto [end, code] = std::from_chars(number.data(), number.data() + number.size(), ordinal);
+    if (code == std::errc() && end == number.data() + number.size() && ordinal >= 0) return ordinal;
+  }
+  return Fail(FUSEC_BAD_USAGE, "unknown device \"", device, "\", expected cpu, cuda or cuda:N");
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Program>> Program::Load(const std::string& path, const char* device) {
+  int ordinal = -1;
+  if (device) {
+    FUSEC_RT_ASSIGN(ordinal, ParseDevice(device));
+  }
+  std::unique_ptr<Program> program(new Program);
+  FUSEC_RT_ASSIGN(program->artifact_, Artifact::Open(path));
+  if (!device && CudaUsable(*program->artifact_)) ordinal = 0;
+  if (ordinal >= 0) {
+    FUSEC_RT_ASSIGN(program->device_, CreateCudaDevice(*program->artifact_, ordinal));
+  } else {
+    FUSEC_RT_ASSIGN(program->device_, CreateCpuDevice(*program->artifact_));
+  }
+  program->DescribeTensors();
+  return program;
+}
+
+void Program::DescribeTensors() {
+  const auto describe = [this](const std::vector<TensorSignature>& tensors,
+                               std::vector<fusec_tensor_info>& infos) {
+    for (const TensorSignature& tensor : tensors) {
+      std::vector<const char*>& dims = dim_texts_.emplace_back();
+      for (const DimExpression& dim : tensor.shape) dims.push_back(dim.text().c_str());
+      infos.push_back({tensor.name.c_str(), tensor.dtype, static_cast<int>(tensor.shape.size()),
+                       dims.data()});
+    }
+  };
+  // The infos point into the lists, so these must not move.
+  dim_texts_.reserve(manifest().inputs.size() + manifest().outputs.size());
+  describe(manifest().inputs, input_infos_);
+  describe(manifest().outputs, output_infos_);
+}
+
+}  // namespace fusec::runtime
