@@ -1,0 +1,328 @@
+// Views that read a part of the operand, or read parts of it several times: slice, expand, tile.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "compiler/ops/define_op.h"
+#include "compiler/ops/view_support.h"
+
+namespace fusec {
+namespace {
+
+// Exporters write "to the end" as INT64_MAX or INT32_MAX (and their negatives for a step backwards); no dim reaches that far.
+constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
+
+// A start or end as ONNX means it: negative values count from the end of `dim`, then everything is clamped to [low, high].
+Result<Expr> ClampedBound(const ImportContext& context, const std::string& what, Expr bound,
+                          const Expr& dim, const Expr& low, const Expr& high) {
+  const Ranges& ranges = context.ranges();
+  if (const std::optional<int64_t> number = bound.AsConstant()) {
+    if (*number >= kFar || *number >= ranges.IntervalOf(dim).high) return high;
+    if (*number <= -kFar) return low;
+    if (*number < 0) bound = bound + dim;
+  } else if (ranges.ProvenNonNegative(-bound - 1)) {
+    bound = bound + dim;
+  } else if (!ranges.ProvenNonNegative(bound)) {
+    return context.Fail(fmt::format("{} is {}, which may be negative or not depending on the input",
+                                    what, bound.ToString()));
+  }
+  return Max(Min(bound, high, ranges), low, ranges);
+}
+
+struct AxisSlice {
+  Expr start;
+  Expr length;
+};
+
+// start..end by `step` on an axis of `dim` elements. Forwards the bounds lie in [0, dim]; backwards the start lies in [0, dim - 1]
+// and the end in [-1, dim - 1]. length = max(0, ceil((end - start) / step)).
+Result<AxisSlice> SliceOfAxis(const ImportContext& context, const Expr& start, const Expr& end,
+                              int64_t step, const Expr& dim) {
+  const Ranges& ranges = context.ranges();
+  if (step == 0) return context.Fail("steps has a 0, expected any other value");
+  if (step > 0) {
+    FUSEC_ASSIGN(Expr first, ClampedBound(context, "starts", start, dim, 0, dim));
+    FUSEC_ASSIGN(const Expr last, ClampedBound(context, "ends", end, dim, 0, dim));
+    Expr length = Max(CeilDiv(last - first, step, ranges), 0, ranges);
+    return AxisSlice{std::move(first), std::move(length)};
+  }
+  FUSEC_ASSIGN(Expr first, ClampedBound(context, "starts", start, dim, 0, dim - 1));
+  FUSEC_ASSIGN(const Expr last, ClampedBound(context, "ends", end, dim, -1, dim - 1));
+  Expr length = Max(CeilDiv(first - last, step == std::numeric_limits<int64_t>::min()
+                                              ? std::numeric_limits<int64_t>::max()
+                                              : -step, ranges), 0, ranges);
+  return AxisSlice{std::move(first), std::move(length)};
+}
+
+struct WholeSlice {
+  explicit WholeSlice(const Shape& shape)
+      : starts(shape.size(), Expr(0)), steps(shape.size(), 1), shape(shape) {}
+  Attributes ToAttributes() const {
+    return {{"starts", starts}, {"steps", steps}, {"shape", shape}};
+  }
+  std::vector<Expr> starts;
+  std::vector<int64_t> steps;
+  Shape shape;
+};
+
+Result<void> ImportSlice(ImportContext& context) {
+  Value* data = context.input(0);
+  FUSEC_ASSIGN(const std::vector<Expr> starts, context.SymbolicInts(1, "starts"));
+  FUSEC_ASSIGN(const std::vector<Expr> ends, context.SymbolicInts(2, "ends"));
+  std::vector<int64_t> axes, steps(starts.size(), 1);
+  if (HasInput(context, 3)) {
+    FUSEC_ASSIGN(axes, context.ConstantInts(3, "axes"));
+  } else {
+    for (size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<int64_t>(i));
+  }
+  if (HasInput(context, 4)) {
+    FUSEC_ASSIGN(steps, context.ConstantInts(4, "steps"));
+  }
+  if (ends.size() != starts.size() || axes.size() != starts.size() ||
+      steps.size() != starts.size()) {
+    return context.Fail(
+        fmt::format("starts, ends, axes and steps have {}, {}, {} and {} values, expected as many",
+                    starts.size(), ends.size(), axes.size(), steps.size()));
+  }
+  WholeSlice whole(data->type.shape);
+  std::vector<bool> seen(data->type.shape.size());
+  for (size_t i = 0; i < axes.size(); ++i) {
+    FUSEC_ASSIGN(const int64_t axis, ImportAxis(context, axes[i], data->type.rank()));
+    if (seen[axis]) return context.Fail(fmt::format("axes names axis {} twice", axis));
+    seen[axis] = true;
+    FUSEC_ASSIGN(AxisSlice part, SliceOfAxis(context, starts[i], ends[i], steps[i],
+                                             data->type.shape[axis]));
+    whole.starts[axis] = std::move(part.start);
+    whole.shape[axis] = std::move(part.length);
+    whole.steps[axis] = steps[i];
+  }
+  return context.AddNode(OpKind::kSlice, {data}, whole.ToAttributes());
+}
+
+// The lengths of a Split's parts: given, or equal (with `num_outputs` of opset 18 the last may be smaller).
+Result<std::vector<Expr>> SplitLengths(const ImportContext& context, const Expr& dim) {
+  const Ranges& ranges = context.ranges();
+  std::vector<Expr> lengths;
+  if (context.Has("split")) {
+    for (int64_t length : context.Ints("split")) lengths.push_back(length);
+  } else if (HasInput(context, 1)) {
+    FUSEC_ASSIGN(lengths, context.SymbolicInts(1, "split"));
+  } else {
+    const int64_t count = context.Int("num_outputs", context.output_count());
+    if (count <= 0) return context.Fail(fmt::format("num_outputs is {}, expected more", count));
+    const Expr length = CeilDiv(dim, count, ranges);
+    Expr left = dim;
+    for (int64_t i = 0; i + 1 < count; ++i) {
+      lengths.push_back(Min(length, left, ranges));
+      left = left - lengths.back();
+    }
+    lengths.push_back(left);
+    if (!context.Has("num_outputs") && !ProvenEqual(left, length, ranges)) {
+      return context.Fail(
+          fmt::format("{} elements do not divide into {} equal parts", dim.ToString(), count));
+    }
+  }
+  Expr sum;
+  for (const Expr& length : lengths) sum = sum + length;
+  if (!ProvenEqual(sum, dim, ranges)) {
+    return context.Fail(
+        fmt::format("split adds up to {}, expected {}", sum.ToString(), dim.ToString()));
+  }
+  if (static_cast<int>(lengths.size()) < context.output_count()) {
+    return context.Fail(fmt::format("split has {} values, but there are {} outputs",
+                                    lengths.size(), context.output_count()));
+  }
+  return lengths;
+}
+
+Result<void> ImportSplit(ImportContext& context) {
+  Value* data = context.input(0);
+  FUSEC_ASSIGN(const int64_t axis,
+               ImportAxis(context, context.Int("axis", 0), data->type.rank()));
+  FUSEC_ASSIGN(const std::vector<Expr> lengths, SplitLengths(context, data->type.shape[axis]));
+  WholeSlice part(data->type.shape);
+  for (int i = 0; i < context.output_count(); ++i) {
+    part.shape[axis] = lengths[i];
+    if (context.output_used(i)) {
+      FUSEC_ASSIGN(Value * value, AddView(context, OpKind::kSlice, {data}, part.ToAttributes()));
+      context.SetOutput(i, value);
+    }
+    part.starts[axis] = part.starts[axis] + lengths[i];
+  }
+  return {};
+}
+
+// Where an axis that does not divide evenly is repeated a symbolic number of times: [d] -> [1, d] -> [r, d] -> [r*d], axis by axis.
+Result<void> ImportTileAsViews(ImportContext& context, const std::vector<Expr>& repeats) {
+  Value* data = context.input(0);
+  Shape apart, repeated, joined;
+  for (size_t i = 0; i < repeats.size(); ++i) {
+    const Expr& dim = data->type.shape[i];
+    apart.insert(apart.end(), {Expr(1), dim});
+    repeated.insert(repeated.end(), {repeats[i], dim});
+    joined.push_back(repeats[i] * dim);
+  }
+  FUSEC_ASSIGN(Value * spread, AddView(context, OpKind::kReshape, {data}, {{"shape", apart}}));
+  FUSEC_ASSIGN(Value * filled, AddView(context, OpKind::kExpand, {spread}, {{"shape", repeated}}));
+  return context.AddNode(OpKind::kReshape, {filled}, {{"shape", joined}});
+}
+
+// Whether `position` (a constant) is certainly not an element of an axis of `dim` elements.
+bool CertainlyOutside(const Expr& position, const Expr& dim) {
+  const std::optional<int64_t> number = position.AsConstant();
+  const std::optional<int64_t> extent = dim.AsConstant();
+  return number && (*number < 0 || (extent && *number >= *extent));
+}
+
+}  // namespace
+
+// result[i_0, ..., i_n] = operand[j] with j_a = starts[a] + i_a * steps[a].
+struct SliceOp {
+  static Result<void> Import(ImportContext& context) {
+    return context.onnx_op() == "Split" ? ImportSplit(context) : ImportSlice(context);
+  }
+  static InferResult Infer(const InferContext& context) {
+    const TensorType& data = context.operand(0);
+    const std::vector<Expr>& starts = context.Dims("starts");
+    const std::vector<int64_t>& steps = context.Ints("steps");
+    const Shape& shape = context.Dims("shape");
+    FUSEC_TRY(CheckCount("starts", starts.size(), data.shape.size()));
+    FUSEC_TRY(CheckCount("steps", steps.size(), data.shape.size()));
+    FUSEC_TRY(CheckCount("shape", shape.size(), data.shape.size()));
+    for (size_t i = 0; i < shape.size(); ++i) {
+      if (steps[i] == 0) return ModelError("steps has a 0, expected any other value");
+      const std::optional<int64_t> length = shape[i].AsConstant();
+      if (length && *length < 0) {
+        return ModelError(fmt::format("shape[{}] is {}, expected 0 or more", i, *length));
+      }
+      if (length == 0) continue;
+      const Expr last = starts[i] + (shape[i] - 1) * steps[i];
+      if (CertainlyOutside(starts[i], data.shape[i]) || CertainlyOutside(last, data.shape[i])) {
+        return ModelError(fmt::format("slice from {} to {} leaves axis {}, which has {} elements",
+                                      starts[i].ToString(), last.ToString(), i,
+                                      data.shape[i].ToString()));
+      }
+    }
+    return std::vector<TensorType>{{data.dtype, shape}};
+  }
+  static Result<void> Reference(ReferenceContext& context) {
+    FUSEC_ASSIGN(const std::vector<int64_t> starts,
+                 EvaluateDims(context.node.Get<std::vector<Expr>>("starts"), context.symbols));
+    const std::vector<int64_t>& steps = context.node.Ints("steps");
+    MoveElements(context, [&](std::vector<int64_t> index) {
+      for (size_t i = 0; i < index.size(); ++i) index[i] = starts[i] + index[i] * steps[i];
+      return index;
+    });
+    return {};
+  }
+  static Scalar Lower(LowerContext& context) {
+    const std::vector<Expr>& starts = context.node().Get<std::vector<Expr>>("starts");
+    const std::vector<int64_t>& steps = context.node().Ints("steps");
+    std::vector<Expr> source = context.index();
+    for (size_t i = 0; i < source.size(); ++i) source[i] = starts[i] + source[i] * steps[i];
+    return context.Load(0, source);
+  }
+};
+FUSEC_DEFINE_OP(Slice)
+
+// The operand broadcast to `shape`, which is the shape of the result.
+struct ExpandOp {
+  static Result<void> Import(ImportContext& context) {
+    const bool is_fill = context.onnx_op() == "ConstantOfShape";
+    FUSEC_ASSIGN(Shape shape, context.SymbolicInts(is_fill ? 0 : 1, "shape"));
+    for (size_t i = 0; i < shape.size(); ++i) {
+      const std::optional<int64_t> number = shape[i].AsConstant();
+      if (number && *number < 0) {
+        return context.Fail(fmt::format("shape[{}] is {}, expected 0 or more", i, *number));
+      }
+    }
+    if (!is_fill) {
+      Result<Shape> result = BroadcastShapes({context.input(0)->type.shape, shape});
+      if (!result) return context.Fail(result.error().message);
+      return context.AddNode(OpKind::kExpand, {context.input(0)}, {{"shape", *std::move(result)}});
+    }
+    TensorData element(Dtype::kF32, {});
+    if (const std::optional<TensorData> value = context.Tensor("value")) {
+      if (value->element_count() != 1) {
+        return context.Fail(
+            fmt::format("value has {} elements, expected 1", value->element_count()));
+      }
+      element = TensorData(value->dtype(), {});
+      std::copy_n(value->bytes(), value->byte_count(), element.mutable_bytes());
+    }
+    Value* scalar = context.builder().Constant(std::move(element), "fill");
+    return context.AddNode(OpKind::kExpand, {scalar}, {{"shape", std::move(shape)}});
+  }
+  static InferResult Infer(const InferContext& context) {
+    FUSEC_ASSIGN(Shape shape, BroadcastShapes({context.operand(0).shape, context.Dims("shape")}));
+    return std::vector<TensorType>{{context.operand(0).dtype, std::move(shape)}};
+  }
+  static Result<void> Reference(ReferenceContext& context) {
+    const std::vector<int64_t>& dims = context.input(0).dims;
+    MoveElements(context, [&](const std::vector<int64_t>& index) {
+      std::vector<int64_t> source(index.end() - dims.size(), index.end());
+      for (size_t i = 0; i < dims.size(); ++i) {
+        if (dims[i] == 1) source[i] = 0;
+      }
+      return source;
+    });
+    return {};
+  }
+  static Scalar Lower(LowerContext& context) {
+    return context.Load(
+        0, BroadcastIndex(context.index(), context.node().operand(0)->type.shape));
+  }
+};
+FUSEC_DEFINE_OP(Expand)
+
+// result[i] = operand[i mod operand's dims].
+struct TileOp {
+  static Result<void> Import(ImportContext& context) {
+    Value* data = context.input(0);
+    FUSEC_ASSIGN(const std::vector<Expr> repeats, context.SymbolicInts(1, "repeats"));
+    if (repeats.size() != data->type.shape.size()) {
+      return context.Fail(fmt::format("repeats has {} values, but the rank is {}", repeats.size(),
+                                      data->type.rank()));
+    }
+    std::vector<int64_t> numbers;
+    for (const Expr& repeat : repeats) {
+      if (const std::optional<int64_t> number = repeat.AsConstant()) numbers.push_back(*number);
+    }
+    if (numbers.size() != repeats.size()) return ImportTileAsViews(context, repeats);
+    return context.AddNode(OpKind::kTile, {data}, {{"repeats", std::move(numbers)}});
+  }
+  static InferResult Infer(const InferContext& context) {
+    TensorType result = context.operand(0);
+    const std::vector<int64_t>& repeats = context.Ints("repeats");
+    FUSEC_TRY(CheckCount("repeats", repeats.size(), result.shape.size()));
+    for (size_t i = 0; i < repeats.size(); ++i) {
+      if (repeats[i] < 0) {
+        return ModelError(fmt::format("repeats[{}] is {}, expected 0 or more", i, repeats[i]));
+      }
+      result.shape[i] = result.shape[i] * repeats[i];
+    }
+    return std::vector<TensorType>{std::move(result)};
+  }
+  static Result<void> Reference(ReferenceContext& context) {
+    const std::vector<int64_t>& dims = context.input(0).dims;
+    MoveElements(context, [&](std::vector<int64_t> index) {
+      for (size_t i = 0; i < dims.size(); ++i) index[i] %= dims[i];  // there are elements, so dims[i] > 0
+      return index;
+    });
+    return {};
+  }
+  static Scalar Lower(LowerContext& context) {
+    const Shape& dims = context.node().operand(0)->type.shape;
+    const std::vector<int64_t>& repeats = context.node().Ints("repeats");
+    std::vector<Expr> source = context.index();
+    for (size_t i = 0; i < source.size(); ++i) {
+      if (repeats[i] == 1) continue;
+      source[i] = dims[i].IsConstant(0) ? Expr(0) : Mod(source[i], dims[i], context.ranges());
+    }
+    return context.Load(0, source);
+  }
+};
+FUSEC_DEFINE_OP(Tile)
+
+}  // namespace fusec

@@ -1,0 +1,142 @@
+#include "compiler/ops/view_support.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace fusec {
+
+bool HasInput(const ImportContext& context, int i) {
+  return i < context.input_count() && context.input(i) != nullptr;
+}
+
+Result<Value*> AddView(ImportContext& context, OpKind kind, std::vector<Value*> operands,
+                       Attributes attributes) {
+  Result<Node*> node = context.builder().Add(kind, std::move(operands), std::move(attributes));
+  if (!node) return context.Fail(node.error().message);
+  return (*node)->result();
+}
+
+Result<int64_t> ImportAxis(const ImportContext& context, int64_t axis, int rank) {
+  Result<int64_t> normalized = NormalizeAxis(axis, rank);
+  if (!normalized) return context.Fail(normalized.error().message);
+  return normalized;
+}
+
+Result<std::vector<int64_t>> ImportAxes(const ImportContext& context, std::vector<int64_t> axes,
+                                        int rank) {
+  Result<std::vector<int64_t>> normalized = NormalizeAxes(std::move(axes), rank);
+  if (!normalized) return context.Fail(normalized.error().message);
+  return normalized;
+}
+
+Result<std::optional<std::vector<int64_t>>> AxesFromAttributeOrInput(const ImportContext& context,
+                                                                     int i, int rank) {
+  std::vector<int64_t> axes;
+  if (context.Has("axes")) {
+    axes = context.Ints("axes");
+  } else if (HasInput(context, i)) {
+    FUSEC_ASSIGN(axes, context.ConstantInts(i, "axes"));
+  } else {
+    return std::optional<std::vector<int64_t>>();
+  }
+  FUSEC_ASSIGN(std::vector<int64_t> normalized, ImportAxes(context, std::move(axes), rank));
+  return std::optional<std::vector<int64_t>>(std::move(normalized));
+}
+
+std::string ShapeText(const Shape& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + shape[i].ToString();
+  return text + "]";
+}
+
+Result<void> CheckAxis(int64_t axis, int rank) {
+  if (axis < 0 || axis >= rank) {
+    return ModelError(fmt::format("axis is {}, but the rank is {}", axis, rank));
+  }
+  return {};
+}
+
+Result<void> CheckCount(const std::string& what, size_t found, size_t expected) {
+  if (found != expected) {
+    return ModelError(fmt::format("{} has {} values, expected {}", what, found, expected));
+  }
+  return {};
+}
+
+bool ProvenEqual(const Expr& a, const Expr& b, const Ranges& ranges) {
+  return a == b || SimplifySum(a - b, ranges).IsConstant(0);
+}
+
+bool SameElementCount(const Shape& a, const Shape& b, const Ranges& ranges) {
+  Shape rest_of_a;
+  Shape rest_of_b = b;
+  for (const Expr& dim : a) {
+    auto match = std::find(rest_of_b.begin(), rest_of_b.end(), dim);
+    if (match == rest_of_b.end()) {
+      rest_of_a.push_back(dim);
+    } else {
+      rest_of_b.erase(match);
+    }
+  }
+  return ProvenEqual(Product(rest_of_a), Product(rest_of_b), ranges);
+}
+
+Result<std::vector<int64_t>> EvaluateDims(const std::vector<Expr>& dims,
+                                          const std::map<std::string, int64_t>& symbols) {
+  std::vector<int64_t> values;
+  for (const Expr& dim : dims) {
+    FUSEC_ASSIGN(const int64_t value, dim.Evaluate(symbols));
+    values.push_back(value);
+  }
+  return values;
+}
+
+void CopyElement(const ReferenceTensor& from, int64_t i, ReferenceTensor& to, int64_t j) {
+  if (IsFloat(from.dtype)) {
+    to.reals[j] = from.reals[i];
+  } else {
+    to.ints[j] = from.ints[i];
+  }
+}
+
+void MoveElements(ReferenceContext& context,
+                  const std::function<std::vector<int64_t>(const std::vector<int64_t>&)>& source) {
+  const ReferenceTensor& input = context.input(0);
+  ReferenceTensor& output = context.output();
+  int64_t position = 0;
+  ForEachIndex(output.dims, [&](const std::vector<int64_t>& index) {
+    CopyElement(input, input.Position(source(index)), output, position++);
+  });
+}
+
+namespace {
+
+Scalar NumberOf(Dtype dtype, bool one) {
+  if (dtype == Dtype::kBool) return {one ? "true" : "false", dtype};
+  if (dtype == Dtype::kF64) return {one ? "1.0" : "0.0", dtype};
+  if (IsFloat(dtype)) return {one ? "1.0f" : "0.0f", dtype};
+  return {one ? "1" : "0", dtype};
+}
+
+Scalar SelectFrom(LowerContext& context, const Expr& position, const std::vector<Expr>& ends,
+                  Dtype dtype, const std::function<Scalar(int)>& scalar, int first, int last) {
+  if (first == last) return scalar(first);
+  const int middle = first + (last - first) / 2;
+  return context.SelectBelow(
+      position, ends[middle], dtype,
+      [&] { return SelectFrom(context, position, ends, dtype, scalar, first, middle); },
+      [&] { return SelectFrom(context, position, ends, dtype, scalar, middle + 1, last); });
+}
+
+}  // namespace
+
+Scalar ZeroOf(Dtype dtype) { return NumberOf(dtype, false); }
+Scalar OneOf(Dtype dtype) { return NumberOf(dtype, true); }
+
+Scalar SelectAmong(LowerContext& context, const Expr& position, const std::vector<Expr>& ends,
+                   Dtype dtype, const std::function<Scalar(int)>& scalar) {
+  return SelectFrom(context, position, ends, dtype, scalar, 0, static_cast<int>(ends.size()) - 1);
+}
+
+}  // namespace fusec

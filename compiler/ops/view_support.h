@@ -1,0 +1,56 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "compiler/import/import_context.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/reference/reference_context.h"
+
+// Shared by the ops that move elements without computing on them.
+namespace fusec {
+
+// --- import ---
+
+bool HasInput(const ImportContext& context, int i);
+// A node with one result; what Infer rejects becomes an error at the ONNX node.
+Result<Value*> AddView(ImportContext& context, OpKind kind, std::vector<Value*> operands,
+                       Attributes attributes);
+Result<int64_t> ImportAxis(const ImportContext& context, int64_t axis, int rank);
+Result<std::vector<int64_t>> ImportAxes(const ImportContext& context, std::vector<int64_t> axes,
+                                        int rank);
+// Axes from the attribute (before opset 13 or 18) or from input `i`; empty optional if neither is given.
+Result<std::optional<std::vector<int64_t>>> AxesFromAttributeOrInput(const ImportContext& context,
+                                                                     int i, int rank);
+
+// --- types ---
+
+std::string ShapeText(const Shape& shape);  // "[batch, 13]"
+// An error unless 0 <= axis < rank.
+Result<void> CheckAxis(int64_t axis, int rank);
+// An error unless the attribute `what` has one value per axis.
+Result<void> CheckCount(const std::string& what, size_t found, size_t expected);
+bool ProvenEqual(const Expr& a, const Expr& b, const Ranges& ranges);
+// Dims that both have are struck out first, so that [n, 4] and [2, n, 2] agree whatever n is.
+bool SameElementCount(const Shape& a, const Shape& b, const Ranges& ranges);
+
+// --- reference ---
+
+Result<std::vector<int64_t>> EvaluateDims(const std::vector<Expr>& dims,
+                                          const std::map<std::string, int64_t>& symbols);
+void CopyElement(const ReferenceTensor& from, int64_t i, ReferenceTensor& to, int64_t j);
+// output(0)[index] = input(0)[source(index)] for every element.
+void MoveElements(ReferenceContext& context,
+                  const std::function<std::vector<int64_t>(const std::vector<int64_t>&)>& source);
+
+// --- lower ---
+
+Scalar ZeroOf(Dtype dtype);
+Scalar OneOf(Dtype dtype);
+// scalar(i) for the i with ends[i - 1] <= position < ends[i]; the last end is not looked at. A balanced tree, so that
+// the depth of the branches is log2 of their number.
+Scalar SelectAmong(LowerContext& context, const Expr& position, const std::vector<Expr>& ends,
+                   Dtype dtype, const std::function<Scalar(int)>& scalar);
+
+}  // namespace fusec
