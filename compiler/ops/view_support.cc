@@ -64,6 +64,19 @@ Result<void> CheckCount(const std::string& what, size_t found, size_t expected) 
   return {};
 }
 
+Result<void> CheckIndexedShape(const TensorType& data, const TensorType& indices, int64_t axis,
+                               const Ranges& ranges) {
+  bool fits = data.rank() == indices.rank();
+  for (int i = 0; fits && i < data.rank(); ++i) {
+    fits = i == axis || ranges.ProvenNonNegative(data.shape[i] - indices.shape[i]);
+  }
+  if (!fits) {
+    return ModelError(fmt::format("the indices {} reach beyond {} on another axis than {}",
+                                  indices.ToString(), data.ToString(), axis));
+  }
+  return {};
+}
+
 bool ProvenEqual(const Expr& a, const Expr& b, const Ranges& ranges) {
   return a == b || SimplifySum(a - b, ranges).IsConstant(0);
 }

@@ -31,6 +31,9 @@ std::string ShapeText(const Shape& shape);  // "[batch, 13]"
 Result<void> CheckAxis(int64_t axis, int rank);
 // An error unless the attribute `what` has one value per axis.
 Result<void> CheckCount(const std::string& what, size_t found, size_t expected);
+// For ops with one index per element along `axis`: an error if the ranks differ, or another axis of `indices` is longer.
+Result<void> CheckIndexedShape(const TensorType& data, const TensorType& indices, int64_t axis,
+                               const Ranges& ranges);
 bool ProvenEqual(const Expr& a, const Expr& b, const Ranges& ranges);
 // Dims that both have are struck out first, so that [n, 4] and [2, n, 2] agree whatever n is.
 bool SameElementCount(const Shape& a, const Shape& b, const Ranges& ranges);

@@ -1,0 +1,308 @@
+// Ops whose elements depend on each other in order: cumsum, top_k, scatter.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "compiler/ops/define_op.h"
+#include "compiler/ops/view_support.h"
+
+namespace fusec {
+namespace {
+
+// The lines of a tensor along one axis: element j of line l is at lines[l] + j * stride.
+struct Lines {
+  Lines(const std::vector<int64_t>& dims, int64_t axis) : length(dims[axis]) {
+    const auto product = [&](int64_t begin, int64_t end) {
+      return std::accumulate(dims.begin() + begin, dims.begin() + end, int64_t{1},
+                             std::multiplies<>());
+    };
+    stride = product(axis + 1, static_cast<int64_t>(dims.size()));
+    for (int64_t outer = 0; outer < product(0, axis); ++outer) {
+      for (int64_t inner = 0; inner < stride; ++inner) {
+        starts.push_back(outer * length * stride + inner);
+      }
+    }
+  }
+  int64_t length = 0;
+  int64_t stride = 1;
+  std::vector<int64_t> starts;
+};
+
+// a < b in the dtype's own order, NaN above everything.
+bool IsLess(const ReferenceTensor& tensor, int64_t a, int64_t b) {
+  if (IsFloat(tensor.dtype)) {
+    const double x = tensor.reals[a], y = tensor.reals[b];
+    return std::isnan(y) ? !std::isnan(x) : x < y;
+  }
+  if (tensor.dtype == Dtype::kU64) {
+    return static_cast<uint64_t>(tensor.ints[a]) < static_cast<uint64_t>(tensor.ints[b]);
+  }
+  return tensor.ints[a] < tensor.ints[b];
+}
+
+double ReduceReal(const std::string& reduction, double old, double update) {
+  if (reduction == "add") return old + update;
+  if (reduction == "mul") return old * update;
+  if (reduction == "none" || std::isnan(update)) return update;
+  if (std::isnan(old)) return old;
+  return reduction == "max" ? std::max(old, update) : std::min(old, update);
+}
+
+int64_t ReduceInt(const std::string& reduction, Dtype dtype, int64_t old, int64_t update) {
+  if (reduction == "none") return update;
+  if (dtype == Dtype::kBool) {  // add is "or", mul is "and"
+    return reduction == "add" || reduction == "max" ? (old | update) : (old & update);
+  }
+  if (reduction == "add") return old + update;
+  if (reduction == "mul") return old * update;
+  const bool update_is_more = dtype == Dtype::kU64
+                                  ? static_cast<uint64_t>(update) > static_cast<uint64_t>(old)
+                                  : update > old;
+  return update_is_more == (reduction == "max") ? update : old;
+}
+
+void ReduceInto(ReferenceTensor& output, int64_t place, const ReferenceTensor& updates, int64_t i,
+                const std::string& reduction) {
+  if (IsFloat(output.dtype)) {
+    output.reals[place] = ReduceReal(reduction, output.reals[place], updates.reals[i]);
+  } else {
+    output.ints[place] =
+        ReduceInt(reduction, output.dtype, output.ints[place], updates.ints[i]);
+  }
+}
+
+Result<void> CheckScatter(const InferContext& context) {
+  const TensorType& data = context.operand(0);
+  const TensorType& indices = context.operand(1);
+  const TensorType& updates = context.operand(2);
+  if (!IsInteger(indices.dtype)) {
+    return ModelError(fmt::format("the indices are {}, expected integers", indices.ToString()));
+  }
+  if (updates.dtype != data.dtype) {
+    return ModelError(fmt::format("the updates are {}, expected dtype {}", updates.ToString(),
+                                  DtypeName(data.dtype)));
+  }
+  const std::string& reduction = std::get<std::string>(context.attributes.at("reduction"));
+  for (const char* known : {"none", "add", "mul", "max", "min"}) {
+    if (reduction == known) return {};
+  }
+  return ModelError(
+      fmt::format("reduction is {}, expected none, add, mul, max or min", reduction));
+}
+
+}  // namespace
+
+// result[j] = sum of operand[0..j] along `axis`; exclusive leaves out j itself, reverse counts from the end.
+struct CumSumOp {
+  static Result<void> Import(ImportContext& context) {
+    FUSEC_ASSIGN(const std::vector<int64_t> axes, context.ConstantInts(1, "axis"));
+    if (axes.size() != 1) {
+      return context.Fail(fmt::format("axis has {} values, expected 1", axes.size()));
+    }
+    FUSEC_ASSIGN(const int64_t axis,
+                 ImportAxis(context, axes[0], context.input(0)->type.rank()));
+    const int64_t exclusive = context.Int("exclusive", 0) != 0 ? 1 : 0;
+    const int64_t reverse = context.Int("reverse", 0) != 0 ? 1 : 0;
+    return context.AddNode(OpKind::kCumSum, {context.input(0)},
+                           {{"axis", axis}, {"exclusive", exclusive}, {"reverse", reverse}});
+  }
+  static InferResult Infer(const InferContext& context) {
+    FUSEC_TRY(CheckAxis(context.Int("axis"), context.operand(0).rank()));
+    if (context.operand(0).dtype == Dtype::kBool) {
+      return ModelError("the operand is bool, expected numbers");
+    }
+    return std::vector<TensorType>{context.operand(0)};
+  }
+  static Result<void> Reference(ReferenceContext& context) {
+    const ReferenceTensor& input = context.input(0);
+    ReferenceTensor& output = context.output();
+    const bool exclusive = context.node.Int("exclusive") != 0;
+    const bool reverse = context.node.Int("reverse") != 0;
+    const Lines lines(input.dims, context.node.Int("axis"));
+    for (int64_t start : lines.starts) {
+      double real_sum = 0;
+      int64_t int_sum = 0;
+      for (int64_t j = 0; j < lines.length; ++j) {
+        const int64_t place = start + (reverse ? lines.length - 1 - j : j) * lines.stride;
+        if (IsFloat(input.dtype)) {
+          const double before = real_sum;
+          real_sum += input.reals[place];
+          output.reals[place] = exclusive ? before : real_sum;
+        } else {
+          const int64_t before = int_sum;
+          int_sum += input.ints[place];
+          output.ints[place] = exclusive ? before : int_sum;
+        }
+      }
+    }
+    output.WrapInts();
+    return {};
+  }
+};
+FUSEC_DEFINE_OP(CumSum)
+
+// The k largest (or smallest) elements along `axis` in order, and where they were; of equal ones the lower index comes first, NaN
+// counts as larger than everything. Unsorted (sorted = 0) allows any order and is answered in order too.
+struct TopKOp {
+  static Result<void> Import(ImportContext& context) {
+    FUSEC_ASSIGN(const std::vector<Expr> k, context.SymbolicInts(1, "k"));
+    FUSEC_ASSIGN(const int64_t axis, ImportAxis(context, context.Int("axis", -1),
+                                                context.input(0)->type.rank()));
+    const int64_t largest = context.Int("largest", 1) != 0 ? 1 : 0;
+    const int64_t sorted = context.Int("sorted", 1) != 0 ? 1 : 0;
+    return context.AddNode(OpKind::kTopK, {context.input(0)},
+                           {{"axis", axis}, {"k", k}, {"largest", largest}, {"sorted", sorted}});
+  }
+  static InferResult Infer(const InferContext& context) {
+    TensorType values = context.operand(0);
+    const int64_t axis = context.Int("axis");
+    FUSEC_TRY(CheckAxis(axis, values.rank()));
+    FUSEC_TRY(CheckCount("k", context.Dims("k").size(), 1));
+    const Expr& k = context.Dims("k")[0];
+    if (!context.ranges.ProvenNonNegative(k) ||
+        !context.ranges.ProvenNonNegative(values.shape[axis] - k)) {
+      return ModelError(fmt::format("k is {}, but axis {} is only known to have {} elements",
+                                    k.ToString(), axis, values.shape[axis].ToString()));
+    }
+    values.shape[axis] = k;
+    TensorType indices{Dtype::kI64, values.shape};
+    return std::vector<TensorType>{std::move(values), std::move(indices)};
+  }
+  static Result<void> Reference(ReferenceContext& context) {
+    const ReferenceTensor& input = context.input(0);
+    const int64_t axis = context.node.Int("axis");
+    const bool largest = context.node.Int("largest") != 0;
+    const Lines from(input.dims, axis);
+    const Lines to(context.output(0).dims, axis);
+    for (size_t line = 0; line < to.starts.size(); ++line) {
+      std::vector<int64_t> order(from.length);
+      std::iota(order.begin(), order.end(), int64_t{0});
+      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+        const int64_t at_a = from.starts[line] + a * from.stride;
+        const int64_t at_b = from.starts[line] + b * from.stride;
+        return largest ? IsLess(input, at_b, at_a) : IsLess(input, at_a, at_b);
+      });
+      for (int64_t j = 0; j < to.length; ++j) {
+        const int64_t place = to.starts[line] + j * to.stride;
+        CopyElement(input, from.starts[line] + order[j] * from.stride, context.output(0), place);
+        context.output(1).ints[place] = order[j];
+      }
+    }
+    return {};
+  }
+};
+FUSEC_DEFINE_OP(TopK)
+
+// result = data, then for every i in order: result[i with i_axis replaced by indices[i]] = reduction(that element, updates[i]).
+struct ScatterElementsOp {
+  static Result<void> Import(ImportContext& context) {
+    FUSEC_ASSIGN(const int64_t axis, ImportAxis(context, context.Int("axis", 0),
+                                                context.input(0)->type.rank()));
+    return context.AddNode(OpKind::kScatterElements,
+                           {context.input(0), context.input(1), context.input(2)},
+                           {{"axis", axis}, {"reduction", context.String("reduction", "none")}});
+  }
+  static InferResult Infer(const InferContext& context) {
+    const TensorType& data = context.operand(0);
+    const int64_t axis = context.Int("axis");
+    FUSEC_TRY(CheckAxis(axis, data.rank()));
+    FUSEC_TRY(CheckScatter(context));
+    FUSEC_TRY(CheckIndexedShape(data, context.operand(1), axis, context.ranges));
+    if (context.operand(1).shape != context.operand(2).shape) {
+      return ModelError(fmt::format("the updates are {}, but the indices {}",
+                                    context.operand(2).ToString(), context.operand(1).ToString()));
+    }
+    return std::vector<TensorType>{data};
+  }
+  static Result<void> Reference(ReferenceContext& context) {
+    const int64_t axis = context.node.Int("axis");
+    const std::string& reduction = context.node.Get<std::string>("reduction");
+    const ReferenceTensor& indices = context.input(1);
+    ReferenceTensor& output = context.output();
+    output = context.input(0);
+    Result<void> status;
+    int64_t position = 0;
+    ForEachIndex(indices.dims, [&](std::vector<int64_t> index) {
+      if (!status) return;
+      const Result<int64_t> row =
+          context.CheckedIndex(1, position, indices.ints[position], output.dims[axis]);
+      if (!row) {
+        status = tl::unexpected<Error>(row.error());
+        return;
+      }
+      index[axis] = *row;
+      ReduceInto(output, output.Position(index), context.input(2), position++, reduction);
+    });
+    output.WrapInts();
+    return status;
+  }
+};
+FUSEC_DEFINE_OP(ScatterElements)
+
+// result = data, then for every i in order: the block result[indices[i, 0], ..., indices[i, m-1]] = reduction(that block,
+// updates[i]), m being the last dim of indices.
+struct ScatterNDOp {
+  static Result<void> Import(ImportContext& context) {
+    return context.AddNode(OpKind::kScatterND,
+                           {context.input(0), context.input(1), context.input(2)},
+                           {{"reduction", context.String("reduction", "none")}});
+  }
+  static InferResult Infer(const InferContext& context) {
+    const TensorType& data = context.operand(0);
+    const TensorType& indices = context.operand(1);
+    FUSEC_TRY(CheckScatter(context));
+    if (indices.rank() == 0) return ModelError("the indices are a scalar, expected rank 1 or more");
+    const std::optional<int64_t> tuple = indices.shape.back().AsConstant();
+    if (!tuple || *tuple > data.rank()) {
+      return ModelError(fmt::format("the indices {} have {} coordinates, but data has rank {}",
+                                    indices.ToString(), indices.shape.back().ToString(),
+                                    data.rank()));
+    }
+    Shape expected(indices.shape.begin(), indices.shape.end() - 1);
+    expected.insert(expected.end(), data.shape.begin() + *tuple, data.shape.end());
+    if (context.operand(2).shape != expected) {
+      return ModelError(fmt::format("the updates are {}, expected {}",
+                                    context.operand(2).ToString(), ShapeText(expected)));
+    }
+    return std::vector<TensorType>{data};
+  }
+  static Result<void> Reference(ReferenceContext& context) {
+    const std::string& reduction = context.node.Get<std::string>("reduction");
+    const ReferenceTensor& indices = context.input(1);
+    ReferenceTensor& output = context.output();
+    output = context.input(0);
+    const int64_t tuple = indices.dims.back();
+    const std::vector<int64_t> tuples(indices.dims.begin(), indices.dims.end() - 1);
+    const std::vector<int64_t> block(output.dims.begin() + tuple, output.dims.end());
+    Result<void> status;
+    int64_t number = 0;  // of the tuple of coordinates
+    int64_t update = 0;
+    ForEachIndex(tuples, [&](const std::vector<int64_t>&) {
+      std::vector<int64_t> corner;
+      for (int64_t j = 0; status && j < tuple; ++j) {
+        const int64_t at = number * tuple + j;
+        const Result<int64_t> coordinate =
+            context.CheckedIndex(1, at, indices.ints[at], output.dims[j]);
+        if (coordinate) {
+          corner.push_back(*coordinate);
+        } else {
+          status = tl::unexpected<Error>(coordinate.error());
+        }
+      }
+      ++number;
+      if (!status) return;
+      ForEachIndex(block, [&](const std::vector<int64_t>& inner) {
+        std::vector<int64_t> target = corner;
+        target.insert(target.end(), inner.begin(), inner.end());
+        ReduceInto(output, output.Position(target), context.input(2), update++, reduction);
+      });
+    });
+    output.WrapInts();
+    return status;
+  }
+};
+FUSEC_DEFINE_OP(ScatterND)
+
+}  // namespace fusec
