@@ -135,7 +135,8 @@ Scalar NumberOf(Dtype dtype, bool one) {
 Scalar SelectFrom(LowerContext& context, const Expr& position, const std::vector<Expr>& ends,
                   Dtype dtype, const std::function<Scalar(int)>& scalar, int first, int last) {
   if (first == last) return scalar(first);
-  const int middle = first + (last - first) / 2;
+  const bool is_short = last - first < 4;
+  const int middle = is_short ? first : first + (last - first) / 2;
   return context.SelectBelow(
       position, ends[middle], dtype,
       [&] { return SelectFrom(context, position, ends, dtype, scalar, first, middle); },

@@ -51,8 +51,8 @@ void MoveElements(ReferenceContext& context,
 
 Scalar ZeroOf(Dtype dtype);
 Scalar OneOf(Dtype dtype);
-// scalar(i) for the i with ends[i - 1] <= position < ends[i]; the last end is not looked at. A balanced tree, so that
-// the depth of the branches is log2 of their number.
+// scalar(i) for the i with ends[i - 1] <= position < ends[i]; the last end is not looked at. A few are asked one by
+// one (if / else if), more in a balanced tree, so that 27 embeddings cost 6 comparisons an element at most.
 Scalar SelectAmong(LowerContext& context, const Expr& position, const std::vector<Expr>& ends,
                    Dtype dtype, const std::function<Scalar(int)>& scalar);
 
