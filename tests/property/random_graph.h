@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/reference/interpreter.h"
+
+namespace fusec {
+
+struct RandomGraphOptions {
+  int nodes = 12;  // constants come on top
+  bool pointwise = true;
+  bool views = true;
+  bool gathers = true;
+  bool reductions = true;
+  bool matmuls = true;
+  bool composites = true;
+};
+
+// A small graph that Verify accepts, the same for the same seed. Symbol "batch" in 1..16; f32 inputs of odd sizes, 1 and 0, i64
+// inputs only as indices. Every unused value is an output, and sometimes a used one too.
+std::unique_ptr<Graph> RandomGraph(uint64_t seed, const RandomGraphOptions& options = {});
+
+// Inputs for it: floats are eighths in -2..2 (so that short sums and products are exact) and now and then -0; indices lie inside the
+// tables they are used for, negative ones included.
+std::vector<ReferenceTensor> RandomInputs(const Graph& graph, uint64_t seed,
+                                          const std::map<std::string, int64_t>& symbols);
+
+// Where two results of one graph differ by more than `tolerance` (absolute, and relative to 1), as text; "" if nowhere. NaN equals
+// NaN, infinities only themselves.
+std::string FirstDifference(const std::vector<ReferenceTensor>& expected,
+                            const std::vector<ReferenceTensor>& found, double tolerance = 1e-9);
+
+}  // namespace fusec
