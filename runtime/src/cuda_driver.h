@@ -20,11 +20,11 @@ namespace fusec::runtime {
   F(cuEventCreate) F(cuEventDestroy) F(cuEventRecord) F(cuEventSynchronize) F(cuEventElapsedTime)  \
   F(cuMemGetInfo) F(cuMemAlloc) F(cuMemFree) F(cuMemHostAlloc) F(cuMemFreeHost)                    \
   F(cuMemHostGetDevicePointer)                                                                     \
-  F(cuMemcpyHtoDAsync) F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync) F(cuMemsetD8Async)                \
+  F(cuMemcpyHtoDAsync) F(cuMemcpyDtoHAsync)                                                        \
   F(cuLaunchKernel)                                                                                \
   F(cuGraphCreate) F(cuGraphDestroy) F(cuGraphAddKernelNode) F(cuGraphAddMemcpyNode)               \
-  F(cuGraphAddMemsetNode) F(cuGraphAddChildGraphNode)                                              \
-  F(cuGraphInstantiate) F(cuGraphExecDestroy) F(cuGraphLaunch) F(cuGraphUpload)                    \
+  F(cuGraphAddChildGraphNode)                                                                      \
+  F(cuGraphInstantiate) F(cuGraphExecDestroy) F(cuGraphLaunch)                                     \
   F(cuGraphExecKernelNodeSetParams)
 
 // The CUDA driver, opened when it is first needed.

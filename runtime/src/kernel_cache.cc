@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <span>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "runtime/src/hash.h"
 
 namespace fusec::runtime {
 namespace {
@@ -23,15 +23,17 @@ constexpr char kMagic[8] = {'f', 'u', 's', 'e', 'c', 'k', 'c', '1'};
 struct EntryHeader {
   char magic[8];
   uint64_t bytes;
-  XXH128_canonical_t hash;  // of the value
+  char hash[32];  // of the value
 };
-static_assert(sizeof(EntryHeader) == 32);
+static_assert(sizeof(EntryHeader) == 48);
+
+std::string HashOf(std::string_view text) { return Hash128(std::as_bytes(std::span(text))); }
 
 EntryHeader HeaderOf(std::string_view value) {
   EntryHeader header;
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
   header.bytes = value.size();
-  XXH128_canonicalFromHash(&header.hash, XXH3_128bits(value.data(), value.size()));
+  std::memcpy(header.hash, HashOf(value).data(), sizeof(header.hash));
   return header;
 }
 
@@ -103,13 +105,8 @@ KernelCache KernelCache::Default() {
 }
 
 std::string KernelCache::PathOf(std::string_view key) const {
-  XXH128_canonical_t hash;
-  XXH128_canonicalFromHash(&hash, XXH3_128bits(key.data(), key.size()));
-  char name[34];
-  for (int i = 0; i < 16; ++i) {
-    std::snprintf(name + 2 * i, 3, "%02x", static_cast<unsigned>(hash.digest[i]));
-  }
-  return Text(folder_, "/", std::string_view(name, 2), "/", std::string_view(name + 2, 30));
+  const std::string name = HashOf(key);
+  return Text(folder_, "/", name.substr(0, 2), "/", name.substr(2));
 }
 
 StatusOr<std::string> KernelCache::GetOrMake(

@@ -60,11 +60,11 @@ TEST_F(KernelCacheTest, RemakesDamagedEntries) {
   for (int damage = 0; damage < 4; ++damage) {
     EXPECT_EQ(Get(cache, "a", "good"), "good");
     const std::string path = cache.PathOf("a");
-    std::string bytes(36, '\0');
-    std::ifstream(path, std::ios::binary).read(bytes.data(), 36);
-    if (damage == 0) bytes[33] ^= 1;    // the value
+    std::string bytes(52, '\0');  // a header of 48 and the value
+    std::ifstream(path, std::ios::binary).read(bytes.data(), 52);
+    if (damage == 0) bytes[49] ^= 1;    // the value
     if (damage == 1) bytes[17] ^= 1;    // the hash
-    if (damage == 2) bytes.resize(35);  // cut off
+    if (damage == 2) bytes.resize(51);  // cut off
     if (damage == 3) bytes.clear();
     std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
     made_ = 0;

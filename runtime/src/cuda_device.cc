@@ -1,0 +1,86 @@
+#include "runtime/src/cuda_device.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "runtime/src/cuda_executor.h"
+
+namespace fusec::runtime {
+
+CudaDevice::CudaDevice(const Artifact& artifact, std::unique_ptr<CudaContext> context)
+    : artifact_(artifact), context_(std::move(context)), epilogues_(*context_) {}
+
+CudaDevice::~CudaDevice() = default;
+
+StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(const Artifact& artifact, int ordinal) {
+  FUSEC_RT_ASSIGN(std::unique_ptr<CudaContext> context, CudaContext::Create(ordinal));
+  std::unique_ptr<CudaDevice> device(new CudaDevice(artifact, std::move(context)));
+  device->name_ = Text("cuda:", ordinal, " ", device->context_->gpu_name());
+  FUSEC_RT_TRY(device->Load());
+  return device;
+}
+
+Status CudaDevice::Load() {
+  FUSEC_RT_ASSIGN(const GpuTargetChoice choice,
+                  ChooseGpuTarget(manifest(), context_->capability()));
+  target_ = choice.target;
+  const std::string& precision = manifest().matmul_precision;
+  precision_ = precision == "high"     ? MatmulPrecision::kHigh
+               : precision == "medium" ? MatmulPrecision::kMedium
+                                       : MatmulPrecision::kHighest;
+  const char* graphs = std::getenv("FUSEC_CUDA_GRAPH");
+  use_graphs_ = graphs == nullptr || std::string_view(graphs) != "0";
+  ScopedContext scope(*context_);
+  FUSEC_RT_ASSIGN(kernels_, CudaKernels::Load(*context_, artifact_, choice));
+  const bool has_matmul =
+      std::any_of(target_->steps.begin(), target_->steps.end(),
+                  [](const Step& step) { return step.kind == Step::Kind::kMatmul; });
+  if (has_matmul) {
+    FUSEC_RT_ASSIGN(cublaslt_, CublasLt::Create(*context_));
+  }
+  FUSEC_RT_ASSIGN(weights_, CudaWeights::Upload(*context_, artifact_));
+  return {};
+}
+
+StatusOr<std::unique_ptr<Executor>> CudaDevice::NewExecutor() {
+  FUSEC_RT_ASSIGN(std::unique_ptr<CudaExecutor> executor, CudaExecutor::Create(*this));
+  return std::unique_ptr<Executor>(std::move(executor));
+}
+
+StatusOr<void*> CudaDevice::AllocateHost(size_t bytes) {
+  ScopedContext scope(*context_);
+  bytes = std::max<size_t>(bytes, 64);
+  FUSEC_RT_ASSIGN(PinnedMemory memory, AllocatePinned(*context_, bytes, "an output"));
+  void* address = memory.get();
+  std::lock_guard lock(mutex_);
+  pinned_.emplace(static_cast<const std::byte*>(address), PinnedBlock{std::move(memory), bytes});
+  return address;
+}
+
+void CudaDevice::FreeHost(void* memory) {
+  std::lock_guard lock(mutex_);
+  pinned_.erase(static_cast<const std::byte*>(memory));
+}
+
+bool CudaDevice::IsPinned(const void* memory, size_t bytes) const {
+  const std::byte* begin = static_cast<const std::byte*>(memory);
+  std::lock_guard lock(mutex_);
+  auto block = pinned_.upper_bound(begin);
+  if (block == pinned_.begin()) return false;
+  --block;
+  const size_t offset = static_cast<size_t>(begin - block->first);
+  return offset <= block->second.bytes && bytes <= block->second.bytes - offset;
+}
+
+StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const Artifact& artifact, int ordinal) {
+  FUSEC_RT_ASSIGN(std::unique_ptr<CudaDevice> device, CudaDevice::Create(artifact, ordinal));
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+bool CudaUsable(const Artifact& artifact) {
+  // Any capability does: the question is only whether there is a GPU target.
+  return ChooseGpuTarget(artifact.manifest(), 90).has_value() && CudaDriver::Get().has_value();
+}
+
+}  // namespace fusec::runtime

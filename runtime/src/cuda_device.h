@@ -1,0 +1,65 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "runtime/src/artifact.h"
+#include "runtime/src/cublaslt.h"
+#include "runtime/src/cuda_context.h"
+#include "runtime/src/cuda_kernels.h"
+#include "runtime/src/cuda_matmul_epilogue.h"
+#include "runtime/src/cuda_weights.h"
+#include "runtime/src/executor.h"
+
+namespace fusec::runtime {
+
+// A program on a GPU: its kernels and weights, and cuBLASLt if it has a matmul step.
+class CudaDevice : public Device {
+ public:
+  static StatusOr<std::unique_ptr<CudaDevice>> Create(const Artifact& artifact, int ordinal);
+  ~CudaDevice() override;
+
+  const std::string& name() const override { return name_; }
+  const Target& target() const override { return *target_; }
+  bool has_device_memory() const override { return true; }
+  StatusOr<std::unique_ptr<Executor>> NewExecutor() override;
+  StatusOr<void*> AllocateHost(size_t bytes) override;
+  void FreeHost(void* memory) override;
+
+  const Manifest& manifest() const { return artifact_.manifest(); }
+  const CudaContext& context() const { return *context_; }
+  const CudaKernels& kernels() const { return kernels_; }
+  const CudaWeights& weights() const { return weights_; }
+  CublasLt* cublaslt() const { return cublaslt_.get(); }  // null without a matmul step
+  MatmulEpilogues& epilogues() { return epilogues_; }
+  MatmulPrecision precision() const { return precision_; }
+  bool use_graphs() const { return use_graphs_; }
+  // Whether all of it lies in memory of AllocateHost, so that the GPU can write to it directly.
+  bool IsPinned(const void* memory, size_t bytes) const;
+
+ private:
+  CudaDevice(const Artifact& artifact, std::unique_ptr<CudaContext> context);
+  Status Load();
+
+  const Artifact& artifact_;
+  std::unique_ptr<CudaContext> context_;  // outlives all below
+  std::string name_;
+  const Target* target_ = nullptr;
+  CudaKernels kernels_;
+  CudaWeights weights_;
+  std::unique_ptr<CublasLt> cublaslt_;
+  MatmulEpilogues epilogues_;
+  MatmulPrecision precision_ = MatmulPrecision::kHighest;
+  bool use_graphs_ = true;
+
+  struct PinnedBlock {
+    PinnedMemory memory;
+    size_t bytes;
+  };
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, PinnedBlock> pinned_;  // by address
+};
+
+}  // namespace fusec::runtime

@@ -1,0 +1,189 @@
+#include "runtime/src/cuda_kernels.h"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "runtime/src/nvrtc.h"
+
+namespace fusec::runtime {
+namespace {
+
+// "sm_90a": capability 90 and suffix 'a'; nothing for names such as "cpu".
+struct Architecture {
+  int capability = 0;
+  char suffix = '\0';  // 'a': this capability only, 'f': its family, none: later minor versions too
+};
+
+std::optional<Architecture> ParseArchitecture(std::string_view name) {
+  if (name.substr(0, 3) != "sm_") return std::nullopt;
+  name.remove_prefix(3);
+  Architecture architecture;
+  const auto [end, error] =
+      std::from_chars(name.data(), name.data() + name.size(), architecture.capability);
+  if (error != std::errc() || architecture.capability < 10) return std::nullopt;
+  name.remove_prefix(static_cast<size_t>(end - name.data()));
+  if (name.size() > 1 || (name.size() == 1 && name != "a" && name != "f")) return std::nullopt;
+  if (name.size() == 1) architecture.suffix = name[0];
+  return architecture;
+}
+
+bool Fits(const Architecture& code, int capability) {
+  if (code.suffix == 'a') return code.capability == capability;
+  return code.capability / 10 == capability / 10 && code.capability <= capability;
+}
+
+// Compiles every source of the target, several at a time; the results are in the order of
+// `sources`.
+StatusOr<std::vector<std::string>> CompileSources(const Artifact& artifact,
+                                                  const std::vector<std::string>& sources,
+                                                  const std::string& arch) {
+  std::vector<StatusOr<std::string>> images(sources.size());
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < sources.size(); i = next++) {
+      const StatusOr<MappedFile> file = artifact.ReadFile(sources[i]);
+      if (file) {
+        images[i] = CompileCached(sources[i], std::string(file->text()), arch);
+      } else {
+        images[i] = tl::unexpected<RuntimeError>(file.error());
+      }
+    }
+  };
+  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < std::min(cores, sources.size()); ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  std::vector<std::string> results;
+  for (StatusOr<std::string>& image : images) {
+    FUSEC_RT_ASSIGN(std::string text, std::move(image));
+    results.push_back(std::move(text));
+  }
+  return results;
+}
+
+StatusOr<std::vector<CudaModule>> LoadModules(const CudaContext& context, const Artifact& artifact,
+                                              const GpuTargetChoice& choice) {
+  std::vector<CudaModule> modules;
+  if (choice.machine_code_fits) {
+    const std::string& path = choice.target->files.at("cubin");
+    FUSEC_RT_ASSIGN(const MappedFile file, artifact.ReadFile(path));
+    FUSEC_RT_ASSIGN(CudaModule module, LoadModule(context, file.bytes().data(), path));
+    modules.push_back(std::move(module));
+    return modules;
+  }
+  std::set<std::string> unique;
+  for (const Step& step : choice.target->steps) {
+    if (step.kind == Step::Kind::kKernel) unique.insert(step.kernel.source);
+  }
+  if (unique.empty()) return modules;
+  FUSEC_RT_ASSIGN(const Nvrtc* nvrtc, Nvrtc::Get());
+  FUSEC_RT_ASSIGN(const std::string arch,
+                  NvrtcArchitecture(context.capability(), nvrtc->supported_capabilities()));
+  const std::vector<std::string> sources(unique.begin(), unique.end());
+  FUSEC_RT_ASSIGN(const std::vector<std::string> images, CompileSources(artifact, sources, arch));
+  for (size_t i = 0; i < images.size(); ++i) {
+    FUSEC_RT_ASSIGN(CudaModule module, LoadModule(context, images[i].c_str(), sources[i]));
+    modules.push_back(std::move(module));
+  }
+  return modules;
+}
+
+StatusOr<CUfunction> FindFunction(const CudaContext& context,
+                                  const std::vector<CudaModule>& modules, const std::string& name) {
+  for (const CudaModule& module : modules) {
+    CUfunction function = nullptr;
+    const CUresult result =
+        context.driver().cuModuleGetFunction(&function, module.get(), name.c_str());
+    if (result == CUDA_ERROR_NOT_FOUND) continue;
+    FUSEC_RT_TRY(context.Check(result, "cuModuleGetFunction", Text("kernel ", name)));
+    return function;
+  }
+  return Fail(FUSEC_BAD_ARTIFACT, "no module of the artifact holds the kernel \"", name, "\"");
+}
+
+}  // namespace
+
+StatusOr<GpuTargetChoice> ChooseGpuTarget(const Manifest& manifest, int capability) {
+  const Target* fitting = nullptr;  // the most specific machine code
+  const Target* older = nullptr;    // made for the newest GPU that is not newer
+  const Target* oldest = nullptr;
+  int fitting_rank = -1, older_capability = -1, oldest_capability = -1;
+  for (const auto& [name, target] : manifest.targets) {
+    const std::optional<Architecture> architecture = ParseArchitecture(name);
+    if (!architecture) continue;
+    const int made_for = architecture->capability;
+    const int rank =
+        10 * made_for + (architecture->suffix == 'a' ? 2 : architecture->suffix == 'f');
+    if (target.files.count("cubin") > 0 && Fits(*architecture, capability) && rank > fitting_rank) {
+      fitting = &target;
+      fitting_rank = rank;
+    }
+    if (made_for <= capability && made_for > older_capability) {
+      older = &target;
+      older_capability = made_for;
+    }
+    if (oldest == nullptr || made_for < oldest_capability) {
+      oldest = &target;
+      oldest_capability = made_for;
+    }
+  }
+  if (fitting != nullptr) return GpuTargetChoice{fitting, true};
+  if (oldest == nullptr) {
+    return Fail(FUSEC_NO_DEVICE,
+                "the artifact has no GPU target, only \"cpu\"; compile it with --target");
+  }
+  return GpuTargetChoice{older != nullptr ? older : oldest, false};
+}
+
+StatusOr<std::string> NvrtcArchitecture(int capability, const std::vector<int>& supported) {
+  if (std::binary_search(supported.begin(), supported.end(), capability)) {
+    return Text("sm_", capability, capability >= 90 ? "a" : "");
+  }
+  const auto above = std::upper_bound(supported.begin(), supported.end(), capability);
+  if (above == supported.begin()) {
+    return Fail(FUSEC_NO_DEVICE, "the GPU's compute capability is ", capability / 10, ".",
+                capability % 10, ", NVRTC supports ",
+                supported.empty() ? 0 : supported.front() / 10, ".",
+                supported.empty() ? 0 : supported.front() % 10, " or newer");
+  }
+  return Text("compute_", *std::prev(above));
+}
+
+StatusOr<CudaModule> LoadModule(const CudaContext& context, const void* image,
+                                std::string_view purpose) {
+  CUmodule module = nullptr;
+  FUSEC_RT_TRY(FUSEC_CUDA(context, purpose, cuModuleLoadData, &module, image));
+  return CudaModule(context, module);
+}
+
+StatusOr<CudaKernels> CudaKernels::Load(const CudaContext& context, const Artifact& artifact,
+                                        const GpuTargetChoice& choice) {
+  CudaKernels kernels;
+  FUSEC_RT_ASSIGN(kernels.modules_, LoadModules(context, artifact, choice));
+  std::map<std::string, int> shared_bytes;
+  for (const Step& step : choice.target->steps) {
+    if (step.kind != Step::Kind::kKernel) continue;
+    int& most = shared_bytes[step.name];
+    most = std::max(most, step.kernel.shared_bytes);
+  }
+  for (const auto& [name, bytes] : shared_bytes) {
+    FUSEC_RT_ASSIGN(CUfunction function, FindFunction(context, kernels.modules_, name));
+    // The driver loads a function when it is first used; doing so now keeps that out of the first
+    // run and of stream captures.
+    FUSEC_RT_TRY(FUSEC_CUDA(context, Text("kernel ", name), cuFuncLoad, function));
+    if (bytes > 0) {
+      FUSEC_RT_TRY(FUSEC_CUDA(
+          context, Text("kernel ", name, " (", bytes, " bytes of shared memory)"),
+          cuFuncSetAttribute, function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes));
+    }
+    kernels.functions_[name] = function;
+  }
+  return kernels;
+}
+
+}  // namespace fusec::runtime

@@ -1,0 +1,171 @@
+// CudaExecutor's way from the steps of the manifest to operations with every address and size
+// known.
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "runtime/src/cuda_executor.h"
+#include "runtime/src/dtype.h"
+
+namespace fusec::runtime {
+namespace {
+
+// A copy node's size is split below the 2 GiB that a pitch can hold.
+constexpr size_t kMaxCopyBytes = size_t{1} << 30;
+
+void AddCopies(CopyOperation copy, std::vector<Operation>& operations) {
+  size_t left = copy.bytes;
+  while (left > 0) {
+    copy.bytes = std::min(left, kMaxCopyBytes);
+    operations.push_back(copy);
+    copy.device += copy.bytes;
+    copy.host = static_cast<std::byte*>(copy.host) + copy.bytes;
+    left -= copy.bytes;
+  }
+}
+
+}  // namespace
+
+StatusOr<std::vector<Operation>> CudaExecutor::Resolve(const RunBindings& bindings,
+                                                       const Addresses& addresses) {
+  std::vector<Operation> operations;
+  AddCopies({staging_device_.get(), staging_host_.get(), addresses.input_bytes, true}, operations);
+  for (const Step& step : device_.target().steps) {
+    FUSEC_RT_TRY(step.kind == Step::Kind::kKernel
+                     ? ResolveKernel(step, bindings, addresses, operations)
+                     : ResolveMatmul(step, bindings, addresses, operations));
+  }
+  if (addresses.output_bytes > 0) {
+    AddCopies({staging_device_.get() + addresses.output_begin,
+               static_cast<std::byte*>(staging_host_.get()) + addresses.output_begin,
+               addresses.output_bytes, false},
+              operations);
+  }
+  for (const CopyOperation& copy : addresses.direct_outputs) AddCopies(copy, operations);
+  return operations;
+}
+
+Status CudaExecutor::ResolveKernel(const Step& step, const RunBindings& bindings,
+                                   const Addresses& addresses, std::vector<Operation>& operations) {
+  FUSEC_RT_ASSIGN(const int64_t blocks, EvaluateBlocks(step, bindings.symbols));
+  if (blocks == 0) return {};
+  KernelOperation kernel;
+  kernel.name = step.name;
+  kernel.function = device_.kernels().Find(step.name);
+  kernel.blocks = static_cast<unsigned>(blocks);
+  kernel.block_size = static_cast<unsigned>(step.kernel.block_size);
+  kernel.shared_bytes = static_cast<unsigned>(step.kernel.shared_bytes);
+  for (const KernelArgument& argument : step.kernel.arguments) {
+    if (argument.kind == KernelArgument::Kind::kBuffer) {
+      kernel.arguments.push_back(addresses.buffers[static_cast<size_t>(argument.buffer)]);
+      continue;
+    }
+    if (argument.kind == KernelArgument::Kind::kErrors) {
+      kernel.arguments.push_back(errors_address_);
+      continue;
+    }
+    FUSEC_RT_ASSIGN(const int64_t value, argument.dim.Evaluate(bindings.symbols));
+    using Limits = std::numeric_limits<int32_t>;
+    if (argument.kind == KernelArgument::Kind::kInt32 &&
+        (value < Limits::min() || value > Limits::max())) {
+      return Fail(FUSEC_BAD_INPUT, "kernel ", step.name, ": argument ", argument.dim.text(), " is ",
+                  value, ", which does not fit 32 bits");
+    }
+    kernel.arguments.push_back(static_cast<uint64_t>(value));  // an i32 is its low half
+  }
+  operations.push_back(std::move(kernel));
+  return {};
+}
+
+Status CudaExecutor::ResolveMatmul(const Step& step, const RunBindings& bindings,
+                                   const Addresses& addresses, std::vector<Operation>& operations) {
+  const Matmul& matmul = step.matmul;
+  FUSEC_RT_ASSIGN(MatmulSizes sizes, EvaluateMatmul(device_.manifest(), step, bindings.symbols,
+                                                    bindings.buffer_bytes));
+  if (sizes.IsEmpty()) return {};
+  const auto address = [&](int buffer, int64_t offset) {
+    return addresses.buffers[static_cast<size_t>(buffer)] +
+           static_cast<CUdeviceptr>(offset * DtypeBytes(matmul.dtype));
+  };
+  MatmulPointers pointers;
+  pointers.a = address(matmul.a.buffer, sizes.a_offset);
+  pointers.b = address(matmul.b.buffer, sizes.b_offset);
+  pointers.d = address(matmul.d.buffer, sizes.d_offset);
+  if (matmul.bias >= 0) pointers.bias = address(matmul.bias, 0);
+  if (sizes.k == 0) return AddEpilogue(step, sizes, pointers, true, operations);
+
+  // A batch whose matrices of rows follow each other and share b is one taller product.
+  const bool rows_follow = !matmul.transpose_a && sizes.a_stride == sizes.m * sizes.k &&
+                           sizes.d_stride == sizes.m * sizes.n && sizes.b_stride == 0;
+  if (sizes.batch > 1 && rows_follow &&
+      sizes.m <= std::numeric_limits<int32_t>::max() / sizes.batch) {
+    sizes.m *= sizes.batch;
+    sizes.batch = 1;
+  }
+  if (sizes.batch == 1) sizes.a_stride = sizes.b_stride = sizes.d_stride = 0;
+
+  MatmulProblem problem;
+  problem.dtype = matmul.dtype;
+  problem.precision = device_.precision();
+  problem.m = sizes.m;
+  problem.n = sizes.n;
+  problem.k = sizes.k;
+  problem.batch = sizes.batch;
+  problem.a_stride = sizes.a_stride;
+  problem.b_stride = sizes.b_stride;
+  problem.d_stride = sizes.d_stride;
+  problem.transpose_a = matmul.transpose_a;
+  problem.transpose_b = matmul.transpose_b;
+  problem.a_alignment = AlignmentOf(pointers.a);
+  problem.b_alignment = AlignmentOf(pointers.b);
+  problem.d_alignment = AlignmentOf(pointers.d);
+  const MatmulProblem bare = problem;
+  problem.has_bias = matmul.bias >= 0;
+  problem.activation = matmul.activation;
+  problem.bias_alignment = AlignmentOf(pointers.bias);
+
+  const bool needs_epilogue = problem.has_bias || problem.activation != Activation::kNone;
+  std::optional<MatmulPlan> plan;
+  if (CublasLt::KnowsActivation(problem.activation)) {
+    FUSEC_RT_ASSIGN(plan, device_.cublaslt()->Plan(problem));
+  }
+  const bool fused = plan.has_value();
+  if (!fused && needs_epilogue) {
+    FUSEC_RT_ASSIGN(plan, device_.cublaslt()->Plan(bare));
+  }
+  if (!plan) {
+    return Fail(FUSEC_NO_DEVICE, "step \"", step.name, "\": cuBLASLt has no algorithm for ",
+                DtypeName(problem.dtype), " with m ", problem.m, ", n ", problem.n, ", k ",
+                problem.k, ", batch ", problem.batch);
+  }
+  MatmulPointers product_pointers = pointers;
+  if (!fused) product_pointers.bias = 0;
+  operations.push_back(MatmulOperation{step.name, *plan, product_pointers});
+  if (fused || !needs_epilogue) return {};
+  return AddEpilogue(step, sizes, pointers, false, operations);
+}
+
+Status CudaExecutor::AddEpilogue(const Step& step, const MatmulSizes& sizes,
+                                 const MatmulPointers& pointers, bool from_zero,
+                                 std::vector<Operation>& operations) {
+  KernelOperation kernel;
+  kernel.name = step.name;
+  FUSEC_RT_ASSIGN(kernel.function, device_.epilogues().Kernel(step.matmul.dtype));
+  const int64_t matrix_elements = sizes.m * sizes.n;
+  const int64_t total = matrix_elements * sizes.batch;
+  const int64_t blocks = (total + kEpilogueBlockSize - 1) / kEpilogueBlockSize;
+  kernel.blocks = static_cast<unsigned>(std::min<int64_t>(blocks, 1 << 20));  // each strides on
+  kernel.block_size = kEpilogueBlockSize;
+  kernel.arguments = {pointers.d,
+                      pointers.bias,
+                      static_cast<uint64_t>(matrix_elements),
+                      static_cast<uint64_t>(sizes.n),
+                      static_cast<uint64_t>(sizes.d_stride),
+                      static_cast<uint64_t>(total),
+                      static_cast<uint64_t>(from_zero),
+                      static_cast<uint64_t>(step.matmul.activation)};
+  operations.push_back(std::move(kernel));
+  return {};
+}
+
+}  // namespace fusec::runtime
