@@ -1,5 +1,7 @@
 #include "runtime/src/bench.h"
 
+#include <algorithm>
+
 #include "runtime/src/cuda_executor.h"
 
 namespace fusec::runtime {
@@ -76,18 +78,30 @@ StatusOr<std::vector<double>> CudaExecutor::Measure(std::span<const RunBindings>
   return times_us;
 }
 
-StatusOr<std::vector<double>> MeasureRotating(Executor& executor, std::span<const RunBindings> sets,
-                                              int samples, int replays) {
+StatusOr<std::vector<double>> MeasureRotating(std::span<Context* const> contexts, int samples,
+                                              int replays) {
+  if (contexts.empty()) return Fail(FUSEC_BAD_USAGE, "no contexts to measure");
   if (replays < 1) return Fail(FUSEC_BAD_USAGE, replays, " replays to measure, expected 1 or more");
-  if (auto* cuda = dynamic_cast<CudaExecutor*>(&executor))
+  std::vector<RunBindings> sets;
+  for (Context* context : contexts) {
+    FUSEC_RT_ASSIGN(const RunBindings bindings, context->Prepare());
+    if (&context->program() != &contexts[0]->program() ||
+        !std::equal(bindings.symbols.begin(), bindings.symbols.end(),
+                    sets.empty() ? bindings.symbols.begin() : sets[0].symbols.begin())) {
+      return Fail(FUSEC_BAD_USAGE,
+                  "contexts of different programs or dims cannot be measured together");
+    }
+    sets.push_back(bindings);
+  }
+  if (auto* cuda = dynamic_cast<CudaExecutor*>(&contexts[0]->executor())) {
     return cuda->Measure(sets, samples, replays);
-  if (sets.empty()) return Fail(FUSEC_BAD_USAGE, "no sets of inputs to measure");
+  }
   std::vector<double> times_us;
   size_t next = 0;
   for (int sample = 0; sample < samples; ++sample) {
     double sum = 0;
-    for (int i = 0; i < replays; ++i, next = (next + 1) % sets.size()) {
-      FUSEC_RT_ASSIGN(const std::vector<double> one, executor.MeasureRuns(sets[next], 1));
+    for (int i = 0; i < replays; ++i, next = (next + 1) % contexts.size()) {
+      FUSEC_RT_ASSIGN(const std::vector<double> one, contexts[next]->MeasureRuns(1));
       sum += one[0];
     }
     times_us.push_back(sum / replays);

@@ -30,6 +30,10 @@ class Context {
   // Host memory with output i of the last run; null data if it is bound elsewhere or nothing ran.
   TensorBinding GetOutput(int i) const;
 
+  // The next run's bindings, checked; valid until the context changes. For what measures runs (bench.h).
+  StatusOr<RunBindings> Prepare();
+  Executor& executor() { return *executor_; }
+
   const Program& program() const { return program_; }
   // The values of the symbols for the inputs bound now, e.g. to evaluate the sizes of steps.
   StatusOr<std::span<const int64_t>> SymbolValues();
@@ -37,7 +41,6 @@ class Context {
  private:
   explicit Context(const Program& program);
   Status UpdateDims();
-  StatusOr<RunBindings> Prepare();
 
   struct OwnedOutput {
     void* memory = nullptr;
