@@ -4,6 +4,8 @@
 
 #include <string_view>
 
+#include "compiler/import/names.h"
+
 namespace fusec {
 namespace {
 
@@ -40,28 +42,15 @@ std::string ModuleOfNameScopes(std::string_view text) {
 // ": m.Net/top: t.Sequential/top.0: t.Linear/linear: aten.linear.default" -> "top.0"
 std::string ModuleOfNamespace(std::string_view text) {
   std::vector<std::string_view> scopes;
-  for (const std::string_view scope : Split(text, '/')) scopes.push_back(scope.substr(0, scope.find(':')));
+  for (const std::string_view scope : Split(text, '/')) {
+    scopes.push_back(scope.substr(0, scope.find(':')));
+  }
   return InnermostModule(scopes);
 }
 
-// "/layers/layers.0/linear/Gemm" -> "layers.0.linear": a child of a Sequential repeats its parent's name.
+// "/layers/layers.0/linear/Gemm" -> "layers.0.linear"
 std::string ModuleOfNodeName(std::string_view name) {
-  if (!name.starts_with('/')) return "";
-  std::string path;
-  std::string_view parent;
-  std::vector<std::string_view> parts = Split(name.substr(1), '/');
-  parts.pop_back();
-  for (const std::string_view part : parts) {
-    const bool repeats = !parent.empty() && part.size() > parent.size() &&
-                         part.starts_with(parent) && part[parent.size()] == '.';
-    if (repeats) {
-      path += part.substr(parent.size());
-    } else {
-      path += (path.empty() ? "" : ".") + std::string(part);
-    }
-    parent = part;
-  }
-  return path;
+  return ScopePath(name.substr(0, name.find_last_of('/')));
 }
 
 // Frames read `File "workloads.py", line 51, in forward`, the innermost last.

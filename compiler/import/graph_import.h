@@ -1,0 +1,20 @@
+#pragma once
+
+#include <map>
+
+#include "compiler/import/node_context.h"
+#include "compiler/import/tensor_proto.h"
+
+namespace fusec {
+
+using Payloads = std::map<int, FilePayload>;  // of initializers, by index
+
+// Adds a graph's used initializers to `state.graph` and `scope`. Protos give up their data.
+void ImportInitializers(onnx::GraphProto& graph, const Payloads& payloads, ImportState& state,
+                        Scope& scope);
+
+// Adds the nodes of a graph, in the order in which they can run, and their results to `scope`. What goes wrong is added to
+// `state.problems`; nodes that need the result of a failed node are left out in silence.
+void ImportNodes(onnx::GraphProto& graph, ImportState& state, Scope& scope);
+
+}  // namespace fusec

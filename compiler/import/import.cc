@@ -1,0 +1,143 @@
+#include "compiler/import/import.h"
+
+#include <onnx/inliner/inliner.h>
+
+#include <exception>
+
+#include "compiler/import/graph_import.h"
+#include "compiler/import/model_inputs.h"
+#include "compiler/import/names.h"
+#include "compiler/import/onnx_reader.h"
+
+namespace fusec {
+namespace {
+
+// Replaces calls of the model's own functions by their bodies. The inliner leaves out functions written for another opset; those
+// are named here, since their calls will be reported as unsupported ops.
+Result<void> InlineFunctions(onnx::ModelProto& model, const std::string& path) {
+  if (model.functions_size() == 0) return {};
+  try {
+    onnx::inliner::InlineLocalFunctions(model, /*convert_version=*/false);
+  } catch (const std::exception& error) {
+    return ModelError(path + ": the model's functions cannot be inlined: " + OneLine(error.what()));
+  }
+  return {};
+}
+
+void NoteRefusedFunctions(const onnx::ModelProto& model, ImportState& state) {
+  for (const onnx::FunctionProto& function : model.functions()) {
+    for (const auto& import : function.opset_import()) {
+      const auto ours = state.opsets.find(import.domain());
+      if (ours == state.opsets.end() || ours->second == import.version()) continue;
+      state.problems.Add("function " + function.domain() + "." + function.name() +
+                         " is written for opset " + std::to_string(import.version()) + " of " +
+                         DomainName(import.domain()) + ", the model for " +
+                         std::to_string(ours->second));
+    }
+  }
+}
+
+void SetMetadata(const onnx::ModelProto& model, const std::string& path, ImportState& state) {
+  Graph& graph = state.graph;
+  graph.name = Identifier(model.graph().name());
+  graph.metadata["file"] = path.substr(path.find_last_of('/') + 1);
+  graph.metadata["ir_version"] = std::to_string(model.ir_version());
+  graph.metadata["opset"] = std::to_string(state.opsets.at(""));
+  graph.metadata["producer"] = model.producer_name();
+  if (!model.producer_version().empty()) graph.metadata["producer"] += " " + model.producer_version();
+}
+
+void AddInputs(const ModelInputs& inputs, ImportState& state, Scope& scope) {
+  state.graph.symbols = inputs.symbols;
+  state.ranges = state.graph.SymbolRanges();
+  for (const ModelInput& input : inputs.inputs) {
+    const std::string name = Identifier(input.name);
+    if (input.frozen != nullptr) {
+      scope.Define(input.name, state.builder.Constant(*input.frozen, name));
+    } else {
+      scope.Define(input.name, state.graph.AddInput(name, input.type));
+      state.graph.input_names.push_back(input.name);
+    }
+  }
+}
+
+// Tells where the file's own claim about an output contradicts what follows from the nodes; exporters trace with example sizes and
+// sometimes leave those behind.
+void CompareDeclaration(const onnx::ValueInfoProto& output, const TensorType& inferred,
+                        ImportState& state) {
+  const auto& declared = output.type().tensor_type();
+  const std::string place = "output \"" + output.name() + "\" is declared ";
+  const std::string end = "; the declaration is ignored";
+  const auto dtype = DtypeFromOnnx(declared.elem_type());
+  if (dtype != inferred.dtype) {
+    state.warnings.push_back(place + OnnxTypeName(declared.elem_type()) + " but is " +
+                             std::string(DtypeName(inferred.dtype)) + end);
+  }
+  if (!declared.has_shape()) return;
+  const auto& dims = declared.shape().dim();
+  bool contradicts = dims.size() != inferred.rank();
+  std::string declared_text, inferred_text;
+  for (int i = 0; i < dims.size(); ++i) {
+    const bool fixed = dims[i].has_dim_value();
+    if (fixed && !contradicts) contradicts = !inferred.shape[i].IsConstant(dims[i].dim_value());
+    const std::string name = dims[i].dim_param().empty() ? "?" : dims[i].dim_param();
+    declared_text += (i > 0 ? ", " : "") + (fixed ? std::to_string(dims[i].dim_value()) : name);
+  }
+  for (int i = 0; i < inferred.rank(); ++i) {
+    inferred_text += (i > 0 ? ", " : "") + inferred.shape[i].ToString();
+  }
+  if (contradicts) {
+    state.warnings.push_back(place + "[" + declared_text + "] but is [" + inferred_text + "]" + end);
+  }
+}
+
+void AddOutputs(const onnx::GraphProto& graph, ImportState& state, const Scope& scope) {
+  std::map<std::string, int> seen;
+  for (const onnx::ValueInfoProto& output : graph.output()) {
+    if (++seen[output.name()] == 2) {
+      state.problems.Add("output \"" + output.name() + "\" is declared twice");
+    }
+    Value* value = scope.Get(output.name());
+    if (value == nullptr) continue;  // its node failed, or nothing makes it: reported already
+    state.graph.outputs.push_back(value);
+    state.graph.output_names.push_back(output.name());
+    CompareDeclaration(output, value->type, state);
+  }
+  if (graph.output_size() == 0) state.problems.Add("the graph has no outputs");
+}
+
+Payloads OwnedPayloads(const OnnxFile& onnx) {
+  Payloads payloads;
+  for (const auto& [index, bytes] : onnx.payloads) payloads[index] = FilePayload{onnx.file, bytes};
+  return payloads;
+}
+
+}  // namespace
+
+Result<ImportedModel> ImportOnnx(const std::string& path, const ImportOptions& options) {
+  FUSEC_ASSIGN(OnnxFile onnx, ReadOnnx(path));
+  FUSEC_TRY(InlineFunctions(onnx.model, path));
+
+  auto graph = std::make_unique<Graph>();
+  ImportState state(path, *graph);
+  for (const auto& import : onnx.model.opset_import()) {
+    state.opsets[import.domain()] = import.version();
+  }
+  SetMetadata(onnx.model, path, state);
+
+  FUSEC_ASSIGN(const ModelInputs inputs,
+               ReadInputs(onnx.model, options, state.problems, state.warnings));
+  // Nodes that read an input of an unsupported type would only repeat what is wrong with it.
+  Scope scope;
+  for (const auto& input : onnx.model.graph().input()) scope.Define(input.name(), nullptr);
+  AddInputs(inputs, state, scope);
+  ImportInitializers(*onnx.model.mutable_graph(), OwnedPayloads(onnx), state, scope);
+  ImportNodes(*onnx.model.mutable_graph(), state, scope);
+  AddOutputs(onnx.model.graph(), state, scope);
+  NoteRefusedFunctions(onnx.model, state);
+
+  FUSEC_TRY(state.problems.ToResult());
+  return ImportedModel{std::move(graph), std::move(state.warnings)};
+}
+
+}  // namespace fusec

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <onnx/onnx_pb.h>
+
+#include <map>
+
+#include "compiler/import/external_data.h"
+#include "compiler/import/import_context.h"
+#include "compiler/import/problems.h"
+
+namespace fusec {
+
+// The tensors that are known by name while a graph is imported; those of the enclosing graphs too.
+class Scope {
+ public:
+  explicit Scope(const Scope* outer = nullptr) : outer_(outer) {}
+  // A null value stands for a tensor whose node failed.
+  void Define(const std::string& tensor, Value* value) { values_[tensor] = value; }
+  bool Knows(const std::string& tensor) const { return Find(tensor) != nullptr; }
+  Value* Get(const std::string& tensor) const {
+    Value* const* value = Find(tensor);
+    return value == nullptr ? nullptr : *value;
+  }
+  Value* GetOwn(const std::string& tensor) const {
+    const auto found = values_.find(tensor);
+    return found == values_.end() ? nullptr : found->second;
+  }
+
+ private:
+  Value* const* Find(const std::string& tensor) const {
+    const auto found = values_.find(tensor);
+    if (found != values_.end()) return &found->second;
+    return outer_ == nullptr ? nullptr : outer_->Find(tensor);
+  }
+
+  const Scope* outer_;
+  std::map<std::string, Value*> values_;
+};
+
+// What is shared by all nodes of one import.
+struct ImportState {
+  ImportState(const std::string& path, Graph& graph)
+      : graph(graph), builder(graph), external(path), problems(path) {}
+
+  Graph& graph;
+  Builder builder;
+  Ranges ranges;
+  std::map<std::string, int64_t> opsets;  // by domain; ai.onnx is ""
+  ExternalData external;
+  Problems problems;
+  std::vector<std::string> warnings;
+};
+
+// One ONNX node of the default domain, as an op's Import sees it.
+class NodeContext : public ImportContext {
+ public:
+  NodeContext(ImportState& state, const Scope& scope, const onnx::NodeProto& node);
+  // Converts the attributes that are tensors; must come before the op's Import.
+  Result<void> ReadTensors();
+
+  const std::string& onnx_op() const override { return node_.op_type(); }
+  int opset() const override { return static_cast<int>(state_.opsets.at("")); }
+  int input_count() const override { return node_.input_size(); }
+  Value* input(int i) const override;
+  int output_count() const override { return node_.output_size(); }
+  bool output_used(int i) const override;
+
+  bool Has(const std::string& attribute) const override { return Find(attribute) != nullptr; }
+  int64_t Int(const std::string& attribute, int64_t otherwise) const override;
+  double Float(const std::string& attribute, double otherwise) const override;
+  std::string String(const std::string& attribute, const std::string& otherwise) const override;
+  std::vector<int64_t> Ints(const std::string& attribute) const override;
+  std::vector<double> Floats(const std::string& attribute) const override;
+  std::optional<TensorData> Tensor(const std::string& attribute) const override;
+  Result<Dtype> Type(const std::string& attribute, Dtype otherwise) const override;
+
+  Result<TensorData> ConstantInput(int i, const std::string& what) const override;
+  Result<std::vector<int64_t>> ConstantInts(int i, const std::string& what) const override;
+  Result<std::vector<Expr>> SymbolicInts(int i, const std::string& what) const override;
+  std::optional<TensorData> TryConstant(int i) const override;
+
+  Builder& builder() override { return state_.builder; }
+  const Ranges& ranges() const override { return state_.ranges; }
+  void SetOutput(int i, Value* value) override { outputs_[i] = value; }
+  tl::unexpected<Error> Fail(const std::string& message) const override;
+
+  // Null where the op's Import set nothing.
+  Value* output(int i) const { return outputs_[i]; }
+
+ private:
+  const onnx::AttributeProto* Find(const std::string& name) const;
+  tl::unexpected<Error> NotConstant(int i, const std::string& what) const;
+
+  ImportState& state_;
+  const Scope& scope_;
+  const onnx::NodeProto& node_;
+  std::map<std::string, TensorData> tensors_;  // by attribute
+  std::vector<Value*> outputs_;
+};
+
+}  // namespace fusec
