@@ -2,7 +2,11 @@
 // (and 0 for base 0).
 template <class Int>
 __device__ __forceinline__ Int IntegerPower(Int base, long long exponent) {
-  if (exponent < 0) return base == 1 || base == Int(-1) ? (exponent % 2 == 0 ? Int(1) : base) : Int(0);
+  constexpr bool kSigned = Int(-1) < Int(1);
+  if (exponent < 0) {
+    const bool is_unit = base == 1 || (kSigned && base == Int(-1));
+    return is_unit ? (exponent % 2 == 0 ? Int(1) : base) : Int(0);
+  }
   unsigned long long power = 1;
   unsigned long long square = static_cast<unsigned long long>(base);
   for (; exponent != 0; exponent >>= 1) {

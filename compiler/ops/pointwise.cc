@@ -114,7 +114,7 @@ Scalar LowerPointwise(LowerContext& context, std::string (*formula)(FormulaConte
   const std::string text = formula(formula_context);
   const Scalar first = LoadBroadcast(context, 0);
   if (text == "{0}") return {first.text, result};
-  if (node.operands.size() == 1) {
+  if (text.find("{1}") == std::string::npos) {
     return context.Let(FillFormula(text, {first}, formula_context), result);
   }
   Scalar value = first;

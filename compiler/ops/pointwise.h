@@ -64,9 +64,10 @@ Scalar LowerPointwise(LowerContext& context, std::string (*formula)(FormulaConte
 // The element of operand `i` that meets the element being lowered.
 Scalar LoadBroadcast(LowerContext& context, int operand);
 
-// `value` converted to another dtype, by the rules of Cast; and what they make of a float that becomes an integer.
+// `value` converted to another dtype, by the rules of Cast; and the conversions in Reference.
 Scalar LowerCast(LowerContext& context, const Scalar& value, Dtype to);
 int64_t TruncateReal(double value, Dtype dtype);
+double ToReal(const ReferenceTensor& tensor, int64_t i);
 
 // Visits every element of the result with its position and the positions of the operands' elements that meet it there.
 void ForEachBroadcast(const ReferenceContext& context,
@@ -84,7 +85,8 @@ T ReadElement(const ReferenceTensor& tensor, int64_t i) {
 //   Formula    the same as C text
 //   kGivesBool (optional) that the result is a bool
 //   kDefaults  (optional) its float attributes
-// A binary op with more operands folds them from the left. Members of an Op hide those of this base.
+//   ReadAttributes (optional) reads the others, so that a node without them is refused by Infer
+// A binary op with more operands folds them from the left, with one it is that operand. Members of an Op hide those of this base.
 template <class Op, OpKind kKind, DtypeSet kDtypes>
 struct Pointwise {
   static constexpr bool kGivesBool = false;
@@ -98,6 +100,12 @@ struct Pointwise {
   }
 
   static InferResult Infer(const InferContext& context) {
+    if constexpr (requires { Op::kDefaults; }) {
+      for (const AttributeDefault& attribute : Op::kDefaults) {
+        (void)std::get<double>(context.attributes.at(attribute.name));
+      }
+    }
+    if constexpr (requires { Op::ReadAttributes(context); }) Op::ReadAttributes(context);
     return InferPointwise(context, kDtypes, Op::kGivesBool);
   }
 
@@ -146,11 +154,15 @@ struct Pointwise {
         if constexpr (requires { Op::Apply(a, b); }) return Op::Apply(a, b);
         else return Op::Apply(a, b, context.node);
       };
-      auto value = combine(x, ReadElement<T>(context.input(1), positions[1]));
-      for (size_t operand = 2; operand < positions.size(); ++operand) {
-        value = combine(value, ReadElement<T>(context.input(operand), positions[operand]));
+      if constexpr (Op::kGivesBool) {
+        return combine(x, ReadElement<T>(context.input(1), positions[1]));
+      } else {
+        T value = x;
+        for (size_t i = 1; i < positions.size(); ++i) {
+          value = combine(value, ReadElement<T>(context.input(static_cast<int>(i)), positions[i]));
+        }
+        return value;
       }
-      return value;
     }
   }
 };

@@ -162,6 +162,9 @@ struct GeluOp : Pointwise<GeluOp, OpKind::kGelu, kFloats> {
     }
     return context.AddNode(OpKind::kGelu, Inputs(context), {{"approximate", approximate}});
   }
+  static void ReadAttributes(const InferContext& context) {
+    (void)std::get<std::string>(context.attributes.at("approximate"));
+  }
   static bool IsTanh(const Node& node) { return node.Get<std::string>("approximate") == "tanh"; }
   static double Apply(double x, const Node& node) {
     if (!IsTanh(node)) return 0.5 * x * std::erfc(-x * std::sqrt(0.5));

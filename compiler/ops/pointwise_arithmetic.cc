@@ -56,6 +56,7 @@ struct ModOp : Pointwise<ModOp, OpKind::kMod, kNumbers> {
   static Result<void> Import(ImportContext& context) {
     return context.AddNode(OpKind::kMod, Inputs(context), {{"fmod", context.Int("fmod", 0)}});
   }
+  static void ReadAttributes(const InferContext& context) { context.Int("fmod"); }
   template <class T>
   static T Apply(T a, T b, const Node& node) {
     T remainder = 0;
@@ -219,6 +220,9 @@ struct BitShiftOp : Pointwise<BitShiftOp, OpKind::kBitShift, kUnsignedInts> {
       return context.Fail("direction is \"" + direction + "\", expected \"LEFT\" or \"RIGHT\"");
     }
     return context.AddNode(OpKind::kBitShift, Inputs(context), {{"direction", direction}});
+  }
+  static void ReadAttributes(const InferContext& context) {
+    (void)std::get<std::string>(context.attributes.at("direction"));
   }
   static bool IsLeft(const Node& node) { return node.Get<std::string>("direction") == "LEFT"; }
   static uint64_t Apply(uint64_t x, uint64_t bits, const Node& node) {

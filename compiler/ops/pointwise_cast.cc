@@ -19,6 +19,11 @@ int64_t TruncateReal(double value, Dtype dtype) {
   return static_cast<int64_t>(value < -limit ? -limit : value);
 }
 
+double ToReal(const ReferenceTensor& tensor, int64_t i) {
+  if (tensor.dtype != Dtype::kU64) return tensor.Real(i);
+  return static_cast<double>(static_cast<uint64_t>(tensor.ints[i]));
+}
+
 namespace {
 
 double RoundTo(Dtype dtype, double value) {
@@ -88,9 +93,7 @@ struct CastOp {
     const bool widens = IsFloat(x.dtype) && IsFloat(to) && DtypeBytes(to) > DtypeBytes(x.dtype);
     for (int64_t i = 0; i < x.element_count(); ++i) {
       if (IsFloat(to)) {
-        const double real = x.dtype == Dtype::kU64
-                                ? static_cast<double>(static_cast<uint64_t>(x.ints[i]))
-                                : x.Real(i);
+        const double real = ToReal(x, i);
         result.reals[i] = widens ? real : RoundTo(to, real);
       } else if (to == Dtype::kBool) {
         result.ints[i] = IsFloat(x.dtype) ? x.reals[i] != 0 : x.ints[i] != 0;

@@ -3,7 +3,7 @@
 namespace fusec {
 namespace {
 
-// Comparisons with NaN are false, but for Equal's absence: NaN differs from everything.
+// A comparison with NaN is false.
 struct EqualOp : Pointwise<EqualOp, OpKind::kEqual, kAnyDtype> {
   static constexpr bool kGivesBool = true;
   template <class T>
@@ -73,6 +73,10 @@ struct IsInfOp : Pointwise<IsInfOp, OpKind::kIsInf, kFloats> {
     return context.AddNode(OpKind::kIsInf, Inputs(context),
                            {{"detect_negative", context.Int("detect_negative", 1)},
                             {"detect_positive", context.Int("detect_positive", 1)}});
+  }
+  static void ReadAttributes(const InferContext& context) {
+    context.Int("detect_negative");
+    context.Int("detect_positive");
   }
   static bool Apply(double x, const Node& node) {
     return std::isinf(x) && node.Int(x < 0 ? "detect_negative" : "detect_positive") != 0;

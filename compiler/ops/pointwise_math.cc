@@ -28,8 +28,11 @@ FUSEC_C_MATH_OP(Tanh, tanh)
 #undef FUSEC_C_MATH_OP
 
 // Wraps, as repeated multiplication would; a negative exponent gives the reciprocal rounded toward zero.
-int64_t IntegerPower(int64_t base, int64_t exponent) {
-  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 == 0 ? 1 : -1) : 0;
+int64_t IntegerPower(Dtype dtype, int64_t base, int64_t exponent) {
+  if (exponent < 0) {
+    const bool is_unit = base == 1 || (base == -1 && !IsUnsigned(dtype));
+    return is_unit ? (exponent % 2 == 0 ? 1 : base) : 0;
+  }
   int64_t power = 1;
   for (; exponent != 0; exponent >>= 1, base *= base) {
     if (exponent & 1) power *= base;
@@ -57,11 +60,11 @@ struct PowOp {
     ForEachBroadcast(context, [&](int64_t i, const std::vector<int64_t>& positions) {
       const int64_t b = positions[0], e = positions[1];
       if (IsFloat(base.dtype)) {
-        result.reals[i] = std::pow(base.reals[b], exponent.Real(e));
+        result.reals[i] = std::pow(base.reals[b], ToReal(exponent, e));
       } else if (IsFloat(exponent.dtype)) {
-        result.ints[i] = TruncateReal(std::pow(base.Real(b), exponent.reals[e]), base.dtype);
+        result.ints[i] = TruncateReal(std::pow(ToReal(base, b), exponent.reals[e]), base.dtype);
       } else {
-        result.ints[i] = IntegerPower(base.ints[b], exponent.ints[e]);
+        result.ints[i] = IntegerPower(base.dtype, base.ints[b], exponent.ints[e]);
       }
     });
     result.WrapInts();
@@ -88,8 +91,8 @@ struct PowOp {
     // Exporters write squares and cubes as powers; a product is exact to one rounding each and much cheaper.
     if (exponent.text == CLiteral(2, exponent.dtype)) return let("{0} * {0}");
     if (exponent.text == CLiteral(3, exponent.dtype)) return let("{0} * {0} * {0}");
-    if (CTypeName(exponent.dtype) == CTypeName(dtype)) return let("pow{f}({0}, {1})");
-    return let("pow{f}({0}, ({type}){1})");
+    if (CTypeName(exponent.dtype) == CTypeName(dtype) || dtype == Dtype::kF64) return let("pow{f}({0}, {1})");
+    return let("({type})pow((double){0}, (double){1})");  // float may not hold the exponent
   }
 };
 

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/ops/c_text.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/support/check.h"
+
+namespace fusec {
+
+// Lowers one element of a pointwise node to C statements; operand 0 is the scalar x0, operand 1 is x1, and so on.
+class TextRecorder : public LowerContext {
+ public:
+  explicit TextRecorder(const Node& node) {
+    node_ = &node;
+    for (int i = 0; i < node.result()->type.rank(); ++i) {
+      index_.push_back(Expr::Symbol("i" + std::to_string(i)));
+    }
+    result = GetOpDef(node.kind).functions.lower(*this);
+  }
+
+  const Ranges& ranges() const override { return ranges_; }
+  Scalar Load(int operand, const std::vector<Expr>&) override {
+    const Value& value = *node_->operand(operand);
+    const Node* producer = value.producer;
+    if (producer != nullptr && producer->kind == OpKind::kConstant) {
+      return {CLiteral(producer->constant.GetDouble(0), value.type.dtype), value.type.dtype};
+    }
+    return {"x" + std::to_string(operand), value.type.dtype};
+  }
+  Scalar Let(const std::string& c_expression, Dtype dtype) override {
+    const std::string name = "v" + std::to_string(statements.size());
+    statements.push_back("const " + CTypeName(dtype) + " " + name + " = " + c_expression + ";");
+    return {name, dtype};
+  }
+  void Use(const std::string& device_file) override { files.insert(device_file); }
+  Scalar SelectBelow(const Expr&, const Expr&, Dtype, const std::function<Scalar()>&,
+                     const std::function<Scalar()>&) override {
+    ReportBug(__FILE__, __LINE__, "SelectBelow", "is not for these ops");
+  }
+  Expr IndexFromData(const Scalar&, const Expr&, int, const std::vector<Expr>&) override {
+    ReportBug(__FILE__, __LINE__, "IndexFromData", "is not for these ops");
+  }
+  Scalar DataFromIndex(const Expr&, Dtype) override {
+    ReportBug(__FILE__, __LINE__, "DataFromIndex", "is not for these ops");
+  }
+
+  std::vector<std::string> statements;
+  std::set<std::string> files;
+  Scalar result;
+
+ private:
+  Ranges ranges_;
+};
+
+}  // namespace fusec
