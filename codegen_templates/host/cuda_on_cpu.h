@@ -7,7 +7,8 @@
 // expf, expm1f, tanhf, erff, logf and log1pf are written here without branches or calls, because a call to libm would end the
 // vectorisation of any loop it stands in. Their largest errors, measured against double over every float with hardware FMA, in
 // units in the last place, stand above each. Denormal arguments and results are exact to that bound as well.
-#pragma once
+#ifndef FUSEC_CUDA_ON_CPU_H_  // usually pasted, where `#pragma once` would be a warning
+#define FUSEC_CUDA_ON_CPU_H_
 
 #define __global__
 #define __device__
@@ -263,3 +264,5 @@ __forceinline__ unsigned short FloatToBFloat16Bits(float x) {
 }
 
 }  // namespace fusec_kernels
+
+#endif  // FUSEC_CUDA_ON_CPU_H_

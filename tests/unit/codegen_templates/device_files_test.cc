@@ -1,0 +1,63 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "codegen_templates/templates.h"
+
+namespace fusec {
+namespace {
+
+// Compiles text that stands behind the CPU's header; the compiler's messages, or "failed: " and them.
+std::string CompileForCpu(const std::string& text, const std::string& flags) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("device_files_" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "kernel.cc") << TemplateText("host/cuda_on_cpu.h").value()
+                                      << "namespace fusec_kernels {\n" << text << "}\n";
+  const std::string command = "cd " + folder.string() + " && g++ -std=c++20 -Wall -Wextra -Werror "
+                              "-march=x86-64-v3 -fno-math-errno -fno-trapping-math " + flags +
+                              " -c kernel.cc -o kernel.o > messages 2>&1";
+  const bool good = std::system(command.c_str()) == 0;
+  std::stringstream messages;
+  messages << std::ifstream(folder / "messages").rdbuf();
+  std::filesystem::remove_all(folder);
+  return (good ? "" : "failed: ") + messages.str();
+}
+
+TEST(DeviceFilesTest, EachCompilesAloneForTheCpu) {
+  int files = 0;
+  for (const std::string_view path : TemplatePaths()) {
+    if (!path.starts_with("device/")) continue;
+    EXPECT_EQ(CompileForCpu(std::string(TemplateText(path).value()), "-O1"), "") << path;
+    ++files;
+  }
+  EXPECT_GT(files, 0);
+}
+
+TEST(DeviceFilesTest, LoopsVectorize) {
+  struct Loop {
+    std::string file, element;
+  };
+  const std::vector<Loop> loops = {
+      {"sigmoid.cuh", "Sigmoid(x)"},   {"gelu.cuh", "Gelu(x)"},         {"gelu.cuh", "GeluTanh(x)"},
+      {"softplus.cuh", "Softplus(x)"}, {"mish.cuh", "Mish(x)"},         {"minmax.cuh", "Max(x, 0.5f)"},
+      {"half.cuh", "RoundToHalf(x)"},  {"truncate.cuh", "TruncateToInt(x)"},
+      {"hard_sigmoid.cuh", "HardSwish(x)"}, {"", "tanhf(x)"},           {"", "expf(x)"},
+      {"", "logf(x)"},                 {"", "x < 0.0f ? 0.1f * expm1f(x) : x"}};
+  for (const Loop& loop : loops) {
+    std::string text = loop.file.empty() ? "" : std::string(*TemplateText("device/" + loop.file));
+    text += "extern \"C\" __global__ void k(const float* __restrict__ a, float* __restrict__ b,"
+            " int n) {\n  for (int i = 0; i < n; ++i) {\n    const float x = a[i];\n    b[i] = " +
+            loop.element + ";\n  }\n}\n";
+    const std::string messages = CompileForCpu(text, "-O3 -fopt-info-vec-optimized");
+    EXPECT_NE(messages.find("loop vectorized using 32 byte vectors"), std::string::npos)
+        << loop.element << ": " << messages;
+  }
+}
+
+}  // namespace
+}  // namespace fusec
