@@ -14,13 +14,13 @@ Result<void> CheckIndices(const TensorType& indices) {
 
 }  // namespace
 
-// result[a.., i.., b..] = data[a.., indices[i..], b..] with `axis` dims in front: row lookup, embedding tables.
+// result[a.., i.., b..] = data[a.., indices[i..], b..] with `axis` dims in front: row lookup,
+// embedding tables.
 struct GatherOp {
   static Result<void> Import(ImportContext& context) {
-    FUSEC_ASSIGN(const int64_t axis, ImportAxis(context, context.Int("axis", 0),
-                                                context.input(0)->type.rank()));
-    return context.AddNode(OpKind::kGather, {context.input(0), context.input(1)},
-                           {{"axis", axis}});
+    FUSEC_ASSIGN(const int64_t axis,
+                 ImportAxis(context, context.Int("axis", 0), context.input(0)->type.rank()));
+    return context.AddNode(OpKind::kGather, {context.input(0), context.input(1)}, {{"axis", axis}});
   }
   static InferResult Infer(const InferContext& context) {
     const TensorType& data = context.operand(0);
@@ -73,8 +73,8 @@ FUSEC_DEFINE_OP(Gather)
 // result[i] = data[i with i_axis replaced by indices[i]].
 struct GatherElementsOp {
   static Result<void> Import(ImportContext& context) {
-    FUSEC_ASSIGN(const int64_t axis, ImportAxis(context, context.Int("axis", 0),
-                                                context.input(0)->type.rank()));
+    FUSEC_ASSIGN(const int64_t axis,
+                 ImportAxis(context, context.Int("axis", 0), context.input(0)->type.rank()));
     return context.AddNode(OpKind::kGatherElements, {context.input(0), context.input(1)},
                            {{"axis", axis}});
   }
@@ -117,7 +117,8 @@ struct GatherElementsOp {
 };
 FUSEC_DEFINE_OP(GatherElements)
 
-// With b = batch_dims and m = the last dim of indices: result[i.., c..] = data[i_0..i_(b-1), indices[i.., 0..m-1], c..].
+// With b = batch_dims and m = the last dim of indices:
+// result[i.., c..] = data[i_0..i_(b-1), indices[i.., 0..m-1], c..].
 struct GatherNDOp {
   static Result<void> Import(ImportContext& context) {
     return context.AddNode(OpKind::kGatherND, {context.input(0), context.input(1)},
@@ -134,9 +135,9 @@ struct GatherNDOp {
     }
     const std::optional<int64_t> tuple = indices.shape.back().AsConstant();
     if (!tuple || batch_dims + *tuple > data.rank()) {
-      return ModelError(fmt::format("the indices {} have {} coordinates, but data {} has {} to choose",
-                                    indices.ToString(), indices.shape.back().ToString(),
-                                    data.ToString(), data.rank() - batch_dims));
+      return ModelError(fmt::format(
+          "the indices {} have {} coordinates, but data {} has {} to choose", indices.ToString(),
+          indices.shape.back().ToString(), data.ToString(), data.rank() - batch_dims));
     }
     for (int64_t i = 0; i < batch_dims; ++i) {
       if (data.shape[i] != indices.shape[i]) {

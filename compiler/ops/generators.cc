@@ -5,13 +5,16 @@
 #include <cmath>
 #include <limits>
 
+#include "compiler/ops/c_text.h"
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/view_support.h"
 
 namespace fusec {
 namespace {
 
-Dtype DtypeOf(const InferContext& context) { return std::get<Dtype>(context.attributes.at("dtype")); }
+Dtype DtypeOf(const InferContext& context) {
+  return std::get<Dtype>(context.attributes.at("dtype"));
+}
 
 void SetNumber(ReferenceTensor& tensor, int64_t i, int64_t value) {
   if (IsFloat(tensor.dtype)) {
@@ -21,16 +24,8 @@ void SetNumber(ReferenceTensor& tensor, int64_t i, int64_t value) {
   }
 }
 
-// The C type in which floats are computed: f16 and bf16 live in float variables.
-const char* ComputeType(Dtype dtype) { return dtype == Dtype::kF64 ? "double" : "float"; }
-
-std::string FloatLiteral(double value, Dtype dtype) {
-  std::string text = fmt::format("{}", value);
-  if (text.find_first_of(".en") == std::string::npos) text += ".0";
-  return dtype == Dtype::kF64 ? text : text + "f";
-}
-
-// Range of floats: start, limit and delta must be known, length = max(0, ceil((limit - start) / delta)).
+// Range of floats: start, limit and delta must be known;
+// length = max(0, ceil((limit - start) / delta)).
 Result<void> ImportFloatRange(ImportContext& context, Dtype dtype) {
   double numbers[3];
   const char* const names[3] = {"start", "limit", "delta"};
@@ -44,8 +39,8 @@ Result<void> ImportFloatRange(ImportContext& context, Dtype dtype) {
   }
   const double length = std::ceil((numbers[1] - numbers[0]) / numbers[2]);
   if (!(length < 0x1p53) || !std::isfinite(numbers[2])) {  // NaN too, from a delta of 0
-    return context.Fail(fmt::format("a range from {} to {} by {} has no end", numbers[0],
-                                    numbers[1], numbers[2]));
+    return context.Fail(
+        fmt::format("a range from {} to {} by {} has no end", numbers[0], numbers[1], numbers[2]));
   }
   const Expr count(static_cast<int64_t>(std::max(length, 0.0)));
   return context.AddNode(OpKind::kRange, {},
@@ -55,7 +50,7 @@ Result<void> ImportFloatRange(ImportContext& context, Dtype dtype) {
                           {"dtype", dtype}});
 }
 
-// Range of integers, of which start and limit may be symbolic. A symbolic start is added behind the range.
+// Range of integers, whose start and limit may be symbolic. A symbolic start is added afterwards.
 Result<void> ImportIntegerRange(ImportContext& context, Dtype dtype) {
   Expr numbers[3];
   const char* const names[3] = {"start", "limit", "delta"};
@@ -103,7 +98,9 @@ struct EyeLikeOp {
   }
   static InferResult Infer(const InferContext& context) {
     const Shape& shape = context.Dims("shape");
-    if (shape.size() != 2) return ModelError(fmt::format("the rank is {}, expected 2", shape.size()));
+    if (shape.size() != 2) {
+      return ModelError(fmt::format("the rank is {}, expected 2", shape.size()));
+    }
     return std::vector<TensorType>{{DtypeOf(context), shape}};
   }
   static Result<void> Reference(ReferenceContext& context) {
@@ -119,15 +116,17 @@ struct EyeLikeOp {
     const Expr k(context.node().Int("k"));
     const Expr diagonal = context.index()[1] - context.index()[0];
     const auto zero = [&] { return ZeroOf(dtype); };
+    const auto one = [&] { return OneOf(dtype); };
     return context.SelectBelow(diagonal, k, dtype, zero, [&] {
-      return context.SelectBelow(diagonal, k + 1, dtype, [&] { return OneOf(dtype); }, zero);
+      return context.SelectBelow(diagonal, k + 1, dtype, one, zero);
     });
   }
 };
 FUSEC_DEFINE_OP(EyeLike)
 
-// result[..., d, ...] = values[1] where the index equals d (a negative index counts from depth), else values[0]. The new axis has
-// `depth` elements; an index outside -depth..depth-1 makes a row of values[0].
+// result[..., d, ...] = values[1] where the index equals d (a negative index counts from depth),
+// else values[0]. The new axis has `depth` elements; an index outside -depth..depth-1 makes a row
+// of values[0].
 struct OneHotOp {
   static Result<void> Import(ImportContext& context) {
     Value* indices = context.input(0);
@@ -194,7 +193,8 @@ struct OneHotOp {
     const Expr wanted = place[axis];
     place.erase(place.begin() + axis);
     const Scalar loaded = context.Load(0, place);
-    const Scalar index = context.Let("(long long)" + loaded.text, Dtype::kI64);
+    const Scalar index =
+        context.Let(fmt::format("({}){}", CTypeName(Dtype::kI64), loaded.text), Dtype::kI64);
     const Scalar from_begin = context.DataFromIndex(wanted, Dtype::kI64);
     const Scalar from_end = context.DataFromIndex(wanted - depth, Dtype::kI64);
     const Scalar off = context.Load(1, {Expr(0)});
@@ -240,14 +240,13 @@ struct RangeOp {
     const Dtype dtype = context.node().result()->type.dtype;
     const Expr& i = context.index()[0];
     if (!IsFloat(dtype)) {
-      return context.DataFromIndex(Expr(context.node().Int("start")) + i * context.node().Int("delta"),
-                                   dtype);
+      return context.DataFromIndex(
+          Expr(context.node().Int("start")) + i * context.node().Int("delta"), dtype);
     }
     const Scalar steps = context.DataFromIndex(i, Dtype::kI64);
     return context.Let(
-        fmt::format("{} + ({})({}) * {}", FloatLiteral(context.node().Float("start"), dtype),
-                    ComputeType(dtype), steps.text,
-                    FloatLiteral(context.node().Float("delta"), dtype)),
+        fmt::format("{} + ({})({}) * {}", CLiteral(context.node().Float("start"), dtype),
+                    CTypeName(dtype), steps.text, CLiteral(context.node().Float("delta"), dtype)),
         dtype);
   }
 };

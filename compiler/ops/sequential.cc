@@ -68,8 +68,7 @@ void ReduceInto(ReferenceTensor& output, int64_t place, const ReferenceTensor& u
   if (IsFloat(output.dtype)) {
     output.reals[place] = ReduceReal(reduction, output.reals[place], updates.reals[i]);
   } else {
-    output.ints[place] =
-        ReduceInt(reduction, output.dtype, output.ints[place], updates.ints[i]);
+    output.ints[place] = ReduceInt(reduction, output.dtype, output.ints[place], updates.ints[i]);
   }
 }
 
@@ -88,21 +87,20 @@ Result<void> CheckScatter(const InferContext& context) {
   for (const char* known : {"none", "add", "mul", "max", "min"}) {
     if (reduction == known) return {};
   }
-  return ModelError(
-      fmt::format("reduction is {}, expected none, add, mul, max or min", reduction));
+  return ModelError(fmt::format("reduction is {}, expected none, add, mul, max or min", reduction));
 }
 
 }  // namespace
 
-// result[j] = sum of operand[0..j] along `axis`; exclusive leaves out j itself, reverse counts from the end.
+// result[j] = sum of operand[0..j] along `axis`; exclusive leaves out j itself, reverse counts from
+// the end.
 struct CumSumOp {
   static Result<void> Import(ImportContext& context) {
     FUSEC_ASSIGN(const std::vector<int64_t> axes, context.ConstantInts(1, "axis"));
     if (axes.size() != 1) {
       return context.Fail(fmt::format("axis has {} values, expected 1", axes.size()));
     }
-    FUSEC_ASSIGN(const int64_t axis,
-                 ImportAxis(context, axes[0], context.input(0)->type.rank()));
+    FUSEC_ASSIGN(const int64_t axis, ImportAxis(context, axes[0], context.input(0)->type.rank()));
     const int64_t exclusive = context.Int("exclusive", 0) != 0 ? 1 : 0;
     const int64_t reverse = context.Int("reverse", 0) != 0 ? 1 : 0;
     return context.AddNode(OpKind::kCumSum, {context.input(0)},
@@ -143,13 +141,14 @@ struct CumSumOp {
 };
 FUSEC_DEFINE_OP(CumSum)
 
-// The k largest (or smallest) elements along `axis` in order, and where they were; of equal ones the lower index comes first, NaN
-// counts as larger than everything. Unsorted (sorted = 0) allows any order and is answered in order too.
+// The k largest (or smallest) elements along `axis` in order, and where they were; of equal ones
+// the lower index comes first, NaN counts as larger than everything. Unsorted (sorted = 0) allows
+// any order and is answered in order too.
 struct TopKOp {
   static Result<void> Import(ImportContext& context) {
     FUSEC_ASSIGN(const std::vector<Expr> k, context.SymbolicInts(1, "k"));
-    FUSEC_ASSIGN(const int64_t axis, ImportAxis(context, context.Int("axis", -1),
-                                                context.input(0)->type.rank()));
+    FUSEC_ASSIGN(const int64_t axis,
+                 ImportAxis(context, context.Int("axis", -1), context.input(0)->type.rank()));
     const int64_t largest = context.Int("largest", 1) != 0 ? 1 : 0;
     const int64_t sorted = context.Int("sorted", 1) != 0 ? 1 : 0;
     return context.AddNode(OpKind::kTopK, {context.input(0)},
@@ -195,11 +194,12 @@ struct TopKOp {
 };
 FUSEC_DEFINE_OP(TopK)
 
-// result = data, then for every i in order: result[i with i_axis replaced by indices[i]] = reduction(that element, updates[i]).
+// result = data, then for every i in order, with j = i but for j_axis = indices[i]:
+// result[j] = reduction(result[j], updates[i]).
 struct ScatterElementsOp {
   static Result<void> Import(ImportContext& context) {
-    FUSEC_ASSIGN(const int64_t axis, ImportAxis(context, context.Int("axis", 0),
-                                                context.input(0)->type.rank()));
+    FUSEC_ASSIGN(const int64_t axis,
+                 ImportAxis(context, context.Int("axis", 0), context.input(0)->type.rank()));
     return context.AddNode(OpKind::kScatterElements,
                            {context.input(0), context.input(1), context.input(2)},
                            {{"axis", axis}, {"reduction", context.String("reduction", "none")}});
@@ -241,8 +241,8 @@ struct ScatterElementsOp {
 };
 FUSEC_DEFINE_OP(ScatterElements)
 
-// result = data, then for every i in order: the block result[indices[i, 0], ..., indices[i, m-1]] = reduction(that block,
-// updates[i]), m being the last dim of indices.
+// result = data, then for every i in order, with j = indices[i, 0], ..., indices[i, m-1] where m is
+// the last dim of indices: the block result[j] = reduction(result[j], updates[i]).
 struct ScatterNDOp {
   static Result<void> Import(ImportContext& context) {
     return context.AddNode(OpKind::kScatterND,

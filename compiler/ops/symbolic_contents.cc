@@ -107,8 +107,8 @@ class Evaluator {
     }
   }
 
-  // A constant must be a number of the dtype, since wrapping is not followed. Symbols are sizes; only narrow and unsigned dtypes
-  // ask for a proof.
+  // A constant must be a number of the dtype, since wrapping is not followed. Symbols are sizes;
+  // only narrow and unsigned dtypes ask for a proof.
   bool Fits(const Expr& element, Dtype dtype) const {
     if (dtype == Dtype::kI64) return true;
     if (const std::optional<int64_t> number = element.AsConstant()) return InRange(*number, dtype);

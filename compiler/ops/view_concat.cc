@@ -1,4 +1,5 @@
-// Views that choose between operands, or between an operand and a constant, by position: concat, trilu.
+// Views that choose between operands, or between an operand and a constant, by position: concat,
+// trilu.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -73,8 +74,8 @@ struct ConcatOp {
 };
 FUSEC_DEFINE_OP(Concat)
 
-// Of every matrix (the last two axes) what lies on and above (upper = 1: column - row >= k) or on and below (upper = 0:
-// column - row <= k) its k-th diagonal; zero elsewhere.
+// Of every matrix (the last two axes) what lies on and above (upper = 1: column - row >= k) or on
+// and below (upper = 0: column - row <= k) its k-th diagonal; zero elsewhere.
 struct TriluOp {
   static Result<void> Import(ImportContext& context) {
     int64_t k = 0;

@@ -48,7 +48,8 @@ Result<Value*> ImportedFill(ImportContext& context) {
   return AddView(context, OpKind::kReshape, {fill}, {{"shape", Shape{}}});
 }
 
-// Repeating modes look only at what negative pads leave over, so these become a slice before the pad.
+// Repeating modes look only at what negative pads leave over, so these become a slice before the
+// pad.
 Result<Value*> Cropped(ImportContext& context, Value* data, std::vector<Expr>& pads) {
   const int rank = data->type.rank();
   std::vector<Expr> starts(rank, Expr(0));
@@ -84,24 +85,26 @@ Result<void> CheckRepeatable(const std::string& mode, int axis, const Expr& begi
                                   dim.ToString(), mode));
   }
   if (mode == "reflect" && !dim.AsConstant() && !ReflectsOnce(begin, end, dim, ranges)) {
-    return ModelError(fmt::format("pads of axis {} are {} and {}, which may be more than the axis's "
-                                  "{} elements can reflect", axis, begin.ToString(),
-                                  end.ToString(), dim.ToString()));
+    return ModelError(
+        fmt::format("pads of axis {} are {} and {}, which may be more than the axis's "
+                    "{} elements can reflect",
+                    axis, begin.ToString(), end.ToString(), dim.ToString()));
   }
   return {};
 }
 
-// Which of `dim` elements stands at `position` (-begin .. dim - 1 + end), in the modes that repeat elements.
+// Which of `dim` elements stands at `position` (-begin .. dim - 1 + end), in the modes that repeat
+// elements.
 Expr SourceCoordinate(const std::string& mode, const Expr& position, const Expr& begin,
                       const Expr& end, const Expr& dim, const Ranges& ranges) {
   if (mode == "edge") return Min(Max(position, 0, ranges), dim - 1, ranges);
   if (mode == "wrap") return Mod(position, dim, ranges);
-  // reflect: a zigzag of period 2(dim - 1); where it is crossed only once, |position| needs no modulus.
+  // reflect: a zigzag of period 2(dim - 1); where it is crossed only once, |position| needs no
+  // modulus.
   if (dim.IsConstant(1)) return Expr(0);
   const Expr period = (dim - 1) * 2;
-  const Expr forwards = ReflectsOnce(begin, end, dim, ranges)
-                            ? Max(position, -position, ranges)
-                            : Mod(position, period, ranges);
+  const Expr forwards = ReflectsOnce(begin, end, dim, ranges) ? Max(position, -position, ranges)
+                                                              : Mod(position, period, ranges);
   return Min(forwards, period - forwards, ranges);
 }
 
@@ -133,8 +136,9 @@ Scalar ElementOrFill(LowerContext& context, std::vector<Expr>& source, size_t ax
 
 }  // namespace
 
-// result[i] = operand[i - begins] where that is inside; elsewhere the second operand (mode "constant") or an element of the same
-// row: the nearest ("edge"), the mirrored ("reflect", edges not doubled) or the next around ("wrap").
+// result[i] = operand[i - begins] where that is inside; elsewhere the second operand (mode
+// "constant") or an element of the same row: the nearest ("edge"), the mirrored ("reflect", edges
+// not doubled) or the next around ("wrap").
 struct PadOp {
   static Result<void> Import(ImportContext& context) {
     Value* data = context.input(0);
@@ -153,8 +157,7 @@ struct PadOp {
     const std::string& mode = std::get<std::string>(context.attributes.at("mode"));
     FUSEC_TRY(CheckCount("pads", pads.size(), 2 * result.shape.size()));
     if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap") {
-      return ModelError(
-          fmt::format("mode is {}, expected constant, reflect, edge or wrap", mode));
+      return ModelError(fmt::format("mode is {}, expected constant, reflect, edge or wrap", mode));
     }
     if (context.operand(1).dtype != result.dtype || context.operand(1).rank() != 0) {
       return ModelError(fmt::format("the value that pads is {}, expected a scalar {}",

@@ -9,11 +9,14 @@
 namespace fusec {
 namespace {
 
-// The dims with `axes` left out (Squeeze). Without axes every dim that is known to be 1 goes; a symbolic one stays.
+// The dims with `axes` left out (Squeeze). Without axes every dim that is known to be 1 goes; a
+// symbolic one stays.
 Result<Shape> SqueezedShape(const ImportContext& context, const Shape& shape) {
   const int rank = static_cast<int>(shape.size());
-  FUSEC_ASSIGN(const std::optional<std::vector<int64_t>> axes,
-               AxesFromAttributeOrInput(context, 1, rank));
+  FUSEC_ASSIGN(std::optional<std::vector<int64_t>> axes, AxesFromAttributeOrInput(context, 1));
+  if (axes) {
+    FUSEC_ASSIGN(axes, ImportAxes(context, *axes, rank));
+  }
   Shape squeezed;
   for (int i = 0; i < rank; ++i) {
     const Ranges::Interval interval = context.ranges().IntervalOf(shape[i]);
@@ -29,23 +32,15 @@ Result<Shape> SqueezedShape(const ImportContext& context, const Shape& shape) {
 }
 
 Result<Shape> UnsqueezedShape(const ImportContext& context, const Shape& shape) {
-  size_t count = 0;
-  if (context.Has("axes")) {
-    count = context.Ints("axes").size();
-  } else {
-    FUSEC_ASSIGN(count, [&]() -> Result<size_t> {
-      FUSEC_ASSIGN(const std::vector<int64_t> axes, context.ConstantInts(1, "axes"));
-      return axes.size();
-    }());
-  }
-  const int rank = static_cast<int>(shape.size() + count);
-  FUSEC_ASSIGN(const std::optional<std::vector<int64_t>> axes,
-               AxesFromAttributeOrInput(context, 1, rank));
-  if (axes->size() != count) return context.Fail("axes names the same axis twice");
+  FUSEC_ASSIGN(const std::optional<std::vector<int64_t>> given,
+               AxesFromAttributeOrInput(context, 1));
+  if (!given) return context.Fail("axes is missing");
+  const int rank = static_cast<int>(shape.size() + given->size());
+  FUSEC_ASSIGN(const std::vector<int64_t> axes, ImportAxes(context, *given, rank));
   Shape unsqueezed;
   size_t next = 0;
   for (int i = 0; i < rank; ++i) {
-    const bool is_new = std::find(axes->begin(), axes->end(), i) != axes->end();
+    const bool is_new = std::find(axes.begin(), axes.end(), i) != axes.end();
     unsqueezed.push_back(is_new ? Expr(1) : shape[next++]);
   }
   return unsqueezed;
@@ -104,7 +99,8 @@ Result<Shape> ReshapedShape(const ImportContext& context, const Shape& shape) {
     }
     if (number == 0 && !allow_zero) {
       if (i >= shape.size()) {
-        return context.Fail(fmt::format("shape[{}] is 0, but the data has rank {}", i, shape.size()));
+        return context.Fail(
+            fmt::format("shape[{}] is 0, but the data has rank {}", i, shape.size()));
       }
       wanted[i] = shape[i];
     }
@@ -116,8 +112,8 @@ Result<Shape> ReshapedShape(const ImportContext& context, const Shape& shape) {
   return wanted;
 }
 
-// The smallest groups of neighbouring dims, from `from_in` and `from_out` on, that hold the same number of elements; all the
-// rest if there are none.
+// The smallest groups of neighbouring dims, from `from_in` and `from_out` on, that hold the same
+// number of elements; all the rest if there are none.
 std::pair<size_t, size_t> NextGroup(const Shape& in, size_t from_in, const Shape& out,
                                     size_t from_out, const Ranges& ranges) {
   const size_t in_left = in.size() - from_in;
@@ -193,8 +189,9 @@ struct ReshapeOp {
     context.output().ints = context.input(0).ints;
     return {};
   }
-  // load(delinearize(linearize(index, result shape), operand shape)), group by group of dims that hold equally many
-  // elements: batch and row dims pass through untouched, whatever can or cannot be proven about the others.
+  // load(delinearize(linearize(index, result shape), operand shape)), group by group of dims that
+  // hold equally many elements: batch and row dims pass through untouched, whatever can or cannot
+  // be proven about the others.
   static Scalar Lower(LowerContext& context) {
     const Shape& in = context.node().operand(0)->type.shape;
     const Shape& out = context.node().result()->type.shape;
@@ -208,8 +205,8 @@ struct ReshapeOp {
         const Expr position =
             Linearize(std::vector<Expr>(index, index + of_out),
                       Shape(out.begin() + o, out.begin() + o + of_out), context.ranges());
-        for (Expr& coordinate :
-             Delinearize(position, Shape(in.begin() + i, in.begin() + i + of_in), context.ranges())) {
+        for (Expr& coordinate : Delinearize(position, Shape(in.begin() + i, in.begin() + i + of_in),
+                                            context.ranges())) {
           source.push_back(std::move(coordinate));
         }
       }

@@ -10,10 +10,12 @@
 namespace fusec {
 namespace {
 
-// Exporters write "to the end" as INT64_MAX or INT32_MAX (and their negatives for a step backwards); no dim reaches that far.
+// Exporters write "to the end" as INT64_MAX or INT32_MAX (and their negatives for a step
+// backwards); no dim reaches that far.
 constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
 
-// A start or end as ONNX means it: negative values count from the end of `dim`, then everything is clamped to [low, high].
+// A start or end as ONNX means it: negative values count from the end of `dim`, then everything is
+// clamped to [low, high].
 Result<Expr> ClampedBound(const ImportContext& context, const std::string& what, Expr bound,
                           const Expr& dim, const Expr& low, const Expr& high) {
   const Ranges& ranges = context.ranges();
@@ -35,8 +37,9 @@ struct AxisSlice {
   Expr length;
 };
 
-// start..end by `step` on an axis of `dim` elements. Forwards the bounds lie in [0, dim]; backwards the start lies in [0, dim - 1]
-// and the end in [-1, dim - 1]. length = max(0, ceil((end - start) / step)).
+// start..end by `step` on an axis of `dim` elements. Forwards the bounds lie in [0, dim]; backwards
+// the start lies in [0, dim - 1] and the end in [-1, dim - 1].
+// length = max(0, ceil((end - start) / step))
 Result<AxisSlice> SliceOfAxis(const ImportContext& context, const Expr& start, const Expr& end,
                               int64_t step, const Expr& dim) {
   const Ranges& ranges = context.ranges();
@@ -49,9 +52,8 @@ Result<AxisSlice> SliceOfAxis(const ImportContext& context, const Expr& start, c
   }
   FUSEC_ASSIGN(Expr first, ClampedBound(context, "starts", start, dim, 0, dim - 1));
   FUSEC_ASSIGN(const Expr last, ClampedBound(context, "ends", end, dim, -1, dim - 1));
-  Expr length = Max(CeilDiv(first - last, step == std::numeric_limits<int64_t>::min()
-                                              ? std::numeric_limits<int64_t>::max()
-                                              : -step, ranges), 0, ranges);
+  const int64_t stride = -std::max(step, -std::numeric_limits<int64_t>::max());
+  Expr length = Max(CeilDiv(first - last, stride, ranges), 0, ranges);
   return AxisSlice{std::move(first), std::move(length)};
 }
 
@@ -91,8 +93,8 @@ Result<void> ImportSlice(ImportContext& context) {
     FUSEC_ASSIGN(const int64_t axis, ImportAxis(context, axes[i], data->type.rank()));
     if (seen[axis]) return context.Fail(fmt::format("axes names axis {} twice", axis));
     seen[axis] = true;
-    FUSEC_ASSIGN(AxisSlice part, SliceOfAxis(context, starts[i], ends[i], steps[i],
-                                             data->type.shape[axis]));
+    FUSEC_ASSIGN(AxisSlice part,
+                 SliceOfAxis(context, starts[i], ends[i], steps[i], data->type.shape[axis]));
     whole.starts[axis] = std::move(part.start);
     whole.shape[axis] = std::move(part.length);
     whole.steps[axis] = steps[i];
@@ -100,7 +102,8 @@ Result<void> ImportSlice(ImportContext& context) {
   return context.AddNode(OpKind::kSlice, {data}, whole.ToAttributes());
 }
 
-// The lengths of a Split's parts: given, or equal (with `num_outputs` of opset 18 the last may be smaller).
+// The lengths of a Split's parts: given, or equal (with `num_outputs` of opset 18 the last may be
+// smaller).
 Result<std::vector<Expr>> SplitLengths(const ImportContext& context, const Expr& dim) {
   const Ranges& ranges = context.ranges();
   std::vector<Expr> lengths;
@@ -130,16 +133,15 @@ Result<std::vector<Expr>> SplitLengths(const ImportContext& context, const Expr&
         fmt::format("split adds up to {}, expected {}", sum.ToString(), dim.ToString()));
   }
   if (static_cast<int>(lengths.size()) < context.output_count()) {
-    return context.Fail(fmt::format("split has {} values, but there are {} outputs",
-                                    lengths.size(), context.output_count()));
+    return context.Fail(fmt::format("split has {} values, but there are {} outputs", lengths.size(),
+                                    context.output_count()));
   }
   return lengths;
 }
 
 Result<void> ImportSplit(ImportContext& context) {
   Value* data = context.input(0);
-  FUSEC_ASSIGN(const int64_t axis,
-               ImportAxis(context, context.Int("axis", 0), data->type.rank()));
+  FUSEC_ASSIGN(const int64_t axis, ImportAxis(context, context.Int("axis", 0), data->type.rank()));
   FUSEC_ASSIGN(const std::vector<Expr> lengths, SplitLengths(context, data->type.shape[axis]));
   WholeSlice part(data->type.shape);
   for (int i = 0; i < context.output_count(); ++i) {
@@ -153,7 +155,8 @@ Result<void> ImportSplit(ImportContext& context) {
   return {};
 }
 
-// Where an axis that does not divide evenly is repeated a symbolic number of times: [d] -> [1, d] -> [r, d] -> [r*d], axis by axis.
+// Where an axis of d elements is repeated a symbolic number of times, r: [d] -> [1, d] -> [r, d] ->
+// [r*d], all axes at once.
 Result<void> ImportTileAsViews(ImportContext& context, const std::vector<Expr>& repeats) {
   Value* data = context.input(0);
   Shape apart, repeated, joined;
@@ -270,8 +273,7 @@ struct ExpandOp {
     return {};
   }
   static Scalar Lower(LowerContext& context) {
-    return context.Load(
-        0, BroadcastIndex(context.index(), context.node().operand(0)->type.shape));
+    return context.Load(0, BroadcastIndex(context.index(), context.node().operand(0)->type.shape));
   }
 };
 FUSEC_DEFINE_OP(Expand)
@@ -307,7 +309,8 @@ struct TileOp {
   static Result<void> Reference(ReferenceContext& context) {
     const std::vector<int64_t>& dims = context.input(0).dims;
     MoveElements(context, [&](std::vector<int64_t> index) {
-      for (size_t i = 0; i < dims.size(); ++i) index[i] %= dims[i];  // there are elements, so dims[i] > 0
+      for (size_t i = 0; i < dims.size(); ++i)
+        index[i] %= dims[i];  // there are elements, so dims[i] > 0
       return index;
     });
     return {};

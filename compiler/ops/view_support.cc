@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "compiler/ops/c_text.h"
+
 namespace fusec {
 
 bool HasInput(const ImportContext& context, int i) {
@@ -31,17 +33,14 @@ Result<std::vector<int64_t>> ImportAxes(const ImportContext& context, std::vecto
 }
 
 Result<std::optional<std::vector<int64_t>>> AxesFromAttributeOrInput(const ImportContext& context,
-                                                                     int i, int rank) {
-  std::vector<int64_t> axes;
+                                                                     int i) {
+  std::optional<std::vector<int64_t>> axes;
   if (context.Has("axes")) {
     axes = context.Ints("axes");
   } else if (HasInput(context, i)) {
     FUSEC_ASSIGN(axes, context.ConstantInts(i, "axes"));
-  } else {
-    return std::optional<std::vector<int64_t>>();
   }
-  FUSEC_ASSIGN(std::vector<int64_t> normalized, ImportAxes(context, std::move(axes), rank));
-  return std::optional<std::vector<int64_t>>(std::move(normalized));
+  return axes;
 }
 
 std::string ShapeText(const Shape& shape) {
@@ -125,13 +124,6 @@ void MoveElements(ReferenceContext& context,
 
 namespace {
 
-Scalar NumberOf(Dtype dtype, bool one) {
-  if (dtype == Dtype::kBool) return {one ? "true" : "false", dtype};
-  if (dtype == Dtype::kF64) return {one ? "1.0" : "0.0", dtype};
-  if (IsFloat(dtype)) return {one ? "1.0f" : "0.0f", dtype};
-  return {one ? "1" : "0", dtype};
-}
-
 Scalar SelectFrom(LowerContext& context, const Expr& position, const std::vector<Expr>& ends,
                   Dtype dtype, const std::function<Scalar(int)>& scalar, int first, int last) {
   if (first == last) return scalar(first);
@@ -145,8 +137,8 @@ Scalar SelectFrom(LowerContext& context, const Expr& position, const std::vector
 
 }  // namespace
 
-Scalar ZeroOf(Dtype dtype) { return NumberOf(dtype, false); }
-Scalar OneOf(Dtype dtype) { return NumberOf(dtype, true); }
+Scalar ZeroOf(Dtype dtype) { return {CLiteral(0, dtype), dtype}; }
+Scalar OneOf(Dtype dtype) { return {CLiteral(1, dtype), dtype}; }
 
 Scalar SelectAmong(LowerContext& context, const Expr& position, const std::vector<Expr>& ends,
                    Dtype dtype, const std::function<Scalar(int)>& scalar) {

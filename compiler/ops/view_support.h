@@ -20,9 +20,10 @@ Result<Value*> AddView(ImportContext& context, OpKind kind, std::vector<Value*> 
 Result<int64_t> ImportAxis(const ImportContext& context, int64_t axis, int rank);
 Result<std::vector<int64_t>> ImportAxes(const ImportContext& context, std::vector<int64_t> axes,
                                         int rank);
-// Axes from the attribute (before opset 13 or 18) or from input `i`; empty optional if neither is given.
+// Axes as they are written in the attribute (before opset 13 or 18) or in input `i`; nullopt if
+// neither is given.
 Result<std::optional<std::vector<int64_t>>> AxesFromAttributeOrInput(const ImportContext& context,
-                                                                     int i, int rank);
+                                                                     int i);
 
 // --- types ---
 
@@ -31,7 +32,8 @@ std::string ShapeText(const Shape& shape);  // "[batch, 13]"
 Result<void> CheckAxis(int64_t axis, int rank);
 // An error unless the attribute `what` has one value per axis.
 Result<void> CheckCount(const std::string& what, size_t found, size_t expected);
-// For ops with one index per element along `axis`: an error if the ranks differ, or another axis of `indices` is longer.
+// For ops with one index per element along `axis`: an error if the ranks differ, or another axis of
+// `indices` is longer.
 Result<void> CheckIndexedShape(const TensorType& data, const TensorType& indices, int64_t axis,
                                const Ranges& ranges);
 bool ProvenEqual(const Expr& a, const Expr& b, const Ranges& ranges);
@@ -51,8 +53,9 @@ void MoveElements(ReferenceContext& context,
 
 Scalar ZeroOf(Dtype dtype);
 Scalar OneOf(Dtype dtype);
-// scalar(i) for the i with ends[i - 1] <= position < ends[i]; the last end is not looked at. A few are asked one by
-// one (if / else if), more in a balanced tree, so that 27 embeddings cost 6 comparisons an element at most.
+// scalar(i) for the i with ends[i - 1] <= position < ends[i]; the last end is not looked at. A few
+// are asked one by one (if / else if), more in a balanced tree, so that 27 embeddings cost 6
+// comparisons an element at most.
 Scalar SelectAmong(LowerContext& context, const Expr& position, const std::vector<Expr>& ends,
                    Dtype dtype, const std::function<Scalar(int)>& scalar);
 

@@ -13,8 +13,8 @@ Gathered Gather(const std::string& op, const ReferenceTensor& data, const Refere
   Graph graph;
   std::vector<Value*> inputs;
   for (const ReferenceTensor* tensor : {&data, &indices}) {
-    inputs.push_back(graph.AddInput("x", {tensor->dtype, Shape(tensor->dims.begin(),
-                                                               tensor->dims.end())}));
+    inputs.push_back(
+        graph.AddInput("x", {tensor->dtype, Shape(tensor->dims.begin(), tensor->dims.end())}));
   }
   FakeImport import(graph, op, 13, inputs);
   const Result<void> done = import.With(attribute, value).Run();
@@ -43,7 +43,9 @@ TEST(Gather, ErrorsNameTheIndex) {
       Gather("Gather", kTable, Tensor(Dtype::kI64, {2}, {0, 3}), "axis", 0).error;
   EXPECT_NE(error.find("3"), std::string::npos) << error;
   EXPECT_NE(Gather("Gather", ReferenceTensor(Dtype::kF32, {0, 2}), Tensor(Dtype::kI64, {1}, {0}),
-                   "axis", 0).error, "");
+                   "axis", 0)
+                .error,
+            "");
   EXPECT_EQ(Gather("Gather", kTable, Tensor(Dtype::kF32, {1}, {0}), "axis", 0).error,
             "the indices are f32[1], expected integers");
   EXPECT_EQ(Gather("Gather", kTable, Tensor(Dtype::kI64, {1}, {0}), "axis", 2).error,
@@ -51,13 +53,15 @@ TEST(Gather, ErrorsNameTheIndex) {
 }
 
 TEST(GatherElements, ReplacesOneCoordinate) {
-  const Gathered g = Gather("GatherElements", kTable, Tensor(Dtype::kI64, {2, 2}, {2, 0, -1, 1}),
-                            "axis", 0);
+  const Gathered g =
+      Gather("GatherElements", kTable, Tensor(Dtype::kI64, {2, 2}, {2, 0, -1, 1}), "axis", 0);
   EXPECT_EQ(g.type, "f32[2, 2]");
   EXPECT_EQ(g.values, (std::vector<double>{4, 1, 4, 3}));
-  EXPECT_NE(Gather("GatherElements", kTable, Tensor(Dtype::kI64, {1, 3}, {0, 0, 0}), "axis", 0)
-                .error, "");
-  EXPECT_NE(Gather("GatherElements", kTable, Tensor(Dtype::kI64, {1, 1}, {5}), "axis", 0).error, "");
+  EXPECT_NE(
+      Gather("GatherElements", kTable, Tensor(Dtype::kI64, {1, 3}, {0, 0, 0}), "axis", 0).error,
+      "");
+  EXPECT_NE(Gather("GatherElements", kTable, Tensor(Dtype::kI64, {1, 1}, {5}), "axis", 0).error,
+            "");
 }
 
 TEST(GatherND, TuplesWithAndWithoutBatchDims) {
@@ -69,8 +73,9 @@ TEST(GatherND, TuplesWithAndWithoutBatchDims) {
   const Gathered batched =
       Gather("GatherND", data, Tensor(Dtype::kI64, {2, 1}, {1, 0}), "batch_dims", 1);
   EXPECT_EQ(batched.values, (std::vector<double>{2, 3, 4, 5}));
-  EXPECT_NE(Gather("GatherND", data, Tensor(Dtype::kI64, {1, 4}, {0, 0, 0, 0}), "batch_dims", 0)
-                .error, "");
+  EXPECT_NE(
+      Gather("GatherND", data, Tensor(Dtype::kI64, {1, 4}, {0, 0, 0, 0}), "batch_dims", 0).error,
+      "");
   EXPECT_NE(Gather("GatherND", data, Tensor(Dtype::kI64, {1, 1}, {-3}), "batch_dims", 0).error, "");
 }
 

@@ -39,29 +39,30 @@ TEST_F(Generators, ShapeAndSize) {
 }
 
 TEST_F(Generators, RangeOfIntegers) {
-  FakeImport up(graph, "Range", 11, {IntScalar(graph, 0), Dims({Sym("n")}, 1), IntScalar(graph, 1)});
+  FakeImport up(graph, "Range", 11,
+                {IntScalar(graph, 0), Dims({Sym("n")}, 1), IntScalar(graph, 1)});
   ASSERT_TRUE(up.Run());
   EXPECT_EQ(up.outputs[0]->type.ToString(), "i64[n]");
   EXPECT_EQ(Answer(up.outputs[0]), (std::vector<double>{0, 1, 2, 3}));
-  FakeImport down(graph, "Range", 11, {Dims({Sym("n")}, 1), IntScalar(graph, 0),
-                                       IntScalar(graph, -3)});
+  FakeImport down(graph, "Range", 11,
+                  {Dims({Sym("n")}, 1), IntScalar(graph, 0), IntScalar(graph, -3)});
   ASSERT_TRUE(down.Run());  // a symbolic start
   EXPECT_EQ(Answer(down.outputs[0]), (std::vector<double>{4, 1}));
-  FakeImport none(graph, "Range", 11, {IntScalar(graph, 3), IntScalar(graph, 1),
-                                       IntScalar(graph, 1)});
+  FakeImport none(graph, "Range", 11,
+                  {IntScalar(graph, 3), IntScalar(graph, 1), IntScalar(graph, 1)});
   ASSERT_TRUE(none.Run());
   EXPECT_EQ(none.outputs[0]->type.ToString(), "i64[0]");
-  FakeImport endless(graph, "Range", 11, {IntScalar(graph, 3), IntScalar(graph, 1),
-                                          IntScalar(graph, 0)});
+  FakeImport endless(graph, "Range", 11,
+                     {IntScalar(graph, 3), IntScalar(graph, 1), IntScalar(graph, 0)});
   EXPECT_EQ(endless.Run().error().message, "delta is 0, expected a constant other than 0");
 }
 
 TEST_F(Generators, RangeOfFloats) {
   Builder builder(graph);
   const auto range = [&](double start, double limit, double delta) {
-    return FakeImport(graph, "Range", 11, {builder.Scalar(Dtype::kF32, start),
-                                           builder.Scalar(Dtype::kF32, limit),
-                                           builder.Scalar(Dtype::kF32, delta)});
+    return FakeImport(graph, "Range", 11,
+                      {builder.Scalar(Dtype::kF32, start), builder.Scalar(Dtype::kF32, limit),
+                       builder.Scalar(Dtype::kF32, delta)});
   };
   FakeImport import = range(1, 2.25, 0.5);
   ASSERT_TRUE(import.Run());
@@ -78,8 +79,7 @@ TEST_F(Generators, EyeLike) {
   FakeImport import(graph, "EyeLike", 9, {x});
   ASSERT_TRUE(import.With("k", int64_t{-1}).With("dtype", Dtype::kI32).Run());
   EXPECT_EQ(import.outputs[0]->type.ToString(), "i32[n, 3]");
-  EXPECT_EQ(Answer(import.outputs[0]),
-            (std::vector<double>{0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1}));
+  EXPECT_EQ(Answer(import.outputs[0]), (std::vector<double>{0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1}));
 }
 
 TEST(OneHot, IndicesWrapOnceAndElseAreAllOff) {

@@ -9,12 +9,13 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// A graph whose inputs have the types of `tensors`, for one ONNX node over them and `constants` behind.
+// A graph whose inputs have the types of `tensors`, for one ONNX node over them and `constants`
+// behind.
 struct OneNode {
   explicit OneNode(std::vector<ReferenceTensor> given) : tensors(std::move(given)) {
     for (const ReferenceTensor& tensor : tensors) {
-      inputs.push_back(graph.AddInput(
-          "x", {tensor.dtype, Shape(tensor.dims.begin(), tensor.dims.end())}));
+      inputs.push_back(
+          graph.AddInput("x", {tensor.dtype, Shape(tensor.dims.begin(), tensor.dims.end())}));
     }
   }
   FakeImport Import(const std::string& op, int outputs = 1) {
@@ -86,8 +87,7 @@ TEST(TopK, KMayNotPassTheAxis) {
   OneNode node({ReferenceTensor(Dtype::kF32, {2})});
   node.inputs.push_back(IntsConstant(node.graph, {3}));
   FakeImport import = node.Import("TopK", 2);
-  EXPECT_EQ(import.Run().error().message,
-            "k is 3, but axis 0 is only known to have 2 elements");
+  EXPECT_EQ(import.Run().error().message, "k is 3, but axis 0 is only known to have 2 elements");
 }
 
 Result<std::vector<double>> Scatter(const std::string& op, std::vector<ReferenceTensor> tensors,
@@ -103,7 +103,8 @@ TEST(ScatterElements, Reductions) {
   const auto scatter = [](const std::string& reduction) {
     return *Scatter("ScatterElements",
                     {Tensor(Dtype::kF32, {4}, {1, 2, 3, 4}), Tensor(Dtype::kI64, {3}, {1, -1, 1}),
-                     Tensor(Dtype::kF32, {3}, {10, kInfinity, -5})}, reduction);
+                     Tensor(Dtype::kF32, {3}, {10, kInfinity, -5})},
+                    reduction);
   };
   EXPECT_EQ(scatter("none"), (std::vector<double>{1, -5, 3, kInfinity}));
   EXPECT_EQ(scatter("add"), (std::vector<double>{1, 7, 3, kInfinity}));
@@ -114,30 +115,41 @@ TEST(ScatterElements, Reductions) {
 
 TEST(ScatterElements, NaNWinsIntegersWrapAndBadIndicesFail) {
   const ReferenceTensor zero = Tensor(Dtype::kI64, {2}, {0, 0});
-  const auto nan = *Scatter("ScatterElements", {Tensor(Dtype::kF32, {1}, {1}), zero,
-                                                Tensor(Dtype::kF32, {2}, {kNaN, 2})}, "max");
+  const auto nan =
+      *Scatter("ScatterElements",
+               {Tensor(Dtype::kF32, {1}, {1}), zero, Tensor(Dtype::kF32, {2}, {kNaN, 2})}, "max");
   EXPECT_TRUE(std::isnan(nan[0]));
-  EXPECT_EQ(*Scatter("ScatterElements", {Tensor(Dtype::kI8, {1}, {127}), zero,
-                                         Tensor(Dtype::kI8, {2}, {1, 1})}, "add"),
-            (std::vector<double>{-127}));
-  EXPECT_FALSE(Scatter("ScatterElements", {Tensor(Dtype::kF32, {1}, {1}),
-                                           Tensor(Dtype::kI64, {1}, {1}),
-                                           Tensor(Dtype::kF32, {1}, {2})}, "none"));
+  EXPECT_EQ(
+      *Scatter("ScatterElements",
+               {Tensor(Dtype::kI8, {1}, {127}), zero, Tensor(Dtype::kI8, {2}, {1, 1})}, "add"),
+      (std::vector<double>{-127}));
+  EXPECT_FALSE(Scatter(
+      "ScatterElements",
+      {Tensor(Dtype::kF32, {1}, {1}), Tensor(Dtype::kI64, {1}, {1}), Tensor(Dtype::kF32, {1}, {2})},
+      "none"));
 }
 
 TEST(ScatterND, BlocksAndPoints) {
   const ReferenceTensor data = Iota(Dtype::kI32, {3, 2});
-  EXPECT_EQ(*Scatter("ScatterND", {data, Tensor(Dtype::kI64, {2, 1}, {-1, 0}),
-                                   Tensor(Dtype::kI32, {2, 2}, {9, 8, 7, 6})}, "none"),
+  EXPECT_EQ(*Scatter("ScatterND",
+                     {data, Tensor(Dtype::kI64, {2, 1}, {-1, 0}),
+                      Tensor(Dtype::kI32, {2, 2}, {9, 8, 7, 6})},
+                     "none"),
             (std::vector<double>{7, 6, 2, 3, 9, 8}));
-  EXPECT_EQ(*Scatter("ScatterND", {data, Tensor(Dtype::kI64, {2, 2}, {1, 1, 1, 1}),
-                                   Tensor(Dtype::kI32, {2}, {10, 10})}, "add"),
+  EXPECT_EQ(*Scatter("ScatterND",
+                     {data, Tensor(Dtype::kI64, {2, 2}, {1, 1, 1, 1}),
+                      Tensor(Dtype::kI32, {2}, {10, 10})},
+                     "add"),
             (std::vector<double>{0, 1, 2, 23, 4, 5}));
-  EXPECT_EQ(*Scatter("ScatterND", {data, ReferenceTensor(Dtype::kI64, {0, 2}),
-                                   ReferenceTensor(Dtype::kI32, {0})}, "none"),
-            Values(data));
-  EXPECT_EQ(Scatter("ScatterND", {data, Tensor(Dtype::kI64, {1, 1}, {0}),
-                                  Tensor(Dtype::kI32, {1}, {0})}, "none").error().message,
+  EXPECT_EQ(
+      *Scatter("ScatterND",
+               {data, ReferenceTensor(Dtype::kI64, {0, 2}), ReferenceTensor(Dtype::kI32, {0})},
+               "none"),
+      Values(data));
+  EXPECT_EQ(Scatter("ScatterND",
+                    {data, Tensor(Dtype::kI64, {1, 1}, {0}), Tensor(Dtype::kI32, {1}, {0})}, "none")
+                .error()
+                .message,
             "the updates are i32[1], expected [1, 2]");
 }
 

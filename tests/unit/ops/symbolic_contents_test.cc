@@ -8,9 +8,9 @@ namespace {
 struct SymbolicContentsTest : testing::Test {
   SymbolicContentsTest() {
     graph.symbols = {{"n", 1, 4096}, {"m", 1, 512}};
-    shape = builder().Make(OpKind::kSymbolicDims, {},
-                           {{"values", std::vector<Expr>{Sym("n"), Sym("m"), 768}},
-                            {"scalar", int64_t{0}}});
+    shape = builder().Make(
+        OpKind::kSymbolicDims, {},
+        {{"values", std::vector<Expr>{Sym("n"), Sym("m"), 768}}, {"scalar", int64_t{0}}});
   }
   Builder builder() { return Builder(graph); }
   Value* Make(OpKind kind, std::vector<Value*> operands, Attributes attributes = {}) {
@@ -19,9 +19,7 @@ struct SymbolicContentsTest : testing::Test {
   Value* Element(int64_t i) {
     return Make(OpKind::kGather, {shape, IntScalar(graph, i)}, {{"axis", int64_t{0}}});
   }
-  Value* Vector(Value* scalar) {
-    return Make(OpKind::kReshape, {scalar}, {{"shape", Shape{1}}});
-  }
+  Value* Vector(Value* scalar) { return Make(OpKind::kReshape, {scalar}, {{"shape", Shape{1}}}); }
   std::string Contents(Value* value) {
     const auto contents = SymbolicContents(value, graph.SymbolRanges());
     if (!contents) return "unknown";
@@ -34,8 +32,9 @@ struct SymbolicContentsTest : testing::Test {
 };
 
 TEST_F(SymbolicContentsTest, ShapeGatherConcat) {
-  Value* heads = Make(OpKind::kConcat, {Vector(Element(0)), Vector(Element(-2)),
-                                        IntsConstant(graph, {12, -1})}, {{"axis", int64_t{0}}});
+  Value* heads = Make(OpKind::kConcat,
+                      {Vector(Element(0)), Vector(Element(-2)), IntsConstant(graph, {12, -1})},
+                      {{"axis", int64_t{0}}});
   EXPECT_EQ(Contents(heads), "n m 12 -1");
   EXPECT_EQ(Contents(Element(2)), "768");
   Value* run_time = graph.AddInput("i", {Dtype::kI64, {}});
@@ -44,9 +43,9 @@ TEST_F(SymbolicContentsTest, ShapeGatherConcat) {
 }
 
 TEST_F(SymbolicContentsTest, SliceAndArithmetic) {
-  Value* tail = Make(OpKind::kSlice, {shape}, {{"starts", std::vector<Expr>{2}},
-                                               {"steps", IntList{-1}},
-                                               {"shape", Shape{2}}});
+  Value* tail =
+      Make(OpKind::kSlice, {shape},
+           {{"starts", std::vector<Expr>{2}}, {"steps", IntList{-1}}, {"shape", Shape{2}}});
   EXPECT_EQ(Contents(tail), "768 m");
   EXPECT_EQ(Contents(Make(OpKind::kMul, {shape, IntScalar(graph, 2)})), "n*2 m*2 1536");
   EXPECT_EQ(Contents(Make(OpKind::kSub, {Element(0), IntsConstant(graph, {1})})), "n - 1");
@@ -55,7 +54,8 @@ TEST_F(SymbolicContentsTest, SliceAndArithmetic) {
   EXPECT_EQ(Contents(Make(OpKind::kDiv, {Element(0), IntScalar(graph, 0)})), "unknown");
   EXPECT_EQ(Contents(Make(OpKind::kDiv, {Element(0), IntScalar(graph, 4)})), "floordiv(n, 4)");
   EXPECT_EQ(Contents(Make(OpKind::kReduceProd, {shape},
-                          {{"axes", IntList{0}}, {"keepdims", int64_t{0}}})), "m*n*768");
+                          {{"axes", IntList{0}}, {"keepdims", int64_t{0}}})),
+            "m*n*768");
   EXPECT_EQ(Contents(Make(OpKind::kMax, {Element(0), IntScalar(graph, 1)})), "n");
 }
 
@@ -79,8 +79,11 @@ TEST_F(SymbolicContentsTest, CastsKeepOnlyWhatFits) {
 
 TEST_F(SymbolicContentsTest, RangesAndSizes) {
   EXPECT_EQ(Contents(Make(OpKind::kRange, {},
-                          {{"start", int64_t{5}}, {"delta", int64_t{-2}},
-                           {"length", std::vector<Expr>{3}}, {"dtype", Dtype::kI64}})), "5 3 1");
+                          {{"start", int64_t{5}},
+                           {"delta", int64_t{-2}},
+                           {"length", std::vector<Expr>{3}},
+                           {"dtype", Dtype::kI64}})),
+            "5 3 1");
   EXPECT_EQ(Contents(IntsConstant(graph, IntList(256, 1))).size(), 511u);
   EXPECT_EQ(Contents(IntsConstant(graph, IntList(257, 1))), "unknown");
   EXPECT_EQ(Contents(IntsConstant(graph, {})), "");

@@ -46,8 +46,12 @@ inline std::vector<double> Values(const ReferenceTensor& tensor) {
 class FakeImport : public ImportContext {
  public:
   FakeImport(Graph& graph, std::string op, int opset, std::vector<Value*> inputs, int outputs = 1)
-      : op_(std::move(op)), opset_(opset), inputs_(std::move(inputs)), outputs(outputs),
-        builder_(graph), ranges_(graph.SymbolRanges()) {}
+      : op_(std::move(op)),
+        opset_(opset),
+        inputs_(std::move(inputs)),
+        outputs(outputs),
+        builder_(graph),
+        ranges_(graph.SymbolRanges()) {}
 
   FakeImport& With(const std::string& name, Attribute value) {
     attributes_[name] = std::move(value);
@@ -141,14 +145,17 @@ inline Value* IntScalar(Graph& graph, int64_t value) {
   return Builder(graph).Constant(TensorData::From<int64_t>(Dtype::kI64, {}, {value}));
 }
 
-// Runs an op's Lower on numbers instead of writing C: loop variables i0, i1, ... have the ranges of the result's dims, so that the
-// simplifier acts as in a kernel, and are bound to one element at a time.
+// Runs an op's Lower on numbers instead of writing C: loop variables i0, i1, ... have the ranges of
+// the result's dims, so that the simplifier acts as in a kernel, and are bound to one element at a
+// time.
 class LowerEvaluator : public LowerContext {
  public:
   LowerEvaluator(const Graph& graph, const Node& node, int result,
                  std::vector<const ReferenceTensor*> operands,
                  std::map<std::string, int64_t> symbols)
-      : ranges_(graph.SymbolRanges()), operands_(std::move(operands)), symbols_(std::move(symbols)) {
+      : ranges_(graph.SymbolRanges()),
+        operands_(std::move(operands)),
+        symbols_(std::move(symbols)) {
     node_ = &node;
     result_number_ = result;
     const Shape& shape = node.result(result)->type.shape;
@@ -207,9 +214,10 @@ class LowerEvaluator : public LowerContext {
   std::map<std::string, int64_t> symbols_;
 };
 
-// The graph's answer for its one output, by the interpreter. Where the output's node reads graph inputs and scalars only and has a
-// Lower, every element is made by it, too, and must be the same.
-inline ReferenceTensor RunOutput(Graph& graph, Value* output, const std::vector<ReferenceTensor>& inputs) {
+// The graph's answer for its one output, by the interpreter. Where the output's node reads graph
+// inputs and scalars only and has a Lower, every element is made by it, too, and must be the same.
+inline ReferenceTensor RunOutput(Graph& graph, Value* output,
+                                 const std::vector<ReferenceTensor>& inputs) {
   graph.outputs = {output};
   Result<std::vector<ReferenceTensor>> answers = Interpret(graph, inputs);
   EXPECT_TRUE(answers) << (answers ? "" : answers.error().message);

@@ -23,7 +23,8 @@ struct Views : testing::Test {
     import.With("allowzero", allowzero);
     return Outcome(import);
   }
-  std::string Sliced(const IntList& starts, const IntList& ends, const IntList& axes, const IntList& steps) {
+  std::string Sliced(const IntList& starts, const IntList& ends, const IntList& axes,
+                     const IntList& steps) {
     FakeImport import(graph, "Slice", 13,
                       {x, IntsConstant(graph, starts), IntsConstant(graph, ends),
                        IntsConstant(graph, axes), IntsConstant(graph, steps)});
@@ -47,8 +48,7 @@ TEST_F(Views, ReshapeResolvesZeroAndMinusOneSymbolically) {
   EXPECT_EQ(Reshaped(x, {0, -1}), "f32[n, 12]");
   EXPECT_EQ(Reshaped(x, {-1, 4}), "f32[n*3, 4]");
   EXPECT_EQ(Reshaped(x, {-1}), "f32[n*12]");
-  EXPECT_EQ(Reshaped(x, {-1, 5}),
-            "shape has a -1, but n*12 elements do not divide by 5");
+  EXPECT_EQ(Reshaped(x, {-1, 5}), "shape has a -1, but n*12 elements do not divide by 5");
   EXPECT_EQ(Reshaped(x, {-1, -1}), "shape has more than one -1");
   EXPECT_EQ(Reshaped(x, {1, 1, 1, 0}), "shape[3] is 0, but the data has rank 3");
   EXPECT_EQ(Reshaped(x, {24}),
@@ -59,8 +59,7 @@ TEST_F(Views, ReshapeOfEmptyTensors) {
   Value* empty = graph.AddInput("empty", {Dtype::kF32, {0, 3, 4}});
   EXPECT_EQ(Reshaped(empty, {3, 4, 0}, 1), "f32[3, 4, 0]");
   EXPECT_EQ(Reshaped(empty, {0, 12}), "f32[0, 12]");
-  EXPECT_EQ(Reshaped(empty, {0, 5, -1}, 1),
-            "shape has a -1, but 12 elements do not divide by 5");
+  EXPECT_EQ(Reshaped(empty, {0, 5, -1}, 1), "shape has a -1, but 12 elements do not divide by 5");
   Value* scalar = graph.AddInput("scalar", {Dtype::kF32, {}});
   EXPECT_EQ(Reshaped(scalar, {}), "f32[]");
   EXPECT_EQ(Reshaped(scalar, {-1}), "f32[1]");
@@ -68,8 +67,7 @@ TEST_F(Views, ReshapeOfEmptyTensors) {
 
 TEST_F(Views, ReshapeNeedsAShapeThatIsKnown) {
   FakeImport import(graph, "Reshape", 14, {x, graph.AddInput("s", {Dtype::kI64, {2}})});
-  EXPECT_EQ(Outcome(import),
-            "shape is computed from run-time data, which fusec does not support");
+  EXPECT_EQ(Outcome(import), "shape is computed from run-time data, which fusec does not support");
 }
 
 TEST_F(Views, SqueezeUnsqueezeFlatten) {
@@ -93,8 +91,11 @@ TEST_F(Views, SqueezeUnsqueezeFlatten) {
 
 TEST_F(Views, ReshapeLowersAsTheReferenceSays) {
   Builder builder(graph);
-  for (const Shape& shape : std::vector<Shape>{{Sym("n"), 2, 6}, {Sym("n") * 2, 6}, {12, Sym("n")},
-                                               {1, Sym("n"), 4, 1, 3}, {Sym("n") * 12}}) {
+  for (const Shape& shape : std::vector<Shape>{{Sym("n"), 2, 6},
+                                               {Sym("n") * 2, 6},
+                                               {12, Sym("n")},
+                                               {1, Sym("n"), 4, 1, 3},
+                                               {Sym("n") * 12}}) {
     Value* y = builder.Make(OpKind::kReshape, {x}, {{"shape", shape}});
     EXPECT_EQ(Values(RunOutput(graph, y, {Iota(Dtype::kF32, {2, 3, 4})})),
               Values(Iota(Dtype::kF32, {24})));
@@ -134,9 +135,9 @@ TEST_F(Views, SliceByASymbol) {
   Value* table = graph.AddInput("table", {Dtype::kF32, {512, 2}});
   FakeImport import(graph, "Slice", 13, {table, IntsConstant(graph, {0}), end});
   EXPECT_EQ(Outcome(import), "f32[n, 2]");  // n <= 64
-  Value* may_be_negative = builder.Make(
-      OpKind::kSymbolicDims, {},
-      {{"values", std::vector<Expr>{Sym("n") - Sym("m")}}, {"scalar", int64_t{0}}});
+  Value* may_be_negative =
+      builder.Make(OpKind::kSymbolicDims, {},
+                   {{"values", std::vector<Expr>{Sym("n") - Sym("m")}}, {"scalar", int64_t{0}}});
   FakeImport undecided(graph, "Slice", 13, {table, IntsConstant(graph, {0}), may_be_negative});
   EXPECT_NE(Outcome(undecided).find("which may be negative or not"), std::string::npos);
 }
@@ -165,9 +166,10 @@ TEST_F(Views, ExpandAndConstantOfShape) {
   Value* row = graph.AddInput("row", {Dtype::kF32, {3, 1}});
   FakeImport import(graph, "Expand", 13, {row, IntsConstant(graph, {2, 1, 2})});
   ASSERT_EQ(Outcome(import), "f32[2, 3, 2]");
-  EXPECT_EQ(RunOutput(graph, import.outputs[0], {Iota(Dtype::kF32, {1, 3, 4}), Iota(Dtype::kF32, {3, 1})})
-                .reals,
-            (std::vector<double>{0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2}));
+  EXPECT_EQ(
+      RunOutput(graph, import.outputs[0], {Iota(Dtype::kF32, {1, 3, 4}), Iota(Dtype::kF32, {3, 1})})
+          .reals,
+      (std::vector<double>{0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2}));
   FakeImport fill(graph, "ConstantOfShape", 9, {IntsConstant(graph, {2, 0})});
   fill.WithTensor("value", TensorData::From<int64_t>(Dtype::kI32, {1}, {7}));
   EXPECT_EQ(Outcome(fill), "i32[2, 0]");
@@ -196,9 +198,10 @@ TEST_F(Views, TileByNumbersAndBySymbols) {
   Value* row = graph.AddInput("row", {Dtype::kF32, {2}});
   FakeImport symbolic(graph, "Tile", 13, {row, n});
   ASSERT_EQ(Outcome(symbolic), "f32[n*2]");
-  EXPECT_EQ(RunOutput(graph, symbolic.outputs[0],
-                {Iota(Dtype::kF32, {2, 3, 4}), Iota(Dtype::kF32, {2})}).reals,
-            (std::vector<double>{0, 1, 0, 1}));
+  EXPECT_EQ(
+      RunOutput(graph, symbolic.outputs[0], {Iota(Dtype::kF32, {2, 3, 4}), Iota(Dtype::kF32, {2})})
+          .reals,
+      (std::vector<double>{0, 1, 0, 1}));
 }
 
 TEST_F(Views, ConcatOfManyAndOfEmptyParts) {
@@ -223,8 +226,8 @@ TEST_F(Views, ConcatAlongSymbols) {
   FakeImport import(graph, "Concat", 13, {x, y, x});
   ASSERT_EQ(Outcome(import), "f32[m + n*2, 3, 4]");
   for (int64_t m : {0, 2}) {
-    const ReferenceTensor joined =
-        RunOutput(graph, import.outputs[0], {Iota(Dtype::kF32, {1, 3, 4}), Iota(Dtype::kF32, {m, 3, 4})});
+    const ReferenceTensor joined = RunOutput(
+        graph, import.outputs[0], {Iota(Dtype::kF32, {1, 3, 4}), Iota(Dtype::kF32, {m, 3, 4})});
     EXPECT_EQ(joined.dims, (IntList{2 + m, 3, 4}));
   }
 }
@@ -238,11 +241,13 @@ TEST_F(Views, PadWithAConstant) {
   EXPECT_EQ(Padded("constant", {0, 0, -3, 0, 0, -2}),
             "pads of axis 2 are -3 and -2, but it has 4 elements");
   FakeImport old(graph, "Pad", 10, {x});
-  old.With("pads", IntList{0, 0, 0, 0, 0, 1}).With("value", -std::numeric_limits<double>::infinity());
+  old.With("pads", IntList{0, 0, 0, 0, 0, 1})
+      .With("value", -std::numeric_limits<double>::infinity());
   ASSERT_EQ(Outcome(old), "f32[n, 3, 5]");
-  EXPECT_TRUE(std::isinf(RunOutput(graph, old.outputs[0], {Iota(Dtype::kF32, {1, 3, 4})}).reals[4]));
-  FakeImport axes(graph, "Pad", 18, {x, IntsConstant(graph, {1, 0}), nullptr,
-                                     IntsConstant(graph, {-1})});
+  EXPECT_TRUE(
+      std::isinf(RunOutput(graph, old.outputs[0], {Iota(Dtype::kF32, {1, 3, 4})}).reals[4]));
+  FakeImport axes(graph, "Pad", 18,
+                  {x, IntsConstant(graph, {1, 0}), nullptr, IntsConstant(graph, {-1})});
   EXPECT_EQ(Outcome(axes), "f32[n, 3, 5]");
 }
 
@@ -255,8 +260,11 @@ TEST_F(Views, PadByRepeating) {
   for (const auto& [mode, expected] : cases) {
     FakeImport import(graph, "Pad", 19, {row, IntsConstant(graph, {3, 3})});
     ASSERT_EQ(Outcome(import.With("mode", mode)), "f32[9]");
-    EXPECT_EQ(RunOutput(graph, import.outputs[0],
-                  {Iota(Dtype::kF32, {1, 3, 4}), Iota(Dtype::kF32, {3})}).reals, expected) << mode;
+    EXPECT_EQ(
+        RunOutput(graph, import.outputs[0], {Iota(Dtype::kF32, {1, 3, 4}), Iota(Dtype::kF32, {3})})
+            .reals,
+        expected)
+        << mode;
   }
   ASSERT_EQ(Padded("reflect", {0, 2, 1, 0, 1, 3}), "f32[n, 6, 8]");
   RunOutput(graph, output, {Iota(Dtype::kF32, {2, 3, 4}), Iota(Dtype::kF32, {3})});
@@ -282,8 +290,9 @@ TEST_F(Views, Trilu) {
     FakeImport import(graph, "Trilu", 14, {square, IntScalar(graph, k)});
     ASSERT_TRUE(import.With("upper", upper).Run());
     EXPECT_EQ(Values(RunOutput(graph, import.outputs[0],
-                         {Iota(Dtype::kF32, {1, 3, 4}),
-                          Tensor(Dtype::kI32, {3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9})})), expected);
+                               {Iota(Dtype::kF32, {1, 3, 4}),
+                                Tensor(Dtype::kI32, {3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9})})),
+              expected);
   }
 }
 
