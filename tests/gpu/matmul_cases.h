@@ -1,0 +1,26 @@
+#pragma once
+
+#include <fusec/fusec.h>
+
+#include <string>
+#include <vector>
+
+namespace fusec::runtime {
+
+// A matmul step to be run on a GPU and compared with three loops in double.
+struct MatmulCase {
+  std::string name;
+  fusec_dtype dtype = FUSEC_F32;
+  std::string precision = "highest", activation = "none";
+  int64_t m = 1, n = 1, k = 1, batch = 1;
+  bool transpose_a = false, transpose_b = false, has_bias = false;
+  bool shared_b = false;  // one b for the whole batch (stride 0)
+  int64_t padding = 0;    // elements before the first matrix and after each
+};
+
+std::vector<MatmulCase> MatmulCases();
+
+// Empty if the GPU's result is right, else what is wrong.
+std::string RunMatmulCase(const MatmulCase& c, const std::string& target);
+
+}  // namespace fusec::runtime

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "runtime/src/cuda_context.h"
+#include "tests/gpu/hand_made_artifact.h"
+#include "tests/gpu/session.h"
+
+namespace fusec::runtime {
+
+inline std::unique_ptr<CudaContext> gpu;  // the first GPU
+inline std::string native;                // its architecture, "sm_90a"
+
+bool GraphsAreOff();  // FUSEC_CUDA_GRAPH=0
+
+// sum = a + b for f32[batch, 3], and a run of it; like the cases below the run gives what is wrong,
+// or nothing.
+void AddModel(HandMadeArtifact& artifact);
+std::string RunAdd(Session& session, int64_t batch, float scale);
+
+std::string ChangingDims();
+std::string WithoutMachineCode();
+std::string DamagedMachineCode();
+std::string OtherGpu();
+std::string TwoContextsInTwoThreads();
+std::string DeviceMemoryInPlace();
+std::string HostOutputsAsync();
+std::string IndexOutOfRange();
+std::string LargeWeights();
+std::string ChangingDimsOfMatmuls();
+std::string OutOfMemory();
+std::string Measure();
+std::string FatalError();
+
+}  // namespace fusec::runtime
