@@ -35,11 +35,16 @@ int CompareAtoms(const std::vector<AtomRef>& a, const std::vector<AtomRef>& b);
 Expr::Term WithoutAtom(const Expr::Term& term, size_t position);
 
 // dividend == quotient * divisor + remainder, as polynomials; says nothing about the size of the
-// remainder. For a constant divisor the remainder's constant lies in [0, divisor).
+// remainder. For a constant divisor the remainder's constant lies in [0, divisor),
+// and for the divisor 0 the quotient is 0.
 struct Division {
   Expr quotient, remainder;
 };
 Division DividePolynomial(const Expr& dividend, const Expr& divisor);
 std::optional<Expr> ExactQuotient(const Expr& dividend, const Expr& divisor);
+
+// Whether the expression is negative at one of a few corners of the ranges: a quick way to see that
+// no proof of the contrary needs to be searched for. False says nothing.
+bool HasNegativeSample(const Expr& expr, const Ranges& ranges);
 
 }  // namespace fusec::index_internal

@@ -9,12 +9,8 @@
 
 namespace fusec {
 
-using index_internal::ExactQuotient;
 using index_internal::FloorDivide;
-using index_internal::FromTerm;
 using index_internal::kInfinity;
-using index_internal::SameAtom;
-using index_internal::WithoutAtom;
 
 namespace {
 
@@ -22,8 +18,6 @@ using Interval = Ranges::Interval;
 using Term = Expr::Term;
 
 constexpr int kMaxBoundDepth = 16;  // bounds of bounds of bounds ...
-constexpr int kMaxProofDepth = 8;   // symbols eliminated one after the other
-constexpr int kProofBudget = 48;    // expressions looked at for one proof
 constexpr Interval kUnknown{-kInfinity, kInfinity};
 
 int64_t Clamp(__int128 value) {
@@ -104,131 +98,6 @@ Interval IntervalOfExpr(const Expr& expr, const Ranges& ranges, int depth) {
   return sum;
 }
 
-// Proves expressions non-negative by replacing one atom after the other by a bound: where
-// expr = atom*factor + rest and factor >= 0, expr >= low(atom)*factor + rest. True for each value
-// of the symbols by itself, so `factor` and `rest` may mention the atom again.
-class Prover {
- public:
-  explicit Prover(const Ranges& ranges) : ranges_(ranges) {}
-
-  bool NonNegative(const Expr& expr, int depth) {
-    const Interval interval = ranges_.IntervalOf(expr);
-    if (interval.low >= 0) return true;
-    if (interval.high < 0 || depth == 0 || --budget_ < 0) return false;
-    std::vector<AtomRef> tried;
-    for (const Term& term : expr.terms()) {
-      for (const AtomRef& atom : term.atoms) {
-        const bool repeated = std::any_of(tried.begin(), tried.end(), [&](const AtomRef& other) {
-          return SameAtom(other, atom);
-        });
-        if (repeated) continue;
-        tried.push_back(atom);
-        if (Worthwhile(atom, expr) && Eliminate(expr, atom, depth)) return true;
-      }
-    }
-    return false;
-  }
-
- private:
-  // A symbol with bounds that are numbers tells the interval all, unless it stands in a product or
-  // more than once.
-  bool Worthwhile(const AtomRef& atom, const Expr& expr) const {
-    if (atom->kind != Atom::Kind::kSymbol) return true;
-    const Ranges::Bounds* bounds = ranges_.Find(atom->name);
-    if (bounds == nullptr) return false;
-    if (!bounds->low.AsConstant() || !bounds->high.AsConstant()) return true;
-    int uses = 0;
-    for (const Term& term : expr.terms()) {
-      const bool uses_atom =
-          std::any_of(term.atoms.begin(), term.atoms.end(),
-                      [&](const AtomRef& other) { return SameAtom(other, atom); });
-      uses += uses_atom ? (term.atoms.size() > 1 ? 2 : 1) : 0;
-    }
-    return uses > 1;
-  }
-
-  bool Eliminate(const Expr& expr, const AtomRef& atom, int depth) {
-    std::vector<Term> factor_terms, rest_terms;
-    for (const Term& term : expr.terms()) {
-      const auto found = std::find_if(term.atoms.begin(), term.atoms.end(),
-                                      [&](const AtomRef& other) { return SameAtom(other, atom); });
-      if (found == term.atoms.end()) {
-        rest_terms.push_back(term);
-      } else {
-        factor_terms.push_back(WithoutAtom(term, static_cast<size_t>(found - term.atoms.begin())));
-      }
-    }
-    const Expr factor = Expr::FromTerms(std::move(factor_terms));
-    const Expr rest = Expr::FromTerms(std::move(rest_terms));
-    if (NonNegative(factor, depth - 1)) return WithBounds(*atom, factor, rest, true, depth - 1);
-    if (NonNegative(-factor, depth - 1)) return WithBounds(*atom, factor, rest, false, depth - 1);
-    return false;
-  }
-
-  // Whether atom*factor + rest >= 0, the atom taken at its low bound or its high one.
-  bool WithBounds(const Atom& atom, const Expr& factor, const Expr& rest, bool low, int depth) {
-    const auto holds_at = [&](const Expr& bound) {
-      return NonNegative(bound * factor + rest, depth);
-    };
-    switch (atom.kind) {
-      case Atom::Kind::kSymbol: {
-        const Ranges::Bounds* bounds = ranges_.Find(atom.name);
-        return bounds != nullptr && holds_at(low ? bounds->low : bounds->high);
-      }
-      case Atom::Kind::kMod:
-        if (!NonNegative(atom.right, depth)) return false;
-        if (low) return holds_at(0);
-        return holds_at(atom.right - 1) || (NonNegative(atom.left, depth) && holds_at(atom.left));
-      case Atom::Kind::kFloorDiv:
-        return WithQuotient(atom, factor, rest, low, depth);
-      case Atom::Kind::kMin:
-        return low ? holds_at(atom.left) && holds_at(atom.right)
-                   : holds_at(atom.left) || holds_at(atom.right);
-      default:
-        return low ? holds_at(atom.left) || holds_at(atom.right)
-                   : holds_at(atom.left) && holds_at(atom.right);
-    }
-  }
-
-  // x - d + 1 <= d*floordiv(x, d) <= x for d > 0; and floordiv grows with x, so it is bounded by
-  // the quotients of the bounds of x.
-  bool WithQuotient(const Atom& atom, const Expr& factor, const Expr& rest, bool low, int depth) {
-    const Expr &dividend = atom.left, &divisor = atom.right;
-    if (!NonNegative(divisor, depth)) return false;
-    if (const std::optional<Expr> count = ExactQuotient(factor, divisor)) {
-      const Expr multiple = low ? dividend - divisor + 1 : dividend;
-      if (NonNegative(multiple * *count + rest, depth)) return true;
-    }
-    const std::optional<Expr> bound = LinearBound(dividend, low);
-    return bound && NonNegative(FloorDiv(*bound, divisor, ranges_) * factor + rest, depth);
-  }
-
-  // A bound of a sum of symbols, each replaced by its own bound once; nothing if that changes
-  // nothing.
-  std::optional<Expr> LinearBound(const Expr& expr, bool low) const {
-    Expr bound;
-    bool changed = false;
-    for (const Term& term : expr.terms()) {
-      const Ranges::Bounds* bounds = nullptr;
-      if (term.atoms.size() == 1 && term.atoms[0]->kind == Atom::Kind::kSymbol) {
-        bounds = ranges_.Find(term.atoms[0]->name);
-      }
-      if (bounds == nullptr) {
-        bound = bound + FromTerm(term);
-      } else {
-        changed = true;
-        const bool at_low = low == (term.coefficient > 0);
-        bound = bound + (at_low ? bounds->low : bounds->high) * Expr(term.coefficient);
-      }
-    }
-    if (!changed) return std::nullopt;
-    return bound;
-  }
-
-  const Ranges& ranges_;
-  int budget_ = kProofBudget;
-};
-
 }  // namespace
 
 void Ranges::Set(const std::string& symbol, Expr low, Expr high) {
@@ -247,12 +116,6 @@ const Ranges::Bounds* Ranges::Find(const std::string& symbol) const {
 
 Ranges::Interval Ranges::IntervalOf(const Expr& expr) const {
   return IntervalOfExpr(expr, *this, 0);
-}
-
-bool Ranges::ProvenNonNegative(const Expr& expr) const {
-  if (IntervalOf(expr).low >= 0) return true;
-  if (bounds_.empty() && expr.terms().size() < 2) return false;
-  return Prover(*this).NonNegative(expr, kMaxProofDepth);
 }
 
 }  // namespace fusec

@@ -157,8 +157,8 @@ class DividedExpr {
     return true;
   }
 
-  // Splits rest = factor*multiple + small with a common factor of the divisor and 0 <= small <
-  // factor.
+  // Finds a common factor of the divisor and some terms of the dividend: of 12*batch the factors
+  // that it shares with single terms, of 6*past + 6*seq also past + seq and its multiples.
   bool TakeCommonFactor() {
     Term content = divisor.terms()[0];
     for (const Term& term : divisor.terms()) content = CommonFactor(content, term);
@@ -167,37 +167,48 @@ class DividedExpr {
       if (term.atoms.empty()) continue;
       const Term factor = CommonFactor(term, content);
       if (factor.coefficient == 1 && factor.atoms.empty()) continue;
-      if (TakeFactor(factor)) return true;
+      if (TakeFactor(FromTerm(factor), Split(factor))) return true;
+    }
+    if (divisor.terms().size() == 1) return false;
+    const Expr sum = *ExactQuotient(divisor, FromTerm(content));
+    const Expr multiples = DividePolynomial(rest, sum).quotient;
+    for (const Term& term : multiples.terms()) {
+      const Expr factor = sum * FromTerm(CommonFactor(term, content));
+      const Division division = DividePolynomial(rest, factor);
+      if (!division.quotient.IsConstant(0) && TakeFactor(factor, division)) return true;
     }
     return false;
   }
 
-  bool TakeFactor(const Term& factor_term) {
+  // The terms of `rest` that the factor divides without remainder, and the others.
+  Division Split(const Term& factor) const {
     std::vector<Term> multiple, small;
     for (const Term& term : rest.terms()) {
-      auto atoms = DivideAtoms(term.atoms, factor_term.atoms);
-      const int64_t factor = factor_term.coefficient;
-      if (term.atoms.empty() && factor_term.atoms.empty()) {
-        const int64_t count = static_cast<int64_t>(FloorDivide(term.coefficient, factor));
+      auto atoms = DivideAtoms(term.atoms, factor.atoms);
+      if (term.atoms.empty() && factor.atoms.empty()) {
+        const auto count = static_cast<int64_t>(FloorDivide(term.coefficient, factor.coefficient));
         multiple.push_back({count, {}});
-        small.push_back({term.coefficient - count * factor, {}});
-      } else if (atoms && term.coefficient % factor == 0) {
-        multiple.push_back({term.coefficient / factor, *std::move(atoms)});
+        small.push_back({term.coefficient - count * factor.coefficient, {}});
+      } else if (atoms && term.coefficient % factor.coefficient == 0) {
+        multiple.push_back({term.coefficient / factor.coefficient, *std::move(atoms)});
       } else {
         small.push_back(term);
       }
     }
-    const Expr factor = FromTerm(factor_term);
+    return {Expr::FromTerms(std::move(multiple)), Expr::FromTerms(std::move(small))};
+  }
+
+  // Divides through by the factor, if the remainder is proven to be in [0, factor).
+  bool TakeFactor(const Expr& factor, const Division& division) {
+    const Expr& remainder = division.remainder;
     const Expr new_divisor = *ExactQuotient(divisor, factor);
-    const Expr remainder = Expr::FromTerms(std::move(small));
     const Expr new_offset = scale * remainder + offset;
-    if (!new_offset.IsConstant(0)) {
-      if (!ranges_.ProvenNonNegative(factor) || !ranges_.ProvenNonNegative(new_divisor) ||
-          !ranges_.ProvenNonNegative(remainder) || !ranges_.ProvenLess(remainder, factor)) {
-        return false;
-      }
+    if (!new_offset.IsConstant(0) &&
+        (!ranges_.ProvenNonNegative(factor) || !ranges_.ProvenNonNegative(new_divisor) ||
+         !ranges_.ProvenNonNegative(remainder) || !ranges_.ProvenLess(remainder, factor))) {
+      return false;
     }
-    rest = Expr::FromTerms(std::move(multiple));
+    rest = division.quotient;
     divisor = new_divisor;
     scale = scale * factor;
     offset = new_offset;
@@ -245,6 +256,7 @@ std::optional<Expr> DropInnerMod(const Expr& expr, const Expr& divisor) {
 namespace index_internal {
 
 Division DividePolynomial(const Expr& dividend, const Expr& divisor) {
+  if (divisor.terms().empty()) return {0, dividend};
   if (divisor.terms().size() == 1) return DivideByTerm(dividend, divisor.terms()[0]);
   if (divisor == dividend) return {1, Expr()};
   return DivideBySum(dividend, divisor);

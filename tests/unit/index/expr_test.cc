@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <random>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace fusec {
 namespace {
@@ -226,6 +229,20 @@ TEST(Linearize, SeesThroughReshapes) {
       EXPECT_EQ(back.ToString(), "flat");
     }
   }
+}
+
+// A [batch, seq, 8, 8] tensor, its two middle axes swapped, read as rows of seq*64.
+TEST(Linearize, KeepsWhatATransposeNeeds) {
+  const Ranges ranges = TestRanges();
+  const std::vector<Expr> shape = Shape({"batch", "seq", "8", "8"});
+  std::vector<Expr> index = Delinearize(E("flat"), shape, ranges);
+  std::swap(index[1], index[2]);
+  const Expr swapped = Linearize(index, Shape({"batch", "8", "seq", "8"}), ranges);
+  EXPECT_EQ(swapped.ToString(),
+            "floordiv(flat, seq*64)*seq*64 + mod(flat, 8) + mod(floordiv(flat, 64), seq)*8 + "
+            "mod(floordiv(flat, 8), 8)*seq*8");
+  EXPECT_EQ(Delinearize(swapped, Shape({"batch", "seq*64"}), ranges)[0].ToString(),
+            "floordiv(flat, seq*64)");
 }
 
 TEST(Delinearize, NeedsNoDivisionByExtentOne) {
