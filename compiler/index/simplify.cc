@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <numeric>
 #include <utility>
 
@@ -9,7 +8,6 @@
 
 namespace fusec {
 
-using index_internal::CompareAtoms;
 using index_internal::DividePolynomial;
 using index_internal::Division;
 using index_internal::ExactQuotient;
