@@ -1,6 +1,7 @@
 #include "runtime/src/cpu_matmul.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "runtime/src/dtype.h"
 #include "runtime/src/half.h"
@@ -28,6 +29,36 @@ void FoldBatch(HostMatmul& call) {
   if (!folds) return;
   s.m *= s.batch;
   s.batch = 1;
+}
+
+// On the bits of f32 or bf16, whose negative numbers are negative integers.
+template <class Int>
+void ReluRow(Int* row, int64_t count) {
+  using Vector [[gnu::vector_size(16)]] = Int;
+  constexpr int64_t kLanes = 16 / sizeof(Int);
+  // The bits of -infinity: negative floats from -0 to it are the integers from the smallest up to it, NaNs lie above.
+  constexpr Int kMinusInfinity = static_cast<Int>(sizeof(Int) == 4 ? 0xff800000 : 0xff80);
+  const auto relu = [](auto x) { return (x <= kMinusInfinity) ? decltype(x){} : x; };
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    Vector x;
+    std::memcpy(&x, row + i, sizeof(x));
+    x = relu(x);
+    std::memcpy(row + i, &x, sizeof(x));
+  }
+  for (; i < count; ++i) row[i] = relu(row[i]);
+}
+
+// max(d, 0) that keeps NaN.
+void ApplyRelu(const HostMatmul& call, int threads) {
+  const MatmulSizes& s = call.sizes;
+  ParallelFor(threads, s.batch * s.m, [&](int64_t first, int64_t last) {
+    for (int64_t row = first; row < last; ++row) {
+      const int64_t at = row / s.m * s.d_stride + row % s.m * s.n;
+      if (call.dtype == FUSEC_F32) ReluRow(static_cast<int32_t*>(call.d) + at, s.n);
+      else ReluRow(static_cast<int16_t*>(call.d) + at, s.n);
+    }
+  });
 }
 
 }  // namespace
@@ -115,8 +146,14 @@ Status CpuMatmul::Run(int step, const CpuMatmulCall& call, int threads) {
   FoldBatch(folded.matmul);
   SetOpenMpThreads(threads);
   if (library_ && call.matmul.sizes.k > 0 && (dtype == FUSEC_F32 || dtype == FUSEC_BF16)) {
+    const bool relu = folded.matmul.activation == Activation::kRelu;
+    if (relu) folded.matmul.activation = Activation::kNone;
     const OneDnnMatmul* primitive = Prepare(step, folded, threads);
-    if (primitive && primitive->Run(folded.matmul)) return {};
+    if (primitive && primitive->Run(folded.matmul)) {
+      if (relu) ApplyRelu(folded.matmul, threads);
+      return {};
+    }
+    if (relu) folded.matmul.activation = Activation::kRelu;
   }
   if (PlainMatmul(folded.matmul, threads)) return {};
   if (IsHalf(dtype) && RunWidened(step, folded, threads)) return {};

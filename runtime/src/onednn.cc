@@ -51,11 +51,11 @@ bool Good(dnnl_status_t status) { return status == dnnl_success; }
 
 dnnl_alg_kind_t EltwiseOf(Activation activation) {
   switch (activation) {
-    case Activation::kRelu: return dnnl_eltwise_relu;
     case Activation::kGeluTanh: return dnnl_eltwise_gelu_tanh;
     case Activation::kGeluErf: return dnnl_eltwise_gelu_erf;
     case Activation::kSigmoid: return dnnl_eltwise_logistic;
     case Activation::kTanh: return dnnl_eltwise_tanh;
+    case Activation::kRelu:
     case Activation::kNone: break;
   }
   return dnnl_alg_kind_undef;
@@ -181,6 +181,7 @@ std::shared_ptr<const PackedWeight> PackedWeights::Get(const OneDnn& library, co
 std::unique_ptr<OneDnnMatmul> OneDnnMatmul::Create(const OneDnn& library, const HostMatmul& call,
                                                    PackedWeights* weights) {
   if (call.dtype != FUSEC_F32 && call.dtype != FUSEC_BF16) return nullptr;
+  if (call.activation == Activation::kRelu) return nullptr;
   std::unique_ptr<OneDnnMatmul> matmul(new OneDnnMatmul(library));
   return matmul->CreatePrimitive(call, weights) ? std::move(matmul) : nullptr;
 }

@@ -52,7 +52,8 @@ class PackedWeights {
 // A matmul of fixed sizes, ready to run on any memory; used by one thread at a time.
 class OneDnnMatmul {
  public:
-  // `weights` is null where b is not constant, else b's bytes never change. Null if oneDNN has no implementation for it.
+  // `weights` is null where b is not constant, else b's bytes never change. Null if oneDNN has no implementation for it. Its relu
+  // turns NaN into 0, so Create refuses relu.
   static std::unique_ptr<OneDnnMatmul> Create(const OneDnn& library, const HostMatmul& call,
                                               PackedWeights* weights);
   ~OneDnnMatmul();

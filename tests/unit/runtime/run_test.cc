@@ -1,0 +1,219 @@
+#include <fusec/fusec.hpp>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <thread>
+
+#include "tests/unit/runtime/tiny_artifact.h"
+
+namespace fusec::runtime {
+namespace {
+
+struct Data {
+  explicit Data(int64_t batch) {
+    for (int64_t i = 0; i < batch * 3; ++i) x.push_back(static_cast<float>(i % 7 - 3));
+    for (int64_t i = 0; i < batch * 2; ++i) index.push_back(i % 20 - 10);
+  }
+  void Bind(::fusec::Context& context) const {
+    const auto batch = static_cast<int64_t>(x.size() / 3);
+    context.BindInput("x", x.data(), {batch, 3});
+    context.BindInput("index", index.data(), {batch, 2});
+  }
+  std::vector<float> x;
+  std::vector<int64_t> index;
+};
+
+using FusecContext = ::fusec::Context;
+using FusecProgram = ::fusec::Program;
+
+std::vector<float> Copy(std::span<const float> values) { return {values.begin(), values.end()}; }
+
+// The message of what `body` throws.
+template <class Body>
+std::string ErrorOf(Body body, fusec_status status) {
+  try {
+    body();
+  } catch (const Exception& exception) {
+    EXPECT_EQ(exception.status(), status) << exception.what();
+    return exception.what();
+  }
+  ADD_FAILURE() << "no error";
+  return "";
+}
+
+class RunTest : public testing::Test {
+ protected:
+  TinyArtifact artifact_;
+};
+
+TEST_F(RunTest, DescribesItsTensors) {
+  const FusecProgram program(artifact_.path(), "cpu");
+  EXPECT_EQ(program.device_name(), "cpu (native)");
+  ASSERT_EQ(program.Inputs().size(), 2u);
+  EXPECT_EQ(program.Inputs()[1].name, "index");
+  EXPECT_EQ(program.Inputs()[1].dtype, FUSEC_I64);
+  EXPECT_EQ(program.Outputs()[0].dims, (std::vector<std::string>{"batch", "4"}));
+}
+
+TEST_F(RunTest, RunsAnyBatchOneAfterTheOther) {
+  const FusecProgram program(artifact_.path(), "cpu");
+  FusecContext context(program);
+  for (const int64_t batch : {1, 5, 0, 1000, 3, 20000, 1}) {
+    const Data data(batch);
+    data.Bind(context);
+    EXPECT_EQ(context.OutputDims("y"), (std::vector<int64_t>{batch, 4}));
+    context.Run();
+    EXPECT_EQ(Copy(context.Output<float>("y")), TinyArtifact::Expected(data.x, data.index));
+  }
+}
+
+TEST_F(RunTest, KeepsNanAndInfinity) {
+  const FusecProgram program(artifact_.path(), "cpu");
+  FusecContext context(program);
+  Data data(2);
+  data.x = {std::numeric_limits<float>::infinity(), 0, 0, std::numeric_limits<float>::quiet_NaN(), 0, 0};
+  data.index = {0, 0, 0, 0};
+  data.Bind(context);
+  context.Run();
+  const auto y = context.Output<float>("y");
+  EXPECT_EQ(y[3], std::numeric_limits<float>::infinity());
+  for (int j = 4; j < 8; ++j) EXPECT_TRUE(std::isnan(y[j])) << j << " " << y[j];
+}
+
+TEST_F(RunTest, TakesUnalignedMemory) {
+  const FusecProgram program(artifact_.path(), "cpu");
+  FusecContext context(program);
+  const Data data(9);
+  std::vector<char> memory(4096);
+  char* x = memory.data() + 1;
+  char* index = memory.data() + 1003;
+  char* y = memory.data() + 2005;
+  std::memcpy(x, data.x.data(), data.x.size() * 4);
+  std::memcpy(index, data.index.data(), data.index.size() * 8);
+  context.BindInput(0, x, {9, 3});
+  context.BindInput(1, index, {9, 2});
+  context.BindOutput(0, y, 9 * 16);
+  context.Run();
+  std::vector<float> result(36);
+  std::memcpy(result.data(), y, 9 * 16);
+  EXPECT_EQ(result, TinyArtifact::Expected(data.x, data.index));
+  size_t bytes = 1;
+  EXPECT_EQ(fusec_get_output(context.handle(), 0, &bytes), nullptr);
+  EXPECT_EQ(bytes, 0u);
+}
+
+TEST_F(RunTest, ManyContextsShareAProgram) {
+  const FusecProgram program(artifact_.path(), "cpu");
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&program, thread] {
+      FusecContext context(program);
+      for (int run = 0; run < 20; ++run) {
+        const Data data(1 + (thread * 37 + run * 211) % 3000);
+        data.Bind(context);
+        context.RunAsync(nullptr);
+        context.Synchronize();
+        EXPECT_EQ(Copy(context.Output<float>(0)), TinyArtifact::Expected(data.x, data.index));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(RunTest, NamesTheBadIndexAndRecovers) {
+  const FusecProgram program(artifact_.path(), "cpu");
+  FusecContext context(program);
+  Data data(8);
+  data.index[11] = 200;
+  data.Bind(context);
+  EXPECT_EQ(ErrorOf([&] { context.Run(); }, FUSEC_BAD_INPUT),
+            "node \"tables.3/Gather\": index 200 at position [5, 1] of \"index\" is outside -10..9");
+  data.index[11] = 3;
+  context.Run();
+  EXPECT_EQ(Copy(context.Output<float>(0)), TinyArtifact::Expected(data.x, data.index));
+}
+
+TEST_F(RunTest, RejectsBadCalls) {
+  const FusecProgram program(artifact_.path(), "cpu");
+  FusecContext context(program);
+  const Data data(4);
+  const auto error = [&](auto body, fusec_status status = FUSEC_BAD_INPUT) {
+    return ErrorOf(body, status);
+  };
+  EXPECT_EQ(error([&] { context.Run(); }), "input \"x\" is not bound");
+  EXPECT_EQ(error([&] { context.BindInput(0, data.x.data(), {4}); }),
+            "input \"x\" has rank 1 ([4]), expected rank 2 ([batch, 3])");
+  EXPECT_EQ(error([&] { context.BindInput("z", data.x.data(), {4}); }), "there is no input \"z\"");
+  EXPECT_EQ(error([&] { context.BindInput(7, data.x.data(), {4}); }, FUSEC_BAD_USAGE),
+            "there is no input 7, the program has 2");
+  EXPECT_EQ(error([&] { context.BindInput(0, data.x.data(), {4, 3}, true); }),
+            "input \"x\" is device memory, but the program runs on cpu (native)");
+  data.Bind(context);
+  context.BindInput(1, data.index.data(), {3, 2});
+  EXPECT_EQ(error([&] { context.Run(); }),
+            "input \"index\" dim 0 is 3, but \"batch\" is already 4 (from input \"x\")");
+  data.Bind(context);
+  context.BindInput(0, nullptr, {4, 3});
+  EXPECT_EQ(error([&] { context.Run(); }), "input \"x\" is null, expected 48 bytes");
+  data.Bind(context);
+  float small[4];
+  context.BindOutput(0, small, sizeof(small));
+  EXPECT_EQ(error([&] { context.Run(); }), "output \"y\" has 64 bytes, but room for 16 was bound");
+  EXPECT_EQ(fusec_run(nullptr), FUSEC_BAD_USAGE);
+  EXPECT_EQ(fusec_load(nullptr, "cpu", nullptr), FUSEC_BAD_USAGE);
+  EXPECT_EQ(error([&] { FusecProgram(artifact_.path(), "tpu"); }, FUSEC_BAD_USAGE),
+            "unknown device \"tpu\", expected cpu, cuda or cuda:N");
+}
+
+TEST_F(RunTest, DamagedFilesNameThemselves) {
+  const auto load_error = [&](fusec_status status = FUSEC_BAD_ARTIFACT) {
+    return ErrorOf([&] { FusecProgram(artifact_.path(), "cpu"); }, status);
+  };
+  const std::string weights = artifact_.Read("weights.safetensors");
+  std::string altered = weights;
+  altered.back() ^= 1;
+  artifact_.Write("weights.safetensors", altered);
+  EXPECT_NE(load_error().find("weights.safetensors: was altered"), std::string::npos);
+  std::filesystem::remove(artifact_.path() + "/weights.safetensors");
+  EXPECT_NE(load_error().find("weights.safetensors: cannot be read"), std::string::npos);
+  artifact_.Write("weights.safetensors", weights);
+  artifact_.EditManifest("\"k01_gather_add\"", "\"k02\"");
+  EXPECT_NE(load_error().find("kernels-native.so: has no function k02_blocks"), std::string::npos);
+  artifact_.EditManifest("\"native\"", "\"x86-64-v9\"");
+  EXPECT_NE(load_error(FUSEC_NO_DEVICE).find("has CPU kernels for x86-64-v9"), std::string::npos);
+  artifact_.EditManifest("\"cpu\": {", "\"sm_90a\": {");
+  EXPECT_NE(load_error(FUSEC_NO_DEVICE).find("was not compiled for the CPU"), std::string::npos);
+  std::filesystem::remove(artifact_.path() + "/manifest.json");
+  EXPECT_NE(load_error().find("manifest.json: cannot be read"), std::string::npos);
+}
+
+// A serving process replaces an artifact while it still runs the old one.
+TEST_F(RunTest, LoadsAReplacedArtifactBesideTheOldOne) {
+  const FusecProgram old_program(artifact_.path(), "cpu");
+  artifact_.Write("cpu/kernels-native.so", artifact_.Read("cpu/kernels-native.so"));
+  artifact_.EditManifest("\"extent\": \"10\"", "\"extent\": \"11\"");
+  const FusecProgram new_program(artifact_.path(), "cpu");
+  for (const FusecProgram* program : {&old_program, &new_program}) {
+    FusecContext context(*program);
+    const Data data(3);
+    data.Bind(context);
+    context.Run();
+    EXPECT_EQ(Copy(context.Output<float>(0)), TinyArtifact::Expected(data.x, data.index));
+  }
+}
+
+TEST_F(RunTest, MatmulOutsideItsBuffersIsRefused) {
+  artifact_.EditManifest("\"k\": \"3\"", "\"k\": \"4\"");
+  const FusecProgram program(artifact_.path(), "cpu");
+  FusecContext context(program);
+  const Data data(2);
+  data.Bind(context);
+  EXPECT_EQ(ErrorOf([&] { context.Run(); }, FUSEC_BAD_ARTIFACT),
+            "step \"m00_matmul\": operand a does not lie inside buffer \"x\" of 6 elements");
+}
+
+}  // namespace
+}  // namespace fusec::runtime
