@@ -39,6 +39,8 @@ template <class T, int rows>
   for (int64_t k = 0; k < tile.k; ++k) {
     Vector<T> b;
     std::memcpy(&b, tile.panel + k * kColumns<T>, sizeof(b));
+    // Not unrolled, the sums would stay in memory.
+#pragma GCC unroll 6
     for (int i = 0; i < rows; ++i) sums[i] += tile.a[i * tile.row_step + k * tile.k_step] * b;
   }
   std::memcpy(tile.sums, sums, sizeof(sums));
@@ -67,8 +69,7 @@ template <class T>
   MultiplyAnyTile(tile, rows);
 }
 template <class T>
-[[gnu::target("avx512f,avx512dq,fma,prefer-vector-width=512")]] void MultiplyAvx512(
-    const Tile<T>& tile, int rows) {
+[[gnu::target("avx512f,avx512dq,fma")]] void MultiplyAvx512(const Tile<T>& tile, int rows) {
   MultiplyAnyTile(tile, rows);
 }
 #endif
