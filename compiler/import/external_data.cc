@@ -66,25 +66,25 @@ Result<std::shared_ptr<const MappedFile>> ExternalData::File(const std::string& 
   const auto known = files_.find(location);
   if (known != files_.end()) return known->second;
 
-  const std::string name = "external data \"" + location + "\" ";
+  const std::string name = "external data \"" + location + "\"";
   const std::filesystem::path relative(location);
-  if (location.find('\0') != std::string::npos) return ModelError(name + "is no file name");
+  if (location.find('\0') != std::string::npos) return ModelError(name + " is no file name");
   if (relative.is_absolute()) {
-    return ModelError(name + "is an absolute path, expected a file in the model's folder");
+    return ModelError(name + " is an absolute path, expected a file in the model's folder");
   }
   std::filesystem::path path(folder_);
   for (const std::filesystem::path& part : relative) {
     if (part == "..") {
-      return ModelError(name + "leaves the model's folder, expected a file inside it");
+      return ModelError(name + " leaves the model's folder, expected a file inside it");
     }
     path /= part;
     std::error_code error;
     if (std::filesystem::is_symlink(path, error)) {
-      return ModelError(name + "is or passes a symbolic link, expected a plain file");
+      return ModelError(name + " is or passes a symbolic link, expected a plain file");
     }
   }
   auto file = MappedFile::Open(path.string(), MappedFile::Links::kReject);
-  if (!file) return ModelError(name + file.error().message);
+  if (!file) return ModelError(name + " " + file.error().message);
   return files_.emplace(location, *file).first->second;
 }
 

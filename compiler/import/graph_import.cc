@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <limits>
 
 #include "compiler/import/names.h"
 #include "compiler/import/node_order.h"
@@ -80,6 +81,9 @@ class NodeImporter {
     if (schema == nullptr) {
       return ModelError("opset " + std::to_string(context_.opset()) + " of ai.onnx has no such op");
     }
+    FUSEC_TRY(CheckCount("input", node_.input_size(), schema->min_input(), schema->max_input()));
+    FUSEC_TRY(CheckCount("output", node_.output_size(), schema->min_output(),
+                         schema->max_output()));
     onnx::checker::CheckerContext checker;
     checker.set_ir_version(static_cast<int>(onnx::Version::IR_VERSION));
     checker.set_opset_imports({{"", context_.opset()}});
@@ -90,6 +94,14 @@ class NodeImporter {
       return ModelError(OneLine(error.what()));
     }
     return {};
+  }
+
+  static Result<void> CheckCount(const std::string& what, int found, int least, int most) {
+    if (found >= least && found <= most) return {};
+    std::string expected = std::to_string(least);
+    if (most == std::numeric_limits<int>::max()) expected += " or more";
+    else if (most != least) expected += " to " + std::to_string(most);
+    return ModelError("has " + std::to_string(found) + " " + what + (found == 1 ? "" : "s") + ", expected " + expected);
   }
 
   Result<void> ImportConstant() {
@@ -106,7 +118,7 @@ class NodeImporter {
     const std::string& name = attribute.name();
     if (name == "value") {
       Result<TensorData> tensor = TakeTensor(*attribute.mutable_t(), state_.external);
-      if (!tensor) return ModelError("the tensor " + tensor.error().message);
+      if (!tensor) return ModelError("attribute value " + tensor.error().message);
       return tensor;
     }
     const auto count = [](const auto& list) { return std::vector<int64_t>{list.size()}; };
@@ -203,7 +215,7 @@ void ImportInitializers(onnx::GraphProto& graph, const Payloads& payloads, Impor
                    payload == payloads.end() ? std::nullopt : std::optional(payload->second));
     Value* value = nullptr;
     if (data) value = state.builder.Constant(*std::move(data), TensorIdentifier(proto.name()));
-    else state.problems.Add("initializer \"" + proto.name() + "\" " + data.error().message);
+    else state.problems.Add("initializer \"" + proto.name() + "\": " + data.error().message);
     scope.Define(proto.name(), value);
   }
 }

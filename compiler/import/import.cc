@@ -43,8 +43,9 @@ void SetMetadata(const onnx::ModelProto& model, const std::string& path, ImportS
   graph.metadata["file"] = path.substr(path.find_last_of('/') + 1);
   graph.metadata["ir_version"] = std::to_string(model.ir_version());
   graph.metadata["opset"] = std::to_string(state.opsets.at(""));
-  graph.metadata["producer"] = model.producer_name();
-  if (!model.producer_version().empty()) graph.metadata["producer"] += " " + model.producer_version();
+  const std::string& version = model.producer_version();
+  graph.metadata["producer"] =
+      Printable(model.producer_name() + (version.empty() ? "" : " ") + version);
 }
 
 void AddInputs(const ModelInputs& inputs, ImportState& state, Scope& scope) {
@@ -56,7 +57,7 @@ void AddInputs(const ModelInputs& inputs, ImportState& state, Scope& scope) {
       scope.Define(input.name, state.builder.Constant(*input.frozen, name));
     } else {
       scope.Define(input.name, state.graph.AddInput(name, input.type));
-      state.graph.input_names.push_back(input.name);
+      state.graph.input_names.push_back(Printable(input.name));
     }
   }
 }
@@ -100,7 +101,7 @@ void AddOutputs(const onnx::GraphProto& graph, ImportState& state, const Scope& 
     Value* value = scope.Get(output.name());
     if (value == nullptr) continue;  // its node failed, or nothing makes it: reported already
     state.graph.outputs.push_back(value);
-    state.graph.output_names.push_back(output.name());
+    state.graph.output_names.push_back(Printable(output.name()));
     CompareDeclaration(output, value->type, state);
   }
   if (graph.output_size() == 0) state.problems.Add("the graph has no outputs");

@@ -35,7 +35,7 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& pa
   const int no_follow = links == Links::kReject ? O_NOFOLLOW : 0;
   const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | no_follow)};
   if (file.number < 0) {
-    if (errno == ENOENT || errno == ENOTDIR) return ModelError("no such file");
+    if (errno == ENOENT || errno == ENOTDIR) return ModelError("does not exist");
     if (errno == ELOOP) return ModelError("is a symbolic link, expected a plain file");
     return ModelError(std::string("cannot be opened: ") + std::strerror(errno));
   }

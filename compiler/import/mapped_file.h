@@ -15,7 +15,7 @@ class MappedFile {
  public:
   enum class Links { kFollow, kReject };
 
-  // Errors say what is wrong with the file without naming it: "no such file", "is a folder, expected a file". With kReject, a file
+  // Errors say what is wrong with the file without naming it: "does not exist", "is a folder, expected a file". With kReject, a file
   // that is reached through a symbolic link or has a second (hard link) name is an error too.
   static Result<std::shared_ptr<const MappedFile>> Open(const std::string& path, Links links);
   ~MappedFile();

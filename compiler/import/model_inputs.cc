@@ -86,9 +86,9 @@ class DimReader {
     for (const auto& [name, range] : options_.dim_ranges) {
       if (met_.count(name)) continue;
       std::string known;
-      for (const std::string& symbol : met_in_order_) known += (known.empty() ? "" : ", ") + symbol;
+      for (const std::string& symbol : met_in_order_) known += (known.empty() ? "" : " or ") + symbol;
       return Usage("--dim " + name + ": the model has no such dimension, " +
-                   (known.empty() ? "all sizes are fixed" : "expected one of " + known));
+                   (known.empty() ? "all sizes are fixed" : "expected " + known));
     }
     return {};
   }

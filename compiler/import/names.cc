@@ -43,6 +43,25 @@ std::string TensorIdentifier(std::string_view name) {
   return Identifier(ScopePath(name));
 }
 
+std::string Printable(std::string_view text) {
+  std::string printable;
+  const auto at = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
+  for (size_t i = 0; i < text.size();) {
+    const unsigned lead = at(i);
+    const size_t length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3
+                          : lead < 0xf5 ? 4 : 0;
+    bool good = length > 0 && lead != 0x7f && (lead >= 0x20 || lead == '\n');
+    for (size_t k = 1; k < length; ++k) good &= (at(i + k) & 0xc0) == 0x80;
+    // Overlong forms, surrogates and what lies beyond Unicode.
+    good &= !(lead == 0xe0 && at(i + 1) < 0xa0) && !(lead == 0xed && at(i + 1) >= 0xa0);
+    good &= !(lead == 0xf0 && at(i + 1) < 0x90) && !(lead == 0xf4 && at(i + 1) >= 0x90);
+    if (good) printable += text.substr(i, length);
+    else printable += '?';
+    i += good ? length : 1;
+  }
+  return printable;
+}
+
 std::string DomainName(const std::string& domain) { return domain.empty() ? "ai.onnx" : domain; }
 
 std::string OneLine(std::string_view message) {
@@ -55,6 +74,7 @@ std::string OneLine(std::string_view message) {
     }
   }
   while (!line.empty() && (line.back() == ' ' || line.back() == '.')) line.pop_back();
+  if (!line.empty()) line[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(line[0])));
   return line;
 }
 

@@ -12,9 +12,11 @@ std::string Identifier(std::string_view name);
 std::string ScopePath(std::string_view name);
 // The identifier of a tensor: of its name, or of its ScopePath without the "_output_0" that TorchScript puts behind it.
 std::string TensorIdentifier(std::string_view name);
+// Text from a file as it may be shown or written elsewhere: control characters and what is no UTF-8 become '?'.
+std::string Printable(std::string_view text);
 // "" -> "ai.onnx"; others as they are.
 std::string DomainName(const std::string& domain);
-// A message of libonnx as a part of ours: one line, no full stop at the end.
+// A message of libonnx as a part of ours: one line, beginning in lower case, no full stop.
 std::string OneLine(std::string_view message);
 
 }  // namespace fusec

@@ -5,7 +5,9 @@
 #include <google/protobuf/stubs/logging.h>
 #include <onnx/defs/parser.h>
 
+#include <algorithm>
 #include <climits>
+#include <exception>
 #include <string_view>
 
 #include "compiler/import/names.h"
@@ -38,12 +40,26 @@ Result<void> ReadBinary(OnnxFile& onnx) {
   return {};
 }
 
+// The parser says "[ParseError at position (line: 2 column: 53)]", then quotes the line, then says what it missed.
+std::string SyntaxError(const std::string& message) {
+  const size_t open = std::min(message.find('('), message.size());
+  const size_t close = std::min(message.find(')', open), message.size());
+  const size_t quoted_line = std::min(message.find('\n', close), message.size());
+  const size_t reason = std::min(message.find('\n', quoted_line + 1), message.size());
+  return "syntax error " + message.substr(open, close + 1 - open) + ": " +
+         OneLine(std::string_view(message).substr(reason));
+}
+
 Result<void> ReadText(OnnxFile& onnx) {
   const std::span<const std::byte> bytes = onnx.file->bytes();
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   onnx::OnnxParser parser(text.c_str());
-  const auto status = parser.Parse(onnx.model);
-  if (!status.IsOK()) return ModelError("syntax error: " + OneLine(status.ErrorMessage()));
+  try {
+    const auto status = parser.Parse(onnx.model);
+    if (!status.IsOK()) return ModelError(SyntaxError(status.ErrorMessage()));
+  } catch (const std::exception& error) {  // a number that does not fit its type
+    return ModelError("syntax error: " + OneLine(error.what()));
+  }
   return {};
 }
 
@@ -74,7 +90,6 @@ void SpellDomains(onnx::ModelProto& model) {
 }
 
 Result<void> CheckVersions(const onnx::ModelProto& model) {
-  if (!model.has_graph()) return ModelError("is not an ONNX model: it has no graph");
   if (model.ir_version() < 3 || model.ir_version() > onnx::Version::IR_VERSION) {
     return ModelError("the IR version is " + std::to_string(model.ir_version()) +
                       ", expected 3 to " + std::to_string(onnx::Version::IR_VERSION));
@@ -101,6 +116,7 @@ Result<OnnxFile> Read(const std::string& path) {
   FUSEC_ASSIGN(onnx.file, MappedFile::Open(path, MappedFile::Links::kFollow));
   if (onnx.file->bytes().empty()) return ModelError("the file is empty");
   FUSEC_TRY(path.ends_with(".onnxtxt") ? ReadText(onnx) : ReadBinary(onnx));
+  if (!onnx.model.has_graph()) return ModelError("is not an ONNX model: it has no graph");
   SpellDomains(onnx.model);
   FUSEC_TRY(CheckVersions(onnx.model));
   return onnx;
@@ -110,7 +126,7 @@ Result<OnnxFile> Read(const std::string& path) {
 
 Result<OnnxFile> ReadOnnx(const std::string& path) {
   Result<OnnxFile> onnx = Read(path);
-  if (!onnx) return ModelError(path + ": " + onnx.error().message);
+  if (!onnx) return ModelError(Printable(path + ": " + onnx.error().message));
   return onnx;
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "compiler/import/names.h"
+
 namespace fusec {
 namespace {
 
@@ -65,7 +67,7 @@ Result<void> Problems::ToResult() const {
   if (lines.size() > kMaxLines) {
     message += "\nand " + std::to_string(lines.size() - kMaxLines) + " more";
   }
-  return ModelError(message);
+  return ModelError(Printable(message));
 }
 
 }  // namespace fusec

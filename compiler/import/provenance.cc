@@ -76,8 +76,9 @@ std::string InnermostUserLine(std::string_view stack_trace) {
 }  // namespace
 
 Origin OriginOf(const onnx::NodeProto& node) {
-  Origin origin{.onnx_node = node.name(), .onnx_op = node.op_type()};
-  if (origin.onnx_node.empty() && node.output_size() > 0) origin.onnx_node = node.output(0);
+  const bool unnamed = node.name().empty() && node.output_size() > 0;
+  Origin origin{.onnx_node = Printable(unnamed ? node.output(0) : node.name()),
+                .onnx_op = node.op_type()};
   const std::string_view name_scopes = Metadata(node, "pkg.torch.onnx.name_scopes");
   const std::string_view module_namespace = Metadata(node, "namespace");
   if (!name_scopes.empty()) {
@@ -87,7 +88,8 @@ Origin OriginOf(const onnx::NodeProto& node) {
   } else {
     origin.module_path = ModuleOfNodeName(node.name());
   }
-  origin.source_line = InnermostUserLine(Metadata(node, "pkg.torch.onnx.stack_trace"));
+  origin.module_path = Printable(origin.module_path);
+  origin.source_line = Printable(InnermostUserLine(Metadata(node, "pkg.torch.onnx.stack_trace")));
   return origin;
 }
 

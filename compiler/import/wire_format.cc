@@ -13,12 +13,12 @@ constexpr uint32_t kModelGraph = 7;
 constexpr uint32_t kGraphInitializer = 5;
 constexpr uint32_t kTensorRawData = 9;
 
-constexpr uint32_t kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5;  // wire types
+constexpr int kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5;  // wire types
 
 // One field of a message: its bytes begin .. end, of which value .. end are the contents.
 struct Field {
   uint32_t number = 0;
-  uint32_t wire_type = 0;
+  int wire_type = 0;
   size_t begin = 0, value = 0, end = 0;
 };
 
@@ -35,7 +35,7 @@ class Scanner {
     field.begin = position_;
     FUSEC_ASSIGN(const uint64_t tag, Varint());
     field.number = static_cast<uint32_t>(tag >> 3);
-    field.wire_type = static_cast<uint32_t>(tag & 7);
+    field.wire_type = static_cast<int>(tag & 7);
     if (field.number == 0 || (tag >> 32) != 0) return Damaged(field.begin);
     uint64_t length = 0;
     field.value = position_;
@@ -94,10 +94,10 @@ class Splitter {
   explicit Splitter(std::span<const std::byte> file) : file_(file) {}
 
   Result<SplitModel> Run() {
+    if (!CanBeginModel(std::to_integer<int>(file_[0]))) return ModelError("is not an ONNX model");
     Scanner scanner(file_, 0, file_.size());
     while (!scanner.AtEnd()) {
       FUSEC_ASSIGN(const Field field, scanner.Next());
-      if (field.begin == 0 && !CanBeginModel(field)) return ModelError("is not an ONNX model");
       if (field.number == kModelGraph && field.wire_type == kLengthDelimited) {
         FUSEC_ASSIGN(const std::string graph, Graph(field));
         AppendMessage(field, graph, split_.skeleton);
@@ -111,10 +111,11 @@ class Splitter {
   }
 
  private:
-  // The fields of a ModelProto are numbers 1..8 (integers 1 and 5) and 14 to 26 (lists).
-  static bool CanBeginModel(const Field& field) {
-    if (field.number == 1 || field.number == 5) return field.wire_type == kVarint;
-    return field.number <= 26 && field.wire_type == kLengthDelimited;
+  // The first fields of a ModelProto are the integers 1 and 5 and the texts or messages 2, 3, 4, 6, 7, 8 and 14.
+  static bool CanBeginModel(int first_byte) {
+    const int number = first_byte >> 3, wire_type = first_byte & 7;
+    if (number == 1 || number == 5) return wire_type == kVarint;
+    return ((number >= 2 && number <= 8) || number == 14) && wire_type == kLengthDelimited;
   }
 
   Result<std::string> Graph(const Field& graph) {

@@ -1,0 +1,279 @@
+#include "compiler/import/import.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "compiler/reference/interpreter.h"
+
+namespace fusec {
+namespace {
+
+class Import : public testing::Test {
+ protected:
+  Import() : folder_(testing::TempDir() + "fusec_import_test/") {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  ~Import() override { std::filesystem::remove_all(folder_); }
+
+  std::string Write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(folder_ + name, std::ios::binary) << bytes;
+    return folder_ + name;
+  }
+
+  // A model with one graph in ONNX's text syntax.
+  Result<ImportedModel> Load(const std::string& graph, const ImportOptions& options = {},
+                             const std::string& header = "ir_version: 10, opset_import: [\"\": 20]",
+                             const std::string& functions = "") const {
+    return ImportOnnx(Write("m.onnxtxt", "<" + header + ">\n" + graph + functions), options);
+  }
+
+  // The error's message without the temporary folder.
+  std::string ErrorOf(const Result<ImportedModel>& model) const {
+    if (model) return "no error:\n" + Print(*model->graph);
+    std::string message = model.error().message;
+    for (size_t at; (at = message.find(folder_)) != std::string::npos;) {
+      message.erase(at, folder_.size());
+    }
+    return message;
+  }
+
+  std::string folder_;
+};
+
+std::vector<double> Answer(const Graph& graph, const std::vector<ReferenceTensor>& inputs) {
+  const auto outputs = Interpret(graph, inputs);
+  if (!outputs) return {};
+  std::vector<double> values;
+  for (int64_t i = 0; i < outputs->front().element_count(); ++i) {
+    values.push_back(outputs->front().Real(i));
+  }
+  return values;
+}
+
+ReferenceTensor F32(std::vector<int64_t> dims, const std::vector<double>& values) {
+  return ReferenceTensor::FromData(TensorData::From(Dtype::kF32, std::move(dims), values));
+}
+
+TEST_F(Import, NamesTypesAndMetadata) {
+  const auto model = Load(
+      "g (float[batch, 2] \"x/in:0\", float[batch, 2] y) => (float[batch, 2] \"9\") "
+      "{ \"9\" = Add(\"x/in:0\", y) }");
+  ASSERT_TRUE(model) << ErrorOf(model);
+  const Graph& graph = *model->graph;
+  EXPECT_EQ(graph.input_names, (std::vector<std::string>{"x/in:0", "y"}));
+  EXPECT_EQ(graph.inputs[0]->name, "x_in_0");
+  EXPECT_EQ(graph.outputs[0]->name, "t9");
+  EXPECT_EQ(graph.output_names, (std::vector<std::string>{"9"}));
+  EXPECT_EQ(graph.outputs[0]->type.ToString(), "f32[batch, 2]");
+  EXPECT_EQ(graph.symbols, (std::vector<DimSymbol>{{"batch", 1, 65536}}));
+  EXPECT_EQ(graph.metadata.at("file"), "m.onnxtxt");
+  EXPECT_EQ(graph.metadata.at("opset"), "20");
+  EXPECT_EQ(graph.metadata.at("ir_version"), "10");
+  EXPECT_TRUE(Verify(graph));
+}
+
+TEST_F(Import, DimsWithoutNamesGetTheirOwn) {
+  const auto model = Load("g (float[?, 2] x, float[d0] y) => (float[?, 2] z) { z = Relu(x) }");
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(model->graph->inputs[0]->type.ToString(), "f32[d1, 2]");
+  EXPECT_EQ(model->warnings, (std::vector<std::string>{
+                                 "input \"x\" axis 0 has no size and no name; it is called d1"}));
+}
+
+TEST_F(Import, DimRangesAndFixedDims) {
+  const std::string graph = "g (float[n, k] x) => (float[n, k] z) { z = Relu(x) }";
+  const auto model = Load(graph, {.dim_ranges = {{"n", {0, 7}}, {"k", {3, 3}}}});
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(model->graph->symbols, (std::vector<DimSymbol>{{"n", 0, 7}}));
+  EXPECT_EQ(model->graph->outputs[0]->type.ToString(), "f32[n, 3]");
+
+  const auto unknown = Load(graph, {.dim_ranges = {{"rows", {1, 2}}}});
+  EXPECT_EQ(ErrorOf(unknown),
+            "m.onnxtxt: --dim rows: the model has no such dimension, expected n or k");
+  EXPECT_EQ(unknown.error().kind, ErrorKind::kUsage);
+  EXPECT_EQ(ErrorOf(Load(graph, {.dim_ranges = {{"n", {5, 2}}}})),
+            "m.onnxtxt: --dim n=5..2: expected 0 <= low <= high");
+}
+
+TEST_F(Import, DimExpressionsOfOtherDims) {
+  const auto model = Load(
+      "g (float[\"2*s0 + 1\"] x, float[s0] y, float[\"s0 // 2\"] z) => (float[?] o) "
+      "{ o = Concat<axis = 0>(x, y, z) }");
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(model->graph->inputs[0]->type.ToString(), "f32[s0*2 + 1]");
+  EXPECT_EQ(model->graph->inputs[2]->type.ToString(), "f32[s0_2]");
+  EXPECT_EQ(model->warnings.size(), 1u);
+}
+
+TEST_F(Import, FrozenInputsBecomeConstantsAndFixTheirDims) {
+  ImportOptions options;
+  options.frozen_inputs["w"] = TensorData::From<double>(Dtype::kF32, {2}, {10, 20});
+  const std::string graph = "g (float[n] x, float[n] w) => (float[n] z) { z = Mul(x, w) }";
+  const auto model = Load(graph, options);
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(model->graph->inputs.size(), 1u);
+  EXPECT_EQ(model->graph->inputs[0]->type.ToString(), "f32[2]");
+  EXPECT_EQ(Answer(*model->graph, {F32({2}, {1, 2})}), (std::vector<double>{10, 40}));
+
+  options.frozen_inputs["v"] = TensorData(Dtype::kF32, {});
+  EXPECT_EQ(ErrorOf(Load(graph, options)),
+            "m.onnxtxt: a value is given for input \"v\", but the inputs are \"x\", \"w\"");
+  options.frozen_inputs = {{"w", TensorData(Dtype::kI64, {2})}};
+  EXPECT_EQ(ErrorOf(Load(graph, options)),
+            "m.onnxtxt: the value given for input \"w\" is i64, expected f32");
+}
+
+TEST_F(Import, ConstantNodesInEveryForm) {
+  const auto model = Load(
+      "g (float[n] x) => (float[n] z) {\n"
+      "  a = Constant<value_float = 2.0>()\n  b = Constant<value_floats = [3.0]>()\n"
+      "  c = Constant<value = float[1] {0.5}>()\n  i = Constant<value_ints = [0]>()\n"
+      "  d = Mul(x, a)\n  e = Mul(d, b)\n  f = Mul(e, c)\n  u = Unsqueeze(f, i)\n"
+      "  z = Squeeze(u, i)\n}");
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(Answer(*model->graph, {F32({2}, {1, -2})}), (std::vector<double>{3, -6}));
+  EXPECT_EQ(ErrorOf(Load("g () => (string s) { s = Constant<value_string = \"a\">() }")),
+            "m.onnxtxt: node producing \"s\" (Constant): attribute value_string is not supported, "
+            "expected one of value, value_float, value_floats, value_int, value_ints");
+}
+
+TEST_F(Import, InitializersOfEveryDtype) {
+  for (const auto& [onnx, ours] : std::map<std::string, std::string>{
+           {"float", "f32"}, {"double", "f64"}, {"float16", "f16"}, {"bfloat16", "bf16"},
+           {"int8", "i8"}, {"int16", "i16"}, {"int32", "i32"}, {"int64", "i64"}, {"uint8", "u8"},
+           {"uint16", "u16"}, {"uint32", "u32"}, {"uint64", "u64"}, {"bool", "bool"}}) {
+    const auto model = Load("g () => (" + onnx + "[3] z) <" + onnx + "[3] w = {1, 0, 1}> " +
+                            "{ z = Identity(w) }");
+    ASSERT_TRUE(model) << onnx << ": " << ErrorOf(model);
+    EXPECT_EQ(model->graph->outputs[0]->type.ToString(), ours + "[3]");
+  }
+}
+
+TEST_F(Import, EmptyInitializer) {
+  const auto model = Load(
+      "g (float[n] x) => (float[n] z) <float[0] w = {}> { z = Concat<axis = 0>(x, w) }");
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(Answer(*model->graph, {F32({1}, {5})}), (std::vector<double>{5}));
+}
+
+TEST_F(Import, InputsWithDefaultsBecomeConstants) {
+  const auto model = Load(
+      "g (float[n] x, float[1] w = {4}) => (float[n] z) { z = Mul(x, w) }");
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(model->graph->inputs.size(), 1u);
+  EXPECT_EQ(model->warnings,
+            (std::vector<std::string>{
+                "1 input has a default value and becomes a constant: \"w\""}));
+}
+
+TEST_F(Import, ExternalDataIsAView) {
+  Write("w.bin", std::string("\0\0\0\0\0\0\x80\x3f\0\0\0\x40", 12));
+  const std::string graph =
+      "g (float[n, 2] x) => (float[n, 2] z) "
+      "<float[2] w = [\"location\": \"w.bin\", \"offset\": \"4\", \"length\": \"8\"]> "
+      "{ z = Mul(x, w) }";
+  const auto model = Load(graph);
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(Answer(*model->graph, {F32({1, 2}, {3, 3})}), (std::vector<double>{3, 6}));
+}
+
+TEST_F(Import, NodesOutOfOrderAreSortedAndDeadOnesDropped) {
+  const auto model = Load(
+      "g (float[n] x) => (float[n] z) { z = Relu(y)\n dead = Foo(x)\n y = Neg(x) }");
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(model->graph->nodes.size(), 2u);
+  EXPECT_EQ(Answer(*model->graph, {F32({2}, {-1, 1})}), (std::vector<double>{1, 0}));
+}
+
+TEST_F(Import, FunctionsAreInlined) {
+  const auto model = Load(
+      "g (float[n] x) => (float[n] z) { z = mine.Twice(x) }", {},
+      "ir_version: 10, opset_import: [\"\": 20, \"mine\": 1]",
+      "\n<domain: \"mine\", opset_import: [\"\": 20]> Twice (a) => (b) { b = Add(a, a) }");
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(Answer(*model->graph, {F32({1}, {4})}), (std::vector<double>{8}));
+
+  EXPECT_EQ(ErrorOf(Load(
+                "g (float[n] x) => (float[n] z) { z = mine.Twice(x) }", {},
+                "ir_version: 10, opset_import: [\"\": 20, \"mine\": 1]",
+                "\n<domain: \"mine\", opset_import: [\"\": 18]> Twice (a) => (b) { b = Add(a, a) }")),
+            "m.onnxtxt: 1 unsupported op: Twice (mine 1): node \"z\"\n"
+            "m.onnxtxt: function mine.Twice is written for opset 18 of ai.onnx, the model for 20");
+}
+
+TEST_F(Import, ConstantIfTakesItsBranchAndSeesOuterTensors) {
+  for (const std::string condition : {"0", "1"}) {
+    const auto model = Load(
+        "g (float[n] x) => (float[n] z) <bool c = {" + condition + "}, float[1] k = {3}> {\n"
+        "  y = Neg(x)\n"
+        "  z = If (c) <then_branch = t () => (float[n] a) { a = Mul(y, k) },\n"
+        "              else_branch = e () => (float[n] b) { b = Foo(y) }>\n}");
+    if (condition == "0") {
+      EXPECT_EQ(ErrorOf(model), "m.onnxtxt: 1 unsupported op: Foo (ai.onnx, opset 20): node \"b\"");
+    } else {
+      ASSERT_TRUE(model) << ErrorOf(model);
+      EXPECT_EQ(Answer(*model->graph, {F32({1}, {2})}), (std::vector<double>{-6}));
+    }
+  }
+}
+
+TEST_F(Import, ProblemsAreCollectedAndCut) {
+  std::string nodes;
+  for (int i = 0; i < 30; ++i) {
+    const std::string n = std::to_string(i);
+    nodes += "  a" + n + " = Transpose<perm = [7]>(x)\n";
+  }
+  nodes += "  [\"/c/Conv\"] u = Conv(x, x)\n  v = Conv(u, u)\n  w = com.example.Foo(v)\n z = Sum(w";
+  for (int i = 0; i < 30; ++i) nodes += ", a" + std::to_string(i);
+  const std::string message =
+      ErrorOf(Load("g (float[n, 2] x) => (float[n, 2] z) {\n" + nodes + ") }"));
+  EXPECT_EQ(message.substr(0, message.find('\n')),
+            "m.onnxtxt: 2 unsupported ops: Conv (ai.onnx, opset 20): nodes \"/c/Conv\", \"v\"; "
+            "Foo (com.example): node \"w\"");
+  EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), 20);
+  EXPECT_EQ(message.substr(message.rfind('\n') + 1), "and 11 more");
+}
+
+TEST_F(Import, SchemaViolationsNameTheNode) {
+  EXPECT_EQ(ErrorOf(Load("g (float[n] x) => (float[n] z) { z = Relu(x, x) }")),
+            "m.onnxtxt: node producing \"z\" (Relu): has 2 inputs, expected 1");
+  EXPECT_EQ(ErrorOf(Load("g (float[n] x) => (float[n] z) { z = Relu<slope = 1.0>(x) }")),
+            "m.onnxtxt: node producing \"z\" (Relu): unrecognized attribute: slope for operator "
+            "Relu");
+  EXPECT_EQ(ErrorOf(Load("g (float[n] x) => (float[n] z) { z = Gelu(x) }", {},
+                         "ir_version: 8, opset_import: [\"\": 17]")),
+            "m.onnxtxt: node producing \"z\" (Gelu): opset 17 of ai.onnx has no such op");
+}
+
+TEST_F(Import, DamagedFilesAreErrorsOrModelsButNeverCrash) {
+  std::ifstream file(std::filesystem::path(__FILE__).parent_path() /
+                         "../../../models/lora_mlp.ts.onnx",
+                     std::ios::binary);
+  const std::string good((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  ASSERT_TRUE(ImportOnnx(Write("m.onnx", good), {}));
+  for (size_t size = 0; size < good.size(); size += 101) {
+    EXPECT_FALSE(ImportOnnx(Write("m.onnx", good.substr(0, size)), {})) << size;
+  }
+  int errors = 0;
+  for (size_t at = 0; at < good.size(); at += 23) {
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ (at % 2 == 0 ? 0x01 : 0x80));
+    errors += !ImportOnnx(Write("m.onnx", bad), {});
+  }
+  EXPECT_GT(errors, 10);
+}
+
+TEST_F(Import, Provenance) {
+  const auto model = Load(
+      "g (float[n] x) => (float[n] z) { [\"/top/top.0/act/Relu\"] y = Relu(x)\n z = Neg(y) }");
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(model->graph->nodes[0]->provenance,
+            (Provenance{{"/top/top.0/act/Relu", "Relu", "top.0.act", ""}}));
+  EXPECT_EQ(model->graph->nodes[1]->provenance, (Provenance{{"z", "Neg", "", ""}}));
+}
+
+}  // namespace
+}  // namespace fusec
