@@ -1,15 +1,17 @@
-// attention {is_causal, scale, softcap, qk_matmul_output_mode, q_num_heads, kv_num_heads, softmax_dtype, pads_mask}: scaled dot product
-// attention as ONNX defines it in opsets 23 and 24.
-//   operands  q, k, v, mask?, past_key?, past_value?, nonpad_length?      results  y, present_key, present_value, scores
-//   scores = q k^T * scale;  softcap: c * tanh(scores / c);  + mask;  y = softmax(scores) v
-#include "compiler/ops/attention_shape.h"
-
+// attention: scaled dot product attention as ONNX defines it in opsets 23 and 24.
+//   attributes  is_causal, scale, softcap, qk_matmul_output_mode, q_num_heads, kv_num_heads,
+//               softmax_dtype, pads_mask
+//   operands    q, k, v, mask?, past_key?, past_value?, nonpad_length?
+//   results     y, present_key, present_value, scores
+//
+//   scores = q k^T * scale;   softcap: c * tanh(scores / c);   + mask;   y = softmax(scores) v
 #include <fmt/format.h>
 
 #include <cmath>
 #include <limits>
 
 #include "compiler/import/import_context.h"
+#include "compiler/ops/attention_shape.h"
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/formula.h"
 #include "compiler/ops/reduction_common.h"
@@ -42,8 +44,9 @@ Result<void> ImportAttention(ImportContext& context) {
   if (!context.Has("scale")) {
     const std::optional<int64_t> size = shape->head_size.AsConstant();
     if (!size) {
-      return context.Fail(fmt::format("the head size is {}, expected a number where scale is not given",
-                                      shape->head_size.ToString()));
+      return context.Fail(
+          fmt::format("the head size is {}, expected a number where scale is not given",
+                      shape->head_size.ToString()));
     }
     scale = 1 / std::sqrt(static_cast<double>(*size));
   }
@@ -75,20 +78,23 @@ InferResult InferAttention(const InferContext& context) {
   const TensorType& v = context.operand(2);
   Shape y = {s.batch, s.q_heads, s.q_length, s.v_head_size};
   if (s.packed) y = {s.batch, s.q_length, s.q_heads * s.v_head_size};
-  return std::vector<TensorType>{
-      {q.dtype, y},
-      {k.dtype, {s.batch, s.kv_heads, s.total_length, s.head_size}},
-      {v.dtype, {s.batch, s.kv_heads, s.total_length, s.v_head_size}},
-      {q.dtype, {s.batch, s.q_heads, s.q_length, s.total_length}}};
+  return std::vector<TensorType>{{q.dtype, y},
+                                 {k.dtype, {s.batch, s.kv_heads, s.total_length, s.head_size}},
+                                 {v.dtype, {s.batch, s.kv_heads, s.total_length, s.v_head_size}},
+                                 {q.dtype, {s.batch, s.q_heads, s.q_length, s.total_length}}};
 }
 
 // --- reference ---
 
-// Reads q, k or v, whether stored as [batch, heads, length, size] or packed as [batch, length, heads * size], behind the past if any.
+// Reads q, k or v, whether stored as [batch, heads, length, size] or packed as [batch, length,
+// heads * size], behind the past if any.
 class HeadReader {
  public:
   HeadReader(const ReferenceTensor& tensor, const ReferenceTensor* past, int64_t heads)
-      : tensor_(tensor), past_(past), packed_(tensor.dims.size() == 3), heads_(heads),
+      : tensor_(tensor),
+        past_(past),
+        packed_(tensor.dims.size() == 3),
+        heads_(heads),
         length_(tensor.dims[packed_ ? 1 : 2]),
         size_(packed_ ? tensor.dims[2] / heads : tensor.dims[3]),
         past_length_(past == nullptr ? 0 : past->dims[2]) {}
@@ -143,37 +149,39 @@ Result<void> ReferenceAttention(ReferenceContext& context) {
   const double softcap = node.Float("softcap");
   const bool packed = context.output().dims.size() == 3;
   std::vector<double> row(k.total_length());
-  ForEachIndex({context.output().dims[0], q_heads, q.total_length()}, [&](const std::vector<int64_t>& at) {
-    const int64_t b = at[0], h = at[1], i = at[2], kv = h / (q_heads / kv_heads);
-    double* given = context.output(3).reals.data() +
-                    ((b * q_heads + h) * q.total_length() + i) * k.total_length();
-    double greatest = -kInfinity;
-    for (int64_t j = 0; j < k.total_length(); ++j) {
-      double score = 0;
-      for (int64_t d = 0; d < q.size(); ++d) score += q.At(b, h, i, d) * k.At(b, kv, j, d);
-      score *= node.Float("scale");
-      if (mode == kRawScores) given[j] = score;
-      if (softcap != 0) score = softcap * std::tanh(score / softcap);
-      if (mode == kCappedScores) given[j] = score;
-      score += MaskAt(context, {b, h, i, j});
-      if (node.Int("is_causal") != 0 && j > i + k.past_length()) score = -kInfinity;
-      if (context.has_input(6) && j >= context.input(6).ints[b]) score = -kInfinity;
-      if (mode == kMaskedScores) given[j] = score;
-      row[j] = score;
-      if (std::isnan(score) || score > greatest) greatest = score;
-    }
-    double sum = 0;
-    for (double& score : row) sum += score = std::exp(score - greatest);
-    for (double& score : row) score /= sum;
-    if (mode == kProbabilities) std::copy(row.begin(), row.end(), given);
-    for (int64_t d = 0; d < v.size(); ++d) {
-      double y = 0;
-      for (int64_t j = 0; j < k.total_length(); ++j) y += row[j] * v.At(b, kv, j, d);
-      const int64_t position = packed ? (b * q.total_length() + i) * q_heads + h
-                                      : (b * q_heads + h) * q.total_length() + i;
-      context.output().reals[position * v.size() + d] = y;
-    }
-  });
+  ForEachIndex({context.output().dims[0], q_heads, q.total_length()},
+               [&](const std::vector<int64_t>& at) {
+                 const int64_t b = at[0], h = at[1], i = at[2], kv = h / (q_heads / kv_heads);
+                 double* given = context.output(3).reals.data() +
+                                 ((b * q_heads + h) * q.total_length() + i) * k.total_length();
+                 double greatest = -kInfinity;
+                 for (int64_t j = 0; j < k.total_length(); ++j) {
+                   double score = 0;
+                   for (int64_t d = 0; d < q.size(); ++d)
+                     score += q.At(b, h, i, d) * k.At(b, kv, j, d);
+                   score *= node.Float("scale");
+                   if (mode == kRawScores) given[j] = score;
+                   if (softcap != 0) score = softcap * std::tanh(score / softcap);
+                   if (mode == kCappedScores) given[j] = score;
+                   score += MaskAt(context, {b, h, i, j});
+                   if (node.Int("is_causal") != 0 && j > i + k.past_length()) score = -kInfinity;
+                   if (context.has_input(6) && j >= context.input(6).ints[b]) score = -kInfinity;
+                   if (mode == kMaskedScores) given[j] = score;
+                   row[j] = score;
+                   if (std::isnan(score) || score > greatest) greatest = score;
+                 }
+                 double sum = 0;
+                 for (double& score : row) sum += score = std::exp(score - greatest);
+                 for (double& score : row) score /= sum;
+                 if (mode == kProbabilities) std::copy(row.begin(), row.end(), given);
+                 for (int64_t d = 0; d < v.size(); ++d) {
+                   double y = 0;
+                   for (int64_t j = 0; j < k.total_length(); ++j) y += row[j] * v.At(b, kv, j, d);
+                   const int64_t position = packed ? (b * q.total_length() + i) * q_heads + h
+                                                   : (b * q_heads + h) * q.total_length() + i;
+                   context.output().reals[position * v.size() + d] = y;
+                 }
+               });
   return {};
 }
 
@@ -243,13 +251,14 @@ Result<std::vector<Value*>> DecomposeAttention(const Node& node, Builder& builde
     key = f.Concat({node.operand(4), key}, 2);
     value = f.Concat({node.operand(5), value}, 2);
   }
-  // ONNX multiplies q and k by sqrt(scale) each; once by scale is the same product, and one tensor less to touch.
+  // ONNX multiplies q and k by sqrt(scale) each; once by scale is the same product, and one tensor
+  // less to touch.
   const double scale = node.Float("scale");
   if (scale != 1) q = f.Mul(q, scale);
   const Dtype q_dtype = q->type.dtype;
   Value* product = f.MatMul(q, RepeatedHeads(f, key, s.heads_per_group), false, true);
-  const Dtype dtype = node.Get<Dtype>("softmax_dtype") == Dtype::kF64 ? Dtype::kF64
-                                                                      : ComputeDtype(q_dtype);
+  const Dtype dtype =
+      node.Get<Dtype>("softmax_dtype") == Dtype::kF64 ? Dtype::kF64 : ComputeDtype(q_dtype);
   Value* capped = f.Cast(product, dtype);
   if (const double cap = node.Float("softcap"); cap != 0) {
     capped = f.Mul(f.Unary(OpKind::kTanh, f.Div(capped, cap)), cap);

@@ -67,7 +67,8 @@ Result<AttentionShape> AttentionShape::Of(const std::vector<const TensorType*>& 
   FUSEC_TRY(CheckEqual("the head count of v", v.heads, k.heads));
   FUSEC_TRY(CheckEqual("the length of v", v.length, k.length));
 
-  AttentionShape s{q.batch, q.heads, k.heads, q.length, k.length, Expr(0), k.length, q.size, v.size};
+  AttentionShape s{q.batch, q.heads,  k.heads, q.length, k.length,
+                   Expr(0), k.length, q.size,  v.size};
   s.packed = operands[0]->rank() == 3;
   if (q.heads != k.heads) {
     const std::optional<int64_t> of_q = q.heads.AsConstant();

@@ -1,4 +1,5 @@
-// Normalizations of [N, C, ...] tensors with a scale per channel: batch, group, instance; and mean_variance_normalization without one.
+// Normalizations of [N, C, ...] tensors with a scale per channel: batch, group, instance; and
+// mean_variance_normalization without one.
 #include <fmt/format.h>
 
 #include "compiler/import/import_context.h"
@@ -12,7 +13,8 @@ Result<void> CheckFloats(const InferContext& context) {
   for (size_t i = 0; i < context.operands.size(); ++i) {
     const Dtype dtype = context.operand(static_cast<int>(i)).dtype;
     if (!IsFloat(dtype)) {
-      return ModelError(fmt::format("operand {} is {}, expected a float type", i, DtypeName(dtype)));
+      return ModelError(
+          fmt::format("operand {} is {}, expected a float type", i, DtypeName(dtype)));
     }
   }
   return {};
@@ -21,8 +23,8 @@ Result<void> CheckFloats(const InferContext& context) {
 Result<void> CheckVector(const InferContext& context, int i, const Expr& length) {
   const TensorType& vector = context.operand(i);
   if (vector.rank() == 1 && vector.shape[0] == length) return {};
-  return ModelError(fmt::format("operand {} is {}, expected [{}]", i, vector.ToString(),
-                                length.ToString()));
+  return ModelError(
+      fmt::format("operand {} is {}, expected [{}]", i, vector.ToString(), length.ToString()));
 }
 
 // [count] as [count, 1, 1, ...], to meet axis `axis` of a tensor of `rank`.
@@ -39,8 +41,9 @@ Value* Normalized(Formula& f, Value* x, const std::vector<int64_t>& axes, double
   return f.Div(d, f.Unary(OpKind::kSqrt, f.Add(variance, epsilon)));
 }
 
-// y = x * factor + offset, factor = scale / sqrt(variance + epsilon), offset = bias - mean * factor: with constant statistics both
-// fold to [C] constants. operands x, scale, bias, mean, variance
+// factor = scale / sqrt(variance + epsilon),   offset = bias - mean * factor
+// y = x * factor + offset
+// With constant statistics both fold to [C] constants. Operands are x, scale, bias, mean, variance.
 struct BatchNormalizationOp {
   static Result<void> Import(ImportContext& context) {
     if (context.opset() >= 14 && context.Int("training_mode", 0) != 0) {
@@ -87,8 +90,8 @@ struct BatchNormalizationOp {
   }
 };
 
-// {epsilon, num_groups, per_group}: C / num_groups channels with all their positions are normalised together. Scale and bias are per
-// channel, or per group (ONNX before opset 21).
+// {epsilon, num_groups, per_group}: C / num_groups channels with all their positions are normalised
+// together. Scale and bias are per channel, or per group (ONNX before opset 21).
 struct GroupNormalizationOp {
   static Result<void> Import(ImportContext& context) {
     return context.AddNode(OpKind::kGroupNormalization,
@@ -102,11 +105,12 @@ struct GroupNormalizationOp {
     FUSEC_TRY(CheckFloats(context));
     const TensorType& x = context.operand(0);
     const int64_t groups = context.Int("num_groups");
-    if (x.rank() < 2) return ModelError(fmt::format("the rank is {}, expected 2 or more", x.rank()));
+    if (x.rank() < 2)
+      return ModelError(fmt::format("the rank is {}, expected 2 or more", x.rank()));
     const std::optional<int64_t> channels = x.shape[1].AsConstant();
     if (!channels || groups < 1 || *channels % groups != 0) {
-      return ModelError(fmt::format("num_groups is {}, expected a divisor of the {} channels", groups,
-                                    x.shape[1].ToString()));
+      return ModelError(fmt::format("num_groups is {}, expected a divisor of the {} channels",
+                                    groups, x.shape[1].ToString()));
     }
     const Expr length = context.Int("per_group") != 0 ? Expr(groups) : x.shape[1];
     for (int i = 1; i < 3; ++i) FUSEC_TRY(CheckVector(context, i, length));
@@ -150,7 +154,8 @@ struct InstanceNormalizationOp {
   static InferResult Infer(const InferContext& context) {
     FUSEC_TRY(CheckFloats(context));
     const TensorType& x = context.operand(0);
-    if (x.rank() < 3) return ModelError(fmt::format("the rank is {}, expected 3 or more", x.rank()));
+    if (x.rank() < 3)
+      return ModelError(fmt::format("the rank is {}, expected 3 or more", x.rank()));
     for (int i = 1; i < 3; ++i) FUSEC_TRY(CheckVector(context, i, x.shape[1]));
     return std::vector<TensorType>{x};
   }

@@ -1,5 +1,6 @@
-// einsum {equation}: operands are contracted from left to right. Two operands with a common summed label become a matmul
-// [batch, left, summed] x [batch, summed, right]; others are multiplied elementwise and summed.
+// einsum {equation}: operands are contracted from left to right. Two operands with a common summed
+// label become a matmul [batch, left, summed] x [batch, summed, right]; others are multiplied
+// elementwise and summed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,13 +33,15 @@ EinsumLabels Joined(const EinsumLabels& a, const EinsumLabels& b, const EinsumLa
 
 class EinsumWriter {
  public:
-  EinsumWriter(Builder& builder, const EinsumEquation& equation) : f_(builder), equation_(equation) {}
+  EinsumWriter(Builder& builder, const EinsumEquation& equation)
+      : f_(builder), equation_(equation) {}
 
   Value* Write(const std::vector<Value*>& operands) {
     Labeled product = Operand(operands, 0);
     for (size_t i = 1; i < operands.size(); ++i) {
       EinsumLabels needed = equation_.result;
-      for (size_t j = i + 1; j < operands.size(); ++j) needed = Joined(needed, equation_.operands[j]);
+      for (size_t j = i + 1; j < operands.size(); ++j)
+        needed = Joined(needed, equation_.operands[j]);
       product = Contract(product, Operand(operands, i), needed);
     }
     product = SumAllBut(product, equation_.result);
@@ -75,12 +78,13 @@ class EinsumWriter {
     shape.push_back(n * n);
     Value* flat = f_.Reshape(f_.Transpose(x.value, perm), shape);
     Value* diagonal = f_.Slice(flat, static_cast<int>(labels.size()), 0, n, *n.AsConstant() + 1);
-    // Back to where axis a was, so that the search for further repeats goes on behind it.
-    labels.push_back(x.labels[a]);
-    EinsumLabels order = labels;
-    order.pop_back();
-    order.insert(order.begin() + static_cast<int64_t>(a), x.labels[a]);
-    return Ordered({diagonal, labels}, order);
+    // The new axis, now last, goes to where axis a was, so that the search for repeats goes on
+    // behind it.
+    std::vector<int64_t> order;
+    for (size_t axis = 0; axis < labels.size(); ++axis) order.push_back(static_cast<int64_t>(axis));
+    order.insert(order.begin() + static_cast<int64_t>(a), static_cast<int64_t>(labels.size()));
+    labels.insert(labels.begin() + static_cast<int64_t>(a), x.labels[a]);
+    return {f_.Transpose(diagonal, order), labels};
   }
 
   Labeled Ordered(const Labeled& x, const EinsumLabels& order) {
@@ -229,9 +233,10 @@ struct EinsumOp {
     for (size_t a = 0; a < labels.size(); ++a) {
       for (size_t b = a + 1; b < labels.size(); ++b) {
         if (labels[a] != labels[b] || (shape[a] == shape[b] && shape[a].AsConstant())) continue;
-        return ModelError(fmt::format("the equation \"{}\" takes a diagonal of {} by {}, expected "
-                                      "equal numbers", equation, shape[a].ToString(),
-                                      shape[b].ToString()));
+        return ModelError(
+            fmt::format("the equation \"{}\" takes a diagonal of {} by {}, expected "
+                        "equal numbers",
+                        equation, shape[a].ToString(), shape[b].ToString()));
       }
     }
     return {};

@@ -9,7 +9,8 @@
 
 namespace fusec {
 
-// An axis of an einsum: a letter, or for a dim under an ellipsis 256 plus its distance from the ellipsis' last dim.
+// An axis of an einsum: a letter, or for a dim under an ellipsis 256 plus its distance from the
+// ellipsis' last dim.
 using EinsumLabel = int;
 using EinsumLabels = std::vector<EinsumLabel>;
 
@@ -19,7 +20,8 @@ struct EinsumEquation {
   EinsumLabels result;
   std::map<EinsumLabel, Expr> sizes;  // an operand's own dim may also be 1, which broadcasts
 
-  static Result<EinsumEquation> Parse(const std::string& equation, const std::vector<Shape>& shapes);
+  static Result<EinsumEquation> Parse(const std::string& equation,
+                                      const std::vector<Shape>& shapes);
   Shape ResultShape() const;
 };
 

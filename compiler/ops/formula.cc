@@ -34,7 +34,8 @@ Value* Formula::Slice(Value* x, int axis, const Expr& begin, const Expr& length,
   starts[axis] = begin;
   steps[axis] = step;
   shape[axis] = length;
-  return builder_.Make(OpKind::kSlice, {x}, {{"starts", starts}, {"steps", steps}, {"shape", shape}});
+  return builder_.Make(OpKind::kSlice, {x},
+                       {{"starts", starts}, {"steps", steps}, {"shape", shape}});
 }
 
 Value* Formula::Concat(std::vector<Value*> parts, int axis) {

@@ -7,8 +7,9 @@
 
 namespace fusec {
 
-// Writes formulas into a graph, for Decompose and Import: `f.Div(f.Sub(x, mean), deviation)`. Every call is correct by construction,
-// what could be wrong with the operands having been rejected by the composite's Infer.
+// Writes formulas into a graph, for Decompose and Import: `f.Div(f.Sub(x, mean), deviation)`. Every
+// call is correct by construction, what could be wrong with the operands having been rejected by
+// the composite's Infer.
 class Formula {
  public:
   explicit Formula(Builder& builder) : builder_(builder) {}
@@ -48,7 +49,8 @@ class Formula {
   Builder& builder_;
 };
 
-// In which dtype a composite computes between its operands and results: f32 for f16 and bf16, whose steps would round too often.
+// In which dtype a composite computes between its operands and results: f32 for f16 and bf16, whose
+// steps would round too often.
 Dtype ComputeDtype(Dtype dtype);
 // The axes from `first` to the last.
 std::vector<int64_t> AxesFrom(int64_t first, int rank);

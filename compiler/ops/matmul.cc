@@ -33,7 +33,8 @@ Result<TensorType> InferProduct(const InferContext& context) {
                                   DtypeName(a.dtype), DtypeName(b.dtype)));
   }
   if (a.rank() < 2 || b.rank() < 2) {
-    return ModelError(fmt::format("factors have rank {} and {}, expected 2 or more", a.rank(), b.rank()));
+    return ModelError(
+        fmt::format("factors have rank {} and {}, expected 2 or more", a.rank(), b.rank()));
   }
   const MatrixShape left = MatrixShapeOf(a.shape, context.Int("transpose_a") != 0);
   const MatrixShape right = MatrixShapeOf(b.shape, context.Int("transpose_b") != 0);
@@ -73,7 +74,8 @@ struct MatrixView {
 
 // c[i, j] = sum over k of a[i, k] * b[k, j], k ascending.
 template <class T>
-void MultiplyMatrices(const T* a, const MatrixView& left, const T* b, const MatrixView& right, T* c) {
+void MultiplyMatrices(const T* a, const MatrixView& left, const T* b, const MatrixView& right,
+                      T* c) {
   for (int64_t i = 0; i < left.rows; ++i) {
     for (int64_t j = 0; j < right.columns; ++j) {
       T sum = 0;
@@ -91,20 +93,24 @@ void ReferenceProduct(const ReferenceTensor& a, bool transpose_a, const Referenc
   const MatrixView left(a, transpose_a);
   const MatrixView right(b, transpose_b);
   int64_t to = 0;
-  ForEachIndex({product.dims.begin(), product.dims.end() - 2}, [&](const std::vector<int64_t>& batch) {
-    const int64_t i = left.Offset(batch);
-    const int64_t j = right.Offset(batch);
-    if (IsFloat(product.dtype)) {
-      MultiplyMatrices(a.reals.data() + i, left, b.reals.data() + j, right, product.reals.data() + to);
-    } else {
-      MultiplyMatrices(a.ints.data() + i, left, b.ints.data() + j, right, product.ints.data() + to);
-    }
-    to += left.rows * right.columns;
-  });
+  ForEachIndex({product.dims.begin(), product.dims.end() - 2},
+               [&](const std::vector<int64_t>& batch) {
+                 const int64_t i = left.Offset(batch);
+                 const int64_t j = right.Offset(batch);
+                 if (IsFloat(product.dtype)) {
+                   MultiplyMatrices(a.reals.data() + i, left, b.reals.data() + j, right,
+                                    product.reals.data() + to);
+                 } else {
+                   MultiplyMatrices(a.ints.data() + i, left, b.ints.data() + j, right,
+                                    product.ints.data() + to);
+                 }
+                 to += left.rows * right.columns;
+               });
   product.WrapInts();
 }
 
-// numpy's 1-D rules: a left vector is one row, a right one a column, and the dim added for it leaves the result again.
+// numpy's 1-D rules: a left vector is one row, a right one a column, and the dim added for it
+// leaves the result again.
 Result<void> ImportMatMul(ImportContext& context) {
   Value* a = context.input(0);
   Value* b = context.input(1);
@@ -140,7 +146,8 @@ struct MatMulOp {
   }
 };
 
-// y = alpha * A' B' + beta * C, where ' transposes if transpose_a (transpose_b) is 1 and C broadcasts to [m, n].
+// y = alpha * A' B' + beta * C, where ' transposes if transpose_a (transpose_b) is 1 and C
+// broadcasts to [m, n].
 struct GemmOp {
   static Result<void> Import(ImportContext& context) {
     std::vector<Value*> operands = {context.input(0), context.input(1)};
@@ -155,8 +162,8 @@ struct GemmOp {
   static InferResult Infer(const InferContext& context) {
     for (int i = 0; i < 2; ++i) {
       if (context.operand(i).rank() != 2) {
-        return ModelError(fmt::format("factor {} is {}, expected rank 2", i,
-                                      context.operand(i).ToString()));
+        return ModelError(
+            fmt::format("factor {} is {}, expected rank 2", i, context.operand(i).ToString()));
       }
     }
     FUSEC_ASSIGN(TensorType type, InferProduct(context));

@@ -1,4 +1,5 @@
-// layer_normalization {axis, epsilon, stash} and rms_normalization {axis, epsilon}: over the trailing axes, with a scale per element.
+// layer_normalization {axis, epsilon, stash} and rms_normalization {axis, epsilon}: over the
+// trailing axes, with a scale per element.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -12,20 +13,25 @@
 namespace fusec {
 namespace {
 
-// The ONNX type number of `stash_type` says in what precision to compute; fusec computes f16 and bf16 in f32 in any case, so that it
-// only sets the type of the statistics that are given out.
+// The ONNX type number of `stash_type` says in what precision to compute; fusec computes f16 and
+// bf16 in f32 in any case, so that it only sets the type of the statistics that are given out.
 Result<Dtype> ImportStash(const ImportContext& context) {
   switch (context.Int("stash_type", 1)) {
-    case 1: return Dtype::kF32;
-    case 10: return Dtype::kF16;
-    case 11: return Dtype::kF64;
-    case 16: return Dtype::kBF16;
+    case 1:
+      return Dtype::kF32;
+    case 10:
+      return Dtype::kF16;
+    case 11:
+      return Dtype::kF64;
+    case 16:
+      return Dtype::kBF16;
   }
   return context.Fail(fmt::format("stash_type is {}, expected a float type (1, 10, 11 or 16)",
                                   context.Int("stash_type", 1)));
 }
 
-Result<void> ImportTrailingNormalization(ImportContext& context, OpKind kind, Attributes attributes) {
+Result<void> ImportTrailingNormalization(ImportContext& context, OpKind kind,
+                                         Attributes attributes) {
   Result<int64_t> axis = NormalizeAxis(context.Int("axis", -1), context.input(0)->type.rank());
   if (!axis) return context.Fail(axis.error().message);
   attributes["axis"] = *axis;
@@ -69,7 +75,8 @@ int64_t RowLength(const ReferenceTensor& x, int64_t axis) {
   return length;
 }
 
-// d = x - mean(x);  y = d / sqrt(mean(d^2) + epsilon) * scale + bias;  results y, mean, 1 / sqrt(mean(d^2) + epsilon)
+// d = x - mean(x),   deviation = sqrt(mean(d^2) + epsilon),   y = d / deviation * scale + bias
+// Results are y, mean(x) and 1 / deviation.
 struct LayerNormalizationOp {
   static Result<void> Import(ImportContext& context) {
     FUSEC_ASSIGN(const Dtype stash, ImportStash(context));
@@ -98,7 +105,8 @@ struct LayerNormalizationOp {
       means[row] = sum / static_cast<double>(length);
       double squares = 0;
       for (int64_t k = 0; k < length; ++k) squares += std::pow(values[k] - means[row], 2);
-      inverses[row] = 1 / std::sqrt(squares / static_cast<double>(length) + context.node.Float("epsilon"));
+      inverses[row] =
+          1 / std::sqrt(squares / static_cast<double>(length) + context.node.Float("epsilon"));
     }
     int64_t i = 0;
     ForEachIndex(x.dims, [&](const std::vector<int64_t>& index) {

@@ -1,5 +1,5 @@
-// Reductions of a function of the elements (reduce_l1, reduce_l2, reduce_log_sum, reduce_log_sum_exp, reduce_sum_square) and the
-// variadic sum and mean.
+// Reductions of a function of the elements (reduce_l1, reduce_l2, reduce_log_sum,
+// reduce_log_sum_exp, reduce_sum_square) and the variadic sum and mean.
 #include <fmt/format.h>
 
 #include <limits>
@@ -72,7 +72,8 @@ struct ReduceLogSumOp {
   }
 };
 
-// log(sum exp(x)) = m + log(sum exp(x - m)), m being the maximum, or 0 where that is infinite (so that inf - inf never arises).
+// log(sum exp(x)) = m + log(sum exp(x - m)), m being the maximum, or 0 where that is infinite (so
+// that inf - inf never arises).
 struct ReduceLogSumExpOp {
   static Result<void> Import(ImportContext& context) {
     return ImportReduction(context, OpKind::kReduceLogSumExp, 18);
@@ -85,8 +86,7 @@ struct ReduceLogSumExpOp {
     Value* x = f.Cast(node.operand(0), real);
     Value* greatest = f.Reduce(OpKind::kReduceMax, x, node.Ints("axes"));
     Value* infinity = f.Number(std::numeric_limits<double>::infinity(), real);
-    Value* is_infinite =
-        builder.Make(OpKind::kEqual, {f.Unary(OpKind::kAbs, greatest), infinity});
+    Value* is_infinite = builder.Make(OpKind::kEqual, {f.Unary(OpKind::kAbs, greatest), infinity});
     Value* shift = f.Where(is_infinite, f.Number(0, real), greatest);
     Value* power = f.Unary(OpKind::kExp, f.Sub(x, shift));
     Value* sum = ReduceOf(f, node, OpKind::kReduceSum, power);
@@ -141,7 +141,9 @@ Value* SumOfOperands(Formula& f, const Node& node) {
 
 // a + b + c + ..., from left to right
 struct SumOp {
-  static Result<void> Import(ImportContext& context) { return ImportVariadic(context, OpKind::kSum); }
+  static Result<void> Import(ImportContext& context) {
+    return ImportVariadic(context, OpKind::kSum);
+  }
   static InferResult Infer(const InferContext& context) { return InferVariadic(context); }
   static Result<std::vector<Value*>> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);

@@ -1,4 +1,5 @@
-// Folds along axes: reduce_sum, reduce_mean, reduce_prod, reduce_max, reduce_min and arg_max, arg_min.
+// Folds along axes: reduce_sum, reduce_mean, reduce_prod, reduce_max, reduce_min and arg_max,
+// arg_min.
 #include <cmath>
 #include <limits>
 
@@ -40,7 +41,8 @@ struct ReduceSumOp {
   }
 };
 
-// mean: sum / count; integers are truncated toward zero, as casting numpy's float mean does. An empty mean is NaN, of integers 0.
+// mean: sum / count; integers are truncated toward zero, as casting numpy's float mean does. An
+// empty mean is NaN, of integers 0.
 struct ReduceMeanOp {
   static Result<void> Import(ImportContext& context) {
     return ImportReduction(context, OpKind::kReduceMean, 18);
@@ -86,7 +88,8 @@ struct ReduceProdOp {
   }
 };
 
-// Maximum (or minimum): NaN wins; on bools it is "any" ("all"). An empty one is the value that loses against every other.
+// Maximum (or minimum): NaN wins; on bools it is "any" ("all"). An empty one is the value that
+// loses against every other.
 Result<void> ReferenceExtremum(ReferenceContext& context, bool want_greatest) {
   const ReferenceTensor& x = context.input(0);
   ReferenceTensor& extremum = context.output();
@@ -132,15 +135,16 @@ struct ReduceMinOp {
   }
 };
 
-// arg_max, arg_min {axis, keepdims, select_last_index}: where along `axis` the extremum is, as i64. NaN counts as the extremum; of
-// equals the first wins, or the last.
+// arg_max, arg_min {axis, keepdims, select_last_index}: where along `axis` the extremum is, as i64.
+// NaN counts as the extremum; of equals the first wins, or the last.
 Result<void> ImportArgReduction(ImportContext& context, OpKind kind) {
   Result<int64_t> axis = NormalizeAxis(context.Int("axis", 0), context.input(0)->type.rank());
   if (!axis) return context.Fail(axis.error().message);
-  return context.AddNode(kind, {context.input(0)},
-                         {{"axis", *axis},
-                          {"keepdims", int64_t{context.Int("keepdims", 1) != 0}},
-                          {"select_last_index", int64_t{context.Int("select_last_index", 0) != 0}}});
+  return context.AddNode(
+      kind, {context.input(0)},
+      {{"axis", *axis},
+       {"keepdims", int64_t{context.Int("keepdims", 1) != 0}},
+       {"select_last_index", int64_t{context.Int("select_last_index", 0) != 0}}});
 }
 
 InferResult InferArgReduction(const InferContext& context) {
@@ -176,12 +180,12 @@ Result<void> ReferenceArgReduction(ReferenceContext& context, bool want_greatest
       best = from;
       return;
     }
-    const bool beats = is_nan(from) ? !is_nan(best)
+    const bool beats = is_nan(from)    ? !is_nan(best)
                        : want_greatest ? IsGreater(x, from, best)
                                        : IsGreater(x, best, from);
-    const bool ties = is_nan(from) ? is_nan(best)
-                                   : !is_nan(best) && !IsGreater(x, from, best) &&
-                                         !IsGreater(x, best, from);
+    const bool ties = is_nan(from)
+                          ? is_nan(best)
+                          : !is_nan(best) && !IsGreater(x, from, best) && !IsGreater(x, best, from);
     if (beats || (ties && select_last)) best = from;
   });
   for (size_t i = 0; i < winner.size(); ++i) {

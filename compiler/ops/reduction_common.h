@@ -10,13 +10,15 @@ namespace fusec {
 
 struct ReferenceTensor;
 
-// Every reduction has attributes axes (ints: non-negative, sorted, without repeats) and keepdims (0 or 1). Empty axes reduce nothing:
-// each element is a sum, product or maximum of its own.
+// Every reduction has attributes axes (ints: non-negative, sorted, without repeats) and keepdims (0
+// or 1). Empty axes reduce nothing: each element is a sum, product or maximum of its own.
 
-// The axes an ONNX Reduce* node names, normalised; all axes if it names none, unless noop_with_empty_axes says to reduce nothing.
-// They are input 1 from opset `axes_are_input_since` on, before that an attribute.
+// The axes an ONNX Reduce* node names, normalised; all axes if it names none, unless
+// noop_with_empty_axes says to reduce nothing. They are input 1 from opset `axes_are_input_since`
+// on, before that an attribute.
 Result<std::vector<int64_t>> ImportReductionAxes(ImportContext& context, int axes_are_input_since);
-// Reduce* of ONNX as one node of `kind`; an identity where a plain fold (kReduction) has nothing to reduce.
+// Reduce* of ONNX as one node of `kind`; an identity where a plain fold (kReduction) has nothing to
+// reduce.
 Result<void> ImportReduction(ImportContext& context, OpKind kind, int axes_are_input_since);
 
 // `shape` without `axes`, or with size 1 there.
@@ -24,12 +26,13 @@ Shape ReducedShape(const Shape& shape, const std::vector<int64_t>& axes, bool ke
 // The operand's type with its shape reduced; errors for axes outside the rank.
 Result<TensorType> ReducedType(const InferContext& context);
 
-// Calls `visit` with the position of every element of an operand of `dims` and that of the result element into which it is folded,
-// in row-major order of the operand.
+// Calls `visit` with the position of every element of an operand of `dims` and that of the result
+// element into which it is folded, in row-major order of the operand.
 void ForEachReduced(const std::vector<int64_t>& dims, const std::vector<int64_t>& axes,
                     const std::function<void(int64_t operand, int64_t result)>& visit);
 
-// The position of the element of an operand of `dims` that meets element `index` of a broadcast result.
+// The position of the element of an operand of `dims` that meets element `index` of a broadcast
+// result.
 int64_t BroadcastPosition(const std::vector<int64_t>& dims, const std::vector<int64_t>& index);
 
 // Whether element i is greater than element j, by the dtype's own order; false where either is NaN.

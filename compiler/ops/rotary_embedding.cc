@@ -1,7 +1,9 @@
-// rotary_embedding {interleaved, rotary_embedding_dim, num_heads}: turns pairs (x1, x2) of each head's first rotary_embedding_dim
-// elements by an angle per position:  x1' = cos * x1 - sin * x2,  x2' = sin * x1 + cos * x2.
-// Pairs are (i, i + half), or (2i, 2i + 1) if interleaved. A rotary_embedding_dim of 0 turns the whole head.
-//   operands  x, cos, sin, position_ids?    x is [batch, heads, length, size], or [batch, length, heads * size]
+// rotary_embedding {interleaved, rotary_embedding_dim, num_heads}: turns pairs (x1, x2) of each
+// head's first rotary_embedding_dim elements by an angle per position:
+//   x1' = cos * x1 - sin * x2,   x2' = sin * x1 + cos * x2
+// Pairs are (i, i + half), or (2i, 2i + 1) if interleaved. A rotary_embedding_dim of 0 turns the
+// whole head. Operands are x, cos, sin and position_ids?; x is [batch, heads, length, size] or
+// [batch, length, heads * size].
 #include <fmt/format.h>
 
 #include "compiler/import/import_context.h"
@@ -12,11 +14,11 @@ namespace fusec {
 namespace {
 
 struct RotaryShape {
-  Shape heads;           // x as rank 4
-  int length_axis = 0;   // of `heads`
-  int head_axis = 0;     // of `heads`
-  int64_t size = 0;      // of a head
-  int64_t rotated = 0;   // how much of it is turned
+  Shape heads;          // x as rank 4
+  int length_axis = 0;  // of `heads`
+  int head_axis = 0;    // of `heads`
+  int64_t size = 0;     // of a head
+  int64_t rotated = 0;  // how much of it is turned
 };
 
 Result<RotaryShape> RotaryShapeOf(const TensorType& x, int64_t num_heads, int64_t rotary_dim) {
@@ -35,8 +37,9 @@ Result<RotaryShape> RotaryShapeOf(const TensorType& x, int64_t num_heads, int64_
                                     x.ToString(), num_heads));
     }
   } else {
-    return ModelError(fmt::format("x is {} and num_heads is {}, expected rank 4, or rank 3 and num_heads",
-                                  x.ToString(), num_heads));
+    return ModelError(
+        fmt::format("x is {} and num_heads is {}, expected rank 4, or rank 3 and num_heads",
+                    x.ToString(), num_heads));
   }
   const std::optional<int64_t> size = s.heads[3].AsConstant();
   if (!size) {
@@ -45,8 +48,10 @@ Result<RotaryShape> RotaryShapeOf(const TensorType& x, int64_t num_heads, int64_
   s.size = *size;
   s.rotated = rotary_dim == 0 ? s.size : rotary_dim;
   if (s.rotated < 0 || s.rotated > s.size || s.rotated % 2 != 0) {
-    return ModelError(fmt::format("rotary_embedding_dim is {}, expected an even number up to the head "
-                                  "size {}", s.rotated, s.size));
+    return ModelError(
+        fmt::format("rotary_embedding_dim is {}, expected an even number up to the head "
+                    "size {}",
+                    s.rotated, s.size));
   }
   return s;
 }
@@ -105,8 +110,8 @@ struct RotaryEmbeddingOp {
     if (!IsFloat(x.dtype)) {
       return ModelError(fmt::format("x is {}, expected a float type", DtypeName(x.dtype)));
     }
-    FUSEC_ASSIGN(const RotaryShape s, RotaryShapeOf(x, context.Int("num_heads"),
-                                                    context.Int("rotary_embedding_dim")));
+    FUSEC_ASSIGN(const RotaryShape s,
+                 RotaryShapeOf(x, context.Int("num_heads"), context.Int("rotary_embedding_dim")));
     Shape positions = {s.heads[0], s.heads[s.length_axis]};
     if (context.has_operand(3)) {
       const TensorType& ids = context.operand(3);
@@ -129,9 +134,8 @@ struct RotaryEmbeddingOp {
   }
 
   static Result<std::vector<Value*>> Decompose(const Node& node, Builder& builder) {
-    FUSEC_ASSIGN(const RotaryShape s,
-                 RotaryShapeOf(node.operand(0)->type, node.Int("num_heads"),
-                               node.Int("rotary_embedding_dim")));
+    FUSEC_ASSIGN(const RotaryShape s, RotaryShapeOf(node.operand(0)->type, node.Int("num_heads"),
+                                                    node.Int("rotary_embedding_dim")));
     return std::vector<Value*>{DecomposeRotary(s, node, builder)};
   }
 };

@@ -13,7 +13,8 @@
 namespace fusec {
 namespace {
 
-// Before opset 13 everything from `axis` on was one long row: a reshape around a softmax of the last axis.
+// Before opset 13 everything from `axis` on was one long row: a reshape around a softmax of the
+// last axis.
 Result<void> ImportSoftmax(ImportContext& context, OpKind kind) {
   Value* x = context.input(0);
   const bool flattens = context.opset() < 13;
@@ -71,8 +72,8 @@ double ShiftRow(const ReferenceTensor& x, ReferenceTensor& y, int64_t first, int
   return sum;
 }
 
-// y = exp(x - max) / sum(exp(x - max)) along `axis`. The maximum is taken off so that exp cannot overflow; a row of nothing but -inf
-// gives NaN, as in numpy.
+// y = exp(x - max) / sum(exp(x - max)) along `axis`. The maximum is taken off so that exp cannot
+// overflow; a row of nothing but -inf gives NaN, as in numpy.
 struct SoftmaxOp {
   static Result<void> Import(ImportContext& context) {
     return ImportSoftmax(context, OpKind::kSoftmax);
@@ -82,13 +83,14 @@ struct SoftmaxOp {
   static Result<void> Reference(ReferenceContext& context) {
     const ReferenceTensor& x = context.input(0);
     ReferenceTensor& y = context.output();
-    ForEachRow(x.dims, context.node.Int("axis"), [&](int64_t first, int64_t stride, int64_t length) {
-      const double sum = ShiftRow(x, y, first, stride, length);
-      for (int64_t k = 0; k < length; ++k) {
-        double& value = y.reals[first + k * stride];
-        value = std::exp(value) / sum;
-      }
-    });
+    ForEachRow(x.dims, context.node.Int("axis"),
+               [&](int64_t first, int64_t stride, int64_t length) {
+                 const double sum = ShiftRow(x, y, first, stride, length);
+                 for (int64_t k = 0; k < length; ++k) {
+                   double& value = y.reals[first + k * stride];
+                   value = std::exp(value) / sum;
+                 }
+               });
     return {};
   }
 
@@ -110,10 +112,11 @@ struct LogSoftmaxOp {
   static Result<void> Reference(ReferenceContext& context) {
     const ReferenceTensor& x = context.input(0);
     ReferenceTensor& y = context.output();
-    ForEachRow(x.dims, context.node.Int("axis"), [&](int64_t first, int64_t stride, int64_t length) {
-      const double log_sum = std::log(ShiftRow(x, y, first, stride, length));
-      for (int64_t k = 0; k < length; ++k) y.reals[first + k * stride] -= log_sum;
-    });
+    ForEachRow(x.dims, context.node.Int("axis"),
+               [&](int64_t first, int64_t stride, int64_t length) {
+                 const double log_sum = std::log(ShiftRow(x, y, first, stride, length));
+                 for (int64_t k = 0; k < length; ++k) y.reals[first + k * stride] -= log_sum;
+               });
     return {};
   }
 

@@ -1,4 +1,5 @@
-// constant and region: their types come from the payload and from the body, which Infer does not see.
+// constant and region: their types come from the payload and from the body, which Infer does not
+// see.
 #include "compiler/import/import_context.h"
 #include "compiler/ops/define_op.h"
 
@@ -26,7 +27,8 @@ Result<TensorData> ConstantValue(const ImportContext& context) {
     const std::vector<int64_t> values = context.Ints("value_ints");
     return TensorData::From(Dtype::kI64, {static_cast<int64_t>(values.size())}, values);
   }
-  return context.Fail("its value is a string or a sparse tensor, expected a dense tensor of numbers");
+  return context.Fail(
+      "its value is a string or a sparse tensor, expected a dense tensor of numbers");
 }
 
 struct ConstantOp {
