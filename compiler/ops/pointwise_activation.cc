@@ -27,7 +27,9 @@ struct PReluOp : Pointwise<PReluOp, OpKind::kPRelu, kNumbers> {
   }
   template <class T>
   static T Apply(T x, T slope) { return x < 0 ? slope * x : x; }
-  static std::string Formula(FormulaContext&) { return "{0} < {zero} ? {1} * {0} : {0}"; }
+  static std::string Formula(FormulaContext& context) {
+    return context.is_unsigned() ? "{0}" : "{0} < {zero} ? {1} * {0} : {0}";
+  }
 };
 
 struct ThresholdedReluOp : Pointwise<ThresholdedReluOp, OpKind::kThresholdedRelu, kFloats> {
