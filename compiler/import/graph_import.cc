@@ -82,8 +82,8 @@ class NodeImporter {
       return ModelError("opset " + std::to_string(context_.opset()) + " of ai.onnx has no such op");
     }
     FUSEC_TRY(CheckCount("input", node_.input_size(), schema->min_input(), schema->max_input()));
-    FUSEC_TRY(CheckCount("output", node_.output_size(), schema->min_output(),
-                         schema->max_output()));
+    FUSEC_TRY(
+        CheckCount("output", node_.output_size(), schema->min_output(), schema->max_output()));
     onnx::checker::CheckerContext checker;
     checker.set_ir_version(static_cast<int>(onnx::Version::IR_VERSION));
     checker.set_opset_imports({{"", context_.opset()}});
@@ -99,9 +99,12 @@ class NodeImporter {
   static Result<void> CheckCount(const std::string& what, int found, int least, int most) {
     if (found >= least && found <= most) return {};
     std::string expected = std::to_string(least);
-    if (most == std::numeric_limits<int>::max()) expected += " or more";
-    else if (most != least) expected += " to " + std::to_string(most);
-    return ModelError("has " + std::to_string(found) + " " + what + (found == 1 ? "" : "s") + ", expected " + expected);
+    if (most == std::numeric_limits<int>::max())
+      expected += " or more";
+    else if (most != least)
+      expected += " to " + std::to_string(most);
+    return ModelError("has " + std::to_string(found) + " " + what + (found == 1 ? "" : "s") +
+                      ", expected " + expected);
   }
 
   Result<void> ImportConstant() {
@@ -110,7 +113,8 @@ class NodeImporter {
                         std::to_string(node_.output_size()) + " outputs, expected one each");
     }
     FUSEC_ASSIGN(TensorData data, ConstantAttribute(*node_.mutable_attribute(0)));
-    context_.SetOutput(0, state_.builder.Constant(std::move(data), TensorIdentifier(node_.output(0))));
+    context_.SetOutput(0,
+                       state_.builder.Constant(std::move(data), TensorIdentifier(node_.output(0))));
     return {};
   }
 
@@ -132,7 +136,8 @@ class NodeImporter {
       const auto& list = attribute.ints();
       return TensorData::From<int64_t>(Dtype::kI64, count(list), {list.begin(), list.end()});
     }
-    return ModelError("attribute " + name + " is not supported, expected one of value, "
+    return ModelError("attribute " + name +
+                      " is not supported, expected one of value, "
                       "value_float, value_floats, value_int, value_ints");
   }
 
@@ -140,7 +145,8 @@ class NodeImporter {
   Result<void> ImportIf() {
     const std::optional<TensorData> condition = context_.TryConstant(0);
     if (!condition) {
-      return ModelError("the condition is computed from run-time data, which fusec does not support");
+      return ModelError(
+          "the condition is computed from run-time data, which fusec does not support");
     }
     if (condition->element_count() != 1) {
       return ModelError("the condition has " + std::to_string(condition->element_count()) +
@@ -174,7 +180,8 @@ class NodeImporter {
     return NodeLabel(node_) + ": " + message;
   }
 
-  // Gives a result of a new node the name of its tensor. A tensor that is passed on keeps its first name.
+  // Gives a result of a new node the name of its tensor. A tensor that is passed on keeps its first
+  // name.
   void NameResult(const std::string& tensor, Value* value, size_t nodes_before) {
     if (tensor.empty() || value == nullptr || value->producer == nullptr) return;
     const auto& nodes = state_.graph.nodes;
@@ -214,8 +221,10 @@ void ImportInitializers(onnx::GraphProto& graph, const Payloads& payloads, Impor
         TakeTensor(proto, state.external,
                    payload == payloads.end() ? std::nullopt : std::optional(payload->second));
     Value* value = nullptr;
-    if (data) value = state.builder.Constant(*std::move(data), TensorIdentifier(proto.name()));
-    else state.problems.Add("initializer \"" + proto.name() + "\": " + data.error().message);
+    if (data)
+      value = state.builder.Constant(*std::move(data), TensorIdentifier(proto.name()));
+    else
+      state.problems.Add("initializer \"" + proto.name() + "\": " + data.error().message);
     scope.Define(proto.name(), value);
   }
 }

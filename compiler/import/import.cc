@@ -12,8 +12,9 @@
 namespace fusec {
 namespace {
 
-// Replaces calls of the model's own functions by their bodies. The inliner leaves out functions written for another opset; those
-// are named here, since their calls will be reported as unsupported ops.
+// Replaces calls of the model's own functions by their bodies. The inliner leaves out functions
+// written for another opset; those are named here, since their calls will be reported as
+// unsupported ops.
 Result<void> InlineFunctions(onnx::ModelProto& model, const std::string& path) {
   if (model.functions_size() == 0) return {};
   try {
@@ -62,8 +63,8 @@ void AddInputs(const ModelInputs& inputs, ImportState& state, Scope& scope) {
   }
 }
 
-// Tells where the file's own claim about an output contradicts what follows from the nodes; exporters trace with example sizes and
-// sometimes leave those behind.
+// Tells where the file's own claim about an output contradicts what follows from the nodes;
+// exporters trace with example sizes and sometimes leave those behind.
 void CompareDeclaration(const onnx::ValueInfoProto& output, const TensorType& inferred,
                         ImportState& state) {
   const auto& declared = output.type().tensor_type();
@@ -88,7 +89,8 @@ void CompareDeclaration(const onnx::ValueInfoProto& output, const TensorType& in
     inferred_text += (i > 0 ? ", " : "") + inferred.shape[i].ToString();
   }
   if (contradicts) {
-    state.warnings.push_back(place + "[" + declared_text + "] but is [" + inferred_text + "]" + end);
+    state.warnings.push_back(place + "[" + declared_text + "] but is [" + inferred_text + "]" +
+                             end);
   }
 }
 

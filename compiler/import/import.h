@@ -12,7 +12,8 @@
 namespace fusec {
 
 struct ImportOptions {
-  // Symbol -> low..high, both inclusive, as promised by --dim. A symbol of one possible size becomes that number.
+  // Symbol -> low..high, both inclusive, as promised by --dim. A symbol of one possible size
+  // becomes that number.
   std::map<std::string, std::pair<int64_t, int64_t>> dim_ranges;
   // Graph inputs that become constants: name in the model -> value.
   std::map<std::string, TensorData> frozen_inputs;
@@ -23,11 +24,12 @@ struct ImportedModel {
   std::vector<std::string> warnings;  // one line each, without the file's name
 };
 
-// Reads an ONNX model (protobuf; or ONNX's text syntax, if the name ends in `.onnxtxt`) into a graph: local functions and branches
-// of a constant `If` are inlined, initializers and Constant nodes become constants that stay in the mapped file where they are big.
-// Sets graph.metadata "opset", "ir_version", "producer" and "file" (without its folder).
-// Errors (ErrorKind::kModel) name file, node and tensor; everything unsupported is reported at once, one line each. Unknown names
-// in `options` are ErrorKind::kUsage and list the known ones.
+// Reads an ONNX model (protobuf; or ONNX's text syntax, if the name ends in `.onnxtxt`) into a
+// graph: local functions and branches of a constant `If` are inlined, initializers and Constant
+// nodes become constants that stay in the mapped file where they are big. Sets graph.metadata
+// "opset", "ir_version", "producer" and "file" (without its folder). Errors (ErrorKind::kModel)
+// name file, node and tensor; everything unsupported is reported at once, one line each. Unknown
+// names in `options` are ErrorKind::kUsage and list the known ones.
 Result<ImportedModel> ImportOnnx(const std::string& path, const ImportOptions& options);
 
 }  // namespace fusec

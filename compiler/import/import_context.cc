@@ -27,7 +27,8 @@ Result<std::vector<int64_t>> NormalizeAxes(std::vector<int64_t> axes, int rank) 
   }
   std::sort(axes.begin(), axes.end());
   const auto repeat = std::adjacent_find(axes.begin(), axes.end());
-  if (repeat != axes.end()) return ModelError("axis " + std::to_string(*repeat) + " is named twice");
+  if (repeat != axes.end())
+    return ModelError("axis " + std::to_string(*repeat) + " is named twice");
   return axes;
 }
 

@@ -9,14 +9,15 @@
 
 namespace fusec {
 
-// A file seen as read-only memory for as long as this object lives. Pages are read when touched, so that weights need no second
-// copy on the heap.
+// A file seen as read-only memory for as long as this object lives. Pages are read when touched, so
+// that weights need no second copy on the heap.
 class MappedFile {
  public:
   enum class Links { kFollow, kReject };
 
-  // Errors say what is wrong with the file without naming it: "does not exist", "is a folder, expected a file". With kReject, a file
-  // that is reached through a symbolic link or has a second (hard link) name is an error too.
+  // Errors say what is wrong with the file without naming it: "does not exist", "is a folder,
+  // expected a file". With kReject, a file that is reached through a symbolic link or has a second
+  // (hard link) name is an error too.
   static Result<std::shared_ptr<const MappedFile>> Open(const std::string& path, Links links);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

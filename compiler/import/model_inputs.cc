@@ -86,7 +86,8 @@ class DimReader {
     for (const auto& [name, range] : options_.dim_ranges) {
       if (met_.count(name)) continue;
       std::string known;
-      for (const std::string& symbol : met_in_order_) known += (known.empty() ? "" : " or ") + symbol;
+      for (const std::string& symbol : met_in_order_)
+        known += (known.empty() ? "" : " or ") + symbol;
       return Usage("--dim " + name + ": the model has no such dimension, " +
                    (known.empty() ? "all sizes are fixed" : "expected " + known));
     }
@@ -171,13 +172,18 @@ std::set<std::string> InitializerNames(const onnx::GraphProto& graph) {
 std::optional<std::string> WrongType(const onnx::ValueInfoProto& input) {
   const std::string place = "input \"" + input.name() + "\" ";
   switch (input.type().value_case()) {
-    case onnx::TypeProto::kTensorType: break;
-    case onnx::TypeProto::kSequenceType: return place + "is a sequence, expected a tensor";
-    case onnx::TypeProto::kMapType: return place + "is a map, expected a tensor";
-    case onnx::TypeProto::kOptionalType: return place + "is an optional, expected a tensor";
+    case onnx::TypeProto::kTensorType:
+      break;
+    case onnx::TypeProto::kSequenceType:
+      return place + "is a sequence, expected a tensor";
+    case onnx::TypeProto::kMapType:
+      return place + "is a map, expected a tensor";
+    case onnx::TypeProto::kOptionalType:
+      return place + "is an optional, expected a tensor";
     case onnx::TypeProto::kSparseTensorType:
       return place + "is a sparse tensor, expected a dense one";
-    default: return place + "has no type, expected a tensor";
+    default:
+      return place + "has no type, expected a tensor";
   }
   const int element_type = input.type().tensor_type().elem_type();
   if (!DtypeFromOnnx(element_type)) return place + "has " + UnsupportedType(element_type);
@@ -189,9 +195,9 @@ Result<void> CheckFrozen(const onnx::ValueInfoProto& input, const TensorData& va
                          const std::string& path) {
   const Dtype expected = *DtypeFromOnnx(input.type().tensor_type().elem_type());
   if (value.dtype() == expected) return {};
-  return Fail(ErrorKind::kUsage, path + ": the value given for input \"" + input.name() +
-                                     "\" is " + std::string(DtypeName(value.dtype())) +
-                                     ", expected " + std::string(DtypeName(expected)));
+  return Fail(ErrorKind::kUsage, path + ": the value given for input \"" + input.name() + "\" is " +
+                                     std::string(DtypeName(value.dtype())) + ", expected " +
+                                     std::string(DtypeName(expected)));
 }
 
 Result<void> CheckFrozenNames(const onnx::GraphProto& graph, const ImportOptions& options,

@@ -25,10 +25,11 @@ struct ModelInputs {
   std::vector<DimSymbol> symbols;  // in order of appearance
 };
 
-// Reads the declared types of the graph's inputs. A dim_param becomes a symbol, the same one wherever its text is the same; one
-// that is an expression of other dim_params ("2*s0") becomes that expression; a dim that nothing is known of becomes a symbol d0,
-// d1, ... of its own, with a warning. Symbols that the options or a frozen input give one size become that number.
-// Errors are about the options (kUsage); what is wrong with the model goes to `problems`.
+// Reads the declared types of the graph's inputs. A dim_param becomes a symbol, the same one
+// wherever its text is the same; one that is an expression of other dim_params ("2*s0") becomes
+// that expression; a dim that nothing is known of becomes a symbol d0, d1, ... of its own, with a
+// warning. Symbols that the options or a frozen input give one size become that number. Errors are
+// about the options (kUsage); what is wrong with the model goes to `problems`.
 Result<ModelInputs> ReadInputs(const onnx::ModelProto& model, const ImportOptions& options,
                                Problems& problems, std::vector<std::string>& warnings);
 

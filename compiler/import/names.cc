@@ -45,18 +45,26 @@ std::string TensorIdentifier(std::string_view name) {
 
 std::string Printable(std::string_view text) {
   std::string printable;
-  const auto at = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
+  const auto at = [&](size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
+  };
   for (size_t i = 0; i < text.size();) {
     const unsigned lead = at(i);
-    const size_t length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3
-                          : lead < 0xf5 ? 4 : 0;
+    const size_t length = lead < 0x80   ? 1
+                          : lead < 0xc2 ? 0
+                          : lead < 0xe0 ? 2
+                          : lead < 0xf0 ? 3
+                          : lead < 0xf5 ? 4
+                                        : 0;
     bool good = length > 0 && lead != 0x7f && (lead >= 0x20 || lead == '\n');
     for (size_t k = 1; k < length; ++k) good &= (at(i + k) & 0xc0) == 0x80;
     // Overlong forms, surrogates and what lies beyond Unicode.
     good &= !(lead == 0xe0 && at(i + 1) < 0xa0) && !(lead == 0xed && at(i + 1) >= 0xa0);
     good &= !(lead == 0xf0 && at(i + 1) < 0x90) && !(lead == 0xf4 && at(i + 1) >= 0x90);
-    if (good) printable += text.substr(i, length);
-    else printable += '?';
+    if (good)
+      printable += text.substr(i, length);
+    else
+      printable += '?';
     i += good ? length : 1;
   }
   return printable;

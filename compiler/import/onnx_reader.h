@@ -19,8 +19,9 @@ struct OnnxFile {
   std::map<int, std::span<const std::byte>> payloads;  // raw_data of big initializers, by index
 };
 
-// Reads protobuf, or ONNX's text syntax from a file ending in `.onnxtxt`. A good model has a graph, an IR version and an opset of
-// ai.onnx that fusec knows (kMinOpset .. kMaxOpset); the domain "ai.onnx" is spelled "" from here on.
+// Reads protobuf, or ONNX's text syntax from a file ending in `.onnxtxt`. A good model has a graph,
+// an IR version and an opset of ai.onnx that fusec knows (kMinOpset .. kMaxOpset); the domain
+// "ai.onnx" is spelled "" from here on.
 Result<OnnxFile> ReadOnnx(const std::string& path);
 
 inline constexpr int kMinOpset = 11;

@@ -11,7 +11,8 @@ class NodeProto;
 
 namespace fusec {
 
-// `node "/fc/Gemm" (Gemm)`; a node without a name is called by what it makes: `node producing "y" (Gemm)`.
+// `node "/fc/Gemm" (Gemm)`; a node without a name is called by what it makes: `node producing "y"
+// (Gemm)`.
 std::string NodeLabel(const onnx::NodeProto& node);
 
 // Everything that is wrong with a model, so that one run reports it all.
@@ -22,14 +23,16 @@ class Problems {
 
   // `message` without the file's name.
   void Add(const std::string& message) { lines_.push_back(message); }
-  // A node whose op fusec does not have; `opset` 0 means that the model imports no opset of the domain.
+  // A node whose op fusec does not have; `opset` 0 means that the model imports no opset of the
+  // domain.
   void AddUnsupported(const onnx::NodeProto& node, int64_t opset);
 
   // The lines of another list behind these.
   void Append(const Problems& more);
 
   bool empty() const { return lines_.empty() && unsupported_.empty(); }
-  // One error: a line with all unsupported ops, then one line each for the rest; at most kMaxLines, then `and N more`.
+  // One error: a line with all unsupported ops, then one line each for the rest; at most kMaxLines,
+  // then `and N more`.
   Result<void> ToResult() const;
 
  private:

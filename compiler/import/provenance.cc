@@ -63,8 +63,8 @@ std::string InnermostUserLine(std::string_view stack_trace) {
     const std::string_view path = frame.substr(0, frame.find('"'));
     const size_t number = frame.find("\", line ");
     if (number == std::string_view::npos) continue;
-    const bool inside_torch = path.starts_with("torch/") ||
-                              path.find("-packages/torch/") != std::string_view::npos;
+    const bool inside_torch =
+        path.starts_with("torch/") || path.find("-packages/torch/") != std::string_view::npos;
     if (inside_torch) continue;
     std::string_view digits = frame.substr(number + 8);
     digits = digits.substr(0, digits.find_first_not_of("0123456789"));

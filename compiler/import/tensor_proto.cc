@@ -40,7 +40,8 @@ tl::unexpected<Error> WrongCount(const onnx::TensorProto& proto, const char* uni
                     std::to_string(expected) + " for " + DimsText(proto));
 }
 
-// Values of one typed field; `Stored` is the element as the tensor holds it (float16 travels in int32_data as bits).
+// Values of one typed field; `Stored` is the element as the tensor holds it (float16 travels in
+// int32_data as bits).
 template <class Stored, class Field>
 Result<TensorData> FromField(const onnx::TensorProto& proto, const Field& field, Dtype dtype,
                              std::vector<int64_t> dims) {
@@ -61,21 +62,28 @@ Result<TensorData> FromTypedFields(const onnx::TensorProto& proto, Dtype dtype,
                                    std::vector<int64_t> dims) {
   const auto& ints = proto.int32_data();
   switch (dtype) {
-    case Dtype::kF32: return FromField<float>(proto, proto.float_data(), dtype, std::move(dims));
-    case Dtype::kF64: return FromField<double>(proto, proto.double_data(), dtype, std::move(dims));
-    case Dtype::kI64: return FromField<int64_t>(proto, proto.int64_data(), dtype, std::move(dims));
+    case Dtype::kF32:
+      return FromField<float>(proto, proto.float_data(), dtype, std::move(dims));
+    case Dtype::kF64:
+      return FromField<double>(proto, proto.double_data(), dtype, std::move(dims));
+    case Dtype::kI64:
+      return FromField<int64_t>(proto, proto.int64_data(), dtype, std::move(dims));
     case Dtype::kU64:
       return FromField<uint64_t>(proto, proto.uint64_data(), dtype, std::move(dims));
     case Dtype::kU32:
       return FromField<uint32_t>(proto, proto.uint64_data(), dtype, std::move(dims));
-    case Dtype::kI32: return FromField<int32_t>(proto, ints, dtype, std::move(dims));
+    case Dtype::kI32:
+      return FromField<int32_t>(proto, ints, dtype, std::move(dims));
     case Dtype::kF16:
     case Dtype::kBF16:
     case Dtype::kI16:
-    case Dtype::kU16: return FromField<uint16_t>(proto, ints, dtype, std::move(dims));
+    case Dtype::kU16:
+      return FromField<uint16_t>(proto, ints, dtype, std::move(dims));
     case Dtype::kI8:
-    case Dtype::kU8: return FromField<uint8_t>(proto, ints, dtype, std::move(dims));
-    case Dtype::kBool: return FromField<bool>(proto, ints, dtype, std::move(dims));
+    case Dtype::kU8:
+      return FromField<uint8_t>(proto, ints, dtype, std::move(dims));
+    case Dtype::kBool:
+      return FromField<bool>(proto, ints, dtype, std::move(dims));
   }
   return ModelError("has an unknown element type");
 }
@@ -84,20 +92,34 @@ Result<TensorData> FromTypedFields(const onnx::TensorProto& proto, Dtype dtype,
 
 std::optional<Dtype> DtypeFromOnnx(int data_type) {
   switch (data_type) {
-    case onnx::TensorProto::FLOAT: return Dtype::kF32;
-    case onnx::TensorProto::FLOAT16: return Dtype::kF16;
-    case onnx::TensorProto::BFLOAT16: return Dtype::kBF16;
-    case onnx::TensorProto::DOUBLE: return Dtype::kF64;
-    case onnx::TensorProto::INT8: return Dtype::kI8;
-    case onnx::TensorProto::INT16: return Dtype::kI16;
-    case onnx::TensorProto::INT32: return Dtype::kI32;
-    case onnx::TensorProto::INT64: return Dtype::kI64;
-    case onnx::TensorProto::UINT8: return Dtype::kU8;
-    case onnx::TensorProto::UINT16: return Dtype::kU16;
-    case onnx::TensorProto::UINT32: return Dtype::kU32;
-    case onnx::TensorProto::UINT64: return Dtype::kU64;
-    case onnx::TensorProto::BOOL: return Dtype::kBool;
-    default: return std::nullopt;
+    case onnx::TensorProto::FLOAT:
+      return Dtype::kF32;
+    case onnx::TensorProto::FLOAT16:
+      return Dtype::kF16;
+    case onnx::TensorProto::BFLOAT16:
+      return Dtype::kBF16;
+    case onnx::TensorProto::DOUBLE:
+      return Dtype::kF64;
+    case onnx::TensorProto::INT8:
+      return Dtype::kI8;
+    case onnx::TensorProto::INT16:
+      return Dtype::kI16;
+    case onnx::TensorProto::INT32:
+      return Dtype::kI32;
+    case onnx::TensorProto::INT64:
+      return Dtype::kI64;
+    case onnx::TensorProto::UINT8:
+      return Dtype::kU8;
+    case onnx::TensorProto::UINT16:
+      return Dtype::kU16;
+    case onnx::TensorProto::UINT32:
+      return Dtype::kU32;
+    case onnx::TensorProto::UINT64:
+      return Dtype::kU64;
+    case onnx::TensorProto::BOOL:
+      return Dtype::kBool;
+    default:
+      return std::nullopt;
   }
 }
 

@@ -15,7 +15,8 @@ namespace fusec {
 
 class ExternalData;
 
-// An element type of ONNX (TensorProto.DataType) as ours, if fusec has it; and its name in ONNX ("float", "int4").
+// An element type of ONNX (TensorProto.DataType) as ours, if fusec has it; and its name in ONNX
+// ("float", "int4").
 std::optional<Dtype> DtypeFromOnnx(int data_type);
 std::string OnnxTypeName(int data_type);
 // `element type int4, which fusec does not support`
@@ -27,7 +28,8 @@ struct FilePayload {
   std::span<const std::byte> bytes;
 };
 
-// The tensor of a proto; raw_data is moved out of it, not copied. Errors name no tensor: "has 10 values, expected 12 for [3, 4]".
+// The tensor of a proto; raw_data is moved out of it, not copied. Errors name no tensor: "has 10
+// values, expected 12 for [3, 4]".
 Result<TensorData> TakeTensor(onnx::TensorProto& proto, ExternalData& external,
                               const std::optional<FilePayload>& payload = std::nullopt);
 

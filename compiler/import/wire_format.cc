@@ -44,14 +44,19 @@ class Scanner {
         FUSEC_TRY(Varint());
         break;
       }
-      case kFixed64: length = 8; break;
-      case kFixed32: length = 4; break;
+      case kFixed64:
+        length = 8;
+        break;
+      case kFixed32:
+        length = 4;
+        break;
       case kLengthDelimited: {
         FUSEC_ASSIGN(length, Varint());
         field.value = position_;
         break;
       }
-      default: return Damaged(field.begin);
+      default:
+        return Damaged(field.begin);
     }
     if (length > limit_ - position_) {
       if (limit_ != file_.size()) return Damaged(field.begin);
@@ -111,7 +116,8 @@ class Splitter {
   }
 
  private:
-  // The first fields of a ModelProto are the integers 1 and 5 and the texts or messages 2, 3, 4, 6, 7, 8 and 14.
+  // The first fields of a ModelProto are the integers 1 and 5 and the texts or messages 2, 3, 4, 6,
+  // 7, 8 and 14.
   static bool CanBeginModel(int first_byte) {
     const int number = first_byte >> 3, wire_type = first_byte & 7;
     if (number == 1 || number == 5) return wire_type == kVarint;
@@ -141,8 +147,7 @@ class Splitter {
       FUSEC_ASSIGN(const Field field, scanner.Next());
       const bool raw = field.number == kTensorRawData && field.wire_type == kLengthDelimited;
       if (raw && field.end - field.value >= kSplitBytes) {
-        split_.payloads[initializer_index_] =
-            file_.subspan(field.value, field.end - field.value);
+        split_.payloads[initializer_index_] = file_.subspan(field.value, field.end - field.value);
       } else {
         if (raw) split_.payloads.erase(initializer_index_);  // of a repeated field the last counts
         AppendCopy(field, copy);
@@ -152,8 +157,7 @@ class Splitter {
   }
 
   void AppendCopy(const Field& field, std::string& copy) const {
-    copy.append(reinterpret_cast<const char*>(file_.data()) + field.begin,
-                field.end - field.begin);
+    copy.append(reinterpret_cast<const char*>(file_.data()) + field.begin, field.end - field.begin);
   }
   static void AppendVarint(uint64_t value, std::string& copy) {
     for (; value >= 128; value >>= 7) copy.push_back(static_cast<char>(value | 128));

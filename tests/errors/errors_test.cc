@@ -1,14 +1,15 @@
-// Runs every tests/errors/fail_*.case: a command line that must fail with exactly this exit code and this text on stderr, and must
-// leave no artifact behind. A case is one file:
+// Runs every tests/errors/fail_*.case: a command line that must fail with exactly this exit code
+// and this text on stderr, and must leave no artifact behind. A case is one file:
 //
 //     # Why this must fail.
 //     # run: fusec model.onnxtxt -o out --dim rows=1..8
 //     # exit: 2
-//     # ---- model.onnxtxt ----            any number of files, written to the empty folder in which the command runs
-//     # ---- setup ----                    a shell script that runs there first, with $MODELS the folder of models
-//     # ---- expected ----                 stderr, line by line
+//     # ---- model.onnxtxt ----    any number of files for the folder in which the command runs
+//     # ---- setup ----            a shell script that runs there first; $MODELS has real models
+//     # ---- expected ----         stderr, line by line
 //
-// With FUSEC_UPDATE_EXPECTED=1 in the environment, what the program says replaces what was expected.
+// With FUSEC_UPDATE_EXPECTED=1 in the environment, what the program says replaces what was
+// expected.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -59,7 +60,8 @@ Case ReadCase(const fs::path& path) {
 void WriteCase(const fs::path& path, const Case& written) {
   std::ofstream file(path, std::ios::binary);
   file << written.head;
-  for (const auto& [title, text] : written.sections) file << "# ---- " << title << " ----\n" << text;
+  for (const auto& [title, text] : written.sections)
+    file << "# ---- " << title << " ----\n" << text;
 }
 
 std::string Quoted(const std::string& text) { return "'" + text + "'"; }

@@ -79,8 +79,9 @@ TEST_F(Import, DimsWithoutNamesGetTheirOwn) {
   const auto model = Load("g (float[?, 2] x, float[d0] y) => (float[?, 2] z) { z = Relu(x) }");
   ASSERT_TRUE(model) << ErrorOf(model);
   EXPECT_EQ(model->graph->inputs[0]->type.ToString(), "f32[d1, 2]");
-  EXPECT_EQ(model->warnings, (std::vector<std::string>{
-                                 "input \"x\" axis 0 has no size and no name; it is called d1"}));
+  EXPECT_EQ(
+      model->warnings,
+      (std::vector<std::string>{"input \"x\" axis 0 has no size and no name; it is called d1"}));
 }
 
 TEST_F(Import, DimRangesAndFixedDims) {
@@ -141,10 +142,19 @@ TEST_F(Import, ConstantNodesInEveryForm) {
 }
 
 TEST_F(Import, InitializersOfEveryDtype) {
-  for (const auto& [onnx, ours] : std::map<std::string, std::string>{
-           {"float", "f32"}, {"double", "f64"}, {"float16", "f16"}, {"bfloat16", "bf16"},
-           {"int8", "i8"}, {"int16", "i16"}, {"int32", "i32"}, {"int64", "i64"}, {"uint8", "u8"},
-           {"uint16", "u16"}, {"uint32", "u32"}, {"uint64", "u64"}, {"bool", "bool"}}) {
+  for (const auto& [onnx, ours] : std::map<std::string, std::string>{{"float", "f32"},
+                                                                     {"double", "f64"},
+                                                                     {"float16", "f16"},
+                                                                     {"bfloat16", "bf16"},
+                                                                     {"int8", "i8"},
+                                                                     {"int16", "i16"},
+                                                                     {"int32", "i32"},
+                                                                     {"int64", "i64"},
+                                                                     {"uint8", "u8"},
+                                                                     {"uint16", "u16"},
+                                                                     {"uint32", "u32"},
+                                                                     {"uint64", "u64"},
+                                                                     {"bool", "bool"}}) {
     const auto model = Load("g () => (" + onnx + "[3] z) <" + onnx + "[3] w = {1, 0, 1}> " +
                             "{ z = Identity(w) }");
     ASSERT_TRUE(model) << onnx << ": " << ErrorOf(model);
@@ -153,20 +163,19 @@ TEST_F(Import, InitializersOfEveryDtype) {
 }
 
 TEST_F(Import, EmptyInitializer) {
-  const auto model = Load(
-      "g (float[n] x) => (float[n] z) <float[0] w = {}> { z = Concat<axis = 0>(x, w) }");
+  const auto model =
+      Load("g (float[n] x) => (float[n] z) <float[0] w = {}> { z = Concat<axis = 0>(x, w) }");
   ASSERT_TRUE(model) << ErrorOf(model);
   EXPECT_EQ(Answer(*model->graph, {F32({1}, {5})}), (std::vector<double>{5}));
 }
 
 TEST_F(Import, InputsWithDefaultsBecomeConstants) {
-  const auto model = Load(
-      "g (float[n] x, float[1] w = {4}) => (float[n] z) { z = Mul(x, w) }");
+  const auto model = Load("g (float[n] x, float[1] w = {4}) => (float[n] z) { z = Mul(x, w) }");
   ASSERT_TRUE(model) << ErrorOf(model);
   EXPECT_EQ(model->graph->inputs.size(), 1u);
-  EXPECT_EQ(model->warnings,
-            (std::vector<std::string>{
-                "1 input has a default value and becomes a constant: \"w\""}));
+  EXPECT_EQ(
+      model->warnings,
+      (std::vector<std::string>{"1 input has a default value and becomes a constant: \"w\""}));
 }
 
 TEST_F(Import, ExternalDataIsAView) {
@@ -181,36 +190,37 @@ TEST_F(Import, ExternalDataIsAView) {
 }
 
 TEST_F(Import, NodesOutOfOrderAreSortedAndDeadOnesDropped) {
-  const auto model = Load(
-      "g (float[n] x) => (float[n] z) { z = Relu(y)\n dead = Foo(x)\n y = Neg(x) }");
+  const auto model =
+      Load("g (float[n] x) => (float[n] z) { z = Relu(y)\n dead = Foo(x)\n y = Neg(x) }");
   ASSERT_TRUE(model) << ErrorOf(model);
   EXPECT_EQ(model->graph->nodes.size(), 2u);
   EXPECT_EQ(Answer(*model->graph, {F32({2}, {-1, 1})}), (std::vector<double>{1, 0}));
 }
 
 TEST_F(Import, FunctionsAreInlined) {
-  const auto model = Load(
-      "g (float[n] x) => (float[n] z) { z = mine.Twice(x) }", {},
-      "ir_version: 10, opset_import: [\"\": 20, \"mine\": 1]",
-      "\n<domain: \"mine\", opset_import: [\"\": 20]> Twice (a) => (b) { b = Add(a, a) }");
+  const auto model =
+      Load("g (float[n] x) => (float[n] z) { z = mine.Twice(x) }", {},
+           "ir_version: 10, opset_import: [\"\": 20, \"mine\": 1]",
+           "\n<domain: \"mine\", opset_import: [\"\": 20]> Twice (a) => (b) { b = Add(a, a) }");
   ASSERT_TRUE(model) << ErrorOf(model);
   EXPECT_EQ(Answer(*model->graph, {F32({1}, {4})}), (std::vector<double>{8}));
 
-  EXPECT_EQ(ErrorOf(Load(
-                "g (float[n] x) => (float[n] z) { z = mine.Twice(x) }", {},
-                "ir_version: 10, opset_import: [\"\": 20, \"mine\": 1]",
-                "\n<domain: \"mine\", opset_import: [\"\": 18]> Twice (a) => (b) { b = Add(a, a) }")),
-            "m.onnxtxt: 1 unsupported op: Twice (mine 1): node \"z\"\n"
-            "m.onnxtxt: function mine.Twice is written for opset 18 of ai.onnx, the model for 20");
+  EXPECT_EQ(
+      ErrorOf(Load(
+          "g (float[n] x) => (float[n] z) { z = mine.Twice(x) }", {},
+          "ir_version: 10, opset_import: [\"\": 20, \"mine\": 1]",
+          "\n<domain: \"mine\", opset_import: [\"\": 18]> Twice (a) => (b) { b = Add(a, a) }")),
+      "m.onnxtxt: 1 unsupported op: Twice (mine 1): node \"z\"\n"
+      "m.onnxtxt: function mine.Twice is written for opset 18 of ai.onnx, the model for 20");
 }
 
 TEST_F(Import, ConstantIfTakesItsBranchAndSeesOuterTensors) {
   for (const std::string condition : {"0", "1"}) {
-    const auto model = Load(
-        "g (float[n] x) => (float[n] z) <bool c = {" + condition + "}, float[1] k = {3}> {\n"
-        "  y = Neg(x)\n"
-        "  z = If (c) <then_branch = t () => (float[n] a) { a = Mul(y, k) },\n"
-        "              else_branch = e () => (float[n] b) { b = Foo(y) }>\n}");
+    const auto model = Load("g (float[n] x) => (float[n] z) <bool c = {" + condition +
+                            "}, float[1] k = {3}> {\n"
+                            "  y = Neg(x)\n"
+                            "  z = If (c) <then_branch = t () => (float[n] a) { a = Mul(y, k) },\n"
+                            "              else_branch = e () => (float[n] b) { b = Foo(y) }>\n}");
     if (condition == "0") {
       EXPECT_EQ(ErrorOf(model), "m.onnxtxt: 1 unsupported op: Foo (ai.onnx, opset 20): node \"b\"");
     } else {
@@ -249,9 +259,9 @@ TEST_F(Import, SchemaViolationsNameTheNode) {
 }
 
 TEST_F(Import, DamagedFilesAreErrorsOrModelsButNeverCrash) {
-  std::ifstream file(std::filesystem::path(__FILE__).parent_path() /
-                         "../../../models/lora_mlp.ts.onnx",
-                     std::ios::binary);
+  std::ifstream file(
+      std::filesystem::path(__FILE__).parent_path() / "../../../models/lora_mlp.ts.onnx",
+      std::ios::binary);
   const std::string good((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   ASSERT_TRUE(ImportOnnx(Write("m.onnx", good), {}));
   for (size_t size = 0; size < good.size(); size += 101) {
@@ -267,8 +277,8 @@ TEST_F(Import, DamagedFilesAreErrorsOrModelsButNeverCrash) {
 }
 
 TEST_F(Import, Provenance) {
-  const auto model = Load(
-      "g (float[n] x) => (float[n] z) { [\"/top/top.0/act/Relu\"] y = Relu(x)\n z = Neg(y) }");
+  const auto model =
+      Load("g (float[n] x) => (float[n] z) { [\"/top/top.0/act/Relu\"] y = Relu(x)\n z = Neg(y) }");
   ASSERT_TRUE(model) << ErrorOf(model);
   EXPECT_EQ(model->graph->nodes[0]->provenance,
             (Provenance{{"/top/top.0/act/Relu", "Relu", "top.0.act", ""}}));

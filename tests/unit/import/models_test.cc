@@ -16,7 +16,8 @@ const std::string kModels =
 
 class Models : public testing::TestWithParam<std::string> {};
 
-// The interpreter computes in double, PyTorch in f32: sums of at most a few thousand products of numbers around 1 agree to 1e-5.
+// The interpreter computes in double, PyTorch in f32: sums of at most a few thousand products of
+// numbers around 1 agree to 1e-5.
 TEST_P(Models, InterpretedAnswersAreTheGoldenOnes) {
   const std::string file = GetParam();
   const auto model = ImportOnnx(kModels + file, {});
@@ -41,12 +42,13 @@ TEST_P(Models, InterpretedAnswersAreTheGoldenOnes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, Models,
-    testing::Values("dlrm_dot.dynamo.onnx", "dlrm_dot.ts.onnx", "lecture_dlrm.dynamo.onnx",
-                    "lecture_dlrm.ts.onnx", "lola.dynamo.onnx", "lola.ts.onnx",
-                    "lora_block.dynamo.onnx", "lora_block.ts.onnx", "lora_mlp.dynamo.onnx",
-                    "lora_mlp.ts.onnx", "lora_mlp_256.dynamo.onnx", "lora_mlp_256.ts.onnx"));
+INSTANTIATE_TEST_SUITE_P(All, Models,
+                         testing::Values("dlrm_dot.dynamo.onnx", "dlrm_dot.ts.onnx",
+                                         "lecture_dlrm.dynamo.onnx", "lecture_dlrm.ts.onnx",
+                                         "lola.dynamo.onnx", "lola.ts.onnx",
+                                         "lora_block.dynamo.onnx", "lora_block.ts.onnx",
+                                         "lora_mlp.dynamo.onnx", "lora_mlp.ts.onnx",
+                                         "lora_mlp_256.dynamo.onnx", "lora_mlp_256.ts.onnx"));
 
 }  // namespace
 }  // namespace fusec

@@ -12,8 +12,9 @@
 
 namespace fusec {
 
-// The arrays of a golden file as numpy.savez writes it: a zip archive of uncompressed .npy files, little-endian, C order. An array
-// of another kind is left out, so that a test that looks for it fails.
+// The arrays of a golden file as numpy.savez writes it: a zip archive of uncompressed .npy files,
+// little-endian, C order. An array of another kind is left out, so that a test that looks for it
+// fails.
 inline std::map<std::string, TensorData> ReadNpz(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string zip((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -42,8 +43,10 @@ inline std::map<std::string, TensorData> ReadNpz(const std::string& path) {
     size_t at = header.find("'shape': (") + 10;
     while (header[at] != ')') {
       size_t digits = 0;
-      if (header[at] == ',' || header[at] == ' ') digits = 1;
-      else dims.push_back(std::stoll(header.substr(at), &digits));
+      if (header[at] == ',' || header[at] == ' ')
+        digits = 1;
+      else
+        dims.push_back(std::stoll(header.substr(at), &digits));
       at += digits;
     }
     TensorData data(*dtype, dims);
