@@ -216,6 +216,9 @@ Result<std::vector<Element>> ParseElements(Lexer& lexer) {
 Result<TensorData> MakeConstant(const TensorType& type, const std::vector<Element>& elements) {
   const std::optional<std::vector<int64_t>> dims = StaticShape(type.shape);
   if (!dims) return ModelError("a constant of " + type.ToString() + " has symbolic dims");
+  for (const int64_t dim : *dims) {
+    if (dim < 0) return ModelError("a constant of " + type.ToString() + " has a negative dim");
+  }
   if (type.ElementCount() != Expr(static_cast<int64_t>(elements.size()))) {
     return ModelError(fmt::format("a constant of {} has {} elements, expected {}",
                                   type.ToString(), elements.size(),

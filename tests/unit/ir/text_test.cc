@@ -115,6 +115,8 @@ TEST(Text, ErrorsNameThePlace) {
             "line 1, column 44: 300 is no element of u8[1]");
   EXPECT_EQ(ErrorOf("graph @g() { %c = constant() [1, 2] : u8[3] return %c }"),
             "line 1, column 45: a constant of u8[3] has 2 elements, expected 3");
+  EXPECT_EQ(ErrorOf("graph @g() { %c = constant() [1] : u8[-1, -1] return %c }"),
+            "line 1, column 47: a constant of u8[-1, -1] has a negative dim");
   EXPECT_EQ(ErrorOf("graph @g(%x: f32[]) { %y = relu(%x) {a = 1, a = 2} : f32[] return %y }"),
             "line 1, column 45: attribute 'a' is given twice");
   EXPECT_EQ(ErrorOf("graph @g(%x: f32[]) { %y = relu(%x) {a = [1, 2.5]} : f32[] return %y }"),
