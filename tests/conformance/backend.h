@@ -1,0 +1,29 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/tensor.h"
+#include "compiler/support/result.h"
+
+namespace fusec {
+
+// A model made ready to run, by whichever means.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual Result<std::vector<TensorData>> Run(const std::vector<TensorData>& inputs) = 0;
+};
+
+using FrozenInputs = std::map<std::string, TensorData>;
+
+Result<std::unique_ptr<Backend>> OpenInterpreter(const std::string& model_path,
+                                                 const FrozenInputs& frozen);
+// Compiles for the CPU of this machine into `folder` and loads what comes out through the C face.
+Result<std::unique_ptr<Backend>> OpenCompiled(const std::string& model_path,
+                                              const FrozenInputs& frozen,
+                                              const std::string& folder);
+
+}  // namespace fusec
