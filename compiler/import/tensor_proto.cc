@@ -45,10 +45,10 @@ tl::unexpected<Error> WrongCount(const onnx::TensorProto& proto, const char* uni
 template <class Stored, class Field>
 Result<TensorData> FromField(const onnx::TensorProto& proto, const Field& field, Dtype dtype,
                              std::vector<int64_t> dims) {
+  int64_t count = 1;
+  for (const int64_t dim : dims) count *= dim;
+  if (field.size() != count) return WrongCount(proto, "values", field.size(), count);
   TensorData data(dtype, std::move(dims));
-  if (field.size() != data.element_count()) {
-    return WrongCount(proto, "values", field.size(), data.element_count());
-  }
   if (field.empty()) return data;
   std::byte* bytes = data.mutable_bytes();
   for (int i = 0; i < field.size(); ++i) {

@@ -17,11 +17,11 @@ namespace {
 
 Outcome Wrong(const std::string& text) { return {Outcome::Kind::kFailure, "wrong: " + text}; }
 
-// An error on one line, without the name of the model's file, which is the same for every case.
-std::string OneLine(std::string text) {
-  const std::string file = "model.onnx: ";
-  for (size_t at = text.find(file); at != std::string::npos; at = text.find(file)) {
-    text.erase(at, file.size());
+// An error on one line, without the name of the model's file.
+std::string OneLine(std::string text, const std::string& model) {
+  const std::string place = model + ": ";
+  for (size_t at = text.find(place); at != std::string::npos; at = text.find(place)) {
+    text.erase(at, place.size());
   }
   while (!text.empty() && text.back() == '\n') text.pop_back();
   for (size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n')) {
@@ -61,7 +61,8 @@ Result<FrozenInputs> ChooseFrozen(const std::string& model,
   return frozen;
 }
 
-std::optional<Outcome> RunDataSet(Backend& backend, const FrozenInputs& frozen,
+std::optional<Outcome> RunDataSet(Backend& backend, const std::string& model,
+                                  const FrozenInputs& frozen,
                                   const std::vector<NamedTensor>& inputs,
                                   const std::string& data_set) {
   std::vector<TensorData> given;
@@ -71,7 +72,7 @@ std::optional<Outcome> RunDataSet(Backend& backend, const FrozenInputs& frozen,
   const Result<std::vector<NamedTensor>> expected = ReadTensors(data_set, "output");
   if (!expected) return Wrong(expected.error().message);
   const Result<std::vector<TensorData>> found = backend.Run(given);
-  if (!found) return Wrong(OneLine(found.error().message));
+  if (!found) return Wrong(OneLine(found.error().message, model));
   if (found->size() != expected->size()) {
     return Wrong(fmt::format("{} outputs, expected {}", found->size(), expected->size()));
   }
@@ -95,18 +96,20 @@ Outcome RunCase(const std::string& case_folder, Mode mode, const std::string& wo
     const Result<FrozenInputs> frozen =
         ChooseFrozen(model, inputs ? *inputs : std::vector<NamedTensor>());
     if (!frozen)
-      return {Outcome::Kind::kUnsupported, "unsupported: " + OneLine(frozen.error().message)};
-    if (!inputs) return Wrong(OneLine(inputs.error().message));
+      return {Outcome::Kind::kUnsupported,
+              "unsupported: " + OneLine(frozen.error().message, model)};
+    if (!inputs) return Wrong(OneLine(inputs.error().message, model));
     Result<std::unique_ptr<Backend>> backend =
         mode == Mode::kInterpreter
             ? OpenInterpreter(model, *frozen)
             : OpenCompiled(model, *frozen, fmt::format("{}/{}", work_folder, set));
     if (!backend) {
       const bool unsupported = backend.error().kind == ErrorKind::kModel;
-      return {unsupported ? Outcome::Kind::kUnsupported : Outcome::Kind::kFailure,
-              (unsupported ? "unsupported: " : "wrong: ") + OneLine(backend.error().message)};
+      return {
+          unsupported ? Outcome::Kind::kUnsupported : Outcome::Kind::kFailure,
+          (unsupported ? "unsupported: " : "wrong: ") + OneLine(backend.error().message, model)};
     }
-    if (std::optional<Outcome> failure = RunDataSet(**backend, *frozen, *inputs, data_set)) {
+    if (std::optional<Outcome> failure = RunDataSet(**backend, model, *frozen, *inputs, data_set)) {
       return *failure;
     }
     if (set > 0) continue;
