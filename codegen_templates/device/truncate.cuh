@@ -1,25 +1,23 @@
-// Floats to integers, toward zero; beyond the integers' range the nearest of them, and 0 for NaN. That is what the GPU's conversion
-// instructions do, while in C++ the result would be undefined.
+// Floats to integers, toward zero; beyond the integers' range the nearest of them, and 0 for NaN. The GPU's conversion saturates by
+// itself (but makes the smallest integer of most NaNs); in C++ it would be undefined.
 template <class Real>
 __device__ __forceinline__ int TruncateToInt(Real x) {
-#ifdef __CUDACC__
-  return static_cast<int>(x);
-#else
   if (x != x) return 0;
+#ifndef __CUDACC__
   if (x >= Real(2147483648.0)) return 2147483647;
-  return x <= Real(-2147483648.0) ? -2147483647 - 1 : static_cast<int>(x);
+  if (x <= Real(-2147483648.0)) return -2147483647 - 1;
 #endif
+  return static_cast<int>(x);
 }
 
 template <class Real>
 __device__ __forceinline__ long long TruncateToLong(Real x) {
-#ifdef __CUDACC__
-  return static_cast<long long>(x);
-#else
   if (x != x) return 0;
+#ifndef __CUDACC__
   if (x >= Real(9223372036854775808.0)) return 9223372036854775807LL;
-  return x <= Real(-9223372036854775808.0) ? -9223372036854775807LL - 1 : static_cast<long long>(x);
+  if (x <= Real(-9223372036854775808.0)) return -9223372036854775807LL - 1;
 #endif
+  return static_cast<long long>(x);
 }
 
 // Negative numbers wrap around, as they do on their way through a signed integer.

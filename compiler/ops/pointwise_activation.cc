@@ -141,16 +141,27 @@ struct SoftsignOp : Pointwise<SoftsignOp, OpKind::kSoftsign, kFloats> {
   static std::string Formula(FormulaContext&) { return "{0} / ({one} + fabs{f}({0}))"; }
 };
 
-// Toward zero by `bias` outside -lambd..lambd, zero inside.
+// Toward zero by `bias` outside -lambd..lambd, zero inside. Integers go through double, because both attributes are reals.
 struct ShrinkOp : Pointwise<ShrinkOp, OpKind::kShrink, kNumbers> {
   static constexpr AttributeDefault kDefaults[] = {{"bias", 0.0f}, {"lambd", 0.5f}};
   template <class T>
   static T Apply(T x, const Node& node) {
-    const double lambd = node.Float("lambd"), bias = node.Float("bias"), value = x;
-    return static_cast<T>(value < -lambd ? value + bias : value > lambd ? value - bias : 0);
+    const double lambd = node.Float("lambd"), bias = node.Float("bias");
+    const double value = static_cast<double>(x);
+    const double shrunk = value < -lambd ? value + bias : value > lambd ? value - bias : 0;
+    if constexpr (std::is_floating_point_v<T>) return shrunk;
+    else return static_cast<T>(TruncateReal(shrunk, node.operand(0)->type.dtype));
   }
   static std::string Formula(FormulaContext&) {
     return "{0} < -{lambd} ? {0} + {bias} : {0} > {lambd} ? {0} - {bias} : {zero}";
+  }
+  static Scalar Lower(LowerContext& context) {
+    const Dtype dtype = context.node().operand(0)->type.dtype;
+    if (IsFloat(dtype)) return LowerPointwise(context, &Formula, false);
+    FormulaContext formula_context(context, Dtype::kF64);
+    const Scalar x = LowerCast(context, LoadBroadcast(context, 0), Dtype::kF64);
+    const std::string text = FillFormula(Formula(formula_context), {x}, formula_context);
+    return LowerCast(context, context.Let(text, Dtype::kF64), dtype);
   }
 };
 

@@ -84,9 +84,10 @@ struct PowOp {
       return let("IntegerPower<{type}>({0}, {1})");
     }
     if (!IsFloat(dtype)) {
-      const Scalar power =
-          context.Let("pow((double)" + base.text + ", (double)" + exponent.text + ")", Dtype::kF64);
-      return LowerCast(context, power, dtype);
+      context.Use("power.cuh");
+      const std::string power = "SnapToInteger(pow((double){0}, (double){1}))";
+      const std::string text = FillFormula(power, {base, exponent}, formula_context);
+      return LowerCast(context, context.Let(text, Dtype::kF64), dtype);
     }
     // Exporters write squares and cubes as powers; a product is exact to one rounding each and much cheaper.
     if (exponent.text == CLiteral(2, exponent.dtype)) return let("{0} * {0}");
