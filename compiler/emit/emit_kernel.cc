@@ -1,0 +1,239 @@
+#include "compiler/emit/emit_kernel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen_templates/templates.h"
+#include "compiler/emit/text_writer.h"
+#include "compiler/plan/kernel_builder.h"
+#include "compiler/support/check.h"
+
+namespace fusec {
+
+namespace {
+
+std::string Describe(const KernelParameter& parameter) {
+  return parameter.name + " " + parameter.value->type.ToString();
+}
+
+// "Gemm /top/top.0/Gemm" entries, without repeats.
+std::vector<std::string> Sources(const KernelPlan& plan) {
+  std::vector<std::string> sources;
+  for (const Origin& origin : plan.provenance) {
+    std::string text = origin.onnx_node.empty() ? origin.onnx_op : origin.onnx_node;
+    if (!origin.onnx_op.empty() && text.find(origin.onnx_op) == std::string::npos) text += " (" + origin.onnx_op + ")";
+    if (!origin.source_line.empty()) text += " at " + origin.source_line;
+    if (std::find(sources.begin(), sources.end(), text) == sources.end()) sources.push_back(text);
+  }
+  return sources;
+}
+
+void WriteList(TextWriter& out, const std::string& label, const std::vector<std::string>& items) {
+  constexpr size_t kWidth = 100;
+  std::string line = "// " + label;
+  const std::string indent = "//" + std::string(label.size() + 1, ' ');
+  bool empty = true;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const std::string item = items[i] + (i + 1 < items.size() ? "," : "");
+    if (!empty && line.size() + item.size() + 1 > kWidth) {
+      out.Line(line);
+      line = indent;
+    }
+    line += (line == "// " + label || line == indent ? "" : " ") + item;
+    empty = false;
+  }
+  out.Line(line);
+}
+
+void WriteHeaderComment(TextWriter& out, const KernelPlan& plan) {
+  std::vector<std::string> inputs, outputs;
+  for (const KernelParameter& parameter : plan.parameters) {
+    if (parameter.kind != KernelParameter::Kind::kBuffer) continue;
+    (parameter.written ? outputs : inputs).push_back(Describe(parameter));
+  }
+  WriteList(out, "kernel  : ", {plan.name + "   class: " + plan.op_class});
+  WriteList(out, "source  : ", Sources(plan));
+  WriteList(out, "inputs  : ", inputs);
+  WriteList(out, "outputs : ", outputs);
+  WriteList(out, "launch  : ", {fmt::format("{}; grid {} x {}", plan.launch_in_words,
+                                            plan.blocks.ToString(), plan.block_size)});
+  WriteList(out, "traffic : ", {fmt::format("reads {} bytes", plan.bytes_read.ToString()),
+                                fmt::format("writes {} bytes", plan.bytes_written.ToString())});
+}
+
+std::string ParameterText(const KernelParameter& parameter, const std::string& index_type) {
+  switch (parameter.kind) {
+    case KernelParameter::Kind::kDim: return index_type + " " + parameter.name;
+    case KernelParameter::Kind::kErrors: return "IndexError* errors";
+    case KernelParameter::Kind::kBuffer: break;
+  }
+  return std::string(parameter.written ? "" : "const ") + MemoryTypeName(parameter.value->type.dtype) +
+         "* __restrict__ " + parameter.name;
+}
+
+void WriteStatements(TextWriter& out, const std::vector<Statement>& statements);
+
+void WriteIf(TextWriter& out, const Statement& statement, const std::string& prefix) {
+  const bool one_line = statement.otherwise.empty() && statement.body.size() == 1 &&
+                        statement.body[0].kind == Statement::Kind::kCall;
+  if (one_line) {
+    out.Line(prefix + "if (" + statement.text + ") " + statement.body[0].text + ";");
+    return;
+  }
+  out.Line(prefix + "if (" + statement.text + ") {");
+  out.Indent();
+  WriteStatements(out, statement.body);
+  out.Outdent();
+  const bool chained = statement.otherwise.size() == 1 && statement.otherwise[0].kind == Statement::Kind::kIf &&
+                       !statement.otherwise[0].body.empty();
+  if (chained) {
+    WriteIf(out, statement.otherwise[0], "} else ");
+    return;
+  }
+  if (!statement.otherwise.empty()) {
+    out.Line("} else {");
+    out.Indent();
+    WriteStatements(out, statement.otherwise);
+    out.Outdent();
+  }
+  out.Line("}");
+}
+
+void WriteStatement(TextWriter& out, const Statement& s) {
+  switch (s.kind) {
+    case Statement::Kind::kComment: out.Line("// " + s.text); return;
+    case Statement::Kind::kBlank: out.Line(""); return;
+    case Statement::Kind::kLet: out.Line("const " + s.type + " " + s.name + " = " + s.text + ";"); return;
+    case Statement::Kind::kDeclare:
+      out.Line(s.type + " " + s.name + (s.text.empty() ? "" : " = " + s.text) + ";");
+      return;
+    case Statement::Kind::kAssign: out.Line(s.name + " = " + s.text + ";"); return;
+    case Statement::Kind::kCall: out.Line(s.text + ";"); return;
+    case Statement::Kind::kPragma: out.Line(s.text); return;
+    case Statement::Kind::kIf: WriteIf(out, s, ""); return;
+    case Statement::Kind::kFor:
+      out.Line("for (" + s.text + ") {");
+      out.Indent();
+      WriteStatements(out, s.body);
+      out.Outdent();
+      out.Line("}");
+      return;
+  }
+}
+
+void WriteStatements(TextWriter& out, const std::vector<Statement>& statements) {
+  for (const Statement& statement : statements) WriteStatement(out, statement);
+}
+
+void WriteKernel(TextWriter& out, const KernelPlan& plan) {
+  WriteHeaderComment(out, plan);
+  out.Line(fmt::format("extern \"C\" __global__ void __launch_bounds__({})", plan.block_size));
+  std::vector<std::string> parameters;
+  for (const KernelParameter& parameter : plan.parameters) {
+    parameters.push_back(ParameterText(parameter, plan.index_type));
+  }
+  out.Call(plan.name, parameters, " {");
+  out.Indent();
+  for (const NamedConstant& constant : plan.constants) {
+    out.Line(fmt::format("constexpr {} {} = {};  // {}", constant.type, constant.name, constant.value,
+                         constant.comment));
+  }
+  WriteStatements(out, plan.body);
+  out.Outdent();
+  out.Line("}");
+}
+
+void WriteDeviceFiles(TextWriter& out, const std::vector<const KernelPlan*>& plans) {
+  std::vector<std::string> done;
+  for (const KernelPlan* plan : plans) {
+    for (const std::string& file : plan->device_files) {
+      if (std::find(done.begin(), done.end(), file) != done.end()) continue;
+      done.push_back(file);
+      const auto text = TemplateText("device/" + file);
+      FUSEC_CHECK(text.has_value(), "no device function file " + file);
+      out.Line("// ---- from codegen_templates/device/" + file + " ----");
+      out.Verbatim(*text);
+      out.Line("");
+    }
+  }
+}
+
+void WriteTitle(TextWriter& out, const ModelTitle& title) {
+  out.Line("// Generated by fusec. Do not edit: change the model or the compiler instead.");
+  out.Line(fmt::format("// model   : {} (opset {})", title.file, title.opset));
+}
+
+std::string EmitModule(const std::vector<const KernelPlan*>& plans, const ModelTitle& title) {
+  TextWriter out;
+  WriteTitle(out, title);
+  out.Line("");
+  WriteDeviceFiles(out, plans);
+  for (size_t i = 0; i < plans.size(); ++i) {
+    if (i > 0) out.Line("");
+    WriteKernel(out, *plans[i]);
+  }
+  return out.Take();
+}
+
+// extern "C" void NAME_blocks(void* const* arguments, long long first_block, long long last_block)
+void WriteCpuLauncher(TextWriter& out, const KernelPlan& plan) {
+  out.Line(fmt::format("extern \"C\" __attribute__((visibility(\"default\"))) void {}_blocks(", plan.name));
+  out.Line("    void* const* arguments, long long first_block, long long last_block) {");
+  out.Indent();
+  std::vector<std::string> arguments;
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    const KernelParameter& parameter = plan.parameters[i];
+    std::string type = plan.index_type;
+    if (parameter.kind == KernelParameter::Kind::kErrors) type = "IndexError*";
+    if (parameter.kind == KernelParameter::Kind::kBuffer) {
+      type = std::string(parameter.written ? "" : "const ") + MemoryTypeName(parameter.value->type.dtype) + "*";
+    }
+    arguments.push_back(fmt::format("*static_cast<{}*>(arguments[{}])",
+                                    type.rfind("const ", 0) == 0 ? type + " const" : type, i));
+  }
+  out.Line("for (long long block = first_block; block < last_block; ++block) {");
+  out.Indent();
+  out.Line("blockIdx.x = static_cast<unsigned>(block);");
+  out.Call(plan.name, arguments, ";");
+  out.Outdent();
+  out.Line("}");
+  out.Outdent();
+  out.Line("}");
+}
+
+}  // namespace
+
+std::string EmitKernelFile(const KernelPlan& plan, const ModelTitle& title) {
+  return EmitModule({&plan}, title);
+}
+
+std::string EmitGpuModule(const std::vector<const KernelPlan*>& plans, const ModelTitle& title) {
+  return EmitModule(plans, title);
+}
+
+std::string EmitCpuLibrary(const std::vector<const KernelPlan*>& plans, const ModelTitle& title) {
+  TextWriter out;
+  WriteTitle(out, title);
+  out.Line("// The kernels planned for the CPU: a block has one thread, the runtime spreads blocks over cores.");
+  out.Line("");
+  const auto host = TemplateText("host/cuda_on_cpu.h");
+  FUSEC_CHECK(host.has_value(), "the host header is missing");
+  std::string header(*host);
+  if (size_t at = header.find("#pragma once\n"); at != std::string::npos) header.erase(at, 13);
+  out.Verbatim(header);
+  out.Line("");
+  out.Line("namespace fusec_kernels {");
+  out.Line("");
+  WriteDeviceFiles(out, plans);
+  for (const KernelPlan* plan : plans) {
+    WriteKernel(out, *plan);
+    out.Line("");
+    WriteCpuLauncher(out, *plan);
+    out.Line("");
+  }
+  out.Line("}  // namespace fusec_kernels");
+  return out.Take();
+}
+
+}  // namespace fusec

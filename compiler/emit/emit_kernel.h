@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/plan/kernel_plan.h"
+
+namespace fusec {
+
+// What the header comment of every kernel says about the model it came from.
+struct ModelTitle {
+  std::string file, opset;
+};
+
+// A kernel as a self-contained CUDA file: header comment, device functions, the kernel.
+std::string EmitKernelFile(const KernelPlan& plan, const ModelTitle& title);
+// All kernels of a program in one text for one module; device functions once.
+std::string EmitGpuModule(const std::vector<const KernelPlan*>& plans, const ModelTitle& title);
+// The CPU library: host header, device functions once, kernels, and a launcher `NAME_blocks` per kernel (runtime/README.md).
+std::string EmitCpuLibrary(const std::vector<const KernelPlan*>& plans, const ModelTitle& title);
+
+}  // namespace fusec
