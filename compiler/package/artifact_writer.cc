@@ -1,0 +1,288 @@
+#include "compiler/package/artifact_writer.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <unistd.h>
+
+#include "compiler/ops/op_def.h"
+#include "compiler/package/weights_file.h"
+#include "compiler/support/check.h"
+#include "compiler/support/interrupt.h"
+#include "runtime/src/hash.h"
+
+namespace fusec {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+// Numbers every tensor that some step touches, in the order inputs, outputs, constants, arena.
+class BufferTable {
+ public:
+  BufferTable(const Graph& graph, const std::vector<TargetContents>& targets) {
+    for (size_t i = 0; i < graph.inputs.size(); ++i) Add(graph.inputs[i].get(), "input", graph.input_names[i]);
+    for (size_t i = 0; i < graph.outputs.size(); ++i) Add(graph.outputs[i], "output", graph.output_names[i]);
+    for (const bool constants : {true, false}) {
+      for (const TargetContents& target : targets) {
+        for (const Step& step : target.plan.steps) AddStep(step, constants);
+      }
+    }
+  }
+
+  int Number(const Value* value) const {
+    auto found = numbers_.find(value);
+    FUSEC_CHECK(found != numbers_.end(), "no buffer for " + value->name);
+    return found->second;
+  }
+  Json ToJson() const { return json_; }
+  // Constants in buffer order, by the name they have in the weights file.
+  const std::vector<std::pair<std::string, const TensorData*>>& constants() const { return constants_; }
+
+ private:
+  void AddStep(const Step& step, bool constants) {
+    auto add = [&](const Value* value) {
+      const bool is_constant = value && value->producer && value->producer->kind == OpKind::kConstant;
+      if (value && is_constant == constants) Add(value, is_constant ? "constant" : "arena", value->name);
+    };
+    for (const KernelParameter& parameter : step.kernel.parameters) add(parameter.value);
+    for (const Value* value : {step.matmul.a.value, step.matmul.b.value, step.matmul.bias, step.matmul.result}) {
+      add(value);
+    }
+  }
+
+  void Add(const Value* value, const char* kind, const std::string& name) {
+    if (!numbers_.emplace(value, static_cast<int>(json_.size())).second) return;
+    Json buffer = {{"name", name},
+                   {"kind", kind},
+                   {"dtype", DtypeName(value->type.dtype)},
+                   {"elements", value->type.ElementCount().ToString()}};
+    if (std::string_view(kind) == "constant") {
+      buffer["tensor"] = name;
+      constants_.emplace_back(name, &value->producer->constant);
+    }
+    json_.push_back(std::move(buffer));
+  }
+
+  std::map<const Value*, int> numbers_;  // looked up only, never iterated
+  Json json_ = Json::array();
+  std::vector<std::pair<std::string, const TensorData*>> constants_;
+};
+
+Json ShapeJson(const Shape& shape) {
+  Json json = Json::array();
+  for (const Expr& dim : shape) json.push_back(dim.ToString());
+  return json;
+}
+
+Json SignatureJson(const std::vector<const Value*>& values, const std::vector<std::string>& names,
+                   const BufferTable& buffers) {
+  Json json = Json::array();
+  for (size_t i = 0; i < values.size(); ++i) {
+    json.push_back({{"name", names[i]},
+                    {"dtype", DtypeName(values[i]->type.dtype)},
+                    {"shape", ShapeJson(values[i]->type.shape)},
+                    {"buffer", buffers.Number(values[i])}});
+  }
+  return json;
+}
+
+Json ProvenanceJson(const Provenance& provenance) {
+  Json json = Json::array();
+  for (const Origin& origin : provenance) {
+    Json item = {{"node", origin.onnx_node}, {"op", origin.onnx_op}};
+    if (!origin.module_path.empty()) item["module"] = origin.module_path;
+    if (!origin.source_line.empty()) item["line"] = origin.source_line;
+    json.push_back(std::move(item));
+  }
+  return json;
+}
+
+Json KernelJson(const KernelPlan& plan, bool gpu, const BufferTable& buffers) {
+  Json arguments = Json::array(), inputs = Json::array(), outputs = Json::array();
+  for (const KernelParameter& parameter : plan.parameters) {
+    switch (parameter.kind) {
+      case KernelParameter::Kind::kBuffer:
+        arguments.push_back({{"buffer", buffers.Number(parameter.value)}});
+        (parameter.written ? outputs : inputs).push_back(buffers.Number(parameter.value));
+        break;
+      case KernelParameter::Kind::kDim:
+        arguments.push_back({{"dim", parameter.dim.ToString()}, {"type", plan.index_type == "int" ? "i32" : "i64"}});
+        break;
+      case KernelParameter::Kind::kErrors: arguments.push_back({{"errors", true}}); break;
+    }
+  }
+  return {{"kind", "kernel"},
+          {"name", plan.name},
+          {"class", plan.op_class},
+          {"ops", plan.ops},
+          {"onnx_nodes", ProvenanceJson(plan.provenance)},
+          {"source", gpu ? "kernels/" + plan.name + ".cu" : "cpu/kernels.cc"},
+          {"launch", plan.launch_in_words},
+          {"blocks", plan.blocks.ToString()},
+          {"block_size", plan.block_size},
+          {"shared_bytes", 0},
+          {"arguments", arguments},
+          {"inputs", inputs},
+          {"outputs", outputs},
+          {"bytes_read", plan.bytes_read.ToString()},
+          {"bytes_written", plan.bytes_written.ToString()},
+          {"flops", plan.flops.ToString()}};
+}
+
+Json MatMulJson(const MatMulPlan& plan, const BufferTable& buffers) {
+  auto operand = [&](const MatMulPlan::Operand& o) {
+    return Json{{"buffer", buffers.Number(o.value)}, {"offset", "0"}, {"batch_stride", o.batch_stride.ToString()}};
+  };
+  Json inputs = {buffers.Number(plan.a.value), buffers.Number(plan.b.value)};
+  if (plan.bias) inputs.push_back(buffers.Number(plan.bias));
+  return {{"kind", "matmul"},
+          {"name", plan.name},
+          {"class", "matmul"},
+          {"ops", plan.ops},
+          {"onnx_nodes", ProvenanceJson(plan.provenance)},
+          {"dtype", DtypeName(plan.result->type.dtype)},
+          {"m", plan.m.ToString()},
+          {"n", plan.n.ToString()},
+          {"k", plan.k.ToString()},
+          {"batch", plan.batch.ToString()},
+          {"a", operand(plan.a)},
+          {"b", operand(plan.b)},
+          {"d", {{"buffer", buffers.Number(plan.result)},
+                 {"offset", "0"},
+                 {"batch_stride", (plan.m * plan.n).ToString()}}},
+          {"transpose_a", plan.a.transposed},
+          {"transpose_b", plan.b.transposed},
+          {"bias", plan.bias ? buffers.Number(plan.bias) : -1},
+          {"activation", plan.activation},
+          {"inputs", inputs},
+          {"outputs", {buffers.Number(plan.result)}},
+          {"bytes_read", plan.bytes_read.ToString()},
+          {"bytes_written", plan.bytes_written.ToString()},
+          {"flops", plan.flops.ToString()}};
+}
+
+Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
+                  const std::map<std::string, std::string>& hashes) {
+  const Graph& graph = *contents.graph;
+  auto metadata = [&](const char* key) {
+    auto found = graph.metadata.find(key);
+    return found == graph.metadata.end() ? std::string() : found->second;
+  };
+  Json json = {{"format", "fusec-artifact"},
+               {"version", 1},
+               {"model", metadata("file")},
+               {"opset", metadata("opset")},
+               {"matmul_precision", contents.matmul_precision}};
+  Json symbols = Json::array();
+  for (const DimSymbol& symbol : graph.symbols) {
+    symbols.push_back({{"name", symbol.name}, {"min", symbol.low}, {"max", symbol.high}});
+  }
+  json["symbols"] = symbols;
+  std::vector<const Value*> inputs;
+  for (const auto& input : graph.inputs) inputs.push_back(input.get());
+  json["inputs"] = SignatureJson(inputs, graph.input_names, buffers);
+  json["outputs"] = SignatureJson({graph.outputs.begin(), graph.outputs.end()}, graph.output_names, buffers);
+  json["buffers"] = buffers.ToJson();
+  Json sites = Json::array();
+  for (const IndexSite& site : contents.sites) {
+    sites.push_back({{"node", site.node},
+                     {"tensor", site.tensor},
+                     {"input", site.input},
+                     {"shape", ShapeJson(site.shape)},
+                     {"extent", site.extent.ToString()}});
+  }
+  json["index_sites"] = sites;
+  Json targets = Json::object();
+  for (const TargetContents& target : contents.targets) {
+    Json steps = Json::array();
+    const bool gpu = target.plan.target == TargetKind::kGpu;
+    for (const Step& step : target.plan.steps) {
+      steps.push_back(step.is_matmul ? MatMulJson(step.matmul, buffers) : KernelJson(step.kernel, gpu, buffers));
+    }
+    targets[target.name] = {{"files", target.files}, {"steps", steps}};
+  }
+  json["targets"] = targets;
+  json["before"] = {{"launches", contents.launches_before}, {"bytes", contents.bytes_before.ToString()}};
+  Json not_fused = Json::array();
+  for (const NotFused& edge : contents.not_fused) {
+    not_fused.push_back({{"producer", edge.producer}, {"consumer", edge.consumer}, {"reason", edge.reason}});
+  }
+  json["not_fused"] = not_fused;
+  json["warnings"] = contents.warnings;
+  json["files"] = hashes;
+  return json;
+}
+
+std::string HashOf(const std::string& bytes) {
+  return runtime::Hash128(std::as_bytes(std::span(bytes.data(), bytes.size())));
+}
+
+Result<void> WriteInto(const std::string& folder, const ArtifactContents& contents) {
+  const BufferTable buffers(*contents.graph, contents.targets);
+  std::map<std::string, std::string> hashes;
+  FUSEC_ASSIGN(hashes["weights.safetensors"], WriteWeights(folder + "/weights.safetensors", buffers.constants()));
+  for (const auto& [path, bytes] : contents.files) {
+    std::error_code error;
+    fs::create_directories(fs::path(folder + "/" + path).parent_path(), error);
+    if (error) return Fail(ErrorKind::kUsage, "cannot create a folder for " + path + ": " + error.message());
+    FUSEC_TRY(WriteFile(folder + "/" + path, bytes));
+    hashes[path] = HashOf(bytes);
+  }
+  return WriteFile(folder + "/manifest.json", ManifestJson(contents, buffers, hashes).dump(1) + "\n");
+}
+
+bool IsArtifact(const std::string& path) {
+  std::error_code error;
+  return fs::is_regular_file(path + "/manifest.json", error);
+}
+
+}  // namespace
+
+Result<void> CheckOutputPath(const std::string& path) {
+  std::error_code error;
+  if (path.empty()) return Fail(ErrorKind::kUsage, "no output path was given (-o OUT)");
+  if (fs::exists(path, error)) {
+    const bool empty_folder = fs::is_directory(path, error) && fs::is_empty(path, error);
+    if (!IsArtifact(path) && !empty_folder) {
+      return Fail(ErrorKind::kUsage, path + " exists and is not a fusec artifact; it is left as it is");
+    }
+  }
+  const fs::path parent = fs::absolute(path, error).parent_path();
+  if (!fs::is_directory(parent, error)) {
+    return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + parent.string() + " is not a folder");
+  }
+  if (access(parent.c_str(), W_OK) != 0) {
+    return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + std::strerror(errno));
+  }
+  return {};
+}
+
+Result<void> WriteArtifact(const std::string& path, const ArtifactContents& contents) {
+  FUSEC_TRY(CheckOutputPath(path));
+  std::string target = path;
+  while (target.size() > 1 && target.back() == '/') target.pop_back();
+  const std::string suffix = "." + std::to_string(getpid());
+  const std::string aside = target + ".partial" + suffix, old = target + ".old" + suffix;
+  std::error_code error;
+  const TemporaryFolder cleanup(aside);
+  fs::create_directory(aside, error);
+  if (error) return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + error.message());
+  FUSEC_TRY(WriteInto(aside, contents));
+  if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
+  if (fs::exists(target, error)) fs::rename(target, old, error);
+  if (!error) fs::rename(aside, target, error);
+  if (error) {
+    std::error_code ignored;
+    if (fs::exists(old, ignored)) fs::rename(old, target, ignored);
+    return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + error.message());
+  }
+  fs::remove_all(old, error);
+  return {};
+}
+
+}  // namespace fusec

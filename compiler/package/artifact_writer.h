@@ -1,0 +1,40 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/plan/kernel_plan.h"
+#include "passes/pass_manager.h"
+
+namespace fusec {
+
+// One target of an artifact: what runs, and the files that hold its machine code ("cubin" -> "cubin/sm_90a.cubin").
+struct TargetContents {
+  std::string name;  // "cpu", "sm_90a"
+  ProgramPlan plan;
+  std::map<std::string, std::string> files;
+};
+
+// Everything that goes into the folder besides manifest and weights, which the writer makes.
+struct ArtifactContents {
+  const Graph* graph = nullptr;  // fused: constants and regions only
+  std::vector<TargetContents> targets;
+  std::vector<IndexSite> sites;
+  std::map<std::string, std::string> files;  // relative path -> bytes
+  std::string matmul_precision;
+  int launches_before = 0;
+  Expr bytes_before;
+  std::vector<NotFused> not_fused;
+  std::vector<std::string> warnings;
+};
+
+// Writes the folder described in runtime/README.md: aside first, then renamed over `path`. A folder that is there already is
+// replaced only if it is an artifact. Nothing is left behind on failure. The same contents give the same bytes.
+Result<void> WriteArtifact(const std::string& path, const ArtifactContents& contents);
+
+// Whether `path` can become an artifact: it does not exist, or is one. For failing before the work is done.
+Result<void> CheckOutputPath(const std::string& path);
+
+}  // namespace fusec

@@ -1,0 +1,28 @@
+#include "compiler/support/interrupt.h"
+
+#include <csignal>
+#include <filesystem>
+
+namespace fusec {
+
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+void Remember(int) { interrupted = 1; }
+
+}  // namespace
+
+void CatchInterrupts() {
+  std::signal(SIGINT, &Remember);
+  std::signal(SIGTERM, &Remember);
+}
+
+bool Interrupted() { return interrupted != 0; }
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace fusec

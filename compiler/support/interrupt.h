@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+namespace fusec {
+
+// After this, SIGINT and SIGTERM only set a flag, which long work asks for at every stage.
+void CatchInterrupts();
+bool Interrupted();
+
+// Removes a folder and all in it when it goes out of scope, if it is still there.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace fusec
