@@ -1,0 +1,38 @@
+#include "passes/eliminate_common.h"
+
+#include <map>
+
+#include "passes/graph_edit.h"
+
+namespace fusec {
+
+namespace {
+
+// What the node computes, as text: its line without result names and provenance.
+std::string Meaning(const Node& node) {
+  std::string text = PrintNode(node);
+  text = text.substr(text.find(" = ") + 3);
+  if (node.kind == OpKind::kConstant) text += node.constant_hash;
+  if (const size_t at = text.find(" @ \""); at != std::string::npos) text.resize(at);
+  return text;
+}
+
+}  // namespace
+
+Result<bool> EliminateCommon(Graph& graph, const PassOptions&, PassReport&) {
+  std::map<std::string, Node*> known;
+  bool changed = false;
+  for (const auto& node : graph.nodes) {
+    if (node->kind == OpKind::kRegion) continue;
+    const auto [first, is_new] = known.emplace(Meaning(*node), node.get());
+    if (is_new) continue;
+    for (size_t i = 0; i < node->results.size(); ++i) {
+      graph.ReplaceAllUses(node->results[i].get(), first->second->results[i].get());
+    }
+    changed = true;
+  }
+  if (changed) RemoveDeadNodes(graph);
+  return changed;
+}
+
+}  // namespace fusec

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "passes/pass_manager.h"
+
+namespace fusec {
+
+// Computes equal nodes (op, operands, attributes; constants by their bytes) once.
+//
+//   %a = relu(%x)
+//   %b = relu(%x)             =>    %a = relu(%x)
+//   return %a, %b                   return %a, %a
+Result<bool> EliminateCommon(Graph& graph, const PassOptions& options, PassReport& report);
+
+}  // namespace fusec

@@ -1,0 +1,86 @@
+#include "passes/fold_constants.h"
+
+#include <algorithm>
+
+#include "compiler/ops/op_def.h"
+#include "compiler/reference/interpreter.h"
+#include "passes/graph_edit.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr int64_t kSmallResult = 1024;  // elements that may always be stored
+
+bool CanFold(const Node& node) {
+  const OpClass op_class = GetOpDef(node.kind).op_class;
+  if (op_class == OpClass::kConstant || op_class == OpClass::kRegion) return false;
+  int64_t operand_elements = 0;
+  for (const Value* operand : node.operands) {
+    if (!operand) continue;
+    if (!operand->producer || operand->producer->kind != OpKind::kConstant) return false;
+    const TensorData& data = operand->producer->constant;
+    if (!data.bytes() && data.element_count() > 0) return false;  // known by its hash only
+    operand_elements += data.element_count();
+  }
+  for (const auto& result : node.results) {
+    const auto elements = result->type.ElementCount().AsConstant();
+    if (!elements || *elements > std::max(operand_elements, kSmallResult)) return false;
+  }
+  if (node.kind == OpKind::kSymbolicDims) {
+    for (const Expr& value : node.Get<std::vector<Expr>>("values")) {
+      if (!value.AsConstant()) return false;
+    }
+  }
+  return true;
+}
+
+// A graph of the node alone, to be interpreted.
+std::unique_ptr<Graph> GraphOf(const Node& node, std::vector<ReferenceTensor>& inputs) {
+  auto graph = std::make_unique<Graph>();
+  graph->name = "folded";
+  std::vector<Value*> operands;
+  for (const Value* operand : node.operands) {
+    if (!operand) {
+      operands.push_back(nullptr);
+      continue;
+    }
+    operands.push_back(graph->AddInput(operand->name, operand->type));
+    graph->input_names.push_back(operand->name);
+    inputs.push_back(ReferenceTensor::FromData(operand->producer->constant));
+  }
+  Builder builder(*graph);
+  auto added = builder.Add(node.kind, operands, node.attributes);
+  if (!added) return nullptr;
+  for (const auto& result : (*added)->results) {
+    graph->outputs.push_back(result.get());
+    graph->output_names.push_back(result->name);
+  }
+  return graph;
+}
+
+}  // namespace
+
+Result<bool> FoldConstants(Graph& graph, const PassOptions&, PassReport&) {
+  bool changed = false;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node& node = *graph.nodes[i];
+    if (!CanFold(node)) continue;
+    std::vector<ReferenceTensor> inputs;
+    const auto alone = GraphOf(node, inputs);
+    if (!alone) continue;
+    FUSEC_ASSIGN(const auto values, Interpret(*alone, inputs));
+    Builder builder(graph, i);
+    builder.set_provenance(node.provenance);
+    for (size_t r = 0; r < values.size(); ++r) {
+      Value* constant = builder.Constant(values[r].ToData(), node.results[r]->name);
+      graph.ReplaceAllUses(node.results[r].get(), constant);
+    }
+    i = builder.insert_at();  // the folded node itself, now unread
+    changed = true;
+  }
+  if (changed) RemoveDeadNodes(graph);
+  return changed;
+}
+
+}  // namespace fusec

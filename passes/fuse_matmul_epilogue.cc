@@ -1,0 +1,66 @@
+#include "passes/fuse_matmul_epilogue.h"
+
+#include "compiler/ops/op_def.h"
+#include "passes/graph_edit.h"
+
+namespace fusec {
+
+namespace {
+
+// The only reader of `value`, if there is just one and it is no output.
+Node* OnlyReader(const Graph& graph, const std::map<const Value*, std::vector<Node*>>& readers, const Value* value) {
+  auto found = readers.find(value);
+  if (found == readers.end() || found->second.size() != 1 || IsOutput(graph, value)) return nullptr;
+  return found->second[0];
+}
+
+// The bias of `add` to `product`: the other operand, if it has one element per column.
+bool AddsBias(const Node& add, const Value* product) {
+  if (add.kind != OpKind::kAdd || !IsFloat(product->type.dtype)) return false;
+  const Value* other = add.operand(0) == product ? add.operand(1) : add.operand(0);
+  if (other == product || add.result()->type != product->type || other->type.rank() == 0) return false;
+  return other->type.shape.back() == product->type.shape.back() &&
+         other->type.ElementCount() == product->type.shape.back();
+}
+
+}  // namespace
+
+Result<bool> FuseMatMulEpilogue(Graph& graph, const PassOptions&, PassReport&) {
+  std::vector<const Node*> matmuls;
+  for (const auto& node : graph.nodes) {
+    if (node->kind == OpKind::kMatMul && IsFloat(node->result()->type.dtype)) matmuls.push_back(node.get());
+  }
+  for (const Node* matmul : matmuls) {
+    const auto readers = Readers(graph);
+    std::set<const Node*> group = {matmul};
+    for (const Value* operand : matmul->operands) {
+      while (operand->producer && operand->producer->kind == OpKind::kReshape &&
+             OnlyReader(graph, readers, operand)) {
+        group.insert(operand->producer);
+        operand = operand->producer->operand(0);
+      }
+    }
+    const Value* tail = matmul->result();
+    Node* next = OnlyReader(graph, readers, tail);
+    if (next && AddsBias(*next, tail)) {
+      group.insert(next);
+      tail = next->result();
+      next = OnlyReader(graph, readers, tail);
+    }
+    if (next && next->kind == OpKind::kRelu) {
+      group.insert(next);
+      tail = next->result();
+      next = OnlyReader(graph, readers, tail);
+    }
+    while (next && next->kind == OpKind::kReshape) {
+      group.insert(next);
+      tail = next->result();
+      next = OnlyReader(graph, readers, tail);
+    }
+    if (!IsConvex(graph, group)) group = {matmul};
+    MakeRegion(graph, group, "matmul");
+  }
+  return !matmuls.empty();
+}
+
+}  // namespace fusec

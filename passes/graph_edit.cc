@@ -1,0 +1,148 @@
+#include "passes/graph_edit.h"
+
+#include <algorithm>
+
+#include "compiler/ops/op_def.h"
+#include "compiler/support/check.h"
+
+namespace fusec {
+
+std::map<const Value*, std::vector<Node*>> Readers(const Graph& graph) {
+  std::map<const Value*, std::vector<Node*>> readers;
+  for (const auto& node : graph.nodes) {
+    for (const Value* operand : node->operands) {
+      if (!operand) continue;
+      auto& list = readers[operand];
+      if (list.empty() || list.back() != node.get()) list.push_back(node.get());
+    }
+  }
+  return readers;
+}
+
+bool IsOutput(const Graph& graph, const Value* value) {
+  return std::find(graph.outputs.begin(), graph.outputs.end(), value) != graph.outputs.end();
+}
+
+bool RemoveDeadNodes(Graph& graph) {
+  auto uses = graph.CountUses();
+  bool changed = false;
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = *graph.nodes[i];
+    const bool read = std::any_of(node.results.begin(), node.results.end(),
+                                  [&](const auto& result) { return uses[result.get()] > 0; });
+    if (read) continue;
+    for (const Value* operand : node.operands) {
+      if (operand) --uses[operand];
+    }
+    graph.nodes.erase(graph.nodes.begin() + static_cast<int64_t>(i));
+    changed = true;
+  }
+  return changed;
+}
+
+void SortNodes(Graph& graph) {
+  std::vector<std::unique_ptr<Node>> sorted;
+  std::set<const Node*> placed;
+  std::vector<std::unique_ptr<Node>> waiting = std::move(graph.nodes);
+  // Each round places what is ready, in the old order; a valid order needs one round.
+  while (!waiting.empty()) {
+    std::vector<std::unique_ptr<Node>> later;
+    for (auto& node : waiting) {
+      const bool ready = std::all_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {
+        return !operand || !operand->producer || placed.count(operand->producer);
+      });
+      if (ready) placed.insert(node.get());
+      (ready ? sorted : later).push_back(std::move(node));
+    }
+    FUSEC_CHECK(later.size() < waiting.size(), "nodes depend on each other in a circle");
+    waiting = std::move(later);
+  }
+  graph.nodes = std::move(sorted);
+}
+
+bool IsConvex(const Graph& graph, const std::set<const Node*>& group) {
+  // Nodes outside the group that depend on it; none of them may feed it.
+  std::set<const Node*> after;
+  for (const auto& node : graph.nodes) {
+    const bool inside = group.count(node.get()) != 0;
+    for (const Value* operand : node->operands) {
+      const Node* producer = operand ? operand->producer : nullptr;
+      if (!producer) continue;
+      if (inside && after.count(producer)) return false;
+      if (!inside && (group.count(producer) || after.count(producer))) after.insert(node.get());
+    }
+  }
+  return true;
+}
+
+Node* MakeRegion(Graph& graph, const std::set<const Node*>& group, const std::string& region_class) {
+  auto body = std::make_unique<Graph>();
+  body->symbols = graph.symbols;
+  std::map<const Value*, Value*> inside;  // values of the graph -> values of the body
+  std::vector<Value*> operands;
+  std::vector<Value*> results;  // values of the graph that the region will produce
+  Provenance provenance;
+  const auto readers = Readers(graph);
+  std::vector<std::unique_ptr<Node>> kept;
+  size_t position = 0;
+
+  auto read_outside = [&](const Value* value) {
+    if (IsOutput(graph, value)) return true;
+    auto found = readers.find(value);
+    return found != readers.end() && std::any_of(found->second.begin(), found->second.end(),
+                                                 [&](const Node* reader) { return !group.count(reader); });
+  };
+  std::string name;
+  std::vector<std::unique_ptr<Node>> members;
+  for (auto& node : graph.nodes) {
+    if (!group.count(node.get())) {
+      kept.push_back(std::move(node));
+      continue;
+    }
+    position = kept.size();
+    name += (name.empty() ? "" : "_") + std::string(GetOpDef(node->kind).text);
+    for (const Origin& origin : node->provenance) {
+      if (std::find(provenance.begin(), provenance.end(), origin) == provenance.end()) provenance.push_back(origin);
+    }
+    auto copy = std::make_unique<Node>();
+    copy->kind = node->kind;
+    copy->attributes = node->attributes;
+    copy->provenance = node->provenance;
+    copy->constant = node->constant;
+    copy->constant_hash = node->constant_hash;
+    for (Value* operand : node->operands) {
+      if (operand && !inside.count(operand)) {
+        operands.push_back(operand);
+        inside[operand] = body->AddInput(operand->name, operand->type);
+      }
+      copy->operands.push_back(operand ? inside[operand] : nullptr);
+    }
+    for (const auto& result : node->results) {
+      auto value = std::make_unique<Value>(*result);
+      value->producer = copy.get();
+      inside[result.get()] = value.get();
+      copy->results.push_back(std::move(value));
+      if (read_outside(result.get())) {
+        results.push_back(result.get());
+        body->outputs.push_back(inside[result.get()]);
+      }
+    }
+    body->nodes.push_back(std::move(copy));
+    members.push_back(std::move(node));
+  }
+  body->name = name.substr(0, 60);
+  graph.nodes = std::move(kept);
+  Builder builder(graph, position);
+  builder.set_provenance(provenance);
+  Attributes attributes;
+  attributes["class"] = region_class;
+  Node* region = builder.Region(operands, std::move(body), std::move(attributes));
+  for (size_t i = 0; i < results.size(); ++i) {
+    region->results[i]->name = results[i]->name;  // its producer is gone, so the name is free
+    graph.ReplaceAllUses(results[i], region->result(static_cast<int>(i)));
+  }
+  SortNodes(graph);
+  return region;
+}
+
+}  // namespace fusec

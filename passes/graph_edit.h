@@ -1,0 +1,28 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+
+// Edits that several passes need.
+namespace fusec {
+
+// Every value's readers, in graph order; looked up only.
+std::map<const Value*, std::vector<Node*>> Readers(const Graph& graph);
+bool IsOutput(const Graph& graph, const Value* value);
+
+// Removes nodes nobody reads, from the end to the start. Returns whether there were any.
+bool RemoveDeadNodes(Graph& graph);
+// Orders nodes so that operands come before their readers, otherwise as they were.
+void SortNodes(Graph& graph);
+
+// Whether a path leaves `group` and comes back: such a group cannot become one node.
+bool IsConvex(const Graph& graph, const std::set<const Node*>& group);
+
+// Replaces the nodes of a convex group by one region of class `region_class` whose body is the group. Values read outside the group
+// become its results.
+Node* MakeRegion(Graph& graph, const std::set<const Node*>& group, const std::string& region_class);
+
+}  // namespace fusec

@@ -1,0 +1,60 @@
+#include "passes/pass_manager.h"
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+
+#include "compiler/support/check.h"
+#include "passes/passes.h"
+
+namespace fusec {
+
+const std::vector<PassInfo>& AllPasses() {
+  static const std::vector<PassInfo>& passes = *new std::vector<PassInfo>{
+#define FUSEC_PASS(name, Function, summary) {name, &Function, summary},
+#include "passes/passes.def"
+#undef FUSEC_PASS
+  };
+  return passes;
+}
+
+const PassInfo* FindPass(std::string_view name) {
+  for (const PassInfo& pass : AllPasses()) {
+    if (pass.name == name) return &pass;
+  }
+  return nullptr;
+}
+
+Result<void> PassManager::Run(Graph& graph, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (stop_after >= 0 && run_count_ >= stop_after) return {};
+    const PassInfo* pass = FindPass(name);
+    if (!pass) return Fail(ErrorKind::kUsage, "no pass is called \"" + name + "\"");
+    if (options.disabled_fusions.count(name)) continue;
+    const auto start = std::chrono::steady_clock::now();
+    FUSEC_ASSIGN(const bool changed, pass->run(graph, options, report_));
+    const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
+    timings_.push_back({name, spent.count(), changed});
+    ++run_count_;
+    if (!changed) continue;
+    if (auto verified = Verify(graph); !verified) {
+      FUSEC_CHECK(false, "pass " + name + " left a broken graph: " + verified.error().message + "\n" + Print(graph));
+    }
+    FUSEC_TRY(Dump(graph, name));
+  }
+  return {};
+}
+
+Result<void> PassManager::Dump(const Graph& graph, const std::string& pass) const {
+  if (dump_directory.empty()) return {};
+  char number[16];
+  std::snprintf(number, sizeof number, "%02d-", run_count_);
+  const std::string path = dump_directory + "/" + number + pass + ".ir";
+  std::ofstream file(path);
+  file << Print(graph);
+  file.close();
+  if (!file) return Fail(ErrorKind::kUsage, "cannot write " + path);
+  return {};
+}
+
+}  // namespace fusec

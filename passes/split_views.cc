@@ -1,0 +1,41 @@
+#include "passes/split_views.h"
+
+#include "compiler/ops/op_def.h"
+#include "passes/graph_edit.h"
+
+namespace fusec {
+
+namespace {
+
+bool CostsNothing(const Node& node) {
+  if (node.kind == OpKind::kConcat || node.kind == OpKind::kPad) return false;
+  return GetOpDef(node.kind).op_class == OpClass::kView ||
+         (GetOpDef(node.kind).op_class == OpClass::kPointwise && node.operands.empty());
+}
+
+}  // namespace
+
+Result<bool> SplitViews(Graph& graph, const PassOptions&, PassReport&) {
+  bool changed = false;
+  // From the end, so that a view of a view is copied with its reader.
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    Node& node = *graph.nodes[i];
+    if (!CostsNothing(node)) continue;
+    const auto readers = Readers(graph);
+    auto found = readers.find(node.result());
+    if (found == readers.end()) continue;
+    const bool output = IsOutput(graph, node.result());
+    for (size_t r = output ? 0 : 1; r < found->second.size(); ++r) {
+      Builder builder(graph, i + 1);
+      builder.set_provenance(node.provenance);
+      Value* copy = builder.Make(node.kind, node.operands, node.attributes, node.result()->name);
+      for (Value*& operand : found->second[r]->operands) {
+        if (operand == node.result()) operand = copy;
+      }
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+}  // namespace fusec

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "passes/pass_manager.h"
+
+namespace fusec {
+
+// Gives every reader its own copy of a view (and of values made from nothing, such as a range): they cost nothing inside a kernel,
+// but a shared one would have to be stored.
+//
+//   %t = transpose(%x) {...}           %t = transpose(%x) {...}
+//   %a = add(%t, %b)             =>    %t_1 = transpose(%x) {...}
+//   %c = mul(%t, %d)                   %a = add(%t, %b)
+//                                      %c = mul(%t_1, %d)
+Result<bool> SplitViews(Graph& graph, const PassOptions& options, PassReport& report);
+
+}  // namespace fusec
