@@ -6,8 +6,9 @@ namespace fusec {
 
 namespace {
 
-// The value outside the region that `value` stands for, if it is an operand.
+// The value outside the region that holds the bytes of `value`: an operand, perhaps reshaped; null for anything else.
 const Value* OperandOf(const Node& region, const Value* value) {
+  while (value->producer && value->producer->kind == OpKind::kReshape) value = value->producer->operand(0);
   for (size_t i = 0; i < region.operands.size(); ++i) {
     if (region.body->inputs[i].get() == value) return region.operands[i];
   }
@@ -29,8 +30,7 @@ bool BatchStride(const Shape& shape, const Shape& result, Expr& stride) {
 
 }  // namespace
 
-std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region, TargetKind target,
-                                            const Ranges& ranges) {
+std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region) {
   const Graph& body = *region.body;
   const Node* matmul = nullptr;
   MatMulPlan plan;
@@ -44,25 +44,21 @@ std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region, TargetKind targe
       plan.bias = bias;
     } else if (node->kind == OpKind::kRelu) {
       plan.activation = "relu";
-    } else {
+    } else if (node->kind != OpKind::kReshape) {
       return std::nullopt;
     }
   }
   if (!matmul || body.outputs.size() != 1) return std::nullopt;
   const Dtype dtype = matmul->result()->type.dtype;
-  const bool half = dtype == Dtype::kF16 || dtype == Dtype::kBF16;
-  if (dtype != Dtype::kF32 && !(half && target == TargetKind::kGpu) && !(half && target == TargetKind::kCpu) &&
-      dtype != Dtype::kF64) {
-    return std::nullopt;
-  }
+  if (!IsFloat(dtype)) return std::nullopt;
   plan.a.value = OperandOf(region, matmul->operand(0));
   plan.b.value = OperandOf(region, matmul->operand(1));
   if (!plan.a.value || !plan.b.value) return std::nullopt;
   plan.result = region.result();
   plan.a.transposed = matmul->Int("transpose_a") != 0;
   plan.b.transposed = matmul->Int("transpose_b") != 0;
-  const Shape& a = plan.a.value->type.shape;
-  const Shape& b = plan.b.value->type.shape;
+  const Shape& a = matmul->operand(0)->type.shape;
+  const Shape& b = matmul->operand(1)->type.shape;
   const Shape& d = matmul->result()->type.shape;
   plan.m = d[d.size() - 2];
   plan.n = d.back();
@@ -81,7 +77,6 @@ std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region, TargetKind targe
   if (plan.bias) plan.bytes_read = plan.bytes_read + plan.bias->type.Bytes();
   plan.bytes_written = plan.result->type.Bytes();
   plan.flops = plan.batch * plan.m * plan.n * plan.k * 2;
-  (void)ranges;
   return plan;
 }
 

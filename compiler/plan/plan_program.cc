@@ -39,7 +39,6 @@ std::string StepName(size_t number, const std::vector<std::string>& ops) {
 Result<ProgramPlan> PlanProgram(const Graph& graph, TargetKind target, std::vector<IndexSite>& sites) {
   ProgramPlan program;
   program.target = target;
-  const Ranges ranges = graph.SymbolRanges();
   for (const auto& node : graph.nodes) {
     if (node->kind == OpKind::kConstant) continue;
     FUSEC_CHECK(node->kind == OpKind::kRegion, "unfused node reached planning: " + PrintNode(*node));
@@ -48,7 +47,7 @@ Result<ProgramPlan> PlanProgram(const Graph& graph, TargetKind target, std::vect
     const std::vector<std::string> ops = OpNames(*node);
     const std::string name = StepName(program.steps.size(), ops);
     if (region_class == "matmul") {
-      if (auto matmul = PlanLibraryMatMul(*node, target, ranges)) {
+      if (auto matmul = PlanLibraryMatMul(*node)) {
         step.is_matmul = true;
         step.matmul = std::move(*matmul);
         step.matmul.name = name;

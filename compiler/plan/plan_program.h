@@ -9,6 +9,6 @@ namespace fusec {
 Result<ProgramPlan> PlanProgram(const Graph& graph, TargetKind target, std::vector<IndexSite>& sites);
 
 // The matmul of a region as a library call, where both libraries take its types and layout; nullopt sends it to a generated kernel.
-std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region, TargetKind target, const Ranges& ranges);
+std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region);
 
 }  // namespace fusec

@@ -1,0 +1,56 @@
+#include "passes/access_probe.h"
+
+#include "compiler/ops/op_def.h"
+
+namespace fusec {
+
+// Says yes to everything an op's Lower asks for and only looks at what it loads.
+class ProbedElement : public LowerContext {
+ public:
+  ProbedElement(AccessProbe& probe, const Node& node, int result, std::vector<Expr> index) : probe_(probe) {
+    node_ = &node;
+    index_ = std::move(index);
+    result_number_ = result;
+  }
+  const Ranges& ranges() const override { return probe_.ranges_; }
+  Scalar Load(int operand, const std::vector<Expr>& index) override {
+    const Value* value = node_->operands[operand];
+    probe_.Follows(value, index);
+    return {"x", value->type.dtype};
+  }
+  Scalar Let(const std::string&, Dtype dtype) override { return {"x", dtype}; }
+  void Use(const std::string&) override {}
+  Scalar SelectBelow(const Expr& position, const Expr& limit, Dtype dtype, const std::function<Scalar()>& then,
+                     const std::function<Scalar()>& otherwise) override {
+    if (!ranges().ProvenNonNegative(position - limit)) then();
+    if (!ranges().ProvenLess(position, limit)) otherwise();
+    return {"x", dtype};
+  }
+  Expr IndexFromData(const Scalar&, const Expr& extent, int, const std::vector<Expr>&) override {
+    const std::string name = "data_index_" + std::to_string(probe_.fresh_++);
+    probe_.ranges_.Set(name, 0, extent - 1);
+    return Expr::Symbol(name);
+  }
+  Scalar DataFromIndex(const Expr&, Dtype dtype) override { return {"x", dtype}; }
+
+ private:
+  AccessProbe& probe_;
+};
+
+bool AccessProbe::Follows(const Value* value, const std::vector<Expr>& index) {
+  if (auto expected = expected_.find(value); expected != expected_.end()) {
+    if (expected->second != index) good_ = false;
+    return good_;
+  }
+  if (!good_ || !value->producer || !group_.count(value->producer)) return good_;
+  std::string key = value->name;
+  for (const Expr& e : index) key += "|" + e.ToString();
+  if (!visited_.insert(key).second) return good_;
+  const OpFunctions& functions = GetOpDef(value->producer->kind).functions;
+  if (!functions.lower) return good_ = false;
+  ProbedElement element(*this, *value->producer, value->result_index, index);
+  functions.lower(element);
+  return good_;
+}
+
+}  // namespace fusec

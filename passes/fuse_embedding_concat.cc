@@ -1,0 +1,35 @@
+#include "passes/fuse_embedding_concat.h"
+
+#include <algorithm>
+
+#include "compiler/ops/op_def.h"
+#include "passes/graph_edit.h"
+#include "passes/loop_group.h"
+
+namespace fusec {
+
+Result<bool> FuseEmbeddingConcat(Graph& graph, const PassOptions&, PassReport& report) {
+  bool changed = false;
+  std::vector<const Node*> concats;
+  for (const auto& node : graph.nodes) {
+    if (node->kind == OpKind::kConcat) concats.push_back(node.get());
+  }
+  for (const Node* concat : concats) {
+    PassReport attempt = report;
+    const std::set<const Node*> group = GrowLoopGroup(graph, *concat, attempt);
+    const bool gathers = std::any_of(group.begin(), group.end(), [](const Node* node) {
+      return GetOpDef(node->kind).op_class == OpClass::kGather;
+    });
+    // A concat of a concat is planned from the outer one.
+    const bool nested = std::any_of(group.begin(), group.end(), [&](const Node* node) {
+      return node != concat && node->kind == OpKind::kConcat;
+    });
+    if (!gathers || nested) continue;
+    report = attempt;
+    MakeRegion(graph, group, "gather_concat");
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace fusec

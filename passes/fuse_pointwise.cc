@@ -1,0 +1,24 @@
+#include "passes/fuse_pointwise.h"
+
+#include "compiler/ops/op_def.h"
+#include "passes/graph_edit.h"
+#include "passes/loop_group.h"
+
+namespace fusec {
+
+Result<bool> FusePointwise(Graph& graph, const PassOptions&, PassReport& report) {
+  bool changed = false;
+  while (true) {
+    // The last node that is in no region yet: nothing unfused reads it.
+    const Node* root = nullptr;
+    for (const auto& node : graph.nodes) {
+      const OpClass op_class = GetOpDef(node->kind).op_class;
+      if (op_class == OpClass::kPointwise || op_class == OpClass::kView || op_class == OpClass::kGather) root = node.get();
+    }
+    if (!root) return changed;
+    MakeRegion(graph, GrowLoopGroup(graph, *root, report), "pointwise");
+    changed = true;
+  }
+}
+
+}  // namespace fusec

@@ -1,0 +1,155 @@
+#include "passes/fuse_row_reduction.h"
+
+#include <algorithm>
+
+#include "compiler/ops/op_def.h"
+#include "passes/access_probe.h"
+#include "passes/graph_edit.h"
+
+namespace fusec {
+
+namespace {
+
+bool IsReduction(const Node& node) { return GetOpDef(node.kind).op_class == OpClass::kReduction; }
+
+bool IsElementwise(const Node& node) {
+  const OpClass op_class = GetOpDef(node.kind).op_class;
+  return op_class == OpClass::kPointwise || op_class == OpClass::kView || op_class == OpClass::kGather;
+}
+
+// The group around one reduction, while it grows.
+class RowGroup {
+ public:
+  RowGroup(const Graph& graph, const Node& seed) : graph_(graph), readers_(Readers(graph)) {
+    nodes_.insert(&seed);
+    space_ = seed.operand(0)->type.shape;
+    axes_ = seed.Ints("axes");
+    const Ranges ranges = graph.SymbolRanges();
+    for (size_t axis = 0; axis < space_.size(); ++axis) {
+      const bool reduced = std::find(axes_.begin(), axes_.end(), static_cast<int64_t>(axis)) != axes_.end();
+      const Expr coordinate = space_[axis].IsConstant(1) ? Expr(0) : Expr::Symbol("axis_" + std::to_string(axis));
+      full_.push_back(coordinate);
+      if (!reduced) {
+        row_.push_back(coordinate);
+        kept_.push_back(space_[axis]);
+      }
+    }
+  }
+
+  void Grow() {
+    bool grew = true;
+    while (grew) {
+      grew = false;
+      for (const auto& node : graph_.nodes) {
+        if (nodes_.count(node.get()) || !MayJoin(*node)) continue;
+        nodes_.insert(node.get());
+        if (IsConvex(graph_, nodes_) && IsLegal()) grew = true;
+        else nodes_.erase(node.get());
+      }
+    }
+  }
+
+  const std::set<const Node*>& nodes() const { return nodes_; }
+
+ private:
+  bool MayJoin(const Node& node) const {
+    if (IsReduction(node)) {
+      const bool follows = std::any_of(node.operands.begin(), node.operands.end(),
+                                       [&](const Value* v) { return v->producer && nodes_.count(v->producer); });
+      return (follows || SharesOperand(node)) && node.operand(0)->type.shape == space_ && node.Ints("axes") == axes_;
+    }
+    if (!IsElementwise(node)) return false;
+    const bool follows = std::any_of(node.operands.begin(), node.operands.end(), [&](const Value* v) {
+      return v && v->producer && nodes_.count(v->producer);
+    });
+    return follows || Feeds(node);
+  }
+
+  bool SharesOperand(const Node& node) const {
+    return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node* member) {
+      return IsReduction(*member) && member->operand(0) == node.operand(0);
+    });
+  }
+
+  // Producers join if the group is their only reader, or if they are one pointwise value per element, stored on the way.
+  bool Feeds(const Node& node) const {
+    bool any = false, all = true;
+    for (const auto& result : node.results) {
+      if (IsOutput(graph_, result.get())) all = false;
+      auto found = readers_.find(result.get());
+      if (found == readers_.end()) continue;
+      for (const Node* reader : found->second) (nodes_.count(reader) ? any : all) = nodes_.count(reader) != 0;
+    }
+    const bool stored = GetOpDef(node.kind).op_class == OpClass::kPointwise && node.result()->type.shape == space_;
+    return any && (all || stored);
+  }
+
+  bool IsLegal() const {
+    AccessProbe probe(nodes_, graph_.SymbolRanges());
+    for (size_t axis = 0; axis < space_.size(); ++axis) {
+      if (auto symbol = full_[axis].AsSymbol()) probe.ranges().Set(*symbol, 0, space_[axis] - 1);
+    }
+    for (const Node* node : nodes_) {
+      if (IsReduction(*node)) probe.Expect(node->result(), ResultIndex(*node));
+    }
+    const Expr element = Linearize(full_, space_, probe.ranges());
+    const Expr row = Linearize(row_, kept_, probe.ranges());
+    for (const Node* node : nodes_) {
+      if (IsReduction(*node)) {
+        if (!probe.Follows(node->operand(0), full_)) return false;
+        continue;
+      }
+      for (const auto& result : node->results) {
+        if (!IsReadOutside(result.get())) continue;
+        const Shape& shape = result->type.shape;
+        const bool per_row = Product(shape) == Product(kept_);
+        if (!per_row && Product(shape) != Product(space_)) return false;
+        if (!probe.Follows(result.get(), Delinearize(per_row ? row : element, shape, probe.ranges()))) return false;
+      }
+    }
+    return true;
+  }
+
+  bool IsReadOutside(const Value* value) const {
+    if (IsOutput(graph_, value)) return true;
+    auto found = readers_.find(value);
+    return found != readers_.end() && std::any_of(found->second.begin(), found->second.end(),
+                                                  [&](const Node* reader) { return !nodes_.count(reader); });
+  }
+
+  std::vector<Expr> ResultIndex(const Node& reduction) const {
+    if (reduction.Int("keepdims") == 0) return row_;
+    std::vector<Expr> index = full_;
+    for (const int64_t axis : axes_) index[axis] = 0;
+    return index;
+  }
+
+  const Graph& graph_;
+  std::map<const Value*, std::vector<Node*>> readers_;
+  std::set<const Node*> nodes_;
+  Shape space_, kept_;
+  std::vector<int64_t> axes_;
+  std::vector<Expr> full_, row_;
+};
+
+}  // namespace
+
+Result<bool> FuseRowReduction(Graph& graph, const PassOptions&, PassReport&) {
+  bool changed = false;
+  while (true) {
+    const Node* seed = nullptr;
+    for (const auto& node : graph.nodes) {
+      if (IsReduction(*node)) {
+        seed = node.get();
+        break;
+      }
+    }
+    if (!seed) return changed;
+    RowGroup group(graph, *seed);
+    group.Grow();
+    MakeRegion(graph, group.nodes(), "row_reduction");
+    changed = true;
+  }
+}
+
+}  // namespace fusec
