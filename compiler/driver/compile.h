@@ -45,7 +45,4 @@ struct LoadedModel {
   std::vector<std::string> warnings;
 };
 Result<LoadedModel> LoadModel(const CompileOptions& options);
-// The passes of the pipeline in order, by name.
-std::vector<std::string> PipelinePasses();
-
 }  // namespace fusec

@@ -1,0 +1,192 @@
+#include "compiler/driver/compile.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <future>
+
+#include "compiler/driver/host_compiler.h"
+#include "compiler/driver/pipeline.h"
+#include "compiler/emit/emit_kernel.h"
+#include "compiler/import/import.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/package/artifact_writer.h"
+#include "compiler/package/weights_file.h"
+#include "compiler/plan/plan_program.h"
+#include "compiler/support/interrupt.h"
+#include "runtime/src/nvrtc.h"
+
+namespace fusec {
+
+namespace {
+
+// What is said when nobody names a target: this machine's CPU and GPU. Without a GPU that means the one servers have.
+constexpr const char* kDefaultGpu = "sm_90a";
+
+Result<std::vector<std::string>> ResolveTargets(const std::vector<std::string>& wanted) {
+  std::vector<std::string> targets;
+  auto add = [&](const std::string& target) {
+    if (std::find(targets.begin(), targets.end(), target) == targets.end()) targets.push_back(target);
+  };
+  for (const std::string& target : wanted) {
+    const bool is_arch = target.rfind("sm_", 0) == 0 && target.size() > 4 &&
+                         target.find_first_not_of("0123456789", 3) >= target.size() - 1;
+    if (target == "native") {
+      add("cpu");
+      add(kDefaultGpu);
+    } else if (target == "cpu" || is_arch) {
+      add(target);
+    } else {
+      return Fail(ErrorKind::kUsage, "target \"" + target + "\" is none of native, cpu, sm_80, sm_90a, ...");
+    }
+  }
+  if (targets.empty()) return Fail(ErrorKind::kUsage, "no target was given");
+  return targets;
+}
+
+// Launches and bytes if every op ran as a kernel of its own; views that leave the bytes in place are free there too.
+void CountUnfused(const Graph& graph, int& launches, Expr& bytes) {
+  for (const auto& node : graph.nodes) {
+    const bool is_free = node->kind == OpKind::kConstant || node->kind == OpKind::kReshape ||
+                         node->kind == OpKind::kIdentity || node->kind == OpKind::kSymbolicDims;
+    if (is_free) continue;
+    ++launches;
+    for (size_t i = 0; i < node->operands.size(); ++i) {
+      const bool is_table = GetOpDef(node->kind).op_class == OpClass::kGather && i == 0;
+      if (!node->operands[i]) continue;
+      bytes = bytes + (is_table ? node->result()->type.Bytes() : node->operands[i]->type.Bytes());
+    }
+    for (const auto& result : node->results) bytes = bytes + result->type.Bytes();
+  }
+}
+
+std::vector<const KernelPlan*> KernelsOf(const ProgramPlan& program) {
+  std::vector<const KernelPlan*> kernels;
+  for (const Step& step : program.steps) {
+    if (!step.is_matmul) kernels.push_back(&step.kernel);
+  }
+  return kernels;
+}
+
+Result<void> DumpKernels(const std::string& folder, const std::map<std::string, std::string>& files) {
+  if (folder.empty()) return {};
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return Fail(ErrorKind::kUsage, "cannot create " + folder + ": " + error.message());
+  for (const auto& [path, text] : files) {
+    if (path.rfind("kernels/", 0) == 0) FUSEC_TRY(WriteFile(folder + path.substr(7), text));
+  }
+  return {};
+}
+
+// One machine-code file to make: which target, which key, which path.
+struct Job {
+  size_t target;
+  std::string key, path;
+  std::function<Result<std::string>()> make;
+};
+
+Result<void> RunJobs(std::vector<Job>& jobs, ArtifactContents& contents, const CompileOptions& options) {
+  std::vector<std::future<Result<std::string>>> results;
+  for (Job& job : jobs) results.push_back(std::async(std::launch::async, job.make));
+  std::optional<Error> failed;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    Result<std::string> bytes = results[i].get();
+    if (options.progress) options.progress("compiling kernels", 0.3 + 0.6 * (i + 1.0) / jobs.size());
+    if (!bytes) {
+      if (!failed) failed = bytes.error();
+      continue;
+    }
+    contents.targets[jobs[i].target].files[jobs[i].key] = jobs[i].path;
+    contents.files[jobs[i].path] = *std::move(bytes);
+  }
+  if (failed) return tl::unexpected<Error>(*failed);
+  return {};
+}
+
+}  // namespace
+
+Result<LoadedModel> LoadModel(const CompileOptions& options) {
+  ImportOptions import_options;
+  import_options.dim_ranges = options.dim_ranges;
+  import_options.frozen_inputs = options.frozen_inputs;
+  FUSEC_ASSIGN(ImportedModel model, ImportOnnx(options.model_path, import_options));
+  return LoadedModel{std::move(model.graph), std::move(model.warnings)};
+}
+
+Result<CompileReport> CompileModel(const CompileOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  auto progress = [&](const char* stage, double fraction) {
+    if (options.progress) options.progress(stage, fraction);
+  };
+  FUSEC_ASSIGN(const std::vector<std::string> targets, ResolveTargets(options.targets));
+  FUSEC_TRY(CheckOutputPath(options.output_path));
+
+  progress("reading the model", 0.0);
+  FUSEC_ASSIGN(LoadedModel model, LoadModel(options));
+  Graph& graph = *model.imported;
+  CompileReport report;
+  report.warnings = model.warnings;
+  report.targets = targets;
+  ArtifactContents contents;
+  CountUnfused(graph, contents.launches_before, contents.bytes_before);
+  report.launches_before = contents.launches_before;
+
+  progress("fusing", 0.1);
+  PassManager manager;
+  manager.options.disabled_fusions = options.disabled_fusions;
+  manager.dump_directory = options.dump_ir_directory;
+  FUSEC_TRY(manager.Run(graph, PipelinePasses()));
+  report.pass_timings = manager.timings();
+
+  progress("planning kernels", 0.2);
+  contents.graph = &graph;
+  contents.matmul_precision = options.matmul_precision;
+  contents.not_fused = manager.report().not_fused;
+  contents.warnings = report.warnings;
+  const ModelTitle title{graph.metadata["file"], graph.metadata["opset"]};
+  std::vector<Job> jobs;
+  std::shared_ptr<std::string> cpu_text, gpu_text;
+  for (const std::string& target : targets) {
+    const bool gpu = target != "cpu";
+    FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(graph, gpu ? TargetKind::kGpu : TargetKind::kCpu, contents.sites));
+    report.launches[target] = static_cast<int>(plan.steps.size());
+    contents.targets.push_back({target, std::move(plan), {}});
+    const size_t number = contents.targets.size() - 1;
+    const auto kernels = KernelsOf(contents.targets[number].plan);
+    if (gpu) {
+      for (const KernelPlan* kernel : kernels) {
+        contents.files["kernels/" + kernel->name + ".cu"] = EmitKernelFile(*kernel, title);
+      }
+      if (kernels.empty()) continue;
+      gpu_text = std::make_shared<std::string>(EmitGpuModule(kernels, title));
+      jobs.push_back({number, "cubin", "cubin/" + target + ".cubin", [gpu_text, target]() -> Result<std::string> {
+                        auto cubin = runtime::CompileCached("kernels.cu", *gpu_text, target);
+                        if (!cubin) return Fail(ErrorKind::kToolchain, cubin.error().message);
+                        return *std::move(cubin);
+                      }});
+      continue;
+    }
+    cpu_text = std::make_shared<std::string>(EmitCpuLibrary(kernels, title));
+    contents.files["cpu/kernels.cc"] = *cpu_text;
+    std::vector<std::string> levels = {"x86-64-v3", "x86-64-v4"};
+    if (options.cpu_level != "both") levels = {options.cpu_level};
+    for (const std::string& level : levels) {
+      jobs.push_back({number, level, "cpu/kernels-" + level + ".so",
+                      [cpu_text, level, optimization = options.cpu_optimization] {
+                        return CompileHostLibrary(*cpu_text, level, optimization);
+                      }});
+    }
+  }
+  FUSEC_TRY(DumpKernels(options.dump_kernels_directory, contents.files));
+  progress("compiling kernels", 0.3);
+  FUSEC_TRY(RunJobs(jobs, contents, options));
+  if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
+
+  progress("writing the artifact", 0.9);
+  FUSEC_TRY(WriteArtifact(options.output_path, contents));
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+}  // namespace fusec

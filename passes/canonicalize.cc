@@ -1,0 +1,148 @@
+#include "passes/canonicalize.h"
+
+#include <numeric>
+
+#include "compiler/ops/op_def.h"
+#include "passes/graph_edit.h"
+
+namespace fusec {
+
+namespace {
+
+const Node* ProducerOf(const Value* value, OpKind kind) {
+  return value && value->producer && value->producer->kind == kind ? value->producer : nullptr;
+}
+
+Value* ReshapeTo(Builder& builder, Value* value, const Shape& shape, const std::string& name) {
+  if (value->type.shape == shape) return value;
+  return builder.Make(OpKind::kReshape, {value}, {{"shape", shape}}, name);
+}
+
+// A view whose result is its operand.
+Value* SimplifyView(const Node& node) {
+  Value* x = node.operand(0);
+  if (!x || x->type != node.result()->type) return nullptr;
+  switch (node.kind) {
+    case OpKind::kIdentity:
+    case OpKind::kReshape:
+    case OpKind::kExpand:
+    case OpKind::kCast: return x;
+    case OpKind::kTranspose: {
+      const auto& perm = node.Ints("perm");
+      for (size_t i = 0; i < perm.size(); ++i) {
+        if (perm[i] != static_cast<int64_t>(i)) return nullptr;
+      }
+      return x;
+    }
+    case OpKind::kSlice: {
+      const auto& steps = node.Ints("steps");
+      for (int64_t step : steps) {
+        if (step != 1) return nullptr;
+      }
+      return x;  // the same shape at step 1 is all of it
+    }
+    default: return nullptr;
+  }
+}
+
+// reshape(reshape(x)) and transpose(transpose(x)) are one.
+Value* MergeViews(const Node& node, Builder& builder) {
+  if (node.kind == OpKind::kReshape) {
+    if (const Node* inner = ProducerOf(node.operand(0), OpKind::kReshape)) {
+      return builder.Make(OpKind::kReshape, {inner->operand(0)}, node.attributes, node.result()->name);
+    }
+  }
+  if (node.kind == OpKind::kTranspose) {
+    if (const Node* inner = ProducerOf(node.operand(0), OpKind::kTranspose)) {
+      std::vector<int64_t> perm;
+      for (const int64_t axis : node.Ints("perm")) perm.push_back(inner->Ints("perm")[axis]);
+      return builder.Make(OpKind::kTranspose, {inner->operand(0)}, {{"perm", perm}}, node.result()->name);
+    }
+  }
+  return nullptr;
+}
+
+bool SwapsLastTwo(const Node& transpose) {
+  const auto& perm = transpose.Ints("perm");
+  const size_t rank = perm.size();
+  if (rank < 2) return false;
+  for (size_t i = 0; i + 2 < rank; ++i) {
+    if (perm[i] != static_cast<int64_t>(i)) return false;
+  }
+  return perm[rank - 2] == static_cast<int64_t>(rank) - 1 && perm[rank - 1] == static_cast<int64_t>(rank) - 2;
+}
+
+Value* SimplifyMatMul(const Node& node, Builder& builder) {
+  for (int side = 0; side < 2; ++side) {
+    const Node* transpose = ProducerOf(node.operand(side), OpKind::kTranspose);
+    if (!transpose || !SwapsLastTwo(*transpose)) continue;
+    std::vector<Value*> operands = node.operands;
+    operands[side] = transpose->operand(0);
+    Attributes attributes = node.attributes;
+    const char* name = side == 0 ? "transpose_a" : "transpose_b";
+    attributes[name] = int64_t{1} - node.Int(name);
+    return builder.Make(OpKind::kMatMul, operands, attributes, node.result()->name);
+  }
+  // A sum over one product is the product.
+  const bool swapped[2] = {node.Int("transpose_a") != 0, node.Int("transpose_b") != 0};
+  const Shape& a = node.operand(0)->type.shape;
+  if (!a[a.size() - (swapped[0] ? 2 : 1)].IsConstant(1)) return nullptr;
+  Value* factors[2];
+  for (int side = 0; side < 2; ++side) {
+    Shape shape = node.operand(side)->type.shape;
+    if (swapped[side]) std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
+    factors[side] = ReshapeTo(builder, node.operand(side), shape, node.operand(side)->name);
+  }
+  return builder.Make(OpKind::kMul, {factors[0], factors[1]}, {}, node.result()->name);
+}
+
+// gather at one constant index is a slice.
+Value* SimplifyGather(const Node& node, Builder& builder) {
+  const Node* constant = ProducerOf(node.operand(1), OpKind::kConstant);
+  if (!constant || constant->constant.element_count() != 1 || !constant->constant.bytes()) return nullptr;
+  Value* x = node.operand(0);
+  const int64_t axis = node.Int("axis");
+  const auto extent = x->type.shape[axis].AsConstant();
+  int64_t at = constant->constant.GetInt(0);
+  if (!extent || at < -*extent || at >= *extent) return nullptr;  // the call reports it
+  if (at < 0) at += *extent;
+  const auto rank = static_cast<size_t>(x->type.rank());
+  Shape shape = x->type.shape;
+  shape[axis] = 1;
+  std::vector<Expr> starts(rank, 0);
+  starts[axis] = at;
+  Value* slice = builder.Make(
+      OpKind::kSlice, {x},
+      {{"starts", starts}, {"steps", std::vector<int64_t>(rank, 1)}, {"shape", shape}}, node.result()->name);
+  return ReshapeTo(builder, slice, node.result()->type.shape, node.result()->name);
+}
+
+Value* Simplify(const Node& node, Builder& builder) {
+  if (Value* simpler = SimplifyView(node)) return simpler;
+  if (Value* simpler = MergeViews(node, builder)) return simpler;
+  if (node.kind == OpKind::kMatMul) return SimplifyMatMul(node, builder);
+  if (node.kind == OpKind::kGather) return SimplifyGather(node, builder);
+  return nullptr;
+}
+
+}  // namespace
+
+Result<bool> Canonicalize(Graph& graph, const PassOptions&, PassReport&) {
+  bool changed = false;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node& node = *graph.nodes[i];
+    Builder builder(graph, i);
+    builder.set_provenance(node.provenance);
+    Value* simpler = Simplify(node, builder);
+    if (!simpler) continue;
+    graph.ReplaceAllUses(node.result(), simpler);
+    i = builder.insert_at();  // the replaced node; what was made before it is looked at in the next run
+    changed = true;
+  }
+  if (!changed) return false;
+  RemoveDeadNodes(graph);
+  FUSEC_TRY(Canonicalize(graph, {}, *std::make_unique<PassReport>()));
+  return true;
+}
+
+}  // namespace fusec
