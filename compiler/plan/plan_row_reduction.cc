@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <set>
 
 #include "compiler/ops/c_text.h"
@@ -21,6 +22,21 @@ struct Fold {
   std::function<std::string(const std::string& total, const std::string& element)> step;
 };
 
+// What no element of `dtype` is below (or above): infinity for floats.
+std::string ExtremeLiteral(Dtype dtype, bool highest) {
+  if (IsFloat(dtype)) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    return CLiteral(highest ? infinity : -infinity, dtype);
+  }
+  const int bits = 8 * DtypeBytes(dtype);
+  if (IsUnsigned(dtype)) {
+    const uint64_t top = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+    return CLiteral(static_cast<int64_t>(highest ? top : 0), dtype);
+  }
+  const int64_t top = static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
+  return CLiteral(highest ? top : -top - 1, dtype);
+}
+
 Fold FoldOf(OpKind kind, Dtype dtype) {
   const bool is_bool = dtype == Dtype::kBool;
   const std::string type = CTypeName(dtype);
@@ -35,10 +51,10 @@ Fold FoldOf(OpKind kind, Dtype dtype) {
               [](auto& total, auto& element) { return total + " * " + element; }};
     case OpKind::kReduceMax:
       if (is_bool) return {"false", "LargerOf", [](auto& t, auto& e) { return t + " || " + e; }};
-      return {LowestLiteral(dtype), "LargerOf", call("LargerOf")};
+      return {ExtremeLiteral(dtype, false), "LargerOf", call("LargerOf")};
     case OpKind::kReduceMin:
       if (is_bool) return {"true", "SmallerOf", [](auto& t, auto& e) { return t + " && " + e; }};
-      return {HighestLiteral(dtype), "SmallerOf", call("SmallerOf")};
+      return {ExtremeLiteral(dtype, true), "SmallerOf", call("SmallerOf")};
     default:  // sums, means, products of matrices
       return {CLiteral(int64_t{0}, dtype), "SumOf",
               [](auto& total, auto& element) { return total + " + " + element; }};
