@@ -33,6 +33,12 @@ std::string Megabytes(size_t bytes) { return Text(bytes >> 20, " MiB"); }
 
 StatusOr<std::unique_ptr<CudaContext>> CudaContext::Create(int ordinal) {
   FUSEC_RT_ASSIGN(const CudaDriver* driver, CudaDriver::Get());
+  return Create(*driver, ordinal);
+}
+
+StatusOr<std::unique_ptr<CudaContext>> CudaContext::Create(const CudaDriver& functions,
+                                                           int ordinal) {
+  const CudaDriver* driver = &functions;
   int count = 0;
   FUSEC_RT_TRY(driver->Check(driver->cuDeviceGetCount(&count), "cuDeviceGetCount"));
   if (ordinal < 0 || ordinal >= count) {

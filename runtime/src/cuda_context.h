@@ -22,6 +22,9 @@ class CudaContext {
  public:
   // An ordinal that the machine lacks is a FUSEC_NO_DEVICE error that gives the number of GPUs.
   static StatusOr<std::unique_ptr<CudaContext>> Create(int ordinal);
+  // With the functions of `driver`, which must outlive the context: tests bring a driver of their
+  // own.
+  static StatusOr<std::unique_ptr<CudaContext>> Create(const CudaDriver& driver, int ordinal);
   CudaContext(const CudaContext&) = delete;
   CudaContext& operator=(const CudaContext&) = delete;
   ~CudaContext();

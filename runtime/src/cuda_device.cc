@@ -13,8 +13,8 @@ CudaDevice::CudaDevice(const Artifact& artifact, std::unique_ptr<CudaContext> co
 
 CudaDevice::~CudaDevice() = default;
 
-StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(const Artifact& artifact, int ordinal) {
-  FUSEC_RT_ASSIGN(std::unique_ptr<CudaContext> context, CudaContext::Create(ordinal));
+StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(const Artifact& artifact, int ordinal,
+                                                         std::unique_ptr<CudaContext> context) {
   std::unique_ptr<CudaDevice> device(new CudaDevice(artifact, std::move(context)));
   device->name_ = Text("cuda:", ordinal, " ", device->context_->gpu_name());
   FUSEC_RT_TRY(device->Load());
@@ -74,7 +74,9 @@ bool CudaDevice::IsPinned(const void* memory, size_t bytes) const {
 }
 
 StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const Artifact& artifact, int ordinal) {
-  FUSEC_RT_ASSIGN(std::unique_ptr<CudaDevice> device, CudaDevice::Create(artifact, ordinal));
+  FUSEC_RT_ASSIGN(std::unique_ptr<CudaContext> context, CudaContext::Create(ordinal));
+  FUSEC_RT_ASSIGN(std::unique_ptr<CudaDevice> device,
+                  CudaDevice::Create(artifact, ordinal, std::move(context)));
   return std::unique_ptr<Device>(std::move(device));
 }
 

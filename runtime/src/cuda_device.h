@@ -18,7 +18,8 @@ namespace fusec::runtime {
 // A program on a GPU: its kernels and weights, and cuBLASLt if it has a matmul step.
 class CudaDevice : public Device {
  public:
-  static StatusOr<std::unique_ptr<CudaDevice>> Create(const Artifact& artifact, int ordinal);
+  static StatusOr<std::unique_ptr<CudaDevice>> Create(const Artifact& artifact, int ordinal,
+                                                      std::unique_ptr<CudaContext> context);
   ~CudaDevice() override;
 
   const std::string& name() const override { return name_; }

@@ -192,9 +192,9 @@ StatusOr<CudaExecutor::Prepared*> CudaExecutor::Prepare(const RunBindings& bindi
 }
 
 Status CudaExecutor::MakeGraph(Prepared& prepared, std::vector<Operation> operations) {
-  if (device_.use_graphs()) {
+  if (device_.use_graphs() && !operations.empty()) {
     bool patched = false;
-    if (!prepared.key.empty()) {
+    if (!prepared.operations.empty()) {
       FUSEC_RT_ASSIGN(patched,
                       prepared.graph.Patch(Environment(), prepared.operations, operations));
     }

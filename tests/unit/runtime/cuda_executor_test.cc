@@ -1,0 +1,287 @@
+#include "runtime/src/cuda_executor.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <numeric>
+
+#include "runtime/src/arena.h"
+#include "tests/gpu/hand_made_artifact.h"
+#include "tests/unit/runtime/fake_cuda.h"
+
+namespace fusec::runtime {
+namespace {
+
+template <class T>
+T Argument(void** arguments, int i) {
+  return *static_cast<T*>(arguments[i]);
+}
+
+// y = (x + 1) * 2 with the sum in the arena; x[i] < 0 is reported as an index out of range.
+class CudaExecutorTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    FakeGpu::current = &gpu_;
+    gpu_.kernels["k_add"] = {[](void** a, unsigned blocks, unsigned block_size) {
+                               const auto* x = Argument<const float*>(a, 0);
+                               auto* sum = Argument<float*>(a, 1);
+                               auto* errors = Argument<IndexError*>(a, 2);
+                               const int count = Argument<int>(a, 3);
+                               EXPECT_EQ(blocks, static_cast<unsigned>(count + 31) / 32);
+                               EXPECT_EQ(block_size, 32u);
+                               for (int i = 0; i < count; ++i) {
+                                 sum[i] = x[i] + 1;
+                                 if (x[i] < 0 && errors->site == 0) *errors = {1, 0, i, 7, 5};
+                               }
+                             },
+                             {8, 8, 8, 4}};
+    gpu_.kernels["k_double"] = {[](void** a, unsigned, unsigned) {
+                                  const auto* sum = Argument<const float*>(a, 0);
+                                  auto* y = Argument<float*>(a, 1);
+                                  for (int64_t i = 0; i < Argument<int64_t>(a, 2); ++i)
+                                    y[i] = 2 * sum[i];
+                                },
+                                {8, 8, 8}};
+    made_.Symbol("batch", 0, int64_t{1} << 40);
+    const int x = made_.Input("x", FUSEC_F32, {"batch"});
+    const int sum = made_.Arena("sum", FUSEC_F32, "batch");
+    const int y = made_.Output("y", FUSEC_F32, {"batch"});
+    made_.IndexSite("/Gather", "x", {"batch"}, 5);
+    const char* add = "extern \"C\" __global__ void k_add(const float*, float*, void*, int) {}\n";
+    const char* twice =
+        "extern \"C\" __global__ void k_double(const float*, float*, long long) {}\n";
+    made_.Kernel({"k_add",
+                  add,
+                  "floordiv(batch + 31, 32)",
+                  32,
+                  0,
+                  {"b0", "b1", "e", "i:batch"},
+                  {x},
+                  {sum}});
+    made_.Kernel({"k_double",
+                  twice,
+                  "floordiv(batch + 31, 32)",
+                  32,
+                  0,
+                  {"b1", "b2", "l:batch"},
+                  {sum},
+                  {y}});
+    auto artifact = Artifact::Open(made_.Write("sm_90a", true));
+    ASSERT_TRUE(artifact) << artifact.error().message;
+    artifact_ = std::move(*artifact);
+    driver_ = gpu_.Driver();
+    NewExecutor();
+  }
+
+  void TearDown() override {
+    executor_.reset();
+    device_.reset();
+    EXPECT_EQ(gpu_.live, 0);
+  }
+
+  void NewExecutor() {
+    executor_.reset();
+    device_.reset();
+    auto context = CudaContext::Create(driver_, 0);
+    ASSERT_TRUE(context);
+    auto device = CudaDevice::Create(*artifact_, 0, std::move(*context));
+    ASSERT_TRUE(device) << device.error().message;
+    device_ = std::move(*device);
+    auto executor = device_->NewExecutor();
+    ASSERT_TRUE(executor) << executor.error().message;
+    executor_ = std::move(*executor);
+  }
+
+  // Binds and hands the bindings to `use`.
+  template <class Use>
+  auto With(void* x, void* y, int64_t batch, bool on_device, Use use) {
+    const std::vector<int64_t> symbols = {batch}, bytes(3, 4 * batch);
+    const auto arena = PackArena(artifact_->manifest(), device_->target(), bytes);
+    EXPECT_TRUE(arena);
+    const TensorBinding input{x, static_cast<size_t>(4 * batch), on_device};
+    const TensorBinding output{y, static_cast<size_t>(4 * batch), on_device};
+    return use(RunBindings{symbols, ++version_, bytes, &*arena, {&input, 1}, {&output, 1}});
+  }
+  Status Run(std::vector<float>& x, std::vector<float>& y) {
+    y.assign(x.size(), -1);
+    return With(x.data(), y.data(), static_cast<int64_t>(x.size()), false,
+                [&](const RunBindings& bindings) { return executor_->Run(bindings); });
+  }
+  void ExpectRight(int64_t batch) {
+    std::vector<float> x(static_cast<size_t>(batch)), y;
+    std::iota(x.begin(), x.end(), 0.0f);
+    const Status run = Run(x, y);
+    ASSERT_TRUE(run) << run.error().message;
+    for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], 2 * (x[i] + 1)) << batch;
+  }
+
+  FakeGpu gpu_;
+  CudaDriver driver_;
+  HandMadeArtifact made_;
+  std::unique_ptr<Artifact> artifact_;
+  std::unique_ptr<CudaDevice> device_;
+  std::unique_ptr<Executor> executor_;
+  uint64_t version_ = 0;
+};
+
+TEST_F(CudaExecutorTest, KeepsTheGraphsOfEarlierDims) {
+  ExpectRight(1000);
+  for (int round = 0; round < 3; ++round) {
+    for (const int64_t batch : {1, 128, 0, 1000}) ExpectRight(batch);
+  }
+  EXPECT_EQ(gpu_.instantiated, 3);
+  EXPECT_EQ(gpu_.patched, 0);
+  EXPECT_EQ(gpu_.launched, 10);  // nothing is launched for an empty batch
+}
+
+TEST_F(CudaExecutorTest, ReplacesTheGraphUsedLongestAgo) {
+  for (int64_t batch = 40; batch > 0; --batch) ExpectRight(batch);
+  for (int64_t batch = 1; batch < 9; ++batch) ExpectRight(batch);
+  EXPECT_EQ(gpu_.instantiated, 40);  // the sizes of the copies change, so no graph could be patched
+}
+
+TEST_F(CudaExecutorTest, PatchesGraphsForNewAddresses) {
+  std::vector<std::vector<float>> x(20, std::vector<float>(12, 1.0f)), y = x;
+  for (int round = 0; round < 2; ++round) {
+    for (size_t i = 0; i < x.size(); ++i) {
+      x[i][11] = static_cast<float>(i);
+      const Status run = With(x[i].data(), y[i].data(), 12, true, [&](const RunBindings& b) {
+        return executor_->RunAsync(b, nullptr);
+      });
+      ASSERT_TRUE(run) << run.error().message;
+    }
+    ASSERT_TRUE(executor_->Synchronize());
+    for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i][11], 2 * (static_cast<float>(i) + 1));
+  }
+  EXPECT_EQ(gpu_.instantiated, 8);
+  EXPECT_EQ(gpu_.patched, 2 * 32);  // both kernels, for 12 and then 20 new pairs of addresses
+}
+
+TEST_F(CudaExecutorTest, RunsOverlapOnlyWhereTheyMay) {
+  std::vector<float> x[3] = {{1, 2}, {3, 4}, {5, 6}}, y[3] = {{0, 0}, {0, 0}, {0, 0}};
+  CUstream streams[2];
+  for (CUstream& stream : streams) driver_.cuStreamCreate(&stream, 0);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(With(x[i].data(), y[i].data(), 2, false,
+                     [&](const RunBindings& b) { return executor_->RunAsync(b, streams[i % 2]); }));
+  }
+  ASSERT_TRUE(executor_->Synchronize());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(y[i][1], 2 * (x[i][1] + 1)) << i;
+  for (CUstream stream : streams) driver_.cuStreamDestroy(stream);
+}
+
+TEST_F(CudaExecutorTest, WritesToPageLockedMemoryDirectly) {
+  const auto memory = device_->AllocateHost(8);
+  ASSERT_TRUE(memory);
+  EXPECT_TRUE(device_->IsPinned(*memory, 8));
+  EXPECT_FALSE(device_->IsPinned(static_cast<char*>(*memory) + 60, 8));
+  std::vector<float> x = {1, 2};
+  ASSERT_TRUE(
+      With(x.data(), *memory, 2, false, [&](const RunBindings& b) { return executor_->Run(b); }));
+  EXPECT_EQ(static_cast<float*>(*memory)[1], 6);
+  device_->FreeHost(*memory);
+  EXPECT_FALSE(device_->IsPinned(*memory, 8));
+}
+
+TEST_F(CudaExecutorTest, ReportsIndexErrorsOnce) {
+  std::vector<float> bad = {1, -2, -3}, good = {1, 2, 3}, y;
+  const Status run = Run(bad, y);
+  ASSERT_FALSE(run);
+  EXPECT_EQ(run.error().code, FUSEC_BAD_INPUT);
+  EXPECT_NE(run.error().message.find("[1]"), std::string::npos) << run.error().message;
+  ASSERT_TRUE(Run(good, y));
+  // An asynchronous run's error waits for Synchronize, whatever is run in between.
+  y.assign(3, 0);
+  ASSERT_TRUE(With(bad.data(), y.data(), 3, false,
+                   [&](const RunBindings& b) { return executor_->RunAsync(b, nullptr); }));
+  ASSERT_TRUE(Run(good, y));
+  EXPECT_FALSE(executor_->Synchronize());
+  EXPECT_TRUE(executor_->Synchronize());
+}
+
+TEST_F(CudaExecutorTest, RecoversFromOutOfMemory) {
+  ExpectRight(10);
+  std::vector<float> x(1), y(1);
+  const Status run = With(x.data(), y.data(), int64_t{1} << 32, true,
+                          [&](const RunBindings& b) { return executor_->Run(b); });
+  ASSERT_FALSE(run);
+  EXPECT_EQ(run.error().code, FUSEC_NO_DEVICE);
+  EXPECT_NE(run.error().message.find("needs 17179869184 bytes (16384 MiB)"), std::string::npos)
+      << run.error().message;
+  ExpectRight(20);
+}
+
+TEST_F(CudaExecutorTest, IsUnusableAfterAFault) {
+  ExpectRight(10);
+  gpu_.next_wait = CUDA_ERROR_ILLEGAL_ADDRESS;
+  std::vector<float> x(3), y;
+  const Status first = Run(x, y);
+  ASSERT_FALSE(first);
+  EXPECT_NE(first.error().message.find("CUDA_ERROR_ILLEGAL_ADDRESS (an error)"), std::string::npos);
+  const Status second = Run(x, y);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, FUSEC_NO_DEVICE);
+  EXPECT_NE(second.error().message.find("unusable"), std::string::npos);
+  EXPECT_FALSE(device_->NewExecutor());
+}
+
+TEST_F(CudaExecutorTest, WithoutGraphsAnErrorNamesTheKernel) {
+  setenv("FUSEC_CUDA_GRAPH", "0", 1);
+  NewExecutor();
+  unsetenv("FUSEC_CUDA_GRAPH");
+  ExpectRight(100);
+  EXPECT_EQ(gpu_.instantiated, 0);
+  gpu_.kernels["k_double"].run = [this](void**, unsigned, unsigned) {
+    gpu_.next_wait = CUDA_ERROR_LAUNCH_FAILED;
+  };
+  std::vector<float> x(3), y;
+  const Status run = Run(x, y);
+  ASSERT_FALSE(run);
+  EXPECT_NE(run.error().message.find("k_double"), std::string::npos) << run.error().message;
+}
+
+TEST_F(CudaExecutorTest, MeasuresEveryRun) {
+  std::vector<float> x(3), y(3);
+  const auto times = With(x.data(), y.data(), 3, false,
+                          [&](const RunBindings& b) { return executor_->MeasureRuns(b, 4); });
+  ASSERT_TRUE(times) << times.error().message;
+  EXPECT_EQ(times->size(), 4u);
+  EXPECT_DOUBLE_EQ((*times)[0], 25.0);  // 0.5 ms for 20 replays
+}
+
+TEST_F(CudaExecutorTest, RefusesMisalignedDeviceMemory) {
+  std::vector<float> x(8), y(8);
+  const Status run = With(x.data() + 1, y.data(), 3, true,
+                          [&](const RunBindings& b) { return executor_->Run(b); });
+  ASSERT_FALSE(run);
+  EXPECT_NE(run.error().message.find("\"x\" starts 4 bytes after"), std::string::npos)
+      << run.error().message;
+}
+
+TEST(CudaWeights, UploadsEveryByte) {
+  FakeGpu gpu;
+  FakeGpu::current = &gpu;
+  const CudaDriver driver = gpu.Driver();
+  std::vector<int32_t> large(18 << 20);  // many chunks and threads
+  std::iota(large.begin(), large.end(), 0);
+  HandMadeArtifact made;
+  made.Input("x", FUSEC_F32, {"1"});
+  made.Constant("small", FUSEC_I32, 3, large.data());
+  made.Constant("empty", FUSEC_I32, 0, large.data());
+  made.Constant("large", FUSEC_I32, static_cast<int64_t>(large.size()), large.data());
+  const auto artifact = Artifact::Open(made.Write("sm_90a", false));
+  ASSERT_TRUE(artifact) << artifact.error().message;
+  {
+    const auto context = CudaContext::Create(driver, 0);
+    const auto weights = CudaWeights::Upload(**context, **artifact);
+    ASSERT_TRUE(weights) << weights.error().message;
+    EXPECT_EQ(weights->Address(0), 0u);
+    EXPECT_EQ(std::memcmp(HostPointer(weights->Address(1)), large.data(), 12), 0);
+    EXPECT_EQ(std::memcmp(HostPointer(weights->Address(3)), large.data(), large.size() * 4), 0);
+    for (const int i : {1, 2, 3}) EXPECT_EQ(weights->Address(i) % 256, 0u);
+  }
+  EXPECT_EQ(gpu.live, 0);
+}
+
+}  // namespace
+}  // namespace fusec::runtime

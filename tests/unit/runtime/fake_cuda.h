@@ -1,0 +1,293 @@
+#pragma once
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/src/cuda_driver.h"
+
+namespace fusec::runtime {
+
+// A CUDA driver made of host memory and functions, so that the executor's bookkeeping is tested
+// without a GPU. Work waits in its stream until something waits for it, as late as a GPU might do
+// it. cuBLASLt is not there.
+struct FakeGpu {
+  struct Kernel {
+    std::function<void(void** arguments, unsigned blocks, unsigned block_size)> run;
+    std::vector<size_t> argument_bytes;
+  };
+  using Work = std::function<void()>;
+  struct Node {
+    Work work;
+    const Kernel* kernel = nullptr;
+  };
+  struct Graph {
+    std::vector<Node*> nodes;
+    ~Graph() {
+      for (Node* node : nodes) delete node;
+    }
+  };
+  using Executable = std::map<Node*, Work>;  // in no order: chains are checked by the one below
+  struct Exec {
+    std::vector<Node*> order;
+    Executable work;
+  };
+  struct Stream {
+    std::vector<Work> queue;
+  };
+  struct Event {
+    Stream* stream = nullptr;
+  };
+
+  std::map<std::string, Kernel> kernels;
+  std::map<CUdeviceptr, size_t> allocations;
+  size_t free_bytes = size_t{1} << 30;
+  int capability = 90;
+  int instantiated = 0, patched = 0, launched = 0,
+      live = 0;                       // live: handles and memory not yet given back
+  CUresult next_wait = CUDA_SUCCESS;  // what the next wait fails with
+  Stream null_stream;
+
+  static FakeGpu* current;
+
+  void Drain(Stream* stream) {
+    const std::vector<Work> queue = std::exchange(stream->queue, {});
+    for (const Work& work : queue) work();
+  }
+  CUresult Wait(Stream* stream) {
+    Drain(stream);
+    return std::exchange(next_wait, CUDA_SUCCESS);
+  }
+  static Stream* Of(CUstream stream) {
+    return stream == nullptr ? &current->null_stream : reinterpret_cast<Stream*>(stream);
+  }
+  // A launch with its arguments copied now, as the driver does.
+  static Work LaunchOf(const Kernel* kernel, unsigned blocks, unsigned block_size,
+                       void** arguments) {
+    std::vector<std::vector<char>> values;
+    for (size_t i = 0; i < kernel->argument_bytes.size(); ++i) {
+      const char* bytes = static_cast<const char*>(arguments[i]);
+      values.emplace_back(bytes, bytes + kernel->argument_bytes[i]);
+    }
+    return [kernel, blocks, block_size, values]() mutable {
+      std::vector<void*> pointers;
+      for (std::vector<char>& value : values) pointers.push_back(value.data());
+      kernel->run(pointers.data(), blocks, block_size);
+    };
+  }
+  static Work CopyOf(void* to, const void* from, size_t bytes) {
+    return [=] { std::memcpy(to, from, bytes); };
+  }
+
+  CudaDriver Driver();
+};
+
+inline FakeGpu* FakeGpu::current = nullptr;
+
+inline void* HostPointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
+
+inline void FillDeviceFunctions(CudaDriver& d) {
+  d.cuInit = [](unsigned) { return CUDA_SUCCESS; };
+  d.cuGetErrorName = [](CUresult result, const char** name) {
+    *name = result == CUDA_ERROR_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR";
+    return CUDA_SUCCESS;
+  };
+  d.cuGetErrorString = [](CUresult, const char** text) {
+    *text = "an error";
+    return CUDA_SUCCESS;
+  };
+  d.cuDeviceGetCount = [](int* count) { return *count = 1, CUDA_SUCCESS; };
+  d.cuDeviceGet = [](CUdevice* device, int ordinal) { return *device = ordinal, CUDA_SUCCESS; };
+  d.cuDeviceGetName = [](char* name, int, CUdevice) {
+    return std::strcpy(name, "Fake"), CUDA_SUCCESS;
+  };
+  d.cuDeviceGetAttribute = [](int* value, CUdevice_attribute attribute, CUdevice) {
+    const int capability = FakeGpu::current->capability;
+    *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? capability / 10
+                                                                       : capability % 10;
+    return CUDA_SUCCESS;
+  };
+  d.cuDevicePrimaryCtxRetain = [](CUcontext* context, CUdevice) {
+    ++FakeGpu::current->live;
+    return *context = reinterpret_cast<CUcontext>(1), CUDA_SUCCESS;
+  };
+  d.cuDevicePrimaryCtxRelease = [](CUdevice) { return --FakeGpu::current->live, CUDA_SUCCESS; };
+  d.cuCtxPushCurrent = [](CUcontext) { return CUDA_SUCCESS; };
+  d.cuCtxPopCurrent = [](CUcontext*) { return CUDA_SUCCESS; };
+  d.cuModuleLoadData = [](CUmodule* module, const void*) {
+    ++FakeGpu::current->live;
+    return *module = reinterpret_cast<CUmodule>(1), CUDA_SUCCESS;
+  };
+  d.cuModuleUnload = [](CUmodule) { return --FakeGpu::current->live, CUDA_SUCCESS; };
+  d.cuModuleGetFunction = [](CUfunction* function, CUmodule, const char* name) {
+    const auto found = FakeGpu::current->kernels.find(name);
+    if (found == FakeGpu::current->kernels.end()) return CUDA_ERROR_NOT_FOUND;
+    *function = reinterpret_cast<CUfunction>(&found->second);
+    return CUDA_SUCCESS;
+  };
+  d.cuFuncSetAttribute = [](CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; };
+  d.cuFuncLoad = [](CUfunction) { return CUDA_SUCCESS; };
+  d.cuMemGetInfo = [](size_t* free, size_t* total) {
+    return *free = FakeGpu::current->free_bytes, *total = size_t{1} << 30, CUDA_SUCCESS;
+  };
+  d.cuMemAlloc = [](CUdeviceptr* memory, size_t bytes) {
+    FakeGpu& gpu = *FakeGpu::current;
+    if (bytes > gpu.free_bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+    gpu.free_bytes -= bytes;
+    *memory = reinterpret_cast<CUdeviceptr>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+    gpu.allocations[*memory] = bytes;
+    ++gpu.live;
+    return CUDA_SUCCESS;
+  };
+  d.cuMemFree = [](CUdeviceptr memory) {
+    FakeGpu& gpu = *FakeGpu::current;
+    gpu.free_bytes += gpu.allocations.at(memory);
+    gpu.allocations.erase(memory);
+    --gpu.live;
+    return std::free(HostPointer(memory)), CUDA_SUCCESS;
+  };
+  d.cuMemHostAlloc = [](void** memory, size_t bytes, unsigned) {
+    ++FakeGpu::current->live;
+    return *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256), CUDA_SUCCESS;
+  };
+  d.cuMemFreeHost = [](void* memory) {
+    return std::free(memory), --FakeGpu::current->live, CUDA_SUCCESS;
+  };
+  d.cuMemHostGetDevicePointer = [](CUdeviceptr* address, void* memory, unsigned) {
+    return *address = reinterpret_cast<CUdeviceptr>(memory), CUDA_SUCCESS;
+  };
+}
+
+inline void FillStreamFunctions(CudaDriver& d) {
+  using Stream = FakeGpu::Stream;
+  d.cuStreamCreate = [](CUstream* stream, unsigned) {
+    ++FakeGpu::current->live;
+    return *stream = reinterpret_cast<CUstream>(new Stream), CUDA_SUCCESS;
+  };
+  d.cuStreamDestroy = [](CUstream stream) {
+    --FakeGpu::current->live;
+    FakeGpu::current->Drain(FakeGpu::Of(stream));
+    return delete FakeGpu::Of(stream), CUDA_SUCCESS;
+  };
+  d.cuStreamSynchronize = [](CUstream stream) {
+    return FakeGpu::current->Wait(FakeGpu::Of(stream));
+  };
+  d.cuStreamWaitEvent = [](CUstream stream, CUevent event, unsigned) {
+    Stream* other = reinterpret_cast<FakeGpu::Event*>(event)->stream;
+    FakeGpu::Of(stream)->queue.push_back([other] { FakeGpu::current->Drain(other); });
+    return CUDA_SUCCESS;
+  };
+  d.cuEventCreate = [](CUevent* event, unsigned) {
+    ++FakeGpu::current->live;
+    return *event = reinterpret_cast<CUevent>(new FakeGpu::Event), CUDA_SUCCESS;
+  };
+  d.cuEventDestroy = [](CUevent event) {
+    --FakeGpu::current->live;
+    return delete reinterpret_cast<FakeGpu::Event*>(event), CUDA_SUCCESS;
+  };
+  d.cuEventRecord = [](CUevent event, CUstream stream) {
+    reinterpret_cast<FakeGpu::Event*>(event)->stream = FakeGpu::Of(stream);
+    return CUDA_SUCCESS;
+  };
+  d.cuEventSynchronize = [](CUevent event) {
+    Stream* stream = reinterpret_cast<FakeGpu::Event*>(event)->stream;
+    return stream == nullptr ? CUDA_SUCCESS : FakeGpu::current->Wait(stream);
+  };
+  d.cuEventElapsedTime = [](float* ms, CUevent, CUevent) { return *ms = 0.5f, CUDA_SUCCESS; };
+  d.cuMemcpyHtoDAsync = [](CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
+    FakeGpu::Of(stream)->queue.push_back(FakeGpu::CopyOf(HostPointer(to), from, bytes));
+    return CUDA_SUCCESS;
+  };
+  d.cuMemcpyDtoHAsync = [](void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    FakeGpu::Of(stream)->queue.push_back(FakeGpu::CopyOf(to, HostPointer(from), bytes));
+    return CUDA_SUCCESS;
+  };
+  d.cuLaunchKernel = [](CUfunction function, unsigned blocks, unsigned, unsigned,
+                        unsigned block_size, unsigned, unsigned, unsigned, CUstream stream,
+                        void** arguments, void**) {
+    FakeGpu::Of(stream)->queue.push_back(FakeGpu::LaunchOf(
+        reinterpret_cast<const FakeGpu::Kernel*>(function), blocks, block_size, arguments));
+    return CUDA_SUCCESS;
+  };
+}
+
+// Nodes may only be added as a chain.
+inline CUresult AddFakeNode(CUgraphNode* made, CUgraph handle, const CUgraphNode* dependencies,
+                            size_t count, FakeGpu::Node node) {
+  auto* graph = reinterpret_cast<FakeGpu::Graph*>(handle);
+  const bool is_chain =
+      graph->nodes.empty()
+          ? count == 0
+          : count == 1 && reinterpret_cast<FakeGpu::Node*>(dependencies[0]) == graph->nodes.back();
+  if (!is_chain) return CUDA_ERROR_INVALID_VALUE;
+  graph->nodes.push_back(new FakeGpu::Node(std::move(node)));
+  *made = reinterpret_cast<CUgraphNode>(graph->nodes.back());
+  return CUDA_SUCCESS;
+}
+
+inline void FillGraphFunctions(CudaDriver& d) {
+  using Exec = FakeGpu::Exec;
+  d.cuGraphCreate = [](CUgraph* graph, unsigned) {
+    ++FakeGpu::current->live;
+    return *graph = reinterpret_cast<CUgraph>(new FakeGpu::Graph), CUDA_SUCCESS;
+  };
+  d.cuGraphDestroy = [](CUgraph graph) {
+    --FakeGpu::current->live;
+    return delete reinterpret_cast<FakeGpu::Graph*>(graph), CUDA_SUCCESS;
+  };
+  d.cuGraphAddKernelNode = [](CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                              size_t count, const CUDA_KERNEL_NODE_PARAMS* p) {
+    const auto* kernel = reinterpret_cast<const FakeGpu::Kernel*>(p->func);
+    return AddFakeNode(
+        node, graph, dependencies, count,
+        {FakeGpu::LaunchOf(kernel, p->gridDimX, p->blockDimX, p->kernelParams), kernel});
+  };
+  d.cuGraphAddMemcpyNode = [](CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                              size_t count, const CUDA_MEMCPY3D* p, CUcontext) {
+    const bool down = p->srcMemoryType == CU_MEMORYTYPE_DEVICE;
+    return AddFakeNode(
+        node, graph, dependencies, count,
+        {down ? FakeGpu::CopyOf(p->dstHost, HostPointer(p->srcDevice), p->WidthInBytes)
+              : FakeGpu::CopyOf(HostPointer(p->dstDevice), p->srcHost, p->WidthInBytes)});
+  };
+  d.cuGraphInstantiate = [](CUgraphExec* made, CUgraph handle, unsigned long long) {
+    const auto* graph = reinterpret_cast<FakeGpu::Graph*>(handle);
+    Exec* exec = new Exec{graph->nodes, {}};
+    for (FakeGpu::Node* node : graph->nodes) exec->work[node] = node->work;
+    ++FakeGpu::current->instantiated;
+    ++FakeGpu::current->live;
+    return *made = reinterpret_cast<CUgraphExec>(exec), CUDA_SUCCESS;
+  };
+  d.cuGraphExecDestroy = [](CUgraphExec exec) {
+    --FakeGpu::current->live;
+    return delete reinterpret_cast<Exec*>(exec), CUDA_SUCCESS;
+  };
+  d.cuGraphExecKernelNodeSetParams = [](CUgraphExec exec, CUgraphNode node,
+                                        const CUDA_KERNEL_NODE_PARAMS* p) {
+    ++FakeGpu::current->patched;
+    reinterpret_cast<Exec*>(exec)->work.at(reinterpret_cast<FakeGpu::Node*>(node)) =
+        FakeGpu::LaunchOf(reinterpret_cast<const FakeGpu::Kernel*>(p->func), p->gridDimX,
+                          p->blockDimX, p->kernelParams);
+    return CUDA_SUCCESS;
+  };
+  d.cuGraphLaunch = [](CUgraphExec handle, CUstream stream) {
+    const auto* exec = reinterpret_cast<const Exec*>(handle);
+    ++FakeGpu::current->launched;
+    for (FakeGpu::Node* node : exec->order)
+      FakeGpu::Of(stream)->queue.push_back(exec->work.at(node));
+    return CUDA_SUCCESS;
+  };
+}
+
+inline CudaDriver FakeGpu::Driver() {
+  CudaDriver driver;
+  FillDeviceFunctions(driver);
+  FillStreamFunctions(driver);
+  FillGraphFunctions(driver);
+  return driver;
+}
+
+}  // namespace fusec::runtime
