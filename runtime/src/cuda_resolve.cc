@@ -17,7 +17,7 @@ void AddCopies(CopyOperation copy, std::vector<Operation>& operations) {
   size_t left = copy.bytes;
   while (left > 0) {
     copy.bytes = std::min(left, kMaxCopyBytes);
-    operations.push_back(copy);
+    operations.emplace_back(copy);
     copy.device += copy.bytes;
     copy.host = static_cast<std::byte*>(copy.host) + copy.bytes;
     left -= copy.bytes;
@@ -73,7 +73,7 @@ Status CudaExecutor::ResolveKernel(const Step& step, const RunBindings& bindings
     }
     kernel.arguments.push_back(static_cast<uint64_t>(value));  // an i32 is its low half
   }
-  operations.push_back(std::move(kernel));
+  operations.emplace_back(std::move(kernel));
   return {};
 }
 
@@ -140,7 +140,7 @@ Status CudaExecutor::ResolveMatmul(const Step& step, const RunBindings& bindings
   }
   MatmulPointers product_pointers = pointers;
   if (!fused) product_pointers.bias = 0;
-  operations.push_back(MatmulOperation{step.name, *plan, product_pointers});
+  operations.emplace_back(MatmulOperation{step.name, *plan, product_pointers});
   if (fused || !needs_epilogue) return {};
   return AddEpilogue(step, sizes, pointers, false, operations);
 }
@@ -164,7 +164,7 @@ Status CudaExecutor::AddEpilogue(const Step& step, const MatmulSizes& sizes,
                       static_cast<uint64_t>(total),
                       static_cast<uint64_t>(from_zero),
                       static_cast<uint64_t>(step.matmul.activation)};
-  operations.push_back(std::move(kernel));
+  operations.emplace_back(std::move(kernel));
   return {};
 }
 
