@@ -8,8 +8,8 @@
 
 namespace fusec::runtime {
 
-// Every function of the driver that the runtime calls. cuda.h turns a name such as cuMemAlloc into the symbol of the version it
-// declares (cuMemAlloc_v2), so a member always has the type of its declaration.
+// Every function of the driver that the runtime calls. cuda.h turns a name such as cuMemAlloc into the symbol of the
+// version it declares (cuMemAlloc_v2), so a member always has the type of its declaration.
 #define FUSEC_CUDA_FUNCTIONS(F)                                                                    \
   F(cuInit) F(cuGetErrorName) F(cuGetErrorString)                                                  \
   F(cuDeviceGetCount) F(cuDeviceGet) F(cuDeviceGetName) F(cuDeviceGetAttribute)                    \
@@ -33,8 +33,8 @@ struct CudaDriver {
   FUSEC_CUDA_FUNCTIONS(FUSEC_DECLARE)
 #undef FUSEC_DECLARE
 
-  // The one table of the process, initialised (cuInit). No driver, a driver older than CUDA 13.0 and a driver that shows no GPU are
-  // FUSEC_NO_DEVICE errors that say so.
+  // The one table of the process, initialised (cuInit). No driver, a driver older than CUDA 13.0 and a driver that
+  // shows no GPU are FUSEC_NO_DEVICE errors that say so.
   static StatusOr<const CudaDriver*> Get();
 
   // "CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)"

@@ -185,7 +185,8 @@ std::string HostOutputsAsync() {
 
 constexpr char kGather[] = R"(
 struct IndexError { int site; int reserved; long long position, value, extent; };
-extern "C" __global__ void k_gather(const float* table, const long long* index, float* row, IndexError* errors, int count) {
+extern "C" __global__ void k_gather(const float* table, const long long* index, float* row,
+                                    IndexError* errors, int count) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= count) return;
   long long place = index[i];
