@@ -100,6 +100,13 @@ class Evaluator {
       case OpKind::kMin: return Elementwise(node, dims, &Evaluator::Least);
       case OpKind::kMax: return Elementwise(node, dims, &Evaluator::Greatest);
       case OpKind::kEqual: return Elementwise(node, dims, &Evaluator::IsEqual);
+      case OpKind::kLess: return Elementwise(node, dims, &Evaluator::IsLess);
+      case OpKind::kLessOrEqual: return Elementwise(node, dims, &Evaluator::IsNotGreater);
+      case OpKind::kGreater: return Elementwise(node, dims, &Evaluator::IsGreater);
+      case OpKind::kGreaterOrEqual: return Elementwise(node, dims, &Evaluator::IsNotLess);
+      case OpKind::kNot: return Elementwise(node, dims, &Evaluator::Opposite);
+      case OpKind::kAnd: return Elementwise(node, dims, &Evaluator::Least);  // of 0 and 1
+      case OpKind::kOr: return Elementwise(node, dims, &Evaluator::Greatest);
       case OpKind::kWhere: return Elementwise(node, dims, &Evaluator::Chosen);
       case OpKind::kReduceSum: return Folded(node, count, 0, &Evaluator::Sum);
       case OpKind::kReduceProd: return Folded(node, count, 1, &Evaluator::Multiple);
@@ -280,6 +287,21 @@ class Evaluator {
     if (SimplifySum(x[0] - x[1], ranges_).IsConstant(0)) return Expr(1);
     if (ranges_.ProvenLess(x[0], x[1]) || ranges_.ProvenLess(x[1], x[0])) return Expr(0);
     return std::nullopt;
+  }
+  std::optional<Expr> IsLess(const std::vector<Expr>& x) const {
+    if (ranges_.ProvenLess(x[0], x[1])) return Expr(1);
+    if (ranges_.ProvenNonNegative(x[0] - x[1])) return Expr(0);
+    return std::nullopt;
+  }
+  std::optional<Expr> IsGreater(const std::vector<Expr>& x) const { return IsLess({x[1], x[0]}); }
+  std::optional<Expr> IsNotLess(const std::vector<Expr>& x) const { return Negation(IsLess(x)); }
+  std::optional<Expr> IsNotGreater(const std::vector<Expr>& x) const {
+    return Negation(IsGreater(x));
+  }
+  std::optional<Expr> Opposite(const std::vector<Expr>& x) const { return Negation(x[0]); }
+  static std::optional<Expr> Negation(const std::optional<Expr>& truth) {
+    if (!truth) return std::nullopt;
+    return Expr(1) - *truth;
   }
   std::optional<Expr> Chosen(const std::vector<Expr>& x) const {
     const std::optional<int64_t> condition = x[0].AsConstant();
