@@ -24,7 +24,7 @@ struct OnnxFile {
 // "ai.onnx" is spelled "" from here on.
 Result<OnnxFile> ReadOnnx(const std::string& path);
 
-inline constexpr int kMinOpset = 11;
+inline constexpr int kMinOpset = 7;  // before, add and mul broadcast by attribute
 inline constexpr int kMaxOpset = 27;
 
 }  // namespace fusec

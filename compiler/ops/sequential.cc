@@ -146,7 +146,10 @@ FUSEC_DEFINE_OP(CumSum)
 // any order and is answered in order too.
 struct TopKOp {
   static Result<void> Import(ImportContext& context) {
-    FUSEC_ASSIGN(const std::vector<Expr> k, context.SymbolicInts(1, "k"));
+    std::vector<Expr> k = {context.Int("k", 0)};  // before opset 10 an attribute
+    if (!context.Has("k")) {
+      FUSEC_ASSIGN(k, context.SymbolicInts(1, "k"));
+    }
     FUSEC_ASSIGN(const int64_t axis,
                  ImportAxis(context, context.Int("axis", -1), context.input(0)->type.rank()));
     const int64_t largest = context.Int("largest", 1) != 0 ? 1 : 0;

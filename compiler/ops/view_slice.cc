@@ -68,12 +68,21 @@ struct WholeSlice {
   Shape shape;
 };
 
+// Starts or ends of a Slice: before opset 10 an attribute, then input `i`.
+Result<std::vector<Expr>> SliceBounds(const ImportContext& context, const char* name, int i) {
+  if (!context.Has(name)) return context.SymbolicInts(i, name);
+  const std::vector<int64_t> bounds = context.Ints(name);
+  return std::vector<Expr>(bounds.begin(), bounds.end());
+}
+
 Result<void> ImportSlice(ImportContext& context) {
   Value* data = context.input(0);
-  FUSEC_ASSIGN(const std::vector<Expr> starts, context.SymbolicInts(1, "starts"));
-  FUSEC_ASSIGN(const std::vector<Expr> ends, context.SymbolicInts(2, "ends"));
+  FUSEC_ASSIGN(const std::vector<Expr> starts, SliceBounds(context, "starts", 1));
+  FUSEC_ASSIGN(const std::vector<Expr> ends, SliceBounds(context, "ends", 2));
   std::vector<int64_t> axes, steps(starts.size(), 1);
-  if (HasInput(context, 3)) {
+  if (context.Has("axes")) {
+    axes = context.Ints("axes");
+  } else if (HasInput(context, 3)) {
     FUSEC_ASSIGN(axes, context.ConstantInts(3, "axes"));
   } else {
     for (size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<int64_t>(i));
