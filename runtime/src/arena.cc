@@ -68,8 +68,9 @@ StatusOr<ArenaPlan> PackArena(const Manifest& manifest, const Target& target,
     life.offset = FirstFit(life, placed);
     plan.offsets[life.buffer] = life.offset;
     plan.bytes = std::max(plan.bytes, life.offset + life.bytes);
-    const auto at = std::upper_bound(placed.begin(), placed.end(), life.offset,
-                                     [](int64_t offset, const Life& l) { return offset < l.offset; });
+    const auto at =
+        std::upper_bound(placed.begin(), placed.end(), life.offset,
+                         [](int64_t offset, const Life& l) { return offset < l.offset; });
     placed.insert(at, life);
   }
   return plan;

@@ -9,8 +9,9 @@
 
 namespace fusec::runtime {
 
-// Packs the arena buffers that `target` uses: each lives from the first step that writes it to the last that touches it, and gets
-// the lowest multiple of 256 where no buffer of an overlapping life lies. Largest first, which keeps the arena close to its bound.
+// Packs the arena buffers that `target` uses: each lives from the first step that writes it to the
+// last that touches it, and gets the lowest multiple of 256 where no buffer of an overlapping life
+// lies. Largest first, which keeps the arena close to its bound.
 StatusOr<ArenaPlan> PackArena(const Manifest& manifest, const Target& target,
                               std::span<const int64_t> buffer_bytes);
 

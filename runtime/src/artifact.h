@@ -19,12 +19,12 @@ class Artifact {
 
   const std::string& path() const { return path_; }
   const Manifest& manifest() const { return manifest_; }
-  // The bytes of a buffer of kind constant, of exactly the size that the manifest says; empty for any other
-  // buffer. They start at a multiple of 256 bytes and live as long as the artifact.
+  // The bytes of a buffer of kind constant, of exactly the size that the manifest says; empty for
+  // any other buffer. They start at a multiple of 256 bytes and live as long as the artifact.
   std::span<const std::byte> Constant(int buffer) const { return constants_[buffer]; }
 
-  // Maps a file of the artifact after comparing it with its hash in the manifest. A path that the manifest does
-  // not list, a missing and an altered file are errors that name it.
+  // Maps a file of the artifact after comparing it with its hash in the manifest. A path that the
+  // manifest does not list, a missing and an altered file are errors that name it.
   StatusOr<MappedFile> ReadFile(const std::string& relative_path) const;
 
  private:
@@ -38,7 +38,8 @@ class Artifact {
   Manifest manifest_;
   MappedFile weights_;
   std::vector<std::span<const std::byte>> constants_;  // by buffer
-  std::vector<std::unique_ptr<std::byte[], AlignedDelete>> copies_;  // of tensors that are not aligned in the file
+  // Of tensors that are not aligned in the file.
+  std::vector<std::unique_ptr<std::byte[], AlignedDelete>> copies_;
 };
 
 }  // namespace fusec::runtime

@@ -86,8 +86,9 @@ class SymbolBinder {
     return unknown;
   }
 
-  // Binds the symbol of a dim that is scale*symbol + offset once everything else in it is known. Four samples tell whether it is:
-  // a product of symbols, floordiv, mod, min and max bend somewhere in 0, 1, 2, 1000003. What is bound is checked in the end anyway.
+  // Binds the symbol of a dim that is scale*symbol + offset once everything else in it is known.
+  // Four samples tell whether it is: a product of symbols, floordiv, mod, min and max bend
+  // somewhere in 0, 1, 2, 1000003. What is bound is checked in the end anyway.
   Status Solve(size_t input, size_t axis) {
     const DimExpression& dim = Dim(input, axis);
     const int unknown = Unknown(dim);

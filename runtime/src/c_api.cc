@@ -24,7 +24,8 @@ namespace {
 
 thread_local std::string last_error;
 
-// Runs `body` and turns what it returns or throws into a code and a text. Nothing here throws but std (out of memory).
+// Runs `body` and turns what it returns or throws into a code and a text. Nothing here throws but
+// std (out of memory).
 template <class Body>
 fusec_status Guard(Body body) noexcept {
   try {

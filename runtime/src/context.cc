@@ -10,7 +10,8 @@
 namespace fusec::runtime {
 namespace {
 
-// A product of dims that differs from the buffer's size would be a hole in the artifact through which memory is overrun.
+// A product of dims that differs from the buffer's size would be a hole in the artifact through
+// which memory is overrun.
 Status CheckSignatureSizes(const Manifest& manifest, std::span<const int64_t> symbols,
                            std::span<const int64_t> buffer_bytes) {
   for (const auto* tensors : {&manifest.inputs, &manifest.outputs}) {
@@ -61,8 +62,8 @@ Status Context::BindInput(int i, const void* data, std::span<const int64_t> dims
   const TensorSignature& input = program_.manifest().inputs[i];
   FUSEC_RT_TRY(CheckRank(input, dims));
   if (on_device && !program_.device().has_device_memory()) {
-    return Fail(FUSEC_BAD_INPUT, "input \"", input.name, "\" is device memory, but the program runs on ",
-                program_.device().name());
+    return Fail(FUSEC_BAD_INPUT, "input \"", input.name,
+                "\" is device memory, but the program runs on ", program_.device().name());
   }
   inputs_[i] = {const_cast<void*>(data), 0, on_device};
   input_is_bound_[i] = true;

@@ -11,8 +11,8 @@
 
 namespace fusec::runtime {
 
-// The state of one call at a time: bound tensors, what follows from their dims, and the executor with its scratch memory.
-// fusec.h says what the methods do.
+// The state of one call at a time: bound tensors, what follows from their dims, and the executor
+// with its scratch memory. fusec.h says what the methods do.
 class Context {
  public:
   static StatusOr<std::unique_ptr<Context>> Create(const Program& program);
@@ -30,7 +30,8 @@ class Context {
   // Host memory with output i of the last run; null data if it is bound elsewhere or nothing ran.
   TensorBinding GetOutput(int i) const;
 
-  // The next run's bindings, checked; valid until the context changes. For what measures runs (bench.h).
+  // The next run's bindings, checked; valid until the context changes. For what measures runs
+  // (bench.h).
   StatusOr<RunBindings> Prepare();
   Executor& executor() { return *executor_; }
 

@@ -13,7 +13,7 @@ namespace fusec::runtime {
 namespace {
 
 constexpr size_t kArenaAlignment = 256;
-constexpr size_t kGivenAlignment = 16;  // what malloc gives; kernels may use aligned vectors of this size
+constexpr size_t kGivenAlignment = 16;  // malloc's; kernels may use aligned vectors of this size
 
 // Buffers of no elements point here, as a kernel that met a bad index may still read element 0.
 alignas(256) std::byte empty_buffer[256];

@@ -71,7 +71,7 @@ class CpuExecutor : public Executor {
   CpuMatmul matmul_;
   uint64_t dims_version_ = 0;
   AlignedMemory arena_;
-  std::vector<AlignedMemory> aligned_inputs_, aligned_outputs_;  // stand in for given memory that is not aligned
+  std::vector<AlignedMemory> aligned_inputs_, aligned_outputs_;  // for given memory that is not
 };
 
 }  // namespace fusec::runtime

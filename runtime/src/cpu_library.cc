@@ -73,8 +73,9 @@ StatusOr<CpuLibrary> CpuLibrary::Load(const Artifact& artifact, const std::strin
   library.level_ = level;
   library.path_ = artifact.path() + "/" + relative_path;
   FUSEC_RT_ASSIGN(library.file_, artifact.ReadFile(relative_path));
-  // By descriptor: these are the bytes whose hash was compared, and the loader, which knows libraries by name, cannot take an older
-  // one for this when an artifact was replaced while a program from it is still loaded.
+  // By descriptor: these are the bytes whose hash was compared, and the loader, which knows
+  // libraries by name, cannot take an older one for this when an artifact was replaced while a
+  // program from it is still loaded.
   const std::string by_descriptor = Text("/proc/self/fd/", library.file_.descriptor());
   library.handle_ = dlopen(by_descriptor.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library.handle_) {

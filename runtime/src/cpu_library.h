@@ -9,7 +9,8 @@
 
 namespace fusec::runtime {
 
-// The shared library with a program's CPU kernels, the best that this machine can run; closed when it dies.
+// The shared library with a program's CPU kernels, the best that this machine can run; closed when
+// it dies.
 class CpuLibrary {
  public:
   using BlocksFunction = void (*)(void* const* arguments, long long first_block,
@@ -20,10 +21,12 @@ class CpuLibrary {
   CpuLibrary& operator=(CpuLibrary&&) noexcept;
   ~CpuLibrary();
 
-  // Chooses among the files of `target` by their keys: "native" if it names the features it needs (below) and they are all here, then
-  // "x86-64-v4", "x86-64-v3", then a "native" that names none. FUSEC_NO_DEVICE where none fits.
+  // Chooses among the files of `target` by their keys: "native" if it names the features it needs
+  // (below) and they are all here, then "x86-64-v4", "x86-64-v3", then a "native" that names none.
+  // FUSEC_NO_DEVICE where none fits.
   //
-  // A library may say what it needs: `extern "C" const char fusec_cpu_features[] = "avx2 fma avx512f";`, in GCC's names.
+  // A library may say what it needs: `extern "C" const char fusec_cpu_features[] = "avx2 fma
+  // avx512f";`, in GCC's names.
   static StatusOr<CpuLibrary> Open(const Artifact& artifact, const Target& target);
 
   const std::string& level() const { return level_; }  // the key chosen

@@ -19,7 +19,9 @@ std::span<const uint16_t> Halves(const void* data, int64_t count) {
 }
 
 // Elements from the first of the first matrix to the last of the last one.
-int64_t Extent(int64_t batch, int64_t stride, int64_t matrix) { return (batch - 1) * stride + matrix; }
+int64_t Extent(int64_t batch, int64_t stride, int64_t matrix) {
+  return (batch - 1) * stride + matrix;
+}
 
 // Matrices that follow each other without gaps and share b are one taller matrix.
 void FoldBatch(HostMatmul& call) {
@@ -36,7 +38,8 @@ template <class Int>
 void ReluRow(Int* row, int64_t count) {
   using Vector [[gnu::vector_size(16)]] = Int;
   constexpr int64_t kLanes = 16 / sizeof(Int);
-  // The bits of -infinity: negative floats from -0 to it are the integers from the smallest up to it, NaNs lie above.
+  // The bits of -infinity: negative floats from -0 to it are the integers from the smallest up to
+  // it, NaNs lie above.
   constexpr Int kMinusInfinity = static_cast<Int>(sizeof(Int) == 4 ? 0xff800000 : 0xff80);
   const auto relu = [](auto x) { return (x <= kMinusInfinity) ? decltype(x){} : x; };
   int64_t i = 0;

@@ -14,7 +14,8 @@
 
 namespace fusec::runtime {
 
-// What the contexts of a program share for its matmuls: weights in better layouts, made when first needed.
+// What the contexts of a program share for its matmuls: weights in better layouts, made when first
+// needed.
 class CpuMatmulWeights {
  public:
   PackedWeights& packed() { return packed_; }
@@ -33,14 +34,17 @@ struct CpuMatmulCall {
   std::span<const std::byte> constant_b;  // the whole buffer that b lies in, if it is constant
 };
 
-// Runs the matmuls of one context: oneDNN where it is installed and has the dtype, through f32 where it lacks f16 or bf16, else the
-// runtime's own product. Primitives are kept for the last shapes seen.
+// Runs the matmuls of one context: oneDNN where it is installed and has the dtype, through f32
+// where it lacks f16 or bf16, else the runtime's own product. Primitives are kept for the last
+// shapes seen.
 class CpuMatmul {
  public:
   // `library` may be null: no oneDNN.
-  CpuMatmul(const OneDnn* library, CpuMatmulWeights& weights) : library_(library), weights_(weights) {}
+  CpuMatmul(const OneDnn* library, CpuMatmulWeights& weights)
+      : library_(library), weights_(weights) {}
 
-  // `step` tells the matmuls of a program apart. Fails only for a dtype or activation that nothing here computes.
+  // `step` tells the matmuls of a program apart. Fails only for a dtype or activation that nothing
+  // here computes.
   Status Run(int step, const CpuMatmulCall& call, int threads);
 
  private:

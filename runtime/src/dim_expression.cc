@@ -102,7 +102,8 @@ class DimParser {
     if (IsNameStart(c)) return Name();
     if (c != '-') return Error(Text("unexpected '", c, "' at column ", at_ + 1));
     ++at_;
-    // A sign directly before a digit belongs to the number, so that the smallest int64 can be written.
+    // A sign directly before a digit belongs to the number, so that the smallest int64 can be
+    // written.
     if (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) {
       --at_;
       return Integer();
@@ -199,7 +200,8 @@ std::vector<int> DimExpression::Symbols() const {
   for (const Instruction& instruction : program_) {
     if (instruction.op != Op::kSymbol) continue;
     const int symbol = static_cast<int>(instruction.operand);
-    if (std::find(symbols.begin(), symbols.end(), symbol) == symbols.end()) symbols.push_back(symbol);
+    if (std::find(symbols.begin(), symbols.end(), symbol) == symbols.end())
+      symbols.push_back(symbol);
   }
   return symbols;
 }

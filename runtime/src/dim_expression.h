@@ -9,17 +9,18 @@
 
 namespace fusec::runtime {
 
-// A size that depends on the program's symbols, such as "batch*27 + 351": parsed once at load into a postfix program.
+// A size that depends on the program's symbols, such as "batch*27 + 351": parsed once at load into
+// a postfix program.
 class DimExpression {
  public:
   DimExpression() = default;  // the constant 0
 
-  // Grammar: + - * ( ) integers, names, floordiv(a, b), mod(a, b), min(a, b), max(a, b). A name must be one of
-  // `symbols`. Errors are FUSEC_BAD_ARTIFACT.
+  // Grammar: + - * ( ) integers, names, floordiv(a, b), mod(a, b), min(a, b), max(a, b). A name
+  // must be one of `symbols`. Errors are FUSEC_BAD_ARTIFACT.
   static StatusOr<DimExpression> Parse(std::string_view text, std::span<const std::string> symbols);
 
-  // `values` holds one number per symbol. Overflow of 64 bits and division by zero are FUSEC_BAD_INPUT errors.
-  // floordiv rounds toward minus infinity, mod has the sign of the divisor.
+  // `values` holds one number per symbol. Overflow of 64 bits and division by zero are
+  // FUSEC_BAD_INPUT errors. floordiv rounds toward minus infinity, mod has the sign of the divisor.
   StatusOr<int64_t> Evaluate(std::span<const int64_t> values) const;
 
   const std::string& text() const { return text_; }
@@ -29,7 +30,9 @@ class DimExpression {
 
  private:
   friend class DimParser;
-  enum class Op : uint8_t { kConstant, kSymbol, kAdd, kSubtract, kMultiply, kFloorDiv, kMod, kMin, kMax };
+  enum class Op : uint8_t {
+    kConstant, kSymbol, kAdd, kSubtract, kMultiply, kFloorDiv, kMod, kMin, kMax
+  };
   struct Instruction {
     Op op;
     int64_t operand = 0;  // of kConstant the number, of kSymbol its index

@@ -23,34 +23,37 @@ struct TensorBinding {
 
 // Where each arena buffer lies for the bound dims. Buffers whose lives do not overlap share memory.
 struct ArenaPlan {
-  std::vector<int64_t> offsets;  // by buffer: a multiple of 256, or -1 for buffers that are not in the arena
+  std::vector<int64_t> offsets;  // by buffer: a multiple of 256, or -1 if it is not in the arena
   int64_t bytes = 0;
 };
 
-// All that a run depends on; the context has checked it. The spans live until Run or RunAsync returns.
+// All that a run depends on; the context has checked it. The spans live until Run or RunAsync
+// returns.
 struct RunBindings {
   std::span<const int64_t> symbols;       // one value per Manifest::symbols
-  // Changes whenever `symbols` do, and never repeats within a context: what an executor derived from the symbols
-  // holds while this number stays the same.
+  // Changes whenever `symbols` do, and never repeats within a context: what an executor derived
+  // from the symbols holds while this number stays the same.
   uint64_t dims_version = 0;
   std::span<const int64_t> buffer_bytes;  // by buffer
   const ArenaPlan* arena = nullptr;
   std::span<const TensorBinding> inputs, outputs;  // in the order of the manifest
 };
 
-// Runs the steps of one target; one per context, used by one thread at a time. It owns the arena's memory. A run may follow an
-// asynchronous one without Synchronize: the executor keeps their order. Its destructor waits for what is still running.
+// Runs the steps of one target; one per context, used by one thread at a time. It owns the arena's
+// memory. A run may follow an asynchronous one without Synchronize: the executor keeps their order.
+// Its destructor waits for what is still running.
 class Executor {
  public:
   virtual ~Executor() = default;
-  // Returns when the outputs are written. An index out of range is a FUSEC_BAD_INPUT error (see index_error.h).
+  // Returns when the outputs are written. An index out of range is a FUSEC_BAD_INPUT error (see
+  // index_error.h).
   virtual Status Run(const RunBindings& bindings) = 0;
-  // Enqueues on `stream` (a CUstream); the bound memory must stay valid until Synchronize, which reports errors
-  // of the data.
+  // Enqueues on `stream` (a CUstream); the bound memory must stay valid until Synchronize, which
+  // reports errors of the data.
   virtual Status RunAsync(const RunBindings& bindings, void* stream) = 0;
   virtual Status Synchronize() = 0;
-  // Microseconds that each of `count` runs took on the device, without copying inputs and outputs where that can
-  // be left out.
+  // Microseconds that each of `count` runs took on the device, without copying inputs and outputs
+  // where that can be left out.
   virtual StatusOr<std::vector<double>> MeasureRuns(const RunBindings& bindings, int count) = 0;
 };
 
@@ -62,18 +65,20 @@ class Device {
   virtual const Target& target() const = 0;       // the target of the manifest that it runs
   virtual bool has_device_memory() const = 0;     // whether bindings may be `on_device`
   virtual StatusOr<std::unique_ptr<Executor>> NewExecutor() = 0;
-  // Host memory for results that the context keeps (page-locked on a GPU), at a multiple of 64 bytes. Never
-  // null, even for 0 bytes.
+  // Host memory for results that the context keeps (page-locked on a GPU), at a multiple of 64
+  // bytes. Never null, even for 0 bytes.
   virtual StatusOr<void*> AllocateHost(size_t bytes) = 0;
   virtual void FreeHost(void* memory) = 0;
 };
 
-// The artifact must outlive the device, the device its executors. FUSEC_NO_DEVICE where the machine cannot run it.
+// The artifact must outlive the device, the device its executors. FUSEC_NO_DEVICE where the machine
+// cannot run it.
 StatusOr<std::unique_ptr<Device>> CreateCpuDevice(const Artifact& artifact);
-// `ordinal` is the N of "cuda:N". Where the artifact has no target for that GPU's architecture, the .cu files of a
-// GPU target of it are compiled anew.
+// `ordinal` is the N of "cuda:N". Where the artifact has no target for that GPU's architecture, the
+// .cu files of a GPU target of it are compiled anew.
 StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const Artifact& artifact, int ordinal);
-// Whether CreateCudaDevice(artifact, 0) is worth trying: the artifact has a GPU target, and a driver shows a GPU.
+// Whether CreateCudaDevice(artifact, 0) is worth trying: the artifact has a GPU target, and a
+// driver shows a GPU.
 bool CudaUsable(const Artifact& artifact);
 
 }  // namespace fusec::runtime

@@ -11,7 +11,8 @@ float HalfToFloat(uint16_t bits) {
     const uint32_t payload = (magnitude & 0x3ff) << 13;
     return std::bit_cast<float>(sign | 0x7f800000 | payload | (payload ? 0x400000 : 0));
   }
-  // Shifted into place the exponent lacks 127 - 15 = 112; a product with 2^112 adds it, denormals included.
+  // Shifted into place the exponent lacks 127 - 15 = 112; a product with 2^112 adds it, denormals
+  // included.
   const float unscaled = std::bit_cast<float>(magnitude << 13);
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(unscaled * 0x1p112f));
 }
@@ -23,7 +24,8 @@ uint16_t FloatToHalf(float value) {
   if (magnitude > 0x7f800000) return sign | 0x7e00;
   if (magnitude >= 0x477ff000) return sign | 0x7c00;  // rounds to 65536 or more
   if (magnitude < 0x38800000) {
-    // Below 2^-14 halves are multiples of 2^-24. 0.5f has ulp 2^-24, so adding it rounds to one, ties to even.
+    // Below 2^-14 halves are multiples of 2^-24. 0.5f has ulp 2^-24, so adding it rounds to one,
+    // ties to even.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(shifted) - 0x3f000000);
   }
@@ -31,7 +33,9 @@ uint16_t FloatToHalf(float value) {
   return sign | static_cast<uint16_t>((magnitude - 0x38000000 + 0xfff + odd) >> 13);
 }
 
-float BFloat16ToFloat(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+float BFloat16ToFloat(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
 
 uint16_t FloatToBFloat16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);

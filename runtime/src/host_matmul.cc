@@ -15,8 +15,8 @@
 namespace fusec::runtime {
 namespace {
 
-// A tile of d: 6 rows of one 64-byte vector. 6 accumulators leave room for b's vector and a's broadcast even where a vector takes
-// two 32-byte registers.
+// A tile of d: 6 rows of one 64-byte vector. 6 accumulators leave room for b's vector and a's
+// broadcast even where a vector takes two 32-byte registers.
 constexpr int kRows = 6;
 constexpr int kVectorBytes = 64;
 
@@ -58,7 +58,8 @@ template <class T>
   }
 }
 
-// The same code for three instruction sets; which one is asked of the machine, so that the library runs everywhere.
+// The same code for three instruction sets; which one is asked of the machine, so that the library
+// runs everywhere.
 template <class T>
 void MultiplyBaseline(const Tile<T>& tile, int rows) {
   MultiplyAnyTile(tile, rows);
@@ -77,7 +78,8 @@ template <class T>
 template <class T>
 auto ChooseMultiply() -> void (*)(const Tile<T>&, int) {
 #if FUSEC_HOST_X86
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) return MultiplyAvx512<T>;
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
+    return MultiplyAvx512<T>;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return MultiplyAvx2<T>;
 #endif
   return MultiplyBaseline<T>;
@@ -125,7 +127,8 @@ void Multiply(const HostMatmul& call, int threads) {
   const MatmulSizes& s = call.sizes;
   const auto multiply = ChooseMultiply<T>();
   const int64_t panels = (s.n + kColumns<T> - 1) / kColumns<T>;
-  // Rows are only cut where the panels alone would leave threads without work, as each chunk packs its panel anew.
+  // Rows are only cut where the panels alone would leave threads without work, as each chunk packs
+  // its panel anew.
   const int64_t wanted_chunks = (2 * threads + panels * s.batch - 1) / (panels * s.batch);
   const int64_t chunks = threads > 1 ? std::clamp<int64_t>(wanted_chunks, 1, (s.m + 63) / 64) : 1;
   const int64_t chunk_rows = (s.m + chunks - 1) / chunks;

@@ -5,7 +5,8 @@
 
 namespace fusec::runtime {
 
-// One matmul on the host, as manifest.h's Matmul describes it. The pointers are those of the first matrix (offsets applied).
+// One matmul on the host, as manifest.h's Matmul describes it. The pointers are those of the first
+// matrix (offsets applied).
 struct HostMatmul {
   fusec_dtype dtype = FUSEC_F32;
   MatmulSizes sizes;
@@ -17,8 +18,9 @@ struct HostMatmul {
   void* d = nullptr;
 };
 
-// The runtime's own product, for machines without oneDNN and for dtypes that it lacks: f32 (float accumulators), f64 (double), i32,
-// i64, u32 and u64 (wrapping). False for any other dtype, and for an activation of integers.
+// The runtime's own product, for machines without oneDNN and for dtypes that it lacks: f32 (float
+// accumulators), f64 (double), i32, i64, u32 and u64 (wrapping). False for any other dtype, and for
+// an activation of integers.
 bool PlainMatmul(const HostMatmul& call, int threads);
 
 // Whether PlainMatmul takes this dtype directly.

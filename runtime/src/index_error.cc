@@ -6,7 +6,8 @@
 namespace fusec::runtime {
 namespace {
 
-// "[5, 3]": row-major position `position` in a tensor of `shape`, or the plain number if it does not lie there.
+// "[5, 3]": row-major position `position` in a tensor of `shape`, or the plain number if it does
+// not lie there.
 std::string Unravel(const std::vector<DimExpression>& shape, std::span<const int64_t> symbols,
                     long long position) {
   std::string text;

@@ -8,8 +8,8 @@
 
 namespace fusec::runtime {
 
-// What a kernel writes when it meets an index outside its range; zeroed before each run. Generated code shares
-// the layout.
+// What a kernel writes when it meets an index outside its range; zeroed before each run. Generated
+// code shares the layout.
 struct IndexError {
   int32_t site = 0;  // 0: none, else 1 + the index into Manifest::index_sites
   int32_t reserved = 0;

@@ -13,8 +13,8 @@
 
 namespace fusec::runtime {
 
-// A place in a JSON document that knows its path, so that every complaint names file and key. Valid while the
-// document lives.
+// A place in a JSON document that knows its path, so that every complaint names file and key. Valid
+// while the document lives.
 class JsonValue {
  public:
   JsonValue(const void* node, std::string where) : node_(node), where_(std::move(where)) {}
@@ -27,7 +27,9 @@ class JsonValue {
   StatusOr<int64_t> AsInt(int64_t low, int64_t high) const;  // inclusive bounds
   StatusOr<bool> AsBool() const;
 
-  const std::string& where() const { return where_; }  // "model_fused/manifest.json: buffers[3].dtype"
+  const std::string& where() const {
+    return where_;
+  }  // "model_fused/manifest.json: buffers[3].dtype"
   // An error about this place: `FILE: buffers[3].dtype is "f33", expected a dtype`.
   tl::unexpected<RuntimeError> Unexpected(std::string_view expected) const;
 

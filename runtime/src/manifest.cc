@@ -138,7 +138,8 @@ class ManifestReader {
       FUSEC_RT_ASSIGN(const auto field, item.Field("buffer"));
       const Buffer& buffer = manifest_.buffers[tensor.buffer];
       if (buffer.kind != kind || !seen.insert(tensor.buffer).second) {
-        return field.Unexpected(Text("a buffer of its own of kind ", key.substr(0, key.size() - 1)));
+        return field.Unexpected(
+            Text("a buffer of its own of kind ", key.substr(0, key.size() - 1)));
       }
       if (buffer.dtype != tensor.dtype) {
         return field.Unexpected(Text("a buffer of ", DtypeName(tensor.dtype)));
@@ -152,7 +153,8 @@ class ManifestReader {
     // A buffer of this kind that no tensor names would have no memory.
     for (int i = 0; i < static_cast<int>(manifest_.buffers.size()); ++i) {
       if (manifest_.buffers[i].kind == kind && !seen.count(i)) {
-        return Fail(FUSEC_BAD_ARTIFACT, root_.where(), "buffers[", i, "] belongs to none of the ", key);
+        return Fail(FUSEC_BAD_ARTIFACT, root_.where(), "buffers[", i, "] belongs to none of the ",
+                    key);
       }
     }
     return {};
@@ -211,9 +213,9 @@ class ManifestReader {
     FUSEC_RT_ASSIGN(const auto shared_bytes, ReadInt(item, "shared_bytes", 0, 1 << 20));
     kernel.block_size = static_cast<int>(block_size);
     kernel.shared_bytes = static_cast<int>(shared_bytes);
-    FUSEC_RT_ASSIGN(kernel.arguments, ReadList(item, "arguments", [this](const JsonValue& argument) {
-                      return ReadArgument(argument);
-                    }));
+    FUSEC_RT_ASSIGN(kernel.arguments,
+                    ReadList(item, "arguments",
+                             [this](const JsonValue& argument) { return ReadArgument(argument); }));
     return kernel;
   }
 
@@ -243,9 +245,9 @@ class ManifestReader {
     FUSEC_RT_ASSIGN(matmul.d, ReadOperand(item, "d", matmul.dtype));
     FUSEC_RT_ASSIGN(matmul.transpose_a, ReadBool(item, "transpose_a"));
     FUSEC_RT_ASSIGN(matmul.transpose_b, ReadBool(item, "transpose_b"));
-    FUSEC_RT_ASSIGN(matmul.activation,
-                    ReadChoice<Activation>(item, "activation", {"none", "relu", "gelu_tanh", "gelu_erf",
-                                                                "sigmoid", "tanh"}));
+    FUSEC_RT_ASSIGN(matmul.activation, ReadChoice<Activation>(item, "activation",
+                                                              {"none", "relu", "gelu_tanh",
+                                                               "gelu_erf", "sigmoid", "tanh"}));
     FUSEC_RT_ASSIGN(const auto bias, item.Field("bias"));
     if (const auto number = bias.AsInt(-1, -1); number) return matmul;
     FUSEC_RT_ASSIGN(matmul.bias, AsBuffer(bias));
@@ -274,8 +276,8 @@ class ManifestReader {
     return step;
   }
 
-  // Constants and inputs are never written, and the lists of inputs and outputs name all that the step touches: the arena is packed
-  // by them.
+  // Constants and inputs are never written, and the lists of inputs and outputs name all that the
+  // step touches: the arena is packed by them.
   Status CheckUses(const JsonValue& item, const Step& step) {
     for (const int buffer : step.outputs) {
       const BufferKind kind = manifest_.buffers[buffer].kind;

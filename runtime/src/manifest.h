@@ -11,8 +11,8 @@
 
 namespace fusec::runtime {
 
-// manifest.json as plain data. After ParseManifest every index in it is in range; runtime/README.md says what the
-// fields mean.
+// manifest.json as plain data. After ParseManifest every index in it is in range; runtime/README.md
+// says what the fields mean.
 
 struct Symbol {
   std::string name;
@@ -68,8 +68,8 @@ struct MatmulOperand {
 
 enum class Activation { kNone, kRelu, kGeluTanh, kGeluErf, kSigmoid, kTanh };
 
-// d = activation(op(a) * op(b) + bias) for each matrix of the batch, all row-major: a is [m, k], or [k, m] if
-// transposed; b is [k, n] or [n, k]; d is [m, n].
+// d = activation(op(a) * op(b) + bias) for each matrix of the batch, all row-major: a is [m, k], or
+// [k, m] if transposed; b is [k, n] or [n, k]; d is [m, n].
 struct Matmul {
   fusec_dtype dtype = FUSEC_F32;
   DimExpression m, n, k, batch;
@@ -99,7 +99,8 @@ struct Manifest {
   std::string model;
   std::string matmul_precision;  // "highest", "high", "medium"
   std::vector<Symbol> symbols;
-  std::vector<TensorSignature> inputs, outputs;  // their buffers are of kind input and output, each used once
+  std::vector<TensorSignature> inputs,
+      outputs;  // their buffers are of kind input and output, each used once
   std::vector<Buffer> buffers;
   std::vector<IndexSite> index_sites;
   std::map<std::string, Target> targets;
@@ -108,7 +109,8 @@ struct Manifest {
   std::vector<std::string> SymbolNames() const;
 };
 
-// Every error names `file` and the key: `model_fused/manifest.json: buffers[3].dtype is "f33", expected a dtype`.
+// Every error names `file` and the key: `model_fused/manifest.json: buffers[3].dtype is "f33",
+// expected a dtype`.
 StatusOr<Manifest> ParseManifest(std::string_view json, const std::string& file);
 
 }  // namespace fusec::runtime

@@ -10,8 +10,8 @@
 
 namespace fusec::runtime {
 
-// A file mapped for reading. The descriptor stays open, so that dlopen can be given the very file whose bytes were
-// checked.
+// A file mapped for reading. The descriptor stays open, so that dlopen can be given the very file
+// whose bytes were checked.
 class MappedFile {
  public:
   MappedFile() = default;

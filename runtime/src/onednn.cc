@@ -65,15 +65,16 @@ dnnl_data_type_t TypeOf(const HostMatmul& call) {
   return call.dtype == FUSEC_BF16 ? dnnl_bf16 : dnnl_f32;
 }
 
-// One operand as oneDNN sees it: matrices [rows, columns], a leading axis for the batch (1 where all share one matrix). A batch of
-// one is left out; the 2-D kernels are the better ones.
+// One operand as oneDNN sees it: matrices [rows, columns], a leading axis for the batch (1 where
+// all share one matrix). A batch of one is left out; the 2-D kernels are the better ones.
 Md Describe(const OneDnn::Functions& f, const HostMatmul& call, int64_t rows, int64_t columns,
             bool transposed, int64_t batch_stride) {
   const int64_t row_stride = transposed ? 1 : columns;
   const int64_t column_stride = transposed ? rows : 1;
   const bool is_shared = batch_stride == 0;
   const dnnl_dims_t dims = {is_shared ? 1 : call.sizes.batch, rows, columns};
-  const dnnl_dims_t strides = {is_shared ? rows * columns : batch_stride, row_stride, column_stride};
+  const dnnl_dims_t strides = {is_shared ? rows * columns : batch_stride, row_stride,
+                               column_stride};
   const int skip = call.sizes.batch == 1 ? 1 : 0;
   Md md{};
   f.dnnl_memory_desc_init_by_strides(&md, 3 - skip, dims + skip, TypeOf(call), strides + skip);
@@ -147,7 +148,8 @@ class PackedWeight {
         !Good(f.dnnl_stream_create(stream.out(), engine, dnnl_stream_default_flags))) {
       return false;
     }
-    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, source.get()}, {DNNL_ARG_TO, target.get()}};
+    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, source.get()},
+                                         {DNNL_ARG_TO, target.get()}};
     return Good(f.dnnl_primitive_execute(reorder.get(), stream.get(), 2, arguments)) &&
            Good(f.dnnl_stream_wait(stream.get()));
   }

@@ -33,12 +33,14 @@ class OneDnn {
 // A constant b in the layout that oneDNN wants for some shape.
 class PackedWeight;
 
-// The packed weights of a program, shared by its contexts. Keyed by everything that the packed bytes depend on.
+// The packed weights of a program, shared by its contexts. Keyed by everything that the packed
+// bytes depend on.
 class PackedWeights {
  public:
   PackedWeights();
   ~PackedWeights();
-  // Packs `plain` (described by `from`) as `to`, once. Null if oneDNN cannot, or if this weight already has kMostLayouts others.
+  // Packs `plain` (described by `from`) as `to`, once. Null if oneDNN cannot, or if this weight
+  // already has kMostLayouts others.
   std::shared_ptr<const PackedWeight> Get(const OneDnn& library, const void* plain,
                                           const dnnl_memory_desc_t& from,
                                           const dnnl_memory_desc_t& to);
@@ -52,8 +54,8 @@ class PackedWeights {
 // A matmul of fixed sizes, ready to run on any memory; used by one thread at a time.
 class OneDnnMatmul {
  public:
-  // `weights` is null where b is not constant, else b's bytes never change. Null if oneDNN has no implementation for it. Its relu
-  // turns NaN into 0, so Create refuses relu.
+  // `weights` is null where b is not constant, else b's bytes never change. Null if oneDNN has no
+  // implementation for it. Its relu turns NaN into 0, so Create refuses relu.
   static std::unique_ptr<OneDnnMatmul> Create(const OneDnn& library, const HostMatmul& call,
                                               PackedWeights* weights);
   ~OneDnnMatmul();

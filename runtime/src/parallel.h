@@ -7,10 +7,12 @@
 
 namespace fusec::runtime {
 
-// FUSEC_NUM_THREADS, or what OpenMP would use (OMP_NUM_THREADS, the cores that this process may use).
+// FUSEC_NUM_THREADS, or what OpenMP would use (OMP_NUM_THREADS, the cores that this process may
+// use).
 StatusOr<int> ThreadCountFromEnvironment();
 
-// While it lives the calling thread is one of those that run a program. Threads that run at the same time share the cores.
+// While it lives the calling thread is one of those that run a program. Threads that run at the
+// same time share the cores.
 class ThreadShare {
  public:
   explicit ThreadShare(int all_threads);
@@ -23,7 +25,8 @@ class ThreadShare {
   int previous_openmp_threads_;
 };
 
-// How many threads in 1..limit pay off: waking one costs some microseconds, about what 32 KB of traffic or 256 K flops take.
+// How many threads in 1..limit pay off: waking one costs some microseconds, about what 32 KB of
+// traffic or 256 K flops take.
 int UsefulThreads(double bytes, double flops, int limit);
 
 // Sets what oneDNN will use when this thread calls it.
@@ -34,7 +37,8 @@ using RangeFunction = void (*)(const void* body, int64_t first, int64_t last);
 void ParallelRanges(int threads, int64_t count, RangeFunction function, const void* body);
 }  // namespace internal
 
-// Calls body(first, last) for at most `threads` neighbouring ranges that make up 0..count; one range runs in the calling thread.
+// Calls body(first, last) for at most `threads` neighbouring ranges that make up 0..count; one
+// range runs in the calling thread.
 template <class Body>
 void ParallelFor(int threads, int64_t count, const Body& body) {
   if (count <= 0) return;

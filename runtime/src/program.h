@@ -10,10 +10,12 @@
 
 namespace fusec::runtime {
 
-// A loaded artifact on a device: what fusec_load gives. Immutable, so that any number of threads may use it.
+// A loaded artifact on a device: what fusec_load gives. Immutable, so that any number of threads
+// may use it.
 class Program {
  public:
-  // `device`: "cpu", "cuda", "cuda:N", or null for a GPU where the artifact and the machine have one, else the CPU.
+  // `device`: "cpu", "cuda", "cuda:N", or null for a GPU where the artifact and the machine have
+  // one, else the CPU.
   static StatusOr<std::unique_ptr<Program>> Load(const std::string& path, const char* device);
 
   const Artifact& artifact() const { return *artifact_; }

@@ -16,8 +16,8 @@ struct RuntimeError {
   std::string message;
 };
 
-// A value or the error that kept it from being made. The runtime throws nothing of its own; c_api.cc catches what
-// std throws.
+// A value or the error that kept it from being made. The runtime throws nothing of its own;
+// c_api.cc catches what std throws.
 template <class T>
 class [[nodiscard]] StatusOr : public tl::expected<T, RuntimeError> {
  public:

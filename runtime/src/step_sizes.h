@@ -18,7 +18,8 @@ struct MatmulSizes {
   bool operator==(const MatmulSizes&) const = default;
 };
 
-// Evaluates and checks that every matrix (and the bias) lies inside its buffer, so that no library call can leave it.
+// Evaluates and checks that every matrix (and the bias) lies inside its buffer, so that no library
+// call can leave it.
 StatusOr<MatmulSizes> EvaluateMatmul(const Manifest& manifest, const Step& step,
                                      std::span<const int64_t> symbols,
                                      std::span<const int64_t> buffer_bytes);

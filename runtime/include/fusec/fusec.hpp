@@ -1,4 +1,5 @@
-// The C++ face of fusec's runtime: owners around the handles of fusec.h, header only. Errors are thrown as fusec::Exception.
+// The C++ face of fusec's runtime: owners around the handles of fusec.h, header only. Errors are
+// thrown as fusec::Exception.
 //
 //   fusec::Program program("model_fused");
 //   fusec::Context context(program);
@@ -80,7 +81,8 @@ class Program {
   fusec_program* handle_ = nullptr;
 };
 
-// One call at a time on a program, which must outlive it. Tensors are named or counted as in the signature.
+// One call at a time on a program, which must outlive it. Tensors are named or counted as in the
+// signature.
 class Context {
  public:
   explicit Context(const Program& program)

@@ -65,7 +65,8 @@ TEST(ArenaTest, LivingBuffersNeverOverlap) {
     for (int i = 0; i < count; ++i) {
       int first = count, last = -1;
       for (int step = 0; step < count; ++step) {
-        if (plan.target.steps[step].inputs[0] != i && plan.target.steps[step].outputs[0] != i) continue;
+        if (plan.target.steps[step].inputs[0] != i && plan.target.steps[step].outputs[0] != i)
+          continue;
         first = std::min(first, step);
         last = std::max(last, step);
       }
@@ -76,7 +77,8 @@ TEST(ArenaTest, LivingBuffersNeverOverlap) {
       EXPECT_EQ(packed.offsets[i] % 256, 0);
       EXPECT_LE(packed.offsets[i] + plan.bytes[i], packed.bytes);
       for (int j = 0; j < i; ++j) {
-        const bool both_alive = lives[i].first <= lives[j].second && lives[j].first <= lives[i].second;
+        const bool both_alive =
+            lives[i].first <= lives[j].second && lives[j].first <= lives[i].second;
         const bool apart = packed.offsets[i] + plan.bytes[i] <= packed.offsets[j] ||
                            packed.offsets[j] + plan.bytes[j] <= packed.offsets[i];
         EXPECT_TRUE(!both_alive || apart) << i << " " << j;

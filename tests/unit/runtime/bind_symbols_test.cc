@@ -32,7 +32,8 @@ std::string ErrorOf(const Manifest& manifest, const Dims& dims) {
 const std::vector<Symbol> kBatch = {{"batch", 1, 65536}};
 
 TEST(BindSymbolsTest, BindsPlainDimsAndChecksTheRest) {
-  const Manifest manifest = Signature(kBatch, {{"sparse", {"batch", "26"}}, {"dense", {"batch", "13"}}});
+  const Manifest manifest =
+      Signature(kBatch, {{"sparse", {"batch", "26"}}, {"dense", {"batch", "13"}}});
   EXPECT_EQ(*BindSymbols(manifest, {{5, 26}, {5, 13}}), std::vector<int64_t>{5});
   EXPECT_EQ(ErrorOf(manifest, {{5, 26}, {7, 13}}),
             "input \"dense\" dim 0 is 7, but \"batch\" is already 5 (from input \"sparse\")");

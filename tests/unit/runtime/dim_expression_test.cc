@@ -41,14 +41,15 @@ TEST(DimExpressionTest, AgreesWithTheCompiler) {
 }
 
 TEST(DimExpressionTest, RefusesBadText) {
-  for (const char* text : {"", "batch +", "(batch", "batch batch", "floordiv(batch)", "pow(2, 3)", "1.5",
-                           "9223372036854775808", "batch*)", "mod(1, 2, 3)", "*3"}) {
+  for (const char* text : {"", "batch +", "(batch", "batch batch", "floordiv(batch)", "pow(2, 3)",
+                           "1.5", "9223372036854775808", "batch*)", "mod(1, 2, 3)", "*3"}) {
     const auto value = Evaluate(text);
     ASSERT_FALSE(value) << text;
     EXPECT_EQ(value.error().code, FUSEC_BAD_ARTIFACT);
     EXPECT_NE(value.error().message.find(text), std::string::npos);
   }
-  EXPECT_EQ(Evaluate("rows*2").error().message, "bad dim expression \"rows*2\": unknown symbol \"rows\"");
+  EXPECT_EQ(Evaluate("rows*2").error().message,
+            "bad dim expression \"rows*2\": unknown symbol \"rows\"");
   EXPECT_FALSE(Evaluate(std::string(100000, '(')));
   EXPECT_FALSE(Evaluate(std::string(100000, '-') + "1"));
   std::string deep = "1";
@@ -62,7 +63,8 @@ TEST(DimExpressionTest, ChecksArithmetic) {
   EXPECT_FALSE(Evaluate("floordiv(batch, 0 - 1)", INT64_MIN));
   EXPECT_FALSE(Evaluate("batch + 1", INT64_MAX));
   EXPECT_FALSE(Evaluate("batch - 1", INT64_MIN));
-  EXPECT_EQ(Evaluate("mod(1, batch)", 0).error().message, "division by zero in the dim mod(1, batch)");
+  EXPECT_EQ(Evaluate("mod(1, batch)", 0).error().message,
+            "division by zero in the dim mod(1, batch)");
 }
 
 TEST(DimExpressionTest, KnowsItsSymbols) {

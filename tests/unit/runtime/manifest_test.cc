@@ -20,36 +20,52 @@ struct Edit {
 };
 
 constexpr Edit kEdits[] = {
-    {"\"version\": 1", "\"version\": 2", "version is 2, expected 1; compile the model with this release"},
+    {"\"version\": 1", "\"version\": 2",
+     "version is 2, expected 1; compile the model with this release"},
     {"fusec-artifact", "onnx", "format is \"onnx\", expected \"fusec-artifact\""},
     {"\"model\": \"tiny.onnx\", ", "", "model is missing"},
-    {"\"highest\"", "\"best\"", "matmul_precision is \"best\", expected one of highest high medium"},
-    {"\"min\": 0", "\"min\": -1", "symbols[0].min is -1, expected an integer in 0..4611686018427387904"},
-    {"\"max\": 65536", "\"max\": \"many\"", "symbols[0].max is \"many\", expected an integer in 0.."},
+    {"\"highest\"", "\"best\"",
+     "matmul_precision is \"best\", expected one of highest high medium"},
+    {"\"min\": 0", "\"min\": -1",
+     "symbols[0].min is -1, expected an integer in 0..4611686018427387904"},
+    {"\"max\": 65536", "\"max\": \"many\"",
+     "symbols[0].max is \"many\", expected an integer in 0.."},
     {"\"batch\", \"3\"", "\"rows\", \"3\"", "inputs[0].shape[0]: bad dim expression \"rows\""},
     {"\"batch\", \"3\"", "\"batch\", 3", "inputs[0].shape[1] is 3, expected a text"},
     {"\"dtype\": \"i64\"", "\"dtype\": \"int\"", "inputs[1].dtype is \"int\", expected a dtype"},
     {"\"dtype\": \"i64\"", "\"dtype\": \"i32\"", "inputs[1].buffer is 1, expected a buffer of i32"},
-    {"\"buffer\": 1}", "\"buffer\": 0}", "inputs[1].buffer is 0, expected a buffer of its own of kind input"},
+    {"\"buffer\": 1}", "\"buffer\": 0}",
+     "inputs[1].buffer is 0, expected a buffer of its own of kind input"},
     {"\"buffer\": 6}", "\"buffer\": 99}", "outputs[0].buffer is 99, expected one of the 7 buffers"},
-    {"\"kind\": \"arena\"", "\"kind\": \"stack\"", "buffers[5].kind is \"stack\", expected one of input"},
+    {"\"kind\": \"arena\"", "\"kind\": \"stack\"",
+     "buffers[5].kind is \"stack\", expected one of input"},
     {"\"kind\": \"arena\"", "\"kind\": \"output\"", "buffers[5] belongs to none of the outputs"},
-    {"\"elements\": \"12\"", "\"elements\": \"batch\"", "buffers[2].elements is \"batch\", expected a number"},
+    {"\"elements\": \"12\"", "\"elements\": \"batch\"",
+     "buffers[2].elements is \"batch\", expected a number"},
     {"\"extent\": \"10\"", "\"extent\": null", "index_sites[0].extent is null, expected a text"},
     {"\"targets\": {", "\"targets\": [], \"t\": {", "targets is a list, expected an object"},
-    {"\"kind\": \"matmul\"", "\"kind\": \"conv\"", "targets.cpu.steps[0].kind is \"conv\", expected one of kernel matmul"},
-    {"\"transpose_a\": false", "\"transpose_a\": 0", "targets.cpu.steps[0].transpose_a is 0, expected true or false"},
+    {"\"kind\": \"matmul\"", "\"kind\": \"conv\"",
+     "targets.cpu.steps[0].kind is \"conv\", expected one of kernel matmul"},
+    {"\"transpose_a\": false", "\"transpose_a\": 0",
+     "targets.cpu.steps[0].transpose_a is 0, expected true or false"},
     {"\"bias\": 3", "\"bias\": 1", "targets.cpu.steps[0].bias is 1, expected a buffer of f32"},
-    {"\"inputs\": [0, 2, 3]", "\"inputs\": [0, 2]", "steps[0] uses buffer 3, which is not among its inputs and outputs"},
-    {"\"outputs\": [5]", "\"outputs\": [5, 2]", "steps[0].outputs has buffer 2, which cannot be written"},
-    {"\"block_size\": 1", "\"block_size\": 5000", "steps[1].block_size is 5000, expected an integer in 1..1024"},
-    {"{\"errors\": true}", "{}", "steps[1].arguments[5] is an object, expected a buffer, dim or errors argument"},
-    {"\"native\": \"cpu/", "\"native\": \"../cpu/", "files.native is \"../cpu/kernels-native.so\", expected a path inside"},
-    {"\"weights.safetensors\": \"", "\"weights.safetensors\": \"x", "expected an XXH3-128 hash of 32 hexadecimal digits"},
+    {"\"inputs\": [0, 2, 3]", "\"inputs\": [0, 2]",
+     "steps[0] uses buffer 3, which is not among its inputs and outputs"},
+    {"\"outputs\": [5]", "\"outputs\": [5, 2]",
+     "steps[0].outputs has buffer 2, which cannot be written"},
+    {"\"block_size\": 1", "\"block_size\": 5000",
+     "steps[1].block_size is 5000, expected an integer in 1..1024"},
+    {"{\"errors\": true}", "{}",
+     "steps[1].arguments[5] is an object, expected a buffer, dim or errors argument"},
+    {"\"native\": \"cpu/", "\"native\": \"../cpu/",
+     "files.native is \"../cpu/kernels-native.so\", expected a path inside"},
+    {"\"weights.safetensors\": \"", "\"weights.safetensors\": \"x",
+     "expected an XXH3-128 hash of 32 hexadecimal digits"},
     {"]}}", "", "is not valid JSON"},
     {"\"elements\": \"40\"", "\"elements\": \"41\"",
      "weights.safetensors: tensor \"table\" has 160 bytes of F32, expected 41 of F32"},
-    {"\"tensor\": \"bias\"", "\"tensor\": \"bios\"", "has no tensor \"bios\", which the manifest's buffers[3] names"},
+    {"\"tensor\": \"bias\"", "\"tensor\": \"bios\"",
+     "has no tensor \"bios\", which the manifest's buffers[3] names"},
 };
 
 TEST(ManifestTest, EveryMistakeNamesFileAndKey) {
@@ -84,7 +100,8 @@ TEST(ManifestTest, SurvivesRandomDamage) {
     const auto manifest = ParseManifest(text, "manifest.json");
     if (manifest) continue;
     EXPECT_EQ(manifest.error().message.find('\n'), std::string::npos) << manifest.error().message;
-    EXPECT_TRUE(manifest.error().message.starts_with("manifest.json: ")) << manifest.error().message;
+    EXPECT_TRUE(manifest.error().message.starts_with("manifest.json: "))
+        << manifest.error().message;
   }
 }
 
@@ -100,7 +117,8 @@ std::span<const std::byte> BytesOf(const std::string& text) {
 
 TEST(SafetensorsTest, ReadsTensorsAndSkipsMetadata) {
   const std::string file = StoredFile(
-      R"({"__metadata__":{"by":"us"},"w":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})", "abcd");
+      R"({"__metadata__":{"by":"us"},"w":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
+      "abcd");
   const auto tensors = ReadSafetensors(BytesOf(file), "w.safetensors");
   ASSERT_TRUE(tensors);
   ASSERT_EQ(tensors->size(), 1u);
@@ -118,11 +136,14 @@ TEST(SafetensorsTest, RefusesDamage) {
   EXPECT_EQ(error(huge + "{}"),
             "w.safetensors: has 10 bytes, its header needs 8 + 18446744073709551615");
   EXPECT_EQ(error(StoredFile("{", "")), "w.safetensors: is not valid JSON");
-  EXPECT_EQ(error(StoredFile("[]", "")), "w.safetensors: the document is a list, expected an object");
-  for (const char* offsets : {"[0,5]", "[3,2]", "[0]", "[-1,2]", "[0,18446744073709551615]", "\"ab\""}) {
+  EXPECT_EQ(error(StoredFile("[]", "")),
+            "w.safetensors: the document is a list, expected an object");
+  for (const char* offsets :
+       {"[0,5]", "[3,2]", "[0]", "[-1,2]", "[0,18446744073709551615]", "\"ab\""}) {
     const std::string header =
         R"({"w":{"dtype":"U8","shape":[4],"data_offsets":)" + std::string(offsets) + "}}";
-    EXPECT_NE(error(StoredFile(header, "abcd")).find("w.safetensors: w.data_offsets"), std::string::npos);
+    EXPECT_NE(error(StoredFile(header, "abcd")).find("w.safetensors: w.data_offsets"),
+              std::string::npos);
   }
 }
 

@@ -41,7 +41,8 @@ double Activated(Activation activation, double x) {
   switch (activation) {
     case Activation::kNone: return x;
     case Activation::kRelu: return x < 0 ? 0 : x;
-    case Activation::kGeluTanh: return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::kGeluTanh:
+      return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
     case Activation::kGeluErf: return x / 2 * (1 + std::erf(x / std::sqrt(2)));
     case Activation::kSigmoid: return 1 / (1 + std::exp(-x));
     case Activation::kTanh: return std::tanh(x);
@@ -60,7 +61,8 @@ class Problem {
     d_.assign(static_cast<size_t>(c.batch * c.m * c.n * size_), std::byte{0xff});
     HostMatmul& matmul = call_.matmul;
     matmul.dtype = c.dtype;
-    matmul.sizes = {c.m, c.n, c.k, c.batch, 0, 0, 0, c.m * c.k, c.shared_b ? 0 : c.k * c.n, c.m * c.n};
+    matmul.sizes = {c.m,      c.n, c.k, c.batch, 0, 0, 0, c.m * c.k, c.shared_b ? 0 : c.k * c.n,
+                    c.m * c.n};
     matmul.transpose_a = c.transpose_a;
     matmul.transpose_b = c.transpose_b;
     matmul.activation = c.activation;
@@ -88,7 +90,8 @@ class Problem {
         for (int64_t column = 0; column < c_.n; ++column) {
           double sum = c_.bias ? Load(c_.dtype, &bias_[column * size_]) : 0;
           for (int64_t k = 0; k < c_.k; ++k) {
-            const int64_t a = matrix * c_.m * c_.k + (c_.transpose_a ? k * c_.m + row : row * c_.k + k);
+            const int64_t a =
+                matrix * c_.m * c_.k + (c_.transpose_a ? k * c_.m + row : row * c_.k + k);
             const int64_t b = (c_.shared_b ? 0 : matrix * c_.k * c_.n) +
                               (c_.transpose_b ? column * c_.k + k : k * c_.n + column);
             sum += Load(c_.dtype, &a_[a * size_]) * Load(c_.dtype, &b_[b * size_]);
@@ -119,7 +122,8 @@ class Problem {
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const fusec_dtype dtype : {FUSEC_F32, FUSEC_F64, FUSEC_F16, FUSEC_BF16, FUSEC_I32}) {
-    for (const auto& [m, n, k] : {std::tuple{1, 1, 1}, {1, 64, 13}, {7, 17, 5}, {33, 40, 100}, {3, 2, 0}}) {
+    for (const auto& [m, n, k] :
+         {std::tuple{1, 1, 1}, {1, 64, 13}, {7, 17, 5}, {33, 40, 100}, {3, 2, 0}}) {
       for (int bits = 0; bits < 16; ++bits) {
         Case c{dtype, bits % 3 + 1, m, n, k, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0,
                (bits & 8) != 0};
@@ -135,10 +139,10 @@ std::vector<Case> Cases() {
 TEST(CpuMatmulTest, AgreesWithLoopsWithAndWithoutOneDnn) {
   for (const OneDnn* library : {static_cast<const OneDnn*>(nullptr), OneDnn::Get()}) {
     for (const Case& c : Cases()) {
-      SCOPED_TRACE(testing::Message() << DtypeName(c.dtype) << " " << c.batch << " x " << c.m << " x " << c.n
-                                      << " x " << c.k << " transposes " << c.transpose_a << c.transpose_b
-                                      << " activation " << static_cast<int>(c.activation) << " library "
-                                      << (library != nullptr));
+      SCOPED_TRACE(testing::Message()
+                   << DtypeName(c.dtype) << " " << c.batch << " x " << c.m << " x " << c.n << " x "
+                   << c.k << " transposes " << c.transpose_a << c.transpose_b << " activation "
+                   << static_cast<int>(c.activation) << " library " << (library != nullptr));
       CpuMatmulWeights weights;
       CpuMatmul matmul(library, weights);
       Problem problem(c);
@@ -157,12 +161,14 @@ TEST(CpuMatmulTest, BothWaysKeepNanAndInfinity) {
       for (int activation = 0; activation <= 5; ++activation) {
         CpuMatmulWeights weights;
         CpuMatmul matmul(library, weights);
-        Problem problem({dtype, 1, 3, 40, 4, false, false, false, false, false, static_cast<Activation>(activation)});
+        Problem problem({dtype, 1, 3, 40, 4, false, false, false, false, false,
+                         static_cast<Activation>(activation)});
         problem.SetA(0, std::numeric_limits<double>::quiet_NaN());
         problem.SetA(4, std::numeric_limits<double>::infinity());
         ASSERT_TRUE(matmul.Run(0, problem.call(), 1));
         for (int j = 0; j < 40; ++j) {
-          EXPECT_TRUE(std::isnan(problem.Result(j))) << DtypeName(dtype) << " " << activation << " " << j;
+          EXPECT_TRUE(std::isnan(problem.Result(j)))
+              << DtypeName(dtype) << " " << activation << " " << j;
           if (activation == 0) {
             EXPECT_FALSE(std::isfinite(problem.Result(40 + j)));
           }
@@ -179,7 +185,8 @@ TEST(CpuMatmulTest, IntegersWrap) {
   const std::vector<int32_t> a = {INT32_MAX, 2}, b = {2, 3};
   int32_t d = 0;
   CpuMatmulCall call;
-  call.matmul = {FUSEC_I32, {1, 1, 2, 1}, false, false, Activation::kNone, a.data(), b.data(), nullptr, &d};
+  call.matmul = {FUSEC_I32, {1, 1, 2, 1}, false,   false, Activation::kNone,
+                 a.data(),  b.data(),     nullptr, &d};
   ASSERT_TRUE(matmul.Run(0, call, 1));
   EXPECT_EQ(d, 4);  // 2 (2^31 - 1) + 6 = 2^32 + 4
 }

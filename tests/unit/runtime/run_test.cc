@@ -74,7 +74,8 @@ TEST_F(RunTest, KeepsNanAndInfinity) {
   const FusecProgram program(artifact_.path(), "cpu");
   FusecContext context(program);
   Data data(2);
-  data.x = {std::numeric_limits<float>::infinity(), 0, 0, std::numeric_limits<float>::quiet_NaN(), 0, 0};
+  data.x = {std::numeric_limits<float>::infinity(),  0, 0,
+            std::numeric_limits<float>::quiet_NaN(), 0, 0};
   data.index = {0, 0, 0, 0};
   data.Bind(context);
   context.Run();
@@ -129,8 +130,9 @@ TEST_F(RunTest, NamesTheBadIndexAndRecovers) {
   Data data(8);
   data.index[11] = 200;
   data.Bind(context);
-  EXPECT_EQ(ErrorOf([&] { context.Run(); }, FUSEC_BAD_INPUT),
-            "node \"tables.3/Gather\": index 200 at position [5, 1] of \"index\" is outside -10..9");
+  EXPECT_EQ(
+      ErrorOf([&] { context.Run(); }, FUSEC_BAD_INPUT),
+      "node \"tables.3/Gather\": index 200 at position [5, 1] of \"index\" is outside -10..9");
   data.index[11] = 3;
   context.Run();
   EXPECT_EQ(Copy(context.Output<float>(0)), TinyArtifact::Expected(data.x, data.index));
