@@ -49,6 +49,9 @@ void WriteList(TextWriter& out, const std::string& label, const std::vector<std:
 void WriteHeaderComment(TextWriter& out, const KernelPlan& plan) {
   std::vector<std::string> inputs, outputs;
   for (const KernelParameter& parameter : plan.parameters) {
+    if (parameter.kind == KernelParameter::Kind::kTables) {
+      for (const Value* table : parameter.tables) inputs.push_back(FriendlyName(table->name) + " " + table->type.ToString());
+    }
     if (parameter.kind != KernelParameter::Kind::kBuffer) continue;
     (parameter.written ? outputs : inputs).push_back(Describe(parameter));
   }
@@ -62,10 +65,15 @@ void WriteHeaderComment(TextWriter& out, const KernelPlan& plan) {
                                 fmt::format("writes {} bytes", plan.bytes_written.ToString())});
 }
 
+std::string TablesType(const KernelParameter& parameter) {
+  return fmt::format("Tables<{}, {}>", MemoryTypeName(parameter.tables[0]->type.dtype), parameter.tables.size());
+}
+
 std::string ParameterText(const KernelParameter& parameter, const std::string& index_type) {
   switch (parameter.kind) {
     case KernelParameter::Kind::kDim: return index_type + " " + parameter.name;
     case KernelParameter::Kind::kErrors: return "IndexError* errors";
+    case KernelParameter::Kind::kTables: return "const " + TablesType(parameter) + " " + parameter.name;
     case KernelParameter::Kind::kBuffer: break;
   }
   return std::string(parameter.written ? "" : "const ") + MemoryTypeName(parameter.value->type.dtype) +
@@ -186,6 +194,7 @@ void WriteCpuLauncher(TextWriter& out, const KernelPlan& plan) {
     const KernelParameter& parameter = plan.parameters[i];
     std::string type = plan.index_type;
     if (parameter.kind == KernelParameter::Kind::kErrors) type = "IndexError*";
+    if (parameter.kind == KernelParameter::Kind::kTables) type = TablesType(parameter);
     if (parameter.kind == KernelParameter::Kind::kBuffer) {
       type = std::string(parameter.written ? "" : "const ") + MemoryTypeName(parameter.value->type.dtype) + "*";
     }

@@ -49,7 +49,10 @@ class BufferTable {
       const bool is_constant = value && value->producer && value->producer->kind == OpKind::kConstant;
       if (value && is_constant == constants) Add(value, is_constant ? "constant" : "arena", value->name);
     };
-    for (const KernelParameter& parameter : step.kernel.parameters) add(parameter.value);
+    for (const KernelParameter& parameter : step.kernel.parameters) {
+      add(parameter.value);
+      for (const Value* table : parameter.tables) add(table);
+    }
     for (const Value* value : {step.matmul.a.value, step.matmul.b.value, step.matmul.bias, step.matmul.result}) {
       add(value);
     }
@@ -110,6 +113,15 @@ Json KernelJson(const KernelPlan& plan, bool gpu, const BufferTable& buffers) {
         arguments.push_back({{"buffer", buffers.Number(parameter.value)}});
         (parameter.written ? outputs : inputs).push_back(buffers.Number(parameter.value));
         break;
+      case KernelParameter::Kind::kTables: {
+        Json tables = Json::array();
+        for (const Value* table : parameter.tables) {
+          tables.push_back(buffers.Number(table));
+          inputs.push_back(buffers.Number(table));
+        }
+        arguments.push_back({{"buffers", tables}});
+        break;
+      }
       case KernelParameter::Kind::kDim:
         arguments.push_back({{"dim", parameter.dim.ToString()}, {"type", plan.index_type == "int" ? "i32" : "i64"}});
         break;

@@ -61,7 +61,10 @@ std::string CExpressionWriter::WriteAtom(const Atom& atom) {
 }
 
 std::string CExpressionWriter::WriteTerm(const Expr::Term& term, int64_t magnitude) {
-  if (term.atoms.empty()) return WriteConstant(magnitude);
+  if (term.atoms.empty()) {
+    NameConstant(magnitude, "Offset" + std::to_string(magnitude), "where a part begins");
+    return WriteConstant(magnitude);
+  }
   std::string text;
   const bool product = term.atoms.size() > 1 || magnitude != 1;
   for (const AtomRef& atom : term.atoms) {

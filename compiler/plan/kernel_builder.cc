@@ -88,6 +88,28 @@ const std::string& KernelBuilder::Buffer(const Value* value, bool written) {
   return found->second;
 }
 
+std::string KernelBuilder::Tables(const std::vector<const Value*>& tables,
+                                  const std::string& wanted_name) {
+  KernelParameter parameter;
+  parameter.kind = KernelParameter::Kind::kTables;
+  parameter.tables = tables;
+  parameter.name = Unique(wanted_name);
+  plan_.parameters.push_back(parameter);
+  const Dtype dtype = tables[0]->type.dtype;
+  if (dtype == Dtype::kF16 || dtype == Dtype::kBF16) Use("half.cuh");
+  Use("tables.cuh");
+  return parameter.name;
+}
+
+std::string KernelBuilder::ConstantArray(const std::string& wanted_name, const std::vector<int64_t>& values,
+                                         const std::string& comment) {
+  const std::string name = Unique(wanted_name);
+  std::string list;
+  for (const int64_t value : values) list += (list.empty() ? "{" : ", ") + std::to_string(value);
+  plan_.constants.push_back({plan_.index_type, name + "[" + std::to_string(values.size()) + "]", list + "}", comment});
+  return name;
+}
+
 int KernelBuilder::AddSite(const IndexSite& site) {
   auto found = std::find(sites_.begin(), sites_.end(), site);
   if (found == sites_.end()) found = sites_.insert(sites_.end(), site);

@@ -27,6 +27,12 @@ class KernelBuilder {
   std::string Unique(const std::string& wanted);
   // The parameter that holds `value` (added on first use).
   const std::string& Buffer(const Value* value, bool written = false);
+  // A struct of pointers to `tables`; returns its name.
+  std::string Tables(const std::vector<const Value*>& tables, const std::string& wanted_name);
+  // From now on `value` is read as `text`, such as "tables.first_row[part]".
+  void Alias(const Value* value, const std::string& text) { buffer_names_[value] = text; }
+  // A constant array of this kernel; returns its name.
+  std::string ConstantArray(const std::string& wanted_name, const std::vector<int64_t>& values, const std::string& comment);
   // The number (from 1) of an index site, and the constant of this kernel that holds it; the kernel gets the error parameter.
   int AddSite(const IndexSite& site);
   std::string SiteName(int number);

@@ -39,10 +39,11 @@ struct NamedConstant {
 
 // One parameter of a kernel, in the order of the signature.
 struct KernelParameter {
-  enum class Kind { kBuffer, kDim, kErrors };
+  enum class Kind { kBuffer, kTables, kDim, kErrors };
   Kind kind = Kind::kBuffer;
   const Value* value = nullptr;  // of kBuffer: an operand or result of the region node
   bool written = false;
+  std::vector<const Value*> tables;  // of kTables: constants of one dtype, passed as one struct of pointers
   std::string name;
   Expr dim;  // of kDim: a symbol
 };

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "compiler/plan/part_run.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/support/check.h"
 
@@ -16,6 +17,16 @@ struct Segment {
   const Shape& shape() const { return value->type.shape; }
 };
 
+// Segments of one shape share their loops; a run of alike parts is one segment and a loop over them.
+struct Group {
+  std::vector<Segment> segments;
+  std::shared_ptr<PartRun> run;  // null for most
+  int64_t run_axis = 0;
+
+  const Shape& shape() const { return segments.front().shape(); }
+  int parts() const { return run ? run->count : 1; }
+};
+
 constexpr int64_t kCpuBlockElements = 16384;  // about 64 KB of floats: enough work to hand to another core
 constexpr int kGpuBlockSize = 256;
 
@@ -27,7 +38,10 @@ class LoopPlanner {
   KernelPlan Plan() {
     ChooseIndexType(region_, builder_);
     CollectSegments();
-    if (groups_.size() == 1 && IsFlat()) PlanFlat();
+    for (const Group& group : groups_) {
+      if (group.run) DeclareTables(group);
+    }
+    if (IsSingle() && IsFlat()) PlanFlat();
     else PlanRows();
     CountTraffic(region_, builder_.plan());
     return builder_.Finish();
@@ -36,49 +50,93 @@ class LoopPlanner {
  private:
   void CollectSegments() {
     const Graph& body = *region_.body;
-    std::vector<Segment> segments;
     for (size_t i = 0; i < body.outputs.size(); ++i) {
       const Value* value = body.outputs[i];
       const Node* producer = value->producer;
       const bool splits = producer && producer->kind == OpKind::kConcat && producer->Int("axis") > 0;
-      if (!splits) {
-        segments.push_back({value, static_cast<int>(i), std::vector<Expr>(value->type.rank(), 0)});
-        continue;
-      }
-      const int64_t axis = producer->Int("axis");
-      lead_ = std::min<int>(lead_, static_cast<int>(axis));
-      Expr offset = 0;
-      for (const Value* part : producer->operands) {
-        std::vector<Expr> at(value->type.rank(), 0);
-        at[axis] = offset;
-        offset = offset + part->type.shape[axis];
-        segments.push_back({part, static_cast<int>(i), at});
+      if (splits) {
+        SplitConcat(*producer, static_cast<int>(i));
+      } else {
+        AddSegment({value, static_cast<int>(i), std::vector<Expr>(value->type.rank(), 0)});
       }
     }
-    // Segments of one shape share their loops.
-    for (const Segment& segment : segments) {
-      auto same = std::find_if(groups_.begin(), groups_.end(), [&](const auto& group) {
-        return group.front().shape() == segment.shape() && segment.output != group.front().output;
-      });
-      if (same != groups_.end()) same->push_back(segment);
-      else groups_.push_back({segment});
-    }
-    const int rank = segments[0].value->type.rank();
-    if (groups_.size() == 1) lead_ = std::max(rank - 1, 0);
+    const int rank = groups_[0].segments[0].value->type.rank();
+    if (IsSingle()) lead_ = std::max(rank - 1, 0);
     lead_ = std::min(lead_, std::max(rank - 1, 0));
   }
 
-  void StoreGroup(const std::vector<Segment>& group, const std::vector<Expr>& index) {
-    for (const Segment& segment : group) {
-      std::vector<Expr> place = index;
-      for (size_t i = 0; i < place.size(); ++i) place[i] = place[i] + segment.offset[i];
-      lowering_.Store(segment.output, place, lowering_.Evaluate(segment.value, index));
+  bool IsSingle() const { return groups_.size() == 1 && !groups_[0].run; }
+
+  void SplitConcat(const Node& concat, int output) {
+    const int64_t axis = concat.Int("axis");
+    lead_ = std::min<int>(lead_, static_cast<int>(axis));
+    const std::vector<const Value*> parts(concat.operands.begin(), concat.operands.end());
+    Expr offset = 0;
+    for (size_t k = 0; k < parts.size();) {
+      std::vector<Expr> at(concat.result()->type.rank(), 0);
+      at[axis] = offset;
+      auto run = FindPartRun(region_, {parts.begin() + static_cast<int64_t>(k), parts.end()});
+      const size_t taken = run ? run->count : 1;
+      if (run) groups_.push_back({{{parts[k], output, at}}, std::make_shared<PartRun>(std::move(*run)), axis});
+      else AddSegment({parts[k], output, at});
+      for (size_t end = k + taken; k < end; ++k) offset = offset + parts[k]->type.shape[axis];
+    }
+  }
+
+  void AddSegment(const Segment& segment) {
+    for (Group& group : groups_) {
+      const bool fits = !group.run && group.shape() == segment.shape() && group.segments.front().output != segment.output;
+      if (fits) return group.segments.push_back(segment);
+    }
+    groups_.push_back({{segment}, nullptr, 0});
+  }
+
+  void StoreGroup(const Group& group, const std::vector<Expr>& index) {
+    if (group.run) return StorePart(group, index);
+    for (const Segment& segment : group.segments) {
+      lowering_.Store(segment.output, Shifted(index, segment.offset), lowering_.Evaluate(segment.value, index));
+    }
+  }
+
+  static std::vector<Expr> Shifted(std::vector<Expr> index, const std::vector<Expr>& offset) {
+    for (size_t i = 0; i < index.size(); ++i) index[i] = index[i] + offset[i];
+    return index;
+  }
+
+  // One element of part number `part` of a run; the tables' facts are looked up first.
+  void StorePart(const Group& group, const std::vector<Expr>& index) {
+    const Segment& segment = group.segments[0];
+    RegionLowering lowering(*group.run->region, builder_);
+    std::vector<Expr> place = Shifted(index, segment.offset);
+    place[group.run_axis] = place[group.run_axis] + Expr::Symbol(kPartVariable) * segment.shape()[group.run_axis];
+    lowering_.Store(segment.output, place, lowering.Evaluate(group.run->output, index));
+  }
+
+  // Parameters and constants of a run, before any loop.
+  void DeclareTables(const Group& group) {
+    for (auto& list : group.run->table_lists) {
+      const std::string name = builder_.Tables(list.tables, "tables");
+      builder_.Alias(list.stand_in.get(), name + ".first_row[" + kPartVariable + "]");
+      if (!list.rows_symbol.empty()) {
+        rows_arrays_[list.rows_symbol] = builder_.ConstantArray("k" + PascalCase(name) + "Rows", list.rows, "rows of each table");
+      }
+    }
+  }
+
+  // `part` is known in this scope: so are the row counts of its tables.
+  void DefinePart(const Group& group) {
+    for (const auto& list : group.run->table_lists) {
+      if (list.rows_symbol.empty()) continue;
+      const auto [low, high] = std::minmax_element(list.rows.begin(), list.rows.end());
+      builder_.Append({Statement::Kind::kLet, builder_.plan().index_type, list.rows_symbol,
+                       rows_arrays_[list.rows_symbol] + "[" + kPartVariable + "]", {}, {}});
+      builder_.DefineVariable(list.rows_symbol, Expr(*low), Expr(*high));
     }
   }
 
   // Whether one running position serves every access: no load or store then needs a division.
   bool IsFlat() {
-    const Shape& shape = groups_[0].front().shape();
+    const Shape& shape = groups_[0].shape();
     if (shape.size() < 2) return true;
     std::vector<IndexSite> sites;
     KernelBuilder trial(builder_.target(), builder_.program(), sites);
@@ -91,7 +149,7 @@ class LoopPlanner {
   }
 
   void PlanFlat() {
-    const Shape& shape = groups_[0].front().shape();
+    const Shape& shape = groups_[0].shape();
     const Expr total = Product(shape);
     KernelPlan& plan = builder_.plan();
     builder_.DefineVariable("i", 0, total - 1);
@@ -144,7 +202,7 @@ class LoopPlanner {
   }
 
   Shape Lead() const {
-    const Shape& shape = groups_[0].front().shape();
+    const Shape& shape = groups_[0].shape();
     return Shape(shape.begin(), shape.begin() + lead_);
   }
   Shape Inner(const Shape& shape) const { return Shape(shape.begin() + lead_, shape.end()); }
@@ -153,11 +211,11 @@ class LoopPlanner {
   void PlanRows() {
     const Expr rows = Product(Lead());
     Expr inner_total = 0;
-    for (const auto& group : groups_) inner_total = inner_total + Product(Inner(group[0].shape()));
+    for (const Group& group : groups_) inner_total = inner_total + Product(Inner(group.shape())) * group.parts();
     const int64_t inner_high = std::max<int64_t>(1, builder_.ranges().IntervalOf(inner_total).high);
     if (builder_.target() == TargetKind::kCpu) {
       PlanCpuRows(rows, std::clamp<int64_t>(kCpuBlockElements / inner_high, 1, 4096));
-    } else if (groups_.size() == 1) {
+    } else if (IsSingle()) {
       PlanGpuGrid();
     } else {
       PlanGpuSegments(rows, std::clamp<int64_t>(4 * kGpuBlockSize / inner_high, 1, 64));
@@ -170,17 +228,24 @@ class LoopPlanner {
     builder_.Open();
     builder_.DefineVariable("row", 0, rows - 1);
     const auto lead = Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
-    for (const auto& group : groups_) {
-      const Shape inner = Inner(group[0].shape());
+    for (const Group& group : groups_) {
+      const Shape inner = Inner(group.shape());
       std::vector<Expr> index = lead;
       std::vector<std::string> headers;
+      if (group.run) {
+        builder_.expressions().NameConstant(group.parts(), "parts", "alike parts of the result");
+        headers.push_back(LoopHeader(builder_, kPartVariable, "0", builder_.Write(group.parts())));
+        builder_.Open();
+        builder_.DefineVariable(kPartVariable, 0, group.parts() - 1);
+        DefinePart(group);
+      }
       for (size_t i = 0; i < inner.size(); ++i) {
         if (inner[i].IsConstant(1)) {
           index.push_back(0);
           continue;
         }
         const std::string variable = i + 1 == inner.size() ? "column" : "inner_" + std::to_string(i);
-        NameExtent(inner[i], group[0].value);
+        NameExtent(inner[i], group.segments[0].value);
         headers.push_back(LoopHeader(builder_, variable, "0", builder_.Write(inner[i])));
         builder_.Open();
         builder_.DefineVariable(variable, 0, inner[i] - 1);
@@ -193,10 +258,10 @@ class LoopPlanner {
   }
 
   void PlanGpuGrid() {
-    const Shape& shape = groups_[0].front().shape();
+    const Shape& shape = groups_[0].shape();
     builder_.DefineVariable("i", 0, Product(shape) - 1);
     OneThreadPerElement(Product(shape));
-    NameExtent(shape.back(), groups_[0].front().value);
+    NameExtent(shape.back(), groups_[0].segments[0].value);
     const Expr row_flat = FloorDiv(Expr::Symbol("i"), shape.back(), builder_.ranges());
     std::vector<Expr> index;
     if (lead_ > 0 && !Product(Lead()).IsConstant(1)) {
@@ -220,16 +285,24 @@ class LoopPlanner {
     plan.block_size = kGpuBlockSize;
     plan.launch_in_words = "a block owns " + std::to_string(chunk) + " rows; its threads share out each part";
     builder_.expressions().NameConstant(kGpuBlockSize, "BlockSize", "threads");
-    const Expr owned = Expr::Symbol("last_row") - Expr::Symbol("first_row");
-    for (const auto& group : groups_) {
-      const Shape inner = Inner(group[0].shape());
-      const Expr inner_total = Product(inner);
-      NameExtent(inner_total, group[0].value);
+    for (const Group& group : groups_) {
+      const Shape inner = Inner(group.shape());
+      const Expr inner_total = Product(inner), per_row = inner_total * group.parts();
+      NameExtent(inner_total, group.segments[0].value);
+      if (group.run) {
+        if (auto number = per_row.AsConstant()) builder_.expressions().NameConstant(*number, "all_parts", "elements of all parts of a row");
+      }
       builder_.Open();
-      builder_.DefineVariable("i", 0, rows * inner_total - 1);
+      builder_.DefineVariable("i", 0, rows * per_row - 1);
       const Expr i = Expr::Symbol("i");
-      const Expr row_flat = Expr::Symbol("first_row") + FloorDiv(i, inner_total, builder_.ranges());
+      const Expr row_flat = Expr::Symbol("first_row") + FloorDiv(i, per_row, builder_.ranges());
       LocalCoordinate("row", row_flat, rows);
+      if (group.run) {
+        builder_.expressions().NameConstant(group.parts(), "parts", "alike parts of the result");
+        LocalCoordinate(kPartVariable, Mod(FloorDiv(i, inner_total, builder_.ranges()), group.parts(), builder_.ranges()),
+                        group.parts());
+        DefinePart(group);
+      }
       std::vector<Expr> index = Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
       if (inner_total.IsConstant(1)) {
         index.resize(index.size() + inner.size(), 0);
@@ -240,7 +313,7 @@ class LoopPlanner {
         }
       }
       StoreGroup(group, index);
-      builder_.CloseFor(LoopHeader(builder_, "i", "threadIdx.x", builder_.Write(owned * inner_total),
+      builder_.CloseFor(LoopHeader(builder_, "i", "threadIdx.x", "(last_row - first_row) * " + builder_.expressions().WriteFactor(per_row),
                                    builder_.Write(kGpuBlockSize)));
     }
   }
@@ -261,7 +334,8 @@ class LoopPlanner {
   const Node& region_;
   KernelBuilder& builder_;
   RegionLowering lowering_;
-  std::vector<std::vector<Segment>> groups_;
+  std::vector<Group> groups_;
+  std::map<std::string, std::string> rows_arrays_;  // by row-count symbol
   int lead_ = 1 << 20;
 };
 

@@ -137,7 +137,14 @@ Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int 
   site.node = !node_->provenance.empty() && !node_->provenance[0].onnx_node.empty()
                   ? node_->provenance[0].onnx_node
                   : std::string(GetOpDef(node_->kind).text);
-  site.extent = extent;
+  // The manifest knows the model's dims only; a row count that depends on the part is there as the smallest.
+  std::vector<std::string> symbols;
+  extent.CollectSymbols(symbols);
+  const auto& dims = builder.program().symbols;
+  const bool known = std::all_of(symbols.begin(), symbols.end(), [&](const std::string& name) {
+    return std::any_of(dims.begin(), dims.end(), [&](const DimSymbol& dim) { return dim.name == name; });
+  });
+  site.extent = known ? extent : Expr(ranges().IntervalOf(extent).low);
   Expr flat;
   if (auto origin = parent_.origins_.find(data.text); origin != parent_.origins_.end()) {
     const Value* source = origin->second.tensor;
@@ -207,11 +214,12 @@ std::optional<Scalar> RegionLowering::ConstantElement(const Value* value,
 Scalar RegionLowering::LoadElement(const Value* outside, const std::vector<Expr>& index) {
   const Dtype dtype = outside->type.dtype;
   const std::string buffer = builder_.Buffer(outside);
-  NameStrides(builder_, buffer, outside->type.shape);
+  const std::string label = FriendlyName(outside->name);
+  NameStrides(builder_, label, outside->type.shape);
   const Expr position = Linearize(index, outside->type.shape, builder_.ranges());
   std::string text = buffer + "[" + builder_.Write(position) + "]";
   if (dtype == Dtype::kF16 || dtype == Dtype::kBF16) text = "ToFloat(" + text + ")";
-  const std::string name = builder_.Let(CTypeName(dtype), buffer + "_value", text);
+  const std::string name = builder_.Let(CTypeName(dtype), label + "_value", text);
   if (IsInteger(dtype)) origins_[name] = {outside, position};
   return {name, dtype};
 }

@@ -46,10 +46,15 @@ CpuExecutor::CpuExecutor(CpuProgram& program)
   for (size_t i = 0; i < steps_.size(); ++i) {
     const auto& arguments = program.target.steps[i].kernel.arguments;
     steps_[i].dims.resize(arguments.size());
+    steps_[i].tables.resize(arguments.size());
     for (size_t j = 0; j < arguments.size(); ++j) {
       switch (arguments[j].kind) {
         case KernelArgument::Kind::kBuffer:
           steps_[i].arguments.push_back(&buffers_[arguments[j].buffer]);
+          break;
+        case KernelArgument::Kind::kBuffers:  // constants, so their addresses stay
+          for (const int buffer : arguments[j].buffers) steps_[i].tables[j].push_back(buffers_[buffer]);
+          steps_[i].arguments.push_back(steps_[i].tables[j].data());
           break;
         case KernelArgument::Kind::kErrors: steps_[i].arguments.push_back(&error_address_); break;
         // Of a little endian int64 the first four bytes are the int32.

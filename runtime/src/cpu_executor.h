@@ -52,6 +52,7 @@ class CpuExecutor : public Executor {
   struct StepState {
     std::vector<void*> arguments;   // of a kernel: pointers to the argument values
     std::vector<int64_t> dims;      // by argument: the value of dim arguments
+    std::vector<std::vector<void*>> tables;  // by argument: the addresses of a list of buffers
     int64_t blocks = 0;
     MatmulSizes sizes;              // of a matmul
     int useful_threads = 1;

@@ -102,8 +102,8 @@ StatusOr<CUgraphNode> AddNode(const OperationEnvironment& environment, CUgraph g
 
 std::vector<void*> KernelOperation::ArgumentPointers() const {
   std::vector<void*> pointers;
-  pointers.reserve(arguments.size());
-  for (const uint64_t& argument : arguments) pointers.push_back(const_cast<uint64_t*>(&argument));
+  pointers.reserve(starts.size());
+  for (const size_t start : starts) pointers.push_back(const_cast<uint64_t*>(&arguments[start]));
   return pointers;
 }
 

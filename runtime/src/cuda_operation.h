@@ -18,7 +18,8 @@ struct KernelOperation {
   std::string_view name;
   CUfunction function = nullptr;
   unsigned blocks = 1, block_size = 1, shared_bytes = 0;
-  std::vector<uint64_t> arguments;  // each an address, an i64, or an i32 in the low half
+  std::vector<uint64_t> arguments;  // words: an address, an i64, or an i32 in the low half
+  std::vector<size_t> starts;       // where each argument begins; a struct of addresses has several words
 
   bool operator==(const KernelOperation&) const = default;
   // The form in which the driver takes arguments: pointers into `arguments`.

@@ -56,8 +56,15 @@ Status CudaExecutor::ResolveKernel(const Step& step, const RunBindings& bindings
   kernel.block_size = static_cast<unsigned>(step.kernel.block_size);
   kernel.shared_bytes = static_cast<unsigned>(step.kernel.shared_bytes);
   for (const KernelArgument& argument : step.kernel.arguments) {
+    kernel.starts.push_back(kernel.arguments.size());
     if (argument.kind == KernelArgument::Kind::kBuffer) {
       kernel.arguments.push_back(addresses.buffers[static_cast<size_t>(argument.buffer)]);
+      continue;
+    }
+    if (argument.kind == KernelArgument::Kind::kBuffers) {
+      for (const int buffer : argument.buffers) {
+        kernel.arguments.push_back(addresses.buffers[static_cast<size_t>(buffer)]);
+      }
       continue;
     }
     if (argument.kind == KernelArgument::Kind::kErrors) {
@@ -164,6 +171,7 @@ Status CudaExecutor::AddEpilogue(const Step& step, const MatmulSizes& sizes,
                       static_cast<uint64_t>(total),
                       static_cast<uint64_t>(from_zero),
                       static_cast<uint64_t>(step.matmul.activation)};
+  for (size_t k = 0; k < kernel.arguments.size(); ++k) kernel.starts.push_back(k);
   operations.emplace_back(std::move(kernel));
   return {};
 }

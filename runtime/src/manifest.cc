@@ -190,6 +190,12 @@ class ManifestReader {
     KernelArgument argument;
     if (item.Has("buffer")) {
       FUSEC_RT_ASSIGN(argument.buffer, ReadBufferIndex(item, "buffer"));
+    } else if (item.Has("buffers")) {
+      argument.kind = KernelArgument::Kind::kBuffers;
+      FUSEC_RT_ASSIGN(argument.buffers, ReadList(item, "buffers", [this](const JsonValue& index) {
+                        return AsBuffer(index);
+                      }));
+      if (argument.buffers.empty()) return item.Unexpected("at least one buffer");
     } else if (item.Has("dim")) {
       FUSEC_RT_ASSIGN(argument.dim, ReadDim(item, "dim"));
       FUSEC_RT_ASSIGN(const auto wide, ReadChoice<int>(item, "type", {"i32", "i64"}));
@@ -294,6 +300,12 @@ class ManifestReader {
                   ", which is not among its inputs and outputs");
     };
     for (const KernelArgument& argument : step.kernel.arguments) {
+      for (const int buffer : argument.buffers) {
+        if (!has(step.inputs, buffer)) return missing(buffer);
+        if (manifest_.buffers[buffer].kind != BufferKind::kConstant) {
+          return Fail(FUSEC_BAD_ARTIFACT, item.where(), " passes buffer ", buffer, " in a list, but it is not constant");
+        }
+      }
       if (argument.kind != KernelArgument::Kind::kBuffer) continue;
       if (!has(step.inputs, argument.buffer) && !has(step.outputs, argument.buffer)) {
         return missing(argument.buffer);

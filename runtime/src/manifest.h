@@ -46,9 +46,10 @@ struct IndexSite {
 };
 
 struct KernelArgument {
-  enum class Kind { kBuffer, kInt32, kInt64, kErrors };
+  enum class Kind { kBuffer, kBuffers, kInt32, kInt64, kErrors };
   Kind kind = Kind::kBuffer;
-  int buffer = 0;     // of kBuffer
+  int buffer = 0;            // of kBuffer
+  std::vector<int> buffers;  // of kBuffers: a struct of their addresses, passed by value
   DimExpression dim;  // of kInt32 and kInt64
 };
 

@@ -1,0 +1,203 @@
+#include "compiler/plan/part_run.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "compiler/ops/op_def.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr size_t kShortestRun = 3;
+
+// Compares a part with the first one, value by value, and remembers where they differ.
+class PartMatcher {
+ public:
+  PartMatcher(const Node& region, const Value* first) : region_(region), first_(first) {}
+
+  // Differences of one part: slices by the first part's node, tables by the first part's body input.
+  struct Differences {
+    std::map<const Node*, std::vector<Expr>> starts;
+    std::map<const Value*, const Value*> tables;  // body inputs: the first part's -> this part's
+  };
+
+  bool Match(const Value* part, Differences& differences) {
+    std::set<std::pair<const Value*, const Value*>> seen;
+    return Same(first_, part, differences, seen);
+  }
+
+ private:
+  const Value* Outside(const Value* value) const {
+    for (size_t i = 0; i < region_.body->inputs.size(); ++i) {
+      if (region_.body->inputs[i].get() == value) return region_.operands[i];
+    }
+    return nullptr;
+  }
+
+  bool Same(const Value* a, const Value* b, Differences& differences,
+            std::set<std::pair<const Value*, const Value*>>& seen) {
+    if (!a || !b) return a == b;
+    if (!seen.insert({a, b}).second) return true;
+    const Value* outside_a = Outside(a);
+    const Value* outside_b = Outside(b);
+    if (outside_a || outside_b) return SameInput(a, outside_a, b, outside_b, differences);
+    const Node& x = *a->producer;
+    const Node& y = *b->producer;
+    if (x.kind != y.kind || a->result_index != b->result_index || x.operands.size() != y.operands.size()) return false;
+    if (a->type != b->type || x.kind == OpKind::kConstant) return &x == &y;
+    Attributes left = x.attributes, right = y.attributes;
+    if (x.kind == OpKind::kSlice) {
+      differences.starts[&x] = y.Get<std::vector<Expr>>("starts");
+      left.erase("starts");
+      right.erase("starts");
+    }
+    if (left != right) return false;
+    for (size_t i = 0; i < x.operands.size(); ++i) {
+      if (!Same(x.operands[i], y.operands[i], differences, seen)) return false;
+    }
+    return true;
+  }
+
+  bool SameInput(const Value* a, const Value* outside_a, const Value* b, const Value* outside_b, Differences& differences) {
+    if (!outside_a || !outside_b) return false;
+    if (outside_a == outside_b) {
+      if (differences.tables.count(a)) differences.tables[a] = b;
+      return true;
+    }
+    auto is_table = [](const Value* value) {
+      return value->producer && value->producer->kind == OpKind::kConstant && value->type.rank() >= 2;
+    };
+    if (!is_table(outside_a) || !is_table(outside_b) || outside_a->type.dtype != outside_b->type.dtype) return false;
+    const Shape& x = outside_a->type.shape;
+    const Shape& y = outside_b->type.shape;
+    if (x.size() != y.size() || !std::equal(x.begin() + 1, x.end(), y.begin() + 1)) return false;
+    differences.tables[a] = b;
+    return true;
+  }
+
+  const Node& region_;
+  const Value* first_;
+};
+
+// a + b * part through all values, or nullopt.
+std::optional<Expr> Affine(const std::vector<int64_t>& values) {
+  const int64_t step = values[1] - values[0];
+  for (size_t i = 1; i < values.size(); ++i) {
+    if (values[i] - values[i - 1] != step) return std::nullopt;
+  }
+  return Expr(values[0]) + Expr::Symbol(kPartVariable) * Expr(step);
+}
+
+// The starts of one slice as functions of the part.
+std::optional<std::vector<Expr>> AffineStarts(const std::vector<std::vector<Expr>>& starts_by_part) {
+  std::vector<Expr> result;
+  for (size_t axis = 0; axis < starts_by_part[0].size(); ++axis) {
+    std::vector<int64_t> values;
+    bool all_equal = true;
+    for (const auto& starts : starts_by_part) {
+      all_equal &= starts[axis] == starts_by_part[0][axis];
+      if (auto number = starts[axis].AsConstant()) values.push_back(*number);
+    }
+    if (all_equal) {
+      result.push_back(starts_by_part[0][axis]);
+      continue;
+    }
+    if (values.size() != starts_by_part.size()) return std::nullopt;
+    const auto affine = Affine(values);
+    if (!affine) return std::nullopt;
+    result.push_back(*affine);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::optional<PartRun> FindPartRun(const Node& region, const std::vector<const Value*>& parts) {
+  const Graph& body = *region.body;
+  if (parts.size() < kShortestRun || !parts[0]->producer) return std::nullopt;
+  PartMatcher matcher(region, parts[0]);
+  std::vector<PartMatcher::Differences> all;
+  for (const Value* part : parts) {
+    PartMatcher::Differences differences;
+    if (part->type != parts[0]->type || !part->producer || !matcher.Match(part, differences)) break;
+    all.push_back(std::move(differences));
+  }
+  // Starts must be evenly spaced over the run; shorten it until they are.
+  PartRun run;
+  std::map<const Node*, std::vector<Expr>> starts;
+  for (; all.size() >= kShortestRun; all.pop_back()) {
+    starts.clear();
+    bool even = true;
+    for (const auto& [slice, unused] : all[0].starts) {
+      std::vector<std::vector<Expr>> by_part;
+      for (const auto& differences : all) by_part.push_back(differences.starts.at(slice));
+      const auto affine = AffineStarts(by_part);
+      even &= affine.has_value();
+      if (affine) starts[slice] = *affine;
+    }
+    if (even) break;
+  }
+  if (all.size() < kShortestRun) return std::nullopt;
+  run.count = static_cast<int>(all.size());
+
+  // The first part's ops again, with what differs made a function of the part.
+  auto scratch = std::make_unique<Graph>();
+  scratch->name = body.name;
+  scratch->symbols = body.symbols;
+  run.region = std::make_unique<Node>();
+  run.region->kind = OpKind::kRegion;
+  std::map<const Value*, Value*> copies;
+  for (size_t i = 0; i < body.inputs.size(); ++i) {
+    const Value* input = body.inputs[i].get();
+    TensorType type = input->type;
+    Value* operand = region.operands[i];
+    const bool is_table = std::any_of(all.begin(), all.end(), [&](const auto& d) { return d.tables.count(input); });
+    if (is_table) {
+      PartRun::TableList list;
+      for (const auto& differences : all) {
+        auto other = differences.tables.find(input);
+        const Value* table = other == differences.tables.end() ? input : other->second;
+        for (size_t k = 0; k < body.inputs.size(); ++k) {
+          if (body.inputs[k].get() == table) list.tables.push_back(region.operands[k]);
+        }
+        list.rows.push_back(*list.tables.back()->type.shape[0].AsConstant());
+      }
+      const bool same_rows = std::all_of(list.rows.begin(), list.rows.end(), [&](int64_t r) { return r == list.rows[0]; });
+      if (!same_rows) {
+        list.rows_symbol = "rows" + (run.table_lists.empty() ? "" : "_" + std::to_string(run.table_lists.size()));
+        type.shape[0] = Expr::Symbol(list.rows_symbol);
+      }
+      list.stand_in = std::make_unique<Value>();
+      list.stand_in->name = "table";
+      list.stand_in->type = type;
+      operand = list.stand_in.get();
+      run.table_lists.push_back(std::move(list));
+    }
+    copies[input] = scratch->AddInput(input->name, type);
+    run.region->operands.push_back(operand);
+  }
+  for (const auto& node : body.nodes) {
+    auto copy = std::make_unique<Node>();
+    copy->kind = node->kind;
+    copy->attributes = node->attributes;
+    if (auto found = starts.find(node.get()); found != starts.end()) copy->attributes["starts"] = found->second;
+    copy->provenance = node->provenance;
+    for (Origin& origin : copy->provenance) origin.module_path.clear();  // of one part; the code is for all
+    copy->constant = node->constant;
+    for (const Value* operand : node->operands) copy->operands.push_back(operand ? copies.at(operand) : nullptr);
+    for (const auto& result : node->results) {
+      auto value = std::make_unique<Value>(*result);
+      value->producer = copy.get();
+      copies[result.get()] = value.get();
+      copy->results.push_back(std::move(value));
+    }
+    scratch->nodes.push_back(std::move(copy));
+  }
+  run.output = copies.at(parts[0]);
+  run.region->body = std::move(scratch);
+  return run;
+}
+
+}  // namespace fusec
