@@ -135,40 +135,41 @@ struct ReduceMinOp {
   }
 };
 
-// arg_max, arg_min {axis, keepdims, select_last_index}: where along `axis` the extremum is, as i64.
-// NaN counts as the extremum; of equals the first wins, or the last.
+// arg_max, arg_min {axes, keepdims, select_last_index}: where along the one axis the extremum is,
+// as i64. NaN counts as the extremum; of equals the first wins, or the last.
 Result<void> ImportArgReduction(ImportContext& context, OpKind kind) {
   Result<int64_t> axis = NormalizeAxis(context.Int("axis", 0), context.input(0)->type.rank());
   if (!axis) return context.Fail(axis.error().message);
   return context.AddNode(
       kind, {context.input(0)},
-      {{"axis", *axis},
+      {{"axes", std::vector<int64_t>{*axis}},
        {"keepdims", int64_t{context.Int("keepdims", 1) != 0}},
        {"select_last_index", int64_t{context.Int("select_last_index", 0) != 0}}});
 }
 
 InferResult InferArgReduction(const InferContext& context) {
   const TensorType& operand = context.operand(0);
-  const int64_t axis = context.Int("axis");
+  const std::vector<int64_t>& axes = context.Ints("axes");
+  if (axes.size() != 1) {
+    return ModelError(std::to_string(axes.size()) + " axes are given, expected 1");
+  }
+  FUSEC_ASSIGN(TensorType type, ReducedType(context));
+  const int64_t axis = axes[0];
   const char* text = GetOpDef(context.kind).text;
   if (operand.dtype == Dtype::kBool) {
     return ModelError(std::string(text) + " takes numbers, found bool");
-  }
-  if (axis < 0 || axis >= operand.rank()) {
-    return ModelError("axis is " + std::to_string(axis) + ", but the rank is " +
-                      std::to_string(operand.rank()));
   }
   if (operand.shape[axis].IsConstant(0)) {
     return ModelError(std::string(text) + " looks along axis " + std::to_string(axis) +
                       ", which is empty");
   }
-  return std::vector<TensorType>{
-      {Dtype::kI64, ReducedShape(operand.shape, {axis}, context.Int("keepdims") != 0)}};
+  type.dtype = Dtype::kI64;
+  return std::vector<TensorType>{std::move(type)};
 }
 
 Result<void> ReferenceArgReduction(ReferenceContext& context, bool want_greatest) {
   const ReferenceTensor& x = context.input(0);
-  const int64_t axis = context.node.Int("axis");
+  const int64_t axis = context.node.Ints("axes")[0];
   const bool select_last = context.node.Int("select_last_index") != 0;
   int64_t stride = 1;
   for (size_t i = axis + 1; i < x.dims.size(); ++i) stride *= x.dims[i];

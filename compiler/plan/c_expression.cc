@@ -54,10 +54,18 @@ std::string CExpressionWriter::WriteAtom(const Atom& atom) {
     case Atom::Kind::kSymbol: return atom.name;
     case Atom::Kind::kFloorDiv: return WriteFactor(atom.left) + " / " + WriteFactor(atom.right);
     case Atom::Kind::kMod: return WriteFactor(atom.left) + " % " + WriteFactor(atom.right);
-    case Atom::Kind::kMin: return "min(" + Write(atom.left) + ", " + Write(atom.right) + ")";
-    case Atom::Kind::kMax: return "max(" + Write(atom.left) + ", " + Write(atom.right) + ")";
+    case Atom::Kind::kMin: return WriteExtremum("min", atom);
+    case Atom::Kind::kMax: return WriteExtremum("max", atom);
   }
   return "";
+}
+
+std::string CExpressionWriter::WriteExtremum(const char* function, const Atom& atom) {
+  const auto argument = [&](const Expr& expr) {
+    const bool cast = wide_ && expr.AsConstant();
+    return cast ? "(long long)" + WriteFactor(expr) : Write(expr);
+  };
+  return std::string(function) + "(" + argument(atom.left) + ", " + argument(atom.right) + ")";
 }
 
 std::string CExpressionWriter::WriteTerm(const Expr::Term& term, int64_t magnitude) {

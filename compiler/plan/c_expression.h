@@ -17,13 +17,17 @@ class CExpressionWriter {
   std::string Write(const Expr& expr);
   std::string WriteFactor(const Expr& expr);  // in parentheses where a product needs them
   std::string WriteConstant(int64_t value);
+  // Symbols are `long long` from now on, which min and max want both of their arguments to be.
+  void CountInLongLong() { wide_ = true; }
   bool wrote_division() const { return wrote_division_; }
   const std::vector<NamedConstant>& constants() const { return constants_; }
 
  private:
   std::string WriteTerm(const Expr::Term& term, int64_t magnitude);
   std::string WriteAtom(const Atom& atom);
+  std::string WriteExtremum(const char* function, const Atom& atom);
 
+  bool wide_ = false;
   bool wrote_division_ = false;
   std::map<int64_t, std::string> names_;
   std::map<std::string, int> taken_;

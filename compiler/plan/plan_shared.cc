@@ -6,6 +6,7 @@ namespace fusec {
 void ChooseIndexType(const Node& region, KernelBuilder& builder) {
   if (builder.target() == TargetKind::kCpu) {
     builder.plan().index_type = "long long";
+    builder.expressions().CountInLongLong();
     return;
   }
   auto fits = [&](const Value* value) {
@@ -18,6 +19,7 @@ void ChooseIndexType(const Node& region, KernelBuilder& builder) {
     for (const auto& result : node->results) all_fit &= fits(result.get());
   }
   builder.plan().index_type = all_fit ? "int" : "long long";
+  if (!all_fit) builder.expressions().CountInLongLong();
 }
 
 void CountTraffic(const Node& region, KernelPlan& plan) {

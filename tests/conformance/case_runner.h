@@ -16,7 +16,8 @@ struct Outcome {
 
 // Runs every data set of an ONNX node test (a folder with model.onnx and
 // test_data_set_*/{input,output}_*.pb). Inputs that fusec needs to know at compile time (shapes,
-// axes, ...) are frozen, no more of them than it takes. `work_folder` with a number behind it is where artifacts go.
+// axes, ...) are frozen, no more of them than it takes. `work_folder` with a number behind it is
+// where artifacts go.
 Outcome RunCase(const std::string& case_folder, Mode mode, const std::string& work_folder);
 
 }  // namespace fusec

@@ -53,6 +53,8 @@ bool ParseArguments(int count, char** values, Arguments& arguments) {
     else if (argument == "--filter" && has_value) arguments.filter = values[++i];
     else if (argument == "--list" && has_value) arguments.list = values[++i];
     else if (argument == "-j" && has_value) arguments.jobs = std::max(1, std::atoi(values[++i]));
+    else if (argument.rfind("-j", 0) == 0 && argument.size() > 2)
+      arguments.jobs = std::max(1, std::atoi(argument.c_str() + 2));
     else if (argument[0] != '-') arguments.folder = argument;
     else return false;
   }

@@ -83,7 +83,7 @@ TEST(Reduction, IntegersWrapAndTruncate) {
 
 std::vector<int64_t> Arg(const std::string& op, const ReferenceTensor& x, int select_last) {
   return RunText("graph @g(%x: f32[4]) { %y = " + op +
-                     "(%x) {axis = 0, keepdims = 0, select_last_index = " +
+                     "(%x) {axes = [0], keepdims = 0, select_last_index = " +
                      std::to_string(select_last) + "} : i64[] return %y }",
                  {x})[0]
       .ints;
@@ -102,7 +102,7 @@ TEST(ArgReduction, TiesAndNaN) {
 
 TEST(ArgReduction, InTheMiddle) {
   const auto y = RunText(R"(graph @g(%x: f32[2, 3, 2]) {
-    %y = arg_max(%x) {axis = 1, keepdims = 1, select_last_index = 0} : i64[2, 1, 2]
+    %y = arg_max(%x) {axes = [1], keepdims = 1, select_last_index = 0} : i64[2, 1, 2]
     return %y })",
                          {Reals({2, 3, 2}, {1, 9, 2, 8, 3, 7, 6, 0, 5, 1, 4, 2})})[0];
   EXPECT_EQ(y.ints, (std::vector<int64_t>{2, 0, 0, 2}));
