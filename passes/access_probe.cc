@@ -7,7 +7,8 @@ namespace fusec {
 // Says yes to everything an op's Lower asks for and only looks at what it loads.
 class ProbedElement : public LowerContext {
  public:
-  ProbedElement(AccessProbe& probe, const Node& node, int result, std::vector<Expr> index) : probe_(probe) {
+  ProbedElement(AccessProbe& probe, const Node& node, int result, std::vector<Expr> index)
+      : probe_(probe) {
     node_ = &node;
     index_ = std::move(index);
     result_number_ = result;
@@ -20,7 +21,8 @@ class ProbedElement : public LowerContext {
   }
   Scalar Let(const std::string&, Dtype dtype) override { return {"x", dtype}; }
   void Use(const std::string&) override {}
-  Scalar SelectBelow(const Expr& position, const Expr& limit, Dtype dtype, const std::function<Scalar()>& then,
+  Scalar SelectBelow(const Expr& position, const Expr& limit, Dtype dtype,
+                     const std::function<Scalar()>& then,
                      const std::function<Scalar()>& otherwise) override {
     if (!ranges().ProvenNonNegative(position - limit)) then();
     if (!ranges().ProvenLess(position, limit)) otherwise();

@@ -9,11 +9,13 @@
 
 namespace fusec {
 
-// Follows one element of a value back through a group of nodes, as code generation will, and watches where certain values
-// (reductions' results) are read. A fusion is legal if each is read only at the element that the kernel has at hand.
+// Follows one element of a value back through a group of nodes, as code generation will, and
+// watches where certain values (reductions' results) are read. A fusion is legal if each is read
+// only at the element that the kernel has at hand.
 class AccessProbe {
  public:
-  AccessProbe(const std::set<const Node*>& group, Ranges ranges) : group_(group), ranges_(std::move(ranges)) {}
+  AccessProbe(const std::set<const Node*>& group, Ranges ranges)
+      : group_(group), ranges_(std::move(ranges)) {}
 
   Ranges& ranges() { return ranges_; }
   // `value` may be read at `index` only.

@@ -26,7 +26,8 @@ Value* SimplifyView(const Node& node) {
     case OpKind::kIdentity:
     case OpKind::kReshape:
     case OpKind::kExpand:
-    case OpKind::kCast: return x;
+    case OpKind::kCast:
+      return x;
     case OpKind::kTranspose: {
       const auto& perm = node.Ints("perm");
       for (size_t i = 0; i < perm.size(); ++i) {
@@ -41,7 +42,8 @@ Value* SimplifyView(const Node& node) {
       }
       return x;  // the same shape at step 1 is all of it
     }
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -49,14 +51,16 @@ Value* SimplifyView(const Node& node) {
 Value* MergeViews(const Node& node, Builder& builder) {
   if (node.kind == OpKind::kReshape) {
     if (const Node* inner = ProducerOf(node.operand(0), OpKind::kReshape)) {
-      return builder.Make(OpKind::kReshape, {inner->operand(0)}, node.attributes, node.result()->name);
+      return builder.Make(OpKind::kReshape, {inner->operand(0)}, node.attributes,
+                          node.result()->name);
     }
   }
   if (node.kind == OpKind::kTranspose) {
     if (const Node* inner = ProducerOf(node.operand(0), OpKind::kTranspose)) {
       std::vector<int64_t> perm;
       for (const int64_t axis : node.Ints("perm")) perm.push_back(inner->Ints("perm")[axis]);
-      return builder.Make(OpKind::kTranspose, {inner->operand(0)}, {{"perm", perm}}, node.result()->name);
+      return builder.Make(OpKind::kTranspose, {inner->operand(0)}, {{"perm", perm}},
+                          node.result()->name);
     }
   }
   return nullptr;
@@ -69,7 +73,8 @@ bool SwapsLastTwo(const Node& transpose) {
   for (size_t i = 0; i + 2 < rank; ++i) {
     if (perm[i] != static_cast<int64_t>(i)) return false;
   }
-  return perm[rank - 2] == static_cast<int64_t>(rank) - 1 && perm[rank - 1] == static_cast<int64_t>(rank) - 2;
+  return perm[rank - 2] == static_cast<int64_t>(rank) - 1 &&
+         perm[rank - 1] == static_cast<int64_t>(rank) - 2;
 }
 
 Value* SimplifyMatMul(const Node& node, Builder& builder) {
@@ -99,7 +104,8 @@ Value* SimplifyMatMul(const Node& node, Builder& builder) {
 // gather at one constant index is a slice.
 Value* SimplifyGather(const Node& node, Builder& builder) {
   const Node* constant = ProducerOf(node.operand(1), OpKind::kConstant);
-  if (!constant || constant->constant.element_count() != 1 || !constant->constant.bytes()) return nullptr;
+  if (!constant || constant->constant.element_count() != 1 || !constant->constant.bytes())
+    return nullptr;
   Value* x = node.operand(0);
   const int64_t axis = node.Int("axis");
   const auto extent = x->type.shape[axis].AsConstant();
@@ -111,9 +117,10 @@ Value* SimplifyGather(const Node& node, Builder& builder) {
   shape[axis] = 1;
   std::vector<Expr> starts(rank, 0);
   starts[axis] = at;
-  Value* slice = builder.Make(
-      OpKind::kSlice, {x},
-      {{"starts", starts}, {"steps", std::vector<int64_t>(rank, 1)}, {"shape", shape}}, node.result()->name);
+  Value* slice =
+      builder.Make(OpKind::kSlice, {x},
+                   {{"starts", starts}, {"steps", std::vector<int64_t>(rank, 1)}, {"shape", shape}},
+                   node.result()->name);
   return ReshapeTo(builder, slice, node.result()->type.shape, node.result()->name);
 }
 
@@ -136,7 +143,8 @@ Result<bool> Canonicalize(Graph& graph, const PassOptions&, PassReport&) {
     Value* simpler = Simplify(node, builder);
     if (!simpler) continue;
     graph.ReplaceAllUses(node.result(), simpler);
-    i = builder.insert_at();  // the replaced node; what was made before it is looked at in the next run
+    i = builder.insert_at();  // the replaced node; what was made before it is looked at in the next
+                              // run
     changed = true;
   }
   if (!changed) return false;

@@ -12,15 +12,18 @@ Result<bool> Decompose(Graph& graph, const PassOptions&, PassReport&) {
     Node& node = *graph.nodes[i];
     const OpDef& def = GetOpDef(node.kind);
     if (def.op_class != OpClass::kComposite) continue;
-    FUSEC_CHECK(def.functions.decompose != nullptr, "composite without a definition: " + PrintNode(node));
+    FUSEC_CHECK(def.functions.decompose != nullptr,
+                "composite without a definition: " + PrintNode(node));
     Builder builder(graph, i);
     builder.set_provenance(node.provenance);
     FUSEC_ASSIGN(const std::vector<Value*> parts, def.functions.decompose(node, builder));
     for (size_t r = 0; r < parts.size(); ++r) {
       if (parts[r]) graph.ReplaceAllUses(node.results[r].get(), parts[r]);
     }
-    // The last part takes the name of the value it stands for, so that kernels speak of the model's tensors.
-    if (!parts.empty() && parts[0] && parts[0]->producer && parts[0]->producer->kind != OpKind::kConstant) {
+    // The last part takes the name of the value it stands for, so that kernels speak of the model's
+    // tensors.
+    if (!parts.empty() && parts[0] && parts[0]->producer &&
+        parts[0]->producer->kind != OpKind::kConstant) {
       std::string name = node.results[0]->name;
       node.results[0]->name = graph.UniqueName(name + "_whole");
       parts[0]->name = name;

@@ -4,6 +4,8 @@
 
 namespace fusec {
 
-Result<bool> EliminateDeadNodes(Graph& graph, const PassOptions&, PassReport&) { return RemoveDeadNodes(graph); }
+Result<bool> EliminateDeadNodes(Graph& graph, const PassOptions&, PassReport&) {
+  return RemoveDeadNodes(graph);
+}
 
 }  // namespace fusec

@@ -4,12 +4,13 @@
 
 namespace fusec {
 
-// Embedding+cat: a concat whose parts are rows of tables, gathered straight to their place in the result; hashes, casts and selects of
-// the ids join too. Parts that are no gathers (a dense vector) are copied by the same kernel.
+// Embedding+cat: a concat whose parts are rows of tables, gathered straight to their place in the
+// result; hashes, casts and selects of the ids join too. Parts that are no gathers (a dense vector)
+// are copied by the same kernel.
 //
 //   %id  = mod(%ids, %rows)
-//   %e0  = gather(%table0, %id0) {axis = 0}      =>    %c = region(...) {class = "gather_concat"} { ... }
-//   %c   = concat(%dense, %e0, ...) {axis = 1}
+//   %e0  = gather(%table0, %id0) {axis = 0}      =>    %c = region(...) {class = "gather_concat"} {
+//   ... } %c   = concat(%dense, %e0, ...) {axis = 1}
 Result<bool> FuseEmbeddingConcat(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

@@ -8,7 +8,8 @@ namespace fusec {
 namespace {
 
 // The only reader of `value`, if there is just one and it is no output.
-Node* OnlyReader(const Graph& graph, const std::map<const Value*, std::vector<Node*>>& readers, const Value* value) {
+Node* OnlyReader(const Graph& graph, const std::map<const Value*, std::vector<Node*>>& readers,
+                 const Value* value) {
   auto found = readers.find(value);
   if (found == readers.end() || found->second.size() != 1 || IsOutput(graph, value)) return nullptr;
   return found->second[0];
@@ -18,7 +19,8 @@ Node* OnlyReader(const Graph& graph, const std::map<const Value*, std::vector<No
 bool AddsBias(const Node& add, const Value* product) {
   if (add.kind != OpKind::kAdd || !IsFloat(product->type.dtype)) return false;
   const Value* other = add.operand(0) == product ? add.operand(1) : add.operand(0);
-  if (other == product || add.result()->type != product->type || other->type.rank() == 0) return false;
+  if (other == product || add.result()->type != product->type || other->type.rank() == 0)
+    return false;
   return other->type.shape.back() == product->type.shape.back() &&
          other->type.ElementCount() == product->type.shape.back();
 }
@@ -28,7 +30,8 @@ bool AddsBias(const Node& add, const Value* product) {
 Result<bool> FuseMatMulEpilogue(Graph& graph, const PassOptions&, PassReport&) {
   std::vector<const Node*> matmuls;
   for (const auto& node : graph.nodes) {
-    if (node->kind == OpKind::kMatMul && IsFloat(node->result()->type.dtype)) matmuls.push_back(node.get());
+    if (node->kind == OpKind::kMatMul && IsFloat(node->result()->type.dtype))
+      matmuls.push_back(node.get());
   }
   for (const Node* matmul : matmuls) {
     const auto readers = Readers(graph);

@@ -13,7 +13,9 @@ Result<bool> FusePointwise(Graph& graph, const PassOptions&, PassReport& report)
     const Node* root = nullptr;
     for (const auto& node : graph.nodes) {
       const OpClass op_class = GetOpDef(node->kind).op_class;
-      if (op_class == OpClass::kPointwise || op_class == OpClass::kView || op_class == OpClass::kGather) root = node.get();
+      if (op_class == OpClass::kPointwise || op_class == OpClass::kView ||
+          op_class == OpClass::kGather)
+        root = node.get();
     }
     if (!root) return changed;
     MakeRegion(graph, GrowLoopGroup(graph, *root, report), "pointwise");

@@ -4,7 +4,8 @@
 
 namespace fusec {
 
-// Joins pointwise, view and gather nodes that feed each other into one loop, from the last of them upwards (GrowLoopGroup).
+// Joins pointwise, view and gather nodes that feed each other into one loop, from the last of them
+// upwards (GrowLoopGroup).
 //
 //   %s = add(%x, %bias)
 //   %h = relu(%s)             =>    %h = region(%x, %bias) {class = "pointwise"} { ... }

@@ -14,7 +14,8 @@ bool IsReduction(const Node& node) { return GetOpDef(node.kind).op_class == OpCl
 
 bool IsElementwise(const Node& node) {
   const OpClass op_class = GetOpDef(node.kind).op_class;
-  return op_class == OpClass::kPointwise || op_class == OpClass::kView || op_class == OpClass::kGather;
+  return op_class == OpClass::kPointwise || op_class == OpClass::kView ||
+         op_class == OpClass::kGather;
 }
 
 // The group around one reduction, while it grows.
@@ -26,8 +27,10 @@ class RowGroup {
     axes_ = seed.Ints("axes");
     const Ranges ranges = graph.SymbolRanges();
     for (size_t axis = 0; axis < space_.size(); ++axis) {
-      const bool reduced = std::find(axes_.begin(), axes_.end(), static_cast<int64_t>(axis)) != axes_.end();
-      const Expr coordinate = space_[axis].IsConstant(1) ? Expr(0) : Expr::Symbol("axis_" + std::to_string(axis));
+      const bool reduced =
+          std::find(axes_.begin(), axes_.end(), static_cast<int64_t>(axis)) != axes_.end();
+      const Expr coordinate =
+          space_[axis].IsConstant(1) ? Expr(0) : Expr::Symbol("axis_" + std::to_string(axis));
       full_.push_back(coordinate);
       if (!reduced) {
         row_.push_back(coordinate);
@@ -43,8 +46,10 @@ class RowGroup {
       for (const auto& node : graph_.nodes) {
         if (nodes_.count(node.get()) || !MayJoin(*node)) continue;
         nodes_.insert(node.get());
-        if (IsConvex(graph_, nodes_) && IsLegal()) grew = true;
-        else nodes_.erase(node.get());
+        if (IsConvex(graph_, nodes_) && IsLegal())
+          grew = true;
+        else
+          nodes_.erase(node.get());
       }
     }
   }
@@ -54,14 +59,16 @@ class RowGroup {
  private:
   bool MayJoin(const Node& node) const {
     if (IsReduction(node)) {
-      const bool follows = std::any_of(node.operands.begin(), node.operands.end(),
-                                       [&](const Value* v) { return v->producer && nodes_.count(v->producer); });
-      return (follows || SharesOperand(node)) && node.operand(0)->type.shape == space_ && node.Ints("axes") == axes_;
+      const bool follows =
+          std::any_of(node.operands.begin(), node.operands.end(),
+                      [&](const Value* v) { return v->producer && nodes_.count(v->producer); });
+      return (follows || SharesOperand(node)) && node.operand(0)->type.shape == space_ &&
+             node.Ints("axes") == axes_;
     }
     if (!IsElementwise(node)) return false;
-    const bool follows = std::any_of(node.operands.begin(), node.operands.end(), [&](const Value* v) {
-      return v && v->producer && nodes_.count(v->producer);
-    });
+    const bool follows =
+        std::any_of(node.operands.begin(), node.operands.end(),
+                    [&](const Value* v) { return v && v->producer && nodes_.count(v->producer); });
     return follows || Feeds(node);
   }
 
@@ -71,16 +78,19 @@ class RowGroup {
     });
   }
 
-  // Producers join if the group is their only reader, or if they are one pointwise value per element, stored on the way.
+  // Producers join if the group is their only reader, or if they are one pointwise value per
+  // element, stored on the way.
   bool Feeds(const Node& node) const {
     bool any = false, all = true;
     for (const auto& result : node.results) {
       if (IsOutput(graph_, result.get())) all = false;
       auto found = readers_.find(result.get());
       if (found == readers_.end()) continue;
-      for (const Node* reader : found->second) (nodes_.count(reader) ? any : all) = nodes_.count(reader) != 0;
+      for (const Node* reader : found->second)
+        (nodes_.count(reader) ? any : all) = nodes_.count(reader) != 0;
     }
-    const bool stored = GetOpDef(node.kind).op_class == OpClass::kPointwise && node.result()->type.shape == space_;
+    const bool stored =
+        GetOpDef(node.kind).op_class == OpClass::kPointwise && node.result()->type.shape == space_;
     return any && (all || stored);
   }
 
@@ -104,7 +114,9 @@ class RowGroup {
         const Shape& shape = result->type.shape;
         const bool per_row = Product(shape) == Product(kept_);
         if (!per_row && Product(shape) != Product(space_)) return false;
-        if (!probe.Follows(result.get(), Delinearize(per_row ? row : element, shape, probe.ranges()))) return false;
+        if (!probe.Follows(result.get(),
+                           Delinearize(per_row ? row : element, shape, probe.ranges())))
+          return false;
       }
     }
     return true;
@@ -113,8 +125,9 @@ class RowGroup {
   bool IsReadOutside(const Value* value) const {
     if (IsOutput(graph_, value)) return true;
     auto found = readers_.find(value);
-    return found != readers_.end() && std::any_of(found->second.begin(), found->second.end(),
-                                                  [&](const Node* reader) { return !nodes_.count(reader); });
+    return found != readers_.end() &&
+           std::any_of(found->second.begin(), found->second.end(),
+                       [&](const Node* reader) { return !nodes_.count(reader); });
   }
 
   std::vector<Expr> ResultIndex(const Node& reduction) const {

@@ -48,9 +48,10 @@ void SortNodes(Graph& graph) {
   while (!waiting.empty()) {
     std::vector<std::unique_ptr<Node>> later;
     for (auto& node : waiting) {
-      const bool ready = std::all_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {
-        return !operand || !operand->producer || placed.count(operand->producer);
-      });
+      const bool ready =
+          std::all_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {
+            return !operand || !operand->producer || placed.count(operand->producer);
+          });
       if (ready) placed.insert(node.get());
       (ready ? sorted : later).push_back(std::move(node));
     }
@@ -75,7 +76,8 @@ bool IsConvex(const Graph& graph, const std::set<const Node*>& group) {
   return true;
 }
 
-Node* MakeRegion(Graph& graph, const std::set<const Node*>& group, const std::string& region_class) {
+Node* MakeRegion(Graph& graph, const std::set<const Node*>& group,
+                 const std::string& region_class) {
   auto body = std::make_unique<Graph>();
   body->symbols = graph.symbols;
   std::map<const Value*, Value*> inside;  // values of the graph -> values of the body
@@ -89,8 +91,9 @@ Node* MakeRegion(Graph& graph, const std::set<const Node*>& group, const std::st
   auto read_outside = [&](const Value* value) {
     if (IsOutput(graph, value)) return true;
     auto found = readers.find(value);
-    return found != readers.end() && std::any_of(found->second.begin(), found->second.end(),
-                                                 [&](const Node* reader) { return !group.count(reader); });
+    return found != readers.end() &&
+           std::any_of(found->second.begin(), found->second.end(),
+                       [&](const Node* reader) { return !group.count(reader); });
   };
   std::string name;
   std::vector<std::unique_ptr<Node>> members;
@@ -102,7 +105,8 @@ Node* MakeRegion(Graph& graph, const std::set<const Node*>& group, const std::st
     position = kept.size();
     name += (name.empty() ? "" : "_") + std::string(GetOpDef(node->kind).text);
     for (const Origin& origin : node->provenance) {
-      if (std::find(provenance.begin(), provenance.end(), origin) == provenance.end()) provenance.push_back(origin);
+      if (std::find(provenance.begin(), provenance.end(), origin) == provenance.end())
+        provenance.push_back(origin);
     }
     auto copy = std::make_unique<Node>();
     copy->kind = node->kind;

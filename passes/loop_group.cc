@@ -11,18 +11,21 @@ namespace {
 
 bool CanJoin(const Node& node) {
   const OpClass op_class = GetOpDef(node.kind).op_class;
-  return op_class == OpClass::kPointwise || op_class == OpClass::kView || op_class == OpClass::kGather;
+  return op_class == OpClass::kPointwise || op_class == OpClass::kView ||
+         op_class == OpClass::kGather;
 }
 
 bool Repeats(const Node& reader, const Value* value) {
   const OpClass op_class = GetOpDef(reader.kind).op_class;
-  const bool one_to_one = op_class == OpClass::kView && reader.kind != OpKind::kExpand && reader.kind != OpKind::kTile;
+  const bool one_to_one =
+      op_class == OpClass::kView && reader.kind != OpKind::kExpand && reader.kind != OpKind::kTile;
   return !one_to_one && reader.result()->type.ElementCount() != value->type.ElementCount();
 }
 
 std::string NameOf(const Node& node) {
-  return !node.provenance.empty() && !node.provenance[0].onnx_node.empty() ? node.provenance[0].onnx_node
-                                                                           : node.result()->name;
+  return !node.provenance.empty() && !node.provenance[0].onnx_node.empty()
+             ? node.provenance[0].onnx_node
+             : node.result()->name;
 }
 
 }  // namespace
@@ -57,7 +60,8 @@ std::set<const Node*> GrowLoopGroup(const Graph& graph, const Node& root, PassRe
       note(node, *inside, "its elements would be computed again for every element that reads them");
       continue;
     }
-    const bool stored = GetOpDef(node.kind).op_class == OpClass::kPointwise && !node.operands.empty() &&
+    const bool stored = GetOpDef(node.kind).op_class == OpClass::kPointwise &&
+                        !node.operands.empty() &&
                         node.result()->type.shape == root.result()->type.shape;
     if (outside && !stored) {
       note(node, *inside, "it is read elsewhere too, so it is stored anyway");

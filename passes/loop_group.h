@@ -6,11 +6,12 @@
 
 namespace fusec {
 
-// Pointwise, view and gather nodes that one loop computes, found from the node whose elements the loop walks.
+// Pointwise, view and gather nodes that one loop computes, found from the node whose elements the
+// loop walks.
 //
-// A producer joins if every reader of it is inside (its elements are then made where they are used), or if it is pointwise with the
-// root's own shape (it is stored on the way). It stays out where joining would compute an expensive element many times, and `report`
-// says so.
+// A producer joins if every reader of it is inside (its elements are then made where they are
+// used), or if it is pointwise with the root's own shape (it is stored on the way). It stays out
+// where joining would compute an expensive element many times, and `report` says so.
 std::set<const Node*> GrowLoopGroup(const Graph& graph, const Node& root, PassReport& report);
 
 }  // namespace fusec

@@ -14,11 +14,16 @@ const char* RegionClass(const Node& node) {
   switch (GetOpDef(node.kind).op_class) {
     case OpClass::kPointwise:
     case OpClass::kView:
-    case OpClass::kGather: return "pointwise";
-    case OpClass::kReduction: return "row_reduction";
-    case OpClass::kContraction: return "matmul";
-    case OpClass::kSequential: return "sequential";
-    default: break;
+    case OpClass::kGather:
+      return "pointwise";
+    case OpClass::kReduction:
+      return "row_reduction";
+    case OpClass::kContraction:
+      return "matmul";
+    case OpClass::kSequential:
+      return "sequential";
+    default:
+      break;
   }
   FUSEC_CHECK(false, "no kernel for " + PrintNode(node));
   return "";
@@ -39,12 +44,14 @@ Result<bool> OutlineRegions(Graph& graph, const PassOptions&, PassReport&) {
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
     if (!NeedsCopy(graph, i)) continue;
     Builder builder(graph);
-    graph.outputs[i] = builder.Make(OpKind::kIdentity, {graph.outputs[i]}, {}, graph.output_names[i]);
+    graph.outputs[i] =
+        builder.Make(OpKind::kIdentity, {graph.outputs[i]}, {}, graph.output_names[i]);
     changed = true;
   }
   std::vector<const Node*> single;
   for (const auto& node : graph.nodes) {
-    if (node->kind != OpKind::kConstant && node->kind != OpKind::kRegion) single.push_back(node.get());
+    if (node->kind != OpKind::kConstant && node->kind != OpKind::kRegion)
+      single.push_back(node.get());
   }
   for (const Node* node : single) MakeRegion(graph, {node}, RegionClass(*node));
   return changed || !single.empty();

@@ -33,12 +33,14 @@ Result<void> PassManager::Run(Graph& graph, const std::vector<std::string>& name
     if (options.disabled_fusions.count(name)) continue;
     const auto start = std::chrono::steady_clock::now();
     FUSEC_ASSIGN(const bool changed, pass->run(graph, options, report_));
-    const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
+    const std::chrono::duration<double, std::milli> spent =
+        std::chrono::steady_clock::now() - start;
     timings_.push_back({name, spent.count(), changed});
     ++run_count_;
     if (!changed) continue;
     if (auto verified = Verify(graph); !verified) {
-      FUSEC_CHECK(false, "pass " + name + " left a broken graph: " + verified.error().message + "\n" + Print(graph));
+      FUSEC_CHECK(false, "pass " + name + " left a broken graph: " + verified.error().message +
+                             "\n" + Print(graph));
     }
     FUSEC_TRY(Dump(graph, name));
   }

@@ -46,7 +46,8 @@ struct PassTiming {
 class PassManager {
  public:
   PassOptions options;
-  std::string dump_directory;  // "03-fuse-pointwise.ir" after every pass that changed something; "" for none
+  std::string dump_directory;  // "03-fuse-pointwise.ir" after every pass that changed something; ""
+                               // for none
   int stop_after = -1;         // number of passes to run, to bisect a wrong answer; -1 for all
 
   Result<void> Run(Graph& graph, const std::vector<std::string>& names);

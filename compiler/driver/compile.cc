@@ -20,13 +20,15 @@ namespace fusec {
 
 namespace {
 
-// What is said when nobody names a target: this machine's CPU and GPU. Without a GPU that means the one servers have.
+// What is said when nobody names a target: this machine's CPU and GPU. Without a GPU that means the
+// one servers have.
 constexpr const char* kDefaultGpu = "sm_90a";
 
 Result<std::vector<std::string>> ResolveTargets(const std::vector<std::string>& wanted) {
   std::vector<std::string> targets;
   auto add = [&](const std::string& target) {
-    if (std::find(targets.begin(), targets.end(), target) == targets.end()) targets.push_back(target);
+    if (std::find(targets.begin(), targets.end(), target) == targets.end())
+      targets.push_back(target);
   };
   for (const std::string& target : wanted) {
     const bool is_arch = target.rfind("sm_", 0) == 0 && target.size() > 4 &&
@@ -37,14 +39,16 @@ Result<std::vector<std::string>> ResolveTargets(const std::vector<std::string>& 
     } else if (target == "cpu" || is_arch) {
       add(target);
     } else {
-      return Fail(ErrorKind::kUsage, "target \"" + target + "\" is none of native, cpu, sm_80, sm_90a, ...");
+      return Fail(ErrorKind::kUsage,
+                  "target \"" + target + "\" is none of native, cpu, sm_80, sm_90a, ...");
     }
   }
   if (targets.empty()) return Fail(ErrorKind::kUsage, "no target was given");
   return targets;
 }
 
-// Launches and bytes if every op ran as a kernel of its own; views that leave the bytes in place are free there too.
+// Launches and bytes if every op ran as a kernel of its own; views that leave the bytes in place
+// are free there too.
 void CountUnfused(const Graph& graph, int& launches, Expr& bytes) {
   for (const auto& node : graph.nodes) {
     const bool is_free = node->kind == OpKind::kConstant || node->kind == OpKind::kReshape ||
@@ -68,7 +72,8 @@ std::vector<const KernelPlan*> KernelsOf(const ProgramPlan& program) {
   return kernels;
 }
 
-Result<void> DumpKernels(const std::string& folder, const std::map<std::string, std::string>& files) {
+Result<void> DumpKernels(const std::string& folder,
+                         const std::map<std::string, std::string>& files) {
   if (folder.empty()) return {};
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -86,13 +91,15 @@ struct Job {
   std::function<Result<std::string>()> make;
 };
 
-Result<void> RunJobs(std::vector<Job>& jobs, ArtifactContents& contents, const CompileOptions& options) {
+Result<void> RunJobs(std::vector<Job>& jobs, ArtifactContents& contents,
+                     const CompileOptions& options) {
   std::vector<std::future<Result<std::string>>> results;
   for (Job& job : jobs) results.push_back(std::async(std::launch::async, job.make));
   std::optional<Error> failed;
   for (size_t i = 0; i < jobs.size(); ++i) {
     Result<std::string> bytes = results[i].get();
-    if (options.progress) options.progress("compiling kernels", 0.3 + 0.6 * (i + 1.0) / jobs.size());
+    if (options.progress)
+      options.progress("compiling kernels", 0.3 + 0.6 * (i + 1.0) / jobs.size());
     if (!bytes) {
       if (!failed) failed = bytes.error();
       continue;
@@ -149,7 +156,8 @@ Result<CompileReport> CompileModel(const CompileOptions& options) {
   std::shared_ptr<std::string> cpu_text, gpu_text;
   for (const std::string& target : targets) {
     const bool gpu = target != "cpu";
-    FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(graph, gpu ? TargetKind::kGpu : TargetKind::kCpu, contents.sites));
+    FUSEC_ASSIGN(ProgramPlan plan,
+                 PlanProgram(graph, gpu ? TargetKind::kGpu : TargetKind::kCpu, contents.sites));
     report.launches[target] = static_cast<int>(plan.steps.size());
     contents.targets.push_back({target, std::move(plan), {}});
     const size_t number = contents.targets.size() - 1;
@@ -160,7 +168,8 @@ Result<CompileReport> CompileModel(const CompileOptions& options) {
       }
       if (kernels.empty()) continue;
       gpu_text = std::make_shared<std::string>(EmitGpuModule(kernels, title));
-      jobs.push_back({number, "cubin", "cubin/" + target + ".cubin", [gpu_text, target]() -> Result<std::string> {
+      jobs.push_back({number, "cubin", "cubin/" + target + ".cubin",
+                      [gpu_text, target]() -> Result<std::string> {
                         auto cubin = runtime::CompileCached("kernels.cu", *gpu_text, target);
                         if (!cubin) return Fail(ErrorKind::kToolchain, cubin.error().message);
                         return *std::move(cubin);

@@ -21,8 +21,9 @@ struct CompileOptions {
   std::string matmul_precision = "highest";         // highest, high, medium
   std::set<std::string> disabled_fusions;
   std::string dump_ir_directory, dump_kernels_directory;  // "" for none
-  std::string cpu_level = "both";  // both (x86-64-v3 and v4), native (this machine only, fastest to compile)
-  int cpu_optimization = 3;        // -O of the host compiler
+  std::string cpu_level =
+      "both";  // both (x86-64-v3 and v4), native (this machine only, fastest to compile)
+  int cpu_optimization = 3;  // -O of the host compiler
   // Called at every stage that can take long: what is going on and how far it is, 0..1.
   std::function<void(const std::string& stage, double fraction)> progress;
 };
@@ -36,10 +37,12 @@ struct CompileReport {
   double seconds = 0;
 };
 
-// Model file in, artifact folder out. Nothing is left behind on failure, and an existing folder is replaced only if it is an artifact.
+// Model file in, artifact folder out. Nothing is left behind on failure, and an existing folder is
+// replaced only if it is an artifact.
 Result<CompileReport> CompileModel(const CompileOptions& options);
 
-// The imported graph and the same graph after all passes, as CompileModel sees them: for verify, explain and tests.
+// The imported graph and the same graph after all passes, as CompileModel sees them: for verify,
+// explain and tests.
 struct LoadedModel {
   std::unique_ptr<Graph> imported;
   std::vector<std::string> warnings;

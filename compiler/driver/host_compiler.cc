@@ -24,7 +24,8 @@ namespace fusec {
 namespace {
 
 std::string FindOnPath(const std::string& program) {
-  if (program.find('/') != std::string::npos) return access(program.c_str(), X_OK) == 0 ? program : "";
+  if (program.find('/') != std::string::npos)
+    return access(program.c_str(), X_OK) == 0 ? program : "";
   const char* path = std::getenv("PATH");
   std::stringstream folders(path ? path : "/usr/bin:/bin");
   for (std::string folder; std::getline(folders, folder, ':');) {
@@ -56,7 +57,8 @@ bool Run(const std::vector<std::string>& arguments, const std::string& log) {
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC, 0600);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   pid_t child = 0;
   const int spawned = posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), environ);
@@ -78,40 +80,55 @@ std::string Fingerprint(const std::string& compiler) {
 
 }  // namespace
 
-Result<std::string> CompileHostLibrary(const std::string& source, const std::string& march, int optimization) {
+Result<std::string> CompileHostLibrary(const std::string& source, const std::string& march,
+                                       int optimization) {
   const std::string compiler = FindCompiler();
   if (compiler.empty()) {
-    return Fail(ErrorKind::kToolchain,
-                "no C++ compiler found for the CPU target (tried $FUSEC_CXX, g++, c++, clang++ on PATH)");
+    return Fail(
+        ErrorKind::kToolchain,
+        "no C++ compiler found for the CPU target (tried $FUSEC_CXX, g++, c++, clang++ on PATH)");
   }
-  std::vector<std::string> flags = {"-std=c++20", "-O" + std::to_string(optimization), "-march=" + march,
-                                    "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd",
-                                    "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", "-fwrapv", "-nostartfiles",
+  std::vector<std::string> flags = {"-std=c++20",
+                                    "-O" + std::to_string(optimization),
+                                    "-march=" + march,
+                                    "-fPIC",
+                                    "-shared",
+                                    "-fno-math-errno",
+                                    "-fno-trapping-math",
+                                    "-fopenmp-simd",
+                                    "-fno-exceptions",
+                                    "-fno-rtti",
+                                    "-fvisibility=hidden",
+                                    "-fwrapv",
+                                    "-nostartfiles",
                                     "-w"};
   if (march == "x86-64-v4") flags.push_back("-mprefer-vector-width=512");
   std::string key = "host library\n" + Fingerprint(compiler) + "\n";
   for (const std::string& flag : flags) key += flag + "\n";
   key += source;
-  auto made = runtime::KernelCache::Default().GetOrMake(key, [&]() -> runtime::StatusOr<std::string> {
-    const char* temp = std::getenv("TMPDIR");
-    std::string folder = std::string(temp ? temp : "/tmp") + "/fusec-XXXXXX";
-    if (!mkdtemp(folder.data())) {
-      return runtime::Fail(FUSEC_NO_DEVICE, "cannot make a temporary folder: ", std::strerror(errno));
-    }
-    const TemporaryFolder cleanup(folder);
-    if (auto written = WriteFile(folder + "/kernels.cc", source); !written) {
-      return runtime::Fail(FUSEC_NO_DEVICE, written.error().message);
-    }
-    std::vector<std::string> arguments = {compiler};
-    arguments.insert(arguments.end(), flags.begin(), flags.end());
-    arguments.insert(arguments.end(), {"-o", folder + "/kernels.so", folder + "/kernels.cc", "-lm"});
-    if (!Run(arguments, folder + "/log")) {
-      if (Interrupted()) return runtime::Fail(FUSEC_NO_DEVICE, "interrupted");
-      return runtime::Fail(FUSEC_NO_DEVICE, compiler, " failed on the generated CPU kernels:\n",
-                           ReadAll(folder + "/log").substr(0, 4000));
-    }
-    return ReadAll(folder + "/kernels.so");
-  });
+  auto made =
+      runtime::KernelCache::Default().GetOrMake(key, [&]() -> runtime::StatusOr<std::string> {
+        const char* temp = std::getenv("TMPDIR");
+        std::string folder = std::string(temp ? temp : "/tmp") + "/fusec-XXXXXX";
+        if (!mkdtemp(folder.data())) {
+          return runtime::Fail(FUSEC_NO_DEVICE,
+                               "cannot make a temporary folder: ", std::strerror(errno));
+        }
+        const TemporaryFolder cleanup(folder);
+        if (auto written = WriteFile(folder + "/kernels.cc", source); !written) {
+          return runtime::Fail(FUSEC_NO_DEVICE, written.error().message);
+        }
+        std::vector<std::string> arguments = {compiler};
+        arguments.insert(arguments.end(), flags.begin(), flags.end());
+        arguments.insert(arguments.end(),
+                         {"-o", folder + "/kernels.so", folder + "/kernels.cc", "-lm"});
+        if (!Run(arguments, folder + "/log")) {
+          if (Interrupted()) return runtime::Fail(FUSEC_NO_DEVICE, "interrupted");
+          return runtime::Fail(FUSEC_NO_DEVICE, compiler, " failed on the generated CPU kernels:\n",
+                               ReadAll(folder + "/log").substr(0, 4000));
+        }
+        return ReadAll(folder + "/kernels.so");
+      });
   if (!made) return Fail(ErrorKind::kToolchain, made.error().message);
   return *std::move(made);
 }

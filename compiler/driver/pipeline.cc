@@ -4,7 +4,8 @@ namespace fusec {
 
 std::vector<std::string> PipelinePasses() {
   return {
-      // Import leaves the chains that computed shapes; nobody reads them once shapes are attributes.
+      // Import leaves the chains that computed shapes; nobody reads them once shapes are
+      // attributes.
       "eliminate-dead-nodes",
       // Constants first, so that the rewrites below see them.
       "fold-constants",
@@ -13,16 +14,19 @@ std::vector<std::string> PipelinePasses() {
       "decompose",
       "fold-constants",
       "canonicalize",
-      // Equal nodes are shared before anything is fused: a shared value is stored once or computed in one region.
+      // Equal nodes are shared before anything is fused: a shared value is stored once or computed
+      // in one region.
       "eliminate-common",
       "eliminate-dead-nodes",
       // A view read twice would look like a value read twice and end up in memory.
       "split-views",
       // Matmuls first: what the library does for free is taken away from the loops.
       "fuse-matmul-epilogue",
-      // Reductions before loops, because a loop may be made part of a reduction but not the other way round.
+      // Reductions before loops, because a loop may be made part of a reduction but not the other
+      // way round.
       "fuse-row-reduction",
-      // Before general loops, so that a concatenation of gathers is written once and not recomputed by its readers.
+      // Before general loops, so that a concatenation of gathers is written once and not recomputed
+      // by its readers.
       "fuse-embedding-concat",
       "fuse-pointwise",
       // What no fusion wanted becomes a region of its own: planning sees regions only.

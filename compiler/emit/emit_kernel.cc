@@ -22,7 +22,8 @@ std::vector<std::string> Sources(const KernelPlan& plan) {
   std::vector<std::string> sources;
   for (const Origin& origin : plan.provenance) {
     std::string text = origin.onnx_node.empty() ? origin.onnx_op : origin.onnx_node;
-    if (!origin.onnx_op.empty() && text.find(origin.onnx_op) == std::string::npos) text += " (" + origin.onnx_op + ")";
+    if (!origin.onnx_op.empty() && text.find(origin.onnx_op) == std::string::npos)
+      text += " (" + origin.onnx_op + ")";
     if (!origin.source_line.empty()) text += " at " + origin.source_line;
     if (std::find(sources.begin(), sources.end(), text) == sources.end()) sources.push_back(text);
   }
@@ -50,7 +51,8 @@ void WriteHeaderComment(TextWriter& out, const KernelPlan& plan) {
   std::vector<std::string> inputs, outputs;
   for (const KernelParameter& parameter : plan.parameters) {
     if (parameter.kind == KernelParameter::Kind::kTables) {
-      for (const Value* table : parameter.tables) inputs.push_back(FriendlyName(table->name) + " " + table->type.ToString());
+      for (const Value* table : parameter.tables)
+        inputs.push_back(FriendlyName(table->name) + " " + table->type.ToString());
     }
     if (parameter.kind != KernelParameter::Kind::kBuffer) continue;
     (parameter.written ? outputs : inputs).push_back(Describe(parameter));
@@ -59,25 +61,32 @@ void WriteHeaderComment(TextWriter& out, const KernelPlan& plan) {
   WriteList(out, "source  : ", Sources(plan));
   WriteList(out, "inputs  : ", inputs);
   WriteList(out, "outputs : ", outputs);
-  WriteList(out, "launch  : ", {fmt::format("{}; grid {} x {}", plan.launch_in_words,
-                                            plan.blocks.ToString(), plan.block_size)});
-  WriteList(out, "traffic : ", {fmt::format("reads {} bytes", plan.bytes_read.ToString()),
-                                fmt::format("writes {} bytes", plan.bytes_written.ToString())});
+  WriteList(out, "launch  : ",
+            {fmt::format("{}; grid {} x {}", plan.launch_in_words, plan.blocks.ToString(),
+                         plan.block_size)});
+  WriteList(out, "traffic : ",
+            {fmt::format("reads {} bytes", plan.bytes_read.ToString()),
+             fmt::format("writes {} bytes", plan.bytes_written.ToString())});
 }
 
 std::string TablesType(const KernelParameter& parameter) {
-  return fmt::format("Tables<{}, {}>", MemoryTypeName(parameter.tables[0]->type.dtype), parameter.tables.size());
+  return fmt::format("Tables<{}, {}>", MemoryTypeName(parameter.tables[0]->type.dtype),
+                     parameter.tables.size());
 }
 
 std::string ParameterText(const KernelParameter& parameter, const std::string& index_type) {
   switch (parameter.kind) {
-    case KernelParameter::Kind::kDim: return index_type + " " + parameter.name;
-    case KernelParameter::Kind::kErrors: return "IndexError* errors";
-    case KernelParameter::Kind::kTables: return "const " + TablesType(parameter) + " " + parameter.name;
-    case KernelParameter::Kind::kBuffer: break;
+    case KernelParameter::Kind::kDim:
+      return index_type + " " + parameter.name;
+    case KernelParameter::Kind::kErrors:
+      return "IndexError* errors";
+    case KernelParameter::Kind::kTables:
+      return "const " + TablesType(parameter) + " " + parameter.name;
+    case KernelParameter::Kind::kBuffer:
+      break;
   }
-  return std::string(parameter.written ? "" : "const ") + MemoryTypeName(parameter.value->type.dtype) +
-         "* __restrict__ " + parameter.name;
+  return std::string(parameter.written ? "" : "const ") +
+         MemoryTypeName(parameter.value->type.dtype) + "* __restrict__ " + parameter.name;
 }
 
 void WriteStatements(TextWriter& out, const std::vector<Statement>& statements);
@@ -93,7 +102,8 @@ void WriteIf(TextWriter& out, const Statement& statement, const std::string& pre
   out.Indent();
   WriteStatements(out, statement.body);
   out.Outdent();
-  const bool chained = statement.otherwise.size() == 1 && statement.otherwise[0].kind == Statement::Kind::kIf &&
+  const bool chained = statement.otherwise.size() == 1 &&
+                       statement.otherwise[0].kind == Statement::Kind::kIf &&
                        !statement.otherwise[0].body.empty();
   if (chained) {
     WriteIf(out, statement.otherwise[0], "} else ");
@@ -110,16 +120,30 @@ void WriteIf(TextWriter& out, const Statement& statement, const std::string& pre
 
 void WriteStatement(TextWriter& out, const Statement& s) {
   switch (s.kind) {
-    case Statement::Kind::kComment: out.Line("// " + s.text); return;
-    case Statement::Kind::kBlank: out.Line(""); return;
-    case Statement::Kind::kLet: out.Line("const " + s.type + " " + s.name + " = " + s.text + ";"); return;
+    case Statement::Kind::kComment:
+      out.Line("// " + s.text);
+      return;
+    case Statement::Kind::kBlank:
+      out.Line("");
+      return;
+    case Statement::Kind::kLet:
+      out.Line("const " + s.type + " " + s.name + " = " + s.text + ";");
+      return;
     case Statement::Kind::kDeclare:
       out.Line(s.type + " " + s.name + (s.text.empty() ? "" : " = " + s.text) + ";");
       return;
-    case Statement::Kind::kAssign: out.Line(s.name + " = " + s.text + ";"); return;
-    case Statement::Kind::kCall: out.Line(s.text + ";"); return;
-    case Statement::Kind::kPragma: out.Line(s.text); return;
-    case Statement::Kind::kIf: WriteIf(out, s, ""); return;
+    case Statement::Kind::kAssign:
+      out.Line(s.name + " = " + s.text + ";");
+      return;
+    case Statement::Kind::kCall:
+      out.Line(s.text + ";");
+      return;
+    case Statement::Kind::kPragma:
+      out.Line(s.text);
+      return;
+    case Statement::Kind::kIf:
+      WriteIf(out, s, "");
+      return;
     case Statement::Kind::kFor:
       out.Line("for (" + s.text + ") {");
       out.Indent();
@@ -144,8 +168,8 @@ void WriteKernel(TextWriter& out, const KernelPlan& plan) {
   out.Call(plan.name, parameters, " {");
   out.Indent();
   for (const NamedConstant& constant : plan.constants) {
-    out.Line(fmt::format("constexpr {} {} = {};  // {}", constant.type, constant.name, constant.value,
-                         constant.comment));
+    out.Line(fmt::format("constexpr {} {} = {};  // {}", constant.type, constant.name,
+                         constant.value, constant.comment));
   }
   WriteStatements(out, plan.body);
   out.Outdent();
@@ -186,7 +210,8 @@ std::string EmitModule(const std::vector<const KernelPlan*>& plans, const ModelT
 
 // extern "C" void NAME_blocks(void* const* arguments, long long first_block, long long last_block)
 void WriteCpuLauncher(TextWriter& out, const KernelPlan& plan) {
-  out.Line(fmt::format("extern \"C\" __attribute__((visibility(\"default\"))) void {}_blocks(", plan.name));
+  out.Line(fmt::format("extern \"C\" __attribute__((visibility(\"default\"))) void {}_blocks(",
+                       plan.name));
   out.Line("    void* const* arguments, long long first_block, long long last_block) {");
   out.Indent();
   std::vector<std::string> arguments;
@@ -196,7 +221,8 @@ void WriteCpuLauncher(TextWriter& out, const KernelPlan& plan) {
     if (parameter.kind == KernelParameter::Kind::kErrors) type = "IndexError*";
     if (parameter.kind == KernelParameter::Kind::kTables) type = TablesType(parameter);
     if (parameter.kind == KernelParameter::Kind::kBuffer) {
-      type = std::string(parameter.written ? "" : "const ") + MemoryTypeName(parameter.value->type.dtype) + "*";
+      type = std::string(parameter.written ? "" : "const ") +
+             MemoryTypeName(parameter.value->type.dtype) + "*";
     }
     arguments.push_back(fmt::format("*static_cast<{}*>(arguments[{}])",
                                     type.rfind("const ", 0) == 0 ? type + " const" : type, i));
@@ -224,7 +250,9 @@ std::string EmitGpuModule(const std::vector<const KernelPlan*>& plans, const Mod
 std::string EmitCpuLibrary(const std::vector<const KernelPlan*>& plans, const ModelTitle& title) {
   TextWriter out;
   WriteTitle(out, title);
-  out.Line("// The kernels planned for the CPU: a block has one thread, the runtime spreads blocks over cores.");
+  out.Line(
+      "// The kernels planned for the CPU: a block has one thread, the runtime spreads blocks over "
+      "cores.");
   out.Line("");
   const auto host = TemplateText("host/cuda_on_cpu.h");
   FUSEC_CHECK(host.has_value(), "the host header is missing");

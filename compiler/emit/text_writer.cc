@@ -6,10 +6,11 @@ namespace {
 
 constexpr size_t kColumns = 100;
 
-// The best place to break `text` before column `limit`: after the last comma or before the last operator outside of what is most
-// deeply nested. Returns npos if there is none.
+// The best place to break `text` before column `limit`: after the last comma or before the last
+// operator outside of what is most deeply nested. Returns npos if there is none.
 size_t BreakPosition(const std::string& text, size_t limit, size_t from) {
-  static constexpr std::string_view kOperators[] = {" ? ", " : ", " || ", " && ", " + ", " - ", " * ", " / ", " = "};
+  static constexpr std::string_view kOperators[] = {" ? ", " : ", " || ", " && ", " + ",
+                                                    " - ", " * ", " / ",  " = "};
   size_t best = std::string::npos;
   int best_depth = 1 << 20;
   int depth = 0;
@@ -20,7 +21,8 @@ size_t BreakPosition(const std::string& text, size_t limit, size_t from) {
     size_t at = std::string::npos;
     if (text[i] == ',' && i + 1 < text.size() && text[i + 1] == ' ') at = i + 2;
     for (std::string_view op : kOperators) {
-      if (text.compare(i, op.size(), op) == 0) at = i + (op == " = " || op == " ? " || op == " : " ? (op == " = " ? 3 : 1) : op.size());
+      if (text.compare(i, op.size(), op) == 0)
+        at = i + (op == " = " || op == " ? " || op == " : " ? (op == " = " ? 3 : 1) : op.size());
     }
     if (at != std::string::npos && at <= limit && depth <= best_depth) {
       best = at;

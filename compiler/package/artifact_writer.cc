@@ -1,12 +1,13 @@
 #include "compiler/package/artifact_writer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
-#include <unistd.h>
 
 #include "compiler/ops/op_def.h"
 #include "compiler/package/weights_file.h"
@@ -25,8 +26,10 @@ using Json = nlohmann::ordered_json;
 class BufferTable {
  public:
   BufferTable(const Graph& graph, const std::vector<TargetContents>& targets) {
-    for (size_t i = 0; i < graph.inputs.size(); ++i) Add(graph.inputs[i].get(), "input", graph.input_names[i]);
-    for (size_t i = 0; i < graph.outputs.size(); ++i) Add(graph.outputs[i], "output", graph.output_names[i]);
+    for (size_t i = 0; i < graph.inputs.size(); ++i)
+      Add(graph.inputs[i].get(), "input", graph.input_names[i]);
+    for (size_t i = 0; i < graph.outputs.size(); ++i)
+      Add(graph.outputs[i], "output", graph.output_names[i]);
     for (const bool constants : {true, false}) {
       for (const TargetContents& target : targets) {
         for (const Step& step : target.plan.steps) AddStep(step, constants);
@@ -41,19 +44,24 @@ class BufferTable {
   }
   Json ToJson() const { return json_; }
   // Constants in buffer order, by the name they have in the weights file.
-  const std::vector<std::pair<std::string, const TensorData*>>& constants() const { return constants_; }
+  const std::vector<std::pair<std::string, const TensorData*>>& constants() const {
+    return constants_;
+  }
 
  private:
   void AddStep(const Step& step, bool constants) {
     auto add = [&](const Value* value) {
-      const bool is_constant = value && value->producer && value->producer->kind == OpKind::kConstant;
-      if (value && is_constant == constants) Add(value, is_constant ? "constant" : "arena", value->name);
+      const bool is_constant =
+          value && value->producer && value->producer->kind == OpKind::kConstant;
+      if (value && is_constant == constants)
+        Add(value, is_constant ? "constant" : "arena", value->name);
     };
     for (const KernelParameter& parameter : step.kernel.parameters) {
       add(parameter.value);
       for (const Value* table : parameter.tables) add(table);
     }
-    for (const Value* value : {step.matmul.a.value, step.matmul.b.value, step.matmul.bias, step.matmul.result}) {
+    for (const Value* value :
+         {step.matmul.a.value, step.matmul.b.value, step.matmul.bias, step.matmul.result}) {
       add(value);
     }
   }
@@ -123,9 +131,12 @@ Json KernelJson(const KernelPlan& plan, bool gpu, const BufferTable& buffers) {
         break;
       }
       case KernelParameter::Kind::kDim:
-        arguments.push_back({{"dim", parameter.dim.ToString()}, {"type", plan.index_type == "int" ? "i32" : "i64"}});
+        arguments.push_back({{"dim", parameter.dim.ToString()},
+                             {"type", plan.index_type == "int" ? "i32" : "i64"}});
         break;
-      case KernelParameter::Kind::kErrors: arguments.push_back({{"errors", true}}); break;
+      case KernelParameter::Kind::kErrors:
+        arguments.push_back({{"errors", true}});
+        break;
     }
   }
   return {{"kind", "kernel"},
@@ -148,7 +159,9 @@ Json KernelJson(const KernelPlan& plan, bool gpu, const BufferTable& buffers) {
 
 Json MatMulJson(const MatMulPlan& plan, const BufferTable& buffers) {
   auto operand = [&](const MatMulPlan::Operand& o) {
-    return Json{{"buffer", buffers.Number(o.value)}, {"offset", "0"}, {"batch_stride", o.batch_stride.ToString()}};
+    return Json{{"buffer", buffers.Number(o.value)},
+                {"offset", "0"},
+                {"batch_stride", o.batch_stride.ToString()}};
   };
   Json inputs = {buffers.Number(plan.a.value), buffers.Number(plan.b.value)};
   if (plan.bias) inputs.push_back(buffers.Number(plan.bias));
@@ -164,9 +177,10 @@ Json MatMulJson(const MatMulPlan& plan, const BufferTable& buffers) {
           {"batch", plan.batch.ToString()},
           {"a", operand(plan.a)},
           {"b", operand(plan.b)},
-          {"d", {{"buffer", buffers.Number(plan.result)},
-                 {"offset", "0"},
-                 {"batch_stride", (plan.m * plan.n).ToString()}}},
+          {"d",
+           {{"buffer", buffers.Number(plan.result)},
+            {"offset", "0"},
+            {"batch_stride", (plan.m * plan.n).ToString()}}},
           {"transpose_a", plan.a.transposed},
           {"transpose_b", plan.b.transposed},
           {"bias", plan.bias ? buffers.Number(plan.bias) : -1},
@@ -198,7 +212,8 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
   std::vector<const Value*> inputs;
   for (const auto& input : graph.inputs) inputs.push_back(input.get());
   json["inputs"] = SignatureJson(inputs, graph.input_names, buffers);
-  json["outputs"] = SignatureJson({graph.outputs.begin(), graph.outputs.end()}, graph.output_names, buffers);
+  json["outputs"] =
+      SignatureJson({graph.outputs.begin(), graph.outputs.end()}, graph.output_names, buffers);
   json["buffers"] = buffers.ToJson();
   Json sites = Json::array();
   for (const IndexSite& site : contents.sites) {
@@ -214,15 +229,18 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
     Json steps = Json::array();
     const bool gpu = target.plan.target == TargetKind::kGpu;
     for (const Step& step : target.plan.steps) {
-      steps.push_back(step.is_matmul ? MatMulJson(step.matmul, buffers) : KernelJson(step.kernel, gpu, buffers));
+      steps.push_back(step.is_matmul ? MatMulJson(step.matmul, buffers)
+                                     : KernelJson(step.kernel, gpu, buffers));
     }
     targets[target.name] = {{"files", target.files}, {"steps", steps}};
   }
   json["targets"] = targets;
-  json["before"] = {{"launches", contents.launches_before}, {"bytes", contents.bytes_before.ToString()}};
+  json["before"] = {{"launches", contents.launches_before},
+                    {"bytes", contents.bytes_before.ToString()}};
   Json not_fused = Json::array();
   for (const NotFused& edge : contents.not_fused) {
-    not_fused.push_back({{"producer", edge.producer}, {"consumer", edge.consumer}, {"reason", edge.reason}});
+    not_fused.push_back(
+        {{"producer", edge.producer}, {"consumer", edge.consumer}, {"reason", edge.reason}});
   }
   json["not_fused"] = not_fused;
   json["warnings"] = contents.warnings;
@@ -237,15 +255,18 @@ std::string HashOf(const std::string& bytes) {
 Result<void> WriteInto(const std::string& folder, const ArtifactContents& contents) {
   const BufferTable buffers(*contents.graph, contents.targets);
   std::map<std::string, std::string> hashes;
-  FUSEC_ASSIGN(hashes["weights.safetensors"], WriteWeights(folder + "/weights.safetensors", buffers.constants()));
+  FUSEC_ASSIGN(hashes["weights.safetensors"],
+               WriteWeights(folder + "/weights.safetensors", buffers.constants()));
   for (const auto& [path, bytes] : contents.files) {
     std::error_code error;
     fs::create_directories(fs::path(folder + "/" + path).parent_path(), error);
-    if (error) return Fail(ErrorKind::kUsage, "cannot create a folder for " + path + ": " + error.message());
+    if (error)
+      return Fail(ErrorKind::kUsage, "cannot create a folder for " + path + ": " + error.message());
     FUSEC_TRY(WriteFile(folder + "/" + path, bytes));
     hashes[path] = HashOf(bytes);
   }
-  return WriteFile(folder + "/manifest.json", ManifestJson(contents, buffers, hashes).dump(1) + "\n");
+  return WriteFile(folder + "/manifest.json",
+                   ManifestJson(contents, buffers, hashes).dump(1) + "\n");
 }
 
 bool IsArtifact(const std::string& path) {
@@ -261,12 +282,14 @@ Result<void> CheckOutputPath(const std::string& path) {
   if (fs::exists(path, error)) {
     const bool empty_folder = fs::is_directory(path, error) && fs::is_empty(path, error);
     if (!IsArtifact(path) && !empty_folder) {
-      return Fail(ErrorKind::kUsage, path + " exists and is not a fusec artifact; it is left as it is");
+      return Fail(ErrorKind::kUsage,
+                  path + " exists and is not a fusec artifact; it is left as it is");
     }
   }
   const fs::path parent = fs::absolute(path, error).parent_path();
   if (!fs::is_directory(parent, error)) {
-    return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + parent.string() + " is not a folder");
+    return Fail(ErrorKind::kUsage,
+                "cannot write " + path + ": " + parent.string() + " is not a folder");
   }
   if (access(parent.c_str(), W_OK) != 0) {
     return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + std::strerror(errno));

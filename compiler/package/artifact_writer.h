@@ -10,7 +10,8 @@
 
 namespace fusec {
 
-// One target of an artifact: what runs, and the files that hold its machine code ("cubin" -> "cubin/sm_90a.cubin").
+// One target of an artifact: what runs, and the files that hold its machine code ("cubin" ->
+// "cubin/sm_90a.cubin").
 struct TargetContents {
   std::string name;  // "cpu", "sm_90a"
   ProgramPlan plan;
@@ -30,11 +31,13 @@ struct ArtifactContents {
   std::vector<std::string> warnings;
 };
 
-// Writes the folder described in runtime/README.md: aside first, then renamed over `path`. A folder that is there already is
-// replaced only if it is an artifact. Nothing is left behind on failure. The same contents give the same bytes.
+// Writes the folder described in runtime/README.md: aside first, then renamed over `path`. A folder
+// that is there already is replaced only if it is an artifact. Nothing is left behind on failure.
+// The same contents give the same bytes.
 Result<void> WriteArtifact(const std::string& path, const ArtifactContents& contents);
 
-// Whether `path` can become an artifact: it does not exist, or is one. For failing before the work is done.
+// Whether `path` can become an artifact: it does not exist, or is one. For failing before the work
+// is done.
 Result<void> CheckOutputPath(const std::string& path);
 
 }  // namespace fusec

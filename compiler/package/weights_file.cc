@@ -17,19 +17,32 @@ constexpr size_t kAlignment = 256;
 
 const char* SafetensorsName(Dtype dtype) {
   switch (dtype) {
-    case Dtype::kF32: return "F32";
-    case Dtype::kF16: return "F16";
-    case Dtype::kBF16: return "BF16";
-    case Dtype::kF64: return "F64";
-    case Dtype::kI8: return "I8";
-    case Dtype::kI16: return "I16";
-    case Dtype::kI32: return "I32";
-    case Dtype::kI64: return "I64";
-    case Dtype::kU8: return "U8";
-    case Dtype::kU16: return "U16";
-    case Dtype::kU32: return "U32";
-    case Dtype::kU64: return "U64";
-    case Dtype::kBool: return "BOOL";
+    case Dtype::kF32:
+      return "F32";
+    case Dtype::kF16:
+      return "F16";
+    case Dtype::kBF16:
+      return "BF16";
+    case Dtype::kF64:
+      return "F64";
+    case Dtype::kI8:
+      return "I8";
+    case Dtype::kI16:
+      return "I16";
+    case Dtype::kI32:
+      return "I32";
+    case Dtype::kI64:
+      return "I64";
+    case Dtype::kU8:
+      return "U8";
+    case Dtype::kU16:
+      return "U16";
+    case Dtype::kU32:
+      return "U32";
+    case Dtype::kU64:
+      return "U64";
+    case Dtype::kBool:
+      return "BOOL";
   }
   return "";
 }
@@ -37,7 +50,8 @@ const char* SafetensorsName(Dtype dtype) {
 // A file being written and hashed at once.
 class HashedFile {
  public:
-  explicit HashedFile(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "wb")) {
+  explicit HashedFile(const std::string& path)
+      : path_(path), file_(std::fopen(path.c_str(), "wb")) {
     if (!file_) error_ = std::strerror(errno);
     XXH3_128bits_reset(state_.get());
   }
@@ -68,14 +82,16 @@ class HashedFile {
   std::string path_, error_;
   FILE* file_;
   std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state_{XXH3_createState(),
-                                                                          &XXH3_freeState};
+                                                                         &XXH3_freeState};
 };
 
 }  // namespace
 
-Result<std::string> WriteWeights(const std::string& path,
-                                 const std::vector<std::pair<std::string, const TensorData*>>& tensors) {
-  // Offsets first: the header comes before the data. Gaps are tensors too, because the format allows no holes.
+Result<std::string> WriteWeights(
+    const std::string& path,
+    const std::vector<std::pair<std::string, const TensorData*>>& tensors) {
+  // Offsets first: the header comes before the data. Gaps are tensors too, because the format
+  // allows no holes.
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   std::vector<size_t> padding;
   size_t offset = 0;

@@ -40,22 +40,27 @@ std::string CExpressionWriter::WriteConstant(int64_t value) {
 
 std::string CExpressionWriter::WriteFactor(const Expr& expr) {
   const auto& terms = expr.terms();
-  const bool simple = terms.empty() ||
-                      (terms.size() == 1 && terms[0].coefficient >= 0 &&
-                       (terms[0].atoms.empty() ||
-                        (terms[0].atoms.size() == 1 && terms[0].coefficient == 1 &&
-                         terms[0].atoms[0]->kind == Atom::Kind::kSymbol)));
+  const bool simple =
+      terms.empty() ||
+      (terms.size() == 1 && terms[0].coefficient >= 0 &&
+       (terms[0].atoms.empty() || (terms[0].atoms.size() == 1 && terms[0].coefficient == 1 &&
+                                   terms[0].atoms[0]->kind == Atom::Kind::kSymbol)));
   return simple ? Write(expr) : "(" + Write(expr) + ")";
 }
 
 std::string CExpressionWriter::WriteAtom(const Atom& atom) {
   wrote_division_ |= atom.kind == Atom::Kind::kFloorDiv || atom.kind == Atom::Kind::kMod;
   switch (atom.kind) {
-    case Atom::Kind::kSymbol: return atom.name;
-    case Atom::Kind::kFloorDiv: return WriteFactor(atom.left) + " / " + WriteFactor(atom.right);
-    case Atom::Kind::kMod: return WriteFactor(atom.left) + " % " + WriteFactor(atom.right);
-    case Atom::Kind::kMin: return WriteExtremum("min", atom);
-    case Atom::Kind::kMax: return WriteExtremum("max", atom);
+    case Atom::Kind::kSymbol:
+      return atom.name;
+    case Atom::Kind::kFloorDiv:
+      return WriteFactor(atom.left) + " / " + WriteFactor(atom.right);
+    case Atom::Kind::kMod:
+      return WriteFactor(atom.left) + " % " + WriteFactor(atom.right);
+    case Atom::Kind::kMin:
+      return WriteExtremum("min", atom);
+    case Atom::Kind::kMax:
+      return WriteExtremum("max", atom);
   }
   return "";
 }

@@ -8,8 +8,8 @@
 
 namespace fusec {
 
-// Writes index expressions as C. Integers above 2 become named constants of the kernel, so that a reader learns what they are; an
-// integer has one name per kernel, given by whoever names it first.
+// Writes index expressions as C. Integers above 2 become named constants of the kernel, so that a
+// reader learns what they are; an integer has one name per kernel, given by whoever names it first.
 class CExpressionWriter {
  public:
   // Gives `value` the name `k<Hint>` unless it has one already; 0, 1 and 2 stay literals.

@@ -10,20 +10,27 @@ namespace fusec {
 
 namespace {
 
-// What kernels must not call their locals: C keywords, CUDA's names, and functions that generated text calls.
+// What kernels must not call their locals: C keywords, CUDA's names, and functions that generated
+// text calls.
 const std::set<std::string>& ReservedNames() {
   static const std::set<std::string>& names = *new std::set<std::string>{
-      "alignas", "and", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "const",
-      "continue", "default", "delete", "do", "double", "else", "enum", "explicit", "export", "extern",
-      "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace",
-      "new", "not", "operator", "or", "private", "protected", "public", "register", "return", "short",
-      "signed", "sizeof", "static", "struct", "switch", "template", "this", "throw", "true", "try",
-      "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile",
-      "while", "xor", "threadIdx", "blockIdx", "blockDim", "gridDim", "min", "max", "abs", "sqrt",
-      "errors", "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
-      "asinh", "acosh", "atanh", "erf", "ceil", "floor", "pow", "fmod", "rint", "round", "signbit",
-      "isnan", "isinf", "main", "index", "div", "j0", "j1", "y0", "y1", "gamma", "remainder", "time", "i", "k",
-      "row", "column", "first", "last", "first_row", "last_row", "scratch"};
+      "alignas",   "and",      "asm",       "auto",      "bool",     "break",    "case",
+      "catch",     "char",     "class",     "const",     "continue", "default",  "delete",
+      "do",        "double",   "else",      "enum",      "explicit", "export",   "extern",
+      "false",     "float",    "for",       "friend",    "goto",     "if",       "inline",
+      "int",       "long",     "mutable",   "namespace", "new",      "not",      "operator",
+      "or",        "private",  "protected", "public",    "register", "return",   "short",
+      "signed",    "sizeof",   "static",    "struct",    "switch",   "template", "this",
+      "throw",     "true",     "try",       "typedef",   "typeid",   "typename", "union",
+      "unsigned",  "using",    "virtual",   "void",      "volatile", "while",    "xor",
+      "threadIdx", "blockIdx", "blockDim",  "gridDim",   "min",      "max",      "abs",
+      "sqrt",      "errors",   "exp",       "log",       "sin",      "cos",      "tan",
+      "asin",      "acos",     "atan",      "sinh",      "cosh",     "tanh",     "asinh",
+      "acosh",     "atanh",    "erf",       "ceil",      "floor",    "pow",      "fmod",
+      "rint",      "round",    "signbit",   "isnan",     "isinf",    "main",     "index",
+      "div",       "j0",       "j1",        "y0",        "y1",       "gamma",    "remainder",
+      "time",      "i",        "k",         "row",       "column",   "first",    "last",
+      "first_row", "last_row", "scratch"};
   return names;
 }
 
@@ -35,13 +42,15 @@ std::string FriendlyName(const std::string& value_name) {
   std::string out;
   for (char c : name) {
     const bool alnum = std::isalnum(static_cast<unsigned char>(c));
-    if (alnum) out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    else if (!out.empty() && out.back() != '_') out += '_';
+    if (alnum)
+      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    else if (!out.empty() && out.back() != '_')
+      out += '_';
   }
   while (!out.empty() && out.back() == '_') out.pop_back();
   // A module path repeats its parents: "top_top_0_gemm" says no more than "top_0_gemm".
   if (size_t at = out.find('_'); at != std::string::npos && at > 0 &&
-      out.compare(at + 1, at + 1, out.substr(0, at) + "_") == 0) {
+                                 out.compare(at + 1, at + 1, out.substr(0, at) + "_") == 0) {
     out = out.substr(at + 1);
   }
   if (out.size() > 32) {
@@ -101,12 +110,14 @@ std::string KernelBuilder::Tables(const std::vector<const Value*>& tables,
   return parameter.name;
 }
 
-std::string KernelBuilder::ConstantArray(const std::string& wanted_name, const std::vector<int64_t>& values,
+std::string KernelBuilder::ConstantArray(const std::string& wanted_name,
+                                         const std::vector<int64_t>& values,
                                          const std::string& comment) {
   const std::string name = Unique(wanted_name);
   std::string list;
   for (const int64_t value : values) list += (list.empty() ? "{" : ", ") + std::to_string(value);
-  plan_.constants.push_back({plan_.index_type, name + "[" + std::to_string(values.size()) + "]", list + "}", comment});
+  plan_.constants.push_back(
+      {plan_.index_type, name + "[" + std::to_string(values.size()) + "]", list + "}", comment});
   return name;
 }
 
@@ -123,7 +134,8 @@ std::string KernelBuilder::SiteName(int number) {
   if (found == site_names_.end()) {
     const IndexSite& site = sites_[number - 1];
     const std::string name = Unique("k" + PascalCase(FriendlyName(site.tensor)) + "Site");
-    plan_.constants.push_back({"int", name, std::to_string(number), "who reports a bad index: " + site.node});
+    plan_.constants.push_back(
+        {"int", name, std::to_string(number), "who reports a bad index: " + site.node});
     found = site_names_.emplace(number, name).first;
   }
   return found->second;
@@ -131,7 +143,8 @@ std::string KernelBuilder::SiteName(int number) {
 
 void KernelBuilder::Use(const std::string& device_file) {
   auto& files = plan_.device_files;
-  if (std::find(files.begin(), files.end(), device_file) == files.end()) files.push_back(device_file);
+  if (std::find(files.begin(), files.end(), device_file) == files.end())
+    files.push_back(device_file);
 }
 
 std::string KernelBuilder::Write(const Expr& expr) {
@@ -187,12 +200,18 @@ int KernelBuilder::DepthOf(const std::string& text) const {
     const auto c = static_cast<unsigned char>(text[i]);
     if (!std::isalpha(c) && c != '_') {
       // Skip numbers whole, so that the suffix of 1e-05f is not read as a name.
-      if (std::isdigit(c)) while (i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '.')) ++i;
-      else ++i;
+      if (std::isdigit(c))
+        while (i < text.size() &&
+               (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '.'))
+          ++i;
+      else
+        ++i;
       continue;
     }
     size_t end = i;
-    while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_')) ++end;
+    while (end < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_'))
+      ++end;
     if (auto found = depth_of_.find(text.substr(i, end - i)); found != depth_of_.end()) {
       depth = std::max(depth, found->second);
     }

@@ -11,8 +11,9 @@
 
 namespace fusec {
 
-// Writes the body of one kernel: names, parameters, nested scopes. A statement lands in the outermost open scope that knows
-// everything it mentions, so what does not change inside a loop is computed before it.
+// Writes the body of one kernel: names, parameters, nested scopes. A statement lands in the
+// outermost open scope that knows everything it mentions, so what does not change inside a loop is
+// computed before it.
 class KernelBuilder {
  public:
   KernelBuilder(TargetKind target, const Graph& program, std::vector<IndexSite>& sites);
@@ -32,8 +33,10 @@ class KernelBuilder {
   // From now on `value` is read as `text`, such as "tables.first_row[part]".
   void Alias(const Value* value, const std::string& text) { buffer_names_[value] = text; }
   // A constant array of this kernel; returns its name.
-  std::string ConstantArray(const std::string& wanted_name, const std::vector<int64_t>& values, const std::string& comment);
-  // The number (from 1) of an index site, and the constant of this kernel that holds it; the kernel gets the error parameter.
+  std::string ConstantArray(const std::string& wanted_name, const std::vector<int64_t>& values,
+                            const std::string& comment);
+  // The number (from 1) of an index site, and the constant of this kernel that holds it; the kernel
+  // gets the error parameter.
   int AddSite(const IndexSite& site);
   std::string SiteName(int number);
   void Use(const std::string& device_file);
@@ -44,9 +47,13 @@ class KernelBuilder {
   void DefineVariable(const std::string& name, const Expr& low, const Expr& high);
   void Open(bool is_branch = false);  // a scope; branches keep everything they contain
   std::vector<Statement> Close();
-  void CloseFor(const std::string& header) { Append({Statement::Kind::kFor, "", "", header, Close(), {}}); }
+  void CloseFor(const std::string& header) {
+    Append({Statement::Kind::kFor, "", "", header, Close(), {}});
+  }
   void Append(Statement statement);  // to the innermost scope, where it stands
-  void Comment(const std::string& text) { Append({Statement::Kind::kComment, "", "", text, {}, {}}); }
+  void Comment(const std::string& text) {
+    Append({Statement::Kind::kComment, "", "", text, {}, {}});
+  }
   void Blank() { Append({Statement::Kind::kBlank, "", "", "", {}, {}}); }
   void Assign(const std::string& place, const std::string& text) {
     Append({Statement::Kind::kAssign, "", place, text, {}, {}});
@@ -84,7 +91,8 @@ class KernelBuilder {
   std::map<int, std::string> site_names_;
 };
 
-// A readable name for a value: "_top_top_1_Relu_output_0" (how TorchScript calls it) becomes "top_1_relu".
+// A readable name for a value: "_top_top_1_Relu_output_0" (how TorchScript calls it) becomes
+// "top_1_relu".
 std::string FriendlyName(const std::string& value_name);
 
 // C type of an element in memory: "float", "Half", "long long", "bool".

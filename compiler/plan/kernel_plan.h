@@ -7,8 +7,8 @@
 
 namespace fusec {
 
-// What a kernel is planned for. The same planner and the same printer serve both: on the CPU a block has one thread, so that its
-// loops are plain loops, and blocks are larger.
+// What a kernel is planned for. The same planner and the same printer serve both: on the CPU a
+// block has one thread, so that its loops are plain loops, and blocks are larger.
 enum class TargetKind { kCpu, kGpu };
 
 // One line or one nested block of a kernel, decided but not yet spelled.
@@ -43,7 +43,8 @@ struct KernelParameter {
   Kind kind = Kind::kBuffer;
   const Value* value = nullptr;  // of kBuffer: an operand or result of the region node
   bool written = false;
-  std::vector<const Value*> tables;  // of kTables: constants of one dtype, passed as one struct of pointers
+  std::vector<const Value*>
+      tables;  // of kTables: constants of one dtype, passed as one struct of pointers
   std::string name;
   Expr dim;  // of kDim: a symbol
 };

@@ -17,7 +17,8 @@ class PartMatcher {
  public:
   PartMatcher(const Node& region, const Value* first) : region_(region), first_(first) {}
 
-  // Differences of one part: slices by the first part's node, tables by the first part's body input.
+  // Differences of one part: slices by the first part's node, tables by the first part's body
+  // input.
   struct Differences {
     std::map<const Node*, std::vector<Expr>> starts;
     std::map<const Value*, const Value*> tables;  // body inputs: the first part's -> this part's
@@ -45,7 +46,9 @@ class PartMatcher {
     if (outside_a || outside_b) return SameInput(a, outside_a, b, outside_b, differences);
     const Node& x = *a->producer;
     const Node& y = *b->producer;
-    if (x.kind != y.kind || a->result_index != b->result_index || x.operands.size() != y.operands.size()) return false;
+    if (x.kind != y.kind || a->result_index != b->result_index ||
+        x.operands.size() != y.operands.size())
+      return false;
     if (a->type != b->type || x.kind == OpKind::kConstant) return &x == &y;
     Attributes left = x.attributes, right = y.attributes;
     if (x.kind == OpKind::kSlice) {
@@ -60,16 +63,20 @@ class PartMatcher {
     return true;
   }
 
-  bool SameInput(const Value* a, const Value* outside_a, const Value* b, const Value* outside_b, Differences& differences) {
+  bool SameInput(const Value* a, const Value* outside_a, const Value* b, const Value* outside_b,
+                 Differences& differences) {
     if (!outside_a || !outside_b) return false;
     if (outside_a == outside_b) {
       if (differences.tables.count(a)) differences.tables[a] = b;
       return true;
     }
     auto is_table = [](const Value* value) {
-      return value->producer && value->producer->kind == OpKind::kConstant && value->type.rank() >= 2;
+      return value->producer && value->producer->kind == OpKind::kConstant &&
+             value->type.rank() >= 2;
     };
-    if (!is_table(outside_a) || !is_table(outside_b) || outside_a->type.dtype != outside_b->type.dtype) return false;
+    if (!is_table(outside_a) || !is_table(outside_b) ||
+        outside_a->type.dtype != outside_b->type.dtype)
+      return false;
     const Shape& x = outside_a->type.shape;
     const Shape& y = outside_b->type.shape;
     if (x.size() != y.size() || !std::equal(x.begin() + 1, x.end(), y.begin() + 1)) return false;
@@ -91,7 +98,8 @@ std::optional<Expr> Affine(const std::vector<int64_t>& values) {
 }
 
 // The starts of one slice as functions of the part.
-std::optional<std::vector<Expr>> AffineStarts(const std::vector<std::vector<Expr>>& starts_by_part) {
+std::optional<std::vector<Expr>> AffineStarts(
+    const std::vector<std::vector<Expr>>& starts_by_part) {
   std::vector<Expr> result;
   for (size_t axis = 0; axis < starts_by_part[0].size(); ++axis) {
     std::vector<int64_t> values;
@@ -153,7 +161,8 @@ std::optional<PartRun> FindPartRun(const Node& region, const std::vector<const V
     const Value* input = body.inputs[i].get();
     TensorType type = input->type;
     Value* operand = region.operands[i];
-    const bool is_table = std::any_of(all.begin(), all.end(), [&](const auto& d) { return d.tables.count(input); });
+    const bool is_table =
+        std::any_of(all.begin(), all.end(), [&](const auto& d) { return d.tables.count(input); });
     if (is_table) {
       PartRun::TableList list;
       for (const auto& differences : all) {
@@ -164,9 +173,11 @@ std::optional<PartRun> FindPartRun(const Node& region, const std::vector<const V
         }
         list.rows.push_back(*list.tables.back()->type.shape[0].AsConstant());
       }
-      const bool same_rows = std::all_of(list.rows.begin(), list.rows.end(), [&](int64_t r) { return r == list.rows[0]; });
+      const bool same_rows = std::all_of(list.rows.begin(), list.rows.end(),
+                                         [&](int64_t r) { return r == list.rows[0]; });
       if (!same_rows) {
-        list.rows_symbol = "rows" + (run.table_lists.empty() ? "" : "_" + std::to_string(run.table_lists.size()));
+        list.rows_symbol =
+            "rows" + (run.table_lists.empty() ? "" : "_" + std::to_string(run.table_lists.size()));
         type.shape[0] = Expr::Symbol(list.rows_symbol);
       }
       list.stand_in = std::make_unique<Value>();
@@ -182,11 +193,14 @@ std::optional<PartRun> FindPartRun(const Node& region, const std::vector<const V
     auto copy = std::make_unique<Node>();
     copy->kind = node->kind;
     copy->attributes = node->attributes;
-    if (auto found = starts.find(node.get()); found != starts.end()) copy->attributes["starts"] = found->second;
+    if (auto found = starts.find(node.get()); found != starts.end())
+      copy->attributes["starts"] = found->second;
     copy->provenance = node->provenance;
-    for (Origin& origin : copy->provenance) origin.module_path.clear();  // of one part; the code is for all
+    for (Origin& origin : copy->provenance)
+      origin.module_path.clear();  // of one part; the code is for all
     copy->constant = node->constant;
-    for (const Value* operand : node->operands) copy->operands.push_back(operand ? copies.at(operand) : nullptr);
+    for (const Value* operand : node->operands)
+      copy->operands.push_back(operand ? copies.at(operand) : nullptr);
     for (const auto& result : node->results) {
       auto value = std::make_unique<Value>(*result);
       value->producer = copy.get();

@@ -8,8 +8,8 @@ namespace fusec {
 
 namespace {
 
-// A box of elements of one value and where in which output they go. A concatenated output is one segment per part, so that no
-// element has to ask which part it belongs to.
+// A box of elements of one value and where in which output they go. A concatenated output is one
+// segment per part, so that no element has to ask which part it belongs to.
 struct Segment {
   const Value* value = nullptr;
   int output = 0;
@@ -17,7 +17,8 @@ struct Segment {
   const Shape& shape() const { return value->type.shape; }
 };
 
-// Segments of one shape share their loops; a run of alike parts is one segment and a loop over them.
+// Segments of one shape share their loops; a run of alike parts is one segment and a loop over
+// them.
 struct Group {
   std::vector<Segment> segments;
   std::shared_ptr<PartRun> run;  // null for most
@@ -27,7 +28,8 @@ struct Group {
   int parts() const { return run ? run->count : 1; }
 };
 
-constexpr int64_t kCpuBlockElements = 16384;  // about 64 KB of floats: enough work to hand to another core
+constexpr int64_t kCpuBlockElements =
+    16384;  // about 64 KB of floats: enough work to hand to another core
 constexpr int kGpuBlockSize = 256;
 
 class LoopPlanner {
@@ -41,8 +43,10 @@ class LoopPlanner {
     for (const Group& group : groups_) {
       if (group.run) DeclareTables(group);
     }
-    if (IsSingle() && IsFlat()) PlanFlat();
-    else PlanRows();
+    if (IsSingle() && IsFlat())
+      PlanFlat();
+    else
+      PlanRows();
     CountTraffic(region_, builder_.plan());
     return builder_.Finish();
   }
@@ -53,7 +57,8 @@ class LoopPlanner {
     for (size_t i = 0; i < body.outputs.size(); ++i) {
       const Value* value = body.outputs[i];
       const Node* producer = value->producer;
-      const bool splits = producer && producer->kind == OpKind::kConcat && producer->Int("axis") > 0;
+      const bool splits =
+          producer && producer->kind == OpKind::kConcat && producer->Int("axis") > 0;
       if (splits) {
         SplitConcat(*producer, static_cast<int>(i));
       } else {
@@ -77,15 +82,19 @@ class LoopPlanner {
       at[axis] = offset;
       auto run = FindPartRun(region_, {parts.begin() + static_cast<int64_t>(k), parts.end()});
       const size_t taken = run ? run->count : 1;
-      if (run) groups_.push_back({{{parts[k], output, at}}, std::make_shared<PartRun>(std::move(*run)), axis});
-      else AddSegment({parts[k], output, at});
+      if (run)
+        groups_.push_back(
+            {{{parts[k], output, at}}, std::make_shared<PartRun>(std::move(*run)), axis});
+      else
+        AddSegment({parts[k], output, at});
       for (size_t end = k + taken; k < end; ++k) offset = offset + parts[k]->type.shape[axis];
     }
   }
 
   void AddSegment(const Segment& segment) {
     for (Group& group : groups_) {
-      const bool fits = !group.run && group.shape() == segment.shape() && group.segments.front().output != segment.output;
+      const bool fits = !group.run && group.shape() == segment.shape() &&
+                        group.segments.front().output != segment.output;
       if (fits) return group.segments.push_back(segment);
     }
     groups_.push_back({{segment}, nullptr, 0});
@@ -94,7 +103,8 @@ class LoopPlanner {
   void StoreGroup(const Group& group, const std::vector<Expr>& index) {
     if (group.run) return StorePart(group, index);
     for (const Segment& segment : group.segments) {
-      lowering_.Store(segment.output, Shifted(index, segment.offset), lowering_.Evaluate(segment.value, index));
+      lowering_.Store(segment.output, Shifted(index, segment.offset),
+                      lowering_.Evaluate(segment.value, index));
     }
   }
 
@@ -108,7 +118,8 @@ class LoopPlanner {
     const Segment& segment = group.segments[0];
     RegionLowering lowering(*group.run->region, builder_);
     std::vector<Expr> place = Shifted(index, segment.offset);
-    place[group.run_axis] = place[group.run_axis] + Expr::Symbol(kPartVariable) * segment.shape()[group.run_axis];
+    place[group.run_axis] =
+        place[group.run_axis] + Expr::Symbol(kPartVariable) * segment.shape()[group.run_axis];
     lowering_.Store(segment.output, place, lowering.Evaluate(group.run->output, index));
   }
 
@@ -118,7 +129,8 @@ class LoopPlanner {
       const std::string name = builder_.Tables(list.tables, "tables");
       builder_.Alias(list.stand_in.get(), name + ".first_row[" + kPartVariable + "]");
       if (!list.rows_symbol.empty()) {
-        rows_arrays_[list.rows_symbol] = builder_.ConstantArray("k" + PascalCase(name) + "Rows", list.rows, "rows of each table");
+        rows_arrays_[list.rows_symbol] = builder_.ConstantArray("k" + PascalCase(name) + "Rows",
+                                                                list.rows, "rows of each table");
       }
     }
   }
@@ -128,8 +140,12 @@ class LoopPlanner {
     for (const auto& list : group.run->table_lists) {
       if (list.rows_symbol.empty()) continue;
       const auto [low, high] = std::minmax_element(list.rows.begin(), list.rows.end());
-      builder_.Append({Statement::Kind::kLet, builder_.plan().index_type, list.rows_symbol,
-                       rows_arrays_[list.rows_symbol] + "[" + kPartVariable + "]", {}, {}});
+      builder_.Append({Statement::Kind::kLet,
+                       builder_.plan().index_type,
+                       list.rows_symbol,
+                       rows_arrays_[list.rows_symbol] + "[" + kPartVariable + "]",
+                       {},
+                       {}});
       builder_.DefineVariable(list.rows_symbol, Expr(*low), Expr(*high));
     }
   }
@@ -175,12 +191,19 @@ class LoopPlanner {
     plan.launch_in_words = "one thread per element of the result";
     builder_.expressions().NameConstant(kGpuBlockSize, "BlockSize", "threads");
     const bool wide = plan.index_type != "int";
-    builder_.Append({Statement::Kind::kLet, plan.index_type, "i",
+    builder_.Append({Statement::Kind::kLet,
+                     plan.index_type,
+                     "i",
                      std::string(wide ? "(long long)" : "") + "blockIdx.x * " +
                          builder_.Write(kGpuBlockSize) + " + threadIdx.x",
-                     {}, {}});
-    builder_.Append({Statement::Kind::kIf, "", "", "i >= " + builder_.Write(total),
-                     {{Statement::Kind::kCall, "", "", "return", {}, {}}}, {}});
+                     {},
+                     {}});
+    builder_.Append({Statement::Kind::kIf,
+                     "",
+                     "",
+                     "i >= " + builder_.Write(total),
+                     {{Statement::Kind::kCall, "", "", "return", {}, {}}},
+                     {}});
   }
 
   // const long long first = blockIdx.x * kChunk; const long long last = min(first + kChunk, total);
@@ -188,14 +211,22 @@ class LoopPlanner {
                     int64_t chunk) {
     KernelPlan& plan = builder_.plan();
     plan.blocks = CeilDiv(total, chunk, builder_.ranges());
-    builder_.expressions().NameConstant(chunk, "Chunk", "what one block owns of " + total.ToString());
+    builder_.expressions().NameConstant(chunk, "Chunk",
+                                        "what one block owns of " + total.ToString());
     const std::string type = plan.index_type;
-    builder_.Append({Statement::Kind::kLet, type, first,
-                     "(" + type + ")blockIdx.x * " + builder_.Write(chunk), {}, {}});
-    builder_.Append({Statement::Kind::kLet, type, last,
+    builder_.Append({Statement::Kind::kLet,
+                     type,
+                     first,
+                     "(" + type + ")blockIdx.x * " + builder_.Write(chunk),
+                     {},
+                     {}});
+    builder_.Append({Statement::Kind::kLet,
+                     type,
+                     last,
                      "min(" + first + " + " + builder_.Write(chunk) + ", (" + type + ")(" +
                          builder_.Write(total) + "))",
-                     {}, {}});
+                     {},
+                     {}});
     // Blocks beyond the chunk's dims have nothing to do; within it positions are below total.
     builder_.DefineVariable(first, 0, total - 1);
     builder_.DefineVariable(last, 0, total);
@@ -207,11 +238,13 @@ class LoopPlanner {
   }
   Shape Inner(const Shape& shape) const { return Shape(shape.begin() + lead_, shape.end()); }
 
-  // Rows are the leading dims that all segments share; each group of segments loops over its own inner dims.
+  // Rows are the leading dims that all segments share; each group of segments loops over its own
+  // inner dims.
   void PlanRows() {
     const Expr rows = Product(Lead());
     Expr inner_total = 0;
-    for (const Group& group : groups_) inner_total = inner_total + Product(Inner(group.shape())) * group.parts();
+    for (const Group& group : groups_)
+      inner_total = inner_total + Product(Inner(group.shape())) * group.parts();
     const int64_t inner_high = std::max<int64_t>(1, builder_.ranges().IntervalOf(inner_total).high);
     if (builder_.target() == TargetKind::kCpu) {
       PlanCpuRows(rows, std::clamp<int64_t>(kCpuBlockElements / inner_high, 1, 4096));
@@ -244,7 +277,8 @@ class LoopPlanner {
           index.push_back(0);
           continue;
         }
-        const std::string variable = i + 1 == inner.size() ? "column" : "inner_" + std::to_string(i);
+        const std::string variable =
+            i + 1 == inner.size() ? "column" : "inner_" + std::to_string(i);
         NameExtent(inner[i], group.segments[0].value);
         headers.push_back(LoopHeader(builder_, variable, "0", builder_.Write(inner[i])));
         builder_.Open();
@@ -252,7 +286,8 @@ class LoopPlanner {
         index.push_back(Expr::Symbol(variable));
       }
       StoreGroup(group, index);
-      for (auto header = headers.rbegin(); header != headers.rend(); ++header) builder_.CloseFor(*header);
+      for (auto header = headers.rbegin(); header != headers.rend(); ++header)
+        builder_.CloseFor(*header);
     }
     builder_.CloseFor(LoopHeader(builder_, "row", "first_row", "last_row"));
   }
@@ -273,7 +308,8 @@ class LoopPlanner {
     if (shape.back().IsConstant(1)) {
       index.push_back(0);
     } else {
-      LocalCoordinate("column", Mod(Expr::Symbol("i"), shape.back(), builder_.ranges()), shape.back());
+      LocalCoordinate("column", Mod(Expr::Symbol("i"), shape.back(), builder_.ranges()),
+                      shape.back());
       index.push_back(Expr::Symbol("column"));
     }
     StoreGroup(groups_[0], index);
@@ -283,14 +319,17 @@ class LoopPlanner {
     ChunkOfBlock(rows, "first_row", "last_row", chunk);
     KernelPlan& plan = builder_.plan();
     plan.block_size = kGpuBlockSize;
-    plan.launch_in_words = "a block owns " + std::to_string(chunk) + " rows; its threads share out each part";
+    plan.launch_in_words =
+        "a block owns " + std::to_string(chunk) + " rows; its threads share out each part";
     builder_.expressions().NameConstant(kGpuBlockSize, "BlockSize", "threads");
     for (const Group& group : groups_) {
       const Shape inner = Inner(group.shape());
       const Expr inner_total = Product(inner), per_row = inner_total * group.parts();
       NameExtent(inner_total, group.segments[0].value);
       if (group.run) {
-        if (auto number = per_row.AsConstant()) builder_.expressions().NameConstant(*number, "all_parts", "elements of all parts of a row");
+        if (auto number = per_row.AsConstant())
+          builder_.expressions().NameConstant(*number, "all_parts",
+                                              "elements of all parts of a row");
       }
       builder_.Open();
       builder_.DefineVariable("i", 0, rows * per_row - 1);
@@ -299,8 +338,10 @@ class LoopPlanner {
       LocalCoordinate("row", row_flat, rows);
       if (group.run) {
         builder_.expressions().NameConstant(group.parts(), "parts", "alike parts of the result");
-        LocalCoordinate(kPartVariable, Mod(FloorDiv(i, inner_total, builder_.ranges()), group.parts(), builder_.ranges()),
-                        group.parts());
+        LocalCoordinate(
+            kPartVariable,
+            Mod(FloorDiv(i, inner_total, builder_.ranges()), group.parts(), builder_.ranges()),
+            group.parts());
         DefinePart(group);
       }
       std::vector<Expr> index = Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
@@ -313,21 +354,25 @@ class LoopPlanner {
         }
       }
       StoreGroup(group, index);
-      builder_.CloseFor(LoopHeader(builder_, "i", "threadIdx.x", "(last_row - first_row) * " + builder_.expressions().WriteFactor(per_row),
-                                   builder_.Write(kGpuBlockSize)));
+      builder_.CloseFor(
+          LoopHeader(builder_, "i", "threadIdx.x",
+                     "(last_row - first_row) * " + builder_.expressions().WriteFactor(per_row),
+                     builder_.Write(kGpuBlockSize)));
     }
   }
 
   // const int row = <value>; for the innermost scope, with 0 <= row < extent.
   void LocalCoordinate(const std::string& name, const Expr& value, const Expr& extent) {
-    builder_.Append({Statement::Kind::kLet, builder_.plan().index_type, name, builder_.Write(value), {}, {}});
+    builder_.Append(
+        {Statement::Kind::kLet, builder_.plan().index_type, name, builder_.Write(value), {}, {}});
     builder_.DefineVariable(name, 0, extent - 1);
   }
 
   void NameExtent(const Expr& extent, const Value* value) {
     if (auto number = extent.AsConstant()) {
       const std::string name = FriendlyName(value->name);
-      builder_.expressions().NameConstant(*number, name + "_columns", "last axis of \"" + name + "\"");
+      builder_.expressions().NameConstant(*number, name + "_columns",
+                                          "last axis of \"" + name + "\"");
     }
   }
 

@@ -6,16 +6,19 @@ namespace fusec {
 
 namespace {
 
-// The value outside the region that holds the bytes of `value`: an operand, perhaps reshaped; null for anything else.
+// The value outside the region that holds the bytes of `value`: an operand, perhaps reshaped; null
+// for anything else.
 const Value* OperandOf(const Node& region, const Value* value) {
-  while (value->producer && value->producer->kind == OpKind::kReshape) value = value->producer->operand(0);
+  while (value->producer && value->producer->kind == OpKind::kReshape)
+    value = value->producer->operand(0);
   for (size_t i = 0; i < region.operands.size(); ++i) {
     if (region.body->inputs[i].get() == value) return region.operands[i];
   }
   return nullptr;
 }
 
-// Batch dims as one count and one stride: both operands' batch dims must be the result's, or all 1 (the matrix is repeated).
+// Batch dims as one count and one stride: both operands' batch dims must be the result's, or all 1
+// (the matrix is repeated).
 bool BatchStride(const Shape& shape, const Shape& result, Expr& stride) {
   const Shape batch(shape.begin(), shape.end() - 2);
   const Expr count = Product(batch);
@@ -68,7 +71,8 @@ std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region) {
     return std::nullopt;
   }
   // One shared right-hand matrix: the batch is just more rows.
-  if (plan.b.batch_stride.IsConstant(0) && !plan.a.transposed && !plan.a.batch_stride.IsConstant(0)) {
+  if (plan.b.batch_stride.IsConstant(0) && !plan.a.transposed &&
+      !plan.a.batch_stride.IsConstant(0)) {
     plan.m = plan.batch * plan.m;
     plan.batch = 1;
     plan.a.batch_stride = 0;

@@ -36,12 +36,14 @@ std::string StepName(size_t number, const std::vector<std::string>& ops) {
 
 }  // namespace
 
-Result<ProgramPlan> PlanProgram(const Graph& graph, TargetKind target, std::vector<IndexSite>& sites) {
+Result<ProgramPlan> PlanProgram(const Graph& graph, TargetKind target,
+                                std::vector<IndexSite>& sites) {
   ProgramPlan program;
   program.target = target;
   for (const auto& node : graph.nodes) {
     if (node->kind == OpKind::kConstant) continue;
-    FUSEC_CHECK(node->kind == OpKind::kRegion, "unfused node reached planning: " + PrintNode(*node));
+    FUSEC_CHECK(node->kind == OpKind::kRegion,
+                "unfused node reached planning: " + PrintNode(*node));
     const std::string& region_class = node->Get<std::string>("class");
     Step step;
     const std::vector<std::string> ops = OpNames(*node);
@@ -62,9 +64,12 @@ Result<ProgramPlan> PlanProgram(const Graph& graph, TargetKind target, std::vect
     builder.plan().op_class = region_class;
     builder.plan().ops = ops;
     builder.plan().provenance = node->provenance;
-    if (region_class == "row_reduction" || region_class == "matmul") step.kernel = PlanRowReduction(*node, builder);
-    else if (region_class == "sequential") step.kernel = PlanSequential(*node, builder);
-    else step.kernel = PlanLoop(*node, builder);
+    if (region_class == "row_reduction" || region_class == "matmul")
+      step.kernel = PlanRowReduction(*node, builder);
+    else if (region_class == "sequential")
+      step.kernel = PlanSequential(*node, builder);
+    else
+      step.kernel = PlanLoop(*node, builder);
     program.steps.push_back(std::move(step));
   }
   return program;

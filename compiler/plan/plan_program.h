@@ -4,11 +4,13 @@
 
 namespace fusec {
 
-// Plans every region of a fused graph (constants and regions only) for one target. `sites` collects the places where data chooses an
-// index; both targets of a program share the list.
-Result<ProgramPlan> PlanProgram(const Graph& graph, TargetKind target, std::vector<IndexSite>& sites);
+// Plans every region of a fused graph (constants and regions only) for one target. `sites` collects
+// the places where data chooses an index; both targets of a program share the list.
+Result<ProgramPlan> PlanProgram(const Graph& graph, TargetKind target,
+                                std::vector<IndexSite>& sites);
 
-// The matmul of a region as a library call, where both libraries take its types and layout; nullopt sends it to a generated kernel.
+// The matmul of a region as a library call, where both libraries take its types and layout; nullopt
+// sends it to a generated kernel.
 std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region);
 
 }  // namespace fusec

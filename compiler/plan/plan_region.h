@@ -5,22 +5,26 @@
 
 namespace fusec {
 
-// One kernel per function, from a region whose class asks for it. All decisions about loops, blocks and chunks are made here.
-KernelPlan PlanLoop(const Node& region, KernelBuilder& builder);          // pointwise, gather_concat
-KernelPlan PlanRowReduction(const Node& region, KernelBuilder& builder);  // row_reduction, and matmuls no library takes
-KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);    // scan, sort, scatter
+// One kernel per function, from a region whose class asks for it. All decisions about loops, blocks
+// and chunks are made here.
+KernelPlan PlanLoop(const Node& region, KernelBuilder& builder);  // pointwise, gather_concat
+KernelPlan PlanRowReduction(const Node& region,
+                            KernelBuilder& builder);  // row_reduction, and matmuls no library takes
+KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);  // scan, sort, scatter
 
-// Shared by them. -------------------------------------------------------------------------------------------------------------
+// Shared by them.
 
 // `int` where every position fits it, else `long long`; the CPU always counts in long long.
 void ChooseIndexType(const Node& region, KernelBuilder& builder);
-// Bytes that must move and operations that must be done: operands once (gathered tables: the rows taken), results once.
+// Bytes that must move and operations that must be done: operands once (gathered tables: the rows
+// taken), results once.
 void CountTraffic(const Node& region, KernelPlan& plan);
 // Coordinates of position `flat` in a row-major `dims`, as named locals.
 std::vector<Expr> Coordinates(KernelBuilder& builder, const Expr& flat, const Shape& dims,
                               const std::string& prefix);
 // "for (long long row = first_row; row < last_row; ++row)" and the like, without the for.
-std::string LoopHeader(KernelBuilder& builder, const std::string& variable, const std::string& first,
-                       const std::string& last, const std::string& step = "");
+std::string LoopHeader(KernelBuilder& builder, const std::string& variable,
+                       const std::string& first, const std::string& last,
+                       const std::string& step = "");
 
 }  // namespace fusec

@@ -66,7 +66,9 @@ bool IsReducer(const Node& node) {
   return op_class == OpClass::kReduction || op_class == OpClass::kContraction;
 }
 
-bool IsArg(const Node& node) { return node.kind == OpKind::kArgMax || node.kind == OpKind::kArgMin; }
+bool IsArg(const Node& node) {
+  return node.kind == OpKind::kArgMax || node.kind == OpKind::kArgMin;
+}
 
 class RowReductionPlanner {
  public:
@@ -84,7 +86,8 @@ class RowReductionPlanner {
       return IsArg(*node) || node->kind == OpKind::kMatMul;
     });
     if (builder_.target() == TargetKind::kCpu) {
-      const int64_t chunk = std::clamp<int64_t>(kCpuBlockElements / std::max<int64_t>(1, length_high), 1, 4096);
+      const int64_t chunk =
+          std::clamp<int64_t>(kCpuBlockElements / std::max<int64_t>(1, length_high), 1, 4096);
       OpenChunkOfRows(rows, chunk);
       PlanRow();
       builder_.CloseFor(LoopHeader(builder_, "row", "first_row", "last_row"));
@@ -107,8 +110,8 @@ class RowReductionPlanner {
   }
 
  private:
-  // Rows are the elements of the reductions' results, each with its own stretch of reduced elements. All reductions of a region
-  // share both (the fusion pass sees to it).
+  // Rows are the elements of the reductions' results, each with its own stretch of reduced
+  // elements. All reductions of a region share both (the fusion pass sees to it).
   void FindSpace() {
     for (const auto& node : region_.body->nodes) {
       if (IsReducer(*node)) reducers_.push_back(node.get());
@@ -135,12 +138,19 @@ class RowReductionPlanner {
     plan.blocks = CeilDiv(rows, chunk, builder_.ranges());
     plan.launch_in_words = "blocks of " + std::to_string(chunk) + " rows";
     builder_.expressions().NameConstant(chunk, "Chunk", "rows of one block");
-    builder_.Append({Statement::Kind::kLet, plan.index_type, "first_row",
-                     "(long long)blockIdx.x * " + builder_.Write(chunk), {}, {}});
-    builder_.Append({Statement::Kind::kLet, plan.index_type, "last_row",
+    builder_.Append({Statement::Kind::kLet,
+                     plan.index_type,
+                     "first_row",
+                     "(long long)blockIdx.x * " + builder_.Write(chunk),
+                     {},
+                     {}});
+    builder_.Append({Statement::Kind::kLet,
+                     plan.index_type,
+                     "last_row",
                      "min(first_row + " + builder_.Write(chunk) + ", (long long)(" +
                          builder_.Write(rows) + "))",
-                     {}, {}});
+                     {},
+                     {}});
     builder_.Open();
     builder_.DefineVariable("row", 0, rows - 1);
   }
@@ -152,14 +162,23 @@ class RowReductionPlanner {
     plan.launch_in_words = "one thread per row";
     builder_.expressions().NameConstant(kGpuBlockSize, "BlockSize", "threads");
     const std::string cast = plan.index_type == "int" ? "" : "(long long)";
-    builder_.Append({Statement::Kind::kLet, plan.index_type, "row",
-                     cast + "blockIdx.x * " + builder_.Write(kGpuBlockSize) + " + threadIdx.x", {}, {}});
-    builder_.Append({Statement::Kind::kIf, "", "", "row >= " + builder_.Write(rows),
-                     {{Statement::Kind::kCall, "", "", "return", {}, {}}}, {}});
+    builder_.Append({Statement::Kind::kLet,
+                     plan.index_type,
+                     "row",
+                     cast + "blockIdx.x * " + builder_.Write(kGpuBlockSize) + " + threadIdx.x",
+                     {},
+                     {}});
+    builder_.Append({Statement::Kind::kIf,
+                     "",
+                     "",
+                     "row >= " + builder_.Write(rows),
+                     {{Statement::Kind::kCall, "", "", "return", {}, {}}},
+                     {}});
     builder_.DefineVariable("row", 0, rows - 1);
   }
 
-  // Reductions whose operands need no unfinished reduction, one loop over the row per such set; then the outputs.
+  // Reductions whose operands need no unfinished reduction, one loop over the row per such set;
+  // then the outputs.
   void PlanRow() {
     row_index_ = Coordinates(builder_, Expr::Symbol("row"), kept_, "row");
     std::set<const Node*> done;
@@ -196,7 +215,8 @@ class RowReductionPlanner {
   std::vector<Expr> FullIndex(const std::vector<Expr>& k) const {
     std::vector<Expr> index;
     size_t kept = 0, reduced = 0;
-    for (bool is_reduced : is_reduced_) index.push_back(is_reduced ? k[reduced++] : row_index_[kept++]);
+    for (bool is_reduced : is_reduced_)
+      index.push_back(is_reduced ? k[reduced++] : row_index_[kept++]);
     return index;
   }
 
@@ -240,7 +260,8 @@ class RowReductionPlanner {
   }
 
   Scalar Element(const Node& reducer, const std::vector<Expr>& k) {
-    if (reducer.kind != OpKind::kMatMul) return lowering_.Evaluate(reducer.operand(0), FullIndex(k));
+    if (reducer.kind != OpKind::kMatMul)
+      return lowering_.Evaluate(reducer.operand(0), FullIndex(k));
     const Dtype dtype = reducer.result()->type.dtype;
     Scalar factors[2];
     for (int side = 0; side < 2; ++side) {
@@ -257,7 +278,8 @@ class RowReductionPlanner {
       FUSEC_CHECK(index.size() == rank, "matmul operand has another rank than its index");
       factors[side] = lowering_.Evaluate(reducer.operand(side), index);
     }
-    return {builder_.Let(CTypeName(dtype), "product", factors[0].text + " * " + factors[1].text), dtype};
+    return {builder_.Let(CTypeName(dtype), "product", factors[0].text + " * " + factors[1].text),
+            dtype};
   }
 
   void ReduceTogether(const std::vector<const Node*>& reducers) {
@@ -281,11 +303,13 @@ class RowReductionPlanner {
         builder_.Declare("long long", running.position, "-1");
         only_sums = false;
       } else {
-        running.total = builder_.Unique(name + (reducer->kind == OpKind::kReduceMean ? "_sum" : ""));
+        running.total =
+            builder_.Unique(name + (reducer->kind == OpKind::kReduceMean ? "_sum" : ""));
         builder_.Declare(CTypeName(dtype), running.total, running.fold.start);
         only_sums &= running.fold.how == "SumOf";
         sums += (sums.empty() ? "" : ", ") + running.total;
-        if (!running.fold.how.empty() && running.fold.step("a", "b").find("Combine") != std::string::npos) {
+        if (!running.fold.how.empty() &&
+            running.fold.step("a", "b").find("Combine") != std::string::npos) {
           builder_.Use("block_reduce.cuh");
         }
       }
@@ -295,12 +319,15 @@ class RowReductionPlanner {
     const std::vector<Expr> k = OpenRowLoop(headers);
     for (const Running& running : all) {
       const Scalar element = Element(*running.node, k);
-      if (IsArg(*running.node)) KeepBest(*running.node, running.total, running.position, element, k);
-      else builder_.Assign(running.total, running.fold.step(running.total, element.text));
+      if (IsArg(*running.node))
+        KeepBest(*running.node, running.total, running.position, element, k);
+      else
+        builder_.Assign(running.total, running.fold.step(running.total, element.text));
     }
     const bool simd = builder_.target() == TargetKind::kCpu && only_sums;
     CloseRowLoop(headers, simd ? "#pragma omp simd reduction(+ : " + sums + ")" : "");
-    for (const Running& running : all) Finish(*running.node, running.fold, running.total, running.position);
+    for (const Running& running : all)
+      Finish(*running.node, running.fold, running.total, running.position);
   }
 
   // The first (or last) of the best elements; a NaN is better than any number, as numpy has it.
@@ -311,7 +338,8 @@ class RowReductionPlanner {
     const std::string compare = std::string(is_max ? ">" : "<") + (last ? "=" : "");
     std::string better = position + " < 0 || " + element.text + " " + compare + " " + best;
     if (IsFloat(element.dtype)) {
-      better += " || (" + element.text + " != " + element.text + (last ? "" : " && " + best + " == " + best) + ")";
+      better += " || (" + element.text + " != " + element.text +
+                (last ? "" : " && " + best + " == " + best) + ")";
     }
     std::vector<Statement> body;
     body.push_back({Statement::Kind::kAssign, "", best, element.text, {}, {}});
@@ -332,8 +360,9 @@ class RowReductionPlanner {
     }
     if (reducer.kind == OpKind::kReduceMean) {
       const std::string type = CTypeName(result->type.dtype);
-      scalar.text = builder_.Let(type, FriendlyName(result->name),
-                                 total + " / (" + type + ")(" + builder_.Write(Product(reduced_)) + ")");
+      scalar.text =
+          builder_.Let(type, FriendlyName(result->name),
+                       total + " / (" + type + ")(" + builder_.Write(Product(reduced_)) + ")");
     }
     lowering_.Bind(result, ResultIndex(reducer), scalar);
   }
@@ -343,8 +372,12 @@ class RowReductionPlanner {
     if (auto found = scratch_.find(type); found != scratch_.end()) return found->second;
     const std::string name = builder_.Unique("warp_results");
     builder_.expressions().NameConstant(32, "WarpsAtMost", "warps of a block");
-    builder_.Append({Statement::Kind::kDeclare, "__shared__ " + type, name + "[" + builder_.Write(32) + "]",
-                     "", {}, {}});
+    builder_.Append({Statement::Kind::kDeclare,
+                     "__shared__ " + type,
+                     name + "[" + builder_.Write(32) + "]",
+                     "",
+                     {},
+                     {}});
     return scratch_[type] = name;
   }
 

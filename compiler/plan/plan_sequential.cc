@@ -8,22 +8,34 @@ namespace {
 
 constexpr int kGpuBlockSize = 256;
 
-// Scans, sorts and scatters: one thread per line along the op's axis walks it in order, so that answers do not depend on how threads
-// are scheduled. A region of this kind holds exactly one node.
+// Scans, sorts and scatters: one thread per line along the op's axis walks it in order, so that
+// answers do not depend on how threads are scheduled. A region of this kind holds exactly one node.
 class SequentialPlanner {
  public:
   SequentialPlanner(const Node& region, KernelBuilder& builder)
-      : region_(region), builder_(builder), lowering_(region, builder), node_(*region.body->nodes.back()) {}
+      : region_(region),
+        builder_(builder),
+        lowering_(region, builder),
+        node_(*region.body->nodes.back()) {}
 
   KernelPlan Plan() {
     ChooseIndexType(region_, builder_);
     type_ = builder_.plan().index_type;
     switch (node_.kind) {
-      case OpKind::kCumSum: PlanCumSum(); break;
-      case OpKind::kTopK: PlanTopK(); break;
-      case OpKind::kScatterElements: PlanScatterElements(); break;
-      case OpKind::kScatterND: PlanScatterNd(); break;
-      default: FUSEC_CHECK(false, "no sequential kernel for " + PrintNode(node_));
+      case OpKind::kCumSum:
+        PlanCumSum();
+        break;
+      case OpKind::kTopK:
+        PlanTopK();
+        break;
+      case OpKind::kScatterElements:
+        PlanScatterElements();
+        break;
+      case OpKind::kScatterND:
+        PlanScatterNd();
+        break;
+      default:
+        FUSEC_CHECK(false, "no sequential kernel for " + PrintNode(node_));
     }
     CountTraffic(region_, builder_.plan());
     return builder_.Finish();
@@ -44,8 +56,12 @@ class SequentialPlanner {
       first += " * " + builder_.Write(kGpuBlockSize) + " + threadIdx.x";
     }
     builder_.Append({Statement::Kind::kLet, type_, "row", first, {}, {}});
-    builder_.Append({Statement::Kind::kIf, "", "", "row >= " + builder_.Write(count),
-                     {{Statement::Kind::kCall, "", "", "return", {}, {}}}, {}});
+    builder_.Append({Statement::Kind::kIf,
+                     "",
+                     "",
+                     "row >= " + builder_.Write(count),
+                     {{Statement::Kind::kCall, "", "", "return", {}, {}}},
+                     {}});
     builder_.DefineVariable("row", 0, count - 1);
     return Coordinates(builder_, Expr::Symbol("row"), lines, "row");
   }
@@ -91,7 +107,8 @@ class SequentialPlanner {
     CloseLoop("k", length);
   }
 
-  // The k best elements in order: each round takes the best of those that come after the last one taken. Ties go to the lower index.
+  // The k best elements in order: each round takes the best of those that come after the last one
+  // taken. Ties go to the lower index.
   void PlanTopK() {
     const Value* x = node_.operand(0);
     const int64_t axis = node_.Int("axis");
@@ -110,10 +127,13 @@ class SequentialPlanner {
     OpenLoop("column", length);
     const Scalar element = lowering_.Evaluate(x, Insert(line, axis, Expr::Symbol("column")));
     const std::string& e = element.text;
-    const std::string after_taken = builder_.Let(
-        "bool", "is_left",
-        "taken_at < 0 || taken " + better + " " + e + " || (" + e + " == taken && column > taken_at)");
-    builder_.Append({Statement::Kind::kIf, "", "",
+    const std::string after_taken =
+        builder_.Let("bool", "is_left",
+                     "taken_at < 0 || taken " + better + " " + e + " || (" + e +
+                         " == taken && column > taken_at)");
+    builder_.Append({Statement::Kind::kIf,
+                     "",
+                     "",
                      after_taken + " && (best_at < 0 || " + e + " " + better + " best)",
                      {{Statement::Kind::kAssign, "", "best", e, {}, {}},
                       {Statement::Kind::kAssign, "", "best_at", "column", {}, {}}},
@@ -137,7 +157,8 @@ class SequentialPlanner {
     if (how == "mul") value = dtype == Dtype::kBool ? old + " && " + update : old + " * " + update;
     if (how == "max" || how == "min") {
       builder_.Use("block_reduce.cuh");
-      value = std::string(how == "max" ? "LargerOf" : "SmallerOf") + "::Combine(" + old + ", " + update + ")";
+      value = std::string(how == "max" ? "LargerOf" : "SmallerOf") + "::Combine(" + old + ", " +
+              update + ")";
     }
     builder_.Assign(place, ToMemory(value, dtype));
   }
@@ -145,11 +166,13 @@ class SequentialPlanner {
   std::string ResultAt(const std::vector<Expr>& index) {
     const Value* result = region_.result(0);
     const std::string buffer = builder_.Buffer(result, /*written=*/true);
-    return buffer + "[" + builder_.Write(Linearize(index, result->type.shape, builder_.ranges())) + "]";
+    return buffer + "[" + builder_.Write(Linearize(index, result->type.shape, builder_.ranges())) +
+           "]";
   }
 
   // An index out of data, as a local that stays in the innermost scope.
-  std::string CheckedIndexText(const Scalar& data, const Expr& extent, const Value* tensor, const Expr& at) {
+  std::string CheckedIndexText(const Scalar& data, const Expr& extent, const Value* tensor,
+                               const Expr& at) {
     const Value* outside = lowering_.Outside(tensor);
     IndexSite site;
     site.node = node_.provenance.empty() || node_.provenance[0].onnx_node.empty()
@@ -186,7 +209,8 @@ class SequentialPlanner {
     std::string inside;
     for (size_t i = 0; i < index_lines.size(); ++i) {
       if (builder_.ranges().ProvenLess(line[i], index_lines[i])) continue;
-      inside += (inside.empty() ? "" : " && ") + builder_.Write(line[i]) + " < " + builder_.Write(index_lines[i]);
+      inside += (inside.empty() ? "" : " && ") + builder_.Write(line[i]) + " < " +
+                builder_.Write(index_lines[i]);
     }
     builder_.Open(/*is_branch=*/true);
     const Expr count = indices->type.shape[axis];
@@ -209,7 +233,8 @@ class SequentialPlanner {
     }
   }
 
-  // Threads own the positions inside a slice; each copies its column of slices and then writes the updates in their order.
+  // Threads own the positions inside a slice; each copies its column of slices and then writes the
+  // updates in their order.
   void PlanScatterNd() {
     const Value* x = node_.operand(0);
     const Value* indices = node_.operand(1);
@@ -217,7 +242,8 @@ class SequentialPlanner {
     const Shape& shape = x->type.shape;
     const Shape& index_shape = indices->type.shape;
     const auto depth = *index_shape.back().AsConstant();
-    const Shape outer(shape.begin(), shape.begin() + depth), inner(shape.begin() + depth, shape.end());
+    const Shape outer(shape.begin(), shape.begin() + depth),
+        inner(shape.begin() + depth, shape.end());
     const auto line = OpenLines(inner);
     auto full = [&](std::vector<Expr> at) {
       at.insert(at.end(), line.begin(), line.end());
@@ -239,8 +265,10 @@ class SequentialPlanner {
       auto source = tuple;
       source.push_back(d);
       const Scalar data = lowering_.Evaluate(indices, source);
-      const std::string at = builder_.Let(
-          type_, "target", CheckedIndexText(data, outer[d], indices, Linearize(source, index_shape, builder_.ranges())));
+      const std::string at =
+          builder_.Let(type_, "target",
+                       CheckedIndexText(data, outer[d], indices,
+                                        Linearize(source, index_shape, builder_.ranges())));
       builder_.ranges().Set(at, 0, outer[d] - 1);
       target.push_back(Expr::Symbol(at));
     }

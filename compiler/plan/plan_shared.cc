@@ -34,10 +34,12 @@ void CountTraffic(const Node& region, KernelPlan& plan) {
     }
     plan.bytes_read = plan.bytes_read + bytes;
   }
-  for (const auto& result : region.results) plan.bytes_written = plan.bytes_written + result->type.Bytes();
+  for (const auto& result : region.results)
+    plan.bytes_written = plan.bytes_written + result->type.Bytes();
   for (const auto& node : body.nodes) {
     const OpClass op_class = GetOpDef(node->kind).op_class;
-    if (op_class == OpClass::kPointwise) plan.flops = plan.flops + node->result()->type.ElementCount();
+    if (op_class == OpClass::kPointwise)
+      plan.flops = plan.flops + node->result()->type.ElementCount();
     if (op_class == OpClass::kReduction) {
       plan.flops = plan.flops + node->operands[0]->type.ElementCount();
     }
@@ -50,18 +52,18 @@ std::vector<Expr> Coordinates(KernelBuilder& builder, const Expr& flat, const Sh
   for (size_t i = 0; i < coordinates.size(); ++i) {
     Expr& coordinate = coordinates[i];
     if (coordinate.AsConstant() || coordinate.AsSymbol()) continue;
-    const std::string name = builder.Let(builder.plan().index_type, prefix + "_" + std::to_string(i),
-                                         builder.Write(coordinate));
+    const std::string name = builder.Let(
+        builder.plan().index_type, prefix + "_" + std::to_string(i), builder.Write(coordinate));
     builder.ranges().Set(name, 0, dims[i] - 1);
     coordinate = Expr::Symbol(name);
   }
   return coordinates;
 }
 
-std::string LoopHeader(KernelBuilder& builder, const std::string& variable, const std::string& first,
-                       const std::string& last, const std::string& step) {
-  return builder.plan().index_type + " " + variable + " = " + first + "; " + variable + " < " + last +
-         "; " + (step.empty() ? "++" + variable : variable + " += " + step);
+std::string LoopHeader(KernelBuilder& builder, const std::string& variable,
+                       const std::string& first, const std::string& last, const std::string& step) {
+  return builder.plan().index_type + " " + variable + " = " + first + "; " + variable + " < " +
+         last + "; " + (step.empty() ? "++" + variable : variable + " += " + step);
 }
 
 }  // namespace fusec

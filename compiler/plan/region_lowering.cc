@@ -35,7 +35,8 @@ void NameStrides(KernelBuilder& builder, const std::string& buffer, const Shape&
     const bool last = axis == rank - 1;
     builder.expressions().NameConstant(
         *number, last ? buffer + "_columns" : buffer + "_stride_" + std::to_string(axis - 1),
-        (last ? "last axis of \"" : "elements per step of axis " + std::to_string(axis - 1) + " of \"") +
+        (last ? "last axis of \""
+              : "elements per step of axis " + std::to_string(axis - 1) + " of \"") +
             buffer + "\"");
   }
 }
@@ -65,9 +66,8 @@ class ElementLowering : public LowerContext {
   Scalar Let(const std::string& c_expression, Dtype dtype) override {
     const std::string comment = commented_ ? "" : OpComment(*node_);
     commented_ = true;
-    const std::string name =
-        parent_.builder_.Let(CTypeName(dtype), FriendlyName(node_->result(result_number_)->name),
-                             c_expression, comment);
+    const std::string name = parent_.builder_.Let(
+        CTypeName(dtype), FriendlyName(node_->result(result_number_)->name), c_expression, comment);
     return {name, dtype};
   }
 
@@ -79,10 +79,11 @@ class ElementLowering : public LowerContext {
     KernelBuilder& builder = parent_.builder_;
     if (ranges().ProvenLess(position, limit)) return then();
     if (ranges().ProvenNonNegative(position - limit)) return otherwise();
-    // In the branch of another select the outer local is reused, so that a chain reads as if / else if.
-    const std::string target = branch_target_.empty()
-                                   ? builder.Unique(FriendlyName(node_->result(result_number_)->name))
-                                   : branch_target_;
+    // In the branch of another select the outer local is reused, so that a chain reads as if / else
+    // if.
+    const std::string target =
+        branch_target_.empty() ? builder.Unique(FriendlyName(node_->result(result_number_)->name))
+                               : branch_target_;
     if (branch_target_.empty()) {
       if (!commented_) builder.Comment(OpComment(*node_));
       commented_ = true;
@@ -124,7 +125,8 @@ Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int 
                                     const std::vector<Expr>& position) {
   KernelBuilder& builder = parent_.builder_;
   const Value* tensor = node_->operands[operand];
-  if (auto known = parent_.known_intervals_.find(data.text); known != parent_.known_intervals_.end()) {
+  if (auto known = parent_.known_intervals_.find(data.text);
+      known != parent_.known_intervals_.end()) {
     const auto [low, high] = known->second;
     if (low == high && low < 0 && ranges().ProvenNonNegative(extent + low)) return extent + low;
     if (low >= 0 && ranges().ProvenLess(Expr(high), extent)) {
@@ -137,12 +139,14 @@ Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int 
   site.node = !node_->provenance.empty() && !node_->provenance[0].onnx_node.empty()
                   ? node_->provenance[0].onnx_node
                   : std::string(GetOpDef(node_->kind).text);
-  // The manifest knows the model's dims only; a row count that depends on the part is there as the smallest.
+  // The manifest knows the model's dims only; a row count that depends on the part is there as the
+  // smallest.
   std::vector<std::string> symbols;
   extent.CollectSymbols(symbols);
   const auto& dims = builder.program().symbols;
   const bool known = std::all_of(symbols.begin(), symbols.end(), [&](const std::string& name) {
-    return std::any_of(dims.begin(), dims.end(), [&](const DimSymbol& dim) { return dim.name == name; });
+    return std::any_of(dims.begin(), dims.end(),
+                       [&](const DimSymbol& dim) { return dim.name == name; });
   });
   site.extent = known ? extent : Expr(ranges().IntervalOf(extent).low);
   Expr flat;
@@ -162,15 +166,15 @@ Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int 
   }
   const int number = builder.AddSite(site);
   if (auto rows = extent.AsConstant()) {
-    builder.expressions().NameConstant(*rows, FriendlyName(node_->operands[0]->name) + "_rows",
-                                       "valid indices are -" + std::to_string(*rows) + ".." +
-                                           std::to_string(*rows - 1));
+    builder.expressions().NameConstant(
+        *rows, FriendlyName(node_->operands[0]->name) + "_rows",
+        "valid indices are -" + std::to_string(*rows) + ".." + std::to_string(*rows - 1));
   }
-  const std::string name = builder.Let(
-      builder.plan().index_type, FriendlyName(tensor->name) + "_index",
-      "CheckedIndex(" + data.text + ", " + builder.Write(extent) + ", errors, " +
-          builder.SiteName(number) + ", " + builder.Write(flat) + ")",
-      commented_ ? "" : OpComment(*node_));
+  const std::string name =
+      builder.Let(builder.plan().index_type, FriendlyName(tensor->name) + "_index",
+                  "CheckedIndex(" + data.text + ", " + builder.Write(extent) + ", errors, " +
+                      builder.SiteName(number) + ", " + builder.Write(flat) + ")",
+                  commented_ ? "" : OpComment(*node_));
   commented_ = true;
   builder.ranges().Set(name, 0, extent - 1);
   return Expr::Symbol(name);
@@ -242,7 +246,8 @@ Scalar RegionLowering::LowerNode(const Node& node, int result, const std::vector
     const Scalar source = Evaluate(node.operand(0), index);
     const bool widens = DtypeBytes(scalar.dtype) >= DtypeBytes(source.dtype) &&
                         !IsUnsigned(scalar.dtype) && IsInteger(source.dtype);
-    if (auto known = known_intervals_.find(source.text); widens && known != known_intervals_.end()) {
+    if (auto known = known_intervals_.find(source.text);
+        widens && known != known_intervals_.end()) {
       known_intervals_[scalar.text] = known->second;
     }
     if (auto origin = origins_.find(source.text); widens && origin != origins_.end()) {

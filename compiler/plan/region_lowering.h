@@ -8,15 +8,16 @@
 
 namespace fusec {
 
-// Computes single elements of a region's values inside a kernel: walks from a wanted element to the loads that make it, through
-// every op's Lower, and lets the builder write down each step once.
+// Computes single elements of a region's values inside a kernel: walks from a wanted element to the
+// loads that make it, through every op's Lower, and lets the builder write down each step once.
 class RegionLowering {
  public:
   RegionLowering(const Node& region, KernelBuilder& builder) : region_(region), builder_(builder) {}
 
   // Element `index` of `value`, a value of the region's body.
   Scalar Evaluate(const Value* value, const std::vector<Expr>& index);
-  // From now on `value` (a reduction's result) is the local `local`, known for element `index` only.
+  // From now on `value` (a reduction's result) is the local `local`, known for element `index`
+  // only.
   void Bind(const Value* value, const std::vector<Expr>& index, const Scalar& local);
   // Writes `scalar` to element `index` of result number `output` of the region.
   void Store(int output, const std::vector<Expr>& index, const Scalar& scalar);
@@ -47,11 +48,13 @@ class RegionLowering {
     Scalar local;
   };
   std::map<const Value*, Binding> bindings_;
-  std::map<std::string, Origin> origins_;                     // by local: where integer data was loaded from
-  std::map<std::string, Ranges::Interval> known_intervals_;  // by local: what integer data is proven to be
+  std::map<std::string, Origin> origins_;  // by local: where integer data was loaded from
+  std::map<std::string, Ranges::Interval>
+      known_intervals_;  // by local: what integer data is proven to be
 };
 
-// Names the strides of a row-major `shape` in the kernel ("kHiddenColumns"), so that positions read well.
+// Names the strides of a row-major `shape` in the kernel ("kHiddenColumns"), so that positions read
+// well.
 void NameStrides(KernelBuilder& builder, const std::string& buffer, const Shape& shape);
 
 // What memory holds for a local of `dtype`: ToHalf(x), ToBFloat16(x) or x itself.

@@ -11,7 +11,8 @@ namespace fusec {
 
 }  // namespace fusec
 
-// A condition that only a bug of ours can break; `detail` (a std::string) usually prints the node or graph.
+// A condition that only a bug of ours can break; `detail` (a std::string) usually prints the node
+// or graph.
 #define FUSEC_CHECK(condition, detail)                                            \
   do {                                                                            \
     if (!(condition)) ::fusec::ReportBug(__FILE__, __LINE__, #condition, detail); \

@@ -21,7 +21,8 @@ struct Error {
   std::string message;
 };
 
-// A value or the Error that kept it from being made. "Not there" is std::optional, our own bugs are FUSEC_CHECK.
+// A value or the Error that kept it from being made. "Not there" is std::optional, our own bugs are
+// FUSEC_CHECK.
 template <class T>
 class [[nodiscard]] Result : public tl::expected<T, Error> {
  public:
@@ -39,17 +40,17 @@ inline tl::unexpected<Error> ModelError(std::string message) {
 #define FUSEC_CONCAT(a, b) FUSEC_CONCAT_INNER(a, b)
 
 // Returns the error of `expression` from this function, if it has one.
-#define FUSEC_TRY(expression)                                                         \
-  do {                                                                                \
-    auto&& fusec_result = (expression);                                               \
-    if (!fusec_result) return tl::unexpected<::fusec::Error>(fusec_result.error());   \
+#define FUSEC_TRY(expression)                                                       \
+  do {                                                                              \
+    auto&& fusec_result = (expression);                                             \
+    if (!fusec_result) return tl::unexpected<::fusec::Error>(fusec_result.error()); \
   } while (false)
 
 // `FUSEC_ASSIGN(auto x, F())`: x becomes F's value, or this function returns F's error.
-#define FUSEC_ASSIGN(target, expression)                                                          \
-  auto FUSEC_CONCAT(fusec_result_, __LINE__) = (expression);                                      \
-  if (!FUSEC_CONCAT(fusec_result_, __LINE__))                                                     \
-    return tl::unexpected<::fusec::Error>(FUSEC_CONCAT(fusec_result_, __LINE__).error());         \
+#define FUSEC_ASSIGN(target, expression)                                                  \
+  auto FUSEC_CONCAT(fusec_result_, __LINE__) = (expression);                              \
+  if (!FUSEC_CONCAT(fusec_result_, __LINE__))                                             \
+    return tl::unexpected<::fusec::Error>(FUSEC_CONCAT(fusec_result_, __LINE__).error()); \
   target = *std::move(FUSEC_CONCAT(fusec_result_, __LINE__))
 
 }  // namespace fusec

@@ -1,0 +1,44 @@
+"""Writes a float16 or bfloat16 version of a float32 ONNX model: every float tensor, constant and cast changes type, nothing else.
+
+usage: to_half.py IN.onnx OUT.onnx float16|bfloat16
+"""
+import sys
+
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+
+def convert_tensor(tensor, dtype):
+    if tensor.data_type != TensorProto.FLOAT:
+        return
+    values = numpy_helper.to_array(tensor)
+    new = helper.make_tensor(tensor.name, dtype, values.shape,
+                             values.astype(helper.tensor_dtype_to_np_dtype(dtype)).tobytes(), raw=True)
+    tensor.CopyFrom(new)
+
+
+def convert_value(value, dtype):
+    tensor = value.type.tensor_type
+    if tensor.elem_type == TensorProto.FLOAT:
+        tensor.elem_type = dtype
+
+
+def convert(model, dtype):
+    graph = model.graph
+    for tensor in graph.initializer:
+        convert_tensor(tensor, dtype)
+    for value in [*graph.input, *graph.output, *graph.value_info]:
+        convert_value(value, dtype)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.TENSOR:
+                convert_tensor(attribute.t, dtype)
+            if node.op_type == "Cast" and attribute.name == "to" and attribute.i == TensorProto.FLOAT:
+                attribute.i = dtype
+    return model
+
+
+if __name__ == "__main__":
+    source, target, dtype = sys.argv[1:]
+    kinds = {"float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16}
+    onnx.save(convert(onnx.load(source), kinds[dtype]), target)
