@@ -1,23 +1,33 @@
 #include <cstdio>
+#include <exception>
+#include <new>
 #include <string>
+#include <vector>
 
-#include "compiler/driver/compile.h"
+#include "compiler/driver/cli.h"
+#include "compiler/driver/terminal.h"
 
+// The program `fusec`. Its command line is described in README.md and by `fusec -h`.
 int main(int argc, char** argv) {
-  fusec::CompileOptions options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    if (argument == "-o") options.output_path = argv[++i];
-    else if (argument == "--target") options.targets = {argv[++i]};
-    else if (argument == "--dump-ir") options.dump_ir_directory = argv[++i];
-    else options.model_path = argument;
+  constexpr int kOurBug = 70;
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  try {
+    const fusec::Result<int> code = fusec::ParseCommandLine(arguments)();
+    if (!code) {
+      fusec::PrintError(code.error().message);
+      return static_cast<int>(code.error().kind);
+    }
+    // A full disk shows here at the latest.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
+      fusec::PrintError("cannot write the results to stdout");
+      return static_cast<int>(fusec::ErrorKind::kToolchain);
+    }
+    return *code;
+  } catch (const std::bad_alloc&) {
+    fusec::PrintError("out of memory");
+    return static_cast<int>(fusec::ErrorKind::kToolchain);
+  } catch (const std::exception& bug) {
+    fusec::PrintError(std::string("a bug of fusec: ") + bug.what());
+    return kOurBug;
   }
-  auto report = fusec::CompileModel(options);
-  if (!report) {
-    std::fprintf(stderr, "fusec: error: %s\n", report.error().message.c_str());
-    return static_cast<int>(report.error().kind);
-  }
-  for (const auto& [target, launches] : report->launches) std::printf("%s: %d -> %d launches\n", target.c_str(), report->launches_before, launches);
-  std::printf("%.2f s\n", report->seconds);
-  return 0;
 }

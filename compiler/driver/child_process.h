@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/support/result.h"
+
+namespace fusec {
+
+struct ChildResult {
+  int exit_code = -1;  // -1 if it could not be started or died of a signal
+  std::string output, errors;  // what it wrote to stdout and stderr
+};
+
+// Runs a program, found on PATH if its name has no slash, without a shell, and waits for it.
+ChildResult RunChild(const std::vector<std::string>& arguments);
+
+// A new folder in $TMPDIR or /tmp; the caller removes it (TemporaryFolder).
+Result<std::string> MakeTemporaryFolder();
+
+}  // namespace fusec

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "compiler/support/result.h"
+
+namespace fusec {
+
+// The command line program: one struct of flags and one function per verb. Each function prints its results to stdout and all else
+// to stderr, and gives the exit code: 0, 1 (a comparison failed) or 130 (interrupted); the other codes are those of ErrorKind.
+
+inline constexpr const char* kFusecVersion = "0.1.0";
+
+// What decides how a model becomes an artifact; shared by compile and verify. Texts are as typed.
+struct ModelFlags {
+  std::vector<std::string> freezes;  // NAME=FILE
+  std::vector<std::string> disabled_fusions;
+  std::string matmul_precision = "highest";
+};
+
+struct CompileFlags {
+  std::string model, output;
+  ModelFlags model_flags;
+  std::vector<std::string> targets;
+  std::vector<std::string> dims;  // "batch=1..4096"
+  std::string cpu_level = "both";
+  std::string dump_ir, dump_kernels;
+  bool time_passes = false;
+};
+Result<int> RunCompile(const CompileFlags& flags);
+
+struct RunFlags {
+  std::string artifact, device, output;
+  std::vector<std::string> inputs;  // NAME=FILE, or FILE.npz
+  bool random = false;
+  std::vector<std::string> dims;
+  uint64_t seed = 0;
+};
+Result<int> RunRun(const RunFlags& flags);
+
+struct VerifyFlags {
+  std::string subject;  // a model or an artifact
+  std::string model;    // of an artifact
+  std::string device, inputs;
+  ModelFlags model_flags;
+  std::vector<std::string> dims;  // "batch=1,2,5"
+  uint64_t seed = 0;
+  bool json = false;
+};
+Result<int> RunVerify(const VerifyFlags& flags);
+
+struct BenchFlags {
+  std::string artifact, device;
+  std::vector<std::string> dims;
+  double seconds = 1;
+  int threads = 0;  // 0: the runtime's own choice
+  uint64_t seed = 0;
+  bool json = false;
+};
+Result<int> RunBench(const BenchFlags& flags);
+
+struct ExplainFlags {
+  std::string artifact, kernel, target;
+  std::vector<std::string> dims;
+  bool json = false;
+};
+Result<int> RunExplain(const ExplainFlags& flags);
+
+struct OptFlags {
+  std::string file, output;  // "-" reads stdin
+  std::vector<std::string> passes;
+};
+Result<int> RunOpt(const OptFlags& flags);
+
+Result<int> RunListOps(bool json);
+Result<int> RunVersion();
+
+// The command that the arguments (without the program's name) ask for; a function that only gives an exit code where help was asked
+// for or the arguments are wrong, which has been said by then.
+std::function<Result<int>()> ParseCommandLine(const std::vector<std::string>& arguments);
+
+}  // namespace fusec

@@ -1,0 +1,217 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "compiler/driver/cli.h"
+#include "compiler/driver/terminal.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr const char* kOverview = R"(fusec compiles DLRM- and LoRA-style ONNX models into fused CUDA C and runs them.
+
+usage: fusec MODEL.onnx -o OUT          compile a model into the folder OUT
+       fusec run OUT --random --output DIR   run it on files or on random data
+       fusec verify MODEL.onnx|OUT      compare its answers with the interpreter and onnxruntime
+       fusec bench OUT                  time it
+       fusec explain OUT                what was fused, what was not and why
+       fusec opt FILE.ir --passes=A,B   run passes on IR text
+       fusec --list-ops [--json]        every supported operator
+       fusec --version                  versions, and which parts of CUDA were found
+
+fusec VERB -h tells a verb's flags (fusec compile -h those of the first line).
+
+exit codes: 0 good, 1 a comparison failed, 2 bad usage, 3 bad or unsupported model, 4 device or toolchain
+missing, 5 damaged artifact, 6 bad input data, 70 a bug of fusec, 130 interrupted
+
+example: fusec models/dlrm_dot.dynamo.onnx -o dlrm && fusec run dlrm --random --output out
+)";
+
+using Command = std::function<Result<int>()>;
+
+Command Done(int code) {
+  return [code]() -> Result<int> { return code; };
+}
+
+// Flags that take one value and may be repeated; commas separate values where `delimiter` is one.
+void AddRepeated(CLI::App& app, const std::string& name, std::vector<std::string>& values, const std::string& help,
+                 const std::string& type, char delimiter = '\0') {
+  CLI::Option* option = app.add_option(name, values, help);
+  option->allow_extra_args(false)->type_name(type);
+  if (delimiter) option->delimiter(delimiter);
+}
+
+void AddDevice(CLI::App& app, std::string& device) {
+  app.add_option("--device", device, "cpu, cuda or cuda:N (default: a GPU where there is one)")
+      ->type_name("NAME")
+      ->check([](const std::string& name) {
+        const bool good = name == "cpu" || name == "cuda" ||
+                          (name.rfind("cuda:", 0) == 0 && name.size() > 5 &&
+                           name.find_first_not_of("0123456789", 5) == std::string::npos);
+        return good ? std::string() : "\"" + name + "\" is none of cpu, cuda, cuda:N";
+      });
+}
+
+void AddModelFlags(CLI::App& app, ModelFlags& flags) {
+  AddRepeated(app, "--freeze", flags.freezes, "make an input a constant (.npy or .pb)", "NAME=FILE");
+  app.add_option("--matmul-precision", flags.matmul_precision,
+                 "of f32 products: highest (f32, the default), high (TF32), medium (bf16)")
+      ->type_name("WORD")
+      ->check(CLI::IsMember({"highest", "high", "medium"}));
+  AddRepeated(app, "--disable-fusion", flags.disabled_fusions, "leave a fusion pass out", "NAME", ',');
+}
+
+// Verbs declare their flags on `app` and give what is to be done once they are parsed.
+using Declare = Command (*)(CLI::App& app);
+
+Command DeclareCompile(CLI::App& app) {
+  auto flags = std::make_shared<CompileFlags>();
+  app.description("Compiles an ONNX model into a folder that `fusec run` and the runtime execute.");
+  app.add_option("MODEL.onnx", flags->model, "the model")->required()->type_name("");
+  app.add_option("-o,--output", flags->output, "the folder to write")->required()->type_name("OUT");
+  AddRepeated(app, "--target", flags->targets, "native (the default), cpu, sm_80, sm_90a, ...; a list is allowed", "LIST",
+              ',');
+  AddRepeated(app, "--dim", flags->dims, "the sizes a symbolic dim may have, or its one size", "NAME=LOW..HIGH");
+  AddModelFlags(app, flags->model_flags);
+  app.add_option("--cpu-level", flags->cpu_level,
+                 "code for the CPU: both (x86-64-v3 and v4, the default), or one of x86-64-v3, x86-64-v4, native")
+      ->type_name("LEVEL")
+      ->check(CLI::IsMember({"both", "x86-64-v3", "x86-64-v4", "native"}));
+  app.add_option("--dump-ir", flags->dump_ir, "write the graph after every pass that changed it")->type_name("DIR");
+  app.add_option("--dump-kernels", flags->dump_kernels, "write the generated .cu files")->type_name("DIR");
+  app.add_flag("--time-passes", flags->time_passes, "say on stderr how long each pass took");
+  app.footer("example: fusec models/dlrm_dot.dynamo.onnx -o dlrm --target cpu,sm_90a --dim batch=1..4096");
+  return [flags] { return RunCompile(*flags); };
+}
+
+Command DeclareRun(CLI::App& app) {
+  auto flags = std::make_shared<RunFlags>();
+  app.description("Runs an artifact and writes one DIR/NAME.npy per output.");
+  app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
+  AddRepeated(app, "--input", flags->inputs, "an input's data (.npy or .pb), or all of them in one .npz",
+              "NAME=FILE|FILE.npz");
+  app.add_flag("--random", flags->random, "random data for the inputs that have no file");
+  AddRepeated(app, "--dim", flags->dims, "with --random: the size of a symbolic dim (default: 64)", "NAME=SIZE");
+  app.add_option("--seed", flags->seed, "of the random data")->type_name("N");
+  app.add_option("--output", flags->output, "where to write the results (default: nowhere)")->type_name("DIR");
+  AddDevice(app, flags->device);
+  app.footer("example: fusec run dlrm --input dense=dense.npy --input ids=ids.npy --output out");
+  return [flags] { return RunRun(*flags); };
+}
+
+Command DeclareVerify(CLI::App& app) {
+  auto flags = std::make_shared<VerifyFlags>();
+  app.description(
+      "Compares an artifact, or what a model compiles to, with the interpreter (in double precision) and, where a\n"
+      "python3 with onnxruntime is found (FUSEC_PYTHON names another), with onnxruntime. Exits with 1 if they differ.");
+  app.add_option("MODEL.onnx|OUT", flags->subject, "a model, or an artifact")->required()->type_name("");
+  app.add_option("--model", flags->model, "the model that the artifact was made from")->type_name("MODEL.onnx");
+  AddRepeated(app, "--dim", flags->dims, "the sizes of a symbolic dim to try (default: 1,2,5,64)", "NAME=SIZE,...");
+  app.add_option("--inputs", flags->inputs, "input data instead of random data")->type_name("FILE.npz");
+  app.add_option("--seed", flags->seed, "of the random data")->type_name("N");
+  AddModelFlags(app, flags->model_flags);
+  AddDevice(app, flags->device);
+  app.add_flag("--json", flags->json, "for scripts");
+  app.footer("example: fusec verify models/lora_mlp.dynamo.onnx --dim batch=1,64");
+  return [flags] { return RunVerify(*flags); };
+}
+
+Command DeclareBench(CLI::App& app) {
+  auto flags = std::make_shared<BenchFlags>();
+  app.description("Times an artifact on random data: whole calls from host memory to host memory, and the device alone.");
+  app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
+  AddRepeated(app, "--dim", flags->dims, "the sizes of a symbolic dim to time (default: 64)", "NAME=SIZE,...");
+  app.add_option("--seconds", flags->seconds, "how long to measure each (default: 1)")
+      ->type_name("S")
+      ->check(CLI::Range(0.0, 3600.0));
+  app.add_option("--threads", flags->threads, "threads on the CPU (default: all cores)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--seed", flags->seed, "of the random data")->type_name("N");
+  AddDevice(app, flags->device);
+  app.add_flag("--json", flags->json, "for scripts");
+  app.footer("example: fusec bench dlrm --dim batch=1,128,2048");
+  return [flags] { return RunBench(*flags); };
+}
+
+Command DeclareExplain(CLI::App& app) {
+  auto flags = std::make_shared<ExplainFlags>();
+  app.description("Tells what an artifact launches, what was fused into it, and what was not fused and why.");
+  app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
+  app.add_option("--kernel", flags->kernel, "show one kernel with its code")->type_name("NAME");
+  app.add_option("--target", flags->target, "cpu, sm_90a, ... (default: a GPU of the artifact)")->type_name("NAME");
+  AddRepeated(app, "--dim", flags->dims, "the size of a symbolic dim for bytes and flops (default: 128)", "NAME=SIZE");
+  app.add_flag("--json", flags->json, "for scripts");
+  app.footer("example: fusec explain dlrm --kernel k01_relu");
+  return [flags] { return RunExplain(*flags); };
+}
+
+Command DeclareOpt(CLI::App& app) {
+  auto flags = std::make_shared<OptFlags>();
+  app.description("Runs passes on IR text and prints the result.");
+  app.add_option("FILE.ir", flags->file, "IR text; - reads stdin")->type_name("");
+  AddRepeated(app, "--passes", flags->passes, "names, in order; --passes=help lists them", "A,B,...", ',');
+  app.get_option("--passes")->required();
+  app.add_option("-o,--output", flags->output, "the file to write (default: stdout)")->type_name("FILE");
+  app.footer("example: fusec opt dump/03-canonicalize.ir --passes=fuse-row-reduction,fuse-pointwise");
+  return [flags] { return RunOpt(*flags); };
+}
+
+Command DeclareOverview(CLI::App& app) {
+  struct Flags {
+    bool list_ops = false, version = false, json = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  app.add_flag("--list-ops", flags->list_ops);
+  app.add_flag("--version", flags->version);
+  app.add_flag("--json", flags->json);
+  return [flags] { return flags->version ? RunVersion() : RunListOps(flags->json); };
+}
+
+struct Verb {
+  const char* name;
+  Declare declare;
+};
+constexpr Verb kVerbs[] = {{"compile", &DeclareCompile}, {"run", &DeclareRun},         {"verify", &DeclareVerify},
+                           {"bench", &DeclareBench},     {"explain", &DeclareExplain}, {"opt", &DeclareOpt}};
+
+Command Parse(const std::string& name, Declare declare, std::vector<std::string> arguments) {
+  CLI::App app("", name);
+  app.get_formatter()->column_width(34);
+  const Command command = declare(app);
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 wants the last one first
+  try {
+    app.parse(std::move(arguments));
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(app.help().c_str(), stdout);
+    return Done(0);
+  } catch (const CLI::ParseError& error) {
+    PrintError(std::string(error.what()) + " (see " + name + " -h)");
+    return Done(static_cast<int>(ErrorKind::kUsage));
+  }
+  return command;
+}
+
+}  // namespace
+
+std::function<Result<int>()> ParseCommandLine(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) {
+    std::fputs(kOverview, stderr);
+    return Done(static_cast<int>(ErrorKind::kUsage));
+  }
+  if (arguments[0] == "-h" || arguments[0] == "--help" || arguments[0] == "help") {
+    std::fputs(kOverview, stdout);
+    return Done(0);
+  }
+  for (const Verb& verb : kVerbs) {
+    if (arguments[0] != verb.name) continue;
+    return Parse(std::string("fusec ") + verb.name, verb.declare, {arguments.begin() + 1, arguments.end()});
+  }
+  const bool is_overview = std::any_of(arguments.begin(), arguments.end(), [](const std::string& argument) {
+    return argument == "--list-ops" || argument == "--version";
+  });
+  if (is_overview) return Parse("fusec", &DeclareOverview, arguments);
+  return Parse("fusec", &DeclareCompile, arguments);
+}
+
+}  // namespace fusec

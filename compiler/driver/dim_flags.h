@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/support/result.h"
+
+namespace fusec {
+
+using DimValues = std::map<std::string, int64_t>;  // one size per symbol
+
+// A symbol and the sizes that it may have, both inclusive.
+struct DimRange {
+  std::string name;
+  int64_t low = 1, high = 1;
+};
+
+// "batch=1..4096" or "batch=64" -> {"batch", {1, 4096}}.
+Result<std::map<std::string, std::pair<int64_t, int64_t>>> ParseDimRanges(
+    const std::vector<std::string>& flags);
+
+// The sizes to run with: every combination of "batch=1,2,5" "items=10". A symbol without a flag has `defaults[i]` in the i-th of as
+// many cases as there are defaults, moved into its range; cases that then repeat are left out. Unknown symbols are usage errors that
+// list the known ones, sizes outside a range are input errors.
+Result<std::vector<DimValues>> DimCases(const std::vector<std::string>& flags,
+                                        const std::vector<DimRange>& symbols,
+                                        const std::vector<int64_t>& defaults);
+
+std::string DimsText(const DimValues& dims);  // "batch=64, items=10"; "static dims" without symbols
+
+}  // namespace fusec

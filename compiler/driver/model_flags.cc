@@ -1,0 +1,41 @@
+#include "compiler/driver/model_flags.h"
+
+#include "compiler/driver/tensor_files.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr std::string_view kFusionPrefix = "fuse-";
+
+Result<void> CheckFusion(const std::string& name) {
+  if (name.starts_with(kFusionPrefix) && FindPass(name)) return {};
+  std::string known;
+  for (const PassInfo& pass : AllPasses()) {
+    if (std::string_view(pass.name).starts_with(kFusionPrefix)) known += (known.empty() ? "" : ", ") + std::string(pass.name);
+  }
+  return Fail(ErrorKind::kUsage, "no fusion is called \"" + name + "\"; there are " + known);
+}
+
+}  // namespace
+
+Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options) {
+  for (const std::string& name : flags.disabled_fusions) {
+    FUSEC_TRY(CheckFusion(name));
+    options.disabled_fusions.insert(name);
+  }
+  for (const std::string& freeze : flags.freezes) {
+    const size_t equals = freeze.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return Fail(ErrorKind::kUsage, "--freeze " + freeze + ": expected NAME=FILE.npy");
+    }
+    FUSEC_ASSIGN(TensorData data, ReadTensor(freeze.substr(equals + 1)));
+    if (!options.frozen_inputs.emplace(freeze.substr(0, equals), std::move(data)).second) {
+      return Fail(ErrorKind::kUsage, "--freeze " + freeze + ": expected every name only once");
+    }
+  }
+  options.matmul_precision = flags.matmul_precision;
+  return {};
+}
+
+}  // namespace fusec

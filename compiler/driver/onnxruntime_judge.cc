@@ -1,0 +1,103 @@
+#include "compiler/driver/onnxruntime_judge.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "compiler/driver/child_process.h"
+#include "compiler/support/interrupt.h"
+
+namespace fusec {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kVersionScript = "import numpy, onnxruntime; print(onnxruntime.__version__)";
+
+// Reads names.txt and input_N.npy in its folder, writes outputs.txt and output_N.npy. NumPy has no bf16: such inputs arrive as two
+// raw bytes and go on as bits.
+constexpr const char* kRunScript = R"(
+import sys, numpy, onnxruntime
+model, folder = sys.argv[1:]
+options = onnxruntime.SessionOptions()
+options.log_severity_level = 4
+session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+BFLOAT16 = 16
+feeds = {}
+for number, name in enumerate(open(folder + "/names.txt", encoding="utf-8").read().split("\n")[:-1]):
+    array = numpy.load(f"{folder}/input_{number}.npy")
+    if array.dtype.kind == "V":
+        feeds[name] = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(numpy.uint16), BFLOAT16)
+    else:
+        feeds[name] = onnxruntime.OrtValue.ortvalue_from_numpy(array)
+names = [output.name for output in session.get_outputs()]
+for number, value in enumerate(session.run_with_ort_values(names, feeds)):
+    numpy.save(f"{folder}/output_{number}.npy", value.numpy())
+with open(folder + "/outputs.txt", "w", encoding="utf-8") as file:
+    file.write("".join(name + "\n" for name in names))
+)";
+
+std::vector<std::string> Candidates() {
+  if (const char* chosen = std::getenv("FUSEC_PYTHON"); chosen && *chosen) return {chosen};
+  std::vector<std::string> candidates;
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (!error) candidates.push_back(program.parent_path().parent_path() / ".deps/venv/bin/python");
+  candidates.push_back("python3");
+  return candidates;
+}
+
+std::string ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// The last line that says something, which is where Python says what went wrong.
+std::string LastLine(const std::string& text) {
+  std::string last;
+  std::stringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find_first_not_of(" \t\r") != std::string::npos) last = line;
+  }
+  return last;
+}
+
+}  // namespace
+
+std::optional<OnnxruntimeJudge> OnnxruntimeJudge::Find() {
+  for (const std::string& python : Candidates()) {
+    const ChildResult child = RunChild({python, "-c", kVersionScript});
+    if (child.exit_code != 0) continue;
+    OnnxruntimeJudge judge;
+    judge.python_ = python;
+    judge.version_ = LastLine(child.output);
+    return judge;
+  }
+  return std::nullopt;
+}
+
+Result<NamedTensors> OnnxruntimeJudge::Run(const std::string& model, const NamedTensors& inputs) const {
+  FUSEC_ASSIGN(const std::string folder, MakeTemporaryFolder());
+  const TemporaryFolder cleanup(folder);
+  std::string names;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    names += inputs[i].first + "\n";
+    FUSEC_TRY(WriteNpy(folder + "/input_" + std::to_string(i) + ".npy", inputs[i].second));
+  }
+  std::ofstream(folder + "/names.txt") << names;
+  const ChildResult child = RunChild({python_, "-c", kRunScript, model, folder});
+  if (child.exit_code != 0) return Fail(ErrorKind::kToolchain, "onnxruntime: " + LastLine(child.errors));
+  std::stringstream output_names(ReadText(folder + "/outputs.txt"));
+  NamedTensors outputs;
+  for (std::string name; std::getline(output_names, name);) {
+    FUSEC_ASSIGN(TensorData data, ReadNpy(folder + "/output_" + std::to_string(outputs.size()) + ".npy"));
+    outputs.emplace_back(name, std::move(data));
+  }
+  return outputs;
+}
+
+}  // namespace fusec

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace fusec {
+
+// Text for people. stdout carries results and nothing else; the three Print functions write a line to stderr.
+void PrintError(const std::string& message);    // "fusec: error: ..."
+void PrintWarning(const std::string& message);  // "fusec: warning: ..."
+void PrintNote(const std::string& message);     // "fusec: ..."
+
+// Colours of a terminal on stdout, and nothing where it is no terminal or NO_COLOR is set.
+std::string Bold(const std::string& text);
+std::string Dim(const std::string& text);
+std::string Green(const std::string& text);
+std::string Red(const std::string& text);
+
+std::string FormatBytes(double bytes);   // "12.3 MB", in steps of 1000
+std::string FormatCount(double count);   // "1.23 G", in steps of 1000
+std::string FormatNumber(double value);  // "1.2e-07", "0"; "nan", "inf"
+std::string Join(const std::vector<std::string>& items, const std::string& separator);
+std::string Plural(int64_t count, const std::string& noun);  // "1 launch", "3 launches"
+
+// Rows of cells in aligned columns, two spaces apart: column i to the right where alignment[i] is 'r', else to the left. Each line is
+// indented by two spaces. Cells must be plain text; the first row is a heading.
+std::string FormatTable(const std::vector<std::vector<std::string>>& rows, const std::string& alignment);
+
+// One line on stderr that is redrawn while something takes longer than a second; silent where stderr is no terminal.
+class ProgressLine {
+ public:
+  ProgressLine();
+  ~ProgressLine();  // wipes the line
+  ProgressLine(const ProgressLine&) = delete;
+  void Update(const std::string& stage, double fraction);
+
+ private:
+  void Redraw();
+
+  const bool enabled_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::string stage_;
+  double fraction_ = 0;
+  bool done_ = false, drawn_ = false;
+  std::thread thread_;
+};
+
+}  // namespace fusec
