@@ -1,0 +1,101 @@
+#include <cstdio>
+
+#include "compiler/driver/artifact_session.h"
+#include "compiler/driver/cli.h"
+#include "compiler/driver/explanation.h"
+#include "compiler/driver/terminal.h"
+
+namespace fusec {
+
+namespace {
+
+std::string Shorten(const std::vector<std::string>& items, size_t limit) {
+  if (items.size() <= limit) return Join(items, ", ");
+  const std::vector<std::string> first(items.begin(), items.begin() + static_cast<long>(limit));
+  return Join(first, ", ") + ", and " + std::to_string(items.size() - limit) + " more";
+}
+
+// "gather x26, concat" for 26 gathers and a concat, in order of first appearance.
+std::string CountedText(const std::vector<std::string>& items) {
+  std::vector<std::pair<std::string, int>> counts;
+  for (const std::string& item : items) {
+    bool found = false;
+    for (auto& [name, count] : counts) {
+      if (name != item) continue;
+      ++count;
+      found = true;
+    }
+    if (!found) counts.emplace_back(item, 1);
+  }
+  std::string text;
+  for (const auto& [name, count] : counts) {
+    text += (text.empty() ? "" : ", ") + name + (count > 1 ? " x" + std::to_string(count) : "");
+  }
+  return text;
+}
+
+std::string Traffic(int64_t bytes) { return FormatBytes(static_cast<double>(bytes)); }
+
+void PrintStep(const ExplainedStep& step, size_t number) {
+  constexpr size_t kShown = 6;
+  std::printf("\n%3zu  %s   %s\n", number, Bold(step.name).c_str(), step.op_class.c_str());
+  std::printf("     ops     %s\n", CountedText(step.ops).c_str());
+  if (!step.onnx_nodes.empty()) std::printf("     from    %s\n", Shorten(step.onnx_nodes, kShown).c_str());
+  if (!step.modules.empty()) std::printf("     modules %s\n", Shorten(step.modules, kShown).c_str());
+  if (!step.launch.empty()) std::printf("     launch  %s\n", step.launch.c_str());
+  std::printf("     reads   %s: %s\n", Traffic(step.bytes_read).c_str(), Shorten(step.inputs, kShown).c_str());
+  std::printf("     writes  %s: %s\n", Traffic(step.bytes_written).c_str(), Shorten(step.outputs, kShown).c_str());
+  if (step.flops > 0) std::printf("     flops   %s\n", FormatCount(static_cast<double>(step.flops)).c_str());
+}
+
+void PrintPage(const Explanation& e) {
+  std::printf("%s  opset %s, matmul precision %s, target %s, %s\n\n", Bold(e.model).c_str(), e.opset.c_str(),
+              e.matmul_precision.c_str(), e.target.c_str(), DimsText(e.dims).c_str());
+  const auto line = [](const char* label, int64_t launches, int64_t bytes) {
+    std::printf("  %-14s %-13s %s moved\n", label, Plural(launches, "launch").c_str(), Traffic(bytes).c_str());
+  };
+  line("before fusion", e.before_launches, e.before_bytes);
+  line("after", static_cast<int64_t>(e.steps.size()), e.after_bytes);
+  std::printf("  %-14s %s of weights, %s of scratch\n", "memory", Traffic(e.weight_bytes).c_str(),
+              Traffic(e.arena_bytes).c_str());
+  for (size_t i = 0; i < e.steps.size(); ++i) PrintStep(e.steps[i], i + 1);
+  if (!e.not_fused.empty()) std::printf("\nnot fused\n");
+  for (const NotFusedEdge& edge : e.not_fused) {
+    std::printf("  %s -> %s: %s\n", edge.producer.c_str(), edge.consumer.c_str(), edge.reason.c_str());
+  }
+}
+
+Result<void> PrintKernel(const ExplainFlags& flags, const Explanation& e) {
+  for (size_t i = 0; i < e.steps.size(); ++i) {
+    if (e.steps[i].name != flags.kernel) continue;
+    PrintStep(e.steps[i], i + 1);
+    if (e.steps[i].source.empty()) {
+      std::printf("\n     a matrix product of the library (%s): no code of its own\n",
+                  e.target == "cpu" ? "oneDNN" : "cuBLASLt");
+      return {};
+    }
+    FUSEC_ASSIGN(const std::string code, KernelText(flags.artifact, e.steps[i]));
+    std::printf("\n%s", code.c_str());
+    return {};
+  }
+  std::vector<std::string> names;
+  for (const ExplainedStep& step : e.steps) names.push_back(step.name);
+  return Fail(ErrorKind::kUsage, "target " + e.target + " has no kernel \"" + flags.kernel + "\"; it has " +
+                                     Join(names, ", "));
+}
+
+}  // namespace
+
+Result<int> RunExplain(const ExplainFlags& flags) {
+  FUSEC_ASSIGN(const Explanation explanation, ExplainArtifact(flags.artifact, flags.target, flags.dims));
+  if (!flags.kernel.empty()) {
+    FUSEC_TRY(PrintKernel(flags, explanation));
+  } else if (flags.json) {
+    std::printf("%s\n", ExplanationJson(explanation).c_str());
+  } else {
+    PrintPage(explanation);
+  }
+  return 0;
+}
+
+}  // namespace fusec

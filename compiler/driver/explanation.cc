@@ -1,0 +1,187 @@
+#include "compiler/driver/explanation.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "compiler/driver/artifact_session.h"
+#include "compiler/driver/terminal.h"
+#include "runtime/src/arena.h"
+#include "runtime/src/artifact.h"
+
+namespace fusec {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kDefaultSize = 128;
+
+Result<std::string> ChooseTarget(const runtime::Manifest& manifest, const std::string& wanted) {
+  std::vector<std::string> names;
+  for (const auto& [name, target] : manifest.targets) names.push_back(name);
+  if (!wanted.empty()) {
+    if (manifest.targets.count(wanted)) return wanted;
+    return Fail(ErrorKind::kUsage, "the artifact has no target \"" + wanted + "\"; it has " + Join(names, ", "));
+  }
+  for (const std::string& name : names) {
+    if (name != "cpu") return name;
+  }
+  if (names.empty()) return Fail(ErrorKind::kArtifact, "the artifact has no target");
+  return names[0];
+}
+
+std::vector<std::string> Texts(const Json& object, const char* key) {
+  std::vector<std::string> texts;
+  for (const Json& item : object.value(key, Json::array())) {
+    if (item.is_string()) texts.push_back(item.get<std::string>());
+  }
+  return texts;
+}
+
+// Appends what is new and says something.
+void AddOnce(std::vector<std::string>& list, const std::string& text) {
+  if (!text.empty() && std::find(list.begin(), list.end(), text) == list.end()) list.push_back(text);
+}
+
+Result<ExplainedStep> ExplainStep(const runtime::Manifest& manifest, const runtime::Step& step, const Json& json,
+                                  const std::vector<int64_t>& symbols) {
+  ExplainedStep result;
+  result.name = step.name;
+  result.op_class = json.value("class", "");
+  result.launch = json.value("launch", "");
+  result.ops = Texts(json, "ops");
+  for (const Json& origin : json.value("onnx_nodes", Json::array())) {
+    if (!origin.is_object()) continue;
+    const std::string node = origin.value("node", "");
+    AddOnce(result.onnx_nodes, node.empty() ? origin.value("op", "") : node);
+    AddOnce(result.modules, origin.value("module", ""));
+  }
+  for (const int buffer : step.inputs) result.inputs.push_back(manifest.buffers[buffer].name);
+  for (const int buffer : step.outputs) result.outputs.push_back(manifest.buffers[buffer].name);
+  FUSEC_RUNTIME_ASSIGN(result.bytes_read, step.bytes_read.Evaluate(symbols));
+  FUSEC_RUNTIME_ASSIGN(result.bytes_written, step.bytes_written.Evaluate(symbols));
+  FUSEC_RUNTIME_ASSIGN(result.flops, step.flops.Evaluate(symbols));
+  if (step.kind == runtime::Step::Kind::kKernel) {
+    result.source = step.kernel.source;
+    FUSEC_RUNTIME_ASSIGN(const int64_t blocks, step.kernel.blocks.Evaluate(symbols));
+    result.launch += (result.launch.empty() ? "" : "; ") + Plural(blocks, "block") + " of " +
+                     Plural(step.kernel.block_size, "thread");
+  } else {
+    FUSEC_RUNTIME_ASSIGN(const int64_t m, step.matmul.m.Evaluate(symbols));
+    FUSEC_RUNTIME_ASSIGN(const int64_t n, step.matmul.n.Evaluate(symbols));
+    FUSEC_RUNTIME_ASSIGN(const int64_t k, step.matmul.k.Evaluate(symbols));
+    FUSEC_RUNTIME_ASSIGN(const int64_t batch, step.matmul.batch.Evaluate(symbols));
+    result.launch = "library matmul [" + std::to_string(m) + ", " + std::to_string(k) + "] x [" + std::to_string(k) +
+                    ", " + std::to_string(n) + "]" + (batch == 1 ? "" : ", " + std::to_string(batch) + " times");
+  }
+  return result;
+}
+
+Result<void> FillFootprint(const runtime::Manifest& manifest, const runtime::Target& target,
+                           const std::vector<int64_t>& symbols, Explanation& explanation) {
+  FUSEC_RUNTIME_ASSIGN(const std::vector<int64_t> bytes, runtime::BufferBytes(manifest, symbols));
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if (manifest.buffers[i].kind == runtime::BufferKind::kConstant) explanation.weight_bytes += bytes[i];
+  }
+  FUSEC_RUNTIME_ASSIGN(const runtime::ArenaPlan arena, runtime::PackArena(manifest, target, bytes));
+  explanation.arena_bytes = arena.bytes;
+  return {};
+}
+
+Result<void> FillStory(const runtime::Manifest& manifest, const Json& json, const std::vector<int64_t>& symbols,
+                       Explanation& explanation) {
+  explanation.opset = json.value("opset", "");
+  const Json before = json.value("before", Json::object());
+  explanation.before_launches = before.value("launches", int64_t{0});
+  FUSEC_RUNTIME_ASSIGN(const auto bytes,
+                       runtime::DimExpression::Parse(before.value("bytes", "0"), manifest.SymbolNames()));
+  FUSEC_RUNTIME_ASSIGN(explanation.before_bytes, bytes.Evaluate(symbols));
+  for (const Json& edge : json.value("not_fused", Json::array())) {
+    explanation.not_fused.push_back(
+        {edge.value("producer", ""), edge.value("consumer", ""), edge.value("reason", "")});
+  }
+  return {};
+}
+
+Result<std::string> ReadPart(const std::string& artifact, const std::string& file) {
+  FUSEC_RUNTIME_ASSIGN(const runtime::MappedFile mapped, runtime::MappedFile::Open(artifact + "/" + file));
+  return std::string(mapped.text());
+}
+
+}  // namespace
+
+Result<Explanation> ExplainArtifact(const std::string& path, const std::string& wanted,
+                                    const std::vector<std::string>& dim_flags) {
+  FUSEC_TRY(CheckArtifact(path));
+  const std::string file = path + "/manifest.json";
+  FUSEC_ASSIGN(const std::string text, ReadPart(path, "manifest.json"));
+  FUSEC_RUNTIME_ASSIGN(const runtime::Manifest manifest, runtime::ParseManifest(text, file));
+  const Json json = Json::parse(text);  // the runtime has read it by now
+
+  Explanation explanation;
+  explanation.model = manifest.model;
+  explanation.matmul_precision = manifest.matmul_precision;
+  FUSEC_ASSIGN(explanation.target, ChooseTarget(manifest, wanted));
+  FUSEC_ASSIGN(const auto cases, DimCases(dim_flags, DimRanges(manifest), {kDefaultSize}));
+  if (cases.size() != 1) return Fail(ErrorKind::kUsage, "one size per dim is expected here");
+  explanation.dims = cases[0];
+  const std::vector<int64_t> symbols = SymbolValues(manifest, explanation.dims);
+  const runtime::Target& target = manifest.targets.at(explanation.target);
+  const Json& steps = json["targets"][explanation.target]["steps"];
+  try {
+    for (size_t i = 0; i < target.steps.size(); ++i) {
+      FUSEC_ASSIGN(ExplainedStep step, ExplainStep(manifest, target.steps[i], steps[i], symbols));
+      explanation.after_bytes += step.bytes_read + step.bytes_written;
+      explanation.steps.push_back(std::move(step));
+    }
+    FUSEC_TRY(FillStory(manifest, json, symbols, explanation));
+  } catch (const Json::exception& wrong) {  // a field of another type; the runtime does not read these
+    return Fail(ErrorKind::kArtifact, file + ": " + wrong.what());
+  }
+  FUSEC_TRY(FillFootprint(manifest, target, symbols, explanation));
+  return explanation;
+}
+
+std::string ExplanationJson(const Explanation& e) {
+  Json kernels = Json::array(), not_fused = Json::array();
+  for (const ExplainedStep& step : e.steps) {
+    kernels.push_back({{"name", step.name},
+                       {"class", step.op_class},
+                       {"ops", step.ops},
+                       {"onnx_nodes", step.onnx_nodes},
+                       {"modules", step.modules},
+                       {"launch", step.launch},
+                       {"inputs", step.inputs},
+                       {"outputs", step.outputs},
+                       {"bytes_read", step.bytes_read},
+                       {"bytes_written", step.bytes_written},
+                       {"flops", step.flops}});
+  }
+  for (const NotFusedEdge& edge : e.not_fused) {
+    not_fused.push_back({{"producer", edge.producer}, {"consumer", edge.consumer}, {"reason", edge.reason}});
+  }
+  const Json json = {{"model", e.model},
+                     {"target", e.target},
+                     {"matmul_precision", e.matmul_precision},
+                     {"dims", e.dims.empty() ? Json::object() : Json(e.dims)},
+                     {"launches", e.steps.size()},
+                     {"kernels", kernels},
+                     {"not_fused", not_fused},
+                     {"before", {{"launches", e.before_launches}, {"bytes", e.before_bytes}}},
+                     {"after", {{"launches", e.steps.size()}, {"bytes", e.after_bytes}}},
+                     {"footprint", {{"weight_bytes", e.weight_bytes}, {"arena_bytes", e.arena_bytes}}}};
+  return json.dump(1);
+}
+
+Result<std::string> KernelText(const std::string& artifact, const ExplainedStep& step) {
+  FUSEC_ASSIGN(const std::string text, ReadPart(artifact, step.source));
+  if (step.source.ends_with(".cu")) return text;
+  // A file with all kernels: each begins with its header comment.
+  const std::string heading = "// kernel  : ";
+  const size_t begin = text.find(heading + step.name + " ");
+  if (begin == std::string::npos) return text;
+  const size_t end = text.find(heading, begin + 1);
+  return text.substr(begin, end == std::string::npos ? end : end - begin);
+}
+
+}  // namespace fusec

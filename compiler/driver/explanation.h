@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/driver/dim_flags.h"
+#include "compiler/support/result.h"
+
+namespace fusec {
+
+// One launch of an artifact.
+struct ExplainedStep {
+  std::string name, op_class, launch, source;  // source: a file of the artifact, "" of a library call
+  std::vector<std::string> ops, onnx_nodes, modules, inputs, outputs;
+  int64_t bytes_read = 0, bytes_written = 0, flops = 0;
+};
+
+struct NotFusedEdge {
+  std::string producer, consumer, reason;
+};
+
+// What manifest.json tells of one target, with all sizes as numbers for `dims`.
+struct Explanation {
+  std::string model, opset, matmul_precision, target;
+  DimValues dims;
+  std::vector<ExplainedStep> steps;
+  std::vector<NotFusedEdge> not_fused;
+  int64_t before_launches = 0, before_bytes = 0, after_bytes = 0;
+  int64_t weight_bytes = 0, arena_bytes = 0;
+};
+
+// `target` "" is the first GPU target, or the CPU where there is none; a dim without a flag has size 128, moved into its range.
+Result<Explanation> ExplainArtifact(const std::string& path, const std::string& target,
+                                    const std::vector<std::string>& dim_flags);
+
+// The keys that DESIGN.md promises, and some more.
+std::string ExplanationJson(const Explanation& explanation);
+
+// The code of one kernel: its .cu file, or its part of the CPU library's source.
+Result<std::string> KernelText(const std::string& artifact, const ExplainedStep& step);
+
+}  // namespace fusec

@@ -1,0 +1,57 @@
+#include "runtime/src/cuda_pieces.h"
+
+#include "runtime/src/cuda_driver.h"
+#include "runtime/src/nvidia_library.h"
+#include "runtime/src/nvrtc.h"
+
+namespace fusec::runtime {
+namespace {
+
+struct Gpu {
+  std::string name;
+  int capability = 0;  // 90 for 9.0
+};
+
+StatusOr<Gpu> FirstGpu() {
+  FUSEC_RT_ASSIGN(const CudaDriver* driver, CudaDriver::Get());
+  CUdevice device = 0;
+  FUSEC_RT_TRY(driver->Check(driver->cuDeviceGet(&device, 0), "cuDeviceGet"));
+  char name[256] = "";
+  FUSEC_RT_TRY(driver->Check(driver->cuDeviceGetName(name, sizeof name, device), "cuDeviceGetName"));
+  int major = 0, minor = 0;
+  FUSEC_RT_TRY(driver->Check(
+      driver->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
+      "cuDeviceGetAttribute"));
+  FUSEC_RT_TRY(driver->Check(
+      driver->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device),
+      "cuDeviceGetAttribute"));
+  return Gpu{name, major * 10 + minor};
+}
+
+// Since 9.0 the variant "a" has the instructions of exactly that architecture.
+std::string ArchitectureOf(int capability) {
+  return "sm_" + std::to_string(capability) + (capability >= 90 ? "a" : "");
+}
+
+}  // namespace
+
+std::optional<std::string> GpuArchitecture() {
+  const auto gpu = FirstGpu();
+  if (!gpu) return std::nullopt;
+  return ArchitectureOf(gpu->capability);
+}
+
+std::vector<std::pair<std::string, std::string>> CudaPieces() {
+  std::vector<std::pair<std::string, std::string>> pieces;
+  const auto gpu = FirstGpu();
+  pieces.emplace_back("GPU", gpu ? gpu->name + " (" + ArchitectureOf(gpu->capability) + ")"
+                                 : "none: " + gpu.error().message);
+  const auto nvrtc = Nvrtc::Get();
+  pieces.emplace_back("NVRTC", nvrtc ? std::to_string((*nvrtc)->major()) + "." + std::to_string((*nvrtc)->minor())
+                                     : "none: " + nvrtc.error().message);
+  const auto cublaslt = OpenNvidiaLibrary("libcublasLt.so.13", "FUSEC_CUBLASLT");
+  pieces.emplace_back("cuBLASLt", cublaslt ? "13" : "none: " + cublaslt.error().message);
+  return pieces;
+}
+
+}  // namespace fusec::runtime
