@@ -10,7 +10,7 @@
 namespace fusec {
 
 // The command line program: one struct of flags and one function per verb. Each function prints its results to stdout and all else
-// to stderr, and gives the exit code: 0, 1 (a comparison failed) or 130 (interrupted); the other codes are those of ErrorKind.
+// to stderr, and gives the exit code: 0, or 1 for a comparison that failed; errors have the codes of ErrorKind, and an interrupt 130.
 
 inline constexpr const char* kFusecVersion = "0.1.0";
 

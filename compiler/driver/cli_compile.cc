@@ -12,8 +12,6 @@ namespace fusec {
 
 namespace {
 
-constexpr int kInterrupted = 130;  // 128 + SIGINT, as shells count
-
 Result<CompileOptions> MakeOptions(const CompileFlags& flags) {
   CompileOptions options;
   options.model_path = flags.model;
@@ -73,10 +71,6 @@ Result<int> RunCompile(const CompileFlags& flags) {
     ProgressLine progress;
     options.progress = [&](const std::string& stage, double fraction) { progress.Update(stage, fraction); };
     report = CompileModel(options);
-  }
-  if (!report && Interrupted()) {
-    PrintNote("interrupted");
-    return kInterrupted;
   }
   FUSEC_TRY(report);
   for (const std::string& warning : report->warnings) PrintWarning(warning);

@@ -36,16 +36,16 @@ std::string CountedText(const std::vector<std::string>& items) {
 
 std::string Traffic(int64_t bytes) { return FormatBytes(static_cast<double>(bytes)); }
 
-void PrintStep(const ExplainedStep& step, size_t number) {
+void PrintStep(const ExplainedStep& step) {
   constexpr size_t kShown = 6;
-  std::printf("\n%3zu  %s   %s\n", number, Bold(step.name).c_str(), step.op_class.c_str());
-  std::printf("     ops     %s\n", CountedText(step.ops).c_str());
-  if (!step.onnx_nodes.empty()) std::printf("     from    %s\n", Shorten(step.onnx_nodes, kShown).c_str());
-  if (!step.modules.empty()) std::printf("     modules %s\n", Shorten(step.modules, kShown).c_str());
-  if (!step.launch.empty()) std::printf("     launch  %s\n", step.launch.c_str());
-  std::printf("     reads   %s: %s\n", Traffic(step.bytes_read).c_str(), Shorten(step.inputs, kShown).c_str());
-  std::printf("     writes  %s: %s\n", Traffic(step.bytes_written).c_str(), Shorten(step.outputs, kShown).c_str());
-  if (step.flops > 0) std::printf("     flops   %s\n", FormatCount(static_cast<double>(step.flops)).c_str());
+  std::printf("\n  %s   class %s\n", Bold(step.name).c_str(), step.op_class.c_str());
+  std::printf("    ops     %s\n", CountedText(step.ops).c_str());
+  if (!step.onnx_nodes.empty()) std::printf("    from    %s\n", Shorten(step.onnx_nodes, kShown).c_str());
+  if (!step.modules.empty()) std::printf("    modules %s\n", Shorten(step.modules, kShown).c_str());
+  if (!step.launch.empty()) std::printf("    launch  %s\n", step.launch.c_str());
+  std::printf("    reads   %s: %s\n", Traffic(step.bytes_read).c_str(), Shorten(step.inputs, kShown).c_str());
+  std::printf("    writes  %s: %s\n", Traffic(step.bytes_written).c_str(), Shorten(step.outputs, kShown).c_str());
+  if (step.flops > 0) std::printf("    flops   %s\n", FormatCount(static_cast<double>(step.flops)).c_str());
 }
 
 void PrintPage(const Explanation& e) {
@@ -58,7 +58,7 @@ void PrintPage(const Explanation& e) {
   line("after", static_cast<int64_t>(e.steps.size()), e.after_bytes);
   std::printf("  %-14s %s of weights, %s of scratch\n", "memory", Traffic(e.weight_bytes).c_str(),
               Traffic(e.arena_bytes).c_str());
-  for (size_t i = 0; i < e.steps.size(); ++i) PrintStep(e.steps[i], i + 1);
+  for (const ExplainedStep& step : e.steps) PrintStep(step);
   if (!e.not_fused.empty()) std::printf("\nnot fused\n");
   for (const NotFusedEdge& edge : e.not_fused) {
     std::printf("  %s -> %s: %s\n", edge.producer.c_str(), edge.consumer.c_str(), edge.reason.c_str());
@@ -66,15 +66,15 @@ void PrintPage(const Explanation& e) {
 }
 
 Result<void> PrintKernel(const ExplainFlags& flags, const Explanation& e) {
-  for (size_t i = 0; i < e.steps.size(); ++i) {
-    if (e.steps[i].name != flags.kernel) continue;
-    PrintStep(e.steps[i], i + 1);
-    if (e.steps[i].source.empty()) {
-      std::printf("\n     a matrix product of the library (%s): no code of its own\n",
+  for (const ExplainedStep& step : e.steps) {
+    if (step.name != flags.kernel) continue;
+    PrintStep(step);
+    if (step.source.empty()) {
+      std::printf("\n    a matrix product of the library (%s): no code of its own\n",
                   e.target == "cpu" ? "oneDNN" : "cuBLASLt");
       return {};
     }
-    FUSEC_ASSIGN(const std::string code, KernelText(flags.artifact, e.steps[i]));
+    FUSEC_ASSIGN(const std::string code, KernelText(flags.artifact, step));
     std::printf("\n%s", code.c_str());
     return {};
   }

@@ -6,13 +6,18 @@
 
 #include "compiler/driver/cli.h"
 #include "compiler/driver/terminal.h"
+#include "compiler/support/interrupt.h"
 
 // The program `fusec`. Its command line is described in README.md and by `fusec -h`.
 int main(int argc, char** argv) {
-  constexpr int kOurBug = 70;
+  constexpr int kOurBug = 70, kInterrupted = 130;  // 128 + SIGINT, as shells count
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   try {
     const fusec::Result<int> code = fusec::ParseCommandLine(arguments)();
+    if (!code && fusec::Interrupted()) {
+      fusec::PrintNote("interrupted");
+      return kInterrupted;
+    }
     if (!code) {
       fusec::PrintError(code.error().message);
       return static_cast<int>(code.error().kind);

@@ -22,7 +22,7 @@
 namespace {
 
 namespace fs = std::filesystem;
-const fs::path kFolder = fs::path(__FILE__).parent_path();
+const fs::path kFolder = FUSEC_SOURCE_DIR "/tests/errors";
 
 std::string ReadText(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);

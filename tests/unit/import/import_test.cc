@@ -259,9 +259,7 @@ TEST_F(Import, SchemaViolationsNameTheNode) {
 }
 
 TEST_F(Import, DamagedFilesAreErrorsOrModelsButNeverCrash) {
-  std::ifstream file(
-      std::filesystem::path(__FILE__).parent_path() / "../../../models/lora_mlp.ts.onnx",
-      std::ios::binary);
+  std::ifstream file(FUSEC_SOURCE_DIR "/models/lora_mlp.ts.onnx", std::ios::binary);
   const std::string good((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   ASSERT_TRUE(ImportOnnx(Write("m.onnx", good), {}));
   for (size_t size = 0; size < good.size(); size += 101) {

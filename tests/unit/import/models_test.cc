@@ -10,9 +10,7 @@
 namespace fusec {
 namespace {
 
-const std::string kModels =
-    std::filesystem::path(__FILE__).parent_path().parent_path().parent_path().parent_path() /
-    "models/";
+const std::string kModels = FUSEC_SOURCE_DIR "/models/";
 
 class Models : public testing::TestWithParam<std::string> {};
 
