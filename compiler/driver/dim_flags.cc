@@ -61,7 +61,6 @@ Result<std::map<std::string, std::pair<int64_t, int64_t>>> ParseDimRanges(const 
       high = ParseSize(std::string_view(flag).substr(high_begin));
     }
     if (!low || !high) return BadFlag(flag, "NAME=LOW..HIGH or NAME=SIZE, such as batch=1..4096");
-    if (*low > *high) return BadFlag(flag, "a low size that is not above the high one");
     if (!ranges.emplace(flag.substr(0, equals), std::pair(*low, *high)).second) {
       return BadFlag(flag, "every name only once");
     }

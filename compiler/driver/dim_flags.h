@@ -18,7 +18,7 @@ struct DimRange {
   int64_t low = 1, high = 1;
 };
 
-// "batch=1..4096" or "batch=64" -> {"batch", {1, 4096}}.
+// "batch=1..4096" -> {"batch", {1, 4096}}; "batch=64" is 64..64. Whether low <= high is for the importer to say.
 Result<std::map<std::string, std::pair<int64_t, int64_t>>> ParseDimRanges(
     const std::vector<std::string>& flags);
 
