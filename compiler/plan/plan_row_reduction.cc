@@ -235,6 +235,10 @@ class RowReductionPlanner {
       return Coordinates(builder_, Expr::Symbol("k"), reduced_, "k");
     }
     for (size_t i = 0; i < reduced_.size(); ++i) {
+      if (reduced_[i].IsConstant(1)) {  // no loop; as a variable it would hide that indices are equal
+        k.push_back(Expr(0));
+        continue;
+      }
       const std::string variable = i + 1 == reduced_.size() ? "k" : "k_" + std::to_string(i);
       if (auto number = reduced_[i].AsConstant()) {
         builder_.expressions().NameConstant(*number, "row_length", "elements that are reduced");

@@ -78,7 +78,6 @@ Result<std::unique_ptr<Backend>> OpenCompiled(const std::string& model_path,
   options.targets = {"cpu"};
   options.frozen_inputs = frozen;
   options.cpu_level = "native";
-  options.cpu_optimization = 0;
   FUSEC_TRY(CompileModel(options));
   auto backend = std::make_unique<CompiledBackend>();
   FUSEC_TRY(backend->Load(folder));
