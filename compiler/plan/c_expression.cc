@@ -1,6 +1,7 @@
 #include "compiler/plan/c_expression.h"
 
 #include <cctype>
+#include <cstdlib>
 
 namespace fusec {
 
@@ -27,6 +28,18 @@ void CExpressionWriter::NameConstant(int64_t value, const std::string& hint,
   names_[value] = name;
   const bool wide = value > INT32_MAX || value < INT32_MIN;
   constants_.push_back({wide ? "long long" : "int", name, std::to_string(value), comment});
+}
+
+const std::string& CExpressionWriter::OwnConstant(const std::string& hint, int64_t value,
+                                                  const std::string& comment) {
+  auto found = own_.find(hint);
+  if (found == own_.end()) {
+    const std::string name = "k" + PascalCase(hint);
+    ++taken_[name];
+    constants_.push_back({"int", name, std::to_string(value), comment});
+    found = own_.emplace(hint, name).first;
+  }
+  return found->second;
 }
 
 std::string CExpressionWriter::WriteConstant(int64_t value) {
@@ -74,10 +87,7 @@ std::string CExpressionWriter::WriteExtremum(const char* function, const Atom& a
 }
 
 std::string CExpressionWriter::WriteTerm(const Expr::Term& term, int64_t magnitude) {
-  if (term.atoms.empty()) {
-    NameConstant(magnitude, "Offset" + std::to_string(magnitude), "where a part begins");
-    return WriteConstant(magnitude);
-  }
+  if (term.atoms.empty()) return WriteConstant(magnitude);
   std::string text;
   const bool product = term.atoms.size() > 1 || magnitude != 1;
   for (const AtomRef& atom : term.atoms) {
@@ -91,6 +101,13 @@ std::string CExpressionWriter::WriteTerm(const Expr::Term& term, int64_t magnitu
 
 std::string CExpressionWriter::Write(const Expr& expr) {
   if (expr.terms().empty()) return "0";
+  if (expr.terms().size() > 1) {
+    for (const Expr::Term& term : expr.terms()) {
+      if (!term.atoms.empty()) continue;
+      const int64_t offset = std::abs(term.coefficient);
+      NameConstant(offset, "Offset" + std::to_string(offset), "where a part begins");
+    }
+  }
   // Positive terms first, so that the text starts with a minus only where all terms do.
   std::string text;
   for (const Expr::Term& term : expr.terms()) {

@@ -14,6 +14,10 @@ class CExpressionWriter {
  public:
   // Gives `value` the name `k<Hint>` unless it has one already; 0, 1 and 2 stay literals.
   void NameConstant(int64_t value, const std::string& hint, const std::string& comment);
+  // A constant that no size or stride of the same value shares: block size, chunk. Returns its
+  // name.
+  const std::string& OwnConstant(const std::string& hint, int64_t value,
+                                 const std::string& comment);
   std::string Write(const Expr& expr);
   std::string WriteFactor(const Expr& expr);  // in parentheses where a product needs them
   std::string WriteConstant(int64_t value);
@@ -30,6 +34,7 @@ class CExpressionWriter {
   bool wide_ = false;
   bool wrote_division_ = false;
   std::map<int64_t, std::string> names_;
+  std::map<std::string, std::string> own_;  // by hint
   std::map<std::string, int> taken_;
   std::vector<NamedConstant> constants_;
 };

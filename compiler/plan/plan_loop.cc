@@ -52,6 +52,11 @@ class LoopPlanner {
   }
 
  private:
+  // The constant that holds the block size.
+  const std::string& BlockSize() {
+    return builder_.expressions().OwnConstant("block_size", builder_.plan().block_size, "threads");
+  }
+
   void CollectSegments() {
     const Graph& body = *region_.body;
     for (size_t i = 0; i < body.outputs.size(); ++i) {
@@ -189,15 +194,14 @@ class LoopPlanner {
     plan.block_size = kGpuBlockSize;
     plan.blocks = CeilDiv(total, kGpuBlockSize, builder_.ranges());
     plan.launch_in_words = "one thread per element of the result";
-    builder_.expressions().NameConstant(kGpuBlockSize, "BlockSize", "threads");
     const bool wide = plan.index_type != "int";
-    builder_.Append({Statement::Kind::kLet,
-                     plan.index_type,
-                     "i",
-                     std::string(wide ? "(long long)" : "") + "blockIdx.x * " +
-                         builder_.Write(kGpuBlockSize) + " + threadIdx.x",
-                     {},
-                     {}});
+    builder_.Append(
+        {Statement::Kind::kLet,
+         plan.index_type,
+         "i",
+         std::string(wide ? "(long long)" : "") + "blockIdx.x * " + BlockSize() + " + threadIdx.x",
+         {},
+         {}});
     builder_.Append({Statement::Kind::kIf,
                      "",
                      "",
@@ -211,22 +215,18 @@ class LoopPlanner {
                     int64_t chunk) {
     KernelPlan& plan = builder_.plan();
     plan.blocks = CeilDiv(total, chunk, builder_.ranges());
-    builder_.expressions().NameConstant(chunk, "Chunk",
-                                        "what one block owns of " + total.ToString());
+    const std::string& chunk_name = builder_.expressions().OwnConstant(
+        "chunk", chunk, "what one block owns of " + total.ToString());
     const std::string type = plan.index_type;
-    builder_.Append({Statement::Kind::kLet,
-                     type,
-                     first,
-                     "(" + type + ")blockIdx.x * " + builder_.Write(chunk),
-                     {},
-                     {}});
-    builder_.Append({Statement::Kind::kLet,
-                     type,
-                     last,
-                     "min(" + first + " + " + builder_.Write(chunk) + ", (" + type + ")(" +
-                         builder_.Write(total) + "))",
-                     {},
-                     {}});
+    builder_.Append(
+        {Statement::Kind::kLet, type, first, "(" + type + ")blockIdx.x * " + chunk_name, {}, {}});
+    builder_.Append(
+        {Statement::Kind::kLet,
+         type,
+         last,
+         "min(" + first + " + " + chunk_name + ", (" + type + ")(" + builder_.Write(total) + "))",
+         {},
+         {}});
     // Blocks beyond the chunk's dims have nothing to do; within it positions are below total.
     builder_.DefineVariable(first, 0, total - 1);
     builder_.DefineVariable(last, 0, total);
@@ -321,7 +321,6 @@ class LoopPlanner {
     plan.block_size = kGpuBlockSize;
     plan.launch_in_words =
         "a block owns " + std::to_string(chunk) + " rows; its threads share out each part";
-    builder_.expressions().NameConstant(kGpuBlockSize, "BlockSize", "threads");
     for (const Group& group : groups_) {
       const Shape inner = Inner(group.shape());
       const Expr inner_total = Product(inner), per_row = inner_total * group.parts();
@@ -354,10 +353,9 @@ class LoopPlanner {
         }
       }
       StoreGroup(group, index);
-      builder_.CloseFor(
-          LoopHeader(builder_, "i", "threadIdx.x",
-                     "(last_row - first_row) * " + builder_.expressions().WriteFactor(per_row),
-                     builder_.Write(kGpuBlockSize)));
+      builder_.CloseFor(LoopHeader(
+          builder_, "i", "threadIdx.x",
+          "(last_row - first_row) * " + builder_.expressions().WriteFactor(per_row), BlockSize()));
     }
   }
 

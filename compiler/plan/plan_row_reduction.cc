@@ -99,7 +99,6 @@ class RowReductionPlanner {
       plan.block_size = length_high <= 128 ? 32 : length_high <= 512 ? 128 : kGpuBlockSize;
       plan.blocks = rows;
       plan.launch_in_words = "one block per row";
-      builder_.expressions().NameConstant(plan.block_size, "BlockSize", "threads");
       builder_.Append({Statement::Kind::kLet, plan.index_type, "row", "blockIdx.x", {}, {}});
       builder_.DefineVariable("row", 0, rows - 1);
       PlanRow();
@@ -110,6 +109,11 @@ class RowReductionPlanner {
   }
 
  private:
+  // The constant that holds the block size.
+  const std::string& BlockSize() {
+    return builder_.expressions().OwnConstant("block_size", builder_.plan().block_size, "threads");
+  }
+
   // Rows are the elements of the reductions' results, each with its own stretch of reduced
   // elements. All reductions of a region share both (the fusion pass sees to it).
   void FindSpace() {
@@ -137,20 +141,21 @@ class RowReductionPlanner {
     KernelPlan& plan = builder_.plan();
     plan.blocks = CeilDiv(rows, chunk, builder_.ranges());
     plan.launch_in_words = "blocks of " + std::to_string(chunk) + " rows";
-    builder_.expressions().NameConstant(chunk, "Chunk", "rows of one block");
+    const std::string& chunk_name =
+        builder_.expressions().OwnConstant("chunk", chunk, "rows of one block");
     builder_.Append({Statement::Kind::kLet,
                      plan.index_type,
                      "first_row",
-                     "(long long)blockIdx.x * " + builder_.Write(chunk),
+                     "(long long)blockIdx.x * " + chunk_name,
                      {},
                      {}});
-    builder_.Append({Statement::Kind::kLet,
-                     plan.index_type,
-                     "last_row",
-                     "min(first_row + " + builder_.Write(chunk) + ", (long long)(" +
-                         builder_.Write(rows) + "))",
-                     {},
-                     {}});
+    builder_.Append(
+        {Statement::Kind::kLet,
+         plan.index_type,
+         "last_row",
+         "min(first_row + " + chunk_name + ", (long long)(" + builder_.Write(rows) + "))",
+         {},
+         {}});
     builder_.Open();
     builder_.DefineVariable("row", 0, rows - 1);
   }
@@ -160,12 +165,11 @@ class RowReductionPlanner {
     plan.block_size = kGpuBlockSize;
     plan.blocks = CeilDiv(rows, kGpuBlockSize, builder_.ranges());
     plan.launch_in_words = "one thread per row";
-    builder_.expressions().NameConstant(kGpuBlockSize, "BlockSize", "threads");
     const std::string cast = plan.index_type == "int" ? "" : "(long long)";
     builder_.Append({Statement::Kind::kLet,
                      plan.index_type,
                      "row",
-                     cast + "blockIdx.x * " + builder_.Write(kGpuBlockSize) + " + threadIdx.x",
+                     cast + "blockIdx.x * " + BlockSize() + " + threadIdx.x",
                      {},
                      {}});
     builder_.Append({Statement::Kind::kIf,
@@ -228,8 +232,8 @@ class RowReductionPlanner {
       if (auto number = length.AsConstant()) {
         builder_.expressions().NameConstant(*number, "row_length", "elements that are reduced");
       }
-      headers.push_back(LoopHeader(builder_, "k", "threadIdx.x", builder_.Write(length),
-                                   builder_.Write(builder_.plan().block_size)));
+      headers.push_back(
+          LoopHeader(builder_, "k", "threadIdx.x", builder_.Write(length), BlockSize()));
       builder_.Open();
       builder_.DefineVariable("k", 0, length - 1);
       return Coordinates(builder_, Expr::Symbol("k"), reduced_, "k");
@@ -375,13 +379,14 @@ class RowReductionPlanner {
   std::string Scratch(const std::string& type) {
     if (auto found = scratch_.find(type); found != scratch_.end()) return found->second;
     const std::string name = builder_.Unique("warp_results");
-    builder_.expressions().NameConstant(32, "WarpsAtMost", "warps of a block");
-    builder_.Append({Statement::Kind::kDeclare,
-                     "__shared__ " + type,
-                     name + "[" + builder_.Write(32) + "]",
-                     "",
-                     {},
-                     {}});
+    builder_.Append(
+        {Statement::Kind::kDeclare,
+         "__shared__ " + type,
+         name + "[" + builder_.expressions().OwnConstant("warps_at_most", 32, "warps of a block") +
+             "]",
+         "",
+         {},
+         {}});
     return scratch_[type] = name;
   }
 

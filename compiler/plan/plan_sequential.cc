@@ -42,6 +42,11 @@ class SequentialPlanner {
   }
 
  private:
+  // The constant that holds the block size.
+  const std::string& BlockSize() {
+    return builder_.expressions().OwnConstant("block_size", builder_.plan().block_size, "threads");
+  }
+
   // One thread per line; `lines` are the dims other than the axis. Returns their coordinates.
   std::vector<Expr> OpenLines(const Shape& lines) {
     const Expr count = Product(lines);
@@ -52,8 +57,7 @@ class SequentialPlanner {
     plan.launch_in_words = "one thread per line along the axis";
     std::string first = type_ == "int" ? "blockIdx.x" : "(long long)blockIdx.x";
     if (!cpu) {
-      builder_.expressions().NameConstant(kGpuBlockSize, "BlockSize", "threads");
-      first += " * " + builder_.Write(kGpuBlockSize) + " + threadIdx.x";
+      first += " * " + BlockSize() + " + threadIdx.x";
     }
     builder_.Append({Statement::Kind::kLet, type_, "row", first, {}, {}});
     builder_.Append({Statement::Kind::kIf,

@@ -52,6 +52,11 @@ std::vector<Expr> Coordinates(KernelBuilder& builder, const Expr& flat, const Sh
   for (size_t i = 0; i < coordinates.size(); ++i) {
     Expr& coordinate = coordinates[i];
     if (coordinate.AsConstant() || coordinate.AsSymbol()) continue;
+    if (auto size = dims[i].AsConstant()) {
+      builder.expressions().NameConstant(
+          *size, prefix + "_" + std::to_string(i) + "_count",
+          "how many " + prefix + "_" + std::to_string(i) + " there are");
+    }
     const std::string name = builder.Let(
         builder.plan().index_type, prefix + "_" + std::to_string(i), builder.Write(coordinate));
     builder.ranges().Set(name, 0, dims[i] - 1);
