@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Sets up, builds and runs all tests. Ends with "N passed, N failed": GoogleTest cases, node tests of ONNX, lint scripts.
+#   usage: tests/run.sh               everything, as users build it
+#          tests/run.sh --sanitize    the unit tests again, built with AddressSanitizer and UndefinedBehaviorSanitizer
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+source "$root/.setup/setup.sh"
+
+folder=$root/build
+selection=()
+if [ "${1:-}" = --sanitize ]; then
+  folder=$root/build-sanitize
+  selection=(-R '^(unit_tests|passes_tests|errors_tests)$')
+  # oneDNN's and OpenMP's threads confuse the leak checker's look at thread-local storage.
+  export ASAN_OPTIONS=intercept_tls_get_addr=0:detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+  FUSEC_CMAKE_FLAGS="-DFUSEC_SANITIZE=address,undefined" build_fusec "$folder" fusec unit_tests passes_tests errors_tests
+else
+  build_fusec "$folder" all
+fi
+
+status=0
+"$(dirname "$cmake")/ctest" --test-dir "$folder" --output-on-failure "${selection[@]}" || status=$?
+
+# One line for all runners: what GoogleTest and the scripts printed, from ctest's log.
+"$deps/venv/bin/python" - "$folder/Testing/Temporary/LastTest.log" "$status" <<'PYTHON'
+import re
+import sys
+
+text = open(sys.argv[1], errors="replace").read()
+passed = sum(int(n) for n in re.findall(r"^\[  PASSED  \] (\d+) tests?\.", text, re.M))
+failed = sum(int(n) for n in re.findall(r"^\[  FAILED  \] (\d+) tests?, listed below", text, re.M))
+for good, bad in re.findall(r"^(\d+) passed, (\d+) failed$", text, re.M):
+    passed, failed = passed + int(good), failed + int(bad)
+if sys.argv[2] != "0":
+    failed = max(failed, 1)
+print(f"{passed} passed, {failed} failed")
+PYTHON
+exit $status
