@@ -54,6 +54,7 @@ class Generator {
     if (random_.OneIn(2)) AddFloat({Expr(width)});
     if (random_.OneIn(4)) AddFloat({});
     if (random_.OneIn(2)) AddFloat({batch, Expr(random_.Size()), Expr(random_.Size())});
+    if (random_.OneIn(2)) floats_.push_back(Constant({1 + random_.Below(3), width}));
 
     using Step = void (Generator::*)();
     std::vector<Step> steps;
@@ -79,20 +80,48 @@ class Generator {
     }
     const std::map<const Value*, int> uses = graph_->CountUses();
     for (Value* value : floats_) {
-      const bool is_input = value->producer == nullptr;
-      if (!is_input && (uses.count(value) == 0 || random_.OneIn(8))) {
+      const bool is_given = value->producer == nullptr || value->producer->kind == OpKind::kConstant;
+      if (!is_given && (uses.count(value) == 0 || random_.OneIn(8))) {
         graph_->outputs.push_back(value);
       }
     }
     if (graph_->outputs.empty()) graph_->outputs.push_back(floats_.back());
     const Result<void> verdict = Verify(*graph_);
     FUSEC_CHECK(verdict.has_value(), verdict.error().message + "\n" + Print(*graph_));
+    for (const auto& input : graph_->inputs) graph_->input_names.push_back(input->name);
+    for (size_t i = 0; i < graph_->outputs.size(); ++i) {
+      graph_->output_names.push_back(fmt::format("y{}", i));
+    }
     return std::move(graph_);
   }
 
  private:
+  // How many bits hold a value exactly: eighths in -2..2 have 3 behind the point and 2 before it.
+  struct Bits {
+    int fraction = 3;
+    int magnitude = 2;
+  };
+  static constexpr Bits kRounded = {100, 100};
+
   void AddFloat(Shape shape) {
-    floats_.push_back(graph_->AddInput("x", {Dtype::kF32, std::move(shape)}));
+    floats_.push_back(graph_->AddInput("x", {options_.dtype, std::move(shape)}));
+    bits_[floats_.back()] = {};
+  }
+  static Bits Widest(const Bits& a, const Bits& b) {
+    return {std::max(a.fraction, b.fraction), std::max(a.magnitude, b.magnitude)};
+  }
+  static Bits ProductBits(const Bits& a, const Bits& b, int64_t summed = 1) {
+    int magnitude = a.magnitude + b.magnitude;
+    for (; summed > 1; summed /= 2) ++magnitude;
+    return {a.fraction + b.fraction, std::min(magnitude + 1, 100)};
+  }
+  // Whether the dtype holds it without rounding, in whatever order sums are taken.
+  bool IsExact(const Value* value) {
+    const Bits bits = bits_[value];
+    const int digits = options_.dtype == Dtype::kF16    ? 11
+                       : options_.dtype == Dtype::kBF16 ? 8
+                                                        : 24;
+    return bits.fraction + bits.magnitude <= digits;
   }
 
   // What Infer rejects is not added.
@@ -101,7 +130,13 @@ class Generator {
         Builder(*graph_).Add(kind, std::move(operands), std::move(attributes));
     return node ? (*node)->result() : nullptr;
   }
-  void Add(OpKind kind, std::vector<Value*> operands, Attributes attributes = {}) {
+  // `bits` of the result; without it those of the widest operand, as views have it.
+  void Add(OpKind kind, std::vector<Value*> operands, Attributes attributes = {},
+           std::optional<Bits> bits = std::nullopt) {
+    if (!bits) {
+      bits = Bits();
+      for (const Value* operand : operands) bits = Widest(*bits, bits_[operand]);
+    }
     Value* result = TryAdd(kind, std::move(operands), std::move(attributes));
     if (result == nullptr) return;
     if (result->type.rank() > kMaxRank ||
@@ -110,13 +145,15 @@ class Generator {
       return;
     }
     floats_.push_back(result);
+    bits_[result] = *bits;
     ++made_;
   }
   Value* Constant(std::vector<int64_t> dims) {
-    TensorData data(Dtype::kF32, std::move(dims));
+    TensorData data(options_.dtype, std::move(dims));
     for (int64_t i = 0; i < data.element_count(); ++i) data.SetDouble(i, random_.Eighths());
     return Builder(*graph_).Constant(std::move(data));
   }
+  Value* Scalar() { return Builder(*graph_).Scalar(options_.dtype, random_.Eighths()); }
 
   // Young values are twice as likely, which makes chains.
   Value* Any() {
@@ -135,21 +172,30 @@ class Generator {
   void Unary() {
     static const std::vector<OpKind> kinds = {OpKind::kRelu, OpKind::kAbs,  OpKind::kNeg,
                                               OpKind::kTanh, OpKind::kSigmoid};
-    Add(random_.From(kinds), {Any()});
+    const OpKind kind = random_.From(kinds);
+    const bool rounds = kind == OpKind::kTanh || kind == OpKind::kSigmoid;
+    Add(kind, {Any()}, {}, rounds ? std::optional(kRounded) : std::nullopt);
   }
 
   void Binary() {
     static const std::vector<OpKind> kinds = {OpKind::kAdd, OpKind::kSub, OpKind::kMul,
                                               OpKind::kMax, OpKind::kMin};
     Value* a = Any();
-    Value* b = random_.OneIn(4) ? Builder(*graph_).Scalar(Dtype::kF32, random_.Eighths()) : Any();
+    Value* b = random_.OneIn(4) ? Scalar() : Any();
     if (random_.OneIn(2)) std::swap(a, b);
-    Add(random_.From(kinds), {a, b});
+    const OpKind kind = random_.From(kinds);
+    Bits bits = Widest(bits_[a], bits_[b]);
+    if (kind == OpKind::kMul) bits = ProductBits(bits_[a], bits_[b]);
+    else if (kind == OpKind::kAdd || kind == OpKind::kSub) ++bits.magnitude;
+    Add(kind, {a, b}, {}, bits);
   }
 
+  // Rounding may turn a comparison around, so only exact values are compared.
   void Choice() {
     Value* a = Any();
-    Value* condition = TryAdd(OpKind::kLess, {a, Any()});
+    Value* b = Any();
+    if (!IsExact(a) || !IsExact(b)) return;
+    Value* condition = TryAdd(OpKind::kLess, {a, b});
     if (condition != nullptr) Add(OpKind::kWhere, {condition, a, Any()});
   }
 
@@ -211,8 +257,7 @@ class Generator {
     Value* x = AnyOfRank(1);
     std::vector<Expr> pads(2 * x->type.shape.size(), Expr(0));
     for (Expr& pad : pads) pad = Expr(random_.Below(3));
-    Value* fill = Builder(*graph_).Scalar(Dtype::kF32, random_.Eighths());
-    Add(OpKind::kPad, {x, fill}, {{"pads", pads}, {"mode", std::string("constant")}});
+    Add(OpKind::kPad, {x, Scalar()}, {{"pads", pads}, {"mode", std::string("constant")}});
   }
 
   void Expand() {
@@ -244,7 +289,10 @@ class Generator {
       if (random_.OneIn(2)) axes.push_back(i);
     }
     if (axes.empty()) axes.push_back(AxisOf(x));
-    Add(random_.From(kinds), {x}, {{"axes", axes}, {"keepdims", random_.Below(2)}});
+    const OpKind kind = random_.From(kinds);
+    Bits bits = kind == OpKind::kReduceMean ? kRounded : bits_[x];
+    if (kind == OpKind::kReduceSum) bits = ProductBits(bits, {0, 0}, kMaxElements);
+    Add(kind, {x}, {{"axes", axes}, {"keepdims", random_.Below(2)}}, bits);
   }
 
   // With a constant weight, or of two values.
@@ -258,18 +306,20 @@ class Generator {
       weight = transposed ? Constant({columns, *inner}) : Constant({*inner, columns});
     }
     Add(OpKind::kMatMul, {x, weight},
-        {{"transpose_a", int64_t{0}}, {"transpose_b", transposed}});
+        {{"transpose_a", int64_t{0}}, {"transpose_b", transposed}},
+        ProductBits(bits_[x], bits_[weight], 16));
   }
 
   void Softmax() {
     Value* x = AnyOfRank(1);
-    Add(OpKind::kSoftmax, {x}, {{"axis", AxisOf(x)}});
+    Add(OpKind::kSoftmax, {x}, {{"axis", AxisOf(x)}}, kRounded);
   }
 
   const RandomGraphOptions options_;
   Random random_;
   std::unique_ptr<Graph> graph_;
   std::vector<Value*> floats_;
+  std::map<const Value*, Bits> bits_;  // looked up only; constants are as inputs
   int made_ = 0;
 };
 

@@ -13,6 +13,7 @@ namespace fusec {
 
 struct RandomGraphOptions {
   int nodes = 12;  // constants come on top
+  Dtype dtype = Dtype::kF32;  // of everything but indices and conditions
   bool pointwise = true;
   bool views = true;
   bool gathers = true;
@@ -21,7 +22,7 @@ struct RandomGraphOptions {
   bool composites = true;
 };
 
-// A small graph that Verify accepts, the same for the same seed. Symbol "batch" in 1..16; f32 inputs of odd sizes, 1 and 0, i64
+// A small graph that Verify accepts, the same for the same seed. Symbol "batch" in 1..16; inputs of odd sizes, 1 and 0, i64
 // inputs only as indices. Every unused value is an output, and sometimes a used one too.
 std::unique_ptr<Graph> RandomGraph(uint64_t seed, const RandomGraphOptions& options = {});
 
