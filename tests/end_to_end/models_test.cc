@@ -1,0 +1,77 @@
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+// Every exported model, and half versions of them, through the program itself: compiled for the CPU
+// and compared with the double-precision interpreter and onnxruntime by `fusec verify`.
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Case {
+  std::string model, type;  // type: "float32", "float16", "bfloat16"
+};
+
+std::string NameOf(const testing::TestParamInfo<Case>& info) {
+  std::string name = info.param.model + "_" + info.param.type;
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+}
+
+std::vector<Case> Cases() {
+  std::vector<std::string> models;
+  for (const auto& entry : fs::directory_iterator(std::string(FUSEC_SOURCE_DIR) + "/models")) {
+    if (entry.path().extension() == ".onnx") models.push_back(entry.path().stem());
+  }
+  std::sort(models.begin(), models.end());
+  std::vector<Case> cases;
+  for (const char* type : {"float32", "float16", "bfloat16"}) {
+    for (const std::string& model : models) cases.push_back({model, type});
+  }
+  return cases;
+}
+
+int Run(const std::string& command) {
+  const int status = std::system(command.c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// TorchScript exports call the batch "batch", dynamo exports s35 or s77.
+std::string BatchSymbol(const std::string& model) {
+  if (model.find(".ts") != std::string::npos) return "batch";
+  return model.find("dlrm") != std::string::npos ? "s35" : "s77";
+}
+
+class Models : public testing::TestWithParam<Case> {};
+
+TEST_P(Models, AgreeWithTheInterpreterAndOnnxruntime) {
+  const auto& [name, type] = GetParam();
+  const fs::path folder = fs::temp_directory_path() / ("fusec_models_" + std::to_string(getpid()));
+  fs::create_directories(folder);
+  const std::string root = FUSEC_SOURCE_DIR;
+  const std::string log = (folder / "log").string();
+  std::string model = root + "/models/" + name + ".onnx";
+  if (type != "float32") {
+    const std::string half = (folder / (name + "." + type + ".onnx")).string();
+    ASSERT_EQ(Run(std::string(FUSEC_PYTHON) + " -W ignore " + root + "/models/to_half.py " + model +
+                  " " + half + " " + type),
+              0);
+    model = half;
+  }
+  const std::string batches = type == "float32" ? "1,2,5,64,1000" : "1,5,64";
+  const int status = Run(std::string(FUSEC_PROGRAM) + " verify " + model + " --device cpu --dim " +
+                         BatchSymbol(name) + "=" + batches + " > " + log + " 2>&1");
+  if (status != 0) Run("cat " + log);
+  EXPECT_EQ(status, 0);
+  fs::remove_all(folder);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Models, testing::ValuesIn(Cases()), NameOf);
+
+}  // namespace
