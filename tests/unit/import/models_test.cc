@@ -21,7 +21,7 @@ TEST_P(Models, InterpretedAnswersAreTheGoldenOnes) {
   const auto model = ImportOnnx(kModels + file, {});
   ASSERT_TRUE(model) << model.error().message;
   ASSERT_TRUE(Verify(*model->graph)) << Verify(*model->graph).error().message;
-  const auto arrays = ReadNpz(kModels + file.substr(0, file.find('.')) + ".golden.npz");
+  const auto arrays = ReadGoldens(kModels + file.substr(0, file.find('.')) + ".golden.npz");
   for (const std::string batch : {"b1", "b5", "b64"}) {
     std::vector<ReferenceTensor> inputs;
     for (size_t i = 0; i < model->graph->inputs.size(); ++i) {

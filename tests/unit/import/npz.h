@@ -15,7 +15,7 @@ namespace fusec {
 // The arrays of a golden file as numpy.savez writes it: a zip archive of uncompressed .npy files,
 // little-endian, C order. An array of another kind is left out, so that a test that looks for it
 // fails.
-inline std::map<std::string, TensorData> ReadNpz(const std::string& path) {
+inline std::map<std::string, TensorData> ReadGoldens(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string zip((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   const auto number = [&](size_t at, int bytes) {
