@@ -27,10 +27,13 @@ bool CanFold(const Node& node) {
     const auto elements = result->type.ElementCount().AsConstant();
     if (!elements || *elements > std::max(operand_elements, kSmallResult)) return false;
   }
-  if (node.kind == OpKind::kSymbolicDims) {
-    for (const Expr& value : node.Get<std::vector<Expr>>("values")) {
-      if (!value.AsConstant()) return false;
-    }
+  // A symbol in the shape of an empty result, in a slice's start or in a value leaves it to the call.
+  for (const auto& result : node.results) {
+    if (!StaticShape(result->type.shape)) return false;
+  }
+  for (const auto& [name, attribute] : node.attributes) {
+    const auto* dims = std::get_if<std::vector<Expr>>(&attribute);
+    if (dims && !StaticShape(*dims)) return false;
   }
   return true;
 }

@@ -1,0 +1,113 @@
+// What the compiled program computes is what the interpreter says of the graph as it was before any pass.
+#include <gtest/gtest.h>
+
+#include "compiler/driver/pipeline.h"
+#include "compiler/emit/emit_kernel.h"
+#include "compiler/plan/plan_program.h"
+#include "passes/pass_manager.h"
+#include "runtime/src/nvrtc.h"
+#include "tests/property/compiled_graphs.h"
+#include "tests/property/random_graph.h"
+#include "tests/property/run_settings.h"
+
+namespace fusec {
+namespace {
+
+constexpr size_t kGraphsTogether = 20;
+
+std::vector<std::unique_ptr<Graph>> Graphs(const std::vector<uint64_t>& seeds, Dtype dtype) {
+  RandomGraphOptions options;
+  options.dtype = dtype;
+  std::vector<std::unique_ptr<Graph>> graphs;
+  for (const uint64_t seed : seeds) graphs.push_back(RandomGraph(seed, options));
+  return graphs;
+}
+
+std::vector<const Graph*> Pointers(const std::vector<std::unique_ptr<Graph>>& graphs) {
+  std::vector<const Graph*> pointers;
+  for (const auto& graph : graphs) pointers.push_back(graph.get());
+  return pointers;
+}
+
+// Runs of at most kGraphsTogether seeds.
+std::vector<std::vector<uint64_t>> Batches(const std::vector<uint64_t>& seeds) {
+  std::vector<std::vector<uint64_t>> batches;
+  for (const uint64_t seed : seeds) {
+    if (batches.empty() || batches.back().size() == kGraphsTogether) batches.emplace_back();
+    batches.back().push_back(seed);
+  }
+  return batches;
+}
+
+void CompareOnCpu(const std::vector<uint64_t>& seeds, Dtype dtype, double relative) {
+  const auto graphs = Graphs(seeds, dtype);
+  const auto compiled = CompiledGraphs::Make(Pointers(graphs));
+  ASSERT_TRUE(compiled.has_value()) << "seeds from " << seeds[0] << ": " << compiled.error().message;
+  for (const int64_t batch : {1, 2, 7}) {
+    std::vector<std::vector<ReferenceTensor>> inputs;
+    for (size_t i = 0; i < graphs.size(); ++i) {
+      inputs.push_back(RandomInputs(*graphs[i], seeds[i], {{"batch", batch}}));
+    }
+    const auto found = (*compiled)->Run(inputs);
+    ASSERT_TRUE(found.has_value()) << "seeds from " << seeds[0] << ": " << found.error().message;
+    for (size_t i = 0; i < graphs.size(); ++i) {
+      const NowTrying trying(seeds[i], *graphs[i]);
+      const auto expected = Interpret(*graphs[i], inputs[i]);
+      ASSERT_TRUE(expected.has_value()) << expected.error().message;
+      const auto rounded = InterpretRounded(*graphs[i], inputs[i]);
+      ASSERT_TRUE(rounded.has_value()) << rounded.error().message;
+      EXPECT_EQ(FirstWrong(*expected, *rounded, (*found)[i], relative), "") << "batch " << batch;
+    }
+  }
+}
+
+// f32 within 1e-5: sums of up to 4096 terms, each rounded to 6e-8.
+TEST(CodegenProperty, CpuAnswersMatch) {
+  for (const auto& seeds : Batches(SeedsToRun(60))) CompareOnCpu(seeds, Dtype::kF32, 1e-5);
+}
+
+// Rounding to memory is part of the estimate; within a kernel these are floats.
+TEST(CodegenProperty, CpuAnswersMatchInOtherFloats) {
+  for (const auto& seeds : Batches(SeedsToRun(20))) {
+    CompareOnCpu(seeds, Dtype::kF16, 1e-3);
+    CompareOnCpu(seeds, Dtype::kBF16, 8e-3);
+    CompareOnCpu(seeds, Dtype::kF64, 1e-12);
+  }
+}
+
+std::string GpuModule(const Graph& graph) {
+  std::vector<IndexSite> sites;
+  const auto plan = PlanProgram(graph, TargetKind::kGpu, sites);
+  EXPECT_TRUE(plan.has_value()) << plan.error().message;
+  return EmitGpuModule(KernelsOf(*plan), {});
+}
+
+TEST(CodegenProperty, PlansForGpu) {
+  for (const uint64_t seed : SeedsToRun(300)) {
+    const auto graph = RandomGraph(seed);
+    const NowTrying trying(seed, *graph);
+    PassManager manager;
+    ASSERT_TRUE(manager.Run(*graph, PipelinePasses()).has_value());
+    const std::string text = GpuModule(*graph);
+    ASSERT_EQ(text, GpuModule(*graph)) << "the text differs from run to run";
+  }
+}
+
+TEST(CodegenProperty, NvrtcTakesGpuModules) {
+  if (const auto nvrtc = runtime::Nvrtc::Get(); !nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  const std::vector<Dtype> dtypes = {Dtype::kF32, Dtype::kF16, Dtype::kBF16};
+  size_t number = 0;
+  for (const auto& seeds : Batches(SeedsToRun(60))) {
+    auto graphs = Graphs(seeds, dtypes[number % 3]);
+    for (auto& graph : graphs) {
+      PassManager manager;
+      ASSERT_TRUE(manager.Run(*graph, PipelinePasses()).has_value());
+    }
+    const char* arch = std::vector<const char*>{"sm_80", "sm_90a", "sm_100"}[number++ % 3];
+    const auto cubin = runtime::CompileCached("kernels.cu", GpuModule(*SideBySide(Pointers(graphs))), arch);
+    ASSERT_TRUE(cubin) << "seeds from " << seeds[0] << ": " << cubin.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace fusec

@@ -1,0 +1,237 @@
+#include "tests/property/compiled_graphs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+
+#include "compiler/driver/host_compiler.h"
+#include "compiler/driver/pipeline.h"
+#include "compiler/emit/emit_kernel.h"
+#include "compiler/package/artifact_writer.h"
+#include "compiler/plan/plan_program.h"
+
+namespace fusec {
+namespace {
+
+static_assert(static_cast<int>(Dtype::kBool) == FUSEC_BOOL);
+
+Result<void> Check(fusec_status status) {
+  if (status == FUSEC_OK) return {};
+  return Fail(static_cast<ErrorKind>(status), fusec_last_error());
+}
+
+std::string TemporaryFolder() {
+  std::string path = (std::filesystem::temp_directory_path() / "fusec-property-XXXXXX").string();
+  return mkdtemp(path.data());
+}
+
+// Only `node` of a graph, with its operands as inputs; constants stay constants, because ops may look at them.
+Result<std::vector<ReferenceTensor>> RunAlone(const Graph& graph, const Node& node,
+                                              const std::map<const Value*, ReferenceTensor>& values,
+                                              const std::vector<ReferenceTensor>& graph_inputs) {
+  Graph alone;
+  alone.name = "alone";
+  alone.symbols = graph.symbols;
+  std::vector<ReferenceTensor> inputs = graph_inputs;  // they bind the symbols
+  for (const auto& input : graph.inputs) alone.AddInput(alone.UniqueName(input->name), input->type);
+  std::vector<Value*> operands;
+  for (const Value* operand : node.operands) {
+    if (operand == nullptr) {
+      operands.push_back(nullptr);
+    } else if (operand->producer != nullptr && operand->producer->kind == OpKind::kConstant) {
+      operands.push_back(Builder(alone).Constant(operand->producer->constant));
+    } else {
+      operands.push_back(alone.AddInput(alone.UniqueName(operand->name), operand->type));
+      inputs.push_back(values.at(operand));
+    }
+  }
+  FUSEC_ASSIGN(Node * added, Builder(alone).Add(node.kind, operands, node.attributes));
+  for (const auto& result : added->results) alone.outputs.push_back(result.get());
+  return Interpret(alone, inputs);
+}
+
+double LargestMagnitude(const ReferenceTensor& tensor) {
+  double largest = 0;
+  for (const double value : tensor.reals) {
+    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+  }
+  return largest;
+}
+
+// How far rounding moved any element; infinite where it made or removed a NaN or an infinity.
+double LargestMove(const ReferenceTensor& exact, const ReferenceTensor& rounded) {
+  double largest = 0;
+  for (size_t i = 0; i < exact.reals.size(); ++i) {
+    const double a = exact.reals[i], b = rounded.reals[i];
+    if (std::isfinite(a) && std::isfinite(b)) largest = std::max(largest, std::abs(a - b));
+    else if (std::isnan(a) != std::isnan(b) || (!std::isnan(a) && a != b)) return INFINITY;
+  }
+  return largest;
+}
+
+}  // namespace
+
+std::unique_ptr<Graph> SideBySide(const std::vector<const Graph*>& graphs) {
+  auto all = std::make_unique<Graph>();
+  all->name = "side_by_side";
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    const std::string prefix = fmt::format("g{}_", i);
+    auto graph = graphs[i]->Clone();
+    for (const DimSymbol& symbol : graph->symbols) {
+      if (std::find(all->symbols.begin(), all->symbols.end(), symbol) == all->symbols.end()) {
+        all->symbols.push_back(symbol);
+      }
+    }
+    for (auto& input : graph->inputs) {
+      input->name = prefix + input->name;
+      all->input_names.push_back(input->name);
+      all->inputs.push_back(std::move(input));
+    }
+    for (auto& node : graph->nodes) {
+      for (auto& result : node->results) result->name = prefix + result->name;
+      all->nodes.push_back(std::move(node));
+    }
+    for (Value* output : graph->outputs) {
+      all->output_names.push_back(fmt::format("y{}", all->outputs.size()));
+      all->outputs.push_back(output);
+    }
+  }
+  return all;
+}
+
+std::vector<const KernelPlan*> KernelsOf(const ProgramPlan& program) {
+  std::vector<const KernelPlan*> kernels;
+  for (const Step& step : program.steps) {
+    if (!step.is_matmul) kernels.push_back(&step.kernel);
+  }
+  return kernels;
+}
+
+Result<std::unique_ptr<CompiledGraphs>> CompiledGraphs::Make(
+    const std::vector<const Graph*>& graphs) {
+  std::unique_ptr<CompiledGraphs> made(new CompiledGraphs);
+  std::vector<std::unique_ptr<Graph>> fused;
+  std::vector<const Graph*> parts;
+  for (const Graph* graph : graphs) {
+    made->output_counts_.push_back(graph->outputs.size());
+    fused.push_back(graph->Clone());
+    parts.push_back(fused.back().get());
+    PassManager manager;
+    FUSEC_TRY(manager.Run(*fused.back(), PipelinePasses()));
+  }
+  const auto all = SideBySide(parts);
+  ArtifactContents contents;
+  contents.graph = all.get();
+  contents.matmul_precision = "highest";
+  FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*all, TargetKind::kCpu, contents.sites));
+  const std::string text = EmitCpuLibrary(KernelsOf(plan), {});
+  FUSEC_ASSIGN(contents.files["cpu/kernels-native.so"], CompileHostLibrary(text, "native", 1));
+  contents.files["cpu/kernels.cc"] = text;
+  contents.targets.push_back({"cpu", std::move(plan), {{"native", "cpu/kernels-native.so"}}});
+  made->folder_ = TemporaryFolder();
+  const std::string artifact = made->folder_ + "/artifact";
+  FUSEC_TRY(WriteArtifact(artifact, contents));
+  FUSEC_TRY(Check(fusec_load(artifact.c_str(), "cpu", &made->program_)));
+  FUSEC_TRY(Check(fusec_create_context(made->program_, &made->context_)));
+  return made;
+}
+
+CompiledGraphs::~CompiledGraphs() {
+  if (context_ != nullptr) fusec_destroy_context(context_);
+  if (program_ != nullptr) fusec_unload(program_);
+  std::error_code ignored;
+  if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+}
+
+Result<std::vector<std::vector<ReferenceTensor>>> CompiledGraphs::Run(
+    const std::vector<std::vector<ReferenceTensor>>& inputs) {
+  std::vector<TensorData> bound;
+  for (const auto& of_graph : inputs) {
+    for (const ReferenceTensor& input : of_graph) bound.push_back(input.ToData());
+  }
+  for (size_t i = 0; i < bound.size(); ++i) {
+    FUSEC_TRY(Check(fusec_bind_input(context_, static_cast<int>(i), bound[i].bytes(),
+                                     bound[i].dims().data(),
+                                     static_cast<int>(bound[i].dims().size()), 0)));
+  }
+  FUSEC_TRY(Check(fusec_run(context_)));
+  std::vector<std::vector<ReferenceTensor>> results;
+  int number = 0;
+  for (const size_t count : output_counts_) {
+    results.emplace_back();
+    for (size_t i = 0; i < count; ++i, ++number) {
+      fusec_tensor_info info;
+      FUSEC_TRY(Check(fusec_output_info(program_, number, &info)));
+      std::vector<int64_t> dims(static_cast<size_t>(info.rank));
+      FUSEC_TRY(Check(fusec_output_dims(context_, number, dims.data())));
+      TensorData data(static_cast<Dtype>(info.dtype), dims);
+      size_t bytes = 0;
+      const void* held = fusec_get_output(context_, number, &bytes);
+      if (bytes != data.byte_count()) {
+        return Fail(ErrorKind::kArtifact, fmt::format("output {} has {} bytes, expected {}", number,
+                                                      bytes, data.byte_count()));
+      }
+      if (bytes != 0) std::memcpy(data.mutable_bytes(), held, bytes);
+      results.back().push_back(ReferenceTensor::FromData(data));
+    }
+  }
+  return results;
+}
+
+Result<std::vector<ReferenceTensor>> InterpretRounded(const Graph& graph,
+                                                      const std::vector<ReferenceTensor>& inputs) {
+  std::map<const Value*, ReferenceTensor> values;
+  for (size_t i = 0; i < inputs.size(); ++i) values[graph.inputs[i].get()] = inputs[i];
+  for (const auto& node : graph.nodes) {
+    if (node->kind == OpKind::kConstant) {
+      values[node->result()] = ReferenceTensor::FromData(node->constant);
+      continue;
+    }
+    FUSEC_ASSIGN(const std::vector<ReferenceTensor> results, RunAlone(graph, *node, values, inputs));
+    for (size_t i = 0; i < results.size(); ++i) {
+      values[node->results[i].get()] = ReferenceTensor::FromData(results[i].ToData());
+    }
+  }
+  std::vector<ReferenceTensor> outputs;
+  for (const Value* output : graph.outputs) outputs.push_back(values.at(output));
+  return outputs;
+}
+
+std::string FirstWrong(const std::vector<ReferenceTensor>& expected,
+                       const std::vector<ReferenceTensor>& rounded,
+                       const std::vector<ReferenceTensor>& found, double relative) {
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const ReferenceTensor& want = expected[i];
+    const ReferenceTensor& have = found[i];
+    if (want.dtype != have.dtype || want.dims != have.dims) {
+      return fmt::format("result {} is {}{}, expected {}{}", i, DtypeName(have.dtype), have.dims,
+                         DtypeName(want.dtype), want.dims);
+    }
+    const double move = LargestMove(want, rounded[i]);
+    const double tolerance = relative * std::max(1.0, LargestMagnitude(want)) + 8 * move;
+    for (int64_t j = 0; j < want.element_count(); ++j) {
+      bool same = false;
+      if (!IsFloat(want.dtype)) {
+        same = want.ints[j] == have.ints[j];
+      } else {
+        const double a = want.reals[j], b = have.reals[j];
+        same = std::isinf(move) || (std::isnan(a) && std::isnan(b)) || a == b ||
+               std::abs(a - b) <= tolerance;
+      }
+      if (same) continue;
+      if (!IsFloat(want.dtype)) {
+        return fmt::format("result {} at {} is {}, expected {}", i, j, have.ints[j], want.ints[j]);
+      }
+      return fmt::format("result {} at {} is {}, expected {} within {}", i, j, have.reals[j],
+                         want.reals[j], tolerance);
+    }
+  }
+  return "";
+}
+
+}  // namespace fusec

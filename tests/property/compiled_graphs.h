@@ -1,0 +1,50 @@
+#pragma once
+
+#include <fusec/fusec.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/plan/kernel_plan.h"
+#include "compiler/reference/interpreter.h"
+
+namespace fusec {
+
+// Graphs side by side in one, so that one run of a compiler serves them all. Values get the prefix "g<number>_"; symbols of one name
+// must be the same.
+std::unique_ptr<Graph> SideBySide(const std::vector<const Graph*>& graphs);
+
+// The kernels of a program, without its library matmuls.
+std::vector<const KernelPlan*> KernelsOf(const ProgramPlan& program);
+
+// Graphs as the CPU runs them: fused, planned, compiled for this machine, written to an artifact and loaded.
+class CompiledGraphs {
+ public:
+  static Result<std::unique_ptr<CompiledGraphs>> Make(const std::vector<const Graph*>& graphs);
+  ~CompiledGraphs();
+
+  // Inputs of each graph in order, then the outputs of each.
+  Result<std::vector<std::vector<ReferenceTensor>>> Run(
+      const std::vector<std::vector<ReferenceTensor>>& inputs);
+
+ private:
+  CompiledGraphs() = default;
+  std::string folder_;
+  std::vector<size_t> output_counts_;
+  fusec_program* program_ = nullptr;
+  fusec_context* context_ = nullptr;
+};
+
+// The graph's results if every value is rounded to its dtype, as memory holds it. How far they are from Interpret's says how much
+// rounding matters to this graph and these inputs.
+Result<std::vector<ReferenceTensor>> InterpretRounded(const Graph& graph,
+                                                      const std::vector<ReferenceTensor>& inputs);
+
+// Where a compiled graph's results are wrong, as text, or "". A float may be off by `relative` of the tensor's largest magnitude (of 1,
+// if that is more: terms of about 1 may cancel), plus 8 times what rounding did to the worst element of `rounded`. Integers, NaN and infinities must be in their places.
+std::string FirstWrong(const std::vector<ReferenceTensor>& expected,
+                       const std::vector<ReferenceTensor>& rounded,
+                       const std::vector<ReferenceTensor>& found, double relative);
+
+}  // namespace fusec
