@@ -270,7 +270,7 @@ inline std::string HandMadeArtifact::Write(const std::string& target, bool with_
     WriteFile(path, *cubin);
     files["cubin"] = path;
   }
-  if (!contents_->weights.empty()) {
+  if (!contents_->tensors.empty()) {
     std::string header = contents_->tensors.dump();
     header.resize((header.size() + 8 + 255) / 256 * 256 - 8,
                   ' ');  // the data starts at a multiple of 256
