@@ -37,7 +37,7 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-int Run(const std::string& command) {
+int Shell(const std::string& command) {
   const int status = std::system(command.c_str());
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -59,15 +59,15 @@ TEST_P(Models, AgreeWithTheInterpreterAndOnnxruntime) {
   std::string model = root + "/models/" + name + ".onnx";
   if (type != "float32") {
     const std::string half = (folder / (name + "." + type + ".onnx")).string();
-    ASSERT_EQ(Run(std::string(FUSEC_PYTHON) + " -W ignore " + root + "/models/to_half.py " + model +
+    ASSERT_EQ(Shell(std::string(FUSEC_PYTHON) + " -W ignore " + root + "/models/to_half.py " + model +
                   " " + half + " " + type),
               0);
     model = half;
   }
   const std::string batches = type == "float32" ? "1,2,5,64,1000" : "1,5,64";
-  const int status = Run(std::string(FUSEC_PROGRAM) + " verify " + model + " --device cpu --dim " +
+  const int status = Shell(std::string(FUSEC_PROGRAM) + " verify " + model + " --device cpu --dim " +
                          BatchSymbol(name) + "=" + batches + " > " + log + " 2>&1");
-  if (status != 0) Run("cat " + log);
+  if (status != 0) Shell("cat " + log);
   EXPECT_EQ(status, 0);
   fs::remove_all(folder);
 }
