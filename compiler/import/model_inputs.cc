@@ -9,15 +9,16 @@
 #include "compiler/import/names.h"
 #include "compiler/import/problems.h"
 #include "compiler/import/tensor_proto.h"
+#include "compiler/support/kernel_words.h"
 
 namespace fusec {
 namespace {
 
 constexpr int64_t kLow = 1, kHigh = 65536;  // of a symbol that --dim does not name
 
-// Names that mean something else in the text of an Expr.
-bool IsExprFunction(const std::string& name) {
-  return name == "floordiv" || name == "mod" || name == "min" || name == "max";
+// Names that mean something else in the text of an Expr or of a kernel.
+bool IsTaken(const std::string& name) {
+  return name == "floordiv" || name == "mod" || IsKernelWord(name);
 }
 
 // The symbols of a model's dims, by the text of dim_param.
@@ -71,12 +72,7 @@ class DimReader {
       Warn(input, axis, "has no size and no name; it is called " + name);
       return Symbol(name);
     }
-    const std::string& text = dim.dim_param();
-    const auto known = dims_.find(text);
-    if (known != dims_.end()) return known->second;
-    FUSEC_ASSIGN(const Expr expr, Named(input, axis, text));
-    dims_.emplace(text, expr);
-    return expr;
+    return Known(input, axis, dim.dim_param());
   }
 
   std::vector<DimSymbol> TakeSymbols() { return std::move(symbols_); }
@@ -102,25 +98,33 @@ class DimReader {
     warnings_.push_back("input \"" + input + "\" axis " + std::to_string(axis) + " " + what);
   }
 
+  Result<Expr> Known(const std::string& input, int axis, const std::string& text) {
+    const auto known = dims_.find(text);
+    if (known != dims_.end()) return known->second;
+    FUSEC_ASSIGN(const Expr expr, Named(input, axis, text));
+    dims_.emplace(text, expr);
+    return expr;
+  }
+
   Result<Expr> Named(const std::string& input, int axis, const std::string& text) {
     const auto frozen = sizes_.find(text);
     if (frozen != sizes_.end()) {
       met_.insert(text);
       return Expr(frozen->second);
     }
-    if (plain_.count(text) && !IsExprFunction(text)) return Symbol(text);
-    const Result<Expr> expr = plain_.count(text) ? Expr() : Expr::Parse(text);
-    if (expr && IsOfPlainNames(*expr)) {
+    if (plain_.count(text)) {
+      if (!IsTaken(text)) return Symbol(text);
+    } else if (const Result<Expr> expr = Expr::Parse(text); expr && IsOfPlainNames(*expr)) {
       std::vector<std::string> names;
       expr->CollectSymbols(names);
       std::map<std::string, Expr> values;
       for (const std::string& name : names) {
-        FUSEC_ASSIGN(values[name], Named(input, axis, name));
+        FUSEC_ASSIGN(values[name], Known(input, axis, name));
       }
       return expr->Substitute([&](const std::string& name) { return values.at(name); }, Ranges());
     }
     std::string name = Identifier(text);
-    while (plain_.count(name) || met_.count(name) || IsExprFunction(name)) name += "_";
+    while (plain_.count(name) || met_.count(name) || IsTaken(name)) name += "_";
     Warn(input, axis, "has the size \"" + text + "\"; it is called " + name);
     return Symbol(name);
   }

@@ -67,15 +67,22 @@ std::string CExpressionWriter::WriteAtom(const Atom& atom) {
     case Atom::Kind::kSymbol:
       return atom.name;
     case Atom::Kind::kFloorDiv:
-      return WriteFactor(atom.left) + " / " + WriteFactor(atom.right);
     case Atom::Kind::kMod:
-      return WriteFactor(atom.left) + " % " + WriteFactor(atom.right);
+      return WriteDivision(atom);
     case Atom::Kind::kMin:
       return WriteExtremum("min", atom);
     case Atom::Kind::kMax:
       return WriteExtremum("max", atom);
   }
   return "";
+}
+
+std::string CExpressionWriter::WriteDivision(const Atom& atom) {
+  const std::string a = WriteFactor(atom.left), b = WriteFactor(atom.right);
+  const bool is_mod = atom.kind == Atom::Kind::kMod;
+  if (ranges_.ProvenNonNegative(atom.left)) return a + (is_mod ? " % " : " / ") + b;
+  const std::string mod = "(" + a + " % " + b + " + " + b + ") % " + b;
+  return is_mod ? mod : "(" + a + " - " + mod + ") / " + b;
 }
 
 std::string CExpressionWriter::WriteExtremum(const char* function, const Atom& atom) {

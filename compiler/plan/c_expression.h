@@ -12,6 +12,10 @@ namespace fusec {
 // reader learns what they are; an integer has one name per kernel, given by whoever names it first.
 class CExpressionWriter {
  public:
+  // `ranges` tell where C's division, which rounds toward zero, is the index arithmetic's, which
+  // rounds down. They must outlive the writer.
+  explicit CExpressionWriter(const Ranges& ranges) : ranges_(ranges) {}
+
   // Gives `value` the name `k<Hint>` unless it has one already; 0, 1 and 2 stay literals.
   void NameConstant(int64_t value, const std::string& hint, const std::string& comment);
   // A constant that no size or stride of the same value shares: block size, chunk. Returns its
@@ -29,8 +33,10 @@ class CExpressionWriter {
  private:
   std::string WriteTerm(const Expr::Term& term, int64_t magnitude);
   std::string WriteAtom(const Atom& atom);
+  std::string WriteDivision(const Atom& atom);
   std::string WriteExtremum(const char* function, const Atom& atom);
 
+  const Ranges& ranges_;
   bool wide_ = false;
   bool wrote_division_ = false;
   std::map<int64_t, std::string> names_;

@@ -5,36 +5,9 @@
 
 #include "compiler/ops/c_text.h"
 #include "compiler/support/check.h"
+#include "compiler/support/kernel_words.h"
 
 namespace fusec {
-
-namespace {
-
-// What kernels must not call their locals: C keywords, CUDA's names, and functions that generated
-// text calls.
-const std::set<std::string>& ReservedNames() {
-  static const std::set<std::string>& names = *new std::set<std::string>{
-      "alignas",   "and",      "asm",       "auto",      "bool",     "break",    "case",
-      "catch",     "char",     "class",     "const",     "continue", "default",  "delete",
-      "do",        "double",   "else",      "enum",      "explicit", "export",   "extern",
-      "false",     "float",    "for",       "friend",    "goto",     "if",       "inline",
-      "int",       "long",     "mutable",   "namespace", "new",      "not",      "operator",
-      "or",        "private",  "protected", "public",    "register", "return",   "short",
-      "signed",    "sizeof",   "static",    "struct",    "switch",   "template", "this",
-      "throw",     "true",     "try",       "typedef",   "typeid",   "typename", "union",
-      "unsigned",  "using",    "virtual",   "void",      "volatile", "while",    "xor",
-      "threadIdx", "blockIdx", "blockDim",  "gridDim",   "min",      "max",      "abs",
-      "sqrt",      "errors",   "exp",       "log",       "sin",      "cos",      "tan",
-      "asin",      "acos",     "atan",      "sinh",      "cosh",     "tanh",     "asinh",
-      "acosh",     "atanh",    "erf",       "ceil",      "floor",    "pow",      "fmod",
-      "rint",      "round",    "signbit",   "isnan",     "isinf",    "main",     "index",
-      "div",       "j0",       "j1",        "y0",        "y1",       "gamma",    "remainder",
-      "time",      "i",        "k",         "row",       "column",   "first",    "last",
-      "first_row", "last_row", "scratch"};
-  return names;
-}
-
-}  // namespace
 
 std::string FriendlyName(const std::string& value_name) {
   std::string name = value_name;
@@ -75,7 +48,7 @@ KernelBuilder::KernelBuilder(TargetKind target, const Graph& program, std::vecto
 
 std::string KernelBuilder::Unique(const std::string& wanted) {
   std::string name = wanted;
-  for (int i = 2; names_.count(name) || ReservedNames().count(name); ++i) {
+  for (int i = 2; names_.count(name) || IsKernelWord(name); ++i) {
     name = wanted + "_" + std::to_string(i);
   }
   names_.insert(name);

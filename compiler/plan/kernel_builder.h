@@ -17,6 +17,8 @@ namespace fusec {
 class KernelBuilder {
  public:
   KernelBuilder(TargetKind target, const Graph& program, std::vector<IndexSite>& sites);
+  KernelBuilder(const KernelBuilder&) = delete;
+  KernelBuilder& operator=(const KernelBuilder&) = delete;
 
   TargetKind target() const { return target_; }
   Ranges& ranges() { return ranges_; }
@@ -81,7 +83,7 @@ class KernelBuilder {
   const Graph& program_;
   std::vector<IndexSite>& sites_;
   Ranges ranges_;
-  CExpressionWriter expressions_;
+  CExpressionWriter expressions_{ranges_};
   KernelPlan plan_;
   std::set<std::string> names_;
   std::map<std::string, int> depth_of_;  // by local name

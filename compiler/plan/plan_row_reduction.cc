@@ -61,6 +61,13 @@ Fold FoldOf(OpKind kind, Dtype dtype) {
   }
 }
 
+// What elements are folded in. The sum behind a mean of integers may not wrap, the mean fits.
+Dtype FoldDtype(const Node& reducer) {
+  const Dtype dtype = reducer.operand(0)->type.dtype;
+  if (reducer.kind != OpKind::kReduceMean || !IsInteger(dtype)) return dtype;
+  return IsUnsigned(dtype) ? Dtype::kU64 : Dtype::kI64;
+}
+
 bool IsReducer(const Node& node) {
   const OpClass op_class = GetOpDef(node.kind).op_class;
   return op_class == OpClass::kReduction || op_class == OpClass::kContraction;
@@ -300,7 +307,7 @@ class RowReductionPlanner {
     std::string sums;
     bool only_sums = true;
     for (const Node* reducer : reducers) {
-      const Dtype dtype = reducer->operand(0)->type.dtype;
+      const Dtype dtype = FoldDtype(*reducer);
       Running running{reducer, FoldOf(reducer->kind, dtype), "", ""};
       const std::string name = FriendlyName(reducer->result()->name);
       builder_.Comment(std::string(GetOpDef(reducer->kind).text) + " over the row");
@@ -363,14 +370,17 @@ class RowReductionPlanner {
       scalar.text = position;
     } else if (block_wide_) {
       builder_.Use("block_reduce.cuh");
-      const std::string type = CTypeName(reducer.operand(0)->type.dtype);
+      const std::string type = CTypeName(FoldDtype(reducer));
       builder_.Assign(total, "BlockReduce<" + fold.how + ">(" + total + ", " + Scratch(type) + ")");
     }
     if (reducer.kind == OpKind::kReduceMean) {
-      const std::string type = CTypeName(result->type.dtype);
-      scalar.text =
-          builder_.Let(type, FriendlyName(result->name),
-                       total + " / (" + type + ")(" + builder_.Write(Product(reduced_)) + ")");
+      const std::string fold_type = CTypeName(FoldDtype(reducer));
+      const std::string count = "(" + fold_type + ")(" + builder_.Write(Product(reduced_)) + ")";
+      const bool is_integer = IsInteger(result->type.dtype);
+      if (is_integer) builder_.Use("divide.cuh");  // a mean of nothing is 0 then
+      scalar.text = builder_.Let(CTypeName(result->type.dtype), FriendlyName(result->name),
+                                 is_integer ? "Divide<" + fold_type + ">(" + total + ", " + count + ")"
+                                            : total + " / " + count);
     }
     lowering_.Bind(result, ResultIndex(reducer), scalar);
   }

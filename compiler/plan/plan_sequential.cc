@@ -120,34 +120,42 @@ class SequentialPlanner {
     const Expr count = node_.result(0)->type.shape[axis];
     const Dtype dtype = x->type.dtype;
     const std::string type = CTypeName(dtype);
-    const std::string better = node_.Int("largest") ? ">" : "<";
+    // Whether `a` comes before `b` in the result, not looking at their places; NaN is the largest.
+    const auto precedes = [&](const std::string& a, const std::string& b) {
+      const bool largest = node_.Int("largest") != 0;
+      if (!IsFloat(dtype)) return a + (largest ? " > " : " < ") + b;
+      builder_.Use("order.cuh");
+      return "IsAbove(" + (largest ? a + ", " + b : b + ", " + a) + ")";
+    };
     const auto line = OpenLines(Without(x->type.shape, axis));
     builder_.Comment("top_k: the value and index taken last");
-    builder_.Declare(type, "taken", CLiteral(int64_t{0}, dtype));
-    builder_.Declare(type_, "taken_at", "-1");
+    const std::string taken = builder_.Unique("taken"), taken_at = builder_.Unique("taken_at");
+    const std::string best = builder_.Unique("best"), best_at = builder_.Unique("best_at");
+    builder_.Declare(type, taken, CLiteral(int64_t{0}, dtype));
+    builder_.Declare(type_, taken_at, "-1");
     OpenLoop("k", count);
-    builder_.Declare(type, "best", CLiteral(int64_t{0}, dtype));
-    builder_.Declare(type_, "best_at", "-1");
+    builder_.Declare(type, best, CLiteral(int64_t{0}, dtype));
+    builder_.Declare(type_, best_at, "-1");
     OpenLoop("column", length);
     const Scalar element = lowering_.Evaluate(x, Insert(line, axis, Expr::Symbol("column")));
     const std::string& e = element.text;
     const std::string after_taken =
         builder_.Let("bool", "is_left",
-                     "taken_at < 0 || taken " + better + " " + e + " || (" + e +
-                         " == taken && column > taken_at)");
+                     taken_at + " < 0 || " + precedes(taken, e) + " || (!(" + precedes(e, taken) +
+                         ") && column > " + taken_at + ")");
     builder_.Append({Statement::Kind::kIf,
                      "",
                      "",
-                     after_taken + " && (best_at < 0 || " + e + " " + better + " best)",
-                     {{Statement::Kind::kAssign, "", "best", e, {}, {}},
-                      {Statement::Kind::kAssign, "", "best_at", "column", {}, {}}},
+                     after_taken + " && (" + best_at + " < 0 || " + precedes(e, best) + ")",
+                     {{Statement::Kind::kAssign, "", best, e, {}, {}},
+                      {Statement::Kind::kAssign, "", best_at, "column", {}, {}}},
                      {}});
     CloseLoop("column", length);
-    builder_.Assign("taken", "best");
-    builder_.Assign("taken_at", "best_at");
+    builder_.Assign(taken, best);
+    builder_.Assign(taken_at, best_at);
     const auto place = Insert(line, axis, Expr::Symbol("k"));
-    lowering_.Store(0, place, {"best", dtype});
-    lowering_.Store(1, place, {"best_at", Dtype::kI64});
+    lowering_.Store(0, place, {best, dtype});
+    lowering_.Store(1, place, {best_at, Dtype::kI64});
     CloseLoop("k", count);
   }
 

@@ -23,6 +23,44 @@ std::string OpComment(const Node& node) {
   return text;
 }
 
+// While it lives, `ranges` know on which side of `limit` the position is: inside a branch, what is
+// left of an index after a subtraction is not negative, and its divisions need no correction. Only
+// where the position is a variable plus a constant.
+class BranchRanges {
+ public:
+  BranchRanges(Ranges& ranges, const Expr& position, const Expr& limit, bool is_below)
+      : ranges_(ranges) {
+    std::vector<std::string> symbols;
+    position.CollectSymbols(symbols);
+    if (symbols.size() != 1) return;
+    const Expr offset = position - Expr::Symbol(symbols[0]);
+    const Ranges::Bounds* bounds = ranges.Find(symbols[0]);
+    std::vector<std::string> in_limit;
+    limit.CollectSymbols(in_limit);
+    const bool mentions_it =
+        std::find(in_limit.begin(), in_limit.end(), symbols[0]) != in_limit.end();
+    if (!offset.AsConstant() || !bounds || mentions_it) return;
+    symbol_ = symbols[0];
+    before_ = *bounds;
+    const Expr first_above = limit - offset;
+    Ranges::Bounds after = before_;
+    // A bound that is no better than the old one is not taken.
+    if (is_below && ranges.ProvenNonNegative(before_.high - first_above)) after.high = first_above - 1;
+    if (!is_below && ranges.ProvenNonNegative(first_above - before_.low)) after.low = first_above;
+    ranges.Set(symbol_, after.low, after.high);
+  }
+  ~BranchRanges() {
+    if (!symbol_.empty()) ranges_.Set(symbol_, before_.low, before_.high);
+  }
+  BranchRanges(const BranchRanges&) = delete;
+  BranchRanges& operator=(const BranchRanges&) = delete;
+
+ private:
+  Ranges& ranges_;
+  std::string symbol_;
+  Ranges::Bounds before_;
+};
+
 }  // namespace
 
 void NameStrides(KernelBuilder& builder, const std::string& buffer, const Shape& shape) {
@@ -96,6 +134,7 @@ class ElementLowering : public LowerContext {
     for (const bool is_then : {true, false}) {
       builder.Open(/*is_branch=*/true);
       branch_target_ = target;
+      const BranchRanges narrowed(builder.ranges(), position, limit, is_then);
       const Scalar chosen = is_then ? then() : otherwise();
       branch_target_ = outer_target;
       if (chosen.text != target) builder.Assign(target, chosen.text);

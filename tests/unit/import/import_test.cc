@@ -75,6 +75,15 @@ TEST_F(Import, NamesTypesAndMetadata) {
   EXPECT_TRUE(Verify(graph));
 }
 
+// Kernels have loop variables of these names.
+TEST_F(Import, DimsCalledAsKernelsCallTheirVariablesAreRenamed) {
+  const auto model = Load("g (float[k, min] x, float[int, k] y) => (float[k, min] z) { z = Relu(x) }");
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(model->graph->inputs[0]->type.ToString(), "f32[k_, min_]");
+  EXPECT_EQ(model->graph->inputs[1]->type.ToString(), "f32[int_, k_]");
+  EXPECT_EQ(model->warnings[0], "input \"x\" axis 0 has the size \"k\"; it is called k_");
+}
+
 TEST_F(Import, DimsWithoutNamesGetTheirOwn) {
   const auto model = Load("g (float[?, 2] x, float[d0] y) => (float[?, 2] z) { z = Relu(x) }");
   ASSERT_TRUE(model) << ErrorOf(model);

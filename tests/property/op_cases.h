@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/reference/reference_context.h"
+
+namespace fusec {
+
+// One op on inputs that are chosen to be awkward: NaN, infinities, -0, the integers' limits, sizes 0 and 1, negative and repeated
+// indices.
+struct OpCase {
+  std::unique_ptr<Graph> graph;
+  std::vector<ReferenceTensor> Inputs(int64_t batch) const;
+  // By input: 0 numbers of every kind; n > 0: indices into n elements; kTame: numbers of about 1, whose sums are short.
+  std::vector<int64_t> fills;
+};
+
+// Every op with operands of `dtype` in the shapes and with the attributes listed in the .cc; what Infer refuses is left out.
+std::vector<OpCase> PointwiseCases(Dtype dtype);
+std::vector<OpCase> StructuralCases(Dtype dtype);  // views, gathers, reductions, matmuls, composites, scans
+
+}  // namespace fusec
