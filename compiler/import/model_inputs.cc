@@ -126,7 +126,7 @@ class DimReader {
     std::string name = Identifier(text);
     while (plain_.count(name) || met_.count(name) || IsTaken(name)) name += "_";
     Warn(input, axis, "has the size \"" + text + "\"; it is called " + name);
-    return Symbol(name);
+    return Symbol(name, plain_.count(text) ? text : name);
   }
 
   bool IsOfPlainNames(const Expr& expr) const {
@@ -136,13 +136,16 @@ class DimReader {
                        [&](const std::string& name) { return plain_.count(name) != 0; });
   }
 
-  Result<Expr> Symbol(const std::string& name) {
-    if (met_.insert(name).second) met_in_order_.push_back(name);
+  Result<Expr> Symbol(const std::string& name) { return Symbol(name, name); }
+  // `flag` is what --dim calls it.
+  Result<Expr> Symbol(const std::string& name, const std::string& flag) {
+    if (met_.insert(flag).second) met_in_order_.push_back(flag);
+    met_.insert(name);
     DimSymbol symbol{name, kLow, kHigh};
-    const auto range = options_.dim_ranges.find(name);
+    const auto range = options_.dim_ranges.find(flag);
     if (range != options_.dim_ranges.end()) std::tie(symbol.low, symbol.high) = range->second;
     if (symbol.low < 0 || symbol.low > symbol.high) {
-      return Usage("--dim " + name + "=" + std::to_string(symbol.low) + ".." +
+      return Usage("--dim " + flag + "=" + std::to_string(symbol.low) + ".." +
                    std::to_string(symbol.high) + ": expected 0 <= low <= high");
     }
     if (symbol.low == symbol.high) return Expr(symbol.low);
