@@ -143,6 +143,8 @@ Result<bool> Canonicalize(Graph& graph, const PassOptions&, PassReport&) {
     Value* simpler = Simplify(node, builder);
     if (!simpler) continue;
     graph.ReplaceAllUses(node.result(), simpler);
+    // What is new takes the name of what it stands for, so that kernels speak of the model's tensors.
+    if (builder.insert_at() > i) std::swap(simpler->name, node.result()->name);
     i = builder.insert_at();  // the replaced node; what was made before it is looked at in the next
                               // run
     changed = true;

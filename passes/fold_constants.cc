@@ -78,6 +78,7 @@ Result<bool> FoldConstants(Graph& graph, const PassOptions&, PassReport&) {
     for (size_t r = 0; r < values.size(); ++r) {
       Value* constant = builder.Constant(values[r].ToData(), node.results[r]->name);
       graph.ReplaceAllUses(node.results[r].get(), constant);
+      std::swap(constant->name, node.results[r]->name);  // as the model calls it
     }
     i = builder.insert_at();  // the folded node itself, now unread
     changed = true;
