@@ -86,9 +86,9 @@ uint32_t AlignmentOf(CUdeviceptr address) {
   return address == 0 ? 256 : static_cast<uint32_t>(std::min<CUdeviceptr>(lowest_bit, 256));
 }
 
-bool CublasLt::KnowsActivation(Activation activation) {
+bool CublasLt::KnowsActivation(Activation activation, fusec_dtype dtype) {
   return activation == Activation::kNone || activation == Activation::kRelu ||
-         activation == Activation::kGeluTanh;
+         (activation == Activation::kGeluTanh && dtype != FUSEC_F64);
 }
 
 StatusOr<std::unique_ptr<CublasLt>> CublasLt::Create(const CudaContext& context) {

@@ -58,9 +58,9 @@ class CublasLt {
   CublasLt& operator=(const CublasLt&) = delete;
   ~CublasLt();
 
-  // Whether the library can be asked for this activation at all (it knows none, ReLU and the tanh
-  // form of GELU).
-  static bool KnowsActivation(Activation activation);
+  // Whether the library can be asked for this activation at all: it knows none, ReLU and the tanh
+  // form of GELU, the last only to float's accuracy, which is too little for f64.
+  static bool KnowsActivation(Activation activation, fusec_dtype dtype);
 
   // The library's best guess for the problem, kept for the next call with an equal one; nothing if
   // it has no algorithm for it, as may be for an epilogue. m, n, k and batch are at least 1.

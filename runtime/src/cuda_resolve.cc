@@ -133,7 +133,7 @@ Status CudaExecutor::ResolveMatmul(const Step& step, const RunBindings& bindings
 
   const bool needs_epilogue = problem.has_bias || problem.activation != Activation::kNone;
   std::optional<MatmulPlan> plan;
-  if (CublasLt::KnowsActivation(problem.activation)) {
+  if (CublasLt::KnowsActivation(problem.activation, problem.dtype)) {
     FUSEC_RT_ASSIGN(plan, device_.cublaslt()->Plan(problem));
   }
   const bool fused = plan.has_value();

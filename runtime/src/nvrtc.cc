@@ -1,5 +1,7 @@
 #include "runtime/src/nvrtc.h"
 
+#include <dlfcn.h>
+
 #include <nvrtc.h>
 
 #include <algorithm>
@@ -121,6 +123,14 @@ Status Nvrtc::Open() {
   if (f.version(&major_, &minor_) != NVRTC_SUCCESS ||
       f.num_supported_archs(&count) != NVRTC_SUCCESS) {
     return Fail(FUSEC_NO_DEVICE, kSoname, " does not tell its version");
+  }
+  // NVRTC opens its builtins by bare name when it compiles, which the loader finds in a toolkit but
+  // not in a wheel's folder; once open, the name is enough. If there are none NVRTC says so.
+  Dl_info place{};
+  if (dladdr(reinterpret_cast<const void*>(f.version), &place) != 0 && place.dli_fname != nullptr) {
+    const std::string path = place.dli_fname;
+    const std::string folder = path.substr(0, path.rfind('/') + 1);
+    dlopen(Text(folder, "libnvrtc-builtins.so.", major_, ".", minor_).c_str(), RTLD_NOW | RTLD_GLOBAL);
   }
   supported_capabilities_.resize(static_cast<size_t>(count));
   if (f.supported_archs(supported_capabilities_.data()) != NVRTC_SUCCESS) {
