@@ -154,8 +154,11 @@ class SequentialPlanner {
     builder_.Assign(taken, best);
     builder_.Assign(taken_at, best_at);
     const auto place = Insert(line, axis, Expr::Symbol("k"));
-    lowering_.Store(0, place, {best, dtype});
-    lowering_.Store(1, place, {best_at, Dtype::kI64});
+    const Scalar results[] = {{best, dtype}, {best_at, Dtype::kI64}};
+    const auto& outputs = region_.body->outputs;  // values, places or both: what is read
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      lowering_.Store(static_cast<int>(i), place, results[outputs[i]->result_index]);
+    }
     CloseLoop("k", count);
   }
 

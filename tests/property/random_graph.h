@@ -20,16 +20,18 @@ struct RandomGraphOptions {
   bool reductions = true;
   bool matmuls = true;
   bool composites = true;
+  bool scans = true;
+  int64_t least_batch = 1;  // or 0
 };
 
-// A small graph that Verify accepts, the same for the same seed. Symbol "batch" in 1..16; inputs of odd sizes, 1 and 0, i64
+// A small graph that Verify accepts, the same for the same seed. Symbol "batch" in 1..16, sometimes "items" too; inputs of odd sizes, 1 and 0, i64
 // inputs only as indices. Every unused value is an output, and sometimes a used one too.
 std::unique_ptr<Graph> RandomGraph(uint64_t seed, const RandomGraphOptions& options = {});
 
 // Inputs for it: floats are eighths in -2..2 (so that short sums and products are exact) and now and then -0; indices lie inside the
-// tables they are used for, negative ones included.
+// tables they are used for, negative ones included. A symbol that is not given gets a small value of its own.
 std::vector<ReferenceTensor> RandomInputs(const Graph& graph, uint64_t seed,
-                                          const std::map<std::string, int64_t>& symbols);
+                                          std::map<std::string, int64_t> symbols);
 
 // Where two results of one graph differ by more than `tolerance` (absolute, and relative to 1), as text; "" if nowhere. NaN equals
 // NaN, infinities only themselves.
