@@ -40,9 +40,10 @@ std::vector<std::vector<uint64_t>> Batches(const std::vector<uint64_t>& seeds) {
   return batches;
 }
 
-void CompareOnCpu(const std::vector<uint64_t>& seeds, Dtype dtype, double relative) {
+void Compare(const std::vector<uint64_t>& seeds, Dtype dtype, double relative,
+             RunOn where = RunOn::kCpu) {
   const auto graphs = Graphs(seeds, dtype);
-  const auto compiled = CompiledGraphs::Make(Pointers(graphs));
+  const auto compiled = CompiledGraphs::Make(Pointers(graphs), where);
   ASSERT_TRUE(compiled.has_value()) << "seeds from " << seeds[0] << ": " << compiled.error().message;
   for (const int64_t batch : {0, 1, 2, 7}) {
     if (batch < graphs[0]->symbols[0].low) continue;
@@ -65,15 +66,23 @@ void CompareOnCpu(const std::vector<uint64_t>& seeds, Dtype dtype, double relati
 
 // f32 within 1e-5: sums of up to 4096 terms, each rounded to 6e-8.
 TEST(CodegenProperty, CpuAnswersMatch) {
-  for (const auto& seeds : Batches(SeedsToRun(60))) CompareOnCpu(seeds, Dtype::kF32, 1e-5);
+  for (const auto& seeds : Batches(SeedsToRun(60))) Compare(seeds, Dtype::kF32, 1e-5);
 }
 
 // Rounding to memory is part of the estimate; within a kernel these are floats.
 TEST(CodegenProperty, CpuAnswersMatchInOtherFloats) {
   for (const auto& seeds : Batches(SeedsToRun(20))) {
-    CompareOnCpu(seeds, Dtype::kF16, 1e-3);
-    CompareOnCpu(seeds, Dtype::kBF16, 8e-3);
-    CompareOnCpu(seeds, Dtype::kF64, 1e-12);
+    Compare(seeds, Dtype::kF16, 1e-3);
+    Compare(seeds, Dtype::kBF16, 8e-3);
+    Compare(seeds, Dtype::kF64, 1e-12);
+  }
+}
+
+// The text that NVRTC compiles, run with fibers for threads; on the GPU itself with FUSEC_PROPERTY_DEVICE=cuda.
+TEST(CodegenProperty, GpuAnswersMatch) {
+  for (const auto& seeds : Batches(SeedsToRun(20))) {
+    Compare(seeds, Dtype::kF32, 1e-5, GpuOrItsText());
+    Compare(seeds, Dtype::kF16, 1e-3, GpuOrItsText());
   }
 }
 

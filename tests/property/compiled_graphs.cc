@@ -14,6 +14,8 @@
 #include "compiler/emit/emit_kernel.h"
 #include "compiler/package/artifact_writer.h"
 #include "compiler/plan/plan_program.h"
+#include "runtime/src/nvrtc.h"
+#include "tests/property/gpu_text_on_cpu.h"
 
 namespace fusec {
 namespace {
@@ -113,7 +115,7 @@ std::vector<const KernelPlan*> KernelsOf(const ProgramPlan& program) {
 }
 
 Result<std::unique_ptr<CompiledGraphs>> CompiledGraphs::Make(
-    const std::vector<const Graph*>& graphs) {
+    const std::vector<const Graph*>& graphs, RunOn where) {
   std::unique_ptr<CompiledGraphs> made(new CompiledGraphs);
   std::vector<std::unique_ptr<Graph>> fused;
   std::vector<const Graph*> parts;
@@ -124,21 +126,40 @@ Result<std::unique_ptr<CompiledGraphs>> CompiledGraphs::Make(
     PassManager manager;
     FUSEC_TRY(manager.Run(*fused.back(), PipelinePasses()));
   }
-  const auto all = SideBySide(parts);
-  ArtifactContents contents;
-  contents.graph = all.get();
-  contents.matmul_precision = "highest";
-  FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*all, TargetKind::kCpu, contents.sites));
-  const std::string text = EmitCpuLibrary(KernelsOf(plan), {});
-  FUSEC_ASSIGN(contents.files["cpu/kernels-native.so"], CompileHostLibrary(text, "native", 1));
-  contents.files["cpu/kernels.cc"] = text;
-  contents.targets.push_back({"cpu", std::move(plan), {{"native", "cpu/kernels-native.so"}}});
-  made->folder_ = TemporaryFolder();
-  const std::string artifact = made->folder_ + "/artifact";
-  FUSEC_TRY(WriteArtifact(artifact, contents));
-  FUSEC_TRY(Check(fusec_load(artifact.c_str(), "cpu", &made->program_)));
-  FUSEC_TRY(Check(fusec_create_context(made->program_, &made->context_)));
+  FUSEC_TRY(made->Load(*SideBySide(parts), where));
   return made;
+}
+
+Result<void> CompiledGraphs::Load(const Graph& fused, RunOn where) {
+  ArtifactContents contents;
+  contents.graph = &fused;
+  contents.matmul_precision = "highest";
+  const bool for_gpu = where != RunOn::kCpu;
+  FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(fused, for_gpu ? TargetKind::kGpu : TargetKind::kCpu,
+                                             contents.sites));
+  const auto kernels = KernelsOf(plan);
+  TargetContents target;
+  if (where == RunOn::kGpu) {
+    target = {"sm_90a", {}, {{"cubin", "cubin/sm_90a.cubin"}}};
+    for (const KernelPlan* kernel : kernels) {
+      contents.files["kernels/" + kernel->name + ".cu"] = EmitKernelFile(*kernel, {});
+    }
+    auto cubin = runtime::CompileCached("kernels.cu", EmitGpuModule(kernels, {}), "sm_90a");
+    if (!cubin) return Fail(ErrorKind::kToolchain, cubin.error().message);
+    contents.files["cubin/sm_90a.cubin"] = *std::move(cubin);
+  } else {
+    target = {"cpu", {}, {{"native", "cpu/kernels-native.so"}}};
+    const std::string text = for_gpu ? GpuTextOnCpu(kernels) : EmitCpuLibrary(kernels, {});
+    FUSEC_ASSIGN(contents.files["cpu/kernels-native.so"], CompileHostLibrary(text, "native", 1));
+    contents.files["cpu/kernels.cc"] = text;
+  }
+  target.plan = std::move(plan);
+  contents.targets.push_back(std::move(target));
+  folder_ = TemporaryFolder();
+  const std::string artifact = folder_ + "/artifact";
+  FUSEC_TRY(WriteArtifact(artifact, contents));
+  FUSEC_TRY(Check(fusec_load(artifact.c_str(), where == RunOn::kGpu ? "cuda" : "cpu", &program_)));
+  return Check(fusec_create_context(program_, &context_));
 }
 
 CompiledGraphs::~CompiledGraphs() {

@@ -18,10 +18,14 @@ std::unique_ptr<Graph> SideBySide(const std::vector<const Graph*>& graphs);
 // The kernels of a program, without its library matmuls.
 std::vector<const KernelPlan*> KernelsOf(const ProgramPlan& program);
 
-// Graphs as the CPU runs them: fused, planned, compiled for this machine, written to an artifact and loaded.
+// Where graphs run: on the CPU; on the CPU with the kernels planned for a GPU (gpu_text_on_cpu.h); on the machine's GPU.
+enum class RunOn { kCpu, kGpuTextOnCpu, kGpu };
+
+// Graphs fused, planned, compiled, written to an artifact and loaded.
 class CompiledGraphs {
  public:
-  static Result<std::unique_ptr<CompiledGraphs>> Make(const std::vector<const Graph*>& graphs);
+  static Result<std::unique_ptr<CompiledGraphs>> Make(const std::vector<const Graph*>& graphs,
+                                                      RunOn where = RunOn::kCpu);
   ~CompiledGraphs();
 
   // Inputs of each graph in order, then the outputs of each.
@@ -30,6 +34,7 @@ class CompiledGraphs {
 
  private:
   CompiledGraphs() = default;
+  Result<void> Load(const Graph& fused, RunOn where);
   std::string folder_;
   std::vector<size_t> output_counts_;
   fusec_program* program_ = nullptr;

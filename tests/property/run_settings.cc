@@ -34,6 +34,11 @@ std::vector<uint64_t> SeedsToRun(int runs) {
   return seeds;
 }
 
+RunOn GpuOrItsText() {
+  const char* device = std::getenv("FUSEC_PROPERTY_DEVICE");
+  return device != nullptr && std::string(device) == "cuda" ? RunOn::kGpu : RunOn::kGpuTextOnCpu;
+}
+
 NowTrying::NowTrying(uint64_t seed, const Graph& graph) {
   text_on_abort = "\nseed " + std::to_string(seed) + "\n" + Print(graph);
   trace = std::make_unique<testing::ScopedTrace>(__FILE__, __LINE__, text_on_abort);
