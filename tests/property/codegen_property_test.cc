@@ -20,7 +20,10 @@ std::vector<std::unique_ptr<Graph>> Graphs(const std::vector<uint64_t>& seeds, D
   options.dtype = dtype;
   options.least_batch = static_cast<int64_t>(seeds[0] / kGraphsTogether % 2);  // together they share symbols
   std::vector<std::unique_ptr<Graph>> graphs;
-  for (const uint64_t seed : seeds) graphs.push_back(RandomGraph(seed, options));
+  for (const uint64_t seed : seeds) {
+    options.nodes = SomeNodeCount(seed);
+    graphs.push_back(RandomGraph(seed, options));
+  }
   return graphs;
 }
 
@@ -83,6 +86,71 @@ TEST(CodegenProperty, GpuAnswersMatch) {
   for (const auto& seeds : Batches(SeedsToRun(20))) {
     Compare(seeds, Dtype::kF32, 1e-5, GpuOrItsText());
     Compare(seeds, Dtype::kF16, 1e-3, GpuOrItsText());
+  }
+}
+
+// Every index input of the graph gets one bad value. Whether there was one.
+bool SpoilIndices(uint64_t seed, std::vector<ReferenceTensor>& inputs) {
+  bool spoiled = false;
+  for (ReferenceTensor& input : inputs) {
+    if (IsFloat(input.dtype) || input.ints.empty()) continue;
+    input.ints[seed % input.ints.size()] = seed % 2 == 0 ? 1000 : -2000000000;
+    spoiled = true;
+  }
+  return spoiled;
+}
+
+// With bad indices in one graph at a time the program must not crash, and may only complain if the interpreter does. (It computes
+// what is needed; the interpreter everything.)
+int ComplaintsOf(const std::vector<uint64_t>& seeds, RunOn where) {
+  const auto graphs = Graphs(seeds, Dtype::kF32);
+  const auto compiled = CompiledGraphs::Make(Pointers(graphs), where);
+  EXPECT_TRUE(compiled.has_value()) << compiled.error().message;
+  std::vector<std::vector<ReferenceTensor>> good;
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    good.push_back(RandomInputs(*graphs[i], seeds[i], {{"batch", 5}, {"items", 3}}));
+  }
+  int complaints = 0;
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    const NowTrying trying(seeds[i], *graphs[i]);
+    auto inputs = good;
+    if (!SpoilIndices(seeds[i], inputs[i])) continue;
+    const auto found = (*compiled)->Run(inputs);
+    const auto expected = Interpret(*graphs[i], inputs[i]);
+    if (!found) {
+      ++complaints;
+      EXPECT_EQ(found.error().kind, ErrorKind::kInput) << found.error().message;
+      EXPECT_FALSE(expected.has_value()) << found.error().message;
+    } else if (expected) {
+      const auto rounded = InterpretRounded(*graphs[i], inputs[i]);
+      EXPECT_EQ(FirstWrong(*expected, *rounded, (*found)[i], 1e-5), "");
+    }
+  }
+  return complaints;
+}
+
+TEST(CodegenProperty, BadIndicesNeverCrash) {
+  for (const auto& seeds : Batches(SeedsToRun(20))) {
+    EXPECT_GT(ComplaintsOf(seeds, RunOn::kCpu), 0);
+    EXPECT_GT(ComplaintsOf(seeds, GpuOrItsText()), 0);
+  }
+}
+
+// There is no element 0 to read instead.
+TEST(CodegenProperty, BadIndexOfAnEmptyTable) {
+  const auto graph = Parse(R"(
+graph @g(%table "table": f32[items, 4], %ids "ids": i64[batch]) symbols(batch in 0..8, items in 0..8) {
+  %y = gather(%table, %ids) {axis = 0} : f32[batch, 4]
+  return %y "y"
+})");
+  ASSERT_TRUE(graph.has_value()) << graph.error().message;
+  for (const RunOn where : {RunOn::kCpu, GpuOrItsText()}) {
+    const auto compiled = CompiledGraphs::Make({graph->get()}, where);
+    ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
+    const auto found = (*compiled)->Run({{ReferenceTensor(Dtype::kF32, {0, 4}), ReferenceTensor(Dtype::kI64, {3})}});
+    ASSERT_FALSE(found.has_value());
+    EXPECT_EQ(found.error().message, "node \"gather\": index 0 at position [0] of \"g0_ids\" reads an empty axis");
+    EXPECT_TRUE((*compiled)->Run({{ReferenceTensor(Dtype::kF32, {0, 4}), ReferenceTensor(Dtype::kI64, {0})}}).has_value());
   }
 }
 

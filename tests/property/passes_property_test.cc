@@ -47,6 +47,7 @@ bool Computes(const Graph& graph, const std::vector<Example>& examples, const st
 RandomGraphOptions Doubles(uint64_t seed) {
   RandomGraphOptions options;
   options.dtype = Dtype::kF64;
+  options.nodes = SomeNodeCount(seed);
   options.least_batch = static_cast<int64_t>(seed % 2);
   return options;
 }

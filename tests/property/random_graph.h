@@ -24,6 +24,9 @@ struct RandomGraphOptions {
   int64_t least_batch = 1;  // or 0
 };
 
+// Mostly few, so that a failure is easy to read.
+inline int SomeNodeCount(uint64_t seed) { return seed % 5 == 4 ? 40 : 6 + static_cast<int>(seed % 5) * 4; }
+
 // A small graph that Verify accepts, the same for the same seed. Symbol "batch" in 1..16, sometimes "items" too; inputs of odd sizes, 1 and 0, i64
 // inputs only as indices. Every unused value is an output, and sometimes a used one too.
 std::unique_ptr<Graph> RandomGraph(uint64_t seed, const RandomGraphOptions& options = {});
