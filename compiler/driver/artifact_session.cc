@@ -20,7 +20,8 @@ class RandomBits {
   }
   double InUnit() { return static_cast<double>(Next() >> 11) * 0x1p-53; }  // 0 <= x < 1
   int64_t Below(int64_t limit) {
-    return static_cast<int64_t>((static_cast<unsigned __int128>(Next()) * static_cast<uint64_t>(limit)) >> 64);
+    return static_cast<int64_t>(
+        (static_cast<unsigned __int128>(Next()) * static_cast<uint64_t>(limit)) >> 64);
   }
 
  private:
@@ -28,7 +29,8 @@ class RandomBits {
 };
 
 // The largest value that random data of an integer input may have.
-Result<int64_t> LargestValue(const runtime::Manifest& manifest, const runtime::TensorSignature& input,
+Result<int64_t> LargestValue(const runtime::Manifest& manifest,
+                             const runtime::TensorSignature& input,
                              const std::vector<int64_t>& symbols) {
   constexpr int64_t kWithoutUse = 1000;
   int64_t largest = INT64_MAX;
@@ -40,7 +42,8 @@ Result<int64_t> LargestValue(const runtime::Manifest& manifest, const runtime::T
   if (largest == INT64_MAX) largest = kWithoutUse;
   const Dtype dtype = ToDtype(input.dtype);
   if (DtypeBytes(dtype) == 1) largest = std::min<int64_t>(largest, IsUnsigned(dtype) ? 255 : 127);
-  if (DtypeBytes(dtype) == 2) largest = std::min<int64_t>(largest, IsUnsigned(dtype) ? 65535 : 32767);
+  if (DtypeBytes(dtype) == 2)
+    largest = std::min<int64_t>(largest, IsUnsigned(dtype) ? 65535 : 32767);
   return largest;
 }
 
@@ -54,25 +57,31 @@ Result<void> CheckArtifact(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
   const std::string advice = "; fusec MODEL.onnx -o OUT makes one";
-  if (!fs::exists(path, error)) return Fail(ErrorKind::kArtifact, path + " does not exist, expected an artifact" + advice);
+  if (!fs::exists(path, error))
+    return Fail(ErrorKind::kArtifact, path + " does not exist, expected an artifact" + advice);
   if (!fs::is_directory(path, error)) {
-    return Fail(ErrorKind::kArtifact, path + " is a file, expected the folder of an artifact" + advice);
+    return Fail(ErrorKind::kArtifact,
+                path + " is a file, expected the folder of an artifact" + advice);
   }
   if (!fs::exists(path + "/manifest.json", error)) {
-    return Fail(ErrorKind::kArtifact, path + " has no manifest.json, so it is no artifact" + advice);
+    return Fail(ErrorKind::kArtifact,
+                path + " has no manifest.json, so it is no artifact" + advice);
   }
   return {};
 }
 
-Result<std::unique_ptr<runtime::Program>> LoadProgram(const std::string& path, const std::string& device) {
+Result<std::unique_ptr<runtime::Program>> LoadProgram(const std::string& path,
+                                                      const std::string& device) {
   FUSEC_TRY(CheckArtifact(path));
-  FUSEC_RUNTIME_ASSIGN(auto program, runtime::Program::Load(path, device.empty() ? nullptr : device.c_str()));
+  FUSEC_RUNTIME_ASSIGN(auto program,
+                       runtime::Program::Load(path, device.empty() ? nullptr : device.c_str()));
   return program;
 }
 
 std::vector<DimRange> DimRanges(const runtime::Manifest& manifest) {
   std::vector<DimRange> ranges;
-  for (const runtime::Symbol& symbol : manifest.symbols) ranges.push_back({symbol.name, symbol.min, symbol.max});
+  for (const runtime::Symbol& symbol : manifest.symbols)
+    ranges.push_back({symbol.name, symbol.min, symbol.max});
   return ranges;
 }
 
@@ -83,8 +92,10 @@ std::vector<int64_t> SymbolValues(const runtime::Manifest& manifest, const DimVa
 }
 
 Dtype ToDtype(fusec_dtype dtype) { return static_cast<Dtype>(dtype); }  // the enums count alike
-static_assert(static_cast<int>(Dtype::kBool) == FUSEC_BOOL && static_cast<int>(Dtype::kI8) == FUSEC_I8 &&
-              static_cast<int>(Dtype::kU8) == FUSEC_U8 && static_cast<int>(Dtype::kBF16) == FUSEC_BF16);
+static_assert(static_cast<int>(Dtype::kBool) == FUSEC_BOOL &&
+              static_cast<int>(Dtype::kI8) == FUSEC_I8 &&
+              static_cast<int>(Dtype::kU8) == FUSEC_U8 &&
+              static_cast<int>(Dtype::kBF16) == FUSEC_BF16);
 
 std::string TypeText(const runtime::TensorSignature& tensor) {
   std::string text(DtypeName(ToDtype(tensor.dtype)));
@@ -96,26 +107,31 @@ std::string TypeText(const runtime::TensorSignature& tensor) {
 std::string TypeText(const TensorData& data) {
   std::string text(DtypeName(data.dtype()));
   text += "[";
-  for (size_t i = 0; i < data.dims().size(); ++i) text += (i ? ", " : "") + std::to_string(data.dims()[i]);
+  for (size_t i = 0; i < data.dims().size(); ++i)
+    text += (i ? ", " : "") + std::to_string(data.dims()[i]);
   return text + "]";
 }
 
-std::string SignatureText(const std::vector<runtime::TensorSignature>& tensors, const std::string& what) {
+std::string SignatureText(const std::vector<runtime::TensorSignature>& tensors,
+                          const std::string& what) {
   if (tensors.empty()) return "the model has no " + what;
   std::string text = "the model has " + what + " ";
-  for (size_t i = 0; i < tensors.size(); ++i) text += (i ? ", " : "") + tensors[i].name + " " + TypeText(tensors[i]);
+  for (size_t i = 0; i < tensors.size(); ++i)
+    text += (i ? ", " : "") + tensors[i].name + " " + TypeText(tensors[i]);
   return text;
 }
 
-Result<TensorData> RandomInput(const runtime::Manifest& manifest, int number, const DimValues& dims, uint64_t seed) {
+Result<TensorData> RandomInput(const runtime::Manifest& manifest, int number, const DimValues& dims,
+                               uint64_t seed) {
   const runtime::TensorSignature& input = manifest.inputs[number];
   const std::vector<int64_t> symbols = SymbolValues(manifest, dims);
   std::vector<int64_t> shape;
   for (const runtime::DimExpression& dim : input.shape) {
     FUSEC_RUNTIME_ASSIGN(shape.emplace_back(), dim.Evaluate(symbols));
     if (shape.back() < 0) {
-      return Fail(ErrorKind::kInput, "input \"" + input.name + "\" has a dim " + dim.text() + " of " +
-                                         std::to_string(shape.back()) + " at " + DimsText(dims));
+      return Fail(ErrorKind::kInput, "input \"" + input.name + "\" has a dim " + dim.text() +
+                                         " of " + std::to_string(shape.back()) + " at " +
+                                         DimsText(dims));
     }
   }
   TensorData data(ToDtype(input.dtype), shape);
@@ -130,7 +146,8 @@ Result<TensorData> RandomInput(const runtime::Manifest& manifest, int number, co
   return data;
 }
 
-Result<Inputs> RandomInputs(const runtime::Manifest& manifest, const DimValues& dims, uint64_t seed) {
+Result<Inputs> RandomInputs(const runtime::Manifest& manifest, const DimValues& dims,
+                            uint64_t seed) {
   Inputs inputs;
   for (size_t i = 0; i < manifest.inputs.size(); ++i) {
     FUSEC_ASSIGN(TensorData data, RandomInput(manifest, static_cast<int>(i), dims, seed));
@@ -139,15 +156,17 @@ Result<Inputs> RandomInputs(const runtime::Manifest& manifest, const DimValues& 
   return inputs;
 }
 
-Result<void> CheckInput(const runtime::TensorSignature& input, const TensorData& data, const std::string& origin) {
+Result<void> CheckInput(const runtime::TensorSignature& input, const TensorData& data,
+                        const std::string& origin) {
   if (data.dtype() == ToDtype(input.dtype) && data.dims().size() == input.shape.size()) return {};
-  return Fail(ErrorKind::kInput, origin + ": input \"" + input.name + "\" is " + TypeText(data) + ", expected " +
-                                     TypeText(input));
+  return Fail(ErrorKind::kInput, origin + ": input \"" + input.name + "\" is " + TypeText(data) +
+                                     ", expected " + TypeText(input));
 }
 
 Result<void> BindInputs(runtime::Context& context, const Inputs& inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
-    FUSEC_RUNTIME_TRY(context.BindInput(static_cast<int>(i), inputs[i].bytes(), inputs[i].dims(), false));
+    FUSEC_RUNTIME_TRY(
+        context.BindInput(static_cast<int>(i), inputs[i].bytes(), inputs[i].dims(), false));
   }
   return {};
 }

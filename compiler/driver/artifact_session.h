@@ -19,22 +19,23 @@ namespace fusec {
 tl::unexpected<Error> FromRuntime(const runtime::RuntimeError& error);
 
 // `T x = F()` for a function of the runtime, with its error as ours.
-#define FUSEC_RUNTIME_ASSIGN(target, expression)                                                    \
-  auto FUSEC_CONCAT(fusec_status_, __LINE__) = (expression);                                        \
-  if (!FUSEC_CONCAT(fusec_status_, __LINE__))                                                       \
-    return ::fusec::FromRuntime(FUSEC_CONCAT(fusec_status_, __LINE__).error());                     \
+#define FUSEC_RUNTIME_ASSIGN(target, expression)                                \
+  auto FUSEC_CONCAT(fusec_status_, __LINE__) = (expression);                    \
+  if (!FUSEC_CONCAT(fusec_status_, __LINE__))                                   \
+    return ::fusec::FromRuntime(FUSEC_CONCAT(fusec_status_, __LINE__).error()); \
   target = *std::move(FUSEC_CONCAT(fusec_status_, __LINE__))
 
-#define FUSEC_RUNTIME_TRY(expression)                                          \
-  do {                                                                         \
-    auto&& fusec_status = (expression);                                        \
-    if (!fusec_status) return ::fusec::FromRuntime(fusec_status.error());      \
+#define FUSEC_RUNTIME_TRY(expression)                                     \
+  do {                                                                    \
+    auto&& fusec_status = (expression);                                   \
+    if (!fusec_status) return ::fusec::FromRuntime(fusec_status.error()); \
   } while (false)
 
 // That a folder which can be an artifact is there, in one line that says what else it is.
 Result<void> CheckArtifact(const std::string& path);
 // `device` as fusec_load takes it; "" for the default.
-Result<std::unique_ptr<runtime::Program>> LoadProgram(const std::string& path, const std::string& device);
+Result<std::unique_ptr<runtime::Program>> LoadProgram(const std::string& path,
+                                                      const std::string& device);
 
 std::vector<DimRange> DimRanges(const runtime::Manifest& manifest);
 // In the order of Manifest::symbols.
@@ -43,21 +44,29 @@ std::vector<int64_t> SymbolValues(const runtime::Manifest& manifest, const DimVa
 Dtype ToDtype(fusec_dtype dtype);
 std::string TypeText(const runtime::TensorSignature& tensor);  // "f32[batch, 13]"
 std::string TypeText(const TensorData& data);                  // "f32[64, 13]"
-// "the model has inputs dense f32[batch, 13], ids i64[26, batch]", for messages; `what` is "inputs" or "outputs".
-std::string SignatureText(const std::vector<runtime::TensorSignature>& tensors, const std::string& what);
+// "the model has inputs dense f32[batch, 13], ids i64[26, batch]", for messages; `what` is "inputs"
+// or "outputs".
+std::string SignatureText(const std::vector<runtime::TensorSignature>& tensors,
+                          const std::string& what);
 
 // One tensor per input, in the manifest's order.
 using Inputs = std::vector<TensorData>;
 
-// The same bytes for the same seed and sizes on every machine. Floats are spread evenly over -1..1. An integer input that is used as
-// an index gets values inside the smallest extent that it indexes, any other 0..1000.
-Result<TensorData> RandomInput(const runtime::Manifest& manifest, int input, const DimValues& dims, uint64_t seed);
-Result<Inputs> RandomInputs(const runtime::Manifest& manifest, const DimValues& dims, uint64_t seed);
+// The same bytes for the same seed and sizes on every machine. Floats are spread evenly over -1..1.
+// An integer input that is used as an index gets values inside the smallest extent that it indexes,
+// any other 0..1000.
+Result<TensorData> RandomInput(const runtime::Manifest& manifest, int input, const DimValues& dims,
+                               uint64_t seed);
+Result<Inputs> RandomInputs(const runtime::Manifest& manifest, const DimValues& dims,
+                            uint64_t seed);
 
-// Whether dtype and rank are as declared; the runtime checks the dims. `origin` is the file, for the message.
-Result<void> CheckInput(const runtime::TensorSignature& input, const TensorData& data, const std::string& origin);
+// Whether dtype and rank are as declared; the runtime checks the dims. `origin` is the file, for
+// the message.
+Result<void> CheckInput(const runtime::TensorSignature& input, const TensorData& data,
+                        const std::string& origin);
 
-Result<void> BindInputs(runtime::Context& context, const Inputs& inputs);  // `inputs` must outlive the runs
+Result<void> BindInputs(runtime::Context& context,
+                        const Inputs& inputs);  // `inputs` must outlive the runs
 // A copy of every output of the last run.
 Result<std::vector<TensorData>> CopyOutputs(runtime::Context& context);
 Result<std::vector<TensorData>> RunOnce(const runtime::Program& program, const Inputs& inputs);

@@ -16,7 +16,8 @@ namespace fusec {
 
 namespace {
 
-// A file without a name, to which a child writes and from which we read: no pipe that could fill up.
+// A file without a name, to which a child writes and from which we read: no pipe that could fill
+// up.
 class Capture {
  public:
   Capture() : file_(std::tmpfile()) {}
@@ -70,7 +71,8 @@ Result<std::string> MakeTemporaryFolder() {
   const char* temp = std::getenv("TMPDIR");
   std::string folder = std::string(temp && *temp ? temp : "/tmp") + "/fusec-XXXXXX";
   if (!mkdtemp(folder.data())) {
-    return Fail(ErrorKind::kToolchain, "cannot make a temporary folder: " + std::string(std::strerror(errno)));
+    return Fail(ErrorKind::kToolchain,
+                "cannot make a temporary folder: " + std::string(std::strerror(errno)));
   }
   return folder;
 }

@@ -8,7 +8,7 @@
 namespace fusec {
 
 struct ChildResult {
-  int exit_code = -1;  // -1 if it could not be started or died of a signal
+  int exit_code = -1;          // -1 if it could not be started or died of a signal
   std::string output, errors;  // what it wrote to stdout and stderr
 };
 

@@ -9,8 +9,9 @@
 
 namespace fusec {
 
-// The command line program: one struct of flags and one function per verb. Each function prints its results to stdout and all else
-// to stderr, and gives the exit code: 0, or 1 for a comparison that failed; errors have the codes of ErrorKind, and an interrupt 130.
+// The command line program: one struct of flags and one function per verb. Each function prints its
+// results to stdout and all else to stderr, and gives the exit code: 0, or 1 for a comparison that
+// failed; errors have the codes of ErrorKind, and an interrupt 130.
 
 inline constexpr const char* kFusecVersion = "0.1.0";
 
@@ -78,8 +79,8 @@ Result<int> RunOpt(const OptFlags& flags);
 Result<int> RunListOps(bool json);
 Result<int> RunVersion();
 
-// The command that the arguments (without the program's name) ask for; a function that only gives an exit code where help was asked
-// for or the arguments are wrong, which has been said by then.
+// The command that the arguments (without the program's name) ask for; a function that only gives
+// an exit code where help was asked for or the arguments are wrong, which has been said by then.
 std::function<Result<int>()> ParseCommandLine(const std::vector<std::string>& arguments);
 
 }  // namespace fusec

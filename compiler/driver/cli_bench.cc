@@ -17,10 +17,13 @@ using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kDefaultSize = 64;
-// Calls go round this many sets of inputs, so that none finds its own data still in a cache (bench.h takes up to 8).
+// Calls go round this many sets of inputs, so that none finds its own data still in a cache
+// (bench.h takes up to 8).
 constexpr int kInputSets = 8;
 
-double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double Since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 struct Spread {
   double median = 0, p10 = 0, p90 = 0, p99 = 0;
@@ -30,7 +33,8 @@ struct Spread {
 Spread SpreadOf(std::vector<double> samples) {
   std::sort(samples.begin(), samples.end());
   const auto at = [&](double share) {
-    return samples[std::min(samples.size() - 1, static_cast<size_t>(share * static_cast<double>(samples.size())))];
+    return samples[std::min(samples.size() - 1,
+                            static_cast<size_t>(share * static_cast<double>(samples.size())))];
   };
   return {at(0.5), at(0.1), at(0.9), at(0.99)};
 }
@@ -41,9 +45,10 @@ struct Measurement {
   int64_t launches = 0, bytes = 0, flops = 0;
 };
 
-// Microseconds of calls until `seconds` are over, at least 10 of them; the first tenth of the time warms up.
-Result<std::vector<double>> MeasureCalls(const std::vector<std::unique_ptr<runtime::Context>>& contexts,
-                                         double seconds) {
+// Microseconds of calls until `seconds` are over, at least 10 of them; the first tenth of the time
+// warms up.
+Result<std::vector<double>> MeasureCalls(
+    const std::vector<std::unique_ptr<runtime::Context>>& contexts, double seconds) {
   constexpr size_t kMinSamples = 10, kMaxSamples = 1000000;
   size_t next = 0;
   const auto call = [&]() -> Result<double> {
@@ -56,27 +61,32 @@ Result<std::vector<double>> MeasureCalls(const std::vector<std::unique_ptr<runti
   for (size_t i = 0; i < contexts.size() || Since(start) < seconds / 10; ++i) FUSEC_TRY(call());
   std::vector<double> samples;
   const auto measured = Clock::now();
-  while (samples.size() < kMinSamples || (Since(measured) < seconds && samples.size() < kMaxSamples)) {
+  while (samples.size() < kMinSamples ||
+         (Since(measured) < seconds && samples.size() < kMaxSamples)) {
     FUSEC_ASSIGN(samples.emplace_back(), call());
   }
   return samples;
 }
 
-// Microseconds on the GPU. Each sample is the mean of so many replays that it takes some two milliseconds.
-Result<std::vector<double>> MeasureDevice(const std::vector<std::unique_ptr<runtime::Context>>& contexts,
-                                          double seconds) {
+// Microseconds on the GPU. Each sample is the mean of so many replays that it takes some two
+// milliseconds.
+Result<std::vector<double>> MeasureDevice(
+    const std::vector<std::unique_ptr<runtime::Context>>& contexts, double seconds) {
   constexpr double kSampleMicroseconds = 2000;
   std::vector<runtime::Context*> pointers;
   for (const auto& context : contexts) pointers.push_back(context.get());
-  FUSEC_RUNTIME_ASSIGN(const std::vector<double> first, runtime::MeasureRotating(pointers, 3, 2 * kInputSets));
+  FUSEC_RUNTIME_ASSIGN(const std::vector<double> first,
+                       runtime::MeasureRotating(pointers, 3, 2 * kInputSets));
   const double one = std::max(SpreadOf(first).median, 0.1);
   const int replays = static_cast<int>(std::clamp(kSampleMicroseconds / one, 1.0, 10000.0));
   const int samples = static_cast<int>(std::clamp(seconds * 1e6 / (one * replays), 10.0, 1000.0));
-  FUSEC_RUNTIME_ASSIGN(std::vector<double> all, runtime::MeasureRotating(pointers, samples, replays));
+  FUSEC_RUNTIME_ASSIGN(std::vector<double> all,
+                       runtime::MeasureRotating(pointers, samples, replays));
   return all;
 }
 
-Result<Measurement> Measure(const runtime::Program& program, const DimValues& dims, const BenchFlags& flags) {
+Result<Measurement> Measure(const runtime::Program& program, const DimValues& dims,
+                            const BenchFlags& flags) {
   Measurement result;
   result.dims = dims;
   std::vector<Inputs> inputs(kInputSets);
@@ -130,19 +140,21 @@ std::string Microseconds(double us) {
 }
 
 void PrintTable(const std::vector<Measurement>& measurements, bool on_gpu) {
-  std::vector<std::vector<std::string>> rows = {
-      {"dims", "time of", "median us", "p10", "p90", "p99", "launches", "bytes", "GB/s", "flops", "Gflop/s"}};
+  std::vector<std::vector<std::string>> rows = {{"dims", "time of", "median us", "p10", "p90",
+                                                 "p99", "launches", "bytes", "GB/s", "flops",
+                                                 "Gflop/s"}};
   for (const Measurement& m : measurements) {
     for (const bool device : {true, false}) {
       if (device && !on_gpu) continue;
       const Spread& s = device ? m.device_us : m.call_us;
       char bandwidth[32], speed[32];
-      std::snprintf(bandwidth, sizeof bandwidth, "%.1f", static_cast<double>(m.bytes) / s.median * 1e-3);
+      std::snprintf(bandwidth, sizeof bandwidth, "%.1f",
+                    static_cast<double>(m.bytes) / s.median * 1e-3);
       std::snprintf(speed, sizeof speed, "%.1f", static_cast<double>(m.flops) / s.median * 1e-3);
-      rows.push_back({DimsText(m.dims), device ? "device" : "call", Microseconds(s.median), Microseconds(s.p10),
-                      Microseconds(s.p90), Microseconds(s.p99), std::to_string(m.launches),
-                      FormatBytes(static_cast<double>(m.bytes)), bandwidth, FormatCount(static_cast<double>(m.flops)),
-                      speed});
+      rows.push_back({DimsText(m.dims), device ? "device" : "call", Microseconds(s.median),
+                      Microseconds(s.p10), Microseconds(s.p90), Microseconds(s.p99),
+                      std::to_string(m.launches), FormatBytes(static_cast<double>(m.bytes)),
+                      bandwidth, FormatCount(static_cast<double>(m.flops)), speed});
     }
   }
   std::fputs(FormatTable(rows, "llrrrrrrrrr").c_str(), stdout);
@@ -153,12 +165,14 @@ void PrintTable(const std::vector<Measurement>& measurements, bool on_gpu) {
 Result<int> RunBench(const BenchFlags& flags) {
   if (flags.threads > 0) setenv("FUSEC_NUM_THREADS", std::to_string(flags.threads).c_str(), 1);
   FUSEC_ASSIGN(const auto program, LoadProgram(flags.artifact, flags.device));
-  FUSEC_ASSIGN(const auto cases, DimCases(flags.dims, DimRanges(program->manifest()), {kDefaultSize}));
+  FUSEC_ASSIGN(const auto cases,
+               DimCases(flags.dims, DimRanges(program->manifest()), {kDefaultSize}));
   std::vector<Measurement> measurements;
   {
     ProgressLine progress;
     for (const DimValues& dims : cases) {
-      progress.Update("measuring " + DimsText(dims), static_cast<double>(measurements.size()) / cases.size());
+      progress.Update("measuring " + DimsText(dims),
+                      static_cast<double>(measurements.size()) / cases.size());
       FUSEC_ASSIGN(measurements.emplace_back(), Measure(*program, dims, flags));
     }
   }

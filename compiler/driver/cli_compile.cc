@@ -52,13 +52,15 @@ void PrintTimings(const std::vector<PassTiming>& timings) {
 }
 
 void PrintSummary(const CompileFlags& flags, const CompileReport& report) {
-  PrintNote("built " + flags.output + " for " + Join(report.targets, " and ") + " in " + Seconds(report.seconds));
+  PrintNote("built " + flags.output + " for " + Join(report.targets, " and ") + " in " +
+            Seconds(report.seconds));
   std::vector<std::string> after;
   for (const std::string& target : report.targets) {
     after.push_back(std::to_string(report.launches.at(target)) + " on " + target);
   }
   PrintNote(Plural(report.launches_before, "launch") + " before fusion, " + Join(after, ", "));
-  PrintNote("next: fusec run " + flags.output + " --random --output out, or fusec explain " + flags.output);
+  PrintNote("next: fusec run " + flags.output + " --random --output out, or fusec explain " +
+            flags.output);
 }
 
 }  // namespace
@@ -69,7 +71,9 @@ Result<int> RunCompile(const CompileFlags& flags) {
   Result<CompileReport> report = Fail(ErrorKind::kUsage, "");
   {
     ProgressLine progress;
-    options.progress = [&](const std::string& stage, double fraction) { progress.Update(stage, fraction); };
+    options.progress = [&](const std::string& stage, double fraction) {
+      progress.Update(stage, fraction);
+    };
     report = CompileModel(options);
   }
   FUSEC_TRY(report);

@@ -40,19 +40,25 @@ void PrintStep(const ExplainedStep& step) {
   constexpr size_t kShown = 6;
   std::printf("\n  %s   class %s\n", Bold(step.name).c_str(), step.op_class.c_str());
   std::printf("    ops     %s\n", CountedText(step.ops).c_str());
-  if (!step.onnx_nodes.empty()) std::printf("    from    %s\n", Shorten(step.onnx_nodes, kShown).c_str());
+  if (!step.onnx_nodes.empty())
+    std::printf("    from    %s\n", Shorten(step.onnx_nodes, kShown).c_str());
   if (!step.modules.empty()) std::printf("    modules %s\n", Shorten(step.modules, kShown).c_str());
   if (!step.launch.empty()) std::printf("    launch  %s\n", step.launch.c_str());
-  std::printf("    reads   %s: %s\n", Traffic(step.bytes_read).c_str(), Shorten(step.inputs, kShown).c_str());
-  std::printf("    writes  %s: %s\n", Traffic(step.bytes_written).c_str(), Shorten(step.outputs, kShown).c_str());
-  if (step.flops > 0) std::printf("    flops   %s\n", FormatCount(static_cast<double>(step.flops)).c_str());
+  std::printf("    reads   %s: %s\n", Traffic(step.bytes_read).c_str(),
+              Shorten(step.inputs, kShown).c_str());
+  std::printf("    writes  %s: %s\n", Traffic(step.bytes_written).c_str(),
+              Shorten(step.outputs, kShown).c_str());
+  if (step.flops > 0)
+    std::printf("    flops   %s\n", FormatCount(static_cast<double>(step.flops)).c_str());
 }
 
 void PrintPage(const Explanation& e) {
-  std::printf("%s  opset %s, matmul precision %s, target %s, %s\n\n", Bold(e.model).c_str(), e.opset.c_str(),
-              e.matmul_precision.c_str(), e.target.c_str(), DimsText(e.dims).c_str());
+  std::printf("%s  opset %s, matmul precision %s, target %s, %s\n\n", Bold(e.model).c_str(),
+              e.opset.c_str(), e.matmul_precision.c_str(), e.target.c_str(),
+              DimsText(e.dims).c_str());
   const auto line = [](const char* label, int64_t launches, int64_t bytes) {
-    std::printf("  %-14s %-13s %s moved\n", label, Plural(launches, "launch").c_str(), Traffic(bytes).c_str());
+    std::printf("  %-14s %-13s %s moved\n", label, Plural(launches, "launch").c_str(),
+                Traffic(bytes).c_str());
   };
   line("before fusion", e.before_launches, e.before_bytes);
   line("after", static_cast<int64_t>(e.steps.size()), e.after_bytes);
@@ -61,7 +67,8 @@ void PrintPage(const Explanation& e) {
   for (const ExplainedStep& step : e.steps) PrintStep(step);
   if (!e.not_fused.empty()) std::printf("\nnot fused\n");
   for (const NotFusedEdge& edge : e.not_fused) {
-    std::printf("  %s -> %s: %s\n", edge.producer.c_str(), edge.consumer.c_str(), edge.reason.c_str());
+    std::printf("  %s -> %s: %s\n", edge.producer.c_str(), edge.consumer.c_str(),
+                edge.reason.c_str());
   }
 }
 
@@ -80,14 +87,15 @@ Result<void> PrintKernel(const ExplainFlags& flags, const Explanation& e) {
   }
   std::vector<std::string> names;
   for (const ExplainedStep& step : e.steps) names.push_back(step.name);
-  return Fail(ErrorKind::kUsage, "target " + e.target + " has no kernel \"" + flags.kernel + "\"; it has " +
-                                     Join(names, ", "));
+  return Fail(ErrorKind::kUsage, "target " + e.target + " has no kernel \"" + flags.kernel +
+                                     "\"; it has " + Join(names, ", "));
 }
 
 }  // namespace
 
 Result<int> RunExplain(const ExplainFlags& flags) {
-  FUSEC_ASSIGN(const Explanation explanation, ExplainArtifact(flags.artifact, flags.target, flags.dims));
+  FUSEC_ASSIGN(const Explanation explanation,
+               ExplainArtifact(flags.artifact, flags.target, flags.dims));
   if (!flags.kernel.empty()) {
     FUSEC_TRY(PrintKernel(flags, explanation));
   } else if (flags.json) {

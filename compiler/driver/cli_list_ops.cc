@@ -59,13 +59,15 @@ Result<int> RunListOps(bool json) {
     std::printf("%s\n", list.dump(1).c_str());
     return 0;
   }
-  std::vector<std::vector<std::string>> rows = {{"name", "ONNX", "class", "operands", "opsets", "dtypes"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"name", "ONNX", "class", "operands", "opsets", "dtypes"}};
   for (const OpLine& line : OpLines()) {
     std::vector<std::string> versions;
     for (const int version : line.since_versions) versions.push_back(std::to_string(version));
     const bool all = line.dtypes.size() == kDtypeCount;
-    rows.push_back({line.op->text, line.onnx.empty() ? "-" : line.onnx, OpClassName(line.op->op_class),
-                    line.op->operands, versions.empty() ? "-" : Join(versions, ","),
+    rows.push_back({line.op->text, line.onnx.empty() ? "-" : line.onnx,
+                    OpClassName(line.op->op_class), line.op->operands,
+                    versions.empty() ? "-" : Join(versions, ","),
                     all ? "all" : Join(line.dtypes, " ")});
   }
   std::fputs(FormatTable(rows, "llllll").c_str(), stdout);
@@ -75,8 +77,10 @@ Result<int> RunListOps(bool json) {
 Result<int> RunVersion() {
   const OnnxSupport onnx = GetOnnxSupport();
   std::printf("fusec %s\n", kFusecVersion);
-  std::printf("onnx %s, opsets %d..%d\n", onnx.library_version.c_str(), onnx.min_opset, onnx.max_opset);
-  for (const auto& [piece, found] : runtime::CudaPieces()) std::printf("%s: %s\n", piece.c_str(), found.c_str());
+  std::printf("onnx %s, opsets %d..%d\n", onnx.library_version.c_str(), onnx.min_opset,
+              onnx.max_opset);
+  for (const auto& [piece, found] : runtime::CudaPieces())
+    std::printf("%s: %s\n", piece.c_str(), found.c_str());
   return 0;
 }
 

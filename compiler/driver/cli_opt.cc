@@ -16,7 +16,8 @@ namespace fusec {
 namespace {
 
 Result<std::string> ReadText(const std::string& path) {
-  if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+  if (path == "-")
+    return std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -44,7 +45,8 @@ Result<int> RunOpt(const OptFlags& flags) {
     if (FindPass(name)) continue;
     std::vector<std::string> known;
     for (const PassInfo& pass : AllPasses()) known.push_back(pass.name);
-    return Fail(ErrorKind::kUsage, "no pass is called \"" + name + "\"; there are " + Join(known, ", "));
+    return Fail(ErrorKind::kUsage,
+                "no pass is called \"" + name + "\"; there are " + Join(known, ", "));
   }
   FUSEC_ASSIGN(const std::string text, ReadText(flags.file));
   auto graph = Parse(text);
@@ -62,7 +64,8 @@ Result<int> RunOpt(const OptFlags& flags) {
   std::ofstream file(flags.output, std::ios::binary);
   file << result;
   file.close();
-  if (!file) return Fail(ErrorKind::kUsage, "cannot write " + flags.output + ": " + std::strerror(errno));
+  if (!file)
+    return Fail(ErrorKind::kUsage, "cannot write " + flags.output + ": " + std::strerror(errno));
   return 0;
 }
 

@@ -8,7 +8,8 @@ namespace fusec {
 
 namespace {
 
-constexpr const char* kOverview = R"(fusec compiles DLRM- and LoRA-style ONNX models into fused CUDA C and runs them.
+constexpr const char* kOverview =
+    R"(fusec compiles DLRM- and LoRA-style ONNX models into fused CUDA C and runs them.
 
 usage: fusec MODEL.onnx -o OUT          compile a model into the folder OUT
        fusec run OUT --random --output DIR   run it on files or on random data
@@ -21,8 +22,8 @@ usage: fusec MODEL.onnx -o OUT          compile a model into the folder OUT
 
 fusec VERB -h tells a verb's flags (fusec compile -h those of the first line).
 
-exit codes: 0 good, 1 a comparison failed, 2 bad usage, 3 bad or unsupported model, 4 device or toolchain
-missing, 5 damaged artifact, 6 bad input data, 70 a bug of fusec, 130 interrupted
+exit codes: 0 good, 1 a comparison failed, 2 bad usage, 3 bad or unsupported model, 4 device or
+toolchain missing, 5 damaged artifact, 6 bad input data, 70 a bug of fusec, 130 interrupted
 
 example: fusec models/dlrm_dot.dynamo.onnx -o dlrm && fusec run dlrm --random --output out
 )";
@@ -34,8 +35,8 @@ Command Done(int code) {
 }
 
 // Flags that take one value and may be repeated; commas separate values where `delimiter` is one.
-void AddRepeated(CLI::App& app, const std::string& name, std::vector<std::string>& values, const std::string& help,
-                 const std::string& type, char delimiter = '\0') {
+void AddRepeated(CLI::App& app, const std::string& name, std::vector<std::string>& values,
+                 const std::string& help, const std::string& type, char delimiter = '\0') {
   CLI::Option* option = app.add_option(name, values, help);
   option->allow_extra_args(false)->type_name(type);
   if (delimiter) option->delimiter(delimiter);
@@ -53,12 +54,14 @@ void AddDevice(CLI::App& app, std::string& device) {
 }
 
 void AddModelFlags(CLI::App& app, ModelFlags& flags) {
-  AddRepeated(app, "--freeze", flags.freezes, "make an input a constant (.npy or .pb)", "NAME=FILE");
+  AddRepeated(app, "--freeze", flags.freezes, "make an input a constant (.npy or .pb)",
+              "NAME=FILE");
   app.add_option("--matmul-precision", flags.matmul_precision,
                  "of f32 products: highest (f32, the default), high (TF32), medium (bf16)")
       ->type_name("WORD")
       ->check(CLI::IsMember({"highest", "high", "medium"}));
-  AddRepeated(app, "--disable-fusion", flags.disabled_fusions, "leave a fusion pass out", "NAME", ',');
+  AddRepeated(app, "--disable-fusion", flags.disabled_fusions, "leave a fusion pass out", "NAME",
+              ',');
 }
 
 // Verbs declare their flags on `app` and give what is to be done once they are parsed.
@@ -69,18 +72,23 @@ Command DeclareCompile(CLI::App& app) {
   app.description("Compiles an ONNX model into a folder that `fusec run` and the runtime execute.");
   app.add_option("MODEL.onnx", flags->model, "the model")->required()->type_name("");
   app.add_option("-o,--output", flags->output, "the folder to write")->required()->type_name("OUT");
-  AddRepeated(app, "--target", flags->targets, "native (the default), cpu, sm_80, sm_90a, ...; a list is allowed", "LIST",
-              ',');
-  AddRepeated(app, "--dim", flags->dims, "the sizes a symbolic dim may have, or its one size", "NAME=LOW..HIGH");
+  AddRepeated(app, "--target", flags->targets,
+              "native (the default), cpu, sm_80, sm_90a, ...; a list is allowed", "LIST", ',');
+  AddRepeated(app, "--dim", flags->dims, "the sizes a symbolic dim may have, or its one size",
+              "NAME=LOW..HIGH");
   AddModelFlags(app, flags->model_flags);
   app.add_option("--cpu-level", flags->cpu_level,
-                 "code for the CPU: both (x86-64-v3 and v4, the default), or one of x86-64-v3, x86-64-v4, native")
+                 "code for the CPU: both (x86-64-v3 and v4, the default), or one of x86-64-v3, "
+                 "x86-64-v4, native")
       ->type_name("LEVEL")
       ->check(CLI::IsMember({"both", "x86-64-v3", "x86-64-v4", "native"}));
-  app.add_option("--dump-ir", flags->dump_ir, "write the graph after every pass that changed it")->type_name("DIR");
-  app.add_option("--dump-kernels", flags->dump_kernels, "write the generated .cu files")->type_name("DIR");
+  app.add_option("--dump-ir", flags->dump_ir, "write the graph after every pass that changed it")
+      ->type_name("DIR");
+  app.add_option("--dump-kernels", flags->dump_kernels, "write the generated .cu files")
+      ->type_name("DIR");
   app.add_flag("--time-passes", flags->time_passes, "say on stderr how long each pass took");
-  app.footer("example: fusec models/dlrm_dot.dynamo.onnx -o dlrm --target cpu,sm_90a --dim batch=1..4096");
+  app.footer(
+      "example: fusec models/dlrm_dot.dynamo.onnx -o dlrm --target cpu,sm_90a --dim batch=1..4096");
   return [flags] { return RunCompile(*flags); };
 }
 
@@ -88,12 +96,14 @@ Command DeclareRun(CLI::App& app) {
   auto flags = std::make_shared<RunFlags>();
   app.description("Runs an artifact and writes one DIR/NAME.npy per output.");
   app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
-  AddRepeated(app, "--input", flags->inputs, "an input's data (.npy or .pb), or all of them in one .npz",
-              "NAME=FILE|FILE.npz");
+  AddRepeated(app, "--input", flags->inputs,
+              "an input's data (.npy or .pb), or all of them in one .npz", "NAME=FILE|FILE.npz");
   app.add_flag("--random", flags->random, "random data for the inputs that have no file");
-  AddRepeated(app, "--dim", flags->dims, "with --random: the size of a symbolic dim (default: 64)", "NAME=SIZE");
+  AddRepeated(app, "--dim", flags->dims, "with --random: the size of a symbolic dim (default: 64)",
+              "NAME=SIZE");
   app.add_option("--seed", flags->seed, "of the random data")->type_name("N");
-  app.add_option("--output", flags->output, "where to write the results (default: nowhere)")->type_name("DIR");
+  app.add_option("--output", flags->output, "where to write the results (default: nowhere)")
+      ->type_name("DIR");
   AddDevice(app, flags->device);
   app.footer("example: fusec run dlrm --input dense=dense.npy --input ids=ids.npy --output out");
   return [flags] { return RunRun(*flags); };
@@ -102,12 +112,19 @@ Command DeclareRun(CLI::App& app) {
 Command DeclareVerify(CLI::App& app) {
   auto flags = std::make_shared<VerifyFlags>();
   app.description(
-      "Compares an artifact, or what a model compiles to, with the interpreter (in double precision) and, where a\n"
-      "python3 with onnxruntime is found (FUSEC_PYTHON names another), with onnxruntime. Exits with 1 if they differ.");
-  app.add_option("MODEL.onnx|OUT", flags->subject, "a model, or an artifact")->required()->type_name("");
-  app.add_option("--model", flags->model, "the model that the artifact was made from")->type_name("MODEL.onnx");
-  AddRepeated(app, "--dim", flags->dims, "the sizes of a symbolic dim to try (default: 1,2,5,64)", "NAME=SIZE,...");
-  app.add_option("--inputs", flags->inputs, "input data instead of random data")->type_name("FILE.npz");
+      "Compares an artifact, or what a model compiles to, with the interpreter (in double "
+      "precision) and, where a\n"
+      "python3 with onnxruntime is found (FUSEC_PYTHON names another), with onnxruntime. Exits "
+      "with 1 if they differ.");
+  app.add_option("MODEL.onnx|OUT", flags->subject, "a model, or an artifact")
+      ->required()
+      ->type_name("");
+  app.add_option("--model", flags->model, "the model that the artifact was made from")
+      ->type_name("MODEL.onnx");
+  AddRepeated(app, "--dim", flags->dims, "the sizes of a symbolic dim to try (default: 1,2,5,64)",
+              "NAME=SIZE,...");
+  app.add_option("--inputs", flags->inputs, "input data instead of random data")
+      ->type_name("FILE.npz");
   app.add_option("--seed", flags->seed, "of the random data")->type_name("N");
   AddModelFlags(app, flags->model_flags);
   AddDevice(app, flags->device);
@@ -118,9 +135,12 @@ Command DeclareVerify(CLI::App& app) {
 
 Command DeclareBench(CLI::App& app) {
   auto flags = std::make_shared<BenchFlags>();
-  app.description("Times an artifact on random data: whole calls from host memory to host memory, and the device alone.");
+  app.description(
+      "Times an artifact on random data: whole calls from host memory to host memory, and the "
+      "device alone.");
   app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
-  AddRepeated(app, "--dim", flags->dims, "the sizes of a symbolic dim to time (default: 64)", "NAME=SIZE,...");
+  AddRepeated(app, "--dim", flags->dims, "the sizes of a symbolic dim to time (default: 64)",
+              "NAME=SIZE,...");
   app.add_option("--seconds", flags->seconds, "how long to measure each (default: 1)")
       ->type_name("S")
       ->check(CLI::Range(0.0, 3600.0));
@@ -136,11 +156,14 @@ Command DeclareBench(CLI::App& app) {
 
 Command DeclareExplain(CLI::App& app) {
   auto flags = std::make_shared<ExplainFlags>();
-  app.description("Tells what an artifact launches, what was fused into it, and what was not fused and why.");
+  app.description(
+      "Tells what an artifact launches, what was fused into it, and what was not fused and why.");
   app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
   app.add_option("--kernel", flags->kernel, "show one kernel with its code")->type_name("NAME");
-  app.add_option("--target", flags->target, "cpu, sm_90a, ... (default: a GPU of the artifact)")->type_name("NAME");
-  AddRepeated(app, "--dim", flags->dims, "the size of a symbolic dim for bytes and flops (default: 128)", "NAME=SIZE");
+  app.add_option("--target", flags->target, "cpu, sm_90a, ... (default: a GPU of the artifact)")
+      ->type_name("NAME");
+  AddRepeated(app, "--dim", flags->dims,
+              "the size of a symbolic dim for bytes and flops (default: 128)", "NAME=SIZE");
   app.add_flag("--json", flags->json, "for scripts");
   app.footer("example: fusec explain dlrm --kernel k01_relu");
   return [flags] { return RunExplain(*flags); };
@@ -150,10 +173,13 @@ Command DeclareOpt(CLI::App& app) {
   auto flags = std::make_shared<OptFlags>();
   app.description("Runs passes on IR text and prints the result.");
   app.add_option("FILE.ir", flags->file, "IR text; - reads stdin")->type_name("");
-  AddRepeated(app, "--passes", flags->passes, "names, in order; --passes=help lists them", "A,B,...", ',');
+  AddRepeated(app, "--passes", flags->passes, "names, in order; --passes=help lists them",
+              "A,B,...", ',');
   app.get_option("--passes")->required();
-  app.add_option("-o,--output", flags->output, "the file to write (default: stdout)")->type_name("FILE");
-  app.footer("example: fusec opt dump/03-canonicalize.ir --passes=fuse-row-reduction,fuse-pointwise");
+  app.add_option("-o,--output", flags->output, "the file to write (default: stdout)")
+      ->type_name("FILE");
+  app.footer(
+      "example: fusec opt dump/03-canonicalize.ir --passes=fuse-row-reduction,fuse-pointwise");
   return [flags] { return RunOpt(*flags); };
 }
 
@@ -172,8 +198,9 @@ struct Verb {
   const char* name;
   Declare declare;
 };
-constexpr Verb kVerbs[] = {{"compile", &DeclareCompile}, {"run", &DeclareRun},         {"verify", &DeclareVerify},
-                           {"bench", &DeclareBench},     {"explain", &DeclareExplain}, {"opt", &DeclareOpt}};
+constexpr Verb kVerbs[] = {{"compile", &DeclareCompile}, {"run", &DeclareRun},
+                           {"verify", &DeclareVerify},   {"bench", &DeclareBench},
+                           {"explain", &DeclareExplain}, {"opt", &DeclareOpt}};
 
 Command Parse(const std::string& name, Declare declare, std::vector<std::string> arguments) {
   CLI::App app("", name);
@@ -205,11 +232,13 @@ std::function<Result<int>()> ParseCommandLine(const std::vector<std::string>& ar
   }
   for (const Verb& verb : kVerbs) {
     if (arguments[0] != verb.name) continue;
-    return Parse(std::string("fusec ") + verb.name, verb.declare, {arguments.begin() + 1, arguments.end()});
+    return Parse(std::string("fusec ") + verb.name, verb.declare,
+                 {arguments.begin() + 1, arguments.end()});
   }
-  const bool is_overview = std::any_of(arguments.begin(), arguments.end(), [](const std::string& argument) {
-    return argument == "--list-ops" || argument == "--version";
-  });
+  const bool is_overview =
+      std::any_of(arguments.begin(), arguments.end(), [](const std::string& argument) {
+        return argument == "--list-ops" || argument == "--version";
+      });
   if (is_overview) return Parse("fusec", &DeclareOverview, arguments);
   return Parse("fusec", &DeclareCompile, arguments);
 }

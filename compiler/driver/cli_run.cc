@@ -14,16 +14,18 @@ namespace fusec {
 
 namespace {
 
-// The name of an output as a file's: characters outside [A-Za-z0-9._-] become _. Two outputs that would share a file get a number.
+// The name of an output as a file's: characters outside [A-Za-z0-9._-] become _. Two outputs that
+// would share a file get a number.
 std::string FileNameOf(const std::string& name, std::set<std::string>& taken) {
   std::string file = name;
   for (char& c : file) {
-    const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-                      c == '_' || c == '-';
+    const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                      c == '.' || c == '_' || c == '-';
     if (!good) c = '_';
   }
   const std::string wanted = file;
-  for (int number = 2; !taken.insert(file).second; ++number) file = wanted + "_" + std::to_string(number);
+  for (int number = 2; !taken.insert(file).second; ++number)
+    file = wanted + "_" + std::to_string(number);
   return file + ".npy";
 }
 
@@ -42,7 +44,8 @@ std::string Summary(const TensorData& data) {
   std::string text = "empty";
   if (finite > 0) {
     char numbers[96];
-    std::snprintf(numbers, sizeof numbers, "min %.6g  max %.6g  mean %.6g", low, high, sum / static_cast<double>(finite));
+    std::snprintf(numbers, sizeof numbers, "min %.6g  max %.6g  mean %.6g", low, high,
+                  sum / static_cast<double>(finite));
     text = numbers;
   } else if (data.element_count() > 0) {
     text = "no finite value";
@@ -56,14 +59,17 @@ std::string Summary(const TensorData& data) {
 Result<int> RunRun(const RunFlags& flags) {
   FUSEC_ASSIGN(const auto program, LoadProgram(flags.artifact, flags.device));
   const runtime::Manifest& manifest = program->manifest();
-  FUSEC_ASSIGN(const Inputs inputs, ChooseInputs(manifest, flags.inputs, flags.random, flags.dims, flags.seed));
+  FUSEC_ASSIGN(const Inputs inputs,
+               ChooseInputs(manifest, flags.inputs, flags.random, flags.dims, flags.seed));
   FUSEC_ASSIGN(const std::vector<TensorData> outputs, RunOnce(*program, inputs));
   if (!flags.output.empty()) {
     std::error_code error;
     std::filesystem::create_directories(flags.output, error);
-    if (error) return Fail(ErrorKind::kUsage, "cannot create " + flags.output + ": " + error.message());
+    if (error)
+      return Fail(ErrorKind::kUsage, "cannot create " + flags.output + ": " + error.message());
   }
-  std::vector<std::vector<std::string>> rows = {{"output", "type", "values", flags.output.empty() ? "" : "file"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"output", "type", "values", flags.output.empty() ? "" : "file"}};
   std::set<std::string> taken;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::string& name = manifest.outputs[i].name;

@@ -58,7 +58,8 @@ Result<std::string> ModelOf(const VerifyFlags& flags) {
                                      " needs the model that it was made from (--model MODEL.onnx)");
 }
 
-Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress, const std::string& folder) {
+Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
+                            const std::string& folder) {
   Subject subject;
   FUSEC_ASSIGN(subject.model, ModelOf(flags));
   FUSEC_TRY(ApplyModelFlags(flags.model_flags, subject.options));
@@ -69,7 +70,9 @@ Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress, co
     subject.options.output_path = artifact;
     subject.options.targets = TargetsFor(flags.device);
     subject.options.cpu_level = "native";
-    subject.options.progress = [&](const std::string& stage, double fraction) { progress.Update(stage, fraction); };
+    subject.options.progress = [&](const std::string& stage, double fraction) {
+      progress.Update(stage, fraction);
+    };
     FUSEC_ASSIGN(const CompileReport report, CompileModel(subject.options));
     for (const std::string& warning : report.warnings) PrintWarning(warning);
   }
@@ -79,35 +82,41 @@ Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress, co
   return subject;
 }
 
-// The interpreter's inputs are the manifest's by name; a mismatch means another model, or other frozen inputs.
+// The interpreter's inputs are the manifest's by name; a mismatch means another model, or other
+// frozen inputs.
 Result<std::vector<ReferenceTensor>> ReferenceInputs(const Subject& subject, const Inputs& inputs) {
   const runtime::Manifest& manifest = subject.program->manifest();
   std::vector<ReferenceTensor> reference;
   for (const std::string& name : subject.graph->input_names) {
-    const auto found = std::find_if(manifest.inputs.begin(), manifest.inputs.end(),
-                                    [&](const runtime::TensorSignature& input) { return input.name == name; });
+    const auto found =
+        std::find_if(manifest.inputs.begin(), manifest.inputs.end(),
+                     [&](const runtime::TensorSignature& input) { return input.name == name; });
     if (found == manifest.inputs.end()) {
-      return Fail(ErrorKind::kInput, subject.model + " has an input \"" + name +
-                                         "\" that the artifact lacks: is it another model, or was it frozen (--freeze)?");
+      return Fail(
+          ErrorKind::kInput,
+          subject.model + " has an input \"" + name +
+              "\" that the artifact lacks: is it another model, or was it frozen (--freeze)?");
     }
     reference.push_back(ReferenceTensor::FromData(inputs[found - manifest.inputs.begin()]));
   }
   return reference;
 }
 
-Result<void> JudgeByInterpreter(const Subject& subject, const Inputs& inputs, const std::vector<TensorData>& outputs,
-                                const DimValues& dims, std::vector<Judgement>& judgements) {
+Result<void> JudgeByInterpreter(const Subject& subject, const Inputs& inputs,
+                                const std::vector<TensorData>& outputs, const DimValues& dims,
+                                std::vector<Judgement>& judgements) {
   FUSEC_ASSIGN(const auto reference_inputs, ReferenceInputs(subject, inputs));
   FUSEC_ASSIGN(const auto expected, Interpret(*subject.graph, reference_inputs));
   const runtime::Manifest& manifest = subject.program->manifest();
   if (expected.size() != outputs.size()) {
-    return Fail(ErrorKind::kInput, subject.model + " has " + Plural(static_cast<int64_t>(expected.size()), "output") +
+    return Fail(ErrorKind::kInput, subject.model + " has " +
+                                       Plural(static_cast<int64_t>(expected.size()), "output") +
                                        ", the artifact " + std::to_string(outputs.size()));
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tolerance tolerance = ToleranceOf(outputs[i].dtype(), manifest.matmul_precision);
-    judgements.push_back(
-        {"interpreter", dims, Compare(manifest.outputs[i].name, outputs[i], expected[i], tolerance)});
+    judgements.push_back({"interpreter", dims,
+                          Compare(manifest.outputs[i].name, outputs[i], expected[i], tolerance)});
   }
   return {};
 }
@@ -132,15 +141,18 @@ void JudgeByOnnxruntime(const OnnxruntimeJudge& judge, const Subject& subject, c
       tolerance.reason += ", on both sides";
     }
     const ReferenceTensor reference = ReferenceTensor::FromData((*expected)[i].second);
-    judgements.push_back({"onnxruntime", dims, Compare(manifest.outputs[i].name, outputs[i], reference, tolerance)});
+    judgements.push_back(
+        {"onnxruntime", dims, Compare(manifest.outputs[i].name, outputs[i], reference, tolerance)});
   }
 }
 
 // Sizes and inputs of every comparison.
-Result<std::vector<std::pair<DimValues, Inputs>>> Cases(const VerifyFlags& flags, const runtime::Manifest& manifest) {
+Result<std::vector<std::pair<DimValues, Inputs>>> Cases(const VerifyFlags& flags,
+                                                        const runtime::Manifest& manifest) {
   std::vector<std::pair<DimValues, Inputs>> cases;
   if (!flags.inputs.empty()) {
-    if (!flags.dims.empty()) return Fail(ErrorKind::kUsage, "--dim is for random data, --inputs has sizes of its own");
+    if (!flags.dims.empty())
+      return Fail(ErrorKind::kUsage, "--dim is for random data, --inputs has sizes of its own");
     FUSEC_ASSIGN(Inputs inputs, InputsFromNpz(manifest, flags.inputs));
     DimValues dims;
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -190,13 +202,14 @@ void PrintJson(const Subject& subject, const std::vector<Judgement>& judgements,
 }
 
 void PrintTables(const std::vector<Judgement>& judgements) {
-  std::vector<std::vector<std::string>> rows = {
-      {"output", "dims", "against", "max abs", "max rel", "relative L2", "tolerance", "reason", "", ""}};
+  std::vector<std::vector<std::string>> rows = {{"output", "dims", "against", "max abs", "max rel",
+                                                 "relative L2", "tolerance", "reason", "", ""}};
   for (const Judgement& judgement : judgements) {
     const Comparison& c = judgement.comparison;
     rows.push_back({c.name, DimsText(judgement.dims), judgement.against, FormatNumber(c.max_abs),
-                    FormatNumber(c.max_rel), FormatNumber(c.rel_l2), FormatNumber(c.tolerance.relative_l2),
-                    c.tolerance.reason, c.pass ? "pass" : "FAIL", c.note});
+                    FormatNumber(c.max_rel), FormatNumber(c.rel_l2),
+                    FormatNumber(c.tolerance.relative_l2), c.tolerance.reason,
+                    c.pass ? "pass" : "FAIL", c.note});
   }
   std::fputs(FormatTable(rows, "lllrrrrlll").c_str(), stdout);
 }
@@ -213,19 +226,24 @@ Result<int> RunVerify(const VerifyFlags& flags) {
     ProgressLine progress;
     FUSEC_ASSIGN(subject, LoadSubject(flags, progress, folder));
     const auto judge = OnnxruntimeJudge::Find();
-    if (!judge) PrintNote("no python3 with onnxruntime was found (FUSEC_PYTHON names one): the interpreter judges alone");
+    if (!judge)
+      PrintNote(
+          "no python3 with onnxruntime was found (FUSEC_PYTHON names one): the interpreter judges "
+          "alone");
     FUSEC_ASSIGN(const auto cases, Cases(flags, subject.program->manifest()));
     for (size_t i = 0; i < cases.size(); ++i) {
       const auto& [dims, inputs] = cases[i];
-      progress.Update("comparing " + DimsText(dims), static_cast<double>(i) / static_cast<double>(cases.size()));
+      progress.Update("comparing " + DimsText(dims),
+                      static_cast<double>(i) / static_cast<double>(cases.size()));
       FUSEC_ASSIGN(const std::vector<TensorData> outputs, RunOnce(*subject.program, inputs));
       FUSEC_TRY(JudgeByInterpreter(subject, inputs, outputs, dims, judgements));
       if (judge) JudgeByOnnxruntime(*judge, subject, inputs, outputs, dims, judgements);
       if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
     }
   }
-  const bool pass = std::all_of(judgements.begin(), judgements.end(),
-                                [](const Judgement& judgement) { return judgement.comparison.pass; });
+  const bool pass =
+      std::all_of(judgements.begin(), judgements.end(),
+                  [](const Judgement& judgement) { return judgement.comparison.pass; });
   if (flags.json) {
     PrintJson(subject, judgements, pass);
   } else {

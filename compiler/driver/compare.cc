@@ -42,7 +42,8 @@ void CompareInts(const TensorData& found, const ReferenceTensor& expected, Compa
   double difference = 0, norm = 0;
   for (int64_t i = 0; i < expected.element_count(); ++i) {
     const int64_t a = found.GetInt(i), b = expected.ints[i];
-    const double error = a == b ? 0 : std::max(1.0, std::abs(static_cast<double>(a) - static_cast<double>(b)));
+    const double error =
+        a == b ? 0 : std::max(1.0, std::abs(static_cast<double>(a) - static_cast<double>(b)));
     result.max_abs = std::max(result.max_abs, error);
     if (b != 0) result.max_rel = std::max(result.max_rel, error / std::abs(static_cast<double>(b)));
     difference += error * error;
@@ -56,36 +57,44 @@ void CompareInts(const TensorData& found, const ReferenceTensor& expected, Compa
 
 Tolerance ToleranceOf(Dtype dtype, const std::string& matmul_precision) {
   switch (dtype) {
-    case Dtype::kF64: return {1e-12, "f64 sums in another order"};
-    case Dtype::kF16: return {2e-3, "f16 rounds to 11 bits"};
-    case Dtype::kBF16: return {1.6e-2, "bf16 rounds to 8 bits"};
+    case Dtype::kF64:
+      return {1e-12, "f64 sums in another order"};
+    case Dtype::kF16:
+      return {2e-3, "f16 rounds to 11 bits"};
+    case Dtype::kBF16:
+      return {1.6e-2, "bf16 rounds to 8 bits"};
     case Dtype::kF32:
       if (matmul_precision == "medium") return {2e-2, "f32 products of bf16 factors"};
       if (matmul_precision == "high") return {2e-3, "f32 products of TF32 factors"};
       return {1e-5, "f32 sums in another order"};
-    default: return {0, "integers are exact"};
+    default:
+      return {0, "integers are exact"};
   }
 }
 
-Comparison Compare(const std::string& name, const TensorData& found, const ReferenceTensor& expected,
-                   const Tolerance& tolerance) {
+Comparison Compare(const std::string& name, const TensorData& found,
+                   const ReferenceTensor& expected, const Tolerance& tolerance) {
   Comparison result;
   result.name = name;
   result.tolerance = tolerance;
   const bool same_values = WithoutOnes(found.dims()) == WithoutOnes(expected.dims);
   if (found.dtype() != expected.dtype || !same_values) {
-    result.note = "is " + std::string(DtypeName(found.dtype())) + DimsText(found.dims()) + ", expected " +
-                  std::string(DtypeName(expected.dtype)) + DimsText(expected.dims);
+    result.note = "is " + std::string(DtypeName(found.dtype())) + DimsText(found.dims()) +
+                  ", expected " + std::string(DtypeName(expected.dtype)) + DimsText(expected.dims);
     result.max_abs = result.max_rel = result.rel_l2 = INFINITY;
     return result;
   }
   if (found.dims() != expected.dims) {
-    result.note = "shape " + DimsText(found.dims()) + ", reference " + DimsText(expected.dims) + ": dims of 1 aside the same";
+    result.note = "shape " + DimsText(found.dims()) + ", reference " + DimsText(expected.dims) +
+                  ": dims of 1 aside the same";
   }
-  if (IsFloat(found.dtype())) CompareReals(found, expected, result);
-  else CompareInts(found, expected, result);
+  if (IsFloat(found.dtype()))
+    CompareReals(found, expected, result);
+  else
+    CompareInts(found, expected, result);
   if (result.misplaced > 0) {
-    result.note = std::to_string(result.misplaced) + " elements are NaN or infinite in only one of the two";
+    result.note =
+        std::to_string(result.misplaced) + " elements are NaN or infinite in only one of the two";
   }
   result.pass = result.misplaced == 0 && result.rel_l2 <= tolerance.relative_l2;
   return result;

@@ -13,22 +13,24 @@ struct Tolerance {
   double relative_l2 = 0;
   std::string reason;  // "f32 sums in another order"
 };
-// Of a result of `dtype` against the interpreter's doubles. The precision is --matmul-precision of the artifact.
+// Of a result of `dtype` against the interpreter's doubles. The precision is --matmul-precision of
+// the artifact.
 Tolerance ToleranceOf(Dtype dtype, const std::string& matmul_precision);
 
-// A result against its reference. NaN must meet NaN and an infinity an infinity of its sign (a reference that overflows the result's
-// dtype counts as one); such pairs are left out of the numbers. Relative L2 is |found - expected| / |expected|, or |found - expected|
-// where the reference is all zeros. max_rel is over the elements with a reference other than 0.
+// A result against its reference. NaN must meet NaN and an infinity an infinity of its sign (a
+// reference that overflows the result's dtype counts as one); such pairs are left out of the
+// numbers. Relative L2 is |found - expected| / |expected|, or |found - expected| where the
+// reference is all zeros. max_rel is over the elements with a reference other than 0.
 struct Comparison {
   std::string name;
   double max_abs = 0, max_rel = 0, rel_l2 = 0;
   int64_t misplaced = 0;  // elements of which only one is NaN or infinite
   Tolerance tolerance;
-  std::string note;       // what is odd, or why it failed where numbers do not say
+  std::string note;  // what is odd, or why it failed where numbers do not say
   bool pass = false;
 };
 // Shapes that differ in dims of size 1 only are compared by position, with a note.
-Comparison Compare(const std::string& name, const TensorData& found, const ReferenceTensor& expected,
-                   const Tolerance& tolerance);
+Comparison Compare(const std::string& name, const TensorData& found,
+                   const ReferenceTensor& expected, const Tolerance& tolerance);
 
 }  // namespace fusec

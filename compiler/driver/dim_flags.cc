@@ -19,7 +19,8 @@ tl::unexpected<Error> BadFlag(const std::string& flag, const std::string& expect
   return Fail(ErrorKind::kUsage, "--dim " + flag + ": expected " + expected);
 }
 
-Result<std::map<std::string, std::vector<int64_t>>> ParseDimLists(const std::vector<std::string>& flags) {
+Result<std::map<std::string, std::vector<int64_t>>> ParseDimLists(
+    const std::vector<std::string>& flags) {
   constexpr const char* kExpected = "NAME=SIZE or NAME=SIZE,SIZE,..., such as batch=1,64";
   std::map<std::string, std::vector<int64_t>> lists;
   for (const std::string& flag : flags) {
@@ -42,14 +43,16 @@ std::string NamesOf(const std::vector<DimRange>& symbols) {
   std::string text = "it has ";
   for (size_t i = 0; i < symbols.size(); ++i) {
     const DimRange& symbol = symbols[i];
-    text += (i ? ", " : "") + symbol.name + "=" + std::to_string(symbol.low) + ".." + std::to_string(symbol.high);
+    text += (i ? ", " : "") + symbol.name + "=" + std::to_string(symbol.low) + ".." +
+            std::to_string(symbol.high);
   }
   return text;
 }
 
 }  // namespace
 
-Result<std::map<std::string, std::pair<int64_t, int64_t>>> ParseDimRanges(const std::vector<std::string>& flags) {
+Result<std::map<std::string, std::pair<int64_t, int64_t>>> ParseDimRanges(
+    const std::vector<std::string>& flags) {
   std::map<std::string, std::pair<int64_t, int64_t>> ranges;
   for (const std::string& flag : flags) {
     const size_t equals = flag.find('=');
@@ -57,7 +60,8 @@ Result<std::map<std::string, std::pair<int64_t, int64_t>>> ParseDimRanges(const 
     const size_t high_begin = dots == std::string::npos ? equals + 1 : dots + 2;
     std::optional<int64_t> low, high;
     if (equals != std::string::npos && equals > 0) {
-      low = ParseSize(std::string_view(flag).substr(equals + 1, dots == std::string::npos ? dots : dots - equals - 1));
+      low = ParseSize(std::string_view(flag).substr(
+          equals + 1, dots == std::string::npos ? dots : dots - equals - 1));
       high = ParseSize(std::string_view(flag).substr(high_begin));
     }
     if (!low || !high) return BadFlag(flag, "NAME=LOW..HIGH or NAME=SIZE, such as batch=1..4096");
@@ -68,25 +72,29 @@ Result<std::map<std::string, std::pair<int64_t, int64_t>>> ParseDimRanges(const 
   return ranges;
 }
 
-Result<std::vector<DimValues>> DimCases(const std::vector<std::string>& flags, const std::vector<DimRange>& symbols,
+Result<std::vector<DimValues>> DimCases(const std::vector<std::string>& flags,
+                                        const std::vector<DimRange>& symbols,
                                         const std::vector<int64_t>& defaults) {
   FUSEC_ASSIGN(const auto lists, ParseDimLists(flags));
   for (const auto& [name, sizes] : lists) {
-    const auto symbol = std::find_if(symbols.begin(), symbols.end(), [&](const DimRange& s) { return s.name == name; });
+    const auto symbol = std::find_if(symbols.begin(), symbols.end(),
+                                     [&](const DimRange& s) { return s.name == name; });
     if (symbol == symbols.end()) {
       return Fail(ErrorKind::kUsage, "the model has no dim \"" + name + "\": " + NamesOf(symbols));
     }
     for (const int64_t size : sizes) {
       if (size >= symbol->low && size <= symbol->high) continue;
       return Fail(ErrorKind::kInput, name + " is " + std::to_string(size) + ", expected " +
-                                         std::to_string(symbol->low) + ".." + std::to_string(symbol->high));
+                                         std::to_string(symbol->low) + ".." +
+                                         std::to_string(symbol->high));
     }
   }
   std::vector<DimValues> cases;
   for (const int64_t size : defaults) {
     DimValues values;
     for (const DimRange& symbol : symbols) {
-      if (!lists.count(symbol.name)) values[symbol.name] = std::clamp(size, symbol.low, symbol.high);
+      if (!lists.count(symbol.name))
+        values[symbol.name] = std::clamp(size, symbol.low, symbol.high);
     }
     if (std::find(cases.begin(), cases.end(), values) == cases.end()) cases.push_back(values);
   }
@@ -105,7 +113,8 @@ Result<std::vector<DimValues>> DimCases(const std::vector<std::string>& flags, c
 
 std::string DimsText(const DimValues& dims) {
   std::string text;
-  for (const auto& [name, size] : dims) text += (text.empty() ? "" : ", ") + name + "=" + std::to_string(size);
+  for (const auto& [name, size] : dims)
+    text += (text.empty() ? "" : ", ") + name + "=" + std::to_string(size);
   return text.empty() ? "static dims" : text;
 }
 

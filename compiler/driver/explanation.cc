@@ -21,7 +21,8 @@ Result<std::string> ChooseTarget(const runtime::Manifest& manifest, const std::s
   for (const auto& [name, target] : manifest.targets) names.push_back(name);
   if (!wanted.empty()) {
     if (manifest.targets.count(wanted)) return wanted;
-    return Fail(ErrorKind::kUsage, "the artifact has no target \"" + wanted + "\"; it has " + Join(names, ", "));
+    return Fail(ErrorKind::kUsage,
+                "the artifact has no target \"" + wanted + "\"; it has " + Join(names, ", "));
   }
   for (const std::string& name : names) {
     if (name != "cpu") return name;
@@ -40,11 +41,12 @@ std::vector<std::string> Texts(const Json& object, const char* key) {
 
 // Appends what is new and says something.
 void AddOnce(std::vector<std::string>& list, const std::string& text) {
-  if (!text.empty() && std::find(list.begin(), list.end(), text) == list.end()) list.push_back(text);
+  if (!text.empty() && std::find(list.begin(), list.end(), text) == list.end())
+    list.push_back(text);
 }
 
-Result<ExplainedStep> ExplainStep(const runtime::Manifest& manifest, const runtime::Step& step, const Json& json,
-                                  const std::vector<int64_t>& symbols) {
+Result<ExplainedStep> ExplainStep(const runtime::Manifest& manifest, const runtime::Step& step,
+                                  const Json& json, const std::vector<int64_t>& symbols) {
   ExplainedStep result;
   result.name = step.name;
   result.op_class = json.value("class", "");
@@ -71,8 +73,9 @@ Result<ExplainedStep> ExplainStep(const runtime::Manifest& manifest, const runti
     FUSEC_RUNTIME_ASSIGN(const int64_t n, step.matmul.n.Evaluate(symbols));
     FUSEC_RUNTIME_ASSIGN(const int64_t k, step.matmul.k.Evaluate(symbols));
     FUSEC_RUNTIME_ASSIGN(const int64_t batch, step.matmul.batch.Evaluate(symbols));
-    result.launch = "library matmul [" + std::to_string(m) + ", " + std::to_string(k) + "] x [" + std::to_string(k) +
-                    ", " + std::to_string(n) + "]" + (batch == 1 ? "" : ", " + std::to_string(batch) + " times");
+    result.launch = "library matmul [" + std::to_string(m) + ", " + std::to_string(k) + "] x [" +
+                    std::to_string(k) + ", " + std::to_string(n) + "]" +
+                    (batch == 1 ? "" : ", " + std::to_string(batch) + " times");
   }
   return result;
 }
@@ -81,20 +84,21 @@ Result<void> FillFootprint(const runtime::Manifest& manifest, const runtime::Tar
                            const std::vector<int64_t>& symbols, Explanation& explanation) {
   FUSEC_RUNTIME_ASSIGN(const std::vector<int64_t> bytes, runtime::BufferBytes(manifest, symbols));
   for (size_t i = 0; i < bytes.size(); ++i) {
-    if (manifest.buffers[i].kind == runtime::BufferKind::kConstant) explanation.weight_bytes += bytes[i];
+    if (manifest.buffers[i].kind == runtime::BufferKind::kConstant)
+      explanation.weight_bytes += bytes[i];
   }
   FUSEC_RUNTIME_ASSIGN(const runtime::ArenaPlan arena, runtime::PackArena(manifest, target, bytes));
   explanation.arena_bytes = arena.bytes;
   return {};
 }
 
-Result<void> FillStory(const runtime::Manifest& manifest, const Json& json, const std::vector<int64_t>& symbols,
-                       Explanation& explanation) {
+Result<void> FillStory(const runtime::Manifest& manifest, const Json& json,
+                       const std::vector<int64_t>& symbols, Explanation& explanation) {
   explanation.opset = json.value("opset", "");
   const Json before = json.value("before", Json::object());
   explanation.before_launches = before.value("launches", int64_t{0});
-  FUSEC_RUNTIME_ASSIGN(const auto bytes,
-                       runtime::DimExpression::Parse(before.value("bytes", "0"), manifest.SymbolNames()));
+  FUSEC_RUNTIME_ASSIGN(const auto bytes, runtime::DimExpression::Parse(before.value("bytes", "0"),
+                                                                       manifest.SymbolNames()));
   FUSEC_RUNTIME_ASSIGN(explanation.before_bytes, bytes.Evaluate(symbols));
   for (const Json& edge : json.value("not_fused", Json::array())) {
     explanation.not_fused.push_back(
@@ -104,7 +108,8 @@ Result<void> FillStory(const runtime::Manifest& manifest, const Json& json, cons
 }
 
 Result<std::string> ReadPart(const std::string& artifact, const std::string& file) {
-  FUSEC_RUNTIME_ASSIGN(const runtime::MappedFile mapped, runtime::MappedFile::Open(artifact + "/" + file));
+  FUSEC_RUNTIME_ASSIGN(const runtime::MappedFile mapped,
+                       runtime::MappedFile::Open(artifact + "/" + file));
   return std::string(mapped.text());
 }
 
@@ -135,7 +140,8 @@ Result<Explanation> ExplainArtifact(const std::string& path, const std::string& 
       explanation.steps.push_back(std::move(step));
     }
     FUSEC_TRY(FillStory(manifest, json, symbols, explanation));
-  } catch (const Json::exception& wrong) {  // a field of another type; the runtime does not read these
+  } catch (
+      const Json::exception& wrong) {  // a field of another type; the runtime does not read these
     return Fail(ErrorKind::kArtifact, file + ": " + wrong.what());
   }
   FUSEC_TRY(FillFootprint(manifest, target, symbols, explanation));
@@ -158,18 +164,20 @@ std::string ExplanationJson(const Explanation& e) {
                        {"flops", step.flops}});
   }
   for (const NotFusedEdge& edge : e.not_fused) {
-    not_fused.push_back({{"producer", edge.producer}, {"consumer", edge.consumer}, {"reason", edge.reason}});
+    not_fused.push_back(
+        {{"producer", edge.producer}, {"consumer", edge.consumer}, {"reason", edge.reason}});
   }
-  const Json json = {{"model", e.model},
-                     {"target", e.target},
-                     {"matmul_precision", e.matmul_precision},
-                     {"dims", e.dims.empty() ? Json::object() : Json(e.dims)},
-                     {"launches", e.steps.size()},
-                     {"kernels", kernels},
-                     {"not_fused", not_fused},
-                     {"before", {{"launches", e.before_launches}, {"bytes", e.before_bytes}}},
-                     {"after", {{"launches", e.steps.size()}, {"bytes", e.after_bytes}}},
-                     {"footprint", {{"weight_bytes", e.weight_bytes}, {"arena_bytes", e.arena_bytes}}}};
+  const Json json = {
+      {"model", e.model},
+      {"target", e.target},
+      {"matmul_precision", e.matmul_precision},
+      {"dims", e.dims.empty() ? Json::object() : Json(e.dims)},
+      {"launches", e.steps.size()},
+      {"kernels", kernels},
+      {"not_fused", not_fused},
+      {"before", {{"launches", e.before_launches}, {"bytes", e.before_bytes}}},
+      {"after", {{"launches", e.steps.size()}, {"bytes", e.after_bytes}}},
+      {"footprint", {{"weight_bytes", e.weight_bytes}, {"arena_bytes", e.arena_bytes}}}};
   return json.dump(1);
 }
 

@@ -10,7 +10,8 @@ namespace fusec {
 
 // One launch of an artifact.
 struct ExplainedStep {
-  std::string name, op_class, launch, source;  // source: a file of the artifact, "" of a library call
+  std::string name, op_class, launch,
+      source;  // source: a file of the artifact, "" of a library call
   std::vector<std::string> ops, onnx_nodes, modules, inputs, outputs;
   int64_t bytes_read = 0, bytes_written = 0, flops = 0;
 };
@@ -29,7 +30,8 @@ struct Explanation {
   int64_t weight_bytes = 0, arena_bytes = 0;
 };
 
-// `target` "" is the first GPU target, or the CPU where there is none; a dim without a flag has size 128, moved into its range.
+// `target` "" is the first GPU target, or the CPU where there is none; a dim without a flag has
+// size 128, moved into its range.
 Result<Explanation> ExplainArtifact(const std::string& path, const std::string& target,
                                     const std::vector<std::string>& dim_flags);
 

@@ -23,10 +23,12 @@ int FindInput(const Manifest& manifest, const std::string& name) {
   return -1;
 }
 
-Result<void> Take(const Manifest& manifest, int number, TensorData data, const std::string& origin, Given& given) {
+Result<void> Take(const Manifest& manifest, int number, TensorData data, const std::string& origin,
+                  Given& given) {
   const runtime::TensorSignature& input = manifest.inputs[number];
   FUSEC_TRY(CheckInput(input, data, origin));
-  if (given.tensors[number]) return Fail(ErrorKind::kUsage, origin + ": input \"" + input.name + "\" is given twice");
+  if (given.tensors[number])
+    return Fail(ErrorKind::kUsage, origin + ": input \"" + input.name + "\" is given twice");
   given.tensors[number] = std::move(data);
   return {};
 }
@@ -46,14 +48,16 @@ Result<void> TakeNpz(const Manifest& manifest, const std::string& path, Given& g
   return {};
 }
 
-// The value of every symbol that the given inputs decide, by trying the plain dims; what contradicts is left to the runtime.
+// The value of every symbol that the given inputs decide, by trying the plain dims; what
+// contradicts is left to the runtime.
 DimValues SymbolsOf(const Manifest& manifest, const Given& given) {
   DimValues values;
   for (size_t i = 0; i < manifest.inputs.size(); ++i) {
     if (!given.tensors[i]) continue;
     for (size_t axis = 0; axis < manifest.inputs[i].shape.size(); ++axis) {
       const int symbol = manifest.inputs[i].shape[axis].AsSymbol();
-      if (symbol >= 0) values.emplace(manifest.symbols[symbol].name, given.tensors[i]->dims()[axis]);
+      if (symbol >= 0)
+        values.emplace(manifest.symbols[symbol].name, given.tensors[i]->dims()[axis]);
     }
   }
   return values;
@@ -61,13 +65,14 @@ DimValues SymbolsOf(const Manifest& manifest, const Given& given) {
 
 }  // namespace
 
-Result<Inputs> ChooseInputs(const Manifest& manifest, const std::vector<std::string>& input_flags, bool random,
-                            const std::vector<std::string>& dim_flags, uint64_t seed) {
+Result<Inputs> ChooseInputs(const Manifest& manifest, const std::vector<std::string>& input_flags,
+                            bool random, const std::vector<std::string>& dim_flags, uint64_t seed) {
   constexpr int64_t kDefaultSize = 64;
   Given given{std::vector<std::optional<TensorData>>(manifest.inputs.size())};
   for (const std::string& flag : input_flags) {
     const size_t equals = flag.find('=');
-    const int number = equals == std::string::npos ? -1 : FindInput(manifest, flag.substr(0, equals));
+    const int number =
+        equals == std::string::npos ? -1 : FindInput(manifest, flag.substr(0, equals));
     if (number >= 0) {
       const std::string path = flag.substr(equals + 1);
       FUSEC_ASSIGN(TensorData data, ReadTensor(path));
@@ -75,13 +80,14 @@ Result<Inputs> ChooseInputs(const Manifest& manifest, const std::vector<std::str
     } else if (flag.ends_with(".npz")) {
       FUSEC_TRY(TakeNpz(manifest, flag, given));
     } else if (equals != std::string::npos) {
-      return Fail(ErrorKind::kInput,
-                  "no input is called \"" + flag.substr(0, equals) + "\"; " + SignatureText(manifest.inputs, "inputs"));
+      return Fail(ErrorKind::kInput, "no input is called \"" + flag.substr(0, equals) + "\"; " +
+                                         SignatureText(manifest.inputs, "inputs"));
     } else {
       return Fail(ErrorKind::kUsage, "--input " + flag + ": expected NAME=FILE.npy or FILE.npz");
     }
   }
-  if (!random && !dim_flags.empty()) return Fail(ErrorKind::kUsage, "--dim needs --random: files have sizes of their own");
+  if (!random && !dim_flags.empty())
+    return Fail(ErrorKind::kUsage, "--dim needs --random: files have sizes of their own");
 
   FUSEC_ASSIGN(const auto cases, DimCases(dim_flags, DimRanges(manifest), {kDefaultSize}));
   if (cases.size() != 1) return Fail(ErrorKind::kUsage, "one size per dim is expected here");
@@ -90,8 +96,9 @@ Result<Inputs> ChooseInputs(const Manifest& manifest, const std::vector<std::str
   Inputs inputs;
   for (size_t i = 0; i < manifest.inputs.size(); ++i) {
     if (!given.tensors[i] && !random) {
-      return Fail(ErrorKind::kInput, "input \"" + manifest.inputs[i].name + "\" has no data (--input " +
-                                         manifest.inputs[i].name + "=FILE.npy, or --random); " +
+      return Fail(ErrorKind::kInput, "input \"" + manifest.inputs[i].name +
+                                         "\" has no data (--input " + manifest.inputs[i].name +
+                                         "=FILE.npy, or --random); " +
                                          SignatureText(manifest.inputs, "inputs"));
     }
     if (!given.tensors[i]) {

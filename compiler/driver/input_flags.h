@@ -7,9 +7,11 @@
 
 namespace fusec {
 
-// The inputs that --input NAME=FILE, --input FILE.npz and --random with --dim ask for. Errors name the inputs that exist. An array of
-// an .npz that is no input is left out with a note; an input without data is an error unless `random` fills it.
-Result<Inputs> ChooseInputs(const runtime::Manifest& manifest, const std::vector<std::string>& input_flags, bool random,
+// The inputs that --input NAME=FILE, --input FILE.npz and --random with --dim ask for. Errors name
+// the inputs that exist. An array of an .npz that is no input is left out with a note; an input
+// without data is an error unless `random` fills it.
+Result<Inputs> ChooseInputs(const runtime::Manifest& manifest,
+                            const std::vector<std::string>& input_flags, bool random,
                             const std::vector<std::string>& dim_flags, uint64_t seed);
 
 // The arrays of an .npz as inputs, all of which it must have.

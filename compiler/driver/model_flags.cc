@@ -12,7 +12,8 @@ Result<void> CheckFusion(const std::string& name) {
   if (name.starts_with(kFusionPrefix) && FindPass(name)) return {};
   std::string known;
   for (const PassInfo& pass : AllPasses()) {
-    if (std::string_view(pass.name).starts_with(kFusionPrefix)) known += (known.empty() ? "" : ", ") + std::string(pass.name);
+    if (std::string_view(pass.name).starts_with(kFusionPrefix))
+      known += (known.empty() ? "" : ", ") + std::string(pass.name);
   }
   return Fail(ErrorKind::kUsage, "no fusion is called \"" + name + "\"; there are " + known);
 }

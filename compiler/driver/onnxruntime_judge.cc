@@ -16,8 +16,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kVersionScript = "import numpy, onnxruntime; print(onnxruntime.__version__)";
 
-// Reads names.txt and input_N.npy in its folder, writes outputs.txt and output_N.npy. NumPy has no bf16: such inputs arrive as two
-// raw bytes and go on as bits.
+// Reads names.txt and input_N.npy in its folder, writes outputs.txt and output_N.npy. NumPy has no
+// bf16: such inputs arrive as two raw bytes and go on as bits.
 constexpr const char* kRunScript = R"(
 import sys, numpy, onnxruntime
 model, folder = sys.argv[1:]
@@ -26,10 +26,12 @@ options.log_severity_level = 4
 session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 BFLOAT16 = 16
 feeds = {}
-for number, name in enumerate(open(folder + "/names.txt", encoding="utf-8").read().split("\n")[:-1]):
+lines = open(folder + "/names.txt", encoding="utf-8").read().split("\n")
+for number, name in enumerate(lines[:-1]):
     array = numpy.load(f"{folder}/input_{number}.npy")
     if array.dtype.kind == "V":
-        feeds[name] = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(numpy.uint16), BFLOAT16)
+        bits = array.view(numpy.uint16)
+        feeds[name] = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, BFLOAT16)
     else:
         feeds[name] = onnxruntime.OrtValue.ortvalue_from_numpy(array)
 names = [output.name for output in session.get_outputs()]
@@ -80,7 +82,8 @@ std::optional<OnnxruntimeJudge> OnnxruntimeJudge::Find() {
   return std::nullopt;
 }
 
-Result<NamedTensors> OnnxruntimeJudge::Run(const std::string& model, const NamedTensors& inputs) const {
+Result<NamedTensors> OnnxruntimeJudge::Run(const std::string& model,
+                                           const NamedTensors& inputs) const {
   FUSEC_ASSIGN(const std::string folder, MakeTemporaryFolder());
   const TemporaryFolder cleanup(folder);
   std::string names;
@@ -90,11 +93,13 @@ Result<NamedTensors> OnnxruntimeJudge::Run(const std::string& model, const Named
   }
   std::ofstream(folder + "/names.txt") << names;
   const ChildResult child = RunChild({python_, "-c", kRunScript, model, folder});
-  if (child.exit_code != 0) return Fail(ErrorKind::kToolchain, "onnxruntime: " + LastLine(child.errors));
+  if (child.exit_code != 0)
+    return Fail(ErrorKind::kToolchain, "onnxruntime: " + LastLine(child.errors));
   std::stringstream output_names(ReadText(folder + "/outputs.txt"));
   NamedTensors outputs;
   for (std::string name; std::getline(output_names, name);) {
-    FUSEC_ASSIGN(TensorData data, ReadNpy(folder + "/output_" + std::to_string(outputs.size()) + ".npy"));
+    FUSEC_ASSIGN(TensorData data,
+                 ReadNpy(folder + "/output_" + std::to_string(outputs.size()) + ".npy"));
     outputs.emplace_back(name, std::move(data));
   }
   return outputs;

@@ -11,8 +11,8 @@ namespace fusec {
 // onnxruntime as a second opinion: a python3 that has it runs the model in a process of its own.
 class OnnxruntimeJudge {
  public:
-  // $FUSEC_PYTHON; else .deps/venv/bin/python beside the folder of the program; else python3 on PATH. Nothing if none of them can
-  // import onnxruntime and numpy.
+  // $FUSEC_PYTHON; else .deps/venv/bin/python beside the folder of the program; else python3 on
+  // PATH. Nothing if none of them can import onnxruntime and numpy.
   static std::optional<OnnxruntimeJudge> Find();
 
   const std::string& version() const { return version_; }  // "1.31.0"

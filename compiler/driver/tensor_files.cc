@@ -25,7 +25,8 @@ Result<std::string> ReadAll(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.is_open() || file.bad()) return BadFile(path, std::string("cannot be read: ") + std::strerror(errno));
+  if (!file.is_open() || file.bad())
+    return BadFile(path, std::string("cannot be read: ") + std::strerror(errno));
   return bytes;
 }
 
@@ -33,10 +34,11 @@ struct DtypeCode {
   Dtype dtype;
   const char* code;  // of NumPy, without the byte order
 };
-constexpr DtypeCode kCodes[] = {
-    {Dtype::kF32, "f4"}, {Dtype::kF16, "f2"}, {Dtype::kBF16, "V2"}, {Dtype::kF64, "f8"}, {Dtype::kI8, "i1"},
-    {Dtype::kI16, "i2"}, {Dtype::kI32, "i4"}, {Dtype::kI64, "i8"},  {Dtype::kU8, "u1"},  {Dtype::kU16, "u2"},
-    {Dtype::kU32, "u4"}, {Dtype::kU64, "u8"}, {Dtype::kBool, "b1"}};
+constexpr DtypeCode kCodes[] = {{Dtype::kF32, "f4"}, {Dtype::kF16, "f2"}, {Dtype::kBF16, "V2"},
+                                {Dtype::kF64, "f8"}, {Dtype::kI8, "i1"},  {Dtype::kI16, "i2"},
+                                {Dtype::kI32, "i4"}, {Dtype::kI64, "i8"}, {Dtype::kU8, "u1"},
+                                {Dtype::kU16, "u2"}, {Dtype::kU32, "u4"}, {Dtype::kU64, "u8"},
+                                {Dtype::kBool, "b1"}};
 
 // The text behind `'key':` in the header, a Python dictionary, up to where its value begins.
 std::string_view FieldOf(std::string_view header, const std::string& key) {
@@ -80,7 +82,8 @@ void CopyFortranOrder(std::string_view from, TensorData& to) {
     int64_t target = 0;
     for (size_t axis = 0; axis < dims.size(); ++axis) target = target * dims[axis] + index[axis];
     std::memcpy(to.mutable_bytes() + target * size, from.data() + source * size, size);
-    for (size_t axis = 0; axis < dims.size() && ++index[axis] == dims[axis]; ++axis) index[axis] = 0;
+    for (size_t axis = 0; axis < dims.size() && ++index[axis] == dims[axis]; ++axis)
+      index[axis] = 0;
   }
 }
 
@@ -104,7 +107,8 @@ Result<TensorData> ParseNpy(std::string_view bytes, const std::string& name) {
   uint32_t header_size = 0;
   std::memcpy(&header_size, bytes.data() + 8, length_bytes);
   const size_t data_begin = 8 + length_bytes + header_size;
-  if (version < 1 || version > 3 || data_begin > bytes.size()) return BadFile(name, "has a damaged .npy header");
+  if (version < 1 || version > 3 || data_begin > bytes.size())
+    return BadFile(name, "has a damaged .npy header");
   const std::string_view header = bytes.substr(8 + length_bytes, header_size);
 
   const std::string_view description = FieldOf(header, "descr");
@@ -118,8 +122,8 @@ Result<TensorData> ParseNpy(std::string_view bytes, const std::string& name) {
   if (!byte_count) return BadFile(name, "has a damaged .npy header");
   const std::string_view data = bytes.substr(data_begin);
   if (data.size() < *byte_count) {
-    return BadFile(name, "is cut short: it has " + std::to_string(data.size()) + " bytes of data, expected " +
-                             std::to_string(*byte_count));
+    return BadFile(name, "is cut short: it has " + std::to_string(data.size()) +
+                             " bytes of data, expected " + std::to_string(*byte_count));
   }
   TensorData tensor(*dtype, *dims);
   if (FieldOf(header, "fortran_order").starts_with("True")) {
@@ -136,19 +140,21 @@ Result<TensorData> ReadNpy(const std::string& path) {
 }
 
 std::string NpyBytes(const TensorData& data) {
-  const auto code = std::find_if(std::begin(kCodes), std::end(kCodes),
-                                 [&](const DtypeCode& known) { return known.dtype == data.dtype(); });
+  const auto code = std::find_if(std::begin(kCodes), std::end(kCodes), [&](const DtypeCode& known) {
+    return known.dtype == data.dtype();
+  });
   std::string shape;
   for (const int64_t dim : data.dims()) shape += std::to_string(dim) + ", ";
   if (data.dims().size() > 1) shape.resize(shape.size() - 2);
   if (data.dims().size() == 1) shape.resize(shape.size() - 1);  // "(3,)"
-  std::string header = "{'descr': '" + std::string(DtypeBytes(data.dtype()) == 1 ? "|" : "<") + code->code +
-                       "', 'fortran_order': False, 'shape': (" + shape + "), }";
+  std::string header = "{'descr': '" + std::string(DtypeBytes(data.dtype()) == 1 ? "|" : "<") +
+                       code->code + "', 'fortran_order': False, 'shape': (" + shape + "), }";
   // The data starts at a multiple of 64 behind 6 bytes of magic, 2 of version and 2 of length.
   header.resize((header.size() + 1 + 10 + 63) / 64 * 64 - 10, ' ');
   header.back() = '\n';
   std::string bytes(kMagic);
-  bytes += {'\1', '\0', static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
+  bytes +=
+      {'\1', '\0', static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
   bytes += header;
   bytes.append(reinterpret_cast<const char*>(data.bytes()), data.byte_count());
   return bytes;

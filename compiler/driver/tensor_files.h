@@ -10,8 +10,8 @@
 
 namespace fusec {
 
-// NumPy's file formats, little-endian. Errors are of kind kInput and name the file. bf16, which NumPy lacks, is a field of two raw
-// bytes ("<V2"), as ml_dtypes writes it.
+// NumPy's file formats, little-endian. Errors are of kind kInput and name the file. bf16, which
+// NumPy lacks, is a field of two raw bytes ("<V2"), as ml_dtypes writes it.
 
 Result<TensorData> ReadNpy(const std::string& path);
 // The same for bytes; `name` stands in the errors.
@@ -19,7 +19,8 @@ Result<TensorData> ParseNpy(std::string_view bytes, const std::string& name);
 Result<void> WriteNpy(const std::string& path, const TensorData& data);
 std::string NpyBytes(const TensorData& data);
 
-// The arrays of a zip archive as numpy.savez and savez_compressed write it, in the archive's order, without ".npy" in the names.
+// The arrays of a zip archive as numpy.savez and savez_compressed write it, in the archive's order,
+// without ".npy" in the names.
 using NamedTensors = std::vector<std::pair<std::string, TensorData>>;
 Result<NamedTensors> ReadNpz(const std::string& path);
 

@@ -34,13 +34,16 @@ std::string Scaled(double value, const char* const* units, int count) {
   }
   char text[48];
   const int decimals = unit == 0 || std::abs(value) >= 99.95 ? 0 : std::abs(value) >= 9.995 ? 1 : 2;
-  std::snprintf(text, sizeof text, "%.*f%s%s", decimals, value, *units[unit] ? " " : "", units[unit]);
+  std::snprintf(text, sizeof text, "%.*f%s%s", decimals, value, *units[unit] ? " " : "",
+                units[unit]);
   return text;
 }
 
 }  // namespace
 
-void PrintError(const std::string& message) { PrintLine("fusec: " + Painted("error:", "1;31", 2) + " ", message); }
+void PrintError(const std::string& message) {
+  PrintLine("fusec: " + Painted("error:", "1;31", 2) + " ", message);
+}
 void PrintWarning(const std::string& message) {
   PrintLine("fusec: " + Painted("warning:", "1;33", 2) + " ", message);
 }
@@ -79,7 +82,8 @@ std::string Plural(int64_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : hisses ? "es" : "s");
 }
 
-std::string FormatTable(const std::vector<std::vector<std::string>>& rows, const std::string& alignment) {
+std::string FormatTable(const std::vector<std::vector<std::string>>& rows,
+                        const std::string& alignment) {
   std::vector<size_t> widths(alignment.size());
   for (const auto& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
@@ -130,7 +134,8 @@ void ProgressLine::Update(const std::string& stage, double fraction) {
 void ProgressLine::Redraw() {
   if (stage_.empty()) return;
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
-  std::fprintf(stderr, "\r\033[K%3.0f %%  %s  %.0f s", fraction_ * 100, stage_.c_str(), spent.count());
+  std::fprintf(stderr, "\r\033[K%3.0f %%  %s  %.0f s", fraction_ * 100, stage_.c_str(),
+               spent.count());
   std::fflush(stderr);
   drawn_ = true;
 }

@@ -10,7 +10,8 @@
 
 namespace fusec {
 
-// Text for people. stdout carries results and nothing else; the three Print functions write a line to stderr.
+// Text for people. stdout carries results and nothing else; the three Print functions write a line
+// to stderr.
 void PrintError(const std::string& message);    // "fusec: error: ..."
 void PrintWarning(const std::string& message);  // "fusec: warning: ..."
 void PrintNote(const std::string& message);     // "fusec: ..."
@@ -27,11 +28,14 @@ std::string FormatNumber(double value);  // "1.2e-07", "0"; "nan", "inf"
 std::string Join(const std::vector<std::string>& items, const std::string& separator);
 std::string Plural(int64_t count, const std::string& noun);  // "1 launch", "3 launches"
 
-// Rows of cells in aligned columns, two spaces apart: column i to the right where alignment[i] is 'r', else to the left. Each line is
-// indented by two spaces. Cells must be plain text; the first row is a heading.
-std::string FormatTable(const std::vector<std::vector<std::string>>& rows, const std::string& alignment);
+// Rows of cells in aligned columns, two spaces apart: column i to the right where alignment[i] is
+// 'r', else to the left. Each line is indented by two spaces. Cells must be plain text; the first
+// row is a heading.
+std::string FormatTable(const std::vector<std::vector<std::string>>& rows,
+                        const std::string& alignment);
 
-// One line on stderr that is redrawn while something takes longer than a second; silent where stderr is no terminal.
+// One line on stderr that is redrawn while something takes longer than a second; silent where
+// stderr is no terminal.
 class ProgressLine {
  public:
   ProgressLine();

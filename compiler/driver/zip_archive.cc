@@ -10,7 +10,8 @@ namespace fusec {
 
 namespace {
 
-constexpr std::string_view kEndSignature = "PK\5\6", kEnd64Signature = "PK\6\6", kEnd64Locator = "PK\6\7";
+constexpr std::string_view kEndSignature = "PK\5\6", kEnd64Signature = "PK\6\6",
+                           kEnd64Locator = "PK\6\7";
 constexpr std::string_view kDirectorySignature = "PK\1\2", kLocalSignature = "PK\3\4";
 constexpr uint32_t kInExtra32 = 0xffffffff;  // the real number stands in the 64-bit extra field
 constexpr uint16_t kZip64ExtraId = 1;
@@ -45,7 +46,8 @@ std::optional<Directory> FindDirectory(std::string_view archive) {
   if (!count || !offset) return std::nullopt;
   if (end >= 20 && SignatureAt(archive, end - 20, kEnd64Locator)) {
     const uint64_t end64 = *Number<uint64_t>(archive, end - 20 + 8);
-    const auto count64 = Number<uint64_t>(archive, end64 + 32), offset64 = Number<uint64_t>(archive, end64 + 48);
+    const auto count64 = Number<uint64_t>(archive, end64 + 32),
+               offset64 = Number<uint64_t>(archive, end64 + 48);
     if (!SignatureAt(archive, end64, kEnd64Signature) || !count64 || !offset64) return std::nullopt;
     return Directory{*offset64, *count64};
   }
@@ -67,7 +69,8 @@ std::optional<Entry> ReadEntry(std::string_view archive, uint64_t at) {
   entry.checksum = *Number<uint32_t>(*header, 16);
   entry.packed_size = *Number<uint32_t>(*header, 20);
   entry.size = *Number<uint32_t>(*header, 24);
-  const uint16_t name_size = *Number<uint16_t>(*header, 28), extra_size = *Number<uint16_t>(*header, 30);
+  const uint16_t name_size = *Number<uint16_t>(*header, 28),
+                 extra_size = *Number<uint16_t>(*header, 30);
   const uint16_t comment_size = *Number<uint16_t>(*header, 32);
   entry.local_offset = *Number<uint32_t>(*header, 42);
   const auto name = Part(archive, at + 46, name_size);
@@ -77,7 +80,8 @@ std::optional<Entry> ReadEntry(std::string_view archive, uint64_t at) {
   entry.next = at + 46 + name_size + extra_size + comment_size;
   // Numbers too big for 32 bits, in this order, only those that are.
   for (uint64_t field = 0; field + 4 <= extra->size();) {
-    const uint16_t id = *Number<uint16_t>(*extra, field), size = *Number<uint16_t>(*extra, field + 2);
+    const uint16_t id = *Number<uint16_t>(*extra, field),
+                   size = *Number<uint16_t>(*extra, field + 2);
     uint64_t position = field + 4;
     field += 4 + size;
     if (id != kZip64ExtraId) continue;
@@ -93,7 +97,8 @@ std::optional<Entry> ReadEntry(std::string_view archive, uint64_t at) {
 }
 
 std::optional<std::string> Inflate(std::string_view packed, uint64_t size) {
-  // Deflate packs 1032 to 1 at best: a size beyond that is a lie, and no reason to ask for that much memory.
+  // Deflate packs 1032 to 1 at best: a size beyond that is a lie, and no reason to ask for that
+  // much memory.
   if (size / 1032 > packed.size() + 1) return std::nullopt;
   std::string bytes(size, '\0');
   z_stream stream{};
@@ -125,7 +130,8 @@ std::optional<std::string> Unpack(std::string_view archive, const Entry& entry) 
   const auto name_size = Number<uint16_t>(archive, entry.local_offset + 26);
   const auto extra_size = Number<uint16_t>(archive, entry.local_offset + 28);
   if (!name_size || !extra_size) return std::nullopt;
-  const auto packed = Part(archive, entry.local_offset + 30 + *name_size + *extra_size, entry.packed_size);
+  const auto packed =
+      Part(archive, entry.local_offset + 30 + *name_size + *extra_size, entry.packed_size);
   if (!packed) return std::nullopt;
   std::optional<std::string> bytes;
   if (entry.method == kStored && entry.packed_size == entry.size) bytes = std::string(*packed);
@@ -146,7 +152,9 @@ Result<std::vector<ZipMember>> ReadZip(std::string_view archive, const std::stri
     const auto entry = ReadEntry(archive, at);
     if (!entry) return Fail(ErrorKind::kInput, name + ": has a damaged directory");
     auto bytes = Unpack(archive, *entry);
-    if (!bytes) return Fail(ErrorKind::kInput, name + ": " + entry->name + " is damaged or packed in an unknown way");
+    if (!bytes)
+      return Fail(ErrorKind::kInput,
+                  name + ": " + entry->name + " is damaged or packed in an unknown way");
     members.push_back({entry->name, *std::move(bytes)});
     at = entry->next;
   }

@@ -30,7 +30,8 @@ bool Accepts(const onnx::OpSchema::FormalParameter& parameter, Dtype dtype) {
 std::vector<int> OnnxSinceVersions(const std::string& op) {
   std::set<int> versions;
   for (int opset = 1; opset <= kMaxOpset; ++opset) {
-    if (const auto* schema = onnx::OpSchemaRegistry::Schema(op, opset)) versions.insert(schema->SinceVersion());
+    if (const auto* schema = onnx::OpSchemaRegistry::Schema(op, opset))
+      versions.insert(schema->SinceVersion());
   }
   return {versions.begin(), versions.end()};
 }

@@ -106,7 +106,8 @@ Expr Product(const std::vector<Expr>& factors);
 Expr SimplifySum(const Expr& expr, const Ranges& ranges);
 
 // The position of `index` in a row-major tensor of `shape`, and back.
-Expr Linearize(const std::vector<Expr>& index, const std::vector<Expr>& shape, const Ranges& ranges);
+Expr Linearize(const std::vector<Expr>& index, const std::vector<Expr>& shape,
+               const Ranges& ranges);
 std::vector<Expr> Delinearize(const Expr& position, const std::vector<Expr>& shape,
                               const Ranges& ranges);
 

@@ -6,10 +6,12 @@
 
 namespace fusec {
 
-enum class Dtype : uint8_t { kF32, kF16, kBF16, kF64, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64, kBool };
+enum class Dtype : uint8_t {
+  kF32, kF16, kBF16, kF64, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64, kBool
+};
 inline constexpr int kDtypeCount = 13;
 
-std::string_view DtypeName(Dtype dtype);                      // "f32", "bf16", "bool": the spelling in IR text
+std::string_view DtypeName(Dtype dtype);  // "f32", "bf16", "bool": the spelling in IR text
 std::optional<Dtype> ParseDtype(std::string_view name);
 int DtypeBytes(Dtype dtype);
 bool IsFloat(Dtype dtype);     // f32 f16 bf16 f64

@@ -133,7 +133,8 @@ class Builder {
 std::string Print(const Graph& graph);
 std::string PrintNode(const Node& node);
 using PayloadLookup = std::function<std::optional<TensorData>(const std::string& hash)>;
-Result<std::unique_ptr<Graph>> Parse(std::string_view text, const PayloadLookup& payloads = nullptr);
+Result<std::unique_ptr<Graph>> Parse(std::string_view text,
+                                     const PayloadLookup& payloads = nullptr);
 bool Equal(const Graph& a, const Graph& b);
 
 // What is wrong with the graph, if anything: uses before definition, duplicate names, types that Infer does not give,

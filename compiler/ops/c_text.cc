@@ -52,7 +52,8 @@ std::string CTypeName(Dtype dtype) {
 
 std::string CLiteral(double value, Dtype dtype) {
   if (IsFloat(dtype)) return FloatLiteral(value, dtype == Dtype::kF64);
-  if (dtype == Dtype::kU64) return CLiteral(static_cast<int64_t>(static_cast<uint64_t>(value)), dtype);
+  if (dtype == Dtype::kU64)
+    return CLiteral(static_cast<int64_t>(static_cast<uint64_t>(value)), dtype);
   return CLiteral(static_cast<int64_t>(value), dtype);
 }
 

@@ -35,7 +35,8 @@ struct AttributeDefault {
 // What a Formula may look at. `dtype` is the operands'.
 class FormulaContext {
  public:
-  FormulaContext(LowerContext& lower, Dtype dtype) : node(lower.node()), dtype(dtype), lower_(lower) {}
+  FormulaContext(LowerContext& lower, Dtype dtype)
+      : node(lower.node()), dtype(dtype), lower_(lower) {}
   void Use(const char* device_file) { lower_.Use(device_file); }
   bool is_float() const { return IsFloat(dtype); }
   bool is_unsigned() const { return IsUnsigned(dtype); }
@@ -70,8 +71,9 @@ int64_t TruncateReal(double value, Dtype dtype);
 double ToReal(const ReferenceTensor& tensor, int64_t i);
 
 // Visits every element of the result with its position and the positions of the operands' elements that meet it there.
-void ForEachBroadcast(const ReferenceContext& context,
-                      const std::function<void(int64_t result, const std::vector<int64_t>&)>& visit);
+void ForEachBroadcast(
+    const ReferenceContext& context,
+    const std::function<void(int64_t result, const std::vector<int64_t>&)>& visit);
 
 template <class T>
 T ReadElement(const ReferenceTensor& tensor, int64_t i) {

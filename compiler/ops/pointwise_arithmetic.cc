@@ -123,7 +123,9 @@ Result<void> ImportExtremum(ImportContext& context, OpKind kind) {
 
 // A NaN anywhere makes the result NaN, as NumPy's maximum does and C's fmax does not.
 struct MaxOp : Pointwise<MaxOp, OpKind::kMax, kNumbers> {
-  static Result<void> Import(ImportContext& context) { return ImportExtremum(context, OpKind::kMax); }
+  static Result<void> Import(ImportContext& context) {
+    return ImportExtremum(context, OpKind::kMax);
+  }
   template <class T>
   static T Apply(T a, T b) { return a > b || a != a ? a : b; }
   static std::string Formula(FormulaContext& context) {
@@ -134,7 +136,9 @@ struct MaxOp : Pointwise<MaxOp, OpKind::kMax, kNumbers> {
 };
 
 struct MinOp : Pointwise<MinOp, OpKind::kMin, kNumbers> {
-  static Result<void> Import(ImportContext& context) { return ImportExtremum(context, OpKind::kMin); }
+  static Result<void> Import(ImportContext& context) {
+    return ImportExtremum(context, OpKind::kMin);
+  }
   template <class T>
   static T Apply(T a, T b) { return a < b || a != a ? a : b; }
   static std::string Formula(FormulaContext& context) {

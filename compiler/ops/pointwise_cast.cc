@@ -59,7 +59,8 @@ Scalar LowerCast(LowerContext& context, const Scalar& value, Dtype to) {
     return context.Let(round + std::string(same_local ? "" : "(float)") + value.text + ")", to);
   }
   if (same_local) return {value.text, to};  // f16 and bf16 are floats already
-  if (IsFloat(from) && !IsFloat(to)) return context.Let(CastFloatToInt(context, value.text, to), to);
+  if (IsFloat(from) && !IsFloat(to))
+    return context.Let(CastFloatToInt(context, value.text, to), to);
   return context.Let("(" + CTypeName(to) + ")" + value.text, to);
 }
 

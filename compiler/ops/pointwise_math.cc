@@ -49,7 +49,8 @@ struct PowOp {
   static InferResult Infer(const InferContext& context) {
     FUSEC_TRY(CheckDtype(context, 0, kNumbers));
     FUSEC_TRY(CheckDtype(context, 1, kNumbers));
-    FUSEC_ASSIGN(Shape shape, BroadcastShapes({context.operand(0).shape, context.operand(1).shape}));
+    FUSEC_ASSIGN(Shape shape,
+                 BroadcastShapes({context.operand(0).shape, context.operand(1).shape}));
     return std::vector<TensorType>{{context.operand(0).dtype, std::move(shape)}};
   }
 

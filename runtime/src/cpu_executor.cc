@@ -53,7 +53,8 @@ CpuExecutor::CpuExecutor(CpuProgram& program)
           steps_[i].arguments.push_back(&buffers_[arguments[j].buffer]);
           break;
         case KernelArgument::Kind::kBuffers:  // constants, so their addresses stay
-          for (const int buffer : arguments[j].buffers) steps_[i].tables[j].push_back(buffers_[buffer]);
+          for (const int buffer : arguments[j].buffers)
+            steps_[i].tables[j].push_back(buffers_[buffer]);
           steps_[i].arguments.push_back(steps_[i].tables[j].data());
           break;
         case KernelArgument::Kind::kErrors: steps_[i].arguments.push_back(&error_address_); break;

@@ -49,7 +49,8 @@ __device__ Wide Activate(Wide x, int activation) {
   switch (activation) {
     case 1: return x < 0 ? 0 : x;  // relu; NaN stays
     case 2: {                      // gelu, tanh form
-      const Wide inner = static_cast<Wide>(0.7978845608028654) * (x + static_cast<Wide>(0.044715) * x * x * x);
+      const Wide inner = static_cast<Wide>(0.7978845608028654) *
+                         (x + static_cast<Wide>(0.044715) * x * x * x);
       return half * x * (one + tanh(inner));
     }
     case 3: return half * x * (one + erf(x * static_cast<Wide>(0.7071067811865476)));  // gelu
@@ -63,7 +64,8 @@ extern "C" __global__ void __launch_bounds__(256)
 matmul_epilogue(Stored* d, const Stored* bias, long long matrix_elements, long long columns,
                 long long batch_stride, long long total, int from_zero, int activation) {
   const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
-  for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < total; i += step) {
+  const long long first = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (long long i = first; i < total; i += step) {
     const long long inside = i % matrix_elements;
     Stored* place = d + i / matrix_elements * batch_stride + inside;
     Wide value = from_zero ? static_cast<Wide>(0) : Load(*place);

@@ -17,7 +17,8 @@ StatusOr<Gpu> FirstGpu() {
   CUdevice device = 0;
   FUSEC_RT_TRY(driver->Check(driver->cuDeviceGet(&device, 0), "cuDeviceGet"));
   char name[256] = "";
-  FUSEC_RT_TRY(driver->Check(driver->cuDeviceGetName(name, sizeof name, device), "cuDeviceGetName"));
+  FUSEC_RT_TRY(
+      driver->Check(driver->cuDeviceGetName(name, sizeof name, device), "cuDeviceGetName"));
   int major = 0, minor = 0;
   FUSEC_RT_TRY(driver->Check(
       driver->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
@@ -47,8 +48,9 @@ std::vector<std::pair<std::string, std::string>> CudaPieces() {
   pieces.emplace_back("GPU", gpu ? gpu->name + " (" + ArchitectureOf(gpu->capability) + ")"
                                  : "none: " + gpu.error().message);
   const auto nvrtc = Nvrtc::Get();
-  pieces.emplace_back("NVRTC", nvrtc ? std::to_string((*nvrtc)->major()) + "." + std::to_string((*nvrtc)->minor())
-                                     : "none: " + nvrtc.error().message);
+  pieces.emplace_back(
+      "NVRTC", nvrtc ? std::to_string((*nvrtc)->major()) + "." + std::to_string((*nvrtc)->minor())
+                     : "none: " + nvrtc.error().message);
   const auto cublaslt = OpenNvidiaLibrary("libcublasLt.so.13", "FUSEC_CUBLASLT");
   pieces.emplace_back("cuBLASLt", cublaslt ? "13" : "none: " + cublaslt.error().message);
   return pieces;

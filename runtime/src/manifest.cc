@@ -303,7 +303,8 @@ class ManifestReader {
       for (const int buffer : argument.buffers) {
         if (!has(step.inputs, buffer)) return missing(buffer);
         if (manifest_.buffers[buffer].kind != BufferKind::kConstant) {
-          return Fail(FUSEC_BAD_ARTIFACT, item.where(), " passes buffer ", buffer, " in a list, but it is not constant");
+          return Fail(FUSEC_BAD_ARTIFACT, item.where(), " passes buffer ", buffer,
+                      " in a list, but it is not constant");
         }
       }
       if (argument.kind != KernelArgument::Kind::kBuffer) continue;

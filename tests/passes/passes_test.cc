@@ -1,10 +1,9 @@
 // Runs every tests/passes/<pass>/*.ir: IR text in, IR text out. A case is one file:
 //
 //     # Why this case is here.
-//     # run: fold-constants,canonicalize     in this order; "disable: NAME" behind a space leaves a fusion out
-//     graph ...
-//     # ---- expected ----
-//     graph ...                              or "error: " and the text of the error
+//     # run: fold-constants,canonicalize     in this order; "disable: NAME" behind a space leaves a
+//     fusion out graph ... # ---- expected ---- graph ...                              or "error: "
+//     and the text of the error
 //
 // With FUSEC_UPDATE_GOLDEN=1 in the environment, what comes out replaces what was expected.
 
@@ -59,14 +58,16 @@ Case ReadCase(const std::string& path) {
 std::string Outcome(const Case& wanted) {
   auto graph = Parse(wanted.head);
   if (!graph) return "error: " + graph.error().message + "\n";
-  if (auto verified = Verify(**graph); !verified) return "error: " + verified.error().message + "\n";
+  if (auto verified = Verify(**graph); !verified)
+    return "error: " + verified.error().message + "\n";
   // Where there is no pass to hide it, text and graph must be the same thing.
   const std::string printed = Print(**graph);
   const auto again = Parse(printed);
   EXPECT_TRUE(again && Equal(**graph, **again)) << "parse(print(g)) is not g:\n" << printed;
   PassManager manager;
   if (!wanted.disabled.empty()) manager.options.disabled_fusions.insert(wanted.disabled);
-  if (auto run = manager.Run(**graph, wanted.passes); !run) return "error: " + run.error().message + "\n";
+  if (auto run = manager.Run(**graph, wanted.passes); !run)
+    return "error: " + run.error().message + "\n";
   return Print(**graph);
 }
 
@@ -77,8 +78,10 @@ TEST_P(Passes, MakeTheExpectedText) {
   const Case wanted = ReadCase(path);
   ASSERT_FALSE(wanted.passes.empty()) << path << " has no line \"# run: PASS,PASS\"";
   const std::string outcome = Outcome(wanted);
-  if (std::getenv("FUSEC_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << wanted.head << kExpected << outcome;
-  else EXPECT_EQ(outcome, wanted.expected) << path;
+  if (std::getenv("FUSEC_UPDATE_GOLDEN") != nullptr)
+    std::ofstream(path) << wanted.head << kExpected << outcome;
+  else
+    EXPECT_EQ(outcome, wanted.expected) << path;
 }
 
 std::vector<std::string> AllCases() {

@@ -47,14 +47,17 @@ FUSEC_API int fusec_abi_version(void);
 FUSEC_API const char* fusec_last_error(void);
 
 /* device: "cpu", "cuda", "cuda:1", or NULL for a GPU where the artifact and the machine have one, else the CPU. */
-FUSEC_API fusec_status fusec_load(const char* artifact_path, const char* device, fusec_program** program);
+FUSEC_API fusec_status fusec_load(const char* artifact_path, const char* device,
+                                  fusec_program** program);
 FUSEC_API void fusec_unload(fusec_program* program);
 FUSEC_API const char* fusec_device_name(const fusec_program* program);
 
 FUSEC_API int fusec_input_count(const fusec_program* program);
 FUSEC_API int fusec_output_count(const fusec_program* program);
-FUSEC_API fusec_status fusec_input_info(const fusec_program* program, int i, fusec_tensor_info* info);
-FUSEC_API fusec_status fusec_output_info(const fusec_program* program, int i, fusec_tensor_info* info);
+FUSEC_API fusec_status fusec_input_info(const fusec_program* program, int i,
+                                        fusec_tensor_info* info);
+FUSEC_API fusec_status fusec_output_info(const fusec_program* program, int i,
+                                         fusec_tensor_info* info);
 
 /* A context owns the scratch memory of one call at a time; cheap beside the program, which owns the weights. */
 FUSEC_API fusec_status fusec_create_context(fusec_program* program, fusec_context** context);
@@ -65,7 +68,8 @@ FUSEC_API void fusec_destroy_context(fusec_context* context);
 FUSEC_API fusec_status fusec_bind_input(fusec_context* context, int i, const void* data,
                                         const int64_t* dims, int rank, int on_device);
 /* Where output i goes. Without a call the context keeps the result; read it with fusec_get_output. */
-FUSEC_API fusec_status fusec_bind_output(fusec_context* context, int i, void* data, size_t bytes, int on_device);
+FUSEC_API fusec_status fusec_bind_output(fusec_context* context, int i, void* data, size_t bytes,
+                                         int on_device);
 /* The dims of output i for the inputs bound now. `dims` has room for `rank` entries of fusec_output_info. */
 FUSEC_API fusec_status fusec_output_dims(fusec_context* context, int i, int64_t* dims);
 FUSEC_API fusec_status fusec_run(fusec_context* context);

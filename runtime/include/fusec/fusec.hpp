@@ -104,7 +104,8 @@ class Context {
   fusec_context* handle() const { return handle_; }
 
   // The memory must stay valid until the run has finished.
-  void BindInput(int i, const void* data, const std::vector<int64_t>& dims, bool on_device = false) {
+  void BindInput(int i, const void* data, const std::vector<int64_t>& dims,
+                 bool on_device = false) {
     internal::Check(fusec_bind_input(handle_, i, data, dims.data(), static_cast<int>(dims.size()),
                                      on_device));
   }
@@ -137,7 +138,8 @@ class Context {
   std::span<const T> Output(int i) {
     size_t bytes = 0;
     const void* data = fusec_get_output(handle_, i, &bytes);
-    if (!data) throw Exception(FUSEC_BAD_USAGE, "output " + std::to_string(i) + " has no result here");
+    if (!data)
+      throw Exception(FUSEC_BAD_USAGE, "output " + std::to_string(i) + " has no result here");
     return {static_cast<const T*>(data), bytes / sizeof(T)};
   }
   template <class T>
