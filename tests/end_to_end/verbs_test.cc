@@ -1,0 +1,163 @@
+// The program as its users call it: exit codes, what goes to stdout and stderr, and the promised
+// JSON keys.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "compiler/driver/child_process.h"
+#include "compiler/driver/tensor_files.h"
+
+namespace fusec {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+const std::string kModels = FUSEC_SOURCE_DIR "/models/";
+
+// One artifact of a small model for all tests.
+class Verbs : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = *MakeTemporaryFolder();
+    artifact_ = folder_ + "/lora";
+    const ChildResult child = Fusec({kModels + "lora_mlp.dynamo.onnx", "-o", artifact_, "--target",
+                                     "cpu", "--cpu-level", "x86-64-v3"});
+    ASSERT_EQ(child.exit_code, 0) << child.errors;
+    EXPECT_EQ(child.output, "");
+    EXPECT_NE(child.errors.find("fusec run " + artifact_), std::string::npos) << child.errors;
+  }
+  static void TearDownTestSuite() { fs::remove_all(folder_); }
+
+  static ChildResult Fusec(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), FUSEC_PROGRAM);
+    return RunChild(arguments);
+  }
+  // The JSON that a call prints, which must be all of stdout.
+  static Json FusecJson(const std::vector<std::string>& arguments) {
+    const ChildResult child = Fusec(arguments);
+    EXPECT_EQ(child.exit_code, 0) << child.errors;
+    return Json::parse(child.output);
+  }
+  static void ExpectKeys(const Json& json, const std::vector<std::string>& keys) {
+    for (const std::string& key : keys) EXPECT_TRUE(json.contains(key)) << key << " in " << json;
+  }
+  static void ExpectError(const std::vector<std::string>& arguments, int code,
+                          const std::string& part) {
+    const ChildResult child = Fusec(arguments);
+    EXPECT_EQ(child.exit_code, code) << child.errors;
+    EXPECT_EQ(child.output, "");
+    EXPECT_TRUE(child.errors.starts_with("fusec: error: ")) << child.errors;
+    EXPECT_NE(child.errors.find(part), std::string::npos) << child.errors;
+  }
+  static std::string folder_, artifact_;
+};
+std::string Verbs::folder_, Verbs::artifact_;
+
+TEST_F(Verbs, RunWritesWhatItComputed) {
+  const std::string out = folder_ + "/out";
+  const ChildResult child = Fusec({"run", artifact_, "--random", "--seed", "3", "--output", out});
+  ASSERT_EQ(child.exit_code, 0) << child.errors;
+  const Json explained = FusecJson({"explain", artifact_, "--json"});
+  int files = 0;
+  for (const auto& entry : fs::directory_iterator(out)) {
+    const auto data = ReadNpy(entry.path());
+    ASSERT_TRUE(data) << data.error().message;
+    EXPECT_EQ(data->dims()[0], 64);
+    ++files;
+  }
+  EXPECT_EQ(files, 1);
+}
+
+TEST_F(Verbs, RunNamesWhatIsWrongWithItsInputs) {
+  const std::string path = folder_ + "/x.npy";
+  ASSERT_TRUE(WriteNpy(path, TensorData(Dtype::kF64, {2, 16})));
+  ExpectError({"run", artifact_, "--input", "nobody=" + path}, 6, "no input is called \"nobody\"");
+  ExpectError({"run", artifact_, "--input", "in0=" + path}, 6, "is f64[2, 16], expected f32[");
+  ASSERT_TRUE(WriteNpy(path, TensorData(Dtype::kF32, {2, 15})));
+  ExpectError({"run", artifact_, "--input", "in0=" + path}, 6, "in0");
+  ExpectError({"run", artifact_}, 6, "input \"in0\" has no data");
+  ExpectError({"run", artifact_, "--input", "in0=" + folder_ + "/none.npy"}, 6, "none.npy");
+  ExpectError({"run", artifact_, "--random", "--dim", "nobody=3"}, 2, "no dim \"nobody\"");
+}
+
+TEST_F(Verbs, JsonKeysAreAPromise) {
+  const Json verified = FusecJson({"verify", artifact_, "--model", kModels + "lora_mlp.dynamo.onnx",
+                                   "--device", "cpu", "--json"});
+  ExpectKeys(verified, {"against", "outputs"});
+  ASSERT_FALSE(verified["outputs"].empty());
+  ExpectKeys(verified["outputs"][0], {"name", "max_abs", "max_rel", "rel_l2", "tolerance", "pass"});
+
+  const Json bench =
+      FusecJson({"bench", artifact_, "--device", "cpu", "--seconds", "0.02", "--json"});
+  ExpectKeys(bench, {"device_us", "call_us", "launches", "bytes", "flops", "device", "dims"});
+  ExpectKeys(bench["call_us"], {"median", "p10", "p90", "p99"});
+  EXPECT_GT(bench["call_us"]["median"], 0);
+
+  const Json explained = FusecJson({"explain", artifact_, "--json"});
+  ExpectKeys(explained, {"launches", "kernels", "not_fused", "before", "after"});
+  ExpectKeys(explained["before"], {"launches", "bytes"});
+  EXPECT_EQ(explained["kernels"].size(), explained["launches"]);
+  ExpectKeys(explained["kernels"][0], {"name", "class", "ops", "onnx_nodes", "inputs", "outputs",
+                                       "bytes_read", "bytes_written", "flops"});
+  EXPECT_EQ(explained["launches"], bench["launches"]);
+
+  const Json ops = FusecJson({"--list-ops", "--json"});
+  ExpectKeys(ops[0], {"name", "onnx", "since_versions", "dtypes", "class"});
+  for (const Json& op : ops) {
+    EXPECT_TRUE(op["onnx"] != "Add" || op["since_versions"] == Json({1, 6, 7, 13, 14})) << op;
+    EXPECT_TRUE(op["onnx"] == "" || !op["dtypes"].empty()) << op;
+  }
+}
+
+TEST_F(Verbs, ExplainShowsAKernelsCode) {
+  const Json explained = FusecJson({"explain", artifact_, "--json"});
+  for (const Json& kernel : explained["kernels"]) {
+    const std::string name = kernel["name"];
+    const ChildResult child = Fusec({"explain", artifact_, "--kernel", name});
+    EXPECT_EQ(child.exit_code, 0) << child.errors;
+    EXPECT_NE(child.output.find(name), std::string::npos);
+  }
+  ExpectError({"explain", artifact_, "--kernel", "k99"}, 2, "no kernel \"k99\"");
+  ExpectError({"explain", artifact_, "--target", "sm_1"}, 2, "no target \"sm_1\"");
+}
+
+TEST_F(Verbs, BadUsageIsOneClearLine) {
+  const std::string model = kModels + "lora_mlp.dynamo.onnx", out = folder_ + "/never";
+  ExpectError({model}, 2, "--output");
+  ExpectError({model, "-o", out, "--nonsense"}, 2, "--nonsense");
+  ExpectError({model, "-o", out, "--disable-fusion", "nobody"}, 2, "there are fuse-");
+  ExpectError({model, "-o", out, "--matmul-precision", "best"}, 2, "best");
+  ExpectError({model, "-o", out, "--target", "sm_x"}, 2, "sm_x");
+  ExpectError({model, "-o", kModels}, 2, "is not a fusec artifact");
+  ExpectError({folder_ + "/none.onnx", "-o", out}, 3, "none.onnx");
+  ExpectError({"run", model, "--random"}, 5, "is a file, expected the folder of an artifact");
+  ExpectError({"bench", kModels}, 5, "no manifest.json");
+  ExpectError({"explain", folder_ + "/none"}, 5, "does not exist");
+  ExpectError({"verify", artifact_}, 2, "--model");
+  ExpectError({"opt", folder_ + "/none.ir", "--passes=canonicalize"}, 3, "none.ir");
+  ExpectError({"opt", folder_ + "/none.ir", "--passes=nobody"}, 2, "there are eliminate-");
+  EXPECT_FALSE(fs::exists(out));
+  EXPECT_EQ(Fusec({}).exit_code, 2);
+  for (const char* verb : {"compile", "run", "verify", "bench", "explain", "opt"}) {
+    const ChildResult help = Fusec({verb, "-h"});
+    EXPECT_EQ(help.exit_code, 0);
+    EXPECT_NE(help.output.find("example: fusec "), std::string::npos) << help.output;
+  }
+}
+
+TEST_F(Verbs, OptPrintsWhatPassesMake) {
+  const std::string path = folder_ + "/g.ir";
+  std::ofstream(path) << "graph @g(%x \"x\": f32[4]) {\n  %a = neg(%x) : f32[4]\n"
+                         "  %b = relu(%x) : f32[4]\n  return %b \"y\"\n}\n";
+  const ChildResult child = Fusec({"opt", path, "--passes=eliminate-dead-nodes"});
+  EXPECT_EQ(child.exit_code, 0) << child.errors;
+  EXPECT_EQ(child.output.find("neg"), std::string::npos);
+  EXPECT_NE(child.output.find("%b = relu(%x)"), std::string::npos);
+  EXPECT_EQ(Fusec({"opt", "--passes=help"}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace fusec
