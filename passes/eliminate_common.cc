@@ -1,19 +1,30 @@
 #include "passes/eliminate_common.h"
 
+#include <algorithm>
 #include <map>
 
+#include "compiler/ops/op_def.h"
 #include "passes/graph_edit.h"
 
 namespace fusec {
 
 namespace {
 
-// What the node computes, as text: its line without result names and provenance.
+// What the node computes, as text: its line without result names and provenance, and with the
+// operands sorted where their order makes no difference.
 std::string Meaning(const Node& node) {
   std::string text = PrintNode(node);
   text = text.substr(text.find(" = ") + 3);
   if (node.kind == OpKind::kConstant) text += node.constant_hash;
   if (const size_t at = text.find(" @ \""); at != std::string::npos) text.resize(at);
+  if (GetOpDef(node.kind).algebra & kCommutative) {
+    std::vector<std::string> names;
+    for (const Value* operand : node.operands) names.push_back(operand->name);
+    std::sort(names.begin(), names.end());
+    std::string sorted;
+    for (const std::string& name : names) sorted += name + ",";
+    text = text.substr(0, text.find('(')) + sorted + text.substr(text.find(')'));
+  }
   return text;
 }
 

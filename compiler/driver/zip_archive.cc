@@ -40,7 +40,7 @@ struct Directory {
 
 std::optional<Directory> FindDirectory(std::string_view archive) {
   const size_t end = archive.rfind(kEndSignature);
-  if (end == std::string_view::npos) return std::nullopt;
+  if (end == std::string_view::npos || !Part(archive, end, 22)) return std::nullopt;
   const auto count = Number<uint16_t>(archive, end + 10);
   const auto offset = Number<uint32_t>(archive, end + 16);
   if (!count || !offset) return std::nullopt;

@@ -41,13 +41,15 @@ class CompiledGraphs {
   fusec_context* context_ = nullptr;
 };
 
-// The graph's results if every value is rounded to its dtype, as memory holds it. How far they are from Interpret's says how much
-// rounding matters to this graph and these inputs.
+// The graph's results if every value is rounded to its dtype, as memory holds it. How far they are
+// from Interpret's says how much rounding matters to this graph and these inputs.
 Result<std::vector<ReferenceTensor>> InterpretRounded(const Graph& graph,
                                                       const std::vector<ReferenceTensor>& inputs);
 
-// Where a compiled graph's results are wrong, as text, or "". A float may be off by `relative` of the tensor's largest magnitude (of 1,
-// if that is more: terms of about 1 may cancel), plus 8 times what rounding did to the worst element of `rounded`. Integers, NaN and infinities must be in their places.
+// Where a compiled graph's results are wrong, as text, or "". A float may be off by `relative` of
+// the tensor's largest magnitude (of 1, if that is more: terms of about 1 may cancel), plus 8 times
+// what rounding did to the worst element of `rounded`. Integers, NaN and infinities must be in
+// their places.
 std::string FirstWrong(const std::vector<ReferenceTensor>& expected,
                        const std::vector<ReferenceTensor>& rounded,
                        const std::vector<ReferenceTensor>& found, double relative);
