@@ -378,9 +378,10 @@ class RowReductionPlanner {
       const std::string count = "(" + fold_type + ")(" + builder_.Write(Product(reduced_)) + ")";
       const bool is_integer = IsInteger(result->type.dtype);
       if (is_integer) builder_.Use("divide.cuh");  // a mean of nothing is 0 then
-      scalar.text = builder_.Let(CTypeName(result->type.dtype), FriendlyName(result->name),
-                                 is_integer ? "Divide<" + fold_type + ">(" + total + ", " + count + ")"
-                                            : total + " / " + count);
+      scalar.text =
+          builder_.Let(CTypeName(result->type.dtype), FriendlyName(result->name),
+                       is_integer ? "Divide<" + fold_type + ">(" + total + ", " + count + ")"
+                                  : total + " / " + count);
     }
     lowering_.Bind(result, ResultIndex(reducer), scalar);
   }

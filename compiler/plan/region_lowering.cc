@@ -45,7 +45,8 @@ class BranchRanges {
     const Expr first_above = limit - offset;
     Ranges::Bounds after = before_;
     // A bound that is no better than the old one is not taken.
-    if (is_below && ranges.ProvenNonNegative(before_.high - first_above)) after.high = first_above - 1;
+    if (is_below && ranges.ProvenNonNegative(before_.high - first_above))
+      after.high = first_above - 1;
     if (!is_below && ranges.ProvenNonNegative(first_above - before_.low)) after.low = first_above;
     ranges.Set(symbol_, after.low, after.high);
   }
