@@ -130,7 +130,8 @@ Status Nvrtc::Open() {
   if (dladdr(reinterpret_cast<const void*>(f.version), &place) != 0 && place.dli_fname != nullptr) {
     const std::string path = place.dli_fname;
     const std::string folder = path.substr(0, path.rfind('/') + 1);
-    dlopen(Text(folder, "libnvrtc-builtins.so.", major_, ".", minor_).c_str(), RTLD_NOW | RTLD_GLOBAL);
+    dlopen(Text(folder, "libnvrtc-builtins.so.", major_, ".", minor_).c_str(),
+           RTLD_NOW | RTLD_GLOBAL);
   }
   supported_capabilities_.resize(static_cast<size_t>(count));
   if (f.supported_archs(supported_capabilities_.data()) != NVRTC_SUCCESS) {

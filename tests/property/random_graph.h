@@ -27,8 +27,9 @@ struct RandomGraphOptions {
 // Mostly few, so that a failure is easy to read.
 inline int SomeNodeCount(uint64_t seed) { return seed % 5 == 4 ? 40 : 6 + static_cast<int>(seed % 5) * 4; }
 
-// A small graph that Verify accepts, the same for the same seed. Symbol "batch" in 1..16, sometimes "items" too; inputs of odd sizes, 1 and 0, i64
-// inputs only as indices. Every unused value is an output, and sometimes a used one too.
+// A small graph that Verify accepts, the same for the same seed. Symbol "batch" in 1..16, sometimes
+// "items" too; inputs of odd sizes, 1 and 0, i64 inputs only as indices. Every unused value is an
+// output, and sometimes a used one too.
 std::unique_ptr<Graph> RandomGraph(uint64_t seed, const RandomGraphOptions& options = {});
 
 // Inputs for it: floats are eighths in -2..2 (so that short sums and products are exact) and now and then -0; indices lie inside the
