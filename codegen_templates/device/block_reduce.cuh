@@ -26,10 +26,20 @@ struct SmallerOf {
   }
 };
 
+// Shuffles move 32 or 64 bits.
+template <class T>
+__device__ T ShuffleXor(T value, int distance) {
+  if constexpr (sizeof(T) < sizeof(int)) {
+    return static_cast<T>(__shfl_xor_sync(~0u, static_cast<int>(value), distance));
+  } else {
+    return __shfl_xor_sync(~0u, value, distance);
+  }
+}
+
 template <class How, class T>
 __device__ T BlockReduce(T value, T* scratch) {
   for (int distance = 16; distance > 0; distance /= 2) {
-    value = How::Combine(value, __shfl_xor_sync(~0u, value, distance));
+    value = How::Combine(value, ShuffleXor(value, distance));
   }
   const int warps = blockDim.x / 32;
   if (warps == 1) return value;

@@ -95,7 +95,7 @@ inline void __threadfence() {}
 // What thread `from` of the block holds.
 template <class T>
 T ShuffleFrom(unsigned mask, T value, unsigned from) {
-  static_assert(sizeof(T) <= sizeof(unsigned long long));
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "CUDA shuffles 32 or 64 bits");
   if (mask != 0xffffffffu) Complain("a shuffle of a part of a warp");
   __builtin_memcpy(&gpu_block.slots[threadIdx.x], &value, sizeof(T));
   __syncwarp();

@@ -4,6 +4,11 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "compiler/driver/pipeline.h"
+#include "compiler/emit/emit_kernel.h"
+#include "compiler/plan/plan_program.h"
+#include "passes/pass_manager.h"
+#include "runtime/src/nvrtc.h"
 #include "tests/property/compiled_graphs.h"
 #include "tests/property/op_cases.h"
 #include "tests/property/run_settings.h"
@@ -100,7 +105,27 @@ TEST_P(OpsOnGpu, StructuralAnswersMatch) {
   Compare(StructuralCases(GetParam()), GetParam(), GpuOrItsText());
 }
 INSTANTIATE_TEST_SUITE_P(Of, OpsOnGpu,
-                         testing::ValuesIn(Some({Dtype::kF32, Dtype::kF16, Dtype::kI64})), NameOf);
+                         testing::ValuesIn(Some({Dtype::kF32, Dtype::kF16, Dtype::kI64, Dtype::kI8})), NameOf);
+
+// CUDA overloads for fewer types than C++ converts between.
+TEST(OpsForGpu, NvrtcTakesSmallTypes) {
+  if (const auto nvrtc = runtime::Nvrtc::Get(); !nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  for (const Dtype dtype : {Dtype::kI8, Dtype::kBool, Dtype::kBF16}) {
+    std::vector<OpCase> cases = StructuralCases(dtype);
+    std::vector<const Graph*> graphs;
+    for (OpCase& one : cases) {
+      PassManager manager;
+      ASSERT_TRUE(manager.Run(*one.graph, PipelinePasses()).has_value());
+      graphs.push_back(one.graph.get());
+    }
+    const auto all = SideBySide(graphs);
+    std::vector<IndexSite> sites;
+    const auto plan = PlanProgram(*all, TargetKind::kGpu, sites);
+    ASSERT_TRUE(plan.has_value()) << plan.error().message;
+    const auto cubin = runtime::CompileCached("ops.cu", EmitGpuModule(KernelsOf(*plan), {}), "sm_90a");
+    EXPECT_TRUE(cubin) << cubin.error().message;
+  }
+}
 
 }  // namespace
 }  // namespace fusec
