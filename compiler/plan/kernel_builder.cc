@@ -47,9 +47,11 @@ KernelBuilder::KernelBuilder(TargetKind target, const Graph& program, std::vecto
 }
 
 std::string KernelBuilder::Unique(const std::string& wanted) {
-  std::string name = wanted;
+  // A word of the kernel's own gets another stem first: k's numbered forms are words as well.
+  const std::string stem = IsKernelWord(wanted) ? wanted + "_tensor" : wanted;
+  std::string name = stem;
   for (int i = 2; names_.count(name) || IsKernelWord(name); ++i) {
-    name = wanted + "_" + std::to_string(i);
+    name = stem + "_" + std::to_string(i);
   }
   names_.insert(name);
   return name;
