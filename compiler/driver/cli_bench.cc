@@ -130,7 +130,7 @@ void PrintJson(const std::vector<Measurement>& measurements, const std::string& 
                     {"device", device},
                     {"dims", m.dims.empty() ? Json::object() : Json(m.dims)}});
   }
-  std::printf("%s\n", (list.size() == 1 ? list[0] : list).dump(1).c_str());
+  std::printf("%s\n", list.dump(1).c_str());
 }
 
 std::string Microseconds(double us) {

@@ -149,7 +149,7 @@ Command DeclareBench(CLI::App& app) {
       ->check(CLI::Range(1, 4096));
   app.add_option("--seed", flags->seed, "of the random data")->type_name("N");
   AddDevice(app, flags->device);
-  app.add_flag("--json", flags->json, "for scripts");
+  app.add_flag("--json", flags->json, "for scripts: a list with an entry for every size");
   app.footer("example: fusec bench dlrm --dim batch=1,128,2048");
   return [flags] { return RunBench(*flags); };
 }

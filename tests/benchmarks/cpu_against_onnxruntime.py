@@ -65,7 +65,7 @@ def time_fusec(artifact, dim, threads, seconds):
     text = subprocess.run([FUSEC, "bench", artifact, "--device", "cpu", "--json", "--threads", str(threads),
                            "--seconds", str(seconds), "--dim", dim],
                           check=True, capture_output=True, text=True).stdout
-    return json.loads(text)["call_us"]["median"]
+    return json.loads(text)[0]["call_us"]["median"]
 
 
 def main():

@@ -90,8 +90,10 @@ TEST_F(Verbs, JsonKeysAreAPromise) {
   ASSERT_FALSE(verified["outputs"].empty());
   ExpectKeys(verified["outputs"][0], {"name", "max_abs", "max_rel", "rel_l2", "tolerance", "pass"});
 
-  const Json bench =
+  const Json cells =
       FusecJson({"bench", artifact_, "--device", "cpu", "--seconds", "0.02", "--json"});
+  ASSERT_EQ(cells.size(), 1u);
+  const Json& bench = cells[0];
   ExpectKeys(bench, {"device_us", "call_us", "launches", "bytes", "flops", "device", "dims"});
   ExpectKeys(bench["call_us"], {"median", "p10", "p90", "p99"});
   EXPECT_GT(bench["call_us"]["median"], 0);
