@@ -1,7 +1,9 @@
 #include "passes/pass_manager.h"
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 
 #include "compiler/support/check.h"
@@ -52,10 +54,13 @@ Result<void> PassManager::Dump(const Graph& graph, const std::string& pass) cons
   char number[16];
   std::snprintf(number, sizeof number, "%02d-", run_count_);
   const std::string path = dump_directory + "/" + number + pass + ".ir";
+  errno = 0;
   std::ofstream file(path);
   file << Print(graph);
   file.close();
-  if (!file) return Fail(ErrorKind::kUsage, "cannot write " + path);
+  if (!file) {
+    return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + std::strerror(errno));
+  }
   return {};
 }
 

@@ -6,9 +6,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+
+#include "compiler/support/interrupt.h"
 
 extern char** environ;
 
@@ -39,29 +43,69 @@ class Capture {
   std::FILE* file_;
 };
 
+std::vector<char*> Pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::vector<std::string> Environment(const std::string& temporary_folder) {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable; ++variable) {
+    const bool replaced = !temporary_folder.empty() && std::strncmp(*variable, "TMPDIR=", 7) == 0;
+    if (!replaced) variables.emplace_back(*variable);
+  }
+  if (!temporary_folder.empty()) variables.push_back("TMPDIR=" + temporary_folder);
+  return variables;
+}
+
+// The exit code, or -1. A signal may reach another thread than the one that waits here, so the
+// flag is looked at every 10 ms.
+int WaitFor(pid_t child) {
+  constexpr timespec kPause = {0, 10'000'000};
+  bool ended = false;
+  int status = 0;
+  while (true) {
+    const pid_t finished = waitpid(child, &status, WNOHANG);
+    if (finished == child) return WIFEXITED(status) && !ended ? WEXITSTATUS(status) : -1;
+    if (finished < 0 && errno != EINTR) return -1;
+    if (Interrupted() && !ended) {
+      kill(-child, SIGTERM);
+      ended = true;
+    }
+    nanosleep(&kPause, nullptr);
+  }
+}
+
 }  // namespace
 
-ChildResult RunChild(const std::vector<std::string>& arguments) {
+ChildResult RunChild(const std::vector<std::string>& arguments,
+                     const std::string& temporary_folder) {
   ChildResult result;
   const Capture output, errors;
   if (!output.good() || !errors.good()) return result;
-  std::vector<char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
+  const std::vector<std::string> variables = Environment(temporary_folder);
+  const std::vector<char*> argv = Pointers(arguments), environment = Pointers(variables);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, output.descriptor(), STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, errors.descriptor(), STDERR_FILENO);
+  // A process group of its own, so that a compiler can be ended with all that it started.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   pid_t child = 0;
-  const int spawned = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
+  const int spawned =
+      posix_spawnp(&child, argv[0], &actions, &attributes, argv.data(), environment.data());
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
-  if (spawned != 0) return result;
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) return result;
+  if (spawned != 0) {
+    result.errors = std::strerror(spawned);
+    return result;
   }
-  if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
+  result.exit_code = WaitFor(child);
   result.output = output.Text();
   result.errors = errors.Text();
   return result;
@@ -69,10 +113,11 @@ ChildResult RunChild(const std::vector<std::string>& arguments) {
 
 Result<std::string> MakeTemporaryFolder() {
   const char* temp = std::getenv("TMPDIR");
-  std::string folder = std::string(temp && *temp ? temp : "/tmp") + "/fusec-XXXXXX";
+  const std::string parent = temp && *temp ? temp : "/tmp";
+  std::string folder = parent + "/fusec-XXXXXX";
   if (!mkdtemp(folder.data())) {
     return Fail(ErrorKind::kToolchain,
-                "cannot make a temporary folder: " + std::string(std::strerror(errno)));
+                "cannot make a temporary folder in " + parent + ": " + std::strerror(errno));
   }
   return folder;
 }

@@ -8,12 +8,14 @@
 namespace fusec {
 
 struct ChildResult {
-  int exit_code = -1;          // -1 if it could not be started or died of a signal
+  int exit_code = -1;          // -1 if it could not be started, died of a signal or was stopped
   std::string output, errors;  // what it wrote to stdout and stderr
 };
 
-// Runs a program, found on PATH if its name has no slash, without a shell, and waits for it.
-ChildResult RunChild(const std::vector<std::string>& arguments);
+// Runs a program, found on PATH if its name has no slash, without a shell, and waits for it. Once
+// Interrupted(), it and what it started are ended. `temporary_folder`, if given, is its TMPDIR.
+ChildResult RunChild(const std::vector<std::string>& arguments,
+                     const std::string& temporary_folder = "");
 
 // A new folder in $TMPDIR or /tmp; the caller removes it (TemporaryFolder).
 Result<std::string> MakeTemporaryFolder();

@@ -9,6 +9,7 @@
 #include "compiler/driver/cli.h"
 #include "compiler/driver/terminal.h"
 #include "compiler/ir/graph.h"
+#include "compiler/support/read_file.h"
 #include "passes/pass_manager.h"
 
 namespace fusec {
@@ -18,13 +19,7 @@ namespace {
 Result<std::string> ReadText(const std::string& path) {
   if (path == "-")
     return std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.is_open() || file.bad()) {
-    return Fail(ErrorKind::kModel, path + ": cannot be read: " + std::strerror(errno));
-  }
-  return text;
+  return ReadWholeFile(path, ErrorKind::kModel);
 }
 
 void PrintPasses() {
@@ -61,6 +56,7 @@ Result<int> RunOpt(const OptFlags& flags) {
     std::fputs(result.c_str(), stdout);
     return 0;
   }
+  errno = 0;
   std::ofstream file(flags.output, std::ios::binary);
   file << result;
   file.close();

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "compiler/driver/artifact_session.h"
 #include "compiler/driver/terminal.h"
+#include "compiler/support/read_file.h"
 #include "runtime/src/arena.h"
 #include "runtime/src/artifact.h"
+#include "runtime/src/hash.h"
 
 namespace fusec {
 
@@ -31,9 +34,26 @@ Result<std::string> ChooseTarget(const runtime::Manifest& manifest, const std::s
   return names[0];
 }
 
+// A key that only explain reads, and that holds something else than it should.
+struct WrongKey {
+  std::string key;
+};
+
+template <class T>
+T ValueOf(const Json& object, const char* key, const T& otherwise) {
+  try {
+    return object.value(key, otherwise);
+  } catch (const Json::exception&) {
+    throw WrongKey{key};
+  }
+}
+std::string ValueOf(const Json& object, const char* key, const char* otherwise) {
+  return ValueOf(object, key, std::string(otherwise));
+}
+
 std::vector<std::string> Texts(const Json& object, const char* key) {
   std::vector<std::string> texts;
-  for (const Json& item : object.value(key, Json::array())) {
+  for (const Json& item : ValueOf(object, key, Json::array())) {
     if (item.is_string()) texts.push_back(item.get<std::string>());
   }
   return texts;
@@ -49,14 +69,14 @@ Result<ExplainedStep> ExplainStep(const runtime::Manifest& manifest, const runti
                                   const Json& json, const std::vector<int64_t>& symbols) {
   ExplainedStep result;
   result.name = step.name;
-  result.op_class = json.value("class", "");
-  result.launch = json.value("launch", "");
+  result.op_class = ValueOf(json, "class", "");
+  result.launch = ValueOf(json, "launch", "");
   result.ops = Texts(json, "ops");
-  for (const Json& origin : json.value("onnx_nodes", Json::array())) {
+  for (const Json& origin : ValueOf(json, "onnx_nodes", Json::array())) {
     if (!origin.is_object()) continue;
-    const std::string node = origin.value("node", "");
-    AddOnce(result.onnx_nodes, node.empty() ? origin.value("op", "") : node);
-    AddOnce(result.modules, origin.value("module", ""));
+    const std::string node = ValueOf(origin, "node", "");
+    AddOnce(result.onnx_nodes, node.empty() ? ValueOf(origin, "op", "") : node);
+    AddOnce(result.modules, ValueOf(origin, "module", ""));
   }
   for (const int buffer : step.inputs) result.inputs.push_back(manifest.buffers[buffer].name);
   for (const int buffer : step.outputs) result.outputs.push_back(manifest.buffers[buffer].name);
@@ -65,6 +85,8 @@ Result<ExplainedStep> ExplainStep(const runtime::Manifest& manifest, const runti
   FUSEC_RUNTIME_ASSIGN(result.flops, step.flops.Evaluate(symbols));
   if (step.kind == runtime::Step::Kind::kKernel) {
     result.source = step.kernel.source;
+    const auto hash = manifest.hashes.find(result.source);
+    if (hash != manifest.hashes.end()) result.source_hash = hash->second;
     FUSEC_RUNTIME_ASSIGN(const int64_t blocks, step.kernel.blocks.Evaluate(symbols));
     result.launch += (result.launch.empty() ? "" : "; ") + Plural(blocks, "block") + " of " +
                      Plural(step.kernel.block_size, "thread");
@@ -94,23 +116,18 @@ Result<void> FillFootprint(const runtime::Manifest& manifest, const runtime::Tar
 
 Result<void> FillStory(const runtime::Manifest& manifest, const Json& json,
                        const std::vector<int64_t>& symbols, Explanation& explanation) {
-  explanation.opset = json.value("opset", "");
-  const Json before = json.value("before", Json::object());
-  explanation.before_launches = before.value("launches", int64_t{0});
-  FUSEC_RUNTIME_ASSIGN(const auto bytes, runtime::DimExpression::Parse(before.value("bytes", "0"),
-                                                                       manifest.SymbolNames()));
+  explanation.opset = ValueOf(json, "opset", "");
+  const Json before = ValueOf(json, "before", Json::object());
+  explanation.before_launches = ValueOf(before, "launches", int64_t{0});
+  FUSEC_RUNTIME_ASSIGN(
+      const auto bytes,
+      runtime::DimExpression::Parse(ValueOf(before, "bytes", "0"), manifest.SymbolNames()));
   FUSEC_RUNTIME_ASSIGN(explanation.before_bytes, bytes.Evaluate(symbols));
-  for (const Json& edge : json.value("not_fused", Json::array())) {
-    explanation.not_fused.push_back(
-        {edge.value("producer", ""), edge.value("consumer", ""), edge.value("reason", "")});
+  for (const Json& edge : ValueOf(json, "not_fused", Json::array())) {
+    explanation.not_fused.push_back({ValueOf(edge, "producer", ""), ValueOf(edge, "consumer", ""),
+                                     ValueOf(edge, "reason", "")});
   }
   return {};
-}
-
-Result<std::string> ReadPart(const std::string& artifact, const std::string& file) {
-  FUSEC_RUNTIME_ASSIGN(const runtime::MappedFile mapped,
-                       runtime::MappedFile::Open(artifact + "/" + file));
-  return std::string(mapped.text());
 }
 
 }  // namespace
@@ -119,7 +136,7 @@ Result<Explanation> ExplainArtifact(const std::string& path, const std::string& 
                                     const std::vector<std::string>& dim_flags) {
   FUSEC_TRY(CheckArtifact(path));
   const std::string file = path + "/manifest.json";
-  FUSEC_ASSIGN(const std::string text, ReadPart(path, "manifest.json"));
+  FUSEC_ASSIGN(const std::string text, ReadWholeFile(file, ErrorKind::kArtifact));
   FUSEC_RUNTIME_ASSIGN(const runtime::Manifest manifest, runtime::ParseManifest(text, file));
   const Json json = Json::parse(text);  // the runtime has read it by now
 
@@ -140,9 +157,9 @@ Result<Explanation> ExplainArtifact(const std::string& path, const std::string& 
       explanation.steps.push_back(std::move(step));
     }
     FUSEC_TRY(FillStory(manifest, json, symbols, explanation));
-  } catch (
-      const Json::exception& wrong) {  // a field of another type; the runtime does not read these
-    return Fail(ErrorKind::kArtifact, file + ": " + wrong.what());
+  } catch (const WrongKey& wrong) {
+    return Fail(ErrorKind::kArtifact,
+                file + ": " + wrong.key + " holds something of another type than expected");
   }
   FUSEC_TRY(FillFootprint(manifest, target, symbols, explanation));
   return explanation;
@@ -182,7 +199,13 @@ std::string ExplanationJson(const Explanation& e) {
 }
 
 Result<std::string> KernelText(const std::string& artifact, const ExplainedStep& step) {
-  FUSEC_ASSIGN(const std::string text, ReadPart(artifact, step.source));
+  const std::string file = artifact + "/" + step.source;
+  FUSEC_ASSIGN(const std::string text, ReadWholeFile(file, ErrorKind::kArtifact));
+  const std::string hash = runtime::Hash128(std::as_bytes(std::span(text)));
+  if (hash != step.source_hash) {
+    return Fail(ErrorKind::kArtifact,
+                file + ": was altered: its hash is " + hash + ", expected " + step.source_hash);
+  }
   if (step.source.ends_with(".cu")) return text;
   // A file with all kernels: each begins with its header comment.
   const std::string heading = "// kernel  : ";

@@ -10,8 +10,8 @@ namespace fusec {
 
 // One launch of an artifact.
 struct ExplainedStep {
-  std::string name, op_class, launch,
-      source;  // source: a file of the artifact, "" of a library call
+  std::string name, op_class, launch;
+  std::string source, source_hash;  // a file of the artifact and its hash, "" of a library call
   std::vector<std::string> ops, onnx_nodes, modules, inputs, outputs;
   int64_t bytes_read = 0, bytes_written = 0, flops = 0;
 };

@@ -1,3 +1,4 @@
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -11,6 +12,8 @@
 // The program `fusec`. Its command line is described in README.md and by `fusec -h`.
 int main(int argc, char** argv) {
   constexpr int kOurBug = 70, kInterrupted = 130;  // 128 + SIGINT, as shells count
+  // A write beyond `ulimit -f` is then an error like that of a full disk, which cleans up.
+  std::signal(SIGXFSZ, SIG_IGN);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   try {
     const fusec::Result<int> code = fusec::ParseCommandLine(arguments)();

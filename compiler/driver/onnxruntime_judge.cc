@@ -2,11 +2,12 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "compiler/driver/child_process.h"
+#include "compiler/package/weights_file.h"
 #include "compiler/support/interrupt.h"
+#include "compiler/support/read_file.h"
 
 namespace fusec {
 
@@ -51,13 +52,6 @@ std::vector<std::string> Candidates() {
   return candidates;
 }
 
-std::string ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 // The last line that says something, which is where Python says what went wrong.
 std::string LastLine(const std::string& text) {
   std::string last;
@@ -91,11 +85,13 @@ Result<NamedTensors> OnnxruntimeJudge::Run(const std::string& model,
     names += inputs[i].first + "\n";
     FUSEC_TRY(WriteNpy(folder + "/input_" + std::to_string(i) + ".npy", inputs[i].second));
   }
-  std::ofstream(folder + "/names.txt") << names;
+  FUSEC_TRY(WriteFile(folder + "/names.txt", names));
   const ChildResult child = RunChild({python_, "-c", kRunScript, model, folder});
   if (child.exit_code != 0)
     return Fail(ErrorKind::kToolchain, "onnxruntime: " + LastLine(child.errors));
-  std::stringstream output_names(ReadText(folder + "/outputs.txt"));
+  FUSEC_ASSIGN(const std::string listed,
+               ReadWholeFile(folder + "/outputs.txt", ErrorKind::kToolchain));
+  std::stringstream output_names(listed);
   NamedTensors outputs;
   for (std::string name; std::getline(output_names, name);) {
     FUSEC_ASSIGN(TensorData data,

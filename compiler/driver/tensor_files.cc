@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <optional>
 
 #include "compiler/driver/zip_archive.h"
 #include "compiler/import/tensor_file.h"
+#include "compiler/support/read_file.h"
 
 namespace fusec {
 
@@ -19,15 +20,6 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 
 tl::unexpected<Error> BadFile(const std::string& path, const std::string& message) {
   return Fail(ErrorKind::kInput, path + ": " + message);
-}
-
-Result<std::string> ReadAll(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.is_open() || file.bad())
-    return BadFile(path, std::string("cannot be read: ") + std::strerror(errno));
-  return bytes;
 }
 
 struct DtypeCode {
@@ -135,7 +127,7 @@ Result<TensorData> ParseNpy(std::string_view bytes, const std::string& name) {
 }
 
 Result<TensorData> ReadNpy(const std::string& path) {
-  FUSEC_ASSIGN(const std::string bytes, ReadAll(path));
+  FUSEC_ASSIGN(const std::string bytes, ReadWholeFile(path, ErrorKind::kInput));
   return ParseNpy(bytes, path);
 }
 
@@ -161,16 +153,20 @@ std::string NpyBytes(const TensorData& data) {
 }
 
 Result<void> WriteNpy(const std::string& path, const TensorData& data) {
+  // Aside first, so that a full disk costs nobody the file that was there.
+  const std::string aside = path + ".partial";
   errno = 0;
-  std::ofstream file(path, std::ios::binary);
+  std::ofstream file(aside, std::ios::binary);
   file << NpyBytes(data);
   file.close();
-  if (!file) return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + std::strerror(errno));
-  return {};
+  if (file && std::rename(aside.c_str(), path.c_str()) == 0) return {};
+  const std::string reason = std::strerror(errno);
+  std::remove(aside.c_str());
+  return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + reason);
 }
 
 Result<NamedTensors> ReadNpz(const std::string& path) {
-  FUSEC_ASSIGN(const std::string bytes, ReadAll(path));
+  FUSEC_ASSIGN(const std::string bytes, ReadWholeFile(path, ErrorKind::kInput));
   FUSEC_ASSIGN(const auto members, ReadZip(bytes, path));
   NamedTensors tensors;
   for (const ZipMember& member : members) {

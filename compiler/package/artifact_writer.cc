@@ -1,9 +1,11 @@
 #include "compiler/package/artifact_writer.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -269,6 +271,26 @@ Result<void> WriteInto(const std::string& folder, const ArtifactContents& conten
                    ManifestJson(contents, buffers, hashes).dump(1) + "\n");
 }
 
+// Puts `made` in the place of `target`. What was there is found under the name `made` afterwards,
+// and a process that is killed meanwhile leaves one of the two in place, where the file system can
+// exchange names.
+bool Replace(const std::string& made, const std::string& target, std::error_code& error) {
+  if (renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0)
+    return true;
+  const bool can_exchange = errno != EINVAL && errno != ENOSYS && errno != ENOENT;
+  error = {errno, std::generic_category()};
+  if (can_exchange) return false;
+  const std::string old = made + ".old";
+  error.clear();
+  const bool exists = fs::exists(target, error);
+  if (exists) fs::rename(target, old, error);
+  if (!error) fs::rename(made, target, error);
+  std::error_code ignored;
+  if (error && exists) fs::rename(old, target, ignored);
+  if (!error) fs::remove_all(old, ignored);
+  return !error;
+}
+
 bool IsArtifact(const std::string& path) {
   std::error_code error;
   return fs::is_regular_file(path + "/manifest.json", error);
@@ -301,22 +323,21 @@ Result<void> WriteArtifact(const std::string& path, const ArtifactContents& cont
   FUSEC_TRY(CheckOutputPath(path));
   std::string target = path;
   while (target.size() > 1 && target.back() == '/') target.pop_back();
-  const std::string suffix = "." + std::to_string(getpid());
-  const std::string aside = target + ".partial" + suffix, old = target + ".old" + suffix;
+  const std::string aside = target + ".partial." + std::to_string(getpid());
   std::error_code error;
   const TemporaryFolder cleanup(aside);
   fs::create_directory(aside, error);
   if (error) return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + error.message());
-  FUSEC_TRY(WriteInto(aside, contents));
-  if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
-  if (fs::exists(target, error)) fs::rename(target, old, error);
-  if (!error) fs::rename(aside, target, error);
-  if (error) {
-    std::error_code ignored;
-    if (fs::exists(old, ignored)) fs::rename(old, target, ignored);
-    return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + error.message());
+  if (auto written = WriteInto(aside, contents); !written) {
+    // Told of the place where the user wants it.
+    std::string message = written.error().message;
+    if (const size_t at = message.find(aside); at != std::string::npos)
+      message.replace(at, aside.size(), target);
+    return Fail(written.error().kind, message);
   }
-  fs::remove_all(old, error);
+  if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
+  if (!Replace(aside, target, error))
+    return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + error.message());
   return {};
 }
 

@@ -103,7 +103,7 @@ StatusOr<DeviceMemory> AllocateDevice(const CudaContext& context, size_t bytes,
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
     size_t free_bytes = 0, total_bytes = 0;
     FUSEC_RT_TRY(FUSEC_CUDA(context, purpose, cuMemGetInfo, &free_bytes, &total_bytes));
-    return Fail(FUSEC_NO_DEVICE, "out of GPU memory: ", purpose, " needs ", bytes, " bytes (",
+    return Fail(FUSEC_NO_DEVICE, "out of GPU memory for ", purpose, ": needs ", bytes, " bytes (",
                 Megabytes(bytes), "), ", context.gpu_name(), " has ", Megabytes(free_bytes),
                 " free of ", Megabytes(total_bytes));
   }

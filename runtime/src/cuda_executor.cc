@@ -220,6 +220,7 @@ bool CudaExecutor::IsOwn(CUdeviceptr address) const {
 // of the caller is not touched outside of it: scratch takes its place.
 Status CudaExecutor::WarmUp(const std::vector<Operation>& operations) {
   std::vector<DeviceMemory> scratch;
+  bool enqueued = false;
   for (const Operation& operation : operations) {
     const auto* matmul = std::get_if<MatmulOperation>(&operation);
     if (matmul == nullptr || !warmed_up_.insert(matmul->plan.problem).second) continue;
@@ -234,7 +235,9 @@ Status CudaExecutor::WarmUp(const std::vector<Operation>& operations) {
       scratch.push_back(std::move(memory));
     }
     FUSEC_RT_TRY(Enqueue(Environment(), trial, stream_.get()));
+    enqueued = true;
   }
+  if (!enqueued) return {};
   return FUSEC_CUDA(context_, "the first run of a matmul", cuStreamSynchronize, stream_.get());
 }
 

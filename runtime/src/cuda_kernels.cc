@@ -93,7 +93,7 @@ StatusOr<std::vector<CudaModule>> LoadModules(const CudaContext& context, const 
   return modules;
 }
 
-StatusOr<CUfunction> FindFunction(const CudaContext& context,
+StatusOr<CUfunction> FindFunction(const CudaContext& context, const Artifact& artifact,
                                   const std::vector<CudaModule>& modules, const std::string& name) {
   for (const CudaModule& module : modules) {
     CUfunction function = nullptr;
@@ -103,7 +103,8 @@ StatusOr<CUfunction> FindFunction(const CudaContext& context,
     FUSEC_RT_TRY(context.Check(result, "cuModuleGetFunction", Text("kernel ", name)));
     return function;
   }
-  return Fail(FUSEC_BAD_ARTIFACT, "no module of the artifact holds the kernel \"", name, "\"");
+  return Fail(FUSEC_BAD_ARTIFACT, artifact.path(),
+              ": no module of the artifact holds the kernel \"", name, "\"");
 }
 
 }  // namespace
@@ -172,7 +173,7 @@ StatusOr<CudaKernels> CudaKernels::Load(const CudaContext& context, const Artifa
     most = std::max(most, step.kernel.shared_bytes);
   }
   for (const auto& [name, bytes] : shared_bytes) {
-    FUSEC_RT_ASSIGN(CUfunction function, FindFunction(context, kernels.modules_, name));
+    FUSEC_RT_ASSIGN(CUfunction function, FindFunction(context, artifact, kernels.modules_, name));
     // The driver loads a function when it is first used; doing so now keeps that out of the first
     // run and of stream captures.
     FUSEC_RT_TRY(FUSEC_CUDA(context, Text("kernel ", name), cuFuncLoad, function));

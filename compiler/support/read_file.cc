@@ -1,0 +1,30 @@
+#include "compiler/support/read_file.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+namespace fusec {
+
+Result<std::string> ReadWholeFile(const std::string& path, ErrorKind kind) {
+  const auto fail = [&] { return Fail(kind, path + ": cannot be read: " + std::strerror(errno)); };
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
+                                                             &std::fclose);
+  struct stat status;
+  if (!file || fstat(fileno(file.get()), &status) != 0) return fail();
+  // Streams open folders and fail at the first read, some by an exception.
+  if (S_ISDIR(status.st_mode)) return Fail(kind, path + ": is a folder, expected a file");
+  std::string bytes;
+  if (S_ISREG(status.st_mode)) bytes.reserve(static_cast<size_t>(status.st_size));
+  char piece[1 << 16];
+  for (size_t count; (count = std::fread(piece, 1, sizeof piece, file.get())) > 0;) {
+    bytes.append(piece, count);
+  }
+  if (std::ferror(file.get())) return fail();
+  return bytes;
+}
+
+}  // namespace fusec
