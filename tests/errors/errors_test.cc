@@ -1,12 +1,14 @@
-// Runs every tests/errors/fail_*.case: a command line that must fail with exactly this exit code
-// and this text on stderr, and must leave no artifact behind. A case is one file:
+// Runs every tests/errors/*.case: a command line that must end with exactly this exit code and this
+// text on stderr. One that fails must change no file that was there, and leave no new one. A case
+// is one file:
 //
-//     # Why this must fail.
-//     # run: fusec model.onnxtxt -o out --dim rows=1..8
+//     # Why this must fail (fail_*), or is fine (accept_*).
+//     # run: fusec model.onnxtxt -o out --dim rows=1..8          a line for the shell
 //     # exit: 2
 //     # ---- model.onnxtxt ----    any number of files for the folder in which the command runs
-//     # ---- setup ----            a shell script that runs there first; $MODELS has real models
-//     # ---- expected ----         stderr, line by line
+//     # ---- setup ----            a shell script that runs there first; see setup.sh
+//     # ---- expected ----         stderr, line by line; HASH stands for a file's hash, FOLDER for
+//                                  the folder of the test
 //
 // With FUSEC_UPDATE_EXPECTED=1 in the environment, what the program says replaces what was
 // expected.
@@ -17,6 +19,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <regex>
 #include <sstream>
 
 namespace {
@@ -50,7 +54,7 @@ Case ReadCase(const fs::path& path) {
       result.sections.back().second += line + "\n";
     } else {
       result.head += line + "\n";
-      if (line.starts_with("# run: fusec ")) result.run = line.substr(13);
+      if (line.starts_with("# run: ")) result.run = line.substr(7);
       if (line.starts_with("# exit: ")) result.exit = line.substr(8);
     }
   }
@@ -64,13 +68,31 @@ void WriteCase(const fs::path& path, const Case& written) {
     file << "# ---- " << title << " ----\n" << text;
 }
 
-std::string Quoted(const std::string& text) { return "'" + text + "'"; }
+// Every file and folder below `folder`, with what it holds.
+std::map<std::string, std::string> Snapshot(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const bool is_file = entry.is_regular_file() && !entry.is_symlink();
+    files[entry.path().lexically_relative(folder)] = is_file ? ReadText(entry.path()) : "";
+  }
+  return files;
+}
 
-int Shell(const fs::path& folder, const std::string& command) {
-  const std::string models = (kFolder.parent_path().parent_path() / "models").string();
-  const int status = std::system(
-      ("cd " + Quoted(folder.string()) + " && MODELS=" + Quoted(models) + " " + command).c_str());
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+// What differs between two snapshots, by name.
+std::string Changes(const std::map<std::string, std::string>& before,
+                    const std::map<std::string, std::string>& after) {
+  std::string changes;
+  for (const auto& [name, bytes] : before) {
+    const auto now = after.find(name);
+    if (now == after.end())
+      changes += "removed " + name + "\n";
+    else if (now->second != bytes)
+      changes += "changed " + name + "\n";
+  }
+  for (const auto& [name, bytes] : after) {
+    if (!before.count(name)) changes += "new " + name + "\n";
+  }
+  return changes;
 }
 
 class Errors : public testing::TestWithParam<std::string> {
@@ -78,12 +100,32 @@ class Errors : public testing::TestWithParam<std::string> {
   Errors() : folder_(fs::path(testing::TempDir()) / ("fusec_errors_" + GetParam())) {
     fs::remove_all(folder_);
     fs::create_directories(folder_ / "work");
+    fs::create_directories(folder_ / "temporary");
   }
   ~Errors() override { fs::remove_all(folder_); }
+
+  // Runs a script in the folder of the test; its exit code.
+  int Shell(const std::string& script) const {
+    std::ofstream(folder_ / "script")
+        << "export PATH='" << fs::path(FUSEC_PROGRAM).parent_path().string() << "':$PATH TMPDIR='"
+        << (folder_ / "temporary").string() << "' MODELS='" FUSEC_SOURCE_DIR "/models'"
+        << " FUSEC='" FUSEC_PROGRAM "' PYTHON='" FUSEC_PYTHON "' FAKE_CUDA='" FUSEC_FAKE_CUDA "'\n"
+        << script;
+    const int status =
+        std::system(("cd '" + (folder_ / "work").string() + "' && sh -eu ../script").c_str());
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  // stderr without what differs from machine to machine.
+  std::string Said() const {
+    std::string said = ReadText(folder_ / "stderr");
+    for (size_t at; (at = said.find(folder_.string())) != std::string::npos;)
+      said.replace(at, folder_.string().size(), "FOLDER");
+    return std::regex_replace(said, std::regex("[0-9a-f]{32}"), "HASH");
+  }
   fs::path folder_;
 };
 
-TEST_P(Errors, FailAsExpected) {
+TEST_P(Errors, EndAsExpected) {
   const fs::path path = kFolder / (GetParam() + ".case");
   Case wanted = ReadCase(path);
   std::string* expected = wanted.Find("expected");
@@ -93,14 +135,17 @@ TEST_P(Errors, FailAsExpected) {
     if (title != "expected") std::ofstream((title == "setup" ? folder_ : work) / title) << text;
   }
   if (wanted.Find("setup") != nullptr) {
-    ASSERT_EQ(Shell(work, "sh -eu ../setup"), 0);
+    ASSERT_EQ(Shell(". '" + (kFolder / "setup.sh").string() + "'\n. ../setup\n"), 0);
   }
 
-  const int code = Shell(work, std::string(Quoted(FUSEC_PROGRAM)) + " " + wanted.run +
-                                   " >../stdout 2>../stderr </dev/null");
-  const std::string said = ReadText(folder_ / "stderr");
+  const auto before = Snapshot(work);
+  const int code = Shell("{ " + wanted.run + "\n} >../stdout 2>../stderr </dev/null\n");
+  const std::string said = Said();
   EXPECT_EQ(std::to_string(code), wanted.exit);
-  EXPECT_FALSE(fs::exists(work / "out"));
+  if (code != 0) {
+    EXPECT_EQ(Changes(before, Snapshot(work)), "");
+  }
+  EXPECT_EQ(Changes({}, Snapshot(folder_ / "temporary")), "");
   if (std::getenv("FUSEC_UPDATE_EXPECTED") != nullptr) {
     *expected = said;
     WriteCase(path, wanted);
