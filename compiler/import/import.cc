@@ -2,6 +2,7 @@
 
 #include <onnx/inliner/inliner.h>
 
+#include <algorithm>
 #include <exception>
 
 #include "compiler/import/graph_import.h"
@@ -109,6 +110,34 @@ void AddOutputs(const onnx::GraphProto& graph, ImportState& state, const Scope& 
   if (graph.output_size() == 0) state.problems.Add("the graph has no outputs");
 }
 
+// Whether a tensor surely has more than 2^48 bytes, which no machine holds. Sizes that overflow 64
+// bits are among these.
+bool IsTooLarge(const TensorType& type, const Ranges& ranges) {
+  constexpr int64_t kMostBytes = int64_t{1} << 48;
+  int64_t bytes = DtypeBytes(type.dtype);
+  for (const Expr& dim : type.shape) {
+    const int64_t least = std::max<int64_t>(ranges.IntervalOf(dim).low, 1);
+    if (__builtin_mul_overflow(bytes, least, &bytes) || bytes > kMostBytes) return true;
+  }
+  return false;
+}
+
+// Reports the first tensor that is too large; others mostly follow from it.
+void CheckSizes(const Graph& graph, Problems& problems) {
+  const Ranges ranges = graph.SymbolRanges();
+  std::vector<const Value*> values;
+  for (const auto& input : graph.inputs) values.push_back(input.get());
+  for (const auto& node : graph.nodes) {
+    for (const auto& result : node->results) values.push_back(result.get());
+  }
+  const auto large = std::find_if(values.begin(), values.end(), [&](const Value* value) {
+    return IsTooLarge(value->type, ranges);
+  });
+  if (large == values.end()) return;
+  problems.Add("tensor \"" + (*large)->name + "\" is " + (*large)->type.ToString() +
+               ", expected at most 2^48 bytes");
+}
+
 Payloads OwnedPayloads(const OnnxFile& onnx) {
   Payloads payloads;
   for (const auto& [index, bytes] : onnx.payloads) payloads[index] = FilePayload{onnx.file, bytes};
@@ -138,6 +167,7 @@ Result<ImportedModel> ImportOnnx(const std::string& path, const ImportOptions& o
   ImportNodes(*onnx.model.mutable_graph(), state, scope);
   AddOutputs(onnx.model.graph(), state, scope);
   NoteRefusedFunctions(onnx.model, state);
+  CheckSizes(*graph, state.problems);
 
   FUSEC_TRY(state.problems.ToResult());
   return ImportedModel{std::move(graph), std::move(state.warnings)};
