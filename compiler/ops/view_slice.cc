@@ -122,7 +122,10 @@ Result<std::vector<Expr>> SplitLengths(const ImportContext& context, const Expr&
     FUSEC_ASSIGN(lengths, context.SymbolicInts(1, "split"));
   } else {
     const int64_t count = context.Int("num_outputs", context.output_count());
-    if (count <= 0) return context.Fail(fmt::format("num_outputs is {}, expected more", count));
+    if (count <= 0 || count != context.output_count()) {
+      return context.Fail(fmt::format("num_outputs is {}, but there are {} outputs", count,
+                                      context.output_count()));
+    }
     const Expr length = CeilDiv(dim, count, ranges);
     Expr left = dim;
     for (int64_t i = 0; i + 1 < count; ++i) {
