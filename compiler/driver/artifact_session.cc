@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <new>
 
 namespace fusec {
 
@@ -45,6 +46,23 @@ Result<int64_t> LargestValue(const runtime::Manifest& manifest,
   if (DtypeBytes(dtype) == 2)
     largest = std::min<int64_t>(largest, IsUnsigned(dtype) ? 65535 : 32767);
   return largest;
+}
+
+// Zeros of that shape, if they fit into memory.
+Result<TensorData> NewTensor(const runtime::TensorSignature& input,
+                             const std::vector<int64_t>& shape, const DimValues& dims) {
+  const Dtype dtype = ToDtype(input.dtype);
+  int64_t bytes = DtypeBytes(dtype);
+  bool overflows = false;
+  for (const int64_t dim : shape) overflows |= __builtin_mul_overflow(bytes, dim, &bytes);
+  const std::string place = "input \"" + input.name + "\" at " + DimsText(dims);
+  if (overflows) return Fail(ErrorKind::kInput, place + " does not fit in 64 bits");
+  try {
+    return TensorData(dtype, shape);
+  } catch (const std::bad_alloc&) {
+    return Fail(ErrorKind::kToolchain,
+                place + ": out of memory for " + std::to_string(bytes) + " bytes");
+  }
 }
 
 }  // namespace
@@ -134,7 +152,7 @@ Result<TensorData> RandomInput(const runtime::Manifest& manifest, int number, co
                                          DimsText(dims));
     }
   }
-  TensorData data(ToDtype(input.dtype), shape);
+  FUSEC_ASSIGN(TensorData data, NewTensor(input, shape, dims));
   RandomBits random(RandomBits(seed * 4096 + static_cast<uint64_t>(number)).Next());
   if (IsFloat(data.dtype())) {
     for (int64_t i = 0; i < data.element_count(); ++i) data.SetDouble(i, random.InUnit() * 2 - 1);

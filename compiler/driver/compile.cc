@@ -145,6 +145,7 @@ Result<CompileReport> CompileModel(const CompileOptions& options) {
   manager.dump_directory = options.dump_ir_directory;
   FUSEC_TRY(manager.Run(graph, PipelinePasses()));
   report.pass_timings = manager.timings();
+  if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
 
   progress("planning kernels", 0.2);
   contents.graph = &graph;

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <new>
 
 #include "compiler/support/check.h"
 
@@ -91,7 +92,7 @@ std::optional<std::vector<int64_t>> StaticShape(const Shape& shape) {
 TensorData::TensorData(Dtype dtype, std::vector<int64_t> dims)
     : dtype_(dtype), dims_(std::move(dims)), element_count_(CountElements(dims_, dtype)) {
   void* buffer = std::calloc(std::max<size_t>(byte_count(), 1), 1);
-  FUSEC_CHECK(buffer != nullptr, "out of memory for " + std::to_string(byte_count()) + " bytes");
+  if (buffer == nullptr) throw std::bad_alloc();
   owner_ = std::shared_ptr<void>(buffer, std::free);
   bytes_ = static_cast<const std::byte*>(buffer);
 }

@@ -9,7 +9,10 @@ namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-void Remember(int) { interrupted = 1; }
+void Remember(int signal) {
+  interrupted = 1;
+  std::signal(signal, SIG_DFL);
+}
 
 }  // namespace
 

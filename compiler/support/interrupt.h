@@ -4,7 +4,8 @@
 
 namespace fusec {
 
-// After this, SIGINT and SIGTERM only set a flag, which long work asks for at every stage.
+// After this, the first SIGINT and SIGTERM only set a flag, which long work asks for at every stage.
+// The second ends the process, as always.
 void CatchInterrupts();
 bool Interrupted();
 
