@@ -30,17 +30,13 @@ class RandomBits {
 };
 
 // The largest value that random data of an integer input may have.
-Result<int64_t> LargestValue(const runtime::Manifest& manifest,
-                             const runtime::TensorSignature& input,
+Result<int64_t> LargestValue(const runtime::TensorSignature& input,
                              const std::vector<int64_t>& symbols) {
-  constexpr int64_t kWithoutUse = 1000;
-  int64_t largest = INT64_MAX;
-  for (const runtime::IndexSite& site : manifest.index_sites) {
-    if (site.input != input.name) continue;
-    FUSEC_RUNTIME_ASSIGN(const int64_t extent, site.extent.Evaluate(symbols));
-    largest = std::min(largest, std::max<int64_t>(extent - 1, 0));
+  int64_t largest = 1000;  // of an input that reaches no table
+  if (input.index_limit) {
+    FUSEC_RUNTIME_ASSIGN(const int64_t limit, input.index_limit->Evaluate(symbols));
+    largest = std::max<int64_t>(limit - 1, 0);
   }
-  if (largest == INT64_MAX) largest = kWithoutUse;
   const Dtype dtype = ToDtype(input.dtype);
   if (DtypeBytes(dtype) == 1) largest = std::min<int64_t>(largest, IsUnsigned(dtype) ? 255 : 127);
   if (DtypeBytes(dtype) == 2)
@@ -158,7 +154,7 @@ Result<TensorData> RandomInput(const runtime::Manifest& manifest, int number, co
     for (int64_t i = 0; i < data.element_count(); ++i) data.SetDouble(i, random.InUnit() * 2 - 1);
     return data;
   }
-  FUSEC_ASSIGN(int64_t largest, LargestValue(manifest, input, symbols));
+  FUSEC_ASSIGN(int64_t largest, LargestValue(input, symbols));
   if (data.dtype() == Dtype::kBool) largest = 1;
   for (int64_t i = 0; i < data.element_count(); ++i) data.SetInt(i, random.Below(largest + 1));
   return data;

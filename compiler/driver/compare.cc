@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace fusec {
 
@@ -70,6 +71,31 @@ Tolerance ToleranceOf(Dtype dtype, const std::string& matmul_precision) {
     default:
       return {0, "integers are exact"};
   }
+}
+
+Dtype CoarsestDtype(const Value* output) {
+  if (!IsFloat(output->type.dtype)) return output->type.dtype;
+  const auto coarseness = [](Dtype dtype) {
+    return dtype == Dtype::kBF16 ? 3 : dtype == Dtype::kF16 ? 2 : dtype == Dtype::kF32 ? 1 : 0;
+  };
+  Dtype coarsest = output->type.dtype;
+  std::vector<const Value*> pending = {output};
+  std::set<const Node*> seen;
+  while (!pending.empty()) {
+    const Value* value = pending.back();
+    pending.pop_back();
+    // Inputs and weights are what they are on both sides.
+    const Node* node = value->producer;
+    if (!node || node->kind == OpKind::kConstant || !seen.insert(node).second) continue;
+    for (const auto& result : node->results) {
+      const Dtype dtype = result->type.dtype;
+      if (IsFloat(dtype) && coarseness(dtype) > coarseness(coarsest)) coarsest = dtype;
+    }
+    for (const Value* operand : node->operands) {
+      if (operand) pending.push_back(operand);
+    }
+  }
+  return coarsest;
 }
 
 Comparison Compare(const std::string& name, const TensorData& found,

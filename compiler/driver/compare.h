@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "compiler/ir/tensor.h"
+#include "compiler/ir/graph.h"
 #include "compiler/reference/reference_context.h"
 
 namespace fusec {
@@ -16,6 +17,9 @@ struct Tolerance {
 // Of a result of `dtype` against the interpreter's doubles. The precision is --matmul-precision of
 // the artifact.
 Tolerance ToleranceOf(Dtype dtype, const std::string& matmul_precision);
+// The coarsest float dtype that `output` or anything it was computed from is rounded to: an f32
+// result of f16 layers is no better than f16. The dtype itself where that is no float.
+Dtype CoarsestDtype(const Value* output);
 
 // A result against its reference. NaN must meet NaN and an infinity an infinity of its sign (a
 // reference that overflows the result's dtype counts as one); such pairs are left out of the

@@ -6,6 +6,7 @@
 #include <future>
 
 #include "compiler/driver/host_compiler.h"
+#include "compiler/driver/index_limits.h"
 #include "compiler/driver/pipeline.h"
 #include "compiler/emit/emit_kernel.h"
 #include "compiler/import/import.h"
@@ -138,6 +139,7 @@ Result<CompileReport> CompileModel(const CompileOptions& options) {
   ArtifactContents contents;
   CountUnfused(graph, contents.launches_before, contents.bytes_before);
   report.launches_before = contents.launches_before;
+  contents.index_limits = IndexLimits(graph);
 
   progress("fusing", 0.1);
   PassManager manager;

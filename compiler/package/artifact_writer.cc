@@ -214,6 +214,10 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
   std::vector<const Value*> inputs;
   for (const auto& input : graph.inputs) inputs.push_back(input.get());
   json["inputs"] = SignatureJson(inputs, graph.input_names, buffers);
+  for (Json& input : json["inputs"]) {
+    const auto limit = contents.index_limits.find(input["name"].get<std::string>());
+    if (limit != contents.index_limits.end()) input["index_limit"] = limit->second.ToString();
+  }
   json["outputs"] =
       SignatureJson({graph.outputs.begin(), graph.outputs.end()}, graph.output_names, buffers);
   json["buffers"] = buffers.ToJson();

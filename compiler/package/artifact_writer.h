@@ -23,6 +23,7 @@ struct ArtifactContents {
   const Graph* graph = nullptr;  // fused: constants and regions only
   std::vector<TargetContents> targets;
   std::vector<IndexSite> sites;
+  std::map<std::string, Expr> index_limits;  // by input, from IndexLimits
   std::map<std::string, std::string> files;  // relative path -> bytes
   std::string matmul_precision;
   int launches_before = 0;

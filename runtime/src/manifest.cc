@@ -135,6 +135,9 @@ class ManifestReader {
       FUSEC_RT_ASSIGN(tensor.dtype, ReadDtype(item));
       FUSEC_RT_ASSIGN(tensor.shape, ReadShape(item));
       FUSEC_RT_ASSIGN(tensor.buffer, ReadBufferIndex(item, "buffer"));
+      if (item.Has("index_limit")) {
+        FUSEC_RT_ASSIGN(tensor.index_limit, ReadDim(item, "index_limit"));
+      }
       FUSEC_RT_ASSIGN(const auto field, item.Field("buffer"));
       const Buffer& buffer = manifest_.buffers[tensor.buffer];
       if (buffer.kind != kind || !seen.insert(tensor.buffer).second) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,8 @@ struct TensorSignature {
   fusec_dtype dtype = FUSEC_F32;
   std::vector<DimExpression> shape;
   int buffer = 0;
+  // Of an input that chooses rows: its values should be below this. Nothing but test data asks.
+  std::optional<DimExpression> index_limit;
 };
 
 enum class BufferKind { kInput, kOutput, kConstant, kArena };

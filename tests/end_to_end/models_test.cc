@@ -72,6 +72,36 @@ TEST_P(Models, AgreeWithTheInterpreterAndOnnxruntime) {
   fs::remove_all(folder);
 }
 
+// The families beside them, at the sizes that verify tries by itself.
+std::vector<std::string> FamilyModels() {
+  std::vector<std::string> models;
+  for (const auto& entry :
+       fs::directory_iterator(std::string(FUSEC_SOURCE_DIR) + "/tests/end_to_end/models")) {
+    if (entry.path().extension() == ".onnx") models.push_back(entry.path().stem());
+  }
+  std::sort(models.begin(), models.end());
+  return models;
+}
+
+class Families : public testing::TestWithParam<std::string> {};
+
+TEST_P(Families, AgreeWithTheInterpreterAndOnnxruntime) {
+  const fs::path log =
+      fs::temp_directory_path() / ("fusec_families_" + std::to_string(getpid()) + ".log");
+  const int status = Shell(std::string(FUSEC_PROGRAM) + " verify " + FUSEC_SOURCE_DIR +
+                           "/tests/end_to_end/models/" + GetParam() + ".onnx --device cpu > " +
+                           log.string() + " 2>&1");
+  if (status != 0) Shell("cat " + log.string());
+  EXPECT_EQ(status, 0);
+  fs::remove(log);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Families, testing::ValuesIn(FamilyModels()), [](const auto& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+});
+
 INSTANTIATE_TEST_SUITE_P(All, Models, testing::ValuesIn(Cases()), NameOf);
 
 }  // namespace
