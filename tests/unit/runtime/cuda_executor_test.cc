@@ -124,6 +124,19 @@ class CudaExecutorTest : public testing::Test {
   uint64_t version_ = 0;
 };
 
+TEST_F(CudaExecutorTest, CompilesItsSourcesForAGpuItWasNotMadeFor) {
+  using Images = std::vector<std::string>;
+  EXPECT_EQ(gpu_.modules, Images{"\177ELF"});  // the artifact's own
+  for (const int capability : {100, 199}) {   // one that NVRTC knows, and one that nobody knows
+    gpu_.capability = capability;
+    gpu_.modules.clear();
+    NewExecutor();
+    const std::string image = capability == 100 ? "\177ELF" : "//\n/";
+    EXPECT_EQ(gpu_.modules, (Images{image, image}));  // one of each .cu file
+    ExpectRight(5);
+  }
+}
+
 TEST_F(CudaExecutorTest, KeepsTheGraphsOfEarlierDims) {
   ExpectRight(1000);
   for (int round = 0; round < 3; ++round) {

@@ -43,6 +43,7 @@ struct FakeGpu {
   };
 
   std::map<std::string, Kernel> kernels;
+  std::vector<std::string> modules;  // the first 4 bytes of each image loaded: "\177ELF", or PTX
   std::map<CUdeviceptr, size_t> allocations;
   size_t free_bytes = size_t{1} << 30;
   int capability = 90;
@@ -117,8 +118,9 @@ inline void FillDeviceFunctions(CudaDriver& d) {
   d.cuDevicePrimaryCtxRelease = [](CUdevice) { return --FakeGpu::current->live, CUDA_SUCCESS; };
   d.cuCtxPushCurrent = [](CUcontext) { return CUDA_SUCCESS; };
   d.cuCtxPopCurrent = [](CUcontext*) { return CUDA_SUCCESS; };
-  d.cuModuleLoadData = [](CUmodule* module, const void*) {
+  d.cuModuleLoadData = [](CUmodule* module, const void* image) {
     ++FakeGpu::current->live;
+    FakeGpu::current->modules.emplace_back(static_cast<const char*>(image), 4);
     return *module = reinterpret_cast<CUmodule>(1), CUDA_SUCCESS;
   };
   d.cuModuleUnload = [](CUmodule) { return --FakeGpu::current->live, CUDA_SUCCESS; };
