@@ -4,6 +4,7 @@
 
 #include "compiler/ops/op_def.h"
 #include "compiler/reference/interpreter.h"
+#include "passes/fold_large.h"
 #include "passes/graph_edit.h"
 
 namespace fusec {
@@ -62,6 +63,22 @@ std::unique_ptr<Graph> GraphOf(const Node& node, std::vector<ReferenceTensor>& i
   return graph;
 }
 
+// The results of a node of constants; none if it is better left in the graph.
+Result<std::vector<TensorData>> ValuesOf(const Node& node) {
+  std::vector<TensorData> values;
+  if (!FitsInterpreter(node)) {
+    FUSEC_ASSIGN(std::optional<TensorData> value, FoldLarge(node));
+    if (value) values.push_back(*std::move(value));
+    return values;
+  }
+  std::vector<ReferenceTensor> inputs;
+  const auto alone = GraphOf(node, inputs);
+  if (!alone) return values;
+  FUSEC_ASSIGN(const auto tensors, Interpret(*alone, inputs));
+  for (const ReferenceTensor& tensor : tensors) values.push_back(tensor.ToData());
+  return values;
+}
+
 }  // namespace
 
 Result<bool> FoldConstants(Graph& graph, const PassOptions&, PassReport&) {
@@ -69,19 +86,20 @@ Result<bool> FoldConstants(Graph& graph, const PassOptions&, PassReport&) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& node = *graph.nodes[i];
     if (!CanFold(node)) continue;
-    std::vector<ReferenceTensor> inputs;
-    const auto alone = GraphOf(node, inputs);
-    if (!alone) continue;
-    FUSEC_ASSIGN(const auto values, Interpret(*alone, inputs));
+    FUSEC_ASSIGN(std::vector<TensorData> values, ValuesOf(node));
+    if (values.empty()) continue;
     Builder builder(graph, i);
     builder.set_provenance(node.provenance);
     for (size_t r = 0; r < values.size(); ++r) {
-      Value* constant = builder.Constant(values[r].ToData(), node.results[r]->name);
+      Value* constant = builder.Constant(std::move(values[r]), node.results[r]->name);
       graph.ReplaceAllUses(node.results[r].get(), constant);
       std::swap(constant->name, node.results[r]->name);  // as the model calls it
     }
     i = builder.insert_at();  // the folded node itself, now unread
     changed = true;
+    if (FitsInterpreter(node)) continue;
+    RemoveDeadNodes(graph);  // at once: big operands are not kept beside what replaced them
+    i = static_cast<size_t>(-1);
   }
   if (changed) RemoveDeadNodes(graph);
   return changed;

@@ -59,7 +59,7 @@ Result<TensorData> ExternalData::View(const onnx::TensorProto& proto, Dtype dtyp
     return ModelError(name + " has " + std::to_string(size) + " bytes, expected " +
                       std::to_string(bytes) + " from byte " + std::to_string(entry.offset));
   }
-  return TensorData(dtype, std::move(dims), file, file->bytes().data() + entry.offset);
+  return TensorData(dtype, std::move(dims), file, file->bytes().data() + entry.offset, true);
 }
 
 Result<std::shared_ptr<const MappedFile>> ExternalData::File(const std::string& location) {

@@ -156,7 +156,7 @@ Result<TensorData> TakeTensor(onnx::TensorProto& proto, ExternalData& external,
     bytes = std::as_bytes(std::span(*text));
     owner = text;
   }
-  TensorData data(*dtype, std::move(dims), std::move(owner), bytes.data());
+  TensorData data(*dtype, std::move(dims), std::move(owner), bytes.data(), payload.has_value());
   if (bytes.size() != data.byte_count()) {
     return WrongCount(proto, "bytes", bytes.size(), data.byte_count());
   }

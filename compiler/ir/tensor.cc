@@ -1,6 +1,8 @@
 #include "compiler/ir/tensor.h"
 
 #define XXH_INLINE_ALL
+#include <sys/mman.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -98,18 +100,45 @@ TensorData::TensorData(Dtype dtype, std::vector<int64_t> dims)
 }
 
 TensorData::TensorData(Dtype dtype, std::vector<int64_t> dims, std::shared_ptr<const void> owner,
-                       const std::byte* bytes)
+                       const std::byte* bytes, bool in_file)
     : dtype_(dtype),
       dims_(std::move(dims)),
       element_count_(CountElements(dims_, dtype)),
       owner_(std::move(owner)),
-      bytes_(bytes) {
+      bytes_(bytes),
+      in_file_(in_file) {
   // Null bytes mean "payload not loaded", so an empty tensor needs an address too.
   static constexpr std::byte kNoBytes{};
   if (element_count_ == 0) bytes_ = &kNoBytes;
 }
 
 std::byte* TensorData::mutable_bytes() { return const_cast<std::byte*>(bytes_); }
+
+TensorData TensorData::Reshaped(std::vector<int64_t> dims) const {
+  TensorData reshaped(dtype_, std::move(dims), owner_, bytes_, in_file_);
+  FUSEC_CHECK(reshaped.element_count_ == element_count_, "a reshape changes the element count");
+  return reshaped;
+}
+
+void TensorData::ForEachPiece(
+    const std::function<void(const std::byte* bytes, size_t count)>& visit) const {
+  constexpr size_t kPieceBytes = 8 << 20;
+  for (size_t begin = 0; begin < byte_count(); begin += kPieceBytes) {
+    const size_t count = std::min(kPieceBytes, byte_count() - begin);
+    visit(bytes_ + begin, count);
+    Release(bytes_ + begin, count);
+  }
+}
+
+void TensorData::ReleasePages() const { Release(bytes_, byte_count()); }
+
+void TensorData::Release(const std::byte* bytes, size_t count) const {
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  if (!in_file_ || count < 16 * page) return;  // not worth the call
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(bytes) / page * page;
+  const uintptr_t end = reinterpret_cast<uintptr_t>(bytes) + count;
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
 
 double TensorData::GetDouble(int64_t i) const {
   switch (dtype_) {
@@ -163,7 +192,9 @@ std::string TensorData::Hash() const {
   XXH3_state_t state;
   XXH3_128bits_reset(&state);
   XXH3_128bits_update(&state, header.data(), header.size());
-  if (byte_count() != 0) XXH3_128bits_update(&state, bytes_, byte_count());
+  ForEachPiece([&](const std::byte* bytes, size_t count) {
+    XXH3_128bits_update(&state, bytes, count);
+  });
   XXH128_canonical_t canonical;
   XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(&state));
 

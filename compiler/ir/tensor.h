@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,8 +33,9 @@ class TensorData {
  public:
   TensorData() = default;
   TensorData(Dtype dtype, std::vector<int64_t> dims);  // zeros
+  // A view; `owner` keeps the bytes alive. `in_file` says that they are a read-only mapping of one.
   TensorData(Dtype dtype, std::vector<int64_t> dims, std::shared_ptr<const void> owner,
-             const std::byte* bytes);                  // a view; `owner` keeps the bytes alive
+             const std::byte* bytes, bool in_file = false);
 
   template <class T>
   static TensorData From(Dtype dtype, std::vector<int64_t> dims, const std::vector<T>& values) {
@@ -52,6 +54,14 @@ class TensorData {
   const std::byte* bytes() const { return bytes_; }
   std::byte* mutable_bytes();  // only for tensors made as zeros
 
+  // The same bytes in another shape of as many elements.
+  TensorData Reshaped(std::vector<int64_t> dims) const;
+  // Visits all bytes in order, a few megabytes at a time, and lets go of each piece (see ReleasePages)
+  // when it was visited: a file may be bigger than memory.
+  void ForEachPiece(const std::function<void(const std::byte* bytes, size_t count)>& visit) const;
+  // Takes a file's bytes out of this process's memory; they are read again when touched. Bytes on the heap stay.
+  void ReleasePages() const;
+
   // Any dtype, converted. Integers beyond 2^53 need GetInt; GetInt of a u64 returns its bits.
   double GetDouble(int64_t i) const;
   int64_t GetInt(int64_t i) const;
@@ -61,11 +71,14 @@ class TensorData {
   std::string Hash() const;  // XXH3-128 of dtype, dims and bytes, hexadecimal
 
  private:
+  void Release(const std::byte* bytes, size_t count) const;
+
   Dtype dtype_ = Dtype::kF32;
   std::vector<int64_t> dims_;
   int64_t element_count_ = 0;
   std::shared_ptr<const void> owner_;
   const std::byte* bytes_ = nullptr;
+  bool in_file_ = false;
 };
 
 }  // namespace fusec

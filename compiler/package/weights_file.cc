@@ -119,7 +119,8 @@ Result<std::string> WriteWeights(
   static constexpr char kZeros[kAlignment] = {};
   for (size_t i = 0; i < tensors.size(); ++i) {
     file.Write(kZeros, padding[i]);
-    file.Write(tensors[i].second->bytes(), tensors[i].second->byte_count());
+    tensors[i].second->ForEachPiece(
+        [&](const std::byte* bytes, size_t count) { file.Write(bytes, count); });
   }
   return file.Finish();
 }

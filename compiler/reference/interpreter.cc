@@ -66,7 +66,9 @@ class Run {
     Tensors outputs;
     for (const Value* output : graph_.outputs) {
       FUSEC_ASSIGN(const ReferenceTensor* tensor, Find(output));
-      outputs.push_back(*tensor);
+      const auto computed = computed_.find(output);
+      const bool last_use = computed != computed_.end() && --uses_left_[output] == 0;
+      outputs.push_back(last_use ? std::move(computed->second) : *tensor);
     }
     return outputs;
   }

@@ -1,0 +1,251 @@
+#include "passes/fold_large.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "compiler/ops/op_def.h"
+#include "compiler/reference/interpreter.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr int64_t kInterpreterElements = 48 << 20;
+constexpr int64_t kPieceElements = 1 << 20;
+
+const TensorData& ConstantOf(const Value* value) { return value->producer->constant; }
+
+int64_t Elements(const Value* value) { return *value->type.ElementCount().AsConstant(); }
+
+// Runs the op alone on tensors of other shapes than the node's.
+Result<ReferenceTensor> Interpret(const Node& node, const std::vector<ReferenceTensor>& inputs) {
+  Graph graph;
+  graph.name = "piece";
+  std::vector<Value*> operands;
+  size_t next = 0;
+  for (const Value* operand : node.operands) {
+    operands.push_back(nullptr);
+    if (!operand) continue;
+    const ReferenceTensor& input = inputs[next++];
+    operands.back() =
+        graph.AddInput(operand->name, {input.dtype, Shape(input.dims.begin(), input.dims.end())});
+    graph.input_names.push_back(operand->name);
+  }
+  Builder builder(graph);
+  FUSEC_ASSIGN(Node * added, builder.Add(node.kind, operands, node.attributes));
+  graph.outputs.push_back(added->result());
+  graph.output_names.push_back(added->result()->name);
+  FUSEC_ASSIGN(auto results, Interpret(graph, inputs));
+  return std::move(results[0]);
+}
+
+void Store(const ReferenceTensor& piece, int64_t begin, TensorData& result) {
+  const int64_t count = piece.element_count();
+  for (int64_t i = 0; i < count; ++i) {
+    if (IsFloat(piece.dtype)) {
+      result.SetDouble(begin + i, piece.reals[i]);
+    } else {
+      result.SetInt(begin + i, piece.ints[i]);
+    }
+  }
+}
+
+void Load(const TensorData& data, int64_t from, ReferenceTensor& piece, int64_t to) {
+  if (IsFloat(piece.dtype)) {
+    piece.reals[to] = data.GetDouble(from);
+  } else {
+    piece.ints[to] = data.GetInt(from);
+  }
+}
+
+// Steps through the elements of an operand in the order of the result's that they broadcast to.
+class BroadcastWalk {
+ public:
+  BroadcastWalk(const std::vector<int64_t>& operand, const std::vector<int64_t>& result)
+      : dims_(result), index_(result.size(), 0), strides_(result.size(), 0) {
+    int64_t stride = 1;
+    for (size_t i = 0; i < operand.size(); ++i) {
+      const int64_t dim = operand[operand.size() - 1 - i];
+      if (dim != 1) strides_[result.size() - 1 - i] = stride;
+      stride *= dim;
+    }
+  }
+  int64_t Next() {
+    const int64_t position = position_;
+    for (size_t axis = dims_.size(); axis-- > 0;) {
+      position_ += strides_[axis];
+      if (++index_[axis] < dims_[axis]) break;
+      position_ -= strides_[axis] * dims_[axis];
+      index_[axis] = 0;
+    }
+    return position;
+  }
+
+ private:
+  const std::vector<int64_t>& dims_;
+  std::vector<int64_t> index_, strides_;
+  int64_t position_ = 0;
+};
+
+// Ranges of elements; scalars keep their shape, which some ops ask for.
+Result<void> FoldElementWise(const Node& node, TensorData& result) {
+  std::vector<const TensorData*> operands;
+  std::vector<BroadcastWalk> walks;
+  for (const Value* operand : node.operands) {
+    if (!operand) continue;
+    operands.push_back(&ConstantOf(operand));
+    walks.emplace_back(operands.back()->dims(), result.dims());
+  }
+  for (int64_t begin = 0; begin < result.element_count(); begin += kPieceElements) {
+    const int64_t count = std::min(kPieceElements, result.element_count() - begin);
+    std::vector<ReferenceTensor> pieces;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const TensorData& data = *operands[i];
+      if (data.element_count() == 1) {
+        pieces.push_back(ReferenceTensor::FromData(data));
+        continue;
+      }
+      ReferenceTensor& piece = pieces.emplace_back(data.dtype(), std::vector<int64_t>{count});
+      for (int64_t j = 0; j < count; ++j) Load(data, walks[i].Next(), piece, j);
+      data.ReleasePages();
+    }
+    FUSEC_ASSIGN(const ReferenceTensor piece, Interpret(node, pieces));
+    Store(piece, begin, result);
+  }
+  return {};
+}
+
+// [m, k] x [k, n], some rows of the left operand at a time.
+Result<void> FoldMatMul(const Node& node, TensorData& result) {
+  const TensorData& a = ConstantOf(node.operand(0));
+  const ReferenceTensor b = ReferenceTensor::FromData(ConstantOf(node.operand(1)));
+  const int64_t m = a.dims()[0], k = a.dims()[1], n = result.dims()[1];
+  const int64_t rows = std::max<int64_t>(1, kPieceElements / std::max(k, n));
+  for (int64_t row = 0; row < m; row += rows) {
+    ReferenceTensor piece(a.dtype(), {std::min(rows, m - row), k});
+    for (int64_t i = 0; i < piece.element_count(); ++i) Load(a, row * k + i, piece, i);
+    FUSEC_ASSIGN(const ReferenceTensor product, Interpret(node, {std::move(piece), b}));
+    Store(product, row * n, result);
+    a.ReleasePages();
+  }
+  return {};
+}
+
+// Transposes in tiles of the source's last axis by the result's last axis, 64 elements each, so
+// that whole cache lines are read and written.
+template <int kBytes>
+class TileMover {
+ public:
+  TileMover(const TensorData& source, const std::vector<int64_t>& perm, TensorData& result)
+      : source_(source),
+        result_(result),
+        dims_(source.dims()),
+        strides_(perm.size()),
+        from_strides_(perm.size()) {
+    int64_t stride = 1;
+    for (size_t i = perm.size(); i-- > 0; stride *= result.dims()[i]) strides_[perm[i]] = stride;
+    stride = 1;
+    for (size_t i = perm.size(); i-- > 0; stride *= dims_[i]) from_strides_[i] = stride;
+    across_ = static_cast<size_t>(perm.back());
+  }
+  void Run() {
+    Walk(0, 0, 0);
+    source_.ReleasePages();
+  }
+
+ private:
+  static constexpr int64_t kTile = 64 / kBytes, kReleaseBytes = 32 << 20;
+
+  void Walk(size_t axis, int64_t from, int64_t to) {
+    if (axis == dims_.size()) return Tiles(from, to);
+    const bool in_tile = axis == across_ || axis + 1 == dims_.size();
+    for (int64_t i = 0; i < (in_tile ? 1 : dims_[axis]); ++i)
+      Walk(axis + 1, from + i * from_strides_[axis], to + i * strides_[axis]);
+  }
+
+  void Tiles(int64_t from, int64_t to) {
+    const size_t along = dims_.size() - 1;
+    const int64_t rows = across_ == along ? 1 : dims_[across_], columns = dims_[along];
+    for (int64_t row = 0; row < rows; row += kTile) {
+      for (int64_t column = 0; column < columns; column += kTile) {
+        const int64_t row_end = std::min(rows, row + kTile);
+        const int64_t column_end = std::min(columns, column + kTile);
+        for (int64_t c = column; c < column_end; ++c) {
+          for (int64_t r = row; r < row_end; ++r) {
+            const int64_t at = to + r * strides_[across_] + c * strides_[along];
+            std::memcpy(result_.mutable_bytes() + at * kBytes,
+                        source_.bytes() + (from + r * from_strides_[across_] + c) * kBytes, kBytes);
+          }
+        }
+        CountMoved((row_end - row) * (column_end - column) * kBytes);
+      }
+    }
+  }
+
+  void CountMoved(int64_t bytes) {
+    moved_ += bytes;
+    if (moved_ < kReleaseBytes) return;
+    source_.ReleasePages();
+    moved_ = 0;
+  }
+
+  const TensorData& source_;
+  TensorData& result_;
+  const std::vector<int64_t> dims_;
+  std::vector<int64_t> strides_, from_strides_;  // of the source's axes, in result and source
+  size_t across_;                                // the source's axis that is the result's last
+  int64_t moved_ = 0;
+};
+
+void FoldTranspose(const TensorData& source, const std::vector<int64_t>& perm, TensorData& result) {
+  switch (DtypeBytes(source.dtype())) {
+    case 1:
+      return TileMover<1>(source, perm, result).Run();
+    case 2:
+      return TileMover<2>(source, perm, result).Run();
+    case 4:
+      return TileMover<4>(source, perm, result).Run();
+    default:
+      return TileMover<8>(source, perm, result).Run();
+  }
+}
+
+bool IsElementWise(const Node& node) {
+  return GetOpDef(node.kind).op_class == OpClass::kPointwise && node.kind != OpKind::kOneHot &&
+         node.kind != OpKind::kEyeLike && node.kind != OpKind::kRange &&
+         node.kind != OpKind::kSymbolicDims;
+}
+
+bool IsRowByRow(const Node& node) {
+  return node.kind == OpKind::kMatMul && node.operand(0)->type.rank() == 2 &&
+         node.operand(1)->type.rank() == 2 && node.Int("transpose_a") == 0 &&
+         Elements(node.operand(1)) <= kInterpreterElements;
+}
+
+}  // namespace
+
+bool FitsInterpreter(const Node& node) {
+  int64_t elements = 0;
+  for (const Value* operand : node.operands) elements += operand ? Elements(operand) : 0;
+  for (const auto& result : node.results) elements += Elements(result.get());
+  return elements <= kInterpreterElements;
+}
+
+Result<std::optional<TensorData>> FoldLarge(const Node& node) {
+  const TensorType& type = node.result()->type;
+  const std::vector<int64_t> dims = *StaticShape(type.shape);
+  if (node.kind == OpKind::kReshape || node.kind == OpKind::kIdentity)
+    return ConstantOf(node.operand(0)).Reshaped(dims);
+  if (node.kind == OpKind::kTranspose && !dims.empty()) {
+    TensorData result(type.dtype, dims);
+    FoldTranspose(ConstantOf(node.operand(0)), node.Ints("perm"), result);
+    return result;
+  }
+  if (!IsElementWise(node) && !IsRowByRow(node)) return std::nullopt;
+  TensorData result(type.dtype, dims);
+  FUSEC_TRY(IsElementWise(node) ? FoldElementWise(node, result) : FoldMatMul(node, result));
+  return result;
+}
+
+}  // namespace fusec
