@@ -33,7 +33,7 @@ class NodeImporter {
     const Result<void> imported = Import();
     state_.builder.set_provenance({});
     if (!imported) {
-      state_.problems.Add(WithPlace(imported.error().message));
+      state_.problems.Add(WithPlace(imported.error().message), imported.error().fitting_dim);
       return;
     }
     for (int i = 0; i < node_.output_size(); ++i) {

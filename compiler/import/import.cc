@@ -144,9 +144,9 @@ Payloads OwnedPayloads(const OnnxFile& onnx) {
   return payloads;
 }
 
-}  // namespace
-
-Result<ImportedModel> ImportOnnx(const std::string& path, const ImportOptions& options) {
+// One attempt; `size_problem` gets the first problem that other sizes of a dim would solve.
+Result<ImportedModel> ImportWith(const std::string& path, const ImportOptions& options,
+                                 std::optional<Problems::SizeProblem>& size_problem) {
   FUSEC_ASSIGN(OnnxFile onnx, ReadOnnx(path));
   FUSEC_TRY(InlineFunctions(onnx.model, path));
 
@@ -169,8 +169,54 @@ Result<ImportedModel> ImportOnnx(const std::string& path, const ImportOptions& o
   NoteRefusedFunctions(onnx.model, state);
   CheckSizes(*graph, state.problems);
 
+  size_problem = state.problems.size_problem();
   FUSEC_TRY(state.problems.ToResult());
   return ImportedModel{std::move(graph), std::move(state.warnings)};
+}
+
+std::string RangeText(const std::string& name, int64_t low, int64_t high) {
+  std::string text = name + "=" + std::to_string(low);
+  if (low != high) text += ".." + std::to_string(high);
+  return text;
+}
+
+}  // namespace
+
+// An exporter may write the sizes that it traced with into a model, or slice a table of 50 positions
+// by a dim that it calls free: sizes that no run of the model could have are given up, with a
+// warning, until the rest fits together.
+Result<ImportedModel> ImportOnnx(const std::string& path, const ImportOptions& options) {
+  constexpr size_t kMostDims = 16;
+  constexpr int64_t kDefaultHigh = 65536;
+  ImportOptions narrowed = options;
+  std::vector<std::string> warnings;
+  Error error;
+  while (true) {
+    std::optional<Problems::SizeProblem> problem;
+    Result<ImportedModel> model = ImportWith(path, narrowed, problem);
+    if (model) {
+      model->warnings.insert(model->warnings.begin(), warnings.begin(), warnings.end());
+      return model;
+    }
+    // Without a problem of sizes, the narrowed names are none that --dim takes, or what is left to say
+    // is no matter of sizes.
+    if (warnings.empty() || model.error().kind != ErrorKind::kUsage) error = model.error();
+    if (!problem || warnings.size() == kMostDims) break;
+    const auto& [message, fitting] = *problem;
+    const auto known = narrowed.dim_ranges.try_emplace(fitting.symbol, 1, kDefaultHigh).first;
+    const int64_t low = std::max(known->second.first, fitting.low);
+    const int64_t high = std::min(known->second.second, fitting.high);
+    if (options.dim_ranges.count(fitting.symbol) != 0 || low > high ||
+        known->second == std::pair(low, high)) {
+      error.message += "\n" + path + ": it would fit with --dim " +
+                       RangeText(fitting.symbol, fitting.low, std::max(high, fitting.low));
+      break;
+    }
+    known->second = {low, high};
+    warnings.push_back("compiled for " + RangeText(fitting.symbol, low, high) +
+                       " only: " + message);
+  }
+  return tl::unexpected<Error>(std::move(error));
 }
 
 }  // namespace fusec

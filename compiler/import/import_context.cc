@@ -7,7 +7,7 @@ namespace fusec {
 Result<void> ImportContext::AddNode(OpKind kind, std::vector<Value*> operands,
                                     Attributes attributes) {
   Result<Node*> node = builder().Add(kind, std::move(operands), std::move(attributes));
-  if (!node) return Fail(node.error().message);
+  if (!node) return tl::unexpected<Error>(node.error());
   const int results = static_cast<int>((*node)->results.size());
   for (int i = 0; i < std::min(output_count(), results); ++i) SetOutput(i, (*node)->result(i));
   return {};

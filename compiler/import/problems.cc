@@ -35,6 +35,11 @@ void Problems::AddUnsupported(const onnx::NodeProto& node, int64_t opset) {
   group->nodes.push_back(QuotedName(node));
 }
 
+void Problems::Add(const std::string& message, const std::optional<FittingDim>& fitting_dim) {
+  lines_.push_back(message);
+  if (fitting_dim && !size_problem_) size_problem_ = SizeProblem{message, *fitting_dim};
+}
+
 void Problems::Append(const Problems& more) {
   lines_.insert(lines_.end(), more.lines_.begin(), more.lines_.end());
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,14 @@ class Problems {
 
   // `message` without the file's name.
   void Add(const std::string& message) { lines_.push_back(message); }
+  // The same for a node's error, whose sizes that would fit are kept.
+  void Add(const std::string& message, const std::optional<FittingDim>& fitting_dim);
+  // The first problem that other sizes would solve.
+  struct SizeProblem {
+    std::string message;
+    FittingDim fitting_dim;
+  };
+  const std::optional<SizeProblem>& size_problem() const { return size_problem_; }
   // A node whose op fusec does not have; `opset` 0 means that the model imports no opset of the
   // domain.
   void AddUnsupported(const onnx::NodeProto& node, int64_t opset);
@@ -46,6 +55,7 @@ class Problems {
 
   std::string path_;
   std::vector<std::string> lines_;
+  std::optional<SizeProblem> size_problem_;
   std::vector<UnsupportedOp> unsupported_;  // in order of first appearance
 };
 

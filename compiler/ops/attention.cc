@@ -39,7 +39,7 @@ Result<void> ImportAttention(ImportContext& context) {
   const int64_t kv_heads = context.Int("kv_num_heads", 0);
   const Result<AttentionShape> shape =
       AttentionShape::Of(OperandTypes(operands), q_heads, kv_heads);
-  if (!shape) return context.Fail(shape.error().message);
+  if (!shape) return tl::unexpected<Error>(shape.error());
   double scale = context.Float("scale", 0);
   if (!context.Has("scale")) {
     const std::optional<int64_t> size = shape->head_size.AsConstant();

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "compiler/ops/fitting_sizes.h"
 #include "compiler/ops/op_def.h"
 
 namespace fusec {
@@ -21,8 +22,9 @@ Result<Shape> BroadcastShapes(const std::vector<Shape>& shapes) {
           for (size_t j = 0; j < each.size(); ++j) text += (j ? ", " : "") + each[j].ToString();
           text += "]";
         }
-        return ModelError("shapes " + text + " do not broadcast: " + dim.ToString() + " meets " +
-                          shape[i].ToString() + ", expected equal dims or 1");
+        return SizesDiffer("shapes " + text + " do not broadcast: " + dim.ToString() + " meets " +
+                               shape[i].ToString() + ", expected equal dims or 1",
+                           dim, shape[i]);
       }
       dim = shape[i];
     }

@@ -5,6 +5,7 @@
 
 #include "compiler/import/import_context.h"
 #include "compiler/ops/define_op.h"
+#include "compiler/ops/fitting_sizes.h"
 #include "compiler/ops/formula.h"
 #include "compiler/ops/reduction_common.h"
 #include "compiler/reference/reference_context.h"
@@ -39,9 +40,10 @@ Result<TensorType> InferProduct(const InferContext& context) {
   const MatrixShape left = MatrixShapeOf(a.shape, context.Int("transpose_a") != 0);
   const MatrixShape right = MatrixShapeOf(b.shape, context.Int("transpose_b") != 0);
   if (left.columns != right.rows) {
-    return ModelError(fmt::format("{} times {}: the left factor has {} columns, the right {} rows",
-                                  a.ToString(), b.ToString(), left.columns.ToString(),
-                                  right.rows.ToString()));
+    return SizesDiffer(fmt::format("{} times {}: the left factor has {} columns, the right {} rows",
+                                   a.ToString(), b.ToString(), left.columns.ToString(),
+                                   right.rows.ToString()),
+                       left.columns, right.rows);
   }
   FUSEC_ASSIGN(Shape shape, BroadcastShapes({left.batch, right.batch}));
   shape.push_back(left.rows);
@@ -125,7 +127,7 @@ Result<void> ImportMatMul(ImportContext& context) {
   const Attributes attributes = {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}};
   if (!left_vector && !right_vector) return context.AddNode(OpKind::kMatMul, {a, b}, attributes);
   Result<Node*> node = context.builder().Add(OpKind::kMatMul, {a, b}, attributes);
-  if (!node) return context.Fail(node.error().message);
+  if (!node) return tl::unexpected<Error>(node.error());
   Shape shape = (*node)->result()->type.shape;
   if (right_vector) shape.pop_back();
   if (left_vector) shape.erase(shape.end() - (right_vector ? 1 : 2));

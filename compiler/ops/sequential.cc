@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "compiler/ops/define_op.h"
+#include "compiler/ops/fitting_sizes.h"
 #include "compiler/ops/view_support.h"
 
 namespace fusec {
@@ -165,8 +166,9 @@ struct TopKOp {
     const Expr& k = context.Dims("k")[0];
     if (!context.ranges.ProvenNonNegative(k) ||
         !context.ranges.ProvenNonNegative(values.shape[axis] - k)) {
-      return ModelError(fmt::format("k is {}, but axis {} is only known to have {} elements",
-                                    k.ToString(), axis, values.shape[axis].ToString()));
+      return SizeTooSmall(fmt::format("k is {}, but axis {} is only known to have {} elements",
+                                      k.ToString(), axis, values.shape[axis].ToString()),
+                          k, values.shape[axis]);
     }
     values.shape[axis] = k;
     TensorType indices{Dtype::kI64, values.shape};

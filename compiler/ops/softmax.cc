@@ -27,7 +27,7 @@ Result<void> ImportSoftmax(ImportContext& context, OpKind kind) {
   Value* rows = formula.Reshape(x, {Product({shape.begin(), shape.begin() + *axis}),
                                     Product({shape.begin() + *axis, shape.end()})});
   Result<Node*> node = context.builder().Add(kind, {rows}, {{"axis", int64_t{1}}});
-  if (!node) return context.Fail(node.error().message);
+  if (!node) return tl::unexpected<Error>(node.error());
   context.SetOutput(0, formula.Reshape((*node)->result(), shape));
   return {};
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/ops/define_op.h"
+#include "compiler/ops/fitting_sizes.h"
 #include "compiler/ops/view_support.h"
 
 namespace fusec {
@@ -24,13 +25,13 @@ struct ConcatOp {
     FUSEC_TRY(CheckAxis(axis, result.rank()));
     for (size_t i = 1; i < context.operands.size(); ++i) {
       const TensorType& part = context.operand(static_cast<int>(i));
-      bool fits = part.dtype == result.dtype && part.rank() == result.rank();
-      for (int a = 0; fits && a < result.rank(); ++a) {
-        fits = a == axis || part.shape[a] == result.shape[a];
-      }
-      if (!fits) {
-        return ModelError(fmt::format("cannot join {} to {} along axis {}", part.ToString(),
-                                      context.operand(0).ToString(), axis));
+      const std::string problem = fmt::format("cannot join {} to {} along axis {}", part.ToString(),
+                                              context.operand(0).ToString(), axis);
+      if (part.dtype != result.dtype || part.rank() != result.rank()) return ModelError(problem);
+      for (int a = 0; a < result.rank(); ++a) {
+        if (a != axis && part.shape[a] != result.shape[a]) {
+          return SizesDiffer(problem, part.shape[a], result.shape[a]);
+        }
       }
       result.shape[axis] = result.shape[axis] + part.shape[axis];
     }

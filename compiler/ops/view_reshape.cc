@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/ops/define_op.h"
+#include "compiler/ops/fitting_sizes.h"
 #include "compiler/ops/view_support.h"
 
 namespace fusec {
@@ -75,8 +76,9 @@ Result<Expr> InferredDim(const ImportContext& context, Shape total, const Shape&
   }
   const Expr quotient = FloorDiv(dividend, divisor, context.ranges());
   if (!ProvenEqual(quotient * divisor, dividend, context.ranges())) {
-    return context.Fail(fmt::format("shape has a -1, but {} elements do not divide by {}",
-                                    dividend.ToString(), divisor.ToString()));
+    return SizesDiffer(fmt::format("shape has a -1, but {} elements do not divide by {}",
+                                   dividend.ToString(), divisor.ToString()),
+                       quotient * divisor, dividend);
   }
   return quotient;
 }
@@ -179,8 +181,9 @@ struct ReshapeOp {
     const TensorType& data = context.operand(0);
     const Shape& shape = context.Dims("shape");
     if (!SameElementCount(data.shape, shape, context.ranges)) {
-      return ModelError(fmt::format("cannot reshape {} to {}: the element counts are not the same",
-                                    data.ToString(), ShapeText(shape)));
+      return SizesDiffer(fmt::format("cannot reshape {} to {}: the element counts are not the same",
+                                     data.ToString(), ShapeText(shape)),
+                         Product(data.shape), Product(shape));
     }
     return std::vector<TensorType>{{data.dtype, shape}};
   }

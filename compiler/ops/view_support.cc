@@ -15,7 +15,7 @@ bool HasInput(const ImportContext& context, int i) {
 Result<Value*> AddView(ImportContext& context, OpKind kind, std::vector<Value*> operands,
                        Attributes attributes) {
   Result<Node*> node = context.builder().Add(kind, std::move(operands), std::move(attributes));
-  if (!node) return context.Fail(node.error().message);
+  if (!node) return tl::unexpected<Error>(node.error());
   return (*node)->result();
 }
 

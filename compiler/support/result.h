@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 #include <utility>
@@ -15,10 +17,17 @@ enum class ErrorKind {
   kInput = 6,      // data given to a good model is wrong (name, dtype, shape, index out of range)
 };
 
+// Sizes of a symbolic dim with which an error would not have happened, both inclusive.
+struct FittingDim {
+  std::string symbol;
+  int64_t low = 0, high = 0;
+};
+
 // A user's error: lower case, no full stop, naming the place, what was found and what was expected.
 struct Error {
   ErrorKind kind = ErrorKind::kModel;
   std::string message;
+  std::optional<FittingDim> fitting_dim = std::nullopt;  // of a size that does not fit another
 };
 
 // A value or the Error that kept it from being made. "Not there" is std::optional, our own bugs are
@@ -30,7 +39,7 @@ class [[nodiscard]] Result : public tl::expected<T, Error> {
 };
 
 inline tl::unexpected<Error> Fail(ErrorKind kind, std::string message) {
-  return tl::unexpected<Error>(Error{kind, std::move(message)});
+  return tl::unexpected<Error>(Error{kind, std::move(message), std::nullopt});
 }
 inline tl::unexpected<Error> ModelError(std::string message) {
   return Fail(ErrorKind::kModel, std::move(message));

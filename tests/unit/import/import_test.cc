@@ -245,15 +245,53 @@ TEST_F(Import, ProblemsAreCollectedAndCut) {
     const std::string n = std::to_string(i);
     nodes += "  a" + n + " = Transpose<perm = [7]>(x)\n";
   }
-  nodes += "  [\"/c/Conv\"] u = Conv(x, x)\n  v = Conv(u, u)\n  w = com.example.Foo(v)\n z = Sum(w";
+  nodes += "  [\"/c/GRU\"] u = GRU(x, x)\n  v = GRU(u, u)\n  w = com.example.Foo(v)\n z = Sum(w";
   for (int i = 0; i < 30; ++i) nodes += ", a" + std::to_string(i);
   const std::string message =
       ErrorOf(Load("g (float[n, 2] x) => (float[n, 2] z) {\n" + nodes + ") }"));
   EXPECT_EQ(message.substr(0, message.find('\n')),
-            "m.onnxtxt: 2 unsupported ops: Conv (ai.onnx, opset 20): nodes \"/c/Conv\", \"v\"; "
+            "m.onnxtxt: 2 unsupported ops: GRU (ai.onnx, opset 20): nodes \"/c/GRU\", \"v\"; "
             "Foo (com.example): node \"w\"");
   EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), 20);
   EXPECT_EQ(message.substr(message.rfind('\n') + 1), "and 11 more");
+}
+
+TEST_F(Import, SizesThatNoRunCanHaveAreGivenUpWithAWarning) {
+  const std::string positions =
+      "g (float[batch, seq, 2] x) => (float[batch, seq, 2] z)\n"
+      "<float[50, 2] table = {1}, int64[1] start = {0}, int64[1] axis = {0}> {\n"
+      "  shape = Shape(x)\n  length = Slice(shape, one, two)\n"
+      "  rows = Slice(table, start, length, axis)\n  z = Add(x, rows) }";
+  std::string model = positions;
+  model.replace(model.find("{1}"), 3, "{" + [] {
+    std::string zeros = "0";
+    for (int i = 1; i < 100; ++i) zeros += ", 0";
+    return zeros;
+  }() + "}");
+  model.replace(model.find("int64[1] axis"), 0, "int64[1] one = {1}, int64[1] two = {2}, ");
+  const auto narrowed = Load(model);
+  ASSERT_TRUE(narrowed) << ErrorOf(narrowed);
+  ASSERT_EQ(narrowed->graph->symbols.size(), 2u);
+  EXPECT_EQ(narrowed->graph->symbols[1], (DimSymbol{"seq", 1, 50}));
+  ASSERT_EQ(narrowed->warnings.size(), 1u);
+  EXPECT_TRUE(narrowed->warnings[0].starts_with("compiled for seq=1..50 only: node "))
+      << narrowed->warnings[0];
+  // What --dim promises is not taken back.
+  ImportOptions options;
+  options.dim_ranges["seq"] = {1, 100};
+  const std::string message = ErrorOf(Load(model, options));
+  EXPECT_EQ(message.substr(message.rfind('\n') + 1),
+            "m.onnxtxt: it would fit with --dim seq=1..50");
+}
+
+TEST_F(Import, ASizeThatTheExporterTracedWithStaysTheOnlyOne) {
+  const auto model = Load(
+      "g (float[batch, seq] x) => (float[a, b] z) "
+      "<float[6, 2] w = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}> { z = MatMul(x, w) }");
+  ASSERT_TRUE(model) << ErrorOf(model);
+  ASSERT_EQ(model->graph->symbols.size(), 1u);
+  EXPECT_EQ(model->graph->symbols[0].name, "batch");
+  EXPECT_EQ(model->graph->inputs[0]->type.ToString(), "f32[batch, 6]");
 }
 
 TEST_F(Import, SchemaViolationsNameTheNode) {

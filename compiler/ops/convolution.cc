@@ -1,0 +1,226 @@
+// Sliding products: conv.
+#include <fmt/format.h>
+
+#include "compiler/import/import_context.h"
+#include "compiler/ops/define_op.h"
+#include "compiler/ops/fitting_sizes.h"
+#include "compiler/ops/formula.h"
+#include "compiler/reference/reference_context.h"
+
+namespace fusec {
+namespace {
+
+// How many elements one window of a kernel spans.
+int64_t Span(int64_t kernel, int64_t dilation) { return (kernel - 1) * dilation + 1; }
+
+// The attribute, or `missing` for every spatial axis.
+Result<std::vector<int64_t>> PerAxis(const ImportContext& context, const std::string& name,
+                                     size_t count, int64_t missing) {
+  if (!context.Has(name)) return std::vector<int64_t>(count, missing);
+  const std::vector<int64_t> given = context.Ints(name);
+  if (given.size() == count) return given;
+  return context.Fail(fmt::format("{} has {} values, expected {}", name, given.size(), count));
+}
+
+// auto_pad SAME_UPPER and SAME_LOWER: ceil(size / stride) windows, centred, the odd element after
+// (before) the data.
+Result<std::vector<int64_t>> SamePads(const ImportContext& context, const Shape& spatial,
+                                      const std::vector<int64_t>& kernel,
+                                      const std::vector<int64_t>& strides,
+                                      const std::vector<int64_t>& dilations, bool lower) {
+  const size_t count = spatial.size();
+  std::vector<int64_t> pads(2 * count);
+  for (size_t i = 0; i < count; ++i) {
+    const std::optional<int64_t> size = spatial[i].AsConstant();
+    if (!size && strides[i] != 1) {
+      return context.Fail(fmt::format("auto_pad with stride {} needs a fixed size, found {}",
+                                      strides[i], spatial[i].ToString()));
+    }
+    // With stride 1 the sum does not depend on the size.
+    const int64_t last = size ? (*size + strides[i] - 1) / strides[i] * strides[i] - strides[i] : 0;
+    const int64_t covered = size ? *size : 1;
+    const int64_t sum = std::max<int64_t>(last + Span(kernel[i], dilations[i]) - covered, 0);
+    pads[i] = lower ? sum - sum / 2 : sum / 2;
+    pads[count + i] = sum - pads[i];
+  }
+  return pads;
+}
+
+// y[n, m, o...] = bias[m] + sum over c, k... of w[m, c, k...] * x[n, g*C + c, o*stride + k*dilation - pad ...], where g is the group
+// of output channel m and C = channels / groups; x is 0 outside. Operands are x [N, G*C, spatial...], w [M, C, kernel...], bias [M].
+struct ConvOp {
+  static Result<void> Import(ImportContext& context) {
+    const Shape& x = context.input(0)->type.shape;
+    const auto w = StaticShape(context.input(1)->type.shape);
+    if (x.size() < 3) {
+      return context.Fail(fmt::format("x has rank {}, expected 3 or more", x.size()));
+    }
+    if (!w || w->size() != x.size()) {
+      return context.Fail(fmt::format("the weights are {}, expected fixed sizes and rank {}",
+                                      context.input(1)->type.ToString(), x.size()));
+    }
+    const size_t count = x.size() - 2;
+    const std::vector<int64_t> kernel(w->begin() + 2, w->end());
+    if (context.Has("kernel_shape") && context.Ints("kernel_shape") != kernel) {
+      return context.Fail("kernel_shape is not that of the weights " +
+                          context.input(1)->type.ToString());
+    }
+    FUSEC_ASSIGN(const auto strides, PerAxis(context, "strides", count, 1));
+    FUSEC_ASSIGN(const auto dilations, PerAxis(context, "dilations", count, 1));
+    FUSEC_ASSIGN(auto pads, PerAxis(context, "pads", 2 * count, 0));
+    const std::string automatic = context.String("auto_pad", "NOTSET");
+    if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
+      FUSEC_ASSIGN(pads, SamePads(context, Shape(x.begin() + 2, x.end()), kernel, strides,
+                                  dilations, automatic == "SAME_LOWER"));
+    } else if (automatic != "NOTSET" && automatic != "VALID") {
+      return context.Fail("auto_pad is " + automatic +
+                          ", expected NOTSET, VALID, SAME_UPPER or SAME_LOWER");
+    }
+    std::vector<Value*> operands = {context.input(0), context.input(1)};
+    if (context.input_count() > 2 && context.input(2)) operands.push_back(context.input(2));
+    return context.AddNode(OpKind::kConv, operands,
+                           {{"pads", pads},
+                            {"strides", strides},
+                            {"dilations", dilations},
+                            {"group", context.Int("group", 1)}});
+  }
+
+  static InferResult Infer(const InferContext& context) {
+    const TensorType& x = context.operand(0);
+    const TensorType& w = context.operand(1);
+    const auto weights = StaticShape(w.shape);
+    const int64_t group = context.Int("group");
+    if (!IsFloat(x.dtype) || w.dtype != x.dtype || x.rank() < 3 || w.rank() != x.rank() ||
+        !weights) {
+      return ModelError(fmt::format("x is {} and the weights are {}, expected floats of one type "
+                                    "and of one rank of 3 or more",
+                                    x.ToString(), w.ToString()));
+    }
+    if (group < 1 || (*weights)[0] % group != 0) {
+      return ModelError(fmt::format("group is {}, expected a divisor of the {} output channels",
+                                    group, (*weights)[0]));
+    }
+    if (x.shape[1] != Expr((*weights)[1] * group)) {
+      return SizesDiffer(fmt::format("x has {} channels, expected {} groups of {}",
+                                     x.shape[1].ToString(), group, (*weights)[1]),
+                         x.shape[1], Expr((*weights)[1] * group));
+    }
+    if (context.has_operand(2) && (context.operand(2).dtype != x.dtype ||
+                                   context.operand(2).shape != Shape{Expr((*weights)[0])})) {
+      return ModelError(fmt::format("the bias is {}, expected {}[{}]",
+                                    context.operand(2).ToString(), DtypeName(x.dtype),
+                                    (*weights)[0]));
+    }
+    TensorType y{x.dtype, {x.shape[0], w.shape[0]}};
+    const int count = x.rank() - 2;
+    const auto& pads = context.Ints("pads");
+    for (int i = 0; i < count; ++i) {
+      const int64_t stride = context.Ints("strides")[i];
+      const int64_t dilation = context.Ints("dilations")[i];
+      if (stride < 1 || dilation < 1 || pads[i] < 0 || pads[count + i] < 0) {
+        return ModelError("strides and dilations are expected above 0, and no pads below it");
+      }
+      const Expr room = x.shape[2 + i] + (pads[i] + pads[count + i]) -
+                        Span((*weights)[2 + i], dilation);
+      if (!context.ranges.ProvenNonNegative(room)) {
+        return SizeTooSmall(fmt::format("axis {} has {} elements, too few for a window of {}",
+                                        2 + i, x.shape[2 + i].ToString(),
+                                        Span((*weights)[2 + i], dilation)),
+                            Expr(0), room);
+      }
+      y.shape.push_back(FloorDiv(room, stride, context.ranges) + 1);
+    }
+    return std::vector<TensorType>{std::move(y)};
+  }
+
+  static Result<void> Reference(ReferenceContext& context) {
+    const ReferenceTensor& x = context.input(0);
+    const ReferenceTensor& w = context.input(1);
+    const size_t count = x.dims.size() - 2;
+    const int64_t group = context.node.Int("group");
+    std::vector<int64_t> window(w.dims.begin() + 1, w.dims.end());  // channel, kernel...
+    int64_t to = 0;
+    ForEachIndex(context.output().dims, [&](const std::vector<int64_t>& index) {
+      double sum = context.has_input(2) ? context.input(2).reals[index[1]] : 0;
+      const int64_t first_channel = index[1] / (w.dims[0] / group) * w.dims[1];
+      ForEachIndex(window, [&](const std::vector<int64_t>& at) {
+        std::vector<int64_t> from = {index[0], first_channel + at[0]};
+        std::vector<int64_t> weight = {index[1]};
+        weight.insert(weight.end(), at.begin(), at.end());
+        for (size_t i = 0; i < count; ++i) {
+          from.push_back(index[2 + i] * context.node.Ints("strides")[i] +
+                         at[1 + i] * context.node.Ints("dilations")[i] -
+                         context.node.Ints("pads")[i]);
+          if (from.back() < 0 || from.back() >= x.dims[2 + i]) return;
+        }
+        sum += x.reals[x.Position(from)] * w.reals[w.Position(weight)];
+      });
+      context.output().reals[to++] = sum;
+    });
+    return {};
+  }
+
+  // One product: w as [G, M/G, C*K] times the windows as [N, G, C*K, positions], K kernel places.
+  static Result<std::vector<Value*>> Decompose(const Node& node, Builder& builder) {
+    Formula f(builder);
+    const int64_t group = node.Int("group");
+    const Shape& w = node.operand(1)->type.shape;
+    const Shape& y = node.result()->type.shape;
+    const Expr positions = Product(Shape(y.begin() + 2, y.end()));
+    const Expr terms = Product(Shape(w.begin() + 1, w.end()));
+    const Expr channels = *w[0].AsConstant() / group;
+    Value* windows = Windows(f, node, builder, positions);
+    Value* product = nullptr;
+    if (group == 1) {
+      product = f.MatMul(f.Reshape(node.operand(1), {w[0], terms}),
+                         f.Reshape(windows, {y[0], terms, positions}));
+    } else {
+      product = f.MatMul(f.Reshape(node.operand(1), {group, channels, terms}),
+                         f.Reshape(windows, {y[0], group, terms, positions}));
+    }
+    Value* result = f.Reshape(product, y);
+    if (Value* bias = node.operand(2)) {
+      Shape along(y.size() - 1, Expr(1));
+      along[0] = w[0];
+      result = f.Add(result, f.Reshape(bias, along));
+    }
+    return std::vector<Value*>{result};
+  }
+
+ private:
+  // [N, G*C, K, positions]: for every place of the kernel, the elements that it meets.
+  static Value* Windows(Formula& f, const Node& node, Builder& builder, const Expr& positions) {
+    Value* x = node.operand(0);
+    const Shape& y = node.result()->type.shape;
+    const int count = x->type.rank() - 2;
+    const std::vector<int64_t> weights = *StaticShape(node.operand(1)->type.shape);
+    const std::vector<int64_t> kernel(weights.begin() + 2, weights.end());
+    Shape pads(2 * x->type.rank(), Expr(0));
+    bool is_padded = false;
+    for (int i = 0; i < count; ++i) {
+      pads[2 + i] = node.Ints("pads")[i];
+      pads[x->type.rank() + 2 + i] = node.Ints("pads")[count + i];
+      is_padded |= node.Ints("pads")[i] != 0 || node.Ints("pads")[count + i] != 0;
+    }
+    if (is_padded) {
+      x = builder.Make(OpKind::kPad, {x, f.Number(0, x->type.dtype)},
+                       {{"pads", pads}, {"mode", std::string("constant")}});
+    }
+    std::vector<Value*> parts;
+    ForEachIndex(kernel, [&](const std::vector<int64_t>& place) {
+      Value* part = x;
+      for (int i = 0; i < count; ++i) {
+        part = f.Slice(part, 2 + i, place[i] * node.Ints("dilations")[i], y[2 + i],
+                       node.Ints("strides")[i]);
+      }
+      parts.push_back(f.Reshape(part, {y[0], x->type.shape[1], 1, positions}));
+    });
+    return f.Concat(parts, 2);
+  }
+};
+
+}  // namespace
+
+FUSEC_DEFINE_OP(Conv)
+
+}  // namespace fusec

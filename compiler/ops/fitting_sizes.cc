@@ -1,0 +1,78 @@
+#include "compiler/ops/fitting_sizes.h"
+
+#include <cstdlib>
+#include <limits>
+#include <set>
+
+namespace fusec {
+
+namespace {
+
+constexpr int64_t kAllTriedUpTo = 512;
+constexpr int64_t kLargestTried = 65536;  // as large as a symbol is unless --dim says more
+
+bool EqualWhere(const Expr& a, const Expr& b, const std::string& symbol, int64_t size) {
+  const auto replace = [&](const std::string& name) {
+    return name == symbol ? std::optional<Expr>(size) : std::nullopt;
+  };
+  return a.Substitute(replace, Ranges()) == b.Substitute(replace, Ranges());
+}
+
+// Small sizes, and those around the numbers in the expressions and around their quotients, where a
+// larger run would begin or end.
+std::set<int64_t> SizesToTry(const Expr& a, const Expr& b) {
+  std::set<int64_t> numbers = {1, kLargestTried};
+  const std::string text = a.ToString() + " " + b.ToString();
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool starts = isdigit(text[i]) && (i == 0 || !isalnum(text[i - 1]));
+    if (starts) numbers.insert(std::strtoll(text.c_str() + i, nullptr, 10));
+  }
+  std::set<int64_t> sizes;
+  for (int64_t size = 1; size <= kAllTriedUpTo; ++size) sizes.insert(size);
+  for (const int64_t number : numbers) {
+    for (const int64_t divisor : numbers) {
+      if (divisor <= 0) continue;
+      for (int64_t size = number / divisor - 1; size <= number / divisor + 1; ++size) {
+        if (size >= 1 && size <= kLargestTried) sizes.insert(size);
+      }
+    }
+  }
+  return sizes;
+}
+
+// The sizes of one symbol for which `a` is `b`, if they are one run and not all.
+std::optional<FittingDim> FittingSizes(const Expr& a, const Expr& b) {
+  std::vector<std::string> symbols;
+  a.CollectSymbols(symbols);
+  b.CollectSymbols(symbols);
+  const std::set<int64_t> sizes = SizesToTry(a, b);
+  for (const std::string& symbol : symbols) {
+    int64_t low = 0, high = 0;  // 0: none yet
+    bool run_ended = false, one_run = true;
+    for (const int64_t size : sizes) {
+      if (!EqualWhere(a, b, symbol, size)) {
+        run_ended = low != 0;
+        continue;
+      }
+      one_run &= !run_ended;
+      if (low == 0) low = size;
+      high = size;
+    }
+    if (low == 0 || !one_run || (low == 1 && high == kLargestTried)) continue;
+    if (high == kLargestTried) high = std::numeric_limits<int64_t>::max();
+    return FittingDim{symbol, low, high};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+tl::unexpected<Error> SizesDiffer(std::string message, const Expr& a, const Expr& b) {
+  return tl::unexpected<Error>(Error{ErrorKind::kModel, std::move(message), FittingSizes(a, b)});
+}
+
+tl::unexpected<Error> SizeTooSmall(std::string message, const Expr& small, const Expr& large) {
+  return SizesDiffer(std::move(message), Min(small, large, Ranges()), small);
+}
+
+}  // namespace fusec
