@@ -19,6 +19,7 @@ inline constexpr const char* kFusecVersion = "0.1.0";
 struct ModelFlags {
   std::vector<std::string> freezes;  // NAME=FILE
   std::vector<std::string> disabled_fusions;
+  bool keep_lora = false;
   std::string matmul_precision = "highest";
 };
 

@@ -62,6 +62,8 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
       ->check(CLI::IsMember({"highest", "high", "medium"}));
   AddRepeated(app, "--disable-fusion", flags.disabled_fusions, "leave a fusion pass out", "NAME",
               ',');
+  app.add_flag("--keep-lora", flags.keep_lora,
+               "leave low-rank adapters beside their layers instead of adding them to the weights");
 }
 
 // Verbs declare their flags on `app` and give what is to be done once they are parsed.

@@ -25,6 +25,7 @@ Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options) {
     FUSEC_TRY(CheckFusion(name));
     options.disabled_fusions.insert(name);
   }
+  if (flags.keep_lora) options.disabled_fusions.insert("merge-lora");
   for (const std::string& freeze : flags.freezes) {
     const size_t equals = freeze.find('=');
     if (equals == std::string::npos || equals == 0) {

@@ -18,6 +18,8 @@ std::vector<std::string> PipelinePasses() {
       // in one region.
       "eliminate-common",
       "eliminate-dead-nodes",
+      // Needs the adapter's input to be one value with its layer's.
+      "merge-lora",
       // A view read twice would look like a value read twice and end up in memory.
       "split-views",
       // Matmuls first: what the library does for free is taken away from the loops.
