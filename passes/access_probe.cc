@@ -1,5 +1,7 @@
 #include "passes/access_probe.h"
 
+#include <algorithm>
+
 #include "compiler/ops/op_def.h"
 
 namespace fusec {
@@ -44,6 +46,15 @@ bool AccessProbe::Follows(const Value* value, const std::vector<Expr>& index) {
     if (expected->second != index) good_ = false;
     return good_;
   }
+  if (auto expected = expected_rows_.find(value); expected != expected_rows_.end()) {
+    const std::vector<Expr>& row = expected->second;
+    if (!std::equal(row.begin(), row.end(), index.begin())) good_ = false;
+    return good_;
+  }
+  return FollowsProducer(value, index);
+}
+
+bool AccessProbe::FollowsProducer(const Value* value, const std::vector<Expr>& index) {
   if (!good_ || !value->producer || !group_.count(value->producer)) return good_;
   std::string key = value->name;
   for (const Expr& e : index) key += "|" + e.ToString();

@@ -20,6 +20,10 @@ class AccessProbe {
   Ranges& ranges() { return ranges_; }
   // `value` may be read at `index` only.
   void Expect(const Value* value, std::vector<Expr> index) { expected_[value] = std::move(index); }
+  // `value` may be read in the row `row` (its leading coordinates) only.
+  void ExpectRow(const Value* value, std::vector<Expr> row) { expected_rows_[value] = std::move(row); }
+  // As Follows, for a value that something is expected of itself.
+  bool FollowsProducer(const Value* value, const std::vector<Expr>& index);
   // Whether all reads that make element `index` of `value` are as expected.
   bool Follows(const Value* value, const std::vector<Expr>& index);
 
@@ -28,6 +32,7 @@ class AccessProbe {
   const std::set<const Node*>& group_;
   Ranges ranges_;
   std::map<const Value*, std::vector<Expr>> expected_;
+  std::map<const Value*, std::vector<Expr>> expected_rows_;
   std::set<std::string> visited_;
   int fresh_ = 0;
   bool good_ = true;

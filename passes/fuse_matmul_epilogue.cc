@@ -25,6 +25,13 @@ bool AddsBias(const Node& add, const Value* product) {
          other->type.ElementCount() == product->type.shape.back();
 }
 
+// What the libraries apply to a product while they store it.
+bool IsLibraryActivation(const Node& node) {
+  if (node.kind == OpKind::kRelu) return true;
+  return node.kind == OpKind::kGelu && node.Get<std::string>("approximate") == "tanh" &&
+         node.result()->type.dtype != Dtype::kF64;
+}
+
 }  // namespace
 
 Result<bool> FuseMatMulEpilogue(Graph& graph, const PassOptions&, PassReport&) {
@@ -50,7 +57,7 @@ Result<bool> FuseMatMulEpilogue(Graph& graph, const PassOptions&, PassReport&) {
       tail = next->result();
       next = OnlyReader(graph, readers, tail);
     }
-    if (next && next->kind == OpKind::kRelu) {
+    if (next && IsLibraryActivation(*next)) {
       group.insert(next);
       tail = next->result();
       next = OnlyReader(graph, readers, tail);

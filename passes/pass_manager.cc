@@ -53,7 +53,7 @@ Result<void> PassManager::Dump(const Graph& graph, const std::string& pass) cons
   if (dump_directory.empty()) return {};
   char number[16];
   std::snprintf(number, sizeof number, "%02d-", run_count_);
-  const std::string path = dump_directory + "/" + number + pass + ".ir";
+  const std::string path = dump_directory + "/" + dump_prefix + number + pass + ".ir";
   errno = 0;
   std::ofstream file(path);
   file << Print(graph);

@@ -48,6 +48,7 @@ class PassManager {
   PassOptions options;
   std::string dump_directory;  // "03-fuse-pointwise.ir" after every pass that changed something; ""
                                // for none
+  std::string dump_prefix;     // in front of those names
   int stop_after = -1;         // number of passes to run, to bisect a wrong answer; -1 for all
 
   Result<void> Run(Graph& graph, const std::vector<std::string>& names);

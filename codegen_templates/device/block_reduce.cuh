@@ -1,5 +1,4 @@
-// Combines one value per thread over the block; every thread gets the result. `scratch` holds one value per warp and may be reused
-// after the call; blockDim.x is a multiple of 32.
+// How two values become one.
 struct SumOf {
   template <class T>
   __device__ static T Combine(T a, T b) {
@@ -36,11 +35,20 @@ __device__ T ShuffleXor(T value, int distance) {
   }
 }
 
+// Combines one value per thread over the warp; every thread gets the result.
 template <class How, class T>
-__device__ T BlockReduce(T value, T* scratch) {
+__device__ T WarpReduce(T value) {
   for (int distance = 16; distance > 0; distance /= 2) {
     value = How::Combine(value, ShuffleXor(value, distance));
   }
+  return value;
+}
+
+// Combines one value per thread over the block; every thread gets the result. `scratch` holds one value per warp and may be reused
+// after the call; blockDim.x is a multiple of 32.
+template <class How, class T>
+__device__ T BlockReduce(T value, T* scratch) {
+  value = WarpReduce<How>(value);
   const int warps = blockDim.x / 32;
   if (warps == 1) return value;
   if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = value;

@@ -48,6 +48,10 @@ Result<std::vector<std::string>> ResolveTargets(const std::vector<std::string>& 
   return targets;
 }
 
+TargetKind KindOf(const std::string& target) {
+  return target == "cpu" ? TargetKind::kCpu : TargetKind::kGpu;
+}
+
 // Launches and bytes if every op ran as a kernel of its own; views that leave the bytes in place
 // are free there too.
 void CountUnfused(const Graph& graph, int& launches, Expr& bytes) {
@@ -145,12 +149,20 @@ Result<CompileReport> CompileModel(const CompileOptions& options) {
   PassManager manager;
   manager.options.disabled_fusions = options.disabled_fusions;
   manager.dump_directory = options.dump_ir_directory;
-  FUSEC_TRY(manager.Run(graph, PipelinePasses()));
+  FUSEC_TRY(manager.Run(graph, SharedPasses()));
+  std::map<TargetKind, std::shared_ptr<const Graph>> fused;
+  for (const std::string& target : targets) {
+    const TargetKind kind = KindOf(target);
+    if (fused.count(kind) != 0) continue;
+    std::shared_ptr<Graph> copy = graph.Clone();
+    manager.dump_prefix = kind == TargetKind::kGpu ? "gpu-" : "cpu-";
+    FUSEC_TRY(manager.Run(*copy, FusionPasses(kind)));
+    fused[kind] = std::move(copy);
+  }
   report.pass_timings = manager.timings();
   if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
 
   progress("planning kernels", 0.2);
-  contents.graph = &graph;
   contents.matmul_precision = options.matmul_precision;
   contents.not_fused = manager.report().not_fused;
   contents.warnings = report.warnings;
@@ -158,11 +170,11 @@ Result<CompileReport> CompileModel(const CompileOptions& options) {
   std::vector<Job> jobs;
   std::shared_ptr<std::string> cpu_text, gpu_text;
   for (const std::string& target : targets) {
-    const bool gpu = target != "cpu";
-    FUSEC_ASSIGN(ProgramPlan plan,
-                 PlanProgram(graph, gpu ? TargetKind::kGpu : TargetKind::kCpu, contents.sites));
+    const bool gpu = KindOf(target) == TargetKind::kGpu;
+    const auto& target_graph = fused.at(KindOf(target));
+    FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*target_graph, KindOf(target), contents.sites));
     report.launches[target] = static_cast<int>(plan.steps.size());
-    contents.targets.push_back({target, std::move(plan), {}});
+    contents.targets.push_back({target, target_graph, std::move(plan), {}});
     const size_t number = contents.targets.size() - 1;
     const auto kernels = KernelsOf(contents.targets[number].plan);
     if (gpu) {

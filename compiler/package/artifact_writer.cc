@@ -24,14 +24,22 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// Numbers every tensor that some step touches, in the order inputs, outputs, constants, arena.
+// Numbers every tensor that some step touches, in the order inputs, outputs, constants, arena. Inputs, outputs and equal
+// constants of the targets' graphs share their numbers.
 class BufferTable {
  public:
-  BufferTable(const Graph& graph, const std::vector<TargetContents>& targets) {
-    for (size_t i = 0; i < graph.inputs.size(); ++i)
-      Add(graph.inputs[i].get(), "input", graph.input_names[i]);
-    for (size_t i = 0; i < graph.outputs.size(); ++i)
-      Add(graph.outputs[i], "output", graph.output_names[i]);
+  explicit BufferTable(const std::vector<TargetContents>& targets) {
+    const Graph& first = *targets.front().graph;
+    for (size_t i = 0; i < first.inputs.size(); ++i) {
+      for (const TargetContents& target : targets) {
+        AddAs(first.inputs[i].get(), target.graph->inputs[i].get(), "input", first.input_names[i]);
+      }
+    }
+    for (size_t i = 0; i < first.outputs.size(); ++i) {
+      for (const TargetContents& target : targets) {
+        AddAs(first.outputs[i], target.graph->outputs[i], "output", first.output_names[i]);
+      }
+    }
     for (const bool constants : {true, false}) {
       for (const TargetContents& target : targets) {
         for (const Step& step : target.plan.steps) AddStep(step, constants);
@@ -55,8 +63,9 @@ class BufferTable {
     auto add = [&](const Value* value) {
       const bool is_constant =
           value && value->producer && value->producer->kind == OpKind::kConstant;
-      if (value && is_constant == constants)
-        Add(value, is_constant ? "constant" : "arena", value->name);
+      if (!value || is_constant != constants) return;
+      if (is_constant) AddConstant(value);
+      else Add(value, "arena", value->name);
     };
     for (const KernelParameter& parameter : step.kernel.parameters) {
       add(parameter.value);
@@ -66,6 +75,25 @@ class BufferTable {
          {step.matmul.a.value, step.matmul.b.value, step.matmul.bias, step.matmul.result}) {
       add(value);
     }
+  }
+
+  // `value`, which stands for `first` in another target's graph.
+  void AddAs(const Value* first, const Value* value, const char* kind, const std::string& name) {
+    Add(first, kind, name);
+    numbers_.emplace(value, numbers_.at(first));
+  }
+
+  void AddConstant(const Value* value) {
+    const std::string& hash = value->producer->constant_hash;
+    const auto [number, is_new] =
+        constant_numbers_.emplace(value->name + " " + hash, static_cast<int>(json_.size()));
+    if (!is_new) {
+      numbers_.emplace(value, number->second);
+      return;
+    }
+    // Targets may have made different constants of one name.
+    const bool taken = !constant_names_.insert(value->name).second;
+    Add(value, "constant", taken ? value->name + "." + hash : value->name);
   }
 
   void Add(const Value* value, const char* kind, const std::string& name) {
@@ -82,6 +110,8 @@ class BufferTable {
   }
 
   std::map<const Value*, int> numbers_;  // looked up only, never iterated
+  std::map<std::string, int> constant_numbers_;  // by name and hash
+  std::set<std::string> constant_names_;
   Json json_ = Json::array();
   std::vector<std::pair<std::string, const TensorData*>> constants_;
 };
@@ -196,7 +226,7 @@ Json MatMulJson(const MatMulPlan& plan, const BufferTable& buffers) {
 
 Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
                   const std::map<std::string, std::string>& hashes) {
-  const Graph& graph = *contents.graph;
+  const Graph& graph = *contents.targets.front().graph;
   auto metadata = [&](const char* key) {
     auto found = graph.metadata.find(key);
     return found == graph.metadata.end() ? std::string() : found->second;
@@ -259,7 +289,7 @@ std::string HashOf(const std::string& bytes) {
 }
 
 Result<void> WriteInto(const std::string& folder, const ArtifactContents& contents) {
-  const BufferTable buffers(*contents.graph, contents.targets);
+  const BufferTable buffers(contents.targets);
   std::map<std::string, std::string> hashes;
   FUSEC_ASSIGN(hashes["weights.safetensors"],
                WriteWeights(folder + "/weights.safetensors", buffers.constants()));

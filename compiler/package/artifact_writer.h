@@ -14,14 +14,14 @@ namespace fusec {
 // "cubin/sm_90a.cubin").
 struct TargetContents {
   std::string name;  // "cpu", "sm_90a"
+  std::shared_ptr<const Graph> graph;  // fused for this target: constants and regions only
   ProgramPlan plan;
   std::map<std::string, std::string> files;
 };
 
 // Everything that goes into the folder besides manifest and weights, which the writer makes.
 struct ArtifactContents {
-  const Graph* graph = nullptr;  // fused: constants and regions only
-  std::vector<TargetContents> targets;
+  std::vector<TargetContents> targets;  // at least one; their graphs have the same inputs and outputs
   std::vector<IndexSite> sites;
   std::map<std::string, Expr> index_limits;  // by input, from IndexLimits
   std::map<std::string, std::string> files;  // relative path -> bytes

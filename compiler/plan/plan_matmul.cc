@@ -47,6 +47,8 @@ std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region) {
       plan.bias = bias;
     } else if (node->kind == OpKind::kRelu) {
       plan.activation = "relu";
+    } else if (node->kind == OpKind::kGelu) {
+      plan.activation = "gelu_tanh";
     } else if (node->kind != OpKind::kReshape) {
       return std::nullopt;
     }

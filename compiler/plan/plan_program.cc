@@ -66,6 +66,8 @@ Result<ProgramPlan> PlanProgram(const Graph& graph, TargetKind target,
     builder.plan().provenance = node->provenance;
     if (region_class == "row_reduction" || region_class == "matmul")
       step.kernel = PlanRowReduction(*node, builder);
+    else if (region_class == "block_program")
+      step.kernel = PlanBlockProgram(*node, builder);
     else if (region_class == "sequential")
       step.kernel = PlanSequential(*node, builder);
     else

@@ -10,6 +10,7 @@ namespace fusec {
 KernelPlan PlanLoop(const Node& region, KernelBuilder& builder);  // pointwise, gather_concat
 KernelPlan PlanRowReduction(const Node& region,
                             KernelBuilder& builder);  // row_reduction, and matmuls no library takes
+KernelPlan PlanBlockProgram(const Node& region, KernelBuilder& builder);
 KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);  // scan, sort, scatter
 
 // Shared by them.

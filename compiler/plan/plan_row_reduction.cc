@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <functional>
-#include <limits>
 #include <set>
 
 #include "compiler/ops/c_text.h"
+#include "compiler/plan/block_stages.h"
+#include "compiler/plan/fold.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/support/check.h"
 
@@ -14,64 +14,6 @@ namespace {
 constexpr int64_t kCpuBlockElements = 16384;
 constexpr int kGpuBlockSize = 256;
 constexpr int kShortRow = 32;  // up to here a thread reduces a row alone
-
-// How a reduction starts, folds in an element, and folds the threads of a block.
-struct Fold {
-  std::string start;
-  std::string how;  // of block_reduce.cuh
-  std::function<std::string(const std::string& total, const std::string& element)> step;
-};
-
-// What no element of `dtype` is below (or above): infinity for floats.
-std::string ExtremeLiteral(Dtype dtype, bool highest) {
-  if (IsFloat(dtype)) {
-    const double infinity = std::numeric_limits<double>::infinity();
-    return CLiteral(highest ? infinity : -infinity, dtype);
-  }
-  const int bits = 8 * DtypeBytes(dtype);
-  if (IsUnsigned(dtype)) {
-    const uint64_t top = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
-    return CLiteral(static_cast<int64_t>(highest ? top : 0), dtype);
-  }
-  const int64_t top = static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
-  return CLiteral(highest ? top : -top - 1, dtype);
-}
-
-Fold FoldOf(OpKind kind, Dtype dtype) {
-  const bool is_bool = dtype == Dtype::kBool;
-  const std::string type = CTypeName(dtype);
-  auto call = [](const char* how) {
-    return [how](const std::string& total, const std::string& element) {
-      return std::string(how) + "::Combine(" + total + ", " + element + ")";
-    };
-  };
-  switch (kind) {
-    case OpKind::kReduceProd:
-      return {CLiteral(int64_t{1}, dtype), "ProductOf",
-              [](auto& total, auto& element) { return total + " * " + element; }};
-    case OpKind::kReduceMax:
-      if (is_bool) return {"false", "LargerOf", [](auto& t, auto& e) { return t + " || " + e; }};
-      return {ExtremeLiteral(dtype, false), "LargerOf", call("LargerOf")};
-    case OpKind::kReduceMin:
-      if (is_bool) return {"true", "SmallerOf", [](auto& t, auto& e) { return t + " && " + e; }};
-      return {ExtremeLiteral(dtype, true), "SmallerOf", call("SmallerOf")};
-    default:  // sums, means, products of matrices
-      return {CLiteral(int64_t{0}, dtype), "SumOf",
-              [](auto& total, auto& element) { return total + " + " + element; }};
-  }
-}
-
-// What elements are folded in. The sum behind a mean of integers may not wrap, the mean fits.
-Dtype FoldDtype(const Node& reducer) {
-  const Dtype dtype = reducer.operand(0)->type.dtype;
-  if (reducer.kind != OpKind::kReduceMean || !IsInteger(dtype)) return dtype;
-  return IsUnsigned(dtype) ? Dtype::kU64 : Dtype::kI64;
-}
-
-bool IsReducer(const Node& node) {
-  const OpClass op_class = GetOpDef(node.kind).op_class;
-  return op_class == OpClass::kReduction || op_class == OpClass::kContraction;
-}
 
 bool IsArg(const Node& node) {
   return node.kind == OpKind::kArgMax || node.kind == OpKind::kArgMin;
@@ -131,8 +73,7 @@ class RowReductionPlanner {
     const Node& first = *reducers_[0];
     if (first.kind == OpKind::kMatMul) {
       kept_ = first.result()->type.shape;
-      const Shape& a = first.operand(0)->type.shape;
-      reduced_ = {a[a.size() - (first.Int("transpose_a") ? 2 : 1)]};
+      reduced_ = {MatMulDepth(first)};
       return;
     }
     space_ = first.operand(0)->type.shape;
@@ -280,18 +221,8 @@ class RowReductionPlanner {
     const Dtype dtype = reducer.result()->type.dtype;
     Scalar factors[2];
     for (int side = 0; side < 2; ++side) {
-      const Shape& shape = reducer.operand(side)->type.shape;
-      const size_t rank = shape.size(), out_rank = kept_.size();
-      std::vector<Expr> batch(row_index_.begin(), row_index_.end() - 2);
-      Shape batch_shape(shape.begin(), shape.end() - 2);
-      std::vector<Expr> index = BroadcastIndex(batch, batch_shape);
-      const Expr other = row_index_[out_rank - 2 + side];
-      const bool stored_swapped = reducer.Int(side == 0 ? "transpose_a" : "transpose_b") != 0;
-      const bool k_first = (side == 1) != stored_swapped;
-      index.push_back(k_first ? k[0] : other);
-      index.push_back(k_first ? other : k[0]);
-      FUSEC_CHECK(index.size() == rank, "matmul operand has another rank than its index");
-      factors[side] = lowering_.Evaluate(reducer.operand(side), index);
+      factors[side] = lowering_.Evaluate(reducer.operand(side),
+                                         MatMulOperandIndex(reducer, side, row_index_, k[0]));
     }
     return {builder_.Let(CTypeName(dtype), "product", factors[0].text + " * " + factors[1].text),
             dtype};

@@ -303,6 +303,7 @@ Scalar RegionLowering::Evaluate(const Value* value, const std::vector<Expr>& ind
                 "a reduction of the region is read at another row: " + value->name);
     return bound->second.local;
   }
+  if (auto kept = kept_.find(value); kept != kept_.end()) return LoadKept(value, kept->second, index);
   if (auto literal = ConstantElement(value, index)) return *literal;
   const std::string key = ElementKey(value, index);
   if (const Scalar* known = builder_.Recall(key)) return *known;
@@ -310,6 +311,27 @@ Scalar RegionLowering::Evaluate(const Value* value, const std::vector<Expr>& ind
   const bool is_input = outside != value || !value->producer;
   const Scalar scalar = is_input ? LoadElement(outside, index)
                                  : LowerNode(*value->producer, value->result_index, index);
+  builder_.Remember(key, scalar);
+  return scalar;
+}
+
+void RegionLowering::Keep(const Value* value, const std::string& array, size_t row_rank) {
+  kept_[value] = {array, row_rank};
+}
+
+Scalar RegionLowering::LoadKept(const Value* value, const KeptValue& kept,
+                                const std::vector<Expr>& index) {
+  const std::string key = ElementKey(value, index);
+  if (const Scalar* known = builder_.Recall(key)) return *known;
+  const auto lead = static_cast<int64_t>(kept.row_rank);
+  const Shape inner(value->type.shape.begin() + lead, value->type.shape.end());
+  const Expr element =
+      Linearize(std::vector<Expr>(index.begin() + lead, index.end()), inner, builder_.ranges());
+  const Expr position = row_in_block_ * Product(inner) + element;
+  const Dtype dtype = value->type.dtype;
+  const Scalar scalar{builder_.Let(CTypeName(dtype), FriendlyName(value->name) + "_value",
+                                   kept.array + "[" + builder_.Write(position) + "]"),
+                      dtype};
   builder_.Remember(key, scalar);
   return scalar;
 }

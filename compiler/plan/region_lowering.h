@@ -19,6 +19,11 @@ class RegionLowering {
   // From now on `value` (a reduction's result) is the local `local`, known for element `index`
   // only.
   void Bind(const Value* value, const std::vector<Expr>& index, const Scalar& local);
+  // From now on `value` is read from `array`, which holds it for the rows of a block: its leading
+  // `row_rank` coordinates are row number `row_in_block` of these, the rest lie row-major.
+  void Keep(const Value* value, const std::string& array, size_t row_rank);
+  // The row of the block that the next statements are about.
+  void SetRowInBlock(const Expr& row_in_block) { row_in_block_ = row_in_block; }
   // Writes `scalar` to element `index` of result number `output` of the region.
   void Store(int output, const std::vector<Expr>& index, const Scalar& scalar);
   // Forgets bindings, for a further loop nest.
@@ -48,6 +53,13 @@ class RegionLowering {
     Scalar local;
   };
   std::map<const Value*, Binding> bindings_;
+  struct KeptValue {
+    std::string array;
+    size_t row_rank;
+  };
+  Scalar LoadKept(const Value* value, const KeptValue& kept, const std::vector<Expr>& index);
+  std::map<const Value*, KeptValue> kept_;
+  Expr row_in_block_;
   std::map<std::string, Origin> origins_;  // by local: where integer data was loaded from
   std::map<std::string, Ranges::Interval>
       known_intervals_;  // by local: what integer data is proven to be

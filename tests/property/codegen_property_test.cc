@@ -166,7 +166,7 @@ TEST(CodegenProperty, PlansForGpu) {
     const auto graph = RandomGraph(seed);
     const NowTrying trying(seed, *graph);
     PassManager manager;
-    ASSERT_TRUE(manager.Run(*graph, PipelinePasses()).has_value());
+    ASSERT_TRUE(manager.Run(*graph, PipelinePasses(TargetKind::kGpu)).has_value());
     const std::string text = GpuModule(*graph);
     ASSERT_EQ(text, GpuModule(*graph)) << "the text differs from run to run";
   }
@@ -180,7 +180,7 @@ TEST(CodegenProperty, NvrtcTakesGpuModules) {
     auto graphs = Graphs(seeds, dtypes[number % 3]);
     for (auto& graph : graphs) {
       PassManager manager;
-      ASSERT_TRUE(manager.Run(*graph, PipelinePasses()).has_value());
+      ASSERT_TRUE(manager.Run(*graph, PipelinePasses(TargetKind::kGpu)).has_value());
     }
     const char* arch = std::vector<const char*>{"sm_80", "sm_90a", "sm_100"}[number++ % 3];
     const auto cubin = runtime::CompileCached("kernels.cu", GpuModule(*SideBySide(Pointers(graphs))), arch);

@@ -27,6 +27,10 @@ Result<void> Check(fusec_status status) {
   return Fail(static_cast<ErrorKind>(status), fusec_last_error());
 }
 
+TargetKind KindOf(RunOn where) {
+  return where == RunOn::kCpu ? TargetKind::kCpu : TargetKind::kGpu;
+}
+
 std::string TemporaryFolder() {
   std::string path = (std::filesystem::temp_directory_path() / "fusec-property-XXXXXX").string();
   return mkdtemp(path.data());
@@ -124,23 +128,21 @@ Result<std::unique_ptr<CompiledGraphs>> CompiledGraphs::Make(
     fused.push_back(graph->Clone());
     parts.push_back(fused.back().get());
     PassManager manager;
-    FUSEC_TRY(manager.Run(*fused.back(), PipelinePasses()));
+    FUSEC_TRY(manager.Run(*fused.back(), PipelinePasses(KindOf(where))));
   }
-  FUSEC_TRY(made->Load(*SideBySide(parts), where));
+  FUSEC_TRY(made->Load(SideBySide(parts), where));
   return made;
 }
 
-Result<void> CompiledGraphs::Load(const Graph& fused, RunOn where) {
+Result<void> CompiledGraphs::Load(std::shared_ptr<const Graph> fused, RunOn where) {
   ArtifactContents contents;
-  contents.graph = &fused;
   contents.matmul_precision = "highest";
-  const bool for_gpu = where != RunOn::kCpu;
-  FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(fused, for_gpu ? TargetKind::kGpu : TargetKind::kCpu,
-                                             contents.sites));
+  const bool for_gpu = KindOf(where) == TargetKind::kGpu;
+  FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*fused, KindOf(where), contents.sites));
   const auto kernels = KernelsOf(plan);
   TargetContents target;
   if (where == RunOn::kGpu) {
-    target = {"sm_90a", {}, {{"cubin", "cubin/sm_90a.cubin"}}};
+    target = {"sm_90a", fused, {}, {{"cubin", "cubin/sm_90a.cubin"}}};
     for (const KernelPlan* kernel : kernels) {
       contents.files["kernels/" + kernel->name + ".cu"] = EmitKernelFile(*kernel, {});
     }
@@ -148,7 +150,7 @@ Result<void> CompiledGraphs::Load(const Graph& fused, RunOn where) {
     if (!cubin) return Fail(ErrorKind::kToolchain, cubin.error().message);
     contents.files["cubin/sm_90a.cubin"] = *std::move(cubin);
   } else {
-    target = {"cpu", {}, {{"native", "cpu/kernels-native.so"}}};
+    target = {"cpu", fused, {}, {{"native", "cpu/kernels-native.so"}}};
     const std::string text = for_gpu ? GpuTextOnCpu(kernels) : EmitCpuLibrary(kernels, {});
     FUSEC_ASSIGN(contents.files["cpu/kernels-native.so"], CompileHostLibrary(text, "native", 1));
     contents.files["cpu/kernels.cc"] = text;

@@ -34,7 +34,7 @@ class CompiledGraphs {
 
  private:
   CompiledGraphs() = default;
-  Result<void> Load(const Graph& fused, RunOn where);
+  Result<void> Load(std::shared_ptr<const Graph> fused, RunOn where);
   std::string folder_;
   std::vector<size_t> output_counts_;
   fusec_program* program_ = nullptr;

@@ -115,7 +115,7 @@ TEST(OpsForGpu, NvrtcTakesSmallTypes) {
     std::vector<const Graph*> graphs;
     for (OpCase& one : cases) {
       PassManager manager;
-      ASSERT_TRUE(manager.Run(*one.graph, PipelinePasses()).has_value());
+      ASSERT_TRUE(manager.Run(*one.graph, PipelinePasses(TargetKind::kGpu)).has_value());
       graphs.push_back(one.graph.get());
     }
     const auto all = SideBySide(graphs);

@@ -76,8 +76,8 @@ TEST(PassesProperty, EachPassKeepsMeaning) {
 
 // All passes in order, with what each left before it, and once more with one fusion switched off.
 TEST(PassesProperty, PipelineKeepsMeaning) {
-  const std::vector<std::string> names = PipelinePasses();
   for (const uint64_t seed : SeedsToRun(1000)) {
+    const auto names = PipelinePasses(seed % 2 == 0 ? TargetKind::kGpu : TargetKind::kCpu);
     const auto original = RandomGraph(seed, Doubles(seed));
     const NowTrying trying(seed, *original);
     const auto examples = Examples(*original, seed);
@@ -108,7 +108,7 @@ TEST(PassesProperty, FusedGraphsSurviveTheirText) {
     const auto graph = RandomGraph(seed);
     const NowTrying trying(seed, *graph);
     PassManager manager;
-    ASSERT_TRUE(manager.Run(*graph, PipelinePasses()).has_value());
+    ASSERT_TRUE(manager.Run(*graph, PipelinePasses(TargetKind::kGpu)).has_value());
     const std::string text = Print(*graph);
     const auto read = Parse(text);
     ASSERT_TRUE(read.has_value()) << read.error().message << "\n" << text;

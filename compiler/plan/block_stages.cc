@@ -1,0 +1,198 @@
+#include "compiler/plan/block_stages.h"
+
+#include <algorithm>
+#include <map>
+
+#include "compiler/ops/op_def.h"
+#include "compiler/plan/fold.h"
+
+namespace fusec {
+
+namespace {
+
+bool IsBijectiveView(const Node& node) {
+  return node.kind == OpKind::kReshape || node.kind == OpKind::kTranspose;
+}
+
+class StageFinder {
+ public:
+  StageFinder(const std::vector<const Node*>& nodes, const std::function<bool(const Value*)>& read_outside)
+      : nodes_(nodes), read_outside_(read_outside) {
+    for (const Node* node : nodes) {
+      inside_.insert(node);
+      for (const Value* operand : node->operands) {
+        if (!operand) continue;
+        auto& list = readers_[operand];
+        if (list.empty() || list.back() != node) list.push_back(node);
+      }
+    }
+  }
+
+  std::vector<BlockStage> Find(const Shape& rows) {
+    for (const Node* node : nodes_) {
+      if (IsReducer(*node)) AddWithTail(*node);
+      if (node->kind == OpKind::kMatMul) {
+        for (const Value* operand : node->operands) AddOperand(operand, rows);
+      }
+      const bool expensive = (GetOpDef(node->kind).algebra & kExpensive) != 0;
+      if (expensive && readers_[node->result()].size() > 1) stages_[node->result()];
+      for (const auto& result : node->results) {
+        if (read_outside_(result.get())) AddResult(result.get());
+      }
+    }
+    return InOrder(rows);
+  }
+
+ private:
+  // The last value of the chain of pointwise ops of one shape that alone read the reducer's result.
+  void AddWithTail(const Node& reducer) {
+    const Value* value = reducer.result();
+    while (!read_outside_(value) && readers_[value].size() == 1) {
+      const Node& reader = *readers_[value][0];
+      const bool goes_on = GetOpDef(reader.kind).op_class == OpClass::kPointwise &&
+                           reader.result()->type.shape == value->type.shape;
+      if (!goes_on) break;
+      value = reader.result();
+    }
+    stages_[value].inlined.push_back(&reducer);
+  }
+
+  // What a matmul reads many times is made once, but views and what comes from outside is read where it lies.
+  void AddOperand(const Value* operand, const Shape& rows) {
+    const Value* base = operand;
+    while (base->producer && inside_.count(base->producer) && base->producer->kind != OpKind::kConcat &&
+           GetOpDef(base->producer->kind).op_class == OpClass::kView) {
+      base = base->producer->operand(0);
+    }
+    const bool made_here = base->producer && inside_.count(base->producer);
+    if (made_here && HasRows(base, rows)) stages_[base];
+  }
+
+  void AddResult(const Value* result) {
+    BlockStage::Stored stored{result, {}};
+    const Value* base = result;
+    while (!stages_.count(base) && inside_.count(base->producer) && IsBijectiveView(*base->producer) &&
+           !(base != result && read_outside_(base))) {
+      stored.views.insert(stored.views.begin(), base->producer);
+      base = base->producer->operand(0);
+      if (!base->producer || !inside_.count(base->producer)) break;
+    }
+    stages_[base].stored.push_back(stored);
+  }
+
+  bool IsReadInside(const Value* value, const BlockStage& stage) const {
+    auto found = readers_.find(value);
+    if (found == readers_.end()) return false;
+    return std::any_of(found->second.begin(), found->second.end(), [&](const Node* reader) {
+      // A view that only leads to a result is no read.
+      return std::none_of(stage.stored.begin(), stage.stored.end(), [&](const BlockStage::Stored& stored) {
+        return !stored.views.empty() && stored.views[0] == reader && OnlyLeadsOut(stored);
+      });
+    });
+  }
+
+  bool OnlyLeadsOut(const BlockStage::Stored& stored) const {
+    for (const Node* view : stored.views) {
+      auto found = readers_.find(view->result());
+      const size_t inside = found == readers_.end() ? 0 : found->second.size();
+      if (inside > (view == stored.views.back() ? 0u : 1u)) return false;
+    }
+    return true;
+  }
+
+  std::vector<BlockStage> InOrder(const Shape& rows) {
+    std::vector<BlockStage> ordered;
+    for (const Node* node : nodes_) {
+      for (const auto& result : node->results) {
+        auto found = stages_.find(result.get());
+        if (found == stages_.end()) continue;
+        BlockStage stage = std::move(found->second);
+        stage.value = result.get();
+        stage.kept = IsReadInside(stage.value, stage);
+        if (!HasRows(stage.value, rows) || ElementsPerRow(stage.value, rows) == 0) return {};
+        ordered.push_back(std::move(stage));
+      }
+    }
+    return ordered.size() == stages_.size() ? ordered : std::vector<BlockStage>{};
+  }
+
+  const std::vector<const Node*>& nodes_;
+  const std::function<bool(const Value*)>& read_outside_;
+  std::set<const Node*> inside_;
+  std::map<const Value*, std::vector<const Node*>> readers_;
+  std::map<const Value*, BlockStage> stages_;
+};
+
+}  // namespace
+
+bool HasRows(const Value* value, const Shape& rows) {
+  const Shape& shape = value->type.shape;
+  return shape.size() >= rows.size() && std::equal(rows.begin(), rows.end(), shape.begin());
+}
+
+int64_t ElementsPerRow(const Value* value, const Shape& rows) {
+  const Shape& shape = value->type.shape;
+  return Product(Shape(shape.begin() + static_cast<int64_t>(rows.size()), shape.end())).AsConstant().value_or(0);
+}
+
+std::vector<BlockStage> FindBlockStages(const std::vector<const Node*>& nodes, const Shape& rows,
+                                        const std::function<bool(const Value*)>& read_outside) {
+  return StageFinder(nodes, read_outside).Find(rows);
+}
+
+std::vector<Expr> IndexBehind(const std::vector<const Node*>& views, std::vector<Expr> index, const Ranges& ranges) {
+  for (const Node* view : views) {
+    if (view->kind == OpKind::kTranspose) {
+      std::vector<Expr> permuted;
+      for (const int64_t axis : view->Ints("perm")) permuted.push_back(index[axis]);
+      index = std::move(permuted);
+    } else {
+      const Expr flat = Linearize(index, view->operand(0)->type.shape, ranges);
+      index = Delinearize(flat, view->result()->type.shape, ranges);
+    }
+  }
+  return index;
+}
+
+Expr MatMulDepth(const Node& matmul) {
+  const Shape& a = matmul.operand(0)->type.shape;
+  return a[a.size() - (matmul.Int("transpose_a") != 0 ? 2 : 1)];
+}
+
+std::vector<Expr> MatMulOperandIndex(const Node& matmul, int side, const std::vector<Expr>& index, const Expr& k) {
+  const Shape& shape = matmul.operand(side)->type.shape;
+  const std::vector<Expr> batch(index.begin(), index.end() - 2);
+  std::vector<Expr> at = BroadcastIndex(batch, Shape(shape.begin(), shape.end() - 2));
+  const Expr other = index[index.size() - 2 + side];
+  const bool stored_swapped = matmul.Int(side == 0 ? "transpose_a" : "transpose_b") != 0;
+  const bool k_first = (side == 1) != stored_swapped;
+  at.push_back(k_first ? k : other);
+  at.push_back(k_first ? other : k);
+  return at;
+}
+
+Shape ReducedDims(const Node& reduction) {
+  Shape dims;
+  for (const int64_t axis : reduction.Ints("axes")) dims.push_back(reduction.operand(0)->type.shape[axis]);
+  return dims;
+}
+
+std::vector<Expr> ReductionOperandIndex(const Node& reduction, const std::vector<Expr>& index,
+                                        const std::vector<Expr>& k) {
+  const auto& axes = reduction.Ints("axes");
+  const bool keeps = reduction.Int("keepdims") != 0;
+  std::vector<Expr> at;
+  size_t kept = 0;
+  for (int64_t axis = 0; axis < reduction.operand(0)->type.rank(); ++axis) {
+    const auto found = std::find(axes.begin(), axes.end(), axis);
+    if (found != axes.end()) {
+      at.push_back(k[found - axes.begin()]);
+      if (keeps) ++kept;
+    } else {
+      at.push_back(index[kept++]);
+    }
+  }
+  return at;
+}
+
+}  // namespace fusec

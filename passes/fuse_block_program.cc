@@ -1,0 +1,198 @@
+#include "passes/fuse_block_program.h"
+
+#include <algorithm>
+
+#include "compiler/ops/op_def.h"
+#include "compiler/plan/block_stages.h"
+#include "passes/access_probe.h"
+#include "passes/graph_edit.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr int64_t kMostWeights = 2048;          // of one product by a matrix that all rows share
+constexpr int64_t kMostProductsPerRow = 1 << 20;  // multiplications of one product that a block does for a row
+constexpr int64_t kSharedElements = 10240;      // floats that a block keeps: 40 KB
+constexpr size_t kMostParts = 4;                // of a concatenation
+
+// The group around one matmul, while it grows.
+class BlockGroup {
+ public:
+  BlockGroup(const Graph& graph, const Node& seed, size_t row_rank) : graph_(graph), readers_(Readers(graph)) {
+    const Shape& shape = seed.result()->type.shape;
+    rows_ = Shape(shape.begin(), shape.begin() + static_cast<int64_t>(row_rank));
+    nodes_.insert(&seed);
+  }
+
+  bool Grow() {
+    if (!MayJoin(**nodes_.begin()) || !IsLegal()) return false;
+    for (bool grew = true; grew;) {
+      grew = false;
+      for (const auto& node : graph_.nodes) {
+        if (nodes_.count(node.get()) || !Touches(*node) || !MayJoin(*node)) continue;
+        nodes_.insert(node.get());
+        if (IsConvex(graph_, nodes_) && IsLegal()) grew = true;
+        else nodes_.erase(node.get());
+      }
+    }
+    return SavesALaunch();
+  }
+
+  const std::set<const Node*>& nodes() const { return nodes_; }
+  const Shape& rows() const { return rows_; }
+
+ private:
+  bool MayJoin(const Node& node) const {
+    switch (GetOpDef(node.kind).op_class) {
+      case OpClass::kPointwise:
+      case OpClass::kGather:
+        return true;
+      case OpClass::kView:
+        return node.kind != OpKind::kConcat || node.operands.size() <= kMostParts;
+      case OpClass::kReduction:
+        return node.kind != OpKind::kArgMax && node.kind != OpKind::kArgMin && StaticShape(ReducedDims(node));
+      case OpClass::kContraction:
+        return IsSmall(node);
+      default:
+        return false;
+    }
+  }
+
+  bool IsSmall(const Node& matmul) const {
+    if (matmul.kind != OpKind::kMatMul || !IsFloat(matmul.result()->type.dtype)) return false;
+    if (!HasRows(matmul.result(), rows_)) return false;
+    const int64_t elements = ElementsPerRow(matmul.result(), rows_);
+    const auto depth = MatMulDepth(matmul).AsConstant();
+    if (elements == 0 || !depth || elements > kMostProductsPerRow / std::max<int64_t>(1, *depth)) return false;
+    const TensorType& weights = matmul.operand(1)->type;
+    return weights.rank() > 2 || weights.ElementCount().AsConstant().value_or(kMostWeights + 1) <= kMostWeights;
+  }
+
+  // Producers whose readers are all inside (or which are pointwise, so that they can be stored on the way), and consumers.
+  bool Touches(const Node& node) const {
+    const bool follows = std::any_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
+      return operand && operand->producer && nodes_.count(operand->producer);
+    });
+    if (follows) return true;
+    bool any = false, all = true;
+    for (const auto& result : node.results) {
+      if (IsOutput(graph_, result.get())) all = false;
+      auto found = readers_.find(result.get());
+      if (found == readers_.end()) continue;
+      for (const Node* reader : found->second) (nodes_.count(reader) ? any : all) = nodes_.count(reader) != 0;
+    }
+    return any && all;
+  }
+
+  std::function<bool(const Value*)> ReadOutside() const {
+    return [this](const Value* value) {
+      if (IsOutput(graph_, value)) return true;
+      auto found = readers_.find(value);
+      return found != readers_.end() && std::any_of(found->second.begin(), found->second.end(),
+                                                    [&](const Node* reader) { return !nodes_.count(reader); });
+    };
+  }
+
+  bool IsLegal() const {
+    std::vector<const Node*> ordered;
+    for (const auto& node : graph_.nodes) {
+      if (nodes_.count(node.get())) ordered.push_back(node.get());
+    }
+    const auto stages = FindBlockStages(ordered, rows_, ReadOutside());
+    if (stages.empty()) return false;
+    int64_t kept = 0;
+    for (const BlockStage& stage : stages) kept += stage.kept ? ElementsPerRow(stage.value, rows_) : 0;
+    if (kept > kSharedElements) return false;
+    return std::all_of(stages.begin(), stages.end(), [&](const BlockStage& stage) { return StaysInItsRow(stage, stages); });
+  }
+
+  // Whether an element of `stage` needs earlier stages' values of its own row only.
+  bool StaysInItsRow(const BlockStage& stage, const std::vector<BlockStage>& stages) const {
+    AccessProbe probe(nodes_, graph_.SymbolRanges());
+    std::vector<Expr> index;
+    const Shape& shape = stage.value->type.shape;
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      if (shape[axis].IsConstant(1)) {
+        index.push_back(0);
+        continue;
+      }
+      const std::string name = "axis_" + std::to_string(axis);
+      probe.ranges().Set(name, 0, shape[axis] - 1);
+      index.push_back(Expr::Symbol(name));
+    }
+    const std::vector<Expr> row(index.begin(), index.begin() + static_cast<int64_t>(rows_.size()));
+    for (const BlockStage& other : stages) {
+      if (other.value != stage.value) probe.ExpectRow(other.value, row);
+    }
+    for (const Node* reducer : stage.inlined) {
+      if (!probe.Follows(reducer->operand(0), OperandIndex(*reducer, 0, index, probe))) return false;
+      const bool is_matmul = reducer->kind == OpKind::kMatMul;
+      if (is_matmul && !probe.Follows(reducer->operand(1), OperandIndex(*reducer, 1, index, probe))) return false;
+      probe.Expect(reducer->result(), index);
+    }
+    const Node* producer = stage.value->producer;
+    const bool is_reducer = std::find(stage.inlined.begin(), stage.inlined.end(), producer) != stage.inlined.end();
+    return is_reducer || probe.FollowsProducer(stage.value, index);
+  }
+
+  static std::vector<Expr> OperandIndex(const Node& reducer, int side, const std::vector<Expr>& index, AccessProbe& probe) {
+    if (reducer.kind == OpKind::kMatMul) {
+      probe.ranges().Set("k_0", 0, MatMulDepth(reducer) - 1);
+      return MatMulOperandIndex(reducer, side, index, Expr::Symbol("k_0"));
+    }
+    std::vector<Expr> k;
+    for (const Expr& dim : ReducedDims(reducer)) {
+      const std::string name = "k_" + std::to_string(k.size());
+      probe.ranges().Set(name, 0, dim - 1);
+      k.push_back(dim.IsConstant(1) ? Expr(0) : Expr::Symbol(name));
+    }
+    return ReductionOperandIndex(reducer, index, k);
+  }
+
+  // Whether the library's product with its bias and ReLU would leave more launches than this one.
+  bool SavesALaunch() const {
+    int reducers = 0, free = 0, others = 0;
+    for (const Node* node : nodes_) {
+      const OpClass op_class = GetOpDef(node->kind).op_class;
+      if (op_class == OpClass::kReduction || op_class == OpClass::kContraction) ++reducers;
+      else if (node->kind == OpKind::kAdd || node->kind == OpKind::kRelu || node->kind == OpKind::kReshape) ++free;
+      else ++others;
+    }
+    return reducers > 1 || others > 0 || free > 3;
+  }
+
+  const Graph& graph_;
+  std::map<const Value*, std::vector<Node*>> readers_;
+  std::set<const Node*> nodes_;
+  Shape rows_;
+};
+
+// Fewest leading dims first: the more a block owns, the less crosses memory.
+std::vector<size_t> RowRanks(const Node& matmul) {
+  const size_t rank = matmul.result()->type.shape.size();
+  if (matmul.operand(1)->type.rank() == 2) return {rank - 1};
+  return {rank - 2, rank - 1};
+}
+
+}  // namespace
+
+Result<bool> FuseBlockProgram(Graph& graph, const PassOptions&, PassReport&) {
+  bool changed = false;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = *graph.nodes[i];
+    if (node.kind != OpKind::kMatMul) continue;
+    for (const size_t row_rank : RowRanks(node)) {
+      BlockGroup group(graph, node, row_rank);
+      if (!group.Grow()) continue;
+      Node* region = MakeRegion(graph, group.nodes(), "block_program");
+      region->attributes["rows"] = group.rows();
+      changed = true;
+      i = static_cast<size_t>(-1);  // the nodes moved: look again from the first
+      break;
+    }
+  }
+  return changed;
+}
+
+}  // namespace fusec
