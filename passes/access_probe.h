@@ -21,7 +21,9 @@ class AccessProbe {
   // `value` may be read at `index` only.
   void Expect(const Value* value, std::vector<Expr> index) { expected_[value] = std::move(index); }
   // `value` may be read in the row `row` (its leading coordinates) only.
-  void ExpectRow(const Value* value, std::vector<Expr> row) { expected_rows_[value] = std::move(row); }
+  void ExpectRow(const Value* value, std::vector<Expr> row) {
+    expected_rows_[value] = std::move(row);
+  }
   // As Follows, for a value that something is expected of itself.
   bool FollowsProducer(const Value* value, const std::vector<Expr>& index);
   // Whether all reads that make element `index` of `value` are as expected.

@@ -77,18 +77,23 @@ bool SwapsLastTwo(const Node& transpose) {
          perm[rank - 1] == static_cast<int64_t>(rank) - 2;
 }
 
-// A product with one column is a sum over each row: a kernel that reads the matrix once, whatever stands around it.
+// A product with one column is a sum over each row: a kernel that reads the matrix once, whatever
+// stands around it.
 Value* SumOfProducts(const Node& node, Builder& builder) {
   constexpr int64_t kLongest = 8192;  // beyond, the library shares out one row among blocks
   const TensorType& a = node.operand(0)->type;
   const TensorType& b = node.operand(1)->type;
-  const bool one_column = b.rank() == 2 && b.shape[node.Int("transpose_b") != 0 ? 0 : 1].IsConstant(1);
+  const bool one_column =
+      b.rank() == 2 && b.shape[node.Int("transpose_b") != 0 ? 0 : 1].IsConstant(1);
   const auto depth = a.shape.back().AsConstant();
-  if (!one_column || !IsFloat(a.dtype) || node.Int("transpose_a") != 0 || !depth || *depth > kLongest) return nullptr;
+  if (!one_column || !IsFloat(a.dtype) || node.Int("transpose_a") != 0 || !depth ||
+      *depth > kLongest)
+    return nullptr;
   Value* column = ReshapeTo(builder, node.operand(1), {a.shape.back()}, node.operand(1)->name);
   Value* products = builder.Make(OpKind::kMul, {node.operand(0), column}, {}, node.result()->name);
   const std::vector<int64_t> axes = {a.rank() - 1};
-  return builder.Make(OpKind::kReduceSum, {products}, {{"axes", axes}, {"keepdims", int64_t{1}}}, node.result()->name);
+  return builder.Make(OpKind::kReduceSum, {products}, {{"axes", axes}, {"keepdims", int64_t{1}}},
+                      node.result()->name);
 }
 
 Value* SimplifyMatMul(const Node& node, Builder& builder) {
@@ -158,7 +163,8 @@ Result<bool> Canonicalize(Graph& graph, const PassOptions&, PassReport&) {
     Value* simpler = Simplify(node, builder);
     if (!simpler) continue;
     graph.ReplaceAllUses(node.result(), simpler);
-    // What is new takes the name of what it stands for, so that kernels speak of the model's tensors.
+    // What is new takes the name of what it stands for, so that kernels speak of the model's
+    // tensors.
     if (builder.insert_at() > i) std::swap(simpler->name, node.result()->name);
     i = builder.insert_at();  // the replaced node; what was made before it is looked at in the next
                               // run

@@ -11,15 +11,17 @@ namespace fusec {
 
 namespace {
 
-constexpr int64_t kMostWeights = 2048;          // of one product by a matrix that all rows share
-constexpr int64_t kMostProductsPerRow = 1 << 20;  // multiplications of one product that a block does for a row
-constexpr int64_t kSharedElements = 10240;      // floats that a block keeps: 40 KB
-constexpr size_t kMostParts = 4;                // of a concatenation
+constexpr int64_t kMostWeights = 2048;  // of one product by a matrix that all rows share
+constexpr int64_t kMostProductsPerRow =
+    1 << 20;  // multiplications of one product that a block does for a row
+constexpr int64_t kSharedElements = 10240;  // floats that a block keeps: 40 KB
+constexpr size_t kMostParts = 4;            // of a concatenation
 
 // The group around one matmul, while it grows.
 class BlockGroup {
  public:
-  BlockGroup(const Graph& graph, const Node& seed, size_t row_rank) : graph_(graph), readers_(Readers(graph)) {
+  BlockGroup(const Graph& graph, const Node& seed, size_t row_rank)
+      : graph_(graph), readers_(Readers(graph)) {
     const Shape& shape = seed.result()->type.shape;
     rows_ = Shape(shape.begin(), shape.begin() + static_cast<int64_t>(row_rank));
     nodes_.insert(&seed);
@@ -32,8 +34,10 @@ class BlockGroup {
       for (const auto& node : graph_.nodes) {
         if (nodes_.count(node.get()) || !Touches(*node) || !MayJoin(*node)) continue;
         nodes_.insert(node.get());
-        if (IsConvex(graph_, nodes_) && IsLegal()) grew = true;
-        else nodes_.erase(node.get());
+        if (IsConvex(graph_, nodes_) && IsLegal())
+          grew = true;
+        else
+          nodes_.erase(node.get());
       }
     }
     return SavesALaunch();
@@ -51,7 +55,8 @@ class BlockGroup {
       case OpClass::kView:
         return node.kind != OpKind::kConcat || node.operands.size() <= kMostParts;
       case OpClass::kReduction:
-        return node.kind != OpKind::kArgMax && node.kind != OpKind::kArgMin && StaticShape(ReducedDims(node));
+        return node.kind != OpKind::kArgMax && node.kind != OpKind::kArgMin &&
+               StaticShape(ReducedDims(node));
       case OpClass::kContraction:
         return IsSmall(node);
       default:
@@ -64,23 +69,28 @@ class BlockGroup {
     if (!HasRows(matmul.result(), rows_)) return false;
     const int64_t elements = ElementsPerRow(matmul.result(), rows_);
     const auto depth = MatMulDepth(matmul).AsConstant();
-    if (elements == 0 || !depth || elements > kMostProductsPerRow / std::max<int64_t>(1, *depth)) return false;
+    if (elements == 0 || !depth || elements > kMostProductsPerRow / std::max<int64_t>(1, *depth))
+      return false;
     const TensorType& weights = matmul.operand(1)->type;
-    return weights.rank() > 2 || weights.ElementCount().AsConstant().value_or(kMostWeights + 1) <= kMostWeights;
+    return weights.rank() > 2 ||
+           weights.ElementCount().AsConstant().value_or(kMostWeights + 1) <= kMostWeights;
   }
 
-  // Producers whose readers are all inside (or which are pointwise, so that they can be stored on the way), and consumers.
+  // Producers whose readers are all inside (or which are pointwise, so that they can be stored on
+  // the way), and consumers.
   bool Touches(const Node& node) const {
-    const bool follows = std::any_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
-      return operand && operand->producer && nodes_.count(operand->producer);
-    });
+    const bool follows =
+        std::any_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
+          return operand && operand->producer && nodes_.count(operand->producer);
+        });
     if (follows) return true;
     bool any = false, all = true;
     for (const auto& result : node.results) {
       if (IsOutput(graph_, result.get())) all = false;
       auto found = readers_.find(result.get());
       if (found == readers_.end()) continue;
-      for (const Node* reader : found->second) (nodes_.count(reader) ? any : all) = nodes_.count(reader) != 0;
+      for (const Node* reader : found->second)
+        (nodes_.count(reader) ? any : all) = nodes_.count(reader) != 0;
     }
     return any && all;
   }
@@ -89,8 +99,9 @@ class BlockGroup {
     return [this](const Value* value) {
       if (IsOutput(graph_, value)) return true;
       auto found = readers_.find(value);
-      return found != readers_.end() && std::any_of(found->second.begin(), found->second.end(),
-                                                    [&](const Node* reader) { return !nodes_.count(reader); });
+      return found != readers_.end() &&
+             std::any_of(found->second.begin(), found->second.end(),
+                         [&](const Node* reader) { return !nodes_.count(reader); });
     };
   }
 
@@ -102,9 +113,11 @@ class BlockGroup {
     const auto stages = FindBlockStages(ordered, rows_, ReadOutside());
     if (stages.empty()) return false;
     int64_t kept = 0;
-    for (const BlockStage& stage : stages) kept += stage.kept ? ElementsPerRow(stage.value, rows_) : 0;
+    for (const BlockStage& stage : stages)
+      kept += stage.kept ? ElementsPerRow(stage.value, rows_) : 0;
     if (kept > kSharedElements) return false;
-    return std::all_of(stages.begin(), stages.end(), [&](const BlockStage& stage) { return StaysInItsRow(stage, stages); });
+    return std::all_of(stages.begin(), stages.end(),
+                       [&](const BlockStage& stage) { return StaysInItsRow(stage, stages); });
   }
 
   // Whether an element of `stage` needs earlier stages' values of its own row only.
@@ -126,17 +139,21 @@ class BlockGroup {
       if (other.value != stage.value) probe.ExpectRow(other.value, row);
     }
     for (const Node* reducer : stage.inlined) {
-      if (!probe.Follows(reducer->operand(0), OperandIndex(*reducer, 0, index, probe))) return false;
+      if (!probe.Follows(reducer->operand(0), OperandIndex(*reducer, 0, index, probe)))
+        return false;
       const bool is_matmul = reducer->kind == OpKind::kMatMul;
-      if (is_matmul && !probe.Follows(reducer->operand(1), OperandIndex(*reducer, 1, index, probe))) return false;
+      if (is_matmul && !probe.Follows(reducer->operand(1), OperandIndex(*reducer, 1, index, probe)))
+        return false;
       probe.Expect(reducer->result(), index);
     }
     const Node* producer = stage.value->producer;
-    const bool is_reducer = std::find(stage.inlined.begin(), stage.inlined.end(), producer) != stage.inlined.end();
+    const bool is_reducer =
+        std::find(stage.inlined.begin(), stage.inlined.end(), producer) != stage.inlined.end();
     return is_reducer || probe.FollowsProducer(stage.value, index);
   }
 
-  static std::vector<Expr> OperandIndex(const Node& reducer, int side, const std::vector<Expr>& index, AccessProbe& probe) {
+  static std::vector<Expr> OperandIndex(const Node& reducer, int side,
+                                        const std::vector<Expr>& index, AccessProbe& probe) {
     if (reducer.kind == OpKind::kMatMul) {
       probe.ranges().Set("k_0", 0, MatMulDepth(reducer) - 1);
       return MatMulOperandIndex(reducer, side, index, Expr::Symbol("k_0"));
@@ -155,9 +172,13 @@ class BlockGroup {
     int reducers = 0, free = 0, others = 0;
     for (const Node* node : nodes_) {
       const OpClass op_class = GetOpDef(node->kind).op_class;
-      if (op_class == OpClass::kReduction || op_class == OpClass::kContraction) ++reducers;
-      else if (node->kind == OpKind::kAdd || node->kind == OpKind::kRelu || node->kind == OpKind::kReshape) ++free;
-      else ++others;
+      if (op_class == OpClass::kReduction || op_class == OpClass::kContraction)
+        ++reducers;
+      else if (node->kind == OpKind::kAdd || node->kind == OpKind::kRelu ||
+               node->kind == OpKind::kReshape)
+        ++free;
+      else
+        ++others;
     }
     return reducers > 1 || others > 0 || free > 3;
   }

@@ -33,7 +33,8 @@ std::optional<Matrix> Weights(const Node& product) {
   return Matrix{data, product.Int("transpose_b") != 0};
 }
 
-// Follows `value` through multiplications by constant scalars, collected in `scale`, to a matmul by a constant.
+// Follows `value` through multiplications by constant scalars, collected in `scale`, to a matmul by
+// a constant.
 const Node* ScaledProduct(const Value* value, double& scale) {
   while (value->producer && value->producer->kind == OpKind::kMul) {
     const Node& mul = *value->producer;
@@ -67,7 +68,8 @@ std::optional<Adapter> FindAdapter(const Value* value) {
   return adapter;
 }
 
-// The matmul of `x` by a constant among the terms of the sum `value`, each of them read by the sum only.
+// The matmul of `x` by a constant among the terms of the sum `value`, each of them read by the sum
+// only.
 Node* FindBase(const Graph& graph, const std::map<const Value*, std::vector<Node*>>& readers,
                const Value* value, const Value* x) {
   Node* node = value->producer;
@@ -121,8 +123,8 @@ Result<bool> MergeLora(Graph& graph, const PassOptions&, PassReport&) {
       while (graph.nodes[place].get() != base) ++place;
       Builder builder(graph, place);
       builder.set_provenance(base->provenance);
-      base->operands[1] = builder.Constant(Merge(*Weights(*base), *adapter),
-                                           base->operand(1)->name + "_with_lora");
+      base->operands[1] =
+          builder.Constant(Merge(*Weights(*base), *adapter), base->operand(1)->name + "_with_lora");
       base->provenance.insert(base->provenance.end(), sum.provenance.begin(), sum.provenance.end());
       std::swap(rest->name, sum.result()->name);
       graph.ReplaceAllUses(sum.result(), rest);

@@ -4,7 +4,8 @@
 
 namespace fusec {
 
-// Merges a frozen low-rank adapter into the linear layer beside it (LoRA, Hu et al. 2021, section 4.1):
+// Merges a frozen low-rank adapter into the linear layer beside it (LoRA, Hu et al. 2021,
+// section 4.1):
 //
 //   %base  = matmul(%x, %W)
 //   %down  = matmul(%x, %A)
@@ -12,9 +13,10 @@ namespace fusec {
 //   %scaled = mul(%delta, %s)
 //   %sum   = add(%base, %scaled)
 //
-// where W, A, B and s are constants; a bias may be added in between, and s may stand behind either product.
-// W + s A B is computed in double and rounded to the weights' dtype once, so an answer differs by the rounding of
-// the weights: at most 2^-24 of each for f32. `--keep-lora` leaves the adapter swappable.
+// where W, A, B and s are constants; a bias may be added in between, and s may stand behind either
+// product. W + s A B is computed in double and rounded to the weights' dtype once, so an answer
+// differs by the rounding of the weights: at most 2^-24 of each for f32. `--keep-lora` leaves the
+// adapter swappable.
 Result<bool> MergeLora(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

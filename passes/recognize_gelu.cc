@@ -30,7 +30,8 @@ void Flatten(const Value* value, ProductParts& parts, int depth = 0) {
     parts.scale *= *number;
   } else if (node && node->kind == OpKind::kMul && depth < kDeepest) {
     for (const Value* operand : node->operands) Flatten(operand, parts, depth + 1);
-  } else if (node && node->kind == OpKind::kDiv && ScalarConstant(node->operand(1)) && depth < kDeepest) {
+  } else if (node && node->kind == OpKind::kDiv && ScalarConstant(node->operand(1)) &&
+             depth < kDeepest) {
     parts.scale /= *ScalarConstant(node->operand(1));
     Flatten(node->operand(0), parts, depth + 1);
   } else if (node && node->kind == OpKind::kPow && ScalarConstant(node->operand(1)) == 3.0) {
@@ -49,7 +50,10 @@ ProductParts PartsOf(const Value* value) {
 class GeluMatcher {
  public:
   explicit GeluMatcher(Dtype dtype) {
-    tolerance_ = dtype == Dtype::kF64 ? 1e-12 : dtype == Dtype::kF32 ? 1e-6 : dtype == Dtype::kF16 ? 1e-3 : 8e-3;
+    tolerance_ = dtype == Dtype::kF64   ? 1e-12
+                 : dtype == Dtype::kF32 ? 1e-6
+                 : dtype == Dtype::kF16 ? 1e-3
+                                        : 8e-3;
   }
 
   // The approximation's name and the operand, if `value` is a gelu.
@@ -69,7 +73,9 @@ class GeluMatcher {
   }
 
  private:
-  bool IsNear(double found, double wanted) const { return std::abs(found - wanted) <= tolerance_ * std::abs(wanted); }
+  bool IsNear(double found, double wanted) const {
+    return std::abs(found - wanted) <= tolerance_ * std::abs(wanted);
+  }
 
   // What is added to 1.
   const Node* OnePlus(const Value* value) const {
@@ -89,12 +95,14 @@ class GeluMatcher {
   // sqrt(2 / pi) (x + 0.044715 x^3)
   bool IsCubic(const Value* value, const Value* x) const {
     const ProductParts parts = PartsOf(value);
-    if (parts.factors.size() != 1 || !IsNear(parts.scale, std::sqrt(2 / std::numbers::pi))) return false;
+    if (parts.factors.size() != 1 || !IsNear(parts.scale, std::sqrt(2 / std::numbers::pi)))
+      return false;
     const Node* add = parts.factors[0]->producer;
     if (!add || add->kind != OpKind::kAdd) return false;
     for (int side = 0; side < 2; ++side) {
       const ProductParts cube = PartsOf(add->operand(1 - side));
-      if (add->operand(side) == x && IsNear(cube.scale, 0.044715) && cube.factors == std::vector<const Value*>(3, x))
+      if (add->operand(side) == x && IsNear(cube.scale, 0.044715) &&
+          cube.factors == std::vector<const Value*>(3, x))
         return true;
     }
     return false;
@@ -114,7 +122,8 @@ Result<bool> RecognizeGelu(Graph& graph, const PassOptions&, PassReport&) {
     if (!match) continue;
     Builder builder(graph, i);
     builder.set_provenance(node.provenance);
-    Value* gelu = builder.Make(OpKind::kGelu, {match->second}, {{"approximate", match->first}}, node.result()->name);
+    Value* gelu = builder.Make(OpKind::kGelu, {match->second}, {{"approximate", match->first}},
+                               node.result()->name);
     std::swap(gelu->name, node.result()->name);
     graph.ReplaceAllUses(node.result(), gelu);
     i = builder.insert_at();

@@ -4,12 +4,14 @@
 
 namespace fusec {
 
-// Exporters without a Gelu op spell it out (Hendrycks and Gimpel 2016); libraries and readers know it by its name:
+// Exporters without a Gelu op spell it out (Hendrycks and Gimpel 2016); libraries and readers know
+// it by its name:
 //
 //   0.5 x (1 + erf(x / sqrt(2)))                              =>   gelu(%x) {approximate = "none"}
 //   0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))         =>   gelu(%x) {approximate = "tanh"}
 //
-// in any order of factors and terms. Constants may differ from these by the rounding of their dtype.
+// in any order of factors and terms. Constants may differ from these by the rounding of their
+// dtype.
 Result<bool> RecognizeGelu(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

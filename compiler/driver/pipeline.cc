@@ -32,20 +32,21 @@ std::vector<std::string> FusionPasses(TargetKind target) {
   // A block of a GPU keeps a whole chain of small products in its shared memory. On the CPU the
   // library's products and the cache do as well.
   if (target == TargetKind::kGpu) passes.push_back("fuse-block-program");
-  passes.insert(passes.end(),
-                {
-                    // Matmuls first: what the library does for free is taken away from the loops.
-                    "fuse-matmul-epilogue",
-                    // Reductions before loops, because a loop may be made part of a reduction but
-                    // not the other way round.
-                    "fuse-row-reduction",
-                    // Before general loops, so that a concatenation of gathers is written once and
-                    // not recomputed by its readers.
-                    "fuse-embedding-concat",
-                    "fuse-pointwise",
-                    // What no fusion wanted becomes a region of its own: planning sees regions only.
-                    "outline-regions",
-                });
+  passes.insert(
+      passes.end(),
+      {
+          // Matmuls first: what the library does for free is taken away from the loops.
+          "fuse-matmul-epilogue",
+          // Reductions before loops, because a loop may be made part of a reduction but
+          // not the other way round.
+          "fuse-row-reduction",
+          // Before general loops, so that a concatenation of gathers is written once and
+          // not recomputed by its readers.
+          "fuse-embedding-concat",
+          "fuse-pointwise",
+          // What no fusion wanted becomes a region of its own: planning sees regions only.
+          "outline-regions",
+      });
   return passes;
 }
 

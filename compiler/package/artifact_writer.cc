@@ -24,8 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// Numbers every tensor that some step touches, in the order inputs, outputs, constants, arena. Inputs, outputs and equal
-// constants of the targets' graphs share their numbers.
+// Numbers every tensor that some step touches, in the order inputs, outputs, constants, arena.
+// Inputs, outputs and equal constants of the targets' graphs share their numbers.
 class BufferTable {
  public:
   explicit BufferTable(const std::vector<TargetContents>& targets) {
@@ -64,8 +64,10 @@ class BufferTable {
       const bool is_constant =
           value && value->producer && value->producer->kind == OpKind::kConstant;
       if (!value || is_constant != constants) return;
-      if (is_constant) AddConstant(value);
-      else Add(value, "arena", value->name);
+      if (is_constant)
+        AddConstant(value);
+      else
+        Add(value, "arena", value->name);
     };
     for (const KernelParameter& parameter : step.kernel.parameters) {
       add(parameter.value);
@@ -109,7 +111,7 @@ class BufferTable {
     json_.push_back(std::move(buffer));
   }
 
-  std::map<const Value*, int> numbers_;  // looked up only, never iterated
+  std::map<const Value*, int> numbers_;          // looked up only, never iterated
   std::map<std::string, int> constant_numbers_;  // by name and hash
   std::set<std::string> constant_names_;
   Json json_ = Json::array();

@@ -13,7 +13,7 @@ namespace fusec {
 // One target of an artifact: what runs, and the files that hold its machine code ("cubin" ->
 // "cubin/sm_90a.cubin").
 struct TargetContents {
-  std::string name;  // "cpu", "sm_90a"
+  std::string name;                    // "cpu", "sm_90a"
   std::shared_ptr<const Graph> graph;  // fused for this target: constants and regions only
   ProgramPlan plan;
   std::map<std::string, std::string> files;
@@ -21,7 +21,8 @@ struct TargetContents {
 
 // Everything that goes into the folder besides manifest and weights, which the writer makes.
 struct ArtifactContents {
-  std::vector<TargetContents> targets;  // at least one; their graphs have the same inputs and outputs
+  std::vector<TargetContents>
+      targets;  // at least one; their graphs have the same inputs and outputs
   std::vector<IndexSite> sites;
   std::map<std::string, Expr> index_limits;  // by input, from IndexLimits
   std::map<std::string, std::string> files;  // relative path -> bytes

@@ -16,7 +16,8 @@ bool IsBijectiveView(const Node& node) {
 
 class StageFinder {
  public:
-  StageFinder(const std::vector<const Node*>& nodes, const std::function<bool(const Value*)>& read_outside)
+  StageFinder(const std::vector<const Node*>& nodes,
+              const std::function<bool(const Value*)>& read_outside)
       : nodes_(nodes), read_outside_(read_outside) {
     for (const Node* node : nodes) {
       inside_.insert(node);
@@ -57,10 +58,12 @@ class StageFinder {
     stages_[value].inlined.push_back(&reducer);
   }
 
-  // What a matmul reads many times is made once, but views and what comes from outside is read where it lies.
+  // What a matmul reads many times is made once, but views and what comes from outside is read
+  // where it lies.
   void AddOperand(const Value* operand, const Shape& rows) {
     const Value* base = operand;
-    while (base->producer && inside_.count(base->producer) && base->producer->kind != OpKind::kConcat &&
+    while (base->producer && inside_.count(base->producer) &&
+           base->producer->kind != OpKind::kConcat &&
            GetOpDef(base->producer->kind).op_class == OpClass::kView) {
       base = base->producer->operand(0);
     }
@@ -71,8 +74,8 @@ class StageFinder {
   void AddResult(const Value* result) {
     BlockStage::Stored stored{result, {}};
     const Value* base = result;
-    while (!stages_.count(base) && inside_.count(base->producer) && IsBijectiveView(*base->producer) &&
-           !(base != result && read_outside_(base))) {
+    while (!stages_.count(base) && inside_.count(base->producer) &&
+           IsBijectiveView(*base->producer) && !(base != result && read_outside_(base))) {
       stored.views.insert(stored.views.begin(), base->producer);
       base = base->producer->operand(0);
       if (!base->producer || !inside_.count(base->producer)) break;
@@ -85,9 +88,10 @@ class StageFinder {
     if (found == readers_.end()) return false;
     return std::any_of(found->second.begin(), found->second.end(), [&](const Node* reader) {
       // A view that only leads to a result is no read.
-      return std::none_of(stage.stored.begin(), stage.stored.end(), [&](const BlockStage::Stored& stored) {
-        return !stored.views.empty() && stored.views[0] == reader && OnlyLeadsOut(stored);
-      });
+      return std::none_of(
+          stage.stored.begin(), stage.stored.end(), [&](const BlockStage::Stored& stored) {
+            return !stored.views.empty() && stored.views[0] == reader && OnlyLeadsOut(stored);
+          });
     });
   }
 
@@ -132,7 +136,9 @@ bool HasRows(const Value* value, const Shape& rows) {
 
 int64_t ElementsPerRow(const Value* value, const Shape& rows) {
   const Shape& shape = value->type.shape;
-  return Product(Shape(shape.begin() + static_cast<int64_t>(rows.size()), shape.end())).AsConstant().value_or(0);
+  return Product(Shape(shape.begin() + static_cast<int64_t>(rows.size()), shape.end()))
+      .AsConstant()
+      .value_or(0);
 }
 
 std::vector<BlockStage> FindBlockStages(const std::vector<const Node*>& nodes, const Shape& rows,
@@ -140,7 +146,8 @@ std::vector<BlockStage> FindBlockStages(const std::vector<const Node*>& nodes, c
   return StageFinder(nodes, read_outside).Find(rows);
 }
 
-std::vector<Expr> IndexBehind(const std::vector<const Node*>& views, std::vector<Expr> index, const Ranges& ranges) {
+std::vector<Expr> IndexBehind(const std::vector<const Node*>& views, std::vector<Expr> index,
+                              const Ranges& ranges) {
   for (const Node* view : views) {
     if (view->kind == OpKind::kTranspose) {
       std::vector<Expr> permuted;
@@ -159,7 +166,8 @@ Expr MatMulDepth(const Node& matmul) {
   return a[a.size() - (matmul.Int("transpose_a") != 0 ? 2 : 1)];
 }
 
-std::vector<Expr> MatMulOperandIndex(const Node& matmul, int side, const std::vector<Expr>& index, const Expr& k) {
+std::vector<Expr> MatMulOperandIndex(const Node& matmul, int side, const std::vector<Expr>& index,
+                                     const Expr& k) {
   const Shape& shape = matmul.operand(side)->type.shape;
   const std::vector<Expr> batch(index.begin(), index.end() - 2);
   std::vector<Expr> at = BroadcastIndex(batch, Shape(shape.begin(), shape.end() - 2));
@@ -173,7 +181,8 @@ std::vector<Expr> MatMulOperandIndex(const Node& matmul, int side, const std::ve
 
 Shape ReducedDims(const Node& reduction) {
   Shape dims;
-  for (const int64_t axis : reduction.Ints("axes")) dims.push_back(reduction.operand(0)->type.shape[axis]);
+  for (const int64_t axis : reduction.Ints("axes"))
+    dims.push_back(reduction.operand(0)->type.shape[axis]);
   return dims;
 }
 

@@ -8,16 +8,18 @@
 
 namespace fusec {
 
-// A block program: a kernel whose block owns some rows (the leading dims that all its values share) and computes value after value
-// for them, keeping in shared memory what later values read. Attention, an interaction, a narrow MLP are such chains.
+// A block program: a kernel whose block owns some rows (the leading dims that all its values share)
+// and computes value after value for them, keeping in shared memory what later values read.
+// Attention, an interaction, a narrow MLP are such chains.
 //
-// One value that such a block makes. A matmul's or reduction's pointwise tail is made with it: `inlined` are the reducers whose loops
-// stand in front of the element that uses them.
+// One value that such a block makes. A matmul's or reduction's pointwise tail is made with it:
+// `inlined` are the reducers whose loops stand in front of the element that uses them.
 struct BlockStage {
   const Value* value = nullptr;
   std::vector<const Node*> inlined;
   bool kept = false;  // a later stage reads it
-  // The results of the region that hold it, each behind a chain of reshapes and transposes (empty for the value itself).
+  // The results of the region that hold it, each behind a chain of reshapes and transposes (empty
+  // for the value itself).
   struct Stored {
     const Value* result;
     std::vector<const Node*> views;
@@ -25,8 +27,9 @@ struct BlockStage {
   std::vector<Stored> stored;
 };
 
-// The stages of a group of nodes (in graph order), in the order in which they are made. `read_outside` tells the group's results.
-// Empty if some value that would have to be kept has no rows of its own: its leading dims are not `rows`.
+// The stages of a group of nodes (in graph order), in the order in which they are made.
+// `read_outside` tells the group's results. Empty if some value that would have to be kept has no
+// rows of its own: its leading dims are not `rows`.
 std::vector<BlockStage> FindBlockStages(const std::vector<const Node*>& nodes, const Shape& rows,
                                         const std::function<bool(const Value*)>& read_outside);
 
@@ -35,15 +38,19 @@ int64_t ElementsPerRow(const Value* value, const Shape& rows);
 bool HasRows(const Value* value, const Shape& rows);
 
 // The index in a stored result of element `index` of its stage's value.
-std::vector<Expr> IndexBehind(const std::vector<const Node*>& views, std::vector<Expr> index, const Ranges& ranges);
+std::vector<Expr> IndexBehind(const std::vector<const Node*>& views, std::vector<Expr> index,
+                              const Ranges& ranges);
 
 // The operand elements that a matmul multiplies for element `index` of its result at step `k`.
-std::vector<Expr> MatMulOperandIndex(const Node& matmul, int side, const std::vector<Expr>& index, const Expr& k);
+std::vector<Expr> MatMulOperandIndex(const Node& matmul, int side, const std::vector<Expr>& index,
+                                     const Expr& k);
 // Steps of a matmul's sum.
 Expr MatMulDepth(const Node& matmul);
 
-// For a reduction: the operand's element for element `index` of its result at coordinates `k` of the reduced axes.
-std::vector<Expr> ReductionOperandIndex(const Node& reduction, const std::vector<Expr>& index, const std::vector<Expr>& k);
+// For a reduction: the operand's element for element `index` of its result at coordinates `k` of
+// the reduced axes.
+std::vector<Expr> ReductionOperandIndex(const Node& reduction, const std::vector<Expr>& index,
+                                        const std::vector<Expr>& k);
 Shape ReducedDims(const Node& reduction);
 
 }  // namespace fusec

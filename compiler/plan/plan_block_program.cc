@@ -12,11 +12,12 @@ namespace {
 
 constexpr int kBlockSize = 256;
 constexpr int kWarpSize = 32;
-constexpr int64_t kMostRows = 32;            // of a block
-constexpr int64_t kSharedElements = 10240;   // 40 KB of floats: what any GPU gives without being asked
+constexpr int64_t kMostRows = 32;  // of a block
+constexpr int64_t kSharedElements =
+    10240;  // 40 KB of floats: what any GPU gives without being asked
 
-// Stage after stage for the rows of a block. A thread makes one element at a time; where a stage has few elements but long sums, a
-// warp makes one.
+// Stage after stage for the rows of a block. A thread makes one element at a time; where a stage
+// has few elements but long sums, a warp makes one.
 class BlockProgramPlanner {
  public:
   BlockProgramPlanner(const Node& region, KernelBuilder& builder)
@@ -43,7 +44,8 @@ class BlockProgramPlanner {
     CountTraffic(region_, builder_.plan());
     for (const Node* node : nodes) {
       if (node->kind != OpKind::kMatMul) continue;
-      builder_.plan().flops = builder_.plan().flops + node->result()->type.ElementCount() * MatMulDepth(*node) * 2;
+      builder_.plan().flops =
+          builder_.plan().flops + node->result()->type.ElementCount() * MatMulDepth(*node) * 2;
     }
     return builder_.Finish();
   }
@@ -53,7 +55,8 @@ class BlockProgramPlanner {
     return builder_.expressions().OwnConstant("block_size", builder_.plan().block_size, "threads");
   }
   const std::string& RowsPerBlock() {
-    return builder_.expressions().OwnConstant("rows_per_block", rows_per_block_, "rows that a block owns");
+    return builder_.expressions().OwnConstant("rows_per_block", rows_per_block_,
+                                              "rows that a block owns");
   }
 
   // Enough rows to occupy the block's threads, as many as its shared memory holds.
@@ -72,8 +75,9 @@ class BlockProgramPlanner {
     const Expr rows = Product(rows_);
     plan.block_size = kBlockSize;
     plan.blocks = CeilDiv(rows, rows_per_block_, builder_.ranges());
-    plan.launch_in_words = rows_per_block_ == 1 ? "one block per row"
-                                                : "a block owns " + std::to_string(rows_per_block_) + " rows";
+    plan.launch_in_words = rows_per_block_ == 1
+                               ? "one block per row"
+                               : "a block owns " + std::to_string(rows_per_block_) + " rows";
     const std::string type = plan.index_type;
     const std::string cast = type == "int" ? "" : "(long long)";
     if (rows_per_block_ == 1) {
@@ -83,7 +87,12 @@ class BlockProgramPlanner {
       row_index_ = Coordinates(builder_, Expr::Symbol("row"), rows_, "row");
       return;
     }
-    builder_.Append({Statement::Kind::kLet, type, "first_row", cast + "blockIdx.x * " + RowsPerBlock(), {}, {}});
+    builder_.Append({Statement::Kind::kLet,
+                     type,
+                     "first_row",
+                     cast + "blockIdx.x * " + RowsPerBlock(),
+                     {},
+                     {}});
     builder_.DefineVariable("first_row", 0, rows - 1);
     builder_.Append({Statement::Kind::kLet,
                      type,
@@ -94,7 +103,8 @@ class BlockProgramPlanner {
     builder_.DefineVariable("rows_here", 1, rows_per_block_);
   }
 
-  // Whether warps share out the sums of this stage: it has too few elements for the threads of a block.
+  // Whether warps share out the sums of this stage: it has too few elements for the threads of a
+  // block.
   bool UsesWarps(const BlockStage& stage) const {
     if (stage.inlined.size() != 1 || stage.inlined[0]->kind == OpKind::kMatMul) return false;
     const auto length = Product(ReducedDims(*stage.inlined[0])).AsConstant();
@@ -111,11 +121,12 @@ class BlockProgramPlanner {
     if (stage.kept) array = DeclareArray(stage, name, elements);
     builder_.Comment(name + ": " + Words(stage));
     const bool warps = UsesWarps(stage);
-    const std::string total = rows_per_block_ == 1 ? builder_.Write(Expr(elements))
-                                                   : "rows_here * " + builder_.Write(Expr(elements));
-    const std::string header =
-        warps ? LoopHeader(builder_, "i", "threadIdx.x / " + WarpSize(), total, BlockSize() + " / " + WarpSize())
-              : LoopHeader(builder_, "i", "threadIdx.x", total, BlockSize());
+    const std::string total = rows_per_block_ == 1
+                                  ? builder_.Write(Expr(elements))
+                                  : "rows_here * " + builder_.Write(Expr(elements));
+    const std::string header = warps ? LoopHeader(builder_, "i", "threadIdx.x / " + WarpSize(),
+                                                  total, BlockSize() + " / " + WarpSize())
+                                     : LoopHeader(builder_, "i", "threadIdx.x", total, BlockSize());
     builder_.Open();
     builder_.DefineVariable("i", 0, Expr(rows_per_block_ * elements) - 1);
     const std::vector<Expr> index = ElementIndex(inner, elements, name);
@@ -125,7 +136,12 @@ class BlockProgramPlanner {
     if (stage.kept) builder_.Assign(array + "[i]", scalar.text);
     StoreResults(stage, index, scalar);
     if (warps) {
-      builder_.Append({Statement::Kind::kIf, "", "", "threadIdx.x % " + WarpSize() + " == 0", builder_.Close(), {}});
+      builder_.Append({Statement::Kind::kIf,
+                       "",
+                       "",
+                       "threadIdx.x % " + WarpSize() + " == 0",
+                       builder_.Close(),
+                       {}});
     }
     builder_.CloseFor(header);
     lowering_.ClearBindings();
@@ -138,23 +154,27 @@ class BlockProgramPlanner {
 
   static std::string Words(const BlockStage& stage) {
     std::string words;
-    for (const Node* reducer : stage.inlined) words += (words.empty() ? "" : ", ") + std::string(GetOpDef(reducer->kind).text);
+    for (const Node* reducer : stage.inlined)
+      words += (words.empty() ? "" : ", ") + std::string(GetOpDef(reducer->kind).text);
     const Node* last = stage.value->producer;
     if (stage.inlined.empty() || stage.inlined.back() != last)
-      words += (words.empty() ? "" : " and what follows it, up to ") + std::string(GetOpDef(last->kind).text);
+      words += (words.empty() ? "" : " and what follows it, up to ") +
+               std::string(GetOpDef(last->kind).text);
     return words;
   }
 
   std::string DeclareArray(const BlockStage& stage, const std::string& name, int64_t elements) {
     const std::string array = builder_.Unique(name + "_rows");
-    builder_.expressions().NameConstant(elements, name + "_elements", "of one row of \"" + name + "\"");
+    builder_.expressions().NameConstant(elements, name + "_elements",
+                                        "of one row of \"" + name + "\"");
     const std::string size = builder_.Write(Expr(elements));
-    builder_.Append({Statement::Kind::kDeclare,
-                     "__shared__ " + CTypeName(stage.value->type.dtype),
-                     array + "[" + (rows_per_block_ == 1 ? size : RowsPerBlock() + " * " + size) + "]",
-                     "",
-                     {},
-                     {}});
+    builder_.Append(
+        {Statement::Kind::kDeclare,
+         "__shared__ " + CTypeName(stage.value->type.dtype),
+         array + "[" + (rows_per_block_ == 1 ? size : RowsPerBlock() + " * " + size) + "]",
+         "",
+         {},
+         {}});
     return array;
   }
 
@@ -164,7 +184,8 @@ class BlockProgramPlanner {
     if (rows_per_block_ > 1) {
       Expr row_in_block = element;
       if (elements > 1) {
-        row_in_block = LocalVariable("row_in_block", FloorDiv(element, elements, builder_.ranges()), rows_per_block_);
+        row_in_block = LocalVariable("row_in_block", FloorDiv(element, elements, builder_.ranges()),
+                                     rows_per_block_);
         element = element - row_in_block * elements;
       } else {
         element = 0;
@@ -175,20 +196,24 @@ class BlockProgramPlanner {
     } else if (elements == 1) {
       element = 0;
     }
-    std::vector<Expr> index =
-        rows_per_block_ == 1 ? row_index_ : Coordinates(builder_, Expr::Symbol("row"), rows_, "row");
-    for (const Expr& coordinate : Coordinates(builder_, element, inner, name)) index.push_back(coordinate);
+    std::vector<Expr> index = rows_per_block_ == 1
+                                  ? row_index_
+                                  : Coordinates(builder_, Expr::Symbol("row"), rows_, "row");
+    for (const Expr& coordinate : Coordinates(builder_, element, inner, name))
+      index.push_back(coordinate);
     return index;
   }
 
   // A local called `name` in the open scope, 0 <= value < `extent`.
   Expr LocalVariable(const std::string& name, const Expr& value, const Expr& extent) {
-    builder_.Append({Statement::Kind::kLet, builder_.plan().index_type, name, builder_.Write(value), {}, {}});
+    builder_.Append(
+        {Statement::Kind::kLet, builder_.plan().index_type, name, builder_.Write(value), {}, {}});
     builder_.DefineVariable(name, 0, extent - 1);
     return Expr::Symbol(name);
   }
 
-  // The loop of a matmul or reduction for element `index` of its result, which is bound to the local that holds it.
+  // The loop of a matmul or reduction for element `index` of its result, which is bound to the
+  // local that holds it.
   void Reduce(const Node& reducer, const std::vector<Expr>& index, bool warps) {
     const Value* result = reducer.result();
     const Dtype dtype = FoldDtype(reducer);
@@ -199,17 +224,20 @@ class BlockProgramPlanner {
     const bool is_matmul = reducer.kind == OpKind::kMatMul;
     const Shape dims = is_matmul ? Shape{MatMulDepth(reducer)} : ReducedDims(reducer);
     const Expr length = Product(dims);
-    builder_.expressions().NameConstant(*length.AsConstant(), FriendlyName(result->name) + "_depth", "terms of its sum");
-    const std::string header =
-        warps ? LoopHeader(builder_, "k", "threadIdx.x % " + WarpSize(), builder_.Write(length), WarpSize())
-              : LoopHeader(builder_, "k", "0", builder_.Write(length));
+    builder_.expressions().NameConstant(*length.AsConstant(), FriendlyName(result->name) + "_depth",
+                                        "terms of its sum");
+    const std::string header = warps ? LoopHeader(builder_, "k", "threadIdx.x % " + WarpSize(),
+                                                  builder_.Write(length), WarpSize())
+                                     : LoopHeader(builder_, "k", "0", builder_.Write(length));
     builder_.Open();
     builder_.DefineVariable("k", 0, length - 1);
     const std::vector<Expr> k = Coordinates(builder_, Expr::Symbol("k"), dims, "k");
     std::string term;
     if (is_matmul) {
-      const std::string a = lowering_.Evaluate(reducer.operand(0), MatMulOperandIndex(reducer, 0, index, k[0])).text;
-      const std::string b = lowering_.Evaluate(reducer.operand(1), MatMulOperandIndex(reducer, 1, index, k[0])).text;
+      const std::string a =
+          lowering_.Evaluate(reducer.operand(0), MatMulOperandIndex(reducer, 0, index, k[0])).text;
+      const std::string b =
+          lowering_.Evaluate(reducer.operand(1), MatMulOperandIndex(reducer, 1, index, k[0])).text;
       term = a + " * " + b;
     } else {
       term = lowering_.Evaluate(reducer.operand(0), ReductionOperandIndex(reducer, index, k)).text;
@@ -223,7 +251,9 @@ class BlockProgramPlanner {
     }
     Scalar scalar{total, result->type.dtype};
     if (is_mean) {
-      scalar.text = builder_.Let(CTypeName(dtype), FriendlyName(result->name), total + " / (" + CTypeName(dtype) + ")(" + builder_.Write(length) + ")");
+      scalar.text =
+          builder_.Let(CTypeName(dtype), FriendlyName(result->name),
+                       total + " / (" + CTypeName(dtype) + ")(" + builder_.Write(length) + ")");
     }
     lowering_.Bind(result, index, scalar);
   }
@@ -232,7 +262,8 @@ class BlockProgramPlanner {
     for (const BlockStage::Stored& stored : stage.stored) {
       const auto& outputs = region_.body->outputs;
       const auto place = std::find(outputs.begin(), outputs.end(), stored.result);
-      lowering_.Store(static_cast<int>(place - outputs.begin()), IndexBehind(stored.views, index, builder_.ranges()), scalar);
+      lowering_.Store(static_cast<int>(place - outputs.begin()),
+                      IndexBehind(stored.views, index, builder_.ranges()), scalar);
     }
   }
 

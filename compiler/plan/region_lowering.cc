@@ -303,7 +303,8 @@ Scalar RegionLowering::Evaluate(const Value* value, const std::vector<Expr>& ind
                 "a reduction of the region is read at another row: " + value->name);
     return bound->second.local;
   }
-  if (auto kept = kept_.find(value); kept != kept_.end()) return LoadKept(value, kept->second, index);
+  if (auto kept = kept_.find(value); kept != kept_.end())
+    return LoadKept(value, kept->second, index);
   if (auto literal = ConstantElement(value, index)) return *literal;
   const std::string key = ElementKey(value, index);
   if (const Scalar* known = builder_.Recall(key)) return *known;
