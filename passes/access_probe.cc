@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "compiler/ops/op_def.h"
+#include "compiler/plan/block_stages.h"
+#include "compiler/plan/fold.h"
 
 namespace fusec {
 
@@ -59,11 +61,26 @@ bool AccessProbe::FollowsProducer(const Value* value, const std::vector<Expr>& i
   std::string key = value->name;
   for (const Expr& e : index) key += "|" + e.ToString();
   if (!visited_.insert(key).second) return good_;
+  if (IsReducer(*value->producer)) return FollowsReducer(*value->producer, index);
   const OpFunctions& functions = GetOpDef(value->producer->kind).functions;
   if (!functions.lower) return good_ = false;
   ProbedElement element(*this, *value->producer, value->result_index, index);
   functions.lower(element);
   return good_;
+}
+
+bool AccessProbe::FollowsReducer(const Node& reducer, const std::vector<Expr>& index) {
+  const bool is_matmul = reducer.kind == OpKind::kMatMul;
+  if (!is_matmul && !reducer.Has("axes")) return good_ = false;  // ArgMax: nobody asks
+  std::vector<Expr> k;
+  for (const Expr& dim : is_matmul ? Shape{MatMulDepth(reducer)} : ReducedDims(reducer)) {
+    const std::string name = "step_" + std::to_string(fresh_++);
+    ranges_.Set(name, 0, dim - 1);
+    k.push_back(dim.IsConstant(1) ? Expr(0) : Expr::Symbol(name));
+  }
+  if (!is_matmul) return Follows(reducer.operand(0), ReductionOperandIndex(reducer, index, k));
+  return Follows(reducer.operand(0), MatMulOperandIndex(reducer, 0, index, k[0])) &&
+         Follows(reducer.operand(1), MatMulOperandIndex(reducer, 1, index, k[0]));
 }
 
 }  // namespace fusec

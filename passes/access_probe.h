@@ -30,6 +30,7 @@ class AccessProbe {
   bool Follows(const Value* value, const std::vector<Expr>& index);
 
  private:
+  bool FollowsReducer(const Node& reducer, const std::vector<Expr>& index);
   friend class ProbedElement;
   const std::set<const Node*>& group_;
   Ranges ranges_;

@@ -4,6 +4,7 @@
 
 #include "compiler/ops/op_def.h"
 #include "compiler/plan/block_stages.h"
+#include "compiler/plan/fold.h"
 #include "passes/access_probe.h"
 #include "passes/graph_edit.h"
 
@@ -15,7 +16,6 @@ constexpr int64_t kMostWeights = 2048;  // of one product by a matrix that all r
 constexpr int64_t kMostProductsPerRow =
     1 << 20;  // multiplications of one product that a block does for a row
 constexpr int64_t kSharedElements = 10240;  // floats that a block keeps: 40 KB
-constexpr size_t kMostParts = 4;            // of a concatenation
 
 // The group around one matmul, while it grows.
 class BlockGroup {
@@ -32,12 +32,7 @@ class BlockGroup {
     for (bool grew = true; grew;) {
       grew = false;
       for (const auto& node : graph_.nodes) {
-        if (nodes_.count(node.get()) || !Touches(*node) || !MayJoin(*node)) continue;
-        nodes_.insert(node.get());
-        if (IsConvex(graph_, nodes_) && IsLegal())
-          grew = true;
-        else
-          nodes_.erase(node.get());
+        if (!nodes_.count(node.get()) && Touches(*node)) grew |= Add(*node);
       }
     }
     return SavesALaunch();
@@ -47,13 +42,31 @@ class BlockGroup {
   const Shape& rows() const { return rows_; }
 
  private:
+  // Adds a node, or a chain from it on: behind a transpose that takes rows apart there may be one
+  // that brings them together again.
+  bool Add(const Node& first) {
+    constexpr int kLongestChain = 4;
+    const std::set<const Node*> before = nodes_;
+    const Node* node = &first;
+    for (int length = 0; node && length < kLongestChain && MayJoin(*node); ++length) {
+      nodes_.insert(node);
+      if (IsConvex(graph_, nodes_) && IsLegal()) return true;
+      auto found = readers_.find(node->result());
+      const bool one = found != readers_.end() && found->second.size() == 1;
+      node = one && !IsOutput(graph_, node->result()) ? found->second[0] : nullptr;
+    }
+    nodes_ = before;
+    return false;
+  }
+
   bool MayJoin(const Node& node) const {
     switch (GetOpDef(node.kind).op_class) {
       case OpClass::kPointwise:
       case OpClass::kGather:
         return true;
       case OpClass::kView:
-        return node.kind != OpKind::kConcat || node.operands.size() <= kMostParts;
+        return node.kind != OpKind::kConcat ||
+               node.Int("axis") >= static_cast<int64_t>(rows_.size());
       case OpClass::kReduction:
         return node.kind != OpKind::kArgMax && node.kind != OpKind::kArgMin &&
                StaticShape(ReducedDims(node));
@@ -138,49 +151,21 @@ class BlockGroup {
     for (const BlockStage& other : stages) {
       if (other.value != stage.value) probe.ExpectRow(other.value, row);
     }
-    for (const Node* reducer : stage.inlined) {
-      if (!probe.Follows(reducer->operand(0), OperandIndex(*reducer, 0, index, probe)))
-        return false;
-      const bool is_matmul = reducer->kind == OpKind::kMatMul;
-      if (is_matmul && !probe.Follows(reducer->operand(1), OperandIndex(*reducer, 1, index, probe)))
-        return false;
-      probe.Expect(reducer->result(), index);
-    }
-    const Node* producer = stage.value->producer;
-    const bool is_reducer =
-        std::find(stage.inlined.begin(), stage.inlined.end(), producer) != stage.inlined.end();
-    return is_reducer || probe.FollowsProducer(stage.value, index);
-  }
-
-  static std::vector<Expr> OperandIndex(const Node& reducer, int side,
-                                        const std::vector<Expr>& index, AccessProbe& probe) {
-    if (reducer.kind == OpKind::kMatMul) {
-      probe.ranges().Set("k_0", 0, MatMulDepth(reducer) - 1);
-      return MatMulOperandIndex(reducer, side, index, Expr::Symbol("k_0"));
-    }
-    std::vector<Expr> k;
-    for (const Expr& dim : ReducedDims(reducer)) {
-      const std::string name = "k_" + std::to_string(k.size());
-      probe.ranges().Set(name, 0, dim - 1);
-      k.push_back(dim.IsConstant(1) ? Expr(0) : Expr::Symbol(name));
-    }
-    return ReductionOperandIndex(reducer, index, k);
+    return probe.FollowsProducer(stage.value, index);
   }
 
   // Whether the library's product with its bias and ReLU would leave more launches than this one.
   bool SavesALaunch() const {
-    int reducers = 0, free = 0, others = 0;
+    int reducers = 0, others = 0;
     for (const Node* node : nodes_) {
-      const OpClass op_class = GetOpDef(node->kind).op_class;
-      if (op_class == OpClass::kReduction || op_class == OpClass::kContraction)
+      const bool free = node->kind == OpKind::kAdd || node->kind == OpKind::kRelu ||
+                        node->kind == OpKind::kReshape;
+      if (IsReducer(*node))
         ++reducers;
-      else if (node->kind == OpKind::kAdd || node->kind == OpKind::kRelu ||
-               node->kind == OpKind::kReshape)
-        ++free;
-      else
+      else if (!free)
         ++others;
     }
-    return reducers > 1 || others > 0 || free > 3;
+    return reducers > 1 || others > 0;
   }
 
   const Graph& graph_;

@@ -10,8 +10,12 @@ namespace fusec {
 
 namespace {
 
-bool IsBijectiveView(const Node& node) {
-  return node.kind == OpKind::kReshape || node.kind == OpKind::kTranspose;
+// A view that a stage can store through.
+bool IsStorableView(const Node& node) {
+  if (node.kind == OpKind::kReshape) return true;
+  // Neighbours stay neighbours, so that a warp writes whole lines.
+  return node.kind == OpKind::kTranspose &&
+         node.Ints("perm").back() == node.operand(0)->type.rank() - 1;
 }
 
 class StageFinder {
@@ -31,7 +35,8 @@ class StageFinder {
 
   std::vector<BlockStage> Find(const Shape& rows) {
     for (const Node* node : nodes_) {
-      if (IsReducer(*node)) AddWithTail(*node);
+      if (IsReducer(*node)) AddWithTail(*node, rows);
+      if (node->kind == OpKind::kConcat) stages_[node->result()];
       if (node->kind == OpKind::kMatMul) {
         for (const Value* operand : node->operands) AddOperand(operand, rows);
       }
@@ -45,17 +50,38 @@ class StageFinder {
   }
 
  private:
-  // The last value of the chain of pointwise ops of one shape that alone read the reducer's result.
-  void AddWithTail(const Node& reducer) {
+  // The last value of the chain that alone reads the reducer's result, each element from one
+  // element.
+  void AddWithTail(const Node& reducer, const Shape& rows) {
     const Value* value = reducer.result();
+    const Value* last = value;
     while (!read_outside_(value) && readers_[value].size() == 1) {
       const Node& reader = *readers_[value][0];
-      const bool goes_on = GetOpDef(reader.kind).op_class == OpClass::kPointwise &&
-                           reader.result()->type.shape == value->type.shape;
-      if (!goes_on) break;
+      if (!ReadsOnce(reader, value, rows)) break;
       value = reader.result();
+      if (HasRows(value, rows)) last = value;
+      if (reader.kind == OpKind::kConcat) break;
     }
-    stages_[value].inlined.push_back(&reducer);
+    stages_[last].inlined.push_back(&reducer);
+  }
+
+  static bool ReadsOnce(const Node& reader, const Value* value, const Shape& rows) {
+    const OpClass op_class = GetOpDef(reader.kind).op_class;
+    if (reader.kind == OpKind::kConcat) return HasRows(reader.result(), rows);
+    if (op_class == OpClass::kPointwise) return reader.result()->type.shape == value->type.shape;
+    if (op_class != OpClass::kView && op_class != OpClass::kGather) return false;
+    return reader.operand(0) == value && reader.kind != OpKind::kExpand &&
+           reader.kind != OpKind::kTile && CountAtOne(reader.result()) <= CountAtOne(value);
+  }
+
+  // Elements where every symbolic dim is 1.
+  static int64_t CountAtOne(const Value* value) {
+    const Expr count = value->type.ElementCount();
+    std::vector<std::string> symbols;
+    count.CollectSymbols(symbols);
+    Ranges ones;
+    for (const std::string& symbol : symbols) ones.Set(symbol, 1, 1);
+    return ones.IntervalOf(count).high;
   }
 
   // What a matmul reads many times is made once, but views and what comes from outside is read
@@ -75,7 +101,7 @@ class StageFinder {
     BlockStage::Stored stored{result, {}};
     const Value* base = result;
     while (!stages_.count(base) && inside_.count(base->producer) &&
-           IsBijectiveView(*base->producer) && !(base != result && read_outside_(base))) {
+           IsStorableView(*base->producer) && !(base != result && read_outside_(base))) {
       stored.views.insert(stored.views.begin(), base->producer);
       base = base->producer->operand(0);
       if (!base->producer || !inside_.count(base->producer)) break;

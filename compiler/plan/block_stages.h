@@ -12,8 +12,9 @@ namespace fusec {
 // and computes value after value for them, keeping in shared memory what later values read.
 // Attention, an interaction, a narrow MLP are such chains.
 //
-// One value that such a block makes. A matmul's or reduction's pointwise tail is made with it:
-// `inlined` are the reducers whose loops stand in front of the element that uses them.
+// One value that such a block makes. A matmul or reduction is made with what alone follows it:
+// `inlined` are the reducers whose loops stand where their elements are used. A concatenation is
+// always a stage, made part by part.
 struct BlockStage {
   const Value* value = nullptr;
   std::vector<const Node*> inlined;

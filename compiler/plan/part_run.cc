@@ -214,4 +214,29 @@ std::optional<PartRun> FindPartRun(const Node& region, const std::vector<const V
   return run;
 }
 
+void PartTables::Declare(KernelBuilder& builder, const PartRun& run) {
+  for (const auto& list : run.table_lists) {
+    const std::string name = builder.Tables(list.tables, "tables");
+    builder.Alias(list.stand_in.get(), name + ".first_row[" + kPartVariable + "]");
+    if (!list.rows_symbol.empty()) {
+      rows_arrays_[list.rows_symbol] =
+          builder.ConstantArray("k" + PascalCase(name) + "Rows", list.rows, "rows of each table");
+    }
+  }
+}
+
+void PartTables::DefinePart(KernelBuilder& builder, const PartRun& run) {
+  for (const auto& list : run.table_lists) {
+    if (list.rows_symbol.empty()) continue;
+    const auto [low, high] = std::minmax_element(list.rows.begin(), list.rows.end());
+    builder.Append({Statement::Kind::kLet,
+                    builder.plan().index_type,
+                    list.rows_symbol,
+                    rows_arrays_[list.rows_symbol] + "[" + kPartVariable + "]",
+                    {},
+                    {}});
+    builder.DefineVariable(list.rows_symbol, Expr(*low), Expr(*high));
+  }
+}
+
 }  // namespace fusec

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/plan/kernel_builder.h"
 
 namespace fusec {
 
@@ -31,5 +32,17 @@ constexpr const char* kPartVariable = "part";
 
 // The longest run of parts, from `parts[0]` on, that are alike; nullopt below three.
 std::optional<PartRun> FindPartRun(const Node& region, const std::vector<const Value*>& parts);
+
+// How a kernel reads the tables of its runs.
+class PartTables {
+ public:
+  // Parameters and constants of a run, before any loop.
+  void Declare(KernelBuilder& builder, const PartRun& run);
+  // `part` is known in the open scope: so are the row counts of its tables.
+  void DefinePart(KernelBuilder& builder, const PartRun& run);
+
+ private:
+  std::map<std::string, std::string> rows_arrays_;  // by symbol
+};
 
 }  // namespace fusec

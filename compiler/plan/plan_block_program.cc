@@ -3,6 +3,7 @@
 #include "compiler/ops/c_text.h"
 #include "compiler/plan/block_stages.h"
 #include "compiler/plan/fold.h"
+#include "compiler/plan/part_run.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/support/check.h"
 
@@ -36,6 +37,9 @@ class BlockProgramPlanner {
     stages_ = FindBlockStages(nodes, rows_, is_result);
     FUSEC_CHECK(!stages_.empty() && !shape.empty(), "no stages in " + PrintNode(region_));
     OpenRows();
+    lowering_.OnReducer([this](const Node& reducer, const std::vector<Expr>& index) {
+      return Reduce(reducer, index);
+    });
     for (const BlockStage& stage : stages_) {
       PlanStage(stage);
       const bool last = &stage == &stages_.back();
@@ -83,7 +87,7 @@ class BlockProgramPlanner {
     if (rows_per_block_ == 1) {
       builder_.Append({Statement::Kind::kLet, type, "row", cast + "blockIdx.x", {}, {}});
       builder_.DefineVariable("row", 0, rows - 1);
-      lowering_.SetRowInBlock(0);
+      SetRowInBlock(0);
       row_index_ = Coordinates(builder_, Expr::Symbol("row"), rows_, "row");
       return;
     }
@@ -106,36 +110,107 @@ class BlockProgramPlanner {
   // Whether warps share out the sums of this stage: it has too few elements for the threads of a
   // block.
   bool UsesWarps(const BlockStage& stage) const {
-    if (stage.inlined.size() != 1 || stage.inlined[0]->kind == OpKind::kMatMul) return false;
+    if (stage.inlined.size() != 1 || stage.inlined[0]->kind == OpKind::kMatMul ||
+        stage.value->producer->kind == OpKind::kConcat)
+      return false;
     const auto length = Product(ReducedDims(*stage.inlined[0])).AsConstant();
     return length && *length >= kWarpSize;
   }
 
   void PlanStage(const BlockStage& stage) {
-    const Shape& shape = stage.value->type.shape;
-    const Shape inner(shape.begin() + static_cast<int64_t>(rows_.size()), shape.end());
-    const int64_t elements = ElementsPerRow(stage.value, rows_);
     const std::string name = FriendlyName(stage.value->name);
-    std::string array;
     builder_.Blank();
-    if (stage.kept) array = DeclareArray(stage, name, elements);
+    std::string array;
+    if (stage.kept) array = DeclareArray(stage, name, ElementsPerRow(stage.value, rows_));
     builder_.Comment(name + ": " + Words(stage));
-    const bool warps = UsesWarps(stage);
-    const std::string total = rows_per_block_ == 1
-                                  ? builder_.Write(Expr(elements))
-                                  : "rows_here * " + builder_.Write(Expr(elements));
-    const std::string header = warps ? LoopHeader(builder_, "i", "threadIdx.x / " + WarpSize(),
-                                                  total, BlockSize() + " / " + WarpSize())
-                                     : LoopHeader(builder_, "i", "threadIdx.x", total, BlockSize());
+    warps_ = UsesWarps(stage);
+    for (Segment& segment : SegmentsOf(stage)) PlanSegment(stage, segment, array, name);
+    if (stage.kept) lowering_.Keep(stage.value, array, rows_.size());
+  }
+
+  // Elements of a stage that one loop makes: all of them, a part of a concatenation, or a run of
+  // alike parts.
+  struct Segment {
+    const Value* value;  // the first part
+    int64_t axis = 0;    // along which `offset` counts
+    Expr offset;
+    std::shared_ptr<PartRun> run;
+  };
+
+  std::vector<Segment> SegmentsOf(const BlockStage& stage) {
+    const Node& producer = *stage.value->producer;
+    if (producer.kind != OpKind::kConcat) return {{stage.value, 0, 0, nullptr}};
+    const int64_t axis = producer.Int("axis");
+    const std::vector<const Value*> parts(producer.operands.begin(), producer.operands.end());
+    std::vector<Segment> segments;
+    Expr offset = 0;
+    for (size_t k = 0; k < parts.size();) {
+      Segment segment{parts[k], axis, offset, nullptr};
+      auto run = FindPartRun(region_, {parts.begin() + static_cast<int64_t>(k), parts.end()});
+      if (run && StandsAlone(*run)) {
+        segment.run = std::make_shared<PartRun>(std::move(*run));
+        tables_.Declare(builder_, *segment.run);
+      }
+      segments.push_back(segment);
+      for (int taken = segment.run ? segment.run->count : 1; taken > 0; --taken, ++k)
+        offset = offset + parts[k]->type.shape[axis];
+    }
+    return segments;
+  }
+
+  // Whether a run is made from what comes from outside alone.
+  bool StandsAlone(const PartRun& run) const {
+    std::vector<const Value*> work = {run.output};
+    std::set<const Value*> seen;
+    while (!work.empty()) {
+      const Value* value = work.back();
+      work.pop_back();
+      if (!value || !value->producer || !seen.insert(value).second) continue;
+      const bool is_stage = std::any_of(stages_.begin(), stages_.end(), [&](const auto& stage) {
+        return stage.value->name == value->name;
+      });
+      if (is_stage || IsReducer(*value->producer)) return false;
+      for (const Value* operand : value->producer->operands) work.push_back(operand);
+    }
+    return true;
+  }
+
+  void PlanSegment(const BlockStage& stage, const Segment& segment, const std::string& array,
+                   const std::string& name) {
+    const auto lead = static_cast<int64_t>(rows_.size());
+    const Shape& shape = segment.value->type.shape;
+    Shape inner(shape.begin() + lead, shape.end());
+    if (segment.run) inner.insert(inner.begin(), Expr(segment.run->count));
+    const int64_t elements = *Product(inner).AsConstant();
+    const std::string size = builder_.Write(Expr(elements));
+    const std::string total = rows_per_block_ == 1 ? size : "rows_here * " + size;
+    const std::string header = warps_
+                                   ? LoopHeader(builder_, "i", "threadIdx.x / " + WarpSize(), total,
+                                                BlockSize() + " / " + WarpSize())
+                                   : LoopHeader(builder_, "i", "threadIdx.x", total, BlockSize());
     builder_.Open();
     builder_.DefineVariable("i", 0, Expr(rows_per_block_ * elements) - 1);
-    const std::vector<Expr> index = ElementIndex(inner, elements, name);
-    for (const Node* reducer : stage.inlined) Reduce(*reducer, index, warps);
-    const Scalar scalar = lowering_.Evaluate(stage.value, index);
-    if (warps) builder_.Open(/*is_branch=*/true);
-    if (stage.kept) builder_.Assign(array + "[i]", scalar.text);
-    StoreResults(stage, index, scalar);
-    if (warps) {
+    std::vector<Expr> index = ElementIndex(inner, elements, name);
+    Scalar scalar;
+    std::vector<Expr> whole;
+    if (segment.run) {
+      const Expr part = LocalVariable(kPartVariable, index[lead], segment.run->count);
+      index.erase(index.begin() + lead);
+      tables_.DefinePart(builder_, *segment.run);
+      RegionLowering lowering(*segment.run->region, builder_);
+      scalar = lowering.Evaluate(segment.run->output, index);
+      whole = index;
+      whole[segment.axis] = whole[segment.axis] + segment.offset + part * shape[segment.axis];
+    } else {
+      scalar = lowering_.Evaluate(segment.value, index);
+      whole = index;
+      whole[segment.axis] = whole[segment.axis] + segment.offset;
+    }
+    if (warps_) builder_.Open(/*is_branch=*/true);
+    if (stage.kept)
+      builder_.Assign(array + "[" + builder_.Write(KeptPosition(stage, whole)) + "]", scalar.text);
+    StoreResults(stage, whole, scalar);
+    if (warps_) {
       builder_.Append({Statement::Kind::kIf,
                        "",
                        "",
@@ -144,8 +219,14 @@ class BlockProgramPlanner {
                        {}});
     }
     builder_.CloseFor(header);
-    lowering_.ClearBindings();
-    if (stage.kept) lowering_.Keep(stage.value, array, rows_.size());
+  }
+
+  Expr KeptPosition(const BlockStage& stage, const std::vector<Expr>& index) {
+    const auto lead = static_cast<int64_t>(rows_.size());
+    const Shape& shape = stage.value->type.shape;
+    const Shape inner(shape.begin() + lead, shape.end());
+    return row_in_block_ * ElementsPerRow(stage.value, rows_) +
+           Linearize({index.begin() + lead, index.end()}, inner, builder_.ranges());
   }
 
   const std::string& WarpSize() {
@@ -190,7 +271,7 @@ class BlockProgramPlanner {
       } else {
         element = 0;
       }
-      lowering_.SetRowInBlock(row_in_block);
+      SetRowInBlock(row_in_block);
       LocalVariable("row", Expr::Symbol("first_row") + row_in_block, Product(rows_));
       if (elements > 1) element = LocalVariable("element", element, elements);
     } else if (elements == 1) {
@@ -204,6 +285,11 @@ class BlockProgramPlanner {
     return index;
   }
 
+  void SetRowInBlock(const Expr& row_in_block) {
+    row_in_block_ = row_in_block;
+    lowering_.SetRowInBlock(row_in_block);
+  }
+
   // A local called `name` in the open scope, 0 <= value < `extent`.
   Expr LocalVariable(const std::string& name, const Expr& value, const Expr& extent) {
     builder_.Append(
@@ -212,9 +298,8 @@ class BlockProgramPlanner {
     return Expr::Symbol(name);
   }
 
-  // The loop of a matmul or reduction for element `index` of its result, which is bound to the
-  // local that holds it.
-  void Reduce(const Node& reducer, const std::vector<Expr>& index, bool warps) {
+  // The loop of a matmul or reduction for element `index` of its result.
+  Scalar Reduce(const Node& reducer, const std::vector<Expr>& index) {
     const Value* result = reducer.result();
     const Dtype dtype = FoldDtype(reducer);
     const Fold fold = FoldOf(reducer.kind, dtype);
@@ -226,9 +311,9 @@ class BlockProgramPlanner {
     const Expr length = Product(dims);
     builder_.expressions().NameConstant(*length.AsConstant(), FriendlyName(result->name) + "_depth",
                                         "terms of its sum");
-    const std::string header = warps ? LoopHeader(builder_, "k", "threadIdx.x % " + WarpSize(),
-                                                  builder_.Write(length), WarpSize())
-                                     : LoopHeader(builder_, "k", "0", builder_.Write(length));
+    const std::string header = warps_ ? LoopHeader(builder_, "k", "threadIdx.x % " + WarpSize(),
+                                                   builder_.Write(length), WarpSize())
+                                      : LoopHeader(builder_, "k", "0", builder_.Write(length));
     builder_.Open();
     builder_.DefineVariable("k", 0, length - 1);
     const std::vector<Expr> k = Coordinates(builder_, Expr::Symbol("k"), dims, "k");
@@ -245,7 +330,7 @@ class BlockProgramPlanner {
     if (fold.step("a", "b").find("Combine") != std::string::npos) builder_.Use("block_reduce.cuh");
     builder_.Assign(total, fold.step(total, term));
     builder_.CloseFor(header);
-    if (warps) {
+    if (warps_) {
       builder_.Use("block_reduce.cuh");
       builder_.Assign(total, "WarpReduce<" + fold.how + ">(" + total + ")");
     }
@@ -255,7 +340,7 @@ class BlockProgramPlanner {
           builder_.Let(CTypeName(dtype), FriendlyName(result->name),
                        total + " / (" + CTypeName(dtype) + ")(" + builder_.Write(length) + ")");
     }
-    lowering_.Bind(result, index, scalar);
+    return scalar;
   }
 
   void StoreResults(const BlockStage& stage, const std::vector<Expr>& index, const Scalar& scalar) {
@@ -272,7 +357,10 @@ class BlockProgramPlanner {
   RegionLowering lowering_;
   Shape rows_;
   std::vector<BlockStage> stages_;
+  PartTables tables_;
   int64_t rows_per_block_ = 1;
+  bool warps_ = false;  // the open stage's sums are shared out among the threads of a warp
+  Expr row_in_block_;
   std::vector<Expr> row_index_;  // where a block owns one row
 };
 

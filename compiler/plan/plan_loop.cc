@@ -41,7 +41,7 @@ class LoopPlanner {
     ChooseIndexType(region_, builder_);
     CollectSegments();
     for (const Group& group : groups_) {
-      if (group.run) DeclareTables(group);
+      if (group.run) tables_.Declare(builder_, *group.run);
     }
     if (IsSingle() && IsFlat())
       PlanFlat();
@@ -126,33 +126,6 @@ class LoopPlanner {
     place[group.run_axis] =
         place[group.run_axis] + Expr::Symbol(kPartVariable) * segment.shape()[group.run_axis];
     lowering_.Store(segment.output, place, lowering.Evaluate(group.run->output, index));
-  }
-
-  // Parameters and constants of a run, before any loop.
-  void DeclareTables(const Group& group) {
-    for (auto& list : group.run->table_lists) {
-      const std::string name = builder_.Tables(list.tables, "tables");
-      builder_.Alias(list.stand_in.get(), name + ".first_row[" + kPartVariable + "]");
-      if (!list.rows_symbol.empty()) {
-        rows_arrays_[list.rows_symbol] = builder_.ConstantArray("k" + PascalCase(name) + "Rows",
-                                                                list.rows, "rows of each table");
-      }
-    }
-  }
-
-  // `part` is known in this scope: so are the row counts of its tables.
-  void DefinePart(const Group& group) {
-    for (const auto& list : group.run->table_lists) {
-      if (list.rows_symbol.empty()) continue;
-      const auto [low, high] = std::minmax_element(list.rows.begin(), list.rows.end());
-      builder_.Append({Statement::Kind::kLet,
-                       builder_.plan().index_type,
-                       list.rows_symbol,
-                       rows_arrays_[list.rows_symbol] + "[" + kPartVariable + "]",
-                       {},
-                       {}});
-      builder_.DefineVariable(list.rows_symbol, Expr(*low), Expr(*high));
-    }
   }
 
   // Whether one running position serves every access: no load or store then needs a division.
@@ -270,7 +243,7 @@ class LoopPlanner {
         headers.push_back(LoopHeader(builder_, kPartVariable, "0", builder_.Write(group.parts())));
         builder_.Open();
         builder_.DefineVariable(kPartVariable, 0, group.parts() - 1);
-        DefinePart(group);
+        tables_.DefinePart(builder_, *group.run);
       }
       for (size_t i = 0; i < inner.size(); ++i) {
         if (inner[i].IsConstant(1)) {
@@ -341,7 +314,7 @@ class LoopPlanner {
             kPartVariable,
             Mod(FloorDiv(i, inner_total, builder_.ranges()), group.parts(), builder_.ranges()),
             group.parts());
-        DefinePart(group);
+        tables_.DefinePart(builder_, *group.run);
       }
       std::vector<Expr> index = Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
       if (inner_total.IsConstant(1)) {
@@ -378,7 +351,7 @@ class LoopPlanner {
   KernelBuilder& builder_;
   RegionLowering lowering_;
   std::vector<Group> groups_;
-  std::map<std::string, std::string> rows_arrays_;  // by row-count symbol
+  PartTables tables_;
   int lead_ = 1 << 20;
 };
 

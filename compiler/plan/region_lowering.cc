@@ -270,6 +270,7 @@ Scalar RegionLowering::LoadElement(const Value* outside, const std::vector<Expr>
 
 Scalar RegionLowering::LowerNode(const Node& node, int result, const std::vector<Expr>& index) {
   const OpDef& def = GetOpDef(node.kind);
+  if (def.functions.lower == nullptr && make_reduced_) return make_reduced_(node, index);
   FUSEC_CHECK(def.functions.lower != nullptr, "no element-wise form of " + PrintNode(node));
   ElementLowering context(*this, node, result, index);
   const Scalar scalar = def.functions.lower(context);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -22,6 +23,9 @@ class RegionLowering {
   // From now on `value` is read from `array`, which holds it for the rows of a block: its leading
   // `row_rank` coordinates are row number `row_in_block` of these, the rest lie row-major.
   void Keep(const Value* value, const std::string& array, size_t row_rank);
+  // Makes an element of a matmul's or reduction's result where it is needed.
+  using ReducerFunction = std::function<Scalar(const Node&, const std::vector<Expr>&)>;
+  void OnReducer(ReducerFunction make) { make_reduced_ = std::move(make); }
   // The row of the block that the next statements are about.
   void SetRowInBlock(const Expr& row_in_block) { row_in_block_ = row_in_block; }
   // Writes `scalar` to element `index` of result number `output` of the region.
@@ -60,6 +64,7 @@ class RegionLowering {
   Scalar LoadKept(const Value* value, const KeptValue& kept, const std::vector<Expr>& index);
   std::map<const Value*, KeptValue> kept_;
   Expr row_in_block_;
+  ReducerFunction make_reduced_;
   std::map<std::string, Origin> origins_;  // by local: where integer data was loaded from
   std::map<std::string, Ranges::Interval>
       known_intervals_;  // by local: what integer data is proven to be
