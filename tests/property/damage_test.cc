@@ -73,7 +73,7 @@ TEST_F(Damage, ModelsAreRefusedOrCompiled) {
       auto model = ImportOnnx(path, {});
       if (!model) return ExpectNamed(model.error(), path);
       PassManager manager;
-      ASSERT_TRUE(manager.Run(*model->graph, PipelinePasses()));
+      ASSERT_TRUE(manager.Run(*model->graph, PipelinePasses(TargetKind::kGpu)));
       for (const TargetKind target : {TargetKind::kCpu, TargetKind::kGpu}) {
         std::vector<IndexSite> sites;
         EXPECT_TRUE(PlanProgram(*model->graph, target, sites));
