@@ -116,6 +116,24 @@ Result<void> RunJobs(std::vector<Job>& jobs, ArtifactContents& contents,
   return {};
 }
 
+// By kind of target, all from one simplified graph.
+using FusedGraphs = std::map<TargetKind, std::shared_ptr<const Graph>>;
+
+Result<FusedGraphs> Fuse(Graph& graph, const std::vector<std::string>& targets,
+                         PassManager& manager) {
+  FUSEC_TRY(manager.Run(graph, SharedPasses()));
+  FusedGraphs fused;
+  for (const std::string& target : targets) {
+    const TargetKind kind = KindOf(target);
+    if (fused.count(kind) != 0) continue;
+    std::shared_ptr<Graph> copy = graph.Clone();
+    manager.dump_prefix = kind == TargetKind::kGpu ? "gpu-" : "cpu-";
+    FUSEC_TRY(manager.Run(*copy, FusionPasses(kind)));
+    fused[kind] = std::move(copy);
+  }
+  return fused;
+}
+
 }  // namespace
 
 Result<LoadedModel> LoadModel(const CompileOptions& options) {
@@ -149,16 +167,7 @@ Result<CompileReport> CompileModel(const CompileOptions& options) {
   PassManager manager;
   manager.options.disabled_fusions = options.disabled_fusions;
   manager.dump_directory = options.dump_ir_directory;
-  FUSEC_TRY(manager.Run(graph, SharedPasses()));
-  std::map<TargetKind, std::shared_ptr<const Graph>> fused;
-  for (const std::string& target : targets) {
-    const TargetKind kind = KindOf(target);
-    if (fused.count(kind) != 0) continue;
-    std::shared_ptr<Graph> copy = graph.Clone();
-    manager.dump_prefix = kind == TargetKind::kGpu ? "gpu-" : "cpu-";
-    FUSEC_TRY(manager.Run(*copy, FusionPasses(kind)));
-    fused[kind] = std::move(copy);
-  }
+  FUSEC_ASSIGN(const FusedGraphs fused, Fuse(graph, targets, manager));
   report.pass_timings = manager.timings();
   if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
 
