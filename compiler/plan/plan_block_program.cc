@@ -101,7 +101,7 @@ class BlockProgramPlanner {
     builder_.Append({Statement::Kind::kLet,
                      type,
                      "rows_here",
-                     "min(" + RowsPerBlock() + ", " + builder_.Write(rows) + " - first_row)",
+                     "min(" + cast + RowsPerBlock() + ", " + builder_.Write(rows) + " - first_row)",
                      {},
                      {}});
     builder_.DefineVariable("rows_here", 1, rows_per_block_);
