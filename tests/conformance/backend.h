@@ -21,9 +21,11 @@ using FrozenInputs = std::map<std::string, TensorData>;
 
 Result<std::unique_ptr<Backend>> OpenInterpreter(const std::string& model_path,
                                                  const FrozenInputs& frozen);
-// Compiles for the CPU of this machine into `folder` and loads what comes out through the C face.
+// Compiles for the CPU of this machine, or for its GPU if `device` is "cuda", into `folder` and
+// loads what comes out through the C face.
 Result<std::unique_ptr<Backend>> OpenCompiled(const std::string& model_path,
                                               const FrozenInputs& frozen,
-                                              const std::string& folder);
+                                              const std::string& folder,
+                                              const std::string& device);
 
 }  // namespace fusec

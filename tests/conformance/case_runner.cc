@@ -102,7 +102,8 @@ Outcome RunCase(const std::string& case_folder, Mode mode, const std::string& wo
     Result<std::unique_ptr<Backend>> backend =
         mode == Mode::kInterpreter
             ? OpenInterpreter(model, *frozen)
-            : OpenCompiled(model, *frozen, fmt::format("{}-{}", work_folder, set));
+            : OpenCompiled(model, *frozen, fmt::format("{}-{}", work_folder, set),
+                           mode == Mode::kCuda ? "cuda" : "cpu");
     if (!backend) {
       const bool unsupported = backend.error().kind == ErrorKind::kModel;
       return {

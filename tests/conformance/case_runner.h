@@ -4,7 +4,7 @@
 
 namespace fusec {
 
-enum class Mode { kCompiled, kInterpreter };
+enum class Mode { kCpu, kCuda, kInterpreter };
 
 // What became of a case. `text` is what the list of expectations says: "pass", "pass (frozen:
 // axes)", "unsupported: <the importer's words>", or else a failure: "wrong: ...", "crash: ...".

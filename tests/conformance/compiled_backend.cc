@@ -24,8 +24,8 @@ class CompiledBackend : public Backend {
     if (program_ != nullptr) fusec_unload(program_);
   }
 
-  Result<void> Load(const std::string& folder) {
-    FUSEC_TRY(Check(fusec_load(folder.c_str(), "cpu", &program_)));
+  Result<void> Load(const std::string& folder, const std::string& device) {
+    FUSEC_TRY(Check(fusec_load(folder.c_str(), device.c_str(), &program_)));
     return Check(fusec_create_context(program_, &context_));
   }
 
@@ -71,16 +71,17 @@ class CompiledBackend : public Backend {
 
 Result<std::unique_ptr<Backend>> OpenCompiled(const std::string& model_path,
                                               const FrozenInputs& frozen,
-                                              const std::string& folder) {
+                                              const std::string& folder,
+                                              const std::string& device) {
   CompileOptions options;
   options.model_path = model_path;
   options.output_path = folder;
-  options.targets = {"cpu"};
+  options.targets = {device == "cpu" ? "cpu" : "sm_90a"};
   options.frozen_inputs = frozen;
   options.cpu_level = "native";
   FUSEC_TRY(CompileModel(options));
   auto backend = std::make_unique<CompiledBackend>();
-  FUSEC_TRY(backend->Load(folder));
+  FUSEC_TRY(backend->Load(folder, device));
   return backend;
 }
 

@@ -2,7 +2,7 @@
 // that a change that loses (or wins) a case is seen. Every case runs in a child process, so that a
 // crash is counted and cannot stop the run.
 //
-//   conformance [--interpreter] [--update] [--filter TEXT] [-j N] [--list FILE] [NODE_TESTS_FOLDER]
+//   conformance [--interpreter | --cuda] [--update] [--filter TEXT] [-j N] [--list FILE] [NODE_TESTS_FOLDER]
 //
 // The last line says how many passed and how many failed: an answer is wrong, the child crashed, or
 // the list says something else.
@@ -29,7 +29,7 @@ namespace {
 constexpr unsigned kSecondsPerCase = 300;
 
 struct Arguments {
-  Mode mode = Mode::kCompiled;
+  Mode mode = Mode::kCpu;
   bool update = false;
   int jobs = 1;
   std::string filter;
@@ -39,7 +39,7 @@ struct Arguments {
 
 int Usage() {
   fmt::print(stderr,
-             "usage: conformance [--interpreter] [--update] [--filter TEXT] [-j N] [--list FILE] "
+             "usage: conformance [--interpreter | --cuda] [--update] [--filter TEXT] [-j N] [--list FILE] "
              "[NODE_TESTS_FOLDER]\n");
   return 2;
 }
@@ -49,6 +49,7 @@ bool ParseArguments(int count, char** values, Arguments& arguments) {
     const std::string argument = values[i];
     const bool has_value = i + 1 < count;
     if (argument == "--interpreter") arguments.mode = Mode::kInterpreter;
+    else if (argument == "--cuda") arguments.mode = Mode::kCuda;
     else if (argument == "--update") arguments.update = true;
     else if (argument == "--filter" && has_value) arguments.filter = values[++i];
     else if (argument == "--list" && has_value) arguments.list = values[++i];

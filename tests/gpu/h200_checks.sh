@@ -50,6 +50,26 @@ for model in "$root"/models/*.onnx; do
 done
 echo "]" >>"$results/bench.json"
 
+# float16 and bfloat16 versions of every model, and the small models of the families.
+for model in "$root"/models/*.onnx "$root"/tests/end_to_end/models/*.onnx; do
+  name=$(basename "$model" .onnx)
+  versions=$model
+  case $model in "$root"/models/*)
+    versions=
+    for type in float16 bfloat16; do
+      python3 "$root/models/to_half.py" "$model" "$work/$name.$type.onnx" $type && versions="$versions $work/$name.$type.onnx"
+    done ;;
+  esac
+  for version in $versions; do
+    name=$(basename "$version" .onnx)
+    check "$name: compile" 0 "$fusec" "$version" -o "$work/$name" --target sm_90a
+    dim=$(python3 -c "import json; print(json.load(open('$work/$name/manifest.json'))['symbols'][0]['name'])")
+    check "$name: answers at batches 1, 5, 64" 0 \
+      "$fusec" verify "$work/$name" --model "$version" --device cuda --dim "$dim=1,5,64"
+    tail -n 30 "$work/log" | sed 's/^/      /'
+  done
+done
+
 # An id outside its table is named, and never read.
 python3 - "$work" <<'PYTHON'
 import sys
