@@ -1,4 +1,5 @@
-// Every model of models/ and end_to_end/models/ with the kernels planned for a GPU, against the interpreter: under fibers where there is no GPU.
+// Every model of models/ and end_to_end/models/ with the kernels planned for a GPU, against the interpreter: under fibers where there
+// is no GPU.
 #include <gtest/gtest.h>
 
 #include <filesystem>
