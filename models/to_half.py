@@ -4,6 +4,7 @@ usage: to_half.py IN.onnx OUT.onnx float16|bfloat16
 """
 import sys
 
+import numpy
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
@@ -12,8 +13,9 @@ def convert_tensor(tensor, dtype):
     if tensor.data_type != TensorProto.FLOAT:
         return
     values = numpy_helper.to_array(tensor)
-    new = helper.make_tensor(tensor.name, dtype, values.shape,
-                             values.astype(helper.tensor_dtype_to_np_dtype(dtype)).tobytes(), raw=True)
+    with numpy.errstate(over="ignore"):  # masks of -3e38 become -inf
+        halves = values.astype(helper.tensor_dtype_to_np_dtype(dtype))
+    new = helper.make_tensor(tensor.name, dtype, values.shape, halves.tobytes(), raw=True)
     tensor.CopyFrom(new)
 
 
