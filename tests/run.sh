@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs all tests. Ends with "N passed, N failed": GoogleTest cases, node tests of ONNX, lint scripts.
 #   usage: tests/run.sh               everything, as users build it
-#          tests/run.sh --sanitize    the unit tests again, built with AddressSanitizer and UndefinedBehaviorSanitizer
+#          tests/run.sh --sanitize    unit, pass and error tests again, fusec and the CPU kernels it makes built with
+#                                     AddressSanitizer and UndefinedBehaviorSanitizer
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/.setup/setup.sh"
@@ -12,7 +13,8 @@ if [ "${1:-}" = --sanitize ]; then
   folder=$root/build-sanitize
   selection=(-R '^(unit_tests|passes_tests|errors_tests)$')
   # oneDNN's and OpenMP's threads confuse the leak checker's look at thread-local storage.
-  export ASAN_OPTIONS=intercept_tls_get_addr=0:detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+  export ASAN_OPTIONS=intercept_tls_get_addr=0:detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+  export FUSEC_CXXFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined -g1"  # for generated kernels
   FUSEC_CMAKE_FLAGS="-DFUSEC_SANITIZE=address,undefined" build_fusec "$folder" fusec unit_tests passes_tests errors_tests
 else
   build_fusec "$folder" all
