@@ -12,10 +12,10 @@ namespace fusec {
 
 namespace {
 
-constexpr int64_t kMostWeights = 2048;  // of one product by a matrix that all rows share
+constexpr int64_t kMostShared = 2048;  // elements of a matrix that many rows multiply by
+constexpr int64_t kDeepest = 1024;     // terms that one thread adds up
 constexpr int64_t kMostProductsPerRow =
     1 << 20;  // multiplications of one product that a block does for a row
-constexpr int64_t kSharedElements = 10240;  // floats that a block keeps: 40 KB
 
 // The group around one matmul, while it grows.
 class BlockGroup {
@@ -81,12 +81,14 @@ class BlockGroup {
     if (matmul.kind != OpKind::kMatMul || !IsFloat(matmul.result()->type.dtype)) return false;
     if (!HasRows(matmul.result(), rows_)) return false;
     const int64_t elements = ElementsPerRow(matmul.result(), rows_);
-    const auto depth = MatMulDepth(matmul).AsConstant();
-    if (elements == 0 || !depth || elements > kMostProductsPerRow / std::max<int64_t>(1, *depth))
-      return false;
-    const TensorType& weights = matmul.operand(1)->type;
-    return weights.rank() > 2 ||
-           weights.ElementCount().AsConstant().value_or(kMostWeights + 1) <= kMostWeights;
+    const int64_t depth = MatMulDepth(matmul).AsConstant().value_or(kDeepest + 1);
+    if (elements == 0 || depth > kDeepest || elements * depth > kMostProductsPerRow) return false;
+    // What rows read that is not theirs is read again by every block.
+    const Shape& right = matmul.operand(1)->type.shape;
+    const bool own_matrix =
+        right.size() == matmul.result()->type.shape.size() && rows_.size() + 2 <= right.size();
+    const Expr shared = right[right.size() - 2] * right.back();
+    return own_matrix || shared.AsConstant().value_or(kMostShared + 1) <= kMostShared;
   }
 
   // Producers whose readers are all inside (or which are pointwise, so that they can be stored on
@@ -125,10 +127,7 @@ class BlockGroup {
     }
     const auto stages = FindBlockStages(ordered, rows_, ReadOutside());
     if (stages.empty()) return false;
-    int64_t kept = 0;
-    for (const BlockStage& stage : stages)
-      kept += stage.kept ? ElementsPerRow(stage.value, rows_) : 0;
-    if (kept > kSharedElements) return false;
+    if (KeptBytesPerRow(stages, rows_) > kMostKeptBytes) return false;
     return std::all_of(stages.begin(), stages.end(),
                        [&](const BlockStage& stage) { return StaysInItsRow(stage, stages); });
   }

@@ -167,6 +167,15 @@ int64_t ElementsPerRow(const Value* value, const Shape& rows) {
       .value_or(0);
 }
 
+int64_t KeptBytesPerRow(const std::vector<BlockStage>& stages, const Shape& rows) {
+  int64_t bytes = 0;
+  for (const BlockStage& stage : stages) {
+    const int64_t element = std::max(4, DtypeBytes(stage.value->type.dtype));
+    if (stage.kept) bytes += element * ElementsPerRow(stage.value, rows);
+  }
+  return bytes;
+}
+
 std::vector<BlockStage> FindBlockStages(const std::vector<const Node*>& nodes, const Shape& rows,
                                         const std::function<bool(const Value*)>& read_outside) {
   return StageFinder(nodes, read_outside).Find(rows);

@@ -36,6 +36,10 @@ std::vector<BlockStage> FindBlockStages(const std::vector<const Node*>& nodes, c
 
 // Elements of one row of `value`; 0 where they are not a constant number.
 int64_t ElementsPerRow(const Value* value, const Shape& rows);
+// Shared memory that one row takes: halves are kept as floats.
+int64_t KeptBytesPerRow(const std::vector<BlockStage>& stages, const Shape& rows);
+constexpr int64_t kMostKeptBytes = 40
+                                   << 10;  // of a block; every GPU gives 48 KB without being asked
 bool HasRows(const Value* value, const Shape& rows);
 
 // The index in a stored result of element `index` of its stage's value.

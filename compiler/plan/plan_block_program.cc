@@ -14,8 +14,6 @@ namespace {
 constexpr int kBlockSize = 256;
 constexpr int kWarpSize = 32;
 constexpr int64_t kMostRows = 32;  // of a block
-constexpr int64_t kSharedElements =
-    10240;  // 40 KB of floats: what any GPU gives without being asked
 
 // Stage after stage for the rows of a block. A thread makes one element at a time; where a stage
 // has few elements but long sums, a warp makes one.
@@ -29,13 +27,12 @@ class BlockProgramPlanner {
     const Graph& body = *region_.body;
     std::vector<const Node*> nodes;
     for (const auto& node : body.nodes) nodes.push_back(node.get());
-    const Shape& shape = body.outputs[0]->type.shape;
     rows_ = region_.Get<std::vector<Expr>>("rows");
     const std::function<bool(const Value*)> is_result = [&](const Value* value) {
       return std::find(body.outputs.begin(), body.outputs.end(), value) != body.outputs.end();
     };
     stages_ = FindBlockStages(nodes, rows_, is_result);
-    FUSEC_CHECK(!stages_.empty() && !shape.empty(), "no stages in " + PrintNode(region_));
+    FUSEC_CHECK(!stages_.empty(), "no stages in " + PrintNode(region_));
     OpenRows();
     lowering_.OnReducer([this](const Node& reducer, const std::vector<Expr>& index) {
       return Reduce(reducer, index);
@@ -65,14 +62,11 @@ class BlockProgramPlanner {
 
   // Enough rows to occupy the block's threads, as many as its shared memory holds.
   void OpenRows() {
-    int64_t widest = 1, kept = 0;
-    for (const BlockStage& stage : stages_) {
-      const int64_t elements = ElementsPerRow(stage.value, rows_);
-      widest = std::max(widest, elements);
-      if (stage.kept) kept += elements;
-    }
+    int64_t widest = 1;
+    for (const BlockStage& stage : stages_)
+      widest = std::max(widest, ElementsPerRow(stage.value, rows_));
     while (rows_per_block_ < kMostRows && rows_per_block_ * widest < kBlockSize &&
-           2 * rows_per_block_ * kept <= kSharedElements) {
+           2 * rows_per_block_ * KeptBytesPerRow(stages_, rows_) <= kMostKeptBytes) {
       rows_per_block_ *= 2;
     }
     KernelPlan& plan = builder_.plan();
