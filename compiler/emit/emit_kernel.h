@@ -17,7 +17,7 @@ std::string EmitKernelFile(const KernelPlan& plan, const ModelTitle& title);
 // All kernels of a program in one text for one module; device functions once.
 std::string EmitGpuModule(const std::vector<const KernelPlan*>& plans, const ModelTitle& title);
 // The CPU library: host header, device functions once, kernels, and a launcher `NAME_blocks` per
-// kernel (runtime/README.md).
+// kernel (runtime/ARTIFACT.md).
 std::string EmitCpuLibrary(const std::vector<const KernelPlan*>& plans, const ModelTitle& title);
 
 }  // namespace fusec

@@ -33,7 +33,7 @@ struct ArtifactContents {
   std::vector<std::string> warnings;
 };
 
-// Writes the folder described in runtime/README.md: aside first, then renamed over `path`. A folder
+// Writes the folder described in runtime/ARTIFACT.md: aside first, then renamed over `path`. A folder
 // that is there already is replaced only if it is an artifact. Nothing is left behind on failure.
 // The same contents give the same bytes.
 Result<void> WriteArtifact(const std::string& path, const ArtifactContents& contents);

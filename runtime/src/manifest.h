@@ -12,7 +12,7 @@
 
 namespace fusec::runtime {
 
-// manifest.json as plain data. After ParseManifest every index in it is in range; runtime/README.md
+// manifest.json as plain data. After ParseManifest every index in it is in range; runtime/ARTIFACT.md
 // says what the fields mean.
 
 struct Symbol {
