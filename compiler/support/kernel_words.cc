@@ -8,30 +8,35 @@ namespace fusec {
 namespace {
 
 constexpr std::string_view kWords[] = {
-    "alignas", "and", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "const",
-    "continue", "default", "delete", "do", "double", "else", "enum", "explicit", "export",
-    "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long",
-    "mutable", "namespace", "new", "not", "operator", "or", "private", "protected", "public",
-    "register", "return", "short", "signed", "sizeof", "static", "struct", "switch", "template",
-    "this", "throw", "true", "try", "typedef", "typeid", "typename", "union", "unsigned",
-    "using", "virtual", "void", "volatile", "while", "xor", "threadIdx", "blockIdx", "blockDim",
-    "gridDim", "min", "max", "abs", "signbit", "isnan", "isinf",
+    "alignas",   "and",      "asm",       "auto",      "bool",     "break",    "case",
+    "catch",     "char",     "class",     "const",     "continue", "default",  "delete",
+    "do",        "double",   "else",      "enum",      "explicit", "export",   "extern",
+    "false",     "float",    "for",       "friend",    "goto",     "if",       "inline",
+    "int",       "long",     "mutable",   "namespace", "new",      "not",      "operator",
+    "or",        "private",  "protected", "public",    "register", "return",   "short",
+    "signed",    "sizeof",   "static",    "struct",    "switch",   "template", "this",
+    "throw",     "true",     "try",       "typedef",   "typeid",   "typename", "union",
+    "unsigned",  "using",    "virtual",   "void",      "volatile", "while",    "xor",
+    "threadIdx", "blockIdx", "blockDim",  "gridDim",   "min",      "max",      "abs",
+    "signbit",   "isnan",    "isinf",
 };
 
 // With and without the f of their float form.
 constexpr std::string_view kMath[] = {
-    "sqrt", "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
-    "asinh", "acosh", "atanh", "erf", "ceil", "floor", "pow", "fmod", "rint", "round", "fabs",
-    "expm1", "log1p", "trunc", "copysign", "rsqrt", "fmin", "fmax", "fma",
+    "sqrt",  "exp",   "log",      "sin",   "cos",   "tan",   "asin",  "acos",
+    "atan",  "sinh",  "cosh",     "tanh",  "asinh", "acosh", "atanh", "erf",
+    "ceil",  "floor", "pow",      "fmod",  "rint",  "round", "fabs",  "expm1",
+    "log1p", "trunc", "copysign", "rsqrt", "fmin",  "fmax",  "fma",
 };
 
 constexpr std::string_view kVariables[] = {
-    "i", "k", "row", "column", "first", "last", "first_row", "last_row", "part", "tables",
-    "scratch", "errors",
+    "i",    "k",      "row",  "column",  "first",  "last",      "first_row",    "last_row",
+    "part", "tables", "rows", "scratch", "errors", "rows_here", "row_in_block", "element",
 };
 
-// One per axis or place: k_0, inner_1.
-constexpr std::string_view kNumberedVariables[] = {"k_", "inner_", "axis_", "data_index_"};
+// One per axis, place or step of a sum: k_0, inner_1.
+constexpr std::string_view kNumberedVariables[] = {"k_",          "inner_", "axis_",
+                                                   "data_index_", "step_",  "rows_"};
 
 template <class List>
 bool Contains(const List& list, std::string_view name) {

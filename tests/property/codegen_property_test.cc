@@ -89,6 +89,30 @@ TEST(CodegenProperty, GpuAnswersMatch) {
   }
 }
 
+// Tensors called like the variables of a kernel that keeps rows in shared memory.
+TEST(CodegenProperty, TensorsMayBeCalledLikeVariables) {
+  const auto graph = Parse(
+      "graph @g(%element: f32[batch, 4], %row_in_block: f32[4, 3], %rows_here: f32[3, 2], %rows: f32[2]) "
+      "symbols(batch in 1..64) {\n"
+      "  %k = matmul(%element, %row_in_block) {transpose_a = 0, transpose_b = 0} : f32[batch, 3]\n"
+      "  %i = tanh(%k) : f32[batch, 3]\n"
+      "  %first_row = matmul(%i, %rows_here) {transpose_a = 0, transpose_b = 0} : f32[batch, 2]\n"
+      "  %step_0 = add(%first_row, %rows) : f32[batch, 2]\n"
+      "  return %step_0 \"step_0\"\n"
+      "}\n");
+  ASSERT_TRUE(graph.has_value()) << graph.error().message;
+  for (const RunOn where : {RunOn::kCpu, GpuOrItsText()}) {
+    const auto compiled = CompiledGraphs::Make({graph->get()}, where);
+    ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
+    const auto inputs = RandomInputs(**graph, 1, {{"batch", 5}});
+    const auto found = (*compiled)->Run({inputs});
+    ASSERT_TRUE(found.has_value()) << found.error().message;
+    const auto expected = Interpret(**graph, inputs);
+    ASSERT_TRUE(expected.has_value()) << expected.error().message;
+    EXPECT_EQ(FirstDifference(*expected, (*found)[0], 1e-5), "");
+  }
+}
+
 // Every index input of the graph gets one bad value. Whether there was one.
 bool SpoilIndices(uint64_t seed, std::vector<ReferenceTensor>& inputs) {
   bool spoiled = false;
