@@ -197,7 +197,8 @@ TEST(CodegenProperty, PlansForGpu) {
 }
 
 TEST(CodegenProperty, NvrtcTakesGpuModules) {
-  if (const auto nvrtc = runtime::Nvrtc::Get(); !nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  const auto nvrtc = runtime::Nvrtc::Get();
+  ASSERT_TRUE(nvrtc) << nvrtc.error().message;
   const std::vector<Dtype> dtypes = {Dtype::kF32, Dtype::kF16, Dtype::kBF16};
   size_t number = 0;
   for (const auto& seeds : Batches(SeedsToRun(60))) {

@@ -109,7 +109,8 @@ INSTANTIATE_TEST_SUITE_P(Of, OpsOnGpu,
 
 // CUDA overloads for fewer types than C++ converts between.
 TEST(OpsForGpu, NvrtcTakesSmallTypes) {
-  if (const auto nvrtc = runtime::Nvrtc::Get(); !nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  const auto nvrtc = runtime::Nvrtc::Get();
+  ASSERT_TRUE(nvrtc) << nvrtc.error().message;
   for (const Dtype dtype : {Dtype::kI8, Dtype::kBool, Dtype::kBF16}) {
     std::vector<OpCase> cases = StructuralCases(dtype);
     std::vector<const Graph*> graphs;
