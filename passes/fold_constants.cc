@@ -28,7 +28,8 @@ bool CanFold(const Node& node) {
     const auto elements = result->type.ElementCount().AsConstant();
     if (!elements || *elements > std::max(operand_elements, kSmallResult)) return false;
   }
-  // A symbol in the shape of an empty result, in a slice's start or in a value leaves it to the call.
+  // A symbol in the shape of an empty result, in a slice's start or in a value leaves it to the
+  // call.
   for (const auto& result : node.results) {
     if (!StaticShape(result->type.shape)) return false;
   }
@@ -37,30 +38,6 @@ bool CanFold(const Node& node) {
     if (dims && !StaticShape(*dims)) return false;
   }
   return true;
-}
-
-// A graph of the node alone, to be interpreted.
-std::unique_ptr<Graph> GraphOf(const Node& node, std::vector<ReferenceTensor>& inputs) {
-  auto graph = std::make_unique<Graph>();
-  graph->name = "folded";
-  std::vector<Value*> operands;
-  for (const Value* operand : node.operands) {
-    if (!operand) {
-      operands.push_back(nullptr);
-      continue;
-    }
-    operands.push_back(graph->AddInput(operand->name, operand->type));
-    graph->input_names.push_back(operand->name);
-    inputs.push_back(ReferenceTensor::FromData(operand->producer->constant));
-  }
-  Builder builder(*graph);
-  auto added = builder.Add(node.kind, operands, node.attributes);
-  if (!added) return nullptr;
-  for (const auto& result : (*added)->results) {
-    graph->outputs.push_back(result.get());
-    graph->output_names.push_back(result->name);
-  }
-  return graph;
 }
 
 // The results of a node of constants; none if it is better left in the graph.
@@ -72,9 +49,10 @@ Result<std::vector<TensorData>> ValuesOf(const Node& node) {
     return values;
   }
   std::vector<ReferenceTensor> inputs;
-  const auto alone = GraphOf(node, inputs);
-  if (!alone) return values;
-  FUSEC_ASSIGN(const auto tensors, Interpret(*alone, inputs));
+  for (const Value* operand : node.operands) {
+    if (operand) inputs.push_back(ReferenceTensor::FromData(operand->producer->constant));
+  }
+  FUSEC_ASSIGN(const auto tensors, InterpretNode(node, inputs));
   for (const ReferenceTensor& tensor : tensors) values.push_back(tensor.ToData());
   return values;
 }

@@ -18,28 +18,6 @@ const TensorData& ConstantOf(const Value* value) { return value->producer->const
 
 int64_t Elements(const Value* value) { return *value->type.ElementCount().AsConstant(); }
 
-// Runs the op alone on tensors of other shapes than the node's.
-Result<ReferenceTensor> Interpret(const Node& node, const std::vector<ReferenceTensor>& inputs) {
-  Graph graph;
-  graph.name = "piece";
-  std::vector<Value*> operands;
-  size_t next = 0;
-  for (const Value* operand : node.operands) {
-    operands.push_back(nullptr);
-    if (!operand) continue;
-    const ReferenceTensor& input = inputs[next++];
-    operands.back() =
-        graph.AddInput(operand->name, {input.dtype, Shape(input.dims.begin(), input.dims.end())});
-    graph.input_names.push_back(operand->name);
-  }
-  Builder builder(graph);
-  FUSEC_ASSIGN(Node * added, builder.Add(node.kind, operands, node.attributes));
-  graph.outputs.push_back(added->result());
-  graph.output_names.push_back(added->result()->name);
-  FUSEC_ASSIGN(auto results, Interpret(graph, inputs));
-  return std::move(results[0]);
-}
-
 void Store(const ReferenceTensor& piece, int64_t begin, TensorData& result) {
   const int64_t count = piece.element_count();
   for (int64_t i = 0; i < count; ++i) {
@@ -110,8 +88,8 @@ Result<void> FoldElementWise(const Node& node, TensorData& result) {
       for (int64_t j = 0; j < count; ++j) Load(data, walks[i].Next(), piece, j);
       data.ReleasePages();
     }
-    FUSEC_ASSIGN(const ReferenceTensor piece, Interpret(node, pieces));
-    Store(piece, begin, result);
+    FUSEC_ASSIGN(const auto results, InterpretNode(node, pieces));
+    Store(results[0], begin, result);
   }
   return {};
 }
@@ -125,8 +103,8 @@ Result<void> FoldMatMul(const Node& node, TensorData& result) {
   for (int64_t row = 0; row < m; row += rows) {
     ReferenceTensor piece(a.dtype(), {std::min(rows, m - row), k});
     for (int64_t i = 0; i < piece.element_count(); ++i) Load(a, row * k + i, piece, i);
-    FUSEC_ASSIGN(const ReferenceTensor product, Interpret(node, {std::move(piece), b}));
-    Store(product, row * n, result);
+    FUSEC_ASSIGN(const auto products, InterpretNode(node, {std::move(piece), b}));
+    Store(products[0], row * n, result);
     a.ReleasePages();
   }
   return {};

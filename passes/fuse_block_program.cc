@@ -91,33 +91,15 @@ class BlockGroup {
     return own_matrix || shared.AsConstant().value_or(kMostShared + 1) <= kMostShared;
   }
 
-  // Producers whose readers are all inside (or which are pointwise, so that they can be stored on
-  // the way), and consumers.
+  // Consumers, and producers whose readers are all inside.
   bool Touches(const Node& node) const {
     const bool follows =
         std::any_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
           return operand && operand->producer && nodes_.count(operand->producer);
         });
     if (follows) return true;
-    bool any = false, all = true;
-    for (const auto& result : node.results) {
-      if (IsOutput(graph_, result.get())) all = false;
-      auto found = readers_.find(result.get());
-      if (found == readers_.end()) continue;
-      for (const Node* reader : found->second)
-        (nodes_.count(reader) ? any : all) = nodes_.count(reader) != 0;
-    }
-    return any && all;
-  }
-
-  std::function<bool(const Value*)> ReadOutside() const {
-    return [this](const Value* value) {
-      if (IsOutput(graph_, value)) return true;
-      auto found = readers_.find(value);
-      return found != readers_.end() &&
-             std::any_of(found->second.begin(), found->second.end(),
-                         [&](const Node* reader) { return !nodes_.count(reader); });
-    };
+    const GroupReaders readers = ReadersOf(graph_, readers_, nodes_, node);
+    return readers.inside && !readers.outside;
   }
 
   bool IsLegal() const {
@@ -125,7 +107,9 @@ class BlockGroup {
     for (const auto& node : graph_.nodes) {
       if (nodes_.count(node.get())) ordered.push_back(node.get());
     }
-    const auto stages = FindBlockStages(ordered, rows_, ReadOutside());
+    const auto stages = FindBlockStages(ordered, rows_, [this](const Value* value) {
+      return ReadersOf(graph_, readers_, nodes_, value).outside;
+    });
     if (stages.empty()) return false;
     if (KeptBytesPerRow(stages, rows_) > kMostKeptBytes) return false;
     return std::all_of(stages.begin(), stages.end(),

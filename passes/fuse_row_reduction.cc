@@ -81,17 +81,10 @@ class RowGroup {
   // Producers join if the group is their only reader, or if they are one pointwise value per
   // element, stored on the way.
   bool Feeds(const Node& node) const {
-    bool any = false, all = true;
-    for (const auto& result : node.results) {
-      if (IsOutput(graph_, result.get())) all = false;
-      auto found = readers_.find(result.get());
-      if (found == readers_.end()) continue;
-      for (const Node* reader : found->second)
-        (nodes_.count(reader) ? any : all) = nodes_.count(reader) != 0;
-    }
+    const GroupReaders readers = ReadersOf(graph_, readers_, nodes_, node);
     const bool stored =
         GetOpDef(node.kind).op_class == OpClass::kPointwise && node.result()->type.shape == space_;
-    return any && (all || stored);
+    return readers.inside && (!readers.outside || stored);
   }
 
   bool IsLegal() const {
@@ -110,7 +103,7 @@ class RowGroup {
         continue;
       }
       for (const auto& result : node->results) {
-        if (!IsReadOutside(result.get())) continue;
+        if (!ReadersOf(graph_, readers_, nodes_, result.get()).outside) continue;
         const Shape& shape = result->type.shape;
         const bool per_row = Product(shape) == Product(kept_);
         if (!per_row && Product(shape) != Product(space_)) return false;
@@ -120,14 +113,6 @@ class RowGroup {
       }
     }
     return true;
-  }
-
-  bool IsReadOutside(const Value* value) const {
-    if (IsOutput(graph_, value)) return true;
-    auto found = readers_.find(value);
-    return found != readers_.end() &&
-           std::any_of(found->second.begin(), found->second.end(),
-                       [&](const Node* reader) { return !nodes_.count(reader); });
   }
 
   std::vector<Expr> ResultIndex(const Node& reduction) const {

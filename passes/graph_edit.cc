@@ -23,6 +23,30 @@ bool IsOutput(const Graph& graph, const Value* value) {
   return std::find(graph.outputs.begin(), graph.outputs.end(), value) != graph.outputs.end();
 }
 
+GroupReaders ReadersOf(const Graph& graph,
+                       const std::map<const Value*, std::vector<Node*>>& readers,
+                       const std::set<const Node*>& group, const Value* value) {
+  GroupReaders result;
+  result.outside = IsOutput(graph, value);
+  if (auto found = readers.find(value); found != readers.end()) {
+    for (const Node* reader : found->second)
+      (group.count(reader) != 0 ? result.inside : result.outside) = true;
+  }
+  return result;
+}
+
+GroupReaders ReadersOf(const Graph& graph,
+                       const std::map<const Value*, std::vector<Node*>>& readers,
+                       const std::set<const Node*>& group, const Node& node) {
+  GroupReaders all;
+  for (const auto& result : node.results) {
+    const GroupReaders one = ReadersOf(graph, readers, group, result.get());
+    all.inside |= one.inside;
+    all.outside |= one.outside;
+  }
+  return all;
+}
+
 bool RemoveDeadNodes(Graph& graph) {
   auto uses = graph.CountUses();
   bool changed = false;
@@ -88,13 +112,6 @@ Node* MakeRegion(Graph& graph, const std::set<const Node*>& group,
   std::vector<std::unique_ptr<Node>> kept;
   size_t position = 0;
 
-  auto read_outside = [&](const Value* value) {
-    if (IsOutput(graph, value)) return true;
-    auto found = readers.find(value);
-    return found != readers.end() &&
-           std::any_of(found->second.begin(), found->second.end(),
-                       [&](const Node* reader) { return !group.count(reader); });
-  };
   std::string name;
   std::vector<std::unique_ptr<Node>> members;
   for (auto& node : graph.nodes) {
@@ -126,7 +143,7 @@ Node* MakeRegion(Graph& graph, const std::set<const Node*>& group,
       value->producer = copy.get();
       inside[result.get()] = value.get();
       copy->results.push_back(std::move(value));
-      if (read_outside(result.get())) {
+      if (ReadersOf(graph, readers, group, result.get()).outside) {
         results.push_back(result.get());
         body->outputs.push_back(inside[result.get()]);
       }

@@ -13,6 +13,18 @@ namespace fusec {
 std::map<const Value*, std::vector<Node*>> Readers(const Graph& graph);
 bool IsOutput(const Graph& graph, const Value* value);
 
+// Who reads a value or a node's results, seen from a group of nodes.
+struct GroupReaders {
+  bool inside = false;   // a node of the group
+  bool outside = false;  // another node, or the graph's caller
+};
+GroupReaders ReadersOf(const Graph& graph,
+                       const std::map<const Value*, std::vector<Node*>>& readers,
+                       const std::set<const Node*>& group, const Value* value);
+GroupReaders ReadersOf(const Graph& graph,
+                       const std::map<const Value*, std::vector<Node*>>& readers,
+                       const std::set<const Node*>& group, const Node& node);
+
 // Removes nodes nobody reads, from the end to the start. Returns whether there were any.
 bool RemoveDeadNodes(Graph& graph);
 // Orders nodes so that operands come before their readers, otherwise as they were.

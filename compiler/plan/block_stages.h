@@ -46,16 +46,4 @@ bool HasRows(const Value* value, const Shape& rows);
 std::vector<Expr> IndexBehind(const std::vector<const Node*>& views, std::vector<Expr> index,
                               const Ranges& ranges);
 
-// The operand elements that a matmul multiplies for element `index` of its result at step `k`.
-std::vector<Expr> MatMulOperandIndex(const Node& matmul, int side, const std::vector<Expr>& index,
-                                     const Expr& k);
-// Steps of a matmul's sum.
-Expr MatMulDepth(const Node& matmul);
-
-// For a reduction: the operand's element for element `index` of its result at coordinates `k` of
-// the reduced axes.
-std::vector<Expr> ReductionOperandIndex(const Node& reduction, const std::vector<Expr>& index,
-                                        const std::vector<Expr>& k);
-Shape ReducedDims(const Node& reduction);
-
 }  // namespace fusec

@@ -1,5 +1,6 @@
 #include "compiler/plan/fold.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "compiler/ops/c_text.h"
@@ -39,10 +40,10 @@ Fold FoldOf(OpKind kind, Dtype dtype) {
               [](auto& total, auto& element) { return total + " * " + element; }};
     case OpKind::kReduceMax:
       if (is_bool) return {"false", "LargerOf", [](auto& t, auto& e) { return t + " || " + e; }};
-      return {ExtremeLiteral(dtype, false), "LargerOf", call("LargerOf")};
+      return {ExtremeLiteral(dtype, false), "LargerOf", call("LargerOf"), true};
     case OpKind::kReduceMin:
       if (is_bool) return {"true", "SmallerOf", [](auto& t, auto& e) { return t + " && " + e; }};
-      return {ExtremeLiteral(dtype, true), "SmallerOf", call("SmallerOf")};
+      return {ExtremeLiteral(dtype, true), "SmallerOf", call("SmallerOf"), true};
     default:  // sums, means, products of matrices
       return {CLiteral(int64_t{0}, dtype), "SumOf",
               [](auto& total, auto& element) { return total + " + " + element; }};
@@ -58,6 +59,61 @@ Dtype FoldDtype(const Node& reducer) {
 bool IsReducer(const Node& node) {
   const OpClass op_class = GetOpDef(node.kind).op_class;
   return op_class == OpClass::kReduction || op_class == OpClass::kContraction;
+}
+
+Expr MatMulDepth(const Node& matmul) {
+  const Shape& a = matmul.operand(0)->type.shape;
+  return a[a.size() - (matmul.Int("transpose_a") != 0 ? 2 : 1)];
+}
+
+std::vector<Expr> MatMulOperandIndex(const Node& matmul, int side, const std::vector<Expr>& index,
+                                     const Expr& k) {
+  const Shape& shape = matmul.operand(side)->type.shape;
+  const std::vector<Expr> batch(index.begin(), index.end() - 2);
+  std::vector<Expr> at = BroadcastIndex(batch, Shape(shape.begin(), shape.end() - 2));
+  const Expr other = index[index.size() - 2 + side];
+  const bool stored_swapped = matmul.Int(side == 0 ? "transpose_a" : "transpose_b") != 0;
+  const bool k_first = (side == 1) != stored_swapped;
+  at.push_back(k_first ? k : other);
+  at.push_back(k_first ? other : k);
+  return at;
+}
+
+Shape ReducedDims(const Node& reduction) {
+  Shape dims;
+  for (const int64_t axis : reduction.Ints("axes"))
+    dims.push_back(reduction.operand(0)->type.shape[axis]);
+  return dims;
+}
+
+std::vector<Expr> ReductionOperandIndex(const Node& reduction, const std::vector<Expr>& index,
+                                        const std::vector<Expr>& k) {
+  const auto& axes = reduction.Ints("axes");
+  const bool keeps = reduction.Int("keepdims") != 0;
+  std::vector<Expr> at;
+  size_t kept = 0;
+  for (int64_t axis = 0; axis < reduction.operand(0)->type.rank(); ++axis) {
+    const auto found = std::find(axes.begin(), axes.end(), axis);
+    if (found != axes.end()) {
+      at.push_back(k[found - axes.begin()]);
+      if (keeps) ++kept;
+    } else {
+      at.push_back(index[kept++]);
+    }
+  }
+  return at;
+}
+
+std::string WriteMean(KernelBuilder& builder, const Node& reducer, const std::string& total,
+                      const Expr& count) {
+  const Value* result = reducer.result();
+  const std::string fold_type = CTypeName(FoldDtype(reducer));
+  const std::string divisor = "(" + fold_type + ")(" + builder.Write(count) + ")";
+  const bool is_integer = IsInteger(result->type.dtype);
+  if (is_integer) builder.Use("divide.cuh");  // a mean of nothing is 0 then
+  return builder.Let(CTypeName(result->type.dtype), FriendlyName(result->name),
+                     is_integer ? "Divide<" + fold_type + ">(" + total + ", " + divisor + ")"
+                                : total + " / " + divisor);
 }
 
 }  // namespace fusec

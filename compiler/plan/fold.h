@@ -4,6 +4,7 @@
 #include <string>
 
 #include "compiler/ops/op_def.h"
+#include "compiler/plan/kernel_builder.h"
 
 namespace fusec {
 
@@ -12,6 +13,7 @@ struct Fold {
   std::string start;
   std::string how;  // of block_reduce.cuh
   std::function<std::string(const std::string& total, const std::string& element)> step;
+  bool calls_how = false;  // `step` does
 };
 
 Fold FoldOf(OpKind kind, Dtype dtype);
@@ -21,5 +23,21 @@ Dtype FoldDtype(const Node& reducer);
 
 // Reductions and matmuls: ops whose element is folded from many.
 bool IsReducer(const Node& node);
+
+// The operand elements that a matmul multiplies for element `index` of its result at step `k`.
+std::vector<Expr> MatMulOperandIndex(const Node& matmul, int side, const std::vector<Expr>& index,
+                                     const Expr& k);
+// Steps of a matmul's sum.
+Expr MatMulDepth(const Node& matmul);
+
+// For a reduction: the operand's element for element `index` of its result at coordinates `k` of
+// the reduced axes.
+std::vector<Expr> ReductionOperandIndex(const Node& reduction, const std::vector<Expr>& index,
+                                        const std::vector<Expr>& k);
+Shape ReducedDims(const Node& reduction);
+
+// Divides `total`, the sum that a ReduceMean folded over `count` elements.
+std::string WriteMean(KernelBuilder& builder, const Node& reducer, const std::string& total,
+                      const Expr& count);
 
 }  // namespace fusec

@@ -11,7 +11,6 @@ namespace fusec {
 
 namespace {
 
-constexpr int kBlockSize = 256;
 constexpr int kWarpSize = 32;
 constexpr int64_t kMostRows = 32;  // of a block
 
@@ -43,18 +42,10 @@ class BlockProgramPlanner {
       if (!last) builder_.Append({Statement::Kind::kCall, "", "", "__syncthreads()", {}, {}});
     }
     CountTraffic(region_, builder_.plan());
-    for (const Node* node : nodes) {
-      if (node->kind != OpKind::kMatMul) continue;
-      builder_.plan().flops =
-          builder_.plan().flops + node->result()->type.ElementCount() * MatMulDepth(*node) * 2;
-    }
     return builder_.Finish();
   }
 
  private:
-  const std::string& BlockSize() {
-    return builder_.expressions().OwnConstant("block_size", builder_.plan().block_size, "threads");
-  }
   const std::string& RowsPerBlock() {
     return builder_.expressions().OwnConstant("rows_per_block", rows_per_block_,
                                               "rows that a block owns");
@@ -65,13 +56,13 @@ class BlockProgramPlanner {
     int64_t widest = 1;
     for (const BlockStage& stage : stages_)
       widest = std::max(widest, ElementsPerRow(stage.value, rows_));
-    while (rows_per_block_ < kMostRows && rows_per_block_ * widest < kBlockSize &&
+    while (rows_per_block_ < kMostRows && rows_per_block_ * widest < kGpuBlockSize &&
            2 * rows_per_block_ * KeptBytesPerRow(stages_, rows_) <= kMostKeptBytes) {
       rows_per_block_ *= 2;
     }
     KernelPlan& plan = builder_.plan();
     const Expr rows = Product(rows_);
-    plan.block_size = kBlockSize;
+    plan.block_size = kGpuBlockSize;
     plan.blocks = CeilDiv(rows, rows_per_block_, builder_.ranges());
     plan.launch_in_words = rows_per_block_ == 1
                                ? "one block per row"
@@ -81,7 +72,7 @@ class BlockProgramPlanner {
     if (rows_per_block_ == 1) {
       builder_.Append({Statement::Kind::kLet, type, "row", cast + "blockIdx.x", {}, {}});
       builder_.DefineVariable("row", 0, rows - 1);
-      SetRowInBlock(0);
+      lowering_.SetRowInBlock(0);
       row_index_ = Coordinates(builder_, Expr::Symbol("row"), rows_, "row");
       return;
     }
@@ -178,10 +169,10 @@ class BlockProgramPlanner {
     const int64_t elements = *Product(inner).AsConstant();
     const std::string size = builder_.Write(Expr(elements));
     const std::string total = rows_per_block_ == 1 ? size : "rows_here * " + size;
-    const std::string header = warps_
-                                   ? LoopHeader(builder_, "i", "threadIdx.x / " + WarpSize(), total,
-                                                BlockSize() + " / " + WarpSize())
-                                   : LoopHeader(builder_, "i", "threadIdx.x", total, BlockSize());
+    const std::string header =
+        warps_ ? LoopHeader(builder_, "i", "threadIdx.x / " + WarpSize(), total,
+                            BlockSizeName(builder_) + " / " + WarpSize())
+               : LoopHeader(builder_, "i", "threadIdx.x", total, BlockSizeName(builder_));
     builder_.Open();
     builder_.DefineVariable("i", 0, Expr(rows_per_block_ * elements) - 1);
     std::vector<Expr> index = ElementIndex(inner, elements, name);
@@ -202,7 +193,10 @@ class BlockProgramPlanner {
     }
     if (warps_) builder_.Open(/*is_branch=*/true);
     if (stage.kept)
-      builder_.Assign(array + "[" + builder_.Write(KeptPosition(stage, whole)) + "]", scalar.text);
+      builder_.Assign(
+          array + "[" + builder_.Write(lowering_.PositionInRows(stage.value, rows_.size(), whole)) +
+              "]",
+          scalar.text);
     StoreResults(stage, whole, scalar);
     if (warps_) {
       builder_.Append({Statement::Kind::kIf,
@@ -213,14 +207,6 @@ class BlockProgramPlanner {
                        {}});
     }
     builder_.CloseFor(header);
-  }
-
-  Expr KeptPosition(const BlockStage& stage, const std::vector<Expr>& index) {
-    const auto lead = static_cast<int64_t>(rows_.size());
-    const Shape& shape = stage.value->type.shape;
-    const Shape inner(shape.begin() + lead, shape.end());
-    return row_in_block_ * ElementsPerRow(stage.value, rows_) +
-           Linearize({index.begin() + lead, index.end()}, inner, builder_.ranges());
   }
 
   const std::string& WarpSize() {
@@ -265,7 +251,7 @@ class BlockProgramPlanner {
       } else {
         element = 0;
       }
-      SetRowInBlock(row_in_block);
+      lowering_.SetRowInBlock(row_in_block);
       LocalVariable("row", Expr::Symbol("first_row") + row_in_block, Product(rows_));
       if (elements > 1) element = LocalVariable("element", element, elements);
     } else if (elements == 1) {
@@ -277,11 +263,6 @@ class BlockProgramPlanner {
     for (const Expr& coordinate : Coordinates(builder_, element, inner, name))
       index.push_back(coordinate);
     return index;
-  }
-
-  void SetRowInBlock(const Expr& row_in_block) {
-    row_in_block_ = row_in_block;
-    lowering_.SetRowInBlock(row_in_block);
   }
 
   // A local called `name` in the open scope, 0 <= value < `extent`.
@@ -321,20 +302,14 @@ class BlockProgramPlanner {
     } else {
       term = lowering_.Evaluate(reducer.operand(0), ReductionOperandIndex(reducer, index, k)).text;
     }
-    if (fold.step("a", "b").find("Combine") != std::string::npos) builder_.Use("block_reduce.cuh");
+    if (fold.calls_how) builder_.Use("block_reduce.cuh");
     builder_.Assign(total, fold.step(total, term));
     builder_.CloseFor(header);
     if (warps_) {
       builder_.Use("block_reduce.cuh");
       builder_.Assign(total, "WarpReduce<" + fold.how + ">(" + total + ")");
     }
-    Scalar scalar{total, result->type.dtype};
-    if (is_mean) {
-      scalar.text =
-          builder_.Let(CTypeName(dtype), FriendlyName(result->name),
-                       total + " / (" + CTypeName(dtype) + ")(" + builder_.Write(length) + ")");
-    }
-    return scalar;
+    return {is_mean ? WriteMean(builder_, reducer, total, length) : total, result->type.dtype};
   }
 
   void StoreResults(const BlockStage& stage, const std::vector<Expr>& index, const Scalar& scalar) {
@@ -353,8 +328,7 @@ class BlockProgramPlanner {
   std::vector<BlockStage> stages_;
   PartTables tables_;
   int64_t rows_per_block_ = 1;
-  bool warps_ = false;  // the open stage's sums are shared out among the threads of a warp
-  Expr row_in_block_;
+  bool warps_ = false;           // the open stage's sums are shared out among the threads of a warp
   std::vector<Expr> row_index_;  // where a block owns one row
 };
 

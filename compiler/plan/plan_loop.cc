@@ -28,10 +28,6 @@ struct Group {
   int parts() const { return run ? run->count : 1; }
 };
 
-constexpr int64_t kCpuBlockElements =
-    16384;  // about 64 KB of floats: enough work to hand to another core
-constexpr int kGpuBlockSize = 256;
-
 class LoopPlanner {
  public:
   LoopPlanner(const Node& region, KernelBuilder& builder)
@@ -52,11 +48,6 @@ class LoopPlanner {
   }
 
  private:
-  // The constant that holds the block size.
-  const std::string& BlockSize() {
-    return builder_.expressions().OwnConstant("block_size", builder_.plan().block_size, "threads");
-  }
-
   void CollectSegments() {
     const Graph& body = *region_.body;
     for (size_t i = 0; i < body.outputs.size(); ++i) {
@@ -168,13 +159,13 @@ class LoopPlanner {
     plan.blocks = CeilDiv(total, kGpuBlockSize, builder_.ranges());
     plan.launch_in_words = "one thread per element of the result";
     const bool wide = plan.index_type != "int";
-    builder_.Append(
-        {Statement::Kind::kLet,
-         plan.index_type,
-         "i",
-         std::string(wide ? "(long long)" : "") + "blockIdx.x * " + BlockSize() + " + threadIdx.x",
-         {},
-         {}});
+    builder_.Append({Statement::Kind::kLet,
+                     plan.index_type,
+                     "i",
+                     std::string(wide ? "(long long)" : "") + "blockIdx.x * " +
+                         BlockSizeName(builder_) + " + threadIdx.x",
+                     {},
+                     {}});
     builder_.Append({Statement::Kind::kIf,
                      "",
                      "",
@@ -326,9 +317,10 @@ class LoopPlanner {
         }
       }
       StoreGroup(group, index);
-      builder_.CloseFor(LoopHeader(
-          builder_, "i", "threadIdx.x",
-          "(last_row - first_row) * " + builder_.expressions().WriteFactor(per_row), BlockSize()));
+      builder_.CloseFor(
+          LoopHeader(builder_, "i", "threadIdx.x",
+                     "(last_row - first_row) * " + builder_.expressions().WriteFactor(per_row),
+                     BlockSizeName(builder_)));
     }
   }
 

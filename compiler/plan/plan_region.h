@@ -15,6 +15,13 @@ KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);  // scan,
 
 // Shared by them.
 
+constexpr int kGpuBlockSize = 256;
+constexpr int64_t kCpuBlockElements =
+    16384;  // about 64 KB of floats: enough to hand to another core
+
+// The kernel's constant that holds its plan's block size.
+const std::string& BlockSizeName(KernelBuilder& builder);
+
 // `int` where every position fits it, else `long long`; the CPU always counts in long long.
 void ChooseIndexType(const Node& region, KernelBuilder& builder);
 // Bytes that must move and operations that must be done: operands once (gathered tables: the rows

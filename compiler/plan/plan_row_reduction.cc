@@ -2,7 +2,6 @@
 #include <set>
 
 #include "compiler/ops/c_text.h"
-#include "compiler/plan/block_stages.h"
 #include "compiler/plan/fold.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/support/check.h"
@@ -11,8 +10,6 @@ namespace fusec {
 
 namespace {
 
-constexpr int64_t kCpuBlockElements = 16384;
-constexpr int kGpuBlockSize = 256;
 constexpr int kShortRow = 32;  // up to here a thread reduces a row alone
 
 bool IsArg(const Node& node) {
@@ -53,16 +50,10 @@ class RowReductionPlanner {
       PlanRow();
     }
     CountTraffic(region_, plan);
-    if (reducers_[0]->kind == OpKind::kMatMul) plan.flops = plan.flops + rows * length * 2;
     return builder_.Finish();
   }
 
  private:
-  // The constant that holds the block size.
-  const std::string& BlockSize() {
-    return builder_.expressions().OwnConstant("block_size", builder_.plan().block_size, "threads");
-  }
-
   // Rows are the elements of the reductions' results, each with its own stretch of reduced
   // elements. All reductions of a region share both (the fusion pass sees to it).
   void FindSpace() {
@@ -117,7 +108,7 @@ class RowReductionPlanner {
     builder_.Append({Statement::Kind::kLet,
                      plan.index_type,
                      "row",
-                     cast + "blockIdx.x * " + BlockSize() + " + threadIdx.x",
+                     cast + "blockIdx.x * " + BlockSizeName(builder_) + " + threadIdx.x",
                      {},
                      {}});
     builder_.Append({Statement::Kind::kIf,
@@ -180,14 +171,15 @@ class RowReductionPlanner {
       if (auto number = length.AsConstant()) {
         builder_.expressions().NameConstant(*number, "row_length", "elements that are reduced");
       }
-      headers.push_back(
-          LoopHeader(builder_, "k", "threadIdx.x", builder_.Write(length), BlockSize()));
+      headers.push_back(LoopHeader(builder_, "k", "threadIdx.x", builder_.Write(length),
+                                   BlockSizeName(builder_)));
       builder_.Open();
       builder_.DefineVariable("k", 0, length - 1);
       return Coordinates(builder_, Expr::Symbol("k"), reduced_, "k");
     }
     for (size_t i = 0; i < reduced_.size(); ++i) {
-      if (reduced_[i].IsConstant(1)) {  // no loop; as a variable it would hide that indices are equal
+      if (reduced_[i].IsConstant(
+              1)) {  // no loop; as a variable it would hide that indices are equal
         k.push_back(Expr(0));
         continue;
       }
@@ -254,10 +246,7 @@ class RowReductionPlanner {
         builder_.Declare(CTypeName(dtype), running.total, running.fold.start);
         only_sums &= running.fold.how == "SumOf";
         sums += (sums.empty() ? "" : ", ") + running.total;
-        if (!running.fold.how.empty() &&
-            running.fold.step("a", "b").find("Combine") != std::string::npos) {
-          builder_.Use("block_reduce.cuh");
-        }
+        if (running.fold.calls_how) builder_.Use("block_reduce.cuh");
       }
       all.push_back(running);
     }
@@ -304,16 +293,8 @@ class RowReductionPlanner {
       const std::string type = CTypeName(FoldDtype(reducer));
       builder_.Assign(total, "BlockReduce<" + fold.how + ">(" + total + ", " + Scratch(type) + ")");
     }
-    if (reducer.kind == OpKind::kReduceMean) {
-      const std::string fold_type = CTypeName(FoldDtype(reducer));
-      const std::string count = "(" + fold_type + ")(" + builder_.Write(Product(reduced_)) + ")";
-      const bool is_integer = IsInteger(result->type.dtype);
-      if (is_integer) builder_.Use("divide.cuh");  // a mean of nothing is 0 then
-      scalar.text =
-          builder_.Let(CTypeName(result->type.dtype), FriendlyName(result->name),
-                       is_integer ? "Divide<" + fold_type + ">(" + total + ", " + count + ")"
-                                  : total + " / " + count);
-    }
+    if (reducer.kind == OpKind::kReduceMean)
+      scalar.text = WriteMean(builder_, reducer, total, Product(reduced_));
     lowering_.Bind(result, ResultIndex(reducer), scalar);
   }
 

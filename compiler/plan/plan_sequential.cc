@@ -6,8 +6,6 @@ namespace fusec {
 
 namespace {
 
-constexpr int kGpuBlockSize = 256;
-
 // Scans, sorts and scatters: one thread per line along the op's axis walks it in order, so that
 // answers do not depend on how threads are scheduled. A region of this kind holds exactly one node.
 class SequentialPlanner {
@@ -42,11 +40,6 @@ class SequentialPlanner {
   }
 
  private:
-  // The constant that holds the block size.
-  const std::string& BlockSize() {
-    return builder_.expressions().OwnConstant("block_size", builder_.plan().block_size, "threads");
-  }
-
   // One thread per line; `lines` are the dims other than the axis. Returns their coordinates.
   std::vector<Expr> OpenLines(const Shape& lines) {
     const Expr count = Product(lines);
@@ -57,7 +50,7 @@ class SequentialPlanner {
     plan.launch_in_words = "one thread per line along the axis";
     std::string first = type_ == "int" ? "blockIdx.x" : "(long long)blockIdx.x";
     if (!cpu) {
-      first += " * " + BlockSize() + " + threadIdx.x";
+      first += " * " + BlockSizeName(builder_) + " + threadIdx.x";
     }
     builder_.Append({Statement::Kind::kLet, type_, "row", first, {}, {}});
     builder_.Append({Statement::Kind::kIf,

@@ -1,4 +1,5 @@
 #include "compiler/ops/op_def.h"
+#include "compiler/plan/fold.h"
 #include "compiler/plan/plan_region.h"
 
 namespace fusec {
@@ -40,10 +41,16 @@ void CountTraffic(const Node& region, KernelPlan& plan) {
     const OpClass op_class = GetOpDef(node->kind).op_class;
     if (op_class == OpClass::kPointwise)
       plan.flops = plan.flops + node->result()->type.ElementCount();
+    if (node->kind == OpKind::kMatMul)
+      plan.flops = plan.flops + node->result()->type.ElementCount() * MatMulDepth(*node) * 2;
     if (op_class == OpClass::kReduction) {
       plan.flops = plan.flops + node->operands[0]->type.ElementCount();
     }
   }
+}
+
+const std::string& BlockSizeName(KernelBuilder& builder) {
+  return builder.expressions().OwnConstant("block_size", builder.plan().block_size, "threads");
 }
 
 std::vector<Expr> Coordinates(KernelBuilder& builder, const Expr& flat, const Shape& dims,

@@ -321,15 +321,19 @@ void RegionLowering::Keep(const Value* value, const std::string& array, size_t r
   kept_[value] = {array, row_rank};
 }
 
+Expr RegionLowering::PositionInRows(const Value* value, size_t row_rank,
+                                    const std::vector<Expr>& index) const {
+  const auto lead = static_cast<int64_t>(row_rank);
+  const Shape inner(value->type.shape.begin() + lead, value->type.shape.end());
+  return row_in_block_ * Product(inner) +
+         Linearize({index.begin() + lead, index.end()}, inner, builder_.ranges());
+}
+
 Scalar RegionLowering::LoadKept(const Value* value, const KeptValue& kept,
                                 const std::vector<Expr>& index) {
   const std::string key = ElementKey(value, index);
   if (const Scalar* known = builder_.Recall(key)) return *known;
-  const auto lead = static_cast<int64_t>(kept.row_rank);
-  const Shape inner(value->type.shape.begin() + lead, value->type.shape.end());
-  const Expr element =
-      Linearize(std::vector<Expr>(index.begin() + lead, index.end()), inner, builder_.ranges());
-  const Expr position = row_in_block_ * Product(inner) + element;
+  const Expr position = PositionInRows(value, kept.row_rank, index);
   const Dtype dtype = value->type.dtype;
   const Scalar scalar{builder_.Let(CTypeName(dtype), FriendlyName(value->name) + "_value",
                                    kept.array + "[" + builder_.Write(position) + "]"),

@@ -23,6 +23,8 @@ class RegionLowering {
   // From now on `value` is read from `array`, which holds it for the rows of a block: its leading
   // `row_rank` coordinates are row number `row_in_block` of these, the rest lie row-major.
   void Keep(const Value* value, const std::string& array, size_t row_rank);
+  // Where such an array holds element `index` of `value` for the row that SetRowInBlock names.
+  Expr PositionInRows(const Value* value, size_t row_rank, const std::vector<Expr>& index) const;
   // Makes an element of a matmul's or reduction's result where it is needed.
   using ReducerFunction = std::function<Scalar(const Node&, const std::vector<Expr>&)>;
   void OnReducer(ReducerFunction make) { make_reduced_ = std::move(make); }

@@ -20,8 +20,8 @@ Result<ReferenceTensor> Evaluate(const Node& constant) {
   return ReferenceTensor::FromData(constant.constant);
 }
 
-// A composite op is judged through its parts: a graph of them is made and run. Operands that are constants stay constants in it, as
-// decompositions may look at them.
+// A composite op is judged through its parts: a graph of them is made and run. Operands that are
+// constants stay constants in it, as decompositions may look at them.
 Result<Tensors> RunComposite(const Graph& graph, const Node& node,
                              const std::vector<const ReferenceTensor*>& operands,
                              const Symbols& symbols) {
@@ -164,6 +164,29 @@ Result<Tensors> Interpret(const Graph& graph, const Tensors& inputs) {
                                        std::string(DtypeName(expected)));
   }
   return RunGraph(graph, pointers, symbols);
+}
+
+Result<std::vector<ReferenceTensor>> InterpretNode(const Node& node,
+                                                   const std::vector<ReferenceTensor>& inputs) {
+  Graph graph;
+  graph.name = "alone";
+  std::vector<Value*> operands;
+  size_t next = 0;
+  for (const Value* operand : node.operands) {
+    operands.push_back(nullptr);
+    if (!operand) continue;
+    const ReferenceTensor& input = inputs[next++];
+    operands.back() =
+        graph.AddInput(operand->name, {input.dtype, Shape(input.dims.begin(), input.dims.end())});
+    graph.input_names.push_back(operand->name);
+  }
+  Builder builder(graph);
+  FUSEC_ASSIGN(Node * added, builder.Add(node.kind, operands, node.attributes));
+  for (const auto& result : added->results) {
+    graph.outputs.push_back(result.get());
+    graph.output_names.push_back(result->name);
+  }
+  return Interpret(graph, inputs);
 }
 
 }  // namespace fusec

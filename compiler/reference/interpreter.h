@@ -8,13 +8,20 @@
 
 namespace fusec {
 
-// Runs a graph node by node in double precision. Inputs match `graph.inputs`; symbols are bound from their dims.
-// Errors: a dim that contradicts its symbol or its range, an index outside its table.
+// Runs a graph node by node in double precision. Inputs match `graph.inputs`; symbols are bound
+// from their dims. Errors: a dim that contradicts its symbol or its range, an index outside its
+// table.
 Result<std::vector<ReferenceTensor>> Interpret(const Graph& graph,
                                                const std::vector<ReferenceTensor>& inputs);
 
-// The value of every symbol, read off the inputs' dims; the error names input, dim, found and expected.
+// The value of every symbol, read off the inputs' dims; the error names input, dim, found and
+// expected.
 Result<std::map<std::string, int64_t>> BindSymbols(
     const Graph& graph, const std::vector<std::vector<int64_t>>& input_dims);
+
+// The results of `node` alone for its operands that are there, in order; their dims need not be the
+// node's.
+Result<std::vector<ReferenceTensor>> InterpretNode(const Node& node,
+                                                   const std::vector<ReferenceTensor>& inputs);
 
 }  // namespace fusec
