@@ -28,7 +28,7 @@ __device__ __forceinline__ long long CheckedIndex(long long value, long long ext
 // source  : row0 (Gather), row1 (Gather), row2 (Gather), row3 (Gather), rows (Concat)
 // inputs  : ids0 i64[batch], table0 f32[10, 8], ids1 i64[batch], table1 f32[20, 8],
 //           ids2 i64[batch], table2 f32[30, 8], ids3 i64[batch], table3 f32[40, 8]
-// outputs : rows f32[batch, 32]
+// outputs : rows_tensor f32[batch, 32]
 // launch  : a block owns 32 rows; its threads share out each part; grid floordiv(batch + 31, 32) x
 // 256
 // traffic : reads batch*160 bytes, writes batch*128 bytes
@@ -37,11 +37,11 @@ k00_gather_concat(const long long* __restrict__ ids0, const float* __restrict__ 
                   const long long* __restrict__ ids1, const float* __restrict__ table1,
                   const long long* __restrict__ ids2, const float* __restrict__ table2,
                   const long long* __restrict__ ids3, const float* __restrict__ table3,
-                  float* __restrict__ rows, int batch, IndexError* errors) {
+                  float* __restrict__ rows_tensor, int batch, IndexError* errors) {
   constexpr int kChunk = 32;  // what one block owns of batch
   constexpr int kRow0Columns = 8;  // last axis of "row0"
   constexpr int kTable0Rows = 10;  // valid indices are -10..9
-  constexpr int kRowsColumns = 32;  // last axis of "rows"
+  constexpr int kRowsTensorColumns = 32;  // last axis of "rows_tensor"
   constexpr int kBlockSize = 256;  // threads
   constexpr int kTable1Rows = 20;  // valid indices are -20..19
   constexpr int kTable2Rows = 30;  // valid indices are -30..29
@@ -61,7 +61,7 @@ k00_gather_concat(const long long* __restrict__ ids0, const float* __restrict__ 
     // gather
     const int ids0_index = CheckedIndex(ids0_value, kTable0Rows, errors, kIds0Site, row);
     const float table0_value = table0[column + ids0_index * kRow0Columns];
-    rows[column + row * kRowsColumns] = table0_value;
+    rows_tensor[column + row * kRowsTensorColumns] = table0_value;
   }
   for (int i = threadIdx.x; i < (last_row - first_row) * kRow0Columns; i += kBlockSize) {
     const int row = first_row + i / kRow0Columns;
@@ -70,7 +70,7 @@ k00_gather_concat(const long long* __restrict__ ids0, const float* __restrict__ 
     // gather
     const int ids1_index = CheckedIndex(ids1_value, kTable1Rows, errors, kIds1Site, row);
     const float table1_value = table1[column + ids1_index * kRow0Columns];
-    rows[column + row * kRowsColumns + kRow0Columns] = table1_value;
+    rows_tensor[column + row * kRowsTensorColumns + kRow0Columns] = table1_value;
   }
   for (int i = threadIdx.x; i < (last_row - first_row) * kRow0Columns; i += kBlockSize) {
     const int row = first_row + i / kRow0Columns;
@@ -79,7 +79,7 @@ k00_gather_concat(const long long* __restrict__ ids0, const float* __restrict__ 
     // gather
     const int ids2_index = CheckedIndex(ids2_value, kTable2Rows, errors, kIds2Site, row);
     const float table2_value = table2[column + ids2_index * kRow0Columns];
-    rows[column + row * kRowsColumns + kOffset16] = table2_value;
+    rows_tensor[column + row * kRowsTensorColumns + kOffset16] = table2_value;
   }
   for (int i = threadIdx.x; i < (last_row - first_row) * kRow0Columns; i += kBlockSize) {
     const int row = first_row + i / kRow0Columns;
@@ -88,6 +88,6 @@ k00_gather_concat(const long long* __restrict__ ids0, const float* __restrict__ 
     // gather
     const int ids3_index = CheckedIndex(ids3_value, kTable3Rows, errors, kIds3Site, row);
     const float table3_value = table3[column + ids3_index * kRow0Columns];
-    rows[column + row * kRowsColumns + kOffset24] = table3_value;
+    rows_tensor[column + row * kRowsTensorColumns + kOffset24] = table3_value;
   }
 }
