@@ -3,35 +3,12 @@
 #include <optional>
 
 #include "compiler/ops/op_def.h"
+#include "passes/constant_linear.h"
 #include "passes/graph_edit.h"
 
 namespace fusec {
 
 namespace {
-
-const TensorData* Payload(const Value* value) {
-  if (!value->producer || value->producer->kind != OpKind::kConstant) return nullptr;
-  const TensorData& data = value->producer->constant;
-  return data.bytes() || data.element_count() == 0 ? &data : nullptr;
-}
-
-// A constant matrix as a matmul reads it: row k, column n.
-struct Matrix {
-  const TensorData* data = nullptr;
-  bool transposed = false;
-  int64_t rows() const { return data->dims()[transposed ? 1 : 0]; }
-  int64_t columns() const { return data->dims()[transposed ? 0 : 1]; }
-  double At(int64_t k, int64_t n) const {
-    return data->GetDouble(transposed ? n * rows() + k : k * columns() + n);
-  }
-};
-
-// The constant right-hand side of `product`, a matmul.
-std::optional<Matrix> Weights(const Node& product) {
-  const TensorData* data = Payload(product.operand(1));
-  if (!data || data->dims().size() != 2 || product.Int("transpose_a") != 0) return std::nullopt;
-  return Matrix{data, product.Int("transpose_b") != 0};
-}
 
 // Follows `value` through multiplications by constant scalars, collected in `scale`, to a matmul by
 // a constant.
@@ -46,13 +23,12 @@ const Node* ScaledProduct(const Value* value, double& scale) {
     value = other;
   }
   const Node* node = value->producer;
-  const bool is_product = node && node->kind == OpKind::kMatMul && IsFloat(value->type.dtype);
-  return is_product && Weights(*node) ? node : nullptr;
+  return node && RightWeights(*node) ? node : nullptr;
 }
 
 struct Adapter {
   const Value* x = nullptr;
-  Matrix down, up;
+  ConstantMatrix down, up;
   double scale = 1;
 };
 
@@ -62,8 +38,8 @@ std::optional<Adapter> FindAdapter(const Value* value) {
   if (!up) return std::nullopt;
   const Node* down = ScaledProduct(up->operand(0), adapter.scale);
   if (!down) return std::nullopt;
-  adapter.up = *Weights(*up);
-  adapter.down = *Weights(*down);
+  adapter.up = *RightWeights(*up);
+  adapter.down = *RightWeights(*down);
   adapter.x = down->operand(0);
   return adapter;
 }
@@ -75,7 +51,7 @@ Node* FindBase(const Graph& graph, const std::map<const Value*, std::vector<Node
   Node* node = value->producer;
   if (!node || readers.at(value).size() != 1 || IsOutput(graph, value)) return nullptr;
   if (node->kind == OpKind::kMatMul) {
-    return node->operand(0) == x && Weights(*node) ? node : nullptr;
+    return node->operand(0) == x && RightWeights(*node) ? node : nullptr;
   }
   if (node->kind != OpKind::kAdd) return nullptr;
   for (const Value* term : node->operands) {
@@ -86,19 +62,17 @@ Node* FindBase(const Graph& graph, const std::map<const Value*, std::vector<Node
 }
 
 // W + s A B, stored as W is.
-TensorData Merge(const Matrix& base, const Adapter& adapter) {
+TensorData Merge(const ConstantMatrix& base, const Adapter& adapter) {
   TensorData merged(base.data->dtype(), base.data->dims());
-  std::vector<double> row(base.columns());
-  for (int64_t k = 0; k < base.rows(); ++k) {
-    for (int64_t n = 0; n < base.columns(); ++n) row[n] = 0;
-    for (int64_t r = 0; r < adapter.down.columns(); ++r) {
+  std::vector<double> row(base.results());
+  for (int64_t k = 0; k < base.terms(); ++k) {
+    for (double& sum : row) sum = 0;
+    for (int64_t r = 0; r < adapter.down.results(); ++r) {
       const double weight = adapter.down.At(k, r);
-      for (int64_t n = 0; n < base.columns(); ++n) row[n] += weight * adapter.up.At(r, n);
+      for (int64_t n = 0; n < base.results(); ++n) row[n] += weight * adapter.up.At(r, n);
     }
-    for (int64_t n = 0; n < base.columns(); ++n) {
-      const int64_t at = base.transposed ? n * base.rows() + k : k * base.columns() + n;
-      merged.SetDouble(at, base.At(k, n) + adapter.scale * row[n]);
-    }
+    for (int64_t n = 0; n < base.results(); ++n)
+      merged.SetDouble(base.Position(k, n), base.At(k, n) + adapter.scale * row[n]);
   }
   return merged;
 }
@@ -123,8 +97,8 @@ Result<bool> MergeLora(Graph& graph, const PassOptions&, PassReport&) {
       while (graph.nodes[place].get() != base) ++place;
       Builder builder(graph, place);
       builder.set_provenance(base->provenance);
-      base->operands[1] =
-          builder.Constant(Merge(*Weights(*base), *adapter), base->operand(1)->name + "_with_lora");
+      base->operands[1] = builder.Constant(Merge(*RightWeights(*base), *adapter),
+                                           base->operand(1)->name + "_with_lora");
       base->provenance.insert(base->provenance.end(), sum.provenance.begin(), sum.provenance.end());
       std::swap(rest->name, sum.result()->name);
       graph.ReplaceAllUses(sum.result(), rest);

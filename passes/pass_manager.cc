@@ -13,7 +13,7 @@ namespace fusec {
 
 const std::vector<PassInfo>& AllPasses() {
   static const std::vector<PassInfo>& passes = *new std::vector<PassInfo>{
-#define FUSEC_PASS(name, Function, summary) {name, &Function, summary},
+#define FUSEC_PASS(name, Function, optional, summary) {name, &Function, optional, summary},
 #include "passes/passes.def"
 #undef FUSEC_PASS
   };

@@ -10,7 +10,7 @@
 namespace fusec {
 
 struct PassOptions {
-  std::set<std::string> disabled_fusions;  // names of fusion passes to leave out (--disable-fusion)
+  std::set<std::string> disabled_fusions;  // names of optional passes to leave out (--disable-fusion)
 };
 
 // "edge X -> Y was not fused because ..."
@@ -30,6 +30,7 @@ using PassFunction = Result<bool> (*)(Graph&, const PassOptions&, PassReport&);
 struct PassInfo {
   const char* name;
   PassFunction run;
+  bool optional;  // may be disabled
   const char* summary;
 };
 

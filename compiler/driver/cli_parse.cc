@@ -60,8 +60,8 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
                  "of f32 products: highest (f32, the default), high (TF32), medium (bf16)")
       ->type_name("WORD")
       ->check(CLI::IsMember({"highest", "high", "medium"}));
-  AddRepeated(app, "--disable-fusion", flags.disabled_fusions, "leave a fusion pass out", "NAME",
-              ',');
+  AddRepeated(app, "--disable-fusion", flags.disabled_fusions,
+              "leave out a fusion or a rewrite of weights (see opt --passes=help)", "NAME", ',');
   app.add_flag("--keep-lora", flags.keep_lora,
                "leave low-rank adapters beside their layers instead of adding them to the weights");
 }

@@ -6,14 +6,12 @@ namespace fusec {
 
 namespace {
 
-constexpr std::string_view kFusionPrefix = "fuse-";
-
 Result<void> CheckFusion(const std::string& name) {
-  if (name.starts_with(kFusionPrefix) && FindPass(name)) return {};
+  const PassInfo* pass = FindPass(name);
+  if (pass && pass->optional) return {};
   std::string known;
-  for (const PassInfo& pass : AllPasses()) {
-    if (std::string_view(pass.name).starts_with(kFusionPrefix))
-      known += (known.empty() ? "" : ", ") + std::string(pass.name);
+  for (const PassInfo& other : AllPasses()) {
+    if (other.optional) known += (known.empty() ? "" : ", ") + std::string(other.name);
   }
   return Fail(ErrorKind::kUsage, "no fusion is called \"" + name + "\"; there are " + known);
 }

@@ -22,6 +22,9 @@ std::vector<std::string> SharedPasses() {
       "recognize-gelu",
       // Needs the adapter's input to be one value with its layer's.
       "merge-lora",
+      // Behind merge-lora, which looks for the scale of the adapter.
+      "fold-scale",
+      "fold-affine",
       // A view read twice would look like a value read twice and end up in memory.
       "split-views",
   };

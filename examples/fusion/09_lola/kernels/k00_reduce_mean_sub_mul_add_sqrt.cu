@@ -80,14 +80,14 @@ __device__ __forceinline__ Real GeluTanh(Real x) {
 
 // kernel  : k00_reduce_mean_sub_mul_add_sqrt   class: block_program
 // source  : normal (LayerNormalization), linear (Gemm), y (Gelu)
-// inputs  : x f32[batch, 32], gain f32[32], shift f32[32], weight f32[32, 64], bias f32[64]
+// inputs  : x f32[batch, 32], weight_scaled f32[32, 64], bias_shifted f32[64]
 // outputs : y_2 f32[batch, 64]
 // launch  : a block owns 4 rows; grid floordiv(batch + 3, 4) x 256
-// traffic : reads batch*128 + 8708 bytes, writes batch*256 bytes
+// traffic : reads batch*128 + 8452 bytes, writes batch*256 bytes
 extern "C" __global__ void __launch_bounds__(256)
-k00_reduce_mean_sub_mul_add_sqrt(const float* __restrict__ x, const float* __restrict__ gain,
-                                 const float* __restrict__ shift, const float* __restrict__ weight,
-                                 const float* __restrict__ bias, float* __restrict__ y_2,
+k00_reduce_mean_sub_mul_add_sqrt(const float* __restrict__ x,
+                                 const float* __restrict__ weight_scaled,
+                                 const float* __restrict__ bias_shifted, float* __restrict__ y_2,
                                  int batch) {
   constexpr int kRowsPerBlock = 4;  // rows that a block owns
   constexpr int kWarpSize = 32;  // threads
@@ -140,8 +140,8 @@ k00_reduce_mean_sub_mul_add_sqrt(const float* __restrict__ x, const float* __res
   }
   __syncthreads();
 
-  __shared__ float normal_rows[kRowsPerBlock * kReduceMeanDepth];
-  // normal: add
+  __shared__ float normal_unscaled_rows[kRowsPerBlock * kReduceMeanDepth];
+  // normal_unscaled: div
   for (int i = threadIdx.x; i < rows_here * kReduceMeanDepth; i += kBlockSize) {
     const int row_in_block = i / kReduceMeanDepth;
     const int row = first_row + row_in_block;
@@ -152,14 +152,8 @@ k00_reduce_mean_sub_mul_add_sqrt(const float* __restrict__ x, const float* __res
     const float sub_2 = x_value_3 - reduce_mean_value_2;
     const float sqrt_value = sqrt_rows[row_in_block];
     // div
-    const float div = sub_2 / sqrt_value;
-    const float gain_value = gain[element];
-    // mul
-    const float mul_1 = div * gain_value;
-    const float shift_value = shift[element];
-    // add
-    const float normal = mul_1 + shift_value;
-    normal_rows[element + row_in_block * kReduceMeanDepth] = normal;
+    const float normal_unscaled = sub_2 / sqrt_value;
+    normal_unscaled_rows[element + row_in_block * kReduceMeanDepth] = normal_unscaled;
   }
   __syncthreads();
 
@@ -170,13 +164,13 @@ k00_reduce_mean_sub_mul_add_sqrt(const float* __restrict__ x, const float* __res
     const int element = i - row_in_block * kStride64;
     float matmul = 0.0f;
     for (int k = 0; k < kReduceMeanDepth; ++k) {
-      const float normal_value = normal_rows[k + row_in_block * kReduceMeanDepth];
-      const float weight_value = weight[element + k * kStride64];
-      matmul = matmul + normal_value * weight_value;
+      const float normal_unscaled_value = normal_unscaled_rows[k + row_in_block * kReduceMeanDepth];
+      const float weight_scaled_value = weight_scaled[element + k * kStride64];
+      matmul = matmul + normal_unscaled_value * weight_scaled_value;
     }
-    const float bias_value = bias[element];
+    const float bias_shifted_value = bias_shifted[element];
     // add
-    const float linear = matmul + bias_value;
+    const float linear = matmul + bias_shifted_value;
     // gelu
     const float y = Gelu(linear);
     y_2[element + row * kStride64] = y;

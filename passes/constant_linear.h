@@ -1,0 +1,55 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "passes/pass_manager.h"
+
+// What the passes that rewrite constant weights share.
+namespace fusec {
+
+// The data of a constant, or null if it was not loaded or `value` is none.
+const TensorData* Payload(const Value* value);
+
+// A constant matrix as a sum of products reads it: term k of result n.
+struct ConstantMatrix {
+  const TensorData* data = nullptr;
+  bool transposed = false;  // stored as [n, k]
+  int64_t terms() const { return data->dims()[transposed ? 1 : 0]; }
+  int64_t results() const { return data->dims()[transposed ? 0 : 1]; }
+  int64_t Position(int64_t k, int64_t n) const {
+    return transposed ? n * terms() + k : k * results() + n;
+  }
+  double At(int64_t k, int64_t n) const { return data->GetDouble(Position(k, n)); }
+};
+
+// The constant matrix in operand 1 (or 0) of `product`, if it is a matmul by one matrix for all
+// rows (or columns); on the right, only where the left operand is not transposed.
+std::optional<ConstantMatrix> RightWeights(const Node& product);
+std::optional<ConstantMatrix> LeftWeights(const Node& product);
+
+// One number for all elements of an axis, or one for each.
+using Factors = std::vector<double>;
+inline double FactorAt(const Factors& factors, int64_t i) {
+  return factors[factors.size() == 1 ? 0 : i];
+}
+// The elements of a constant that differ along `axis` of a tensor of `rank` only.
+std::optional<Factors> FactorsAlong(const Value* value, int64_t axis, int64_t rank);
+bool AllFinite(const Factors& factors);
+
+// w[k, n] * terms[k] * results[n], in double and rounded to the dtype once. nullopt where that is
+// no number, or where the largest weight of a result leaves the dtype's normal range at its lower
+// end: smaller weights beside it then lose at most what rounding takes from the largest.
+std::optional<TensorData> Scaled(const ConstantMatrix& weights, const Factors& terms,
+                                 const Factors& results);
+
+// `node` now also does what `cause` did.
+void AddProvenance(Node& node, const Node& cause);
+
+// Whether `product` is one half of a low-rank adapter (a product of constants' products, but for
+// scalar factors) that the user asked to leave as it is (--keep-lora).
+bool IsKeptAdapter(const Node& product, const std::map<const Value*, std::vector<Node*>>& readers,
+                   const PassOptions& options);
+
+}  // namespace fusec
