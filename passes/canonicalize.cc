@@ -4,6 +4,7 @@
 
 #include "compiler/ops/op_def.h"
 #include "passes/graph_edit.h"
+#include "passes/simplify_arithmetic.h"
 
 namespace fusec {
 
@@ -149,7 +150,7 @@ Value* Simplify(const Node& node, Builder& builder) {
   if (Value* simpler = MergeViews(node, builder)) return simpler;
   if (node.kind == OpKind::kMatMul) return SimplifyMatMul(node, builder);
   if (node.kind == OpKind::kGather) return SimplifyGather(node, builder);
-  return nullptr;
+  return SimplifyArithmetic(node, builder);
 }
 
 }  // namespace
