@@ -28,14 +28,29 @@ class BlockGroup {
   }
 
   bool Grow() {
-    if (!MayJoin(**nodes_.begin()) || !IsLegal()) return false;
+    why_ = WhyNever(**nodes_.begin());
+    if (why_.empty()) why_ = WhyIllegal();
+    if (!why_.empty()) return false;
     for (bool grew = true; grew;) {
       grew = false;
       for (const auto& node : graph_.nodes) {
         if (!nodes_.count(node.get()) && Touches(*node)) grew |= Add(*node);
       }
     }
-    return SavesALaunch();
+    if (SavesALaunch()) return true;
+    why_ = "alone, with a bias and relu, the product is one launch of the matrix library as well";
+    return false;
+  }
+
+  // Says why the group ends where it does; of a group that did not come about, why it did not.
+  void ExplainEnds(PassReport& report) {
+    for (const auto& node : graph_.nodes) {
+      const bool is_settled = node->kind == OpKind::kConstant || node->kind == OpKind::kRegion;
+      if (nodes_.count(node.get()) || is_settled || !IsNeighbour(*node)) continue;
+      const std::string why = why_.empty() ? WhyOutside(*node) : why_;
+      Refuse(report, readers_, nodes_, *node, why,
+             "a block that keeps more, or tiles that share a matrix between rows");
+    }
   }
 
   const std::set<const Node*>& nodes() const { return nodes_; }
@@ -59,36 +74,71 @@ class BlockGroup {
     return false;
   }
 
-  bool MayJoin(const Node& node) const {
+  bool IsNeighbour(const Node& node) const {
+    return Touches(node) || ReadersOf(graph_, readers_, nodes_, node).inside;
+  }
+
+  std::string WhyOutside(const Node& node) {
+    if (const std::string why = WhyNever(node); !why.empty()) return why;
+    if (!Touches(node)) return "it is read elsewhere too, so it is stored anyway";
+    nodes_.insert(&node);
+    const std::string why = IsConvex(graph_, nodes_) ? WhyIllegal() : kBetween;
+    nodes_.erase(&node);
+    return why;
+  }
+
+  bool MayJoin(const Node& node) const { return WhyNever(node).empty(); }
+
+  // Why a node cannot be made by a block from its rows, whatever the group; "" if it can.
+  std::string WhyNever(const Node& node) const {
+    const std::string text = GetOpDef(node.kind).text;
     switch (GetOpDef(node.kind).op_class) {
       case OpClass::kPointwise:
       case OpClass::kGather:
-        return true;
-      case OpClass::kView:
-        return node.kind != OpKind::kConcat ||
-               node.Int("axis") >= static_cast<int64_t>(rows_.size());
+        return "";
+      case OpClass::kView: {
+        const bool in_row =
+            node.kind != OpKind::kConcat || node.Int("axis") >= static_cast<int64_t>(rows_.size());
+        return in_row ? "" : "it joins tensors along the rows that blocks share out";
+      }
       case OpClass::kReduction:
-        return node.kind != OpKind::kArgMax && node.kind != OpKind::kArgMin &&
-               StaticShape(ReducedDims(node));
+        if (node.kind == OpKind::kArgMax || node.kind == OpKind::kArgMin)
+          return text + " is no reduction that a block of rows does";
+        return StaticShape(ReducedDims(node)) ? "" : text + " folds a symbolic dim";
       case OpClass::kContraction:
-        return IsSmall(node);
+        return WhyBig(node);
       default:
-        return false;
+        return text + " is no op that a block of rows does";
     }
   }
 
-  bool IsSmall(const Node& matmul) const {
-    if (matmul.kind != OpKind::kMatMul || !IsFloat(matmul.result()->type.dtype)) return false;
-    if (!HasRows(matmul.result(), rows_)) return false;
+  // Why a block would make the product slower than a library that shares operands between rows.
+  std::string WhyBig(const Node& matmul) const {
+    if (matmul.kind != OpKind::kMatMul || !IsFloat(matmul.result()->type.dtype))
+      return "it is no product of floats";
+    const std::string product = "%" + matmul.result()->name;
+    if (!HasRows(matmul.result(), rows_)) return product + " has other leading dims than the block";
     const int64_t elements = ElementsPerRow(matmul.result(), rows_);
     const int64_t depth = MatMulDepth(matmul).AsConstant().value_or(kDeepest + 1);
-    if (elements == 0 || depth > kDeepest || elements * depth > kMostProductsPerRow) return false;
+    if (elements == 0) return product + " has rows of a size that is not constant";
+    if (depth > kDeepest) {
+      return "one thread would add up " + MatMulDepth(matmul).ToString() +
+             " terms of an element of " + product + ", at most " + std::to_string(kDeepest) +
+             " are wanted";
+    }
+    if (elements * depth > kMostProductsPerRow) {
+      return product + " takes " + std::to_string(elements * depth) +
+             " multiplications of a block per row, at most " + std::to_string(kMostProductsPerRow) +
+             " are wanted";
+    }
     // What rows read that is not theirs is read again by every block.
     const Shape& right = matmul.operand(1)->type.shape;
     const bool own_matrix =
         right.size() == matmul.result()->type.shape.size() && rows_.size() + 2 <= right.size();
     const Expr shared = right[right.size() - 2] * right.back();
-    return own_matrix || shared.AsConstant().value_or(kMostShared + 1) <= kMostShared;
+    if (own_matrix || shared.AsConstant().value_or(kMostShared + 1) <= kMostShared) return "";
+    return "every block would read a matrix of " + shared.ToString() + " elements again for " +
+           product + ", at most " + std::to_string(kMostShared) + " are wanted";
   }
 
   // Consumers, and producers whose readers are all inside.
@@ -102,7 +152,9 @@ class BlockGroup {
     return readers.inside && !readers.outside;
   }
 
-  bool IsLegal() const {
+  bool IsLegal() const { return WhyIllegal().empty(); }
+
+  std::string WhyIllegal() const {
     std::vector<const Node*> ordered;
     for (const auto& node : graph_.nodes) {
       if (nodes_.count(node.get())) ordered.push_back(node.get());
@@ -110,10 +162,16 @@ class BlockGroup {
     const auto stages = FindBlockStages(ordered, rows_, [this](const Value* value) {
       return ReadersOf(graph_, readers_, nodes_, value).outside;
     });
-    if (stages.empty()) return false;
-    if (KeptBytesPerRow(stages, rows_) > kMostKeptBytes) return false;
-    return std::all_of(stages.begin(), stages.end(),
-                       [&](const BlockStage& stage) { return StaysInItsRow(stage, stages); });
+    if (stages.empty()) return "some value that a block would keep has no rows of its own";
+    if (const int64_t bytes = KeptBytesPerRow(stages, rows_); bytes > kMostKeptBytes) {
+      return "a row would take " + std::to_string(bytes) + " bytes of shared memory, of " +
+             std::to_string(kMostKeptBytes);
+    }
+    for (const BlockStage& stage : stages) {
+      if (!StaysInItsRow(stage, stages))
+        return "%" + stage.value->name + " needs values of rows that other blocks make";
+    }
+    return "";
   }
 
   // Whether an element of `stage` needs earlier stages' values of its own row only.
@@ -155,6 +213,7 @@ class BlockGroup {
   std::map<const Value*, std::vector<Node*>> readers_;
   std::set<const Node*> nodes_;
   Shape rows_;
+  std::string why_;  // the group did not come about
 };
 
 // Fewest leading dims first: the more a block owns, the less crosses memory.
@@ -166,14 +225,16 @@ std::vector<size_t> RowRanks(const Node& matmul) {
 
 }  // namespace
 
-Result<bool> FuseBlockProgram(Graph& graph, const PassOptions&, PassReport&) {
+Result<bool> FuseBlockProgram(Graph& graph, const PassOptions&, PassReport& report) {
   bool changed = false;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = *graph.nodes[i];
     if (node.kind != OpKind::kMatMul) continue;
     for (const size_t row_rank : RowRanks(node)) {
       BlockGroup group(graph, node, row_rank);
-      if (!group.Grow()) continue;
+      const bool grown = group.Grow();
+      group.ExplainEnds(report);
+      if (!grown) continue;
       Node* region = MakeRegion(graph, group.nodes(), "block_program");
       region->attributes["rows"] = group.rows();
       changed = true;

@@ -26,6 +26,15 @@ Result<bool> FuseEmbeddingConcat(Graph& graph, const PassOptions&, PassReport& r
     });
     if (!gathers || nested) continue;
     report = attempt;
+    const auto readers = Readers(graph);
+    if (const auto found = readers.find(concat->result()); found != readers.end()) {
+      for (const Node* reader : found->second) {
+        report.Refuse(concat->result(), *reader,
+                      "the concatenation is stored once, instead of gathered again for every "
+                      "element that is made of it",
+                      "a block that keeps a row of it in shared memory");
+      }
+    }
     MakeRegion(graph, group, "gather_concat");
     changed = true;
   }

@@ -32,9 +32,44 @@ bool IsLibraryActivation(const Node& node) {
          node.result()->type.dtype != Dtype::kF64;
 }
 
+// Says why the group ends at `tail`, and why it begins where it does.
+void ExplainEnds(const Graph& graph, const std::map<const Value*, std::vector<Node*>>& readers,
+                 const std::set<const Node*>& group, const Value* tail, PassReport& report) {
+  const std::string needed = "an own matmul kernel with this op in it";
+  if (const auto found = readers.find(tail); found != readers.end()) {
+    const size_t count = found->second.size() + (IsOutput(graph, tail) ? 1 : 0);
+    for (const Node* reader : found->second) {
+      if (count > 1) {
+        report.Refuse(tail, *reader,
+                      "the product has " + std::to_string(count) +
+                          " readers, so that the library writes it to memory",
+                      "an own matmul kernel with all of them in it");
+      } else {
+        report.Refuse(tail, *reader,
+                      std::string(GetOpDef(reader->kind).text) +
+                          " is not what the matrix library does behind a product (a bias of the "
+                          "columns, then relu or tanh gelu)",
+                      needed);
+      }
+    }
+  }
+  for (const auto& node : graph.nodes) {
+    if (group.count(node.get())) continue;
+    for (const auto& result : node->results) {
+      const auto found = readers.find(result.get());
+      if (found == readers.end() || node->kind == OpKind::kConstant) continue;
+      for (const Node* reader : found->second) {
+        if (group.count(reader))
+          report.Refuse(result.get(), *reader, "the matrix library reads its operands from memory",
+                        needed);
+      }
+    }
+  }
+}
+
 }  // namespace
 
-Result<bool> FuseMatMulEpilogue(Graph& graph, const PassOptions&, PassReport&) {
+Result<bool> FuseMatMulEpilogue(Graph& graph, const PassOptions&, PassReport& report) {
   std::vector<const Node*> matmuls;
   for (const auto& node : graph.nodes) {
     if (node->kind == OpKind::kMatMul && IsFloat(node->result()->type.dtype))
@@ -67,7 +102,11 @@ Result<bool> FuseMatMulEpilogue(Graph& graph, const PassOptions&, PassReport&) {
       tail = next->result();
       next = OnlyReader(graph, readers, tail);
     }
-    if (!IsConvex(graph, group)) group = {matmul};
+    if (!IsConvex(graph, group)) {
+      group = {matmul};
+      tail = matmul->result();
+    }
+    ExplainEnds(graph, readers, group, tail, report);
     MakeRegion(graph, group, "matmul");
   }
   return !matmuls.empty();

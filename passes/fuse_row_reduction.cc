@@ -1,6 +1,7 @@
 #include "passes/fuse_row_reduction.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "compiler/ops/op_def.h"
 #include "passes/access_probe.h"
@@ -54,6 +55,16 @@ class RowGroup {
     }
   }
 
+  // Says of every neighbour that is in no region why it stayed out.
+  void ExplainEnds(PassReport& report) {
+    for (const auto& node : graph_.nodes) {
+      const bool is_settled = node->kind == OpKind::kConstant || node->kind == OpKind::kRegion;
+      if (nodes_.count(node.get()) || is_settled) continue;
+      const auto [reason, needed] = WhyOutside(*node);
+      Refuse(report, readers_, nodes_, *node, reason, needed);
+    }
+  }
+
   const std::set<const Node*>& nodes() const { return nodes_; }
 
  private:
@@ -87,7 +98,31 @@ class RowGroup {
     return readers.inside && (!readers.outside || stored);
   }
 
-  bool IsLegal() const {
+  std::pair<std::string, std::string> WhyOutside(const Node& node) {
+    const std::string text = GetOpDef(node.kind).text;
+    if (IsReduction(node)) {
+      return {text + " folds other axes or another shape than the reduction that the kernel walks",
+              "a kernel that walks the data twice, in two orders"};
+    }
+    if (!IsElementwise(node)) {
+      return {text + " is no op on single elements", "a kernel of a class that has both"};
+    }
+    if (!MayJoin(node)) {
+      return {"its result is read elsewhere too, so it is stored anyway",
+              "its other readers in the same kernel"};
+    }
+    nodes_.insert(&node);
+    const bool convex = IsConvex(graph_, nodes_);
+    const std::string why = convex ? WhyIllegal() : "";
+    nodes_.erase(&node);
+    if (!convex) return {kBetween, kBetweenNeeded};
+    return {why, "a kernel that waits until all rows are reduced"};
+  }
+
+  bool IsLegal() const { return WhyIllegal().empty(); }
+
+  std::string WhyIllegal() const {
+    const std::string other_row = "it reads reduced values of other rows than the kernel works on";
     AccessProbe probe(nodes_, graph_.SymbolRanges());
     for (size_t axis = 0; axis < space_.size(); ++axis) {
       if (auto symbol = full_[axis].AsSymbol()) probe.ranges().Set(*symbol, 0, space_[axis] - 1);
@@ -99,20 +134,23 @@ class RowGroup {
     const Expr row = Linearize(row_, kept_, probe.ranges());
     for (const Node* node : nodes_) {
       if (IsReduction(*node)) {
-        if (!probe.Follows(node->operand(0), full_)) return false;
+        if (!probe.Follows(node->operand(0), full_)) return other_row;
         continue;
       }
       for (const auto& result : node->results) {
         if (!ReadersOf(graph_, readers_, nodes_, result.get()).outside) continue;
         const Shape& shape = result->type.shape;
         const bool per_row = Product(shape) == Product(kept_);
-        if (!per_row && Product(shape) != Product(space_)) return false;
+        if (!per_row && Product(shape) != Product(space_)) {
+          return "%" + result->name +
+                 " has neither one element per row nor one per reduced element";
+        }
         if (!probe.Follows(result.get(),
                            Delinearize(per_row ? row : element, shape, probe.ranges())))
-          return false;
+          return other_row;
       }
     }
-    return true;
+    return "";
   }
 
   std::vector<Expr> ResultIndex(const Node& reduction) const {
@@ -132,7 +170,7 @@ class RowGroup {
 
 }  // namespace
 
-Result<bool> FuseRowReduction(Graph& graph, const PassOptions&, PassReport&) {
+Result<bool> FuseRowReduction(Graph& graph, const PassOptions&, PassReport& report) {
   bool changed = false;
   while (true) {
     const Node* seed = nullptr;
@@ -145,6 +183,7 @@ Result<bool> FuseRowReduction(Graph& graph, const PassOptions&, PassReport&) {
     if (!seed) return changed;
     RowGroup group(graph, *seed);
     group.Grow();
+    group.ExplainEnds(report);
     MakeRegion(graph, group.nodes(), "row_reduction");
     changed = true;
   }

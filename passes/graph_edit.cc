@@ -47,6 +47,22 @@ GroupReaders ReadersOf(const Graph& graph,
   return all;
 }
 
+void Refuse(PassReport& report, const std::map<const Value*, std::vector<Node*>>& readers,
+            const std::set<const Node*>& group, const Node& node, const std::string& reason,
+            const std::string& needed) {
+  for (const Value* operand : node.operands) {
+    if (operand && operand->producer && group.count(operand->producer))
+      report.Refuse(operand, node, reason, needed);
+  }
+  for (const auto& result : node.results) {
+    const auto found = readers.find(result.get());
+    if (found == readers.end()) continue;
+    for (const Node* reader : found->second) {
+      if (group.count(reader)) report.Refuse(result.get(), *reader, reason, needed);
+    }
+  }
+}
+
 bool RemoveDeadNodes(Graph& graph) {
   auto uses = graph.CountUses();
   bool changed = false;

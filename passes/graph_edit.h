@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "passes/pass_manager.h"
 
 // Edits that several passes need.
 namespace fusec {
@@ -24,6 +25,14 @@ GroupReaders ReadersOf(const Graph& graph,
 GroupReaders ReadersOf(const Graph& graph,
                        const std::map<const Value*, std::vector<Node*>>& readers,
                        const std::set<const Node*>& group, const Node& node);
+
+// Tells `report` that `node` stays out of `group`, for every edge between the two.
+void Refuse(PassReport& report, const std::map<const Value*, std::vector<Node*>>& readers,
+            const std::set<const Node*>& group, const Node& node, const std::string& reason,
+            const std::string& needed);
+// Of a node whose group would not be convex.
+inline constexpr const char* kBetween = "another kernel runs between the two and needs one of them";
+inline constexpr const char* kBetweenNeeded = "that other kernel's ops in the same kernel";
 
 // Removes nodes nobody reads, from the end to the start. Returns whether there were any.
 bool RemoveDeadNodes(Graph& graph);

@@ -22,22 +22,11 @@ bool Repeats(const Node& reader, const Value* value) {
   return !one_to_one && reader.result()->type.ElementCount() != value->type.ElementCount();
 }
 
-std::string NameOf(const Node& node) {
-  return !node.provenance.empty() && !node.provenance[0].onnx_node.empty()
-             ? node.provenance[0].onnx_node
-             : node.result()->name;
-}
-
 }  // namespace
 
 std::set<const Node*> GrowLoopGroup(const Graph& graph, const Node& root, PassReport& report) {
   std::set<const Node*> group = {&root};
   const auto readers = Readers(graph);
-  auto note = [&](const Node& producer, const Node& reader, const std::string& reason) {
-    const NotFused entry{NameOf(producer), NameOf(reader), reason};
-    auto& list = report.not_fused;
-    if (std::find(list.begin(), list.end(), entry) == list.end()) list.push_back(entry);
-  };
   // From the root upwards: every reader of a node has been looked at before the node itself.
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = *graph.nodes[i];
@@ -57,20 +46,32 @@ std::set<const Node*> GrowLoopGroup(const Graph& graph, const Node& root, PassRe
     }
     if (!inside) continue;
     if (repeats && (GetOpDef(node.kind).algebra & kExpensive)) {
-      note(node, *inside, "its elements would be computed again for every element that reads them");
+      Refuse(report, readers, group, node,
+             "its elements would be computed again for every element that reads them",
+             "a kernel that keeps them in shared memory");
       continue;
     }
     const bool stored = GetOpDef(node.kind).op_class == OpClass::kPointwise &&
                         !node.operands.empty() &&
                         node.result()->type.shape == root.result()->type.shape;
     if (outside && !stored) {
-      note(node, *inside, "it is read elsewhere too, so it is stored anyway");
+      Refuse(report, readers, group, node, "it is read elsewhere too, so it is stored anyway",
+             "its other readers in the same kernel");
       continue;
     }
     group.insert(&node);
-    if (outside && !IsConvex(graph, group)) group.erase(&node);
+    if (outside && !IsConvex(graph, group)) {
+      group.erase(&node);
+      Refuse(report, readers, group, node, kBetween, kBetweenNeeded);
+    }
   }
-  if (!IsConvex(graph, group)) return {&root};
+  if (!IsConvex(graph, group)) {
+    group = {&root};
+    for (const Value* operand : root.operands) {
+      if (operand && operand->producer)
+        Refuse(report, readers, group, *operand->producer, kBetween, kBetweenNeeded);
+    }
+  }
   return group;
 }
 

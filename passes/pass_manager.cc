@@ -27,6 +27,19 @@ const PassInfo* FindPass(std::string_view name) {
   return nullptr;
 }
 
+void PassReport::Refuse(const Value* value, const Node& reader, const std::string& reason,
+                        const std::string& needed) {
+  const std::string& reader_name = reader.result()->name;
+  for (Refusal& refusal : refusals) {
+    if (refusal.pass != pass || refusal.value != value->name || refusal.reader != reader_name)
+      continue;
+    refusal.reason = reason;
+    refusal.needed = needed;
+    return;
+  }
+  refusals.push_back({pass, value->name, reader_name, reason, needed});
+}
+
 Result<void> PassManager::Run(Graph& graph, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (stop_after >= 0 && run_count_ >= stop_after) return {};
@@ -34,6 +47,7 @@ Result<void> PassManager::Run(Graph& graph, const std::vector<std::string>& name
     if (!pass) return Fail(ErrorKind::kUsage, "no pass is called \"" + name + "\"");
     if (options.disabled_fusions.count(name)) continue;
     const auto start = std::chrono::steady_clock::now();
+    report_.pass = name;
     FUSEC_ASSIGN(const bool changed, pass->run(graph, options, report_));
     const std::chrono::duration<double, std::milli> spent =
         std::chrono::steady_clock::now() - start;

@@ -3,6 +3,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/ir/graph.h"
@@ -13,15 +14,23 @@ struct PassOptions {
   std::set<std::string> disabled_fusions;  // names of optional passes to leave out (--disable-fusion)
 };
 
-// "edge X -> Y was not fused because ..."
-struct NotFused {
-  std::string producer, consumer, reason;
-  bool operator==(const NotFused&) const = default;
+// A pass looked at an edge of the graph and left it as it was. Values are meant by their names,
+// which stay the same when their nodes move into a region.
+struct Refusal {
+  std::string pass;
+  std::string value;   // the tensor on the edge
+  std::string reader;  // the first result of the node that reads it
+  std::string reason;  // "it is read elsewhere too, so it is stored anyway"
+  std::string needed;  // what it would take to fuse it: "a kernel that ..."
 };
 
 // What passes tell the user.
 struct PassReport {
-  std::vector<NotFused> not_fused;
+  std::vector<Refusal> refusals;
+  std::string pass;  // that is running
+  // The last word of a pass about an edge replaces its earlier ones.
+  void Refuse(const Value* value, const Node& reader, const std::string& reason,
+              const std::string& needed);
 };
 
 // A pass changes the graph in place and says whether it did.
@@ -53,7 +62,8 @@ class PassManager {
   int stop_after = -1;         // number of passes to run, to bisect a wrong answer; -1 for all
 
   Result<void> Run(Graph& graph, const std::vector<std::string>& names);
-  const PassReport& report() const { return report_; }
+  // What the passes have told since the last call.
+  PassReport TakeReport() { return std::exchange(report_, {}); }
   const std::vector<PassTiming>& timings() const { return timings_; }
 
  private:

@@ -67,7 +67,7 @@ Result<int> RunBench(const BenchFlags& flags);
 struct ExplainFlags {
   std::string artifact, kernel, target;
   std::vector<std::string> dims;
-  bool json = false;
+  bool dot = false, json = false;
 };
 Result<int> RunExplain(const ExplainFlags& flags);
 

@@ -2,7 +2,9 @@
 
 #include "compiler/driver/artifact_session.h"
 #include "compiler/driver/cli.h"
+#include "compiler/driver/dot_graph.h"
 #include "compiler/driver/explanation.h"
+#include "compiler/driver/kernel_page.h"
 #include "compiler/driver/terminal.h"
 
 namespace fusec {
@@ -52,6 +54,31 @@ void PrintStep(const ExplainedStep& step) {
     std::printf("    flops   %s\n", FormatCount(static_cast<double>(step.flops)).c_str());
 }
 
+// Edges that differ only in the reader are told once.
+void PrintEdges(const Explanation& e) {
+  if (e.not_fused.empty()) return;
+  std::printf("\nwhat still crosses memory between kernels, and why\n");
+  for (size_t i = 0; i < e.not_fused.size(); ++i) {
+    const NotFusedEdge& edge = e.not_fused[i];
+    std::vector<std::string> consumers = {edge.consumer};
+    const auto is_alike = [&](const NotFusedEdge& next) {
+      return next.tensor == edge.tensor && next.consumer_step == edge.consumer_step &&
+             next.reason == edge.reason;
+    };
+    for (; i + 1 < e.not_fused.size() && is_alike(e.not_fused[i + 1]); ++i)
+      consumers.push_back(e.not_fused[i + 1].consumer);
+    std::printf("\n  %s -> %s   %s %s, %s\n", Bold(edge.producer_step).c_str(),
+                Bold(edge.consumer_step).c_str(), edge.tensor.c_str(), edge.type.c_str(),
+                Traffic(edge.bytes).c_str());
+    std::printf("    edge    %s -> %s\n", edge.producer.c_str(), Join(consumers, ", ").c_str());
+    std::string reason = edge.reason;
+    for (size_t at = 0; (at = reason.find("; ", at)) != std::string::npos; at += 2)
+      reason.replace(at, 2, "\n            ");
+    std::printf("    why     %s\n", reason.c_str());
+    if (!edge.needed.empty()) std::printf("    needs   %s\n", edge.needed.c_str());
+  }
+}
+
 void PrintPage(const Explanation& e) {
   std::printf("%s  opset %s, matmul precision %s, target %s, %s\n\n", Bold(e.model).c_str(),
               e.opset.c_str(), e.matmul_precision.c_str(), e.target.c_str(),
@@ -65,30 +92,7 @@ void PrintPage(const Explanation& e) {
   std::printf("  %-14s %s of weights, %s of scratch\n", "memory", Traffic(e.weight_bytes).c_str(),
               Traffic(e.arena_bytes).c_str());
   for (const ExplainedStep& step : e.steps) PrintStep(step);
-  if (!e.not_fused.empty()) std::printf("\nnot fused\n");
-  for (const NotFusedEdge& edge : e.not_fused) {
-    std::printf("  %s -> %s: %s\n", edge.producer.c_str(), edge.consumer.c_str(),
-                edge.reason.c_str());
-  }
-}
-
-Result<void> PrintKernel(const ExplainFlags& flags, const Explanation& e) {
-  for (const ExplainedStep& step : e.steps) {
-    if (step.name != flags.kernel) continue;
-    PrintStep(step);
-    if (step.source.empty()) {
-      std::printf("\n    a matrix product of the library (%s): no code of its own\n",
-                  e.target == "cpu" ? "oneDNN" : "cuBLASLt");
-      return {};
-    }
-    FUSEC_ASSIGN(const std::string code, KernelText(flags.artifact, step));
-    std::printf("\n%s", code.c_str());
-    return {};
-  }
-  std::vector<std::string> names;
-  for (const ExplainedStep& step : e.steps) names.push_back(step.name);
-  return Fail(ErrorKind::kUsage, "target " + e.target + " has no kernel \"" + flags.kernel +
-                                     "\"; it has " + Join(names, ", "));
+  PrintEdges(e);
 }
 
 }  // namespace
@@ -97,7 +101,12 @@ Result<int> RunExplain(const ExplainFlags& flags) {
   FUSEC_ASSIGN(const Explanation explanation,
                ExplainArtifact(flags.artifact, flags.target, flags.dims));
   if (!flags.kernel.empty()) {
-    FUSEC_TRY(PrintKernel(flags, explanation));
+    FUSEC_ASSIGN(const size_t step, explanation.FindStep(flags.kernel));
+    FUSEC_ASSIGN(const std::string page, KernelPage(flags.artifact, explanation, step));
+    PrintStep(explanation.steps[step]);
+    std::fputs(page.c_str(), stdout);
+  } else if (flags.dot) {
+    std::fputs(DotText(explanation).c_str(), stdout);
   } else if (flags.json) {
     std::printf("%s\n", ExplanationJson(explanation).c_str());
   } else {

@@ -161,13 +161,20 @@ Command DeclareExplain(CLI::App& app) {
   app.description(
       "Tells what an artifact launches, what was fused into it, and what was not fused and why.");
   app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
-  app.add_option("--kernel", flags->kernel, "show one kernel with its code")->type_name("NAME");
+  CLI::Option* kernel = app.add_option("--kernel", flags->kernel,
+                                       "show one kernel: its ONNX nodes, its IR and its code")
+                            ->type_name("NAME");
   app.add_option("--target", flags->target, "cpu, sm_90a, ... (default: a GPU of the artifact)")
       ->type_name("NAME");
   AddRepeated(app, "--dim", flags->dims,
               "the size of a symbolic dim for bytes and flops (default: 128)", "NAME=SIZE");
-  app.add_flag("--json", flags->json, "for scripts");
-  app.footer("example: fusec explain dlrm --kernel k01_relu");
+  CLI::Option* dot = app.add_flag(
+      "--dot", flags->dot, "draw it: Graphviz text with one cluster per kernel, for dot -Tsvg");
+  app.add_flag("--json", flags->json, "for scripts")->excludes(dot)->excludes(kernel);
+  dot->excludes(kernel);
+  app.footer(
+      "example: fusec explain dlrm --kernel k01_relu\n"
+      "         fusec explain dlrm --dot | dot -Tsvg -o dlrm.svg");
   return [flags] { return RunExplain(*flags); };
 }
 

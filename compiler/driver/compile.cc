@@ -15,6 +15,7 @@
 #include "compiler/package/weights_file.h"
 #include "compiler/plan/plan_program.h"
 #include "compiler/support/interrupt.h"
+#include "passes/not_fused.h"
 #include "runtime/src/nvrtc.h"
 
 namespace fusec {
@@ -117,7 +118,11 @@ Result<void> RunJobs(std::vector<Job>& jobs, ArtifactContents& contents,
 }
 
 // By kind of target, all from one simplified graph.
-using FusedGraphs = std::map<TargetKind, std::shared_ptr<const Graph>>;
+struct Fused {
+  std::shared_ptr<const Graph> graph;
+  std::vector<NotFused> not_fused;
+};
+using FusedGraphs = std::map<TargetKind, Fused>;
 
 Result<FusedGraphs> Fuse(Graph& graph, const std::vector<std::string>& targets,
                          PassManager& manager) {
@@ -129,7 +134,8 @@ Result<FusedGraphs> Fuse(Graph& graph, const std::vector<std::string>& targets,
     std::shared_ptr<Graph> copy = graph.Clone();
     manager.dump_prefix = kind == TargetKind::kGpu ? "gpu-" : "cpu-";
     FUSEC_TRY(manager.Run(*copy, FusionPasses(kind)));
-    fused[kind] = std::move(copy);
+    std::vector<NotFused> not_fused = NotFusedEdges(*copy, manager.TakeReport());
+    fused[kind] = {std::move(copy), std::move(not_fused)};
   }
   return fused;
 }
@@ -173,17 +179,18 @@ Result<CompileReport> CompileModel(const CompileOptions& options) {
 
   progress("planning kernels", 0.2);
   contents.matmul_precision = options.matmul_precision;
-  contents.not_fused = manager.report().not_fused;
   contents.warnings = report.warnings;
   const ModelTitle title{graph.metadata["file"], graph.metadata["opset"]};
   std::vector<Job> jobs;
   std::shared_ptr<std::string> cpu_text, gpu_text;
   for (const std::string& target : targets) {
     const bool gpu = KindOf(target) == TargetKind::kGpu;
-    const auto& target_graph = fused.at(KindOf(target));
-    FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*target_graph, KindOf(target), contents.sites));
+    const Fused& made = fused.at(KindOf(target));
+    FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*made.graph, KindOf(target), contents.sites));
     report.launches[target] = static_cast<int>(plan.steps.size());
-    contents.targets.push_back({target, target_graph, std::move(plan), {}});
+    const char* ir = gpu ? "ir/gpu.ir" : "ir/cpu.ir";
+    contents.files[ir] = Print(*made.graph);
+    contents.targets.push_back({target, made.graph, std::move(plan), {}, ir, made.not_fused});
     const size_t number = contents.targets.size() - 1;
     const auto kernels = KernelsOf(contents.targets[number].plan);
     if (gpu) {

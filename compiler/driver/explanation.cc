@@ -5,6 +5,7 @@
 #include <span>
 
 #include "compiler/driver/artifact_session.h"
+#include "compiler/driver/nearest_name.h"
 #include "compiler/driver/terminal.h"
 #include "compiler/support/read_file.h"
 #include "runtime/src/arena.h"
@@ -24,8 +25,8 @@ Result<std::string> ChooseTarget(const runtime::Manifest& manifest, const std::s
   for (const auto& [name, target] : manifest.targets) names.push_back(name);
   if (!wanted.empty()) {
     if (manifest.targets.count(wanted)) return wanted;
-    return Fail(ErrorKind::kUsage,
-                "the artifact has no target \"" + wanted + "\"; it has " + Join(names, ", "));
+    return Fail(ErrorKind::kUsage, "the artifact has no target \"" + wanted + "\"" +
+                                       DidYouMean(wanted, names) + "; it has " + Join(names, ", "));
   }
   for (const std::string& name : names) {
     if (name != "cpu") return name;
@@ -123,14 +124,48 @@ Result<void> FillStory(const runtime::Manifest& manifest, const Json& json,
       const auto bytes,
       runtime::DimExpression::Parse(ValueOf(before, "bytes", "0"), manifest.SymbolNames()));
   FUSEC_RUNTIME_ASSIGN(explanation.before_bytes, bytes.Evaluate(symbols));
-  for (const Json& edge : ValueOf(json, "not_fused", Json::array())) {
-    explanation.not_fused.push_back({ValueOf(edge, "producer", ""), ValueOf(edge, "consumer", ""),
-                                     ValueOf(edge, "reason", "")});
+  return {};
+}
+
+Result<void> FillEdges(const Json& target, Explanation& explanation) {
+  std::map<std::string, const TensorType*> types;
+  for (const Node* region : explanation.regions()) {
+    for (const auto& result : region->results) types[result->name] = &result->type;
+  }
+  for (const Json& item : ValueOf(target, "not_fused", Json::array())) {
+    NotFusedEdge edge{ValueOf(item, "producer", ""),
+                      ValueOf(item, "consumer", ""),
+                      ValueOf(item, "producer_step", ""),
+                      ValueOf(item, "consumer_step", ""),
+                      ValueOf(item, "tensor", ""),
+                      "",
+                      0,
+                      ValueOf(item, "reason", ""),
+                      ValueOf(item, "needed", "")};
+    if (const auto type = types.find(edge.tensor); type != types.end()) {
+      edge.type = type->second->ToString();
+      FUSEC_ASSIGN(edge.bytes, type->second->Bytes().Evaluate(explanation.dims));
+    }
+    explanation.not_fused.push_back(std::move(edge));
   }
   return {};
 }
 
 }  // namespace
+
+std::vector<std::string> Explanation::step_names() const {
+  std::vector<std::string> names;
+  for (const ExplainedStep& step : steps) names.push_back(step.name);
+  return names;
+}
+
+Result<size_t> Explanation::FindStep(const std::string& name) const {
+  const std::vector<std::string> names = step_names();
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found != names.end()) return static_cast<size_t>(found - names.begin());
+  return Fail(ErrorKind::kUsage, "target " + target + " has no kernel \"" + name + "\"" +
+                                     DidYouMean(name, names) + "; it has " + Join(names, ", "));
+}
 
 Result<Explanation> ExplainArtifact(const std::string& path, const std::string& wanted,
                                     const std::vector<std::string>& dim_flags) {
@@ -149,6 +184,13 @@ Result<Explanation> ExplainArtifact(const std::string& path, const std::string& 
   explanation.dims = cases[0];
   const std::vector<int64_t> symbols = SymbolValues(manifest, explanation.dims);
   const runtime::Target& target = manifest.targets.at(explanation.target);
+  FUSEC_ASSIGN(explanation.graph, ReadFusedGraph(path, explanation.target));
+  if (const size_t regions = explanation.regions().size(); regions != target.steps.size()) {
+    return Fail(ErrorKind::kArtifact, file + ": target " + explanation.target + " has " +
+                                          std::to_string(target.steps.size()) +
+                                          " steps, expected one for each of the graph's " +
+                                          std::to_string(regions) + " regions");
+  }
   const Json& steps = json["targets"][explanation.target]["steps"];
   try {
     for (size_t i = 0; i < target.steps.size(); ++i) {
@@ -157,6 +199,7 @@ Result<Explanation> ExplainArtifact(const std::string& path, const std::string& 
       explanation.steps.push_back(std::move(step));
     }
     FUSEC_TRY(FillStory(manifest, json, symbols, explanation));
+    FUSEC_TRY(FillEdges(json["targets"][explanation.target], explanation));
   } catch (const WrongKey& wrong) {
     return Fail(ErrorKind::kArtifact,
                 file + ": " + wrong.key + " holds something of another type than expected");
@@ -181,8 +224,15 @@ std::string ExplanationJson(const Explanation& e) {
                        {"flops", step.flops}});
   }
   for (const NotFusedEdge& edge : e.not_fused) {
-    not_fused.push_back(
-        {{"producer", edge.producer}, {"consumer", edge.consumer}, {"reason", edge.reason}});
+    not_fused.push_back({{"producer", edge.producer},
+                         {"consumer", edge.consumer},
+                         {"reason", edge.reason},
+                         {"needed", edge.needed},
+                         {"tensor", edge.tensor},
+                         {"type", edge.type},
+                         {"bytes", edge.bytes},
+                         {"producer_kernel", edge.producer_step},
+                         {"consumer_kernel", edge.consumer_step}});
   }
   const Json json = {
       {"model", e.model},

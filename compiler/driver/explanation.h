@@ -1,8 +1,10 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "compiler/driver/artifact_ir.h"
 #include "compiler/driver/dim_flags.h"
 #include "compiler/support/result.h"
 
@@ -16,8 +18,13 @@ struct ExplainedStep {
   int64_t bytes_read = 0, bytes_written = 0, flops = 0;
 };
 
+// A tensor that crosses memory between two launches, and why they are not one.
 struct NotFusedEdge {
-  std::string producer, consumer, reason;
+  std::string producer, consumer;            // ONNX nodes
+  std::string producer_step, consumer_step;  // names of steps
+  std::string tensor, type;                  // "hidden", "f32[batch, 512]"
+  int64_t bytes = 0;
+  std::string reason, needed;  // why, and what it would take
 };
 
 // What manifest.json tells of one target, with all sizes as numbers for `dims`.
@@ -26,8 +33,15 @@ struct Explanation {
   DimValues dims;
   std::vector<ExplainedStep> steps;
   std::vector<NotFusedEdge> not_fused;
+  // What the steps were planned from: regions()[i] is the unfused form of steps[i].
+  std::shared_ptr<const Graph> graph;
   int64_t before_launches = 0, before_bytes = 0, after_bytes = 0;
   int64_t weight_bytes = 0, arena_bytes = 0;
+
+  std::vector<const Node*> regions() const { return RegionsOf(*graph); }
+  std::vector<std::string> step_names() const;
+  // The place of the step with that name; the error proposes what may be meant.
+  Result<size_t> FindStep(const std::string& name) const;
 };
 
 // `target` "" is the first GPU target, or the CPU where there is none; a dim without a flag has

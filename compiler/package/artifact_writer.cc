@@ -226,6 +226,24 @@ Json MatMulJson(const MatMulPlan& plan, const BufferTable& buffers) {
           {"flops", plan.flops.ToString()}};
 }
 
+Json NotFusedJson(const TargetContents& target) {
+  const auto step = [&](size_t region) {
+    const Step& made = target.plan.steps[region];
+    return made.is_matmul ? made.matmul.name : made.kernel.name;
+  };
+  Json not_fused = Json::array();
+  for (const NotFused& edge : target.not_fused) {
+    not_fused.push_back({{"producer", edge.producer},
+                         {"consumer", edge.consumer},
+                         {"tensor", edge.tensor},
+                         {"producer_step", step(edge.producer_region)},
+                         {"consumer_step", step(edge.consumer_region)},
+                         {"reason", edge.reason},
+                         {"needed", edge.needed}});
+  }
+  return not_fused;
+}
+
 Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
                   const std::map<std::string, std::string>& hashes) {
   const Graph& graph = *contents.targets.front().graph;
@@ -270,17 +288,14 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
       steps.push_back(step.is_matmul ? MatMulJson(step.matmul, buffers)
                                      : KernelJson(step.kernel, gpu, buffers));
     }
-    targets[target.name] = {{"files", target.files}, {"steps", steps}};
+    targets[target.name] = {{"files", target.files},
+                            {"ir", target.ir},
+                            {"steps", steps},
+                            {"not_fused", NotFusedJson(target)}};
   }
   json["targets"] = targets;
   json["before"] = {{"launches", contents.launches_before},
                     {"bytes", contents.bytes_before.ToString()}};
-  Json not_fused = Json::array();
-  for (const NotFused& edge : contents.not_fused) {
-    not_fused.push_back(
-        {{"producer", edge.producer}, {"consumer", edge.consumer}, {"reason", edge.reason}});
-  }
-  json["not_fused"] = not_fused;
   json["warnings"] = contents.warnings;
   json["files"] = hashes;
   return json;

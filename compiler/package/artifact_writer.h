@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compiler/plan/kernel_plan.h"
-#include "passes/pass_manager.h"
+#include "passes/not_fused.h"
 
 namespace fusec {
 
@@ -17,6 +17,8 @@ struct TargetContents {
   std::shared_ptr<const Graph> graph;  // fused for this target: constants and regions only
   ProgramPlan plan;
   std::map<std::string, std::string> files;
+  std::string ir = "";  // the file with the graph as text, "ir/gpu.ir"
+  std::vector<NotFused> not_fused = {};
 };
 
 // Everything that goes into the folder besides manifest and weights, which the writer makes.
@@ -29,7 +31,6 @@ struct ArtifactContents {
   std::string matmul_precision;
   int launches_before = 0;
   Expr bytes_before;
-  std::vector<NotFused> not_fused;
   std::vector<std::string> warnings;
 };
 

@@ -114,14 +114,28 @@ TEST_F(Verbs, JsonKeysAreAPromise) {
   }
 }
 
+TEST_F(Verbs, ExplainHasAReasonForEveryEdgeThatIsNotFused) {
+  const Json explained = FusecJson({"explain", artifact_, "--json"});
+  ASSERT_FALSE(explained["not_fused"].empty());
+  for (const Json& edge : explained["not_fused"]) {
+    ExpectKeys(edge, {"producer", "consumer", "reason", "needed", "tensor", "type", "bytes"});
+    EXPECT_TRUE(edge["reason"].get<std::string>().starts_with("fuse-")) << edge;
+    EXPECT_NE(edge["needed"], "");
+    EXPECT_GT(edge["bytes"], 0);
+  }
+}
+
 TEST_F(Verbs, ExplainShowsAKernelsCode) {
   const Json explained = FusecJson({"explain", artifact_, "--json"});
   for (const Json& kernel : explained["kernels"]) {
     const std::string name = kernel["name"];
     const ChildResult child = Fusec({"explain", artifact_, "--kernel", name});
     EXPECT_EQ(child.exit_code, 0) << child.errors;
-    EXPECT_NE(child.output.find(name), std::string::npos);
+    for (const std::string& part : {name, std::string("-- ONNX nodes --"), std::string("graph @")})
+      EXPECT_NE(child.output.find(part), std::string::npos) << part;
   }
+  EXPECT_NE(Fusec({"explain", artifact_, "--dot"}).output.find("subgraph cluster_0"),
+            std::string::npos);
   ExpectError({"explain", artifact_, "--kernel", "k99"}, 2, "no kernel \"k99\"");
   ExpectError({"explain", artifact_, "--target", "sm_1"}, 2, "no target \"sm_1\"");
 }

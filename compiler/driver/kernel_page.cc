@@ -1,0 +1,58 @@
+#include "compiler/driver/kernel_page.h"
+
+#include <algorithm>
+
+#include "compiler/driver/terminal.h"
+#include "compiler/ops/op_def.h"
+
+namespace fusec {
+
+namespace {
+
+std::string Section(const std::string& title) {
+  return "\n" + Bold("-- " + title + " --") + "\n\n";
+}
+
+}  // namespace
+
+std::string NodesText(const Node& region) {
+  std::vector<Origin> origins;
+  std::vector<std::string> ops;  // by origin
+  for (const auto& node : region.body->nodes) {
+    for (const Origin& origin : node->provenance) {
+      size_t i =
+          static_cast<size_t>(std::find(origins.begin(), origins.end(), origin) - origins.begin());
+      if (i == origins.size()) {
+        origins.push_back(origin);
+        ops.emplace_back();
+      }
+      ops[i] += (ops[i].empty() ? "" : ", ") + std::string(GetOpDef(node->kind).text);
+    }
+  }
+  std::vector<std::vector<std::string>> rows = {{"node", "op", "module", "line", "became"}};
+  for (size_t i = 0; i < origins.size(); ++i) {
+    const Origin& origin = origins[i];
+    rows.push_back(
+        {origin.onnx_node, origin.onnx_op, origin.module_path, origin.source_line, ops[i]});
+  }
+  if (origins.empty()) return "  none: the compiler made all of its ops\n";
+  return FormatTable(rows, "lllll");
+}
+
+Result<std::string> KernelPage(const std::string& artifact, const Explanation& explanation,
+                               size_t number) {
+  const ExplainedStep& step = explanation.steps[number];
+  const Node& region = *explanation.regions()[number];
+  std::string page = Section("ONNX nodes") + NodesText(region);
+  const std::unique_ptr<Graph> body = region.body->Clone();
+  for (const auto& node : body->nodes) node->provenance.clear();  // told above
+  page += Section("IR of the region, before it was planned") + Print(*body);
+  if (step.source.empty()) {
+    return page + Section("code") + "  a matrix product of the library (" +
+           (explanation.target == "cpu" ? "oneDNN" : "cuBLASLt") + "): no code of its own\n";
+  }
+  FUSEC_ASSIGN(const std::string code, KernelText(artifact, step));
+  return page + Section("code, " + step.source) + code;
+}
+
+}  // namespace fusec

@@ -1,0 +1,98 @@
+#include "passes/not_fused.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "compiler/ops/op_def.h"
+
+namespace fusec {
+
+namespace {
+
+struct Why {
+  std::string reason, needed;
+};
+
+std::string NameOf(const Node& node) {
+  return !node.provenance.empty() && !node.provenance[0].onnx_node.empty()
+             ? node.provenance[0].onnx_node
+             : node.result()->name;
+}
+
+// Of an edge between regions whose passes never met: what such regions can take in at all.
+Why WhyByClass(const std::string& producer, const std::string& consumer) {
+  if (producer == "sequential" || consumer == "sequential") {
+    return {
+        "a sequential op (scan, sort, scatter, resize) is a kernel of its own: its elements "
+        "depend on each other in an order",
+        "a kernel for that op that also computes its neighbours"};
+  }
+  if (consumer == "matmul") {
+    return {"the matrix library reads its operands from memory",
+            "an own matmul kernel that computes them on the way"};
+  }
+  if (producer == "matmul") {
+    return {
+        "the matrix library writes its product to memory, after a bias and an activation at "
+        "most",
+        "an own matmul kernel with this op behind it"};
+  }
+  return {"no pass joins a finished region of class " + producer + " to one of class " + consumer,
+          "a pass that plans both as one kernel"};
+}
+
+// The clauses of all passes that refused the edge, in the order in which they did.
+Why WhyOf(const PassReport& report, const std::string& value, const std::string& reader,
+          const std::string& producer_class, const std::string& consumer_class) {
+  Why why;
+  for (const Refusal& refusal : report.refusals) {
+    if (refusal.value != value || refusal.reader != reader) continue;
+    why.reason += (why.reason.empty() ? "" : "; ") + refusal.pass + ": " + refusal.reason;
+    if (refusal.needed.empty() || why.needed.find(refusal.needed) != std::string::npos) continue;
+    why.needed += (why.needed.empty() ? "" : ", or ") + refusal.needed;
+  }
+  return why.reason.empty() ? WhyByClass(producer_class, consumer_class) : why;
+}
+
+const Node* NodeOf(const Node& region, const std::string& value) {
+  for (const auto& node : region.body->nodes) {
+    for (const auto& result : node->results) {
+      if (result->name == value) return node.get();
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<NotFused> NotFusedEdges(const Graph& graph, const PassReport& report) {
+  std::vector<NotFused> edges;
+  std::map<const Node*, size_t> numbers;  // looked up only
+  for (const auto& region : graph.nodes) {
+    if (region->kind != OpKind::kRegion) continue;
+    const size_t number = numbers.size();
+    numbers.emplace(region.get(), number);
+    const std::string& consumer_class = region->Get<std::string>("class");
+    for (size_t i = 0; i < region->operands.size(); ++i) {
+      const Value* value = region->operands[i];
+      const auto producer = numbers.find(value->producer);
+      if (producer == numbers.end()) continue;  // an input or a constant
+      const std::string& producer_class = producer->first->Get<std::string>("class");
+      const Value* inside = region->body->inputs[i].get();
+      const Node* maker = NodeOf(*producer->first, value->name);
+      for (const auto& reader : region->body->nodes) {
+        if (std::find(reader->operands.begin(), reader->operands.end(), inside) ==
+            reader->operands.end())
+          continue;
+        Why why =
+            WhyOf(report, value->name, reader->result()->name, producer_class, consumer_class);
+        edges.push_back({NameOf(maker ? *maker : *producer->first), NameOf(*reader), value->name,
+                         producer->second, number, std::move(why.reason), std::move(why.needed)});
+      }
+    }
+  }
+  return edges;
+}
+
+}  // namespace fusec
