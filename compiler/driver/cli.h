@@ -57,6 +57,8 @@ Result<int> RunVerify(const VerifyFlags& flags);
 struct BenchFlags {
   std::string artifact, device;
   std::vector<std::string> dims;
+  std::vector<std::string> inputs;  // FILE.npz
+  std::string output;
   double seconds = 1;
   int threads = 0;  // 0: the runtime's own choice
   uint64_t seed = 0;

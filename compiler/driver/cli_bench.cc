@@ -6,6 +6,8 @@
 
 #include "compiler/driver/artifact_session.h"
 #include "compiler/driver/cli.h"
+#include "compiler/driver/input_flags.h"
+#include "compiler/driver/output_files.h"
 #include "compiler/driver/terminal.h"
 #include "runtime/src/bench.h"
 
@@ -85,16 +87,49 @@ Result<std::vector<double>> MeasureDevice(
   return all;
 }
 
-Result<Measurement> Measure(const runtime::Program& program, const DimValues& dims,
-                            const BenchFlags& flags) {
+// Sizes to measure, and the sets of inputs; none stands for random ones, made when they are needed.
+struct Case {
+  DimValues dims;
+  std::vector<Inputs> sets;
+};
+
+Result<std::vector<Case>> CasesOf(const runtime::Manifest& manifest, const BenchFlags& flags) {
+  std::vector<Case> cases;
+  if (flags.inputs.empty()) {
+    FUSEC_ASSIGN(const auto sizes, DimCases(flags.dims, DimRanges(manifest), {kDefaultSize}));
+    for (const DimValues& dims : sizes) cases.push_back({dims, {}});
+    return cases;
+  }
+  if (!flags.dims.empty())
+    return Fail(ErrorKind::kUsage, "--dim is for random data, --inputs has sizes of its own");
+  for (const std::string& path : flags.inputs) {
+    FUSEC_ASSIGN(Inputs inputs, InputsFromNpz(manifest, path));
+    const DimValues dims = DimsOf(manifest, inputs);
+    auto found = std::find_if(cases.begin(), cases.end(),
+                              [&](const Case& other) { return other.dims == dims; });
+    if (found == cases.end()) found = cases.insert(cases.end(), {dims, {}});
+    found->sets.push_back(std::move(inputs));
+    if (found->sets.size() > kInputSets) {
+      return Fail(ErrorKind::kUsage, path + ": more than " + std::to_string(kInputSets) +
+                                         " sets of inputs at " + DimsText(dims));
+    }
+  }
+  return cases;
+}
+
+Result<Measurement> Measure(const runtime::Program& program, const Case& what,
+                            const BenchFlags& flags, const std::string& output) {
   Measurement result;
-  result.dims = dims;
-  std::vector<Inputs> inputs(kInputSets);
+  result.dims = what.dims;
+  std::vector<Inputs> random;
+  for (int i = 0; what.sets.empty() && i < kInputSets; ++i) {
+    FUSEC_ASSIGN(random.emplace_back(),
+                 RandomInputs(program.manifest(), what.dims, flags.seed + i));
+  }
   std::vector<std::unique_ptr<runtime::Context>> contexts;
-  for (int i = 0; i < kInputSets; ++i) {
-    FUSEC_ASSIGN(inputs[i], RandomInputs(program.manifest(), dims, flags.seed + i));
+  for (const Inputs& inputs : what.sets.empty() ? random : what.sets) {
     FUSEC_RUNTIME_ASSIGN(auto context, runtime::Context::Create(program));
-    FUSEC_TRY(BindInputs(*context, inputs[i]));
+    FUSEC_TRY(BindInputs(*context, inputs));
     contexts.push_back(std::move(context));
   }
   FUSEC_ASSIGN(const std::vector<double> calls, MeasureCalls(contexts, flags.seconds));
@@ -103,7 +138,12 @@ Result<Measurement> Measure(const runtime::Program& program, const DimValues& di
     FUSEC_ASSIGN(const std::vector<double> device, MeasureDevice(contexts, flags.seconds));
     result.device_us = SpreadOf(device);
   }
-  const std::vector<int64_t> symbols = SymbolValues(program.manifest(), dims);
+  if (!output.empty()) {
+    FUSEC_RUNTIME_TRY(contexts[0]->Run());
+    FUSEC_ASSIGN(const std::vector<TensorData> outputs, CopyOutputs(*contexts[0]));
+    FUSEC_TRY(WriteOutputs(program.manifest(), outputs, output));
+  }
+  const std::vector<int64_t> symbols = SymbolValues(program.manifest(), what.dims);
   for (const runtime::Step& step : program.device().target().steps) {
     FUSEC_RUNTIME_ASSIGN(const int64_t read, step.bytes_read.Evaluate(symbols));
     FUSEC_RUNTIME_ASSIGN(const int64_t written, step.bytes_written.Evaluate(symbols));
@@ -165,15 +205,17 @@ void PrintTable(const std::vector<Measurement>& measurements, bool on_gpu) {
 Result<int> RunBench(const BenchFlags& flags) {
   if (flags.threads > 0) setenv("FUSEC_NUM_THREADS", std::to_string(flags.threads).c_str(), 1);
   FUSEC_ASSIGN(const auto program, LoadProgram(flags.artifact, flags.device));
-  FUSEC_ASSIGN(const auto cases,
-               DimCases(flags.dims, DimRanges(program->manifest()), {kDefaultSize}));
+  FUSEC_ASSIGN(const std::vector<Case> cases, CasesOf(program->manifest(), flags));
   std::vector<Measurement> measurements;
   {
     ProgressLine progress;
-    for (const DimValues& dims : cases) {
-      progress.Update("measuring " + DimsText(dims),
-                      static_cast<double>(measurements.size()) / cases.size());
-      FUSEC_ASSIGN(measurements.emplace_back(), Measure(*program, dims, flags));
+    for (const Case& what : cases) {
+      const size_t number = measurements.size();
+      progress.Update("measuring " + DimsText(what.dims),
+                      static_cast<double>(number) / static_cast<double>(cases.size()));
+      const std::string output =
+          flags.output.empty() ? "" : flags.output + "/" + std::to_string(number);
+      FUSEC_ASSIGN(measurements.emplace_back(), Measure(*program, what, flags, output));
     }
   }
   if (flags.json) {

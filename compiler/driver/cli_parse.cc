@@ -138,11 +138,17 @@ Command DeclareVerify(CLI::App& app) {
 Command DeclareBench(CLI::App& app) {
   auto flags = std::make_shared<BenchFlags>();
   app.description(
-      "Times an artifact on random data: whole calls from host memory to host memory, and the "
-      "device alone.");
+      "Times an artifact on random or given data: whole calls from host memory to host memory, and "
+      "the device alone.");
   app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
   AddRepeated(app, "--dim", flags->dims, "the sizes of a symbolic dim to time (default: 64)",
               "NAME=SIZE,...");
+  AddRepeated(app, "--inputs", flags->inputs,
+              "input data instead of random data: up to 8 files of a size, which calls go round",
+              "FILE.npz");
+  app.add_option("--output", flags->output,
+                 "where to write the results of each size's first inputs, as DIR/0, DIR/1, ...")
+      ->type_name("DIR");
   app.add_option("--seconds", flags->seconds, "how long to measure each (default: 1)")
       ->type_name("S")
       ->check(CLI::Range(0.0, 3600.0));

@@ -1,33 +1,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
-#include <optional>
-#include <set>
 
 #include "compiler/driver/artifact_session.h"
 #include "compiler/driver/cli.h"
 #include "compiler/driver/input_flags.h"
+#include "compiler/driver/output_files.h"
 #include "compiler/driver/terminal.h"
 
 namespace fusec {
 
 namespace {
-
-// The name of an output as a file's: characters outside [A-Za-z0-9._-] become _. Two outputs that
-// would share a file get a number.
-std::string FileNameOf(const std::string& name, std::set<std::string>& taken) {
-  std::string file = name;
-  for (char& c : file) {
-    const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                      c == '.' || c == '_' || c == '-';
-    if (!good) c = '_';
-  }
-  const std::string wanted = file;
-  for (int number = 2; !taken.insert(file).second; ++number)
-    file = wanted + "_" + std::to_string(number);
-  return file + ".npy";
-}
 
 // "min -1.2 max 3.4 mean 0.11", and how many are not finite.
 std::string Summary(const TensorData& data) {
@@ -62,23 +45,15 @@ Result<int> RunRun(const RunFlags& flags) {
   FUSEC_ASSIGN(const Inputs inputs,
                ChooseInputs(manifest, flags.inputs, flags.random, flags.dims, flags.seed));
   FUSEC_ASSIGN(const std::vector<TensorData> outputs, RunOnce(*program, inputs));
+  std::vector<std::string> paths(outputs.size());
   if (!flags.output.empty()) {
-    std::error_code error;
-    std::filesystem::create_directories(flags.output, error);
-    if (error)
-      return Fail(ErrorKind::kUsage, "cannot create " + flags.output + ": " + error.message());
+    FUSEC_ASSIGN(paths, WriteOutputs(manifest, outputs, flags.output));
   }
   std::vector<std::vector<std::string>> rows = {
       {"output", "type", "values", flags.output.empty() ? "" : "file"}};
-  std::set<std::string> taken;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const std::string& name = manifest.outputs[i].name;
-    std::string path;
-    if (!flags.output.empty()) {
-      path = flags.output + "/" + FileNameOf(name, taken);
-      FUSEC_TRY(WriteNpy(path, outputs[i]));
-    }
-    rows.push_back({name, TypeText(outputs[i]), Summary(outputs[i]), path});
+    rows.push_back(
+        {manifest.outputs[i].name, TypeText(outputs[i]), Summary(outputs[i]), paths[i]});
   }
   std::fputs(FormatTable(rows, "llll").c_str(), stdout);
   PrintNote("ran on " + program->device().name());

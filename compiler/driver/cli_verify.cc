@@ -159,13 +159,7 @@ Result<std::vector<std::pair<DimValues, Inputs>>> Cases(const VerifyFlags& flags
     if (!flags.dims.empty())
       return Fail(ErrorKind::kUsage, "--dim is for random data, --inputs has sizes of its own");
     FUSEC_ASSIGN(Inputs inputs, InputsFromNpz(manifest, flags.inputs));
-    DimValues dims;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      for (size_t axis = 0; axis < inputs[i].dims().size(); ++axis) {
-        const int symbol = manifest.inputs[i].shape[axis].AsSymbol();
-        if (symbol >= 0) dims.emplace(manifest.symbols[symbol].name, inputs[i].dims()[axis]);
-      }
-    }
+    DimValues dims = DimsOf(manifest, inputs);
     cases.emplace_back(std::move(dims), std::move(inputs));
     return cases;
   }

@@ -113,4 +113,15 @@ Result<Inputs> InputsFromNpz(const Manifest& manifest, const std::string& path) 
   return ChooseInputs(manifest, {path}, false, {}, 0);
 }
 
+DimValues DimsOf(const Manifest& manifest, const Inputs& inputs) {
+  DimValues dims;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    for (size_t axis = 0; axis < inputs[i].dims().size(); ++axis) {
+      const int symbol = manifest.inputs[i].shape[axis].AsSymbol();
+      if (symbol >= 0) dims.emplace(manifest.symbols[symbol].name, inputs[i].dims()[axis]);
+    }
+  }
+  return dims;
+}
+
 }  // namespace fusec

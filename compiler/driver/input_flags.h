@@ -16,5 +16,7 @@ Result<Inputs> ChooseInputs(const runtime::Manifest& manifest,
 
 // The arrays of an .npz as inputs, all of which it must have.
 Result<Inputs> InputsFromNpz(const runtime::Manifest& manifest, const std::string& path);
+// The value of every symbol that is a dim of `inputs`.
+DimValues DimsOf(const runtime::Manifest& manifest, const Inputs& inputs);
 
 }  // namespace fusec

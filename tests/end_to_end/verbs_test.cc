@@ -125,6 +125,32 @@ TEST_F(Verbs, ExplainHasAReasonForEveryEdgeThatIsNotFused) {
   }
 }
 
+TEST_F(Verbs, BenchGoesRoundGivenInputs) {
+  std::vector<std::string> arguments = {"bench", artifact_, "--device", "cpu", "--seconds", "0.01",
+                                        "--json", "--output", folder_ + "/bench"};
+  const ChildResult writer =
+      RunChild({FUSEC_PYTHON, "-c",
+                "import numpy, sys\n"
+                "for i, batch in enumerate([3, 5, 3]):\n"
+                "    zeros = numpy.zeros((batch, 16), numpy.float32)\n"
+                "    numpy.savez(f'{sys.argv[1]}/set{i}.npz', in0=zeros)",
+                folder_});
+  ASSERT_EQ(writer.exit_code, 0) << writer.errors;
+  for (const char* name : {"/set0.npz", "/set1.npz", "/set2.npz"})
+    arguments.insert(arguments.end(), {"--inputs", folder_ + name});
+  const Json cells = FusecJson(arguments);
+  ASSERT_EQ(cells.size(), 2u);
+  EXPECT_EQ(cells[0]["dims"].begin().value(), 3);
+  EXPECT_EQ(cells[1]["dims"].begin().value(), 5);
+  for (const auto& entry : fs::directory_iterator(folder_ + "/bench/1")) {
+    const auto data = ReadNpy(entry.path());
+    ASSERT_TRUE(data) << data.error().message;
+    EXPECT_EQ(data->dims()[0], 5);
+  }
+  arguments.insert(arguments.end(), {"--dim", "s77=3"});
+  ExpectError(arguments, 2, "--inputs has sizes of its own");
+}
+
 TEST_F(Verbs, ExplainShowsAKernelsCode) {
   const Json explained = FusecJson({"explain", artifact_, "--json"});
   for (const Json& kernel : explained["kernels"]) {

@@ -1,0 +1,189 @@
+"""The models that fusec is measured with, each as an ONNX file like the PyTorch exporter's, built without PyTorch.
+
+    python3 models/suite.py dlrm_dot FOLDER [--dtype fp16] [--scale small]
+
+Writes FOLDER/NAME.DTYPE.onnx with its weights in NAME.DTYPE.data, and NAME.DTYPE.json, which says where in that file
+each weight lies under the name that it has in the PyTorch module. Weights are random numbers of PyTorch's usual
+spread, the same for the same seed whatever the dtype and the number of threads.
+"""
+import argparse
+import dataclasses
+import json
+import math
+import os
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+import suite_graphs
+
+# Rows of the 26 tables of Criteo Kaggle: 33.8 million.
+KAGGLE_ROWS = [1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27,
+               14992, 5461306, 10, 5652, 2173, 4, 7046547, 18, 15, 286181, 105, 142572]
+SMALL_ROWS = 100        # what --scale small cuts tables to
+HASHED_IDS = 2**31 - 2  # raw ids of models that hash them themselves
+NUMPY_DTYPES = {"fp32": np.float32, "fp16": np.float16}
+CHUNK = 1 << 22  # weights that one thread makes at a time
+
+
+def capped(rows, most):
+    return [min(r, most) for r in rows]
+
+
+@dataclasses.dataclass
+class Workload:
+    family: str                                  # a function of suite_graphs, and its twins in PyTorch and JAX
+    config: dict                                 # of that function
+    cells: dict = dataclasses.field(default_factory=dict)  # precision class -> batches that are measured
+    id_rows: list = None                         # ids of column i are below id_rows[i]; default: config["rows"]
+
+
+EVERY = ("highest", "high", "fp16")
+FLOAT32 = ("highest", "high")
+
+LECTURE = {"rows": capped(KAGGLE_ROWS, 10_000), "dim": 16}
+DLRM = {"dim": 16, "bottom": [13, 512, 256, 64, 16], "top": [512, 256, 1]}
+
+WORKLOADS = {
+    "lecture_main": Workload("lecture", {**LECTURE, "bottom": [13, 512, 256, 64, 16], "top": [512, 256, 1]},
+                             dict.fromkeys(FLOAT32, [1, 128]), [HASHED_IDS] * 26),
+    "lecture_small": Workload("lecture", {**LECTURE, "bottom": [13, 32, 16], "top": [32, 1]},
+                              dict.fromkeys(FLOAT32, [64]), [HASHED_IDS] * 26),
+    "dlrm_dot": Workload("dot", {**DLRM, "rows": KAGGLE_ROWS}, dict.fromkeys(EVERY, [1, 128, 2048, 16384])),
+    "dcnv2": Workload("dcnv2", {"rows": capped(KAGGLE_ROWS, 1_000_000), "dim": 128, "rank": 512, "crosses": 3,
+                                "bottom": [13, 512, 256, 128], "top": [1024, 1024, 512, 256, 1]},
+                      dict.fromkeys(EVERY, [1, 128, 2048])),
+    "lora_mlp_16": Workload("lora_mlp", {"width": 16, "rank": 5}, dict.fromkeys(FLOAT32, [7])),
+    "lora_mlp_1k": Workload("lora_mlp", {"width": 1024, "rank": 5}, dict.fromkeys(EVERY, [128, 4096])),
+    "lola": Workload("lola", {"width": 1024}, dict.fromkeys(EVERY, [1, 1024])),
+    "lora_block": Workload("lora_block", {"width": 768, "heads": 12, "rank": 16, "tokens": 512}, {"fp16": [1, 8]}),
+    # Not timed: further families for counting launches.
+    "dlrm_dot_small": Workload("dot", {**DLRM, "rows": capped(KAGGLE_ROWS, 1000)}),
+    "deep_fm": Workload("deep_fm", {"rows": capped(KAGGLE_ROWS, 1000), "dim": 16, "deep": [400, 400, 1]}),
+    "two_tower": Workload("two_tower", {"rows": [1000] * 8, "dim": 32, "tower": [256, 128, 64]}),
+    "dcnv2_small": Workload("dcnv2", {"rows": capped(KAGGLE_ROWS, 1000), "dim": 16, "rank": 64, "crosses": 3,
+                                      "bottom": [13, 64, 16], "top": [256, 64, 1]}),
+}
+
+
+def config_of(name, scale="full"):
+    config = dict(WORKLOADS[name].config)
+    if scale == "small" and "rows" in config:
+        config["rows"] = capped(config["rows"], SMALL_ROWS)
+    return config
+
+
+def inputs_of(name, batch, dtype, seed, scale="full", ids="uniform"):
+    """Random inputs by name: standard normal floats; ids uniform, or such that id i is about 1/i as frequent."""
+    workload, config = WORKLOADS[name], config_of(name, scale)
+    rng = np.random.default_rng([seed, batch, zlib.crc32(name.encode())])
+    shape = suite_graphs.dense_shape(workload.family, config)
+    inputs = {"in0": rng.standard_normal([batch, *shape], np.float32).astype(NUMPY_DTYPES[dtype])}
+    if "rows" in config:
+        rows = workload.id_rows or config["rows"]
+        draw = rng.random([batch, len(rows)])
+        if ids == "zipf":
+            values = np.exp(draw * np.log(np.asarray(rows) + 1.0)) - 1
+        else:
+            values = draw * np.asarray(rows)
+        inputs["in1"] = np.minimum(values.astype(np.int64), np.asarray(rows) - 1)
+    return inputs
+
+
+def fill(target, weight, seed, pool):
+    """Random values of `weight` into `target`, a flat array in the file's dtype; gives what must finish."""
+    def fill_chunk(begin):
+        end = min(begin + CHUNK, target.size)
+        rng = np.random.Generator(np.random.SFC64([seed, zlib.crc32(weight.name.encode()), begin]))
+        values = rng.random(end - begin, np.float32)
+        values -= np.float32(0.5)
+        values *= np.float32(2 * weight.bound)
+        values += np.float32(weight.center)
+        target[begin:end] = values
+    return [pool.submit(fill_chunk, begin) for begin in range(0, target.size, CHUNK)]
+
+
+def write_weights(path, weights, dtype, seed):
+    """The weights' file; gives its index: name -> offset, shape as it lies there, whether transposed."""
+    index, size = {}, 0
+    item = np.dtype(NUMPY_DTYPES[dtype]).itemsize
+    for weight in weights:
+        index[weight.name] = {"offset": size, "shape": weight.stored_shape, "transposed": weight.transposed}
+        size += -(-math.prod(weight.stored_shape) * item // 4096) * 4096
+    data = np.memmap(path, np.uint8, "w+", shape=(size,))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        tasks = []
+        for weight in weights:
+            count = math.prod(weight.stored_shape)
+            begin = index[weight.name]["offset"]
+            target = data[begin:begin + count * item].view(NUMPY_DTYPES[dtype])
+            tasks += fill(target, weight, seed, pool)
+        for task in tasks:
+            task.result()
+    return index
+
+
+def write_model(name, folder, dtype="fp32", scale="full", seed=1):
+    """Writes the three files unless they are there already; gives the path of the .onnx file."""
+    import onnx
+
+    folder = Path(folder)
+    stem = f"{name}.{dtype}" + ("" if scale == "full" else f".{scale}")
+    path, data = folder / f"{stem}.onnx", folder / f"{stem}.data"
+    if path.exists():
+        return path
+    config = config_of(name, scale)
+    model, weights = suite_graphs.build(name, WORKLOADS[name].family, config, dtype)
+    index = write_weights(data, weights, dtype, seed)
+    for tensor in model.graph.initializer:
+        if tensor.name not in index:
+            continue
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        length = math.prod(tensor.dims) * np.dtype(NUMPY_DTYPES[dtype]).itemsize
+        for key, value in (("location", data.name), ("offset", index[tensor.name]["offset"]), ("length", length)):
+            tensor.external_data.add(key=key, value=str(value))
+    described = {"family": WORKLOADS[name].family, "config": config, "dtype": dtype, "data": data.name,
+                 "weights": index}
+    path.with_suffix(".json").write_text(json.dumps(described) + "\n")
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def read_weights(path, merged=False):
+    """Family, config, dtype and the weights in PyTorch's layout, of the .onnx file `path`. `merged` adds every
+    low-rank adapter to its layer, in float32 and rounded once, and leaves it out."""
+    described = json.loads(Path(path).with_suffix(".json").read_text())
+    dtype = NUMPY_DTYPES[described["dtype"]]
+    data = np.memmap(Path(path).with_name(described["data"]), np.uint8, "r")
+    weights = {}
+    for name, entry in described["weights"].items():
+        count = math.prod(entry["shape"])
+        begin = entry["offset"]
+        array = data[begin:begin + count * np.dtype(dtype).itemsize].view(dtype).reshape(entry["shape"])
+        weights[name] = array.T if entry["transposed"] else array
+    if merged:
+        for prefix in [name[:-2] for name in weights if name.endswith(".A")]:
+            a, b = (weights.pop(f"{prefix}.{part}").astype(np.float32) for part in "AB")
+            key = f"{prefix}.linear.weight"
+            weights[key] = (weights[key].astype(np.float32) + suite_graphs.ALPHA * (a @ b).T).astype(dtype)
+    return described["family"], described["config"], described["dtype"], weights
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=[*WORKLOADS, "all"])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--dtype", choices=NUMPY_DTYPES, default="fp32")
+    parser.add_argument("--scale", choices=["full", "small"], default="full",
+                        help=f"small: tables of at most {SMALL_ROWS} rows")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    for name in WORKLOADS if arguments.name == "all" else [arguments.name]:
+        print(write_model(name, arguments.folder, arguments.dtype, arguments.scale, arguments.seed), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,367 @@
+#!/usr/bin/env python3
+"""Times fusec and its peers on the 43 cells of the suite, in one run on one machine with a GPU.
+
+    FUSEC=build/fusec python3 tests/benchmarks/against_peers.py --results FILE.json [--only 'dlrm_dot/*/high,...']
+        [--peers torch-eager,torch-compile,torch-max,xla,xla-scan,onnxruntime] [--minutes 8]
+
+A cell is WORKLOAD/BATCH/CLASS: `highest` strict float32, `high` TF32, `fp16` a model in half precision; with
+`/unmerged` behind it (--unmerged) low-rank adapters stay beside their layers for everybody. Every contestant of a
+cell is prepared (compiled, captured), then all take turns for --rounds rounds. What is measured, per round:
+
+    device_us         time on the GPU of an inference: runs back to back that go round eight sets of random inputs. fusec: its
+                      graph, launched per inference. PyTorch: one CUDA graph of eight calls, which spares it seven launches of eight.
+                      XLA: calls that are waited for once; xla-scan: a scan over the eight sets.
+    device_single_us  PyTorch with a graph per inference, as fusec has
+    call_us           from inputs in host memory to the result there
+    compile_s         fusec: the whole artifact for all batches, from ONNX; others: the first call
+
+Results accumulate in FILE: a contestant that a cell already has is left out, so that pieces of --minutes each can
+follow one another; fusec is measured again beside every peer, as only times of one run are compared. Failures are
+recorded with their cell. report.py makes a table and a chart of the file.
+"""
+import argparse
+import fnmatch
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path += [str(ROOT / "models"), str(Path(__file__).resolve().parent / "peers")]
+import suite  # noqa: E402
+from contest import (Failure, Fusec, OTHER_SECONDS, PREPARE_SECONDS, WORKER_OF, Worker, error_of,  # noqa: E402
+                     spread_of)
+from machine import describe_machine, native_target  # noqa: E402
+
+SETS = 8
+
+
+def all_cells(unmerged):
+    """Names of the cells, the cells of one group (workload, class, merging) together."""
+    for name, workload in suite.WORKLOADS.items():
+        for suffix in ("", "/unmerged"):
+            if suffix and not (unmerged and workload.family.startswith("lora")):
+                continue
+            for precision, batches in workload.cells.items():
+                for batch in batches:
+                    yield f"{name}/{batch}/{precision}{suffix}"
+
+
+def group_of(cell):
+    name, _, precision, *unmerged = cell.split("/")
+    return name, precision, not unmerged
+
+
+class Results:
+    """The file of results: runs, and per cell a list of contests, each with the contestants' figures of one run."""
+
+    def __init__(self, path, machine):
+        self.path = Path(path)
+        self.data = {"runs": [], "cells": {}}
+        if self.path.exists():
+            self.data = json.loads(self.path.read_text())
+        self.run = len(self.data["runs"])
+        self.data["runs"].append(machine)
+        self.begin = time.monotonic()
+
+    def missing(self, cell, peers):
+        contests = self.data["cells"].get(cell, [])
+        done = {peer for contest in contests for peer, entry in contest["results"].items() if "device_us" in entry}
+        return [peer for peer in peers if peer not in done]
+
+    def entry(self, cell, peer):
+        contests = self.data["cells"].setdefault(cell, [])
+        if not contests or contests[-1]["run"] != self.run:
+            contests.append({"run": self.run, "results": {}})
+        return contests[-1]["results"].setdefault(peer, {})
+
+    def fail(self, cell, peer, failure):
+        self.entry(cell, peer)["failure"] = str(failure)
+        say(f"  {cell} {peer}: FAILED: {failure}")
+
+    def write(self):
+        self.data["runs"][self.run]["seconds"] = round(time.monotonic() - self.begin, 1)
+        temporary = self.path.with_suffix(".part")
+        temporary.write_text(json.dumps(self.data, indent=1) + "\n")
+        temporary.replace(self.path)
+
+
+BEGIN = time.monotonic()
+
+
+def say(text):
+    print(f"[{time.monotonic() - BEGIN:6.1f} s] {text}", flush=True)
+
+
+class Benchmark:
+    def __init__(self, arguments, folder, results):
+        self.arguments, self.folder, self.results = arguments, Path(folder), results
+        self.workers = {}
+
+    def worker(self, name):
+        worker = self.workers.get(name)
+        if worker is None or not worker.alive():
+            environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(self.folder / "inductor"),
+                           "TRITON_CACHE_DIR": str(self.folder / "triton")}
+            worker = self.workers[name] = Worker(name, self.arguments.log, environment)
+            hello = worker.ask(OTHER_SECONDS, op="hello")
+            self.results.data["runs"][self.results.run].setdefault("versions", {})[name] = hello
+            say(f"{name}: {hello}")
+        return worker
+
+    def close(self):
+        for worker in self.workers.values():
+            worker.end()
+
+    def inputs(self, name, dtype, batch):
+        """Files of the sets of inputs."""
+        paths = []
+        for seed in range(SETS):
+            path = self.folder / f"{name}.{dtype}.{batch}.{seed}.npz"
+            if not path.exists():
+                np.savez(path, **suite.inputs_of(name, batch, dtype, seed, self.arguments.scale, self.arguments.ids))
+            paths.append(str(path))
+        return paths
+
+    def references(self, model, name, dtype, inputs):
+        """Per batch the file of the answers in double precision to the first set."""
+        paths = {batch: str(self.folder / f"{name}.{dtype}.{batch}.reference.npy") for batch in inputs}
+        missing = [batch for batch in inputs if not Path(paths[batch]).exists()]
+        if missing:
+            self.worker("torch").ask(OTHER_SECONDS, op="reference", model=str(model),
+                                     inputs=[inputs[batch][0] for batch in missing],
+                                     outputs=[paths[batch] for batch in missing])
+        return paths
+
+    def run_group(self, group, cells, peers):
+        name, precision, merged = group
+        dtype = "fp16" if precision == "fp16" else "fp32"
+        say(f"{name} {precision}{'' if merged else ' unmerged'}: {', '.join(peers[cells[0]])}")
+        model = suite.write_model(name, self.folder, dtype, self.arguments.scale)
+        batch_of = {cell: int(cell.split("/")[1]) for cell in cells}
+        inputs = {batch: self.inputs(name, dtype, batch) for batch in batch_of.values()}
+        references = {}
+        try:
+            references = self.references(model, name, dtype, inputs)
+        except Failure as failure:
+            say(f"  no reference: {failure}")
+        contest = Contest(self, group, model, batch_of, inputs, references)
+        contest.prepare_fusec()
+        contest.prepare_peers(peers)
+        for number in range(self.arguments.rounds):
+            contest.round(number)
+        contest.finish()
+
+
+class Contest:
+    """The contestants of one group, prepared and measured in turns."""
+
+    def __init__(self, benchmark, group, model, batch_of, inputs, references):
+        self.benchmark, self.group, self.model, self.batch_of = benchmark, group, model, batch_of
+        self.inputs, self.references, self.results = inputs, references, benchmark.results
+        arguments = benchmark.arguments
+        self.folder = benchmark.folder
+        self.seconds = arguments.seconds
+        self.fusec = Fusec(arguments.fusec, self.folder / "artifact", arguments.target, arguments.device,
+                           self.folder / "kernels")
+        self.ready, self.loaded = [], set()  # (cell, peer)
+        self.samples = {}  # (cell, peer) -> figure -> a spread of each round
+
+    def judge(self, cell, peer, answer):
+        reference = self.references.get(self.batch_of[cell])
+        if reference:
+            self.results.entry(cell, peer)["error"] = error_of(answer, reference)
+
+    def prepare_fusec(self):
+        _, precision, merged = self.group
+        try:
+            compiled = self.fusec.load(self.model, precision, merged)
+        except Failure as failure:
+            for cell in self.batch_of:
+                self.results.fail(cell, "fusec", failure)
+            return
+        say(f"  fusec: compiled in {compiled['compile_s']:.1f} s")
+        for cell in self.batch_of:
+            self.results.entry(cell, "fusec").update(compiled)
+            self.ready.append((cell, "fusec"))
+
+    def load(self, worker_name):
+        _, precision, merged = self.group
+        worker = self.benchmark.worker(worker_name)
+        if worker_name not in self.loaded:
+            worker.ask(OTHER_SECONDS, op="load", model=str(self.model), precision=precision, merged=merged)
+            self.loaded.add(worker_name)
+        return worker
+
+    def prepare_peers(self, peers):
+        for cell, batch in self.batch_of.items():
+            for peer in peers[cell]:
+                answer = str(self.folder / "answer.npy")
+                try:
+                    worker = self.load(WORKER_OF[peer])
+                    prepared = worker.ask(PREPARE_SECONDS.get(peer, OTHER_SECONDS), op="prepare", peer=peer,
+                                          key=f"{cell} {peer}", inputs=self.inputs[batch], output=answer)
+                    self.judge(cell, peer, answer)
+                except Failure as failure:
+                    self.results.fail(cell, peer, failure)
+                    self.forget_dead(WORKER_OF[peer])
+                    continue
+                entry = self.results.entry(cell, peer)
+                entry["compile_s"] = prepared["compile_s"]
+                if "call_plain_us" in prepared:
+                    entry["call_plain_us"] = spread_of(prepared["call_plain_us"])
+                self.ready.append((cell, peer))
+                say(f"  {cell} {peer}: ready in {prepared['compile_s']:.1f} s")
+
+    def forget_dead(self, worker_name):
+        """What a process had prepared has gone with it."""
+        worker = self.benchmark.workers.get(worker_name)
+        if worker is not None and worker.alive():
+            return
+        self.loaded.discard(worker_name)
+        for cell, peer in [pair for pair in self.ready if WORKER_OF.get(pair[1]) == worker_name]:
+            self.ready.remove((cell, peer))
+            self.results.fail(cell, peer, f"its process ended before it was measured")
+
+    def round(self, number):
+        """Everyone once. Who begins changes from round to round."""
+        contestants = ["fusec", *sorted({peer for _, peer in self.ready if peer != "fusec"})]
+        shift = number % len(contestants)
+        for contestant in contestants[shift:] + contestants[:shift]:
+            cells = [cell for cell, peer in self.ready if peer == contestant]
+            if contestant == "fusec" and cells:
+                self.measure_fusec(cells, number)
+            for cell in cells if contestant != "fusec" else []:
+                try:
+                    worker = self.benchmark.workers[WORKER_OF[contestant]]
+                    measured = worker.ask(OTHER_SECONDS, op="measure", key=f"{cell} {contestant}",
+                                          seconds=self.seconds)
+                except Failure as failure:
+                    self.results.fail(cell, contestant, failure)
+                    self.ready.remove((cell, contestant))
+                    self.forget_dead(WORKER_OF[contestant])
+                    continue
+                for figure, samples in measured.items():
+                    self.keep(cell, contestant, figure, spread_of(samples))
+
+    def measure_fusec(self, cells, number):
+        batches = [self.batch_of[cell] for cell in cells]
+        try:
+            measured, answers = self.fusec.measure(batches, self.inputs, self.seconds / 2, self.folder / "answers")
+            for cell, batch in zip(cells, batches):
+                self.judge(cell, "fusec", answers[batch])
+        except Failure as failure:
+            for cell in cells:
+                self.results.fail(cell, "fusec", failure)
+                self.ready.remove((cell, "fusec"))
+            return
+        for cell, batch in zip(cells, batches):
+            for figure in ("device_us", "call_us"):
+                spread = {key: measured[batch][figure][key] for key in ("median", "p10", "p90")}
+                self.keep(cell, "fusec", figure, spread)
+            for key in ("launches", "bytes", "flops"):
+                self.results.entry(cell, "fusec")[key] = measured[batch][key]
+
+    def keep(self, cell, contestant, figure, spread):
+        self.samples.setdefault((cell, contestant), {}).setdefault(figure, []).append(spread)
+
+    def finish(self):
+        for (cell, contestant), figures in self.samples.items():
+            for figure, rounds in figures.items():
+                self.results.entry(cell, contestant)[figure] = {
+                    "median": float(np.median([r["median"] for r in rounds])),
+                    "p10": min(r["p10"] for r in rounds), "p90": max(r["p90"] for r in rounds),
+                    "rounds": [round(r["median"], 3) for r in rounds]}
+        for cell in self.batch_of:
+            last = self.results.data["cells"].get(cell, [{"results": {}}])[-1]["results"]
+            said = [f"{peer} {entry['device_us']['median']:.1f}" if "device_us" in entry else f"{peer} failed"
+                    for peer, entry in last.items()]
+            say(f"  {cell}: {', '.join(said)} us")
+        self.fusec.unload()
+        for name in self.loaded:
+            worker = self.benchmark.workers[name]
+            if worker.alive():
+                worker.ask(OTHER_SECONDS, op="unload")
+        self.results.write()
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", "--resume", required=True, type=Path, help="the file that results go to")
+    parser.add_argument("--only", help="cells or patterns of cells, with commas between them")
+    parser.add_argument("--peers", help="default: all, onnxruntime where it has its CUDA provider")
+    parser.add_argument("--unmerged", action="store_true", help="also cells with low-rank adapters left unmerged")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=0.16, help="of measuring a contestant of a cell a round")
+    parser.add_argument("--minutes", type=float, default=8, help="begin no further group of cells after these")
+    parser.add_argument("--ids", choices=["uniform", "zipf"], default="uniform")
+    parser.add_argument("--scale", choices=["full", "small"], default="full", help="small: cut tables, for a trial")
+    parser.add_argument("--folder", help="where models lie (7 GB); kept, default: a temporary one")
+    parser.add_argument("--fusec", default=os.environ.get("FUSEC", str(ROOT / "build" / "fusec")))
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--target", help="of fusec; default: the GPU's")
+    parser.add_argument("--log", type=Path, default=Path(tempfile.gettempdir()) / "against_peers.log",
+                        help="what the peers' processes print")
+    parser.add_argument("--commit", help="recorded with the results where this is no git checkout")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be measured")
+    return parser.parse_args()
+
+
+def has_onnxruntime():
+    try:
+        import onnxruntime
+    except ImportError:
+        return False
+    return "CUDAExecutionProvider" in onnxruntime.get_available_providers()
+
+
+def main():
+    arguments = parse()
+    if arguments.peers is None:
+        peers = [peer for peer in WORKER_OF if peer != "onnxruntime" or has_onnxruntime()]
+    else:
+        peers = [peer for peer in arguments.peers.split(",") if peer]
+    unknown = [peer for peer in peers if peer not in WORKER_OF]
+    if unknown:
+        sys.exit(f"unknown peers {', '.join(unknown)}; known: {', '.join(WORKER_OF)}")
+    patterns = (arguments.only or "*").split(",")
+    cells = [cell for cell in all_cells(arguments.unmerged)
+             if any(fnmatch.fnmatch(cell, pattern) or cell.startswith(pattern + "/") for pattern in patterns)]
+    arguments.target = arguments.target or (native_target() if arguments.device != "cpu" else "cpu")
+    results = Results(arguments.results, {} if arguments.dry_run else describe_machine(arguments))
+    missing = {cell: results.missing(cell, peers) for cell in cells}
+    if not peers:  # fusec alone
+        cells = [cell for cell in cells if results.missing(cell, ["fusec"])]
+    else:
+        cells = [cell for cell in cells if missing[cell]]
+    groups = {}
+    for cell in cells:
+        groups.setdefault((group_of(cell), tuple(missing[cell])), []).append(cell)
+    say(f"{len(cells)} cells in {len(groups)} groups, results go to {arguments.results}")
+    if arguments.dry_run:
+        for (group, absent), members in groups.items():
+            print(f"  {', '.join(members)}: fusec, {', '.join(absent)}")
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(arguments.folder or temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        benchmark = Benchmark(arguments, folder, results)
+        left = len(cells)
+        try:
+            for (group, absent), members in groups.items():
+                if time.monotonic() - BEGIN > 60 * arguments.minutes:
+                    break
+                benchmark.run_group(group, members, dict.fromkeys(members, absent))
+                left -= len(members)
+        finally:
+            benchmark.close()
+            results.write()
+    say(f"{left} cells are left" if left else "all cells are measured")
+
+
+if __name__ == "__main__":
+    main()
