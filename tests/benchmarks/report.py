@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""Makes a Markdown table and a chart of what against_peers.py measured.
+
+    python3 tests/benchmarks/report.py FILE.json [--markdown FILE.md] [--svg FILE.svg]
+
+Times are compared within one run only. A contestant whose error is beyond its class's limit is listed as wrong and
+counts nowhere. The best peer of a cell is the one with the least time beside fusec's time of the same run.
+"""
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+
+import chart
+
+# Largest relative L2 error against double precision: sums of up to 186,624 products in another order, with inputs
+# rounded to 10 bits (TF32), or with every tensor rounded to them.
+ERROR_LIMITS = {"highest": 1e-4, "high": 5e-3, "fp16": 1e-2}
+
+
+def class_of(cell):
+    return cell.split("/")[2]
+
+
+def time_of(entry):
+    """PyTorch has two ways of replaying graphs; the faster counts."""
+    return min(entry[figure]["median"] for figure in ("device_us", "device_single_us") if figure in entry)
+
+
+def is_wrong(cell, entry):
+    """Also if it is not a number, or was compared with nothing."""
+    return "error" not in entry or not entry["error"]["relative_l2"] <= ERROR_LIMITS[class_of(cell)]
+
+
+def is_valid(cell, entry):
+    return "device_us" in entry and not is_wrong(cell, entry)
+
+
+def latest(contests, peer):
+    """The newest contest with results of both, or None."""
+    for contest in reversed(contests):
+        results = contest["results"]
+        if "device_us" in results.get(peer, {}) and "device_us" in results.get("fusec", {}):
+            return contest
+    return None
+
+
+class Row:
+    """One cell: every peer's newest contest with fusec, and the best of them."""
+
+    def __init__(self, cell, contests):
+        self.cell, self.ratios, self.contests = cell, {}, {}
+        peers = dict.fromkeys(peer for contest in contests for peer in contest["results"] if peer != "fusec")
+        for peer in peers:
+            contest = latest(contests, peer)
+            if contest is None:
+                continue
+            self.contests[peer] = contest["results"]
+            if is_valid(cell, contest["results"][peer]) and is_valid(cell, contest["results"]["fusec"]):
+                self.ratios[peer] = time_of(contest["results"][peer]) / time_of(contest["results"]["fusec"])
+        self.best = min(self.ratios, key=self.ratios.get, default=None)
+
+    @property
+    def ratio(self):
+        return self.ratios[self.best]
+
+    def entry(self, contestant):
+        """The contestant's figures; fusec's of the run with the best peer."""
+        return self.contests[self.best if contestant == "fusec" else contestant][contestant]
+
+
+def rows_of(data):
+    """By workload as they came, batch and class."""
+    workloads = list(dict.fromkeys(cell.split("/")[0] for cell in data["cells"]))
+
+    def place(cell):
+        name, batch, precision, *unmerged = cell.split("/")
+        return workloads.index(name), bool(unmerged), int(batch), list(ERROR_LIMITS).index(precision)
+    return [Row(cell, data["cells"][cell]) for cell in sorted(data["cells"], key=place)]
+
+
+def failures_of(data):
+    """(cell, contestant, why) of what is not in the table."""
+    failures = []
+    for cell, contests in data["cells"].items():
+        for contestant in dict.fromkeys(name for contest in contests for name in contest["results"]):
+            entries = [contest["results"][contestant] for contest in contests if contestant in contest["results"]]
+            if not any("device_us" in entry for entry in entries):
+                failures.append((cell, contestant, entries[-1].get("failure", "was not measured")))
+                continue
+            measured = [entry for entry in entries if "device_us" in entry][-1]
+            if is_wrong(cell, measured):
+                failures.append((cell, contestant, f"wrong: relative L2 error {error_text(measured)}, "
+                                                   f"expected at most {ERROR_LIMITS[class_of(cell)]:.0e}"))
+    return failures
+
+
+def geometric_mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def us(value):
+    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def spread(figure):
+    return f"{us(figure['median'])} ({us(figure['p10'])}-{us(figure['p90'])})"
+
+
+def error_text(entry):
+    return f"{entry['error']['relative_l2']:.1e}" if "error" in entry else "unknown"
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    rows = [[cell.replace("|", "/") for cell in row] for row in rows]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+
+
+def version_texts(run):
+    versions = [run["fusec"].splitlines()[0]] if run.get("fusec") else []
+    for name, facts in run.get("versions", {}).items():
+        versions.append(f"{name} {facts.get(name, '?')}")
+    return versions
+
+
+def runs_text(data):
+    lines = []
+    for number, run in enumerate(data["runs"]):
+        gpu = run.get("gpu")
+        machine = f"{gpu['name']}, driver {gpu['driver']}" if gpu else "no GPU"
+        lines.append(f"- run {number}: {run['date']}, {machine}, {run['processor']} ({run['cores']} cores), "
+                     f"{', '.join(version_texts(run))}, commit {run['commit'][:12]}, ids {run['ids']}, "
+                     f"{run['rounds']} rounds, {run.get('seconds', 0):.0f} s")
+    return "\n".join(lines) + "\n"
+
+
+def summary_text(rows):
+    """The sentence that README quotes."""
+    ratios = [row.ratio for row in rows if row.best]
+    if not ratios:
+        return "No cell has times of fusec and of a peer.\n"
+    ahead = sum(ratio >= 1 for ratio in ratios)
+    return (f"fusec is at or ahead of the best peer in {ahead} of {len(ratios)} cells; the best peer's time over fusec's is "
+            f"{geometric_mean(ratios):.2f} in the geometric mean, {min(ratios):.2f} at least, {max(ratios):.2f} at most.\n")
+
+
+def device_table(rows):
+    """Device times, errors in brackets behind the peers'."""
+    peers = list(dict.fromkeys(peer for row in rows for peer in row.contests))
+    lines = []
+    for row in rows:
+        if not row.best:
+            continue
+        name, batch, precision = row.cell.split("/", 2)
+        ours = row.entry("fusec")
+        others = [us(time_of(row.contests[peer][peer])) + ("" if peer in row.ratios else " wrong")
+                  if peer in row.contests else "-" for peer in peers]
+        lines.append([name, batch, precision, spread(ours["device_us"]), f"{row.ratio:.2f} {row.best}", *others,
+                      error_text(ours), error_text(row.entry(row.best)), str(ours.get("launches", "-"))])
+    head = ["workload", "batch", "class", "fusec us (p10-p90)", "best peer / fusec", *peers, "error", "best peer's error",
+            "launches"]
+    return table(head, lines)
+
+
+def call_table(rows):
+    """Call latency and compile time of every contestant that has them."""
+    peers = ["fusec", *dict.fromkeys(peer for row in rows for peer in row.contests)]
+    lines = []
+    for row in rows:
+        if not row.best:
+            continue
+        cells = []
+        for peer in peers:
+            entry = row.entry(peer) if peer in ("fusec", *row.contests) else {}
+            call = us(entry["call_us"]["median"]) if "call_us" in entry else "-"
+            plain = f" ({us(entry['call_plain_us']['median'])} uncaptured)" if "call_plain_us" in entry else ""
+            compiled = f", {entry['compile_s']:.1f} s" if "compile_s" in entry else ""
+            cells.append(f"{call}{plain}{compiled}")
+        lines.append([row.cell, *cells])
+    return table(["cell", *peers], lines)
+
+
+def markdown(data):
+    rows = rows_of(data)
+    suite_rows = [row for row in rows if not row.cell.endswith("/unmerged")]
+    parts = ["# fusec beside its peers\n", runs_text(data), summary_text(suite_rows),
+             "Device time of an inference in microseconds, medians; relative L2 errors against double precision.\n",
+             device_table(rows), "## Call latency in microseconds, and seconds of compiling\n", call_table(rows)]
+    failures = failures_of(data)
+    if failures:
+        parts += ["## Not in the table\n", table(["cell", "contestant", "why"], failures)]
+    return "\n".join(parts)
+
+
+def svg(data):
+    rows = [row for row in rows_of(data) if row.best and not row.cell.endswith("/unmerged")]
+    bars = [chart.Bar(*row.cell.split("/"), row.ratio,
+                      f"{us(time_of(row.entry('fusec')))} us, {row.best} {us(time_of(row.entry(row.best)))} us")
+            for row in rows]
+    run = data["runs"][-1]
+    gpu = (run.get("gpu") or {}).get("name", run["processor"])
+    versions = ", ".join(dict.fromkeys(text for run in data["runs"] for text in version_texts(run)[1:]))
+    return chart.draw("Best peer's time over fusec's", f"{gpu}, {run['date'][:10]}, {versions}", bars)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--markdown", type=Path, help="default: stdout")
+    parser.add_argument("--svg", type=Path)
+    arguments = parser.parse_args()
+    data = json.loads(arguments.results.read_text())
+    if arguments.svg:
+        arguments.svg.write_text(svg(data))
+    if arguments.markdown:
+        arguments.markdown.write_text(markdown(data))
+    else:
+        sys.stdout.write(markdown(data))
+
+
+if __name__ == "__main__":
+    main()
