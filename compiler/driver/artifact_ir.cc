@@ -70,7 +70,7 @@ Result<void> LoadPayloads(const std::string& artifact, Graph& graph) {
   const auto owner = std::make_shared<runtime::MappedFile>(std::move(mapped));
   FUSEC_RUNTIME_ASSIGN(const auto tensors, runtime::ReadSafetensors(owner->bytes(), file));
   for (const auto& node : graph.nodes) {
-    if (node->kind != OpKind::kConstant || node->constant.bytes() != nullptr) continue;
+    if (node->kind != OpKind::kConstant) continue;
     const std::string& name = node->result()->name;
     auto stored = tensors.find(name + "." + node->constant_hash);  // where targets differ
     if (stored == tensors.end()) stored = tensors.find(name);

@@ -50,7 +50,7 @@ struct VerifyFlags {
   ModelFlags model_flags;
   std::vector<std::string> dims;  // "batch=1,2,5"
   uint64_t seed = 0;
-  bool json = false;
+  bool per_fusion = false, bisect = false, json = false;
 };
 Result<int> RunVerify(const VerifyFlags& flags);
 

@@ -130,8 +130,18 @@ Command DeclareVerify(CLI::App& app) {
   app.add_option("--seed", flags->seed, "of the random data")->type_name("N");
   AddModelFlags(app, flags->model_flags);
   AddDevice(app, flags->device);
-  app.add_flag("--json", flags->json, "for scripts");
-  app.footer("example: fusec verify models/lora_mlp.dynamo.onnx --dim batch=1,64");
+  CLI::Option* per_fusion =
+      app.add_flag("--per-fusion", flags->per_fusion,
+                   "compare every kernel alone with its unfused ops; an artifact needs no --model");
+  CLI::Option* json = app.add_flag("--json", flags->json, "for scripts");
+  app.add_flag("--bisect", flags->bisect,
+               "find the kernel, or the pass, to blame for a wrong answer, and what cures it")
+      ->excludes(per_fusion)
+      ->excludes(json);
+  app.footer(
+      "example: fusec verify models/lora_mlp.dynamo.onnx --dim batch=1,64\n"
+      "         fusec verify lora --per-fusion --device cuda\n"
+      "         fusec verify lora --model models/lora_mlp.dynamo.onnx --bisect");
   return [flags] { return RunVerify(*flags); };
 }
 

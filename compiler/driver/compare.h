@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/ir/tensor.h"
 #include "compiler/ir/graph.h"
+#include "compiler/ir/tensor.h"
 #include "compiler/reference/reference_context.h"
 
 namespace fusec {
@@ -29,10 +29,15 @@ struct Comparison {
   std::string name;
   double max_abs = 0, max_rel = 0, rel_l2 = 0;
   int64_t misplaced = 0;  // elements of which only one is NaN or infinite
+  // The element with the largest error, the first misplaced one if there is any.
+  std::vector<int64_t> worst_index;
+  double worst_found = 0, worst_expected = 0;
   Tolerance tolerance;
   std::string note;  // what is odd, or why it failed where numbers do not say
   bool pass = false;
 };
+std::string IndexText(const std::vector<int64_t>& index);  // "[3, 17]"
+
 // Shapes that differ in dims of size 1 only are compared by position, with a note.
 Comparison Compare(const std::string& name, const TensorData& found,
                    const ReferenceTensor& expected, const Tolerance& tolerance);

@@ -71,6 +71,12 @@ std::string FormatNumber(double value) {
   return text;
 }
 
+std::string FormatValue(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.8g", value);
+  return text;
+}
+
 std::string Join(const std::vector<std::string>& items, const std::string& separator) {
   std::string text;
   for (size_t i = 0; i < items.size(); ++i) text += (i ? separator : "") + items[i];

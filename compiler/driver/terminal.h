@@ -25,6 +25,7 @@ std::string Red(const std::string& text);
 std::string FormatBytes(double bytes);   // "12.3 MB", in steps of 1000
 std::string FormatCount(double count);   // "1.23 G", in steps of 1000
 std::string FormatNumber(double value);  // "1.2e-07", "0"; "nan", "inf"
+std::string FormatValue(double value);   // "1.2345678": enough digits to tell floats apart
 std::string Join(const std::vector<std::string>& items, const std::string& separator);
 std::string Plural(int64_t count, const std::string& noun);  // "1 launch", "3 launches"
 

@@ -1,0 +1,123 @@
+#include "compiler/driver/verify_subject.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "compiler/driver/input_flags.h"
+#include "compiler/driver/model_flags.h"
+#include "compiler/reference/interpreter.h"
+#include "runtime/src/cuda_pieces.h"
+
+namespace fusec {
+
+namespace {
+
+const std::vector<int64_t> kDefaultSizes = {1, 2, 5, 64};
+
+bool IsFolder(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+// The targets to compile for when only a device is known.
+std::vector<std::string> TargetsFor(const std::string& device) {
+  if (device == "cpu") return {"cpu"};
+  if (const auto gpu = runtime::GpuArchitecture()) return {*gpu};
+  return {device.empty() ? "cpu" : "sm_90a"};
+}
+
+// "" of an artifact whose model is not needed.
+Result<std::string> ModelOf(const VerifyFlags& flags, bool needed) {
+  if (!IsFolder(flags.subject)) return flags.subject;
+  if (!flags.model.empty() || !needed) return flags.model;
+  return Fail(ErrorKind::kUsage, "verifying the artifact " + flags.subject +
+                                     " needs the model that it was made from (--model MODEL.onnx)");
+}
+
+}  // namespace
+
+Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
+                            const std::string& folder, bool needs_model) {
+  Subject subject;
+  FUSEC_ASSIGN(subject.model, ModelOf(flags, needs_model));
+  FUSEC_TRY(ApplyModelFlags(flags.model_flags, subject.options));
+  subject.options.model_path = subject.model;
+  subject.artifact = flags.subject;
+  if (!IsFolder(flags.subject)) {
+    subject.artifact = folder + "/artifact";
+    subject.options.output_path = subject.artifact;
+    subject.options.targets = TargetsFor(flags.device);
+    subject.options.cpu_level = "native";
+    subject.options.progress = [&](const std::string& stage, double fraction) {
+      progress.Update(stage, fraction);
+    };
+    FUSEC_ASSIGN(const CompileReport report, CompileModel(subject.options));
+    for (const std::string& warning : report.warnings) PrintWarning(warning);
+  }
+  FUSEC_ASSIGN(subject.program, LoadProgram(subject.artifact, flags.device));
+  subject.device = flags.device;
+  if (subject.model.empty()) return subject;
+  FUSEC_ASSIGN(LoadedModel loaded, LoadModel(subject.options));
+  subject.graph = std::move(loaded.imported);
+  return subject;
+}
+
+Result<std::vector<ReferenceTensor>> ReferenceInputs(const Subject& subject, const Graph& graph,
+                                                     const Inputs& inputs) {
+  const runtime::Manifest& manifest = subject.program->manifest();
+  std::vector<ReferenceTensor> reference;
+  for (const std::string& name : graph.input_names) {
+    const auto found =
+        std::find_if(manifest.inputs.begin(), manifest.inputs.end(),
+                     [&](const runtime::TensorSignature& input) { return input.name == name; });
+    if (found == manifest.inputs.end()) {
+      return Fail(
+          ErrorKind::kInput,
+          subject.model + " has an input \"" + name +
+              "\" that the artifact lacks: is it another model, or was it frozen (--freeze)?");
+    }
+    reference.push_back(ReferenceTensor::FromData(inputs[found - manifest.inputs.begin()]));
+  }
+  return reference;
+}
+
+Result<void> JudgeByInterpreter(const Subject& subject, const Inputs& inputs,
+                                const std::vector<TensorData>& outputs, const DimValues& dims,
+                                std::vector<Judgement>& judgements) {
+  FUSEC_ASSIGN(const auto reference_inputs, ReferenceInputs(subject, *subject.graph, inputs));
+  FUSEC_ASSIGN(const auto expected, Interpret(*subject.graph, reference_inputs));
+  const runtime::Manifest& manifest = subject.program->manifest();
+  if (expected.size() != outputs.size()) {
+    return Fail(ErrorKind::kInput, subject.model + " has " +
+                                       Plural(static_cast<int64_t>(expected.size()), "output") +
+                                       ", the artifact " + std::to_string(outputs.size()));
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Tolerance tolerance =
+        ToleranceOf(CoarsestDtype(subject.graph->outputs[i]), manifest.matmul_precision);
+    judgements.push_back({"interpreter", dims,
+                          Compare(manifest.outputs[i].name, outputs[i], expected[i], tolerance)});
+  }
+  return {};
+}
+
+Result<std::vector<VerifyCase>> VerifyCases(const VerifyFlags& flags,
+                                            const runtime::Manifest& manifest) {
+  std::vector<VerifyCase> cases;
+  if (!flags.inputs.empty()) {
+    if (!flags.dims.empty())
+      return Fail(ErrorKind::kUsage, "--dim is for random data, --inputs has sizes of its own");
+    FUSEC_ASSIGN(Inputs inputs, InputsFromNpz(manifest, flags.inputs));
+    DimValues dims = DimsOf(manifest, inputs);
+    cases.emplace_back(std::move(dims), std::move(inputs));
+    return cases;
+  }
+  FUSEC_ASSIGN(const auto dim_cases, DimCases(flags.dims, DimRanges(manifest), kDefaultSizes));
+  for (const DimValues& dims : dim_cases) {
+    FUSEC_ASSIGN(Inputs inputs, RandomInputs(manifest, dims, flags.seed));
+    cases.emplace_back(dims, std::move(inputs));
+  }
+  return cases;
+}
+
+}  // namespace fusec

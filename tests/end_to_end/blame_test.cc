@@ -1,0 +1,134 @@
+// `fusec verify --per-fusion` and `--bisect` on artifacts that are wrong on purpose.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "compiler/driver/child_process.h"
+#include "compiler/support/read_file.h"
+#include "runtime/src/hash.h"
+
+namespace fusec {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+const std::string kModels = FUSEC_SOURCE_DIR "/models/";
+
+class Blame : public testing::Test {
+ protected:
+  Blame() : folder_(*MakeTemporaryFolder()), artifact_(folder_ + "/artifact") {}
+  ~Blame() override {
+    unsetenv("FUSEC_CXX");
+    fs::remove_all(folder_);
+  }
+
+  static ChildResult Fusec(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), FUSEC_PROGRAM);
+    return RunChild(arguments);
+  }
+  void Compile(const std::string& model) const {
+    const ChildResult child = Fusec(
+        {kModels + model, "-o", artifact_, "--target", "cpu,sm_90a", "--cpu-level", "x86-64-v3"});
+    ASSERT_EQ(child.exit_code, 0) << child.errors;
+  }
+  // A compiler that gets the square root wrong wherever LayerNorm's kernel stands in the text.
+  void UseWrongCompiler() const {
+    const std::string path = folder_ + "/wrong_compiler";
+    std::ofstream(path) << "#!/bin/sh\nfor a in \"$@\"; do case \"$a\" in *.cc)\n"
+                           "grep -q k00_reduce_mean_sub \"$a\" && "
+                           "sed -i 's/= sqrtf(/= 1.5f * sqrtf(/' \"$a\";; esac; done\n"
+                           "exec g++ \"$@\"\n";
+    fs::permissions(path, fs::perms::owner_all);
+    setenv("FUSEC_CXX", path.c_str(), 1);
+  }
+  static void ExpectSaid(const ChildResult& child, int code,
+                         const std::vector<std::string>& parts) {
+    EXPECT_EQ(child.exit_code, code) << child.errors;
+    for (const std::string& part : parts)
+      EXPECT_NE(child.output.find(part), std::string::npos) << part << " in\n" << child.output;
+  }
+
+  const std::string folder_, artifact_;
+};
+
+TEST_F(Blame, ARightArtifactPasses) {
+  Compile("lora_mlp.ts.onnx");
+  ExpectSaid(Fusec({"verify", artifact_, "--per-fusion", "--device", "cpu"}), 0,
+             {"k00_matmul_add_relu", "\npass\n"});
+  ExpectSaid(Fusec({"verify", artifact_, "--model", kModels + "lora_mlp.ts.onnx", "--bisect",
+                    "--device", "cpu"}),
+             0, {"nothing to find"});
+}
+
+TEST_F(Blame, AnAlteredStepIsFound) {
+  Compile("lora_mlp.ts.onnx");
+  const std::string path = artifact_ + "/manifest.json";
+  Json manifest = Json::parse(*ReadWholeFile(path, ErrorKind::kArtifact));
+  Json& step = manifest["targets"]["cpu"]["steps"][0];
+  ASSERT_EQ(step["activation"], "relu");
+  step["activation"] = "none";
+  std::ofstream(path) << manifest.dump(1);
+
+  const ChildResult alone =
+      Fusec({"verify", artifact_, "--per-fusion", "--device", "cpu", "--json"});
+  ASSERT_EQ(alone.exit_code, 1) << alone.errors;
+  const Json judged = Json::parse(alone.output);
+  EXPECT_EQ(judged["pass"], false);
+  for (const Json& output : judged["outputs"]) {
+    EXPECT_EQ(output["pass"], output["kernel"] != step["name"]) << output;
+    for (const char* key : {"name", "max_abs", "max_rel", "rel_l2", "tolerance", "class", "worst"})
+      EXPECT_TRUE(output.contains(key)) << key;
+  }
+  const Json& worst = judged["outputs"][0]["worst"];
+  EXPECT_EQ(worst["index"].size(), 2u);
+  EXPECT_EQ(worst["expected"], 0) << "relu makes zeros of what is negative";
+  EXPECT_LT(worst["found"], 0);
+
+  ExpectSaid(Fusec({"verify", artifact_, "--model", kModels + "lora_mlp.ts.onnx", "--bisect",
+                    "--device", "cpu"}),
+             1,
+             {"the first kernel that is wrong by itself: k00_matmul_add_relu", "worst   element [",
+              "expected 0\n", "/layers/layers.1/Relu", "compiled anew"});
+}
+
+TEST_F(Blame, AFusionToBlameIsFoundAndCured) {
+  UseWrongCompiler();
+  const ChildResult child =
+      Fusec({"verify", kModels + "lola.ts.onnx", "--bisect", "--device", "cpu"});
+  ExpectSaid(child, 1,
+             {"the first kernel that is wrong by itself: k00_reduce_mean_sub_mul_add_sqrt",
+              "/norm/LayerNormalization", "--disable-fusion fuse-row-reduction cures it"});
+}
+
+TEST_F(Blame, AnAlteredGraphIsNoExcuse) {
+  Compile("lola.ts.onnx");
+  std::ofstream(artifact_ + "/ir/cpu.ir", std::ios::app) << "# altered\n";
+  const ChildResult child = Fusec({"verify", artifact_, "--per-fusion", "--device", "cpu"});
+  EXPECT_EQ(child.exit_code, 5);
+  EXPECT_NE(child.errors.find("ir/cpu.ir: was altered"), std::string::npos) << child.errors;
+}
+
+// Weights that somebody exchanged, hash and all, are not what the kernels are judged with.
+TEST_F(Blame, OtherWeightsAreNamed) {
+  Compile("lora_mlp.ts.onnx");
+  const std::string path = artifact_ + "/weights.safetensors";
+  std::string weights = *ReadWholeFile(path, ErrorKind::kArtifact);
+  weights[weights.size() - 4] = static_cast<char>(weights[weights.size() - 4] ^ 1);
+  std::ofstream(path, std::ios::binary) << weights;
+  Json manifest = Json::parse(*ReadWholeFile(artifact_ + "/manifest.json", ErrorKind::kArtifact));
+  manifest["files"]["weights.safetensors"] =
+      runtime::Hash128(std::as_bytes(std::span(weights.data(), weights.size())));
+  std::ofstream(artifact_ + "/manifest.json") << manifest.dump(1);
+  const ChildResult child = Fusec({"verify", artifact_, "--per-fusion", "--device", "cpu"});
+  EXPECT_EQ(child.exit_code, 5);
+  EXPECT_NE(child.errors.find("is not the one that was compiled in"), std::string::npos)
+      << child.errors;
+}
+
+}  // namespace
+}  // namespace fusec
