@@ -68,9 +68,11 @@ class Results:
         self.data["runs"].append(machine)
         self.begin = time.monotonic()
 
-    def missing(self, cell, peers):
+    def missing(self, cell, peers, retry=False):
+        """Who has no times of this cell yet, and, unless to be tried again, has not failed at it."""
         contests = self.data["cells"].get(cell, [])
-        done = {peer for contest in contests for peer, entry in contest["results"].items() if "device_us" in entry}
+        done = {peer for contest in contests for peer, entry in contest["results"].items()
+                if "device_us" in entry or ("failure" in entry and not retry)}
         return [peer for peer in peers if peer not in done]
 
     def entry(self, cell, peer):
@@ -113,6 +115,9 @@ class Benchmark:
             say(f"{name}: {hello}")
         return worker
 
+    def out_of_time(self):
+        return time.monotonic() - BEGIN > 60 * self.arguments.minutes
+
     def close(self):
         for worker in self.workers.values():
             worker.end()
@@ -140,7 +145,7 @@ class Benchmark:
     def run_group(self, group, cells, peers):
         name, precision, merged = group
         dtype = "fp16" if precision == "fp16" else "fp32"
-        say(f"{name} {precision}{'' if merged else ' unmerged'}: {', '.join(peers[cells[0]])}")
+        say(f"{name} {precision}{'' if merged else ' unmerged'}: {', '.join(['fusec', *peers[cells[0]]])}")
         model = suite.write_model(name, self.folder, dtype, self.arguments.scale)
         batch_of = {cell: int(cell.split("/")[1]) for cell in cells}
         inputs = {batch: self.inputs(name, dtype, batch) for batch in batch_of.values()}
@@ -200,6 +205,9 @@ class Contest:
     def prepare_peers(self, peers):
         for cell, batch in self.batch_of.items():
             for peer in peers[cell]:
+                if self.benchmark.out_of_time():
+                    say(f"  {cell} {peer}: left for another run")
+                    continue
                 answer = str(self.folder / "answer.npy")
                 try:
                     worker = self.load(WORKER_OF[peer])
@@ -225,7 +233,7 @@ class Contest:
         self.loaded.discard(worker_name)
         for cell, peer in [pair for pair in self.ready if WORKER_OF.get(pair[1]) == worker_name]:
             self.ready.remove((cell, peer))
-            self.results.fail(cell, peer, f"its process ended before it was measured")
+            self.results.fail(cell, peer, "its process ended before it was measured")
 
     def round(self, number):
         """Everyone once. Who begins changes from round to round."""
@@ -294,10 +302,11 @@ def parse():
     parser.add_argument("--results", "--resume", required=True, type=Path, help="the file that results go to")
     parser.add_argument("--only", help="cells or patterns of cells, with commas between them")
     parser.add_argument("--peers", help="default: all, onnxruntime where it has its CUDA provider")
+    parser.add_argument("--retry", action="store_true", help="try again what has failed")
     parser.add_argument("--unmerged", action="store_true", help="also cells with low-rank adapters left unmerged")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.16, help="of measuring a contestant of a cell a round")
-    parser.add_argument("--minutes", type=float, default=8, help="begin no further group of cells after these")
+    parser.add_argument("--minutes", type=float, default=8, help="prepare no further contestant after these; what was prepared is measured")
     parser.add_argument("--ids", choices=["uniform", "zipf"], default="uniform")
     parser.add_argument("--scale", choices=["full", "small"], default="full", help="small: cut tables, for a trial")
     parser.add_argument("--folder", help="where models lie (7 GB); kept, default: a temporary one")
@@ -333,14 +342,12 @@ def main():
              if any(fnmatch.fnmatch(cell, pattern) or cell.startswith(pattern + "/") for pattern in patterns)]
     arguments.target = arguments.target or (native_target() if arguments.device != "cpu" else "cpu")
     results = Results(arguments.results, {} if arguments.dry_run else describe_machine(arguments))
-    missing = {cell: results.missing(cell, peers) for cell in cells}
-    if not peers:  # fusec alone
-        cells = [cell for cell in cells if results.missing(cell, ["fusec"])]
-    else:
-        cells = [cell for cell in cells if missing[cell]]
+    missing = {cell: results.missing(cell, peers or ["fusec"], arguments.retry) for cell in cells}
+    cells = [cell for cell in cells if missing[cell]]
     groups = {}
     for cell in cells:
-        groups.setdefault((group_of(cell), tuple(missing[cell])), []).append(cell)
+        absent = tuple(peer for peer in missing[cell] if peer != "fusec")
+        groups.setdefault((group_of(cell), absent), []).append(cell)
     say(f"{len(cells)} cells in {len(groups)} groups, results go to {arguments.results}")
     if arguments.dry_run:
         for (group, absent), members in groups.items():
@@ -350,16 +357,15 @@ def main():
         folder = Path(arguments.folder or temporary)
         folder.mkdir(parents=True, exist_ok=True)
         benchmark = Benchmark(arguments, folder, results)
-        left = len(cells)
         try:
             for (group, absent), members in groups.items():
-                if time.monotonic() - BEGIN > 60 * arguments.minutes:
+                if benchmark.out_of_time():
                     break
                 benchmark.run_group(group, members, dict.fromkeys(members, absent))
-                left -= len(members)
         finally:
             benchmark.close()
             results.write()
+    left = sum(bool(results.missing(cell, peers or ["fusec"])) for cell in cells)
     say(f"{left} cells are left" if left else "all cells are measured")
 
 

@@ -29,7 +29,9 @@ def mlp(p, name, x):
 
 
 def look_up(p, config, ids):
-    return [p[f"tables.{i}.weight"][ids[:, i]] for i in range(len(config["rows"]))]
+    """Without the checks of ids that XLA would otherwise add to every look-up."""
+    return [p[f"tables.{i}.weight"].at[ids[:, i]].get(mode="promise_in_bounds", wrap_negative_indices=False)
+            for i in range(len(config["rows"]))]
 
 
 def layer_norm(x, weight=None, bias=None):

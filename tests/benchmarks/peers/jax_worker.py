@@ -16,7 +16,7 @@ import numpy as np  # noqa: E402
 sys.path.append(str(Path(__file__).resolve().parents[3] / "models"))
 import suite  # noqa: E402
 import jax_models  # noqa: E402
-from worker import count_for, load_inputs, repeat, serve  # noqa: E402
+from worker import WARM_SECONDS, count_for, load_inputs, repeat, serve  # noqa: E402
 
 # XLA multiplies float32 in TF32 unless it is asked for more.
 PRECISIONS = {"highest": "highest", "high": "default", "fp16": "default"}
@@ -57,7 +57,7 @@ class Prepared:
         return np.asarray(self.function(self.weights, *self.sets[0]))
 
     def measure(self, seconds):
-        count = count_for(self.timed(16), 4000)
+        count = count_for(np.median(repeat(WARM_SECONDS, lambda: self.timed(16))), 4000)
         return {"device_us": repeat(seconds * 0.7, lambda: self.timed(count)),
                 "call_us": repeat(seconds * 0.3, self.call)}
 
@@ -74,7 +74,8 @@ class PreparedScan(Prepared):
         return super().first_result()[0]
 
     def measure(self, seconds):
-        count = max(1, count_for(self.timed(4) / self.calls, 4000) // self.calls)
+        warm = repeat(WARM_SECONDS, lambda: self.timed(4) / self.calls)
+        count = max(1, count_for(np.median(warm), 4000) // self.calls)
         return {"device_us": repeat(seconds, lambda: self.timed(count) / self.calls)}
 
 

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import onnxruntime as ort
 
-from worker import count_for, load_inputs, repeat, serve
+from worker import WARM_SECONDS, count_for, load_inputs, repeat, serve
 
 
 class Prepared:
@@ -60,7 +60,7 @@ class Prepared:
         return (time.perf_counter() - begin) * 1e6
 
     def measure(self, seconds):
-        count = count_for(self.timed(16), 4000)
+        count = count_for(np.median(repeat(WARM_SECONDS, lambda: self.timed(16))), 4000)
         return {"device_us": repeat(seconds * 0.7, lambda: self.timed(count)),
                 "call_us": repeat(seconds * 0.3, self.call)}
 

@@ -11,7 +11,7 @@ import torch
 sys.path.append(str(Path(__file__).resolve().parents[3] / "models"))
 import suite  # noqa: E402
 import torch_models  # noqa: E402
-from worker import count_for, load_inputs, repeat, serve  # noqa: E402
+from worker import WARM_SECONDS, count_for, load_inputs, repeat, serve  # noqa: E402
 
 MODES = {"torch-eager": None, "torch-compile": {}, "torch-max": {"mode": "max-autotune-no-cudagraphs"}}
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # the CPU for trying this file out
@@ -87,10 +87,10 @@ class Prepared:
         return (time.perf_counter() - begin) * 1e6
 
     def measure(self, seconds):
-        one = self.timed(self.all.replay, 3, len(self.sets))
+        warm = repeat(WARM_SECONDS, lambda: self.timed(self.all.replay, 3, len(self.sets)))
+        one = float(np.median(warm))
         rounds = max(1, count_for(one) // len(self.sets))
         count = rounds * len(self.sets)
-        self.timed(self.all.replay, rounds, len(self.sets))
         together = repeat(seconds / 2, lambda: self.timed(self.all.replay, rounds, len(self.sets)))
         self.timed(self.replay_next, count, 1)
         separate = repeat(seconds / 4, lambda: self.timed(self.replay_next, count, 1))

@@ -7,6 +7,8 @@ import traceback
 
 import numpy as np
 
+WARM_SECONDS = 0.05  # of work before a measurement, after which the GPU's clock has risen
+
 
 def serve(handler):
     """Calls handler.OP(**arguments) for every request {"op": OP, ...}. Whatever libraries print goes to stderr."""

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""One answer of a peer in a fresh process, as a user without a server has it.
+
+usage: first_answer.py torch-eager|torch-compile|xla|context MODEL.onnx INPUTS.npz
+
+`context` only creates a CUDA context and prints how many seconds that took.
+"""
+import ctypes
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.append(str(Path(__file__).resolve().parents[3] / "models"))
+import suite  # noqa: E402
+
+
+def create_context():
+    begin = time.perf_counter()
+    driver = ctypes.CDLL("libcuda.so.1")
+    context = ctypes.c_void_p()
+    for status in (driver.cuInit(0), driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)):
+        if status != 0:
+            sys.exit(f"no CUDA context: error {status}")
+    print(time.perf_counter() - begin)
+
+
+def by_torch(model, arrays, compiled):
+    import torch
+    import torch_models
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    family, config, _, weights = suite.read_weights(model)
+    function = torch_models.load(family, config, weights, device)
+    with torch.no_grad():
+        function = torch.compile(function, fullgraph=True, dynamic=False) if compiled else function
+        return function(*[torch.from_numpy(x).to(device) for x in arrays]).cpu().numpy()
+
+
+def by_xla(model, arrays):
+    import jax
+
+    import jax_models
+
+    family, config, _, weights = suite.read_weights(model)
+    arrays = [x.astype(np.int32) if x.dtype == np.int64 else x for x in arrays]
+    return np.asarray(jax.jit(jax_models.function_of(family, config))(weights, *arrays))
+
+
+def main():
+    peer, model, inputs = sys.argv[1:]
+    if peer == "context":
+        return create_context()
+    with np.load(inputs) as file:
+        arrays = [file[name] for name in sorted(file.files)]
+    answer = by_xla(model, arrays) if peer == "xla" else by_torch(model, arrays, peer == "torch-compile")
+    if not np.isfinite(answer).all():
+        sys.exit("the answer is not finite")
+
+
+if __name__ == "__main__":
+    main()
