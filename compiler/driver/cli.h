@@ -20,6 +20,7 @@ struct ModelFlags {
   std::vector<std::string> freezes;  // NAME=FILE
   std::vector<std::string> disabled_fusions;
   bool keep_lora = false;
+  bool round_every_op = false;
   std::string matmul_precision = "highest";
 };
 

@@ -64,6 +64,9 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
               "leave out a fusion or a rewrite of weights (see opt --passes=help)", "NAME", ',');
   app.add_flag("--keep-lora", flags.keep_lora,
                "leave low-rank adapters beside their layers instead of adding them to the weights");
+  app.add_flag("--round-every-op", flags.round_every_op,
+               "round f16 and bf16 behind every op, as unfused ops would, not only where a kernel "
+               "stores; leaves weights as they are");
 }
 
 // Verbs declare their flags on `app` and give what is to be done once they are parsed.

@@ -125,8 +125,8 @@ struct Fused {
 using FusedGraphs = std::map<TargetKind, Fused>;
 
 Result<FusedGraphs> Fuse(Graph& graph, const std::vector<std::string>& targets,
-                         PassManager& manager) {
-  FUSEC_TRY(manager.Run(graph, SharedPasses()));
+                         bool round_every_op, PassManager& manager) {
+  FUSEC_TRY(manager.Run(graph, SharedPasses(round_every_op)));
   FusedGraphs fused;
   for (const std::string& target : targets) {
     const TargetKind kind = KindOf(target);
@@ -173,12 +173,13 @@ Result<CompileReport> CompileModel(const CompileOptions& options) {
   PassManager manager;
   manager.options.disabled_fusions = options.disabled_fusions;
   manager.dump_directory = options.dump_ir_directory;
-  FUSEC_ASSIGN(const FusedGraphs fused, Fuse(graph, targets, manager));
+  FUSEC_ASSIGN(const FusedGraphs fused, Fuse(graph, targets, options.round_every_op, manager));
   report.pass_timings = manager.timings();
   if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
 
   progress("planning kernels", 0.2);
   contents.matmul_precision = options.matmul_precision;
+  contents.round_every_op = options.round_every_op;
   contents.warnings = report.warnings;
   const ModelTitle title{graph.metadata["file"], graph.metadata["opset"]};
   std::vector<Job> jobs;

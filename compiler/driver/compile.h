@@ -19,6 +19,7 @@ struct CompileOptions {
   std::map<std::string, std::pair<int64_t, int64_t>> dim_ranges;
   std::map<std::string, TensorData> frozen_inputs;  // inputs made constants
   std::string matmul_precision = "highest";         // highest, high, medium
+  bool round_every_op = false;  // half types, as the unfused model would
   std::set<std::string> disabled_fusions;
   std::string dump_ir_directory, dump_kernels_directory;  // "" for none
   std::string cpu_level =

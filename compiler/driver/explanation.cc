@@ -118,6 +118,7 @@ Result<void> FillFootprint(const runtime::Manifest& manifest, const runtime::Tar
 Result<void> FillStory(const runtime::Manifest& manifest, const Json& json,
                        const std::vector<int64_t>& symbols, Explanation& explanation) {
   explanation.opset = ValueOf(json, "opset", "");
+  explanation.rounding = ValueOf(json, "rounding", "stores");
   const Json before = ValueOf(json, "before", Json::object());
   explanation.before_launches = ValueOf(before, "launches", int64_t{0});
   FUSEC_RUNTIME_ASSIGN(
@@ -238,6 +239,7 @@ std::string ExplanationJson(const Explanation& e) {
       {"model", e.model},
       {"target", e.target},
       {"matmul_precision", e.matmul_precision},
+      {"rounding", e.rounding},
       {"dims", e.dims.empty() ? Json::object() : Json(e.dims)},
       {"launches", e.steps.size()},
       {"kernels", kernels},

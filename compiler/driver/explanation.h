@@ -29,7 +29,7 @@ struct NotFusedEdge {
 
 // What manifest.json tells of one target, with all sizes as numbers for `dims`.
 struct Explanation {
-  std::string model, opset, matmul_precision, target;
+  std::string model, opset, matmul_precision, rounding, target;
   DimValues dims;
   std::vector<ExplainedStep> steps;
   std::vector<NotFusedEdge> not_fused;

@@ -34,6 +34,7 @@ Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options) {
       return Fail(ErrorKind::kUsage, "--freeze " + freeze + ": expected every name only once");
     }
   }
+  options.round_every_op = flags.round_every_op;
   options.matmul_precision = flags.matmul_precision;
   return {};
 }

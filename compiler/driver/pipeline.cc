@@ -2,32 +2,53 @@
 
 namespace fusec {
 
-std::vector<std::string> SharedPasses() {
-  return {
+namespace {
+
+using Names = std::vector<std::string>;
+
+void Append(Names& passes, const Names& more) {
+  passes.insert(passes.end(), more.begin(), more.end());
+}
+
+}  // namespace
+
+std::vector<std::string> SharedPasses(bool round_every_op) {
+  std::vector<std::string> passes = {
       // Import leaves the chains that computed shapes; nobody reads them once shapes are
       // attributes.
       "eliminate-dead-nodes",
-      // Constants first, so that the rewrites below see them.
-      "fold-constants",
-      "canonicalize",
-      // Composite ops become primitives; what they are made of often folds again.
-      "decompose",
-      "fold-constants",
-      "canonicalize",
-      // Equal nodes are shared before anything is fused: a shared value is stored once or computed
-      // in one region.
-      "eliminate-common",
-      "eliminate-dead-nodes",
-      // Before its parts are fused as if they were any ops.
-      "recognize-gelu",
-      // Needs the adapter's input to be one value with its layer's.
-      "merge-lora",
-      // Behind merge-lora, which looks for the scale of the adapter.
-      "fold-scale",
-      "fold-affine",
-      // A view read twice would look like a value read twice and end up in memory.
-      "split-views",
   };
+  // Before anything is taken apart or rewritten: the model's own ops are what rounds.
+  if (round_every_op) passes.push_back("round-every-op");
+  Append(passes,
+         {
+             // Constants first, so that the rewrites below see them.
+             "fold-constants",
+             "canonicalize",
+             // Composite ops become primitives; what they are made of often folds again.
+             "decompose",
+             "fold-constants",
+             "canonicalize",
+             // Equal nodes are shared before anything is fused: a shared value is stored once or
+             // computed in one region.
+             "eliminate-common",
+             "eliminate-dead-nodes",
+             // Before its parts are fused as if they were any ops.
+             "recognize-gelu",
+         });
+  if (!round_every_op) {
+    Append(passes,
+           {
+               // Needs the adapter's input to be one value with its layer's.
+               "merge-lora",
+               // Behind merge-lora, which looks for the scale of the adapter.
+               "fold-scale",
+               "fold-affine",
+           });
+  }
+  // A view read twice would look like a value read twice and end up in memory.
+  passes.push_back("split-views");
+  return passes;
 }
 
 std::vector<std::string> FusionPasses(TargetKind target) {
@@ -35,27 +56,26 @@ std::vector<std::string> FusionPasses(TargetKind target) {
   // A block of a GPU keeps a whole chain of small products in its shared memory. On the CPU the
   // library's products and the cache do as well.
   if (target == TargetKind::kGpu) passes.push_back("fuse-block-program");
-  passes.insert(
-      passes.end(),
-      {
-          // Matmuls first: what the library does for free is taken away from the loops.
-          "fuse-matmul-epilogue",
-          // Reductions before loops, because a loop may be made part of a reduction but
-          // not the other way round.
-          "fuse-row-reduction",
-          // Before general loops, so that a concatenation of gathers is written once and
-          // not recomputed by its readers.
-          "fuse-embedding-concat",
-          "fuse-pointwise",
-          // What no fusion wanted becomes a region of its own: planning sees regions only.
-          "outline-regions",
-      });
+  Append(passes, {
+                     // Matmuls first: what the library does for free is taken away from the loops.
+                     "fuse-matmul-epilogue",
+                     // Reductions before loops, because a loop may be made part of a reduction but
+                     // not the other way round.
+                     "fuse-row-reduction",
+                     // Before general loops, so that a concatenation of gathers is written once and
+                     // not recomputed by its readers.
+                     "fuse-embedding-concat",
+                     "fuse-pointwise",
+                     // What no fusion wanted becomes a region of its own: planning sees regions
+                     // only.
+                     "outline-regions",
+                 });
   return passes;
 }
 
-std::vector<std::string> PipelinePasses(TargetKind target) {
-  std::vector<std::string> passes = SharedPasses();
-  for (const std::string& pass : FusionPasses(target)) passes.push_back(pass);
+std::vector<std::string> PipelinePasses(TargetKind target, bool round_every_op) {
+  std::vector<std::string> passes = SharedPasses(round_every_op);
+  Append(passes, FusionPasses(target));
   return passes;
 }
 

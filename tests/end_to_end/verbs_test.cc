@@ -166,6 +166,16 @@ TEST_F(Verbs, ExplainShowsAKernelsCode) {
   ExpectError({"explain", artifact_, "--target", "sm_1"}, 2, "no target \"sm_1\"");
 }
 
+TEST_F(Verbs, RoundingIsRecorded) {
+  EXPECT_EQ(FusecJson({"explain", artifact_, "--json"})["rounding"], "stores");
+  const std::string out = folder_ + "/rounded";
+  const ChildResult child = Fusec({kModels + "lora_mlp.dynamo.onnx", "-o", out, "--target", "cpu", "--cpu-level",
+                                   "native", "--round-every-op"});
+  ASSERT_EQ(child.exit_code, 0) << child.errors;
+  EXPECT_EQ(FusecJson({"explain", out, "--json"})["rounding"], "every op");
+  EXPECT_NE(Fusec({"explain", out}).output.find("rounding after every op"), std::string::npos);
+}
+
 TEST_F(Verbs, BadUsageIsOneClearLine) {
   const std::string model = kModels + "lora_mlp.dynamo.onnx", out = folder_ + "/never";
   ExpectError({model}, 2, "--output");

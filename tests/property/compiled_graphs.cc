@@ -119,7 +119,8 @@ std::vector<const KernelPlan*> KernelsOf(const ProgramPlan& program) {
 }
 
 Result<std::unique_ptr<CompiledGraphs>> CompiledGraphs::Make(
-    const std::vector<const Graph*>& graphs, RunOn where) {
+    const std::vector<const Graph*>& graphs, RunOn where, std::vector<std::string> passes) {
+  if (passes.empty()) passes = PipelinePasses(KindOf(where));
   std::unique_ptr<CompiledGraphs> made(new CompiledGraphs);
   std::vector<std::unique_ptr<Graph>> fused;
   std::vector<const Graph*> parts;
@@ -128,7 +129,7 @@ Result<std::unique_ptr<CompiledGraphs>> CompiledGraphs::Make(
     fused.push_back(graph->Clone());
     parts.push_back(fused.back().get());
     PassManager manager;
-    FUSEC_TRY(manager.Run(*fused.back(), PipelinePasses(KindOf(where))));
+    FUSEC_TRY(manager.Run(*fused.back(), passes));
   }
   FUSEC_TRY(made->Load(SideBySide(parts), where));
   return made;

@@ -24,8 +24,10 @@ enum class RunOn { kCpu, kGpuTextOnCpu, kGpu };
 // Graphs fused, planned, compiled, written to an artifact and loaded.
 class CompiledGraphs {
  public:
+  // Without `passes`, those of a compilation.
   static Result<std::unique_ptr<CompiledGraphs>> Make(const std::vector<const Graph*>& graphs,
-                                                      RunOn where = RunOn::kCpu);
+                                                      RunOn where = RunOn::kCpu,
+                                                      std::vector<std::string> passes = {});
   ~CompiledGraphs();
 
   // Inputs of each graph in order, then the outputs of each.
