@@ -96,7 +96,7 @@ class Bisection {
     const std::unique_ptr<Graph> graph = subject_.graph->Clone();
     PassManager manager;
     manager.options.disabled_fusions = subject_.options.disabled_fusions;
-    for (const std::string& pass : PipelinePasses(kind)) {
+    for (const std::string& pass : PipelinePasses(kind, subject_.options.round_every_op)) {
       FUSEC_TRY(manager.Run(*graph, {pass}));
       FUSEC_ASSIGN(const auto found, Interpret(*graph, inputs));
       for (size_t i = 0; i < expected.size(); ++i) {
@@ -135,8 +135,7 @@ class Bisection {
     std::vector<std::string> passes;
     if (!first.empty()) passes.push_back(first);
     for (const PassInfo& pass : AllPasses()) {
-      const std::string name = pass.name;
-      if (name.starts_with("fuse-") && name != first) passes.push_back(name);
+      if (pass.optional && pass.name != first) passes.push_back(pass.name);
     }
     for (const std::string& pass : passes) {
       FUSEC_ASSIGN(const bool right, IsRightWithout(pass));
