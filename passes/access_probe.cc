@@ -23,7 +23,7 @@ class ProbedElement : public LowerContext {
     probe_.Follows(value, index);
     return {"x", value->type.dtype};
   }
-  Scalar Let(const std::string&, Dtype dtype) override { return {"x", dtype}; }
+  Scalar Let(const std::string&, Dtype dtype, const std::string&) override { return {"x", dtype}; }
   void Use(const std::string&) override {}
   Scalar SelectBelow(const Expr& position, const Expr& limit, Dtype dtype,
                      const std::function<Scalar()>& then,
@@ -38,6 +38,12 @@ class ProbedElement : public LowerContext {
     return Expr::Symbol(name);
   }
   Scalar DataFromIndex(const Expr&, Dtype dtype) override { return {"x", dtype}; }
+  Scalar FoldRange(OpKind, Dtype, const Scalar&, const Scalar&, const Expr& extent,
+                   const std::function<Scalar(const Expr&)>& element) override {
+    const std::string name = "step_" + std::to_string(probe_.fresh_++);
+    probe_.ranges_.Set(name, 0, extent - 1);
+    return element(Expr::Symbol(name));
+  }
 
  private:
   AccessProbe& probe_;

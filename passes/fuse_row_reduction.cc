@@ -14,6 +14,7 @@ namespace {
 bool IsReduction(const Node& node) { return GetOpDef(node.kind).op_class == OpClass::kReduction; }
 
 bool IsElementwise(const Node& node) {
+  if (node.kind == OpKind::kSegmentReduce) return false;  // every pass over the row would fold again
   const OpClass op_class = GetOpDef(node.kind).op_class;
   return op_class == OpClass::kPointwise || op_class == OpClass::kView ||
          op_class == OpClass::kGather;

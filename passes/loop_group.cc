@@ -16,6 +16,8 @@ bool CanJoin(const Node& node) {
 }
 
 bool Repeats(const Node& reader, const Value* value) {
+  // Bags do not share rows.
+  if (reader.kind == OpKind::kSegmentReduce && reader.operand(0) == value) return false;
   const OpClass op_class = GetOpDef(reader.kind).op_class;
   const bool one_to_one =
       op_class == OpClass::kView && reader.kind != OpKind::kExpand && reader.kind != OpKind::kTile;

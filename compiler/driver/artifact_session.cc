@@ -156,7 +156,14 @@ Result<TensorData> RandomInput(const runtime::Manifest& manifest, int number, co
   }
   FUSEC_ASSIGN(int64_t largest, LargestValue(input, symbols));
   if (data.dtype() == Dtype::kBool) largest = 1;
-  for (int64_t i = 0; i < data.element_count(); ++i) data.SetInt(i, random.Below(largest + 1));
+  std::vector<int64_t> values(data.element_count());
+  for (int64_t& value : values) value = random.Below(largest + 1);
+  const int64_t length = shape.empty() ? 1 : shape.back();
+  for (size_t i = 0; input.ascending && length > 0 && i < values.size(); i += length) {
+    std::sort(values.begin() + static_cast<int64_t>(i),
+              values.begin() + static_cast<int64_t>(i) + length);
+  }
+  for (int64_t i = 0; i < data.element_count(); ++i) data.SetInt(i, values[i]);
   return data;
 }
 

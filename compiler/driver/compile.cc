@@ -62,7 +62,8 @@ void CountUnfused(const Graph& graph, int& launches, Expr& bytes) {
     if (is_free) continue;
     ++launches;
     for (size_t i = 0; i < node->operands.size(); ++i) {
-      const bool is_table = GetOpDef(node->kind).op_class == OpClass::kGather && i == 0;
+      const bool is_table = GetOpDef(node->kind).op_class == OpClass::kGather &&
+                            node->kind != OpKind::kSegmentReduce && i == 0;
       if (!node->operands[i]) continue;
       bytes = bytes + (is_table ? node->result()->type.Bytes() : node->operands[i]->type.Bytes());
     }
@@ -168,6 +169,7 @@ Result<CompileReport> CompileModel(const CompileOptions& options) {
   CountUnfused(graph, contents.launches_before, contents.bytes_before);
   report.launches_before = contents.launches_before;
   contents.index_limits = IndexLimits(graph);
+  contents.ascending_inputs = AscendingInputs(graph);
 
   progress("fusing", 0.1);
   PassManager manager;

@@ -14,7 +14,7 @@ class LimitFinder {
  public:
   explicit LimitFinder(const Graph& graph) : graph_(graph), ranges_(graph.SymbolRanges()) {}
 
-  std::map<std::string, Expr> Find() {
+  void Find() {
     // From the end, so that all readers of a value have had their say.
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = *graph_.nodes[i];
@@ -22,12 +22,22 @@ class LimitFinder {
       const auto found = limits_.find(node.result());
       if (found != limits_.end()) PassOn(node, found->second);
     }
+  }
+
+  std::map<std::string, Expr> limits() const {
     std::map<std::string, Expr> by_name;
     for (size_t i = 0; i < graph_.inputs.size(); ++i) {
       const auto found = limits_.find(graph_.inputs[i].get());
       if (found != limits_.end()) by_name.emplace(graph_.input_names[i], found->second);
     }
     return by_name;
+  }
+  std::set<std::string> ascending() const {
+    std::set<std::string> names;
+    for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+      if (ascending_.count(graph_.inputs[i].get())) names.insert(graph_.input_names[i]);
+    }
+    return names;
   }
 
  private:
@@ -43,6 +53,12 @@ class LimitFinder {
       case OpKind::kGatherElements:
       case OpKind::kScatterElements:
         return Limit(node.operand(1), node.operand(0)->type.shape[node.Int("axis")]);
+      case OpKind::kSegmentReduce:  // bounds: all rows may be left out
+        for (int i = 1; i < static_cast<int>(node.operands.size()); ++i) {
+          Limit(node.operand(i), node.operand(0)->type.shape[0] + 1);
+          ascending_.insert(node.operand(i));
+        }
+        return;
       case OpKind::kCast:
         // Integers of rank 2 and more that are calculated with are masks, as a rule, and masks add
         // (1 - mask) * -3.4e38 to scores: any other value would be an infinity.
@@ -97,10 +113,14 @@ class LimitFinder {
       case OpKind::kSlice:
       case OpKind::kTile:
       case OpKind::kTranspose:
+        if (ascending_.count(node.result())) ascending_.insert(node.operand(0));
         return Limit(node.operand(0), limit);
       case OpKind::kConcat:
       case OpKind::kMax:
-        for (const Value* operand : node.operands) Limit(operand, limit);
+        for (const Value* operand : node.operands) {
+          if (ascending_.count(node.result())) ascending_.insert(operand);
+          Limit(operand, limit);
+        }
         return;
       case OpKind::kWhere:
         Limit(node.operand(1), limit);
@@ -132,10 +152,21 @@ class LimitFinder {
   const Graph& graph_;
   const Ranges ranges_;
   std::map<const Value*, Expr> limits_;  // looked up, never iterated
+  std::set<const Value*> ascending_;     // looked up, never iterated
 };
 
 }  // namespace
 
-std::map<std::string, Expr> IndexLimits(const Graph& graph) { return LimitFinder(graph).Find(); }
+std::map<std::string, Expr> IndexLimits(const Graph& graph) {
+  LimitFinder finder(graph);
+  finder.Find();
+  return finder.limits();
+}
+
+std::set<std::string> AscendingInputs(const Graph& graph) {
+  LimitFinder finder(graph);
+  finder.Find();
+  return finder.ascending();
+}
 
 }  // namespace fusec

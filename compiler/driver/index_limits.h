@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "compiler/ir/graph.h"
@@ -13,5 +14,7 @@ namespace fusec {
 // one behind a remainder or a comparison, where any value is good. Masks (inputs of rank 2 and more that are cast to floats) are below 2.
 // Random test data keep to these limits.
 std::map<std::string, Expr> IndexLimits(const Graph& graph);
+// Inputs, by name, that say where bags of rows begin and end: random test data ascend along their last axis.
+std::set<std::string> AscendingInputs(const Graph& graph);
 
 }  // namespace fusec

@@ -7,6 +7,7 @@
 #include <exception>
 #include <limits>
 
+#include "compiler/import/loop_import.h"
 #include "compiler/import/names.h"
 #include "compiler/import/node_order.h"
 #include "compiler/import/provenance.h"
@@ -32,6 +33,7 @@ class NodeImporter {
     state_.builder.set_provenance({OriginOf(node_)});
     const Result<void> imported = Import();
     state_.builder.set_provenance({});
+    if (!imported && imported.error().message.empty()) return;  // reported already
     if (!imported) {
       state_.problems.Add(WithPlace(imported.error().message), imported.error().fitting_dim);
       return;
@@ -49,13 +51,15 @@ class NodeImporter {
 
   bool NeedsFailedTensor() const {
     return std::any_of(node_.input().begin(), node_.input().end(), [&](const std::string& input) {
-      return !input.empty() && scope_.Get(input) == nullptr;
+      return !input.empty() && scope_.Get(input) == nullptr && !state_.sequences.count(input);
     });
   }
 
   bool IsSupported() const {
     if (!node_.domain().empty()) return false;
-    if (node_.op_type() == "Constant" || node_.op_type() == "If") return true;
+    for (const char* op : {"Constant", "If", "Loop", "SequenceEmpty", "ConcatFromSequence"}) {
+      if (node_.op_type() == op) return true;
+    }
     const OpDef* op = FindOpByOnnx(node_.op_type());
     return op != nullptr && op->functions.import != nullptr;
   }
@@ -63,7 +67,19 @@ class NodeImporter {
   Result<void> Import() {
     if (node_.op_type() == "Constant") return ImportConstant();
     if (node_.op_type() == "If") return ImportIf();
+    if (node_.op_type() == "Loop") return ImportLoop();
     FUSEC_TRY(CheckSchema());
+    if (node_.op_type() == "SequenceEmpty") {
+      state_.sequences[node_.output(0)] = nullptr;
+      return {};
+    }
+    if (node_.op_type() == "ConcatFromSequence") return ImportConcatFromSequence();
+    for (const std::string& input : node_.input()) {
+      if (state_.sequences.count(input)) {
+        return ModelError("reads the sequence \"" + input +
+                          "\", which fusec supports between a Loop and a ConcatFromSequence only");
+      }
+    }
     FUSEC_TRY(context_.ReadTensors());
     FUSEC_TRY(FindOpByOnnx(node_.op_type())->functions.import(context_));
     for (int i = 0; i < node_.output_size(); ++i) {
@@ -173,6 +189,27 @@ class NodeImporter {
     return {};
   }
 
+  Result<void> ImportLoop() {
+    std::vector<Value*> results;
+    FUSEC_TRY(fusec::ImportLoop(node_, state_, scope_, results));
+    for (size_t i = 0; i < results.size(); ++i) context_.SetOutput(static_cast<int>(i), results[i]);
+    return {};
+  }
+
+  // The rows that a loop has put into a sequence one by one.
+  Result<void> ImportConcatFromSequence() {
+    const auto sequence = state_.sequences.find(node_.input(0));
+    if (sequence == state_.sequences.end() || sequence->second == nullptr) {
+      return ModelError("its input is not the sequence of a Loop, which fusec does not support");
+    }
+    if (context_.Int("axis", 0) != 0 || context_.Int("new_axis", 0) != 0) {
+      return ModelError("axis is " + std::to_string(context_.Int("axis", 0)) + " and new_axis " +
+                        std::to_string(context_.Int("new_axis", 0)) + ", expected 0 and 0");
+    }
+    context_.SetOutput(0, sequence->second);
+    return {};
+  }
+
   // Ops give errors with or without the place.
   std::string WithPlace(const std::string& message) const {
     const std::string file = state_.problems.path() + ": ";
@@ -236,6 +273,10 @@ void ImportNodes(onnx::GraphProto& graph, ImportState& state, Scope& scope) {
   state.problems.Append(structure);
   if (!structure.empty()) return;
   for (const int i : order) NodeImporter(state, scope, *graph.mutable_node(i)).Run();
+}
+
+void ImportNode(onnx::NodeProto& node, ImportState& state, Scope& scope) {
+  NodeImporter(state, scope, node).Run();
 }
 
 }  // namespace fusec

@@ -17,5 +17,7 @@ void ImportInitializers(onnx::GraphProto& graph, const Payloads& payloads, Impor
 // goes wrong is added to `state.problems`; nodes that need the result of a failed node are left out
 // in silence.
 void ImportNodes(onnx::GraphProto& graph, ImportState& state, Scope& scope);
+// The same for one node, whose operands are in `scope`.
+void ImportNode(onnx::NodeProto& node, ImportState& state, Scope& scope);
 
 }  // namespace fusec

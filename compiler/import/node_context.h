@@ -49,6 +49,9 @@ struct ImportState {
   ExternalData external;
   Problems problems;
   std::vector<std::string> warnings;
+  // Sequences of tensors by name: the rows of all of them, one after the other; null if it is empty.
+  // There are such that a loop fills and that are then concatenated, and no others.
+  std::map<std::string, Value*> sequences;
 };
 
 // One ONNX node of the default domain, as an op's Import sees it.

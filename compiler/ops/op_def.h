@@ -81,8 +81,9 @@ class LowerContext {
 
   // The element of an operand at `index`, in the operand's coordinates.
   virtual Scalar Load(int operand, const std::vector<Expr>& index) = 0;
-  // `c_expression` of `dtype` as a scalar with a name of its own.
-  virtual Scalar Let(const std::string& c_expression, Dtype dtype) = 0;
+  // `c_expression` of `dtype` as a scalar with a name of its own: the result's, or `name`.
+  virtual Scalar Let(const std::string& c_expression, Dtype dtype,
+                     const std::string& name = "") = 0;
   // Copies a file of codegen_templates/device ("gelu.cuh") into the kernel, once, so that expressions may call what it defines.
   virtual void Use(const std::string& device_file) = 0;
   // The scalar of `then` where `position` < `limit`, of `otherwise` elsewhere; only the chosen one is evaluated.
@@ -95,6 +96,11 @@ class LowerContext {
                              const std::vector<Expr>& position) = 0;
   // An index expression as data of an integer dtype (for Range, ArgMax, EyeLike, ...).
   virtual Scalar DataFromIndex(const Expr& index, Dtype dtype) = 0;
+  // Folds `element(k)` over first <= k < last in a loop, as a reduction of kind `how` would; the bounds are i64 data that lie in
+  // 0..extent.
+  virtual Scalar FoldRange(OpKind how, Dtype dtype, const Scalar& first, const Scalar& last,
+                           const Expr& extent,
+                           const std::function<Scalar(const Expr& k)>& element) = 0;
 
  protected:
   const Node* node_ = nullptr;

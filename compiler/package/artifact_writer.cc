@@ -268,6 +268,8 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
   for (Json& input : json["inputs"]) {
     const auto limit = contents.index_limits.find(input["name"].get<std::string>());
     if (limit != contents.index_limits.end()) input["index_limit"] = limit->second.ToString();
+    const bool ascending = contents.ascending_inputs.count(input["name"].get<std::string>()) != 0;
+    if (ascending) input["ascending"] = true;
   }
   json["outputs"] =
       SignatureJson({graph.outputs.begin(), graph.outputs.end()}, graph.output_names, buffers);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,7 @@ struct ArtifactContents {
       targets;  // at least one; their graphs have the same inputs and outputs
   std::vector<IndexSite> sites;
   std::map<std::string, Expr> index_limits;  // by input, from IndexLimits
+  std::set<std::string> ascending_inputs;    // from AscendingInputs
   std::map<std::string, std::string> files;  // relative path -> bytes
   std::string matmul_precision;
   bool round_every_op = false;  // half types

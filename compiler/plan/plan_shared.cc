@@ -29,7 +29,7 @@ void CountTraffic(const Node& region, KernelPlan& plan) {
     Expr bytes = region.operands[i]->type.Bytes();
     for (const auto& node : body.nodes) {
       if (GetOpDef(node->kind).op_class == OpClass::kGather &&
-          node->operands[0] == body.inputs[i].get()) {
+          node->kind != OpKind::kSegmentReduce && node->operands[0] == body.inputs[i].get()) {
         bytes = node->result()->type.Bytes();
       }
     }
@@ -43,7 +43,7 @@ void CountTraffic(const Node& region, KernelPlan& plan) {
       plan.flops = plan.flops + node->result()->type.ElementCount();
     if (node->kind == OpKind::kMatMul)
       plan.flops = plan.flops + node->result()->type.ElementCount() * MatMulDepth(*node) * 2;
-    if (op_class == OpClass::kReduction) {
+    if (op_class == OpClass::kReduction || node->kind == OpKind::kSegmentReduce) {
       plan.flops = plan.flops + node->operands[0]->type.ElementCount();
     }
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "compiler/ops/c_text.h"
+#include "compiler/plan/fold.h"
+#include "compiler/plan/plan_region.h"
 #include "compiler/support/check.h"
 
 namespace fusec {
@@ -102,12 +104,12 @@ class ElementLowering : public LowerContext {
     return parent_.Evaluate(node_->operands[operand], index);
   }
 
-  Scalar Let(const std::string& c_expression, Dtype dtype) override {
+  Scalar Let(const std::string& c_expression, Dtype dtype, const std::string& name) override {
     const std::string comment = commented_ ? "" : OpComment(*node_);
     commented_ = true;
-    const std::string name = parent_.builder_.Let(
-        CTypeName(dtype), FriendlyName(node_->result(result_number_)->name), c_expression, comment);
-    return {name, dtype};
+    const std::string wanted =
+        name.empty() ? FriendlyName(node_->result(result_number_)->name) : name;
+    return {parent_.builder_.Let(CTypeName(dtype), wanted, c_expression, comment), dtype};
   }
 
   void Use(const std::string& device_file) override { parent_.builder_.Use(device_file); }
@@ -152,7 +154,26 @@ class ElementLowering : public LowerContext {
     if (auto number = index.AsConstant()) return {CLiteral(*number, dtype), dtype};
     const std::string text = parent_.builder_.expressions().WriteFactor(index);
     parent_.builder_.Write(index);  // its dims become parameters
-    return Let("(" + CTypeName(dtype) + ")" + text, dtype);
+    return Let("(" + CTypeName(dtype) + ")" + text, dtype, "");
+  }
+
+  Scalar FoldRange(OpKind how, Dtype dtype, const Scalar& first, const Scalar& last,
+                   const Expr& extent,
+                   const std::function<Scalar(const Expr&)>& element) override {
+    KernelBuilder& builder = parent_.builder_;
+    const Fold fold = FoldOf(how, dtype);
+    if (fold.calls_how) builder.Use("block_reduce.cuh");
+    if (!commented_) builder.Comment(OpComment(*node_));
+    commented_ = true;
+    const std::string total = builder.Unique(FriendlyName(node_->result(result_number_)->name));
+    builder.Declare(CTypeName(dtype), total, fold.start);
+    const std::string k = builder.Unique("entry");
+    builder.Open();
+    builder.DefineVariable(k, 0, extent - 1);
+    const Scalar folded = element(Expr::Symbol(k));
+    builder.Assign(total, fold.step(total, folded.text));
+    builder.CloseFor(LoopHeader(builder, k, first.text, last.text));
+    return {total, dtype};
   }
 
  private:

@@ -138,6 +138,9 @@ class ManifestReader {
       if (item.Has("index_limit")) {
         FUSEC_RT_ASSIGN(tensor.index_limit, ReadDim(item, "index_limit"));
       }
+      if (item.Has("ascending")) {
+        FUSEC_RT_ASSIGN(tensor.ascending, ReadBool(item, "ascending"));
+      }
       FUSEC_RT_ASSIGN(const auto field, item.Field("buffer"));
       const Buffer& buffer = manifest_.buffers[tensor.buffer];
       if (buffer.kind != kind || !seen.insert(tensor.buffer).second) {

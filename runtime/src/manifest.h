@@ -27,6 +27,7 @@ struct TensorSignature {
   int buffer = 0;
   // Of an input that chooses rows: its values should be below this. Nothing but test data asks.
   std::optional<DimExpression> index_limit;
+  bool ascending = false;
 };
 
 enum class BufferKind { kInput, kOutput, kConstant, kArena };

@@ -178,6 +178,15 @@ void AddIndexed(Cases& cases, Dtype dtype) {
     cases.Try(OpKind::kGatherND, {table, {ids, {kBatch, 1}, 6}}, {{"batch_dims", int64_t{0}}});
     cases.Try(OpKind::kGatherND, {cube, {ids, {kBatch, 4, 1}, 2}}, {{"batch_dims", int64_t{1}}});
   }
+  for (const char* mode : {"sum", "mean", "max"}) {
+    if (!IsFloat(dtype)) break;
+    for (const int64_t zero : {0, 1}) {
+      const Attributes attributes = {{"mode", std::string(mode)}, {"zero_if_empty", zero}};
+      cases.Try(OpKind::kSegmentReduce, {{dtype, {9, 3}, kTame}, {Dtype::kI64, {kBatch}, 12}}, attributes);
+      cases.Try(OpKind::kSegmentReduce,
+                {{dtype, {kBatch, 2, 3}, kTame}, {Dtype::kI32, {6}, 8}, {Dtype::kI32, {6}, 8}}, attributes);
+    }
+  }
   for (const char* how : {"none", "add", "mul", "max", "min"}) {
     const Attribute reduction = std::string(how);
     for (const int64_t axis : {0, 1}) {

@@ -206,6 +206,54 @@ class Bags(nn.Module):
         return self.top(torch.cat([e[0].sum(1), mean, largest, weighted], 1))
 
 
+class EmbeddingBags(nn.Module):
+    """nn.EmbeddingBag over bags of any length: sum, weighted sum, mean, max; and of three ids each."""
+
+    inputs = lambda: (torch.randn(4, 6), ids(9), torch.tensor([0, 3, 3, 7]), torch.rand(9),
+                      ids(7), torch.tensor([0, 0, 4, 5]), ids(4, 3))  # fmt: skip
+    dims = [BATCH, {0: "n"}, BATCH, {0: "n"}, {0: "m"}, BATCH, BATCH]
+    exporters = ("ts", "dynamo")
+
+    def __init__(self):
+        super().__init__()
+        modes = ("sum", "sum", "mean", "max", "mean")
+        self.bags = nn.ModuleList(nn.EmbeddingBag(20, 8, mode=mode) for mode in modes)
+        self.top = mlp(46, 16, 1)
+
+    def forward(self, dense, first, first_offsets, weights, second, second_offsets, third):
+        bags = self.bags
+        rows = [
+            dense,
+            bags[0](first, first_offsets),
+            bags[1](first, first_offsets, per_sample_weights=weights),
+            bags[2](first, first_offsets),
+            torch.clamp(bags[3](second, second_offsets), min=-9.0),
+            bags[4](third),
+        ]
+        return self.top(torch.cat(rows, 1))
+
+
+class OffsetBags(nn.Module):
+    """nn.EmbeddingBag with include_last_offset, hashed ids and weights; the last bag may end early."""
+
+    inputs = lambda: (ids(9, below=50), torch.tensor([0, 3, 3, 7]), torch.rand(9))
+    dims = [{0: "n"}, {0: "bounds"}, {0: "n"}]
+    exporters = ("ts", "dynamo")
+
+    def __init__(self):
+        super().__init__()
+        modes = ("sum", "sum", "mean", "max")
+        self.bags = nn.ModuleList(
+            nn.EmbeddingBag(20 + i, 8, mode=mode, include_last_offset=True)
+            for i, mode in enumerate(modes)
+        )
+
+    def forward(self, bag_ids, offsets, weights):
+        rows = [self.bags[0](bag_ids % 20, offsets)]
+        rows.append(self.bags[1](bag_ids % 21, offsets, per_sample_weights=weights))
+        return torch.cat(rows + [bag(bag_ids % 22, offsets) for bag in self.bags[2:]], 1)
+
+
 class Din(nn.Module):
     """Deep interest network: a target attends to a padded history of free length."""
 
@@ -367,9 +415,9 @@ class LoraPerRow(nn.Module):
 
 MODELS = {
     "auto_int": AutoInt, "bags": Bags, "cin": Cin, "dcn_mixture": DcnMixture, "deep_fm": DeepFm,
-    "din": Din, "dot_triangle": DotTriangle, "encoder": Encoder, "id_list": IdList,
+    "din": Din, "dot_triangle": DotTriangle, "embedding_bags": EmbeddingBags, "encoder": Encoder, "id_list": IdList,
     "lora_attention": LoraAttention, "lora_llama": LoraLlama, "lora_per_row": LoraPerRow,
-    "requests": Requests,
+    "offset_bags": OffsetBags, "requests": Requests,
 }  # fmt: skip
 
 
@@ -398,12 +446,18 @@ def strip(path):
     """Leaves out the stack traces that dynamo writes beside every node: folders of this machine."""
     import onnx
 
+    def strip_graph(graph):
+        for node in graph.node:
+            kept = [p for p in node.metadata_props if p.key == "pkg.torch.onnx.name_scopes"]
+            del node.metadata_props[:]
+            node.metadata_props.extend(kept)
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    strip_graph(attribute.g)
+        del graph.value_info[:]
+
     model = onnx.load(path)
-    for node in model.graph.node:
-        kept = [p for p in node.metadata_props if p.key == "pkg.torch.onnx.name_scopes"]
-        del node.metadata_props[:]
-        node.metadata_props.extend(kept)
-    del model.graph.value_info[:]
+    strip_graph(model.graph)
     onnx.save(model, path)
 
 

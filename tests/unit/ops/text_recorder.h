@@ -30,7 +30,7 @@ class TextRecorder : public LowerContext {
     }
     return {"x" + std::to_string(operand), value.type.dtype};
   }
-  Scalar Let(const std::string& c_expression, Dtype dtype) override {
+  Scalar Let(const std::string& c_expression, Dtype dtype, const std::string&) override {
     const std::string name = "v" + std::to_string(statements.size());
     statements.push_back("const " + CTypeName(dtype) + " " + name + " = " + c_expression + ";");
     return {name, dtype};
@@ -45,6 +45,10 @@ class TextRecorder : public LowerContext {
   }
   Scalar DataFromIndex(const Expr&, Dtype) override {
     ReportBug(__FILE__, __LINE__, "DataFromIndex", "is not for these ops");
+  }
+  Scalar FoldRange(OpKind, Dtype, const Scalar&, const Scalar&, const Expr&,
+                   const std::function<Scalar(const Expr&)>&) override {
+    ReportBug(__FILE__, __LINE__, "FoldRange", "is not for these ops");
   }
 
   std::vector<std::string> statements;

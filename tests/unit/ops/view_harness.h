@@ -7,6 +7,7 @@
 #include "compiler/ops/symbolic_contents.h"
 #include "compiler/reference/interpreter.h"
 #include "compiler/reference/reference_context.h"
+#include "compiler/support/check.h"
 
 namespace fusec {
 
@@ -183,7 +184,7 @@ class LowerEvaluator : public LowerContext {
     }
     return {std::to_string(tensor.Real(tensor.Position(place))), tensor.dtype};
   }
-  Scalar Let(const std::string& c_expression, Dtype dtype) override {
+  Scalar Let(const std::string& c_expression, Dtype dtype, const std::string&) override {
     written = c_expression;
     return {"0", dtype};
   }
@@ -200,6 +201,10 @@ class LowerEvaluator : public LowerContext {
   }
   Scalar DataFromIndex(const Expr& index, Dtype dtype) override {
     return {std::to_string(Number(index)), dtype};
+  }
+  Scalar FoldRange(OpKind, Dtype, const Scalar&, const Scalar&, const Expr&,
+                   const std::function<Scalar(const Expr&)>&) override {
+    ReportBug(__FILE__, __LINE__, "FoldRange", "is not for these ops");
   }
   std::string written;  // the last expression given to Let
 

@@ -1,0 +1,324 @@
+#include "compiler/import/loop_import.h"
+
+#include <limits>
+#include <utility>
+
+#include "compiler/import/loop_body.h"
+#include "compiler/import/names.h"
+#include "compiler/ops/symbolic_contents.h"
+
+namespace fusec {
+namespace {
+
+using Kind = LoopTerm::Kind;
+using Mode = LoopTerm::Mode;
+
+class LoopImporter {
+ public:
+  LoopImporter(onnx::NodeProto& node, ImportState& state, const Scope& scope)
+      : node_(node), state_(state), scope_(&scope) {}
+
+  Result<void> Run(std::vector<Value*>& results) {
+    onnx::GraphProto* body = nullptr;
+    for (onnx::AttributeProto& attribute : *node_.mutable_attribute()) {
+      if (attribute.name() == "body" && attribute.has_g()) body = attribute.mutable_g();
+    }
+    const int carried = node_.input_size() - 2;
+    if (body == nullptr || carried < 0 || body->input_size() != carried + 2 ||
+        body->output_size() != node_.output_size() + 1 || node_.output_size() < carried) {
+      return ModelError("its inputs, outputs and body do not fit together");
+    }
+    FUSEC_TRY(FindTrips());
+    LoopTerms terms;
+    terms[body->input(0).name()] = {.kind = Kind::kCounter};
+    Scope inner(scope_);
+    inner.Define(body->input(1).name(), True());
+    for (int i = 0; i < carried; ++i) {
+      FUSEC_ASSIGN(terms[body->input(i + 2).name()], Carried(node_.input(i + 2)));
+    }
+    LoopBody reader(state_, trips_);
+    FUSEC_TRY(reader.Run(*body, inner, terms));
+    const auto output = [&](int i) {
+      const auto found = terms.find(body->output(i).name());
+      if (found != terms.end()) return found->second;
+      LoopTerm invariant;
+      invariant.value = inner.Get(body->output(i).name());
+      return invariant;
+    };
+    FUSEC_TRY(CheckCondition(output(0)));
+    for (int i = 0; i < node_.output_size(); ++i) {
+      FUSEC_ASSIGN(Value * result,
+                   i < carried ? Final(terms.at(body->input(i + 2).name()), output(i + 1), i)
+                               : Scanned(output(i + 1), node_.output(i)));
+      results.push_back(result);
+    }
+    return {};
+  }
+
+ private:
+  Value* Input(int i) const {
+    return i < node_.input_size() && !node_.input(i).empty() ? scope_->Get(node_.input(i))
+                                                             : nullptr;
+  }
+  std::optional<Expr> Number(const Value* value) const {
+    const auto contents = value ? SymbolicContents(value, state_.ranges) : std::nullopt;
+    if (!contents || contents->size() != 1) return std::nullopt;
+    return (*contents)[0];
+  }
+  Value* True() {
+    TensorData data(Dtype::kBool, {});
+    data.SetInt(0, 1);
+    return state_.builder.Constant(std::move(data));
+  }
+
+  // Either the number of trips is given and the condition true, or the loop runs while a counter is
+  // below a number.
+  Result<void> FindTrips() {
+    const Value* condition = Input(1);
+    const auto given = Number(Input(0));
+    if (Input(0) != nullptr && !given) {
+      return ModelError(
+          "its number of trips is computed from run-time data, which fusec does not support");
+    }
+    // TorchScript and dynamo write a huge number where there is none.
+    const bool endless = !given || given->IsConstant(std::numeric_limits<int64_t>::max());
+    if (!endless) {
+      if (condition != nullptr && Number(condition) != Expr(1)) {
+        return ModelError("it has a number of trips and a condition, expected one of them");
+      }
+      trips_ = *given;
+      return {};
+    }
+    const Node* less = condition ? condition->producer : nullptr;
+    const bool compares = less && less->kind == OpKind::kLess;
+    const auto first = compares ? Number(less->operand(0)) : std::nullopt;
+    const auto limit = compares ? Number(less->operand(1)) : std::nullopt;
+    if (!first || !limit || !first->IsConstant(0)) {
+      return ModelError("it runs until a condition on run-time data, which fusec does not support");
+    }
+    limit_ = trips_ = *limit;
+    return {};
+  }
+
+  Result<LoopTerm> Carried(const std::string& name) const {
+    if (const auto sequence = state_.sequences.find(name); sequence != state_.sequences.end()) {
+      if (sequence->second != nullptr) return ModelError("it adds to a sequence that is not empty");
+      return LoopTerm{.kind = Kind::kSequence};
+    }
+    const Value* value = scope_->Get(name);
+    const auto number = Number(value);
+    if (number && number->IsConstant(0) && value->type.rank() <= 1)
+      return LoopTerm{.kind = Kind::kCounter};
+    return ModelError("it carries \"" + name +
+                      "\" from iteration to iteration, expected only a counter from 0 and an empty "
+                      "sequence");
+  }
+
+  Result<void> CheckCondition(const LoopTerm& condition) const {
+    if (!limit_) {
+      if (condition.kind == Kind::kInvariant && Number(condition.value) == Expr(1)) return {};
+    } else if (condition.kind == Kind::kGoesOn && condition.shift == 1 &&
+               condition.limit == *limit_) {
+      return {};
+    }
+    return ModelError("it may stop before its " + trips_.ToString() +
+                      " trips, which fusec does not support");
+  }
+
+  Result<Value*> Final(const LoopTerm& before, const LoopTerm& after, int output) {
+    if (before.kind == Kind::kCounter && after.kind == Kind::kCounter && after.shift == 1) {
+      return state_.builder.Make(OpKind::kSymbolicDims, {},
+                                 {{"values", std::vector<Expr>{trips_}}, {"scalar", int64_t{1}}});
+    }
+    if (before.kind == Kind::kSequence && after.kind == Kind::kInserted && after.keepdims) {
+      const std::string& name = node_.output(output);
+      FUSEC_ASSIGN(state_.sequences[name], Pooled(after, TensorIdentifier(name)));
+      return nullptr;
+    }
+    return ModelError(
+        "what it carries is neither counted up by 1 nor a sequence that grows by a row");
+  }
+
+  Result<Value*> Scanned(const LoopTerm& term, const std::string& name) {
+    if (term.kind != Kind::kPooled) return ModelError("it collects what is no pooled bag");
+    FUSEC_ASSIGN(Value * pooled, Pooled(term, TensorIdentifier(name)));
+    if (!term.keepdims) return pooled;
+    Shape shape = pooled->type.shape;
+    shape.insert(shape.begin() + 1, Expr(1));
+    return state_.builder.Make(OpKind::kReshape, {pooled}, {{"shape", shape}});
+  }
+
+  // Elements i + shift of `offsets` over all iterations.
+  Result<Value*> Bounds(const BagBound& bound) {
+    const Shape& shape = bound.offsets->type.shape;
+    if (bound.shift < 0 || !state_.ranges.ProvenNonNegative(shape[0] - trips_ - bound.shift)) {
+      return ModelError("it runs " + trips_.ToString() + " times over offsets that are " +
+                        bound.offsets->type.ToString());
+    }
+    if (bound.shift == 0 && shape[0] == trips_) return bound.offsets;
+    return state_.builder.Make(OpKind::kSlice, {bound.offsets},
+                               {{"starts", std::vector<Expr>{bound.shift}},
+                                {"steps", std::vector<int64_t>{1}},
+                                {"shape", std::vector<Expr>{trips_}}});
+  }
+
+  // The element of a tensor that a slice took it from, back to where it was concatenated.
+  static BagBound Traced(BagBound bound) {
+    while (const Node* node = bound.offsets->producer) {
+      if (node->kind == OpKind::kSlice) {
+        const auto start = node->Get<std::vector<Expr>>("starts")[0].AsConstant();
+        if (!start || node->Ints("steps")[0] != 1) break;
+        bound = {node->operand(0), bound.shift + *start};
+      } else if (node->kind == OpKind::kIdentity) {
+        bound.offsets = node->operand(0);
+      } else {
+        break;
+      }
+    }
+    return bound;
+  }
+
+  // Whether the last bag ends where the rows do: offsets are concatenated with their number.
+  bool EndsWithRows(const LoopTerm& term) const {
+    if (term.last.offsets == nullptr) return true;
+    const BagBound last = Traced(term.last);
+    const Node* concat = last.offsets->producer;
+    if (!concat || concat->kind != OpKind::kConcat) return false;
+    const Value* end = concat->operands.back();
+    return end->type.shape[0].IsConstant(1) && Number(end) == term.value->type.shape[0] &&
+           last.offsets->type.shape[0] == trips_ + last.shift;
+  }
+
+  // Bags of one size k, as embedding_bag makes of 2-D ids: 0, k, 2 k, ... The size, or 0.
+  int64_t FixedSize(const LoopTerm& term) const {
+    if (term.last.offsets == nullptr || !EndsWithRows(term)) return 0;
+    const BagBound first = Traced(term.first), last = Traced(term.last);
+    const Node* concat = first.offsets->producer;
+    if (first.offsets != last.offsets || first.shift != 0 || last.shift != 1 ||
+        concat->operands.size() != 2)
+      return 0;
+    const Node* range = concat->operand(0)->producer;
+    if (!range || range->kind != OpKind::kRange || !range->Has("delta")) return 0;
+    const int64_t size = range->Int("delta");
+    const bool fits =
+        size > 0 && range->Int("start") == 0 &&
+        SimplifySum(trips_ * size - term.value->type.shape[0], state_.ranges).IsConstant(0);
+    return fits ? size : 0;
+  }
+
+  // `name`: of the output that it becomes.
+  Result<Value*> Pooled(const LoopTerm& term, const std::string& name) {
+    if (term.mode == Mode::kSumOverRest)
+      return ModelError("it divides a sum by what is not its count");
+    Builder& builder = state_.builder;
+    if (!IsFloat(term.value->type.dtype)) {
+      return ModelError("its rows are " + term.value->type.ToString() + ", expected floats");
+    }
+    if (const int64_t size = FixedSize(term)) {
+      Shape shape = term.value->type.shape;
+      shape[0] = size;
+      shape.insert(shape.begin(), trips_);
+      Value* bags = builder.Make(OpKind::kReshape, {term.value}, {{"shape", shape}});
+      const OpKind kind = term.mode == Mode::kSum    ? OpKind::kReduceSum
+                          : term.mode == Mode::kMean ? OpKind::kReduceMean
+                                                     : OpKind::kReduceMax;
+      return builder.Make(kind, {bags},
+                          {{"axes", std::vector<int64_t>{1}}, {"keepdims", int64_t{0}}});
+    }
+    if (term.last.offsets == nullptr)
+      return ModelError("each of its bags goes to the end of the rows");
+    if (Value* offsets = WholeOffsets(term, EndsWithRows(term), trips_))
+      return Reduced(term, {term.value, offsets}, name);
+    FUSEC_ASSIGN(Value * starts, Bounds(term.first));
+    FUSEC_ASSIGN(Value * ends, Bounds(term.last));
+    if (EndsWithRows(term) || !(term.last_to_end || term.last_over_rest)) {
+      return Reduced(term, {term.value, starts, ends}, name);
+    }
+    return WithOwnLast(term, starts, ends, name);
+  }
+
+  Result<Value*> Reduced(const LoopTerm& term, std::vector<Value*> operands,
+                         const std::string& name) {
+    const char* mode = term.mode == Mode::kMax ? "max" : term.mode == Mode::kMean ? "mean" : "sum";
+    // Only a maximum of no rows is not 0 anyway.
+    const int64_t zero_if_empty = term.zero_if_empty && term.mode == Mode::kMax;
+    FUSEC_ASSIGN(
+        Node * pooled,
+        state_.builder.Add(OpKind::kSegmentReduce, std::move(operands),
+                           {{"mode", std::string(mode)}, {"zero_if_empty", zero_if_empty}}, name));
+    return pooled->result();
+  }
+
+  // `offsets`, if its elements are where bags start and the previous ones end, and the last bag
+  // goes to the end of the rows.
+  static Value* WholeOffsets(const LoopTerm& term, bool ends_with_rows, const Expr& trips) {
+    const BagBound first = Traced(term.first), last = Traced(term.last);
+    if (!ends_with_rows || first.offsets != last.offsets || first.shift != 0 || last.shift != 1)
+      return nullptr;
+    const Node* concat = first.offsets->producer;
+    Value* offsets = concat && concat->operands.size() == 2 ? concat->operand(0) : nullptr;
+    return offsets && offsets->type.shape[0] == trips ? offsets : nullptr;
+  }
+
+  // With include_last_offset, dynamo's last bag differs: its maximum goes to the end of the rows
+  // and its mean divides by their number, as torch does it, wherever the last offset is.
+  Result<Value*> WithOwnLast(LoopTerm term, Value* starts, Value* ends, const std::string& name) {
+    Builder& builder = state_.builder;
+    Value* last_replaced = LastReplaced(ends, term);
+    const Dtype dtype = term.value->type.dtype;
+    Shape column(term.value->type.shape.size(), Expr(1));
+    column[0] = trips_;
+    const auto as_column = [&](Value* value) {
+      return builder.Make(OpKind::kReshape, {value}, {{"shape", column}});
+    };
+    if (term.mode == Mode::kMax) {
+      Value* is_empty = as_column(builder.Make(OpKind::kEqual, {starts, ends}));
+      const bool zero = std::exchange(term.zero_if_empty, false);
+      FUSEC_ASSIGN(Value * largest, Reduced(term, {term.value, starts, last_replaced}, name));
+      if (!zero) return largest;
+      return builder.Make(OpKind::kWhere, {is_empty, builder.Scalar(dtype, 0), largest});
+    }
+    // mean = sum / max(1, count)
+    term.mode = Mode::kSum;
+    FUSEC_ASSIGN(Value * sum, Reduced(term, {term.value, starts, ends}, name));
+    Value* one = builder.Scalar(ends->type.dtype, 1);
+    Value* count =
+        builder.Make(OpKind::kMax, {builder.Make(OpKind::kSub, {last_replaced, starts}), one});
+    Value* divisor = builder.Make(OpKind::kCast, {count}, {{"to", dtype}});
+    return builder.Make(OpKind::kDiv, {sum, as_column(divisor)});
+  }
+
+  Value* DimAsData(const Expr& dim) {
+    return state_.builder.Make(OpKind::kSymbolicDims, {},
+                               {{"values", std::vector<Expr>{dim}}, {"scalar", int64_t{0}}});
+  }
+  // `ends` with the number of rows as its last element.
+  Value* LastReplaced(Value* ends, const LoopTerm& term) {
+    Builder& builder = state_.builder;
+    Value* bag = builder.Make(OpKind::kRange, {},
+                              {{"start", int64_t{0}},
+                               {"delta", int64_t{1}},
+                               {"length", std::vector<Expr>{trips_}},
+                               {"dtype", Dtype::kI64}});
+    Value* last = DimAsData(trips_ - 1);
+    Value* rows = DimAsData(term.value->type.shape[0]);
+    if (ends->type.dtype != Dtype::kI64)
+      rows = builder.Make(OpKind::kCast, {rows}, {{"to", ends->type.dtype}});
+    return builder.Make(OpKind::kWhere, {builder.Make(OpKind::kEqual, {bag, last}), rows, ends});
+  }
+
+  onnx::NodeProto& node_;
+  ImportState& state_;
+  const Scope* scope_;
+  Expr trips_;
+  std::optional<Expr> limit_;  // of a loop that runs while its counter is below it
+};
+
+}  // namespace
+
+Result<void> ImportLoop(onnx::NodeProto& node, ImportState& state, const Scope& scope,
+                        std::vector<Value*>& results) {
+  return LoopImporter(node, state, scope).Run(results);
+}
+
+}  // namespace fusec

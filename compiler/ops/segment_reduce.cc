@@ -1,0 +1,129 @@
+// Bags of rows: what nn.EmbeddingBag does behind its look-up.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "compiler/ops/c_text.h"
+#include "compiler/ops/define_op.h"
+#include "compiler/ops/view_support.h"
+
+namespace fusec {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Row `bound` of `count` as a slice means it.
+int64_t SliceBound(int64_t bound, int64_t count) {
+  return std::clamp<int64_t>(bound < 0 ? bound + count : bound, 0, count);
+}
+
+}  // namespace
+
+// With first = starts[b] and last = ends[b] as bounds of a slice (negative ones count from the end,
+// those outside are moved to the nearest row): result[b, c..] = the sum, mean or max, by `mode`, of
+// x[k, c..] over first <= k < last. Without ends, a bag ends where the next one starts, and the
+// last one where the rows do. Without such k a sum or mean is 0, a maximum minus infinity; with
+// `zero_if_empty` it is 0 where the bounds as given are equal.
+struct SegmentReduceOp {
+  static InferResult Infer(const InferContext& context) {
+    const TensorType& x = context.operand(0);
+    const TensorType& starts = context.operand(1);
+    const TensorType& ends = context.operand(context.has_operand(2) ? 2 : 1);
+    if (!IsFloat(x.dtype) || x.rank() == 0) {
+      return ModelError(
+          fmt::format("the rows are {}, expected floats of rank 1 or more", x.ToString()));
+    }
+    for (const TensorType* bounds : {&starts, &ends}) {
+      if (!IsInteger(bounds->dtype) || bounds->rank() != 1) {
+        return ModelError(fmt::format("bounds of the bags are {}, expected integers of rank 1",
+                                      bounds->ToString()));
+      }
+    }
+    if (starts.shape != ends.shape) {
+      return ModelError(
+          fmt::format("bags start at {} but end at {}", starts.ToString(), ends.ToString()));
+    }
+    const std::string& mode = std::get<std::string>(context.attributes.at("mode"));
+    if (mode != "sum" && mode != "mean" && mode != "max") {
+      return ModelError(fmt::format("mode is {}, expected sum, mean or max", mode));
+    }
+    context.Int("zero_if_empty");
+    TensorType result = x;
+    result.shape[0] = starts.shape[0];
+    return std::vector<TensorType>{std::move(result)};
+  }
+  static Result<void> Reference(ReferenceContext& context) {
+    const std::string& mode = context.node.Get<std::string>("mode");
+    const ReferenceTensor& x = context.input(0);
+    const bool zero_if_empty = context.node.Int("zero_if_empty") != 0;
+    ReferenceTensor& output = context.output();
+    const int64_t columns =
+        std::max<int64_t>(1, output.element_count()) / std::max<int64_t>(1, output.dims[0]);
+    for (int64_t bag = 0; bag < output.dims[0]; ++bag) {
+      const int64_t first = SliceBound(context.input(1).ints[bag], x.dims[0]);
+      const int64_t last = SliceBound(End(context, bag), x.dims[0]);
+      for (int64_t c = 0; c < columns && output.element_count() > 0; ++c) {
+        double folded = mode == "max" ? -kInfinity : 0;
+        for (int64_t k = first; k < last; ++k) {
+          const double element = x.reals[k * columns + c];
+          if (mode != "max")
+            folded += element;
+          else if (element > folded || std::isnan(element))
+            folded = element;
+        }
+        if (mode == "mean") folded /= static_cast<double>(std::max<int64_t>(last - first, 1));
+        const bool is_zero = zero_if_empty && context.input(1).ints[bag] == End(context, bag);
+        output.reals[bag * columns + c] = is_zero ? 0 : folded;
+      }
+    }
+    return {};
+  }
+  static int64_t End(const ReferenceContext& context, int64_t bag) {
+    if (context.has_input(2)) return context.input(2).ints[bag];
+    return bag + 1 < context.output().dims[0] ? context.input(1).ints[bag + 1]
+                                              : context.input(0).dims[0];
+  }
+  static Scalar LoadEnd(LowerContext& context, const Scalar& rows) {
+    const Expr& bag = context.index()[0];
+    if (context.node().operand(2) != nullptr) return context.Load(2, {bag});
+    return context.SelectBelow(
+        bag + 1, context.node().operand(1)->type.shape[0], Dtype::kI64,
+        [&] { return context.Load(1, {bag + 1}); }, [&] { return rows; });
+  }
+  static Scalar Lower(LowerContext& context) {
+    const Node& node = context.node();
+    const std::string& mode = node.Get<std::string>("mode");
+    const Dtype dtype = node.result()->type.dtype;
+    const Expr& rows = node.operand(0)->type.shape[0];
+    context.Use("slice_bound.cuh");
+    const Scalar count = context.DataFromIndex(rows, Dtype::kI64);
+    const char* const names[] = {"bag_begin", "bag_end"};
+    Scalar bounds[2], given[2];
+    for (int side = 0; side < 2; ++side) {
+      given[side] = side == 0 ? context.Load(1, {context.index()[0]}) : LoadEnd(context, count);
+      bounds[side] = context.Let(fmt::format("SliceBound({}, {})", given[side].text, count.text),
+                                 Dtype::kI64, names[side]);
+    }
+    const auto& [first, last] = bounds;
+    const Scalar folded = context.FoldRange(mode == "max" ? OpKind::kReduceMax : OpKind::kReduceSum,
+                                            dtype, first, last, rows, [&](const Expr& k) {
+                                              std::vector<Expr> source = context.index();
+                                              source[0] = k;
+                                              return context.Load(0, source);
+                                            });
+    std::string text = folded.text;
+    if (mode == "mean") {
+      text += fmt::format(" / ({})max({} - {}, 1LL)", CTypeName(dtype), last.text, first.text);
+    }
+    if (node.Int("zero_if_empty") != 0) {
+      text = fmt::format("{} == {} ? {} : {}", given[0].text, given[1].text, CLiteral(0.0, dtype),
+                         text);
+    }
+    return text == folded.text ? folded : context.Let(text, dtype);
+  }
+};
+FUSEC_DEFINE_OP(SegmentReduce)
+
+}  // namespace fusec
