@@ -5,10 +5,11 @@
 
 The modules of models/suite.py with cut tables at batch 128 (blocks at 2), strict float32, adapters unmerged in the
 module as in the ONNX file. PyTorch's launches are the kernels that its profiler sees per call, copies and memsets
-apart; where the profiler sees none, the nodes of a captured CUDA graph. fusec's are the steps of its artifact. Exits
-with 1 if any model takes fusec more than a third of PyTorch's launches.
+apart; where the profiler sees none, the nodes of a captured CUDA graph. fusec's are the steps of its artifact; with
+--ncu also the kernels that Nsight Compute sees, as a product of cuBLASLt may be more than one. Exits with 1 if any model takes fusec more than a third of PyTorch's launches.
 """
 import argparse
+import csv
 import json
 import os
 import subprocess
@@ -35,8 +36,22 @@ def fusec_launches(arguments, model, batch, folder):
     text = subprocess.run([fusec, "explain", artifact, "--target", arguments.target, "--dim", f"batch={batch}", "--json"],
                           check=True, capture_output=True, text=True).stdout
     explained = json.loads(text)
-    return {"launches": explained["launches"], "before_fusion": explained["before"]["launches"],
-            "kernels": [kernel["name"] for kernel in explained["kernels"]]}
+    counts = {"launches": explained["launches"], "before_fusion": explained["before"]["launches"],
+              "kernels": [kernel["name"] for kernel in explained["kernels"]]}
+    if arguments.ncu:
+        counts["seen"] = seen_by_ncu([fusec, "run", artifact, "--random", "--device", "cuda", "--dim", f"batch={batch}"])
+    return counts
+
+
+def seen_by_ncu(command):
+    """Names of the kernels that the command runs."""
+    text = subprocess.run(["ncu", "--clock-control", "none", "--csv", "--metrics", "launch__grid_size", *command],
+                          check=True, capture_output=True, text=True,
+                          env={**os.environ, "FUSEC_CUDA_GRAPH": "0"}).stdout
+    lines = text.splitlines()
+    head = next(i for i, line in enumerate(lines) if line.startswith('"ID"'))
+    kernels = {row["ID"]: row["Kernel Name"] for row in csv.DictReader(lines[head:]) if (row["ID"] or "").isdigit()}
+    return list(kernels.values())
 
 
 def profiled(torch, call, folder):
@@ -98,7 +113,8 @@ def torch_launches(model, name, batch, folder):
 
 def line(row):
     ours, theirs = row["fusec"], row.get("torch")
-    text = f"{row['model']:16} {row['batch']:5} {ours['before_fusion']:14} {ours['launches']:6}"
+    launches = f"{ours['launches']}" + (f" ({len(ours['seen'])})" if "seen" in ours else "")
+    text = f"{row['model']:16} {row['batch']:5} {ours['before_fusion']:14} {launches:>8}"
     if theirs is None:
         return text
     share = ours["launches"] / theirs["kernels"]
@@ -113,11 +129,12 @@ def main():
     parser.add_argument("--fusec", default=os.environ.get("FUSEC", str(ROOT / "build" / "fusec")))
     parser.add_argument("--target", default="sm_90a")
     parser.add_argument("--fusec-only", action="store_true", help="without PyTorch and a GPU")
+    parser.add_argument("--ncu", action="store_true", help="count fusec's kernels with Nsight Compute, too")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
 
     rows = []
-    print(f"{'model':16} {'batch':>5} {'before fusion':>14} {'fusec':>6} {'torch.compile':>14} {'copies':>7} "
+    print(f"{'model':16} {'batch':>5} {'before fusion':>14} {'fusec':>8} {'torch.compile':>14} {'copies':>7} "
           f"{'memsets':>8} {'share':>7}")
     for name in arguments.models:
         batch = BATCHES.get(name, BATCH)

@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""That the suite's models, with cut tables, compile for a GPU and give the interpreter's and onnxruntime's answers on
+the CPU, in float32 and float16. lecture_main, dcnv2 and lora_block are left to the benchmark: their widths take minutes here.
+
+usage: check_suite.py FUSEC
+"""
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.append(str(Path(__file__).resolve().parents[2] / "models"))
+import suite  # noqa: E402
+
+SLOW = ("lecture_main", "dcnv2", "lora_block")
+
+
+def problem_of(fusec, model, folder):
+    """What is wrong with a model, or None."""
+    environment = {**os.environ, "FUSEC_PYTHON": sys.executable, "FUSEC_CACHE_DIR": str(Path(folder) / "cache")}
+    for arguments in (["verify", model, "--device", "cpu", "--dim", "batch=1,3"],
+                      ["compile", model, "-o", Path(folder) / "artifact", "--target", "sm_90a"]):
+        child = subprocess.run([fusec, *arguments], capture_output=True, text=True, env=environment)
+        if child.returncode != 0:
+            return f"fusec {arguments[0]} ends with {child.returncode}\n{child.stdout}{child.stderr}"
+    return None
+
+
+def main():
+    fusec = sys.argv[1]
+    passed = failed = 0
+    for name in suite.WORKLOADS:
+        for dtype in suite.NUMPY_DTYPES if name not in SLOW else ():
+            with tempfile.TemporaryDirectory() as folder:
+                problem = problem_of(fusec, suite.write_model(name, folder, dtype, "small"), folder)
+            passed, failed = passed + (problem is None), failed + (problem is not None)
+            if problem:
+                print(f"{name} {dtype}: {problem}")
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
