@@ -81,23 +81,28 @@ class PreparedScan(Prepared):
 
 class Handler:
     def __init__(self):
-        self.unload()
+        self.source, self.model, self.weights, self.prepared = None, None, None, {}
 
     def hello(self):
         return {"jax": jax.__version__, "devices": [str(device) for device in jax.devices()]}
 
     def load(self, model, precision, merged):
+        """The function and its weights, unless they are there."""
         self.unload()
         self.precision = precision
         begin = time.perf_counter()
-        family, config, _, weights = suite.read_weights(model, merged)
-        self.model = jax_models.function_of(family, config)
-        self.weights = {name: jnp.asarray(array) for name, array in weights.items()}
-        jax.block_until_ready(self.weights)
+        if self.source != (model, merged):
+            self.source = self.weights = None
+            family, config, _, weights = suite.read_weights(model, merged)
+            self.model = jax_models.function_of(family, config)
+            self.weights = {name: jnp.asarray(array) for name, array in weights.items()}
+            jax.block_until_ready(self.weights)
+            self.source = (model, merged)
         return {"load_s": time.perf_counter() - begin}
 
     def unload(self):
-        self.model, self.weights, self.prepared = None, None, {}
+        """All but the weights, which the next group may want, too."""
+        self.prepared = {}
         jax.clear_caches()
         gc.collect()
         return {}

@@ -114,24 +114,28 @@ class PreparedOnCpu:
 
 class Handler:
     def __init__(self):
-        self.module, self.prepared = None, {}
+        self.source, self.module, self.prepared = None, None, {}
 
     def hello(self):
         names = [torch.cuda.get_device_name(0)] if DEVICE == "cuda" else []
         return {"torch": torch.__version__, "cuda": torch.version.cuda, "python": sys.version.split()[0], "gpu": names}
 
     def load(self, model, precision, merged):
-        """The module; for fp32 products in TF32 if `precision` is "high"."""
+        """The module, unless it is there; for fp32 products in TF32 if `precision` is "high"."""
         self.unload()
         torch.set_float32_matmul_precision("high" if precision == "high" else "highest")
         begin = time.perf_counter()
-        family, config, _, weights = suite.read_weights(model, merged)
-        self.module = torch_models.load(family, config, weights, DEVICE)
-        synchronize()
+        if self.source != (model, merged):
+            self.source = self.module = None
+            family, config, _, weights = suite.read_weights(model, merged)
+            self.module = torch_models.load(family, config, weights, DEVICE)
+            synchronize()
+            self.source = (model, merged)
         return {"load_s": time.perf_counter() - begin}
 
     def unload(self):
-        self.module, self.prepared = None, {}
+        """All but the module, which the next group may want, too."""
+        self.prepared = {}
         torch._dynamo.reset()
         gc.collect()
         if DEVICE == "cuda":
