@@ -22,7 +22,7 @@ import suite_graphs
 # Rows of the 26 tables of Criteo Kaggle: 33.8 million.
 KAGGLE_ROWS = [1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27,
                14992, 5461306, 10, 5652, 2173, 4, 7046547, 18, 15, 286181, 105, 142572]
-SMALL_ROWS = 100        # what --scale small cuts tables to
+SCALES = {"full": 2**31, "medium": 10_000, "small": 100}  # most rows of a table
 HASHED_IDS = 2**31 - 2  # raw ids of models that hash them themselves
 NUMPY_DTYPES = {"fp32": np.float32, "fp16": np.float16}
 CHUNK = 1 << 22  # weights that one thread makes at a time
@@ -70,8 +70,8 @@ WORKLOADS = {
 
 def config_of(name, scale="full"):
     config = dict(WORKLOADS[name].config)
-    if scale == "small" and "rows" in config:
-        config["rows"] = capped(config["rows"], SMALL_ROWS)
+    if "rows" in config:
+        config["rows"] = capped(config["rows"], SCALES[scale])
     return config
 
 
@@ -176,8 +176,8 @@ def main():
     parser.add_argument("name", choices=[*WORKLOADS, "all"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--dtype", choices=NUMPY_DTYPES, default="fp32")
-    parser.add_argument("--scale", choices=["full", "small"], default="full",
-                        help=f"small: tables of at most {SMALL_ROWS} rows")
+    parser.add_argument("--scale", choices=SCALES, default="full",
+                        help="tables of at most 10,000 (medium) or 100 rows (small)")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)

@@ -308,7 +308,7 @@ def parse():
     parser.add_argument("--seconds", type=float, default=0.16, help="of measuring a contestant of a cell a round")
     parser.add_argument("--minutes", type=float, default=8, help="prepare no further contestant after these; what was prepared is measured")
     parser.add_argument("--ids", choices=["uniform", "zipf"], default="uniform")
-    parser.add_argument("--scale", choices=["full", "small"], default="full", help="small: cut tables, for a trial")
+    parser.add_argument("--scale", choices=suite.SCALES, default="full", help="others cut tables, for a trial")
     parser.add_argument("--folder", help="where models lie (7 GB); kept, default: a temporary one")
     parser.add_argument("--fusec", default=os.environ.get("FUSEC", str(ROOT / "build" / "fusec")))
     parser.add_argument("--device", default="cuda")

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Times every model of models/ on the CPU, fusec's artifact beside onnxruntime, with equal threads.
 
-    .deps/venv/bin/python tests/benchmarks/cpu_against_onnxruntime.py [--threads 2] [--json FILE]
+    .deps/venv/bin/python tests/benchmarks/cpu_against_onnxruntime.py [--threads 2] [--json FILE] [--suite] [MODEL ...]
 
 Call latency: from inputs in host memory to outputs in host memory, in microseconds. Each is timed in `--rounds`
-rounds that alternate between the two; a round's figure is its median, the cell's figure the best round.
+rounds that alternate between the two; a round's figure is its median, the cell's figure the best round. With --suite
+the models are those of models/suite.py in float32, with tables of at most 10,000 rows and the batches of its cells.
 """
 import argparse
 import json
 import os
 import platform
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -21,6 +23,8 @@ import onnxruntime as ort
 ROOT = Path(__file__).resolve().parents[2]
 FUSEC = ROOT / "build" / "fusec"
 BATCHES = [1, 64, 2048]
+sys.path.append(str(ROOT / "models"))
+import suite  # noqa: E402
 
 
 def processor():
@@ -55,22 +59,41 @@ def time_onnxruntime(session, inputs, seconds):
     return float(np.median(times))
 
 
-def batch_name(session):
-    """The models' only symbolic dim, which every exporter names its own way."""
-    return next(size for info in session.get_inputs() for size in info.shape if isinstance(size, str))
-
-
-def time_fusec(artifact, dim, threads, seconds):
-    """Median microseconds of a call at `dim` ("batch=64")."""
+def time_fusec(artifact, inputs, threads, seconds):
+    """Median microseconds of a call on the inputs of that .npz file."""
     text = subprocess.run([FUSEC, "bench", artifact, "--device", "cpu", "--json", "--threads", str(threads),
-                           "--seconds", str(seconds), "--dim", dim],
+                           "--seconds", str(seconds), "--inputs", inputs],
                           check=True, capture_output=True, text=True).stdout
     return json.loads(text)[0]["call_us"]["median"]
 
 
+def cells_of(arguments, folder):
+    """(name, path, batches) of every model to time."""
+    if not arguments.suite:
+        names = arguments.models or sorted(path.stem for path in (ROOT / "models").glob("*.onnx"))
+        return [(name, ROOT / "models" / f"{name}.onnx", BATCHES) for name in names]
+    names = arguments.models or [name for name, workload in suite.WORKLOADS.items() if workload.cells]
+    return [(name, suite.write_model(name, folder, scale="medium"),
+             sorted({batch for batches in suite.WORKLOADS[name].cells.values() for batch in batches}))
+            for name in names]
+
+
+def time_cell(arguments, name, session, artifact, batch):
+    """The best rounds of fusec and of onnxruntime."""
+    inputs = suite.inputs_of(name, batch, "fp32", 0, "medium") if arguments.suite else random_inputs(session, batch)
+    path = artifact.with_name("inputs.npz")
+    np.savez(path, **inputs)
+    fusec, peer = [], []
+    for _ in range(arguments.rounds):
+        fusec.append(time_fusec(artifact, path, arguments.threads, arguments.seconds))
+        peer.append(time_onnxruntime(session, inputs, arguments.seconds))
+    return min(fusec), min(peer)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", default=sorted(p.stem for p in (ROOT / "models").glob("*.onnx")))
+    parser.add_argument("models", nargs="*", help="default: all")
+    parser.add_argument("--suite", action="store_true")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.3, help="of a round of either")
@@ -79,25 +102,18 @@ def main():
 
     cells = []
     print(f"{'model':22} {'batch':>6} {'fusec us':>10} {'ort us':>10} {'ort/fusec':>10}")
-    for model in arguments.models:
-        path = ROOT / "models" / f"{model}.onnx"
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = arguments.threads
-        options.log_severity_level = 3
-        session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        with tempfile.TemporaryDirectory() as folder:
-            artifact = Path(folder) / "artifact"
+    with tempfile.TemporaryDirectory() as temporary:
+        for model, path, batches in cells_of(arguments, Path(temporary)):
+            options = ort.SessionOptions()
+            options.intra_op_num_threads = arguments.threads
+            options.log_severity_level = 3
+            session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            artifact = Path(temporary) / "artifact"
             subprocess.run([FUSEC, path, "-o", artifact, "--target", "cpu"], check=True, capture_output=True)
-            for batch in BATCHES:
-                inputs = random_inputs(session, batch)
-                fusec, peer = [], []
-                for _ in range(arguments.rounds):
-                    fusec.append(time_fusec(artifact, f"{batch_name(session)}={batch}", arguments.threads, arguments.seconds))
-                    peer.append(time_onnxruntime(session, inputs, arguments.seconds))
-                cell = {"model": model, "batch": batch, "fusec_us": min(fusec), "onnxruntime_us": min(peer)}
-                cells.append(cell)
-                print(f"{model:22} {batch:6} {min(fusec):10.1f} {min(peer):10.1f} {min(peer) / min(fusec):10.2f}",
-                      flush=True)
+            for batch in batches:
+                fusec, peer = time_cell(arguments, model, session, artifact, batch)
+                cells.append({"model": model, "batch": batch, "fusec_us": fusec, "onnxruntime_us": peer})
+                print(f"{model:22} {batch:6} {fusec:10.1f} {peer:10.1f} {peer / fusec:10.2f}", flush=True)
     ratios = [cell["onnxruntime_us"] / cell["fusec_us"] for cell in cells]
     mean = float(np.exp(np.mean(np.log(ratios))))
     print(f"geometric mean {mean:.2f}, least {min(ratios):.2f}")
