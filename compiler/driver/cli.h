@@ -70,7 +70,7 @@ Result<int> RunBench(const BenchFlags& flags);
 struct ExplainFlags {
   std::string artifact, kernel, target;
   std::vector<std::string> dims;
-  bool dot = false, json = false;
+  bool dot = false, ptx = false, json = false;
 };
 Result<int> RunExplain(const ExplainFlags& flags);
 

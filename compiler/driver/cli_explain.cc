@@ -5,6 +5,7 @@
 #include "compiler/driver/dot_graph.h"
 #include "compiler/driver/explanation.h"
 #include "compiler/driver/kernel_page.h"
+#include "compiler/driver/ptx_summary.h"
 #include "compiler/driver/terminal.h"
 
 namespace fusec {
@@ -106,6 +107,12 @@ Result<int> RunExplain(const ExplainFlags& flags) {
     FUSEC_ASSIGN(const std::string page, KernelPage(flags.artifact, explanation, step));
     PrintStep(explanation.steps[step]);
     std::fputs(page.c_str(), stdout);
+  } else if (flags.ptx) {
+    FUSEC_ASSIGN(const auto kernels, ReadResources(flags.artifact, explanation));
+    const std::string text = flags.json
+                                 ? WithResources(ExplanationJson(explanation), kernels) + "\n"
+                                 : ResourcesText(kernels, explanation.target);
+    std::fputs(text.c_str(), stdout);
   } else if (flags.dot) {
     std::fputs(DotText(explanation).c_str(), stdout);
   } else if (flags.json) {

@@ -189,11 +189,16 @@ Command DeclareExplain(CLI::App& app) {
               "the size of a symbolic dim for bytes and flops (default: 128)", "NAME=SIZE");
   CLI::Option* dot = app.add_flag(
       "--dot", flags->dot, "draw it: Graphviz text with one cluster per kernel, for dot -Tsvg");
+  app.add_flag("--ptx", flags->ptx,
+               "registers, spills, shared memory, occupancy and instructions of every GPU kernel")
+      ->excludes(dot)
+      ->excludes(kernel);
   app.add_flag("--json", flags->json, "for scripts")->excludes(dot)->excludes(kernel);
   dot->excludes(kernel);
   app.footer(
       "example: fusec explain dlrm --kernel k01_relu\n"
-      "         fusec explain dlrm --dot | dot -Tsvg -o dlrm.svg");
+      "         fusec explain dlrm --dot | dot -Tsvg -o dlrm.svg\n"
+      "         fusec explain dlrm --ptx --target sm_90a");
   return [flags] { return RunExplain(*flags); };
 }
 

@@ -73,17 +73,17 @@ class NvrtcProgram {
     return output;
   }
 
- private:
-  Status Check(const char* call, nvrtcResult result) const {
-    if (result == NVRTC_SUCCESS) return {};
-    return Fail(FUSEC_NO_DEVICE, call, " failed: ", functions_.error_string(result));
-  }
-
   std::string Log() {
     StatusOr<std::string> log = Output("nvrtcGetProgramLog", functions_.log_size, functions_.log);
     if (!log) return log.error().message;
     while (!log->empty() && (log->back() == '\0' || log->back() == '\n')) log->pop_back();
     return *std::move(log);
+  }
+
+ private:
+  Status Check(const char* call, nvrtcResult result) const {
+    if (result == NVRTC_SUCCESS) return {};
+    return Fail(FUSEC_NO_DEVICE, call, " failed: ", functions_.error_string(result));
   }
 
   const NvrtcFunctions& functions_;
@@ -166,6 +166,21 @@ StatusOr<std::string> Nvrtc::CompileToPtx(const std::string& source_name, const 
   FUSEC_RT_TRY(program.Create(source_name, source));
   FUSEC_RT_TRY(program.Compile(source_name, OptionsFor(arch, options)));
   return program.Output("nvrtcGetPTX", functions_->ptx_size, functions_->ptx);
+}
+
+StatusOr<Nvrtc::Inspection> Nvrtc::Inspect(const std::string& source_name,
+                                           const std::string& source,
+                                           const std::string& arch) const {
+  NvrtcProgram program(*functions_);
+  FUSEC_RT_TRY(program.Create(source_name, source));
+  std::vector<std::string> options = OptionsFor(arch, {});
+  options.push_back("--ptxas-options=-v");
+  FUSEC_RT_TRY(program.Compile(source_name, options));
+  Inspection inspection;
+  FUSEC_RT_ASSIGN(inspection.ptx,
+                  program.Output("nvrtcGetPTX", functions_->ptx_size, functions_->ptx));
+  inspection.log = program.Log();
+  return inspection;
 }
 
 StatusOr<std::string> CompileCached(const std::string& source_name, const std::string& source,

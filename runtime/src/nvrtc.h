@@ -34,6 +34,13 @@ class Nvrtc {
   StatusOr<std::string> CompileToCubin(const std::string& source_name, const std::string& source,
                                        const std::string& arch,
                                        const CompileOptions& options = {}) const;
+  // The text that stands between source and machine code for `arch`, and what the assembler says
+  // of each kernel's registers, spills and shared memory ("ptxas info    : Used 61 registers, ...").
+  struct Inspection {
+    std::string ptx, log;
+  };
+  StatusOr<Inspection> Inspect(const std::string& source_name, const std::string& source,
+                               const std::string& arch) const;
   // Text for `arch` such as "compute_90", which the driver compiles at load: for a GPU that this
   // NVRTC is too old for.
   StatusOr<std::string> CompileToPtx(const std::string& source_name, const std::string& source,
