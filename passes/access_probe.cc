@@ -23,6 +23,7 @@ class ProbedElement : public LowerContext {
     probe_.Follows(value, index);
     return {"x", value->type.dtype};
   }
+  std::string Array(int) override { return "x"; }
   Scalar Let(const std::string&, Dtype dtype, const std::string&) override { return {"x", dtype}; }
   void Use(const std::string&) override {}
   Scalar SelectBelow(const Expr& position, const Expr& limit, Dtype dtype,

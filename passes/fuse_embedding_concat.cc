@@ -16,7 +16,7 @@ Result<bool> FuseEmbeddingConcat(Graph& graph, const PassOptions&, PassReport& r
   }
   for (const Node* concat : concats) {
     PassReport attempt = report;
-    const std::set<const Node*> group = GrowLoopGroup(graph, *concat, attempt);
+    const std::set<const Node*> group = GrowLoopGroup(graph, *concat, attempt, /*pools=*/true);
     const bool gathers = std::any_of(group.begin(), group.end(), [](const Node* node) {
       return GetOpDef(node->kind).op_class == OpClass::kGather;
     });

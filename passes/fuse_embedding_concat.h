@@ -5,8 +5,8 @@
 namespace fusec {
 
 // Embedding+cat: a concat whose parts are rows of tables, gathered straight to their place in the
-// result; hashes, casts and selects of the ids join too. Parts that are no gathers (a dense vector)
-// are copied by the same kernel.
+// result; hashes, casts and selects of the ids join too, and sums, means and maxima over several
+// rows. Parts that are no gathers (a dense vector) are copied by the same kernel.
 //
 //   %id  = mod(%ids, %rows)
 //   %e0  = gather(%table0, %id0) {axis = 0}      =>    %c = region(...) {class = "gather_concat"} {

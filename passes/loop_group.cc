@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ops/op_def.h"
+#include "compiler/plan/fold.h"
 #include "passes/graph_edit.h"
 
 namespace fusec {
@@ -15,8 +16,43 @@ bool CanJoin(const Node& node) {
          op_class == OpClass::kGather;
 }
 
+// What makes an operand of a reduction, element by element.
+struct Chain {
+  bool gathers = false;  // rows of a table
+  bool costs = false;    // something that nobody wants to compute again
+};
+
+void Follow(const Value* value, Chain& chain, std::set<const Value*>& seen) {
+  const Node* node = value ? value->producer : nullptr;
+  if (!node || node->kind == OpKind::kConstant || !seen.insert(value).second) return;
+  const OpDef& def = GetOpDef(node->kind);
+  chain.gathers |= node->kind == OpKind::kGather || node->kind == OpKind::kGatherElements;
+  chain.costs |= (def.algebra & kExpensive) != 0 || !CanJoin(*node);
+  if (CanJoin(*node)) {
+    for (const Value* operand : node->operands) Follow(operand, chain, seen);
+  }
+}
+
+enum class Pool { kNone, kShort, kColumns };
+
+Pool PoolOf(const Node& node) {
+  constexpr int64_t kShort = 16;
+  if (GetOpDef(node.kind).op_class != OpClass::kReduction) return Pool::kNone;
+  if (node.kind == OpKind::kArgMax || node.kind == OpKind::kArgMin) return Pool::kNone;
+  const int64_t last = node.operand(0)->type.rank() - 1;
+  const auto& axes = node.Ints("axes");
+  const bool keeps_columns = std::find(axes.begin(), axes.end(), last) == axes.end();
+  const bool is_short = Product(ReducedDims(node)).AsConstant().value_or(kShort + 1) <= kShort;
+  Chain chain;
+  std::set<const Value*> seen;
+  Follow(node.operand(0), chain, seen);
+  if (chain.gathers && keeps_columns) return Pool::kColumns;
+  return is_short && !chain.costs ? Pool::kShort : Pool::kNone;
+}
+
 bool Repeats(const Node& reader, const Value* value) {
-  // Bags do not share rows.
+  // A pool reads an element once, and bags do not share rows.
+  if (GetOpDef(reader.kind).op_class == OpClass::kReduction) return false;
   if (reader.kind == OpKind::kSegmentReduce && reader.operand(0) == value) return false;
   const OpClass op_class = GetOpDef(reader.kind).op_class;
   const bool one_to_one =
@@ -26,13 +62,15 @@ bool Repeats(const Node& reader, const Value* value) {
 
 }  // namespace
 
-std::set<const Node*> GrowLoopGroup(const Graph& graph, const Node& root, PassReport& report) {
+std::set<const Node*> GrowLoopGroup(const Graph& graph, const Node& root, PassReport& report,
+                                    bool pools) {
   std::set<const Node*> group = {&root};
   const auto readers = Readers(graph);
   // From the root upwards: every reader of a node has been looked at before the node itself.
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = *graph.nodes[i];
-    if (group.count(&node) || !CanJoin(node)) continue;
+    const Pool pool = pools ? PoolOf(node) : Pool::kNone;
+    if (group.count(&node) || (pool == Pool::kNone && !CanJoin(node))) continue;
     const Node* inside = nullptr;
     bool outside = IsOutput(graph, node.result());
     bool repeats = false;
@@ -47,7 +85,7 @@ std::set<const Node*> GrowLoopGroup(const Graph& graph, const Node& root, PassRe
       }
     }
     if (!inside) continue;
-    if (repeats && (GetOpDef(node.kind).algebra & kExpensive)) {
+    if (repeats && (pool == Pool::kColumns || (GetOpDef(node.kind).algebra & kExpensive) != 0)) {
       Refuse(report, readers, group, node,
              "its elements would be computed again for every element that reads them",
              "a kernel that keeps them in shared memory");

@@ -29,6 +29,8 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
              "decompose",
              "fold-constants",
              "canonicalize",
+             // Before equal nodes are shared, because searches may share their list.
+             "recognize-lookup",
              // Equal nodes are shared before anything is fused: a shared value is stored once or
              // computed in one region.
              "eliminate-common",
@@ -59,12 +61,13 @@ std::vector<std::string> FusionPasses(TargetKind target) {
   Append(passes, {
                      // Matmuls first: what the library does for free is taken away from the loops.
                      "fuse-matmul-epilogue",
+                     // Before general loops, so that a concatenation of gathers is written once and
+                     // not recomputed by its readers; before reductions, which it takes where they
+                     // pool rows that it concatenates.
+                     "fuse-embedding-concat",
                      // Reductions before loops, because a loop may be made part of a reduction but
                      // not the other way round.
                      "fuse-row-reduction",
-                     // Before general loops, so that a concatenation of gathers is written once and
-                     // not recomputed by its readers.
-                     "fuse-embedding-concat",
                      "fuse-pointwise",
                      // What no fusion wanted becomes a region of its own: planning sees regions
                      // only.

@@ -81,6 +81,8 @@ class LowerContext {
 
   // The element of an operand at `index`, in the operand's coordinates.
   virtual Scalar Load(int operand, const std::vector<Expr>& index) = 0;
+  // The C expression of a pointer to the elements of an operand that is a constant.
+  virtual std::string Array(int operand) = 0;
   // `c_expression` of `dtype` as a scalar with a name of its own: the result's, or `name`.
   virtual Scalar Let(const std::string& c_expression, Dtype dtype,
                      const std::string& name = "") = 0;

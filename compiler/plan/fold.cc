@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "compiler/ops/c_text.h"
+#include "compiler/plan/plan_region.h"
+#include "compiler/plan/region_lowering.h"
 
 namespace fusec {
 
@@ -102,6 +104,40 @@ std::vector<Expr> ReductionOperandIndex(const Node& reduction, const std::vector
     }
   }
   return at;
+}
+
+Scalar FoldSerially(RegionLowering& lowering, const Node& reduction,
+                    const std::vector<Expr>& index) {
+  KernelBuilder& builder = lowering.builder();
+  const Value* result = reduction.result();
+  const Dtype dtype = FoldDtype(reduction);
+  const Fold fold = FoldOf(reduction.kind, dtype);
+  const bool is_mean = reduction.kind == OpKind::kReduceMean;
+  if (fold.calls_how) builder.Use("block_reduce.cuh");
+  builder.Comment(GetOpDef(reduction.kind).text);
+  const std::string total = builder.Unique(FriendlyName(result->name) + (is_mean ? "_sum" : ""));
+  builder.Declare(CTypeName(dtype), total, fold.start);
+  const Shape dims = ReducedDims(reduction);
+  std::vector<Expr> k;
+  std::vector<std::string> headers;
+  for (const Expr& dim : dims) {
+    const std::string name = builder.Unique("entry");
+    if (auto number = dim.AsConstant()) {
+      builder.expressions().NameConstant(*number, FriendlyName(result->name) + "_terms",
+                                         "entries that are pooled");
+    }
+    headers.push_back(LoopHeader(builder, name, "0", builder.Write(dim)));
+    builder.Open();
+    builder.DefineVariable(name, 0, dim - 1);
+    k.push_back(Expr::Symbol(name));
+  }
+  const Scalar term =
+      lowering.Evaluate(reduction.operand(0), ReductionOperandIndex(reduction, index, k));
+  builder.Assign(total, fold.step(total, term.text));
+  for (auto header = headers.rbegin(); header != headers.rend(); ++header)
+    builder.CloseFor(*header);
+  return {is_mean ? WriteMean(builder, reduction, total, Product(dims)) : total,
+          result->type.dtype};
 }
 
 std::string WriteMean(KernelBuilder& builder, const Node& reducer, const std::string& total,

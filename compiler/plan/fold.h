@@ -36,6 +36,12 @@ std::vector<Expr> ReductionOperandIndex(const Node& reduction, const std::vector
                                         const std::vector<Expr>& k);
 Shape ReducedDims(const Node& reduction);
 
+class RegionLowering;
+
+// Element `index` of a reduction, folded by one thread in a loop that stands where it is needed.
+Scalar FoldSerially(RegionLowering& lowering, const Node& reduction,
+                    const std::vector<Expr>& index);
+
 // Divides `total`, the sum that a ReduceMean folded over `count` elements.
 std::string WriteMean(KernelBuilder& builder, const Node& reducer, const std::string& total,
                       const Expr& count);

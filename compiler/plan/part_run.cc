@@ -70,9 +70,10 @@ class PartMatcher {
       if (differences.tables.count(a)) differences.tables[a] = b;
       return true;
     }
-    auto is_table = [](const Value* value) {
+    const bool is_list = IsSearched(a);
+    auto is_table = [&](const Value* value) {
       return value->producer && value->producer->kind == OpKind::kConstant &&
-             value->type.rank() >= 2;
+             (value->type.rank() >= 2 || (is_list && value->type.rank() == 1));
     };
     if (!is_table(outside_a) || !is_table(outside_b) ||
         outside_a->type.dtype != outside_b->type.dtype)
@@ -82,6 +83,15 @@ class PartMatcher {
     if (x.size() != y.size() || !std::equal(x.begin() + 1, x.end(), y.begin() + 1)) return false;
     differences.tables[a] = b;
     return true;
+  }
+
+  // Whether a body input is the list of a lookup.
+  bool IsSearched(const Value* input) const {
+    const auto& nodes = region_.body->nodes;
+    return std::any_of(nodes.begin(), nodes.end(), [&](const auto& node) {
+      return node->kind == OpKind::kLookup && node->operand(1) != input &&
+             (node->operand(0) == input || node->operand(2) == input);
+    });
   }
 
   const Node& region_;

@@ -29,7 +29,9 @@ void CountTraffic(const Node& region, KernelPlan& plan) {
     Expr bytes = region.operands[i]->type.Bytes();
     for (const auto& node : body.nodes) {
       if (GetOpDef(node->kind).op_class == OpClass::kGather &&
-          node->kind != OpKind::kSegmentReduce && node->operands[0] == body.inputs[i].get()) {
+          node->kind != OpKind::kSegmentReduce &&
+          (node->operands[0] == body.inputs[i].get() ||
+           (node->kind == OpKind::kLookup && node->operands[2] == body.inputs[i].get()))) {
         bytes = node->result()->type.Bytes();
       }
     }

@@ -104,6 +104,13 @@ class ElementLowering : public LowerContext {
     return parent_.Evaluate(node_->operands[operand], index);
   }
 
+  std::string Array(int operand) override {
+    const Value* value = node_->operands[operand];
+    const Value* outside = parent_.Outside(value);
+    FUSEC_CHECK(outside != value || !value->producer, "computed in the kernel: " + value->name);
+    return parent_.builder_.Buffer(outside);
+  }
+
   Scalar Let(const std::string& c_expression, Dtype dtype, const std::string& name) override {
     const std::string comment = commented_ ? "" : OpComment(*node_);
     commented_ = true;
@@ -292,6 +299,8 @@ Scalar RegionLowering::LoadElement(const Value* outside, const std::vector<Expr>
 Scalar RegionLowering::LowerNode(const Node& node, int result, const std::vector<Expr>& index) {
   const OpDef& def = GetOpDef(node.kind);
   if (def.functions.lower == nullptr && make_reduced_) return make_reduced_(node, index);
+  if (def.functions.lower == nullptr && def.op_class == OpClass::kReduction)
+    return FoldSerially(*this, node, index);
   FUSEC_CHECK(def.functions.lower != nullptr, "no element-wise form of " + PrintNode(node));
   ElementLowering context(*this, node, result, index);
   const Scalar scalar = def.functions.lower(context);
@@ -302,6 +311,16 @@ Scalar RegionLowering::LowerNode(const Node& node, int result, const std::vector
     if (auto known = known_intervals_.find(divisor.text);
         known != known_intervals_.end() && known->second.low > 0) {
       known_intervals_[scalar.text] = {0, known->second.high - 1};
+    }
+  }
+  const TensorData* found =
+      node.kind == OpKind::kLookup ? ConstantPayload(node.operand(2)) : nullptr;
+  if (found && found->element_count() > 0) {
+    Ranges::Interval& known = known_intervals_[scalar.text];
+    known = {node.Int("absent"), node.Int("absent")};
+    for (int64_t i = 0; i < found->element_count(); ++i) {
+      known.low = std::min(known.low, found->GetInt(i));
+      known.high = std::max(known.high, found->GetInt(i));
     }
   }
   if (node.kind == OpKind::kCast && IsInteger(scalar.dtype)) {

@@ -185,6 +185,28 @@ class IdList(nn.Module):
         return self.top(torch.cat(rows, 1))
 
 
+class IndexHash(nn.Module):
+    """The lecture's index hash for four features: lists of 10 to 700 ids, with repeats; unknown ids are row 0."""
+
+    inputs = lambda: (torch.randn(4, 3), ids(4, 4, below=1000))
+    dims = [BATCH, BATCH]
+    exporters = ("ts", "dynamo")
+
+    def __init__(self, lengths=(10, 100, 300, 700)):
+        super().__init__()
+        self.lists = nn.ParameterList(
+            nn.Parameter(torch.randint(0, 1000, (n,)), requires_grad=False) for n in lengths
+        )
+        self.tables = nn.ModuleList(nn.Embedding(n, 8) for n in lengths)
+
+    def forward(self, dense, sparse):
+        rows = [dense]
+        for i, (known, table) in enumerate(zip(self.lists, self.tables)):
+            same = sparse[:, i].view(-1, 1) == known
+            rows.append(table(torch.argmax(same.to(torch.int64), 1)))
+        return torch.cat(rows, 1)
+
+
 class Bags(nn.Module):
     """Multi-hot features of three ids: sum, mean without padding, maximum, weighted sum."""
 
@@ -416,6 +438,7 @@ class LoraPerRow(nn.Module):
 MODELS = {
     "auto_int": AutoInt, "bags": Bags, "cin": Cin, "dcn_mixture": DcnMixture, "deep_fm": DeepFm,
     "din": Din, "dot_triangle": DotTriangle, "embedding_bags": EmbeddingBags, "encoder": Encoder, "id_list": IdList,
+    "index_hash": IndexHash,
     "lora_attention": LoraAttention, "lora_llama": LoraLlama, "lora_per_row": LoraPerRow,
     "offset_bags": OffsetBags, "requests": Requests,
 }  # fmt: skip

@@ -30,6 +30,7 @@ class TextRecorder : public LowerContext {
     }
     return {"x" + std::to_string(operand), value.type.dtype};
   }
+  std::string Array(int) override { return "array"; }
   Scalar Let(const std::string& c_expression, Dtype dtype, const std::string&) override {
     const std::string name = "v" + std::to_string(statements.size());
     statements.push_back("const " + CTypeName(dtype) + " " + name + " = " + c_expression + ";");

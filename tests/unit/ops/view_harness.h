@@ -184,6 +184,7 @@ class LowerEvaluator : public LowerContext {
     }
     return {std::to_string(tensor.Real(tensor.Position(place))), tensor.dtype};
   }
+  std::string Array(int) override { return "array"; }
   Scalar Let(const std::string& c_expression, Dtype dtype, const std::string&) override {
     written = c_expression;
     return {"0", dtype};
