@@ -10,6 +10,7 @@
 #include "compiler/driver/output_files.h"
 #include "compiler/driver/terminal.h"
 #include "runtime/src/bench.h"
+#include "runtime/src/step_sizes.h"
 
 namespace fusec {
 
@@ -145,6 +146,8 @@ Result<Measurement> Measure(const runtime::Program& program, const Case& what,
   }
   const std::vector<int64_t> symbols = SymbolValues(program.manifest(), what.dims);
   for (const runtime::Step& step : program.device().target().steps) {
+    FUSEC_RUNTIME_ASSIGN(const bool runs, runtime::Runs(step, symbols));
+    if (!runs) continue;
     FUSEC_RUNTIME_ASSIGN(const int64_t read, step.bytes_read.Evaluate(symbols));
     FUSEC_RUNTIME_ASSIGN(const int64_t written, step.bytes_written.Evaluate(symbols));
     FUSEC_RUNTIME_ASSIGN(const int64_t flops, step.flops.Evaluate(symbols));

@@ -53,6 +53,12 @@ TargetKind KindOf(const std::string& target) {
   return target == "cpu" ? TargetKind::kCpu : TargetKind::kGpu;
 }
 
+PlanOptions PlanFor(const std::string& target, const std::string& matmul_precision) {
+  PlanOptions options{KindOf(target), matmul_precision};
+  if (options.target == TargetKind::kGpu) options.architecture = std::atoi(target.c_str() + 3);
+  return options;
+}
+
 // Launches and bytes if every op ran as a kernel of its own; views that leave the bytes in place
 // are free there too.
 void CountUnfused(const Graph& graph, int& launches, Expr& bytes) {
@@ -189,8 +195,10 @@ Result<CompileReport> CompileModel(const CompileOptions& options) {
   for (const std::string& target : targets) {
     const bool gpu = KindOf(target) == TargetKind::kGpu;
     const Fused& made = fused.at(KindOf(target));
-    FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*made.graph, KindOf(target), contents.sites));
-    report.launches[target] = static_cast<int>(plan.steps.size());
+    FUSEC_ASSIGN(
+        ProgramPlan plan,
+        PlanProgram(*made.graph, PlanFor(target, options.matmul_precision), contents.sites));
+    report.launches[target] = plan.LaunchCount();
     const char* ir = gpu ? "ir/gpu.ir" : "ir/cpu.ir";
     contents.files[ir] = Print(*made.graph);
     contents.targets.push_back({target, made.graph, std::move(plan), {}, ir, made.not_fused});

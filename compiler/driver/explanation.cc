@@ -11,6 +11,7 @@
 #include "runtime/src/arena.h"
 #include "runtime/src/artifact.h"
 #include "runtime/src/hash.h"
+#include "runtime/src/step_sizes.h"
 
 namespace fusec {
 
@@ -134,10 +135,14 @@ Result<void> FillEdges(const Json& target, Explanation& explanation) {
     for (const auto& result : region->results) types[result->name] = &result->type;
   }
   for (const Json& item : ValueOf(target, "not_fused", Json::array())) {
+    const auto step = [&](const char* key) {
+      const auto region = ValueOf(item, key, size_t{0});
+      return region < explanation.steps.size() ? explanation.steps[region].name : "";
+    };
     NotFusedEdge edge{ValueOf(item, "producer", ""),
                       ValueOf(item, "consumer", ""),
-                      ValueOf(item, "producer_step", ""),
-                      ValueOf(item, "consumer_step", ""),
+                      step("producer_region"),
+                      step("consumer_region"),
                       ValueOf(item, "tensor", ""),
                       "",
                       0,
@@ -186,15 +191,11 @@ Result<Explanation> ExplainArtifact(const std::string& path, const std::string& 
   const std::vector<int64_t> symbols = SymbolValues(manifest, explanation.dims);
   const runtime::Target& target = manifest.targets.at(explanation.target);
   FUSEC_ASSIGN(explanation.graph, ReadFusedGraph(path, explanation.target));
-  if (const size_t regions = explanation.regions().size(); regions != target.steps.size()) {
-    return Fail(ErrorKind::kArtifact, file + ": target " + explanation.target + " has " +
-                                          std::to_string(target.steps.size()) +
-                                          " steps, expected one for each of the graph's " +
-                                          std::to_string(regions) + " regions");
-  }
   const Json& steps = json["targets"][explanation.target]["steps"];
   try {
     for (size_t i = 0; i < target.steps.size(); ++i) {
+      FUSEC_RUNTIME_ASSIGN(const bool runs, runtime::Runs(target.steps[i], symbols));
+      if (!runs) continue;
       FUSEC_ASSIGN(ExplainedStep step, ExplainStep(manifest, target.steps[i], steps[i], symbols));
       explanation.after_bytes += step.bytes_read + step.bytes_written;
       explanation.steps.push_back(std::move(step));
@@ -204,6 +205,13 @@ Result<Explanation> ExplainArtifact(const std::string& path, const std::string& 
   } catch (const WrongKey& wrong) {
     return Fail(ErrorKind::kArtifact,
                 file + ": " + wrong.key + " holds something of another type than expected");
+  }
+  if (const size_t regions = explanation.regions().size(); regions != explanation.steps.size()) {
+    return Fail(ErrorKind::kArtifact,
+                file + ": target " + explanation.target + " has " +
+                    std::to_string(explanation.steps.size()) +
+                    " steps for these dims, expected one for each of the graph's " +
+                    std::to_string(regions) + " regions");
   }
   FUSEC_TRY(FillFootprint(manifest, target, symbols, explanation));
   return explanation;

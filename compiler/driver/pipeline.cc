@@ -57,7 +57,11 @@ std::vector<std::string> FusionPasses(TargetKind target) {
   std::vector<std::string> passes;
   // A block of a GPU keeps a whole chain of small products in its shared memory. On the CPU the
   // library's products and the cache do as well.
-  if (target == TargetKind::kGpu) passes.push_back("fuse-block-program");
+  if (target == TargetKind::kGpu) {
+    passes = {"fuse-block-program",
+              // For the products that are left, as they are the ones that read weights this way.
+              "transpose-weights", "fold-constants"};
+  }
   Append(passes, {
                      // Matmuls first: what the library does for free is taken away from the loops.
                      "fuse-matmul-epilogue",

@@ -182,7 +182,7 @@ Json KernelJson(const KernelPlan& plan, bool gpu, const BufferTable& buffers) {
           {"launch", plan.launch_in_words},
           {"blocks", plan.blocks.ToString()},
           {"block_size", plan.block_size},
-          {"shared_bytes", 0},
+          {"shared_bytes", plan.shared_bytes},
           {"arguments", arguments},
           {"inputs", inputs},
           {"outputs", outputs},
@@ -227,17 +227,13 @@ Json MatMulJson(const MatMulPlan& plan, const BufferTable& buffers) {
 }
 
 Json NotFusedJson(const TargetContents& target) {
-  const auto step = [&](size_t region) {
-    const Step& made = target.plan.steps[region];
-    return made.is_matmul ? made.matmul.name : made.kernel.name;
-  };
   Json not_fused = Json::array();
   for (const NotFused& edge : target.not_fused) {
     not_fused.push_back({{"producer", edge.producer},
                          {"consumer", edge.consumer},
                          {"tensor", edge.tensor},
-                         {"producer_step", step(edge.producer_region)},
-                         {"consumer_step", step(edge.consumer_region)},
+                         {"producer_region", edge.producer_region},
+                         {"consumer_region", edge.consumer_region},
                          {"reason", edge.reason},
                          {"needed", edge.needed}});
   }
@@ -290,6 +286,11 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
     for (const Step& step : target.plan.steps) {
       steps.push_back(step.is_matmul ? MatMulJson(step.matmul, buffers)
                                      : KernelJson(step.kernel, gpu, buffers));
+      if (const auto& alternative = step.alternative) {
+        steps.back()["when"] = {{"size", alternative->size.ToString()},
+                                {"from", alternative->from},
+                                {"to", alternative->to}};
+      }
     }
     targets[target.name] = {{"files", target.files},
                             {"ir", target.ir},

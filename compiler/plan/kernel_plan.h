@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,7 @@ struct KernelPlan {
   std::string launch_in_words;
   Expr blocks;
   int block_size = 1;
+  int shared_bytes = 0;  // chosen at launch, beside what the kernel declares
   std::string index_type = "int";  // of loop variables, positions and dims
   std::vector<Statement> body;
   Expr bytes_read, bytes_written, flops;
@@ -83,8 +85,16 @@ struct MatMulPlan {
   Expr bytes_read, bytes_written, flops;
 };
 
+// A step that only runs where `size` is in from..to, one of several that make the same values.
+struct Alternative {
+  Expr size;
+  int64_t from = 0, to = 0;
+  bool is_first = false;
+};
+
 struct Step {
   bool is_matmul = false;
+  std::optional<Alternative> alternative;
   KernelPlan kernel;
   MatMulPlan matmul;
 };
@@ -103,6 +113,13 @@ struct IndexSite {
 struct ProgramPlan {
   TargetKind target = TargetKind::kCpu;
   std::vector<Step> steps;
+
+  // Steps that run, whatever the dims.
+  int LaunchCount() const {
+    int count = 0;
+    for (const Step& step : steps) count += !step.alternative || step.alternative->is_first;
+    return count;
+  }
 };
 
 }  // namespace fusec

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "compiler/ops/op_def.h"
+#include "compiler/plan/matmul_kernels.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/support/check.h"
 
@@ -12,6 +13,8 @@ namespace fusec {
 namespace {
 
 constexpr size_t kNamedOps = 5;
+// From here on tensor cores take TF32 and bfloat16, and copies fill shared memory.
+constexpr int kTensorCoreArchitecture = 80;
 
 // Distinct op names of a region in order; views only where there is nothing else.
 std::vector<std::string> OpNames(const Node& region) {
@@ -34,12 +37,38 @@ std::string StepName(size_t number, const std::vector<std::string>& ops) {
   return name;
 }
 
+// A product by the library or by kernels of its own, as its sizes ask for.
+void PlanMatMul(const Node& region, const MatMulPlan& matmul, const PlanOptions& options,
+                const Graph& graph, ProgramPlan& program, std::vector<IndexSite>& sites) {
+  std::vector<MatMulKernel> kernels = {MatMulKernel()};
+  if (options.target == TargetKind::kGpu && options.architecture >= kTensorCoreArchitecture)
+    kernels = ChooseMatMulKernels(matmul, options.matmul_precision, graph.SymbolRanges());
+  for (const MatMulKernel& kernel : kernels) {
+    Step step;
+    if (kernels.size() > 1)
+      step.alternative = {matmul.m, kernel.from, kernel.to, &kernel == kernels.data()};
+    if (kernel.kind == MatMulKernel::Kind::kLibrary) {
+      step.is_matmul = true;
+      step.matmul = matmul;
+    } else {
+      KernelBuilder builder(program.target, graph, sites);
+      builder.plan().name = matmul.name + kernel.Suffix();
+      builder.plan().op_class = "matmul";
+      builder.plan().ops = matmul.ops;
+      builder.plan().provenance = matmul.provenance;
+      step.kernel = PlanMatMulKernel(region, matmul, kernel, options.matmul_precision, builder);
+    }
+    program.steps.push_back(std::move(step));
+  }
+}
+
 }  // namespace
 
-Result<ProgramPlan> PlanProgram(const Graph& graph, TargetKind target,
+Result<ProgramPlan> PlanProgram(const Graph& graph, const PlanOptions& options,
                                 std::vector<IndexSite>& sites) {
   ProgramPlan program;
-  program.target = target;
+  program.target = options.target;
+  size_t number = 0;
   for (const auto& node : graph.nodes) {
     if (node->kind == OpKind::kConstant) continue;
     FUSEC_CHECK(node->kind == OpKind::kRegion,
@@ -47,19 +76,17 @@ Result<ProgramPlan> PlanProgram(const Graph& graph, TargetKind target,
     const std::string& region_class = node->Get<std::string>("class");
     Step step;
     const std::vector<std::string> ops = OpNames(*node);
-    const std::string name = StepName(program.steps.size(), ops);
+    const std::string name = StepName(number++, ops);
     if (region_class == "matmul") {
       if (auto matmul = PlanLibraryMatMul(*node)) {
-        step.is_matmul = true;
-        step.matmul = std::move(*matmul);
-        step.matmul.name = name;
-        step.matmul.ops = ops;
-        step.matmul.provenance = node->provenance;
-        program.steps.push_back(std::move(step));
+        matmul->name = name;
+        matmul->ops = ops;
+        matmul->provenance = node->provenance;
+        PlanMatMul(*node, *matmul, options, graph, program, sites);
         continue;
       }
     }
-    KernelBuilder builder(target, graph, sites);
+    KernelBuilder builder(options.target, graph, sites);
     builder.plan().name = name;
     builder.plan().op_class = region_class;
     builder.plan().ops = ops;

@@ -4,9 +4,15 @@
 
 namespace fusec {
 
+struct PlanOptions {
+  TargetKind target = TargetKind::kCpu;
+  std::string matmul_precision = "highest";  // highest, high, medium: of f32 products
+  int architecture = 90;                     // of kGpu: 80 for sm_80
+};
+
 // Plans every region of a fused graph (constants and regions only) for one target. `sites` collects
 // the places where data chooses an index; both targets of a program share the list.
-Result<ProgramPlan> PlanProgram(const Graph& graph, TargetKind target,
+Result<ProgramPlan> PlanProgram(const Graph& graph, const PlanOptions& options,
                                 std::vector<IndexSite>& sites);
 
 // The matmul of a region as a library call, where both libraries take its types and layout; nullopt

@@ -5,6 +5,8 @@
 
 namespace fusec {
 
+struct MatMulKernel;
+
 // One kernel per function, from a region whose class asks for it. All decisions about loops, blocks
 // and chunks are made here.
 KernelPlan PlanLoop(const Node& region, KernelBuilder& builder);  // pointwise, gather_concat
@@ -12,6 +14,9 @@ KernelPlan PlanRowReduction(const Node& region,
                             KernelBuilder& builder);  // row_reduction, and matmuls no library takes
 KernelPlan PlanBlockProgram(const Node& region, KernelBuilder& builder);
 KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);  // scan, sort, scatter
+KernelPlan PlanMatMulKernel(const Node& region, const MatMulPlan& matmul,
+                            const MatMulKernel& kernel, const std::string& precision,
+                            KernelBuilder& builder);
 
 // Shared by them.
 

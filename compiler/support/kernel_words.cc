@@ -30,8 +30,28 @@ constexpr std::string_view kMath[] = {
 };
 
 constexpr std::string_view kVariables[] = {
-    "i",    "k",      "row",  "column",  "first",  "last",      "first_row",    "last_row",
-    "part", "tables", "rows", "scratch", "errors", "rows_here", "row_in_block", "element",
+    "i",
+    "k",
+    "row",
+    "first",
+    "last",
+    "first_row",
+    "last_row",
+    "part",
+    "tables",
+    "rows",
+    "scratch",
+    "errors",
+    "rows_here",
+    "row_in_block",
+    "element",
+    "column",
+    "first_column",
+    "tile_row",
+    "tile_column",
+    "product",
+    "memory",
+    "shared_memory",
 };
 
 // One per axis, place or step of a sum: k_0, inner_1.

@@ -87,6 +87,8 @@ Status CpuExecutor::Update(const RunBindings& bindings) {
   const auto& symbols = bindings.symbols;
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = program_.target.steps[i];
+    FUSEC_RT_ASSIGN(steps_[i].runs, Runs(step, symbols));
+    if (!steps_[i].runs) continue;
     FUSEC_RT_ASSIGN(const int64_t bytes_read, step.bytes_read.Evaluate(symbols));
     FUSEC_RT_ASSIGN(const int64_t bytes_written, step.bytes_written.Evaluate(symbols));
     FUSEC_RT_ASSIGN(const int64_t flops, step.flops.Evaluate(symbols));
@@ -157,6 +159,7 @@ Status CpuExecutor::RunMatmul(int index, int threads) {
 Status CpuExecutor::RunSteps(int threads) {
   for (size_t i = 0; i < steps_.size(); ++i) {
     const StepState& state = steps_[i];
+    if (!state.runs) continue;
     const int step_threads = std::min(threads, state.useful_threads);
     if (program_.target.steps[i].kind == Step::Kind::kMatmul) {
       FUSEC_RT_TRY(RunMatmul(static_cast<int>(i), step_threads));

@@ -50,6 +50,7 @@ class CpuExecutor : public Executor {
 
  private:
   struct StepState {
+    bool runs = true;
     std::vector<void*> arguments;   // of a kernel: pointers to the argument values
     std::vector<int64_t> dims;      // by argument: the value of dim arguments
     std::vector<std::vector<void*>> tables;  // by argument: the addresses of a list of buffers

@@ -31,6 +31,8 @@ StatusOr<std::vector<Operation>> CudaExecutor::Resolve(const RunBindings& bindin
   std::vector<Operation> operations;
   AddCopies({staging_device_.get(), staging_host_.get(), addresses.input_bytes, true}, operations);
   for (const Step& step : device_.target().steps) {
+    FUSEC_RT_ASSIGN(const bool runs, Runs(step, bindings.symbols));
+    if (!runs) continue;
     FUSEC_RT_TRY(step.kind == Step::Kind::kKernel
                      ? ResolveKernel(step, bindings, addresses, operations)
                      : ResolveMatmul(step, bindings, addresses, operations));

@@ -273,6 +273,13 @@ class ManifestReader {
     Step step;
     FUSEC_RT_ASSIGN(step.kind, ReadChoice<Step::Kind>(item, "kind", {"kernel", "matmul"}));
     FUSEC_RT_ASSIGN(step.name, ReadText(item, "name"));
+    if (item.Has("when")) {
+      SizeRange& when = step.when.emplace();
+      FUSEC_RT_ASSIGN(const auto field, item.Field("when"));
+      FUSEC_RT_ASSIGN(when.size, ReadDim(field, "size"));
+      FUSEC_RT_ASSIGN(when.from, ReadInt(field, "from", 0, INT64_MAX));
+      FUSEC_RT_ASSIGN(when.to, ReadInt(field, "to", when.from, INT64_MAX));
+    }
     auto buffer = [this](const JsonValue& index) { return AsBuffer(index); };
     FUSEC_RT_ASSIGN(step.inputs, ReadList(item, "inputs", buffer));
     FUSEC_RT_ASSIGN(step.outputs, ReadList(item, "outputs", buffer));

@@ -84,9 +84,16 @@ struct Matmul {
   Activation activation = Activation::kNone;
 };
 
+// Of several steps that make the same values, the one runs whose range holds the size.
+struct SizeRange {
+  DimExpression size;
+  int64_t from = 0, to = 0;  // inclusive
+};
+
 struct Step {
   enum class Kind { kKernel, kMatmul };
   Kind kind = Kind::kKernel;
+  std::optional<SizeRange> when;  // always, if empty
   std::string name;     // of a kernel: its symbol in the module or library
   KernelLaunch kernel;  // of kKernel
   Matmul matmul;        // of kMatmul

@@ -65,6 +65,12 @@ StatusOr<MatmulSizes> EvaluateMatmul(const Manifest& manifest, const Step& step,
   return sizes;
 }
 
+StatusOr<bool> Runs(const Step& step, std::span<const int64_t> symbols) {
+  if (!step.when) return true;
+  FUSEC_RT_ASSIGN(const int64_t size, step.when->size.Evaluate(symbols));
+  return size >= step.when->from && size <= step.when->to;
+}
+
 StatusOr<int64_t> EvaluateBlocks(const Step& step, std::span<const int64_t> symbols) {
   FUSEC_RT_ASSIGN(const int64_t blocks, step.kernel.blocks.Evaluate(symbols));
   if (blocks >= 0 && blocks <= INT32_MAX) return blocks;

@@ -24,6 +24,9 @@ StatusOr<MatmulSizes> EvaluateMatmul(const Manifest& manifest, const Step& step,
                                      std::span<const int64_t> symbols,
                                      std::span<const int64_t> buffer_bytes);
 
+// Whether the step is the one of its alternatives for these dims.
+StatusOr<bool> Runs(const Step& step, std::span<const int64_t> symbols);
+
 // The number of blocks of a kernel step; negative and over 2^31 - 1 are errors.
 StatusOr<int64_t> EvaluateBlocks(const Step& step, std::span<const int64_t> symbols);
 

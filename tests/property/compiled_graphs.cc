@@ -139,7 +139,7 @@ Result<void> CompiledGraphs::Load(std::shared_ptr<const Graph> fused, RunOn wher
   ArtifactContents contents;
   contents.matmul_precision = "highest";
   const bool for_gpu = KindOf(where) == TargetKind::kGpu;
-  FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*fused, KindOf(where), contents.sites));
+  FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*fused, {KindOf(where)}, contents.sites));
   const auto kernels = KernelsOf(plan);
   TargetContents target;
   if (where == RunOn::kGpu) {

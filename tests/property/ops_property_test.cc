@@ -121,7 +121,7 @@ TEST(OpsForGpu, NvrtcTakesSmallTypes) {
     }
     const auto all = SideBySide(graphs);
     std::vector<IndexSite> sites;
-    const auto plan = PlanProgram(*all, TargetKind::kGpu, sites);
+    const auto plan = PlanProgram(*all, {TargetKind::kGpu}, sites);
     ASSERT_TRUE(plan.has_value()) << plan.error().message;
     const auto cubin = runtime::CompileCached("ops.cu", EmitGpuModule(KernelsOf(*plan), {}), "sm_90a");
     EXPECT_TRUE(cubin) << cubin.error().message;

@@ -18,7 +18,7 @@ std::string CompileForCpu(const std::string& text, const std::string& flags) {
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "kernel.cc") << TemplateText("host/cuda_on_cpu.h").value()
                                       << "namespace fusec_kernels {\n" << text << "}\n";
-  const std::string command = "cd " + folder.string() + " && g++ -std=c++20 -Wall -Wextra -Werror "
+  const std::string command = "cd " + folder.string() + " && g++ -std=c++20 -Wall -Wextra -Werror -Wno-unknown-pragmas "
                               "-march=x86-64-v3 -fno-math-errno -fno-trapping-math " + flags +
                               " -c kernel.cc -o kernel.o > messages 2>&1";
   const bool good = std::system(command.c_str()) == 0;

@@ -1,0 +1,282 @@
+// A tile of the product a x b^T by one block, on tensor cores; the depth is the innermost axis of both operands.
+//
+// The depth passes through shared memory in chunks, kStages of them under way at a time. There a row of a chunk is followed by 16
+// bytes of nothing, so that the 32 words which a warp reads together lie in 32 banks.
+
+enum class Arithmetic {
+  kTf32,       // floats, rounded to 11 bits
+  kSplitTf32,  // floats as the sum of two such numbers: three products, as exact as those of floats
+  kHalf,
+  kBFloat16,
+};
+
+// kRowWarps x kColumnWarps x kDepthWarps warps share out the tile and, along the depth, each chunk.
+template <Arithmetic kArithmetic_, int kRows_, int kColumns_, int kChunkBytes_, int kRowWarps_,
+          int kColumnWarps_, int kDepthWarps_, int kStages_>
+struct TileShape {
+  static constexpr Arithmetic kArithmetic = kArithmetic_;
+  static constexpr int kRows = kRows_, kColumns = kColumns_;
+  static constexpr int kRowWarps = kRowWarps_, kColumnWarps = kColumnWarps_;
+  static constexpr int kDepthWarps = kDepthWarps_, kStages = kStages_;
+  static constexpr int kThreads = 32 * kRowWarps * kColumnWarps * kDepthWarps;
+  static constexpr int kChunkBytes = kChunkBytes_;
+  static constexpr int kRowWords = kChunkBytes / 4 + 4;
+  static constexpr int kWarpWords = kChunkBytes / 4 / kDepthWarps;  // of a row, for one warp
+  // A warp's part, in pieces of 16 x 8.
+  static constexpr int kRowPieces = kRows / kRowWarps / 16;
+  static constexpr int kColumnPieces = kColumns / kColumnWarps / 8;
+
+  struct Chunk {
+    unsigned a[kRows][kRowWords], b[kColumns][kRowWords];
+  };
+  union alignas(16) Memory {
+    Chunk chunks[kStages];
+    float sums[kDepthWarps][kRows][kColumns + 8];
+  };
+};
+
+// Fills kBytes of shared memory in the background, with zeros where the source is outside.
+template <int kBytes>
+__device__ __forceinline__ void CopyAsync(void* shared, const void* source, bool inside) {
+#ifdef __CUDACC__
+  if constexpr (kBytes >= 4) {
+    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(address), "l"(source),
+                 "n"(kBytes), "r"(inside ? kBytes : 0)
+                 : "memory");
+  } else
+#endif
+  {
+    for (int i = 0; i < kBytes; ++i) {
+      static_cast<char*>(shared)[i] = inside ? static_cast<const char*>(source)[i] : 0;
+    }
+  }
+}
+// Ends a group of copies.
+__device__ __forceinline__ void CloseCopies() {
+#ifdef __CUDACC__
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+// Waits until at most kPending groups of this thread are under way.
+template <int kPending>
+__device__ __forceinline__ void AwaitCopies() {
+#ifdef __CUDACC__
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+#endif
+}
+
+// Copies chunk number `chunk` of kRows rows; `rows` of them and `row_bytes` of each exist.
+template <class Shape, int kCopyBytes, int kRows>
+__device__ __forceinline__ void LoadChunk(unsigned (&to)[kRows][Shape::kRowWords], const void* from,
+                                          int rows, int row_bytes, int chunk) {
+  constexpr int kCopies = Shape::kChunkBytes / kCopyBytes;  // of a row
+  constexpr int kPlaces = kCopies < Shape::kThreads ? kCopies : Shape::kThreads;
+  constexpr int kRowStep = Shape::kThreads / kPlaces;
+#pragma unroll
+  for (int copy = threadIdx.x % kPlaces; copy < kCopies; copy += kPlaces) {
+    const int place = copy * kCopyBytes;
+    const int offset = chunk * Shape::kChunkBytes + place;
+#pragma unroll
+    for (int row = threadIdx.x / kPlaces; row < kRows; row += kRowStep) {
+      const bool inside = row < rows && offset < row_bytes;
+      const long long start = inside ? static_cast<long long>(row) * row_bytes + offset : 0;
+      CopyAsync<kCopyBytes>(reinterpret_cast<char*>(to[row]) + place,
+                            static_cast<const char*>(from) + start, inside);
+    }
+  }
+}
+
+#ifdef __CUDACC__
+// The nearest float of 11 bits (Dekker's split, with 2^13 + 1). NaN for infinities and numbers over 2^114.
+__device__ __forceinline__ float RoundTo11Bits(float x) {
+  return __fmaf_rn(x, -8192.0f, __fmul_rn(x, 8193.0f));
+}
+
+// sums += a x b for a piece: of a, row lane / 4 (and 8 more), word lane % 4 (and 4 more); of b, that column and these words.
+template <Arithmetic kArithmetic>
+__device__ __forceinline__ void MultiplyPiece(float (&sums)[4], const unsigned (&a)[4],
+                                              const unsigned (&b)[2]) {
+  if constexpr (kArithmetic == Arithmetic::kHalf) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+        "{%0,%1,%2,%3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  } else if constexpr (kArithmetic == Arithmetic::kBFloat16) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  } else {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  }
+}
+
+template <class Shape, int kRowPieces, int kColumnPieces>
+__device__ __forceinline__ void MultiplyPieces(float (&sums)[kRowPieces][kColumnPieces][4],
+                                               const unsigned (&a)[kRowPieces][4],
+                                               const unsigned (&b)[kColumnPieces][2]) {
+#pragma unroll
+  for (int i = 0; i < kRowPieces; ++i) {
+#pragma unroll
+    for (int j = 0; j < kColumnPieces; ++j) {
+      MultiplyPiece<Shape::kArithmetic>(sums[i][j], a[i], b[j]);
+    }
+  }
+}
+
+// Rounds floats to TF32 and leaves what that loses in `low`. Nothing happens to halves.
+template <Arithmetic kArithmetic, int kCount>
+__device__ __forceinline__ void SplitWords(unsigned (&words)[kCount], unsigned (&low)[kCount]) {
+  if constexpr (kArithmetic == Arithmetic::kTf32 || kArithmetic == Arithmetic::kSplitTf32) {
+    for (int i = 0; i < kCount; ++i) {
+      const float x = __uint_as_float(words[i]);
+      const float high = RoundTo11Bits(x);
+      words[i] = __float_as_uint(high);
+      low[i] = __float_as_uint(x - high);  // tensor cores read 11 bits of it
+    }
+  }
+}
+
+// Adds the products of one chunk to the sums of this thread. Tensor cores round sums toward zero, so a chunk is summed from zero
+// and then added in float, to nearest.
+template <class Shape>
+__device__ __forceinline__ void MultiplyChunk(
+    const typename Shape::Chunk& chunk, int first_row, int first_column, int first_word,
+    float (&sums)[Shape::kRowPieces][Shape::kColumnPieces][4]) {
+  constexpr Arithmetic kArithmetic = Shape::kArithmetic;
+  constexpr int kRowPieces = Shape::kRowPieces, kColumnPieces = Shape::kColumnPieces;
+  const int row = first_row + threadIdx.x % 32 / 4;
+  const int column = first_column + threadIdx.x % 32 / 4;
+  float chunk_sums[kRowPieces][kColumnPieces][4] = {};
+#pragma unroll
+  for (int step = 0; step < Shape::kWarpWords; step += 8) {
+    const int word = first_word + step + threadIdx.x % 4;
+    unsigned a[kRowPieces][4], a_low[kRowPieces][4];
+    unsigned b[kColumnPieces][2], b_low[kColumnPieces][2];
+#pragma unroll
+    for (int i = 0; i < kRowPieces; ++i) {
+      a[i][0] = chunk.a[row + 16 * i][word];
+      a[i][1] = chunk.a[row + 16 * i + 8][word];
+      a[i][2] = chunk.a[row + 16 * i][word + 4];
+      a[i][3] = chunk.a[row + 16 * i + 8][word + 4];
+      SplitWords<kArithmetic>(a[i], a_low[i]);
+    }
+#pragma unroll
+    for (int j = 0; j < kColumnPieces; ++j) {
+      b[j][0] = chunk.b[column + 8 * j][word];
+      b[j][1] = chunk.b[column + 8 * j][word + 4];
+      SplitWords<kArithmetic>(b[j], b_low[j]);
+    }
+    // Small products first; those that add to the same sums stand far apart.
+    if constexpr (kArithmetic == Arithmetic::kSplitTf32) {
+      MultiplyPieces<Shape>(chunk_sums, a_low, b);
+      MultiplyPieces<Shape>(chunk_sums, a, b_low);
+    }
+    MultiplyPieces<Shape>(chunk_sums, a, b);
+  }
+#pragma unroll
+  for (int i = 0; i < kRowPieces; ++i) {
+#pragma unroll
+    for (int j = 0; j < kColumnPieces; ++j) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sums[i][j][e] += chunk_sums[i][j][e];
+    }
+  }
+}
+#else
+// The number behind half `i` of a word; `i` is 0 for floats.
+template <Arithmetic kArithmetic>
+float NumberIn(unsigned word, int i) {
+  const unsigned bits = word >> 16 * i & 0xffffu;
+  if (kArithmetic == Arithmetic::kHalf) return HalfBitsToFloat(static_cast<unsigned short>(bits));
+  return __uint_as_float(kArithmetic == Arithmetic::kBFloat16 ? bits << 16 : word);
+}
+
+// The same sums without tensor cores.
+template <class Shape>
+void MultiplyChunk(const typename Shape::Chunk& chunk, int first_row, int first_column,
+                   int first_word, float (&sums)[Shape::kRowPieces][Shape::kColumnPieces][4]) {
+  constexpr Arithmetic kArithmetic = Shape::kArithmetic;
+  constexpr bool kFloats =
+      kArithmetic == Arithmetic::kTf32 || kArithmetic == Arithmetic::kSplitTf32;
+  const int row = first_row + threadIdx.x % 32 / 4;
+  const int column = first_column + threadIdx.x % 4 * 2;
+  for (int i = 0; i < Shape::kRowPieces; ++i) {
+    for (int j = 0; j < Shape::kColumnPieces; ++j) {
+      for (int e = 0; e < 4; ++e) {
+        const unsigned* a = chunk.a[row + 16 * i + e / 2 * 8];
+        const unsigned* b = chunk.b[column + 8 * j + e % 2];
+        for (int word = first_word; word < first_word + Shape::kWarpWords; ++word) {
+          for (int half = 0; half < (kFloats ? 1 : 2); ++half) {
+            sums[i][j][e] +=
+                NumberIn<kArithmetic>(a[word], half) * NumberIn<kArithmetic>(b[word], half);
+          }
+        }
+      }
+    }
+  }
+}
+#endif
+
+// memory.sums = a x b^T, in kDepthWarps parts that TileSum adds. `rows` and `columns` of the tile exist; a row of either operand is
+// `row_bytes` long and begins at a multiple of kCopyBytes.
+template <class Shape, int kCopyBytes>
+__device__ __forceinline__ void MultiplyTile(const void* a, int rows, const void* b, int columns,
+                                             int row_bytes, typename Shape::Memory& memory) {
+  constexpr int kStages = Shape::kStages;
+  const int warp = threadIdx.x / 32;
+  const int row = warp % Shape::kRowWarps * (16 * Shape::kRowPieces);
+  const int column = warp / Shape::kRowWarps % Shape::kColumnWarps * (8 * Shape::kColumnPieces);
+  const int depth_warp = warp / (Shape::kRowWarps * Shape::kColumnWarps);
+  const int chunks = (row_bytes + Shape::kChunkBytes - 1) / Shape::kChunkBytes;
+  const auto load = [&](int chunk) {
+    if (chunk < chunks) {
+      typename Shape::Chunk& to = memory.chunks[chunk % kStages];
+      LoadChunk<Shape, kCopyBytes>(to.a, a, rows, row_bytes, chunk);
+      LoadChunk<Shape, kCopyBytes>(to.b, b, columns, row_bytes, chunk);
+    }
+    CloseCopies();
+  };
+  for (int chunk = 0; chunk < kStages - 1; ++chunk) load(chunk);
+  float sums[Shape::kRowPieces][Shape::kColumnPieces][4] = {};
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    AwaitCopies<kStages - 2>();
+    __syncthreads();  // the chunk is there, and all have left the one that is overwritten next
+    load(chunk + kStages - 1);
+    MultiplyChunk<Shape>(memory.chunks[chunk % kStages], row, column,
+                         depth_warp * Shape::kWarpWords, sums);
+  }
+  AwaitCopies<0>();
+  __syncthreads();
+  for (int i = 0; i < Shape::kRowPieces; ++i) {
+    for (int j = 0; j < Shape::kColumnPieces; ++j) {
+      for (int e = 0; e < 4; ++e) {
+        memory.sums[depth_warp][row + 16 * i + threadIdx.x % 32 / 4 + e / 2 * 8]
+                   [column + 8 * j + threadIdx.x % 4 * 2 + e % 2] = sums[i][j][e];
+      }
+    }
+  }
+  __syncthreads();
+}
+
+template <class Shape>
+__device__ __forceinline__ float TileSum(const typename Shape::Memory& memory, int row,
+                                         int column) {
+  float sum = memory.sums[0][row][column];
+  for (int part = 1; part < Shape::kDepthWarps; ++part) sum += memory.sums[part][row][column];
+  return sum;
+}
+
+// `sum`, or where it is not finite the same sum of plain products: an infinity has no second part, and infinity times a second part
+// of zero is NaN.
+__device__ __forceinline__ float PlainUnlessFinite(float sum, const float* a, const float* b,
+                                                   int depth) {
+  if (fabsf(sum) <= 3.40282347e+38f) return sum;
+  float plain = 0.0f;
+  for (int k = 0; k < depth; ++k) plain += a[k] * b[k];
+  return plain;
+}

@@ -1,0 +1,108 @@
+#include "compiler/plan/matmul_kernels.h"
+
+#include <algorithm>
+
+namespace fusec {
+
+namespace {
+
+constexpr int64_t kMostRowsAtOnce = 8;
+constexpr int64_t kEnoughBlocks = 100;  // of the 100 to 150 multiprocessors of a large GPU
+constexpr int64_t kLongSum = 16384;     // over which few tiles leave most of a GPU idle
+// Elements of a result beyond which the library was ahead on an H200: of float products, and of
+// those in a shorter type, for which it has the tensor cores' asynchronous instructions.
+constexpr int64_t kMostSplitElements = 1 << 21;
+constexpr int64_t kMostShortElements = 1 << 18;
+
+// From small to large: each has more reuse and fewer blocks than the one before.
+constexpr MatMulTile kTiles[] = {
+    {16, 32, 512, 1, 1, 8, 3},
+    {32, 64, 256, 1, 2, 4, 3},
+    {128, 64, 128, 4, 2, 1, 3},
+};
+
+int64_t Ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+MatMulKernel Rows(int64_t rows, int64_t n, int64_t k) {
+  MatMulKernel kernel;
+  kernel.kind = MatMulKernel::Kind::kRows;
+  kernel.most_rows = static_cast<int>(rows);
+  // Warps to fill the GPU, as long as each has a few loads to do.
+  while (kernel.warps_per_column < 8 && n * kernel.warps_per_column < 2048 &&
+         k / (128 * kernel.warps_per_column) >= 4) {
+    kernel.warps_per_column *= 2;
+  }
+  return kernel;
+}
+
+// The fewest rows that give `tile` enough blocks.
+int64_t FirstRows(const MatMulTile& tile, int64_t n) {
+  return (Ceil(kEnoughBlocks, Ceil(n, tile.columns)) - 1) * tile.rows + 1;
+}
+
+bool TakesOwnKernel(const MatMulPlan& matmul) {
+  const Dtype dtype = matmul.result->type.dtype;
+  return dtype != Dtype::kF64 && !matmul.a.transposed && matmul.b.transposed &&
+         matmul.batch.IsConstant(1) && matmul.n.AsConstant().value_or(0) > 0 &&
+         matmul.k.AsConstant().value_or(0) > 0 && *matmul.k.AsConstant() < INT32_MAX / 8;
+}
+
+}  // namespace
+
+// As TileShape::Memory.
+int MatMulTile::shared_bytes() const {
+  return std::max(stages * (rows + columns) * (chunk_bytes + 16),
+                  depth_warps * rows * (columns + 8) * 4);
+}
+
+std::string MatMulKernel::Suffix() const {
+  switch (kind) {
+    case Kind::kLibrary:
+      return "";
+    case Kind::kRows:
+      return "_rows_" + std::to_string(most_rows);
+    case Kind::kTile:
+      return "_tile_" + std::to_string(tile.rows) + "x" + std::to_string(tile.columns);
+  }
+  return "";
+}
+
+std::vector<MatMulKernel> ChooseMatMulKernels(const MatMulPlan& matmul,
+                                              const std::string& precision, const Ranges& ranges) {
+  const MatMulKernel library;
+  if (!TakesOwnKernel(matmul)) return {library};
+  const int64_t n = *matmul.n.AsConstant(), k = *matmul.k.AsConstant();
+  const auto rows = ranges.IntervalOf(matmul.m);
+  // By rising `from`; the last one has no end.
+  std::vector<MatMulKernel> kernels = {Rows(1, n, k), Rows(kMostRowsAtOnce, n, k)};
+  kernels[1].from = 2;
+  if (k > kLongSum) {
+    kernels.push_back(library);
+    kernels.back().from = kMostRowsAtOnce + 1;
+  } else {
+    for (const MatMulTile& tile : kTiles) {
+      MatMulKernel kernel;
+      kernel.kind = MatMulKernel::Kind::kTile;
+      kernel.tile = tile;
+      kernel.from = &tile == kTiles ? kMostRowsAtOnce + 1 : FirstRows(tile, n);
+      if (kernel.from <= kernels.back().from) kernels.pop_back();
+      kernels.push_back(kernel);
+    }
+    const bool is_split = matmul.result->type.dtype == Dtype::kF32 && precision == "highest";
+    const int64_t most = is_split ? kMostSplitElements : kMostShortElements;
+    const int64_t from = std::max(kMostRowsAtOnce, most / n) + 1;
+    while (kernels.back().from >= from) kernels.pop_back();
+    kernels.push_back(library);
+    kernels.back().from = from;
+  }
+  std::vector<MatMulKernel> needed;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    if (i + 1 < kernels.size()) kernels[i].to = kernels[i + 1].from - 1;
+    if (kernels[i].to >= rows.low && kernels[i].from <= rows.high) needed.push_back(kernels[i]);
+  }
+  needed.front().from = 0;
+  needed.back().to = INT64_MAX;
+  return needed;
+}
+
+}  // namespace fusec

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/plan/kernel_plan.h"
+
+namespace fusec {
+
+// The ways to make a matrix product on a GPU, and which of them serves which number of rows.
+
+// A tile of the result per block (matmul_tile.cuh).
+struct MatMulTile {
+  int rows, columns, chunk_bytes;
+  int row_warps, column_warps, depth_warps;
+  int stages;
+
+  int threads() const { return 32 * row_warps * column_warps * depth_warps; }
+  int shared_bytes() const;
+};
+
+struct MatMulKernel {
+  enum class Kind {
+    kLibrary,  // cuBLASLt
+    kRows,     // warps_per_column warps per column, all rows at once (matmul_rows.cuh)
+    kTile,
+  };
+  Kind kind = Kind::kLibrary;
+  int most_rows = 0, warps_per_column = 1;  // of kRows
+  MatMulTile tile{};                        // of kTile
+  int64_t from = 0, to = INT64_MAX;         // rows that it serves, inclusive
+
+  std::string Suffix() const;  // "", "_rows_8", "_tile_64x64"
+};
+
+// In ascending order of rows, without gaps from the fewest rows that `ranges` allow to the most.
+std::vector<MatMulKernel> ChooseMatMulKernels(const MatMulPlan& matmul,
+                                              const std::string& precision, const Ranges& ranges);
+
+}  // namespace fusec

@@ -1,0 +1,242 @@
+#include <numeric>
+
+#include "compiler/ops/c_text.h"
+#include "compiler/plan/block_stages.h"
+#include "compiler/plan/fold.h"
+#include "compiler/plan/matmul_kernels.h"
+#include "compiler/plan/plan_region.h"
+#include "compiler/support/check.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr int kWarpSize = 32;
+constexpr int kRowsBlockSize = 128;  // of kernels for few rows, at least
+
+class MatMulKernelPlanner {
+ public:
+  MatMulKernelPlanner(const Node& region, const MatMulPlan& matmul, const MatMulKernel& kernel,
+                      const std::string& precision, KernelBuilder& builder)
+      : region_(region),
+        matmul_(matmul),
+        kernel_(kernel),
+        precision_(precision),
+        builder_(builder),
+        lowering_(region, builder) {
+    for (const auto& node : region.body->nodes) {
+      if (node->kind == OpKind::kMatMul) product_ = node.get();
+    }
+  }
+
+  KernelPlan Plan() {
+    ChooseIndexType(region_, builder_);
+    CExpressionWriter& names = builder_.expressions();
+    names.NameConstant(columns(), FriendlyName(matmul_.result->name) + "_columns", "of the result");
+    names.NameConstant(depth(), FriendlyName(product_->result()->name) + "_depth",
+                       "terms of its sum");
+    a_ = builder_.Buffer(matmul_.a.value);
+    b_ = builder_.Buffer(matmul_.b.value);
+    if (kernel_.kind == MatMulKernel::Kind::kRows)
+      PlanRows();
+    else
+      PlanTile();
+    CountTraffic(region_, builder_.plan());
+    return builder_.Finish();
+  }
+
+ private:
+  int64_t columns() const { return *matmul_.n.AsConstant(); }
+  int64_t depth() const { return *matmul_.k.AsConstant(); }
+  Dtype dtype() const { return matmul_.result->type.dtype; }
+  const std::string& index_type() { return builder_.plan().index_type; }
+  std::string Cast() { return index_type() == "int" ? "" : "(long long)"; }
+  std::string Min(const std::string& a, const std::string& b) {
+    if (Cast().empty()) return "min(" + a + ", " + b + ")";
+    return "min(" + Cast() + "(" + a + "), " + Cast() + "(" + b + "))";
+  }
+  void Let(const std::string& name, const std::string& text, const Expr& low, const Expr& high) {
+    builder_.Append({Statement::Kind::kLet, index_type(), name, text, {}, {}});
+    builder_.DefineVariable(name, low, high);
+  }
+  void Call(const std::string& text) {
+    builder_.Append({Statement::Kind::kCall, "", "", text, {}, {}});
+  }
+
+  // The epilogue for the element of the product at `row` and `column`, whose value is `product`.
+  void StoreElement(const Expr& row, const Expr& column, const std::string& product) {
+    const Shape& shape = product_->result()->type.shape;
+    const Shape lead(shape.begin(), shape.end() - 1);
+    std::vector<Expr> index = Coordinates(builder_, row, lead, "row");
+    index.push_back(column);
+    lowering_.Bind(product_->result(), index, {product, product_->result()->type.dtype});
+    const auto& outputs = region_.body->outputs;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Value* value = outputs[i];
+      std::vector<const Node*> views;
+      while (value->producer->kind == OpKind::kReshape) {
+        views.insert(views.begin(), value->producer);
+        value = value->producer->operand(0);
+      }
+      const Scalar scalar = lowering_.Evaluate(value, index);
+      lowering_.Store(static_cast<int>(i), IndexBehind(views, index, builder_.ranges()), scalar);
+    }
+  }
+
+  std::string EpilogueInWords() const {
+    std::string words;
+    for (const auto& node : region_.body->nodes) {
+      if (node->kind == OpKind::kMatMul || node->kind == OpKind::kReshape) continue;
+      words += (words.empty() ? "" : ", ") + std::string(GetOpDef(node->kind).text);
+    }
+    return words.empty() ? "The result" : "The result: " + words;
+  }
+
+  void PlanRows() {
+    builder_.Use("matmul_rows.cuh");
+    KernelPlan& plan = builder_.plan();
+    CExpressionWriter& names = builder_.expressions();
+    const int per_column = kernel_.warps_per_column;
+    plan.block_size = std::max(kRowsBlockSize, per_column * kWarpSize);
+    const int block_columns = plan.block_size / kWarpSize / per_column;
+    plan.blocks = CeilDiv(matmul_.n, block_columns, builder_.ranges());
+    plan.launch_in_words =
+        per_column == 1 ? "one warp per column" : std::to_string(per_column) + " warps per column";
+    const std::string most =
+        names.OwnConstant("most_rows", kernel_.most_rows, "rows of the result");
+    const std::string warps_name =
+        names.OwnConstant("warps_per_column", per_column, "warps that share out a sum");
+    const int64_t pack = Aligned(16 / DtypeBytes(dtype()));
+    const std::string pack_name = names.OwnConstant("pack", pack, "elements of one load");
+    const std::string size = names.OwnConstant("warp_size", kWarpSize, "threads");
+    const std::string threads = per_column == 1 ? size : "(" + warps_name + " * " + size + ")";
+    if (per_column > 1)
+      builder_.Append({Statement::Kind::kDeclare,
+                       "__shared__ float",
+                       "scratch[" + BlockSizeName(builder_) + " / " + size + " * " + most + "]",
+                       "",
+                       {},
+                       {}});
+    const std::string n = builder_.Write(matmul_.n), m = builder_.Write(matmul_.m);
+    Let("column",
+        Cast() + "blockIdx.x * (" + BlockSizeName(builder_) + " / " + threads +
+            ") + threadIdx.x / " + threads,
+        0, matmul_.n - 1);
+    builder_.Blank();
+    builder_.Comment("The sum of row number `row` in the thread of that number.");
+    const std::string rows = kernel_.most_rows == 1 ? "1" : m;
+    builder_.Append({Statement::Kind::kLet,
+                     "float",
+                     "product",
+                     "MultiplyRows<" + most + ", " + warps_name + ", " + pack_name + ">(" + a_ +
+                         ", " + rows + ", " + b_ + " + " + Min("column", n + " - 1") + " * " +
+                         builder_.Write(matmul_.k) + ", " + builder_.Write(matmul_.k) + ", " +
+                         (per_column > 1 ? "scratch" : "nullptr") + ")",
+                     {},
+                     {}});
+    Let("row", "threadIdx.x % " + threads, 0, matmul_.m - 1);
+    builder_.Blank();
+    builder_.Comment(EpilogueInWords());
+    builder_.Open(/*is_branch=*/true);
+    StoreElement(Expr::Symbol("row"), Expr::Symbol("column"), "product");
+    builder_.Append(
+        {Statement::Kind::kIf, "", "", "row < " + m + " && column < " + n, builder_.Close(), {}});
+  }
+
+  // The largest power of two up to `most` that divides the depth.
+  int64_t Aligned(int64_t most) const { return std::gcd(depth(), most); }
+
+  const char* Arithmetic() const {
+    if (dtype() == Dtype::kF16) return "kHalf";
+    if (dtype() == Dtype::kBF16) return "kBFloat16";
+    return precision_ == "highest" ? "kSplitTf32" : "kTf32";
+  }
+
+  void PlanTile() {
+    builder_.Use("matmul_tile.cuh");
+    KernelPlan& plan = builder_.plan();
+    CExpressionWriter& names = builder_.expressions();
+    const MatMulTile& tile = kernel_.tile;
+    plan.block_size = tile.threads();
+    const Expr row_tiles = CeilDiv(matmul_.m, tile.rows, builder_.ranges());
+    const int64_t column_tiles = (columns() + tile.columns - 1) / tile.columns;
+    plan.blocks = row_tiles * column_tiles;
+    plan.launch_in_words = "a block makes " + std::to_string(tile.rows) + " x " +
+                           std::to_string(tile.columns) + " of the result";
+    const std::string rows = names.OwnConstant("tile_rows", tile.rows, "of a block");
+    const std::string width = names.OwnConstant("tile_columns", tile.columns, "of a block");
+    std::string shape = std::string("Arithmetic::") + Arithmetic() + ", " + rows + ", " + width;
+    for (const auto& [name, value, comment] :
+         {std::tuple{"chunk_bytes", tile.chunk_bytes, "of a row, in shared memory at a time"},
+          {"row_warps", tile.row_warps, "of a block, one below the other"},
+          {"column_warps", tile.column_warps, "side by side"},
+          {"depth_warps", tile.depth_warps, "that share out the sums"},
+          {"stages", tile.stages, "chunks in shared memory"}}) {
+      shape += ", " + names.OwnConstant(name, value, comment);
+    }
+    Call("using Shape = TileShape<" + shape + ">");
+    plan.shared_bytes = tile.shared_bytes();
+    Call("static_assert(sizeof(Shape::Memory) == " +
+         names.OwnConstant("shared_bytes", plan.shared_bytes, "given at launch") + ")");
+    Call("alignas(16) extern __shared__ char shared_memory[]");
+    builder_.Append({Statement::Kind::kDeclare,
+                     "Shape::Memory&",
+                     "memory",
+                     "reinterpret_cast<Shape::Memory&>(shared_memory)",
+                     {},
+                     {}});
+    const std::string tiles = names.OwnConstant("column_tiles", column_tiles, "tiles side by side");
+    Let("first_row", Cast() + "blockIdx.x / " + tiles + " * " + rows, 0, matmul_.m - 1);
+    Let("first_column", Cast() + "blockIdx.x % " + tiles + " * " + width, 0, matmul_.n - 1);
+    builder_.Blank();
+    builder_.Comment("memory.sums = " + a_ + " x " + b_ + ", transposed");
+    const std::string m = builder_.Write(matmul_.m), n = builder_.Write(matmul_.n);
+    const std::string k = builder_.Write(matmul_.k);
+    const std::string element = MemoryTypeName(dtype());
+    const int64_t copy = Aligned(16 / DtypeBytes(dtype())) * DtypeBytes(dtype());
+    const std::string copy_name = names.OwnConstant("copy_bytes", copy, "of one copy");
+    Call("MultiplyTile<Shape, " + copy_name + ">(" + a_ + " + first_row * " + k + ", " +
+         Min(rows, m + " - first_row") + ", " + b_ + " + first_column * " + k + ", " +
+         Min(width, n + " - first_column") + ", " + k + " * sizeof(" + element + "), memory)");
+    builder_.Blank();
+    builder_.Comment(EpilogueInWords());
+    const std::string header =
+        LoopHeader(builder_, "i", "threadIdx.x", rows + " * " + width, "Shape::kThreads");
+    builder_.Open();
+    builder_.DefineVariable("i", 0, tile.rows * tile.columns - 1);
+    Let("tile_row", "i / " + width, 0, tile.rows - 1);
+    Let("tile_column", "i % " + width, 0, tile.columns - 1);
+    Let("row", "first_row + tile_row", 0, matmul_.m - 1);
+    Let("column", "first_column + tile_column", 0, matmul_.n - 1);
+    builder_.Open(/*is_branch=*/true);
+    std::string product = "TileSum<Shape>(memory, tile_row, tile_column)";
+    if (dtype() == Dtype::kF32) {
+      product = "PlainUnlessFinite(" + product + ", " + a_ + " + row * " + k + ", " + b_ +
+                " + column * " + k + ", " + k + ")";
+    }
+    builder_.Append({Statement::Kind::kLet, "float", "product", product, {}, {}});
+    StoreElement(Expr::Symbol("row"), Expr::Symbol("column"), "product");
+    builder_.Append(
+        {Statement::Kind::kIf, "", "", "row < " + m + " && column < " + n, builder_.Close(), {}});
+    builder_.CloseFor(header);
+  }
+
+  const Node& region_;
+  const MatMulPlan& matmul_;
+  const MatMulKernel& kernel_;
+  const std::string& precision_;
+  KernelBuilder& builder_;
+  RegionLowering lowering_;
+  const Node* product_ = nullptr;
+  std::string a_, b_;
+};
+
+}  // namespace
+
+KernelPlan PlanMatMulKernel(const Node& region, const MatMulPlan& matmul,
+                            const MatMulKernel& kernel, const std::string& precision,
+                            KernelBuilder& builder) {
+  return MatMulKernelPlanner(region, matmul, kernel, precision, builder).Plan();
+}
+
+}  // namespace fusec

@@ -1,0 +1,38 @@
+#include "passes/transpose_weights.h"
+
+#include <map>
+
+#include "passes/graph_edit.h"
+
+namespace fusec {
+
+namespace {
+
+bool ReadsWeightsAcross(const Node& node) {
+  if (node.kind != OpKind::kMatMul || node.Int("transpose_b") != 0) return false;
+  const Value* weights = node.operand(1);
+  return weights->producer && weights->producer->kind == OpKind::kConstant &&
+         weights->type.rank() == 2 && IsFloat(weights->type.dtype);
+}
+
+}  // namespace
+
+Result<bool> TransposeWeights(Graph& graph, const PassOptions&, PassReport&) {
+  std::map<const Value*, Value*> transposed;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!ReadsWeightsAcross(*graph.nodes[i])) continue;
+    Value* weights = graph.nodes[i]->operand(1);
+    Value*& turned = transposed[weights];
+    if (!turned) {
+      Builder builder(graph, i++);
+      turned = builder.Make(OpKind::kTranspose, {weights}, {{"perm", std::vector<int64_t>{1, 0}}},
+                            weights->name + "_transposed");
+    }
+    Node& matmul = *graph.nodes[i];
+    matmul.operands[1] = turned;
+    matmul.attributes["transpose_b"] = int64_t{1};
+  }
+  return !transposed.empty();
+}
+
+}  // namespace fusec
