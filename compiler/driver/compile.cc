@@ -131,8 +131,8 @@ struct Fused {
 };
 using FusedGraphs = std::map<TargetKind, Fused>;
 
-Result<FusedGraphs> Fuse(Graph& graph, const std::vector<std::string>& targets,
-                         bool round_every_op, PassManager& manager) {
+Result<FusedGraphs> Fuse(Graph& graph, const std::vector<std::string>& targets, bool round_every_op,
+                         PassManager& manager) {
   FUSEC_TRY(manager.Run(graph, SharedPasses(round_every_op)));
   FusedGraphs fused;
   for (const std::string& target : targets) {
@@ -145,6 +145,36 @@ Result<FusedGraphs> Fuse(Graph& graph, const std::vector<std::string>& targets,
     fused[kind] = {std::move(copy), std::move(not_fused)};
   }
   return fused;
+}
+
+// The texts of the last target's kernels become files of the artifact, and compiling them jobs.
+void AddGpuJob(const std::vector<const KernelPlan*>& kernels, const std::string& target,
+               const ModelTitle& title, ArtifactContents& contents, std::vector<Job>& jobs) {
+  for (const KernelPlan* kernel : kernels) {
+    contents.files["kernels/" + kernel->name + ".cu"] = EmitKernelFile(*kernel, title);
+  }
+  if (kernels.empty()) return;
+  const auto text = std::make_shared<std::string>(EmitGpuModule(kernels, title));
+  jobs.push_back({contents.targets.size() - 1, "cubin", "cubin/" + target + ".cubin",
+                  [text, target]() -> Result<std::string> {
+                    auto cubin = runtime::CompileCached("kernels.cu", *text, target);
+                    if (!cubin) return Fail(ErrorKind::kToolchain, cubin.error().message);
+                    return *std::move(cubin);
+                  }});
+}
+
+void AddCpuJobs(const std::vector<const KernelPlan*>& kernels, const ModelTitle& title,
+                const CompileOptions& options, ArtifactContents& contents, std::vector<Job>& jobs) {
+  const auto text = std::make_shared<std::string>(EmitCpuLibrary(kernels, title));
+  contents.files["cpu/kernels.cc"] = *text;
+  std::vector<std::string> levels = {"x86-64-v3", "x86-64-v4"};
+  if (options.cpu_level != "both") levels = {options.cpu_level};
+  for (const std::string& level : levels) {
+    jobs.push_back({contents.targets.size() - 1, level, "cpu/kernels-" + level + ".so",
+                    [text, level, optimization = options.cpu_optimization] {
+                      return CompileHostLibrary(*text, level, optimization);
+                    }});
+  }
 }
 
 }  // namespace
@@ -191,7 +221,6 @@ Result<CompileReport> CompileModel(const CompileOptions& options) {
   contents.warnings = report.warnings;
   const ModelTitle title{graph.metadata["file"], graph.metadata["opset"]};
   std::vector<Job> jobs;
-  std::shared_ptr<std::string> cpu_text, gpu_text;
   for (const std::string& target : targets) {
     const bool gpu = KindOf(target) == TargetKind::kGpu;
     const Fused& made = fused.at(KindOf(target));
@@ -202,32 +231,11 @@ Result<CompileReport> CompileModel(const CompileOptions& options) {
     const char* ir = gpu ? "ir/gpu.ir" : "ir/cpu.ir";
     contents.files[ir] = Print(*made.graph);
     contents.targets.push_back({target, made.graph, std::move(plan), {}, ir, made.not_fused});
-    const size_t number = contents.targets.size() - 1;
-    const auto kernels = KernelsOf(contents.targets[number].plan);
-    if (gpu) {
-      for (const KernelPlan* kernel : kernels) {
-        contents.files["kernels/" + kernel->name + ".cu"] = EmitKernelFile(*kernel, title);
-      }
-      if (kernels.empty()) continue;
-      gpu_text = std::make_shared<std::string>(EmitGpuModule(kernels, title));
-      jobs.push_back({number, "cubin", "cubin/" + target + ".cubin",
-                      [gpu_text, target]() -> Result<std::string> {
-                        auto cubin = runtime::CompileCached("kernels.cu", *gpu_text, target);
-                        if (!cubin) return Fail(ErrorKind::kToolchain, cubin.error().message);
-                        return *std::move(cubin);
-                      }});
-      continue;
-    }
-    cpu_text = std::make_shared<std::string>(EmitCpuLibrary(kernels, title));
-    contents.files["cpu/kernels.cc"] = *cpu_text;
-    std::vector<std::string> levels = {"x86-64-v3", "x86-64-v4"};
-    if (options.cpu_level != "both") levels = {options.cpu_level};
-    for (const std::string& level : levels) {
-      jobs.push_back({number, level, "cpu/kernels-" + level + ".so",
-                      [cpu_text, level, optimization = options.cpu_optimization] {
-                        return CompileHostLibrary(*cpu_text, level, optimization);
-                      }});
-    }
+    const auto kernels = KernelsOf(contents.targets.back().plan);
+    if (gpu)
+      AddGpuJob(kernels, target, title, contents, jobs);
+    else
+      AddCpuJobs(kernels, title, options, contents, jobs);
   }
   FUSEC_TRY(DumpKernels(options.dump_kernels_directory, contents.files));
   progress("compiling kernels", 0.3);
