@@ -54,7 +54,7 @@ class Bisection {
     if (!pass.empty()) {
       std::printf("every kernel does what its region says; pass %s changed the graph's meaning\n",
                   Bold(pass).c_str());
-      return TryCures(pass.starts_with("fuse-") ? pass : "");
+      return TryCures(FindPass(pass)->optional ? pass : "");
     }
     std::puts(
         "every kernel does what its region says, and the regions do what the model says: what is "
