@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compiler/ops/op_def.h"
+#include "passes/graph_edit.h"
 
 namespace fusec {
 
@@ -12,6 +13,12 @@ namespace {
 double SmallestNormal(Dtype dtype) {
   if (dtype == Dtype::kF16) return std::ldexp(1.0, -14);
   return std::ldexp(1.0, dtype == Dtype::kF64 ? -1022 : -126);
+}
+
+size_t PlaceOf(const Graph& graph, const Node* node) {
+  size_t place = 0;
+  while (graph.nodes[place].get() != node) ++place;
+  return place;
 }
 
 // What `mul` by a constant number multiplies, or null.
@@ -26,6 +33,11 @@ const Value* ScaledByNumber(const Node& mul) {
 }
 
 }  // namespace
+
+bool IsReadOnce(const Graph& graph, const ReaderMap& readers, const Value* value) {
+  const auto found = readers.find(value);
+  return found != readers.end() && found->second.size() == 1 && !IsOutput(graph, value);
+}
 
 const TensorData* Payload(const Value* value) {
   if (!value || !value->producer || value->producer->kind != OpKind::kConstant) return nullptr;
@@ -85,6 +97,56 @@ std::optional<TensorData> Scaled(const ConstantMatrix& weights, const Factors& t
   return scaled;
 }
 
+void SetConstant(Graph& graph, Node& node, int operand, TensorData data, const std::string& name) {
+  Builder builder(graph, PlaceOf(graph, &node));
+  builder.set_provenance(node.provenance);
+  node.operands[operand] = builder.Constant(std::move(data), name);
+}
+
+std::optional<ResultShift> ShiftOfResult(const Graph& graph, const ReaderMap& readers,
+                                         const Node& product, const Factors& shift) {
+  if (std::all_of(shift.begin(), shift.end(), [](double x) { return x == 0; }))
+    return ResultShift();
+  const ConstantMatrix weights = *RightWeights(product);
+  ResultShift result{TensorData(weights.data->dtype(), {weights.results()}), nullptr};
+  Factors c = {0.0};
+  const Value* y = product.result();
+  if (IsReadOnce(graph, readers, y) && readers.at(y)[0]->kind == OpKind::kAdd) {
+    Node* add = readers.at(y)[0];
+    const Value* other = add->operand(add->operand(0) == y ? 1 : 0);
+    const auto known = FactorsAlong(other, y->type.rank() - 1, y->type.rank());
+    if (known && add->result()->type == y->type) {
+      result.bias = add;
+      c = *known;
+    }
+  }
+  for (int64_t n = 0; n < weights.results(); ++n) {
+    double sum = 0;
+    for (int64_t k = 0; k < weights.terms(); ++k) sum += FactorAt(shift, k) * weights.At(k, n);
+    result.addend.SetDouble(n, FactorAt(c, n) + sum);
+    if (!std::isfinite(result.addend.GetDouble(n))) return std::nullopt;
+  }
+  return result;
+}
+
+void ShiftResult(Graph& graph, Node& product, const ResultShift& shift, const std::string& name) {
+  if (shift.addend.dims().empty()) return;
+  Value* y = product.result();
+  if (shift.bias) {
+    const int constant = shift.bias->operand(0) == y ? 1 : 0;
+    const std::string old = shift.bias->operand(constant)->name;
+    SetConstant(graph, *shift.bias, constant, shift.addend, old + "_shifted");
+    return;
+  }
+  Builder builder(graph, PlaceOf(graph, &product) + 1);
+  builder.set_provenance(product.provenance);
+  Value* addend = builder.Constant(shift.addend, name);
+  Value* sum = builder.Make(OpKind::kAdd, {y, addend}, {}, y->name);
+  graph.ReplaceAllUses(y, sum);
+  sum->producer->operands[0] = y;
+  std::swap(sum->name, y->name);
+}
+
 void AddProvenance(Node& node, const Node& cause) {
   for (const Origin& origin : cause.provenance) {
     if (std::find(node.provenance.begin(), node.provenance.end(), origin) == node.provenance.end())
@@ -92,8 +154,7 @@ void AddProvenance(Node& node, const Node& cause) {
   }
 }
 
-bool IsKeptAdapter(const Node& product, const std::map<const Value*, std::vector<Node*>>& readers,
-                   const PassOptions& options) {
+bool IsKeptAdapter(const Node& product, const ReaderMap& readers, const PassOptions& options) {
   if (!options.disabled_fusions.count("merge-lora")) return false;
   const Value* above = product.operand(0);
   while (above->producer && ScaledByNumber(*above->producer))

@@ -9,6 +9,11 @@
 // What the passes that rewrite constant weights share.
 namespace fusec {
 
+using ReaderMap = std::map<const Value*, std::vector<Node*>>;  // as Readers makes it
+
+// Whether one node alone reads `value`, and not the graph's caller.
+bool IsReadOnce(const Graph& graph, const ReaderMap& readers, const Value* value);
+
 // The data of a constant, or null if it was not loaded or `value` is none.
 const TensorData* Payload(const Value* value);
 
@@ -44,12 +49,25 @@ bool AllFinite(const Factors& factors);
 std::optional<TensorData> Scaled(const ConstantMatrix& weights, const Factors& terms,
                                  const Factors& results);
 
+// Gives `node` a new constant for an operand.
+void SetConstant(Graph& graph, Node& node, int operand, TensorData data, const std::string& name);
+
+// What must be added to the result of a product by constant weights when `shift` is taken from all
+// rows of its left operand: sum over k of shift[k] w[k, n], in double and rounded once together
+// with the constant that is added already, if one is. nullopt if that is no number.
+struct ResultShift {
+  TensorData addend;     // empty if nothing is added
+  Node* bias = nullptr;  // the sum with a constant that `addend` holds as well
+};
+std::optional<ResultShift> ShiftOfResult(const Graph& graph, const ReaderMap& readers,
+                                         const Node& product, const Factors& shift);
+void ShiftResult(Graph& graph, Node& product, const ResultShift& shift, const std::string& name);
+
 // `node` now also does what `cause` did.
 void AddProvenance(Node& node, const Node& cause);
 
 // Whether `product` is one half of a low-rank adapter (a product of constants' products, but for
 // scalar factors) that the user asked to leave as it is (--keep-lora).
-bool IsKeptAdapter(const Node& product, const std::map<const Value*, std::vector<Node*>>& readers,
-                   const PassOptions& options);
+bool IsKeptAdapter(const Node& product, const ReaderMap& readers, const PassOptions& options);
 
 }  // namespace fusec

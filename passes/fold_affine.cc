@@ -11,8 +11,6 @@ namespace fusec {
 
 namespace {
 
-using ReaderMap = std::map<const Value*, std::vector<Node*>>;
-
 // tail = x * scale + shift, along the last axis.
 struct Affine {
   Value* x = nullptr;
@@ -20,11 +18,6 @@ struct Affine {
   Factors shift = {0.0};
   std::vector<const Node*> nodes;
 };
-
-bool IsReadOnce(const Graph& graph, const ReaderMap& readers, const Value* value) {
-  const auto found = readers.find(value);
-  return found != readers.end() && found->second.size() == 1 && !IsOutput(graph, value);
-}
 
 // x * g or x / g.
 std::optional<Affine> MatchScale(const Node& node) {
@@ -87,81 +80,27 @@ bool FindLayers(const Graph& graph, const ReaderMap& readers, const PassOptions&
   return true;
 }
 
-// A layer's new weights and, where the shift is not 0, what it adds to the result.
+// A layer's new weights, and what it then adds to the result.
 struct NewLayer {
   Node* product = nullptr;
-  TensorData weights, addend;
-  Node* bias = nullptr;  // the sum with a constant that takes the addend in
+  TensorData weights;
+  ResultShift shift;
 };
-
-// c[n] + sum over k of shift[k] w[k, n]; nullopt if that is no number.
-std::optional<TensorData> Addend(const ConstantMatrix& weights, const Factors& shift,
-                                 const Factors& c) {
-  TensorData addend(weights.data->dtype(), {weights.results()});
-  for (int64_t n = 0; n < weights.results(); ++n) {
-    double sum = 0;
-    for (int64_t k = 0; k < weights.terms(); ++k) sum += FactorAt(shift, k) * weights.At(k, n);
-    addend.SetDouble(n, FactorAt(c, n) + sum);
-    if (!std::isfinite(addend.GetDouble(n))) return std::nullopt;
-  }
-  return addend;
-}
 
 std::optional<NewLayer> Rewritten(const Graph& graph, const ReaderMap& readers, Node& product,
                                   const Affine& affine) {
-  const ConstantMatrix weights = *RightWeights(product);
-  NewLayer layer{&product, {}, {}, nullptr};
-  auto scaled = Scaled(weights, affine.scale, {1.0});
-  if (!scaled) return std::nullopt;
-  layer.weights = *std::move(scaled);
-  const bool shifts = std::any_of(affine.shift.begin(), affine.shift.end(),
-                                  [](double shift) { return shift != 0; });
-  if (!shifts) return layer;
-  Factors c = {0.0};
-  const Value* y = product.result();
-  if (IsReadOnce(graph, readers, y) && readers.at(y)[0]->kind == OpKind::kAdd) {
-    Node* add = readers.at(y)[0];
-    const Value* other = add->operand(add->operand(0) == y ? 1 : 0);
-    const auto known = FactorsAlong(other, y->type.rank() - 1, y->type.rank());
-    if (known && add->result()->type == y->type) {
-      layer.bias = add;
-      c = *known;
-    }
-  }
-  auto addend = Addend(weights, affine.shift, c);
-  if (!addend) return std::nullopt;
-  layer.addend = *std::move(addend);
-  return layer;
-}
-
-size_t PlaceOf(const Graph& graph, const Node* node) {
-  size_t place = 0;
-  while (graph.nodes[place].get() != node) ++place;
-  return place;
+  auto weights = Scaled(*RightWeights(product), affine.scale, {1.0});
+  auto shift = ShiftOfResult(graph, readers, product, affine.shift);
+  if (!weights || !shift) return std::nullopt;
+  return NewLayer{&product, *std::move(weights), *std::move(shift)};
 }
 
 void Rewrite(Graph& graph, const NewLayer& layer, const Affine& affine) {
   Node& product = *layer.product;
   for (const Node* node : affine.nodes) AddProvenance(product, *node);
-  Builder builder(graph, PlaceOf(graph, &product));
-  builder.set_provenance(product.provenance);
   const std::string name = product.operand(1)->name;
-  product.operands[1] = builder.Constant(layer.weights, name + "_scaled");
-  if (layer.addend.dims().empty()) return;
-  if (layer.bias) {
-    const int constant = layer.bias->operand(0) == product.result() ? 1 : 0;
-    Value* old = layer.bias->operands[constant];
-    layer.bias->operands[constant] = builder.Constant(layer.addend, old->name + "_shifted");
-    return;
-  }
-  Value* addend = builder.Constant(layer.addend, name + "_shift");
-  Builder behind(graph, PlaceOf(graph, &product) + 1);
-  behind.set_provenance(product.provenance);
-  Value* y = product.result();
-  Value* sum = behind.Make(OpKind::kAdd, {y, addend}, {}, y->name);
-  graph.ReplaceAllUses(y, sum);
-  sum->producer->operands[0] = y;
-  std::swap(sum->name, y->name);
+  SetConstant(graph, product, 1, layer.weights, name + "_scaled");
+  ShiftResult(graph, product, layer.shift, name + "_shift");
 }
 
 bool FoldInto(Graph& graph, const PassOptions& options, Node& tail) {

@@ -11,8 +11,6 @@ namespace fusec {
 
 namespace {
 
-using ReaderMap = std::map<const Value*, std::vector<Node*>>;
-
 // A constant on the way and what takes its place.
 struct Replacement {
   Node* node = nullptr;
@@ -126,13 +124,9 @@ class ScalePath {
 void Replace(Graph& graph, const Replacement& replacement, const Node& cause,
              const std::string& suffix) {
   Node& node = *replacement.node;
-  size_t place = 0;
-  while (graph.nodes[place].get() != &node) ++place;
-  Builder builder(graph, place);
-  builder.set_provenance(node.provenance);
-  node.operands[replacement.operand] =
-      builder.Constant(replacement.data, node.operand(replacement.operand)->name + suffix);
   AddProvenance(node, cause);
+  SetConstant(graph, node, replacement.operand, replacement.data,
+              node.operand(replacement.operand)->name + suffix);
 }
 
 // `node` gives way to `value`, which takes its name.

@@ -46,6 +46,8 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
                // Behind merge-lora, which looks for the scale of the adapter.
                "fold-scale",
                "fold-affine",
+               // Layers between which a scale was see each other now.
+               "merge-linear",
            });
   }
   // A view read twice would look like a value read twice and end up in memory.
