@@ -43,6 +43,8 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
            {
                // Needs the adapter's input to be one value with its layer's.
                "merge-lora",
+               // What is not there need not be rewritten.
+               "drop-dead-columns",
                // Behind merge-lora, which looks for the scale of the adapter.
                "fold-scale",
                "fold-affine",

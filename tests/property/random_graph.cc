@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "compiler/driver/pipeline.h"
 #include "compiler/support/check.h"
+#include "passes/pass_manager.h"
 #include "tests/property/random_generator.h"
 
 namespace fusec {
@@ -126,6 +129,35 @@ std::vector<ReferenceTensor> RandomInputs(const Graph& graph, uint64_t seed,
     inputs.push_back(std::move(tensor));
   }
   return inputs;
+}
+
+bool MakesInfinities(const Graph& graph, const std::vector<ReferenceTensor>& inputs) {
+  const auto all = graph.Clone();
+  for (const auto& node : all->nodes) {
+    for (const auto& result : node->results) {
+      all->outputs.push_back(result.get());
+      all->output_names.push_back(result->name);
+    }
+  }
+  const auto values = Interpret(*all, inputs);
+  if (!values) return false;  // the comparison tells why
+  for (const ReferenceTensor& value : *values) {
+    for (const double real : value.reals) {
+      if (std::isinf(real)) return true;
+    }
+  }
+  return false;
+}
+
+bool MergedWeightsMeetInfinities(const Graph& graph, const std::vector<ReferenceTensor>& inputs) {
+  if (!MakesInfinities(graph, inputs)) return false;
+  PassManager manager;
+  std::vector<std::string> names = SharedPasses();
+  names.resize(std::find(names.begin(), names.end(), "merge-linear") - names.begin() + 1);
+  const auto merged = graph.Clone();
+  const auto done = manager.Run(*merged, names);
+  FUSEC_CHECK(done.has_value(), Print(graph));
+  return manager.timings().back().changed;
 }
 
 std::string FirstDifference(const std::vector<ReferenceTensor>& expected,

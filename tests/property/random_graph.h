@@ -37,6 +37,11 @@ std::unique_ptr<Graph> RandomGraph(uint64_t seed, const RandomGraphOptions& opti
 std::vector<ReferenceTensor> RandomInputs(const Graph& graph, uint64_t seed,
                                           std::map<std::string, int64_t> symbols);
 
+// Whether some value of the graph is infinite for these inputs. (An extremum of nothing is.)
+bool MakesInfinities(const Graph& graph, const std::vector<ReferenceTensor>& inputs);
+// Whether, besides, merge-linear has layers to merge in it: what was an infinity may then be NaN.
+bool MergedWeightsMeetInfinities(const Graph& graph, const std::vector<ReferenceTensor>& inputs);
+
 // Where two results of one graph differ by more than `tolerance` (absolute, and relative to 1), as text; "" if nowhere. NaN equals
 // NaN, infinities only themselves.
 std::string FirstDifference(const std::vector<ReferenceTensor>& expected,
