@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <map>
 
 #include "compiler/driver/artifact_session.h"
 #include "compiler/driver/cli.h"
@@ -58,7 +59,14 @@ void PrintStep(const ExplainedStep& step) {
 // Edges that differ only in the reader are told once.
 void PrintEdges(const Explanation& e) {
   if (e.not_fused.empty()) return;
-  std::printf("\nwhat still crosses memory between kernels, and why\n");
+  std::map<std::string, int64_t> crossing;  // each once, however many read it
+  int64_t bytes = 0;
+  for (const NotFusedEdge& edge : e.not_fused) {
+    if (crossing.emplace(edge.tensor, edge.bytes).second) bytes += edge.bytes;
+  }
+  std::printf("\nwhat still crosses memory between kernels, and why: %s, %s\n",
+              Plural(static_cast<int64_t>(crossing.size()), "tensor").c_str(),
+              Traffic(bytes).c_str());
   for (size_t i = 0; i < e.not_fused.size(); ++i) {
     const NotFusedEdge& edge = e.not_fused[i];
     std::vector<std::string> consumers = {edge.consumer};
@@ -81,8 +89,8 @@ void PrintEdges(const Explanation& e) {
 }
 
 void PrintPage(const Explanation& e) {
-  std::printf("%s  opset %s, matmul precision %s, %starget %s, %s\n\n",
-              Bold(e.model).c_str(), e.opset.c_str(), e.matmul_precision.c_str(),
+  std::printf("%s  opset %s, matmul precision %s, %starget %s, %s\n\n", Bold(e.model).c_str(),
+              e.opset.c_str(), e.matmul_precision.c_str(),
               e.rounding == "stores" ? "" : ("rounding after " + e.rounding + ", ").c_str(),
               e.target.c_str(), DimsText(e.dims).c_str());
   const auto line = [](const char* label, int64_t launches, int64_t bytes) {

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "compiler/driver/cli.h"
+#include "compiler/driver/nearest_name.h"
 #include "compiler/driver/terminal.h"
 #include "compiler/ir/graph.h"
 #include "compiler/support/read_file.h"
@@ -40,8 +41,8 @@ Result<int> RunOpt(const OptFlags& flags) {
     if (FindPass(name)) continue;
     std::vector<std::string> known;
     for (const PassInfo& pass : AllPasses()) known.push_back(pass.name);
-    return Fail(ErrorKind::kUsage,
-                "no pass is called \"" + name + "\"; there are " + Join(known, ", "));
+    return Fail(ErrorKind::kUsage, "no pass is called \"" + name + "\"" + DidYouMean(name, known) +
+                                       "; there are " + Join(known, ", "));
   }
   FUSEC_ASSIGN(const std::string text, ReadText(flags.file));
   auto graph = Parse(text);

@@ -1,6 +1,8 @@
 #include "compiler/driver/model_flags.h"
 
+#include "compiler/driver/nearest_name.h"
 #include "compiler/driver/tensor_files.h"
+#include "compiler/driver/terminal.h"
 
 namespace fusec {
 
@@ -9,11 +11,12 @@ namespace {
 Result<void> CheckFusion(const std::string& name) {
   const PassInfo* pass = FindPass(name);
   if (pass && pass->optional) return {};
-  std::string known;
+  std::vector<std::string> known;
   for (const PassInfo& other : AllPasses()) {
-    if (other.optional) known += (known.empty() ? "" : ", ") + std::string(other.name);
+    if (other.optional) known.push_back(other.name);
   }
-  return Fail(ErrorKind::kUsage, "no fusion is called \"" + name + "\"; there are " + known);
+  return Fail(ErrorKind::kUsage, "no fusion is called \"" + name + "\"" + DidYouMean(name, known) +
+                                     "; there are " + Join(known, ", "));
 }
 
 }  // namespace

@@ -104,8 +104,12 @@ Result<std::vector<KernelResources>> ReadResources(const std::string& artifact,
   std::vector<KernelResources> kernels;
   std::vector<std::future<Result<runtime::Nvrtc::Inspection>>> inspections;
   for (size_t i = 0; i < target.steps.size(); ++i) {
-    const ExplainedStep& step = explanation.steps[i];
-    if (step.source.empty()) continue;  // the library's
+    if (target.steps[i].kind != runtime::Step::Kind::kKernel) continue;  // the library's
+    ExplainedStep step;  // of alternatives every one, whichever runs
+    step.name = target.steps[i].name;
+    step.source = target.steps[i].kernel.source;
+    const auto hash = manifest.hashes.find(step.source);
+    if (hash != manifest.hashes.end()) step.source_hash = hash->second;
     FUSEC_ASSIGN(std::string code, KernelText(artifact, step));
     inspections.push_back(
         std::async(std::launch::async, InspectCached, step.source, std::move(code), architecture));

@@ -9,6 +9,7 @@
 #include "compiler/package/weights_file.h"
 #include "compiler/reference/interpreter.h"
 #include "compiler/support/read_file.h"
+#include "runtime/src/step_sizes.h"
 
 namespace fusec {
 
@@ -67,17 +68,36 @@ std::unique_ptr<Graph> Separate(const Graph& graph, const std::vector<const Valu
   return separated;
 }
 
+// The first and the number of steps that make each region: of alternatives, which write the same
+// buffers, only one runs.
+struct StepRange {
+  size_t first = 0, count = 0;
+};
+std::vector<StepRange> StepsOfRegions(const runtime::Target& target) {
+  std::vector<StepRange> ranges;
+  for (size_t i = 0; i < target.steps.size(); ++i) {
+    const runtime::Step& step = target.steps[i];
+    const bool is_alternative = i > 0 && step.when && target.steps[i - 1].when &&
+                                step.outputs == target.steps[i - 1].outputs;
+    if (!is_alternative) ranges.push_back({i, 0});
+    ++ranges.back().count;
+  }
+  return ranges;
+}
+
 // The buffers that hold the regions' results: of those that a region's step writes, the one that is
 // called like the result, or that is the output which the result is. -1 where there is none.
-std::map<std::string, int> BuffersOfResults(const Json& manifest, const std::string& target,
+std::map<std::string, int> BuffersOfResults(const Json& manifest, const runtime::Target& target,
                                             const Graph& graph) {
+  const std::vector<StepRange> ranges = StepsOfRegions(target);
   std::map<std::string, int> numbers;
   const auto regions = RegionsOf(graph);
-  for (size_t step = 0; step < regions.size(); ++step) {
-    for (const auto& result : regions[step]->results) {
+  for (size_t i = 0; i < regions.size(); ++i) {
+    const Json& step = manifest["targets"][target.name]["steps"][ranges[i].first];
+    for (const auto& result : regions[i]->results) {
       const auto output = std::find(graph.outputs.begin(), graph.outputs.end(), result.get());
       int& number = numbers[result->name] = -1;
-      for (const Json& written : manifest["targets"][target]["steps"][step]["outputs"]) {
+      for (const Json& written : step["outputs"]) {
         const Json& buffer = manifest["buffers"][written.get<size_t>()];
         const bool is_it = output == graph.outputs.end()
                                ? buffer["kind"] == "arena" && buffer["name"] == result->name
@@ -110,16 +130,16 @@ Json Shape(const Value& value) {
 }
 
 // The manifest of the same kernels, with every result an output and every crossing value an input.
-Result<Json> SeparateManifest(Json manifest, const std::string& target, const Graph& graph,
+Result<Json> SeparateManifest(Json manifest, const runtime::Target& target, const Graph& graph,
                               const std::vector<const Value*>& crossing) {
   const std::map<std::string, int> numbers = BuffersOfResults(manifest, target, graph);
   for (const auto& [name, number] : numbers) {
     if (number < 0) {
-      return Fail(ErrorKind::kArtifact, "target " + target + " has no step that writes \"" + name +
-                                            "\", expected one as in its graph");
+      return Fail(ErrorKind::kArtifact, "target " + target.name + " has no step that writes \"" +
+                                            name + "\", expected one as in its graph");
     }
   }
-  manifest["targets"] = Json::object({{target, manifest["targets"][target]}});
+  manifest["targets"] = Json::object({{target.name, manifest["targets"][target.name]}});
   std::map<int, int> given;
   for (const Value* value : crossing) {
     Json& buffers = manifest["buffers"];
@@ -147,7 +167,7 @@ Result<Json> SeparateManifest(Json manifest, const std::string& target, const Gr
     }
   }
   manifest["outputs"] = outputs;
-  for (Json& step : manifest["targets"][target]["steps"]) {
+  for (Json& step : manifest["targets"][target.name]["steps"]) {
     std::map<int, int> reads = given;
     for (const Json& written : step["outputs"]) reads.erase(written.get<int>());
     ReplaceReads(step, "", reads);
@@ -175,21 +195,21 @@ Result<void> LinkArtifact(const std::string& artifact, const std::string& folder
 }  // namespace
 
 Result<RegionCheck> RegionCheck::Make(const Subject& subject, const std::string& folder) {
-  const std::string& target = subject.program->device().target().name;
+  const runtime::Target& target = subject.program->device().target();
   RegionCheck check;
-  FUSEC_ASSIGN(check.graph_, ReadFusedGraph(subject.artifact, target));
+  FUSEC_ASSIGN(check.graph_, ReadFusedGraph(subject.artifact, target.name));
   FUSEC_TRY(LoadPayloads(subject.artifact, *check.graph_));
   check.given_ = CrossingValues(*check.graph_);
   check.own_inputs_ = check.graph_->inputs.size();
   check.separated_ = Separate(*check.graph_, check.given_);
   FUSEC_ASSIGN(const std::string text,
                ReadWholeFile(subject.artifact + "/manifest.json", ErrorKind::kArtifact));
-  const size_t steps = subject.program->device().target().steps.size();
+  const size_t steps = StepsOfRegions(target).size();
   if (const size_t regions = RegionsOf(*check.graph_).size(); regions != steps) {
-    return Fail(ErrorKind::kArtifact, subject.artifact + ": target " + target + " has " +
-                                          std::to_string(steps) +
-                                          " steps, expected one for each of the graph's " +
-                                          std::to_string(regions) + " regions");
+    return Fail(ErrorKind::kArtifact,
+                subject.artifact + ": target " + target.name + " has " + std::to_string(steps) +
+                    " steps (alternatives are one), expected one for each of the graph's " +
+                    std::to_string(regions) + " regions");
   }
   FUSEC_ASSIGN(const Json manifest,
                SeparateManifest(Json::parse(text), target, *check.graph_, check.given_));
@@ -218,16 +238,23 @@ Result<std::vector<RegionJudgement>> RegionCheck::Judge(const Inputs& inputs,
   FUSEC_ASSIGN(const auto expected, Interpret(*separated_, operands));
   FUSEC_ASSIGN(const std::vector<TensorData> found, RunOnce(*program_, given));
   std::vector<RegionJudgement> judgements;
-  const auto& steps = program_->device().target().steps;
+  const runtime::Target& target = program_->device().target();
+  const std::vector<StepRange> ranges = StepsOfRegions(target);
+  const std::vector<int64_t> symbols = SymbolValues(program_->manifest(), dims);
   const auto regions = RegionsOf(*graph_);
-  for (size_t step = 0; step < regions.size(); ++step) {
-    for (size_t i = 0; i < regions[step]->results.size(); ++i) {
+  for (size_t region = 0; region < regions.size(); ++region) {
+    size_t step = ranges[region].first;
+    for (size_t i = step; i < ranges[region].first + ranges[region].count; ++i) {
+      FUSEC_RUNTIME_ASSIGN(const bool runs, runtime::Runs(target.steps[i], symbols));
+      if (runs) step = i;
+    }
+    for (size_t i = 0; i < regions[region]->results.size(); ++i) {
       const size_t number = judgements.size();
-      const Tolerance tolerance = ToleranceOf(CoarsestDtype(regions[step]->body->outputs[i]),
+      const Tolerance tolerance = ToleranceOf(CoarsestDtype(regions[region]->body->outputs[i]),
                                               program_->manifest().matmul_precision);
       judgements.push_back(
-          {step, steps[step].name, regions[step]->Get<std::string>("class"), dims,
-           Compare(regions[step]->results[i]->name, found[number], expected[number], tolerance)});
+          {region, target.steps[step].name, regions[region]->Get<std::string>("class"), dims,
+           Compare(regions[region]->results[i]->name, found[number], expected[number], tolerance)});
     }
   }
   return judgements;

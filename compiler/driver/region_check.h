@@ -10,7 +10,7 @@ namespace fusec {
 // One result of one region, made by its compiled kernel alone, against the region's unfused body
 // interpreted in double on the same operands.
 struct RegionJudgement {
-  size_t step = 0;  // its place in the target's steps
+  size_t region = 0;  // its place among the regions
   std::string kernel, op_class;
   DimValues dims;
   Comparison comparison;  // its name is the tensor's

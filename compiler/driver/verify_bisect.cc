@@ -47,7 +47,7 @@ class Bisection {
     const auto wrong = std::find_if(judgements.begin(), judgements.end(),
                                     [](const RegionJudgement& j) { return !j.comparison.pass; });
     if (wrong != judgements.end()) {
-      PrintRegion(*wrong, *RegionsOf(check.graph())[wrong->step]);
+      PrintRegion(*wrong, *RegionsOf(check.graph())[wrong->region]);
       return TryCures(PassOfClass(wrong->op_class));
     }
     FUSEC_ASSIGN(const std::string pass, FirstWrongPass());

@@ -1,0 +1,97 @@
+// What fusec tells of whole models: every edge that crosses memory has a pass's reason, the picture
+// is one that Graphviz can draw, every GPU kernel's resources are known, and every CPU kernel alone
+// does what its unfused ops do.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+
+#include "compiler/driver/child_process.h"
+
+namespace fusec {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+class Explained : public testing::TestWithParam<const char*> {
+ protected:
+  static ChildResult Fusec(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), FUSEC_PROGRAM);
+    const ChildResult child = RunChild(arguments);
+    EXPECT_EQ(child.exit_code, 0) << child.errors;
+    return child;
+  }
+
+  static void ExpectReasons(const Json& explained) {
+    for (const Json& edge : explained["not_fused"]) {
+      EXPECT_TRUE(edge["reason"].get<std::string>().starts_with("fuse-")) << edge;
+      EXPECT_NE(edge["needed"], "") << edge;
+      EXPECT_NE(edge["producer_kernel"], edge["consumer_kernel"]) << edge;
+      EXPECT_GT(edge["bytes"], 0) << edge;
+    }
+    EXPECT_TRUE(explained["launches"] > 1 || explained["not_fused"].empty());
+  }
+
+  // Every edge joins nodes that are declared, and braces and quotes are closed.
+  static void ExpectDrawable(const std::string& dot) {
+    std::set<std::string> nodes;
+    const std::regex node("\n +(\\w+) \\["), edge("(\\w+) -> (\\w+)"), quoted("\"[^\"]*\"");
+    for (std::sregex_iterator it(dot.begin(), dot.end(), node), end; it != end; ++it)
+      nodes.insert((*it)[1]);
+    int edges = 0;
+    for (std::sregex_iterator it(dot.begin(), dot.end(), edge), end; it != end; ++it, ++edges)
+      EXPECT_TRUE(nodes.count((*it)[1]) && nodes.count((*it)[2])) << it->str();
+    EXPECT_GT(edges, 0);
+    EXPECT_EQ(std::count(dot.begin(), dot.end(), '"') % 2, 0);
+    const std::string plain = std::regex_replace(dot, quoted, "");
+    EXPECT_EQ(std::count(plain.begin(), plain.end(), '{'),
+              std::count(plain.begin(), plain.end(), '}'));
+  }
+
+  static void ExpectResources(const Json& explained) {
+    for (const Json& kernel : explained["kernels"]) {
+      if (kernel["class"] == "matmul" && !kernel.contains("ptx")) continue;  // the library's
+      const Json& ptx = kernel["ptx"];
+      EXPECT_GT(ptx["registers"], 0) << kernel["name"];
+      EXPECT_GT(ptx["blocks_per_sm"], 0) << kernel["name"];
+      EXPECT_GT(ptx["occupancy"], 0) << kernel["name"];
+      EXPECT_LE(ptx["occupancy"], 1) << kernel["name"];
+      EXPECT_GE(ptx["max_threads"], ptx["threads"]) << kernel["name"];
+      EXPECT_GT(ptx["instructions"]["global_store"], 0) << kernel["name"];
+      EXPECT_GT(ptx["machine_instructions"]["global_store"], 0) << kernel["name"];
+      EXPECT_EQ(ptx["machine_instructions"]["other"], 0) << kernel["name"];
+    }
+  }
+};
+
+TEST_P(Explained, IsWholeAndTrue) {
+  const std::string folder = *MakeTemporaryFolder(), artifact = folder + "/artifact";
+  Fusec({std::string(FUSEC_SOURCE_DIR) + "/" + GetParam(), "-o", artifact, "--target", "cpu,sm_90a",
+         "--cpu-level", "x86-64-v3"});
+  for (const char* target : {"cpu", "sm_90a"}) {
+    ExpectReasons(Json::parse(Fusec({"explain", artifact, "--json", "--target", target}).output));
+    ExpectDrawable(Fusec({"explain", artifact, "--dot", "--target", target}).output);
+  }
+  ExpectResources(
+      Json::parse(Fusec({"explain", artifact, "--json", "--ptx", "--target", "sm_90a"}).output));
+  const Json alone =
+      Json::parse(Fusec({"verify", artifact, "--per-fusion", "--json", "--device", "cpu"}).output);
+  for (const Json& output : alone["outputs"]) EXPECT_TRUE(output["pass"]) << output;
+  fs::remove_all(folder);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Explained,
+    testing::Values("models/dlrm_dot.ts.onnx", "models/lecture_dlrm.dynamo.onnx",
+                    "models/lora_block.ts.onnx", "tests/end_to_end/models/bags.ts.onnx",
+                    "tests/end_to_end/models/din.dynamo.onnx",
+                    "tests/end_to_end/models/lora_llama.ts.float16.onnx"),
+    [](const auto& info) {
+      return std::regex_replace(fs::path(info.param).stem().string(), std::regex("\\W"), "_");
+    });
+
+}  // namespace
+}  // namespace fusec
