@@ -111,9 +111,11 @@ Result<int> RunExplain(const ExplainFlags& flags) {
   FUSEC_ASSIGN(const Explanation explanation,
                ExplainArtifact(flags.artifact, flags.target, flags.dims));
   if (!flags.kernel.empty()) {
-    FUSEC_ASSIGN(const size_t step, explanation.FindStep(flags.kernel));
-    FUSEC_ASSIGN(const std::string page, KernelPage(flags.artifact, explanation, step));
-    PrintStep(explanation.steps[step]);
+    FUSEC_ASSIGN(const auto found, explanation.FindStep(flags.kernel));
+    FUSEC_ASSIGN(const std::string page, KernelPage(flags.artifact, explanation.target, found));
+    PrintStep(*found.step);
+    if (!found.runs)
+      std::printf("    runs    at other sizes than %s\n", DimsText(explanation.dims).c_str());
     std::fputs(page.c_str(), stdout);
   } else if (flags.ptx) {
     FUSEC_ASSIGN(const auto kernels, ReadResources(flags.artifact, explanation));

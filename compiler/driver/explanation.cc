@@ -165,10 +165,16 @@ std::vector<std::string> Explanation::step_names() const {
   return names;
 }
 
-Result<size_t> Explanation::FindStep(const std::string& name) const {
-  const std::vector<std::string> names = step_names();
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found != names.end()) return static_cast<size_t>(found - names.begin());
+Result<Explanation::FoundStep> Explanation::FindStep(const std::string& name) const {
+  const std::vector<const Node*> all = regions();
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].name == name) return FoundStep{&steps[i], all[i], true};
+  }
+  std::vector<std::string> names = step_names();
+  for (const auto& [step, region] : idle_steps) {
+    if (step.name == name) return FoundStep{&step, all[region], false};
+    names.push_back(step.name);
+  }
   return Fail(ErrorKind::kUsage, "target " + target + " has no kernel \"" + name + "\"" +
                                      DidYouMean(name, names) + "; it has " + Join(names, ", "));
 }
@@ -192,11 +198,19 @@ Result<Explanation> ExplainArtifact(const std::string& path, const std::string& 
   const runtime::Target& target = manifest.targets.at(explanation.target);
   FUSEC_ASSIGN(explanation.graph, ReadFusedGraph(path, explanation.target));
   const Json& steps = json["targets"][explanation.target]["steps"];
+  std::vector<int> last_outputs;  // of the last step that runs
   try {
     for (size_t i = 0; i < target.steps.size(); ++i) {
       FUSEC_RUNTIME_ASSIGN(const bool runs, runtime::Runs(target.steps[i], symbols));
-      if (!runs) continue;
       FUSEC_ASSIGN(ExplainedStep step, ExplainStep(manifest, target.steps[i], steps[i], symbols));
+      if (!runs) {
+        // Alternatives write the same buffers, and the one that runs may be behind or before.
+        const size_t done = explanation.steps.size();
+        const bool is_behind = done > 0 && target.steps[i].outputs == last_outputs;
+        explanation.idle_steps.emplace_back(std::move(step), is_behind ? done - 1 : done);
+        continue;
+      }
+      last_outputs = target.steps[i].outputs;
       explanation.after_bytes += step.bytes_read + step.bytes_written;
       explanation.steps.push_back(std::move(step));
     }

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/driver/artifact_ir.h"
@@ -32,6 +33,8 @@ struct Explanation {
   std::string model, opset, matmul_precision, rounding, target;
   DimValues dims;
   std::vector<ExplainedStep> steps;
+  // Steps that other dims choose in the place of one of these, with their regions' numbers.
+  std::vector<std::pair<ExplainedStep, size_t>> idle_steps;
   std::vector<NotFusedEdge> not_fused;
   // What the steps were planned from: regions()[i] is the unfused form of steps[i].
   std::shared_ptr<const Graph> graph;
@@ -40,8 +43,14 @@ struct Explanation {
 
   std::vector<const Node*> regions() const { return RegionsOf(*graph); }
   std::vector<std::string> step_names() const;
-  // The place of the step with that name; the error proposes what may be meant.
-  Result<size_t> FindStep(const std::string& name) const;
+  // The step with that name, which may be an alternative that other dims choose, and its region;
+  // the error proposes what may be meant.
+  struct FoundStep {
+    const ExplainedStep* step = nullptr;
+    const Node* region = nullptr;
+    bool runs = true;  // for `dims`
+  };
+  Result<FoundStep> FindStep(const std::string& name) const;
 };
 
 // `target` "" is the first GPU target, or the CPU where there is none; a dim without a flag has

@@ -39,17 +39,17 @@ std::string NodesText(const Node& region) {
   return FormatTable(rows, "lllll");
 }
 
-Result<std::string> KernelPage(const std::string& artifact, const Explanation& explanation,
-                               size_t number) {
-  const ExplainedStep& step = explanation.steps[number];
-  const Node& region = *explanation.regions()[number];
+Result<std::string> KernelPage(const std::string& artifact, const std::string& target,
+                               const Explanation::FoundStep& found) {
+  const ExplainedStep& step = *found.step;
+  const Node& region = *found.region;
   std::string page = Section("ONNX nodes") + NodesText(region);
   const std::unique_ptr<Graph> body = region.body->Clone();
   for (const auto& node : body->nodes) node->provenance.clear();  // told above
   page += Section("IR of the region, before it was planned") + Print(*body);
   if (step.source.empty()) {
     return page + Section("code") + "  a matrix product of the library (" +
-           (explanation.target == "cpu" ? "oneDNN" : "cuBLASLt") + "): no code of its own\n";
+           (target == "cpu" ? "oneDNN" : "cuBLASLt") + "): no code of its own\n";
   }
   FUSEC_ASSIGN(const std::string code, KernelText(artifact, step));
   return page + Section("code, " + step.source) + code;

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "compiler/driver/child_process.h"
+#include "compiler/support/read_file.h"
 
 namespace fusec {
 namespace {

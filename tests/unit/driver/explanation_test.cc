@@ -63,10 +63,19 @@ TEST(NearestName, ProposesWhatTakesFewChanges) {
   EXPECT_EQ(NearestName("quite another", names), "");
   EXPECT_EQ(NearestName("", names), "");
   EXPECT_EQ(DidYouMean("k01_reduce", names), " (did you mean \"k01_reduce_sum\"?)");
-  const auto found = Sample().FindStep("k01_reduce_sum");
-  ASSERT_TRUE(found);
-  EXPECT_EQ(*found, 1u);
-  EXPECT_FALSE(Sample().FindStep("k02"));
+}
+
+TEST(Explanation, FindsStepsThatOtherSizesChoose) {
+  Explanation e = Sample();
+  e.idle_steps.emplace_back(ExplainedStep(), 0);
+  e.idle_steps[0].first.name = "k00_exp_mul_wide";
+  const auto found = e.FindStep("k01_reduce_sum"), idle = e.FindStep("k00_exp_mul_wide");
+  ASSERT_TRUE(found && idle);
+  EXPECT_EQ(found->region, e.regions()[1]);
+  EXPECT_TRUE(found->runs);
+  EXPECT_EQ(idle->region, e.regions()[0]);
+  EXPECT_FALSE(idle->runs);
+  EXPECT_FALSE(e.FindStep("k02"));
 }
 
 }  // namespace
