@@ -38,7 +38,7 @@ class BlockGroup {
       }
     }
     if (SavesALaunch()) return true;
-    why_ = "alone, with a bias and relu, the product is one launch of the matrix library as well";
+    why_ = "alone, with a bias and relu, the product is one launch without it as well";
     return false;
   }
 

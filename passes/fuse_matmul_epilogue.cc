@@ -35,19 +35,19 @@ bool IsLibraryActivation(const Node& node) {
 // Says why the group ends at `tail`, and why it begins where it does.
 void ExplainEnds(const Graph& graph, const std::map<const Value*, std::vector<Node*>>& readers,
                  const std::set<const Node*>& group, const Value* tail, PassReport& report) {
-  const std::string needed = "an own matmul kernel with this op in it";
+  const std::string needed = "a matmul kernel with this op in it";
   if (const auto found = readers.find(tail); found != readers.end()) {
     const size_t count = found->second.size() + (IsOutput(graph, tail) ? 1 : 0);
     for (const Node* reader : found->second) {
       if (count > 1) {
-        report.Refuse(tail, *reader,
-                      "the product has " + std::to_string(count) +
-                          " readers, so that the library writes it to memory",
-                      "an own matmul kernel with all of them in it");
+        report.Refuse(
+            tail, *reader,
+            "the product has " + std::to_string(count) + " readers, so that it goes to memory",
+            "a matmul kernel with all of them in it");
       } else {
         report.Refuse(tail, *reader,
                       std::string(GetOpDef(reader->kind).text) +
-                          " is not what the matrix library does behind a product (a bias of the "
+                          " is not what is done behind a matrix product (a bias of the "
                           "columns, then relu or tanh gelu)",
                       needed);
       }
@@ -60,7 +60,7 @@ void ExplainEnds(const Graph& graph, const std::map<const Value*, std::vector<No
       if (found == readers.end() || node->kind == OpKind::kConstant) continue;
       for (const Node* reader : found->second) {
         if (group.count(reader))
-          report.Refuse(result.get(), *reader, "the matrix library reads its operands from memory",
+          report.Refuse(result.get(), *reader, "a matrix product reads its operands from memory",
                         needed);
       }
     }

@@ -29,14 +29,14 @@ Why WhyByClass(const std::string& producer, const std::string& consumer) {
         "a kernel for that op that also computes its neighbours"};
   }
   if (consumer == "matmul") {
-    return {"the matrix library reads its operands from memory",
-            "an own matmul kernel that computes them on the way"};
+    return {"a matrix product reads its operands from memory",
+            "a matmul kernel that computes them on the way"};
   }
   if (producer == "matmul") {
     return {
-        "the matrix library writes its product to memory, after a bias and an activation at "
+        "a matrix product goes to memory, after a bias and an activation at "
         "most",
-        "an own matmul kernel with this op behind it"};
+        "a matmul kernel with this op behind it"};
   }
   return {"no pass joins a finished region of class " + producer + " to one of class " + consumer,
           "a pass that plans both as one kernel"};

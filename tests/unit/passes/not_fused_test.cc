@@ -59,7 +59,7 @@ TEST(NotFused, APassSaysWhyABlockEnds) {
   ASSERT_EQ(edges.size(), 1u);
   EXPECT_TRUE(Says(edges[0], "fuse-block-program: every block would read a matrix of 16384"))
       << edges[0].reason;
-  EXPECT_TRUE(Says(edges[0], "fuse-matmul-epilogue: the matrix library reads"));
+  EXPECT_TRUE(Says(edges[0], "fuse-matmul-epilogue: a matrix product reads"));
 }
 
 TEST(NotFused, NeighboursThatNoPassLookedAtAreToldApartByClass) {
