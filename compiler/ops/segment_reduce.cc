@@ -88,9 +88,13 @@ struct SegmentReduceOp {
   static Scalar LoadEnd(LowerContext& context, const Scalar& rows) {
     const Expr& bag = context.index()[0];
     if (context.node().operand(2) != nullptr) return context.Load(2, {bag});
-    return context.SelectBelow(
-        bag + 1, context.node().operand(1)->type.shape[0], Dtype::kI64,
-        [&] { return context.Load(1, {bag + 1}); }, [&] { return rows; });
+    const Expr& bags = context.node().operand(1)->type.shape[0];
+    const Scalar next = context.Load(1, {Min(bag + 1, bags - 1, context.ranges())});
+    const Scalar number = context.DataFromIndex(bag + 1, Dtype::kI64);
+    const Scalar count = context.DataFromIndex(bags, Dtype::kI64);
+    return context.Let(
+        fmt::format("{} < {} ? {} : {}", number.text, count.text, next.text, rows.text),
+        Dtype::kI64, "next_bag");
   }
   static Scalar Lower(LowerContext& context) {
     const Node& node = context.node();

@@ -106,36 +106,59 @@ std::vector<Expr> ReductionOperandIndex(const Node& reduction, const std::vector
   return at;
 }
 
+std::string WriteFold(KernelBuilder& builder, const FoldLoop& loop,
+                      const std::function<Scalar(const std::vector<Expr>&)>& element) {
+  const Fold& fold = loop.fold;
+  if (fold.calls_how) builder.Use("block_reduce.cuh");
+  // With the lanes inside the fold, unless its bounds are different for every lane.
+  const bool by_lanes = builder.AtLanes() && !builder.IsInnermost(loop.first + " " + loop.last);
+  if (by_lanes) builder.SuspendLanes();
+  const std::string array = builder.Unique(loop.name);
+  std::string total = array;
+  if (by_lanes) {
+    total += "[" + builder.lanes()->variable + "]";
+    builder.DeclareArray(CTypeName(loop.dtype), array, builder.lanes()->count);
+    builder.ForLanes([&] { builder.Assign(total, fold.start); });
+  } else {
+    builder.Declare(CTypeName(loop.dtype), total, fold.start);
+  }
+  std::vector<Expr> k;
+  std::vector<std::string> headers;
+  for (const Expr& dim : loop.dims) {
+    const std::string variable = builder.Unique("entry");
+    headers.push_back(LoopHeader(builder, variable, loop.first.empty() ? "0" : loop.first,
+                                 loop.last.empty() ? builder.Write(dim) : loop.last));
+    builder.Open();
+    builder.DefineVariable(variable, 0, dim - 1);
+    k.push_back(Expr::Symbol(variable));
+  }
+  const auto step = [&] { builder.Assign(total, fold.step(total, element(k).text)); };
+  if (by_lanes)
+    builder.ForLanes(step);
+  else
+    step();
+  for (auto header = headers.rbegin(); header != headers.rend(); ++header)
+    builder.CloseFor(*header);
+  if (by_lanes) builder.ResumeLanes();
+  return total;
+}
+
 Scalar FoldSerially(RegionLowering& lowering, const Node& reduction,
                     const std::vector<Expr>& index) {
   KernelBuilder& builder = lowering.builder();
   const Value* result = reduction.result();
   const Dtype dtype = FoldDtype(reduction);
-  const Fold fold = FoldOf(reduction.kind, dtype);
   const bool is_mean = reduction.kind == OpKind::kReduceMean;
-  if (fold.calls_how) builder.Use("block_reduce.cuh");
-  builder.Comment(GetOpDef(reduction.kind).text);
-  const std::string total = builder.Unique(FriendlyName(result->name) + (is_mean ? "_sum" : ""));
-  builder.Declare(CTypeName(dtype), total, fold.start);
+  const std::string name = FriendlyName(result->name);
   const Shape dims = ReducedDims(reduction);
-  std::vector<Expr> k;
-  std::vector<std::string> headers;
-  for (const Expr& dim : dims) {
-    const std::string name = builder.Unique("entry");
-    if (auto number = dim.AsConstant()) {
-      builder.expressions().NameConstant(*number, FriendlyName(result->name) + "_terms",
-                                         "entries that are pooled");
-    }
-    headers.push_back(LoopHeader(builder, name, "0", builder.Write(dim)));
-    builder.Open();
-    builder.DefineVariable(name, 0, dim - 1);
-    k.push_back(Expr::Symbol(name));
+  if (auto number = Product(dims).AsConstant(); number && dims.size() == 1) {
+    builder.expressions().NameConstant(*number, name + "_terms", "entries that are pooled");
   }
-  const Scalar term =
-      lowering.Evaluate(reduction.operand(0), ReductionOperandIndex(reduction, index, k));
-  builder.Assign(total, fold.step(total, term.text));
-  for (auto header = headers.rbegin(); header != headers.rend(); ++header)
-    builder.CloseFor(*header);
+  const std::string total = WriteFold(
+      builder, {FoldOf(reduction.kind, dtype), dtype, name + (is_mean ? "_sum" : ""), dims, "", ""},
+      [&](const std::vector<Expr>& k) {
+        return lowering.Evaluate(reduction.operand(0), ReductionOperandIndex(reduction, index, k));
+      });
   return {is_mean ? WriteMean(builder, reduction, total, Product(dims)) : total,
           result->type.dtype};
 }

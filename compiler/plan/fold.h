@@ -36,6 +36,18 @@ std::vector<Expr> ReductionOperandIndex(const Node& reduction, const std::vector
                                         const std::vector<Expr>& k);
 Shape ReducedDims(const Node& reduction);
 
+// Writes a fold as a loop where it is needed: `dims` are its loops' extents, or the one loop goes
+// from `first` to `last` (of at most dims[0] entries). Returns the total.
+struct FoldLoop {
+  Fold fold;
+  Dtype dtype;
+  std::string name;
+  Shape dims;
+  std::string first, last;  // "": 0 and the extent
+};
+std::string WriteFold(KernelBuilder& builder, const FoldLoop& loop,
+                      const std::function<Scalar(const std::vector<Expr>& k)>& element);
+
 class RegionLowering;
 
 // Element `index` of a reduction, folded by one thread in a loop that stands where it is needed.

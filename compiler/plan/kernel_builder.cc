@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "compiler/ops/c_text.h"
+#include "compiler/plan/plan_region.h"
 #include "compiler/support/check.h"
 #include "compiler/support/kernel_words.h"
 
@@ -168,6 +169,64 @@ void KernelBuilder::Declare(const std::string& type, const std::string& name,
                             const std::string& text) {
   depth_of_[name] = static_cast<int>(scopes_.size()) - 1;
   Append({Statement::Kind::kDeclare, type, name, text, {}, {}});
+}
+
+void KernelBuilder::OpenLanes(Lanes lanes) {
+  lanes_ = std::move(lanes);
+  Open();
+  lane_depth_ = scopes_.size() - 1;
+  DefineVariable(lanes_.variable, 0, Expr(lanes_.count) - 1);
+}
+
+void KernelBuilder::CloseLanes() {
+  FUSEC_CHECK(AtLanes(), "the lanes' loop is not the innermost one");
+  std::vector<Statement> body = Close();
+  if (!lanes_.pragma.empty()) Append({Statement::Kind::kPragma, "", "", lanes_.pragma, {}, {}});
+  Append({Statement::Kind::kFor,
+          "",
+          "",
+          LoopHeader(*this, lanes_.variable, "0", Write(Expr(lanes_.count))),
+          std::move(body),
+          {}});
+  for (Statement& statement : after_lanes_) Append(std::move(statement));
+  after_lanes_.clear();
+  lanes_ = {};
+  lane_depth_ = 0;
+}
+
+void KernelBuilder::SuspendLanes() {
+  suspended_ = std::move(scopes_.back());
+  scopes_.pop_back();
+  lane_depth_ = 0;
+}
+
+void KernelBuilder::ResumeLanes() {
+  scopes_.push_back(std::move(suspended_));
+  lane_depth_ = scopes_.size() - 1;
+  DefineVariable(lanes_.variable, 0, Expr(lanes_.count) - 1);
+}
+
+void KernelBuilder::BeforeLanes(Statement statement) {
+  scopes_[lane_depth_ - 1].statements.push_back(std::move(statement));
+}
+
+void KernelBuilder::ForLanes(const std::function<void()>& body) {
+  Open();
+  DefineVariable(lanes_.variable, 0, Expr(lanes_.count) - 1);
+  body();
+  std::vector<Statement> statements = Close();
+  if (!lanes_.pragma.empty()) Append({Statement::Kind::kPragma, "", "", lanes_.pragma, {}, {}});
+  Append({Statement::Kind::kFor,
+          "",
+          "",
+          LoopHeader(*this, lanes_.variable, "0", Write(Expr(lanes_.count))),
+          std::move(statements),
+          {}});
+}
+
+void KernelBuilder::DeclareArray(const std::string& type, const std::string& name, int64_t count) {
+  depth_of_[name] = static_cast<int>(scopes_.size()) - 1;
+  Append({Statement::Kind::kDeclare, type, name + "[" + Write(Expr(count)) + "]", "", {}, {}});
 }
 
 int KernelBuilder::DepthOf(const std::string& text) const {

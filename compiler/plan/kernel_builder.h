@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -65,6 +66,34 @@ class KernelBuilder {
   std::string Let(const std::string& type, const std::string& wanted_name, const std::string& text,
                   const std::string& comment = "");
 
+  // The innermost loop over neighbouring elements that one thread makes. A fold inside it becomes
+  // one loop around such a loop, so that what lanes share is computed once per step.
+  struct Lanes {
+    std::string variable;
+    int64_t count = 0;
+    bool vectors = false;  // the lanes' elements are loaded and stored at once
+    std::string pragma;    // in front of the loop
+  };
+  void OpenLanes(Lanes lanes);
+  void CloseLanes();
+  const Lanes* lanes() const { return lanes_.count > 0 ? &lanes_ : nullptr; }
+  // Whether the innermost scope is that loop.
+  bool AtLanes() const { return lanes() != nullptr && scopes_.size() == lane_depth_ + 1; }
+  // Whether `text` mentions what is only known in the innermost scope.
+  bool IsInnermost(const std::string& text) const {
+    return DepthOf(text) + 1 == static_cast<int>(scopes_.size());
+  }
+  // Statements from here on stand in front of the lanes' loop. Only if AtLanes.
+  void SuspendLanes();
+  void ResumeLanes();
+  // A statement in front of the lanes' loop, and one behind it.
+  void BeforeLanes(Statement statement);
+  void AfterLanes(Statement statement) { after_lanes_.push_back(std::move(statement)); }
+  // A loop over the lanes where the open scope is; `body` gets the lane.
+  void ForLanes(const std::function<void()>& body);
+  // An array that lives in the innermost scope.
+  void DeclareArray(const std::string& type, const std::string& name, int64_t count);
+
   // Scalars already computed, visible in the open scopes.
   const Scalar* Recall(const std::string& key) const;
   void Remember(const std::string& key, const Scalar& scalar);
@@ -90,6 +119,10 @@ class KernelBuilder {
   std::vector<Scope> scopes_;
   std::map<const Value*, std::string> buffer_names_;
   bool needs_errors_ = false;
+  Lanes lanes_;
+  size_t lane_depth_ = 0;  // 0: suspended
+  Scope suspended_;
+  std::vector<Statement> after_lanes_;
   std::map<int, std::string> site_names_;
 };
 

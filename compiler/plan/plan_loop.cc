@@ -8,6 +8,8 @@ namespace fusec {
 
 namespace {
 
+constexpr int64_t kMostLanes = 256;  // totals that a CPU thread keeps for the columns of a row
+
 // A box of elements of one value and where in which output they go. A concatenated output is one
 // segment per part, so that no element has to ask which part it belongs to.
 struct Segment {
@@ -244,20 +246,54 @@ class LoopPlanner {
         const std::string variable =
             i + 1 == inner.size() ? "column" : "inner_" + std::to_string(i);
         NameExtent(inner[i], group.segments[0].value);
+        index.push_back(Expr::Symbol(variable));
+        const int64_t count = inner[i].AsConstant().value_or(kMostLanes + 1);
+        if (i + 1 == inner.size() && count > 0 && count <= kMostLanes) {
+          builder_.OpenLanes({variable, count, false, ""});
+          continue;
+        }
         headers.push_back(LoopHeader(builder_, variable, "0", builder_.Write(inner[i])));
         builder_.Open();
         builder_.DefineVariable(variable, 0, inner[i] - 1);
-        index.push_back(Expr::Symbol(variable));
       }
       StoreGroup(group, index);
+      if (builder_.lanes()) builder_.CloseLanes();
       for (auto header = headers.rbegin(); header != headers.rend(); ++header)
         builder_.CloseFor(*header);
     }
     builder_.CloseFor(LoopHeader(builder_, "row", "first_row", "last_row"));
   }
 
+  // How many neighbouring elements make 16 bytes, if all rows and parts of a group begin at a
+  // multiple of that and are made of whole ones; else 1.
+  int64_t LanesOf(const Group& group) const {
+    constexpr int64_t kVectorBytes = 16;
+    const Shape inner = Inner(group.shape());
+    if (inner.size() != 1) return 1;
+    const int64_t lanes = kVectorBytes / DtypeBytes(group.segments[0].value->type.dtype);
+    const auto is_whole = [&](const Expr& extent) {
+      const auto number = extent.AsConstant();
+      return number && *number % lanes == 0;
+    };
+    for (const Segment& segment : group.segments) {
+      const TensorType& result = region_.body->outputs[segment.output]->type;
+      if (kVectorBytes / DtypeBytes(result.dtype) != lanes || !is_whole(result.shape.back()) ||
+          !is_whole(segment.offset.back()))
+        return 1;
+    }
+    return is_whole(inner[0]) && !inner[0].IsConstant(0) ? lanes : 1;
+  }
+
+  // The coordinate along the last axis in a loop over the lanes of vector number `vector`.
+  Expr OpenVector(int64_t lanes) {
+    builder_.expressions().NameConstant(lanes, "lanes", "neighbours in 16 bytes");
+    builder_.OpenLanes({"lane", lanes, true, "#pragma unroll"});
+    return Expr::Symbol("vector") * lanes + Expr::Symbol("lane");
+  }
+
   void PlanGpuGrid() {
     const Shape& shape = groups_[0].shape();
+    if (const int64_t lanes = LanesOf(groups_[0]); lanes > 1) return PlanGpuVectors(lanes);
     builder_.DefineVariable("i", 0, Product(shape) - 1);
     OneThreadPerElement(Product(shape));
     NameExtent(shape.back(), groups_[0].segments[0].value);
@@ -279,6 +315,29 @@ class LoopPlanner {
     StoreGroup(groups_[0], index);
   }
 
+  // As PlanGpuGrid, with one thread per 16 bytes of a row.
+  void PlanGpuVectors(int64_t lanes) {
+    const Shape& shape = groups_[0].shape();
+    const Expr vectors = *shape.back().AsConstant() / lanes;
+    const Expr total = Product(Lead()) * vectors;
+    builder_.DefineVariable("i", 0, total - 1);
+    OneThreadPerElement(total);
+    builder_.plan().launch_in_words = "one thread per 16 bytes of the result";
+    NameExtent(shape.back(), groups_[0].segments[0].value);
+    std::vector<Expr> index;
+    if (lead_ > 0 && !Product(Lead()).IsConstant(1)) {
+      LocalCoordinate("row", FloorDiv(Expr::Symbol("i"), vectors, builder_.ranges()),
+                      Product(Lead()));
+      index = Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
+    } else {
+      index.assign(lead_, 0);
+    }
+    LocalCoordinate("vector", Mod(Expr::Symbol("i"), vectors, builder_.ranges()), vectors);
+    index.push_back(OpenVector(lanes));
+    StoreGroup(groups_[0], index);
+    builder_.CloseLanes();
+  }
+
   void PlanGpuSegments(const Expr& rows, int64_t chunk) {
     ChunkOfBlock(rows, "first_row", "last_row", chunk);
     KernelPlan& plan = builder_.plan();
@@ -287,8 +346,10 @@ class LoopPlanner {
         "a block owns " + std::to_string(chunk) + " rows; its threads share out each part";
     for (const Group& group : groups_) {
       const Shape inner = Inner(group.shape());
-      const Expr inner_total = Product(inner), per_row = inner_total * group.parts();
-      NameExtent(inner_total, group.segments[0].value);
+      const int64_t lanes = LanesOf(group);
+      const Expr inner_total = lanes > 1 ? Expr(*inner[0].AsConstant() / lanes) : Product(inner);
+      const Expr per_row = inner_total * group.parts();
+      if (lanes == 1) NameExtent(inner_total, group.segments[0].value);
       if (group.run) {
         if (auto number = per_row.AsConstant())
           builder_.expressions().NameConstant(*number, "all_parts",
@@ -308,7 +369,10 @@ class LoopPlanner {
         tables_.DefinePart(builder_, *group.run);
       }
       std::vector<Expr> index = Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
-      if (inner_total.IsConstant(1)) {
+      if (lanes > 1) {
+        LocalCoordinate("vector", Mod(i, inner_total, builder_.ranges()), inner_total);
+        index.push_back(OpenVector(lanes));
+      } else if (inner_total.IsConstant(1)) {
         index.resize(index.size() + inner.size(), 0);
       } else {
         LocalCoordinate("column", Mod(i, inner_total, builder_.ranges()), inner_total);
@@ -317,6 +381,7 @@ class LoopPlanner {
         }
       }
       StoreGroup(group, index);
+      if (lanes > 1) builder_.CloseLanes();
       builder_.CloseFor(
           LoopHeader(builder_, "i", "threadIdx.x",
                      "(last_row - first_row) * " + builder_.expressions().WriteFactor(per_row),

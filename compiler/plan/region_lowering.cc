@@ -165,21 +165,17 @@ class ElementLowering : public LowerContext {
   }
 
   Scalar FoldRange(OpKind how, Dtype dtype, const Scalar& first, const Scalar& last,
-                   const Expr& extent,
-                   const std::function<Scalar(const Expr&)>& element) override {
-    KernelBuilder& builder = parent_.builder_;
-    const Fold fold = FoldOf(how, dtype);
-    if (fold.calls_how) builder.Use("block_reduce.cuh");
-    if (!commented_) builder.Comment(OpComment(*node_));
+                   const Expr& extent, const std::function<Scalar(const Expr&)>& element) override {
+    if (!commented_) parent_.builder_.Comment(OpComment(*node_));
     commented_ = true;
-    const std::string total = builder.Unique(FriendlyName(node_->result(result_number_)->name));
-    builder.Declare(CTypeName(dtype), total, fold.start);
-    const std::string k = builder.Unique("entry");
-    builder.Open();
-    builder.DefineVariable(k, 0, extent - 1);
-    const Scalar folded = element(Expr::Symbol(k));
-    builder.Assign(total, fold.step(total, folded.text));
-    builder.CloseFor(LoopHeader(builder, k, first.text, last.text));
+    const std::string total = WriteFold(parent_.builder_,
+                                        {FoldOf(how, dtype),
+                                         dtype,
+                                         FriendlyName(node_->result(result_number_)->name),
+                                         {extent},
+                                         first.text,
+                                         last.text},
+                                        [&](const std::vector<Expr>& k) { return element(k[0]); });
     return {total, dtype};
   }
 
@@ -290,6 +286,15 @@ Scalar RegionLowering::LoadElement(const Value* outside, const std::vector<Expr>
   NameStrides(builder_, label, outside->type.shape);
   const Expr position = Linearize(index, outside->type.shape, builder_.ranges());
   std::string text = buffer + "[" + builder_.Write(position) + "]";
+  if (const auto base = VectorBase(position, dtype)) {
+    builder_.Use("vector.cuh");
+    const std::string lanes = std::to_string(builder_.lanes()->count);
+    const std::string vector =
+        builder_.Let("Vector<" + MemoryTypeName(dtype) + ", " + lanes + ">", label + "_vector",
+                     "LoadVector<" + lanes + ">(" + buffer + " + " +
+                         builder_.expressions().WriteFactor(*base) + ")");
+    text = vector + ".at[" + builder_.lanes()->variable + "]";
+  }
   if (dtype == Dtype::kF16 || dtype == Dtype::kBF16) text = "ToFloat(" + text + ")";
   const std::string name = builder_.Let(CTypeName(dtype), label + "_value", text);
   if (IsInteger(dtype)) origins_[name] = {outside, position};
@@ -382,13 +387,44 @@ Scalar RegionLowering::LoadKept(const Value* value, const KeptValue& kept,
   return scalar;
 }
 
+std::optional<Expr> RegionLowering::VectorBase(const Expr& position, Dtype dtype) const {
+  const KernelBuilder::Lanes* lanes = builder_.lanes();
+  constexpr int64_t kVectorBytes = 16;
+  if (!lanes || !lanes->vectors || lanes->count * DtypeBytes(dtype) != kVectorBytes)
+    return std::nullopt;
+  const Expr base = position - Expr::Symbol(lanes->variable);
+  std::vector<std::string> symbols;
+  base.CollectSymbols(symbols);
+  if (std::find(symbols.begin(), symbols.end(), lanes->variable) != symbols.end())
+    return std::nullopt;
+  for (const Expr::Term& term : base.terms()) {
+    if (term.coefficient % lanes->count != 0) return std::nullopt;
+  }
+  return base;
+}
+
 void RegionLowering::Store(int output, const std::vector<Expr>& index, const Scalar& scalar) {
   const Value* result = region_.result(output);
   const std::string buffer = builder_.Buffer(result, /*written=*/true);
   NameStrides(builder_, buffer, result->type.shape);
   const Expr position = Linearize(index, result->type.shape, builder_.ranges());
-  builder_.Assign(buffer + "[" + builder_.Write(position) + "]",
-                  ToMemory(scalar.text, result->type.dtype));
+  const std::string text = ToMemory(scalar.text, result->type.dtype);
+  const auto base = builder_.AtLanes() ? VectorBase(position, result->type.dtype) : std::nullopt;
+  if (!base) return builder_.Assign(buffer + "[" + builder_.Write(position) + "]", text);
+  const std::string lanes = std::to_string(builder_.lanes()->count);
+  const std::string vector = builder_.Unique(buffer + "_vector");
+  const std::string type = "Vector<" + MemoryTypeName(result->type.dtype) + ", " + lanes + ">";
+  builder_.Use("vector.cuh");
+  builder_.BeforeLanes({Statement::Kind::kDeclare, type, vector, "", {}, {}});
+  builder_.Assign(vector + ".at[" + builder_.lanes()->variable + "]", text);
+  const std::string place = builder_.Let(builder_.plan().index_type, buffer + "_place",
+                                         builder_.Write(*base));
+  builder_.AfterLanes({Statement::Kind::kCall,
+                       "",
+                       "",
+                       "StoreVector(" + buffer + " + " + place + ", " + vector + ")",
+                       {},
+                       {}});
 }
 
 }  // namespace fusec

@@ -48,6 +48,9 @@ class RegionLowering {
     const Value* tensor;  // outside the region
     Expr position;
   };
+  // Where the vector begins that holds a position for all lanes, if it is aligned: every term but
+  // the lane itself is a multiple of its length. Buffers are aligned to 16 bytes.
+  std::optional<Expr> VectorBase(const Expr& position, Dtype dtype) const;
   Scalar LoadElement(const Value* outside, const std::vector<Expr>& index);
   std::optional<Scalar> ConstantElement(const Value* value, const std::vector<Expr>& index);
   Scalar LowerNode(const Node& node, int result, const std::vector<Expr>& index);

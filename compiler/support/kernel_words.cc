@@ -52,6 +52,8 @@ constexpr std::string_view kVariables[] = {
     "product",
     "memory",
     "shared_memory",
+    "lane",
+    "vector",
 };
 
 // One per axis, place or step of a sum: k_0, inner_1.

@@ -24,6 +24,24 @@ __device__ __forceinline__ long long CheckedIndex(long long value, long long ext
   return 0;
 }
 
+// ---- from codegen_templates/device/vector.cuh ----
+// Neighbouring elements that are loaded and stored by one instruction; their place must be a multiple
+// of their size.
+template <class T, int kCount>
+struct alignas(sizeof(T) * kCount) Vector {
+  T at[kCount];
+};
+
+template <int kCount, class T>
+__device__ __forceinline__ Vector<T, kCount> LoadVector(const T* __restrict__ place) {
+  return *reinterpret_cast<const Vector<T, kCount>*>(place);
+}
+
+template <class T, int kCount>
+__device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<T, kCount>& value) {
+  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
+}
+
 // kernel  : k00_gather_concat   class: gather_concat
 // source  : row0 (Gather), row1 (Gather), row2 (Gather), row3 (Gather), rows (Concat)
 // inputs  : ids0 i64[batch], table0 f32[10, 8], ids1 i64[batch], table1 f32[20, 8],
@@ -39,8 +57,9 @@ k00_gather_concat(const long long* __restrict__ ids0, const float* __restrict__ 
                   const long long* __restrict__ ids3, const float* __restrict__ table3,
                   float* __restrict__ rows_tensor, int batch, IndexError* errors) {
   constexpr int kChunk = 32;  // what one block owns of batch
-  constexpr int kRow0Columns = 8;  // last axis of "row0"
+  constexpr int kLanes = 4;  // neighbours in 16 bytes
   constexpr int kTable0Rows = 10;  // valid indices are -10..9
+  constexpr int kTable0Columns = 8;  // last axis of "table0"
   constexpr int kRowsTensorColumns = 32;  // last axis of "rows_tensor"
   constexpr int kBlockSize = 256;  // threads
   constexpr int kTable1Rows = 20;  // valid indices are -20..19
@@ -54,40 +73,72 @@ k00_gather_concat(const long long* __restrict__ ids0, const float* __restrict__ 
   constexpr int kIds3Site = 4;  // who reports a bad index: row3
   const int first_row = (int)blockIdx.x * kChunk;
   const int last_row = min(first_row + kChunk, (int)(batch));
-  for (int i = threadIdx.x; i < (last_row - first_row) * kRow0Columns; i += kBlockSize) {
-    const int row = first_row + i / kRow0Columns;
-    const int column = i % kRow0Columns;
+  for (int i = threadIdx.x; i < (last_row - first_row) * 2; i += kBlockSize) {
+    const int row = first_row + i / 2;
+    const int vector = i % 2;
     const long long ids0_value = ids0[row];
     // gather
     const int ids0_index = CheckedIndex(ids0_value, kTable0Rows, errors, kIds0Site, row);
-    const float table0_value = table0[column + ids0_index * kRow0Columns];
-    rows_tensor[column + row * kRowsTensorColumns] = table0_value;
+    const Vector<float, 4> table0_vector =
+        LoadVector<4>(table0 + (ids0_index * kTable0Columns + vector * kLanes));
+    Vector<float, 4> rows_tensor_vector;
+    const int rows_tensor_place = row * kRowsTensorColumns + vector * kLanes;
+    #pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const float table0_value = table0_vector.at[lane];
+      rows_tensor_vector.at[lane] = table0_value;
+    }
+    StoreVector(rows_tensor + rows_tensor_place, rows_tensor_vector);
   }
-  for (int i = threadIdx.x; i < (last_row - first_row) * kRow0Columns; i += kBlockSize) {
-    const int row = first_row + i / kRow0Columns;
-    const int column = i % kRow0Columns;
+  for (int i = threadIdx.x; i < (last_row - first_row) * 2; i += kBlockSize) {
+    const int row = first_row + i / 2;
+    const int vector = i % 2;
     const long long ids1_value = ids1[row];
     // gather
     const int ids1_index = CheckedIndex(ids1_value, kTable1Rows, errors, kIds1Site, row);
-    const float table1_value = table1[column + ids1_index * kRow0Columns];
-    rows_tensor[column + row * kRowsTensorColumns + kRow0Columns] = table1_value;
+    const Vector<float, 4> table1_vector =
+        LoadVector<4>(table1 + (ids1_index * kTable0Columns + vector * kLanes));
+    Vector<float, 4> rows_tensor_vector_2;
+    const int rows_tensor_place_2 = row * kRowsTensorColumns + vector * kLanes + kTable0Columns;
+    #pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const float table1_value = table1_vector.at[lane];
+      rows_tensor_vector_2.at[lane] = table1_value;
+    }
+    StoreVector(rows_tensor + rows_tensor_place_2, rows_tensor_vector_2);
   }
-  for (int i = threadIdx.x; i < (last_row - first_row) * kRow0Columns; i += kBlockSize) {
-    const int row = first_row + i / kRow0Columns;
-    const int column = i % kRow0Columns;
+  for (int i = threadIdx.x; i < (last_row - first_row) * 2; i += kBlockSize) {
+    const int row = first_row + i / 2;
+    const int vector = i % 2;
     const long long ids2_value = ids2[row];
     // gather
     const int ids2_index = CheckedIndex(ids2_value, kTable2Rows, errors, kIds2Site, row);
-    const float table2_value = table2[column + ids2_index * kRow0Columns];
-    rows_tensor[column + row * kRowsTensorColumns + kOffset16] = table2_value;
+    const Vector<float, 4> table2_vector =
+        LoadVector<4>(table2 + (ids2_index * kTable0Columns + vector * kLanes));
+    Vector<float, 4> rows_tensor_vector_3;
+    const int rows_tensor_place_3 = row * kRowsTensorColumns + vector * kLanes + kOffset16;
+    #pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const float table2_value = table2_vector.at[lane];
+      rows_tensor_vector_3.at[lane] = table2_value;
+    }
+    StoreVector(rows_tensor + rows_tensor_place_3, rows_tensor_vector_3);
   }
-  for (int i = threadIdx.x; i < (last_row - first_row) * kRow0Columns; i += kBlockSize) {
-    const int row = first_row + i / kRow0Columns;
-    const int column = i % kRow0Columns;
+  for (int i = threadIdx.x; i < (last_row - first_row) * 2; i += kBlockSize) {
+    const int row = first_row + i / 2;
+    const int vector = i % 2;
     const long long ids3_value = ids3[row];
     // gather
     const int ids3_index = CheckedIndex(ids3_value, kTable3Rows, errors, kIds3Site, row);
-    const float table3_value = table3[column + ids3_index * kRow0Columns];
-    rows_tensor[column + row * kRowsTensorColumns + kOffset24] = table3_value;
+    const Vector<float, 4> table3_vector =
+        LoadVector<4>(table3 + (ids3_index * kTable0Columns + vector * kLanes));
+    Vector<float, 4> rows_tensor_vector_4;
+    const int rows_tensor_place_4 = row * kRowsTensorColumns + vector * kLanes + kOffset24;
+    #pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const float table3_value = table3_vector.at[lane];
+      rows_tensor_vector_4.at[lane] = table3_value;
+    }
+    StoreVector(rows_tensor + rows_tensor_place_4, rows_tensor_vector_4);
   }
 }

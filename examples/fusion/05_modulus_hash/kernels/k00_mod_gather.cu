@@ -25,24 +25,51 @@ __device__ __forceinline__ Real FloatFloorMod(Real a, Real b) {
   return wrong_sign ? remainder + b : remainder;
 }
 
+// ---- from codegen_templates/device/vector.cuh ----
+// Neighbouring elements that are loaded and stored by one instruction; their place must be a multiple
+// of their size.
+template <class T, int kCount>
+struct alignas(sizeof(T) * kCount) Vector {
+  T at[kCount];
+};
+
+template <int kCount, class T>
+__device__ __forceinline__ Vector<T, kCount> LoadVector(const T* __restrict__ place) {
+  return *reinterpret_cast<const Vector<T, kCount>*>(place);
+}
+
+template <class T, int kCount>
+__device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<T, kCount>& value) {
+  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
+}
+
 // kernel  : k00_mod_gather   class: pointwise
 // source  : hashed (Mod), y (Gather)
 // inputs  : ids i64[batch], table f32[100, 8]
 // outputs : y f32[batch, 8]
-// launch  : one thread per element of the result; grid floordiv(batch + 31, 32) x 256
+// launch  : one thread per 16 bytes of the result; grid floordiv(batch + 127, 128) x 256
 // traffic : reads batch*40 + 8 bytes, writes batch*32 bytes
 extern "C" __global__ void __launch_bounds__(256)
 k00_mod_gather(const long long* __restrict__ ids, const float* __restrict__ table,
                float* __restrict__ y, int batch) {
   constexpr int kBlockSize = 256;  // threads
-  constexpr int kStride8 = 8;  // elements between neighbours
+  constexpr int kYColumns = 8;  // last axis of "y"
+  constexpr int kLanes = 4;  // neighbours in 16 bytes
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
-  if (i >= batch * kStride8) return;
-  const int row = i / kStride8;
-  const int column = i % kStride8;
+  if (i >= batch * 2) return;
+  const int row = i / 2;
+  const int vector = i % 2;
   const long long ids_value = ids[row];
   // mod
   const long long hashed = FloorMod<long long>(ids_value, 100LL);
-  const float table_value = table[column + hashed * kStride8];
-  y[column + row * kStride8] = table_value;
+  const Vector<float, 4> table_vector =
+      LoadVector<4>(table + (hashed * kYColumns + vector * kLanes));
+  Vector<float, 4> y_vector;
+  const int y_place = row * kYColumns + vector * kLanes;
+  #pragma unroll
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const float table_value = table_vector.at[lane];
+    y_vector.at[lane] = table_value;
+  }
+  StoreVector(y + y_place, y_vector);
 }
