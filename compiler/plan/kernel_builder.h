@@ -62,6 +62,10 @@ class KernelBuilder {
     Append({Statement::Kind::kAssign, "", place, text, {}, {}});
   }
   void Declare(const std::string& type, const std::string& name, const std::string& text);
+  // An uninitialised local of the outermost scope, in front of what is open.
+  void DeclareAtTop(const std::string& type, const std::string& name) {
+    scopes_[0].statements.push_back({Statement::Kind::kDeclare, type, name, "", {}, {}});
+  }
   // `const type name = text;` in the outermost scope possible; returns the name, unique.
   std::string Let(const std::string& type, const std::string& wanted_name, const std::string& text,
                   const std::string& comment = "");

@@ -1,16 +1,22 @@
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "compiler/ops/c_text.h"
 #include "compiler/plan/fold.h"
 #include "compiler/plan/plan_region.h"
+#include "compiler/plan/row_walk.h"
 #include "compiler/support/check.h"
 
 namespace fusec {
 
 namespace {
 
-constexpr int kShortRow = 32;  // up to here a thread reduces a row alone
+constexpr int kShortRow = 32;    // up to here a thread reduces a row alone
+constexpr int kWarpRow = 1024;   // up to here a warp does, without a barrier
+constexpr int kRowsPerBlock = 4;  // of warps that have a row each
+// Registers of a thread that may hold what later passes over the row need again.
+constexpr int64_t kKeptRegisters = 96;
 
 bool IsArg(const Node& node) {
   return node.kind == OpKind::kArgMax || node.kind == OpKind::kArgMin;
@@ -35,25 +41,29 @@ class RowReductionPlanner {
       const int64_t chunk =
           std::clamp<int64_t>(kCpuBlockElements / std::max<int64_t>(1, length_high), 1, 4096);
       OpenChunkOfRows(rows, chunk);
-      PlanRow();
+      PlanRow(Team::kThread);
       builder_.CloseFor(LoopHeader(builder_, "row", "first_row", "last_row"));
     } else if (any_serial || length_high <= kShortRow) {
       OneThreadPerRow(rows);
-      PlanRow();
+      PlanRow(Team::kThread);
+    } else if (length_high <= kWarpRow) {
+      OneWarpPerRow(rows);
+      PlanRow(Team::kWarp);
     } else {
-      block_wide_ = true;
-      plan.block_size = length_high <= 128 ? 32 : length_high <= 512 ? 128 : kGpuBlockSize;
+      plan.block_size = kGpuBlockSize;
       plan.blocks = rows;
       plan.launch_in_words = "one block per row";
       builder_.Append({Statement::Kind::kLet, plan.index_type, "row", "blockIdx.x", {}, {}});
       builder_.DefineVariable("row", 0, rows - 1);
-      PlanRow();
+      PlanRow(Team::kBlock);
     }
     CountTraffic(region_, plan);
     return builder_.Finish();
   }
 
  private:
+  using Team = RowWalk::Team;
+
   // Rows are the elements of the reductions' results, each with its own stretch of reduced
   // elements. All reductions of a region share both (the fusion pass sees to it).
   void FindSpace() {
@@ -100,15 +110,34 @@ class RowReductionPlanner {
   }
 
   void OneThreadPerRow(const Expr& rows) {
+    builder_.plan().block_size = kGpuBlockSize;
+    builder_.plan().launch_in_words = "one thread per row";
+    RowOfBlock(rows, kGpuBlockSize, BlockSizeName(builder_), "threadIdx.x");
+  }
+
+  void OneWarpPerRow(const Expr& rows) {
+    builder_.plan().block_size = kRowsPerBlock * RowWalk::kWarpSize;
+    builder_.plan().launch_in_words = "one warp per row";
+    auto& constants = builder_.expressions();
+    const std::string rows_per_block =
+        constants.OwnConstant("rows_per_block", kRowsPerBlock, "one per warp");
+    const std::string warp_size =
+        constants.OwnConstant("warp_size", RowWalk::kWarpSize, "threads of a warp");
+    builder_.Append({Statement::Kind::kLet, "int", "lane", "threadIdx.x % " + warp_size, {}, {}});
+    builder_.DefineVariable("lane", 0, RowWalk::kWarpSize - 1);
+    RowOfBlock(rows, kRowsPerBlock, rows_per_block, "threadIdx.x / " + warp_size);
+  }
+
+  // Row number `row_in_block` of a block's `count` rows.
+  void RowOfBlock(const Expr& rows, int count, const std::string& count_name,
+                  const std::string& row_in_block) {
     KernelPlan& plan = builder_.plan();
-    plan.block_size = kGpuBlockSize;
-    plan.blocks = CeilDiv(rows, kGpuBlockSize, builder_.ranges());
-    plan.launch_in_words = "one thread per row";
+    plan.blocks = CeilDiv(rows, count, builder_.ranges());
     const std::string cast = plan.index_type == "int" ? "" : "(long long)";
     builder_.Append({Statement::Kind::kLet,
                      plan.index_type,
                      "row",
-                     cast + "blockIdx.x * " + BlockSizeName(builder_) + " + threadIdx.x",
+                     cast + "blockIdx.x * " + count_name + " + " + row_in_block,
                      {},
                      {}});
     builder_.Append({Statement::Kind::kIf,
@@ -122,7 +151,8 @@ class RowReductionPlanner {
 
   // Reductions whose operands need no unfinished reduction, one loop over the row per such set;
   // then the outputs.
-  void PlanRow() {
+  void PlanRow(Team team) {
+    walk_.emplace(builder_, reduced_, team, WidestBytes());
     row_index_ = Coordinates(builder_, Expr::Symbol("row"), kept_, "row");
     std::set<const Node*> done;
     while (done.size() < reducers_.size()) {
@@ -131,8 +161,8 @@ class RowReductionPlanner {
         if (!done.count(reducer) && !Needs(reducer, done)) ready.push_back(reducer);
       }
       FUSEC_CHECK(!ready.empty(), "reductions of a region depend on each other in a circle");
-      ReduceTogether(ready);
       done.insert(ready.begin(), ready.end());
+      ReduceTogether(ready, done);
     }
     StoreOutputs();
   }
@@ -163,48 +193,68 @@ class RowReductionPlanner {
     return index;
   }
 
-  // Opens the loops over the row's elements and returns their coordinates; `headers` close them.
-  std::vector<Expr> OpenRowLoop(std::vector<std::string>& headers) {
-    std::vector<Expr> k;
-    if (block_wide_) {
-      const Expr length = Product(reduced_);
-      if (auto number = length.AsConstant()) {
-        builder_.expressions().NameConstant(*number, "row_length", "elements that are reduced");
-      }
-      headers.push_back(LoopHeader(builder_, "k", "threadIdx.x", builder_.Write(length),
-                                   BlockSizeName(builder_)));
-      builder_.Open();
-      builder_.DefineVariable("k", 0, length - 1);
-      return Coordinates(builder_, Expr::Symbol("k"), reduced_, "k");
-    }
-    for (size_t i = 0; i < reduced_.size(); ++i) {
-      if (reduced_[i].IsConstant(
-              1)) {  // no loop; as a variable it would hide that indices are equal
-        k.push_back(Expr(0));
-        continue;
-      }
-      const std::string variable = i + 1 == reduced_.size() ? "k" : "k_" + std::to_string(i);
-      if (auto number = reduced_[i].AsConstant()) {
-        builder_.expressions().NameConstant(*number, "row_length", "elements that are reduced");
-      }
-      headers.push_back(LoopHeader(builder_, variable, "0", builder_.Write(reduced_[i])));
-      builder_.Open();
-      builder_.DefineVariable(variable, 0, reduced_[i] - 1);
-      k.push_back(Expr::Symbol(variable));
-    }
+  // The widest element in memory of those that belong to elements of the rows, if a row is the
+  // last axis; else 0.
+  int64_t WidestBytes() const {
+    if (is_reduced_.empty() || !is_reduced_.back() || !(Product(reduced_) == reduced_.back()))
+      return 0;
+    int64_t widest = 1;
+    const auto look_at = [&](const Value* value) {
+      if (Product(value->type.shape) == Product(space_))
+        widest = std::max<int64_t>(widest, DtypeBytes(value->type.dtype));
+    };
+    for (const Value* operand : region_.operands) look_at(operand);
+    for (const auto& result : region_.results) look_at(result.get());
+    return widest;
+  }
+
+  std::vector<Expr> OpenRow() {
+    const std::vector<Expr> k = walk_->Open();
+    if (walk_->slots() > 0) lowering_.SetSlot(FullIndex(k), walk_->Slot());
     return k;
   }
 
-  void CloseRowLoop(std::vector<std::string>& headers, const std::string& pragma) {
-    while (!headers.empty()) {
-      std::vector<Statement> body = builder_.Close();
-      const bool innermost = !pragma.empty() && !pragma_written_;
-      if (innermost) builder_.Append({Statement::Kind::kPragma, "", "", pragma, {}, {}});
-      pragma_written_ = true;
-      builder_.Append({Statement::Kind::kFor, "", "", headers.back(), std::move(body), {}});
-      headers.pop_back();
+  // Keeps in registers what this pass over the row made and a later one needs: of all that leads to
+  // unfinished reductions and to outputs, the last steps that are already known.
+  void KeepForLater(const std::set<const Node*>& done, const std::vector<Expr>& k) {
+    if (walk_->slots() == 0) return;
+    std::vector<const Value*> work;
+    for (const Node* reducer : reducers_) {
+      if (!done.count(reducer)) work.push_back(reducer->operand(0));
     }
-    pragma_written_ = false;
+    for (const auto& output : region_.body->outputs) work.push_back(output);
+    std::set<const Value*> seen;
+    while (!work.empty()) {
+      const Value* value = work.back();
+      work.pop_back();
+      if (!value || !seen.insert(value).second || Keep(value, FullIndex(k)) || !value->producer ||
+          IsReducer(*value->producer))
+        continue;
+      for (const Value* operand : value->producer->operands) work.push_back(operand);
+    }
+  }
+
+  // Whether `value` is kept from now on, or was before. Integers are not: where one was loaded from
+  // is known of the local that it was loaded to.
+  bool Keep(const Value* value, const std::vector<Expr>& index) {
+    if (lowering_.IsInSlots(value)) return true;
+    const Dtype dtype = value->type.dtype;
+    if (!IsFloat(dtype) || value->type.shape != space_) return false;
+    const Scalar* known = lowering_.Known(value, index);
+    if (!known || !builder_.IsInnermost(known->text)) return false;
+    if (auto same = arrays_.find(known->text); same != arrays_.end()) {  // a view of it is kept
+      lowering_.KeepInSlots(value, same->second);
+      return true;
+    }
+    const int64_t registers = walk_->slots() * (dtype == Dtype::kF64 ? 2 : 1);
+    if (kept_registers_ + registers > kKeptRegisters) return false;
+    kept_registers_ += registers;
+    const std::string array = builder_.Unique(FriendlyName(value->name) + "_kept");
+    builder_.DeclareAtTop(CTypeName(dtype), array + "[" + walk_->SlotsName() + "]");
+    builder_.Assign(array + "[" + walk_->Slot() + "]", known->text);
+    arrays_[known->text] = array;
+    lowering_.KeepInSlots(value, array);
+    return true;
   }
 
   Scalar Element(const Node& reducer, const std::vector<Expr>& k) {
@@ -220,7 +270,8 @@ class RowReductionPlanner {
             dtype};
   }
 
-  void ReduceTogether(const std::vector<const Node*>& reducers) {
+  // One pass over the row for `reducers`; they are the last of those that are `done` then.
+  void ReduceTogether(const std::vector<const Node*>& reducers, const std::set<const Node*>& done) {
     struct Running {
       const Node* node;
       Fold fold;
@@ -250,8 +301,7 @@ class RowReductionPlanner {
       }
       all.push_back(running);
     }
-    std::vector<std::string> headers;
-    const std::vector<Expr> k = OpenRowLoop(headers);
+    const std::vector<Expr> k = OpenRow();
     for (const Running& running : all) {
       const Scalar element = Element(*running.node, k);
       if (IsArg(*running.node))
@@ -259,8 +309,9 @@ class RowReductionPlanner {
       else
         builder_.Assign(running.total, running.fold.step(running.total, element.text));
     }
+    KeepForLater(done, k);
     const bool simd = builder_.target() == TargetKind::kCpu && only_sums;
-    CloseRowLoop(headers, simd ? "#pragma omp simd reduction(+ : " + sums + ")" : "");
+    walk_->Close(simd ? "#pragma omp simd reduction(+ : " + sums + ")" : "");
     for (const Running& running : all)
       Finish(*running.node, running.fold, running.total, running.position);
   }
@@ -288,7 +339,10 @@ class RowReductionPlanner {
     Scalar scalar{total, result->type.dtype};
     if (IsArg(reducer)) {
       scalar.text = position;
-    } else if (block_wide_) {
+    } else if (walk_->team() == Team::kWarp) {
+      builder_.Use("block_reduce.cuh");
+      builder_.Assign(total, "WarpReduce<" + fold.how + ">(" + total + ")");
+    } else if (walk_->team() == Team::kBlock) {
       builder_.Use("block_reduce.cuh");
       const std::string type = CTypeName(FoldDtype(reducer));
       builder_.Assign(total, "BlockReduce<" + fold.how + ">(" + total + ", " + Scratch(type) + ")");
@@ -330,18 +384,19 @@ class RowReductionPlanner {
     }
     if (!single.empty()) {
       const Expr flat = Linearize(row_index_, kept_, builder_.ranges());
-      if (block_wide_) builder_.Open(/*is_branch=*/true);
+      const bool by_one = walk_->team() != Team::kThread;
+      if (by_one) builder_.Open(/*is_branch=*/true);
       for (int output : single) StoreAt(output, flat);
-      if (block_wide_) {
-        builder_.Append({Statement::Kind::kIf, "", "", "threadIdx.x == 0", builder_.Close(), {}});
+      if (by_one) {
+        builder_.Append(
+            {Statement::Kind::kIf, "", "", walk_->Member() + " == 0", builder_.Close(), {}});
       }
     }
     if (whole_rows.empty()) return;
-    std::vector<std::string> headers;
-    const std::vector<Expr> k = OpenRowLoop(headers);
+    const std::vector<Expr> k = OpenRow();
     const Expr flat = Linearize(FullIndex(k), space_, builder_.ranges());
     for (int output : whole_rows) StoreAt(output, flat);
-    CloseRowLoop(headers, "");
+    walk_->Close();
   }
 
   void StoreAt(int output, const Expr& flat) {
@@ -358,8 +413,9 @@ class RowReductionPlanner {
   std::vector<bool> is_reduced_;
   std::vector<Expr> row_index_;
   std::map<std::string, std::string> scratch_;
-  bool block_wide_ = false;
-  bool pragma_written_ = false;
+  std::optional<RowWalk> walk_;
+  std::map<std::string, std::string> arrays_;  // by the local that they keep
+  int64_t kept_registers_ = 0;
 };
 
 }  // namespace

@@ -286,7 +286,7 @@ Scalar RegionLowering::LoadElement(const Value* outside, const std::vector<Expr>
   NameStrides(builder_, label, outside->type.shape);
   const Expr position = Linearize(index, outside->type.shape, builder_.ranges());
   std::string text = buffer + "[" + builder_.Write(position) + "]";
-  if (const auto base = VectorBase(position, dtype)) {
+  if (const auto base = VectorBase(position, outside->type.shape)) {
     builder_.Use("vector.cuh");
     const std::string lanes = std::to_string(builder_.lanes()->count);
     const std::string vector =
@@ -354,12 +354,24 @@ Scalar RegionLowering::Evaluate(const Value* value, const std::vector<Expr>& ind
   if (auto literal = ConstantElement(value, index)) return *literal;
   const std::string key = ElementKey(value, index);
   if (const Scalar* known = builder_.Recall(key)) return *known;
+  if (auto slots = slots_.find(value); slots != slots_.end() && index == slot_index_) {
+    const Dtype dtype = value->type.dtype;
+    const Scalar scalar{builder_.Let(CTypeName(dtype), FriendlyName(value->name) + "_value",
+                                     slots->second + "[" + slot_ + "]"),
+                        dtype};
+    builder_.Remember(key, scalar);
+    return scalar;
+  }
   const Value* outside = Outside(value);
   const bool is_input = outside != value || !value->producer;
   const Scalar scalar = is_input ? LoadElement(outside, index)
                                  : LowerNode(*value->producer, value->result_index, index);
   builder_.Remember(key, scalar);
   return scalar;
+}
+
+const Scalar* RegionLowering::Known(const Value* value, const std::vector<Expr>& index) const {
+  return builder_.Recall(ElementKey(value, index));
 }
 
 void RegionLowering::Keep(const Value* value, const std::string& array, size_t row_rank) {
@@ -387,19 +399,20 @@ Scalar RegionLowering::LoadKept(const Value* value, const KeptValue& kept,
   return scalar;
 }
 
-std::optional<Expr> RegionLowering::VectorBase(const Expr& position, Dtype dtype) const {
+std::optional<Expr> RegionLowering::VectorBase(const Expr& position, const Shape& shape) const {
   const KernelBuilder::Lanes* lanes = builder_.lanes();
-  constexpr int64_t kVectorBytes = 16;
-  if (!lanes || !lanes->vectors || lanes->count * DtypeBytes(dtype) != kVectorBytes)
-    return std::nullopt;
+  if (!lanes || !lanes->vectors) return std::nullopt;
   const Expr base = position - Expr::Symbol(lanes->variable);
   std::vector<std::string> symbols;
   base.CollectSymbols(symbols);
   if (std::find(symbols.begin(), symbols.end(), lanes->variable) != symbols.end())
     return std::nullopt;
-  for (const Expr::Term& term : base.terms()) {
-    if (term.coefficient % lanes->count != 0) return std::nullopt;
-  }
+  const auto is_whole = [&](const Expr& count) {
+    return std::all_of(count.terms().begin(), count.terms().end(), [&](const Expr::Term& term) {
+      return term.coefficient % lanes->count == 0;
+    });
+  };
+  if (!is_whole(base) || !is_whole(Product(shape))) return std::nullopt;
   return base;
 }
 
@@ -409,7 +422,7 @@ void RegionLowering::Store(int output, const std::vector<Expr>& index, const Sca
   NameStrides(builder_, buffer, result->type.shape);
   const Expr position = Linearize(index, result->type.shape, builder_.ranges());
   const std::string text = ToMemory(scalar.text, result->type.dtype);
-  const auto base = builder_.AtLanes() ? VectorBase(position, result->type.dtype) : std::nullopt;
+  const auto base = builder_.AtLanes() ? VectorBase(position, result->type.shape) : std::nullopt;
   if (!base) return builder_.Assign(buffer + "[" + builder_.Write(position) + "]", text);
   const std::string lanes = std::to_string(builder_.lanes()->count);
   const std::string vector = builder_.Unique(buffer + "_vector");

@@ -30,6 +30,16 @@ class RegionLowering {
   void OnReducer(ReducerFunction make) { make_reduced_ = std::move(make); }
   // The row of the block that the next statements are about.
   void SetRowInBlock(const Expr& row_in_block) { row_in_block_ = row_in_block; }
+  // From now on `value` is read from `array` where it is wanted for the element that SetSlot names:
+  // `index`, which a thread keeps in its place `slot`.
+  void KeepInSlots(const Value* value, const std::string& array) { slots_[value] = array; }
+  bool IsInSlots(const Value* value) const { return slots_.count(value) > 0; }
+  void SetSlot(const std::vector<Expr>& index, const std::string& slot) {
+    slot_index_ = index;
+    slot_ = slot;
+  }
+  // The local that holds element `index` of `value`, if one does.
+  const Scalar* Known(const Value* value, const std::vector<Expr>& index) const;
   // Writes `scalar` to element `index` of result number `output` of the region.
   void Store(int output, const std::vector<Expr>& index, const Scalar& scalar);
   // Forgets bindings, for a further loop nest.
@@ -48,9 +58,10 @@ class RegionLowering {
     const Value* tensor;  // outside the region
     Expr position;
   };
-  // Where the vector begins that holds a position for all lanes, if it is aligned: every term but
-  // the lane itself is a multiple of its length. Buffers are aligned to 16 bytes.
-  std::optional<Expr> VectorBase(const Expr& position, Dtype dtype) const;
+  // Where the vector begins that holds a position in a `shape` for all lanes, if it is aligned and
+  // the tensor is made of whole ones: every term but the lane itself is a multiple of its length.
+  // Buffers are aligned to 16 bytes.
+  std::optional<Expr> VectorBase(const Expr& position, const Shape& shape) const;
   Scalar LoadElement(const Value* outside, const std::vector<Expr>& index);
   std::optional<Scalar> ConstantElement(const Value* value, const std::vector<Expr>& index);
   Scalar LowerNode(const Node& node, int result, const std::vector<Expr>& index);
@@ -69,6 +80,9 @@ class RegionLowering {
   Scalar LoadKept(const Value* value, const KeptValue& kept, const std::vector<Expr>& index);
   std::map<const Value*, KeptValue> kept_;
   Expr row_in_block_;
+  std::map<const Value*, std::string> slots_;  // arrays
+  std::vector<Expr> slot_index_;
+  std::string slot_;
   ReducerFunction make_reduced_;
   std::map<std::string, Origin> origins_;  // by local: where integer data was loaded from
   std::map<std::string, Ranges::Interval>

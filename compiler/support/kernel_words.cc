@@ -54,6 +54,7 @@ constexpr std::string_view kVariables[] = {
     "shared_memory",
     "lane",
     "vector",
+    "step",
 };
 
 // One per axis, place or step of a sum: k_0, inner_1.

@@ -215,6 +215,54 @@ TEST(CodegenProperty, ProductsOfAnySizeMatch) {
   }
 }
 
+// Rows by a thread, a warp and a block, in registers and too long for them, of whole vectors and not; every second
+// row has an infinity or a NaN in its last element.
+TEST(CodegenProperty, RowsOfAnyLengthMatch) {
+  for (const auto& [dtype, tolerance] : {std::pair{"f32", 1e-5}, {"f16", 4e-3}, {"f64", 1e-12}, {"i64", 0.0}}) {
+    std::vector<std::unique_ptr<Graph>> graphs;
+    for (const int length : {31, 33, 64, 96, 100, 328, 768, 1023, 1024, 1026, 2048, 4100, 8200}) {
+      const std::string text = fmt::format(
+          "graph @g(%x: {0}[batch, {1}], %w: {0}[{1}], %n: f32[batch, 3, {1}, 2]) symbols(batch in 0..9000) {{\n"
+          "  %s = add(%x, %w) : {0}[batch, {1}]\n"
+          "  %m = reduce_max(%s) {{axes = [1], keepdims = 1}} : {0}[batch, 1]\n"
+          "  %d = sub(%s, %m) : {0}[batch, {1}]\n"
+          "  %q = mul(%d, %d) : {0}[batch, {1}]\n"
+          "  %v = reduce_mean(%q) {{axes = [1], keepdims = 1}} : {0}[batch, 1]\n"
+          "  %y = sub(%d, %v) : {0}[batch, {1}]\n"
+          "  %p = reduce_min(%n) {{axes = [2, 3], keepdims = 1}} : f32[batch, 3, 1, 1]\n"
+          "  %o = sub(%n, %p) : f32[batch, 3, {1}, 2]\n"
+          "  return %s, %v, %y, %o\n"
+          "}}\n",
+          dtype, length);
+      auto graph = Parse(text);
+      ASSERT_TRUE(graph.has_value()) << graph.error().message;
+      graphs.push_back(*std::move(graph));
+    }
+    const auto compiled = CompiledGraphs::Make(Pointers(graphs), GpuOrItsText());
+    ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
+    for (const int64_t batch : {0, 1, 5}) {
+      std::vector<std::vector<ReferenceTensor>> inputs;
+      for (size_t i = 0; i < graphs.size(); ++i) {
+        inputs.push_back(RandomInputs(*graphs[i], i + 1, {{"batch", batch}}));
+        std::vector<double>& x = inputs[i][0].reals;
+        for (int64_t row = 1; row < batch && !x.empty(); row += 2) {
+          x[(row + 1) * x.size() / batch - 1] = row % 4 == 1 ? INFINITY : NAN;
+        }
+      }
+      const auto found = (*compiled)->Run(inputs);
+      ASSERT_TRUE(found.has_value()) << found.error().message;
+      for (size_t i = 0; i < graphs.size(); ++i) {
+        const auto expected = Interpret(*graphs[i], inputs[i]);
+        ASSERT_TRUE(expected.has_value()) << expected.error().message;
+        const auto rounded = InterpretRounded(*graphs[i], inputs[i]);
+        ASSERT_TRUE(rounded.has_value()) << rounded.error().message;
+        EXPECT_EQ(FirstWrong(*expected, *rounded, (*found)[i], tolerance), "")
+            << dtype << " graph " << i << " batch " << batch;
+      }
+    }
+  }
+}
+
 // Every index input of the graph gets one bad value. Whether there was one.
 bool SpoilIndices(uint64_t seed, std::vector<ReferenceTensor>& inputs) {
   bool spoiled = false;

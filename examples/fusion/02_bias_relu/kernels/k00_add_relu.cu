@@ -2,10 +2,10 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements that are loaded and stored by one instruction; their place must be a multiple
-// of their size.
+// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place must
+// be a multiple of their size, or of 16 bytes.
 template <class T, int kCount>
-struct alignas(sizeof(T) * kCount) Vector {
+struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
 };
 

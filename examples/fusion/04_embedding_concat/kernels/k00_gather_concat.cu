@@ -25,10 +25,10 @@ __device__ __forceinline__ long long CheckedIndex(long long value, long long ext
 }
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements that are loaded and stored by one instruction; their place must be a multiple
-// of their size.
+// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place must
+// be a multiple of their size, or of 16 bytes.
 template <class T, int kCount>
-struct alignas(sizeof(T) * kCount) Vector {
+struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
 };
 

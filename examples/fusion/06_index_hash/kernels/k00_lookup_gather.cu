@@ -19,10 +19,10 @@ __device__ __forceinline__ long long Lookup(const Key* __restrict__ keys,
 }
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements that are loaded and stored by one instruction; their place must be a multiple
-// of their size.
+// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place must
+// be a multiple of their size, or of 16 bytes.
 template <class T, int kCount>
-struct alignas(sizeof(T) * kCount) Vector {
+struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
 };
 

@@ -63,45 +63,85 @@ __device__ T BlockReduce(T value, T* scratch) {
   return total;
 }
 
+// ---- from codegen_templates/device/vector.cuh ----
+// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place must
+// be a multiple of their size, or of 16 bytes.
+template <class T, int kCount>
+struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
+  T at[kCount];
+};
+
+template <int kCount, class T>
+__device__ __forceinline__ Vector<T, kCount> LoadVector(const T* __restrict__ place) {
+  return *reinterpret_cast<const Vector<T, kCount>*>(place);
+}
+
+template <class T, int kCount>
+__device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<T, kCount>& value) {
+  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
+}
+
 // kernel  : k00_reduce_max_sub_exp_reduce_sum_div   class: row_reduction
 // source  : y (Softmax)
 // inputs  : x f32[batch, 64]
 // outputs : y_2 f32[batch, 64]
-// launch  : one block per row; grid batch x 32
+// launch  : one warp per row; grid floordiv(batch + 3, 4) x 128
 // traffic : reads batch*256 bytes, writes batch*256 bytes
-extern "C" __global__ void __launch_bounds__(32)
-k00_reduce_max_sub_exp_reduce_sum_div(const float* __restrict__ x, float* __restrict__ y_2) {
+extern "C" __global__ void __launch_bounds__(128)
+k00_reduce_max_sub_exp_reduce_sum_div(const float* __restrict__ x, float* __restrict__ y_2,
+                                      int batch) {
+  constexpr int kRowsPerBlock = 4;  // one per warp
+  constexpr int kWarpSize = 32;  // threads of a warp
   constexpr int kRowLength = 64;  // elements that are reduced
-  constexpr int kBlockSize = 32;  // threads
-  constexpr int kWarpsAtMost = 32;  // warps of a block
-  const int row = blockIdx.x;
+  constexpr int kSteps = 1;  // of a thread through its row
+  constexpr int kElementsPerThread = 2;  // of a row, kept in registers
+  const int lane = threadIdx.x % kWarpSize;
+  const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kWarpSize;
+  if (row >= batch) return;
   // reduce_max over the row
   float reduce_max = -__int_as_float(0x7f800000);
-  for (int k = threadIdx.x; k < kRowLength; k += kBlockSize) {
-    const float x_value = x[k + row * kRowLength];
-    reduce_max = LargerOf::Combine(reduce_max, x_value);
+  float x_kept[kElementsPerThread];
+  #pragma unroll
+  for (int step = 0; step < kSteps; ++step) {
+    const int vector = lane + step * kWarpSize;
+    const Vector<float, 2> x_vector = LoadVector<2>(x + (row * kRowLength + vector * 2));
+    #pragma unroll
+    for (int element = 0; element < 2; ++element) {
+      const float x_value = x_vector.at[element];
+      reduce_max = LargerOf::Combine(reduce_max, x_value);
+      x_kept[element + step * 2] = x_value;
+    }
   }
-  __shared__ float warp_results[kWarpsAtMost];
-  reduce_max = BlockReduce<LargerOf>(reduce_max, warp_results);
+  reduce_max = WarpReduce<LargerOf>(reduce_max);
   // reduce_sum over the row
   float reduce_sum = 0.0f;
-  for (int k = threadIdx.x; k < kRowLength; k += kBlockSize) {
-    const float x_value_2 = x[k + row * kRowLength];
-    // sub
-    const float sub = x_value_2 - reduce_max;
-    // exp
-    const float exp_tensor = expf(sub);
-    reduce_sum = reduce_sum + exp_tensor;
+  float exp_kept[kElementsPerThread];
+  #pragma unroll
+  for (int step = 0; step < kSteps; ++step) {
+    #pragma unroll
+    for (int element = 0; element < 2; ++element) {
+      const float x_value_2 = x_kept[element + step * 2];
+      // sub
+      const float sub = x_value_2 - reduce_max;
+      // exp
+      const float exp_tensor = expf(sub);
+      reduce_sum = reduce_sum + exp_tensor;
+      exp_kept[element + step * 2] = exp_tensor;
+    }
   }
-  reduce_sum = BlockReduce<SumOf>(reduce_sum, warp_results);
-  for (int k = threadIdx.x; k < kRowLength; k += kBlockSize) {
-    const float x_value_3 = x[k + row * kRowLength];
-    // sub
-    const float sub_2 = x_value_3 - reduce_max;
-    // exp
-    const float exp_tensor_2 = expf(sub_2);
-    // div
-    const float y = exp_tensor_2 / reduce_sum;
-    y_2[k + row * kRowLength] = y;
+  reduce_sum = WarpReduce<SumOf>(reduce_sum);
+  #pragma unroll
+  for (int step = 0; step < kSteps; ++step) {
+    const int vector = lane + step * kWarpSize;
+    Vector<float, 2> y_2_vector;
+    const int y_2_place = row * kRowLength + vector * 2;
+    #pragma unroll
+    for (int element = 0; element < 2; ++element) {
+      const float exp_value = exp_kept[element + step * 2];
+      // div
+      const float y = exp_value / reduce_sum;
+      y_2_vector.at[element] = y;
+    }
+    StoreVector(y_2 + y_2_place, y_2_vector);
   }
 }

@@ -1,0 +1,153 @@
+#include "compiler/plan/row_walk.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "compiler/plan/plan_region.h"
+
+namespace fusec {
+
+namespace {
+
+bool Mentions(const std::string& text, const std::string& word) {
+  const auto is_part = [&](size_t at) {
+    return at < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_');
+  };
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+    if (!is_part(at - 1) && !is_part(at + word.size())) return true;
+  }
+  return false;
+}
+
+bool Mentions(const std::vector<Statement>& statements, const std::string& word) {
+  return std::any_of(statements.begin(), statements.end(), [&](const Statement& s) {
+    const bool is_code = s.kind != Statement::Kind::kComment;
+    return (is_code && (Mentions(s.text, word) || Mentions(s.name, word))) ||
+           Mentions(s.body, word) || Mentions(s.otherwise, word);
+  });
+}
+
+}  // namespace
+
+RowWalk::RowWalk(KernelBuilder& builder, Shape reduced, Team team, int64_t widest_bytes)
+    : builder_(builder), reduced_(std::move(reduced)), team_(team) {
+  const auto length = Product(reduced_).AsConstant();
+  if (team_ == Team::kThread || !length) return;
+  const int64_t threads = team_ == Team::kWarp ? kWarpSize : builder_.plan().block_size;
+  if (*length > threads * kMostSlots) return;
+  // Shorter vectors, rather than threads without one.
+  constexpr int64_t kVectorBytes = 16, kLongestVector = 8;
+  if (widest_bytes > 0) vector_length_ = std::min(kLongestVector, kVectorBytes / widest_bytes);
+  while (vector_length_ > 1 &&
+         (*length % vector_length_ != 0 || *length / vector_length_ < threads)) {
+    vector_length_ /= 2;
+  }
+  const int64_t vectors = *length / vector_length_;
+  steps_ = (vectors + threads - 1) / threads;
+  has_tail_ = vectors % threads != 0;
+}
+
+std::string RowWalk::TeamSize() {
+  return team_ == Team::kBlock
+             ? BlockSizeName(builder_)
+             : builder_.expressions().OwnConstant("warp_size", kWarpSize, "threads of a warp");
+}
+
+std::string RowWalk::SlotsName() {
+  return builder_.expressions().OwnConstant("elements_per_thread", slots(),
+                                            "of a row, kept in registers");
+}
+
+std::string RowWalk::Slot() const {
+  if (vector_length_ == 1) return "step";
+  return builder_.Write(Expr::Symbol("step") * vector_length_ + Expr::Symbol("element"));
+}
+
+std::vector<Expr> RowWalk::Open() {
+  for (const Expr& dim : team_ == Team::kThread ? reduced_ : Shape{Product(reduced_)}) {
+    if (auto number = dim.AsConstant(); number && *number != 1)
+      builder_.expressions().NameConstant(*number, "row_length", "elements that are reduced");
+  }
+  if (team_ == Team::kThread) return OpenNest();
+  return steps_ > 0 ? OpenSteps() : OpenStride();
+}
+
+// One loop per axis.
+std::vector<Expr> RowWalk::OpenNest() {
+  std::vector<Expr> k;
+  for (size_t i = 0; i < reduced_.size(); ++i) {
+    if (reduced_[i].IsConstant(1)) {
+      k.push_back(Expr(0));  // as a variable it would hide that indices are equal
+      continue;
+    }
+    const std::string variable = i + 1 == reduced_.size() ? "k" : "k_" + std::to_string(i);
+    headers_.push_back(LoopHeader(builder_, variable, "0", builder_.Write(reduced_[i])));
+    builder_.Open();
+    builder_.DefineVariable(variable, 0, reduced_[i] - 1);
+    k.push_back(Expr::Symbol(variable));
+  }
+  return k;
+}
+
+std::vector<Expr> RowWalk::OpenStride() {
+  const Expr length = Product(reduced_);
+  headers_.push_back(LoopHeader(builder_, "k", Member(), builder_.Write(length), TeamSize()));
+  builder_.Open();
+  builder_.DefineVariable("k", 0, length - 1);
+  return Coordinates(builder_, Expr::Symbol("k"), reduced_, "k");
+}
+
+std::vector<Expr> RowWalk::OpenSteps() {
+  const Expr count = *Product(reduced_).AsConstant() / vector_length_;
+  const bool by_vectors = vector_length_ > 1;
+  const std::string variable = by_vectors ? "vector" : "k";
+  const std::string& steps = builder_.expressions().OwnConstant(
+      "steps", steps_, "of a thread through its row");
+  headers_.push_back(LoopHeader(builder_, "step", "0", steps));
+  builder_.Open();
+  builder_.DefineVariable("step", 0, Expr(steps_) - 1);
+  place_ = {Statement::Kind::kLet,
+            builder_.plan().index_type,
+            variable,
+            Member() + " + step * " + TeamSize(),
+            {},
+            {}};
+  builder_.DefineVariable(variable, 0, count - 1);
+  if (by_vectors) {
+    builder_.expressions().NameConstant(vector_length_, "vector_length",
+                                        "neighbours that a thread takes at once");
+    if (has_tail_)
+      builder_.expressions().NameConstant(*count.AsConstant(), "vectors_per_row", "of a row");
+  }
+  if (has_tail_) {
+    builder_.Append({Statement::Kind::kIf,
+                     "",
+                     "",
+                     variable + " >= " + builder_.Write(count),
+                     {{Statement::Kind::kCall, "", "", "break", {}, {}}},
+                     {}});
+  }
+  if (!by_vectors) return Coordinates(builder_, Expr::Symbol("k"), reduced_, "k");
+  builder_.OpenLanes({"element", vector_length_, true, "#pragma unroll"});
+  std::vector<Expr> k(reduced_.size(), 0);  // vectors lie along the last axis, others have size 1
+  k.back() = Expr::Symbol("vector") * vector_length_ + Expr::Symbol("element");
+  return k;
+}
+
+void RowWalk::Close(const std::string& pragma) {
+  if (vector_length_ > 1) builder_.CloseLanes();
+  std::string innermost = steps_ > 0 ? "#pragma unroll" : pragma;
+  while (!headers_.empty()) {
+    std::vector<Statement> body = builder_.Close();
+    // A pass that reads registers only need not know where in the row it is.
+    if (steps_ > 0 && Mentions(body, place_.name)) body.insert(body.begin(), place_);
+    if (!innermost.empty())
+      builder_.Append({Statement::Kind::kPragma, "", "", innermost, {}, {}});
+    innermost.clear();
+    builder_.Append({Statement::Kind::kFor, "", "", headers_.back(), std::move(body), {}});
+    headers_.pop_back();
+  }
+}
+
+}  // namespace fusec
