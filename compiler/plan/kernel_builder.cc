@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "compiler/ops/c_text.h"
 #include "compiler/plan/plan_region.h"
@@ -40,6 +41,29 @@ std::string MemoryTypeName(Dtype dtype) {
   if (dtype == Dtype::kBF16) return "BFloat16";
   return CTypeName(dtype);
 }
+
+namespace {
+
+// The names that statements mention.
+void CollectWords(const std::vector<Statement>& statements, std::set<std::string>& words) {
+  for (const Statement& statement : statements) {
+    if (statement.kind == Statement::Kind::kComment) continue;
+    for (const std::string& text : {statement.type, statement.name, statement.text}) {
+      std::string word;
+      for (const char c : text + " ") {
+        if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') {
+          word += c;
+        } else if (!word.empty()) {
+          words.insert(std::exchange(word, ""));
+        }
+      }
+    }
+    CollectWords(statement.body, words);
+    CollectWords(statement.otherwise, words);
+  }
+}
+
+}  // namespace
 
 KernelBuilder::KernelBuilder(TargetKind target, const Graph& program, std::vector<IndexSite>& sites)
     : target_(target), program_(program), sites_(sites), ranges_(program.SymbolRanges()) {
@@ -174,8 +198,15 @@ void KernelBuilder::Declare(const std::string& type, const std::string& name,
 void KernelBuilder::OpenLanes(Lanes lanes) {
   lanes_ = std::move(lanes);
   Open();
-  lane_depth_ = scopes_.size() - 1;
+  lane_depth_ = lane_loop_ = scopes_.size() - 1;
   DefineVariable(lanes_.variable, 0, Expr(lanes_.count) - 1);
+}
+
+bool KernelBuilder::InLaneBranch() const {
+  for (size_t s = lane_loop_ + 1; s < scopes_.size(); ++s) {
+    if (scopes_[s].is_branch) return true;
+  }
+  return false;
 }
 
 void KernelBuilder::CloseLanes() {
@@ -191,18 +222,19 @@ void KernelBuilder::CloseLanes() {
   for (Statement& statement : after_lanes_) Append(std::move(statement));
   after_lanes_.clear();
   lanes_ = {};
-  lane_depth_ = 0;
+  lane_depth_ = lane_loop_ = 0;
 }
 
 void KernelBuilder::SuspendLanes() {
-  suspended_ = std::move(scopes_.back());
+  suspended_.push_back(std::move(scopes_.back()));
   scopes_.pop_back();
-  lane_depth_ = 0;
+  lane_depth_ = lane_loop_ = 0;
 }
 
 void KernelBuilder::ResumeLanes() {
-  scopes_.push_back(std::move(suspended_));
-  lane_depth_ = scopes_.size() - 1;
+  scopes_.push_back(std::move(suspended_.back()));
+  suspended_.pop_back();
+  lane_depth_ = lane_loop_ = scopes_.size() - 1;
   DefineVariable(lanes_.variable, 0, Expr(lanes_.count) - 1);
 }
 
@@ -210,11 +242,15 @@ void KernelBuilder::BeforeLanes(Statement statement) {
   scopes_[lane_depth_ - 1].statements.push_back(std::move(statement));
 }
 
-void KernelBuilder::ForLanes(const std::function<void()>& body) {
+void KernelBuilder::ForLanes(const std::function<void()>& body, bool nests) {
   Open();
+  lane_loop_ = scopes_.size() - 1;
+  if (nests) lane_depth_ = lane_loop_;
   DefineVariable(lanes_.variable, 0, Expr(lanes_.count) - 1);
   body();
   std::vector<Statement> statements = Close();
+  lane_depth_ = lane_loop_ = 0;
+  if (statements.empty()) return;
   if (!lanes_.pragma.empty()) Append({Statement::Kind::kPragma, "", "", lanes_.pragma, {}, {}});
   Append({Statement::Kind::kFor,
           "",
@@ -288,7 +324,10 @@ void KernelBuilder::Remember(const std::string& key, const Scalar& scalar) {
 KernelPlan KernelBuilder::Finish() {
   FUSEC_CHECK(scopes_.size() == 1, "a scope of the kernel is still open");
   plan_.body = std::move(scopes_.back().statements);
-  const auto& sizes = expressions_.constants();
+  std::set<std::string> words;
+  CollectWords(plan_.body, words);
+  std::vector<NamedConstant> sizes = expressions_.constants();
+  std::erase_if(sizes, [&](const NamedConstant& size) { return !words.count(size.name); });
   plan_.constants.insert(plan_.constants.begin(), sizes.begin(), sizes.end());
   // Signature: what is read, what is written, dims, the error word.
   std::stable_sort(plan_.parameters.begin(), plan_.parameters.end(), [](auto& a, auto& b) {

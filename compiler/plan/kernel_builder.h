@@ -87,14 +87,20 @@ class KernelBuilder {
   bool IsInnermost(const std::string& text) const {
     return DepthOf(text) + 1 == static_cast<int>(scopes_.size());
   }
+  // Whether `text` differs between lanes.
+  bool DependsOnLane(const std::string& text) const {
+    return lane_loop_ > 0 && DepthOf(text) >= static_cast<int>(lane_loop_);
+  }
+  // Whether what is written now runs for some of the lanes only.
+  bool InLaneBranch() const;
   // Statements from here on stand in front of the lanes' loop. Only if AtLanes.
   void SuspendLanes();
   void ResumeLanes();
   // A statement in front of the lanes' loop, and one behind it.
   void BeforeLanes(Statement statement);
   void AfterLanes(Statement statement) { after_lanes_.push_back(std::move(statement)); }
-  // A loop over the lanes where the open scope is; `body` gets the lane.
-  void ForLanes(const std::function<void()>& body);
+  // A loop over the lanes where the open scope is; inside it AtLanes holds if it `nests`.
+  void ForLanes(const std::function<void()>& body, bool nests = false);
   // An array that lives in the innermost scope.
   void DeclareArray(const std::string& type, const std::string& name, int64_t count);
 
@@ -125,7 +131,8 @@ class KernelBuilder {
   bool needs_errors_ = false;
   Lanes lanes_;
   size_t lane_depth_ = 0;  // 0: suspended
-  Scope suspended_;
+  size_t lane_loop_ = 0;   // the scope of the innermost loop over lanes, such as one inside a fold
+  std::vector<Scope> suspended_;
   std::vector<Statement> after_lanes_;
   std::map<int, std::string> site_names_;
 };

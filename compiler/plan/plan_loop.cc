@@ -8,6 +8,7 @@ namespace fusec {
 
 namespace {
 
+constexpr int64_t kFewElements = 1 << 15;  // less than half a wave of threads on a large GPU
 constexpr int64_t kMostLanes = 256;  // totals that a CPU thread keeps for the columns of a row
 
 // A box of elements of one value and where in which output they go. A concatenated output is one
@@ -121,27 +122,43 @@ class LoopPlanner {
     lowering_.Store(segment.output, place, lowering.Evaluate(group.run->output, index));
   }
 
-  // Whether one running position serves every access: no load or store then needs a division.
-  bool IsFlat() {
-    const Shape& shape = groups_[0].shape();
-    if (shape.size() < 2) return true;
+  struct Trial {
+    bool divides = false;
+    RegionLowering::Loads loads;
+  };
+  // What a plan would write.
+  Trial Try(const std::function<void(LoopPlanner&)>& plan) const {
     std::vector<IndexSite> sites;
     KernelBuilder trial(builder_.target(), builder_.program(), sites);
     trial.plan().index_type = "int";
-    trial.DefineVariable("i", 0, Product(shape) - 1);
     LoopPlanner planner(region_, trial);
     planner.groups_ = groups_;
-    planner.StoreGroup(groups_[0], Delinearize(Expr::Symbol("i"), shape, trial.ranges()));
-    return !trial.expressions().wrote_division();
+    planner.lead_ = lead_;
+    plan(planner);
+    return {trial.expressions().wrote_division(), planner.lowering_.loads()};
+  }
+
+  // Whether one running position serves every access: no load or store then needs a division.
+  bool IsFlat() const {
+    const Shape& shape = groups_[0].shape();
+    if (shape.size() < 2) return true;
+    return !Try([&](LoopPlanner& planner) {
+              KernelBuilder& trial = planner.builder_;
+              trial.DefineVariable("i", 0, Product(shape) - 1);
+              planner.StoreGroup(groups_[0], Delinearize(Expr::Symbol("i"), shape, trial.ranges()));
+            }).divides;
   }
 
   void PlanFlat() {
     const Shape& shape = groups_[0].shape();
     const Expr total = Product(shape);
     KernelPlan& plan = builder_.plan();
+    const bool is_gpu = builder_.target() == TargetKind::kGpu;
+    if (const int64_t lanes = is_gpu ? FlatLanes(total) : 1; lanes > 1)
+      return PlanFlatVectors(lanes);
     builder_.DefineVariable("i", 0, total - 1);
     const auto index = Delinearize(Expr::Symbol("i"), shape, builder_.ranges());
-    if (builder_.target() == TargetKind::kGpu) {
+    if (is_gpu) {
       OneThreadPerElement(total);
       StoreGroup(groups_[0], index);
       return;
@@ -152,6 +169,46 @@ class LoopPlanner {
     StoreGroup(groups_[0], index);
     builder_.CloseFor(LoopHeader(builder_, "i", "first", "last"));
     plan.launch_in_words = "blocks of " + std::to_string(kCpuBlockElements) + " elements";
+  }
+
+  // As many neighbours as the whole result is made of, if that takes no division and serves loads.
+  int64_t FlatLanes(const Expr& total) const {
+    const int64_t lanes = LanesOf(groups_[0], {total});
+    if (lanes == 1 || IsSmall(total)) return 1;
+    const Trial trial = Try([&](LoopPlanner& planner) { planner.PlanFlatVectors(lanes); });
+    return !trial.divides && ServesLoads(trial) ? lanes : 1;
+  }
+
+  // As PlanFlat, with one thread per vector.
+  void PlanFlatVectors(int64_t lanes) {
+    const Shape& shape = groups_[0].shape();
+    OneThreadPerVector(Product(shape), lanes);
+    const Expr position = Expr::Symbol("i") * lanes + OpenVector(lanes);
+    StoreGroup(groups_[0], Delinearize(position, shape, builder_.ranges()));
+    builder_.CloseLanes();
+  }
+
+  // Few elements are done sooner by more threads.
+  static bool IsSmall(const Expr& total) {
+    return total.AsConstant().value_or(kFewElements) < kFewElements;
+  }
+
+  // Neighbouring threads that load from neighbouring places are better than a thread that loads
+  // these one by one.
+  static bool ServesLoads(const Trial& trial) {
+    return trial.loads.of_lanes <= trial.loads.of_vectors;
+  }
+
+  void OneThreadPerVector(const Expr& elements, int64_t lanes) {
+    const Expr total = FloorDiv(elements, lanes, builder_.ranges());
+    builder_.expressions().NameConstant(lanes, "lanes", "neighbours that a thread makes");
+    if (total.terms().size() == 1)
+      builder_.expressions().NameConstant(total.terms()[0].coefficient, "vectors",
+                                          "kLanes elements each, together " + elements.ToString());
+    builder_.DefineVariable("i", 0, total - 1);
+    OneThreadPerElement(total);
+    builder_.plan().launch_in_words =
+        "one thread per " + std::to_string(lanes) + " elements of the result";
   }
 
   // const int i = ...; if (i >= total) return;
@@ -264,36 +321,46 @@ class LoopPlanner {
     builder_.CloseFor(LoopHeader(builder_, "row", "first_row", "last_row"));
   }
 
-  // How many neighbouring elements make 16 bytes, if all rows and parts of a group begin at a
-  // multiple of that and are made of whole ones; else 1.
-  int64_t LanesOf(const Group& group) const {
-    constexpr int64_t kVectorBytes = 16;
-    const Shape inner = Inner(group.shape());
-    if (inner.size() != 1) return 1;
-    const int64_t lanes = kVectorBytes / DtypeBytes(group.segments[0].value->type.dtype);
-    const auto is_whole = [&](const Expr& extent) {
-      const auto number = extent.AsConstant();
-      return number && *number % lanes == 0;
-    };
-    for (const Segment& segment : group.segments) {
-      const TensorType& result = region_.body->outputs[segment.output]->type;
-      if (kVectorBytes / DtypeBytes(result.dtype) != lanes || !is_whole(result.shape.back()) ||
-          !is_whole(segment.offset.back()))
-        return 1;
+  // How many neighbouring elements a thread makes: 16 bytes of the widest result, or 8 if all that
+  // is in `extents` is a multiple of no more; else 1.
+  int64_t LanesOf(const Group& group, const std::vector<Expr>& extents) const {
+    int bytes = 2;
+    for (const Segment& segment : group.segments)
+      bytes = std::max(bytes, DtypeBytes(region_.body->outputs[segment.output]->type.dtype));
+    for (const int lanes : {16 / bytes, 8 / bytes}) {
+      const bool fits = std::all_of(extents.begin(), extents.end(), [&](const Expr& extent) {
+        return IsMultiple(extent, lanes) && !extent.IsConstant(0);
+      });
+      if (fits) return lanes;
     }
-    return is_whole(inner[0]) && !inner[0].IsConstant(0) ? lanes : 1;
+    return 1;
   }
 
-  // The coordinate along the last axis in a loop over the lanes of vector number `vector`.
+  // As above, for rows: they and the parts that a group writes begin and end at such multiples.
+  int64_t LanesOfRows(const Group& group) const {
+    const Shape inner = Inner(group.shape());
+    if (inner.size() != 1 || !inner[0].AsConstant()) return 1;
+    std::vector<Expr> extents = inner;
+    for (const Segment& segment : group.segments) {
+      extents.push_back(region_.body->outputs[segment.output]->type.shape.back());
+      if (segment.offset.back() != 0) extents.push_back(segment.offset.back());
+    }
+    return LanesOf(group, extents);
+  }
+
+  // The lane, in a loop over the elements of a vector.
   Expr OpenVector(int64_t lanes) {
-    builder_.expressions().NameConstant(lanes, "lanes", "neighbours in 16 bytes");
+    builder_.expressions().NameConstant(lanes, "lanes", "neighbours that a thread makes");
     builder_.OpenLanes({"lane", lanes, true, "#pragma unroll"});
-    return Expr::Symbol("vector") * lanes + Expr::Symbol("lane");
+    return Expr::Symbol("lane");
   }
 
   void PlanGpuGrid() {
     const Shape& shape = groups_[0].shape();
-    if (const int64_t lanes = LanesOf(groups_[0]); lanes > 1) return PlanGpuVectors(lanes);
+    if (const int64_t lanes = LanesOfRows(groups_[0]); lanes > 1 && !IsSmall(Product(shape))) {
+      const Trial trial = Try([&](LoopPlanner& planner) { planner.PlanGpuVectors(lanes); });
+      if (ServesLoads(trial)) return PlanGpuVectors(lanes);
+    }
     builder_.DefineVariable("i", 0, Product(shape) - 1);
     OneThreadPerElement(Product(shape));
     NameExtent(shape.back(), groups_[0].segments[0].value);
@@ -315,15 +382,15 @@ class LoopPlanner {
     StoreGroup(groups_[0], index);
   }
 
-  // As PlanGpuGrid, with one thread per 16 bytes of a row.
+  // As PlanGpuGrid, with one thread per vector of a row.
   void PlanGpuVectors(int64_t lanes) {
     const Shape& shape = groups_[0].shape();
     const Expr vectors = *shape.back().AsConstant() / lanes;
-    const Expr total = Product(Lead()) * vectors;
-    builder_.DefineVariable("i", 0, total - 1);
-    OneThreadPerElement(total);
-    builder_.plan().launch_in_words = "one thread per 16 bytes of the result";
     NameExtent(shape.back(), groups_[0].segments[0].value);
+    builder_.expressions().NameConstant(lanes, "lanes", "neighbours that a thread makes");
+    builder_.expressions().NameConstant(*vectors.AsConstant(), "row_vectors",
+                                        "kLanes elements each, together a row");
+    OneThreadPerVector(Product(shape), lanes);
     std::vector<Expr> index;
     if (lead_ > 0 && !Product(Lead()).IsConstant(1)) {
       LocalCoordinate("row", FloorDiv(Expr::Symbol("i"), vectors, builder_.ranges()),
@@ -333,7 +400,7 @@ class LoopPlanner {
       index.assign(lead_, 0);
     }
     LocalCoordinate("vector", Mod(Expr::Symbol("i"), vectors, builder_.ranges()), vectors);
-    index.push_back(OpenVector(lanes));
+    index.push_back(Expr::Symbol("vector") * lanes + OpenVector(lanes));
     StoreGroup(groups_[0], index);
     builder_.CloseLanes();
   }
@@ -346,7 +413,7 @@ class LoopPlanner {
         "a block owns " + std::to_string(chunk) + " rows; its threads share out each part";
     for (const Group& group : groups_) {
       const Shape inner = Inner(group.shape());
-      const int64_t lanes = LanesOf(group);
+      const int64_t lanes = LanesOfRows(group);
       const Expr inner_total = lanes > 1 ? Expr(*inner[0].AsConstant() / lanes) : Product(inner);
       const Expr per_row = inner_total * group.parts();
       if (lanes == 1) NameExtent(inner_total, group.segments[0].value);
@@ -371,7 +438,7 @@ class LoopPlanner {
       std::vector<Expr> index = Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
       if (lanes > 1) {
         LocalCoordinate("vector", Mod(i, inner_total, builder_.ranges()), inner_total);
-        index.push_back(OpenVector(lanes));
+        index.push_back(Expr::Symbol("vector") * lanes + OpenVector(lanes));
       } else if (inner_total.IsConstant(1)) {
         index.resize(index.size() + inner.size(), 0);
       } else {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ops/c_text.h"
+#include "compiler/plan/branch_ranges.h"
 #include "compiler/plan/fold.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/support/check.h"
@@ -25,46 +26,13 @@ std::string OpComment(const Node& node) {
   return text;
 }
 
-// While it lives, `ranges` know on which side of `limit` the position is: inside a branch, what is
-// left of an index after a subtraction is not negative, and its divisions need no correction. Only
-// where the position is a variable plus a constant.
-class BranchRanges {
- public:
-  BranchRanges(Ranges& ranges, const Expr& position, const Expr& limit, bool is_below)
-      : ranges_(ranges) {
-    std::vector<std::string> symbols;
-    position.CollectSymbols(symbols);
-    if (symbols.size() != 1) return;
-    const Expr offset = position - Expr::Symbol(symbols[0]);
-    const Ranges::Bounds* bounds = ranges.Find(symbols[0]);
-    std::vector<std::string> in_limit;
-    limit.CollectSymbols(in_limit);
-    const bool mentions_it =
-        std::find(in_limit.begin(), in_limit.end(), symbols[0]) != in_limit.end();
-    if (!offset.AsConstant() || !bounds || mentions_it) return;
-    symbol_ = symbols[0];
-    before_ = *bounds;
-    const Expr first_above = limit - offset;
-    Ranges::Bounds after = before_;
-    // A bound that is no better than the old one is not taken.
-    if (is_below && ranges.ProvenNonNegative(before_.high - first_above))
-      after.high = first_above - 1;
-    if (!is_below && ranges.ProvenNonNegative(first_above - before_.low)) after.low = first_above;
-    ranges.Set(symbol_, after.low, after.high);
-  }
-  ~BranchRanges() {
-    if (!symbol_.empty()) ranges_.Set(symbol_, before_.low, before_.high);
-  }
-  BranchRanges(const BranchRanges&) = delete;
-  BranchRanges& operator=(const BranchRanges&) = delete;
-
- private:
-  Ranges& ranges_;
-  std::string symbol_;
-  Ranges::Bounds before_;
-};
-
 }  // namespace
+
+bool IsMultiple(const Expr& expr, int64_t divisor) {
+  return std::all_of(expr.terms().begin(), expr.terms().end(), [&](const Expr::Term& term) {
+    return term.coefficient % divisor == 0;
+  });
+}
 
 void NameStrides(KernelBuilder& builder, const std::string& buffer, const Shape& shape) {
   Expr stride = 1;
@@ -127,6 +95,9 @@ class ElementLowering : public LowerContext {
     KernelBuilder& builder = parent_.builder_;
     if (ranges().ProvenLess(position, limit)) return then();
     if (ranges().ProvenNonNegative(position - limit)) return otherwise();
+    if (const auto uniform = UniformSelect(position, limit)) {
+      return SelectForAllLanes(*uniform, dtype, then, otherwise);
+    }
     // In the branch of another select the outer local is reused, so that a chain reads as if / else
     // if.
     const std::string target =
@@ -180,10 +151,71 @@ class ElementLowering : public LowerContext {
   }
 
  private:
+  // A select that chooses the same for all lanes of a vector.
+  struct Uniform {
+    Expr position, limit;        // without the lane
+    Expr in_vectors, limit_in_vectors;  // what narrows the branches' ranges
+  };
+  std::optional<Uniform> UniformSelect(const Expr& position, const Expr& limit) const;
+  Scalar SelectForAllLanes(const Uniform& uniform, Dtype dtype,
+                           const std::function<Scalar()>& then,
+                           const std::function<Scalar()>& otherwise);
+
   RegionLowering& parent_;
   std::string branch_target_;
   bool commented_ = false;
 };
+
+std::optional<ElementLowering::Uniform> ElementLowering::UniformSelect(const Expr& position,
+                                                                       const Expr& limit) const {
+  KernelBuilder& builder = parent_.builder_;
+  if (!builder.AtLanes() || !builder.lanes()->vectors) return std::nullopt;
+  const auto same = [&](const Expr& a, const Expr& b) {
+    return !builder.DependsOnLane(builder.Write(a) + " " + builder.Write(b));
+  };
+  if (same(position, limit)) return Uniform{position, limit, position, limit};
+  const int64_t lanes = builder.lanes()->count;
+  const auto base = parent_.VectorBase(position, {limit});
+  if (!base || !same(*base, limit)) return std::nullopt;
+  return Uniform{*base, limit, FloorDiv(*base, lanes, ranges()), FloorDiv(limit, lanes, ranges())};
+}
+
+// float chosen[kLanes]; if (position < limit) { for (lanes) ... } else { for (lanes) ... }, so that
+// the branches load whole vectors.
+Scalar ElementLowering::SelectForAllLanes(const Uniform& uniform, Dtype dtype,
+                                          const std::function<Scalar()>& then,
+                                          const std::function<Scalar()>& otherwise) {
+  KernelBuilder& builder = parent_.builder_;
+  builder.SuspendLanes();
+  std::string target = branch_target_;
+  if (target.empty()) {
+    if (!commented_) builder.Comment(OpComment(*node_));
+    commented_ = true;
+    const std::string array = builder.Unique(FriendlyName(node_->result(result_number_)->name));
+    builder.DeclareArray(CTypeName(dtype), array, builder.lanes()->count);
+    target = array + "[" + builder.lanes()->variable + "]";
+  }
+  Statement choice;
+  choice.kind = Statement::Kind::kIf;
+  choice.text = builder.Write(uniform.position) + " < " + builder.Write(uniform.limit);
+  const std::string outer_target = branch_target_;
+  for (const bool is_then : {true, false}) {
+    builder.Open(/*is_branch=*/true);
+    branch_target_ = target;
+    const BranchRanges narrowed(builder.ranges(), uniform.in_vectors, uniform.limit_in_vectors,
+                                is_then);
+    const auto choose = [&] {
+      const Scalar chosen = is_then ? then() : otherwise();
+      if (chosen.text != target) builder.Assign(target, chosen.text);
+    };
+    builder.ForLanes(choose, /*nests=*/true);
+    branch_target_ = outer_target;
+    (is_then ? choice.body : choice.otherwise) = builder.Close();
+  }
+  builder.Append(std::move(choice));
+  builder.ResumeLanes();
+  return {target, dtype};
+}
 
 Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int operand,
                                     const std::vector<Expr>& position) {
@@ -287,13 +319,15 @@ Scalar RegionLowering::LoadElement(const Value* outside, const std::vector<Expr>
   const Expr position = Linearize(index, outside->type.shape, builder_.ranges());
   std::string text = buffer + "[" + builder_.Write(position) + "]";
   if (const auto base = VectorBase(position, outside->type.shape)) {
+    ++loads_.of_vectors;
     builder_.Use("vector.cuh");
     const std::string lanes = std::to_string(builder_.lanes()->count);
     const std::string vector =
         builder_.Let("Vector<" + MemoryTypeName(dtype) + ", " + lanes + ">", label + "_vector",
-                     "LoadVector<" + lanes + ">(" + buffer + " + " +
-                         builder_.expressions().WriteFactor(*base) + ")");
+                     "LoadVector<" + lanes + ">(" + buffer + " + " + WriteOffset(*base) + ")");
     text = vector + ".at[" + builder_.lanes()->variable + "]";
+  } else if (builder_.DependsOnLane(text)) {
+    ++loads_.of_lanes;
   }
   if (dtype == Dtype::kF16 || dtype == Dtype::kBF16) text = "ToFloat(" + text + ")";
   const std::string name = builder_.Let(CTypeName(dtype), label + "_value", text);
@@ -401,19 +435,21 @@ Scalar RegionLowering::LoadKept(const Value* value, const KeptValue& kept,
 
 std::optional<Expr> RegionLowering::VectorBase(const Expr& position, const Shape& shape) const {
   const KernelBuilder::Lanes* lanes = builder_.lanes();
-  if (!lanes || !lanes->vectors) return std::nullopt;
+  // In a branch for some lanes, the others may have no place in memory.
+  if (!lanes || !lanes->vectors || builder_.InLaneBranch()) return std::nullopt;
   const Expr base = position - Expr::Symbol(lanes->variable);
   std::vector<std::string> symbols;
   base.CollectSymbols(symbols);
   if (std::find(symbols.begin(), symbols.end(), lanes->variable) != symbols.end())
     return std::nullopt;
-  const auto is_whole = [&](const Expr& count) {
-    return std::all_of(count.terms().begin(), count.terms().end(), [&](const Expr::Term& term) {
-      return term.coefficient % lanes->count == 0;
-    });
-  };
-  if (!is_whole(base) || !is_whole(Product(shape))) return std::nullopt;
+  if (!IsMultiple(base, lanes->count) || !IsMultiple(Product(shape), lanes->count))
+    return std::nullopt;
   return base;
+}
+
+std::string RegionLowering::WriteOffset(const Expr& offset) {
+  const std::string text = builder_.Write(offset);
+  return offset.terms().size() > 1 ? "(" + text + ")" : text;
 }
 
 void RegionLowering::Store(int output, const std::vector<Expr>& index, const Scalar& scalar) {
@@ -430,8 +466,7 @@ void RegionLowering::Store(int output, const std::vector<Expr>& index, const Sca
   builder_.Use("vector.cuh");
   builder_.BeforeLanes({Statement::Kind::kDeclare, type, vector, "", {}, {}});
   builder_.Assign(vector + ".at[" + builder_.lanes()->variable + "]", text);
-  const std::string place = builder_.Let(builder_.plan().index_type, buffer + "_place",
-                                         builder_.Write(*base));
+  const std::string place = WriteOffset(*base);
   builder_.AfterLanes({Statement::Kind::kCall,
                        "",
                        "",

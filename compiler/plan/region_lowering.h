@@ -42,6 +42,11 @@ class RegionLowering {
   const Scalar* Known(const Value* value, const std::vector<Expr>& index) const;
   // Writes `scalar` to element `index` of result number `output` of the region.
   void Store(int output, const std::vector<Expr>& index, const Scalar& scalar);
+  // Loads from memory inside the lanes' loop: for all lanes at once, and one by one.
+  struct Loads {
+    int of_vectors = 0, of_lanes = 0;
+  };
+  const Loads& loads() const { return loads_; }
   // Forgets bindings, for a further loop nest.
   void ClearBindings() { bindings_.clear(); }
 
@@ -62,6 +67,7 @@ class RegionLowering {
   // the tensor is made of whole ones: every term but the lane itself is a multiple of its length.
   // Buffers are aligned to 16 bytes.
   std::optional<Expr> VectorBase(const Expr& position, const Shape& shape) const;
+  std::string WriteOffset(const Expr& offset);  // what follows a buffer and a plus
   Scalar LoadElement(const Value* outside, const std::vector<Expr>& index);
   std::optional<Scalar> ConstantElement(const Value* value, const std::vector<Expr>& index);
   Scalar LowerNode(const Node& node, int result, const std::vector<Expr>& index);
@@ -84,10 +90,14 @@ class RegionLowering {
   std::vector<Expr> slot_index_;
   std::string slot_;
   ReducerFunction make_reduced_;
+  Loads loads_;
   std::map<std::string, Origin> origins_;  // by local: where integer data was loaded from
   std::map<std::string, Ranges::Interval>
       known_intervals_;  // by local: what integer data is proven to be
 };
+
+// Whether every term of `expr` is a multiple of `divisor`, whatever its symbols are.
+bool IsMultiple(const Expr& expr, int64_t divisor);
 
 // Names the strides of a row-major `shape` in the kernel ("kHiddenColumns"), so that positions read
 // well.

@@ -116,6 +116,28 @@ void AddReductions(Cases& cases, Dtype dtype) {
   }
 }
 
+// Rows that a GPU's threads make by vectors, and such that begin or end within one.
+void AddWholeVectors(Cases& cases, Dtype dtype) {
+  using Ints = std::vector<int64_t>;
+  using Dims = std::vector<Expr>;
+  const Operand wide{dtype, {kBatch, 16}}, half{dtype, {kBatch, 8}}, cube{dtype, {kBatch, 3, 8}}, scalar{dtype, {}};
+  cases.Try(OpKind::kConcat, {half, wide, half}, {{"axis", int64_t{1}}});
+  cases.Try(OpKind::kConcat, {wide, {dtype, {kBatch, 2}}, {dtype, {kBatch, 14}}}, {{"axis", int64_t{1}}});
+  cases.Try(OpKind::kConcat, {wide, wide, wide}, {{"axis", int64_t{0}}});
+  for (const Dims& pads : {Dims{0, 8, 0, 8}, Dims{0, 5, 0, 3}, Dims{1, -8, 2, 0}, Dims{0, -2, 0, 2}, Dims{0, 4, 0, 4}}) {
+    cases.Try(OpKind::kPad, {wide, scalar}, {{"pads", pads}, {"mode", std::string("constant")}});
+  }
+  cases.Try(OpKind::kTranspose, {cube}, {{"perm", Ints{1, 0, 2}}});
+  cases.Try(OpKind::kTranspose, {{dtype, {8, kBatch, 2}}}, {{"perm", Ints{1, 2, 0}}});
+  cases.Try(OpKind::kExpand, {half}, {{"shape", Dims{3, kBatch, 8}}});
+  cases.Try(OpKind::kExpand, {{dtype, {kBatch, 1}}}, {{"shape", Dims{kBatch, 16}}});
+  for (const int64_t start : {1, 4, 8}) {
+    cases.Try(OpKind::kSlice, {wide}, {{"starts", Dims{0, start}}, {"steps", Ints{1, 1}}, {"shape", Dims{kBatch, 8}}});
+  }
+  cases.Try(OpKind::kTrilu, {wide}, {{"k", int64_t{4}}, {"upper", int64_t{0}}});
+  cases.Try(OpKind::kGather, {cube, {Dtype::kI64, {kBatch}, 3}}, {{"axis", int64_t{1}}});
+}
+
 void AddViews(Cases& cases, Dtype dtype) {
   using Ints = std::vector<int64_t>;
   using Dims = std::vector<Expr>;
@@ -258,6 +280,7 @@ std::vector<OpCase> PointwiseCases(Dtype dtype) {
   Cases cases;
   const int64_t count = AwkwardCount(dtype);
   const Operand column{dtype, {count, 1}}, row{dtype, {1, count}}, condition{Dtype::kBool, {2, 1, 1}};
+  const Operand wide{dtype, {kBatch, 16}};
   for (const OpDef& op : AllOps()) {
     if (op.op_class != OpClass::kPointwise) continue;
     for (const int64_t flag : {0, 1}) {
@@ -266,9 +289,14 @@ std::vector<OpCase> PointwiseCases(Dtype dtype) {
           {"direction", std::string(flag ? "LEFT" : "RIGHT")}, {"approximate", std::string(flag ? "tanh" : "none")}};
       if (op.kind == OpKind::kCast) {
         if (flag == 1) continue;
-        for (const Dtype to : AllDtypes()) cases.Try(op.kind, {column}, {{"to", to}});
+        for (const Dtype to : AllDtypes()) {
+          cases.Try(op.kind, {column}, {{"to", to}});
+          cases.Try(op.kind, {wide}, {{"to", to}});
+        }
         continue;
       }
+      if (flag == 0) cases.Try(op.kind, {wide}, attributes);
+      if (flag == 0) cases.Try(op.kind, {wide, {dtype, {16}}}, attributes);
       cases.Try(op.kind, {column}, attributes);
       cases.Try(op.kind, {column, row}, attributes);
       cases.Try(op.kind, {condition, column, row}, attributes);
@@ -282,6 +310,7 @@ std::vector<OpCase> StructuralCases(Dtype dtype) {
   Cases cases;
   AddReductions(cases, dtype);
   AddViews(cases, dtype);
+  AddWholeVectors(cases, dtype);
   AddIndexed(cases, dtype);
   AddProducts(cases, dtype);
   return cases.Take();

@@ -23,23 +23,22 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 // source  : sum (Add), y (Relu)
 // inputs  : x f32[batch, 64], bias f32[64]
 // outputs : y_2 f32[batch, 64]
-// launch  : one thread per 16 bytes of the result; grid floordiv(batch + 15, 16) x 256
+// launch  : one thread per 4 elements of the result; grid floordiv(batch + 15, 16) x 256
 // traffic : reads batch*256 + 256 bytes, writes batch*256 bytes
 extern "C" __global__ void __launch_bounds__(256)
 k00_add_relu(const float* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y_2,
              int batch) {
-  constexpr int kBlockSize = 256;  // threads
-  constexpr int kStride16 = 16;  // elements between neighbours
   constexpr int kYColumns = 64;  // last axis of "y"
-  constexpr int kLanes = 4;  // neighbours in 16 bytes
+  constexpr int kLanes = 4;  // neighbours that a thread makes
+  constexpr int kRowVectors = 16;  // kLanes elements each, together a row
+  constexpr int kBlockSize = 256;  // threads
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
-  if (i >= batch * kStride16) return;
-  const int row = i / kStride16;
-  const int vector = i % kStride16;
+  if (i >= batch * kRowVectors) return;
+  const int row = i / kRowVectors;
+  const int vector = i % kRowVectors;
   const Vector<float, 4> x_vector = LoadVector<4>(x + (row * kYColumns + vector * kLanes));
-  const Vector<float, 4> bias_vector = LoadVector<4>(bias + (vector * kLanes));
+  const Vector<float, 4> bias_vector = LoadVector<4>(bias + vector * kLanes);
   Vector<float, 4> y_2_vector;
-  const int y_2_place = row * kYColumns + vector * kLanes;
   #pragma unroll
   for (int lane = 0; lane < kLanes; ++lane) {
     const float x_value = x_vector.at[lane];
@@ -50,5 +49,5 @@ k00_add_relu(const float* __restrict__ x, const float* __restrict__ bias, float*
     const float y = sum < 0.0f ? 0.0f : sum;
     y_2_vector.at[lane] = y;
   }
-  StoreVector(y_2 + y_2_place, y_2_vector);
+  StoreVector(y_2 + (row * kYColumns + vector * kLanes), y_2_vector);
 }

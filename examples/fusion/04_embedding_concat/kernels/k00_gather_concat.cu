@@ -57,7 +57,7 @@ k00_gather_concat(const long long* __restrict__ ids0, const float* __restrict__ 
                   const long long* __restrict__ ids3, const float* __restrict__ table3,
                   float* __restrict__ rows_tensor, int batch, IndexError* errors) {
   constexpr int kChunk = 32;  // what one block owns of batch
-  constexpr int kLanes = 4;  // neighbours in 16 bytes
+  constexpr int kLanes = 4;  // neighbours that a thread makes
   constexpr int kTable0Rows = 10;  // valid indices are -10..9
   constexpr int kTable0Columns = 8;  // last axis of "table0"
   constexpr int kRowsTensorColumns = 32;  // last axis of "rows_tensor"
@@ -82,13 +82,12 @@ k00_gather_concat(const long long* __restrict__ ids0, const float* __restrict__ 
     const Vector<float, 4> table0_vector =
         LoadVector<4>(table0 + (ids0_index * kTable0Columns + vector * kLanes));
     Vector<float, 4> rows_tensor_vector;
-    const int rows_tensor_place = row * kRowsTensorColumns + vector * kLanes;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float table0_value = table0_vector.at[lane];
       rows_tensor_vector.at[lane] = table0_value;
     }
-    StoreVector(rows_tensor + rows_tensor_place, rows_tensor_vector);
+    StoreVector(rows_tensor + (row * kRowsTensorColumns + vector * kLanes), rows_tensor_vector);
   }
   for (int i = threadIdx.x; i < (last_row - first_row) * 2; i += kBlockSize) {
     const int row = first_row + i / 2;
@@ -99,13 +98,13 @@ k00_gather_concat(const long long* __restrict__ ids0, const float* __restrict__ 
     const Vector<float, 4> table1_vector =
         LoadVector<4>(table1 + (ids1_index * kTable0Columns + vector * kLanes));
     Vector<float, 4> rows_tensor_vector_2;
-    const int rows_tensor_place_2 = row * kRowsTensorColumns + vector * kLanes + kTable0Columns;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float table1_value = table1_vector.at[lane];
       rows_tensor_vector_2.at[lane] = table1_value;
     }
-    StoreVector(rows_tensor + rows_tensor_place_2, rows_tensor_vector_2);
+    StoreVector(rows_tensor + (row * kRowsTensorColumns + vector * kLanes + kTable0Columns),
+        rows_tensor_vector_2);
   }
   for (int i = threadIdx.x; i < (last_row - first_row) * 2; i += kBlockSize) {
     const int row = first_row + i / 2;
@@ -116,13 +115,13 @@ k00_gather_concat(const long long* __restrict__ ids0, const float* __restrict__ 
     const Vector<float, 4> table2_vector =
         LoadVector<4>(table2 + (ids2_index * kTable0Columns + vector * kLanes));
     Vector<float, 4> rows_tensor_vector_3;
-    const int rows_tensor_place_3 = row * kRowsTensorColumns + vector * kLanes + kOffset16;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float table2_value = table2_vector.at[lane];
       rows_tensor_vector_3.at[lane] = table2_value;
     }
-    StoreVector(rows_tensor + rows_tensor_place_3, rows_tensor_vector_3);
+    StoreVector(rows_tensor + (row * kRowsTensorColumns + vector * kLanes + kOffset16),
+        rows_tensor_vector_3);
   }
   for (int i = threadIdx.x; i < (last_row - first_row) * 2; i += kBlockSize) {
     const int row = first_row + i / 2;
@@ -133,12 +132,12 @@ k00_gather_concat(const long long* __restrict__ ids0, const float* __restrict__ 
     const Vector<float, 4> table3_vector =
         LoadVector<4>(table3 + (ids3_index * kTable0Columns + vector * kLanes));
     Vector<float, 4> rows_tensor_vector_4;
-    const int rows_tensor_place_4 = row * kRowsTensorColumns + vector * kLanes + kOffset24;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float table3_value = table3_vector.at[lane];
       rows_tensor_vector_4.at[lane] = table3_value;
     }
-    StoreVector(rows_tensor + rows_tensor_place_4, rows_tensor_vector_4);
+    StoreVector(rows_tensor + (row * kRowsTensorColumns + vector * kLanes + kOffset24),
+        rows_tensor_vector_4);
   }
 }

@@ -47,14 +47,14 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 // source  : hashed (Mod), y (Gather)
 // inputs  : ids i64[batch], table f32[100, 8]
 // outputs : y f32[batch, 8]
-// launch  : one thread per 16 bytes of the result; grid floordiv(batch + 127, 128) x 256
+// launch  : one thread per 4 elements of the result; grid floordiv(batch + 127, 128) x 256
 // traffic : reads batch*40 + 8 bytes, writes batch*32 bytes
 extern "C" __global__ void __launch_bounds__(256)
 k00_mod_gather(const long long* __restrict__ ids, const float* __restrict__ table,
                float* __restrict__ y, int batch) {
-  constexpr int kBlockSize = 256;  // threads
   constexpr int kYColumns = 8;  // last axis of "y"
-  constexpr int kLanes = 4;  // neighbours in 16 bytes
+  constexpr int kLanes = 4;  // neighbours that a thread makes
+  constexpr int kBlockSize = 256;  // threads
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
   if (i >= batch * 2) return;
   const int row = i / 2;
@@ -65,11 +65,10 @@ k00_mod_gather(const long long* __restrict__ ids, const float* __restrict__ tabl
   const Vector<float, 4> table_vector =
       LoadVector<4>(table + (hashed * kYColumns + vector * kLanes));
   Vector<float, 4> y_vector;
-  const int y_place = row * kYColumns + vector * kLanes;
   #pragma unroll
   for (int lane = 0; lane < kLanes; ++lane) {
     const float table_value = table_vector.at[lane];
     y_vector.at[lane] = table_value;
   }
-  StoreVector(y + y_place, y_vector);
+  StoreVector(y + (row * kYColumns + vector * kLanes), y_vector);
 }

@@ -40,15 +40,15 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 // source  : column (Unsqueeze), row (ArgMax), y (Gather)
 // inputs  : ids i64[batch], row_values i32[32], row_keys i64[32], table f32[32, 8]
 // outputs : y f32[batch, 8]
-// launch  : one thread per 16 bytes of the result; grid floordiv(batch + 127, 128) x 256
+// launch  : one thread per 4 elements of the result; grid floordiv(batch + 127, 128) x 256
 // traffic : reads batch*56 bytes, writes batch*32 bytes
 extern "C" __global__ void __launch_bounds__(256)
 k00_lookup_gather(const long long* __restrict__ ids, const int* __restrict__ row_values,
                   const long long* __restrict__ row_keys, const float* __restrict__ table,
                   float* __restrict__ y, int batch) {
-  constexpr int kBlockSize = 256;  // threads
   constexpr int kYColumns = 8;  // last axis of "y"
-  constexpr int kLanes = 4;  // neighbours in 16 bytes
+  constexpr int kLanes = 4;  // neighbours that a thread makes
+  constexpr int kBlockSize = 256;  // threads
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
   if (i >= batch * 2) return;
   const int row = i / 2;
@@ -59,11 +59,10 @@ k00_lookup_gather(const long long* __restrict__ ids, const int* __restrict__ row
   const Vector<float, 4> table_vector =
       LoadVector<4>(table + (row_1 * kYColumns + vector * kLanes));
   Vector<float, 4> y_vector;
-  const int y_place = row * kYColumns + vector * kLanes;
   #pragma unroll
   for (int lane = 0; lane < kLanes; ++lane) {
     const float table_value = table_vector.at[lane];
     y_vector.at[lane] = table_value;
   }
-  StoreVector(y + y_place, y_vector);
+  StoreVector(y + (row * kYColumns + vector * kLanes), y_vector);
 }

@@ -134,7 +134,6 @@ k00_reduce_max_sub_exp_reduce_sum_div(const float* __restrict__ x, float* __rest
   for (int step = 0; step < kSteps; ++step) {
     const int vector = lane + step * kWarpSize;
     Vector<float, 2> y_2_vector;
-    const int y_2_place = row * kRowLength + vector * 2;
     #pragma unroll
     for (int element = 0; element < 2; ++element) {
       const float exp_value = exp_kept[element + step * 2];
@@ -142,6 +141,6 @@ k00_reduce_max_sub_exp_reduce_sum_div(const float* __restrict__ x, float* __rest
       const float y = exp_value / reduce_sum;
       y_2_vector.at[element] = y;
     }
-    StoreVector(y_2 + y_2_place, y_2_vector);
+    StoreVector(y_2 + (row * kRowLength + vector * 2), y_2_vector);
   }
 }
