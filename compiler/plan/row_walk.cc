@@ -104,7 +104,7 @@ std::vector<Expr> RowWalk::OpenSteps() {
   const std::string variable = by_vectors ? "vector" : "k";
   const std::string& steps = builder_.expressions().OwnConstant(
       "steps", steps_, "of a thread through its row");
-  headers_.push_back(LoopHeader(builder_, "step", "0", steps));
+  headers_.push_back("int step = 0; step < " + steps + "; ++step");
   builder_.Open();
   builder_.DefineVariable("step", 0, Expr(steps_) - 1);
   place_ = {Statement::Kind::kLet,
