@@ -16,6 +16,7 @@ constexpr int64_t kMostShared = 2048;  // elements of a matrix that many rows mu
 constexpr int64_t kDeepest = 1024;     // terms that one thread adds up
 constexpr int64_t kMostProductsPerRow =
     1 << 20;  // multiplications of one product that a block does for a row
+constexpr int64_t kMostElementsPerRow = 8192;  // that a block writes for a row by itself
 
 // The group around one matmul, while it grows.
 class BlockGroup {
@@ -37,6 +38,7 @@ class BlockGroup {
         if (!nodes_.count(node.get()) && Touches(*node)) grew |= Add(*node);
       }
     }
+    while (LeavesALeaf()) continue;
     if (SavesALaunch()) return true;
     why_ = "alone, with a bias and relu, the product is one launch without it as well";
     return false;
@@ -74,6 +76,38 @@ class BlockGroup {
     return false;
   }
 
+  // Takes out a last node that others than the group read, in loops which can make its elements as
+  // well, if what it is made from takes less memory. Whether there was one.
+  bool LeavesALeaf() {
+    for (const Node* node : nodes_) {
+      const OpClass op_class = GetOpDef(node->kind).op_class;
+      const bool is_light = op_class == OpClass::kPointwise || op_class == OpClass::kGather ||
+                            node->kind == OpKind::kReshape;
+      if (!is_light || ReadersOf(graph_, readers_, nodes_, *node).inside) continue;
+      int64_t made_from = 0;
+      for (const Value* operand : node->operands) {
+        if (operand && operand->producer && nodes_.count(operand->producer))
+          made_from += ElementsPerRow(operand, rows_);
+      }
+      const bool grows =
+          ElementsPerRow(node->result(), rows_) > made_from || node->kind == OpKind::kReshape;
+      if (!grows || IsOutput(graph_, node->result()) || !IsReadInLoops(node->result())) continue;
+      nodes_.erase(node);
+      return true;
+    }
+    return false;
+  }
+
+  bool IsReadInLoops(const Value* value) const {
+    const auto found = readers_.find(value);
+    return found != readers_.end() &&
+           std::all_of(found->second.begin(), found->second.end(), [&](const Node* reader) {
+             const OpClass op_class = GetOpDef(reader->kind).op_class;
+             return op_class == OpClass::kPointwise || op_class == OpClass::kGather ||
+                    (reader->kind == OpKind::kReshape && IsReadInLoops(reader->result()));
+           });
+  }
+
   bool IsNeighbour(const Node& node) const {
     return Touches(node) || ReadersOf(graph_, readers_, nodes_, node).inside;
   }
@@ -95,7 +129,7 @@ class BlockGroup {
     switch (GetOpDef(node.kind).op_class) {
       case OpClass::kPointwise:
       case OpClass::kGather:
-        return "";
+        return WhyWide(node);
       case OpClass::kView: {
         const bool in_row =
             node.kind != OpKind::kConcat || node.Int("axis") >= static_cast<int64_t>(rows_.size());
@@ -110,6 +144,16 @@ class BlockGroup {
       default:
         return text + " is no op that a block of rows does";
     }
+  }
+
+  // Why more than the block of a row should write a value.
+  std::string WhyWide(const Node& node) const {
+    const int64_t elements =
+        HasRows(node.result(), rows_) ? ElementsPerRow(node.result(), rows_) : 0;
+    if (elements <= kMostElementsPerRow) return "";
+    return "%" + node.result()->name + " has " + std::to_string(elements) +
+           " elements of a row, which the threads of one block take long to write; at most " +
+           std::to_string(kMostElementsPerRow) + " are wanted";
   }
 
   // Why a block would make the product slower than a library that shares operands between rows.

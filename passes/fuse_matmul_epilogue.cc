@@ -69,6 +69,30 @@ void ExplainEnds(const Graph& graph, const std::map<const Value*, std::vector<No
 
 }  // namespace
 
+LibraryProduct FindLibraryProduct(const Graph& graph,
+                                  const std::map<const Value*, std::vector<Node*>>& readers,
+                                  const Node& matmul) {
+  LibraryProduct product{{&matmul}, matmul.result()};
+  for (const Value* operand : matmul.operands) {
+    while (operand->producer && operand->producer->kind == OpKind::kReshape &&
+           OnlyReader(graph, readers, operand)) {
+      product.nodes.insert(operand->producer);
+      operand = operand->producer->operand(0);
+    }
+  }
+  Node* next = OnlyReader(graph, readers, product.tail);
+  const auto take = [&] {
+    product.nodes.insert(next);
+    product.tail = next->result();
+    next = OnlyReader(graph, readers, product.tail);
+  };
+  if (next && AddsBias(*next, product.tail)) take();
+  if (next && IsLibraryActivation(*next)) take();
+  while (next && next->kind == OpKind::kReshape) take();
+  if (!IsConvex(graph, product.nodes)) product = {{&matmul}, matmul.result()};
+  return product;
+}
+
 Result<bool> FuseMatMulEpilogue(Graph& graph, const PassOptions&, PassReport& report) {
   std::vector<const Node*> matmuls;
   for (const auto& node : graph.nodes) {
@@ -77,37 +101,9 @@ Result<bool> FuseMatMulEpilogue(Graph& graph, const PassOptions&, PassReport& re
   }
   for (const Node* matmul : matmuls) {
     const auto readers = Readers(graph);
-    std::set<const Node*> group = {matmul};
-    for (const Value* operand : matmul->operands) {
-      while (operand->producer && operand->producer->kind == OpKind::kReshape &&
-             OnlyReader(graph, readers, operand)) {
-        group.insert(operand->producer);
-        operand = operand->producer->operand(0);
-      }
-    }
-    const Value* tail = matmul->result();
-    Node* next = OnlyReader(graph, readers, tail);
-    if (next && AddsBias(*next, tail)) {
-      group.insert(next);
-      tail = next->result();
-      next = OnlyReader(graph, readers, tail);
-    }
-    if (next && IsLibraryActivation(*next)) {
-      group.insert(next);
-      tail = next->result();
-      next = OnlyReader(graph, readers, tail);
-    }
-    while (next && next->kind == OpKind::kReshape) {
-      group.insert(next);
-      tail = next->result();
-      next = OnlyReader(graph, readers, tail);
-    }
-    if (!IsConvex(graph, group)) {
-      group = {matmul};
-      tail = matmul->result();
-    }
-    ExplainEnds(graph, readers, group, tail, report);
-    MakeRegion(graph, group, "matmul");
+    const LibraryProduct product = FindLibraryProduct(graph, readers, *matmul);
+    ExplainEnds(graph, readers, product.nodes, product.tail, report);
+    MakeRegion(graph, product.nodes, "matmul");
   }
   return !matmuls.empty();
 }

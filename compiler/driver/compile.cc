@@ -209,7 +209,7 @@ Result<CompileReport> CompileModel(const CompileOptions& options) {
 
   progress("fusing", 0.1);
   PassManager manager;
-  manager.options.disabled_fusions = options.disabled_fusions;
+  manager.options = {options.disabled_fusions, options.matmul_precision};
   manager.dump_directory = options.dump_ir_directory;
   FUSEC_ASSIGN(const FusedGraphs fused, Fuse(graph, targets, options.round_every_op, manager));
   report.pass_timings = manager.timings();

@@ -50,6 +50,8 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
                "fold-affine",
                // Layers between which a scale was see each other now.
                "merge-linear",
+               // Behind all that changes what the vector is.
+               "fold-symmetric",
            });
   }
   // A view read twice would look like a value read twice and end up in memory.
@@ -64,7 +66,9 @@ std::vector<std::string> FusionPasses(TargetKind target) {
   if (target == TargetKind::kGpu) {
     passes = {"fuse-block-program",
               // For the products that are left, as they are the ones that read weights this way.
-              "transpose-weights", "fold-constants"};
+              "transpose-weights", "fold-constants",
+              // Before fuse-matmul-epilogue, which leaves what the library cannot do outside.
+              "fuse-matmul-tail"};
   }
   Append(passes, {
                      // Matmuls first: what the library does for free is taken away from the loops.

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kMostRowsAtOnce = 8;
 constexpr int64_t kEnoughBlocks = 100;  // of the 100 to 150 multiprocessors of a large GPU
-constexpr int64_t kLongSum = 16384;     // over which few tiles leave most of a GPU idle
+constexpr int64_t kLongSum = 2048;      // over which few tiles take long while most of a GPU idles
 // Elements of a result beyond which the library was ahead on an H200: of float products, and of
 // those in a shorter type, for which it has the tensor cores' asynchronous instructions.
 constexpr int64_t kMostSplitElements = 1 << 21;
@@ -47,6 +47,17 @@ bool TakesOwnKernel(const MatMulPlan& matmul) {
          matmul.k.AsConstant().value_or(0) > 0 && *matmul.k.AsConstant() < INT32_MAX / 8;
 }
 
+// The library for results that are large.
+void AddLibrary(const MatMulPlan& matmul, const std::string& precision,
+                std::vector<MatMulKernel>& kernels) {
+  const bool is_split = matmul.result->type.dtype == Dtype::kF32 && precision == "highest";
+  const int64_t most = is_split ? kMostSplitElements : kMostShortElements;
+  MatMulKernel large;
+  large.from = std::max(kMostRowsAtOnce, most / *matmul.n.AsConstant()) + 1;
+  while (kernels.back().from >= large.from) kernels.pop_back();
+  kernels.push_back(large);
+}
+
 }  // namespace
 
 // As TileShape::Memory.
@@ -68,33 +79,26 @@ std::string MatMulKernel::Suffix() const {
 }
 
 std::vector<MatMulKernel> ChooseMatMulKernels(const MatMulPlan& matmul,
-                                              const std::string& precision, const Ranges& ranges) {
-  const MatMulKernel library;
-  if (!TakesOwnKernel(matmul)) return {library};
+                                              const std::string& precision, const Ranges& ranges,
+                                              bool library) {
+  if (!TakesOwnKernel(matmul)) return std::vector<MatMulKernel>(library ? 1 : 0);
   const int64_t n = *matmul.n.AsConstant(), k = *matmul.k.AsConstant();
   const auto rows = ranges.IntervalOf(matmul.m);
   // By rising `from`; the last one has no end.
   std::vector<MatMulKernel> kernels = {Rows(1, n, k), Rows(kMostRowsAtOnce, n, k)};
   kernels[1].from = 2;
-  if (k > kLongSum) {
-    kernels.push_back(library);
-    kernels.back().from = kMostRowsAtOnce + 1;
-  } else {
-    for (const MatMulTile& tile : kTiles) {
-      MatMulKernel kernel;
-      kernel.kind = MatMulKernel::Kind::kTile;
-      kernel.tile = tile;
-      kernel.from = &tile == kTiles ? kMostRowsAtOnce + 1 : FirstRows(tile, n);
-      if (kernel.from <= kernels.back().from) kernels.pop_back();
-      kernels.push_back(kernel);
-    }
-    const bool is_split = matmul.result->type.dtype == Dtype::kF32 && precision == "highest";
-    const int64_t most = is_split ? kMostSplitElements : kMostShortElements;
-    const int64_t from = std::max(kMostRowsAtOnce, most / n) + 1;
-    while (kernels.back().from >= from) kernels.pop_back();
-    kernels.push_back(library);
-    kernels.back().from = from;
+  MatMulKernel next;  // of more rows than a warp takes at once
+  next.from = kMostRowsAtOnce + 1;
+  if (k > kLongSum && library) kernels.push_back(next);
+  for (const MatMulTile& tile : kTiles) {
+    next.kind = MatMulKernel::Kind::kTile;
+    next.tile = tile;
+    const bool is_any = &tile == kTiles && (k <= kLongSum || !library);
+    next.from = is_any ? kMostRowsAtOnce + 1 : FirstRows(tile, n);
+    if (next.from <= kernels.back().from) kernels.pop_back();
+    kernels.push_back(next);
   }
+  if (library) AddLibrary(matmul, precision, kernels);
   std::vector<MatMulKernel> needed;
   for (size_t i = 0; i < kernels.size(); ++i) {
     if (i + 1 < kernels.size()) kernels[i].to = kernels[i + 1].from - 1;

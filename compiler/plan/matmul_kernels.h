@@ -34,7 +34,9 @@ struct MatMulKernel {
 };
 
 // In ascending order of rows, without gaps from the fewest rows that `ranges` allow to the most.
+// Empty where neither the library (unless `library` allows it) nor a kernel of ours makes it.
 std::vector<MatMulKernel> ChooseMatMulKernels(const MatMulPlan& matmul,
-                                              const std::string& precision, const Ranges& ranges);
+                                              const std::string& precision, const Ranges& ranges,
+                                              bool library);
 
 }  // namespace fusec

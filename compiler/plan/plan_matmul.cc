@@ -33,29 +33,15 @@ bool BatchStride(const Shape& shape, const Shape& result, Expr& stride) {
 
 }  // namespace
 
-std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region) {
-  const Graph& body = *region.body;
+std::optional<MatMulPlan> PlanProduct(const Node& region) {
   const Node* matmul = nullptr;
-  MatMulPlan plan;
-  for (const auto& node : body.nodes) {
-    if (node->kind == OpKind::kMatMul) {
-      if (matmul) return std::nullopt;
-      matmul = node.get();
-    } else if (node->kind == OpKind::kAdd) {
-      const Value* bias = OperandOf(region, node->operand(1));
-      if (!bias) bias = OperandOf(region, node->operand(0));
-      plan.bias = bias;
-    } else if (node->kind == OpKind::kRelu) {
-      plan.activation = "relu";
-    } else if (node->kind == OpKind::kGelu) {
-      plan.activation = "gelu_tanh";
-    } else if (node->kind != OpKind::kReshape) {
-      return std::nullopt;
-    }
+  for (const auto& node : region.body->nodes) {
+    if (node->kind != OpKind::kMatMul) continue;
+    if (matmul) return std::nullopt;
+    matmul = node.get();
   }
-  if (!matmul || body.outputs.size() != 1) return std::nullopt;
-  const Dtype dtype = matmul->result()->type.dtype;
-  if (!IsFloat(dtype)) return std::nullopt;
+  if (!matmul || !IsFloat(matmul->result()->type.dtype)) return std::nullopt;
+  MatMulPlan plan;
   plan.a.value = OperandOf(region, matmul->operand(0));
   plan.b.value = OperandOf(region, matmul->operand(1));
   if (!plan.a.value || !plan.b.value) return std::nullopt;
@@ -80,9 +66,28 @@ std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region) {
     plan.a.batch_stride = 0;
   }
   plan.bytes_read = plan.a.value->type.Bytes() + plan.b.value->type.Bytes();
-  if (plan.bias) plan.bytes_read = plan.bytes_read + plan.bias->type.Bytes();
   plan.bytes_written = plan.result->type.Bytes();
   plan.flops = plan.batch * plan.m * plan.n * plan.k * 2;
+  return plan;
+}
+
+std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region) {
+  auto plan = PlanProduct(region);
+  if (!plan || region.results.size() != 1) return std::nullopt;
+  for (const auto& node : region.body->nodes) {
+    if (node->kind == OpKind::kAdd) {
+      if (plan->bias || plan->activation != "none") return std::nullopt;
+      plan->bias = OperandOf(region, node->operand(1));
+      if (!plan->bias) plan->bias = OperandOf(region, node->operand(0));
+      if (!plan->bias || plan->bias->type.ElementCount() != plan->n) return std::nullopt;
+      plan->bytes_read = plan->bytes_read + plan->bias->type.Bytes();
+    } else if (node->kind == OpKind::kRelu || node->kind == OpKind::kGelu) {
+      if (plan->activation != "none") return std::nullopt;
+      plan->activation = node->kind == OpKind::kRelu ? "relu" : "gelu_tanh";
+    } else if (node->kind != OpKind::kReshape && node->kind != OpKind::kMatMul) {
+      return std::nullopt;
+    }
+  }
   return plan;
 }
 

@@ -37,29 +37,38 @@ std::string StepName(size_t number, const std::vector<std::string>& ops) {
   return name;
 }
 
-// A product by the library or by kernels of its own, as its sizes ask for.
-void PlanMatMul(const Node& region, const MatMulPlan& matmul, const PlanOptions& options,
-                const Graph& graph, ProgramPlan& program, std::vector<IndexSite>& sites) {
-  std::vector<MatMulKernel> kernels = {MatMulKernel()};
+// A product by the library or by kernels of its own, as its sizes ask for. Whether there was one.
+bool PlanMatMul(const Node& region, const std::string& name, const std::vector<std::string>& ops,
+                const PlanOptions& options, const Graph& graph, ProgramPlan& program,
+                std::vector<IndexSite>& sites) {
+  auto matmul = PlanLibraryMatMul(region);
+  const bool library = matmul.has_value();
+  if (!library) matmul = PlanProduct(region);
+  if (!matmul) return false;
+  matmul->name = name;
+  matmul->ops = ops;
+  matmul->provenance = region.provenance;
+  std::vector<MatMulKernel> kernels(library ? 1 : 0);
   if (options.target == TargetKind::kGpu && options.architecture >= kTensorCoreArchitecture)
-    kernels = ChooseMatMulKernels(matmul, options.matmul_precision, graph.SymbolRanges());
+    kernels = ChooseMatMulKernels(*matmul, options.matmul_precision, graph.SymbolRanges(), library);
   for (const MatMulKernel& kernel : kernels) {
     Step step;
     if (kernels.size() > 1)
-      step.alternative = {matmul.m, kernel.from, kernel.to, &kernel == kernels.data()};
+      step.alternative = {matmul->m, kernel.from, kernel.to, &kernel == kernels.data()};
     if (kernel.kind == MatMulKernel::Kind::kLibrary) {
       step.is_matmul = true;
-      step.matmul = matmul;
+      step.matmul = *matmul;
     } else {
-      KernelBuilder builder(program.target, graph, sites);
-      builder.plan().name = matmul.name + kernel.Suffix();
+      KernelBuilder builder(options.target, graph, sites);
+      builder.plan().name = name + kernel.Suffix();
       builder.plan().op_class = "matmul";
-      builder.plan().ops = matmul.ops;
-      builder.plan().provenance = matmul.provenance;
-      step.kernel = PlanMatMulKernel(region, matmul, kernel, options.matmul_precision, builder);
+      builder.plan().ops = ops;
+      builder.plan().provenance = region.provenance;
+      step.kernel = PlanMatMulKernel(region, *matmul, kernel, options.matmul_precision, builder);
     }
     program.steps.push_back(std::move(step));
   }
+  return !kernels.empty();
 }
 
 }  // namespace
@@ -77,15 +86,8 @@ Result<ProgramPlan> PlanProgram(const Graph& graph, const PlanOptions& options,
     Step step;
     const std::vector<std::string> ops = OpNames(*node);
     const std::string name = StepName(number++, ops);
-    if (region_class == "matmul") {
-      if (auto matmul = PlanLibraryMatMul(*node)) {
-        matmul->name = name;
-        matmul->ops = ops;
-        matmul->provenance = node->provenance;
-        PlanMatMul(*node, *matmul, options, graph, program, sites);
-        continue;
-      }
-    }
+    if (region_class == "matmul" && PlanMatMul(*node, name, ops, options, graph, program, sites))
+      continue;
     KernelBuilder builder(options.target, graph, sites);
     builder.plan().name = name;
     builder.plan().op_class = region_class;

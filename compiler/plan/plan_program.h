@@ -15,8 +15,12 @@ struct PlanOptions {
 Result<ProgramPlan> PlanProgram(const Graph& graph, const PlanOptions& options,
                                 std::vector<IndexSite>& sites);
 
-// The matmul of a region as a library call, where both libraries take its types and layout; nullopt
-// sends it to a generated kernel.
+// The only matmul of a region of floats, if its operands are the region's own, but for reshapes;
+// without what stands behind it.
+std::optional<MatMulPlan> PlanProduct(const Node& region);
+
+// The whole region as a library call, where both libraries take its types and layout; nullopt sends
+// it to a generated kernel.
 std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region);
 
 }  // namespace fusec

@@ -311,6 +311,21 @@ std::optional<Scalar> RegionLowering::ConstantElement(const Value* value,
   return literal;
 }
 
+// Between which numbers the elements of a constant lie, so that they need no check as indices.
+std::optional<Ranges::Interval> RegionLowering::ConstantInterval(const Value* value) const {
+  constexpr int64_t kMostElements = 1 << 20;
+  const TensorData* data = ConstantPayload(value);
+  if (!data || data->element_count() == 0 || data->element_count() > kMostElements ||
+      value->type.dtype == Dtype::kU64)
+    return std::nullopt;
+  Ranges::Interval interval{data->GetInt(0), data->GetInt(0)};
+  for (int64_t i = 1; i < data->element_count(); ++i) {
+    interval.low = std::min(interval.low, data->GetInt(i));
+    interval.high = std::max(interval.high, data->GetInt(i));
+  }
+  return interval;
+}
+
 Scalar RegionLowering::LoadElement(const Value* outside, const std::vector<Expr>& index) {
   const Dtype dtype = outside->type.dtype;
   const std::string buffer = builder_.Buffer(outside);
@@ -331,7 +346,10 @@ Scalar RegionLowering::LoadElement(const Value* outside, const std::vector<Expr>
   }
   if (dtype == Dtype::kF16 || dtype == Dtype::kBF16) text = "ToFloat(" + text + ")";
   const std::string name = builder_.Let(CTypeName(dtype), label + "_value", text);
-  if (IsInteger(dtype)) origins_[name] = {outside, position};
+  if (IsInteger(dtype)) {
+    origins_[name] = {outside, position};
+    if (const auto interval = ConstantInterval(outside)) known_intervals_[name] = *interval;
+  }
   return {name, dtype};
 }
 

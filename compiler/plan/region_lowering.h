@@ -68,6 +68,7 @@ class RegionLowering {
   // Buffers are aligned to 16 bytes.
   std::optional<Expr> VectorBase(const Expr& position, const Shape& shape) const;
   std::string WriteOffset(const Expr& offset);  // what follows a buffer and a plus
+  std::optional<Ranges::Interval> ConstantInterval(const Value* value) const;
   Scalar LoadElement(const Value* outside, const std::vector<Expr>& index);
   std::optional<Scalar> ConstantElement(const Value* value, const std::vector<Expr>& index);
   Scalar LowerNode(const Node& node, int result, const std::vector<Expr>& index);

@@ -1,0 +1,70 @@
+#include "passes/fuse_matmul_tail.h"
+
+#include <algorithm>
+
+#include "compiler/ops/op_def.h"
+#include "passes/fuse_matmul_epilogue.h"
+#include "passes/graph_edit.h"
+
+namespace fusec {
+
+namespace {
+
+// Long sums of few columns are better split among blocks, which the library does.
+constexpr int64_t kLongSum = 2048;
+constexpr int64_t kManyColumns = 256;
+
+// Whether kernels of ours make this product: x [.., m, k] by weights [n, k].
+bool HasOwnKernels(const Node& node) {
+  if (node.kind != OpKind::kMatMul || node.Int("transpose_a") != 0 || node.Int("transpose_b") != 1)
+    return false;
+  const TensorType& right = node.operand(1)->type;
+  const auto shape = StaticShape(right.shape);
+  if (right.rank() != 2 || !shape || node.result()->type.dtype != Dtype::kF32) return false;
+  const int64_t n = (*shape)[0], k = (*shape)[1];
+  return n > 0 && k > 0 && (k <= kLongSum || n >= kManyColumns);
+}
+
+// Adds the pointwise ops of the product's shape behind it, as long as nothing else lies between,
+// and reshapes of what they give that nobody else reads.
+void AddTail(const Graph& graph, const std::map<const Value*, std::vector<Node*>>& readers,
+             const Shape& shape, std::set<const Node*>& group) {
+  for (const auto& node : graph.nodes) {
+    const bool is_pointwise =
+        GetOpDef(node->kind).op_class == OpClass::kPointwise && node->result()->type.shape == shape;
+    if (!is_pointwise && node->kind != OpKind::kReshape) continue;
+    const auto comes_from = [&](const Value* operand) {
+      return operand && operand->producer && group.count(operand->producer) &&
+             operand->type.shape == shape;
+    };
+    if (!std::any_of(node->operands.begin(), node->operands.end(), comes_from)) continue;
+    if (!is_pointwise &&
+        (readers.at(node->operand(0)).size() > 1 || IsOutput(graph, node->operand(0))))
+      continue;
+    group.insert(node.get());
+    if (!IsConvex(graph, group)) group.erase(node.get());
+  }
+}
+
+}  // namespace
+
+Result<bool> FuseMatMulTail(Graph& graph, const PassOptions& options, PassReport&) {
+  if (options.matmul_precision != "highest") return false;
+  std::vector<const Node*> matmuls;
+  for (const auto& node : graph.nodes) {
+    if (HasOwnKernels(*node)) matmuls.push_back(node.get());
+  }
+  bool changed = false;
+  for (const Node* matmul : matmuls) {
+    const auto readers = Readers(graph);
+    const LibraryProduct product = FindLibraryProduct(graph, readers, *matmul);
+    std::set<const Node*> group = product.nodes;
+    AddTail(graph, readers, matmul->result()->type.shape, group);
+    if (group == product.nodes) continue;
+    MakeRegion(graph, group, "matmul");
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace fusec
