@@ -12,8 +12,6 @@ namespace fusec {
 namespace {
 
 constexpr int64_t kWidestBlock = 16;
-// Below, an outer product costs less than looking up what to multiply.
-constexpr int64_t kShortestVector = 32;
 
 // What `value` is a reshape of, or itself.
 Value* BehindReshapes(Value* value) {
@@ -90,8 +88,10 @@ bool FoldProduct(Graph& graph, size_t place) {
   const auto weights = RightWeights(product);
   Value* x = weights ? VectorOfOuterProduct(product.operand(0)) : nullptr;
   const int64_t n = x ? x->type.shape.back().AsConstant().value_or(0) : 0;
-  if (n < kShortestVector) return false;
+  if (n == 0) return false;
   const Pairs pairs = PairsOf(n);
+  const int64_t left = static_cast<int64_t>(pairs.first.size()) * pairs.width;
+  if (4 * left > 3 * n * n) return false;  // looking up what to multiply costs more
   std::optional<TensorData> folded = Fold(*weights, pairs, n);
   if (!folded) return false;
 

@@ -8,7 +8,10 @@ namespace {
 
 constexpr int64_t kMostRowsAtOnce = 8;
 constexpr int64_t kEnoughBlocks = 100;  // of the 100 to 150 multiprocessors of a large GPU
-constexpr int64_t kLongSum = 2048;      // over which few tiles take long while most of a GPU idles
+// Sums over which few tiles take long while most of a GPU idles: the library shares out such a sum
+// among blocks. Of split floats its own products are slow, so that more is gained here.
+constexpr int64_t kLongShortSum = 1024;
+constexpr int64_t kLongSplitSum = 4096;
 // Elements of a result beyond which the library was ahead on an H200: of float products, and of
 // those in a shorter type, for which it has the tensor cores' asynchronous instructions.
 constexpr int64_t kMostSplitElements = 1 << 21;
@@ -47,11 +50,15 @@ bool TakesOwnKernel(const MatMulPlan& matmul) {
          matmul.k.AsConstant().value_or(0) > 0 && *matmul.k.AsConstant() < INT32_MAX / 8;
 }
 
+// Whether a product takes three of shorter numbers (Arithmetic::kSplitTf32).
+bool IsSplit(const MatMulPlan& matmul, const std::string& precision) {
+  return matmul.result->type.dtype == Dtype::kF32 && precision == "highest";
+}
+
 // The library for results that are large.
 void AddLibrary(const MatMulPlan& matmul, const std::string& precision,
                 std::vector<MatMulKernel>& kernels) {
-  const bool is_split = matmul.result->type.dtype == Dtype::kF32 && precision == "highest";
-  const int64_t most = is_split ? kMostSplitElements : kMostShortElements;
+  const int64_t most = IsSplit(matmul, precision) ? kMostSplitElements : kMostShortElements;
   MatMulKernel large;
   large.from = std::max(kMostRowsAtOnce, most / *matmul.n.AsConstant()) + 1;
   while (kernels.back().from >= large.from) kernels.pop_back();
@@ -87,18 +94,20 @@ std::vector<MatMulKernel> ChooseMatMulKernels(const MatMulPlan& matmul,
   // By rising `from`; the last one has no end.
   std::vector<MatMulKernel> kernels = {Rows(1, n, k), Rows(kMostRowsAtOnce, n, k)};
   kernels[1].from = 2;
-  MatMulKernel next;  // of more rows than a warp takes at once
-  next.from = kMostRowsAtOnce + 1;
-  if (k > kLongSum && library) kernels.push_back(next);
-  for (const MatMulTile& tile : kTiles) {
-    next.kind = MatMulKernel::Kind::kTile;
-    next.tile = tile;
-    const bool is_any = &tile == kTiles && (k <= kLongSum || !library);
-    next.from = is_any ? kMostRowsAtOnce + 1 : FirstRows(tile, n);
-    if (next.from <= kernels.back().from) kernels.pop_back();
-    kernels.push_back(next);
+  const int64_t long_sum = IsSplit(matmul, precision) ? kLongSplitSum : kLongShortSum;
+  if (k > long_sum && library) {
+    kernels.emplace_back().from = kMostRowsAtOnce + 1;
+  } else {
+    for (const MatMulTile& tile : kTiles) {
+      MatMulKernel next;
+      next.kind = MatMulKernel::Kind::kTile;
+      next.tile = tile;
+      next.from = &tile == kTiles ? kMostRowsAtOnce + 1 : FirstRows(tile, n);
+      if (next.from <= kernels.back().from) kernels.pop_back();
+      kernels.push_back(next);
+    }
+    if (library) AddLibrary(matmul, precision, kernels);
   }
-  if (library) AddLibrary(matmul, precision, kernels);
   std::vector<MatMulKernel> needed;
   for (size_t i = 0; i < kernels.size(); ++i) {
     if (i + 1 < kernels.size()) kernels[i].to = kernels[i + 1].from - 1;

@@ -105,12 +105,30 @@ class BlockProgramPlanner {
   void PlanStage(const BlockStage& stage) {
     const std::string name = FriendlyName(stage.value->name);
     builder_.Blank();
-    std::string array;
-    if (stage.kept) array = DeclareArray(stage, name, ElementsPerRow(stage.value, rows_));
+    RegionLowering::KeptRows kept{"", rows_.size(), RunOf(stage)};
+    if (stage.kept) kept.array = DeclareArray(stage, name, kept.run);
     builder_.Comment(name + ": " + Words(stage));
     warps_ = UsesWarps(stage);
-    for (Segment& segment : SegmentsOf(stage)) PlanSegment(stage, segment, array, name);
-    if (stage.kept) lowering_.Keep(stage.value, array, rows_.size());
+    for (Segment& segment : SegmentsOf(stage)) PlanSegment(stage, segment, kept, name);
+    if (stage.kept) lowering_.Keep(stage.value, kept);
+  }
+
+  // How many elements of a kept value lie together before one of nothing: those that a loop runs
+  // along while its threads stand at different runs, which would meet in few banks of shared memory
+  // if the runs began at multiples of 8 words.
+  int64_t RunOf(const BlockStage& stage) const {
+    int64_t run = 0;
+    const auto consider = [&](const Shape& shape) {
+      if (shape.size() < rows_.size() + 2) return;
+      run = std::max(run, shape.back().AsConstant().value_or(0));
+    };
+    consider(stage.value->type.shape);
+    for (const auto& node : region_.body->nodes) {
+      if (node->kind == OpKind::kReshape && node->operand(0) == stage.value)
+        consider(node->result()->type.shape);
+    }
+    const bool meets = run > 0 && run % 8 == 0 && ElementsPerRow(stage.value, rows_) % run == 0;
+    return meets ? run : 0;
   }
 
   // Elements of a stage that one loop makes: all of them, a part of a concatenation, or a run of
@@ -160,8 +178,8 @@ class BlockProgramPlanner {
     return true;
   }
 
-  void PlanSegment(const BlockStage& stage, const Segment& segment, const std::string& array,
-                   const std::string& name) {
+  void PlanSegment(const BlockStage& stage, const Segment& segment,
+                   const RegionLowering::KeptRows& kept, const std::string& name) {
     const auto lead = static_cast<int64_t>(rows_.size());
     const Shape& shape = segment.value->type.shape;
     Shape inner(shape.begin() + lead, shape.end());
@@ -193,10 +211,9 @@ class BlockProgramPlanner {
     }
     if (warps_) builder_.Open(/*is_branch=*/true);
     if (stage.kept)
-      builder_.Assign(
-          array + "[" + builder_.Write(lowering_.PositionInRows(stage.value, rows_.size(), whole)) +
-              "]",
-          scalar.text);
+      builder_.Assign(kept.array + "[" +
+                          builder_.Write(lowering_.PositionInRows(stage.value, kept, whole)) + "]",
+                      scalar.text);
     StoreResults(stage, whole, scalar);
     if (warps_) {
       builder_.Append({Statement::Kind::kIf,
@@ -224,10 +241,18 @@ class BlockProgramPlanner {
     return words;
   }
 
-  std::string DeclareArray(const BlockStage& stage, const std::string& name, int64_t elements) {
+  std::string DeclareArray(const BlockStage& stage, const std::string& name, int64_t run) {
     const std::string array = builder_.Unique(name + "_rows");
+    int64_t elements = ElementsPerRow(stage.value, rows_);
     builder_.expressions().NameConstant(elements, name + "_elements",
                                         "of one row of \"" + name + "\"");
+    if (run > 0) {
+      elements += elements / run;
+      builder_.expressions().NameConstant(elements, name + "_places",
+                                          "of one row, with one left free behind every " +
+                                              std::to_string(run) + ", so that banks differ");
+      builder_.expressions().NameConstant(run + 1, name + "_pitch", "from one run to the next");
+    }
     const std::string size = builder_.Write(Expr(elements));
     builder_.Append(
         {Statement::Kind::kDeclare,

@@ -426,23 +426,24 @@ const Scalar* RegionLowering::Known(const Value* value, const std::vector<Expr>&
   return builder_.Recall(ElementKey(value, index));
 }
 
-void RegionLowering::Keep(const Value* value, const std::string& array, size_t row_rank) {
-  kept_[value] = {array, row_rank};
-}
-
-Expr RegionLowering::PositionInRows(const Value* value, size_t row_rank,
+Expr RegionLowering::PositionInRows(const Value* value, const KeptRows& rows,
                                     const std::vector<Expr>& index) const {
-  const auto lead = static_cast<int64_t>(row_rank);
+  const auto lead = static_cast<int64_t>(rows.row_rank);
   const Shape inner(value->type.shape.begin() + lead, value->type.shape.end());
-  return row_in_block_ * Product(inner) +
-         Linearize({index.begin() + lead, index.end()}, inner, builder_.ranges());
+  Expr elements = Product(inner);
+  Expr element = Linearize({index.begin() + lead, index.end()}, inner, builder_.ranges());
+  if (rows.run > 0) {
+    elements = elements + FloorDiv(elements, rows.run, builder_.ranges());
+    element = element + FloorDiv(element, rows.run, builder_.ranges());
+  }
+  return row_in_block_ * elements + element;
 }
 
-Scalar RegionLowering::LoadKept(const Value* value, const KeptValue& kept,
+Scalar RegionLowering::LoadKept(const Value* value, const KeptRows& kept,
                                 const std::vector<Expr>& index) {
   const std::string key = ElementKey(value, index);
   if (const Scalar* known = builder_.Recall(key)) return *known;
-  const Expr position = PositionInRows(value, kept.row_rank, index);
+  const Expr position = PositionInRows(value, kept, index);
   const Dtype dtype = value->type.dtype;
   const Scalar scalar{builder_.Let(CTypeName(dtype), FriendlyName(value->name) + "_value",
                                    kept.array + "[" + builder_.Write(position) + "]"),

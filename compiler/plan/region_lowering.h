@@ -20,11 +20,19 @@ class RegionLowering {
   // From now on `value` (a reduction's result) is the local `local`, known for element `index`
   // only.
   void Bind(const Value* value, const std::vector<Expr>& index, const Scalar& local);
-  // From now on `value` is read from `array`, which holds it for the rows of a block: its leading
-  // `row_rank` coordinates are row number `row_in_block` of these, the rest lie row-major.
-  void Keep(const Value* value, const std::string& array, size_t row_rank);
-  // Where such an array holds element `index` of `value` for the row that SetRowInBlock names.
-  Expr PositionInRows(const Value* value, size_t row_rank, const std::vector<Expr>& index) const;
+  // An array in shared memory that holds a value for the rows of a block: the value's leading
+  // `row_rank` coordinates are row number `row_in_block` of these, the rest lie row-major, with one
+  // element of nothing behind every `run` of them (0: nowhere).
+  struct KeptRows {
+    std::string array;
+    size_t row_rank = 0;
+    int64_t run = 0;
+  };
+  // From now on `value` is read from there.
+  void Keep(const Value* value, const KeptRows& rows) { kept_[value] = rows; }
+  // Where it holds element `index` of `value` for the row that SetRowInBlock names.
+  Expr PositionInRows(const Value* value, const KeptRows& rows,
+                      const std::vector<Expr>& index) const;
   // Makes an element of a matmul's or reduction's result where it is needed.
   using ReducerFunction = std::function<Scalar(const Node&, const std::vector<Expr>&)>;
   void OnReducer(ReducerFunction make) { make_reduced_ = std::move(make); }
@@ -80,12 +88,8 @@ class RegionLowering {
     Scalar local;
   };
   std::map<const Value*, Binding> bindings_;
-  struct KeptValue {
-    std::string array;
-    size_t row_rank;
-  };
-  Scalar LoadKept(const Value* value, const KeptValue& kept, const std::vector<Expr>& index);
-  std::map<const Value*, KeptValue> kept_;
+  Scalar LoadKept(const Value* value, const KeptRows& kept, const std::vector<Expr>& index);
+  std::map<const Value*, KeptRows> kept_;
   Expr row_in_block_;
   std::map<const Value*, std::string> slots_;  // arrays
   std::vector<Expr> slot_index_;
