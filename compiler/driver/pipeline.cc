@@ -64,7 +64,8 @@ std::vector<std::string> FusionPasses(TargetKind target) {
   // A block of a GPU keeps a whole chain of small products in its shared memory. On the CPU the
   // library's products and the cache do as well.
   if (target == TargetKind::kGpu) {
-    passes = {"fuse-block-program",
+    passes = {// Before the concatenation is part of a kernel.
+              "pad-depth", "fuse-block-program",
               // For the products that are left, as they are the ones that read weights this way.
               "transpose-weights", "fold-constants",
               // Before fuse-matmul-epilogue, which leaves what the library cannot do outside.
