@@ -46,9 +46,34 @@ void AddTail(const Graph& graph, const std::map<const Value*, std::vector<Node*>
   }
 }
 
+// Says why the group begins and ends where it does.
+void ExplainEnds(const Graph& graph, const std::map<const Value*, std::vector<Node*>>& readers,
+                 const std::set<const Node*>& group, PassReport& report) {
+  for (const auto& node : graph.nodes) {
+    const bool inside = group.count(node.get()) != 0;
+    if (node->kind == OpKind::kConstant) continue;
+    for (const auto& result : node->results) {
+      const auto found = readers.find(result.get());
+      if (found == readers.end()) continue;
+      for (const Node* reader : found->second) {
+        if (inside && !group.count(reader)) {
+          report.Refuse(result.get(), *reader,
+                        std::string(GetOpDef(reader->kind).text) +
+                            " is no pointwise op on the elements of the product",
+                        "a kernel that keeps whole rows of the product");
+        } else if (!inside && group.count(reader)) {
+          report.Refuse(result.get(), *reader,
+                        "the kernel of a product reads its operands from memory",
+                        "a kernel that makes them while it fills its tiles");
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
-Result<bool> FuseMatMulTail(Graph& graph, const PassOptions& options, PassReport&) {
+Result<bool> FuseMatMulTail(Graph& graph, const PassOptions& options, PassReport& report) {
   if (options.matmul_precision != "highest") return false;
   std::vector<const Node*> matmuls;
   for (const auto& node : graph.nodes) {
@@ -61,6 +86,7 @@ Result<bool> FuseMatMulTail(Graph& graph, const PassOptions& options, PassReport
     std::set<const Node*> group = product.nodes;
     AddTail(graph, readers, matmul->result()->type.shape, group);
     if (group == product.nodes) continue;
+    ExplainEnds(graph, readers, group, report);
     MakeRegion(graph, group, "matmul");
     changed = true;
   }

@@ -18,8 +18,8 @@ constexpr int64_t kMostRows = 32;  // of a block
 // has few elements but long sums, a warp makes one.
 class BlockProgramPlanner {
  public:
-  BlockProgramPlanner(const Node& region, KernelBuilder& builder)
-      : region_(region), builder_(builder), lowering_(region, builder) {}
+  BlockProgramPlanner(const Node& region, KernelBuilder& builder, int64_t wanted_rows)
+      : region_(region), builder_(builder), lowering_(region, builder), wanted_rows_(wanted_rows) {}
 
   KernelPlan Plan() {
     ChooseIndexType(region_, builder_);
@@ -51,12 +51,14 @@ class BlockProgramPlanner {
                                               "rows that a block owns");
   }
 
-  // Enough rows to occupy the block's threads, as many as its shared memory holds.
+  // Enough rows to occupy the block's threads, or as many as are wanted, if its shared memory holds
+  // them.
   void OpenRows() {
     int64_t widest = 1;
     for (const BlockStage& stage : stages_)
       widest = std::max(widest, ElementsPerRow(stage.value, rows_));
-    while (rows_per_block_ < kMostRows && rows_per_block_ * widest < kGpuBlockSize &&
+    while (rows_per_block_ < kMostRows &&
+           (rows_per_block_ * widest < kGpuBlockSize || rows_per_block_ < wanted_rows_) &&
            2 * rows_per_block_ * KeptBytesPerRow(stages_, rows_) <= kMostKeptBytes) {
       rows_per_block_ *= 2;
     }
@@ -186,7 +188,9 @@ class BlockProgramPlanner {
     if (segment.run) inner.insert(inner.begin(), Expr(segment.run->count));
     const int64_t elements = *Product(inner).AsConstant();
     const std::string size = builder_.Write(Expr(elements));
-    const std::string total = rows_per_block_ == 1 ? size : "rows_here * " + size;
+    const std::string total = rows_per_block_ == 1 ? size
+                              : elements == 1      ? "rows_here"
+                                                   : "rows_here * " + size;
     const std::string header =
         warps_ ? LoopHeader(builder_, "i", "threadIdx.x / " + WarpSize(), total,
                             BlockSizeName(builder_) + " / " + WarpSize())
@@ -352,6 +356,7 @@ class BlockProgramPlanner {
   Shape rows_;
   std::vector<BlockStage> stages_;
   PartTables tables_;
+  int64_t wanted_rows_ = 1;
   int64_t rows_per_block_ = 1;
   bool warps_ = false;           // the open stage's sums are shared out among the threads of a warp
   std::vector<Expr> row_index_;  // where a block owns one row
@@ -359,8 +364,8 @@ class BlockProgramPlanner {
 
 }  // namespace
 
-KernelPlan PlanBlockProgram(const Node& region, KernelBuilder& builder) {
-  return BlockProgramPlanner(region, builder).Plan();
+KernelPlan PlanBlockProgram(const Node& region, KernelBuilder& builder, int64_t wanted_rows) {
+  return BlockProgramPlanner(region, builder, wanted_rows).Plan();
 }
 
 }  // namespace fusec

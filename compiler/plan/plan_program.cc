@@ -13,6 +13,9 @@ namespace fusec {
 namespace {
 
 constexpr size_t kNamedOps = 5;
+// Rows from which blocks own several each: more than a GPU has room for blocks.
+constexpr int64_t kManyRows = 1024;
+constexpr int64_t kRowsOfMany = 8;
 // From here on tensor cores take TF32 and bfloat16, and copies fill shared memory.
 constexpr int kTensorCoreArchitecture = 80;
 
@@ -71,6 +74,33 @@ bool PlanMatMul(const Node& region, const std::string& name, const std::vector<s
   return !kernels.empty();
 }
 
+// A chain that blocks make for their rows: a row per block where there are few, so that all of a
+// GPU takes part, several where there are many, so that all threads of a block do.
+void PlanBlocks(const Node& region, const std::string& name, const std::vector<std::string>& ops,
+                const Graph& graph, ProgramPlan& program, std::vector<IndexSite>& sites) {
+  const auto plan = [&](const std::string& kernel_name, int64_t wanted_rows) {
+    KernelBuilder builder(program.target, graph, sites);
+    builder.plan().name = kernel_name;
+    builder.plan().op_class = "block_program";
+    builder.plan().ops = ops;
+    builder.plan().provenance = region.provenance;
+    return PlanBlockProgram(region, builder, wanted_rows);
+  };
+  const Expr rows = Product(region.Get<std::vector<Expr>>("rows"));
+  Step few, many;
+  few.kernel = plan(name, 1);
+  many.kernel = plan(name + "_many_rows", kRowsOfMany);
+  if (graph.SymbolRanges().IntervalOf(rows).high < kManyRows ||
+      many.kernel.blocks == few.kernel.blocks) {
+    program.steps.push_back(std::move(few));
+    return;
+  }
+  few.alternative = {rows, 0, kManyRows - 1, true};
+  many.alternative = {rows, kManyRows, INT64_MAX, false};
+  program.steps.push_back(std::move(few));
+  program.steps.push_back(std::move(many));
+}
+
 }  // namespace
 
 Result<ProgramPlan> PlanProgram(const Graph& graph, const PlanOptions& options,
@@ -88,6 +118,10 @@ Result<ProgramPlan> PlanProgram(const Graph& graph, const PlanOptions& options,
     const std::string name = StepName(number++, ops);
     if (region_class == "matmul" && PlanMatMul(*node, name, ops, options, graph, program, sites))
       continue;
+    if (region_class == "block_program") {
+      PlanBlocks(*node, name, ops, graph, program, sites);
+      continue;
+    }
     KernelBuilder builder(options.target, graph, sites);
     builder.plan().name = name;
     builder.plan().op_class = region_class;
@@ -95,8 +129,6 @@ Result<ProgramPlan> PlanProgram(const Graph& graph, const PlanOptions& options,
     builder.plan().provenance = node->provenance;
     if (region_class == "row_reduction" || region_class == "matmul")
       step.kernel = PlanRowReduction(*node, builder);
-    else if (region_class == "block_program")
-      step.kernel = PlanBlockProgram(*node, builder);
     else if (region_class == "sequential")
       step.kernel = PlanSequential(*node, builder);
     else

@@ -12,7 +12,8 @@ struct MatMulKernel;
 KernelPlan PlanLoop(const Node& region, KernelBuilder& builder);  // pointwise, gather_concat
 KernelPlan PlanRowReduction(const Node& region,
                             KernelBuilder& builder);  // row_reduction, and matmuls no library takes
-KernelPlan PlanBlockProgram(const Node& region, KernelBuilder& builder);
+// A block owns as many rows as keep its threads busy, and `wanted_rows` at least, if these fit.
+KernelPlan PlanBlockProgram(const Node& region, KernelBuilder& builder, int64_t wanted_rows = 1);
 KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);  // scan, sort, scatter
 KernelPlan PlanMatMulKernel(const Node& region, const MatMulPlan& matmul,
                             const MatMulKernel& kernel, const std::string& precision,

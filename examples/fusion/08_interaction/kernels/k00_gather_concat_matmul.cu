@@ -42,32 +42,33 @@ k00_gather_concat_matmul(const float* __restrict__ dense, const long long* __res
                          float* __restrict__ y, int batch, IndexError* errors) {
   constexpr int kRowsPerBlock = 4;  // rows that a block owns
   constexpr int kWideElements = 80;  // of one row of "wide"
+  // of one row, with one left free behind every 16, so that banks differ
+  constexpr int kWidePlaces = 85;
+  constexpr int kWidePitch = 17;  // from one run to the next
   constexpr int kStride16 = 16;  // elements between neighbours
   constexpr int kBlockSize = 256;  // threads
   constexpr int kTable0Rows = 20;  // valid indices are -20..19
-  constexpr int kOffset32 = 32;  // where a part begins
-  constexpr int kOffset48 = 48;  // where a part begins
-  constexpr int kOffset64 = 64;  // where a part begins
+  constexpr int kOffset34 = 34;  // where a part begins
+  constexpr int kOffset51 = 51;  // where a part begins
+  constexpr int kOffset68 = 68;  // where a part begins
   constexpr int kYColumns = 26;  // last axis of "y"
   constexpr int kStride10 = 10;  // elements between neighbours
-  constexpr int kRowOfDotsRows = 25;  // valid indices are -25..24
   constexpr int kStride5 = 5;  // elements between neighbours
   constexpr int kIds0Site = 1;  // who reports a bad index: row0
   constexpr int kIds1Site = 2;  // who reports a bad index: row1
   constexpr int kIds2Site = 3;  // who reports a bad index: row2
   constexpr int kIds3Site = 4;  // who reports a bad index: row3
-  constexpr int kTriangleSite = 5;  // who reports a bad index: pairs
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 
-  __shared__ float wide_rows[kRowsPerBlock * kWideElements];
+  __shared__ float wide_rows[kRowsPerBlock * kWidePlaces];
   // wide: concat
   for (int i = threadIdx.x; i < rows_here * kStride16; i += kBlockSize) {
     const int row_in_block = i / kStride16;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kStride16;
     const float dense_value = dense[element + row * kStride16];
-    wide_rows[element + row_in_block * kWideElements] = dense_value;
+    wide_rows[element + row_in_block * kWidePlaces] = dense_value;
   }
   for (int i = threadIdx.x; i < rows_here * kStride16; i += kBlockSize) {
     const int row_in_block = i / kStride16;
@@ -77,7 +78,7 @@ k00_gather_concat_matmul(const float* __restrict__ dense, const long long* __res
     // gather
     const int ids0_index = CheckedIndex(ids0_value, kTable0Rows, errors, kIds0Site, row);
     const float table0_value = table0[element + ids0_index * kStride16];
-    wide_rows[element + row_in_block * kWideElements + kStride16] = table0_value;
+    wide_rows[element + row_in_block * kWidePlaces + kWidePitch] = table0_value;
   }
   for (int i = threadIdx.x; i < rows_here * kStride16; i += kBlockSize) {
     const int row_in_block = i / kStride16;
@@ -87,7 +88,7 @@ k00_gather_concat_matmul(const float* __restrict__ dense, const long long* __res
     // gather
     const int ids1_index = CheckedIndex(ids1_value, kTable0Rows, errors, kIds1Site, row);
     const float table1_value = table1[element + ids1_index * kStride16];
-    wide_rows[element + row_in_block * kWideElements + kOffset32] = table1_value;
+    wide_rows[element + row_in_block * kWidePlaces + kOffset34] = table1_value;
   }
   for (int i = threadIdx.x; i < rows_here * kStride16; i += kBlockSize) {
     const int row_in_block = i / kStride16;
@@ -97,7 +98,7 @@ k00_gather_concat_matmul(const float* __restrict__ dense, const long long* __res
     // gather
     const int ids2_index = CheckedIndex(ids2_value, kTable0Rows, errors, kIds2Site, row);
     const float table2_value = table2[element + ids2_index * kStride16];
-    wide_rows[element + row_in_block * kWideElements + kOffset48] = table2_value;
+    wide_rows[element + row_in_block * kWidePlaces + kOffset51] = table2_value;
   }
   for (int i = threadIdx.x; i < rows_here * kStride16; i += kBlockSize) {
     const int row_in_block = i / kStride16;
@@ -107,7 +108,7 @@ k00_gather_concat_matmul(const float* __restrict__ dense, const long long* __res
     // gather
     const int ids3_index = CheckedIndex(ids3_value, kTable0Rows, errors, kIds3Site, row);
     const float table3_value = table3[element + ids3_index * kStride16];
-    wide_rows[element + row_in_block * kWideElements + kOffset64] = table3_value;
+    wide_rows[element + row_in_block * kWidePlaces + kOffset68] = table3_value;
   }
   __syncthreads();
 
@@ -124,15 +125,12 @@ k00_gather_concat_matmul(const float* __restrict__ dense, const long long* __res
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kStride10;
     const long long triangle_value = triangle[element];
-    // gather
-    const int triangle_index =
-        CheckedIndex(triangle_value, kRowOfDotsRows, errors, kTriangleSite, element);
     float dots = 0.0f;
     for (int k = 0; k < kStride16; ++k) {
       const float wide_value =
-          wide_rows[(triangle_index / kStride5) * kStride16 + k + row_in_block * kWideElements];
+          wide_rows[(triangle_value / kStride5) * kWidePitch + k + row_in_block * kWidePlaces];
       const float wide_value_2 =
-          wide_rows[k + (triangle_index % kStride5) * kStride16 + row_in_block * kWideElements];
+          wide_rows[k + (triangle_value % kStride5) * kWidePitch + row_in_block * kWidePlaces];
       dots = dots + wide_value * wide_value_2;
     }
     y[element + row * kYColumns + kStride16] = dots;

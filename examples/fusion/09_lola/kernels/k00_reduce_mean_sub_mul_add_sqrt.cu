@@ -99,7 +99,7 @@ k00_reduce_mean_sub_mul_add_sqrt(const float* __restrict__ x,
 
   __shared__ float reduce_mean_rows[kRowsPerBlock * 1];
   // reduce_mean: reduce_mean
-  for (int i = threadIdx.x / kWarpSize; i < rows_here * 1; i += kBlockSize / kWarpSize) {
+  for (int i = threadIdx.x / kWarpSize; i < rows_here; i += kBlockSize / kWarpSize) {
     const int row = first_row + i;
     float reduce_mean_sum = 0.0f;
     for (int k = threadIdx.x % kWarpSize; k < kReduceMeanDepth; k += kWarpSize) {
@@ -116,7 +116,7 @@ k00_reduce_mean_sub_mul_add_sqrt(const float* __restrict__ x,
 
   __shared__ float sqrt_rows[kRowsPerBlock * 1];
   // sqrt: reduce_mean and what follows it, up to sqrt
-  for (int i = threadIdx.x / kWarpSize; i < rows_here * 1; i += kBlockSize / kWarpSize) {
+  for (int i = threadIdx.x / kWarpSize; i < rows_here; i += kBlockSize / kWarpSize) {
     const int row = first_row + i;
     float reduce_mean_1_sum = 0.0f;
     const float reduce_mean_value = reduce_mean_rows[i];

@@ -75,7 +75,7 @@ k00_matmul_add_relu_mul_reduce_sum(const float* __restrict__ x, const float* __r
   __syncthreads();
 
   // y: reduce_sum and what follows it, up to sigmoid
-  for (int i = threadIdx.x; i < rows_here * 1; i += kBlockSize) {
+  for (int i = threadIdx.x; i < rows_here; i += kBlockSize) {
     const int row = first_row + i;
     float matmul_2 = 0.0f;
     for (int k = 0; k < kActive0Elements; ++k) {

@@ -73,6 +73,9 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_mul_reduce_max_sub_exp(const float* __restrict__ query, const float* __restrict__ key,
                                   const float* __restrict__ value, float* __restrict__ y_2) {
   constexpr int kScoresElements = 256;  // of one row of "scores"
+  // of one row, with one left free behind every 16, so that banks differ
+  constexpr int kScoresPlaces = 272;
+  constexpr int kScoresPitch = 17;  // from one run to the next
   constexpr int kBlockSize = 256;  // threads
   constexpr int kScores0Count = 16;  // how many scores_0 there are
   constexpr int kDotsDepth = 8;  // terms of its sum
@@ -81,7 +84,7 @@ k00_matmul_mul_reduce_max_sub_exp(const float* __restrict__ query, const float* 
   const int row_0 = row / 2;
   const int row_1 = row % 2;
 
-  __shared__ float scores_rows[kScoresElements];
+  __shared__ float scores_rows[kScoresPlaces];
   // scores: matmul and what follows it, up to mul
   for (int i = threadIdx.x; i < kScoresElements; i += kBlockSize) {
     const int scores_0 = i / kScores0Count;
@@ -96,7 +99,7 @@ k00_matmul_mul_reduce_max_sub_exp(const float* __restrict__ query, const float* 
     }
     // mul
     const float scores = dots * 0.35355338f;
-    scores_rows[scores_0 * kScores0Count + scores_1] = scores;
+    scores_rows[scores_0 * kScoresPitch + scores_1] = scores;
   }
   __syncthreads();
 
@@ -105,25 +108,25 @@ k00_matmul_mul_reduce_max_sub_exp(const float* __restrict__ query, const float* 
   for (int i = threadIdx.x; i < kScores0Count; i += kBlockSize) {
     float reduce_max = -__int_as_float(0x7f800000);
     for (int k = 0; k < kScores0Count; ++k) {
-      const float scores_value = scores_rows[i * kScores0Count + k];
+      const float scores_value = scores_rows[i * kScoresPitch + k];
       reduce_max = LargerOf::Combine(reduce_max, scores_value);
     }
     reduce_max_rows[i] = reduce_max;
   }
   __syncthreads();
 
-  __shared__ float exp_rows[kScoresElements];
+  __shared__ float exp_rows[kScoresPlaces];
   // exp: exp
   for (int i = threadIdx.x; i < kScoresElements; i += kBlockSize) {
     const int exp_0 = i / kScores0Count;
     const int exp_1 = i % kScores0Count;
-    const float scores_value_2 = scores_rows[exp_0 * kScores0Count + exp_1];
+    const float scores_value_2 = scores_rows[exp_0 * kScoresPitch + exp_1];
     const float reduce_max_value = reduce_max_rows[exp_0];
     // sub
     const float sub = scores_value_2 - reduce_max_value;
     // exp
     const float exp_tensor = expf(sub);
-    exp_rows[exp_0 * kScores0Count + exp_1] = exp_tensor;
+    exp_rows[exp_0 * kScoresPitch + exp_1] = exp_tensor;
   }
   __syncthreads();
 
@@ -132,23 +135,23 @@ k00_matmul_mul_reduce_max_sub_exp(const float* __restrict__ query, const float* 
   for (int i = threadIdx.x; i < kScores0Count; i += kBlockSize) {
     float reduce_sum = 0.0f;
     for (int k = 0; k < kScores0Count; ++k) {
-      const float exp_value = exp_rows[i * kScores0Count + k];
+      const float exp_value = exp_rows[i * kScoresPitch + k];
       reduce_sum = reduce_sum + exp_value;
     }
     reduce_sum_rows[i] = reduce_sum;
   }
   __syncthreads();
 
-  __shared__ float shares_rows[kScoresElements];
+  __shared__ float shares_rows[kScoresPlaces];
   // shares: div
   for (int i = threadIdx.x; i < kScoresElements; i += kBlockSize) {
     const int shares_0 = i / kScores0Count;
     const int shares_1 = i % kScores0Count;
-    const float exp_value_2 = exp_rows[shares_0 * kScores0Count + shares_1];
+    const float exp_value_2 = exp_rows[shares_0 * kScoresPitch + shares_1];
     const float reduce_sum_value = reduce_sum_rows[shares_0];
     // div
     const float shares = exp_value_2 / reduce_sum_value;
-    shares_rows[shares_0 * kScores0Count + shares_1] = shares;
+    shares_rows[shares_0 * kScoresPitch + shares_1] = shares;
   }
   __syncthreads();
 
@@ -158,7 +161,7 @@ k00_matmul_mul_reduce_max_sub_exp(const float* __restrict__ query, const float* 
     const int y_1 = i % kDotsDepth;
     float y = 0.0f;
     for (int k = 0; k < kScores0Count; ++k) {
-      const float shares_value = shares_rows[k + y_0 * kScores0Count];
+      const float shares_value = shares_rows[k + y_0 * kScoresPitch];
       const float value_value =
           value[k * kDotsDepth + row_0 * kScoresElements + row_1 * kQueryStride1 + y_1];
       y = y + shares_value * value_value;
