@@ -1,18 +1,24 @@
 #!/usr/bin/env bash
-# All that is claimed of the GPU, in one run on a machine that has one: answers of every model in models/ against double precision at
-# batches 1, 5, 64 and 2048, an out-of-range id, an oversized batch, compute-sanitizer (memcheck, racecheck, initcheck), the smoke
-# program, device time and call latency. Needs build/fusec and build/tests/gpu_smoke (or GPU_SMOKE=path); takes about 5 minutes.
+# All that is claimed of the GPU, on a machine that has one. In three parts, as a borrowed machine may not be had for long:
+#   models       every model in models/: answers against double precision and onnxruntime at batches 1, 7, 64, 1500, 2048, each kernel
+#                alone (verify --per-fusion), an oversized batch, compute-sanitizer (memcheck, racecheck, initcheck), device time and
+#                call latency; the smoke program; an id outside its table (5 minutes)
+#   families     float16 and bfloat16 versions of these models, and the small models of tests/end_to_end/models (3 minutes)
+#   conformance  ONNX's node tests on the GPU (3 minutes)
+# Needs build/fusec, build/tests/gpu_smoke and build/tests/conformance/conformance, or what FUSEC, GPU_SMOKE and CONFORMANCE name.
 #
-#   usage: tests/gpu/h200_checks.sh RESULTS_FOLDER        writes checks.txt and bench.json there, ends with "N passed, N failed"
+#   usage: tests/gpu/h200_checks.sh RESULTS_FOLDER [PART...]   writes checks-PART.txt there (and bench.json); each ends with
+#                                                              "N passed, N failed"
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-results=${1:?usage: tests/gpu/h200_checks.sh RESULTS_FOLDER}
+results=${1:?usage: tests/gpu/h200_checks.sh RESULTS_FOLDER [PART...]}
+shift
 fusec=${FUSEC:-$root/build/fusec}
 smoke=${GPU_SMOKE:-$root/build/tests/gpu_smoke}
+conformance=${CONFORMANCE:-$root/build/tests/conformance/conformance}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$results"
-exec > >(tee "$results/checks.txt") 2>&1
 
 passed=0 failed=0
 check() {  # check NAME EXPECTED_EXIT COMMAND...
@@ -23,8 +29,7 @@ check() {  # check NAME EXPECTED_EXIT COMMAND...
   else failed=$((failed + 1)); echo "FAIL  $name (exit $status, expected $expected)"; tail -n 15 "$work/log" | sed 's/^/      /'; fi
 }
 
-nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
-"$fusec" --version
+models() {
 check "smoke program" 0 "$smoke"
 check "smoke program without graphs" 0 env FUSEC_CUDA_GRAPH=0 "$smoke"
 
@@ -36,9 +41,10 @@ for model in "$root"/models/*.onnx; do
   out=$work/$name
   check "$name: compile" 0 "$fusec" "$model" -o "$out" --target sm_90a
   dim=$(python3 -c "import json; print(json.load(open('$out/manifest.json'))['symbols'][0]['name'])")
-  check "$name: answers at batches 1, 5, 64, 2048" 0 \
-    "$fusec" verify "$out" --model "$model" --device cuda --dim "$dim=1,5,64,2048"
+  check "$name: answers at batches 1, 7, 64, 1500, 2048" 0 \
+    "$fusec" verify "$out" --model "$model" --device cuda --dim "$dim=1,7,64,1500,2048"
   sed 's/^/      /' "$work/log"
+  check "$name: each kernel alone" 0 "$fusec" verify "$out" --per-fusion --device cuda --dim "$dim=7"
   check "$name: an oversized batch" 6 "$fusec" run "$out" --random --device cuda --dim "$dim=70000"
   "$fusec" bench "$out" --device cuda --dim "$dim=1,64,2048" --seconds 0.5 --json >"$work/bench" 2>"$work/log" || cat "$work/log"
   printf '%s{"model": "%s", "bench": %s}\n' "$separator" "$name" "$(cat "$work/bench")" >>"$results/bench.json"
@@ -50,6 +56,22 @@ for model in "$root"/models/*.onnx; do
 done
 echo "]" >>"$results/bench.json"
 
+# An id outside its table is named, and never read.
+python3 - "$work" <<'PYTHON'
+import sys
+import numpy
+numpy.save(sys.argv[1] + "/dense.npy", numpy.zeros((5, 13), numpy.float32))
+ids = numpy.zeros((5, 26), numpy.int64)
+ids[3, 7] = 99999
+numpy.save(sys.argv[1] + "/ids.npy", ids)
+PYTHON
+check "an id outside its table" 6 env FUSEC_CUDA_GRAPH=0 compute-sanitizer --tool memcheck --error-exitcode 99 \
+  "$fusec" run "$work/dlrm_dot.dynamo" --device cuda --input in0="$work/dense.npy" --input in1="$work/ids.npy"
+grep -h 'outside' "$work/log" | sed 's/^/      /'
+
+}
+
+families() {
 # float16 and bfloat16 versions of every model, and the small models of the families.
 for model in "$root"/models/*.onnx "$root"/tests/end_to_end/models/*.onnx; do
   name=$(basename "$model" .onnx)
@@ -70,18 +92,24 @@ for model in "$root"/models/*.onnx "$root"/tests/end_to_end/models/*.onnx; do
   done
 done
 
-# An id outside its table is named, and never read.
-python3 - "$work" <<'PYTHON'
-import sys
-import numpy
-numpy.save(sys.argv[1] + "/dense.npy", numpy.zeros((5, 13), numpy.float32))
-ids = numpy.zeros((5, 26), numpy.int64)
-ids[3, 7] = 99999
-numpy.save(sys.argv[1] + "/ids.npy", ids)
-PYTHON
-check "an id outside its table" 6 env FUSEC_CUDA_GRAPH=0 compute-sanitizer --tool memcheck --error-exitcode 99 \
-  "$fusec" run "$work/dlrm_dot.dynamo" --device cuda --input in0="$work/dense.npy" --input in1="$work/ids.npy"
-grep -h 'outside' "$work/log" | sed 's/^/      /'
+}
 
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+conformance() {
+  check "node tests of ONNX" 0 "$conformance" --cuda -j 8
+  sed 's/^/      /' "$work/log"
+}
+
+status=0
+for part in "${@:-models families conformance}"; do
+  for name in $part; do
+    passed=0 failed=0
+    {
+      nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+      "$fusec" --version
+      "$name"
+      echo "$passed passed, $failed failed"
+    } > >(tee "$results/checks-$name.txt") 2>&1
+    [ "$failed" = 0 ] || status=1
+  done
+done
+exit $status

@@ -23,6 +23,16 @@ __device__ __forceinline__ Vector<T, kCount> LoadVector(const T* __restrict__ pl
 
 template <class T, int kCount>
 __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<T, kCount>& value) {
+#ifdef __CUDACC__
+  // Left to the compiler, small elements at positions of 64 bits are stored in pieces of 4 bytes.
+  if constexpr (sizeof(value) == 16) {
+    unsigned words[4];
+    memcpy(words, &value, sizeof(words));
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(place)),
+                 "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]));
+    return;
+  }
+#endif
   *reinterpret_cast<Vector<T, kCount>*>(place) = value;
 }
 

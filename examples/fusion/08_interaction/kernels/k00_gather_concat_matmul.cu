@@ -41,7 +41,6 @@ k00_gather_concat_matmul(const float* __restrict__ dense, const long long* __res
                          const float* __restrict__ table3, const long long* __restrict__ triangle,
                          float* __restrict__ y, int batch, IndexError* errors) {
   constexpr int kRowsPerBlock = 4;  // rows that a block owns
-  constexpr int kWideElements = 80;  // of one row of "wide"
   // of one row, with one left free behind every 16, so that banks differ
   constexpr int kWidePlaces = 85;
   constexpr int kWidePitch = 17;  // from one run to the next
