@@ -274,8 +274,15 @@ class LoopPlanner {
     } else if (IsSingle()) {
       PlanGpuGrid();
     } else {
-      PlanGpuSegments(rows, std::clamp<int64_t>(4 * kGpuBlockSize / inner_high, 1, 64));
+      PlanGpuSegments(rows, RowsOfBlock(inner_high));
     }
+  }
+
+  // Four elements for every thread, or one vector.
+  int64_t RowsOfBlock(int64_t row_elements) const {
+    int64_t most_lanes = 4;
+    for (const Group& group : groups_) most_lanes = std::max(most_lanes, LanesOfRows(group));
+    return std::clamp<int64_t>(most_lanes * kGpuBlockSize / row_elements, 1, 64);
   }
 
   void PlanCpuRows(const Expr& rows, int64_t chunk) {
@@ -339,8 +346,8 @@ class LoopPlanner {
   // As above, for rows: they and the parts that a group writes begin and end at such multiples.
   int64_t LanesOfRows(const Group& group) const {
     const Shape inner = Inner(group.shape());
-    if (inner.size() != 1 || !inner[0].AsConstant()) return 1;
-    std::vector<Expr> extents = inner;
+    if (inner.empty() || !Product(inner).AsConstant()) return 1;
+    std::vector<Expr> extents = {inner.back()};
     for (const Segment& segment : group.segments) {
       extents.push_back(region_.body->outputs[segment.output]->type.shape.back());
       if (segment.offset.back() != 0) extents.push_back(segment.offset.back());
@@ -364,14 +371,7 @@ class LoopPlanner {
     builder_.DefineVariable("i", 0, Product(shape) - 1);
     OneThreadPerElement(Product(shape));
     NameExtent(shape.back(), groups_[0].segments[0].value);
-    const Expr row_flat = FloorDiv(Expr::Symbol("i"), shape.back(), builder_.ranges());
-    std::vector<Expr> index;
-    if (lead_ > 0 && !Product(Lead()).IsConstant(1)) {
-      LocalCoordinate("row", row_flat, Product(Lead()));
-      index = Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
-    } else {
-      index.assign(lead_, 0);
-    }
+    std::vector<Expr> index = RowOfThread(shape.back());
     if (shape.back().IsConstant(1)) {
       index.push_back(0);
     } else {
@@ -391,16 +391,8 @@ class LoopPlanner {
     builder_.expressions().NameConstant(*vectors.AsConstant(), "row_vectors",
                                         "kLanes elements each, together a row");
     OneThreadPerVector(Product(shape), lanes);
-    std::vector<Expr> index;
-    if (lead_ > 0 && !Product(Lead()).IsConstant(1)) {
-      LocalCoordinate("row", FloorDiv(Expr::Symbol("i"), vectors, builder_.ranges()),
-                      Product(Lead()));
-      index = Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
-    } else {
-      index.assign(lead_, 0);
-    }
-    LocalCoordinate("vector", Mod(Expr::Symbol("i"), vectors, builder_.ranges()), vectors);
-    index.push_back(Expr::Symbol("vector") * lanes + OpenVector(lanes));
+    std::vector<Expr> index = RowOfThread(vectors);
+    AddVectorOf({shape.back()}, Expr::Symbol("i"), lanes, index);
     StoreGroup(groups_[0], index);
     builder_.CloseLanes();
   }
@@ -414,14 +406,12 @@ class LoopPlanner {
     for (const Group& group : groups_) {
       const Shape inner = Inner(group.shape());
       const int64_t lanes = LanesOfRows(group);
-      const Expr inner_total = lanes > 1 ? Expr(*inner[0].AsConstant() / lanes) : Product(inner);
+      const Expr inner_total = FloorDiv(Product(inner), lanes, builder_.ranges());
       const Expr per_row = inner_total * group.parts();
       if (lanes == 1) NameExtent(inner_total, group.segments[0].value);
-      if (group.run) {
-        if (auto number = per_row.AsConstant())
-          builder_.expressions().NameConstant(*number, "all_parts",
-                                              "elements of all parts of a row");
-      }
+      if (const auto number = per_row.AsConstant(); number && group.run)
+        builder_.expressions().NameConstant(*number, "all_parts",
+                                            "elements or vectors of all parts");
       builder_.Open();
       builder_.DefineVariable("i", 0, rows * per_row - 1);
       const Expr i = Expr::Symbol("i");
@@ -437,8 +427,7 @@ class LoopPlanner {
       }
       std::vector<Expr> index = Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
       if (lanes > 1) {
-        LocalCoordinate("vector", Mod(i, inner_total, builder_.ranges()), inner_total);
-        index.push_back(Expr::Symbol("vector") * lanes + OpenVector(lanes));
+        AddVectorOf(inner, i, lanes, index);
       } else if (inner_total.IsConstant(1)) {
         index.resize(index.size() + inner.size(), 0);
       } else {
@@ -454,6 +443,28 @@ class LoopPlanner {
                      "(last_row - first_row) * " + builder_.expressions().WriteFactor(per_row),
                      BlockSizeName(builder_)));
     }
+  }
+
+  // The leading coordinates of the element that thread `i` makes, one of `per_row`.
+  std::vector<Expr> RowOfThread(const Expr& per_row) {
+    const Expr rows = Product(Lead());
+    if (rows.IsConstant(1)) return std::vector<Expr>(lead_, 0);
+    LocalCoordinate("row", FloorDiv(Expr::Symbol("i"), per_row, builder_.ranges()), rows);
+    return Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
+  }
+
+  // The coordinates in `inner`, in a loop over the lanes of the vector that thread or step `i` makes.
+  void AddVectorOf(const Shape& inner, const Expr& i, int64_t lanes, std::vector<Expr>& index) {
+    Shape vectors = inner;
+    vectors.back() = FloorDiv(inner.back(), lanes, builder_.ranges());
+    const Expr count = Product(vectors);
+    Expr vector = 0;
+    if (!count.IsConstant(1)) {
+      LocalCoordinate("vector", Mod(i, count, builder_.ranges()), count);
+      vector = Expr::Symbol("vector");
+    }
+    for (const Expr& e : Coordinates(builder_, vector, vectors, "vector")) index.push_back(e);
+    index.back() = index.back() * lanes + OpenVector(lanes);
   }
 
   // const int row = <value>; for the innermost scope, with 0 <= row < extent.

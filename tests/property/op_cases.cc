@@ -124,6 +124,7 @@ void AddWholeVectors(Cases& cases, Dtype dtype) {
   cases.Try(OpKind::kConcat, {half, wide, half}, {{"axis", int64_t{1}}});
   cases.Try(OpKind::kConcat, {wide, {dtype, {kBatch, 2}}, {dtype, {kBatch, 14}}}, {{"axis", int64_t{1}}});
   cases.Try(OpKind::kConcat, {wide, wide, wide}, {{"axis", int64_t{0}}});
+  cases.Try(OpKind::kConcat, {cube, {dtype, {kBatch, 1, 8}}, {dtype, {kBatch, 2, 8}}}, {{"axis", int64_t{1}}});
   for (const Dims& pads : {Dims{0, 8, 0, 8}, Dims{0, 5, 0, 3}, Dims{1, -8, 2, 0}, Dims{0, -2, 0, 2}, Dims{0, 4, 0, 4}}) {
     cases.Try(OpKind::kPad, {wide, scalar}, {{"pads", pads}, {"mode", std::string("constant")}});
   }
