@@ -315,7 +315,7 @@ def parse():
     parser.add_argument("--target", help="of fusec; default: the GPU's")
     parser.add_argument("--log", type=Path, default=Path(tempfile.gettempdir()) / "against_peers.log",
                         help="what the peers' processes print")
-    parser.add_argument("--commit", help="recorded with the results where this is no git checkout")
+    parser.add_argument("--commit", help="recorded with the results; default: that of the git checkout")
     parser.add_argument("--dry-run", action="store_true", help="say what would be measured")
     return parser.parse_args()
 

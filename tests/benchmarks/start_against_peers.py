@@ -74,7 +74,7 @@ def main():
     parser.add_argument("--fusec", default=os.environ.get("FUSEC", str(ROOT / "build" / "fusec")))
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--target", help="of fusec; default: the GPU's")
-    parser.add_argument("--commit", help="recorded with the results where this is no git checkout")
+    parser.add_argument("--commit", help="recorded with the results; default: that of the git checkout")
     arguments = parser.parse_args()
     arguments.target = arguments.target or (native_target() if arguments.device != "cpu" else "cpu")
     arguments.scale, arguments.ids = "small tables", "uniform"

@@ -42,7 +42,7 @@ def processor():
 def describe_machine(arguments):
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-        "commit": said("git", "rev-parse", "HEAD") or arguments.commit or "unknown",
+        "commit": arguments.commit or said("git", "rev-parse", "HEAD") or "unknown",
         "gpu": gpu_facts(),
         "processor": processor(),
         "cores": len(os.sched_getaffinity(0)),
