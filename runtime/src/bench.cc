@@ -11,9 +11,9 @@ StatusOr<std::vector<double>> CudaExecutor::Measure(std::span<const RunBindings>
   if (!device_.use_graphs()) {
     return Fail(FUSEC_BAD_USAGE, "FUSEC_CUDA_GRAPH=0 waits for every step, unset it to measure");
   }
-  if (sets.empty() || sets.size() > kMaxGraphs) {
+  if (sets.empty() || sets.size() > kExecutables) {
     return Fail(FUSEC_BAD_USAGE, sets.size(), " sets of inputs to measure, expected 1 to ",
-                kMaxGraphs);
+                kExecutables);
   }
   FUSEC_RT_TRY(context_.Usable());
   ScopedContext scope(context_);
@@ -47,8 +47,7 @@ StatusOr<std::vector<double>> CudaExecutor::Measure(std::span<const RunBindings>
     RunBindings bindings = set;
     bindings.inputs = inputs;
     bindings.outputs = outputs;
-    FUSEC_RT_ASSIGN(const Addresses addresses, Locate(bindings));
-    FUSEC_RT_ASSIGN(const Prepared* prepared, Prepare(bindings, addresses));
+    FUSEC_RT_ASSIGN(const Prepared* prepared, Prepare(bindings));
     rotation.push_back(prepared);
   }
   running_symbols_.assign(sets[0].symbols.begin(), sets[0].symbols.end());

@@ -25,7 +25,9 @@ namespace fusec::runtime {
   F(cuGraphCreate) F(cuGraphDestroy) F(cuGraphAddKernelNode) F(cuGraphAddMemcpyNode)               \
   F(cuGraphAddChildGraphNode)                                                                      \
   F(cuGraphInstantiate) F(cuGraphExecDestroy) F(cuGraphLaunch)                                     \
-  F(cuGraphExecKernelNodeSetParams)
+  F(cuGraphExecKernelNodeSetParams) F(cuGraphExecMemcpyNodeSetParams)                              \
+  F(cuGraphExecChildGraphNodeSetParams)                                                            \
+  F(cuGraphGetNodes) F(cuGraphNodeGetType)
 
 // The CUDA driver, opened when it is first needed.
 struct CudaDriver {

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <set>
 #include <span>
 #include <vector>
 
@@ -11,14 +10,18 @@
 #include "runtime/src/cuda_operation.h"
 #include "runtime/src/executor.h"
 #include "runtime/src/index_error.h"
+#include "runtime/src/operation_graph.h"
 #include "runtime/src/step_sizes.h"
 
 namespace fusec::runtime {
 
-// Runs a program's steps on a GPU: one CUDA graph for the bound dims and addresses, launched once a
-// run. The graphs used last are kept, so that going back to earlier dims costs a look-up.
-// FUSEC_CUDA_GRAPH=0 enqueues the steps one by one instead and waits for each, so that an error
-// names its kernel.
+// Runs a program's steps on a GPU: a CUDA graph with the bound dims and addresses as parameters of
+// its nodes, launched once a run. Where the same steps run for other dims, with another kernel
+// among alternatives too, or for other addresses, an executable of that graph gets new parameters;
+// there are several, so that going back to dims or addresses of late costs a look-up. A graph is
+// built where what runs has another shape (see OperationGraph): a product of the library in the
+// place of a kernel, or an empty tensor. Those are kept too. FUSEC_CUDA_GRAPH=0 enqueues the steps
+// one by one instead and waits for each, so that an error names its kernel.
 //
 // Host inputs travel through one page-locked buffer and one copy to the GPU; host outputs likewise,
 // except that memory of Device::AllocateHost is written directly. Device memory is used in place.
@@ -39,40 +42,51 @@ class CudaExecutor : public Executor {
                                         int replays);
 
  private:
-  static constexpr size_t kMaxGraphs = 8;
+  // Executables of one graph, which is how many sets of dims and addresses can go round without new
+  // parameters, and those of all graphs together.
+  static constexpr size_t kExecutables = 8;
+  static constexpr size_t kMaxExecutables = 64;
+  static constexpr size_t kMaxCaptures = 64;
 
-  // A range of device memory staged through page-locked memory.
+  // A host tensor that travels through the page-locked buffer.
   struct StagedTensor {
-    void* user = nullptr;  // the bound host memory
-    size_t offset = 0;     // in both staging buffers
+    size_t tensor = 0;  // its number among the inputs or outputs
+    size_t offset = 0;  // in both staging buffers
     size_t bytes = 0;
   };
-  // Where everything lies for one set of bindings.
+  // Where the host tensors of a run lie in staging.
+  struct Staging {
+    std::vector<StagedTensor> inputs, outputs;
+    size_t input_bytes = 0;                     // all inputs, at offset 0
+    size_t output_begin = 0, output_bytes = 0;  // all outputs
+    // From the device part of the staging to page-locked memory of AllocateHost.
+    std::vector<CopyOperation> direct_outputs;
+    size_t host_bytes = 0, device_bytes = 0;
+  };
   struct Addresses {
     std::vector<CUdeviceptr> buffers;
-    std::vector<StagedTensor> inputs, outputs;  // host memory, packed into one copy each way
-    std::vector<CopyOperation>
-        direct_outputs;      // from the device part of the staging to page-locked memory
-    size_t input_bytes = 0;  // all staged inputs, at offset 0
-    size_t output_begin = 0, output_bytes = 0;  // all staged outputs
-    size_t host_bytes = 0,
-           device_bytes = 0;  // of staging; direct outputs only need the device part
+    Staging staging;
   };
-  // The operations of one set of bindings, and their graph.
+  // Operations ready to launch.
   struct Prepared {
-    std::vector<int64_t> key;
-    std::vector<Operation> operations;
+    bool is_current = false;    // whether they are those for the key
+    std::vector<uint64_t> key;  // see MakeKey
+    Staging staging;
     OperationGraph graph;
+    std::vector<Operation> operations;  // instead of a graph, with FUSEC_CUDA_GRAPH=0
+    bool is_empty = false;              // nothing to launch
   };
 
   explicit CudaExecutor(CudaDevice& device) : device_(device), context_(device.context()) {}
   Status Initialize();
 
+  // cuda_locate.cc
+  void MakeKey(const RunBindings& bindings);
+  void LayOutStaging(const RunBindings& bindings, Staging& staging) const;
   StatusOr<Addresses> Locate(const RunBindings& bindings);
-  Addresses LayOutStaging(const RunBindings& bindings) const;
   Status Reserve(size_t arena_bytes, size_t host_bytes, size_t device_bytes);
-  StatusOr<Prepared*> Prepare(const RunBindings& bindings, const Addresses& addresses);
-  Status MakeGraph(Prepared& prepared, std::vector<Operation> operations);
+
+  // cuda_resolve.cc
   StatusOr<std::vector<Operation>> Resolve(const RunBindings& bindings, const Addresses& addresses);
   Status ResolveKernel(const Step& step, const RunBindings& bindings, const Addresses& addresses,
                        std::vector<Operation>& operations);
@@ -80,10 +94,20 @@ class CudaExecutor : public Executor {
                        std::vector<Operation>& operations);
   Status AddEpilogue(const Step& step, const MatmulSizes& sizes, const MatmulPointers& pointers,
                      bool from_zero, std::vector<Operation>& operations);
-  Status WarmUp(const std::vector<Operation>& operations);
+
+  // cuda_capture.cc
+  Status Capture(std::vector<Operation>& operations);
+  Status WarmUp(const MatmulOperation& matmul);
   bool IsOwn(CUdeviceptr address) const;
+
+  StatusOr<const Prepared*> Prepare(const RunBindings& bindings);
+  Status PrepareGraph(std::vector<Operation> operations);
+  void MakeRoom(size_t count);
   Status Launch(const Prepared& prepared, CUstream stream);
   OperationEnvironment Environment() const;
+  std::byte* StagingAt(size_t offset) const {
+    return static_cast<std::byte*>(staging_host_.get()) + offset;
+  }
 
   Status Start(const RunBindings& bindings, CUstream stream);
   Status Finish();
@@ -101,13 +125,19 @@ class CudaExecutor : public Executor {
   PinnedMemory staging_host_;
   size_t arena_bytes_ = 0, staging_device_bytes_ = 0, staging_host_bytes_ = 0;
 
-  std::list<Prepared> prepared_;       // used last first
-  std::set<MatmulProblem> warmed_up_;  // products that ran once outside of a capture
+  std::list<Prepared> prepared_;         // used last first
+  std::list<MatmulOperation> captured_;  // likewise
+  std::vector<uint64_t> key_;            // of the run that begins
+  bool uses_staging_ = false;            // likewise
 
   // Of the runs that are enqueued and not yet waited for.
   bool running_ = false;
   CUstream running_stream_ = nullptr;
-  std::vector<StagedTensor> running_outputs_;
+  struct RunningOutput {
+    void* user = nullptr;
+    size_t offset = 0, bytes = 0;
+  };
+  std::vector<RunningOutput> running_outputs_;  // to copy out of the staging
   std::vector<int64_t> running_symbols_;
   Status delayed_error_;  // found when a later run had to wait for an earlier one
 };

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -19,7 +21,8 @@ struct KernelOperation {
   CUfunction function = nullptr;
   unsigned blocks = 1, block_size = 1, shared_bytes = 0;
   std::vector<uint64_t> arguments;  // words: an address, an i64, or an i32 in the low half
-  std::vector<size_t> starts;       // where each argument begins; a struct of addresses has several words
+  std::vector<size_t>
+      starts;  // where each argument begins; a struct of addresses has several words
 
   bool operator==(const KernelOperation&) const = default;
   // The form in which the driver takes arguments: pointers into `arguments`.
@@ -34,16 +37,26 @@ struct CopyOperation {
   bool operator==(const CopyOperation&) const = default;
 };
 
+// A product of cuBLASLt, whose kernels are its own, as a graph of them.
+struct CapturedMatmul {
+  CudaGraph graph;
+  std::vector<CUgraphNodeType> nodes;  // in the order of their insertion
+};
+
 struct MatmulOperation {
   std::string_view name;
   MatmulPlan plan;
   MatmulPointers pointers;
+  std::shared_ptr<const CapturedMatmul> captured;  // for a graph of operations only
   bool operator==(const MatmulOperation& other) const {
     return name == other.name && plan.problem == other.plan.problem && pointers == other.pointers;
   }
 };
 
 using Operation = std::variant<CopyOperation, KernelOperation, MatmulOperation>;
+
+// For an error: "kernel k03_bias_relu", the name of a product, "the inputs".
+std::string Purpose(const Operation& operation);
 
 // What operations run with, apart from their own addresses.
 struct OperationEnvironment {
@@ -57,27 +70,8 @@ struct OperationEnvironment {
 Status Enqueue(const OperationEnvironment& environment, const Operation& operation,
                CUstream stream);
 
-// A list of operations as one instantiated CUDA graph, each node after the one before it.
-class OperationGraph {
- public:
-  // The graph is built node by node; only the products of cuBLASLt, whose kernels are its own, are
-  // captured from a stream and become child graphs. Nothing may be running on the environment's
-  // capture stream.
-  static StatusOr<OperationGraph> Build(const OperationEnvironment& environment,
-                                        const std::vector<Operation>& operations);
-
-  // Makes later launches run `after` instead of `before`, which it must run now. False, with
-  // nothing changed, if that takes more than new grids and arguments for its kernels. An error
-  // leaves it unusable.
-  StatusOr<bool> Patch(const OperationEnvironment& environment,
-                       const std::vector<Operation>& before, const std::vector<Operation>& after);
-
-  Status Launch(const CudaContext& context, CUstream stream) const;
-
- private:
-  CudaGraph graph_;  // kept, since its nodes name what Patch changes
-  CudaGraphExec executable_;
-  std::vector<CUgraphNode> nodes_;  // by operation
-};
+// Captures the product from the environment's capture stream, on which nothing may be running.
+StatusOr<std::shared_ptr<const CapturedMatmul>> CaptureMatmul(
+    const OperationEnvironment& environment, const MatmulOperation& matmul);
 
 }  // namespace fusec::runtime

@@ -29,7 +29,8 @@ void AddCopies(CopyOperation copy, std::vector<Operation>& operations) {
 StatusOr<std::vector<Operation>> CudaExecutor::Resolve(const RunBindings& bindings,
                                                        const Addresses& addresses) {
   std::vector<Operation> operations;
-  AddCopies({staging_device_.get(), staging_host_.get(), addresses.input_bytes, true}, operations);
+  const Staging& staging = addresses.staging;
+  AddCopies({staging_device_.get(), staging_host_.get(), staging.input_bytes, true}, operations);
   for (const Step& step : device_.target().steps) {
     FUSEC_RT_ASSIGN(const bool runs, Runs(step, bindings.symbols));
     if (!runs) continue;
@@ -37,13 +38,12 @@ StatusOr<std::vector<Operation>> CudaExecutor::Resolve(const RunBindings& bindin
                      ? ResolveKernel(step, bindings, addresses, operations)
                      : ResolveMatmul(step, bindings, addresses, operations));
   }
-  if (addresses.output_bytes > 0) {
-    AddCopies({staging_device_.get() + addresses.output_begin,
-               static_cast<std::byte*>(staging_host_.get()) + addresses.output_begin,
-               addresses.output_bytes, false},
+  if (staging.output_bytes > 0) {
+    AddCopies({staging_device_.get() + staging.output_begin, StagingAt(staging.output_begin),
+               staging.output_bytes, false},
               operations);
   }
-  for (const CopyOperation& copy : addresses.direct_outputs) AddCopies(copy, operations);
+  for (const CopyOperation& copy : staging.direct_outputs) AddCopies(copy, operations);
   return operations;
 }
 

@@ -48,6 +48,8 @@ int Main(std::span<char*> arguments) {
 
   std::vector<Case> cases = {{"changing dims", ChangingDims},
                              {"changing dims of matmuls", ChangingDimsOfMatmuls},
+                             {"what changing dims costs", ChangingBatchCosts},
+                             {"changing dims of matmuls keeps graphs", ChangingProductsKeepsGraphs},
                              {"without machine code", WithoutMachineCode},
                              {"damaged machine code", DamagedMachineCode},
                              {"other gpu", OtherGpu},

@@ -37,6 +37,10 @@ class HandMadeArtifact {
     int bias = -1;
     std::string activation = "none";
   };
+  struct Range {
+    std::string size;  // a dim; empty: always
+    int64_t from = 0, to = 0;
+  };
   struct KernelStep {
     std::string name, source;  // the CUDA text
     std::string blocks;
@@ -44,6 +48,7 @@ class HandMadeArtifact {
     // "b3" is buffer 3, "i:batch" and "l:batch*4" are i32 and i64 dims, "e" is the error argument.
     std::vector<std::string> arguments;
     std::vector<int> inputs, outputs;
+    Range when{};  // it runs
   };
 
   HandMadeArtifact();
@@ -218,6 +223,10 @@ inline void HandMadeArtifact::Kernel(const KernelStep& kernel) {
                               {"bytes_read", "0"},
                               {"bytes_written", "0"},
                               {"flops", "0"}});
+  const Range& when = kernel.when;
+  if (!when.size.empty()) {
+    contents_->steps.back()["when"] = {{"size", when.size}, {"from", when.from}, {"to", when.to}};
+  }
   WriteFile(source, kernel.source);
   contents_->all_sources += kernel.source;
 }

@@ -123,10 +123,9 @@ std::string Compare(const MatmulCase& c, const Layout& layout, const Values& a, 
     const double value = LoadValue(c.dtype, found + place * size);
     // Stored once as a bare product, too, where the bias is added by the fallback.
     const double product = sum - (c.has_bias ? bias.exact[static_cast<size_t>(column)] : 0);
-    const double tolerance =
-        1.2 * ProductTolerance(c) * magnitude +
-        StoreTolerance(c.dtype) *
-            (std::fabs(product) + std::fabs(sum) + std::fabs(expected) + 1e-3);
+    const double tolerance = 1.2 * ProductTolerance(c) * magnitude +
+                             StoreTolerance(c.dtype) *
+                                 (std::fabs(product) + std::fabs(sum) + std::fabs(expected) + 1e-3);
     if (!(std::fabs(value - expected) <= tolerance)) {
       return Text("d[", matrix, ", ", row, ", ", column, "] is ", std::to_string(value),
                   ", expected ", std::to_string(expected), " within ", std::to_string(tolerance));

@@ -20,6 +20,8 @@ void AddModel(HandMadeArtifact& artifact);
 std::string RunAdd(Session& session, int64_t batch, float scale);
 
 std::string ChangingDims();
+std::string ChangingBatchCosts();
+std::string ChangingProductsKeepsGraphs();
 std::string WithoutMachineCode();
 std::string DamagedMachineCode();
 std::string OtherGpu();

@@ -95,7 +95,8 @@ class CudaExecutorTest : public testing::Test {
   // Binds and hands the bindings to `use`.
   template <class Use>
   auto With(void* x, void* y, int64_t batch, bool on_device, Use use) {
-    const std::vector<int64_t> symbols = {batch}, bytes(3, 4 * batch);
+    const size_t buffers = artifact_->manifest().buffers.size();
+    const std::vector<int64_t> symbols = {batch}, bytes(buffers, 4 * batch);
     const auto arena = PackArena(artifact_->manifest(), device_->target(), bytes);
     EXPECT_TRUE(arena);
     const TensorBinding input{x, static_cast<size_t>(4 * batch), on_device};
@@ -127,7 +128,7 @@ class CudaExecutorTest : public testing::Test {
 TEST_F(CudaExecutorTest, CompilesItsSourcesForAGpuItWasNotMadeFor) {
   using Images = std::vector<std::string>;
   EXPECT_EQ(gpu_.modules, Images{"\177ELF"});  // the artifact's own
-  for (const int capability : {100, 199}) {   // one that NVRTC knows, and one that nobody knows
+  for (const int capability : {100, 199}) {    // one that NVRTC knows, and one that nobody knows
     gpu_.capability = capability;
     gpu_.modules.clear();
     NewExecutor();
@@ -137,23 +138,36 @@ TEST_F(CudaExecutorTest, CompilesItsSourcesForAGpuItWasNotMadeFor) {
   }
 }
 
-TEST_F(CudaExecutorTest, KeepsTheGraphsOfEarlierDims) {
+// Executables of one graph.
+constexpr int kExecutables = 8;
+
+TEST_F(CudaExecutorTest, ChangesParametersForOtherDims) {
   ExpectRight(1000);
+  EXPECT_EQ(gpu_.instantiated, kExecutables);
   for (int round = 0; round < 3; ++round) {
     for (const int64_t batch : {1, 128, 0, 1000}) ExpectRight(batch);
   }
-  EXPECT_EQ(gpu_.instantiated, 3);
-  EXPECT_EQ(gpu_.patched, 0);
-  EXPECT_EQ(gpu_.launched, 10);  // nothing is launched for an empty batch
+  EXPECT_EQ(gpu_.built, 1);
+  EXPECT_EQ(gpu_.instantiated, kExecutables);
+  EXPECT_EQ(gpu_.patched, 2 * 4);  // two copies and two kernels for 1 and 128, once
+  EXPECT_EQ(gpu_.launched, 10);    // nothing is launched for an empty batch
 }
 
-TEST_F(CudaExecutorTest, ReplacesTheGraphUsedLongestAgo) {
+TEST_F(CudaExecutorTest, KeepsTheGraphWhenItsMemoryGrows) {
+  for (const int64_t batch : {1, 100000, 1, 200000, 1}) ExpectRight(batch);
+  EXPECT_EQ(gpu_.built, 1);
+  EXPECT_EQ(gpu_.instantiated, kExecutables);
+}
+
+TEST_F(CudaExecutorTest, ChangesTheExecutableUsedLongestAgo) {
   for (int64_t batch = 40; batch > 0; --batch) ExpectRight(batch);
-  for (int64_t batch = 1; batch < 9; ++batch) ExpectRight(batch);
-  EXPECT_EQ(gpu_.instantiated, 40);  // the sizes of the copies change, so no graph could be patched
+  EXPECT_EQ(gpu_.patched, 39 * 4);
+  for (int64_t batch = 1; batch <= kExecutables; ++batch) ExpectRight(batch);
+  EXPECT_EQ(gpu_.patched, 39 * 4);
+  EXPECT_EQ(gpu_.built, 1);
 }
 
-TEST_F(CudaExecutorTest, PatchesGraphsForNewAddresses) {
+TEST_F(CudaExecutorTest, ChangesParametersForNewAddresses) {
   std::vector<std::vector<float>> x(20, std::vector<float>(12, 1.0f)), y = x;
   for (int round = 0; round < 2; ++round) {
     for (size_t i = 0; i < x.size(); ++i) {
@@ -166,8 +180,8 @@ TEST_F(CudaExecutorTest, PatchesGraphsForNewAddresses) {
     ASSERT_TRUE(executor_->Synchronize());
     for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i][11], 2 * (static_cast<float>(i) + 1));
   }
-  EXPECT_EQ(gpu_.instantiated, 8);
-  EXPECT_EQ(gpu_.patched, 2 * 32);  // both kernels, for 12 and then 20 new pairs of addresses
+  EXPECT_EQ(gpu_.instantiated, kExecutables);
+  EXPECT_EQ(gpu_.patched, 39 * 2);
 }
 
 TEST_F(CudaExecutorTest, RunsOverlapOnlyWhereTheyMay) {
@@ -269,6 +283,37 @@ TEST_F(CudaExecutorTest, RefusesMisalignedDeviceMemory) {
   ASSERT_FALSE(run);
   EXPECT_NE(run.error().message.find("\"x\" starts 4 bytes after"), std::string::npos)
       << run.error().message;
+}
+
+TEST_F(CudaExecutorTest, PutsAlternativesInTheSameNode) {
+  gpu_.kernels["k_few"] = {[](void** a, unsigned, unsigned) {
+                             *Argument<float*>(a, 1) = *Argument<const float*>(a, 0) + 1;
+                           },
+                           {8, 8}};
+  gpu_.kernels["k_many"] = {[](void** a, unsigned blocks, unsigned) {
+                              EXPECT_EQ(blocks, static_cast<unsigned>(Argument<int>(a, 2)));
+                              *Argument<float*>(a, 1) = *Argument<const float*>(a, 0) + 2;
+                            },
+                            {8, 8, 4}};
+  HandMadeArtifact made;
+  made.Symbol("batch", 1, 1000);
+  const int x = made.Input("x", FUSEC_F32, {"batch"});
+  const int y = made.Output("y", FUSEC_F32, {"batch"});
+  const char* few = "extern \"C\" __global__ void k_few(const float*, float*) {}\n";
+  const char* many = "extern \"C\" __global__ void k_many(const float*, float*, int) {}\n";
+  made.Kernel({"k_few", few, "1", 32, 0, {"b0", "b1"}, {x}, {y}, {"batch", 0, 8}});
+  made.Kernel(
+      {"k_many", many, "batch", 64, 0, {"b0", "b1", "i:batch"}, {x}, {y}, {"batch", 9, 1000}});
+  executor_.reset();
+  device_.reset();
+  artifact_ = std::move(*Artifact::Open(made.Write("sm_90a", true)));
+  NewExecutor();
+  for (const int64_t batch : {1, 100, 8, 9, 1, 100}) {
+    std::vector<float> in(static_cast<size_t>(batch), 5.0f), out;
+    ASSERT_TRUE(Run(in, out));
+    EXPECT_EQ(out[0], batch <= 8 ? 6.0f : 7.0f) << batch;
+  }
+  EXPECT_EQ(gpu_.built, 1);
 }
 
 TEST(CudaWeights, UploadsEveryByte) {

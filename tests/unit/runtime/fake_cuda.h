@@ -23,9 +23,18 @@ struct FakeGpu {
   struct Node {
     Work work;
     const Kernel* kernel = nullptr;
+    size_t child_nodes = 0;  // of a child graph's node
   };
   struct Graph {
     std::vector<Node*> nodes;
+    // Its work as that of a child graph's node.
+    Work All() const {
+      std::vector<Work> all;
+      for (const Node* node : nodes) all.push_back(node->work);
+      return [all] {
+        for (const Work& work : all) work();
+      };
+    }
     ~Graph() {
       for (Node* node : nodes) delete node;
     }
@@ -47,6 +56,7 @@ struct FakeGpu {
   std::map<CUdeviceptr, size_t> allocations;
   size_t free_bytes = size_t{1} << 30;
   int capability = 90;
+  int built = 0;  // graphs
   int instantiated = 0, patched = 0, launched = 0,
       live = 0;                       // live: handles and memory not yet given back
   CUresult next_wait = CUDA_SUCCESS;  // what the next wait fails with
@@ -81,6 +91,11 @@ struct FakeGpu {
   }
   static Work CopyOf(void* to, const void* from, size_t bytes) {
     return [=] { std::memcpy(to, from, bytes); };
+  }
+  static Work CopyOf(const CUDA_MEMCPY3D& p) {
+    return p.srcMemoryType == CU_MEMORYTYPE_DEVICE
+               ? CopyOf(p.dstHost, reinterpret_cast<void*>(p.srcDevice), p.WidthInBytes)
+               : CopyOf(reinterpret_cast<void*>(p.dstDevice), p.srcHost, p.WidthInBytes);
   }
 
   CudaDriver Driver();
@@ -234,6 +249,7 @@ inline void FillGraphFunctions(CudaDriver& d) {
   using Exec = FakeGpu::Exec;
   d.cuGraphCreate = [](CUgraph* graph, unsigned) {
     ++FakeGpu::current->live;
+    ++FakeGpu::current->built;
     return *graph = reinterpret_cast<CUgraph>(new FakeGpu::Graph), CUDA_SUCCESS;
   };
   d.cuGraphDestroy = [](CUgraph graph) {
@@ -249,11 +265,13 @@ inline void FillGraphFunctions(CudaDriver& d) {
   };
   d.cuGraphAddMemcpyNode = [](CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
                               size_t count, const CUDA_MEMCPY3D* p, CUcontext) {
-    const bool down = p->srcMemoryType == CU_MEMORYTYPE_DEVICE;
-    return AddFakeNode(
-        node, graph, dependencies, count,
-        {down ? FakeGpu::CopyOf(p->dstHost, HostPointer(p->srcDevice), p->WidthInBytes)
-              : FakeGpu::CopyOf(HostPointer(p->dstDevice), p->srcHost, p->WidthInBytes)});
+    return AddFakeNode(node, graph, dependencies, count, {FakeGpu::CopyOf(*p)});
+  };
+  d.cuGraphAddChildGraphNode = [](CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                                  size_t count, CUgraph child) {
+    const auto* nodes = reinterpret_cast<FakeGpu::Graph*>(child);
+    return AddFakeNode(node, graph, dependencies, count,
+                       {nodes->All(), nullptr, nodes->nodes.size()});
   };
   d.cuGraphInstantiate = [](CUgraphExec* made, CUgraph handle, unsigned long long) {
     const auto* graph = reinterpret_cast<FakeGpu::Graph*>(handle);
@@ -273,6 +291,21 @@ inline void FillGraphFunctions(CudaDriver& d) {
     reinterpret_cast<Exec*>(exec)->work.at(reinterpret_cast<FakeGpu::Node*>(node)) =
         FakeGpu::LaunchOf(reinterpret_cast<const FakeGpu::Kernel*>(p->func), p->gridDimX,
                           p->blockDimX, p->kernelParams);
+    return CUDA_SUCCESS;
+  };
+  d.cuGraphExecMemcpyNodeSetParams = [](CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* p,
+                                        CUcontext) {
+    ++FakeGpu::current->patched;
+    reinterpret_cast<Exec*>(exec)->work.at(reinterpret_cast<FakeGpu::Node*>(node)) =
+        FakeGpu::CopyOf(*p);
+    return CUDA_SUCCESS;
+  };
+  d.cuGraphExecChildGraphNodeSetParams = [](CUgraphExec exec, CUgraphNode handle, CUgraph child) {
+    auto* node = reinterpret_cast<FakeGpu::Node*>(handle);
+    const auto* nodes = reinterpret_cast<FakeGpu::Graph*>(child);
+    if (nodes->nodes.size() != node->child_nodes) return CUDA_ERROR_INVALID_VALUE;
+    ++FakeGpu::current->patched;
+    reinterpret_cast<Exec*>(exec)->work.at(node) = nodes->All();
     return CUDA_SUCCESS;
   };
   d.cuGraphLaunch = [](CUgraphExec handle, CUstream stream) {

@@ -1,0 +1,52 @@
+// CudaExecutor's products of cuBLASLt, captured for its graphs.
+#include <algorithm>
+
+#include "runtime/src/cuda_executor.h"
+#include "runtime/src/dtype.h"
+
+namespace fusec::runtime {
+
+// Gives each product its captured kernels, those of late without capturing them again.
+Status CudaExecutor::Capture(std::vector<Operation>& operations) {
+  for (Operation& operation : operations) {
+    auto* matmul = std::get_if<MatmulOperation>(&operation);
+    if (matmul == nullptr) continue;
+    const auto found = std::find(captured_.begin(), captured_.end(), *matmul);
+    if (found != captured_.end()) {
+      captured_.splice(captured_.begin(), captured_, found);
+    } else {
+      FinishEarlier();  // the capture stream must be idle, and products are tried in the arena
+      FUSEC_RT_TRY(WarmUp(*matmul));
+      FUSEC_RT_ASSIGN(matmul->captured, CaptureMatmul(Environment(), *matmul));
+      captured_.push_front(*matmul);
+      if (captured_.size() > kMaxCaptures) captured_.pop_back();
+    }
+    matmul->captured = captured_.front().captured;
+  }
+  return {};
+}
+
+bool CudaExecutor::IsOwn(CUdeviceptr address) const {
+  return (address >= arena_.get() && address < arena_.get() + arena_bytes_) ||
+         (address >= staging_device_.get() &&
+          address < staging_device_.get() + staging_device_bytes_);
+}
+
+// Lets cuBLASLt load the code of a product that it may not have run before, which it could not do
+// safely while a stream is captured. The result is overwritten by the run that follows, except that
+// memory of the caller is not touched outside of it: scratch takes its place.
+Status CudaExecutor::WarmUp(const MatmulOperation& matmul) {
+  MatmulOperation trial = matmul;
+  DeviceMemory scratch;
+  if (!IsOwn(trial.pointers.d)) {
+    const MatmulProblem& problem = trial.plan.problem;
+    const int64_t elements = (problem.batch - 1) * problem.d_stride + problem.m * problem.n;
+    const size_t bytes = static_cast<size_t>(elements * DtypeBytes(problem.dtype));
+    FUSEC_RT_ASSIGN(scratch, AllocateDevice(context_, bytes, "the first run of a matmul"));
+    trial.pointers.d = scratch.get();
+  }
+  FUSEC_RT_TRY(Enqueue(Environment(), trial, stream_.get()));
+  return FUSEC_CUDA(context_, "the first run of a matmul", cuStreamSynchronize, stream_.get());
+}
+
+}  // namespace fusec::runtime

@@ -1,0 +1,153 @@
+#include "runtime/src/operation_graph.h"
+
+#include <algorithm>
+
+namespace fusec::runtime {
+namespace {
+
+CUDA_KERNEL_NODE_PARAMS KernelParameters(const KernelOperation& kernel,
+                                         std::vector<void*>& arguments) {
+  CUDA_KERNEL_NODE_PARAMS parameters = {};
+  parameters.func = kernel.function;
+  parameters.gridDimX = kernel.blocks;
+  parameters.gridDimY = parameters.gridDimZ = 1;
+  parameters.blockDimX = kernel.block_size;
+  parameters.blockDimY = parameters.blockDimZ = 1;
+  parameters.sharedMemBytes = kernel.shared_bytes;
+  parameters.kernelParams = arguments.data();
+  return parameters;
+}
+
+// A run of bytes, as the three-dimensional copy that graphs know.
+CUDA_MEMCPY3D CopyParameters(const CopyOperation& copy) {
+  CUDA_MEMCPY3D parameters = {};
+  parameters.WidthInBytes = copy.bytes;
+  parameters.Height = parameters.Depth = 1;
+  parameters.srcPitch = parameters.dstPitch = copy.bytes;
+  parameters.srcHeight = parameters.dstHeight = 1;
+  if (copy.to_device) {
+    parameters.srcMemoryType = CU_MEMORYTYPE_HOST;
+    parameters.srcHost = copy.host;
+    parameters.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    parameters.dstDevice = copy.device;
+  } else {
+    parameters.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+    parameters.srcDevice = copy.device;
+    parameters.dstMemoryType = CU_MEMORYTYPE_HOST;
+    parameters.dstHost = copy.host;
+  }
+  return parameters;
+}
+
+// These are checked by hand, since the text for an error is not worth making on the way of a run.
+Status CheckNode(const CudaContext& context, CUresult result, const char* call,
+                 const Operation& operation) {
+  if (result == CUDA_SUCCESS) return {};
+  return context.Check(result, call, Purpose(operation));
+}
+
+StatusOr<CUgraphNode> AddNode(const CudaContext& context, CUgraph graph, const Operation& operation,
+                              CUgraphNode previous) {
+  const CudaDriver& driver = context.driver();
+  const CUgraphNode* dependencies = previous == nullptr ? nullptr : &previous;
+  const size_t count = previous == nullptr ? 0 : 1;
+  CUgraphNode node = nullptr;
+  if (const auto* kernel = std::get_if<KernelOperation>(&operation)) {
+    std::vector<void*> arguments = kernel->ArgumentPointers();
+    const CUDA_KERNEL_NODE_PARAMS parameters = KernelParameters(*kernel, arguments);
+    const CUresult result =
+        driver.cuGraphAddKernelNode(&node, graph, dependencies, count, &parameters);
+    FUSEC_RT_TRY(CheckNode(context, result, "cuGraphAddKernelNode", operation));
+  } else if (const auto* copy = std::get_if<CopyOperation>(&operation)) {
+    const CUDA_MEMCPY3D parameters = CopyParameters(*copy);
+    const CUresult result = driver.cuGraphAddMemcpyNode(&node, graph, dependencies, count,
+                                                        &parameters, context.handle());
+    FUSEC_RT_TRY(CheckNode(context, result, "cuGraphAddMemcpyNode", operation));
+  } else {
+    const CUgraph child = std::get<MatmulOperation>(operation).captured->graph.get();
+    const CUresult result =
+        driver.cuGraphAddChildGraphNode(&node, graph, dependencies, count, child);
+    FUSEC_RT_TRY(CheckNode(context, result, "cuGraphAddChildGraphNode", operation));
+  }
+  return node;
+}
+
+bool SameShape(const Operation& a, const Operation& b) {
+  if (a.index() != b.index()) return false;
+  if (const auto* copy = std::get_if<CopyOperation>(&a))
+    return copy->to_device == std::get<CopyOperation>(b).to_device;
+  if (const auto* matmul = std::get_if<MatmulOperation>(&a))
+    return matmul->captured->nodes == std::get<MatmulOperation>(b).captured->nodes;
+  return true;
+}
+
+}  // namespace
+
+StatusOr<std::vector<OperationGraph>> OperationGraph::Build(
+    const OperationEnvironment& environment, const std::vector<Operation>& operations,
+    size_t count) {
+  const CudaContext& context = *environment.context;
+  auto nodes = std::make_shared<Nodes>();
+  CUgraph graph = nullptr;
+  FUSEC_RT_TRY(FUSEC_CUDA(context, {}, cuGraphCreate, &graph, 0));
+  nodes->graph = CudaGraph(context, graph);
+  CUgraphNode previous = nullptr;
+  for (const Operation& operation : operations) {
+    FUSEC_RT_ASSIGN(previous, AddNode(context, graph, operation, previous));
+    nodes->nodes.push_back(previous);
+  }
+  std::vector<OperationGraph> graphs(count);
+  for (OperationGraph& made : graphs) {
+    CUgraphExec executable = nullptr;
+    FUSEC_RT_TRY(FUSEC_CUDA(context, {}, cuGraphInstantiate, &executable, graph, 0));
+    made.executable_ = CudaGraphExec(context, executable);
+    made.graph_ = nodes;
+    made.operations_ = operations;
+  }
+  return graphs;
+}
+
+bool OperationGraph::Fits(const std::vector<Operation>& operations) const {
+  return std::equal(operations_.begin(), operations_.end(), operations.begin(), operations.end(),
+                    SameShape);
+}
+
+StatusOr<bool> OperationGraph::UpdateNode(const OperationEnvironment& environment, size_t i,
+                                          const Operation& operation) const {
+  const CudaContext& context = *environment.context;
+  const CudaDriver& driver = context.driver();
+  const CUgraphNode node = graph_->nodes[i];
+  if (const auto* kernel = std::get_if<KernelOperation>(&operation)) {
+    std::vector<void*> arguments = kernel->ArgumentPointers();
+    const CUDA_KERNEL_NODE_PARAMS parameters = KernelParameters(*kernel, arguments);
+    const CUresult result =
+        driver.cuGraphExecKernelNodeSetParams(executable_.get(), node, &parameters);
+    FUSEC_RT_TRY(CheckNode(context, result, "cuGraphExecKernelNodeSetParams", operation));
+  } else if (const auto* copy = std::get_if<CopyOperation>(&operation)) {
+    const CUDA_MEMCPY3D parameters = CopyParameters(*copy);
+    const CUresult result = driver.cuGraphExecMemcpyNodeSetParams(executable_.get(), node,
+                                                                  &parameters, context.handle());
+    FUSEC_RT_TRY(CheckNode(context, result, "cuGraphExecMemcpyNodeSetParams", operation));
+  } else {
+    const CUgraph child = std::get<MatmulOperation>(operation).captured->graph.get();
+    const CUresult result =
+        driver.cuGraphExecChildGraphNodeSetParams(executable_.get(), node, child);
+    if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
+      return false;
+    FUSEC_RT_TRY(CheckNode(context, result, "cuGraphExecChildGraphNodeSetParams", operation));
+  }
+  return true;
+}
+
+StatusOr<bool> OperationGraph::Update(const OperationEnvironment& environment,
+                                      const std::vector<Operation>& operations) {
+  for (size_t i = 0; i < operations.size(); ++i) {
+    if (operations[i] == operations_[i]) continue;
+    FUSEC_RT_ASSIGN(const bool updated, UpdateNode(environment, i, operations[i]));
+    if (!updated) return false;
+    operations_[i] = operations[i];
+  }
+  return true;
+}
+
+}  // namespace fusec::runtime

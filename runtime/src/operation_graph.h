@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/src/cuda_operation.h"
+
+namespace fusec::runtime {
+
+// An executable CUDA graph of a list of operations, each node after the one before it. It is built
+// node by node; only the products of cuBLASLt, whose kernels are its own, are child graphs.
+//
+// Other operations of the same shape take the place of its own by new parameters of its nodes: the
+// same kinds one behind the other, with kernels of any grid, arguments and function, copies of any
+// size in the same direction, and products of as many nodes.
+class OperationGraph {
+ public:
+  // `count` executables of one graph.
+  static StatusOr<std::vector<OperationGraph>> Build(const OperationEnvironment& environment,
+                                                     const std::vector<Operation>& operations,
+                                                     size_t count);
+
+  // Whether the operations have its shape.
+  bool Fits(const std::vector<Operation>& operations) const;
+
+  // Makes later launches run `operations`, which fit. A launch under way is not affected. False if
+  // the driver does not take a product in the place of another; that and an error leave the graph
+  // good for nothing but Update.
+  StatusOr<bool> Update(const OperationEnvironment& environment,
+                        const std::vector<Operation>& operations);
+
+  Status Launch(const CudaContext& context, CUstream stream) const {
+    return FUSEC_CUDA(context, {}, cuGraphLaunch, executable_.get(), stream);
+  }
+
+ private:
+  // What the executables share: their nodes name what Update changes.
+  struct Nodes {
+    CudaGraph graph;
+    std::vector<CUgraphNode> nodes;  // by operation
+  };
+  StatusOr<bool> UpdateNode(const OperationEnvironment& environment, size_t i,
+                            const Operation& operation) const;
+
+  std::shared_ptr<const Nodes> graph_;
+  CudaGraphExec executable_;
+  std::vector<Operation> operations_;
+};
+
+}  // namespace fusec::runtime

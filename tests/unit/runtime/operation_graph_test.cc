@@ -1,0 +1,139 @@
+#include "runtime/src/operation_graph.h"
+
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+
+#include "tests/unit/runtime/fake_cuda.h"
+
+namespace fusec::runtime {
+namespace {
+
+// Operations on one number in memory of the fake GPU: kernels that add, products made of kernels
+// that multiply.
+class OperationGraphTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    FakeGpu::current = &gpu_;
+    gpu_.kernels["add"] = {
+        [](void** a, unsigned blocks, unsigned) { **static_cast<int64_t**>(a[0]) += blocks; }, {8}};
+    gpu_.kernels["multiply"] = {
+        [](void** a, unsigned blocks, unsigned) { **static_cast<int64_t**>(a[0]) *= blocks; }, {8}};
+    driver_ = gpu_.Driver();
+    context_ = std::move(*CudaContext::Create(driver_, 0));
+    environment_.context = context_.get();
+    driver_.cuStreamCreate(&environment_.capture_stream, 0);
+  }
+  void TearDown() override {
+    driver_.cuStreamDestroy(environment_.capture_stream);
+    context_.reset();
+    EXPECT_EQ(gpu_.live, 0);
+  }
+
+  KernelOperation Kernel(const char* name, unsigned blocks) {
+    KernelOperation kernel;
+    kernel.name = name;
+    kernel.function = reinterpret_cast<CUfunction>(&gpu_.kernels.at(name));
+    kernel.blocks = blocks;
+    kernel.arguments = {reinterpret_cast<uint64_t>(&number_)};
+    kernel.starts = {0};
+    return kernel;
+  }
+
+  // A product captured as one node for each factor, which the driver says is of `type`.
+  MatmulOperation Product(std::initializer_list<unsigned> factors,
+                          CUgraphNodeType type = CU_GRAPH_NODE_TYPE_KERNEL) {
+    MatmulOperation matmul;
+    matmul.name = "m3";
+    matmul.pointers.a = ++address_;  // no two are equal
+    auto captured = std::make_shared<CapturedMatmul>();
+    CUgraph graph = nullptr;
+    driver_.cuGraphCreate(&graph, 0);
+    captured->graph = CudaGraph(*context_, graph);
+    CUgraphNode previous = nullptr;
+    for (const unsigned factor : factors) {
+      const KernelOperation kernel = Kernel("multiply", factor);
+      std::vector<void*> arguments = kernel.ArgumentPointers();
+      CUDA_KERNEL_NODE_PARAMS parameters = {};
+      parameters.func = kernel.function;
+      parameters.gridDimX = factor;
+      parameters.kernelParams = arguments.data();
+      driver_.cuGraphAddKernelNode(&previous, graph, &previous, captured->nodes.empty() ? 0 : 1,
+                                   &parameters);
+      captured->nodes.push_back(type);
+    }
+    matmul.captured = std::move(captured);
+    return matmul;
+  }
+
+  OperationGraph Build(const std::vector<Operation>& operations) {
+    auto graphs = OperationGraph::Build(environment_, operations, 1);
+    EXPECT_TRUE(graphs);
+    return std::move((*graphs)[0]);
+  }
+
+  int64_t Launch(const OperationGraph& graph) {
+    number_ = 0;
+    EXPECT_TRUE(graph.Launch(*context_, environment_.capture_stream));
+    driver_.cuStreamSynchronize(environment_.capture_stream);
+    return number_;
+  }
+
+  FakeGpu gpu_;
+  CudaDriver driver_;
+  std::unique_ptr<CudaContext> context_;
+  OperationEnvironment environment_;
+  int64_t number_ = 0;
+  CUdeviceptr address_ = 0;
+};
+
+TEST_F(OperationGraphTest, PutsAProductInThePlaceOfAnother) {
+  OperationGraph graph = Build({Kernel("add", 5), Product({3, 2}), Kernel("add", 1)});
+  EXPECT_EQ(Launch(graph), 31);
+  const std::vector<Operation> other = {Kernel("add", 2), Product({7, 3}), Kernel("multiply", 10)};
+  ASSERT_TRUE(graph.Fits(other));
+  const auto updated = graph.Update(environment_, other);
+  ASSERT_TRUE(updated && *updated);
+  EXPECT_EQ(Launch(graph), 420);
+  EXPECT_EQ(gpu_.patched, 3);
+  ASSERT_TRUE(graph.Update(environment_, other));
+  EXPECT_EQ(gpu_.patched, 3);
+}
+
+TEST_F(OperationGraphTest, FitsItsShapeOnly) {
+  const OperationGraph graph = Build({Kernel("add", 5), Product({3, 2})});
+  EXPECT_TRUE(graph.Fits({Kernel("multiply", 1), Product({1, 1})}));
+  EXPECT_FALSE(graph.Fits({Kernel("add", 5)}));
+  EXPECT_FALSE(graph.Fits({Kernel("add", 5), Kernel("add", 5)}));
+  EXPECT_FALSE(graph.Fits({Kernel("add", 5), Product({3, 2}), Kernel("add", 5)}));
+  EXPECT_FALSE(graph.Fits({Kernel("add", 5), Product({3})}));
+  EXPECT_FALSE(graph.Fits({Kernel("add", 5), Product({3, 2}, CU_GRAPH_NODE_TYPE_MEMSET)}));
+  const OperationGraph copies = Build({CopyOperation{1, &number_, 8, true}});
+  EXPECT_TRUE(copies.Fits({CopyOperation{2, &number_, 4, true}}));
+  EXPECT_FALSE(copies.Fits({CopyOperation{2, &number_, 4, false}}));
+}
+
+TEST_F(OperationGraphTest, SaysWhenTheDriverRefusesAProduct) {
+  OperationGraph graph = Build({Kernel("add", 5), Product({3, 2})});
+  driver_.cuGraphExecChildGraphNodeSetParams = [](CUgraphExec, CUgraphNode, CUgraph) {
+    return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+  };
+  const auto updated = graph.Update(environment_, {Kernel("add", 5), Product({4, 2})});
+  ASSERT_TRUE(updated);
+  EXPECT_FALSE(*updated);
+}
+
+TEST_F(OperationGraphTest, NamesTheKernelOfAnError) {
+  OperationGraph graph = Build({Kernel("add", 5)});
+  driver_.cuGraphExecKernelNodeSetParams = [](CUgraphExec, CUgraphNode,
+                                              const CUDA_KERNEL_NODE_PARAMS*) {
+    return CUDA_ERROR_INVALID_VALUE;
+  };
+  const auto updated = graph.Update(environment_, {Kernel("multiply", 5)});
+  ASSERT_FALSE(updated);
+  EXPECT_NE(updated.error().message.find("kernel multiply"), std::string::npos)
+      << updated.error().message;
+}
+
+}  // namespace
+}  // namespace fusec::runtime
