@@ -1,24 +1,36 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs all tests. Ends with "N passed, N failed": GoogleTest cases, node tests of ONNX, lint scripts.
 #   usage: tests/run.sh               everything, as users build it
-#          tests/run.sh --sanitize    unit, pass and error tests again, fusec and the CPU kernels it makes built with
-#                                     AddressSanitizer and UndefinedBehaviorSanitizer
+#          tests/run.sh --sanitize    unit, pass, error and serving tests again, fusec and the CPU kernels it makes built with
+#                                     AddressSanitizer and UndefinedBehaviorSanitizer; then tests/run.sh --threads
+#          tests/run.sh --threads     serving tests again, the runtime and the CPU kernels built with ThreadSanitizer
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/.setup/setup.sh"
 
 folder=$root/build
 selection=()
-if [ "${1:-}" = --sanitize ]; then
+case ${1:-} in
+--sanitize)
   folder=$root/build-sanitize
-  selection=(-R '^(unit_tests|passes_tests|errors_tests)$')
+  selection=(-R '^(unit_tests|passes_tests|errors_tests|serving_tests)$')
   # oneDNN's and OpenMP's threads confuse the leak checker's look at thread-local storage.
   export ASAN_OPTIONS=intercept_tls_get_addr=0:detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
   export FUSEC_CXXFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined -g1"  # for generated kernels
-  FUSEC_CMAKE_FLAGS="-DFUSEC_SANITIZE=address,undefined" build_fusec "$folder" fusec unit_tests passes_tests errors_tests
-else
+  FUSEC_CMAKE_FLAGS="-DFUSEC_SANITIZE=address,undefined" build_fusec "$folder" fusec unit_tests passes_tests errors_tests serving_tests
+  ;;
+--threads)
+  folder=$root/build-threads
+  selection=(-R '^serving_tests$')
+  # The model is compiled by the ordinary fusec. oneDNN orders its threads by futexes that ThreadSanitizer does not see.
+  export FUSEC=$root/build/fusec FUSEC_ONEDNN=0 TSAN_OPTIONS=halt_on_error=1
+  export FUSEC_CXXFLAGS="-fsanitize=thread -g1"
+  FUSEC_CMAKE_FLAGS="-DFUSEC_SANITIZE=thread" build_fusec "$folder" serving_tests
+  ;;
+*)
   build_fusec "$folder" all
-fi
+  ;;
+esac
 
 status=0
 "$(dirname "$cmake")/ctest" --test-dir "$folder" --output-on-failure "${selection[@]}" || status=$?
@@ -37,4 +49,5 @@ if sys.argv[2] != "0":
     failed = max(failed, 1)
 print(f"{passed} passed, {failed} failed")
 PYTHON
+[ "${1:-}" != --sanitize ] || "$0" --threads || status=$?
 exit $status

@@ -27,16 +27,16 @@ StatusOr<std::unique_ptr<Program>> Program::Load(const std::string& path, const 
   if (device) {
     FUSEC_RT_ASSIGN(ordinal, ParseDevice(device));
   }
-  std::unique_ptr<Program> program(new Program);
-  FUSEC_RT_ASSIGN(program->artifact_, Artifact::Open(path));
-  if (!device && CudaUsable(*program->artifact_)) ordinal = 0;
-  if (ordinal >= 0) {
-    FUSEC_RT_ASSIGN(program->device_, CreateCudaDevice(*program->artifact_, ordinal));
-  } else {
-    FUSEC_RT_ASSIGN(program->device_, CreateCpuDevice(*program->artifact_));
-  }
-  program->DescribeTensors();
-  return program;
+  FUSEC_RT_ASSIGN(auto artifact, Artifact::Open(path));
+  if (!device && CudaUsable(*artifact)) ordinal = 0;
+  FUSEC_RT_ASSIGN(auto chosen,
+                  ordinal >= 0 ? CreateCudaDevice(*artifact, ordinal) : CreateCpuDevice(*artifact));
+  return std::make_unique<Program>(std::move(artifact), std::move(chosen));
+}
+
+Program::Program(std::unique_ptr<Artifact> artifact, std::unique_ptr<Device> device)
+    : artifact_(std::move(artifact)), device_(std::move(device)) {
+  DescribeTensors();
 }
 
 void Program::DescribeTensors() {
@@ -45,8 +45,8 @@ void Program::DescribeTensors() {
     for (const TensorSignature& tensor : tensors) {
       std::vector<const char*>& dims = dim_texts_.emplace_back();
       for (const DimExpression& dim : tensor.shape) dims.push_back(dim.text().c_str());
-      infos.push_back({tensor.name.c_str(), tensor.dtype, static_cast<int>(tensor.shape.size()),
-                       dims.data()});
+      infos.push_back(
+          {tensor.name.c_str(), tensor.dtype, static_cast<int>(tensor.shape.size()), dims.data()});
     }
   };
   // The infos point into the lists, so these must not move.

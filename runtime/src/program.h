@@ -17,6 +17,8 @@ class Program {
   // `device`: "cpu", "cuda", "cuda:N", or null for a GPU where the artifact and the machine have
   // one, else the CPU.
   static StatusOr<std::unique_ptr<Program>> Load(const std::string& path, const char* device);
+  // On a device made for `artifact`.
+  Program(std::unique_ptr<Artifact> artifact, std::unique_ptr<Device> device);
 
   const Artifact& artifact() const { return *artifact_; }
   const Manifest& manifest() const { return artifact_->manifest(); }
@@ -25,7 +27,6 @@ class Program {
   const fusec_tensor_info& output_info(int i) const { return output_infos_[i]; }
 
  private:
-  Program() = default;
   void DescribeTensors();
 
   std::unique_ptr<Artifact> artifact_;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,7 @@ namespace fusec::runtime {
 
 // A CUDA driver made of host memory and functions, so that the executor's bookkeeping is tested
 // without a GPU. Work waits in its stream until something waits for it, as late as a GPU might do
-// it. cuBLASLt is not there.
+// it. Any number of threads may call it, one of which gets in at a time. cuBLASLt is not there.
 struct FakeGpu {
   struct Kernel {
     std::function<void(void** arguments, unsigned blocks, unsigned block_size)> run;
@@ -63,6 +64,7 @@ struct FakeGpu {
   Stream null_stream;
 
   static FakeGpu* current;
+  static inline std::mutex mutex;
 
   void Drain(Stream* stream) {
     const std::vector<Work> queue = std::exchange(stream->queue, {});
@@ -317,11 +319,31 @@ inline void FillGraphFunctions(CudaDriver& d) {
   };
 }
 
+// The same function under the lock of all of them.
+template <auto Member>
+struct LockedFunction;
+template <class... Arguments, CUresult (*CudaDriver::*Member)(Arguments...)>
+struct LockedFunction<Member> {
+  static inline CUresult (*unlocked)(Arguments...) = nullptr;
+  static CUresult Call(Arguments... arguments) {
+    const std::lock_guard lock(FakeGpu::mutex);
+    return unlocked(arguments...);
+  }
+  static void Wrap(CudaDriver& driver) {
+    unlocked = driver.*Member;
+    driver.*Member = Call;
+  }
+};
+
 inline CudaDriver FakeGpu::Driver() {
   CudaDriver driver;
   FillDeviceFunctions(driver);
   FillStreamFunctions(driver);
   FillGraphFunctions(driver);
+#define FUSEC_LOCK(name) \
+  if (driver.name != nullptr) LockedFunction<&CudaDriver::name>::Wrap(driver);
+  FUSEC_CUDA_FUNCTIONS(FUSEC_LOCK)
+#undef FUSEC_LOCK
   return driver;
 }
 

@@ -1,0 +1,41 @@
+// A process that loads and unloads artifacts for months keeps its size. The sanitized run checks
+// with LeakSanitizer that nothing is lost; on a GPU compute-sanitizer does (FUSEC_TEST_DEVICE=cuda,
+// FUSEC_TEST_ROUNDS=20).
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tests/serving/served_model.h"
+
+namespace fusec::serving {
+namespace {
+
+int Rounds() {
+  if (const char* text = std::getenv("FUSEC_TEST_ROUNDS")) return std::atoi(text);
+  return kResidentBytesMeanSomething ? 1000 : 50;  // sanitizers find a leak the first time
+}
+
+TEST(LoadRunUnload, AThousandTimesLeavesNothingBehind) {
+  const std::string device = DeviceUnderTest();
+  const std::vector<Request> requests = MakeRequests(Program(ServedArtifact(), device.c_str()), 2);
+  const int rounds = Rounds();
+  int64_t resident = 0;
+  for (int round = 0; round < rounds; ++round) {
+    if (round == rounds / 10) resident = ResidentBytes();
+    const Request& request = requests[static_cast<size_t>(round) % requests.size()];
+    const Program program(ServedArtifact(), device.c_str());
+    Context context(program);
+    Bind(context, request);
+    context.Run();
+    ASSERT_TRUE(IsAnswer(request, 0, context.Output<float>(0).data())) << round;
+  }
+  const int64_t grown = ResidentBytes() - resident;
+  std::printf("memory grew by %lld KiB\n", static_cast<long long>(grown / 1024));
+  // 900 times the smallest thing that a program owns, its manifest, would be 100 MB.
+  if (kResidentBytesMeanSomething) {
+    EXPECT_LT(grown, int64_t{2} << 20);
+  }
+}
+
+}  // namespace
+}  // namespace fusec::serving

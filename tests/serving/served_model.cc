@@ -1,0 +1,131 @@
+#include "tests/serving/served_model.h"
+
+#include <malloc.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "runtime/src/artifact.h"
+#include "runtime/src/dtype.h"
+
+namespace fusec::serving {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kBatches[] = {1, 3, 40, 130};
+
+std::string Environment(const char* name, const std::string& otherwise) {
+  const char* text = std::getenv(name);
+  return text && *text ? text : otherwise;
+}
+
+struct CompiledArtifact {
+  CompiledArtifact() : path(Environment("FUSEC_TEST_ARTIFACT", "")) {
+    if (!path.empty()) return;
+    folder = fs::temp_directory_path() / ("fusec_serving_" + std::to_string(getpid()));
+    fs::create_directories(folder);
+    path = folder / "model_fused";
+    const std::string target = DeviceUnderTest() == "cpu" ? "cpu" : "native";
+    const std::string command = Environment("FUSEC", FUSEC_PROGRAM) + " " + FUSEC_SOURCE_DIR +
+                                "/models/dlrm_dot.ts.onnx -o " + path + " --target " + target;
+    if (std::system(command.c_str()) == 0) return;
+    throw Exception(FUSEC_BAD_ARTIFACT, "failed: " + command);
+  }
+  ~CompiledArtifact() {
+    std::error_code error;
+    if (!folder.empty()) fs::remove_all(folder, error);
+  }
+  fs::path folder;
+  std::string path;
+};
+
+// Values below the index limit of an input that chooses rows; otherwise floats around 0.
+std::vector<std::byte> RandomInput(const runtime::TensorSignature& input, int64_t elements,
+                                   const std::vector<int64_t>& symbols, std::mt19937& random) {
+  std::vector<std::byte> bytes(static_cast<size_t>(elements * runtime::DtypeBytes(input.dtype)));
+  if (input.dtype == FUSEC_F32) {
+    std::normal_distribution<float> distribution;
+    for (int64_t i = 0; i < elements; ++i) {
+      const float value = distribution(random);
+      std::memcpy(&bytes[static_cast<size_t>(i) * 4], &value, 4);
+    }
+    return bytes;
+  }
+  const int64_t limit = input.index_limit ? *input.index_limit->Evaluate(symbols) : 2;
+  std::uniform_int_distribution<int64_t> distribution(0, limit - 1);
+  if (input.dtype != FUSEC_I64) throw Exception(FUSEC_BAD_INPUT, "expected f32 or i64 inputs");
+  for (int64_t i = 0; i < elements; ++i) {
+    const int64_t value = distribution(random);
+    std::memcpy(&bytes[static_cast<size_t>(i) * 8], &value, 8);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string DeviceUnderTest() { return Environment("FUSEC_TEST_DEVICE", "cpu"); }
+
+const std::string& ServedArtifact() {
+  static const CompiledArtifact artifact;
+  return artifact.path;
+}
+
+std::vector<Request> MakeRequests(const Program& program, int count) {
+  const auto artifact = runtime::Artifact::Open(ServedArtifact());
+  if (!artifact) throw Exception(artifact.error().code, artifact.error().message);
+  const runtime::Manifest& manifest = (*artifact)->manifest();
+  std::vector<Request> requests;
+  Context context(program);
+  for (int i = 0; i < count; ++i) {
+    std::mt19937 random(static_cast<unsigned>(i));
+    // All symbols of the model are its batch.
+    const std::vector<int64_t> symbols(manifest.symbols.size(), kBatches[i % std::size(kBatches)]);
+    Request& request = requests.emplace_back();
+    for (const runtime::TensorSignature& input : manifest.inputs) {
+      int64_t elements = 1;
+      std::vector<int64_t>& dims = request.dims.emplace_back();
+      for (const auto& dim : input.shape) {
+        elements *= dims.emplace_back(*dim.Evaluate(symbols));
+      }
+      request.inputs.push_back(RandomInput(input, elements, symbols, random));
+    }
+    Bind(context, request);
+    context.Run();
+    for (size_t output = 0; output < manifest.outputs.size(); ++output) {
+      const auto values = context.Output<float>(static_cast<int>(output));
+      request.answers.emplace_back(values.begin(), values.end());
+    }
+  }
+  return requests;
+}
+
+void Bind(Context& context, const Request& request) {
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    context.BindInput(static_cast<int>(i), request.inputs[i].data(), request.dims[i]);
+  }
+}
+
+bool IsAnswer(const Request& request, size_t output, const float* values) {
+  constexpr float kRounding = 1e-5f;  // sums of up to 512 products of values around 1 in f32
+  const std::vector<float>& answer = request.answers[output];
+  for (size_t i = 0; i < answer.size(); ++i) {
+    if (!(std::fabs(values[i] - answer[i]) <= kRounding * (1 + std::fabs(answer[i])))) return false;
+  }
+  return true;
+}
+
+int64_t ResidentBytes() {
+  malloc_trim(0);
+  std::ifstream file("/proc/self/statm");
+  int64_t total_pages = 0, resident_pages = 0;
+  file >> total_pages >> resident_pages;
+  return resident_pages * sysconf(_SC_PAGESIZE);
+}
+
+}  // namespace fusec::serving
