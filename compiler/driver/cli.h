@@ -13,8 +13,6 @@ namespace fusec {
 // results to stdout and all else to stderr, and gives the exit code: 0, or 1 for a comparison that
 // failed; errors have the codes of ErrorKind, and an interrupt 130.
 
-inline constexpr const char* kFusecVersion = "0.1.0";
-
 // What decides how a model becomes an artifact; shared by compile and verify. Texts are as typed.
 struct ModelFlags {
   std::vector<std::string> freezes;  // NAME=FILE

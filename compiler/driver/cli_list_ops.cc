@@ -1,3 +1,5 @@
+#include <fusec/fusec.h>
+
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -76,7 +78,7 @@ Result<int> RunListOps(bool json) {
 
 Result<int> RunVersion() {
   const OnnxSupport onnx = GetOnnxSupport();
-  std::printf("fusec %s\n", kFusecVersion);
+  std::printf("fusec %s\n", fusec_version());
   std::printf("onnx %s, opsets %d..%d\n", onnx.library_version.c_str(), onnx.min_opset,
               onnx.max_opset);
   for (const auto& [piece, found] : runtime::CudaPieces())

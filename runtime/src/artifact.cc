@@ -20,12 +20,17 @@ constexpr const char* kWeights = "weights.safetensors";
 void Artifact::AlignedDelete::operator()(std::byte* memory) const { std::free(memory); }
 
 StatusOr<std::unique_ptr<Artifact>> Artifact::Open(const std::string& path) {
+  FUSEC_RT_ASSIGN(std::unique_ptr<Artifact> artifact, OpenManifest(path));
+  FUSEC_RT_TRY(artifact->LoadConstants());
+  return artifact;
+}
+
+StatusOr<std::unique_ptr<Artifact>> Artifact::OpenManifest(const std::string& path) {
   std::unique_ptr<Artifact> artifact(new Artifact);
   artifact->path_ = path;
   const std::string file = path + "/manifest.json";
   FUSEC_RT_ASSIGN(const MappedFile json, MappedFile::Open(file));
   FUSEC_RT_ASSIGN(artifact->manifest_, ParseManifest(json.text(), file));
-  FUSEC_RT_TRY(artifact->LoadConstants());
   return artifact;
 }
 

@@ -16,6 +16,8 @@ namespace fusec::runtime {
 class Artifact {
  public:
   static StatusOr<std::unique_ptr<Artifact>> Open(const std::string& path);
+  // Without weights: Constant may not be called.
+  static StatusOr<std::unique_ptr<Artifact>> OpenManifest(const std::string& path);
 
   const std::string& path() const { return path_; }
   const Manifest& manifest() const { return manifest_; }

@@ -5,12 +5,17 @@
 #include <span>
 
 #include "runtime/src/context.h"
+#include "runtime/src/dtype.h"
 #include "runtime/src/program.h"
 
 using fusec::runtime::Context;
+using fusec::runtime::DtypeBytes;
+using fusec::runtime::DtypeName;
 using fusec::runtime::Fail;
 using fusec::runtime::Program;
 using fusec::runtime::Status;
+using fusec::runtime::TensorSignature;
+using fusec::runtime::Text;
 
 struct fusec_program {
   std::unique_ptr<Program> program;
@@ -53,6 +58,24 @@ Status NotNull(const void* pointer, const char* name) {
   return Fail(FUSEC_BAD_USAGE, name, " is null");
 }
 
+bool IsDtype(fusec_dtype dtype) { return dtype >= FUSEC_F32 && dtype <= FUSEC_BOOL; }
+
+Status Find(const char* what, const std::vector<TensorSignature>& tensors, const char* name,
+            int* i) {
+  FUSEC_RT_TRY(NotNull(name, "name"));
+  FUSEC_RT_TRY(NotNull(i, "i"));
+  std::string known;
+  for (size_t place = 0; place < tensors.size(); ++place) {
+    if (tensors[place].name == name) {
+      *i = static_cast<int>(place);
+      return {};
+    }
+    known += Text(known.empty() ? "\"" : ", \"", tensors[place].name, "\"");
+  }
+  return Fail(FUSEC_BAD_INPUT, "there is no ", what, " \"", name, "\", the program has ",
+              known.empty() ? "none" : known);
+}
+
 Status CheckInput(const fusec_context* context, int i) {
   FUSEC_RT_TRY(NotNull(context, "the context"));
   return CheckIndex("input", i, context->context->program().manifest().inputs.size());
@@ -69,7 +92,17 @@ extern "C" {
 
 int fusec_abi_version(void) { return FUSEC_ABI_VERSION; }
 
+const char* fusec_version(void) { return FUSEC_VERSION; }
+
 const char* fusec_last_error(void) { return last_error.c_str(); }
+
+const char* fusec_dtype_name(fusec_dtype dtype) {
+  return IsDtype(dtype) ? DtypeName(dtype).data() : "";
+}
+
+size_t fusec_dtype_bytes(fusec_dtype dtype) {
+  return IsDtype(dtype) ? static_cast<size_t>(DtypeBytes(dtype)) : 0;
+}
 
 fusec_status fusec_load(const char* artifact_path, const char* device, fusec_program** program) {
   return Guard([&]() -> Status {
@@ -82,10 +115,21 @@ fusec_status fusec_load(const char* artifact_path, const char* device, fusec_pro
   });
 }
 
+fusec_status fusec_can_load(const char* artifact_path, const char* device) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(NotNull(artifact_path, "artifact_path"));
+    return Program::CanLoad(artifact_path, device);
+  });
+}
+
 void fusec_unload(fusec_program* program) { delete program; }
 
 const char* fusec_device_name(const fusec_program* program) {
   return program ? program->program->device().name().c_str() : "";
+}
+
+size_t fusec_weight_bytes(const fusec_program* program) {
+  return program ? program->program->device().weight_bytes() : 0;
 }
 
 int fusec_input_count(const fusec_program* program) {
@@ -94,6 +138,10 @@ int fusec_input_count(const fusec_program* program) {
 
 int fusec_output_count(const fusec_program* program) {
   return program ? static_cast<int>(program->program->manifest().outputs.size()) : 0;
+}
+
+int fusec_symbol_count(const fusec_program* program) {
+  return program ? static_cast<int>(program->program->manifest().symbols.size()) : 0;
 }
 
 fusec_status fusec_input_info(const fusec_program* program, int i, fusec_tensor_info* info) {
@@ -113,6 +161,31 @@ fusec_status fusec_output_info(const fusec_program* program, int i, fusec_tensor
     FUSEC_RT_TRY(CheckIndex("output", i, program->program->manifest().outputs.size()));
     *info = program->program->output_info(i);
     return {};
+  });
+}
+
+fusec_status fusec_symbol_info(const fusec_program* program, int i, fusec_symbol* info) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(NotNull(program, "the program"));
+    FUSEC_RT_TRY(NotNull(info, "info"));
+    const auto& symbols = program->program->manifest().symbols;
+    FUSEC_RT_TRY(CheckIndex("symbol", i, symbols.size()));
+    *info = {symbols[i].name.c_str(), symbols[i].min, symbols[i].max};
+    return {};
+  });
+}
+
+fusec_status fusec_find_input(const fusec_program* program, const char* name, int* i) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(NotNull(program, "the program"));
+    return Find("input", program->program->manifest().inputs, name, i);
+  });
+}
+
+fusec_status fusec_find_output(const fusec_program* program, const char* name, int* i) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(NotNull(program, "the program"));
+    return Find("output", program->program->manifest().outputs, name, i);
   });
 }
 
@@ -177,6 +250,14 @@ fusec_status fusec_synchronize(fusec_context* context) {
     FUSEC_RT_TRY(NotNull(context, "the context"));
     return context->context->Synchronize();
   });
+}
+
+void* fusec_stream(const fusec_context* context) {
+  return context ? context->context->executor().stream() : nullptr;
+}
+
+size_t fusec_context_bytes(const fusec_context* context) {
+  return context ? context->context->executor().scratch_bytes() : 0;
 }
 
 const void* fusec_get_output(fusec_context* context, int i, size_t* bytes) {

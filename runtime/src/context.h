@@ -33,7 +33,7 @@ class Context {
   // The next run's bindings, checked; valid until the context changes. For what measures runs
   // (bench.h).
   StatusOr<RunBindings> Prepare();
-  Executor& executor() { return *executor_; }
+  Executor& executor() const { return *executor_; }
 
   const Program& program() const { return program_; }
   // The values of the symbols for the inputs bound now, e.g. to evaluate the sizes of steps.

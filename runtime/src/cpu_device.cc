@@ -35,6 +35,7 @@ class CpuDevice : public Device {
   const std::string& name() const override { return name_; }
   const Target& target() const override { return program_.target; }
   bool has_device_memory() const override { return false; }
+  size_t weight_bytes() const override { return 0; }
 
   StatusOr<std::unique_ptr<Executor>> NewExecutor() override {
     return std::make_unique<CpuExecutor>(program_);
@@ -63,6 +64,11 @@ StatusOr<std::unique_ptr<Device>> CreateCpuDevice(const Artifact& artifact) {
   auto device = std::make_unique<CpuDevice>(artifact, target->second);
   FUSEC_RT_TRY(device->Load());
   return device;
+}
+
+Status CheckCpuDevice(const Artifact& artifact) {
+  FUSEC_RT_TRY(CreateCpuDevice(artifact));  // touches no weights
+  return {};
 }
 
 }  // namespace fusec::runtime

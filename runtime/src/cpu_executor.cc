@@ -25,9 +25,13 @@ void AlignedMemory::Free::operator()(std::byte* memory) const { std::free(memory
 Status AlignedMemory::Reserve(size_t bytes, const char* what) {
   if (memory_ && bytes <= capacity_) return {};
   memory_.reset();
-  capacity_ = (bytes / kArenaAlignment + 1) * kArenaAlignment;
-  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kArenaAlignment, capacity_)));
-  if (memory_) return {};
+  capacity_ = 0;
+  const size_t room = (bytes / kArenaAlignment + 1) * kArenaAlignment;
+  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kArenaAlignment, room)));
+  if (memory_) {
+    capacity_ = room;
+    return {};
+  }
   return Fail(FUSEC_NO_DEVICE, "cannot allocate ", bytes, " bytes of memory for ", what);
 }
 
@@ -57,10 +61,14 @@ CpuExecutor::CpuExecutor(CpuProgram& program)
             steps_[i].tables[j].push_back(buffers_[buffer]);
           steps_[i].arguments.push_back(steps_[i].tables[j].data());
           break;
-        case KernelArgument::Kind::kErrors: steps_[i].arguments.push_back(&error_address_); break;
+        case KernelArgument::Kind::kErrors:
+          steps_[i].arguments.push_back(&error_address_);
+          break;
         // Of a little endian int64 the first four bytes are the int32.
         case KernelArgument::Kind::kInt32:
-        case KernelArgument::Kind::kInt64: steps_[i].arguments.push_back(&steps_[i].dims[j]); break;
+        case KernelArgument::Kind::kInt64:
+          steps_[i].arguments.push_back(&steps_[i].dims[j]);
+          break;
       }
     }
   }

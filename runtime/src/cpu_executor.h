@@ -30,6 +30,7 @@ class AlignedMemory {
   // Keeps what it has if that is enough; the bytes are not kept. Starts at a multiple of 256.
   Status Reserve(size_t bytes, const char* what);
   std::byte* data() const { return memory_.get(); }
+  size_t capacity() const { return capacity_; }
 
  private:
   struct Free {
@@ -47,15 +48,17 @@ class CpuExecutor : public Executor {
   Status RunAsync(const RunBindings& bindings, void* stream) override;
   Status Synchronize() override { return {}; }
   StatusOr<std::vector<double>> MeasureRuns(const RunBindings& bindings, int count) override;
+  void* stream() const override { return nullptr; }
+  size_t scratch_bytes() const override { return arena_.capacity(); }
 
  private:
   struct StepState {
     bool runs = true;
-    std::vector<void*> arguments;   // of a kernel: pointers to the argument values
-    std::vector<int64_t> dims;      // by argument: the value of dim arguments
+    std::vector<void*> arguments;            // of a kernel: pointers to the argument values
+    std::vector<int64_t> dims;               // by argument: the value of dim arguments
     std::vector<std::vector<void*>> tables;  // by argument: the addresses of a list of buffers
     int64_t blocks = 0;
-    MatmulSizes sizes;              // of a matmul
+    MatmulSizes sizes;  // of a matmul
     int useful_threads = 1;
   };
   Status Update(const RunBindings& bindings);

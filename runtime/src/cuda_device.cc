@@ -5,8 +5,17 @@
 #include <string_view>
 
 #include "runtime/src/cuda_executor.h"
+#include "runtime/src/nvrtc.h"
 
 namespace fusec::runtime {
+namespace {
+
+bool HasMatmul(const Target& target) {
+  return std::any_of(target.steps.begin(), target.steps.end(),
+                     [](const Step& step) { return step.kind == Step::Kind::kMatmul; });
+}
+
+}  // namespace
 
 CudaDevice::CudaDevice(const Artifact& artifact, std::unique_ptr<CudaContext> context)
     : artifact_(artifact), context_(std::move(context)), epilogues_(*context_) {}
@@ -33,10 +42,7 @@ Status CudaDevice::Load() {
   use_graphs_ = graphs == nullptr || std::string_view(graphs) != "0";
   ScopedContext scope(*context_);
   FUSEC_RT_ASSIGN(kernels_, CudaKernels::Load(*context_, artifact_, choice));
-  const bool has_matmul =
-      std::any_of(target_->steps.begin(), target_->steps.end(),
-                  [](const Step& step) { return step.kind == Step::Kind::kMatmul; });
-  if (has_matmul) {
+  if (HasMatmul(*target_)) {
     FUSEC_RT_ASSIGN(cublaslt_, CublasLt::Create(*context_));
   }
   FUSEC_RT_ASSIGN(weights_, CudaWeights::Upload(*context_, artifact_));
@@ -78,6 +84,18 @@ StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const Artifact& artifact, int
   FUSEC_RT_ASSIGN(std::unique_ptr<CudaDevice> device,
                   CudaDevice::Create(artifact, ordinal, std::move(context)));
   return std::unique_ptr<Device>(std::move(device));
+}
+
+Status CheckCudaDevice(const Artifact& artifact, int ordinal) {
+  FUSEC_RT_ASSIGN(const auto context, CudaContext::Create(ordinal));
+  FUSEC_RT_ASSIGN(const GpuTargetChoice choice,
+                  ChooseGpuTarget(artifact.manifest(), context->capability()));
+  if (!choice.machine_code_fits) FUSEC_RT_TRY(Nvrtc::Get());
+  if (HasMatmul(*choice.target)) {
+    ScopedContext scope(*context);
+    FUSEC_RT_TRY(CublasLt::Create(*context));
+  }
+  return {};
 }
 
 bool CudaUsable(const Artifact& artifact) {

@@ -25,6 +25,7 @@ class CudaDevice : public Device {
   const std::string& name() const override { return name_; }
   const Target& target() const override { return *target_; }
   bool has_device_memory() const override { return true; }
+  size_t weight_bytes() const override { return weights_.bytes(); }
   StatusOr<std::unique_ptr<Executor>> NewExecutor() override;
   StatusOr<void*> AllocateHost(size_t bytes) override;
   void FreeHost(void* memory) override;

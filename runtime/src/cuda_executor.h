@@ -34,6 +34,10 @@ class CudaExecutor : public Executor {
   Status RunAsync(const RunBindings& bindings, void* stream) override;
   Status Synchronize() override;
   StatusOr<std::vector<double>> MeasureRuns(const RunBindings& bindings, int count) override;
+  void* stream() const override { return stream_.get(); }
+  size_t scratch_bytes() const override {
+    return arena_bytes_ + staging_device_bytes_ + (workspace_ ? CublasLt::kWorkspaceBytes : 0);
+  }
 
   // `samples` times the microseconds of one run: each the mean over `replays` runs back to back,
   // which go round `sets`. Inputs and outputs lie in device memory (copies of them, where a set has

@@ -63,6 +63,7 @@ StatusOr<CudaWeights> CudaWeights::Upload(const CudaContext& context, const Arti
     total += std::max(kAlignment, RoundUp(artifact.Constant(static_cast<int>(i)).size()));
   }
   FUSEC_RT_ASSIGN(weights.memory_, AllocateDevice(context, total, "the weights"));
+  weights.bytes_ = total;
   std::vector<Chunk> chunks;
   size_t largest = 0;
   for (size_t i = 0; i < buffers.size(); ++i) {

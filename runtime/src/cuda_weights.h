@@ -16,9 +16,11 @@ class CudaWeights {
 
   // By buffer, at a multiple of 256; 0 for buffers that are not constants.
   CUdeviceptr Address(int buffer) const { return addresses_[static_cast<size_t>(buffer)]; }
+  size_t bytes() const { return bytes_; }  // of the allocation
 
  private:
   DeviceMemory memory_;
+  size_t bytes_ = 0;
   std::vector<CUdeviceptr> addresses_;
 };
 

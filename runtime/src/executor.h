@@ -30,7 +30,7 @@ struct ArenaPlan {
 // All that a run depends on; the context has checked it. The spans live until Run or RunAsync
 // returns.
 struct RunBindings {
-  std::span<const int64_t> symbols;       // one value per Manifest::symbols
+  std::span<const int64_t> symbols;  // one value per Manifest::symbols
   // Changes whenever `symbols` do, and never repeats within a context: what an executor derived
   // from the symbols holds while this number stays the same.
   uint64_t dims_version = 0;
@@ -55,15 +55,18 @@ class Executor {
   // Microseconds that each of `count` runs took on the device, without copying inputs and outputs
   // where that can be left out.
   virtual StatusOr<std::vector<double>> MeasureRuns(const RunBindings& bindings, int count) = 0;
+  virtual void* stream() const = 0;          // a CUstream of its own; null on the CPU
+  virtual size_t scratch_bytes() const = 0;  // of the device's memory that it holds
 };
 
 // Per-program state: loaded kernels and weights. Its methods may be called from any thread.
 class Device {
  public:
   virtual ~Device() = default;
-  virtual const std::string& name() const = 0;    // "cpu (x86-64-v4)", "cuda:0 NVIDIA H200"
-  virtual const Target& target() const = 0;       // the target of the manifest that it runs
-  virtual bool has_device_memory() const = 0;     // whether bindings may be `on_device`
+  virtual const std::string& name() const = 0;  // "cpu (x86-64-v4)", "cuda:0 NVIDIA H200"
+  virtual const Target& target() const = 0;     // the target of the manifest that it runs
+  virtual bool has_device_memory() const = 0;   // whether bindings may be `on_device`
+  virtual size_t weight_bytes() const = 0;      // of device memory
   virtual StatusOr<std::unique_ptr<Executor>> NewExecutor() = 0;
   // Host memory for results that the context keeps (page-locked on a GPU), at a multiple of 64
   // bytes. Never null, even for 0 bytes.
@@ -77,6 +80,10 @@ StatusOr<std::unique_ptr<Device>> CreateCpuDevice(const Artifact& artifact);
 // `ordinal` is the N of "cuda:N". Where the artifact has no target for that GPU's architecture, the
 // .cu files of a GPU target of it are compiled anew.
 StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const Artifact& artifact, int ordinal);
+// What CreateCpuDevice and CreateCudaDevice would find missing on this machine; they read no
+// weights for it, and neither must have the artifact.
+Status CheckCpuDevice(const Artifact& artifact);
+Status CheckCudaDevice(const Artifact& artifact, int ordinal);
 // Whether CreateCudaDevice(artifact, 0) is worth trying: the artifact has a GPU target, and a
 // driver shows a GPU.
 bool CudaUsable(const Artifact& artifact);

@@ -20,18 +20,27 @@ StatusOr<int> ParseDevice(std::string_view device) {
   return Fail(FUSEC_BAD_USAGE, "unknown device \"", device, "\", expected cpu, cuda or cuda:N");
 }
 
+// Without a name: a GPU where the artifact and the machine have one, else the CPU.
+StatusOr<int> ChooseDevice(const char* device, const Artifact& artifact) {
+  if (device) return ParseDevice(device);
+  return CudaUsable(artifact) ? 0 : -1;
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<Program>> Program::Load(const std::string& path, const char* device) {
-  int ordinal = -1;
-  if (device) {
-    FUSEC_RT_ASSIGN(ordinal, ParseDevice(device));
-  }
+  if (device) FUSEC_RT_TRY(ParseDevice(device));  // before files are read
   FUSEC_RT_ASSIGN(auto artifact, Artifact::Open(path));
-  if (!device && CudaUsable(*artifact)) ordinal = 0;
+  FUSEC_RT_ASSIGN(const int ordinal, ChooseDevice(device, *artifact));
   FUSEC_RT_ASSIGN(auto chosen,
                   ordinal >= 0 ? CreateCudaDevice(*artifact, ordinal) : CreateCpuDevice(*artifact));
   return std::make_unique<Program>(std::move(artifact), std::move(chosen));
+}
+
+Status Program::CanLoad(const std::string& path, const char* device) {
+  FUSEC_RT_ASSIGN(const auto artifact, Artifact::OpenManifest(path));
+  FUSEC_RT_ASSIGN(const int ordinal, ChooseDevice(device, *artifact));
+  return ordinal >= 0 ? CheckCudaDevice(*artifact, ordinal) : CheckCpuDevice(*artifact);
 }
 
 Program::Program(std::unique_ptr<Artifact> artifact, std::unique_ptr<Device> device)

@@ -17,6 +17,8 @@ class Program {
   // `device`: "cpu", "cuda", "cuda:N", or null for a GPU where the artifact and the machine have
   // one, else the CPU.
   static StatusOr<std::unique_ptr<Program>> Load(const std::string& path, const char* device);
+  // The error of Load that does not depend on the weights, if there is one.
+  static Status CanLoad(const std::string& path, const char* device);
   // On a device made for `artifact`.
   Program(std::unique_ptr<Artifact> artifact, std::unique_ptr<Device> device);
 

@@ -1,7 +1,26 @@
 /* The C face of fusec's runtime: load an artifact, ask for its signature, bind tensors, run.
  *
- * Every function returns FUSEC_OK or an error code; fusec_last_error() then gives one line of text, per thread. Handles are opaque
- * and freed by their owner. A program may be used from any number of threads; a context by one at a time. */
+ *     fusec_program* program;                 one per model and device: kernels, weights
+ *     fusec_context* context;                 one per thread or stream: bindings, scratch memory
+ *     fusec_load("model_fused", NULL, &program);
+ *     fusec_create_context(program, &context);
+ *     fusec_bind_input(context, 0, dense, (int64_t[]){64, 13}, 2, 0);
+ *     fusec_run(context);
+ *     const float* scores = fusec_get_output(context, 0, NULL);
+ *
+ * Tensors are dense and row-major. Inputs and outputs have names and are counted from 0 in the
+ * model's order. Sizes are in elements where they are called dims, else in bytes.
+ *
+ * Errors: a function that returns fusec_status gives FUSEC_OK or says by the code whose fault it
+ * was; fusec_last_error() is then one line that names the place. What failed may be tried again, and
+ * left nothing half done, unless the text says that the program is unusable: after a device error
+ * such as an illegal address the GPU refuses all further work of the process, and every context there
+ * answers FUSEC_NO_DEVICE with the text of the first error.
+ *
+ * Threads: any function may be called from any thread. A program may be used by many threads at a
+ * time, a context by one at a time. The program must outlive its contexts.
+ *
+ * Version: what is here keeps its meaning and layout while FUSEC_ABI_VERSION stays the same. */
 #ifndef FUSEC_FUSEC_H_
 #define FUSEC_FUSEC_H_
 
@@ -13,6 +32,7 @@ extern "C" {
 #endif
 
 #define FUSEC_ABI_VERSION 1
+#define FUSEC_VERSION "0.1.0" /* the release */
 #if defined(_WIN32)
 #define FUSEC_API
 #else
@@ -25,10 +45,10 @@ typedef struct fusec_context fusec_context;
 /* The numbers are the exit codes of the command line program. */
 typedef enum fusec_status {
   FUSEC_OK = 0,
-  FUSEC_BAD_USAGE = 2,     /* a null handle, an unknown device name */
-  FUSEC_NO_DEVICE = 4,     /* no driver, no GPU, no host library; a device error */
-  FUSEC_BAD_ARTIFACT = 5,  /* a file is missing, damaged or of another version */
-  FUSEC_BAD_INPUT = 6      /* wrong name, dtype, shape, size, or an index out of range */
+  FUSEC_BAD_USAGE = 2,    /* a null handle, a number out of range, an unknown device name */
+  FUSEC_NO_DEVICE = 4,    /* no driver, no GPU, no host library, no memory; a device error */
+  FUSEC_BAD_ARTIFACT = 5, /* a file is missing, damaged or of another version */
+  FUSEC_BAD_INPUT = 6     /* wrong name, dtype, shape, size, or an index out of range */
 } fusec_status;
 
 typedef enum fusec_dtype {
@@ -36,48 +56,123 @@ typedef enum fusec_dtype {
   FUSEC_U8, FUSEC_U16, FUSEC_U32, FUSEC_U64, FUSEC_BOOL
 } fusec_dtype;
 
-typedef struct fusec_tensor_info {
-  const char* name;        /* lives as long as the program */
-  fusec_dtype dtype;
-  int rank;
-  const char* const* dims; /* each "13" or an expression of symbols such as "batch*27" */
-} fusec_tensor_info;
+/* ---- the library ---- */
 
+/* FUSEC_ABI_VERSION of the library that is loaded, to be compared with that of this header. */
 FUSEC_API int fusec_abi_version(void);
+/* FUSEC_VERSION of the library that is loaded. */
+FUSEC_API const char* fusec_version(void);
+/* What went wrong in this thread's last call that failed: one line without a full stop, valid until
+ * the thread's next failure; "" if nothing has failed yet. */
 FUSEC_API const char* fusec_last_error(void);
 
-/* device: "cpu", "cuda", "cuda:1", or NULL for a GPU where the artifact and the machine have one, else the CPU. */
+/* "f32", "bf16", "bool"; "" for a number that is no dtype. */
+FUSEC_API const char* fusec_dtype_name(fusec_dtype dtype);
+/* Bytes of an element, 0 for a number that is no dtype. A bool is a byte of 0 or 1. */
+FUSEC_API size_t fusec_dtype_bytes(fusec_dtype dtype);
+
+/* ---- programs ---- */
+
+/* Loads the folder that `fusec MODEL.onnx -o FOLDER` wrote: reads and checks its files, and on a GPU
+ * copies the weights there, once however many contexts follow.
+ * device: "cpu", "cuda" (the first GPU), "cuda:1", or NULL for a GPU where the artifact and the
+ * machine have one, else the CPU. An artifact without machine code for this GPU is compiled by NVRTC
+ * (seconds, the first time).
+ * program: set to NULL if it fails. The caller owns it: fusec_unload. */
 FUSEC_API fusec_status fusec_load(const char* artifact_path, const char* device,
                                   fusec_program** program);
+/* FUSEC_OK if fusec_load would find all it needs here: the manifest is good, the device is there and
+ * the artifact has code for it. Reads no weights, so damaged ones and a full GPU are not noticed.
+ * Otherwise the error that fusec_load would give. */
+FUSEC_API fusec_status fusec_can_load(const char* artifact_path, const char* device);
+/* Frees a program without contexts; NULL is allowed. */
 FUSEC_API void fusec_unload(fusec_program* program);
-FUSEC_API const char* fusec_device_name(const fusec_program* program);
 
+/* "cpu (x86-64-v4)", "cuda:0 NVIDIA H200"; lives as long as the program. */
+FUSEC_API const char* fusec_device_name(const fusec_program* program);
+/* Bytes of device memory for the weights; 0 on the CPU, where they are used in the mapped file. */
+FUSEC_API size_t fusec_weight_bytes(const fusec_program* program);
+
+/* ---- the signature; all that is pointed to lives as long as the program ---- */
+
+typedef struct fusec_tensor_info {
+  const char* name;
+  fusec_dtype dtype;
+  int rank;
+  const char* const* dims; /* `rank` texts: "13", or an expression of symbols such as "batch*27" */
+} fusec_tensor_info;
+
+/* A size that each call chooses, within what the artifact was compiled for. */
+typedef struct fusec_symbol {
+  const char* name;
+  int64_t min, max; /* inclusive */
+} fusec_symbol;
+
+/* 0 for NULL. */
 FUSEC_API int fusec_input_count(const fusec_program* program);
 FUSEC_API int fusec_output_count(const fusec_program* program);
+FUSEC_API int fusec_symbol_count(const fusec_program* program);
+/* FUSEC_BAD_USAGE if there is no such number. */
 FUSEC_API fusec_status fusec_input_info(const fusec_program* program, int i,
                                         fusec_tensor_info* info);
 FUSEC_API fusec_status fusec_output_info(const fusec_program* program, int i,
                                          fusec_tensor_info* info);
+FUSEC_API fusec_status fusec_symbol_info(const fusec_program* program, int i, fusec_symbol* info);
+/* The number of the input or output of that name. FUSEC_BAD_INPUT, with the names there are, if no
+ * tensor is called so. */
+FUSEC_API fusec_status fusec_find_input(const fusec_program* program, const char* name, int* i);
+FUSEC_API fusec_status fusec_find_output(const fusec_program* program, const char* name, int* i);
 
-/* A context owns the scratch memory of one call at a time; cheap beside the program, which owns the weights. */
+/* ---- contexts ---- */
+
+/* Cheap beside the program, which owns the weights; a server keeps one per thread. Scratch memory
+ * comes with the first run and grows with the largest dims seen.
+ * context: set to NULL if it fails. The caller owns it: fusec_destroy_context. */
 FUSEC_API fusec_status fusec_create_context(fusec_program* program, fusec_context** context);
+/* Waits for what still runs; its results are lost with it. NULL is allowed. */
 FUSEC_API void fusec_destroy_context(fusec_context* context);
 
-/* Gives input i for the next runs: `dims` has `rank` entries. The memory is host memory, or device memory of the program's GPU when
- * `on_device` is nonzero; it must stay valid until the run has finished. The dims of all inputs together set the symbols. */
+/* Gives input i for all runs from now on. `dims` has `rank` entries, which are copied; the memory is
+ * not: it has the product of dims elements, and must stay valid and unchanged until a run that reads
+ * it has finished. It is host memory, or, when `on_device` is nonzero, memory of the program's GPU
+ * that starts at a multiple of 16 bytes and is read in place. `data` may be NULL for no elements.
+ * FUSEC_BAD_INPUT: the rank is not the signature's, or device memory for a program on the CPU. That
+ * dims fit each other, the symbols' ranges and the memory is checked by the run. */
 FUSEC_API fusec_status fusec_bind_input(fusec_context* context, int i, const void* data,
                                         const int64_t* dims, int rank, int on_device);
-/* Where output i goes. Without a call the context keeps the result; read it with fusec_get_output. */
+/* Where output i goes in all runs from now on: room for `bytes` or more than it needs, host or
+ * device memory as above. NULL and 0 undo it: the context keeps the result for fusec_get_output. */
 FUSEC_API fusec_status fusec_bind_output(fusec_context* context, int i, void* data, size_t bytes,
                                          int on_device);
-/* The dims of output i for the inputs bound now. `dims` has room for `rank` entries of fusec_output_info. */
+/* The dims of output i for the inputs bound now, before or after a run. `dims` has room for the
+ * `rank` entries of fusec_output_info. */
 FUSEC_API fusec_status fusec_output_dims(fusec_context* context, int i, int64_t* dims);
+
+/* Runs with what is bound and returns when all outputs are written.
+ * FUSEC_BAD_INPUT: an input is not bound, dims contradict each other or lie outside their ranges, an
+ * output does not fit where it was bound, or an index of the data lies outside its table (the
+ * outputs are then not to be used). FUSEC_NO_DEVICE: out of memory, or a device error. */
 FUSEC_API fusec_status fusec_run(fusec_context* context);
-/* Enqueues on `stream` (a CUstream) and returns; errors of the data show at fusec_synchronize. On the CPU the same as fusec_run. */
+/* Enqueues a run on `stream` and returns; host inputs have been read by then, all other bound memory
+ * is in use until the stream gets past the run. Work that was put on the stream before is waited
+ * for, work that is put there later waits for the run. Runs of one context follow each other, on
+ * whatever streams. Host outputs are there after fusec_synchronize.
+ * stream: a CUstream or cudaStream_t of the program's GPU; NULL is CUDA's default stream. It may be
+ * destroyed once the run has finished. Not one that is being captured. On the CPU it is ignored, and
+ * the call is the same as fusec_run.
+ * Errors: those of fusec_run that show before anything runs; others wait for fusec_synchronize. */
 FUSEC_API fusec_status fusec_run_async(fusec_context* context, void* stream);
+/* A stream (CUstream) of the context's own for fusec_run_async, so that runs of several contexts
+ * overlap without a call of CUDA; lives as long as the context. NULL on the CPU. */
+FUSEC_API void* fusec_stream(const fusec_context* context);
+/* Waits for all runs of the context, and gives the first error that they met. */
 FUSEC_API fusec_status fusec_synchronize(fusec_context* context);
-/* Host memory holding output i of the last run, valid until the next; NULL if it was bound elsewhere. */
+/* Host memory with output i of the last run, valid until the context runs or is destroyed; `bytes`,
+ * if not NULL, is its size. NULL and 0 if the output was bound elsewhere or nothing has run well. */
 FUSEC_API const void* fusec_get_output(fusec_context* context, int i, size_t* bytes);
+/* Bytes of scratch memory that the context holds now, on the device of its program: the arena, and
+ * on a GPU staging copies and the library's workspace too. */
+FUSEC_API size_t fusec_context_bytes(const fusec_context* context);
 
 #ifdef __cplusplus
 }

@@ -1,9 +1,10 @@
-// The C++ face of fusec's runtime: owners around the handles of fusec.h, header only. Errors are
-// thrown as fusec::Exception.
+// The C++ face of fusec's runtime: owners around the handles of fusec.h, header only, C++20. Errors
+// are thrown as fusec::Exception. What fusec.h says of ownership, threads and errors holds here
+// too.
 //
-//   fusec::Program program("model_fused");
-//   fusec::Context context(program);
-//   context.BindInput("dense", dense.data(), {batch, 13});
+//   fusec::Program program("model_fused");  // one per model and device
+//   fusec::Context context(program);        // one per thread or stream
+//   context.BindInput<float>("dense", dense, {batch, 13});
 //   context.Run();
 //   std::span<const float> scores = context.Output<float>("scores");
 #pragma once
@@ -15,6 +16,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -34,12 +36,51 @@ namespace internal {
 inline void Check(fusec_status status) {
   if (status != FUSEC_OK) throw Exception(status, fusec_last_error());
 }
+
+// Whether elements of `dtype` may be read as T. Half types, which C++20 has no name for, are
+// uint16_t.
+template <class T>
+constexpr bool Holds(fusec_dtype dtype) {
+  switch (dtype) {
+    case FUSEC_F32:
+      return std::is_same_v<T, float>;
+    case FUSEC_F64:
+      return std::is_same_v<T, double>;
+    case FUSEC_F16:
+    case FUSEC_BF16:
+      return std::is_same_v<T, uint16_t>;
+    case FUSEC_I8:
+      return std::is_same_v<T, int8_t>;
+    case FUSEC_I16:
+      return std::is_same_v<T, int16_t>;
+    case FUSEC_I32:
+      return std::is_same_v<T, int32_t>;
+    case FUSEC_I64:
+      return std::is_same_v<T, int64_t>;
+    case FUSEC_U8:
+      return std::is_same_v<T, uint8_t>;
+    case FUSEC_U16:
+      return std::is_same_v<T, uint16_t>;
+    case FUSEC_U32:
+      return std::is_same_v<T, uint32_t>;
+    case FUSEC_U64:
+      return std::is_same_v<T, uint64_t>;
+    case FUSEC_BOOL:
+      return std::is_same_v<T, bool> || std::is_same_v<T, uint8_t>;
+  }
+  return false;
+}
 }  // namespace internal
 
 struct TensorInfo {
   std::string name;
   fusec_dtype dtype = FUSEC_F32;
   std::vector<std::string> dims;  // each "13" or an expression such as "batch*27"
+};
+
+struct Symbol {
+  std::string name;
+  int64_t min = 1, max = 1;  // inclusive
 };
 
 // A loaded artifact; any number of threads may use it.
@@ -56,14 +97,29 @@ class Program {
   }
   ~Program() { fusec_unload(handle_); }
 
+  // Why the constructor would fail on this machine; "" if nothing is missing. Reads no weights.
+  static std::string WhyNot(const std::string& artifact_path, const char* device = nullptr) {
+    return fusec_can_load(artifact_path.c_str(), device) == FUSEC_OK ? "" : fusec_last_error();
+  }
+
   fusec_program* handle() const { return handle_; }
   std::string device_name() const { return fusec_device_name(handle_); }
+  size_t weight_bytes() const { return fusec_weight_bytes(handle_); }  // of device memory
 
   std::vector<TensorInfo> Inputs() const {
     return Describe(fusec_input_count(handle_), fusec_input_info);
   }
   std::vector<TensorInfo> Outputs() const {
     return Describe(fusec_output_count(handle_), fusec_output_info);
+  }
+  std::vector<Symbol> Symbols() const {
+    std::vector<Symbol> symbols;
+    for (int i = 0; i < fusec_symbol_count(handle_); ++i) {
+      fusec_symbol info;
+      internal::Check(fusec_symbol_info(handle_, i, &info));
+      symbols.push_back({info.name, info.min, info.max});
+    }
+    return symbols;
   }
 
  private:
@@ -85,49 +141,71 @@ class Program {
 // signature.
 class Context {
  public:
-  explicit Context(const Program& program)
-      : inputs_(program.Inputs()), outputs_(program.Outputs()) {
-    internal::Check(fusec_create_context(program.handle(), &handle_));
+  explicit Context(const Program& program) : program_(program.handle()) {
+    internal::Check(fusec_create_context(program_, &handle_));
   }
   Context(Context&& other) noexcept
-      : handle_(std::exchange(other.handle_, nullptr)),
-        inputs_(std::move(other.inputs_)),
-        outputs_(std::move(other.outputs_)) {}
+      : program_(other.program_), handle_(std::exchange(other.handle_, nullptr)) {}
   Context& operator=(Context&& other) noexcept {
+    std::swap(program_, other.program_);
     std::swap(handle_, other.handle_);
-    std::swap(inputs_, other.inputs_);
-    std::swap(outputs_, other.outputs_);
     return *this;
   }
   ~Context() { fusec_destroy_context(handle_); }
 
   fusec_context* handle() const { return handle_; }
+  size_t scratch_bytes() const { return fusec_context_bytes(handle_); }
+  void* stream() const { return fusec_stream(handle_); }  // of its own, for RunAsync
 
-  // The memory must stay valid until the run has finished.
+  // Host memory of the input's type and size. Here and below it must stay valid until the run has
+  // finished.
+  template <class T>
+  void BindInput(const std::string& name, std::span<const T> values,
+                 const std::vector<int64_t>& dims) {
+    const int i = FindInput(name);
+    fusec_tensor_info info;
+    internal::Check(fusec_input_info(program_, i, &info));
+    CheckDtype<T>("input", info);
+    size_t elements = 1;
+    for (const int64_t dim : dims) elements *= static_cast<size_t>(dim);
+    if (values.size() != elements) {
+      throw Exception(FUSEC_BAD_INPUT,
+                      "input \"" + name + "\" has " + std::to_string(values.size()) +
+                          " elements, but its dims make " + std::to_string(elements));
+    }
+    BindInput(i, values.data(), dims);
+  }
+  template <class T>
+  void BindInput(const std::string& name, const std::vector<T>& values,
+                 const std::vector<int64_t>& dims) {
+    BindInput(name, std::span<const T>(values), dims);
+  }
+
+  // Any memory, taken as it is.
   void BindInput(int i, const void* data, const std::vector<int64_t>& dims,
                  bool on_device = false) {
-    internal::Check(fusec_bind_input(handle_, i, data, dims.data(), static_cast<int>(dims.size()),
-                                     on_device));
+    internal::Check(
+        fusec_bind_input(handle_, i, data, dims.data(), static_cast<int>(dims.size()), on_device));
   }
   void BindInput(const std::string& name, const void* data, const std::vector<int64_t>& dims,
                  bool on_device = false) {
-    BindInput(Find(inputs_, name, "input"), data, dims, on_device);
+    BindInput(FindInput(name), data, dims, on_device);
   }
   void BindOutput(int i, void* data, size_t bytes, bool on_device = false) {
     internal::Check(fusec_bind_output(handle_, i, data, bytes, on_device));
   }
   void BindOutput(const std::string& name, void* data, size_t bytes, bool on_device = false) {
-    BindOutput(Find(outputs_, name, "output"), data, bytes, on_device);
+    BindOutput(FindOutput(name), data, bytes, on_device);
   }
 
   std::vector<int64_t> OutputDims(int i) {
-    std::vector<int64_t> dims(outputs_.at(static_cast<size_t>(i)).dims.size());
+    fusec_tensor_info info;
+    internal::Check(fusec_output_info(program_, i, &info));
+    std::vector<int64_t> dims(static_cast<size_t>(info.rank));
     internal::Check(fusec_output_dims(handle_, i, dims.data()));
     return dims;
   }
-  std::vector<int64_t> OutputDims(const std::string& name) {
-    return OutputDims(Find(outputs_, name, "output"));
-  }
+  std::vector<int64_t> OutputDims(const std::string& name) { return OutputDims(FindOutput(name)); }
 
   void Run() { internal::Check(fusec_run(handle_)); }
   void RunAsync(void* stream) { internal::Check(fusec_run_async(handle_, stream)); }
@@ -136,6 +214,9 @@ class Context {
   // The elements of an output that was not bound, valid until the next run.
   template <class T>
   std::span<const T> Output(int i) {
+    fusec_tensor_info info;
+    internal::Check(fusec_output_info(program_, i, &info));
+    CheckDtype<T>("output", info);
     size_t bytes = 0;
     const void* data = fusec_get_output(handle_, i, &bytes);
     if (!data)
@@ -144,20 +225,30 @@ class Context {
   }
   template <class T>
   std::span<const T> Output(const std::string& name) {
-    return Output<T>(Find(outputs_, name, "output"));
+    return Output<T>(FindOutput(name));
   }
 
  private:
-  static int Find(const std::vector<TensorInfo>& tensors, const std::string& name,
-                  const std::string& what) {
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      if (tensors[i].name == name) return static_cast<int>(i);
-    }
-    throw Exception(FUSEC_BAD_INPUT, "there is no " + what + " \"" + name + "\"");
+  int FindInput(const std::string& name) const {
+    int i = 0;
+    internal::Check(fusec_find_input(program_, name.c_str(), &i));
+    return i;
+  }
+  int FindOutput(const std::string& name) const {
+    int i = 0;
+    internal::Check(fusec_find_output(program_, name.c_str(), &i));
+    return i;
+  }
+  template <class T>
+  static void CheckDtype(const char* what, const fusec_tensor_info& info) {
+    if (internal::Holds<T>(info.dtype)) return;
+    throw Exception(FUSEC_BAD_INPUT, std::string(what) + " \"" + info.name + "\" is " +
+                                         fusec_dtype_name(info.dtype) +
+                                         ", which is not the type asked for");
   }
 
+  fusec_program* program_ = nullptr;
   fusec_context* handle_ = nullptr;
-  std::vector<TensorInfo> inputs_, outputs_;
 };
 
 }  // namespace fusec

@@ -1,9 +1,9 @@
-#include <fusec/fusec.hpp>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fusec/fusec.hpp>
 #include <limits>
 #include <thread>
 
@@ -56,6 +56,68 @@ TEST_F(RunTest, DescribesItsTensors) {
   EXPECT_EQ(program.Inputs()[1].name, "index");
   EXPECT_EQ(program.Inputs()[1].dtype, FUSEC_I64);
   EXPECT_EQ(program.Outputs()[0].dims, (std::vector<std::string>{"batch", "4"}));
+}
+
+TEST_F(RunTest, AnswersWhatAUserMayAsk) {
+  EXPECT_EQ(fusec_abi_version(), FUSEC_ABI_VERSION);
+  EXPECT_STREQ(fusec_version(), FUSEC_VERSION);
+  EXPECT_STREQ(fusec_dtype_name(FUSEC_BF16), "bf16");
+  EXPECT_STREQ(fusec_dtype_name(static_cast<fusec_dtype>(99)), "");
+  EXPECT_EQ(fusec_dtype_bytes(FUSEC_I64), 8u);
+  const FusecProgram program(artifact_.path(), "cpu");
+  ASSERT_EQ(program.Symbols().size(), 1u);
+  EXPECT_EQ(program.Symbols()[0].name, "batch");
+  EXPECT_EQ(program.Symbols()[0].min, 0);
+  EXPECT_EQ(program.weight_bytes(), 0u);
+  int i = -1;
+  EXPECT_EQ(fusec_find_input(program.handle(), "index", &i), FUSEC_OK);
+  EXPECT_EQ(i, 1);
+  EXPECT_EQ(fusec_find_output(program.handle(), "x", &i), FUSEC_BAD_INPUT);
+  EXPECT_STREQ(fusec_last_error(), "there is no output \"x\", the program has \"y\"");
+  fusec_symbol symbol;
+  EXPECT_EQ(fusec_symbol_info(program.handle(), 1, &symbol), FUSEC_BAD_USAGE);
+  FusecContext context(program);
+  EXPECT_EQ(context.stream(), nullptr);
+  EXPECT_EQ(context.scratch_bytes(), 0u);
+  const Data data(100);
+  data.Bind(context);
+  context.Run();
+  EXPECT_GE(context.scratch_bytes(), 100u * 4 * 4);  // hidden
+}
+
+TEST_F(RunTest, SaysWhetherItCanBeLoaded) {
+  EXPECT_EQ(FusecProgram::WhyNot(artifact_.path()), "");
+  EXPECT_EQ(FusecProgram::WhyNot(artifact_.path(), "tpu"),
+            "unknown device \"tpu\", expected cpu, cuda or cuda:N");
+  std::filesystem::remove(artifact_.path() + "/weights.safetensors");  // not read
+  EXPECT_EQ(FusecProgram::WhyNot(artifact_.path(), "cpu"), "");
+  artifact_.EditManifest("\"cpu\": {", "\"sm_90a\": {");
+  EXPECT_NE(FusecProgram::WhyNot(artifact_.path(), "cpu").find("was not compiled for the CPU"),
+            std::string::npos);
+}
+
+TEST_F(RunTest, ChecksTypesAndSizesOfSpans) {
+  const FusecProgram program(artifact_.path(), "cpu");
+  FusecContext context(program);
+  const Data data(4);
+  context.BindInput("x", data.x, {4, 3});
+  context.BindInput("index", data.index, {4, 2});
+  EXPECT_EQ(ErrorOf(
+                [&] {
+                  context.BindInput("x", data.x, {5, 3});
+                },
+                FUSEC_BAD_INPUT),
+            "input \"x\" has 12 elements, but its dims make 15");
+  EXPECT_EQ(ErrorOf(
+                [&] {
+                  context.BindInput("index", data.x, {6, 2});
+                },
+                FUSEC_BAD_INPUT),
+            "input \"index\" is i64, which is not the type asked for");
+  context.Run();
+  EXPECT_EQ(Copy(context.Output<float>("y")), TinyArtifact::Expected(data.x, data.index));
+  EXPECT_EQ(ErrorOf([&] { context.Output<double>("y"); }, FUSEC_BAD_INPUT),
+            "output \"y\" is f32, which is not the type asked for");
 }
 
 TEST_F(RunTest, RunsAnyBatchOneAfterTheOther) {
@@ -148,10 +210,13 @@ TEST_F(RunTest, RejectsBadCalls) {
   EXPECT_EQ(error([&] { context.Run(); }), "input \"x\" is not bound");
   EXPECT_EQ(error([&] { context.BindInput(0, data.x.data(), {4}); }),
             "input \"x\" has rank 1 ([4]), expected rank 2 ([batch, 3])");
-  EXPECT_EQ(error([&] { context.BindInput("z", data.x.data(), {4}); }), "there is no input \"z\"");
+  EXPECT_EQ(error([&] { context.BindInput("z", data.x.data(), {4}); }),
+            "there is no input \"z\", the program has \"x\", \"index\"");
   EXPECT_EQ(error([&] { context.BindInput(7, data.x.data(), {4}); }, FUSEC_BAD_USAGE),
             "there is no input 7, the program has 2");
-  EXPECT_EQ(error([&] { context.BindInput(0, data.x.data(), {4, 3}, true); }),
+  EXPECT_EQ(error([&] {
+              context.BindInput(0, data.x.data(), {4, 3}, true);
+            }),
             "input \"x\" is device memory, but the program runs on cpu (native)");
   data.Bind(context);
   context.BindInput(1, data.index.data(), {3, 2});
