@@ -21,6 +21,17 @@ Status CudaExecutor::Initialize() {
     FUSEC_RT_ASSIGN(workspace_, AllocateDevice(context_, CublasLt::kWorkspaceBytes,
                                                "the workspace of cuBLASLt"));
   }
+  const Target& target = device_.target();
+  for (const TensorSignature& output : device_.manifest().outputs) {
+    const auto has = [&](const std::vector<int>& buffers) {
+      return std::find(buffers.begin(), buffers.end(), output.buffer) != buffers.end();
+    };
+    only_stored_to_.push_back(
+        std::none_of(target.steps.begin(), target.steps.end(), [&](const Step& step) {
+          const bool may_read = step.kind == Step::Kind::kMatmul || step.kernel.reads_its_outputs;
+          return has(step.inputs) || (has(step.outputs) && may_read);
+        }));
+  }
   // In host memory, so that neither clearing it nor fetching it costs a node of the graph (1 to 2
   // us each); kernels touch it only when they meet a bad index.
   FUSEC_RT_ASSIGN(errors_, AllocatePinned(context_, sizeof(IndexError), "the index error"));

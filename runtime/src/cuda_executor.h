@@ -25,6 +25,11 @@ namespace fusec::runtime {
 //
 // Host inputs travel through one page-locked buffer and one copy to the GPU; host outputs likewise,
 // except that memory of Device::AllocateHost is written directly. Device memory is used in place.
+// Kernels store small outputs into page-locked memory themselves, which saves the node of the copy:
+// such a store is not waited for, so over a bus of 50 GB/s 64 KiB take about as long as that node.
+// Inputs are copied, since many blocks may read each of them again and again.
+//
+// A run with dims and addresses of late allocates nothing.
 class CudaExecutor : public Executor {
  public:
   static StatusOr<std::unique_ptr<CudaExecutor>> Create(CudaDevice& device);
@@ -51,6 +56,15 @@ class CudaExecutor : public Executor {
   static constexpr size_t kExecutables = 8;
   static constexpr size_t kMaxExecutables = 64;
   static constexpr size_t kMaxCaptures = 64;
+  static constexpr size_t kMaxMappedBytes = 64 << 10;
+
+  enum class OutputPlace : uint8_t {
+    kDevice,        // memory of the GPU, in place
+    kPinned,        // memory of AllocateHost, by a copy
+    kPinnedMapped,  // likewise, by the stores of kernels
+    kStaged,        // other host memory, through staging and by a copy to there
+    kStagedMapped,  // likewise, by the stores of kernels to there
+  };
 
   // A host tensor that travels through the page-locked buffer.
   struct StagedTensor {
@@ -62,14 +76,14 @@ class CudaExecutor : public Executor {
   struct Staging {
     std::vector<StagedTensor> inputs, outputs;
     size_t input_bytes = 0;                     // all inputs, at offset 0
-    size_t output_begin = 0, output_bytes = 0;  // all outputs
-    // From the device part of the staging to page-locked memory of AllocateHost.
-    std::vector<CopyOperation> direct_outputs;
+    size_t output_begin = 0, output_bytes = 0;  // all outputs that are copied
+    std::vector<StagedTensor> pinned_outputs;   // in the device's buffer only
     size_t host_bytes = 0, device_bytes = 0;
   };
   struct Addresses {
     std::vector<CUdeviceptr> buffers;
     Staging staging;
+    std::vector<CopyOperation> copies;  // of outputs to memory of AllocateHost
   };
   // Operations ready to launch.
   struct Prepared {
@@ -85,8 +99,10 @@ class CudaExecutor : public Executor {
   Status Initialize();
 
   // cuda_locate.cc
+  OutputPlace PlaceOf(size_t output, const TensorBinding& binding) const;
   void MakeKey(const RunBindings& bindings);
   void LayOutStaging(const RunBindings& bindings, Staging& staging) const;
+  CUdeviceptr AddressOf(size_t output, const TensorBinding& binding, const Staging& staging) const;
   StatusOr<Addresses> Locate(const RunBindings& bindings);
   Status Reserve(size_t arena_bytes, size_t host_bytes, size_t device_bytes);
 
@@ -124,7 +140,7 @@ class CudaExecutor : public Executor {
   CudaEvent done_;  // recorded behind every run
   DeviceMemory workspace_;
   PinnedMemory errors_;  // one IndexError, in host memory that kernels write to
-  CUdeviceptr errors_address_ = 0;
+  CUdeviceptr errors_address_ = 0, staging_host_address_ = 0;  // for the GPU
   DeviceMemory arena_, staging_device_;
   PinnedMemory staging_host_;
   size_t arena_bytes_ = 0, staging_device_bytes_ = 0, staging_host_bytes_ = 0;
@@ -133,6 +149,8 @@ class CudaExecutor : public Executor {
   std::list<MatmulOperation> captured_;  // likewise
   std::vector<uint64_t> key_;            // of the run that begins
   bool uses_staging_ = false;            // likewise
+  std::vector<OutputPlace> places_;      // likewise, by output
+  std::vector<bool> only_stored_to_;     // by output: by kernels, and never read
 
   // Of the runs that are enqueued and not yet waited for.
   bool running_ = false;

@@ -43,7 +43,7 @@ StatusOr<std::vector<Operation>> CudaExecutor::Resolve(const RunBindings& bindin
                staging.output_bytes, false},
               operations);
   }
-  for (const CopyOperation& copy : staging.direct_outputs) AddCopies(copy, operations);
+  for (const CopyOperation& copy : addresses.copies) AddCopies(copy, operations);
   return operations;
 }
 

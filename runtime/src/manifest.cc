@@ -225,6 +225,10 @@ class ManifestReader {
     FUSEC_RT_ASSIGN(const auto shared_bytes, ReadInt(item, "shared_bytes", 0, 1 << 20));
     kernel.block_size = static_cast<int>(block_size);
     kernel.shared_bytes = static_cast<int>(shared_bytes);
+    if (item.Has("class")) {
+      FUSEC_RT_ASSIGN(const std::string op_class, ReadText(item, "class"));
+      kernel.reads_its_outputs = op_class == "sequential";
+    }
     FUSEC_RT_ASSIGN(kernel.arguments,
                     ReadList(item, "arguments",
                              [this](const JsonValue& argument) { return ReadArgument(argument); }));

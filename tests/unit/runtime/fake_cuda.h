@@ -57,7 +57,8 @@ struct FakeGpu {
   std::map<CUdeviceptr, size_t> allocations;
   size_t free_bytes = size_t{1} << 30;
   int capability = 90;
-  int built = 0;  // graphs
+  int built = 0;   // graphs
+  int copies = 0;  // done by graphs
   int instantiated = 0, patched = 0, launched = 0,
       live = 0;                       // live: handles and memory not yet given back
   CUresult next_wait = CUDA_SUCCESS;  // what the next wait fails with
@@ -95,9 +96,13 @@ struct FakeGpu {
     return [=] { std::memcpy(to, from, bytes); };
   }
   static Work CopyOf(const CUDA_MEMCPY3D& p) {
-    return p.srcMemoryType == CU_MEMORYTYPE_DEVICE
-               ? CopyOf(p.dstHost, reinterpret_cast<void*>(p.srcDevice), p.WidthInBytes)
-               : CopyOf(reinterpret_cast<void*>(p.dstDevice), p.srcHost, p.WidthInBytes);
+    const Work copy = p.srcMemoryType == CU_MEMORYTYPE_DEVICE
+                          ? CopyOf(p.dstHost, reinterpret_cast<void*>(p.srcDevice), p.WidthInBytes)
+                          : CopyOf(reinterpret_cast<void*>(p.dstDevice), p.srcHost, p.WidthInBytes);
+    return [copy] {
+      ++current->copies;
+      copy();
+    };
   }
 
   CudaDriver Driver();

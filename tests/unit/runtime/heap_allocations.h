@@ -1,0 +1,6 @@
+#pragma once
+
+#include <cstdint>
+
+// Calls of operator new in this process until now.
+int64_t HeapAllocations();
