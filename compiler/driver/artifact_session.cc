@@ -1,8 +1,10 @@
 #include "compiler/driver/artifact_session.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <new>
 
 namespace fusec {
@@ -29,19 +31,49 @@ class RandomBits {
   uint64_t state_;
 };
 
-// The largest value that random data of an integer input may have.
-Result<int64_t> LargestValue(const runtime::TensorSignature& input,
-                             const std::vector<int64_t>& symbols) {
-  int64_t largest = 1000;  // of an input that reaches no table
-  if (input.index_limit) {
-    FUSEC_RUNTIME_ASSIGN(const int64_t limit, input.index_limit->Evaluate(symbols));
-    largest = std::max<int64_t>(limit - 1, 0);
-  }
+// What random data of an integer input stay below: one number for all, or one for each place of
+// the input's index axis.
+Result<std::vector<int64_t>> LimitsOf(const runtime::TensorSignature& input,
+                                      const std::vector<int64_t>& symbols) {
   const Dtype dtype = ToDtype(input.dtype);
-  if (DtypeBytes(dtype) == 1) largest = std::min<int64_t>(largest, IsUnsigned(dtype) ? 255 : 127);
-  if (DtypeBytes(dtype) == 2)
-    largest = std::min<int64_t>(largest, IsUnsigned(dtype) ? 65535 : 32767);
-  return largest;
+  int64_t most = std::numeric_limits<int64_t>::max();
+  if (dtype == Dtype::kBool)
+    most = 2;
+  else if (DtypeBytes(dtype) == 1)
+    most = IsUnsigned(dtype) ? 256 : 128;
+  else if (DtypeBytes(dtype) == 2)
+    most = IsUnsigned(dtype) ? 65536 : 32768;
+  std::vector<int64_t> limits;
+  for (const runtime::DimExpression& limit : input.index_limits) {
+    FUSEC_RUNTIME_ASSIGN(limits.emplace_back(), limit.Evaluate(symbols));
+  }
+  if (limits.empty()) limits = {1001};  // of an input that reaches no table
+  for (int64_t& limit : limits) limit = std::clamp<int64_t>(limit, 1, most);
+  return limits;
+}
+
+// Row-major, for an input of that shape.
+std::vector<int64_t> RandomIntegers(const runtime::TensorSignature& input,
+                                    const std::vector<int64_t>& shape,
+                                    const std::vector<int64_t>& limits, bool zipf,
+                                    RandomBits& random) {
+  int64_t count = 1, inner = 1;  // elements, and those of one place of the index axis
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    count *= shape[axis];
+    if (static_cast<int>(axis) > input.index_axis) inner *= shape[axis];
+  }
+  const auto places = static_cast<int64_t>(limits.size());
+  std::vector<int64_t> values(count);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t limit = limits[i / inner % places];
+    // The sum of 1 / i is about a logarithm, so that of even draws its inverse has that frequency.
+    values[i] = zipf ? std::min(static_cast<int64_t>(std::exp(
+                                    random.InUnit() * std::log(static_cast<double>(limit) + 1))) -
+                                    1,
+                                limit - 1)
+                     : random.Below(limit);
+  }
+  return values;
 }
 
 // Zeros of that shape, if they fit into memory.
@@ -136,7 +168,7 @@ std::string SignatureText(const std::vector<runtime::TensorSignature>& tensors,
 }
 
 Result<TensorData> RandomInput(const runtime::Manifest& manifest, int number, const DimValues& dims,
-                               uint64_t seed) {
+                               const RandomFlags& flags) {
   const runtime::TensorSignature& input = manifest.inputs[number];
   const std::vector<int64_t> symbols = SymbolValues(manifest, dims);
   std::vector<int64_t> shape;
@@ -149,15 +181,14 @@ Result<TensorData> RandomInput(const runtime::Manifest& manifest, int number, co
     }
   }
   FUSEC_ASSIGN(TensorData data, NewTensor(input, shape, dims));
-  RandomBits random(RandomBits(seed * 4096 + static_cast<uint64_t>(number)).Next());
+  RandomBits random(RandomBits(flags.seed * 4096 + static_cast<uint64_t>(number)).Next());
   if (IsFloat(data.dtype())) {
     for (int64_t i = 0; i < data.element_count(); ++i) data.SetDouble(i, random.InUnit() * 2 - 1);
     return data;
   }
-  FUSEC_ASSIGN(int64_t largest, LargestValue(input, symbols));
-  if (data.dtype() == Dtype::kBool) largest = 1;
-  std::vector<int64_t> values(data.element_count());
-  for (int64_t& value : values) value = random.Below(largest + 1);
+  FUSEC_ASSIGN(const std::vector<int64_t> limits, LimitsOf(input, symbols));
+  const bool zipf = flags.ids == "zipf" && !input.index_limits.empty() && !input.ascending;
+  std::vector<int64_t> values = RandomIntegers(input, shape, limits, zipf, random);
   const int64_t length = shape.empty() ? 1 : shape.back();
   for (size_t i = 0; input.ascending && length > 0 && i < values.size(); i += length) {
     std::sort(values.begin() + static_cast<int64_t>(i),
@@ -168,10 +199,10 @@ Result<TensorData> RandomInput(const runtime::Manifest& manifest, int number, co
 }
 
 Result<Inputs> RandomInputs(const runtime::Manifest& manifest, const DimValues& dims,
-                            uint64_t seed) {
+                            const RandomFlags& flags) {
   Inputs inputs;
   for (size_t i = 0; i < manifest.inputs.size(); ++i) {
-    FUSEC_ASSIGN(TensorData data, RandomInput(manifest, static_cast<int>(i), dims, seed));
+    FUSEC_ASSIGN(TensorData data, RandomInput(manifest, static_cast<int>(i), dims, flags));
     inputs.push_back(std::move(data));
   }
   return inputs;

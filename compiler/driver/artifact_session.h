@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/driver/cli.h"
 #include "compiler/driver/dim_flags.h"
 #include "compiler/driver/tensor_files.h"
 #include "compiler/ir/tensor.h"
@@ -52,13 +53,13 @@ std::string SignatureText(const std::vector<runtime::TensorSignature>& tensors,
 // One tensor per input, in the manifest's order.
 using Inputs = std::vector<TensorData>;
 
-// The same bytes for the same seed and sizes on every machine. Floats are spread evenly over -1..1.
-// An integer input that is used as an index gets values inside the smallest extent that it indexes,
-// any other 0..1000.
+// The same bytes for the same flags and sizes on every machine (with Zipf ids: where exp and log
+// round alike). Floats are spread evenly over -1..1. Integers that choose rows are spread over all
+// rows of the table that they reach, each column of an input by itself; any other over 0..1000.
 Result<TensorData> RandomInput(const runtime::Manifest& manifest, int input, const DimValues& dims,
-                               uint64_t seed);
+                               const RandomFlags& flags);
 Result<Inputs> RandomInputs(const runtime::Manifest& manifest, const DimValues& dims,
-                            uint64_t seed);
+                            const RandomFlags& flags);
 
 // Whether dtype and rank are as declared; the runtime checks the dims. `origin` is the file, for
 // the message.

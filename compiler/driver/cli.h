@@ -33,12 +33,18 @@ struct CompileFlags {
 };
 Result<int> RunCompile(const CompileFlags& flags);
 
+// Of random data; shared by run, verify and bench.
+struct RandomFlags {
+  uint64_t seed = 0;
+  std::string ids = "uniform";  // or "zipf": id i about 1 / (i + 1) as frequent as id 0
+};
+
 struct RunFlags {
   std::string artifact, device, output;
   std::vector<std::string> inputs;  // NAME=FILE, or FILE.npz
   bool random = false;
   std::vector<std::string> dims;
-  uint64_t seed = 0;
+  RandomFlags random_flags;
 };
 Result<int> RunRun(const RunFlags& flags);
 
@@ -48,7 +54,7 @@ struct VerifyFlags {
   std::string device, inputs;
   ModelFlags model_flags;
   std::vector<std::string> dims;  // "batch=1,2,5"
-  uint64_t seed = 0;
+  RandomFlags random_flags;
   bool per_fusion = false, bisect = false, json = false;
 };
 Result<int> RunVerify(const VerifyFlags& flags);
@@ -60,7 +66,7 @@ struct BenchFlags {
   std::string output;
   double seconds = 1;
   int threads = 0;  // 0: the runtime's own choice
-  uint64_t seed = 0;
+  RandomFlags random_flags;
   bool json = false;
 };
 Result<int> RunBench(const BenchFlags& flags);

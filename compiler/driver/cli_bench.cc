@@ -124,8 +124,9 @@ Result<Measurement> Measure(const runtime::Program& program, const Case& what,
   result.dims = what.dims;
   std::vector<Inputs> random;
   for (int i = 0; what.sets.empty() && i < kInputSets; ++i) {
-    FUSEC_ASSIGN(random.emplace_back(),
-                 RandomInputs(program.manifest(), what.dims, flags.seed + i));
+    RandomFlags next = flags.random_flags;
+    next.seed += i;
+    FUSEC_ASSIGN(random.emplace_back(), RandomInputs(program.manifest(), what.dims, next));
   }
   std::vector<std::unique_ptr<runtime::Context>> contexts;
   for (const Inputs& inputs : what.sets.empty() ? random : what.sets) {

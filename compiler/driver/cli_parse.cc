@@ -69,6 +69,14 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
                "stores; leaves weights as they are");
 }
 
+void AddRandomFlags(CLI::App& app, RandomFlags& flags) {
+  app.add_option("--seed", flags.seed, "of the random data")->type_name("N");
+  app.add_option("--ids", flags.ids,
+                 "random ids of a table: uniform (the default), or zipf, few of them often")
+      ->type_name("WORD")
+      ->check(CLI::IsMember({"uniform", "zipf"}));
+}
+
 // Verbs declare their flags on `app` and give what is to be done once they are parsed.
 using Declare = Command (*)(CLI::App& app);
 
@@ -106,7 +114,7 @@ Command DeclareRun(CLI::App& app) {
   app.add_flag("--random", flags->random, "random data for the inputs that have no file");
   AddRepeated(app, "--dim", flags->dims, "with --random: the size of a symbolic dim (default: 64)",
               "NAME=SIZE");
-  app.add_option("--seed", flags->seed, "of the random data")->type_name("N");
+  AddRandomFlags(app, flags->random_flags);
   app.add_option("--output", flags->output, "where to write the results (default: nowhere)")
       ->type_name("DIR");
   AddDevice(app, flags->device);
@@ -130,7 +138,7 @@ Command DeclareVerify(CLI::App& app) {
               "NAME=SIZE,...");
   app.add_option("--inputs", flags->inputs, "input data instead of random data")
       ->type_name("FILE.npz");
-  app.add_option("--seed", flags->seed, "of the random data")->type_name("N");
+  AddRandomFlags(app, flags->random_flags);
   AddModelFlags(app, flags->model_flags);
   AddDevice(app, flags->device);
   CLI::Option* per_fusion =
@@ -168,7 +176,7 @@ Command DeclareBench(CLI::App& app) {
   app.add_option("--threads", flags->threads, "threads on the CPU (default: all cores)")
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--seed", flags->seed, "of the random data")->type_name("N");
+  AddRandomFlags(app, flags->random_flags);
   AddDevice(app, flags->device);
   app.add_flag("--json", flags->json, "for scripts: a list with an entry for every size");
   app.footer("example: fusec bench dlrm --dim batch=1,128,2048");

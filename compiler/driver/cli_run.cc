@@ -43,7 +43,7 @@ Result<int> RunRun(const RunFlags& flags) {
   FUSEC_ASSIGN(const auto program, LoadProgram(flags.artifact, flags.device));
   const runtime::Manifest& manifest = program->manifest();
   FUSEC_ASSIGN(const Inputs inputs,
-               ChooseInputs(manifest, flags.inputs, flags.random, flags.dims, flags.seed));
+               ChooseInputs(manifest, flags.inputs, flags.random, flags.dims, flags.random_flags));
   FUSEC_ASSIGN(const std::vector<TensorData> outputs, RunOnce(*program, inputs));
   std::vector<std::string> paths(outputs.size());
   if (!flags.output.empty()) {

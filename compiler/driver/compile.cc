@@ -204,7 +204,7 @@ Result<CompileReport> CompileModel(const CompileOptions& options) {
   ArtifactContents contents;
   CountUnfused(graph, contents.launches_before, contents.bytes_before);
   report.launches_before = contents.launches_before;
-  contents.index_limits = IndexLimits(graph);
+  contents.index_limits = FindIndexLimits(graph);
   contents.ascending_inputs = AscendingInputs(graph);
 
   progress("fusing", 0.1);

@@ -66,7 +66,8 @@ DimValues SymbolsOf(const Manifest& manifest, const Given& given) {
 }  // namespace
 
 Result<Inputs> ChooseInputs(const Manifest& manifest, const std::vector<std::string>& input_flags,
-                            bool random, const std::vector<std::string>& dim_flags, uint64_t seed) {
+                            bool random, const std::vector<std::string>& dim_flags,
+                            const RandomFlags& random_flags) {
   constexpr int64_t kDefaultSize = 64;
   Given given{std::vector<std::optional<TensorData>>(manifest.inputs.size())};
   for (const std::string& flag : input_flags) {
@@ -102,7 +103,8 @@ Result<Inputs> ChooseInputs(const Manifest& manifest, const std::vector<std::str
                                          SignatureText(manifest.inputs, "inputs"));
     }
     if (!given.tensors[i]) {
-      FUSEC_ASSIGN(given.tensors[i], RandomInput(manifest, static_cast<int>(i), dims, seed));
+      FUSEC_ASSIGN(given.tensors[i],
+                   RandomInput(manifest, static_cast<int>(i), dims, random_flags));
     }
     inputs.push_back(*std::move(given.tensors[i]));
   }
@@ -110,7 +112,7 @@ Result<Inputs> ChooseInputs(const Manifest& manifest, const std::vector<std::str
 }
 
 Result<Inputs> InputsFromNpz(const Manifest& manifest, const std::string& path) {
-  return ChooseInputs(manifest, {path}, false, {}, 0);
+  return ChooseInputs(manifest, {path}, false, {}, {});
 }
 
 DimValues DimsOf(const Manifest& manifest, const Inputs& inputs) {

@@ -12,7 +12,8 @@ namespace fusec {
 // without data is an error unless `random` fills it.
 Result<Inputs> ChooseInputs(const runtime::Manifest& manifest,
                             const std::vector<std::string>& input_flags, bool random,
-                            const std::vector<std::string>& dim_flags, uint64_t seed);
+                            const std::vector<std::string>& dim_flags,
+                            const RandomFlags& random_flags);
 
 // The arrays of an .npz as inputs, all of which it must have.
 Result<Inputs> InputsFromNpz(const runtime::Manifest& manifest, const std::string& path);

@@ -114,7 +114,7 @@ Result<std::vector<VerifyCase>> VerifyCases(const VerifyFlags& flags,
   }
   FUSEC_ASSIGN(const auto dim_cases, DimCases(flags.dims, DimRanges(manifest), kDefaultSizes));
   for (const DimValues& dims : dim_cases) {
-    FUSEC_ASSIGN(Inputs inputs, RandomInputs(manifest, dims, flags.seed));
+    FUSEC_ASSIGN(Inputs inputs, RandomInputs(manifest, dims, flags.random_flags));
     cases.emplace_back(dims, std::move(inputs));
   }
   return cases;

@@ -262,8 +262,11 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
   for (const auto& input : graph.inputs) inputs.push_back(input.get());
   json["inputs"] = SignatureJson(inputs, graph.input_names, buffers);
   for (Json& input : json["inputs"]) {
-    const auto limit = contents.index_limits.find(input["name"].get<std::string>());
-    if (limit != contents.index_limits.end()) input["index_limit"] = limit->second.ToString();
+    const auto found = contents.index_limits.find(input["name"].get<std::string>());
+    if (found != contents.index_limits.end()) {
+      input["index_limits"] = ShapeJson(found->second.limits);
+      if (found->second.limits.size() > 1) input["index_axis"] = found->second.axis;
+    }
     const bool ascending = contents.ascending_inputs.count(input["name"].get<std::string>()) != 0;
     if (ascending) input["ascending"] = true;
   }

@@ -22,14 +22,21 @@ struct TargetContents {
   std::vector<NotFused> not_fused = {};
 };
 
+// What the values of one integer input must stay below for every row that they choose to exist.
+struct IndexLimits {
+  int axis = 0;  // along which the limits differ
+  std::vector<Expr>
+      limits;  // one for all values, or one for each place of the axis, whose dim is constant
+};
+
 // Everything that goes into the folder besides manifest and weights, which the writer makes.
 struct ArtifactContents {
   std::vector<TargetContents>
       targets;  // at least one; their graphs have the same inputs and outputs
   std::vector<IndexSite> sites;
-  std::map<std::string, Expr> index_limits;  // by input, from IndexLimits
-  std::set<std::string> ascending_inputs;    // from AscendingInputs
-  std::map<std::string, std::string> files;  // relative path -> bytes
+  std::map<std::string, IndexLimits> index_limits;  // by input, for random data
+  std::set<std::string> ascending_inputs;           // likewise
+  std::map<std::string, std::string> files;         // relative path -> bytes
   std::string matmul_precision;
   bool round_every_op = false;  // half types
   int launches_before = 0;
@@ -37,9 +44,9 @@ struct ArtifactContents {
   std::vector<std::string> warnings;
 };
 
-// Writes the folder described in runtime/ARTIFACT.md: aside first, then renamed over `path`. A folder
-// that is there already is replaced only if it is an artifact. Nothing is left behind on failure.
-// The same contents give the same bytes.
+// Writes the folder described in runtime/ARTIFACT.md: aside first, then renamed over `path`. A
+// folder that is there already is replaced only if it is an artifact. Nothing is left behind on
+// failure. The same contents give the same bytes.
 Result<void> WriteArtifact(const std::string& path, const ArtifactContents& contents);
 
 // Whether `path` can become an artifact: it does not exist, or is one. For failing before the work

@@ -126,6 +126,19 @@ class ManifestReader {
     return buffer;
   }
 
+  Status ReadIndexLimits(const JsonValue& item, TensorSignature& tensor) {
+    auto read = [this](const JsonValue& limit) { return AsDim(limit); };
+    FUSEC_RT_ASSIGN(tensor.index_limits, ReadList(item, "index_limits", read));
+    if (tensor.index_limits.size() == 1) return {};
+    const auto last = static_cast<int64_t>(tensor.shape.size()) - 1;
+    FUSEC_RT_ASSIGN(const int64_t axis, ReadInt(item, "index_axis", 0, last));
+    tensor.index_axis = static_cast<int>(axis);
+    const std::string places = std::to_string(tensor.index_limits.size());
+    if (tensor.shape[axis].text() == places) return {};
+    return Fail(FUSEC_BAD_ARTIFACT, item.where(), ".index_limits has ", places,
+                " limits, expected 1 or ", tensor.shape[axis].text());
+  }
+
   Status ReadSignature(std::string_view key, BufferKind kind, List<TensorSignature>& signature) {
     std::set<int> seen;
     std::set<std::string> names;
@@ -135,9 +148,7 @@ class ManifestReader {
       FUSEC_RT_ASSIGN(tensor.dtype, ReadDtype(item));
       FUSEC_RT_ASSIGN(tensor.shape, ReadShape(item));
       FUSEC_RT_ASSIGN(tensor.buffer, ReadBufferIndex(item, "buffer"));
-      if (item.Has("index_limit")) {
-        FUSEC_RT_ASSIGN(tensor.index_limit, ReadDim(item, "index_limit"));
-      }
+      if (item.Has("index_limits")) FUSEC_RT_TRY(ReadIndexLimits(item, tensor));
       if (item.Has("ascending")) {
         FUSEC_RT_ASSIGN(tensor.ascending, ReadBool(item, "ascending"));
       }

@@ -25,8 +25,10 @@ struct TensorSignature {
   fusec_dtype dtype = FUSEC_F32;
   std::vector<DimExpression> shape;
   int buffer = 0;
-  // Of an input that chooses rows: its values should be below this. Nothing but test data asks.
-  std::optional<DimExpression> index_limit;
+  // Of an input that chooses rows: what its values should be below, one limit for all or one for each
+  // place of `index_axis`. Nothing but random data asks.
+  std::vector<DimExpression> index_limits;
+  int index_axis = 0;
   bool ascending = false;
 };
 

@@ -185,6 +185,7 @@ TEST_F(Verbs, BadUsageIsOneClearLine) {
               "did you mean \"fuse-row-reduction\"?");
   ExpectError({model, "-o", out, "--matmul-precision", "best"}, 2, "best");
   ExpectError({model, "-o", out, "--target", "sm_x"}, 2, "sm_x");
+  ExpectError({"run", artifact_, "--random", "--ids", "normal"}, 2, "--ids: normal not in {uniform,zipf}");
   ExpectError({model, "-o", kModels}, 2, "is not a fusec artifact");
   ExpectError({folder_ + "/none.onnx", "-o", out}, 3, "none.onnx");
   ExpectError({"run", model, "--random"}, 5, "is a file, expected the folder of an artifact");
