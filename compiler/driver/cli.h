@@ -59,15 +59,21 @@ struct VerifyFlags {
 };
 Result<int> RunVerify(const VerifyFlags& flags);
 
+// Calls of bench go round so many sets of inputs at most, each of which keeps its graph.
+inline constexpr int kMostInputSets = 8;
+
 struct BenchFlags {
   std::string artifact, device;
   std::vector<std::string> dims;
   std::vector<std::string> inputs;  // FILE.npz
   std::string output;
+  std::string trace;  // a file to write
   double seconds = 1;
+  int rotate = kMostInputSets;  // sets of random inputs
+  int contexts = 0;             // that run at the same time; 0: throughput is not measured
   int threads = 0;  // 0: the runtime's own choice
   RandomFlags random_flags;
-  bool json = false;
+  bool per_kernel = false, json = false;
 };
 Result<int> RunBench(const BenchFlags& flags);
 

@@ -1,15 +1,19 @@
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <thread>
 
 #include "compiler/driver/artifact_session.h"
+#include "compiler/driver/bench_report.h"
 #include "compiler/driver/cli.h"
 #include "compiler/driver/input_flags.h"
 #include "compiler/driver/output_files.h"
 #include "compiler/driver/terminal.h"
-#include "runtime/src/bench.h"
 #include "runtime/src/step_sizes.h"
 
 namespace fusec {
@@ -17,48 +21,28 @@ namespace fusec {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Json = nlohmann::ordered_json;
+using Contexts = std::vector<std::unique_ptr<runtime::Context>>;
 
 constexpr int64_t kDefaultSize = 64;
-// Calls go round this many sets of inputs, so that none finds its own data still in a cache
-// (bench.h takes up to 8).
-constexpr int kInputSets = 8;
 
 double Since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-struct Spread {
-  double median = 0, p10 = 0, p90 = 0, p99 = 0;
-};
-
-// Percentiles by nearest rank.
-Spread SpreadOf(std::vector<double> samples) {
-  std::sort(samples.begin(), samples.end());
-  const auto at = [&](double share) {
-    return samples[std::min(samples.size() - 1,
-                            static_cast<size_t>(share * static_cast<double>(samples.size())))];
-  };
-  return {at(0.5), at(0.1), at(0.9), at(0.99)};
+Result<double> TimeCall(runtime::Context& context) {
+  const auto start = Clock::now();
+  FUSEC_RUNTIME_TRY(context.Run());
+  return Since(start) * 1e6;
 }
-
-struct Measurement {
-  DimValues dims;
-  Spread device_us, call_us;
-  int64_t launches = 0, bytes = 0, flops = 0;
-};
 
 // Microseconds of calls until `seconds` are over, at least 10 of them; the first tenth of the time
 // warms up.
-Result<std::vector<double>> MeasureCalls(
-    const std::vector<std::unique_ptr<runtime::Context>>& contexts, double seconds) {
+Result<std::vector<double>> MeasureCalls(const Contexts& contexts, double seconds) {
   constexpr size_t kMinSamples = 10, kMaxSamples = 1000000;
   size_t next = 0;
   const auto call = [&]() -> Result<double> {
-    const auto start = Clock::now();
-    FUSEC_RUNTIME_TRY(contexts[next]->Run());
-    next = (next + 1) % contexts.size();
-    return Since(start) * 1e6;
+    const size_t now = std::exchange(next, (next + 1) % contexts.size());
+    return TimeCall(*contexts[now]);
   };
   const auto start = Clock::now();
   for (size_t i = 0; i < contexts.size() || Since(start) < seconds / 10; ++i) FUSEC_TRY(call());
@@ -71,21 +55,79 @@ Result<std::vector<double>> MeasureCalls(
   return samples;
 }
 
-// Microseconds on the GPU. Each sample is the mean of so many replays that it takes some two
-// milliseconds.
-Result<std::vector<double>> MeasureDevice(
-    const std::vector<std::unique_ptr<runtime::Context>>& contexts, double seconds) {
-  constexpr double kSampleMicroseconds = 2000;
+std::vector<runtime::Context*> PointersTo(const Contexts& contexts) {
   std::vector<runtime::Context*> pointers;
   for (const auto& context : contexts) pointers.push_back(context.get());
-  FUSEC_RUNTIME_ASSIGN(const std::vector<double> first,
-                       runtime::MeasureRotating(pointers, 3, 2 * kInputSets));
+  return pointers;
+}
+
+// Microseconds on the GPU. Each sample is the mean of so many replays that it takes some two
+// milliseconds.
+Result<std::vector<double>> MeasureDevice(const Contexts& contexts, double seconds) {
+  constexpr double kSampleMicroseconds = 2000;
+  const std::vector<runtime::Context*> pointers = PointersTo(contexts);
+  FUSEC_RUNTIME_ASSIGN(
+      const std::vector<double> first,
+      runtime::MeasureRotating(pointers, 3, 2 * static_cast<int>(contexts.size())));
   const double one = std::max(SpreadOf(first).median, 0.1);
   const int replays = static_cast<int>(std::clamp(kSampleMicroseconds / one, 1.0, 10000.0));
   const int samples = static_cast<int>(std::clamp(seconds * 1e6 / (one * replays), 10.0, 1000.0));
   FUSEC_RUNTIME_ASSIGN(std::vector<double> all,
                        runtime::MeasureRotating(pointers, samples, replays));
   return all;
+}
+
+// What one thread of MeasureThroughput does: runs until `seconds` after all of them are ready.
+Result<std::vector<double>> CallsOfOneContext(const runtime::Program& program,
+                                              const std::vector<Inputs>& sets, size_t first,
+                                              double seconds, std::atomic<int>& not_ready) {
+  const auto warm_up = [&]() -> Result<std::unique_ptr<runtime::Context>> {
+    FUSEC_RUNTIME_ASSIGN(auto context, runtime::Context::Create(program));
+    for (const Inputs& inputs : sets) {
+      FUSEC_TRY(BindInputs(*context, inputs));
+      FUSEC_RUNTIME_TRY(context->Run());
+    }
+    return context;
+  };
+  Result<std::unique_ptr<runtime::Context>> context = warm_up();
+  --not_ready;
+  if (!context) return tl::unexpected(context.error());
+  while (not_ready > 0) std::this_thread::yield();
+  std::vector<double> samples;
+  const auto start = Clock::now();
+  for (size_t i = first; samples.empty() || Since(start) < seconds; ++i) {
+    const auto call = Clock::now();
+    FUSEC_TRY(BindInputs(**context, sets[i % sets.size()]));
+    FUSEC_RUNTIME_TRY((*context)->Run());
+    samples.push_back(Since(call) * 1e6);
+  }
+  return samples;
+}
+
+Result<Throughput> MeasureThroughput(const runtime::Program& program,
+                                     const std::vector<Inputs>& sets, int contexts,
+                                     double seconds) {
+  std::vector<Result<std::vector<double>>> samples(contexts);
+  std::atomic<int> not_ready = contexts;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < contexts; ++i) {
+    threads.emplace_back([&, i] {
+      samples[i] = CallsOfOneContext(program, sets, static_cast<size_t>(i), seconds, not_ready);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Throughput result;
+  result.contexts = contexts;
+  std::vector<double> all;
+  for (const auto& of_one : samples) {
+    if (!of_one) return tl::unexpected(of_one.error());
+    double sum_us = 0;
+    for (const double us : *of_one) sum_us += us;
+    result.runs_per_second += static_cast<double>(of_one->size()) / (sum_us * 1e-6);
+    all.insert(all.end(), of_one->begin(), of_one->end());
+  }
+  result.call_us = SpreadOf(std::move(all));
+  return result;
 }
 
 // Sizes to measure, and the sets of inputs; none stands for random ones, made when they are needed.
@@ -110,26 +152,58 @@ Result<std::vector<Case>> CasesOf(const runtime::Manifest& manifest, const Bench
                               [&](const Case& other) { return other.dims == dims; });
     if (found == cases.end()) found = cases.insert(cases.end(), {dims, {}});
     found->sets.push_back(std::move(inputs));
-    if (found->sets.size() > kInputSets) {
-      return Fail(ErrorKind::kUsage, path + ": more than " + std::to_string(kInputSets) +
+    if (static_cast<int>(found->sets.size()) > kMostInputSets) {
+      return Fail(ErrorKind::kUsage, path + ": more than " + std::to_string(kMostInputSets) +
                                          " sets of inputs at " + DimsText(dims));
     }
   }
   return cases;
 }
 
+// Appends what the manifest tells of the steps that run, and the times of each, if they are given.
+Result<void> DescribeSteps(const runtime::Program& program,
+                           const std::vector<runtime::StepTimes>& times, Measurement& result) {
+  const runtime::Manifest& manifest = program.manifest();
+  const std::vector<int64_t> symbols = SymbolValues(manifest, result.dims);
+  const auto& steps = program.device().target().steps;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    FUSEC_RUNTIME_ASSIGN(const bool runs, runtime::Runs(steps[i], symbols));
+    if (!runs) continue;
+    StepMeasurement step;
+    step.name = steps[i].name;
+    for (const int buffer : steps[i].inputs) step.inputs.push_back(manifest.buffers[buffer].name);
+    for (const int buffer : steps[i].outputs) step.outputs.push_back(manifest.buffers[buffer].name);
+    FUSEC_RUNTIME_ASSIGN(step.bytes_read, steps[i].bytes_read.Evaluate(symbols));
+    FUSEC_RUNTIME_ASSIGN(step.bytes_written, steps[i].bytes_written.Evaluate(symbols));
+    FUSEC_RUNTIME_ASSIGN(step.flops, steps[i].flops.Evaluate(symbols));
+    ++result.launches;
+    result.bytes += step.bytes_read + step.bytes_written;
+    result.flops += step.flops;
+    for (const runtime::StepTimes& timed : times) {
+      if (timed.step != i) continue;
+      step.us = SpreadOf(timed.us);
+      result.steps.push_back(std::move(step));
+      break;
+    }
+  }
+  return {};
+}
+
 Result<Measurement> Measure(const runtime::Program& program, const Case& what,
                             const BenchFlags& flags, const std::string& output) {
+  constexpr int kStepSamples = 50;
   Measurement result;
   result.dims = what.dims;
   std::vector<Inputs> random;
-  for (int i = 0; what.sets.empty() && i < kInputSets; ++i) {
+  for (int i = 0; what.sets.empty() && i < flags.rotate; ++i) {
     RandomFlags next = flags.random_flags;
     next.seed += i;
     FUSEC_ASSIGN(random.emplace_back(), RandomInputs(program.manifest(), what.dims, next));
   }
-  std::vector<std::unique_ptr<runtime::Context>> contexts;
-  for (const Inputs& inputs : what.sets.empty() ? random : what.sets) {
+  const std::vector<Inputs>& sets = what.sets.empty() ? random : what.sets;
+  result.rotate = static_cast<int>(sets.size());
+  Contexts contexts;
+  for (const Inputs& inputs : sets) {
     FUSEC_RUNTIME_ASSIGN(auto context, runtime::Context::Create(program));
     FUSEC_TRY(BindInputs(*context, inputs));
     contexts.push_back(std::move(context));
@@ -140,68 +214,30 @@ Result<Measurement> Measure(const runtime::Program& program, const Case& what,
     FUSEC_ASSIGN(const std::vector<double> device, MeasureDevice(contexts, flags.seconds));
     result.device_us = SpreadOf(device);
   }
+  std::vector<runtime::StepTimes> steps;
+  if (flags.per_kernel || !flags.trace.empty()) {
+    FUSEC_RUNTIME_ASSIGN(steps, runtime::MeasureSteps(PointersTo(contexts), kStepSamples));
+  }
+  FUSEC_TRY(DescribeSteps(program, steps, result));
   if (!output.empty()) {
     FUSEC_RUNTIME_TRY(contexts[0]->Run());
     FUSEC_ASSIGN(const std::vector<TensorData> outputs, CopyOutputs(*contexts[0]));
     FUSEC_TRY(WriteOutputs(program.manifest(), outputs, output));
   }
-  const std::vector<int64_t> symbols = SymbolValues(program.manifest(), what.dims);
-  for (const runtime::Step& step : program.device().target().steps) {
-    FUSEC_RUNTIME_ASSIGN(const bool runs, runtime::Runs(step, symbols));
-    if (!runs) continue;
-    FUSEC_RUNTIME_ASSIGN(const int64_t read, step.bytes_read.Evaluate(symbols));
-    FUSEC_RUNTIME_ASSIGN(const int64_t written, step.bytes_written.Evaluate(symbols));
-    FUSEC_RUNTIME_ASSIGN(const int64_t flops, step.flops.Evaluate(symbols));
-    ++result.launches;
-    result.bytes += read + written;
-    result.flops += flops;
+  if (flags.contexts > 0) {
+    contexts.clear();  // their memory is for those that follow
+    FUSEC_ASSIGN(result.throughput,
+                 MeasureThroughput(program, sets, flags.contexts, flags.seconds));
   }
   return result;
 }
 
-Json SpreadJson(const Spread& spread) {
-  return {{"median", spread.median}, {"p10", spread.p10}, {"p90", spread.p90}, {"p99", spread.p99}};
-}
-
-void PrintJson(const std::vector<Measurement>& measurements, const std::string& device) {
-  Json list = Json::array();
-  for (const Measurement& m : measurements) {
-    list.push_back({{"device_us", SpreadJson(m.device_us)},
-                    {"call_us", SpreadJson(m.call_us)},
-                    {"launches", m.launches},
-                    {"bytes", m.bytes},
-                    {"flops", m.flops},
-                    {"device", device},
-                    {"dims", m.dims.empty() ? Json::object() : Json(m.dims)}});
-  }
-  std::printf("%s\n", list.dump(1).c_str());
-}
-
-std::string Microseconds(double us) {
-  char text[32];
-  std::snprintf(text, sizeof text, us < 100 ? "%.2f" : "%.0f", us);
-  return text;
-}
-
-void PrintTable(const std::vector<Measurement>& measurements, bool on_gpu) {
-  std::vector<std::vector<std::string>> rows = {{"dims", "time of", "median us", "p10", "p90",
-                                                 "p99", "launches", "bytes", "GB/s", "flops",
-                                                 "Gflop/s"}};
-  for (const Measurement& m : measurements) {
-    for (const bool device : {true, false}) {
-      if (device && !on_gpu) continue;
-      const Spread& s = device ? m.device_us : m.call_us;
-      char bandwidth[32], speed[32];
-      std::snprintf(bandwidth, sizeof bandwidth, "%.1f",
-                    static_cast<double>(m.bytes) / s.median * 1e-3);
-      std::snprintf(speed, sizeof speed, "%.1f", static_cast<double>(m.flops) / s.median * 1e-3);
-      rows.push_back({DimsText(m.dims), device ? "device" : "call", Microseconds(s.median),
-                      Microseconds(s.p10), Microseconds(s.p90), Microseconds(s.p99),
-                      std::to_string(m.launches), FormatBytes(static_cast<double>(m.bytes)),
-                      bandwidth, FormatCount(static_cast<double>(m.flops)), speed});
-    }
-  }
-  std::fputs(FormatTable(rows, "llrrrrrrrrr").c_str(), stdout);
+Result<void> WriteTrace(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  if (file) return {};
+  return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + std::strerror(errno));
 }
 
 }  // namespace
@@ -210,24 +246,28 @@ Result<int> RunBench(const BenchFlags& flags) {
   if (flags.threads > 0) setenv("FUSEC_NUM_THREADS", std::to_string(flags.threads).c_str(), 1);
   FUSEC_ASSIGN(const auto program, LoadProgram(flags.artifact, flags.device));
   FUSEC_ASSIGN(const std::vector<Case> cases, CasesOf(program->manifest(), flags));
-  std::vector<Measurement> measurements;
+  BenchReport report;
+  report.device = program->device().name();
+  report.on_gpu = program->device().has_device_memory();
+  if (flags.inputs.empty()) report.ids = flags.random_flags.ids;
+  if (flags.per_kernel || !flags.trace.empty()) {
+    FUSEC_RUNTIME_ASSIGN(report.peaks, runtime::PeaksOf(program->device()));
+  }
+  if (!flags.trace.empty()) FUSEC_TRY(WriteTrace(flags.trace, ""));  // fails before the work
   {
     ProgressLine progress;
     for (const Case& what : cases) {
-      const size_t number = measurements.size();
+      const size_t number = report.measurements.size();
       progress.Update("measuring " + DimsText(what.dims),
                       static_cast<double>(number) / static_cast<double>(cases.size()));
       const std::string output =
           flags.output.empty() ? "" : flags.output + "/" + std::to_string(number);
-      FUSEC_ASSIGN(measurements.emplace_back(), Measure(*program, what, flags, output));
+      FUSEC_ASSIGN(report.measurements.emplace_back(), Measure(*program, what, flags, output));
     }
   }
-  if (flags.json) {
-    PrintJson(measurements, program->device().name());
-    return 0;
-  }
-  PrintTable(measurements, program->device().has_device_memory());
-  PrintNote("on " + program->device().name());
+  if (!flags.trace.empty()) FUSEC_TRY(WriteTrace(flags.trace, BenchTrace(report)));
+  std::fputs((flags.json ? BenchJson(report) : BenchText(report)).c_str(), stdout);
+  if (!flags.json) PrintNote("on " + program->device().name());
   return 0;
 }
 

@@ -173,6 +173,21 @@ Command DeclareBench(CLI::App& app) {
   app.add_option("--seconds", flags->seconds, "how long to measure each (default: 1)")
       ->type_name("S")
       ->check(CLI::Range(0.0, 3600.0));
+  app.add_option(
+         "--rotate", flags->rotate,
+         "sets of random inputs that runs go round, so that no look-up is warm (default: 8)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostInputSets));
+  app.add_option("--contexts", flags->contexts,
+                 "also the throughput of N contexts that run at the same time, a thread each")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  app.add_flag(
+      "--per-kernel", flags->per_kernel,
+      "also every kernel's time, beside what its bytes and flops take at the device's peak");
+  app.add_option("--trace", flags->trace,
+                 "write a slice for every kernel in Chrome's trace format, which Perfetto opens")
+      ->type_name("FILE");
   app.add_option("--threads", flags->threads, "threads on the CPU (default: all cores)")
       ->type_name("N")
       ->check(CLI::Range(1, 4096));

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/src/context.h"
@@ -14,5 +16,25 @@ namespace fusec::runtime {
 // mean of `replays` runs. Indices out of range are reported as by Run.
 StatusOr<std::vector<double>> MeasureRotating(std::span<Context* const> contexts, int samples,
                                               int replays);
+
+// Microseconds of one step, by its number in the target's list of steps.
+struct StepTimes {
+  size_t step = 0;
+  std::vector<double> us;
+};
+
+// The times of every step that runs for the contexts' dims, each `samples` times, for contexts as above. On a GPU each
+// step runs alone, on the program's own buffers as the steps before it left them: a graph with one node per context,
+// one after the other, is replayed, so that a time includes the gap between two dependent nodes, as in the program's
+// graph. On the CPU a step is timed within whole runs that go round the contexts.
+StatusOr<std::vector<StepTimes>> MeasureSteps(std::span<Context* const> contexts, int samples);
+
+// What the device can do at most; 0 where it is not known.
+struct DevicePeaks {
+  double bytes_per_second = 0;  // to and from memory together
+  double f32_per_second = 0;    // additions and multiplications of f32 outside of tensor cores
+  std::string source;  // "memory clock 2619 MHz x 5120 bits ...", "copying 64 MiB with 2 threads"
+};
+StatusOr<DevicePeaks> PeaksOf(Device& device);
 
 }  // namespace fusec::runtime

@@ -12,6 +12,12 @@
 namespace fusec::runtime {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+double MicrosecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
 constexpr size_t kArenaAlignment = 256;
 constexpr size_t kGivenAlignment = 16;  // malloc's; kernels may use aligned vectors of this size
 
@@ -164,20 +170,26 @@ Status CpuExecutor::RunMatmul(int index, int threads) {
   return matmul_.Run(index, call, threads);
 }
 
+Status CpuExecutor::RunStep(size_t index, int threads) {
+  const StepState& state = steps_[index];
+  const int step_threads = std::min(threads, state.useful_threads);
+  if (program_.target.steps[index].kind == Step::Kind::kMatmul) {
+    return RunMatmul(static_cast<int>(index), step_threads);
+  }
+  const auto function = program_.functions[index];
+  void* const* arguments = state.arguments.data();
+  ParallelFor(step_threads, state.blocks, [function, arguments](int64_t first, int64_t last) {
+    function(arguments, first, last);
+  });
+  return {};
+}
+
 Status CpuExecutor::RunSteps(int threads) {
   for (size_t i = 0; i < steps_.size(); ++i) {
-    const StepState& state = steps_[i];
-    if (!state.runs) continue;
-    const int step_threads = std::min(threads, state.useful_threads);
-    if (program_.target.steps[i].kind == Step::Kind::kMatmul) {
-      FUSEC_RT_TRY(RunMatmul(static_cast<int>(i), step_threads));
-      continue;
-    }
-    const auto function = program_.functions[i];
-    void* const* arguments = state.arguments.data();
-    ParallelFor(step_threads, state.blocks, [function, arguments](int64_t first, int64_t last) {
-      function(arguments, first, last);
-    });
+    if (!steps_[i].runs) continue;
+    const Clock::time_point start = step_us_ ? Clock::now() : Clock::time_point();
+    FUSEC_RT_TRY(RunStep(i, threads));
+    if (step_us_) (*step_us_)[i] = MicrosecondsSince(start);
   }
   return {};
 }
@@ -201,13 +213,21 @@ Status CpuExecutor::Run(const RunBindings& bindings) {
 Status CpuExecutor::RunAsync(const RunBindings& bindings, void*) { return Run(bindings); }
 
 StatusOr<std::vector<double>> CpuExecutor::MeasureRuns(const RunBindings& bindings, int count) {
-  using Clock = std::chrono::steady_clock;
   std::vector<double> microseconds;
   for (int i = 0; i < count; ++i) {
     const auto start = Clock::now();
     FUSEC_RT_TRY(Run(bindings));
-    microseconds.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+    microseconds.push_back(MicrosecondsSince(start));
   }
+  return microseconds;
+}
+
+StatusOr<std::vector<double>> CpuExecutor::MeasureSteps(const RunBindings& bindings) {
+  std::vector<double> microseconds(steps_.size());
+  step_us_ = &microseconds;
+  const Status run = Run(bindings);
+  step_us_ = nullptr;
+  FUSEC_RT_TRY(run);
   return microseconds;
 }
 

@@ -50,6 +50,8 @@ class CpuExecutor : public Executor {
   StatusOr<std::vector<double>> MeasureRuns(const RunBindings& bindings, int count) override;
   void* stream() const override { return nullptr; }
   size_t scratch_bytes() const override { return arena_.capacity(); }
+  // Microseconds of every step within one run, by step; 0 of those that do not run.
+  StatusOr<std::vector<double>> MeasureSteps(const RunBindings& bindings);
 
  private:
   struct StepState {
@@ -65,6 +67,7 @@ class CpuExecutor : public Executor {
   Status UpdateKernel(const Step& step, StepState& state, std::span<const int64_t> symbols);
   Status BindTensors(const RunBindings& bindings);
   Status RunSteps(int threads);
+  Status RunStep(size_t index, int threads);
   Status RunMatmul(int index, int threads);
 
   CpuProgram& program_;
@@ -75,6 +78,7 @@ class CpuExecutor : public Executor {
   IndexError* error_address_ = &error_;
   CpuMatmul matmul_;
   uint64_t dims_version_ = 0;
+  std::vector<double>* step_us_ = nullptr;  // where MeasureSteps wants them
   AlignedMemory arena_;
   std::vector<AlignedMemory> aligned_inputs_, aligned_outputs_;  // for given memory that is not
 };

@@ -71,6 +71,12 @@ CudaContext::~CudaContext() {
   if (context_ != nullptr) static_cast<void>(driver_->cuDevicePrimaryCtxRelease(device_));
 }
 
+StatusOr<int> CudaContext::Attribute(CUdevice_attribute attribute) const {
+  int value = 0;
+  FUSEC_RT_TRY(FUSEC_CUDA(*this, {}, cuDeviceGetAttribute, &value, attribute, device_));
+  return value;
+}
+
 Status CudaContext::Check(CUresult result, const char* call, std::string_view purpose) const {
   Status status = driver_->Check(result, call, purpose);
   if (status || !IsFatal(result)) return status;

@@ -33,6 +33,7 @@ class CudaContext {
   const std::string& gpu_name() const { return gpu_name_; }  // "NVIDIA H200"
   int capability() const { return capability_; }             // 90 for 9.0
   CUcontext handle() const { return context_; }
+  StatusOr<int> Attribute(CUdevice_attribute attribute) const;
 
   // Like CudaDriver::Check. Remembers an error after which the GPU refuses all work of this
   // process.

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/src/bench.h"
 #include "runtime/src/cuda_device.h"
 #include "runtime/src/cuda_operation.h"
 #include "runtime/src/executor.h"
@@ -49,6 +50,8 @@ class CudaExecutor : public Executor {
   // host memory). All sets have the same dims. See bench.h.
   StatusOr<std::vector<double>> Measure(std::span<const RunBindings> sets, int samples,
                                         int replays);
+  // See MeasureSteps in bench.h.
+  StatusOr<std::vector<StepTimes>> MeasureSteps(std::span<const RunBindings> sets, int samples);
 
  private:
   // Executables of one graph, which is how many sets of dims and addresses can go round without new
@@ -128,6 +131,9 @@ class CudaExecutor : public Executor {
   std::byte* StagingAt(size_t offset) const {
     return static_cast<std::byte*>(staging_host_.get()) + offset;
   }
+
+  struct DeviceSets;
+  StatusOr<DeviceSets> CopyToDevice(std::span<const RunBindings> sets);
 
   Status Start(const RunBindings& bindings, CUstream stream);
   Status Finish();

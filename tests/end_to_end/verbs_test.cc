@@ -8,6 +8,7 @@
 
 #include "compiler/driver/child_process.h"
 #include "compiler/driver/tensor_files.h"
+#include "compiler/support/read_file.h"
 
 namespace fusec {
 namespace {
@@ -149,6 +150,41 @@ TEST_F(Verbs, BenchGoesRoundGivenInputs) {
   }
   arguments.insert(arguments.end(), {"--dim", "s77=3"});
   ExpectError(arguments, 2, "--inputs has sizes of its own");
+}
+
+TEST_F(Verbs, BenchTimesEveryKernelAndContextsTogether) {
+  const std::string trace_path = folder_ + "/trace.json";
+  const Json cells = FusecJson({"bench", artifact_, "--device", "cpu", "--seconds", "0.02", "--rotate", "2",
+                                "--contexts", "2", "--per-kernel", "--trace", trace_path, "--json"});
+  const Json& bench = cells[0];
+  EXPECT_EQ(bench["rotate"], 2);
+  ExpectKeys(bench["throughput"], {"contexts", "runs_per_second", "call_us"});
+  EXPECT_GT(bench["throughput"]["runs_per_second"], 0);
+  EXPECT_GT(bench["peak"]["bytes_per_second"], 0);
+  ASSERT_EQ(bench["kernels"].size(), bench["launches"]);
+  int64_t bytes = 0;
+  for (const Json& kernel : bench["kernels"]) {
+    ExpectKeys(kernel, {"name", "us", "bytes_read", "bytes_written", "flops", "floor_us", "of_bandwidth"});
+    EXPECT_GT(kernel["us"]["median"], 0);
+    bytes += kernel["bytes_read"].get<int64_t>() + kernel["bytes_written"].get<int64_t>();
+  }
+  EXPECT_EQ(bench["bytes"], bytes);
+
+  const auto text = ReadWholeFile(trace_path, ErrorKind::kInput);
+  ASSERT_TRUE(text) << text.error().message;
+  const Json trace = Json::parse(*text);
+  EXPECT_NE(trace["otherData"]["times"], "");
+  size_t slices = 0;
+  double end_us = 0;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    EXPECT_EQ(event["name"], bench["kernels"][slices]["name"]);
+    EXPECT_DOUBLE_EQ(event["ts"], end_us);
+    EXPECT_EQ(event["args"]["bytes read"], bench["kernels"][slices]["bytes_read"]);
+    end_us += event["dur"].get<double>();
+    ++slices;
+  }
+  EXPECT_EQ(slices, bench["kernels"].size());
 }
 
 TEST_F(Verbs, ExplainShowsAKernelsCode) {

@@ -309,6 +309,37 @@ TEST_F(CudaExecutorTest, MeasuresEveryRun) {
   EXPECT_DOUBLE_EQ((*times)[0], 25.0);  // 0.5 ms for 20 replays
 }
 
+// Each alone, in order, for both sets of inputs; the second step finds what the first has made.
+TEST_F(CudaExecutorTest, MeasuresEveryStepAlone) {
+  std::vector<float> x = {1, 2, 3}, other = {4, 5, 6}, y(3);
+  int added = 0, doubled = 0, added_before = 0;
+  const auto add = gpu_.kernels["k_add"].run, twice = gpu_.kernels["k_double"].run;
+  gpu_.kernels["k_add"].run = [&](void** a, unsigned blocks, unsigned size) {
+    ++added;
+    EXPECT_EQ(doubled, 0);
+    add(a, blocks, size);
+  };
+  gpu_.kernels["k_double"].run = [&](void** a, unsigned blocks, unsigned size) {
+    if (doubled++ == 0) added_before = added;
+    EXPECT_EQ(Argument<const float*>(a, 0)[0], 5);
+    twice(a, blocks, size);
+  };
+  const auto times = With(x.data(), y.data(), 3, false, [&](const RunBindings& first) {
+    return With(other.data(), y.data(), 3, false, [&](const RunBindings& second) {
+      const RunBindings sets[] = {first, second};
+      return static_cast<CudaExecutor&>(*executor_).MeasureSteps(sets, 4);
+    });
+  });
+  ASSERT_TRUE(times) << times.error().message;
+  ASSERT_EQ(times->size(), 2u);
+  EXPECT_GT(added_before, 0);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ((*times)[i].step, i);
+    ASSERT_EQ((*times)[i].us.size(), 4u);
+    EXPECT_DOUBLE_EQ((*times)[i].us[0], 250.0);  // 0.5 ms for a graph of two nodes
+  }
+}
+
 TEST_F(CudaExecutorTest, RefusesMisalignedDeviceMemory) {
   std::vector<float> x(8), y(8);
   const Status run = With(x.data() + 1, y.data(), 3, true,
