@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -57,7 +58,8 @@ std::vector<std::byte> RandomInput(const runtime::TensorSignature& input, int64_
     }
     return bytes;
   }
-  const int64_t limit = input.index_limit ? *input.index_limit->Evaluate(symbols) : 2;
+  int64_t limit = 1001;  // the least of all tables that the input's columns reach
+  for (const auto& each : input.index_limits) limit = std::min(limit, *each.Evaluate(symbols));
   std::uniform_int_distribution<int64_t> distribution(0, limit - 1);
   if (input.dtype != FUSEC_I64) throw Exception(FUSEC_BAD_INPUT, "expected f32 or i64 inputs");
   for (int64_t i = 0; i < elements; ++i) {
