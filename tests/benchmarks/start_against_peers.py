@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Seconds from the start of a process to its first answer, and of compiling, for a DLRM with small tables.
+"""Seconds from the start of a process to its first answer, the latency of later calls, and seconds of compiling, for a DLRM with
+small tables.
 
     FUSEC=build/fusec python3 tests/benchmarks/start_against_peers.py --results FILE.json
 
     fusec            `fusec run` on an artifact
-    torch-*, xla     a Python process that imports the framework, loads the weights, compiles where it does, answers
+    fusec from C     a program that does the same through libfusec_rt.so (build/tests/call_latency), and goes on calling
+    torch-*, xla     a Python process that imports the framework, loads the weights, compiles where it does, answers, and goes on calling
     context          what creating a CUDA context takes of each of them
     compile cold     `fusec compile` with an empty kernel cache, compile warm: with the kernels in it
 
 All take turns for --rounds rounds; medians. What a process needs to be found in the page cache is there from a first
-round that does not count.
+round that does not count. A call is from inputs in host memory to the answer in host memory: p50 and p99 of --seconds of calls
+that follow each other in that process, the median of the rounds (against_peers.py times calls of peers under CUDA graphs, too).
 """
 import argparse
 import json
@@ -18,6 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -34,14 +38,29 @@ MODEL, BATCH = "dlrm_dot_small", 128
 
 
 def timed(command, environment):
-    """Seconds of the command, or those that it printed if it printed a number."""
+    """Seconds of the command and None; or seconds until it printed "answered", and what it says of calls behind that; or the number
+    that it printed as seconds, and None."""
     begin = time.perf_counter()
-    said = run([str(part) for part in command], 120, environment).strip()
-    seconds = time.perf_counter() - begin
+    with tempfile.TemporaryFile("w+") as log, subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=log,
+                                                               text=True, env=environment) as child:
+        watch = threading.Timer(120, child.kill)
+        watch.start()
+        first = child.stdout.readline().strip()
+        answered = time.perf_counter() - begin
+        rest = child.stdout.read()
+        child.wait()
+        ended = time.perf_counter() - begin
+        watch.cancel()
+        log.seek(0)
+        said = log.read().strip().splitlines()
+    if child.returncode:
+        raise Failure(f"exit {child.returncode}: {said[-1] if said else 'no message'}"[:400])
+    if first == "answered":
+        return answered, json.loads(rest)
     try:
-        return float(said)
+        return float(first), None
     except ValueError:
-        return seconds
+        return ended, None
 
 
 def commands_of(arguments, folder):
@@ -57,11 +76,12 @@ def commands_of(arguments, folder):
         "compile cold": ([*compiling, folder / "other"], {**os.environ, "FUSEC_CACHE_DIR": str(cold)}, cold),
         "compile warm": ([*compiling, folder / "other"], cached, None),
         "fusec": ([arguments.fusec, "run", artifact, "--input", inputs, "--device", arguments.device], cached, None),
+        "fusec from C": ([arguments.call_latency, artifact, arguments.device, BATCH, arguments.seconds], cached, None),
     }
     for peer in [peer for peer in arguments.peers.split(",") if peer]:
         inductor = folder / "inductor"
         environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(inductor), "TRITON_CACHE_DIR": str(inductor)}
-        commands[peer] = ([sys.executable, PEERS / "first_answer.py", peer, model, inputs], environment,
+        commands[peer] = ([sys.executable, PEERS / "first_answer.py", peer, model, inputs, arguments.seconds], environment,
                           inductor if peer == "torch-compile" else None)
     return commands
 
@@ -71,6 +91,8 @@ def main():
     parser.add_argument("--results", required=True, type=Path)
     parser.add_argument("--peers", default="context,torch-eager,torch-compile,xla", help="default: %(default)s")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=0.5, help="of calls in each round (default: %(default)s)")
+    parser.add_argument("--call-latency", default=str(ROOT / "build" / "tests" / "call_latency"), help="default: %(default)s")
     parser.add_argument("--fusec", default=os.environ.get("FUSEC", str(ROOT / "build" / "fusec")))
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--target", help="of fusec; default: the GPU's")
@@ -79,7 +101,7 @@ def main():
     arguments.target = arguments.target or (native_target() if arguments.device != "cpu" else "cpu")
     arguments.scale, arguments.ids = "small tables", "uniform"
 
-    seconds, failures = {}, {}
+    seconds, calls, failures = {}, {}, {}
     with tempfile.TemporaryDirectory() as folder:
         for number in range(arguments.rounds + 1):
             commands = commands if number else commands_of(arguments, Path(folder))
@@ -89,18 +111,24 @@ def main():
                 if remove is not None:
                     shutil.rmtree(remove, ignore_errors=True)
                 try:
-                    taken = timed(command, environment)
+                    taken, call_us = timed(command, environment)
                 except Failure as failure:
                     failures[name] = str(failure)
                     print(f"{name}: FAILED: {failure}", flush=True)
                     continue
                 if number:
                     seconds.setdefault(name, []).append(taken)
+                if number and call_us:
+                    calls.setdefault(name, []).append(call_us)
     medians = {name: float(np.median(values)) for name, values in seconds.items()}
     for name, median in medians.items():
         print(f"{name:14} {median:7.3f} s   rounds {', '.join(f'{value:.3f}' for value in seconds[name])}")
+    call_medians = {name: {key: float(np.median([figure[key] for figure in figures])) for key in ("p50", "p99")}
+                    for name, figures in calls.items()}
+    for name, figure in call_medians.items():
+        print(f"{name:14} {figure['p50']:9.1f} us a call, p99 {figure['p99']:.1f}")
     results = {"machine": describe_machine(arguments), "model": MODEL, "batch": BATCH, "seconds": medians,
-               "rounds": seconds, "failures": failures}
+               "rounds": seconds, "call_us": call_medians, "call_rounds": calls, "failures": failures}
     arguments.results.write_text(json.dumps(results, indent=1) + "\n")
 
 

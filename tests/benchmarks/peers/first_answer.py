@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""One answer of a peer in a fresh process, as a user without a server has it.
+"""One answer of a peer in a fresh process, as a user without a server has it, and the calls behind it.
 
-usage: first_answer.py torch-eager|torch-compile|xla|context MODEL.onnx INPUTS.npz
+usage: first_answer.py torch-eager|torch-compile|xla|context MODEL.onnx INPUTS.npz SECONDS
 
+Prints "answered", and then {"p50": .., "p99": ..}, the microseconds of calls from host memory to host memory.
 `context` only creates a CUDA context and prints how many seconds that took.
 """
 import ctypes
+import json
 import sys
 import time
 from pathlib import Path
@@ -33,9 +35,12 @@ def by_torch(model, arrays, compiled):
     device = "cuda" if torch.cuda.is_available() else "cpu"
     family, config, _, weights = suite.read_weights(model)
     function = torch_models.load(family, config, weights, device)
-    with torch.no_grad():
-        function = torch.compile(function, fullgraph=True, dynamic=False) if compiled else function
+    function = torch.compile(function, fullgraph=True, dynamic=False) if compiled else function
+
+    @torch.no_grad()
+    def call():
         return function(*[torch.from_numpy(x).to(device) for x in arrays]).cpu().numpy()
+    return call
 
 
 def by_xla(model, arrays):
@@ -45,18 +50,34 @@ def by_xla(model, arrays):
 
     family, config, _, weights = suite.read_weights(model)
     arrays = [x.astype(np.int32) if x.dtype == np.int64 else x for x in arrays]
-    return np.asarray(jax.jit(jax_models.function_of(family, config))(weights, *arrays))
+    function = jax.jit(jax_models.function_of(family, config))
+    weights = jax.device_put(weights)
+    return lambda: np.asarray(function(weights, *arrays))
+
+
+def time_calls(call, seconds):
+    """Percentiles in microseconds; the first tenth warms up."""
+    times = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times) < 10:
+        begin = time.perf_counter()
+        call()
+        times.append((time.perf_counter() - begin) * 1e6)
+    times = times[len(times) // 10:]
+    return {"p50": float(np.quantile(times, 0.5)), "p99": float(np.quantile(times, 0.99))}
 
 
 def main():
-    peer, model, inputs = sys.argv[1:]
+    peer, model, inputs, seconds = sys.argv[1:]
     if peer == "context":
         return create_context()
     with np.load(inputs) as file:
         arrays = [file[name] for name in sorted(file.files)]
-    answer = by_xla(model, arrays) if peer == "xla" else by_torch(model, arrays, peer == "torch-compile")
-    if not np.isfinite(answer).all():
+    call = by_xla(model, arrays) if peer == "xla" else by_torch(model, arrays, peer == "torch-compile")
+    if not np.isfinite(call()).all():
         sys.exit("the answer is not finite")
+    print("answered", flush=True)
+    print(json.dumps(time_calls(call, float(seconds))))
 
 
 if __name__ == "__main__":
