@@ -127,15 +127,20 @@ def write_weights(path, weights, dtype, seed):
 
 def write_model(name, folder, dtype="fp32", scale="full", seed=1):
     """Writes the three files unless they are there already; gives the path of the .onnx file."""
-    import onnx
-
-    folder = Path(folder)
-    stem = f"{name}.{dtype}" + ("" if scale == "full" else f".{scale}")
-    path, data = folder / f"{stem}.onnx", folder / f"{stem}.data"
+    path = Path(folder) / (f"{name}.{dtype}" + ("" if scale == "full" else f".{scale}") + ".onnx")
     if path.exists():
         return path
     config = config_of(name, scale)
     model, weights = suite_graphs.build(name, WORKLOADS[name].family, config, dtype)
+    write_files(path, model, weights, dtype, seed, family=WORKLOADS[name].family, config=config)
+    return path
+
+
+def write_files(path, model, weights, dtype, seed, **described):
+    """The .onnx file, random weights in a .data file beside it, and a .json file of what describes them."""
+    import onnx
+
+    data = path.with_suffix(".data")
     index = write_weights(data, weights, dtype, seed)
     for tensor in model.graph.initializer:
         if tensor.name not in index:
@@ -144,11 +149,9 @@ def write_model(name, folder, dtype="fp32", scale="full", seed=1):
         length = math.prod(tensor.dims) * np.dtype(NUMPY_DTYPES[dtype]).itemsize
         for key, value in (("location", data.name), ("offset", index[tensor.name]["offset"]), ("length", length)):
             tensor.external_data.add(key=key, value=str(value))
-    described = {"family": WORKLOADS[name].family, "config": config, "dtype": dtype, "data": data.name,
-                 "weights": index}
+    described = {**described, "dtype": dtype, "data": data.name, "weights": index}
     path.with_suffix(".json").write_text(json.dumps(described) + "\n")
     path.write_bytes(model.SerializeToString())
-    return path
 
 
 def read_weights(path, merged=False):

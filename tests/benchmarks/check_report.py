@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""That report.py says of made-up results what they mean: whose time counts, who is wrong, what failed; and that the
-suite has the cells it is said to have."""
+"""That report.py, fusions.py and growth.py say of made-up results what they mean: whose time counts, who is wrong, what failed, what
+a fusion gains; and that the suite has the cells it is said to have."""
 import json
 import sys
 import unittest
@@ -11,6 +11,8 @@ sys.dont_write_bytecode = True
 ROOT = Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "tests" / "benchmarks"), str(ROOT / "models")]
 import against_peers  # noqa: E402
+import fusions  # noqa: E402
+import growth  # noqa: E402
 import report  # noqa: E402
 
 RUN = {"date": "2026-11-21 05:00 UTC", "commit": "0123456789abcdef", "gpu": {"name": "G<1>", "driver": "1.2"},
@@ -106,6 +108,49 @@ class Report(unittest.TestCase):
     def test_the_suite_has_43_cells(self):
         self.assertEqual(len(list(against_peers.all_cells(False))), 43)
         self.assertEqual(len(list(against_peers.all_cells(True))), 53)
+
+
+class Fusions(unittest.TestCase):
+    @staticmethod
+    def cell(fusion, batch, with_us, without_us):
+        sides = ({"us": {"median": us}, "launches": launches, "bytes": 2_000_000 * launches}
+                 for us, launches in ((with_us, 3), (without_us, 9)))
+        return {"fusion": fusion, "model": "lola", "batch": batch, "ratio": without_us / with_us, **dict(zip(("with", "without"), sides))}
+
+    def test_gains_and_losses_are_told(self):
+        cells = [self.cell("fuse-pointwise", 1, 10, 40), self.cell("fuse-pointwise", 128, 20, 20),
+                 self.cell("fold-scale", 1, 10, 9)]
+        text = fusions.markdown({"machine": RUN, "cells": cells, "failures": [["lola", "merge-lora", "exit 70: a bug"]]})
+        self.assertIn("| fuse-pointwise | 2.00 | 1.00 | 4.00 | 2 | 0 |", text)
+        self.assertIn("| fuse-pointwise | lola | 1 | 10.0 | 40.0 | 4.00 | 3 / 9 | 6.00 / 18.00 |", text)
+        lost = text[text.index("## What lost"):text.index("## Every cell")]
+        self.assertIn("| fold-scale | lola | 1 | 10.0 | 9.0 | 0.90 |", lost)
+        self.assertNotIn("fuse-pointwise", lost)
+        self.assertIn("| lola | merge-lora | exit 70: a bug |", text)
+
+    def test_every_optional_pass_is_known(self):
+        passes = fusions.optional_passes()
+        self.assertIn("fuse-pointwise", passes)
+        self.assertNotIn("outline-regions", passes)  # a model does not compile without it
+
+
+class Growth(unittest.TestCase):
+    RESULTS = {
+        "machine": {**RUN, "scale": "full"}, "peak_bytes_per_second": 4e12,
+        "batches": [{"batch": batch, "us": {"median": us, "p99": us}, "call_us": {"median": 2 * us}, "launches": 7, "bytes": 1e6,
+                     "samples_per_second": batch / us * 1e6} for batch, us in ((1, 10), (65536, 300))],
+        "look_ups": [{"tables": tables, "rows": rows, "dim": 16, "ids": ids, "batch": 16384, "us": {"median": 20}, "launches": 1,
+                      "bytes": 6e7, "bytes_per_second": 3e12, "share": 0.75}
+                     for tables, rows, ids in ((1, 1000, "uniform"), (1, 30_000_000, "zipf"), (26, 1_000_000, "uniform"))]}
+
+    def test_tables(self):
+        text = growth.markdown(self.RESULTS)
+        self.assertIn("| 65,536 | 300 | 300 | 600 | 218.45 | 7 | 1.0 |", text)
+        self.assertIn("| 1 | 30,000,000 | 16 | 1,920.0 | zipf | 20.0 | 60.0 | 3,000 | 75.0% |", text)
+
+    def test_the_chart_is_well_formed(self):
+        for part in ({}, {"batches": []}, {"look_ups": []}):
+            xml.etree.ElementTree.fromstring(growth.svg({**self.RESULTS, **part}))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""What each fusion and rewrite is worth: the time of a model with everything, and with that one left out.
+
+    FUSEC=build/fusec python3 tests/benchmarks/fusions.py --results FILE.json [--markdown FILE.md] [--minutes 7.5]
+
+For every model and every optional pass of passes/passes.def the model is compiled with --disable-fusion PASS. Where that
+leaves the launches and kernels as they were, the pass has nothing to do there. Else both artifacts are timed in turns
+(`fusec bench`: device time, inputs that go round), and a ratio above 1 is what the pass gains. Compilations take all
+cores at first, times follow one by one. What --minutes leave over is measured by the next run with the same results.
+"""
+import argparse
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path += [str(ROOT / "models"), str(Path(__file__).resolve().parent / "peers")]
+import suite  # noqa: E402
+from contest import Failure, run  # noqa: E402
+from machine import describe_machine, native_target  # noqa: E402
+from report import geometric_mean, table, us  # noqa: E402
+
+BATCHES = (1, 128, 2048)
+# Files: those of models/, and of the small families those in which other passes find something. Names: of models/suite.py, with its
+# tables cut to 10,000 rows, and their dtype.
+FILES = ["models/dlrm_dot.ts.onnx", "models/lecture_dlrm.ts.onnx", "models/lola.ts.onnx", "models/lora_block.ts.onnx",
+         "models/lora_mlp.ts.onnx", "models/lora_mlp_256.ts.onnx", "tests/end_to_end/models/auto_int.ts.onnx",
+         "tests/end_to_end/models/bags.ts.onnx", "tests/end_to_end/models/dcn_mixture.ts.onnx",
+         "tests/end_to_end/models/dot_triangle.ts.onnx", "tests/end_to_end/models/encoder.dynamo.onnx",
+         "tests/end_to_end/models/id_list.dynamo.onnx", "tests/end_to_end/models/lora_llama.ts.onnx"]
+SUITE = {"dlrm_dot": "fp32", "lecture_main": "fp32", "dcnv2_small": "fp32", "deep_fm": "fp32", "two_tower": "fp32",
+         "lora_mlp_1k": "fp32", "lola": "fp32", "lora_block": "fp16"}
+MOST_BATCH = {"lora_block.fp16.medium": 128}  # where an activation of 2048 is gigabytes
+EVEN = 0.02  # ratios that are closer to 1 tell nothing
+
+
+def optional_passes():
+    text = (ROOT / "passes" / "passes.def").read_text()
+    return re.findall(r'^FUSEC_PASS\("([^"]+)",\s*\w+,\s*true,', text, re.MULTILINE)
+
+
+def models(patterns, folder):
+    """Name -> path, of the wanted ones."""
+    wanted = {}
+    for file in FILES:
+        wanted[Path(file).name.removesuffix(".onnx")] = lambda file=file: ROOT / file
+    for name, dtype in SUITE.items():
+        wanted[f"{name}.{dtype}.medium"] = lambda name=name, dtype=dtype: suite.write_model(name, folder, dtype, "medium")
+    chosen = [name for name in wanted if not patterns or any(pattern in name for pattern in patterns)]
+    return {name: wanted[name]() for name in chosen}
+
+
+def what_runs(artifact, target):
+    """All of an artifact that decides what is launched: equal for two means that they run the same."""
+    manifest = json.loads((artifact / "manifest.json").read_text())
+    sources = {path: text for path, text in manifest["files"].items() if not path.startswith("ir/")}
+    return manifest["targets"][target]["steps"], sources
+
+
+class Variants:
+    """Artifacts of one model: "" with everything, the others without the pass of their name."""
+
+    def __init__(self, arguments, folder):
+        self.arguments, self.folder = arguments, folder
+        self.pool = ThreadPoolExecutor(os.cpu_count())
+        self.environment = {**os.environ, "FUSEC_CACHE_DIR": str(folder / "cache")}
+
+    def path(self, model, without):
+        return self.folder / f"{model}--{without or 'everything'}"
+
+    def compile(self, model, path, without):
+        command = [self.arguments.fusec, path, "-o", self.path(model, without), "--target", self.arguments.target]
+        command += ["--disable-fusion", without] if without else []
+        run([str(part) for part in command], 300, self.environment)
+
+    def compile_all(self, paths, passes):
+        """(model, pass) -> why it failed, or None."""
+        jobs = {(model, without): self.pool.submit(self.compile, model, path, without)
+                for model, path in paths.items() for without in ["", *passes]}
+        failures = {}
+        for key, job in jobs.items():
+            try:
+                failures[key] = job.result()
+            except Failure as failure:
+                failures[key] = str(failure)
+        return failures
+
+    def bench(self, model, without):
+        """Batch -> figures."""
+        artifact = self.path(model, without)
+        symbols = json.loads((artifact / "manifest.json").read_text())["symbols"]
+        most = min(MOST_BATCH.get(model, BATCHES[-1]), symbols[0]["max"])
+        batches = [batch for batch in BATCHES if batch <= most]
+        command = [self.arguments.fusec, "bench", artifact, "--device", self.arguments.device, "--json", "--seconds",
+                   self.arguments.seconds, "--dim", f"{symbols[0]['name']}={','.join(map(str, batches))}"]
+        cells = json.loads(run([str(part) for part in command], 120, self.environment))
+        return {batch: {"us": cell["device_us"], "launches": cell["launches"], "bytes": cell["bytes"]}
+                for batch, cell in zip(batches, cells)}
+
+
+def better(first, second):
+    """Of two measurements of the same the one with less noise on top."""
+    return first if first["us"]["median"] <= second["us"]["median"] else second
+
+
+def measure_pair(variants, model, without):
+    """Cells of a model with and without a pass, each in the better of two turns."""
+    turns = [(variants.bench(model, ""), variants.bench(model, without)) for _ in range(2)]
+    cells = []
+    for batch in turns[0][0]:
+        with_it, without_it = (better(turns[0][side][batch], turns[1][side][batch]) for side in (0, 1))
+        cells.append({"fusion": without, "model": model, "batch": batch, "with": with_it, "without": without_it,
+                      "ratio": without_it["us"]["median"] / with_it["us"]["median"]})
+    return cells
+
+
+def row_of(cell):
+    fields = (cell["with"], cell["without"])
+    return [cell["fusion"], cell["model"], str(cell["batch"]), *(us(field["us"]["median"]) for field in fields),
+            f"{cell['ratio']:.2f}", " / ".join(str(field["launches"]) for field in fields),
+            " / ".join(f"{field['bytes'] / 1e6:,.2f}" for field in fields)]
+
+
+def markdown(results):
+    """The tables of a page: each fusion in one line, what lost, and every cell."""
+    cells = sorted(results["cells"], key=lambda cell: (cell["fusion"], cell["model"], cell["batch"]))
+    by_fusion = {}
+    for cell in cells:
+        by_fusion.setdefault(cell["fusion"], []).append(cell["ratio"])
+    summary = [[fusion, f"{geometric_mean(ratios):.2f}", f"{min(ratios):.2f}", f"{max(ratios):.2f}", str(len(ratios)),
+                str(sum(ratio < 1 - EVEN for ratio in ratios))]
+               for fusion, ratios in sorted(by_fusion.items(), key=lambda item: -geometric_mean(item[1]))]
+    lost = sorted((cell for cell in cells if cell["ratio"] < 1 - EVEN), key=lambda cell: cell["ratio"])
+    head = ["fusion", "model", "batch", "us with", "us without", "without / with", "launches", "MB"]
+    machine = results["machine"]
+    gpu = (machine["gpu"] or {}).get("name", machine["processor"])
+    parts = ["# What each fusion is worth\n",
+             f"{gpu}, {machine['date'][:10]}: device time of a run with everything beside that with one pass left out "
+             "(`tests/benchmarks/fusions.py`).\nRatios above 1 are what the pass gains. Launches and MB: with / without.\n",
+             table(["fusion", "mean ratio", "least", "most", "cells", f"below {1 - EVEN:.2f}"], summary),
+             f"## What lost more than {EVEN:.0%}\n", table(head, map(row_of, lost)) if lost else "Nothing.\n",
+             "## Every cell\n", table(head, map(row_of, cells))]
+    if results["failures"]:
+        parts += ["## Not measured\n", table(["model", "fusion", "why"], results["failures"])]
+    return "\n".join(parts)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", required=True, type=Path)
+    parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--only", nargs="*", help="parts of names of models")
+    parser.add_argument("--passes", nargs="*", default=optional_passes(), help="default: all that are optional")
+    parser.add_argument("--minutes", type=float, default=7.5, help="after which nothing new is begun (default: %(default)s)")
+    parser.add_argument("--seconds", default="0.05", help="of bench for each time (default: %(default)s)")
+    parser.add_argument("--fusec", default=os.environ.get("FUSEC", str(ROOT / "build" / "fusec")))
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--target", help="of fusec; default: the GPU's")
+    parser.add_argument("--commit", help="recorded with the results; default: that of the git checkout")
+    arguments = parser.parse_args()
+    end = time.monotonic() + 60 * arguments.minutes
+    arguments.target = arguments.target or (native_target() if arguments.device != "cpu" else "cpu")
+    arguments.scale, arguments.ids, arguments.rounds = "medium", "uniform", 2
+    results = {"machine": describe_machine(arguments), "cells": [], "idle": [], "failures": []}
+    if arguments.results.exists():
+        results = json.loads(arguments.results.read_text())
+    done = {(cell["model"], cell["fusion"]) for cell in results["cells"]} | {tuple(pair) for pair in results["idle"]}
+    results["failures"] = []
+    left = 0
+    with tempfile.TemporaryDirectory() as folder:
+        variants = Variants(arguments, Path(folder))
+        paths = models(arguments.only, folder)
+        failures = variants.compile_all(paths, arguments.passes)
+        print(f"compiled {len(failures)} artifacts, {end - time.monotonic():.0f} s are left", flush=True)
+        for (model, fusion), failure in failures.items():
+            if failure or failures[(model, "")]:
+                results["failures"].append([model, fusion, failure or "does not compile with everything"])
+            elif not fusion or (model, fusion) in done:
+                continue
+            elif what_runs(variants.path(model, ""), arguments.target) == what_runs(variants.path(model, fusion), arguments.target):
+                results["idle"].append([model, fusion])
+            elif time.monotonic() > end:
+                left += 1
+            else:
+                try:
+                    results["cells"] += measure_pair(variants, model, fusion)
+                except Failure as failed:
+                    results["failures"].append([model, fusion, str(failed)])
+                    continue
+                for cell in results["cells"]:
+                    if (cell["model"], cell["fusion"]) == (model, fusion):
+                        print("  ".join(row_of(cell)), flush=True)
+                arguments.results.write_text(json.dumps(results, indent=1) + "\n")
+    arguments.results.write_text(json.dumps(results, indent=1) + "\n")
+    if arguments.markdown:
+        arguments.markdown.write_text(markdown(results))
+    print(f"{len(results['cells'])} cells, {len(results['idle'])} pairs of which the pass has nothing to do, "
+          f"{len(results['failures'])} failures" + (f"; {left} pairs are left for the next run" if left else ""))
+
+
+if __name__ == "__main__":
+    main()
