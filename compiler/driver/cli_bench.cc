@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <latch>
 #include <optional>
 #include <thread>
 
@@ -77,10 +77,10 @@ Result<std::vector<double>> MeasureDevice(const Contexts& contexts, double secon
   return all;
 }
 
-// What one thread of MeasureThroughput does: runs until `seconds` after all of them are ready.
+// What one thread of MeasureThroughput does: runs for `seconds` from when all of them are ready.
 Result<std::vector<double>> CallsOfOneContext(const runtime::Program& program,
                                               const std::vector<Inputs>& sets, size_t first,
-                                              double seconds, std::atomic<int>& not_ready) {
+                                              double seconds, std::latch& ready) {
   const auto warm_up = [&]() -> Result<std::unique_ptr<runtime::Context>> {
     FUSEC_RUNTIME_ASSIGN(auto context, runtime::Context::Create(program));
     for (const Inputs& inputs : sets) {
@@ -90,9 +90,8 @@ Result<std::vector<double>> CallsOfOneContext(const runtime::Program& program,
     return context;
   };
   Result<std::unique_ptr<runtime::Context>> context = warm_up();
-  --not_ready;
+  ready.arrive_and_wait();
   if (!context) return tl::unexpected(context.error());
-  while (not_ready > 0) std::this_thread::yield();
   std::vector<double> samples;
   const auto start = Clock::now();
   for (size_t i = first; samples.empty() || Since(start) < seconds; ++i) {
@@ -108,11 +107,11 @@ Result<Throughput> MeasureThroughput(const runtime::Program& program,
                                      const std::vector<Inputs>& sets, int contexts,
                                      double seconds) {
   std::vector<Result<std::vector<double>>> samples(contexts);
-  std::atomic<int> not_ready = contexts;
+  std::latch ready(contexts);
   std::vector<std::thread> threads;
   for (int i = 0; i < contexts; ++i) {
     threads.emplace_back([&, i] {
-      samples[i] = CallsOfOneContext(program, sets, static_cast<size_t>(i), seconds, not_ready);
+      samples[i] = CallsOfOneContext(program, sets, static_cast<size_t>(i), seconds, ready);
     });
   }
   for (std::thread& thread : threads) thread.join();

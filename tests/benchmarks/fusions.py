@@ -4,9 +4,10 @@
     FUSEC=build/fusec python3 tests/benchmarks/fusions.py --results FILE.json [--markdown FILE.md] [--minutes 7.5]
 
 For every model and every optional pass of passes/passes.def the model is compiled with --disable-fusion PASS. Where that
-leaves the launches and kernels as they were, the pass has nothing to do there. Else both artifacts are timed in turns
-(`fusec bench`: device time, inputs that go round), and a ratio above 1 is what the pass gains. Compilations take all
-cores at first, times follow one by one. What --minutes leave over is measured by the next run with the same results.
+leaves the launches and kernels as they were, the pass has nothing to do there. Else both artifacts are timed
+(`fusec bench`: device time, inputs that go round), and a ratio above 1 is what the pass gains. Where it seems to lose, both are timed
+again in turns, and the better time of each counts. Compilations take all cores at first, times follow one by one. What --minutes
+leave over is measured by the next run with the same results.
 """
 import argparse
 import json
@@ -78,10 +79,9 @@ class Variants:
         command += ["--disable-fusion", without] if without else []
         run([str(part) for part in command], 300, self.environment)
 
-    def compile_all(self, paths, passes):
+    def compile_all(self, paths, pairs):
         """(model, pass) -> why it failed, or None."""
-        jobs = {(model, without): self.pool.submit(self.compile, model, path, without)
-                for model, path in paths.items() for without in ["", *passes]}
+        jobs = {(model, without): self.pool.submit(self.compile, model, paths[model], without) for model, without in pairs}
         failures = {}
         for key, job in jobs.items():
             try:
@@ -108,15 +108,41 @@ def better(first, second):
     return first if first["us"]["median"] <= second["us"]["median"] else second
 
 
-def measure_pair(variants, model, without):
-    """Cells of a model with and without a pass, each in the better of two turns."""
-    turns = [(variants.bench(model, ""), variants.bench(model, without)) for _ in range(2)]
-    cells = []
-    for batch in turns[0][0]:
-        with_it, without_it = (better(turns[0][side][batch], turns[1][side][batch]) for side in (0, 1))
-        cells.append({"fusion": without, "model": model, "batch": batch, "with": with_it, "without": without_it,
-                      "ratio": without_it["us"]["median"] / with_it["us"]["median"]})
-    return cells
+def cells_of(model, fusion, with_it, without_it):
+    return [{"fusion": fusion, "model": model, "batch": batch, "with": with_it[batch], "without": without_it[batch],
+             "ratio": without_it[batch]["us"]["median"] / with_it[batch]["us"]["median"]} for batch in with_it]
+
+
+def lost(cells):
+    return [cell for cell in cells if cell["ratio"] < 1 - EVEN]
+
+
+def measure(variants, model, fusion, everything):
+    """The cells of a model and a pass. `everything` is the time with all passes, which a second look may better."""
+    without = variants.bench(model, fusion)
+    if lost(cells_of(model, fusion, everything, without)):
+        for known, name in ((everything, ""), (without, fusion)):
+            again = variants.bench(model, name)
+            known.update({batch: better(known[batch], again[batch]) for batch in known})
+    return cells_of(model, fusion, dict(everything), without)
+
+
+def measure_model(variants, model, fusions, results, end):
+    """Adds the cells of a model and those passes; gives how many passes no time was left for."""
+    everything = None
+    for number, fusion in enumerate(fusions):
+        if time.monotonic() > end:
+            return len(fusions) - number
+        try:
+            everything = everything or variants.bench(model, "")
+            cells = measure(variants, model, fusion, everything)
+        except Failure as failure:
+            results["failures"].append([model, fusion, str(failure)])
+            continue
+        results["cells"] += cells
+        for cell in cells:
+            print("  ".join(row_of(cell)), flush=True)
+    return 0
 
 
 def row_of(cell):
@@ -135,7 +161,7 @@ def markdown(results):
     summary = [[fusion, f"{geometric_mean(ratios):.2f}", f"{min(ratios):.2f}", f"{max(ratios):.2f}", str(len(ratios)),
                 str(sum(ratio < 1 - EVEN for ratio in ratios))]
                for fusion, ratios in sorted(by_fusion.items(), key=lambda item: -geometric_mean(item[1]))]
-    lost = sorted((cell for cell in cells if cell["ratio"] < 1 - EVEN), key=lambda cell: cell["ratio"])
+    losers = sorted(lost(cells), key=lambda cell: cell["ratio"])
     head = ["fusion", "model", "batch", "us with", "us without", "without / with", "launches", "MB"]
     machine = results["machine"]
     gpu = (machine["gpu"] or {}).get("name", machine["processor"])
@@ -143,7 +169,7 @@ def markdown(results):
              f"{gpu}, {machine['date'][:10]}: device time of a run with everything beside that with one pass left out "
              "(`tests/benchmarks/fusions.py`).\nRatios above 1 are what the pass gains. Launches and MB: with / without.\n",
              table(["fusion", "mean ratio", "least", "most", "cells", f"below {1 - EVEN:.2f}"], summary),
-             f"## What lost more than {EVEN:.0%}\n", table(head, map(row_of, lost)) if lost else "Nothing.\n",
+             f"## What lost more than {EVEN:.0%}\n", table(head, map(row_of, losers)) if losers else "Nothing.\n",
              "## Every cell\n", table(head, map(row_of, cells))]
     if results["failures"]:
         parts += ["## Not measured\n", table(["model", "fusion", "why"], results["failures"])]
@@ -175,27 +201,20 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         variants = Variants(arguments, Path(folder))
         paths = models(arguments.only, folder)
-        failures = variants.compile_all(paths, arguments.passes)
+        wanted = {model: [fusion for fusion in arguments.passes if (model, fusion) not in done] for model in paths}
+        failures = variants.compile_all(paths, [(model, fusion) for model in paths if wanted[model] for fusion in ["", *wanted[model]]])
         print(f"compiled {len(failures)} artifacts, {end - time.monotonic():.0f} s are left", flush=True)
-        for (model, fusion), failure in failures.items():
-            if failure or failures[(model, "")]:
-                results["failures"].append([model, fusion, failure or "does not compile with everything"])
-            elif not fusion or (model, fusion) in done:
-                continue
-            elif what_runs(variants.path(model, ""), arguments.target) == what_runs(variants.path(model, fusion), arguments.target):
-                results["idle"].append([model, fusion])
-            elif time.monotonic() > end:
-                left += 1
-            else:
-                try:
-                    results["cells"] += measure_pair(variants, model, fusion)
-                except Failure as failed:
-                    results["failures"].append([model, fusion, str(failed)])
-                    continue
-                for cell in results["cells"]:
-                    if (cell["model"], cell["fusion"]) == (model, fusion):
-                        print("  ".join(row_of(cell)), flush=True)
-                arguments.results.write_text(json.dumps(results, indent=1) + "\n")
+        for model, fusions in wanted.items():
+            busy = []
+            for fusion in fusions:
+                if why := failures[(model, "")] or failures[(model, fusion)]:
+                    results["failures"].append([model, fusion, why])
+                elif what_runs(variants.path(model, ""), arguments.target) == what_runs(variants.path(model, fusion), arguments.target):
+                    results["idle"].append([model, fusion])
+                else:
+                    busy.append(fusion)
+            left += measure_model(variants, model, busy, results, end)
+            arguments.results.write_text(json.dumps(results, indent=1) + "\n")
     arguments.results.write_text(json.dumps(results, indent=1) + "\n")
     if arguments.markdown:
         arguments.markdown.write_text(markdown(results))

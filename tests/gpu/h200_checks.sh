@@ -46,7 +46,7 @@ models() {
     sed 's/^/      /' "$work/log"
     check "$name: each kernel alone" 0 "$fusec" verify "$out" --per-fusion --device cuda --dim "$dim=7"
     check "$name: an oversized batch" 6 "$fusec" run "$out" --random --device cuda --dim "$dim=70000"
-    "$fusec" bench "$out" --device cuda --dim "$dim=1,64,2048" --seconds 0.5 --json >"$work/bench" 2>"$work/log" || cat "$work/log"
+    "$fusec" bench "$out" --device cuda --dim "$dim=1,64,2048" --seconds 0.5 --per-kernel --json >"$work/bench" 2>"$work/log" || cat "$work/log"
     printf '%s{"model": "%s", "bench": %s}\n' "$separator" "$name" "$(cat "$work/bench")" >>"$results/bench.json"
     separator=,
     # Sizes that other kernels serve: few rows, small tiles, many rows.
