@@ -21,12 +21,13 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$results"
 
 passed=0 failed=0
-check() {  # check NAME EXPECTED_EXIT COMMAND...
-  local name=$1 expected=$2 status=0
+check() {  # check NAME EXPECTED_EXIT COMMAND...   leaves the exit code in `exit_code`, what it said in $work/log
+  local name=$1 expected=$2
+  exit_code=0
   shift 2
-  "$@" >"$work/log" 2>&1 || status=$?
-  if [ "$status" = "$expected" ]; then passed=$((passed + 1)); echo "pass  $name"
-  else failed=$((failed + 1)); echo "FAIL  $name (exit $status, expected $expected)"; tail -n 15 "$work/log" | sed 's/^/      /'; fi
+  "$@" >"$work/log" 2>&1 || exit_code=$?
+  if [ "$exit_code" = "$expected" ]; then passed=$((passed + 1)); echo "pass  $name"
+  else failed=$((failed + 1)); echo "FAIL  $name (exit $exit_code, expected $expected)"; tail -n 15 "$work/log" | sed 's/^/      /'; fi
 }
 
 models() {
@@ -46,9 +47,12 @@ models() {
     sed 's/^/      /' "$work/log"
     check "$name: each kernel alone" 0 "$fusec" verify "$out" --per-fusion --device cuda --dim "$dim=7"
     check "$name: an oversized batch" 6 "$fusec" run "$out" --random --device cuda --dim "$dim=70000"
-    "$fusec" bench "$out" --device cuda --dim "$dim=1,64,2048" --seconds 0.5 --per-kernel --json >"$work/bench" 2>"$work/log" || cat "$work/log"
-    printf '%s{"model": "%s", "bench": %s}\n' "$separator" "$name" "$(cat "$work/bench")" >>"$results/bench.json"
-    separator=,
+    check "$name: times at batches 1, 64, 2048, of each kernel, and from 4 contexts" 0 \
+      "$fusec" bench "$out" --device cuda --dim "$dim=1,64,2048" --seconds 0.5 --per-kernel --contexts 4 --json
+    if [ "$exit_code" = 0 ]; then
+      printf '%s{"model": "%s", "bench": %s}\n' "$separator" "$name" "$(cat "$work/log")" >>"$results/bench.json"
+      separator=,
+    fi
     # Sizes that other kernels serve: few rows, small tiles, many rows.
     for size in 5 40 1100; do
       for tool in memcheck racecheck initcheck; do
