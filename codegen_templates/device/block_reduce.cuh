@@ -44,8 +44,8 @@ __device__ T WarpReduce(T value) {
   return value;
 }
 
-// Combines one value per thread over the block; every thread gets the result. `scratch` holds one value per warp and may be reused
-// after the call; blockDim.x is a multiple of 32.
+// Combines one value per thread over the block; every thread gets the result. `scratch` holds one
+// value per warp and may be reused after the call; blockDim.x is a multiple of 32.
 template <class How, class T>
 __device__ T BlockReduce(T value, T* scratch) {
   value = WarpReduce<How>(value);

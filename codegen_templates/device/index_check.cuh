@@ -5,11 +5,10 @@ struct IndexError {
   long long position, value, extent;
 };
 
-// `value` as an index into `extent` elements; a negative one counts from the end. Outside, the first
-// thread of the call to get here reports it, and element 0 is read instead.
+// `value` as an index into `extent` elements; a negative one counts from the end. Outside, the
+// first thread of the call to get here reports it, and element 0 is read instead.
 __device__ __forceinline__ long long CheckedIndex(long long value, long long extent,
-                                                  IndexError* error, int site,
-                                                  long long position) {
+                                                  IndexError* error, int site, long long position) {
   const long long index = value < 0 ? value + extent : value;
   if (index >= 0 && index < extent) return index;
   if (atomicCAS(&error->site, 0, site) == 0) {

@@ -1,4 +1,5 @@
-// The product a x b^T for few rows of a: a column's weights are read once, in the order in which they lie, and meet all rows.
+// The product a x b^T for few rows of a: a column's weights are read once, in the order in which
+// they lie, and meet all rows.
 
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount) Pack {
@@ -7,8 +8,9 @@ struct alignas(sizeof(T) * kCount) Pack {
 
 __device__ __forceinline__ float ToFloat(float x) { return x; }
 
-// Products of one column's weights with every row, by kWarps warps; thread r of each warp gets the sum of row r. `rows` of the
-// kRows rows exist. `scratch` holds kRows floats per warp of the block; all threads of the block call this together.
+// Products of one column's weights with every row, by kWarps warps; thread r of each warp gets the
+// sum of row r. `rows` of the kRows rows exist. `scratch` holds kRows floats per warp of the block;
+// all threads of the block call this together.
 template <int kRows, int kWarps, int kPack, class T>
 __device__ __forceinline__ float MultiplyRows(const T* a, int rows, const T* weights, int depth,
                                               float* scratch) {

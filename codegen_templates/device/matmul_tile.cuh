@@ -1,7 +1,9 @@
-// A tile of the product a x b^T by one block, on tensor cores; the depth is the innermost axis of both operands.
+// A tile of the product a x b^T by one block, on tensor cores; the depth is the innermost axis of
+// both operands.
 //
-// The depth passes through shared memory in chunks, kStages of them under way at a time. There a row of a chunk is followed by 16
-// bytes of nothing, so that the 32 words which a warp reads together lie in 32 banks.
+// The depth passes through shared memory in chunks, kStages of them under way at a time. There a
+// row of a chunk is followed by 16 bytes of nothing, so that the 32 words which a warp reads
+// together lie in 32 banks.
 
 enum class Arithmetic {
   kTf32,       // floats, rounded to 11 bits
@@ -88,12 +90,14 @@ __device__ __forceinline__ void LoadChunk(unsigned (&to)[kRows][Shape::kRowWords
 }
 
 #ifdef __CUDACC__
-// The nearest float of 11 bits (Dekker's split, with 2^13 + 1). NaN for infinities and numbers over 2^114.
+// The nearest float of 11 bits (Dekker's split, with 2^13 + 1). NaN for infinities and numbers over
+// 2^114.
 __device__ __forceinline__ float RoundTo11Bits(float x) {
   return __fmaf_rn(x, -8192.0f, __fmul_rn(x, 8193.0f));
 }
 
-// sums += a x b for a piece: of a, row lane / 4 (and 8 more), word lane % 4 (and 4 more); of b, that column and these words.
+// sums += a x b for a piece: of a, row lane / 4 (and 8 more), word lane % 4 (and 4 more); of b,
+// that column and these words.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ void MultiplyPiece(float (&sums)[4], const unsigned (&a)[4],
                                               const unsigned (&b)[2]) {
@@ -141,8 +145,8 @@ __device__ __forceinline__ void SplitWords(unsigned (&words)[kCount], unsigned (
   }
 }
 
-// Adds the products of one chunk to the sums of this thread. Tensor cores round sums toward zero, so a chunk is summed from zero
-// and then added in float, to nearest.
+// Adds the products of one chunk to the sums of this thread. Tensor cores round sums toward zero,
+// so a chunk is summed from zero and then added in float, to nearest.
 template <class Shape>
 __device__ __forceinline__ void MultiplyChunk(
     const typename Shape::Chunk& chunk, int first_row, int first_column, int first_word,
@@ -222,8 +226,8 @@ void MultiplyChunk(const typename Shape::Chunk& chunk, int first_row, int first_
 }
 #endif
 
-// memory.sums = a x b^T, in kDepthWarps parts that TileSum adds. `rows` and `columns` of the tile exist; a row of either operand is
-// `row_bytes` long and begins at a multiple of kCopyBytes.
+// memory.sums = a x b^T, in kDepthWarps parts that TileSum adds. `rows` and `columns` of the tile
+// exist; a row of either operand is `row_bytes` long and begins at a multiple of kCopyBytes.
 template <class Shape, int kCopyBytes>
 __device__ __forceinline__ void MultiplyTile(const void* a, int rows, const void* b, int columns,
                                              int row_bytes, typename Shape::Memory& memory) {
@@ -271,8 +275,8 @@ __device__ __forceinline__ float TileSum(const typename Shape::Memory& memory, i
   return sum;
 }
 
-// `sum`, or where it is not finite the same sum of plain products: an infinity has no second part, and infinity times a second part
-// of zero is NaN.
+// `sum`, or where it is not finite the same sum of plain products: an infinity has no second part,
+// and infinity times a second part of zero is NaN.
 __device__ __forceinline__ float PlainUnlessFinite(float sum, const float* a, const float* b,
                                                    int depth) {
   if (fabsf(sum) <= 3.40282347e+38f) return sum;

@@ -2,7 +2,8 @@
 template <class Int>
 __device__ __forceinline__ Int Remainder(Int a, Int b) {
   constexpr bool kSigned = Int(-1) < Int(1);
-  if (b == 0 || (kSigned && b == Int(-1))) return 0;  // the smallest integer % -1 would trap on a CPU
+  if (b == 0 || (kSigned && b == Int(-1)))
+    return 0;  // the smallest integer % -1 would trap on a CPU
   return Int(a % b);
 }
 

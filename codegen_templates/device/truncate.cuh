@@ -1,5 +1,6 @@
-// Floats to integers, toward zero; beyond the integers' range the nearest of them, and 0 for NaN. The GPU's conversion saturates by
-// itself (but makes the smallest integer of most NaNs); in C++ it would be undefined.
+// Floats to integers, toward zero; beyond the integers' range the nearest of them, and 0 for NaN.
+// The GPU's conversion saturates by itself (but makes the smallest integer of most NaNs); in C++ it
+// would be undefined.
 template <class Real>
 __device__ __forceinline__ int TruncateToInt(Real x) {
   if (x != x) return 0;

@@ -1,5 +1,5 @@
-// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place must
-// be a multiple of their size, or of 16 bytes.
+// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place
+// must be a multiple of their size, or of 16 bytes.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];

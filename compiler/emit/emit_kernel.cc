@@ -1,6 +1,7 @@
 #include "compiler/emit/emit_kernel.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -30,21 +31,58 @@ std::vector<std::string> Sources(const KernelPlan& plan) {
   return sources;
 }
 
+// "batch * 16 + 64", "(batch + 15) / 16 * 3": sizes as somebody would say them.
+std::string InWords(const Expr& expr) {
+  if (expr.terms().empty()) return "0";
+  const auto in_parentheses = [](const Expr& e) {
+    return e.terms().size() > 1 ? "(" + InWords(e) + ")" : InWords(e);
+  };
+  std::string sum;
+  for (const Expr::Term& term : expr.terms()) {
+    std::string product;
+    for (const AtomRef& atom : term.atoms) {
+      const std::string factor =
+          atom->kind == Atom::Kind::kFloorDiv
+              ? in_parentheses(atom->left) + " / " + in_parentheses(atom->right)
+              : atom->text;
+      product += (product.empty() ? "" : " * ") + factor;
+    }
+    const std::string number = std::to_string(std::abs(term.coefficient));
+    if (product.empty())
+      product = number;
+    else if (number != "1")
+      product += " * " + number;
+    const bool is_negative = term.coefficient < 0;
+    sum += (sum.empty() ? (is_negative ? "-" : "") : is_negative ? " - " : " + ") + product;
+  }
+  return sum;
+}
+
+// "// label text, text, ...": an item is only broken if it alone is longer than a line.
 void WriteList(TextWriter& out, const std::string& label, const std::vector<std::string>& items) {
   constexpr size_t kWidth = 100;
-  std::string line = "// " + label;
   const std::string indent = "//" + std::string(label.size() + 1, ' ');
-  bool empty = true;
-  for (size_t i = 0; i < items.size(); ++i) {
-    const std::string item = items[i] + (i + 1 < items.size() ? "," : "");
-    if (!empty && line.size() + item.size() + 1 > kWidth) {
-      out.Line(line);
+  std::string line = "// " + label;
+  const auto add = [&](const std::string& word) {
+    if (line.size() > indent.size() && line.size() + word.size() + 1 > kWidth) {
+      out.Verbatim(line);
       line = indent;
     }
-    line += (line == "// " + label || line == indent ? "" : " ") + item;
-    empty = false;
+    line += (line.size() > indent.size() ? " " : "") + word;
+  };
+  for (size_t i = 0; i < items.size(); ++i) {
+    const std::string item = items[i] + (i + 1 < items.size() ? "," : "");
+    if (indent.size() + item.size() <= kWidth) {
+      add(item);
+      continue;
+    }
+    for (size_t at = 0; at < item.size();) {
+      const size_t end = std::min(item.find(' ', at), item.size());
+      add(item.substr(at, end - at));
+      at = end + 1;
+    }
   }
-  out.Line(line);
+  out.Verbatim(line);
 }
 
 void WriteHeaderComment(TextWriter& out, const KernelPlan& plan) {
@@ -57,16 +95,22 @@ void WriteHeaderComment(TextWriter& out, const KernelPlan& plan) {
     if (parameter.kind != KernelParameter::Kind::kBuffer) continue;
     (parameter.written ? outputs : inputs).push_back(Describe(parameter));
   }
+  const std::string threads =
+      plan.block_size == 1 ? "1 thread" : std::to_string(plan.block_size) + " threads";
+  const std::string blocks =
+      plan.blocks.IsConstant(1) ? "1 block" : InWords(plan.blocks) + " blocks";
+  std::vector<std::string> traffic = {fmt::format("reads {} bytes", InWords(plan.bytes_read)),
+                                      fmt::format("writes {} bytes", InWords(plan.bytes_written))};
+  if (!plan.bytes_kept.terms().empty())
+    traffic.push_back(fmt::format("keeps {} bytes out of memory", InWords(plan.bytes_kept)));
   WriteList(out, "kernel  : ", {plan.name + "   class: " + plan.op_class});
   WriteList(out, "source  : ", Sources(plan));
+  if (inputs.empty()) inputs.push_back("none");
   WriteList(out, "inputs  : ", inputs);
   WriteList(out, "outputs : ", outputs);
-  WriteList(out, "launch  : ",
-            {fmt::format("{}; grid {} x {}", plan.launch_in_words, plan.blocks.ToString(),
-                         plan.block_size)});
-  WriteList(out, "traffic : ",
-            {fmt::format("reads {} bytes", plan.bytes_read.ToString()),
-             fmt::format("writes {} bytes", plan.bytes_written.ToString())});
+  WriteList(out,
+            "launch  : ", {fmt::format("{}; {} of {}", plan.launch_in_words, blocks, threads)});
+  WriteList(out, "traffic : ", traffic);
 }
 
 std::string TablesType(const KernelParameter& parameter) {
@@ -118,6 +162,28 @@ void WriteIf(TextWriter& out, const Statement& statement, const std::string& pre
   out.Line("}");
 }
 
+// `x += y;` for x = x + y, and so on for one product: nothing is added or multiplied in another
+// order.
+std::string AssignmentText(const std::string& place, const std::string& text) {
+  if (text.rfind(place + " ", 0) == 0 && text.size() > place.size() + 3) {
+    const std::string op = text.substr(place.size() + 1, 2);
+    const std::string rest = text.substr(place.size() + 3);
+    int depth = 0;
+    bool is_sum = false, is_product = false, is_other = false;
+    for (size_t i = 0; i + 2 < rest.size(); ++i) {
+      depth += (rest[i] == '(' || rest[i] == '[') - (rest[i] == ')' || rest[i] == ']');
+      if (depth > 0 || rest[i] != ' ') continue;
+      const char c = rest[i + 1];
+      is_sum |= c == '+' || c == '-';
+      is_product |= c == '*' || c == '/' || c == '%';
+      is_other |= c == '?' || c == '<' || c == '>' || c == '=' || c == '!' || c == '&' || c == '|';
+    }
+    if (op == "+ " && !is_sum && !is_other) return place + " += " + rest + ";";
+    if (op == "* " && !is_sum && !is_product && !is_other) return place + " *= " + rest + ";";
+  }
+  return place + " = " + text + ";";
+}
+
 void WriteStatement(TextWriter& out, const Statement& s) {
   switch (s.kind) {
     case Statement::Kind::kComment:
@@ -133,7 +199,7 @@ void WriteStatement(TextWriter& out, const Statement& s) {
       out.Line(s.type + " " + s.name + (s.text.empty() ? "" : " = " + s.text) + ";");
       return;
     case Statement::Kind::kAssign:
-      out.Line(s.name + " = " + s.text + ";");
+      out.Line(AssignmentText(s.name, s.text));
       return;
     case Statement::Kind::kCall:
       out.Line(s.text + ";");
@@ -165,12 +231,15 @@ void WriteKernel(TextWriter& out, const KernelPlan& plan) {
   for (const KernelParameter& parameter : plan.parameters) {
     parameters.push_back(ParameterText(parameter, plan.index_type));
   }
-  out.Call(plan.name, parameters, " {");
+  out.Signature(fmt::format("{}({}) {{", plan.name, fmt::join(parameters, ", ")));
   out.Indent();
+  std::vector<TextWriter::Row> constants;
   for (const NamedConstant& constant : plan.constants) {
-    out.Line(fmt::format("constexpr {} {} = {};  // {}", constant.type, constant.name,
-                         constant.value, constant.comment));
+    constants.push_back(
+        {fmt::format("constexpr {} {} = {};", constant.type, constant.name, constant.value),
+         constant.comment});
   }
+  out.Table(constants);
   WriteStatements(out, plan.body);
   out.Outdent();
   out.Line("}");
@@ -230,7 +299,7 @@ void WriteCpuLauncher(TextWriter& out, const KernelPlan& plan) {
   out.Line("for (long long block = first_block; block < last_block; ++block) {");
   out.Indent();
   out.Line("blockIdx.x = static_cast<unsigned>(block);");
-  out.Call(plan.name, arguments, ";");
+  out.Line(fmt::format("{}({});", plan.name, fmt::join(arguments, ", ")));
   out.Outdent();
   out.Line("}");
   out.Outdent();

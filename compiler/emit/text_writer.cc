@@ -1,36 +1,14 @@
 #include "compiler/emit/text_writer.h"
 
+#include <algorithm>
+
+#include "compiler/emit/line_breaks.h"
+
 namespace fusec {
 
 namespace {
 
 constexpr size_t kColumns = 100;
-
-// The best place to break `text` before column `limit`: after the last comma or before the last
-// operator outside of what is most deeply nested. Returns npos if there is none.
-size_t BreakPosition(const std::string& text, size_t limit, size_t from) {
-  static constexpr std::string_view kOperators[] = {" ? ", " : ", " || ", " && ", " + ",
-                                                    " - ", " * ", " / ",  " = "};
-  size_t best = std::string::npos;
-  int best_depth = 1 << 20;
-  int depth = 0;
-  for (size_t i = 0; i < text.size() && i < limit; ++i) {
-    if (text[i] == '(' || text[i] == '[') ++depth;
-    if (text[i] == ')' || text[i] == ']') --depth;
-    if (i <= from) continue;
-    size_t at = std::string::npos;
-    if (text[i] == ',' && i + 1 < text.size() && text[i + 1] == ' ') at = i + 2;
-    for (std::string_view op : kOperators) {
-      if (text.compare(i, op.size(), op) == 0)
-        at = i + (op == " = " || op == " ? " || op == " : " ? (op == " = " ? 3 : 1) : op.size());
-    }
-    if (at != std::string::npos && at <= limit && depth <= best_depth) {
-      best = at;
-      best_depth = depth;
-    }
-  }
-  return best;
-}
 
 }  // namespace
 
@@ -50,41 +28,39 @@ void TextWriter::Line(const std::string& text) {
     Raw(indent_, text.substr(0, space));
     return Line("// " + text.substr(space + 1));
   }
-  if (size_t comment = text.find("  // "); comment != std::string::npos && comment < width) {
-    Line(text.substr(comment + 2));
-    return Raw(indent_, text.substr(0, comment));
-  }
-  std::string rest = text;
-  int indent = indent_;
-  while (rest.size() + indent > kColumns) {
-    const size_t at = BreakPosition(rest, kColumns - indent, 8);
-    if (at == std::string::npos || at >= rest.size()) break;
-    Raw(indent, rest.substr(0, at));
-    rest = rest.substr(at);
-    indent = indent_ + 4;
-  }
-  Raw(indent, rest);
+  Statement(text);
 }
 
-void TextWriter::Call(const std::string& name, const std::vector<std::string>& arguments,
-                      const std::string& ending) {
-  std::string line = name + "(";
-  const int aligned = static_cast<int>(line.size());
-  int indent = indent_;
-  bool first = true;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const std::string item = arguments[i] + (i + 1 < arguments.size() ? "," : ")" + ending);
-    if (!first && indent + line.size() + 1 + item.size() > kColumns) {
-      Raw(indent, line);
-      indent = indent_ + aligned;
-      line.clear();
-      first = true;
+void TextWriter::Table(const std::vector<Row>& rows) {
+  // Rows between two that need lines of their own for their comments are aligned.
+  const auto fits = [&](const Row& row, size_t column) {
+    return indent_ + column + row.comment.size() + 5 <= kColumns;
+  };
+  for (size_t first = 0; first < rows.size();) {
+    size_t last = first, column = 0;
+    for (; last < rows.size(); ++last) {
+      const size_t wider = std::max(column, rows[last].code.size());
+      if (!std::all_of(rows.begin() + first, rows.begin() + last + 1,
+                       [&](const Row& row) { return fits(row, wider); }))
+        break;
+      column = wider;
     }
-    line += (first ? "" : " ") + item;
-    first = false;
+    for (; first < last; ++first) {
+      const Row& row = rows[first];
+      Line(row.code + std::string(column - row.code.size() + 2, ' ') + "// " + row.comment);
+    }
+    if (last == rows.size()) return;
+    if (!fits(rows[last], rows[last].code.size())) {
+      Line("// " + rows[last].comment);
+      Line(rows[last].code);
+      ++first;
+    }
   }
-  if (arguments.empty()) line += ")" + ending;
-  Raw(indent, line);
+}
+
+void TextWriter::Statement(const std::string& text, bool is_signature) {
+  const std::vector<std::string> lines = BreakStatement(text, indent_, is_signature);
+  for (size_t i = 0; i < lines.size(); ++i) Raw(i == 0 ? indent_ : 0, lines[i]);
 }
 
 void TextWriter::Verbatim(std::string_view text) {

@@ -9,17 +9,22 @@ namespace fusec {
 // Lines with indentation, wrapped at 100 columns the way clang-format would.
 class TextWriter {
  public:
-  void Line(
-      const std::string& text);  // wrapped at an operator or comma if too long; comments at spaces
-  // `name(a, b, c)` + `ending`, arguments aligned behind the parenthesis where they do not fit.
-  void Call(const std::string& name, const std::vector<std::string>& arguments,
-            const std::string& ending);
+  // A statement or a comment; comments wrap at spaces.
+  void Line(const std::string& text);
+  // `name(parameters) {`
+  void Signature(const std::string& text) { Statement(text, /*is_signature=*/true); }
+  // Statements with comments behind them, which begin in one column where they fit.
+  struct Row {
+    std::string code, comment;
+  };
+  void Table(const std::vector<Row>& rows);
   void Verbatim(std::string_view text);
   void Indent() { indent_ += 2; }
   void Outdent() { indent_ -= 2; }
   std::string Take() { return std::move(text_); }
 
  private:
+  void Statement(const std::string& text, bool is_signature = false);
   void Raw(int indent, std::string_view text);
   std::string text_;
   int indent_ = 0;

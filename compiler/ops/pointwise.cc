@@ -14,7 +14,8 @@ std::string NamesOf(DtypeSet dtypes) {
   return names;
 }
 
-// A negative literal behind a minus sign or another operator would not read, or even parse, as meant.
+// A negative literal behind a minus sign or another operator would not read, or even parse, as
+// meant.
 std::string Protected(const std::string& scalar) {
   return scalar[0] == '-' ? "(" + scalar + ")" : scalar;
 }
@@ -30,7 +31,8 @@ std::string Placeholder(const std::string& name, const std::vector<Scalar>& oper
   return Protected(CLiteral(context.node.Float(name), IsFloat(dtype) ? dtype : Dtype::kF64));
 }
 
-// How far apart, in an operand, the elements are that meet neighbours along each axis of the result.
+// How far apart, in an operand, the elements are that meet neighbours along each axis of the
+// result.
 std::vector<int64_t> BroadcastStrides(const std::vector<int64_t>& dims, size_t rank) {
   std::vector<int64_t> strides(rank, 0);
   int64_t stride = 1;
@@ -120,6 +122,11 @@ Scalar LowerPointwise(LowerContext& context, std::string (*formula)(FormulaConte
   Scalar value = first;
   for (int i = 1; i < static_cast<int>(node.operands.size()); ++i) {
     const Scalar next = LoadBroadcast(context, i);
+    const std::string one = CLiteral(1, dtype);
+    if (text == "{0} * {1}" && (value.text == one || next.text == one)) {
+      value = {value.text == one ? next.text : value.text, result};
+      continue;
+    }
     value = context.Let(FillFormula(text, {value, next}, formula_context), result);
   }
   return value;

@@ -1,7 +1,9 @@
 #include "compiler/plan/c_expression.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <tuple>
 
 namespace fusec {
 
@@ -19,35 +21,53 @@ std::string PascalCase(const std::string& name) {
   return out;
 }
 
+std::string CExpressionWriter::NewName(const std::string& hint) {
+  const std::string name = "k" + PascalCase(hint);
+  const int repeat = ++taken_[name];
+  return repeat == 1 ? name : name + "_" + std::to_string(repeat);
+}
+
 void CExpressionWriter::NameConstant(int64_t value, const std::string& hint,
                                      const std::string& comment) {
   if ((value >= 0 && value <= 2) || names_.count(value)) return;
-  std::string name = "k" + PascalCase(hint);
-  const int repeat = ++taken_[name];
-  if (repeat > 1) name += std::to_string(repeat);
-  names_[value] = name;
+  names_[value] = NewName(hint);
   const bool wide = value > INT32_MAX || value < INT32_MIN;
-  constants_.push_back({wide ? "long long" : "int", name, std::to_string(value), comment});
+  constants_.push_back({wide ? "long long" : "int", names_[value], std::to_string(value), comment});
+}
+
+void CExpressionWriter::NameOffset(int64_t value, const std::string& hint,
+                                   const std::string& comment) {
+  if (value <= 2 || value > INT32_MAX || offsets_.count(value)) return;
+  offsets_[value] = NewName(hint);
+  constants_.push_back({"int", offsets_[value], std::to_string(value), comment});
+}
+
+std::string CExpressionWriter::TypedConstant(const std::string& type, const std::string& hint,
+                                             const std::string& value, const std::string& comment) {
+  auto found = own_.find({hint, value});
+  if (found == own_.end()) {
+    const std::string name = NewName(hint);
+    constants_.push_back({type, name, value, comment});
+    found = own_.emplace(std::pair{hint, value}, name).first;
+  }
+  return found->second;
 }
 
 const std::string& CExpressionWriter::OwnConstant(const std::string& hint, int64_t value,
                                                   const std::string& comment) {
-  auto found = own_.find(hint);
-  if (found == own_.end()) {
-    const std::string name = "k" + PascalCase(hint);
-    ++taken_[name];
-    constants_.push_back({"int", name, std::to_string(value), comment});
-    found = own_.emplace(hint, name).first;
-  }
-  return found->second;
+  TypedConstant("int", hint, std::to_string(value), comment);
+  return own_.at({hint, std::to_string(value)});
 }
 
 std::string CExpressionWriter::WriteConstant(int64_t value) {
   if (value >= 0 && value <= 2) return std::to_string(value);
   if (auto found = names_.find(value); found != names_.end()) return found->second;
   if (value < 0) return "-" + WriteConstant(-value);
-  // A number nobody named, such as the product of two strides.
-  NameConstant(value, "Stride" + std::to_string(value), "elements between neighbours");
+  if (auto suggested = suggestions_.find(value); suggested != suggestions_.end()) {
+    NameConstant(value, suggested->second.first, suggested->second.second);
+  } else {  // such as the product of two strides
+    NameConstant(value, "Stride" + std::to_string(value), "elements between neighbours");
+  }
   return names_[value];
 }
 
@@ -94,7 +114,10 @@ std::string CExpressionWriter::WriteExtremum(const char* function, const Atom& a
 }
 
 std::string CExpressionWriter::WriteTerm(const Expr::Term& term, int64_t magnitude) {
-  if (term.atoms.empty()) return WriteConstant(magnitude);
+  if (term.atoms.empty()) {
+    const auto offset = offsets_.find(magnitude);
+    return offset != offsets_.end() ? offset->second : WriteConstant(magnitude);
+  }
   std::string text;
   const bool product = term.atoms.size() > 1 || magnitude != 1;
   for (const AtomRef& atom : term.atoms) {
@@ -102,30 +125,34 @@ std::string CExpressionWriter::WriteTerm(const Expr::Term& term, int64_t magnitu
     const bool quotient = atom->kind == Atom::Kind::kFloorDiv || atom->kind == Atom::Kind::kMod;
     text += product && quotient ? "(" + WriteAtom(*atom) + ")" : WriteAtom(*atom);
   }
-  if (magnitude != 1) text += " * " + WriteConstant(magnitude);
-  return text;
+  if (magnitude == 1) return text;
+  const auto factor = factors_.find({text, magnitude});
+  return text + " * " + (factor != factors_.end() ? factor->second : WriteConstant(magnitude));
 }
 
 std::string CExpressionWriter::Write(const Expr& expr) {
   if (expr.terms().empty()) return "0";
-  if (expr.terms().size() > 1) {
-    for (const Expr::Term& term : expr.terms()) {
-      if (!term.atoms.empty()) continue;
-      const int64_t offset = std::abs(term.coefficient);
-      NameConstant(offset, "Offset" + std::to_string(offset), "where a part begins");
-    }
-  }
-  // Positive terms first, so that the text starts with a minus only where all terms do.
+  if (expr.terms().size() == 1 && expr.AsConstant()) return WriteConstant(*expr.AsConstant());
+  // Positive terms first, so that the text starts with a minus only where all terms do; of these,
+  // what steps farthest.
+  std::vector<Expr::Term> terms = expr.terms();
+  std::stable_sort(terms.begin(), terms.end(), [](const Expr::Term& a, const Expr::Term& b) {
+    const auto rank = [](const Expr::Term& term) {
+      return std::tuple{term.coefficient < 0, term.atoms.empty(),
+                        -static_cast<int64_t>(term.atoms.size()), -std::abs(term.coefficient)};
+    };
+    return rank(a) < rank(b);
+  });
   std::string text;
-  for (const Expr::Term& term : expr.terms()) {
-    if (term.coefficient < 0) continue;
-    if (!text.empty()) text += " + ";
-    text += WriteTerm(term, term.coefficient);
-  }
-  for (const Expr::Term& term : expr.terms()) {
-    if (term.coefficient > 0) continue;
-    text += text.empty() ? "-" : " - ";
-    text += WriteTerm(term, -term.coefficient);
+  for (const Expr::Term& term : terms) {
+    const int64_t magnitude = std::abs(term.coefficient);
+    if (term.atoms.empty() && terms.size() > 1 && !names_.count(magnitude))
+      NameOffset(magnitude, "Offset" + std::to_string(magnitude), "where a part begins");
+    if (term.coefficient < 0)
+      text += text.empty() ? "-" : " - ";
+    else if (!text.empty())
+      text += " + ";
+    text += WriteTerm(term, magnitude);
   }
   return text;
 }

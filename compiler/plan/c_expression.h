@@ -8,8 +8,9 @@
 
 namespace fusec {
 
-// Writes index expressions as C. Integers above 2 become named constants of the kernel, so that a
-// reader learns what they are; an integer has one name per kernel, given by whoever names it first.
+// Writes index expressions as C, outer axes first. Integers above 2 become named constants of the
+// kernel, so that a reader learns what they are. A size or stride has one name per kernel, given by
+// whoever names it first; offsets and factors of certain variables are named apart from these.
 class CExpressionWriter {
  public:
   // `ranges` tell where C's division, which rounds toward zero, is the index arithmetic's, which
@@ -18,6 +19,19 @@ class CExpressionWriter {
 
   // Gives `value` the name `k<Hint>` unless it has one already; 0, 1 and 2 stay literals.
   void NameConstant(int64_t value, const std::string& hint, const std::string& comment);
+  // As above, for what is added to a place: it is called so where it is a term of its own.
+  void NameOffset(int64_t value, const std::string& hint, const std::string& comment);
+  // What a number is called that nobody named before it is written.
+  void SuggestName(int64_t value, const std::string& hint, const std::string& comment) {
+    suggestions_.emplace(value, std::pair{hint, comment});
+  }
+  // `variable * value` is written as `variable * constant`, whatever else has that value.
+  void NameFactor(const std::string& variable, int64_t value, const std::string& constant) {
+    factors_[{variable, value}] = constant;
+  }
+  // A constant of another type, such as a float; its name.
+  std::string TypedConstant(const std::string& type, const std::string& hint,
+                            const std::string& value, const std::string& comment);
   // A constant that no size or stride of the same value shares: block size, chunk. Returns its
   // name.
   const std::string& OwnConstant(const std::string& hint, int64_t value,
@@ -31,6 +45,7 @@ class CExpressionWriter {
   const std::vector<NamedConstant>& constants() const { return constants_; }
 
  private:
+  std::string NewName(const std::string& hint);
   std::string WriteTerm(const Expr::Term& term, int64_t magnitude);
   std::string WriteAtom(const Atom& atom);
   std::string WriteDivision(const Atom& atom);
@@ -40,7 +55,10 @@ class CExpressionWriter {
   bool wide_ = false;
   bool wrote_division_ = false;
   std::map<int64_t, std::string> names_;
-  std::map<std::string, std::string> own_;  // by hint
+  std::map<int64_t, std::string> offsets_;
+  std::map<int64_t, std::pair<std::string, std::string>> suggestions_;  // hint and comment
+  std::map<std::pair<std::string, int64_t>, std::string> factors_;
+  std::map<std::pair<std::string, std::string>, std::string> own_;  // by hint and value
   std::map<std::string, int> taken_;
   std::vector<NamedConstant> constants_;
 };

@@ -117,7 +117,7 @@ std::string WriteFold(KernelBuilder& builder, const FoldLoop& loop,
   std::string total = array;
   if (by_lanes) {
     total += "[" + builder.lanes()->variable + "]";
-    builder.DeclareArray(CTypeName(loop.dtype), array, builder.lanes()->count);
+    builder.DeclareLaneArray(CTypeName(loop.dtype), array);
     builder.ForLanes([&] { builder.Assign(total, fold.start); });
   } else {
     builder.Declare(CTypeName(loop.dtype), total, fold.start);
@@ -163,11 +163,21 @@ Scalar FoldSerially(RegionLowering& lowering, const Node& reduction,
           result->type.dtype};
 }
 
+namespace {
+
+// A count as a factor; its dims become parameters.
+std::string WriteCount(KernelBuilder& builder, const Expr& count) {
+  builder.Write(count);
+  return builder.expressions().WriteFactor(count);
+}
+
+}  // namespace
+
 std::string WriteMean(KernelBuilder& builder, const Node& reducer, const std::string& total,
                       const Expr& count) {
   const Value* result = reducer.result();
   const std::string fold_type = CTypeName(FoldDtype(reducer));
-  const std::string divisor = "(" + fold_type + ")(" + builder.Write(count) + ")";
+  const std::string divisor = "(" + fold_type + ")" + WriteCount(builder, count);
   const bool is_integer = IsInteger(result->type.dtype);
   if (is_integer) builder.Use("divide.cuh");  // a mean of nothing is 0 then
   return builder.Let(CTypeName(result->type.dtype), FriendlyName(result->name),

@@ -6,6 +6,7 @@
 
 #include "compiler/ops/c_text.h"
 #include "compiler/plan/plan_region.h"
+#include "compiler/plan/size_names.h"
 #include "compiler/support/check.h"
 #include "compiler/support/kernel_words.h"
 
@@ -48,7 +49,9 @@ namespace {
 void CollectWords(const std::vector<Statement>& statements, std::set<std::string>& words) {
   for (const Statement& statement : statements) {
     if (statement.kind == Statement::Kind::kComment) continue;
-    for (const std::string& text : {statement.type, statement.name, statement.text}) {
+    const bool is_local = statement.kind == Statement::Kind::kLet;
+    for (const std::string& text :
+         {statement.type, is_local ? "" : statement.name, statement.text}) {
       std::string word;
       for (const char c : text + " ") {
         if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') {
@@ -63,6 +66,25 @@ void CollectWords(const std::vector<Statement>& statements, std::set<std::string
   }
 }
 
+// Takes out locals that nothing reads. A check of an index stays: it reports.
+bool DropUnread(std::vector<Statement>& statements, const std::set<std::string>& words) {
+  bool dropped = false;
+  for (size_t i = 0; i < statements.size();) {
+    Statement& statement = statements[i];
+    dropped |= DropUnread(statement.body, words) | DropUnread(statement.otherwise, words);
+    const bool is_unread = statement.kind == Statement::Kind::kLet &&
+                           !words.count(statement.name) &&
+                           statement.text.find("CheckedIndex(") == std::string::npos;
+    if (!is_unread) {
+      ++i;
+      continue;
+    }
+    statements.erase(statements.begin() + static_cast<int64_t>(i));
+    dropped = true;
+  }
+  return dropped;
+}
+
 }  // namespace
 
 KernelBuilder::KernelBuilder(TargetKind target, const Graph& program, std::vector<IndexSite>& sites)
@@ -71,21 +93,57 @@ KernelBuilder::KernelBuilder(TargetKind target, const Graph& program, std::vecto
   for (const DimSymbol& symbol : program.symbols) names_.insert(symbol.name);
 }
 
-std::string KernelBuilder::Unique(const std::string& wanted) {
-  // A word of the kernel's own gets another stem first: k's numbered forms are words as well.
-  const std::string stem = IsKernelWord(wanted) ? wanted + "_tensor" : wanted;
+bool KernelBuilder::IsTaken(const std::string& name) const {
+  const auto holds = [&](const Scope& scope) { return scope.names.count(name) != 0; };
+  return names_.count(name) || IsKernelWord(name) ||
+         std::any_of(scopes_.begin(), scopes_.end(), holds) ||
+         std::any_of(suspended_.begin(), suspended_.end(), holds);
+}
+
+std::string KernelBuilder::FirstFree(const std::string& wanted) const {
+  // A word of the kernel's own gets another stem first: k's numbered forms are words as well. So
+  // does what is called like a parameter.
+  const bool is_buffer =
+      std::any_of(reserved_names_.begin(), reserved_names_.end(),
+                  [&](const auto& reserved) { return reserved.second == wanted; });
+  const std::string stem = IsKernelWord(wanted) ? wanted + "_tensor"
+                           : is_buffer          ? wanted + "_value"
+                                                : wanted;
   std::string name = stem;
-  for (int i = 2; names_.count(name) || IsKernelWord(name); ++i) {
-    name = stem + "_" + std::to_string(i);
-  }
+  for (int i = 2; IsTaken(name); ++i) name = stem + "_" + std::to_string(i);
+  return name;
+}
+
+std::string KernelBuilder::Unique(const std::string& wanted) {
+  const std::string name = FirstFree(wanted);
   names_.insert(name);
   return name;
+}
+
+void KernelBuilder::ReserveNames(const Node& region) {
+  const auto reserve = [&](const Value* value) {
+    if (reserved_names_.count(value)) return;
+    const std::string name = Unique(FriendlyName(value->name));
+    reserved_names_[value] = name;
+  };
+  for (const auto& result : region.results) reserve(result.get());
+  for (const Value* operand : region.operands) {
+    const bool is_number = operand->producer && operand->producer->kind == OpKind::kConstant &&
+                           operand->type.ElementCount().IsConstant(1);
+    if (!is_number) reserve(operand);
+  }
+  for (const Value* operand : region.operands) SuggestSizes(*this, *operand);
+  for (const auto& node : region.body->nodes) {
+    for (const auto& result : node->results) SuggestSizes(*this, *result);
+  }
 }
 
 const std::string& KernelBuilder::Buffer(const Value* value, bool written) {
   auto found = buffer_names_.find(value);
   if (found == buffer_names_.end()) {
-    const std::string name = Unique(FriendlyName(value->name));
+    const auto reserved = reserved_names_.find(value);
+    const std::string name =
+        reserved != reserved_names_.end() ? reserved->second : Unique(FriendlyName(value->name));
     found = buffer_names_.emplace(value, name).first;
     if (value->type.dtype == Dtype::kF16 || value->type.dtype == Dtype::kBF16) Use("half.cuh");
     KernelParameter parameter;
@@ -216,7 +274,7 @@ void KernelBuilder::CloseLanes() {
   Append({Statement::Kind::kFor,
           "",
           "",
-          LoopHeader(*this, lanes_.variable, "0", Write(Expr(lanes_.count))),
+          LoopHeader(*this, lanes_.variable, "0", lanes_.count_name),
           std::move(body),
           {}});
   for (Statement& statement : after_lanes_) Append(std::move(statement));
@@ -255,14 +313,14 @@ void KernelBuilder::ForLanes(const std::function<void()>& body, bool nests) {
   Append({Statement::Kind::kFor,
           "",
           "",
-          LoopHeader(*this, lanes_.variable, "0", Write(Expr(lanes_.count))),
+          LoopHeader(*this, lanes_.variable, "0", lanes_.count_name),
           std::move(statements),
           {}});
 }
 
-void KernelBuilder::DeclareArray(const std::string& type, const std::string& name, int64_t count) {
+void KernelBuilder::DeclareLaneArray(const std::string& type, const std::string& name) {
   depth_of_[name] = static_cast<int>(scopes_.size()) - 1;
-  Append({Statement::Kind::kDeclare, type, name + "[" + Write(Expr(count)) + "]", "", {}, {}});
+  Append({Statement::Kind::kDeclare, type, name + "[" + lanes_.count_name + "]", "", {}, {}});
 }
 
 int KernelBuilder::DepthOf(const std::string& text) const {
@@ -293,11 +351,23 @@ int KernelBuilder::DepthOf(const std::string& text) const {
 
 std::string KernelBuilder::Let(const std::string& type, const std::string& wanted_name,
                                const std::string& text, const std::string& comment) {
+  const bool is_integer = type != "float" && type != "double" && type.rfind("Vector<", 0) != 0;
+  return LetAs(type, wanted_name, !is_integer, text, comment);
+}
+
+std::string KernelBuilder::LetCoordinate(const std::string& wanted_name, const std::string& text) {
+  return LetAs(plan_.index_type, wanted_name, true, text, "");
+}
+
+std::string KernelBuilder::LetAs(const std::string& type, const std::string& wanted_name,
+                                 bool shares_names, const std::string& text,
+                                 const std::string& comment) {
   int depth = DepthOf(text);
   for (int s = depth + 1; s < static_cast<int>(scopes_.size()); ++s) {
     if (scopes_[s].is_branch) depth = s;
   }
-  const std::string name = Unique(wanted_name);
+  const std::string name = FirstFree(wanted_name);
+  (shares_names ? scopes_[depth].names : names_).insert(name);
   depth_of_[name] = depth;
   auto& statements = scopes_[depth].statements;
   if (!comment.empty()) statements.push_back({Statement::Kind::kComment, "", "", comment, {}, {}});
@@ -325,9 +395,16 @@ KernelPlan KernelBuilder::Finish() {
   FUSEC_CHECK(scopes_.size() == 1, "a scope of the kernel is still open");
   plan_.body = std::move(scopes_.back().statements);
   std::set<std::string> words;
-  CollectWords(plan_.body, words);
+  do {
+    words.clear();
+    CollectWords(plan_.body, words);
+  } while (DropUnread(plan_.body, words));
   std::vector<NamedConstant> sizes = expressions_.constants();
-  std::erase_if(sizes, [&](const NamedConstant& size) { return !words.count(size.name); });
+  const auto is_unread = [&](const NamedConstant& constant) {
+    return !words.count(constant.name.substr(0, constant.name.find('[')));
+  };
+  std::erase_if(sizes, is_unread);
+  std::erase_if(plan_.constants, is_unread);
   plan_.constants.insert(plan_.constants.begin(), sizes.begin(), sizes.end());
   // Signature: what is read, what is written, dims, the error word.
   std::stable_sort(plan_.parameters.begin(), plan_.parameters.end(), [](auto& a, auto& b) {

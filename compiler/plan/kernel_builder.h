@@ -26,7 +26,11 @@ class KernelBuilder {
   CExpressionWriter& expressions() { return expressions_; }
   KernelPlan& plan() { return plan_; }
   const Graph& program() const { return program_; }
+  const std::string& index_type() const { return plan_.index_type; }
 
+  // Keeps the names of the tensors that a region reads and writes for their parameters, and names
+  // sizes after tensors where nothing else names them.
+  void ReserveNames(const Node& region);
   // A name that nothing in this kernel has yet.
   std::string Unique(const std::string& wanted);
   // The parameter that holds `value` (added on first use).
@@ -54,6 +58,18 @@ class KernelBuilder {
     Append({Statement::Kind::kFor, "", "", header, Close(), {}});
   }
   void Append(Statement statement);  // to the innermost scope, where it stands
+  // `const index_type name = text;` and `if (condition) statement;`, where they stand
+  void AppendLet(const std::string& name, const std::string& text) {
+    Append({Statement::Kind::kLet, plan_.index_type, name, text, {}, {}});
+  }
+  void AppendIf(const std::string& condition, const std::string& statement) {
+    Append({Statement::Kind::kIf,
+            "",
+            "",
+            condition,
+            {{Statement::Kind::kCall, "", "", statement, {}, {}}},
+            {}});
+  }
   void Comment(const std::string& text) {
     Append({Statement::Kind::kComment, "", "", text, {}, {}});
   }
@@ -66,17 +82,22 @@ class KernelBuilder {
   void DeclareAtTop(const std::string& type, const std::string& name) {
     scopes_[0].statements.push_back({Statement::Kind::kDeclare, type, name, "", {}, {}});
   }
-  // `const type name = text;` in the outermost scope possible; returns the name, unique.
+  // `const type name = text;` in the outermost scope possible; returns the name. Integers have
+  // names of their own in the whole kernel, because facts about them are known by these; others may
+  // share a name with what no open scope holds.
   std::string Let(const std::string& type, const std::string& wanted_name, const std::string& text,
                   const std::string& comment = "");
+  // As Let, for a coordinate of the index type: it shares names, too.
+  std::string LetCoordinate(const std::string& wanted_name, const std::string& text);
 
   // The innermost loop over neighbouring elements that one thread makes. A fold inside it becomes
   // one loop around such a loop, so that what lanes share is computed once per step.
   struct Lanes {
     std::string variable;
     int64_t count = 0;
-    bool vectors = false;  // the lanes' elements are loaded and stored at once
-    std::string pragma;    // in front of the loop
+    bool vectors = false;    // the lanes' elements are loaded and stored at once
+    std::string pragma;      // in front of the loop
+    std::string count_name;  // the constant that holds `count`
   };
   void OpenLanes(Lanes lanes);
   void CloseLanes();
@@ -101,8 +122,8 @@ class KernelBuilder {
   void AfterLanes(Statement statement) { after_lanes_.push_back(std::move(statement)); }
   // A loop over the lanes where the open scope is; inside it AtLanes holds if it `nests`.
   void ForLanes(const std::function<void()>& body, bool nests = false);
-  // An array that lives in the innermost scope.
-  void DeclareArray(const std::string& type, const std::string& name, int64_t count);
+  // An array of one element per lane that lives in the innermost scope.
+  void DeclareLaneArray(const std::string& type, const std::string& name);
 
   // Scalars already computed, visible in the open scopes.
   const Scalar* Recall(const std::string& key) const;
@@ -114,9 +135,14 @@ class KernelBuilder {
   struct Scope {
     std::vector<Statement> statements;
     std::map<std::string, Scalar> memo;
+    std::set<std::string> names;  // that another scope may have as well
     bool is_branch = false;
   };
   int DepthOf(const std::string& text) const;
+  bool IsTaken(const std::string& name) const;
+  std::string FirstFree(const std::string& wanted) const;
+  std::string LetAs(const std::string& type, const std::string& wanted_name, bool shares_names,
+                    const std::string& text, const std::string& comment);
 
   TargetKind target_;
   const Graph& program_;
@@ -127,7 +153,7 @@ class KernelBuilder {
   std::set<std::string> names_;
   std::map<std::string, int> depth_of_;  // by local name
   std::vector<Scope> scopes_;
-  std::map<const Value*, std::string> buffer_names_;
+  std::map<const Value*, std::string> buffer_names_, reserved_names_;
   bool needs_errors_ = false;
   Lanes lanes_;
   size_t lane_depth_ = 0;  // 0: suspended

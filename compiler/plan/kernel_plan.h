@@ -61,10 +61,11 @@ struct KernelPlan {
   std::string launch_in_words;
   Expr blocks;
   int block_size = 1;
-  int shared_bytes = 0;  // chosen at launch, beside what the kernel declares
+  int shared_bytes = 0;            // chosen at launch, beside what the kernel declares
   std::string index_type = "int";  // of loop variables, positions and dims
   std::vector<Statement> body;
   Expr bytes_read, bytes_written, flops;
+  Expr bytes_kept;  // of results between its ops, which a kernel per op would write and read again
 };
 
 // A matrix product given to cuBLASLt or oneDNN: d[b] = activation(a[b] x b[b] + bias), row-major.

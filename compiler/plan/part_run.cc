@@ -239,12 +239,7 @@ void PartTables::DefinePart(KernelBuilder& builder, const PartRun& run) {
   for (const auto& list : run.table_lists) {
     if (list.rows_symbol.empty()) continue;
     const auto [low, high] = std::minmax_element(list.rows.begin(), list.rows.end());
-    builder.Append({Statement::Kind::kLet,
-                    builder.plan().index_type,
-                    list.rows_symbol,
-                    rows_arrays_[list.rows_symbol] + "[" + kPartVariable + "]",
-                    {},
-                    {}});
+    builder.AppendLet(list.rows_symbol, rows_arrays_[list.rows_symbol] + "[" + kPartVariable + "]");
     builder.DefineVariable(list.rows_symbol, Expr(*low), Expr(*high));
   }
 }

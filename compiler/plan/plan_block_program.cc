@@ -64,33 +64,23 @@ class BlockProgramPlanner {
     }
     KernelPlan& plan = builder_.plan();
     const Expr rows = Product(rows_);
+    NameCount(builder_, rows, "rows", "of the results");
     plan.block_size = kGpuBlockSize;
     plan.blocks = CeilDiv(rows, rows_per_block_, builder_.ranges());
     plan.launch_in_words = rows_per_block_ == 1
                                ? "one block per row"
                                : "a block owns " + std::to_string(rows_per_block_) + " rows";
-    const std::string type = plan.index_type;
-    const std::string cast = type == "int" ? "" : "(long long)";
     if (rows_per_block_ == 1) {
-      builder_.Append({Statement::Kind::kLet, type, "row", cast + "blockIdx.x", {}, {}});
+      builder_.AppendLet("row", BlockNumber(builder_));
       builder_.DefineVariable("row", 0, rows - 1);
       lowering_.SetRowInBlock(0);
       row_index_ = Coordinates(builder_, Expr::Symbol("row"), rows_, "row");
       return;
     }
-    builder_.Append({Statement::Kind::kLet,
-                     type,
-                     "first_row",
-                     cast + "blockIdx.x * " + RowsPerBlock(),
-                     {},
-                     {}});
+    builder_.AppendLet("first_row", BlockNumber(builder_) + " * " + RowsPerBlock());
     builder_.DefineVariable("first_row", 0, rows - 1);
-    builder_.Append({Statement::Kind::kLet,
-                     type,
-                     "rows_here",
-                     "min(" + cast + RowsPerBlock() + ", " + builder_.Write(rows) + " - first_row)",
-                     {},
-                     {}});
+    builder_.AppendLet("rows_here", "min(" + WriteSize(builder_, RowsPerBlock()) + ", " +
+                                        builder_.Write(rows) + " - first_row)");
     builder_.DefineVariable("rows_here", 1, rows_per_block_);
   }
 
@@ -109,7 +99,8 @@ class BlockProgramPlanner {
     builder_.Blank();
     RegionLowering::KeptRows kept{"", rows_.size(), RunOf(stage)};
     if (stage.kept) kept.array = DeclareArray(stage, name, kept.run);
-    builder_.Comment(name + ": " + Words(stage));
+    const std::string words = Words(stage);
+    builder_.Comment(words == name ? words : name + ": " + words);
     warps_ = UsesWarps(stage);
     for (Segment& segment : SegmentsOf(stage)) PlanSegment(stage, segment, kept, name);
     if (stage.kept) lowering_.Keep(stage.value, kept);
@@ -187,6 +178,11 @@ class BlockProgramPlanner {
     Shape inner(shape.begin() + lead, shape.end());
     if (segment.run) inner.insert(inner.begin(), Expr(segment.run->count));
     const int64_t elements = *Product(inner).AsConstant();
+    const std::string part = FriendlyName(segment.value->name);
+    builder_.expressions().NameConstant(elements, part + "_elements",
+                                        "of one row of \"" + part + "\"");
+    NameStrides(builder_, part, shape);
+    NamePlaces(stage, segment, kept);
     const std::string size = builder_.Write(Expr(elements));
     const std::string total = rows_per_block_ == 1 ? size
                               : elements == 1      ? "rows_here"
@@ -230,6 +226,28 @@ class BlockProgramPlanner {
     builder_.CloseFor(header);
   }
 
+  // Where the elements of a segment begin in what is kept and in the results.
+  void NamePlaces(const BlockStage& stage, const Segment& segment,
+                  const RegionLowering::KeptRows& kept) {
+    if (segment.offset.IsConstant(0)) return;
+    const std::string part = FriendlyName(segment.value->name);
+    std::vector<Expr> offset(stage.value->type.rank(), 0);
+    offset[segment.axis] = segment.offset;
+    if (stage.kept) {
+      lowering_.SetRowInBlock(0);
+      const auto place = lowering_.PositionInRows(stage.value, kept, offset).AsConstant();
+      if (place)
+        builder_.expressions().NameOffset(*place, part + "_place",
+                                          "where \"" + part + "\" begins in " + kept.array);
+    }
+    for (const BlockStage::Stored& stored : stage.stored) {
+      const auto& outputs = region_.body->outputs;
+      const auto place = std::find(outputs.begin(), outputs.end(), stored.result);
+      NamePlace(builder_, region_.result(static_cast<int>(place - outputs.begin())),
+                IndexBehind(stored.views, offset, builder_.ranges()), part);
+    }
+  }
+
   const std::string& WarpSize() {
     return builder_.expressions().OwnConstant("warp_size", kWarpSize, "threads");
   }
@@ -256,15 +274,27 @@ class BlockProgramPlanner {
                                           "of one row, with one left free behind every " +
                                               std::to_string(run) + ", so that banks differ");
       builder_.expressions().NameConstant(run + 1, name + "_pitch", "from one run to the next");
+      const Shape& shape = stage.value->type.shape;
+      Expr stride = 1;
+      for (size_t axis = shape.size(); axis-- > rows_.size() + 1;) {
+        stride = stride * shape[axis];
+        if (const int64_t step = *stride.AsConstant(); step > run && step % run == 0)
+          builder_.expressions().NameConstant(
+              step + step / run, name + "_step_" + std::to_string(axis - 1),
+              "of axis " + std::to_string(axis - 1) + ", with what is left free");
+      }
     }
     const std::string size = builder_.Write(Expr(elements));
-    builder_.Append(
-        {Statement::Kind::kDeclare,
-         "__shared__ " + CTypeName(stage.value->type.dtype),
-         array + "[" + (rows_per_block_ == 1 ? size : RowsPerBlock() + " * " + size) + "]",
-         "",
-         {},
-         {}});
+    builder_.Append({Statement::Kind::kDeclare,
+                     "__shared__ " + CTypeName(stage.value->type.dtype),
+                     array + "[" +
+                         (rows_per_block_ == 1 ? size
+                          : elements == 1      ? RowsPerBlock()
+                                               : RowsPerBlock() + " * " + size) +
+                         "]",
+                     "",
+                     {},
+                     {}});
     return array;
   }
 
@@ -296,8 +326,7 @@ class BlockProgramPlanner {
 
   // A local called `name` in the open scope, 0 <= value < `extent`.
   Expr LocalVariable(const std::string& name, const Expr& value, const Expr& extent) {
-    builder_.Append(
-        {Statement::Kind::kLet, builder_.plan().index_type, name, builder_.Write(value), {}, {}});
+    builder_.AppendLet(name, builder_.Write(value));
     builder_.DefineVariable(name, 0, extent - 1);
     return Expr::Symbol(name);
   }

@@ -102,6 +102,8 @@ class LoopPlanner {
   void StoreGroup(const Group& group, const std::vector<Expr>& index) {
     if (group.run) return StorePart(group, index);
     for (const Segment& segment : group.segments) {
+      NamePlace(builder_, region_.result(segment.output), segment.offset,
+                FriendlyName(segment.value->name));
       lowering_.Store(segment.output, Shifted(index, segment.offset),
                       lowering_.Evaluate(segment.value, index));
     }
@@ -116,6 +118,7 @@ class LoopPlanner {
   void StorePart(const Group& group, const std::vector<Expr>& index) {
     const Segment& segment = group.segments[0];
     RegionLowering lowering(*group.run->region, builder_);
+    NamePlace(builder_, region_.result(segment.output), segment.offset, "parts");
     std::vector<Expr> place = Shifted(index, segment.offset);
     place[group.run_axis] =
         place[group.run_axis] + Expr::Symbol(kPartVariable) * segment.shape()[group.run_axis];
@@ -183,6 +186,7 @@ class LoopPlanner {
   void PlanFlatVectors(int64_t lanes) {
     const Shape& shape = groups_[0].shape();
     OneThreadPerVector(Product(shape), lanes);
+    builder_.expressions().NameFactor("i", lanes, LanesName(lanes));
     const Expr position = Expr::Symbol("i") * lanes + OpenVector(lanes);
     StoreGroup(groups_[0], Delinearize(position, shape, builder_.ranges()));
     builder_.CloseLanes();
@@ -201,10 +205,10 @@ class LoopPlanner {
 
   void OneThreadPerVector(const Expr& elements, int64_t lanes) {
     const Expr total = FloorDiv(elements, lanes, builder_.ranges());
-    builder_.expressions().NameConstant(lanes, "lanes", "neighbours that a thread makes");
     if (total.terms().size() == 1)
-      builder_.expressions().NameConstant(total.terms()[0].coefficient, "vectors",
-                                          "kLanes elements each, together " + elements.ToString());
+      builder_.expressions().NameConstant(
+          total.terms()[0].coefficient, "vectors",
+          LanesName(lanes) + " elements each, together " + elements.ToString());
     builder_.DefineVariable("i", 0, total - 1);
     OneThreadPerElement(total);
     builder_.plan().launch_in_words =
@@ -214,42 +218,26 @@ class LoopPlanner {
   // const int i = ...; if (i >= total) return;
   void OneThreadPerElement(const Expr& total) {
     KernelPlan& plan = builder_.plan();
+    NameCount(builder_, total, "elements", "of the result");
     plan.block_size = kGpuBlockSize;
     plan.blocks = CeilDiv(total, kGpuBlockSize, builder_.ranges());
     plan.launch_in_words = "one thread per element of the result";
-    const bool wide = plan.index_type != "int";
-    builder_.Append({Statement::Kind::kLet,
-                     plan.index_type,
-                     "i",
-                     std::string(wide ? "(long long)" : "") + "blockIdx.x * " +
-                         BlockSizeName(builder_) + " + threadIdx.x",
-                     {},
-                     {}});
-    builder_.Append({Statement::Kind::kIf,
-                     "",
-                     "",
-                     "i >= " + builder_.Write(total),
-                     {{Statement::Kind::kCall, "", "", "return", {}, {}}},
-                     {}});
+    builder_.AppendLet("i",
+                       BlockNumber(builder_) + " * " + BlockSizeName(builder_) + " + threadIdx.x");
+    builder_.AppendIf("i >= " + builder_.Write(total), "return");
   }
 
   // const long long first = blockIdx.x * kChunk; const long long last = min(first + kChunk, total);
   void ChunkOfBlock(const Expr& total, const std::string& first, const std::string& last,
                     int64_t chunk) {
     KernelPlan& plan = builder_.plan();
+    NameCount(builder_, total, first == "first" ? "elements" : "rows", "of the result");
     plan.blocks = CeilDiv(total, chunk, builder_.ranges());
     const std::string& chunk_name = builder_.expressions().OwnConstant(
         "chunk", chunk, "what one block owns of " + total.ToString());
-    const std::string type = plan.index_type;
-    builder_.Append(
-        {Statement::Kind::kLet, type, first, "(" + type + ")blockIdx.x * " + chunk_name, {}, {}});
-    builder_.Append(
-        {Statement::Kind::kLet,
-         type,
-         last,
-         "min(" + first + " + " + chunk_name + ", (" + type + ")(" + builder_.Write(total) + "))",
-         {},
-         {}});
+    builder_.AppendLet(first, BlockNumber(builder_) + " * " + chunk_name);
+    builder_.AppendLet(
+        last, "min(" + first + " + " + chunk_name + ", " + WriteSize(builder_, total) + ")");
     // Blocks beyond the chunk's dims have nothing to do; within it positions are below total.
     builder_.DefineVariable(first, 0, total - 1);
     builder_.DefineVariable(last, 0, total);
@@ -313,7 +301,7 @@ class LoopPlanner {
         index.push_back(Expr::Symbol(variable));
         const int64_t count = inner[i].AsConstant().value_or(kMostLanes + 1);
         if (i + 1 == inner.size() && count > 0 && count <= kMostLanes) {
-          builder_.OpenLanes({variable, count, false, ""});
+          builder_.OpenLanes({variable, count, false, "", builder_.Write(inner[i])});
           continue;
         }
         headers.push_back(LoopHeader(builder_, variable, "0", builder_.Write(inner[i])));
@@ -357,9 +345,12 @@ class LoopPlanner {
 
   // The lane, in a loop over the elements of a vector.
   Expr OpenVector(int64_t lanes) {
-    builder_.expressions().NameConstant(lanes, "lanes", "neighbours that a thread makes");
-    builder_.OpenLanes({"lane", lanes, true, "#pragma unroll"});
+    builder_.OpenLanes({"lane", lanes, true, "#pragma unroll", LanesName(lanes)});
     return Expr::Symbol("lane");
+  }
+
+  const std::string& LanesName(int64_t lanes) {
+    return builder_.expressions().OwnConstant("lanes", lanes, "neighbours that a thread makes");
   }
 
   void PlanGpuGrid() {
@@ -387,9 +378,8 @@ class LoopPlanner {
     const Shape& shape = groups_[0].shape();
     const Expr vectors = *shape.back().AsConstant() / lanes;
     NameExtent(shape.back(), groups_[0].segments[0].value);
-    builder_.expressions().NameConstant(lanes, "lanes", "neighbours that a thread makes");
-    builder_.expressions().NameConstant(*vectors.AsConstant(), "row_vectors",
-                                        "kLanes elements each, together a row");
+    builder_.expressions().NameConstant(*vectors.AsConstant(), "vectors_per_row",
+                                        LanesName(lanes) + " elements each");
     OneThreadPerVector(Product(shape), lanes);
     std::vector<Expr> index = RowOfThread(vectors);
     AddVectorOf({shape.back()}, Expr::Symbol("i"), lanes, index);
@@ -438,10 +428,12 @@ class LoopPlanner {
       }
       StoreGroup(group, index);
       if (lanes > 1) builder_.CloseLanes();
-      builder_.CloseFor(
-          LoopHeader(builder_, "i", "threadIdx.x",
-                     "(last_row - first_row) * " + builder_.expressions().WriteFactor(per_row),
-                     BlockSizeName(builder_)));
+      builder_.CloseFor(LoopHeader(
+          builder_, "i", "threadIdx.x",
+          per_row.IsConstant(1)
+              ? "last_row - first_row"
+              : "(last_row - first_row) * " + builder_.expressions().WriteFactor(per_row),
+          BlockSizeName(builder_)));
     }
   }
 
@@ -453,7 +445,8 @@ class LoopPlanner {
     return Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
   }
 
-  // The coordinates in `inner`, in a loop over the lanes of the vector that thread or step `i` makes.
+  // The coordinates in `inner`, in a loop over the lanes of the vector that thread or step `i`
+  // makes.
   void AddVectorOf(const Shape& inner, const Expr& i, int64_t lanes, std::vector<Expr>& index) {
     Shape vectors = inner;
     vectors.back() = FloorDiv(inner.back(), lanes, builder_.ranges());
@@ -464,13 +457,14 @@ class LoopPlanner {
       vector = Expr::Symbol("vector");
     }
     for (const Expr& e : Coordinates(builder_, vector, vectors, "vector")) index.push_back(e);
+    if (const auto last = index.back().AsSymbol())
+      builder_.expressions().NameFactor(*last, lanes, LanesName(lanes));
     index.back() = index.back() * lanes + OpenVector(lanes);
   }
 
   // const int row = <value>; for the innermost scope, with 0 <= row < extent.
   void LocalCoordinate(const std::string& name, const Expr& value, const Expr& extent) {
-    builder_.Append(
-        {Statement::Kind::kLet, builder_.plan().index_type, name, builder_.Write(value), {}, {}});
+    builder_.AppendLet(name, builder_.Write(value));
     builder_.DefineVariable(name, 0, extent - 1);
   }
 

@@ -35,6 +35,7 @@ class MatMulKernelPlanner {
     names.NameConstant(columns(), FriendlyName(matmul_.result->name) + "_columns", "of the result");
     names.NameConstant(depth(), FriendlyName(product_->result()->name) + "_depth",
                        "terms of its sum");
+    NameCount(builder_, matmul_.m, "rows", "of the result");
     a_ = builder_.Buffer(matmul_.a.value);
     b_ = builder_.Buffer(matmul_.b.value);
     if (kernel_.kind == MatMulKernel::Kind::kRows)
@@ -51,12 +52,14 @@ class MatMulKernelPlanner {
   Dtype dtype() const { return matmul_.result->type.dtype; }
   const std::string& index_type() { return builder_.plan().index_type; }
   std::string Cast() { return index_type() == "int" ? "" : "(long long)"; }
-  std::string Min(const std::string& a, const std::string& b) {
-    if (Cast().empty()) return "min(" + a + ", " + b + ")";
-    return "min(" + Cast() + "(" + a + "), " + Cast() + "(" + b + "))";
+  std::string Min(const std::string& constant, const std::string& other) {
+    const bool is_sum = constant.find(' ') != std::string::npos;
+    return "min(" +
+           (is_sum && !Cast().empty() ? Cast() + "(" + constant + ")" : Cast() + constant) + ", " +
+           other + ")";
   }
   void Let(const std::string& name, const std::string& text, const Expr& low, const Expr& high) {
-    builder_.Append({Statement::Kind::kLet, index_type(), name, text, {}, {}});
+    builder_.AppendLet(name, text);
     builder_.DefineVariable(name, low, high);
   }
   void Call(const std::string& text) {
@@ -129,7 +132,7 @@ class MatMulKernelPlanner {
                      "float",
                      "product",
                      "MultiplyRows<" + most + ", " + warps_name + ", " + pack_name + ">(" + a_ +
-                         ", " + rows + ", " + b_ + " + " + Min("column", n + " - 1") + " * " +
+                         ", " + rows + ", " + b_ + " + " + Min(n + " - 1", "column") + " * " +
                          builder_.Write(matmul_.k) + ", " + builder_.Write(matmul_.k) + ", " +
                          (per_column > 1 ? "scratch" : "nullptr") + ")",
                      {},

@@ -67,6 +67,7 @@ bool PlanMatMul(const Node& region, const std::string& name, const std::vector<s
       builder.plan().op_class = "matmul";
       builder.plan().ops = ops;
       builder.plan().provenance = region.provenance;
+      builder.ReserveNames(region);
       step.kernel = PlanMatMulKernel(region, *matmul, kernel, options.matmul_precision, builder);
     }
     program.steps.push_back(std::move(step));
@@ -84,6 +85,7 @@ void PlanBlocks(const Node& region, const std::string& name, const std::vector<s
     builder.plan().op_class = "block_program";
     builder.plan().ops = ops;
     builder.plan().provenance = region.provenance;
+    builder.ReserveNames(region);
     return PlanBlockProgram(region, builder, wanted_rows);
   };
   const Expr rows = Product(region.Get<std::vector<Expr>>("rows"));
@@ -127,6 +129,7 @@ Result<ProgramPlan> PlanProgram(const Graph& graph, const PlanOptions& options,
     builder.plan().op_class = region_class;
     builder.plan().ops = ops;
     builder.plan().provenance = node->provenance;
+    builder.ReserveNames(*node);
     if (region_class == "row_reduction" || region_class == "matmul")
       step.kernel = PlanRowReduction(*node, builder);
     else if (region_class == "sequential")

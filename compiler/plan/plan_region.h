@@ -2,6 +2,7 @@
 
 #include "compiler/plan/kernel_builder.h"
 #include "compiler/plan/region_lowering.h"
+#include "compiler/plan/size_names.h"
 
 namespace fusec {
 
@@ -27,6 +28,12 @@ constexpr int64_t kCpuBlockElements =
 
 // The kernel's constant that holds its plan's block size.
 const std::string& BlockSizeName(KernelBuilder& builder);
+
+// "blockIdx.x", wide enough to be multiplied.
+std::string BlockNumber(const KernelBuilder& builder);
+// A size as an argument of min, which wants both to be of the index type.
+std::string WriteSize(KernelBuilder& builder, const Expr& size);
+std::string WriteSize(KernelBuilder& builder, const std::string& constant);
 
 // `int` where every position fits it, else `long long`; the CPU always counts in long long.
 void ChooseIndexType(const Node& region, KernelBuilder& builder);

@@ -12,8 +12,8 @@ namespace fusec {
 
 namespace {
 
-constexpr int kShortRow = 32;    // up to here a thread reduces a row alone
-constexpr int kWarpRow = 1024;   // up to here a warp does, without a barrier
+constexpr int kShortRow = 32;     // up to here a thread reduces a row alone
+constexpr int kWarpRow = 1024;    // up to here a warp does, without a barrier
 constexpr int kRowsPerBlock = 4;  // of warps that have a row each
 // Registers of a thread that may hold what later passes over the row need again.
 constexpr int64_t kKeptRegisters = 96;
@@ -53,7 +53,7 @@ class RowReductionPlanner {
       plan.block_size = kGpuBlockSize;
       plan.blocks = rows;
       plan.launch_in_words = "one block per row";
-      builder_.Append({Statement::Kind::kLet, plan.index_type, "row", "blockIdx.x", {}, {}});
+      builder_.AppendLet("row", "blockIdx.x");
       builder_.DefineVariable("row", 0, rows - 1);
       PlanRow(Team::kBlock);
     }
@@ -88,23 +88,14 @@ class RowReductionPlanner {
 
   void OpenChunkOfRows(const Expr& rows, int64_t chunk) {
     KernelPlan& plan = builder_.plan();
+    NameCount(builder_, rows, "rows", "to reduce");
     plan.blocks = CeilDiv(rows, chunk, builder_.ranges());
     plan.launch_in_words = "blocks of " + std::to_string(chunk) + " rows";
     const std::string& chunk_name =
         builder_.expressions().OwnConstant("chunk", chunk, "rows of one block");
-    builder_.Append({Statement::Kind::kLet,
-                     plan.index_type,
-                     "first_row",
-                     "(long long)blockIdx.x * " + chunk_name,
-                     {},
-                     {}});
-    builder_.Append(
-        {Statement::Kind::kLet,
-         plan.index_type,
-         "last_row",
-         "min(first_row + " + chunk_name + ", (long long)(" + builder_.Write(rows) + "))",
-         {},
-         {}});
+    builder_.AppendLet("first_row", BlockNumber(builder_) + " * " + chunk_name);
+    builder_.AppendLet("last_row",
+                       "min(first_row + " + chunk_name + ", " + WriteSize(builder_, rows) + ")");
     builder_.Open();
     builder_.DefineVariable("row", 0, rows - 1);
   }
@@ -132,20 +123,10 @@ class RowReductionPlanner {
   void RowOfBlock(const Expr& rows, int count, const std::string& count_name,
                   const std::string& row_in_block) {
     KernelPlan& plan = builder_.plan();
+    NameCount(builder_, rows, "rows", "to reduce");
     plan.blocks = CeilDiv(rows, count, builder_.ranges());
-    const std::string cast = plan.index_type == "int" ? "" : "(long long)";
-    builder_.Append({Statement::Kind::kLet,
-                     plan.index_type,
-                     "row",
-                     cast + "blockIdx.x * " + count_name + " + " + row_in_block,
-                     {},
-                     {}});
-    builder_.Append({Statement::Kind::kIf,
-                     "",
-                     "",
-                     "row >= " + builder_.Write(rows),
-                     {{Statement::Kind::kCall, "", "", "return", {}, {}}},
-                     {}});
+    builder_.AppendLet("row", BlockNumber(builder_) + " * " + count_name + " + " + row_in_block);
+    builder_.AppendIf("row >= " + builder_.Write(rows), "return");
     builder_.DefineVariable("row", 0, rows - 1);
   }
 
@@ -302,6 +283,7 @@ class RowReductionPlanner {
       all.push_back(running);
     }
     const std::vector<Expr> k = OpenRow();
+    arrays_.clear();  // the locals of an earlier pass are gone, and their names free
     for (const Running& running : all) {
       const Scalar element = Element(*running.node, k);
       if (IsArg(*running.node))

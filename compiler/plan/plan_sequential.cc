@@ -46,19 +46,15 @@ class SequentialPlanner {
     KernelPlan& plan = builder_.plan();
     const bool cpu = builder_.target() == TargetKind::kCpu;
     plan.block_size = cpu ? 1 : kGpuBlockSize;
+    NameCount(builder_, count, "lines", "along the axis");
     plan.blocks = CeilDiv(count, plan.block_size, builder_.ranges());
     plan.launch_in_words = "one thread per line along the axis";
-    std::string first = type_ == "int" ? "blockIdx.x" : "(long long)blockIdx.x";
+    std::string first = BlockNumber(builder_);
     if (!cpu) {
       first += " * " + BlockSizeName(builder_) + " + threadIdx.x";
     }
-    builder_.Append({Statement::Kind::kLet, type_, "row", first, {}, {}});
-    builder_.Append({Statement::Kind::kIf,
-                     "",
-                     "",
-                     "row >= " + builder_.Write(count),
-                     {{Statement::Kind::kCall, "", "", "return", {}, {}}},
-                     {}});
+    builder_.AppendLet("row", first);
+    builder_.AppendIf("row >= " + builder_.Write(count), "return");
     builder_.DefineVariable("row", 0, count - 1);
     return Coordinates(builder_, Expr::Symbol("row"), lines, "row");
   }

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "compiler/ops/op_def.h"
 #include "compiler/plan/fold.h"
 #include "compiler/plan/plan_region.h"
@@ -41,6 +43,12 @@ void CountTraffic(const Node& region, KernelPlan& plan) {
     plan.bytes_written = plan.bytes_written + result->type.Bytes();
   for (const auto& node : body.nodes) {
     const OpClass op_class = GetOpDef(node->kind).op_class;
+    for (const auto& result : node->results) {
+      const bool is_output =
+          std::find(body.outputs.begin(), body.outputs.end(), result.get()) != body.outputs.end();
+      const bool is_free = op_class == OpClass::kView || node->kind == OpKind::kConstant;
+      if (!is_output && !is_free) plan.bytes_kept = plan.bytes_kept + result->type.Bytes();
+    }
     if (op_class == OpClass::kPointwise)
       plan.flops = plan.flops + node->result()->type.ElementCount();
     if (node->kind == OpKind::kMatMul)
@@ -51,6 +59,19 @@ void CountTraffic(const Node& region, KernelPlan& plan) {
   }
 }
 
+std::string BlockNumber(const KernelBuilder& builder) {
+  return builder.index_type() == "int" ? "blockIdx.x" : "(long long)blockIdx.x";
+}
+
+std::string WriteSize(KernelBuilder& builder, const std::string& constant) {
+  return builder.index_type() == "int" ? constant : "(long long)" + constant;
+}
+
+std::string WriteSize(KernelBuilder& builder, const Expr& size) {
+  const std::string text = builder.Write(size);
+  return size.AsConstant() ? WriteSize(builder, text) : text;
+}
+
 const std::string& BlockSizeName(KernelBuilder& builder) {
   return builder.expressions().OwnConstant("block_size", builder.plan().block_size, "threads");
 }
@@ -59,15 +80,14 @@ std::vector<Expr> Coordinates(KernelBuilder& builder, const Expr& flat, const Sh
                               const std::string& prefix) {
   std::vector<Expr> coordinates = Delinearize(flat, dims, builder.ranges());
   for (size_t i = 0; i < coordinates.size(); ++i) {
+    const std::string name = prefix + "_" + std::to_string(i);
+    NameCount(builder, dims[i], name + "_count", "how many " + name + " there are");
+  }
+  for (size_t i = 0; i < coordinates.size(); ++i) {
     Expr& coordinate = coordinates[i];
     if (coordinate.AsConstant() || coordinate.AsSymbol()) continue;
-    if (auto size = dims[i].AsConstant()) {
-      builder.expressions().NameConstant(
-          *size, prefix + "_" + std::to_string(i) + "_count",
-          "how many " + prefix + "_" + std::to_string(i) + " there are");
-    }
-    const std::string name = builder.Let(
-        builder.plan().index_type, prefix + "_" + std::to_string(i), builder.Write(coordinate));
+    const std::string name =
+        builder.LetCoordinate(prefix + "_" + std::to_string(i), builder.Write(coordinate));
     builder.ranges().Set(name, 0, dims[i] - 1);
     coordinate = Expr::Symbol(name);
   }

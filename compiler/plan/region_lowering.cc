@@ -1,11 +1,13 @@
 #include "compiler/plan/region_lowering.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "compiler/ops/c_text.h"
 #include "compiler/plan/branch_ranges.h"
 #include "compiler/plan/fold.h"
 #include "compiler/plan/plan_region.h"
+#include "compiler/plan/size_names.h"
 #include "compiler/support/check.h"
 
 namespace fusec {
@@ -29,25 +31,13 @@ std::string OpComment(const Node& node) {
 }  // namespace
 
 bool IsMultiple(const Expr& expr, int64_t divisor) {
-  return std::all_of(expr.terms().begin(), expr.terms().end(), [&](const Expr::Term& term) {
-    return term.coefficient % divisor == 0;
-  });
+  return std::all_of(expr.terms().begin(), expr.terms().end(),
+                     [&](const Expr::Term& term) { return term.coefficient % divisor == 0; });
 }
 
-void NameStrides(KernelBuilder& builder, const std::string& buffer, const Shape& shape) {
-  Expr stride = 1;
-  const int rank = static_cast<int>(shape.size());
-  for (int axis = rank - 1; axis > 0; --axis) {
-    stride = stride * shape[axis];
-    const auto number = stride.AsConstant();
-    if (!number) return;
-    const bool last = axis == rank - 1;
-    builder.expressions().NameConstant(
-        *number, last ? buffer + "_columns" : buffer + "_stride_" + std::to_string(axis - 1),
-        (last ? "last axis of \""
-              : "elements per step of axis " + std::to_string(axis - 1) + " of \"") +
-            buffer + "\"");
-  }
+// What an element of a tensor is called.
+static std::string ValueName(const std::string& tensor) {
+  return tensor + (tensor.ends_with("value") ? "_element" : "_value");
 }
 
 std::string ToMemory(const std::string& text, Dtype dtype) {
@@ -129,7 +119,14 @@ class ElementLowering : public LowerContext {
                      const std::vector<Expr>& position) override;
 
   Scalar DataFromIndex(const Expr& index, Dtype dtype) override {
-    if (auto number = index.AsConstant()) return {CLiteral(*number, dtype), dtype};
+    if (auto number = index.AsConstant()) {
+      const std::string literal = CLiteral(*number, dtype);
+      if (std::abs(*number) <= 2) return {literal, dtype};
+      return {parent_.builder_.expressions().TypedConstant(
+                  CTypeName(dtype), FriendlyName(node_->result(result_number_)->name) + "_size",
+                  literal, "of an axis"),
+              dtype};
+    }
     const std::string text = parent_.builder_.expressions().WriteFactor(index);
     parent_.builder_.Write(index);  // its dims become parameters
     return Let("(" + CTypeName(dtype) + ")" + text, dtype, "");
@@ -153,12 +150,11 @@ class ElementLowering : public LowerContext {
  private:
   // A select that chooses the same for all lanes of a vector.
   struct Uniform {
-    Expr position, limit;        // without the lane
+    Expr position, limit;               // without the lane
     Expr in_vectors, limit_in_vectors;  // what narrows the branches' ranges
   };
   std::optional<Uniform> UniformSelect(const Expr& position, const Expr& limit) const;
-  Scalar SelectForAllLanes(const Uniform& uniform, Dtype dtype,
-                           const std::function<Scalar()>& then,
+  Scalar SelectForAllLanes(const Uniform& uniform, Dtype dtype, const std::function<Scalar()>& then,
                            const std::function<Scalar()>& otherwise);
 
   RegionLowering& parent_;
@@ -192,7 +188,7 @@ Scalar ElementLowering::SelectForAllLanes(const Uniform& uniform, Dtype dtype,
     if (!commented_) builder.Comment(OpComment(*node_));
     commented_ = true;
     const std::string array = builder.Unique(FriendlyName(node_->result(result_number_)->name));
-    builder.DeclareArray(CTypeName(dtype), array, builder.lanes()->count);
+    builder.DeclareLaneArray(CTypeName(dtype), array);
     target = array + "[" + builder.lanes()->variable + "]";
   }
   Statement choice;
@@ -305,8 +301,11 @@ std::optional<Scalar> RegionLowering::ConstantElement(const Value* value,
   const int64_t at = whole ? 0 : *position;
   if (at < 0 || at >= data->element_count()) return std::nullopt;
   const Dtype dtype = value->type.dtype;
-  if (IsFloat(dtype)) return Scalar{CLiteral(data->GetDouble(at), dtype), dtype};
-  const Scalar literal{CLiteral(data->GetInt(at), dtype), dtype};
+  const auto scalar = [&](const std::string& literal) {
+    return Scalar{NameNumber(builder_, Outside(value), at, literal), dtype};
+  };
+  if (IsFloat(dtype)) return scalar(CLiteral(data->GetDouble(at), dtype));
+  const Scalar literal = scalar(CLiteral(data->GetInt(at), dtype));
   known_intervals_[literal.text] = {data->GetInt(at), data->GetInt(at)};
   return literal;
 }
@@ -332,20 +331,21 @@ Scalar RegionLowering::LoadElement(const Value* outside, const std::vector<Expr>
   const std::string label = FriendlyName(outside->name);
   NameStrides(builder_, label, outside->type.shape);
   const Expr position = Linearize(index, outside->type.shape, builder_.ranges());
+  NameOffsets(builder_, label, position);
   std::string text = buffer + "[" + builder_.Write(position) + "]";
   if (const auto base = VectorBase(position, outside->type.shape)) {
     ++loads_.of_vectors;
     builder_.Use("vector.cuh");
-    const std::string lanes = std::to_string(builder_.lanes()->count);
+    const std::string& lanes = builder_.lanes()->count_name;
     const std::string vector =
         builder_.Let("Vector<" + MemoryTypeName(dtype) + ", " + lanes + ">", label + "_vector",
-                     "LoadVector<" + lanes + ">(" + buffer + " + " + WriteOffset(*base) + ")");
+                     "LoadVector<" + lanes + ">(" + PlaceText(buffer, *base) + ")");
     text = vector + ".at[" + builder_.lanes()->variable + "]";
   } else if (builder_.DependsOnLane(text)) {
     ++loads_.of_lanes;
   }
   if (dtype == Dtype::kF16 || dtype == Dtype::kBF16) text = "ToFloat(" + text + ")";
-  const std::string name = builder_.Let(CTypeName(dtype), label + "_value", text);
+  const std::string name = builder_.Let(CTypeName(dtype), ValueName(label), text);
   if (IsInteger(dtype)) {
     origins_[name] = {outside, position};
     if (const auto interval = ConstantInterval(outside)) known_intervals_[name] = *interval;
@@ -408,7 +408,7 @@ Scalar RegionLowering::Evaluate(const Value* value, const std::vector<Expr>& ind
   if (const Scalar* known = builder_.Recall(key)) return *known;
   if (auto slots = slots_.find(value); slots != slots_.end() && index == slot_index_) {
     const Dtype dtype = value->type.dtype;
-    const Scalar scalar{builder_.Let(CTypeName(dtype), FriendlyName(value->name) + "_value",
+    const Scalar scalar{builder_.Let(CTypeName(dtype), ValueName(FriendlyName(value->name)),
                                      slots->second + "[" + slot_ + "]"),
                         dtype};
     builder_.Remember(key, scalar);
@@ -445,7 +445,7 @@ Scalar RegionLowering::LoadKept(const Value* value, const KeptRows& kept,
   if (const Scalar* known = builder_.Recall(key)) return *known;
   const Expr position = PositionInRows(value, kept, index);
   const Dtype dtype = value->type.dtype;
-  const Scalar scalar{builder_.Let(CTypeName(dtype), FriendlyName(value->name) + "_value",
+  const Scalar scalar{builder_.Let(CTypeName(dtype), ValueName(FriendlyName(value->name)),
                                    kept.array + "[" + builder_.Write(position) + "]"),
                       dtype};
   builder_.Remember(key, scalar);
@@ -466,9 +466,8 @@ std::optional<Expr> RegionLowering::VectorBase(const Expr& position, const Shape
   return base;
 }
 
-std::string RegionLowering::WriteOffset(const Expr& offset) {
-  const std::string text = builder_.Write(offset);
-  return offset.terms().size() > 1 ? "(" + text + ")" : text;
+std::string RegionLowering::PlaceText(const std::string& buffer, const Expr& offset) {
+  return offset.IsConstant(0) ? buffer : buffer + " + " + builder_.Write(offset);
 }
 
 void RegionLowering::Store(int output, const std::vector<Expr>& index, const Scalar& scalar) {
@@ -479,19 +478,15 @@ void RegionLowering::Store(int output, const std::vector<Expr>& index, const Sca
   const std::string text = ToMemory(scalar.text, result->type.dtype);
   const auto base = builder_.AtLanes() ? VectorBase(position, result->type.shape) : std::nullopt;
   if (!base) return builder_.Assign(buffer + "[" + builder_.Write(position) + "]", text);
-  const std::string lanes = std::to_string(builder_.lanes()->count);
+  const std::string& lanes = builder_.lanes()->count_name;
   const std::string vector = builder_.Unique(buffer + "_vector");
   const std::string type = "Vector<" + MemoryTypeName(result->type.dtype) + ", " + lanes + ">";
   builder_.Use("vector.cuh");
   builder_.BeforeLanes({Statement::Kind::kDeclare, type, vector, "", {}, {}});
   builder_.Assign(vector + ".at[" + builder_.lanes()->variable + "]", text);
-  const std::string place = WriteOffset(*base);
-  builder_.AfterLanes({Statement::Kind::kCall,
-                       "",
-                       "",
-                       "StoreVector(" + buffer + " + " + place + ", " + vector + ")",
-                       {},
-                       {}});
+  const std::string place = PlaceText(buffer, *base);
+  builder_.AfterLanes(
+      {Statement::Kind::kCall, "", "", "StoreVector(" + place + ", " + vector + ")", {}, {}});
 }
 
 }  // namespace fusec

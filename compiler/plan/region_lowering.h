@@ -49,6 +49,7 @@ class RegionLowering {
   // The local that holds element `index` of `value`, if one does.
   const Scalar* Known(const Value* value, const std::vector<Expr>& index) const;
   // Writes `scalar` to element `index` of result number `output` of the region.
+  std::string PlaceText(const std::string& buffer, const Expr& offset);  // "x + row * kColumns"
   void Store(int output, const std::vector<Expr>& index, const Scalar& scalar);
   // Loads from memory inside the lanes' loop: for all lanes at once, and one by one.
   struct Loads {
@@ -75,7 +76,6 @@ class RegionLowering {
   // the tensor is made of whole ones: every term but the lane itself is a multiple of its length.
   // Buffers are aligned to 16 bytes.
   std::optional<Expr> VectorBase(const Expr& position, const Shape& shape) const;
-  std::string WriteOffset(const Expr& offset);  // what follows a buffer and a plus
   std::optional<Ranges::Interval> ConstantInterval(const Value* value) const;
   Scalar LoadElement(const Value* outside, const std::vector<Expr>& index);
   std::optional<Scalar> ConstantElement(const Value* value, const std::vector<Expr>& index);
@@ -103,10 +103,6 @@ class RegionLowering {
 
 // Whether every term of `expr` is a multiple of `divisor`, whatever its symbols are.
 bool IsMultiple(const Expr& expr, int64_t divisor);
-
-// Names the strides of a row-major `shape` in the kernel ("kHiddenColumns"), so that positions read
-// well.
-void NameStrides(KernelBuilder& builder, const std::string& buffer, const Shape& shape);
 
 // What memory holds for a local of `dtype`: ToHalf(x), ToBFloat16(x) or x itself.
 std::string ToMemory(const std::string& text, Dtype dtype);

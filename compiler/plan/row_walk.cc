@@ -59,8 +59,14 @@ std::string RowWalk::SlotsName() {
                                             "of a row, kept in registers");
 }
 
+const std::string& RowWalk::VectorLength() const {
+  return builder_.expressions().OwnConstant("vector_length", vector_length_,
+                                            "neighbours that a thread takes at once");
+}
+
 std::string RowWalk::Slot() const {
   if (vector_length_ == 1) return "step";
+  builder_.expressions().NameFactor("step", vector_length_, VectorLength());
   return builder_.Write(Expr::Symbol("step") * vector_length_ + Expr::Symbol("element"));
 }
 
@@ -102,8 +108,8 @@ std::vector<Expr> RowWalk::OpenSteps() {
   const Expr count = *Product(reduced_).AsConstant() / vector_length_;
   const bool by_vectors = vector_length_ > 1;
   const std::string variable = by_vectors ? "vector" : "k";
-  const std::string& steps = builder_.expressions().OwnConstant(
-      "steps", steps_, "of a thread through its row");
+  const std::string& steps =
+      builder_.expressions().OwnConstant("steps", steps_, "of a thread through its row");
   headers_.push_back("int step = 0; step < " + steps + "; ++step");
   builder_.Open();
   builder_.DefineVariable("step", 0, Expr(steps_) - 1);
@@ -115,21 +121,15 @@ std::vector<Expr> RowWalk::OpenSteps() {
             {}};
   builder_.DefineVariable(variable, 0, count - 1);
   if (by_vectors) {
-    builder_.expressions().NameConstant(vector_length_, "vector_length",
-                                        "neighbours that a thread takes at once");
+    builder_.expressions().NameFactor(variable, vector_length_, VectorLength());
     if (has_tail_)
       builder_.expressions().NameConstant(*count.AsConstant(), "vectors_per_row", "of a row");
   }
   if (has_tail_) {
-    builder_.Append({Statement::Kind::kIf,
-                     "",
-                     "",
-                     variable + " >= " + builder_.Write(count),
-                     {{Statement::Kind::kCall, "", "", "break", {}, {}}},
-                     {}});
+    builder_.AppendIf(variable + " >= " + builder_.Write(count), "break");
   }
   if (!by_vectors) return Coordinates(builder_, Expr::Symbol("k"), reduced_, "k");
-  builder_.OpenLanes({"element", vector_length_, true, "#pragma unroll"});
+  builder_.OpenLanes({"element", vector_length_, true, "#pragma unroll", VectorLength()});
   std::vector<Expr> k(reduced_.size(), 0);  // vectors lie along the last axis, others have size 1
   k.back() = Expr::Symbol("vector") * vector_length_ + Expr::Symbol("element");
   return k;
@@ -142,8 +142,7 @@ void RowWalk::Close(const std::string& pragma) {
     std::vector<Statement> body = builder_.Close();
     // A pass that reads registers only need not know where in the row it is.
     if (steps_ > 0 && Mentions(body, place_.name)) body.insert(body.begin(), place_);
-    if (!innermost.empty())
-      builder_.Append({Statement::Kind::kPragma, "", "", innermost, {}, {}});
+    if (!innermost.empty()) builder_.Append({Statement::Kind::kPragma, "", "", innermost, {}, {}});
     innermost.clear();
     builder_.Append({Statement::Kind::kFor, "", "", headers_.back(), std::move(body), {}});
     headers_.pop_back();

@@ -44,6 +44,7 @@ class RowWalk {
   std::vector<Expr> OpenStride();
   std::vector<Expr> OpenSteps();
   std::string TeamSize();
+  const std::string& VectorLength() const;
 
   KernelBuilder& builder_;
   Shape reduced_;

@@ -2,8 +2,8 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place must
-// be a multiple of their size, or of 16 bytes.
+// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place
+// must be a multiple of their size, or of 16 bytes.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
@@ -32,24 +32,24 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 // kernel  : k00_mul   class: pointwise
 // source  : y (Pow)
 // inputs  : x f32[batch, 64]
-// outputs : y_2 f32[batch, 64]
-// launch  : one thread per 4 elements of the result; grid floordiv(batch + 15, 16) x 256
-// traffic : reads batch*256 bytes, writes batch*256 bytes
+// outputs : y f32[batch, 64]
+// launch  : one thread per 4 elements of the result; (batch + 15) / 16 blocks of 256 threads
+// traffic : reads batch * 256 bytes, writes batch * 256 bytes
 extern "C" __global__ void __launch_bounds__(256)
-k00_mul(const float* __restrict__ x, float* __restrict__ y_2, int batch) {
-  constexpr int kLanes = 4;  // neighbours that a thread makes
-  constexpr int kVectors = 16;  // kLanes elements each, together batch*64
+k00_mul(const float* __restrict__ x, float* __restrict__ y, int batch) {
+  constexpr int kLanes = 4;        // neighbours that a thread makes
+  constexpr int kVectors = 16;     // kLanes elements each, together batch*64
   constexpr int kBlockSize = 256;  // threads
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
   if (i >= batch * kVectors) return;
-  const Vector<float, 4> x_vector = LoadVector<4>(x + i * kLanes);
-  Vector<float, 4> y_2_vector;
+  const Vector<float, kLanes> x_vector = LoadVector<kLanes>(x + i * kLanes);
+  Vector<float, kLanes> y_vector;
   #pragma unroll
   for (int lane = 0; lane < kLanes; ++lane) {
     const float x_value = x_vector.at[lane];
     // mul
-    const float y = x_value * x_value;
-    y_2_vector.at[lane] = y;
+    const float y_value = x_value * x_value;
+    y_vector.at[lane] = y_value;
   }
-  StoreVector(y_2 + i * kLanes, y_2_vector);
+  StoreVector(y + i * kLanes, y_vector);
 }

@@ -2,8 +2,8 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place must
-// be a multiple of their size, or of 16 bytes.
+// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place
+// must be a multiple of their size, or of 16 bytes.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
@@ -32,23 +32,24 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 // kernel  : k00_add_relu   class: pointwise
 // source  : sum (Add), y (Relu)
 // inputs  : x f32[batch, 64], bias f32[64]
-// outputs : y_2 f32[batch, 64]
-// launch  : one thread per 4 elements of the result; grid floordiv(batch + 15, 16) x 256
-// traffic : reads batch*256 + 256 bytes, writes batch*256 bytes
+// outputs : y f32[batch, 64]
+// launch  : one thread per 4 elements of the result; (batch + 15) / 16 blocks of 256 threads
+// traffic : reads batch * 256 + 256 bytes, writes batch * 256 bytes,
+//           keeps batch * 256 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
-k00_add_relu(const float* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y_2,
+k00_add_relu(const float* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y,
              int batch) {
-  constexpr int kYColumns = 64;  // last axis of "y"
-  constexpr int kLanes = 4;  // neighbours that a thread makes
-  constexpr int kRowVectors = 16;  // kLanes elements each, together a row
-  constexpr int kBlockSize = 256;  // threads
+  constexpr int kYColumns = 64;       // last axis of "y"
+  constexpr int kLanes = 4;           // neighbours that a thread makes
+  constexpr int kVectorsPerRow = 16;  // kLanes elements each
+  constexpr int kBlockSize = 256;     // threads
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
-  if (i >= batch * kRowVectors) return;
-  const int row = i / kRowVectors;
-  const int vector = i % kRowVectors;
-  const Vector<float, 4> x_vector = LoadVector<4>(x + (row * kYColumns + vector * kLanes));
-  const Vector<float, 4> bias_vector = LoadVector<4>(bias + vector * kLanes);
-  Vector<float, 4> y_2_vector;
+  if (i >= batch * kVectorsPerRow) return;
+  const int row = i / kVectorsPerRow;
+  const int vector = i % kVectorsPerRow;
+  const Vector<float, kLanes> x_vector = LoadVector<kLanes>(x + row * kYColumns + vector * kLanes);
+  const Vector<float, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
+  Vector<float, kLanes> y_vector;
   #pragma unroll
   for (int lane = 0; lane < kLanes; ++lane) {
     const float x_value = x_vector.at[lane];
@@ -56,8 +57,8 @@ k00_add_relu(const float* __restrict__ x, const float* __restrict__ bias, float*
     // add
     const float sum = x_value + bias_value;
     // relu
-    const float y = sum < 0.0f ? 0.0f : sum;
-    y_2_vector.at[lane] = y;
+    const float y_value = sum < 0.0f ? 0.0f : sum;
+    y_vector.at[lane] = y_value;
   }
-  StoreVector(y_2 + (row * kYColumns + vector * kLanes), y_2_vector);
+  StoreVector(y + row * kYColumns + vector * kLanes, y_vector);
 }

@@ -2,15 +2,16 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/sigmoid.cuh ----
-// 1 / (1 + e^-x). For x below -88 the power overflows to infinity, and the result is 0 as it should be.
+// 1 / (1 + e^-x). For x below -88 the power overflows to infinity, and the result is 0 as it should
+// be.
 template <class Real>
 __device__ __forceinline__ Real Sigmoid(Real x) {
   return 1 / (1 + exp(-x));
 }
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place must
-// be a multiple of their size, or of 16 bytes.
+// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place
+// must be a multiple of their size, or of 16 bytes.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
@@ -39,31 +40,33 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 // kernel  : k00_mul_add_sigmoid   class: pointwise
 // source  : scaled (Mul), sum (Add), y (Sigmoid)
 // inputs  : base f32[batch, 64], adapter f32[batch, 64]
-// outputs : y_2 f32[batch, 64]
-// launch  : one thread per 4 elements of the result; grid floordiv(batch + 15, 16) x 256
-// traffic : reads batch*512 + 4 bytes, writes batch*256 bytes
+// outputs : y f32[batch, 64]
+// launch  : one thread per 4 elements of the result; (batch + 15) / 16 blocks of 256 threads
+// traffic : reads batch * 512 + 4 bytes, writes batch * 256 bytes,
+//           keeps batch * 512 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_mul_add_sigmoid(const float* __restrict__ base, const float* __restrict__ adapter,
-                    float* __restrict__ y_2, int batch) {
-  constexpr int kLanes = 4;  // neighbours that a thread makes
-  constexpr int kVectors = 16;  // kLanes elements each, together batch*64
+                    float* __restrict__ y, int batch) {
+  constexpr int kLanes = 4;        // neighbours that a thread makes
+  constexpr int kVectors = 16;     // kLanes elements each, together batch*64
   constexpr int kBlockSize = 256;  // threads
+  constexpr float kScale = 0.5f;   // "scale"
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
   if (i >= batch * kVectors) return;
-  const Vector<float, 4> base_vector = LoadVector<4>(base + i * kLanes);
-  const Vector<float, 4> adapter_vector = LoadVector<4>(adapter + i * kLanes);
-  Vector<float, 4> y_2_vector;
+  const Vector<float, kLanes> base_vector = LoadVector<kLanes>(base + i * kLanes);
+  const Vector<float, kLanes> adapter_vector = LoadVector<kLanes>(adapter + i * kLanes);
+  Vector<float, kLanes> y_vector;
   #pragma unroll
   for (int lane = 0; lane < kLanes; ++lane) {
     const float base_value = base_vector.at[lane];
     const float adapter_value = adapter_vector.at[lane];
     // mul
-    const float scaled = adapter_value * 0.5f;
+    const float scaled = adapter_value * kScale;
     // add
     const float sum = base_value + scaled;
     // sigmoid
-    const float y = Sigmoid(sum);
-    y_2_vector.at[lane] = y;
+    const float y_value = Sigmoid(sum);
+    y_vector.at[lane] = y_value;
   }
-  StoreVector(y_2 + i * kLanes, y_2_vector);
+  StoreVector(y + i * kLanes, y_vector);
 }

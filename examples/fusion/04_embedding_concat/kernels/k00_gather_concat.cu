@@ -9,11 +9,10 @@ struct IndexError {
   long long position, value, extent;
 };
 
-// `value` as an index into `extent` elements; a negative one counts from the end. Outside, the first
-// thread of the call to get here reports it, and element 0 is read instead.
+// `value` as an index into `extent` elements; a negative one counts from the end. Outside, the
+// first thread of the call to get here reports it, and element 0 is read instead.
 __device__ __forceinline__ long long CheckedIndex(long long value, long long extent,
-                                                  IndexError* error, int site,
-                                                  long long position) {
+                                                  IndexError* error, int site, long long position) {
   const long long index = value < 0 ? value + extent : value;
   if (index >= 0 && index < extent) return index;
   if (atomicCAS(&error->site, 0, site) == 0) {
@@ -25,8 +24,8 @@ __device__ __forceinline__ long long CheckedIndex(long long value, long long ext
 }
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place must
-// be a multiple of their size, or of 16 bytes.
+// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place
+// must be a multiple of their size, or of 16 bytes.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
@@ -57,47 +56,49 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 // inputs  : ids0 i64[batch], table0 f32[10, 8], ids1 i64[batch], table1 f32[20, 8],
 //           ids2 i64[batch], table2 f32[30, 8], ids3 i64[batch], table3 f32[40, 8]
 // outputs : rows_tensor f32[batch, 32]
-// launch  : a block owns 32 rows; its threads share out each part; grid floordiv(batch + 31, 32) x
-// 256
-// traffic : reads batch*160 bytes, writes batch*128 bytes
+// launch  : a block owns 32 rows; its threads share out each part; (batch + 31) / 32 blocks of 256
+//           threads
+// traffic : reads batch * 160 bytes, writes batch * 128 bytes,
+//           keeps batch * 128 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_gather_concat(const long long* __restrict__ ids0, const float* __restrict__ table0,
                   const long long* __restrict__ ids1, const float* __restrict__ table1,
                   const long long* __restrict__ ids2, const float* __restrict__ table2,
                   const long long* __restrict__ ids3, const float* __restrict__ table3,
                   float* __restrict__ rows_tensor, int batch, IndexError* errors) {
-  constexpr int kChunk = 32;  // what one block owns of batch
-  constexpr int kLanes = 4;  // neighbours that a thread makes
-  constexpr int kTable0Rows = 10;  // valid indices are -10..9
-  constexpr int kTable0Columns = 8;  // last axis of "table0"
+  constexpr int kChunk = 32;              // what one block owns of batch
+  constexpr int kLanes = 4;               // neighbours that a thread makes
+  constexpr int kTable0Rows = 10;         // valid indices are -10..9
+  constexpr int kTable0Columns = 8;       // last axis of "table0"
   constexpr int kRowsTensorColumns = 32;  // last axis of "rows_tensor"
-  constexpr int kBlockSize = 256;  // threads
-  constexpr int kTable1Rows = 20;  // valid indices are -20..19
-  constexpr int kTable2Rows = 30;  // valid indices are -30..29
-  constexpr int kOffset16 = 16;  // where a part begins
-  constexpr int kTable3Rows = 40;  // valid indices are -40..39
-  constexpr int kOffset24 = 24;  // where a part begins
-  constexpr int kIds0Site = 1;  // who reports a bad index: row0
-  constexpr int kIds1Site = 2;  // who reports a bad index: row1
-  constexpr int kIds2Site = 3;  // who reports a bad index: row2
-  constexpr int kIds3Site = 4;  // who reports a bad index: row3
-  const int first_row = (int)blockIdx.x * kChunk;
-  const int last_row = min(first_row + kChunk, (int)(batch));
+  constexpr int kBlockSize = 256;         // threads
+  constexpr int kRow1Place = 8;           // where "row1" begins in "rows"
+  constexpr int kTable1Rows = 20;         // valid indices are -20..19
+  constexpr int kRow2Place = 16;          // where "row2" begins in "rows"
+  constexpr int kTable2Rows = 30;         // valid indices are -30..29
+  constexpr int kRow3Place = 24;          // where "row3" begins in "rows"
+  constexpr int kTable3Rows = 40;         // valid indices are -40..39
+  constexpr int kIds0Site = 1;            // who reports a bad index: row0
+  constexpr int kIds1Site = 2;            // who reports a bad index: row1
+  constexpr int kIds2Site = 3;            // who reports a bad index: row2
+  constexpr int kIds3Site = 4;            // who reports a bad index: row3
+  const int first_row = blockIdx.x * kChunk;
+  const int last_row = min(first_row + kChunk, batch);
   for (int i = threadIdx.x; i < (last_row - first_row) * 2; i += kBlockSize) {
     const int row = first_row + i / 2;
     const int vector = i % 2;
     const long long ids0_value = ids0[row];
     // gather
     const int ids0_index = CheckedIndex(ids0_value, kTable0Rows, errors, kIds0Site, row);
-    const Vector<float, 4> table0_vector =
-        LoadVector<4>(table0 + (ids0_index * kTable0Columns + vector * kLanes));
-    Vector<float, 4> rows_tensor_vector;
+    const Vector<float, kLanes> table0_vector =
+        LoadVector<kLanes>(table0 + ids0_index * kTable0Columns + vector * kLanes);
+    Vector<float, kLanes> rows_tensor_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float table0_value = table0_vector.at[lane];
       rows_tensor_vector.at[lane] = table0_value;
     }
-    StoreVector(rows_tensor + (row * kRowsTensorColumns + vector * kLanes), rows_tensor_vector);
+    StoreVector(rows_tensor + row * kRowsTensorColumns + vector * kLanes, rows_tensor_vector);
   }
   for (int i = threadIdx.x; i < (last_row - first_row) * 2; i += kBlockSize) {
     const int row = first_row + i / 2;
@@ -105,16 +106,16 @@ k00_gather_concat(const long long* __restrict__ ids0, const float* __restrict__ 
     const long long ids1_value = ids1[row];
     // gather
     const int ids1_index = CheckedIndex(ids1_value, kTable1Rows, errors, kIds1Site, row);
-    const Vector<float, 4> table1_vector =
-        LoadVector<4>(table1 + (ids1_index * kTable0Columns + vector * kLanes));
-    Vector<float, 4> rows_tensor_vector_2;
+    const Vector<float, kLanes> table1_vector =
+        LoadVector<kLanes>(table1 + ids1_index * kTable0Columns + vector * kLanes);
+    Vector<float, kLanes> rows_tensor_vector_2;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float table1_value = table1_vector.at[lane];
       rows_tensor_vector_2.at[lane] = table1_value;
     }
-    StoreVector(rows_tensor + (row * kRowsTensorColumns + vector * kLanes + kTable0Columns),
-        rows_tensor_vector_2);
+    StoreVector(rows_tensor + row * kRowsTensorColumns + vector * kLanes + kRow1Place,
+                rows_tensor_vector_2);
   }
   for (int i = threadIdx.x; i < (last_row - first_row) * 2; i += kBlockSize) {
     const int row = first_row + i / 2;
@@ -122,16 +123,16 @@ k00_gather_concat(const long long* __restrict__ ids0, const float* __restrict__ 
     const long long ids2_value = ids2[row];
     // gather
     const int ids2_index = CheckedIndex(ids2_value, kTable2Rows, errors, kIds2Site, row);
-    const Vector<float, 4> table2_vector =
-        LoadVector<4>(table2 + (ids2_index * kTable0Columns + vector * kLanes));
-    Vector<float, 4> rows_tensor_vector_3;
+    const Vector<float, kLanes> table2_vector =
+        LoadVector<kLanes>(table2 + ids2_index * kTable0Columns + vector * kLanes);
+    Vector<float, kLanes> rows_tensor_vector_3;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float table2_value = table2_vector.at[lane];
       rows_tensor_vector_3.at[lane] = table2_value;
     }
-    StoreVector(rows_tensor + (row * kRowsTensorColumns + vector * kLanes + kOffset16),
-        rows_tensor_vector_3);
+    StoreVector(rows_tensor + row * kRowsTensorColumns + vector * kLanes + kRow2Place,
+                rows_tensor_vector_3);
   }
   for (int i = threadIdx.x; i < (last_row - first_row) * 2; i += kBlockSize) {
     const int row = first_row + i / 2;
@@ -139,15 +140,15 @@ k00_gather_concat(const long long* __restrict__ ids0, const float* __restrict__ 
     const long long ids3_value = ids3[row];
     // gather
     const int ids3_index = CheckedIndex(ids3_value, kTable3Rows, errors, kIds3Site, row);
-    const Vector<float, 4> table3_vector =
-        LoadVector<4>(table3 + (ids3_index * kTable0Columns + vector * kLanes));
-    Vector<float, 4> rows_tensor_vector_4;
+    const Vector<float, kLanes> table3_vector =
+        LoadVector<kLanes>(table3 + ids3_index * kTable0Columns + vector * kLanes);
+    Vector<float, kLanes> rows_tensor_vector_4;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float table3_value = table3_vector.at[lane];
       rows_tensor_vector_4.at[lane] = table3_value;
     }
-    StoreVector(rows_tensor + (row * kRowsTensorColumns + vector * kLanes + kOffset24),
-        rows_tensor_vector_4);
+    StoreVector(rows_tensor + row * kRowsTensorColumns + vector * kLanes + kRow3Place,
+                rows_tensor_vector_4);
   }
 }

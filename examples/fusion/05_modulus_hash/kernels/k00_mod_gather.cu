@@ -6,7 +6,8 @@
 template <class Int>
 __device__ __forceinline__ Int Remainder(Int a, Int b) {
   constexpr bool kSigned = Int(-1) < Int(1);
-  if (b == 0 || (kSigned && b == Int(-1))) return 0;  // the smallest integer % -1 would trap on a CPU
+  if (b == 0 || (kSigned && b == Int(-1)))
+    return 0;  // the smallest integer % -1 would trap on a CPU
   return Int(a % b);
 }
 
@@ -26,8 +27,8 @@ __device__ __forceinline__ Real FloatFloorMod(Real a, Real b) {
 }
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place must
-// be a multiple of their size, or of 16 bytes.
+// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place
+// must be a multiple of their size, or of 16 bytes.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
@@ -57,28 +58,30 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 // source  : hashed (Mod), y (Gather)
 // inputs  : ids i64[batch], table f32[100, 8]
 // outputs : y f32[batch, 8]
-// launch  : one thread per 4 elements of the result; grid floordiv(batch + 127, 128) x 256
-// traffic : reads batch*40 + 8 bytes, writes batch*32 bytes
+// launch  : one thread per 4 elements of the result; (batch + 127) / 128 blocks of 256 threads
+// traffic : reads batch * 40 + 8 bytes, writes batch * 32 bytes,
+//           keeps batch * 8 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_mod_gather(const long long* __restrict__ ids, const float* __restrict__ table,
                float* __restrict__ y, int batch) {
-  constexpr int kYColumns = 8;  // last axis of "y"
-  constexpr int kLanes = 4;  // neighbours that a thread makes
-  constexpr int kBlockSize = 256;  // threads
+  constexpr int kYColumns = 8;        // last axis of "y"
+  constexpr int kLanes = 4;           // neighbours that a thread makes
+  constexpr int kBlockSize = 256;     // threads
+  constexpr long long kRows = 100LL;  // "rows"
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
   if (i >= batch * 2) return;
   const int row = i / 2;
   const int vector = i % 2;
   const long long ids_value = ids[row];
   // mod
-  const long long hashed = FloorMod<long long>(ids_value, 100LL);
-  const Vector<float, 4> table_vector =
-      LoadVector<4>(table + (hashed * kYColumns + vector * kLanes));
-  Vector<float, 4> y_vector;
+  const long long hashed = FloorMod<long long>(ids_value, kRows);
+  const Vector<float, kLanes> table_vector =
+      LoadVector<kLanes>(table + hashed * kYColumns + vector * kLanes);
+  Vector<float, kLanes> y_vector;
   #pragma unroll
   for (int lane = 0; lane < kLanes; ++lane) {
     const float table_value = table_vector.at[lane];
     y_vector.at[lane] = table_value;
   }
-  StoreVector(y + (row * kYColumns + vector * kLanes), y_vector);
+  StoreVector(y + row * kYColumns + vector * kLanes, y_vector);
 }

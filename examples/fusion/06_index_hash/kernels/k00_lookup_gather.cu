@@ -2,8 +2,8 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/lookup.cuh ----
-// values[i] of the i with keys[i] == key, `absent` if there is none; the keys ascend. Halves what is
-// left of the keys until one is found: 17 steps for 100,000.
+// values[i] of the i with keys[i] == key, `absent` if there is none; the keys ascend. Halves what
+// is left of the keys until one is found: 17 steps for 100,000.
 template <class Key, class Value>
 __device__ __forceinline__ long long Lookup(const Key* __restrict__ keys,
                                             const Value* __restrict__ values, long long count,
@@ -19,8 +19,8 @@ __device__ __forceinline__ long long Lookup(const Key* __restrict__ keys,
 }
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place must
-// be a multiple of their size, or of 16 bytes.
+// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place
+// must be a multiple of their size, or of 16 bytes.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
@@ -50,29 +50,30 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 // source  : column (Unsqueeze), row (ArgMax), y (Gather)
 // inputs  : ids i64[batch], row_values i32[32], row_keys i64[32], table f32[32, 8]
 // outputs : y f32[batch, 8]
-// launch  : one thread per 4 elements of the result; grid floordiv(batch + 127, 128) x 256
-// traffic : reads batch*56 bytes, writes batch*32 bytes
+// launch  : one thread per 4 elements of the result; (batch + 127) / 128 blocks of 256 threads
+// traffic : reads batch * 56 bytes, writes batch * 32 bytes, keeps batch * 8 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_lookup_gather(const long long* __restrict__ ids, const int* __restrict__ row_values,
                   const long long* __restrict__ row_keys, const float* __restrict__ table,
                   float* __restrict__ y, int batch) {
-  constexpr int kYColumns = 8;  // last axis of "y"
-  constexpr int kLanes = 4;  // neighbours that a thread makes
-  constexpr int kBlockSize = 256;  // threads
+  constexpr int kYColumns = 8;           // last axis of "y"
+  constexpr int kLanes = 4;              // neighbours that a thread makes
+  constexpr int kBlockSize = 256;        // threads
+  constexpr long long kRow1Size = 32LL;  // of an axis
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
   if (i >= batch * 2) return;
   const int row = i / 2;
   const int vector = i % 2;
   const long long ids_value = ids[row];
   // lookup
-  const long long row_1 = Lookup(row_keys, row_values, 32LL, ids_value, 0LL);
-  const Vector<float, 4> table_vector =
-      LoadVector<4>(table + (row_1 * kYColumns + vector * kLanes));
-  Vector<float, 4> y_vector;
+  const long long row_1 = Lookup(row_keys, row_values, kRow1Size, ids_value, 0LL);
+  const Vector<float, kLanes> table_vector =
+      LoadVector<kLanes>(table + row_1 * kYColumns + vector * kLanes);
+  Vector<float, kLanes> y_vector;
   #pragma unroll
   for (int lane = 0; lane < kLanes; ++lane) {
     const float table_value = table_vector.at[lane];
     y_vector.at[lane] = table_value;
   }
-  StoreVector(y + (row * kYColumns + vector * kLanes), y_vector);
+  StoreVector(y + row * kYColumns + vector * kLanes, y_vector);
 }

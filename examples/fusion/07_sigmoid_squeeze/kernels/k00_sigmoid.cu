@@ -2,7 +2,8 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/sigmoid.cuh ----
-// 1 / (1 + e^-x). For x below -88 the power overflows to infinity, and the result is 0 as it should be.
+// 1 / (1 + e^-x). For x below -88 the power overflows to infinity, and the result is 0 as it should
+// be.
 template <class Real>
 __device__ __forceinline__ Real Sigmoid(Real x) {
   return 1 / (1 + exp(-x));
@@ -12,8 +13,8 @@ __device__ __forceinline__ Real Sigmoid(Real x) {
 // source  : probability (Sigmoid), y (Squeeze)
 // inputs  : score f32[batch, 1]
 // outputs : y f32[batch]
-// launch  : one thread per element of the result; grid floordiv(batch + 255, 256) x 256
-// traffic : reads batch*4 bytes, writes batch*4 bytes
+// launch  : one thread per element of the result; (batch + 255) / 256 blocks of 256 threads
+// traffic : reads batch * 4 bytes, writes batch * 4 bytes, keeps batch * 4 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_sigmoid(const float* __restrict__ score, float* __restrict__ y, int batch) {
   constexpr int kBlockSize = 256;  // threads

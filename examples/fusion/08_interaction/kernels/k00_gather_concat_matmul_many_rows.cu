@@ -9,11 +9,10 @@ struct IndexError {
   long long position, value, extent;
 };
 
-// `value` as an index into `extent` elements; a negative one counts from the end. Outside, the first
-// thread of the call to get here reports it, and element 0 is read instead.
+// `value` as an index into `extent` elements; a negative one counts from the end. Outside, the
+// first thread of the call to get here reports it, and element 0 is read instead.
 __device__ __forceinline__ long long CheckedIndex(long long value, long long extent,
-                                                  IndexError* error, int site,
-                                                  long long position) {
+                                                  IndexError* error, int site, long long position) {
   const long long index = value < 0 ? value + extent : value;
   if (index >= 0 && index < extent) return index;
   if (atomicCAS(&error->site, 0, site) == 0) {
@@ -31,112 +30,111 @@ __device__ __forceinline__ long long CheckedIndex(long long value, long long ext
 //           table1 f32[20, 16], ids2 i64[batch], table2 f32[20, 16], ids3 i64[batch],
 //           table3 f32[20, 16], triangle i64[10]
 // outputs : y f32[batch, 26]
-// launch  : a block owns 8 rows; grid floordiv(batch + 7, 8) x 256
-// traffic : reads batch*352 + 80 bytes, writes batch*104 bytes
+// launch  : a block owns 8 rows; (batch + 7) / 8 blocks of 256 threads
+// traffic : reads batch * 352 + 80 bytes, writes batch * 104 bytes,
+//           keeps batch * 396 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
-k00_gather_concat_matmul_many_rows(const float* __restrict__ dense,
-                                   const long long* __restrict__ ids0,
-                                   const float* __restrict__ table0,
-                                   const long long* __restrict__ ids1,
-                                   const float* __restrict__ table1,
-                                   const long long* __restrict__ ids2,
-                                   const float* __restrict__ table2,
-                                   const long long* __restrict__ ids3,
-                                   const float* __restrict__ table3,
-                                   const long long* __restrict__ triangle, float* __restrict__ y,
-                                   int batch, IndexError* errors) {
+k00_gather_concat_matmul_many_rows(
+    const float* __restrict__ dense, const long long* __restrict__ ids0,
+    const float* __restrict__ table0, const long long* __restrict__ ids1,
+    const float* __restrict__ table1, const long long* __restrict__ ids2,
+    const float* __restrict__ table2, const long long* __restrict__ ids3,
+    const float* __restrict__ table3, const long long* __restrict__ triangle, float* __restrict__ y,
+    int batch, IndexError* errors) {
   constexpr int kRowsPerBlock = 8;  // rows that a block owns
   // of one row, with one left free behind every 16, so that banks differ
   constexpr int kWidePlaces = 85;
-  constexpr int kWidePitch = 17;  // from one run to the next
-  constexpr int kStride16 = 16;  // elements between neighbours
-  constexpr int kBlockSize = 256;  // threads
-  constexpr int kTable0Rows = 20;  // valid indices are -20..19
-  constexpr int kOffset34 = 34;  // where a part begins
-  constexpr int kOffset51 = 51;  // where a part begins
-  constexpr int kOffset68 = 68;  // where a part begins
-  constexpr int kYColumns = 26;  // last axis of "y"
-  constexpr int kStride10 = 10;  // elements between neighbours
-  constexpr int kStride5 = 5;  // elements between neighbours
-  constexpr int kIds0Site = 1;  // who reports a bad index: row0
-  constexpr int kIds1Site = 2;  // who reports a bad index: row1
-  constexpr int kIds2Site = 3;  // who reports a bad index: row2
-  constexpr int kIds3Site = 4;  // who reports a bad index: row3
+  constexpr int kWidePitch = 17;      // from one run to the next
+  constexpr int kDenseElements = 16;  // of one row of "dense"
+  constexpr int kBlockSize = 256;     // threads
+  constexpr int kRow0Place = 17;      // where "row0" begins in wide_rows
+  constexpr int kTable0Rows = 20;     // valid indices are -20..19
+  constexpr int kRow1Place = 34;      // where "row1" begins in wide_rows
+  constexpr int kRow2Place = 51;      // where "row2" begins in wide_rows
+  constexpr int kRow3Place = 68;      // where "row3" begins in wide_rows
+  constexpr int kYColumns = 26;       // last axis of "y"
+  constexpr int kPairsElements = 10;  // of one row of "pairs"
+  constexpr int kPairsPlace = 16;     // where "pairs" begins in "y"
+  constexpr int kStackAxis1Size = 5;  // of axis 1 of "stack"
+  constexpr int kIds0Site = 1;        // who reports a bad index: row0
+  constexpr int kIds1Site = 2;        // who reports a bad index: row1
+  constexpr int kIds2Site = 3;        // who reports a bad index: row2
+  constexpr int kIds3Site = 4;        // who reports a bad index: row3
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 
   __shared__ float wide_rows[kRowsPerBlock * kWidePlaces];
   // wide: concat
-  for (int i = threadIdx.x; i < rows_here * kStride16; i += kBlockSize) {
-    const int row_in_block = i / kStride16;
+  for (int i = threadIdx.x; i < rows_here * kDenseElements; i += kBlockSize) {
+    const int row_in_block = i / kDenseElements;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kStride16;
-    const float dense_value = dense[element + row * kStride16];
-    wide_rows[element + row_in_block * kWidePlaces] = dense_value;
+    const int element = i - row_in_block * kDenseElements;
+    const float dense_value = dense[row * kDenseElements + element];
+    wide_rows[row_in_block * kWidePlaces + element] = dense_value;
   }
-  for (int i = threadIdx.x; i < rows_here * kStride16; i += kBlockSize) {
-    const int row_in_block = i / kStride16;
+  for (int i = threadIdx.x; i < rows_here * kDenseElements; i += kBlockSize) {
+    const int row_in_block = i / kDenseElements;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kStride16;
+    const int element = i - row_in_block * kDenseElements;
     const long long ids0_value = ids0[row];
     // gather
     const int ids0_index = CheckedIndex(ids0_value, kTable0Rows, errors, kIds0Site, row);
-    const float table0_value = table0[element + ids0_index * kStride16];
-    wide_rows[element + row_in_block * kWidePlaces + kWidePitch] = table0_value;
+    const float table0_value = table0[ids0_index * kDenseElements + element];
+    wide_rows[row_in_block * kWidePlaces + element + kRow0Place] = table0_value;
   }
-  for (int i = threadIdx.x; i < rows_here * kStride16; i += kBlockSize) {
-    const int row_in_block = i / kStride16;
+  for (int i = threadIdx.x; i < rows_here * kDenseElements; i += kBlockSize) {
+    const int row_in_block = i / kDenseElements;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kStride16;
+    const int element = i - row_in_block * kDenseElements;
     const long long ids1_value = ids1[row];
     // gather
     const int ids1_index = CheckedIndex(ids1_value, kTable0Rows, errors, kIds1Site, row);
-    const float table1_value = table1[element + ids1_index * kStride16];
-    wide_rows[element + row_in_block * kWidePlaces + kOffset34] = table1_value;
+    const float table1_value = table1[ids1_index * kDenseElements + element];
+    wide_rows[row_in_block * kWidePlaces + element + kRow1Place] = table1_value;
   }
-  for (int i = threadIdx.x; i < rows_here * kStride16; i += kBlockSize) {
-    const int row_in_block = i / kStride16;
+  for (int i = threadIdx.x; i < rows_here * kDenseElements; i += kBlockSize) {
+    const int row_in_block = i / kDenseElements;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kStride16;
+    const int element = i - row_in_block * kDenseElements;
     const long long ids2_value = ids2[row];
     // gather
     const int ids2_index = CheckedIndex(ids2_value, kTable0Rows, errors, kIds2Site, row);
-    const float table2_value = table2[element + ids2_index * kStride16];
-    wide_rows[element + row_in_block * kWidePlaces + kOffset51] = table2_value;
+    const float table2_value = table2[ids2_index * kDenseElements + element];
+    wide_rows[row_in_block * kWidePlaces + element + kRow2Place] = table2_value;
   }
-  for (int i = threadIdx.x; i < rows_here * kStride16; i += kBlockSize) {
-    const int row_in_block = i / kStride16;
+  for (int i = threadIdx.x; i < rows_here * kDenseElements; i += kBlockSize) {
+    const int row_in_block = i / kDenseElements;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kStride16;
+    const int element = i - row_in_block * kDenseElements;
     const long long ids3_value = ids3[row];
     // gather
     const int ids3_index = CheckedIndex(ids3_value, kTable0Rows, errors, kIds3Site, row);
-    const float table3_value = table3[element + ids3_index * kStride16];
-    wide_rows[element + row_in_block * kWidePlaces + kOffset68] = table3_value;
+    const float table3_value = table3[ids3_index * kDenseElements + element];
+    wide_rows[row_in_block * kWidePlaces + element + kRow3Place] = table3_value;
   }
   __syncthreads();
 
   // y: matmul and what follows it, up to concat
-  for (int i = threadIdx.x; i < rows_here * kStride16; i += kBlockSize) {
-    const int row_in_block = i / kStride16;
+  for (int i = threadIdx.x; i < rows_here * kDenseElements; i += kBlockSize) {
+    const int row_in_block = i / kDenseElements;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kStride16;
-    const float dense_value_2 = dense[element + row * kStride16];
-    y[element + row * kYColumns] = dense_value_2;
+    const int element = i - row_in_block * kDenseElements;
+    const float dense_value = dense[row * kDenseElements + element];
+    y[row * kYColumns + element] = dense_value;
   }
-  for (int i = threadIdx.x; i < rows_here * kStride10; i += kBlockSize) {
-    const int row_in_block = i / kStride10;
+  for (int i = threadIdx.x; i < rows_here * kPairsElements; i += kBlockSize) {
+    const int row_in_block = i / kPairsElements;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kStride10;
+    const int element = i - row_in_block * kPairsElements;
     const long long triangle_value = triangle[element];
     float dots = 0.0f;
-    for (int k = 0; k < kStride16; ++k) {
-      const float wide_value =
-          wide_rows[(triangle_value / kStride5) * kWidePitch + k + row_in_block * kWidePlaces];
-      const float wide_value_2 =
-          wide_rows[k + (triangle_value % kStride5) * kWidePitch + row_in_block * kWidePlaces];
-      dots = dots + wide_value * wide_value_2;
+    for (int k = 0; k < kDenseElements; ++k) {
+      const float wide_value = wide_rows[row_in_block * kWidePlaces +
+                                         (triangle_value / kStackAxis1Size) * kWidePitch + k];
+      const float wide_value_2 = wide_rows[row_in_block * kWidePlaces +
+                                           (triangle_value % kStackAxis1Size) * kWidePitch + k];
+      dots += wide_value * wide_value_2;
     }
-    y[element + row * kYColumns + kStride16] = dots;
+    y[row * kYColumns + element + kPairsPlace] = dots;
   }
 }

@@ -48,8 +48,8 @@ __device__ T WarpReduce(T value) {
   return value;
 }
 
-// Combines one value per thread over the block; every thread gets the result. `scratch` holds one value per warp and may be reused
-// after the call; blockDim.x is a multiple of 32.
+// Combines one value per thread over the block; every thread gets the result. `scratch` holds one
+// value per warp and may be reused after the call; blockDim.x is a multiple of 32.
 template <class How, class T>
 __device__ T BlockReduce(T value, T* scratch) {
   value = WarpReduce<How>(value);
@@ -70,8 +70,8 @@ __device__ __forceinline__ Real Gelu(Real x) {
   return Real(0.5) * x * (1 + erf(x * Real(0.70710678118654752)));
 }
 
-// x (1 + tanh u) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3). Since (1 + tanh u) / 2 = 1 / (1 + e^-2u), one exponential does,
-// and nothing cancels where x is negative.
+// x (1 + tanh u) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3). Since (1 + tanh u) / 2 = 1 / (1 +
+// e^-2u), one exponential does, and nothing cancels where x is negative.
 template <class Real>
 __device__ __forceinline__ Real GeluTanh(Real x) {
   const Real twice_u = Real(1.5957691216057308) * (x + Real(0.044715) * x * x * x);
@@ -81,57 +81,59 @@ __device__ __forceinline__ Real GeluTanh(Real x) {
 // kernel  : k00_reduce_mean_sub_mul_add_sqrt_many_rows   class: block_program
 // source  : normal (LayerNormalization), linear (Gemm), y (Gelu)
 // inputs  : x f32[batch, 32], weight_scaled f32[32, 64], bias_shifted f32[64]
-// outputs : y_2 f32[batch, 64]
-// launch  : a block owns 8 rows; grid floordiv(batch + 7, 8) x 256
-// traffic : reads batch*128 + 8452 bytes, writes batch*256 bytes
+// outputs : y f32[batch, 64]
+// launch  : a block owns 8 rows; (batch + 7) / 8 blocks of 256 threads
+// traffic : reads batch * 128 + 8452 bytes, writes batch * 256 bytes,
+//           keeps batch * 912 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_reduce_mean_sub_mul_add_sqrt_many_rows(const float* __restrict__ x,
                                            const float* __restrict__ weight_scaled,
                                            const float* __restrict__ bias_shifted,
-                                           float* __restrict__ y_2, int batch) {
-  constexpr int kRowsPerBlock = 8;  // rows that a block owns
-  constexpr int kWarpSize = 32;  // threads
-  constexpr int kBlockSize = 256;  // threads
+                                           float* __restrict__ y, int batch) {
+  constexpr int kRowsPerBlock = 8;      // rows that a block owns
+  constexpr int kWarpSize = 32;         // threads
+  constexpr int kBlockSize = 256;       // threads
   constexpr int kReduceMeanDepth = 32;  // terms of its sum
-  constexpr int kStride64 = 64;  // elements between neighbours
+  constexpr float kConstant = 1e-05f;   // "constant"
+  constexpr int kYElements = 64;        // of one row of "y"
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 
-  __shared__ float reduce_mean_rows[kRowsPerBlock * 1];
-  // reduce_mean: reduce_mean
+  __shared__ float reduce_mean_rows[kRowsPerBlock];
+  // reduce_mean
   for (int i = threadIdx.x / kWarpSize; i < rows_here; i += kBlockSize / kWarpSize) {
     const int row = first_row + i;
     float reduce_mean_sum = 0.0f;
     for (int k = threadIdx.x % kWarpSize; k < kReduceMeanDepth; k += kWarpSize) {
-      const float x_value = x[k + row * kReduceMeanDepth];
-      reduce_mean_sum = reduce_mean_sum + x_value;
+      const float x_value = x[row * kReduceMeanDepth + k];
+      reduce_mean_sum += x_value;
     }
     reduce_mean_sum = WarpReduce<SumOf>(reduce_mean_sum);
-    const float reduce_mean = reduce_mean_sum / (float)(kReduceMeanDepth);
+    const float reduce_mean = reduce_mean_sum / (float)kReduceMeanDepth;
     if (threadIdx.x % kWarpSize == 0) {
       reduce_mean_rows[i] = reduce_mean;
     }
   }
   __syncthreads();
 
-  __shared__ float sqrt_rows[kRowsPerBlock * 1];
+  __shared__ float sqrt_rows[kRowsPerBlock];
   // sqrt: reduce_mean and what follows it, up to sqrt
   for (int i = threadIdx.x / kWarpSize; i < rows_here; i += kBlockSize / kWarpSize) {
     const int row = first_row + i;
     float reduce_mean_1_sum = 0.0f;
     const float reduce_mean_value = reduce_mean_rows[i];
     for (int k = threadIdx.x % kWarpSize; k < kReduceMeanDepth; k += kWarpSize) {
-      const float x_value_2 = x[k + row * kReduceMeanDepth];
+      const float x_value = x[row * kReduceMeanDepth + k];
       // sub
-      const float sub = x_value_2 - reduce_mean_value;
+      const float sub = x_value - reduce_mean_value;
       // mul
       const float mul = sub * sub;
-      reduce_mean_1_sum = reduce_mean_1_sum + mul;
+      reduce_mean_1_sum += mul;
     }
     reduce_mean_1_sum = WarpReduce<SumOf>(reduce_mean_1_sum);
-    const float reduce_mean_1 = reduce_mean_1_sum / (float)(kReduceMeanDepth);
+    const float reduce_mean_1 = reduce_mean_1_sum / (float)kReduceMeanDepth;
     // add
-    const float add = reduce_mean_1 + 1e-05f;
+    const float add = reduce_mean_1 + kConstant;
     // sqrt
     const float sqrt_tensor = sqrtf(add);
     if (threadIdx.x % kWarpSize == 0) {
@@ -146,33 +148,33 @@ k00_reduce_mean_sub_mul_add_sqrt_many_rows(const float* __restrict__ x,
     const int row_in_block = i / kReduceMeanDepth;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kReduceMeanDepth;
-    const float x_value_3 = x[element + row * kReduceMeanDepth];
-    const float reduce_mean_value_2 = reduce_mean_rows[row_in_block];
+    const float x_value = x[row * kReduceMeanDepth + element];
+    const float reduce_mean_value = reduce_mean_rows[row_in_block];
     // sub
-    const float sub_2 = x_value_3 - reduce_mean_value_2;
+    const float sub = x_value - reduce_mean_value;
     const float sqrt_value = sqrt_rows[row_in_block];
     // div
-    const float normal_unscaled = sub_2 / sqrt_value;
-    normal_unscaled_rows[element + row_in_block * kReduceMeanDepth] = normal_unscaled;
+    const float normal_unscaled = sub / sqrt_value;
+    normal_unscaled_rows[row_in_block * kReduceMeanDepth + element] = normal_unscaled;
   }
   __syncthreads();
 
   // y: matmul and what follows it, up to gelu
-  for (int i = threadIdx.x; i < rows_here * kStride64; i += kBlockSize) {
-    const int row_in_block = i / kStride64;
+  for (int i = threadIdx.x; i < rows_here * kYElements; i += kBlockSize) {
+    const int row_in_block = i / kYElements;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kStride64;
+    const int element = i - row_in_block * kYElements;
     float matmul = 0.0f;
     for (int k = 0; k < kReduceMeanDepth; ++k) {
-      const float normal_unscaled_value = normal_unscaled_rows[k + row_in_block * kReduceMeanDepth];
-      const float weight_scaled_value = weight_scaled[element + k * kStride64];
-      matmul = matmul + normal_unscaled_value * weight_scaled_value;
+      const float normal_unscaled_value = normal_unscaled_rows[row_in_block * kReduceMeanDepth + k];
+      const float weight_scaled_value = weight_scaled[k * kYElements + element];
+      matmul += normal_unscaled_value * weight_scaled_value;
     }
     const float bias_shifted_value = bias_shifted[element];
     // add
     const float linear = matmul + bias_shifted_value;
     // gelu
-    const float y = Gelu(linear);
-    y_2[element + row * kStride64] = y;
+    const float y_value = Gelu(linear);
+    y[row * kYElements + element] = y_value;
   }
 }

@@ -2,7 +2,8 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/sigmoid.cuh ----
-// 1 / (1 + e^-x). For x below -88 the power overflows to infinity, and the result is 0 as it should be.
+// 1 / (1 + e^-x). For x below -88 the power overflows to infinity, and the result is 0 as it should
+// be.
 template <class Real>
 __device__ __forceinline__ Real Sigmoid(Real x) {
   return 1 / (1 + exp(-x));
@@ -13,19 +14,21 @@ __device__ __forceinline__ Real Sigmoid(Real x) {
 //           y (Sigmoid)
 // inputs  : x f32[batch, 16], weight0 f32[16, 16], bias0 f32[16], weight1 f32[16, 16],
 //           bias1 f32[16], weight2 f32[16, 1]
-// outputs : y_2 f32[batch, 1]
-// launch  : a block owns 16 rows; grid floordiv(batch + 15, 16) x 256
-// traffic : reads batch*64 + 2244 bytes, writes batch*4 bytes
+// outputs : y f32[batch, 1]
+// launch  : a block owns 16 rows; (batch + 15) / 16 blocks of 256 threads
+// traffic : reads batch * 64 + 2244 bytes, writes batch * 4 bytes,
+//           keeps batch * 456 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_add_relu_mul_reduce_sum(const float* __restrict__ x, const float* __restrict__ weight0,
                                    const float* __restrict__ bias0,
                                    const float* __restrict__ weight1,
                                    const float* __restrict__ bias1,
-                                   const float* __restrict__ weight2, float* __restrict__ y_2,
+                                   const float* __restrict__ weight2, float* __restrict__ y,
                                    int batch) {
-  constexpr int kRowsPerBlock = 16;  // rows that a block owns
+  constexpr int kRowsPerBlock = 16;     // rows that a block owns
   constexpr int kActive0Elements = 16;  // of one row of "active0"
-  constexpr int kBlockSize = 256;  // threads
+  constexpr int kBlockSize = 256;       // threads
+  constexpr float kBias2 = 1.4777308f;  // "bias2"
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 
@@ -37,16 +40,16 @@ k00_matmul_add_relu_mul_reduce_sum(const float* __restrict__ x, const float* __r
     const int element = i - row_in_block * kActive0Elements;
     float matmul = 0.0f;
     for (int k = 0; k < kActive0Elements; ++k) {
-      const float x_value = x[k + row * kActive0Elements];
-      const float weight0_value = weight0[element + k * kActive0Elements];
-      matmul = matmul + x_value * weight0_value;
+      const float x_value = x[row * kActive0Elements + k];
+      const float weight0_value = weight0[k * kActive0Elements + element];
+      matmul += x_value * weight0_value;
     }
     const float bias0_value = bias0[element];
     // add
     const float linear0 = matmul + bias0_value;
     // relu
     const float active0 = linear0 < 0.0f ? 0.0f : linear0;
-    active0_rows[element + row_in_block * kActive0Elements] = active0;
+    active0_rows[row_in_block * kActive0Elements + element] = active0;
   }
   __syncthreads();
 
@@ -58,9 +61,9 @@ k00_matmul_add_relu_mul_reduce_sum(const float* __restrict__ x, const float* __r
     const int element = i - row_in_block * kActive0Elements;
     float matmul_1 = 0.0f;
     for (int k = 0; k < kActive0Elements; ++k) {
-      const float active0_value = active0_rows[k + row_in_block * kActive0Elements];
-      const float weight1_value = weight1[element + k * kActive0Elements];
-      matmul_1 = matmul_1 + active0_value * weight1_value;
+      const float active0_value = active0_rows[row_in_block * kActive0Elements + k];
+      const float weight1_value = weight1[k * kActive0Elements + element];
+      matmul_1 += active0_value * weight1_value;
     }
     const float bias1_value = bias1[element];
     // add
@@ -70,7 +73,7 @@ k00_matmul_add_relu_mul_reduce_sum(const float* __restrict__ x, const float* __r
     const float weight2_value = weight2[element];
     // mul
     const float matmul_2_1 = active1 * weight2_value;
-    matmul_2_1_rows[element + row_in_block * kActive0Elements] = matmul_2_1;
+    matmul_2_1_rows[row_in_block * kActive0Elements + element] = matmul_2_1;
   }
   __syncthreads();
 
@@ -80,12 +83,12 @@ k00_matmul_add_relu_mul_reduce_sum(const float* __restrict__ x, const float* __r
     float matmul_2 = 0.0f;
     for (int k = 0; k < kActive0Elements; ++k) {
       const float matmul_2_1_value = matmul_2_1_rows[i * kActive0Elements + k];
-      matmul_2 = matmul_2 + matmul_2_1_value;
+      matmul_2 += matmul_2_1_value;
     }
     // add
-    const float linear2 = matmul_2 + 1.4777308f;
+    const float linear2 = matmul_2 + kBias2;
     // sigmoid
-    const float y = Sigmoid(linear2);
-    y_2[row] = y;
+    const float y_value = Sigmoid(linear2);
+    y[row] = y_value;
   }
 }

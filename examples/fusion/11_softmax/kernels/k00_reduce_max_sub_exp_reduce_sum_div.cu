@@ -48,8 +48,8 @@ __device__ T WarpReduce(T value) {
   return value;
 }
 
-// Combines one value per thread over the block; every thread gets the result. `scratch` holds one value per warp and may be reused
-// after the call; blockDim.x is a multiple of 32.
+// Combines one value per thread over the block; every thread gets the result. `scratch` holds one
+// value per warp and may be reused after the call; blockDim.x is a multiple of 32.
 template <class How, class T>
 __device__ T BlockReduce(T value, T* scratch) {
   value = WarpReduce<How>(value);
@@ -64,8 +64,8 @@ __device__ T BlockReduce(T value, T* scratch) {
 }
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place must
-// be a multiple of their size, or of 16 bytes.
+// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place
+// must be a multiple of their size, or of 16 bytes.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
@@ -94,16 +94,18 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 // kernel  : k00_reduce_max_sub_exp_reduce_sum_div   class: row_reduction
 // source  : y (Softmax)
 // inputs  : x f32[batch, 64]
-// outputs : y_2 f32[batch, 64]
-// launch  : one warp per row; grid floordiv(batch + 3, 4) x 128
-// traffic : reads batch*256 bytes, writes batch*256 bytes
+// outputs : y f32[batch, 64]
+// launch  : one warp per row; (batch + 3) / 4 blocks of 128 threads
+// traffic : reads batch * 256 bytes, writes batch * 256 bytes,
+//           keeps batch * 520 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
-k00_reduce_max_sub_exp_reduce_sum_div(const float* __restrict__ x, float* __restrict__ y_2,
+k00_reduce_max_sub_exp_reduce_sum_div(const float* __restrict__ x, float* __restrict__ y,
                                       int batch) {
-  constexpr int kRowsPerBlock = 4;  // one per warp
-  constexpr int kWarpSize = 32;  // threads of a warp
-  constexpr int kRowLength = 64;  // elements that are reduced
-  constexpr int kSteps = 1;  // of a thread through its row
+  constexpr int kRowsPerBlock = 4;       // one per warp
+  constexpr int kWarpSize = 32;          // threads of a warp
+  constexpr int kRowLength = 64;         // elements that are reduced
+  constexpr int kSteps = 1;              // of a thread through its row
+  constexpr int kVectorLength = 2;       // neighbours that a thread takes at once
   constexpr int kElementsPerThread = 2;  // of a row, kept in registers
   const int lane = threadIdx.x % kWarpSize;
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kWarpSize;
@@ -114,12 +116,13 @@ k00_reduce_max_sub_exp_reduce_sum_div(const float* __restrict__ x, float* __rest
   #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
     const int vector = lane + step * kWarpSize;
-    const Vector<float, 2> x_vector = LoadVector<2>(x + (row * kRowLength + vector * 2));
+    const Vector<float, kVectorLength> x_vector =
+        LoadVector<kVectorLength>(x + row * kRowLength + vector * kVectorLength);
     #pragma unroll
-    for (int element = 0; element < 2; ++element) {
+    for (int element = 0; element < kVectorLength; ++element) {
       const float x_value = x_vector.at[element];
       reduce_max = LargerOf::Combine(reduce_max, x_value);
-      x_kept[element + step * 2] = x_value;
+      x_kept[step * kVectorLength + element] = x_value;
     }
   }
   reduce_max = WarpReduce<LargerOf>(reduce_max);
@@ -129,28 +132,28 @@ k00_reduce_max_sub_exp_reduce_sum_div(const float* __restrict__ x, float* __rest
   #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
     #pragma unroll
-    for (int element = 0; element < 2; ++element) {
-      const float x_value_2 = x_kept[element + step * 2];
+    for (int element = 0; element < kVectorLength; ++element) {
+      const float x_value = x_kept[step * kVectorLength + element];
       // sub
-      const float sub = x_value_2 - reduce_max;
+      const float sub = x_value - reduce_max;
       // exp
       const float exp_tensor = expf(sub);
-      reduce_sum = reduce_sum + exp_tensor;
-      exp_kept[element + step * 2] = exp_tensor;
+      reduce_sum += exp_tensor;
+      exp_kept[step * kVectorLength + element] = exp_tensor;
     }
   }
   reduce_sum = WarpReduce<SumOf>(reduce_sum);
   #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
     const int vector = lane + step * kWarpSize;
-    Vector<float, 2> y_2_vector;
+    Vector<float, kVectorLength> y_vector;
     #pragma unroll
-    for (int element = 0; element < 2; ++element) {
-      const float exp_value = exp_kept[element + step * 2];
+    for (int element = 0; element < kVectorLength; ++element) {
+      const float exp_value = exp_kept[step * kVectorLength + element];
       // div
-      const float y = exp_value / reduce_sum;
-      y_2_vector.at[element] = y;
+      const float y_value = exp_value / reduce_sum;
+      y_vector.at[element] = y_value;
     }
-    StoreVector(y_2 + (row * kRowLength + vector * 2), y_2_vector);
+    StoreVector(y + row * kRowLength + vector * kVectorLength, y_vector);
   }
 }

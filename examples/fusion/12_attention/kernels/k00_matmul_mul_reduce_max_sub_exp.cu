@@ -48,8 +48,8 @@ __device__ T WarpReduce(T value) {
   return value;
 }
 
-// Combines one value per thread over the block; every thread gets the result. `scratch` holds one value per warp and may be reused
-// after the call; blockDim.x is a multiple of 32.
+// Combines one value per thread over the block; every thread gets the result. `scratch` holds one
+// value per warp and may be reused after the call; blockDim.x is a multiple of 32.
 template <class How, class T>
 __device__ T BlockReduce(T value, T* scratch) {
   value = WarpReduce<How>(value);
@@ -66,20 +66,22 @@ __device__ T BlockReduce(T value, T* scratch) {
 // kernel  : k00_matmul_mul_reduce_max_sub_exp   class: block_program
 // source  : dots (MatMul), scores (Mul), shares (Softmax), y (MatMul)
 // inputs  : query f32[batch, 2, 16, 8], key f32[batch, 2, 16, 8], value f32[batch, 2, 16, 8]
-// outputs : y_2 f32[batch, 2, 16, 8]
-// launch  : one block per row; grid batch*2 x 256
-// traffic : reads batch*3072 + 4 bytes, writes batch*1024 bytes
+// outputs : y f32[batch, 2, 16, 8]
+// launch  : one block per row; batch * 2 blocks of 256 threads
+// traffic : reads batch * 3072 + 4 bytes, writes batch * 1024 bytes,
+//           keeps batch * 10496 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_mul_reduce_max_sub_exp(const float* __restrict__ query, const float* __restrict__ key,
-                                  const float* __restrict__ value, float* __restrict__ y_2) {
+                                  const float* __restrict__ value, float* __restrict__ y) {
   constexpr int kScoresElements = 256;  // of one row of "scores"
   // of one row, with one left free behind every 16, so that banks differ
   constexpr int kScoresPlaces = 272;
-  constexpr int kScoresPitch = 17;  // from one run to the next
-  constexpr int kBlockSize = 256;  // threads
-  constexpr int kScores0Count = 16;  // how many scores_0 there are
-  constexpr int kDotsDepth = 8;  // terms of its sum
-  constexpr int kQueryStride1 = 128;  // elements per step of axis 1 of "query"
+  constexpr int kScoresPitch = 17;       // from one run to the next
+  constexpr int kScoresColumns = 16;     // last axis of "scores"
+  constexpr int kBlockSize = 256;        // threads
+  constexpr int kDotsDepth = 8;          // terms of its sum
+  constexpr int kQueryStride1 = 128;     // elements per step of axis 1 of "query"
+  constexpr float kScale = 0.35355338f;  // "scale"
   const int row = blockIdx.x;
   const int row_0 = row / 2;
   const int row_1 = row % 2;
@@ -87,27 +89,27 @@ k00_matmul_mul_reduce_max_sub_exp(const float* __restrict__ query, const float* 
   __shared__ float scores_rows[kScoresPlaces];
   // scores: matmul and what follows it, up to mul
   for (int i = threadIdx.x; i < kScoresElements; i += kBlockSize) {
-    const int scores_0 = i / kScores0Count;
-    const int scores_1 = i % kScores0Count;
+    const int scores_0 = i / kScoresColumns;
+    const int scores_1 = i % kScoresColumns;
     float dots = 0.0f;
     for (int k = 0; k < kDotsDepth; ++k) {
       const float query_value =
-          query[k + row_0 * kScoresElements + row_1 * kQueryStride1 + scores_0 * kDotsDepth];
+          query[row_0 * kScoresElements + row_1 * kQueryStride1 + scores_0 * kDotsDepth + k];
       const float key_value =
-          key[k + row_0 * kScoresElements + row_1 * kQueryStride1 + scores_1 * kDotsDepth];
-      dots = dots + query_value * key_value;
+          key[row_0 * kScoresElements + row_1 * kQueryStride1 + scores_1 * kDotsDepth + k];
+      dots += query_value * key_value;
     }
     // mul
-    const float scores = dots * 0.35355338f;
+    const float scores = dots * kScale;
     scores_rows[scores_0 * kScoresPitch + scores_1] = scores;
   }
   __syncthreads();
 
-  __shared__ float reduce_max_rows[kScores0Count];
-  // reduce_max: reduce_max
-  for (int i = threadIdx.x; i < kScores0Count; i += kBlockSize) {
+  __shared__ float reduce_max_rows[kScoresColumns];
+  // reduce_max
+  for (int i = threadIdx.x; i < kScoresColumns; i += kBlockSize) {
     float reduce_max = -__int_as_float(0x7f800000);
-    for (int k = 0; k < kScores0Count; ++k) {
+    for (int k = 0; k < kScoresColumns; ++k) {
       const float scores_value = scores_rows[i * kScoresPitch + k];
       reduce_max = LargerOf::Combine(reduce_max, scores_value);
     }
@@ -116,27 +118,27 @@ k00_matmul_mul_reduce_max_sub_exp(const float* __restrict__ query, const float* 
   __syncthreads();
 
   __shared__ float exp_rows[kScoresPlaces];
-  // exp: exp
+  // exp
   for (int i = threadIdx.x; i < kScoresElements; i += kBlockSize) {
-    const int exp_0 = i / kScores0Count;
-    const int exp_1 = i % kScores0Count;
-    const float scores_value_2 = scores_rows[exp_0 * kScoresPitch + exp_1];
+    const int exp_0 = i / kScoresColumns;
+    const int exp_1 = i % kScoresColumns;
+    const float scores_value = scores_rows[exp_0 * kScoresPitch + exp_1];
     const float reduce_max_value = reduce_max_rows[exp_0];
     // sub
-    const float sub = scores_value_2 - reduce_max_value;
+    const float sub = scores_value - reduce_max_value;
     // exp
     const float exp_tensor = expf(sub);
     exp_rows[exp_0 * kScoresPitch + exp_1] = exp_tensor;
   }
   __syncthreads();
 
-  __shared__ float reduce_sum_rows[kScores0Count];
-  // reduce_sum: reduce_sum
-  for (int i = threadIdx.x; i < kScores0Count; i += kBlockSize) {
+  __shared__ float reduce_sum_rows[kScoresColumns];
+  // reduce_sum
+  for (int i = threadIdx.x; i < kScoresColumns; i += kBlockSize) {
     float reduce_sum = 0.0f;
-    for (int k = 0; k < kScores0Count; ++k) {
+    for (int k = 0; k < kScoresColumns; ++k) {
       const float exp_value = exp_rows[i * kScoresPitch + k];
-      reduce_sum = reduce_sum + exp_value;
+      reduce_sum += exp_value;
     }
     reduce_sum_rows[i] = reduce_sum;
   }
@@ -145,12 +147,12 @@ k00_matmul_mul_reduce_max_sub_exp(const float* __restrict__ query, const float* 
   __shared__ float shares_rows[kScoresPlaces];
   // shares: div
   for (int i = threadIdx.x; i < kScoresElements; i += kBlockSize) {
-    const int shares_0 = i / kScores0Count;
-    const int shares_1 = i % kScores0Count;
-    const float exp_value_2 = exp_rows[shares_0 * kScoresPitch + shares_1];
+    const int shares_0 = i / kScoresColumns;
+    const int shares_1 = i % kScoresColumns;
+    const float exp_value = exp_rows[shares_0 * kScoresPitch + shares_1];
     const float reduce_sum_value = reduce_sum_rows[shares_0];
     // div
-    const float shares = exp_value_2 / reduce_sum_value;
+    const float shares = exp_value / reduce_sum_value;
     shares_rows[shares_0 * kScoresPitch + shares_1] = shares;
   }
   __syncthreads();
@@ -159,13 +161,13 @@ k00_matmul_mul_reduce_max_sub_exp(const float* __restrict__ query, const float* 
   for (int i = threadIdx.x; i < kQueryStride1; i += kBlockSize) {
     const int y_0 = i / kDotsDepth;
     const int y_1 = i % kDotsDepth;
-    float y = 0.0f;
-    for (int k = 0; k < kScores0Count; ++k) {
-      const float shares_value = shares_rows[k + y_0 * kScoresPitch];
-      const float value_value =
-          value[k * kDotsDepth + row_0 * kScoresElements + row_1 * kQueryStride1 + y_1];
-      y = y + shares_value * value_value;
+    float y_value = 0.0f;
+    for (int k = 0; k < kScoresColumns; ++k) {
+      const float shares_value = shares_rows[y_0 * kScoresPitch + k];
+      const float value_element =
+          value[row_0 * kScoresElements + row_1 * kQueryStride1 + k * kDotsDepth + y_1];
+      y_value += shares_value * value_element;
     }
-    y_2[row_0 * kScoresElements + row_1 * kQueryStride1 + y_0 * kDotsDepth + y_1] = y;
+    y[row_0 * kScoresElements + row_1 * kQueryStride1 + y_0 * kDotsDepth + y_1] = y_value;
   }
 }

@@ -48,8 +48,8 @@ __device__ T WarpReduce(T value) {
   return value;
 }
 
-// Combines one value per thread over the block; every thread gets the result. `scratch` holds one value per warp and may be reused
-// after the call; blockDim.x is a multiple of 32.
+// Combines one value per thread over the block; every thread gets the result. `scratch` holds one
+// value per warp and may be reused after the call; blockDim.x is a multiple of 32.
 template <class How, class T>
 __device__ T BlockReduce(T value, T* scratch) {
   value = WarpReduce<How>(value);
@@ -66,23 +66,25 @@ __device__ T BlockReduce(T value, T* scratch) {
 // kernel  : k00_matmul_mul_reduce_max_sub_exp_many_rows   class: block_program
 // source  : dots (MatMul), scores (Mul), shares (Softmax), y (MatMul)
 // inputs  : query f32[batch, 2, 16, 8], key f32[batch, 2, 16, 8], value f32[batch, 2, 16, 8]
-// outputs : y_2 f32[batch, 2, 16, 8]
-// launch  : a block owns 8 rows; grid floordiv(batch + 3, 4) x 256
-// traffic : reads batch*3072 + 4 bytes, writes batch*1024 bytes
+// outputs : y f32[batch, 2, 16, 8]
+// launch  : a block owns 8 rows; (batch + 3) / 4 blocks of 256 threads
+// traffic : reads batch * 3072 + 4 bytes, writes batch * 1024 bytes,
+//           keeps batch * 10496 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_mul_reduce_max_sub_exp_many_rows(const float* __restrict__ query,
                                             const float* __restrict__ key,
-                                            const float* __restrict__ value,
-                                            float* __restrict__ y_2, int batch) {
-  constexpr int kRowsPerBlock = 8;  // rows that a block owns
+                                            const float* __restrict__ value, float* __restrict__ y,
+                                            int batch) {
+  constexpr int kRowsPerBlock = 8;      // rows that a block owns
   constexpr int kScoresElements = 256;  // of one row of "scores"
   // of one row, with one left free behind every 16, so that banks differ
   constexpr int kScoresPlaces = 272;
-  constexpr int kScoresPitch = 17;  // from one run to the next
-  constexpr int kBlockSize = 256;  // threads
-  constexpr int kScores0Count = 16;  // how many scores_0 there are
-  constexpr int kDotsDepth = 8;  // terms of its sum
-  constexpr int kQueryStride1 = 128;  // elements per step of axis 1 of "query"
+  constexpr int kScoresPitch = 17;       // from one run to the next
+  constexpr int kScoresColumns = 16;     // last axis of "scores"
+  constexpr int kBlockSize = 256;        // threads
+  constexpr int kDotsDepth = 8;          // terms of its sum
+  constexpr int kQueryStride1 = 128;     // elements per step of axis 1 of "query"
+  constexpr float kScale = 0.35355338f;  // "scale"
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch * 2 - first_row);
 
@@ -94,75 +96,75 @@ k00_matmul_mul_reduce_max_sub_exp_many_rows(const float* __restrict__ query,
     const int element = i - row_in_block * kScoresElements;
     const int row_0 = row / 2;
     const int row_1 = row % 2;
-    const int scores_0 = element / kScores0Count;
-    const int scores_1 = element % kScores0Count;
+    const int scores_0 = element / kScoresColumns;
+    const int scores_1 = element % kScoresColumns;
     float dots = 0.0f;
     for (int k = 0; k < kDotsDepth; ++k) {
       const float query_value =
-          query[k + row_0 * kScoresElements + row_1 * kQueryStride1 + scores_0 * kDotsDepth];
+          query[row_0 * kScoresElements + row_1 * kQueryStride1 + scores_0 * kDotsDepth + k];
       const float key_value =
-          key[k + row_0 * kScoresElements + row_1 * kQueryStride1 + scores_1 * kDotsDepth];
-      dots = dots + query_value * key_value;
+          key[row_0 * kScoresElements + row_1 * kQueryStride1 + scores_1 * kDotsDepth + k];
+      dots += query_value * key_value;
     }
     // mul
-    const float scores = dots * 0.35355338f;
+    const float scores = dots * kScale;
     scores_rows[row_in_block * kScoresPlaces + scores_0 * kScoresPitch + scores_1] = scores;
   }
   __syncthreads();
 
-  __shared__ float reduce_max_rows[kRowsPerBlock * kScores0Count];
-  // reduce_max: reduce_max
-  for (int i = threadIdx.x; i < rows_here * kScores0Count; i += kBlockSize) {
-    const int row_in_block = i / kScores0Count;
+  __shared__ float reduce_max_rows[kRowsPerBlock * kScoresColumns];
+  // reduce_max
+  for (int i = threadIdx.x; i < rows_here * kScoresColumns; i += kBlockSize) {
+    const int row_in_block = i / kScoresColumns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kScores0Count;
-    const int row_0_2 = row / 2;
-    const int row_1_2 = row % 2;
+    const int element = i - row_in_block * kScoresColumns;
+    const int row_0 = row / 2;
+    const int row_1 = row % 2;
     float reduce_max = -__int_as_float(0x7f800000);
-    for (int k = 0; k < kScores0Count; ++k) {
+    for (int k = 0; k < kScoresColumns; ++k) {
       const float scores_value =
-          scores_rows[element * kScoresPitch + k + row_in_block * kScoresPlaces];
+          scores_rows[row_in_block * kScoresPlaces + element * kScoresPitch + k];
       reduce_max = LargerOf::Combine(reduce_max, scores_value);
     }
-    reduce_max_rows[element + row_in_block * kScores0Count] = reduce_max;
+    reduce_max_rows[row_in_block * kScoresColumns + element] = reduce_max;
   }
   __syncthreads();
 
   __shared__ float exp_rows[kRowsPerBlock * kScoresPlaces];
-  // exp: exp
+  // exp
   for (int i = threadIdx.x; i < rows_here * kScoresElements; i += kBlockSize) {
     const int row_in_block = i / kScoresElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kScoresElements;
-    const int row_0_3 = row / 2;
-    const int row_1_3 = row % 2;
-    const int exp_0 = element / kScores0Count;
-    const int exp_1 = element % kScores0Count;
-    const float scores_value_2 =
-        scores_rows[exp_0 * kScoresPitch + exp_1 + row_in_block * kScoresPlaces];
-    const float reduce_max_value = reduce_max_rows[exp_0 + row_in_block * kScores0Count];
+    const int row_0 = row / 2;
+    const int row_1 = row % 2;
+    const int exp_0 = element / kScoresColumns;
+    const int exp_1 = element % kScoresColumns;
+    const float scores_value =
+        scores_rows[row_in_block * kScoresPlaces + exp_0 * kScoresPitch + exp_1];
+    const float reduce_max_value = reduce_max_rows[row_in_block * kScoresColumns + exp_0];
     // sub
-    const float sub = scores_value_2 - reduce_max_value;
+    const float sub = scores_value - reduce_max_value;
     // exp
     const float exp_tensor = expf(sub);
-    exp_rows[exp_0 * kScoresPitch + exp_1 + row_in_block * kScoresPlaces] = exp_tensor;
+    exp_rows[row_in_block * kScoresPlaces + exp_0 * kScoresPitch + exp_1] = exp_tensor;
   }
   __syncthreads();
 
-  __shared__ float reduce_sum_rows[kRowsPerBlock * kScores0Count];
-  // reduce_sum: reduce_sum
-  for (int i = threadIdx.x; i < rows_here * kScores0Count; i += kBlockSize) {
-    const int row_in_block = i / kScores0Count;
+  __shared__ float reduce_sum_rows[kRowsPerBlock * kScoresColumns];
+  // reduce_sum
+  for (int i = threadIdx.x; i < rows_here * kScoresColumns; i += kBlockSize) {
+    const int row_in_block = i / kScoresColumns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kScores0Count;
-    const int row_0_4 = row / 2;
-    const int row_1_4 = row % 2;
+    const int element = i - row_in_block * kScoresColumns;
+    const int row_0 = row / 2;
+    const int row_1 = row % 2;
     float reduce_sum = 0.0f;
-    for (int k = 0; k < kScores0Count; ++k) {
-      const float exp_value = exp_rows[element * kScoresPitch + k + row_in_block * kScoresPlaces];
-      reduce_sum = reduce_sum + exp_value;
+    for (int k = 0; k < kScoresColumns; ++k) {
+      const float exp_value = exp_rows[row_in_block * kScoresPlaces + element * kScoresPitch + k];
+      reduce_sum += exp_value;
     }
-    reduce_sum_rows[element + row_in_block * kScores0Count] = reduce_sum;
+    reduce_sum_rows[row_in_block * kScoresColumns + element] = reduce_sum;
   }
   __syncthreads();
 
@@ -172,15 +174,15 @@ k00_matmul_mul_reduce_max_sub_exp_many_rows(const float* __restrict__ query,
     const int row_in_block = i / kScoresElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kScoresElements;
-    const int row_0_5 = row / 2;
-    const int row_1_5 = row % 2;
-    const int shares_0 = element / kScores0Count;
-    const int shares_1 = element % kScores0Count;
-    const float exp_value_2 =
+    const int row_0 = row / 2;
+    const int row_1 = row % 2;
+    const int shares_0 = element / kScoresColumns;
+    const int shares_1 = element % kScoresColumns;
+    const float exp_value =
         exp_rows[row_in_block * kScoresPlaces + shares_0 * kScoresPitch + shares_1];
-    const float reduce_sum_value = reduce_sum_rows[row_in_block * kScores0Count + shares_0];
+    const float reduce_sum_value = reduce_sum_rows[row_in_block * kScoresColumns + shares_0];
     // div
-    const float shares = exp_value_2 / reduce_sum_value;
+    const float shares = exp_value / reduce_sum_value;
     shares_rows[row_in_block * kScoresPlaces + shares_0 * kScoresPitch + shares_1] = shares;
   }
   __syncthreads();
@@ -190,17 +192,17 @@ k00_matmul_mul_reduce_max_sub_exp_many_rows(const float* __restrict__ query,
     const int row_in_block = i / kQueryStride1;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kQueryStride1;
-    const int row_0_6 = row / 2;
-    const int row_1_6 = row % 2;
+    const int row_0 = row / 2;
+    const int row_1 = row % 2;
     const int y_0 = element / kDotsDepth;
     const int y_1 = element % kDotsDepth;
-    float y = 0.0f;
-    for (int k = 0; k < kScores0Count; ++k) {
-      const float shares_value = shares_rows[k + row_in_block * kScoresPlaces + y_0 * kScoresPitch];
-      const float value_value =
-          value[k * kDotsDepth + row_0_6 * kScoresElements + row_1_6 * kQueryStride1 + y_1];
-      y = y + shares_value * value_value;
+    float y_value = 0.0f;
+    for (int k = 0; k < kScoresColumns; ++k) {
+      const float shares_value = shares_rows[row_in_block * kScoresPlaces + y_0 * kScoresPitch + k];
+      const float value_element =
+          value[row_0 * kScoresElements + row_1 * kQueryStride1 + k * kDotsDepth + y_1];
+      y_value += shares_value * value_element;
     }
-    y_2[row_0_6 * kScoresElements + row_1_6 * kQueryStride1 + y_0 * kDotsDepth + y_1] = y;
+    y[row_0 * kScoresElements + row_1 * kQueryStride1 + y_0 * kDotsDepth + y_1] = y_value;
   }
 }

@@ -1,0 +1,55 @@
+#include "tests/codegen/emitted_kernels.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "compiler/driver/compile.h"
+#include "compiler/driver/pipeline.h"
+#include "compiler/emit/emit_kernel.h"
+#include "compiler/plan/plan_program.h"
+#include "passes/pass_manager.h"
+
+namespace fusec {
+
+namespace fs = std::filesystem;
+
+Result<std::vector<EmittedKernel>> EmitKernels(const Graph& simplified, const std::string& target,
+                                               const std::string& matmul_precision) {
+  PlanOptions options{target == "cpu" ? TargetKind::kCpu : TargetKind::kGpu, matmul_precision};
+  if (options.target == TargetKind::kGpu) options.architecture = std::atoi(target.c_str() + 3);
+  const auto fused = simplified.Clone();
+  PassManager manager;
+  FUSEC_TRY(manager.Run(*fused, FusionPasses(options.target)));
+  std::vector<IndexSite> sites;
+  FUSEC_ASSIGN(const ProgramPlan plan, PlanProgram(*fused, options, sites));
+  std::vector<EmittedKernel> kernels;
+  for (const Step& step : plan.steps) {
+    if (!step.is_matmul)
+      kernels.push_back({step.kernel.name, EmitKernelFile(step.kernel, {"model.onnx", "20"})});
+  }
+  return kernels;
+}
+
+std::vector<std::string> ModelPaths() {
+  std::vector<std::string> paths;
+  for (const char* folder : {"models", "tests/end_to_end/models", "examples"}) {
+    for (const auto& entry :
+         fs::recursive_directory_iterator(fs::path(FUSEC_SOURCE_DIR) / folder)) {
+      if (entry.path().extension() == ".onnx") paths.push_back(entry.path());
+    }
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+Result<std::unique_ptr<Graph>> SimplifiedModel(const std::string& path) {
+  CompileOptions options;
+  options.model_path = path;
+  FUSEC_ASSIGN(LoadedModel model, LoadModel(options));
+  PassManager manager;
+  FUSEC_TRY(manager.Run(*model.imported, SharedPasses()));
+  return std::move(model.imported);
+}
+
+}  // namespace fusec

@@ -1,0 +1,131 @@
+#include "tests/codegen/kernel_lint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <regex>
+#include <sstream>
+
+namespace fusec {
+namespace {
+
+constexpr size_t kColumns = 100;
+
+class Linter {
+ public:
+  explicit Linter(const std::string& text) {
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) lines_.push_back(line);
+    for (size_t i = 0; i < lines_.size(); ++i) {
+      if (lines_[i].rfind("// kernel  : ", 0) == 0) header_ = i;
+      if (lines_[i].rfind("extern \"C\" __global__", 0) == 0) signature_ = i;
+    }
+  }
+
+  std::vector<std::string> Lint() {
+    CheckHeader();
+    for (size_t i = 0; i < lines_.size(); ++i) {
+      if (lines_[i].size() > kColumns) Complain(i, "more than 100 columns");
+    }
+    size_t body = signature_;
+    while (body < lines_.size() && !lines_[body].ends_with(" {")) ++body;
+    for (size_t i = body + 1; i < lines_.size(); ++i) {
+      CheckNames(i);
+      CheckLiterals(i);
+      CheckNeedless(i);
+    }
+    CheckConstants();
+    return std::move(problems_);
+  }
+
+ private:
+  void Complain(size_t line, const std::string& why) {
+    problems_.push_back(fmt::format("{}: {}: {}", line + 1, why, lines_[line]));
+  }
+
+  // kernel, source, inputs, outputs, launch, traffic: in this order, none empty, nothing else.
+  void CheckHeader() {
+    static const std::regex kForms[] = {
+        std::regex(R"(// kernel  : k\d\d+_\w+   class: [a-z_]+)"),
+        std::regex(R"(// source  : \S.*)"),
+        std::regex(R"(// inputs  : \S.*)"),
+        std::regex(R"(// outputs : \S.*)"),
+        std::regex(R"(// launch  : [a-z0-9].*)"),
+        std::regex(
+            R"(// traffic : reads .+ bytes, writes .+ bytes(, keeps .+ bytes out of memory)?)"),
+    };
+    size_t at = header_;
+    for (const std::regex& form : kForms) {
+      if (at >= lines_.size()) return problems_.push_back("the header comment ends early");
+      std::string line = lines_[at];
+      size_t next = at + 1;
+      while (next < lines_.size() && lines_[next].rfind("//           ", 0) == 0)
+        line += lines_[next++].substr(12);
+      if (!std::regex_match(line, form)) Complain(at, "not this line of a header comment");
+      at = next;
+    }
+    if (at != signature_) Complain(at, "the kernel should stand here");
+  }
+
+  static std::string Code(const std::string& line) { return line.substr(0, line.find("//")); }
+
+  void CheckNames(size_t i) {
+    static const std::regex kNameless(R"(\b(tmp|temp|var|v|t|buf|arg|idx)_?\d+\b)");
+    static const std::regex kSpoken(R"(\bk(Stride|Offset)\d+\b)");
+    static const std::regex kMacro(R"(^\s*#(?!pragma (unroll|omp simd))|@\w+@|\$\{)");
+    const std::string code = Code(lines_[i]);
+    if (std::regex_search(code, kNameless)) Complain(i, "a name that says nothing");
+    if (std::regex_search(code, kSpoken)) Complain(i, "a name that only repeats its value");
+    if (std::regex_search(code, kMacro)) Complain(i, "a macro");
+  }
+
+  // Numbers but 0, 1 and 2 have names, which the constants at the top give them.
+  void CheckLiterals(size_t i) {
+    static const std::regex kLiteral(R"([^\w.](\d[\w.]*([eE]-\d+f?)?))");
+    static const std::regex kPlain(R"(0x.*|[012](LL|ULL|u)?|[0123]\.0f?)");
+    const std::string code = " " + Code(lines_[i]);
+    in_constant_ |= code.find(" constexpr ") != std::string::npos;
+    const bool is_constant = in_constant_;
+    if (code.find(';') != std::string::npos) in_constant_ = false;
+    if (is_constant || code.find("alignas(") != std::string::npos) return;
+    for (std::sregex_iterator at(code.begin(), code.end(), kLiteral), end; at != end; ++at) {
+      if (!std::regex_match((*at)[1].str(), kPlain)) Complain(i, "the number " + (*at)[1].str());
+    }
+  }
+
+  void CheckNeedless(size_t i) {
+    static const std::regex kSame(R"(^\s*([\w\[\].]+) = \1 [-+*] )");
+    static const std::regex kCast(R"(\((int|long long|float|double)\)\(\w+\))");
+    static const std::regex kOne(R"( \* 1\b| \+ 0\b|\b0 \+ )");
+    static const std::regex kTwice(R"(// (\w+): \1$)");
+    const std::string code = Code(lines_[i]);
+    if (std::regex_search(code, kSame)) Complain(i, "should be a compound assignment");
+    if (std::regex_search(code, kCast)) Complain(i, "needless parentheses");
+    if (std::regex_search(code, kOne)) Complain(i, "needless arithmetic");
+    if (std::regex_search(lines_[i], kTwice)) Complain(i, "says the same twice");
+  }
+
+  // Each constant is used, and no two say the same.
+  void CheckConstants() {
+    static const std::regex kConstant(R"(^  constexpr [\w ]+? (k\w+)(\[\w+\])? =)");
+    std::string code;
+    for (size_t i = signature_; i < lines_.size(); ++i) code += Code(lines_[i]) + "\n";
+    for (size_t i = signature_; i < lines_.size(); ++i) {
+      std::smatch found;
+      if (!std::regex_search(lines_[i], found, kConstant)) continue;
+      const std::regex word("\\b" + found[1].str() + "\\b");
+      const auto uses = std::distance(std::sregex_iterator(code.begin(), code.end(), word), {});
+      if (uses < 2) Complain(i, "a constant that nothing uses");
+    }
+  }
+
+  std::vector<std::string> lines_, problems_;
+  size_t header_ = 0, signature_ = 0;
+  bool in_constant_ = false;  // in the lines of a constant's value
+};
+
+}  // namespace
+
+std::vector<std::string> LintKernel(const std::string& text) { return Linter(text).Lint(); }
+
+}  // namespace fusec
