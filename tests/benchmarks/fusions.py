@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What each fusion and rewrite is worth: the time of a model with everything, and with that one left out.
 
-    FUSEC=build/fusec python3 tests/benchmarks/fusions.py --results FILE.json [--markdown FILE.md] [--minutes 7.5]
+    FUSEC=build/fusec python3 tests/benchmarks/fusions.py --results FILE.json [--markdown FILE.md] [--minutes 7]
 
 For every model and every optional pass of passes/passes.def the model is compiled with --disable-fusion PASS. Where that
 leaves the launches and kernels as they were, the pass has nothing to do there. Else both artifacts are timed
@@ -182,7 +182,7 @@ def main():
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--only", nargs="*", help="parts of names of models")
     parser.add_argument("--passes", nargs="*", default=optional_passes(), help="default: all that are optional")
-    parser.add_argument("--minutes", type=float, default=7.5, help="after which nothing new is begun (default: %(default)s)")
+    parser.add_argument("--minutes", type=float, default=7, help="after which nothing new is begun (default: %(default)s)")
     parser.add_argument("--seconds", default="0.05", help="of bench for each time (default: %(default)s)")
     parser.add_argument("--fusec", default=os.environ.get("FUSEC", str(ROOT / "build" / "fusec")))
     parser.add_argument("--device", default="cuda")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How times grow: of a DLRM with the batch, and of look-ups with the rows of their tables.
 
-    FUSEC=build/fusec python3 tests/benchmarks/growth.py --results FILE.json [--markdown FILE.md] [--svg FILE.svg] [--minutes 7.5]
+    FUSEC=build/fusec python3 tests/benchmarks/growth.py --results FILE.json [--markdown FILE.md] [--svg FILE.svg] [--minutes 6.5]
 
 - dlrm_dot of models/suite.py at batches 1 to 65,536.
 - Look-ups alone at batch 16,384, 26 a sample: in one table of 1,000 to 30,000,000 rows (at most 4 GB), and in 26 tables
@@ -165,7 +165,7 @@ def main():
     parser.add_argument("--most-bytes", type=float, default=4e9, help="of the tables of a model (default: %(default)g)")
     parser.add_argument("--peak", type=float, default=4.25e12, help="bytes a second (default: %(default)g)")
     parser.add_argument("--scale", choices=suite.SCALES, default="full", help="of dlrm_dot's tables")
-    parser.add_argument("--minutes", type=float, default=7.5, help="after which nothing new is begun (default: %(default)s)")
+    parser.add_argument("--minutes", type=float, default=6.5, help="after which nothing new is begun (default: %(default)s)")
     parser.add_argument("--seconds", default="0.2", help="of bench for each time (default: %(default)s)")
     parser.add_argument("--fusec", default=os.environ.get("FUSEC", str(ROOT / "build" / "fusec")))
     parser.add_argument("--device", default="cuda")

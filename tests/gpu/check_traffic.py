@@ -32,7 +32,7 @@ def main():
     steps = [step("k0_gather", 3200, 6400), step("k1_matmul", 3200, 320, library), step("k2_matmul", 320, 320, library),
              step("k3_relu", 320, 320)]
     text = HEAD + kernel(0, "k0_gather", 3200, 6400) + kernel(1, "sgemm", 3200, 320) + kernel(2, "splitk", 640, 320) + \
-        kernel(3, "sgemm", 320, 320) + kernel(4, "k3_relu", 3200, 320)
+        kernel(3, "sgemm", 320, 320) + kernel(4, "k3_relu", 3200, 320) + "==WARNING== a remark\n"
     seen = traffic.kernels_of(text)
     rows = traffic.compare(steps, seen, 0)
     assert [row["kernels"] for row in rows] == [["k0_gather"], ["k1_matmul", "k2_matmul"], ["k3_relu"]], rows

@@ -57,6 +57,8 @@ def kernels_of(text):
         sys.exit(f"ncu saw no kernel:\n{text[-2000:]}")
     kernels = {}
     for row in csv.DictReader(io.StringIO("\n".join(lines[head:]))):
+        if not (row["ID"] or "").isdigit():  # a remark of ncu
+            continue
         name, found = kernels.setdefault(row["ID"], (row["Kernel Name"], {}))
         for key, (metric, bytes_of_one) in METRICS.items():
             if row["Metric Name"] != metric:
