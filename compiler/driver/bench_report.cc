@@ -80,7 +80,8 @@ Json StepJson(const StepMeasurement& step, const runtime::DevicePeaks& peaks) {
 
 std::string PeaksText(const runtime::DevicePeaks& peaks) {
   if (peaks.bytes_per_second <= 0) return "peak bandwidth unknown";
-  std::string text = "peak bandwidth " + Fixed(peaks.bytes_per_second * 1e-9, 0) + " GB/s";
+  std::string text = "peak bandwidth of memory (caches give more) " +
+                     Fixed(peaks.bytes_per_second * 1e-9, 0) + " GB/s";
   if (peaks.f32_per_second > 0)
     text += ", f32 without tensor cores " + Fixed(peaks.f32_per_second * 1e-9, 0) + " Gflop/s";
   return text + ": " + peaks.source;

@@ -46,8 +46,8 @@ StatusOr<DevicePeaks> CpuPeaks() {
   }
   DevicePeaks peaks;
   peaks.bytes_per_second = 2.0 * kBytes / best_seconds;
-  peaks.source = Text("copying ", kBytes >> 20, " MiB with ", threads,
-                      threads == 1 ? " thread" : " threads", ", caches give more");
+  peaks.source =
+      Text("copying ", kBytes >> 20, " MiB with ", threads, threads == 1 ? " thread" : " threads");
   return peaks;
 }
 
