@@ -87,8 +87,13 @@ bool DropUnread(std::vector<Statement>& statements, const std::set<std::string>&
 
 }  // namespace
 
-KernelBuilder::KernelBuilder(TargetKind target, const Graph& program, std::vector<IndexSite>& sites)
-    : target_(target), program_(program), sites_(sites), ranges_(program.SymbolRanges()) {
+KernelBuilder::KernelBuilder(TargetKind target, const Graph& program, std::vector<IndexSite>& sites,
+                             const LaunchShape& shape)
+    : target_(target),
+      program_(program),
+      sites_(sites),
+      shape_(shape),
+      ranges_(program.SymbolRanges()) {
   scopes_.emplace_back();
   for (const DimSymbol& symbol : program.symbols) names_.insert(symbol.name);
 }

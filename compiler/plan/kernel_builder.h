@@ -9,6 +9,7 @@
 #include "compiler/ops/op_def.h"
 #include "compiler/plan/c_expression.h"
 #include "compiler/plan/kernel_plan.h"
+#include "compiler/plan/launch_shape.h"
 
 namespace fusec {
 
@@ -17,11 +18,13 @@ namespace fusec {
 // computed before it.
 class KernelBuilder {
  public:
-  KernelBuilder(TargetKind target, const Graph& program, std::vector<IndexSite>& sites);
+  KernelBuilder(TargetKind target, const Graph& program, std::vector<IndexSite>& sites,
+                const LaunchShape& shape = {});
   KernelBuilder(const KernelBuilder&) = delete;
   KernelBuilder& operator=(const KernelBuilder&) = delete;
 
   TargetKind target() const { return target_; }
+  const LaunchShape& shape() const { return shape_; }
   Ranges& ranges() { return ranges_; }
   CExpressionWriter& expressions() { return expressions_; }
   KernelPlan& plan() { return plan_; }
@@ -147,6 +150,7 @@ class KernelBuilder {
   TargetKind target_;
   const Graph& program_;
   std::vector<IndexSite>& sites_;
+  const LaunchShape shape_;
   Ranges ranges_;
   CExpressionWriter expressions_{ranges_};
   KernelPlan plan_;

@@ -24,6 +24,23 @@ constexpr MatMulTile kTiles[] = {
     {128, 64, 128, 4, 2, 1, 3},
 };
 
+// What is measured besides: a warp's part is a multiple of 16 rows and 8 columns, and of a chunk 32
+// bytes; a chunk is a multiple of 128 bytes.
+constexpr MatMulTile kMeasuredTiles[] = {
+    {16, 32, 256, 1, 1, 8, 4},  {16, 64, 256, 1, 2, 4, 3},  {32, 32, 256, 2, 1, 4, 3},
+    {64, 32, 256, 2, 1, 4, 3},  {64, 64, 128, 2, 2, 2, 3},  {64, 64, 128, 4, 2, 1, 4},
+    {64, 128, 128, 2, 4, 1, 3}, {128, 64, 128, 4, 2, 1, 4}, {128, 128, 128, 4, 2, 1, 3},
+    {16, 32, 512, 1, 1, 8, 3},  {32, 64, 256, 1, 2, 4, 3},  {128, 64, 128, 4, 2, 1, 3},
+};
+
+// Shared memory that a block may have.
+int SharedBytesOf(int architecture) {
+  constexpr int kKiB = 1024;
+  if (architecture == 80 || architecture == 87) return 163 * kKiB;
+  if (architecture >= 90 && architecture < 120) return 227 * kKiB;
+  return 99 * kKiB;
+}
+
 int64_t Ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 MatMulKernel Rows(int64_t rows, int64_t n, int64_t k) {
@@ -57,9 +74,9 @@ bool IsSplit(const MatMulPlan& matmul, const std::string& precision) {
 
 // The library for results that are large.
 void AddLibrary(const MatMulPlan& matmul, const std::string& precision,
-                std::vector<MatMulKernel>& kernels) {
+                std::vector<MatMulRange>& kernels) {
   const int64_t most = IsSplit(matmul, precision) ? kMostSplitElements : kMostShortElements;
-  MatMulKernel large;
+  MatMulRange large;
   large.from = std::max(kMostRowsAtOnce, most / *matmul.n.AsConstant()) + 1;
   while (kernels.back().from >= large.from) kernels.pop_back();
   kernels.push_back(large);
@@ -77,6 +94,8 @@ std::string MatMulKernel::Suffix() const {
   switch (kind) {
     case Kind::kLibrary:
       return "";
+    case Kind::kPlain:
+      return "_plain";
     case Kind::kRows:
       return "_rows_" + std::to_string(most_rows);
     case Kind::kTile:
@@ -85,30 +104,29 @@ std::string MatMulKernel::Suffix() const {
   return "";
 }
 
-std::vector<MatMulKernel> ChooseMatMulKernels(const MatMulPlan& matmul,
-                                              const std::string& precision, const Ranges& ranges,
-                                              bool library) {
-  if (!TakesOwnKernel(matmul)) return std::vector<MatMulKernel>(library ? 1 : 0);
+std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const std::string& precision,
+                                             const Ranges& ranges, bool library) {
+  if (!TakesOwnKernel(matmul)) return std::vector<MatMulRange>(library ? 1 : 0);
   const int64_t n = *matmul.n.AsConstant(), k = *matmul.k.AsConstant();
   const auto rows = ranges.IntervalOf(matmul.m);
   // By rising `from`; the last one has no end.
-  std::vector<MatMulKernel> kernels = {Rows(1, n, k), Rows(kMostRowsAtOnce, n, k)};
+  std::vector<MatMulRange> kernels = {{Rows(1, n, k)}, {Rows(kMostRowsAtOnce, n, k)}};
   kernels[1].from = 2;
   const int64_t long_sum = IsSplit(matmul, precision) ? kLongSplitSum : kLongShortSum;
   if (k > long_sum && library) {
     kernels.emplace_back().from = kMostRowsAtOnce + 1;
   } else {
     for (const MatMulTile& tile : kTiles) {
-      MatMulKernel next;
-      next.kind = MatMulKernel::Kind::kTile;
-      next.tile = tile;
+      MatMulRange next;
+      next.kernel.kind = MatMulKernel::Kind::kTile;
+      next.kernel.tile = tile;
       next.from = &tile == kTiles ? kMostRowsAtOnce + 1 : FirstRows(tile, n);
       if (next.from <= kernels.back().from) kernels.pop_back();
       kernels.push_back(next);
     }
     if (library) AddLibrary(matmul, precision, kernels);
   }
-  std::vector<MatMulKernel> needed;
+  std::vector<MatMulRange> needed;
   for (size_t i = 0; i < kernels.size(); ++i) {
     if (i + 1 < kernels.size()) kernels[i].to = kernels[i + 1].from - 1;
     if (kernels[i].to >= rows.low && kernels[i].from <= rows.high) needed.push_back(kernels[i]);
@@ -116,6 +134,32 @@ std::vector<MatMulKernel> ChooseMatMulKernels(const MatMulPlan& matmul,
   needed.front().from = 0;
   needed.back().to = INT64_MAX;
   return needed;
+}
+
+std::vector<MatMulKernel> MatMulCandidates(const MatMulPlan& matmul, int64_t rows,
+                                           int architecture) {
+  std::vector<MatMulKernel> candidates;
+  if (!TakesOwnKernel(matmul)) return candidates;
+  const int64_t k = *matmul.k.AsConstant();
+  constexpr int64_t kMostRowsMeasured = 16;
+  if (rows <= kMostRowsMeasured) {
+    MatMulKernel kernel;
+    kernel.kind = MatMulKernel::Kind::kRows;
+    kernel.most_rows = 1;
+    while (kernel.most_rows < rows) kernel.most_rows *= 2;
+    for (int warps = 1; warps <= 8 && (warps == 1 || k >= 64 * warps); warps *= 2) {
+      kernel.warps_per_column = warps;
+      candidates.push_back(kernel);
+    }
+  }
+  for (const MatMulTile& tile : kMeasuredTiles) {
+    if (tile.shared_bytes() > SharedBytesOf(architecture)) continue;
+    MatMulKernel kernel;
+    kernel.kind = MatMulKernel::Kind::kTile;
+    kernel.tile = tile;
+    candidates.push_back(kernel);
+  }
+  return candidates;
 }
 
 }  // namespace fusec

@@ -17,26 +17,38 @@ struct MatMulTile {
 
   int threads() const { return 32 * row_warps * column_warps * depth_warps; }
   int shared_bytes() const;
+  bool operator==(const MatMulTile&) const = default;
 };
 
 struct MatMulKernel {
   enum class Kind {
-    kLibrary,  // cuBLASLt
+    kLibrary,  // cuBLASLt, or oneDNN on the CPU
+    kPlain,    // an element of the result per thread or warp, as reductions are made
     kRows,     // warps_per_column warps per column, all rows at once (matmul_rows.cuh)
     kTile,
   };
   Kind kind = Kind::kLibrary;
   int most_rows = 0, warps_per_column = 1;  // of kRows
   MatMulTile tile{};                        // of kTile
-  int64_t from = 0, to = INT64_MAX;         // rows that it serves, inclusive
 
+  bool operator==(const MatMulKernel&) const = default;
   std::string Suffix() const;  // "", "_rows_8", "_tile_64x64"
+};
+
+// A kernel and the rows that it serves, inclusive.
+struct MatMulRange {
+  MatMulKernel kernel;
+  int64_t from = 0, to = INT64_MAX;
 };
 
 // In ascending order of rows, without gaps from the fewest rows that `ranges` allow to the most.
 // Empty where neither the library (unless `library` allows it) nor a kernel of ours makes it.
-std::vector<MatMulKernel> ChooseMatMulKernels(const MatMulPlan& matmul,
-                                              const std::string& precision, const Ranges& ranges,
-                                              bool library);
+std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const std::string& precision,
+                                             const Ranges& ranges, bool library);
+
+// The kernels on tensor cores or for few rows that can make `rows` rows of the product on a GPU of
+// `architecture`; none where its operands lie in another way than these expect.
+std::vector<MatMulKernel> MatMulCandidates(const MatMulPlan& matmul, int64_t rows,
+                                           int architecture);
 
 }  // namespace fusec

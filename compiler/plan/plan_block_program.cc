@@ -18,8 +18,8 @@ constexpr int64_t kMostRows = 32;  // of a block
 // has few elements but long sums, a warp makes one.
 class BlockProgramPlanner {
  public:
-  BlockProgramPlanner(const Node& region, KernelBuilder& builder, int64_t wanted_rows)
-      : region_(region), builder_(builder), lowering_(region, builder), wanted_rows_(wanted_rows) {}
+  BlockProgramPlanner(const Node& region, KernelBuilder& builder)
+      : region_(region), builder_(builder), lowering_(region, builder) {}
 
   KernelPlan Plan() {
     ChooseIndexType(region_, builder_);
@@ -57,15 +57,16 @@ class BlockProgramPlanner {
     int64_t widest = 1;
     for (const BlockStage& stage : stages_)
       widest = std::max(widest, ElementsPerRow(stage.value, rows_));
+    const int block_size = GpuBlockSize(builder_);
     while (rows_per_block_ < kMostRows &&
-           (rows_per_block_ * widest < kGpuBlockSize || rows_per_block_ < wanted_rows_) &&
+           (rows_per_block_ * widest < block_size || rows_per_block_ < builder_.shape().rows) &&
            2 * rows_per_block_ * KeptBytesPerRow(stages_, rows_) <= kMostKeptBytes) {
       rows_per_block_ *= 2;
     }
     KernelPlan& plan = builder_.plan();
     const Expr rows = Product(rows_);
     NameCount(builder_, rows, "rows", "of the results");
-    plan.block_size = kGpuBlockSize;
+    plan.block_size = block_size;
     plan.blocks = CeilDiv(rows, rows_per_block_, builder_.ranges());
     plan.launch_in_words = rows_per_block_ == 1
                                ? "one block per row"
@@ -385,7 +386,6 @@ class BlockProgramPlanner {
   Shape rows_;
   std::vector<BlockStage> stages_;
   PartTables tables_;
-  int64_t wanted_rows_ = 1;
   int64_t rows_per_block_ = 1;
   bool warps_ = false;           // the open stage's sums are shared out among the threads of a warp
   std::vector<Expr> row_index_;  // where a block owns one row
@@ -393,8 +393,8 @@ class BlockProgramPlanner {
 
 }  // namespace
 
-KernelPlan PlanBlockProgram(const Node& region, KernelBuilder& builder, int64_t wanted_rows) {
-  return BlockProgramPlanner(region, builder, wanted_rows).Plan();
+KernelPlan PlanBlockProgram(const Node& region, KernelBuilder& builder) {
+  return BlockProgramPlanner(region, builder).Plan();
 }
 
 }  // namespace fusec

@@ -132,7 +132,7 @@ class LoopPlanner {
   // What a plan would write.
   Trial Try(const std::function<void(LoopPlanner&)>& plan) const {
     std::vector<IndexSite> sites;
-    KernelBuilder trial(builder_.target(), builder_.program(), sites);
+    KernelBuilder trial(builder_.target(), builder_.program(), sites, builder_.shape());
     trial.plan().index_type = "int";
     LoopPlanner planner(region_, trial);
     planner.groups_ = groups_;
@@ -166,12 +166,13 @@ class LoopPlanner {
       StoreGroup(groups_[0], index);
       return;
     }
-    ChunkOfBlock(total, "first", "last", kCpuBlockElements);
+    const int64_t chunk = CpuBlockElements(builder_);
+    ChunkOfBlock(total, "first", "last", chunk);
     builder_.Open();
     builder_.DefineVariable("i", 0, total - 1);
     StoreGroup(groups_[0], index);
     builder_.CloseFor(LoopHeader(builder_, "i", "first", "last"));
-    plan.launch_in_words = "blocks of " + std::to_string(kCpuBlockElements) + " elements";
+    plan.launch_in_words = "blocks of " + std::to_string(chunk) + " elements";
   }
 
   // As many neighbours as the whole result is made of, if that takes no division and serves loads.
@@ -219,8 +220,8 @@ class LoopPlanner {
   void OneThreadPerElement(const Expr& total) {
     KernelPlan& plan = builder_.plan();
     NameCount(builder_, total, "elements", "of the result");
-    plan.block_size = kGpuBlockSize;
-    plan.blocks = CeilDiv(total, kGpuBlockSize, builder_.ranges());
+    plan.block_size = GpuBlockSize(builder_);
+    plan.blocks = CeilDiv(total, plan.block_size, builder_.ranges());
     plan.launch_in_words = "one thread per element of the result";
     builder_.AppendLet("i",
                        BlockNumber(builder_) + " * " + BlockSizeName(builder_) + " + threadIdx.x");
@@ -258,7 +259,7 @@ class LoopPlanner {
       inner_total = inner_total + Product(Inner(group.shape())) * group.parts();
     const int64_t inner_high = std::max<int64_t>(1, builder_.ranges().IntervalOf(inner_total).high);
     if (builder_.target() == TargetKind::kCpu) {
-      PlanCpuRows(rows, std::clamp<int64_t>(kCpuBlockElements / inner_high, 1, 4096));
+      PlanCpuRows(rows, std::clamp<int64_t>(CpuBlockElements(builder_) / inner_high, 1, 4096));
     } else if (IsSingle()) {
       PlanGpuGrid();
     } else {
@@ -270,7 +271,7 @@ class LoopPlanner {
   int64_t RowsOfBlock(int64_t row_elements) const {
     int64_t most_lanes = 4;
     for (const Group& group : groups_) most_lanes = std::max(most_lanes, LanesOfRows(group));
-    return std::clamp<int64_t>(most_lanes * kGpuBlockSize / row_elements, 1, 64);
+    return std::clamp<int64_t>(most_lanes * GpuBlockSize(builder_) / row_elements, 1, 64);
   }
 
   void PlanCpuRows(const Expr& rows, int64_t chunk) {
@@ -317,12 +318,14 @@ class LoopPlanner {
   }
 
   // How many neighbouring elements a thread makes: 16 bytes of the widest result, or 8 if all that
-  // is in `extents` is a multiple of no more; else 1.
+  // is in `extents` is a multiple of no more or the shape allows no more; else 1.
   int64_t LanesOf(const Group& group, const std::vector<Expr>& extents) const {
     int bytes = 2;
     for (const Segment& segment : group.segments)
       bytes = std::max(bytes, DtypeBytes(region_.body->outputs[segment.output]->type.dtype));
+    const int64_t most = builder_.shape().lanes;
     for (const int lanes : {16 / bytes, 8 / bytes}) {
+      if (most > 0 && lanes > most) continue;
       const bool fits = std::all_of(extents.begin(), extents.end(), [&](const Expr& extent) {
         return IsMultiple(extent, lanes) && !extent.IsConstant(0);
       });
@@ -390,7 +393,7 @@ class LoopPlanner {
   void PlanGpuSegments(const Expr& rows, int64_t chunk) {
     ChunkOfBlock(rows, "first_row", "last_row", chunk);
     KernelPlan& plan = builder_.plan();
-    plan.block_size = kGpuBlockSize;
+    plan.block_size = GpuBlockSize(builder_);
     plan.launch_in_words =
         "a block owns " + std::to_string(chunk) + " rows; its threads share out each part";
     for (const Group& group : groups_) {

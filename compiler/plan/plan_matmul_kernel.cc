@@ -12,7 +12,7 @@ namespace fusec {
 namespace {
 
 constexpr int kWarpSize = 32;
-constexpr int kRowsBlockSize = 128;  // of kernels for few rows, at least
+constexpr int kRowsBlockSize = 128;  // of kernels for few rows, unless tuned
 
 class MatMulKernelPlanner {
  public:
@@ -100,7 +100,8 @@ class MatMulKernelPlanner {
     KernelPlan& plan = builder_.plan();
     CExpressionWriter& names = builder_.expressions();
     const int per_column = kernel_.warps_per_column;
-    plan.block_size = std::max(kRowsBlockSize, per_column * kWarpSize);
+    const int wanted = builder_.shape().block_size;
+    plan.block_size = std::max(wanted > 0 ? wanted : kRowsBlockSize, per_column * kWarpSize);
     const int block_columns = plan.block_size / kWarpSize / per_column;
     plan.blocks = CeilDiv(matmul_.n, block_columns, builder_.ranges());
     plan.launch_in_words =

@@ -1,13 +1,20 @@
 #pragma once
 
+#include <cstddef>
+#include <map>
+
 #include "compiler/plan/kernel_plan.h"
 
 namespace fusec {
+
+struct Winner;
+using Tuning = std::map<size_t, std::vector<Winner>>;  // see region_kernels.h
 
 struct PlanOptions {
   TargetKind target = TargetKind::kCpu;
   std::string matmul_precision = "highest";  // highest, high, medium: of f32 products
   int architecture = 90;                     // of kGpu: 80 for sm_80
+  const Tuning* tuning = nullptr;            // what was measured; null for nothing
 };
 
 // Plans every region of a fused graph (constants and regions only) for one target. `sites` collects

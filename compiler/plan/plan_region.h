@@ -13,8 +13,9 @@ struct MatMulKernel;
 KernelPlan PlanLoop(const Node& region, KernelBuilder& builder);  // pointwise, gather_concat
 KernelPlan PlanRowReduction(const Node& region,
                             KernelBuilder& builder);  // row_reduction, and matmuls no library takes
-// A block owns as many rows as keep its threads busy, and `wanted_rows` at least, if these fit.
-KernelPlan PlanBlockProgram(const Node& region, KernelBuilder& builder, int64_t wanted_rows = 1);
+// A block owns as many rows as keep its threads busy, and those that its shape asks for, if these
+// fit.
+KernelPlan PlanBlockProgram(const Node& region, KernelBuilder& builder);
 KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);  // scan, sort, scatter
 KernelPlan PlanMatMulKernel(const Node& region, const MatMulPlan& matmul,
                             const MatMulKernel& kernel, const std::string& precision,
@@ -22,9 +23,11 @@ KernelPlan PlanMatMulKernel(const Node& region, const MatMulPlan& matmul,
 
 // Shared by them.
 
-constexpr int kGpuBlockSize = 256;
-constexpr int64_t kCpuBlockElements =
-    16384;  // about 64 KB of floats: enough to hand to another core
+// Threads of a block: 256 unless the kernel's shape says otherwise.
+int GpuBlockSize(const KernelBuilder& builder);
+// Elements of a block on the CPU: unless the shape says otherwise about 64 KB of floats, which is
+// enough to hand to another core.
+int64_t CpuBlockElements(const KernelBuilder& builder);
 
 // The kernel's constant that holds its plan's block size.
 const std::string& BlockSizeName(KernelBuilder& builder);

@@ -12,9 +12,9 @@ namespace fusec {
 
 namespace {
 
-constexpr int kShortRow = 32;     // up to here a thread reduces a row alone
-constexpr int kWarpRow = 1024;    // up to here a warp does, without a barrier
-constexpr int kRowsPerBlock = 4;  // of warps that have a row each
+constexpr int kShortRow = 32;         // up to here a thread reduces a row alone
+constexpr int kWarpRow = 1024;        // up to here a warp does, without a barrier
+constexpr int kWarpsBlockSize = 128;  // of warps that have a row each
 // Registers of a thread that may hold what later passes over the row need again.
 constexpr int64_t kKeptRegisters = 96;
 
@@ -34,28 +34,21 @@ class RowReductionPlanner {
     const Expr length = Product(reduced_);
     const int64_t length_high = builder_.ranges().IntervalOf(length).high;
     KernelPlan& plan = builder_.plan();
-    const bool any_serial = std::any_of(reducers_.begin(), reducers_.end(), [](const Node* node) {
-      return IsArg(*node) || node->kind == OpKind::kMatMul;
-    });
     if (builder_.target() == TargetKind::kCpu) {
-      const int64_t chunk =
-          std::clamp<int64_t>(kCpuBlockElements / std::max<int64_t>(1, length_high), 1, 4096);
+      const int64_t chunk = std::clamp<int64_t>(
+          CpuBlockElements(builder_) / std::max<int64_t>(1, length_high), 1, 4096);
       OpenChunkOfRows(rows, chunk);
       PlanRow(Team::kThread);
       builder_.CloseFor(LoopHeader(builder_, "row", "first_row", "last_row"));
-    } else if (any_serial || length_high <= kShortRow) {
-      OneThreadPerRow(rows);
-      PlanRow(Team::kThread);
-    } else if (length_high <= kWarpRow) {
-      OneWarpPerRow(rows);
-      PlanRow(Team::kWarp);
     } else {
-      plan.block_size = kGpuBlockSize;
-      plan.blocks = rows;
-      plan.launch_in_words = "one block per row";
-      builder_.AppendLet("row", "blockIdx.x");
-      builder_.DefineVariable("row", 0, rows - 1);
-      PlanRow(Team::kBlock);
+      const Team team = ChooseTeam(length_high);
+      if (team == Team::kThread)
+        OneThreadPerRow(rows);
+      else if (team == Team::kWarp)
+        OneWarpPerRow(rows);
+      else
+        OneBlockPerRow(rows);
+      PlanRow(team);
     }
     CountTraffic(region_, plan);
     return builder_.Finish();
@@ -63,6 +56,27 @@ class RowReductionPlanner {
 
  private:
   using Team = RowWalk::Team;
+
+  Team ChooseTeam(int64_t length_high) const {
+    const auto any = [&](const auto& is_it) {
+      return std::any_of(reducers_.begin(), reducers_.end(), is_it);
+    };
+    if (any([](const Node* node) { return IsArg(*node); })) return Team::kThread;
+    switch (builder_.shape().team) {
+      case LaunchShape::Team::kThread:
+        return Team::kThread;
+      case LaunchShape::Team::kWarp:
+        return Team::kWarp;
+      case LaunchShape::Team::kBlock:
+        return Team::kBlock;
+      case LaunchShape::Team::kPlanned:
+        break;
+    }
+    if (any([](const Node* node) { return node->kind == OpKind::kMatMul; })) return Team::kThread;
+    return length_high <= kShortRow  ? Team::kThread
+           : length_high <= kWarpRow ? Team::kWarp
+                                     : Team::kBlock;
+  }
 
   // Rows are the elements of the reductions' results, each with its own stretch of reduced
   // elements. All reductions of a region share both (the fusion pass sees to it).
@@ -101,22 +115,34 @@ class RowReductionPlanner {
   }
 
   void OneThreadPerRow(const Expr& rows) {
-    builder_.plan().block_size = kGpuBlockSize;
-    builder_.plan().launch_in_words = "one thread per row";
-    RowOfBlock(rows, kGpuBlockSize, BlockSizeName(builder_), "threadIdx.x");
+    KernelPlan& plan = builder_.plan();
+    plan.block_size = GpuBlockSize(builder_);
+    plan.launch_in_words = "one thread per row";
+    RowOfBlock(rows, plan.block_size, BlockSizeName(builder_), "threadIdx.x");
   }
 
   void OneWarpPerRow(const Expr& rows) {
-    builder_.plan().block_size = kRowsPerBlock * RowWalk::kWarpSize;
+    const int wanted = builder_.shape().block_size;
+    builder_.plan().block_size = wanted > 0 ? wanted : kWarpsBlockSize;
+    const int rows_in_block = builder_.plan().block_size / RowWalk::kWarpSize;
     builder_.plan().launch_in_words = "one warp per row";
     auto& constants = builder_.expressions();
     const std::string rows_per_block =
-        constants.OwnConstant("rows_per_block", kRowsPerBlock, "one per warp");
+        constants.OwnConstant("rows_per_block", rows_in_block, "one per warp");
     const std::string warp_size =
         constants.OwnConstant("warp_size", RowWalk::kWarpSize, "threads of a warp");
     builder_.Append({Statement::Kind::kLet, "int", "lane", "threadIdx.x % " + warp_size, {}, {}});
     builder_.DefineVariable("lane", 0, RowWalk::kWarpSize - 1);
-    RowOfBlock(rows, kRowsPerBlock, rows_per_block, "threadIdx.x / " + warp_size);
+    RowOfBlock(rows, rows_in_block, rows_per_block, "threadIdx.x / " + warp_size);
+  }
+
+  void OneBlockPerRow(const Expr& rows) {
+    KernelPlan& plan = builder_.plan();
+    plan.block_size = GpuBlockSize(builder_);
+    plan.blocks = rows;
+    plan.launch_in_words = "one block per row";
+    builder_.AppendLet("row", "blockIdx.x");
+    builder_.DefineVariable("row", 0, rows - 1);
   }
 
   // Row number `row_in_block` of a block's `count` rows.

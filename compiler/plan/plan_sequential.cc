@@ -45,7 +45,7 @@ class SequentialPlanner {
     const Expr count = Product(lines);
     KernelPlan& plan = builder_.plan();
     const bool cpu = builder_.target() == TargetKind::kCpu;
-    plan.block_size = cpu ? 1 : kGpuBlockSize;
+    plan.block_size = cpu ? 1 : GpuBlockSize(builder_);
     NameCount(builder_, count, "lines", "along the axis");
     plan.blocks = CeilDiv(count, plan.block_size, builder_.ranges());
     plan.launch_in_words = "one thread per line along the axis";

@@ -6,6 +6,16 @@
 
 namespace fusec {
 
+int GpuBlockSize(const KernelBuilder& builder) {
+  constexpr int kBlockSize = 256;
+  return builder.shape().block_size > 0 ? builder.shape().block_size : kBlockSize;
+}
+
+int64_t CpuBlockElements(const KernelBuilder& builder) {
+  constexpr int64_t kElements = 16384;
+  return builder.shape().chunk > 0 ? builder.shape().chunk : kElements;
+}
+
 void ChooseIndexType(const Node& region, KernelBuilder& builder) {
   if (builder.target() == TargetKind::kCpu) {
     builder.plan().index_type = "long long";

@@ -1,0 +1,281 @@
+#include "compiler/plan/region_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "compiler/ops/op_def.h"
+#include "compiler/plan/plan_region.h"
+
+namespace fusec {
+
+namespace {
+
+// Rows from which blocks own several each: more than a GPU has room for blocks.
+constexpr int64_t kManyRows = 1024;
+constexpr int64_t kRowsOfMany = 8;
+// From here on tensor cores take TF32 and bfloat16, and copies fill shared memory.
+constexpr int kTensorCoreArchitecture = 80;
+
+using Team = LaunchShape::Team;
+
+std::string TeamName(Team team) {
+  return team == Team::kThread ? "thread" : team == Team::kWarp ? "warp" : "block";
+}
+
+bool IsProduct(const KernelChoice& choice) {
+  return choice.product.kind == MatMulKernel::Kind::kRows ||
+         choice.product.kind == MatMulKernel::Kind::kTile;
+}
+
+// The size that is as many times the smaller as the larger is of it.
+int64_t Halfway(int64_t small, int64_t large) {
+  return static_cast<int64_t>(std::sqrt(static_cast<double>(small) * static_cast<double>(large)));
+}
+
+}  // namespace
+
+std::string KernelChoice::Suffix() const {
+  std::string suffix = product.Suffix();
+  if (shape.team != Team::kPlanned) suffix += "_" + TeamName(shape.team);
+  if (shape.block_size > 0) suffix += "_block_" + std::to_string(shape.block_size);
+  if (shape.lanes > 0) suffix += "_lanes_" + std::to_string(shape.lanes);
+  if (shape.rows > 0) suffix += "_rows_" + std::to_string(shape.rows);
+  if (shape.chunk > 0) suffix += "_chunk_" + std::to_string(shape.chunk);
+  return suffix;
+}
+
+std::string KernelChoice::Words() const {
+  std::vector<std::string> words;
+  const auto number = [](int64_t n) { return std::to_string(n); };
+  if (product.kind == MatMulKernel::Kind::kRows)
+    words.push_back(number(product.most_rows) + " rows at once, " +
+                    number(product.warps_per_column) + " warps per column");
+  if (product.kind == MatMulKernel::Kind::kTile) {
+    const MatMulTile& tile = product.tile;
+    words.push_back("tile of " + number(tile.rows) + " x " + number(tile.columns) + ", " +
+                    number(tile.row_warps) + " x " + number(tile.column_warps) + " x " +
+                    number(tile.depth_warps) + " warps, " + number(tile.stages) + " stages of " +
+                    number(tile.chunk_bytes) + " bytes");
+  }
+  if (shape.team != Team::kPlanned) words.push_back("a " + TeamName(shape.team) + " per row");
+  if (shape.block_size > 0) words.push_back("blocks of " + number(shape.block_size) + " threads");
+  if (shape.lanes > 0) words.push_back(number(shape.lanes) + " elements per thread");
+  if (shape.rows > 0) words.push_back(number(shape.rows) + " rows per block");
+  if (shape.chunk > 0) words.push_back("blocks of " + number(shape.chunk) + " elements");
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text.empty() ? "as planned" : text;
+}
+
+int64_t KernelChoice::MostRows() const {
+  return product.kind == MatMulKernel::Kind::kRows ? product.most_rows : INT64_MAX;
+}
+
+RegionKernels::RegionKernels(const Node& region, std::string name, std::vector<std::string> ops,
+                             const PlanOptions& options, const Graph& graph)
+    : region_(region),
+      name_(std::move(name)),
+      ops_(std::move(ops)),
+      options_(options),
+      graph_(graph),
+      class_(region.Get<std::string>("class")) {
+  size_ = region.result()->type.ElementCount();
+  if (class_ == "block_program") size_ = Product(region.Get<std::vector<Expr>>("rows"));
+  if (class_ != "matmul") return;
+  product_ = PlanLibraryMatMul(region);
+  library_ = product_.has_value();
+  if (!library_) product_ = PlanProduct(region);
+  if (product_) size_ = product_->m;
+}
+
+std::vector<Variant> RegionKernels::Planned() const {
+  if (class_ == "block_program") return PlannedBlocks();
+  if (!product_) return {Variant()};
+  const bool tensor_cores =
+      options_.target == TargetKind::kGpu && options_.architecture >= kTensorCoreArchitecture;
+  std::vector<MatMulRange> ranges(library_ ? 1 : 0);
+  if (tensor_cores)
+    ranges =
+        ChooseMatMulKernels(*product_, options_.matmul_precision, graph_.SymbolRanges(), library_);
+  if (ranges.empty()) {
+    Variant plain;
+    plain.choice.product.kind = MatMulKernel::Kind::kPlain;
+    return {plain};
+  }
+  std::vector<Variant> variants;
+  for (const MatMulRange& range : ranges)
+    variants.push_back({{range.kernel, {}}, range.kernel.Suffix(), range.from, range.to});
+  return variants;
+}
+
+// A row per block where there are few, so that all of a GPU takes part, several where there are
+// many, so that all threads of a block do.
+std::vector<Variant> RegionKernels::PlannedBlocks() const {
+  Variant few, many;
+  many.choice.shape.rows = kRowsOfMany;
+  many.suffix = "_many_rows";
+  if (graph_.SymbolRanges().IntervalOf(size_).high < kManyRows) return {few};
+  std::vector<IndexSite> sites;
+  if (PlanOne(few, sites).kernel.blocks == PlanOne(many, sites).kernel.blocks) return {few};
+  few.to = kManyRows - 1;
+  many.from = kManyRows;
+  return {few, many};
+}
+
+std::vector<Variant> RegionKernels::Tuned(const std::vector<Winner>& winners) const {
+  const std::vector<Variant> planned = Planned();
+  std::vector<Variant> variants;
+  // As planned, for some of the sizes.
+  const auto add_planned = [&](int64_t from, int64_t to) {
+    for (Variant variant : planned) {
+      variant.from = std::max(variant.from, from);
+      variant.to = std::min(variant.to, to);
+      if (variant.from <= variant.to) variants.push_back(variant);
+    }
+  };
+  int64_t from = 0;
+  for (size_t i = 0; i < winners.size(); ++i) {
+    const auto& choice = winners[i].choice;
+    int64_t to = INT64_MAX;
+    if (i + 1 < winners.size()) to = Halfway(winners[i].size, winners[i + 1].size);
+    if (choice) to = std::min(to, choice->MostRows());
+    if (choice)
+      variants.push_back({*choice, choice->Suffix(), from, to});
+    else
+      add_planned(from, to);
+    if (to == INT64_MAX) break;
+    from = to + 1;
+    if (i + 1 == winners.size()) add_planned(from, INT64_MAX);
+  }
+  if (winners.empty()) return planned;
+  return WithoutIdle(std::move(variants));
+}
+
+// Neighbours that are alike as one, and those that no size of the graph needs left out.
+std::vector<Variant> RegionKernels::WithoutIdle(std::vector<Variant> variants) const {
+  const auto sizes = graph_.SymbolRanges().IntervalOf(size_);
+  std::vector<Variant> needed;
+  std::set<std::string> taken;
+  for (Variant& variant : variants) {
+    if (variant.to < sizes.low || variant.from > sizes.high) continue;
+    if (!needed.empty() && needed.back().choice == variant.choice) {
+      needed.back().to = variant.to;
+      continue;
+    }
+    needed.push_back(std::move(variant));
+    std::string& suffix = needed.back().suffix;
+    while (!taken.insert(suffix).second) suffix += "_again";
+  }
+  needed.front().from = 0;
+  needed.back().to = INT64_MAX;
+  return needed;
+}
+
+std::vector<KernelChoice> RegionKernels::Candidates(int64_t size) const {
+  std::vector<KernelChoice> candidates;
+  for (const Variant& variant : Planned()) {
+    if (variant.from <= size && size <= variant.to) candidates.push_back(variant.choice);
+  }
+  const auto add = [&](KernelChoice choice, const LaunchShape& shape) {
+    choice.shape = shape;
+    candidates.push_back(choice);
+  };
+  const KernelChoice planned = candidates.front();
+  if (options_.target == TargetKind::kCpu) {
+    if (product_ && library_) return candidates;
+    for (const int64_t chunk : {1024, 4096, 16384, 65536}) add(planned, {.chunk = chunk});
+    return candidates;
+  }
+  if (product_) {
+    for (const KernelChoice& choice : ProductCandidates(size)) candidates.push_back(choice);
+    return candidates;
+  }
+  for (const int block_size : {64, 128, 256, 512}) {
+    if (class_ == "block_program") {
+      for (const int64_t rows : {1, 2, 4, 8, 16, 32})
+        add(planned, {.block_size = block_size, .rows = rows});
+    } else if (class_ == "row_reduction" || class_ == "matmul") {
+      for (const Team team : {Team::kThread, Team::kWarp, Team::kBlock})
+        add(planned, {.block_size = block_size, .team = team});
+    } else if (class_ == "sequential") {
+      add(planned, {.block_size = block_size});
+    } else {
+      for (const int64_t lanes : {0, 1, 2, 4})
+        add(planned, {.block_size = block_size, .lanes = lanes});
+    }
+  }
+  return candidates;
+}
+
+std::vector<KernelChoice> RegionKernels::ProductCandidates(int64_t size) const {
+  std::vector<KernelChoice> candidates;
+  if (library_) candidates.emplace_back();
+  if (options_.architecture >= kTensorCoreArchitecture) {
+    for (const MatMulKernel& kernel : MatMulCandidates(*product_, size, options_.architecture)) {
+      candidates.push_back({kernel, {}});
+      if (kernel.kind == MatMulKernel::Kind::kRows)
+        candidates.push_back({kernel, {.block_size = 256}});
+    }
+  }
+  // A thread or a warp per element has no tile to waste on narrow or tiny products.
+  constexpr int64_t kNarrow = 4, kTinyDepth = 64, kTiny = 32;
+  const auto most = [](const Expr& extent, int64_t limit) {
+    return extent.AsConstant().value_or(limit + 1) <= limit;
+  };
+  const bool tiny = most(product_->n, kTiny) && most(product_->k, 2 * kTinyDepth);
+  if (most(product_->n, kNarrow) || most(product_->k, kTinyDepth) || tiny) {
+    for (const int block_size : {128, 256}) {
+      for (const Team team : {Team::kThread, Team::kWarp}) {
+        KernelChoice choice;
+        choice.product.kind = MatMulKernel::Kind::kPlain;
+        choice.shape = {.block_size = block_size, .team = team};
+        candidates.push_back(choice);
+      }
+    }
+  }
+  return candidates;
+}
+
+std::vector<Step> RegionKernels::Plan(const std::vector<Variant>& variants,
+                                      std::vector<IndexSite>& sites) const {
+  std::vector<Step> steps;
+  for (const Variant& variant : variants) {
+    steps.push_back(PlanOne(variant, sites));
+    if (variants.size() > 1)
+      steps.back().alternative = {size_, variant.from, variant.to, &variant == variants.data()};
+  }
+  return steps;
+}
+
+Step RegionKernels::PlanOne(const Variant& variant, std::vector<IndexSite>& sites) const {
+  Step step;
+  if (product_ && variant.choice.product.kind == MatMulKernel::Kind::kLibrary) {
+    step.is_matmul = true;
+    step.matmul = *product_;
+    step.matmul.name = name_;
+    step.matmul.ops = ops_;
+    step.matmul.provenance = region_.provenance;
+    return step;
+  }
+  KernelBuilder builder(options_.target, graph_, sites, variant.choice.shape);
+  builder.plan().name = name_ + variant.suffix;
+  builder.plan().op_class = class_;
+  builder.plan().ops = ops_;
+  builder.plan().provenance = region_.provenance;
+  builder.ReserveNames(region_);
+  if (product_ && IsProduct(variant.choice))
+    step.kernel = PlanMatMulKernel(region_, *product_, variant.choice.product,
+                                   options_.matmul_precision, builder);
+  else if (class_ == "block_program")
+    step.kernel = PlanBlockProgram(region_, builder);
+  else if (class_ == "row_reduction" || class_ == "matmul")
+    step.kernel = PlanRowReduction(region_, builder);
+  else if (class_ == "sequential")
+    step.kernel = PlanSequential(region_, builder);
+  else
+    step.kernel = PlanLoop(region_, builder);
+  return step;
+}
+
+}  // namespace fusec

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/plan/launch_shape.h"
+#include "compiler/plan/matmul_kernels.h"
+#include "compiler/plan/plan_program.h"
+
+namespace fusec {
+
+// One way to make a region's results.
+struct KernelChoice {
+  MatMulKernel product;  // of a region that is a product
+  LaunchShape shape;     // of a generated kernel
+
+  bool operator==(const KernelChoice&) const = default;
+  // What kernels of this choice add to their region's name: "_rows_8", "_block_128".
+  std::string Suffix() const;
+  // "tile of 16 x 32, 8 warps, 3 stages of 512 bytes"; "as planned" where nothing is chosen.
+  std::string Words() const;
+  // Sizes above cannot be made in this way.
+  int64_t MostRows() const;
+};
+
+// A choice and the sizes that it serves, both inclusive.
+struct Variant {
+  KernelChoice choice;
+  std::string suffix;
+  int64_t from = 0, to = INT64_MAX;
+};
+
+// What was measured at one size of a region: which choice was fastest there; none for what is
+// planned without measuring. Tuning has the winners of each region, numbered as in its graph, in
+// ascending order of sizes.
+struct Winner {
+  int64_t size = 0;
+  std::optional<KernelChoice> choice;
+};
+
+// The kernels that can make one region for one target.
+class RegionKernels {
+ public:
+  RegionKernels(const Node& region, std::string name, std::vector<std::string> ops,
+                const PlanOptions& options, const Graph& graph);
+
+  // What the choice of a kernel goes by: the rows of a product or of a block program, else the
+  // elements of the first result.
+  const Expr& size() const { return size_; }
+
+  // What serves which sizes where nothing was measured: ascending, without gaps.
+  std::vector<Variant> Planned() const;
+  // Planned(), but each winner from halfway between the sizes around it (geometrically) on.
+  std::vector<Variant> Tuned(const std::vector<Winner>& winners) const;
+  // What is worth measuring at `size`; some of these may turn out to be the same kernel.
+  std::vector<KernelChoice> Candidates(int64_t size) const;
+
+  // One step per variant, alternatives of each other.
+  std::vector<Step> Plan(const std::vector<Variant>& variants, std::vector<IndexSite>& sites) const;
+
+ private:
+  Step PlanOne(const Variant& variant, std::vector<IndexSite>& sites) const;
+  std::vector<Variant> PlannedBlocks() const;
+  std::vector<Variant> WithoutIdle(std::vector<Variant> variants) const;
+  std::vector<KernelChoice> ProductCandidates(int64_t size) const;
+
+  const Node& region_;
+  const std::string name_;
+  const std::vector<std::string> ops_;
+  const PlanOptions& options_;
+  const Graph& graph_;
+  const std::string& class_;
+  std::optional<MatMulPlan> product_;
+  bool library_ = false;  // takes product_
+  Expr size_;
+};
+
+}  // namespace fusec

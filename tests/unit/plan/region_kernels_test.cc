@@ -1,0 +1,121 @@
+#include "compiler/plan/region_kernels.h"
+
+#include <gtest/gtest.h>
+
+namespace fusec {
+namespace {
+
+constexpr const char* kProduct =
+    "graph @g(%x \"x\": f32[b, 512], %w \"w\": f32[256, 512]) symbols(b in 1..65536) {\n"
+    "  %y = region(%x, %w) {class = \"matmul\"} : f32[b, 256] {\n"
+    "    graph @matmul(%x: f32[b, 512], %w: f32[256, 512]) {\n"
+    "      %y = matmul(%x, %w) {transpose_a = 0, transpose_b = 1} : f32[b, 256]\n"
+    "      return %y\n    }\n  }\n"
+    "  return %y \"y\"\n}\n";
+
+constexpr const char* kSoftmaxSum =
+    "graph @g(%x \"x\": f32[b, 64]) symbols(b in 1..65536) {\n"
+    "  %s = region(%x) {class = \"row_reduction\"} : f32[b] {\n"
+    "    graph @reduce_sum(%x: f32[b, 64]) {\n"
+    "      %s = reduce_sum(%x) {axes = [1], keepdims = 0} : f32[b]\n"
+    "      return %s\n    }\n  }\n"
+    "  return %s \"s\"\n}\n";
+
+struct Planner {
+  explicit Planner(const char* text, TargetKind target = TargetKind::kGpu)
+      : graph(*Parse(text)),
+        options{target},
+        kernels(*graph->nodes[0], "k00", {}, options, *graph) {}
+  // "from..to suffix" of every variant.
+  std::vector<std::string> Ranges(const std::vector<Winner>& winners) const {
+    std::vector<std::string> ranges;
+    for (const Variant& variant : kernels.Tuned(winners)) {
+      ranges.push_back(std::to_string(variant.from) + ".." +
+                       (variant.to == INT64_MAX ? "" : std::to_string(variant.to)) +
+                       variant.suffix);
+    }
+    return ranges;
+  }
+  std::unique_ptr<Graph> graph;
+  PlanOptions options;
+  RegionKernels kernels;
+};
+
+KernelChoice Rows(int most) {
+  KernelChoice choice;
+  choice.product.kind = MatMulKernel::Kind::kRows;
+  choice.product.most_rows = most;
+  return choice;
+}
+
+KernelChoice Blocks(int size) {
+  KernelChoice choice;
+  choice.shape.block_size = size;
+  return choice;
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(RegionKernels, PlansWithoutMeasurementsAndWhereTheyAgree) {
+  const Planner product(kProduct);
+  Texts planned;
+  for (const Variant& variant : product.kernels.Planned())
+    planned.push_back(std::to_string(variant.from) + variant.suffix);
+  EXPECT_EQ(planned, Texts({"0_rows_1", "2_rows_8", "9_tile_16x32", "769_tile_32x64",
+                            "3073_tile_128x64", "8193"}));
+  EXPECT_EQ(product.Ranges({{1, {}}, {4096, {}}}), product.Ranges({}));
+}
+
+TEST(RegionKernels, GivesEachWinnerTheSizesAroundItsOwn) {
+  const Planner sum(kSoftmaxSum);
+  EXPECT_EQ(sum.Ranges({{16, Blocks(64)}}), Texts({"0.._block_64"}));
+  EXPECT_EQ(sum.Ranges({{1, {}}, {16, Blocks(64)}, {100, Blocks(64)}, {10000, Blocks(512)}}),
+            Texts({"0..4", "5..1000_block_64", "1001.._block_512"}));
+  // A choice that comes back is a kernel of another name.
+  EXPECT_EQ(sum.Ranges({{1, Blocks(64)}, {4, Blocks(512)}, {16, Blocks(64)}}),
+            Texts({"0..2_block_64", "3..8_block_512", "9.._block_64_again"}));
+}
+
+TEST(RegionKernels, ServesNoMoreRowsThanAKernelCanMake) {
+  const Planner product(kProduct);
+  EXPECT_EQ(product.Ranges({{4, Rows(4)}, {1024, KernelChoice()}}), Texts({"0..4_rows_4", "5.."}));
+  EXPECT_EQ(product.Ranges({{4, Rows(4)}}),
+            Texts({"0..4_rows_4", "5..8_rows_8", "9..768_tile_16x32", "769..3072_tile_32x64",
+                   "3073..8192_tile_128x64", "8193.."}));
+}
+
+TEST(RegionKernels, MakesStepsThatAreAlternatives) {
+  const Planner sum(kSoftmaxSum);
+  std::vector<IndexSite> sites;
+  const auto steps = sum.kernels.Plan(sum.kernels.Tuned({{1, {}}, {100, Blocks(512)}}), sites);
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_EQ(steps[0].alternative->to, 10);
+  EXPECT_TRUE(steps[0].alternative->is_first);
+  EXPECT_EQ(steps[1].alternative->from, 11);
+  EXPECT_EQ(steps[1].kernel.name, "k00_block_512");
+  EXPECT_EQ(steps[1].kernel.block_size, 512);
+  EXPECT_NE(steps[0].kernel.block_size, 512);
+}
+
+// Every candidate is a kernel: it can be planned and written.
+TEST(RegionKernels, ProposesKernelsThatCanBePlanned) {
+  for (const char* text : {kProduct, kSoftmaxSum}) {
+    for (const TargetKind target : {TargetKind::kCpu, TargetKind::kGpu}) {
+      const Planner planner(text, target);
+      for (const int64_t size : {1, 3, 16, 17, 5000}) {
+        const auto candidates = planner.kernels.Candidates(size);
+        ASSERT_FALSE(candidates.empty());
+        for (const KernelChoice& choice : candidates) {
+          EXPECT_GE(choice.MostRows(), size);
+          std::vector<IndexSite> sites;
+          const auto steps = planner.kernels.Plan({{choice, choice.Suffix()}}, sites);
+          ASSERT_EQ(steps.size(), 1u);
+          EXPECT_EQ(steps[0].is_matmul, steps[0].kernel.body.empty());
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fusec
