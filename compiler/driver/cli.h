@@ -30,6 +30,7 @@ struct CompileFlags {
   std::string cpu_level = "both";
   std::string dump_ir, dump_kernels;
   bool time_passes = false;
+  bool tune = false;
 };
 Result<int> RunCompile(const CompileFlags& flags);
 
@@ -76,6 +77,14 @@ struct BenchFlags {
   bool per_kernel = false, json = false;
 };
 Result<int> RunBench(const BenchFlags& flags);
+
+struct TuneFlags {
+  std::string artifact, device;
+  std::vector<std::string> dims;
+  double time_limit_s = 60;
+  bool table = false;
+};
+Result<int> RunTune(const TuneFlags& flags);
 
 struct ExplainFlags {
   std::string artifact, kernel, target;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -7,6 +8,7 @@
 #include "compiler/driver/model_flags.h"
 #include "compiler/driver/terminal.h"
 #include "compiler/support/interrupt.h"
+#include "runtime/src/cuda_pieces.h"
 
 namespace fusec {
 
@@ -63,10 +65,24 @@ void PrintSummary(const CompileFlags& flags, const CompileReport& report) {
             flags.output);
 }
 
+// The device that --tune measures on: a GPU if the model is compiled for one.
+Result<std::string> TunedDevice(const std::vector<std::string>& targets) {
+  const auto is_gpu = [](const std::string& target) { return target != "cpu"; };
+  if (std::none_of(targets.begin(), targets.end(), is_gpu)) return "cpu";
+  if (runtime::GpuArchitecture()) return "cuda";
+  return Fail(ErrorKind::kToolchain,
+              "--tune needs a GPU for targets other than cpu, and there is " +
+                  runtime::CudaPieces().front().second);
+}
+
 }  // namespace
 
 Result<int> RunCompile(const CompileFlags& flags) {
   FUSEC_ASSIGN(CompileOptions options, MakeOptions(flags));
+  std::string device;
+  if (flags.tune) {
+    FUSEC_ASSIGN(device, TunedDevice(options.targets));
+  }
   CatchInterrupts();
   Result<CompileReport> report = Fail(ErrorKind::kUsage, "");
   {
@@ -80,6 +96,7 @@ Result<int> RunCompile(const CompileFlags& flags) {
   for (const std::string& warning : report->warnings) PrintWarning(warning);
   if (flags.time_passes) PrintTimings(report->pass_timings);
   PrintSummary(flags, *report);
+  if (flags.tune) return RunTune({.artifact = flags.output, .device = device});
   return 0;
 }
 

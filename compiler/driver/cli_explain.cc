@@ -8,6 +8,7 @@
 #include "compiler/driver/kernel_page.h"
 #include "compiler/driver/ptx_summary.h"
 #include "compiler/driver/terminal.h"
+#include "compiler/driver/tuning_table.h"
 
 namespace fusec {
 
@@ -105,6 +106,16 @@ void PrintPage(const Explanation& e) {
   PrintEdges(e);
 }
 
+// What was measured for the target, where it was tuned.
+Result<void> PrintTuning(const std::string& artifact, const std::string& target) {
+  FUSEC_ASSIGN(const TuningFile file, ReadTuning(artifact));
+  const auto found = file.find(target);
+  if (found == file.end()) return {};
+  std::printf("\nchosen by measuring on %s\n\n%s", found->second.device.c_str(),
+              ChoicesText(found->second).c_str());
+  return {};
+}
+
 }  // namespace
 
 Result<int> RunExplain(const ExplainFlags& flags) {
@@ -129,6 +140,7 @@ Result<int> RunExplain(const ExplainFlags& flags) {
     std::printf("%s\n", ExplanationJson(explanation).c_str());
   } else {
     PrintPage(explanation);
+    FUSEC_TRY(PrintTuning(flags.artifact, explanation.target));
   }
   return 0;
 }

@@ -15,6 +15,7 @@ usage: fusec MODEL.onnx -o OUT          compile a model into the folder OUT
        fusec run OUT --random --output DIR   run it on files or on random data
        fusec verify MODEL.onnx|OUT      compare its answers with the interpreter and onnxruntime
        fusec bench OUT                  time it
+       fusec tune OUT                   choose its kernels by measuring them on this machine
        fusec explain OUT                what was fused, what was not and why
        fusec opt FILE.ir --passes=A,B   run passes on IR text
        fusec --list-ops [--json]        every supported operator
@@ -100,6 +101,8 @@ Command DeclareCompile(CLI::App& app) {
   app.add_option("--dump-kernels", flags->dump_kernels, "write the generated .cu files")
       ->type_name("DIR");
   app.add_flag("--time-passes", flags->time_passes, "say on stderr how long each pass took");
+  app.add_flag("--tune", flags->tune,
+               "choose kernels by measuring them on this machine, as fusec tune does");
   app.footer(
       "example: fusec models/dlrm_dot.dynamo.onnx -o dlrm --target cpu,sm_90a --dim batch=1..4096");
   return [flags] { return RunCompile(*flags); };
@@ -198,6 +201,28 @@ Command DeclareBench(CLI::App& app) {
   return [flags] { return RunBench(*flags); };
 }
 
+Command DeclareTune(CLI::App& app) {
+  auto flags = std::make_shared<TuneFlags>();
+  app.description(
+      "Measures the kernels that can make each part of an artifact on this machine, and builds the "
+      "artifact again\n"
+      "with the fastest. Times are remembered beside the compiled kernels, for other models as "
+      "well.");
+  app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
+  AddRepeated(app, "--dim", flags->dims,
+              "the sizes of a symbolic dim to measure at (default: 1,16,128,1024,4096)",
+              "NAME=SIZE,...");
+  app.add_option("--time-limit", flags->time_limit_s,
+                 "start no measurement after so many seconds (default: 60); the next call goes on "
+                 "from there")
+      ->type_name("S")
+      ->check(CLI::Range(0.0, 86400.0));
+  AddDevice(app, flags->device);
+  app.add_flag("--table", flags->table, "print every kernel that was measured, with its time");
+  app.footer("example: fusec tune dlrm --dim batch=1,128,2048 --table");
+  return [flags] { return RunTune(*flags); };
+}
+
 Command DeclareExplain(CLI::App& app) {
   auto flags = std::make_shared<ExplainFlags>();
   app.description(
@@ -256,7 +281,8 @@ struct Verb {
 };
 constexpr Verb kVerbs[] = {{"compile", &DeclareCompile}, {"run", &DeclareRun},
                            {"verify", &DeclareVerify},   {"bench", &DeclareBench},
-                           {"explain", &DeclareExplain}, {"opt", &DeclareOpt}};
+                           {"tune", &DeclareTune},       {"explain", &DeclareExplain},
+                           {"opt", &DeclareOpt}};
 
 Command Parse(const std::string& name, Declare declare, std::vector<std::string> arguments) {
   CLI::App app("", name);

@@ -26,15 +26,16 @@ std::vector<std::string> OpNames(const Node& region) {
   return ops.empty() ? views : ops;
 }
 
-std::string StepName(size_t number, const std::vector<std::string>& ops) {
+}  // namespace
+
+std::string RegionName(const Node& region, size_t number) {
   char prefix[16];
   std::snprintf(prefix, sizeof prefix, "k%02zu", number);
   std::string name = prefix;
+  const std::vector<std::string> ops = OpNames(region);
   for (size_t i = 0; i < std::min(ops.size(), kNamedOps); ++i) name += "_" + ops[i];
   return name;
 }
-
-}  // namespace
 
 Result<ProgramPlan> PlanProgram(const Graph& graph, const PlanOptions& options,
                                 std::vector<IndexSite>& sites) {
@@ -45,8 +46,7 @@ Result<ProgramPlan> PlanProgram(const Graph& graph, const PlanOptions& options,
     if (node->kind == OpKind::kConstant) continue;
     FUSEC_CHECK(node->kind == OpKind::kRegion,
                 "unfused node reached planning: " + PrintNode(*node));
-    const std::vector<std::string> ops = OpNames(*node);
-    const RegionKernels kernels(*node, StepName(number, ops), ops, options, graph);
+    const RegionKernels kernels(*node, RegionName(*node, number), OpNames(*node), options, graph);
     const std::vector<Winner>* winners = nullptr;
     if (options.tuning != nullptr) {
       const auto found = options.tuning->find(number);

@@ -109,13 +109,20 @@ std::string KernelCache::PathOf(std::string_view key) const {
   return Text(folder_, "/", name.substr(0, 2), "/", name.substr(2));
 }
 
+std::optional<std::string> KernelCache::Find(std::string_view key) const {
+  if (folder_.empty()) return std::nullopt;
+  return ReadEntry(PathOf(key));
+}
+
+void KernelCache::Keep(std::string_view key, std::string_view value) const {
+  if (!folder_.empty()) WriteEntry(PathOf(key), value);
+}
+
 StatusOr<std::string> KernelCache::GetOrMake(
     std::string_view key, const std::function<StatusOr<std::string>()>& make) const {
-  if (folder_.empty()) return make();
-  const std::string path = PathOf(key);
-  if (std::optional<std::string> value = ReadEntry(path)) return *std::move(value);
+  if (std::optional<std::string> value = Find(key)) return *std::move(value);
   StatusOr<std::string> made = make();
-  if (made) WriteEntry(path, *made);
+  if (made) Keep(key, *made);
   return made;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,6 +29,9 @@ class KernelCache {
   // that the value depends on: source text, options, the compiler's version.
   StatusOr<std::string> GetOrMake(std::string_view key,
                                   const std::function<StatusOr<std::string>()>& make) const;
+  // The value kept under `key`, if there is one.
+  std::optional<std::string> Find(std::string_view key) const;
+  void Keep(std::string_view key, std::string_view value) const;
   // The file that holds (or would hold) the value of `key`.
   std::string PathOf(std::string_view key) const;
 

@@ -1,0 +1,132 @@
+#include "compiler/driver/build_targets.h"
+
+#include <filesystem>
+#include <future>
+
+#include "compiler/driver/host_compiler.h"
+#include "compiler/package/weights_file.h"
+#include "runtime/src/nvrtc.h"
+
+namespace fusec {
+
+namespace {
+
+// Each once, where several steps launch it.
+std::vector<const KernelPlan*> KernelsOf(const ProgramPlan& program) {
+  std::vector<const KernelPlan*> kernels;
+  std::set<std::string> names;
+  for (const Step& step : program.steps) {
+    if (!step.is_matmul && names.insert(step.kernel.name).second) kernels.push_back(&step.kernel);
+  }
+  return kernels;
+}
+
+Result<void> DumpKernels(const std::string& folder,
+                         const std::map<std::string, std::string>& files) {
+  if (folder.empty()) return {};
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return Fail(ErrorKind::kUsage, "cannot create " + folder + ": " + error.message());
+  for (const auto& [path, text] : files) {
+    if (path.rfind("kernels/", 0) == 0) FUSEC_TRY(WriteFile(folder + path.substr(7), text));
+  }
+  return {};
+}
+
+// One machine-code file to make: which target, which key, which path.
+struct Job {
+  size_t target;
+  std::string key, path;
+  std::function<Result<std::string>()> make;
+};
+
+Result<void> RunJobs(std::vector<Job>& jobs, ArtifactContents& contents,
+                     const BuildOptions& options) {
+  std::vector<std::future<Result<std::string>>> results;
+  for (Job& job : jobs) results.push_back(std::async(std::launch::async, job.make));
+  std::optional<Error> failed;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    Result<std::string> bytes = results[i].get();
+    if (options.compiled) options.compiled((i + 1.0) / static_cast<double>(jobs.size()));
+    if (!bytes) {
+      if (!failed) failed = bytes.error();
+      continue;
+    }
+    contents.targets[jobs[i].target].files[jobs[i].key] = jobs[i].path;
+    contents.files[jobs[i].path] = *std::move(bytes);
+  }
+  if (failed) return tl::unexpected<Error>(*failed);
+  return {};
+}
+
+// The texts of a target's kernels become files of the artifact, and compiling them jobs.
+void AddGpuJob(size_t number, const ModelTitle& title, ArtifactContents& contents,
+               std::vector<Job>& jobs) {
+  const std::string& target = contents.targets[number].name;
+  const auto kernels = KernelsOf(contents.targets[number].plan);
+  for (const KernelPlan* kernel : kernels) {
+    contents.files["kernels/" + kernel->name + ".cu"] = EmitKernelFile(*kernel, title);
+  }
+  if (kernels.empty()) return;
+  const auto text = std::make_shared<std::string>(EmitGpuModule(kernels, title));
+  jobs.push_back(
+      {number, "cubin", "cubin/" + target + ".cubin", [text, target]() -> Result<std::string> {
+         auto cubin = runtime::CompileCached("kernels.cu", *text, target);
+         if (!cubin) return Fail(ErrorKind::kToolchain, cubin.error().message);
+         return *std::move(cubin);
+       }});
+}
+
+void AddCpuJobs(size_t number, const ModelTitle& title, const BuildOptions& options,
+                ArtifactContents& contents, std::vector<Job>& jobs) {
+  const auto kernels = KernelsOf(contents.targets[number].plan);
+  const auto text = std::make_shared<std::string>(EmitCpuLibrary(kernels, title));
+  contents.files["cpu/kernels.cc"] = *text;
+  for (const std::string& level : options.cpu_levels) {
+    jobs.push_back({number, level, "cpu/kernels-" + level + ".so",
+                    [text, level, optimization = options.cpu_optimization] {
+                      return CompileHostLibrary(*text, level, optimization);
+                    }});
+  }
+}
+
+}  // namespace
+
+TargetKind KindOf(const std::string& target) {
+  return target == "cpu" ? TargetKind::kCpu : TargetKind::kGpu;
+}
+
+PlanOptions PlanFor(const std::string& target, const std::string& matmul_precision) {
+  PlanOptions options{KindOf(target), matmul_precision};
+  if (options.target == TargetKind::kGpu) options.architecture = std::atoi(target.c_str() + 3);
+  return options;
+}
+
+Result<void> BuildKernels(const ModelTitle& title, const BuildOptions& options,
+                          ArtifactContents& contents) {
+  std::vector<Job> jobs;
+  for (size_t i = 0; i < contents.targets.size(); ++i) {
+    if (contents.targets[i].plan.target == TargetKind::kGpu)
+      AddGpuJob(i, title, contents, jobs);
+    else
+      AddCpuJobs(i, title, options, contents, jobs);
+  }
+  FUSEC_TRY(DumpKernels(options.dump_kernels_directory, contents.files));
+  return RunJobs(jobs, contents, options);
+}
+
+Result<void> BuildTargets(const std::vector<TargetSource>& sources, const ModelTitle& title,
+                          const BuildOptions& options, ArtifactContents& contents) {
+  for (const TargetSource& source : sources) {
+    PlanOptions plan_options = PlanFor(source.name, options.matmul_precision);
+    plan_options.tuning = &source.tuning;
+    FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*source.graph, plan_options, contents.sites));
+    const char* ir = plan.target == TargetKind::kGpu ? "ir/gpu.ir" : "ir/cpu.ir";
+    contents.files[ir] = Print(*source.graph);
+    contents.targets.push_back(
+        {source.name, source.graph, std::move(plan), {}, ir, source.not_fused});
+  }
+  return BuildKernels(title, options, contents);
+}
+
+}  // namespace fusec

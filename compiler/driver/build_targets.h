@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/emit/emit_kernel.h"
+#include "compiler/package/artifact_writer.h"
+#include "compiler/plan/region_kernels.h"
+
+namespace fusec {
+
+// What one target of an artifact is made from.
+struct TargetSource {
+  std::string name;                    // "cpu", "sm_90a"
+  std::shared_ptr<const Graph> graph;  // fused: constants and regions
+  std::vector<NotFused> not_fused;
+  Tuning tuning = {};
+};
+
+struct BuildOptions {
+  std::string matmul_precision = "highest";
+  std::vector<std::string> cpu_levels = {"x86-64-v3", "x86-64-v4"};
+  int cpu_optimization = 3;
+  std::string dump_kernels_directory = "";                  // "" for none
+  std::function<void(double fraction)> compiled = nullptr;  // called after every module or library
+};
+
+TargetKind KindOf(const std::string& target);
+PlanOptions PlanFor(const std::string& target, const std::string& matmul_precision);
+
+// Plans every target, writes its kernels down and compiles them: `contents` gets targets, index
+// sites and files.
+Result<void> BuildTargets(const std::vector<TargetSource>& sources, const ModelTitle& title,
+                          const BuildOptions& options, ArtifactContents& contents);
+
+// The same for targets that are planned already.
+Result<void> BuildKernels(const ModelTitle& title, const BuildOptions& options,
+                          ArtifactContents& contents);
+
+}  // namespace fusec

@@ -1,0 +1,137 @@
+#include "compiler/driver/canonical_region.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "compiler/driver/artifact_ir.h"
+
+namespace fusec {
+
+namespace {
+
+// v0, v1, ... in the order of definition, bodies included; no ONNX nodes.
+void RenameValues(Graph& graph, int& next) {
+  const auto rename = [&](Value& value) { value.name = "v" + std::to_string(next++); };
+  for (const auto& input : graph.inputs) rename(*input);
+  for (const auto& node : graph.nodes) {
+    node->provenance.clear();
+    if (node->body) {
+      node->body->name = "body";
+      int inner = 0;
+      RenameValues(*node->body, inner);
+    }
+    for (const auto& result : node->results) rename(*result);
+  }
+}
+
+bool IsWordCharacter(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
+// s0, s1, ... for the symbols of a graph, in the order in which its text has them.
+std::string RenameSymbols(const std::string& text, const std::vector<DimSymbol>& known,
+                          std::map<std::string, std::string>& renamed) {
+  std::string result;
+  for (size_t at = 0; at < text.size();) {
+    if (!IsWordCharacter(text[at])) {
+      result += text[at++];
+      continue;
+    }
+    size_t end = at;
+    while (end < text.size() && IsWordCharacter(text[end])) ++end;
+    const std::string word = text.substr(at, end - at);
+    const bool is_value = at > 0 && text[at - 1] == '%';
+    const bool is_symbol =
+        !is_value && std::any_of(known.begin(), known.end(),
+                                 [&](const DimSymbol& symbol) { return symbol.name == word; });
+    if (is_symbol)
+      result += renamed.emplace(word, "s" + std::to_string(renamed.size())).first->second;
+    else
+      result += word;
+    at = end;
+  }
+  return result;
+}
+
+// The region and the constants that it reads; all else that it reads becomes an input.
+std::unique_ptr<Graph> Extract(const Graph& fused, size_t number) {
+  auto graph = std::make_unique<Graph>();
+  graph->name = "region";
+  graph->symbols = fused.symbols;
+  const std::unique_ptr<Graph> copy = fused.Clone();
+  Node* region = const_cast<Node*>(RegionsOf(*copy)[number]);
+  std::set<const Value*> done;
+  for (Value*& operand : region->operands) {
+    if (operand == nullptr || !done.insert(operand).second) continue;
+    if (operand->producer == nullptr || operand->producer->kind != OpKind::kConstant) {
+      Value* input = graph->AddInput(graph->UniqueName("in"), operand->type);
+      graph->input_names.push_back(input->name);
+      Value* const replaced = operand;
+      std::replace(region->operands.begin(), region->operands.end(), replaced, input);
+    }
+  }
+  for (auto& node : copy->nodes) {
+    const bool is_read = node->kind == OpKind::kConstant && done.count(node->result()) != 0;
+    if (is_read || node.get() == region) graph->nodes.push_back(std::move(node));
+  }
+  for (const auto& result : region->results) {
+    graph->outputs.push_back(result.get());
+    graph->output_names.push_back("out" + std::to_string(graph->output_names.size()));
+  }
+  return graph;
+}
+
+// Without the contents of float constants outside of the region.
+std::string WithoutPayloads(const Graph& graph, std::string text) {
+  for (const auto& node : graph.nodes) {
+    const bool is_float = node->kind == OpKind::kConstant && IsFloat(node->result()->type.dtype);
+    if (!is_float) continue;
+    const std::string head = "%" + node->result()->name + " = constant()";
+    const size_t begin = text.find(head);
+    const size_t end = text.find(" : ", begin);
+    if (begin != std::string::npos && end != std::string::npos)
+      text.replace(begin + head.size(), end - begin - head.size(), "");
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<CanonicalRegion> Canonicalize(const Graph& fused, size_t number) {
+  const std::unique_ptr<Graph> extracted = Extract(fused, number);
+  int next = 0;
+  RenameValues(*extracted, next);
+  extracted->input_names.clear();
+  for (const auto& input : extracted->inputs) extracted->input_names.push_back(input->name);
+  // Symbols that the region does not know stay out of its text.
+  const std::vector<DimSymbol> symbols = extracted->symbols;
+  extracted->symbols.clear();
+  for (const auto& node : extracted->nodes) {
+    if (node->body) node->body->symbols.clear();
+  }
+  CanonicalRegion canonical;
+  std::string text = RenameSymbols(Print(*extracted), symbols, canonical.symbols);
+  canonical.key = WithoutPayloads(*extracted, text);
+  const auto payloads = [&](const std::string& hash) -> std::optional<TensorData> {
+    for (const auto& node : extracted->nodes) {
+      if (node->kind == OpKind::kConstant && node->constant_hash == hash) return node->constant;
+    }
+    return std::nullopt;
+  };
+  std::string declared;
+  for (const DimSymbol& symbol : symbols) {
+    const auto renamed = canonical.symbols.find(symbol.name);
+    if (renamed == canonical.symbols.end()) continue;
+    declared += (declared.empty() ? "" : ", ") + renamed->second + " in " +
+                std::to_string(symbol.low) + ".." + std::to_string(symbol.high);
+  }
+  if (!declared.empty()) {
+    const size_t brace = text.find(" {\n");
+    text.insert(brace, " symbols(" + declared + ")");
+  }
+  FUSEC_ASSIGN(canonical.graph, Parse(text, payloads));
+  return canonical;
+}
+
+}  // namespace fusec
