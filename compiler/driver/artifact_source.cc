@@ -30,9 +30,10 @@ Result<void> FillContents(const Json& json, ArtifactContents& contents) {
   FUSEC_ASSIGN(contents.bytes_before, Expr::Parse(json["before"].at("bytes").get<std::string>()));
   for (const Json& input : json.at("inputs")) {
     const std::string name = input.at("name");
-    if (input.contains("index_limit")) {
-      FUSEC_ASSIGN(contents.index_limits[name],
-                   Expr::Parse(input["index_limit"].get<std::string>()));
+    for (const Json& limit : input.value("index_limits", Json::array())) {
+      IndexLimits& known = contents.index_limits[name];
+      known.axis = input.value("index_axis", 0);
+      FUSEC_ASSIGN(known.limits.emplace_back(), Expr::Parse(limit.get<std::string>()));
     }
     if (input.value("ascending", false)) contents.ascending_inputs.insert(name);
   }

@@ -54,26 +54,36 @@ std::string RenameSymbols(const std::string& text, const std::vector<DimSymbol>&
   return result;
 }
 
-// The region and the constants that it reads; all else that it reads becomes an input.
+// The region behind the constants that it reads, in the order in which it reads them; all else that
+// it reads becomes an input.
 std::unique_ptr<Graph> Extract(const Graph& fused, size_t number) {
   auto graph = std::make_unique<Graph>();
   graph->name = "region";
   graph->symbols = fused.symbols;
   const std::unique_ptr<Graph> copy = fused.Clone();
-  Node* region = const_cast<Node*>(RegionsOf(*copy)[number]);
-  std::set<const Value*> done;
-  for (Value*& operand : region->operands) {
-    if (operand == nullptr || !done.insert(operand).second) continue;
-    if (operand->producer == nullptr || operand->producer->kind != OpKind::kConstant) {
-      Value* input = graph->AddInput(graph->UniqueName("in"), operand->type);
-      graph->input_names.push_back(input->name);
-      Value* const replaced = operand;
-      std::replace(region->operands.begin(), region->operands.end(), replaced, input);
+  const auto take = [&](const Node* wanted) {
+    const auto found = std::find_if(copy->nodes.begin(), copy->nodes.end(),
+                                    [&](const auto& node) { return node.get() == wanted; });
+    graph->nodes.push_back(std::move(*found));
+    copy->nodes.erase(found);
+    return graph->nodes.back().get();
+  };
+  const Node* wanted = RegionsOf(*copy)[number];
+  const std::vector<Value*> operands = wanted->operands;
+  std::map<const Value*, Value*> given;  // what stands for an operand
+  for (Value* operand : operands) {
+    if (operand == nullptr || given.count(operand) != 0) continue;
+    given[operand] = operand;
+    if (operand->producer != nullptr && operand->producer->kind == OpKind::kConstant) {
+      take(operand->producer);
+      continue;
     }
+    given[operand] = graph->AddInput(graph->UniqueName("in"), operand->type);
+    graph->input_names.push_back(given[operand]->name);
   }
-  for (auto& node : copy->nodes) {
-    const bool is_read = node->kind == OpKind::kConstant && done.count(node->result()) != 0;
-    if (is_read || node.get() == region) graph->nodes.push_back(std::move(node));
+  Node* region = take(wanted);
+  for (Value*& operand : region->operands) {
+    if (operand != nullptr) operand = given.at(operand);
   }
   for (const auto& result : region->results) {
     graph->outputs.push_back(result.get());

@@ -129,7 +129,7 @@ Result<void> RegionRace::Compile(const std::string& folder) {
   const std::unique_ptr<Graph> unfused = Unfused(*region_.graph);
   ArtifactContents contents;
   contents.sites = sites_;
-  contents.index_limits = IndexLimits(*unfused);
+  contents.index_limits = FindIndexLimits(*unfused);
   contents.ascending_inputs = AscendingInputs(*unfused);
   contents.matmul_precision = target_.matmul_precision;
   contents.targets.push_back({target_.name, region_.graph, Program(), {}});
@@ -150,7 +150,7 @@ Result<void> RegionRace::MakeInputs(const DimValues& dims) {
   all[kWhich] = Which(kernels_.size(), true);
   sets_.clear();
   for (size_t i = 0; i < kSets; ++i) {
-    FUSEC_ASSIGN(auto inputs, RandomInputs(program_->manifest(), all, i));
+    FUSEC_ASSIGN(auto inputs, RandomInputs(program_->manifest(), all, {.seed = i}));
     sets_.push_back(std::move(inputs));
   }
   for (size_t i = 0; i < kSets; ++i) FUSEC_TRY(BindInputs(*contexts_[i], sets_[i]));

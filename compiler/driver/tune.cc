@@ -12,9 +12,9 @@
 #include "compiler/driver/artifact_session.h"
 #include "compiler/driver/artifact_source.h"
 #include "compiler/driver/child_process.h"
-#include "compiler/driver/cli.h"
 #include "compiler/driver/region_race.h"
 #include "compiler/support/interrupt.h"
+#include "fusec/fusec.h"
 #include "runtime/src/cuda_pieces.h"
 #include "runtime/src/kernel_cache.h"
 
@@ -35,9 +35,9 @@ std::string ProcessorName() {
 
 // What times depend on besides the kernels.
 std::string Identity(const runtime::Program& program) {
-  std::string identity = std::string("fusec ") + kFusecVersion + ", ";
+  std::string identity = std::string("fusec ") + fusec_version() + ", ";
   if (!program.device().has_device_memory()) {
-    return identity + program.device().name() + "," + ProcessorName() + ", " +
+    return identity + "cpu," + ProcessorName() + ", " +
            std::to_string(std::thread::hardware_concurrency()) + " threads";
   }
   identity += program.device().name();

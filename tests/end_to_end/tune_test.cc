@@ -6,9 +6,9 @@
 #include <fstream>
 
 #include "compiler/driver/artifact_source.h"
-#include "compiler/driver/canonical_region.h"
 #include "compiler/driver/child_process.h"
 #include "compiler/driver/region_race.h"
+#include "compiler/support/interrupt.h"
 #include "compiler/support/read_file.h"
 
 namespace fusec {
