@@ -155,7 +155,6 @@ class LoopPlanner {
   void PlanFlat() {
     const Shape& shape = groups_[0].shape();
     const Expr total = Product(shape);
-    KernelPlan& plan = builder_.plan();
     const bool is_gpu = builder_.target() == TargetKind::kGpu;
     if (const int64_t lanes = is_gpu ? FlatLanes(total) : 1; lanes > 1)
       return PlanFlatVectors(lanes);
@@ -172,7 +171,7 @@ class LoopPlanner {
     builder_.DefineVariable("i", 0, total - 1);
     StoreGroup(groups_[0], index);
     builder_.CloseFor(LoopHeader(builder_, "i", "first", "last"));
-    plan.launch_in_words = "blocks of " + std::to_string(chunk) + " elements";
+    builder_.plan().launch_in_words = "blocks of " + std::to_string(chunk) + " elements";
   }
 
   // As many neighbours as the whole result is made of, if that takes no division and serves loads.
@@ -323,9 +322,8 @@ class LoopPlanner {
     int bytes = 2;
     for (const Segment& segment : group.segments)
       bytes = std::max(bytes, DtypeBytes(region_.body->outputs[segment.output]->type.dtype));
-    const int64_t most = builder_.shape().lanes;
     for (const int lanes : {16 / bytes, 8 / bytes}) {
-      if (most > 0 && lanes > most) continue;
+      if (builder_.shape().lanes > 0 && lanes > builder_.shape().lanes) continue;
       const bool fits = std::all_of(extents.begin(), extents.end(), [&](const Expr& extent) {
         return IsMultiple(extent, lanes) && !extent.IsConstant(0);
       });
@@ -392,9 +390,8 @@ class LoopPlanner {
 
   void PlanGpuSegments(const Expr& rows, int64_t chunk) {
     ChunkOfBlock(rows, "first_row", "last_row", chunk);
-    KernelPlan& plan = builder_.plan();
-    plan.block_size = GpuBlockSize(builder_);
-    plan.launch_in_words =
+    builder_.plan().block_size = GpuBlockSize(builder_);
+    builder_.plan().launch_in_words =
         "a block owns " + std::to_string(chunk) + " rows; its threads share out each part";
     for (const Group& group : groups_) {
       const Shape inner = Inner(group.shape());
@@ -448,8 +445,7 @@ class LoopPlanner {
     return Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
   }
 
-  // The coordinates in `inner`, in a loop over the lanes of the vector that thread or step `i`
-  // makes.
+  // The coordinates in `inner`, in a loop over the lanes of the vector of thread or step `i`.
   void AddVectorOf(const Shape& inner, const Expr& i, int64_t lanes, std::vector<Expr>& index) {
     Shape vectors = inner;
     vectors.back() = FloorDiv(inner.back(), lanes, builder_.ranges());
