@@ -104,7 +104,8 @@ void WriteHeaderComment(TextWriter& out, const KernelPlan& plan) {
   if (!plan.bytes_kept.terms().empty())
     traffic.push_back(fmt::format("keeps {} bytes out of memory", InWords(plan.bytes_kept)));
   WriteList(out, "kernel  : ", {plan.name + "   class: " + plan.op_class});
-  WriteList(out, "source  : ", Sources(plan));
+  const std::vector<std::string> sources = Sources(plan);
+  WriteList(out, "source  : ", sources.empty() ? plan.ops : sources);  // of IR text: the ops
   if (inputs.empty()) inputs.push_back("none");
   WriteList(out, "inputs  : ", inputs);
   WriteList(out, "outputs : ", outputs);

@@ -398,10 +398,8 @@ class LoopPlanner {
       const int64_t lanes = LanesOfRows(group);
       const Expr inner_total = FloorDiv(Product(inner), lanes, builder_.ranges());
       const Expr per_row = inner_total * group.parts();
-      if (lanes == 1) NameExtent(inner_total, group.segments[0].value);
-      if (const auto number = per_row.AsConstant(); number && group.run)
-        builder_.expressions().NameConstant(*number, "all_parts",
-                                            "elements or vectors of all parts");
+      NameRow(inner_total, lanes, group.segments[0].value);
+      if (group.run) NameCount(builder_, per_row, "all_parts", "elements or vectors of all parts");
       builder_.Open();
       builder_.DefineVariable("i", 0, rows * per_row - 1);
       const Expr i = Expr::Symbol("i");
@@ -465,6 +463,14 @@ class LoopPlanner {
   void LocalCoordinate(const std::string& name, const Expr& value, const Expr& extent) {
     builder_.AppendLet(name, builder_.Write(value));
     builder_.DefineVariable(name, 0, extent - 1);
+  }
+
+  // The elements, or vectors of `lanes`, that make a row of a part.
+  void NameRow(const Expr& count, int64_t lanes, const Value* value) {
+    if (lanes == 1) return NameExtent(count, value);
+    const std::string name = FriendlyName(value->name);
+    NameCount(builder_, count, name + "_vectors",
+              LanesName(lanes) + " elements each, of a row of \"" + name + "\"");
   }
 
   void NameExtent(const Expr& extent, const Value* value) {

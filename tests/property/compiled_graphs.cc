@@ -119,7 +119,8 @@ std::vector<const KernelPlan*> KernelsOf(const ProgramPlan& program) {
 }
 
 Result<std::unique_ptr<CompiledGraphs>> CompiledGraphs::Make(
-    const std::vector<const Graph*>& graphs, RunOn where, std::vector<std::string> passes) {
+    const std::vector<const Graph*>& graphs, RunOn where, std::vector<std::string> passes,
+    const std::string& precision) {
   if (passes.empty()) passes = PipelinePasses(KindOf(where));
   std::unique_ptr<CompiledGraphs> made(new CompiledGraphs);
   std::vector<std::unique_ptr<Graph>> fused;
@@ -129,17 +130,19 @@ Result<std::unique_ptr<CompiledGraphs>> CompiledGraphs::Make(
     fused.push_back(graph->Clone());
     parts.push_back(fused.back().get());
     PassManager manager;
+    manager.options.matmul_precision = precision;
     FUSEC_TRY(manager.Run(*fused.back(), passes));
   }
-  FUSEC_TRY(made->Load(SideBySide(parts), where));
+  FUSEC_TRY(made->Load(SideBySide(parts), where, precision));
   return made;
 }
 
-Result<void> CompiledGraphs::Load(std::shared_ptr<const Graph> fused, RunOn where) {
+Result<void> CompiledGraphs::Load(std::shared_ptr<const Graph> fused, RunOn where,
+                                  const std::string& precision) {
   ArtifactContents contents;
-  contents.matmul_precision = "highest";
+  contents.matmul_precision = precision;
   const bool for_gpu = KindOf(where) == TargetKind::kGpu;
-  FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*fused, {KindOf(where)}, contents.sites));
+  FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*fused, {KindOf(where), precision}, contents.sites));
   const auto kernels = KernelsOf(plan);
   TargetContents target;
   if (where == RunOn::kGpu) {

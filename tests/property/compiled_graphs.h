@@ -27,7 +27,8 @@ class CompiledGraphs {
   // Without `passes`, those of a compilation.
   static Result<std::unique_ptr<CompiledGraphs>> Make(const std::vector<const Graph*>& graphs,
                                                       RunOn where = RunOn::kCpu,
-                                                      std::vector<std::string> passes = {});
+                                                      std::vector<std::string> passes = {},
+                                                      const std::string& precision = "highest");
   ~CompiledGraphs();
 
   // Inputs of each graph in order, then the outputs of each.
@@ -36,7 +37,7 @@ class CompiledGraphs {
 
  private:
   CompiledGraphs() = default;
-  Result<void> Load(std::shared_ptr<const Graph> fused, RunOn where);
+  Result<void> Load(std::shared_ptr<const Graph> fused, RunOn where, const std::string& precision);
   std::string folder_;
   std::vector<size_t> output_counts_;
   fusec_program* program_ = nullptr;

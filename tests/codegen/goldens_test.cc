@@ -1,0 +1,184 @@
+// tests/codegen/NAME.ir in, NAME.cu out: the kernels that fusec makes of small graphs, one per kind of kernel. Each is compared as text,
+// compiled by NVRTC for three architectures, and run. A case is one file:
+//
+//     # Why this case is here.
+//     # target: gpu                or cpu
+//     # precision: high            of f32 products; "highest" if not given
+//     graph ...                    whose symbols are among batch in 0..8192, items in 1..512, n in 1..512
+//
+// In NAME.cu, device functions are only named: codegen_templates/device has them. FUSEC_UPDATE_GOLDEN=1 rewrites the .cu files.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "compiler/driver/pipeline.h"
+#include "compiler/emit/emit_kernel.h"
+#include "compiler/plan/plan_program.h"
+#include "passes/pass_manager.h"
+#include "runtime/src/nvrtc.h"
+#include "tests/codegen/kernel_lint.h"
+#include "tests/property/compiled_graphs.h"
+#include "tests/property/random_graph.h"
+
+namespace fusec {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Case {
+  std::string name;
+  TargetKind target = TargetKind::kGpu;
+  std::string precision = "highest";
+  std::unique_ptr<Graph> graph;
+};
+
+std::string ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::string Path(const std::string& name) { return FUSEC_SOURCE_DIR "/tests/codegen/" + name; }
+
+Case ReadCase(const std::string& name) {
+  Case result;
+  result.name = name;
+  const std::string text = ReadText(Path(name + ".ir"));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line == "# target: cpu") result.target = TargetKind::kCpu;
+    if (line.starts_with("# precision: ")) result.precision = line.substr(13);
+  }
+  auto graph = Parse(text);
+  EXPECT_TRUE(graph.has_value()) << name << ": " << graph.error().message;
+  if (graph) result.graph = *std::move(graph);
+  return result;
+}
+
+std::vector<Case> Cases() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(Path(""))) {
+    if (entry.path().extension() == ".ir") names.push_back(entry.path().stem());
+  }
+  std::sort(names.begin(), names.end());
+  std::vector<Case> cases;
+  for (const std::string& name : names) cases.push_back(ReadCase(name));
+  return cases;
+}
+
+// The kernels of graphs that share a target and a precision, in one module.
+std::string Module(const std::vector<const Graph*>& graphs, TargetKind target, const std::string& precision) {
+  std::vector<std::unique_ptr<Graph>> fused;
+  std::vector<const Graph*> parts;
+  for (const Graph* graph : graphs) {
+    fused.push_back(graph->Clone());
+    PassManager manager;
+    manager.options.matmul_precision = precision;
+    const auto ran = manager.Run(*fused.back(), PipelinePasses(target));
+    EXPECT_TRUE(ran.has_value()) << ran.error().message;
+    parts.push_back(fused.back().get());
+  }
+  const auto all = parts.size() == 1 ? parts[0]->Clone() : SideBySide(parts);
+  std::vector<IndexSite> sites;
+  const auto plan = PlanProgram(*all, {target, precision}, sites);
+  EXPECT_TRUE(plan.has_value()) << plan.error().message;
+  return EmitGpuModule(KernelsOf(*plan), {"model.onnx", "20"});
+}
+
+// Without the lines of device functions, but for those that name their files.
+std::string WithoutDeviceFunctions(const std::string& module) {
+  std::istringstream lines(module);
+  std::string text;
+  bool in_function = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("// ---- from ")) {
+      text += line + "\n";
+      in_function = true;
+    } else if (line.starts_with("// kernel  : ")) {
+      if (in_function) text += "\n";
+      in_function = false;
+    }
+    if (!in_function) text += line + "\n";
+  }
+  return text;
+}
+
+TEST(Goldens, TextsAreTheSame) {
+  const char* update = std::getenv("FUSEC_UPDATE_GOLDEN");
+  for (const Case& wanted : Cases()) {
+    const std::string module = Module({wanted.graph.get()}, wanted.target, wanted.precision);
+    const std::string text = WithoutDeviceFunctions(module);
+    const std::string path = Path(wanted.name + ".cu");
+    if (update != nullptr && std::string(update) == "1") std::ofstream(path) << text;
+    EXPECT_EQ(ReadText(path), text) << path << " (FUSEC_UPDATE_GOLDEN=1 rewrites it)";
+    for (size_t at = text.find("// kernel  : "); at != std::string::npos;) {
+      const size_t next = text.find("// kernel  : ", at + 1);
+      for (const std::string& problem : LintKernel(text.substr(at, next - at))) ADD_FAILURE() << path << ": " << problem;
+      at = next;
+    }
+  }
+}
+
+TEST(Goldens, NvrtcTakesThem) {
+  const auto nvrtc = runtime::Nvrtc::Get();
+  ASSERT_TRUE(nvrtc) << nvrtc.error().message;
+  const std::vector<Case> cases = Cases();
+  for (const std::string precision : {"highest", "high"}) {
+    std::vector<const Graph*> graphs;
+    for (const Case& wanted : cases) {
+      if (wanted.target == TargetKind::kGpu && wanted.precision == precision) graphs.push_back(wanted.graph.get());
+    }
+    const std::string module = Module(graphs, TargetKind::kGpu, precision);
+    for (const char* arch : {"sm_80", "sm_90a", "sm_100"}) {
+      const auto cubin = (*nvrtc)->CompileToCubin("goldens.cu", module, arch);
+      EXPECT_TRUE(cubin) << precision << " for " << arch << ": " << cubin.error().message;
+    }
+  }
+}
+
+// Sums of up to 4100 terms in float; TF32 keeps 11 bits of each factor, half types keep 11 and 8.
+double ToleranceOf(const Case& wanted) {
+  const Dtype dtype = wanted.graph->outputs[0]->type.dtype;
+  if (dtype == Dtype::kBF16) return 4e-2;
+  return dtype == Dtype::kF16 || wanted.precision == "high" ? 4e-3 : 1e-5;
+}
+
+void ExpectRight(const std::vector<const Case*>& cases, RunOn where, const std::string& precision) {
+  std::vector<const Graph*> graphs;
+  for (const Case* wanted : cases) graphs.push_back(wanted->graph.get());
+  const auto compiled = CompiledGraphs::Make(graphs, where, {}, precision);
+  ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
+  for (const int64_t batch : {0, 1, 3, 37}) {  // kernels for one row, for a few, for more
+    std::vector<std::vector<ReferenceTensor>> inputs;
+    for (const Graph* graph : graphs) inputs.push_back(RandomInputs(*graph, 1, {{"batch", batch}, {"items", 5}, {"n", 20}}));
+    const auto found = (*compiled)->Run(inputs);
+    ASSERT_TRUE(found.has_value()) << found.error().message;
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const auto expected = Interpret(*graphs[i], inputs[i]);
+      ASSERT_TRUE(expected.has_value()) << expected.error().message;
+      const auto rounded = InterpretRounded(*graphs[i], inputs[i]);
+      ASSERT_TRUE(rounded.has_value()) << rounded.error().message;
+      EXPECT_EQ(FirstWrong(*expected, *rounded, (*found)[i], ToleranceOf(*cases[i])), "") << cases[i]->name << " batch " << batch;
+    }
+  }
+}
+
+// Graphs for the GPU as their text under fibers, those for the CPU as they are.
+TEST(Goldens, AnswersAreRight) {
+  const std::vector<Case> cases = Cases();
+  for (const auto& [target, where] : {std::pair{TargetKind::kCpu, RunOn::kCpu}, {TargetKind::kGpu, RunOn::kGpuTextOnCpu}}) {
+    for (const std::string precision : {"highest", "high"}) {
+      std::vector<const Case*> chosen;
+      for (const Case& wanted : cases) {
+        if (wanted.target == target && wanted.precision == precision) chosen.push_back(&wanted);
+      }
+      if (!chosen.empty()) ExpectRight(chosen, where, precision);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fusec
