@@ -89,6 +89,8 @@ constexpr Opcode kOpcodes[] = {
     {0x189, Class::kShuffle},      // SHFL
     {0x1a1, Class::kShuffle},      // MATCH
     {0x1c4, Class::kShuffle},      // REDUX
+    {0x02d, Class::kBarrier},      // PREEXIT, of dependent launches
+    {0x02e, Class::kBarrier},      // ACQBULK, likewise
     {0x11a, Class::kBarrier},      // DEPBAR
     {0x11d, Class::kBarrier},      // BAR
     {0x192, Class::kBarrier},      // MEMBAR

@@ -241,6 +241,10 @@ void WriteKernel(TextWriter& out, const KernelPlan& plan) {
          constant.comment});
   }
   out.Table(constants);
+  if (plan.dependent_launch) {
+    out.Line("// No load and no store stands before this.");
+    out.Line("AwaitEarlierKernels();");
+  }
   WriteStatements(out, plan.body);
   out.Outdent();
   out.Line("}");

@@ -183,6 +183,7 @@ Json KernelJson(const KernelPlan& plan, bool gpu, const BufferTable& buffers) {
           {"blocks", plan.blocks.ToString()},
           {"block_size", plan.block_size},
           {"shared_bytes", plan.shared_bytes},
+          {"dependent_launch", plan.dependent_launch},
           {"arguments", arguments},
           {"inputs", inputs},
           {"outputs", outputs},

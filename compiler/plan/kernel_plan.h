@@ -62,6 +62,9 @@ struct KernelPlan {
   Expr blocks;
   int block_size = 1;
   int shared_bytes = 0;            // chosen at launch, beside what the kernel declares
+  // Waits for earlier kernels before anything else, so that it may be launched while they run
+  // (dependent_launch.cuh).
+  bool dependent_launch = false;
   std::string index_type = "int";  // of loop variables, positions and dims
   std::vector<Statement> body;
   Expr bytes_read, bytes_written, flops;

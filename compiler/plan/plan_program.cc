@@ -12,6 +12,8 @@ namespace fusec {
 namespace {
 
 constexpr size_t kNamedOps = 5;
+// From here on a kernel may be launched while the one before it runs.
+constexpr int kDependentLaunchArchitecture = 90;
 
 // Distinct op names of a region in order; views only where there is nothing else.
 std::vector<std::string> OpNames(const Node& region) {
@@ -24,6 +26,18 @@ std::vector<std::string> OpNames(const Node& region) {
     if (std::find(list.begin(), list.end(), def.text) == list.end()) list.push_back(def.text);
   }
   return ops.empty() ? views : ops;
+}
+
+// Lets kernels start while the ones before them run, which needs at least two.
+void LaunchDependently(const PlanOptions& options, ProgramPlan& program) {
+  if (options.target != TargetKind::kGpu || options.architecture < kDependentLaunchArchitecture ||
+      program.LaunchCount() < 2)
+    return;
+  for (Step& step : program.steps) {
+    if (step.is_matmul) continue;
+    step.kernel.dependent_launch = true;
+    step.kernel.device_files.push_back("dependent_launch.cuh");
+  }
 }
 
 }  // namespace
@@ -56,6 +70,7 @@ Result<ProgramPlan> PlanProgram(const Graph& graph, const PlanOptions& options,
     for (Step& step : kernels.Plan(variants, sites)) program.steps.push_back(std::move(step));
     ++number;
   }
+  LaunchDependently(options, program);
   return program;
 }
 

@@ -34,6 +34,7 @@ Status CudaDevice::Load() {
   FUSEC_RT_ASSIGN(const GpuTargetChoice choice,
                   ChooseGpuTarget(manifest(), context_->capability()));
   target_ = choice.target;
+  has_dependent_launch_ = choice.machine_code_fits && context_->capability() >= 90;
   const std::string& precision = manifest().matmul_precision;
   precision_ = precision == "high"     ? MatmulPrecision::kHigh
                : precision == "medium" ? MatmulPrecision::kMedium

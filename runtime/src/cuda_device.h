@@ -38,6 +38,9 @@ class CudaDevice : public Device {
   MatmulEpilogues& epilogues() { return epilogues_; }
   MatmulPrecision precision() const { return precision_; }
   bool use_graphs() const { return use_graphs_; }
+  // Whether kernels do what the manifest says of KernelLaunch::dependent_launch: the artifact's
+  // machine code does, but text may be that of another target.
+  bool has_dependent_launch() const { return has_dependent_launch_; }
   // Whether all of it lies in memory of AllocateHost, so that the GPU can write to it directly.
   bool IsPinned(const void* memory, size_t bytes) const;
 
@@ -55,6 +58,7 @@ class CudaDevice : public Device {
   MatmulEpilogues epilogues_;
   MatmulPrecision precision_ = MatmulPrecision::kHighest;
   bool use_graphs_ = true;
+  bool has_dependent_launch_ = false;
 
   struct PinnedBlock {
     PinnedMemory memory;

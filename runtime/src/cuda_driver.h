@@ -23,7 +23,7 @@ namespace fusec::runtime {
   F(cuMemcpyHtoDAsync) F(cuMemcpyDtoHAsync)                                                        \
   F(cuLaunchKernel)                                                                                \
   F(cuGraphCreate) F(cuGraphDestroy) F(cuGraphAddKernelNode) F(cuGraphAddMemcpyNode)               \
-  F(cuGraphAddChildGraphNode)                                                                      \
+  F(cuGraphAddChildGraphNode) F(cuGraphAddDependencies)                                            \
   F(cuGraphInstantiate) F(cuGraphExecDestroy) F(cuGraphLaunch)                                     \
   F(cuGraphExecKernelNodeSetParams) F(cuGraphExecMemcpyNodeSetParams)                              \
   F(cuGraphExecChildGraphNodeSetParams)                                                            \

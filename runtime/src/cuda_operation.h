@@ -20,6 +20,7 @@ struct KernelOperation {
   std::string_view name;
   CUfunction function = nullptr;
   unsigned blocks = 1, block_size = 1, shared_bytes = 0;
+  bool dependent_launch = false;    // begins by waiting for earlier kernels
   std::vector<uint64_t> arguments;  // words: an address, an i64, or an i32 in the low half
   std::vector<size_t>
       starts;  // where each argument begins; a struct of addresses has several words

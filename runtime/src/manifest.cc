@@ -236,6 +236,9 @@ class ManifestReader {
     FUSEC_RT_ASSIGN(const auto shared_bytes, ReadInt(item, "shared_bytes", 0, 1 << 20));
     kernel.block_size = static_cast<int>(block_size);
     kernel.shared_bytes = static_cast<int>(shared_bytes);
+    if (item.Has("dependent_launch")) {
+      FUSEC_RT_ASSIGN(kernel.dependent_launch, ReadBool(item, "dependent_launch"));
+    }
     if (item.Has("class")) {
       FUSEC_RT_ASSIGN(const std::string op_class, ReadText(item, "class"));
       kernel.reads_its_outputs = op_class == "sequential";

@@ -64,6 +64,7 @@ struct KernelLaunch {
   DimExpression blocks;
   int block_size = 1;
   int shared_bytes = 0;
+  bool dependent_launch = false;   // begins by waiting for earlier kernels
   bool reads_its_outputs = false;  // what it has stored there, as sorting does
   std::vector<KernelArgument> arguments;
 };

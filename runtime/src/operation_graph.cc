@@ -72,13 +72,26 @@ StatusOr<CUgraphNode> AddNode(const CudaContext& context, CUgraph graph, const O
   return node;
 }
 
+bool IsDependentLaunch(const Operation& operation) {
+  const auto* kernel = std::get_if<KernelOperation>(&operation);
+  return kernel != nullptr && kernel->dependent_launch;
+}
+
+Status AddProgrammaticEdge(const CudaContext& context, CUgraph graph, CUgraphNode from,
+                           CUgraphNode to) {
+  CUgraphEdgeData edge = {};
+  edge.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+  edge.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  return FUSEC_CUDA(context, {}, cuGraphAddDependencies, graph, &from, &to, &edge, 1);
+}
+
 bool SameShape(const Operation& a, const Operation& b) {
   if (a.index() != b.index()) return false;
   if (const auto* copy = std::get_if<CopyOperation>(&a))
     return copy->to_device == std::get<CopyOperation>(b).to_device;
   if (const auto* matmul = std::get_if<MatmulOperation>(&a))
     return matmul->captured->nodes == std::get<MatmulOperation>(b).captured->nodes;
-  return true;
+  return IsDependentLaunch(a) == IsDependentLaunch(b);
 }
 
 }  // namespace
@@ -92,9 +105,14 @@ StatusOr<std::vector<OperationGraph>> OperationGraph::Build(
   FUSEC_RT_TRY(FUSEC_CUDA(context, {}, cuGraphCreate, &graph, 0));
   nodes->graph = CudaGraph(context, graph);
   CUgraphNode previous = nullptr;
-  for (const Operation& operation : operations) {
-    FUSEC_RT_ASSIGN(previous, AddNode(context, graph, operation, previous));
-    nodes->nodes.push_back(previous);
+  for (size_t i = 0; i < operations.size(); ++i) {
+    const bool is_early =
+        i > 0 && IsDependentLaunch(operations[i - 1]) && IsDependentLaunch(operations[i]);
+    FUSEC_RT_ASSIGN(const CUgraphNode node,
+                    AddNode(context, graph, operations[i], is_early ? nullptr : previous));
+    if (is_early) FUSEC_RT_TRY(AddProgrammaticEdge(context, graph, previous, node));
+    nodes->nodes.push_back(node);
+    previous = node;
   }
   std::vector<OperationGraph> graphs(count);
   for (OperationGraph& made : graphs) {

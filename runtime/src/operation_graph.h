@@ -8,7 +8,10 @@
 namespace fusec::runtime {
 
 // An executable CUDA graph of a list of operations, each node after the one before it. It is built
-// node by node; only the products of cuBLASLt, whose kernels are its own, are child graphs.
+// node by node; only the products of cuBLASLt, whose kernels are its own, are child graphs. Between
+// two kernels that both begin by waiting for earlier ones the edge is programmatic: the second is
+// launched while the first runs, and waits itself. Any other node starts when the one before it has
+// ended, and so do then all before that, since each either waited or was started late.
 //
 // Other operations of the same shape take the place of its own by new parameters of its nodes: the
 // same kinds one behind the other, with kernels of any grid, arguments and function, copies of any

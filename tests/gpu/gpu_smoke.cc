@@ -50,6 +50,7 @@ int Main(std::span<char*> arguments) {
                              {"changing dims of matmuls", ChangingDimsOfMatmuls},
                              {"what changing dims costs", ChangingBatchCosts},
                              {"changing dims of matmuls keeps graphs", ChangingProductsKeepsGraphs},
+                             {"dependent launch", DependentLaunch},
                              {"without machine code", WithoutMachineCode},
                              {"damaged machine code", DamagedMachineCode},
                              {"other gpu", OtherGpu},

@@ -49,6 +49,7 @@ class HandMadeArtifact {
     std::vector<std::string> arguments;
     std::vector<int> inputs, outputs;
     Range when{};  // it runs
+    bool dependent_launch = false;
   };
 
   HandMadeArtifact();
@@ -217,6 +218,7 @@ inline void HandMadeArtifact::Kernel(const KernelStep& kernel) {
                               {"blocks", kernel.blocks},
                               {"block_size", kernel.block_size},
                               {"shared_bytes", kernel.shared_bytes},
+                              {"dependent_launch", kernel.dependent_launch},
                               {"arguments", arguments},
                               {"inputs", kernel.inputs},
                               {"outputs", kernel.outputs},

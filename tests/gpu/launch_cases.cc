@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/src/bench.h"
 #include "tests/gpu/smoke_cases.h"
 
 namespace fusec::runtime {
@@ -12,9 +13,16 @@ namespace {
 
 constexpr int kSteps = 8;
 constexpr int64_t kColumns = 64, kMostRows = 128;
+// As codegen_templates/device/dependent_launch.cuh.
+constexpr char kWait[] =
+    "  asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");\n"
+    "  asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n";
 
-// y = x + 8 for f32[batch, 64] by eight kernels, each of them one of two by the batch.
-void ChainModel(HandMadeArtifact& artifact) {
+bool HasDependentLaunch() { return gpu->capability() >= 90; }
+
+// y = x + 8 for f32[batch, 64], all elements being equal, by eight kernels, each of them one of two
+// by the batch. Every block reads what other blocks wrote.
+void ChainModel(HandMadeArtifact& artifact, bool dependent_launch) {
   artifact.Symbol("batch", 1, kMostRows);
   int from = artifact.Input("x", FUSEC_F32, {"batch", "64"});
   for (int step = 0; step < kSteps; ++step) {
@@ -25,9 +33,10 @@ void ChainModel(HandMadeArtifact& artifact) {
       const bool few = std::string(kind) == "few";
       const std::string name = "k" + std::to_string(step) + "_" + kind;
       const std::string source = "extern \"C\" __global__ void " + name +
-                                 "(const float* x, float* y, int count) {\n"
+                                 "(const float* x, float* y, int count) {\n" +
+                                 (dependent_launch ? kWait : "") +
                                  "  const int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
-                                 "  if (i < count) y[i] = x[i] + 1;\n"
+                                 "  if (i < count) y[i] = x[(i + 4099) % count] + 1;\n"
                                  "}\n";
       artifact.Kernel({name,
                        source,
@@ -37,7 +46,8 @@ void ChainModel(HandMadeArtifact& artifact) {
                        {"b" + std::to_string(from), "b" + std::to_string(to), "i:batch*64"},
                        {from},
                        {to},
-                       {"batch", few ? 0 : 17, few ? 16 : kMostRows}});
+                       {"batch", few ? 0 : 17, few ? 16 : kMostRows},
+                       dependent_launch});
     }
     from = to;
   }
@@ -113,7 +123,7 @@ std::string CheckRows(const Tensor& y, float expected, int64_t batch) {
 
 std::string ChangingBatchCosts() {
   HandMadeArtifact artifact;
-  ChainModel(artifact);
+  ChainModel(artifact, HasDependentLaunch());
   Session session(artifact.Write(native, true));
   if (!session.ok()) return session.error();
   ScopedContext scope(*gpu);
@@ -160,6 +170,41 @@ std::string ChangingBatchCosts() {
   constexpr double kMostUs = 20;
   if (std::max({extra_back, extra_fresh, extra_rotating}) > kMostUs)
     return "a change takes over 20 us";
+  return "";
+}
+
+std::string DependentLaunch() {
+  double replay_us[2] = {};
+  for (const bool dependent : {false, true}) {
+    if (dependent && !HasDependentLaunch()) return "";
+    HandMadeArtifact artifact;
+    ChainModel(artifact, dependent);
+    const auto program = Program::Load(artifact.Write(native, true), "cuda");
+    if (!program) return program.error().message;
+    const auto context = Context::Create(**program);
+    if (!context) return context.error().message;
+    for (const int64_t batch : {kMostRows, int64_t{1}, int64_t{100}, kMostRows}) {
+      const int64_t dims[] = {batch, kColumns};
+      for (int value = 0; value < 500; ++value) {
+        const std::vector<float> x(static_cast<size_t>(batch * kColumns),
+                                   static_cast<float>(value));
+        if (const Status bound = (*context)->BindInput(0, x.data(), dims, false); !bound)
+          return bound.error().message;
+        if (const Status run = (*context)->Run(); !run) return run.error().message;
+        const float* y = static_cast<const float*>((*context)->GetOutput(0).data);
+        for (size_t i = 0; i < x.size(); ++i) {
+          if (y[i] != x[i] + kSteps) return Text("batch ", batch, ", element ", i, " is wrong");
+        }
+      }
+    }
+    if (GraphsAreOff()) continue;
+    Context* const contexts[] = {context->get()};
+    const auto times = MeasureRotating(contexts, 9, 200);
+    if (!times) return times.error().message;
+    replay_us[dependent] = Median(*times);
+  }
+  std::printf("       %d small kernels: %.2f us a replay, %.2f us with dependent launches\n",
+              kSteps, replay_us[0], replay_us[1]);
   return "";
 }
 

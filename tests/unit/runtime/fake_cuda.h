@@ -25,6 +25,7 @@ struct FakeGpu {
     Work work;
     const Kernel* kernel = nullptr;
     size_t child_nodes = 0;  // of a child graph's node
+    bool is_linked = false;  // to the node before it, as all but the first must be
   };
   struct Graph {
     std::vector<Node*> nodes;
@@ -59,6 +60,7 @@ struct FakeGpu {
   int capability = 90;
   int built = 0;   // graphs
   int copies = 0;  // done by graphs
+  int programmatic_edges = 0;
   int instantiated = 0, patched = 0, launched = 0,
       live = 0;                       // live: handles and memory not yet given back
   CUresult next_wait = CUDA_SUCCESS;  // what the next wait fails with
@@ -238,22 +240,23 @@ inline void FillStreamFunctions(CudaDriver& d) {
   };
 }
 
-// Nodes may only be added as a chain.
+// Nodes may only be added as a chain; the edge may follow.
 inline CUresult AddFakeNode(CUgraphNode* made, CUgraph handle, const CUgraphNode* dependencies,
                             size_t count, FakeGpu::Node node) {
   auto* graph = reinterpret_cast<FakeGpu::Graph*>(handle);
-  const bool is_chain =
-      graph->nodes.empty()
-          ? count == 0
-          : count == 1 && reinterpret_cast<FakeGpu::Node*>(dependencies[0]) == graph->nodes.back();
-  if (!is_chain) return CUDA_ERROR_INVALID_VALUE;
+  node.is_linked = graph->nodes.empty();
+  if (count > 0) {
+    if (graph->nodes.empty() ||
+        reinterpret_cast<FakeGpu::Node*>(dependencies[0]) != graph->nodes.back())
+      return CUDA_ERROR_INVALID_VALUE;
+    node.is_linked = true;
+  }
   graph->nodes.push_back(new FakeGpu::Node(std::move(node)));
   *made = reinterpret_cast<CUgraphNode>(graph->nodes.back());
   return CUDA_SUCCESS;
 }
 
 inline void FillGraphFunctions(CudaDriver& d) {
-  using Exec = FakeGpu::Exec;
   d.cuGraphCreate = [](CUgraph* graph, unsigned) {
     ++FakeGpu::current->live;
     ++FakeGpu::current->built;
@@ -280,8 +283,29 @@ inline void FillGraphFunctions(CudaDriver& d) {
     return AddFakeNode(node, graph, dependencies, count,
                        {nodes->All(), nullptr, nodes->nodes.size()});
   };
+  d.cuGraphAddDependencies = [](CUgraph handle, const CUgraphNode* from, const CUgraphNode* to,
+                                const CUgraphEdgeData* edge, size_t) {
+    const auto& nodes = reinterpret_cast<FakeGpu::Graph*>(handle)->nodes;
+    auto* last = reinterpret_cast<FakeGpu::Node*>(*to);
+    auto* before = reinterpret_cast<FakeGpu::Node*>(*from);
+    const bool is_chain = nodes.size() > 1 && last == nodes.back() && !last->is_linked &&
+                          before == nodes[nodes.size() - 2] && before->kernel && last->kernel;
+    if (!is_chain || edge->type != CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC ||
+        edge->from_port != CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC)
+      return CUDA_ERROR_INVALID_VALUE;
+    ++FakeGpu::current->programmatic_edges;
+    last->is_linked = true;
+    return CUDA_SUCCESS;
+  };
+}
+
+inline void FillExecutableGraphFunctions(CudaDriver& d) {
+  using Exec = FakeGpu::Exec;
   d.cuGraphInstantiate = [](CUgraphExec* made, CUgraph handle, unsigned long long) {
     const auto* graph = reinterpret_cast<FakeGpu::Graph*>(handle);
+    for (const FakeGpu::Node* node : graph->nodes) {
+      if (!node->is_linked) return CUDA_ERROR_INVALID_VALUE;
+    }
     Exec* exec = new Exec{graph->nodes, {}};
     for (FakeGpu::Node* node : graph->nodes) exec->work[node] = node->work;
     ++FakeGpu::current->instantiated;
@@ -345,6 +369,7 @@ inline CudaDriver FakeGpu::Driver() {
   FillDeviceFunctions(driver);
   FillStreamFunctions(driver);
   FillGraphFunctions(driver);
+  FillExecutableGraphFunctions(driver);
 #define FUSEC_LOCK(name) \
   if (driver.name != nullptr) LockedFunction<&CudaDriver::name>::Wrap(driver);
   FUSEC_CUDA_FUNCTIONS(FUSEC_LOCK)

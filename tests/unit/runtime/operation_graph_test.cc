@@ -113,6 +113,19 @@ TEST_F(OperationGraphTest, FitsItsShapeOnly) {
   EXPECT_FALSE(copies.Fits({CopyOperation{2, &number_, 4, false}}));
 }
 
+TEST_F(OperationGraphTest, LaunchesEarlyWhatWaitsBehindWhatWaits) {
+  KernelOperation waits = Kernel("add", 5), plain = Kernel("multiply", 3);
+  waits.dependent_launch = true;
+  int64_t from = 1, to = 0;
+  const CopyOperation copy{reinterpret_cast<CUdeviceptr>(&from), &to, 8, false};
+  const OperationGraph graph =
+      Build({waits, waits, plain, waits, Product({2}), waits, copy, waits, waits, waits});
+  EXPECT_EQ(gpu_.programmatic_edges, 1 + 2);
+  EXPECT_EQ(Launch(graph), ((5 + 5) * 3 + 5) * 2 + 20);
+  EXPECT_TRUE(Build({waits}).Fits({waits}));
+  EXPECT_FALSE(Build({waits}).Fits({plain}));
+}
+
 TEST_F(OperationGraphTest, SaysWhenTheDriverRefusesAProduct) {
   OperationGraph graph = Build({Kernel("add", 5), Product({3, 2})});
   driver_.cuGraphExecChildGraphNodeSetParams = [](CUgraphExec, CUgraphNode, CUgraph) {
