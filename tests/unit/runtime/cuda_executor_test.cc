@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <numeric>
+#include <utility>
 
 #include "runtime/src/arena.h"
 #include "tests/gpu/hand_made_artifact.h"
@@ -269,6 +270,58 @@ TEST_F(CudaExecutorTest, RecoversFromOutOfMemory) {
   EXPECT_NE(run.error().message.find("needs 17179869184 bytes (16384 MiB)"), std::string::npos)
       << run.error().message;
   ExpectRight(20);
+}
+
+TEST_F(CudaExecutorTest, OutOfMemoryLeavesOtherContextsWorking) {
+  ExpectRight(10);
+  auto other = std::move(*device_->NewExecutor());
+  std::vector<float> x(20, 1.0f), y(20);
+  const auto run = [&](Executor& executor, int64_t batch) {
+    return With(x.data(), y.data(), batch, true,
+                [&](const RunBindings& b) { return executor.Run(b); });
+  };
+  ASSERT_TRUE(run(*other, 20));
+  // The arena of one context, and then an executable graph of another.
+  EXPECT_FALSE(run(*other, int64_t{1} << 32));
+  EXPECT_EQ(y[19], 4);
+  const auto instantiate = std::exchange(
+      driver_.cuGraphInstantiate,
+      [](CUgraphExec*, CUgraph, unsigned long long) { return CUDA_ERROR_OUT_OF_MEMORY; });
+  auto third = std::move(*device_->NewExecutor());
+  EXPECT_FALSE(run(*third, 20));
+  driver_.cuGraphInstantiate = instantiate;
+  ExpectRight(20);
+  EXPECT_TRUE(device_->context().Usable());
+  for (Executor* executor : {other.get(), third.get()}) {
+    x.assign(20, 2.0f);
+    ASSERT_TRUE(run(*executor, 20));
+    EXPECT_EQ(y[19], 6);
+    x.assign(20, 1.0f);
+  }
+}
+
+TEST_F(CudaExecutorTest, AFaultEndsAllContexts) {
+  ExpectRight(10);
+  auto other = std::move(*device_->NewExecutor());
+  std::vector<float> x(20, 1.0f), y(20);
+  const auto run = [&](Executor& executor) {
+    return With(x.data(), y.data(), 20, true,
+                [&](const RunBindings& b) { return executor.RunAsync(b, nullptr); });
+  };
+  ASSERT_TRUE(run(*other));
+  ASSERT_TRUE(other->Synchronize());
+  const auto launch = std::exchange(driver_.cuGraphLaunch, [](CUgraphExec, CUstream) {
+    return CUDA_ERROR_ILLEGAL_ADDRESS;  // of an earlier launch, as the driver tells it
+  });
+  EXPECT_FALSE(run(*executor_));
+  driver_.cuGraphLaunch = launch;
+  for (Executor* executor : {executor_.get(), other.get()}) {
+    const Status refused = run(*executor);
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().message.find("unusable since an earlier device error: cuGraphLaunch"),
+              std::string::npos)
+        << refused.error().message;
+  }
 }
 
 TEST_F(CudaExecutorTest, IsUnusableAfterAFault) {
