@@ -93,6 +93,8 @@ Status CudaExecutor::PrepareGraph(std::vector<Operation> operations) {
       prepared_.splice(prepared_.begin(), prepared_, entry);
       return {};
     }
+    FinishEarlier();  // it may be running
+    prepared_.erase(entry);
     break;
   }
   MakeRoom(kExecutables);

@@ -130,30 +130,30 @@ bool OperationGraph::Fits(const std::vector<Operation>& operations) const {
                     SameShape);
 }
 
-StatusOr<bool> OperationGraph::UpdateNode(const OperationEnvironment& environment, size_t i,
+StatusOr<bool> OperationGraph::UpdateNode(const CudaContext& context, size_t i,
                                           const Operation& operation) const {
-  const CudaContext& context = *environment.context;
   const CudaDriver& driver = context.driver();
   const CUgraphNode node = graph_->nodes[i];
+  CUresult result = CUDA_SUCCESS;
+  const char* call = nullptr;
   if (const auto* kernel = std::get_if<KernelOperation>(&operation)) {
     std::vector<void*> arguments = kernel->ArgumentPointers();
     const CUDA_KERNEL_NODE_PARAMS parameters = KernelParameters(*kernel, arguments);
-    const CUresult result =
-        driver.cuGraphExecKernelNodeSetParams(executable_.get(), node, &parameters);
-    FUSEC_RT_TRY(CheckNode(context, result, "cuGraphExecKernelNodeSetParams", operation));
+    call = "cuGraphExecKernelNodeSetParams";
+    result = driver.cuGraphExecKernelNodeSetParams(executable_.get(), node, &parameters);
   } else if (const auto* copy = std::get_if<CopyOperation>(&operation)) {
     const CUDA_MEMCPY3D parameters = CopyParameters(*copy);
-    const CUresult result = driver.cuGraphExecMemcpyNodeSetParams(executable_.get(), node,
-                                                                  &parameters, context.handle());
-    FUSEC_RT_TRY(CheckNode(context, result, "cuGraphExecMemcpyNodeSetParams", operation));
+    call = "cuGraphExecMemcpyNodeSetParams";
+    result = driver.cuGraphExecMemcpyNodeSetParams(executable_.get(), node, &parameters,
+                                                   context.handle());
   } else {
     const CUgraph child = std::get<MatmulOperation>(operation).captured->graph.get();
-    const CUresult result =
-        driver.cuGraphExecChildGraphNodeSetParams(executable_.get(), node, child);
-    if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
-      return false;
-    FUSEC_RT_TRY(CheckNode(context, result, "cuGraphExecChildGraphNodeSetParams", operation));
+    call = "cuGraphExecChildGraphNodeSetParams";
+    result = driver.cuGraphExecChildGraphNodeSetParams(executable_.get(), node, child);
   }
+  if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
+    return false;
+  FUSEC_RT_TRY(CheckNode(context, result, call, operation));
   return true;
 }
 
@@ -161,7 +161,7 @@ StatusOr<bool> OperationGraph::Update(const OperationEnvironment& environment,
                                       const std::vector<Operation>& operations) {
   for (size_t i = 0; i < operations.size(); ++i) {
     if (operations[i] == operations_[i]) continue;
-    FUSEC_RT_ASSIGN(const bool updated, UpdateNode(environment, i, operations[i]));
+    FUSEC_RT_ASSIGN(const bool updated, UpdateNode(*environment.context, i, operations[i]));
     if (!updated) return false;
     operations_[i] = operations[i];
   }

@@ -27,8 +27,8 @@ class OperationGraph {
   bool Fits(const std::vector<Operation>& operations) const;
 
   // Makes later launches run `operations`, which fit. A launch under way is not affected. False if
-  // the driver does not take a product in the place of another; that and an error leave the graph
-  // good for nothing but Update.
+  // the driver does not take one of them in its place, as it may not take a product; that and an
+  // error leave the graph good for nothing.
   StatusOr<bool> Update(const OperationEnvironment& environment,
                         const std::vector<Operation>& operations);
 
@@ -42,8 +42,7 @@ class OperationGraph {
     CudaGraph graph;
     std::vector<CUgraphNode> nodes;  // by operation
   };
-  StatusOr<bool> UpdateNode(const OperationEnvironment& environment, size_t i,
-                            const Operation& operation) const;
+  StatusOr<bool> UpdateNode(const CudaContext& context, size_t i, const Operation& operation) const;
 
   std::shared_ptr<const Nodes> graph_;
   CudaGraphExec executable_;

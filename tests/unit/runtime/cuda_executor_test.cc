@@ -272,6 +272,16 @@ TEST_F(CudaExecutorTest, RecoversFromOutOfMemory) {
   ExpectRight(20);
 }
 
+TEST_F(CudaExecutorTest, BuildsAGraphWhereTheDriverRefusesAChange) {
+  ExpectRight(10);
+  driver_.cuGraphExecKernelNodeSetParams = [](CUgraphExec, CUgraphNode,
+                                              const CUDA_KERNEL_NODE_PARAMS*) {
+    return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+  };
+  for (const int64_t batch : {20, 10, 20, 30}) ExpectRight(batch);
+  EXPECT_EQ(gpu_.built, 3);
+}
+
 TEST_F(CudaExecutorTest, OutOfMemoryLeavesOtherContextsWorking) {
   ExpectRight(10);
   auto other = std::move(*device_->NewExecutor());

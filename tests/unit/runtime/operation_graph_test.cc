@@ -140,7 +140,7 @@ TEST_F(OperationGraphTest, NamesTheKernelOfAnError) {
   OperationGraph graph = Build({Kernel("add", 5)});
   driver_.cuGraphExecKernelNodeSetParams = [](CUgraphExec, CUgraphNode,
                                               const CUDA_KERNEL_NODE_PARAMS*) {
-    return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
   };
   const auto updated = graph.Update(environment_, {Kernel("multiply", 5)});
   ASSERT_FALSE(updated);
