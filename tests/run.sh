@@ -4,6 +4,7 @@
 #          tests/run.sh --sanitize    unit, pass, error and serving tests again, fusec and the CPU kernels it makes built with
 #                                     AddressSanitizer and UndefinedBehaviorSanitizer; then tests/run.sh --threads
 #          tests/run.sh --threads     serving tests again, the runtime and the CPU kernels built with ThreadSanitizer
+#          tests/run.sh --nightly     10,000 random graphs, fused and compiled for the CPU, against the interpreter
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/.setup/setup.sh"
@@ -26,6 +27,11 @@ case ${1:-} in
   export FUSEC=$root/build/fusec FUSEC_ONEDNN=0 TSAN_OPTIONS=halt_on_error=1
   export FUSEC_CXXFLAGS="-fsanitize=thread -g1"
   FUSEC_CMAKE_FLAGS="-DFUSEC_SANITIZE=thread" build_fusec "$folder" serving_tests
+  ;;
+--nightly)
+  build_fusec "$folder" property_tests
+  FUSEC_PROPERTY_RUNS=${FUSEC_PROPERTY_RUNS:-10000} exec nice -n 19 "$folder/tests/property_tests" \
+    --gtest_filter=CodegenProperty.CpuAnswersMatch
   ;;
 *)
   build_fusec "$folder" all

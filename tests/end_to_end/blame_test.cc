@@ -105,6 +105,46 @@ TEST_F(Blame, AFusionToBlameIsFoundAndCured) {
               "/norm/LayerNormalization", "--disable-fusion fuse-row-reduction cures it"});
 }
 
+// merge-linear is exact for finite activations (passes/merge_linear.h): an infinite one shows that it rewrote the graph. Unmerged,
+// infinity meets a weight of 0, and the sum is no number.
+TEST_F(Blame, ThePassToBlameIsFound) {
+  const std::string model = folder_ + "/model.onnxtxt", inputs = folder_ + "/in.npz";
+  std::ofstream(model) << R"(<ir_version: 10, opset_import: ["" : 20]>
+g (float[n, 2] x) => (float[n, 2] y)
+<float[2, 2] first = {1, 0, 0, 1}, float[2, 2] second = {1, 2, 3, 4}>
+{
+  h = MatMul (x, first)
+  y = MatMul (h, second)
+})";
+  const ChildResult written =
+      RunChild({FUSEC_PYTHON, "-c", "import numpy, sys; numpy.savez(sys.argv[1], x=numpy.array([[numpy.inf, 1]], 'f'))", inputs});
+  ASSERT_EQ(written.exit_code, 0) << written.errors;
+  ExpectSaid(Fusec({"verify", model, "--inputs", inputs, "--bisect", "--device", "cpu"}), 1,
+             {"every kernel does what its region says; pass merge-linear changed the graph's meaning",
+              "--disable-fusion merge-linear cures it"});
+}
+
+// A kernel that fails at its third call only, as one with a race may: alone it does what it should.
+TEST_F(Blame, WhatNoKernelIsGuiltyOfLiesBetweenThem) {
+  const std::string compiler = folder_ + "/wrong_compiler", model = folder_ + "/model.onnxtxt";
+  std::ofstream(compiler) << "#!/bin/sh\nfor a in \"$@\"; do case \"$a\" in *.cc)\n"
+                             "sed -i 's/^  const long long first_row = /  static int calls = 0; if (++calls == 3) return;\\n&/' "
+                             "\"$a\";; esac; done\nexec g++ \"$@\"\n";
+  fs::permissions(compiler, fs::perms::owner_all);
+  std::ofstream(model) << R"(<ir_version: 10, opset_import: ["" : 20]>
+g (float[n, 8] x) => (float[n, 8] y)
+{
+  y = Softmax <axis = 1> (x)
+})";
+  setenv("FUSEC_CXX", compiler.c_str(), 1);
+  const ChildResult made = Fusec({model, "-o", artifact_, "--target", "cpu", "--cpu-level", "x86-64-v3"});
+  ASSERT_EQ(made.exit_code, 0) << made.errors;
+  unsetenv("FUSEC_CXX");
+  ExpectSaid(Fusec({"verify", artifact_, "--model", model, "--bisect", "--device", "cpu", "--dim", "n=1,2,5"}), 1,
+             {"output y at n=5", "between the kernels, in the memory plan or the order of launches",
+              "compiled anew"});
+}
+
 TEST_F(Blame, AnAlteredGraphIsNoExcuse) {
   Compile("lola.ts.onnx");
   std::ofstream(artifact_ + "/ir/cpu.ir", std::ios::app) << "# altered\n";

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "compiler/driver/child_process.h"
+#include "tests/end_to_end/dot_parser.h"
 #include "compiler/support/read_file.h"
 
 namespace fusec {
@@ -36,20 +37,16 @@ class Explained : public testing::TestWithParam<const char*> {
     EXPECT_TRUE(explained["launches"] > 1 || explained["not_fused"].empty());
   }
 
-  // Every edge joins nodes that are declared, and braces and quotes are closed.
+  // Well-formed; every node is declared once, and every edge joins two of them.
   static void ExpectDrawable(const std::string& dot) {
-    std::set<std::string> nodes;
-    const std::regex node("\n +(\\w+) \\["), edge("(\\w+) -> (\\w+)"), quoted("\"[^\"]*\"");
-    for (std::sregex_iterator it(dot.begin(), dot.end(), node), end; it != end; ++it)
-      nodes.insert((*it)[1]);
-    int edges = 0;
-    for (std::sregex_iterator it(dot.begin(), dot.end(), edge), end; it != end; ++it, ++edges)
-      EXPECT_TRUE(nodes.count((*it)[1]) && nodes.count((*it)[2])) << it->str();
-    EXPECT_GT(edges, 0);
-    EXPECT_EQ(std::count(dot.begin(), dot.end(), '"') % 2, 0);
-    const std::string plain = std::regex_replace(dot, quoted, "");
-    EXPECT_EQ(std::count(plain.begin(), plain.end(), '{'),
-              std::count(plain.begin(), plain.end(), '}'));
+    const DotDrawing drawing = ParseDot(dot);
+    EXPECT_EQ(drawing.error, "") << dot;
+    const std::set<std::string> nodes(drawing.nodes.begin(), drawing.nodes.end());
+    EXPECT_EQ(nodes.size(), drawing.nodes.size()) << dot;
+    for (const auto& [from, to] : drawing.edges)
+      EXPECT_TRUE(nodes.count(from) && nodes.count(to)) << from << " -> " << to;
+    EXPECT_FALSE(drawing.edges.empty());
+    EXPECT_FALSE(drawing.clusters.empty());
   }
 
   static void ExpectResources(const Json& explained) {
@@ -67,6 +64,14 @@ class Explained : public testing::TestWithParam<const char*> {
     }
   }
 };
+
+TEST(DotParser, SeesWhatIsWrong) {
+  EXPECT_EQ(ParseDot("digraph \"a \\\" b\" { x [label=\"y\"]; subgraph c { y; } x -> y; }").error, "");
+  for (const char* wrong : {"digraph g { x [label=\"y]; }", "digraph g { x [label=\"y\"] }", "digraph g { x -> ; }",
+                            "digraph g { subgraph a { x; }", "digraph g { x; } }", "digraph g { x [label y]; }",
+                            "digraph g { label=\"a\" b\"; }"})
+    EXPECT_NE(ParseDot(wrong).error, "") << wrong;
+}
 
 TEST_P(Explained, IsWholeAndTrue) {
   const std::string folder = *MakeTemporaryFolder(), artifact = folder + "/artifact";
