@@ -2,8 +2,10 @@
 // model.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "compiler/driver/compile.h"
@@ -49,6 +51,39 @@ std::string WrongInPtx(const std::string& ptx) {
   return "no wait";
 }
 
+template <class T>
+T At(std::string_view bytes, size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+// The same of the machine code of every kernel of a cubin, since the assembler moves loads too: an
+// instruction has 16 bytes, of which the lowest 9 bits say what it is (instruction_mix.cc).
+std::vector<std::string> WrongInMachineCode(std::string_view cubin) {
+  constexpr uint64_t kWait = 0x02e, kBranch = 0x147;
+  const std::set<uint64_t> memory = {0x180, 0x181, 0x185, 0x186, 0x18a, 0x18e, 0x1a8, 0x1a9, 0x1ae};
+  const auto sections = At<uint64_t>(cubin, 40);
+  const auto header = [&](int i) { return sections + 64 * static_cast<uint64_t>(i); };
+  const auto names = At<uint64_t>(cubin, header(At<uint16_t>(cubin, 62)) + 24);
+  std::vector<std::string> wrong;
+  int kernels = 0;
+  for (int i = 0; i < At<uint16_t>(cubin, 60); ++i) {
+    const std::string name = cubin.data() + names + At<uint32_t>(cubin, header(i));
+    if (!name.starts_with(".text.k")) continue;
+    ++kernels;
+    const auto begin = At<uint64_t>(cubin, header(i) + 24);
+    const auto end = begin + At<uint64_t>(cubin, header(i) + 32);
+    auto at = begin;
+    const auto opcode = [&] { return At<uint64_t>(cubin, at) & 0x1ff; };
+    while (at < end && opcode() != kWait && opcode() != kBranch && !memory.count(opcode()))
+      at += 16;
+    if (at == end || opcode() != kWait) wrong.push_back(name);
+  }
+  if (kernels == 0) wrong.push_back("no kernels");
+  return wrong;
+}
+
 class DependentLaunch : public testing::TestWithParam<std::string> {};
 
 TEST_P(DependentLaunch, KernelsWaitBeforeTheyTouchMemory) {
@@ -68,6 +103,10 @@ TEST_P(DependentLaunch, KernelsWaitBeforeTheyTouchMemory) {
     const std::string manifest = Read(folder / "artifact/manifest.json");
     EXPECT_EQ(manifest.find("\"dependent_launch\": true") != std::string::npos, expected);
     EXPECT_EQ(manifest.find("\"dependent_launch\": false") != std::string::npos, !expected);
+    if (expected) {
+      const std::string cubin = Read(folder / "artifact/cubin/sm_90a.cubin");
+      EXPECT_EQ(WrongInMachineCode(cubin), std::vector<std::string>());
+    }
     for (const auto& entry : fs::directory_iterator(folder / "artifact/kernels")) {
       const std::string text = Read(entry.path());
       if (!expected) {
@@ -92,6 +131,16 @@ TEST(DependentLaunchText, SeesLoadsBeforeTheWait) {
   EXPECT_NE(WrongInPtx(".entry k()\n\tld.global.nc.f32 %f1, [p];\n\tgriddepcontrol.wait;\n"), "");
   EXPECT_NE(WrongInPtx(".entry k()\n\t@%p1 bra $L1;\n\tgriddepcontrol.wait;\n"), "");
   EXPECT_NE(WrongInPtx(".entry k()\n\tret;\n"), "");
+  const std::string wait = "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n";
+  const std::string begin = "extern \"C\" __global__ void k(const float* x, float* y) {\n";
+  const std::string load = "float a = *x;\n", store = "*y = a;\n}\n";
+  for (const bool right : {false, true}) {
+    const auto cubin =
+        (*runtime::Nvrtc::Get())
+            ->CompileToCubin("k.cu", begin + (right ? wait + load : load + wait) + store, "sm_90a");
+    ASSERT_TRUE(cubin) << cubin.error().message;
+    EXPECT_EQ(WrongInMachineCode(*cubin).empty(), right);
+  }
 }
 
 }  // namespace
