@@ -17,9 +17,12 @@ namespace fusec {
 // would take seconds to make.
 //
 // Rounding: merged and shifted are summed in double and rounded to the weights' dtype once; %h is
-// no longer rounded at all. Weights that would be no numbers stay as they are; an activation that
-// is infinite may give NaN where it gave infinity, or the other way round. With --keep-lora
-// adapters stay too.
+// no longer rounded at all. Weights that would be no numbers stay as they are.
+//
+// Exact, up to rounding, where %h is finite. A row of %x with an infinity has no finite element in
+// %y before or after, but what was an infinity may be NaN, and the other way round: infinity times
+// a weight of 0 is NaN, and merging changes which weights are 0. A row of %h that overflows for
+// finite %x gets its right, finite answer. With --keep-lora adapters stay too.
 Result<bool> MergeLinear(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

@@ -16,7 +16,8 @@ namespace fusec {
 // where W, A, B and s are constants; a bias may be added in between, and s may stand behind either
 // product. W + s A B is computed in double and rounded to the weights' dtype once, so an answer
 // differs by the rounding of the weights: at most 2^-24 of each for f32. `--keep-lora` leaves the
-// adapter swappable.
+// adapter swappable. As with merge-linear, that is where %base, %down and %delta are finite: a row
+// with an infinity may have NaN where it had infinity, and the other way round.
 Result<bool> MergeLora(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

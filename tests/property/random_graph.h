@@ -37,9 +37,11 @@ std::unique_ptr<Graph> RandomGraph(uint64_t seed, const RandomGraphOptions& opti
 std::vector<ReferenceTensor> RandomInputs(const Graph& graph, uint64_t seed,
                                           std::map<std::string, int64_t> symbols);
 
-// Whether some value of the graph is infinite for these inputs. (An extremum of nothing is.)
-bool MakesInfinities(const Graph& graph, const std::vector<ReferenceTensor>& inputs);
-// Whether, besides, merge-linear has layers to merge in it: what was an infinity may then be NaN.
+// Whether a pass multiplies weights with each other, which is exact for finite activations only (passes/merge_linear.h).
+bool MergesWeights(const std::string& pass);
+// Whether one of the activations that a pass merged away, in `before` and no more in `after`, is infinite or no number for these inputs.
+bool LosesInfinities(const Graph& before, const Graph& after, const std::vector<ReferenceTensor>& inputs);
+// Whether a pass of a compilation does so to the graph.
 bool MergedWeightsMeetInfinities(const Graph& graph, const std::vector<ReferenceTensor>& inputs);
 
 // Where two results of one graph differ by more than `tolerance` (absolute, and relative to 1), as text; "" if nowhere. NaN equals
