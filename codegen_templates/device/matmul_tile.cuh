@@ -5,13 +5,6 @@
 // row of a chunk is followed by 16 bytes of nothing, so that the 32 words which a warp reads
 // together lie in 32 banks.
 
-enum class Arithmetic {
-  kTf32,       // floats, rounded to 11 bits
-  kSplitTf32,  // floats as the sum of two such numbers: three products, as exact as those of floats
-  kHalf,
-  kBFloat16,
-};
-
 // kRowWarps x kColumnWarps x kDepthWarps warps share out the tile and, along the depth, each chunk.
 template <Arithmetic kArithmetic_, int kRows_, int kColumns_, int kChunkBytes_, int kRowWarps_,
           int kColumnWarps_, int kDepthWarps_, int kStages_>
@@ -37,37 +30,6 @@ struct TileShape {
   };
 };
 
-// Fills kBytes of shared memory in the background, with zeros where the source is outside.
-template <int kBytes>
-__device__ __forceinline__ void CopyAsync(void* shared, const void* source, bool inside) {
-#ifdef __CUDACC__
-  if constexpr (kBytes >= 4) {
-    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(address), "l"(source),
-                 "n"(kBytes), "r"(inside ? kBytes : 0)
-                 : "memory");
-  } else
-#endif
-  {
-    for (int i = 0; i < kBytes; ++i) {
-      static_cast<char*>(shared)[i] = inside ? static_cast<const char*>(source)[i] : 0;
-    }
-  }
-}
-// Ends a group of copies.
-__device__ __forceinline__ void CloseCopies() {
-#ifdef __CUDACC__
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-// Waits until at most kPending groups of this thread are under way.
-template <int kPending>
-__device__ __forceinline__ void AwaitCopies() {
-#ifdef __CUDACC__
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
-#endif
-}
-
 // Copies chunk number `chunk` of kRows rows; `rows` of them and `row_bytes` of each exist.
 template <class Shape, int kCopyBytes, int kRows>
 __device__ __forceinline__ void LoadChunk(unsigned (&to)[kRows][Shape::kRowWords], const void* from,
@@ -90,61 +52,6 @@ __device__ __forceinline__ void LoadChunk(unsigned (&to)[kRows][Shape::kRowWords
 }
 
 #ifdef __CUDACC__
-// The nearest float of 11 bits (Dekker's split, with 2^13 + 1). NaN for infinities and numbers over
-// 2^114.
-__device__ __forceinline__ float RoundTo11Bits(float x) {
-  return __fmaf_rn(x, -8192.0f, __fmul_rn(x, 8193.0f));
-}
-
-// sums += a x b for a piece: of a, row lane / 4 (and 8 more), word lane % 4 (and 4 more); of b,
-// that column and these words.
-template <Arithmetic kArithmetic>
-__device__ __forceinline__ void MultiplyPiece(float (&sums)[4], const unsigned (&a)[4],
-                                              const unsigned (&b)[2]) {
-  if constexpr (kArithmetic == Arithmetic::kHalf) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-        "{%0,%1,%2,%3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-  } else if constexpr (kArithmetic == Arithmetic::kBFloat16) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-        "{%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-  } else {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-        "{%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-  }
-}
-
-template <class Shape, int kRowPieces, int kColumnPieces>
-__device__ __forceinline__ void MultiplyPieces(float (&sums)[kRowPieces][kColumnPieces][4],
-                                               const unsigned (&a)[kRowPieces][4],
-                                               const unsigned (&b)[kColumnPieces][2]) {
-#pragma unroll
-  for (int i = 0; i < kRowPieces; ++i) {
-#pragma unroll
-    for (int j = 0; j < kColumnPieces; ++j) {
-      MultiplyPiece<Shape::kArithmetic>(sums[i][j], a[i], b[j]);
-    }
-  }
-}
-
-// Rounds floats to TF32 and leaves what that loses in `low`. Nothing happens to halves.
-template <Arithmetic kArithmetic, int kCount>
-__device__ __forceinline__ void SplitWords(unsigned (&words)[kCount], unsigned (&low)[kCount]) {
-  if constexpr (kArithmetic == Arithmetic::kTf32 || kArithmetic == Arithmetic::kSplitTf32) {
-    for (int i = 0; i < kCount; ++i) {
-      const float x = __uint_as_float(words[i]);
-      const float high = RoundTo11Bits(x);
-      words[i] = __float_as_uint(high);
-      low[i] = __float_as_uint(x - high);  // tensor cores read 11 bits of it
-    }
-  }
-}
-
 // Adds the products of one chunk to the sums of this thread. Tensor cores round sums toward zero,
 // so a chunk is summed from zero and then added in float, to nearest.
 template <class Shape>
@@ -177,10 +84,10 @@ __device__ __forceinline__ void MultiplyChunk(
     }
     // Small products first; those that add to the same sums stand far apart.
     if constexpr (kArithmetic == Arithmetic::kSplitTf32) {
-      MultiplyPieces<Shape>(chunk_sums, a_low, b);
-      MultiplyPieces<Shape>(chunk_sums, a, b_low);
+      MultiplyPieces<kArithmetic>(chunk_sums, a_low, b);
+      MultiplyPieces<kArithmetic>(chunk_sums, a, b_low);
     }
-    MultiplyPieces<Shape>(chunk_sums, a, b);
+    MultiplyPieces<kArithmetic>(chunk_sums, a, b);
   }
 #pragma unroll
   for (int i = 0; i < kRowPieces; ++i) {
@@ -192,21 +99,11 @@ __device__ __forceinline__ void MultiplyChunk(
   }
 }
 #else
-// The number behind half `i` of a word; `i` is 0 for floats.
-template <Arithmetic kArithmetic>
-float NumberIn(unsigned word, int i) {
-  const unsigned bits = word >> 16 * i & 0xffffu;
-  if (kArithmetic == Arithmetic::kHalf) return HalfBitsToFloat(static_cast<unsigned short>(bits));
-  return __uint_as_float(kArithmetic == Arithmetic::kBFloat16 ? bits << 16 : word);
-}
-
 // The same sums without tensor cores.
 template <class Shape>
 void MultiplyChunk(const typename Shape::Chunk& chunk, int first_row, int first_column,
                    int first_word, float (&sums)[Shape::kRowPieces][Shape::kColumnPieces][4]) {
   constexpr Arithmetic kArithmetic = Shape::kArithmetic;
-  constexpr bool kFloats =
-      kArithmetic == Arithmetic::kTf32 || kArithmetic == Arithmetic::kSplitTf32;
   const int row = first_row + threadIdx.x % 32 / 4;
   const int column = first_column + threadIdx.x % 4 * 2;
   for (int i = 0; i < Shape::kRowPieces; ++i) {
@@ -215,7 +112,7 @@ void MultiplyChunk(const typename Shape::Chunk& chunk, int first_row, int first_
         const unsigned* a = chunk.a[row + 16 * i + e / 2 * 8];
         const unsigned* b = chunk.b[column + 8 * j + e % 2];
         for (int word = first_word; word < first_word + Shape::kWarpWords; ++word) {
-          for (int half = 0; half < (kFloats ? 1 : 2); ++half) {
+          for (int half = 0; half < (kIsOfFloats<kArithmetic> ? 1 : 2); ++half) {
             sums[i][j][e] +=
                 NumberIn<kArithmetic>(a[word], half) * NumberIn<kArithmetic>(b[word], half);
           }

@@ -52,7 +52,7 @@ class MatMulKernelPlanner {
   Dtype dtype() const { return matmul_.result->type.dtype; }
   const std::string& index_type() { return builder_.plan().index_type; }
   std::string Cast() { return index_type() == "int" ? "" : "(long long)"; }
-  std::string Min(const std::string& constant, const std::string& other) {
+  std::string MinText(const std::string& constant, const std::string& other) {
     const bool is_sum = constant.find(' ') != std::string::npos;
     return "min(" +
            (is_sum && !Cast().empty() ? Cast() + "(" + constant + ")" : Cast() + constant) + ", " +
@@ -103,7 +103,9 @@ class MatMulKernelPlanner {
     const int wanted = builder_.shape().block_size;
     plan.block_size = std::max(wanted > 0 ? wanted : kRowsBlockSize, per_column * kWarpSize);
     const int block_columns = plan.block_size / kWarpSize / per_column;
-    plan.blocks = CeilDiv(matmul_.n, block_columns, builder_.ranges());
+    // None for an empty batch: a block would read a first row that is not there.
+    plan.blocks =
+        CeilDiv(matmul_.n, block_columns, builder_.ranges()) * Min(matmul_.m, 1, builder_.ranges());
     plan.launch_in_words =
         per_column == 1 ? "one warp per column" : std::to_string(per_column) + " warps per column";
     const std::string most =
@@ -133,7 +135,7 @@ class MatMulKernelPlanner {
                      "float",
                      "product",
                      "MultiplyRows<" + most + ", " + warps_name + ", " + pack_name + ">(" + a_ +
-                         ", " + rows + ", " + b_ + " + " + Min(n + " - 1", "column") + " * " +
+                         ", " + rows + ", " + b_ + " + " + MinText(n + " - 1", "column") + " * " +
                          builder_.Write(matmul_.k) + ", " + builder_.Write(matmul_.k) + ", " +
                          (per_column > 1 ? "scratch" : "nullptr") + ")",
                      {},
@@ -157,7 +159,8 @@ class MatMulKernelPlanner {
   }
 
   void PlanTile() {
-    builder_.Use("matmul_tile.cuh");
+    for (const char* file : {"async_copy.cuh", "tensor_core.cuh", "matmul_tile.cuh"})
+      builder_.Use(file);
     KernelPlan& plan = builder_.plan();
     CExpressionWriter& names = builder_.expressions();
     const MatMulTile& tile = kernel_.tile;
@@ -200,8 +203,8 @@ class MatMulKernelPlanner {
     const int64_t copy = Aligned(16 / DtypeBytes(dtype())) * DtypeBytes(dtype());
     const std::string copy_name = names.OwnConstant("copy_bytes", copy, "of one copy");
     Call("MultiplyTile<Shape, " + copy_name + ">(" + a_ + " + first_row * " + k + ", " +
-         Min(rows, m + " - first_row") + ", " + b_ + " + first_column * " + k + ", " +
-         Min(width, n + " - first_column") + ", " + k + " * sizeof(" + element + "), memory)");
+         MinText(rows, m + " - first_row") + ", " + b_ + " + first_column * " + k + ", " +
+         MinText(width, n + " - first_column") + ", " + k + " * sizeof(" + element + "), memory)");
     builder_.Blank();
     builder_.Comment(EpilogueInWords());
     const std::string header =

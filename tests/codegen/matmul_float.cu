@@ -2,13 +2,15 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/matmul_rows.cuh ----
+// ---- from codegen_templates/device/async_copy.cuh ----
+// ---- from codegen_templates/device/tensor_core.cuh ----
 // ---- from codegen_templates/device/matmul_tile.cuh ----
 
 // kernel  : k00_matmul_add_relu_rows_1   class: matmul
 // source  : matmul, add, relu
 // inputs  : x f32[batch, 130], weight f32[70, 130], bias f32[70]
 // outputs : hidden f32[batch, 70]
-// launch  : one warp per column; 18 blocks of 128 threads
+// launch  : one warp per column; min(batch, 1) * 18 blocks of 128 threads
 // traffic : reads batch * 520 + 36680 bytes, writes batch * 280 bytes,
 //           keeps batch * 560 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
@@ -43,7 +45,7 @@ k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict_
 // source  : matmul, add, relu
 // inputs  : x f32[batch, 130], weight f32[70, 130], bias f32[70]
 // outputs : hidden f32[batch, 70]
-// launch  : one warp per column; 18 blocks of 128 threads
+// launch  : one warp per column; min(batch, 1) * 18 blocks of 128 threads
 // traffic : reads batch * 520 + 36680 bytes, writes batch * 280 bytes,
 //           keeps batch * 560 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)

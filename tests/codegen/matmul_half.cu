@@ -3,13 +3,15 @@
 
 // ---- from codegen_templates/device/half.cuh ----
 // ---- from codegen_templates/device/matmul_rows.cuh ----
+// ---- from codegen_templates/device/async_copy.cuh ----
+// ---- from codegen_templates/device/tensor_core.cuh ----
 // ---- from codegen_templates/device/matmul_tile.cuh ----
 
 // kernel  : k00_matmul_add_relu_rows_1   class: matmul
 // source  : matmul, add, relu
 // inputs  : x f16[batch, 130], weight f16[70, 130], bias f16[70]
 // outputs : hidden f16[batch, 70]
-// launch  : one warp per column; 18 blocks of 128 threads
+// launch  : one warp per column; min(batch, 1) * 18 blocks of 128 threads
 // traffic : reads batch * 260 + 18340 bytes, writes batch * 140 bytes,
 //           keeps batch * 280 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
@@ -44,7 +46,7 @@ k00_matmul_add_relu_rows_1(const Half* __restrict__ x, const Half* __restrict__ 
 // source  : matmul, add, relu
 // inputs  : x f16[batch, 130], weight f16[70, 130], bias f16[70]
 // outputs : hidden f16[batch, 70]
-// launch  : one warp per column; 18 blocks of 128 threads
+// launch  : one warp per column; min(batch, 1) * 18 blocks of 128 threads
 // traffic : reads batch * 260 + 18340 bytes, writes batch * 140 bytes,
 //           keeps batch * 280 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)

@@ -180,7 +180,7 @@ TEST(CodegenProperty, ProductsOfAnySizeMatch) {
     std::vector<std::unique_ptr<Graph>> graphs;
     for (const auto& [n, k] : {std::pair{1, 13}, {33, 1}, {64, 64}, {70, 367}, {32, 130}}) {
       const std::string text = fmt::format(
-          "graph @g(%x: {0}[batch, {2}], %w: {0}[{1}, {2}], %b: {0}[{1}]) symbols(batch in 1..9000) {{\n"
+          "graph @g(%x: {0}[batch, {2}], %w: {0}[{1}, {2}], %b: {0}[{1}]) symbols(batch in 0..9000) {{\n"
           "  %y = matmul(%x, %w) {{transpose_a = 0, transpose_b = 1}} : {0}[batch, {1}]\n"
           "  %z = add(%y, %b) : {0}[batch, {1}]\n"
           "  %r = relu(%z) : {0}[batch, {1}]\n"
@@ -193,12 +193,12 @@ TEST(CodegenProperty, ProductsOfAnySizeMatch) {
     }
     const auto compiled = CompiledGraphs::Make(Pointers(graphs), GpuOrItsText());
     ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
-    for (const int64_t batch : {1, 3, 8, 9, 40, 131}) {
+    for (const int64_t batch : {0, 1, 3, 8, 9, 40, 131}) {
       std::vector<std::vector<ReferenceTensor>> inputs;
       for (size_t i = 0; i < graphs.size(); ++i) {
         inputs.push_back(RandomInputs(*graphs[i], i + 1, {{"batch", batch}}));
         for (double& x : inputs[i][0].reals) x /= 16;
-        if (i + 1 < graphs.size()) continue;
+        if (i + 1 < graphs.size() || batch == 0) continue;
         inputs[i][0].reals[0] = INFINITY;
         inputs[i][0].reals[inputs[i][0].reals.size() - 1] = -INFINITY;
         inputs[i][1].reals[5] = NAN;
@@ -213,6 +213,28 @@ TEST(CodegenProperty, ProductsOfAnySizeMatch) {
       }
     }
   }
+}
+
+// A block of a product would read a first row of its operand.
+TEST(CodegenProperty, ProductsOfNoRowsLaunchNothing) {
+  auto graph = Parse(
+      "graph @g(%x: f32[batch, 64], %w: f32[64, 70]) symbols(batch in 0..9000) {\n"
+      "  %y = matmul(%x, %w) : f32[batch, 70]\n"
+      "  return %y\n"
+      "}\n");
+  ASSERT_TRUE(graph.has_value()) << graph.error().message;
+  PassManager manager;
+  ASSERT_TRUE(manager.Run(**graph, PipelinePasses(TargetKind::kGpu)).has_value());
+  std::vector<IndexSite> sites;
+  const auto plan = PlanProgram(**graph, {TargetKind::kGpu}, sites);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  int kernels = 0;
+  for (const KernelPlan* kernel : KernelsOf(*plan)) {
+    EXPECT_EQ(kernel->blocks.Evaluate({{"batch", 0}}).value(), 0) << kernel->name;
+    EXPECT_GT(kernel->blocks.Evaluate({{"batch", 1}}).value(), 0) << kernel->name;
+    kernels += kernel->op_class == "matmul";
+  }
+  EXPECT_GE(kernels, 2);
 }
 
 // Rows by a thread, a warp and a block, in registers and too long for them, of whole vectors and not; every second

@@ -1,0 +1,81 @@
+// Products of small pieces on tensor cores, of numbers packed in words of 32 bits.
+enum class Arithmetic {
+  kTf32,       // floats, rounded to 11 bits
+  kSplitTf32,  // floats as the sum of two such numbers: three products, as exact as those of floats
+  kHalf,
+  kBFloat16,
+};
+
+template <Arithmetic kArithmetic>
+constexpr bool kIsOfFloats =
+    kArithmetic == Arithmetic::kTf32 || kArithmetic == Arithmetic::kSplitTf32;
+
+#ifdef __CUDACC__
+// The nearest float of 11 bits (Dekker's split, with 2^13 + 1). NaN for infinities and numbers over
+// 2^114.
+__device__ __forceinline__ float RoundTo11Bits(float x) {
+  return __fmaf_rn(x, -8192.0f, __fmul_rn(x, 8193.0f));
+}
+
+// sums += a x b for a piece: of a, row lane / 4 (and 8 more), word lane % 4 (and 4 more); of b,
+// that column and these words.
+template <Arithmetic kArithmetic>
+__device__ __forceinline__ void MultiplyPiece(float (&sums)[4], const unsigned (&a)[4],
+                                              const unsigned (&b)[2]) {
+  if constexpr (kArithmetic == Arithmetic::kHalf) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+        "{%0,%1,%2,%3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  } else if constexpr (kArithmetic == Arithmetic::kBFloat16) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  } else {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  }
+}
+
+// sums += a x b for pieces side by side.
+template <Arithmetic kArithmetic, int kRowPieces, int kColumnPieces>
+__device__ __forceinline__ void MultiplyPieces(float (&sums)[kRowPieces][kColumnPieces][4],
+                                               const unsigned (&a)[kRowPieces][4],
+                                               const unsigned (&b)[kColumnPieces][2]) {
+#pragma unroll
+  for (int i = 0; i < kRowPieces; ++i) {
+#pragma unroll
+    for (int j = 0; j < kColumnPieces; ++j) MultiplyPiece<kArithmetic>(sums[i][j], a[i], b[j]);
+  }
+}
+
+// Rounds floats to TF32 and leaves what that loses in `low`. Nothing happens to halves.
+template <Arithmetic kArithmetic, int kCount>
+__device__ __forceinline__ void SplitWords(unsigned (&words)[kCount], unsigned (&low)[kCount]) {
+  if constexpr (kIsOfFloats<kArithmetic>) {
+    for (int i = 0; i < kCount; ++i) {
+      const float x = __uint_as_float(words[i]);
+      const float high = RoundTo11Bits(x);
+      words[i] = __float_as_uint(high);
+      low[i] = __float_as_uint(x - high);  // tensor cores read 11 bits of it
+    }
+  }
+}
+
+// The float behind a word; halves are left to tensor cores.
+template <Arithmetic>
+__device__ __forceinline__ float NumberIn(unsigned word, int) {
+  return __uint_as_float(word);
+}
+#else
+// The number behind half `i` of a word; `i` is 0 for floats.
+template <Arithmetic kArithmetic>
+float NumberIn(unsigned word, int i) {
+  const unsigned bits = word >> 16 * i & 0xffffu;
+  if (kArithmetic == Arithmetic::kHalf) return HalfBitsToFloat(static_cast<unsigned short>(bits));
+  return __uint_as_float(kArithmetic == Arithmetic::kBFloat16 ? bits << 16 : word);
+}
+#endif
