@@ -65,7 +65,9 @@ std::vector<std::string> FusionPasses(TargetKind target) {
   // library's products and the cache do as well.
   if (target == TargetKind::kGpu) {
     passes = {// Before the concatenation is part of a kernel.
-              "pad-depth", "fuse-block-program",
+              "pad-depth",
+              // Before block programs, which take what is too small for it.
+              "fuse-attention", "fuse-block-program",
               // For the products that are left, as they are the ones that read weights this way.
               "transpose-weights", "fold-constants",
               // Before fuse-matmul-epilogue, which leaves what the library cannot do outside.

@@ -17,6 +17,7 @@ namespace {
 
 // Which pass makes regions of a class; "" of what no fusion makes.
 std::string PassOfClass(const std::string& region_class) {
+  if (region_class == "attention") return "fuse-attention";
   if (region_class == "block_program") return "fuse-block-program";
   if (region_class == "matmul") return "fuse-matmul-epilogue";
   if (region_class == "row_reduction") return "fuse-row-reduction";

@@ -227,7 +227,10 @@ void WriteStatements(TextWriter& out, const std::vector<Statement>& statements) 
 
 void WriteKernel(TextWriter& out, const KernelPlan& plan) {
   WriteHeaderComment(out, plan);
-  out.Line(fmt::format("extern \"C\" __global__ void __launch_bounds__({})", plan.block_size));
+  const std::string together =
+      plan.blocks_together > 0 ? fmt::format(", {}", plan.blocks_together) : "";
+  out.Line(fmt::format("extern \"C\" __global__ void __launch_bounds__({}{})", plan.block_size,
+                       together));
   std::vector<std::string> parameters;
   for (const KernelParameter& parameter : plan.parameters) {
     parameters.push_back(ParameterText(parameter, plan.index_type));

@@ -98,6 +98,10 @@ std::string CExpressionWriter::WriteAtom(const Atom& atom) {
 }
 
 std::string CExpressionWriter::WriteDivision(const Atom& atom) {
+  for (const Expr::Term& term : atom.left.terms()) {
+    if (term.atoms.empty())
+      NameOffset(std::abs(term.coefficient), "shift", "of a position before it wraps around");
+  }
   const std::string a = WriteFactor(atom.left), b = WriteFactor(atom.right);
   const bool is_mod = atom.kind == Atom::Kind::kMod;
   if (ranges_.ProvenNonNegative(atom.left)) return a + (is_mod ? " % " : " / ") + b;

@@ -61,7 +61,8 @@ struct KernelPlan {
   std::string launch_in_words;
   Expr blocks;
   int block_size = 1;
-  int shared_bytes = 0;            // chosen at launch, beside what the kernel declares
+  int blocks_together = 0;  // on one multiprocessor, which registers must not prevent; 0: any
+  int shared_bytes = 0;     // chosen at launch, beside what the kernel declares
   // Waits for earlier kernels before anything else, so that it may be launched while they run
   // (dependent_launch.cuh).
   bool dependent_launch = false;

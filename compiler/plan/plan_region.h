@@ -16,6 +16,8 @@ KernelPlan PlanRowReduction(const Node& region,
 // A block owns as many rows as keep its threads busy, and those that its shape asks for, if these
 // fit.
 KernelPlan PlanBlockProgram(const Node& region, KernelBuilder& builder);
+// Products of f32 are as `precision` says (PlanOptions).
+KernelPlan PlanAttention(const Node& region, const std::string& precision, KernelBuilder& builder);
 KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);  // scan, sort, scatter
 KernelPlan PlanMatMulKernel(const Node& region, const MatMulPlan& matmul,
                             const MatMulKernel& kernel, const std::string& precision,

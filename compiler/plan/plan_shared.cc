@@ -28,7 +28,10 @@ void ChooseIndexType(const Node& region, KernelBuilder& builder) {
   bool all_fit = true;
   for (const Value* operand : region.operands) all_fit &= fits(operand);
   for (const auto& result : region.results) all_fit &= fits(result.get());
+  // Scores of attention have no positions unless a view asks for them.
+  const bool only_views = region.Get<std::string>("class") == "attention";
   for (const auto& node : region.body->nodes) {
+    if (only_views && GetOpDef(node->kind).op_class != OpClass::kView) continue;
     for (const auto& result : node->results) all_fit &= fits(result.get());
   }
   builder.plan().index_type = all_fit ? "int" : "long long";

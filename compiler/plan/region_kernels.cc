@@ -198,7 +198,7 @@ std::vector<KernelChoice> RegionKernels::Candidates(int64_t size) const {
     } else if (class_ == "row_reduction" || class_ == "matmul") {
       for (const Team team : {Team::kThread, Team::kWarp, Team::kBlock})
         add(planned, {.block_size = block_size, .team = team});
-    } else if (class_ == "sequential") {
+    } else if (class_ == "sequential" || class_ == "attention") {
       add(planned, {.block_size = block_size});
     } else {
       for (const int64_t lanes : {0, 1, 2, 4})
@@ -271,6 +271,8 @@ Step RegionKernels::PlanOne(const Variant& variant, std::vector<IndexSite>& site
     step.kernel = PlanBlockProgram(region_, builder);
   else if (class_ == "row_reduction" || class_ == "matmul")
     step.kernel = PlanRowReduction(region_, builder);
+  else if (class_ == "attention")
+    step.kernel = PlanAttention(region_, options_.matmul_precision, builder);
   else if (class_ == "sequential")
     step.kernel = PlanSequential(region_, builder);
   else

@@ -339,7 +339,7 @@ Scalar RegionLowering::LoadElement(const Value* outside, const std::vector<Expr>
     const std::string& lanes = builder_.lanes()->count_name;
     const std::string vector =
         builder_.Let("Vector<" + MemoryTypeName(dtype) + ", " + lanes + ">", label + "_vector",
-                     "LoadVector<" + lanes + ">(" + PlaceText(buffer, *base) + ")");
+                     "LoadVector<" + lanes + ">(" + PlaceText(builder_, buffer, *base) + ")");
     text = vector + ".at[" + builder_.lanes()->variable + "]";
   } else if (builder_.DependsOnLane(text)) {
     ++loads_.of_lanes;
@@ -452,22 +452,27 @@ Scalar RegionLowering::LoadKept(const Value* value, const KeptRows& kept,
   return scalar;
 }
 
-std::optional<Expr> RegionLowering::VectorBase(const Expr& position, const Shape& shape) const {
-  const KernelBuilder::Lanes* lanes = builder_.lanes();
-  // In a branch for some lanes, the others may have no place in memory.
-  if (!lanes || !lanes->vectors || builder_.InLaneBranch()) return std::nullopt;
-  const Expr base = position - Expr::Symbol(lanes->variable);
+std::optional<Expr> VectorBegin(const Expr& position, const Shape& shape,
+                                const KernelBuilder::Lanes& lanes) {
+  const Expr base = position - Expr::Symbol(lanes.variable);
   std::vector<std::string> symbols;
   base.CollectSymbols(symbols);
-  if (std::find(symbols.begin(), symbols.end(), lanes->variable) != symbols.end())
+  if (std::find(symbols.begin(), symbols.end(), lanes.variable) != symbols.end())
     return std::nullopt;
-  if (!IsMultiple(base, lanes->count) || !IsMultiple(Product(shape), lanes->count))
+  if (!IsMultiple(base, lanes.count) || !IsMultiple(Product(shape), lanes.count))
     return std::nullopt;
   return base;
 }
 
-std::string RegionLowering::PlaceText(const std::string& buffer, const Expr& offset) {
-  return offset.IsConstant(0) ? buffer : buffer + " + " + builder_.Write(offset);
+std::optional<Expr> RegionLowering::VectorBase(const Expr& position, const Shape& shape) const {
+  const KernelBuilder::Lanes* lanes = builder_.lanes();
+  // In a branch for some lanes, the others may have no place in memory.
+  if (!lanes || !lanes->vectors || builder_.InLaneBranch()) return std::nullopt;
+  return VectorBegin(position, shape, *lanes);
+}
+
+std::string PlaceText(KernelBuilder& builder, const std::string& buffer, const Expr& offset) {
+  return offset.IsConstant(0) ? buffer : buffer + " + " + builder.Write(offset);
 }
 
 void RegionLowering::Store(int output, const std::vector<Expr>& index, const Scalar& scalar) {
@@ -484,7 +489,7 @@ void RegionLowering::Store(int output, const std::vector<Expr>& index, const Sca
   builder_.Use("vector.cuh");
   builder_.BeforeLanes({Statement::Kind::kDeclare, type, vector, "", {}, {}});
   builder_.Assign(vector + ".at[" + builder_.lanes()->variable + "]", text);
-  const std::string place = PlaceText(buffer, *base);
+  const std::string place = PlaceText(builder_, buffer, *base);
   builder_.AfterLanes(
       {Statement::Kind::kCall, "", "", "StoreVector(" + place + ", " + vector + ")", {}, {}});
 }

@@ -49,7 +49,6 @@ class RegionLowering {
   // The local that holds element `index` of `value`, if one does.
   const Scalar* Known(const Value* value, const std::vector<Expr>& index) const;
   // Writes `scalar` to element `index` of result number `output` of the region.
-  std::string PlaceText(const std::string& buffer, const Expr& offset);  // "x + row * kColumns"
   void Store(int output, const std::vector<Expr>& index, const Scalar& scalar);
   // Loads from memory inside the lanes' loop: for all lanes at once, and one by one.
   struct Loads {
@@ -72,9 +71,7 @@ class RegionLowering {
     const Value* tensor;  // outside the region
     Expr position;
   };
-  // Where the vector begins that holds a position in a `shape` for all lanes, if it is aligned and
-  // the tensor is made of whole ones: every term but the lane itself is a multiple of its length.
-  // Buffers are aligned to 16 bytes.
+  // VectorBegin, for the open lanes.
   std::optional<Expr> VectorBase(const Expr& position, const Shape& shape) const;
   std::optional<Ranges::Interval> ConstantInterval(const Value* value) const;
   Scalar LoadElement(const Value* outside, const std::vector<Expr>& index);
@@ -103,6 +100,13 @@ class RegionLowering {
 
 // Whether every term of `expr` is a multiple of `divisor`, whatever its symbols are.
 bool IsMultiple(const Expr& expr, int64_t divisor);
+// Where the vector begins that holds `position` in a `shape` for all of `lanes`, if it is aligned
+// and the tensor is made of whole ones: every term but the lane itself is a multiple of its length.
+// Buffers are aligned to 16 bytes.
+std::optional<Expr> VectorBegin(const Expr& position, const Shape& shape,
+                                const KernelBuilder::Lanes& lanes);
+// "x + row * kColumns"
+std::string PlaceText(KernelBuilder& builder, const std::string& buffer, const Expr& offset);
 
 // What memory holds for a local of `dtype`: ToHalf(x), ToBFloat16(x) or x itself.
 std::string ToMemory(const std::string& text, Dtype dtype);

@@ -218,8 +218,8 @@ TEST(CodegenProperty, ProductsOfAnySizeMatch) {
 // A block of a product would read a first row of its operand.
 TEST(CodegenProperty, ProductsOfNoRowsLaunchNothing) {
   auto graph = Parse(
-      "graph @g(%x: f32[batch, 64], %w: f32[64, 70]) symbols(batch in 0..9000) {\n"
-      "  %y = matmul(%x, %w) : f32[batch, 70]\n"
+      "graph @g(%x: f32[batch, 64], %w: f32[70, 64]) symbols(batch in 0..9000) {\n"
+      "  %y = matmul(%x, %w) {transpose_a = 0, transpose_b = 1} : f32[batch, 70]\n"
       "  return %y\n"
       "}\n");
   ASSERT_TRUE(graph.has_value()) << graph.error().message;

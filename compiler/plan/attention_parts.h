@@ -1,0 +1,23 @@
+#pragma once
+
+#include <optional>
+#include <set>
+
+#include "compiler/ir/graph.h"
+
+namespace fusec {
+
+// softmax(score) x values, where a score is a product of a query and a key with whatever pointwise
+// ops behind it: a scale, a mask, a bias.
+struct AttentionParts {
+  const Node* scores = nullptr;  // the product [.., queries, keys]
+  const Value* score = nullptr;  // what softmax, over its last axis, is of
+  const Node* values =
+      nullptr;  // the product of the probabilities [.., queries, keys] and the values
+  std::set<const Node*> nodes;  // these, and all between them
+};
+
+// The attention whose second product is `values`, if there is one.
+std::optional<AttentionParts> FindAttention(const Node& values);
+
+}  // namespace fusec

@@ -1,0 +1,414 @@
+#include <numeric>
+
+#include "compiler/plan/attention_parts.h"
+#include "compiler/plan/block_stages.h"
+#include "compiler/plan/fold.h"
+#include "compiler/plan/memory_place.h"
+#include "compiler/plan/plan_region.h"
+#include "compiler/support/check.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr int kBlockSize = 128;          // where none was measured
+constexpr int kThreadsPerQuery = 2;      // a warp owns 16 of them
+constexpr int kResidentThreads = 512;    // of a multiprocessor, where registers allow it
+constexpr int64_t kTensorCoreStep = 16;  // elements that tensor cores take at once, at most
+
+// A block owns some queries of one head and walks over tiles of keys and values
+// (attention_tile.cuh).
+class AttentionPlanner {
+ public:
+  AttentionPlanner(const Node& region, const std::string& precision, KernelBuilder& builder)
+      : region_(region), precision_(precision), builder_(builder), lowering_(region, builder) {
+    for (const auto& node : region.body->nodes) {
+      if (auto parts = FindAttention(*node)) parts_ = *std::move(parts);
+    }
+    FUSEC_CHECK(parts_.values != nullptr, "no attention in " + PrintNode(region));
+    const Shape& shape = parts_.values->result()->type.shape;
+    heads_ = Shape(shape.begin(), shape.end() - 2);
+    queries_ = shape[shape.size() - 2];
+    columns_ = *shape.back().AsConstant();
+    keys_ = parts_.scores->result()->type.shape.back();
+    depth_ = *MatMulDepth(*parts_.scores).AsConstant();
+  }
+
+  KernelPlan Plan() {
+    ChooseIndexType(region_, builder_);
+    for (const char* file :
+         {"half.cuh", "vector.cuh", "async_copy.cuh", "tensor_core.cuh", "attention_tile.cuh"})
+      builder_.Use(file);
+    OpenBlock();
+    StageQueries();
+    WalkKeys();
+    StoreResult();
+    CountTraffic(region_, builder_.plan());
+    return builder_.Finish();
+  }
+
+ private:
+  Dtype dtype() const { return parts_.values->result()->type.dtype; }
+  bool is_float() const { return dtype() == Dtype::kF32; }
+  int BlockSize() const {
+    return builder_.shape().block_size > 0 ? builder_.shape().block_size : kBlockSize;
+  }
+  int tile_queries() const { return BlockSize() / kThreadsPerQuery; }
+  // Fewer keys at a time where tiles and sums take more registers and memory.
+  int tile_keys() const { return !is_float() ? 64 : depth_ <= 64 ? 32 : 16; }
+  static int64_t Padded(int64_t elements) {
+    return (elements + kTensorCoreStep - 1) / kTensorCoreStep * kTensorCoreStep;
+  }
+  int SharedBytes() const {
+    constexpr int64_t kPaddingBytes = 16;
+    const auto row = [&](int64_t n) { return Padded(n) * DtypeBytes(dtype()) + kPaddingBytes; };
+    return static_cast<int>(tile_queries() * row(depth_) +
+                            2 * tile_keys() * (row(depth_) + row(columns_)));
+  }
+  const char* Arithmetic() const {
+    if (dtype() == Dtype::kF16) return "kHalf";
+    if (dtype() == Dtype::kBF16) return "kBFloat16";
+    return precision_ == "highest" ? "kSplitTf32" : "kTf32";
+  }
+  const std::string& Own(const std::string& name, int64_t value, const std::string& comment) {
+    return builder_.expressions().OwnConstant(name, value, comment);
+  }
+  const std::string& TileQueries() { return Own("tile_queries", tile_queries(), "of a block"); }
+  const std::string& TileKeys() {
+    return Own("tile_keys", tile_keys(), "in shared memory at a time");
+  }
+  void Call(const std::string& text) {
+    builder_.Append({Statement::Kind::kCall, "", "", text, {}, {}});
+  }
+  Expr Let(const std::string& name, const std::string& text, const Expr& extent) {
+    builder_.AppendLet(name, text);
+    builder_.DefineVariable(name, 0, extent - 1);
+    return Expr::Symbol(name);
+  }
+  // A local that counts up to `extent`, or stays at its last where the tile goes beyond.
+  Expr LetWithin(const std::string& name, const std::string& text, const Expr& extent, int tile) {
+    if (IsMultiple(extent, tile)) return Let(name, text, extent);
+    const std::string cast = builder_.plan().index_type == "int" ? "" : "(long long)";
+    return Let(name,
+               "min(" + cast + "(" + text + "), " + cast + "(" + builder_.Write(extent) + " - 1))",
+               extent);
+  }
+
+  // The constant or local that holds how many tiles there are.
+  std::string TileCount(const std::string& name, const Expr& tiles, const Expr& extent,
+                        const std::string& tile, const std::string& comment) {
+    if (const auto count = tiles.AsConstant()) return Own(name, *count, comment);
+    Let(name, "(" + builder_.expressions().WriteFactor(extent) + " + " + tile + " - 1) / " + tile,
+        tiles + 1);
+    builder_.Write(extent);  // its dims become parameters
+    return name;
+  }
+
+  void OpenBlock() {
+    KernelPlan& plan = builder_.plan();
+    plan.block_size = BlockSize();
+    const Expr tiles = CeilDiv(queries_, tile_queries(), builder_.ranges());
+    plan.blocks = Product(heads_) * tiles;
+    plan.shared_bytes = SharedBytes();
+    if (!is_float() && depth_ <= 64 && columns_ <= 64)
+      plan.blocks_together = kResidentThreads / plan.block_size;
+    plan.launch_in_words = "a block owns " + std::to_string(tile_queries()) + " queries of a head";
+    Call("using Shape = AttentionShape<Arithmetic::" + std::string(Arithmetic()) + ", " +
+         TileQueries() + ", " + TileKeys() + ", " +
+         Own("depth", Padded(depth_), "elements of a query and a key, in shared memory") + ", " +
+         Own("columns", Padded(columns_), "elements of a value there") + ">");
+    Call("static_assert(sizeof(Shape::Memory) == " +
+         Own("shared_bytes", plan.shared_bytes, "given at launch") + ")");
+    Call("alignas(16) extern __shared__ char shared_memory[]");
+    builder_.Append({Statement::Kind::kDeclare,
+                     "Shape::Memory&",
+                     "memory",
+                     "reinterpret_cast<Shape::Memory&>(shared_memory)",
+                     {},
+                     {}});
+    const std::string tile_count =
+        TileCount("query_tiles", tiles, queries_, TileQueries(), "of a head");
+    Let("head", "blockIdx.x / " + tile_count, Product(heads_));
+    Let("first_query", "blockIdx.x % " + tile_count + " * " + TileQueries(), queries_);
+    head_ = Coordinates(builder_, Expr::Symbol("head"), heads_, "head");
+    if (Padded(depth_) != depth_ || Padded(columns_) != columns_) {
+      builder_.Blank();
+      builder_.Comment("What pads rows stays zero.");
+      builder_.Open();
+      Call("reinterpret_cast<unsigned*>(shared_memory)[i] = 0");
+      builder_.CloseFor(
+          LoopHeader(builder_, "i", "threadIdx.x",
+                     Own("shared_bytes", plan.shared_bytes, "") + " / sizeof(unsigned)",
+                     BlockSizeName(builder_)));
+      Call("__syncthreads()");
+    }
+  }
+
+  // The leading coordinates of this block's head in a tensor [.., rows, columns] of as many heads,
+  // then `row` and `column`.
+  std::vector<Expr> At(const Value* value, const Expr& row, const Expr& column) {
+    const Shape& shape = value->type.shape;
+    const Shape lead(shape.begin(), shape.end() - 2);
+    std::vector<Expr> index =
+        lead == heads_ ? head_ : Coordinates(builder_, Expr::Symbol("head"), lead, "head");
+    index.push_back(row);
+    index.push_back(column);
+    return index;
+  }
+
+  // Rows of queries, keys or values that go to shared memory together.
+  struct Rows {
+    std::string name;  // "query", "key", "value"
+    const Value* operand;
+    std::string first;  // row
+    Expr count;         // of all that exist
+    int tile_rows;
+    const std::string& tile_rows_name;
+    int64_t elements;  // of a row
+    std::string array;
+    std::function<std::vector<Expr>(const Expr& row, const Expr& element)> at;  // index in operand
+  };
+  // What stands beyond the last row is zeros.
+  void Stage(const Rows& rows) {
+    const int64_t lanes = std::gcd<int64_t>(rows.elements, 16 / DtypeBytes(dtype()));
+    const std::string vectors =
+        Own(rows.name + "_vectors", rows.elements / lanes, "of a " + rows.name);
+    const std::string header =
+        LoopHeader(builder_, "i", "threadIdx.x", rows.tile_rows_name + " * " + vectors,
+                   BlockSizeName(builder_));
+    builder_.Open();
+    builder_.DefineVariable("i", 0, rows.tile_rows * (rows.elements / lanes) - 1);
+    const std::string row_in_tile = rows.name + "_in_tile";
+    Let(row_in_tile, "i / " + vectors, rows.tile_rows);
+    const std::string row_text = rows.first + " + " + row_in_tile;
+    const Expr row = LetWithin(rows.name + "_row", row_text, rows.count, rows.tile_rows);
+    Let("vector", "i % " + vectors, rows.elements / lanes);
+    builder_.expressions().NameFactor("vector", lanes, Lanes(lanes));
+    const std::string inside =
+        IsMultiple(rows.count, rows.tile_rows) ? "" : row_text + " < " + builder_.Write(rows.count);
+    const std::string words = Own("vector_words", lanes * DtypeBytes(dtype()) / 4, "of 32 bits");
+    const std::string place = rows.array + "[" + row_in_tile + "] + vector * " + words;
+    if (!CopyFromMemory(rows, row, lanes, place, inside)) Compute(rows, row, lanes, place, inside);
+    builder_.CloseFor(header);
+  }
+
+  // Copies a vector in the background, if it lies in memory as it is wanted. Whether it does.
+  bool CopyFromMemory(const Rows& rows, const Expr& row, int64_t lanes, const std::string& place,
+                      const std::string& inside) {
+    const KernelBuilder::Lanes lane{"lane", lanes, true, ""};
+    Ranges ranges = builder_.ranges();
+    ranges.Set(lane.variable, 0, Expr(lanes) - 1);
+    const std::vector<Expr> index =
+        rows.at(row, Expr::Symbol("vector") * lanes + Expr::Symbol(lane.variable));
+    const auto found = FindInMemory(region_, rows.operand, index, ranges);
+    if (!found || found->tensor->type.dtype != dtype()) return false;
+    const auto base = VectorBegin(found->position, found->tensor->type.shape, lane);
+    if (!base) return false;
+    const std::string buffer = builder_.Buffer(found->tensor);
+    NameStrides(builder_, FriendlyName(found->tensor->name), found->tensor->type.shape);
+    NameOffsets(builder_, FriendlyName(found->tensor->name), *base);
+    const int64_t bytes = lanes * DtypeBytes(dtype());
+    Call("CopyAsync<" + Own("vector_bytes", bytes, "of a copy") + ">(" + place + ", " +
+         PlaceText(builder_, buffer, *base) + ", " + (inside.empty() ? "true" : inside) + ")");
+    return true;
+  }
+
+  const std::string& Lanes(int64_t lanes) {
+    return Own("lanes", lanes, "neighbours that a thread takes at once");
+  }
+
+  // Makes a vector, element by element.
+  void Compute(const Rows& rows, const Expr& row, int64_t lanes, const std::string& place,
+               const std::string& inside) {
+    const std::string type = "Vector<" + MemoryTypeName(dtype()) + ", " + Lanes(lanes) + ">";
+    builder_.OpenLanes({"lane", lanes, true, "#pragma unroll", Lanes(lanes)});
+    builder_.BeforeLanes({Statement::Kind::kDeclare, type, "copy", "", {}, {}});
+    const Expr element = Expr::Symbol("vector") * lanes + Expr::Symbol("lane");
+    std::string text = lowering_.Evaluate(rows.operand, rows.at(row, element)).text;
+    if (!inside.empty()) text = inside + " ? " + text + " : 0.0f";
+    builder_.Assign("copy.at[lane]", ToMemory(text, dtype()));
+    builder_.AfterLanes(
+        {Statement::Kind::kCall, "", "", "KeepVector(" + place + ", copy)", {}, {}});
+    builder_.CloseLanes();
+  }
+
+  void StageQueries() {
+    const Node& scores = *parts_.scores;
+    builder_.Blank();
+    builder_.Comment("The queries of this block.");
+    Stage({"query", scores.operand(0), "first_query", queries_, tile_queries(), TileQueries(),
+           depth_, "memory.queries", [&](const Expr& row, const Expr& element) {
+             return MatMulOperandIndex(scores, 0, At(scores.result(), row, 0), element);
+           }});
+    Call("CloseCopies()");
+    Call("AwaitCopies<0>()");
+    Call("__syncthreads()");
+    Call("const QueryWords<Shape> query_words = ReadQueries<Shape>(memory)");
+    builder_.Append({Statement::Kind::kDeclare, "AttentionSums<Shape>", "attention", "", {}, {}});
+  }
+
+  void WalkKeys() {
+    builder_.Blank();
+    builder_.Comment("Tile after tile of keys and values, of which the next is copied meanwhile.");
+    const Expr tiles = CeilDiv(keys_, tile_keys(), builder_.ranges());
+    const std::string tile_count =
+        TileCount("key_tiles", tiles, keys_, TileKeys(), "of keys and values");
+    builder_.Open();
+    builder_.DefineVariable("tile", 0, tiles);
+    StageTile(tile_count);
+    Call("CloseCopies()");
+    builder_.Append({Statement::Kind::kIf,
+                     "",
+                     "",
+                     "tile == 0",
+                     {{Statement::Kind::kCall, "", "", "continue", {}, {}}},
+                     {}});
+    Call("AwaitCopies<1>()");
+    Call("__syncthreads()");
+    Let("first_key", "(tile - 1) * " + TileKeys(), keys_);
+    builder_.Append({Statement::Kind::kDeclare,
+                     "const Shape::Tile&",
+                     "here",
+                     "memory.tiles[(tile - 1) % 2]",
+                     {},
+                     {}});
+    PlanScores();
+    builder_.Blank();
+    Call("AddTile<Shape>(here, tile_scores, attention)");
+    Call("__syncthreads()");
+    builder_.CloseFor("int tile = 0; tile <= " + tile_count + "; ++tile");
+  }
+
+  void StageTile(const std::string& tile_count) {
+    const Node &scores = *parts_.scores, &values = *parts_.values;
+    builder_.Open(/*is_branch=*/true);
+    Let("first_key", "tile * " + TileKeys(), keys_);
+    builder_.Append(
+        {Statement::Kind::kDeclare, "Shape::Tile&", "next", "memory.tiles[tile % 2]", {}, {}});
+    Stage({"key", scores.operand(1), "first_key", keys_, tile_keys(), TileKeys(), depth_,
+           "next.keys", [&](const Expr& row, const Expr& element) {
+             return MatMulOperandIndex(scores, 1, At(scores.result(), 0, row), element);
+           }});
+    Stage({"value", values.operand(1), "first_key", keys_, tile_keys(), TileKeys(), columns_,
+           "next.values", [&](const Expr& row, const Expr& element) {
+             return MatMulOperandIndex(values, 1, At(values.result(), 0, element), row);
+           }});
+    builder_.Append({Statement::Kind::kIf, "", "", "tile < " + tile_count, builder_.Close(), {}});
+  }
+
+  void PlanScores() {
+    builder_.Blank();
+    builder_.Comment("Scores" + ScoreInWords());
+    builder_.Append({Statement::Kind::kDeclare,
+                     "float",
+                     "tile_scores[Shape::kKeyPieces][Shape::kPlaces]",
+                     "",
+                     {},
+                     {}});
+    Call("MultiplyKeys<Shape>(memory, here, query_words, tile_scores)");
+    const bool whole = IsMultiple(keys_, tile_keys());
+    if (whole && parts_.score == parts_.scores->result()) return;
+    ForElements(
+        "key_row", tile_keys(), "Shape::kKeyPieces", "first_key", keys_,
+        [&](const Expr& query, const Expr& key, const std::string& key_text) {
+          builder_.Append(
+              {Statement::Kind::kLet, "float", "product", "tile_scores[piece][place]", {}, {}});
+          builder_.DefineVariable("product", 0, 0);
+          lowering_.OnReducer([&](const Node&, const std::vector<Expr>&) {
+            return Scalar{"product", dtype()};
+          });
+          const Scalar score = lowering_.Evaluate(parts_.score, At(parts_.score, query, key));
+          builder_.Assign("tile_scores[piece][place]", whole ? score.text
+                                                             : key_text + " < " +
+                                                                   builder_.Write(keys_) + " ? " +
+                                                                   score.text + " : NoScore()");
+        });
+  }
+
+  std::string ScoreInWords() const {
+    std::string words;
+    for (const auto& node : region_.body->nodes) {
+      if (node->result() == parts_.score && node.get() != parts_.scores)
+        words = " up to " + std::string(GetOpDef(node->kind).text);
+    }
+    return words + ".";
+  }
+
+  // Two loops over the elements of the tile that a thread owns: of 64 queries, and of `extent`
+  // columns called `name`.
+  void ForElements(const std::string& name, int tile, const std::string& pieces,
+                   const std::string& first, const Expr& extent,
+                   const std::function<void(const Expr& query, const Expr& column,
+                                            const std::string& unclamped)>& body) {
+    builder_.Open();
+    builder_.DefineVariable("place", 0, 3);
+    const Expr query =
+        LetWithin("query_row", "first_query + QueryInTile(place)", queries_, tile_queries());
+    builder_.Open();
+    builder_.DefineVariable("piece", 0, tile / 8 - 1);
+    const std::string place = (first.empty() ? "" : first + " + ") + "ColumnInTile(piece, place)";
+    const Expr column = LetWithin(name, place, extent, tile);
+    body(query, column, place);
+    Unrolled("int piece = 0; piece < " + pieces + "; ++piece");
+    Unrolled("int place = 0; place < Shape::kPlaces; ++place");
+  }
+  void Unrolled(const std::string& header) {
+    std::vector<Statement> body = builder_.Close();
+    builder_.Append({Statement::Kind::kPragma, "", "", "#pragma unroll", {}, {}});
+    builder_.Append({Statement::Kind::kFor, "", "", header, std::move(body), {}});
+  }
+
+  void StoreResult() {
+    const Value* value = region_.body->outputs[0];
+    std::vector<const Node*> views;
+    while (value->producer->kind == OpKind::kReshape ||
+           value->producer->kind == OpKind::kTranspose) {
+      views.insert(views.begin(), value->producer);
+      value = value->producer->operand(0);
+    }
+    builder_.Blank();
+    builder_.Comment("The result: " + std::string(GetOpDef(value->producer->kind).text));
+    Call("DivideByTotals<Shape>(attention)");
+    ForElements("column", static_cast<int>(Padded(columns_)), "Shape::kColumnPieces", "", columns_,
+                [&](const Expr& query, const Expr& column, const std::string& unclamped) {
+                  builder_.Append({Statement::Kind::kLet,
+                                   "float",
+                                   "attended",
+                                   "attention.values[0][piece][place]",
+                                   {},
+                                   {}});
+                  builder_.DefineVariable("attended", 0, 0);
+                  const std::vector<Expr> index = At(parts_.values->result(), query, column);
+                  lowering_.Bind(parts_.values->result(), index, {"attended", dtype()});
+                  std::string inside;
+                  if (!IsMultiple(queries_, tile_queries()))
+                    inside = "first_query + QueryInTile(place) < " + builder_.Write(queries_);
+                  if (Padded(columns_) != columns_)
+                    inside += (inside.empty() ? "" : " && ") + unclamped + " < " +
+                              builder_.Write(columns_);
+                  if (!inside.empty()) builder_.Open(/*is_branch=*/true);
+                  lowering_.Store(0, IndexBehind(views, index, builder_.ranges()),
+                                  lowering_.Evaluate(value, index));
+                  if (!inside.empty())
+                    builder_.Append({Statement::Kind::kIf, "", "", inside, builder_.Close(), {}});
+                });
+  }
+
+  const Node& region_;
+  const std::string& precision_;
+  KernelBuilder& builder_;
+  RegionLowering lowering_;
+  AttentionParts parts_;
+  Shape heads_;  // the leading dims
+  std::vector<Expr> head_;
+  Expr queries_, keys_;
+  int64_t depth_ = 0, columns_ = 0;
+};
+
+}  // namespace
+
+KernelPlan PlanAttention(const Node& region, const std::string& precision, KernelBuilder& builder) {
+  return AttentionPlanner(region, precision, builder).Plan();
+}
+
+}  // namespace fusec

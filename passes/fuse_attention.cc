@@ -1,0 +1,203 @@
+#include "passes/fuse_attention.h"
+
+#include <algorithm>
+
+#include "compiler/ops/op_def.h"
+#include "compiler/plan/attention_parts.h"
+#include "compiler/plan/fold.h"
+#include "passes/access_probe.h"
+#include "passes/graph_edit.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr int64_t kFewKeys = 32, kFewQueries = 16;
+constexpr int64_t kMostElements = 128;  // of a key or a value: a warp keeps 16 queries in registers
+constexpr int64_t kWholeVectors = 4;
+
+bool IsView(const Node& node) { return GetOpDef(node.kind).op_class == OpClass::kView; }
+
+class AttentionGroup {
+ public:
+  AttentionGroup(const Graph& graph, AttentionParts parts)
+      : graph_(graph), readers_(Readers(graph)), parts_(std::move(parts)), nodes_(parts_.nodes) {
+    result_ = parts_.values->result();
+  }
+
+  bool Grow() {
+    why_ = WhyNever();
+    if (why_.empty() && !IsConvex(graph_, nodes_)) why_ = kBetween;
+    if (why_.empty()) why_ = WhyIllegal();
+    if (!why_.empty()) return false;
+    while (AddProducer()) continue;
+    while (AddConsumer()) continue;
+    return true;
+  }
+
+  void ExplainEnds(PassReport& report) {
+    if (!why_.empty()) nodes_ = {parts_.values};
+    for (const auto& node : graph_.nodes) {
+      const bool is_settled = node->kind == OpKind::kConstant || node->kind == OpKind::kRegion;
+      if (is_settled || nodes_.count(node.get())) continue;
+      Refuse(report, readers_, nodes_, *node,
+             !why_.empty() ? why_ : "it is no view or pointwise op of this attention alone",
+             "a kernel of attention that takes it");
+    }
+  }
+
+  const AttentionParts& parts() const { return parts_; }
+  const std::set<const Node*>& nodes() const { return nodes_; }
+
+ private:
+  std::string WhyNever() const {
+    const Node &scores = *parts_.scores, &values = *parts_.values;
+    const Dtype dtype = values.result()->type.dtype;
+    const bool is_float = dtype == Dtype::kF32 || dtype == Dtype::kF16 || dtype == Dtype::kBF16;
+    if (!is_float || scores.result()->type.dtype != dtype)
+      return "tensor cores take f32, f16 and bf16, one of them for both products";
+    const Shape& shape = values.result()->type.shape;
+    const Expr keys = scores.result()->type.shape.back(), queries = shape[shape.size() - 2];
+    if (keys.AsConstant().value_or(kFewKeys) < kFewKeys ||
+        queries.AsConstant().value_or(kFewQueries) < kFewQueries)
+      return "of few keys or queries, tiles would be mostly empty";
+    for (const Expr& extent : {MatMulDepth(scores), shape.back()}) {
+      const int64_t elements = extent.AsConstant().value_or(0);
+      if (elements == 0 || elements > kMostElements || elements % kWholeVectors != 0)
+        return "keys and values have " + extent.ToString() + " elements, wanted is a multiple of " +
+               std::to_string(kWholeVectors) + " up to " + std::to_string(kMostElements);
+    }
+    return "";
+  }
+
+  // Why the kernel could not make the group's values from the score that it has at hand.
+  std::string WhyIllegal() const {
+    for (const Node* node : nodes_) {
+      for (const auto& value : node->results) {
+        if (value.get() != result_ && ReadersOf(graph_, readers_, nodes_, value.get()).outside)
+          return "%" + value->name + " is read elsewhere too";
+      }
+    }
+    AccessProbe probe(nodes_, graph_.SymbolRanges());
+    const std::vector<Expr> at = IndexOf(parts_.score->type.shape, probe);
+    probe.Expect(parts_.scores->result(),
+                 Delinearize(Linearize(at, parts_.score->type.shape, probe.ranges()),
+                             parts_.scores->result()->type.shape, probe.ranges()));
+    if (!probe.Follows(parts_.score, at)) return "a score needs products of other queries or keys";
+    for (const auto& [matmul, side] :
+         {std::pair{parts_.scores, 0}, {parts_.scores, 1}, {parts_.values, 1}}) {
+      if (Makes(matmul->operand(side), parts_.scores))
+        return "its queries, keys or values are made from its own scores";
+    }
+    return "";
+  }
+
+  // Whether `value` is made from a result of `node` inside the group.
+  bool Makes(const Value* value, const Node* node) const {
+    const Node* producer = value ? value->producer : nullptr;
+    if (!producer || !nodes_.count(producer)) return false;
+    if (producer == node) return true;
+    return std::any_of(producer->operands.begin(), producer->operands.end(),
+                       [&](const Value* operand) { return Makes(operand, node); });
+  }
+
+  static std::vector<Expr> IndexOf(const Shape& shape, AccessProbe& probe) {
+    std::vector<Expr> index;
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      const std::string name = "axis_" + std::to_string(axis);
+      if (!shape[axis].IsConstant(1)) probe.ranges().Set(name, 0, shape[axis] - 1);
+      index.push_back(shape[axis].IsConstant(1) ? Expr(0) : Expr::Symbol(name));
+    }
+    return index;
+  }
+
+  bool Add(const Node& node) {
+    nodes_.insert(&node);
+    if (IsConvex(graph_, nodes_) && WhyIllegal().empty()) return true;
+    nodes_.erase(&node);
+    return false;
+  }
+
+  // A view or pointwise op that only the group reads: each tile makes its elements anew. What
+  // stands right behind a product is better made there.
+  bool AddProducer() {
+    return std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const auto& node) {
+      if (nodes_.count(node.get()) || !(IsView(*node) || IsCheap(*node))) return false;
+      const GroupReaders readers = ReadersOf(graph_, readers_, nodes_, *node);
+      return readers.inside && !readers.outside && Add(*node);
+    });
+  }
+
+  // Whether it may be done again for every tile. What stands right behind a product is better made
+  // there.
+  static bool IsCheap(const Node& node) {
+    const OpDef& def = GetOpDef(node.kind);
+    return def.op_class == OpClass::kPointwise && (def.algebra & kExpensive) == 0 &&
+           std::none_of(node.operands.begin(), node.operands.end(), [](const Value* operand) {
+             return operand && operand->producer && operand->producer->kind == OpKind::kMatMul;
+           });
+  }
+
+  // The one reader of the result, if it is a pointwise op on its elements or moves them.
+  bool AddConsumer() {
+    const auto found = readers_.find(result_);
+    if (found == readers_.end() || found->second.size() != 1 || IsOutput(graph_, result_))
+      return false;
+    const Node& node = *found->second[0];
+    const bool moves = node.kind == OpKind::kReshape || node.kind == OpKind::kTranspose;
+    const bool maps = node.kind == OpKind::kCast && result_ == parts_.values->result();
+    if (!moves && !maps) return false;
+    const Value* before = result_;
+    result_ = node.result();
+    if (Add(node)) return true;
+    result_ = before;
+    return false;
+  }
+
+  const Graph& graph_;
+  std::map<const Value*, std::vector<Node*>> readers_;
+  AttentionParts parts_;
+  std::set<const Node*> nodes_;
+  const Value* result_;
+  std::string why_;
+};
+
+bool IsScalarConstant(const Value* value) {
+  return value->producer && value->producer->kind == OpKind::kConstant &&
+         value->producer->constant.element_count() == 1 && value->type.rank() <= 1;
+}
+
+// matmul(q, mul(k, scale)) of `group` becomes matmul(mul(q, scale), k).
+void MoveScaleToQueries(Graph& graph, const AttentionGroup& group) {
+  Node* scores = group.parts().scores->result()->producer;
+  Node* scale = scores->operand(1)->producer;
+  if (!scale || scale->kind != OpKind::kMul || !group.nodes().count(scale) ||
+      !IsScalarConstant(scale->operand(1)))
+    return;
+  Value* queries = scores->operand(0);
+  scores->operands = {scale->result(), scale->operand(0)};
+  scale->operands[0] = queries;
+  scale->result()->type = queries->type;
+  SortNodes(graph);
+}
+
+}  // namespace
+
+Result<bool> FuseAttention(Graph& graph, const PassOptions&, PassReport& report) {
+  bool changed = false;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    auto parts = FindAttention(*graph.nodes[i]);
+    if (!parts) continue;
+    AttentionGroup group(graph, *std::move(parts));
+    const bool grown = group.Grow();
+    group.ExplainEnds(report);
+    if (!grown) continue;
+    MoveScaleToQueries(graph, group);
+    MakeRegion(graph, group.nodes(), "attention");
+    changed = true;
+    i = static_cast<size_t>(-1);  // the nodes moved: look again from the first
+  }
+  return changed;
+}
+
+}  // namespace fusec

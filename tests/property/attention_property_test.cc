@@ -1,0 +1,130 @@
+// Attention as one kernel, run as its text with fibers for threads; on the GPU itself with FUSEC_PROPERTY_DEVICE=cuda.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "compiler/driver/pipeline.h"
+#include "passes/pass_manager.h"
+#include "tests/property/compiled_graphs.h"
+#include "tests/property/random_graph.h"
+#include "tests/property/run_settings.h"
+
+namespace fusec {
+namespace {
+
+// Heads of `depth` elements whose values have `columns`; `groups` of them share keys and values. What softmax is of stands in
+// `mask`: ops that make %masked out of the scaled scores %scaled.
+std::unique_ptr<Graph> Attention(const std::string& dtype, int depth, int columns, int groups,
+                                 const std::string& mask) {
+  const std::string text = fmt::format(
+      "graph @g(%q: {0}[batch, tokens, 6, {1}], %k: {0}[batch, keys, {3}, {1}], %v: {0}[batch, keys, {3}, {2}], "
+      "%bias: {0}[tokens, keys], %visible: bool[batch, 1, 1, keys]) "
+      "symbols(batch in 0..8, tokens in 1..1000, keys in 1..1000) {{\n"
+      "  %rows = transpose(%q) {{perm = [0, 2, 1, 3]}} : {0}[batch, 6, tokens, {1}]\n"
+      "  %k1 = reshape(%k) {{shape = dims[batch, keys, {3}, 1, {1}]}} : {0}[batch, keys, {3}, 1, {1}]\n"
+      "  %k2 = expand(%k1) {{shape = dims[batch, keys, {3}, {4}, {1}]}} : {0}[batch, keys, {3}, {4}, {1}]\n"
+      "  %k3 = reshape(%k2) {{shape = dims[batch, keys, 6, {1}]}} : {0}[batch, keys, 6, {1}]\n"
+      "  %columns = transpose(%k3) {{perm = [0, 2, 3, 1]}} : {0}[batch, 6, {1}, keys]\n"
+      "  %v1 = reshape(%v) {{shape = dims[batch, keys, {3}, 1, {2}]}} : {0}[batch, keys, {3}, 1, {2}]\n"
+      "  %v2 = expand(%v1) {{shape = dims[batch, keys, {3}, {4}, {2}]}} : {0}[batch, keys, {3}, {4}, {2}]\n"
+      "  %v3 = reshape(%v2) {{shape = dims[batch, keys, 6, {2}]}} : {0}[batch, keys, 6, {2}]\n"
+      "  %values = transpose(%v3) {{perm = [0, 2, 1, 3]}} : {0}[batch, 6, keys, {2}]\n"
+      "  %s = matmul(%rows, %columns) {{transpose_a = 0, transpose_b = 0}} : {0}[batch, 6, tokens, keys]\n"
+      "  %scale = constant() [0.25] : {0}[]\n"
+      "  %scaled = mul(%s, %scale) : {0}[batch, 6, tokens, keys]\n"
+      "  {5}\n"
+      "  %most = reduce_max(%masked) {{axes = [3], keepdims = 1}} : {0}[batch, 6, tokens, 1]\n"
+      "  %difference = sub(%masked, %most) : {0}[batch, 6, tokens, keys]\n"
+      "  %e = exp(%difference) : {0}[batch, 6, tokens, keys]\n"
+      "  %sum = reduce_sum(%e) {{axes = [3], keepdims = 1}} : {0}[batch, 6, tokens, 1]\n"
+      "  %p = div(%e, %sum) : {0}[batch, 6, tokens, keys]\n"
+      "  %y = matmul(%p, %values) {{transpose_a = 0, transpose_b = 0}} : {0}[batch, 6, tokens, {2}]\n"
+      "  %turned = transpose(%y) {{perm = [0, 2, 1, 3]}} : {0}[batch, tokens, 6, {2}]\n"
+      "  %joined = reshape(%turned) {{shape = dims[batch, tokens, {6}]}} : {0}[batch, tokens, {6}]\n"
+      "  return %joined \"joined\"\n"
+      "}}\n",
+      dtype, depth, columns, groups, 6 / groups, mask, 6 * columns);
+  auto graph = Parse(text);
+  EXPECT_TRUE(graph.has_value()) << graph.error().message << "\n" << text;
+  return graph ? *std::move(graph) : nullptr;
+}
+
+const char* const kBias = "%masked = add(%scaled, %bias) : {0}[batch, 6, tokens, keys]";
+const char* const kPadding =
+    "%never = constant() [-inf] : {0}[]\n"
+    "  %masked = where(%visible, %scaled, %never) : {0}[batch, 6, tokens, keys]";
+const char* const kSquashed = "%masked = tanh(%scaled) : {0}[batch, 6, tokens, keys]";
+
+TEST(AttentionProperty, AnyShapeMatches) {
+  for (const auto& [dtype, tolerance] : {std::pair{"f32", 1e-5}, {"f16", 4e-3}, {"bf16", 4e-2}}) {
+    std::vector<std::unique_ptr<Graph>> graphs;
+    const auto mask = [dtype = dtype](const char* ops) { return fmt::format(fmt::runtime(ops), dtype); };
+    graphs.push_back(Attention(dtype, 64, 64, 6, mask(kBias)));
+    graphs.push_back(Attention(dtype, 20, 36, 2, mask(kPadding)));
+    graphs.push_back(Attention(dtype, 128, 8, 1, mask(kSquashed)));
+    std::vector<const Graph*> pointers;
+    for (const auto& graph : graphs) {
+      ASSERT_NE(graph, nullptr);
+      pointers.push_back(graph.get());
+    }
+    const auto compiled = CompiledGraphs::Make(pointers, GpuOrItsText());
+    ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
+    struct Sizes {
+      int64_t batch, tokens, keys;
+    };
+    for (const auto& [batch, tokens, keys] :
+         {Sizes{0, 3, 4}, {1, 1, 1}, {2, 16, 64}, {1, 64, 63}, {2, 65, 130}}) {
+      std::vector<std::vector<ReferenceTensor>> inputs;
+      for (size_t i = 0; i < graphs.size(); ++i)
+        inputs.push_back(RandomInputs(*graphs[i], 3 * i + 1,
+                                      {{"batch", batch}, {"tokens", tokens}, {"keys", keys}}));
+      const auto found = (*compiled)->Run(inputs);
+      ASSERT_TRUE(found.has_value()) << found.error().message;
+      for (size_t i = 0; i < graphs.size(); ++i) {
+        const auto expected = Interpret(*graphs[i], inputs[i]);
+        ASSERT_TRUE(expected.has_value()) << expected.error().message;
+        EXPECT_EQ(FirstDifference(*expected, (*found)[i], tolerance), "")
+            << dtype << " graph " << i << " batch " << batch << " tokens " << tokens << " keys " << keys;
+      }
+    }
+  }
+}
+
+// Infinities and NaN among queries, keys, values and scores end where softmax and the products say.
+TEST(AttentionProperty, InfinitiesAndNaNMatch) {
+  for (const auto& [dtype, tolerance] : {std::pair{"f32", 1e-5}, {"f16", 4e-3}}) {
+    const auto graph = Attention(dtype, 32, 16, 3, fmt::format(fmt::runtime(kBias), dtype));
+    const auto compiled = CompiledGraphs::Make({graph.get()}, GpuOrItsText());
+    ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
+    enum Input { kQ, kK, kV, kScores };
+    for (const Input input : {kQ, kK, kV, kScores}) {
+      auto inputs = RandomInputs(*graph, 7, {{"batch", 1}, {"tokens", 20}, {"keys", 70}});
+      std::vector<double>& reals = inputs[input].reals;
+      reals[5] = INFINITY;
+      reals[reals.size() - 3] = -INFINITY;
+      reals[reals.size() / 2] = NAN;
+      if (input == kScores) std::fill(reals.begin() + 70, reals.begin() + 140, -INFINITY);
+      const auto found = (*compiled)->Run({inputs});
+      ASSERT_TRUE(found.has_value()) << found.error().message;
+      const auto expected = Interpret(*graph, inputs);
+      ASSERT_TRUE(expected.has_value()) << expected.error().message;
+      EXPECT_EQ(FirstDifference(*expected, (*found)[0], tolerance), "") << dtype << " input " << input;
+    }
+  }
+}
+
+// All of it is one region, whose scores are nowhere in memory.
+TEST(AttentionProperty, IsOneKernel) {
+  for (const char* mask : {kBias, kPadding, kSquashed}) {
+    const auto graph = Attention("f32", 64, 64, 2, fmt::format(fmt::runtime(mask), "f32"));
+    PassManager manager;
+    ASSERT_TRUE(manager.Run(*graph, PipelinePasses(TargetKind::kGpu)).has_value());
+    int regions = 0;
+    for (const auto& node : graph->nodes) regions += node->kind == OpKind::kRegion;
+    EXPECT_EQ(regions, 1) << mask;
+  }
+}
+
+}  // namespace
+}  // namespace fusec
