@@ -11,6 +11,12 @@ namespace fusec {
 //   for i in 0..bags-1: y[i] = reduce(f(ids[offsets[i] : offsets[i + 1]]), axis 0)
 //     =>  y = segment_reduce(f(ids), offsets, offsets[1:])
 //
+// With padding_idx it is such an error. TorchScript's exporter refuses that option; dynamo's
+// writes, inside the loop over bags, one over the ids of a bag that appends the places of all
+// others to a tensor which grows from trip to trip, and no tensor of a graph has a shape that data
+// decides. Where the padding row is zeros, as torch makes and keeps it, a sum without the option is
+// the same.
+//
 // Results are put into `results`, one per output of the node; null for one that nobody may read.
 // An output that is a sequence of rows is added to `state.sequences`.
 Result<void> ImportLoop(onnx::NodeProto& node, ImportState& state, const Scope& scope,
