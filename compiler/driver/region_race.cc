@@ -72,7 +72,7 @@ void RegionRace::AddInputs() {
 // Its number; that of an earlier one where the choice makes no difference.
 size_t RegionRace::AddKernel(const KernelChoice& choice) {
   Step step = std::move(ways_->Plan({Variant{choice, ""}}, sites_).front());
-  std::string text = "library";
+  std::string text = "library " + step.matmul.algorithm;
   if (!step.is_matmul) {
     text = EmitKernelFile(step.kernel, {}) + step.kernel.blocks.ToString() + " blocks of " +
            std::to_string(step.kernel.block_size);
@@ -85,11 +85,27 @@ size_t RegionRace::AddKernel(const KernelChoice& choice) {
   return kernels_.size() - 1;
 }
 
+// The library's first proposal is what it does by itself.
+Result<std::vector<KernelChoice>> RegionRace::LibraryChoices(const DimValues& dims) const {
+  std::vector<KernelChoice> choices;
+  if (!target_.algorithms || ways_->library_product() == nullptr) return choices;
+  FUSEC_ASSIGN(const auto texts, target_.algorithms(*ways_->library_product(), dims));
+  for (size_t i = 1; i < texts.size(); ++i) {
+    KernelChoice& choice = choices.emplace_back();
+    choice.product.algorithm = texts[i];
+    choice.product.place = static_cast<int>(i) + 1;
+  }
+  return choices;
+}
+
 Result<void> RegionRace::AddKernels(const std::vector<DimValues>& sizes) {
   for (const DimValues& dims : sizes) {
     FUSEC_ASSIGN(const int64_t size, ways_->size().Evaluate(dims));
     std::vector<size_t>& numbers = by_size_[size];
-    for (const KernelChoice& choice : ways_->Candidates(size)) {
+    std::vector<KernelChoice> choices = ways_->Candidates(size);
+    FUSEC_ASSIGN(const auto algorithms, LibraryChoices(dims));
+    choices.insert(choices.end(), algorithms.begin(), algorithms.end());
+    for (const KernelChoice& choice : choices) {
       const size_t number = AddKernel(choice);
       if (std::find(numbers.begin(), numbers.end(), number) == numbers.end())
         numbers.push_back(number);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ class RegionRace {
     std::string device;    // as LoadProgram takes it
     std::string identity;  // the device and its software, in words
     std::vector<std::string> cpu_levels;
+    // What cuBLASLt proposes for a product at some dims; null on the CPU.
+    std::function<Result<std::vector<std::string>>(const MatMulPlan&, const DimValues&)> algorithms;
   };
 
   // `sizes` are those of the region's own symbols.
@@ -52,6 +55,7 @@ class RegionRace {
   Result<void> AddKernels(const std::vector<DimValues>& sizes);
   void AddInputs();
   size_t AddKernel(const KernelChoice& choice);
+  Result<std::vector<KernelChoice>> LibraryChoices(const DimValues& dims) const;
   ProgramPlan Program() const;
   Result<void> MakeInputs(const DimValues& dims);
   Result<void> RunOn(size_t set, size_t kernel);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <future>
 #include <set>
@@ -15,6 +17,7 @@
 #include "compiler/driver/region_race.h"
 #include "compiler/support/interrupt.h"
 #include "fusec/fusec.h"
+#include "runtime/src/cublaslt_proposals.h"
 #include "runtime/src/cuda_pieces.h"
 #include "runtime/src/kernel_cache.h"
 
@@ -33,6 +36,16 @@ std::string ProcessorName() {
   return "";
 }
 
+// "580.159" of a machine with NVIDIA's kernel module, else "".
+std::string DriverVersion() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  for (std::string word; file >> word;) {
+    if (std::isdigit(static_cast<unsigned char>(word[0])) && word.find('.') != std::string::npos)
+      return word;
+  }
+  return "";
+}
+
 // What times depend on besides the kernels.
 std::string Identity(const runtime::Program& program) {
   std::string identity = std::string("fusec ") + fusec_version() + ", ";
@@ -40,8 +53,10 @@ std::string Identity(const runtime::Program& program) {
     return identity + "cpu," + ProcessorName() + ", " +
            std::to_string(std::thread::hardware_concurrency()) + " threads";
   }
-  identity += program.device().name();
-  for (const auto& [piece, what] : runtime::CudaPieces()) identity += ", " + piece + " " + what;
+  identity += program.device().name() + ", driver " + DriverVersion();
+  for (const auto& [piece, what] : runtime::CudaPieces()) {
+    if (piece != "GPU") identity += ", " + piece + " " + what;
+  }
   return identity;
 }
 
@@ -112,11 +127,50 @@ class Tuner {
     target_.device = options_.device;
     target_.cpu_levels = {"native"};
     target_.identity = report_.tuning.device = Identity(program);
+    if (KindOf(target_.name) == TargetKind::kGpu) AskCublasLt();
     for (TargetSource& target : source_.targets) {
       if (target.name == target_.name) chosen_ = &target;
     }
     if (chosen_ != nullptr) return {};
     return Fail(ErrorKind::kArtifact, options_.artifact + ": no graph of target " + target_.name);
+  }
+
+  // Where there is no cuBLASLt, products are made without it.
+  void AskCublasLt() {
+    constexpr size_t kPrefix = 5;  // of "cuda:1"
+    const std::string& device = options_.device;
+    auto proposals = runtime::CublasLtProposals::Create(
+        device.size() > kPrefix ? std::atoi(device.c_str() + kPrefix) : 0);
+    if (!proposals) {
+      report_.warnings.push_back("algorithms of cuBLASLt are not measured: " +
+                                 proposals.error().message);
+      return;
+    }
+    target_.algorithms = [precision = target_.matmul_precision,
+                          library = std::shared_ptr(*std::move(proposals))](
+                             const MatMulPlan& product, const DimValues& dims) {
+      return Proposals(*library, product, dims, precision);
+    };
+  }
+
+  static Result<std::vector<std::string>> Proposals(const runtime::CublasLtProposals& library,
+                                                    const MatMulPlan& product,
+                                                    const DimValues& dims,
+                                                    const std::string& precision) {
+    runtime::Matmul matmul;
+    matmul.dtype = static_cast<fusec_dtype>(product.result->type.dtype);
+    matmul.transpose_a = product.a.transposed;
+    matmul.transpose_b = product.b.transposed;
+    matmul.bias = product.bias != nullptr ? 0 : -1;
+    if (product.activation == "relu") matmul.activation = runtime::Activation::kRelu;
+    if (product.activation == "gelu_tanh") matmul.activation = runtime::Activation::kGeluTanh;
+    runtime::MatmulSizes sizes;
+    FUSEC_ASSIGN(sizes.m, product.m.Evaluate(dims));
+    FUSEC_ASSIGN(sizes.n, product.n.Evaluate(dims));
+    FUSEC_ASSIGN(sizes.k, product.k.Evaluate(dims));
+    FUSEC_ASSIGN(sizes.batch, product.batch.Evaluate(dims));
+    FUSEC_RUNTIME_ASSIGN(auto texts, library.For(matmul, sizes, precision));
+    return texts;
   }
 
   // Every region, and what is not remembered of it.

@@ -46,6 +46,10 @@ auto WordOf(const Names& names, const Json& json) {
 Json ChoiceJson(const KernelChoice& choice) {
   const MatMulKernel& product = choice.product;
   Json json = {{"kind", NameOf(kKinds, product.kind)}};
+  if (!product.algorithm.empty()) {
+    json["algorithm"] = product.algorithm;
+    json["place"] = product.place;
+  }
   if (product.kind == Kind::kRows) {
     json["most_rows"] = product.most_rows;
     json["warps_per_column"] = product.warps_per_column;
@@ -67,6 +71,8 @@ KernelChoice ChoiceOf(const Json& json) {
   KernelChoice choice;
   MatMulKernel& product = choice.product;
   product.kind = WordOf(kKinds, json.at("kind"));
+  product.algorithm = json.value("algorithm", "");
+  product.place = json.value("place", 0);
   if (product.kind == Kind::kRows) {
     product.most_rows = json.at("most_rows");
     product.warps_per_column = json.at("warps_per_column");

@@ -200,7 +200,7 @@ Json MatMulJson(const MatMulPlan& plan, const BufferTable& buffers) {
   };
   Json inputs = {buffers.Number(plan.a.value), buffers.Number(plan.b.value)};
   if (plan.bias) inputs.push_back(buffers.Number(plan.bias));
-  return {{"kind", "matmul"},
+  Json json = {{"kind", "matmul"},
           {"name", plan.name},
           {"class", "matmul"},
           {"ops", plan.ops},
@@ -225,6 +225,8 @@ Json MatMulJson(const MatMulPlan& plan, const BufferTable& buffers) {
           {"bytes_read", plan.bytes_read.ToString()},
           {"bytes_written", plan.bytes_written.ToString()},
           {"flops", plan.flops.ToString()}};
+  if (!plan.algorithm.empty()) json["algorithm"] = plan.algorithm;
+  return json;
 }
 
 Json NotFusedJson(const TargetContents& target) {

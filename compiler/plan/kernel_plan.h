@@ -87,6 +87,7 @@ struct MatMulPlan {
   const Value* result = nullptr;
   Expr m, n, k, batch;
   std::string activation = "none";
+  std::string algorithm;  // of cuBLASLt, measured to be fast, as the manifest has it; "" for none
   Expr bytes_read, bytes_written, flops;
 };
 

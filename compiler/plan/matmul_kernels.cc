@@ -93,7 +93,7 @@ int MatMulTile::shared_bytes() const {
 std::string MatMulKernel::Suffix() const {
   switch (kind) {
     case Kind::kLibrary:
-      return "";
+      return algorithm.empty() ? "" : "_algorithm_" + std::to_string(place);
     case Kind::kPlain:
       return "_plain";
     case Kind::kRows:

@@ -30,6 +30,8 @@ struct MatMulKernel {
   Kind kind = Kind::kLibrary;
   int most_rows = 0, warps_per_column = 1;  // of kRows
   MatMulTile tile{};                        // of kTile
+  std::string algorithm;                    // of kLibrary on a GPU; "" leaves it to the library
+  int place = 0;  // of the algorithm among those that the library proposes
 
   bool operator==(const MatMulKernel&) const = default;
   std::string Suffix() const;  // "", "_rows_8", "_tile_64x64"

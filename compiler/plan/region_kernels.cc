@@ -48,6 +48,8 @@ std::string KernelChoice::Suffix() const {
 std::string KernelChoice::Words() const {
   std::vector<std::string> words;
   const auto number = [](int64_t n) { return std::to_string(n); };
+  if (!product.algorithm.empty())
+    words.push_back("library, number " + number(product.place) + " of its algorithms");
   if (product.kind == MatMulKernel::Kind::kRows)
     words.push_back(number(product.most_rows) + " rows at once, " +
                     number(product.warps_per_column) + " warps per column");
@@ -253,7 +255,8 @@ Step RegionKernels::PlanOne(const Variant& variant, std::vector<IndexSite>& site
   if (product_ && variant.choice.product.kind == MatMulKernel::Kind::kLibrary) {
     step.is_matmul = true;
     step.matmul = *product_;
-    step.matmul.name = name_;
+    step.matmul.name = name_ + variant.suffix;
+    step.matmul.algorithm = variant.choice.product.algorithm;
     step.matmul.ops = ops_;
     step.matmul.provenance = region_.provenance;
     return step;

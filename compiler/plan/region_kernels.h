@@ -57,6 +57,9 @@ class RegionKernels {
   // What is worth measuring at `size`; some of these may turn out to be the same kernel.
   std::vector<KernelChoice> Candidates(int64_t size) const;
 
+  // The product that a library can make, null of other regions.
+  const MatMulPlan* library_product() const { return library_ ? &*product_ : nullptr; }
+
   // One step per variant, alternatives of each other.
   std::vector<Step> Plan(const std::vector<Variant>& variants, std::vector<IndexSite>& sites) const;
 

@@ -1,6 +1,7 @@
 #include "runtime/src/cublaslt.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "runtime/src/dtype.h"
@@ -81,6 +82,12 @@ struct CublasLt::Descriptors {
   MatrixLayout first = nullptr, second = nullptr, result = nullptr;
 };
 
+MatmulPrecision PrecisionNamed(std::string_view name) {
+  return name == "high"     ? MatmulPrecision::kHigh
+         : name == "medium" ? MatmulPrecision::kMedium
+                            : MatmulPrecision::kHighest;
+}
+
 uint32_t AlignmentOf(CUdeviceptr address) {
   const CUdeviceptr lowest_bit = address & (~address + 1);
   return address == 0 ? 256 : static_cast<uint32_t>(std::min<CUdeviceptr>(lowest_bit, 256));
@@ -112,6 +119,7 @@ Status CublasLt::Open() {
   FUSEC_RT_TRY(Resolve(library, "cublasLtMatmulPreferenceDestroy", f.preference_destroy));
   FUSEC_RT_TRY(Resolve(library, "cublasLtMatmulPreferenceSetAttribute", f.preference_set));
   FUSEC_RT_TRY(Resolve(library, "cublasLtMatmulAlgoGetHeuristic", f.heuristic));
+  FUSEC_RT_TRY(Resolve(library, "cublasLtMatmulAlgoCheck", f.algo_check));
   FUSEC_RT_TRY(Resolve(library, "cublasLtMatmul", f.matmul));
   FUSEC_RT_TRY(Resolve(library, "cublasLtGetVersion", f.version));
   FUSEC_RT_TRY(Resolve(library, "cublasLtGetStatusString", f.status_string));
@@ -184,12 +192,9 @@ StatusOr<std::unique_ptr<CublasLt::Descriptors>> CublasLt::Describe(const Matmul
   return descriptors;
 }
 
-StatusOr<std::optional<MatmulPlan>> CublasLt::Search(const MatmulProblem& problem) const {
+StatusOr<CublasLt::Proposals> CublasLt::AskHeuristic(const MatmulProblem& problem,
+                                                     const Descriptors& descriptors) const {
   const std::string purpose = ProblemText(problem);
-  // The library only looks at the alignment of the bias here, so any address with that alignment
-  // serves.
-  const void* bias = reinterpret_cast<const void*>(uintptr_t{problem.bias_alignment});
-  FUSEC_RT_ASSIGN(auto descriptors, Describe(problem, bias));
   const Functions& f = functions_;
   Preference preference = nullptr;
   FUSEC_RT_TRY(Check(f.preference_create(&preference), "cublasLtMatmulPreferenceCreate", purpose));
@@ -211,19 +216,58 @@ StatusOr<std::optional<MatmulPlan>> CublasLt::Search(const MatmulProblem& proble
   FUSEC_RT_TRY(set(kPreferenceAlignmentC, problem.d_alignment));
   FUSEC_RT_TRY(set(kPreferenceAlignmentD, problem.d_alignment));
 
-  HeuristicResult results[8];
-  int returned = 0;
-  const cublaslt::LtStatus status =
-      f.heuristic(handle_, descriptors->desc, descriptors->first, descriptors->second,
-                  descriptors->result, descriptors->result, preference, 8, results, &returned);
-  if (status == kNotSupported) return std::optional<MatmulPlan>();
+  Proposals found;
+  const cublaslt::LtStatus status = f.heuristic(
+      handle_, descriptors.desc, descriptors.first, descriptors.second, descriptors.result,
+      descriptors.result, preference, std::size(found.results), found.results, &found.count);
+  if (status == kNotSupported) return Proposals();
   FUSEC_RT_TRY(Check(status, "cublasLtMatmulAlgoGetHeuristic", purpose));
-  for (int i = 0; i < returned; ++i) {
-    if (results[i].state != kSuccess || results[i].workspace_bytes > kWorkspaceBytes) continue;
-    return std::optional<MatmulPlan>(
-        MatmulPlan{problem, results[i].algorithm, results[i].workspace_bytes});
+  Proposals usable;
+  for (int i = 0; i < found.count; ++i) {
+    const HeuristicResult& result = found.results[i];
+    if (result.state == kSuccess && result.workspace_bytes <= kWorkspaceBytes)
+      usable.results[usable.count++] = result;
   }
-  return std::optional<MatmulPlan>();
+  return usable;
+}
+
+std::optional<MatmulPlan> CublasLt::Wanted(const MatmulProblem& problem,
+                                           const Descriptors& descriptors) const {
+  if (problem.algorithm.library_version != functions_.version()) return std::nullopt;
+  Algorithm algorithm;
+  std::copy(problem.algorithm.words.begin(), problem.algorithm.words.end(), algorithm.data);
+  HeuristicResult result{};
+  const cublaslt::LtStatus status = functions_.algo_check(
+      handle_, descriptors.desc, descriptors.first, descriptors.second, descriptors.result,
+      descriptors.result, &algorithm, &result);
+  if (status != kSuccess || result.workspace_bytes > kWorkspaceBytes) return std::nullopt;
+  return MatmulPlan{problem, algorithm, result.workspace_bytes};
+}
+
+StatusOr<std::optional<MatmulPlan>> CublasLt::Search(const MatmulProblem& problem) const {
+  // The library only looks at the alignment of the bias here, so any address with that alignment
+  // serves.
+  const void* bias = reinterpret_cast<const void*>(uintptr_t{problem.bias_alignment});
+  FUSEC_RT_ASSIGN(const auto descriptors, Describe(problem, bias));
+  if (auto wanted = Wanted(problem, *descriptors)) return wanted;
+  FUSEC_RT_ASSIGN(const Proposals proposals, AskHeuristic(problem, *descriptors));
+  if (proposals.count == 0) return std::optional<MatmulPlan>();
+  const HeuristicResult& best = proposals.results[0];
+  return std::optional<MatmulPlan>(MatmulPlan{problem, best.algorithm, best.workspace_bytes});
+}
+
+StatusOr<std::vector<MatmulAlgorithm>> CublasLt::Propose(const MatmulProblem& problem) const {
+  const void* bias = reinterpret_cast<const void*>(uintptr_t{problem.bias_alignment});
+  FUSEC_RT_ASSIGN(const auto descriptors, Describe(problem, bias));
+  FUSEC_RT_ASSIGN(const Proposals proposals, AskHeuristic(problem, *descriptors));
+  std::vector<MatmulAlgorithm> algorithms;
+  for (int i = 0; i < proposals.count; ++i) {
+    MatmulAlgorithm& algorithm = algorithms.emplace_back();
+    algorithm.library_version = functions_.version();
+    const uint64_t* words = proposals.results[i].algorithm.data;
+    std::copy(words, words + algorithm.words.size(), algorithm.words.begin());
+  }
+  return algorithms;
 }
 
 StatusOr<std::optional<MatmulPlan>> CublasLt::Plan(const MatmulProblem& problem) {

@@ -7,6 +7,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
+#include <vector>
 
 #include "runtime/src/cublaslt_abi.h"
 #include "runtime/src/cuda_context.h"
@@ -15,6 +17,7 @@
 namespace fusec::runtime {
 
 enum class MatmulPrecision { kHighest, kHigh, kMedium };  // of f32 products: f32, TF32, bf16
+MatmulPrecision PrecisionNamed(std::string_view name);     // "highest", "high", "medium"
 
 // A product d[b] = activation(op(a[b]) * op(b[b]) + bias) of row-major matrices, as far as the
 // choice of an algorithm depends on it. Strides count elements, alignments bytes (the largest power
@@ -28,6 +31,7 @@ struct MatmulProblem {
   bool has_bias = false;
   Activation activation = Activation::kNone;
   uint32_t a_alignment = 16, b_alignment = 16, d_alignment = 16, bias_alignment = 16;
+  MatmulAlgorithm algorithm;  // wanted, if it is of this library and can make the product
 
   auto operator<=>(const MatmulProblem&) const = default;
 };
@@ -62,9 +66,13 @@ class CublasLt {
   // form of GELU, the last only to float's accuracy, which is too little for f64.
   static bool KnowsActivation(Activation activation, fusec_dtype dtype);
 
-  // The library's best guess for the problem, kept for the next call with an equal one; nothing if
-  // it has no algorithm for it, as may be for an epilogue. m, n, k and batch are at least 1.
+  // What the problem wants, or the library's best guess for it, kept for the next call with an equal
+  // one; nothing if it has no algorithm for it, as may be for an epilogue. m, n, k and batch are at
+  // least 1.
   StatusOr<std::optional<MatmulPlan>> Plan(const MatmulProblem& problem);
+
+  // What the library proposes for the problem, its best guess first, at most 8.
+  StatusOr<std::vector<MatmulAlgorithm>> Propose(const MatmulProblem& problem) const;
 
   // Enqueues the product. `workspace` has kWorkspaceBytes.
   Status Run(const MatmulPlan& plan, const MatmulPointers& pointers, CUdeviceptr workspace,
@@ -77,6 +85,15 @@ class CublasLt {
   StatusOr<std::optional<MatmulPlan>> Search(const MatmulProblem& problem) const;
 
   struct Descriptors;
+  struct Proposals {
+    cublaslt::HeuristicResult results[8];
+    int count = 0;
+  };
+  StatusOr<Proposals> AskHeuristic(const MatmulProblem& problem,
+                                   const Descriptors& descriptors) const;
+  // The algorithm that the problem wants, if the library takes it.
+  std::optional<MatmulPlan> Wanted(const MatmulProblem& problem,
+                                   const Descriptors& descriptors) const;
   StatusOr<std::unique_ptr<Descriptors>> Describe(const MatmulProblem& problem,
                                                   const void* bias) const;
 

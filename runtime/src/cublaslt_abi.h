@@ -81,6 +81,9 @@ struct Functions {
   LtStatus (*heuristic)(Handle handle, MatmulDesc desc, MatrixLayout a, MatrixLayout b,
                         MatrixLayout c, MatrixLayout d, Preference preference, int requested,
                         HeuristicResult results[], int* returned);
+  LtStatus (*algo_check)(Handle handle, MatmulDesc desc, MatrixLayout a, MatrixLayout b,
+                         MatrixLayout c, MatrixLayout d, const Algorithm* algorithm,
+                         HeuristicResult* result);
   LtStatus (*matmul)(Handle handle, MatmulDesc desc, const void* alpha, const void* a,
                      MatrixLayout a_layout, const void* b, MatrixLayout b_layout, const void* beta,
                      const void* c, MatrixLayout c_layout, void* d, MatrixLayout d_layout,

@@ -35,10 +35,7 @@ Status CudaDevice::Load() {
                   ChooseGpuTarget(manifest(), context_->capability()));
   target_ = choice.target;
   has_dependent_launch_ = choice.machine_code_fits && context_->capability() >= 90;
-  const std::string& precision = manifest().matmul_precision;
-  precision_ = precision == "high"     ? MatmulPrecision::kHigh
-               : precision == "medium" ? MatmulPrecision::kMedium
-                                       : MatmulPrecision::kHighest;
+  precision_ = PrecisionNamed(manifest().matmul_precision);
   const char* graphs = std::getenv("FUSEC_CUDA_GRAPH");
   use_graphs_ = graphs == nullptr || std::string_view(graphs) != "0";
   ScopedContext scope(*context_);

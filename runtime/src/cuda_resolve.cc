@@ -133,6 +133,12 @@ Status CudaExecutor::ResolveMatmul(const Step& step, const RunBindings& bindings
   problem.has_bias = matmul.bias >= 0;
   problem.activation = matmul.activation;
   problem.bias_alignment = AlignmentOf(pointers.bias);
+  // A measured algorithm may count on what it was measured with.
+  constexpr uint32_t kMeasuredAlignment = 16;
+  const bool as_measured =
+      problem.batch == 1 && std::min({problem.a_alignment, problem.b_alignment, problem.d_alignment,
+                                      problem.bias_alignment}) >= kMeasuredAlignment;
+  if (as_measured) problem.algorithm = matmul.algorithm;
 
   const bool needs_epilogue = problem.has_bias || problem.activation != Activation::kNone;
   std::optional<MatmulPlan> plan;

@@ -278,6 +278,13 @@ class ManifestReader {
     FUSEC_RT_ASSIGN(matmul.activation, ReadChoice<Activation>(item, "activation",
                                                               {"none", "relu", "gelu_tanh",
                                                                "gelu_erf", "sigmoid", "tanh"}));
+    if (item.Has("algorithm")) {
+      FUSEC_RT_ASSIGN(const auto field, item.Field("algorithm"));
+      FUSEC_RT_ASSIGN(const std::string text, ReadText(item, "algorithm"));
+      const auto algorithm = ParseAlgorithm(text);
+      if (!algorithm) return field.Unexpected("a version of cuBLASLt and 8 words of an algorithm");
+      matmul.algorithm = *algorithm;
+    }
     FUSEC_RT_ASSIGN(const auto bias, item.Field("bias"));
     if (const auto number = bias.AsInt(-1, -1); number) return matmul;
     FUSEC_RT_ASSIGN(matmul.bias, AsBuffer(bias));

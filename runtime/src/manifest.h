@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/src/dim_expression.h"
+#include "runtime/src/matmul_algorithm.h"
 #include "runtime/src/status.h"
 
 namespace fusec::runtime {
@@ -86,6 +87,7 @@ struct Matmul {
   bool transpose_a = false, transpose_b = false;
   int bias = -1;  // buffer of n elements, or -1
   Activation activation = Activation::kNone;
+  MatmulAlgorithm algorithm;  // measured to be fast, if any
 };
 
 // Of several steps that make the same values, the one runs whose range holds the size.

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# All that is claimed of the GPU, on a machine that has one. In three parts, as a borrowed machine may not be had for long:
+# All that is claimed of the GPU, on a machine that has one. In four parts, as a borrowed machine may not be had for long:
 #   models       every model in models/: answers against double precision and onnxruntime at batches 1, 7, 64, 1500, 2048, each kernel
 #                alone (verify --per-fusion), an oversized batch, compute-sanitizer (memcheck, racecheck, initcheck), device time and
 #                call latency; the smoke program; an id outside its table (5 minutes)
 #   families     float16 and bfloat16 versions of these models, and the small models of tests/end_to_end/models (3 minutes)
+#   tuned        models of one exporter with kernels chosen by measuring: answers, each kernel alone, and that times are remembered;
+#                the sweep goes to RESULTS_FOLDER/sweep-MODEL.txt (3 minutes)
 #   conformance  ONNX's node tests on the GPU (3 minutes)
 # Needs build/fusec, build/tests/gpu_smoke and build/tests/conformance/conformance, or what FUSEC, GPU_SMOKE and CONFORMANCE name.
 #
@@ -99,13 +101,30 @@ families() {
   done
 }
 
+tuned() {
+  for model in "$root"/models/*.ts.onnx; do
+    name=$(basename "$model" .onnx)
+    out=$work/$name
+    check "$name: compile" 0 "$fusec" "$model" -o "$out" --target sm_90a
+    sizes=batch=1,16,128,1024,2048
+    check "$name: tune" 0 env FUSEC_CACHE_DIR="$work/cache" "$fusec" tune "$out" --device cuda --dim $sizes --time-limit 30 --table
+    grep -v '^fusec' "$work/log" >"$results/sweep-$name.txt"
+    grep '^fusec' "$work/log" | grep -v ': measuring' | sed 's/^/      /'
+    check "$name: answers at batches 1, 7, 64, 300, 2048" 0 \
+      "$fusec" verify "$out" --model "$model" --device cuda --dim batch=1,7,64,300,2048
+    check "$name: each kernel alone" 0 "$fusec" verify "$out" --per-fusion --device cuda --dim batch=1,7,300
+    check "$name: tune again" 0 env FUSEC_CACHE_DIR="$work/cache" "$fusec" tune "$out" --device cuda --dim $sizes --time-limit 30
+    tail -n 1 "$work/log" | sed 's/^/      /'
+  done
+}
+
 conformance() {
   check "node tests of ONNX" 0 "$conformance" --cuda -j 8
   sed 's/^/      /' "$work/log"
 }
 
 status=0
-for part in "${@:-models families conformance}"; do
+for part in "${@:-models families tuned conformance}"; do
   for name in $part; do
     passed=0 failed=0
     {

@@ -97,6 +97,20 @@ TEST(RegionKernels, MakesStepsThatAreAlternatives) {
   EXPECT_NE(steps[0].kernel.block_size, 512);
 }
 
+TEST(RegionKernels, PassesOnTheAlgorithmOfALibrary) {
+  const Planner product(kProduct);
+  KernelChoice choice;
+  choice.product.algorithm = "130002 1 2 3 4 5 6 7 8";
+  choice.product.place = 3;
+  std::vector<IndexSite> sites;
+  const auto steps = product.kernels.Plan(product.kernels.Tuned({{1024, choice}}), sites);
+  ASSERT_EQ(steps.size(), 1u);
+  EXPECT_TRUE(steps[0].is_matmul);
+  EXPECT_EQ(steps[0].matmul.algorithm, choice.product.algorithm);
+  EXPECT_EQ(steps[0].matmul.name, "k00_algorithm_3");
+  EXPECT_EQ(choice.Words(), "library, number 3 of its algorithms");
+}
+
 // Every candidate is a kernel: it can be planned and written.
 TEST(RegionKernels, ProposesKernelsThatCanBePlanned) {
   for (const char* text : {kProduct, kSoftmaxSum}) {

@@ -79,6 +79,7 @@ static_assert(
 static_assert(
     kSame<decltype(Functions::preference_set), decltype(&cublasLtMatmulPreferenceSetAttribute)>);
 static_assert(kSame<decltype(Functions::heuristic), decltype(&cublasLtMatmulAlgoGetHeuristic)>);
+static_assert(kSame<decltype(Functions::algo_check), decltype(&cublasLtMatmulAlgoCheck)>);
 static_assert(kSame<decltype(Functions::matmul), decltype(&cublasLtMatmul)>);
 static_assert(kSame<decltype(Functions::version), decltype(&cublasLtGetVersion)>);
 static_assert(kSame<decltype(Functions::status_string), decltype(&cublasLtGetStatusString)>);
