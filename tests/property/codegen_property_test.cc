@@ -48,9 +48,9 @@ std::vector<std::vector<uint64_t>> Batches(const std::vector<uint64_t>& seeds) {
 }
 
 void Compare(const std::vector<uint64_t>& seeds, Dtype dtype, double relative,
-             RunOn where = RunOn::kCpu) {
+             RunOn where = RunOn::kCpu, std::optional<size_t> candidate = {}) {
   const auto graphs = Graphs(seeds, dtype);
-  const auto compiled = CompiledGraphs::Make(Pointers(graphs), where);
+  const auto compiled = CompiledGraphs::Make(Pointers(graphs), where, {}, "highest", candidate);
   ASSERT_TRUE(compiled.has_value()) << "seeds from " << seeds[0] << ": " << compiled.error().message;
   for (const auto& [batch, items] : {std::pair{0, 3}, {1, 1}, {2, 5}, {7, 0}, {5, 16}}) {
     if (std::min(batch, items) < graphs[0]->symbols[0].low) continue;
@@ -83,6 +83,15 @@ TEST(CodegenProperty, CpuAnswersMatchInOtherFloats) {
     Compare(seeds, Dtype::kF16, 1e-3);
     Compare(seeds, Dtype::kBF16, 8e-3);
     Compare(seeds, Dtype::kF64, 1e-12);
+  }
+}
+
+// By the kernels that tuning tries beside the planned ones.
+TEST(CodegenProperty, CandidatesOfTuningMatch) {
+  for (const auto& seeds : Batches(SeedsToRun(20))) {
+    Compare(seeds, Dtype::kF32, 1e-5, RunOn::kCpu, seeds[0] + 1);
+    for (size_t candidate = 0; candidate < 3; ++candidate)
+      Compare(seeds, Dtype::kF32, 1e-5, GpuOrItsText(), seeds[0] + 7 * candidate + 1);
   }
 }
 
@@ -175,7 +184,7 @@ TEST(CodegenProperty, TensorsMayBeCalledLikeVariables) {
 
 // Products at the edges of the tiles that kernels make, by kernels for few rows and for many; the last
 // also with infinities and NaN, which the tensor cores' split of floats would lose.
-TEST(CodegenProperty, ProductsOfAnySizeMatch) {
+void CompareProducts(std::optional<size_t> candidate) {
   for (const auto& [dtype, tolerance] : {std::pair{"f32", 1e-5}, {"f16", 4e-3}, {"bf16", 4e-2}}) {
     std::vector<std::unique_ptr<Graph>> graphs;
     for (const auto& [n, k] : {std::pair{1, 13}, {33, 1}, {64, 64}, {70, 367}, {32, 130}}) {
@@ -191,7 +200,7 @@ TEST(CodegenProperty, ProductsOfAnySizeMatch) {
       ASSERT_TRUE(graph.has_value()) << graph.error().message;
       graphs.push_back(*std::move(graph));
     }
-    const auto compiled = CompiledGraphs::Make(Pointers(graphs), GpuOrItsText());
+    const auto compiled = CompiledGraphs::Make(Pointers(graphs), GpuOrItsText(), {}, "highest", candidate);
     ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
     for (const int64_t batch : {0, 1, 3, 8, 9, 40, 131}) {
       std::vector<std::vector<ReferenceTensor>> inputs;
@@ -213,6 +222,13 @@ TEST(CodegenProperty, ProductsOfAnySizeMatch) {
       }
     }
   }
+}
+
+TEST(CodegenProperty, ProductsOfAnySizeMatch) { CompareProducts({}); }
+
+// Each of the kernels that tuning tries, at one size or another.
+TEST(CodegenProperty, ProductsByCandidatesMatch) {
+  for (size_t candidate = 0; candidate < 24; candidate += 3) CompareProducts(candidate);
 }
 
 // A block of a product would read a first row of its operand.

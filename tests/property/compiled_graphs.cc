@@ -13,7 +13,7 @@
 #include "compiler/driver/pipeline.h"
 #include "compiler/emit/emit_kernel.h"
 #include "compiler/package/artifact_writer.h"
-#include "compiler/plan/plan_program.h"
+#include "compiler/plan/region_kernels.h"
 #include "runtime/src/nvrtc.h"
 #include "tests/property/gpu_text_on_cpu.h"
 
@@ -120,7 +120,7 @@ std::vector<const KernelPlan*> KernelsOf(const ProgramPlan& program) {
 
 Result<std::unique_ptr<CompiledGraphs>> CompiledGraphs::Make(
     const std::vector<const Graph*>& graphs, RunOn where, std::vector<std::string> passes,
-    const std::string& precision) {
+    const std::string& precision, std::optional<size_t> candidate) {
   if (passes.empty()) passes = PipelinePasses(KindOf(where));
   std::unique_ptr<CompiledGraphs> made(new CompiledGraphs);
   std::vector<std::unique_ptr<Graph>> fused;
@@ -133,16 +133,37 @@ Result<std::unique_ptr<CompiledGraphs>> CompiledGraphs::Make(
     manager.options.matmul_precision = precision;
     FUSEC_TRY(manager.Run(*fused.back(), passes));
   }
-  FUSEC_TRY(made->Load(SideBySide(parts), where, precision));
+  FUSEC_TRY(made->Load(SideBySide(parts), where, precision, candidate));
   return made;
 }
 
+// Every region by one of its candidates, another for each number and size.
+Tuning SomeCandidates(const Graph& fused, const PlanOptions& options, size_t number) {
+  Tuning tuning;
+  size_t region = 0;
+  for (const auto& node : fused.nodes) {
+    if (node->kind == OpKind::kConstant) continue;
+    const RegionKernels kernels(*node, "k", {}, options, fused);
+    for (const int64_t size : {4, 16, 200}) {
+      const auto candidates = kernels.Candidates(size);
+      tuning[region].push_back({size, candidates[number++ % candidates.size()]});
+    }
+    ++region;
+  }
+  return tuning;
+}
+
 Result<void> CompiledGraphs::Load(std::shared_ptr<const Graph> fused, RunOn where,
-                                  const std::string& precision) {
+                                  const std::string& precision,
+                                  std::optional<size_t> candidate) {
   ArtifactContents contents;
   contents.matmul_precision = precision;
   const bool for_gpu = KindOf(where) == TargetKind::kGpu;
-  FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*fused, {KindOf(where), precision}, contents.sites));
+  PlanOptions options{KindOf(where), precision};
+  Tuning tuning;
+  if (candidate) tuning = SomeCandidates(*fused, options, *candidate);
+  options.tuning = &tuning;
+  FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*fused, options, contents.sites));
   const auto kernels = KernelsOf(plan);
   TargetContents target;
   if (where == RunOn::kGpu) {

@@ -3,6 +3,7 @@
 #include <fusec/fusec.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,11 +25,13 @@ enum class RunOn { kCpu, kGpuTextOnCpu, kGpu };
 // Graphs fused, planned, compiled, written to an artifact and loaded.
 class CompiledGraphs {
  public:
-  // Without `passes`, those of a compilation.
+  // Without `passes`, those of a compilation. Without a `candidate`, planned kernels; each number
+  // stands for other kernels among those that tuning would try.
   static Result<std::unique_ptr<CompiledGraphs>> Make(const std::vector<const Graph*>& graphs,
                                                       RunOn where = RunOn::kCpu,
                                                       std::vector<std::string> passes = {},
-                                                      const std::string& precision = "highest");
+                                                      const std::string& precision = "highest",
+                                                      std::optional<size_t> candidate = {});
   ~CompiledGraphs();
 
   // Inputs of each graph in order, then the outputs of each.
@@ -37,7 +40,8 @@ class CompiledGraphs {
 
  private:
   CompiledGraphs() = default;
-  Result<void> Load(std::shared_ptr<const Graph> fused, RunOn where, const std::string& precision);
+  Result<void> Load(std::shared_ptr<const Graph> fused, RunOn where, const std::string& precision,
+                    std::optional<size_t> candidate);
   std::string folder_;
   std::vector<size_t> output_counts_;
   fusec_program* program_ = nullptr;
