@@ -13,6 +13,7 @@ namespace fusec {
 struct PassOptions {
   std::set<std::string> disabled_fusions;  // names of optional passes to leave out (--disable-fusion)
   std::string matmul_precision = "highest";
+  std::string index_policy = "error";  // error, clamp, wrap, zero: see index_policy.h
 };
 
 // A pass looked at an edge of the graph and left it as it was. Values are meant by their names,

@@ -20,6 +20,7 @@ struct ModelFlags {
   bool keep_lora = false;
   bool round_every_op = false;
   std::string matmul_precision = "highest";
+  std::string index_policy = "error";
 };
 
 struct CompileFlags {

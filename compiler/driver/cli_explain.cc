@@ -90,9 +90,10 @@ void PrintEdges(const Explanation& e) {
 }
 
 void PrintPage(const Explanation& e) {
-  std::printf("%s  opset %s, matmul precision %s, %starget %s, %s\n\n", Bold(e.model).c_str(),
+  std::printf("%s  opset %s, matmul precision %s, %s%starget %s, %s\n\n", Bold(e.model).c_str(),
               e.opset.c_str(), e.matmul_precision.c_str(),
               e.rounding == "stores" ? "" : ("rounding after " + e.rounding + ", ").c_str(),
+              e.index_policy == "error" ? "" : ("index policy " + e.index_policy + ", ").c_str(),
               e.target.c_str(), DimsText(e.dims).c_str());
   const auto line = [](const char* label, int64_t launches, int64_t bytes) {
     std::printf("  %-14s %-13s %s moved\n", label, Plural(launches, "launch").c_str(),

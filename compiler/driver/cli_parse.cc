@@ -61,6 +61,11 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
                  "of f32 products: highest (f32, the default), high (TF32), medium (bf16)")
       ->type_name("WORD")
       ->check(CLI::IsMember({"highest", "high", "medium"}));
+  app.add_option("--index-policy", flags.index_policy,
+                 "ids outside their table: error (the run fails and names the id, the default), "
+                 "clamp (the nearest row), wrap (modulo the rows), zero (a row of zeros)")
+      ->type_name("WORD")
+      ->check(CLI::IsMember({"error", "clamp", "wrap", "zero"}));
   AddRepeated(app, "--disable-fusion", flags.disabled_fusions,
               "leave out a fusion or a rewrite of weights (see opt --passes=help)", "NAME", ',');
   app.add_flag("--keep-lora", flags.keep_lora,

@@ -125,7 +125,7 @@ Result<CompileReport> CompileModel(const CompileOptions& options) {
 
   progress("fusing", 0.1);
   PassManager manager;
-  manager.options = {options.disabled_fusions, options.matmul_precision};
+  manager.options = {options.disabled_fusions, options.matmul_precision, options.index_policy};
   manager.dump_directory = options.dump_ir_directory;
   FUSEC_ASSIGN(const FusedGraphs fused, Fuse(graph, targets, options.round_every_op, manager));
   report.pass_timings = manager.timings();
@@ -134,6 +134,7 @@ Result<CompileReport> CompileModel(const CompileOptions& options) {
   progress("planning kernels", 0.2);
   contents.matmul_precision = options.matmul_precision;
   contents.round_every_op = options.round_every_op;
+  contents.index_policy = options.index_policy;
   contents.warnings = report.warnings;
   std::vector<TargetSource> sources;
   for (const std::string& target : targets) {

@@ -20,6 +20,7 @@ struct CompileOptions {
   std::map<std::string, TensorData> frozen_inputs;  // inputs made constants
   std::string matmul_precision = "highest";         // highest, high, medium
   bool round_every_op = false;  // half types, as the unfused model would
+  std::string index_policy = "error";  // error, clamp, wrap, zero
   std::set<std::string> disabled_fusions;
   std::string dump_ir_directory, dump_kernels_directory;  // "" for none
   std::string cpu_level =

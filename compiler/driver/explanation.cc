@@ -120,6 +120,7 @@ Result<void> FillStory(const runtime::Manifest& manifest, const Json& json,
                        const std::vector<int64_t>& symbols, Explanation& explanation) {
   explanation.opset = ValueOf(json, "opset", "");
   explanation.rounding = ValueOf(json, "rounding", "stores");
+  explanation.index_policy = ValueOf(json, "index_policy", "error");
   const Json before = ValueOf(json, "before", Json::object());
   explanation.before_launches = ValueOf(before, "launches", int64_t{0});
   FUSEC_RUNTIME_ASSIGN(
@@ -262,6 +263,7 @@ std::string ExplanationJson(const Explanation& e) {
       {"target", e.target},
       {"matmul_precision", e.matmul_precision},
       {"rounding", e.rounding},
+      {"index_policy", e.index_policy},
       {"dims", e.dims.empty() ? Json::object() : Json(e.dims)},
       {"launches", e.steps.size()},
       {"kernels", kernels},

@@ -30,7 +30,7 @@ struct NotFusedEdge {
 
 // What manifest.json tells of one target, with all sizes as numbers for `dims`.
 struct Explanation {
-  std::string model, opset, matmul_precision, rounding, target;
+  std::string model, opset, matmul_precision, rounding, index_policy, target;
   DimValues dims;
   std::vector<ExplainedStep> steps;
   // Steps that other dims choose in the place of one of these, with their regions' numbers.

@@ -27,6 +27,8 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
              "canonicalize",
              // Composite ops become primitives; what they are made of often folds again.
              "decompose",
+             // All indices are operands of gathers and scatters now.
+             "index-policy",
              "fold-constants",
              "canonicalize",
              // Before equal nodes are shared, because searches may share their list.

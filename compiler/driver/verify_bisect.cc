@@ -96,7 +96,8 @@ class Bisection {
         subject_.program->device().target().name == "cpu" ? TargetKind::kCpu : TargetKind::kGpu;
     const std::unique_ptr<Graph> graph = subject_.graph->Clone();
     PassManager manager;
-    manager.options = {subject_.options.disabled_fusions, manifest.matmul_precision};
+    manager.options = {subject_.options.disabled_fusions, manifest.matmul_precision,
+                       manifest.index_policy};
     for (const std::string& pass : PipelinePasses(kind, subject_.options.round_every_op)) {
       FUSEC_TRY(manager.Run(*graph, {pass}));
       FUSEC_ASSIGN(const auto found, Interpret(*graph, inputs));

@@ -59,6 +59,10 @@ Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
   if (subject.model.empty()) return subject;
   FUSEC_ASSIGN(LoadedModel loaded, LoadModel(subject.options));
   subject.graph = std::move(loaded.imported);
+  PassManager manager;
+  manager.options.index_policy = subject.program->manifest().index_policy;
+  if (manager.options.index_policy != "error")
+    FUSEC_TRY(manager.Run(*subject.graph, {"decompose", "index-policy"}));
   return subject;
 }
 

@@ -255,7 +255,8 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
                {"model", metadata("file")},
                {"opset", metadata("opset")},
                {"matmul_precision", contents.matmul_precision},
-               {"rounding", contents.round_every_op ? "every op" : "stores"}};
+               {"rounding", contents.round_every_op ? "every op" : "stores"},
+               {"index_policy", contents.index_policy}};
   Json symbols = Json::array();
   for (const DimSymbol& symbol : graph.symbols) {
     symbols.push_back({{"name", symbol.name}, {"min", symbol.low}, {"max", symbol.high}});

@@ -39,6 +39,7 @@ struct ArtifactContents {
   std::map<std::string, std::string> files;         // relative path -> bytes
   std::string matmul_precision;
   bool round_every_op = false;  // half types
+  std::string index_policy = "error";
   int launches_before = 0;
   Expr bytes_before;
   std::vector<std::string> warnings;

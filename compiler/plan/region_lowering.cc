@@ -310,21 +310,6 @@ std::optional<Scalar> RegionLowering::ConstantElement(const Value* value,
   return literal;
 }
 
-// Between which numbers the elements of a constant lie, so that they need no check as indices.
-std::optional<Ranges::Interval> RegionLowering::ConstantInterval(const Value* value) const {
-  constexpr int64_t kMostElements = 1 << 20;
-  const TensorData* data = ConstantPayload(value);
-  if (!data || data->element_count() == 0 || data->element_count() > kMostElements ||
-      value->type.dtype == Dtype::kU64)
-    return std::nullopt;
-  Ranges::Interval interval{data->GetInt(0), data->GetInt(0)};
-  for (int64_t i = 1; i < data->element_count(); ++i) {
-    interval.low = std::min(interval.low, data->GetInt(i));
-    interval.high = std::max(interval.high, data->GetInt(i));
-  }
-  return interval;
-}
-
 Scalar RegionLowering::LoadElement(const Value* outside, const std::vector<Expr>& index) {
   const Dtype dtype = outside->type.dtype;
   const std::string buffer = builder_.Buffer(outside);
@@ -361,37 +346,7 @@ Scalar RegionLowering::LowerNode(const Node& node, int result, const std::vector
   FUSEC_CHECK(def.functions.lower != nullptr, "no element-wise form of " + PrintNode(node));
   ElementLowering context(*this, node, result, index);
   const Scalar scalar = def.functions.lower(context);
-  // Facts about integers that make index checks unnecessary or more precise.
-  if (node.kind == OpKind::kMod && IsInteger(scalar.dtype) && node.Int("fmod") == 0) {
-    const Scalar divisor =
-        Evaluate(node.operand(1), BroadcastIndex(index, node.operand(1)->type.shape));
-    if (auto known = known_intervals_.find(divisor.text);
-        known != known_intervals_.end() && known->second.low > 0) {
-      known_intervals_[scalar.text] = {0, known->second.high - 1};
-    }
-  }
-  const TensorData* found =
-      node.kind == OpKind::kLookup ? ConstantPayload(node.operand(2)) : nullptr;
-  if (found && found->element_count() > 0) {
-    Ranges::Interval& known = known_intervals_[scalar.text];
-    known = {node.Int("absent"), node.Int("absent")};
-    for (int64_t i = 0; i < found->element_count(); ++i) {
-      known.low = std::min(known.low, found->GetInt(i));
-      known.high = std::max(known.high, found->GetInt(i));
-    }
-  }
-  if (node.kind == OpKind::kCast && IsInteger(scalar.dtype)) {
-    const Scalar source = Evaluate(node.operand(0), index);
-    const bool widens = DtypeBytes(scalar.dtype) >= DtypeBytes(source.dtype) &&
-                        !IsUnsigned(scalar.dtype) && IsInteger(source.dtype);
-    if (auto known = known_intervals_.find(source.text);
-        widens && known != known_intervals_.end()) {
-      known_intervals_[scalar.text] = known->second;
-    }
-    if (auto origin = origins_.find(source.text); widens && origin != origins_.end()) {
-      origins_[scalar.text] = origin->second;
-    }
-  }
+  if (IsInteger(scalar.dtype)) NoteInterval(node, scalar, index);
   return scalar;
 }
 

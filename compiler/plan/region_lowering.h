@@ -77,6 +77,9 @@ class RegionLowering {
   Scalar LoadElement(const Value* outside, const std::vector<Expr>& index);
   std::optional<Scalar> ConstantElement(const Value* value, const std::vector<Expr>& index);
   Scalar LowerNode(const Node& node, int result, const std::vector<Expr>& index);
+  // Remembers what is proven of `scalar`, an integer element of `node` (known_intervals.cc).
+  void NoteInterval(const Node& node, const Scalar& scalar, const std::vector<Expr>& index);
+  Ranges::Interval IntervalOf(const Node& node, int operand, const std::vector<Expr>& index);
 
   const Node& region_;
   KernelBuilder& builder_;

@@ -80,6 +80,10 @@ class ManifestReader {
     FUSEC_RT_ASSIGN(manifest_.model, ReadText(root_, "model"));
     FUSEC_RT_ASSIGN(manifest_.matmul_precision, ReadText(root_, "matmul_precision"));
     FUSEC_RT_TRY(ReadChoice<int>(root_, "matmul_precision", {"highest", "high", "medium"}));
+    if (root_.Has("index_policy")) {  // not in artifacts of before there was one
+      FUSEC_RT_ASSIGN(manifest_.index_policy, ReadText(root_, "index_policy"));
+      FUSEC_RT_TRY(ReadChoice<int>(root_, "index_policy", {"error", "clamp", "wrap", "zero"}));
+    }
     return {};
   }
 
@@ -113,8 +117,8 @@ class ManifestReader {
   StatusOr<Buffer> ReadBuffer(const JsonValue& item) {
     Buffer buffer;
     FUSEC_RT_ASSIGN(buffer.name, ReadText(item, "name"));
-    FUSEC_RT_ASSIGN(buffer.kind, ReadChoice<BufferKind>(item, "kind",
-                                                        {"input", "output", "constant", "arena"}));
+    FUSEC_RT_ASSIGN(buffer.kind,
+                    ReadChoice<BufferKind>(item, "kind", {"input", "output", "constant", "arena"}));
     FUSEC_RT_ASSIGN(buffer.dtype, ReadDtype(item));
     FUSEC_RT_ASSIGN(buffer.elements, ReadDim(item, "elements"));
     if (buffer.kind != BufferKind::kConstant) return buffer;

@@ -13,8 +13,8 @@
 
 namespace fusec::runtime {
 
-// manifest.json as plain data. After ParseManifest every index in it is in range; runtime/ARTIFACT.md
-// says what the fields mean.
+// manifest.json as plain data. After ParseManifest every index in it is in range;
+// runtime/ARTIFACT.md says what the fields mean.
 
 struct Symbol {
   std::string name;
@@ -45,9 +45,9 @@ struct Buffer {
 
 // A place where a kernel reads through an index from the data.
 struct IndexSite {
-  std::string node;    // "tables.3/Gather"
-  std::string tensor;  // the tensor of indices
-  std::string input;   // the input that it comes from unchanged, or ""
+  std::string node;                  // "tables.3/Gather"
+  std::string tensor;                // the tensor of indices
+  std::string input;                 // the input that it comes from unchanged, or ""
   std::vector<DimExpression> shape;  // of the tensor of indices
   DimExpression extent;              // valid indices are -extent .. extent - 1
 };
@@ -57,7 +57,7 @@ struct KernelArgument {
   Kind kind = Kind::kBuffer;
   int buffer = 0;            // of kBuffer
   std::vector<int> buffers;  // of kBuffers: a struct of their addresses, passed by value
-  DimExpression dim;  // of kInt32 and kInt64
+  DimExpression dim;         // of kInt32 and kInt64
 };
 
 struct KernelLaunch {
@@ -99,10 +99,10 @@ struct SizeRange {
 struct Step {
   enum class Kind { kKernel, kMatmul };
   Kind kind = Kind::kKernel;
-  std::optional<SizeRange> when;  // always, if empty
-  std::string name;     // of a kernel: its symbol in the module or library
-  KernelLaunch kernel;  // of kKernel
-  Matmul matmul;        // of kMatmul
+  std::optional<SizeRange> when;     // always, if empty
+  std::string name;                  // of a kernel: its symbol in the module or library
+  KernelLaunch kernel;               // of kKernel
+  Matmul matmul;                     // of kMatmul
   std::vector<int> inputs, outputs;  // buffers
   DimExpression bytes_read, bytes_written, flops;
 };
@@ -115,7 +115,8 @@ struct Target {
 
 struct Manifest {
   std::string model;
-  std::string matmul_precision;  // "highest", "high", "medium"
+  std::string matmul_precision;        // "highest", "high", "medium"
+  std::string index_policy = "error";  // "error", "clamp", "wrap", "zero"; kernels obey it
   std::vector<Symbol> symbols;
   std::vector<TensorSignature> inputs,
       outputs;  // their buffers are of kind input and output, each used once

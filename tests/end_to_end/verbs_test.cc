@@ -212,6 +212,34 @@ TEST_F(Verbs, RoundingIsRecorded) {
   EXPECT_NE(Fusec({"explain", out}).output.find("rounding after every op"), std::string::npos);
 }
 
+TEST_F(Verbs, IndexPolicyIsRecordedAndObeyed) {
+  const std::string model = folder_ + "/lookup.onnxtxt", ids = folder_ + "/ids.npy";
+  std::ofstream(model) << R"(<ir_version: 10, opset_import: ["" : 20]>
+g (int64[batch] ids) => (float[batch, 1] y)
+<float[5, 1] table = {10, 11, 12, 13, 14}> { y = Gather(table, ids) })";
+  ASSERT_TRUE(WriteNpy(ids, TensorData::From<int64_t>(Dtype::kI64, {6}, {4, -5, 5, -6, 12, -13})));
+  const std::map<std::string, std::vector<double>> expected = {
+      {"clamp", {14, 10, 14, 10, 14, 10}},
+      {"wrap", {14, 10, 10, 14, 12, 12}},
+      {"zero", {14, 10, 0, 0, 0, 0}}};
+  for (const auto& [policy, answers] : expected) {
+    const std::string out = folder_ + "/" + policy;
+    const ChildResult child = Fusec({model, "-o", out, "--target", "cpu", "--cpu-level", "x86-64-v3",
+                                     "--index-policy", policy});
+    ASSERT_EQ(child.exit_code, 0) << child.errors;
+    EXPECT_EQ(FusecJson({"explain", out, "--json"})["index_policy"], policy);
+    EXPECT_NE(Fusec({"explain", out}).output.find("index policy " + policy), std::string::npos);
+    const ChildResult run = Fusec({"run", out, "--input", "ids=" + ids, "--output", out + "_y"});
+    ASSERT_EQ(run.exit_code, 0) << run.errors;
+    const auto y = ReadNpy(out + "_y/y.npy");
+    ASSERT_TRUE(y) << y.error().message;
+    for (size_t i = 0; i < answers.size(); ++i)
+      EXPECT_EQ(y->GetDouble(static_cast<int64_t>(i)), answers[i]) << policy << " of id " << i;
+    const ChildResult verified = Fusec({"verify", out, "--model", model});
+    EXPECT_EQ(verified.exit_code, 0) << verified.errors;
+  }
+}
+
 TEST_F(Verbs, BadUsageIsOneClearLine) {
   const std::string model = kModels + "lora_mlp.dynamo.onnx", out = folder_ + "/never";
   ExpectError({model}, 2, "--output");
@@ -220,6 +248,7 @@ TEST_F(Verbs, BadUsageIsOneClearLine) {
   ExpectError({model, "-o", out, "--disable-fusion", "fuse-row-reductions"}, 2,
               "did you mean \"fuse-row-reduction\"?");
   ExpectError({model, "-o", out, "--matmul-precision", "best"}, 2, "best");
+  ExpectError({model, "-o", out, "--index-policy", "nearest"}, 2, "nearest");
   ExpectError({model, "-o", out, "--target", "sm_x"}, 2, "sm_x");
   ExpectError({"run", artifact_, "--random", "--ids", "normal"}, 2, "--ids: normal not in {uniform,zipf}");
   ExpectError({model, "-o", kModels}, 2, "is not a fusec artifact");

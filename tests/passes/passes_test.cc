@@ -1,9 +1,9 @@
 // Runs every tests/passes/<pass>/*.ir: IR text in, IR text out. A case is one file:
 //
 //     # Why this case is here.
-//     # run: fold-constants,canonicalize     in this order; "disable: NAME" behind a space leaves a
-//     fusion out graph ... # ---- expected ---- graph ...                              or "error: "
-//     and the text of the error
+//     # run: fold-constants,canonicalize     in this order; behind a space, "disable: NAME" leaves
+//     a fusion out, "index-policy: WORD" sets that option graph ... # ---- expected ---- graph ...
+//     or "error: " and the text of the error
 //
 // With FUSEC_UPDATE_GOLDEN=1 in the environment, what comes out replaces what was expected.
 
@@ -32,7 +32,7 @@ std::string ReadText(const std::string& path) {
 
 struct Case {
   std::vector<std::string> passes;
-  std::string disabled;
+  PassOptions options;
   std::string head, expected;  // all before and behind the line that divides them
 };
 
@@ -46,8 +46,10 @@ Case ReadCase(const std::string& path) {
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with("# run: ")) continue;
     std::istringstream words(line.substr(7));
-    std::string names, keyword;
-    words >> names >> keyword >> result.disabled;
+    std::string names, keyword, value;
+    words >> names >> keyword >> value;
+    if (keyword == "disable:") result.options.disabled_fusions.insert(value);
+    if (keyword == "index-policy:") result.options.index_policy = value;
     std::istringstream list(names);
     for (std::string name; std::getline(list, name, ',');) result.passes.push_back(name);
   }
@@ -65,7 +67,7 @@ std::string Outcome(const Case& wanted) {
   const auto again = Parse(printed);
   EXPECT_TRUE(again && Equal(**graph, **again)) << "parse(print(g)) is not g:\n" << printed;
   PassManager manager;
-  if (!wanted.disabled.empty()) manager.options.disabled_fusions.insert(wanted.disabled);
+  manager.options = wanted.options;
   if (auto run = manager.Run(**graph, wanted.passes); !run)
     return "error: " + run.error().message + "\n";
   return Print(**graph);
