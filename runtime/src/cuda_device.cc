@@ -53,6 +53,7 @@ StatusOr<std::unique_ptr<Executor>> CudaDevice::NewExecutor() {
 }
 
 StatusOr<void*> CudaDevice::AllocateHost(size_t bytes) {
+  FUSEC_RT_TRY(context_->Usable());
   ScopedContext scope(*context_);
   bytes = std::max<size_t>(bytes, 64);
   FUSEC_RT_ASSIGN(PinnedMemory memory, AllocatePinned(*context_, bytes, "an output"));

@@ -1,7 +1,7 @@
 // Runs hand-made artifacts on the first GPU and compares with plain loops: `gpu_smoke [--fatal]
-// [WORDS OF A NAME]`. Prints a line per case and `N passed, N failed`. With --fatal the last case
-// makes a kernel fault, after which the process cannot use the GPU. Run it also with
-// FUSEC_CUDA_GRAPH=0, under compute-sanitizer too.
+// [WORDS OF A NAME]`. Prints a line per case and `N passed, N failed`. With --fatal the two
+// last cases make a kernel fault, after which the process cannot use the GPU, so name one of them.
+// Run it also with FUSEC_CUDA_GRAPH=0, under compute-sanitizer too.
 #include <cstdio>
 #include <functional>
 #include <span>
@@ -59,12 +59,16 @@ int Main(std::span<char*> arguments) {
                              {"host outputs, asynchronous", HostOutputsAsync},
                              {"index out of range", IndexOutOfRange},
                              {"large weights", LargeWeights},
+                             {"loading speed", LoadingSpeed},
                              {"out of memory", OutOfMemory},
                              {"measure", Measure}};
   for (const MatmulCase& c : MatmulCases()) {
     cases.push_back({"matmul " + c.name, [c] { return RunMatmulCase(c, native); }});
   }
-  if (fatal) cases.push_back({"fatal error", FatalError});
+  if (fatal) {
+    cases.push_back({"fatal error", FatalError});
+    cases.push_back({"bad pointer", BadPointer});
+  }
   int passed = 0, failed = 0;
   for (const Case& c : cases) {
     if (c.name.find(filter) == std::string::npos) continue;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All that is claimed of the GPU, on a machine that has one. In four parts, as a borrowed machine may not be had for long:
+# All that is claimed of the GPU, on a machine that has one. In parts, as a borrowed machine may not be had for long:
 #   models       every model in models/: answers against double precision and onnxruntime at batches 1, 7, 64, 1500, 2048, each kernel
 #                alone (verify --per-fusion), an oversized batch, compute-sanitizer (memcheck, racecheck, initcheck), device time and
 #                call latency; the smoke program; an id outside its table (5 minutes)
@@ -7,7 +7,10 @@
 #   tuned        models of one exporter with kernels chosen by measuring: answers, each kernel alone, and that times are remembered;
 #                the sweep goes to RESULTS_FOLDER/sweep-MODEL.txt (3 minutes)
 #   conformance  ONNX's node tests on the GPU (3 minutes)
-# Needs build/fusec, build/tests/gpu_smoke and build/tests/conformance/conformance, or what FUSEC, GPU_SMOKE and CONFORMANCE name.
+#   failures     ten threads on one program; load, run and unload 1,000 times, and 20 times under compute-sanitizer's leak checker; out of
+#                memory; device errors, after which every context says why (3 minutes)
+# Needs build/fusec, build/tests/gpu_smoke, build/tests/serving_tests and build/tests/conformance/conformance, or what FUSEC, GPU_SMOKE,
+# SERVING_TESTS and CONFORMANCE name.
 #
 #   usage: tests/gpu/h200_checks.sh RESULTS_FOLDER [PART...]   writes checks-PART.txt there (and bench.json); each ends with
 #                                                              "N passed, N failed"
@@ -17,6 +20,7 @@ results=${1:?usage: tests/gpu/h200_checks.sh RESULTS_FOLDER [PART...]}
 shift
 fusec=${FUSEC:-$root/build/fusec}
 smoke=${GPU_SMOKE:-$root/build/tests/gpu_smoke}
+serving=${SERVING_TESTS:-$root/build/tests/serving_tests}
 conformance=${CONFORMANCE:-$root/build/tests/conformance/conformance}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -123,8 +127,30 @@ conformance() {
   sed 's/^/      /' "$work/log"
 }
 
+failures() {
+  check "compile" 0 "$fusec" "$root/models/dlrm_dot.ts.onnx" -o "$work/served" --target sm_90a
+  export FUSEC_TEST_ARTIFACT=$work/served FUSEC_TEST_DEVICE=cuda
+  check "first answer within 150 ms of the driver's context" 0 "$serving" --gtest_filter='Start.*'
+  grep -h 'first answer' "$work/log" | sed 's/^/      /'
+  for seconds in 2 60; do
+    check "ten threads on one program for $seconds s" 0 env FUSEC_TEST_SECONDS=$seconds "$serving" --gtest_filter='Concurrency.*'
+    grep -h 'runs on' "$work/log" | sed 's/^/      /'
+  done
+  check "load, run and unload 1,000 times" 0 "$serving" --gtest_filter='LoadRunUnload.*'
+  grep -h 'grew' "$work/log" | sed 's/^/      /'
+  check "load, run and unload 20 times under the leak checker" 0 env FUSEC_TEST_ROUNDS=20 compute-sanitizer --tool memcheck \
+    --leak-check full --error-exitcode 99 "$serving" --gtest_filter='LoadRunUnload.*'
+  grep -h 'LEAK SUMMARY\|ERROR SUMMARY' "$work/log" | sed 's/^/      /'
+  for graphs in 1 0; do
+    for case in "out of memory" "fatal error" "bad pointer"; do
+      check "$case (FUSEC_CUDA_GRAPH=$graphs)" 0 env FUSEC_CUDA_GRAPH=$graphs "$smoke" --fatal $case
+      grep -h '^ ' "$work/log" | sed 's/^/      /'
+    done
+  done
+}
+
 status=0
-for part in "${@:-models families tuned conformance}"; do
+for part in "${@:-models families tuned conformance failures}"; do
   for name in $part; do
     passed=0 failed=0
     {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -55,6 +56,26 @@ std::string LargeWeights() {
       return Text("element ", i);
   }
   return "";
+}
+
+// A gibibyte of weights that the page cache has, checked and copied to the GPU.
+std::string LoadingSpeed() {
+  constexpr double kLeast = 3;  // GB/s
+  const std::vector<float> weights(size_t{1} << 28, 1.0f);
+  HandMadeArtifact artifact;
+  AddModel(artifact);
+  artifact.Constant("weights", FUSEC_F32, static_cast<int64_t>(weights.size()), weights.data());
+  const std::string path = artifact.Write(native, true);
+  double best = 0;
+  for (int i = 0; i < 3; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    Session session(path);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    if (!session.ok()) return session.error();
+    best = std::max(best, static_cast<double>(weights.size()) * 4 / 1e9 / seconds.count());
+  }
+  std::printf("       (%.1f GB/s)\n", best);
+  return best > kLeast ? "" : "too slow";
 }
 
 // relu(x w1 + b1) w2 through the arena, with a growing and shrinking batch.
@@ -185,6 +206,33 @@ std::string FatalError() {
   session.Run();
   std::printf("       (%s)\n", session.error().c_str());
   return session.error().find("unusable") != std::string::npos ? "" : "still usable";
+}
+
+// An address that is nobody's, bound as device memory. The driver then refuses all work of the
+// process, and every context and a new one must say why.
+std::string BadPointer() {
+  HandMadeArtifact artifact;
+  AddModel(artifact);
+  Session session(artifact.Write(native, true));
+  Session other(session.program());
+  std::string error = RunAdd(other, 4, 1);
+  if (!error.empty()) return error;
+  const std::vector<float> b(12, 1.0f);
+  session.Input(0, reinterpret_cast<void*>(uintptr_t{1} << 44), {4, 3}, true);
+  session.Input(1, b.data(), {4, 3});
+  session.Run();
+  if (session.status() != FUSEC_NO_DEVICE) return Text("status ", session.status());
+  const std::string first = session.error();
+  std::printf("       (%s)\n", first.c_str());
+  for (Session* each : {&session, &other}) {
+    each->Forget();
+    each->Run();
+    if (each->status() != FUSEC_NO_DEVICE || each->error().find("unusable") == std::string::npos)
+      return Text("still usable: status ", each->status(), " ", each->error());
+  }
+  std::printf("       (%s)\n", other.error().c_str());
+  const Session late(session.program());
+  return late.error() == other.error() ? "" : Text("a new context says: ", late.error());
 }
 
 }  // namespace fusec::runtime

@@ -31,9 +31,11 @@ std::string DeviceMemoryInPlace();
 std::string HostOutputsAsync();
 std::string IndexOutOfRange();
 std::string LargeWeights();
+std::string LoadingSpeed();
 std::string ChangingDimsOfMatmuls();
 std::string OutOfMemory();
 std::string Measure();
 std::string FatalError();
+std::string BadPointer();
 
 }  // namespace fusec::runtime

@@ -11,7 +11,6 @@
 #include <optional>
 #include <thread>
 
-#include "runtime/src/cuda_context.h"
 #include "tests/serving/served_model.h"
 
 namespace fusec::serving {
@@ -26,15 +25,6 @@ constexpr int kRunsOfAContext = 100;  // then another takes its place
 double Seconds() {
   const char* text = std::getenv("FUSEC_TEST_SECONDS");
   return text ? std::atof(text) : 2;
-}
-
-template <class T>
-T Value(runtime::StatusOr<T> result) {
-  if (!result) throw Exception(result.error().code, result.error().message);
-  return *std::move(result);
-}
-void Check(const runtime::Status& status) {
-  if (!status) throw Exception(status.error().code, status.error().message);
 }
 
 // A stream of the caller, and room on the GPU for the inputs and outputs of any request.
@@ -111,10 +101,6 @@ void RunAndKeep(Context& context, const Request& request,
 
 class Concurrency : public testing::Test {
  protected:
-  void SetUp() override {
-    if (DeviceUnderTest() != "cpu") gpu_ = Value(runtime::CudaContext::Create(0));
-  }
-
   // Every thread goes through the requests from another one on, until the time is over.
   void Serve(int thread, Clock::time_point end) {
     std::optional<OwnStream> stream;
@@ -158,15 +144,7 @@ class Concurrency : public testing::Test {
     for (std::thread& thread : threads) thread.join();
   }
 
-  int64_t FreeDeviceBytes() const {
-    if (!gpu_) return 0;
-    runtime::ScopedContext scope(*gpu_);
-    size_t free_bytes = 0, total_bytes = 0;
-    Check(FUSEC_CUDA(*gpu_, "its free memory", cuMemGetInfo, &free_bytes, &total_bytes));
-    return static_cast<int64_t>(free_bytes);
-  }
-
-  std::unique_ptr<runtime::CudaContext> gpu_;  // null on the CPU
+  const std::unique_ptr<runtime::CudaContext> gpu_ = OpenGpu();
   Program program_{ServedArtifact(), DeviceUnderTest().c_str()};
   std::vector<Request> requests_ = MakeRequests(program_, kRequests);
   std::atomic<int64_t> runs_ = 0, wrong_ = 0;
@@ -174,7 +152,7 @@ class Concurrency : public testing::Test {
 
 TEST_F(Concurrency, TenThreadsGetTheAnswersOfOne) {
   Hammer(Seconds() / 2);  // until every thread has seen every size, memory may grow
-  const int64_t resident = ResidentBytes(), device = FreeDeviceBytes();
+  const int64_t resident = ResidentBytes(), device = FreeDeviceBytes(gpu_.get());
   Hammer(Seconds() / 2);
   const int64_t grown = ResidentBytes() - resident;
   EXPECT_EQ(wrong_, 0);
@@ -185,7 +163,7 @@ TEST_F(Concurrency, TenThreadsGetTheAnswersOfOne) {
   if (kResidentBytesMeanSomething) {
     EXPECT_LT(grown, int64_t{4} << 20);
   }
-  EXPECT_EQ(FreeDeviceBytes(), device);
+  EXPECT_EQ(FreeDeviceBytes(gpu_.get()), device);
 }
 
 }  // namespace

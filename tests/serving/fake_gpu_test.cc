@@ -137,6 +137,45 @@ TEST_F(FakeGpuTest, AContextCopiesNoWeights) {
   EXPECT_GE(gpu_.free_bytes + 3 * 256, free_bytes);  // the arena, and copies of x and y
 }
 
+TEST_F(FakeGpuTest, EveryContextSaysWhyTheProgramIsUnusable) {
+  const auto program = Load();
+  std::vector<std::unique_ptr<Context>> contexts;
+  for (int i = 0; i < 3; ++i) contexts.push_back(std::move(*Context::Create(*program)));
+  const int64_t batch = 3;
+  const float x[] = {1, 2, 3};
+  for (const auto& context : contexts) ASSERT_TRUE(context->BindInput(0, x, {&batch, 1}, false));
+  ASSERT_TRUE(contexts[1]->Run());  // the last one has not run yet
+  gpu_.next_wait = CUDA_ERROR_ILLEGAL_ADDRESS;
+  ASSERT_FALSE(contexts[0]->Run());
+  for (const auto& context : contexts) {
+    const Status run = context->Run();
+    ASSERT_FALSE(run);
+    EXPECT_EQ(run.error().code, FUSEC_NO_DEVICE);
+    EXPECT_EQ(run.error().message.find("the program is unusable since an earlier device error: "),
+              0u)
+        << run.error().message;
+  }
+  EXPECT_FALSE(Context::Create(*program));
+}
+
+TEST_F(FakeGpuTest, OutOfMemoryInOneContextLeavesTheOthersAlone) {
+  const auto program = Load();
+  auto small = Context::Create(*program), large = Context::Create(*program);
+  ASSERT_TRUE(Runs(**small, driver_, 10, 1));
+  const size_t free_bytes = std::exchange(gpu_.free_bytes, 1024);
+  const std::vector<float> x(1 << 18);
+  const int64_t batch = 1 << 18;
+  ASSERT_TRUE((*large)->BindInput(0, x.data(), {&batch, 1}, false));
+  const Status run = (*large)->Run();
+  ASSERT_FALSE(run);
+  EXPECT_NE(run.error().message.find("out of GPU memory for the arena of a context"),
+            std::string::npos)
+      << run.error().message;
+  EXPECT_TRUE(Runs(**small, driver_, 10, 2));
+  gpu_.free_bytes += free_bytes - 1024;
+  EXPECT_TRUE(Runs(**large, driver_, 1 << 18, 3));
+}
+
 TEST_F(FakeGpuTest, LoadRunAndUnloadAThousandTimes) {
   int64_t resident = 0;
   for (int round = 0; round < 1000; ++round) {

@@ -79,9 +79,8 @@ const std::string& ServedArtifact() {
 }
 
 std::vector<Request> MakeRequests(const Program& program, int count) {
-  const auto artifact = runtime::Artifact::Open(ServedArtifact());
-  if (!artifact) throw Exception(artifact.error().code, artifact.error().message);
-  const runtime::Manifest& manifest = (*artifact)->manifest();
+  const auto artifact = Value(runtime::Artifact::OpenManifest(ServedArtifact()));
+  const runtime::Manifest& manifest = artifact->manifest();
   std::vector<Request> requests;
   Context context(program);
   for (int i = 0; i < count; ++i) {
@@ -120,6 +119,22 @@ bool IsAnswer(const Request& request, size_t output, const float* values) {
     if (!(std::fabs(values[i] - answer[i]) <= kRounding * (1 + std::fabs(answer[i])))) return false;
   }
   return true;
+}
+
+void Check(const runtime::Status& status) {
+  if (!status) throw Exception(status.error().code, status.error().message);
+}
+
+std::unique_ptr<runtime::CudaContext> OpenGpu() {
+  return DeviceUnderTest() == "cpu" ? nullptr : Value(runtime::CudaContext::Create(0));
+}
+
+int64_t FreeDeviceBytes(const runtime::CudaContext* gpu) {
+  if (gpu == nullptr) return 0;
+  runtime::ScopedContext scope(*gpu);
+  size_t free_bytes = 0, total_bytes = 0;
+  Check(FUSEC_CUDA(*gpu, "its free memory", cuMemGetInfo, &free_bytes, &total_bytes));
+  return static_cast<int64_t>(free_bytes);
 }
 
 int64_t ResidentBytes() {

@@ -3,8 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <fusec/fusec.hpp>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "runtime/src/cuda_context.h"
 
 namespace fusec::serving {
 
@@ -31,6 +34,17 @@ void Bind(Context& context, const Request& request);
 // the cores, the order in which a product is summed changes.
 bool IsAnswer(const Request& request, size_t output, const float* values);
 
+template <class T>
+T Value(runtime::StatusOr<T> result) {
+  if (!result) throw Exception(result.error().code, result.error().message);
+  return *std::move(result);
+}
+void Check(const runtime::Status& status);
+
+// The GPU under test, kept in use while this lives; null on the CPU.
+std::unique_ptr<runtime::CudaContext> OpenGpu();
+// Of the GPU's memory, for all processes; 0 on the CPU.
+int64_t FreeDeviceBytes(const runtime::CudaContext* gpu);
 // Memory of this process in use, in bytes.
 int64_t ResidentBytes();
 // Sanitizers keep freed memory and shadow what is used, so what is resident then means nothing.

@@ -464,6 +464,7 @@ TEST(CudaWeights, UploadsEveryByte) {
     EXPECT_EQ(std::memcmp(HostPointer(weights->Address(1)), large.data(), 12), 0);
     EXPECT_EQ(std::memcmp(HostPointer(weights->Address(3)), large.data(), large.size() * 4), 0);
     for (const int i : {1, 2, 3}) EXPECT_EQ(weights->Address(i) % 256, 0u);
+    EXPECT_LE(gpu.most_pinned_bytes, size_t{64} << 20);  // 8 threads, 2 pieces of 4 MiB each
   }
   EXPECT_EQ(gpu.live, 0);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <atomic>
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -57,6 +57,8 @@ struct FakeGpu {
   std::vector<std::string> modules;  // the first 4 bytes of each image loaded: "\177ELF", or PTX
   std::map<CUdeviceptr, size_t> allocations;
   size_t free_bytes = size_t{1} << 30;
+  std::map<void*, size_t> pinned;  // page-locked host memory
+  size_t pinned_bytes = 0, most_pinned_bytes = 0;
   int capability = 90;
   int built = 0;   // graphs
   int copies = 0;  // done by graphs
@@ -156,6 +158,9 @@ inline void FillDeviceFunctions(CudaDriver& d) {
   };
   d.cuFuncSetAttribute = [](CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; };
   d.cuFuncLoad = [](CUfunction) { return CUDA_SUCCESS; };
+}
+
+inline void FillMemoryFunctions(CudaDriver& d) {
   d.cuMemGetInfo = [](size_t* free, size_t* total) {
     return *free = FakeGpu::current->free_bytes, *total = size_t{1} << 30, CUDA_SUCCESS;
   };
@@ -176,11 +181,20 @@ inline void FillDeviceFunctions(CudaDriver& d) {
     return std::free(HostPointer(memory)), CUDA_SUCCESS;
   };
   d.cuMemHostAlloc = [](void** memory, size_t bytes, unsigned) {
-    ++FakeGpu::current->live;
-    return *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256), CUDA_SUCCESS;
+    FakeGpu& gpu = *FakeGpu::current;
+    ++gpu.live;
+    *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+    gpu.pinned[*memory] = bytes;
+    gpu.pinned_bytes += bytes;
+    gpu.most_pinned_bytes = std::max(gpu.most_pinned_bytes, gpu.pinned_bytes);
+    return CUDA_SUCCESS;
   };
   d.cuMemFreeHost = [](void* memory) {
-    return std::free(memory), --FakeGpu::current->live, CUDA_SUCCESS;
+    FakeGpu& gpu = *FakeGpu::current;
+    gpu.pinned_bytes -= gpu.pinned.at(memory);
+    gpu.pinned.erase(memory);
+    --gpu.live;
+    return std::free(memory), CUDA_SUCCESS;
   };
   d.cuMemHostGetDevicePointer = [](CUdeviceptr* address, void* memory, unsigned) {
     return *address = reinterpret_cast<CUdeviceptr>(memory), CUDA_SUCCESS;
@@ -367,6 +381,7 @@ struct LockedFunction<Member> {
 inline CudaDriver FakeGpu::Driver() {
   CudaDriver driver;
   FillDeviceFunctions(driver);
+  FillMemoryFunctions(driver);
   FillStreamFunctions(driver);
   FillGraphFunctions(driver);
   FillExecutableGraphFunctions(driver);
