@@ -134,7 +134,7 @@ TEST_F(FakeGpuTest, AContextCopiesNoWeights) {
   }
   EXPECT_EQ(gpu_.free_bytes, free_bytes);  // the arena comes with the first run
   ASSERT_TRUE(Runs(*contexts[7], driver_, 64, 1));
-  EXPECT_GE(gpu_.free_bytes + 3 * 256, free_bytes);  // the arena, and copies of x and y
+  EXPECT_LT(free_bytes - gpu_.free_bytes, size_t{4} << 20);  // arena and staging, with room to grow
 }
 
 TEST_F(FakeGpuTest, EveryContextSaysWhyTheProgramIsUnusable) {
