@@ -25,6 +25,7 @@ std::vector<NotFused> NotFusedOf(const Json& json) {
 Result<void> FillContents(const Json& json, ArtifactContents& contents) {
   contents.matmul_precision = json.at("matmul_precision");
   contents.round_every_op = json.at("rounding") == "every op";
+  contents.index_policy = json.value("index_policy", "error");
   contents.warnings = json.at("warnings").get<std::vector<std::string>>();
   contents.launches_before = json.at("before").at("launches");
   FUSEC_ASSIGN(contents.bytes_before, Expr::Parse(json["before"].at("bytes").get<std::string>()));

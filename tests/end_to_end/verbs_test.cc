@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "compiler/driver/artifact_source.h"
 #include "compiler/driver/child_process.h"
 #include "compiler/driver/tensor_files.h"
 #include "compiler/support/read_file.h"
@@ -235,6 +237,12 @@ g (int64[batch] ids) => (float[batch, 1] y)
     ASSERT_TRUE(y) << y.error().message;
     for (size_t i = 0; i < answers.size(); ++i)
       EXPECT_EQ(y->GetDouble(static_cast<int64_t>(i)), answers[i]) << policy << " of id " << i;
+    const auto source = ReadArtifactSource(out);  // what tune would write again
+    ASSERT_TRUE(source) << source.error().message;
+    EXPECT_EQ(source->contents.index_policy, policy);
+    std::ostringstream kernels;
+    kernels << std::ifstream(out + "/cpu/kernels.cc").rdbuf();
+    EXPECT_EQ(kernels.str().find("CheckedIndex"), std::string::npos) << "nothing is left to check";
     const ChildResult verified = Fusec({"verify", out, "--model", model});
     EXPECT_EQ(verified.exit_code, 0) << verified.errors;
   }
