@@ -137,7 +137,7 @@ StatusOr<std::vector<StepTimes>> CudaExecutor::MeasureSteps(std::span<const RunB
     }
     FUSEC_RT_TRY(Capture(chain));
     FUSEC_RT_ASSIGN(const std::vector<OperationGraph> graphs,
-                    OperationGraph::Build(Environment(), chain, 1));
+                    OperationGraph::Build(Environment(), std::move(chain), 1));
     const auto launch = [&](int count) -> Status {
       for (int i = 0; i < count; ++i) FUSEC_RT_TRY(graphs[0].Launch(context_, stream));
       return {};

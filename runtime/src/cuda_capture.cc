@@ -6,22 +6,19 @@
 
 namespace fusec::runtime {
 
-// Gives each product its captured kernels, those of late without capturing them again.
+// Gives each product its captured kernels. All products run once before the first is captured.
 Status CudaExecutor::Capture(std::vector<Operation>& operations) {
+  std::vector<MatmulOperation*> products;
   for (Operation& operation : operations) {
-    auto* matmul = std::get_if<MatmulOperation>(&operation);
-    if (matmul == nullptr) continue;
-    const auto found = std::find(captured_.begin(), captured_.end(), *matmul);
-    if (found != captured_.end()) {
-      captured_.splice(captured_.begin(), captured_, found);
-    } else {
-      FinishEarlier();  // the capture stream must be idle, and products are tried in the arena
-      FUSEC_RT_TRY(WarmUp(*matmul));
-      FUSEC_RT_ASSIGN(matmul->captured, CaptureMatmul(Environment(), *matmul));
-      captured_.push_front(*matmul);
-      if (captured_.size() > kMaxCaptures) captured_.pop_back();
-    }
-    matmul->captured = captured_.front().captured;
+    if (auto* matmul = std::get_if<MatmulOperation>(&operation)) products.push_back(matmul);
+  }
+  if (products.empty()) return {};
+  FinishEarlier();  // the capture stream must be idle, and products are tried in the arena
+  for (const MatmulOperation* product : products) {
+    if (warmed_up_.insert(product->plan.problem).second) FUSEC_RT_TRY(WarmUp(*product));
+  }
+  for (MatmulOperation* product : products) {
+    FUSEC_RT_ASSIGN(product->captured, CaptureMatmul(Environment(), *product));
   }
   return {};
 }

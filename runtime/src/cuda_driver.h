@@ -25,9 +25,7 @@ namespace fusec::runtime {
   F(cuGraphCreate) F(cuGraphDestroy) F(cuGraphAddKernelNode) F(cuGraphAddMemcpyNode)               \
   F(cuGraphAddChildGraphNode) F(cuGraphAddDependencies)                                            \
   F(cuGraphInstantiate) F(cuGraphExecDestroy) F(cuGraphLaunch)                                     \
-  F(cuGraphExecKernelNodeSetParams) F(cuGraphExecMemcpyNodeSetParams)                              \
-  F(cuGraphExecChildGraphNodeSetParams)                                                            \
-  F(cuGraphGetNodes) F(cuGraphNodeGetType)
+  F(cuGraphExecKernelNodeSetParams) F(cuGraphExecMemcpyNodeSetParams)
 
 // The CUDA driver, opened when it is first needed.
 struct CudaDriver {

@@ -97,9 +97,13 @@ Status CudaExecutor::PrepareGraph(std::vector<Operation> operations) {
     prepared_.erase(entry);
     break;
   }
-  MakeRoom(kExecutables);
+  const bool has_product = std::any_of(operations.begin(), operations.end(), [](const auto& one) {
+    return std::holds_alternative<MatmulOperation>(one);
+  });
+  const size_t count = has_product ? 1 : kExecutables;  // other products need another graph anyway
+  MakeRoom(count);
   FUSEC_RT_ASSIGN(std::vector<OperationGraph> graphs,
-                  OperationGraph::Build(Environment(), operations, kExecutables));
+                  OperationGraph::Build(Environment(), std::move(operations), count));
   for (OperationGraph& graph : graphs) prepared_.emplace_front().graph = std::move(graph);
   return {};
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <list>
+#include <set>
 #include <memory>
 #include <span>
 #include <vector>
@@ -58,7 +59,6 @@ class CudaExecutor : public Executor {
   // parameters, and those of all graphs together.
   static constexpr size_t kExecutables = 8;
   static constexpr size_t kMaxExecutables = 64;
-  static constexpr size_t kMaxCaptures = 64;
   static constexpr size_t kMaxMappedBytes = 64 << 10;
 
   enum class OutputPlace : uint8_t {
@@ -152,7 +152,7 @@ class CudaExecutor : public Executor {
   size_t arena_bytes_ = 0, staging_device_bytes_ = 0, staging_host_bytes_ = 0;
 
   std::list<Prepared> prepared_;         // used last first
-  std::list<MatmulOperation> captured_;  // likewise
+  std::set<MatmulProblem> warmed_up_;
   std::vector<uint64_t> key_;            // of the run that begins
   bool uses_staging_ = false;            // likewise
   std::vector<OutputPlace> places_;      // likewise, by output

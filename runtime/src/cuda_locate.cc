@@ -114,7 +114,6 @@ Status CudaExecutor::Reserve(size_t arena_bytes, size_t host_bytes, size_t devic
   }
   FinishEarlier();
   for (Prepared& prepared : prepared_) prepared.is_current = false;  // they hold the old addresses
-  captured_.clear();
   const auto grow = [](auto& memory, size_t& has, size_t needs, const auto& allocate) -> Status {
     if (needs <= has) return {};
     memory = {};  // first, for both together may not fit

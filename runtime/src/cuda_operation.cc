@@ -67,14 +67,6 @@ StatusOr<std::shared_ptr<const CapturedMatmul>> CaptureMatmul(
   result->graph = CudaGraph(context, captured);
   FUSEC_RT_TRY(enqueued);
   FUSEC_RT_TRY(ended);
-  size_t count = 0;
-  FUSEC_RT_TRY(FUSEC_CUDA(context, matmul.name, cuGraphGetNodes, captured, nullptr, &count));
-  std::vector<CUgraphNode> nodes(count);
-  FUSEC_RT_TRY(FUSEC_CUDA(context, matmul.name, cuGraphGetNodes, captured, nodes.data(), &count));
-  for (const CUgraphNode node : nodes) {
-    FUSEC_RT_TRY(
-        FUSEC_CUDA(context, matmul.name, cuGraphNodeGetType, node, &result->nodes.emplace_back()));
-  }
   return std::shared_ptr<const CapturedMatmul>(std::move(result));
 }
 

@@ -41,7 +41,6 @@ struct CopyOperation {
 // A product of cuBLASLt, whose kernels are its own, as a graph of them.
 struct CapturedMatmul {
   CudaGraph graph;
-  std::vector<CUgraphNodeType> nodes;  // in the order of their insertion
 };
 
 struct MatmulOperation {

@@ -87,18 +87,21 @@ Status AddProgrammaticEdge(const CudaContext& context, CUgraph graph, CUgraphNod
 
 bool SameShape(const Operation& a, const Operation& b) {
   if (a.index() != b.index()) return false;
-  if (const auto* copy = std::get_if<CopyOperation>(&a))
-    return copy->to_device == std::get<CopyOperation>(b).to_device;
+  if (const auto* copy = std::get_if<CopyOperation>(&a)) {
+    const auto& other = std::get<CopyOperation>(b);
+    return copy->to_device == other.to_device && copy->host == other.host &&
+           copy->device == other.device;
+  }
   if (const auto* matmul = std::get_if<MatmulOperation>(&a))
-    return matmul->captured->nodes == std::get<MatmulOperation>(b).captured->nodes;
+    return *matmul == std::get<MatmulOperation>(b);
   return IsDependentLaunch(a) == IsDependentLaunch(b);
 }
 
 }  // namespace
 
-StatusOr<std::vector<OperationGraph>> OperationGraph::Build(
-    const OperationEnvironment& environment, const std::vector<Operation>& operations,
-    size_t count) {
+StatusOr<std::vector<OperationGraph>> OperationGraph::Build(const OperationEnvironment& environment,
+                                                            std::vector<Operation> operations,
+                                                            size_t count) {
   const CudaContext& context = *environment.context;
   auto nodes = std::make_shared<Nodes>();
   CUgraph graph = nullptr;
@@ -111,6 +114,8 @@ StatusOr<std::vector<OperationGraph>> OperationGraph::Build(
     FUSEC_RT_ASSIGN(const CUgraphNode node,
                     AddNode(context, graph, operations[i], is_early ? nullptr : previous));
     if (is_early) FUSEC_RT_TRY(AddProgrammaticEdge(context, graph, previous, node));
+    // The graph has its own copy of what was captured.
+    if (auto* matmul = std::get_if<MatmulOperation>(&operations[i])) matmul->captured.reset();
     nodes->nodes.push_back(node);
     previous = node;
   }
@@ -141,15 +146,11 @@ StatusOr<bool> OperationGraph::UpdateNode(const CudaContext& context, size_t i,
     const CUDA_KERNEL_NODE_PARAMS parameters = KernelParameters(*kernel, arguments);
     call = "cuGraphExecKernelNodeSetParams";
     result = driver.cuGraphExecKernelNodeSetParams(executable_.get(), node, &parameters);
-  } else if (const auto* copy = std::get_if<CopyOperation>(&operation)) {
-    const CUDA_MEMCPY3D parameters = CopyParameters(*copy);
+  } else {
+    const CUDA_MEMCPY3D parameters = CopyParameters(std::get<CopyOperation>(operation));
     call = "cuGraphExecMemcpyNodeSetParams";
     result = driver.cuGraphExecMemcpyNodeSetParams(executable_.get(), node, &parameters,
                                                    context.handle());
-  } else {
-    const CUgraph child = std::get<MatmulOperation>(operation).captured->graph.get();
-    call = "cuGraphExecChildGraphNodeSetParams";
-    result = driver.cuGraphExecChildGraphNodeSetParams(executable_.get(), node, child);
   }
   if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
     return false;

@@ -15,20 +15,21 @@ namespace fusec::runtime {
 //
 // Other operations of the same shape take the place of its own by new parameters of its nodes: the
 // same kinds one behind the other, with kernels of any grid, arguments and function, copies of any
-// size in the same direction, and products of as many nodes.
+// size between the same places, and the same products. A driver (580.159) crashed in a launch after
+// a copy had got other places, the old of which had been freed.
 class OperationGraph {
  public:
   // `count` executables of one graph.
   static StatusOr<std::vector<OperationGraph>> Build(const OperationEnvironment& environment,
-                                                     const std::vector<Operation>& operations,
+                                                     std::vector<Operation> operations,
                                                      size_t count);
 
   // Whether the operations have its shape.
   bool Fits(const std::vector<Operation>& operations) const;
 
   // Makes later launches run `operations`, which fit. A launch under way is not affected. False if
-  // the driver does not take one of them in its place, as it may not take a product; that and an
-  // error leave the graph good for nothing.
+  // the driver does not take one of them in its place; that and an error leave the graph good for
+  // nothing.
   StatusOr<bool> Update(const OperationEnvironment& environment,
                         const std::vector<Operation>& operations);
 

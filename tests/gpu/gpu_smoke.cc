@@ -49,7 +49,7 @@ int Main(std::span<char*> arguments) {
   std::vector<Case> cases = {{"changing dims", ChangingDims},
                              {"changing dims of matmuls", ChangingDimsOfMatmuls},
                              {"what changing dims costs", ChangingBatchCosts},
-                             {"changing dims of matmuls keeps graphs", ChangingProductsKeepsGraphs},
+                             {"changing dims of matmuls many times", ChangingProductsKeepsGraphs},
                              {"dependent launch", DependentLaunch},
                              {"without machine code", WithoutMachineCode},
                              {"damaged machine code", DamagedMachineCode},

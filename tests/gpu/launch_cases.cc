@@ -167,9 +167,9 @@ std::string ChangingBatchCosts() {
   if (counted.instantiated > 0 || counted.allocated > 0)
     return Text(counted.instantiated, " graphs were instantiated and ", counted.allocated,
                 " allocations made for other batches");
-  constexpr double kMostUs = 20;
+  constexpr double kMostUs = 30;  // 8 kernels; one of late is a look-up
   if (std::max({extra_back, extra_fresh, extra_rotating}) > kMostUs)
-    return "a change takes over 20 us";
+    return "a change takes over 30 us";
   return "";
 }
 

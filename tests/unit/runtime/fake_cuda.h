@@ -24,7 +24,6 @@ struct FakeGpu {
   struct Node {
     Work work;
     const Kernel* kernel = nullptr;
-    size_t child_nodes = 0;  // of a child graph's node
     bool is_linked = false;  // to the node before it, as all but the first must be
   };
   struct Graph {
@@ -295,7 +294,7 @@ inline void FillGraphFunctions(CudaDriver& d) {
                                   size_t count, CUgraph child) {
     const auto* nodes = reinterpret_cast<FakeGpu::Graph*>(child);
     return AddFakeNode(node, graph, dependencies, count,
-                       {nodes->All(), nullptr, nodes->nodes.size()});
+                       {nodes->All()});
   };
   d.cuGraphAddDependencies = [](CUgraph handle, const CUgraphNode* from, const CUgraphNode* to,
                                 const CUgraphEdgeData* edge, size_t) {
@@ -343,14 +342,6 @@ inline void FillExecutableGraphFunctions(CudaDriver& d) {
     ++FakeGpu::current->patched;
     reinterpret_cast<Exec*>(exec)->work.at(reinterpret_cast<FakeGpu::Node*>(node)) =
         FakeGpu::CopyOf(*p);
-    return CUDA_SUCCESS;
-  };
-  d.cuGraphExecChildGraphNodeSetParams = [](CUgraphExec exec, CUgraphNode handle, CUgraph child) {
-    auto* node = reinterpret_cast<FakeGpu::Node*>(handle);
-    const auto* nodes = reinterpret_cast<FakeGpu::Graph*>(child);
-    if (nodes->nodes.size() != node->child_nodes) return CUDA_ERROR_INVALID_VALUE;
-    ++FakeGpu::current->patched;
-    reinterpret_cast<Exec*>(exec)->work.at(node) = nodes->All();
     return CUDA_SUCCESS;
   };
   d.cuGraphLaunch = [](CUgraphExec handle, CUstream stream) {

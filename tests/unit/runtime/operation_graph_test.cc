@@ -40,9 +40,8 @@ class OperationGraphTest : public testing::Test {
     return kernel;
   }
 
-  // A product captured as one node for each factor, which the driver says is of `type`.
-  MatmulOperation Product(std::initializer_list<unsigned> factors,
-                          CUgraphNodeType type = CU_GRAPH_NODE_TYPE_KERNEL) {
+  // A product captured as one node for each factor.
+  MatmulOperation Product(std::initializer_list<unsigned> factors) {
     MatmulOperation matmul;
     matmul.name = "m3";
     matmul.pointers.a = ++address_;  // no two are equal
@@ -58,9 +57,8 @@ class OperationGraphTest : public testing::Test {
       parameters.func = kernel.function;
       parameters.gridDimX = factor;
       parameters.kernelParams = arguments.data();
-      driver_.cuGraphAddKernelNode(&previous, graph, &previous, captured->nodes.empty() ? 0 : 1,
+      driver_.cuGraphAddKernelNode(&previous, graph, &previous, previous == nullptr ? 0 : 1,
                                    &parameters);
-      captured->nodes.push_back(type);
     }
     matmul.captured = std::move(captured);
     return matmul;
@@ -87,30 +85,32 @@ class OperationGraphTest : public testing::Test {
   CUdeviceptr address_ = 0;
 };
 
-TEST_F(OperationGraphTest, PutsAProductInThePlaceOfAnother) {
-  OperationGraph graph = Build({Kernel("add", 5), Product({3, 2}), Kernel("add", 1)});
+TEST_F(OperationGraphTest, PutsKernelsInThePlaceOfOthersAroundAProduct) {
+  const MatmulOperation product = Product({3, 2});
+  OperationGraph graph = Build({Kernel("add", 5), product, Kernel("add", 1)});
   EXPECT_EQ(Launch(graph), 31);
-  const std::vector<Operation> other = {Kernel("add", 2), Product({7, 3}), Kernel("multiply", 10)};
+  const std::vector<Operation> other = {Kernel("add", 2), product, Kernel("multiply", 10)};
   ASSERT_TRUE(graph.Fits(other));
   const auto updated = graph.Update(environment_, other);
   ASSERT_TRUE(updated && *updated);
-  EXPECT_EQ(Launch(graph), 420);
-  EXPECT_EQ(gpu_.patched, 3);
+  EXPECT_EQ(Launch(graph), 120);
+  EXPECT_EQ(gpu_.patched, 2);
   ASSERT_TRUE(graph.Update(environment_, other));
-  EXPECT_EQ(gpu_.patched, 3);
+  EXPECT_EQ(gpu_.patched, 2);
 }
 
 TEST_F(OperationGraphTest, FitsItsShapeOnly) {
-  const OperationGraph graph = Build({Kernel("add", 5), Product({3, 2})});
-  EXPECT_TRUE(graph.Fits({Kernel("multiply", 1), Product({1, 1})}));
+  const MatmulOperation product = Product({3, 2});
+  const OperationGraph graph = Build({Kernel("add", 5), product});
+  EXPECT_TRUE(graph.Fits({Kernel("multiply", 1), product}));
   EXPECT_FALSE(graph.Fits({Kernel("add", 5)}));
   EXPECT_FALSE(graph.Fits({Kernel("add", 5), Kernel("add", 5)}));
-  EXPECT_FALSE(graph.Fits({Kernel("add", 5), Product({3, 2}), Kernel("add", 5)}));
-  EXPECT_FALSE(graph.Fits({Kernel("add", 5), Product({3})}));
-  EXPECT_FALSE(graph.Fits({Kernel("add", 5), Product({3, 2}, CU_GRAPH_NODE_TYPE_MEMSET)}));
+  EXPECT_FALSE(graph.Fits({Kernel("add", 5), product, Kernel("add", 5)}));
+  EXPECT_FALSE(graph.Fits({Kernel("add", 5), Product({3, 2})}));
   const OperationGraph copies = Build({CopyOperation{1, &number_, 8, true}});
-  EXPECT_TRUE(copies.Fits({CopyOperation{2, &number_, 4, true}}));
-  EXPECT_FALSE(copies.Fits({CopyOperation{2, &number_, 4, false}}));
+  EXPECT_TRUE(copies.Fits({CopyOperation{1, &number_, 4, true}}));
+  EXPECT_FALSE(copies.Fits({CopyOperation{1, &number_, 8, false}}));
+  EXPECT_FALSE(copies.Fits({CopyOperation{2, &number_, 8, true}}));
 }
 
 TEST_F(OperationGraphTest, LaunchesEarlyWhatWaitsBehindWhatWaits) {
@@ -126,12 +126,13 @@ TEST_F(OperationGraphTest, LaunchesEarlyWhatWaitsBehindWhatWaits) {
   EXPECT_FALSE(Build({waits}).Fits({plain}));
 }
 
-TEST_F(OperationGraphTest, SaysWhenTheDriverRefusesAProduct) {
-  OperationGraph graph = Build({Kernel("add", 5), Product({3, 2})});
-  driver_.cuGraphExecChildGraphNodeSetParams = [](CUgraphExec, CUgraphNode, CUgraph) {
+TEST_F(OperationGraphTest, SaysWhenTheDriverRefusesAKernel) {
+  OperationGraph graph = Build({Kernel("add", 5)});
+  driver_.cuGraphExecKernelNodeSetParams = [](CUgraphExec, CUgraphNode,
+                                              const CUDA_KERNEL_NODE_PARAMS*) {
     return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
   };
-  const auto updated = graph.Update(environment_, {Kernel("add", 5), Product({4, 2})});
+  const auto updated = graph.Update(environment_, {Kernel("add", 4)});
   ASSERT_TRUE(updated);
   EXPECT_FALSE(*updated);
 }
