@@ -34,7 +34,10 @@ Status CudaDevice::Load() {
   FUSEC_RT_ASSIGN(const GpuTargetChoice choice,
                   ChooseGpuTarget(manifest(), context_->capability()));
   target_ = choice.target;
-  has_dependent_launch_ = choice.machine_code_fits && context_->capability() >= 90;
+  if (choice.machine_code_fits && context_->capability() >= 90) {
+    FUSEC_RT_ASSIGN(most_dependent_blocks_,
+                    context_->Attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+  }
   precision_ = PrecisionNamed(manifest().matmul_precision);
   const char* graphs = std::getenv("FUSEC_CUDA_GRAPH");
   use_graphs_ = graphs == nullptr || std::string_view(graphs) != "0";

@@ -57,7 +57,8 @@ Status CudaExecutor::ResolveKernel(const Step& step, const RunBindings& bindings
   kernel.blocks = static_cast<unsigned>(blocks);
   kernel.block_size = static_cast<unsigned>(step.kernel.block_size);
   kernel.shared_bytes = static_cast<unsigned>(step.kernel.shared_bytes);
-  kernel.dependent_launch = step.kernel.dependent_launch && device_.has_dependent_launch();
+  kernel.dependent_launch =
+      step.kernel.dependent_launch && blocks <= device_.most_dependent_blocks();
   for (const KernelArgument& argument : step.kernel.arguments) {
     kernel.starts.push_back(kernel.arguments.size());
     if (argument.kind == KernelArgument::Kind::kBuffer) {

@@ -132,8 +132,9 @@ inline void FillDeviceFunctions(CudaDriver& d) {
   };
   d.cuDeviceGetAttribute = [](int* value, CUdevice_attribute attribute, CUdevice) {
     const int capability = FakeGpu::current->capability;
-    *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? capability / 10
-                                                                       : capability % 10;
+    *value = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT       ? 132
+             : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? capability / 10
+                                                                         : capability % 10;
     return CUDA_SUCCESS;
   };
   d.cuDevicePrimaryCtxRetain = [](CUcontext* context, CUdevice) {
@@ -293,8 +294,7 @@ inline void FillGraphFunctions(CudaDriver& d) {
   d.cuGraphAddChildGraphNode = [](CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
                                   size_t count, CUgraph child) {
     const auto* nodes = reinterpret_cast<FakeGpu::Graph*>(child);
-    return AddFakeNode(node, graph, dependencies, count,
-                       {nodes->All()});
+    return AddFakeNode(node, graph, dependencies, count, {nodes->All()});
   };
   d.cuGraphAddDependencies = [](CUgraph handle, const CUgraphNode* from, const CUgraphNode* to,
                                 const CUgraphEdgeData* edge, size_t) {
