@@ -35,8 +35,9 @@ Status CudaDevice::Load() {
                   ChooseGpuTarget(manifest(), context_->capability()));
   target_ = choice.target;
   if (choice.machine_code_fits && context_->capability() >= 90) {
-    FUSEC_RT_ASSIGN(most_dependent_blocks_,
+    FUSEC_RT_ASSIGN(const int multiprocessors,
                     context_->Attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+    most_dependent_blocks_ = multiprocessors / 2;
   }
   precision_ = PrecisionNamed(manifest().matmul_precision);
   const char* graphs = std::getenv("FUSEC_CUDA_GRAPH");
