@@ -50,6 +50,16 @@ class ProbedElement : public LowerContext {
   AccessProbe& probe_;
 };
 
+std::vector<Expr> AccessProbe::AnyElementOf(const Shape& shape) {
+  std::vector<Expr> index;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const std::string name = "axis_" + std::to_string(axis);
+    if (!shape[axis].IsConstant(1)) ranges_.Set(name, 0, shape[axis] - 1);
+    index.push_back(shape[axis].IsConstant(1) ? Expr(0) : Expr::Symbol(name));
+  }
+  return index;
+}
+
 bool AccessProbe::Follows(const Value* value, const std::vector<Expr>& index) {
   if (auto expected = expected_.find(value); expected != expected_.end()) {
     if (expected->second != index) good_ = false;

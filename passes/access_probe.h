@@ -18,6 +18,9 @@ class AccessProbe {
       : group_(group), ranges_(std::move(ranges)) {}
 
   Ranges& ranges() { return ranges_; }
+  // The index of any element of a value of that shape: a variable for each axis, 0 for those of
+  // one.
+  std::vector<Expr> AnyElementOf(const Shape& shape);
   // `value` may be read at `index` only.
   void Expect(const Value* value, std::vector<Expr> index) { expected_[value] = std::move(index); }
   // `value` may be read in the row `row` (its leading coordinates) only.

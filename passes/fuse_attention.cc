@@ -79,7 +79,7 @@ class AttentionGroup {
       }
     }
     AccessProbe probe(nodes_, graph_.SymbolRanges());
-    const std::vector<Expr> at = IndexOf(parts_.score->type.shape, probe);
+    const std::vector<Expr> at = probe.AnyElementOf(parts_.score->type.shape);
     probe.Expect(parts_.scores->result(),
                  Delinearize(Linearize(at, parts_.score->type.shape, probe.ranges()),
                              parts_.scores->result()->type.shape, probe.ranges()));
@@ -101,16 +101,6 @@ class AttentionGroup {
                        [&](const Value* operand) { return Makes(operand, node); });
   }
 
-  static std::vector<Expr> IndexOf(const Shape& shape, AccessProbe& probe) {
-    std::vector<Expr> index;
-    for (size_t axis = 0; axis < shape.size(); ++axis) {
-      const std::string name = "axis_" + std::to_string(axis);
-      if (!shape[axis].IsConstant(1)) probe.ranges().Set(name, 0, shape[axis] - 1);
-      index.push_back(shape[axis].IsConstant(1) ? Expr(0) : Expr::Symbol(name));
-    }
-    return index;
-  }
-
   bool Add(const Node& node) {
     nodes_.insert(&node);
     if (IsConvex(graph_, nodes_) && WhyIllegal().empty()) return true;
@@ -118,8 +108,7 @@ class AttentionGroup {
     return false;
   }
 
-  // A view or pointwise op that only the group reads: each tile makes its elements anew. What
-  // stands right behind a product is better made there.
+  // A view or cheap op that only the group reads: each tile makes its elements anew.
   bool AddProducer() {
     return std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const auto& node) {
       if (nodes_.count(node.get()) || !(IsView(*node) || IsCheap(*node))) return false;
@@ -162,17 +151,12 @@ class AttentionGroup {
   std::string why_;
 };
 
-bool IsScalarConstant(const Value* value) {
-  return value->producer && value->producer->kind == OpKind::kConstant &&
-         value->producer->constant.element_count() == 1 && value->type.rank() <= 1;
-}
-
 // matmul(q, mul(k, scale)) of `group` becomes matmul(mul(q, scale), k).
 void MoveScaleToQueries(Graph& graph, const AttentionGroup& group) {
   Node* scores = group.parts().scores->result()->producer;
   Node* scale = scores->operand(1)->producer;
   if (!scale || scale->kind != OpKind::kMul || !group.nodes().count(scale) ||
-      !IsScalarConstant(scale->operand(1)))
+      !ScalarConstant(scale->operand(1)) || scale->operand(1)->type.rank() > 1)
     return;
   Value* queries = scores->operand(0);
   scores->operands = {scale->result(), scale->operand(0)};

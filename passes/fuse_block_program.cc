@@ -221,17 +221,7 @@ class BlockGroup {
   // Whether an element of `stage` needs earlier stages' values of its own row only.
   bool StaysInItsRow(const BlockStage& stage, const std::vector<BlockStage>& stages) const {
     AccessProbe probe(nodes_, graph_.SymbolRanges());
-    std::vector<Expr> index;
-    const Shape& shape = stage.value->type.shape;
-    for (size_t axis = 0; axis < shape.size(); ++axis) {
-      if (shape[axis].IsConstant(1)) {
-        index.push_back(0);
-        continue;
-      }
-      const std::string name = "axis_" + std::to_string(axis);
-      probe.ranges().Set(name, 0, shape[axis] - 1);
-      index.push_back(Expr::Symbol(name));
-    }
+    const std::vector<Expr> index = probe.AnyElementOf(stage.value->type.shape);
     const std::vector<Expr> row(index.begin(), index.begin() + static_cast<int64_t>(rows_.size()));
     for (const BlockStage& other : stages) {
       if (other.value != stage.value) probe.ExpectRow(other.value, row);

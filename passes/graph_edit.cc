@@ -19,6 +19,13 @@ std::map<const Value*, std::vector<Node*>> Readers(const Graph& graph) {
   return readers;
 }
 
+std::optional<double> ScalarConstant(const Value* value) {
+  if (!value->producer || value->producer->kind != OpKind::kConstant) return std::nullopt;
+  const TensorData& data = value->producer->constant;
+  if (!data.bytes() || data.element_count() != 1) return std::nullopt;
+  return data.GetDouble(0);
+}
+
 bool IsOutput(const Graph& graph, const Value* value) {
   return std::find(graph.outputs.begin(), graph.outputs.end(), value) != graph.outputs.end();
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@ namespace fusec {
 
 // Every value's readers, in graph order; looked up only.
 std::map<const Value*, std::vector<Node*>> Readers(const Graph& graph);
+// The number of a constant of one element.
+std::optional<double> ScalarConstant(const Value* value);
 bool IsOutput(const Graph& graph, const Value* value);
 
 // Who reads a value or a node's results, seen from a group of nodes.

@@ -10,13 +10,6 @@ namespace fusec {
 
 namespace {
 
-std::optional<double> ScalarConstant(const Value* value) {
-  if (!value->producer || value->producer->kind != OpKind::kConstant) return std::nullopt;
-  const TensorData& data = value->producer->constant;
-  if (!data.bytes() || data.element_count() != 1) return std::nullopt;
-  return data.GetDouble(0);
-}
-
 // A product as one number and the factors that are none.
 struct ProductParts {
   double scale = 1;

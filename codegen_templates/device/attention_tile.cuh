@@ -100,7 +100,7 @@ template <int kPieces>
 __device__ __forceinline__ bool AreFinite(const float (&numbers)[kPieces][4]) {
   bool finite = true;
 #pragma unroll
-  for (int i = 0; i < 4 * kPieces; ++i) finite &= fabsf(numbers[i / 4][i % 4]) <= 3.40282347e+38f;
+  for (int i = 0; i < 4 * kPieces; ++i) finite &= IsFinite(numbers[i / 4][i % 4]);
   return finite;
 }
 

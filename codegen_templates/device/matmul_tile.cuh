@@ -176,7 +176,7 @@ __device__ __forceinline__ float TileSum(const typename Shape::Memory& memory, i
 // and infinity times a second part of zero is NaN.
 __device__ __forceinline__ float PlainUnlessFinite(float sum, const float* a, const float* b,
                                                    int depth) {
-  if (fabsf(sum) <= 3.40282347e+38f) return sum;
+  if (IsFinite(sum)) return sum;
   float plain = 0.0f;
   for (int k = 0; k < depth; ++k) plain += a[k] * b[k];
   return plain;

@@ -10,6 +10,8 @@ template <Arithmetic kArithmetic>
 constexpr bool kIsOfFloats =
     kArithmetic == Arithmetic::kTf32 || kArithmetic == Arithmetic::kSplitTf32;
 
+__device__ __forceinline__ bool IsFinite(float x) { return fabsf(x) <= 3.40282347e+38f; }
+
 #ifdef __CUDACC__
 // The nearest float of 11 bits (Dekker's split, with 2^13 + 1). NaN for infinities and numbers over
 // 2^114.

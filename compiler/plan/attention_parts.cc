@@ -36,10 +36,11 @@ class AttentionFinder {
   }
 
  private:
-  // div(exp(sub(score, max(score))), sum(exp(..))), behind casts and reshapes.
+  // div(exp(sub(score, max(score))), sum(exp(..))), behind reshapes and casts to other floats.
   bool FollowsSoftmax() {
     const Node* divide = parts_.values->operand(0)->producer;
-    while (Is(divide, OpKind::kCast) || Is(divide, OpKind::kReshape)) {
+    while (Is(divide, OpKind::kReshape) ||
+           (Is(divide, OpKind::kCast) && IsFloat(divide->result()->type.dtype))) {
       parts_.nodes.insert(divide);
       divide = divide->operand(0)->producer;
     }

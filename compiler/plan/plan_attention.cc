@@ -65,11 +65,6 @@ class AttentionPlanner {
     return static_cast<int>(tile_queries() * row(depth_) +
                             2 * tile_keys() * (row(depth_) + row(columns_)));
   }
-  const char* Arithmetic() const {
-    if (dtype() == Dtype::kF16) return "kHalf";
-    if (dtype() == Dtype::kBF16) return "kBFloat16";
-    return precision_ == "highest" ? "kSplitTf32" : "kTf32";
-  }
   const std::string& Own(const std::string& name, int64_t value, const std::string& comment) {
     return builder_.expressions().OwnConstant(name, value, comment);
   }
@@ -88,9 +83,8 @@ class AttentionPlanner {
   // A local that counts up to `extent`, or stays at its last where the tile goes beyond.
   Expr LetWithin(const std::string& name, const std::string& text, const Expr& extent, int tile) {
     if (IsMultiple(extent, tile)) return Let(name, text, extent);
-    const std::string cast = builder_.plan().index_type == "int" ? "" : "(long long)";
-    return Let(name,
-               "min(" + cast + "(" + text + "), " + cast + "(" + builder_.Write(extent) + " - 1))",
+    const std::string last = builder_.Write(extent) + " - 1";
+    return Let(name, "min(" + WriteSize(builder_, text) + ", " + WriteSize(builder_, last) + ")",
                extent);
   }
 
@@ -113,19 +107,11 @@ class AttentionPlanner {
     if (!is_float() && depth_ <= 64 && columns_ <= 64)
       plan.blocks_together = kResidentThreads / plan.block_size;
     plan.launch_in_words = "a block owns " + std::to_string(tile_queries()) + " queries of a head";
-    Call("using Shape = AttentionShape<Arithmetic::" + std::string(Arithmetic()) + ", " +
+    Call("using Shape = AttentionShape<" + TensorCoreArithmetic(dtype(), precision_) + ", " +
          TileQueries() + ", " + TileKeys() + ", " +
          Own("depth", Padded(depth_), "elements of a query and a key, in shared memory") + ", " +
          Own("columns", Padded(columns_), "elements of a value there") + ">");
-    Call("static_assert(sizeof(Shape::Memory) == " +
-         Own("shared_bytes", plan.shared_bytes, "given at launch") + ")");
-    Call("alignas(16) extern __shared__ char shared_memory[]");
-    builder_.Append({Statement::Kind::kDeclare,
-                     "Shape::Memory&",
-                     "memory",
-                     "reinterpret_cast<Shape::Memory&>(shared_memory)",
-                     {},
-                     {}});
+    DeclareSharedMemory(builder_);
     const std::string tile_count =
         TileCount("query_tiles", tiles, queries_, TileQueries(), "of a head");
     Let("head", "blockIdx.x / " + tile_count, Product(heads_));

@@ -53,10 +53,7 @@ class MatMulKernelPlanner {
   const std::string& index_type() { return builder_.plan().index_type; }
   std::string Cast() { return index_type() == "int" ? "" : "(long long)"; }
   std::string MinText(const std::string& constant, const std::string& other) {
-    const bool is_sum = constant.find(' ') != std::string::npos;
-    return "min(" +
-           (is_sum && !Cast().empty() ? Cast() + "(" + constant + ")" : Cast() + constant) + ", " +
-           other + ")";
+    return "min(" + WriteSize(builder_, constant) + ", " + other + ")";
   }
   void Let(const std::string& name, const std::string& text, const Expr& low, const Expr& high) {
     builder_.AppendLet(name, text);
@@ -152,12 +149,6 @@ class MatMulKernelPlanner {
   // The largest power of two up to `most` that divides the depth.
   int64_t Aligned(int64_t most) const { return std::gcd(depth(), most); }
 
-  const char* Arithmetic() const {
-    if (dtype() == Dtype::kF16) return "kHalf";
-    if (dtype() == Dtype::kBF16) return "kBFloat16";
-    return precision_ == "highest" ? "kSplitTf32" : "kTf32";
-  }
-
   void PlanTile() {
     for (const char* file : {"async_copy.cuh", "tensor_core.cuh", "matmul_tile.cuh"})
       builder_.Use(file);
@@ -172,7 +163,7 @@ class MatMulKernelPlanner {
                            std::to_string(tile.columns) + " of the result";
     const std::string rows = names.OwnConstant("tile_rows", tile.rows, "of a block");
     const std::string width = names.OwnConstant("tile_columns", tile.columns, "of a block");
-    std::string shape = std::string("Arithmetic::") + Arithmetic() + ", " + rows + ", " + width;
+    std::string shape = TensorCoreArithmetic(dtype(), precision_) + ", " + rows + ", " + width;
     for (const auto& [name, value, comment] :
          {std::tuple{"chunk_bytes", tile.chunk_bytes, "of a row, in shared memory at a time"},
           {"row_warps", tile.row_warps, "of a block, one below the other"},
@@ -183,15 +174,7 @@ class MatMulKernelPlanner {
     }
     Call("using Shape = TileShape<" + shape + ">");
     plan.shared_bytes = tile.shared_bytes();
-    Call("static_assert(sizeof(Shape::Memory) == " +
-         names.OwnConstant("shared_bytes", plan.shared_bytes, "given at launch") + ")");
-    Call("alignas(16) extern __shared__ char shared_memory[]");
-    builder_.Append({Statement::Kind::kDeclare,
-                     "Shape::Memory&",
-                     "memory",
-                     "reinterpret_cast<Shape::Memory&>(shared_memory)",
-                     {},
-                     {}});
+    DeclareSharedMemory(builder_);
     const std::string tiles = names.OwnConstant("column_tiles", column_tiles, "tiles side by side");
     Let("first_row", Cast() + "blockIdx.x / " + tiles + " * " + rows, 0, matmul_.m - 1);
     Let("first_column", Cast() + "blockIdx.x % " + tiles + " * " + width, 0, matmul_.n - 1);

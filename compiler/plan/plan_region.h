@@ -36,9 +36,14 @@ const std::string& BlockSizeName(KernelBuilder& builder);
 
 // "blockIdx.x", wide enough to be multiplied.
 std::string BlockNumber(const KernelBuilder& builder);
-// A size as an argument of min, which wants both to be of the index type.
+// A size, or a text of ints, as an argument of min, which wants both to be of the index type.
 std::string WriteSize(KernelBuilder& builder, const Expr& size);
-std::string WriteSize(KernelBuilder& builder, const std::string& constant);
+std::string WriteSize(KernelBuilder& builder, const std::string& text);
+
+// The template argument of products on tensor cores; those of f32 are as `precision` says.
+std::string TensorCoreArithmetic(Dtype dtype, const std::string& precision);
+// `memory`, a Shape::Memory of the plan's shared bytes.
+void DeclareSharedMemory(KernelBuilder& builder);
 
 // `int` where every position fits it, else `long long`; the CPU always counts in long long.
 void ChooseIndexType(const Node& region, KernelBuilder& builder);

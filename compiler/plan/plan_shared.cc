@@ -76,13 +76,38 @@ std::string BlockNumber(const KernelBuilder& builder) {
   return builder.index_type() == "int" ? "blockIdx.x" : "(long long)blockIdx.x";
 }
 
-std::string WriteSize(KernelBuilder& builder, const std::string& constant) {
-  return builder.index_type() == "int" ? constant : "(long long)" + constant;
+std::string WriteSize(KernelBuilder& builder, const std::string& text) {
+  if (builder.index_type() == "int") return text;
+  const bool is_sum = text.find(' ') != std::string::npos;
+  return is_sum ? "(long long)(" + text + ")" : "(long long)" + text;
 }
 
 std::string WriteSize(KernelBuilder& builder, const Expr& size) {
   const std::string text = builder.Write(size);
   return size.AsConstant() ? WriteSize(builder, text) : text;
+}
+
+std::string TensorCoreArithmetic(Dtype dtype, const std::string& precision) {
+  if (dtype == Dtype::kF16) return "Arithmetic::kHalf";
+  if (dtype == Dtype::kBF16) return "Arithmetic::kBFloat16";
+  return precision == "highest" ? "Arithmetic::kSplitTf32" : "Arithmetic::kTf32";
+}
+
+void DeclareSharedMemory(KernelBuilder& builder) {
+  const auto call = [&](const std::string& text) {
+    builder.Append({Statement::Kind::kCall, "", "", text, {}, {}});
+  };
+  call("static_assert(sizeof(Shape::Memory) == " +
+       builder.expressions().OwnConstant("shared_bytes", builder.plan().shared_bytes,
+                                         "given at launch") +
+       ")");
+  call("alignas(16) extern __shared__ char shared_memory[]");
+  builder.Append({Statement::Kind::kDeclare,
+                  "Shape::Memory&",
+                  "memory",
+                  "reinterpret_cast<Shape::Memory&>(shared_memory)",
+                  {},
+                  {}});
 }
 
 const std::string& BlockSizeName(KernelBuilder& builder) {

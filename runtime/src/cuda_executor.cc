@@ -83,7 +83,6 @@ void CudaExecutor::MakeRoom(size_t count) {
 // Makes the front of `prepared_` one that runs the operations: the one of their shape that was used
 // longest ago, or one of a new graph.
 Status CudaExecutor::PrepareGraph(std::vector<Operation> operations) {
-  FUSEC_RT_TRY(Capture(operations));
   for (auto entry = prepared_.end(); entry != prepared_.begin();) {
     --entry;
     if (!entry->graph.Fits(operations)) continue;
@@ -102,6 +101,7 @@ Status CudaExecutor::PrepareGraph(std::vector<Operation> operations) {
   });
   const size_t count = has_product ? 1 : kExecutables;  // other products need another graph anyway
   MakeRoom(count);
+  FUSEC_RT_TRY(Capture(operations));
   FUSEC_RT_ASSIGN(std::vector<OperationGraph> graphs,
                   OperationGraph::Build(Environment(), std::move(operations), count));
   for (OperationGraph& graph : graphs) prepared_.emplace_front().graph = std::move(graph);

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 #include <list>
-#include <set>
 #include <memory>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -21,9 +21,10 @@ namespace fusec::runtime {
 // its nodes, launched once a run. Where the same steps run for other dims, with another kernel
 // among alternatives too, or for other addresses, an executable of that graph gets new parameters;
 // there are several, so that going back to dims or addresses of late costs a look-up. A graph is
-// built where what runs has another shape (see OperationGraph): a product of the library in the
-// place of a kernel, or an empty tensor. Those are kept too. FUSEC_CUDA_GRAPH=0 enqueues the steps
-// one by one instead and waits for each, so that an error names its kernel.
+// built where what runs has another shape (see OperationGraph): a product of the library of other
+// sizes or addresses, a copy between other places, or an empty tensor. Those are kept too.
+// FUSEC_CUDA_GRAPH=0 enqueues the steps one by one instead and waits for each, so that an error
+// names its kernel.
 //
 // Host inputs travel through one page-locked buffer and one copy to the GPU; host outputs likewise,
 // except that memory of Device::AllocateHost is written directly. Device memory is used in place.
@@ -151,12 +152,12 @@ class CudaExecutor : public Executor {
   PinnedMemory staging_host_;
   size_t arena_bytes_ = 0, staging_device_bytes_ = 0, staging_host_bytes_ = 0;
 
-  std::list<Prepared> prepared_;         // used last first
+  std::list<Prepared> prepared_;  // used last first
   std::set<MatmulProblem> warmed_up_;
-  std::vector<uint64_t> key_;            // of the run that begins
-  bool uses_staging_ = false;            // likewise
-  std::vector<OutputPlace> places_;      // likewise, by output
-  std::vector<bool> only_stored_to_;     // by output: by kernels, and never read
+  std::vector<uint64_t> key_;         // of the run that begins
+  bool uses_staging_ = false;         // likewise
+  std::vector<OutputPlace> places_;   // likewise, by output
+  std::vector<bool> only_stored_to_;  // by output: by kernels, and never read
 
   // Of the runs that are enqueued and not yet waited for.
   bool running_ = false;

@@ -51,8 +51,8 @@ Status Enqueue(const OperationEnvironment& environment, const Operation& operati
                     nullptr);
 }
 
-StatusOr<std::shared_ptr<const CapturedMatmul>> CaptureMatmul(
-    const OperationEnvironment& environment, const MatmulOperation& matmul) {
+StatusOr<std::shared_ptr<const CudaGraph>> CaptureMatmul(const OperationEnvironment& environment,
+                                                         const MatmulOperation& matmul) {
   const CudaContext& context = *environment.context;
   const CUstream stream = environment.capture_stream;
   // Relaxed: the library may load its code meanwhile, and other threads are not held to the rules
@@ -63,11 +63,10 @@ StatusOr<std::shared_ptr<const CapturedMatmul>> CaptureMatmul(
   CUgraph captured = nullptr;
   // Also after an error, for the stream must not stay in the state of capturing.
   const Status ended = FUSEC_CUDA(context, matmul.name, cuStreamEndCapture, stream, &captured);
-  auto result = std::make_shared<CapturedMatmul>();
-  result->graph = CudaGraph(context, captured);
+  auto graph = std::make_shared<const CudaGraph>(context, captured);
   FUSEC_RT_TRY(enqueued);
   FUSEC_RT_TRY(ended);
-  return std::shared_ptr<const CapturedMatmul>(std::move(result));
+  return graph;
 }
 
 }  // namespace fusec::runtime

@@ -38,16 +38,12 @@ struct CopyOperation {
   bool operator==(const CopyOperation&) const = default;
 };
 
-// A product of cuBLASLt, whose kernels are its own, as a graph of them.
-struct CapturedMatmul {
-  CudaGraph graph;
-};
-
+// A product of cuBLASLt, whose kernels are its own.
 struct MatmulOperation {
   std::string_view name;
   MatmulPlan plan;
   MatmulPointers pointers;
-  std::shared_ptr<const CapturedMatmul> captured;  // for a graph of operations only
+  std::shared_ptr<const CudaGraph> captured;  // its kernels, for a graph of operations only
   bool operator==(const MatmulOperation& other) const {
     return name == other.name && plan.problem == other.plan.problem && pointers == other.pointers;
   }
@@ -71,7 +67,7 @@ Status Enqueue(const OperationEnvironment& environment, const Operation& operati
                CUstream stream);
 
 // Captures the product from the environment's capture stream, on which nothing may be running.
-StatusOr<std::shared_ptr<const CapturedMatmul>> CaptureMatmul(
-    const OperationEnvironment& environment, const MatmulOperation& matmul);
+StatusOr<std::shared_ptr<const CudaGraph>> CaptureMatmul(const OperationEnvironment& environment,
+                                                         const MatmulOperation& matmul);
 
 }  // namespace fusec::runtime

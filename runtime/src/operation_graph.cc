@@ -64,7 +64,7 @@ StatusOr<CUgraphNode> AddNode(const CudaContext& context, CUgraph graph, const O
                                                         &parameters, context.handle());
     FUSEC_RT_TRY(CheckNode(context, result, "cuGraphAddMemcpyNode", operation));
   } else {
-    const CUgraph child = std::get<MatmulOperation>(operation).captured->graph.get();
+    const CUgraph child = std::get<MatmulOperation>(operation).captured->get();
     const CUresult result =
         driver.cuGraphAddChildGraphNode(&node, graph, dependencies, count, child);
     FUSEC_RT_TRY(CheckNode(context, result, "cuGraphAddChildGraphNode", operation));

@@ -45,10 +45,8 @@ class OperationGraphTest : public testing::Test {
     MatmulOperation matmul;
     matmul.name = "m3";
     matmul.pointers.a = ++address_;  // no two are equal
-    auto captured = std::make_shared<CapturedMatmul>();
     CUgraph graph = nullptr;
     driver_.cuGraphCreate(&graph, 0);
-    captured->graph = CudaGraph(*context_, graph);
     CUgraphNode previous = nullptr;
     for (const unsigned factor : factors) {
       const KernelOperation kernel = Kernel("multiply", factor);
@@ -60,7 +58,7 @@ class OperationGraphTest : public testing::Test {
       driver_.cuGraphAddKernelNode(&previous, graph, &previous, previous == nullptr ? 0 : 1,
                                    &parameters);
     }
-    matmul.captured = std::move(captured);
+    matmul.captured = std::make_shared<const CudaGraph>(*context_, graph);
     return matmul;
   }
 
