@@ -18,27 +18,33 @@ constexpr int64_t kMostProductsPerRow =
     1 << 20;  // multiplications of one product that a block does for a row
 constexpr int64_t kMostElementsPerRow = 8192;  // that a block writes for a row by itself
 
-// The group around one matmul, while it grows.
+bool IsReduction(const Node& node) { return GetOpDef(node.kind).op_class == OpClass::kReduction; }
+bool IsProduct(const Node& node) { return node.kind == OpKind::kMatMul; }
+
+// The group around one matmul or reduction, while it grows.
 class BlockGroup {
  public:
   BlockGroup(const Graph& graph, const Node& seed, size_t row_rank)
-      : graph_(graph), readers_(Readers(graph)) {
+      : graph_(graph), readers_(Readers(graph)), seed_(seed) {
     const Shape& shape = seed.result()->type.shape;
     rows_ = Shape(shape.begin(), shape.begin() + static_cast<int64_t>(row_rank));
     nodes_.insert(&seed);
   }
 
   bool Grow() {
-    why_ = WhyNever(**nodes_.begin());
+    why_ = WhyNever(seed_);
     if (why_.empty()) why_ = WhyIllegal();
     if (!why_.empty()) return false;
-    for (bool grew = true; grew;) {
-      grew = false;
-      for (const auto& node : graph_.nodes) {
-        if (!nodes_.count(node.get()) && Touches(*node)) grew |= Add(*node);
-      }
+    if (IsProduct(seed_)) {
+      while (AddAll([this](const Node& node) { return Touches(node); })) continue;
+    } else {
+      // All that feeds a consumer before the next one, which may read what is made from that.
+      do {
+        while (AddAll([this](const Node& node) { return Feeds(node); })) continue;
+      } while (AddOne([this](const Node& node) { return Follows(node); }));
     }
     while (LeavesALeaf()) continue;
+    if (IsReduction(seed_)) return FoldsUnlikeRows();
     if (SavesALaunch()) return true;
     why_ = "alone, with a bias and relu, the product is one launch without it as well";
     return false;
@@ -59,6 +65,20 @@ class BlockGroup {
   const Shape& rows() const { return rows_; }
 
  private:
+  // Adds all nodes that are `wanted`, or the first of them. Whether there was one.
+  bool AddAll(const std::function<bool(const Node&)>& wanted) {
+    bool grew = false;
+    for (const auto& node : graph_.nodes) {
+      if (!nodes_.count(node.get()) && wanted(*node)) grew |= Add(*node);
+    }
+    return grew;
+  }
+  bool AddOne(const std::function<bool(const Node&)>& wanted) {
+    return std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const auto& node) {
+      return !nodes_.count(node.get()) && wanted(*node) && Add(*node);
+    });
+  }
+
   // Adds a node, or a chain from it on: behind a transpose that takes rows apart there may be one
   // that brings them together again.
   bool Add(const Node& first) {
@@ -138,7 +158,7 @@ class BlockGroup {
       case OpClass::kReduction:
         if (node.kind == OpKind::kArgMax || node.kind == OpKind::kArgMin)
           return text + " is no reduction that a block of rows does";
-        return StaticShape(ReducedDims(node)) ? "" : text + " folds a symbolic dim";
+        return WhyLong(node);
       case OpClass::kContraction:
         return WhyBig(node);
       default:
@@ -154,6 +174,17 @@ class BlockGroup {
     return "%" + node.result()->name + " has " + std::to_string(elements) +
            " elements of a row, which the threads of one block take long to write; at most " +
            std::to_string(kMostElementsPerRow) + " are wanted";
+  }
+
+  // Why the few threads that share out one sum would take long.
+  static std::string WhyLong(const Node& reduction) {
+    const std::string text = GetOpDef(reduction.kind).text;
+    const auto length = Product(ReducedDims(reduction)).AsConstant();
+    if (!length) return text + " folds a symbolic dim";
+    if (*length <= kMostElementsPerRow) return "";
+    return text + " folds " + std::to_string(*length) +
+           " elements, of which a warp adds up at most " + std::to_string(kMostElementsPerRow) +
+           " in good time";
   }
 
   // Why a block would make the product slower than a library that shares operands between rows.
@@ -185,27 +216,43 @@ class BlockGroup {
            product + ", at most " + std::to_string(kMostShared) + " are wanted";
   }
 
+  bool Follows(const Node& node) const {
+    return std::any_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
+      return operand && operand->producer && nodes_.count(operand->producer);
+    });
+  }
+
   // Consumers, and producers whose readers are all inside.
   bool Touches(const Node& node) const {
-    const bool follows =
-        std::any_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
-          return operand && operand->producer && nodes_.count(operand->producer);
-        });
-    if (follows) return true;
+    if (Follows(node)) return true;
     const GroupReaders readers = ReadersOf(graph_, readers_, nodes_, node);
     return readers.inside && !readers.outside;
   }
 
+  // Producers whose readers are all inside, and concatenations, which are made once and may be
+  // stored as well. What stands right behind a product is better made there.
+  bool Feeds(const Node& node) const {
+    const GroupReaders readers = ReadersOf(graph_, readers_, nodes_, node);
+    if (!readers.inside || (readers.outside && node.kind != OpKind::kConcat)) return false;
+    return std::none_of(node.operands.begin(), node.operands.end(), [](const Value* operand) {
+      return operand && operand->producer && IsProduct(*operand->producer);
+    });
+  }
+
   bool IsLegal() const { return WhyIllegal().empty(); }
 
-  std::string WhyIllegal() const {
+  std::vector<BlockStage> Stages() const {
     std::vector<const Node*> ordered;
     for (const auto& node : graph_.nodes) {
       if (nodes_.count(node.get())) ordered.push_back(node.get());
     }
-    const auto stages = FindBlockStages(ordered, rows_, [this](const Value* value) {
+    return FindBlockStages(ordered, rows_, [this](const Value* value) {
       return ReadersOf(graph_, readers_, nodes_, value).outside;
     });
+  }
+
+  std::string WhyIllegal() const {
+    const std::vector<BlockStage> stages = Stages();
     if (stages.empty()) return "some value that a block would keep has no rows of its own";
     if (const int64_t bytes = KeptBytesPerRow(stages, rows_); bytes > kMostKeptBytes) {
       return "a row would take " + std::to_string(bytes) + " bytes of shared memory, of " +
@@ -243,31 +290,50 @@ class BlockGroup {
     return reducers > 1 || others > 0;
   }
 
+  // Whether reductions over unlike rows meet, which would be a kernel each otherwise. Those that
+  // pool rows for a concatenation would not.
+  bool FoldsUnlikeRows() const {
+    std::set<std::string> rows;
+    for (const BlockStage& stage : Stages()) {
+      if (stage.value->producer->kind == OpKind::kConcat) continue;
+      for (const Node* reducer : stage.inlined) {
+        if (IsProduct(*reducer)) continue;
+        std::string axes;
+        for (const int64_t axis : reducer->Ints("axes")) axes += " " + std::to_string(axis);
+        rows.insert(reducer->operand(0)->type.ToString() + axes);
+      }
+    }
+    return rows.size() > 1;
+  }
+
   const Graph& graph_;
   std::map<const Value*, std::vector<Node*>> readers_;
+  const Node& seed_;
   std::set<const Node*> nodes_;
   Shape rows_;
   std::string why_;  // the group did not come about
 };
 
 // Fewest leading dims first: the more a block owns, the less crosses memory.
-std::vector<size_t> RowRanks(const Node& matmul) {
-  const size_t rank = matmul.result()->type.shape.size();
-  if (matmul.operand(1)->type.rank() == 2) return {rank - 1};
-  return {rank - 2, rank - 1};
+std::vector<size_t> RowRanks(const Node& seed) {
+  const size_t rank = seed.result()->type.shape.size();
+  if (seed.kind == OpKind::kMatMul && seed.operand(1)->type.rank() == 2) return {rank - 1};
+  if (seed.kind == OpKind::kMatMul) return {rank - 2, rank - 1};
+  const std::vector<int64_t> axes = seed.Ints("axes");
+  const int64_t first = axes.empty() ? 0 : *std::min_element(axes.begin(), axes.end());
+  return first > 0 ? std::vector<size_t>{static_cast<size_t>(first)} : std::vector<size_t>{};
 }
 
-}  // namespace
-
-Result<bool> FuseBlockProgram(Graph& graph, const PassOptions&, PassReport& report) {
+// Makes regions of what can grow from the nodes that are seeds.
+bool FuseFrom(bool (*is_seed)(const Node&), Graph& graph, PassReport& report) {
   bool changed = false;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = *graph.nodes[i];
-    if (node.kind != OpKind::kMatMul) continue;
+    if (!is_seed(node)) continue;
     for (const size_t row_rank : RowRanks(node)) {
       BlockGroup group(graph, node, row_rank);
       const bool grown = group.Grow();
-      group.ExplainEnds(report);
+      if (grown || IsProduct(node)) group.ExplainEnds(report);
       if (!grown) continue;
       Node* region = MakeRegion(graph, group.nodes(), "block_program");
       region->attributes["rows"] = group.rows();
@@ -277,6 +343,13 @@ Result<bool> FuseBlockProgram(Graph& graph, const PassOptions&, PassReport& repo
     }
   }
   return changed;
+}
+
+}  // namespace
+
+Result<bool> FuseBlockProgram(Graph& graph, const PassOptions&, PassReport& report) {
+  const bool products = FuseFrom(IsProduct, graph, report);
+  return FuseFrom(IsReduction, graph, report) || products;
 }
 
 }  // namespace fusec

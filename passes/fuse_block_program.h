@@ -12,6 +12,10 @@ namespace fusec {
 //   %p = softmax's ops of %s                                    =>   one region, rows = dims[batch,
 //   heads] %y = matmul(%p, %v)
 //
+// So also reductions over unlike rows that meet, as in a factorization machine: sums over the fields
+// of a concatenation, then over their elements. The concatenation is kept, and stored where others
+// read it too.
+//
 // Products by one matrix for all rows join up to 2,048 weights: wider layers are the library's. A
 // group becomes a region only if that saves a launch, and if no value is read across rows.
 Result<bool> FuseBlockProgram(Graph& graph, const PassOptions& options, PassReport& report);

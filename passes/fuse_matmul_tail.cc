@@ -25,6 +25,25 @@ bool HasOwnKernels(const Node& node) {
   return n > 0 && k > 0 && (k <= kLongSum || n >= kManyColumns);
 }
 
+// Whether a reduction reads `node`, and nobody else, and can make it itself from a value that is
+// stored anyway: then storing the node's result as well only costs.
+bool IsBetterMadeByItsReader(const Graph& graph,
+                             const std::map<const Value*, std::vector<Node*>>& readers,
+                             const std::set<const Node*>& group, const Node& node) {
+  const OpDef& def = GetOpDef(node.kind);
+  if (def.op_class != OpClass::kPointwise || (def.algebra & kExpensive) != 0 ||
+      IsOutput(graph, node.result()))
+    return false;
+  const auto found = readers.find(node.result());
+  if (found == readers.end() || found->second.size() != 1 ||
+      GetOpDef(found->second[0]->kind).op_class != OpClass::kReduction)
+    return false;
+  return std::all_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
+    return operand == node.operand(0) && operand->producer && group.count(operand->producer) &&
+           ReadersOf(graph, readers, group, operand).outside;
+  });
+}
+
 // Adds the pointwise ops of the product's shape behind it, as long as nothing else lies between,
 // and reshapes of what they give that nobody else reads.
 void AddTail(const Graph& graph, const std::map<const Value*, std::vector<Node*>>& readers,
@@ -44,6 +63,9 @@ void AddTail(const Graph& graph, const std::map<const Value*, std::vector<Node*>
     group.insert(node.get());
     if (!IsConvex(graph, group)) group.erase(node.get());
   }
+  std::erase_if(group, [&](const Node* node) {
+    return IsBetterMadeByItsReader(graph, readers, group, *node);
+  });
 }
 
 // Says why the group begins and ends where it does.

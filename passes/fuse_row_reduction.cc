@@ -14,7 +14,8 @@ namespace {
 bool IsReduction(const Node& node) { return GetOpDef(node.kind).op_class == OpClass::kReduction; }
 
 bool IsElementwise(const Node& node) {
-  if (node.kind == OpKind::kSegmentReduce) return false;  // every pass over the row would fold again
+  if (node.kind == OpKind::kSegmentReduce)
+    return false;  // every pass over the row would fold again
   const OpClass op_class = GetOpDef(node.kind).op_class;
   return op_class == OpClass::kPointwise || op_class == OpClass::kView ||
          op_class == OpClass::kGather;
@@ -74,7 +75,9 @@ class RowGroup {
       const bool follows =
           std::any_of(node.operands.begin(), node.operands.end(),
                       [&](const Value* v) { return v->producer && nodes_.count(v->producer); });
-      return (follows || SharesOperand(node)) && node.operand(0)->type.shape == space_ &&
+      const GroupReaders readers = ReadersOf(graph_, readers_, nodes_, node);
+      const bool feeds = readers.inside && !readers.outside;
+      return (follows || feeds || SharesOperand(node)) && node.operand(0)->type.shape == space_ &&
              node.Ints("axes") == axes_;
     }
     if (!IsElementwise(node)) return false;
