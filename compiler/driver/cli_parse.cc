@@ -249,7 +249,7 @@ Command DeclareExplain(CLI::App& app) {
   app.add_flag("--json", flags->json, "for scripts")->excludes(dot)->excludes(kernel);
   dot->excludes(kernel);
   app.footer(
-      "example: fusec explain dlrm --kernel k01_relu\n"
+      "example: fusec explain dlrm --kernel k01_linear_relu\n"
       "         fusec explain dlrm --dot | dot -Tsvg -o dlrm.svg\n"
       "         fusec explain dlrm --ptx --target sm_90a");
   return [flags] { return RunExplain(*flags); };

@@ -9,7 +9,7 @@ namespace fusec {
 // and replaced characters, the first of several; "" if more than half of it would have to change.
 std::string NearestName(const std::string& typed, const std::vector<std::string>& candidates);
 
-// " (did you mean "k01_relu"?)", or "".
+// " (did you mean "k01_linear_relu"?)", or "".
 std::string DidYouMean(const std::string& typed, const std::vector<std::string>& candidates);
 
 }  // namespace fusec

@@ -15,6 +15,7 @@
 #include "compiler/driver/artifact_source.h"
 #include "compiler/driver/child_process.h"
 #include "compiler/driver/region_race.h"
+#include "compiler/plan/kernel_name.h"
 #include "compiler/support/interrupt.h"
 #include "fusec/fusec.h"
 #include "runtime/src/cublaslt_proposals.h"

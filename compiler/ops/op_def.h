@@ -35,6 +35,7 @@ enum AlgebraBits : uint32_t {
   kIdempotent = 1u << 2,   // f(f(x)) == f(x)
   kInvolution = 1u << 3,   // f(f(x)) == x
   kExpensive = 1u << 4,    // a transcendental function: do not compute it twice to save a load
+  kActivation = 1u << 5,   // what stands between a network's layers so that two are more than one
 };
 
 // Types of the results from types of the operands. Errors are plain ("axis is 3, but the rank is 2"); callers add the place.

@@ -1,9 +1,6 @@
 #include "compiler/plan/plan_program.h"
 
-#include <algorithm>
-#include <cstdio>
-
-#include "compiler/ops/op_def.h"
+#include "compiler/plan/kernel_name.h"
 #include "compiler/plan/region_kernels.h"
 #include "compiler/support/check.h"
 
@@ -11,22 +8,8 @@ namespace fusec {
 
 namespace {
 
-constexpr size_t kNamedOps = 5;
 // From here on a kernel may be launched while the one before it runs.
 constexpr int kDependentLaunchArchitecture = 90;
-
-// Distinct op names of a region in order; views only where there is nothing else.
-std::vector<std::string> OpNames(const Node& region) {
-  std::vector<std::string> ops, views;
-  for (const auto& node : region.body->nodes) {
-    const OpDef& def = GetOpDef(node->kind);
-    if (def.op_class == OpClass::kConstant) continue;
-    const bool is_view = def.op_class == OpClass::kView && node->kind != OpKind::kConcat;
-    auto& list = is_view ? views : ops;
-    if (std::find(list.begin(), list.end(), def.text) == list.end()) list.push_back(def.text);
-  }
-  return ops.empty() ? views : ops;
-}
 
 // Lets kernels start while the ones before them run, which needs at least two.
 void LaunchDependently(const PlanOptions& options, ProgramPlan& program) {
@@ -41,15 +24,6 @@ void LaunchDependently(const PlanOptions& options, ProgramPlan& program) {
 }
 
 }  // namespace
-
-std::string RegionName(const Node& region, size_t number) {
-  char prefix[16];
-  std::snprintf(prefix, sizeof prefix, "k%02zu", number);
-  std::string name = prefix;
-  const std::vector<std::string> ops = OpNames(region);
-  for (size_t i = 0; i < std::min(ops.size(), kNamedOps); ++i) name += "_" + ops[i];
-  return name;
-}
 
 Result<ProgramPlan> PlanProgram(const Graph& graph, const PlanOptions& options,
                                 std::vector<IndexSite>& sites) {

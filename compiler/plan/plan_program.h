@@ -22,9 +22,6 @@ struct PlanOptions {
 Result<ProgramPlan> PlanProgram(const Graph& graph, const PlanOptions& options,
                                 std::vector<IndexSite>& sites);
 
-// "k03_add_relu" of region number 3 of a graph; kernels beside its usual one have more behind it.
-std::string RegionName(const Node& region, size_t number);
-
 // The only matmul of a region of floats, if its operands are the region's own, but for reshapes;
 // without what stands behind it.
 std::optional<MatMulPlan> PlanProduct(const Node& region);

@@ -3,7 +3,7 @@
 
 // ---- from codegen_templates/device/sigmoid.cuh ----
 
-// kernel  : k00_matmul_add_relu_mul_reduce_sum   class: block_program
+// kernel  : k00_matmul_relu_reduce_sum   class: block_program
 // source  : matmul, add, relu, mul, reduce_sum, sigmoid
 // inputs  : x f32[batch, 12], w1 f32[12, 16], b1 f32[16], w2 f32[16, 8], b2 f32[8], w3 f32[8, 1]
 // outputs : score f32[batch, 1]
@@ -11,10 +11,10 @@
 // traffic : reads batch * 48 + 1408 bytes, writes batch * 4 bytes,
 //           keeps batch * 324 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
-k00_matmul_add_relu_mul_reduce_sum(const float* __restrict__ x, const float* __restrict__ w1,
-                                   const float* __restrict__ b1, const float* __restrict__ w2,
-                                   const float* __restrict__ b2, const float* __restrict__ w3,
-                                   float* __restrict__ score, int batch) {
+k00_matmul_relu_reduce_sum(const float* __restrict__ x, const float* __restrict__ w1,
+                           const float* __restrict__ b1, const float* __restrict__ w2,
+                           const float* __restrict__ b2, const float* __restrict__ w3,
+                           float* __restrict__ score, int batch) {
   constexpr int kRowsPerBlock = 16;     // rows that a block owns
   constexpr int kHidden1Elements = 16;  // of one row of "hidden1"
   constexpr int kBlockSize = 256;       // threads

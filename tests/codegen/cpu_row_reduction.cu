@@ -3,7 +3,7 @@
 
 // ---- from codegen_templates/device/block_reduce.cuh ----
 
-// kernel  : k00_reduce_max_sub_exp_reduce_sum_div   class: row_reduction
+// kernel  : k00_softmax   class: row_reduction
 // source  : reduce_max, sub, exp, reduce_sum, div
 // inputs  : logits f32[batch, 100]
 // outputs : shares f32[batch, 100]
@@ -11,8 +11,7 @@
 // traffic : reads batch * 400 bytes, writes batch * 400 bytes,
 //           keeps batch * 808 bytes out of memory
 extern "C" __global__ void __launch_bounds__(1)
-k00_reduce_max_sub_exp_reduce_sum_div(const float* __restrict__ logits, float* __restrict__ shares,
-                                      long long batch) {
+k00_softmax(const float* __restrict__ logits, float* __restrict__ shares, long long batch) {
   constexpr int kChunk = 163;      // rows of one block
   constexpr int kRowLength = 100;  // elements that are reduced
   const long long first_row = (long long)blockIdx.x * kChunk;

@@ -4,18 +4,16 @@
 // ---- from codegen_templates/device/index_check.cuh ----
 // ---- from codegen_templates/device/dependent_launch.cuh ----
 
-// kernel  : k00_gather_concat_reduce_sum_mul_sub   class: block_program
+// kernel  : k00_gather_concat_reduce_sum   class: block_program
 // source  : gather, concat, reduce_sum, mul, sub
 // inputs  : ids i64[batch, 2], users f32[100, 8], items f32[50, 8]
 // outputs : flat f32[batch, 16], second_order f32[batch, 1]
 // launch  : a block owns 16 rows; (batch + 15) / 16 blocks of 256 threads
 // traffic : reads batch * 80 bytes, writes batch * 68 bytes, keeps batch * 256 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
-k00_gather_concat_reduce_sum_mul_sub(const long long* __restrict__ ids,
-                                     const float* __restrict__ users,
-                                     const float* __restrict__ items, float* __restrict__ flat,
-                                     float* __restrict__ second_order, int batch,
-                                     IndexError* errors) {
+k00_gather_concat_reduce_sum(const long long* __restrict__ ids, const float* __restrict__ users,
+                             const float* __restrict__ items, float* __restrict__ flat,
+                             float* __restrict__ second_order, int batch, IndexError* errors) {
   constexpr int kRowsPerBlock = 16;    // rows that a block owns
   constexpr int kFieldsElements = 16;  // of one row of "fields"
   // of one row, with one left free behind every 8, so that banks differ

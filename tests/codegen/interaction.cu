@@ -3,15 +3,14 @@
 
 // ---- from codegen_templates/device/block_reduce.cuh ----
 
-// kernel  : k00_add_matmul_reduce_max_sub_exp   class: block_program
+// kernel  : k00_add_interaction_softmax   class: block_program
 // source  : add, matmul, reduce_max, sub, exp, reduce_sum, div
 // inputs  : x f32[batch, 4, 16]
 // outputs : weights f32[batch, 4, 4]
 // launch  : a block owns 4 rows; (batch + 3) / 4 blocks of 256 threads
 // traffic : reads batch * 256 bytes, writes batch * 64 bytes, keeps batch * 480 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
-k00_add_matmul_reduce_max_sub_exp(const float* __restrict__ x, float* __restrict__ weights,
-                                  int batch) {
+k00_add_interaction_softmax(const float* __restrict__ x, float* __restrict__ weights, int batch) {
   constexpr int kRowsPerBlock = 4;  // rows that a block owns
   constexpr int kSumElements = 64;  // of one row of "sum"
   // of one row, with one left free behind every 16, so that banks differ
@@ -120,15 +119,15 @@ k00_add_matmul_reduce_max_sub_exp(const float* __restrict__ x, float* __restrict
   }
 }
 
-// kernel  : k00_add_matmul_reduce_max_sub_exp_many_rows   class: block_program
+// kernel  : k00_add_interaction_softmax_many_rows   class: block_program
 // source  : add, matmul, reduce_max, sub, exp, reduce_sum, div
 // inputs  : x f32[batch, 4, 16]
 // outputs : weights f32[batch, 4, 4]
 // launch  : a block owns 8 rows; (batch + 7) / 8 blocks of 256 threads
 // traffic : reads batch * 256 bytes, writes batch * 64 bytes, keeps batch * 480 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
-k00_add_matmul_reduce_max_sub_exp_many_rows(const float* __restrict__ x,
-                                            float* __restrict__ weights, int batch) {
+k00_add_interaction_softmax_many_rows(const float* __restrict__ x, float* __restrict__ weights,
+                                      int batch) {
   constexpr int kRowsPerBlock = 8;  // rows that a block owns
   constexpr int kSumElements = 64;  // of one row of "sum"
   // of one row, with one left free behind every 16, so that banks differ

@@ -4,7 +4,7 @@
 // ---- from codegen_templates/device/vector.cuh ----
 // ---- from codegen_templates/device/block_reduce.cuh ----
 
-// kernel  : k00_reduce_mean_sub_mul_add_sqrt   class: row_reduction
+// kernel  : k00_layer_norm_mul_add   class: row_reduction
 // source  : reduce_mean, sub, mul, add, sqrt, div
 // inputs  : x f32[batch, 4100], gain f32[4100], shift f32[4100]
 // outputs : normal f32[batch, 4100]
@@ -12,8 +12,8 @@
 // traffic : reads batch * 16400 + 32804 bytes, writes batch * 16400 bytes,
 //           keeps batch * 65616 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
-k00_reduce_mean_sub_mul_add_sqrt(const float* __restrict__ x, const float* __restrict__ gain,
-                                 const float* __restrict__ shift, float* __restrict__ normal) {
+k00_layer_norm_mul_add(const float* __restrict__ x, const float* __restrict__ gain,
+                       const float* __restrict__ shift, float* __restrict__ normal) {
   constexpr int kRowLength = 4100;        // elements that are reduced
   constexpr int kSteps = 5;               // of a thread through its row
   constexpr int kBlockSize = 256;         // threads

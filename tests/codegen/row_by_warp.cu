@@ -4,7 +4,7 @@
 // ---- from codegen_templates/device/block_reduce.cuh ----
 // ---- from codegen_templates/device/vector.cuh ----
 
-// kernel  : k00_reduce_max_sub_exp_reduce_sum_div   class: row_reduction
+// kernel  : k00_softmax   class: row_reduction
 // source  : reduce_max, sub, exp, reduce_sum, div
 // inputs  : logits f32[batch, 100]
 // outputs : shares f32[batch, 100]
@@ -12,8 +12,7 @@
 // traffic : reads batch * 400 bytes, writes batch * 400 bytes,
 //           keeps batch * 808 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
-k00_reduce_max_sub_exp_reduce_sum_div(const float* __restrict__ logits, float* __restrict__ shares,
-                                      int batch) {
+k00_softmax(const float* __restrict__ logits, float* __restrict__ shares, int batch) {
   constexpr int kRowsPerBlock = 4;       // one per warp
   constexpr int kWarpSize = 32;          // threads of a warp
   constexpr int kRowLength = 100;        // elements that are reduced

@@ -5,7 +5,7 @@
 // ---- from codegen_templates/device/slice_bound.cuh ----
 // ---- from codegen_templates/device/index_check.cuh ----
 
-// kernel  : k00_gather_segment_reduce_mul_concat   class: gather_concat
+// kernel  : k00_gather_segment_reduce_concat   class: gather_concat
 // source  : gather, segment_reduce, mul, concat
 // inputs  : dense f32[batch, 4], offsets i64[batch], ids i64[n], users f32[50, 8],
 //           items f32[70, 8], weights f32[n, 1]
@@ -15,11 +15,12 @@
 // traffic : reads batch * 24 + n * 76 bytes, writes batch * 80 bytes,
 //           keeps batch * 64 + n * 96 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
-k00_gather_segment_reduce_mul_concat(
-    const float* __restrict__ dense, const long long* __restrict__ offsets,
-    const long long* __restrict__ ids, const float* __restrict__ users,
-    const float* __restrict__ items, const float* __restrict__ weights,
-    float* __restrict__ features, int batch, int n, IndexError* errors) {
+k00_gather_segment_reduce_concat(const float* __restrict__ dense,
+                                 const long long* __restrict__ offsets,
+                                 const long long* __restrict__ ids, const float* __restrict__ users,
+                                 const float* __restrict__ items, const float* __restrict__ weights,
+                                 float* __restrict__ features, int batch, int n,
+                                 IndexError* errors) {
   constexpr int kChunk = 51;            // what one block owns of batch
   constexpr int kLanes = 4;             // neighbours that a thread makes
   constexpr int kDenseColumns = 4;      // last axis of "dense"

@@ -40,7 +40,7 @@ class Blame : public testing::Test {
   void UseWrongCompiler() const {
     const std::string path = folder_ + "/wrong_compiler";
     std::ofstream(path) << "#!/bin/sh\nfor a in \"$@\"; do case \"$a\" in *.cc)\n"
-                           "grep -q k00_reduce_mean_sub \"$a\" && "
+                           "grep -q k00_layer_norm \"$a\" && "
                            "sed -i 's/= sqrtf(/= 1.5f * sqrtf(/' \"$a\";; esac; done\n"
                            "exec g++ \"$@\"\n";
     fs::permissions(path, fs::perms::owner_all);
@@ -59,7 +59,7 @@ class Blame : public testing::Test {
 TEST_F(Blame, ARightArtifactPasses) {
   Compile("lora_mlp.ts.onnx");
   ExpectSaid(Fusec({"verify", artifact_, "--per-fusion", "--device", "cpu"}), 0,
-             {"k00_matmul_add_relu", "\npass\n"});
+             {"k00_linear_relu", "\npass\n"});
   ExpectSaid(Fusec({"verify", artifact_, "--model", kModels + "lora_mlp.ts.onnx", "--bisect",
                     "--device", "cpu"}),
              0, {"nothing to find"});
@@ -92,7 +92,7 @@ TEST_F(Blame, AnAlteredStepIsFound) {
   ExpectSaid(Fusec({"verify", artifact_, "--model", kModels + "lora_mlp.ts.onnx", "--bisect",
                     "--device", "cpu"}),
              1,
-             {"the first kernel that is wrong by itself: k00_matmul_add_relu", "worst   element [",
+             {"the first kernel that is wrong by itself: k00_linear_relu", "worst   element [",
               "expected 0\n", "/layers/layers.1/Relu", "compiled anew"});
 }
 
@@ -101,7 +101,7 @@ TEST_F(Blame, AFusionToBlameIsFoundAndCured) {
   const ChildResult child =
       Fusec({"verify", kModels + "lola.ts.onnx", "--bisect", "--device", "cpu"});
   ExpectSaid(child, 1,
-             {"the first kernel that is wrong by itself: k00_reduce_mean_sub_mul_add_sqrt",
+             {"the first kernel that is wrong by itself: k00_layer_norm",
               "/norm/LayerNormalization", "--disable-fusion fuse-row-reduction cures it"});
 }
 

@@ -23,24 +23,25 @@ __device__ __forceinline__ long long CheckedIndex(long long value, long long ext
   return 0;
 }
 
-// kernel  : k00_gather_concat_matmul   class: block_program
+// kernel  : k00_embedding_concat_interaction_many_rows   class: block_program
 // source  : row0 (Gather), row1 (Gather), row2 (Gather), row3 (Gather), wide (Concat),
 //           stack (Reshape), dots (MatMul), row_of_dots (Reshape), pairs (Gather), y (Concat)
 // inputs  : dense f32[batch, 16], ids0 i64[batch], table0 f32[20, 16], ids1 i64[batch],
 //           table1 f32[20, 16], ids2 i64[batch], table2 f32[20, 16], ids3 i64[batch],
 //           table3 f32[20, 16], triangle i64[10]
 // outputs : y f32[batch, 26]
-// launch  : a block owns 4 rows; (batch + 3) / 4 blocks of 256 threads
+// launch  : a block owns 8 rows; (batch + 7) / 8 blocks of 256 threads
 // traffic : reads batch * 352 + 80 bytes, writes batch * 104 bytes,
 //           keeps batch * 396 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
-k00_gather_concat_matmul(const float* __restrict__ dense, const long long* __restrict__ ids0,
-                         const float* __restrict__ table0, const long long* __restrict__ ids1,
-                         const float* __restrict__ table1, const long long* __restrict__ ids2,
-                         const float* __restrict__ table2, const long long* __restrict__ ids3,
-                         const float* __restrict__ table3, const long long* __restrict__ triangle,
-                         float* __restrict__ y, int batch, IndexError* errors) {
-  constexpr int kRowsPerBlock = 4;  // rows that a block owns
+k00_embedding_concat_interaction_many_rows(
+    const float* __restrict__ dense, const long long* __restrict__ ids0,
+    const float* __restrict__ table0, const long long* __restrict__ ids1,
+    const float* __restrict__ table1, const long long* __restrict__ ids2,
+    const float* __restrict__ table2, const long long* __restrict__ ids3,
+    const float* __restrict__ table3, const long long* __restrict__ triangle, float* __restrict__ y,
+    int batch, IndexError* errors) {
+  constexpr int kRowsPerBlock = 8;  // rows that a block owns
   // of one row, with one left free behind every 16, so that banks differ
   constexpr int kWidePlaces = 85;
   constexpr int kWidePitch = 17;      // from one run to the next

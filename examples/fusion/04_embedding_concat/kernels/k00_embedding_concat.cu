@@ -51,7 +51,7 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
   *reinterpret_cast<Vector<T, kCount>*>(place) = value;
 }
 
-// kernel  : k00_gather_concat   class: gather_concat
+// kernel  : k00_embedding_concat   class: gather_concat
 // source  : row0 (Gather), row1 (Gather), row2 (Gather), row3 (Gather), rows (Concat)
 // inputs  : ids0 i64[batch], table0 f32[10, 8], ids1 i64[batch], table1 f32[20, 8],
 //           ids2 i64[batch], table2 f32[30, 8], ids3 i64[batch], table3 f32[40, 8]
@@ -61,11 +61,11 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 // traffic : reads batch * 160 bytes, writes batch * 128 bytes,
 //           keeps batch * 128 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
-k00_gather_concat(const long long* __restrict__ ids0, const float* __restrict__ table0,
-                  const long long* __restrict__ ids1, const float* __restrict__ table1,
-                  const long long* __restrict__ ids2, const float* __restrict__ table2,
-                  const long long* __restrict__ ids3, const float* __restrict__ table3,
-                  float* __restrict__ rows_tensor, int batch, IndexError* errors) {
+k00_embedding_concat(const long long* __restrict__ ids0, const float* __restrict__ table0,
+                     const long long* __restrict__ ids1, const float* __restrict__ table1,
+                     const long long* __restrict__ ids2, const float* __restrict__ table2,
+                     const long long* __restrict__ ids3, const float* __restrict__ table3,
+                     float* __restrict__ rows_tensor, int batch, IndexError* errors) {
   constexpr int kChunk = 32;              // what one block owns of batch
   constexpr int kLanes = 4;               // neighbours that a thread makes
   constexpr int kTable0Rows = 10;         // valid indices are -10..9

@@ -63,7 +63,7 @@ __device__ T BlockReduce(T value, T* scratch) {
   return total;
 }
 
-// kernel  : k00_matmul_mul_reduce_max_sub_exp_many_rows   class: block_program
+// kernel  : k00_attention_many_rows   class: block_program
 // source  : dots (MatMul), scores (Mul), shares (Softmax), y (MatMul)
 // inputs  : query f32[batch, 2, 16, 8], key f32[batch, 2, 16, 8], value f32[batch, 2, 16, 8]
 // outputs : y f32[batch, 2, 16, 8]
@@ -71,10 +71,8 @@ __device__ T BlockReduce(T value, T* scratch) {
 // traffic : reads batch * 3072 + 4 bytes, writes batch * 1024 bytes,
 //           keeps batch * 10496 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
-k00_matmul_mul_reduce_max_sub_exp_many_rows(const float* __restrict__ query,
-                                            const float* __restrict__ key,
-                                            const float* __restrict__ value, float* __restrict__ y,
-                                            int batch) {
+k00_attention_many_rows(const float* __restrict__ query, const float* __restrict__ key,
+                        const float* __restrict__ value, float* __restrict__ y, int batch) {
   constexpr int kRowsPerBlock = 8;      // rows that a block owns
   constexpr int kScoresElements = 256;  // of one row of "scores"
   // of one row, with one left free behind every 16, so that banks differ

@@ -78,19 +78,18 @@ __device__ __forceinline__ Real GeluTanh(Real x) {
   return x / (1 + exp(-twice_u));
 }
 
-// kernel  : k00_reduce_mean_sub_mul_add_sqrt_many_rows   class: block_program
+// kernel  : k00_layer_norm_linear_gelu   class: block_program
 // source  : normal (LayerNormalization), linear (Gemm), y (Gelu)
 // inputs  : x f32[batch, 32], weight_scaled f32[32, 64], bias_shifted f32[64]
 // outputs : y f32[batch, 64]
-// launch  : a block owns 8 rows; (batch + 7) / 8 blocks of 256 threads
+// launch  : a block owns 4 rows; (batch + 3) / 4 blocks of 256 threads
 // traffic : reads batch * 128 + 8452 bytes, writes batch * 256 bytes,
 //           keeps batch * 912 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
-k00_reduce_mean_sub_mul_add_sqrt_many_rows(const float* __restrict__ x,
-                                           const float* __restrict__ weight_scaled,
-                                           const float* __restrict__ bias_shifted,
-                                           float* __restrict__ y, int batch) {
-  constexpr int kRowsPerBlock = 8;      // rows that a block owns
+k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict__ weight_scaled,
+                           const float* __restrict__ bias_shifted, float* __restrict__ y,
+                           int batch) {
+  constexpr int kRowsPerBlock = 4;      // rows that a block owns
   constexpr int kWarpSize = 32;         // threads
   constexpr int kBlockSize = 256;       // threads
   constexpr int kReduceMeanDepth = 32;  // terms of its sum

@@ -9,7 +9,7 @@ __device__ __forceinline__ Real Sigmoid(Real x) {
   return 1 / (1 + exp(-x));
 }
 
-// kernel  : k00_matmul_add_relu_mul_reduce_sum   class: block_program
+// kernel  : k00_mlp_sigmoid   class: block_program
 // source  : linear0 (Gemm), active0 (Relu), linear1 (Gemm), active1 (Relu), linear2 (Gemm),
 //           y (Sigmoid)
 // inputs  : x f32[batch, 16], weight0 f32[16, 16], bias0 f32[16], weight1 f32[16, 16],
@@ -19,12 +19,10 @@ __device__ __forceinline__ Real Sigmoid(Real x) {
 // traffic : reads batch * 64 + 2244 bytes, writes batch * 4 bytes,
 //           keeps batch * 456 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
-k00_matmul_add_relu_mul_reduce_sum(const float* __restrict__ x, const float* __restrict__ weight0,
-                                   const float* __restrict__ bias0,
-                                   const float* __restrict__ weight1,
-                                   const float* __restrict__ bias1,
-                                   const float* __restrict__ weight2, float* __restrict__ y,
-                                   int batch) {
+k00_mlp_sigmoid(const float* __restrict__ x, const float* __restrict__ weight0,
+                const float* __restrict__ bias0, const float* __restrict__ weight1,
+                const float* __restrict__ bias1, const float* __restrict__ weight2,
+                float* __restrict__ y, int batch) {
   constexpr int kRowsPerBlock = 16;     // rows that a block owns
   constexpr int kActive0Elements = 16;  // of one row of "active0"
   constexpr int kBlockSize = 256;       // threads

@@ -91,7 +91,7 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
   *reinterpret_cast<Vector<T, kCount>*>(place) = value;
 }
 
-// kernel  : k00_reduce_max_sub_exp_reduce_sum_div   class: row_reduction
+// kernel  : k00_softmax   class: row_reduction
 // source  : y (Softmax)
 // inputs  : x f32[batch, 64]
 // outputs : y f32[batch, 64]
@@ -99,8 +99,7 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 // traffic : reads batch * 256 bytes, writes batch * 256 bytes,
 //           keeps batch * 520 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
-k00_reduce_max_sub_exp_reduce_sum_div(const float* __restrict__ x, float* __restrict__ y,
-                                      int batch) {
+k00_softmax(const float* __restrict__ x, float* __restrict__ y, int batch) {
   constexpr int kRowsPerBlock = 4;       // one per warp
   constexpr int kWarpSize = 32;          // threads of a warp
   constexpr int kRowLength = 64;         // elements that are reduced
