@@ -219,11 +219,12 @@ class Tuner {
 
   // Waits until a race is compiled; false where no time is left for that.
   Result<bool> AwaitCompiled(const Entrant& entrant) const {
-    while (entrant.compiled.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready) {
+    while (true) {
+      const auto status = entrant.compiled.wait_for(std::chrono::milliseconds(20));
       if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
+      if (status == std::future_status::ready) return true;
       if (IsOver()) return false;
     }
-    return true;
   }
 
   Result<void> Race() {
