@@ -25,6 +25,13 @@ bool AddsBias(const Node& add, const Value* product) {
          other->type.ElementCount() == product->type.shape.back();
 }
 
+// Whether `add` adds another tensor of the product's shape.
+bool AddsTensor(const Node& add, const Value* product) {
+  return add.kind == OpKind::kAdd && IsFloat(product->type.dtype) &&
+         add.operand(0) != add.operand(1) && add.operand(0)->type == product->type &&
+         add.operand(1)->type == product->type;
+}
+
 // What the libraries apply to a product while they store it.
 bool IsLibraryActivation(const Node& node) {
   if (node.kind == OpKind::kRelu) return true;
@@ -32,9 +39,42 @@ bool IsLibraryActivation(const Node& node) {
          node.result()->type.dtype != Dtype::kF64;
 }
 
-// Says why the group ends at `tail`, and why it begins where it does.
-void ExplainEnds(const Graph& graph, const std::map<const Value*, std::vector<Node*>>& readers,
-                 const std::set<const Node*>& group, const Value* tail, PassReport& report) {
+}  // namespace
+
+LibraryProduct FindLibraryProduct(const Graph& graph,
+                                  const std::map<const Value*, std::vector<Node*>>& readers,
+                                  const Node& matmul, bool takes_addend) {
+  LibraryProduct product{{&matmul}, matmul.result()};
+  for (const Value* operand : matmul.operands) {
+    while (operand->producer && operand->producer->kind == OpKind::kReshape &&
+           OnlyReader(graph, readers, operand)) {
+      product.nodes.insert(operand->producer);
+      operand = operand->producer->operand(0);
+    }
+  }
+  Node* next = OnlyReader(graph, readers, product.tail);
+  const auto take = [&] {
+    product.nodes.insert(next);
+    product.tail = next->result();
+    next = OnlyReader(graph, readers, product.tail);
+  };
+  if (next && AddsBias(*next, product.tail)) take();
+  if (takes_addend && next && AddsTensor(*next, product.tail)) {
+    product.nodes.insert(next);
+    const bool convex = IsConvex(graph, product.nodes);
+    product.nodes.erase(next);
+    if (convex) take();
+  }
+  if (next && IsLibraryActivation(*next)) take();
+  while (next && next->kind == OpKind::kReshape) take();
+  if (!IsConvex(graph, product.nodes)) product = {{&matmul}, matmul.result()};
+  return product;
+}
+
+void ExplainLibraryProduct(const Graph& graph,
+                           const std::map<const Value*, std::vector<Node*>>& readers,
+                           const LibraryProduct& product, PassReport& report) {
+  const auto& [group, tail] = product;
   const std::string needed = "a matmul kernel with this op in it";
   if (const auto found = readers.find(tail); found != readers.end()) {
     const size_t count = found->second.size() + (IsOutput(graph, tail) ? 1 : 0);
@@ -67,32 +107,6 @@ void ExplainEnds(const Graph& graph, const std::map<const Value*, std::vector<No
   }
 }
 
-}  // namespace
-
-LibraryProduct FindLibraryProduct(const Graph& graph,
-                                  const std::map<const Value*, std::vector<Node*>>& readers,
-                                  const Node& matmul) {
-  LibraryProduct product{{&matmul}, matmul.result()};
-  for (const Value* operand : matmul.operands) {
-    while (operand->producer && operand->producer->kind == OpKind::kReshape &&
-           OnlyReader(graph, readers, operand)) {
-      product.nodes.insert(operand->producer);
-      operand = operand->producer->operand(0);
-    }
-  }
-  Node* next = OnlyReader(graph, readers, product.tail);
-  const auto take = [&] {
-    product.nodes.insert(next);
-    product.tail = next->result();
-    next = OnlyReader(graph, readers, product.tail);
-  };
-  if (next && AddsBias(*next, product.tail)) take();
-  if (next && IsLibraryActivation(*next)) take();
-  while (next && next->kind == OpKind::kReshape) take();
-  if (!IsConvex(graph, product.nodes)) product = {{&matmul}, matmul.result()};
-  return product;
-}
-
 Result<bool> FuseMatMulEpilogue(Graph& graph, const PassOptions&, PassReport& report) {
   std::vector<const Node*> matmuls;
   for (const auto& node : graph.nodes) {
@@ -102,7 +116,7 @@ Result<bool> FuseMatMulEpilogue(Graph& graph, const PassOptions&, PassReport& re
   for (const Node* matmul : matmuls) {
     const auto readers = Readers(graph);
     const LibraryProduct product = FindLibraryProduct(graph, readers, *matmul);
-    ExplainEnds(graph, readers, product.nodes, product.tail, report);
+    ExplainLibraryProduct(graph, readers, product, report);
     MakeRegion(graph, product.nodes, "matmul");
   }
   return !matmuls.empty();

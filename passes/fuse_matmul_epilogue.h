@@ -17,13 +17,19 @@ namespace fusec {
 //   %h = relu(%s)
 Result<bool> FuseMatMulEpilogue(Graph& graph, const PassOptions& options, PassReport& report);
 
-// `matmul` with what a library does in the same call, and the last value of that.
+// `matmul` with what a library does in the same call, and the last value of that. cuBLASLt may also
+// add a tensor of the product's shape, behind the bias.
 struct LibraryProduct {
   std::set<const Node*> nodes;
   const Value* tail;
 };
 LibraryProduct FindLibraryProduct(const Graph& graph,
                                   const std::map<const Value*, std::vector<Node*>>& readers,
-                                  const Node& matmul);
+                                  const Node& matmul, bool takes_addend = false);
+
+// Says why the product ends where it does, and why it begins where it does.
+void ExplainLibraryProduct(const Graph& graph,
+                           const std::map<const Value*, std::vector<Node*>>& readers,
+                           const LibraryProduct& product, PassReport& report);
 
 }  // namespace fusec

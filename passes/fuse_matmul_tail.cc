@@ -96,20 +96,27 @@ void ExplainEnds(const Graph& graph, const std::map<const Value*, std::vector<No
 }  // namespace
 
 Result<bool> FuseMatMulTail(Graph& graph, const PassOptions& options, PassReport& report) {
-  if (options.matmul_precision != "highest") return false;
   std::vector<const Node*> matmuls;
   for (const auto& node : graph.nodes) {
-    if (HasOwnKernels(*node)) matmuls.push_back(node.get());
+    if (node->kind == OpKind::kMatMul) matmuls.push_back(node.get());
   }
   bool changed = false;
   for (const Node* matmul : matmuls) {
     const auto readers = Readers(graph);
-    const LibraryProduct product = FindLibraryProduct(graph, readers, *matmul);
-    std::set<const Node*> group = product.nodes;
-    AddTail(graph, readers, matmul->result()->type.shape, group);
-    if (group == product.nodes) continue;
-    ExplainEnds(graph, readers, group, report);
-    MakeRegion(graph, group, "matmul");
+    const LibraryProduct least = FindLibraryProduct(graph, readers, *matmul);
+    if (options.matmul_precision == "highest" && HasOwnKernels(*matmul)) {
+      std::set<const Node*> group = least.nodes;
+      AddTail(graph, readers, matmul->result()->type.shape, group);
+      if (group == least.nodes) continue;
+      ExplainEnds(graph, readers, group, report);
+      MakeRegion(graph, group, "matmul");
+    } else {
+      const LibraryProduct product =
+          FindLibraryProduct(graph, readers, *matmul, /*takes_addend=*/true);
+      if (product.nodes == least.nodes) continue;
+      ExplainLibraryProduct(graph, readers, product, report);
+      MakeRegion(graph, product.nodes, "matmul");
+    }
     changed = true;
   }
   return changed;

@@ -116,8 +116,8 @@ void ReplaceReads(Json& json, const std::string& key, const std::map<int, int>& 
     for (auto& [name, item] : json.items()) ReplaceReads(item, name, replaced);
   } else if (json.is_array()) {
     for (Json& item : json) ReplaceReads(item, key, replaced);
-  } else if (json.is_number_integer() &&
-             (key == "buffer" || key == "buffers" || key == "bias" || key == "inputs")) {
+  } else if (json.is_number_integer() && (key == "buffer" || key == "buffers" || key == "bias" ||
+                                          key == "addend" || key == "inputs")) {
     const auto found = replaced.find(json.get<int>());
     if (found != replaced.end()) json = found->second;
   }

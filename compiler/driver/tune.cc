@@ -163,6 +163,7 @@ class Tuner {
     matmul.transpose_a = product.a.transposed;
     matmul.transpose_b = product.b.transposed;
     matmul.bias = product.bias != nullptr ? 0 : -1;
+    matmul.addend = product.addend != nullptr ? 0 : -1;
     if (product.activation == "relu") matmul.activation = runtime::Activation::kRelu;
     if (product.activation == "gelu_tanh") matmul.activation = runtime::Activation::kGeluTanh;
     runtime::MatmulSizes sizes;

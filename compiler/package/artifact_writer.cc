@@ -73,8 +73,8 @@ class BufferTable {
       add(parameter.value);
       for (const Value* table : parameter.tables) add(table);
     }
-    for (const Value* value :
-         {step.matmul.a.value, step.matmul.b.value, step.matmul.bias, step.matmul.result}) {
+    for (const Value* value : {step.matmul.a.value, step.matmul.b.value, step.matmul.bias,
+                               step.matmul.addend, step.matmul.result}) {
       add(value);
     }
   }
@@ -199,32 +199,35 @@ Json MatMulJson(const MatMulPlan& plan, const BufferTable& buffers) {
                 {"batch_stride", o.batch_stride.ToString()}};
   };
   Json inputs = {buffers.Number(plan.a.value), buffers.Number(plan.b.value)};
-  if (plan.bias) inputs.push_back(buffers.Number(plan.bias));
+  for (const Value* value : {plan.bias, plan.addend}) {
+    if (value) inputs.push_back(buffers.Number(value));
+  }
   Json json = {{"kind", "matmul"},
-          {"name", plan.name},
-          {"class", "matmul"},
-          {"ops", plan.ops},
-          {"onnx_nodes", ProvenanceJson(plan.provenance)},
-          {"dtype", DtypeName(plan.result->type.dtype)},
-          {"m", plan.m.ToString()},
-          {"n", plan.n.ToString()},
-          {"k", plan.k.ToString()},
-          {"batch", plan.batch.ToString()},
-          {"a", operand(plan.a)},
-          {"b", operand(plan.b)},
-          {"d",
-           {{"buffer", buffers.Number(plan.result)},
-            {"offset", "0"},
-            {"batch_stride", (plan.m * plan.n).ToString()}}},
-          {"transpose_a", plan.a.transposed},
-          {"transpose_b", plan.b.transposed},
-          {"bias", plan.bias ? buffers.Number(plan.bias) : -1},
-          {"activation", plan.activation},
-          {"inputs", inputs},
-          {"outputs", {buffers.Number(plan.result)}},
-          {"bytes_read", plan.bytes_read.ToString()},
-          {"bytes_written", plan.bytes_written.ToString()},
-          {"flops", plan.flops.ToString()}};
+               {"name", plan.name},
+               {"class", "matmul"},
+               {"ops", plan.ops},
+               {"onnx_nodes", ProvenanceJson(plan.provenance)},
+               {"dtype", DtypeName(plan.result->type.dtype)},
+               {"m", plan.m.ToString()},
+               {"n", plan.n.ToString()},
+               {"k", plan.k.ToString()},
+               {"batch", plan.batch.ToString()},
+               {"a", operand(plan.a)},
+               {"b", operand(plan.b)},
+               {"d",
+                {{"buffer", buffers.Number(plan.result)},
+                 {"offset", "0"},
+                 {"batch_stride", (plan.m * plan.n).ToString()}}},
+               {"transpose_a", plan.a.transposed},
+               {"transpose_b", plan.b.transposed},
+               {"bias", plan.bias ? buffers.Number(plan.bias) : -1},
+               {"activation", plan.activation},
+               {"inputs", inputs},
+               {"outputs", {buffers.Number(plan.result)}},
+               {"bytes_read", plan.bytes_read.ToString()},
+               {"bytes_written", plan.bytes_written.ToString()},
+               {"flops", plan.flops.ToString()}};
+  if (plan.addend) json["addend"] = buffers.Number(plan.addend);
   if (!plan.algorithm.empty()) json["algorithm"] = plan.algorithm;
   return json;
 }

@@ -72,7 +72,8 @@ struct KernelPlan {
   Expr bytes_kept;  // of results between its ops, which a kernel per op would write and read again
 };
 
-// A matrix product given to cuBLASLt or oneDNN: d[b] = activation(a[b] x b[b] + bias), row-major.
+// A matrix product given to cuBLASLt or oneDNN: d[b] = activation(a[b] x b[b] + bias +
+// addend[b]), row-major.
 struct MatMulPlan {
   struct Operand {
     const Value* value = nullptr;
@@ -84,6 +85,7 @@ struct MatMulPlan {
   Provenance provenance;
   Operand a, b;
   const Value* bias = nullptr;
+  const Value* addend = nullptr;  // of the result's shape, for GPUs only
   const Value* result = nullptr;
   Expr m, n, k, batch;
   std::string activation = "none";

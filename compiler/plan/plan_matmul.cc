@@ -31,6 +31,25 @@ bool BatchStride(const Shape& shape, const Shape& result, Expr& stride) {
   return true;
 }
 
+// Makes what `add` adds the bias or the addend of the plan, if it can be that.
+bool Adds(const Node& region, const Node& add, TargetKind target, MatMulPlan& plan) {
+  const int side = OperandOf(region, add.operand(1)) ? 1 : 0;
+  const Value* other = OperandOf(region, add.operand(side));
+  if (!other) return false;
+  const TensorType& type = add.operand(side)->type;
+  const Expr count = type.ElementCount();
+  if (!plan.bias && count == plan.n && type.rank() > 0 && type.shape.back() == plan.n) {
+    plan.bias = other;
+  } else if (!plan.addend && target == TargetKind::kGpu && count == plan.batch * plan.m * plan.n &&
+             plan.k.AsConstant().value_or(0) > 0) {
+    plan.addend = other;
+  } else {
+    return false;
+  }
+  plan.bytes_read = plan.bytes_read + other->type.Bytes();
+  return true;
+}
+
 }  // namespace
 
 std::optional<MatMulPlan> PlanProduct(const Node& region) {
@@ -71,16 +90,12 @@ std::optional<MatMulPlan> PlanProduct(const Node& region) {
   return plan;
 }
 
-std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region) {
+std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region, TargetKind target) {
   auto plan = PlanProduct(region);
   if (!plan || region.results.size() != 1) return std::nullopt;
   for (const auto& node : region.body->nodes) {
     if (node->kind == OpKind::kAdd) {
-      if (plan->bias || plan->activation != "none") return std::nullopt;
-      plan->bias = OperandOf(region, node->operand(1));
-      if (!plan->bias) plan->bias = OperandOf(region, node->operand(0));
-      if (!plan->bias || plan->bias->type.ElementCount() != plan->n) return std::nullopt;
-      plan->bytes_read = plan->bytes_read + plan->bias->type.Bytes();
+      if (plan->activation != "none" || !Adds(region, *node, target, *plan)) return std::nullopt;
     } else if (node->kind == OpKind::kRelu || node->kind == OpKind::kGelu) {
       if (plan->activation != "none") return std::nullopt;
       plan->activation = node->kind == OpKind::kRelu ? "relu" : "gelu_tanh";

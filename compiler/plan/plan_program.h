@@ -26,8 +26,8 @@ Result<ProgramPlan> PlanProgram(const Graph& graph, const PlanOptions& options,
 // without what stands behind it.
 std::optional<MatMulPlan> PlanProduct(const Node& region);
 
-// The whole region as a library call, where both libraries take its types and layout; nullopt sends
-// it to a generated kernel.
-std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region);
+// The whole region as a call of the target's library, where that takes its types and layout;
+// nullopt sends it to a generated kernel.
+std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region, TargetKind target);
 
 }  // namespace fusec

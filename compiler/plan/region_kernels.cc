@@ -85,7 +85,7 @@ RegionKernels::RegionKernels(const Node& region, std::string name, std::vector<s
   size_ = region.result()->type.ElementCount();
   if (class_ == "block_program") size_ = Product(region.Get<std::vector<Expr>>("rows"));
   if (class_ != "matmul") return;
-  product_ = PlanLibraryMatMul(region);
+  product_ = PlanLibraryMatMul(region, options.target);
   library_ = product_.has_value();
   if (!library_) product_ = PlanProduct(region);
   if (product_) size_ = product_->m;

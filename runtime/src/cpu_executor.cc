@@ -166,6 +166,7 @@ Status CpuExecutor::RunMatmul(int index, int threads) {
     call.matmul.d = at(matmul.d, sizes.d_offset);
   }
   if (matmul.bias >= 0) call.matmul.bias = buffers_[matmul.bias];
+  if (matmul.addend >= 0) call.matmul.addend = buffers_[matmul.addend];
   call.constant_b = program_.artifact.Constant(matmul.b.buffer);
   return matmul_.Run(index, call, threads);
 }

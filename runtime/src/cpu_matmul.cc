@@ -127,6 +127,14 @@ bool CpuMatmul::RunWidened(int step, const CpuMatmulCall& call, int threads) {
     }
   }
   if (narrow.bias) wide.matmul.bias = widen(narrow.bias, s.n, wide_bias_);
+  if (narrow.addend) {
+    wide_addend_.resize(std::max<size_t>(wide_addend_.size(), s.batch * s.m * s.n));
+    for (int64_t matrix = 0; matrix < s.batch; ++matrix) {
+      const auto* from = static_cast<const uint16_t*>(narrow.addend) + matrix * s.d_stride;
+      WidenToFloat(narrow.dtype, Halves(from, s.m * s.n), &wide_addend_[matrix * s.m * s.n]);
+    }
+    wide.matmul.addend = wide_addend_.data();
+  }
   // d is dense here whatever its stride is there, so that gaps between its matrices stay untouched.
   wide.matmul.sizes.d_stride = s.m * s.n;
   const int64_t results = s.batch * s.m * s.n;
@@ -148,7 +156,8 @@ Status CpuMatmul::Run(int step, const CpuMatmulCall& call, int threads) {
   CpuMatmulCall folded = call;
   FoldBatch(folded.matmul);
   SetOpenMpThreads(threads);
-  if (library_ && call.matmul.sizes.k > 0 && (dtype == FUSEC_F32 || dtype == FUSEC_BF16)) {
+  const bool has_type = dtype == FUSEC_F32 || dtype == FUSEC_BF16;
+  if (library_ && has_type && call.matmul.sizes.k > 0 && !call.matmul.addend) {
     const bool relu = folded.matmul.activation == Activation::kRelu;
     if (relu) folded.matmul.activation = Activation::kNone;
     const OneDnnMatmul* primitive = Prepare(step, folded, threads);

@@ -30,12 +30,13 @@ class CpuMatmulWeights {
 
 // One matmul of a run.
 struct CpuMatmulCall {
-  HostMatmul matmul;                     // with this run's pointers
+  HostMatmul matmul;                      // with this run's pointers
   std::span<const std::byte> constant_b;  // the whole buffer that b lies in, if it is constant
 };
 
 // Runs the matmuls of one context: oneDNN where it is installed and has the dtype, through f32
-// where it lacks f16 or bf16, else the runtime's own product. Primitives are kept for the last
+// where it lacks f16 or bf16, else (and with an addend, which compilation for CPUs leaves to its
+// kernels) the runtime's own product. Primitives are kept for the last
 // shapes seen.
 class CpuMatmul {
  public:
@@ -52,7 +53,7 @@ class CpuMatmul {
     fusec_dtype dtype = FUSEC_F32;
     int threads = 0;
     MatmulSizes sizes;
-    const void* constant_b = nullptr;  // null if b is not constant
+    const void* constant_b = nullptr;         // null if b is not constant
     std::unique_ptr<OneDnnMatmul> primitive;  // null: oneDNN has none
     uint64_t last_use = 0;
   };
@@ -63,7 +64,7 @@ class CpuMatmul {
   CpuMatmulWeights& weights_;
   std::map<int, std::vector<Prepared>> prepared_;  // by step
   uint64_t uses_ = 0;
-  std::vector<float> wide_a_, wide_b_, wide_bias_, wide_d_;
+  std::vector<float> wide_a_, wide_b_, wide_bias_, wide_addend_, wide_d_;
 };
 
 }  // namespace fusec::runtime

@@ -213,7 +213,8 @@ StatusOr<CublasLt::Proposals> CublasLt::AskHeuristic(const MatmulProblem& proble
   FUSEC_RT_TRY(set(kPreferenceReductionSchemes, wide ? kReduceAny : kReduceInComputeType));
   FUSEC_RT_TRY(set(kPreferenceAlignmentA, problem.b_alignment));
   FUSEC_RT_TRY(set(kPreferenceAlignmentB, problem.a_alignment));
-  FUSEC_RT_TRY(set(kPreferenceAlignmentC, problem.d_alignment));
+  FUSEC_RT_TRY(set(kPreferenceAlignmentC,
+                   problem.has_addend ? problem.addend_alignment : problem.d_alignment));
   FUSEC_RT_TRY(set(kPreferenceAlignmentD, problem.d_alignment));
 
   Proposals found;
@@ -237,9 +238,9 @@ std::optional<MatmulPlan> CublasLt::Wanted(const MatmulProblem& problem,
   Algorithm algorithm;
   std::copy(problem.algorithm.words.begin(), problem.algorithm.words.end(), algorithm.data);
   HeuristicResult result{};
-  const cublaslt::LtStatus status = functions_.algo_check(
-      handle_, descriptors.desc, descriptors.first, descriptors.second, descriptors.result,
-      descriptors.result, &algorithm, &result);
+  const cublaslt::LtStatus status =
+      functions_.algo_check(handle_, descriptors.desc, descriptors.first, descriptors.second,
+                            descriptors.result, descriptors.result, &algorithm, &result);
   if (status != kSuccess || result.workspace_bytes > kWorkspaceBytes) return std::nullopt;
   return MatmulPlan{problem, algorithm, result.workspace_bytes};
 }
@@ -290,14 +291,15 @@ Status CublasLt::Run(const MatmulPlan& plan, const MatmulPointers& pointers, CUd
   const float one_f32 = 1, zero_f32 = 0;
   const double one_f64 = 1, zero_f64 = 0;
   const bool is_f64 = plan.problem.dtype == FUSEC_F64;  // alpha and beta have the scale type
-  const void* alpha = is_f64 ? static_cast<const void*>(&one_f64) : &one_f32;
-  const void* beta = is_f64 ? static_cast<const void*>(&zero_f64) : &zero_f32;
-  return Check(
-      functions_.matmul(handle_, descriptors->desc, alpha, host(pointers.b), descriptors->first,
-                        host(pointers.a), descriptors->second, beta, host(pointers.d),
-                        descriptors->result, host(pointers.d), descriptors->result, &plan.algorithm,
-                        host(workspace), plan.workspace_bytes, stream),
-      "cublasLtMatmul", purpose);
+  const void* one = is_f64 ? static_cast<const void*>(&one_f64) : &one_f32;
+  const void* zero = is_f64 ? static_cast<const void*>(&zero_f64) : &zero_f32;
+  const bool adds = plan.problem.has_addend;
+  return Check(functions_.matmul(handle_, descriptors->desc, one, host(pointers.b),
+                                 descriptors->first, host(pointers.a), descriptors->second,
+                                 adds ? one : zero, host(adds ? pointers.addend : pointers.d),
+                                 descriptors->result, host(pointers.d), descriptors->result,
+                                 &plan.algorithm, host(workspace), plan.workspace_bytes, stream),
+               "cublasLtMatmul", purpose);
 }
 
 }  // namespace fusec::runtime

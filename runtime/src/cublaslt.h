@@ -17,20 +17,21 @@
 namespace fusec::runtime {
 
 enum class MatmulPrecision { kHighest, kHigh, kMedium };  // of f32 products: f32, TF32, bf16
-MatmulPrecision PrecisionNamed(std::string_view name);     // "highest", "high", "medium"
+MatmulPrecision PrecisionNamed(std::string_view name);    // "highest", "high", "medium"
 
-// A product d[b] = activation(op(a[b]) * op(b[b]) + bias) of row-major matrices, as far as the
-// choice of an algorithm depends on it. Strides count elements, alignments bytes (the largest power
-// of two up to 256 that divides the address).
+// A product d[b] = activation(op(a[b]) * op(b[b]) + bias + addend[b]) of row-major matrices, as far
+// as the choice of an algorithm depends on it. The addend lies as d does. Strides count elements,
+// alignments bytes (the largest power of two up to 256 that divides the address).
 struct MatmulProblem {
   fusec_dtype dtype = FUSEC_F32;
   MatmulPrecision precision = MatmulPrecision::kHighest;
   int64_t m = 0, n = 0, k = 0, batch = 1;
   int64_t a_stride = 0, b_stride = 0, d_stride = 0;
   bool transpose_a = false, transpose_b = false;
-  bool has_bias = false;
+  bool has_bias = false, has_addend = false;
   Activation activation = Activation::kNone;
   uint32_t a_alignment = 16, b_alignment = 16, d_alignment = 16, bias_alignment = 16;
+  uint32_t addend_alignment = 16;
   MatmulAlgorithm algorithm;  // wanted, if it is of this library and can make the product
 
   auto operator<=>(const MatmulProblem&) const = default;
@@ -43,7 +44,7 @@ struct MatmulPlan {
 };
 
 struct MatmulPointers {
-  CUdeviceptr a = 0, b = 0, d = 0, bias = 0;
+  CUdeviceptr a = 0, b = 0, d = 0, bias = 0, addend = 0;
   bool operator==(const MatmulPointers&) const = default;
 };
 
@@ -66,9 +67,9 @@ class CublasLt {
   // form of GELU, the last only to float's accuracy, which is too little for f64.
   static bool KnowsActivation(Activation activation, fusec_dtype dtype);
 
-  // What the problem wants, or the library's best guess for it, kept for the next call with an equal
-  // one; nothing if it has no algorithm for it, as may be for an epilogue. m, n, k and batch are at
-  // least 1.
+  // What the problem wants, or the library's best guess for it, kept for the next call with an
+  // equal one; nothing if it has no algorithm for it, as may be for an epilogue. m, n, k and batch
+  // are at least 1.
   StatusOr<std::optional<MatmulPlan>> Plan(const MatmulProblem& problem);
 
   // What the library proposes for the problem, its best guess first, at most 8.

@@ -37,6 +37,7 @@ StatusOr<std::vector<std::string>> CublasLtProposals::For(
   problem.transpose_a = matmul.transpose_a;
   problem.transpose_b = matmul.transpose_b;
   problem.has_bias = matmul.bias >= 0;
+  problem.has_addend = matmul.addend >= 0;
   problem.activation = matmul.activation;
   const ScopedContext scope(*library_->context);
   FUSEC_RT_ASSIGN(const auto algorithms, library_->cublaslt->Propose(problem));

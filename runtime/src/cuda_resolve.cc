@@ -103,6 +103,7 @@ Status CudaExecutor::ResolveMatmul(const Step& step, const RunBindings& bindings
   pointers.b = address(matmul.b.buffer, sizes.b_offset);
   pointers.d = address(matmul.d.buffer, sizes.d_offset);
   if (matmul.bias >= 0) pointers.bias = address(matmul.bias, 0);
+  if (matmul.addend >= 0) pointers.addend = address(matmul.addend, 0);
   if (sizes.k == 0) return AddEpilogue(step, sizes, pointers, true, operations);
 
   // A batch whose matrices of rows follow each other and share b is one taller product.
@@ -130,6 +131,8 @@ Status CudaExecutor::ResolveMatmul(const Step& step, const RunBindings& bindings
   problem.a_alignment = AlignmentOf(pointers.a);
   problem.b_alignment = AlignmentOf(pointers.b);
   problem.d_alignment = AlignmentOf(pointers.d);
+  problem.has_addend = matmul.addend >= 0;
+  problem.addend_alignment = AlignmentOf(pointers.addend);
   const MatmulProblem bare = problem;
   problem.has_bias = matmul.bias >= 0;
   problem.activation = matmul.activation;
@@ -137,8 +140,9 @@ Status CudaExecutor::ResolveMatmul(const Step& step, const RunBindings& bindings
   // A measured algorithm may count on what it was measured with.
   constexpr uint32_t kMeasuredAlignment = 16;
   const bool as_measured =
-      problem.batch == 1 && std::min({problem.a_alignment, problem.b_alignment, problem.d_alignment,
-                                      problem.bias_alignment}) >= kMeasuredAlignment;
+      problem.batch == 1 &&
+      std::min({problem.a_alignment, problem.b_alignment, problem.d_alignment,
+                problem.bias_alignment, problem.addend_alignment}) >= kMeasuredAlignment;
   if (as_measured) problem.algorithm = matmul.algorithm;
 
   const bool needs_epilogue = problem.has_bias || problem.activation != Activation::kNone;

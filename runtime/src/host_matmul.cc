@@ -142,6 +142,8 @@ void Multiply(const HostMatmul& call, int threads) {
       const T* a = static_cast<const T*>(call.a) + matrix * s.a_stride;
       const T* b = static_cast<const T*>(call.b) + matrix * s.b_stride;
       T* d = static_cast<T*>(call.d) + matrix * s.d_stride;
+      const T* addend = static_cast<const T*>(call.addend);
+      if (addend) addend += matrix * s.d_stride;
       const int64_t columns = std::min<int64_t>(kColumns<T>, s.n - column);
       const int64_t end_row = std::min(s.m, (chunk + 1) * chunk_rows);
       PackPanel(call, b, column, panel.data());
@@ -151,11 +153,14 @@ void Multiply(const HostMatmul& call, int threads) {
         const int64_t k_step = call.transpose_a ? s.m : 1;
         multiply({a + row * row_step, row_step, k_step, s.k, panel.data(), sums}, rows);
         for (int i = 0; i < rows; ++i) {
-          T* to = d + (row + i) * s.n + column;
+          const int64_t place = (row + i) * s.n + column;
+          T* to = d + place;
           const T* bias = call.bias ? static_cast<const T*>(call.bias) + column : nullptr;
           for (int64_t j = 0; j < columns; ++j) {
-            const T sum = sums[i * kColumns<T> + j];
-            to[j] = Activate(call.activation, bias ? sum + bias[j] : sum);
+            T sum = sums[i * kColumns<T> + j];
+            if (bias) sum += bias[j];
+            if (addend) sum += addend[place + j];
+            to[j] = Activate(call.activation, sum);
           }
         }
       }

@@ -14,7 +14,8 @@ struct HostMatmul {
   Activation activation = Activation::kNone;
   const void* a = nullptr;
   const void* b = nullptr;
-  const void* bias = nullptr;  // n elements, or null
+  const void* bias = nullptr;    // n elements, or null
+  const void* addend = nullptr;  // laid out as d, or null
   void* d = nullptr;
 };
 

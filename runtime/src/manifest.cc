@@ -289,13 +289,22 @@ class ManifestReader {
       if (!algorithm) return field.Unexpected("a version of cuBLASLt and 8 words of an algorithm");
       matmul.algorithm = *algorithm;
     }
+    if (item.Has("addend")) {
+      FUSEC_RT_ASSIGN(matmul.addend, ReadAdded(item, "addend", matmul.dtype));
+    }
     FUSEC_RT_ASSIGN(const auto bias, item.Field("bias"));
     if (const auto number = bias.AsInt(-1, -1); number) return matmul;
-    FUSEC_RT_ASSIGN(matmul.bias, AsBuffer(bias));
-    if (manifest_.buffers[matmul.bias].dtype != matmul.dtype) {
-      return bias.Unexpected(Text("a buffer of ", DtypeName(matmul.dtype)));
-    }
+    FUSEC_RT_ASSIGN(matmul.bias, ReadAdded(item, "bias", matmul.dtype));
     return matmul;
+  }
+
+  // The buffer that is added to a product.
+  StatusOr<int> ReadAdded(const JsonValue& item, std::string_view key, fusec_dtype dtype) {
+    FUSEC_RT_ASSIGN(const auto field, item.Field(key));
+    FUSEC_RT_ASSIGN(const int buffer, AsBuffer(field));
+    if (manifest_.buffers[buffer].dtype != dtype)
+      return field.Unexpected(Text("a buffer of ", DtypeName(dtype)));
+    return buffer;
   }
 
   StatusOr<Step> ReadStep(const JsonValue& item) {
@@ -359,7 +368,9 @@ class ManifestReader {
       if (!has(step.inputs, matmul.a.buffer)) return missing(matmul.a.buffer);
       if (!has(step.inputs, matmul.b.buffer)) return missing(matmul.b.buffer);
       if (!has(step.outputs, matmul.d.buffer)) return missing(matmul.d.buffer);
-      if (matmul.bias >= 0 && !has(step.inputs, matmul.bias)) return missing(matmul.bias);
+      for (const int added : {matmul.bias, matmul.addend}) {
+        if (added >= 0 && !has(step.inputs, added)) return missing(added);
+      }
     }
     return {};
   }

@@ -26,8 +26,8 @@ struct TensorSignature {
   fusec_dtype dtype = FUSEC_F32;
   std::vector<DimExpression> shape;
   int buffer = 0;
-  // Of an input that chooses rows: what its values should be below, one limit for all or one for each
-  // place of `index_axis`. Nothing but random data asks.
+  // Of an input that chooses rows: what its values should be below, one limit for all or one for
+  // each place of `index_axis`. Nothing but random data asks.
   std::vector<DimExpression> index_limits;
   int index_axis = 0;
   bool ascending = false;
@@ -78,14 +78,15 @@ struct MatmulOperand {
 
 enum class Activation { kNone, kRelu, kGeluTanh, kGeluErf, kSigmoid, kTanh };
 
-// d = activation(op(a) * op(b) + bias) for each matrix of the batch, all row-major: a is [m, k], or
-// [k, m] if transposed; b is [k, n] or [n, k]; d is [m, n].
+// d = activation(op(a) * op(b) + bias + addend) for each matrix of the batch, all row-major: a is
+// [m, k], or [k, m] if transposed; b is [k, n] or [n, k]; d is [m, n].
 struct Matmul {
   fusec_dtype dtype = FUSEC_F32;
   DimExpression m, n, k, batch;
   MatmulOperand a, b, d;
   bool transpose_a = false, transpose_b = false;
-  int bias = -1;  // buffer of n elements, or -1
+  int bias = -1;    // buffer of n elements, or -1
+  int addend = -1;  // buffer whose matrices lie as those of d, from 0 on, or -1; k > 0
   Activation activation = Activation::kNone;
   MatmulAlgorithm algorithm;  // measured to be fast, if any
 };

@@ -59,6 +59,14 @@ StatusOr<MatmulSizes> EvaluateMatmul(const Manifest& manifest, const Step& step,
     FUSEC_RT_TRY(check("b", matmul.b, end(sizes.b_offset, sizes.b_stride, sizes.k, sizes.n)));
   }
   FUSEC_RT_TRY(check("d", matmul.d, end(sizes.d_offset, sizes.d_stride, sizes.m, sizes.n)));
+  if (matmul.addend >= 0) {
+    // It has d's places, which begin where it begins.
+    FUSEC_RT_TRY(CheckInside(manifest, step, "addend", matmul.addend,
+                             end(0, sizes.d_stride, sizes.m, sizes.n), buffer_bytes));
+    if (sizes.k == 0) {
+      return Fail(FUSEC_BAD_ARTIFACT, "step \"", step.name, "\": an addend, but nothing to add to");
+    }
+  }
   if (matmul.bias >= 0) {
     FUSEC_RT_TRY(CheckInside(manifest, step, "bias", matmul.bias, sizes.n, buffer_bytes));
   }

@@ -182,17 +182,18 @@ TEST(CodegenProperty, TensorsMayBeCalledLikeVariables) {
   }
 }
 
-// Products at the edges of the tiles that kernels make, by kernels for few rows and for many; the last
+// Products with a bias and a residual at the edges of the tiles that kernels make, by kernels for few rows and for many; the last
 // also with infinities and NaN, which the tensor cores' split of floats would lose.
 void CompareProducts(std::optional<size_t> candidate) {
   for (const auto& [dtype, tolerance] : {std::pair{"f32", 1e-5}, {"f16", 4e-3}, {"bf16", 4e-2}}) {
     std::vector<std::unique_ptr<Graph>> graphs;
     for (const auto& [n, k] : {std::pair{1, 13}, {33, 1}, {64, 64}, {70, 367}, {32, 130}}) {
       const std::string text = fmt::format(
-          "graph @g(%x: {0}[batch, {2}], %w: {0}[{1}, {2}], %b: {0}[{1}]) symbols(batch in 0..9000) {{\n"
+          "graph @g(%x: {0}[batch, {2}], %w: {0}[{1}, {2}], %b: {0}[{1}], %residual: {0}[batch, {1}]) symbols(batch in 0..9000) {{\n"
           "  %y = matmul(%x, %w) {{transpose_a = 0, transpose_b = 1}} : {0}[batch, {1}]\n"
           "  %z = add(%y, %b) : {0}[batch, {1}]\n"
-          "  %r = relu(%z) : {0}[batch, {1}]\n"
+          "  %s = add(%z, %residual) : {0}[batch, {1}]\n"
+          "  %r = relu(%s) : {0}[batch, {1}]\n"
           "  return %r\n"
           "}}\n",
           dtype, n, k);

@@ -18,6 +18,7 @@ struct Case {
   int64_t batch = 1, m = 1, n = 1, k = 1;
   bool transpose_a = false, transpose_b = false, bias = false, shared_b = false, constant_b = false;
   Activation activation = Activation::kNone;
+  bool addend = false;
 };
 
 double Load(fusec_dtype dtype, const std::byte* from) {
@@ -58,6 +59,7 @@ class Problem {
     a_ = Random(random, c.batch * c.m * c.k);
     b_ = Random(random, (c.shared_b ? 1 : c.batch) * c.k * c.n);
     bias_ = Random(random, c.n);
+    addend_ = Random(random, c.batch * c.m * c.n);
     d_.assign(static_cast<size_t>(c.batch * c.m * c.n * size_), std::byte{0xff});
     HostMatmul& matmul = call_.matmul;
     matmul.dtype = c.dtype;
@@ -69,6 +71,7 @@ class Problem {
     matmul.a = a_.data();
     matmul.b = b_.data();
     matmul.bias = c.bias ? bias_.data() : nullptr;
+    matmul.addend = c.addend ? addend_.data() : nullptr;
     matmul.d = d_.data();
     if (c.constant_b) call_.constant_b = b_;
   }
@@ -97,6 +100,7 @@ class Problem {
             sum += Load(c_.dtype, &a_[a * size_]) * Load(c_.dtype, &b_[b * size_]);
           }
           const int64_t at = (matrix * c_.m + row) * c_.n + column;
+          if (c_.addend) sum += Load(c_.dtype, &addend_[at * size_]);
           ASSERT_NEAR(Result(at), Activated(c_.activation, sum), Tolerance())
               << matrix << " " << row << " " << column;
         }
@@ -115,7 +119,7 @@ class Problem {
   }
   Case c_;
   int size_;
-  std::vector<std::byte> a_, b_, bias_, d_;
+  std::vector<std::byte> a_, b_, bias_, addend_, d_;
   CpuMatmulCall call_;
 };
 
@@ -128,6 +132,7 @@ std::vector<Case> Cases() {
         Case c{dtype, bits % 3 + 1, m, n, k, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0,
                (bits & 8) != 0};
         c.constant_b = bits % 3 == 1;
+        c.addend = bits % 5 == 2;
         if (dtype != FUSEC_I32) c.activation = static_cast<Activation>(bits % 6);
         cases.push_back(c);
       }
@@ -142,7 +147,7 @@ TEST(CpuMatmulTest, AgreesWithLoopsWithAndWithoutOneDnn) {
       SCOPED_TRACE(testing::Message()
                    << DtypeName(c.dtype) << " " << c.batch << " x " << c.m << " x " << c.n << " x "
                    << c.k << " transposes " << c.transpose_a << c.transpose_b << " activation "
-                   << static_cast<int>(c.activation) << " library " << (library != nullptr));
+                   << static_cast<int>(c.activation) << " addend " << c.addend << " library " << (library != nullptr));
       CpuMatmulWeights weights;
       CpuMatmul matmul(library, weights);
       Problem problem(c);
@@ -185,8 +190,8 @@ TEST(CpuMatmulTest, IntegersWrap) {
   const std::vector<int32_t> a = {INT32_MAX, 2}, b = {2, 3};
   int32_t d = 0;
   CpuMatmulCall call;
-  call.matmul = {FUSEC_I32, {1, 1, 2, 1}, false,   false, Activation::kNone,
-                 a.data(),  b.data(),     nullptr, &d};
+  call.matmul = {FUSEC_I32, {1, 1, 2, 1}, false,   false,   Activation::kNone,
+                 a.data(),  b.data(),     nullptr, nullptr, &d};
   ASSERT_TRUE(matmul.Run(0, call, 1));
   EXPECT_EQ(d, 4);  // 2 (2^31 - 1) + 6 = 2^32 + 4
 }
