@@ -8,32 +8,79 @@
 
 namespace fusec {
 
+namespace {
+
+// What one kernel gathers into one concatenation; empty if it gathers nothing.
+std::set<const Node*> GatheredInto(const Node& concat, const Graph& graph, PassReport& report) {
+  PassReport attempt = report;
+  std::set<const Node*> group = GrowLoopGroup(graph, concat, attempt, /*pools=*/true);
+  const bool gathers = std::any_of(group.begin(), group.end(), [](const Node* node) {
+    return GetOpDef(node->kind).op_class == OpClass::kGather;
+  });
+  // A concat of a concat is planned from the outer one.
+  const bool nested = std::any_of(group.begin(), group.end(), [&](const Node* node) {
+    return node != &concat && node->kind == OpKind::kConcat;
+  });
+  if (!gathers || nested) return {};
+  report = attempt;
+  return group;
+}
+
+// Whether a block that owns rows of one concatenation can own the same rows of the other.
+bool ShareRows(const Node& a, const Node& b) {
+  const int64_t axis = a.Int("axis");
+  if (axis == 0 || b.Int("axis") != axis) return false;
+  const Shape &left = a.result()->type.shape, &right = b.result()->type.shape;
+  return left.size() == right.size() &&
+         std::equal(left.begin(), left.begin() + axis, right.begin());
+}
+
+// Whether the nodes of `group` read the concatenation, whose parts they would make anew.
+bool IsReadIn(const std::set<const Node*>& group, const Node& concat) {
+  return std::any_of(group.begin(), group.end(), [&](const Node* node) {
+    return std::find(node->operands.begin(), node->operands.end(), concat.result()) !=
+           node->operands.end();
+  });
+}
+
+void RefuseReaders(const Graph& graph, const Node& concat, PassReport& report) {
+  const auto readers = Readers(graph);
+  const auto found = readers.find(concat.result());
+  if (found == readers.end()) return;
+  for (const Node* reader : found->second) {
+    report.Refuse(concat.result(), *reader,
+                  "the concatenation is stored once, instead of gathered again for every element "
+                  "that is made of it",
+                  "a block that keeps a row of it in shared memory");
+  }
+}
+
+}  // namespace
+
 Result<bool> FuseEmbeddingConcat(Graph& graph, const PassOptions&, PassReport& report) {
   bool changed = false;
   std::vector<const Node*> concats;
   for (const auto& node : graph.nodes) {
     if (node->kind == OpKind::kConcat) concats.push_back(node.get());
   }
-  for (const Node* concat : concats) {
-    PassReport attempt = report;
-    const std::set<const Node*> group = GrowLoopGroup(graph, *concat, attempt, /*pools=*/true);
-    const bool gathers = std::any_of(group.begin(), group.end(), [](const Node* node) {
-      return GetOpDef(node->kind).op_class == OpClass::kGather;
-    });
-    // A concat of a concat is planned from the outer one.
-    const bool nested = std::any_of(group.begin(), group.end(), [&](const Node* node) {
-      return node != concat && node->kind == OpKind::kConcat;
-    });
-    if (!gathers || nested) continue;
-    report = attempt;
-    const auto readers = Readers(graph);
-    if (const auto found = readers.find(concat->result()); found != readers.end()) {
-      for (const Node* reader : found->second) {
-        report.Refuse(concat->result(), *reader,
-                      "the concatenation is stored once, instead of gathered again for every "
-                      "element that is made of it",
-                      "a block that keeps a row of it in shared memory");
-      }
+  std::set<const Node*> done;
+  for (size_t i = 0; i < concats.size(); ++i) {
+    if (done.count(concats[i])) continue;
+    std::set<const Node*> group = GatheredInto(*concats[i], graph, report);
+    if (group.empty()) continue;
+    RefuseReaders(graph, *concats[i], report);
+    for (size_t j = i + 1; j < concats.size(); ++j) {
+      if (done.count(concats[j]) || !ShareRows(*concats[i], *concats[j])) continue;
+      PassReport attempt = report;
+      std::set<const Node*> both = GatheredInto(*concats[j], graph, attempt);
+      if (both.empty()) continue;
+      both.insert(group.begin(), group.end());
+      if (!IsConvex(graph, both) || IsReadIn(both, *concats[i]) || IsReadIn(both, *concats[j]))
+        continue;
+      report = attempt;
+      RefuseReaders(graph, *concats[j], report);
+      group = std::move(both);
+      done.insert(concats[j]);
     }
     MakeRegion(graph, group, "gather_concat");
     changed = true;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 #include "codegen_templates/templates.h"
 #include "compiler/emit/text_writer.h"
@@ -18,17 +19,54 @@ std::string Describe(const KernelParameter& parameter) {
   return parameter.name + " " + parameter.value->type.ToString();
 }
 
-// "Gemm /top/top.0/Gemm" entries, without repeats.
+// Of more, a header names the first and the last.
+constexpr size_t kMostAlike = 6;
+
+std::string SourceText(const Origin& origin) {
+  std::string text = origin.onnx_node.empty() ? origin.onnx_op : origin.onnx_node;
+  if (!origin.onnx_op.empty() && text.find(origin.onnx_op) == std::string::npos)
+    text += " (" + origin.onnx_op + ")";
+  if (!origin.source_line.empty()) text += " at " + origin.source_line;
+  return text;
+}
+
+// "/top/top.0/Gemm" and "node_1 (Relu)" entries, without repeats; many of one op as
+// "node_3 to node_28 (26 Gather)", where the first of them stands.
 std::vector<std::string> Sources(const KernelPlan& plan) {
   std::vector<std::string> sources;
+  std::map<std::string, std::vector<const Origin*>> by_op;
   for (const Origin& origin : plan.provenance) {
-    std::string text = origin.onnx_node.empty() ? origin.onnx_op : origin.onnx_node;
-    if (!origin.onnx_op.empty() && text.find(origin.onnx_op) == std::string::npos)
-      text += " (" + origin.onnx_op + ")";
-    if (!origin.source_line.empty()) text += " at " + origin.source_line;
-    if (std::find(sources.begin(), sources.end(), text) == sources.end()) sources.push_back(text);
+    auto& alike = by_op[origin.onnx_op];
+    const bool is_new = std::none_of(alike.begin(), alike.end(), [&](const Origin* known) {
+      return SourceText(*known) == SourceText(origin);
+    });
+    if (is_new) alike.push_back(&origin);
+  }
+  for (const Origin& origin : plan.provenance) {
+    const auto& alike = by_op[origin.onnx_op];
+    if (alike.size() <= kMostAlike) {
+      if (std::find(alike.begin(), alike.end(), &origin) != alike.end())
+        sources.push_back(SourceText(origin));
+    } else if (alike.front() == &origin) {
+      sources.push_back(fmt::format("{} to {} ({} {})", origin.onnx_node, alike.back()->onnx_node,
+                                    alike.size(), origin.onnx_op));
+    }
   }
   return sources;
+}
+
+std::string TableText(const Value* table) {
+  return FriendlyName(table->name) + " " + table->type.ToString();
+}
+
+// "table_0 f32[10, 4]" entries; many as "table_0 f32[10, 4] to table_25 f32[7, 4] (26 tables)".
+std::vector<std::string> TableTexts(const std::vector<const Value*>& tables) {
+  if (tables.size() > kMostAlike)
+    return {fmt::format("{} to {} ({} tables)", TableText(tables.front()), TableText(tables.back()),
+                        tables.size())};
+  std::vector<std::string> texts;
+  for (const Value* table : tables) texts.push_back(TableText(table));
+  return texts;
 }
 
 // "batch * 16 + 64", "(batch + 15) / 16 * 3": sizes as somebody would say them.
@@ -89,8 +127,7 @@ void WriteHeaderComment(TextWriter& out, const KernelPlan& plan) {
   std::vector<std::string> inputs, outputs;
   for (const KernelParameter& parameter : plan.parameters) {
     if (parameter.kind == KernelParameter::Kind::kTables) {
-      for (const Value* table : parameter.tables)
-        inputs.push_back(FriendlyName(table->name) + " " + table->type.ToString());
+      for (std::string& text : TableTexts(parameter.tables)) inputs.push_back(std::move(text));
     }
     if (parameter.kind != KernelParameter::Kind::kBuffer) continue;
     (parameter.written ? outputs : inputs).push_back(Describe(parameter));
