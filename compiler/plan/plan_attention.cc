@@ -107,10 +107,11 @@ class AttentionPlanner {
     if (!is_float() && depth_ <= 64 && columns_ <= 64)
       plan.blocks_together = kResidentThreads / plan.block_size;
     plan.launch_in_words = "a block owns " + std::to_string(tile_queries()) + " queries of a head";
+    const std::string depth =
+        Own("depth", Padded(depth_), "elements of a query and a key, in shared memory");
+    const std::string columns = Own("columns", Padded(columns_), "elements of a value there");
     Call("using Shape = AttentionShape<" + TensorCoreArithmetic(dtype(), precision_) + ", " +
-         TileQueries() + ", " + TileKeys() + ", " +
-         Own("depth", Padded(depth_), "elements of a query and a key, in shared memory") + ", " +
-         Own("columns", Padded(columns_), "elements of a value there") + ">");
+         TileQueries() + ", " + TileKeys() + ", " + depth + ", " + columns + ">");
     DeclareSharedMemory(builder_);
     const std::string tile_count =
         TileCount("query_tiles", tiles, queries_, TileQueries(), "of a head");
@@ -284,7 +285,7 @@ class AttentionPlanner {
 
   void PlanScores() {
     builder_.Blank();
-    builder_.Comment("Scores" + ScoreInWords());
+    builder_.Comment("The scores: " + ScoreInWords());
     builder_.Append({Statement::Kind::kDeclare,
                      "float",
                      "tile_scores[Shape::kKeyPieces][Shape::kPlaces]",
@@ -311,13 +312,15 @@ class AttentionPlanner {
         });
   }
 
+  // The ops from the product on, up to what softmax is of.
   std::string ScoreInWords() const {
     std::string words;
     for (const auto& node : region_.body->nodes) {
-      if (node->result() == parts_.score && node.get() != parts_.scores)
-        words = " up to " + std::string(GetOpDef(node->kind).text);
+      if (parts_.nodes.count(node.get()) == 0) continue;
+      words += (words.empty() ? "" : ", ") + std::string(GetOpDef(node->kind).text);
+      if (node->result() == parts_.score) break;
     }
-    return words + ".";
+    return words;
   }
 
   // Two loops over the elements of the tile that a thread owns: of 64 queries, and of `extent`

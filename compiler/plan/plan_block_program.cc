@@ -343,8 +343,14 @@ class BlockProgramPlanner {
     const bool is_matmul = reducer.kind == OpKind::kMatMul;
     const Shape dims = is_matmul ? Shape{MatMulDepth(reducer)} : ReducedDims(reducer);
     const Expr length = Product(dims);
-    builder_.expressions().NameConstant(*length.AsConstant(), FriendlyName(result->name) + "_depth",
-                                        "terms of its sum");
+    const Value* row = reducer.operand(0);
+    if (!is_matmul && reducer.Ints("axes") == std::vector<int64_t>{row->type.rank() - 1})
+      builder_.expressions().NameConstant(*length.AsConstant(),
+                                          FriendlyName(row->name) + "_columns",
+                                          "last axis of \"" + FriendlyName(row->name) + "\"");
+    else
+      builder_.expressions().NameConstant(
+          *length.AsConstant(), FriendlyName(result->name) + "_depth", "terms of its sum");
     const std::string header = warps_ ? LoopHeader(builder_, "k", "threadIdx.x % " + WarpSize(),
                                                    builder_.Write(length), WarpSize())
                                       : LoopHeader(builder_, "k", "0", builder_.Write(length));

@@ -40,23 +40,26 @@ class SequentialPlanner {
   }
 
  private:
-  // One thread per line; `lines` are the dims other than the axis. Returns their coordinates.
-  std::vector<Expr> OpenLines(const Shape& lines) {
+  // One thread per line; `lines` are the dims other than the axis. Returns their coordinates, of
+  // which `variable` is the position.
+  std::vector<Expr> OpenLines(const Shape& lines, const std::string& variable = "row",
+                              const std::string& line = "line",
+                              const std::string& where = "along the axis") {
     const Expr count = Product(lines);
     KernelPlan& plan = builder_.plan();
     const bool cpu = builder_.target() == TargetKind::kCpu;
     plan.block_size = cpu ? 1 : GpuBlockSize(builder_);
-    NameCount(builder_, count, "lines", "along the axis");
+    NameCount(builder_, count, line + "s", where);
     plan.blocks = CeilDiv(count, plan.block_size, builder_.ranges());
-    plan.launch_in_words = "one thread per line along the axis";
+    plan.launch_in_words = "one thread per " + line + " " + where;
     std::string first = BlockNumber(builder_);
     if (!cpu) {
       first += " * " + BlockSizeName(builder_) + " + threadIdx.x";
     }
-    builder_.AppendLet("row", first);
-    builder_.AppendIf("row >= " + builder_.Write(count), "return");
-    builder_.DefineVariable("row", 0, count - 1);
-    return Coordinates(builder_, Expr::Symbol("row"), lines, "row");
+    builder_.AppendLet(variable, first);
+    builder_.AppendIf(variable + " >= " + builder_.Write(count), "return");
+    builder_.DefineVariable(variable, 0, count - 1);
+    return Coordinates(builder_, Expr::Symbol(variable), lines, variable);
   }
 
   static Shape Without(const Shape& shape, int64_t axis) {
@@ -117,7 +120,7 @@ class SequentialPlanner {
       return "IsAbove(" + (largest ? a + ", " + b : b + ", " + a) + ")";
     };
     const auto line = OpenLines(Without(x->type.shape, axis));
-    builder_.Comment("top_k: the value and index taken last");
+    builder_.Comment("top_k: round after round the best that comes after the one taken last");
     const std::string taken = builder_.Unique("taken"), taken_at = builder_.Unique("taken_at");
     const std::string best = builder_.Unique("best"), best_at = builder_.Unique("best_at");
     builder_.Declare(type, taken, CLiteral(int64_t{0}, dtype));
@@ -130,8 +133,9 @@ class SequentialPlanner {
     const std::string& e = element.text;
     const std::string after_taken =
         builder_.Let("bool", "is_left",
-                     taken_at + " < 0 || " + precedes(taken, e) + " || (!(" + precedes(e, taken) +
-                         ") && column > " + taken_at + ")");
+                     taken_at + " < 0 || " + precedes(taken, e) + " || (!" +
+                         (IsFloat(dtype) ? precedes(e, taken) : "(" + precedes(e, taken) + ")") +
+                         " && column > " + taken_at + ")");
     builder_.Append({Statement::Kind::kIf,
                      "",
                      "",
@@ -237,8 +241,8 @@ class SequentialPlanner {
     }
   }
 
-  // Threads own the positions inside a slice; each copies its column of slices and then writes the
-  // updates in their order.
+  // Threads own the positions inside a slice, which stands as a row; each copies its column of all
+  // slices and then writes the updates in their order.
   void PlanScatterNd() {
     const Value* x = node_.operand(0);
     const Value* indices = node_.operand(1);
@@ -248,17 +252,17 @@ class SequentialPlanner {
     const auto depth = *index_shape.back().AsConstant();
     const Shape outer(shape.begin(), shape.begin() + depth),
         inner(shape.begin() + depth, shape.end());
-    const auto line = OpenLines(inner);
+    const auto line = OpenLines(inner, "column", "element", "of a slice");
     auto full = [&](std::vector<Expr> at) {
       at.insert(at.end(), line.begin(), line.end());
       return at;
     };
-    builder_.Comment("scatter_nd: copy, then write the updates in their order");
+    builder_.Comment("scatter_nd: copy this column, then write the updates in their order");
     const Expr slices = Product(outer);
-    OpenLoop("column", slices);
-    const auto place = full(Delinearize(Expr::Symbol("column"), outer, builder_.ranges()));
+    OpenLoop("row", slices);
+    const auto place = full(Delinearize(Expr::Symbol("row"), outer, builder_.ranges()));
     lowering_.Store(0, place, lowering_.Evaluate(x, place));
-    CloseLoop("column", slices);
+    CloseLoop("row", slices);
 
     const Shape tuples(index_shape.begin(), index_shape.end() - 1);
     const Expr count = Product(tuples);

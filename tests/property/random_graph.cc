@@ -79,7 +79,7 @@ std::unique_ptr<Graph> Generator::Run() {
 
 namespace {
 
-// The input whose values, unchanged, are the indices of a gather.
+// The input whose values, unchanged, are the indices of a gather or a scatter.
 const Value* SourceOf(const Value* indices) {
   while (indices->producer != nullptr) {
     const OpKind kind = indices->producer->kind;
@@ -94,9 +94,15 @@ int64_t SmallestTable(const Graph& graph, const Value* indices,
                       const std::map<std::string, int64_t>& symbols) {
   int64_t smallest = 1 << 20;
   for (const auto& node : graph.nodes) {
-    if (node->kind != OpKind::kGather || SourceOf(node->operand(1)) != indices) continue;
-    const Expr& extent = node->operand(0)->type.shape[static_cast<size_t>(node->Int("axis"))];
-    smallest = std::min(smallest, extent.Evaluate(symbols).value());
+    const bool has_tuples = node->kind == OpKind::kScatterND;
+    const bool has_axis = node->kind == OpKind::kGather || node->kind == OpKind::kScatterElements;
+    if ((!has_axis && !has_tuples) || SourceOf(node->operand(1)) != indices) continue;
+    const int64_t first = has_axis ? node->Int("axis") : 0;
+    const int64_t count = has_axis ? 1 : *node->operand(1)->type.shape.back().AsConstant();
+    for (int64_t axis = first; axis < first + count; ++axis) {
+      const Expr& extent = node->operand(0)->type.shape[static_cast<size_t>(axis)];
+      smallest = std::min(smallest, extent.Evaluate(symbols).value());
+    }
   }
   return smallest;
 }

@@ -90,12 +90,12 @@ k00_layer_norm_linear_gelu_many_rows(const float* __restrict__ x,
                                      const float* __restrict__ weight_scaled,
                                      const float* __restrict__ bias_shifted, float* __restrict__ y,
                                      int batch) {
-  constexpr int kRowsPerBlock = 8;      // rows that a block owns
-  constexpr int kWarpSize = 32;         // threads
-  constexpr int kBlockSize = 256;       // threads
-  constexpr int kReduceMeanDepth = 32;  // terms of its sum
-  constexpr float kConstant = 1e-05f;   // "constant"
-  constexpr int kYElements = 64;        // of one row of "y"
+  constexpr int kRowsPerBlock = 8;     // rows that a block owns
+  constexpr int kWarpSize = 32;        // threads
+  constexpr int kBlockSize = 256;      // threads
+  constexpr int kXColumns = 32;        // last axis of "x"
+  constexpr float kConstant = 1e-05f;  // "constant"
+  constexpr int kYElements = 64;       // of one row of "y"
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 
@@ -104,12 +104,12 @@ k00_layer_norm_linear_gelu_many_rows(const float* __restrict__ x,
   for (int i = threadIdx.x / kWarpSize; i < rows_here; i += kBlockSize / kWarpSize) {
     const int row = first_row + i;
     float reduce_mean_sum = 0.0f;
-    for (int k = threadIdx.x % kWarpSize; k < kReduceMeanDepth; k += kWarpSize) {
-      const float x_value = x[row * kReduceMeanDepth + k];
+    for (int k = threadIdx.x % kWarpSize; k < kXColumns; k += kWarpSize) {
+      const float x_value = x[row * kXColumns + k];
       reduce_mean_sum += x_value;
     }
     reduce_mean_sum = WarpReduce<SumOf>(reduce_mean_sum);
-    const float reduce_mean = reduce_mean_sum / (float)kReduceMeanDepth;
+    const float reduce_mean = reduce_mean_sum / (float)kXColumns;
     if (threadIdx.x % kWarpSize == 0) {
       reduce_mean_rows[i] = reduce_mean;
     }
@@ -122,8 +122,8 @@ k00_layer_norm_linear_gelu_many_rows(const float* __restrict__ x,
     const int row = first_row + i;
     float reduce_mean_1_sum = 0.0f;
     const float reduce_mean_value = reduce_mean_rows[i];
-    for (int k = threadIdx.x % kWarpSize; k < kReduceMeanDepth; k += kWarpSize) {
-      const float x_value = x[row * kReduceMeanDepth + k];
+    for (int k = threadIdx.x % kWarpSize; k < kXColumns; k += kWarpSize) {
+      const float x_value = x[row * kXColumns + k];
       // sub
       const float sub = x_value - reduce_mean_value;
       // mul
@@ -131,7 +131,7 @@ k00_layer_norm_linear_gelu_many_rows(const float* __restrict__ x,
       reduce_mean_1_sum += mul;
     }
     reduce_mean_1_sum = WarpReduce<SumOf>(reduce_mean_1_sum);
-    const float reduce_mean_1 = reduce_mean_1_sum / (float)kReduceMeanDepth;
+    const float reduce_mean_1 = reduce_mean_1_sum / (float)kXColumns;
     // add
     const float add = reduce_mean_1 + kConstant;
     // sqrt
@@ -142,20 +142,20 @@ k00_layer_norm_linear_gelu_many_rows(const float* __restrict__ x,
   }
   __syncthreads();
 
-  __shared__ float normal_unscaled_rows[kRowsPerBlock * kReduceMeanDepth];
+  __shared__ float normal_unscaled_rows[kRowsPerBlock * kXColumns];
   // normal_unscaled: div
-  for (int i = threadIdx.x; i < rows_here * kReduceMeanDepth; i += kBlockSize) {
-    const int row_in_block = i / kReduceMeanDepth;
+  for (int i = threadIdx.x; i < rows_here * kXColumns; i += kBlockSize) {
+    const int row_in_block = i / kXColumns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kReduceMeanDepth;
-    const float x_value = x[row * kReduceMeanDepth + element];
+    const int element = i - row_in_block * kXColumns;
+    const float x_value = x[row * kXColumns + element];
     const float reduce_mean_value = reduce_mean_rows[row_in_block];
     // sub
     const float sub = x_value - reduce_mean_value;
     const float sqrt_value = sqrt_rows[row_in_block];
     // div
     const float normal_unscaled = sub / sqrt_value;
-    normal_unscaled_rows[row_in_block * kReduceMeanDepth + element] = normal_unscaled;
+    normal_unscaled_rows[row_in_block * kXColumns + element] = normal_unscaled;
   }
   __syncthreads();
 
@@ -165,8 +165,8 @@ k00_layer_norm_linear_gelu_many_rows(const float* __restrict__ x,
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kYElements;
     float matmul = 0.0f;
-    for (int k = 0; k < kReduceMeanDepth; ++k) {
-      const float normal_unscaled_value = normal_unscaled_rows[row_in_block * kReduceMeanDepth + k];
+    for (int k = 0; k < kXColumns; ++k) {
+      const float normal_unscaled_value = normal_unscaled_rows[row_in_block * kXColumns + k];
       const float weight_scaled_value = weight_scaled[k * kYElements + element];
       matmul += normal_unscaled_value * weight_scaled_value;
     }
