@@ -38,6 +38,10 @@ class CompiledGraphs {
   Result<std::vector<std::vector<ReferenceTensor>>> Run(
       const std::vector<std::vector<ReferenceTensor>>& inputs);
 
+  // For tests that bind memory by themselves; inputs and outputs are those of the graphs, in order.
+  const fusec_program* program() const { return program_; }
+  fusec_context* context() const { return context_; }
+
  private:
   CompiledGraphs() = default;
   Result<void> Load(std::shared_ptr<const Graph> fused, RunOn where, const std::string& precision,

@@ -134,8 +134,10 @@ FUSEC_API void fusec_destroy_context(fusec_context* context);
 
 /* Gives input i for all runs from now on. `dims` has `rank` entries, which are copied; the memory is
  * not: it has the product of dims elements, and must stay valid and unchanged until a run that reads
- * it has finished. It is host memory, or, when `on_device` is nonzero, memory of the program's GPU
- * that starts at a multiple of 16 bytes and is read in place. `data` may be NULL for no elements.
+ * it has finished. It is host memory, which may start anywhere (at a multiple of 16 bytes a program
+ * on the CPU reads it in place, else a copy), or, when `on_device` is nonzero, memory of the
+ * program's GPU that starts at a multiple of 16 bytes and is read in place. `data` may be NULL for no
+ * elements.
  * FUSEC_BAD_INPUT: the rank is not the signature's, or device memory for a program on the CPU. That
  * dims fit each other, the symbols' ranges and the memory is checked by the run. */
 FUSEC_API fusec_status fusec_bind_input(fusec_context* context, int i, const void* data,
