@@ -1,5 +1,6 @@
 #include "compiler/driver/build_targets.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <future>
 
@@ -10,6 +11,8 @@
 namespace fusec {
 
 namespace {
+
+constexpr size_t kMostModules = 4, kKernelsPerModule = 4;  // of a GPU target; at least 4 in each
 
 // Each once, where several steps launch it.
 std::vector<const KernelPlan*> KernelsOf(const ProgramPlan& program) {
@@ -59,22 +62,29 @@ Result<void> RunJobs(std::vector<Job>& jobs, ArtifactContents& contents,
   return {};
 }
 
-// The texts of a target's kernels become files of the artifact, and compiling them jobs.
-void AddGpuJob(size_t number, const ModelTitle& title, ArtifactContents& contents,
-               std::vector<Job>& jobs) {
+// The texts of a target's kernels become files of the artifact, and compiling them jobs. NVRTC
+// compiles a module on one core, so that many kernels are shared out among some modules.
+void AddGpuJobs(size_t number, const ModelTitle& title, ArtifactContents& contents,
+                std::vector<Job>& jobs) {
   const std::string& target = contents.targets[number].name;
   const auto kernels = KernelsOf(contents.targets[number].plan);
   for (const KernelPlan* kernel : kernels) {
     contents.files["kernels/" + kernel->name + ".cu"] = EmitKernelFile(*kernel, title);
   }
   if (kernels.empty()) return;
-  const auto text = std::make_shared<std::string>(EmitGpuModule(kernels, title));
-  jobs.push_back(
-      {number, "cubin", "cubin/" + target + ".cubin", [text, target]() -> Result<std::string> {
-         auto cubin = runtime::CompileCached("kernels.cu", *text, target);
-         if (!cubin) return Fail(ErrorKind::kToolchain, cubin.error().message);
-         return *std::move(cubin);
-       }});
+  const size_t modules = std::clamp<size_t>(kernels.size() / kKernelsPerModule, 1, kMostModules);
+  for (size_t i = 0; i < modules; ++i) {
+    std::vector<const KernelPlan*> part;
+    for (size_t k = i; k < kernels.size(); k += modules) part.push_back(kernels[k]);
+    const auto text = std::make_shared<std::string>(EmitGpuModule(part, title));
+    const std::string suffix = i == 0 ? "" : "_" + std::to_string(i + 1);
+    jobs.push_back({number, "cubin" + suffix, "cubin/" + target + suffix + ".cubin",
+                    [text, target]() -> Result<std::string> {
+                      auto cubin = runtime::CompileCached("kernels.cu", *text, target);
+                      if (!cubin) return Fail(ErrorKind::kToolchain, cubin.error().message);
+                      return *std::move(cubin);
+                    }});
+  }
 }
 
 void AddCpuJobs(size_t number, const ModelTitle& title, const BuildOptions& options,
@@ -107,7 +117,7 @@ Result<void> BuildKernels(const ModelTitle& title, const BuildOptions& options,
   std::vector<Job> jobs;
   for (size_t i = 0; i < contents.targets.size(); ++i) {
     if (contents.targets[i].plan.target == TargetKind::kGpu)
-      AddGpuJob(i, title, contents, jobs);
+      AddGpuJobs(i, title, contents, jobs);
     else
       AddCpuJobs(i, title, options, contents, jobs);
   }

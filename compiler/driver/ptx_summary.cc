@@ -38,11 +38,14 @@ Result<runtime::Nvrtc::Inspection> InspectCached(const std::string& name, const 
 
 Result<std::vector<CubinKernel>> ReadTargetCubin(const std::string& artifact,
                                                  const runtime::Target& target) {
-  const auto file = target.files.find("cubin");
-  if (file == target.files.end()) return std::vector<CubinKernel>();  // library calls only
+  std::vector<CubinKernel> kernels;  // none if there are library calls only
   FUSEC_RUNTIME_ASSIGN(const auto opened, runtime::Artifact::Open(artifact));
-  FUSEC_RUNTIME_ASSIGN(const runtime::MappedFile mapped, opened->ReadFile(file->second));
-  return ReadCubin(mapped.text(), artifact + "/" + file->second);
+  for (const auto& [key, path] : target.files) {
+    FUSEC_RUNTIME_ASSIGN(const runtime::MappedFile mapped, opened->ReadFile(path));
+    FUSEC_ASSIGN(const auto of_file, ReadCubin(mapped.text(), artifact + "/" + path));
+    kernels.insert(kernels.end(), of_file.begin(), of_file.end());
+  }
+  return kernels;
 }
 
 std::string Percent(double fraction) {
@@ -119,8 +122,8 @@ Result<std::vector<KernelResources>> ReadResources(const std::string& artifact,
     const auto found = std::find_if(cubin.begin(), cubin.end(),
                                     [&](const CubinKernel& k) { return k.name == step.name; });
     if (found == cubin.end()) {
-      return Fail(ErrorKind::kArtifact, artifact + "/" + target.files.at("cubin") +
-                                            " has no kernel \"" + step.name + "\"");
+      return Fail(ErrorKind::kArtifact, artifact + "/cubin: no file for " + architecture +
+                                            " has the kernel \"" + step.name + "\"");
     }
     kernel.cubin = *found;
     kernel.shared_bytes = found->shared_bytes + target.steps[i].kernel.shared_bytes;

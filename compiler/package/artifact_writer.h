@@ -12,7 +12,7 @@
 namespace fusec {
 
 // One target of an artifact: what runs, and the files that hold its machine code ("cubin" ->
-// "cubin/sm_90a.cubin").
+// "cubin/sm_90a.cubin", "cubin_2" -> "cubin/sm_90a_2.cubin").
 struct TargetContents {
   std::string name;                    // "cpu", "sm_90a"
   std::shared_ptr<const Graph> graph;  // fused for this target: constants and regions only

@@ -70,10 +70,11 @@ StatusOr<std::vector<CudaModule>> LoadModules(const CudaContext& context, const 
                                               const GpuTargetChoice& choice) {
   std::vector<CudaModule> modules;
   if (choice.machine_code_fits) {
-    const std::string& path = choice.target->files.at("cubin");
-    FUSEC_RT_ASSIGN(const MappedFile file, artifact.ReadFile(path));
-    FUSEC_RT_ASSIGN(CudaModule module, LoadModule(context, file.bytes().data(), path));
-    modules.push_back(std::move(module));
+    for (const auto& [key, path] : choice.target->files) {
+      FUSEC_RT_ASSIGN(const MappedFile file, artifact.ReadFile(path));
+      FUSEC_RT_ASSIGN(CudaModule module, LoadModule(context, file.bytes().data(), path));
+      modules.push_back(std::move(module));
+    }
     return modules;
   }
   std::set<std::string> unique;
@@ -120,7 +121,7 @@ StatusOr<GpuTargetChoice> ChooseGpuTarget(const Manifest& manifest, int capabili
     const int made_for = architecture->capability;
     const int rank =
         10 * made_for + (architecture->suffix == 'a' ? 2 : architecture->suffix == 'f');
-    if (target.files.count("cubin") > 0 && Fits(*architecture, capability) && rank > fitting_rank) {
+    if (!target.files.empty() && Fits(*architecture, capability) && rank > fitting_rank) {
       fitting = &target;
       fitting_rank = rank;
     }

@@ -110,7 +110,7 @@ struct Step {
 
 struct Target {
   std::string name;                          // "cpu", "sm_90a"
-  std::map<std::string, std::string> files;  // "cubin" or an x86-64 level -> relative path
+  std::map<std::string, std::string> files;  // "cubin", "cubin_2" or an x86-64 level -> path
   std::vector<Step> steps;
 };
 
