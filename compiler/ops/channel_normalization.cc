@@ -36,9 +36,10 @@ Value* AlongAxis(Formula& f, Value* vector, int axis, int rank) {
 
 // (x - mean) / sqrt(mean((x - mean)^2) + epsilon) over `axes`
 Value* Normalized(Formula& f, Value* x, const std::vector<int64_t>& axes, double epsilon) {
-  Value* d = f.Sub(x, f.Reduce(OpKind::kReduceMean, x, axes));
-  Value* variance = f.Reduce(OpKind::kReduceMean, f.Mul(d, d), axes);
-  return f.Div(d, f.Unary(OpKind::kSqrt, f.Add(variance, epsilon)));
+  Value* d = f.Sub(x, f.Mean(x, axes, "mean"), "centered");
+  Value* variance = f.Mean(f.Mul(d, d, "square"), axes, "variance");
+  Value* least = f.Number(epsilon, x->type.dtype, "epsilon");
+  return f.Div(d, f.Unary(OpKind::kSqrt, f.Add(variance, least), "deviation"));
 }
 
 // factor = scale / sqrt(variance + epsilon),   offset = bias - mean * factor
@@ -196,9 +197,9 @@ struct MeanVarianceNormalizationOp {
     const Dtype dtype = node.operand(0)->type.dtype;
     const std::vector<int64_t>& axes = node.Ints("axes");
     Value* x = f.Cast(node.operand(0), ComputeDtype(dtype));
-    Value* d = f.Sub(x, f.Reduce(OpKind::kReduceMean, x, axes));
-    Value* variance = f.Reduce(OpKind::kReduceMean, f.Mul(d, d), axes);
-    Value* y = f.Div(d, f.Add(f.Unary(OpKind::kSqrt, variance), 1e-9));
+    Value* d = f.Sub(x, f.Mean(x, axes, "mean"), "centered");
+    Value* variance = f.Mean(f.Mul(d, d, "square"), axes, "variance");
+    Value* y = f.Div(d, f.Add(f.Unary(OpKind::kSqrt, variance, "deviation"), 1e-9));
     return std::vector<Value*>{f.Cast(y, dtype)};
   }
 };

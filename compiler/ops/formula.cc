@@ -4,6 +4,12 @@
 
 namespace fusec {
 
+Value* Formula::Number(double value, Dtype dtype, const std::string& name) {
+  TensorData data(dtype, {});
+  data.SetDouble(0, value);
+  return builder_.Constant(std::move(data), name);
+}
+
 Value* Formula::Cast(Value* x, Dtype dtype) {
   if (x->type.dtype == dtype) return x;
   return builder_.Make(OpKind::kCast, {x}, {{"to", dtype}});
@@ -59,9 +65,10 @@ Value* Formula::Iota(const Expr& start, const Expr& length) {
                                   {{"values", Shape{start}}, {"scalar", int64_t{1}}}));
 }
 
-Value* Formula::Reduce(OpKind kind, Value* x, const std::vector<int64_t>& axes, bool keepdims) {
+Value* Formula::Reduce(OpKind kind, Value* x, const std::vector<int64_t>& axes, bool keepdims,
+                       const std::string& name) {
   if (axes.empty()) return x;
-  return builder_.Make(kind, {x}, {{"axes", axes}, {"keepdims", int64_t{keepdims}}});
+  return builder_.Make(kind, {x}, {{"axes", axes}, {"keepdims", int64_t{keepdims}}}, name);
 }
 
 Value* Formula::MatMul(Value* a, Value* b, bool transpose_a, bool transpose_b) {
@@ -71,8 +78,9 @@ Value* Formula::MatMul(Value* a, Value* b, bool transpose_a, bool transpose_b) {
 }
 
 Value* Formula::Softmax(Value* x, int64_t axis) {
-  Value* power = Unary(OpKind::kExp, Sub(x, Reduce(OpKind::kReduceMax, x, {axis})));
-  return Div(power, Reduce(OpKind::kReduceSum, power, {axis}));
+  Value* greatest = Reduce(OpKind::kReduceMax, x, {axis}, /*keepdims=*/true, "greatest");
+  Value* power = Unary(OpKind::kExp, Sub(x, greatest, "shifted"), "power");
+  return Div(power, Reduce(OpKind::kReduceSum, power, {axis}, /*keepdims=*/true, "total"));
 }
 
 Dtype ComputeDtype(Dtype dtype) {

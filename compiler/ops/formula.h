@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "compiler/ir/graph.h"
@@ -14,10 +15,17 @@ class Formula {
  public:
   explicit Formula(Builder& builder) : builder_(builder) {}
 
-  Value* Unary(OpKind kind, Value* x) { return builder_.Make(kind, {x}); }
+  // A result is called `name`, which generated code shows, or else as its op.
+  Value* Unary(OpKind kind, Value* x, const std::string& name = "") {
+    return builder_.Make(kind, {x}, {}, name);
+  }
   Value* Add(Value* a, Value* b) { return builder_.Make(OpKind::kAdd, {a, b}); }
-  Value* Sub(Value* a, Value* b) { return builder_.Make(OpKind::kSub, {a, b}); }
-  Value* Mul(Value* a, Value* b) { return builder_.Make(OpKind::kMul, {a, b}); }
+  Value* Sub(Value* a, Value* b, const std::string& name = "") {
+    return builder_.Make(OpKind::kSub, {a, b}, {}, name);
+  }
+  Value* Mul(Value* a, Value* b, const std::string& name = "") {
+    return builder_.Make(OpKind::kMul, {a, b}, {}, name);
+  }
   Value* Div(Value* a, Value* b) { return builder_.Make(OpKind::kDiv, {a, b}); }
   Value* Add(Value* a, double b) { return Add(a, Number(b, a->type.dtype)); }
   Value* Mul(Value* a, double b) { return Mul(a, Number(b, a->type.dtype)); }
@@ -25,7 +33,7 @@ class Formula {
   Value* Where(Value* condition, Value* then, Value* otherwise) {
     return builder_.Make(OpKind::kWhere, {condition, then, otherwise});
   }
-  Value* Number(double value, Dtype dtype) { return builder_.Scalar(dtype, value); }
+  Value* Number(double value, Dtype dtype, const std::string& name = "constant");
 
   // x itself where the node would change nothing.
   Value* Cast(Value* x, Dtype dtype);
@@ -40,7 +48,11 @@ class Formula {
   Value* Gather(Value* table, Value* indices);
   // start, start + 1, ..., `length` of them, as i64.
   Value* Iota(const Expr& start, const Expr& length);
-  Value* Reduce(OpKind kind, Value* x, const std::vector<int64_t>& axes, bool keepdims = true);
+  Value* Reduce(OpKind kind, Value* x, const std::vector<int64_t>& axes, bool keepdims = true,
+                const std::string& name = "");
+  Value* Mean(Value* x, const std::vector<int64_t>& axes, const std::string& name) {
+    return Reduce(OpKind::kReduceMean, x, axes, /*keepdims=*/true, name);
+  }
   Value* MatMul(Value* a, Value* b, bool transpose_a = false, bool transpose_b = false);
   // exp(x - max) / sum(exp(x - max)) along `axis`.
   Value* Softmax(Value* x, int64_t axis);

@@ -126,10 +126,11 @@ struct LayerNormalizationOp {
     const Dtype stash = node.Get<Dtype>("stash");
     Value* x = f.Cast(node.operand(0), compute);
     const std::vector<int64_t> axes = AxesFrom(node.Int("axis"), x->type.rank());
-    Value* mean = f.Reduce(OpKind::kReduceMean, x, axes);
-    Value* d = f.Sub(x, mean);
-    Value* variance = f.Reduce(OpKind::kReduceMean, f.Mul(d, d), axes);
-    Value* deviation = f.Unary(OpKind::kSqrt, f.Add(variance, node.Float("epsilon")));
+    Value* mean = f.Mean(x, axes, "mean");
+    Value* d = f.Sub(x, mean, "centered");
+    Value* variance = f.Mean(f.Mul(d, d, "square"), axes, "variance");
+    Value* epsilon = f.Number(node.Float("epsilon"), compute, "epsilon");
+    Value* deviation = f.Unary(OpKind::kSqrt, f.Add(variance, epsilon), "deviation");
     Value* y = f.Mul(f.Div(d, deviation), f.Cast(node.operand(1), compute));
     if (node.operand(2) != nullptr) y = f.Add(y, f.Cast(node.operand(2), compute));
     return std::vector<Value*>{f.Cast(y, dtype), f.Cast(mean, stash),
@@ -172,8 +173,9 @@ struct RMSNormalizationOp {
     const Dtype compute = ComputeDtype(dtype);
     Value* x = f.Cast(node.operand(0), compute);
     const std::vector<int64_t> axes = AxesFrom(node.Int("axis"), x->type.rank());
-    Value* square = f.Reduce(OpKind::kReduceMean, f.Mul(x, x), axes);
-    Value* root = f.Unary(OpKind::kSqrt, f.Add(square, node.Float("epsilon")));
+    Value* mean_square = f.Mean(f.Mul(x, x, "square"), axes, "mean_square");
+    Value* epsilon = f.Number(node.Float("epsilon"), compute, "epsilon");
+    Value* root = f.Unary(OpKind::kSqrt, f.Add(mean_square, epsilon), "root");
     Value* y = f.Mul(f.Div(x, root), f.Cast(node.operand(1), compute));
     return std::vector<Value*>{f.Cast(y, dtype)};
   }

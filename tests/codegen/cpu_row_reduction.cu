@@ -18,30 +18,30 @@ k00_softmax(const float* __restrict__ logits, float* __restrict__ shares, long l
   const long long last_row = min(first_row + kChunk, batch);
   for (long long row = first_row; row < last_row; ++row) {
     // reduce_max over the row
-    float reduce_max = -__int_as_float(0x7f800000);
+    float greatest = -__int_as_float(0x7f800000);
     for (long long k = 0; k < kRowLength; ++k) {
       const float logits_value = logits[row * kRowLength + k];
-      reduce_max = LargerOf::Combine(reduce_max, logits_value);
+      greatest = LargerOf::Combine(greatest, logits_value);
     }
     // reduce_sum over the row
-    float reduce_sum = 0.0f;
-    #pragma omp simd reduction(+ : reduce_sum)
+    float total = 0.0f;
+    #pragma omp simd reduction(+ : total)
     for (long long k = 0; k < kRowLength; ++k) {
       const float logits_value = logits[row * kRowLength + k];
       // sub
-      const float sub = logits_value - reduce_max;
+      const float shifted = logits_value - greatest;
       // exp
-      const float exp_tensor = expf(sub);
-      reduce_sum += exp_tensor;
+      const float power = expf(shifted);
+      total += power;
     }
     for (long long k = 0; k < kRowLength; ++k) {
       const float logits_value = logits[row * kRowLength + k];
       // sub
-      const float sub = logits_value - reduce_max;
+      const float shifted = logits_value - greatest;
       // exp
-      const float exp_tensor = expf(sub);
+      const float power = expf(shifted);
       // div
-      const float shares_value = exp_tensor / reduce_sum;
+      const float shares_value = power / total;
       shares[row * kRowLength + k] = shares_value;
     }
   }

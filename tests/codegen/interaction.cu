@@ -55,51 +55,51 @@ k00_add_interaction_softmax(const float* __restrict__ x, float* __restrict__ wei
   }
   __syncthreads();
 
-  __shared__ float reduce_max_rows[kRowsPerBlock * kSum0Count];
-  // reduce_max
+  __shared__ float greatest_rows[kRowsPerBlock * kSum0Count];
+  // greatest: reduce_max
   for (int i = threadIdx.x; i < rows_here * kSum0Count; i += kBlockSize) {
     const int row_in_block = i / kSum0Count;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kSum0Count;
-    float reduce_max = -__int_as_float(0x7f800000);
+    float greatest = -__int_as_float(0x7f800000);
     for (int k = 0; k < kSum0Count; ++k) {
       const float dots_value = dots_rows[row_in_block * kSumColumns + element * kSum0Count + k];
-      reduce_max = LargerOf::Combine(reduce_max, dots_value);
+      greatest = LargerOf::Combine(greatest, dots_value);
     }
-    reduce_max_rows[row_in_block * kSum0Count + element] = reduce_max;
+    greatest_rows[row_in_block * kSum0Count + element] = greatest;
   }
   __syncthreads();
 
-  __shared__ float exp_rows[kRowsPerBlock * kSumColumns];
-  // exp
+  __shared__ float power_rows[kRowsPerBlock * kSumColumns];
+  // power: exp
   for (int i = threadIdx.x; i < rows_here * kSumColumns; i += kBlockSize) {
     const int row_in_block = i / kSumColumns;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kSumColumns;
-    const int exp_0 = element / kSum0Count;
-    const int exp_1 = element % kSum0Count;
-    const float dots_value = dots_rows[row_in_block * kSumColumns + exp_0 * kSum0Count + exp_1];
-    const float reduce_max_value = reduce_max_rows[row_in_block * kSum0Count + exp_0];
+    const int power_0 = element / kSum0Count;
+    const int power_1 = element % kSum0Count;
+    const float dots_value = dots_rows[row_in_block * kSumColumns + power_0 * kSum0Count + power_1];
+    const float greatest_value = greatest_rows[row_in_block * kSum0Count + power_0];
     // sub
-    const float sub = dots_value - reduce_max_value;
+    const float shifted = dots_value - greatest_value;
     // exp
-    const float exp_tensor = expf(sub);
-    exp_rows[row_in_block * kSumColumns + exp_0 * kSum0Count + exp_1] = exp_tensor;
+    const float power = expf(shifted);
+    power_rows[row_in_block * kSumColumns + power_0 * kSum0Count + power_1] = power;
   }
   __syncthreads();
 
-  __shared__ float reduce_sum_rows[kRowsPerBlock * kSum0Count];
-  // reduce_sum
+  __shared__ float total_rows[kRowsPerBlock * kSum0Count];
+  // total: reduce_sum
   for (int i = threadIdx.x; i < rows_here * kSum0Count; i += kBlockSize) {
     const int row_in_block = i / kSum0Count;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kSum0Count;
-    float reduce_sum = 0.0f;
+    float total = 0.0f;
     for (int k = 0; k < kSum0Count; ++k) {
-      const float exp_value = exp_rows[row_in_block * kSumColumns + element * kSum0Count + k];
-      reduce_sum += exp_value;
+      const float power_value = power_rows[row_in_block * kSumColumns + element * kSum0Count + k];
+      total += power_value;
     }
-    reduce_sum_rows[row_in_block * kSum0Count + element] = reduce_sum;
+    total_rows[row_in_block * kSum0Count + element] = total;
   }
   __syncthreads();
 
@@ -110,11 +110,11 @@ k00_add_interaction_softmax(const float* __restrict__ x, float* __restrict__ wei
     const int element = i - row_in_block * kSumColumns;
     const int weights_0 = element / kSum0Count;
     const int weights_1 = element % kSum0Count;
-    const float exp_value =
-        exp_rows[row_in_block * kSumColumns + weights_0 * kSum0Count + weights_1];
-    const float reduce_sum_value = reduce_sum_rows[row_in_block * kSum0Count + weights_0];
+    const float power_value =
+        power_rows[row_in_block * kSumColumns + weights_0 * kSum0Count + weights_1];
+    const float total_value = total_rows[row_in_block * kSum0Count + weights_0];
     // div
-    const float weights_value = exp_value / reduce_sum_value;
+    const float weights_value = power_value / total_value;
     weights[row * kSumColumns + weights_0 * kSum0Count + weights_1] = weights_value;
   }
 }
@@ -172,51 +172,51 @@ k00_add_interaction_softmax_many_rows(const float* __restrict__ x, float* __rest
   }
   __syncthreads();
 
-  __shared__ float reduce_max_rows[kRowsPerBlock * kSum0Count];
-  // reduce_max
+  __shared__ float greatest_rows[kRowsPerBlock * kSum0Count];
+  // greatest: reduce_max
   for (int i = threadIdx.x; i < rows_here * kSum0Count; i += kBlockSize) {
     const int row_in_block = i / kSum0Count;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kSum0Count;
-    float reduce_max = -__int_as_float(0x7f800000);
+    float greatest = -__int_as_float(0x7f800000);
     for (int k = 0; k < kSum0Count; ++k) {
       const float dots_value = dots_rows[row_in_block * kSumColumns + element * kSum0Count + k];
-      reduce_max = LargerOf::Combine(reduce_max, dots_value);
+      greatest = LargerOf::Combine(greatest, dots_value);
     }
-    reduce_max_rows[row_in_block * kSum0Count + element] = reduce_max;
+    greatest_rows[row_in_block * kSum0Count + element] = greatest;
   }
   __syncthreads();
 
-  __shared__ float exp_rows[kRowsPerBlock * kSumColumns];
-  // exp
+  __shared__ float power_rows[kRowsPerBlock * kSumColumns];
+  // power: exp
   for (int i = threadIdx.x; i < rows_here * kSumColumns; i += kBlockSize) {
     const int row_in_block = i / kSumColumns;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kSumColumns;
-    const int exp_0 = element / kSum0Count;
-    const int exp_1 = element % kSum0Count;
-    const float dots_value = dots_rows[row_in_block * kSumColumns + exp_0 * kSum0Count + exp_1];
-    const float reduce_max_value = reduce_max_rows[row_in_block * kSum0Count + exp_0];
+    const int power_0 = element / kSum0Count;
+    const int power_1 = element % kSum0Count;
+    const float dots_value = dots_rows[row_in_block * kSumColumns + power_0 * kSum0Count + power_1];
+    const float greatest_value = greatest_rows[row_in_block * kSum0Count + power_0];
     // sub
-    const float sub = dots_value - reduce_max_value;
+    const float shifted = dots_value - greatest_value;
     // exp
-    const float exp_tensor = expf(sub);
-    exp_rows[row_in_block * kSumColumns + exp_0 * kSum0Count + exp_1] = exp_tensor;
+    const float power = expf(shifted);
+    power_rows[row_in_block * kSumColumns + power_0 * kSum0Count + power_1] = power;
   }
   __syncthreads();
 
-  __shared__ float reduce_sum_rows[kRowsPerBlock * kSum0Count];
-  // reduce_sum
+  __shared__ float total_rows[kRowsPerBlock * kSum0Count];
+  // total: reduce_sum
   for (int i = threadIdx.x; i < rows_here * kSum0Count; i += kBlockSize) {
     const int row_in_block = i / kSum0Count;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kSum0Count;
-    float reduce_sum = 0.0f;
+    float total = 0.0f;
     for (int k = 0; k < kSum0Count; ++k) {
-      const float exp_value = exp_rows[row_in_block * kSumColumns + element * kSum0Count + k];
-      reduce_sum += exp_value;
+      const float power_value = power_rows[row_in_block * kSumColumns + element * kSum0Count + k];
+      total += power_value;
     }
-    reduce_sum_rows[row_in_block * kSum0Count + element] = reduce_sum;
+    total_rows[row_in_block * kSum0Count + element] = total;
   }
   __syncthreads();
 
@@ -227,11 +227,11 @@ k00_add_interaction_softmax_many_rows(const float* __restrict__ x, float* __rest
     const int element = i - row_in_block * kSumColumns;
     const int weights_0 = element / kSum0Count;
     const int weights_1 = element % kSum0Count;
-    const float exp_value =
-        exp_rows[row_in_block * kSumColumns + weights_0 * kSum0Count + weights_1];
-    const float reduce_sum_value = reduce_sum_rows[row_in_block * kSum0Count + weights_0];
+    const float power_value =
+        power_rows[row_in_block * kSumColumns + weights_0 * kSum0Count + weights_1];
+    const float total_value = total_rows[row_in_block * kSum0Count + weights_0];
     // div
-    const float weights_value = exp_value / reduce_sum_value;
+    const float weights_value = power_value / total_value;
     weights[row * kSumColumns + weights_0 * kSum0Count + weights_1] = weights_value;
   }
 }

@@ -21,10 +21,10 @@ k00_layer_norm_mul_add(const float* __restrict__ x, const float* __restrict__ ga
   constexpr int kVectorsPerRow = 1025;    // of a row
   constexpr int kElementsPerThread = 20;  // of a row, kept in registers
   constexpr int kWarpsAtMost = 32;        // warps of a block
-  constexpr float kConstant = 1e-05f;     // "constant"
+  constexpr float kEpsilon = 1e-05f;      // "epsilon"
   const int row = blockIdx.x;
   // reduce_mean over the row
-  float reduce_mean_sum = 0.0f;
+  float mean_1_sum = 0.0f;
   float x_kept[kElementsPerThread];
   #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
@@ -35,16 +35,16 @@ k00_layer_norm_mul_add(const float* __restrict__ x, const float* __restrict__ ga
     #pragma unroll
     for (int element = 0; element < kVectorLength; ++element) {
       const float x_value = x_vector.at[element];
-      reduce_mean_sum += x_value;
+      mean_1_sum += x_value;
       x_kept[step * kVectorLength + element] = x_value;
     }
   }
   __shared__ float warp_results[kWarpsAtMost];
-  reduce_mean_sum = BlockReduce<SumOf>(reduce_mean_sum, warp_results);
-  const float reduce_mean = reduce_mean_sum / (float)kRowLength;
+  mean_1_sum = BlockReduce<SumOf>(mean_1_sum, warp_results);
+  const float mean_1 = mean_1_sum / (float)kRowLength;
   // reduce_mean over the row
-  float reduce_mean_1_sum = 0.0f;
-  float sub_kept[kElementsPerThread];
+  float variance_sum = 0.0f;
+  float centered_kept[kElementsPerThread];
   #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
     const int vector = threadIdx.x + step * kBlockSize;
@@ -53,19 +53,19 @@ k00_layer_norm_mul_add(const float* __restrict__ x, const float* __restrict__ ga
     for (int element = 0; element < kVectorLength; ++element) {
       const float x_value = x_kept[step * kVectorLength + element];
       // sub
-      const float sub = x_value - reduce_mean;
+      const float centered = x_value - mean_1;
       // mul
-      const float mul = sub * sub;
-      reduce_mean_1_sum += mul;
-      sub_kept[step * kVectorLength + element] = sub;
+      const float square = centered * centered;
+      variance_sum += square;
+      centered_kept[step * kVectorLength + element] = centered;
     }
   }
-  reduce_mean_1_sum = BlockReduce<SumOf>(reduce_mean_1_sum, warp_results);
-  const float reduce_mean_1 = reduce_mean_1_sum / (float)kRowLength;
+  variance_sum = BlockReduce<SumOf>(variance_sum, warp_results);
+  const float variance = variance_sum / (float)kRowLength;
   // add
-  const float add = reduce_mean_1 + kConstant;
+  const float add = variance + kEpsilon;
   // sqrt
-  const float sqrt_tensor = sqrtf(add);
+  const float deviation = sqrtf(add);
   #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
     const int vector = threadIdx.x + step * kBlockSize;
@@ -77,15 +77,15 @@ k00_layer_norm_mul_add(const float* __restrict__ x, const float* __restrict__ ga
     Vector<float, kVectorLength> normal_vector;
     #pragma unroll
     for (int element = 0; element < kVectorLength; ++element) {
-      const float sub_value = sub_kept[step * kVectorLength + element];
+      const float centered_value = centered_kept[step * kVectorLength + element];
       // div
-      const float div = sub_value / sqrt_tensor;
+      const float div = centered_value / deviation;
       const float gain_value = gain_vector.at[element];
       // mul
-      const float mul_1 = div * gain_value;
+      const float mul = div * gain_value;
       const float shift_value = shift_vector.at[element];
       // add
-      const float normal_value = mul_1 + shift_value;
+      const float normal_value = mul + shift_value;
       normal_vector.at[element] = normal_value;
     }
     StoreVector(normal + row * kRowLength + vector * kVectorLength, normal_vector);

@@ -24,7 +24,7 @@ k00_softmax(const float* __restrict__ logits, float* __restrict__ shares, int ba
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kWarpSize;
   if (row >= batch) return;
   // reduce_max over the row
-  float reduce_max = -__int_as_float(0x7f800000);
+  float greatest = -__int_as_float(0x7f800000);
   float logits_kept[kElementsPerThread];
   #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
@@ -35,14 +35,14 @@ k00_softmax(const float* __restrict__ logits, float* __restrict__ shares, int ba
     #pragma unroll
     for (int element = 0; element < kVectorLength; ++element) {
       const float logits_value = logits_vector.at[element];
-      reduce_max = LargerOf::Combine(reduce_max, logits_value);
+      greatest = LargerOf::Combine(greatest, logits_value);
       logits_kept[step * kVectorLength + element] = logits_value;
     }
   }
-  reduce_max = WarpReduce<LargerOf>(reduce_max);
+  greatest = WarpReduce<LargerOf>(greatest);
   // reduce_sum over the row
-  float reduce_sum = 0.0f;
-  float exp_kept[kElementsPerThread];
+  float total = 0.0f;
+  float power_kept[kElementsPerThread];
   #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
     const int vector = lane + step * kWarpSize;
@@ -51,14 +51,14 @@ k00_softmax(const float* __restrict__ logits, float* __restrict__ shares, int ba
     for (int element = 0; element < kVectorLength; ++element) {
       const float logits_value = logits_kept[step * kVectorLength + element];
       // sub
-      const float sub = logits_value - reduce_max;
+      const float shifted = logits_value - greatest;
       // exp
-      const float exp_tensor = expf(sub);
-      reduce_sum += exp_tensor;
-      exp_kept[step * kVectorLength + element] = exp_tensor;
+      const float power = expf(shifted);
+      total += power;
+      power_kept[step * kVectorLength + element] = power;
     }
   }
-  reduce_sum = WarpReduce<SumOf>(reduce_sum);
+  total = WarpReduce<SumOf>(total);
   #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
     const int vector = lane + step * kWarpSize;
@@ -66,9 +66,9 @@ k00_softmax(const float* __restrict__ logits, float* __restrict__ shares, int ba
     Vector<float, kVectorLength> shares_vector;
     #pragma unroll
     for (int element = 0; element < kVectorLength; ++element) {
-      const float exp_value = exp_kept[step * kVectorLength + element];
+      const float power_value = power_kept[step * kVectorLength + element];
       // div
-      const float shares_value = exp_value / reduce_sum;
+      const float shares_value = power_value / total;
       shares_vector.at[element] = shares_value;
     }
     StoreVector(shares + row * kRowLength + vector * kVectorLength, shares_vector);

@@ -90,54 +90,54 @@ k00_layer_norm_linear_gelu_many_rows(const float* __restrict__ x,
                                      const float* __restrict__ weight_scaled,
                                      const float* __restrict__ bias_shifted, float* __restrict__ y,
                                      int batch) {
-  constexpr int kRowsPerBlock = 8;     // rows that a block owns
-  constexpr int kWarpSize = 32;        // threads
-  constexpr int kBlockSize = 256;      // threads
-  constexpr int kXColumns = 32;        // last axis of "x"
-  constexpr float kConstant = 1e-05f;  // "constant"
-  constexpr int kYElements = 64;       // of one row of "y"
+  constexpr int kRowsPerBlock = 8;    // rows that a block owns
+  constexpr int kWarpSize = 32;       // threads
+  constexpr int kBlockSize = 256;     // threads
+  constexpr int kXColumns = 32;       // last axis of "x"
+  constexpr float kEpsilon = 1e-05f;  // "epsilon"
+  constexpr int kYElements = 64;      // of one row of "y"
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 
-  __shared__ float reduce_mean_rows[kRowsPerBlock];
-  // reduce_mean
+  __shared__ float mean_rows[kRowsPerBlock];
+  // mean: reduce_mean
   for (int i = threadIdx.x / kWarpSize; i < rows_here; i += kBlockSize / kWarpSize) {
     const int row = first_row + i;
-    float reduce_mean_sum = 0.0f;
+    float mean_sum = 0.0f;
     for (int k = threadIdx.x % kWarpSize; k < kXColumns; k += kWarpSize) {
       const float x_value = x[row * kXColumns + k];
-      reduce_mean_sum += x_value;
+      mean_sum += x_value;
     }
-    reduce_mean_sum = WarpReduce<SumOf>(reduce_mean_sum);
-    const float reduce_mean = reduce_mean_sum / (float)kXColumns;
+    mean_sum = WarpReduce<SumOf>(mean_sum);
+    const float mean = mean_sum / (float)kXColumns;
     if (threadIdx.x % kWarpSize == 0) {
-      reduce_mean_rows[i] = reduce_mean;
+      mean_rows[i] = mean;
     }
   }
   __syncthreads();
 
-  __shared__ float sqrt_rows[kRowsPerBlock];
-  // sqrt: reduce_mean and what follows it, up to sqrt
+  __shared__ float deviation_rows[kRowsPerBlock];
+  // deviation: reduce_mean and what follows it, up to sqrt
   for (int i = threadIdx.x / kWarpSize; i < rows_here; i += kBlockSize / kWarpSize) {
     const int row = first_row + i;
-    float reduce_mean_1_sum = 0.0f;
-    const float reduce_mean_value = reduce_mean_rows[i];
+    float variance_sum = 0.0f;
+    const float mean_value = mean_rows[i];
     for (int k = threadIdx.x % kWarpSize; k < kXColumns; k += kWarpSize) {
       const float x_value = x[row * kXColumns + k];
       // sub
-      const float sub = x_value - reduce_mean_value;
+      const float centered = x_value - mean_value;
       // mul
-      const float mul = sub * sub;
-      reduce_mean_1_sum += mul;
+      const float square = centered * centered;
+      variance_sum += square;
     }
-    reduce_mean_1_sum = WarpReduce<SumOf>(reduce_mean_1_sum);
-    const float reduce_mean_1 = reduce_mean_1_sum / (float)kXColumns;
+    variance_sum = WarpReduce<SumOf>(variance_sum);
+    const float variance = variance_sum / (float)kXColumns;
     // add
-    const float add = reduce_mean_1 + kConstant;
+    const float add = variance + kEpsilon;
     // sqrt
-    const float sqrt_tensor = sqrtf(add);
+    const float deviation = sqrtf(add);
     if (threadIdx.x % kWarpSize == 0) {
-      sqrt_rows[i] = sqrt_tensor;
+      deviation_rows[i] = deviation;
     }
   }
   __syncthreads();
@@ -149,12 +149,12 @@ k00_layer_norm_linear_gelu_many_rows(const float* __restrict__ x,
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kXColumns;
     const float x_value = x[row * kXColumns + element];
-    const float reduce_mean_value = reduce_mean_rows[row_in_block];
+    const float mean_value = mean_rows[row_in_block];
     // sub
-    const float sub = x_value - reduce_mean_value;
-    const float sqrt_value = sqrt_rows[row_in_block];
+    const float centered = x_value - mean_value;
+    const float deviation_value = deviation_rows[row_in_block];
     // div
-    const float normal_unscaled = sub / sqrt_value;
+    const float normal_unscaled = centered / deviation_value;
     normal_unscaled_rows[row_in_block * kXColumns + element] = normal_unscaled;
   }
   __syncthreads();

@@ -110,7 +110,7 @@ k00_softmax(const float* __restrict__ x, float* __restrict__ y, int batch) {
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kWarpSize;
   if (row >= batch) return;
   // reduce_max over the row
-  float reduce_max = -__int_as_float(0x7f800000);
+  float greatest = -__int_as_float(0x7f800000);
   float x_kept[kElementsPerThread];
   #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
@@ -120,37 +120,37 @@ k00_softmax(const float* __restrict__ x, float* __restrict__ y, int batch) {
     #pragma unroll
     for (int element = 0; element < kVectorLength; ++element) {
       const float x_value = x_vector.at[element];
-      reduce_max = LargerOf::Combine(reduce_max, x_value);
+      greatest = LargerOf::Combine(greatest, x_value);
       x_kept[step * kVectorLength + element] = x_value;
     }
   }
-  reduce_max = WarpReduce<LargerOf>(reduce_max);
+  greatest = WarpReduce<LargerOf>(greatest);
   // reduce_sum over the row
-  float reduce_sum = 0.0f;
-  float exp_kept[kElementsPerThread];
+  float total = 0.0f;
+  float power_kept[kElementsPerThread];
   #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
     #pragma unroll
     for (int element = 0; element < kVectorLength; ++element) {
       const float x_value = x_kept[step * kVectorLength + element];
       // sub
-      const float sub = x_value - reduce_max;
+      const float shifted = x_value - greatest;
       // exp
-      const float exp_tensor = expf(sub);
-      reduce_sum += exp_tensor;
-      exp_kept[step * kVectorLength + element] = exp_tensor;
+      const float power = expf(shifted);
+      total += power;
+      power_kept[step * kVectorLength + element] = power;
     }
   }
-  reduce_sum = WarpReduce<SumOf>(reduce_sum);
+  total = WarpReduce<SumOf>(total);
   #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
     const int vector = lane + step * kWarpSize;
     Vector<float, kVectorLength> y_vector;
     #pragma unroll
     for (int element = 0; element < kVectorLength; ++element) {
-      const float exp_value = exp_kept[step * kVectorLength + element];
+      const float power_value = power_kept[step * kVectorLength + element];
       // div
-      const float y_value = exp_value / reduce_sum;
+      const float y_value = power_value / total;
       y_vector.at[element] = y_value;
     }
     StoreVector(y + row * kRowLength + vector * kVectorLength, y_vector);

@@ -105,42 +105,42 @@ k00_attention(const float* __restrict__ query, const float* __restrict__ key,
   }
   __syncthreads();
 
-  __shared__ float reduce_max_rows[kScoresColumns];
-  // reduce_max
+  __shared__ float greatest_rows[kScoresColumns];
+  // greatest: reduce_max
   for (int i = threadIdx.x; i < kScoresColumns; i += kBlockSize) {
-    float reduce_max = -__int_as_float(0x7f800000);
+    float greatest = -__int_as_float(0x7f800000);
     for (int k = 0; k < kScoresColumns; ++k) {
       const float scores_value = scores_rows[i * kScoresPitch + k];
-      reduce_max = LargerOf::Combine(reduce_max, scores_value);
+      greatest = LargerOf::Combine(greatest, scores_value);
     }
-    reduce_max_rows[i] = reduce_max;
+    greatest_rows[i] = greatest;
   }
   __syncthreads();
 
-  __shared__ float exp_rows[kScoresPlaces];
-  // exp
+  __shared__ float power_rows[kScoresPlaces];
+  // power: exp
   for (int i = threadIdx.x; i < kScoresElements; i += kBlockSize) {
-    const int exp_0 = i / kScoresColumns;
-    const int exp_1 = i % kScoresColumns;
-    const float scores_value = scores_rows[exp_0 * kScoresPitch + exp_1];
-    const float reduce_max_value = reduce_max_rows[exp_0];
+    const int power_0 = i / kScoresColumns;
+    const int power_1 = i % kScoresColumns;
+    const float scores_value = scores_rows[power_0 * kScoresPitch + power_1];
+    const float greatest_value = greatest_rows[power_0];
     // sub
-    const float sub = scores_value - reduce_max_value;
+    const float shifted = scores_value - greatest_value;
     // exp
-    const float exp_tensor = expf(sub);
-    exp_rows[exp_0 * kScoresPitch + exp_1] = exp_tensor;
+    const float power = expf(shifted);
+    power_rows[power_0 * kScoresPitch + power_1] = power;
   }
   __syncthreads();
 
-  __shared__ float reduce_sum_rows[kScoresColumns];
-  // reduce_sum
+  __shared__ float total_rows[kScoresColumns];
+  // total: reduce_sum
   for (int i = threadIdx.x; i < kScoresColumns; i += kBlockSize) {
-    float reduce_sum = 0.0f;
+    float total = 0.0f;
     for (int k = 0; k < kScoresColumns; ++k) {
-      const float exp_value = exp_rows[i * kScoresPitch + k];
-      reduce_sum += exp_value;
+      const float power_value = power_rows[i * kScoresPitch + k];
+      total += power_value;
     }
-    reduce_sum_rows[i] = reduce_sum;
+    total_rows[i] = total;
   }
   __syncthreads();
 
@@ -149,10 +149,10 @@ k00_attention(const float* __restrict__ query, const float* __restrict__ key,
   for (int i = threadIdx.x; i < kScoresElements; i += kBlockSize) {
     const int shares_0 = i / kScoresColumns;
     const int shares_1 = i % kScoresColumns;
-    const float exp_value = exp_rows[shares_0 * kScoresPitch + shares_1];
-    const float reduce_sum_value = reduce_sum_rows[shares_0];
+    const float power_value = power_rows[shares_0 * kScoresPitch + shares_1];
+    const float total_value = total_rows[shares_0];
     // div
-    const float shares = exp_value / reduce_sum_value;
+    const float shares = power_value / total_value;
     shares_rows[shares_0 * kScoresPitch + shares_1] = shares;
   }
   __syncthreads();

@@ -110,59 +110,60 @@ k00_attention_many_rows(const float* __restrict__ query, const float* __restrict
   }
   __syncthreads();
 
-  __shared__ float reduce_max_rows[kRowsPerBlock * kScoresColumns];
-  // reduce_max
+  __shared__ float greatest_rows[kRowsPerBlock * kScoresColumns];
+  // greatest: reduce_max
   for (int i = threadIdx.x; i < rows_here * kScoresColumns; i += kBlockSize) {
     const int row_in_block = i / kScoresColumns;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kScoresColumns;
     const int row_0 = row / 2;
     const int row_1 = row % 2;
-    float reduce_max = -__int_as_float(0x7f800000);
+    float greatest = -__int_as_float(0x7f800000);
     for (int k = 0; k < kScoresColumns; ++k) {
       const float scores_value =
           scores_rows[row_in_block * kScoresPlaces + element * kScoresPitch + k];
-      reduce_max = LargerOf::Combine(reduce_max, scores_value);
+      greatest = LargerOf::Combine(greatest, scores_value);
     }
-    reduce_max_rows[row_in_block * kScoresColumns + element] = reduce_max;
+    greatest_rows[row_in_block * kScoresColumns + element] = greatest;
   }
   __syncthreads();
 
-  __shared__ float exp_rows[kRowsPerBlock * kScoresPlaces];
-  // exp
+  __shared__ float power_rows[kRowsPerBlock * kScoresPlaces];
+  // power: exp
   for (int i = threadIdx.x; i < rows_here * kScoresElements; i += kBlockSize) {
     const int row_in_block = i / kScoresElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kScoresElements;
     const int row_0 = row / 2;
     const int row_1 = row % 2;
-    const int exp_0 = element / kScoresColumns;
-    const int exp_1 = element % kScoresColumns;
+    const int power_0 = element / kScoresColumns;
+    const int power_1 = element % kScoresColumns;
     const float scores_value =
-        scores_rows[row_in_block * kScoresPlaces + exp_0 * kScoresPitch + exp_1];
-    const float reduce_max_value = reduce_max_rows[row_in_block * kScoresColumns + exp_0];
+        scores_rows[row_in_block * kScoresPlaces + power_0 * kScoresPitch + power_1];
+    const float greatest_value = greatest_rows[row_in_block * kScoresColumns + power_0];
     // sub
-    const float sub = scores_value - reduce_max_value;
+    const float shifted = scores_value - greatest_value;
     // exp
-    const float exp_tensor = expf(sub);
-    exp_rows[row_in_block * kScoresPlaces + exp_0 * kScoresPitch + exp_1] = exp_tensor;
+    const float power = expf(shifted);
+    power_rows[row_in_block * kScoresPlaces + power_0 * kScoresPitch + power_1] = power;
   }
   __syncthreads();
 
-  __shared__ float reduce_sum_rows[kRowsPerBlock * kScoresColumns];
-  // reduce_sum
+  __shared__ float total_rows[kRowsPerBlock * kScoresColumns];
+  // total: reduce_sum
   for (int i = threadIdx.x; i < rows_here * kScoresColumns; i += kBlockSize) {
     const int row_in_block = i / kScoresColumns;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kScoresColumns;
     const int row_0 = row / 2;
     const int row_1 = row % 2;
-    float reduce_sum = 0.0f;
+    float total = 0.0f;
     for (int k = 0; k < kScoresColumns; ++k) {
-      const float exp_value = exp_rows[row_in_block * kScoresPlaces + element * kScoresPitch + k];
-      reduce_sum += exp_value;
+      const float power_value =
+          power_rows[row_in_block * kScoresPlaces + element * kScoresPitch + k];
+      total += power_value;
     }
-    reduce_sum_rows[row_in_block * kScoresColumns + element] = reduce_sum;
+    total_rows[row_in_block * kScoresColumns + element] = total;
   }
   __syncthreads();
 
@@ -176,11 +177,11 @@ k00_attention_many_rows(const float* __restrict__ query, const float* __restrict
     const int row_1 = row % 2;
     const int shares_0 = element / kScoresColumns;
     const int shares_1 = element % kScoresColumns;
-    const float exp_value =
-        exp_rows[row_in_block * kScoresPlaces + shares_0 * kScoresPitch + shares_1];
-    const float reduce_sum_value = reduce_sum_rows[row_in_block * kScoresColumns + shares_0];
+    const float power_value =
+        power_rows[row_in_block * kScoresPlaces + shares_0 * kScoresPitch + shares_1];
+    const float total_value = total_rows[row_in_block * kScoresColumns + shares_0];
     // div
-    const float shares = exp_value / reduce_sum_value;
+    const float shares = power_value / total_value;
     shares_rows[row_in_block * kScoresPlaces + shares_0 * kScoresPitch + shares_1] = shares;
   }
   __syncthreads();
