@@ -28,7 +28,21 @@ void TextWriter::Line(const std::string& text) {
     Raw(indent_, text.substr(0, space));
     return Line("// " + text.substr(space + 1));
   }
+  if (text.rfind('#', 0) == 0) return Directive(text);
   Statement(text);
+}
+
+// A directive ends where its line does, unless a backslash stands there.
+void TextWriter::Directive(std::string text) {
+  int indent = indent_;
+  while (indent + text.size() > kColumns) {
+    const size_t space = text.rfind(' ', kColumns - indent - 2);
+    if (space == std::string::npos) break;
+    Raw(indent, text.substr(0, space) + " \\");
+    text.erase(0, space + 1);
+    indent = indent_ + 4;
+  }
+  Raw(indent, text);
 }
 
 void TextWriter::Table(const std::vector<Row>& rows) {

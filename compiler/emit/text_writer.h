@@ -9,7 +9,7 @@ namespace fusec {
 // Lines with indentation, wrapped at 100 columns the way clang-format would.
 class TextWriter {
  public:
-  // A statement or a comment; comments wrap at spaces.
+  // A statement, a comment or a directive; the last two wrap at spaces.
   void Line(const std::string& text);
   // `name(parameters) {`
   void Signature(const std::string& text) { Statement(text, /*is_signature=*/true); }
@@ -25,6 +25,7 @@ class TextWriter {
 
  private:
   void Statement(const std::string& text, bool is_signature = false);
+  void Directive(std::string text);
   void Raw(int indent, std::string_view text);
   std::string text_;
   int indent_ = 0;
