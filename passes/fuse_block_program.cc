@@ -104,9 +104,11 @@ class BlockGroup {
       const bool is_light = op_class == OpClass::kPointwise || op_class == OpClass::kGather ||
                             node->kind == OpKind::kReshape;
       if (!is_light || ReadersOf(graph_, readers_, nodes_, *node).inside) continue;
-      int64_t made_from = 0;
+      if (!HasRows(node->result(), rows_)) continue;
+      int64_t made_from = 0;  // what rows share weighs nothing
       for (const Value* operand : node->operands) {
-        if (operand && operand->producer && nodes_.count(operand->producer))
+        if (operand && operand->producer && nodes_.count(operand->producer) &&
+            HasRows(operand, rows_))
           made_from += ElementsPerRow(operand, rows_);
       }
       const bool grows =
