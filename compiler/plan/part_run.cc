@@ -229,7 +229,7 @@ void PartTables::Declare(KernelBuilder& builder, const PartRun& run) {
     const std::string name = builder.Tables(list.tables, "tables");
     builder.Alias(list.stand_in.get(), name + ".first_row[" + kPartVariable + "]");
     if (!list.rows_symbol.empty()) {
-      rows_arrays_[list.rows_symbol] =
+      rows_arrays_[list.stand_in.get()] =
           builder.ConstantArray("k" + PascalCase(name) + "Rows", list.rows, "rows of each table");
     }
   }
@@ -239,7 +239,8 @@ void PartTables::DefinePart(KernelBuilder& builder, const PartRun& run) {
   for (const auto& list : run.table_lists) {
     if (list.rows_symbol.empty()) continue;
     const auto [low, high] = std::minmax_element(list.rows.begin(), list.rows.end());
-    builder.AppendLet(list.rows_symbol, rows_arrays_[list.rows_symbol] + "[" + kPartVariable + "]");
+    builder.AppendLet(list.rows_symbol,
+                      rows_arrays_.at(list.stand_in.get()) + "[" + kPartVariable + "]");
     builder.DefineVariable(list.rows_symbol, Expr(*low), Expr(*high));
   }
 }

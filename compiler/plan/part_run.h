@@ -42,7 +42,7 @@ class PartTables {
   void DefinePart(KernelBuilder& builder, const PartRun& run);
 
  private:
-  std::map<std::string, std::string> rows_arrays_;  // by symbol
+  std::map<const Value*, std::string> rows_arrays_;  // by the tables' stand-in
 };
 
 }  // namespace fusec
