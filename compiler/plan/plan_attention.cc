@@ -261,6 +261,8 @@ class AttentionPlanner {
                      {}});
     PlanScores();
     builder_.Blank();
+    builder_.Comment(
+        "Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul");
     Call("AddTile<Shape>(here, tile_scores, attention)");
     Call("__syncthreads()");
     builder_.CloseFor("int tile = 0; tile <= " + tile_count + "; ++tile");
@@ -356,7 +358,10 @@ class AttentionPlanner {
       value = value->producer->operand(0);
     }
     builder_.Blank();
-    builder_.Comment("The result: " + std::string(GetOpDef(value->producer->kind).text));
+    std::string words = "The result: div";
+    if (value->producer != parts_.values)
+      words += ", " + std::string(GetOpDef(value->producer->kind).text);
+    builder_.Comment(words);
     Call("DivideByTotals<Shape>(attention)");
     ForElements("column", static_cast<int>(Padded(columns_)), "Shape::kColumnPieces", "", columns_,
                 [&](const Expr& query, const Expr& column, const std::string& unclamped) {

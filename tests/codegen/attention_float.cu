@@ -114,11 +114,12 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
       }
     }
 
+    // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
     AddTile<Shape>(here, tile_scores, attention);
     __syncthreads();
   }
 
-  // The result: matmul
+  // The result: div
   DivideByTotals<Shape>(attention);
   #pragma unroll
   for (int place = 0; place < Shape::kPlaces; ++place) {
