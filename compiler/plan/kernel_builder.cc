@@ -166,7 +166,7 @@ std::string KernelBuilder::Tables(const std::vector<const Value*>& tables,
   parameter.kind = KernelParameter::Kind::kTables;
   parameter.tables = tables;
   // The word "tables" is kept free for just this.
-  parameter.name = names_.insert(wanted_name).second ? wanted_name : Unique(wanted_name);
+  parameter.name = names_.insert(wanted_name).second ? wanted_name : Unique(wanted_name + "_2");
   plan_.parameters.push_back(parameter);
   const Dtype dtype = tables[0]->type.dtype;
   if (dtype == Dtype::kF16 || dtype == Dtype::kBF16) Use("half.cuh");

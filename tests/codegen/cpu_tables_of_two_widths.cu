@@ -12,20 +12,20 @@
 // launch  : blocks of 910 rows; (batch + 909) / 910 blocks of 1 thread
 // traffic : reads batch * 120 bytes, writes batch * 72 bytes, keeps batch * 72 bytes out of memory
 extern "C" __global__ void __launch_bounds__(1)
-k00_embedding_concat(const Tables<float, 3> tables, const Tables<float, 3> tables_tensor,
+k00_embedding_concat(const Tables<float, 3> tables, const Tables<float, 3> tables_2,
                      const long long* __restrict__ ids, float* __restrict__ features,
                      long long batch, IndexError* errors) {
-  constexpr int kChunk = 910;                      // what one block owns of batch
-  constexpr int kParts = 3;                        // alike parts of the result
-  constexpr int kIdsColumns = 6;                   // last axis of "ids"
-  constexpr int kFeaturesColumns = 18;             // last axis of "features"
-  constexpr int kRow3Columns = 4;                  // last axis of "row3"
-  constexpr int kPartsPlace = 6;                   // where "parts" begins in "features"
-  constexpr int kIdsOffset = 3;                    // between an element and what is read of "ids"
-  constexpr long long kTablesRows[3] = {3, 2, 4};  // rows of each table
-  constexpr long long kTablesTensorRows[3] = {5, 6, 3};  // rows of each table
-  constexpr int kIdsSite = 1;                            // who reports a bad index: gather
-  constexpr int kIdsSite_2 = 2;                          // who reports a bad index: gather
+  constexpr int kChunk = 910;                       // what one block owns of batch
+  constexpr int kParts = 3;                         // alike parts of the result
+  constexpr int kIdsColumns = 6;                    // last axis of "ids"
+  constexpr int kFeaturesColumns = 18;              // last axis of "features"
+  constexpr int kRow3Columns = 4;                   // last axis of "row3"
+  constexpr int kPartsPlace = 6;                    // where "parts" begins in "features"
+  constexpr int kIdsOffset = 3;                     // between an element and what is read of "ids"
+  constexpr long long kTablesRows[3] = {3, 2, 4};   // rows of each table
+  constexpr long long kTables2Rows[3] = {5, 6, 3};  // rows of each table
+  constexpr int kIdsSite = 1;                       // who reports a bad index: gather
+  constexpr int kIdsSite_2 = 2;                     // who reports a bad index: gather
   const long long first_row = (long long)blockIdx.x * kChunk;
   const long long last_row = min(first_row + kChunk, batch);
   for (long long row = first_row; row < last_row; ++row) {
@@ -41,13 +41,13 @@ k00_embedding_concat(const Tables<float, 3> tables, const Tables<float, 3> table
       }
     }
     for (long long part = 0; part < kParts; ++part) {
-      const long long rows = kTablesTensorRows[part];
+      const long long rows = kTables2Rows[part];
       const long long ids_value_2 = ids[row * kIdsColumns + part + kIdsOffset];
       // gather
       const long long ids3_index = CheckedIndex(ids_value_2, rows, errors, kIdsSite_2,
                                                 row * kIdsColumns + part + kIdsOffset);
       for (long long column = 0; column < kRow3Columns; ++column) {
-        const float table_value = tables_tensor.first_row[part][ids3_index * kRow3Columns + column];
+        const float table_value = tables_2.first_row[part][ids3_index * kRow3Columns + column];
         features[row * kFeaturesColumns + part * kRow3Columns + column + kPartsPlace] = table_value;
       }
     }
