@@ -28,9 +28,9 @@ Result<bool> Decompose(Graph& graph, const PassOptions&, PassReport&) {
       node.results[0]->name = graph.UniqueName(name + "_whole");
       parts[0]->name = name;
     }
-    --i;  // parts may be composite themselves: look again from the first of them
     changed = true;
     RemoveDeadNodes(graph);
+    i = static_cast<size_t>(-1);  // parts may be composite themselves, and nodes moved: look again
   }
   return changed;
 }
