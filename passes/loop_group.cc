@@ -60,12 +60,9 @@ bool Repeats(const Node& reader, const Value* value) {
   return !one_to_one && reader.result()->type.ElementCount() != value->type.ElementCount();
 }
 
-}  // namespace
-
-std::set<const Node*> GrowLoopGroup(const Graph& graph, const Node& root, PassReport& report,
-                                    bool pools) {
-  std::set<const Node*> group = {&root};
-  const auto readers = Readers(graph);
+// Adds the producers of the nodes of `group` that may join.
+void AddProducers(const Graph& graph, const std::map<const Value*, std::vector<Node*>>& readers,
+                  const Node& root, PassReport& report, bool pools, std::set<const Node*>& group) {
   // From the root upwards: every reader of a node has been looked at before the node itself.
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = *graph.nodes[i];
@@ -104,6 +101,42 @@ std::set<const Node*> GrowLoopGroup(const Graph& graph, const Node& root, PassRe
       group.erase(&node);
       Refuse(report, readers, group, node, kBetween, kBetweenNeeded);
     }
+  }
+}
+
+// A pointwise node of the root's shape that reads a tensor of that size which the group reads too.
+const Node* FindSibling(const Graph& graph, const Node& root, const std::set<const Node*>& group) {
+  std::set<const Value*> read;
+  for (const Node* node : group) read.insert(node->operands.begin(), node->operands.end());
+  const TensorType& type = root.result()->type;
+  for (const auto& node : graph.nodes) {
+    const bool is_alike = GetOpDef(node->kind).op_class == OpClass::kPointwise &&
+                          node->result()->type.shape == type.shape;
+    if (group.count(node.get()) || !is_alike) continue;
+    const bool shares =
+        std::any_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {
+          return operand && read.count(operand) &&
+                 operand->type.ElementCount() == type.ElementCount();
+        });
+    if (!shares) continue;
+    std::set<const Node*> both = group;
+    both.insert(node.get());
+    if (IsConvex(graph, both)) return node.get();
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::set<const Node*> GrowLoopGroup(const Graph& graph, const Node& root, PassReport& report,
+                                    bool pools) {
+  std::set<const Node*> group = {&root};
+  const auto readers = Readers(graph);
+  AddProducers(graph, readers, root, report, pools, group);
+  const bool is_pointwise = GetOpDef(root.kind).op_class == OpClass::kPointwise;
+  while (const Node* sibling = is_pointwise ? FindSibling(graph, root, group) : nullptr) {
+    group.insert(sibling);
+    AddProducers(graph, readers, root, report, pools, group);
   }
   if (!IsConvex(graph, group)) {
     group = {&root};
