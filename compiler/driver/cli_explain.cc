@@ -105,16 +105,10 @@ void PrintPage(const Explanation& e) {
               Traffic(e.arena_bytes).c_str());
   for (const ExplainedStep& step : e.steps) PrintStep(step);
   PrintEdges(e);
-}
-
-// What was measured for the target, where it was tuned.
-Result<void> PrintTuning(const std::string& artifact, const std::string& target) {
-  FUSEC_ASSIGN(const TuningFile file, ReadTuning(artifact));
-  const auto found = file.find(target);
-  if (found == file.end()) return {};
-  std::printf("\nchosen by measuring on %s\n\n%s", found->second.device.c_str(),
-              ChoicesText(found->second).c_str());
-  return {};
+  if (e.tuning) {
+    std::printf("\nchosen by measuring on %s\n\n%s", e.tuning->device.c_str(),
+                ChoicesText(*e.tuning).c_str());
+  }
 }
 
 }  // namespace
@@ -141,7 +135,6 @@ Result<int> RunExplain(const ExplainFlags& flags) {
     std::printf("%s\n", ExplanationJson(explanation).c_str());
   } else {
     PrintPage(explanation);
-    FUSEC_TRY(PrintTuning(flags.artifact, explanation.target));
   }
   return 0;
 }

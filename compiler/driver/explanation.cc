@@ -7,6 +7,7 @@
 #include "compiler/driver/artifact_session.h"
 #include "compiler/driver/nearest_name.h"
 #include "compiler/driver/terminal.h"
+#include "compiler/driver/tuning_table.h"
 #include "compiler/support/read_file.h"
 #include "runtime/src/arena.h"
 #include "runtime/src/artifact.h"
@@ -158,6 +159,23 @@ Result<void> FillEdges(const Json& target, Explanation& explanation) {
   return {};
 }
 
+Json TuningJson(const TargetTuning& tuning) {
+  Json choices = Json::array();
+  for (const TunedChoice& choice : ChoicesOf(tuning)) {
+    Json item = {{"kernel", choice.kernel},
+                 {"dims", choice.dims.empty() ? Json::object() : Json(choice.dims)},
+                 {"chosen", choice.chosen.words},
+                 {"us", choice.chosen.microseconds},
+                 {"planned_us", choice.planned_microseconds}};
+    if (choice.runner_up) {
+      item["runner_up"] = choice.runner_up->words;
+      item["runner_up_us"] = choice.runner_up->microseconds;
+    }
+    choices.push_back(std::move(item));
+  }
+  return {{"device", tuning.device}, {"choices", choices}};
+}
+
 }  // namespace
 
 std::vector<std::string> Explanation::step_names() const {
@@ -229,6 +247,9 @@ Result<Explanation> ExplainArtifact(const std::string& path, const std::string& 
                     std::to_string(regions) + " regions");
   }
   FUSEC_TRY(FillFootprint(manifest, target, symbols, explanation));
+  FUSEC_ASSIGN(TuningFile tuning, ReadTuning(path));
+  if (const auto found = tuning.find(explanation.target); found != tuning.end())
+    explanation.tuning = std::move(found->second);
   return explanation;
 }
 
@@ -258,19 +279,19 @@ std::string ExplanationJson(const Explanation& e) {
                          {"producer_kernel", edge.producer_step},
                          {"consumer_kernel", edge.consumer_step}});
   }
-  const Json json = {
-      {"model", e.model},
-      {"target", e.target},
-      {"matmul_precision", e.matmul_precision},
-      {"rounding", e.rounding},
-      {"index_policy", e.index_policy},
-      {"dims", e.dims.empty() ? Json::object() : Json(e.dims)},
-      {"launches", e.steps.size()},
-      {"kernels", kernels},
-      {"not_fused", not_fused},
-      {"before", {{"launches", e.before_launches}, {"bytes", e.before_bytes}}},
-      {"after", {{"launches", e.steps.size()}, {"bytes", e.after_bytes}}},
-      {"footprint", {{"weight_bytes", e.weight_bytes}, {"arena_bytes", e.arena_bytes}}}};
+  Json json = {{"model", e.model},
+               {"target", e.target},
+               {"matmul_precision", e.matmul_precision},
+               {"rounding", e.rounding},
+               {"index_policy", e.index_policy},
+               {"dims", e.dims.empty() ? Json::object() : Json(e.dims)},
+               {"launches", e.steps.size()},
+               {"kernels", kernels},
+               {"not_fused", not_fused},
+               {"before", {{"launches", e.before_launches}, {"bytes", e.before_bytes}}},
+               {"after", {{"launches", e.steps.size()}, {"bytes", e.after_bytes}}},
+               {"footprint", {{"weight_bytes", e.weight_bytes}, {"arena_bytes", e.arena_bytes}}}};
+  if (e.tuning) json["tuning"] = TuningJson(*e.tuning);
   return json.dump(1);
 }
 

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "compiler/driver/artifact_ir.h"
 #include "compiler/driver/dim_flags.h"
+#include "compiler/driver/tuning_file.h"
 #include "compiler/support/result.h"
 
 namespace fusec {
@@ -40,6 +42,7 @@ struct Explanation {
   std::shared_ptr<const Graph> graph;
   int64_t before_launches = 0, before_bytes = 0, after_bytes = 0;
   int64_t weight_bytes = 0, arena_bytes = 0;
+  std::optional<TargetTuning> tuning;  // what was measured for the target, where it was tuned
 
   std::vector<const Node*> regions() const { return RegionsOf(*graph); }
   std::vector<std::string> step_names() const;

@@ -66,27 +66,34 @@ std::string SweepText(const TargetTuning& tuning) {
   return FormatTable(rows, "lllrrrrl");
 }
 
+std::vector<TunedChoice> ChoicesOf(const TargetTuning& tuning) {
+  std::vector<TunedChoice> choices;
+  for (const MeasuredRegion& region : tuning.regions) {
+    for (const MeasuredSize& size : region.sizes) {
+      const size_t winner = region.complete ? size.winner : 0;
+      const auto timed = [&](size_t number) {
+        return TimedChoice{ChoiceWords(region, size, number), size.kernels[number].microseconds};
+      };
+      TunedChoice& choice = choices.emplace_back(
+          TunedChoice{region.kernel, size.dims, timed(winner), {}, timed(0).microseconds});
+      for (const size_t number : ByTime(size)) {
+        if (number == winner) continue;
+        choice.runner_up = timed(number);
+        break;
+      }
+    }
+  }
+  return choices;
+}
+
 std::string ChoicesText(const TargetTuning& tuning) {
   std::vector<std::vector<std::string>> rows = {
       {"kernel", "sizes", "chosen", "us", "runner-up", "us", "planned us"}};
-  for (const MeasuredRegion& region : tuning.regions) {
-    for (const MeasuredSize& size : region.sizes) {
-      const std::vector<size_t> order = ByTime(size);
-      const size_t winner = region.complete ? size.winner : 0;
-      std::vector<std::string> row = {region.kernel, DimsText(size.dims),
-                                      ChoiceWords(region, size, winner),
-                                      Fixed(size.kernels[winner].microseconds)};
-      const auto next =
-          std::find_if(order.begin(), order.end(), [&](size_t number) { return number != winner; });
-      if (next == order.end()) {
-        row.insert(row.end(), {"", ""});
-      } else {
-        row.push_back(ChoiceWords(region, size, *next));
-        row.push_back(Fixed(size.kernels[*next].microseconds));
-      }
-      row.push_back(Fixed(size.kernels[0].microseconds));
-      rows.push_back(std::move(row));
-    }
+  for (const TunedChoice& choice : ChoicesOf(tuning)) {
+    const auto& next = choice.runner_up;
+    rows.push_back({choice.kernel, DimsText(choice.dims), choice.chosen.words,
+                    Fixed(choice.chosen.microseconds), next ? next->words : "",
+                    next ? Fixed(next->microseconds) : "", Fixed(choice.planned_microseconds)});
   }
   return FormatTable(rows, "lllrlrr");
 }

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "compiler/driver/artifact_source.h"
 #include "compiler/driver/child_process.h"
@@ -15,6 +16,7 @@ namespace fusec {
 namespace {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::json;
 
 const std::string kModels = FUSEC_SOURCE_DIR "/models/";
 
@@ -89,6 +91,17 @@ TEST_F(Tune, PrintsEveryKernelAndRemembersTheTimes) {
   const ChildResult explained = Fusec({"explain", artifact_, "--target", "cpu"});
   EXPECT_NE(explained.output.find("chosen by measuring on fusec"), std::string::npos);
   EXPECT_NE(explained.output.find("runner-up"), std::string::npos);
+  const Json json = Json::parse(Fusec({"explain", artifact_, "--target", "cpu", "--json"}).output);
+  EXPECT_TRUE(json["tuning"]["device"].get<std::string>().starts_with("fusec"));
+  const Json& choices = json["tuning"]["choices"];
+  ASSERT_EQ(choices.size(), 4u) << choices.dump(1);
+  for (const Json& choice : choices) {
+    const std::string& words = choice["chosen"].get_ref<const std::string&>();
+    EXPECT_NE(explained.output.find(words), std::string::npos) << words;
+    EXPECT_GT(choice["us"], 0);
+    EXPECT_GT(choice["planned_us"], 0);
+    EXPECT_TRUE(choice["dims"] == Json({{"s77", 1}}) || choice["dims"] == Json({{"s77", 64}}));
+  }
 }
 
 TEST_F(Tune, BuildsTheSameBytesWhereNothingIsChosen) {
