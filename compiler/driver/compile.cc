@@ -7,7 +7,7 @@
 #include "compiler/driver/index_limits.h"
 #include "compiler/driver/pipeline.h"
 #include "compiler/import/import.h"
-#include "compiler/ops/op_def.h"
+#include "compiler/plan/traffic.h"
 #include "compiler/support/interrupt.h"
 
 namespace fusec {
@@ -44,16 +44,14 @@ Result<std::vector<std::string>> ResolveTargets(const std::vector<std::string>& 
 // Launches and bytes if every op ran as a kernel of its own; views that leave the bytes in place
 // are free there too.
 void CountUnfused(const Graph& graph, int& launches, Expr& bytes) {
+  const Ranges ranges = graph.SymbolRanges();
   for (const auto& node : graph.nodes) {
     const bool is_free = node->kind == OpKind::kConstant || node->kind == OpKind::kReshape ||
                          node->kind == OpKind::kIdentity || node->kind == OpKind::kSymbolicDims;
     if (is_free) continue;
     ++launches;
     for (size_t i = 0; i < node->operands.size(); ++i) {
-      const bool is_table = GetOpDef(node->kind).op_class == OpClass::kGather &&
-                            node->kind != OpKind::kSegmentReduce && i == 0;
-      if (!node->operands[i]) continue;
-      bytes = bytes + (is_table ? node->result()->type.Bytes() : node->operands[i]->type.Bytes());
+      if (node->operands[i]) bytes = bytes + BytesRead(*node, i, ranges);
     }
     for (const auto& result : node->results) bytes = bytes + result->type.Bytes();
   }

@@ -3,6 +3,7 @@
 #include "compiler/ops/op_def.h"
 #include "compiler/plan/fold.h"
 #include "compiler/plan/plan_region.h"
+#include "compiler/plan/traffic.h"
 
 namespace fusec {
 
@@ -40,18 +41,9 @@ void ChooseIndexType(const Node& region, KernelBuilder& builder) {
 
 void CountTraffic(const Node& region, KernelPlan& plan) {
   const Graph& body = *region.body;
-  for (size_t i = 0; i < region.operands.size(); ++i) {
-    Expr bytes = region.operands[i]->type.Bytes();
-    for (const auto& node : body.nodes) {
-      if (GetOpDef(node->kind).op_class == OpClass::kGather &&
-          node->kind != OpKind::kSegmentReduce &&
-          (node->operands[0] == body.inputs[i].get() ||
-           (node->kind == OpKind::kLookup && node->operands[2] == body.inputs[i].get()))) {
-        bytes = node->result()->type.Bytes();
-      }
-    }
-    plan.bytes_read = plan.bytes_read + bytes;
-  }
+  const Ranges ranges = body.SymbolRanges();
+  for (size_t i = 0; i < region.operands.size(); ++i)
+    plan.bytes_read = plan.bytes_read + RegionBytesRead(region, i, ranges);
   for (const auto& result : region.results)
     plan.bytes_written = plan.bytes_written + result->type.Bytes();
   for (const auto& node : body.nodes) {

@@ -8,7 +8,8 @@
 // inputs  : dense f32[batch, 4], ids i64[batch], users f32[50, 8], items f32[70, 12]
 // outputs : features f32[batch, 24]
 // launch  : blocks of 682 rows; (batch + 681) / 682 blocks of 1 thread
-// traffic : reads batch * 104 bytes, writes batch * 96 bytes, keeps batch * 80 bytes out of memory
+// traffic : reads batch * 24 + min(batch*32, 1600) + min(batch*48, 3360) bytes,
+//           writes batch * 96 bytes, keeps batch * 80 bytes out of memory
 extern "C" __global__ void __launch_bounds__(1)
 k00_gather_concat(const float* __restrict__ dense, const long long* __restrict__ ids,
                   const float* __restrict__ users, const float* __restrict__ items,

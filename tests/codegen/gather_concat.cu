@@ -10,7 +10,8 @@
 // outputs : features f32[batch, 24]
 // launch  : a block owns 42 rows; its threads share out each part; (batch + 41) / 42 blocks of 256
 //           threads
-// traffic : reads batch * 104 bytes, writes batch * 96 bytes, keeps batch * 80 bytes out of memory
+// traffic : reads batch * 24 + min(batch*32, 1600) + min(batch*48, 3360) bytes,
+//           writes batch * 96 bytes, keeps batch * 80 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_gather_concat(const float* __restrict__ dense, const long long* __restrict__ ids,
                   const float* __restrict__ users, const float* __restrict__ items,

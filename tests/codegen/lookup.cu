@@ -9,7 +9,8 @@
 // inputs  : ids i32[batch], rows_tensor i32[4], keys i32[4], table f32[4, 8]
 // outputs : embedding f32[batch, 8]
 // launch  : one thread per 4 elements of the result; (batch + 127) / 128 blocks of 256 threads
-// traffic : reads batch * 52 bytes, writes batch * 32 bytes, keeps batch * 8 bytes out of memory
+// traffic : reads batch * 4 + min(batch*32, 128) + min(batch*4, 16) * 2 bytes,
+//           writes batch * 32 bytes, keeps batch * 8 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_lookup_gather(const int* __restrict__ ids, const int* __restrict__ rows_tensor,
                   const int* __restrict__ keys, const float* __restrict__ table,

@@ -12,8 +12,8 @@
 // outputs : features f32[batch, 20]
 // launch  : a block owns 51 rows; its threads share out each part; (batch + 50) / 51 blocks of 256
 //           threads
-// traffic : reads batch * 24 + n * 76 bytes, writes batch * 80 bytes,
-//           keeps batch * 64 + n * 96 bytes out of memory
+// traffic : reads batch * 24 + min(n*32, 1600) + min(n*32, 2240) + n * 12 bytes,
+//           writes batch * 80 bytes, keeps batch * 64 + n * 96 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_gather_segment_reduce_concat(const float* __restrict__ dense,
                                  const long long* __restrict__ offsets,

@@ -12,7 +12,8 @@
 // outputs : features f32[batch, 10]
 // launch  : a block owns 64 rows; its threads share out each part; (batch + 63) / 64 blocks of 256
 //           threads
-// traffic : reads batch * 72 bytes, writes batch * 40 bytes, keeps batch * 32 bytes out of memory
+// traffic : reads batch * 40 + min(batch*8, 16) + min(batch*8, 24) * 2 + min(batch*8, 32) bytes,
+//           writes batch * 40 bytes, keeps batch * 32 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_embedding_concat(const Tables<float, 4> tables, const float* __restrict__ dense,
                      const long long* __restrict__ ids, float* __restrict__ features, int batch,

@@ -10,7 +10,8 @@
 // outputs : user f32[batch, 9], item f32[batch, 9]
 // launch  : a block owns 60 rows; its threads share out each part; (batch + 59) / 60 blocks of 256
 //           threads
-// traffic : reads batch * 92 bytes, writes batch * 72 bytes, keeps batch * 64 bytes out of memory
+// traffic : reads batch * 28 + min(batch*16, 320) + min(batch*16, 800) + min(batch*32, 3200) bytes,
+//           writes batch * 72 bytes, keeps batch * 64 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_gather_concat(const float* __restrict__ age, const long long* __restrict__ ids,
                   const float* __restrict__ users, const float* __restrict__ items,

@@ -58,7 +58,8 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 // outputs : rows_tensor f32[batch, 32]
 // launch  : a block owns 32 rows; its threads share out each part; (batch + 31) / 32 blocks of 256
 //           threads
-// traffic : reads batch * 160 bytes, writes batch * 128 bytes,
+// traffic : reads batch * 32 + min(batch*32, 1280) + min(batch*32, 320) + min(batch*32, 640) +
+//           min(batch*32, 960) bytes, writes batch * 128 bytes,
 //           keeps batch * 128 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_embedding_concat(const long long* __restrict__ ids0, const float* __restrict__ table0,

@@ -59,7 +59,7 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 // inputs  : ids i64[batch], table f32[100, 8]
 // outputs : y f32[batch, 8]
 // launch  : one thread per 4 elements of the result; (batch + 127) / 128 blocks of 256 threads
-// traffic : reads batch * 40 + 8 bytes, writes batch * 32 bytes,
+// traffic : reads batch * 8 + min(batch*32, 3200) + 8 bytes, writes batch * 32 bytes,
 //           keeps batch * 8 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_mod_embedding(const long long* __restrict__ ids, const float* __restrict__ table,

@@ -51,7 +51,8 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 // inputs  : ids i64[batch], row_values i32[32], row_keys i64[32], table f32[32, 8]
 // outputs : y f32[batch, 8]
 // launch  : one thread per 4 elements of the result; (batch + 127) / 128 blocks of 256 threads
-// traffic : reads batch * 56 bytes, writes batch * 32 bytes, keeps batch * 8 bytes out of memory
+// traffic : reads batch * 8 + min(batch*32, 1024) + min(batch*4, 128) + min(batch*8, 256) bytes,
+//           writes batch * 32 bytes, keeps batch * 8 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_lookup_embedding(const long long* __restrict__ ids, const int* __restrict__ row_values,
                      const long long* __restrict__ row_keys, const float* __restrict__ table,

@@ -31,7 +31,7 @@ __device__ __forceinline__ long long CheckedIndex(long long value, long long ext
 //           table3 f32[20, 16], triangle i64[10]
 // outputs : y f32[batch, 26]
 // launch  : a block owns 8 rows; (batch + 7) / 8 blocks of 256 threads
-// traffic : reads batch * 352 + 80 bytes, writes batch * 104 bytes,
+// traffic : reads batch * 96 + min(batch*64, 1280) * 4 + 80 bytes, writes batch * 104 bytes,
 //           keeps batch * 396 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_embedding_concat_interaction_many_rows(
