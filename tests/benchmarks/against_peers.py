@@ -35,7 +35,7 @@ sys.path += [str(ROOT / "models"), str(Path(__file__).resolve().parent / "peers"
 import suite  # noqa: E402
 from contest import (Failure, Fusec, OTHER_SECONDS, PREPARE_SECONDS, WORKER_OF, Worker, error_of,  # noqa: E402
                      spread_of)
-from machine import describe_machine, native_target  # noqa: E402
+from machine import describe_machine, parse_arguments  # noqa: E402
 
 SETS = 8
 
@@ -310,14 +310,10 @@ def parse():
     parser.add_argument("--ids", choices=["uniform", "zipf"], default="uniform")
     parser.add_argument("--scale", choices=suite.SCALES, default="full", help="others cut tables, for a trial")
     parser.add_argument("--folder", help="where models lie (7 GB); kept, default: a temporary one")
-    parser.add_argument("--fusec", default=os.environ.get("FUSEC", str(ROOT / "build" / "fusec")))
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--target", help="of fusec; default: the GPU's")
     parser.add_argument("--log", type=Path, default=Path(tempfile.gettempdir()) / "against_peers.log",
                         help="what the peers' processes print")
-    parser.add_argument("--commit", help="recorded with the results; default: that of the git checkout")
     parser.add_argument("--dry-run", action="store_true", help="say what would be measured")
-    return parser.parse_args()
+    return parse_arguments(parser)
 
 
 def has_onnxruntime():
@@ -340,7 +336,6 @@ def main():
     patterns = (arguments.only or "*").split(",")
     cells = [cell for cell in all_cells(arguments.unmerged)
              if any(fnmatch.fnmatch(cell, pattern) or cell.startswith(pattern + "/") for pattern in patterns)]
-    arguments.target = arguments.target or (native_target() if arguments.device != "cpu" else "cpu")
     results = Results(arguments.results, {} if arguments.dry_run else describe_machine(arguments))
     missing = {cell: results.missing(cell, peers or ["fusec"], arguments.retry) for cell in cells}
     cells = [cell for cell in cells if missing[cell]]

@@ -6,11 +6,11 @@
 Call latency: from inputs in host memory to outputs in host memory, in microseconds. Each is timed in `--rounds`
 rounds that alternate between the two; a round's figure is its median, the cell's figure the best round. With --suite
 the models are those of models/suite.py in float32, with tables of at most 10,000 rows and the batches of its cells.
+Both get the same inputs, ids from all rows of their tables.
 """
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -23,27 +23,33 @@ import onnxruntime as ort
 ROOT = Path(__file__).resolve().parents[2]
 FUSEC = ROOT / "build" / "fusec"
 BATCHES = [1, 64, 2048]
-sys.path.append(str(ROOT / "models"))
+sys.path += [str(ROOT / "models"), str(Path(__file__).resolve().parent / "peers")]
 import suite  # noqa: E402
+from machine import processor  # noqa: E402
 
 
-def processor():
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
+def random_inputs(artifact, batch):
+    """Standard normal floats; ids as `fusec bench` draws them, even over all rows of the table that they choose from,
+    each column of an input by itself, and offsets of bags ascending."""
+    manifest = json.loads((artifact / "manifest.json").read_text())
+    sizes = {symbol["name"]: batch for symbol in manifest["symbols"]}
+    functions = {"min": min, "max": max, "mod": lambda a, b: a % b, "floordiv": lambda a, b: a // b}
 
+    def value_of(dim):
+        return eval(dim, functions, sizes)  # grammar and meaning are Python's; the artifact was made here
 
-def random_inputs(session, batch):
-    """Standard normal floats; ids of 0 to 2, which every table of the models has."""
     rng = np.random.default_rng(batch)
     inputs = {}
-    for info in session.get_inputs():
-        shape = [batch if isinstance(size, str) else size for size in info.shape]
-        if info.type == "tensor(int64)":
-            inputs[info.name] = rng.integers(0, 3, size=shape)
-        else:
-            inputs[info.name] = rng.standard_normal(shape).astype(np.float32)
+    for tensor in manifest["inputs"]:
+        shape = [value_of(dim) for dim in tensor["shape"]]
+        if tensor["dtype"] == "f32":
+            inputs[tensor["name"]] = rng.standard_normal(shape).astype(np.float32)
+            continue
+        limits = np.array([value_of(limit) for limit in tensor.get("index_limits", ["1001"])])
+        if len(limits) > 1:  # of the places of one axis
+            limits = limits.reshape([-1 if axis == tensor["index_axis"] else 1 for axis in range(len(shape))])
+        ids = rng.integers(0, np.maximum(limits, 1), size=shape, dtype=tensor["dtype"].replace("i", "int"))
+        inputs[tensor["name"]] = np.sort(ids) if tensor.get("ascending") else ids
     return inputs
 
 
@@ -80,7 +86,7 @@ def cells_of(arguments, folder):
 
 def time_cell(arguments, name, session, artifact, batch):
     """The best rounds of fusec and of onnxruntime."""
-    inputs = suite.inputs_of(name, batch, "fp32", 0, "medium") if arguments.suite else random_inputs(session, batch)
+    inputs = suite.inputs_of(name, batch, "fp32", 0, "medium") if arguments.suite else random_inputs(artifact, batch)
     path = artifact.with_name("inputs.npz")
     np.savez(path, **inputs)
     fusec, peer = [], []

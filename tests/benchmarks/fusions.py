@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "models"), str(Path(__file__).resolve().parent / "peers")]
 import suite  # noqa: E402
 from contest import Failure, run  # noqa: E402
-from machine import describe_machine, native_target  # noqa: E402
+from machine import describe_machine, parse_arguments  # noqa: E402
 from report import geometric_mean, table, us  # noqa: E402
 
 BATCHES = (1, 128, 2048)
@@ -184,13 +184,8 @@ def main():
     parser.add_argument("--passes", nargs="*", default=optional_passes(), help="default: all that are optional")
     parser.add_argument("--minutes", type=float, default=7, help="after which nothing new is begun (default: %(default)s)")
     parser.add_argument("--seconds", default="0.05", help="of bench for each time (default: %(default)s)")
-    parser.add_argument("--fusec", default=os.environ.get("FUSEC", str(ROOT / "build" / "fusec")))
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--target", help="of fusec; default: the GPU's")
-    parser.add_argument("--commit", help="recorded with the results; default: that of the git checkout")
-    arguments = parser.parse_args()
+    arguments = parse_arguments(parser)
     end = time.monotonic() + 60 * arguments.minutes
-    arguments.target = arguments.target or (native_target() if arguments.device != "cpu" else "cpu")
     arguments.scale, arguments.ids, arguments.rounds = "medium", "uniform", 2
     results = {"machine": describe_machine(arguments), "cells": [], "idle": [], "failures": []}
     if arguments.results.exists():

@@ -27,7 +27,7 @@ import line_chart  # noqa: E402
 import suite  # noqa: E402
 import suite_graphs  # noqa: E402
 from contest import Failure, run  # noqa: E402
-from machine import describe_machine, native_target  # noqa: E402
+from machine import describe_machine, parse_arguments  # noqa: E402
 from report import table, us  # noqa: E402
 
 BATCHES = [4 ** power for power in range(9)]
@@ -167,13 +167,8 @@ def main():
     parser.add_argument("--scale", choices=suite.SCALES, default="full", help="of dlrm_dot's tables")
     parser.add_argument("--minutes", type=float, default=6.5, help="after which nothing new is begun (default: %(default)s)")
     parser.add_argument("--seconds", default="0.2", help="of bench for each time (default: %(default)s)")
-    parser.add_argument("--fusec", default=os.environ.get("FUSEC", str(ROOT / "build" / "fusec")))
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--target", help="of fusec; default: the GPU's")
-    parser.add_argument("--commit", help="recorded with the results; default: that of the git checkout")
-    arguments = parser.parse_args()
+    arguments = parse_arguments(parser)
     end = time.monotonic() + 60 * arguments.minutes
-    arguments.target = arguments.target or (native_target() if arguments.device != "cpu" else "cpu")
     arguments.ids, arguments.rounds = "uniform and zipf", 1
     results = {"machine": describe_machine(arguments), "peak_bytes_per_second": arguments.peak, "batches": [], "look_ups": []}
     if arguments.results.exists():

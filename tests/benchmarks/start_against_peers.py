@@ -32,7 +32,7 @@ PEERS = Path(__file__).resolve().parent / "peers"
 sys.path += [str(ROOT / "models"), str(PEERS)]
 import suite  # noqa: E402
 from contest import Failure, run  # noqa: E402
-from machine import describe_machine, native_target  # noqa: E402
+from machine import describe_machine, parse_arguments  # noqa: E402
 
 MODEL, BATCH = "dlrm_dot_small", 128
 
@@ -93,12 +93,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.5, help="of calls in each round (default: %(default)s)")
     parser.add_argument("--call-latency", default=str(ROOT / "build" / "tests" / "call_latency"), help="default: %(default)s")
-    parser.add_argument("--fusec", default=os.environ.get("FUSEC", str(ROOT / "build" / "fusec")))
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--target", help="of fusec; default: the GPU's")
-    parser.add_argument("--commit", help="recorded with the results; default: that of the git checkout")
-    arguments = parser.parse_args()
-    arguments.target = arguments.target or (native_target() if arguments.device != "cpu" else "cpu")
+    arguments = parse_arguments(parser)
     arguments.scale, arguments.ids = "small tables", "uniform"
 
     seconds, calls, failures = {}, {}, {}

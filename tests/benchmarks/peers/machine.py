@@ -1,4 +1,4 @@
-"""What a result is recorded with: machine, GPU, driver, versions, date and commit."""
+"""What is measured, and what a result is recorded with: machine, GPU, driver, versions, date and commit."""
 import datetime
 import os
 import platform
@@ -30,6 +30,17 @@ def native_target():
         raise SystemExit("nvidia-smi finds no GPU; --device cpu tries this script out on the CPU")
     digits = facts["compute_capability"].replace(".", "")
     return f"sm_{digits}" + ("a" if int(digits) >= 90 else "")
+
+
+def parse_arguments(parser):
+    """What `parser` reads, and which fusec and device to measure: fusec, device, target, commit."""
+    parser.add_argument("--fusec", default=os.environ.get("FUSEC", str(ROOT / "build" / "fusec")))
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--target", help="of fusec; default: the GPU's")
+    parser.add_argument("--commit", help="recorded with the results; default: that of the git checkout")
+    arguments = parser.parse_args()
+    arguments.target = arguments.target or (native_target() if arguments.device != "cpu" else "cpu")
+    return arguments
 
 
 def processor():
