@@ -42,7 +42,7 @@ bool IsReadOnce(const Graph& graph, const ReaderMap& readers, const Value* value
 const TensorData* Payload(const Value* value) {
   if (!value || !value->producer || value->producer->kind != OpKind::kConstant) return nullptr;
   const TensorData& data = value->producer->constant;
-  return data.bytes() || data.element_count() == 0 ? &data : nullptr;
+  return data.bytes() ? &data : nullptr;
 }
 
 std::optional<ConstantMatrix> RightWeights(const Node& product) {

@@ -21,7 +21,7 @@ bool CanFold(const Node& node) {
     if (!operand) continue;
     if (!operand->producer || operand->producer->kind != OpKind::kConstant) return false;
     const TensorData& data = operand->producer->constant;
-    if (!data.bytes() && data.element_count() > 0) return false;  // known by its hash only
+    if (!data.bytes()) return false;  // known by its hash only
     operand_elements += data.element_count();
   }
   for (const auto& result : node.results) {

@@ -174,6 +174,10 @@ Node* MakeRegion(Graph& graph, const std::set<const Node*>& group,
     body->nodes.push_back(std::move(copy));
     members.push_back(std::move(node));
   }
+  if (results.empty()) {  // nobody reads the group, but a region makes something
+    results.push_back(members.back()->result());
+    body->outputs.push_back(inside[results[0]]);
+  }
   body->name = name.substr(0, 60);
   graph.nodes = std::move(kept);
   Builder builder(graph, position);

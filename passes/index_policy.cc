@@ -1,6 +1,7 @@
 #include "passes/index_policy.h"
 
 #include "compiler/ops/op_def.h"
+#include "passes/constant_linear.h"
 #include "passes/graph_edit.h"
 
 namespace fusec {
@@ -41,13 +42,11 @@ class Rewrite {
   // False for constants that lie inside, and for what indexes nothing.
   bool IsNeeded() const {
     if (axes_.empty()) return false;
-    const Node* producer = indices_->producer;
-    if (producer == nullptr || producer->kind != OpKind::kConstant) return true;
-    const TensorData& data = producer->constant;
-    if (data.bytes() == nullptr) return true;
-    for (int64_t i = 0; i < data.element_count(); ++i) {
+    const TensorData* data = Payload(indices_);
+    if (data == nullptr) return true;
+    for (int64_t i = 0; i < data->element_count(); ++i) {
       const auto extent = Extent(static_cast<size_t>(i) % axes_.size()).AsConstant();
-      if (!extent || data.GetInt(i) < -*extent || data.GetInt(i) >= *extent) return true;
+      if (!extent || data->GetInt(i) < -*extent || data->GetInt(i) >= *extent) return true;
     }
     return false;
   }

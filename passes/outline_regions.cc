@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "compiler/ops/op_def.h"
-#include "compiler/support/check.h"
 #include "passes/graph_edit.h"
 
 namespace fusec {
 
 namespace {
 
-const char* RegionClass(const Node& node) {
+Result<std::string> RegionClass(const Node& node) {
   switch (GetOpDef(node.kind).op_class) {
     case OpClass::kPointwise:
     case OpClass::kView:
@@ -25,8 +24,7 @@ const char* RegionClass(const Node& node) {
     default:
       break;
   }
-  FUSEC_CHECK(false, "no kernel for " + PrintNode(node));
-  return "";
+  return ModelError(PrintNode(node) + ": no kernel computes this op; decompose goes first");
 }
 
 // Whether output `i` needs a copy: nothing computes it, or an earlier output is the same tensor.
@@ -44,8 +42,7 @@ Result<bool> OutlineRegions(Graph& graph, const PassOptions&, PassReport&) {
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
     if (!NeedsCopy(graph, i)) continue;
     Builder builder(graph);
-    graph.outputs[i] =
-        builder.Make(OpKind::kIdentity, {graph.outputs[i]}, {}, graph.output_names[i]);
+    graph.outputs[i] = builder.Make(OpKind::kIdentity, {graph.outputs[i]}, {}, graph.OutputName(i));
     changed = true;
   }
   std::vector<const Node*> single;
@@ -53,7 +50,10 @@ Result<bool> OutlineRegions(Graph& graph, const PassOptions&, PassReport&) {
     if (node->kind != OpKind::kConstant && node->kind != OpKind::kRegion)
       single.push_back(node.get());
   }
-  for (const Node* node : single) MakeRegion(graph, {node}, RegionClass(*node));
+  for (const Node* node : single) {
+    FUSEC_ASSIGN(const std::string region_class, RegionClass(*node));
+    MakeRegion(graph, {node}, region_class);
+  }
   return changed || !single.empty();
 }
 

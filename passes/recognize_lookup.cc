@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 
+#include "passes/constant_linear.h"
 #include "passes/graph_edit.h"
 
 namespace fusec {
@@ -25,9 +26,9 @@ const Node* ComparisonOf(const Value* value) {
 
 // A constant whose elements all lie along `axis` of a result of `rank`.
 const TensorData* ListAlong(const Value* value, int64_t axis, int rank) {
-  const Node* node = value->producer;
-  if (!node || node->kind != OpKind::kConstant || !node->constant.bytes()) return nullptr;
-  const TensorData& data = node->constant;
+  const TensorData* payload = Payload(value);
+  if (!payload) return nullptr;
+  const TensorData& data = *payload;
   const int64_t own_axis = axis - (rank - value->type.rank());
   const bool is_integer = data.dtype() == Dtype::kI64 || data.dtype() == Dtype::kI32;
   if (!is_integer || own_axis < 0 || data.element_count() == 0) return nullptr;

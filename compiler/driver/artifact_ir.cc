@@ -6,6 +6,7 @@
 
 #include "compiler/driver/artifact_session.h"
 #include "compiler/support/read_file.h"
+#include "passes/check_fused.h"
 #include "runtime/src/hash.h"
 #include "runtime/src/mapped_file.h"
 #include "runtime/src/safetensors.h"
@@ -51,8 +52,13 @@ Result<std::unique_ptr<Graph>> ReadFusedGraph(const std::string& artifact,
   }
   Result<std::unique_ptr<Graph>> graph = Parse(text);
   if (!graph) return Fail(ErrorKind::kArtifact, file + ": " + graph.error().message);
-  if (auto verified = Verify(**graph); !verified)
-    return Fail(ErrorKind::kArtifact, file + ": " + verified.error().message);
+  for (const auto& check : {&Verify, &CheckFused}) {
+    if (auto checked = check(**graph); !checked)
+      return Fail(ErrorKind::kArtifact, file + ": " + checked.error().message);
+  }
+  if ((*graph)->input_names.size() != (*graph)->inputs.size() ||
+      (*graph)->output_names.size() != (*graph)->outputs.size())
+    return Fail(ErrorKind::kArtifact, file + ": its inputs or outputs have no quoted names");
   return graph;
 }
 

@@ -22,14 +22,14 @@ class DotWriter {
          ";");
     for (size_t i = 0; i < e_.graph->inputs.size(); ++i) {
       const Value* input = e_.graph->inputs[i].get();
-      AddNode(input, "shape=ellipse", e_.graph->input_names[i] + "\n" + TypeText(*input));
+      AddNode(input, "shape=ellipse", e_.graph->InputName(i) + "\n" + TypeText(*input));
     }
     const auto regions = e_.regions();
     for (size_t i = 0; i < regions.size(); ++i) WriteCluster(i, *regions[i]);
     for (size_t i = 0; i < e_.graph->outputs.size(); ++i) {
       const std::string id = "output_" + std::to_string(i);
       const Value* output = e_.graph->outputs[i];
-      Line("  " + id + " [shape=ellipse, label=" + DotQuoted(e_.graph->output_names[i]) + "];");
+      Line("  " + id + " [shape=ellipse, label=" + DotQuoted(e_.graph->OutputName(i)) + "];");
       WriteEdge(ids_.at(output), id, *output, true);
     }
     text_ += edges_;

@@ -43,7 +43,7 @@ class LimitFinder {
     for (size_t i = 0; i < graph_.inputs.size(); ++i) {
       const auto found = limits_.find(graph_.inputs[i].get());
       if (found == limits_.end()) continue;
-      IndexLimits& result = by_name[graph_.input_names[i]];
+      IndexLimits& result = by_name[graph_.InputName(i)];
       for (const auto& limit : found->second.at)
         result.limits.push_back(limit.value_or(Expr(kUnlimited)));
       const bool differ = std::any_of(result.limits.begin(), result.limits.end(),
@@ -58,7 +58,7 @@ class LimitFinder {
   std::set<std::string> ascending() const {
     std::set<std::string> names;
     for (size_t i = 0; i < graph_.inputs.size(); ++i) {
-      if (ascending_.count(graph_.inputs[i].get())) names.insert(graph_.input_names[i]);
+      if (ascending_.count(graph_.inputs[i].get())) names.insert(graph_.InputName(i));
     }
     return names;
   }

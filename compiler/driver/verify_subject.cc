@@ -70,7 +70,8 @@ Result<std::vector<ReferenceTensor>> ReferenceInputs(const Subject& subject, con
                                                      const Inputs& inputs) {
   const runtime::Manifest& manifest = subject.program->manifest();
   std::vector<ReferenceTensor> reference;
-  for (const std::string& name : graph.input_names) {
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    const std::string& name = graph.InputName(i);
     const auto found =
         std::find_if(manifest.inputs.begin(), manifest.inputs.end(),
                      [&](const runtime::TensorSignature& input) { return input.name == name; });

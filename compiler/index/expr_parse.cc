@@ -14,6 +14,8 @@ bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsNameCharacter(char c) { return IsLetter(c) || IsDigit(c) || c == '.' || c == '$'; }
 
+constexpr size_t kMaxTerms = 1000;  // of a product, so that it cannot exhaust memory
+
 // sum     = ["-"] product { ("+" | "-") product }
 // product = factor { "*" factor }
 // factor  = integer | "-" factor | "(" sum ")" | name | function "(" sum "," sum ")"
@@ -73,6 +75,8 @@ class ExprParser {
     FUSEC_ASSIGN(Expr product, ParseFactor(negative));
     while (Accept('*')) {
       FUSEC_ASSIGN(const Expr factor, ParseFactor(false));
+      if (product.terms().size() * factor.terms().size() > kMaxTerms)
+        return FailHere("multiplied out it has more than " + std::to_string(kMaxTerms) + " terms");
       product = product * factor;
     }
     return product;

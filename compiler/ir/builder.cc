@@ -1,6 +1,3 @@
-#include <charconv>
-#include <stdexcept>
-
 #include "compiler/ir/graph.h"
 #include "compiler/ir/infer.h"
 #include "compiler/ops/op_def.h"
@@ -8,35 +5,6 @@
 
 namespace fusec {
 namespace {
-
-struct OperandCount {
-  size_t least = 0;
-  size_t most = SIZE_MAX;
-};
-
-// Reads "2", "1..3" or "1..".
-OperandCount ParseOperandCount(std::string_view text) {
-  OperandCount count;
-  const char* end = text.data() + text.size();
-  const char* rest = std::from_chars(text.data(), end, count.least).ptr;
-  if (rest == end) count.most = count.least;
-  else if (rest + 2 < end) std::from_chars(rest + 2, end, count.most);
-  return count;
-}
-
-Result<void> CheckOperandCount(const OpDef& def, const std::vector<Value*>& operands) {
-  const OperandCount count = ParseOperandCount(def.operands);
-  if (operands.size() < count.least || operands.size() > count.most) {
-    return ModelError(std::string(def.text) + " has " + std::to_string(operands.size()) +
-                      " operands, expected " + def.operands);
-  }
-  for (size_t i = 0; i < count.least; ++i) {
-    if (operands[i] == nullptr) {
-      return ModelError(std::string(def.text) + " lacks its operand " + std::to_string(i));
-    }
-  }
-  return {};
-}
 
 std::string PlainText(OpKind kind, const std::vector<Value*>& operands) {
   std::string text = std::string(GetOpDef(kind).text) + "(";
@@ -66,24 +34,6 @@ template const std::vector<int64_t>& Node::Get(const std::string&) const;
 template const std::vector<double>& Node::Get(const std::string&) const;
 template const std::vector<Expr>& Node::Get(const std::string&) const;
 template const Dtype& Node::Get(const std::string&) const;
-
-Result<std::vector<TensorType>> InferTypes(OpKind kind, const std::vector<Value*>& operands,
-                                           const Attributes& attributes, const Ranges& ranges) {
-  const OpDef& def = GetOpDef(kind);
-  FUSEC_TRY(CheckOperandCount(def, operands));
-  FUSEC_CHECK(def.functions.infer != nullptr, std::string(def.text) + " has no Infer");
-  std::vector<const TensorType*> types;
-  for (const Value* operand : operands) {
-    types.push_back(operand == nullptr ? nullptr : &operand->type);
-  }
-  try {
-    return def.functions.infer(InferContext{kind, types, attributes, ranges});
-  } catch (const std::out_of_range&) {
-    return ModelError(std::string(def.text) + " lacks an attribute");
-  } catch (const std::bad_variant_access&) {
-    return ModelError(std::string(def.text) + " has an attribute of the wrong kind");
-  }
-}
 
 Result<Node*> Builder::Add(OpKind kind, std::vector<Value*> operands, Attributes attributes,
                            const std::string& name_hint) {

@@ -46,6 +46,14 @@ Value* Graph::AddInput(std::string value_name, TensorType type) {
   return inputs.back().get();
 }
 
+const std::string& Graph::InputName(size_t i) const {
+  return input_names.empty() ? inputs[i]->name : input_names[i];
+}
+
+const std::string& Graph::OutputName(size_t i) const {
+  return output_names.empty() ? outputs[i]->name : output_names[i];
+}
+
 Ranges Graph::SymbolRanges() const {
   Ranges ranges;
   for (const DimSymbol& symbol : symbols) ranges.Set(symbol.name, symbol.low, symbol.high);

@@ -82,11 +82,14 @@ class Graph {
   std::vector<std::unique_ptr<Value>> inputs;
   std::vector<std::unique_ptr<Node>> nodes;
   std::vector<Value*> outputs;
-  std::vector<std::string> output_names;  // as the user calls them, one per output
-  std::vector<std::string> input_names;   // as the user calls them, one per input
+  std::vector<std::string> output_names;  // as the user calls them, one per output or none at all
+  std::vector<std::string> input_names;   // as the user calls them, one per input or none at all
   std::map<std::string, std::string> metadata;  // "opset", "ir_version", "producer", "file"
 
   Value* AddInput(std::string value_name, TensorType type);
+  // As the user calls them, or by the value where the graph was given no such names.
+  const std::string& InputName(size_t i) const;
+  const std::string& OutputName(size_t i) const;
   Ranges SymbolRanges() const;
   // A name not yet used by any value of this graph: `wanted` itself, or with a number behind it.
   std::string UniqueName(const std::string& wanted) const;

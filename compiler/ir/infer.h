@@ -6,10 +6,14 @@
 
 namespace fusec {
 
-// What the op's Infer says of these operands, after checking how many there are. Shared by builder and verifier; attributes that
-// are missing or of the wrong kind (only hand-written IR text has them) are errors too. Not for constants and regions, whose types
-// come from payload and body.
+// What the op's Infer says of these operands, after checking how many there are, and that the
+// attributes are those that the op declares (only hand-written IR text has others). Shared by
+// builder and verifier. Not for constants and regions, whose types come from payload and body.
 Result<std::vector<TensorType>> InferTypes(OpKind kind, const std::vector<Value*>& operands,
                                            const Attributes& attributes, const Ranges& ranges);
+
+// Whether the attributes are those that the op declares: `transpose lacks its attribute "perm"
+// (ints)`.
+Result<void> CheckAttributes(OpKind kind, const Attributes& attributes);
 
 }  // namespace fusec

@@ -42,7 +42,7 @@ class Parser {
     FUSEC_ASSIGN(const bool has_metadata, Accept(lexer_, "metadata"));
     if (has_metadata) FUSEC_TRY(ParseMetadata(*graph));
     FUSEC_TRY(Expect(lexer_, "{"));
-    while (lexer_.At("%")) FUSEC_TRY(ParseNode(*graph, names));
+    while (lexer_.At("%")) FUSEC_TRY(ParseNode(*graph, names, parent != nullptr));
     if (!lexer_.At("return")) return lexer_.Expected("a node or 'return'");
     FUSEC_TRY(lexer_.Advance());
     FUSEC_TRY(ParseOutputs(*graph, names));
@@ -106,7 +106,7 @@ class Parser {
   }
 
   // %a, %b = op(%x, _) payload {attributes} : types @ origin { body }
-  Result<void> ParseNode(Graph& graph, Names& names) {
+  Result<void> ParseNode(Graph& graph, Names& names, bool is_body) {
     auto node = std::make_unique<Node>();
     Names results;  // a node cannot use its own results
     bool more = true;
@@ -121,6 +121,7 @@ class Parser {
     const OpDef* def = nullptr;
     if (lexer_.current().kind == Token::Kind::kWord) def = FindOpByText(lexer_.current().text);
     if (def == nullptr) return lexer_.Expected("an op");
+    if (def->kind == OpKind::kRegion && is_body) return lexer_.FailHere("a region inside a region");
     node->kind = def->kind;
     FUSEC_TRY(lexer_.Advance());
     FUSEC_TRY(ParseOperands(*node, names));

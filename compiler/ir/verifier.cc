@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "compiler/ir/graph.h"
@@ -47,6 +48,7 @@ class Verifier {
         return Bad(fmt::format("ranges over {}..{}, expected a range of sizes", symbol.low,
                                symbol.high));
       }
+      smallest_[symbol.name] = std::max<int64_t>(symbol.low, 1);
     }
     place_ = "symbols";
     if (parent_ == nullptr) return {};
@@ -72,17 +74,45 @@ class Verifier {
     }
     defined_.insert(&value);
     for (const Expr& dim : value.type.shape) {
-      std::vector<std::string> used;
-      dim.CollectSymbols(used);
-      for (const std::string& symbol : used) {
-        if (symbols_.count(symbol) == 0) {
-          return Bad(fmt::format("dim {} of %{} uses \"{}\", which the graph does not declare",
-                                 dim.ToString(), value.name, symbol));
-        }
-      }
-      if (dim.AsConstant().value_or(0) < 0) {
+      FUSEC_TRY(CheckDim(dim, "%" + value.name));
+      if (ranges_.IntervalOf(dim).high < 0) {  // for all sizes
         return Bad(fmt::format("%{} has a dim of {}", value.name, dim.ToString()));
       }
+    }
+    return CheckSize(value);
+  }
+
+  // Even for the smallest sizes its bytes can be counted, so that no position overflows.
+  Result<void> CheckSize(const Value& value) const {
+    constexpr int64_t kMostBytes = int64_t{1} << 62;
+    __int128 bytes = DtypeBytes(value.type.dtype);
+    for (const Expr& dim : value.type.shape) {
+      const Result<int64_t> size = dim.Evaluate(smallest_);
+      bytes *= size ? std::max<int64_t>(*size, 1) : kMostBytes + 1;
+      if (bytes <= kMostBytes) continue;
+      return Bad(fmt::format("%{} is {}, more bytes than 64 bits count", value.name,
+                             value.type.ToString()));
+    }
+    return {};
+  }
+
+  // Every symbol in it is declared.
+  Result<void> CheckDim(const Expr& dim, const std::string& owner) const {
+    std::vector<std::string> used;
+    dim.CollectSymbols(used);
+    for (const std::string& symbol : used) {
+      if (symbols_.count(symbol) != 0) continue;
+      return Bad(fmt::format("dim {} of {} uses \"{}\", which the graph does not declare",
+                             dim.ToString(), owner, symbol));
+    }
+    return {};
+  }
+
+  Result<void> CheckAttributeDims(const Node& node) const {
+    for (const auto& [name, attribute] : node.attributes) {
+      const auto* dims = std::get_if<std::vector<Expr>>(&attribute);
+      if (dims == nullptr) continue;
+      for (const Expr& dim : *dims) FUSEC_TRY(CheckDim(dim, name));
     }
     return {};
   }
@@ -97,6 +127,7 @@ class Verifier {
     for (const Value* operand : node.operands) {
       if (operand != nullptr) FUSEC_TRY(CheckUse(operand));
     }
+    FUSEC_TRY(CheckAttributeDims(node));
     std::vector<TensorType> expected;
     if (node.kind == OpKind::kConstant) {
       FUSEC_ASSIGN(expected, ConstantTypes(node));
@@ -130,6 +161,8 @@ class Verifier {
 
   Result<std::vector<TensorType>> ConstantTypes(const Node& node) const {
     if (!node.operands.empty()) return Bad("a constant has no operands");
+    if (auto attributes = CheckAttributes(node.kind, node.attributes); !attributes)
+      return Bad(attributes.error().message);
     if (node.constant_hash.empty()) return Bad("a constant needs its payload or hash");
     if (node.constant.bytes() == nullptr) {  // not loaded: the type is all we know
       std::vector<TensorType> types;
@@ -143,6 +176,8 @@ class Verifier {
 
   Result<std::vector<TensorType>> RegionTypes(const Node& node) const {
     if (node.body == nullptr) return Bad("a region needs a body");
+    if (auto attributes = CheckAttributes(node.kind, node.attributes); !attributes)
+      return Bad(attributes.error().message);
     const Graph& body = *node.body;
     if (body.inputs.size() != node.operands.size()) {
       return Bad(fmt::format("{} operands, but the body has {} inputs", node.operands.size(),
@@ -167,6 +202,7 @@ class Verifier {
   const Ranges ranges_;
   std::string place_;  // the part of the graph being looked at, for messages
   std::set<std::string> symbols_;
+  std::map<std::string, int64_t> smallest_;  // sizes of the symbols, but 0
   std::set<std::string> names_;
   std::set<const Value*> defined_;
 };

@@ -276,6 +276,11 @@ Result<std::vector<Value*>> DecomposeAttention(const Node& node, Builder& builde
 }
 
 struct AttentionOp {
+  static constexpr AttributeSpec kAttributes[] = {
+      {"is_causal", "int"},       {"scale", "float"},
+      {"softcap", "float"},       {"qk_matmul_output_mode", "int"},
+      {"q_num_heads", "int"},     {"kv_num_heads", "int"},
+      {"softmax_dtype", "dtype"}, {"pads_mask", "int"}};
   static Result<void> Import(ImportContext& context) { return ImportAttention(context); }
   static InferResult Infer(const InferContext& context) { return InferAttention(context); }
   static Result<void> Reference(ReferenceContext& context) { return ReferenceAttention(context); }

@@ -46,6 +46,7 @@ Value* Normalized(Formula& f, Value* x, const std::vector<int64_t>& axes, double
 // y = x * factor + offset
 // With constant statistics both fold to [C] constants. Operands are x, scale, bias, mean, variance.
 struct BatchNormalizationOp {
+  static constexpr AttributeSpec kAttributes[] = {{"epsilon", "float"}};
   static Result<void> Import(ImportContext& context) {
     if (context.opset() >= 14 && context.Int("training_mode", 0) != 0) {
       return context.Fail("training_mode is 1, expected 0: fusec compiles inference");
@@ -94,6 +95,8 @@ struct BatchNormalizationOp {
 // {epsilon, num_groups, per_group}: C / num_groups channels with all their positions are normalised
 // together. Scale and bias are per channel, or per group (ONNX before opset 21).
 struct GroupNormalizationOp {
+  static constexpr AttributeSpec kAttributes[] = {
+      {"epsilon", "float"}, {"num_groups", "int"}, {"per_group", "int"}};
   static Result<void> Import(ImportContext& context) {
     return context.AddNode(OpKind::kGroupNormalization,
                            {context.input(0), context.input(1), context.input(2)},
@@ -146,6 +149,7 @@ struct GroupNormalizationOp {
 
 // {epsilon}: every channel of every sample by itself. operands x, scale, bias
 struct InstanceNormalizationOp {
+  static constexpr AttributeSpec kAttributes[] = {{"epsilon", "float"}};
   static Result<void> Import(ImportContext& context) {
     return context.AddNode(OpKind::kInstanceNormalization,
                            {context.input(0), context.input(1), context.input(2)},
@@ -176,6 +180,7 @@ struct InstanceNormalizationOp {
 
 // {axes}: (x - mean) / (sqrt(mean((x - mean)^2)) + 1e-9)
 struct MeanVarianceNormalizationOp {
+  static constexpr AttributeSpec kAttributes[] = {{"axes", "ints"}};
   static Result<void> Import(ImportContext& context) {
     std::vector<int64_t> axes = {0, 2, 3};
     if (context.Has("axes")) axes = context.Ints("axes");

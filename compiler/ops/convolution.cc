@@ -5,6 +5,7 @@
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/fitting_sizes.h"
 #include "compiler/ops/formula.h"
+#include "compiler/ops/view_support.h"
 #include "compiler/reference/reference_context.h"
 
 namespace fusec {
@@ -49,6 +50,8 @@ Result<std::vector<int64_t>> SamePads(const ImportContext& context, const Shape&
 // y[n, m, o...] = bias[m] + sum over c, k... of w[m, c, k...] * x[n, g*C + c, o*stride + k*dilation - pad ...], where g is the group
 // of output channel m and C = channels / groups; x is 0 outside. Operands are x [N, G*C, spatial...], w [M, C, kernel...], bias [M].
 struct ConvOp {
+  static constexpr AttributeSpec kAttributes[] = {
+      {"pads", "ints"}, {"strides", "ints"}, {"dilations", "ints"}, {"group", "int"}};
   static Result<void> Import(ImportContext& context) {
     const Shape& x = context.input(0)->type.shape;
     const auto w = StaticShape(context.input(1)->type.shape);
@@ -113,6 +116,9 @@ struct ConvOp {
     }
     TensorType y{x.dtype, {x.shape[0], w.shape[0]}};
     const int count = x.rank() - 2;
+    FUSEC_TRY(CheckCount("strides", context.Ints("strides").size(), count));
+    FUSEC_TRY(CheckCount("dilations", context.Ints("dilations").size(), count));
+    FUSEC_TRY(CheckCount("pads", context.Ints("pads").size(), 2 * count));
     const auto& pads = context.Ints("pads");
     for (int i = 0; i < count; ++i) {
       const int64_t stride = context.Ints("strides")[i];

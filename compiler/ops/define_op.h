@@ -4,7 +4,8 @@
 
 namespace fusec {
 
-// The members that `Op` has, as a table row. Members: Import, Infer, Reference, Lower, Decompose.
+// The members that `Op` has, as a table row. Members: Import, Infer, Reference, Lower, Decompose;
+// of its attributes kAttributes, and of floats with a default kDefaults.
 template <class Op>
 OpFunctions FunctionsOf() {
   OpFunctions functions;
@@ -13,6 +14,14 @@ OpFunctions FunctionsOf() {
   if constexpr (requires { &Op::Lower; }) functions.lower = &Op::Lower;
   if constexpr (requires { &Op::Decompose; }) functions.decompose = &Op::Decompose;
   functions.infer = &Op::Infer;
+  if constexpr (requires { Op::kDefaults; }) {
+    for (const auto& attribute : Op::kDefaults)
+      functions.attributes.push_back({attribute.name, "float"});
+  }
+  if constexpr (requires { Op::kAttributes; }) {
+    for (const AttributeSpec& attribute : Op::kAttributes)
+      functions.attributes.push_back(attribute);
+  }
   return functions;
 }
 

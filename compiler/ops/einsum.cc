@@ -192,6 +192,7 @@ class EinsumWriter {
 };
 
 struct EinsumOp {
+  static constexpr AttributeSpec kAttributes[] = {{"equation", "text"}};
   static Result<void> Import(ImportContext& context) {
     std::string equation = context.String("equation", "");
     equation.erase(std::remove(equation.begin(), equation.end(), ' '), equation.end());

@@ -17,6 +17,7 @@ Result<void> CheckIndices(const TensorType& indices) {
 // result[a.., i.., b..] = data[a.., indices[i..], b..] with `axis` dims in front: row lookup,
 // embedding tables.
 struct GatherOp {
+  static constexpr AttributeSpec kAttributes[] = {{"axis", "int"}};
   static Result<void> Import(ImportContext& context) {
     FUSEC_ASSIGN(const int64_t axis,
                  ImportAxis(context, context.Int("axis", 0), context.input(0)->type.rank()));
@@ -72,6 +73,7 @@ FUSEC_DEFINE_OP(Gather)
 
 // result[i] = data[i with i_axis replaced by indices[i]].
 struct GatherElementsOp {
+  static constexpr AttributeSpec kAttributes[] = {{"axis", "int"}};
   static Result<void> Import(ImportContext& context) {
     FUSEC_ASSIGN(const int64_t axis,
                  ImportAxis(context, context.Int("axis", 0), context.input(0)->type.rank()));
@@ -120,6 +122,7 @@ FUSEC_DEFINE_OP(GatherElements)
 // With b = batch_dims and m = the last dim of indices:
 // result[i.., c..] = data[i_0..i_(b-1), indices[i.., 0..m-1], c..].
 struct GatherNDOp {
+  static constexpr AttributeSpec kAttributes[] = {{"batch_dims", "int"}};
   static Result<void> Import(ImportContext& context) {
     return context.AddNode(OpKind::kGatherND, {context.input(0), context.input(1)},
                            {{"batch_dims", context.Int("batch_dims", 0)}});

@@ -90,6 +90,8 @@ Result<void> ImportIntegerRange(ImportContext& context, Dtype dtype) {
 
 // result[row, column] = 1 where column - row == k, else 0.
 struct EyeLikeOp {
+  static constexpr AttributeSpec kAttributes[] = {
+      {"shape", "dims"}, {"k", "int"}, {"dtype", "dtype"}};
   static Result<void> Import(ImportContext& context) {
     const TensorType& like = context.input(0)->type;
     FUSEC_ASSIGN(const Dtype dtype, context.Type("dtype", like.dtype));
@@ -128,6 +130,7 @@ FUSEC_DEFINE_OP(EyeLike)
 // else values[0]. The new axis has `depth` elements; an index outside -depth..depth-1 makes a row
 // of values[0].
 struct OneHotOp {
+  static constexpr AttributeSpec kAttributes[] = {{"axis", "int"}, {"depth", "dims"}};
   static Result<void> Import(ImportContext& context) {
     Value* indices = context.input(0);
     Expr depth;
@@ -208,6 +211,8 @@ FUSEC_DEFINE_OP(OneHot)
 
 // result[i] = start + i * delta; start and delta are integers or floats as dtype is.
 struct RangeOp {
+  static constexpr AttributeSpec kAttributes[] = {
+      {"start", "number"}, {"delta", "number"}, {"length", "dims"}, {"dtype", "dtype"}};
   static Result<void> Import(ImportContext& context) {
     const Dtype dtype = context.input(0)->type.dtype;
     return IsFloat(dtype) ? ImportFloatRange(context, dtype) : ImportIntegerRange(context, dtype);
@@ -254,6 +259,7 @@ FUSEC_DEFINE_OP(Range)
 
 // The values of dims as data: an i64[n], or the single value as a scalar.
 struct SymbolicDimsOp {
+  static constexpr AttributeSpec kAttributes[] = {{"values", "dims"}, {"scalar", "int"}};
   static Result<void> Import(ImportContext& context) {
     const Shape& shape = context.input(0)->type.shape;
     if (context.onnx_op() == "Size") {

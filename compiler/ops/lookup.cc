@@ -11,6 +11,7 @@ namespace fusec {
 // result[i..] = values[j] as i64 for the j with keys[j] == key[i..], `absent` if there is none. The
 // keys ascend without repeats. Made by the pass recognize-lookup.
 struct LookupOp {
+  static constexpr AttributeSpec kAttributes[] = {{"absent", "int"}};
   static InferResult Infer(const InferContext& context) {
     const TensorType& keys = context.operand(0);
     const TensorType& key = context.operand(1);
@@ -25,7 +26,6 @@ struct LookupOp {
           fmt::format("{} is looked up in keys that are {}, expected the same integers",
                       key.ToString(), keys.ToString()));
     }
-    context.Int("absent");
     return std::vector<TensorType>{{Dtype::kI64, key.shape}};
   }
   static Result<void> Reference(ReferenceContext& context) {

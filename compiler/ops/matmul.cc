@@ -136,6 +136,7 @@ Result<void> ImportMatMul(ImportContext& context) {
 }
 
 struct MatMulOp {
+  static constexpr AttributeSpec kAttributes[] = {{"transpose_a", "int"}, {"transpose_b", "int"}};
   static Result<void> Import(ImportContext& context) { return ImportMatMul(context); }
   static InferResult Infer(const InferContext& context) {
     FUSEC_ASSIGN(TensorType type, InferProduct(context));
@@ -151,6 +152,8 @@ struct MatMulOp {
 // y = alpha * A' B' + beta * C, where ' transposes if transpose_a (transpose_b) is 1 and C
 // broadcasts to [m, n].
 struct GemmOp {
+  static constexpr AttributeSpec kAttributes[] = {
+      {"alpha", "float"}, {"beta", "float"}, {"transpose_a", "int"}, {"transpose_b", "int"}};
   static Result<void> Import(ImportContext& context) {
     std::vector<Value*> operands = {context.input(0), context.input(1)};
     if (context.input_count() > 2) operands.push_back(context.input(2));

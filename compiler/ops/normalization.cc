@@ -78,6 +78,8 @@ int64_t RowLength(const ReferenceTensor& x, int64_t axis) {
 // d = x - mean(x),   deviation = sqrt(mean(d^2) + epsilon),   y = d / deviation * scale + bias
 // Results are y, mean(x) and 1 / deviation.
 struct LayerNormalizationOp {
+  static constexpr AttributeSpec kAttributes[] = {
+      {"axis", "int"}, {"epsilon", "float"}, {"stash", "dtype"}};
   static Result<void> Import(ImportContext& context) {
     FUSEC_ASSIGN(const Dtype stash, ImportStash(context));
     return ImportTrailingNormalization(context, OpKind::kLayerNormalization, {{"stash", stash}});
@@ -140,6 +142,7 @@ struct LayerNormalizationOp {
 
 // y = x / sqrt(mean(x^2) + epsilon) * scale
 struct RMSNormalizationOp {
+  static constexpr AttributeSpec kAttributes[] = {{"axis", "int"}, {"epsilon", "float"}};
   static Result<void> Import(ImportContext& context) {
     FUSEC_TRY(ImportStash(context));
     return ImportTrailingNormalization(context, OpKind::kRMSNormalization, {});

@@ -38,6 +38,15 @@ enum AlgebraBits : uint32_t {
   kActivation = 1u << 5,   // what stands between a network's layers so that two are more than one
 };
 
+// An attribute that a node of an op has; it has no others. `kind` is int, float, text, ints,
+// floats, dims or dtype, as the alternatives of Attribute; or number (int or float), or the words
+// that a text may be: "none|tanh".
+struct AttributeSpec {
+  const char* name;
+  const char* kind;
+  bool optional = false;
+};
+
 // Types of the results from types of the operands. Errors are plain ("axis is 3, but the rank is 2"); callers add the place.
 struct InferContext {
   OpKind kind;
@@ -113,6 +122,7 @@ class LowerContext {
 
 // What an op does. A member that does not apply to an op's class is null; op_registry.cc checks the combinations.
 struct OpFunctions {
+  std::vector<AttributeSpec> attributes;  // of every node, with defaults filled in
   Result<void> (*import)(ImportContext&) = nullptr;              // null: the op never comes from ONNX by itself
   InferResult (*infer)(const InferContext&) = nullptr;           // every op
   Result<void> (*reference)(ReferenceContext&) = nullptr;        // every op but kComposite (judged through its parts)

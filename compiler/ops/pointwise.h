@@ -81,14 +81,17 @@ T ReadElement(const ReferenceTensor& tensor, int64_t i) {
   else return static_cast<T>(tensor.ints[i]);
 }
 
-// An op that makes one element out of one element of each operand, all of one dtype, broadcasting. An Op says
-//   Apply      the scalar function, a template or for double only: Apply(x), Apply(x, node), Apply(a, b) or Apply(a, b, node);
+// An op that makes one element out of one element of each operand, all of one dtype, broadcasting.
+// An Op says
+//   Apply      the scalar function, a template or for double only: Apply(x), Apply(x, node),
+//   Apply(a, b) or Apply(a, b, node);
 //              T is double for every float, int64_t, uint64_t or bool
 //   Formula    the same as C text
 //   kGivesBool (optional) that the result is a bool
 //   kDefaults  (optional) its float attributes
-//   ReadAttributes (optional) reads the others, so that a node without them is refused by Infer
-// A binary op with more operands folds them from the left, with one it is that operand. Members of an Op hide those of this base.
+//   kAttributes (optional) its other attributes
+// A binary op with more operands folds them from the left, with one it is that operand. Members of
+// an Op hide those of this base.
 template <class Op, OpKind kKind, DtypeSet kDtypes>
 struct Pointwise {
   static constexpr bool kGivesBool = false;
@@ -102,12 +105,6 @@ struct Pointwise {
   }
 
   static InferResult Infer(const InferContext& context) {
-    if constexpr (requires { Op::kDefaults; }) {
-      for (const AttributeDefault& attribute : Op::kDefaults) {
-        (void)std::get<double>(context.attributes.at(attribute.name));
-      }
-    }
-    if constexpr (requires { Op::ReadAttributes(context); }) Op::ReadAttributes(context);
     return InferPointwise(context, kDtypes, Op::kGivesBool);
   }
 

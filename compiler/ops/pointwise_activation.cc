@@ -168,15 +168,13 @@ struct ShrinkOp : Pointwise<ShrinkOp, OpKind::kShrink, kNumbers> {
 // x Phi(x) with the normal distribution Phi: x/2 (1 + erf(x / sqrt 2)), or its approximation x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))),
 // which is x / (1 + e^-2u) with u the argument of tanh.
 struct GeluOp : Pointwise<GeluOp, OpKind::kGelu, kFloats> {
+  static constexpr AttributeSpec kAttributes[] = {{"approximate", "none|tanh"}};
   static Result<void> Import(ImportContext& context) {
     const std::string approximate = context.String("approximate", "none");
     if (approximate != "none" && approximate != "tanh") {
       return context.Fail("approximate is \"" + approximate + "\", expected \"none\" or \"tanh\"");
     }
     return context.AddNode(OpKind::kGelu, Inputs(context), {{"approximate", approximate}});
-  }
-  static void ReadAttributes(const InferContext& context) {
-    (void)std::get<std::string>(context.attributes.at("approximate"));
   }
   static bool IsTanh(const Node& node) { return node.Get<std::string>("approximate") == "tanh"; }
   static double Apply(double x, const Node& node) {

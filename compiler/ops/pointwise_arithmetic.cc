@@ -53,10 +53,10 @@ struct DivOp : Pointwise<DivOp, OpKind::kDiv, kNumbers> {
 
 // fmod = 0 gives the sign of the divisor, as Python's %; fmod = 1 that of the dividend, as C's.
 struct ModOp : Pointwise<ModOp, OpKind::kMod, kNumbers> {
+  static constexpr AttributeSpec kAttributes[] = {{"fmod", "int"}};
   static Result<void> Import(ImportContext& context) {
     return context.AddNode(OpKind::kMod, Inputs(context), {{"fmod", context.Int("fmod", 0)}});
   }
-  static void ReadAttributes(const InferContext& context) { context.Int("fmod"); }
   template <class T>
   static T Apply(T a, T b, const Node& node) {
     T remainder = 0;
@@ -218,15 +218,13 @@ struct ClipOp {
 
 // Bits shifted past the end are lost, so that a shift by the width or more gives 0 (C leaves it open).
 struct BitShiftOp : Pointwise<BitShiftOp, OpKind::kBitShift, kUnsignedInts> {
+  static constexpr AttributeSpec kAttributes[] = {{"direction", "LEFT|RIGHT"}};
   static Result<void> Import(ImportContext& context) {
     const std::string direction = context.String("direction", "");
     if (direction != "LEFT" && direction != "RIGHT") {
       return context.Fail("direction is \"" + direction + "\", expected \"LEFT\" or \"RIGHT\"");
     }
     return context.AddNode(OpKind::kBitShift, Inputs(context), {{"direction", direction}});
-  }
-  static void ReadAttributes(const InferContext& context) {
-    (void)std::get<std::string>(context.attributes.at("direction"));
   }
   static bool IsLeft(const Node& node) { return node.Get<std::string>("direction") == "LEFT"; }
   static uint64_t Apply(uint64_t x, uint64_t bits, const Node& node) {

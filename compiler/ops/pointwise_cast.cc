@@ -68,6 +68,7 @@ namespace {
 
 // Floats to integers truncate, integers to integers wrap, anything but zero is true.
 struct CastOp {
+  static constexpr AttributeSpec kAttributes[] = {{"to", "dtype"}};
   static Result<void> Import(ImportContext& context) {
     Value* x = context.input(0);
     Dtype to = Dtype::kF32;

@@ -68,15 +68,13 @@ struct IsNaNOp : Pointwise<IsNaNOp, OpKind::kIsNaN, kFloats> {
 
 // Which infinities count is said by detect_negative and detect_positive.
 struct IsInfOp : Pointwise<IsInfOp, OpKind::kIsInf, kFloats> {
+  static constexpr AttributeSpec kAttributes[] = {{"detect_negative", "int"},
+                                                  {"detect_positive", "int"}};
   static constexpr bool kGivesBool = true;
   static Result<void> Import(ImportContext& context) {
     return context.AddNode(OpKind::kIsInf, Inputs(context),
                            {{"detect_negative", context.Int("detect_negative", 1)},
                             {"detect_positive", context.Int("detect_positive", 1)}});
-  }
-  static void ReadAttributes(const InferContext& context) {
-    context.Int("detect_negative");
-    context.Int("detect_positive");
   }
   static bool Apply(double x, const Node& node) {
     return std::isinf(x) && node.Int(x < 0 ? "detect_negative" : "detect_positive") != 0;

@@ -29,6 +29,7 @@ Value* ReduceOf(Formula& f, const Node& node, OpKind kind, Value* x) {
 
 // sum |x|
 struct ReduceL1Op {
+  static constexpr const auto& kAttributes = kReductionAttributes;
   static Result<void> Import(ImportContext& context) {
     return ImportReduction(context, OpKind::kReduceL1, 18);
   }
@@ -44,6 +45,7 @@ struct ReduceL1Op {
 
 // sqrt(sum x^2)
 struct ReduceL2Op {
+  static constexpr const auto& kAttributes = kReductionAttributes;
   static Result<void> Import(ImportContext& context) {
     return ImportReduction(context, OpKind::kReduceL2, 18);
   }
@@ -59,6 +61,7 @@ struct ReduceL2Op {
 
 // log(sum x)
 struct ReduceLogSumOp {
+  static constexpr const auto& kAttributes = kReductionAttributes;
   static Result<void> Import(ImportContext& context) {
     return ImportReduction(context, OpKind::kReduceLogSum, 18);
   }
@@ -75,6 +78,7 @@ struct ReduceLogSumOp {
 // log(sum exp(x)) = m + log(sum exp(x - m)), m being the maximum, or 0 where that is infinite (so
 // that inf - inf never arises).
 struct ReduceLogSumExpOp {
+  static constexpr const auto& kAttributes = kReductionAttributes;
   static Result<void> Import(ImportContext& context) {
     return ImportReduction(context, OpKind::kReduceLogSumExp, 18);
   }
@@ -97,6 +101,7 @@ struct ReduceLogSumExpOp {
 
 // sum x^2
 struct ReduceSumSquareOp {
+  static constexpr const auto& kAttributes = kReductionAttributes;
   static Result<void> Import(ImportContext& context) {
     return ImportReduction(context, OpKind::kReduceSumSquare, 18);
   }

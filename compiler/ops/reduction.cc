@@ -28,6 +28,7 @@ void SumInto(const ReferenceTensor& x, const std::vector<int64_t>& axes, Referen
 }
 
 struct ReduceSumOp {
+  static constexpr const auto& kAttributes = kReductionAttributes;
   static Result<void> Import(ImportContext& context) {
     return ImportReduction(context, OpKind::kReduceSum, 13);
   }
@@ -44,6 +45,7 @@ struct ReduceSumOp {
 // mean: sum / count; integers are truncated toward zero, as casting numpy's float mean does. An
 // empty mean is NaN, of integers 0.
 struct ReduceMeanOp {
+  static constexpr const auto& kAttributes = kReductionAttributes;
   static Result<void> Import(ImportContext& context) {
     return ImportReduction(context, OpKind::kReduceMean, 18);
   }
@@ -68,6 +70,7 @@ struct ReduceMeanOp {
 
 // product: in double for floats; integers wrap. An empty product is 1.
 struct ReduceProdOp {
+  static constexpr const auto& kAttributes = kReductionAttributes;
   static Result<void> Import(ImportContext& context) {
     return ImportReduction(context, OpKind::kReduceProd, 18);
   }
@@ -116,6 +119,7 @@ InferResult InferExtremum(const InferContext& context) {
 }
 
 struct ReduceMaxOp {
+  static constexpr const auto& kAttributes = kReductionAttributes;
   static Result<void> Import(ImportContext& context) {
     return ImportReduction(context, OpKind::kReduceMax, 18);
   }
@@ -126,6 +130,7 @@ struct ReduceMaxOp {
 };
 
 struct ReduceMinOp {
+  static constexpr const auto& kAttributes = kReductionAttributes;
   static Result<void> Import(ImportContext& context) {
     return ImportReduction(context, OpKind::kReduceMin, 18);
   }
@@ -200,7 +205,11 @@ Result<void> ReferenceArgReduction(ReferenceContext& context, bool want_greatest
   return {};
 }
 
+constexpr AttributeSpec kArgReductionAttributes[] = {
+    {"axes", "ints"}, {"keepdims", "int"}, {"select_last_index", "int"}};
+
 struct ArgMaxOp {
+  static constexpr const auto& kAttributes = kArgReductionAttributes;
   static Result<void> Import(ImportContext& context) {
     return ImportArgReduction(context, OpKind::kArgMax);
   }
@@ -211,6 +220,7 @@ struct ArgMaxOp {
 };
 
 struct ArgMinOp {
+  static constexpr const auto& kAttributes = kArgReductionAttributes;
   static Result<void> Import(ImportContext& context) {
     return ImportArgReduction(context, OpKind::kArgMin);
   }

@@ -10,8 +10,9 @@ namespace fusec {
 
 struct ReferenceTensor;
 
-// Every reduction has attributes axes (ints: non-negative, sorted, without repeats) and keepdims (0
-// or 1). Empty axes reduce nothing: each element is a sum, product or maximum of its own.
+// Of every reduction: axes are non-negative, sorted and without repeats, keepdims is 0 or 1. Empty
+// axes reduce nothing: each element is a sum, product or maximum of its own.
+inline constexpr AttributeSpec kReductionAttributes[] = {{"axes", "ints"}, {"keepdims", "int"}};
 
 // The axes an ONNX Reduce* node names, normalised; all axes if it names none, unless
 // noop_with_empty_axes says to reduce nothing. They are input 1 from opset `axes_are_input_since`

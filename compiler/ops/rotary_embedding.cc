@@ -96,6 +96,8 @@ Value* DecomposeRotary(const RotaryShape& s, const Node& node, Builder& builder)
 }
 
 struct RotaryEmbeddingOp {
+  static constexpr AttributeSpec kAttributes[] = {
+      {"interleaved", "int"}, {"rotary_embedding_dim", "int"}, {"num_heads", "int"}};
   static Result<void> Import(ImportContext& context) {
     std::vector<Value*> operands;
     for (int i = 0; i < context.input_count(); ++i) operands.push_back(context.input(i));

@@ -27,6 +27,8 @@ int64_t SliceBound(int64_t bound, int64_t count) {
 // last one where the rows do. Without such k a sum or mean is 0, a maximum minus infinity; with
 // `zero_if_empty` it is 0 where the bounds as given are equal.
 struct SegmentReduceOp {
+  static constexpr AttributeSpec kAttributes[] = {{"mode", "sum|mean|max"},
+                                                  {"zero_if_empty", "int"}};
   static InferResult Infer(const InferContext& context) {
     const TensorType& x = context.operand(0);
     const TensorType& starts = context.operand(1);
@@ -44,10 +46,6 @@ struct SegmentReduceOp {
     if (starts.shape != ends.shape) {
       return ModelError(
           fmt::format("bags start at {} but end at {}", starts.ToString(), ends.ToString()));
-    }
-    const std::string& mode = std::get<std::string>(context.attributes.at("mode"));
-    if (mode != "sum" && mode != "mean" && mode != "max") {
-      return ModelError(fmt::format("mode is {}, expected sum, mean or max", mode));
     }
     context.Int("zero_if_empty");
     TensorType result = x;

@@ -75,6 +75,7 @@ double ShiftRow(const ReferenceTensor& x, ReferenceTensor& y, int64_t first, int
 // y = exp(x - max) / sum(exp(x - max)) along `axis`. The maximum is taken off so that exp cannot
 // overflow; a row of nothing but -inf gives NaN, as in numpy.
 struct SoftmaxOp {
+  static constexpr AttributeSpec kAttributes[] = {{"axis", "int"}};
   static Result<void> Import(ImportContext& context) {
     return ImportSoftmax(context, OpKind::kSoftmax);
   }
@@ -104,6 +105,7 @@ struct SoftmaxOp {
 
 // y = (x - max) - log(sum(exp(x - max))) along `axis`.
 struct LogSoftmaxOp {
+  static constexpr AttributeSpec kAttributes[] = {{"axis", "int"}};
   static Result<void> Import(ImportContext& context) {
     return ImportSoftmax(context, OpKind::kLogSoftmax);
   }

@@ -43,6 +43,9 @@ struct ConstantOp {
 };
 
 struct RegionOp {
+  static constexpr AttributeSpec kAttributes[] = {
+      {"class", "pointwise|gather_concat|row_reduction|matmul|sequential|attention|block_program"},
+      {"rows", "dims", true}};  // of a block program
   static InferResult Infer(const InferContext&) {
     return ModelError("the types of a region's results come from its body");
   }

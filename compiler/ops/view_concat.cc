@@ -12,6 +12,7 @@ namespace fusec {
 
 // The operands one behind the other along `axis`.
 struct ConcatOp {
+  static constexpr AttributeSpec kAttributes[] = {{"axis", "int"}};
   static Result<void> Import(ImportContext& context) {
     std::vector<Value*> operands;
     for (int i = 0; i < context.input_count(); ++i) operands.push_back(context.input(i));
@@ -78,6 +79,7 @@ FUSEC_DEFINE_OP(Concat)
 // Of every matrix (the last two axes) what lies on and above (upper = 1: column - row >= k) or on
 // and below (upper = 0: column - row <= k) its k-th diagonal; zero elsewhere.
 struct TriluOp {
+  static constexpr AttributeSpec kAttributes[] = {{"upper", "int"}, {"k", "int"}};
   static Result<void> Import(ImportContext& context) {
     int64_t k = 0;
     if (HasInput(context, 1)) {

@@ -140,6 +140,8 @@ Scalar ElementOrFill(LowerContext& context, std::vector<Expr>& source, size_t ax
 // "constant") or an element of the same row: the nearest ("edge"), the mirrored ("reflect", edges
 // not doubled) or the next around ("wrap").
 struct PadOp {
+  static constexpr AttributeSpec kAttributes[] = {{"pads", "dims"},
+                                                  {"mode", "constant|reflect|edge|wrap"}};
   static Result<void> Import(ImportContext& context) {
     Value* data = context.input(0);
     const std::string mode = context.String("mode", "constant");
@@ -156,9 +158,6 @@ struct PadOp {
     const std::vector<Expr>& pads = context.Dims("pads");
     const std::string& mode = std::get<std::string>(context.attributes.at("mode"));
     FUSEC_TRY(CheckCount("pads", pads.size(), 2 * result.shape.size()));
-    if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap") {
-      return ModelError(fmt::format("mode is {}, expected constant, reflect, edge or wrap", mode));
-    }
     if (context.operand(1).dtype != result.dtype || context.operand(1).rank() != 0) {
       return ModelError(fmt::format("the value that pads is {}, expected a scalar {}",
                                     context.operand(1).ToString(), DtypeName(result.dtype)));

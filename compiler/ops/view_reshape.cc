@@ -168,6 +168,7 @@ FUSEC_DEFINE_OP(Identity)
 
 // The same elements in the same row-major order, under other dims.
 struct ReshapeOp {
+  static constexpr AttributeSpec kAttributes[] = {{"shape", "dims"}};
   static Result<void> Import(ImportContext& context) {
     Value* data = context.input(0);
     const std::string& op = context.onnx_op();
@@ -223,6 +224,7 @@ FUSEC_DEFINE_OP(Reshape)
 
 // result[i_0, ..., i_n] = operand[j] with j[perm[a]] = i_a.
 struct TransposeOp {
+  static constexpr AttributeSpec kAttributes[] = {{"perm", "ints"}};
   static Result<void> Import(ImportContext& context) {
     std::vector<int64_t> perm = context.Ints("perm");
     if (!context.Has("perm")) {

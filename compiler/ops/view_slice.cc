@@ -194,6 +194,8 @@ bool CertainlyOutside(const Expr& position, const Expr& dim) {
 
 // result[i_0, ..., i_n] = operand[j] with j_a = starts[a] + i_a * steps[a].
 struct SliceOp {
+  static constexpr AttributeSpec kAttributes[] = {
+      {"starts", "dims"}, {"steps", "ints"}, {"shape", "dims"}};
   static Result<void> Import(ImportContext& context) {
     return context.onnx_op() == "Split" ? ImportSplit(context) : ImportSlice(context);
   }
@@ -243,6 +245,7 @@ FUSEC_DEFINE_OP(Slice)
 
 // The operand broadcast to `shape`, which is the shape of the result.
 struct ExpandOp {
+  static constexpr AttributeSpec kAttributes[] = {{"shape", "dims"}};
   static Result<void> Import(ImportContext& context) {
     const bool is_fill = context.onnx_op() == "ConstantOfShape";
     FUSEC_ASSIGN(Shape shape, context.SymbolicInts(is_fill ? 0 : 1, "shape"));
@@ -292,6 +295,7 @@ FUSEC_DEFINE_OP(Expand)
 
 // result[i] = operand[i mod operand's dims].
 struct TileOp {
+  static constexpr AttributeSpec kAttributes[] = {{"repeats", "ints"}};
   static Result<void> Import(ImportContext& context) {
     Value* data = context.input(0);
     FUSEC_ASSIGN(const std::vector<Expr> repeats, context.SymbolicInts(1, "repeats"));

@@ -32,12 +32,12 @@ class BufferTable {
     const Graph& first = *targets.front().graph;
     for (size_t i = 0; i < first.inputs.size(); ++i) {
       for (const TargetContents& target : targets) {
-        AddAs(first.inputs[i].get(), target.graph->inputs[i].get(), "input", first.input_names[i]);
+        AddAs(first.inputs[i].get(), target.graph->inputs[i].get(), "input", first.InputName(i));
       }
     }
     for (size_t i = 0; i < first.outputs.size(); ++i) {
       for (const TargetContents& target : targets) {
-        AddAs(first.outputs[i], target.graph->outputs[i], "output", first.output_names[i]);
+        AddAs(first.outputs[i], target.graph->outputs[i], "output", first.OutputName(i));
       }
     }
     for (const bool constants : {true, false}) {
@@ -124,16 +124,11 @@ Json ShapeJson(const Shape& shape) {
   return json;
 }
 
-Json SignatureJson(const std::vector<const Value*>& values, const std::vector<std::string>& names,
-                   const BufferTable& buffers) {
-  Json json = Json::array();
-  for (size_t i = 0; i < values.size(); ++i) {
-    json.push_back({{"name", names[i]},
-                    {"dtype", DtypeName(values[i]->type.dtype)},
-                    {"shape", ShapeJson(values[i]->type.shape)},
-                    {"buffer", buffers.Number(values[i])}});
-  }
-  return json;
+Json SignatureJson(const std::string& name, const Value* value, const BufferTable& buffers) {
+  return {{"name", name},
+          {"dtype", DtypeName(value->type.dtype)},
+          {"shape", ShapeJson(value->type.shape)},
+          {"buffer", buffers.Number(value)}};
 }
 
 Json ProvenanceJson(const Provenance& provenance) {
@@ -265,20 +260,20 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
     symbols.push_back({{"name", symbol.name}, {"min", symbol.low}, {"max", symbol.high}});
   }
   json["symbols"] = symbols;
-  std::vector<const Value*> inputs;
-  for (const auto& input : graph.inputs) inputs.push_back(input.get());
-  json["inputs"] = SignatureJson(inputs, graph.input_names, buffers);
-  for (Json& input : json["inputs"]) {
-    const auto found = contents.index_limits.find(input["name"].get<std::string>());
+  json["inputs"] = Json::array();
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    Json& input = json["inputs"].emplace_back(
+        SignatureJson(graph.InputName(i), graph.inputs[i].get(), buffers));
+    const auto found = contents.index_limits.find(graph.InputName(i));
     if (found != contents.index_limits.end()) {
       input["index_limits"] = ShapeJson(found->second.limits);
       if (found->second.limits.size() > 1) input["index_axis"] = found->second.axis;
     }
-    const bool ascending = contents.ascending_inputs.count(input["name"].get<std::string>()) != 0;
-    if (ascending) input["ascending"] = true;
+    if (contents.ascending_inputs.count(graph.InputName(i)) != 0) input["ascending"] = true;
   }
-  json["outputs"] =
-      SignatureJson({graph.outputs.begin(), graph.outputs.end()}, graph.output_names, buffers);
+  json["outputs"] = Json::array();
+  for (size_t i = 0; i < graph.outputs.size(); ++i)
+    json["outputs"].push_back(SignatureJson(graph.OutputName(i), graph.outputs[i], buffers));
   json["buffers"] = buffers.ToJson();
   Json sites = Json::array();
   for (const IndexSite& site : contents.sites) {

@@ -162,6 +162,7 @@ bool HasRows(const Value* value, const Shape& rows) {
 
 int64_t ElementsPerRow(const Value* value, const Shape& rows) {
   const Shape& shape = value->type.shape;
+  if (shape.size() < rows.size()) return 0;
   return Product(Shape(shape.begin() + static_cast<int64_t>(rows.size()), shape.end()))
       .AsConstant()
       .value_or(0);

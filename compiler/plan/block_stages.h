@@ -34,7 +34,7 @@ struct BlockStage {
 std::vector<BlockStage> FindBlockStages(const std::vector<const Node*>& nodes, const Shape& rows,
                                         const std::function<bool(const Value*)>& read_outside);
 
-// Elements of one row of `value`; 0 where they are not a constant number.
+// Elements of one row of `value`; 0 where they are not a constant number, or it has no rows.
 int64_t ElementsPerRow(const Value* value, const Shape& rows);
 // Shared memory that one row takes: halves are kept as floats.
 int64_t KeptBytesPerRow(const std::vector<BlockStage>& stages, const Shape& rows);

@@ -61,6 +61,7 @@ const std::string& CExpressionWriter::OwnConstant(const std::string& hint, int64
 
 std::string CExpressionWriter::WriteConstant(int64_t value) {
   if (value >= 0 && value <= 2) return std::to_string(value);
+  if (value == INT64_MIN) return "(-9223372036854775807LL - 1)";  // C has no literal for it
   if (auto found = names_.find(value); found != names_.end()) return found->second;
   if (value < 0) return "-" + WriteConstant(-value);
   if (auto suggested = suggestions_.find(value); suggested != suggestions_.end()) {
@@ -143,12 +144,17 @@ std::string CExpressionWriter::Write(const Expr& expr) {
   std::stable_sort(terms.begin(), terms.end(), [](const Expr::Term& a, const Expr::Term& b) {
     const auto rank = [](const Expr::Term& term) {
       return std::tuple{term.coefficient < 0, term.atoms.empty(),
-                        -static_cast<int64_t>(term.atoms.size()), -std::abs(term.coefficient)};
+                        -static_cast<int64_t>(term.atoms.size()),
+                        term.coefficient < 0 ? term.coefficient : -term.coefficient};
     };
     return rank(a) < rank(b);
   });
   std::string text;
   for (const Expr::Term& term : terms) {
+    if (term.coefficient == INT64_MIN) {  // a constant, which has no magnitude
+      text += " + " + WriteConstant(INT64_MIN);
+      continue;
+    }
     const int64_t magnitude = std::abs(term.coefficient);
     if (term.atoms.empty() && terms.size() > 1 && !names_.count(magnitude))
       NameOffset(magnitude, "Offset" + std::to_string(magnitude), "where a part begins");

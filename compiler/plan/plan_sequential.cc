@@ -189,7 +189,7 @@ class SequentialPlanner {
     site.tensor = outside->name;
     for (size_t i = 0; i < builder_.program().inputs.size(); ++i) {
       if (builder_.program().inputs[i].get() == outside) {
-        site.tensor = site.input = builder_.program().input_names[i];
+        site.tensor = site.input = builder_.program().InputName(i);
       }
     }
     site.shape = tensor->type.shape;

@@ -248,7 +248,7 @@ Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int 
     site.tensor = source->name;
     site.shape = source->type.shape;
     for (size_t i = 0; i < program.inputs.size(); ++i) {
-      if (program.inputs[i].get() == source) site.input = site.tensor = program.input_names[i];
+      if (program.inputs[i].get() == source) site.input = site.tensor = program.InputName(i);
     }
     flat = origin->second.position;
   } else {
@@ -284,7 +284,7 @@ const TensorData* RegionLowering::ConstantPayload(const Value* value) const {
   const Value* outside = Outside(value);
   if (!outside->producer || outside->producer->kind != OpKind::kConstant) return nullptr;
   const TensorData& data = outside->producer->constant;
-  return data.bytes() || data.element_count() == 0 ? &data : nullptr;
+  return data.bytes() ? &data : nullptr;
 }
 
 void RegionLowering::Bind(const Value* value, const std::vector<Expr>& index, const Scalar& local) {

@@ -38,15 +38,11 @@ class SymbolBinder {
   }
 
  private:
-  std::string InputName(size_t input) const {
-    return input < graph_.input_names.size() ? graph_.input_names[input]
-                                             : graph_.inputs[input]->name;
-  }
   const Expr& Dim(size_t input, size_t axis) const {
     return graph_.inputs[input]->type.shape[axis];
   }
   std::string Place(size_t input, size_t axis) const {
-    return fmt::format("input \"{}\" dim {} is {}", InputName(input), axis,
+    return fmt::format("input \"{}\" dim {} is {}", graph_.InputName(input), axis,
                        input_dims_[input][axis]);
   }
 
@@ -58,10 +54,10 @@ class SymbolBinder {
     for (size_t i = 0; i < input_dims_.size(); ++i) {
       const Shape& shape = graph_.inputs[i]->type.shape;
       if (input_dims_[i].size() != shape.size()) {
-        return Fail(ErrorKind::kInput,
-                    fmt::format("input \"{}\" has rank {} ({}), expected rank {} ({})",
-                                InputName(i), input_dims_[i].size(), input_dims_[i], shape.size(),
-                                ShapeText(shape)));
+        return Fail(
+            ErrorKind::kInput,
+            fmt::format("input \"{}\" has rank {} ({}), expected rank {} ({})", graph_.InputName(i),
+                        input_dims_[i].size(), input_dims_[i], shape.size(), ShapeText(shape)));
       }
     }
     return {};
@@ -88,7 +84,7 @@ class SymbolBinder {
                               name, symbol.low, symbol.high));
     }
     values_[name] = value;
-    sources_[name] = InputName(input);
+    sources_[name] = graph_.InputName(input);
     return {};
   }
 
@@ -147,9 +143,10 @@ class SymbolBinder {
     for (const std::string& name : names) {
       const auto bound = values_.find(name);
       if (bound == values_.end()) {
-        return ModelError(fmt::format("no input's dims tell the value of \"{}\", which input "
-                                      "\"{}\" dim {} ({}) needs",
-                                      name, InputName(input), axis, dim.ToString()));
+        return ModelError(
+            fmt::format("no input's dims tell the value of \"{}\", which input "
+                        "\"{}\" dim {} ({}) needs",
+                        name, graph_.InputName(input), axis, dim.ToString()));
       }
       because.push_back(
           fmt::format("{} = {} from input \"{}\"", name, bound->second, sources_.at(name)));

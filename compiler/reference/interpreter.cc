@@ -157,9 +157,7 @@ Result<Tensors> Interpret(const Graph& graph, const Tensors& inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Dtype expected = graph.inputs[i]->type.dtype;
     if (inputs[i].dtype == expected) continue;
-    const std::string& name =
-        i < graph.input_names.size() ? graph.input_names[i] : graph.inputs[i]->name;
-    return Fail(ErrorKind::kInput, "input \"" + name + "\" is " +
+    return Fail(ErrorKind::kInput, "input \"" + graph.InputName(i) + "\" is " +
                                        std::string(DtypeName(inputs[i].dtype)) + ", expected " +
                                        std::string(DtypeName(expected)));
   }

@@ -9,7 +9,8 @@
 // inputs  : ids i64[batch, 2], users f32[100, 8], items f32[50, 8]
 // outputs : flat f32[batch, 16], second_order f32[batch, 1]
 // launch  : a block owns 16 rows; (batch + 15) / 16 blocks of 256 threads
-// traffic : reads batch * 80 bytes, writes batch * 68 bytes, keeps batch * 256 bytes out of memory
+// traffic : reads batch * 16 + min(batch*32, 1600) + min(batch*32, 3200) bytes,
+//           writes batch * 68 bytes, keeps batch * 256 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_gather_concat_reduce_sum(const long long* __restrict__ ids, const float* __restrict__ users,
                              const float* __restrict__ items, float* __restrict__ flat,

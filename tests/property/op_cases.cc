@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -77,6 +78,11 @@ class Cases {
     // Ops without operands, and sizes that no operand has, still need a batch.
     graph.AddInput("sizes", {Dtype::kBool, {Expr::Symbol("batch")}});
     made.fills.push_back(kAnything);
+    const std::vector<AttributeSpec>& specs = GetOpDef(kind).functions.attributes;
+    std::erase_if(attributes, [&](const auto& attribute) {  // of other ops of the table below
+      return std::none_of(specs.begin(), specs.end(),
+                          [&](const AttributeSpec& spec) { return attribute.first == spec.name; });
+    });
     const auto node = Builder(graph).Add(kind, values, std::move(attributes));
     if (!node) return;
     for (const auto& result : (*node)->results) graph.outputs.push_back(result.get());

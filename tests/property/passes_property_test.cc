@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/driver/pipeline.h"
+#include "passes/check_fused.h"
 #include "passes/pass_manager.h"
 #include "passes/passes.h"
 #include "tests/property/random_graph.h"
@@ -120,6 +121,8 @@ TEST(PassesProperty, FusedGraphsSurviveTheirText) {
     const std::string text = Print(*graph);
     const auto read = Parse(text);
     ASSERT_TRUE(read.has_value()) << read.error().message << "\n" << text;
+    const auto checked = CheckFused(**read);
+    ASSERT_TRUE(checked.has_value()) << checked.error().message << "\n" << text;
     ASSERT_EQ(Print(**read), text);
   }
 }

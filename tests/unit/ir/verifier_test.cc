@@ -36,11 +36,43 @@ TEST(Verifier, NamesWhatIsWrong) {
   EXPECT_EQ(VerdictOn("graph @g(%x: f32[3]) { %y = add(%x) : f32[3] return %y }"),
             "graph @g: %y = add(%x) : f32[3]: add has 1 operands, expected 2");
   EXPECT_EQ(VerdictOn("graph @g(%x: f32[3]) { %y = transpose(%x) : f32[3] return %y }"),
-            "graph @g: %y = transpose(%x) : f32[3]: transpose lacks an attribute");
-  EXPECT_EQ(VerdictOn("graph @g(%x: f32[3]) { %r = region(%x) : f32[3] "
+            "graph @g: %y = transpose(%x) : f32[3]: transpose lacks its attribute \"perm\" (ints)");
+  EXPECT_EQ(VerdictOn("graph @g(%x: f32[3]) { %y = max(%x, _) : f32[3] return %y }"),
+            "graph @g: %y = max(%x, _) : f32[3]: max lacks its operand 1");
+  EXPECT_EQ(VerdictOn("graph @g(%x: f32[3]) { %r = region(%x) {class = \"pointwise\"} : f32[3] "
                       "{ graph @b(%a: f32[2]) { return %a } } return %r }"),
-            "graph @g: %r = region(%x) : f32[3]: operand %x is f32[3], but the body's %a is "
+            "graph @g: %r = region(%x) {class = \"pointwise\"} : f32[3]: operand %x is f32[3], but "
+            "the body's %a is "
             "f32[2]");
+}
+
+TEST(Verifier, ChecksAttributesAgainstTheOp) {
+  const auto verdict = [](const std::string& node) {
+    return VerdictOn("graph @g(%x: f32[b, 3], %s: f32[3]) symbols(b in 1..8) {\n" + node +
+                     " return %y }");
+  };
+  EXPECT_EQ(verdict("%y = transpose(%x) {perm = 1} : f32[3, b]"),
+            "graph @g: %y = transpose(%x) {perm = 1} : f32[3, b]: attribute \"perm\" is of kind "
+            "int, expected ints");
+  EXPECT_EQ(verdict("%y = relu(%x) {alpha = 0.5} : f32[b, 3]"),
+            "graph @g: %y = relu(%x) {alpha = 0.5} : f32[b, 3]: relu has no attribute \"alpha\"");
+  EXPECT_EQ(verdict("%y = gelu(%x) {approximate = \"erf\"} : f32[b, 3]"),
+            "graph @g: %y = gelu(%x) {approximate = \"erf\"} : f32[b, 3]: approximate is \"erf\", "
+            "expected one of none|tanh");
+  EXPECT_EQ(verdict("%y = expand(%x) {shape = dims[c, 3]} : f32[b, 3]"),
+            "graph @g: %y = expand(%x) {shape = dims[c, 3]} : f32[b, 3]: dim c of shape uses "
+            "\"c\", which the graph does not declare");
+  EXPECT_EQ(verdict("%y = layer_normalization(%x, %s) {axis = 1, epsilon = 0.1, stash = f32} : "
+                    "f32[b, 3]"),
+            "graph @g: %y = layer_normalization(%x, %s) {axis = 1, epsilon = 0.1, stash = f32} : "
+            "f32[b, 3]: 1 results, expected 3");
+}
+
+TEST(Verifier, RefusesSizesThatCannotBeCounted) {
+  EXPECT_EQ(VerdictOn("graph @g(%x: f32[n, 4611686018427387904]) symbols(n in 0..8) { return %x }"),
+            "graph @g: input %x: %x is f32[n, 4611686018427387904], more bytes than 64 bits count");
+  EXPECT_EQ(VerdictOn("graph @g(%x: f32[n - 9]) symbols(n in 0..8) { return %x }"),
+            "graph @g: input %x: %x has a dim of n - 9");
 }
 
 TEST(Verifier, SeesBrokenGraphs) {

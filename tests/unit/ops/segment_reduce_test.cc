@@ -46,7 +46,7 @@ TEST(SegmentReduce, BoundsAreThoseOfASlice) {
 
 TEST(SegmentReduce, WhatInferRefuses) {
   EXPECT_EQ(Pool("sum", {0, 1}, {1}).error, "bags start at i64[2] but end at i64[1]");
-  EXPECT_EQ(Pool("min", {0}, {1}).error, "mode is min, expected sum, mean or max");
+  EXPECT_EQ(Pool("min", {0}, {1}).error, "mode is \"min\", expected one of sum|mean|max");
 }
 
 }  // namespace
