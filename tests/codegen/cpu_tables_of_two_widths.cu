@@ -10,7 +10,9 @@
 //           table4 f32[6, 4], table5 f32[3, 4], ids i64[batch, 6]
 // outputs : features f32[batch, 18]
 // launch  : blocks of 910 rows; (batch + 909) / 910 blocks of 1 thread
-// traffic : reads batch * 120 bytes, writes batch * 72 bytes, keeps batch * 72 bytes out of memory
+// traffic : reads batch * 48 + min(batch*16, 48) + min(batch*16, 80) + min(batch*16, 96) +
+//           min(batch*8, 16) + min(batch*8, 24) + min(batch*8, 32) bytes, writes batch * 72 bytes,
+//           keeps batch * 72 bytes out of memory
 extern "C" __global__ void __launch_bounds__(1)
 k00_embedding_concat(const Tables<float, 3> tables, const Tables<float, 3> tables_2,
                      const long long* __restrict__ ids, float* __restrict__ features,

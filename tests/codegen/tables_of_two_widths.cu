@@ -12,7 +12,9 @@
 // outputs : features f32[batch, 18]
 // launch  : a block owns 56 rows; its threads share out each part; (batch + 55) / 56 blocks of 256
 //           threads
-// traffic : reads batch * 120 bytes, writes batch * 72 bytes, keeps batch * 72 bytes out of memory
+// traffic : reads batch * 48 + min(batch*16, 48) + min(batch*16, 80) + min(batch*16, 96) +
+//           min(batch*8, 16) + min(batch*8, 24) + min(batch*8, 32) bytes, writes batch * 72 bytes,
+//           keeps batch * 72 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_embedding_concat(const Tables<float, 3> tables, const Tables<float, 3> tables_2,
                      const long long* __restrict__ ids, float* __restrict__ features, int batch,

@@ -68,18 +68,18 @@ void InferAgain(Graph& graph) {
   }
 }
 
-// What a compilation makes of the text; a fused graph is only planned.
+// What a compilation makes of the text; a fused graph is only checked.
 Result<void> Compile(const std::string& text, bool infer_again) {
   FUSEC_ASSIGN(const auto graph, Parse(text));
   if (infer_again) InferAgain(*graph);
   FUSEC_TRY(Verify(*graph));
   const bool is_fused = std::any_of(graph->nodes.begin(), graph->nodes.end(),
                                     [](const auto& node) { return node->kind == OpKind::kRegion; });
-  if (is_fused) FUSEC_TRY(CheckFused(*graph));
+  if (is_fused) return CheckFused(*graph);
   for (const TargetKind target : kTargets) {
     const auto copy = graph->Clone();
     PassManager manager;
-    if (!is_fused) FUSEC_TRY(manager.Run(*copy, PipelinePasses(target)));
+    FUSEC_TRY(manager.Run(*copy, PipelinePasses(target)));
     FUSEC_TRY(Emit(*copy, target));
   }
   return {};
