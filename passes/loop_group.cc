@@ -104,26 +104,49 @@ void AddProducers(const Graph& graph, const std::map<const Value*, std::vector<N
   }
 }
 
-// A pointwise node of the root's shape that reads a tensor of that size which the group reads too.
-const Node* FindSibling(const Graph& graph, const Node& root, const std::set<const Node*>& group) {
+bool IsPointwise(const Node& node, const Shape& shape) {
+  return GetOpDef(node.kind).op_class == OpClass::kPointwise && node.result()->type.shape == shape;
+}
+
+// `node` and the pointwise nodes behind it that alone read each other, if the last one is stored
+// anyway: it is an output, or another kernel reads it, or several nodes do. Else nothing.
+std::set<const Node*> StoredChain(const Graph& graph,
+                                  const std::map<const Value*, std::vector<Node*>>& readers,
+                                  const Node& node) {
+  std::set<const Node*> chain = {&node};
+  for (const Node* last = &node;;) {
+    const auto found = readers.find(last->result());
+    if (IsOutput(graph, last->result())) return chain;
+    if (found == readers.end()) return {};
+    if (found->second.size() > 1 || found->second[0]->kind == OpKind::kRegion) return chain;
+    last = found->second[0];
+    if (!IsPointwise(*last, node.result()->type.shape)) return {};
+    chain.insert(last);
+  }
+}
+
+// A pointwise node of the root's shape that reads a tensor of that size which the group reads too,
+// with what is behind it; nothing if there is none.
+std::set<const Node*> FindSibling(const Graph& graph,
+                                  const std::map<const Value*, std::vector<Node*>>& readers,
+                                  const Node& root, const std::set<const Node*>& group) {
   std::set<const Value*> read;
   for (const Node* node : group) read.insert(node->operands.begin(), node->operands.end());
   const TensorType& type = root.result()->type;
   for (const auto& node : graph.nodes) {
-    const bool is_alike = GetOpDef(node->kind).op_class == OpClass::kPointwise &&
-                          node->result()->type.shape == type.shape;
-    if (group.count(node.get()) || !is_alike) continue;
+    if (group.count(node.get()) || !IsPointwise(*node, type.shape)) continue;
     const bool shares =
         std::any_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {
           return operand && read.count(operand) &&
                  operand->type.ElementCount() == type.ElementCount();
         });
     if (!shares) continue;
+    const std::set<const Node*> chain = StoredChain(graph, readers, *node);
     std::set<const Node*> both = group;
-    both.insert(node.get());
-    if (IsConvex(graph, both)) return node.get();
+    both.insert(chain.begin(), chain.end());
+    if (!chain.empty() && IsConvex(graph, both)) return chain;
   }
-  return nullptr;
+  return {};
 }
 
 }  // namespace
@@ -133,10 +156,12 @@ std::set<const Node*> GrowLoopGroup(const Graph& graph, const Node& root, PassRe
   std::set<const Node*> group = {&root};
   const auto readers = Readers(graph);
   AddProducers(graph, readers, root, report, pools, group);
-  const bool is_pointwise = GetOpDef(root.kind).op_class == OpClass::kPointwise;
-  while (const Node* sibling = is_pointwise ? FindSibling(graph, root, group) : nullptr) {
-    group.insert(sibling);
-    AddProducers(graph, readers, root, report, pools, group);
+  if (GetOpDef(root.kind).op_class == OpClass::kPointwise) {
+    auto siblings = FindSibling(graph, readers, root, group);
+    for (; !siblings.empty(); siblings = FindSibling(graph, readers, root, group)) {
+      group.insert(siblings.begin(), siblings.end());
+      AddProducers(graph, readers, root, report, pools, group);
+    }
   }
   if (!IsConvex(graph, group)) {
     group = {&root};

@@ -12,7 +12,8 @@ namespace fusec {
 // A producer joins if every reader of it is inside (its elements are then made where they are
 // used), or if it is pointwise with the root's own shape (it is stored on the way). It stays out
 // where joining would compute an expensive element many times, and `report` says so. Siblings of a
-// pointwise root join as well: pointwise nodes of its shape that read what the loop reads anyway.
+// pointwise root join as well: pointwise nodes of its shape that read what the loop reads anyway, and
+// whose results would be stored in any case.
 //
 // With `pools`, reductions that a thread does alone join as well: those of gathered rows that keep
 // the rows' columns apart, so that neighbouring threads add up neighbouring columns, and short ones.
