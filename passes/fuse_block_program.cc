@@ -18,7 +18,6 @@ constexpr int64_t kMostProductsPerRow =
     1 << 20;  // multiplications of one product that a block does for a row
 constexpr int64_t kMostElementsPerRow = 8192;  // that a block writes for a row by itself
 
-bool IsReduction(const Node& node) { return GetOpDef(node.kind).op_class == OpClass::kReduction; }
 bool IsProduct(const Node& node) { return node.kind == OpKind::kMatMul; }
 
 // The group around one matmul or reduction, while it grows.
@@ -319,8 +318,8 @@ class BlockGroup {
 // Fewest leading dims first: the more a block owns, the less crosses memory.
 std::vector<size_t> RowRanks(const Node& seed) {
   const size_t rank = seed.result()->type.shape.size();
-  if (seed.kind == OpKind::kMatMul && seed.operand(1)->type.rank() == 2) return {rank - 1};
-  if (seed.kind == OpKind::kMatMul) return {rank - 2, rank - 1};
+  if (IsProduct(seed) && seed.operand(1)->type.rank() == 2) return {rank - 1};
+  if (IsProduct(seed)) return {rank - 2, rank - 1};
   const std::vector<int64_t> axes = seed.Ints("axes");
   const int64_t first = axes.empty() ? 0 : *std::min_element(axes.begin(), axes.end());
   return first > 0 ? std::vector<size_t>{static_cast<size_t>(first)} : std::vector<size_t>{};

@@ -35,11 +35,13 @@ bool ShareRows(const Node& a, const Node& b) {
          std::equal(left.begin(), left.begin() + axis, right.begin());
 }
 
-// Whether the nodes of `group` read the concatenation, whose parts they would make anew.
-bool IsReadIn(const std::set<const Node*>& group, const Node& concat) {
+// Whether a node of the group reads one of its concatenations, whose parts it would make anew.
+bool ReadsItsConcats(const std::set<const Node*>& group) {
   return std::any_of(group.begin(), group.end(), [&](const Node* node) {
-    return std::find(node->operands.begin(), node->operands.end(), concat.result()) !=
-           node->operands.end();
+    return std::any_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {
+      const Node* producer = operand ? operand->producer : nullptr;
+      return producer && producer->kind == OpKind::kConcat && group.count(producer);
+    });
   });
 }
 
@@ -75,8 +77,7 @@ Result<bool> FuseEmbeddingConcat(Graph& graph, const PassOptions&, PassReport& r
       std::set<const Node*> both = GatheredInto(*concats[j], graph, attempt);
       if (both.empty()) continue;
       both.insert(group.begin(), group.end());
-      if (!IsConvex(graph, both) || IsReadIn(both, *concats[i]) || IsReadIn(both, *concats[j]))
-        continue;
+      if (!IsConvex(graph, both) || ReadsItsConcats(both)) continue;
       report = attempt;
       RefuseReaders(graph, *concats[j], report);
       group = std::move(both);

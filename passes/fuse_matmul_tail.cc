@@ -35,8 +35,7 @@ bool IsBetterMadeByItsReader(const Graph& graph,
       IsOutput(graph, node.result()))
     return false;
   const auto found = readers.find(node.result());
-  if (found == readers.end() || found->second.size() != 1 ||
-      GetOpDef(found->second[0]->kind).op_class != OpClass::kReduction)
+  if (found == readers.end() || found->second.size() != 1 || !IsReduction(*found->second[0]))
     return false;
   return std::all_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
     return operand == node.operand(0) && operand->producer && group.count(operand->producer) &&
@@ -49,8 +48,7 @@ bool IsBetterMadeByItsReader(const Graph& graph,
 void AddTail(const Graph& graph, const std::map<const Value*, std::vector<Node*>>& readers,
              const Shape& shape, std::set<const Node*>& group) {
   for (const auto& node : graph.nodes) {
-    const bool is_pointwise =
-        GetOpDef(node->kind).op_class == OpClass::kPointwise && node->result()->type.shape == shape;
+    const bool is_pointwise = IsPointwise(*node, shape);
     if (!is_pointwise && node->kind != OpKind::kReshape) continue;
     const auto comes_from = [&](const Value* operand) {
       return operand && operand->producer && group.count(operand->producer) &&

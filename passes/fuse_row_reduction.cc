@@ -11,8 +11,6 @@ namespace fusec {
 
 namespace {
 
-bool IsReduction(const Node& node) { return GetOpDef(node.kind).op_class == OpClass::kReduction; }
-
 bool IsElementwise(const Node& node) {
   if (node.kind == OpKind::kSegmentReduce)
     return false;  // every pass over the row would fold again

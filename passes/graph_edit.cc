@@ -26,6 +26,12 @@ std::optional<double> ScalarConstant(const Value* value) {
   return data.GetDouble(0);
 }
 
+bool IsReduction(const Node& node) { return GetOpDef(node.kind).op_class == OpClass::kReduction; }
+
+bool IsPointwise(const Node& node, const Shape& shape) {
+  return GetOpDef(node.kind).op_class == OpClass::kPointwise && node.result()->type.shape == shape;
+}
+
 bool IsOutput(const Graph& graph, const Value* value) {
   return std::find(graph.outputs.begin(), graph.outputs.end(), value) != graph.outputs.end();
 }

@@ -15,6 +15,9 @@ namespace fusec {
 std::map<const Value*, std::vector<Node*>> Readers(const Graph& graph);
 // The number of a constant of one element.
 std::optional<double> ScalarConstant(const Value* value);
+bool IsReduction(const Node& node);
+// Whether the node computes each element of a value of that shape by itself.
+bool IsPointwise(const Node& node, const Shape& shape);
 bool IsOutput(const Graph& graph, const Value* value);
 
 // Who reads a value or a node's results, seen from a group of nodes.

@@ -88,9 +88,7 @@ void AddProducers(const Graph& graph, const std::map<const Value*, std::vector<N
              "a kernel that keeps them in shared memory");
       continue;
     }
-    const bool stored = GetOpDef(node.kind).op_class == OpClass::kPointwise &&
-                        !node.operands.empty() &&
-                        node.result()->type.shape == root.result()->type.shape;
+    const bool stored = IsPointwise(node, root.result()->type.shape) && !node.operands.empty();
     if (outside && !stored) {
       Refuse(report, readers, group, node, "it is read elsewhere too, so it is stored anyway",
              "its other readers in the same kernel");
@@ -102,10 +100,6 @@ void AddProducers(const Graph& graph, const std::map<const Value*, std::vector<N
       Refuse(report, readers, group, node, kBetween, kBetweenNeeded);
     }
   }
-}
-
-bool IsPointwise(const Node& node, const Shape& shape) {
-  return GetOpDef(node.kind).op_class == OpClass::kPointwise && node.result()->type.shape == shape;
 }
 
 // `node` and the pointwise nodes behind it that alone read each other, if the last one is stored
