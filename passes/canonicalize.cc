@@ -122,11 +122,32 @@ Value* SimplifyMatMul(const Node& node, Builder& builder) {
   return builder.Make(OpKind::kMul, {factors[0], factors[1]}, {}, node.result()->name);
 }
 
-// gather at one constant index is a slice.
+// Constant indices of 64 bits as such of 32, counted from the front; null if any is outside, which
+// the call reports.
+Value* NarrowIndices(const TensorData& indices, int64_t extent, Value* value, Builder& builder) {
+  TensorData narrow(Dtype::kI32, indices.dims());
+  for (int64_t i = 0; i < indices.element_count(); ++i) {
+    const int64_t at = indices.GetInt(i);
+    if (at < -extent || at >= extent || at > INT32_MAX) return nullptr;
+    narrow.SetInt(i, at < 0 ? at + extent : at);
+  }
+  Value* constant = builder.Constant(std::move(narrow), value->name);
+  std::swap(constant->name, value->name);  // as the model calls it
+  return constant;
+}
+
+// gather at one constant index is a slice; more of them are kept in 32 bits.
 Value* SimplifyGather(const Node& node, Builder& builder) {
   const Node* constant = ProducerOf(node.operand(1), OpKind::kConstant);
-  if (!constant || constant->constant.element_count() != 1 || !constant->constant.bytes())
-    return nullptr;
+  if (!constant || !constant->constant.bytes()) return nullptr;
+  if (constant->constant.element_count() != 1) {
+    const auto extent = node.operand(0)->type.shape[node.Int("axis")].AsConstant();
+    if (constant->constant.dtype() != Dtype::kI64 || !extent || *extent > INT32_MAX) return nullptr;
+    Value* narrow = NarrowIndices(constant->constant, *extent, node.operand(1), builder);
+    if (!narrow) return nullptr;
+    return builder.Make(OpKind::kGather, {node.operand(0), narrow},
+                        {{"axis", node.Int("axis")}}, node.result()->name);
+  }
   Value* x = node.operand(0);
   const int64_t axis = node.Int("axis");
   const auto extent = x->type.shape[axis].AsConstant();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ops/op_def.h"
+#include "compiler/ops/symbolic_contents.h"
 #include "compiler/reference/interpreter.h"
 #include "passes/fold_large.h"
 #include "passes/graph_edit.h"
@@ -40,6 +41,24 @@ bool CanFold(const Node& node) {
   return true;
 }
 
+// The values of an integer that is computed from sizes, where they depend on no symbol.
+std::optional<TensorData> KnownSizes(const Node& node, const Ranges& ranges) {
+  const Value& value = *node.results[0];
+  const OpClass op_class = GetOpDef(node.kind).op_class;
+  if (op_class == OpClass::kConstant || node.results.size() != 1 || IsFloat(value.type.dtype)) {
+    return std::nullopt;
+  }
+  const auto contents = SymbolicContents(&value, ranges);
+  if (!contents) return std::nullopt;
+  TensorData data(value.type.dtype, *StaticShape(value.type.shape));
+  for (size_t i = 0; i < contents->size(); ++i) {
+    const std::optional<int64_t> number = (*contents)[i].AsConstant();
+    if (!number) return std::nullopt;
+    data.SetInt(i, *number);
+  }
+  return data;
+}
+
 // The results of a node of constants; none if it is better left in the graph.
 Result<std::vector<TensorData>> ValuesOf(const Node& node) {
   std::vector<TensorData> values;
@@ -61,10 +80,15 @@ Result<std::vector<TensorData>> ValuesOf(const Node& node) {
 
 Result<bool> FoldConstants(Graph& graph, const PassOptions&, PassReport&) {
   bool changed = false;
+  const Ranges ranges = graph.SymbolRanges();
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& node = *graph.nodes[i];
-    if (!CanFold(node)) continue;
-    FUSEC_ASSIGN(std::vector<TensorData> values, ValuesOf(node));
+    std::vector<TensorData> values;
+    if (CanFold(node)) {
+      FUSEC_ASSIGN(values, ValuesOf(node));
+    } else if (std::optional<TensorData> sizes = KnownSizes(node, ranges)) {
+      values.push_back(*std::move(sizes));
+    }
     if (values.empty()) continue;
     Builder builder(graph, i);
     builder.set_provenance(node.provenance);

@@ -180,14 +180,15 @@ __device__ __forceinline__ void MultiplyKeys(const typename Shape::Memory& memor
   MultiplyPlainly<Shape>(memory, tile, scores);
 }
 
-// exp(score - most); for halves good to 22 bits, and 0 below 2^-126.
+// exp(score - most); for halves good to 22 bits, and 0 below 2^-126. The difference comes first: a
+// score may be the lowest number of its format, which a mask adds, and overflow when multiplied.
 template <class Shape>
 __device__ __forceinline__ float Weight(float score, float most) {
 #ifdef __CUDACC__
   if constexpr (!kIsOfFloats<Shape::kArithmetic>) {
     constexpr float kLog2E = 1.44269504f;
     float result;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(fmaf(score, kLog2E, most * -kLog2E)));
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"((score - most) * kLog2E));
     return result;
   }
 #endif

@@ -78,7 +78,9 @@ void AddGpuJobs(size_t number, const ModelTitle& title, ArtifactContents& conten
     for (size_t k = i; k < kernels.size(); k += modules) part.push_back(kernels[k]);
     const auto text = std::make_shared<std::string>(EmitGpuModule(part, title));
     const std::string suffix = i == 0 ? "" : "_" + std::to_string(i + 1);
-    jobs.push_back({number, "cubin" + suffix, "cubin/" + target + suffix + ".cubin",
+    const std::string key = "cubin" + suffix;
+    for (const KernelPlan* kernel : part) contents.targets[number].modules[kernel->name] = key;
+    jobs.push_back({number, key, "cubin/" + target + suffix + ".cubin",
                     [text, target]() -> Result<std::string> {
                       auto cubin = runtime::CompileCached("kernels.cu", *text, target);
                       if (!cubin) return Fail(ErrorKind::kToolchain, cubin.error().message);
@@ -134,7 +136,7 @@ Result<void> BuildTargets(const std::vector<TargetSource>& sources, const ModelT
     const char* ir = plan.target == TargetKind::kGpu ? "ir/gpu.ir" : "ir/cpu.ir";
     contents.files[ir] = Print(*source.graph);
     contents.targets.push_back(
-        {source.name, source.graph, std::move(plan), {}, ir, source.not_fused});
+        {source.name, source.graph, std::move(plan), {}, {}, ir, source.not_fused});
   }
   return BuildKernels(title, options, contents);
 }

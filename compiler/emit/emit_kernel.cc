@@ -277,7 +277,8 @@ void WriteKernel(TextWriter& out, const KernelPlan& plan) {
   std::vector<TextWriter::Row> constants;
   for (const NamedConstant& constant : plan.constants) {
     constants.push_back(
-        {fmt::format("constexpr {} {} = {};", constant.type, constant.name, constant.value),
+        {fmt::format("{}constexpr {} {} = {};", constant.is_array ? "static " : "", constant.type,
+                     constant.name, constant.value),
          constant.comment});
   }
   out.Table(constants);

@@ -142,7 +142,7 @@ Json ProvenanceJson(const Provenance& provenance) {
   return json;
 }
 
-Json KernelJson(const KernelPlan& plan, bool gpu, const BufferTable& buffers) {
+Json KernelJson(const KernelPlan& plan, const TargetContents& target, const BufferTable& buffers) {
   Json arguments = Json::array(), inputs = Json::array(), outputs = Json::array();
   for (const KernelParameter& parameter : plan.parameters) {
     switch (parameter.kind) {
@@ -168,23 +168,27 @@ Json KernelJson(const KernelPlan& plan, bool gpu, const BufferTable& buffers) {
         break;
     }
   }
-  return {{"kind", "kernel"},
-          {"name", plan.name},
-          {"class", plan.op_class},
-          {"ops", plan.ops},
-          {"onnx_nodes", ProvenanceJson(plan.provenance)},
-          {"source", gpu ? "kernels/" + plan.name + ".cu" : "cpu/kernels.cc"},
-          {"launch", plan.launch_in_words},
-          {"blocks", plan.blocks.ToString()},
-          {"block_size", plan.block_size},
-          {"shared_bytes", plan.shared_bytes},
-          {"dependent_launch", plan.dependent_launch},
-          {"arguments", arguments},
-          {"inputs", inputs},
-          {"outputs", outputs},
-          {"bytes_read", plan.bytes_read.ToString()},
-          {"bytes_written", plan.bytes_written.ToString()},
-          {"flops", plan.flops.ToString()}};
+  const bool gpu = target.plan.target == TargetKind::kGpu;
+  Json json = {{"kind", "kernel"},
+               {"name", plan.name},
+               {"class", plan.op_class},
+               {"ops", plan.ops},
+               {"onnx_nodes", ProvenanceJson(plan.provenance)},
+               {"source", gpu ? "kernels/" + plan.name + ".cu" : "cpu/kernels.cc"},
+               {"launch", plan.launch_in_words},
+               {"blocks", plan.blocks.ToString()},
+               {"block_size", plan.block_size},
+               {"shared_bytes", plan.shared_bytes},
+               {"dependent_launch", plan.dependent_launch},
+               {"arguments", arguments},
+               {"inputs", inputs},
+               {"outputs", outputs},
+               {"bytes_read", plan.bytes_read.ToString()},
+               {"bytes_written", plan.bytes_written.ToString()},
+               {"flops", plan.flops.ToString()}};
+  const auto module = target.modules.find(plan.name);
+  if (module != target.modules.end()) json["module"] = module->second;
+  return json;
 }
 
 Json MatMulJson(const MatMulPlan& plan, const BufferTable& buffers) {
@@ -287,10 +291,9 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
   Json targets = Json::object();
   for (const TargetContents& target : contents.targets) {
     Json steps = Json::array();
-    const bool gpu = target.plan.target == TargetKind::kGpu;
     for (const Step& step : target.plan.steps) {
       steps.push_back(step.is_matmul ? MatMulJson(step.matmul, buffers)
-                                     : KernelJson(step.kernel, gpu, buffers));
+                                     : KernelJson(step.kernel, target, buffers));
       if (const auto& alternative = step.alternative) {
         steps.back()["when"] = {{"size", alternative->size.ToString()},
                                 {"from", alternative->from},

@@ -18,6 +18,7 @@ struct TargetContents {
   std::shared_ptr<const Graph> graph;  // fused for this target: constants and regions only
   ProgramPlan plan;
   std::map<std::string, std::string> files;
+  std::map<std::string, std::string> modules = {};  // of a GPU: kernel -> key in `files`
   std::string ir = "";  // the file with the graph as text, "ir/gpu.ir"
   std::vector<NotFused> not_fused = {};
 };

@@ -180,8 +180,8 @@ std::string KernelBuilder::ConstantArray(const std::string& wanted_name,
   const std::string name = Unique(wanted_name);
   std::string list;
   for (const int64_t value : values) list += (list.empty() ? "{" : ", ") + std::to_string(value);
-  plan_.constants.push_back(
-      {plan_.index_type, name + "[" + std::to_string(values.size()) + "]", list + "}", comment});
+  plan_.constants.push_back({plan_.index_type, name + "[" + std::to_string(values.size()) + "]",
+                             list + "}", comment, true});
   return name;
 }
 

@@ -36,6 +36,7 @@ struct NamedConstant {
   std::string name;
   std::string value;
   std::string comment;
+  bool is_array = false;  // then `static`: one for all threads, where each would fill its own
 };
 
 // One parameter of a kernel, in the order of the signature.

@@ -66,14 +66,16 @@ StatusOr<std::vector<std::string>> CompileSources(const Artifact& artifact,
   return results;
 }
 
-StatusOr<std::vector<CudaModule>> LoadModules(const CudaContext& context, const Artifact& artifact,
-                                              const GpuTargetChoice& choice) {
-  std::vector<CudaModule> modules;
+// By key in the target's files, or by source.
+StatusOr<std::map<std::string, CudaModule>> LoadModules(const CudaContext& context,
+                                                        const Artifact& artifact,
+                                                        const GpuTargetChoice& choice) {
+  std::map<std::string, CudaModule> modules;
   if (choice.machine_code_fits) {
     for (const auto& [key, path] : choice.target->files) {
       FUSEC_RT_ASSIGN(const MappedFile file, artifact.ReadFile(path));
       FUSEC_RT_ASSIGN(CudaModule module, LoadModule(context, file.bytes().data(), path));
-      modules.push_back(std::move(module));
+      modules.emplace(key, std::move(module));
     }
     return modules;
   }
@@ -89,23 +91,20 @@ StatusOr<std::vector<CudaModule>> LoadModules(const CudaContext& context, const 
   FUSEC_RT_ASSIGN(const std::vector<std::string> images, CompileSources(artifact, sources, arch));
   for (size_t i = 0; i < images.size(); ++i) {
     FUSEC_RT_ASSIGN(CudaModule module, LoadModule(context, images[i].c_str(), sources[i]));
-    modules.push_back(std::move(module));
+    modules.emplace(sources[i], std::move(module));
   }
   return modules;
 }
 
-StatusOr<CUfunction> FindFunction(const CudaContext& context, const Artifact& artifact,
-                                  const std::vector<CudaModule>& modules, const std::string& name) {
-  for (const CudaModule& module : modules) {
-    CUfunction function = nullptr;
-    const CUresult result =
-        context.driver().cuModuleGetFunction(&function, module.get(), name.c_str());
-    if (result == CUDA_ERROR_NOT_FOUND) continue;
-    FUSEC_RT_TRY(context.Check(result, "cuModuleGetFunction", Text("kernel ", name)));
-    return function;
-  }
-  return Fail(FUSEC_BAD_ARTIFACT, artifact.path(),
-              ": no module of the artifact holds the kernel \"", name, "\"");
+// A kernel of the module, null if that has none of this name.
+StatusOr<CUfunction> FindFunction(const CudaContext& context, const CudaModule& module,
+                                  const std::string& name) {
+  CUfunction function = nullptr;
+  const CUresult result =
+      context.driver().cuModuleGetFunction(&function, module.get(), name.c_str());
+  if (result == CUDA_ERROR_NOT_FOUND) return nullptr;
+  FUSEC_RT_TRY(context.Check(result, "cuModuleGetFunction", Text("kernel ", name)));
+  return function;
 }
 
 }  // namespace
@@ -167,14 +166,24 @@ StatusOr<CudaKernels> CudaKernels::Load(const CudaContext& context, const Artifa
                                         const GpuTargetChoice& choice) {
   CudaKernels kernels;
   FUSEC_RT_ASSIGN(kernels.modules_, LoadModules(context, artifact, choice));
+  std::map<std::string, std::string> module_of;
   std::map<std::string, int> shared_bytes;
   for (const Step& step : choice.target->steps) {
     if (step.kind != Step::Kind::kKernel) continue;
+    module_of[step.name] = choice.machine_code_fits ? step.kernel.module : step.kernel.source;
     int& most = shared_bytes[step.name];
     most = std::max(most, step.kernel.shared_bytes);
   }
   for (const auto& [name, bytes] : shared_bytes) {
-    FUSEC_RT_ASSIGN(CUfunction function, FindFunction(context, artifact, kernels.modules_, name));
+    const auto module = kernels.modules_.find(module_of[name]);
+    CUfunction function = nullptr;
+    if (module != kernels.modules_.end()) {
+      FUSEC_RT_ASSIGN(function, FindFunction(context, module->second, name));
+    }
+    if (function == nullptr) {
+      return Fail(FUSEC_BAD_ARTIFACT, artifact.path(), ": ", module_of[name],
+                  " does not hold the kernel \"", name, "\"");
+    }
     // The driver loads a function when it is first used; doing so now keeps that out of the first
     // run and of stream captures.
     FUSEC_RT_TRY(FUSEC_CUDA(context, Text("kernel ", name), cuFuncLoad, function));

@@ -37,7 +37,7 @@ class CudaKernels {
   CUfunction Find(const std::string& name) const { return functions_.at(name); }
 
  private:
-  std::vector<CudaModule> modules_;
+  std::map<std::string, CudaModule> modules_;  // by key in the target's files, or by source
   std::map<std::string, CUfunction> functions_;
 };
 

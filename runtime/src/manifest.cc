@@ -235,6 +235,9 @@ class ManifestReader {
     FUSEC_RT_ASSIGN(const auto source, item.Field("source"));
     FUSEC_RT_ASSIGN(auto path, source.AsText());
     FUSEC_RT_ASSIGN(kernel.source, CheckPath(source, std::move(path)));
+    if (item.Has("module")) {
+      FUSEC_RT_ASSIGN(kernel.module, ReadText(item, "module"));
+    }
     FUSEC_RT_ASSIGN(kernel.blocks, ReadDim(item, "blocks"));
     FUSEC_RT_ASSIGN(const auto block_size, ReadInt(item, "block_size", 1, 1024));
     FUSEC_RT_ASSIGN(const auto shared_bytes, ReadInt(item, "shared_bytes", 0, 1 << 20));

@@ -61,7 +61,8 @@ struct KernelArgument {
 };
 
 struct KernelLaunch {
-  std::string source;  // "kernels/k03_bias_relu.cu"
+  std::string source;            // "kernels/k03_bias_relu.cu"
+  std::string module = "cubin";  // the key in the target's files of the machine code for a GPU
   DimExpression blocks;
   int block_size = 1;
   int shared_bytes = 0;

@@ -17,17 +17,17 @@ extern "C" __global__ void __launch_bounds__(1)
 k00_embedding_concat(const Tables<float, 3> tables, const Tables<float, 3> tables_2,
                      const long long* __restrict__ ids, float* __restrict__ features,
                      long long batch, IndexError* errors) {
-  constexpr int kChunk = 910;                       // what one block owns of batch
-  constexpr int kParts = 3;                         // alike parts of the result
-  constexpr int kIdsColumns = 6;                    // last axis of "ids"
-  constexpr int kFeaturesColumns = 18;              // last axis of "features"
-  constexpr int kRow3Columns = 4;                   // last axis of "row3"
-  constexpr int kPartsPlace = 6;                    // where "parts" begins in "features"
-  constexpr int kIdsOffset = 3;                     // between an element and what is read of "ids"
-  constexpr long long kTablesRows[3] = {3, 2, 4};   // rows of each table
-  constexpr long long kTables2Rows[3] = {5, 6, 3};  // rows of each table
-  constexpr int kIdsSite = 1;                       // who reports a bad index: gather
-  constexpr int kIdsSite_2 = 2;                     // who reports a bad index: gather
+  constexpr int kChunk = 910;           // what one block owns of batch
+  constexpr int kParts = 3;             // alike parts of the result
+  constexpr int kIdsColumns = 6;        // last axis of "ids"
+  constexpr int kFeaturesColumns = 18;  // last axis of "features"
+  constexpr int kRow3Columns = 4;       // last axis of "row3"
+  constexpr int kPartsPlace = 6;        // where "parts" begins in "features"
+  constexpr int kIdsOffset = 3;         // between an element and what is read of "ids"
+  static constexpr long long kTablesRows[3] = {3, 2, 4};   // rows of each table
+  static constexpr long long kTables2Rows[3] = {5, 6, 3};  // rows of each table
+  constexpr int kIdsSite = 1;                              // who reports a bad index: gather
+  constexpr int kIdsSite_2 = 2;                            // who reports a bad index: gather
   const long long first_row = (long long)blockIdx.x * kChunk;
   const long long last_row = min(first_row + kChunk, batch);
   for (long long row = first_row; row < last_row; ++row) {

@@ -18,13 +18,13 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_embedding_concat(const Tables<float, 4> tables, const float* __restrict__ dense,
                      const long long* __restrict__ ids, float* __restrict__ features, int batch,
                      IndexError* errors) {
-  constexpr int kChunk = 64;                    // what one block owns of batch
-  constexpr int kLanes = 2;                     // neighbours that a thread makes
-  constexpr int kFeaturesColumns = 10;          // last axis of "features"
-  constexpr int kBlockSize = 256;               // threads
-  constexpr int kAllParts = 4;                  // elements or vectors of all parts
-  constexpr int kTablesRows[4] = {3, 2, 4, 3};  // rows of each table
-  constexpr int kIdsSite = 1;                   // who reports a bad index: gather
+  constexpr int kChunk = 64;                           // what one block owns of batch
+  constexpr int kLanes = 2;                            // neighbours that a thread makes
+  constexpr int kFeaturesColumns = 10;                 // last axis of "features"
+  constexpr int kBlockSize = 256;                      // threads
+  constexpr int kAllParts = 4;                         // elements or vectors of all parts
+  static constexpr int kTablesRows[4] = {3, 2, 4, 3};  // rows of each table
+  constexpr int kIdsSite = 1;                          // who reports a bad index: gather
   const int first_row = blockIdx.x * kChunk;
   const int last_row = min(first_row + kChunk, batch);
   for (int i = threadIdx.x; i < last_row - first_row; i += kBlockSize) {

@@ -19,19 +19,19 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_embedding_concat(const Tables<float, 3> tables, const Tables<float, 3> tables_2,
                      const long long* __restrict__ ids, float* __restrict__ features, int batch,
                      IndexError* errors) {
-  constexpr int kChunk = 56;                  // what one block owns of batch
-  constexpr int kLanes = 2;                   // neighbours that a thread makes
-  constexpr int kAllParts = 3;                // elements or vectors of all parts
-  constexpr int kIdsColumns = 6;              // last axis of "ids"
-  constexpr int kFeaturesColumns = 18;        // last axis of "features"
-  constexpr int kBlockSize = 256;             // threads
-  constexpr int kPartsPlace = 6;              // where "parts" begins in "features"
-  constexpr int kIdsOffset = 3;               // between an element and what is read of "ids"
-  constexpr int kTableColumns = 4;            // last axis of "table"
-  constexpr int kTablesRows[3] = {3, 2, 4};   // rows of each table
-  constexpr int kTables2Rows[3] = {5, 6, 3};  // rows of each table
-  constexpr int kIdsSite = 1;                 // who reports a bad index: gather
-  constexpr int kIdsSite_2 = 2;               // who reports a bad index: gather
+  constexpr int kChunk = 56;                         // what one block owns of batch
+  constexpr int kLanes = 2;                          // neighbours that a thread makes
+  constexpr int kAllParts = 3;                       // elements or vectors of all parts
+  constexpr int kIdsColumns = 6;                     // last axis of "ids"
+  constexpr int kFeaturesColumns = 18;               // last axis of "features"
+  constexpr int kBlockSize = 256;                    // threads
+  constexpr int kPartsPlace = 6;                     // where "parts" begins in "features"
+  constexpr int kIdsOffset = 3;                      // between an element and what is read of "ids"
+  constexpr int kTableColumns = 4;                   // last axis of "table"
+  static constexpr int kTablesRows[3] = {3, 2, 4};   // rows of each table
+  static constexpr int kTables2Rows[3] = {5, 6, 3};  // rows of each table
+  constexpr int kIdsSite = 1;                        // who reports a bad index: gather
+  constexpr int kIdsSite_2 = 2;                      // who reports a bad index: gather
   const int first_row = blockIdx.x * kChunk;
   const int last_row = min(first_row + kChunk, batch);
   for (int i = threadIdx.x; i < (last_row - first_row) * kAllParts; i += kBlockSize) {

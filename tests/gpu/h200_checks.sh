@@ -33,7 +33,10 @@ check() {  # check NAME EXPECTED_EXIT COMMAND...   leaves the exit code in `exit
   shift 2
   "$@" >"$work/log" 2>&1 || exit_code=$?
   if [ "$exit_code" = "$expected" ]; then passed=$((passed + 1)); echo "pass  $name"
-  else failed=$((failed + 1)); echo "FAIL  $name (exit $exit_code, expected $expected)"; tail -n 15 "$work/log" | sed 's/^/      /'; fi
+  else
+    failed=$((failed + 1)); echo "FAIL  $name (exit $exit_code, expected $expected)"
+    { grep -i -m 10 'fail\|error' "$work/log"; echo ...; tail -n 15 "$work/log"; } | sed 's/^/      /'
+  fi
 }
 
 models() {

@@ -114,6 +114,29 @@ TEST(AttentionProperty, InfinitiesAndNaNMatch) {
   }
 }
 
+// Where a mask leaves no key, all keys count alike: their scores are the lowest number of the type, which is not infinity.
+TEST(AttentionProperty, RowsWithoutVisibleKeysMatch) {
+  const char* const kLowest =
+      "%lowest = constant() [{1}] : {0}[]\n"
+      "  %masked = where(%visible, %scaled, %lowest) : {0}[batch, 6, tokens, keys]";
+  for (const auto& [dtype, lowest, tolerance] :
+       {std::tuple{"f32", "-3.4028234e38", 1e-5}, {"f16", "-65504.0", 4e-3}, {"bf16", "-3.3895313e38", 4e-2}}) {
+    const auto graph = Attention(dtype, 16, 16, 2, fmt::format(fmt::runtime(kLowest), dtype, lowest));
+    ASSERT_NE(graph, nullptr);
+    const auto compiled = CompiledGraphs::Make({graph.get()}, GpuOrItsText());
+    ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
+    auto inputs = RandomInputs(*graph, 7, {{"batch", 2}, {"tokens", 3}, {"keys", 70}});
+    std::vector<int64_t>& visible = inputs.back().ints;
+    std::fill(visible.begin(), visible.begin() + 70, 0);
+    visible[80] = 1;
+    const auto found = (*compiled)->Run({inputs});
+    ASSERT_TRUE(found.has_value()) << found.error().message;
+    const auto expected = Interpret(*graph, inputs);
+    ASSERT_TRUE(expected.has_value()) << expected.error().message;
+    EXPECT_EQ(FirstDifference(*expected, (*found)[0], tolerance), "") << dtype;
+  }
+}
+
 // All of it is one region, whose scores are nowhere in memory.
 TEST(AttentionProperty, IsOneKernel) {
   for (const char* mask : {kBias, kPadding, kSquashed}) {

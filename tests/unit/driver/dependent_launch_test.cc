@@ -32,7 +32,8 @@ std::string FirstStatement(const std::string& text) {
   while (std::getline(lines, line) && !line.ends_with("{")) {
   }
   while (std::getline(lines, line) &&
-         (line.starts_with("  constexpr") || line.starts_with("  //") || line.starts_with("   "))) {
+         (line.starts_with("  constexpr") || line.starts_with("  static constexpr") ||
+          line.starts_with("  //") || line.starts_with("   "))) {
   }
   return line;
 }
@@ -105,7 +106,8 @@ TEST_P(DependentLaunch, KernelsWaitBeforeTheyTouchMemory) {
     EXPECT_EQ(manifest.find("\"dependent_launch\": false") != std::string::npos, !expected);
     if (expected) {
       for (const auto& entry : fs::directory_iterator(folder / "artifact/cubin"))
-        EXPECT_EQ(WrongInMachineCode(Read(entry.path())), std::vector<std::string>()) << entry.path();
+        EXPECT_EQ(WrongInMachineCode(Read(entry.path())), std::vector<std::string>())
+            << entry.path();
     }
     for (const auto& entry : fs::directory_iterator(folder / "artifact/kernels")) {
       const std::string text = Read(entry.path());

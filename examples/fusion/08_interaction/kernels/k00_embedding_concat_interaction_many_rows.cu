@@ -28,10 +28,10 @@ __device__ __forceinline__ long long CheckedIndex(long long value, long long ext
 //           stack (Reshape), dots (MatMul), row_of_dots (Reshape), pairs (Gather), y (Concat)
 // inputs  : dense f32[batch, 16], ids0 i64[batch], table0 f32[20, 16], ids1 i64[batch],
 //           table1 f32[20, 16], ids2 i64[batch], table2 f32[20, 16], ids3 i64[batch],
-//           table3 f32[20, 16], triangle i64[10]
+//           table3 f32[20, 16], triangle i32[10]
 // outputs : y f32[batch, 26]
 // launch  : a block owns 8 rows; (batch + 7) / 8 blocks of 256 threads
-// traffic : reads batch * 96 + min(batch*64, 1280) * 4 + 80 bytes, writes batch * 104 bytes,
+// traffic : reads batch * 96 + min(batch*64, 1280) * 4 + 40 bytes, writes batch * 104 bytes,
 //           keeps batch * 396 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_embedding_concat_interaction_many_rows(
@@ -39,7 +39,7 @@ k00_embedding_concat_interaction_many_rows(
     const float* __restrict__ table0, const long long* __restrict__ ids1,
     const float* __restrict__ table1, const long long* __restrict__ ids2,
     const float* __restrict__ table2, const long long* __restrict__ ids3,
-    const float* __restrict__ table3, const long long* __restrict__ triangle, float* __restrict__ y,
+    const float* __restrict__ table3, const int* __restrict__ triangle, float* __restrict__ y,
     int batch, IndexError* errors) {
   constexpr int kRowsPerBlock = 8;  // rows that a block owns
   // of one row, with one left free behind every 16, so that banks differ
@@ -126,7 +126,7 @@ k00_embedding_concat_interaction_many_rows(
     const int row_in_block = i / kPairsElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kPairsElements;
-    const long long triangle_value = triangle[element];
+    const int triangle_value = triangle[element];
     float dots = 0.0f;
     for (int k = 0; k < kDenseElements; ++k) {
       const float wide_value = wide_rows[row_in_block * kWidePlaces +
