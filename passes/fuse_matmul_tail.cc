@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ops/op_def.h"
+#include "compiler/plan/matmul_kernels.h"
 #include "passes/fuse_matmul_epilogue.h"
 #include "passes/graph_edit.h"
 
@@ -14,15 +15,27 @@ namespace {
 constexpr int64_t kLongSum = 2048;
 constexpr int64_t kManyColumns = 256;
 
-// Whether kernels of ours make this product: x [.., m, k] by weights [n, k].
+// Whether each matrix of the product's batch has weights of its own, or all have the same.
+bool RepeatsAllWeightsOrNone(const Node& matmul) {
+  const Shape &weights = matmul.operand(1)->type.shape, &result = matmul.result()->type.shape;
+  return weights.size() == 2 || (weights.size() == result.size() &&
+                                 std::equal(weights.begin(), weights.end() - 2, result.begin()));
+}
+
+// Whether kernels of ours make this product: x [.., m, k] by weights [n, k], or x [s, m, k] or
+// [m, k] by weights [s, n, k] of few s.
 bool HasOwnKernels(const Node& node) {
   if (node.kind != OpKind::kMatMul || node.Int("transpose_a") != 0 || node.Int("transpose_b") != 1)
     return false;
-  const TensorType& right = node.operand(1)->type;
-  const auto shape = StaticShape(right.shape);
-  if (right.rank() != 2 || !shape || node.result()->type.dtype != Dtype::kF32) return false;
-  const int64_t n = (*shape)[0], k = (*shape)[1];
-  return n > 0 && k > 0 && (k <= kLongSum || n >= kManyColumns);
+  const auto shape = StaticShape(node.operand(1)->type.shape);
+  if (!shape || node.result()->type.dtype != Dtype::kF32 || !RepeatsAllWeightsOrNone(node))
+    return false;
+  const size_t rank = shape->size();
+  const int64_t n = (*shape)[rank - 2], k = (*shape)[rank - 1];
+  int64_t matrices = 1;
+  for (size_t i = 0; i + 2 < rank; ++i) matrices *= (*shape)[i];
+  return n > 0 && k > 0 && matrices > 0 && matrices <= kMostMatrices &&
+         (k <= kLongSum || n * matrices >= kManyColumns);
 }
 
 // Whether a reduction reads `node`, and nobody else, and can make it itself from a value that is

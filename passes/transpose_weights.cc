@@ -1,6 +1,7 @@
 #include "passes/transpose_weights.h"
 
 #include <map>
+#include <numeric>
 
 #include "passes/graph_edit.h"
 
@@ -12,7 +13,15 @@ bool ReadsWeightsAcross(const Node& node) {
   if (node.kind != OpKind::kMatMul || node.Int("transpose_b") != 0) return false;
   const Value* weights = node.operand(1);
   return weights->producer && weights->producer->kind == OpKind::kConstant &&
-         weights->type.rank() == 2 && IsFloat(weights->type.dtype);
+         weights->type.rank() >= 2 && IsFloat(weights->type.dtype);
+}
+
+// Of the last two axes of `rank`.
+std::vector<int64_t> Turned(int64_t rank) {
+  std::vector<int64_t> perm(rank);
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[rank - 2], perm[rank - 1]);
+  return perm;
 }
 
 }  // namespace
@@ -25,7 +34,7 @@ Result<bool> TransposeWeights(Graph& graph, const PassOptions&, PassReport&) {
     Value*& turned = transposed[weights];
     if (!turned) {
       Builder builder(graph, i++);
-      turned = builder.Make(OpKind::kTranspose, {weights}, {{"perm", std::vector<int64_t>{1, 0}}},
+      turned = builder.Make(OpKind::kTranspose, {weights}, {{"perm", Turned(weights->type.rank())}},
                             weights->name + "_transposed");
     }
     Node& matmul = *graph.nodes[i];

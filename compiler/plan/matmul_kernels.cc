@@ -7,6 +7,7 @@ namespace fusec {
 namespace {
 
 constexpr int64_t kMostRowsAtOnce = 8;
+constexpr int64_t kMostMatrices = 64;   // of one launch
 constexpr int64_t kEnoughBlocks = 100;  // of the 100 to 150 multiprocessors of a large GPU
 // Sums over which few tiles take long while most of a GPU idles: the library shares out such a sum
 // among blocks. Of split floats its own products are slow, so that more is gained here.
@@ -43,27 +44,29 @@ int SharedBytesOf(int architecture) {
 
 int64_t Ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-MatMulKernel Rows(int64_t rows, int64_t n, int64_t k) {
+// With `columns` of all products together, each a sum of `k` terms.
+MatMulKernel Rows(int64_t rows, int64_t columns, int64_t k) {
   MatMulKernel kernel;
   kernel.kind = MatMulKernel::Kind::kRows;
   kernel.most_rows = static_cast<int>(rows);
   // Warps to fill the GPU, as long as each has a few loads to do.
-  while (kernel.warps_per_column < 8 && n * kernel.warps_per_column < 2048 &&
+  while (kernel.warps_per_column < 8 && columns * kernel.warps_per_column < 2048 &&
          k / (128 * kernel.warps_per_column) >= 4) {
     kernel.warps_per_column *= 2;
   }
   return kernel;
 }
 
-// The fewest rows that give `tile` enough blocks.
-int64_t FirstRows(const MatMulTile& tile, int64_t n) {
-  return (Ceil(kEnoughBlocks, Ceil(n, tile.columns)) - 1) * tile.rows + 1;
+// The fewest rows of each of `matrices` products that give `tile` enough blocks.
+int64_t FirstRows(const MatMulTile& tile, int64_t n, int64_t matrices) {
+  return (Ceil(kEnoughBlocks, Ceil(n, tile.columns) * matrices) - 1) * tile.rows + 1;
 }
 
 bool TakesOwnKernel(const MatMulPlan& matmul) {
   const Dtype dtype = matmul.result->type.dtype;
-  return dtype != Dtype::kF64 && !matmul.a.transposed && matmul.b.transposed &&
-         matmul.batch.IsConstant(1) && matmul.n.AsConstant().value_or(0) > 0 &&
+  const int64_t matrices = matmul.batch.AsConstant().value_or(0);
+  return dtype != Dtype::kF64 && !matmul.a.transposed && matmul.b.transposed && matrices > 0 &&
+         matrices <= kMostMatrices && matmul.n.AsConstant().value_or(0) > 0 &&
          matmul.k.AsConstant().value_or(0) > 0 && *matmul.k.AsConstant() < INT32_MAX / 8;
 }
 
@@ -77,7 +80,8 @@ void AddLibrary(const MatMulPlan& matmul, const std::string& precision,
                 std::vector<MatMulRange>& kernels) {
   const int64_t most = IsSplit(matmul, precision) ? kMostSplitElements : kMostShortElements;
   MatMulRange large;
-  large.from = std::max(kMostRowsAtOnce, most / *matmul.n.AsConstant()) + 1;
+  const int64_t columns = *matmul.n.AsConstant() * *matmul.batch.AsConstant();
+  large.from = std::max(kMostRowsAtOnce, most / columns) + 1;
   while (kernels.back().from >= large.from) kernels.pop_back();
   kernels.push_back(large);
 }
@@ -108,9 +112,11 @@ std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const std
                                              const Ranges& ranges, bool library) {
   if (!TakesOwnKernel(matmul)) return std::vector<MatMulRange>(library ? 1 : 0);
   const int64_t n = *matmul.n.AsConstant(), k = *matmul.k.AsConstant();
+  const int64_t matrices = *matmul.batch.AsConstant();
   const auto rows = ranges.IntervalOf(matmul.m);
   // By rising `from`; the last one has no end.
-  std::vector<MatMulRange> kernels = {{Rows(1, n, k)}, {Rows(kMostRowsAtOnce, n, k)}};
+  std::vector<MatMulRange> kernels = {{Rows(1, n * matrices, k)},
+                                      {Rows(kMostRowsAtOnce, n * matrices, k)}};
   kernels[1].from = 2;
   const int64_t long_sum = IsSplit(matmul, precision) ? kLongSplitSum : kLongShortSum;
   if (k > long_sum && library) {
@@ -120,7 +126,7 @@ std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const std
       MatMulRange next;
       next.kernel.kind = MatMulKernel::Kind::kTile;
       next.kernel.tile = tile;
-      next.from = &tile == kTiles ? kMostRowsAtOnce + 1 : FirstRows(tile, n);
+      next.from = &tile == kTiles ? kMostRowsAtOnce + 1 : FirstRows(tile, n, matrices);
       if (next.from <= kernels.back().from) kernels.pop_back();
       kernels.push_back(next);
     }

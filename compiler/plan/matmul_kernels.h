@@ -9,6 +9,9 @@ namespace fusec {
 
 // The ways to make a matrix product on a GPU, and which of them serves which number of rows.
 
+// Products of a batch, each of matrices of its own, that one launch makes.
+inline constexpr int64_t kMostMatrices = 64;
+
 // A tile of the result per block (matmul_tile.cuh).
 struct MatMulTile {
   int rows, columns, chunk_bytes;

@@ -49,6 +49,7 @@ class MatMulKernelPlanner {
  private:
   int64_t columns() const { return *matmul_.n.AsConstant(); }
   int64_t depth() const { return *matmul_.k.AsConstant(); }
+  int64_t matrices() const { return *matmul_.batch.AsConstant(); }
   Dtype dtype() const { return matmul_.result->type.dtype; }
   const std::string& index_type() { return builder_.plan().index_type; }
   std::string Cast() { return index_type() == "int" ? "" : "(long long)"; }
@@ -63,12 +64,52 @@ class MatMulKernelPlanner {
     builder_.Append({Statement::Kind::kCall, "", "", text, {}, {}});
   }
 
+  // From the operand that is called `name` on: the block's matrix of several.
+  std::string OfMatrix(const MatMulPlan::Operand& operand, const std::string& name) {
+    if (operand.batch_stride.IsConstant(0)) return name;
+    const std::string first = builder_.Unique(name + "_matrix");
+    builder_.Append({Statement::Kind::kLet,
+                     MemoryTypeName(dtype()) + "*",
+                     first,
+                     name + " + " + builder_.Write(Expr::Symbol("matrix") * operand.batch_stride),
+                     {},
+                     {}});
+    return first;
+  }
+
+  // Which of the products the block takes part in. Of every `together` neighbouring blocks all take
+  // part in the same one. Returns how many blocks are neighbours of any product.
+  std::string ChooseMatrix(const std::string& together) {
+    if (matrices() == 1) return together;
+    CExpressionWriter& names = builder_.expressions();
+    const std::string count =
+        names.OwnConstant("matrices", matrices(), "products, each of matrices of its own");
+    const std::string block = Cast() + "blockIdx.x";
+    Let("matrix", block + (together.empty() ? "" : " / " + together) + " % " + count, 0,
+        matrices() - 1);
+    a_ = OfMatrix(matmul_.a, a_);
+    b_ = OfMatrix(matmul_.b, b_);
+    return together.empty() ? count : "(" + count + " * " + together + ")";
+  }
+
+  // Where the product has the element at `row` and `column`.
+  std::vector<Expr> IndexOf(const Expr& row, const Expr& column) {
+    const Shape& shape = product_->result()->type.shape;
+    std::vector<Expr> index;
+    if (matrices() == 1) {
+      index = Coordinates(builder_, row, Shape(shape.begin(), shape.end() - 1), "row");
+    } else {
+      const Shape batch(shape.begin(), shape.end() - 2);
+      index = Coordinates(builder_, Expr::Symbol("matrix"), batch, "matrix");
+      index.push_back(row);
+    }
+    index.push_back(column);
+    return index;
+  }
+
   // The epilogue for the element of the product at `row` and `column`, whose value is `product`.
   void StoreElement(const Expr& row, const Expr& column, const std::string& product) {
-    const Shape& shape = product_->result()->type.shape;
-    const Shape lead(shape.begin(), shape.end() - 1);
-    std::vector<Expr> index = Coordinates(builder_, row, lead, "row");
-    index.push_back(column);
+    const std::vector<Expr> index = IndexOf(row, column);
     lowering_.Bind(product_->result(), index, {product, product_->result()->type.dtype});
     const auto& outputs = region_.body->outputs;
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -101,8 +142,8 @@ class MatMulKernelPlanner {
     plan.block_size = std::max(wanted > 0 ? wanted : kRowsBlockSize, per_column * kWarpSize);
     const int block_columns = plan.block_size / kWarpSize / per_column;
     // None for an empty batch: a block would read a first row that is not there.
-    plan.blocks =
-        CeilDiv(matmul_.n, block_columns, builder_.ranges()) * Min(matmul_.m, 1, builder_.ranges());
+    plan.blocks = CeilDiv(matmul_.n, block_columns, builder_.ranges()) *
+                  Min(matmul_.m, 1, builder_.ranges()) * matrices();
     plan.launch_in_words =
         per_column == 1 ? "one warp per column" : std::to_string(per_column) + " warps per column";
     const std::string most =
@@ -121,9 +162,10 @@ class MatMulKernelPlanner {
                        {},
                        {}});
     const std::string n = builder_.Write(matmul_.n), m = builder_.Write(matmul_.m);
+    const std::string neighbours = ChooseMatrix("");
     Let("column",
-        Cast() + "blockIdx.x * (" + BlockSizeName(builder_) + " / " + threads +
-            ") + threadIdx.x / " + threads,
+        Cast() + "blockIdx.x" + (neighbours.empty() ? "" : " / " + neighbours) + " * (" +
+            BlockSizeName(builder_) + " / " + threads + ") + threadIdx.x / " + threads,
         0, matmul_.n - 1);
     builder_.Blank();
     builder_.Comment("The sum of row number `row` in the thread of that number.");
@@ -158,7 +200,7 @@ class MatMulKernelPlanner {
     plan.block_size = tile.threads();
     const Expr row_tiles = CeilDiv(matmul_.m, tile.rows, builder_.ranges());
     const int64_t column_tiles = (columns() + tile.columns - 1) / tile.columns;
-    plan.blocks = row_tiles * column_tiles;
+    plan.blocks = row_tiles * column_tiles * matrices();
     plan.launch_in_words = "a block makes " + std::to_string(tile.rows) + " x " +
                            std::to_string(tile.columns) + " of the result";
     const std::string rows = names.OwnConstant("tile_rows", tile.rows, "of a block");
@@ -176,7 +218,8 @@ class MatMulKernelPlanner {
     plan.shared_bytes = tile.shared_bytes();
     DeclareSharedMemory(builder_);
     const std::string tiles = names.OwnConstant("column_tiles", column_tiles, "tiles side by side");
-    Let("first_row", Cast() + "blockIdx.x / " + tiles + " * " + rows, 0, matmul_.m - 1);
+    const std::string neighbours = ChooseMatrix(tiles);
+    Let("first_row", Cast() + "blockIdx.x / " + neighbours + " * " + rows, 0, matmul_.m - 1);
     Let("first_column", Cast() + "blockIdx.x % " + tiles + " * " + width, 0, matmul_.n - 1);
     builder_.Blank();
     builder_.Comment("memory.sums = " + a_ + " x " + b_ + ", transposed");

@@ -49,6 +49,7 @@ constexpr std::string_view kVariables[] = {
     "first_column",
     "tile_row",
     "tile_column",
+    "matrix",
     "product",
     "memory",
     "shared_memory",
