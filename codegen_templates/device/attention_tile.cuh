@@ -31,12 +31,6 @@ struct AttentionShape {
   };
 };
 
-// Copies a vector to its place in shared memory.
-template <class T, int kCount>
-__device__ __forceinline__ void KeepVector(unsigned* place, const Vector<T, kCount>& vector) {
-  *reinterpret_cast<Vector<T, kCount>*>(place) = vector;
-}
-
 // Where in its tile a thread's element is: `place` is 0 to 3.
 __device__ __forceinline__ int QueryInTile(int place) {
   return threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + place / 2 * 8;

@@ -24,3 +24,9 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 #endif
   *reinterpret_cast<Vector<T, kCount>*>(place) = value;
 }
+
+// As StoreVector, to shared memory.
+template <class Word, class T, int kCount>
+__device__ __forceinline__ void KeepVector(Word* place, const Vector<T, kCount>& value) {
+  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
+}

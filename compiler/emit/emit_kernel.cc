@@ -234,7 +234,8 @@ void WriteStatement(TextWriter& out, const Statement& s) {
       out.Line("const " + s.type + " " + s.name + " = " + s.text + ";");
       return;
     case Statement::Kind::kDeclare:
-      out.Line(s.type + " " + s.name + (s.text.empty() ? "" : " = " + s.text) + ";");
+      if (s.text.empty()) return out.Declaration(s.type, s.name);
+      out.Line(s.type + " " + s.name + " = " + s.text + ";");
       return;
     case Statement::Kind::kAssign:
       out.Line(AssignmentText(s.name, s.text));

@@ -32,6 +32,13 @@ void TextWriter::Line(const std::string& text) {
   Statement(text);
 }
 
+void TextWriter::Declaration(const std::string& type, const std::string& name) {
+  const std::string text = type + " " + name + ";";
+  if (indent_ + text.size() <= kColumns) return Raw(indent_, text);
+  Raw(indent_, type);
+  Raw(indent_ + 4, name + ";");
+}
+
 // A directive ends where its line does, unless a backslash stands there.
 void TextWriter::Directive(std::string text) {
   int indent = indent_;

@@ -11,6 +11,8 @@ class TextWriter {
  public:
   // A statement, a comment or a directive; the last two wrap at spaces.
   void Line(const std::string& text);
+  // `type name`: a name that does not fit behind its type has a line of its own.
+  void Declaration(const std::string& type, const std::string& name);
   // `name(parameters) {`
   void Signature(const std::string& text) { Statement(text, /*is_signature=*/true); }
   // Statements with comments behind them, which begin in one column where they fit.

@@ -18,12 +18,21 @@ constexpr int64_t kLongSplitSum = 4096;
 constexpr int64_t kMostSplitElements = 1 << 21;
 constexpr int64_t kMostShortElements = 1 << 18;
 
+// Sums of floats so short that a tile of them is mostly filled with zeros: a thread per element is
+// sooner done where these are few, and the library where they are many.
+constexpr int64_t kTinySum = 16;
+constexpr int64_t kMostPlainElements = 1 << 17;
+constexpr int64_t kMostTinyElements = (1 << 20) - 1;
+
 // From small to large: each has more reuse and fewer blocks than the one before.
 constexpr MatMulTile kTiles[] = {
     {16, 32, 512, 1, 1, 8, 3},
     {32, 64, 256, 1, 2, 4, 3},
     {128, 64, 128, 4, 2, 1, 3},
 };
+
+// In place of the first where a whole sum takes no more than a chunk of it.
+constexpr MatMulTile kShortTile = {16, 32, 256, 1, 1, 8, 4};
 
 // What is measured besides: a warp's part is a multiple of 16 rows and 8 columns, and of a chunk 32
 // bytes; a chunk is a multiple of 128 bytes.
@@ -75,15 +84,38 @@ bool IsSplit(const MatMulPlan& matmul, const std::string& precision) {
   return matmul.result->type.dtype == Dtype::kF32 && precision == "highest";
 }
 
-// The library for results that are large.
+bool IsTiny(const MatMulPlan& matmul) {
+  return matmul.result->type.dtype == Dtype::kF32 && *matmul.k.AsConstant() <= kTinySum;
+}
+
+// The library for results that are large, unless it makes them and their gelu by two kernels, as it
+// does of floats.
 void AddLibrary(const MatMulPlan& matmul, const std::string& precision,
                 std::vector<MatMulRange>& kernels) {
-  const int64_t most = IsSplit(matmul, precision) ? kMostSplitElements : kMostShortElements;
+  if (IsSplit(matmul, precision) && matmul.activation == "gelu_tanh") return;
+  const int64_t most = IsTiny(matmul)               ? kMostTinyElements
+                       : IsSplit(matmul, precision) ? kMostSplitElements
+                                                    : kMostShortElements;
   MatMulRange large;
   const int64_t columns = *matmul.n.AsConstant() * *matmul.batch.AsConstant();
   large.from = std::max(kMostRowsAtOnce, most / columns) + 1;
   while (kernels.back().from >= large.from) kernels.pop_back();
   kernels.push_back(large);
+}
+
+// A thread per element for results that are small, in place of what serves more rows than one
+// there.
+void AddPlain(int64_t columns, std::vector<MatMulRange>& kernels) {
+  const int64_t next = kMostPlainElements / columns + 1;
+  if (next <= 2) return;
+  auto serving = kernels.end();
+  while ((--serving)->from > next) {
+  }
+  serving->from = next;
+  MatMulRange plain;
+  plain.kernel.kind = MatMulKernel::Kind::kPlain;
+  plain.from = 2;
+  kernels.insert(kernels.erase(kernels.begin() + 1, serving), plain);
 }
 
 }  // namespace
@@ -127,10 +159,13 @@ std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const std
       next.kernel.kind = MatMulKernel::Kind::kTile;
       next.kernel.tile = tile;
       next.from = &tile == kTiles ? kMostRowsAtOnce + 1 : FirstRows(tile, n, matrices);
+      if (&tile == kTiles && k * DtypeBytes(matmul.result->type.dtype) <= kShortTile.chunk_bytes)
+        next.kernel.tile = kShortTile;
       if (next.from <= kernels.back().from) kernels.pop_back();
       kernels.push_back(next);
     }
     if (library) AddLibrary(matmul, precision, kernels);
+    if (IsTiny(matmul)) AddPlain(n * matrices, kernels);
   }
   std::vector<MatMulRange> needed;
   for (size_t i = 0; i < kernels.size(); ++i) {

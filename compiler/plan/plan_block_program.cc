@@ -3,6 +3,7 @@
 #include "compiler/ops/c_text.h"
 #include "compiler/plan/block_stages.h"
 #include "compiler/plan/fold.h"
+#include "compiler/plan/kept_rows.h"
 #include "compiler/plan/part_run.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/support/check.h"
@@ -14,8 +15,9 @@ namespace {
 constexpr int kWarpSize = 32;
 constexpr int64_t kMostRows = 32;  // of a block
 
-// Stage after stage for the rows of a block. A thread makes one element at a time; where a stage
-// has few elements but long sums, a warp makes one.
+// Stage after stage for the rows of a block. A thread makes one element at a time, or a vector of
+// neighbours where there are more than threads; where a stage has few elements but long sums, a
+// warp makes one. Sums take their terms vector by vector where these lie together.
 class BlockProgramPlanner {
  public:
   BlockProgramPlanner(const Node& region, KernelBuilder& builder)
@@ -23,6 +25,27 @@ class BlockProgramPlanner {
 
   KernelPlan Plan() {
     ChooseIndexType(region_, builder_);
+    serves_ = TryVectors();
+    PlanStages();
+    CountTraffic(region_, builder_.plan());
+    return builder_.Finish();
+  }
+
+ private:
+  // For every loop that may take vectors, in the order in which they are written, whether more
+  // loads are vectors then than single elements of other places.
+  std::vector<bool> TryVectors() const {
+    std::vector<IndexSite> sites;
+    KernelBuilder trial(builder_.target(), builder_.program(), sites, builder_.shape());
+    trial.plan().index_type = builder_.plan().index_type;
+    if (trial.index_type() != "int") trial.expressions().CountInLongLong();
+    BlockProgramPlanner planner(region_, trial);
+    planner.is_trial_ = true;
+    planner.PlanStages();
+    return planner.serves_;
+  }
+
+  void PlanStages() {
     const Graph& body = *region_.body;
     std::vector<const Node*> nodes;
     for (const auto& node : body.nodes) nodes.push_back(node.get());
@@ -41,11 +64,30 @@ class BlockProgramPlanner {
       const bool last = &stage == &stages_.back();
       if (!last) builder_.Append({Statement::Kind::kCall, "", "", "__syncthreads()", {}, {}});
     }
-    CountTraffic(region_, builder_.plan());
-    return builder_.Finish();
   }
 
- private:
+  // How many neighbours the next loop takes at once, which could take `lanes`.
+  int64_t LanesOfLoop(int64_t lanes) {
+    return lanes > 1 && (is_trial_ || serves_[loops_++]) ? lanes : 1;
+  }
+  // The place in a loop over vectors where the first is number `vector`.
+  Expr OpenLanes(const Expr& vector, int64_t lanes) {
+    if (const auto symbol = vector.AsSymbol())
+      builder_.expressions().NameFactor(*symbol, lanes, LanesName(lanes));
+    builder_.OpenLanes({"lane", lanes, true, "#pragma unroll", LanesName(lanes)});
+    return vector * lanes + Expr::Symbol("lane");
+  }
+  // `before` and `after`: loads up to the loop's beginning and end.
+  void CloseLanes(const RegionLowering::Loads& before, const RegionLowering::Loads& after) {
+    builder_.CloseLanes();
+    const int vectors = after.of_vectors - before.of_vectors;
+    if (is_trial_) serves_.push_back(vectors > 0 && vectors >= after.of_lanes - before.of_lanes);
+  }
+  const std::string& LanesName(int64_t count) {
+    return builder_.expressions().OwnConstant("lanes", count,
+                                              "neighbours that a thread takes at once");
+  }
+
   const std::string& RowsPerBlock() {
     return builder_.expressions().OwnConstant("rows_per_block", rows_per_block_,
                                               "rows that a block owns");
@@ -63,6 +105,7 @@ class BlockProgramPlanner {
            2 * rows_per_block_ * KeptBytesPerRow(stages_, rows_) <= kMostKeptBytes) {
       rows_per_block_ *= 2;
     }
+    has_vector_gaps_ = rows_per_block_ * KeptBytesPerRow(stages_, rows_) <= kMostKeptBytes / 2;
     KernelPlan& plan = builder_.plan();
     const Expr rows = Product(rows_);
     NameCount(builder_, rows, "rows", "of the results");
@@ -98,31 +141,14 @@ class BlockProgramPlanner {
   void PlanStage(const BlockStage& stage) {
     const std::string name = FriendlyName(stage.value->name);
     builder_.Blank();
-    RegionLowering::KeptRows kept{"", rows_.size(), RunOf(stage)};
-    if (stage.kept) kept.array = DeclareArray(stage, name, kept.run);
+    RegionLowering::KeptRows kept = PlaceKeptRows(region_, stage.value, rows_, has_vector_gaps_);
+    if (stage.kept)
+      DeclareKeptRows(builder_, stage.value, rows_per_block_ > 1 ? RowsPerBlock() : "", kept);
     const std::string words = Words(stage);
     builder_.Comment(words == name ? words : name + ": " + words);
     warps_ = UsesWarps(stage);
     for (Segment& segment : SegmentsOf(stage)) PlanSegment(stage, segment, kept, name);
     if (stage.kept) lowering_.Keep(stage.value, kept);
-  }
-
-  // How many elements of a kept value lie together before one of nothing: those that a loop runs
-  // along while its threads stand at different runs, which would meet in few banks of shared memory
-  // if the runs began at multiples of 8 words.
-  int64_t RunOf(const BlockStage& stage) const {
-    int64_t run = 0;
-    const auto consider = [&](const Shape& shape) {
-      if (shape.size() < rows_.size() + 2) return;
-      run = std::max(run, shape.back().AsConstant().value_or(0));
-    };
-    consider(stage.value->type.shape);
-    for (const auto& node : region_.body->nodes) {
-      if (node->kind == OpKind::kReshape && node->operand(0) == stage.value)
-        consider(node->result()->type.shape);
-    }
-    const bool meets = run > 0 && run % 8 == 0 && ElementsPerRow(stage.value, rows_) % run == 0;
-    return meets ? run : 0;
   }
 
   // Elements of a stage that one loop makes: all of them, a part of a concatenation, or a run of
@@ -178,10 +204,15 @@ class BlockProgramPlanner {
     const Shape& shape = segment.value->type.shape;
     Shape inner(shape.begin() + lead, shape.end());
     if (segment.run) inner.insert(inner.begin(), Expr(segment.run->count));
-    const int64_t elements = *Product(inner).AsConstant();
     const std::string part = FriendlyName(segment.value->name);
-    builder_.expressions().NameConstant(elements, part + "_elements",
-                                        "of one row of \"" + part + "\"");
+    const int64_t lanes = LanesOfLoop(PossibleLanes(stage, segment, inner));
+    if (lanes > 1) inner.back() = FloorDiv(inner.back(), lanes, builder_.ranges());
+    const int64_t elements = *Product(inner).AsConstant();  // or vectors
+    if (lanes > 1)
+      NameVectors(inner, lanes, part);
+    else
+      builder_.expressions().NameConstant(elements, part + "_elements",
+                                          "of one row of \"" + part + "\"");
     NameStrides(builder_, part, shape);
     NamePlaces(stage, segment, kept);
     const std::string size = builder_.Write(Expr(elements));
@@ -195,27 +226,25 @@ class BlockProgramPlanner {
     builder_.Open();
     builder_.DefineVariable("i", 0, Expr(rows_per_block_ * elements) - 1);
     std::vector<Expr> index = ElementIndex(inner, elements, name);
-    Scalar scalar;
-    std::vector<Expr> whole;
+    Expr offset = segment.offset;
     if (segment.run) {
-      const Expr part = LocalVariable(kPartVariable, index[lead], segment.run->count);
+      offset = offset +
+               LocalVariable(kPartVariable, index[lead], segment.run->count) * shape[segment.axis];
       index.erase(index.begin() + lead);
       tables_.DefinePart(builder_, *segment.run);
-      RegionLowering lowering(*segment.run->region, builder_);
-      scalar = lowering.Evaluate(segment.run->output, index);
-      whole = index;
-      whole[segment.axis] = whole[segment.axis] + segment.offset + part * shape[segment.axis];
-    } else {
-      scalar = lowering_.Evaluate(segment.value, index);
-      whole = index;
-      whole[segment.axis] = whole[segment.axis] + segment.offset;
     }
+    if (lanes > 1) index.back() = OpenLanes(index.back(), lanes);
+    RegionLowering of_parts(segment.run ? *segment.run->region : region_, builder_);
+    RegionLowering& lowering = segment.run ? of_parts : lowering_;
+    const RegionLowering::Loads before = lowering.loads();
+    const Scalar scalar =
+        lowering.Evaluate(segment.run ? segment.run->output : segment.value, index);
+    const RegionLowering::Loads after = lowering.loads();
+    index[segment.axis] = index[segment.axis] + offset;
     if (warps_) builder_.Open(/*is_branch=*/true);
-    if (stage.kept)
-      builder_.Assign(kept.array + "[" +
-                          builder_.Write(lowering_.PositionInRows(stage.value, kept, whole)) + "]",
-                      scalar.text);
-    StoreResults(stage, whole, scalar);
+    if (stage.kept) lowering_.StoreKept(stage.value, kept, index, scalar);
+    StoreResults(stage, index, scalar);
+    if (lanes > 1) CloseLanes(before, after);
     if (warps_) {
       builder_.Append({Statement::Kind::kIf,
                        "",
@@ -225,6 +254,31 @@ class BlockProgramPlanner {
                        {}});
     }
     builder_.CloseFor(header);
+  }
+
+  // How many vectors a row of a segment has, and those between neighbours on each axis.
+  void NameVectors(const Shape& vectors, int64_t lanes, const std::string& part) {
+    Expr count = 1;
+    for (size_t axis = vectors.size(); axis-- > 0;) {
+      count = count * vectors[axis];
+      const std::string each = LanesName(lanes) + " elements each, ";
+      if (axis == 0)
+        builder_.expressions().NameConstant(*count.AsConstant(), part + "_vectors",
+                                            each + "of one row of \"" + part + "\"");
+      else
+        builder_.expressions().SuggestName(
+            *count.AsConstant(), part + "_vectors_" + std::to_string(axis - 1),
+            each + "per step of axis " + std::to_string(axis - 1) + " of \"" + part + "\"");
+    }
+  }
+
+  // How many neighbours a thread may make at once in a segment of `inner` elements of each row: 1
+  // if there are threads for all of them.
+  int64_t PossibleLanes(const BlockStage& stage, const Segment& segment, const Shape& inner) const {
+    const int64_t lanes = KeptLanes(stage.value);
+    const bool sums = !stage.inlined.empty() && !segment.run;
+    if (sums || inner.empty() || !IsMultiple(inner.back(), lanes)) return 1;
+    return rows_per_block_ * *Product(inner).AsConstant() > builder_.plan().block_size ? lanes : 1;
   }
 
   // Where the elements of a segment begin in what is kept and in the results.
@@ -264,41 +318,6 @@ class BlockProgramPlanner {
     return words;
   }
 
-  std::string DeclareArray(const BlockStage& stage, const std::string& name, int64_t run) {
-    const std::string array = builder_.Unique(name + "_rows");
-    int64_t elements = ElementsPerRow(stage.value, rows_);
-    builder_.expressions().NameConstant(elements, name + "_elements",
-                                        "of one row of \"" + name + "\"");
-    if (run > 0) {
-      elements += elements / run;
-      builder_.expressions().NameConstant(elements, name + "_places",
-                                          "of one row, with one left free behind every " +
-                                              std::to_string(run) + ", so that banks differ");
-      builder_.expressions().NameConstant(run + 1, name + "_pitch", "from one run to the next");
-      const Shape& shape = stage.value->type.shape;
-      Expr stride = 1;
-      for (size_t axis = shape.size(); axis-- > rows_.size() + 1;) {
-        stride = stride * shape[axis];
-        if (const int64_t step = *stride.AsConstant(); step > run && step % run == 0)
-          builder_.expressions().NameConstant(
-              step + step / run, name + "_step_" + std::to_string(axis - 1),
-              "of axis " + std::to_string(axis - 1) + ", with what is left free");
-      }
-    }
-    const std::string size = builder_.Write(Expr(elements));
-    builder_.Append({Statement::Kind::kDeclare,
-                     "__shared__ " + CTypeName(stage.value->type.dtype),
-                     array + "[" +
-                         (rows_per_block_ == 1 ? size
-                          : elements == 1      ? RowsPerBlock()
-                                               : RowsPerBlock() + " * " + size) +
-                         "]",
-                     "",
-                     {},
-                     {}});
-    return array;
-  }
-
   // The whole index of the element that `i` counts: its row of the block, its place in the row.
   std::vector<Expr> ElementIndex(const Shape& inner, int64_t elements, const std::string& name) {
     Expr element = Expr::Symbol("i");
@@ -332,6 +351,13 @@ class BlockProgramPlanner {
     return Expr::Symbol(name);
   }
 
+  // How many terms of a sum over `dims` a thread may take at once.
+  int64_t PossibleLanes(const Node& reducer, const Shape& dims) const {
+    const int64_t lanes = KeptLanes(reducer.operand(0));
+    if (dims.size() != 1 || !IsMultiple(dims[0], lanes)) return 1;
+    return !warps_ || *dims[0].AsConstant() >= lanes * kWarpSize ? lanes : 1;
+  }
+
   // The loop of a matmul or reduction for element `index` of its result.
   Scalar Reduce(const Node& reducer, const std::vector<Expr>& index) {
     const Value* result = reducer.result();
@@ -351,12 +377,21 @@ class BlockProgramPlanner {
     else
       builder_.expressions().NameConstant(
           *length.AsConstant(), FriendlyName(result->name) + "_depth", "terms of its sum");
-    const std::string header = warps_ ? LoopHeader(builder_, "k", "threadIdx.x % " + WarpSize(),
-                                                   builder_.Write(length), WarpSize())
-                                      : LoopHeader(builder_, "k", "0", builder_.Write(length));
+    const int64_t lanes = LanesOfLoop(PossibleLanes(reducer, dims));
+    const Expr steps = FloorDiv(length, lanes, builder_.ranges());
+    const std::string count =
+        lanes == 1 ? builder_.Write(steps)
+                   : builder_.expressions().OwnConstant(
+                         FriendlyName(result->name) + "_depth_vectors", *steps.AsConstant(),
+                         LanesName(lanes) + " terms each, of its sum");
+    const std::string header =
+        warps_ ? LoopHeader(builder_, "k", "threadIdx.x % " + WarpSize(), count, WarpSize())
+               : LoopHeader(builder_, "k", "0", count);
     builder_.Open();
-    builder_.DefineVariable("k", 0, length - 1);
-    const std::vector<Expr> k = Coordinates(builder_, Expr::Symbol("k"), dims, "k");
+    builder_.DefineVariable("k", 0, steps - 1);
+    const RegionLowering::Loads before = lowering_.loads();
+    const std::vector<Expr> k = lanes > 1 ? std::vector<Expr>{OpenLanes(Expr::Symbol("k"), lanes)}
+                                          : Coordinates(builder_, Expr::Symbol("k"), dims, "k");
     std::string term;
     if (is_matmul) {
       const std::string a =
@@ -369,6 +404,7 @@ class BlockProgramPlanner {
     }
     if (fold.calls_how) builder_.Use("block_reduce.cuh");
     builder_.Assign(total, fold.step(total, term));
+    if (lanes > 1) CloseLanes(before, lowering_.loads());
     builder_.CloseFor(header);
     if (warps_) {
       builder_.Use("block_reduce.cuh");
@@ -393,6 +429,10 @@ class BlockProgramPlanner {
   std::vector<BlockStage> stages_;
   PartTables tables_;
   int64_t rows_per_block_ = 1;
+  bool has_vector_gaps_ = false;
+  bool is_trial_ = false;
+  std::vector<bool> serves_;     // by loop that may take vectors: whether it does
+  size_t loops_ = 0;             // of these so far
   bool warps_ = false;           // the open stage's sums are shared out among the threads of a warp
   std::vector<Expr> row_index_;  // where a block owns one row
 };

@@ -12,9 +12,9 @@ namespace fusec {
 
 namespace {
 
-constexpr int kShortRow = 32;         // up to here a thread reduces a row alone
+constexpr int kShortRow = 15;         // up to here a thread reduces a row alone
 constexpr int kWarpRow = 1024;        // up to here a warp does, without a barrier
-constexpr int kWarpsBlockSize = 128;  // of warps that have a row each
+constexpr int kWarpsBlockSize = 256;  // of warps that have a row each
 // Registers of a thread that may hold what later passes over the row need again.
 constexpr int64_t kKeptRegisters = 96;
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "compiler/ops/op_def.h"
+#include "compiler/plan/fold.h"
 #include "compiler/plan/plan_region.h"
 
 namespace fusec {
@@ -13,7 +14,10 @@ namespace {
 
 // Rows from which blocks own several each: more than a GPU has room for blocks.
 constexpr int64_t kManyRows = 1024;
-constexpr int64_t kRowsOfMany = 8;
+constexpr int64_t kRowsOfMany = 4;
+// Few rows of so many elements are reduced by a block each, many by a warp each.
+constexpr int64_t kLongRow = 512;
+constexpr int kLongRowBlockSize = 128;
 // From here on tensor cores take TF32 and bfloat16, and copies fill shared memory.
 constexpr int kTensorCoreArchitecture = 80;
 
@@ -31,6 +35,14 @@ bool IsProduct(const KernelChoice& choice) {
 // The size that is as many times the smaller as the larger is of it.
 int64_t Halfway(int64_t small, int64_t large) {
   return static_cast<int64_t>(std::sqrt(static_cast<double>(small) * static_cast<double>(large)));
+}
+
+// A reduction of the region, null if it has none.
+const Node* ReductionOf(const Node& region) {
+  for (const auto& node : region.body->nodes) {
+    if (GetOpDef(node->kind).op_class == OpClass::kReduction) return node.get();
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -84,6 +96,8 @@ RegionKernels::RegionKernels(const Node& region, std::string name, std::vector<s
       class_(region.Get<std::string>("class")) {
   size_ = region.result()->type.ElementCount();
   if (class_ == "block_program") size_ = Product(region.Get<std::vector<Expr>>("rows"));
+  if (const Node* reduction = class_ == "row_reduction" ? ReductionOf(region) : nullptr)
+    size_ = reduction->result()->type.ElementCount();
   if (class_ != "matmul") return;
   product_ = PlanLibraryMatMul(region, options.target);
   library_ = product_.has_value();
@@ -93,6 +107,7 @@ RegionKernels::RegionKernels(const Node& region, std::string name, std::vector<s
 
 std::vector<Variant> RegionKernels::Planned() const {
   if (class_ == "block_program") return PlannedBlocks();
+  if (class_ == "row_reduction" && options_.target == TargetKind::kGpu) return PlannedRows();
   if (!product_) return {Variant()};
   const bool tensor_cores =
       options_.target == TargetKind::kGpu && options_.architecture >= kTensorCoreArchitecture;
@@ -120,6 +135,19 @@ std::vector<Variant> RegionKernels::PlannedBlocks() const {
   if (graph_.SymbolRanges().IntervalOf(size_).high < kManyRows) return {few};
   std::vector<IndexSite> sites;
   if (PlanOne(few, sites).kernel.blocks == PlanOne(many, sites).kernel.blocks) return {few};
+  few.to = kManyRows - 1;
+  many.from = kManyRows;
+  return {few, many};
+}
+
+std::vector<Variant> RegionKernels::PlannedRows() const {
+  const Node* reduction = ReductionOf(region_);
+  const auto length = reduction ? Product(ReducedDims(*reduction)).AsConstant() : std::nullopt;
+  if (length.value_or(0) < kLongRow) return {Variant()};
+  Variant few, many;
+  few.choice.shape = {.block_size = kLongRowBlockSize, .team = Team::kBlock};
+  many.suffix = "_many_rows";
+  if (graph_.SymbolRanges().IntervalOf(size_).high < kManyRows) return {few};
   few.to = kManyRows - 1;
   many.from = kManyRows;
   return {few, many};

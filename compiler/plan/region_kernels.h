@@ -46,8 +46,8 @@ class RegionKernels {
   RegionKernels(const Node& region, std::string name, std::vector<std::string> ops,
                 const PlanOptions& options, const Graph& graph);
 
-  // What the choice of a kernel goes by: the rows of a product or of a block program, else the
-  // elements of the first result.
+  // What the choice of a kernel goes by: the rows of a product, a block program or a reduction, else
+  // the elements of the first result.
   const Expr& size() const { return size_; }
 
   // What serves which sizes where nothing was measured: ascending, without gaps.
@@ -66,6 +66,7 @@ class RegionKernels {
  private:
   Step PlanOne(const Variant& variant, std::vector<IndexSite>& sites) const;
   std::vector<Variant> PlannedBlocks() const;
+  std::vector<Variant> PlannedRows() const;
   std::vector<Variant> WithoutIdle(std::vector<Variant> variants) const;
   std::vector<KernelChoice> ProductCandidates(int64_t size) const;
 

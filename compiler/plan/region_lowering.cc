@@ -310,6 +310,24 @@ std::optional<Scalar> RegionLowering::ConstantElement(const Value* value,
   return literal;
 }
 
+std::string RegionLowering::LoadText(const std::string& buffer, const std::string& type,
+                                     const Shape& shape, const Expr& position,
+                                     const std::string& label) {
+  const std::string text = buffer + "[" + builder_.Write(position) + "]";
+  const auto base = VectorBase(position, shape);
+  if (!base) {
+    loads_.of_lanes += builder_.DependsOnLane(text);
+    return text;
+  }
+  ++loads_.of_vectors;
+  builder_.Use("vector.cuh");
+  const std::string& lanes = builder_.lanes()->count_name;
+  const std::string vector =
+      builder_.Let("Vector<" + type + ", " + lanes + ">", label + "_vector",
+                   "LoadVector<" + lanes + ">(" + PlaceText(builder_, buffer, *base) + ")");
+  return vector + ".at[" + builder_.lanes()->variable + "]";
+}
+
 Scalar RegionLowering::LoadElement(const Value* outside, const std::vector<Expr>& index) {
   const Dtype dtype = outside->type.dtype;
   const std::string buffer = builder_.Buffer(outside);
@@ -317,18 +335,7 @@ Scalar RegionLowering::LoadElement(const Value* outside, const std::vector<Expr>
   NameStrides(builder_, label, outside->type.shape);
   const Expr position = Linearize(index, outside->type.shape, builder_.ranges());
   NameOffsets(builder_, label, position);
-  std::string text = buffer + "[" + builder_.Write(position) + "]";
-  if (const auto base = VectorBase(position, outside->type.shape)) {
-    ++loads_.of_vectors;
-    builder_.Use("vector.cuh");
-    const std::string& lanes = builder_.lanes()->count_name;
-    const std::string vector =
-        builder_.Let("Vector<" + MemoryTypeName(dtype) + ", " + lanes + ">", label + "_vector",
-                     "LoadVector<" + lanes + ">(" + PlaceText(builder_, buffer, *base) + ")");
-    text = vector + ".at[" + builder_.lanes()->variable + "]";
-  } else if (builder_.DependsOnLane(text)) {
-    ++loads_.of_lanes;
-  }
+  std::string text = LoadText(buffer, MemoryTypeName(dtype), outside->type.shape, position, label);
   if (dtype == Dtype::kF16 || dtype == Dtype::kBF16) text = "ToFloat(" + text + ")";
   const std::string name = builder_.Let(CTypeName(dtype), ValueName(label), text);
   if (IsInteger(dtype)) {
@@ -385,26 +392,41 @@ Expr RegionLowering::PositionInRows(const Value* value, const KeptRows& rows,
                                     const std::vector<Expr>& index) const {
   const auto lead = static_cast<int64_t>(rows.row_rank);
   const Shape inner(value->type.shape.begin() + lead, value->type.shape.end());
-  Expr elements = Product(inner);
-  Expr element = Linearize({index.begin() + lead, index.end()}, inner, builder_.ranges());
-  if (rows.run > 0) {
-    elements = elements + FloorDiv(elements, rows.run, builder_.ranges());
-    element = element + FloorDiv(element, rows.run, builder_.ranges());
-  }
-  return row_in_block_ * elements + element;
+  const Expr element = Linearize({index.begin() + lead, index.end()}, inner, builder_.ranges());
+  return row_in_block_ * rows.Places(Product(inner), builder_.ranges()) +
+         rows.Places(element, builder_.ranges());
+}
+
+Shape RegionLowering::PlacesOfRow(const Value* value, const KeptRows& rows) const {
+  const auto lead = static_cast<int64_t>(rows.row_rank);
+  const Shape inner(value->type.shape.begin() + lead, value->type.shape.end());
+  return {rows.Places(Product(inner), builder_.ranges())};
 }
 
 Scalar RegionLowering::LoadKept(const Value* value, const KeptRows& kept,
                                 const std::vector<Expr>& index) {
   const std::string key = ElementKey(value, index);
   if (const Scalar* known = builder_.Recall(key)) return *known;
+  const std::string type = CTypeName(value->type.dtype), label = FriendlyName(value->name);
   const Expr position = PositionInRows(value, kept, index);
-  const Dtype dtype = value->type.dtype;
-  const Scalar scalar{builder_.Let(CTypeName(dtype), ValueName(FriendlyName(value->name)),
-                                   kept.array + "[" + builder_.Write(position) + "]"),
-                      dtype};
+  if (const KernelBuilder::Lanes* lanes = builder_.lanes()) {
+    for (const Expr::Term& term : position.terms()) {
+      if (term.coefficient % lanes->count == 0)
+        builder_.expressions().SuggestName(
+            term.coefficient, label + "_lanes_step",
+            "from an element of \"" + label + "\" to the one " + lanes->count_name + " steps on");
+    }
+  }
+  const std::string text = LoadText(kept.array, type, PlacesOfRow(value, kept), position, label);
+  const Scalar scalar{builder_.Let(type, ValueName(label), text), value->type.dtype};
   builder_.Remember(key, scalar);
   return scalar;
+}
+
+void RegionLowering::StoreKept(const Value* value, const KeptRows& rows,
+                               const std::vector<Expr>& index, const Scalar& scalar) {
+  StoreElement(rows.array, CTypeName(value->type.dtype), PlacesOfRow(value, rows),
+               PositionInRows(value, rows, index), scalar.text, "KeepVector");
 }
 
 std::optional<Expr> VectorBegin(const Expr& position, const Shape& shape,
@@ -434,19 +456,25 @@ void RegionLowering::Store(int output, const std::vector<Expr>& index, const Sca
   const Value* result = region_.result(output);
   const std::string buffer = builder_.Buffer(result, /*written=*/true);
   NameStrides(builder_, buffer, result->type.shape);
-  const Expr position = Linearize(index, result->type.shape, builder_.ranges());
-  const std::string text = ToMemory(scalar.text, result->type.dtype);
-  const auto base = builder_.AtLanes() ? VectorBase(position, result->type.shape) : std::nullopt;
+  StoreElement(buffer, MemoryTypeName(result->type.dtype), result->type.shape,
+               Linearize(index, result->type.shape, builder_.ranges()),
+               ToMemory(scalar.text, result->type.dtype), "StoreVector");
+}
+
+void RegionLowering::StoreElement(const std::string& buffer, const std::string& type,
+                                  const Shape& shape, const Expr& position, const std::string& text,
+                                  const std::string& store) {
+  const auto base = builder_.AtLanes() ? VectorBase(position, shape) : std::nullopt;
   if (!base) return builder_.Assign(buffer + "[" + builder_.Write(position) + "]", text);
   const std::string& lanes = builder_.lanes()->count_name;
   const std::string vector = builder_.Unique(buffer + "_vector");
-  const std::string type = "Vector<" + MemoryTypeName(result->type.dtype) + ", " + lanes + ">";
   builder_.Use("vector.cuh");
-  builder_.BeforeLanes({Statement::Kind::kDeclare, type, vector, "", {}, {}});
+  builder_.BeforeLanes(
+      {Statement::Kind::kDeclare, "Vector<" + type + ", " + lanes + ">", vector, "", {}, {}});
   builder_.Assign(vector + ".at[" + builder_.lanes()->variable + "]", text);
   const std::string place = PlaceText(builder_, buffer, *base);
   builder_.AfterLanes(
-      {Statement::Kind::kCall, "", "", "StoreVector(" + place + ", " + vector + ")", {}, {}});
+      {Statement::Kind::kCall, "", "", store + "(" + place + ", " + vector + ")", {}, {}});
 }
 
 }  // namespace fusec

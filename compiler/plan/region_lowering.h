@@ -21,12 +21,16 @@ class RegionLowering {
   // only.
   void Bind(const Value* value, const std::vector<Expr>& index, const Scalar& local);
   // An array in shared memory that holds a value for the rows of a block: the value's leading
-  // `row_rank` coordinates are row number `row_in_block` of these, the rest lie row-major, with one
-  // element of nothing behind every `run` of them (0: nowhere).
+  // `row_rank` coordinates are row number `row_in_block` of these, the rest lie row-major, with
+  // `gap` elements of nothing behind every `run` of them (0: nowhere).
   struct KeptRows {
     std::string array;
     size_t row_rank = 0;
-    int64_t run = 0;
+    int64_t run = 0, gap = 0;
+    // Of a row that holds so many elements.
+    Expr Places(const Expr& elements, const Ranges& ranges) const {
+      return run > 0 ? elements + FloorDiv(elements, run, ranges) * gap : elements;
+    }
   };
   // From now on `value` is read from there.
   void Keep(const Value* value, const KeptRows& rows) { kept_[value] = rows; }
@@ -36,6 +40,9 @@ class RegionLowering {
   // Makes an element of a matmul's or reduction's result where it is needed.
   using ReducerFunction = std::function<Scalar(const Node&, const std::vector<Expr>&)>;
   void OnReducer(ReducerFunction make) { make_reduced_ = std::move(make); }
+  // Writes `scalar` to element `index` of a value that is kept.
+  void StoreKept(const Value* value, const KeptRows& rows, const std::vector<Expr>& index,
+                 const Scalar& scalar);
   // The row of the block that the next statements are about.
   void SetRowInBlock(const Expr& row_in_block) { row_in_block_ = row_in_block; }
   // From now on `value` is read from `array` where it is wanted for the element that SetSlot names:
@@ -50,7 +57,7 @@ class RegionLowering {
   const Scalar* Known(const Value* value, const std::vector<Expr>& index) const;
   // Writes `scalar` to element `index` of result number `output` of the region.
   void Store(int output, const std::vector<Expr>& index, const Scalar& scalar);
-  // Loads from memory inside the lanes' loop: for all lanes at once, and one by one.
+  // Loads inside the lanes' loop: for all lanes at once, and one by one.
   struct Loads {
     int of_vectors = 0, of_lanes = 0;
   };
@@ -71,6 +78,14 @@ class RegionLowering {
     const Value* tensor;  // outside the region
     Expr position;
   };
+  // `buffer[position] = text`, or a part of the vector that the lanes store together by `store`.
+  void StoreElement(const std::string& buffer, const std::string& type, const Shape& shape,
+                    const Expr& position, const std::string& text, const std::string& store);
+  // `buffer[position]`, or its part of a vector that is loaded for all lanes.
+  std::string LoadText(const std::string& buffer, const std::string& type, const Shape& shape,
+                       const Expr& position, const std::string& label);
+  // What a row of a kept value takes, as a shape.
+  Shape PlacesOfRow(const Value* value, const KeptRows& rows) const;
   // VectorBegin, for the open lanes.
   std::optional<Expr> VectorBase(const Expr& position, const Shape& shape) const;
   std::optional<Ranges::Interval> ConstantInterval(const Value* value) const;

@@ -24,8 +24,12 @@ void NameStrides(KernelBuilder& builder, const std::string& buffer, const Shape&
       name += "_per_" + atom->name;
       comment += ", for each " + atom->name + ",";
     }
-    builder.expressions().NameConstant(term.coefficient, buffer + name,
-                                       comment + " of \"" + buffer + "\"");
+    comment += " of \"" + buffer + "\"";
+    builder.expressions().NameConstant(term.coefficient, buffer + name, comment);
+    if (const KernelBuilder::Lanes* lanes = builder.lanes())
+      builder.expressions().SuggestName(term.coefficient * lanes->count,
+                                        buffer + name + "_of_lanes",
+                                        lanes->count_name + " times the " + comment);
   }
 }
 

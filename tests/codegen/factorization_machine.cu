@@ -2,6 +2,7 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/index_check.cuh ----
+// ---- from codegen_templates/device/vector.cuh ----
 // ---- from codegen_templates/device/dependent_launch.cuh ----
 
 // kernel  : k00_gather_concat_reduce_sum   class: block_program
@@ -17,23 +18,25 @@ k00_gather_concat_reduce_sum(const long long* __restrict__ ids, const float* __r
                              float* __restrict__ second_order, int batch, IndexError* errors) {
   constexpr int kRowsPerBlock = 16;    // rows that a block owns
   constexpr int kFieldsElements = 16;  // of one row of "fields"
-  // of one row, with one left free behind every 8, so that banks differ
-  constexpr int kFieldsPlaces = 18;
-  constexpr int kFieldsPitch = 9;   // from one run to the next
-  constexpr int kUserElements = 8;  // of one row of "user"
-  constexpr int kBlockSize = 256;   // threads
-  constexpr int kUsersRows = 100;   // valid indices are -100..99
-  constexpr int kItemPlace = 9;     // where "item" begins in fields_rows
-  constexpr int kItemPlace_2 = 8;   // where "item" begins in "flat"
-  constexpr int kItemsRows = 50;    // valid indices are -50..49
-  constexpr int kIdsSite = 1;       // who reports a bad index: gather
-  constexpr int kIdsSite_2 = 2;     // who reports a bad index: gather
+  // of one row, with 4 left free behind every 8, so that banks differ
+  constexpr int kFieldsPlaces = 24;
+  constexpr int kFieldsPitch = 12;             // from one run to the next
+  constexpr int kUserElements = 8;             // of one row of "user"
+  constexpr int kBlockSize = 256;              // threads
+  constexpr int kUsersRows = 100;              // valid indices are -100..99
+  constexpr int kItemPlace = 12;               // where "item" begins in fields_rows
+  constexpr int kItemPlace_2 = 8;              // where "item" begins in "flat"
+  constexpr int kItemsRows = 50;               // valid indices are -50..49
+  constexpr int kLanes = 4;                    // neighbours that a thread takes at once
+  constexpr int kSecondOrderDepthVectors = 2;  // kLanes terms each, of its sum
+  constexpr int kIdsSite = 1;                  // who reports a bad index: gather
+  constexpr int kIdsSite_2 = 2;                // who reports a bad index: gather
   // No load and no store stands before this.
   AwaitEarlierKernels();
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 
-  __shared__ float fields_rows[kRowsPerBlock * kFieldsPlaces];
+  alignas(16) __shared__ float fields_rows[kRowsPerBlock * kFieldsPlaces];
   // fields: concat
   for (int i = threadIdx.x; i < rows_here * kUserElements; i += kBlockSize) {
     const int row_in_block = i / kUserElements;
@@ -60,7 +63,7 @@ k00_gather_concat_reduce_sum(const long long* __restrict__ ids, const float* __r
   }
   __syncthreads();
 
-  __shared__ float pairs_rows[kRowsPerBlock * kUserElements];
+  alignas(16) __shared__ float pairs_rows[kRowsPerBlock * kUserElements];
   // pairs: reduce_sum, reduce_sum and what follows it, up to sub
   for (int i = threadIdx.x; i < rows_here * kUserElements; i += kBlockSize) {
     const int row_in_block = i / kUserElements;
@@ -92,9 +95,14 @@ k00_gather_concat_reduce_sum(const long long* __restrict__ ids, const float* __r
   for (int i = threadIdx.x; i < rows_here; i += kBlockSize) {
     const int row = first_row + i;
     float second_order_value = 0.0f;
-    for (int k = 0; k < kUserElements; ++k) {
-      const float pairs_value = pairs_rows[i * kUserElements + k];
-      second_order_value += pairs_value;
+    for (int k = 0; k < kSecondOrderDepthVectors; ++k) {
+      const Vector<float, kLanes> pairs_vector =
+          LoadVector<kLanes>(pairs_rows + i * kUserElements + k * kLanes);
+      #pragma unroll
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const float pairs_value = pairs_vector.at[lane];
+        second_order_value += pairs_value;
+      }
     }
     second_order[row] = second_order_value;
   }

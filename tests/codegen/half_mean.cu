@@ -9,11 +9,11 @@
 // source  : reduce_mean
 // inputs  : x bf16[batch, 256]
 // outputs : mean bf16[batch]
-// launch  : one warp per row; (batch + 3) / 4 blocks of 128 threads
+// launch  : one warp per row; (batch + 7) / 8 blocks of 256 threads
 // traffic : reads batch * 512 bytes, writes batch * 2 bytes
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(256)
 k00_reduce_mean(const BFloat16* __restrict__ x, BFloat16* __restrict__ mean, int batch) {
-  constexpr int kRowsPerBlock = 4;  // one per warp
+  constexpr int kRowsPerBlock = 8;  // one per warp
   constexpr int kWarpSize = 32;     // threads of a warp
   constexpr int kRowLength = 256;   // elements that are reduced
   constexpr int kSteps = 1;         // of a thread through its row

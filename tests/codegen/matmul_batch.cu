@@ -103,12 +103,12 @@ k00_matmul_add_relu_tile_16x32(const float* __restrict__ x, const float* __restr
   constexpr int kProductDepth = 64;     // terms of its sum
   constexpr int kTileRows = 16;         // of a block
   constexpr int kTileColumns = 32;      // of a block
-  constexpr int kChunkBytes = 512;      // of a row, in shared memory at a time
+  constexpr int kChunkBytes = 256;      // of a row, in shared memory at a time
   constexpr int kRowWarps = 1;          // of a block, one below the other
   constexpr int kColumnWarps = 1;       // side by side
   constexpr int kDepthWarps = 8;        // that share out the sums
-  constexpr int kStages = 3;            // chunks in shared memory
-  constexpr int kSharedBytes = 76032;   // given at launch
+  constexpr int kStages = 4;            // chunks in shared memory
+  constexpr int kSharedBytes = 52224;   // given at launch
   constexpr int kColumnTiles = 3;       // tiles side by side
   constexpr int kMatrices = 2;          // products, each of matrices of its own
   constexpr int kWeightStride0 = 4480;  // elements per step of axis 0 of "weight"

@@ -8,12 +8,12 @@
 // source  : reduce_max, sub, exp, reduce_sum, div
 // inputs  : logits f32[batch, 100]
 // outputs : shares f32[batch, 100]
-// launch  : one warp per row; (batch + 3) / 4 blocks of 128 threads
+// launch  : one warp per row; (batch + 7) / 8 blocks of 256 threads
 // traffic : reads batch * 400 bytes, writes batch * 400 bytes,
 //           keeps batch * 808 bytes out of memory
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(256)
 k00_softmax(const float* __restrict__ logits, float* __restrict__ shares, int batch) {
-  constexpr int kRowsPerBlock = 4;       // one per warp
+  constexpr int kRowsPerBlock = 8;       // one per warp
   constexpr int kWarpSize = 32;          // threads of a warp
   constexpr int kRowLength = 100;        // elements that are reduced
   constexpr int kSteps = 2;              // of a thread through its row

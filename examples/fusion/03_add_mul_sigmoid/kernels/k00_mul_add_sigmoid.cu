@@ -37,6 +37,12 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
   *reinterpret_cast<Vector<T, kCount>*>(place) = value;
 }
 
+// As StoreVector, to shared memory.
+template <class Word, class T, int kCount>
+__device__ __forceinline__ void KeepVector(Word* place, const Vector<T, kCount>& value) {
+  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
+}
+
 // kernel  : k00_mul_add_sigmoid   class: pointwise
 // source  : scaled (Mul), sum (Add), y (Sigmoid)
 // inputs  : base f32[batch, 64], adapter f32[batch, 64]

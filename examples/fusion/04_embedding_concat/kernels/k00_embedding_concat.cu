@@ -51,6 +51,12 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
   *reinterpret_cast<Vector<T, kCount>*>(place) = value;
 }
 
+// As StoreVector, to shared memory.
+template <class Word, class T, int kCount>
+__device__ __forceinline__ void KeepVector(Word* place, const Vector<T, kCount>& value) {
+  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
+}
+
 // kernel  : k00_embedding_concat   class: gather_concat
 // source  : row0 (Gather), row1 (Gather), row2 (Gather), row3 (Gather), rows (Concat)
 // inputs  : ids0 i64[batch], table0 f32[10, 8], ids1 i64[batch], table1 f32[20, 8],

@@ -54,6 +54,12 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
   *reinterpret_cast<Vector<T, kCount>*>(place) = value;
 }
 
+// As StoreVector, to shared memory.
+template <class Word, class T, int kCount>
+__device__ __forceinline__ void KeepVector(Word* place, const Vector<T, kCount>& value) {
+  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
+}
+
 // kernel  : k00_mod_embedding   class: pointwise
 // source  : hashed (Mod), y (Gather)
 // inputs  : ids i64[batch], table f32[100, 8]

@@ -46,6 +46,12 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
   *reinterpret_cast<Vector<T, kCount>*>(place) = value;
 }
 
+// As StoreVector, to shared memory.
+template <class Word, class T, int kCount>
+__device__ __forceinline__ void KeepVector(Word* place, const Vector<T, kCount>& value) {
+  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
+}
+
 // kernel  : k00_lookup_embedding   class: pointwise
 // source  : column (Unsqueeze), row (ArgMax), y (Gather)
 // inputs  : ids i64[batch], row_values i32[32], row_keys i64[32], table f32[32, 8]

@@ -23,6 +23,40 @@ __device__ __forceinline__ long long CheckedIndex(long long value, long long ext
   return 0;
 }
 
+// ---- from codegen_templates/device/vector.cuh ----
+// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place
+// must be a multiple of their size, or of 16 bytes.
+template <class T, int kCount>
+struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
+  T at[kCount];
+};
+
+template <int kCount, class T>
+__device__ __forceinline__ Vector<T, kCount> LoadVector(const T* __restrict__ place) {
+  return *reinterpret_cast<const Vector<T, kCount>*>(place);
+}
+
+template <class T, int kCount>
+__device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<T, kCount>& value) {
+#ifdef __CUDACC__
+  // Left to the compiler, small elements at positions of 64 bits are stored in pieces of 4 bytes.
+  if constexpr (sizeof(value) == 16) {
+    unsigned words[4];
+    memcpy(words, &value, sizeof(words));
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(place)),
+                 "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]));
+    return;
+  }
+#endif
+  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
+}
+
+// As StoreVector, to shared memory.
+template <class Word, class T, int kCount>
+__device__ __forceinline__ void KeepVector(Word* place, const Vector<T, kCount>& value) {
+  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
+}
+
 // kernel  : k00_embedding_concat_interaction   class: block_program
 // source  : row0 (Gather), row1 (Gather), row2 (Gather), row3 (Gather), wide (Concat),
 //           stack (Reshape), dots (MatMul), row_of_dots (Reshape), pairs (Gather), y (Concat)
@@ -42,28 +76,29 @@ k00_embedding_concat_interaction(
     const float* __restrict__ table3, const int* __restrict__ triangle, float* __restrict__ y,
     int batch, IndexError* errors) {
   constexpr int kRowsPerBlock = 4;  // rows that a block owns
-  // of one row, with one left free behind every 16, so that banks differ
-  constexpr int kWidePlaces = 85;
-  constexpr int kWidePitch = 17;      // from one run to the next
-  constexpr int kDenseElements = 16;  // of one row of "dense"
-  constexpr int kBlockSize = 256;     // threads
-  constexpr int kRow0Place = 17;      // where "row0" begins in wide_rows
-  constexpr int kTable0Rows = 20;     // valid indices are -20..19
-  constexpr int kRow1Place = 34;      // where "row1" begins in wide_rows
-  constexpr int kRow2Place = 51;      // where "row2" begins in wide_rows
-  constexpr int kRow3Place = 68;      // where "row3" begins in wide_rows
-  constexpr int kYColumns = 26;       // last axis of "y"
-  constexpr int kPairsElements = 10;  // of one row of "pairs"
-  constexpr int kPairsPlace = 16;     // where "pairs" begins in "y"
-  constexpr int kStackAxis1Size = 5;  // of axis 1 of "stack"
-  constexpr int kIds0Site = 1;        // who reports a bad index: row0
-  constexpr int kIds1Site = 2;        // who reports a bad index: row1
-  constexpr int kIds2Site = 3;        // who reports a bad index: row2
-  constexpr int kIds3Site = 4;        // who reports a bad index: row3
+  // of one row, with 4 left free behind every 16, so that banks differ
+  constexpr int kWidePlaces = 100;
+  constexpr int kWidePitch = 20;        // from one run to the next
+  constexpr int kDenseElements = 16;    // of one row of "dense"
+  constexpr int kBlockSize = 256;       // threads
+  constexpr int kRow0Place = 20;        // where "row0" begins in wide_rows
+  constexpr int kRow1Place = 40;        // where "row1" begins in wide_rows
+  constexpr int kRow2Place = 60;        // where "row2" begins in wide_rows
+  constexpr int kRow3Place = 80;        // where "row3" begins in wide_rows
+  constexpr int kYColumns = 26;         // last axis of "y"
+  constexpr int kPairsElements = 10;    // of one row of "pairs"
+  constexpr int kPairsPlace = 16;       // where "pairs" begins in "y"
+  constexpr int kLanes = 4;             // neighbours that a thread takes at once
+  constexpr int kDotsDepthVectors = 4;  // kLanes terms each, of its sum
+  constexpr int kStackAxis1Size = 5;    // of axis 1 of "stack"
+  constexpr int kIds0Site = 1;          // who reports a bad index: row0
+  constexpr int kIds1Site = 2;          // who reports a bad index: row1
+  constexpr int kIds2Site = 3;          // who reports a bad index: row2
+  constexpr int kIds3Site = 4;          // who reports a bad index: row3
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 
-  __shared__ float wide_rows[kRowsPerBlock * kWidePlaces];
+  alignas(16) __shared__ float wide_rows[kRowsPerBlock * kWidePlaces];
   // wide: concat
   for (int i = threadIdx.x; i < rows_here * kDenseElements; i += kBlockSize) {
     const int row_in_block = i / kDenseElements;
@@ -78,7 +113,7 @@ k00_embedding_concat_interaction(
     const int element = i - row_in_block * kDenseElements;
     const long long ids0_value = ids0[row];
     // gather
-    const int ids0_index = CheckedIndex(ids0_value, kTable0Rows, errors, kIds0Site, row);
+    const int ids0_index = CheckedIndex(ids0_value, kWidePitch, errors, kIds0Site, row);
     const float table0_value = table0[ids0_index * kDenseElements + element];
     wide_rows[row_in_block * kWidePlaces + element + kRow0Place] = table0_value;
   }
@@ -88,7 +123,7 @@ k00_embedding_concat_interaction(
     const int element = i - row_in_block * kDenseElements;
     const long long ids1_value = ids1[row];
     // gather
-    const int ids1_index = CheckedIndex(ids1_value, kTable0Rows, errors, kIds1Site, row);
+    const int ids1_index = CheckedIndex(ids1_value, kWidePitch, errors, kIds1Site, row);
     const float table1_value = table1[ids1_index * kDenseElements + element];
     wide_rows[row_in_block * kWidePlaces + element + kRow1Place] = table1_value;
   }
@@ -98,7 +133,7 @@ k00_embedding_concat_interaction(
     const int element = i - row_in_block * kDenseElements;
     const long long ids2_value = ids2[row];
     // gather
-    const int ids2_index = CheckedIndex(ids2_value, kTable0Rows, errors, kIds2Site, row);
+    const int ids2_index = CheckedIndex(ids2_value, kWidePitch, errors, kIds2Site, row);
     const float table2_value = table2[ids2_index * kDenseElements + element];
     wide_rows[row_in_block * kWidePlaces + element + kRow2Place] = table2_value;
   }
@@ -108,7 +143,7 @@ k00_embedding_concat_interaction(
     const int element = i - row_in_block * kDenseElements;
     const long long ids3_value = ids3[row];
     // gather
-    const int ids3_index = CheckedIndex(ids3_value, kTable0Rows, errors, kIds3Site, row);
+    const int ids3_index = CheckedIndex(ids3_value, kWidePitch, errors, kIds3Site, row);
     const float table3_value = table3[ids3_index * kDenseElements + element];
     wide_rows[row_in_block * kWidePlaces + element + kRow3Place] = table3_value;
   }
@@ -128,12 +163,19 @@ k00_embedding_concat_interaction(
     const int element = i - row_in_block * kPairsElements;
     const int triangle_value = triangle[element];
     float dots = 0.0f;
-    for (int k = 0; k < kDenseElements; ++k) {
-      const float wide_value = wide_rows[row_in_block * kWidePlaces +
-                                         (triangle_value / kStackAxis1Size) * kWidePitch + k];
-      const float wide_value_2 = wide_rows[row_in_block * kWidePlaces +
-                                           (triangle_value % kStackAxis1Size) * kWidePitch + k];
-      dots += wide_value * wide_value_2;
+    for (int k = 0; k < kDotsDepthVectors; ++k) {
+      const Vector<float, kLanes> wide_vector =
+          LoadVector<kLanes>(wide_rows + row_in_block * kWidePlaces +
+                             (triangle_value / kStackAxis1Size) * kWidePitch + k * kLanes);
+      const Vector<float, kLanes> wide_vector_2 =
+          LoadVector<kLanes>(wide_rows + row_in_block * kWidePlaces +
+                             (triangle_value % kStackAxis1Size) * kWidePitch + k * kLanes);
+      #pragma unroll
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const float wide_value = wide_vector.at[lane];
+        const float wide_value_2 = wide_vector_2.at[lane];
+        dots += wide_value * wide_value_2;
+      }
     }
     y[row * kYColumns + element + kPairsPlace] = dots;
   }

@@ -78,6 +78,40 @@ __device__ __forceinline__ Real GeluTanh(Real x) {
   return x / (1 + exp(-twice_u));
 }
 
+// ---- from codegen_templates/device/vector.cuh ----
+// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place
+// must be a multiple of their size, or of 16 bytes.
+template <class T, int kCount>
+struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
+  T at[kCount];
+};
+
+template <int kCount, class T>
+__device__ __forceinline__ Vector<T, kCount> LoadVector(const T* __restrict__ place) {
+  return *reinterpret_cast<const Vector<T, kCount>*>(place);
+}
+
+template <class T, int kCount>
+__device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<T, kCount>& value) {
+#ifdef __CUDACC__
+  // Left to the compiler, small elements at positions of 64 bits are stored in pieces of 4 bytes.
+  if constexpr (sizeof(value) == 16) {
+    unsigned words[4];
+    memcpy(words, &value, sizeof(words));
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(place)),
+                 "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]));
+    return;
+  }
+#endif
+  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
+}
+
+// As StoreVector, to shared memory.
+template <class Word, class T, int kCount>
+__device__ __forceinline__ void KeepVector(Word* place, const Vector<T, kCount>& value) {
+  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
+}
+
 // kernel  : k00_layer_norm_linear_gelu   class: block_program
 // source  : normal (LayerNormalization), linear (Gemm), y (Gelu)
 // inputs  : x f32[batch, 32], weight_scaled f32[32, 64], bias_shifted f32[64]
@@ -89,12 +123,15 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict__ weight_scaled,
                            const float* __restrict__ bias_shifted, float* __restrict__ y,
                            int batch) {
-  constexpr int kRowsPerBlock = 4;    // rows that a block owns
-  constexpr int kWarpSize = 32;       // threads
-  constexpr int kBlockSize = 256;     // threads
-  constexpr int kXColumns = 32;       // last axis of "x"
-  constexpr float kEpsilon = 1e-05f;  // "epsilon"
-  constexpr int kYElements = 64;      // of one row of "y"
+  constexpr int kRowsPerBlock = 4;                  // rows that a block owns
+  constexpr int kWarpSize = 32;                     // threads
+  constexpr int kBlockSize = 256;                   // threads
+  constexpr int kXColumns = 32;                     // last axis of "x"
+  constexpr float kEpsilon = 1e-05f;                // "epsilon"
+  constexpr int kYElements = 64;                    // of one row of "y"
+  constexpr int kLanes = 4;                         // neighbours that a thread takes at once
+  constexpr int kMatmulDepthVectors = 8;            // kLanes terms each, of its sum
+  constexpr int kWeightScaledColumnsOfLanes = 256;  // kLanes times the last axis of "weight_scaled"
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 
@@ -141,7 +178,7 @@ k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict_
   }
   __syncthreads();
 
-  __shared__ float normal_unscaled_rows[kRowsPerBlock * kXColumns];
+  alignas(16) __shared__ float normal_unscaled_rows[kRowsPerBlock * kXColumns];
   // normal_unscaled: div
   for (int i = threadIdx.x; i < rows_here * kXColumns; i += kBlockSize) {
     const int row_in_block = i / kXColumns;
@@ -164,10 +201,16 @@ k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict_
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kYElements;
     float matmul = 0.0f;
-    for (int k = 0; k < kXColumns; ++k) {
-      const float normal_unscaled_value = normal_unscaled_rows[row_in_block * kXColumns + k];
-      const float weight_scaled_value = weight_scaled[k * kYElements + element];
-      matmul += normal_unscaled_value * weight_scaled_value;
+    for (int k = 0; k < kMatmulDepthVectors; ++k) {
+      const Vector<float, kLanes> normal_unscaled_vector =
+          LoadVector<kLanes>(normal_unscaled_rows + row_in_block * kXColumns + k * kLanes);
+      #pragma unroll
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const float normal_unscaled_value = normal_unscaled_vector.at[lane];
+        const float weight_scaled_value =
+            weight_scaled[k * kWeightScaledColumnsOfLanes + lane * kYElements + element];
+        matmul += normal_unscaled_value * weight_scaled_value;
+      }
     }
     const float bias_shifted_value = bias_shifted[element];
     // add

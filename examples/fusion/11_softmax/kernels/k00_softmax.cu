@@ -91,16 +91,22 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
   *reinterpret_cast<Vector<T, kCount>*>(place) = value;
 }
 
+// As StoreVector, to shared memory.
+template <class Word, class T, int kCount>
+__device__ __forceinline__ void KeepVector(Word* place, const Vector<T, kCount>& value) {
+  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
+}
+
 // kernel  : k00_softmax   class: row_reduction
 // source  : y (Softmax)
 // inputs  : x f32[batch, 64]
 // outputs : y f32[batch, 64]
-// launch  : one warp per row; (batch + 3) / 4 blocks of 128 threads
+// launch  : one warp per row; (batch + 7) / 8 blocks of 256 threads
 // traffic : reads batch * 256 bytes, writes batch * 256 bytes,
 //           keeps batch * 520 bytes out of memory
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(256)
 k00_softmax(const float* __restrict__ x, float* __restrict__ y, int batch) {
-  constexpr int kRowsPerBlock = 4;       // one per warp
+  constexpr int kRowsPerBlock = 8;       // one per warp
   constexpr int kWarpSize = 32;          // threads of a warp
   constexpr int kRowLength = 64;         // elements that are reduced
   constexpr int kSteps = 1;              // of a thread through its row
