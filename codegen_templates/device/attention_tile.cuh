@@ -323,6 +323,40 @@ __device__ __forceinline__ void AddFloats(const typename Shape::Tile& tile,
 }
 #endif
 
+// Whether all scores of the warp are so far below the largest so far that exp makes zeros of them.
+template <class Shape>
+__device__ __forceinline__ bool WeightsVanish(const float (&scores)[Shape::kKeyPieces][4],
+                                              const AttentionSums<Shape>& sums) {
+  constexpr float kVanishing = 104.0f;  // exp(-104) is less than half of the smallest float
+  bool vanish = true;
+#pragma unroll
+  for (int i = 0; i < 4 * Shape::kKeyPieces; ++i) {
+    vanish = vanish && scores[i / 4][i % 4] < sums.most[i % 4 / 2] - kVanishing;
+  }
+  return __all_sync(~0u, vanish);
+}
+
+// Whether no value of a tile is infinite or NaN, which a weight of zero would make NaN.
+template <class Shape>
+__device__ __forceinline__ bool ValuesAreFinite(const typename Shape::Tile& tile) {
+  // One more at the end of an exponent of ones reaches the bit above.
+  constexpr bool kFloats = kIsOfFloats<Shape::kArithmetic>;
+  constexpr bool kHalves = Shape::kArithmetic == Arithmetic::kHalf;
+  constexpr unsigned kExponents = kFloats ? 0x7f800000u : kHalves ? 0x7c007c00u : 0x7f807f80u;
+  constexpr unsigned kLastBits = kFloats ? 0x00800000u : kHalves ? 0x04000400u : 0x00800080u;
+  constexpr unsigned kBitsAbove = kFloats ? 0x80000000u : 0x80008000u;
+  constexpr int kVectors =
+      Shape::kColumnPieces * 8 / Shape::kPerWord / 4;  // of 4 words, of a value
+  unsigned reached = 0;
+#pragma unroll 4
+  for (int i = threadIdx.x % 32; i < Shape::kKeys * kVectors; i += 32) {
+    const unsigned* place = tile.values[i / kVectors] + i % kVectors * 4;
+    const Vector<unsigned, 4> words = LoadVector<4>(place);
+    for (int k = 0; k < 4; ++k) reached |= (words.at[k] & kExponents) + kLastBits;
+  }
+  return __all_sync(~0u, (reached & kBitsAbove) == 0);
+}
+
 // Takes a tile of values into `sums`; of `scores`, weights are left.
 template <class Shape>
 __device__ __forceinline__ void AddTile(const typename Shape::Tile& tile,
@@ -338,6 +372,15 @@ __device__ __forceinline__ void AddTile(const typename Shape::Tile& tile,
 #else
   AddPlainly<Shape>(tile, scores, sums.values);
 #endif
+}
+
+// As AddTile, where a mask may leave nothing of a tile.
+template <class Shape>
+__device__ __forceinline__ void AddMaskedTile(const typename Shape::Tile& tile,
+                                              float (&scores)[Shape::kKeyPieces][4],
+                                              AttentionSums<Shape>& sums) {
+  if (WeightsVanish<Shape>(scores, sums) && ValuesAreFinite<Shape>(tile)) return;
+  AddTile<Shape>(tile, scores, sums);
 }
 
 // After the last tile: `values` become the weighted means, the results.

@@ -263,9 +263,17 @@ class AttentionPlanner {
     builder_.Blank();
     builder_.Comment(
         "Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul");
-    Call("AddTile<Shape>(here, tile_scores, attention)");
+    Call(std::string(HasMask() ? "AddMaskedTile" : "AddTile") +
+         "<Shape>(here, tile_scores, attention)");
     Call("__syncthreads()");
     builder_.CloseFor("int tile = 0; tile <= " + tile_count + "; ++tile");
+  }
+
+  // Whether something is chosen or added between the product and softmax.
+  bool HasMask() const {
+    return std::any_of(parts_.nodes.begin(), parts_.nodes.end(), [&](const Node* node) {
+      return node->kind == OpKind::kWhere || node->kind == OpKind::kAdd;
+    });
   }
 
   void StageTile(const std::string& tile_count) {

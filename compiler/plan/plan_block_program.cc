@@ -219,11 +219,13 @@ class BlockProgramPlanner {
     const std::string total = rows_per_block_ == 1 ? size
                               : elements == 1      ? "rows_here"
                                                    : "rows_here * " + size;
-    const std::string header =
-        warps_ ? LoopHeader(builder_, "i", "threadIdx.x / " + WarpSize(), total,
-                            BlockSizeName(builder_) + " / " + WarpSize())
-               : LoopHeader(builder_, "i", "threadIdx.x", total, BlockSizeName(builder_));
-    builder_.Open();
+    const std::string first = warps_ ? "threadIdx.x / " + WarpSize() : "threadIdx.x";
+    const std::string step = BlockSizeName(builder_) + (warps_ ? " / " + WarpSize() : "");
+    // A loop, unless there are threads for everything.
+    const int teams = builder_.plan().block_size / (warps_ ? kWarpSize : 1);
+    const bool once = rows_per_block_ * elements <= teams;
+    builder_.Open(/*is_branch=*/once);
+    if (once) builder_.AppendLet("i", first);
     builder_.DefineVariable("i", 0, Expr(rows_per_block_ * elements) - 1);
     std::vector<Expr> index = ElementIndex(inner, elements, name);
     Expr offset = segment.offset;
@@ -253,7 +255,12 @@ class BlockProgramPlanner {
                        builder_.Close(),
                        {}});
     }
-    builder_.CloseFor(header);
+    if (once) {
+      const std::string condition = total == "1" ? first + " == 0" : first + " < " + total;
+      builder_.Append({Statement::Kind::kIf, "", "", condition, builder_.Close(), {}});
+    } else {
+      builder_.CloseFor(LoopHeader(builder_, "i", first, total, step));
+    }
   }
 
   // How many vectors a row of a segment has, and those between neighbours on each axis.

@@ -126,7 +126,7 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
     }
 
     // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
-    AddTile<Shape>(here, tile_scores, attention);
+    AddMaskedTile<Shape>(here, tile_scores, attention);
     __syncthreads();
   }
 

@@ -18,7 +18,6 @@ k00_matmul_relu_reduce_sum(const float* __restrict__ x, const float* __restrict_
                            float* __restrict__ score, int batch) {
   constexpr int kRowsPerBlock = 16;         // rows that a block owns
   constexpr int kHidden1Elements = 16;      // of one row of "hidden1"
-  constexpr int kBlockSize = 256;           // threads
   constexpr int kProduct1Depth = 12;        // terms of its sum
   constexpr int kLanes = 4;                 // neighbours that a thread takes at once
   constexpr int kProduct1DepthVectors = 3;  // kLanes terms each, of its sum
@@ -32,7 +31,8 @@ k00_matmul_relu_reduce_sum(const float* __restrict__ x, const float* __restrict_
 
   alignas(16) __shared__ float hidden1_rows[kRowsPerBlock * kHidden1Elements];
   // hidden1: matmul and what follows it, up to relu
-  for (int i = threadIdx.x; i < rows_here * kHidden1Elements; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kHidden1Elements) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kHidden1Elements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kHidden1Elements;
@@ -58,7 +58,8 @@ k00_matmul_relu_reduce_sum(const float* __restrict__ x, const float* __restrict_
 
   alignas(16) __shared__ float logit_1_rows[kRowsPerBlock * kLogit1Elements];
   // logit_1: matmul and what follows it, up to mul
-  for (int i = threadIdx.x; i < rows_here * kLogit1Elements; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kLogit1Elements) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kLogit1Elements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kLogit1Elements;
@@ -86,7 +87,8 @@ k00_matmul_relu_reduce_sum(const float* __restrict__ x, const float* __restrict_
   __syncthreads();
 
   // score: reduce_sum and what follows it, up to sigmoid
-  for (int i = threadIdx.x; i < rows_here; i += kBlockSize) {
+  if (threadIdx.x < rows_here) {
+    const int i = threadIdx.x;
     const int row = first_row + i;
     float logit = 0.0f;
     for (int k = 0; k < kLogitDepthVectors; ++k) {

@@ -22,7 +22,6 @@ k00_gather_concat_reduce_sum(const long long* __restrict__ ids, const float* __r
   constexpr int kFieldsPlaces = 24;
   constexpr int kFieldsPitch = 12;             // from one run to the next
   constexpr int kUserElements = 8;             // of one row of "user"
-  constexpr int kBlockSize = 256;              // threads
   constexpr int kUsersRows = 100;              // valid indices are -100..99
   constexpr int kItemPlace = 12;               // where "item" begins in fields_rows
   constexpr int kItemPlace_2 = 8;              // where "item" begins in "flat"
@@ -38,7 +37,8 @@ k00_gather_concat_reduce_sum(const long long* __restrict__ ids, const float* __r
 
   alignas(16) __shared__ float fields_rows[kRowsPerBlock * kFieldsPlaces];
   // fields: concat
-  for (int i = threadIdx.x; i < rows_here * kUserElements; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kUserElements) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kUserElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kUserElements;
@@ -49,7 +49,8 @@ k00_gather_concat_reduce_sum(const long long* __restrict__ ids, const float* __r
     fields_rows[row_in_block * kFieldsPlaces + element] = users_value;
     flat[row * kFieldsElements + element] = users_value;
   }
-  for (int i = threadIdx.x; i < rows_here * kUserElements; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kUserElements) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kUserElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kUserElements;
@@ -65,7 +66,8 @@ k00_gather_concat_reduce_sum(const long long* __restrict__ ids, const float* __r
 
   alignas(16) __shared__ float pairs_rows[kRowsPerBlock * kUserElements];
   // pairs: reduce_sum, reduce_sum and what follows it, up to sub
-  for (int i = threadIdx.x; i < rows_here * kUserElements; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kUserElements) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kUserElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kUserElements;
@@ -92,7 +94,8 @@ k00_gather_concat_reduce_sum(const long long* __restrict__ ids, const float* __r
   __syncthreads();
 
   // second_order: reduce_sum
-  for (int i = threadIdx.x; i < rows_here; i += kBlockSize) {
+  if (threadIdx.x < rows_here) {
+    const int i = threadIdx.x;
     const int row = first_row + i;
     float second_order_value = 0.0f;
     for (int k = 0; k < kSecondOrderDepthVectors; ++k) {

@@ -18,7 +18,6 @@ k00_add_interaction_softmax(const float* __restrict__ x, float* __restrict__ wei
   constexpr int kSumPlaces = 80;
   constexpr int kSumPitch = 20;             // from one run to the next
   constexpr int kSumColumns = 16;           // last axis of "sum"
-  constexpr int kBlockSize = 256;           // threads
   constexpr int kSum0Count = 4;             // how many sum_0 there are
   constexpr int kLanes = 4;                 // neighbours that a thread takes at once
   constexpr int kDotsDepthVectors = 4;      // kLanes terms each, of its sum
@@ -29,7 +28,8 @@ k00_add_interaction_softmax(const float* __restrict__ x, float* __restrict__ wei
 
   alignas(16) __shared__ float sum_rows[kRowsPerBlock * kSumPlaces];
   // sum: add
-  for (int i = threadIdx.x; i < rows_here * kSumElements; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kSumElements) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kSumElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kSumElements;
@@ -44,7 +44,8 @@ k00_add_interaction_softmax(const float* __restrict__ x, float* __restrict__ wei
 
   alignas(16) __shared__ float dots_rows[kRowsPerBlock * kSumColumns];
   // dots: matmul
-  for (int i = threadIdx.x; i < rows_here * kSumColumns; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kSumColumns) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kSumColumns;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kSumColumns;
@@ -69,7 +70,8 @@ k00_add_interaction_softmax(const float* __restrict__ x, float* __restrict__ wei
 
   alignas(16) __shared__ float greatest_rows[kRowsPerBlock * kSum0Count];
   // greatest: reduce_max
-  for (int i = threadIdx.x; i < rows_here * kSum0Count; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kSum0Count) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kSum0Count;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kSum0Count;
@@ -89,7 +91,8 @@ k00_add_interaction_softmax(const float* __restrict__ x, float* __restrict__ wei
 
   alignas(16) __shared__ float power_rows[kRowsPerBlock * kSumColumns];
   // power: exp
-  for (int i = threadIdx.x; i < rows_here * kSumColumns; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kSumColumns) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kSumColumns;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kSumColumns;
@@ -107,7 +110,8 @@ k00_add_interaction_softmax(const float* __restrict__ x, float* __restrict__ wei
 
   alignas(16) __shared__ float total_rows[kRowsPerBlock * kSum0Count];
   // total: reduce_sum
-  for (int i = threadIdx.x; i < rows_here * kSum0Count; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kSum0Count) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kSum0Count;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kSum0Count;
@@ -126,7 +130,8 @@ k00_add_interaction_softmax(const float* __restrict__ x, float* __restrict__ wei
   __syncthreads();
 
   // weights: div
-  for (int i = threadIdx.x; i < rows_here * kSumColumns; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kSumColumns) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kSumColumns;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kSumColumns;

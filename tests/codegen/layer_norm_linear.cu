@@ -16,7 +16,6 @@ k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict_
                            const float* __restrict__ bias_shifted, float* __restrict__ y,
                            int batch) {
   constexpr int kRowsPerBlock = 32;         // rows that a block owns
-  constexpr int kBlockSize = 256;           // threads
   constexpr int kXColumns = 8;              // last axis of "x"
   constexpr int kLanes = 4;                 // neighbours that a thread takes at once
   constexpr int kMeanDepthVectors = 2;      // kLanes terms each, of its sum
@@ -28,7 +27,8 @@ k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict_
 
   __shared__ float mean_rows[kRowsPerBlock];
   // mean: reduce_mean
-  for (int i = threadIdx.x; i < rows_here; i += kBlockSize) {
+  if (threadIdx.x < rows_here) {
+    const int i = threadIdx.x;
     const int row = first_row + i;
     float mean_sum = 0.0f;
     for (int k = 0; k < kMeanDepthVectors; ++k) {
@@ -46,7 +46,8 @@ k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict_
 
   __shared__ float deviation_rows[kRowsPerBlock];
   // deviation: reduce_mean and what follows it, up to sqrt
-  for (int i = threadIdx.x; i < rows_here; i += kBlockSize) {
+  if (threadIdx.x < rows_here) {
+    const int i = threadIdx.x;
     const int row = first_row + i;
     float variance_sum = 0.0f;
     const float mean_value = mean_rows[i];
@@ -73,7 +74,8 @@ k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict_
 
   alignas(16) __shared__ float normal_unscaled_rows[kRowsPerBlock * kXColumns];
   // normal_unscaled: div
-  for (int i = threadIdx.x; i < rows_here * kXColumns; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kXColumns) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kXColumns;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kXColumns;
@@ -89,7 +91,8 @@ k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict_
   __syncthreads();
 
   // y: matmul and what follows it, up to gelu
-  for (int i = threadIdx.x; i < rows_here * 2; i += kBlockSize) {
+  if (threadIdx.x < rows_here * 2) {
+    const int i = threadIdx.x;
     const int row_in_block = i / 2;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * 2;

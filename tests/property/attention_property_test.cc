@@ -137,6 +137,39 @@ TEST(AttentionProperty, RowsWithoutVisibleKeysMatch) {
   }
 }
 
+// Keys that a causal mask hides are left out tile by tile, unless their values or scores are no numbers, which softmax and the
+// product would see.
+TEST(AttentionProperty, HiddenTilesMatch) {
+  const char* const kCausal =
+      "%ones = constant() [1.0] : {0}[]\n"
+      "  %all = expand(%ones) {{shape = dims[tokens, keys]}} : {0}[tokens, keys]\n"
+      "  %past = trilu(%all) {{k = 0, upper = 0}} : {0}[tokens, keys]\n"
+      "  %zero = constant() [0.0] : {0}[]\n"
+      "  %hidden = equal(%past, %zero) : bool[tokens, keys]\n"
+      "  %lowest = constant() [{1}] : {0}[]\n"
+      "  %masked = where(%hidden, %lowest, %scaled) : {0}[batch, 6, tokens, keys]";
+  for (const auto& [dtype, lowest, tolerance] :
+       {std::tuple{"f32", "-inf", 1e-5}, {"f16", "-65504.0", 4e-3}, {"bf16", "-inf", 4e-2}}) {
+    const auto graph = Attention(dtype, 32, 16, 3, fmt::format(fmt::runtime(kCausal), dtype, lowest));
+    ASSERT_NE(graph, nullptr);
+    const auto compiled = CompiledGraphs::Make({graph.get()}, GpuOrItsText());
+    ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
+    enum Change { kNothing, kInfiniteValue, kNaNKey, kInfiniteKey };
+    for (const Change change : {kNothing, kInfiniteValue, kNaNKey, kInfiniteKey}) {
+      auto inputs = RandomInputs(*graph, 7, {{"batch", 1}, {"tokens", 70}, {"keys", 200}});
+      // Among the last keys, which no query sees.
+      if (change == kInfiniteValue) inputs[2].reals[inputs[2].reals.size() - 40] = INFINITY;
+      if (change == kNaNKey) inputs[1].reals[inputs[1].reals.size() - 40] = NAN;
+      if (change == kInfiniteKey) inputs[1].reals[inputs[1].reals.size() - 40] = INFINITY;
+      const auto found = (*compiled)->Run({inputs});
+      ASSERT_TRUE(found.has_value()) << found.error().message;
+      const auto expected = Interpret(*graph, inputs);
+      ASSERT_TRUE(expected.has_value()) << expected.error().message;
+      EXPECT_EQ(FirstDifference(*expected, (*found)[0], tolerance), "") << dtype << " change " << change;
+    }
+  }
+}
+
 // All of it is one region, whose scores are nowhere in memory.
 TEST(AttentionProperty, IsOneKernel) {
   for (const char* mask : {kBias, kPadding, kSquashed}) {

@@ -105,6 +105,20 @@ T ShuffleFrom(unsigned mask, T value, unsigned from) {
   __syncwarp();
   return result;
 }
+// Whether it holds for all threads of the warp, none of which has left.
+inline bool __all_sync(unsigned mask, bool holds) {
+  if (mask != 0xffffffffu) Complain("a vote of a part of a warp");
+  gpu_block.slots[threadIdx.x] = holds;
+  __syncwarp();
+  const unsigned first = threadIdx.x / 32 * 32;
+  bool all = true;
+  for (unsigned t = first; t < first + 32 && t < blockDim.x; ++t) {
+    if (gpu_block.has_left[t]) Complain("a vote of a thread that has left");
+    all = all && gpu_block.slots[t] != 0;
+  }
+  __syncwarp();
+  return all;
+}
 template <class T>
 T __shfl_sync(unsigned mask, T value, int lane, int width = 32) {
   const unsigned first = threadIdx.x / width * width;

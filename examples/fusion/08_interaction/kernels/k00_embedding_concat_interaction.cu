@@ -80,7 +80,6 @@ k00_embedding_concat_interaction(
   constexpr int kWidePlaces = 100;
   constexpr int kWidePitch = 20;        // from one run to the next
   constexpr int kDenseElements = 16;    // of one row of "dense"
-  constexpr int kBlockSize = 256;       // threads
   constexpr int kRow0Place = 20;        // where "row0" begins in wide_rows
   constexpr int kRow1Place = 40;        // where "row1" begins in wide_rows
   constexpr int kRow2Place = 60;        // where "row2" begins in wide_rows
@@ -100,14 +99,16 @@ k00_embedding_concat_interaction(
 
   alignas(16) __shared__ float wide_rows[kRowsPerBlock * kWidePlaces];
   // wide: concat
-  for (int i = threadIdx.x; i < rows_here * kDenseElements; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kDenseElements) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kDenseElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kDenseElements;
     const float dense_value = dense[row * kDenseElements + element];
     wide_rows[row_in_block * kWidePlaces + element] = dense_value;
   }
-  for (int i = threadIdx.x; i < rows_here * kDenseElements; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kDenseElements) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kDenseElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kDenseElements;
@@ -117,7 +118,8 @@ k00_embedding_concat_interaction(
     const float table0_value = table0[ids0_index * kDenseElements + element];
     wide_rows[row_in_block * kWidePlaces + element + kRow0Place] = table0_value;
   }
-  for (int i = threadIdx.x; i < rows_here * kDenseElements; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kDenseElements) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kDenseElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kDenseElements;
@@ -127,7 +129,8 @@ k00_embedding_concat_interaction(
     const float table1_value = table1[ids1_index * kDenseElements + element];
     wide_rows[row_in_block * kWidePlaces + element + kRow1Place] = table1_value;
   }
-  for (int i = threadIdx.x; i < rows_here * kDenseElements; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kDenseElements) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kDenseElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kDenseElements;
@@ -137,7 +140,8 @@ k00_embedding_concat_interaction(
     const float table2_value = table2[ids2_index * kDenseElements + element];
     wide_rows[row_in_block * kWidePlaces + element + kRow2Place] = table2_value;
   }
-  for (int i = threadIdx.x; i < rows_here * kDenseElements; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kDenseElements) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kDenseElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kDenseElements;
@@ -150,14 +154,16 @@ k00_embedding_concat_interaction(
   __syncthreads();
 
   // y: matmul and what follows it, up to concat
-  for (int i = threadIdx.x; i < rows_here * kDenseElements; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kDenseElements) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kDenseElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kDenseElements;
     const float dense_value = dense[row * kDenseElements + element];
     y[row * kYColumns + element] = dense_value;
   }
-  for (int i = threadIdx.x; i < rows_here * kPairsElements; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kPairsElements) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kPairsElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kPairsElements;

@@ -125,7 +125,6 @@ k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict_
                            int batch) {
   constexpr int kRowsPerBlock = 4;                  // rows that a block owns
   constexpr int kWarpSize = 32;                     // threads
-  constexpr int kBlockSize = 256;                   // threads
   constexpr int kXColumns = 32;                     // last axis of "x"
   constexpr float kEpsilon = 1e-05f;                // "epsilon"
   constexpr int kYElements = 64;                    // of one row of "y"
@@ -137,7 +136,8 @@ k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict_
 
   __shared__ float mean_rows[kRowsPerBlock];
   // mean: reduce_mean
-  for (int i = threadIdx.x / kWarpSize; i < rows_here; i += kBlockSize / kWarpSize) {
+  if (threadIdx.x / kWarpSize < rows_here) {
+    const int i = threadIdx.x / kWarpSize;
     const int row = first_row + i;
     float mean_sum = 0.0f;
     for (int k = threadIdx.x % kWarpSize; k < kXColumns; k += kWarpSize) {
@@ -154,7 +154,8 @@ k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict_
 
   __shared__ float deviation_rows[kRowsPerBlock];
   // deviation: reduce_mean and what follows it, up to sqrt
-  for (int i = threadIdx.x / kWarpSize; i < rows_here; i += kBlockSize / kWarpSize) {
+  if (threadIdx.x / kWarpSize < rows_here) {
+    const int i = threadIdx.x / kWarpSize;
     const int row = first_row + i;
     float variance_sum = 0.0f;
     const float mean_value = mean_rows[i];
@@ -180,7 +181,8 @@ k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict_
 
   alignas(16) __shared__ float normal_unscaled_rows[kRowsPerBlock * kXColumns];
   // normal_unscaled: div
-  for (int i = threadIdx.x; i < rows_here * kXColumns; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kXColumns) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kXColumns;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kXColumns;
@@ -196,7 +198,8 @@ k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict_
   __syncthreads();
 
   // y: matmul and what follows it, up to gelu
-  for (int i = threadIdx.x; i < rows_here * kYElements; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kYElements) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kYElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kYElements;

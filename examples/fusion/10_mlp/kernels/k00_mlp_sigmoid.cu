@@ -59,7 +59,6 @@ k00_mlp_sigmoid(const float* __restrict__ x, const float* __restrict__ weight0,
                 float* __restrict__ y, int batch) {
   constexpr int kRowsPerBlock = 16;        // rows that a block owns
   constexpr int kActive0Elements = 16;     // of one row of "active0"
-  constexpr int kBlockSize = 256;          // threads
   constexpr int kLanes = 4;                // neighbours that a thread takes at once
   constexpr int kMatmulDepthVectors = 4;   // kLanes terms each, of its sum
   constexpr int kXColumnsOfLanes = 64;     // kLanes times the last axis of "x"
@@ -71,7 +70,8 @@ k00_mlp_sigmoid(const float* __restrict__ x, const float* __restrict__ weight0,
 
   alignas(16) __shared__ float active0_rows[kRowsPerBlock * kActive0Elements];
   // active0: matmul and what follows it, up to relu
-  for (int i = threadIdx.x; i < rows_here * kActive0Elements; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kActive0Elements) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kActive0Elements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kActive0Elements;
@@ -98,7 +98,8 @@ k00_mlp_sigmoid(const float* __restrict__ x, const float* __restrict__ weight0,
 
   alignas(16) __shared__ float matmul_2_1_rows[kRowsPerBlock * kActive0Elements];
   // matmul_2_1: matmul and what follows it, up to mul
-  for (int i = threadIdx.x; i < rows_here * kActive0Elements; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kActive0Elements) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kActive0Elements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kActive0Elements;
@@ -127,7 +128,8 @@ k00_mlp_sigmoid(const float* __restrict__ x, const float* __restrict__ weight0,
   __syncthreads();
 
   // y: reduce_sum and what follows it, up to sigmoid
-  for (int i = threadIdx.x; i < rows_here; i += kBlockSize) {
+  if (threadIdx.x < rows_here) {
+    const int i = threadIdx.x;
     const int row = first_row + i;
     float matmul_2 = 0.0f;
     for (int k = 0; k < kMatmul2DepthVectors; ++k) {

@@ -112,7 +112,6 @@ k00_attention(const float* __restrict__ query, const float* __restrict__ key,
   constexpr int kScoresPlaces = 320;
   constexpr int kScoresPitch = 20;          // from one run to the next
   constexpr int kScoresColumns = 16;        // last axis of "scores"
-  constexpr int kBlockSize = 256;           // threads
   constexpr int kDotsDepth = 8;             // terms of its sum
   constexpr int kLanes = 4;                 // neighbours that a thread takes at once
   constexpr int kDotsDepthVectors = 2;      // kLanes terms each, of its sum
@@ -128,7 +127,8 @@ k00_attention(const float* __restrict__ query, const float* __restrict__ key,
 
   alignas(16) __shared__ float scores_rows[kScoresPlaces];
   // scores: matmul and what follows it, up to mul
-  for (int i = threadIdx.x; i < kScoresElements; i += kBlockSize) {
+  if (threadIdx.x < kScoresElements) {
+    const int i = threadIdx.x;
     const int scores_0 = i / kScoresColumns;
     const int scores_1 = i % kScoresColumns;
     float dots = 0.0f;
@@ -154,7 +154,8 @@ k00_attention(const float* __restrict__ query, const float* __restrict__ key,
 
   alignas(16) __shared__ float greatest_rows[kScoresColumns];
   // greatest: reduce_max
-  for (int i = threadIdx.x; i < kScoresColumns; i += kBlockSize) {
+  if (threadIdx.x < kScoresColumns) {
+    const int i = threadIdx.x;
     float greatest = -__int_as_float(0x7f800000);
     for (int k = 0; k < kGreatestDepthVectors; ++k) {
       const Vector<float, kLanes> scores_vector =
@@ -171,7 +172,8 @@ k00_attention(const float* __restrict__ query, const float* __restrict__ key,
 
   alignas(16) __shared__ float power_rows[kScoresPlaces];
   // power: exp
-  for (int i = threadIdx.x; i < kScoresElements; i += kBlockSize) {
+  if (threadIdx.x < kScoresElements) {
+    const int i = threadIdx.x;
     const int power_0 = i / kScoresColumns;
     const int power_1 = i % kScoresColumns;
     const float scores_value = scores_rows[power_0 * kScoresPitch + power_1];
@@ -186,7 +188,8 @@ k00_attention(const float* __restrict__ query, const float* __restrict__ key,
 
   alignas(16) __shared__ float total_rows[kScoresColumns];
   // total: reduce_sum
-  for (int i = threadIdx.x; i < kScoresColumns; i += kBlockSize) {
+  if (threadIdx.x < kScoresColumns) {
+    const int i = threadIdx.x;
     float total = 0.0f;
     for (int k = 0; k < kTotalDepthVectors; ++k) {
       const Vector<float, kLanes> power_vector =
@@ -203,7 +206,8 @@ k00_attention(const float* __restrict__ query, const float* __restrict__ key,
 
   alignas(16) __shared__ float shares_rows[kScoresPlaces];
   // shares: div
-  for (int i = threadIdx.x; i < kScoresElements; i += kBlockSize) {
+  if (threadIdx.x < kScoresElements) {
+    const int i = threadIdx.x;
     const int shares_0 = i / kScoresColumns;
     const int shares_1 = i % kScoresColumns;
     const float power_value = power_rows[shares_0 * kScoresPitch + shares_1];
@@ -215,7 +219,8 @@ k00_attention(const float* __restrict__ query, const float* __restrict__ key,
   __syncthreads();
 
   // y: matmul
-  for (int i = threadIdx.x; i < kQueryStride1; i += kBlockSize) {
+  if (threadIdx.x < kQueryStride1) {
+    const int i = threadIdx.x;
     const int y_0 = i / kDotsDepth;
     const int y_1 = i % kDotsDepth;
     float y_value = 0.0f;

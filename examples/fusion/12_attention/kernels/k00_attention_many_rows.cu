@@ -161,7 +161,8 @@ k00_attention_many_rows(const float* __restrict__ query, const float* __restrict
 
   alignas(16) __shared__ float greatest_rows[kRowsPerBlock * kScoresColumns];
   // greatest: reduce_max
-  for (int i = threadIdx.x; i < rows_here * kScoresColumns; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kScoresColumns) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kScoresColumns;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kScoresColumns;
@@ -183,7 +184,8 @@ k00_attention_many_rows(const float* __restrict__ query, const float* __restrict
 
   alignas(16) __shared__ float power_rows[kRowsPerBlock * kScoresPlaces];
   // power: exp
-  for (int i = threadIdx.x; i < rows_here * kPowerVectors; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kPowerVectors) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kPowerVectors;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kPowerVectors;
@@ -212,7 +214,8 @@ k00_attention_many_rows(const float* __restrict__ query, const float* __restrict
 
   alignas(16) __shared__ float total_rows[kRowsPerBlock * kScoresColumns];
   // total: reduce_sum
-  for (int i = threadIdx.x; i < rows_here * kScoresColumns; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kScoresColumns) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kScoresColumns;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kScoresColumns;
@@ -234,7 +237,8 @@ k00_attention_many_rows(const float* __restrict__ query, const float* __restrict
 
   alignas(16) __shared__ float shares_rows[kRowsPerBlock * kScoresPlaces];
   // shares: div
-  for (int i = threadIdx.x; i < rows_here * kPowerVectors; i += kBlockSize) {
+  if (threadIdx.x < rows_here * kPowerVectors) {
+    const int i = threadIdx.x;
     const int row_in_block = i / kPowerVectors;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kPowerVectors;
