@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ops/op_def.h"
+#include "compiler/plan/stack_parts.h"
 #include "passes/graph_edit.h"
 #include "passes/loop_group.h"
 
@@ -17,9 +18,11 @@ std::set<const Node*> GatheredInto(const Node& concat, const Graph& graph, PassR
   const bool gathers = std::any_of(group.begin(), group.end(), [](const Node* node) {
     return GetOpDef(node->kind).op_class == OpClass::kGather;
   });
-  // A concat of a concat is planned from the outer one.
+  // A concat of a concat is planned from the outer one, but for those that it stacks.
+  const std::vector<const Value*> stacked = StackedParts(concat.result());
   const bool nested = std::any_of(group.begin(), group.end(), [&](const Node* node) {
-    return node != &concat && node->kind == OpKind::kConcat;
+    return node != &concat && node->kind == OpKind::kConcat &&
+           std::find(stacked.begin(), stacked.end(), node->result()) == stacked.end();
   });
   if (!gathers || nested) return {};
   report = attempt;
@@ -63,13 +66,19 @@ Result<bool> FuseEmbeddingConcat(Graph& graph, const PassOptions&, PassReport& r
   bool changed = false;
   std::vector<const Node*> concats;
   for (const auto& node : graph.nodes) {
-    if (node->kind == OpKind::kConcat) concats.push_back(node.get());
+    if (node->kind != OpKind::kConcat) continue;
+    // Those that stack others first.
+    const bool stacks = !StackedParts(node->result()).empty();
+    concats.insert(stacks ? concats.begin() : concats.end(), node.get());
   }
   std::set<const Node*> done;
   for (size_t i = 0; i < concats.size(); ++i) {
     if (done.count(concats[i])) continue;
     std::set<const Node*> group = GatheredInto(*concats[i], graph, report);
     if (group.empty()) continue;
+    for (const Node* node : group) {
+      if (node->kind == OpKind::kConcat) done.insert(node);
+    }
     RefuseReaders(graph, *concats[i], report);
     for (size_t j = i + 1; j < concats.size(); ++j) {
       if (done.count(concats[j]) || !ShareRows(*concats[i], *concats[j])) continue;

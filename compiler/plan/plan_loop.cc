@@ -2,6 +2,7 @@
 
 #include "compiler/plan/part_run.h"
 #include "compiler/plan/plan_region.h"
+#include "compiler/plan/stack_parts.h"
 #include "compiler/support/check.h"
 
 namespace fusec {
@@ -11,12 +12,12 @@ namespace {
 constexpr int64_t kFewElements = 1 << 15;  // less than half a wave of threads on a large GPU
 constexpr int64_t kMostLanes = 256;  // totals that a CPU thread keeps for the columns of a row
 
-// A box of elements of one value and where in which output they go. A concatenated output is one
-// segment per part, so that no element has to ask which part it belongs to.
+// A box of elements of one value and where in which output they go. A concatenation, which may be
+// one that the output stacks, is one segment per part, so that no element asks to which it belongs.
 struct Segment {
   const Value* value = nullptr;
   int output = 0;
-  std::vector<Expr> offset;
+  std::vector<Expr> offset;  // of the output's rank
   const Shape& shape() const { return value->type.shape; }
 };
 
@@ -55,30 +56,30 @@ class LoopPlanner {
     const Graph& body = *region_.body;
     for (size_t i = 0; i < body.outputs.size(); ++i) {
       const Value* value = body.outputs[i];
-      const Node* producer = value->producer;
-      const bool splits =
-          producer && producer->kind == OpKind::kConcat && producer->Int("axis") > 0;
-      if (splits) {
-        SplitConcat(*producer, static_cast<int>(i));
-      } else {
-        AddSegment({value, static_cast<int>(i), std::vector<Expr>(value->type.rank(), 0)});
+      std::vector<Expr> start(value->type.rank(), 0);
+      std::vector<const Value*> stacked = {value};
+      if (body.outputs.size() == 1 && !StackedParts(value).empty()) stacked = StackedParts(value);
+      for (size_t part = 0; part < stacked.size(); ++part) {
+        if (part > 0) start[0] = static_cast<int64_t>(part);
+        SplitValue(stacked[part], static_cast<int>(i), start);
       }
     }
-    const int rank = groups_[0].segments[0].value->type.rank();
-    if (IsSingle()) lead_ = std::max(rank - 1, 0);
-    lead_ = std::min(lead_, std::max(rank - 1, 0));
+    const int most = std::max(groups_[0].segments[0].value->type.rank() - 1, 0);
+    lead_ = IsSingle() ? most : std::min(lead_, most);
   }
 
   bool IsSingle() const { return groups_.size() == 1 && !groups_[0].run; }
 
-  void SplitConcat(const Node& concat, int output) {
-    const int64_t axis = concat.Int("axis");
+  // Segments for `value`, which begins at `at` in the output.
+  void SplitValue(const Value* value, int output, std::vector<Expr> at) {
+    const Node* producer = value->producer;
+    if (!producer || producer->kind != OpKind::kConcat || producer->Int("axis") == 0)
+      return AddSegment({value, output, at});
+    const int64_t axis = producer->Int("axis");
     lead_ = std::min<int>(lead_, static_cast<int>(axis));
-    const std::vector<const Value*> parts(concat.operands.begin(), concat.operands.end());
-    Expr offset = 0;
+    const std::vector<const Value*> parts(producer->operands.begin(), producer->operands.end());
+    Expr& offset = at[at.size() - value->type.rank() + axis];
     for (size_t k = 0; k < parts.size();) {
-      std::vector<Expr> at(concat.result()->type.rank(), 0);
-      at[axis] = offset;
       auto run = FindPartRun(region_, {parts.begin() + static_cast<int64_t>(k), parts.end()});
       const size_t taken = run ? run->count : 1;
       if (run)
@@ -109,9 +110,10 @@ class LoopPlanner {
     }
   }
 
-  static std::vector<Expr> Shifted(std::vector<Expr> index, const std::vector<Expr>& offset) {
-    for (size_t i = 0; i < index.size(); ++i) index[i] = index[i] + offset[i];
-    return index;
+  static std::vector<Expr> Shifted(const std::vector<Expr>& index, std::vector<Expr> offset) {
+    const size_t stacked = offset.size() - index.size();
+    for (size_t i = 0; i < index.size(); ++i) offset[stacked + i] = index[i] + offset[stacked + i];
+    return offset;
   }
 
   // One element of part number `part` of a run; the tables' facts are looked up first.
@@ -120,8 +122,8 @@ class LoopPlanner {
     RegionLowering lowering(*group.run->region, builder_);
     NamePlace(builder_, region_.result(segment.output), segment.offset, "parts");
     std::vector<Expr> place = Shifted(index, segment.offset);
-    place[group.run_axis] =
-        place[group.run_axis] + Expr::Symbol(kPartVariable) * segment.shape()[group.run_axis];
+    Expr& along = place[place.size() - index.size() + group.run_axis];
+    along = along + Expr::Symbol(kPartVariable) * segment.shape()[group.run_axis];
     lowering_.Store(segment.output, place, lowering.Evaluate(group.run->output, index));
   }
 
@@ -420,9 +422,8 @@ class LoopPlanner {
         index.resize(index.size() + inner.size(), 0);
       } else {
         LocalCoordinate("column", Mod(i, inner_total, builder_.ranges()), inner_total);
-        for (const Expr& e : Coordinates(builder_, Expr::Symbol("column"), inner, "column")) {
+        for (const Expr& e : Coordinates(builder_, Expr::Symbol("column"), inner, "column"))
           index.push_back(e);
-        }
       }
       StoreGroup(group, index);
       if (lanes > 1) builder_.CloseLanes();
