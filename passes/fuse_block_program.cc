@@ -12,8 +12,7 @@ namespace fusec {
 
 namespace {
 
-constexpr int64_t kMostShared = 2048;  // elements of a matrix that many rows multiply by
-constexpr int64_t kDeepest = 1024;     // terms that one thread adds up
+constexpr int64_t kDeepest = 1024;  // terms that one thread adds up
 constexpr int64_t kMostProductsPerRow =
     1 << 20;  // multiplications of one product that a block does for a row
 constexpr int64_t kMostElementsPerRow = 8192;  // that a block writes for a row by itself
@@ -212,9 +211,10 @@ class BlockGroup {
     const bool own_matrix =
         right.size() == matmul.result()->type.shape.size() && rows_.size() + 2 <= right.size();
     const Expr shared = right[right.size() - 2] * right.back();
-    if (own_matrix || shared.AsConstant().value_or(kMostShared + 1) <= kMostShared) return "";
+    if (own_matrix || shared.AsConstant().value_or(kMostSharedWeights + 1) <= kMostSharedWeights)
+      return "";
     return "every block would read a matrix of " + shared.ToString() + " elements again for " +
-           product + ", at most " + std::to_string(kMostShared) + " are wanted";
+           product + ", at most " + std::to_string(kMostSharedWeights) + " are wanted";
   }
 
   bool Follows(const Node& node) const {

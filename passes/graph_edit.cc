@@ -76,6 +76,19 @@ void Refuse(PassReport& report, const std::map<const Value*, std::vector<Node*>>
   }
 }
 
+Value* WithZeros(Builder& builder, std::vector<Value*> parts, int64_t missing,
+                 const std::string& name) {
+  const TensorType& type = parts[0]->type;
+  Shape shape = type.shape;
+  shape.back() = missing;
+  const Provenance provenance = builder.provenance();
+  builder.set_provenance({});
+  parts.push_back(builder.Make(OpKind::kExpand, {builder.Scalar(type.dtype, 0)}, {{"shape", shape}},
+                               name + "_padding"));
+  builder.set_provenance(provenance);
+  return builder.Make(OpKind::kConcat, parts, {{"axis", int64_t{type.rank() - 1}}}, name);
+}
+
 bool RemoveDeadNodes(Graph& graph) {
   auto uses = graph.CountUses();
   bool changed = false;

@@ -40,6 +40,10 @@ void Refuse(PassReport& report, const std::map<const Value*, std::vector<Node*>>
 inline constexpr const char* kBetween = "another kernel runs between the two and needs one of them";
 inline constexpr const char* kBetweenNeeded = "that other kernel's ops in the same kernel";
 
+// The concatenation of `parts` along their last axis, with `missing` zeros behind each row.
+Value* WithZeros(Builder& builder, std::vector<Value*> parts, int64_t missing,
+                 const std::string& name);
+
 // Removes nodes nobody reads, from the end to the start. Returns whether there were any.
 bool RemoveDeadNodes(Graph& graph);
 // Orders nodes so that operands come before their readers, otherwise as they were.

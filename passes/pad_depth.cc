@@ -46,16 +46,9 @@ bool PadRows(Graph& graph, size_t place) {
   };
   if (!std::all_of(found->second.begin(), found->second.end(), takes_padding)) return false;
 
-  const TensorType& type = concat.result()->type;
   Builder builder(graph, place);
-  Shape shape = type.shape;
-  shape.back() = missing;
-  Value* zeros = builder.Make(OpKind::kExpand, {builder.Scalar(type.dtype, 0)}, {{"shape", shape}},
-                              concat.result()->name + "_padding");
-  std::vector<Value*> parts = concat.operands;
-  parts.push_back(zeros);
   builder.set_provenance(concat.provenance);
-  Value* padded = builder.Make(OpKind::kConcat, parts, concat.attributes, concat.result()->name);
+  Value* padded = WithZeros(builder, concat.operands, missing, concat.result()->name);
   const int64_t terms = *padded->type.shape.back().AsConstant();
   for (Node* reader : found->second) {
     const ConstantMatrix weights = *RightWeights(*reader);

@@ -56,24 +56,30 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
                "fold-symmetric",
            });
   }
-  // A view read twice would look like a value read twice and end up in memory.
-  passes.push_back("split-views");
   return passes;
 }
 
 std::vector<std::string> FusionPasses(TargetKind target) {
   std::vector<std::string> passes;
+  // A small batch waits for launches on a GPU. Before inputs and tails of products are fused.
+  if (target == TargetKind::kGpu) passes.push_back("stack-products");
+  // A view read twice would look like a value read twice and end up in memory.
+  passes.push_back("split-views");
   // A block of a GPU keeps a whole chain of small products in its shared memory. On the CPU the
   // library's products and the cache do as well.
   if (target == TargetKind::kGpu) {
-    passes = {// Before the concatenation is part of a kernel.
-              "pad-depth",
-              // Before block programs, which take what is too small for it.
-              "fuse-attention", "fuse-block-program",
-              // For the products that are left, as they are the ones that read weights this way.
-              "transpose-weights", "fold-constants",
-              // Before fuse-matmul-epilogue, which leaves what the library cannot do outside.
-              "fuse-matmul-tail"};
+    Append(passes, {
+                       // Before the concatenation is part of a kernel.
+                       "pad-depth",
+                       // Before block programs, which take what is too small for it.
+                       "fuse-attention", "fuse-block-program",
+                       // For the products that are left, as they are the ones that read weights
+                       // this way.
+                       "transpose-weights", "fold-constants",
+                       // Before fuse-matmul-epilogue, which leaves what the library cannot do
+                       // outside.
+                       "fuse-matmul-tail",
+                   });
   }
   Append(passes, {
                      // Matmuls first: what the library does for free is taken away from the loops.

@@ -435,12 +435,52 @@ class LoraPerRow(nn.Module):
         return F.relu(self.base(x) + 2 * own + (x @ a) @ b * 0.5)
 
 
+class TwoTowers(nn.Module):
+    """Retrieval: a tower over the features of either side, which differ in number; the cosine of their results."""
+
+    inputs = lambda: (torch.randn(4, 5), ids(4, 6))
+    dims = [BATCH, BATCH]
+    exporters = ("dynamo",)
+
+    def __init__(self):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(20 + i, 12) for i in range(6))
+        self.user, self.item = mlp(5 + 36, 60, 40), mlp(36, 60, 40)
+
+    def forward(self, dense, sparse):
+        rows = [table(sparse[:, i]) for i, table in enumerate(self.tables)]
+        user, item = self.user(torch.cat([dense] + rows[:3], dim=1)), self.item(torch.cat(rows[3:], dim=1))
+        return (F.normalize(user, dim=1) * F.normalize(item, dim=1)).sum(dim=1)
+
+
+class Experts(nn.Module):
+    """MMoE: experts of one input, a gate and a small tower for each of two tasks."""
+
+    inputs = lambda: (torch.randn(4, 10), ids(4, 3))
+    dims = [BATCH, BATCH]
+    exporters = ("ts",)
+
+    def __init__(self):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(20 + i, 12) for i in range(3))
+        self.experts = nn.ModuleList(nn.Linear(46, 46) for _ in range(3))
+        self.gates = nn.ModuleList(nn.Linear(46, 3, bias=False) for _ in range(2))
+        self.towers = nn.ModuleList(mlp(46, 8, 1) for _ in range(2))
+
+    def forward(self, dense, sparse):
+        x = torch.cat([dense] + [table(sparse[:, i]) for i, table in enumerate(self.tables)], dim=1)
+        made = torch.stack([F.silu(expert(x)) for expert in self.experts], dim=1)
+        mixed = [(F.softmax(gate(x), dim=1).unsqueeze(2) * made).sum(dim=1) for gate in self.gates]
+        return torch.cat([torch.sigmoid(tower(y)) for tower, y in zip(self.towers, mixed)], dim=1)
+
+
 MODELS = {
     "auto_int": AutoInt, "bags": Bags, "cin": Cin, "dcn_mixture": DcnMixture, "deep_fm": DeepFm,
-    "din": Din, "dot_triangle": DotTriangle, "embedding_bags": EmbeddingBags, "encoder": Encoder, "id_list": IdList,
+    "din": Din, "dot_triangle": DotTriangle, "embedding_bags": EmbeddingBags, "encoder": Encoder,
+    "experts": Experts, "id_list": IdList,
     "index_hash": IndexHash,
     "lora_attention": LoraAttention, "lora_llama": LoraLlama, "lora_per_row": LoraPerRow,
-    "offset_bags": OffsetBags, "requests": Requests,
+    "offset_bags": OffsetBags, "requests": Requests, "two_towers": TwoTowers,
 }  # fmt: skip
 
 
