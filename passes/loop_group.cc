@@ -119,8 +119,15 @@ std::set<const Node*> StoredChain(const Graph& graph,
   }
 }
 
-// A pointwise node of the root's shape that reads a tensor of that size which the group reads too,
-// with what is behind it; nothing if there is none.
+// What `node` takes a part of, if it is a slice in another shape; else null.
+const Value* CutFrom(const Node& node) {
+  const Node* slice = node.kind == OpKind::kReshape ? node.operand(0)->producer : nullptr;
+  return slice && slice->kind == OpKind::kSlice ? slice->operand(0) : nullptr;
+}
+
+// A node of the root's shape with what is behind it: a pointwise one that reads a tensor of that
+// size which the group reads too, or another part of a tensor that the group reads a part of;
+// nothing if there is none.
 std::set<const Node*> FindSibling(const Graph& graph,
                                   const std::map<const Value*, std::vector<Node*>>& readers,
                                   const Node& root, const std::set<const Node*>& group) {
@@ -128,13 +135,15 @@ std::set<const Node*> FindSibling(const Graph& graph,
   for (const Node* node : group) read.insert(node->operands.begin(), node->operands.end());
   const TensorType& type = root.result()->type;
   for (const auto& node : graph.nodes) {
-    if (group.count(node.get()) || !IsPointwise(*node, type.shape)) continue;
+    if (group.count(node.get()) || node->result()->type.shape != type.shape) continue;
     const bool shares =
         std::any_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {
           return operand && read.count(operand) &&
                  operand->type.ElementCount() == type.ElementCount();
         });
-    if (!shares) continue;
+    const bool is_sibling =
+        CutFrom(*node) ? read.count(CutFrom(*node)) != 0 : shares && IsPointwise(*node, type.shape);
+    if (!is_sibling) continue;
     const std::set<const Node*> chain = StoredChain(graph, readers, *node);
     std::set<const Node*> both = group;
     both.insert(chain.begin(), chain.end());
@@ -150,7 +159,7 @@ std::set<const Node*> GrowLoopGroup(const Graph& graph, const Node& root, PassRe
   std::set<const Node*> group = {&root};
   const auto readers = Readers(graph);
   AddProducers(graph, readers, root, report, pools, group);
-  if (GetOpDef(root.kind).op_class == OpClass::kPointwise) {
+  if (GetOpDef(root.kind).op_class == OpClass::kPointwise || CutFrom(root)) {
     auto siblings = FindSibling(graph, readers, root, group);
     for (; !siblings.empty(); siblings = FindSibling(graph, readers, root, group)) {
       group.insert(siblings.begin(), siblings.end());

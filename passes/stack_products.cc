@@ -92,10 +92,14 @@ class Chains {
       return step[0]->kind == OpKind::kMatMul && IsLarge(*step[0]);
     });
     std::set<const Value*> stored, seen;
+    int64_t copies = CopiesInputs() ? 1 : 0;
     for (const Nodes& step : steps_) {
       for (const Node* node : step) CollectStored(node->result(), stored, seen);
+      // One loop makes the outputs that are slices of one stack.
+      copies += std::any_of(step.begin(), step.end(),
+                            [&](const Node* node) { return IsOutput(graph_, node->result()); });
     }
-    return (count() - 1) * layers - (CopiesInputs() ? 1 : 0) - static_cast<int64_t>(stored.size());
+    return (count() - 1) * layers - copies - static_cast<int64_t>(stored.size());
   }
 
   void Rewrite() {
@@ -228,7 +232,7 @@ class Chains {
   void CollectStored(const Value* value, std::set<const Value*>& stored,
                      std::set<const Value*>& seen) const {
     if (!seen.insert(value).second) return;
-    if (IsOutput(graph_, value)) stored.insert(value);
+    if (IsOutput(graph_, value) && !places_.count(value)) stored.insert(value);
     for (const Node* reader : ReadersOfValue(value)) {
       const OpClass op_class = ClassOf(*reader);
       if (IsTaken(*reader) || IsReduction(*reader) || op_class == OpClass::kGather ||
