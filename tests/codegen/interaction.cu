@@ -145,3 +145,154 @@ k00_add_interaction_softmax(const float* __restrict__ x, float* __restrict__ wei
     weights[row * kSumColumns + weights_0 * kSum0Count + weights_1] = weights_value;
   }
 }
+
+// kernel  : k00_add_interaction_softmax_very_many_rows   class: block_program
+// source  : add, matmul, reduce_max, sub, exp, reduce_sum, div
+// inputs  : x f32[batch, 4, 16]
+// outputs : weights f32[batch, 4, 4]
+// launch  : a block owns 8 rows; (batch + 7) / 8 blocks of 256 threads
+// traffic : reads batch * 256 bytes, writes batch * 64 bytes, keeps batch * 480 bytes out of memory
+extern "C" __global__ void __launch_bounds__(256)
+k00_add_interaction_softmax_very_many_rows(const float* __restrict__ x, float* __restrict__ weights,
+                                           int batch) {
+  constexpr int kRowsPerBlock = 8;  // rows that a block owns
+  constexpr int kSumElements = 64;  // of one row of "sum"
+  // of one row, with 4 left free behind every 16, so that banks differ
+  constexpr int kSumPlaces = 80;
+  constexpr int kSumPitch = 20;             // from one run to the next
+  constexpr int kLanes = 4;                 // neighbours that a thread takes at once
+  constexpr int kSumVectors = 16;           // kLanes elements each, of one row of "sum"
+  constexpr int kSum0Count = 4;             // how many sum_0 there are
+  constexpr int kDotsDepthVectors = 4;      // kLanes terms each, of its sum
+  constexpr int kGreatestDepthVectors = 1;  // kLanes terms each, of its sum
+  constexpr int kTotalDepthVectors = 1;     // kLanes terms each, of its sum
+  const int first_row = blockIdx.x * kRowsPerBlock;
+  const int rows_here = min(kRowsPerBlock, batch - first_row);
+
+  alignas(16) __shared__ float sum_rows[kRowsPerBlock * kSumPlaces];
+  // sum: add
+  if (threadIdx.x < rows_here * kSumVectors) {
+    const int i = threadIdx.x;
+    const int row_in_block = i / kSumVectors;
+    const int row = first_row + row_in_block;
+    const int element = i - row_in_block * kSumVectors;
+    const int sum_0 = element / kSum0Count;
+    const int sum_1 = element % kSum0Count;
+    const Vector<float, kLanes> x_vector =
+        LoadVector<kLanes>(x + row * kSumElements + sum_0 * kSumVectors + sum_1 * kLanes);
+    Vector<float, kLanes> sum_rows_vector;
+    #pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const float x_value = x_vector.at[lane];
+      // add
+      const float sum = x_value + x_value;
+      sum_rows_vector.at[lane] = sum;
+    }
+    KeepVector(sum_rows + row_in_block * kSumPlaces + sum_0 * kSumPitch + sum_1 * kLanes,
+               sum_rows_vector);
+  }
+  __syncthreads();
+
+  alignas(16) __shared__ float dots_rows[kRowsPerBlock * kSumVectors];
+  // dots: matmul
+  if (threadIdx.x < rows_here * kSumVectors) {
+    const int i = threadIdx.x;
+    const int row_in_block = i / kSumVectors;
+    const int row = first_row + row_in_block;
+    const int element = i - row_in_block * kSumVectors;
+    const int dots_0 = element / kSum0Count;
+    const int dots_1 = element % kSum0Count;
+    float dots = 0.0f;
+    for (int k = 0; k < kDotsDepthVectors; ++k) {
+      const Vector<float, kLanes> sum_vector = LoadVector<kLanes>(
+          sum_rows + row_in_block * kSumPlaces + dots_0 * kSumPitch + k * kLanes);
+      const Vector<float, kLanes> sum_vector_2 = LoadVector<kLanes>(
+          sum_rows + row_in_block * kSumPlaces + dots_1 * kSumPitch + k * kLanes);
+      #pragma unroll
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const float sum_value = sum_vector.at[lane];
+        const float sum_value_2 = sum_vector_2.at[lane];
+        dots += sum_value * sum_value_2;
+      }
+    }
+    dots_rows[row_in_block * kSumVectors + dots_0 * kSum0Count + dots_1] = dots;
+  }
+  __syncthreads();
+
+  alignas(16) __shared__ float greatest_rows[kRowsPerBlock * kSum0Count];
+  // greatest: reduce_max
+  if (threadIdx.x < rows_here * kSum0Count) {
+    const int i = threadIdx.x;
+    const int row_in_block = i / kSum0Count;
+    const int row = first_row + row_in_block;
+    const int element = i - row_in_block * kSum0Count;
+    float greatest = -__int_as_float(0x7f800000);
+    for (int k = 0; k < kGreatestDepthVectors; ++k) {
+      const Vector<float, kLanes> dots_vector = LoadVector<kLanes>(
+          dots_rows + row_in_block * kSumVectors + element * kSum0Count + k * kLanes);
+      #pragma unroll
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const float dots_value = dots_vector.at[lane];
+        greatest = LargerOf::Combine(greatest, dots_value);
+      }
+    }
+    greatest_rows[row_in_block * kSum0Count + element] = greatest;
+  }
+  __syncthreads();
+
+  alignas(16) __shared__ float power_rows[kRowsPerBlock * kSumVectors];
+  // power: exp
+  if (threadIdx.x < rows_here * kSumVectors) {
+    const int i = threadIdx.x;
+    const int row_in_block = i / kSumVectors;
+    const int row = first_row + row_in_block;
+    const int element = i - row_in_block * kSumVectors;
+    const int power_0 = element / kSum0Count;
+    const int power_1 = element % kSum0Count;
+    const float dots_value = dots_rows[row_in_block * kSumVectors + power_0 * kSum0Count + power_1];
+    const float greatest_value = greatest_rows[row_in_block * kSum0Count + power_0];
+    // sub
+    const float shifted = dots_value - greatest_value;
+    // exp
+    const float power = expf(shifted);
+    power_rows[row_in_block * kSumVectors + power_0 * kSum0Count + power_1] = power;
+  }
+  __syncthreads();
+
+  alignas(16) __shared__ float total_rows[kRowsPerBlock * kSum0Count];
+  // total: reduce_sum
+  if (threadIdx.x < rows_here * kSum0Count) {
+    const int i = threadIdx.x;
+    const int row_in_block = i / kSum0Count;
+    const int row = first_row + row_in_block;
+    const int element = i - row_in_block * kSum0Count;
+    float total = 0.0f;
+    for (int k = 0; k < kTotalDepthVectors; ++k) {
+      const Vector<float, kLanes> power_vector = LoadVector<kLanes>(
+          power_rows + row_in_block * kSumVectors + element * kSum0Count + k * kLanes);
+      #pragma unroll
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const float power_value = power_vector.at[lane];
+        total += power_value;
+      }
+    }
+    total_rows[row_in_block * kSum0Count + element] = total;
+  }
+  __syncthreads();
+
+  // weights: div
+  if (threadIdx.x < rows_here * kSumVectors) {
+    const int i = threadIdx.x;
+    const int row_in_block = i / kSumVectors;
+    const int row = first_row + row_in_block;
+    const int element = i - row_in_block * kSumVectors;
+    const int weights_0 = element / kSum0Count;
+    const int weights_1 = element % kSum0Count;
+    const float power_value =
+        power_rows[row_in_block * kSumVectors + weights_0 * kSum0Count + weights_1];
+    const float total_value = total_rows[row_in_block * kSum0Count + weights_0];
+    // div
+    const float weights_value = power_value / total_value;
+    weights[row * kSumVectors + weights_0 * kSum0Count + weights_1] = weights_value;
+  }
+}
