@@ -45,44 +45,40 @@ std::string MemoryTypeName(Dtype dtype) {
 
 namespace {
 
-// The names that statements mention.
-void CollectWords(const std::vector<Statement>& statements, std::set<std::string>& words) {
-  for (const Statement& statement : statements) {
-    if (statement.kind == Statement::Kind::kComment) continue;
-    const bool is_local = statement.kind == Statement::Kind::kLet;
-    for (const std::string& text :
-         {statement.type, is_local ? "" : statement.name, statement.text}) {
-      std::string word;
-      for (const char c : text + " ") {
-        if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') {
-          word += c;
-        } else if (!word.empty()) {
-          words.insert(std::exchange(word, ""));
-        }
+// The words of a statement itself, but for the name of a local that it defines.
+void CollectWords(const Statement& statement, std::set<std::string>& words) {
+  if (statement.kind == Statement::Kind::kComment) return;
+  const bool is_local = statement.kind == Statement::Kind::kLet;
+  for (const std::string& text : {statement.type, is_local ? "" : statement.name, statement.text}) {
+    std::string word;
+    for (const char c : text + " ") {
+      if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') {
+        word += c;
+      } else if (!word.empty()) {
+        words.insert(std::exchange(word, ""));
       }
     }
-    CollectWords(statement.body, words);
-    CollectWords(statement.otherwise, words);
   }
 }
 
-// Takes out locals that nothing reads. A check of an index stays: it reports.
-bool DropUnread(std::vector<Statement>& statements, const std::set<std::string>& words) {
-  bool dropped = false;
-  for (size_t i = 0; i < statements.size();) {
+// Takes out locals that nothing behind them in their scope reads; the words of what stays. A check
+// of an index stays: it reports.
+std::set<std::string> DropUnread(std::vector<Statement>& statements) {
+  std::set<std::string> words;
+  for (size_t i = statements.size(); i-- > 0;) {
     Statement& statement = statements[i];
-    dropped |= DropUnread(statement.body, words) | DropUnread(statement.otherwise, words);
     const bool is_unread = statement.kind == Statement::Kind::kLet &&
                            !words.count(statement.name) &&
                            statement.text.find("CheckedIndex(") == std::string::npos;
-    if (!is_unread) {
-      ++i;
+    if (is_unread) {
+      statements.erase(statements.begin() + static_cast<int64_t>(i));
       continue;
     }
-    statements.erase(statements.begin() + static_cast<int64_t>(i));
-    dropped = true;
+    CollectWords(statement, words);
+    words.merge(DropUnread(statement.body));
+    words.merge(DropUnread(statement.otherwise));
   }
-  return dropped;
+  return words;
 }
 
 }  // namespace
@@ -399,11 +395,7 @@ void KernelBuilder::Remember(const std::string& key, const Scalar& scalar) {
 KernelPlan KernelBuilder::Finish() {
   FUSEC_CHECK(scopes_.size() == 1, "a scope of the kernel is still open");
   plan_.body = std::move(scopes_.back().statements);
-  std::set<std::string> words;
-  do {
-    words.clear();
-    CollectWords(plan_.body, words);
-  } while (DropUnread(plan_.body, words));
+  const std::set<std::string> words = DropUnread(plan_.body);
   std::vector<NamedConstant> sizes = expressions_.constants();
   const auto is_unread = [&](const NamedConstant& constant) {
     return !words.count(constant.name.substr(0, constant.name.find('[')));

@@ -115,8 +115,18 @@ class AttentionPlanner {
     DeclareSharedMemory(builder_);
     const std::string tile_count =
         TileCount("query_tiles", tiles, queries_, TileQueries(), "of a head");
-    Let("head", "blockIdx.x / " + tile_count, Product(heads_));
-    Let("first_query", "blockIdx.x % " + tile_count + " * " + TileQueries(), queries_);
+    if (HasMask()) {
+      // A causal mask leaves the last queries the most keys: these begin first, so that blocks end
+      // together.
+      const std::string heads = builder_.expressions().WriteFactor(Product(heads_));
+      builder_.Write(Product(heads_));  // its dims become parameters
+      Let("head", "blockIdx.x % " + heads, Product(heads_));
+      Let("first_query", "(" + tile_count + " - 1 - blockIdx.x / " + heads + ") * " + TileQueries(),
+          queries_);
+    } else {
+      Let("head", "blockIdx.x / " + tile_count, Product(heads_));
+      Let("first_query", "blockIdx.x % " + tile_count + " * " + TileQueries(), queries_);
+    }
     head_ = Coordinates(builder_, Expr::Symbol("head"), heads_, "head");
     if (Padded(depth_) != depth_ || Padded(columns_) != columns_) {
       builder_.Blank();
@@ -305,21 +315,82 @@ class AttentionPlanner {
     Call("MultiplyKeys<Shape>(memory, here, query_words, tile_scores)");
     const bool whole = IsMultiple(keys_, tile_keys());
     if (whole && parts_.score == parts_.scores->result()) return;
+    const std::optional<Expr> diagonal = FindDiagonal();
+    if (!diagonal) return FinishScores(whole, std::nullopt);
+    // Only where the diagonal crosses a tile does each element ask on which side it stands.
+    const auto branch = [&](const std::string& condition, const std::optional<bool>& is_below) {
+      builder_.Open(/*is_branch=*/true);
+      FinishScores(whole, is_below);
+      return Statement{Statement::Kind::kIf, "", "", condition, builder_.Close(), {}};
+    };
+    const Expr first_key = Expr::Symbol("first_key") + *diagonal + 1;
+    const std::string first = builder_.Write(first_key);
+    Statement below = branch(first + " + " + TileKeys() + " - 1 <= first_query", true);
+    Statement beyond = branch(first + " > first_query + " + TileQueries() + " - 1", false);
+    beyond.otherwise = branch("", std::nullopt).body;
+    below.otherwise = {std::move(beyond)};
+    builder_.Append(std::move(below));
+  }
+
+  // The pointwise ops between the product and softmax, in a tile that stands below the diagonal of
+  // its mask, beyond it, or on it.
+  void FinishScores(bool whole, const std::optional<bool>& is_below) {
+    lowering_.OnSelect([&](const Expr& position, const Expr& limit) {
+      return DiagonalOf(position, limit) ? is_below : std::nullopt;
+    });
     ForElements(
         "key_row", tile_keys(), "Shape::kKeyPieces", "first_key", keys_,
         [&](const Expr& query, const Expr& key, const std::string& key_text) {
           builder_.Append(
               {Statement::Kind::kLet, "float", "product", "tile_scores[piece][place]", {}, {}});
           builder_.DefineVariable("product", 0, 0);
-          lowering_.OnReducer([&](const Node&, const std::vector<Expr>&) {
-            return Scalar{"product", dtype()};
-          });
-          const Scalar score = lowering_.Evaluate(parts_.score, At(parts_.score, query, key));
+          const Scalar score = EvaluateScore(lowering_, At(parts_.score, query, key));
           builder_.Assign("tile_scores[piece][place]", whole ? score.text
                                                              : key_text + " < " +
                                                                    builder_.Write(keys_) + " ? " +
                                                                    score.text + " : NoScore()");
         });
+    lowering_.OnSelect(nullptr);
+  }
+
+  // The score that is made of the local `product`.
+  Scalar EvaluateScore(RegionLowering& lowering, const std::vector<Expr>& index) {
+    lowering.OnReducer([&](const Node&, const std::vector<Expr>&) {
+      return Scalar{"product", dtype()};
+    });
+    return lowering.Evaluate(parts_.score, index);
+  }
+
+  // `position < limit` as key_row - query_row + c < 0: the constant c; nullopt for other selects.
+  static std::optional<Expr> DiagonalOf(const Expr& position, const Expr& limit) {
+    const Expr constant = position - limit - Expr::Symbol("key_row") + Expr::Symbol("query_row");
+    return constant.AsConstant() ? std::optional(constant) : std::nullopt;
+  }
+
+  // Of the only diagonal that scores are selected by.
+  std::optional<Expr> FindDiagonal() {
+    std::vector<IndexSite> sites;
+    KernelBuilder trial(builder_.target(), builder_.program(), sites, builder_.shape());
+    trial.plan().index_type = builder_.plan().index_type;
+    trial.DefineVariable("query_row", 0, queries_ - 1);
+    trial.DefineVariable("key_row", 0, keys_ - 1);
+    for (size_t i = 0; i < head_.size(); ++i) {
+      if (const auto name = head_[i].AsSymbol()) trial.DefineVariable(*name, 0, heads_[i] - 1);
+    }
+    std::vector<Expr> index = head_;
+    index.push_back(Expr::Symbol("query_row"));
+    index.push_back(Expr::Symbol("key_row"));
+    RegionLowering lowering(region_, trial);
+    std::vector<Expr> diagonals;
+    lowering.OnSelect([&](const Expr& position, const Expr& limit) -> std::optional<bool> {
+      const auto diagonal = DiagonalOf(position, limit);
+      if (diagonal) diagonals.push_back(*diagonal);
+      return diagonal ? std::optional(true) : std::nullopt;
+    });
+    EvaluateScore(lowering, index);
+    const bool all_same = std::all_of(diagonals.begin(), diagonals.end(),
+                                      [&](const Expr& e) { return e == diagonals[0]; });
+    return !diagonals.empty() && all_same ? std::optional(diagonals[0]) : std::nullopt;
   }
 
   // The ops from the product on, up to what softmax is of.

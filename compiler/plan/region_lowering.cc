@@ -1,6 +1,7 @@
 #include "compiler/plan/region_lowering.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 
 #include "compiler/ops/c_text.h"
@@ -85,6 +86,11 @@ class ElementLowering : public LowerContext {
     KernelBuilder& builder = parent_.builder_;
     if (ranges().ProvenLess(position, limit)) return then();
     if (ranges().ProvenNonNegative(position - limit)) return otherwise();
+    if (const auto is_below = parent_.decide_ ? parent_.decide_(position, limit) : std::nullopt) {
+      const Scalar chosen = *is_below ? then() : otherwise();
+      const bool is_local = std::isalpha(static_cast<unsigned char>(chosen.text[0])) != 0;
+      return is_local ? chosen : Let(chosen.text, dtype, "");
+    }
     if (const auto uniform = UniformSelect(position, limit)) {
       return SelectForAllLanes(*uniform, dtype, then, otherwise);
     }

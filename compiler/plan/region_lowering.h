@@ -43,6 +43,11 @@ class RegionLowering {
   // Writes `scalar` to element `index` of a value that is kept.
   void StoreKept(const Value* value, const KeptRows& rows, const std::vector<Expr>& index,
                  const Scalar& scalar);
+  // Says whether a position that an op selects by is below its limit, where whoever plans the
+  // kernel knows.
+  using SelectFunction =
+      std::function<std::optional<bool>(const Expr& position, const Expr& limit)>;
+  void OnSelect(SelectFunction decide) { decide_ = std::move(decide); }
   // The row of the block that the next statements are about.
   void SetRowInBlock(const Expr& row_in_block) { row_in_block_ = row_in_block; }
   // From now on `value` is read from `array` where it is wanted for the element that SetSlot names:
@@ -110,6 +115,7 @@ class RegionLowering {
   std::vector<Expr> slot_index_;
   std::string slot_;
   ReducerFunction make_reduced_;
+  SelectFunction decide_;
   Loads loads_;
   std::map<std::string, Origin> origins_;  // by local: where integer data was loaded from
   std::map<std::string, Ranges::Interval>

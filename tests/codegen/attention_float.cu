@@ -17,7 +17,8 @@
 //           keeps batch * 16160 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
 k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
-              const float* __restrict__ v, const float* __restrict__ bias, float* __restrict__ y) {
+              const float* __restrict__ v, const float* __restrict__ bias, float* __restrict__ y,
+              int batch) {
   constexpr int kDepth = 16;           // elements of a query and a key, in shared memory
   constexpr int kColumns = 16;         // elements of a value there
   constexpr int kTileKeys = 32;        // in shared memory at a time
@@ -43,8 +44,8 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(16) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int head = blockIdx.x / kQueryTiles;
-  const int first_query = blockIdx.x % kQueryTiles * kTileQueries;
+  const int head = blockIdx.x % batch;
+  const int first_query = (kQueryTiles - 1 - blockIdx.x / batch) * kTileQueries;
 
   // What pads rows stays zero.
   for (int i = threadIdx.x; i < kSharedBytes / sizeof(unsigned); i += kBlockSize) {

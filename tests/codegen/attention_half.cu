@@ -16,7 +16,7 @@
 //           keeps batch * 108288 + 2304 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128, 4)
 k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
-              const Half* __restrict__ v, Half* __restrict__ y) {
+              const Half* __restrict__ v, Half* __restrict__ y, int batch) {
   constexpr int kDepth = 32;             // elements of a query and a key, in shared memory
   constexpr int kColumns = 32;           // elements of a value there
   constexpr int kTileKeys = 64;          // in shared memory at a time
@@ -40,8 +40,8 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(16) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int head = blockIdx.x / kQueryTiles;
-  const int first_query = blockIdx.x % kQueryTiles * kTileQueries;
+  const int head = blockIdx.x % (batch * 2);
+  const int first_query = (kQueryTiles - 1 - blockIdx.x / (batch * 2)) * kTileQueries;
   const int head_0 = head / 2;
   const int head_1 = head % 2;
 
@@ -102,26 +102,60 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
     // The scores: matmul, where, cast
     float tile_scores[Shape::kKeyPieces][Shape::kPlaces];
     MultiplyKeys<Shape>(memory, here, query_words, tile_scores);
-    #pragma unroll
-    for (int place = 0; place < Shape::kPlaces; ++place) {
-      const int query_row = min(first_query + QueryInTile(place), kQAxis2Size - 1);
+    if (first_key + kTileKeys - 1 <= first_query) {
+      // trilu
+      const float lower = 1.0f;
+      // cast
+      const bool seen = lower != 0.0f;
       #pragma unroll
-      for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
-        const int key_row = min(first_key + ColumnInTile(piece, place), kQAxis2Size - 1);
-        const float product = tile_scores[piece][place];
-        // trilu
-        float lower;
-        if (key_row - query_row < 1) {
-          lower = 1.0f;
-        } else {
-          lower = 0.0f;
+      for (int place = 0; place < Shape::kPlaces; ++place) {
+        #pragma unroll
+        for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
+          const float product = tile_scores[piece][place];
+          // where
+          const float masked = seen ? product : -__int_as_float(0x7f800000);
+          tile_scores[piece][place] =
+              first_key + ColumnInTile(piece, place) < kQAxis2Size ? masked : NoScore();
         }
-        // cast
-        const bool seen = lower != 0.0f;
-        // where
-        const float masked = seen ? product : -__int_as_float(0x7f800000);
-        tile_scores[piece][place] =
-            first_key + ColumnInTile(piece, place) < kQAxis2Size ? masked : NoScore();
+      }
+    } else if (first_key > first_query + kTileQueries - 1) {
+      // trilu
+      const float lower = 0.0f;
+      // cast
+      const bool seen_2 = lower != 0.0f;
+      #pragma unroll
+      for (int place = 0; place < Shape::kPlaces; ++place) {
+        #pragma unroll
+        for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
+          const float product = tile_scores[piece][place];
+          // where
+          const float masked = seen_2 ? product : -__int_as_float(0x7f800000);
+          tile_scores[piece][place] =
+              first_key + ColumnInTile(piece, place) < kQAxis2Size ? masked : NoScore();
+        }
+      }
+    } else {
+      #pragma unroll
+      for (int place = 0; place < Shape::kPlaces; ++place) {
+        const int query_row = min(first_query + QueryInTile(place), kQAxis2Size - 1);
+        #pragma unroll
+        for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
+          const int key_row = min(first_key + ColumnInTile(piece, place), kQAxis2Size - 1);
+          const float product = tile_scores[piece][place];
+          // trilu
+          float lower;
+          if (key_row - query_row < 1) {
+            lower = 1.0f;
+          } else {
+            lower = 0.0f;
+          }
+          // cast
+          const bool seen_3 = lower != 0.0f;
+          // where
+          const float masked = seen_3 ? product : -__int_as_float(0x7f800000);
+          tile_scores[piece][place] =
+              first_key + ColumnInTile(piece, place) < kQAxis2Size ? masked : NoScore();
+        }
       }
     }
 

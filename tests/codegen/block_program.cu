@@ -61,7 +61,6 @@ k00_matmul_relu_reduce_sum(const float* __restrict__ x, const float* __restrict_
   if (threadIdx.x < rows_here * kLogit1Elements) {
     const int i = threadIdx.x;
     const int row_in_block = i / kLogit1Elements;
-    const int row = first_row + row_in_block;
     const int element = i - row_in_block * kLogit1Elements;
     float product2 = 0.0f;
     for (int k = 0; k < kProduct2DepthVectors; ++k) {

@@ -69,7 +69,6 @@ k00_gather_concat_reduce_sum(const long long* __restrict__ ids, const float* __r
   if (threadIdx.x < rows_here * kUserElements) {
     const int i = threadIdx.x;
     const int row_in_block = i / kUserElements;
-    const int row = first_row + row_in_block;
     const int element = i - row_in_block * kUserElements;
     float sum = 0.0f;
     for (int k = 0; k < 2; ++k) {

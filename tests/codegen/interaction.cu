@@ -47,7 +47,6 @@ k00_add_interaction_softmax(const float* __restrict__ x, float* __restrict__ wei
   if (threadIdx.x < rows_here * kSumColumns) {
     const int i = threadIdx.x;
     const int row_in_block = i / kSumColumns;
-    const int row = first_row + row_in_block;
     const int element = i - row_in_block * kSumColumns;
     const int dots_0 = element / kSum0Count;
     const int dots_1 = element % kSum0Count;
@@ -73,7 +72,6 @@ k00_add_interaction_softmax(const float* __restrict__ x, float* __restrict__ wei
   if (threadIdx.x < rows_here * kSum0Count) {
     const int i = threadIdx.x;
     const int row_in_block = i / kSum0Count;
-    const int row = first_row + row_in_block;
     const int element = i - row_in_block * kSum0Count;
     float greatest = -__int_as_float(0x7f800000);
     for (int k = 0; k < kGreatestDepthVectors; ++k) {
@@ -94,7 +92,6 @@ k00_add_interaction_softmax(const float* __restrict__ x, float* __restrict__ wei
   if (threadIdx.x < rows_here * kSumColumns) {
     const int i = threadIdx.x;
     const int row_in_block = i / kSumColumns;
-    const int row = first_row + row_in_block;
     const int element = i - row_in_block * kSumColumns;
     const int power_0 = element / kSum0Count;
     const int power_1 = element % kSum0Count;
@@ -113,7 +110,6 @@ k00_add_interaction_softmax(const float* __restrict__ x, float* __restrict__ wei
   if (threadIdx.x < rows_here * kSum0Count) {
     const int i = threadIdx.x;
     const int row_in_block = i / kSum0Count;
-    const int row = first_row + row_in_block;
     const int element = i - row_in_block * kSum0Count;
     float total = 0.0f;
     for (int k = 0; k < kTotalDepthVectors; ++k) {
@@ -198,7 +194,6 @@ k00_add_interaction_softmax_very_many_rows(const float* __restrict__ x, float* _
   if (threadIdx.x < rows_here * kSumVectors) {
     const int i = threadIdx.x;
     const int row_in_block = i / kSumVectors;
-    const int row = first_row + row_in_block;
     const int element = i - row_in_block * kSumVectors;
     const int dots_0 = element / kSum0Count;
     const int dots_1 = element % kSum0Count;
@@ -224,7 +219,6 @@ k00_add_interaction_softmax_very_many_rows(const float* __restrict__ x, float* _
   if (threadIdx.x < rows_here * kSum0Count) {
     const int i = threadIdx.x;
     const int row_in_block = i / kSum0Count;
-    const int row = first_row + row_in_block;
     const int element = i - row_in_block * kSum0Count;
     float greatest = -__int_as_float(0x7f800000);
     for (int k = 0; k < kGreatestDepthVectors; ++k) {
@@ -245,7 +239,6 @@ k00_add_interaction_softmax_very_many_rows(const float* __restrict__ x, float* _
   if (threadIdx.x < rows_here * kSumVectors) {
     const int i = threadIdx.x;
     const int row_in_block = i / kSumVectors;
-    const int row = first_row + row_in_block;
     const int element = i - row_in_block * kSumVectors;
     const int power_0 = element / kSum0Count;
     const int power_1 = element % kSum0Count;
@@ -264,7 +257,6 @@ k00_add_interaction_softmax_very_many_rows(const float* __restrict__ x, float* _
   if (threadIdx.x < rows_here * kSum0Count) {
     const int i = threadIdx.x;
     const int row_in_block = i / kSum0Count;
-    const int row = first_row + row_in_block;
     const int element = i - row_in_block * kSum0Count;
     float total = 0.0f;
     for (int k = 0; k < kTotalDepthVectors; ++k) {

@@ -101,7 +101,6 @@ k00_mlp_sigmoid(const float* __restrict__ x, const float* __restrict__ weight0,
   if (threadIdx.x < rows_here * kActive0Elements) {
     const int i = threadIdx.x;
     const int row_in_block = i / kActive0Elements;
-    const int row = first_row + row_in_block;
     const int element = i - row_in_block * kActive0Elements;
     float matmul_1 = 0.0f;
     for (int k = 0; k < kMatmul1DepthVectors; ++k) {

@@ -164,10 +164,7 @@ k00_attention_many_rows(const float* __restrict__ query, const float* __restrict
   if (threadIdx.x < rows_here * kScoresColumns) {
     const int i = threadIdx.x;
     const int row_in_block = i / kScoresColumns;
-    const int row = first_row + row_in_block;
     const int element = i - row_in_block * kScoresColumns;
-    const int row_0 = row / 2;
-    const int row_1 = row % 2;
     float greatest = -__int_as_float(0x7f800000);
     for (int k = 0; k < kGreatestDepthVectors; ++k) {
       const Vector<float, kLanes> scores_vector = LoadVector<kLanes>(
@@ -187,10 +184,7 @@ k00_attention_many_rows(const float* __restrict__ query, const float* __restrict
   if (threadIdx.x < rows_here * kPowerVectors) {
     const int i = threadIdx.x;
     const int row_in_block = i / kPowerVectors;
-    const int row = first_row + row_in_block;
     const int element = i - row_in_block * kPowerVectors;
-    const int row_0 = row / 2;
-    const int row_1 = row % 2;
     const int power_0 = element / kPower1Count;
     const int power_1 = element % kPower1Count;
     const Vector<float, kLanes> scores_vector = LoadVector<kLanes>(
@@ -217,10 +211,7 @@ k00_attention_many_rows(const float* __restrict__ query, const float* __restrict
   if (threadIdx.x < rows_here * kScoresColumns) {
     const int i = threadIdx.x;
     const int row_in_block = i / kScoresColumns;
-    const int row = first_row + row_in_block;
     const int element = i - row_in_block * kScoresColumns;
-    const int row_0 = row / 2;
-    const int row_1 = row % 2;
     float total = 0.0f;
     for (int k = 0; k < kTotalDepthVectors; ++k) {
       const Vector<float, kLanes> power_vector = LoadVector<kLanes>(
@@ -240,10 +231,7 @@ k00_attention_many_rows(const float* __restrict__ query, const float* __restrict
   if (threadIdx.x < rows_here * kPowerVectors) {
     const int i = threadIdx.x;
     const int row_in_block = i / kPowerVectors;
-    const int row = first_row + row_in_block;
     const int element = i - row_in_block * kPowerVectors;
-    const int row_0 = row / 2;
-    const int row_1 = row % 2;
     const int shares_0 = element / kPower1Count;
     const int shares_1 = element % kPower1Count;
     const Vector<float, kLanes> power_vector = LoadVector<kLanes>(

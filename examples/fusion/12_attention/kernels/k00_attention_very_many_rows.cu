@@ -158,10 +158,7 @@ k00_attention_very_many_rows(const float* __restrict__ query, const float* __res
   if (threadIdx.x < rows_here * kScoresColumns) {
     const int i = threadIdx.x;
     const int row_in_block = i / kScoresColumns;
-    const int row = first_row + row_in_block;
     const int element = i - row_in_block * kScoresColumns;
-    const int row_0 = row / 2;
-    const int row_1 = row % 2;
     float greatest = -__int_as_float(0x7f800000);
     for (int k = 0; k < kScoresColumns; ++k) {
       const float scores_value =
@@ -176,10 +173,7 @@ k00_attention_very_many_rows(const float* __restrict__ query, const float* __res
   // power: exp
   for (int i = threadIdx.x; i < rows_here * kScoresElements; i += kBlockSize) {
     const int row_in_block = i / kScoresElements;
-    const int row = first_row + row_in_block;
     const int element = i - row_in_block * kScoresElements;
-    const int row_0 = row / 2;
-    const int row_1 = row % 2;
     const int power_0 = element / kScoresColumns;
     const int power_1 = element % kScoresColumns;
     const float scores_value =
@@ -198,10 +192,7 @@ k00_attention_very_many_rows(const float* __restrict__ query, const float* __res
   if (threadIdx.x < rows_here * kScoresColumns) {
     const int i = threadIdx.x;
     const int row_in_block = i / kScoresColumns;
-    const int row = first_row + row_in_block;
     const int element = i - row_in_block * kScoresColumns;
-    const int row_0 = row / 2;
-    const int row_1 = row % 2;
     float total = 0.0f;
     for (int k = 0; k < kScoresColumns; ++k) {
       const float power_value =
@@ -216,10 +207,7 @@ k00_attention_very_many_rows(const float* __restrict__ query, const float* __res
   // shares: div
   for (int i = threadIdx.x; i < rows_here * kScoresElements; i += kBlockSize) {
     const int row_in_block = i / kScoresElements;
-    const int row = first_row + row_in_block;
     const int element = i - row_in_block * kScoresElements;
-    const int row_0 = row / 2;
-    const int row_1 = row % 2;
     const int shares_0 = element / kScoresColumns;
     const int shares_1 = element % kScoresColumns;
     const float power_value =
