@@ -19,6 +19,15 @@ bool IsElementwise(const Node& node) {
          op_class == OpClass::kGather;
 }
 
+// Whether both are one value, or what equal views show of one (split-views).
+bool ShowTheSame(const Value* a, const Value* b) {
+  if (a == b) return true;
+  const Node *left = a->producer, *right = b->producer;
+  return left && right && left->kind == right->kind && left->attributes == right->attributes &&
+         GetOpDef(left->kind).op_class == OpClass::kView && left->operands.size() == 1 &&
+         right->operands.size() == 1 && ShowTheSame(left->operand(0), right->operand(0));
+}
+
 // The group around one reduction, while it grows.
 class RowGroup {
  public:
@@ -87,7 +96,7 @@ class RowGroup {
 
   bool SharesOperand(const Node& node) const {
     return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node* member) {
-      return IsReduction(*member) && member->operand(0) == node.operand(0);
+      return IsReduction(*member) && ShowTheSame(member->operand(0), node.operand(0));
     });
   }
 
