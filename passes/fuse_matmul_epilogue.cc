@@ -1,6 +1,9 @@
 #include "passes/fuse_matmul_epilogue.h"
 
+#include <algorithm>
+
 #include "compiler/ops/op_def.h"
+#include "compiler/plan/matmul_kernels.h"
 #include "passes/graph_edit.h"
 
 namespace fusec {
@@ -23,6 +26,24 @@ bool AddsBias(const Node& add, const Value* product) {
     return false;
   return other->type.shape.back() == product->type.shape.back() &&
          other->type.ElementCount() == product->type.shape.back();
+}
+
+// The bias of `add` to products of a few matrices each: a row for each. Kernels of ours take all of
+// them, cuBLASLt one by one.
+bool AddsBiasOfEach(const Node& add, const Node& matmul) {
+  const Value* product = matmul.result();
+  const Shape& weights = matmul.operand(1)->type.shape;
+  if (add.kind != OpKind::kAdd || product->type.dtype == Dtype::kF64 ||
+      matmul.Int("transpose_a") != 0 || matmul.Int("transpose_b") != 1 ||
+      weights.size() != product->type.shape.size() ||
+      !std::equal(weights.begin(), weights.end() - 2, product->type.shape.begin()))
+    return false;
+  const TensorType& other = (add.operand(0) == product ? add.operand(1) : add.operand(0))->type;
+  Shape rows = product->type.shape;
+  rows[rows.size() - 2] = 1;
+  const int64_t matrices = Product(Shape(rows.begin(), rows.end() - 2)).AsConstant().value_or(0);
+  return add.result()->type == product->type && other.shape == rows && matrices > 1 &&
+         matrices <= kMostMatrices;
 }
 
 // Whether `add` adds another tensor of the product's shape.
@@ -58,8 +79,9 @@ LibraryProduct FindLibraryProduct(const Graph& graph,
     product.tail = next->result();
     next = OnlyReader(graph, readers, product.tail);
   };
-  if (next && AddsBias(*next, product.tail)) take();
-  if (takes_addend && next && AddsTensor(*next, product.tail)) {
+  const bool adds_each = takes_addend && next && AddsBiasOfEach(*next, matmul);
+  if (next && (adds_each || AddsBias(*next, product.tail))) take();
+  if (takes_addend && !adds_each && next && AddsTensor(*next, product.tail)) {
     product.nodes.insert(next);
     const bool convex = IsConvex(graph, product.nodes);
     product.nodes.erase(next);

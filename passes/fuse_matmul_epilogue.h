@@ -18,7 +18,8 @@ namespace fusec {
 Result<bool> FuseMatMulEpilogue(Graph& graph, const PassOptions& options, PassReport& report);
 
 // `matmul` with what a library does in the same call, and the last value of that. cuBLASLt may also
-// add a tensor of the product's shape, behind the bias.
+// add a tensor of the product's shape, behind the bias, or a bias of its own to each of a
+// few matrices.
 struct LibraryProduct {
   std::set<const Node*> nodes;
   const Value* tail;

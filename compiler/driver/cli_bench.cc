@@ -175,7 +175,8 @@ Result<void> DescribeSteps(const runtime::Program& program,
     FUSEC_RUNTIME_ASSIGN(step.bytes_read, steps[i].bytes_read.Evaluate(symbols));
     FUSEC_RUNTIME_ASSIGN(step.bytes_written, steps[i].bytes_written.Evaluate(symbols));
     FUSEC_RUNTIME_ASSIGN(step.flops, steps[i].flops.Evaluate(symbols));
-    ++result.launches;
+    FUSEC_RUNTIME_ASSIGN(const int64_t calls, runtime::EvaluateCalls(steps[i], symbols));
+    result.launches += calls;
     result.bytes += step.bytes_read + step.bytes_written;
     result.flops += step.flops;
     for (const runtime::StepTimes& timed : times) {

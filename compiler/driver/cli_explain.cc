@@ -100,7 +100,7 @@ void PrintPage(const Explanation& e) {
                 Traffic(bytes).c_str());
   };
   line("before fusion", e.before_launches, e.before_bytes);
-  line("after", static_cast<int64_t>(e.steps.size()), e.after_bytes);
+  line("after", e.after_launches, e.after_bytes);
   std::printf("  %-14s %s of weights, %s of scratch\n", "memory", Traffic(e.weight_bytes).c_str(),
               Traffic(e.arena_bytes).c_str());
   for (const ExplainedStep& step : e.steps) PrintStep(step);

@@ -98,6 +98,7 @@ Result<ExplainedStep> ExplainStep(const runtime::Manifest& manifest, const runti
     FUSEC_RUNTIME_ASSIGN(const int64_t n, step.matmul.n.Evaluate(symbols));
     FUSEC_RUNTIME_ASSIGN(const int64_t k, step.matmul.k.Evaluate(symbols));
     FUSEC_RUNTIME_ASSIGN(const int64_t batch, step.matmul.batch.Evaluate(symbols));
+    FUSEC_RUNTIME_ASSIGN(result.launches, runtime::EvaluateCalls(step, symbols));
     result.launch = "library matmul [" + std::to_string(m) + ", " + std::to_string(k) + "] x [" +
                     std::to_string(k) + ", " + std::to_string(n) + "]" +
                     (batch == 1 ? "" : ", " + std::to_string(batch) + " times");
@@ -230,6 +231,7 @@ Result<Explanation> ExplainArtifact(const std::string& path, const std::string& 
         continue;
       }
       last_outputs = target.steps[i].outputs;
+      explanation.after_launches += step.launches;
       explanation.after_bytes += step.bytes_read + step.bytes_written;
       explanation.steps.push_back(std::move(step));
     }
@@ -285,11 +287,11 @@ std::string ExplanationJson(const Explanation& e) {
                {"rounding", e.rounding},
                {"index_policy", e.index_policy},
                {"dims", e.dims.empty() ? Json::object() : Json(e.dims)},
-               {"launches", e.steps.size()},
+               {"launches", e.after_launches},
                {"kernels", kernels},
                {"not_fused", not_fused},
                {"before", {{"launches", e.before_launches}, {"bytes", e.before_bytes}}},
-               {"after", {{"launches", e.steps.size()}, {"bytes", e.after_bytes}}},
+               {"after", {{"launches", e.after_launches}, {"bytes", e.after_bytes}}},
                {"footprint", {{"weight_bytes", e.weight_bytes}, {"arena_bytes", e.arena_bytes}}}};
   if (e.tuning) json["tuning"] = TuningJson(*e.tuning);
   return json.dump(1);

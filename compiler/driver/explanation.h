@@ -18,6 +18,7 @@ struct ExplainedStep {
   std::string name, op_class, launch;
   std::string source, source_hash;  // a file of the artifact and its hash, "" of a library call
   std::vector<std::string> ops, onnx_nodes, modules, inputs, outputs;
+  int64_t launches = 1;  // more of library calls that make the matrices of a batch one by one
   int64_t bytes_read = 0, bytes_written = 0, flops = 0;
 };
 
@@ -40,7 +41,7 @@ struct Explanation {
   std::vector<NotFusedEdge> not_fused;
   // What the steps were planned from: regions()[i] is the unfused form of steps[i].
   std::shared_ptr<const Graph> graph;
-  int64_t before_launches = 0, before_bytes = 0, after_bytes = 0;
+  int64_t before_launches = 0, before_bytes = 0, after_launches = 0, after_bytes = 0;
   int64_t weight_bytes = 0, arena_bytes = 0;
   std::optional<TargetTuning> tuning;  // what was measured for the target, where it was tuned
 

@@ -226,6 +226,7 @@ Json MatMulJson(const MatMulPlan& plan, const BufferTable& buffers) {
                {"bytes_read", plan.bytes_read.ToString()},
                {"bytes_written", plan.bytes_written.ToString()},
                {"flops", plan.flops.ToString()}};
+  if (!plan.bias_stride.IsConstant(0)) json["bias_stride"] = plan.bias_stride.ToString();
   if (plan.addend) json["addend"] = buffers.Number(plan.addend);
   if (!plan.algorithm.empty()) json["algorithm"] = plan.algorithm;
   return json;

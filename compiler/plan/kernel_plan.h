@@ -86,12 +86,16 @@ struct MatMulPlan {
   Provenance provenance;
   Operand a, b;
   const Value* bias = nullptr;
+  Expr bias_stride = 0;           // from one matrix's bias to the next one's; 0: all have one
   const Value* addend = nullptr;  // of the result's shape, for GPUs only
   const Value* result = nullptr;
   Expr m, n, k, batch;
   std::string activation = "none";
   std::string algorithm;  // of cuBLASLt, measured to be fast, as the manifest has it; "" for none
   Expr bytes_read, bytes_written, flops;
+
+  // Library calls: each knows one bias.
+  int64_t calls() const { return bias_stride.IsConstant(0) ? 1 : *batch.AsConstant(); }
 };
 
 // A step that only runs where `size` is in from..to, one of several that make the same values.
@@ -126,7 +130,10 @@ struct ProgramPlan {
   // Steps that run, whatever the dims.
   int LaunchCount() const {
     int count = 0;
-    for (const Step& step : steps) count += !step.alternative || step.alternative->is_first;
+    for (const Step& step : steps) {
+      if (step.alternative && !step.alternative->is_first) continue;
+      count += step.is_matmul ? static_cast<int>(step.matmul.calls()) : 1;
+    }
     return count;
   }
 };

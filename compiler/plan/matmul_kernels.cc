@@ -97,7 +97,9 @@ void AddLibrary(const MatMulPlan& matmul, const std::string& precision,
                        : IsSplit(matmul, precision) ? kMostSplitElements
                                                     : kMostShortElements;
   MatMulRange large;
-  const int64_t columns = *matmul.n.AsConstant() * *matmul.batch.AsConstant();
+  // By one call, or one for each matrix.
+  const int64_t together = matmul.bias_stride.IsConstant(0) ? *matmul.batch.AsConstant() : 1;
+  const int64_t columns = *matmul.n.AsConstant() * together;
   large.from = std::max(kMostRowsAtOnce, most / columns) + 1;
   while (kernels.back().from >= large.from) kernels.pop_back();
   kernels.push_back(large);

@@ -1,4 +1,5 @@
 #include "compiler/ops/op_def.h"
+#include "compiler/plan/matmul_kernels.h"
 #include "compiler/plan/plan_program.h"
 #include "compiler/plan/plan_region.h"
 
@@ -31,6 +32,14 @@ bool BatchStride(const Shape& shape, const Shape& result, Expr& stride) {
   return true;
 }
 
+// Whether `type` has a row of the result for each of a few matrices.
+bool HasRowOfEachMatrix(const TensorType& type, const MatMulPlan& plan) {
+  const int64_t matrices = plan.batch.AsConstant().value_or(0);
+  return matrices > 1 && matrices <= kMostMatrices && type.rank() > 2 &&
+         type.shape.back() == plan.n && type.shape[type.rank() - 2].IsConstant(1) &&
+         type.ElementCount() == plan.batch * plan.n;
+}
+
 // Makes what `add` adds the bias or the addend of the plan, if it can be that.
 bool Adds(const Node& region, const Node& add, TargetKind target, MatMulPlan& plan) {
   const int side = OperandOf(region, add.operand(1)) ? 1 : 0;
@@ -40,6 +49,9 @@ bool Adds(const Node& region, const Node& add, TargetKind target, MatMulPlan& pl
   const Expr count = type.ElementCount();
   if (!plan.bias && count == plan.n && type.rank() > 0 && type.shape.back() == plan.n) {
     plan.bias = other;
+  } else if (!plan.bias && target == TargetKind::kGpu && HasRowOfEachMatrix(type, plan)) {
+    plan.bias = other;
+    plan.bias_stride = plan.n;
   } else if (!plan.addend && target == TargetKind::kGpu && count == plan.batch * plan.m * plan.n &&
              plan.k.AsConstant().value_or(0) > 0) {
     plan.addend = other;
@@ -103,6 +115,7 @@ std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region, TargetKind targe
       return std::nullopt;
     }
   }
+  if (plan->addend && plan->bias_stride != 0) return std::nullopt;
   return plan;
 }
 

@@ -150,22 +150,29 @@ Status CpuExecutor::BindTensors(const RunBindings& bindings) {
 }
 
 Status CpuExecutor::RunMatmul(int index, int threads) {
-  const Matmul& matmul = program_.target.steps[index].matmul;
   const MatmulSizes& sizes = steps_[index].sizes;
-  const auto at = [this, &matmul](const MatmulOperand& operand, int64_t offset) {
+  for (int64_t call = 0; call < sizes.Calls(); ++call) {
+    FUSEC_RT_TRY(RunMatmulCall(index, sizes.OfCall(call), threads));
+  }
+  return {};
+}
+
+Status CpuExecutor::RunMatmulCall(int index, const MatmulSizes& sizes, int threads) {
+  const Matmul& matmul = program_.target.steps[index].matmul;
+  const auto at = [this, &matmul](int buffer, int64_t offset) {
     const int64_t bytes = offset * DtypeBytes(matmul.dtype);
-    return static_cast<std::byte*>(buffers_[operand.buffer]) + bytes;
+    return static_cast<std::byte*>(buffers_[buffer]) + bytes;
   };
   CpuMatmulCall call;
   call.matmul = {matmul.dtype, sizes, matmul.transpose_a, matmul.transpose_b, matmul.activation};
   if (!sizes.IsEmpty()) {
     if (sizes.k > 0) {
-      call.matmul.a = at(matmul.a, sizes.a_offset);
-      call.matmul.b = at(matmul.b, sizes.b_offset);
+      call.matmul.a = at(matmul.a.buffer, sizes.a_offset);
+      call.matmul.b = at(matmul.b.buffer, sizes.b_offset);
     }
-    call.matmul.d = at(matmul.d, sizes.d_offset);
+    call.matmul.d = at(matmul.d.buffer, sizes.d_offset);
   }
-  if (matmul.bias >= 0) call.matmul.bias = buffers_[matmul.bias];
+  if (matmul.bias >= 0) call.matmul.bias = at(matmul.bias, sizes.bias_offset);
   if (matmul.addend >= 0) call.matmul.addend = buffers_[matmul.addend];
   call.constant_b = program_.artifact.Constant(matmul.b.buffer);
   return matmul_.Run(index, call, threads);

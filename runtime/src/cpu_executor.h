@@ -69,6 +69,7 @@ class CpuExecutor : public Executor {
   Status RunSteps(int threads);
   Status RunStep(size_t index, int threads);
   Status RunMatmul(int index, int threads);
+  Status RunMatmulCall(int index, const MatmulSizes& sizes, int threads);
 
   CpuProgram& program_;
   const Manifest& manifest_;

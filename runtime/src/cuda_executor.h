@@ -116,6 +116,9 @@ class CudaExecutor : public Executor {
                        std::vector<Operation>& operations);
   Status ResolveMatmul(const Step& step, const RunBindings& bindings, const Addresses& addresses,
                        std::vector<Operation>& operations);
+  // One of the library calls that make a batch.
+  Status ResolveCall(const Step& step, MatmulSizes sizes, const Addresses& addresses,
+                     std::vector<Operation>& operations);
   Status AddEpilogue(const Step& step, const MatmulSizes& sizes, const MatmulPointers& pointers,
                      bool from_zero, std::vector<Operation>& operations);
 

@@ -90,10 +90,18 @@ Status CudaExecutor::ResolveKernel(const Step& step, const RunBindings& bindings
 
 Status CudaExecutor::ResolveMatmul(const Step& step, const RunBindings& bindings,
                                    const Addresses& addresses, std::vector<Operation>& operations) {
-  const Matmul& matmul = step.matmul;
-  FUSEC_RT_ASSIGN(MatmulSizes sizes, EvaluateMatmul(device_.manifest(), step, bindings.symbols,
-                                                    bindings.buffer_bytes));
+  FUSEC_RT_ASSIGN(const MatmulSizes sizes, EvaluateMatmul(device_.manifest(), step,
+                                                          bindings.symbols, bindings.buffer_bytes));
   if (sizes.IsEmpty()) return {};
+  for (int64_t call = 0; call < sizes.Calls(); ++call) {
+    FUSEC_RT_TRY(ResolveCall(step, sizes.OfCall(call), addresses, operations));
+  }
+  return {};
+}
+
+Status CudaExecutor::ResolveCall(const Step& step, MatmulSizes sizes, const Addresses& addresses,
+                                 std::vector<Operation>& operations) {
+  const Matmul& matmul = step.matmul;
   const auto address = [&](int buffer, int64_t offset) {
     return addresses.buffers[static_cast<size_t>(buffer)] +
            static_cast<CUdeviceptr>(offset * DtypeBytes(matmul.dtype));
@@ -102,7 +110,7 @@ Status CudaExecutor::ResolveMatmul(const Step& step, const RunBindings& bindings
   pointers.a = address(matmul.a.buffer, sizes.a_offset);
   pointers.b = address(matmul.b.buffer, sizes.b_offset);
   pointers.d = address(matmul.d.buffer, sizes.d_offset);
-  if (matmul.bias >= 0) pointers.bias = address(matmul.bias, 0);
+  if (matmul.bias >= 0) pointers.bias = address(matmul.bias, sizes.bias_offset);
   if (matmul.addend >= 0) pointers.addend = address(matmul.addend, 0);
   if (sizes.k == 0) return AddEpilogue(step, sizes, pointers, true, operations);
 

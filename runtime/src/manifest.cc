@@ -298,6 +298,9 @@ class ManifestReader {
     FUSEC_RT_ASSIGN(const auto bias, item.Field("bias"));
     if (const auto number = bias.AsInt(-1, -1); number) return matmul;
     FUSEC_RT_ASSIGN(matmul.bias, ReadAdded(item, "bias", matmul.dtype));
+    if (item.Has("bias_stride")) {
+      FUSEC_RT_ASSIGN(matmul.bias_stride, ReadDim(item, "bias_stride"));
+    }
     return matmul;
   }
 

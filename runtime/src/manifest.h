@@ -83,10 +83,10 @@ enum class Activation { kNone, kRelu, kGeluTanh, kGeluErf, kSigmoid, kTanh };
 // [m, k], or [k, m] if transposed; b is [k, n] or [n, k]; d is [m, n].
 struct Matmul {
   fusec_dtype dtype = FUSEC_F32;
-  DimExpression m, n, k, batch;
+  DimExpression m, n, k, batch, bias_stride;
   MatmulOperand a, b, d;
   bool transpose_a = false, transpose_b = false;
-  int bias = -1;    // buffer of n elements, or -1
+  int bias = -1;    // buffer of n elements, for each matrix if bias_stride is not 0, or -1
   int addend = -1;  // buffer whose matrices lie as those of d, from 0 on, or -1; k > 0
   Activation activation = Activation::kNone;
   MatmulAlgorithm algorithm;  // measured to be fast, if any

@@ -24,6 +24,18 @@ Status CheckInside(const Manifest& manifest, const Step& step, const char* opera
 
 }  // namespace
 
+MatmulSizes MatmulSizes::OfCall(int64_t call) const {
+  MatmulSizes one = *this;
+  if (bias_stride == 0) return one;
+  one.a_offset += call * a_stride;
+  one.b_offset += call * b_stride;
+  one.d_offset += call * d_stride;
+  one.bias_offset += call * bias_stride;
+  one.a_stride = one.b_stride = one.d_stride = one.bias_stride = 0;
+  one.batch = 1;
+  return one;
+}
+
 StatusOr<MatmulSizes> EvaluateMatmul(const Manifest& manifest, const Step& step,
                                      std::span<const int64_t> symbols,
                                      std::span<const int64_t> buffer_bytes) {
@@ -39,6 +51,7 @@ StatusOr<MatmulSizes> EvaluateMatmul(const Manifest& manifest, const Step& step,
   FUSEC_RT_ASSIGN(sizes.a_stride, matmul.a.batch_stride.Evaluate(symbols));
   FUSEC_RT_ASSIGN(sizes.b_stride, matmul.b.batch_stride.Evaluate(symbols));
   FUSEC_RT_ASSIGN(sizes.d_stride, matmul.d.batch_stride.Evaluate(symbols));
+  FUSEC_RT_ASSIGN(sizes.bias_stride, matmul.bias_stride.Evaluate(symbols));
   if (sizes.m < 0 || sizes.n < 0 || sizes.k < 0 || sizes.batch < 0) {
     return Fail(FUSEC_BAD_ARTIFACT, "step \"", step.name, "\": negative size ", sizes.batch, " x ",
                 sizes.m, " x ", sizes.n, " x ", sizes.k);
@@ -63,12 +76,17 @@ StatusOr<MatmulSizes> EvaluateMatmul(const Manifest& manifest, const Step& step,
     // It has d's places, which begin where it begins.
     FUSEC_RT_TRY(CheckInside(manifest, step, "addend", matmul.addend,
                              end(0, sizes.d_stride, sizes.m, sizes.n), buffer_bytes));
+    if (sizes.bias_stride != 0) {
+      return Fail(FUSEC_BAD_ARTIFACT, "step \"", step.name,
+                  "\": an addend beside a bias for each matrix");
+    }
     if (sizes.k == 0) {
       return Fail(FUSEC_BAD_ARTIFACT, "step \"", step.name, "\": an addend, but nothing to add to");
     }
   }
   if (matmul.bias >= 0) {
-    FUSEC_RT_TRY(CheckInside(manifest, step, "bias", matmul.bias, sizes.n, buffer_bytes));
+    FUSEC_RT_TRY(CheckInside(manifest, step, "bias", matmul.bias,
+                             end(0, sizes.bias_stride, 1, sizes.n), buffer_bytes));
   }
   return sizes;
 }
@@ -77,6 +95,13 @@ StatusOr<bool> Runs(const Step& step, std::span<const int64_t> symbols) {
   if (!step.when) return true;
   FUSEC_RT_ASSIGN(const int64_t size, step.when->size.Evaluate(symbols));
   return size >= step.when->from && size <= step.when->to;
+}
+
+StatusOr<int64_t> EvaluateCalls(const Step& step, std::span<const int64_t> symbols) {
+  MatmulSizes sizes;
+  FUSEC_RT_ASSIGN(sizes.batch, step.matmul.batch.Evaluate(symbols));
+  FUSEC_RT_ASSIGN(sizes.bias_stride, step.matmul.bias_stride.Evaluate(symbols));
+  return sizes.Calls();
 }
 
 StatusOr<int64_t> EvaluateBlocks(const Step& step, std::span<const int64_t> symbols) {

@@ -13,8 +13,12 @@ struct MatmulSizes {
   int64_t m = 0, n = 0, k = 0, batch = 0;
   int64_t a_offset = 0, b_offset = 0, d_offset = 0;
   int64_t a_stride = 0, b_stride = 0, d_stride = 0;  // from one matrix of the batch to the next
+  int64_t bias_offset = 0, bias_stride = 0;
 
   bool IsEmpty() const { return m == 0 || n == 0 || batch == 0; }
+  // Library calls that make the batch: each knows one bias.
+  int64_t Calls() const { return bias_stride != 0 ? batch : 1; }
+  MatmulSizes OfCall(int64_t call) const;
   bool operator==(const MatmulSizes&) const = default;
 };
 
@@ -26,6 +30,9 @@ StatusOr<MatmulSizes> EvaluateMatmul(const Manifest& manifest, const Step& step,
 
 // Whether the step is the one of its alternatives for these dims.
 StatusOr<bool> Runs(const Step& step, std::span<const int64_t> symbols);
+
+// Launches of a step, if it runs: library calls for its matrices, or one.
+StatusOr<int64_t> EvaluateCalls(const Step& step, std::span<const int64_t> symbols);
 
 // The number of blocks of a kernel step; negative and over 2^31 - 1 are errors.
 StatusOr<int64_t> EvaluateBlocks(const Step& step, std::span<const int64_t> symbols);

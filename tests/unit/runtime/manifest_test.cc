@@ -56,6 +56,8 @@ constexpr Edit kEdits[] = {
      "targets.cpu.steps[0].transpose_a is 0, expected true or false"},
     {"\"bias\": 3", "\"bias\": 1", "targets.cpu.steps[0].bias is 1, expected a buffer of f32"},
     {"\"bias\": 3", "\"bias\": 3, \"addend\": 1", "targets.cpu.steps[0].addend is 1, expected a buffer of f32"},
+    {"\"bias\": 3", "\"bias\": 3, \"bias_stride\": 4",
+     "targets.cpu.steps[0].bias_stride is 4, expected a text"},
     {"\"bias\": 3", "\"bias\": 3, \"addend\": 4",
      "steps[0] uses buffer 4, which is not among its inputs and outputs"},
     {"\"inputs\": [0, 2, 3]", "\"inputs\": [0, 2]",
