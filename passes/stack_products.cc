@@ -13,8 +13,8 @@ namespace fusec {
 
 namespace {
 
-constexpr int64_t kPack = 4;       // floats of one load, which rows should be multiples of
-constexpr int64_t kShortRow = 32;  // elements, below which that matters little (pad-depth)
+constexpr int64_t kPackBytes = 16;  // of one load, of which rows should be multiples
+constexpr int64_t kShortRow = 32;   // elements, below which that matters little (pad-depth)
 
 using Nodes = std::vector<Node*>;  // one of every chain
 using Layers = std::set<const Node*>;
@@ -23,7 +23,7 @@ OpClass ClassOf(const Node& node) { return GetOpDef(node.kind).op_class; }
 
 bool IsLayer(const Node& node) {
   return RightWeights(node) && node.operand(0)->type.rank() == 2 &&
-         node.operand(0) != node.operand(1) && node.result()->type.dtype == Dtype::kF32;
+         node.operand(0) != node.operand(1) && node.result()->type.dtype != Dtype::kF64;
 }
 
 bool IsLarge(const Node& layer) {
@@ -35,7 +35,9 @@ int64_t DepthOf(const Node& layer) { return RightWeights(layer)->terms(); }
 
 // What leads from a layer to the last one behind it: chains of equal words go together.
 std::string WordsOf(const ReaderMap& readers, const Layers& layers, const Node& layer) {
-  std::string words = layer.result()->type.shape[0].ToString(), to_last_layer;
+  const TensorType& type = layer.result()->type;
+  std::string words = std::string(DtypeName(type.dtype)) + " " + type.shape[0].ToString();
+  std::string to_last_layer;
   for (const Node* node = &layer; node;) {
     const Shape& shape = node->result()->type.shape;
     words += " " + std::string(GetOpDef(node->kind).text) + " " + shape[1].ToString();
@@ -73,17 +75,20 @@ bool IsMadeByALoop(const Value* value) {
 // Chains of equal layers, and what becomes of them.
 class Chains {
  public:
-  Chains(Graph& graph, const ReaderMap& readers, const Layers& layers, const Nodes& first)
+  Chains(Graph& graph, const ReaderMap& readers, const Layers& layers, const PassOptions& options,
+         const Nodes& first)
       : graph_(graph),
         readers_(readers),
         layers_(layers),
+        own_tails_(options.matmul_precision == "highest" &&
+                   first[0]->result()->type.dtype == Dtype::kF32),
         rows_(first[0]->result()->type.shape[0]) {
     AddStep(first);
     for (const auto& node : graph.nodes) {
       const Nodes partners = PartnersOf(node.get());
       if (!partners.empty()) AddStep(partners);
     }
-    DropWhatReductionsMake();
+    DropEnds();
   }
 
   // Kernels that are gone: a layer with its tail is one.
@@ -148,15 +153,21 @@ class Chains {
     return found == readers_.end() ? kNone : found->second;
   }
 
+  // The first operand that a chain makes, or null.
+  const Value* FirstOfChains(const Node& node) const {
+    const auto found = std::find_if(node.operands.begin(), node.operands.end(),
+                                    [&](const Value* v) { return places_.count(v) != 0; });
+    return found == node.operands.end() ? nullptr : *found;
+  }
+
   // `node` of the first chain and what does the same in the others; empty if there is no such.
   Nodes PartnersOf(Node* node) const {
-    const auto known = std::find_if(node->operands.begin(), node->operands.end(),
-                                    [&](const Value* v) { return places_.count(v) != 0; });
-    if (known == node->operands.end() || IsTaken(*node)) return {};
-    if (!layers_.count(node) && !IsPointwise(*node, (*known)->type.shape)) return {};
+    const Value* known = FirstOfChains(*node);
+    if (!known || IsTaken(*node)) return {};
+    if (!layers_.count(node) && !IsPointwise(*node, known->type.shape)) return {};
     Nodes partners;
     for (int64_t chain = 0; chain < count(); ++chain) {
-      const Node& maker = *steps_[places_.at(*known).step][chain];
+      const Node& maker = *steps_[places_.at(known).step][chain];
       const Nodes& readers = ReadersOfValue(maker.result());
       const auto partner = std::find_if(readers.begin(), readers.end(), [&](const Node* reader) {
         return !IsTaken(*reader) && DoesTheSame(*node, *reader, chain);
@@ -201,24 +212,52 @@ class Chains {
     return FactorsAlong(node.operands[operand], /*axis=*/1, /*rank=*/2);
   }
 
-  // What a reduction makes itself from a value that is stored anyway (fuse-matmul-tail) stays
-  // there.
-  void DropWhatReductionsMake() {
-    const auto is_for_reductions = [&](const Node* node) {
-      const Nodes& readers = ReadersOfValue(node->result());
-      return !IsOutput(graph_, node->result()) && !readers.empty() &&
-             std::all_of(readers.begin(), readers.end(),
-                         [](const Node* r) { return IsReduction(*r); });
-    };
-    std::erase_if(steps_, [&](const Nodes& step) {
-      return step[0]->kind != OpKind::kMatMul &&
-             (GetOpDef(step[0]->kind).algebra & kExpensive) == 0 &&
-             std::all_of(step.begin(), step.end(), is_for_reductions);
+  // Ops at the ends of the chains stay in what reads them, as they would without a stack: where a
+  // reduction makes them from a value that is stored anyway (fuse-matmul-tail), and where the
+  // kernel of a product would not.
+  void DropEnds() {
+    for (size_t i = steps_.size(); i-- > 0;) {
+      const Nodes& step = steps_[i];
+      const Nodes& readers = ReadersOfValue(step[0]->result());
+      const bool goes_on = std::any_of(readers.begin(), readers.end(),
+                                       [&](const Node* reader) { return IsTaken(*reader); });
+      if (step[0]->kind == OpKind::kMatMul || goes_on) continue;
+      const bool is_light = (GetOpDef(step[0]->kind).algebra & kExpensive) == 0;
+      const bool for_reductions = std::all_of(
+          step.begin(), step.end(), [&](const Node* node) { return IsReducedOnly(*node); });
+      if ((is_light && for_reductions) || (!own_tails_ && !IsInLibraryCall(step))) RemoveStep(i);
+    }
+  }
+
+  // Whether the library does a step in the call of the product, as a bias or relu that alone reads
+  // what is before it.
+  bool IsInLibraryCall(const Nodes& step) const {
+    const Value* made = FirstOfChains(*step[0]);
+    const Node* before = made->producer;
+    const Nodes& makers = steps_[places_.at(made).step];
+    const bool alone = std::all_of(makers.begin(), makers.end(), [&](const Node* maker) {
+      return IsReadOnce(graph_, readers_, maker->result());
     });
-    const std::vector<Nodes> kept = std::move(steps_);
+    if (!alone) return false;
+    if (before->kind == OpKind::kMatMul)
+      return step[0]->kind == OpKind::kAdd || step[0]->kind == OpKind::kRelu;
+    return before->kind == OpKind::kAdd && step[0]->kind == OpKind::kRelu &&
+           IsInLibraryCall(makers);
+  }
+
+  void RemoveStep(size_t step) {
+    std::vector<Nodes> kept = std::move(steps_);
+    kept.erase(kept.begin() + static_cast<int64_t>(step));
     steps_.clear();
     places_.clear();
-    for (const Nodes& step : kept) AddStep(step);
+    for (const Nodes& nodes : kept) AddStep(nodes);
+  }
+
+  bool IsReducedOnly(const Node& node) const {
+    const Nodes& readers = ReadersOfValue(node.result());
+    return !IsOutput(graph_, node.result()) && !readers.empty() &&
+           std::all_of(readers.begin(), readers.end(),
+                       [](const Node* reader) { return IsReduction(*reader); });
   }
 
   bool IsReadOutside(const Value* value) const {
@@ -274,7 +313,8 @@ class Chains {
     int64_t depth = 0;
     for (const Node* layer : step) depth = std::max(depth, DepthOf(*layer));
     const bool pads = &step == &steps_[0] && !ReadOneInput() && depth >= kShortRow;
-    return pads ? (depth + kPack - 1) / kPack * kPack : depth;
+    const int64_t pack = kPackBytes / DtypeBytes(step[0]->result()->type.dtype);
+    return pads ? (depth + pack - 1) / pack * pack : depth;
   }
 
   // Operand number `i` of the stack's node, from the operands that the chains have there.
@@ -310,7 +350,7 @@ class Chains {
   // [count, results, depth]
   Value* StackedWeights(Builder& builder, const Nodes& step) const {
     const int64_t results = RightWeights(*step[0])->results(), depth = Depth(step);
-    TensorData data(Dtype::kF32, {count(), results, depth});
+    TensorData data(step[0]->result()->type.dtype, {count(), results, depth});
     for (int64_t chain = 0; chain < count(); ++chain) {
       const ConstantMatrix weights = *RightWeights(*step[chain]);
       for (int64_t n = 0; n < results; ++n) {
@@ -355,6 +395,7 @@ class Chains {
   Graph& graph_;
   const ReaderMap& readers_;
   const Layers& layers_;
+  const bool own_tails_;  // kernels of ours, with any pointwise ops behind (fuse-matmul-tail)
   const Expr rows_;
   std::vector<Nodes> steps_;  // in the order of the graph; the first is layers
   std::map<const Value*, Place> places_;
@@ -405,7 +446,7 @@ bool StackSome(Graph& graph, const PassOptions& options) {
       after = After(graph, together);
     }
     if (together.size() < 2) continue;
-    Chains chains(graph, readers, layers, together);
+    Chains chains(graph, readers, layers, options, together);
     if (chains.SavedLaunches() < 1) continue;
     chains.Rewrite();
     return true;
@@ -416,7 +457,6 @@ bool StackSome(Graph& graph, const PassOptions& options) {
 }  // namespace
 
 Result<bool> StackProducts(Graph& graph, const PassOptions& options, PassReport&) {
-  if (options.matmul_precision != "highest") return false;
   bool changed = false;
   while (StackSome(graph, options)) changed = true;
   return changed;

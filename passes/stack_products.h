@@ -19,9 +19,9 @@ namespace fusec {
 // whatever the data. What others read is cut out of the stack, which costs loops nothing.
 //
 // Only chains with layers that are too large for block programs, where launches are saved in spite
-// of the copies that come about (an input that no loop makes, a slice that a product reads), and
-// only f32 products of precision "highest": for these kernels of ours are no slower than the
-// library's (fuse-matmul-tail). Exact but for the order of summation.
+// of the copies that come about (an input that no loop makes, a slice that a product reads). Where
+// the library makes a product faster, for many rows, it makes the matrices one by one. Exact but for
+// the order of summation.
 Result<bool> StackProducts(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

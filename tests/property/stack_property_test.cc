@@ -14,7 +14,8 @@ namespace {
 
 class TowersGenerator {
  public:
-  explicit TowersGenerator(uint64_t seed) : random_(seed), graph_(std::make_unique<Graph>()) {
+  explicit TowersGenerator(uint64_t seed, Dtype dtype = Dtype::kF32)
+      : random_(seed), dtype_(dtype), graph_(std::make_unique<Graph>()) {
     graph_->name = fmt::format("towers_{}", seed);
     graph_->symbols = {{"batch", 0, 9000}};
   }
@@ -52,10 +53,10 @@ class TowersGenerator {
     graph_->output_names.push_back(fmt::format("y{}", graph_->outputs.size()));
   }
   Value* Input(int64_t columns) {
-    return graph_->AddInput(graph_->UniqueName("x"), {Dtype::kF32, {Expr::Symbol("batch"), columns}});
+    return graph_->AddInput(graph_->UniqueName("x"), {dtype_, {Expr::Symbol("batch"), columns}});
   }
   Value* Constant(std::vector<int64_t> dims) {
-    TensorData data(Dtype::kF32, std::move(dims));
+    TensorData data(dtype_, std::move(dims));
     for (int64_t i = 0; i < data.element_count(); ++i) data.SetDouble(i, random_.Eighths() / 4);
     return Builder(*graph_).Constant(std::move(data));
   }
@@ -96,7 +97,7 @@ class TowersGenerator {
       top = Product(top, columns, random_.OneIn(2));
       if (bias == 1) top = Make(OpKind::kAdd, {top, Constant({columns})});
       if (bias == 2) top = Make(OpKind::kSub, {Constant({random_.OneIn(2) ? columns : 1}), top});
-      if (bias == 3) top = Make(OpKind::kMul, {top, Builder(*graph_).Scalar(Dtype::kF32, 0.5)});
+      if (bias == 3) top = Make(OpKind::kMul, {top, Builder(*graph_).Scalar(dtype_, 0.5)});
       if (random_.OneIn(8)) Return(random_.OneIn(2) ? top : Sum(top));
       top = Activated(top, random_.OneIn(12) ? random_.Below(6) : activation);
       if (random_.OneIn(8)) Return(random_.OneIn(2) ? top : Sum(top));
@@ -107,12 +108,13 @@ class TowersGenerator {
   Value* Activated(Value* x, int64_t activation) {
     if (activation == 0) return Make(OpKind::kRelu, {x});
     if (activation == 1) return Make(OpKind::kMul, {x, Make(OpKind::kSigmoid, {x})});
-    if (activation == 2) return Make(OpKind::kMax, {x, Builder(*graph_).Scalar(Dtype::kF32, -0.25)});
+    if (activation == 2) return Make(OpKind::kMax, {x, Builder(*graph_).Scalar(dtype_, -0.25)});
     if (activation == 3) return Make(OpKind::kTanh, {x});
     return x;
   }
 
   Random random_;
+  const Dtype dtype_;
   std::unique_ptr<Graph> graph_;
   bool shared_ = false;
   Value *first_ = nullptr, *other_ = nullptr;
@@ -140,22 +142,33 @@ TEST(StackProperty, StackedChainsComputeTheSame) {
   EXPECT_GT(stacked, static_cast<int>(seeds.size()) / 4);
 }
 
-// With products within 1e-5, as those of tests/property/codegen_property_test.cc.
+void CompareOnGpu(uint64_t seed, Dtype dtype, const std::string& precision, const std::vector<int64_t>& batches,
+                  double relative) {
+  const auto graph = TowersGenerator(seed, dtype).Run();
+  const NowTrying trying(seed, *graph);
+  const auto compiled = CompiledGraphs::Make({graph.get()}, GpuOrItsText(), {}, precision);
+  ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
+  for (const int64_t batch : batches) {
+    const auto inputs = RandomInputs(*graph, seed, {{"batch", batch}});
+    const auto expected = Interpret(*graph, inputs), rounded = InterpretRounded(*graph, inputs);
+    const auto found = (*compiled)->Run({inputs});
+    ASSERT_TRUE(expected.has_value() && rounded.has_value());
+    ASSERT_TRUE(found.has_value()) << found.error().message;
+    EXPECT_EQ(FirstWrong(*expected, *rounded, (*found)[0], relative), "") << "batch " << batch;
+  }
+}
+
+// Tolerances as in tests/property/codegen_property_test.cc.
 TEST(StackProperty, GpuAnswersMatch) {
   for (const uint64_t seed : SeedsToRun(12)) {
-    const auto graph = TowersGenerator(seed).Run();
-    const NowTrying trying(seed, *graph);
-    const auto compiled = CompiledGraphs::Make({graph.get()}, GpuOrItsText());
-    ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
-    for (const int64_t batch : {0, 1, 7, 33}) {
-      const auto inputs = RandomInputs(*graph, seed, {{"batch", batch}});
-      const auto expected = Interpret(*graph, inputs), rounded = InterpretRounded(*graph, inputs);
-      const auto found = (*compiled)->Run({inputs});
-      ASSERT_TRUE(expected.has_value() && rounded.has_value());
-      ASSERT_TRUE(found.has_value()) << found.error().message;
-      EXPECT_EQ(FirstWrong(*expected, *rounded, (*found)[0], 1e-5), "") << "batch " << batch;
-    }
+    CompareOnGpu(seed, Dtype::kF32, "highest", {0, 1, 7, 33}, 1e-5);
+    CompareOnGpu(seed, Dtype::kF16, "highest", {0, 1, 7, 33}, 1e-3);
   }
+}
+
+// So many that the library makes the matrices, one by one.
+TEST(StackProperty, GpuAnswersOfManyRowsMatch) {
+  for (const uint64_t seed : SeedsToRun(6)) CompareOnGpu(seed, Dtype::kBF16, "highest", {7000}, 8e-3);
 }
 
 // Chains never launch more than they would one by one.
@@ -163,7 +176,7 @@ TEST(StackProperty, NeverLaunchesMore) {
   int saved = 0;
   const std::vector<uint64_t> seeds = SeedsToRun(300);
   for (const uint64_t seed : seeds) {
-    const auto graph = TowersGenerator(seed).Run();
+    const auto graph = TowersGenerator(seed, seed % 2 == 0 ? Dtype::kF32 : Dtype::kF16).Run();
     const NowTrying trying(seed, *graph);
     int launches[2];
     for (const bool stacks : {false, true}) {
