@@ -6,6 +6,7 @@
 #   families     float16 and bfloat16 versions of these models, and the small models of tests/end_to_end/models (3 minutes)
 #   tuned        models of one exporter with kernels chosen by measuring: answers, each kernel alone, and that times are remembered;
 #                the sweep goes to RESULTS_FOLDER/sweep-MODEL.txt (3 minutes)
+#   examples     the models of examples/ at batches 1, 7, 64 and 2048 (1 minute)
 #   conformance  ONNX's node tests on the GPU (3 minutes)
 #   failures     ten threads on one program; load, run and unload 1,000 times, and 20 times under compute-sanitizer's leak checker; out of
 #                memory; device errors, after which every context says why (3 minutes)
@@ -108,6 +109,17 @@ families() {
   done
 }
 
+examples() {
+  for model in "$root"/examples/fusion/*/model.onnx; do
+    name=$(basename "$(dirname "$model")")
+    check "$name: compile" 0 "$fusec" "$model" -o "$work/$name" --target sm_90a
+    check "$name: answers at batches 1, 7, 64, 2048" 0 \
+      "$fusec" verify "$work/$name" --model "$model" --device cuda --dim batch=1,7,64,2048
+    check "$name: compute-sanitizer memcheck at batch 7" 0 env FUSEC_CUDA_GRAPH=0 compute-sanitizer --tool memcheck --error-exitcode 99 \
+      "$fusec" run "$work/$name" --random --device cuda --dim batch=7
+  done
+}
+
 tuned() {
   for model in "$root"/models/*.ts.onnx; do
     name=$(basename "$model" .onnx)
@@ -153,7 +165,7 @@ failures() {
 }
 
 status=0
-for part in "${@:-models families tuned conformance failures}"; do
+for part in "${@:-models families examples tuned conformance failures}"; do
   for name in $part; do
     passed=0 failed=0
     {
