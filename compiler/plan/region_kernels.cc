@@ -12,12 +12,9 @@ namespace fusec {
 
 namespace {
 
-// Rows from which blocks own several each: more than a GPU has room for blocks, and enough for all
-// of it by blocks of even more rows.
+// Rows from which blocks own several each: more than a GPU has room for blocks.
 constexpr int64_t kManyRows = 1024;
 constexpr int64_t kRowsOfMany = 4;
-constexpr int64_t kVeryManyRows = 8192;
-constexpr int64_t kRowsOfVeryMany = 8;
 // Few rows of so many elements are reduced by a block each, many by a warp each.
 constexpr int64_t kLongRow = 512;
 constexpr int kLongRowBlockSize = 128;
@@ -132,20 +129,15 @@ std::vector<Variant> RegionKernels::Planned() const {
 // A row per block where there are few, so that all of a GPU takes part, several where there are
 // many, so that all threads of a block do.
 std::vector<Variant> RegionKernels::PlannedBlocks() const {
-  const int64_t most = graph_.SymbolRanges().IntervalOf(size_).high;
+  Variant few, many;
+  many.choice.shape.rows = kRowsOfMany;
+  many.suffix = "_many_rows";
+  if (graph_.SymbolRanges().IntervalOf(size_).high < kManyRows) return {few};
   std::vector<IndexSite> sites;
-  std::vector<Variant> variants(1);
-  const auto add = [&](int64_t from, int64_t rows, const std::string& suffix) {
-    Variant variant{{.shape = {.rows = rows}}, suffix, from};
-    const bool differs =
-        PlanOne(variants.back(), sites).kernel.blocks != PlanOne(variant, sites).kernel.blocks;
-    if (most < from || !differs) return;
-    variants.back().to = from - 1;
-    variants.push_back(variant);
-  };
-  add(kManyRows, kRowsOfMany, "_many_rows");
-  add(kVeryManyRows, kRowsOfVeryMany, "_very_many_rows");
-  return variants;
+  if (PlanOne(few, sites).kernel.blocks == PlanOne(many, sites).kernel.blocks) return {few};
+  few.to = kManyRows - 1;
+  many.from = kManyRows;
+  return {few, many};
 }
 
 std::vector<Variant> RegionKernels::PlannedRows() const {
