@@ -252,6 +252,9 @@ class AttentionPlanner {
         TileCount("key_tiles", tiles, keys_, TileKeys(), "of keys and values");
     builder_.Open();
     builder_.DefineVariable("tile", 0, tiles);
+    builder_.Comment("The tile before is there now, and none reads the one before that any more.");
+    Call("AwaitCopies<0>()");
+    Call("__syncthreads()");
     StageTile(tile_count);
     Call("CloseCopies()");
     builder_.Append({Statement::Kind::kIf,
@@ -260,8 +263,6 @@ class AttentionPlanner {
                      "tile == 0",
                      {{Statement::Kind::kCall, "", "", "continue", {}, {}}},
                      {}});
-    Call("AwaitCopies<1>()");
-    Call("__syncthreads()");
     Let("first_key", "(tile - 1) * " + TileKeys(), keys_);
     builder_.Append({Statement::Kind::kDeclare,
                      "const Shape::Tile&",
@@ -275,7 +276,6 @@ class AttentionPlanner {
         "Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul");
     Call(std::string(HasMask() ? "AddMaskedTile" : "AddTile") +
          "<Shape>(here, tile_scores, attention)");
-    Call("__syncthreads()");
     builder_.CloseFor("int tile = 0; tile <= " + tile_count + "; ++tile");
   }
 

@@ -70,6 +70,9 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
 
   // Tile after tile of keys and values, of which the next is copied meanwhile.
   for (int tile = 0; tile <= kKeyTiles; ++tile) {
+    // The tile before is there now, and none reads the one before that any more.
+    AwaitCopies<0>();
+    __syncthreads();
     if (tile < kKeyTiles) {
       const int first_key = tile * kTileKeys;
       Shape::Tile& next = memory.tiles[tile % 2];
@@ -92,8 +95,6 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
     }
     CloseCopies();
     if (tile == 0) continue;
-    AwaitCopies<1>();
-    __syncthreads();
     const int first_key = (tile - 1) * kTileKeys;
     const Shape::Tile& here = memory.tiles[(tile - 1) % 2];
 
@@ -117,7 +118,6 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
 
     // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
     AddMaskedTile<Shape>(here, tile_scores, attention);
-    __syncthreads();
   }
 
   // The result: div
