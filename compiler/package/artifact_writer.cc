@@ -254,7 +254,7 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
     return found == graph.metadata.end() ? std::string() : found->second;
   };
   Json json = {{"format", "fusec-artifact"},
-               {"version", 1},
+               {"version", 2},
                {"model", metadata("file")},
                {"opset", metadata("opset")},
                {"matmul_precision", contents.matmul_precision},

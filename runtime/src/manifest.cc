@@ -10,7 +10,7 @@
 namespace fusec::runtime {
 namespace {
 
-constexpr int64_t kVersion = 1;
+constexpr int64_t kVersion = 2;
 constexpr int64_t kLargest = int64_t{1} << 62;
 
 template <class T>

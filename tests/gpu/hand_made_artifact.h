@@ -114,7 +114,7 @@ inline HandMadeArtifact::HandMadeArtifact() : contents_(std::make_unique<Content
   std::filesystem::create_directories(path_ + "/kernels");
   std::filesystem::create_directories(path_ + "/cubin");
   contents_->manifest = {{"format", "fusec-artifact"},
-                         {"version", 1},
+                         {"version", 2},
                          {"model", "hand made"},
                          {"opset", 17},
                          {"matmul_precision", "highest"}};
