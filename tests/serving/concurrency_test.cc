@@ -5,6 +5,7 @@
 //   FUSEC_TEST_DEVICE=cuda                      on the first GPU, device memory in place as well
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -151,17 +152,23 @@ class Concurrency : public testing::Test {
 };
 
 TEST_F(Concurrency, TenThreadsGetTheAnswersOfOne) {
-  Hammer(Seconds() / 2);  // until every thread has seen every size, memory may grow
-  const int64_t resident = ResidentBytes(), device = FreeDeviceBytes(gpu_.get());
-  Hammer(Seconds() / 2);
-  const int64_t grown = ResidentBytes() - resident;
+  constexpr int kRounds = 4;
+  Hammer(Seconds() / kRounds);  // until every thread has seen every size, memory may grow
+  const int64_t device = FreeDeviceBytes(gpu_.get());
+  // New threads may find other heaps of the allocator in one round or another. A leak is in all.
+  int64_t grown = INT64_MAX;
+  for (int round = 1; round < kRounds; ++round) {
+    const int64_t resident = ResidentBytes();
+    Hammer(Seconds() / kRounds);
+    grown = std::min(grown, ResidentBytes() - resident);
+  }
   EXPECT_EQ(wrong_, 0);
   EXPECT_GT(runs_, kThreads);
-  std::printf("%lld runs on %s, memory grew by %lld KiB\n", static_cast<long long>(runs_),
+  std::printf("%lld runs on %s, memory grew by %lld KiB in a round\n", static_cast<long long>(runs_),
               program_.device_name().c_str(), static_cast<long long>(grown / 1024));
-  // A leak of 1 KiB a run would be tens of megabytes.
+  // A leak of 1 KiB a run would be megabytes.
   if (kResidentBytesMeanSomething) {
-    EXPECT_LT(grown, int64_t{4} << 20);
+    EXPECT_LT(grown, int64_t{1} << 20);
   }
   EXPECT_EQ(FreeDeviceBytes(gpu_.get()), device);
 }
