@@ -35,7 +35,7 @@ class HandMadeArtifact {
     Operand a, b, d;
     bool transpose_a = false, transpose_b = false;
     int bias = -1;
-    std::string activation = "none";
+    std::string bias_stride = "0", activation = "none";
   };
   struct Range {
     std::string size;  // a dim; empty: always
@@ -256,6 +256,7 @@ inline void HandMadeArtifact::Matmul(const MatmulStep& step) {
                               {"transpose_a", step.transpose_a},
                               {"transpose_b", step.transpose_b},
                               {"bias", step.bias},
+                              {"bias_stride", step.bias_stride},
                               {"activation", step.activation},
                               {"inputs", inputs},
                               {"outputs", {step.d.buffer}},

@@ -107,8 +107,9 @@ std::string Compare(const MatmulCase& c, const Layout& layout, const Values& a, 
   const int64_t size = DtypeBytes(c.dtype);
   for (int64_t i = 0; i < c.batch * c.m * c.n; ++i) {
     const int64_t matrix = i / (c.m * c.n), row = i / c.n % c.m, column = i % c.n;
-    double sum = c.has_bias ? bias.exact[static_cast<size_t>(column)] : 0,
-           magnitude = std::fabs(sum);
+    const int64_t in_bias = (c.own_biases ? matrix * c.n : 0) + column;
+    const double added = c.has_bias ? bias.exact[static_cast<size_t>(in_bias)] : 0;
+    double sum = added, magnitude = std::fabs(sum);
     for (int64_t k = 0; k < c.k; ++k) {
       const int64_t in_a = c.transpose_a ? k * c.m + row : row * c.k + k;
       const int64_t in_b = c.transpose_b ? column * c.k + k : k * c.n + column;
@@ -122,7 +123,7 @@ std::string Compare(const MatmulCase& c, const Layout& layout, const Values& a, 
     const int64_t place = c.padding + matrix * layout.d_stride + row * c.n + column;
     const double value = LoadValue(c.dtype, found + place * size);
     // Stored once as a bare product, too, where the bias is added by the fallback.
-    const double product = sum - (c.has_bias ? bias.exact[static_cast<size_t>(column)] : 0);
+    const double product = sum - added;
     const double tolerance = 1.2 * ProductTolerance(c) * magnitude +
                              StoreTolerance(c.dtype) *
                                  (std::fabs(product) + std::fabs(sum) + std::fabs(expected) + 1e-3);
@@ -179,6 +180,10 @@ std::vector<MatmulCase> MatmulCases() {
     add("batched, shared b^T, bias", c);
     c.padding = 1;  // operands at odd addresses
     add("batched with odd gaps, shared b^T, bias", c);
+    c.padding = 0, c.shared_b = false, c.own_biases = true, c.activation = "relu";
+    add("batched b^T, a bias for each, relu", c);
+    c.shared_b = true, c.activation = "sigmoid";
+    add("batched, shared b^T, a bias for each, sigmoid", c);
     c = kind;
     c.m = 65, c.n = 31, c.k = 77, c.has_bias = true;
     for (const char* activation : {"gelu_erf", "sigmoid", "tanh"}) {
@@ -195,7 +200,8 @@ std::string RunMatmulCase(const MatmulCase& c, const std::string& target) {
   const Layout layout = LayoutOf(c);
   const Values a = RandomValues(c.dtype, layout.a_total, 1);
   const Values b = RandomValues(c.dtype, layout.b_total, 2);
-  const Values bias = RandomValues(c.dtype, c.n, 3);
+  const int64_t biases = c.own_biases ? c.batch * c.n : c.n;
+  const Values bias = RandomValues(c.dtype, biases, 3);
   HandMadeArtifact artifact;
   artifact.Precision(c.precision);
   const auto text = [](int64_t value) { return std::to_string(value); };
@@ -208,7 +214,8 @@ std::string RunMatmulCase(const MatmulCase& c, const std::string& target) {
             text(layout.a_stride)};
   step.b = {artifact.Constant("b", c.dtype, layout.b_total, b.bytes.data()), text(c.padding),
             text(layout.b_stride)};
-  if (c.has_bias) step.bias = artifact.Constant("bias", c.dtype, c.n, bias.bytes.data());
+  if (c.has_bias) step.bias = artifact.Constant("bias", c.dtype, biases, bias.bytes.data());
+  if (c.own_biases) step.bias_stride = text(c.n);
   step.d = {artifact.Output("d", c.dtype, {text(layout.d_total)}), text(c.padding),
             text(layout.d_stride)};
   artifact.Matmul(step);

@@ -14,8 +14,9 @@ struct MatmulCase {
   std::string precision = "highest", activation = "none";
   int64_t m = 1, n = 1, k = 1, batch = 1;
   bool transpose_a = false, transpose_b = false, has_bias = false;
-  bool shared_b = false;  // one b for the whole batch (stride 0)
-  int64_t padding = 0;    // elements before the first matrix and after each
+  bool shared_b = false;    // one b for the whole batch (stride 0)
+  bool own_biases = false;  // a bias for each matrix of the batch
+  int64_t padding = 0;      // elements before the first matrix and after each
 };
 
 std::vector<MatmulCase> MatmulCases();
