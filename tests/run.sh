@@ -24,7 +24,8 @@ case ${1:-} in
   folder=$root/build-threads
   selection=(-R '^serving_tests$')
   # The model is compiled by the ordinary fusec. oneDNN orders its threads by futexes that ThreadSanitizer does not see.
-  export FUSEC=$root/build/fusec FUSEC_ONEDNN=0 TSAN_OPTIONS=halt_on_error=1
+  export FUSEC=$root/build/fusec FUSEC_ONEDNN=0
+  export TSAN_OPTIONS="halt_on_error=1:suppressions=$root/tests/serving/thread_sanitizer.supp"
   export FUSEC_CXXFLAGS="-fsanitize=thread -g1"
   FUSEC_CMAKE_FLAGS="-DFUSEC_SANITIZE=thread" build_fusec "$folder" serving_tests
   ;;
