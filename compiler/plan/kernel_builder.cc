@@ -83,6 +83,12 @@ std::set<std::string> DropUnread(std::vector<Statement>& statements) {
 
 }  // namespace
 
+KernelBuilder::KernelBuilder(KernelBuilder& planned, std::vector<IndexSite>& sites)
+    : KernelBuilder(planned.target(), planned.program(), sites, planned.shape()) {
+  plan_.index_type = planned.index_type();
+  if (plan_.index_type != "int") expressions_.CountInLongLong();
+}
+
 KernelBuilder::KernelBuilder(TargetKind target, const Graph& program, std::vector<IndexSite>& sites,
                              const LaunchShape& shape)
     : target_(target),

@@ -22,6 +22,8 @@ class KernelBuilder {
                 const LaunchShape& shape = {});
   KernelBuilder(const KernelBuilder&) = delete;
   KernelBuilder& operator=(const KernelBuilder&) = delete;
+  // As `planned` was before anything was written, to try what a plan would write.
+  KernelBuilder(KernelBuilder& planned, std::vector<IndexSite>& sites);
 
   TargetKind target() const { return target_; }
   const LaunchShape& shape() const { return shape_; }

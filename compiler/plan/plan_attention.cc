@@ -370,8 +370,7 @@ class AttentionPlanner {
   // Of the only diagonal that scores are selected by.
   std::optional<Expr> FindDiagonal() {
     std::vector<IndexSite> sites;
-    KernelBuilder trial(builder_.target(), builder_.program(), sites, builder_.shape());
-    trial.plan().index_type = builder_.plan().index_type;
+    KernelBuilder trial(builder_, sites);
     trial.DefineVariable("query_row", 0, queries_ - 1);
     trial.DefineVariable("key_row", 0, keys_ - 1);
     for (size_t i = 0; i < head_.size(); ++i) {

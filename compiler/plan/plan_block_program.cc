@@ -36,9 +36,7 @@ class BlockProgramPlanner {
   // loads are vectors then than single elements of other places.
   std::vector<bool> TryVectors() const {
     std::vector<IndexSite> sites;
-    KernelBuilder trial(builder_.target(), builder_.program(), sites, builder_.shape());
-    trial.plan().index_type = builder_.plan().index_type;
-    if (trial.index_type() != "int") trial.expressions().CountInLongLong();
+    KernelBuilder trial(builder_, sites);
     BlockProgramPlanner planner(region_, trial);
     planner.is_trial_ = true;
     planner.PlanStages();

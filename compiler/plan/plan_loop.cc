@@ -134,8 +134,7 @@ class LoopPlanner {
   // What a plan would write.
   Trial Try(const std::function<void(LoopPlanner&)>& plan) const {
     std::vector<IndexSite> sites;
-    KernelBuilder trial(builder_.target(), builder_.program(), sites, builder_.shape());
-    trial.plan().index_type = "int";
+    KernelBuilder trial(builder_, sites);
     LoopPlanner planner(region_, trial);
     planner.groups_ = groups_;
     planner.lead_ = lead_;

@@ -131,12 +131,19 @@ std::vector<Variant> RegionKernels::Planned() const {
 std::vector<Variant> RegionKernels::PlannedBlocks() const {
   Variant few, many;
   many.choice.shape.rows = kRowsOfMany;
-  many.suffix = "_many_rows";
-  if (graph_.SymbolRanges().IntervalOf(size_).high < kManyRows) return {few};
+  std::vector<Variant> variants = FewAndMany(few, many);
   std::vector<IndexSite> sites;
-  if (PlanOne(few, sites).kernel.blocks == PlanOne(many, sites).kernel.blocks) return {few};
+  const bool same = variants.size() > 1 &&
+                    PlanOne(few, sites).kernel.blocks == PlanOne(many, sites).kernel.blocks;
+  return same ? std::vector<Variant>{few} : variants;
+}
+
+// One for few rows and one for many, if so many are possible.
+std::vector<Variant> RegionKernels::FewAndMany(Variant few, Variant many) const {
+  if (graph_.SymbolRanges().IntervalOf(size_).high < kManyRows) return {few};
   few.to = kManyRows - 1;
   many.from = kManyRows;
+  many.suffix = "_many_rows";
   return {few, many};
 }
 
@@ -144,13 +151,9 @@ std::vector<Variant> RegionKernels::PlannedRows() const {
   const Node* reduction = ReductionOf(region_);
   const auto length = reduction ? Product(ReducedDims(*reduction)).AsConstant() : std::nullopt;
   if (length.value_or(0) < kLongRow) return {Variant()};
-  Variant few, many;
+  Variant few;
   few.choice.shape = {.block_size = kLongRowBlockSize, .team = Team::kBlock};
-  many.suffix = "_many_rows";
-  if (graph_.SymbolRanges().IntervalOf(size_).high < kManyRows) return {few};
-  few.to = kManyRows - 1;
-  many.from = kManyRows;
-  return {few, many};
+  return FewAndMany(few, Variant());
 }
 
 std::vector<Variant> RegionKernels::Tuned(const std::vector<Winner>& winners) const {

@@ -166,28 +166,31 @@ StatusOr<CudaKernels> CudaKernels::Load(const CudaContext& context, const Artifa
                                         const GpuTargetChoice& choice) {
   CudaKernels kernels;
   FUSEC_RT_ASSIGN(kernels.modules_, LoadModules(context, artifact, choice));
-  std::map<std::string, std::string> module_of;
-  std::map<std::string, int> shared_bytes;
+  struct Wanted {
+    std::string module;
+    int shared_bytes = 0;
+  };
+  std::map<std::string, Wanted> all_wanted;  // by name
   for (const Step& step : choice.target->steps) {
     if (step.kind != Step::Kind::kKernel) continue;
-    module_of[step.name] = choice.machine_code_fits ? step.kernel.module : step.kernel.source;
-    int& most = shared_bytes[step.name];
-    most = std::max(most, step.kernel.shared_bytes);
+    Wanted& wanted = all_wanted[step.name];
+    wanted.module = choice.machine_code_fits ? step.kernel.module : step.kernel.source;
+    wanted.shared_bytes = std::max(wanted.shared_bytes, step.kernel.shared_bytes);
   }
-  for (const auto& [name, bytes] : shared_bytes) {
-    const auto module = kernels.modules_.find(module_of[name]);
+  for (const auto& [name, wanted] : all_wanted) {
+    const auto module = kernels.modules_.find(wanted.module);
     CUfunction function = nullptr;
     if (module != kernels.modules_.end()) {
       FUSEC_RT_ASSIGN(function, FindFunction(context, module->second, name));
     }
     if (function == nullptr) {
-      return Fail(FUSEC_BAD_ARTIFACT, artifact.path(), ": ", module_of[name],
+      return Fail(FUSEC_BAD_ARTIFACT, artifact.path(), ": ", wanted.module,
                   " does not hold the kernel \"", name, "\"");
     }
     // The driver loads a function when it is first used; doing so now keeps that out of the first
     // run and of stream captures.
     FUSEC_RT_TRY(FUSEC_CUDA(context, Text("kernel ", name), cuFuncLoad, function));
-    if (bytes > 0) {
+    if (const int bytes = wanted.shared_bytes; bytes > 0) {
       FUSEC_RT_TRY(FUSEC_CUDA(
           context, Text("kernel ", name, " (", bytes, " bytes of shared memory)"),
           cuFuncSetAttribute, function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes));
