@@ -132,6 +132,20 @@ size_t fusec_weight_bytes(const fusec_program* program) {
   return program ? program->program->device().weight_bytes() : 0;
 }
 
+fusec_status fusec_allocate_host(fusec_program* program, size_t bytes, void** memory) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(NotNull(memory, "memory"));
+    *memory = nullptr;
+    FUSEC_RT_TRY(NotNull(program, "the program"));
+    FUSEC_RT_ASSIGN(*memory, program->program->device().AllocateHost(bytes));
+    return {};
+  });
+}
+
+void fusec_free_host(fusec_program* program, void* memory) {
+  if (program) program->program->device().FreeHost(memory);
+}
+
 int fusec_input_count(const fusec_program* program) {
   return program ? static_cast<int>(program->program->manifest().inputs.size()) : 0;
 }

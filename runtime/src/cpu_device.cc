@@ -44,7 +44,7 @@ class CpuDevice : public Device {
   StatusOr<void*> AllocateHost(size_t bytes) override {
     void* memory =
         std::aligned_alloc(kHostAlignment, (bytes / kHostAlignment + 1) * kHostAlignment);
-    if (!memory) return Fail(FUSEC_NO_DEVICE, "cannot allocate ", bytes, " bytes for an output");
+    if (!memory) return Fail(FUSEC_NO_DEVICE, "cannot allocate ", bytes, " bytes of host memory");
     return memory;
   }
   void FreeHost(void* memory) override { std::free(memory); }

@@ -82,12 +82,13 @@ Status CudaContext::Check(CUresult result, const char* call, std::string_view pu
   if (status || !IsFatal(result)) return status;
   std::lock_guard lock(mutex_);
   if (broken_by_.empty()) broken_by_ = status.error().message;
+  is_broken_ = true;
   return status;
 }
 
 Status CudaContext::Usable() const {
+  if (!is_broken_) return {};
   std::lock_guard lock(mutex_);
-  if (broken_by_.empty()) return {};
   return Fail(FUSEC_NO_DEVICE,
               "the program is unusable since an earlier device error: ", broken_by_);
 }

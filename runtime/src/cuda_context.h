@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -48,6 +49,7 @@ class CudaContext {
   CUcontext context_ = nullptr;
   std::string gpu_name_;
   int capability_ = 0;
+  mutable std::atomic<bool> is_broken_ = false;
   mutable std::mutex mutex_;
   mutable std::string broken_by_;  // text of the first such error
 };

@@ -6,9 +6,12 @@
 
 #include "runtime/src/cuda_executor.h"
 #include "runtime/src/nvrtc.h"
+#include "runtime/src/parallel.h"
 
 namespace fusec::runtime {
 namespace {
+
+constexpr int kMostCopyThreads = 8;  // about what it takes to fill the bus, 50 GB/s of PCIe 5
 
 bool HasMatmul(const Target& target) {
   return std::any_of(target.steps.begin(), target.steps.end(),
@@ -42,6 +45,8 @@ Status CudaDevice::Load() {
   precision_ = PrecisionNamed(manifest().matmul_precision);
   const char* graphs = std::getenv("FUSEC_CUDA_GRAPH");
   use_graphs_ = graphs == nullptr || std::string_view(graphs) != "0";
+  FUSEC_RT_ASSIGN(const int threads, ThreadCountFromEnvironment());
+  copy_threads_ = std::min(threads, kMostCopyThreads);
   ScopedContext scope(*context_);
   FUSEC_RT_ASSIGN(kernels_, CudaKernels::Load(*context_, artifact_, choice));
   if (HasMatmul(*target_)) {
@@ -60,7 +65,7 @@ StatusOr<void*> CudaDevice::AllocateHost(size_t bytes) {
   FUSEC_RT_TRY(context_->Usable());
   ScopedContext scope(*context_);
   bytes = std::max<size_t>(bytes, 64);
-  FUSEC_RT_ASSIGN(PinnedMemory memory, AllocatePinned(*context_, bytes, "an output"));
+  FUSEC_RT_ASSIGN(PinnedMemory memory, AllocatePinned(*context_, bytes, "host memory"));
   void* address = memory.get();
   std::lock_guard lock(mutex_);
   pinned_.emplace(static_cast<const std::byte*>(address), PinnedBlock{std::move(memory), bytes});
@@ -68,11 +73,12 @@ StatusOr<void*> CudaDevice::AllocateHost(size_t bytes) {
 }
 
 void CudaDevice::FreeHost(void* memory) {
-  std::lock_guard lock(mutex_);
-  pinned_.erase(static_cast<const std::byte*>(memory));
+  std::unique_lock lock(mutex_);
+  const auto freed = pinned_.extract(static_cast<const std::byte*>(memory));
+  lock.unlock();  // the driver takes long
 }
 
-bool CudaDevice::IsPinned(const void* memory, size_t bytes) const {
+bool CudaDevice::OwnsHost(const void* memory, size_t bytes) const {
   const std::byte* begin = static_cast<const std::byte*>(memory);
   std::lock_guard lock(mutex_);
   auto block = pinned_.upper_bound(begin);
@@ -80,6 +86,21 @@ bool CudaDevice::IsPinned(const void* memory, size_t bytes) const {
   --block;
   const size_t offset = static_cast<size_t>(begin - block->first);
   return offset <= block->second.bytes && bytes <= block->second.bytes - offset;
+}
+
+bool CudaDevice::IsPageLocked(const void* memory, size_t bytes) const {
+  if (OwnsHost(memory, bytes)) return true;
+  if (bytes == 0) return false;
+  const auto driver_knows = [&](const std::byte* place) {
+    unsigned type = 0;  // stays so for memory that the driver has not heard of
+    void* values[] = {&type};
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
+    const CUresult result = context_->driver().cuPointerGetAttributes(
+        1, attributes, values, reinterpret_cast<CUdeviceptr>(place));
+    return result == CUDA_SUCCESS && type == CU_MEMORYTYPE_HOST;
+  };
+  const auto* begin = static_cast<const std::byte*>(memory);
+  return driver_knows(begin) && driver_knows(begin + bytes - 1);
 }
 
 StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const Artifact& artifact, int ordinal) {

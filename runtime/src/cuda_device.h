@@ -41,11 +41,17 @@ class CudaDevice : public Device {
   // Blocks up to which a kernel that can be launched while the one before it runs is. Each block of
   // two such kernels finds a multiprocessor to itself; of more, those that wait crowd where others
   // end first (on an H200, dlrm_dot of batch 2048 went from 79 to 112 us when all were launched so,
-  // LayerNorm + Linear of batch 512 with 128 blocks each from 7.3 to 8.7). 0 where kernels may not do what the manifest says of
-  // KernelLaunch::dependent_launch: machine code does, text may be that of another target.
+  // LayerNorm + Linear of batch 512 with 128 blocks each from 7.3 to 8.7). 0 where kernels may not
+  // do what the manifest says of KernelLaunch::dependent_launch: machine code does, text may be
+  // that of another target.
   int64_t most_dependent_blocks() const { return most_dependent_blocks_; }
-  // Whether all of it lies in memory of AllocateHost, so that the GPU can write to it directly.
-  bool IsPinned(const void* memory, size_t bytes) const;
+  // Whether all of it lies in memory of AllocateHost, which kernels may use in place.
+  bool OwnsHost(const void* memory, size_t bytes) const;
+  // Whether the GPU can copy from and to it without the host's help: memory of AllocateHost, or
+  // what the driver says is page-locked, of its first and last byte. Memory that only seems so
+  // costs time, since the driver's own copies take any.
+  bool IsPageLocked(const void* memory, size_t bytes) const;
+  int copy_threads() const { return copy_threads_; }  // that copy host memory for all contexts
 
  private:
   CudaDevice(const Artifact& artifact, std::unique_ptr<CudaContext> context);
@@ -62,6 +68,7 @@ class CudaDevice : public Device {
   MatmulPrecision precision_ = MatmulPrecision::kHighest;
   bool use_graphs_ = true;
   int64_t most_dependent_blocks_ = 0;
+  int copy_threads_ = 1;
 
   struct PinnedBlock {
     PinnedMemory memory;

@@ -19,7 +19,7 @@ namespace fusec::runtime {
   F(cuStreamBeginCapture) F(cuStreamEndCapture)                                                    \
   F(cuEventCreate) F(cuEventDestroy) F(cuEventRecord) F(cuEventSynchronize) F(cuEventElapsedTime)  \
   F(cuMemGetInfo) F(cuMemAlloc) F(cuMemFree) F(cuMemHostAlloc) F(cuMemFreeHost)                    \
-  F(cuMemHostGetDevicePointer)                                                                     \
+  F(cuMemHostGetDevicePointer) F(cuPointerGetAttributes)                                           \
   F(cuMemcpyHtoDAsync) F(cuMemcpyDtoHAsync)                                                        \
   F(cuLaunchKernel)                                                                                \
   F(cuGraphCreate) F(cuGraphDestroy) F(cuGraphAddKernelNode) F(cuGraphAddMemcpyNode)               \

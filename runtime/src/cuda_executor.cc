@@ -1,7 +1,6 @@
 #include "runtime/src/cuda_executor.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace fusec::runtime {
@@ -43,7 +42,9 @@ Status CudaExecutor::Initialize() {
 CudaExecutor::~CudaExecutor() {
   // What is still running uses the memory that goes away now. Its errors have nobody left to hear
   // them.
-  if (running_) static_cast<void>(Finish());
+  if (!running_) return;
+  ScopedContext scope(context_);
+  static_cast<void>(Finish());
 }
 
 OperationEnvironment CudaExecutor::Environment() const {
@@ -124,40 +125,46 @@ Status CudaExecutor::Start(const RunBindings& bindings, CUstream stream) {
   if (running_ && other_dims)
     FinishEarlier();  // an index error is explained with the dims of its run
   FUSEC_RT_ASSIGN(const Prepared* prepared, Prepare(bindings));
-  if (uses_staging_) FinishEarlier();  // it may still be in use
-  if (running_ && running_stream_ != stream) {
-    FUSEC_RT_TRY(
-        FUSEC_CUDA(context_, {}, cuStreamWaitEvent, stream, done_.get(), CU_EVENT_WAIT_DEFAULT));
+  // Staging may still be in use, or hold results that nobody has fetched.
+  if (uses_staging_ || !running_outputs_.empty()) FinishEarlier();
+  const Status enqueued = EnqueueRun(*prepared, bindings, stream);
+  if (!enqueued) {
+    // Whoever hears of an error may free the memory that copies already enqueued would use.
+    static_cast<void>(context_.driver().cuStreamSynchronize(stream));
+    running_outputs_.clear();
+    return enqueued;
   }
-  for (const StagedTensor& input : prepared->staging.inputs) {
-    std::memcpy(StagingAt(input.offset), bindings.inputs[input.tensor].data, input.bytes);
-  }
-  FUSEC_RT_TRY(Launch(*prepared, stream));
   running_ = true;
   running_stream_ = stream;
-  running_outputs_.clear();
-  for (const StagedTensor& output : prepared->staging.outputs) {
-    running_outputs_.push_back({bindings.outputs[output.tensor].data, output.offset, output.bytes});
-  }
   running_symbols_.assign(bindings.symbols.begin(), bindings.symbols.end());
   return {};
 }
 
+Status CudaExecutor::EnqueueRun(const Prepared& prepared, const RunBindings& bindings,
+                                CUstream stream) {
+  const auto record_done = [this](CUstream recorded) {
+    return FUSEC_CUDA(context_, {}, cuEventRecord, done_.get(), recorded);
+  };
+  if (running_ && running_stream_ != stream) {
+    if (running_stream_ == stream_.get()) FUSEC_RT_TRY(record_done(running_stream_));
+    FUSEC_RT_TRY(
+        FUSEC_CUDA(context_, {}, cuStreamWaitEvent, stream, done_.get(), CU_EVENT_WAIT_DEFAULT));
+  }
+  FUSEC_RT_TRY(SendInputs(bindings, prepared.staging, stream));
+  FUSEC_RT_TRY(Launch(prepared, stream));
+  FUSEC_RT_TRY(FetchOutputs(bindings, prepared.staging, stream));
+  // A stream of the caller may be gone when the run is waited for; the own one can be asked then.
+  return stream == stream_.get() ? Status() : record_done(stream);
+}
+
 Status CudaExecutor::Finish() {
   running_ = false;
-  ScopedContext scope(context_);
-  // A stream of the caller may be gone by now; the event is ours.
-  const Status waited =
-      running_stream_ == stream_.get()
-          ? FUSEC_CUDA(context_, "the program", cuStreamSynchronize, stream_.get())
-          : FUSEC_CUDA(context_, "the program", cuEventSynchronize, done_.get());
+  const Status waited = Wait();
+  running_outputs_.clear();
   if (!waited) {
     return Fail(
         waited.error().code, waited.error().message,
         device_.use_graphs() ? "; FUSEC_CUDA_GRAPH=0 runs step by step and names the kernel" : "");
-  }
-  for (const RunningOutput& output : running_outputs_) {
-    std::memcpy(output.user, StagingAt(output.offset), output.bytes);
   }
   return CheckErrors();
 }
@@ -188,13 +195,15 @@ Status CudaExecutor::Run(const RunBindings& bindings) {
 Status CudaExecutor::RunAsync(const RunBindings& bindings, void* stream) {
   FUSEC_RT_TRY(context_.Usable());
   ScopedContext scope(context_);
-  const CUstream target = static_cast<CUstream>(stream);
-  FUSEC_RT_TRY(Start(bindings, target));
-  return FUSEC_CUDA(context_, {}, cuEventRecord, done_.get(), target);
+  return Start(bindings, static_cast<CUstream>(stream));
 }
 
 Status CudaExecutor::Synchronize() {
-  Status finished = running_ ? Finish() : Status();
+  Status finished;
+  if (running_) {
+    ScopedContext scope(context_);
+    finished = Finish();
+  }
   Status delayed = std::exchange(delayed_error_, Status());
   return delayed ? finished : delayed;
 }

@@ -26,11 +26,14 @@ namespace fusec::runtime {
 // FUSEC_CUDA_GRAPH=0 enqueues the steps one by one instead and waits for each, so that an error
 // names its kernel.
 //
-// Host inputs travel through one page-locked buffer and one copy to the GPU; host outputs likewise,
-// except that memory of Device::AllocateHost is written directly. Device memory is used in place.
-// Kernels store small outputs into page-locked memory themselves, which saves the node of the copy:
-// such a store is not waited for, so over a bus of 50 GB/s 64 KiB take about as long as that node.
-// Inputs are copied, since many blocks may read each of them again and again.
+// Device memory is used in place. Small host tensors travel through one page-locked buffer, inputs
+// by one copy in the graph. Kernels store small outputs into page-locked memory themselves, which
+// saves the node of the copy: such a store is not waited for, so over a bus of 50 GB/s 64 KiB take
+// about as long as that node. Inputs are copied, since many blocks may read each of them again and
+// again. Large host tensors are copied on the stream, before the graph and behind it, so that their
+// addresses are no part of it and the GPU copies while the host goes on: straight from and to
+// page-locked memory, other memory in pieces, of which the host copies one between the caller's
+// memory and the buffer while the GPU copies the one before.
 //
 // A run with dims and addresses of late allocates nothing.
 class CudaExecutor : public Executor {
@@ -62,32 +65,43 @@ class CudaExecutor : public Executor {
   static constexpr size_t kMaxExecutables = 64;
   static constexpr size_t kMaxMappedBytes = 64 << 10;
 
-  enum class OutputPlace : uint8_t {
+  // Smaller ones are copied to staging faster than the driver takes a copy.
+  static constexpr size_t kMinPinnedInputBytes = 32 << 10;
+  // Smaller ones are copied faster than they are cut to pieces and threads woken.
+  static constexpr size_t kMinPiecesBytes = 256 << 10;
+
+  // How an input or output gets to or from where kernels have it.
+  enum class Place : uint8_t {
     kDevice,        // memory of the GPU, in place
-    kPinned,        // memory of AllocateHost, by a copy
-    kPinnedMapped,  // likewise, by the stores of kernels
-    kStaged,        // other host memory, through staging and by a copy to there
-    kStagedMapped,  // likewise, by the stores of kernels to there
+    kPinned,        // page-locked memory, by a copy on the stream
+    kPinnedMapped,  // an output in memory of AllocateHost, by the stores of kernels
+    kStaged,        // any host memory, through staging, by the copy of the graph
+    kStagedMapped,  // an output likewise, by the stores of kernels to staging
+    kPieces,        // pageable memory, through staging, by copies on the stream
   };
 
-  // A host tensor that travels through the page-locked buffer.
+  // A host tensor that has room in staging.
   struct StagedTensor {
     size_t tensor = 0;  // its number among the inputs or outputs
-    size_t offset = 0;  // in both staging buffers
+    Place place = Place::kStaged;
+    size_t offset = 0;  // in the staging buffers
     size_t bytes = 0;
   };
-  // Where the host tensors of a run lie in staging.
+  // Where the host tensors of a run lie in staging; those of kPinned in the device's buffer only.
   struct Staging {
     std::vector<StagedTensor> inputs, outputs;
-    size_t input_bytes = 0;                     // all inputs, at offset 0
-    size_t output_begin = 0, output_bytes = 0;  // all outputs that are copied
-    std::vector<StagedTensor> pinned_outputs;   // in the device's buffer only
+    size_t input_bytes = 0;                     // all inputs of kStaged, at offset 0
+    size_t output_begin = 0, output_bytes = 0;  // all outputs of kStaged
     size_t host_bytes = 0, device_bytes = 0;
+  };
+  struct RunningOutput {
+    StagedTensor staged;
+    void* user = nullptr;
+    size_t first_piece = 0;  // of kPieces, in pieces_done_
   };
   struct Addresses {
     std::vector<CUdeviceptr> buffers;
     Staging staging;
-    std::vector<CopyOperation> copies;  // of outputs to memory of AllocateHost
   };
   // Operations ready to launch.
   struct Prepared {
@@ -103,10 +117,10 @@ class CudaExecutor : public Executor {
   Status Initialize();
 
   // cuda_locate.cc
-  OutputPlace PlaceOf(size_t output, const TensorBinding& binding) const;
+  Place PlaceOfInput(const TensorBinding& binding) const;
+  Place PlaceOfOutput(size_t output, const TensorBinding& binding) const;
   void MakeKey(const RunBindings& bindings);
-  void LayOutStaging(const RunBindings& bindings, Staging& staging) const;
-  CUdeviceptr AddressOf(size_t output, const TensorBinding& binding, const Staging& staging) const;
+  Staging LayOutStaging(const RunBindings& bindings) const;
   StatusOr<Addresses> Locate(const RunBindings& bindings);
   Status Reserve(size_t arena_bytes, size_t host_bytes, size_t device_bytes);
 
@@ -121,6 +135,13 @@ class CudaExecutor : public Executor {
                      std::vector<Operation>& operations);
   Status AddEpilogue(const Step& step, const MatmulSizes& sizes, const MatmulPointers& pointers,
                      bool from_zero, std::vector<Operation>& operations);
+
+  // cuda_transfer.cc
+  Status SendInputs(const RunBindings& bindings, const Staging& staging, CUstream stream);
+  Status SendPieces(const StagedTensor& input, const void* data, CUstream stream);
+  Status FetchOutputs(const RunBindings& bindings, const Staging& staging, CUstream stream);
+  Status TakePieces(const RunningOutput& output);
+  Status Wait();
 
   // cuda_capture.cc
   Status Capture(std::vector<Operation>& operations);
@@ -140,14 +161,15 @@ class CudaExecutor : public Executor {
   StatusOr<DeviceSets> CopyToDevice(std::span<const RunBindings> sets);
 
   Status Start(const RunBindings& bindings, CUstream stream);
-  Status Finish();
+  Status EnqueueRun(const Prepared& prepared, const RunBindings& bindings, CUstream stream);
+  Status Finish();  // here and below the context is current
   void FinishEarlier();
   Status CheckErrors();
 
   CudaDevice& device_;
   const CudaContext& context_;
   CudaStream stream_;
-  CudaEvent done_;  // recorded behind every run
+  CudaEvent done_;  // recorded behind every run on a stream of the caller
   DeviceMemory workspace_;
   PinnedMemory errors_;  // one IndexError, in host memory that kernels write to
   CUdeviceptr errors_address_ = 0, staging_host_address_ = 0;  // for the GPU
@@ -157,19 +179,16 @@ class CudaExecutor : public Executor {
 
   std::list<Prepared> prepared_;  // used last first
   std::set<MatmulProblem> warmed_up_;
-  std::vector<uint64_t> key_;         // of the run that begins
-  bool uses_staging_ = false;         // likewise
-  std::vector<OutputPlace> places_;   // likewise, by output
-  std::vector<bool> only_stored_to_;  // by output: by kernels, and never read
+  std::vector<uint64_t> key_;                        // of the run that begins
+  bool uses_staging_ = false;                        // likewise, the host's
+  std::vector<Place> input_places_, output_places_;  // likewise
+  std::vector<bool> only_stored_to_;                 // by output: by kernels, and never read
 
   // Of the runs that are enqueued and not yet waited for.
   bool running_ = false;
   CUstream running_stream_ = nullptr;
-  struct RunningOutput {
-    void* user = nullptr;
-    size_t offset = 0, bytes = 0;
-  };
-  std::vector<RunningOutput> running_outputs_;  // to copy out of the staging
+  std::vector<RunningOutput> running_outputs_;  // to copy out of staging
+  std::vector<CudaEvent> pieces_done_;          // in the order of their copies
   std::vector<int64_t> running_symbols_;
   Status delayed_error_;  // found when a later run had to wait for an earlier one
 };

@@ -24,13 +24,22 @@ Status CheckAligned(const TensorBinding& binding, const TensorSignature& tensor)
 
 }  // namespace
 
-CudaExecutor::OutputPlace CudaExecutor::PlaceOf(size_t output, const TensorBinding& binding) const {
-  if (binding.on_device) return OutputPlace::kDevice;
-  const bool is_mapped = only_stored_to_[output] && binding.bytes <= kMaxMappedBytes;
-  if (!device_.IsPinned(binding.data, binding.bytes))
-    return is_mapped ? OutputPlace::kStagedMapped : OutputPlace::kStaged;
-  const bool is_aligned = reinterpret_cast<uintptr_t>(binding.data) % kVectorBytes == 0;
-  return is_mapped && is_aligned ? OutputPlace::kPinnedMapped : OutputPlace::kPinned;
+CudaExecutor::Place CudaExecutor::PlaceOfInput(const TensorBinding& binding) const {
+  if (binding.on_device) return Place::kDevice;
+  if (binding.bytes >= kMinPinnedInputBytes && device_.IsPageLocked(binding.data, binding.bytes))
+    return Place::kPinned;
+  return binding.bytes >= kMinPiecesBytes ? Place::kPieces : Place::kStaged;
+}
+
+CudaExecutor::Place CudaExecutor::PlaceOfOutput(size_t output, const TensorBinding& binding) const {
+  if (binding.on_device) return Place::kDevice;
+  if (only_stored_to_[output] && binding.bytes <= kMaxMappedBytes) {
+    const bool is_aligned = reinterpret_cast<uintptr_t>(binding.data) % kVectorBytes == 0;
+    return is_aligned && device_.OwnsHost(binding.data, binding.bytes) ? Place::kPinnedMapped
+                                                                       : Place::kStagedMapped;
+  }
+  if (device_.IsPageLocked(binding.data, binding.bytes)) return Place::kPinned;
+  return binding.bytes >= kMinPiecesBytes ? Place::kPieces : Place::kStaged;
 }
 
 // All that the operations depend on; the memory that the executor owns only changes when it says
@@ -38,73 +47,55 @@ CudaExecutor::OutputPlace CudaExecutor::PlaceOf(size_t output, const TensorBindi
 void CudaExecutor::MakeKey(const RunBindings& bindings) {
   key_.assign(bindings.symbols.begin(), bindings.symbols.end());
   uses_staging_ = false;
-  for (const TensorBinding& input : bindings.inputs) {
-    key_.push_back(input.on_device ? reinterpret_cast<uint64_t>(input.data) : 0);
-    uses_staging_ = uses_staging_ || (!input.on_device && input.bytes > 0);
-  }
-  places_.clear();
-  for (const TensorBinding& output : bindings.outputs) {
-    const OutputPlace place = PlaceOf(places_.size(), output);
-    const bool is_staged = place == OutputPlace::kStaged || place == OutputPlace::kStagedMapped;
-    places_.push_back(place);
+  const auto add = [&](Place place, const TensorBinding& binding, std::vector<Place>& places) {
+    const bool in_place = place == Place::kDevice || place == Place::kPinnedMapped;
+    places.push_back(place);
     key_.push_back(static_cast<uint64_t>(place));
-    key_.push_back(is_staged ? 0 : reinterpret_cast<uint64_t>(output.data));
-    uses_staging_ = uses_staging_ || (is_staged && output.bytes > 0);
+    key_.push_back(in_place ? reinterpret_cast<uint64_t>(binding.data) : 0);
+    uses_staging_ = uses_staging_ || (!in_place && place != Place::kPinned && binding.bytes > 0);
+  };
+  input_places_.clear();
+  for (const TensorBinding& input : bindings.inputs) {
+    add(PlaceOfInput(input), input, input_places_);
+  }
+  output_places_.clear();
+  for (const TensorBinding& output : bindings.outputs) {
+    add(PlaceOfOutput(output_places_.size(), output), output, output_places_);
   }
 }
 
-void CudaExecutor::LayOutStaging(const RunBindings& bindings, Staging& staging) const {
+CudaExecutor::Staging CudaExecutor::LayOutStaging(const RunBindings& bindings) const {
+  Staging staging;
   size_t end = 0;
-  for (size_t i = 0; i < bindings.inputs.size(); ++i) {
-    const TensorBinding& input = bindings.inputs[i];
-    if (input.on_device || input.bytes == 0) continue;
-    staging.inputs.push_back({i, end, input.bytes});
-    staging.input_bytes = end + input.bytes;
-    end += RoundUp(input.bytes);
-  }
-  const auto add_outputs = [&](OutputPlace place, const auto& add) {
-    for (size_t i = 0; i < bindings.outputs.size(); ++i) {
-      const TensorBinding& output = bindings.outputs[i];
-      if (places_[i] != place || output.bytes == 0) continue;
-      add(i, output);
-      end += RoundUp(output.bytes);
+  // Gives all tensors of a place room and returns where the last of them ends.
+  const auto add = [&](Place place, std::span<const TensorBinding> tensors,
+                       const std::vector<Place>& places, std::vector<StagedTensor>& staged) {
+    size_t last_end = end;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (places[i] != place || tensors[i].bytes == 0) continue;
+      staged.push_back({i, place, end, tensors[i].bytes});
+      last_end = end + tensors[i].bytes;
+      end += RoundUp(tensors[i].bytes);
     }
+    return last_end;
   };
+  const auto add_inputs = [&](Place place) {
+    return add(place, bindings.inputs, input_places_, staging.inputs);
+  };
+  const auto add_outputs = [&](Place place) {
+    return add(place, bindings.outputs, output_places_, staging.outputs);
+  };
+  staging.input_bytes = add_inputs(Place::kStaged);
   staging.output_begin = end;
-  add_outputs(OutputPlace::kStaged, [&](size_t i, const TensorBinding& output) {
-    staging.outputs.push_back({i, end, output.bytes});
-    staging.output_bytes = end + output.bytes - staging.output_begin;
-  });
-  add_outputs(OutputPlace::kStagedMapped, [&](size_t i, const TensorBinding& output) {
-    staging.outputs.push_back({i, end, output.bytes});
-  });
+  staging.output_bytes = add_outputs(Place::kStaged) - staging.output_begin;
+  add_outputs(Place::kStagedMapped);
+  add_inputs(Place::kPieces);
+  add_outputs(Place::kPieces);
   staging.host_bytes = end;
-  add_outputs(OutputPlace::kPinned, [&](size_t i, const TensorBinding& output) {
-    staging.pinned_outputs.push_back({i, end, output.bytes});
-  });
+  add_inputs(Place::kPinned);
+  add_outputs(Place::kPinned);
   staging.device_bytes = end;
-}
-
-CUdeviceptr CudaExecutor::AddressOf(size_t output, const TensorBinding& binding,
-                                    const Staging& staging) const {
-  const auto offset = [output](const std::vector<StagedTensor>& tensors) {
-    for (const StagedTensor& tensor : tensors) {
-      if (tensor.tensor == output) return static_cast<CUdeviceptr>(tensor.offset);
-    }
-    return CUdeviceptr{0};  // it is empty
-  };
-  switch (places_[output]) {
-    case OutputPlace::kPinned:
-      return staging_device_.get() + offset(staging.pinned_outputs);
-    case OutputPlace::kStaged:
-      return staging_device_.get() + offset(staging.outputs);
-    case OutputPlace::kStagedMapped:
-      return staging_host_address_ + offset(staging.outputs);
-    case OutputPlace::kDevice:
-    case OutputPlace::kPinnedMapped:  // the GPU and the host share one space of addresses
-      break;
-  }
-  return reinterpret_cast<CUdeviceptr>(binding.data);
+  return staging;
 }
 
 Status CudaExecutor::Reserve(size_t arena_bytes, size_t host_bytes, size_t device_bytes) {
@@ -137,9 +128,8 @@ Status CudaExecutor::Reserve(size_t arena_bytes, size_t host_bytes, size_t devic
 }
 
 StatusOr<CudaExecutor::Addresses> CudaExecutor::Locate(const RunBindings& bindings) {
-  Addresses addresses;
-  Staging& staging = addresses.staging;
-  LayOutStaging(bindings, staging);
+  Addresses addresses{{}, LayOutStaging(bindings)};
+  const Staging& staging = addresses.staging;
   FUSEC_RT_TRY(Reserve(RoundUp(static_cast<size_t>(bindings.arena->bytes), kArenaStep),
                        RoundUp(staging.host_bytes, kStagingStep),
                        RoundUp(staging.device_bytes, kStagingStep)));
@@ -150,24 +140,28 @@ StatusOr<CudaExecutor::Addresses> CudaExecutor::Locate(const RunBindings& bindin
     addresses.buffers[i] = offset >= 0 ? arena_.get() + static_cast<CUdeviceptr>(offset)
                                        : device_.weights().Address(static_cast<int>(i));
   }
-  size_t staged_input = 0;
+  const auto locate = [&](const TensorSignature& tensor, const TensorBinding& binding,
+                          Place place) -> Status {
+    FUSEC_RT_TRY(CheckAligned(binding, tensor));
+    const bool in_place = place == Place::kDevice || place == Place::kPinnedMapped;
+    // The GPU and the host share one space of addresses. What is empty has no place in staging.
+    addresses.buffers[static_cast<size_t>(tensor.buffer)] =
+        in_place ? reinterpret_cast<CUdeviceptr>(binding.data) : staging_device_.get();
+    return {};
+  };
   for (size_t i = 0; i < bindings.inputs.size(); ++i) {
-    const TensorBinding& binding = bindings.inputs[i];
-    FUSEC_RT_TRY(CheckAligned(binding, manifest.inputs[i]));
-    addresses.buffers[static_cast<size_t>(manifest.inputs[i].buffer)] =
-        binding.on_device    ? reinterpret_cast<CUdeviceptr>(binding.data)
-        : binding.bytes == 0 ? staging_device_.get()
-                             : staging_device_.get() + staging.inputs[staged_input++].offset;
+    FUSEC_RT_TRY(locate(manifest.inputs[i], bindings.inputs[i], input_places_[i]));
   }
   for (size_t i = 0; i < bindings.outputs.size(); ++i) {
-    const TensorBinding& binding = bindings.outputs[i];
-    FUSEC_RT_TRY(CheckAligned(binding, manifest.outputs[i]));
-    addresses.buffers[static_cast<size_t>(manifest.outputs[i].buffer)] =
-        AddressOf(i, binding, staging);
+    FUSEC_RT_TRY(locate(manifest.outputs[i], bindings.outputs[i], output_places_[i]));
   }
-  for (const StagedTensor& output : staging.pinned_outputs) {
-    addresses.copies.push_back({staging_device_.get() + output.offset,
-                                bindings.outputs[output.tensor].data, output.bytes, false});
+  for (const StagedTensor& input : staging.inputs) {
+    addresses.buffers[static_cast<size_t>(manifest.inputs[input.tensor].buffer)] += input.offset;
+  }
+  for (const StagedTensor& output : staging.outputs) {
+    const bool is_mapped = output.place == Place::kStagedMapped;
+    addresses.buffers[static_cast<size_t>(manifest.outputs[output.tensor].buffer)] =
+        (is_mapped ? staging_host_address_ : staging_device_.get()) + output.offset;
   }
   return addresses;
 }

@@ -8,29 +8,15 @@
 #include "runtime/src/dtype.h"
 
 namespace fusec::runtime {
-namespace {
-
-// A copy node's size is split below the 2 GiB that a pitch can hold.
-constexpr size_t kMaxCopyBytes = size_t{1} << 30;
-
-void AddCopies(CopyOperation copy, std::vector<Operation>& operations) {
-  size_t left = copy.bytes;
-  while (left > 0) {
-    copy.bytes = std::min(left, kMaxCopyBytes);
-    operations.emplace_back(copy);
-    copy.device += copy.bytes;
-    copy.host = static_cast<std::byte*>(copy.host) + copy.bytes;
-    left -= copy.bytes;
-  }
-}
-
-}  // namespace
 
 StatusOr<std::vector<Operation>> CudaExecutor::Resolve(const RunBindings& bindings,
                                                        const Addresses& addresses) {
   std::vector<Operation> operations;
   const Staging& staging = addresses.staging;
-  AddCopies({staging_device_.get(), staging_host_.get(), staging.input_bytes, true}, operations);
+  if (staging.input_bytes > 0) {
+    operations.emplace_back(
+        CopyOperation{staging_device_.get(), staging_host_.get(), staging.input_bytes, true});
+  }
   for (const Step& step : device_.target().steps) {
     FUSEC_RT_ASSIGN(const bool runs, Runs(step, bindings.symbols));
     if (!runs) continue;
@@ -39,11 +25,10 @@ StatusOr<std::vector<Operation>> CudaExecutor::Resolve(const RunBindings& bindin
                      : ResolveMatmul(step, bindings, addresses, operations));
   }
   if (staging.output_bytes > 0) {
-    AddCopies({staging_device_.get() + staging.output_begin, StagingAt(staging.output_begin),
-               staging.output_bytes, false},
-              operations);
+    operations.emplace_back(CopyOperation{staging_device_.get() + staging.output_begin,
+                                          StagingAt(staging.output_begin), staging.output_bytes,
+                                          false});
   }
-  for (const CopyOperation& copy : addresses.copies) AddCopies(copy, operations);
   return operations;
 }
 

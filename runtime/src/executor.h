@@ -49,7 +49,7 @@ class Executor {
   // index_error.h).
   virtual Status Run(const RunBindings& bindings) = 0;
   // Enqueues on `stream` (a CUstream); the bound memory must stay valid until Synchronize, which
-  // reports errors of the data.
+  // reports errors of the data. Pageable inputs have been read when it returns.
   virtual Status RunAsync(const RunBindings& bindings, void* stream) = 0;
   virtual Status Synchronize() = 0;
   // Microseconds that each of `count` runs took on the device, without copying inputs and outputs
@@ -68,10 +68,10 @@ class Device {
   virtual bool has_device_memory() const = 0;   // whether bindings may be `on_device`
   virtual size_t weight_bytes() const = 0;      // of device memory
   virtual StatusOr<std::unique_ptr<Executor>> NewExecutor() = 0;
-  // Host memory for results that the context keeps (page-locked on a GPU), at a multiple of 64
-  // bytes. Never null, even for 0 bytes.
+  // Host memory for inputs and outputs (page-locked on a GPU), at a multiple of 64 bytes. Never
+  // null, even for 0 bytes.
   virtual StatusOr<void*> AllocateHost(size_t bytes) = 0;
-  virtual void FreeHost(void* memory) = 0;
+  virtual void FreeHost(void* memory) = 0;  // null is allowed
 };
 
 // The artifact must outlive the device, the device its executors. FUSEC_NO_DEVICE where the machine

@@ -37,7 +37,7 @@ class FakeGpuTest : public testing::Test {
                                             static_cast<size_t>(Argument<int>(a, 2)) * 4);
                               },
                               {8, 8, 4}};
-    made_.Symbol("batch", 0, 1 << 20);
+    made_.Symbol("batch", 0, 1 << 24);
     const int x = made_.Input("x", FUSEC_F32, {"batch"});
     const float values[] = {10, 20, 30, 40};
     const int weights = made_.Constant("weights", FUSEC_F32, 4, values);
@@ -174,6 +174,203 @@ TEST_F(FakeGpuTest, OutOfMemoryInOneContextLeavesTheOthersAlone) {
   EXPECT_TRUE(Runs(**small, driver_, 10, 2));
   gpu_.free_bytes += free_bytes - 1024;
   EXPECT_TRUE(Runs(**large, driver_, 1 << 18, 3));
+}
+
+// Memory of AllocateHost with room for `size` floats.
+class PinnedFloats {
+ public:
+  PinnedFloats(Program& program, size_t size) : program_(program), size_(size) {
+    memory_ = static_cast<float*>(*program.device().AllocateHost(size * sizeof(float)));
+  }
+  ~PinnedFloats() { program_.device().FreeHost(memory_); }
+  void Fill(float first) { std::iota(memory_, memory_ + size_, first); }
+  float* data() { return memory_; }
+
+ private:
+  Program& program_;
+  float* memory_;
+  size_t size_;
+};
+
+void ExpectAnswer(const float* y, int64_t batch, float first) {
+  for (int64_t i = 0; i < batch; ++i) {
+    ASSERT_EQ(y[i], first + static_cast<float>(i) + 10 * static_cast<float>(i % 4 + 1)) << i;
+  }
+}
+
+using Calls = std::map<std::string, int>;
+
+TEST_F(FakeGpuTest, ASmallRunOfLateIsFourCallsOfTheDriver) {
+  const auto program = Load();
+  auto context = std::move(*Context::Create(*program));
+  std::vector<float> x(100);
+  const int64_t batch = 100;
+  for (const bool other_place : {false, true, false}) {
+    std::vector<float> other = x;
+    std::iota(other.begin(), other.end(), 5.0f);
+    gpu_.calls.clear();
+    ASSERT_TRUE(context->BindInput(0, other_place ? x.data() : other.data(), {&batch, 1}, false));
+    ASSERT_TRUE(context->Run());
+  }
+  const Calls expected = {{"cuCtxPushCurrent", 1},
+                          {"cuGraphLaunch", 1},
+                          {"cuStreamSynchronize", 1},
+                          {"cuCtxPopCurrent", 1}};
+  EXPECT_EQ(gpu_.calls, expected);
+  ExpectAnswer(static_cast<const float*>(context->GetOutput(0).data), batch, 5);
+}
+
+TEST_F(FakeGpuTest, PageLockedMemoryIsCopiedWithoutADetour) {
+  const auto program = Load();
+  auto context = std::move(*Context::Create(*program));
+  constexpr int64_t kBatch = 400001;
+  std::vector<std::unique_ptr<PinnedFloats>> x, y;
+  for (int i = 0; i < 20; ++i) {
+    x.push_back(std::make_unique<PinnedFloats>(*program, kBatch));
+    y.push_back(std::make_unique<PinnedFloats>(*program, kBatch));
+    x[i]->Fill(static_cast<float>(i));
+  }
+  const size_t pinned_bytes = gpu_.pinned_bytes;
+  for (int i = 0; i < 20; ++i) {
+    gpu_.calls.clear();
+    ASSERT_TRUE(context->BindInput(0, x[i]->data(), {&kBatch, 1}, false));
+    ASSERT_TRUE(context->BindOutput(0, y[i]->data(), kBatch * 4, false));
+    ASSERT_TRUE(context->Run());
+    ExpectAnswer(y[i]->data(), kBatch, static_cast<float>(i));
+  }
+  const Calls expected = {{"cuCtxPushCurrent", 1},    {"cuMemcpyHtoDAsync", 1},
+                          {"cuGraphLaunch", 1},       {"cuMemcpyDtoHAsync", 1},
+                          {"cuStreamSynchronize", 1}, {"cuCtxPopCurrent", 1}};
+  EXPECT_EQ(gpu_.calls, expected);
+  EXPECT_EQ(gpu_.built, 1);
+  EXPECT_EQ(gpu_.patched, 0);
+  EXPECT_EQ(gpu_.copies, 0);                   // by the graph
+  EXPECT_EQ(gpu_.pinned_bytes, pinned_bytes);  // no staging
+}
+
+// The same address may be page-locked in one run and not in the next.
+TEST_F(FakeGpuTest, AsksTheDriverWhatIsPageLocked) {
+  const auto program = Load();
+  auto context = std::move(*Context::Create(*program));
+  constexpr int64_t kBatch = 400000;
+  std::vector<float> x(kBatch), y(kBatch);
+  ASSERT_TRUE(context->BindInput(0, x.data(), {&kBatch, 1}, false));
+  ASSERT_TRUE(context->BindOutput(0, y.data(), kBatch * 4, false));
+  for (int round = 0; round < 4; ++round) {
+    const bool is_registered = round % 2 == 1;
+    if (is_registered) gpu_.pinned[x.data()] = gpu_.pinned[y.data()] = kBatch * 4;
+    std::iota(x.begin(), x.end(), static_cast<float>(round));
+    gpu_.calls.clear();
+    ASSERT_TRUE(context->Run());
+    ExpectAnswer(y.data(), kBatch, static_cast<float>(round));
+    EXPECT_EQ(gpu_.calls["cuMemcpyHtoDAsync"], is_registered ? 1 : 4);
+    EXPECT_EQ(gpu_.calls["cuMemcpyDtoHAsync"], is_registered ? 1 : 4);
+    EXPECT_EQ(gpu_.calls["cuEventSynchronize"], is_registered ? 0 : 4);
+    gpu_.pinned.erase(x.data());
+    gpu_.pinned.erase(y.data());
+  }
+  gpu_.pinned[x.data()] = kBatch * 4 - 4;  // all but the last element
+  gpu_.calls.clear();
+  ASSERT_TRUE(context->Run());
+  EXPECT_EQ(gpu_.calls["cuMemcpyHtoDAsync"], 4);
+  gpu_.pinned.erase(x.data());
+  EXPECT_EQ(gpu_.built, 1);
+}
+
+TEST_F(FakeGpuTest, CopiesTensorsOfAllSizes) {
+  setenv("FUSEC_NUM_THREADS", "4", 1);
+  const auto program = Load();
+  unsetenv("FUSEC_NUM_THREADS");
+  auto context = std::move(*Context::Create(*program));
+  for (const int64_t batch :
+       {8191, 8192, 16384, 16385, 65535, 65536, 131072, 131073, 700001, 9 << 20}) {
+    EXPECT_TRUE(Runs(*context, driver_, batch, 3)) << batch;
+  }
+}
+
+TEST_F(FakeGpuTest, AnAsynchronousRunHasReadPageableInputsOnly) {
+  const auto program = Load();
+  for (const int64_t batch : {10, 20000, 400000}) {
+    auto context = std::move(*Context::Create(*program));
+    std::vector<float> x(static_cast<size_t>(batch));
+    std::iota(x.begin(), x.end(), 1.0f);
+    ASSERT_TRUE(context->BindInput(0, x.data(), {&batch, 1}, false));
+    ASSERT_TRUE(context->RunAsync(context->executor().stream()));
+    x.assign(x.size(), 0.0f);
+    ASSERT_TRUE(context->Synchronize());
+    ExpectAnswer(static_cast<const float*>(context->GetOutput(0).data), batch, 1);
+  }
+  // Page-locked ones are read when their turn comes, also where runs wait for each other.
+  constexpr int64_t kBatch = 20000;
+  auto context = std::move(*Context::Create(*program));
+  PinnedFloats x(*program, kBatch), other_x(*program, kBatch);
+  std::vector<std::unique_ptr<PinnedFloats>> y;
+  for (int i = 0; i < 4; ++i) {
+    CUstream stream = nullptr;
+    if (i < 2) stream = static_cast<CUstream>(context->executor().stream());
+    y.push_back(std::make_unique<PinnedFloats>(*program, kBatch));
+    ASSERT_TRUE(context->BindInput(0, (i % 2 ? other_x : x).data(), {&kBatch, 1}, false));
+    ASSERT_TRUE(context->BindOutput(0, y[i]->data(), kBatch * 4, false));
+    ASSERT_TRUE(context->RunAsync(stream));
+  }
+  x.Fill(7);
+  other_x.Fill(9);
+  ASSERT_TRUE(context->Synchronize());
+  for (int i = 0; i < 4; ++i) ExpectAnswer(y[i]->data(), kBatch, i % 2 ? 9 : 7);
+}
+
+// The results of an earlier run that lie in staging are not forgotten when a later one needs none.
+TEST_F(FakeGpuTest, ResultsSurviveALaterRunWithoutStaging) {
+  const auto program = Load();
+  auto context = std::move(*Context::Create(*program));
+  constexpr int64_t kBatch = 20000;
+  PinnedFloats x(*program, kBatch), pinned(*program, kBatch);
+  x.Fill(2);
+  std::vector<float> y(kBatch);
+  ASSERT_TRUE(context->BindInput(0, x.data(), {&kBatch, 1}, false));
+  ASSERT_TRUE(context->BindOutput(0, y.data(), kBatch * 4, false));
+  ASSERT_TRUE(context->RunAsync(nullptr));
+  ASSERT_TRUE(context->BindOutput(0, pinned.data(), kBatch * 4, false));
+  ASSERT_TRUE(context->RunAsync(nullptr));
+  ASSERT_TRUE(context->Synchronize());
+  ExpectAnswer(y.data(), kBatch, 2);
+  ExpectAnswer(pinned.data(), kBatch, 2);
+}
+
+// Whoever is told of an error may free the memory that was bound.
+TEST_F(FakeGpuTest, NothingIsEnqueuedAnyMoreWhenARunFails) {
+  const auto program = Load();
+  auto context = std::move(*Context::Create(*program));
+  constexpr int64_t kBatch = 400000;
+  auto x = std::make_unique<PinnedFloats>(*program, kBatch);
+  ASSERT_TRUE(context->BindInput(0, x->data(), {&kBatch, 1}, false));
+  const auto launch = std::exchange(driver_.cuGraphLaunch,
+                                    [](CUgraphExec, CUstream) { return CUDA_ERROR_OUT_OF_MEMORY; });
+  gpu_.calls.clear();
+  EXPECT_FALSE(context->Run());
+  EXPECT_EQ(gpu_.calls["cuMemcpyHtoDAsync"], 1);
+  EXPECT_FALSE(context->RunAsync(nullptr));
+  x.reset();  // the sanitizers see a copy that comes later
+  EXPECT_TRUE(gpu_.null_stream.queue.empty());
+  driver_.cuGraphLaunch = launch;
+  EXPECT_TRUE(Runs(*context, driver_, kBatch, 4));
+}
+
+TEST_F(FakeGpuTest, ThreadsCopyLargeTensorsAtTheSameTime) {
+  setenv("FUSEC_NUM_THREADS", "4", 1);
+  const auto program = Load();
+  unsetenv("FUSEC_NUM_THREADS");
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 3; ++thread) {
+    threads.emplace_back([&, thread] {
+      auto context = Context::Create(*program);
+      ASSERT_TRUE(context);
+      for (int run = 0; run < 5; ++run) {
+        EXPECT_TRUE(Runs(**context, driver_, 200000 + 50000 * run, static_cast<float>(thread)));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(FakeGpuTest, LoadRunAndUnloadAThousandTimes) {

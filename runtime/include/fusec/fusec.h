@@ -93,6 +93,15 @@ FUSEC_API const char* fusec_device_name(const fusec_program* program);
 /* Bytes of device memory for the weights; 0 on the CPU, where they are used in the mapped file. */
 FUSEC_API size_t fusec_weight_bytes(const fusec_program* program);
 
+/* Host memory for inputs and outputs, at a multiple of 64 bytes: page-locked for a program on a GPU,
+ * which then copies from and to it by itself, without a detour through memory of the context.
+ * Allocating is slow, so it is kept and used again.
+ * memory: set to NULL if it fails. The caller owns it: fusec_free_host. */
+FUSEC_API fusec_status fusec_allocate_host(fusec_program* program, size_t bytes, void** memory);
+/* Frees it, before the program is unloaded and when no run uses it any more: those of fusec_run_async
+ * until fusec_synchronize. NULL is allowed. */
+FUSEC_API void fusec_free_host(fusec_program* program, void* memory);
+
 /* ---- the signature; all that is pointed to lives as long as the program ---- */
 
 typedef struct fusec_tensor_info {
@@ -137,7 +146,8 @@ FUSEC_API void fusec_destroy_context(fusec_context* context);
  * it has finished. It is host memory, which may start anywhere (at a multiple of 16 bytes a program
  * on the CPU reads it in place, else a copy), or, when `on_device` is nonzero, memory of the
  * program's GPU that starts at a multiple of 16 bytes and is read in place. `data` may be NULL for no
- * elements.
+ * elements. Page-locked host memory (fusec_allocate_host, or what CUDA allocated or registered) is
+ * recognised; a GPU reads it until the run has finished.
  * FUSEC_BAD_INPUT: the rank is not the signature's, or device memory for a program on the CPU. That
  * dims fit each other, the symbols' ranges and the memory is checked by the run. */
 FUSEC_API fusec_status fusec_bind_input(fusec_context* context, int i, const void* data,
@@ -155,10 +165,12 @@ FUSEC_API fusec_status fusec_output_dims(fusec_context* context, int i, int64_t*
  * output does not fit where it was bound, or an index of the data lies outside its table (the
  * outputs are then not to be used). FUSEC_NO_DEVICE: out of memory, or a device error. */
 FUSEC_API fusec_status fusec_run(fusec_context* context);
-/* Enqueues a run on `stream` and returns; host inputs have been read by then, all other bound memory
- * is in use until the stream gets past the run. Work that was put on the stream before is waited
- * for, work that is put there later waits for the run. Runs of one context follow each other, on
- * whatever streams. Host outputs are there after fusec_synchronize.
+/* Enqueues a run on `stream` and returns. Pageable host inputs (malloc, the stack) have been read by
+ * then. All other bound memory, page-locked inputs too, is in use until the stream gets past the run,
+ * as with CUDA's own asynchronous copies: inputs must not change before, and nothing may be freed.
+ * Work that was put on the stream before is waited for, work that is put there later waits for the
+ * run. Runs of one context follow each other, on whatever streams. Host outputs are there after
+ * fusec_synchronize.
  * stream: a CUstream or cudaStream_t of the program's GPU; NULL is CUDA's default stream. It may be
  * destroyed once the run has finished. Not one that is being captured. On the CPU it is ignored, and
  * the call is the same as fusec_run.

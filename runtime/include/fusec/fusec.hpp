@@ -137,6 +137,40 @@ class Program {
   fusec_program* handle_ = nullptr;
 };
 
+// Elements in host memory of fusec_allocate_host, not initialised, for inputs and outputs of calls
+// that are to be fast. The program must outlive it, and it the runs that use it.
+template <class T>
+class HostArray {
+ public:
+  HostArray(const Program& program, size_t size) : program_(program.handle()), size_(size) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    void* memory = nullptr;
+    internal::Check(fusec_allocate_host(program_, size * sizeof(T), &memory));
+    data_ = static_cast<T*>(memory);
+  }
+  HostArray(HostArray&& other) noexcept
+      : program_(other.program_),
+        data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)) {}
+  HostArray& operator=(HostArray&& other) noexcept {
+    std::swap(program_, other.program_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~HostArray() { fusec_free_host(program_, data_); }
+
+  T* data() const { return data_; }
+  size_t size() const { return size_; }
+  T& operator[](size_t i) const { return data_[i]; }
+  std::span<const T> values() const { return {data_, size_}; }  // for BindInput
+
+ private:
+  fusec_program* program_ = nullptr;
+  T* data_ = nullptr;
+  size_t size_ = 0;
+};
+
 // One call at a time on a program, which must outlive it. Tensors are named or counted as in the
 // signature.
 class Context {

@@ -200,12 +200,17 @@ TEST_F(CudaExecutorTest, RunsOverlapOnlyWhereTheyMay) {
 }
 
 TEST_F(CudaExecutorTest, RunsOfLateAllocateNothing) {
-  std::vector<float> x(2000, 1.0f), y(2000);
+  std::vector<float> x(400000, 1.0f), y(400000);
   const auto pinned = device_->AllocateHost(8000);
   ASSERT_TRUE(pinned);
-  // The fake driver allocates for each launch.
+  // The fake driver allocates for all that it puts on a stream.
   driver_.cuGraphLaunch = [](CUgraphExec, CUstream) { return CUDA_SUCCESS; };
-  With(x.data(), y.data(), 2000, false, [&](const RunBindings& many) {
+  driver_.cuEventRecord = [](CUevent, CUstream) { return CUDA_SUCCESS; };
+  driver_.cuMemcpyHtoDAsync = [](CUdeviceptr, const void*, size_t, CUstream) {
+    return CUDA_SUCCESS;
+  };
+  driver_.cuMemcpyDtoHAsync = [](void*, CUdeviceptr, size_t, CUstream) { return CUDA_SUCCESS; };
+  With(x.data(), y.data(), 400000, false, [&](const RunBindings& many) {
     return With(x.data(), *pinned, 3, false, [&](const RunBindings& few) {
       int64_t before = 0;
       for (int i = 0; i < 10; ++i) {
@@ -223,7 +228,7 @@ TEST_F(CudaExecutorTest, RunsOfLateAllocateNothing) {
 }
 
 TEST_F(CudaExecutorTest, CopiesLargeOutputsOnly) {
-  for (const int64_t batch : {1000, 100000}) {
+  for (const int64_t batch : {1000, 20000}) {
     NewExecutor();
     gpu_.copies = 0;
     ExpectRight(batch);
@@ -234,14 +239,14 @@ TEST_F(CudaExecutorTest, CopiesLargeOutputsOnly) {
 TEST_F(CudaExecutorTest, WritesToPageLockedMemoryDirectly) {
   const auto memory = device_->AllocateHost(8);
   ASSERT_TRUE(memory);
-  EXPECT_TRUE(device_->IsPinned(*memory, 8));
-  EXPECT_FALSE(device_->IsPinned(static_cast<char*>(*memory) + 60, 8));
+  EXPECT_TRUE(device_->OwnsHost(*memory, 8));
+  EXPECT_FALSE(device_->OwnsHost(static_cast<char*>(*memory) + 60, 8));
   std::vector<float> x = {1, 2};
   ASSERT_TRUE(
       With(x.data(), *memory, 2, false, [&](const RunBindings& b) { return executor_->Run(b); }));
   EXPECT_EQ(static_cast<float*>(*memory)[1], 6);
   device_->FreeHost(*memory);
-  EXPECT_FALSE(device_->IsPinned(*memory, 8));
+  EXPECT_FALSE(device_->OwnsHost(*memory, 8));
 }
 
 TEST_F(CudaExecutorTest, ReportsIndexErrorsOnce) {
@@ -258,6 +263,11 @@ TEST_F(CudaExecutorTest, ReportsIndexErrorsOnce) {
   ASSERT_TRUE(Run(good, y));
   EXPECT_FALSE(executor_->Synchronize());
   EXPECT_TRUE(executor_->Synchronize());
+  // And of a tensor that travels in pieces.
+  bad.assign(300000, 1);
+  bad[299999] = -1;
+  EXPECT_NE(Run(bad, y).error().message.find("[299999]"), std::string::npos);
+  ExpectRight(300000);
 }
 
 TEST_F(CudaExecutorTest, RecoversFromOutOfMemory) {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -46,17 +48,18 @@ struct FakeGpu {
     Executable work;
   };
   struct Stream {
-    std::vector<Work> queue;
+    std::deque<Work> queue;
   };
   struct Event {
     Stream* stream = nullptr;
+    std::shared_ptr<bool> reached;  // the place in the stream where it was recorded last
   };
 
   std::map<std::string, Kernel> kernels;
   std::vector<std::string> modules;  // the first 4 bytes of each image loaded: "\177ELF", or PTX
   std::map<CUdeviceptr, size_t> allocations;
   size_t free_bytes = size_t{1} << 30;
-  std::map<void*, size_t> pinned;  // page-locked host memory
+  std::map<const void*, size_t> pinned;  // page-locked host memory
   size_t pinned_bytes = 0, most_pinned_bytes = 0;
   int capability = 90;
   int built = 0;   // graphs
@@ -66,18 +69,20 @@ struct FakeGpu {
       live = 0;                       // live: handles and memory not yet given back
   CUresult next_wait = CUDA_SUCCESS;  // what the next wait fails with
   Stream null_stream;
+  std::map<std::string, int> calls;  // of each function of the driver
 
   static FakeGpu* current;
   static inline std::mutex mutex;
 
-  void Drain(Stream* stream) {
-    const std::vector<Work> queue = std::exchange(stream->queue, {});
-    for (const Work& work : queue) work();
+  // Does a stream's work, up to where an event was recorded if one is given.
+  void Drain(Stream* stream, const bool* reached = nullptr) {
+    while ((reached == nullptr || !*reached) && !stream->queue.empty()) {
+      const Work work = std::move(stream->queue.front());
+      stream->queue.pop_front();
+      work();
+    }
   }
-  CUresult Wait(Stream* stream) {
-    Drain(stream);
-    return std::exchange(next_wait, CUDA_SUCCESS);
-  }
+  CUresult Waited() { return std::exchange(next_wait, CUDA_SUCCESS); }
   static Stream* Of(CUstream stream) {
     return stream == nullptr ? &current->null_stream : reinterpret_cast<Stream*>(stream);
   }
@@ -196,6 +201,15 @@ inline void FillMemoryFunctions(CudaDriver& d) {
     --gpu.live;
     return std::free(memory), CUDA_SUCCESS;
   };
+  d.cuPointerGetAttributes = [](unsigned, CUpointer_attribute*, void** values, CUdeviceptr place) {
+    const char* address = static_cast<const char*>(HostPointer(place));
+    for (const auto& [memory, bytes] : FakeGpu::current->pinned) {
+      const char* begin = static_cast<const char*>(memory);
+      if (address >= begin && address < begin + bytes)
+        *static_cast<unsigned*>(values[0]) = CU_MEMORYTYPE_HOST;
+    }
+    return CUDA_SUCCESS;
+  };
   d.cuMemHostGetDevicePointer = [](CUdeviceptr* address, void* memory, unsigned) {
     return *address = reinterpret_cast<CUdeviceptr>(memory), CUDA_SUCCESS;
   };
@@ -213,11 +227,13 @@ inline void FillStreamFunctions(CudaDriver& d) {
     return delete FakeGpu::Of(stream), CUDA_SUCCESS;
   };
   d.cuStreamSynchronize = [](CUstream stream) {
-    return FakeGpu::current->Wait(FakeGpu::Of(stream));
+    FakeGpu::current->Drain(FakeGpu::Of(stream));
+    return FakeGpu::current->Waited();
   };
   d.cuStreamWaitEvent = [](CUstream stream, CUevent event, unsigned) {
-    Stream* other = reinterpret_cast<FakeGpu::Event*>(event)->stream;
-    FakeGpu::Of(stream)->queue.push_back([other] { FakeGpu::current->Drain(other); });
+    FakeGpu::Of(stream)->queue.push_back([recorded = *reinterpret_cast<FakeGpu::Event*>(event)] {
+      FakeGpu::current->Drain(recorded.stream, recorded.reached.get());
+    });
     return CUDA_SUCCESS;
   };
   d.cuEventCreate = [](CUevent* event, unsigned) {
@@ -229,12 +245,16 @@ inline void FillStreamFunctions(CudaDriver& d) {
     return delete reinterpret_cast<FakeGpu::Event*>(event), CUDA_SUCCESS;
   };
   d.cuEventRecord = [](CUevent event, CUstream stream) {
-    reinterpret_cast<FakeGpu::Event*>(event)->stream = FakeGpu::Of(stream);
+    const auto reached = std::make_shared<bool>(false);
+    *reinterpret_cast<FakeGpu::Event*>(event) = {FakeGpu::Of(stream), reached};
+    FakeGpu::Of(stream)->queue.push_back([reached] { *reached = true; });
     return CUDA_SUCCESS;
   };
   d.cuEventSynchronize = [](CUevent event) {
-    Stream* stream = reinterpret_cast<FakeGpu::Event*>(event)->stream;
-    return stream == nullptr ? CUDA_SUCCESS : FakeGpu::current->Wait(stream);
+    const auto& [stream, reached] = *reinterpret_cast<FakeGpu::Event*>(event);
+    if (stream == nullptr) return CUDA_SUCCESS;
+    if (!*reached) FakeGpu::current->Drain(stream, reached.get());
+    return FakeGpu::current->Waited();
   };
   d.cuEventElapsedTime = [](float* ms, CUevent, CUevent) { return *ms = 0.5f, CUDA_SUCCESS; };
   d.cuMemcpyHtoDAsync = [](CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
@@ -353,17 +373,20 @@ inline void FillExecutableGraphFunctions(CudaDriver& d) {
   };
 }
 
-// The same function under the lock of all of them.
+// The same function counted, under the lock of all of them.
 template <auto Member>
 struct LockedFunction;
 template <class... Arguments, CUresult (*CudaDriver::*Member)(Arguments...)>
 struct LockedFunction<Member> {
   static inline CUresult (*unlocked)(Arguments...) = nullptr;
+  static inline std::string name;
   static CUresult Call(Arguments... arguments) {
     const std::lock_guard lock(FakeGpu::mutex);
+    ++FakeGpu::current->calls[name];
     return unlocked(arguments...);
   }
-  static void Wrap(CudaDriver& driver) {
+  static void Wrap(CudaDriver& driver, const std::string& symbol) {
+    name = symbol.substr(0, symbol.find("_v"));  // cuda.h makes cuMemAlloc_v2 of cuMemAlloc
     unlocked = driver.*Member;
     driver.*Member = Call;
   }
@@ -376,10 +399,12 @@ inline CudaDriver FakeGpu::Driver() {
   FillStreamFunctions(driver);
   FillGraphFunctions(driver);
   FillExecutableGraphFunctions(driver);
+#define FUSEC_TEXT(name) #name
 #define FUSEC_LOCK(name) \
-  if (driver.name != nullptr) LockedFunction<&CudaDriver::name>::Wrap(driver);
+  if (driver.name != nullptr) LockedFunction<&CudaDriver::name>::Wrap(driver, FUSEC_TEXT(name));
   FUSEC_CUDA_FUNCTIONS(FUSEC_LOCK)
 #undef FUSEC_LOCK
+#undef FUSEC_TEXT
   return driver;
 }
 

@@ -28,6 +28,7 @@ struct Data {
 
 using FusecContext = ::fusec::Context;
 using FusecProgram = ::fusec::Program;
+using ::fusec::HostArray;
 
 std::vector<float> Copy(std::span<const float> values) { return {values.begin(), values.end()}; }
 
@@ -166,6 +167,31 @@ TEST_F(RunTest, TakesUnalignedMemory) {
   size_t bytes = 1;
   EXPECT_EQ(fusec_get_output(context.handle(), 0, &bytes), nullptr);
   EXPECT_EQ(bytes, 0u);
+}
+
+TEST_F(RunTest, RunsInMemoryOfTheProgram) {
+  const FusecProgram program(artifact_.path(), "cpu");
+  FusecContext context(program);
+  const Data data(9);
+  HostArray<float> x(program, 0), y(program, 36);
+  x = HostArray<float>(program, data.x.size());
+  HostArray<int64_t> index(program, data.index.size());
+  std::copy(data.x.begin(), data.x.end(), x.data());
+  std::copy(data.index.begin(), data.index.end(), index.data());
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(x.data()) % 64, 0u);
+  context.BindInput("x", x.values(), {9, 3});
+  context.BindInput("index", index.values(), {9, 2});
+  context.BindOutput(0, y.data(), y.size() * sizeof(float));
+  context.Run();
+  EXPECT_EQ(Copy(y.values()), TinyArtifact::Expected(data.x, data.index));
+  EXPECT_EQ(fusec_allocate_host(program.handle(), 8, nullptr), FUSEC_BAD_USAGE);
+  void* memory = y.data();
+  EXPECT_EQ(fusec_allocate_host(nullptr, 8, &memory), FUSEC_BAD_USAGE);
+  EXPECT_EQ(memory, nullptr);
+  memory = y.data();
+  EXPECT_EQ(fusec_allocate_host(program.handle(), size_t{1} << 60, &memory), FUSEC_NO_DEVICE);
+  EXPECT_EQ(memory, nullptr);
+  fusec_free_host(program.handle(), nullptr);
 }
 
 TEST_F(RunTest, ManyContextsShareAProgram) {
