@@ -113,6 +113,11 @@ Json NameEvent(const char* what, size_t process, const std::string& name) {
   return {{"name", what}, {"ph", "M"}, {"pid", process}, {"tid", 0}, {"args", {{"name", name}}}};
 }
 
+// Where calls have their inputs.
+std::string HostMemory(const BenchReport& report) {
+  return report.on_gpu && !report.pageable ? "page-locked" : "pageable";
+}
+
 }  // namespace
 
 Spread SpreadOf(std::vector<double> samples) {
@@ -136,7 +141,7 @@ std::string BenchText(const BenchReport& report) {
   std::string after;
   for (const Measurement& m : report.measurements) {
     if (report.on_gpu) rows.push_back(TimeRow(m, "device", m.device_us));
-    rows.push_back(TimeRow(m, "call", m.call_us));
+    rows.push_back(TimeRow(m, report.on_gpu ? "call, " + HostMemory(report) : "call", m.call_us));
     if (m.throughput) {
       const Throughput& t = *m.throughput;
       const std::string contexts = Plural(t.contexts, "context");
@@ -163,7 +168,8 @@ std::string BenchJson(const BenchReport& report) {
                  {"device", report.device},
                  {"dims", m.dims.empty() ? Json::object() : Json(m.dims)},
                  {"rotate", m.rotate},
-                 {"ids", report.ids}};
+                 {"ids", report.ids},
+                 {"host_memory", HostMemory(report)}};
     if (m.throughput) {
       item["throughput"] = {{"contexts", m.throughput->contexts},
                             {"runs_per_second", m.throughput->runs_per_second},

@@ -45,7 +45,7 @@ struct Measurement {
 
 struct BenchReport {
   std::string device;
-  bool on_gpu = false;
+  bool on_gpu = false, pageable = false;  // pageable: the inputs of calls to a GPU
   std::string ids;             // how random ids are spread, "" of given inputs
   runtime::DevicePeaks peaks;  // with steps
   std::vector<Measurement> measurements;

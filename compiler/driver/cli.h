@@ -61,7 +61,7 @@ struct VerifyFlags {
 };
 Result<int> RunVerify(const VerifyFlags& flags);
 
-// Calls of bench go round so many sets of inputs at most, each of which keeps its graph.
+// Runs of bench go round so many sets of inputs at most, each of which keeps its graph.
 inline constexpr int kMostInputSets = 8;
 
 struct BenchFlags {
@@ -76,6 +76,7 @@ struct BenchFlags {
   int threads = 0;  // 0: the runtime's own choice
   RandomFlags random_flags;
   bool per_kernel = false, json = false;
+  bool pageable = false;  // inputs of calls to a GPU
 };
 Result<int> RunBench(const BenchFlags& flags);
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <latch>
 #include <optional>
 #include <thread>
@@ -29,23 +30,63 @@ double Since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-Result<double> TimeCall(runtime::Context& context) {
+// A set of inputs in memory that calls read as fast as they can, or in that of the tensors.
+class HostInputs {
+ public:
+  static Result<HostInputs> Make(const runtime::Program& program, const Inputs& inputs,
+                                 bool pageable) {
+    HostInputs result;
+    for (const TensorData& tensor : inputs) {
+      const void* data = tensor.bytes();
+      if (!pageable) {
+        FUSEC_RUNTIME_ASSIGN(void* memory, program.device().AllocateHost(tensor.byte_count()));
+        result.memory_.emplace_back(memory,
+                                    [&program](void* freed) { program.device().FreeHost(freed); });
+        if (tensor.byte_count() > 0) std::memcpy(memory, data, tensor.byte_count());
+        data = memory;
+      }
+      result.tensors_.push_back({data, tensor.dims()});
+    }
+    return result;
+  }
+
+  Result<void> Bind(runtime::Context& context) const {
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      FUSEC_RUNTIME_TRY(
+          context.BindInput(static_cast<int>(i), tensors_[i].data, tensors_[i].dims, false));
+    }
+    return {};
+  }
+
+ private:
+  struct Tensor {
+    const void* data;
+    std::vector<int64_t> dims;
+  };
+  std::vector<Tensor> tensors_;
+  std::vector<std::unique_ptr<void, std::function<void(void*)>>> memory_;
+};
+
+Result<double> TimeCall(runtime::Context& context, const HostInputs& inputs) {
   const auto start = Clock::now();
+  FUSEC_TRY(inputs.Bind(context));
   FUSEC_RUNTIME_TRY(context.Run());
   return Since(start) * 1e6;
 }
 
-// Microseconds of calls until `seconds` are over, at least 10 of them; the first tenth of the time
-// warms up.
-Result<std::vector<double>> MeasureCalls(const Contexts& contexts, double seconds) {
+// Microseconds of calls from one context until `seconds` are over, at least 10 of them; the first
+// tenth of the time warms up.
+Result<std::vector<double>> MeasureCalls(const runtime::Program& program,
+                                         const std::vector<HostInputs>& sets, double seconds) {
   constexpr size_t kMinSamples = 10, kMaxSamples = 1000000;
+  FUSEC_RUNTIME_ASSIGN(const auto context, runtime::Context::Create(program));
   size_t next = 0;
   const auto call = [&]() -> Result<double> {
-    const size_t now = std::exchange(next, (next + 1) % contexts.size());
-    return TimeCall(*contexts[now]);
+    const size_t now = std::exchange(next, (next + 1) % sets.size());
+    return TimeCall(*context, sets[now]);
   };
   const auto start = Clock::now();
-  for (size_t i = 0; i < contexts.size() || Since(start) < seconds / 10; ++i) FUSEC_TRY(call());
+  for (size_t i = 0; i < sets.size() || Since(start) < seconds / 10; ++i) FUSEC_TRY(call());
   std::vector<double> samples;
   const auto measured = Clock::now();
   while (samples.size() < kMinSamples ||
@@ -79,14 +120,11 @@ Result<std::vector<double>> MeasureDevice(const Contexts& contexts, double secon
 
 // What one thread of MeasureThroughput does: runs for `seconds` from when all of them are ready.
 Result<std::vector<double>> CallsOfOneContext(const runtime::Program& program,
-                                              const std::vector<Inputs>& sets, size_t first,
+                                              const std::vector<HostInputs>& sets, size_t first,
                                               double seconds, std::latch& ready) {
   const auto warm_up = [&]() -> Result<std::unique_ptr<runtime::Context>> {
     FUSEC_RUNTIME_ASSIGN(auto context, runtime::Context::Create(program));
-    for (const Inputs& inputs : sets) {
-      FUSEC_TRY(BindInputs(*context, inputs));
-      FUSEC_RUNTIME_TRY(context->Run());
-    }
+    for (const HostInputs& inputs : sets) FUSEC_TRY(TimeCall(*context, inputs));
     return context;
   };
   Result<std::unique_ptr<runtime::Context>> context = warm_up();
@@ -95,16 +133,13 @@ Result<std::vector<double>> CallsOfOneContext(const runtime::Program& program,
   std::vector<double> samples;
   const auto start = Clock::now();
   for (size_t i = first; samples.empty() || Since(start) < seconds; ++i) {
-    const auto call = Clock::now();
-    FUSEC_TRY(BindInputs(**context, sets[i % sets.size()]));
-    FUSEC_RUNTIME_TRY((*context)->Run());
-    samples.push_back(Since(call) * 1e6);
+    FUSEC_ASSIGN(samples.emplace_back(), TimeCall(**context, sets[i % sets.size()]));
   }
   return samples;
 }
 
 Result<Throughput> MeasureThroughput(const runtime::Program& program,
-                                     const std::vector<Inputs>& sets, int contexts,
+                                     const std::vector<HostInputs>& sets, int contexts,
                                      double seconds) {
   std::vector<Result<std::vector<double>>> samples(contexts);
   std::latch ready(contexts);
@@ -202,14 +237,18 @@ Result<Measurement> Measure(const runtime::Program& program, const Case& what,
   }
   const std::vector<Inputs>& sets = what.sets.empty() ? random : what.sets;
   result.rotate = static_cast<int>(sets.size());
+  std::vector<HostInputs> host;
+  for (const Inputs& inputs : sets) {
+    FUSEC_ASSIGN(host.emplace_back(), HostInputs::Make(program, inputs, flags.pageable));
+  }
+  FUSEC_ASSIGN(const std::vector<double> calls, MeasureCalls(program, host, flags.seconds));
+  result.call_us = result.device_us = SpreadOf(calls);
   Contexts contexts;
   for (const Inputs& inputs : sets) {
     FUSEC_RUNTIME_ASSIGN(auto context, runtime::Context::Create(program));
     FUSEC_TRY(BindInputs(*context, inputs));
     contexts.push_back(std::move(context));
   }
-  FUSEC_ASSIGN(const std::vector<double> calls, MeasureCalls(contexts, flags.seconds));
-  result.call_us = result.device_us = SpreadOf(calls);
   if (program.device().has_device_memory()) {
     FUSEC_ASSIGN(const std::vector<double> device, MeasureDevice(contexts, flags.seconds));
     result.device_us = SpreadOf(device);
@@ -227,7 +266,7 @@ Result<Measurement> Measure(const runtime::Program& program, const Case& what,
   if (flags.contexts > 0) {
     contexts.clear();  // their memory is for those that follow
     FUSEC_ASSIGN(result.throughput,
-                 MeasureThroughput(program, sets, flags.contexts, flags.seconds));
+                 MeasureThroughput(program, host, flags.contexts, flags.seconds));
   }
   return result;
 }
@@ -249,6 +288,7 @@ Result<int> RunBench(const BenchFlags& flags) {
   BenchReport report;
   report.device = program->device().name();
   report.on_gpu = program->device().has_device_memory();
+  report.pageable = flags.pageable;
   if (flags.inputs.empty()) report.ids = flags.random_flags.ids;
   if (flags.per_kernel || !flags.trace.empty()) {
     FUSEC_RUNTIME_ASSIGN(report.peaks, runtime::PeaksOf(program->device()));

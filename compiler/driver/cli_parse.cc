@@ -167,8 +167,10 @@ Command DeclareVerify(CLI::App& app) {
 Command DeclareBench(CLI::App& app) {
   auto flags = std::make_shared<BenchFlags>();
   app.description(
-      "Times an artifact on random or given data: whole calls from host memory to host memory, and "
-      "the device alone.");
+      "Times an artifact on random or given data: whole calls of one context from host memory to "
+      "host memory, and the\n"
+      "device alone. Calls to a GPU have page-locked inputs (fusec_allocate_host), and outputs in "
+      "memory of the context.");
   app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
   AddRepeated(app, "--dim", flags->dims, "the sizes of a symbolic dim to time (default: 64)",
               "NAME=SIZE,...");
@@ -190,6 +192,8 @@ Command DeclareBench(CLI::App& app) {
                  "also the throughput of N contexts that run at the same time, a thread each")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
+  app.add_flag("--pageable", flags->pageable,
+               "inputs of calls in ordinary host memory, which the host copies for the GPU");
   app.add_flag(
       "--per-kernel", flags->per_kernel,
       "also every kernel's time, beside what its bytes and flops take at the device's peak");

@@ -12,7 +12,8 @@ cell is prepared (compiled, captured), then all take turns for --rounds rounds. 
                       graph, launched per inference. PyTorch: one CUDA graph of eight calls, which spares it seven launches of eight.
                       XLA: calls that are waited for once; xla-scan: a scan over the eight sets.
     device_single_us  PyTorch with a graph per inference, as fusec has
-    call_us           from inputs in host memory to the result there
+    call_us           from inputs in host memory to the result there, the inputs going round the eight sets. fusec and PyTorch have
+                      page-locked memory on both sides and one graph; XLA and onnxruntime take and give NumPy's arrays
     compile_s         fusec: the whole artifact for all batches, from ONNX; others: the first call
 
 Results accumulate in FILE: a contestant that a cell already has is left out, so that pieces of --minutes each can

@@ -5,7 +5,8 @@ small tables.
     FUSEC=build/fusec python3 tests/benchmarks/start_against_peers.py --results FILE.json
 
     fusec            `fusec run` on an artifact
-    fusec from C     a program that does the same through libfusec_rt.so (build/tests/call_latency), and goes on calling
+    fusec from C     a program that does the same through libfusec_rt.so (build/tests/call_latency), and goes on calling, then
+                     with page-locked inputs too
     torch-*, xla     a Python process that imports the framework, loads the weights, compiles where it does, answers, and goes on calling
     context          what creating a CUDA context takes of each of them
     compile cold     `fusec compile` with an empty kernel cache, compile warm: with the kernels in it
@@ -114,7 +115,10 @@ def main():
                 if number:
                     seconds.setdefault(name, []).append(taken)
                 if number and call_us:
+                    page_locked = call_us.pop("page_locked", None)
                     calls.setdefault(name, []).append(call_us)
+                    if page_locked:
+                        calls.setdefault(f"{name}, page-locked inputs", []).append(page_locked)
     medians = {name: float(np.median(values)) for name, values in seconds.items()}
     for name, median in medians.items():
         print(f"{name:14} {median:7.3f} s   rounds {', '.join(f'{value:.3f}' for value in seconds[name])}")

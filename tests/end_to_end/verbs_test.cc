@@ -100,6 +100,7 @@ TEST_F(Verbs, JsonKeysAreAPromise) {
   ExpectKeys(bench, {"device_us", "call_us", "launches", "bytes", "flops", "device", "dims"});
   ExpectKeys(bench["call_us"], {"median", "p10", "p90", "p99"});
   EXPECT_GT(bench["call_us"]["median"], 0);
+  EXPECT_EQ(bench["host_memory"], "pageable");  // of the CPU
 
   const Json explained = FusecJson({"explain", artifact_, "--json"});
   ExpectKeys(explained, {"launches", "kernels", "not_fused", "before", "after"});
