@@ -67,16 +67,16 @@ class CudaExecutor : public Executor {
 
   // Smaller ones are copied to staging faster than the driver takes a copy.
   static constexpr size_t kMinPinnedInputBytes = 32 << 10;
-  // Smaller ones are copied faster than they are cut to pieces and threads woken.
-  static constexpr size_t kMinPiecesBytes = 256 << 10;
+  // Less is copied faster than threads are woken.
+  static constexpr size_t kMinThreadsBytes = 256 << 10;
 
   // How an input or output gets to or from where kernels have it.
   enum class Place : uint8_t {
     kDevice,        // memory of the GPU, in place
     kPinned,        // page-locked memory, by a copy on the stream
     kPinnedMapped,  // an output in memory of AllocateHost, by the stores of kernels
-    kStaged,        // any host memory, through staging, by the copy of the graph
-    kStagedMapped,  // an output likewise, by the stores of kernels to staging
+    kStaged,        // an input in any host memory, through staging, by the copy of the graph
+    kStagedMapped,  // an output in any host memory, by the stores of kernels to staging
     kPieces,        // pageable memory, through staging, by copies on the stream
   };
 
@@ -90,8 +90,7 @@ class CudaExecutor : public Executor {
   // Where the host tensors of a run lie in staging; those of kPinned in the device's buffer only.
   struct Staging {
     std::vector<StagedTensor> inputs, outputs;
-    size_t input_bytes = 0;                     // all inputs of kStaged, at offset 0
-    size_t output_begin = 0, output_bytes = 0;  // all outputs of kStaged
+    size_t graph_bytes = 0;  // all inputs of kStaged, at offset 0
     size_t host_bytes = 0, device_bytes = 0;
   };
   struct RunningOutput {
@@ -141,6 +140,7 @@ class CudaExecutor : public Executor {
   Status SendPieces(const StagedTensor& input, const void* data, CUstream stream);
   Status FetchOutputs(const RunBindings& bindings, const Staging& staging, CUstream stream);
   Status TakePieces(const RunningOutput& output);
+  static void CopyOnHost(std::byte* to, const std::byte* from, size_t bytes, int threads);
   Status Wait();
 
   // cuda_capture.cc

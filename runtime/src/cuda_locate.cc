@@ -28,7 +28,7 @@ CudaExecutor::Place CudaExecutor::PlaceOfInput(const TensorBinding& binding) con
   if (binding.on_device) return Place::kDevice;
   if (binding.bytes >= kMinPinnedInputBytes && device_.IsPageLocked(binding.data, binding.bytes))
     return Place::kPinned;
-  return binding.bytes >= kMinPiecesBytes ? Place::kPieces : Place::kStaged;
+  return binding.bytes >= kMinThreadsBytes ? Place::kPieces : Place::kStaged;
 }
 
 CudaExecutor::Place CudaExecutor::PlaceOfOutput(size_t output, const TensorBinding& binding) const {
@@ -38,8 +38,7 @@ CudaExecutor::Place CudaExecutor::PlaceOfOutput(size_t output, const TensorBindi
     return is_aligned && device_.OwnsHost(binding.data, binding.bytes) ? Place::kPinnedMapped
                                                                        : Place::kStagedMapped;
   }
-  if (device_.IsPageLocked(binding.data, binding.bytes)) return Place::kPinned;
-  return binding.bytes >= kMinPiecesBytes ? Place::kPieces : Place::kStaged;
+  return device_.IsPageLocked(binding.data, binding.bytes) ? Place::kPinned : Place::kPieces;
 }
 
 // All that the operations depend on; the memory that the executor owns only changes when it says
@@ -67,27 +66,23 @@ void CudaExecutor::MakeKey(const RunBindings& bindings) {
 CudaExecutor::Staging CudaExecutor::LayOutStaging(const RunBindings& bindings) const {
   Staging staging;
   size_t end = 0;
-  // Gives all tensors of a place room and returns where the last of them ends.
+  // Gives all tensors of a place room.
   const auto add = [&](Place place, std::span<const TensorBinding> tensors,
                        const std::vector<Place>& places, std::vector<StagedTensor>& staged) {
-    size_t last_end = end;
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (places[i] != place || tensors[i].bytes == 0) continue;
       staged.push_back({i, place, end, tensors[i].bytes});
-      last_end = end + tensors[i].bytes;
       end += RoundUp(tensors[i].bytes);
     }
-    return last_end;
   };
   const auto add_inputs = [&](Place place) {
-    return add(place, bindings.inputs, input_places_, staging.inputs);
+    add(place, bindings.inputs, input_places_, staging.inputs);
   };
   const auto add_outputs = [&](Place place) {
-    return add(place, bindings.outputs, output_places_, staging.outputs);
+    add(place, bindings.outputs, output_places_, staging.outputs);
   };
-  staging.input_bytes = add_inputs(Place::kStaged);
-  staging.output_begin = end;
-  staging.output_bytes = add_outputs(Place::kStaged) - staging.output_begin;
+  add_inputs(Place::kStaged);
+  if (end > 0) staging.graph_bytes = staging.inputs.back().offset + staging.inputs.back().bytes;
   add_outputs(Place::kStagedMapped);
   add_inputs(Place::kPieces);
   add_outputs(Place::kPieces);

@@ -3,15 +3,6 @@
 namespace fusec::runtime {
 namespace {
 
-Status EnqueueCopy(const CudaContext& context, const CopyOperation& copy, CUstream stream) {
-  if (copy.to_device) {
-    return FUSEC_CUDA(context, Purpose(copy), cuMemcpyHtoDAsync, copy.device, copy.host, copy.bytes,
-                      stream);
-  }
-  return FUSEC_CUDA(context, Purpose(copy), cuMemcpyDtoHAsync, copy.host, copy.device, copy.bytes,
-                    stream);
-}
-
 Status EnqueueMatmul(const OperationEnvironment& environment, const MatmulOperation& matmul,
                      CUstream stream) {
   return environment.cublaslt->Run(matmul.plan, matmul.pointers, environment.workspace, stream,
@@ -28,8 +19,7 @@ std::vector<void*> KernelOperation::ArgumentPointers() const {
 }
 
 std::string Purpose(const Operation& operation) {
-  if (const auto* copy = std::get_if<CopyOperation>(&operation))
-    return copy->to_device ? "the inputs" : "the outputs";
+  if (std::holds_alternative<CopyOperation>(operation)) return "the inputs";
   if (const auto* kernel = std::get_if<KernelOperation>(&operation))
     return Text("kernel ", kernel->name);
   return std::string(std::get<MatmulOperation>(operation).name);
@@ -39,7 +29,8 @@ Status Enqueue(const OperationEnvironment& environment, const Operation& operati
                CUstream stream) {
   const CudaContext& context = *environment.context;
   if (const auto* copy = std::get_if<CopyOperation>(&operation)) {
-    return EnqueueCopy(context, *copy, stream);
+    return FUSEC_CUDA(context, Purpose(operation), cuMemcpyHtoDAsync, copy->device, copy->host,
+                      copy->bytes, stream);
   }
   if (const auto* matmul = std::get_if<MatmulOperation>(&operation)) {
     return EnqueueMatmul(environment, *matmul, stream);

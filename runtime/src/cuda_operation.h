@@ -30,11 +30,11 @@ struct KernelOperation {
   std::vector<void*> ArgumentPointers() const;
 };
 
+// To the GPU.
 struct CopyOperation {
   CUdeviceptr device = 0;
-  void* host = nullptr;  // page-locked
+  const void* host = nullptr;  // page-locked
   size_t bytes = 0;
-  bool to_device = true;
   bool operator==(const CopyOperation&) const = default;
 };
 

@@ -12,10 +12,8 @@ namespace fusec::runtime {
 StatusOr<std::vector<Operation>> CudaExecutor::Resolve(const RunBindings& bindings,
                                                        const Addresses& addresses) {
   std::vector<Operation> operations;
-  const Staging& staging = addresses.staging;
-  if (staging.input_bytes > 0) {
-    operations.emplace_back(
-        CopyOperation{staging_device_.get(), staging_host_.get(), staging.input_bytes, true});
+  if (const size_t bytes = addresses.staging.graph_bytes; bytes > 0) {
+    operations.emplace_back(CopyOperation{staging_device_.get(), staging_host_.get(), bytes});
   }
   for (const Step& step : device_.target().steps) {
     FUSEC_RT_ASSIGN(const bool runs, Runs(step, bindings.symbols));
@@ -23,11 +21,6 @@ StatusOr<std::vector<Operation>> CudaExecutor::Resolve(const RunBindings& bindin
     FUSEC_RT_TRY(step.kind == Step::Kind::kKernel
                      ? ResolveKernel(step, bindings, addresses, operations)
                      : ResolveMatmul(step, bindings, addresses, operations));
-  }
-  if (staging.output_bytes > 0) {
-    operations.emplace_back(CopyOperation{staging_device_.get() + staging.output_begin,
-                                          StagingAt(staging.output_begin), staging.output_bytes,
-                                          false});
   }
   return operations;
 }

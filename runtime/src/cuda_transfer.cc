@@ -22,7 +22,9 @@ Status ForEachPiece(size_t bytes, const Body& body) {
   return {};
 }
 
-void CopyOnHost(std::byte* to, const std::byte* from, size_t bytes, int threads) {
+}  // namespace
+
+void CudaExecutor::CopyOnHost(std::byte* to, const std::byte* from, size_t bytes, int threads) {
   constexpr size_t kBlockBytes = 4096;
   const auto blocks = static_cast<int64_t>((bytes + kBlockBytes - 1) / kBlockBytes);
   const auto copy = [=](int64_t first, int64_t last) {
@@ -30,10 +32,9 @@ void CopyOnHost(std::byte* to, const std::byte* from, size_t bytes, int threads)
     const size_t end = std::min(static_cast<size_t>(last) * kBlockBytes, bytes);
     std::memcpy(to + begin, from + begin, end - begin);
   };
-  ParallelFor(UsefulThreads(2 * static_cast<double>(bytes), 0, threads), blocks, copy);
+  const bool alone = bytes < kMinThreadsBytes;
+  ParallelFor(alone ? 1 : UsefulThreads(static_cast<double>(bytes), 0, threads), blocks, copy);
 }
-
-}  // namespace
 
 // Whoever calls may change pageable memory when this returns.
 Status CudaExecutor::SendInputs(const RunBindings& bindings, const Staging& staging,

@@ -25,17 +25,10 @@ CUDA_MEMCPY3D CopyParameters(const CopyOperation& copy) {
   parameters.Height = parameters.Depth = 1;
   parameters.srcPitch = parameters.dstPitch = copy.bytes;
   parameters.srcHeight = parameters.dstHeight = 1;
-  if (copy.to_device) {
-    parameters.srcMemoryType = CU_MEMORYTYPE_HOST;
-    parameters.srcHost = copy.host;
-    parameters.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-    parameters.dstDevice = copy.device;
-  } else {
-    parameters.srcMemoryType = CU_MEMORYTYPE_DEVICE;
-    parameters.srcDevice = copy.device;
-    parameters.dstMemoryType = CU_MEMORYTYPE_HOST;
-    parameters.dstHost = copy.host;
-  }
+  parameters.srcMemoryType = CU_MEMORYTYPE_HOST;
+  parameters.srcHost = copy.host;
+  parameters.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  parameters.dstDevice = copy.device;
   return parameters;
 }
 
@@ -89,8 +82,7 @@ bool SameShape(const Operation& a, const Operation& b) {
   if (a.index() != b.index()) return false;
   if (const auto* copy = std::get_if<CopyOperation>(&a)) {
     const auto& other = std::get<CopyOperation>(b);
-    return copy->to_device == other.to_device && copy->host == other.host &&
-           copy->device == other.device;
+    return copy->host == other.host && copy->device == other.device;
   }
   if (const auto* matmul = std::get_if<MatmulOperation>(&a))
     return *matmul == std::get<MatmulOperation>(b);

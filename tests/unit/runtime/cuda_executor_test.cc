@@ -155,6 +155,11 @@ TEST_F(CudaExecutorTest, ChangesParametersForOtherDims) {
   EXPECT_EQ(gpu_.launched, 10);    // nothing is launched for an empty batch
 }
 
+TEST_F(CudaExecutorTest, CopiesOfOutputsNeedNoOtherGraph) {
+  for (const int64_t batch : {60000, 20000, 30000, 60000, 50000}) ExpectRight(batch);
+  EXPECT_EQ(gpu_.built, 1);
+}
+
 TEST_F(CudaExecutorTest, MakesAnotherGraphForCopiesBetweenOtherPlaces) {
   for (const int64_t batch : {1, 10000, 1, 16000, 1}) ExpectRight(batch);
   EXPECT_EQ(gpu_.built, 2);  // staging has grown once
@@ -230,9 +235,11 @@ TEST_F(CudaExecutorTest, RunsOfLateAllocateNothing) {
 TEST_F(CudaExecutorTest, CopiesLargeOutputsOnly) {
   for (const int64_t batch : {1000, 20000}) {
     NewExecutor();
+    gpu_.calls.clear();
     gpu_.copies = 0;
     ExpectRight(batch);
-    EXPECT_EQ(gpu_.copies, batch == 1000 ? 1 : 2);  // the input, and the output
+    EXPECT_EQ(gpu_.copies, 1);  // the input, by the graph
+    EXPECT_EQ(gpu_.calls["cuMemcpyDtoHAsync"], batch == 1000 ? 0 : 1);
   }
 }
 

@@ -104,9 +104,7 @@ struct FakeGpu {
     return [=] { std::memcpy(to, from, bytes); };
   }
   static Work CopyOf(const CUDA_MEMCPY3D& p) {
-    const Work copy = p.srcMemoryType == CU_MEMORYTYPE_DEVICE
-                          ? CopyOf(p.dstHost, reinterpret_cast<void*>(p.srcDevice), p.WidthInBytes)
-                          : CopyOf(reinterpret_cast<void*>(p.dstDevice), p.srcHost, p.WidthInBytes);
+    const Work copy = CopyOf(reinterpret_cast<void*>(p.dstDevice), p.srcHost, p.WidthInBytes);
     return [copy] {
       ++current->copies;
       copy();

@@ -105,17 +105,17 @@ TEST_F(OperationGraphTest, FitsItsShapeOnly) {
   EXPECT_FALSE(graph.Fits({Kernel("add", 5), Kernel("add", 5)}));
   EXPECT_FALSE(graph.Fits({Kernel("add", 5), product, Kernel("add", 5)}));
   EXPECT_FALSE(graph.Fits({Kernel("add", 5), Product({3, 2})}));
-  const OperationGraph copies = Build({CopyOperation{1, &number_, 8, true}});
-  EXPECT_TRUE(copies.Fits({CopyOperation{1, &number_, 4, true}}));
-  EXPECT_FALSE(copies.Fits({CopyOperation{1, &number_, 8, false}}));
-  EXPECT_FALSE(copies.Fits({CopyOperation{2, &number_, 8, true}}));
+  const OperationGraph copies = Build({CopyOperation{1, &number_, 8}});
+  EXPECT_TRUE(copies.Fits({CopyOperation{1, &number_, 4}}));
+  EXPECT_FALSE(copies.Fits({CopyOperation{1, &address_, 8}}));
+  EXPECT_FALSE(copies.Fits({CopyOperation{2, &number_, 8}}));
 }
 
 TEST_F(OperationGraphTest, LaunchesEarlyWhatWaitsBehindWhatWaits) {
   KernelOperation waits = Kernel("add", 5), plain = Kernel("multiply", 3);
   waits.dependent_launch = true;
   int64_t from = 1, to = 0;
-  const CopyOperation copy{reinterpret_cast<CUdeviceptr>(&from), &to, 8, false};
+  const CopyOperation copy{reinterpret_cast<CUdeviceptr>(&to), &from, 8};
   const OperationGraph graph =
       Build({waits, waits, plain, waits, Product({2}), waits, copy, waits, waits, waits});
   EXPECT_EQ(gpu_.programmatic_edges, 1 + 2);
