@@ -57,6 +57,8 @@ int Main(std::span<char*> arguments) {
                              {"two contexts in two threads", TwoContextsInTwoThreads},
                              {"device memory in place", DeviceMemoryInPlace},
                              {"host outputs, asynchronous", HostOutputsAsync},
+                             {"host memory of all kinds", HostMemoryOfAllKinds},
+                             {"page-locked memory, asynchronous", PageLockedAsync},
                              {"index out of range", IndexOutOfRange},
                              {"large weights", LargeWeights},
                              {"loading speed", LoadingSpeed},

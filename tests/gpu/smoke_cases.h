@@ -29,6 +29,8 @@ std::string OtherGpu();
 std::string TwoContextsInTwoThreads();
 std::string DeviceMemoryInPlace();
 std::string HostOutputsAsync();
+std::string HostMemoryOfAllKinds();
+std::string PageLockedAsync();
 std::string IndexOutOfRange();
 std::string LargeWeights();
 std::string LoadingSpeed();
