@@ -114,6 +114,7 @@ Status CheckCudaDevice(const Artifact& artifact, int ordinal) {
   FUSEC_RT_ASSIGN(const auto context, CudaContext::Create(ordinal));
   FUSEC_RT_ASSIGN(const GpuTargetChoice choice,
                   ChooseGpuTarget(artifact.manifest(), context->capability()));
+  FUSEC_RT_TRY(ThreadCountFromEnvironment());
   if (!choice.machine_code_fits) FUSEC_RT_TRY(Nvrtc::Get());
   if (HasMatmul(*choice.target)) {
     ScopedContext scope(*context);
