@@ -10,7 +10,7 @@
 #   conformance  ONNX's node tests on the GPU (3 minutes)
 #   failures     ten threads on one program; load, run and unload 1,000 times, and 20 times under compute-sanitizer's leak checker; out of
 #                memory; device errors, after which every context says why (3 minutes)
-# Needs build/fusec, build/tests/gpu_smoke, build/tests/serving_tests and build/tests/conformance/conformance, or what FUSEC, GPU_SMOKE,
+# Needs build/fusec, build/tests/gpu/gpu_smoke, build/tests/serving_tests and build/tests/conformance/conformance, or what FUSEC, GPU_SMOKE,
 # SERVING_TESTS and CONFORMANCE name.
 #
 #   usage: tests/gpu/h200_checks.sh RESULTS_FOLDER [PART...]   writes checks-PART.txt there (and bench.json); each ends with
@@ -20,7 +20,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 results=${1:?usage: tests/gpu/h200_checks.sh RESULTS_FOLDER [PART...]}
 shift
 fusec=${FUSEC:-$root/build/fusec}
-smoke=${GPU_SMOKE:-$root/build/tests/gpu_smoke}
+smoke=${GPU_SMOKE:-$root/build/tests/gpu/gpu_smoke}
 serving=${SERVING_TESTS:-$root/build/tests/serving_tests}
 conformance=${CONFORMANCE:-$root/build/tests/conformance/conformance}
 work=$(mktemp -d)
