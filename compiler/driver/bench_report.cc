@@ -140,7 +140,11 @@ std::string BenchText(const BenchReport& report) {
                                                  "Gflop/s"}};
   std::string after;
   for (const Measurement& m : report.measurements) {
-    if (report.on_gpu) rows.push_back(TimeRow(m, "device", m.device_us));
+    if (report.on_gpu) {
+      rows.push_back(TimeRow(m, "device", m.device_us));
+      rows.push_back(
+          TimeRow(m, "device, " + std::to_string(m.rotate) + " in a graph", m.together_us));
+    }
     rows.push_back(TimeRow(m, report.on_gpu ? "call, " + HostMemory(report) : "call", m.call_us));
     if (m.throughput) {
       const Throughput& t = *m.throughput;
@@ -170,6 +174,7 @@ std::string BenchJson(const BenchReport& report) {
                  {"rotate", m.rotate},
                  {"ids", report.ids},
                  {"host_memory", HostMemory(report)}};
+    if (report.on_gpu) item["device_together_us"] = SpreadJson(m.together_us);
     if (m.throughput) {
       item["throughput"] = {{"contexts", m.throughput->contexts},
                             {"runs_per_second", m.throughput->runs_per_second},

@@ -38,6 +38,7 @@ struct Measurement {
   DimValues dims;
   int rotate = 0;  // sets of inputs that runs go round
   Spread device_us, call_us;
+  Spread together_us;  // on a GPU: of a run, where runs of all sets are one graph
   int64_t launches = 0, bytes = 0, flops = 0;
   std::optional<Throughput> throughput;
   std::vector<StepMeasurement> steps;

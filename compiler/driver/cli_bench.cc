@@ -102,20 +102,20 @@ std::vector<runtime::Context*> PointersTo(const Contexts& contexts) {
   return pointers;
 }
 
-// Microseconds on the GPU. Each sample is the mean of so many replays that it takes some two
-// milliseconds.
-Result<std::vector<double>> MeasureDevice(const Contexts& contexts, double seconds) {
+// Microseconds on the GPU of what `measure(contexts, samples, replays)` times, a replay being
+// `runs` runs. Each sample is the mean of so many replays that it takes some two milliseconds.
+template <class Measure>
+Result<Spread> MeasureDevice(const Contexts& contexts, int runs, double seconds,
+                             const Measure& measure) {
   constexpr double kSampleMicroseconds = 2000;
   const std::vector<runtime::Context*> pointers = PointersTo(contexts);
-  FUSEC_RUNTIME_ASSIGN(
-      const std::vector<double> first,
-      runtime::MeasureRotating(pointers, 3, 2 * static_cast<int>(contexts.size())));
-  const double one = std::max(SpreadOf(first).median, 0.1);
+  const int round = std::max(2 * static_cast<int>(contexts.size()) / runs, 1);
+  FUSEC_RUNTIME_ASSIGN(const std::vector<double> first, measure(pointers, 3, round));
+  const double one = std::max(SpreadOf(first).median * runs, 0.1);
   const int replays = static_cast<int>(std::clamp(kSampleMicroseconds / one, 1.0, 10000.0));
   const int samples = static_cast<int>(std::clamp(seconds * 1e6 / (one * replays), 10.0, 1000.0));
-  FUSEC_RUNTIME_ASSIGN(std::vector<double> all,
-                       runtime::MeasureRotating(pointers, samples, replays));
-  return all;
+  FUSEC_RUNTIME_ASSIGN(std::vector<double> all, measure(pointers, samples, replays));
+  return SpreadOf(std::move(all));
 }
 
 // What one thread of MeasureThroughput does: runs for `seconds` from when all of them are ready.
@@ -250,8 +250,10 @@ Result<Measurement> Measure(const runtime::Program& program, const Case& what,
     contexts.push_back(std::move(context));
   }
   if (program.device().has_device_memory()) {
-    FUSEC_ASSIGN(const std::vector<double> device, MeasureDevice(contexts, flags.seconds));
-    result.device_us = SpreadOf(device);
+    FUSEC_ASSIGN(result.device_us,
+                 MeasureDevice(contexts, 1, flags.seconds, runtime::MeasureRotating));
+    FUSEC_ASSIGN(result.together_us, MeasureDevice(contexts, result.rotate, flags.seconds / 2,
+                                                   runtime::MeasureTogether));
   }
   std::vector<runtime::StepTimes> steps;
   if (flags.per_kernel || !flags.trace.empty()) {

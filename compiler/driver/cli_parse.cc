@@ -169,8 +169,9 @@ Command DeclareBench(CLI::App& app) {
   app.description(
       "Times an artifact on random or given data: whole calls of one context from host memory to "
       "host memory, and the\n"
-      "device alone. Calls to a GPU have page-locked inputs (fusec_allocate_host), and outputs in "
-      "memory of the context.");
+      "device alone: on a GPU by a graph of each run, and by one graph of a run of every set.\n"
+      "Calls to a GPU have page-locked inputs (fusec_allocate_host), and outputs in memory of the "
+      "context.");
   app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
   AddRepeated(app, "--dim", flags->dims, "the sizes of a symbolic dim to time (default: 64)",
               "NAME=SIZE,...");

@@ -108,6 +108,43 @@ StatusOr<std::vector<double>> CudaExecutor::Measure(std::span<const RunBindings>
   return TimeLaunches(context_, stream, samples, replays, launch);
 }
 
+// The operations of each set.
+StatusOr<std::vector<std::vector<Operation>>> CudaExecutor::ResolveAll(const DeviceSets& sets) {
+  std::vector<std::vector<Operation>> by_set;
+  for (const RunBindings& bindings : sets.sets) {
+    MakeKey(bindings);
+    FUSEC_RT_ASSIGN(const Addresses addresses, Locate(bindings));
+    FUSEC_RT_ASSIGN(by_set.emplace_back(), Resolve(bindings, addresses));
+  }
+  return by_set;
+}
+
+StatusOr<std::vector<double>> CudaExecutor::MeasureTogether(std::span<const RunBindings> sets,
+                                                            int samples, int replays) {
+  FUSEC_RT_TRY(context_.Usable());
+  ScopedContext scope(context_);
+  FinishEarlier();
+  FUSEC_RT_ASSIGN(const DeviceSets on_device, CopyToDevice(sets));
+  FUSEC_RT_ASSIGN(const std::vector<std::vector<Operation>> by_set, ResolveAll(on_device));
+  std::vector<Operation> chain;
+  for (const auto& operations : by_set)
+    chain.insert(chain.end(), operations.begin(), operations.end());
+  FUSEC_RT_TRY(Capture(chain));
+  FUSEC_RT_ASSIGN(const std::vector<OperationGraph> graphs,
+                  OperationGraph::Build(Environment(), std::move(chain), 1));
+  const CUstream stream = stream_.get();
+  const auto launch = [&](int count) -> Status {
+    for (int i = 0; i < count; ++i) FUSEC_RT_TRY(graphs[0].Launch(context_, stream));
+    return {};
+  };
+  FUSEC_RT_TRY(launch(2));
+  FUSEC_RT_TRY(FUSEC_CUDA(context_, "the program", cuStreamSynchronize, stream));
+  FUSEC_RT_TRY(CheckErrors());
+  FUSEC_RT_ASSIGN(std::vector<double> us, TimeLaunches(context_, stream, samples, replays, launch));
+  for (double& time : us) time /= static_cast<double>(sets.size());
+  return us;
+}
+
 StatusOr<std::vector<StepTimes>> CudaExecutor::MeasureSteps(std::span<const RunBindings> sets,
                                                             int samples) {
   constexpr double kSampleMicroseconds = 500;
@@ -115,12 +152,7 @@ StatusOr<std::vector<StepTimes>> CudaExecutor::MeasureSteps(std::span<const RunB
   ScopedContext scope(context_);
   FinishEarlier();
   FUSEC_RT_ASSIGN(const DeviceSets on_device, CopyToDevice(sets));
-  std::vector<std::vector<Operation>> by_set;
-  for (const RunBindings& bindings : on_device.sets) {
-    MakeKey(bindings);
-    FUSEC_RT_ASSIGN(const Addresses addresses, Locate(bindings));
-    FUSEC_RT_ASSIGN(by_set.emplace_back(), Resolve(bindings, addresses));
-  }
+  FUSEC_RT_ASSIGN(const std::vector<std::vector<Operation>> by_set, ResolveAll(on_device));
   const CUstream stream = stream_.get();
   const auto& steps = device_.target().steps;
   std::vector<StepTimes> result;
@@ -192,6 +224,15 @@ StatusOr<std::vector<double>> MeasureRotating(std::span<Context* const> contexts
     times_us.push_back(sum / replays);
   }
   return times_us;
+}
+
+StatusOr<std::vector<double>> MeasureTogether(std::span<Context* const> contexts, int samples,
+                                              int replays) {
+  if (replays < 1) return Fail(FUSEC_BAD_USAGE, replays, " replays to measure, expected 1 or more");
+  FUSEC_RT_ASSIGN(const std::vector<RunBindings> sets, PrepareAll(contexts));
+  auto* cuda = dynamic_cast<CudaExecutor*>(&contexts[0]->executor());
+  if (!cuda) return Fail(FUSEC_BAD_USAGE, "runs are measured as one graph on a GPU only");
+  return cuda->MeasureTogether(sets, samples, replays);
 }
 
 StatusOr<std::vector<StepTimes>> MeasureSteps(std::span<Context* const> contexts, int samples) {

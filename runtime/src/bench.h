@@ -16,6 +16,11 @@ namespace fusec::runtime {
 // mean of `replays` runs. Indices out of range are reported as by Run.
 StatusOr<std::vector<double>> MeasureRotating(std::span<Context* const> contexts, int samples,
                                               int replays);
+// As MeasureRotating, for a GPU: runs of all contexts, one after the other, are one graph, so that a time has no launch
+// of a graph in it, or one of as many as there are contexts. Each is the mean over `replays` launches of that graph and
+// its runs.
+StatusOr<std::vector<double>> MeasureTogether(std::span<Context* const> contexts, int samples,
+                                              int replays);
 
 // Microseconds of one step, by its number in the target's list of steps.
 struct StepTimes {

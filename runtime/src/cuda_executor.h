@@ -55,7 +55,9 @@ class CudaExecutor : public Executor {
   // host memory). All sets have the same dims. See bench.h.
   StatusOr<std::vector<double>> Measure(std::span<const RunBindings> sets, int samples,
                                         int replays);
-  // See MeasureSteps in bench.h.
+  // See MeasureTogether and MeasureSteps in bench.h.
+  StatusOr<std::vector<double>> MeasureTogether(std::span<const RunBindings> sets, int samples,
+                                                int replays);
   StatusOr<std::vector<StepTimes>> MeasureSteps(std::span<const RunBindings> sets, int samples);
 
  private:
@@ -159,6 +161,7 @@ class CudaExecutor : public Executor {
 
   struct DeviceSets;
   StatusOr<DeviceSets> CopyToDevice(std::span<const RunBindings> sets);
+  StatusOr<std::vector<std::vector<Operation>>> ResolveAll(const DeviceSets& sets);
 
   Status Start(const RunBindings& bindings, CUstream stream);
   Status EnqueueRun(const Prepared& prepared, const RunBindings& bindings, CUstream stream);

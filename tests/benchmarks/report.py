@@ -24,7 +24,7 @@ def class_of(cell):
 
 
 def time_of(entry):
-    """PyTorch has two ways of replaying graphs; the faster counts."""
+    """fusec and PyTorch have graphs of eight inferences and of one; the faster counts."""
     return min(entry[figure]["median"] for figure in ("device_us", "device_single_us") if figure in entry)
 
 
@@ -164,6 +164,24 @@ def device_table(rows):
     return table(head, lines)
 
 
+def single_table(rows):
+    """Device times with a graph per inference, of those who have them."""
+    lines = []
+    for row in rows:
+        # Both times of a ratio are of one run.
+        times = {peer: (results["fusec"]["device_single_us"]["median"], results[peer]["device_single_us"]["median"])
+                 for peer, results in row.contests.items() if peer in row.ratios and
+                 all("device_single_us" in results[contestant] for contestant in ("fusec", peer))}
+        if times:
+            best = min(times, key=lambda peer: times[peer][1] / times[peer][0])
+            ours, theirs = times[best]
+            lines.append([row.cell, us(ours), f"{us(theirs)} {best}", f"{theirs / ours:.2f}"])
+    if not lines:
+        return ""
+    return ("## With a graph per inference, in microseconds\n\n"
+            + table(["cell", "fusec", "best peer", "best peer / fusec"], lines))
+
+
 def call_table(rows):
     """Call latency and compile time of every contestant that has them."""
     peers = ["fusec", *dict.fromkeys(peer for row in rows for peer in row.contests)]
@@ -187,7 +205,7 @@ def markdown(data):
     suite_rows = [row for row in rows if not row.cell.endswith("/unmerged")]
     parts = ["# fusec beside its peers\n", runs_text(data), summary_text(suite_rows),
              "Device time of an inference in microseconds, medians; relative L2 errors against double precision.\n",
-             device_table(rows), "## Call latency in microseconds, and seconds of compiling\n", call_table(rows)]
+             device_table(rows), single_table(rows), "## Call latency in microseconds, and seconds of compiling\n", call_table(rows)]
     failures = failures_of(data)
     if failures:
         parts += ["## Not in the table\n", table(["cell", "contestant", "why"], failures)]
