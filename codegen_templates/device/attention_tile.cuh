@@ -6,9 +6,24 @@
 // A warp owns 16 queries. Of every 8 keys or columns, a thread has the two from lane % 4 * 2 on,
 // for query lane / 4 of its warp (in places 0 and 1) and for the one 8 further on (2 and 3).
 
-// kDepth elements of a query and a key, kColumns of a value, are multiples of 16.
-template <Arithmetic kArithmetic_, int kQueries_, int kKeys_, int kDepth_, int kColumns_>
+// Rows of shared memory that are followed by 16 bytes of nothing, so that what a warp reads
+// together lies in different banks.
+template <int kRows, int kWords>
+struct alignas(16) PaddedRows {
+  unsigned words[kRows][kWords + 4];
+
+  __device__ __forceinline__ unsigned* at(int row, int word) { return words[row] + word; }
+  __device__ __forceinline__ const unsigned* at(int row, int word) const {
+    return words[row] + word;
+  }
+};
+
+// kDepth elements of a query and a key, kColumns of a value, are multiples of 16. Products_ are
+// WarpProducts (attention_mma.cuh) or WarpgroupProducts (attention_warpgroup.cuh).
+template <Arithmetic kArithmetic_, int kQueries_, int kKeys_, int kDepth_, int kColumns_,
+          class Products_>
 struct AttentionShape {
+  using Products = Products_;
   static constexpr Arithmetic kArithmetic = kArithmetic_;
   static constexpr int kQueries = kQueries_, kKeys = kKeys_;
   static constexpr int kThreads = 2 * kQueries;
@@ -19,14 +34,12 @@ struct AttentionShape {
   static constexpr int kColumnPieces = kColumns_ / 8;
   static constexpr int kPlaces = 4;  // of a thread in 8 columns
 
-  // Rows are followed by 16 bytes of nothing, so that what a warp reads together lies in different
-  // banks.
   struct Tile {
-    unsigned keys[kKeys][kDepthWords + 4];
-    unsigned values[kKeys][kColumns_ / kPerWord + 4];
+    typename Products::template Rows<kKeys, kDepthWords> keys;
+    typename Products::template Rows<kKeys, kColumns_ / kPerWord> values;
   };
-  struct alignas(16) Memory {
-    unsigned queries[kQueries][kDepthWords + 4];
+  struct Memory {
+    PaddedRows<kQueries, kDepthWords> queries;
     Tile tiles[2];  // one is filled while the other is worked on
   };
 };
@@ -61,7 +74,7 @@ __device__ __forceinline__ QueryWords<Shape> ReadQueries(const typename Shape::M
   for (int step = 0; step < Shape::kSteps; ++step) {
     for (int i = 0; i < 4; ++i) {
       const int word = 8 * step + threadIdx.x % 4 + i / 2 * 4;
-      queries.words[step][i] = memory.queries[QueryInTile(i % 2 * 2)][word];
+      queries.words[step][i] = *memory.queries.at(QueryInTile(i % 2 * 2), word);
     }
   }
   return queries;
@@ -75,13 +88,13 @@ __device__ __forceinline__ void MultiplyPlainly(const typename Shape::Memory& me
   float plain[4 * Shape::kKeyPieces];  // what loops fill that are not unrolled
 #pragma unroll 1
   for (int i = 0; i < 4 * Shape::kKeyPieces; ++i) {
-    const unsigned* query = memory.queries[QueryInTile(i % 4)];
-    const unsigned* key = tile.keys[ColumnInTile(i / 4, i % 4)];
     plain[i] = 0.0f;
     for (int word = 0; word < Shape::kDepthWords; ++word) {
+      const unsigned query = *memory.queries.at(QueryInTile(i % 4), word);
+      const unsigned key = *tile.keys.at(ColumnInTile(i / 4, i % 4), word);
       for (int half = 0; half < Shape::kPerWord; ++half) {
-        plain[i] += NumberIn<Shape::kArithmetic>(query[word], half) *
-                    NumberIn<Shape::kArithmetic>(key[word], half);
+        plain[i] +=
+            NumberIn<Shape::kArithmetic>(query, half) * NumberIn<Shape::kArithmetic>(key, half);
       }
     }
   }
@@ -89,100 +102,16 @@ __device__ __forceinline__ void MultiplyPlainly(const typename Shape::Memory& me
   for (int i = 0; i < 4 * Shape::kKeyPieces; ++i) scores[i / 4][i % 4] = plain[i];
 }
 
-#ifdef __CUDACC__
-template <int kPieces>
-__device__ __forceinline__ bool AreFinite(const float (&numbers)[kPieces][4]) {
-  bool finite = true;
-#pragma unroll
-  for (int i = 0; i < 4 * kPieces; ++i) finite &= IsFinite(numbers[i / 4][i % 4]);
-  return finite;
-}
-
-// Four matrices of 8 x 8 halves from shared memory, each from where eight lanes point to its rows;
-// `turned` ones have two rows in a word.
-template <bool kTurned>
-__device__ __forceinline__ void LoadMatrices(unsigned (&first)[2], unsigned (&second)[2],
-                                             const unsigned* row) {
-  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
-  if constexpr (kTurned) {
-    asm("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-        : "=r"(first[0]), "=r"(first[1]), "=r"(second[0]), "=r"(second[1])
-        : "r"(address)
-        : "memory");
-  } else {
-    asm("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-        : "=r"(first[0]), "=r"(first[1]), "=r"(second[0]), "=r"(second[1])
-        : "r"(address)
-        : "memory");
-  }
-}
-
-// The words of all keys of a tile that take part in step `step`.
-template <class Shape>
-__device__ __forceinline__ void ReadKeys(const typename Shape::Tile& tile, int step,
-                                         unsigned (&words)[Shape::kKeyPieces][2]) {
-  const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
-    if constexpr (kIsOfFloats<Shape::kArithmetic>) {
-      const unsigned* key = tile.keys[8 * piece + lane / 4] + 8 * step;
-      words[piece][0] = key[lane % 4];
-      words[piece][1] = key[lane % 4 + 4];
-    } else if (piece % 2 == 0) {
-      const unsigned* key = tile.keys[8 * piece + lane / 16 * 8 + lane % 8] + 8 * step;
-      LoadMatrices<false>(words[piece], words[piece + 1], key + lane / 8 % 2 * 4);
-    }
-  }
-}
-#endif
-
-// scores = queries x keys^T for a tile of keys.
-template <class Shape>
-__device__ __forceinline__ void MultiplyKeys(const typename Shape::Memory& memory,
-                                             const typename Shape::Tile& tile,
-                                             const QueryWords<Shape>& queries,
-                                             float (&scores)[Shape::kKeyPieces][4]) {
-#ifdef __CUDACC__
-  constexpr Arithmetic kArithmetic = Shape::kArithmetic;
-  float sums[1][Shape::kKeyPieces][4] = {};
-#pragma unroll
-  for (int step = 0; step < Shape::kSteps; ++step) {
-    unsigned a[1][4], a_low[1][4], b[Shape::kKeyPieces][2], b_low[Shape::kKeyPieces][2];
-    for (int i = 0; i < 4; ++i) a[0][i] = queries.words[step][i];
-    SplitWords<kArithmetic>(a[0], a_low[0]);
-    ReadKeys<Shape>(tile, step, b);
-#pragma unroll
-    for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
-      SplitWords<kArithmetic>(b[piece], b_low[piece]);
-    }
-    if constexpr (kArithmetic == Arithmetic::kSplitTf32) {
-      MultiplyPieces<kArithmetic>(sums, a_low, b);
-      MultiplyPieces<kArithmetic>(sums, a, b_low);
-    }
-    MultiplyPieces<kArithmetic>(sums, a, b);
-  }
-  // An infinity has no second part, and infinity times a second part of zero is NaN.
-  if (!kIsOfFloats<kArithmetic> || AreFinite(sums[0])) {
-#pragma unroll
-    for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
-#pragma unroll
-      for (int place = 0; place < 4; ++place) scores[piece][place] = sums[0][piece][place];
-    }
-    return;
-  }
-#endif
-  MultiplyPlainly<Shape>(memory, tile, scores);
-}
-
-// exp(score - most); for halves good to 22 bits, and 0 below 2^-126. The difference comes first: a
-// score may be the lowest number of its format, which a mask adds, and overflow when multiplied.
+// exp(score - most); for halves good to 22 bits, and 0 below 2^-126.
 template <class Shape>
 __device__ __forceinline__ float Weight(float score, float most) {
 #ifdef __CUDACC__
   if constexpr (!kIsOfFloats<Shape::kArithmetic>) {
     constexpr float kLog2E = 1.44269504f;
     float result;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"((score - most) * kLog2E));
+    asm("ex2.approx.ftz.f32 %0, %1;"
+        : "=f"(result)
+        : "f"(__fmaf_rn(score, kLog2E, most * -kLog2E)));
     return result;
   }
 #endif
@@ -194,6 +123,7 @@ __device__ __forceinline__ float Weight(float score, float most) {
 template <class Shape>
 __device__ __forceinline__ void Exponentiate(float (&scores)[Shape::kKeyPieces][4],
                                              AttentionSums<Shape>& sums) {
+  constexpr float kLargest = 1e30f;
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
     float most = sums.most[row];
@@ -203,9 +133,20 @@ __device__ __forceinline__ void Exponentiate(float (&scores)[Shape::kKeyPieces][
     }
     most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
     most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
-    const float shift = most == NoScore() ? 0.0f : most;  // all scores so far are -infinity
-    const float shrink = Weight<Shape>(sums.most[row], shift);
+    float shift = most == NoScore() ? 0.0f : most;  // all scores so far are -infinity
+    float before = sums.most[row];
     sums.most[row] = most;
+    // A score may be the lowest number of a format, which a mask adds: Weight must not multiply it.
+    if (fabsf(shift) > kLargest) {
+      before -= shift;
+#pragma unroll
+      for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
+        scores[piece][2 * row] -= shift;
+        scores[piece][2 * row + 1] -= shift;
+      }
+      shift = 0.0f;
+    }
+    const float shrink = Weight<Shape>(before, shift);
     sums.total[row] *= shrink;
 #pragma unroll
     for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
@@ -241,7 +182,7 @@ __device__ __forceinline__ void AddPlainly(const typename Shape::Tile& tile,
 #pragma unroll
       for (int place = 0; place < 4; ++place) {
         const int column = ColumnInTile(piece, place);
-        const unsigned word = tile.values[key][column / Shape::kPerWord];
+        const unsigned word = *tile.values.at(key, column / Shape::kPerWord);
         sums[0][piece][place] += (place < 2 ? first : second) *
                                  NumberIn<Shape::kArithmetic>(word, column % Shape::kPerWord);
       }
@@ -261,69 +202,10 @@ __device__ __forceinline__ unsigned PackHalves(float low, float high) {
   }
   return word;
 }
-
-// sums += weights x values for halves.
-template <class Shape>
-__device__ __forceinline__ void AddHalves(const typename Shape::Tile& tile,
-                                          const float (&weights)[Shape::kKeyPieces][4],
-                                          float (&sums)[1][Shape::kColumnPieces][4]) {
-  constexpr Arithmetic kArithmetic = Shape::kArithmetic;
-#pragma unroll
-  for (int step = 0; step < Shape::kKeys / 16; ++step) {
-    unsigned a[1][4], b[Shape::kColumnPieces][2];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float(&pair)[4] = weights[2 * step + i / 2];
-      a[0][i] = PackHalves<kArithmetic>(pair[i % 2 * 2], pair[i % 2 * 2 + 1]);
-    }
-    const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int piece = 0; piece < Shape::kColumnPieces; piece += 2) {
-      const unsigned* value = tile.values[16 * step + lane % 16];
-      LoadMatrices<true>(b[piece], b[piece + 1], value + 4 * (piece + lane / 16));
-    }
-    MultiplyPieces<kArithmetic>(sums, a, b);
-  }
-}
-
-// sums += weights x values for floats.
-template <class Shape>
-__device__ __forceinline__ void AddFloats(const typename Shape::Tile& tile,
-                                          const float (&weights)[Shape::kKeyPieces][4],
-                                          float (&sums)[1][Shape::kColumnPieces][4]) {
-  constexpr Arithmetic kArithmetic = Shape::kArithmetic;
-  float added[1][Shape::kColumnPieces][4] = {};  // tensor cores round sums toward zero
-#pragma unroll
-  for (int step = 0; step < Shape::kKeyPieces; ++step) {
-    // Sums know no order: what stands where tensor cores look for keys 0 to 7 are keys 0, 2, 4, 6,
-    // 1, 3, 5, 7.
-    unsigned a[1][4], a_low[1][4], b[Shape::kColumnPieces][2], b_low[Shape::kColumnPieces][2];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) a[0][i] = __float_as_uint(weights[step][i % 2 * 2 + i / 2]);
-    SplitWords<kArithmetic>(a[0], a_low[0]);
-#pragma unroll
-    for (int piece = 0; piece < Shape::kColumnPieces; ++piece) {
-      const int key = 8 * step + threadIdx.x % 4 * 2;
-      b[piece][0] = tile.values[key][8 * piece + threadIdx.x % 32 / 4];
-      b[piece][1] = tile.values[key + 1][8 * piece + threadIdx.x % 32 / 4];
-      SplitWords<kArithmetic>(b[piece], b_low[piece]);
-    }
-    if constexpr (kArithmetic == Arithmetic::kSplitTf32) {
-      MultiplyPieces<kArithmetic>(added, a_low, b);
-      MultiplyPieces<kArithmetic>(added, a, b_low);
-    }
-    MultiplyPieces<kArithmetic>(added, a, b);
-  }
-  if (!__all_sync(~0u, AreFinite(added[0]))) return AddPlainly<Shape>(tile, weights, sums);
-#pragma unroll
-  for (int piece = 0; piece < Shape::kColumnPieces; ++piece) {
-#pragma unroll
-    for (int place = 0; place < 4; ++place) sums[0][piece][place] += added[0][piece][place];
-  }
-}
 #endif
 
-// Whether all scores of the warp are so far below the largest so far that exp makes zeros of them.
+// Whether all scores of the thread are so far below the largest so far that exp makes zeros of
+// them.
 template <class Shape>
 __device__ __forceinline__ bool WeightsVanish(const float (&scores)[Shape::kKeyPieces][4],
                                               const AttentionSums<Shape>& sums) {
@@ -333,10 +215,11 @@ __device__ __forceinline__ bool WeightsVanish(const float (&scores)[Shape::kKeyP
   for (int i = 0; i < 4 * Shape::kKeyPieces; ++i) {
     vanish = vanish && scores[i / 4][i % 4] < sums.most[i % 4 / 2] - kVanishing;
   }
-  return __all_sync(~0u, vanish);
+  return vanish;
 }
 
-// Whether no value of a tile is infinite or NaN, which a weight of zero would make NaN.
+// Whether this thread's share of a tile has no infinite value and no NaN, which a weight of zero
+// would make NaN.
 template <class Shape>
 __device__ __forceinline__ bool ValuesAreFinite(const typename Shape::Tile& tile) {
   // One more at the end of an exponent of ones reaches the bit above.
@@ -345,16 +228,30 @@ __device__ __forceinline__ bool ValuesAreFinite(const typename Shape::Tile& tile
   constexpr unsigned kExponents = kFloats ? 0x7f800000u : kHalves ? 0x7c007c00u : 0x7f807f80u;
   constexpr unsigned kLastBits = kFloats ? 0x00800000u : kHalves ? 0x04000400u : 0x00800080u;
   constexpr unsigned kBitsAbove = kFloats ? 0x80000000u : 0x80008000u;
-  constexpr int kVectors =
-      Shape::kColumnPieces * 8 / Shape::kPerWord / 4;  // of 4 words, of a value
+  constexpr int kVectors = Shape::kColumnPieces * 2 / Shape::kPerWord;  // of 4 words, of a value
+  constexpr int kShares = (Shape::kKeys * kVectors + Shape::kThreads - 1) / Shape::kThreads;
   unsigned reached = 0;
-#pragma unroll 4
-  for (int i = threadIdx.x % 32; i < Shape::kKeys * kVectors; i += 32) {
-    const unsigned* place = tile.values[i / kVectors] + i % kVectors * 4;
-    const Vector<unsigned, 4> words = LoadVector<4>(place);
+#pragma unroll
+  for (int share = 0; share < kShares; ++share) {
+    const int i = share * Shape::kThreads + threadIdx.x;
+    if (i >= Shape::kKeys * kVectors) break;
+    const Vector<unsigned, 4> words = LoadVector<4>(tile.values.at(i / kVectors, i % kVectors * 4));
     for (int k = 0; k < 4; ++k) reached |= (words.at[k] & kExponents) + kLastBits;
   }
-  return __all_sync(~0u, (reached & kBitsAbove) == 0);
+  return (reached & kBitsAbove) == 0;
+}
+
+// scores = queries x keys^T for a tile of keys.
+template <class Shape>
+__device__ __forceinline__ void MultiplyKeys(const typename Shape::Memory& memory,
+                                             const typename Shape::Tile& tile,
+                                             const QueryWords<Shape>& queries,
+                                             float (&scores)[Shape::kKeyPieces][4]) {
+#ifdef __CUDACC__
+  Shape::Products::template MultiplyKeys<Shape>(memory, tile, queries, scores);
+#else
+  MultiplyPlainly<Shape>(memory, tile, scores);
+#endif
 }
 
 // Takes a tile of values into `sums`; of `scores`, weights are left.
@@ -364,22 +261,21 @@ __device__ __forceinline__ void AddTile(const typename Shape::Tile& tile,
                                         AttentionSums<Shape>& sums) {
   Exponentiate<Shape>(scores, sums);
 #ifdef __CUDACC__
-  if constexpr (kIsOfFloats<Shape::kArithmetic>) {
-    AddFloats<Shape>(tile, scores, sums.values);
-  } else {
-    AddHalves<Shape>(tile, scores, sums.values);
-  }
+  Shape::Products::template AddValues<Shape>(tile, scores, sums.values);
 #else
   AddPlainly<Shape>(tile, scores, sums.values);
 #endif
 }
 
-// As AddTile, where a mask may leave nothing of a tile.
+// As AddTile, where a mask may leave nothing of a tile for all of the block.
 template <class Shape>
 __device__ __forceinline__ void AddMaskedTile(const typename Shape::Tile& tile,
                                               float (&scores)[Shape::kKeyPieces][4],
                                               AttentionSums<Shape>& sums) {
-  if (WeightsVanish<Shape>(scores, sums) && ValuesAreFinite<Shape>(tile)) return;
+  if (__syncthreads_and(WeightsVanish<Shape>(scores, sums)) &&
+      __syncthreads_and(ValuesAreFinite<Shape>(tile))) {
+    return;
+  }
   AddTile<Shape>(tile, scores, sums);
 }
 

@@ -15,41 +15,27 @@ struct TileShape {
   static constexpr int kDepthWarps = kDepthWarps_, kStages = kStages_;
   static constexpr int kThreads = 32 * kRowWarps * kColumnWarps * kDepthWarps;
   static constexpr int kChunkBytes = kChunkBytes_;
+  static constexpr bool kBypass = false;  // blocks on one multiprocessor share what they copy
   static constexpr int kRowWords = kChunkBytes / 4 + 4;
   static constexpr int kWarpWords = kChunkBytes / 4 / kDepthWarps;  // of a row, for one warp
   // A warp's part, in pieces of 16 x 8.
   static constexpr int kRowPieces = kRows / kRowWarps / 16;
   static constexpr int kColumnPieces = kColumns / kColumnWarps / 8;
 
+  template <int kCount>
+  struct Rows {
+    unsigned words[kCount][kRowWords];
+    __device__ __forceinline__ unsigned* at(int row, int word) { return words[row] + word; }
+  };
   struct Chunk {
-    unsigned a[kRows][kRowWords], b[kColumns][kRowWords];
+    Rows<kRows> a;
+    Rows<kColumns> b;
   };
   union alignas(16) Memory {
     Chunk chunks[kStages];
     float sums[kDepthWarps][kRows][kColumns + 8];
   };
 };
-
-// Copies chunk number `chunk` of kRows rows; `rows` of them and `row_bytes` of each exist.
-template <class Shape, int kCopyBytes, int kRows>
-__device__ __forceinline__ void LoadChunk(unsigned (&to)[kRows][Shape::kRowWords], const void* from,
-                                          int rows, int row_bytes, int chunk) {
-  constexpr int kCopies = Shape::kChunkBytes / kCopyBytes;  // of a row
-  constexpr int kPlaces = kCopies < Shape::kThreads ? kCopies : Shape::kThreads;
-  constexpr int kRowStep = Shape::kThreads / kPlaces;
-#pragma unroll
-  for (int copy = threadIdx.x % kPlaces; copy < kCopies; copy += kPlaces) {
-    const int place = copy * kCopyBytes;
-    const int offset = chunk * Shape::kChunkBytes + place;
-#pragma unroll
-    for (int row = threadIdx.x / kPlaces; row < kRows; row += kRowStep) {
-      const bool inside = row < rows && offset < row_bytes;
-      const long long start = inside ? static_cast<long long>(row) * row_bytes + offset : 0;
-      CopyAsync<kCopyBytes>(reinterpret_cast<char*>(to[row]) + place,
-                            static_cast<const char*>(from) + start, inside);
-    }
-  }
-}
 
 #ifdef __CUDACC__
 // Adds the products of one chunk to the sums of this thread. Tensor cores round sums toward zero,
@@ -70,16 +56,16 @@ __device__ __forceinline__ void MultiplyChunk(
     unsigned b[kColumnPieces][2], b_low[kColumnPieces][2];
 #pragma unroll
     for (int i = 0; i < kRowPieces; ++i) {
-      a[i][0] = chunk.a[row + 16 * i][word];
-      a[i][1] = chunk.a[row + 16 * i + 8][word];
-      a[i][2] = chunk.a[row + 16 * i][word + 4];
-      a[i][3] = chunk.a[row + 16 * i + 8][word + 4];
+      a[i][0] = chunk.a.words[row + 16 * i][word];
+      a[i][1] = chunk.a.words[row + 16 * i + 8][word];
+      a[i][2] = chunk.a.words[row + 16 * i][word + 4];
+      a[i][3] = chunk.a.words[row + 16 * i + 8][word + 4];
       SplitWords<kArithmetic>(a[i], a_low[i]);
     }
 #pragma unroll
     for (int j = 0; j < kColumnPieces; ++j) {
-      b[j][0] = chunk.b[column + 8 * j][word];
-      b[j][1] = chunk.b[column + 8 * j][word + 4];
+      b[j][0] = chunk.b.words[column + 8 * j][word];
+      b[j][1] = chunk.b.words[column + 8 * j][word + 4];
       SplitWords<kArithmetic>(b[j], b_low[j]);
     }
     // Small products first; those that add to the same sums stand far apart.
@@ -109,8 +95,8 @@ void MultiplyChunk(const typename Shape::Chunk& chunk, int first_row, int first_
   for (int i = 0; i < Shape::kRowPieces; ++i) {
     for (int j = 0; j < Shape::kColumnPieces; ++j) {
       for (int e = 0; e < 4; ++e) {
-        const unsigned* a = chunk.a[row + 16 * i + e / 2 * 8];
-        const unsigned* b = chunk.b[column + 8 * j + e % 2];
+        const unsigned* a = chunk.a.words[row + 16 * i + e / 2 * 8];
+        const unsigned* b = chunk.b.words[column + 8 * j + e % 2];
         for (int word = first_word; word < first_word + Shape::kWarpWords; ++word) {
           for (int half = 0; half < (kIsOfFloats<kArithmetic> ? 1 : 2); ++half) {
             sums[i][j][e] +=
@@ -137,8 +123,8 @@ __device__ __forceinline__ void MultiplyTile(const void* a, int rows, const void
   const auto load = [&](int chunk) {
     if (chunk < chunks) {
       typename Shape::Chunk& to = memory.chunks[chunk % kStages];
-      LoadChunk<Shape, kCopyBytes>(to.a, a, rows, row_bytes, chunk);
-      LoadChunk<Shape, kCopyBytes>(to.b, b, columns, row_bytes, chunk);
+      LoadChunk<Shape, kCopyBytes, Shape::kRows>(to.a, a, rows, row_bytes, chunk);
+      LoadChunk<Shape, kCopyBytes, Shape::kColumns>(to.b, b, columns, row_bytes, chunk);
     }
     CloseCopies();
   };
@@ -162,22 +148,4 @@ __device__ __forceinline__ void MultiplyTile(const void* a, int rows, const void
     }
   }
   __syncthreads();
-}
-
-template <class Shape>
-__device__ __forceinline__ float TileSum(const typename Shape::Memory& memory, int row,
-                                         int column) {
-  float sum = memory.sums[0][row][column];
-  for (int part = 1; part < Shape::kDepthWarps; ++part) sum += memory.sums[part][row][column];
-  return sum;
-}
-
-// `sum`, or where it is not finite the same sum of plain products: an infinity has no second part,
-// and infinity times a second part of zero is NaN.
-__device__ __forceinline__ float PlainUnlessFinite(float sum, const float* a, const float* b,
-                                                   int depth) {
-  if (IsFinite(sum)) return sum;
-  float plain = 0.0f;
-  for (int k = 0; k < depth; ++k) plain += a[k] * b[k];
-  return plain;
 }

@@ -66,18 +66,20 @@ __device__ __forceinline__ void SplitWords(unsigned (&words)[kCount], unsigned (
     }
   }
 }
+#endif
 
-// The float behind a word; halves are left to tensor cores.
-template <Arithmetic>
-__device__ __forceinline__ float NumberIn(unsigned word, int) {
-  return __uint_as_float(word);
-}
-#else
 // The number behind half `i` of a word; `i` is 0 for floats.
 template <Arithmetic kArithmetic>
-float NumberIn(unsigned word, int i) {
+__device__ __forceinline__ float NumberIn(unsigned word, int i) {
   const unsigned bits = word >> 16 * i & 0xffffu;
-  if (kArithmetic == Arithmetic::kHalf) return HalfBitsToFloat(static_cast<unsigned short>(bits));
+  if constexpr (kArithmetic == Arithmetic::kHalf) {
+#ifdef __CUDACC__
+    float number;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(number) : "h"(static_cast<unsigned short>(bits)));
+    return number;
+#else
+    return HalfBitsToFloat(static_cast<unsigned short>(bits));
+#endif
+  }
   return __uint_as_float(kArithmetic == Arithmetic::kBFloat16 ? bits << 16 : word);
 }
-#endif

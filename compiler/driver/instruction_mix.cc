@@ -85,6 +85,7 @@ constexpr Opcode kOpcodes[] = {
     {0x03b, Class::kTensor},       // LDSM
     {0x03c, Class::kTensor},       // HMMA
     {0x03f, Class::kTensor},       // DMMA
+    {0x1f0, Class::kTensor},       // HGMMA
     {0x006, Class::kShuffle},      // VOTE
     {0x189, Class::kShuffle},      // SHFL
     {0x1a1, Class::kShuffle},      // MATCH
@@ -92,9 +93,13 @@ constexpr Opcode kOpcodes[] = {
     {0x02d, Class::kBarrier},      // PREEXIT, of dependent launches
     {0x02e, Class::kBarrier},      // ACQBULK, likewise
     {0x11a, Class::kBarrier},      // DEPBAR
+    {0x11b, Class::kBarrier},      // ENDCOLLECTIVE
+    {0x11c, Class::kBarrier},      // B2R, of a block's vote
     {0x11d, Class::kBarrier},      // BAR
     {0x192, Class::kBarrier},      // MEMBAR
     {0x1af, Class::kBarrier},      // LDGDEPBAR
+    {0x1c5, Class::kBarrier},      // WARPGROUP.ARRIVE, WARPGROUP.DEPBAR
+    {0x1c6, Class::kBarrier},      // FENCE.VIEW.ASYNC
     {0x141, Class::kControl},      // BSYNC
     {0x142, Class::kControl},      // BREAK
     {0x143, Class::kControl},      // CALL
@@ -118,6 +123,7 @@ constexpr Opcode kOpcodes[] = {
     {0x05a, Class::kMove},         // UI2F
     {0x082, Class::kMove},         // UMOV
     {0x087, Class::kMove},         // USEL
+    {0x096, Class::kMove},         // UPRMT
     {0x0b9, Class::kMove},         // ULDC
     {0x0ca, Class::kMove},         // R2UR
     {0x104, Class::kMove},         // F2F

@@ -19,7 +19,8 @@ using Team = LaunchShape::Team;
 constexpr std::pair<Kind, const char*> kKinds[] = {{Kind::kLibrary, "library"},
                                                    {Kind::kPlain, "plain"},
                                                    {Kind::kRows, "rows"},
-                                                   {Kind::kTile, "tile"}};
+                                                   {Kind::kTile, "tile"},
+                                                   {Kind::kWarpgroups, "warpgroups"}};
 constexpr std::pair<Team, const char*> kTeams[] = {{Team::kPlanned, "planned"},
                                                    {Team::kThread, "thread"},
                                                    {Team::kWarp, "warp"},
@@ -53,7 +54,7 @@ Json ChoiceJson(const KernelChoice& choice) {
   if (product.kind == Kind::kRows) {
     json["most_rows"] = product.most_rows;
     json["warps_per_column"] = product.warps_per_column;
-  } else if (product.kind == Kind::kTile) {
+  } else if (product.is_tile()) {
     const MatMulTile& tile = product.tile;
     json["tile"] = {tile.rows,         tile.columns,     tile.chunk_bytes, tile.row_warps,
                     tile.column_warps, tile.depth_warps, tile.stages};
@@ -76,7 +77,7 @@ KernelChoice ChoiceOf(const Json& json) {
   if (product.kind == Kind::kRows) {
     product.most_rows = json.at("most_rows");
     product.warps_per_column = json.at("warps_per_column");
-  } else if (product.kind == Kind::kTile) {
+  } else if (product.is_tile()) {
     const auto tile = json.at("tile").get<std::array<int, 7>>();
     product.tile = {tile[0], tile[1], tile[2], tile[3], tile[4], tile[5], tile[6]};
   }

@@ -67,6 +67,9 @@ class KernelBuilder {
   void AppendLet(const std::string& name, const std::string& text) {
     Append({Statement::Kind::kLet, plan_.index_type, name, text, {}, {}});
   }
+  void AppendCall(const std::string& text) {
+    Append({Statement::Kind::kCall, "", "", text, {}, {}});
+  }
   void AppendIf(const std::string& condition, const std::string& statement) {
     Append({Statement::Kind::kIf,
             "",

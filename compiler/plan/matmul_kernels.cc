@@ -1,10 +1,13 @@
 #include "compiler/plan/matmul_kernels.h"
 
 #include <algorithm>
+#include <span>
 
 namespace fusec {
 
 namespace {
+
+using Kind = MatMulKernel::Kind;
 
 constexpr int64_t kMostRowsAtOnce = 8;
 constexpr int64_t kMostMatrices = 64;   // of one launch
@@ -29,6 +32,26 @@ constexpr MatMulTile kTiles[] = {
     {16, 32, 512, 1, 1, 8, 3},
     {32, 64, 256, 1, 2, 4, 3},
     {128, 64, 128, 4, 2, 1, 3},
+};
+
+// Of four warps to each 64 rows and each of the column groups.
+constexpr MatMulTile Warpgroups(int rows, int columns, int column_groups, int stages) {
+  return {rows, columns, 128, rows / 16, column_groups, 1, stages};
+}
+
+// In place of the last above, and of the library, for split floats where there are warpgroups.
+constexpr MatMulTile kSplitWarpgroups[] = {Warpgroups(64, 64, 1, 4), Warpgroups(128, 128, 1, 4)};
+
+// What is measured of these; columns are shared out among the groups by multiples of 64.
+constexpr MatMulTile kMeasuredWarpgroups[] = {
+    Warpgroups(64, 64, 1, 4),   Warpgroups(64, 128, 1, 4),  Warpgroups(128, 64, 1, 4),
+    Warpgroups(128, 128, 1, 3), Warpgroups(128, 128, 1, 6), Warpgroups(128, 256, 1, 4),
+    Warpgroups(256, 128, 1, 4), Warpgroups(128, 256, 2, 4),
+};
+// Of split floats a thread holds sums twice, and a block columns.
+constexpr MatMulTile kMeasuredSplitWarpgroups[] = {
+    Warpgroups(64, 64, 1, 3),   Warpgroups(64, 64, 1, 4),   Warpgroups(64, 128, 2, 3),
+    Warpgroups(128, 128, 1, 3), Warpgroups(128, 128, 1, 4),
 };
 
 // In place of the first where a whole sum takes no more than a chunk of it.
@@ -56,7 +79,7 @@ int64_t Ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // With `columns` of all products together, each a sum of `k` terms.
 MatMulKernel Rows(int64_t rows, int64_t columns, int64_t k) {
   MatMulKernel kernel;
-  kernel.kind = MatMulKernel::Kind::kRows;
+  kernel.kind = Kind::kRows;
   kernel.most_rows = static_cast<int>(rows);
   // Warps to fill the GPU, as long as each has a few loads to do.
   while (kernel.warps_per_column < 8 && columns * kernel.warps_per_column < 2048 &&
@@ -79,9 +102,10 @@ bool TakesOwnKernel(const MatMulPlan& matmul) {
          matmul.k.AsConstant().value_or(0) > 0 && *matmul.k.AsConstant() < INT32_MAX / 8;
 }
 
-// Whether a product takes three of shorter numbers (Arithmetic::kSplitTf32).
-bool IsSplit(const MatMulPlan& matmul, const std::string& precision) {
-  return matmul.result->type.dtype == Dtype::kF32 && precision == "highest";
+// Only what is copied in the background, words at least, is seen by a warpgroup's tensor cores.
+bool TakesWarpgroups(const MatMulPlan& matmul, const PlanOptions& options) {
+  return options.warpgroups &&
+         *matmul.k.AsConstant() * DtypeBytes(matmul.result->type.dtype) % 4 == 0;
 }
 
 bool IsTiny(const MatMulPlan& matmul) {
@@ -115,20 +139,27 @@ void AddPlain(int64_t columns, std::vector<MatMulRange>& kernels) {
   }
   serving->from = next;
   MatMulRange plain;
-  plain.kernel.kind = MatMulKernel::Kind::kPlain;
+  plain.kernel.kind = Kind::kPlain;
   plain.from = 2;
   kernels.insert(kernels.erase(kernels.begin() + 1, serving), plain);
 }
 
 }  // namespace
 
-// As TileShape::Memory.
-int MatMulTile::shared_bytes() const {
-  return std::max(stages * (rows + columns) * (chunk_bytes + 16),
-                  depth_warps * rows * (columns + 8) * 4);
+bool IsSplit(const MatMulPlan& matmul, const std::string& precision) {
+  return matmul.result->type.dtype == Dtype::kF32 && precision == "highest";
+}
+
+// As TileShape::Memory and WarpgroupShape::Memory.
+int MatMulKernel::shared_bytes(bool is_split) const {
+  const int chunk = kind == Kind::kTile
+                        ? (tile.rows + tile.columns) * (tile.chunk_bytes + 16)
+                        : (tile.rows + tile.columns * (is_split ? 2 : 1)) * tile.chunk_bytes;
+  return std::max(tile.stages * chunk, tile.depth_warps * tile.rows * (tile.columns + 8) * 4);
 }
 
 std::string MatMulKernel::Suffix() const {
+  const std::string extents = std::to_string(tile.rows) + "x" + std::to_string(tile.columns);
   switch (kind) {
     case Kind::kLibrary:
       return algorithm.empty() ? "" : "_algorithm_" + std::to_string(place);
@@ -137,13 +168,16 @@ std::string MatMulKernel::Suffix() const {
     case Kind::kRows:
       return "_rows_" + std::to_string(most_rows);
     case Kind::kTile:
-      return "_tile_" + std::to_string(tile.rows) + "x" + std::to_string(tile.columns);
+      return "_tile_" + extents;
+    case Kind::kWarpgroups:
+      return "_warpgroup_" + extents;
   }
   return "";
 }
 
-std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const std::string& precision,
+std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const PlanOptions& options,
                                              const Ranges& ranges, bool library) {
+  const std::string& precision = options.matmul_precision;
   if (!TakesOwnKernel(matmul)) return std::vector<MatMulRange>(library ? 1 : 0);
   const int64_t n = *matmul.n.AsConstant(), k = *matmul.k.AsConstant();
   const int64_t matrices = *matmul.batch.AsConstant();
@@ -156,17 +190,25 @@ std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const std
   if (k > long_sum && library) {
     kernels.emplace_back().from = kMostRowsAtOnce + 1;
   } else {
-    for (const MatMulTile& tile : kTiles) {
+    const bool warpgroups = TakesWarpgroups(matmul, options) && IsSplit(matmul, precision);
+    const auto add = [&](MatMulKernel::Kind kind, const MatMulTile& tile, int64_t from) {
       MatMulRange next;
-      next.kernel.kind = MatMulKernel::Kind::kTile;
+      next.kernel.kind = kind;
       next.kernel.tile = tile;
-      next.from = &tile == kTiles ? kMostRowsAtOnce + 1 : FirstRows(tile, n, matrices);
-      if (&tile == kTiles && k * DtypeBytes(matmul.result->type.dtype) <= kShortTile.chunk_bytes)
-        next.kernel.tile = kShortTile;
+      next.from = std::max(from, kMostRowsAtOnce + 1);
       if (next.from <= kernels.back().from) kernels.pop_back();
       kernels.push_back(next);
+    };
+    const bool is_short = k * DtypeBytes(matmul.result->type.dtype) <= kShortTile.chunk_bytes;
+    add(Kind::kTile, is_short ? kShortTile : kTiles[0], 0);
+    add(Kind::kTile, kTiles[1], FirstRows(kTiles[1], n, matrices));
+    if (warpgroups) {
+      for (const MatMulTile& tile : kSplitWarpgroups)
+        add(Kind::kWarpgroups, tile, FirstRows(tile, n, matrices));
+    } else {
+      add(Kind::kTile, kTiles[2], FirstRows(kTiles[2], n, matrices));
     }
-    if (library) AddLibrary(matmul, precision, kernels);
+    if (library && (!warpgroups || IsTiny(matmul))) AddLibrary(matmul, precision, kernels);
     if (IsTiny(matmul)) AddPlain(n * matrices, kernels);
   }
   std::vector<MatMulRange> needed;
@@ -180,14 +222,14 @@ std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const std
 }
 
 std::vector<MatMulKernel> MatMulCandidates(const MatMulPlan& matmul, int64_t rows,
-                                           int architecture) {
+                                           const PlanOptions& options) {
   std::vector<MatMulKernel> candidates;
   if (!TakesOwnKernel(matmul)) return candidates;
   const int64_t k = *matmul.k.AsConstant();
   constexpr int64_t kMostRowsMeasured = 16;
   if (rows <= kMostRowsMeasured) {
     MatMulKernel kernel;
-    kernel.kind = MatMulKernel::Kind::kRows;
+    kernel.kind = Kind::kRows;
     kernel.most_rows = 1;
     while (kernel.most_rows < rows) kernel.most_rows *= 2;
     for (int warps = 1; warps <= 8 && (warps == 1 || k >= 64 * warps); warps *= 2) {
@@ -195,13 +237,19 @@ std::vector<MatMulKernel> MatMulCandidates(const MatMulPlan& matmul, int64_t row
       candidates.push_back(kernel);
     }
   }
-  for (const MatMulTile& tile : kMeasuredTiles) {
-    if (tile.shared_bytes() > SharedBytesOf(architecture)) continue;
+  const bool is_split = IsSplit(matmul, options.matmul_precision);
+  const auto add = [&](MatMulKernel::Kind kind, const MatMulTile& tile) {
     MatMulKernel kernel;
-    kernel.kind = MatMulKernel::Kind::kTile;
+    kernel.kind = kind;
     kernel.tile = tile;
-    candidates.push_back(kernel);
-  }
+    if (kernel.shared_bytes(is_split) <= SharedBytesOf(options.architecture))
+      candidates.push_back(kernel);
+  };
+  for (const MatMulTile& tile : kMeasuredTiles) add(Kind::kTile, tile);
+  if (!TakesWarpgroups(matmul, options) || rows <= kMostRowsMeasured) return candidates;
+  const std::span<const MatMulTile> tiles =
+      is_split ? std::span<const MatMulTile>(kMeasuredSplitWarpgroups) : kMeasuredWarpgroups;
+  for (const MatMulTile& tile : tiles) add(Kind::kWarpgroups, tile);
   return candidates;
 }
 

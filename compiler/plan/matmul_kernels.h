@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "compiler/plan/kernel_plan.h"
+#include "compiler/plan/plan_program.h"
 
 namespace fusec {
 
@@ -12,32 +13,34 @@ namespace fusec {
 // Products of a batch, each of matrices of its own, that one launch makes.
 inline constexpr int64_t kMostMatrices = 64;
 
-// A tile of the result per block (matmul_tile.cuh).
+// A tile of the result per block.
 struct MatMulTile {
   int rows, columns, chunk_bytes;
   int row_warps, column_warps, depth_warps;
   int stages;
 
   int threads() const { return 32 * row_warps * column_warps * depth_warps; }
-  int shared_bytes() const;
   bool operator==(const MatMulTile&) const = default;
 };
 
 struct MatMulKernel {
   enum class Kind {
-    kLibrary,  // cuBLASLt, or oneDNN on the CPU
-    kPlain,    // an element of the result per thread or warp, as reductions are made
-    kRows,     // warps_per_column warps per column, all rows at once (matmul_rows.cuh)
-    kTile,
+    kLibrary,     // cuBLASLt, or oneDNN on the CPU
+    kPlain,       // an element of the result per thread or warp, as reductions are made
+    kRows,        // warps_per_column warps per column, all rows at once (matmul_rows.cuh)
+    kTile,        // by warps (matmul_tile.cuh)
+    kWarpgroups,  // a tile by four warps together, on sm_90a (matmul_warpgroup.cuh)
   };
   Kind kind = Kind::kLibrary;
   int most_rows = 0, warps_per_column = 1;  // of kRows
-  MatMulTile tile{};                        // of kTile
+  MatMulTile tile{};                        // of kTile and kWarpgroups
   std::string algorithm;                    // of kLibrary on a GPU; "" leaves it to the library
   int place = 0;  // of the algorithm among those that the library proposes
 
   bool operator==(const MatMulKernel&) const = default;
-  std::string Suffix() const;  // "", "_rows_8", "_tile_64x64"
+  bool is_tile() const { return kind == Kind::kTile || kind == Kind::kWarpgroups; }
+  int shared_bytes(bool is_split) const;  // of a tile, of a product that IsSplit
+  std::string Suffix() const;             // "", "_rows_8", "_tile_64x64"
 };
 
 // A kernel and the rows that it serves, inclusive.
@@ -48,12 +51,15 @@ struct MatMulRange {
 
 // In ascending order of rows, without gaps from the fewest rows that `ranges` allow to the most.
 // Empty where neither the library (unless `library` allows it) nor a kernel of ours makes it.
-std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const std::string& precision,
+std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const PlanOptions& options,
                                              const Ranges& ranges, bool library);
 
-// The kernels on tensor cores or for few rows that can make `rows` rows of the product on a GPU of
-// `architecture`; none where its operands lie in another way than these expect.
+// The kernels on tensor cores or for few rows that can make `rows` rows of the product on a GPU;
+// none where its operands lie in another way than these expect.
 std::vector<MatMulKernel> MatMulCandidates(const MatMulPlan& matmul, int64_t rows,
-                                           int architecture);
+                                           const PlanOptions& options);
+
+// Whether a product takes three of shorter numbers (Arithmetic::kSplitTf32).
+bool IsSplit(const MatMulPlan& matmul, const std::string& precision);
 
 }  // namespace fusec

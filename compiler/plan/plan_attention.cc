@@ -1,27 +1,32 @@
-#include <numeric>
-
 #include "compiler/plan/attention_parts.h"
 #include "compiler/plan/block_stages.h"
 #include "compiler/plan/fold.h"
-#include "compiler/plan/memory_place.h"
 #include "compiler/plan/plan_region.h"
+#include "compiler/plan/tile_copier.h"
 #include "compiler/support/check.h"
 
 namespace fusec {
 
 namespace {
 
-constexpr int kBlockSize = 128;          // where none was measured
-constexpr int kThreadsPerQuery = 2;      // a warp owns 16 of them
-constexpr int kResidentThreads = 512;    // of a multiprocessor, where registers allow it
+constexpr int kBlockSize = 128;        // where none was measured
+constexpr int kThreadsPerQuery = 2;    // a warp owns 16 of them
+constexpr int kResidentThreads = 512;  // of a multiprocessor, where registers allow it
+constexpr int kResidentByWarpgroups = 384;
 constexpr int64_t kTensorCoreStep = 16;  // elements that tensor cores take at once, at most
+constexpr int64_t kPanelElements = 64;   // halves of a row of a panel
+constexpr int kWarpgroupThreads = 128;
 
 // A block owns some queries of one head and walks over tiles of keys and values
 // (attention_tile.cuh).
 class AttentionPlanner {
  public:
-  AttentionPlanner(const Node& region, const std::string& precision, KernelBuilder& builder)
-      : region_(region), precision_(precision), builder_(builder), lowering_(region, builder) {
+  AttentionPlanner(const Node& region, const PlanOptions& options, KernelBuilder& builder)
+      : region_(region),
+        options_(options),
+        builder_(builder),
+        lowering_(region, builder),
+        copier_(region, builder, lowering_) {
     for (const auto& node : region.body->nodes) {
       if (auto parts = FindAttention(*node)) parts_ = *std::move(parts);
     }
@@ -36,10 +41,13 @@ class AttentionPlanner {
 
   KernelPlan Plan() {
     ChooseIndexType(region_, builder_);
-    for (const char* file :
-         {"half.cuh", "vector.cuh", "async_copy.cuh", "tensor_core.cuh", "attention_tile.cuh"})
+    for (const char* file : {"half.cuh", "vector.cuh", "async_copy.cuh", "tensor_core.cuh"})
       builder_.Use(file);
+    if (ByWarpgroups()) builder_.Use("warpgroup.cuh");
+    builder_.Use("attention_tile.cuh");
+    builder_.Use(ByWarpgroups() ? "attention_warpgroup.cuh" : "attention_mma.cuh");
     OpenBlock();
+    diagonal_ = FindDiagonal();
     StageQueries();
     WalkKeys();
     StoreResult();
@@ -53,6 +61,11 @@ class AttentionPlanner {
   int BlockSize() const {
     return builder_.shape().block_size > 0 ? builder_.shape().block_size : kBlockSize;
   }
+  // Whether four warps make products together, from panels of shared memory (warpgroup.cuh).
+  bool ByWarpgroups() const {
+    return options_.warpgroups && !is_float() && depth_ % kPanelElements == 0 &&
+           columns_ % kPanelElements == 0 && BlockSize() % kWarpgroupThreads == 0;
+  }
   int tile_queries() const { return BlockSize() / kThreadsPerQuery; }
   // Fewer keys at a time where tiles and sums take more registers and memory.
   int tile_keys() const { return !is_float() ? 64 : depth_ <= 64 ? 32 : 16; }
@@ -62,8 +75,9 @@ class AttentionPlanner {
   int SharedBytes() const {
     constexpr int64_t kPaddingBytes = 16;
     const auto row = [&](int64_t n) { return Padded(n) * DtypeBytes(dtype()) + kPaddingBytes; };
+    const int64_t key_padding = ByWarpgroups() ? 2 * kPaddingBytes : 0;  // panels have none
     return static_cast<int>(tile_queries() * row(depth_) +
-                            2 * tile_keys() * (row(depth_) + row(columns_)));
+                            2 * tile_keys() * (row(depth_) + row(columns_) - key_padding));
   }
   const std::string& Own(const std::string& name, int64_t value, const std::string& comment) {
     return builder_.expressions().OwnConstant(name, value, comment);
@@ -72,22 +86,11 @@ class AttentionPlanner {
   const std::string& TileKeys() {
     return Own("tile_keys", tile_keys(), "in shared memory at a time");
   }
-  void Call(const std::string& text) {
-    builder_.Append({Statement::Kind::kCall, "", "", text, {}, {}});
-  }
   Expr Let(const std::string& name, const std::string& text, const Expr& extent) {
     builder_.AppendLet(name, text);
     builder_.DefineVariable(name, 0, extent - 1);
     return Expr::Symbol(name);
   }
-  // A local that counts up to `extent`, or stays at its last where the tile goes beyond.
-  Expr LetWithin(const std::string& name, const std::string& text, const Expr& extent, int tile) {
-    if (IsMultiple(extent, tile)) return Let(name, text, extent);
-    const std::string last = builder_.Write(extent) + " - 1";
-    return Let(name, "min(" + WriteSize(builder_, text) + ", " + WriteSize(builder_, last) + ")",
-               extent);
-  }
-
   // The constant or local that holds how many tiles there are.
   std::string TileCount(const std::string& name, const Expr& tiles, const Expr& extent,
                         const std::string& tile, const std::string& comment) {
@@ -105,17 +108,20 @@ class AttentionPlanner {
     plan.blocks = Product(heads_) * tiles;
     plan.shared_bytes = SharedBytes();
     if (!is_float() && depth_ <= 64 && columns_ <= 64)
-      plan.blocks_together = kResidentThreads / plan.block_size;
+      plan.blocks_together =
+          (ByWarpgroups() ? kResidentByWarpgroups : kResidentThreads) / plan.block_size;
     plan.launch_in_words = "a block owns " + std::to_string(tile_queries()) + " queries of a head";
     const std::string depth =
         Own("depth", Padded(depth_), "elements of a query and a key, in shared memory");
     const std::string columns = Own("columns", Padded(columns_), "elements of a value there");
-    Call("using Shape = AttentionShape<" + TensorCoreArithmetic(dtype(), precision_) + ", " +
-         TileQueries() + ", " + TileKeys() + ", " + depth + ", " + columns + ">");
+    builder_.AppendCall("using Shape = AttentionShape<" +
+                        TensorCoreArithmetic(dtype(), options_.matmul_precision) + ", " +
+                        TileQueries() + ", " + TileKeys() + ", " + depth + ", " + columns +
+                        (ByWarpgroups() ? ", WarpgroupProducts>" : ", WarpProducts>"));
     DeclareSharedMemory(builder_);
     const std::string tile_count =
         TileCount("query_tiles", tiles, queries_, TileQueries(), "of a head");
-    if (HasMask()) {
+    if (Masks() > 0) {
       // A causal mask leaves the last queries the most keys: these begin first, so that blocks end
       // together.
       const std::string heads = builder_.expressions().WriteFactor(Product(heads_));
@@ -132,12 +138,12 @@ class AttentionPlanner {
       builder_.Blank();
       builder_.Comment("What pads rows stays zero.");
       builder_.Open();
-      Call("reinterpret_cast<unsigned*>(shared_memory)[i] = 0");
+      builder_.AppendCall("reinterpret_cast<unsigned*>(shared_memory)[i] = 0");
       builder_.CloseFor(
           LoopHeader(builder_, "i", "threadIdx.x",
                      Own("shared_bytes", plan.shared_bytes, "") + " / sizeof(unsigned)",
                      BlockSizeName(builder_)));
-      Call("__syncthreads()");
+      builder_.AppendCall("__syncthreads()");
     }
   }
 
@@ -153,95 +159,28 @@ class AttentionPlanner {
     return index;
   }
 
-  // Rows of queries, keys or values that go to shared memory together.
-  struct Rows {
-    std::string name;  // "query", "key", "value"
-    const Value* operand;
-    std::string first;  // row
-    Expr count;         // of all that exist
-    int tile_rows;
-    const std::string& tile_rows_name;
-    int64_t elements;  // of a row
-    std::string array;
-    std::function<std::vector<Expr>(const Expr& row, const Expr& element)> at;  // index in operand
-  };
-  // What stands beyond the last row is zeros.
-  void Stage(const Rows& rows) {
-    const int64_t lanes = std::gcd<int64_t>(rows.elements, 16 / DtypeBytes(dtype()));
-    const std::string vectors =
-        Own(rows.name + "_vectors", rows.elements / lanes, "of a " + rows.name);
-    const std::string header =
-        LoopHeader(builder_, "i", "threadIdx.x", rows.tile_rows_name + " * " + vectors,
-                   BlockSizeName(builder_));
-    builder_.Open();
-    builder_.DefineVariable("i", 0, rows.tile_rows * (rows.elements / lanes) - 1);
-    const std::string row_in_tile = rows.name + "_in_tile";
-    Let(row_in_tile, "i / " + vectors, rows.tile_rows);
-    const std::string row_text = rows.first + " + " + row_in_tile;
-    const Expr row = LetWithin(rows.name + "_row", row_text, rows.count, rows.tile_rows);
-    Let("vector", "i % " + vectors, rows.elements / lanes);
-    builder_.expressions().NameFactor("vector", lanes, Lanes(lanes));
-    const std::string inside =
-        IsMultiple(rows.count, rows.tile_rows) ? "" : row_text + " < " + builder_.Write(rows.count);
-    const std::string words = Own("vector_words", lanes * DtypeBytes(dtype()) / 4, "of 32 bits");
-    const std::string place = rows.array + "[" + row_in_tile + "] + vector * " + words;
-    if (!CopyFromMemory(rows, row, lanes, place, inside)) Compute(rows, row, lanes, place, inside);
-    builder_.CloseFor(header);
-  }
-
-  // Copies a vector in the background, if it lies in memory as it is wanted. Whether it does.
-  bool CopyFromMemory(const Rows& rows, const Expr& row, int64_t lanes, const std::string& place,
-                      const std::string& inside) {
-    const KernelBuilder::Lanes lane{"lane", lanes, true, ""};
-    Ranges ranges = builder_.ranges();
-    ranges.Set(lane.variable, 0, Expr(lanes) - 1);
-    const std::vector<Expr> index =
-        rows.at(row, Expr::Symbol("vector") * lanes + Expr::Symbol(lane.variable));
-    const auto found = FindInMemory(region_, rows.operand, index, ranges);
-    if (!found || found->tensor->type.dtype != dtype()) return false;
-    const auto base = VectorBegin(found->position, found->tensor->type.shape, lane);
-    if (!base) return false;
-    const std::string buffer = builder_.Buffer(found->tensor);
-    NameStrides(builder_, FriendlyName(found->tensor->name), found->tensor->type.shape);
-    NameOffsets(builder_, FriendlyName(found->tensor->name), *base);
-    const int64_t bytes = lanes * DtypeBytes(dtype());
-    Call("CopyAsync<" + Own("vector_bytes", bytes, "of a copy") + ">(" + place + ", " +
-         PlaceText(builder_, buffer, *base) + ", " + (inside.empty() ? "true" : inside) + ")");
-    return true;
-  }
-
-  const std::string& Lanes(int64_t lanes) {
-    return Own("lanes", lanes, "neighbours that a thread takes at once");
-  }
-
-  // Makes a vector, element by element.
-  void Compute(const Rows& rows, const Expr& row, int64_t lanes, const std::string& place,
-               const std::string& inside) {
-    const std::string type = "Vector<" + MemoryTypeName(dtype()) + ", " + Lanes(lanes) + ">";
-    builder_.OpenLanes({"lane", lanes, true, "#pragma unroll", Lanes(lanes)});
-    builder_.BeforeLanes({Statement::Kind::kDeclare, type, "copy", "", {}, {}});
-    const Expr element = Expr::Symbol("vector") * lanes + Expr::Symbol("lane");
-    std::string text = lowering_.Evaluate(rows.operand, rows.at(row, element)).text;
-    if (!inside.empty()) text = inside + " ? " + text + " : 0.0f";
-    builder_.Assign("copy.at[lane]", ToMemory(text, dtype()));
-    builder_.AfterLanes(
-        {Statement::Kind::kCall, "", "", "KeepVector(" + place + ", copy)", {}, {}});
-    builder_.CloseLanes();
-  }
-
   void StageQueries() {
     const Node& scores = *parts_.scores;
     builder_.Blank();
     builder_.Comment("The queries of this block.");
-    Stage({"query", scores.operand(0), "first_query", queries_, tile_queries(), TileQueries(),
-           depth_, "memory.queries", [&](const Expr& row, const Expr& element) {
-             return MatMulOperandIndex(scores, 0, At(scores.result(), row, 0), element);
-           }});
-    Call("CloseCopies()");
-    Call("AwaitCopies<0>()");
-    Call("__syncthreads()");
-    Call("const QueryWords<Shape> query_words = ReadQueries<Shape>(memory)");
+    copier_.Stage({"query", scores.operand(0), "first_query", queries_, tile_queries(),
+                   TileQueries(), depth_, "memory.queries",
+                   [&](const Expr& row, const Expr& element) {
+                     return MatMulOperandIndex(scores, 0, At(scores.result(), row, 0), element);
+                   }});
+    builder_.AppendCall("CloseCopies()");
+    builder_.AppendCall("AwaitCopies<0>()");
+    builder_.AppendCall("__syncthreads()");
+    if (!ByWarpgroups())
+      builder_.AppendCall("const QueryWords<Shape> query_words = ReadQueries<Shape>(memory)");
     builder_.Append({Statement::Kind::kDeclare, "AttentionSums<Shape>", "attention", "", {}, {}});
+  }
+
+  // The queries in registers. Where warpgroups multiply they are read anew for each tile: ptxas of
+  // CUDA 13.0 puts what a warpgroup multiplies from registers into the same registers everywhere,
+  // also over words that are needed again.
+  std::string QueryWords() const {
+    return ByWarpgroups() ? "ReadQueries<Shape>(memory)" : "query_words";
   }
 
   void WalkKeys() {
@@ -253,10 +192,10 @@ class AttentionPlanner {
     builder_.Open();
     builder_.DefineVariable("tile", 0, tiles);
     builder_.Comment("The tile before is there now, and none reads the one before that any more.");
-    Call("AwaitCopies<0>()");
-    Call("__syncthreads()");
+    builder_.AppendCall("AwaitCopies<0>()");
+    builder_.AppendCall("__syncthreads()");
     StageTile(tile_count);
-    Call("CloseCopies()");
+    builder_.AppendCall("CloseCopies()");
     builder_.Append({Statement::Kind::kIf,
                      "",
                      "",
@@ -271,60 +210,74 @@ class AttentionPlanner {
                      {},
                      {}});
     PlanScores();
-    builder_.Blank();
-    builder_.Comment(
-        "Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul");
-    Call(std::string(HasMask() ? "AddMaskedTile" : "AddTile") +
-         "<Shape>(here, tile_scores, attention)");
     builder_.CloseFor("int tile = 0; tile <= " + tile_count + "; ++tile");
   }
 
-  // Whether something is chosen or added between the product and softmax.
-  bool HasMask() const {
-    return std::any_of(parts_.nodes.begin(), parts_.nodes.end(), [&](const Node* node) {
+  // How often something is chosen or added between the product and softmax.
+  int64_t Masks() const {
+    return std::count_if(parts_.nodes.begin(), parts_.nodes.end(), [&](const Node* node) {
       return node->kind == OpKind::kWhere || node->kind == OpKind::kAdd;
     });
   }
 
+  TileRows Keys() {
+    return {"key",
+            parts_.scores->operand(1),
+            "first_key",
+            keys_,
+            tile_keys(),
+            TileKeys(),
+            depth_,
+            "next.keys",
+            [this](const Expr& row, const Expr& element) {
+              const Node& scores = *parts_.scores;
+              return MatMulOperandIndex(scores, 1, At(scores.result(), 0, row), element);
+            }};
+  }
+  TileRows Values() {
+    return {"value",
+            parts_.values->operand(1),
+            "first_key",
+            keys_,
+            tile_keys(),
+            TileKeys(),
+            columns_,
+            "next.values",
+            [this](const Expr& row, const Expr& element) {
+              const Node& values = *parts_.values;
+              return MatMulOperandIndex(values, 1, At(values.result(), 0, element), row);
+            }};
+  }
+
   void StageTile(const std::string& tile_count) {
-    const Node &scores = *parts_.scores, &values = *parts_.values;
     builder_.Open(/*is_branch=*/true);
     Let("first_key", "tile * " + TileKeys(), keys_);
     builder_.Append(
         {Statement::Kind::kDeclare, "Shape::Tile&", "next", "memory.tiles[tile % 2]", {}, {}});
-    Stage({"key", scores.operand(1), "first_key", keys_, tile_keys(), TileKeys(), depth_,
-           "next.keys", [&](const Expr& row, const Expr& element) {
-             return MatMulOperandIndex(scores, 1, At(scores.result(), 0, row), element);
-           }});
-    Stage({"value", values.operand(1), "first_key", keys_, tile_keys(), TileKeys(), columns_,
-           "next.values", [&](const Expr& row, const Expr& element) {
-             return MatMulOperandIndex(values, 1, At(values.result(), 0, element), row);
-           }});
+    copier_.Stage(Keys());
+    copier_.Stage(Values());
+    // They see what copies bring, but not what threads store.
+    if (ByWarpgroups() && !(copier_.Copies(Keys()) && copier_.Copies(Values())))
+      builder_.AppendCall("ShowTensorCores()");
     builder_.Append({Statement::Kind::kIf, "", "", "tile < " + tile_count, builder_.Close(), {}});
   }
 
   void PlanScores() {
     builder_.Blank();
-    builder_.Comment("The scores: " + ScoreInWords());
     builder_.Append({Statement::Kind::kDeclare,
                      "float",
                      "tile_scores[Shape::kKeyPieces][Shape::kPlaces]",
                      "",
                      {},
                      {}});
-    Call("MultiplyKeys<Shape>(memory, here, query_words, tile_scores)");
-    const bool whole = IsMultiple(keys_, tile_keys());
-    if (whole && parts_.score == parts_.scores->result()) return;
-    const std::optional<Expr> diagonal = FindDiagonal();
-    if (!diagonal) return FinishScores(whole, std::nullopt);
+    if (!diagonal_) return TakeTile(std::nullopt);
     // Only where the diagonal crosses a tile does each element ask on which side it stands.
     const auto branch = [&](const std::string& condition, const std::optional<bool>& is_below) {
       builder_.Open(/*is_branch=*/true);
-      FinishScores(whole, is_below);
+      TakeTile(is_below);
       return Statement{Statement::Kind::kIf, "", "", condition, builder_.Close(), {}};
     };
-    const Expr first_key = Expr::Symbol("first_key") + *diagonal + 1;
-    const std::string first = builder_.Write(first_key);
+    const std::string first = builder_.Write(Expr::Symbol("first_key") + *diagonal_ + 1);
     Statement below = branch(first + " + " + TileKeys() + " - 1 <= first_query", true);
     Statement beyond = branch(first + " > first_query + " + TileQueries() + " - 1", false);
     beyond.otherwise = branch("", std::nullopt).body;
@@ -332,9 +285,27 @@ class AttentionPlanner {
     builder_.Append(std::move(below));
   }
 
-  // The pointwise ops between the product and softmax, in a tile that stands below the diagonal of
-  // its mask, beyond it, or on it.
-  void FinishScores(bool whole, const std::optional<bool>& is_below) {
+  // The scores of a tile that stands below the diagonal of its mask, beyond it, or on it, and what
+  // is done with them.
+  void TakeTile(const std::optional<bool>& is_below) {
+    const bool whole = IsMultiple(keys_, tile_keys());
+    std::vector<Statement> finish = FinishScores(whole, is_below);
+    builder_.Comment("The scores: " + ScoreInWords());
+    if (reads_product_)
+      builder_.AppendCall("MultiplyKeys<Shape>(memory, here, " + QueryWords() + ", tile_scores)");
+    for (Statement& statement : finish) builder_.Append(std::move(statement));
+    builder_.Comment(
+        "Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul");
+    const bool masked = is_below.value_or(false) ? Masks() > 1 : Masks() > 0;
+    builder_.AppendCall(std::string(masked ? "AddMaskedTile" : "AddTile") +
+                        "<Shape>(here, tile_scores, attention)");
+  }
+
+  // The pointwise ops between the product and softmax. Sets reads_product_.
+  std::vector<Statement> FinishScores(bool whole, const std::optional<bool>& is_below) {
+    reads_product_ = whole && parts_.score == parts_.scores->result();
+    if (reads_product_) return {};
+    builder_.Open(/*is_branch=*/true);
     lowering_.OnSelect([&](const Expr& position, const Expr& limit) {
       return DiagonalOf(position, limit) ? is_below : std::nullopt;
     });
@@ -351,11 +322,13 @@ class AttentionPlanner {
                                                                    score.text + " : NoScore()");
         });
     lowering_.OnSelect(nullptr);
+    return builder_.Close();
   }
 
   // The score that is made of the local `product`.
   Scalar EvaluateScore(RegionLowering& lowering, const std::vector<Expr>& index) {
     lowering.OnReducer([&](const Node&, const std::vector<Expr>&) {
+      reads_product_ = true;
       return Scalar{"product", dtype()};
     });
     return lowering.Evaluate(parts_.score, index);
@@ -411,20 +384,15 @@ class AttentionPlanner {
                                             const std::string& unclamped)>& body) {
     builder_.Open();
     builder_.DefineVariable("place", 0, 3);
-    const Expr query =
-        LetWithin("query_row", "first_query + QueryInTile(place)", queries_, tile_queries());
+    const Expr query = LetWithin(builder_, "query_row", "first_query + QueryInTile(place)",
+                                 queries_, tile_queries());
     builder_.Open();
     builder_.DefineVariable("piece", 0, tile / 8 - 1);
     const std::string place = (first.empty() ? "" : first + " + ") + "ColumnInTile(piece, place)";
-    const Expr column = LetWithin(name, place, extent, tile);
+    const Expr column = LetWithin(builder_, name, place, extent, tile);
     body(query, column, place);
-    Unrolled("int piece = 0; piece < " + pieces + "; ++piece");
-    Unrolled("int place = 0; place < Shape::kPlaces; ++place");
-  }
-  void Unrolled(const std::string& header) {
-    std::vector<Statement> body = builder_.Close();
-    builder_.Append({Statement::Kind::kPragma, "", "", "#pragma unroll", {}, {}});
-    builder_.Append({Statement::Kind::kFor, "", "", header, std::move(body), {}});
+    Unroll(builder_, "int piece = 0; piece < " + pieces + "; ++piece");
+    Unroll(builder_, "int place = 0; place < Shape::kPlaces; ++place");
   }
 
   void StoreResult() {
@@ -440,7 +408,7 @@ class AttentionPlanner {
     if (value->producer != parts_.values)
       words += ", " + std::string(GetOpDef(value->producer->kind).text);
     builder_.Comment(words);
-    Call("DivideByTotals<Shape>(attention)");
+    builder_.AppendCall("DivideByTotals<Shape>(attention)");
     ForElements("column", static_cast<int>(Padded(columns_)), "Shape::kColumnPieces", "", columns_,
                 [&](const Expr& query, const Expr& column, const std::string& unclamped) {
                   builder_.Append({Statement::Kind::kLet,
@@ -467,20 +435,23 @@ class AttentionPlanner {
   }
 
   const Node& region_;
-  const std::string& precision_;
+  const PlanOptions& options_;
   KernelBuilder& builder_;
   RegionLowering lowering_;
+  TileCopier copier_;
   AttentionParts parts_;
   Shape heads_;  // the leading dims
   std::vector<Expr> head_;
   Expr queries_, keys_;
   int64_t depth_ = 0, columns_ = 0;
+  std::optional<Expr> diagonal_;  // of FindDiagonal
+  bool reads_product_ = false;    // of the scores that were written last
 };
 
 }  // namespace
 
-KernelPlan PlanAttention(const Node& region, const std::string& precision, KernelBuilder& builder) {
-  return AttentionPlanner(region, precision, builder).Plan();
+KernelPlan PlanAttention(const Node& region, const PlanOptions& options, KernelBuilder& builder) {
+  return AttentionPlanner(region, options, builder).Plan();
 }
 
 }  // namespace fusec

@@ -12,17 +12,19 @@ namespace fusec {
 namespace {
 
 constexpr int kWarpSize = 32;
+constexpr int64_t kTileLanes = 4;    // 16 bytes of sums
 constexpr int kRowsBlockSize = 128;  // of kernels for few rows, unless tuned
 
 class MatMulKernelPlanner {
  public:
   MatMulKernelPlanner(const Node& region, const MatMulPlan& matmul, const MatMulKernel& kernel,
-                      const std::string& precision, KernelBuilder& builder)
+                      const std::string& precision, KernelBuilder& builder, int64_t lanes = 1)
       : region_(region),
         matmul_(matmul),
         kernel_(kernel),
         precision_(precision),
         builder_(builder),
+        lanes_(lanes),
         lowering_(region, builder) {
     for (const auto& node : region.body->nodes) {
       if (node->kind == OpKind::kMatMul) product_ = node.get();
@@ -30,6 +32,27 @@ class MatMulKernelPlanner {
   }
 
   KernelPlan Plan() {
+    Write();
+    CountTraffic(region_, builder_.plan());
+    return builder_.Finish();
+  }
+
+  // Neighbouring elements of the result that a thread of a tile makes at once: as many as take no
+  // threads their work, if what is read for them is neighbours as well.
+  int64_t BestLanes() const {
+    const MatMulTile& tile = kernel_.tile;
+    const bool all_work = tile.rows * tile.columns >= kTileLanes * tile.threads();
+    if (!kernel_.is_tile() || !all_work || columns() % kTileLanes != 0) return 1;
+    std::vector<IndexSite> sites;
+    KernelBuilder builder(builder_, sites);
+    MatMulKernelPlanner trial(region_, matmul_, kernel_, precision_, builder, kTileLanes);
+    trial.Write();
+    const RegionLowering::Loads& loads = trial.lowering_.loads();
+    return loads.of_lanes <= loads.of_vectors ? kTileLanes : 1;
+  }
+
+ private:
+  void Write() {
     ChooseIndexType(region_, builder_);
     CExpressionWriter& names = builder_.expressions();
     names.NameConstant(columns(), FriendlyName(matmul_.result->name) + "_columns", "of the result");
@@ -42,11 +65,8 @@ class MatMulKernelPlanner {
       PlanRows();
     else
       PlanTile();
-    CountTraffic(region_, builder_.plan());
-    return builder_.Finish();
   }
 
- private:
   int64_t columns() const { return *matmul_.n.AsConstant(); }
   int64_t depth() const { return *matmul_.k.AsConstant(); }
   int64_t matrices() const { return *matmul_.batch.AsConstant(); }
@@ -191,9 +211,38 @@ class MatMulKernelPlanner {
   // The largest power of two up to `most` that divides the depth.
   int64_t Aligned(int64_t most) const { return std::gcd(depth(), most); }
 
+  // The kernel's name of what the tile is made by.
+  void DeclareShape() {
+    const bool warpgroups = kernel_.kind == MatMulKernel::Kind::kWarpgroups;
+    CExpressionWriter& names = builder_.expressions();
+    const MatMulTile& tile = kernel_.tile;
+    std::string shape = TensorCoreArithmetic(dtype(), precision_);
+    const auto add = [&](const char* name, int64_t value, const char* comment) {
+      shape += ", " + names.OwnConstant(name, value, comment);
+    };
+    add("tile_rows", tile.rows, "of a block");
+    add("tile_columns", tile.columns, "of a block");
+    if (warpgroups) {
+      add("column_groups", tile.column_warps, "of four warps, side by side");
+    } else {
+      add("chunk_bytes", tile.chunk_bytes, "of a row, in shared memory at a time");
+      add("row_warps", tile.row_warps, "of a block, one below the other");
+      add("column_warps", tile.column_warps, "side by side");
+      add("depth_warps", tile.depth_warps, "that share out the sums");
+    }
+    add("stages", tile.stages, "chunks in shared memory");
+    Call(std::string("using Shape = ") + (warpgroups ? "WarpgroupShape<" : "TileShape<") + shape +
+         ">");
+  }
+
   void PlanTile() {
-    for (const char* file : {"async_copy.cuh", "tensor_core.cuh", "matmul_tile.cuh"})
-      builder_.Use(file);
+    builder_.Use("async_copy.cuh");
+    builder_.Use("tensor_core.cuh");
+    builder_.Use("vector.cuh");
+    builder_.Use("tile_memory.cuh");
+    if (kernel_.kind == MatMulKernel::Kind::kWarpgroups) builder_.Use("warpgroup.cuh");
+    builder_.Use(kernel_.kind == MatMulKernel::Kind::kWarpgroups ? "matmul_warpgroup.cuh"
+                                                                 : "matmul_tile.cuh");
     KernelPlan& plan = builder_.plan();
     CExpressionWriter& names = builder_.expressions();
     const MatMulTile& tile = kernel_.tile;
@@ -205,17 +254,8 @@ class MatMulKernelPlanner {
                            std::to_string(tile.columns) + " of the result";
     const std::string rows = names.OwnConstant("tile_rows", tile.rows, "of a block");
     const std::string width = names.OwnConstant("tile_columns", tile.columns, "of a block");
-    std::string shape = TensorCoreArithmetic(dtype(), precision_) + ", " + rows + ", " + width;
-    for (const auto& [name, value, comment] :
-         {std::tuple{"chunk_bytes", tile.chunk_bytes, "of a row, in shared memory at a time"},
-          {"row_warps", tile.row_warps, "of a block, one below the other"},
-          {"column_warps", tile.column_warps, "side by side"},
-          {"depth_warps", tile.depth_warps, "that share out the sums"},
-          {"stages", tile.stages, "chunks in shared memory"}}) {
-      shape += ", " + names.OwnConstant(name, value, comment);
-    }
-    Call("using Shape = TileShape<" + shape + ">");
-    plan.shared_bytes = tile.shared_bytes();
+    DeclareShape();
+    plan.shared_bytes = kernel_.shared_bytes(IsSplit(matmul_, precision_));
     DeclareSharedMemory(builder_);
     const std::string tiles = names.OwnConstant("column_tiles", column_tiles, "tiles side by side");
     const std::string neighbours = ChooseMatrix(tiles);
@@ -228,11 +268,21 @@ class MatMulKernelPlanner {
     const std::string element = MemoryTypeName(dtype());
     const int64_t copy = Aligned(16 / DtypeBytes(dtype())) * DtypeBytes(dtype());
     const std::string copy_name = names.OwnConstant("copy_bytes", copy, "of one copy");
-    Call("MultiplyTile<Shape, " + copy_name + ">(" + a_ + " + first_row * " + k + ", " +
+    const bool warpgroups = kernel_.kind == MatMulKernel::Kind::kWarpgroups;
+    const std::string multiply = warpgroups ? "MultiplyTileByWarpgroups" : "MultiplyTile";
+    Call(multiply + "<Shape, " + copy_name + ">(" + a_ + " + first_row * " + k + ", " +
          MinText(rows, m + " - first_row") + ", " + b_ + " + first_column * " + k + ", " +
          MinText(width, n + " - first_column") + ", " + k + " * sizeof(" + element + "), memory)");
     builder_.Blank();
     builder_.Comment(EpilogueInWords());
+    if (lanes_ == 1)
+      StoreElements(rows, width);
+    else
+      StoreVectors(rows);
+  }
+
+  void StoreElements(const std::string& rows, const std::string& width) {
+    const MatMulTile& tile = kernel_.tile;
     const std::string header =
         LoopHeader(builder_, "i", "threadIdx.x", rows + " * " + width, "Shape::kThreads");
     builder_.Open();
@@ -242,16 +292,67 @@ class MatMulKernelPlanner {
     Let("row", "first_row + tile_row", 0, matmul_.m - 1);
     Let("column", "first_column + tile_column", 0, matmul_.n - 1);
     builder_.Open(/*is_branch=*/true);
-    std::string product = "TileSum<Shape>(memory, tile_row, tile_column)";
-    if (dtype() == Dtype::kF32) {
-      product = "PlainUnlessFinite(" + product + ", " + a_ + " + row * " + k + ", " + b_ +
-                " + column * " + k + ", " + k + ")";
-    }
-    builder_.Append({Statement::Kind::kLet, "float", "product", product, {}, {}});
+    LetProduct(Checked("TileSum<Shape>(memory, tile_row, tile_column)", "column"));
     StoreElement(Expr::Symbol("row"), Expr::Symbol("column"), "product");
     builder_.Append(
-        {Statement::Kind::kIf, "", "", "row < " + m + " && column < " + n, builder_.Close(), {}});
+        {Statement::Kind::kIf,
+         "",
+         "",
+         "row < " + builder_.Write(matmul_.m) + " && column < " + builder_.Write(matmul_.n),
+         builder_.Close(),
+         {}});
     builder_.CloseFor(header);
+  }
+
+  // As StoreElements, with neighbours in one thread, which stays in their columns.
+  void StoreVectors(const std::string& rows) {
+    CExpressionWriter& names = builder_.expressions();
+    const MatMulTile& tile = kernel_.tile;
+    const std::string lanes =
+        names.OwnConstant("lanes", lanes_, "neighbours that a thread makes at once");
+    const int64_t vectors = tile.columns / lanes_;
+    const std::string count = names.OwnConstant("tile_vectors", vectors, lanes + " columns each");
+    Let("tile_vector", "threadIdx.x % " + count, 0, vectors - 1);
+    Let("vector", "first_column / " + lanes + " + tile_vector", 0, columns() / lanes_ - 1);
+    names.NameFactor("vector", lanes_, lanes);
+    const bool all_inside = columns() % tile.columns == 0;
+    if (!all_inside) builder_.Open(/*is_branch=*/true);
+    Let("tile_rows_here", MinText(rows, builder_.Write(matmul_.m) + " - first_row"), 0, tile.rows);
+    builder_.Open();
+    builder_.DefineVariable("tile_row", 0, tile.rows - 1);
+    Let("row", "first_row + tile_row", 0, matmul_.m - 1);
+    builder_.OpenLanes({"lane", lanes_, true, "#pragma unroll", lanes});
+    const std::string sums =
+        "TileSums<Shape, " + lanes + ">(memory, tile_row, tile_vector * " + lanes + ")";
+    builder_.BeforeLanes({Statement::Kind::kLet,
+                          "Vector<float, " + lanes + ">",
+                          "sums",
+                          Checked(sums, "vector * " + lanes),
+                          {},
+                          {}});
+    LetProduct("sums.at[lane]");
+    StoreElement(Expr::Symbol("row"), Expr::Symbol("vector") * lanes_ + Expr::Symbol("lane"),
+                 "product");
+    builder_.CloseLanes();
+    builder_.CloseFor(LoopHeader(builder_, "tile_row", "threadIdx.x / " + count, "tile_rows_here",
+                                 "Shape::kThreads / " + count));
+    if (all_inside) return;
+    const std::string vectors_name =
+        names.OwnConstant("vectors", columns() / lanes_, lanes + " columns each, of the result");
+    builder_.Append(
+        {Statement::Kind::kIf, "", "", "vector < " + vectors_name, builder_.Close(), {}});
+  }
+
+  void LetProduct(const std::string& text) {
+    builder_.Append({Statement::Kind::kLet, "float", "product", text, {}, {}});
+    builder_.DefineVariable("product", 0, 0);
+  }
+  // `sums`, of the row and of columns from `column` on, made good where they are not finite.
+  std::string Checked(const std::string& sums, const std::string& column) {
+    if (dtype() != Dtype::kF32) return sums;
+    const std::string k = builder_.Write(matmul_.k);
+    return "PlainUnlessFinite(" + sums + ", " + a_ + " + row * " + k + ", " + b_ + " + " + column +
+           " * " + k + ", " + k + ")";
   }
 
   const Node& region_;
@@ -259,6 +360,7 @@ class MatMulKernelPlanner {
   const MatMulKernel& kernel_;
   const std::string& precision_;
   KernelBuilder& builder_;
+  const int64_t lanes_;  // of a thread of a tile
   RegionLowering lowering_;
   const Node* product_ = nullptr;
   std::string a_, b_;
@@ -269,7 +371,8 @@ class MatMulKernelPlanner {
 KernelPlan PlanMatMulKernel(const Node& region, const MatMulPlan& matmul,
                             const MatMulKernel& kernel, const std::string& precision,
                             KernelBuilder& builder) {
-  return MatMulKernelPlanner(region, matmul, kernel, precision, builder).Plan();
+  const int64_t lanes = MatMulKernelPlanner(region, matmul, kernel, precision, builder).BestLanes();
+  return MatMulKernelPlanner(region, matmul, kernel, precision, builder, lanes).Plan();
 }
 
 }  // namespace fusec

@@ -14,6 +14,7 @@ struct PlanOptions {
   TargetKind target = TargetKind::kCpu;
   std::string matmul_precision = "highest";  // highest, high, medium: of f32 products
   int architecture = 90;                     // of kGpu: 80 for sm_80
+  bool warpgroups = false;                   // of kGpu: products by four warps, as sm_90a has
   const Tuning* tuning = nullptr;            // what was measured; null for nothing
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/plan/kernel_builder.h"
+#include "compiler/plan/plan_program.h"
 #include "compiler/plan/region_lowering.h"
 #include "compiler/plan/size_names.h"
 
@@ -17,7 +18,7 @@ KernelPlan PlanRowReduction(const Node& region,
 // fit.
 KernelPlan PlanBlockProgram(const Node& region, KernelBuilder& builder);
 // Products of f32 are as `precision` says (PlanOptions).
-KernelPlan PlanAttention(const Node& region, const std::string& precision, KernelBuilder& builder);
+KernelPlan PlanAttention(const Node& region, const PlanOptions& options, KernelBuilder& builder);
 KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);  // scan, sort, scatter
 KernelPlan PlanMatMulKernel(const Node& region, const MatMulPlan& matmul,
                             const MatMulKernel& kernel, const std::string& precision,

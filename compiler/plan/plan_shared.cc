@@ -93,7 +93,7 @@ void DeclareSharedMemory(KernelBuilder& builder) {
        builder.expressions().OwnConstant("shared_bytes", builder.plan().shared_bytes,
                                          "given at launch") +
        ")");
-  call("alignas(16) extern __shared__ char shared_memory[]");
+  call("alignas(1024) extern __shared__ char shared_memory[]");
   builder.Append({Statement::Kind::kDeclare,
                   "Shape::Memory&",
                   "memory",

@@ -28,8 +28,7 @@ std::string TeamName(Team team) {
 }
 
 bool IsProduct(const KernelChoice& choice) {
-  return choice.product.kind == MatMulKernel::Kind::kRows ||
-         choice.product.kind == MatMulKernel::Kind::kTile;
+  return choice.product.kind == MatMulKernel::Kind::kRows || choice.product.is_tile();
 }
 
 // The size that is as many times the smaller as the larger is of it.
@@ -72,6 +71,12 @@ std::string KernelChoice::Words() const {
                     number(tile.depth_warps) + " warps, " + number(tile.stages) + " stages of " +
                     number(tile.chunk_bytes) + " bytes");
   }
+  if (product.kind == MatMulKernel::Kind::kWarpgroups) {
+    const MatMulTile& tile = product.tile;
+    words.push_back("tile of " + number(tile.rows) + " x " + number(tile.columns) + ", " +
+                    number(tile.row_warps / 4) + " x " + number(tile.column_warps) +
+                    " warpgroups, " + number(tile.stages) + " stages");
+  }
   if (shape.team != Team::kPlanned) words.push_back("a " + TeamName(shape.team) + " per row");
   if (shape.block_size > 0) words.push_back("blocks of " + number(shape.block_size) + " threads");
   if (shape.lanes > 0) words.push_back(number(shape.lanes) + " elements per thread");
@@ -113,8 +118,7 @@ std::vector<Variant> RegionKernels::Planned() const {
       options_.target == TargetKind::kGpu && options_.architecture >= kTensorCoreArchitecture;
   std::vector<MatMulRange> ranges(library_ ? 1 : 0);
   if (tensor_cores)
-    ranges =
-        ChooseMatMulKernels(*product_, options_.matmul_precision, graph_.SymbolRanges(), library_);
+    ranges = ChooseMatMulKernels(*product_, options_, graph_.SymbolRanges(), library_);
   if (ranges.empty()) {
     Variant plain;
     plain.choice.product.kind = MatMulKernel::Kind::kPlain;
@@ -245,7 +249,7 @@ std::vector<KernelChoice> RegionKernels::ProductCandidates(int64_t size) const {
   std::vector<KernelChoice> candidates;
   if (library_) candidates.emplace_back();
   if (options_.architecture >= kTensorCoreArchitecture) {
-    for (const MatMulKernel& kernel : MatMulCandidates(*product_, size, options_.architecture)) {
+    for (const MatMulKernel& kernel : MatMulCandidates(*product_, size, options_)) {
       candidates.push_back({kernel, {}});
       if (kernel.kind == MatMulKernel::Kind::kRows)
         candidates.push_back({kernel, {.block_size = 256}});
@@ -306,7 +310,7 @@ Step RegionKernels::PlanOne(const Variant& variant, std::vector<IndexSite>& site
   else if (class_ == "row_reduction" || class_ == "matmul")
     step.kernel = PlanRowReduction(region_, builder);
   else if (class_ == "attention")
-    step.kernel = PlanAttention(region_, options_.matmul_precision, builder);
+    step.kernel = PlanAttention(region_, options_, builder);
   else if (class_ == "sequential")
     step.kernel = PlanSequential(region_, builder);
   else

@@ -6,6 +6,7 @@
 // ---- from codegen_templates/device/async_copy.cuh ----
 // ---- from codegen_templates/device/tensor_core.cuh ----
 // ---- from codegen_templates/device/attention_tile.cuh ----
+// ---- from codegen_templates/device/attention_mma.cuh ----
 
 // kernel  : k00_attention   class: attention
 // source  : matmul, add, reduce_max, sub, exp, reduce_sum, div
@@ -28,10 +29,10 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
   constexpr int kBlockSize = 128;      // threads
   constexpr int kQueryVectors = 4;     // of a query
   constexpr int kQAxis1Size = 20;      // of axis 1 of "q"
-  constexpr int kLanes = 4;            // neighbours that a thread takes at once
   constexpr int kVectorWords = 4;      // of 32 bits
   constexpr int kQColumns = 16;        // last axis of "q"
   constexpr int kQStride0 = 320;       // elements per step of axis 0 of "q"
+  constexpr int kLanes = 4;            // neighbours that a thread takes at once
   constexpr int kVectorBytes = 16;     // of a copy
   constexpr int kKeyTiles = 2;         // of keys and values
   constexpr int kKeyVectors = 4;       // of a key
@@ -40,9 +41,10 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
   constexpr int kValueVectors = 2;     // of a value
   constexpr int kVColumns = 8;         // last axis of "v"
   constexpr int kYStride0 = 160;       // elements per step of axis 0 of "y"
-  using Shape = AttentionShape<Arithmetic::kSplitTf32, kTileQueries, kTileKeys, kDepth, kColumns>;
+  using Shape = AttentionShape<Arithmetic::kSplitTf32, kTileQueries, kTileKeys, kDepth, kColumns,
+                               WarpProducts>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
-  alignas(16) extern __shared__ char shared_memory[];
+  alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int head = blockIdx.x % batch;
   const int first_query = (kQueryTiles - 1 - blockIdx.x / batch) * kTileQueries;
@@ -54,12 +56,16 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
   __syncthreads();
 
   // The queries of this block.
-  for (int i = threadIdx.x; i < kTileQueries * kQueryVectors; i += kBlockSize) {
+  const float* query_tile = q + head * kQStride0 + first_query * kQColumns;
+  #pragma unroll
+  for (int round = 0; round < kTileQueries * kQueryVectors / kBlockSize; ++round) {
+    const int i = round * kBlockSize + threadIdx.x;
     const int query_in_tile = i / kQueryVectors;
-    const int query_row = min(first_query + query_in_tile, kQAxis1Size - 1);
     const int vector = i % kQueryVectors;
-    CopyAsync<kVectorBytes>(memory.queries[query_in_tile] + vector * kVectorWords,
-                            q + head * kQStride0 + query_row * kQColumns + vector * kLanes,
+    CopyAsync<kVectorBytes>(memory.queries.at(query_in_tile, vector * kVectorWords),
+                            first_query + query_in_tile < kQAxis1Size
+                                ? query_tile + query_in_tile * kQColumns + vector * kLanes
+                                : query_tile,
                             first_query + query_in_tile < kQAxis1Size);
   }
   CloseCopies();
@@ -76,20 +82,26 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
     if (tile < kKeyTiles) {
       const int first_key = tile * kTileKeys;
       Shape::Tile& next = memory.tiles[tile % 2];
-      for (int i = threadIdx.x; i < kTileKeys * kKeyVectors; i += kBlockSize) {
+      const float* key_tile = k_tensor + head * kKStride0 + first_key * kQColumns;
+      #pragma unroll
+      for (int round = 0; round < kTileKeys * kKeyVectors / kBlockSize; ++round) {
+        const int i = round * kBlockSize + threadIdx.x;
         const int key_in_tile = i / kKeyVectors;
-        const int key_row = min(first_key + key_in_tile, kKAxis1Size - 1);
         const int vector = i % kKeyVectors;
-        CopyAsync<kVectorBytes>(next.keys[key_in_tile] + vector * kVectorWords,
-                                k_tensor + head * kKStride0 + key_row * kQColumns + vector * kLanes,
+        CopyAsync<kVectorBytes>(next.keys.at(key_in_tile, vector * kVectorWords),
+                                first_key + key_in_tile < kKAxis1Size
+                                    ? key_tile + key_in_tile * kQColumns + vector * kLanes
+                                    : key_tile,
                                 first_key + key_in_tile < kKAxis1Size);
       }
+      const float* value_tile = v + head * kQStride0 + first_key * kVColumns;
       for (int i = threadIdx.x; i < kTileKeys * kValueVectors; i += kBlockSize) {
         const int value_in_tile = i / kValueVectors;
-        const int value_row = min(first_key + value_in_tile, kKAxis1Size - 1);
         const int vector = i % kValueVectors;
-        CopyAsync<kVectorBytes>(next.values[value_in_tile] + vector * kVectorWords,
-                                v + head * kQStride0 + value_row * kVColumns + vector * kLanes,
+        CopyAsync<kVectorBytes>(next.values.at(value_in_tile, vector * kVectorWords),
+                                first_key + value_in_tile < kKAxis1Size
+                                    ? value_tile + value_in_tile * kVColumns + vector * kLanes
+                                    : value_tile,
                                 first_key + value_in_tile < kKAxis1Size);
       }
     }
@@ -98,8 +110,8 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
     const int first_key = (tile - 1) * kTileKeys;
     const Shape::Tile& here = memory.tiles[(tile - 1) % 2];
 
-    // The scores: matmul, add
     float tile_scores[Shape::kKeyPieces][Shape::kPlaces];
+    // The scores: matmul, add
     MultiplyKeys<Shape>(memory, here, query_words, tile_scores);
     #pragma unroll
     for (int place = 0; place < Shape::kPlaces; ++place) {
@@ -115,7 +127,6 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
             first_key + ColumnInTile(piece, place) < kKAxis1Size ? scores : NoScore();
       }
     }
-
     // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
     AddMaskedTile<Shape>(here, tile_scores, attention);
   }

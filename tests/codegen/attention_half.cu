@@ -6,6 +6,7 @@
 // ---- from codegen_templates/device/async_copy.cuh ----
 // ---- from codegen_templates/device/tensor_core.cuh ----
 // ---- from codegen_templates/device/attention_tile.cuh ----
+// ---- from codegen_templates/device/attention_mma.cuh ----
 
 // kernel  : k00_attention   class: attention
 // source  : mul, matmul, cast, where, reduce_max, sub, exp, reduce_sum, div
@@ -24,21 +25,22 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
   constexpr int kSharedBytes = 25600;    // given at launch
   constexpr int kQueryTiles = 1;         // of a head
   constexpr int kQueryVectors = 4;       // of a query
-  constexpr int kBlockSize = 128;        // threads
   constexpr int kQAxis2Size = 48;        // of axis 2 of "q"
-  constexpr int kLanes = 8;              // neighbours that a thread takes at once
   constexpr int kVectorWords = 4;        // of 32 bits
+  constexpr int kLanes = 8;              // neighbours that a thread takes at once
   constexpr int kQColumns = 32;          // last axis of "q"
   constexpr int kQStride1 = 1536;        // elements per step of axis 1 of "q"
   constexpr int kQStride0 = 3072;        // elements per step of axis 0 of "q"
   constexpr float kScale = 0.17675781f;  // "scale"
+  constexpr int kBlockSize = 128;        // threads
   constexpr int kKeyTiles = 1;           // of keys and values
   constexpr int kKeyVectors = 4;         // of a key
   constexpr int kVectorBytes = 16;       // of a copy
   constexpr int kValueVectors = 4;       // of a value
-  using Shape = AttentionShape<Arithmetic::kHalf, kTileQueries, kTileKeys, kDepth, kColumns>;
+  using Shape =
+      AttentionShape<Arithmetic::kHalf, kTileQueries, kTileKeys, kDepth, kColumns, WarpProducts>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
-  alignas(16) extern __shared__ char shared_memory[];
+  alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int head = blockIdx.x % (batch * 2);
   const int first_query = (kQueryTiles - 1 - blockIdx.x / (batch * 2)) * kTileQueries;
@@ -46,10 +48,12 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
   const int head_1 = head % 2;
 
   // The queries of this block.
-  for (int i = threadIdx.x; i < kTileQueries * kQueryVectors; i += kBlockSize) {
+  #pragma unroll
+  for (int round = 0; round < kTileQueries * kQueryVectors / kBlockSize; ++round) {
+    const int i = round * kBlockSize + threadIdx.x;
     const int query_in_tile = i / kQueryVectors;
-    const int query_row = min(first_query + query_in_tile, kQAxis2Size - 1);
     const int vector = i % kQueryVectors;
+    const int query_row = min(first_query + query_in_tile, kQAxis2Size - 1);
     Vector<Half, kLanes> copy;
     const Vector<Half, kLanes> q_vector = LoadVector<kLanes>(
         q + head_0 * kQStride0 + head_1 * kQStride1 + query_row * kQColumns + vector * kLanes);
@@ -60,7 +64,7 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
       const float scaled = q_value * kScale;
       copy.at[lane] = ToHalf(first_query + query_in_tile < kQAxis2Size ? scaled : 0.0f);
     }
-    KeepVector(memory.queries[query_in_tile] + vector * kVectorWords, copy);
+    KeepVector(memory.queries.at(query_in_tile, vector * kVectorWords), copy);
   }
   CloseCopies();
   AwaitCopies<0>();
@@ -76,23 +80,30 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
     if (tile < kKeyTiles) {
       const int first_key = tile * kTileKeys;
       Shape::Tile& next = memory.tiles[tile % 2];
-      for (int i = threadIdx.x; i < kTileKeys * kKeyVectors; i += kBlockSize) {
+      const Half* key_tile =
+          k_tensor + head_0 * kQStride0 + head_1 * kQStride1 + first_key * kQColumns;
+      #pragma unroll
+      for (int round = 0; round < kTileKeys * kKeyVectors / kBlockSize; ++round) {
+        const int i = round * kBlockSize + threadIdx.x;
         const int key_in_tile = i / kKeyVectors;
-        const int key_row = min(first_key + key_in_tile, kQAxis2Size - 1);
         const int vector = i % kKeyVectors;
-        CopyAsync<kVectorBytes>(next.keys[key_in_tile] + vector * kVectorWords,
-                                k_tensor + head_0 * kQStride0 + head_1 * kQStride1 +
-                                    key_row * kQColumns + vector * kLanes,
+        CopyAsync<kVectorBytes>(next.keys.at(key_in_tile, vector * kVectorWords),
+                                first_key + key_in_tile < kQAxis2Size
+                                    ? key_tile + key_in_tile * kQColumns + vector * kLanes
+                                    : key_tile,
                                 first_key + key_in_tile < kQAxis2Size);
       }
-      for (int i = threadIdx.x; i < kTileKeys * kValueVectors; i += kBlockSize) {
+      const Half* value_tile = v + head_0 * kQStride0 + head_1 * kQStride1 + first_key * kQColumns;
+      #pragma unroll
+      for (int round = 0; round < kTileKeys * kValueVectors / kBlockSize; ++round) {
+        const int i = round * kBlockSize + threadIdx.x;
         const int value_in_tile = i / kValueVectors;
-        const int value_row = min(first_key + value_in_tile, kQAxis2Size - 1);
         const int vector = i % kValueVectors;
-        CopyAsync<kVectorBytes>(
-            next.values[value_in_tile] + vector * kVectorWords,
-            v + head_0 * kQStride0 + head_1 * kQStride1 + value_row * kQColumns + vector * kLanes,
-            first_key + value_in_tile < kQAxis2Size);
+        CopyAsync<kVectorBytes>(next.values.at(value_in_tile, vector * kVectorWords),
+                                first_key + value_in_tile < kQAxis2Size
+                                    ? value_tile + value_in_tile * kQColumns + vector * kLanes
+                                    : value_tile,
+                                first_key + value_in_tile < kQAxis2Size);
       }
     }
     CloseCopies();
@@ -100,10 +111,10 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
     const int first_key = (tile - 1) * kTileKeys;
     const Shape::Tile& here = memory.tiles[(tile - 1) % 2];
 
-    // The scores: matmul, where, cast
     float tile_scores[Shape::kKeyPieces][Shape::kPlaces];
-    MultiplyKeys<Shape>(memory, here, query_words, tile_scores);
     if (first_key + kTileKeys - 1 <= first_query) {
+      // The scores: matmul, where, cast
+      MultiplyKeys<Shape>(memory, here, query_words, tile_scores);
       // trilu
       const float lower = 1.0f;
       // cast
@@ -119,7 +130,11 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
               first_key + ColumnInTile(piece, place) < kQAxis2Size ? masked : NoScore();
         }
       }
+      // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
+      AddTile<Shape>(here, tile_scores, attention);
     } else if (first_key > first_query + kTileQueries - 1) {
+      // The scores: matmul, where, cast
+      MultiplyKeys<Shape>(memory, here, query_words, tile_scores);
       // trilu
       const float lower = 0.0f;
       // cast
@@ -135,7 +150,11 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
               first_key + ColumnInTile(piece, place) < kQAxis2Size ? masked : NoScore();
         }
       }
+      // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
+      AddMaskedTile<Shape>(here, tile_scores, attention);
     } else {
+      // The scores: matmul, where, cast
+      MultiplyKeys<Shape>(memory, here, query_words, tile_scores);
       #pragma unroll
       for (int place = 0; place < Shape::kPlaces; ++place) {
         const int query_row = min(first_query + QueryInTile(place), kQAxis2Size - 1);
@@ -158,10 +177,9 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
               first_key + ColumnInTile(piece, place) < kQAxis2Size ? masked : NoScore();
         }
       }
+      // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
+      AddMaskedTile<Shape>(here, tile_scores, attention);
     }
-
-    // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
-    AddMaskedTile<Shape>(here, tile_scores, attention);
   }
 
   // The result: div

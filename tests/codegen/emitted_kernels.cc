@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "compiler/driver/build_targets.h"
 #include "compiler/driver/compile.h"
 #include "compiler/driver/pipeline.h"
 #include "compiler/emit/emit_kernel.h"
@@ -16,8 +17,7 @@ namespace fs = std::filesystem;
 
 Result<std::vector<EmittedKernel>> EmitKernels(const Graph& simplified, const std::string& target,
                                                const std::string& matmul_precision) {
-  PlanOptions options{target == "cpu" ? TargetKind::kCpu : TargetKind::kGpu, matmul_precision};
-  if (options.target == TargetKind::kGpu) options.architecture = std::atoi(target.c_str() + 3);
+  const PlanOptions options = PlanFor(target, matmul_precision);
   const auto fused = simplified.Clone();
   PassManager manager;
   FUSEC_TRY(manager.Run(*fused, FusionPasses(options.target)));

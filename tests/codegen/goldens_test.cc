@@ -2,7 +2,7 @@
 // compiled by NVRTC for three architectures, and run. A case is one file:
 //
 //     # Why this case is here.
-//     # target: gpu                or cpu
+//     # target: gpu                or cpu, or sm_90a for what only that has
 //     # precision: high            of f32 products; "highest" if not given
 //     graph ...                    whose symbols are among batch in 0..8192, items in 1..512, n in 1..512
 //
@@ -32,6 +32,7 @@ namespace fs = std::filesystem;
 struct Case {
   std::string name;
   TargetKind target = TargetKind::kGpu;
+  bool warpgroups = false;
   std::string precision = "highest";
   std::unique_ptr<Graph> graph;
 };
@@ -50,6 +51,7 @@ Case ReadCase(const std::string& name) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     if (line == "# target: cpu") result.target = TargetKind::kCpu;
+    if (line == "# target: sm_90a") result.warpgroups = true;
     if (line.starts_with("# precision: ")) result.precision = line.substr(13);
   }
   auto graph = Parse(text);
@@ -70,7 +72,7 @@ std::vector<Case> Cases() {
 }
 
 // The kernels of graphs that share a target and a precision, in one module.
-std::string Module(const std::vector<const Graph*>& graphs, TargetKind target, const std::string& precision) {
+std::string Module(const std::vector<const Graph*>& graphs, TargetKind target, const std::string& precision, bool warpgroups) {
   std::vector<std::unique_ptr<Graph>> fused;
   std::vector<const Graph*> parts;
   for (const Graph* graph : graphs) {
@@ -83,7 +85,9 @@ std::string Module(const std::vector<const Graph*>& graphs, TargetKind target, c
   }
   const auto all = parts.size() == 1 ? parts[0]->Clone() : SideBySide(parts);
   std::vector<IndexSite> sites;
-  const auto plan = PlanProgram(*all, {target, precision}, sites);
+  PlanOptions options{target, precision};
+  options.warpgroups = warpgroups;
+  const auto plan = PlanProgram(*all, options, sites);
   EXPECT_TRUE(plan.has_value()) << plan.error().message;
   return EmitGpuModule(KernelsOf(*plan), {"model.onnx", "20"});
 }
@@ -109,7 +113,7 @@ std::string WithoutDeviceFunctions(const std::string& module) {
 TEST(Goldens, TextsAreTheSame) {
   const char* update = std::getenv("FUSEC_UPDATE_GOLDEN");
   for (const Case& wanted : Cases()) {
-    const std::string module = Module({wanted.graph.get()}, wanted.target, wanted.precision);
+    const std::string module = Module({wanted.graph.get()}, wanted.target, wanted.precision, wanted.warpgroups);
     const std::string text = WithoutDeviceFunctions(module);
     const std::string path = Path(wanted.name + ".cu");
     if (update != nullptr && std::string(update) == "1") std::ofstream(path) << text;
@@ -126,12 +130,13 @@ TEST(Goldens, NvrtcTakesThem) {
   const auto nvrtc = runtime::Nvrtc::Get();
   ASSERT_TRUE(nvrtc) << nvrtc.error().message;
   const std::vector<Case> cases = Cases();
-  for (const std::string precision : {"highest", "high"}) {
+  for (const auto& [precision, warpgroups] : {std::pair<std::string, bool>{"highest", false}, {"highest", true}, {"high", false}}) {
     std::vector<const Graph*> graphs;
     for (const Case& wanted : cases) {
-      if (wanted.target == TargetKind::kGpu && wanted.precision == precision) graphs.push_back(wanted.graph.get());
+      const bool is_alike = wanted.precision == precision && wanted.warpgroups == warpgroups;
+      if (wanted.target == TargetKind::kGpu && is_alike) graphs.push_back(wanted.graph.get());
     }
-    const std::string module = Module(graphs, TargetKind::kGpu, precision);
+    const std::string module = Module(graphs, TargetKind::kGpu, precision, warpgroups);
     for (const char* arch : {"sm_80", "sm_90a", "sm_100"}) {
       const auto cubin = (*nvrtc)->CompileToCubin("goldens.cu", module, arch);
       EXPECT_TRUE(cubin) << precision << " for " << arch << ": " << cubin.error().message;

@@ -4,6 +4,8 @@
 // ---- from codegen_templates/device/matmul_rows.cuh ----
 // ---- from codegen_templates/device/async_copy.cuh ----
 // ---- from codegen_templates/device/tensor_core.cuh ----
+// ---- from codegen_templates/device/vector.cuh ----
+// ---- from codegen_templates/device/tile_memory.cuh ----
 // ---- from codegen_templates/device/matmul_tile.cuh ----
 
 // kernel  : k00_matmul_add_relu_rows_1   class: matmul
@@ -102,7 +104,7 @@ k00_matmul_add_relu_tile_16x32(const float* __restrict__ x, const float* __restr
   using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
-  alignas(16) extern __shared__ char shared_memory[];
+  alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int first_row = blockIdx.x / kColumnTiles * kTileRows;
   const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
@@ -159,7 +161,7 @@ k00_matmul_add_relu_tile_32x64(const float* __restrict__ x, const float* __restr
   using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
-  alignas(16) extern __shared__ char shared_memory[];
+  alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int first_row = blockIdx.x / kColumnTiles * kTileRows;
   const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
@@ -216,7 +218,7 @@ k00_matmul_add_relu_tile_128x64(const float* __restrict__ x, const float* __rest
   using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
-  alignas(16) extern __shared__ char shared_memory[];
+  alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int first_row = blockIdx.x / kColumnTiles * kTileRows;
   const int first_column = blockIdx.x % kColumnTiles * kTileColumns;

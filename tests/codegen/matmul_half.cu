@@ -5,6 +5,8 @@
 // ---- from codegen_templates/device/matmul_rows.cuh ----
 // ---- from codegen_templates/device/async_copy.cuh ----
 // ---- from codegen_templates/device/tensor_core.cuh ----
+// ---- from codegen_templates/device/vector.cuh ----
+// ---- from codegen_templates/device/tile_memory.cuh ----
 // ---- from codegen_templates/device/matmul_tile.cuh ----
 
 // kernel  : k00_matmul_add_relu_rows_1   class: matmul
@@ -103,7 +105,7 @@ k00_matmul_add_relu_tile_16x32(const Half* __restrict__ x, const Half* __restric
   using Shape = TileShape<Arithmetic::kHalf, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
-  alignas(16) extern __shared__ char shared_memory[];
+  alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int first_row = blockIdx.x / kColumnTiles * kTileRows;
   const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
@@ -158,7 +160,7 @@ k00_matmul_add_relu_tile_32x64(const Half* __restrict__ x, const Half* __restric
   using Shape = TileShape<Arithmetic::kHalf, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
-  alignas(16) extern __shared__ char shared_memory[];
+  alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int first_row = blockIdx.x / kColumnTiles * kTileRows;
   const int first_column = blockIdx.x % kColumnTiles * kTileColumns;

@@ -94,7 +94,7 @@ TEST(AttentionProperty, AnyShapeMatches) {
 // Infinities and NaN among queries, keys, values and scores end where softmax and the products say.
 TEST(AttentionProperty, InfinitiesAndNaNMatch) {
   for (const auto& [dtype, tolerance] : {std::pair{"f32", 1e-5}, {"f16", 4e-3}}) {
-    const auto graph = Attention(dtype, 32, 16, 3, fmt::format(fmt::runtime(kBias), dtype));
+    const auto graph = Attention(dtype, 64, 64, 3, fmt::format(fmt::runtime(kBias), dtype));
     const auto compiled = CompiledGraphs::Make({graph.get()}, GpuOrItsText());
     ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
     enum Input { kQ, kK, kV, kScores };
@@ -121,7 +121,7 @@ TEST(AttentionProperty, RowsWithoutVisibleKeysMatch) {
       "  %masked = where(%visible, %scaled, %lowest) : {0}[batch, 6, tokens, keys]";
   for (const auto& [dtype, lowest, tolerance] :
        {std::tuple{"f32", "-3.4028234e38", 1e-5}, {"f16", "-65504.0", 4e-3}, {"bf16", "-3.3895313e38", 4e-2}}) {
-    const auto graph = Attention(dtype, 16, 16, 2, fmt::format(fmt::runtime(kLowest), dtype, lowest));
+    const auto graph = Attention(dtype, 64, 64, 2, fmt::format(fmt::runtime(kLowest), dtype, lowest));
     ASSERT_NE(graph, nullptr);
     const auto compiled = CompiledGraphs::Make({graph.get()}, GpuOrItsText());
     ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
@@ -137,35 +137,58 @@ TEST(AttentionProperty, RowsWithoutVisibleKeysMatch) {
   }
 }
 
-// Keys that a causal mask hides are left out tile by tile, unless their values or scores are no numbers, which softmax and the
-// product would see.
+// Keys that a causal mask hides are left out, unless their values or scores are no numbers or outweigh the mask, which softmax and
+// the product would see.
 TEST(AttentionProperty, HiddenTilesMatch) {
-  const char* const kCausal =
+  const std::string hidden =
       "%ones = constant() [1.0] : {0}[]\n"
       "  %all = expand(%ones) {{shape = dims[tokens, keys]}} : {0}[tokens, keys]\n"
       "  %past = trilu(%all) {{k = 0, upper = 0}} : {0}[tokens, keys]\n"
       "  %zero = constant() [0.0] : {0}[]\n"
       "  %hidden = equal(%past, %zero) : bool[tokens, keys]\n"
-      "  %lowest = constant() [{1}] : {0}[]\n"
-      "  %masked = where(%hidden, %lowest, %scaled) : {0}[batch, 6, tokens, keys]";
-  for (const auto& [dtype, lowest, tolerance] :
-       {std::tuple{"f32", "-inf", 1e-5}, {"f16", "-65504.0", 4e-3}, {"bf16", "-inf", 4e-2}}) {
-    const auto graph = Attention(dtype, 32, 16, 3, fmt::format(fmt::runtime(kCausal), dtype, lowest));
+      "  %lowest = constant() [{1}] : {0}[]\n";
+  const std::string chosen = hidden + "  %masked = where(%hidden, %lowest, %scaled) : {0}[batch, 6, tokens, keys]";
+  const std::string added = hidden +
+      "  %mask = where(%hidden, %lowest, %zero) : {0}[tokens, keys]\n"
+      "  %masked = add(%scaled, %mask) : {0}[batch, 6, tokens, keys]";
+  struct Case {
+    const char* dtype;
+    int depth, columns;
+    const std::string& mask;
+    const char* lowest;
+    double tolerance;
+  };
+  for (const Case& each :
+       {Case{"f32", 32, 16, chosen, "-inf", 1e-5}, {"f16", 32, 16, chosen, "-65504.0", 4e-3},
+        {"f16", 64, 64, chosen, "-inf", 4e-3}, {"bf16", 64, 64, chosen, "-inf", 4e-2},
+        {"f32", 64, 64, added, "-1e30", 1e-5}, {"f16", 64, 64, added, "-65504.0", 4e-3},
+        {"bf16", 64, 128, added, "-3.3895313e38", 4e-2}, {"f16", 64, 64, added, "-8.0", 4e-3}}) {
+    const auto graph = Attention(each.dtype, each.depth, each.columns, 3,
+                                 fmt::format(fmt::runtime(each.mask), each.dtype, each.lowest));
     ASSERT_NE(graph, nullptr);
     const auto compiled = CompiledGraphs::Make({graph.get()}, GpuOrItsText());
     ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
-    enum Change { kNothing, kInfiniteValue, kNaNKey, kInfiniteKey };
-    for (const Change change : {kNothing, kInfiniteValue, kNaNKey, kInfiniteKey}) {
+    enum Change { kNothing, kInfiniteValue, kNaNKey, kInfiniteKey, kLargeKey, kLargeQueries };
+    // A weight that the type rounds to zero makes NaN of an infinite value, so that a mask must hide it whole.
+    const bool hides = std::string(each.lowest) != "-8.0";
+    for (const Change change : {kNothing, kNaNKey, kInfiniteKey, kLargeKey, kLargeQueries, kInfiniteValue}) {
+      if (change == kInfiniteValue && !hides) break;
       auto inputs = RandomInputs(*graph, 7, {{"batch", 1}, {"tokens", 70}, {"keys", 200}});
       // Among the last keys, which no query sees.
       if (change == kInfiniteValue) inputs[2].reals[inputs[2].reals.size() - 40] = INFINITY;
-      if (change == kNaNKey) inputs[1].reals[inputs[1].reals.size() - 40] = NAN;
-      if (change == kInfiniteKey) inputs[1].reals[inputs[1].reals.size() - 40] = INFINITY;
+      double& key = inputs[1].reals[inputs[1].reals.size() - 40];
+      if (change == kNaNKey) key = NAN;
+      if (change == kInfiniteKey) key = INFINITY;
+      if (change == kLargeKey) key = 200.0;
+      if (change == kLargeQueries) {
+        for (double& query : inputs[0].reals) query = query < 0.0 ? -8.0 : 8.0;
+      }
       const auto found = (*compiled)->Run({inputs});
       ASSERT_TRUE(found.has_value()) << found.error().message;
       const auto expected = Interpret(*graph, inputs);
       ASSERT_TRUE(expected.has_value()) << expected.error().message;
-      EXPECT_EQ(FirstDifference(*expected, (*found)[0], tolerance), "") << dtype << " change " << change;
+      EXPECT_EQ(FirstDifference(*expected, (*found)[0], each.tolerance), "")
+          << each.dtype << " lowest " << each.lowest << " change " << change;
     }
   }
 }

@@ -34,9 +34,9 @@ std::string GpuTextOnCpu(const std::vector<const KernelPlan*>& kernels) {
   FUSEC_CHECK(!threads.empty(), "tests/property/gpu_threads.h is not there");
   text.replace(begin, end - begin, threads + "\n");
   // Shared memory given at launch: as much as the largest GPU has.
-  const std::string given = "alignas(16) extern __shared__ char shared_memory[];";
+  const std::string given = "alignas(1024) extern __shared__ char shared_memory[];";
   for (size_t at = 0; (at = text.find(given, at)) != std::string::npos;) {
-    text.replace(at, given.size(), "alignas(16) static thread_local char shared_memory[227 << 10];");
+    text.replace(at, given.size(), "alignas(1024) static thread_local char shared_memory[227 << 10];");
   }
   const std::string one_thread = "#define __shared__\n";
   text.erase(Find(text, one_thread), one_thread.size());

@@ -92,6 +92,19 @@ inline void __syncthreads() { WaitAt(gpu_block.all); }
 inline void __syncwarp(unsigned = 0xffffffffu) { WaitAt(gpu_block.warps[threadIdx.x / 32]); }
 inline void __threadfence() {}
 
+// Whether it holds for all threads of the block, none of which has left.
+inline int __syncthreads_and(int holds) {
+  gpu_block.slots[threadIdx.x] = holds != 0;
+  __syncthreads();
+  bool all = true;
+  for (unsigned t = 0; t < blockDim.x; ++t) {
+    if (gpu_block.has_left[t]) Complain("a vote of a thread that has left");
+    all = all && gpu_block.slots[t] != 0;
+  }
+  __syncthreads();
+  return all;
+}
+
 // What thread `from` of the block holds.
 template <class T>
 T ShuffleFrom(unsigned mask, T value, unsigned from) {

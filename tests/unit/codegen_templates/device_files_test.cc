@@ -32,7 +32,13 @@ std::string CompileForCpu(const std::string& text, const std::string& flags) {
 // Behind the files that it builds on, which a kernel holds in front of it.
 TEST(DeviceFilesTest, EachCompilesForTheCpu) {
   const std::map<std::string_view, std::vector<std::string>> needs = {
-      {"device/matmul_tile.cuh", {"async_copy", "tensor_core"}}, {"device/attention_tile.cuh", {"vector", "tensor_core"}}};
+      {"device/tile_memory.cuh", {"async_copy", "tensor_core", "vector"}},
+      {"device/matmul_tile.cuh", {"async_copy", "tensor_core", "vector", "tile_memory"}},
+      {"device/matmul_warpgroup.cuh", {"async_copy", "tensor_core", "vector", "tile_memory", "warpgroup"}},
+      {"device/attention_tile.cuh", {"half", "vector", "tensor_core"}},
+      {"device/attention_mma.cuh", {"half", "vector", "tensor_core", "attention_tile"}},
+      {"device/warpgroup.cuh", {"tensor_core"}},
+      {"device/attention_warpgroup.cuh", {"half", "vector", "tensor_core", "warpgroup", "attention_tile"}}};
   int files = 0;
   for (const std::string_view path : TemplatePaths()) {
     if (!path.starts_with("device/")) continue;

@@ -22,9 +22,9 @@ constexpr const char* kSoftmaxSum =
     "  return %s \"s\"\n}\n";
 
 struct Planner {
-  explicit Planner(const char* text, TargetKind target = TargetKind::kGpu)
+  explicit Planner(const char* text, TargetKind target = TargetKind::kGpu, bool warpgroups = false)
       : graph(*Parse(text)),
-        options{target},
+        options{target, "highest", 90, warpgroups},
         kernels(*graph->nodes[0], "k00", {}, options, *graph) {}
   // "from..to suffix" of every variant.
   std::vector<std::string> Ranges(const std::vector<Winner>& winners) const {
@@ -66,6 +66,13 @@ TEST(RegionKernels, PlansWithoutMeasurementsAndWhereTheyAgree) {
   EXPECT_EQ(product.Ranges({{1, {}}, {4096, {}}}), product.Ranges({}));
 }
 
+TEST(RegionKernels, PlansTilesByWarpgroupsForSplitFloats) {
+  const Planner product(kProduct, TargetKind::kGpu, /*warpgroups=*/true);
+  EXPECT_EQ(product.Ranges({}),
+            Texts({"0..1_rows_1", "2..8_rows_8", "9..768_tile_16x32", "769..1536_tile_32x64",
+                   "1537..6272_warpgroup_64x64", "6273.._warpgroup_128x128"}));
+}
+
 TEST(RegionKernels, GivesEachWinnerTheSizesAroundItsOwn) {
   const Planner sum(kSoftmaxSum);
   EXPECT_EQ(sum.Ranges({{16, Blocks(64)}}), Texts({"0.._block_64"}));
@@ -97,6 +104,14 @@ TEST(RegionKernels, MakesStepsThatAreAlternatives) {
   EXPECT_NE(steps[0].kernel.block_size, 512);
 }
 
+TEST(RegionKernels, TellsOfTilesByWarpgroups) {
+  KernelChoice choice;
+  choice.product.kind = MatMulKernel::Kind::kWarpgroups;
+  choice.product.tile = {128, 256, 128, 8, 2, 1, 4};
+  EXPECT_EQ(choice.Suffix(), "_warpgroup_128x256");
+  EXPECT_EQ(choice.Words(), "tile of 128 x 256, 2 x 2 warpgroups, 4 stages");
+}
+
 TEST(RegionKernels, PassesOnTheAlgorithmOfALibrary) {
   const Planner product(kProduct);
   KernelChoice choice;
@@ -114,8 +129,9 @@ TEST(RegionKernels, PassesOnTheAlgorithmOfALibrary) {
 // Every candidate is a kernel: it can be planned and written.
 TEST(RegionKernels, ProposesKernelsThatCanBePlanned) {
   for (const char* text : {kProduct, kSoftmaxSum}) {
-    for (const TargetKind target : {TargetKind::kCpu, TargetKind::kGpu}) {
-      const Planner planner(text, target);
+    for (const auto& [target, warpgroups] :
+         {std::pair{TargetKind::kCpu, false}, {TargetKind::kGpu, false}, {TargetKind::kGpu, true}}) {
+      const Planner planner(text, target, warpgroups);
       for (const int64_t size : {1, 3, 16, 17, 5000}) {
         const auto candidates = planner.kernels.Candidates(size);
         ASSERT_FALSE(candidates.empty());

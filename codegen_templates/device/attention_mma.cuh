@@ -1,0 +1,165 @@
+// The products of attention_tile.cuh by single warps (mma.sync), behind that file.
+
+#ifdef __CUDACC__
+template <int kPieces>
+__device__ __forceinline__ bool AreFinite(const float (&numbers)[kPieces][4]) {
+  bool finite = true;
+#pragma unroll
+  for (int i = 0; i < 4 * kPieces; ++i) finite &= IsFinite(numbers[i / 4][i % 4]);
+  return finite;
+}
+
+// Four matrices of 8 x 8 halves from shared memory, each from where eight lanes point to its rows;
+// `turned` ones have two rows in a word.
+template <bool kTurned>
+__device__ __forceinline__ void LoadMatrices(unsigned (&first)[2], unsigned (&second)[2],
+                                             const unsigned* row) {
+  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  if constexpr (kTurned) {
+    asm("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+        : "=r"(first[0]), "=r"(first[1]), "=r"(second[0]), "=r"(second[1])
+        : "r"(address)
+        : "memory");
+  } else {
+    asm("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+        : "=r"(first[0]), "=r"(first[1]), "=r"(second[0]), "=r"(second[1])
+        : "r"(address)
+        : "memory");
+  }
+}
+
+// The words of all keys of a tile that take part in step `step`.
+template <class Shape>
+__device__ __forceinline__ void ReadKeys(const typename Shape::Tile& tile, int step,
+                                         unsigned (&words)[Shape::kKeyPieces][2]) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
+    if constexpr (kIsOfFloats<Shape::kArithmetic>) {
+      const unsigned* key = tile.keys.at(8 * piece + lane / 4, 8 * step);
+      words[piece][0] = key[lane % 4];
+      words[piece][1] = key[lane % 4 + 4];
+    } else if (piece % 2 == 0) {
+      const int key = 8 * piece + lane / 16 * 8 + lane % 8;
+      LoadMatrices<false>(words[piece], words[piece + 1],
+                          tile.keys.at(key, 8 * step + lane / 8 % 2 * 4));
+    }
+  }
+}
+
+// sums += weights x values for halves.
+template <class Shape>
+__device__ __forceinline__ void AddHalves(const typename Shape::Tile& tile,
+                                          const float (&weights)[Shape::kKeyPieces][4],
+                                          float (&sums)[1][Shape::kColumnPieces][4]) {
+  constexpr Arithmetic kArithmetic = Shape::kArithmetic;
+#pragma unroll
+  for (int step = 0; step < Shape::kKeys / 16; ++step) {
+    unsigned a[1][4], b[Shape::kColumnPieces][2];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float(&pair)[4] = weights[2 * step + i / 2];
+      a[0][i] = PackHalves<kArithmetic>(pair[i % 2 * 2], pair[i % 2 * 2 + 1]);
+    }
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int piece = 0; piece < Shape::kColumnPieces; piece += 2) {
+      LoadMatrices<true>(b[piece], b[piece + 1],
+                         tile.values.at(16 * step + lane % 16, 4 * (piece + lane / 16)));
+    }
+    MultiplyPieces<kArithmetic>(sums, a, b);
+  }
+}
+
+// sums += weights x values for floats.
+template <class Shape>
+__device__ __forceinline__ void AddFloats(const typename Shape::Tile& tile,
+                                          const float (&weights)[Shape::kKeyPieces][4],
+                                          float (&sums)[1][Shape::kColumnPieces][4]) {
+  constexpr Arithmetic kArithmetic = Shape::kArithmetic;
+  float added[1][Shape::kColumnPieces][4] = {};  // tensor cores round sums toward zero
+#pragma unroll
+  for (int step = 0; step < Shape::kKeyPieces; ++step) {
+    // Sums know no order: what stands where tensor cores look for keys 0 to 7 are keys 0, 2, 4, 6,
+    // 1, 3, 5, 7.
+    unsigned a[1][4], a_low[1][4], b[Shape::kColumnPieces][2], b_low[Shape::kColumnPieces][2];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) a[0][i] = __float_as_uint(weights[step][i % 2 * 2 + i / 2]);
+    SplitWords<kArithmetic>(a[0], a_low[0]);
+#pragma unroll
+    for (int piece = 0; piece < Shape::kColumnPieces; ++piece) {
+      const int key = 8 * step + threadIdx.x % 4 * 2;
+      b[piece][0] = *tile.values.at(key, 8 * piece + threadIdx.x % 32 / 4);
+      b[piece][1] = *tile.values.at(key + 1, 8 * piece + threadIdx.x % 32 / 4);
+      SplitWords<kArithmetic>(b[piece], b_low[piece]);
+    }
+    if constexpr (kArithmetic == Arithmetic::kSplitTf32) {
+      MultiplyPieces<kArithmetic>(added, a_low, b);
+      MultiplyPieces<kArithmetic>(added, a, b_low);
+    }
+    MultiplyPieces<kArithmetic>(added, a, b);
+  }
+  if (!__all_sync(~0u, AreFinite(added[0]))) return AddPlainly<Shape>(tile, weights, sums);
+#pragma unroll
+  for (int piece = 0; piece < Shape::kColumnPieces; ++piece) {
+#pragma unroll
+    for (int place = 0; place < 4; ++place) sums[0][piece][place] += added[0][piece][place];
+  }
+}
+#endif
+
+// Keys and values as rows with gaps, products by each warp for itself.
+struct WarpProducts {
+  template <int kRows, int kWords>
+  using Rows = PaddedRows<kRows, kWords>;
+
+#ifdef __CUDACC__
+  // scores = queries x keys^T
+  template <class Shape>
+  __device__ __forceinline__ static void MultiplyKeys(const typename Shape::Memory& memory,
+                                                      const typename Shape::Tile& tile,
+                                                      const QueryWords<Shape>& queries,
+                                                      float (&scores)[Shape::kKeyPieces][4]) {
+    constexpr Arithmetic kArithmetic = Shape::kArithmetic;
+    float sums[1][Shape::kKeyPieces][4] = {};
+#pragma unroll
+    for (int step = 0; step < Shape::kSteps; ++step) {
+      unsigned a[1][4], a_low[1][4], b[Shape::kKeyPieces][2], b_low[Shape::kKeyPieces][2];
+      for (int i = 0; i < 4; ++i) a[0][i] = queries.words[step][i];
+      SplitWords<kArithmetic>(a[0], a_low[0]);
+      ReadKeys<Shape>(tile, step, b);
+#pragma unroll
+      for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
+        SplitWords<kArithmetic>(b[piece], b_low[piece]);
+      }
+      if constexpr (kArithmetic == Arithmetic::kSplitTf32) {
+        MultiplyPieces<kArithmetic>(sums, a_low, b);
+        MultiplyPieces<kArithmetic>(sums, a, b_low);
+      }
+      MultiplyPieces<kArithmetic>(sums, a, b);
+    }
+    // An infinity has no second part, and infinity times a second part of zero is NaN.
+    if (!kIsOfFloats<kArithmetic> || AreFinite(sums[0])) {
+#pragma unroll
+      for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
+#pragma unroll
+        for (int place = 0; place < 4; ++place) scores[piece][place] = sums[0][piece][place];
+      }
+      return;
+    }
+    MultiplyPlainly<Shape>(memory, tile, scores);
+  }
+
+  // sums += weights x values
+  template <class Shape>
+  __device__ __forceinline__ static void AddValues(const typename Shape::Tile& tile,
+                                                   const float (&weights)[Shape::kKeyPieces][4],
+                                                   float (&sums)[1][Shape::kColumnPieces][4]) {
+    if constexpr (kIsOfFloats<Shape::kArithmetic>) {
+      AddFloats<Shape>(tile, weights, sums);
+    } else {
+      AddHalves<Shape>(tile, weights, sums);
+    }
+  }
+#endif
+};

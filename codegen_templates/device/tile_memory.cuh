@@ -1,0 +1,77 @@
+// What kernels for tiles of the product a x b^T have in common: chunks of rows on their way to
+// shared memory, and the sums that stand there in the end.
+
+// Copies chunk number `chunk`, Shape::kChunkBytes of each of kRows rows, to where `to` has a place
+// `at` each row and word. `rows` of them and `row_bytes` of each exist: behind a row's end stand
+// zeros, and behind the last row it is repeated, for results that nobody wants.
+template <class Shape, int kCopyBytes, int kRows, class Rows>
+__device__ __forceinline__ void LoadChunk(Rows& to, const void* from, int rows, int row_bytes,
+                                          int chunk) {
+  constexpr int kCopies = Shape::kChunkBytes / kCopyBytes;  // of a row
+  constexpr int kPlaces = kCopies < Shape::kThreads ? kCopies : Shape::kThreads;
+  constexpr int kRowStep = Shape::kThreads / kPlaces;
+  const int thread = threadIdx.x % Shape::kThreads;  // as it is, but known to be below
+#pragma unroll
+  for (int copy = 0; copy < kCopies / kPlaces; ++copy) {
+    const int place = (copy * kPlaces + thread % kPlaces) * kCopyBytes;
+    const int offset = chunk * Shape::kChunkBytes + place;
+    const bool inside = offset < row_bytes;
+#pragma unroll
+    for (int first = 0; first < kRows; first += kRowStep) {
+      const int row = first + thread / kPlaces;
+      if (first + kRowStep > kRows && row >= kRows) continue;
+      const char* source = static_cast<const char*>(from) + offset +
+                           static_cast<long long>(min(row, rows - 1)) * row_bytes;
+      CopyAsync<kCopyBytes, Shape::kBypass>(
+          reinterpret_cast<char*>(to.at(row, place / 4)) + place % 4, source, inside);
+    }
+  }
+}
+
+template <class Shape>
+__device__ __forceinline__ float TileSum(const typename Shape::Memory& memory, int row,
+                                         int column) {
+  float sum = memory.sums[0][row][column];
+  for (int part = 1; part < Shape::kDepthWarps; ++part) sum += memory.sums[part][row][column];
+  return sum;
+}
+
+// Neighbours from `column` on, a multiple of their count.
+template <class Shape, int kCount>
+__device__ __forceinline__ Vector<float, kCount> TileSums(const typename Shape::Memory& memory,
+                                                          int row, int column) {
+  Vector<float, kCount> sums = LoadVector<kCount>(&memory.sums[0][row][column]);
+  for (int part = 1; part < Shape::kDepthWarps; ++part) {
+    const Vector<float, kCount> more = LoadVector<kCount>(&memory.sums[part][row][column]);
+    for (int i = 0; i < kCount; ++i) sums.at[i] += more.at[i];
+  }
+  return sums;
+}
+
+// The product of a row of `a` and one of `b`, term by term.
+__device__ __forceinline__ float PlainProduct(const float* a, const float* b, int depth) {
+  float plain = 0.0f;
+  for (int k = 0; k < depth; ++k) plain += a[k] * b[k];
+  return plain;
+}
+
+// `sum`, or where it is not finite the same sum of plain products: an infinity has no second part,
+// and infinity times a second part of zero is NaN.
+__device__ __forceinline__ float PlainUnlessFinite(float sum, const float* a, const float* b,
+                                                   int depth) {
+  return IsFinite(sum) ? sum : PlainProduct(a, b, depth);
+}
+// As above, for neighbours: `b` is the first one's row.
+template <int kCount>
+__device__ __forceinline__ Vector<float, kCount> PlainUnlessFinite(Vector<float, kCount> sums,
+                                                                   const float* a, const float* b,
+                                                                   int depth) {
+  bool finite = true;
+  for (int i = 0; i < kCount; ++i) finite = finite && IsFinite(sums.at[i]);
+  if (finite) return sums;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    sums.at[i] = PlainUnlessFinite(sums.at[i], a, b + static_cast<long long>(i) * depth, depth);
+  }
+  return sums;
+}

@@ -1,0 +1,119 @@
+// Products by a warpgroup (four warps) on the tensor cores of compute capability 9.0a, which work
+// on by themselves and read the right operand from shared memory (wgmma). Elsewhere what shows them
+// memory and waits for them does nothing.
+
+// kRows rows of kWords words, a multiple of 32, in shared memory: panels that are 32 words wide, in
+// which the vectors of 4 words of a row change places, number i with i ^ row % 8. So 8 rows of the
+// same vector lie in 32 banks.
+template <int kRows, int kWords>
+struct alignas(1024) PanelRows {
+  static constexpr int kPanelWords = 32;
+  unsigned panels[kWords / kPanelWords][kRows][kPanelWords];
+
+  __device__ __forceinline__ unsigned* at(int row, int word) {
+    return &panels[word / kPanelWords][row][word % kPanelWords ^ row % 8 * 4];
+  }
+  __device__ __forceinline__ const unsigned* at(int row, int word) const {
+    return const_cast<PanelRows*>(this)->at(row, word);
+  }
+};
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+// What tensor cores are told of a panel: where in it they begin (at a row that is a multiple of 8)
+// and that each 8 rows take 1024 bytes; fields as in PTX's matrix descriptor.
+__device__ __forceinline__ unsigned long long DescribePanel(const void* begin) {
+  constexpr unsigned long long kSwizzle128Bytes = 1ull << 62, kEightRows = 1024ull / 16 << 32;
+  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(begin));
+  return kSwizzle128Bytes | kEightRows | (address & 0x3ffffu) / 16;
+}
+
+// Makes what this thread stored to shared memory visible to tensor cores.
+__device__ __forceinline__ void ShowTensorCores() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+// Stands before products whose sums or left operands were written by other instructions.
+__device__ __forceinline__ void BeginProducts() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void CloseProducts() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+// Waits until at most kPending closed groups of products are under way.
+template <int kPending>
+__device__ __forceinline__ void AwaitProducts() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+
+// Keeps the compiler from moving uses of sums over a wait for them.
+template <int kPieces>
+__device__ __forceinline__ void HoldSums(float (&sums)[kPieces][4]) {
+#pragma unroll
+  for (int i = 0; i < 4 * kPieces; ++i) asm volatile("" : "+f"(sums[i / 4][i % 4])::"memory");
+}
+
+// sums = a x b, or sums += a x b if `add`, for 64 rows (16 of each warp) and 64 columns, 8 pieces
+// of sums: 8 words of depth. `a` and `sums` are as for mma.sync (MultiplyPiece); `b` describes a
+// panel that has a row for each column or, if kTurned, which takes halves, a row for each step of
+// the depth.
+template <Arithmetic kArithmetic, bool kTurned>
+__device__ __forceinline__ void MultiplyByPanel(float (*sums)[4], const unsigned (&a)[4],
+                                                unsigned long long b, bool add) {
+  static_assert(!kTurned || !kIsOfFloats<kArithmetic>);
+  if constexpr (kArithmetic == Arithmetic::kHalf) {
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.ne.b32 add, %37, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "{%32, %33, %34, %35}, %36, add, 1, 1, %38;\n}\n"
+        : "+f"(sums[0][0]), "+f"(sums[0][1]), "+f"(sums[0][2]), "+f"(sums[0][3]), "+f"(sums[1][0]),
+          "+f"(sums[1][1]), "+f"(sums[1][2]), "+f"(sums[1][3]), "+f"(sums[2][0]), "+f"(sums[2][1]),
+          "+f"(sums[2][2]), "+f"(sums[2][3]), "+f"(sums[3][0]), "+f"(sums[3][1]), "+f"(sums[3][2]),
+          "+f"(sums[3][3]), "+f"(sums[4][0]), "+f"(sums[4][1]), "+f"(sums[4][2]), "+f"(sums[4][3]),
+          "+f"(sums[5][0]), "+f"(sums[5][1]), "+f"(sums[5][2]), "+f"(sums[5][3]), "+f"(sums[6][0]),
+          "+f"(sums[6][1]), "+f"(sums[6][2]), "+f"(sums[6][3]), "+f"(sums[7][0]), "+f"(sums[7][1]),
+          "+f"(sums[7][2]), "+f"(sums[7][3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)),
+          "n"(kTurned));
+  } else if constexpr (kArithmetic == Arithmetic::kBFloat16) {
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.ne.b32 add, %37, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "{%32, %33, %34, %35}, %36, add, 1, 1, %38;\n}\n"
+        : "+f"(sums[0][0]), "+f"(sums[0][1]), "+f"(sums[0][2]), "+f"(sums[0][3]), "+f"(sums[1][0]),
+          "+f"(sums[1][1]), "+f"(sums[1][2]), "+f"(sums[1][3]), "+f"(sums[2][0]), "+f"(sums[2][1]),
+          "+f"(sums[2][2]), "+f"(sums[2][3]), "+f"(sums[3][0]), "+f"(sums[3][1]), "+f"(sums[3][2]),
+          "+f"(sums[3][3]), "+f"(sums[4][0]), "+f"(sums[4][1]), "+f"(sums[4][2]), "+f"(sums[4][3]),
+          "+f"(sums[5][0]), "+f"(sums[5][1]), "+f"(sums[5][2]), "+f"(sums[5][3]), "+f"(sums[6][0]),
+          "+f"(sums[6][1]), "+f"(sums[6][2]), "+f"(sums[6][3]), "+f"(sums[7][0]), "+f"(sums[7][1]),
+          "+f"(sums[7][2]), "+f"(sums[7][3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)),
+          "n"(kTurned));
+  } else {
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.ne.b32 add, %37, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "{%32, %33, %34, %35}, %36, add, 1, 1;\n}\n"
+        : "+f"(sums[0][0]), "+f"(sums[0][1]), "+f"(sums[0][2]), "+f"(sums[0][3]), "+f"(sums[1][0]),
+          "+f"(sums[1][1]), "+f"(sums[1][2]), "+f"(sums[1][3]), "+f"(sums[2][0]), "+f"(sums[2][1]),
+          "+f"(sums[2][2]), "+f"(sums[2][3]), "+f"(sums[3][0]), "+f"(sums[3][1]), "+f"(sums[3][2]),
+          "+f"(sums[3][3]), "+f"(sums[4][0]), "+f"(sums[4][1]), "+f"(sums[4][2]), "+f"(sums[4][3]),
+          "+f"(sums[5][0]), "+f"(sums[5][1]), "+f"(sums[5][2]), "+f"(sums[5][3]), "+f"(sums[6][0]),
+          "+f"(sums[6][1]), "+f"(sums[6][2]), "+f"(sums[6][3]), "+f"(sums[7][0]), "+f"(sums[7][1]),
+          "+f"(sums[7][2]), "+f"(sums[7][3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
+  }
+}
+#else
+__device__ __forceinline__ void ShowTensorCores() {}
+__device__ __forceinline__ void BeginProducts() {}
+__device__ __forceinline__ void CloseProducts() {}
+template <int>
+__device__ __forceinline__ void AwaitProducts() {}
+template <int kPieces>
+__device__ __forceinline__ void HoldSums(float (&)[kPieces][4]) {}
+#endif

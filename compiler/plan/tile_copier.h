@@ -1,0 +1,65 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/plan/kernel_builder.h"
+#include "compiler/plan/region_lowering.h"
+
+namespace fusec {
+
+// Rows that go to shared memory together.
+struct TileRows {
+  std::string name;      // of one, "key"
+  const Value* operand;  // inside the region
+  std::string first;     // the local that says which row the first is
+  Expr count;            // of all that exist
+  int tile_rows;
+  const std::string& tile_rows_name;
+  int64_t elements;   // of a row
+  std::string array;  // in shared memory: has at(row, word)
+  std::function<std::vector<Expr>(const Expr& row, const Expr& element)> at;  // index in operand
+};
+
+// Writes how a block brings rows to its shared memory: those that lie in memory as they are wanted
+// by copies in the background, others made element by element.
+class TileCopier {
+ public:
+  TileCopier(const Node& region, KernelBuilder& builder, RegionLowering& lowering)
+      : region_(region), builder_(builder), lowering_(lowering) {}
+
+  // What stands beyond the last row is zeros.
+  void Stage(const TileRows& rows);
+
+  // Whether all of them go by copies in the background.
+  bool Copies(const TileRows& rows) const { return Find(rows).has_value(); }
+
+ private:
+  // Where rows of a tile lie in memory as they are wanted there.
+  struct TileInMemory {
+    const Value* tensor;
+    Expr begin;   // of the tile
+    Expr inside;  // from there, of vector `vector` of row `NAME_in_tile`
+  };
+  std::optional<TileInMemory> Find(const TileRows& rows) const;
+  // Names a pointer to the first row of the tile; returns the name.
+  std::string NameTile(const TileRows& rows, const TileInMemory& tile);
+  void Copy(const TileRows& rows, const TileInMemory& tile, const std::string& name,
+            const std::string& place, const std::string& inside);
+  void Compute(const TileRows& rows, const std::string& place, const std::string& inside);
+  const std::string& LanesName(const TileRows& rows);
+
+  const Node& region_;
+  KernelBuilder& builder_;
+  RegionLowering& lowering_;
+};
+
+// A local that counts up to `extent`, or stays at its last where the tile goes beyond.
+Expr LetWithin(KernelBuilder& builder, const std::string& name, const std::string& text,
+               const Expr& extent, int tile);
+// Makes the open scope an unrolled loop.
+void Unroll(KernelBuilder& builder, const std::string& header);
+
+}  // namespace fusec
