@@ -195,7 +195,9 @@ Result<void> LinkArtifact(const std::string& artifact, const std::string& folder
 }  // namespace
 
 Result<RegionCheck> RegionCheck::Make(const Subject& subject, const std::string& folder) {
-  const runtime::Target& target = subject.program->device().target();
+  // As written: the device may lack some of its alternatives.
+  const runtime::Target& target =
+      subject.program->manifest().targets.at(subject.program->device().target().name);
   RegionCheck check;
   FUSEC_ASSIGN(check.graph_, ReadFusedGraph(subject.artifact, target.name));
   FUSEC_TRY(LoadPayloads(subject.artifact, *check.graph_));

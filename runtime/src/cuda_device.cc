@@ -34,9 +34,12 @@ StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(const Artifact& artifac
 }
 
 Status CudaDevice::Load() {
-  FUSEC_RT_ASSIGN(const GpuTargetChoice choice,
-                  ChooseGpuTarget(manifest(), context_->capability()));
-  target_ = choice.target;
+  FUSEC_RT_ASSIGN(GpuTargetChoice choice, ChooseGpuTarget(manifest(), context_->capability()));
+  FUSEC_RT_ASSIGN(const int most_shared_bytes,
+                  context_->Attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
+  target_ = *choice.target;
+  target_.steps = WithinSharedMemory(choice.target->steps, most_shared_bytes);
+  choice.target = &target_;
   if (choice.machine_code_fits && context_->capability() >= 90) {
     FUSEC_RT_ASSIGN(const int multiprocessors,
                     context_->Attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
@@ -49,7 +52,7 @@ Status CudaDevice::Load() {
   copy_threads_ = std::min(threads, kMostCopyThreads);
   ScopedContext scope(*context_);
   FUSEC_RT_ASSIGN(kernels_, CudaKernels::Load(*context_, artifact_, choice));
-  if (HasMatmul(*target_)) {
+  if (HasMatmul(target_)) {
     FUSEC_RT_ASSIGN(cublaslt_, CublasLt::Create(*context_));
   }
   FUSEC_RT_ASSIGN(weights_, CudaWeights::Upload(*context_, artifact_));

@@ -23,7 +23,7 @@ class CudaDevice : public Device {
   ~CudaDevice() override;
 
   const std::string& name() const override { return name_; }
-  const Target& target() const override { return *target_; }
+  const Target& target() const override { return target_; }
   bool has_device_memory() const override { return true; }
   size_t weight_bytes() const override { return weights_.bytes(); }
   StatusOr<std::unique_ptr<Executor>> NewExecutor() override;
@@ -60,7 +60,7 @@ class CudaDevice : public Device {
   const Artifact& artifact_;
   std::unique_ptr<CudaContext> context_;  // outlives all below
   std::string name_;
-  const Target* target_ = nullptr;
+  Target target_;  // of the manifest, with the steps that this GPU can run
   CudaKernels kernels_;
   CudaWeights weights_;
   std::unique_ptr<CublasLt> cublaslt_;

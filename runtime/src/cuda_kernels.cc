@@ -141,6 +141,32 @@ StatusOr<GpuTargetChoice> ChooseGpuTarget(const Manifest& manifest, int capabili
   return GpuTargetChoice{older != nullptr ? older : oldest, false};
 }
 
+std::vector<Step> WithinSharedMemory(const std::vector<Step>& steps, int most_shared_bytes) {
+  // Alternatives stand one behind the other, by rising size, and make the same values.
+  const auto follow = [](const Step& a, const Step& b) {
+    return a.when && b.when && a.outputs == b.outputs && b.when->from == a.when->to + 1;
+  };
+  std::vector<Step> kept;
+  std::optional<int64_t> first;  // of the sizes that the next step serves as well
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Step& step = steps[i];
+    const bool fits =
+        step.kind != Step::Kind::kKernel || step.kernel.shared_bytes <= most_shared_bytes;
+    if (!fits && !first && i > 0 && !kept.empty() && follow(steps[i - 1], step)) {
+      kept.back().when->to = step.when->to;
+      continue;
+    }
+    if (!fits && i + 1 < steps.size() && follow(step, steps[i + 1])) {
+      if (!first) first = step.when->from;
+      continue;
+    }
+    kept.push_back(step);
+    if (first) kept.back().when->from = *first;
+    first.reset();
+  }
+  return kept;
+}
+
 StatusOr<std::string> NvrtcArchitecture(int capability, const std::vector<int>& supported) {
   if (std::binary_search(supported.begin(), supported.end(), capability)) {
     return Text("sm_", capability, capability >= 90 ? "a" : "");

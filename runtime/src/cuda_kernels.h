@@ -26,6 +26,11 @@ StatusOr<GpuTargetChoice> ChooseGpuTarget(const Manifest& manifest, int capabili
 // whose ascending list of capabilities is `supported`, is older than the GPU.
 StatusOr<std::string> NvrtcArchitecture(int capability, const std::vector<int>& supported);
 
+// The steps that a GPU can run whose blocks have up to `most_shared_bytes` of shared memory: of
+// kernels that are alternatives, one with less serves the sizes of one that asks for more. A kernel
+// without alternatives stays.
+std::vector<Step> WithinSharedMemory(const std::vector<Step>& steps, int most_shared_bytes);
+
 // The loaded kernels of a target.
 class CudaKernels {
  public:

@@ -18,6 +18,7 @@ namespace {
 
 constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2;
 constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_...
+constexpr int kSharedMemory = 97;        // CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
 size_t used_bytes = 0;
 
 size_t Setting(const char* variable, size_t otherwise) {
@@ -79,9 +80,10 @@ FAKE(cuDeviceGet, (int* device, int ordinal), *device = ordinal)
 FAKE(cuDeviceGetName, (char* name), std::strcpy(name, "Fake GPU"))
 FAKE(cuDeviceGetAttribute, (int* value, int attribute),
      const int capability = static_cast<int>(Setting("FAKE_CUDA_CAPABILITY", 90));
-     *value = attribute == kMajor   ? capability / 10
-              : attribute == kMinor ? capability % 10
-                                    : 0)
+     *value = attribute == kMajor          ? capability / 10
+              : attribute == kMinor        ? capability % 10
+              : attribute == kSharedMemory ? 227 << 10
+                                           : 0)
 FAKE_HANDLE(cuDevicePrimaryCtxRetain)
 FAKE_NOTHING(cuDevicePrimaryCtxRelease_v2)
 FAKE_NOTHING(cuCtxPushCurrent_v2)

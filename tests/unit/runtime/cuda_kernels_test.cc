@@ -43,6 +43,38 @@ TEST(ChooseGpuTarget, CompilesWhereThereIsNoMachineCode) {
   EXPECT_EQ(Chosen(WithTargets({"cpu", "sm_x", "sm_90b"}), 90).substr(0, 6), "error:");
 }
 
+// Kernels "name" that serve sizes from..to (all, if from is 0 and to is 0) with shared memory, each of the same output.
+std::vector<Step> StepsOf(const std::vector<std::tuple<std::string, int, int64_t, int64_t>>& kernels) {
+  std::vector<Step> steps;
+  for (const auto& [name, shared_bytes, from, to] : kernels) {
+    Step& step = steps.emplace_back();
+    step.name = name;
+    step.kernel.shared_bytes = shared_bytes;
+    step.outputs = {name[0]};
+    if (to > 0) step.when = {DimExpression(), from, to};
+  }
+  return steps;
+}
+
+std::string TextOf(const std::vector<Step>& steps) {
+  std::string text;
+  for (const Step& step : steps) {
+    text += step.name;
+    if (step.when) text += " " + std::to_string(step.when->from) + ".." + std::to_string(step.when->to);
+    text += "; ";
+  }
+  return text;
+}
+
+TEST(WithinSharedMemory, AnAlternativeServesTheSizesOfOneThatAsksForMore) {
+  const auto steps = StepsOf({{"a1", 10, 0, 8}, {"a2", 200, 9, 99}, {"a3", 150, 100, 1000}, {"b", 300, 0, 0}, {"c1", 120, 0, 9},
+                              {"c2", 130, 10, 19}, {"c3", 20, 20, 29}, {"d1", 500, 0, 5}, {"d2", 400, 6, 9}});
+  EXPECT_EQ(TextOf(WithinSharedMemory(steps, 1000)), TextOf(steps));
+  // The last of those that are all too large stays, for the error that names it.
+  EXPECT_EQ(TextOf(WithinSharedMemory(steps, 100)), "a1 0..1000; b; c3 0..29; d2 0..9; ");
+  EXPECT_EQ(TextOf(WithinSharedMemory(steps, 180)), "a1 0..99; a3 100..1000; b; c1 0..9; c2 10..19; c3 20..29; d2 0..9; ");
+}
+
 TEST(NvrtcArchitecture, IsTextForTheDriverWhereNvrtcIsOlder) {
   const std::vector<int> supported = {75, 80, 90, 100};
   EXPECT_EQ(*NvrtcArchitecture(80, supported), "sm_80");

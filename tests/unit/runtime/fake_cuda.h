@@ -135,9 +135,10 @@ inline void FillDeviceFunctions(CudaDriver& d) {
   };
   d.cuDeviceGetAttribute = [](int* value, CUdevice_attribute attribute, CUdevice) {
     const int capability = FakeGpu::current->capability;
-    *value = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT       ? 132
-             : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? capability / 10
-                                                                         : capability % 10;
+    *value = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT                  ? 132
+             : attribute == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN ? 227 << 10
+             : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR          ? capability / 10
+                                                                                    : capability % 10;
     return CUDA_SUCCESS;
   };
   d.cuDevicePrimaryCtxRetain = [](CUcontext* context, CUdevice) {
