@@ -10,7 +10,6 @@ namespace {
 using Kind = MatMulKernel::Kind;
 
 constexpr int64_t kMostRowsAtOnce = 8;
-constexpr int64_t kMostMatrices = 64;   // of one launch
 constexpr int64_t kEnoughBlocks = 100;  // of the 100 to 150 multiprocessors of a large GPU
 // Sums over which few tiles take long while most of a GPU idles: the library shares out such a sum
 // among blocks. Of split floats its own products are slow, so that more is gained here.

@@ -254,11 +254,9 @@ class AttentionPlanner {
     Let("first_key", "tile * " + TileKeys(), keys_);
     builder_.Append(
         {Statement::Kind::kDeclare, "Shape::Tile&", "next", "memory.tiles[tile % 2]", {}, {}});
-    copier_.Stage(Keys());
-    copier_.Stage(Values());
-    // They see what copies bring, but not what threads store.
-    if (ByWarpgroups() && !(copier_.Copies(Keys()) && copier_.Copies(Values())))
-      builder_.AppendCall("ShowTensorCores()");
+    const bool copies_keys = copier_.Stage(Keys()), copies_values = copier_.Stage(Values());
+    // Warpgroups' tensor cores see what copies bring, but not what threads store.
+    if (ByWarpgroups() && !(copies_keys && copies_values)) builder_.AppendCall("ShowTensorCores()");
     builder_.Append({Statement::Kind::kIf, "", "", "tile < " + tile_count, builder_.Close(), {}});
   }
 

@@ -60,7 +60,7 @@ class BlockProgramPlanner {
     for (const BlockStage& stage : stages_) {
       PlanStage(stage);
       const bool last = &stage == &stages_.back();
-      if (!last) builder_.Append({Statement::Kind::kCall, "", "", "__syncthreads()", {}, {}});
+      if (!last) builder_.AppendCall("__syncthreads()");
     }
   }
 

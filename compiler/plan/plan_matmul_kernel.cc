@@ -71,6 +71,7 @@ class MatMulKernelPlanner {
   int64_t depth() const { return *matmul_.k.AsConstant(); }
   int64_t matrices() const { return *matmul_.batch.AsConstant(); }
   Dtype dtype() const { return matmul_.result->type.dtype; }
+  bool ByWarpgroups() const { return kernel_.kind == MatMulKernel::Kind::kWarpgroups; }
   const std::string& index_type() { return builder_.plan().index_type; }
   std::string Cast() { return index_type() == "int" ? "" : "(long long)"; }
   std::string MinText(const std::string& constant, const std::string& other) {
@@ -79,9 +80,6 @@ class MatMulKernelPlanner {
   void Let(const std::string& name, const std::string& text, const Expr& low, const Expr& high) {
     builder_.AppendLet(name, text);
     builder_.DefineVariable(name, low, high);
-  }
-  void Call(const std::string& text) {
-    builder_.Append({Statement::Kind::kCall, "", "", text, {}, {}});
   }
 
   // From the operand that is called `name` on: the block's matrix of several.
@@ -213,7 +211,6 @@ class MatMulKernelPlanner {
 
   // The kernel's name of what the tile is made by.
   void DeclareShape() {
-    const bool warpgroups = kernel_.kind == MatMulKernel::Kind::kWarpgroups;
     CExpressionWriter& names = builder_.expressions();
     const MatMulTile& tile = kernel_.tile;
     std::string shape = TensorCoreArithmetic(dtype(), precision_);
@@ -222,7 +219,7 @@ class MatMulKernelPlanner {
     };
     add("tile_rows", tile.rows, "of a block");
     add("tile_columns", tile.columns, "of a block");
-    if (warpgroups) {
+    if (ByWarpgroups()) {
       add("column_groups", tile.column_warps, "of four warps, side by side");
     } else {
       add("chunk_bytes", tile.chunk_bytes, "of a row, in shared memory at a time");
@@ -231,8 +228,8 @@ class MatMulKernelPlanner {
       add("depth_warps", tile.depth_warps, "that share out the sums");
     }
     add("stages", tile.stages, "chunks in shared memory");
-    Call(std::string("using Shape = ") + (warpgroups ? "WarpgroupShape<" : "TileShape<") + shape +
-         ">");
+    builder_.AppendCall(std::string("using Shape = ") +
+                        (ByWarpgroups() ? "WarpgroupShape<" : "TileShape<") + shape + ">");
   }
 
   void PlanTile() {
@@ -240,9 +237,8 @@ class MatMulKernelPlanner {
     builder_.Use("tensor_core.cuh");
     builder_.Use("vector.cuh");
     builder_.Use("tile_memory.cuh");
-    if (kernel_.kind == MatMulKernel::Kind::kWarpgroups) builder_.Use("warpgroup.cuh");
-    builder_.Use(kernel_.kind == MatMulKernel::Kind::kWarpgroups ? "matmul_warpgroup.cuh"
-                                                                 : "matmul_tile.cuh");
+    if (ByWarpgroups()) builder_.Use("warpgroup.cuh");
+    builder_.Use(ByWarpgroups() ? "matmul_warpgroup.cuh" : "matmul_tile.cuh");
     KernelPlan& plan = builder_.plan();
     CExpressionWriter& names = builder_.expressions();
     const MatMulTile& tile = kernel_.tile;
@@ -268,11 +264,11 @@ class MatMulKernelPlanner {
     const std::string element = MemoryTypeName(dtype());
     const int64_t copy = Aligned(16 / DtypeBytes(dtype())) * DtypeBytes(dtype());
     const std::string copy_name = names.OwnConstant("copy_bytes", copy, "of one copy");
-    const bool warpgroups = kernel_.kind == MatMulKernel::Kind::kWarpgroups;
-    const std::string multiply = warpgroups ? "MultiplyTileByWarpgroups" : "MultiplyTile";
-    Call(multiply + "<Shape, " + copy_name + ">(" + a_ + " + first_row * " + k + ", " +
-         MinText(rows, m + " - first_row") + ", " + b_ + " + first_column * " + k + ", " +
-         MinText(width, n + " - first_column") + ", " + k + " * sizeof(" + element + "), memory)");
+    const std::string multiply = ByWarpgroups() ? "MultiplyTileByWarpgroups" : "MultiplyTile";
+    builder_.AppendCall(multiply + "<Shape, " + copy_name + ">(" + a_ + " + first_row * " + k +
+                        ", " + MinText(rows, m + " - first_row") + ", " + b_ +
+                        " + first_column * " + k + ", " + MinText(width, n + " - first_column") +
+                        ", " + k + " * sizeof(" + element + "), memory)");
     builder_.Blank();
     builder_.Comment(EpilogueInWords());
     if (lanes_ == 1)

@@ -86,14 +86,11 @@ std::string TensorCoreArithmetic(Dtype dtype, const std::string& precision) {
 }
 
 void DeclareSharedMemory(KernelBuilder& builder) {
-  const auto call = [&](const std::string& text) {
-    builder.Append({Statement::Kind::kCall, "", "", text, {}, {}});
-  };
-  call("static_assert(sizeof(Shape::Memory) == " +
-       builder.expressions().OwnConstant("shared_bytes", builder.plan().shared_bytes,
-                                         "given at launch") +
-       ")");
-  call("alignas(1024) extern __shared__ char shared_memory[]");
+  builder.AppendCall("static_assert(sizeof(Shape::Memory) == " +
+                     builder.expressions().OwnConstant("shared_bytes", builder.plan().shared_bytes,
+                                                       "given at launch") +
+                     ")");
+  builder.AppendCall("alignas(1024) extern __shared__ char shared_memory[]");
   builder.Append({Statement::Kind::kDeclare,
                   "Shape::Memory&",
                   "memory",

@@ -45,7 +45,7 @@ const std::string& TileCopier::LanesName(const TileRows& rows) {
                                             "neighbours that a thread takes at once");
 }
 
-void TileCopier::Stage(const TileRows& rows) {
+bool TileCopier::Stage(const TileRows& rows) {
   const int64_t vectors = rows.elements / Lanes(rows);
   const std::string row = RowInTile(rows);
   const std::string vectors_name =
@@ -68,6 +68,7 @@ void TileCopier::Stage(const TileRows& rows) {
   else
     Compute(rows, place, inside);
   CloseForThreads(builder_, rows.tile_rows * vectors, rows.tile_rows_name + " * " + vectors_name);
+  return tile.has_value();
 }
 
 std::optional<TileCopier::TileInMemory> TileCopier::Find(const TileRows& rows) const {

@@ -30,11 +30,8 @@ class TileCopier {
   TileCopier(const Node& region, KernelBuilder& builder, RegionLowering& lowering)
       : region_(region), builder_(builder), lowering_(lowering) {}
 
-  // What stands beyond the last row is zeros.
-  void Stage(const TileRows& rows);
-
-  // Whether all of them go by copies in the background.
-  bool Copies(const TileRows& rows) const { return Find(rows).has_value(); }
+  // Whether they go by copies in the background. What stands beyond the last row is zeros.
+  bool Stage(const TileRows& rows);
 
  private:
   // Where rows of a tile lie in memory as they are wanted there.

@@ -33,6 +33,14 @@ StatusOr<std::vector<double>> TimeLaunches(const CudaContext& context, CUstream 
   return times_us;
 }
 
+// For TimeLaunches: replays of a graph.
+auto LaunchesOf(const OperationGraph& graph, const CudaContext& context, CUstream stream) {
+  return [&graph, &context, stream](int count) -> Status {
+    for (int i = 0; i < count; ++i) FUSEC_RT_TRY(graph.Launch(context, stream));
+    return {};
+  };
+}
+
 }  // namespace
 
 // Bindings with every input and output in device memory, and the copies that they need. The sets
@@ -119,6 +127,14 @@ StatusOr<std::vector<std::vector<Operation>>> CudaExecutor::ResolveAll(const Dev
   return by_set;
 }
 
+// One graph of operations, each after the one before it.
+StatusOr<OperationGraph> CudaExecutor::BuildChain(std::vector<Operation> operations) {
+  FUSEC_RT_TRY(Capture(operations));
+  FUSEC_RT_ASSIGN(std::vector<OperationGraph> graphs,
+                  OperationGraph::Build(Environment(), std::move(operations), 1));
+  return std::move(graphs[0]);
+}
+
 StatusOr<std::vector<double>> CudaExecutor::MeasureTogether(std::span<const RunBindings> sets,
                                                             int samples, int replays) {
   FUSEC_RT_TRY(context_.Usable());
@@ -129,14 +145,9 @@ StatusOr<std::vector<double>> CudaExecutor::MeasureTogether(std::span<const RunB
   std::vector<Operation> chain;
   for (const auto& operations : by_set)
     chain.insert(chain.end(), operations.begin(), operations.end());
-  FUSEC_RT_TRY(Capture(chain));
-  FUSEC_RT_ASSIGN(const std::vector<OperationGraph> graphs,
-                  OperationGraph::Build(Environment(), std::move(chain), 1));
+  FUSEC_RT_ASSIGN(const OperationGraph graph, BuildChain(std::move(chain)));
   const CUstream stream = stream_.get();
-  const auto launch = [&](int count) -> Status {
-    for (int i = 0; i < count; ++i) FUSEC_RT_TRY(graphs[0].Launch(context_, stream));
-    return {};
-  };
+  const auto launch = LaunchesOf(graph, context_, stream);
   FUSEC_RT_TRY(launch(2));
   FUSEC_RT_TRY(FUSEC_CUDA(context_, "the program", cuStreamSynchronize, stream));
   FUSEC_RT_TRY(CheckErrors());
@@ -167,13 +178,8 @@ StatusOr<std::vector<StepTimes>> CudaExecutor::MeasureSteps(std::span<const RunB
       chain.insert(chain.end(), operations.begin() + static_cast<ptrdiff_t>(begin),
                    operations.begin() + static_cast<ptrdiff_t>(end));
     }
-    FUSEC_RT_TRY(Capture(chain));
-    FUSEC_RT_ASSIGN(const std::vector<OperationGraph> graphs,
-                    OperationGraph::Build(Environment(), std::move(chain), 1));
-    const auto launch = [&](int count) -> Status {
-      for (int i = 0; i < count; ++i) FUSEC_RT_TRY(graphs[0].Launch(context_, stream));
-      return {};
-    };
+    FUSEC_RT_ASSIGN(const OperationGraph graph, BuildChain(std::move(chain)));
+    const auto launch = LaunchesOf(graph, context_, stream);
     FUSEC_RT_ASSIGN(const std::vector<double> first, TimeLaunches(context_, stream, 3, 1, launch));
     FUSEC_RT_TRY(CheckErrors());
     const double one_us = std::max(*std::min_element(first.begin(), first.end()), 1.0);

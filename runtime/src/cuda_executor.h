@@ -162,6 +162,7 @@ class CudaExecutor : public Executor {
   struct DeviceSets;
   StatusOr<DeviceSets> CopyToDevice(std::span<const RunBindings> sets);
   StatusOr<std::vector<std::vector<Operation>>> ResolveAll(const DeviceSets& sets);
+  StatusOr<OperationGraph> BuildChain(std::vector<Operation> operations);
 
   Status Start(const RunBindings& bindings, CUstream stream);
   Status EnqueueRun(const Prepared& prepared, const RunBindings& bindings, CUstream stream);
