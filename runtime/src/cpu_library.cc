@@ -2,8 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <optional>
-#include <sstream>
+#include <string>
 #include <utility>
 
 namespace fusec::runtime {
@@ -42,11 +43,12 @@ constexpr const char* kV3 = "x86-64";
 constexpr const char* kV4 = "x86-64";
 #endif
 
-bool HasAll(const char* features) {
-  std::istringstream stream(features);
-  std::string feature;
-  while (stream >> feature) {
-    if (!HasFeature(feature)) return false;
+// Of names between spaces.
+bool HasAll(const std::string& features) {
+  for (size_t begin = 0; begin < features.size();) {
+    const size_t end = std::min(features.find(' ', begin), features.size());
+    if (end > begin && !HasFeature(features.substr(begin, end - begin))) return false;
+    begin = end + 1;
   }
   return true;
 }

@@ -1,22 +1,20 @@
 #include "runtime/src/kernel_cache.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <optional>
 #include <span>
 
 #include "runtime/src/hash.h"
+#include "runtime/src/mapped_file.h"
 
 namespace fusec::runtime {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr char kMagic[8] = {'f', 'u', 's', 'e', 'c', 'k', 'c', '1'};
 
@@ -39,22 +37,19 @@ EntryHeader HeaderOf(std::string_view value) {
 
 // The entry's value; nothing if it is missing or damaged.
 std::optional<std::string> ReadEntry(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  EntryHeader found;
-  if (!file.read(reinterpret_cast<char*>(&found), sizeof(found))) return std::nullopt;
-  std::error_code error;
-  const uintmax_t file_bytes = fs::file_size(path, error);
-  if (error || std::memcmp(found.magic, kMagic, sizeof(kMagic)) != 0 ||
-      file_bytes != sizeof(found) + found.bytes) {
-    return std::nullopt;
-  }
-  std::string value(found.bytes, '\0');
-  if (found.bytes > 0 && !file.read(value.data(), static_cast<std::streamsize>(value.size()))) {
-    return std::nullopt;
-  }
+  const StatusOr<MappedFile> file = MappedFile::Open(path);
+  if (!file || file->bytes().size() < sizeof(EntryHeader)) return std::nullopt;
+  const std::string_view value = file->text().substr(sizeof(EntryHeader));
   const EntryHeader expected = HeaderOf(value);
-  if (std::memcmp(&found, &expected, sizeof(found)) != 0) return std::nullopt;
-  return value;
+  if (std::memcmp(file->bytes().data(), &expected, sizeof(expected)) != 0) return std::nullopt;
+  return std::string(value);
+}
+
+void MakeFolders(const std::string& path) {
+  for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    mkdir(path.substr(0, end).c_str(), 0777);
+    if (end == std::string::npos) return;
+  }
 }
 
 bool WriteAll(int descriptor, const void* data, size_t bytes) {
@@ -71,11 +66,9 @@ bool WriteAll(int descriptor, const void* data, size_t bytes) {
 
 // Failure leaves no entry and is not reported: the caller has the value anyway.
 void WriteEntry(const std::string& path, std::string_view value) {
-  std::error_code error;
-  const fs::path folder = fs::path(path).parent_path();
-  fs::create_directories(folder, error);
-  if (error) return;
-  std::string aside = (folder / "new-XXXXXX").string();
+  const std::string folder = path.substr(0, path.rfind('/'));
+  MakeFolders(folder);
+  std::string aside = folder + "/new-XXXXXX";
   const int descriptor = mkstemp(aside.data());
   if (descriptor < 0) return;
   const EntryHeader header = HeaderOf(value);

@@ -1,43 +1,51 @@
 #include "runtime/src/nvidia_library.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdlib>
-#include <filesystem>
 
 namespace fusec::runtime {
 namespace {
 
-namespace fs = std::filesystem;
+bool IsFolder(const std::string& path) {
+  struct stat status;
+  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
 // What `pip install nvidia-...` leaves in a virtual environment, for every Python in it, in a
 // stable order.
-std::vector<std::string> WheelFolders(const fs::path& environment) {
+std::vector<std::string> WheelFolders(const std::string& environment) {
   std::vector<std::string> folders;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(environment / "lib", error)) {
-    if (entry.path().filename().string().rfind("python3", 0) != 0) continue;
-    const fs::path folder = entry.path() / "site-packages/nvidia/cu13/lib";
-    if (fs::is_directory(folder, error)) folders.push_back(folder.string());
+  DIR* pythons = opendir(Text(environment, "/lib").c_str());
+  if (pythons == nullptr) return folders;
+  while (const dirent* python = readdir(pythons)) {
+    const std::string_view name = python->d_name;
+    std::string folder = Text(environment, "/lib/", name, "/site-packages/nvidia/cu13/lib");
+    if (name.starts_with("python3") && IsFolder(folder)) folders.push_back(std::move(folder));
   }
+  closedir(pythons);
   std::sort(folders.begin(), folders.end());
   return folders;
 }
 
 // The folders of the executable and of the library that holds this code (the same unless the
 // runtime is a shared library).
-std::vector<fs::path> OwnFolders() {
-  std::vector<fs::path> folders;
-  std::error_code error;
-  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
-  if (!error) folders.push_back(executable.parent_path());
+std::vector<std::string> OwnFolders() {
+  std::vector<std::string> folders;
+  char path[PATH_MAX];
+  if (realpath("/proc/self/exe", path) != nullptr) folders.push_back(FolderOf(path));
   Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&OwnFolders), &info) != 0 && info.dli_fname != nullptr) {
-    const fs::path library = fs::canonical(info.dli_fname, error);
-    if (!error && (folders.empty() || library.parent_path() != folders[0])) {
-      folders.push_back(library.parent_path());
-    }
+  if (dladdr(reinterpret_cast<void*>(&OwnFolders), &info) != 0 && info.dli_fname != nullptr &&
+      realpath(info.dli_fname, path) != nullptr) {
+    const std::string folder = FolderOf(path);
+    if (folders.empty() || folder != folders[0]) folders.push_back(folder);
   }
   return folders;
 }
@@ -48,9 +56,7 @@ std::vector<std::string> NvidiaLibraryPaths(const std::string& soname,
                                             const char* override_variable) {
   const char* override_path = std::getenv(override_variable);
   if (override_path != nullptr && *override_path != '\0') {
-    std::error_code error;
-    const fs::path path = override_path;
-    return {fs::is_directory(path, error) ? (path / soname).string() : path.string()};
+    return {IsFolder(override_path) ? Text(override_path, "/", soname) : override_path};
   }
   std::vector<std::string> folders;
   const char* cuda_home = std::getenv("CUDA_HOME");
@@ -59,9 +65,9 @@ std::vector<std::string> NvidiaLibraryPaths(const std::string& soname,
 #ifdef FUSEC_BUILD_ENVIRONMENT
   for (std::string& folder : WheelFolders(FUSEC_BUILD_ENVIRONMENT)) folders.push_back(folder);
 #endif
-  for (const fs::path& own : OwnFolders()) {
-    folders.push_back(own.string());
-    for (std::string& folder : WheelFolders(own.parent_path() / ".deps/venv")) {
+  for (const std::string& own : OwnFolders()) {
+    folders.push_back(own);
+    for (std::string& folder : WheelFolders(FolderOf(own) + "/.deps/venv")) {
       folders.push_back(folder);
     }
   }
@@ -81,9 +87,8 @@ std::vector<std::string> NvidiaLibraryPaths(const std::string& soname,
 StatusOr<void*> OpenNvidiaLibrary(const std::string& soname, const char* override_variable) {
   std::string tried;
   for (const std::string& path : NvidiaLibraryPaths(soname, override_variable)) {
-    std::error_code error;
     const bool is_file = path.find('/') != std::string::npos;
-    if (is_file && !fs::exists(path, error)) {
+    if (is_file && access(path.c_str(), F_OK) != 0) {
       tried += Text(tried.empty() ? "" : "; ", path, ": not there");
       continue;
     }
