@@ -21,14 +21,34 @@ Status CheckSignatureSizes(const Manifest& manifest, std::span<const int64_t> sy
       for (const DimExpression& dim : tensor.shape) {
         FUSEC_RT_ASSIGN(const int64_t size, dim.Evaluate(symbols));
         if (size < 0) good = false;
-        if (size == 0) is_empty = true;
-        else if (__builtin_mul_overflow(bytes, size, &bytes)) good = false;
+        if (size == 0)
+          is_empty = true;
+        else if (__builtin_mul_overflow(bytes, size, &bytes))
+          good = false;
       }
       if (is_empty) bytes = 0;
       if (good && bytes == buffer_bytes[tensor.buffer]) continue;
       return Fail(FUSEC_BAD_ARTIFACT, "tensor \"", tensor.name, "\" does not fill its buffer of ",
                   buffer_bytes[tensor.buffer], " bytes");
     }
+  }
+  return {};
+}
+
+// What a kernel stores follows from its text, so a buffer that the manifest makes smaller would be
+// overrun. `bytes_written` says it a second time.
+Status CheckRoomForResults(const Manifest& manifest, const Target& target,
+                           std::span<const int64_t> symbols,
+                           std::span<const int64_t> buffer_bytes) {
+  for (const Step& step : target.steps) {
+    FUSEC_RT_ASSIGN(const int64_t written, step.bytes_written.Evaluate(symbols));
+    int64_t missing = written;  // stops at 0, so that nothing overflows
+    for (const int buffer : step.outputs) missing -= std::min(missing, buffer_bytes[buffer]);
+    if (missing == 0) continue;
+    std::string names;
+    for (const int buffer : step.outputs) names += " \"" + manifest.buffers[buffer].name + "\"";
+    return Fail(FUSEC_BAD_ARTIFACT, "step \"", step.name, "\" writes ", written, " bytes, ",
+                missing, " more than its buffers hold:", names);
   }
   return {};
 }
@@ -94,8 +114,10 @@ Status Context::UpdateDims() {
   FUSEC_RT_ASSIGN(auto symbols, BindSymbols(manifest, input_dims_));
   if (dims_version_ == 0 || symbols != symbols_) {
     FUSEC_RT_ASSIGN(auto buffer_bytes, BufferBytes(manifest, symbols));
+    const Target& target = program_.device().target();
     FUSEC_RT_TRY(CheckSignatureSizes(manifest, symbols, buffer_bytes));
-    FUSEC_RT_ASSIGN(arena_, PackArena(manifest, program_.device().target(), buffer_bytes));
+    FUSEC_RT_TRY(CheckRoomForResults(manifest, target, symbols, buffer_bytes));
+    FUSEC_RT_ASSIGN(arena_, PackArena(manifest, target, buffer_bytes));
     symbols_ = std::move(symbols);
     buffer_bytes_ = std::move(buffer_bytes);
     ++dims_version_;

@@ -381,6 +381,31 @@ class ManifestReader {
     return {};
   }
 
+  // Nothing is read before it is written, and every output of the model is written: other memory
+  // holds what was there before.
+  Status CheckOrder(const JsonValue& item, const List<Step>& steps) {
+    const List<Buffer>& buffers = manifest_.buffers;
+    List<bool> written(buffers.size());
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      written[i] =
+          buffers[i].kind == BufferKind::kInput || buffers[i].kind == BufferKind::kConstant;
+    }
+    for (const Step& step : steps) {
+      for (const int buffer : step.inputs) {
+        if (written[buffer]) continue;
+        return Fail(FUSEC_BAD_ARTIFACT, item.where(), ".steps: \"", step.name, "\" reads buffer \"",
+                    buffers[buffer].name, "\", which no step before it writes");
+      }
+      for (const int buffer : step.outputs) written[buffer] = true;
+    }
+    for (const TensorSignature& output : manifest_.outputs) {
+      if (written[output.buffer]) continue;
+      return Fail(FUSEC_BAD_ARTIFACT, item.where(), ".steps: none writes output \"", output.name,
+                  "\"");
+    }
+    return {};
+  }
+
   Status ReadTargets() {
     FUSEC_RT_ASSIGN(const auto field, root_.Field("targets"));
     FUSEC_RT_ASSIGN(const auto targets, field.Members());
@@ -396,6 +421,7 @@ class ManifestReader {
       FUSEC_RT_ASSIGN(target.steps, ReadList(item, "steps", [this](const JsonValue& step) {
                         return ReadStep(step);
                       }));
+      FUSEC_RT_TRY(CheckOrder(item, target.steps));
     }
     return {};
   }

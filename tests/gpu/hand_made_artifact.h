@@ -79,6 +79,7 @@ class HandMadeArtifact {
   struct Contents;
   int Buffer(const char* kind, const std::string& name, fusec_dtype dtype,
              const std::string& elements);
+  std::string BytesOf(const std::vector<int>& buffers) const;
   void WriteFile(const std::string& relative_path, const std::string& bytes);
   std::unique_ptr<Contents> contents_;
   std::string path_;
@@ -200,6 +201,17 @@ inline int HandMadeArtifact::IndexSite(const std::string& node, const std::strin
   return static_cast<int>(sites.size());
 }
 
+inline std::string HandMadeArtifact::BytesOf(const std::vector<int>& buffers) const {
+  std::string sum = "0";
+  for (const int i : buffers) {
+    const HandMadeJson& buffer = contents_->manifest["buffers"][static_cast<size_t>(i)];
+    const auto dtype = ParseDtype(buffer["dtype"].get<std::string>());
+    sum += " + " + std::to_string(DtypeBytes(*dtype)) + "*(" +
+           buffer["elements"].get<std::string>() + ")";
+  }
+  return sum;
+}
+
 inline void HandMadeArtifact::Kernel(const KernelStep& kernel) {
   HandMadeJson arguments = HandMadeJson::array();
   for (const std::string& text : kernel.arguments) {
@@ -223,7 +235,7 @@ inline void HandMadeArtifact::Kernel(const KernelStep& kernel) {
                               {"inputs", kernel.inputs},
                               {"outputs", kernel.outputs},
                               {"bytes_read", "0"},
-                              {"bytes_written", "0"},
+                              {"bytes_written", BytesOf(kernel.outputs)},
                               {"flops", "0"}});
   const Range& when = kernel.when;
   if (!when.size.empty()) {
@@ -261,7 +273,7 @@ inline void HandMadeArtifact::Matmul(const MatmulStep& step) {
                               {"inputs", inputs},
                               {"outputs", {step.d.buffer}},
                               {"bytes_read", "0"},
-                              {"bytes_written", "0"},
+                              {"bytes_written", BytesOf({step.d.buffer})},
                               {"flops", "0"}});
 }
 

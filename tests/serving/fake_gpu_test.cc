@@ -1,7 +1,9 @@
 // What the runtime asks of a CUDA driver it gives back, counted by a driver of our own.
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <numeric>
+#include <sstream>
 #include <thread>
 
 #include "runtime/src/context.h"
@@ -174,6 +176,30 @@ TEST_F(FakeGpuTest, OutOfMemoryInOneContextLeavesTheOthersAlone) {
   EXPECT_TRUE(Runs(**small, driver_, 10, 2));
   gpu_.free_bytes += free_bytes - 1024;
   EXPECT_TRUE(Runs(**large, driver_, 1 << 18, 3));
+}
+
+TEST_F(FakeGpuTest, AnArenaTooSmallForAKernelIsRefused) {
+  std::ostringstream text;
+  text << std::ifstream(path_ + "/manifest.json").rdbuf();
+  auto manifest = HandMadeJson::parse(text.str());
+  for (auto& buffer : manifest["buffers"]) {
+    if (buffer["name"] == "sum") buffer["elements"] = "min(batch, 100)";
+  }
+  std::ofstream(path_ + "/manifest.json") << manifest;
+  const auto program = Load();
+  const auto context = std::move(*Context::Create(*program));
+  EXPECT_TRUE(Runs(*context, driver_, 100, 1));
+  const std::vector<float> x(101);
+  const int64_t batch = 101;
+  ASSERT_TRUE(context->BindInput(0, x.data(), {&batch, 1}, false));
+  gpu_.calls.clear();
+  const Status run = context->Run();
+  ASSERT_FALSE(run);
+  EXPECT_EQ(run.error().code, FUSEC_BAD_ARTIFACT);
+  EXPECT_EQ(run.error().message,
+            "step \"k_add\" writes 404 bytes, 4 more than its buffers hold: \"sum\"");
+  EXPECT_TRUE(gpu_.calls.empty());
+  EXPECT_TRUE(Runs(*context, driver_, 7, 2));
 }
 
 // Memory of AllocateHost with room for `size` floats.

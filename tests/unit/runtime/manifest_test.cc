@@ -62,6 +62,12 @@ constexpr Edit kEdits[] = {
      "steps[0] uses buffer 4, which is not among its inputs and outputs"},
     {"\"inputs\": [0, 2, 3]", "\"inputs\": [0, 2]",
      "steps[0] uses buffer 3, which is not among its inputs and outputs"},
+    {"\"inputs\": [0, 2, 3]", "\"inputs\": [0, 2, 3, 5]",
+     "targets.cpu.steps: \"m00_matmul\" reads buffer \"hidden\", which no step before it writes"},
+    {"{\"buffer\": 6},\n   {\"dim\": \"batch\", \"type\": \"i32\"}, {\"errors\": true}], \"inputs\": [5, 1, 4], "
+     "\"outputs\": [6]",
+     "{\"errors\": true}], \"inputs\": [5, 1, 4], \"outputs\": [5]",
+     "targets.cpu.steps: none writes output \"y\""},
     {"\"outputs\": [5]", "\"outputs\": [5, 2]",
      "steps[0].outputs has buffer 2, which cannot be written"},
     {"\"block_size\": 1",

@@ -308,5 +308,37 @@ TEST_F(RunTest, MatmulOutsideItsBuffersIsRefused) {
             "step \"m00_matmul\": operand a does not lie inside buffer \"x\" of 6 elements");
 }
 
+// Before anything is run, for the sizes at hand: the library's product would stay inside a smaller
+// `hidden`, a kernel does not know of it.
+TEST_F(RunTest, BuffersTooSmallForTheirStepsAreRefused) {
+  artifact_.EditManifest("\"arena\", \"dtype\": \"f32\", \"elements\": \"batch*4\"",
+                         "\"arena\", \"dtype\": \"f32\", \"elements\": \"min(batch*4, 40)\"");
+  const FusecProgram program(artifact_.path(), "cpu");
+  FusecContext context(program);
+  const auto run = [&](int64_t batch) {
+    const Data data(batch);
+    data.Bind(context);
+    context.Run();
+    EXPECT_EQ(Copy(context.Output<float>("y")), TinyArtifact::Expected(data.x, data.index));
+  };
+  run(10);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(ErrorOf([&] { run(13); }, FUSEC_BAD_ARTIFACT),
+              "step \"m00_matmul\" writes 208 bytes, 48 more than its buffers hold: \"hidden\"");
+  }
+  run(3);
+}
+
+TEST_F(RunTest, SizesThatOverflowAreRefused) {
+  artifact_.EditManifest("\"bytes_written\": \"batch*16\"",
+                         "\"bytes_written\": \"batch*4611686018427387904\"");
+  const FusecProgram program(artifact_.path(), "cpu");
+  FusecContext context(program);
+  const Data data(2);
+  data.Bind(context);
+  EXPECT_EQ(ErrorOf([&] { context.Run(); }, FUSEC_BAD_INPUT),
+            "the dim batch*4611686018427387904 does not fit in 64 bits");
+}
+
 }  // namespace
 }  // namespace fusec::runtime
