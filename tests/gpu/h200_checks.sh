@@ -149,7 +149,7 @@ failures() {
   grep -h 'first answer' "$work/log" | sed 's/^/      /'
   for seconds in 2 60; do
     check "ten threads on one program for $seconds s" 0 env FUSEC_TEST_SECONDS=$seconds "$serving" --gtest_filter='Concurrency.*'
-    grep -h 'runs on' "$work/log" | sed 's/^/      /'
+    grep -h 'runs on\|grew by' "$work/log" | sed 's/^/      /'
   done
   check "load, run and unload 1,000 times" 0 "$serving" --gtest_filter='LoadRunUnload.*'
   grep -h 'grew' "$work/log" | sed 's/^/      /'

@@ -151,26 +151,34 @@ class Concurrency : public testing::Test {
   std::atomic<int64_t> runs_ = 0, wrong_ = 0;
 };
 
+// Until every thread has seen every size memory may grow, and later in a round or another: new
+// threads find other heaps of the allocator, the driver takes a block for its pools. A leak is in
+// all rounds, so the least growth of any is judged. Of device memory nothing may be lost: contexts
+// that do not give back what they hold there (an arena alone is a MiB or more) show in every round,
+// since it begins with a new context in each thread, and that is more than the 2 MiB in which the
+// driver takes memory.
 TEST_F(Concurrency, TenThreadsGetTheAnswersOfOne) {
   constexpr int kRounds = 4;
-  Hammer(Seconds() / kRounds);  // until every thread has seen every size, memory may grow
-  const int64_t device = FreeDeviceBytes(gpu_.get());
-  // New threads may find other heaps of the allocator in one round or another. A leak is in all.
-  int64_t grown = INT64_MAX;
+  Hammer(Seconds() / kRounds);
+  int64_t host_grown = INT64_MAX, device_grown = INT64_MAX;
   for (int round = 1; round < kRounds; ++round) {
-    const int64_t resident = ResidentBytes();
+    const int64_t resident = ResidentBytes(), device_free = FreeDeviceBytes(gpu_.get());
     Hammer(Seconds() / kRounds);
-    grown = std::min(grown, ResidentBytes() - resident);
+    const int64_t host = ResidentBytes() - resident;
+    const int64_t device = device_free - FreeDeviceBytes(gpu_.get());
+    std::printf("round %d: memory grew by %lld KiB, of the device by %lld KiB\n", round,
+                static_cast<long long>(host / 1024), static_cast<long long>(device / 1024));
+    host_grown = std::min(host_grown, host);
+    device_grown = std::min(device_grown, device);
   }
   EXPECT_EQ(wrong_, 0);
   EXPECT_GT(runs_, kThreads);
-  std::printf("%lld runs on %s, memory grew by %lld KiB in a round\n", static_cast<long long>(runs_),
-              program_.device_name().c_str(), static_cast<long long>(grown / 1024));
+  std::printf("%lld runs on %s\n", static_cast<long long>(runs_), program_.device_name().c_str());
   // A leak of 1 KiB a run would be megabytes.
   if (kResidentBytesMeanSomething) {
-    EXPECT_LT(grown, int64_t{1} << 20);
+    EXPECT_LT(host_grown, int64_t{1} << 20);
   }
-  EXPECT_EQ(FreeDeviceBytes(gpu_.get()), device);
+  EXPECT_LE(device_grown, 0);
 }
 
 }  // namespace
