@@ -4,7 +4,7 @@
 #          tests/run.sh --sanitize    unit, pass, error and serving tests again, fusec and the CPU kernels it makes built with
 #                                     AddressSanitizer and UndefinedBehaviorSanitizer; then tests/run.sh --threads
 #          tests/run.sh --threads     serving tests again, the runtime and the CPU kernels built with ThreadSanitizer
-#          tests/run.sh --nightly     10,000 random graphs, fused and compiled for the CPU, against the interpreter
+#          tests/run.sh --nightly     10,000 random graphs, other ones every day, fused and compiled for the CPU, against the interpreter
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/.setup/setup.sh"
@@ -31,7 +31,10 @@ case ${1:-} in
   ;;
 --nightly)
   build_fusec "$folder" property_tests
-  FUSEC_PROPERTY_RUNS=${FUSEC_PROPERTY_RUNS:-10000} exec nice -n 19 "$folder/tests/property_tests" \
+  export FUSEC_PROPERTY_RUNS=${FUSEC_PROPERTY_RUNS:-10000}
+  export FUSEC_PROPERTY_SEED=${FUSEC_PROPERTY_SEED:-$(($(date +%s) / 86400 * 10000))}
+  echo "these graphs again: FUSEC_PROPERTY_SEED=$FUSEC_PROPERTY_SEED FUSEC_PROPERTY_RUNS=$FUSEC_PROPERTY_RUNS tests/run.sh --nightly"
+  exec nice -n 19 "$folder/tests/property_tests" \
     --gtest_filter=CodegenProperty.CpuAnswersMatch
   ;;
 *)
