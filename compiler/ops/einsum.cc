@@ -10,6 +10,7 @@
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/einsum_equation.h"
 #include "compiler/ops/formula.h"
+#include "compiler/ops/operand_checks.h"
 
 namespace fusec {
 namespace {
@@ -54,8 +55,10 @@ class EinsumWriter {
     Labeled x{operands[i], equation_.operands[i]};
     for (size_t a = 0; a < x.labels.size(); ++a) {
       for (size_t b = a + 1; b < x.labels.size();) {
-        if (x.labels[a] == x.labels[b]) x = Diagonal(x, a, b);
-        else ++b;
+        if (x.labels[a] == x.labels[b])
+          x = Diagonal(x, a, b);
+        else
+          ++b;
       }
     }
     return x;
@@ -99,8 +102,10 @@ class EinsumWriter {
     std::vector<int64_t> axes;
     EinsumLabels labels;
     for (size_t axis = 0; axis < x.labels.size(); ++axis) {
-      if (Contains(kept, x.labels[axis])) labels.push_back(x.labels[axis]);
-      else axes.push_back(static_cast<int64_t>(axis));
+      if (Contains(kept, x.labels[axis]))
+        labels.push_back(x.labels[axis]);
+      else
+        axes.push_back(static_cast<int64_t>(axis));
     }
     return {f_.Reduce(OpKind::kReduceSum, x.value, axes, /*keepdims=*/false), labels};
   }
@@ -125,9 +130,12 @@ class EinsumWriter {
     b = SumAllBut(b, Joined(needed, a.labels));
     EinsumLabels batch, summed, left, right;
     for (const EinsumLabel label : a.labels) {
-      if (!Contains(b.labels, label)) left.push_back(label);
-      else if (Contains(needed, label)) batch.push_back(label);
-      else summed.push_back(label);
+      if (!Contains(b.labels, label))
+        left.push_back(label);
+      else if (Contains(needed, label))
+        batch.push_back(label);
+      else
+        summed.push_back(label);
     }
     for (const EinsumLabel label : b.labels) {
       if (!Contains(a.labels, label)) right.push_back(label);
@@ -202,21 +210,13 @@ struct EinsumOp {
   }
 
   static InferResult Infer(const InferContext& context) {
-    const Dtype dtype = context.operand(0).dtype;
-    std::vector<Shape> shapes;
-    for (const TensorType* operand : context.operands) {
-      if (operand->dtype != dtype || dtype == Dtype::kBool) {
-        return ModelError(fmt::format("operands are {} and {}, expected one type of numbers",
-                                      DtypeName(dtype), DtypeName(operand->dtype)));
-      }
-      shapes.push_back(operand->shape);
-    }
+    FUSEC_ASSIGN(const std::vector<Shape> shapes, ShapesOfOneDtype(context));
     const std::string& text = std::get<std::string>(context.attributes.at("equation"));
     FUSEC_ASSIGN(const EinsumEquation equation, EinsumEquation::Parse(text, shapes));
     for (size_t i = 0; i < shapes.size(); ++i) {
       FUSEC_TRY(CheckRepeats(equation.operands[i], shapes[i], text));
     }
-    return std::vector<TensorType>{{dtype, equation.ResultShape()}};
+    return std::vector<TensorType>{{context.operand(0).dtype, equation.ResultShape()}};
   }
 
   static Result<std::vector<Value*>> Decompose(const Node& node, Builder& builder) {

@@ -7,6 +7,7 @@
 #include "compiler/import/import_context.h"
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/formula.h"
+#include "compiler/ops/operand_checks.h"
 #include "compiler/ops/reduction_common.h"
 #include "compiler/reference/reference_context.h"
 
@@ -43,14 +44,8 @@ Result<void> ImportTrailingNormalization(ImportContext& context, OpKind kind,
 
 // x is of floats, axis within its rank, scale and bias broadcast to x.
 Result<void> CheckTrailingNormalization(const InferContext& context) {
+  FUSEC_TRY(CheckFloatsAlongAxis(context));
   const TensorType& x = context.operand(0);
-  const int64_t axis = context.Int("axis");
-  if (!IsFloat(x.dtype)) {
-    return ModelError(fmt::format("the operand is {}, expected a float type", DtypeName(x.dtype)));
-  }
-  if (axis < 0 || axis >= x.rank()) {
-    return ModelError(fmt::format("axis is {}, but the rank is {}", axis, x.rank()));
-  }
   for (int i = 1; i < 3; ++i) {
     if (!context.has_operand(i)) continue;
     const TensorType& factor = context.operand(i);

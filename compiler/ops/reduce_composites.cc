@@ -7,6 +7,7 @@
 #include "compiler/import/import_context.h"
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/formula.h"
+#include "compiler/ops/operand_checks.h"
 #include "compiler/ops/reduction_common.h"
 
 namespace fusec {
@@ -122,17 +123,9 @@ Result<void> ImportVariadic(ImportContext& context, OpKind kind) {
 
 // All operands broadcast together, as with add.
 InferResult InferVariadic(const InferContext& context) {
-  const Dtype dtype = context.operand(0).dtype;
-  std::vector<Shape> shapes;
-  for (const TensorType* operand : context.operands) {
-    if (operand->dtype != dtype || dtype == Dtype::kBool) {
-      return ModelError(fmt::format("operands are {} and {}, expected one type of numbers",
-                                    DtypeName(dtype), DtypeName(operand->dtype)));
-    }
-    shapes.push_back(operand->shape);
-  }
+  FUSEC_ASSIGN(const std::vector<Shape> shapes, ShapesOfOneDtype(context));
   FUSEC_ASSIGN(Shape shape, BroadcastShapes(shapes));
-  return std::vector<TensorType>{{dtype, std::move(shape)}};
+  return std::vector<TensorType>{{context.operand(0).dtype, std::move(shape)}};
 }
 
 Value* SumOfOperands(Formula& f, const Node& node) {

@@ -8,6 +8,7 @@
 #include "compiler/import/import_context.h"
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/formula.h"
+#include "compiler/ops/operand_checks.h"
 #include "compiler/reference/reference_context.h"
 
 namespace fusec {
@@ -33,15 +34,8 @@ Result<void> ImportSoftmax(ImportContext& context, OpKind kind) {
 }
 
 InferResult InferSoftmax(const InferContext& context) {
-  const TensorType& x = context.operand(0);
-  const int64_t axis = context.Int("axis");
-  if (!IsFloat(x.dtype)) {
-    return ModelError(fmt::format("the operand is {}, expected a float type", DtypeName(x.dtype)));
-  }
-  if (axis < 0 || axis >= x.rank()) {
-    return ModelError(fmt::format("axis is {}, but the rank is {}", axis, x.rank()));
-  }
-  return std::vector<TensorType>{x};
+  FUSEC_TRY(CheckFloatsAlongAxis(context));
+  return std::vector<TensorType>{context.operand(0)};
 }
 
 // Calls `visit(first, stride, length)` for every row along `axis`, in positions of elements.

@@ -31,6 +31,24 @@ std::string Megabytes(size_t bytes) { return Text(bytes >> 20, " MiB"); }
 
 }  // namespace
 
+StatusOr<Gpu> FindGpu(const CudaDriver& driver, int ordinal) {
+  Gpu gpu;
+  FUSEC_RT_TRY(driver.Check(driver.cuDeviceGet(&gpu.device, ordinal), "cuDeviceGet"));
+  char name[256] = "";
+  FUSEC_RT_TRY(
+      driver.Check(driver.cuDeviceGetName(name, sizeof(name), gpu.device), "cuDeviceGetName"));
+  gpu.name = name;
+  int major = 0, minor = 0;
+  FUSEC_RT_TRY(driver.Check(
+      driver.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, gpu.device),
+      "cuDeviceGetAttribute"));
+  FUSEC_RT_TRY(driver.Check(
+      driver.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, gpu.device),
+      "cuDeviceGetAttribute"));
+  gpu.capability = 10 * major + minor;
+  return gpu;
+}
+
 StatusOr<std::unique_ptr<CudaContext>> CudaContext::Create(int ordinal) {
   FUSEC_RT_ASSIGN(const CudaDriver* driver, CudaDriver::Get());
   return Create(*driver, ordinal);
@@ -47,33 +65,20 @@ StatusOr<std::unique_ptr<CudaContext>> CudaContext::Create(const CudaDriver& fun
   }
   std::unique_ptr<CudaContext> context(new CudaContext);
   context->driver_ = driver;
-  CUdevice device = 0;
-  FUSEC_RT_TRY(driver->Check(driver->cuDeviceGet(&device, ordinal), "cuDeviceGet"));
-  context->device_ = device;
-  char name[256] = "";
+  FUSEC_RT_ASSIGN(context->gpu_, FindGpu(*driver, ordinal));
   FUSEC_RT_TRY(
-      driver->Check(driver->cuDeviceGetName(name, sizeof(name), device), "cuDeviceGetName"));
-  context->gpu_name_ = name;
-  int major = 0, minor = 0;
-  FUSEC_RT_TRY(driver->Check(
-      driver->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
-      "cuDeviceGetAttribute"));
-  FUSEC_RT_TRY(driver->Check(
-      driver->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device),
-      "cuDeviceGetAttribute"));
-  context->capability_ = 10 * major + minor;
-  FUSEC_RT_TRY(driver->Check(driver->cuDevicePrimaryCtxRetain(&context->context_, device),
-                             "cuDevicePrimaryCtxRetain", context->gpu_name_));
+      driver->Check(driver->cuDevicePrimaryCtxRetain(&context->context_, context->gpu_.device),
+                    "cuDevicePrimaryCtxRetain", context->gpu_.name));
   return context;
 }
 
 CudaContext::~CudaContext() {
-  if (context_ != nullptr) static_cast<void>(driver_->cuDevicePrimaryCtxRelease(device_));
+  if (context_ != nullptr) static_cast<void>(driver_->cuDevicePrimaryCtxRelease(gpu_.device));
 }
 
 StatusOr<int> CudaContext::Attribute(CUdevice_attribute attribute) const {
   int value = 0;
-  FUSEC_RT_TRY(FUSEC_CUDA(*this, {}, cuDeviceGetAttribute, &value, attribute, device_));
+  FUSEC_RT_TRY(FUSEC_CUDA(*this, {}, cuDeviceGetAttribute, &value, attribute, gpu_.device));
   return value;
 }
 

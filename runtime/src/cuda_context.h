@@ -17,6 +17,13 @@ namespace fusec::runtime {
 #define FUSEC_CUDA(context, purpose, function, ...) \
   (context).Check((context).driver().function(__VA_ARGS__), #function, purpose)
 
+struct Gpu {
+  CUdevice device = 0;
+  std::string name;    // "NVIDIA H200"
+  int capability = 0;  // 90 for 9.0
+};
+StatusOr<Gpu> FindGpu(const CudaDriver& driver, int ordinal);
+
 // The primary context of one GPU, retained, so that memory is shared with whatever else in the
 // process uses the GPU.
 class CudaContext {
@@ -31,8 +38,8 @@ class CudaContext {
   ~CudaContext();
 
   const CudaDriver& driver() const { return *driver_; }
-  const std::string& gpu_name() const { return gpu_name_; }  // "NVIDIA H200"
-  int capability() const { return capability_; }             // 90 for 9.0
+  const std::string& gpu_name() const { return gpu_.name; }
+  int capability() const { return gpu_.capability; }
   CUcontext handle() const { return context_; }
   StatusOr<int> Attribute(CUdevice_attribute attribute) const;
 
@@ -45,10 +52,8 @@ class CudaContext {
  private:
   CudaContext() = default;
   const CudaDriver* driver_ = nullptr;
-  CUdevice device_ = 0;
+  Gpu gpu_;
   CUcontext context_ = nullptr;
-  std::string gpu_name_;
-  int capability_ = 0;
   mutable std::atomic<bool> is_broken_ = false;
   mutable std::mutex mutex_;
   mutable std::string broken_by_;  // text of the first such error

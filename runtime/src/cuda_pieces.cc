@@ -1,5 +1,6 @@
 #include "runtime/src/cuda_pieces.h"
 
+#include "runtime/src/cuda_context.h"
 #include "runtime/src/cuda_driver.h"
 #include "runtime/src/nvidia_library.h"
 #include "runtime/src/nvrtc.h"
@@ -7,26 +8,9 @@
 namespace fusec::runtime {
 namespace {
 
-struct Gpu {
-  std::string name;
-  int capability = 0;  // 90 for 9.0
-};
-
 StatusOr<Gpu> FirstGpu() {
   FUSEC_RT_ASSIGN(const CudaDriver* driver, CudaDriver::Get());
-  CUdevice device = 0;
-  FUSEC_RT_TRY(driver->Check(driver->cuDeviceGet(&device, 0), "cuDeviceGet"));
-  char name[256] = "";
-  FUSEC_RT_TRY(
-      driver->Check(driver->cuDeviceGetName(name, sizeof name, device), "cuDeviceGetName"));
-  int major = 0, minor = 0;
-  FUSEC_RT_TRY(driver->Check(
-      driver->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
-      "cuDeviceGetAttribute"));
-  FUSEC_RT_TRY(driver->Check(
-      driver->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device),
-      "cuDeviceGetAttribute"));
-  return Gpu{name, major * 10 + minor};
+  return FindGpu(*driver, 0);
 }
 
 // Since 9.0 the variant "a" has the instructions of exactly that architecture.

@@ -79,14 +79,8 @@ TEST(AttentionProperty, AnyShapeMatches) {
       for (size_t i = 0; i < graphs.size(); ++i)
         inputs.push_back(RandomInputs(*graphs[i], 3 * i + 1,
                                       {{"batch", batch}, {"tokens", tokens}, {"keys", keys}}));
-      const auto found = (*compiled)->Run(inputs);
-      ASSERT_TRUE(found.has_value()) << found.error().message;
-      for (size_t i = 0; i < graphs.size(); ++i) {
-        const auto expected = Interpret(*graphs[i], inputs[i]);
-        ASSERT_TRUE(expected.has_value()) << expected.error().message;
-        EXPECT_EQ(FirstDifference(*expected, (*found)[i], tolerance), "")
-            << dtype << " graph " << i << " batch " << batch << " tokens " << tokens << " keys " << keys;
-      }
+      ExpectAnswers(**compiled, pointers, inputs, tolerance,
+                    fmt::format("{} batch {} tokens {} keys {}", dtype, batch, tokens, keys));
     }
   }
 }
@@ -105,11 +99,7 @@ TEST(AttentionProperty, InfinitiesAndNaNMatch) {
       reals[reals.size() - 3] = -INFINITY;
       reals[reals.size() / 2] = NAN;
       if (input == kScores) std::fill(reals.begin() + 70, reals.begin() + 140, -INFINITY);
-      const auto found = (*compiled)->Run({inputs});
-      ASSERT_TRUE(found.has_value()) << found.error().message;
-      const auto expected = Interpret(*graph, inputs);
-      ASSERT_TRUE(expected.has_value()) << expected.error().message;
-      EXPECT_EQ(FirstDifference(*expected, (*found)[0], tolerance), "") << dtype << " input " << input;
+      ExpectAnswers(**compiled, {graph.get()}, {inputs}, tolerance, fmt::format("{} input {}", dtype, int{input}));
     }
   }
 }
@@ -129,11 +119,7 @@ TEST(AttentionProperty, RowsWithoutVisibleKeysMatch) {
     std::vector<int64_t>& visible = inputs.back().ints;
     std::fill(visible.begin(), visible.begin() + 70, 0);
     visible[80] = 1;
-    const auto found = (*compiled)->Run({inputs});
-    ASSERT_TRUE(found.has_value()) << found.error().message;
-    const auto expected = Interpret(*graph, inputs);
-    ASSERT_TRUE(expected.has_value()) << expected.error().message;
-    EXPECT_EQ(FirstDifference(*expected, (*found)[0], tolerance), "") << dtype;
+    ExpectAnswers(**compiled, {graph.get()}, {inputs}, tolerance, dtype);
   }
 }
 
@@ -183,12 +169,8 @@ TEST(AttentionProperty, HiddenTilesMatch) {
       if (change == kLargeQueries) {
         for (double& query : inputs[0].reals) query = query < 0.0 ? -8.0 : 8.0;
       }
-      const auto found = (*compiled)->Run({inputs});
-      ASSERT_TRUE(found.has_value()) << found.error().message;
-      const auto expected = Interpret(*graph, inputs);
-      ASSERT_TRUE(expected.has_value()) << expected.error().message;
-      EXPECT_EQ(FirstDifference(*expected, (*found)[0], each.tolerance), "")
-          << each.dtype << " lowest " << each.lowest << " change " << change;
+      ExpectAnswers(**compiled, {graph.get()}, {inputs}, each.tolerance,
+                    fmt::format("{} lowest {} change {}", each.dtype, each.lowest, int{change}));
     }
   }
 }

@@ -173,12 +173,7 @@ TEST(CodegenProperty, TensorsMayBeCalledLikeVariables) {
   for (const RunOn where : {RunOn::kCpu, GpuOrItsText()}) {
     const auto compiled = CompiledGraphs::Make({graph->get()}, where);
     ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
-    const auto inputs = RandomInputs(**graph, 1, {{"batch", 5}});
-    const auto found = (*compiled)->Run({inputs});
-    ASSERT_TRUE(found.has_value()) << found.error().message;
-    const auto expected = Interpret(**graph, inputs);
-    ASSERT_TRUE(expected.has_value()) << expected.error().message;
-    EXPECT_EQ(FirstDifference(*expected, (*found)[0], 1e-5), "");
+    ExpectAnswers(**compiled, {graph->get()}, {RandomInputs(**graph, 1, {{"batch", 5}})}, 1e-5, "batch 5");
   }
 }
 
@@ -225,14 +220,7 @@ void CompareProducts(std::optional<size_t> candidate) {
         inputs[i][0].reals[inputs[i][0].reals.size() - 1] = -INFINITY;
         inputs[i][1].reals[5] = NAN;
       }
-      const auto found = (*compiled)->Run(inputs);
-      ASSERT_TRUE(found.has_value()) << found.error().message;
-      for (size_t i = 0; i < graphs.size(); ++i) {
-        const auto expected = Interpret(*graphs[i], inputs[i]);
-        ASSERT_TRUE(expected.has_value()) << expected.error().message;
-        EXPECT_EQ(FirstDifference(*expected, (*found)[i], tolerance), "")
-            << dtype << " " << precision << " graph " << i << " batch " << batch;
-      }
+      ExpectAnswers(**compiled, Pointers(graphs), inputs, tolerance, fmt::format("{} {} batch {}", dtype, precision, batch));
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -16,6 +17,7 @@
 #include "compiler/plan/region_kernels.h"
 #include "runtime/src/nvrtc.h"
 #include "tests/property/gpu_text_on_cpu.h"
+#include "tests/property/random_graph.h"
 
 namespace fusec {
 namespace {
@@ -249,6 +251,18 @@ Result<std::vector<ReferenceTensor>> InterpretRounded(const Graph& graph,
   std::vector<ReferenceTensor> outputs;
   for (const Value* output : graph.outputs) outputs.push_back(values.at(output));
   return outputs;
+}
+
+void ExpectAnswers(CompiledGraphs& compiled, const std::vector<const Graph*>& graphs,
+                   const std::vector<std::vector<ReferenceTensor>>& inputs, double tolerance,
+                   const std::string& what) {
+  const auto found = compiled.Run(inputs);
+  ASSERT_TRUE(found.has_value()) << what << ": " << found.error().message;
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    const auto expected = Interpret(*graphs[i], inputs[i]);
+    ASSERT_TRUE(expected.has_value()) << what << ": " << expected.error().message;
+    EXPECT_EQ(FirstDifference(*expected, (*found)[i], tolerance), "") << what << " graph " << i;
+  }
 }
 
 std::string FirstWrong(const std::vector<ReferenceTensor>& expected,

@@ -52,6 +52,12 @@ class CompiledGraphs {
   fusec_context* context_ = nullptr;
 };
 
+// Runs all graphs and expects Interpret's results, as FirstDifference compares them; a failure says
+// `what` was run.
+void ExpectAnswers(CompiledGraphs& compiled, const std::vector<const Graph*>& graphs,
+                   const std::vector<std::vector<ReferenceTensor>>& inputs, double tolerance,
+                   const std::string& what);
+
 // The graph's results if every value is rounded to its dtype, as memory holds it. How far they are
 // from Interpret's says how much rounding matters to this graph and these inputs.
 Result<std::vector<ReferenceTensor>> InterpretRounded(const Graph& graph,
