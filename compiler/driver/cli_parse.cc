@@ -1,7 +1,10 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 
 #include "compiler/driver/cli.h"
+#include "compiler/driver/nearest_name.h"
 #include "compiler/driver/terminal.h"
 
 namespace fusec {
@@ -294,6 +297,22 @@ constexpr Verb kVerbs[] = {{"compile", &DeclareCompile}, {"run", &DeclareRun},
                            {"tune", &DeclareTune},       {"explain", &DeclareExplain},
                            {"opt", &DeclareOpt}};
 
+// CLI11 looks for what is missing first, but a name that it does not know is mostly the cause.
+std::string Problem(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining();
+  if (unknown.empty()) return error.what();
+  for (const std::string& argument : unknown) {
+    if (!argument.starts_with('-')) continue;
+    std::vector<std::string> names;
+    for (const CLI::Option* option : app.get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+    const std::string name = argument.substr(0, argument.find('='));
+    return "there is no option " + name + DidYouMean(name, names);
+  }
+  return "unexpected argument \"" + unknown[0] + "\"";
+}
+
 Command Parse(const std::string& name, Declare declare, std::vector<std::string> arguments) {
   CLI::App app("", name);
   app.get_formatter()->column_width(34);
@@ -305,7 +324,7 @@ Command Parse(const std::string& name, Declare declare, std::vector<std::string>
     std::fputs(app.help().c_str(), stdout);
     return Done(0);
   } catch (const CLI::ParseError& error) {
-    PrintError(std::string(error.what()) + " (see " + name + " -h)");
+    PrintError(Problem(app, error) + " (see " + name + " -h)");
     return Done(static_cast<int>(ErrorKind::kUsage));
   }
   return command;
@@ -332,7 +351,15 @@ std::function<Result<int>()> ParseCommandLine(const std::vector<std::string>& ar
         return argument == "--list-ops" || argument == "--version";
       });
   if (is_overview) return Parse("fusec", &DeclareOverview, arguments);
-  return Parse("fusec", &DeclareCompile, arguments);
+  if (arguments[0].find_first_of("./-") == std::string::npos &&
+      !std::filesystem::exists(arguments[0])) {
+    std::vector<std::string> verbs;
+    for (const Verb& verb : kVerbs) verbs.push_back(verb.name);
+    PrintError("\"" + arguments[0] + "\" is no verb" + DidYouMean(arguments[0], verbs) +
+               " and no file (see fusec -h)");
+    return Done(static_cast<int>(ErrorKind::kUsage));
+  }
+  return Parse("fusec compile", &DeclareCompile, arguments);
 }
 
 }  // namespace fusec

@@ -63,6 +63,10 @@ DimValues SymbolsOf(const Manifest& manifest, const Given& given) {
   return values;
 }
 
+tl::unexpected<Error> NotAFile(const std::string& flag) {
+  return Fail(ErrorKind::kUsage, "--input " + flag + ": expected NAME=FILE.npy or FILE.npz");
+}
+
 }  // namespace
 
 Result<Inputs> ChooseInputs(const Manifest& manifest, const std::vector<std::string>& input_flags,
@@ -72,6 +76,7 @@ Result<Inputs> ChooseInputs(const Manifest& manifest, const std::vector<std::str
   Given given{std::vector<std::optional<TensorData>>(manifest.inputs.size())};
   for (const std::string& flag : input_flags) {
     const size_t equals = flag.find('=');
+    if (equals + 1 == flag.size()) return NotAFile(flag);
     const int number =
         equals == std::string::npos ? -1 : FindInput(manifest, flag.substr(0, equals));
     if (number >= 0) {
@@ -84,7 +89,7 @@ Result<Inputs> ChooseInputs(const Manifest& manifest, const std::vector<std::str
       return Fail(ErrorKind::kInput, "no input is called \"" + flag.substr(0, equals) + "\"; " +
                                          SignatureText(manifest.inputs, "inputs"));
     } else {
-      return Fail(ErrorKind::kUsage, "--input " + flag + ": expected NAME=FILE.npy or FILE.npz");
+      return NotAFile(flag);
     }
   }
   if (!random && !dim_flags.empty())
@@ -97,10 +102,12 @@ Result<Inputs> ChooseInputs(const Manifest& manifest, const std::vector<std::str
   Inputs inputs;
   for (size_t i = 0; i < manifest.inputs.size(); ++i) {
     if (!given.tensors[i] && !random) {
-      return Fail(ErrorKind::kInput, "input \"" + manifest.inputs[i].name +
-                                         "\" has no data (--input " + manifest.inputs[i].name +
-                                         "=FILE.npy, or --random); " +
-                                         SignatureText(manifest.inputs, "inputs"));
+      const std::string& name = manifest.inputs[i].name;
+      const bool is_npz = input_flags.size() == 1 && input_flags[0].ends_with(".npz");
+      return Fail(ErrorKind::kInput, "input \"" + name + "\" has no data (" +
+                                         (is_npz ? input_flags[0] + " lacks it"
+                                                 : "--input " + name + "=FILE.npy, or --random") +
+                                         "); " + SignatureText(manifest.inputs, "inputs"));
     }
     if (!given.tensors[i]) {
       FUSEC_ASSIGN(given.tensors[i],
