@@ -139,6 +139,7 @@ Result<Json> SeparateManifest(Json manifest, const runtime::Target& target, cons
                                             name + "\", expected one as in its graph");
     }
   }
+  manifest.erase("hash");
   manifest["targets"] = Json::object({{target.name, manifest["targets"][target.name]}});
   std::map<int, int> given;
   for (const Value* value : crossing) {

@@ -1,6 +1,7 @@
 #include "compiler/package/artifact_writer.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "compiler/support/check.h"
 #include "compiler/support/interrupt.h"
 #include "runtime/src/hash.h"
+#include "runtime/src/manifest.h"
 
 namespace fusec {
 
@@ -331,8 +333,11 @@ Result<void> WriteInto(const std::string& folder, const ArtifactContents& conten
     FUSEC_TRY(WriteFile(folder + "/" + path, bytes));
     hashes[path] = HashOf(bytes);
   }
+  const std::string json = ManifestJson(contents, buffers, hashes).dump(1) + "\n";
+  const std::string keys = json.substr(2);  // behind the brace and its line
   return WriteFile(folder + "/manifest.json",
-                   ManifestJson(contents, buffers, hashes).dump(1) + "\n");
+                   fmt::format("{}{}{}{}", runtime::kManifestHash, HashOf(keys),
+                               runtime::kManifestHashEnd, keys));
 }
 
 // Puts `made` in the place of `target`. What was there is found under the name `made` afterwards,

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <span>
 
 #include "runtime/src/dtype.h"
+#include "runtime/src/hash.h"
 #include "runtime/src/json_reader.h"
 
 namespace fusec::runtime {
@@ -446,6 +448,20 @@ class ManifestReader {
   List<std::string> symbols_;
 };
 
+// Most of what steers kernels has no other witness: a digit that changed in a dim would overrun
+// memory.
+Status CheckHash(std::string_view json, const std::string& file) {
+  constexpr size_t kDigits = 32;
+  constexpr size_t kLine = kManifestHash.size() + kDigits + kManifestHashEnd.size();
+  if (!json.starts_with(kManifestHash) || json.size() < kLine) return {};
+  const std::string_view expected = json.substr(kManifestHash.size(), kDigits);
+  const std::string_view rest = json.substr(kLine);
+  const std::string hash = Hash128(std::as_bytes(std::span(rest.data(), rest.size())));
+  if (hash == expected) return {};
+  return Fail(FUSEC_BAD_ARTIFACT, file, ": was altered: its hash is ", hash, ", expected ",
+              expected);
+}
+
 }  // namespace
 
 std::vector<std::string> Manifest::SymbolNames() const {
@@ -455,6 +471,7 @@ std::vector<std::string> Manifest::SymbolNames() const {
 }
 
 StatusOr<Manifest> ParseManifest(std::string_view json, const std::string& file) {
+  FUSEC_RT_TRY(CheckHash(json, file));
   FUSEC_RT_ASSIGN(const auto document, JsonDocument::Parse(json, file));
   Manifest manifest;
   const JsonValue root = document.root();

@@ -130,6 +130,11 @@ struct Manifest {
   std::vector<std::string> SymbolNames() const;
 };
 
+// How a manifest.json that fusec wrote begins: 32 digits follow, the end of the line, and what they
+// are the XXH3-128 of. One written by hand leaves the line out.
+inline constexpr std::string_view kManifestHash = "{\n \"hash\": \"";
+inline constexpr std::string_view kManifestHashEnd = "\",\n";
+
 // Every error names `file` and the key: `model_fused/manifest.json: buffers[3].dtype is "f33",
 // expected a dtype`.
 StatusOr<Manifest> ParseManifest(std::string_view json, const std::string& file);

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "runtime/src/artifact.h"
+#include "runtime/src/hash.h"
 #include "runtime/src/safetensors.h"
 #include "tests/unit/runtime/tiny_artifact.h"
 
@@ -98,6 +99,28 @@ TEST(ManifestTest, EveryMistakeNamesFileAndKey) {
     EXPECT_TRUE(opened.error().message.starts_with(artifact.path())) << opened.error().message;
     EXPECT_NE(opened.error().message.find(edit.error), std::string::npos)
         << opened.error().message << "\n" << edit.error;
+  }
+}
+
+// A manifest that fusec wrote holds to the last byte, one without the hash may be edited.
+TEST(ManifestTest, AnAlteredManifestIsRefused) {
+  const TinyArtifact artifact;
+  const std::string text = artifact.Read("manifest.json");
+  const std::string keys = text.substr(text.find('\n') + 1);
+  const std::string start = std::string(kManifestHash) +
+                            Hash128(std::as_bytes(std::span(keys.data(), keys.size()))) +
+                            std::string(kManifestHashEnd);
+  EXPECT_TRUE(ParseManifest("{\n" + keys, "manifest.json"));
+  EXPECT_TRUE(ParseManifest(start + keys, "manifest.json"));
+  std::string other = keys;
+  other.replace(other.find("batch*4"), 7, "batch*3");
+  EXPECT_TRUE(ParseManifest("{\n" + other, "manifest.json"));
+  for (const std::string& altered : {start + other, start + keys + "\n", start}) {
+    const auto manifest = ParseManifest(altered, "manifest.json");
+    ASSERT_FALSE(manifest);
+    EXPECT_EQ(manifest.error().code, FUSEC_BAD_ARTIFACT);
+    EXPECT_TRUE(manifest.error().message.starts_with("manifest.json: was altered: its hash is "))
+        << manifest.error().message;
   }
 }
 
