@@ -100,7 +100,7 @@ Result<int> RunVerify(const VerifyFlags& flags) {
   {
     ProgressLine progress;
     FUSEC_ASSIGN(subject, LoadSubject(flags, progress, folder, true));
-    const auto judge = OnnxruntimeJudge::Find();
+    const auto judge = OnnxruntimeJudge::Find(folder);
     if (!judge)
       PrintNote(
           "no python3 with onnxruntime was found (FUSEC_PYTHON names one): the interpreter judges "

@@ -64,9 +64,9 @@ std::string LastLine(const std::string& text) {
 
 }  // namespace
 
-std::optional<OnnxruntimeJudge> OnnxruntimeJudge::Find() {
+std::optional<OnnxruntimeJudge> OnnxruntimeJudge::Find(const std::string& folder) {
   for (const std::string& python : Candidates()) {
-    const ChildResult child = RunChild({python, "-c", kVersionScript});
+    const ChildResult child = RunChild({python, "-c", kVersionScript}, folder);
     if (child.exit_code != 0) continue;
     OnnxruntimeJudge judge;
     judge.python_ = python;
@@ -86,7 +86,7 @@ Result<NamedTensors> OnnxruntimeJudge::Run(const std::string& model,
     FUSEC_TRY(WriteNpy(folder + "/input_" + std::to_string(i) + ".npy", inputs[i].second));
   }
   FUSEC_TRY(WriteFile(folder + "/names.txt", names));
-  const ChildResult child = RunChild({python_, "-c", kRunScript, model, folder});
+  const ChildResult child = RunChild({python_, "-c", kRunScript, model, folder}, folder);
   if (child.exit_code != 0)
     return Fail(ErrorKind::kToolchain, "onnxruntime: " + LastLine(child.errors));
   FUSEC_ASSIGN(const std::string listed,

@@ -12,8 +12,9 @@ namespace fusec {
 class OnnxruntimeJudge {
  public:
   // $FUSEC_PYTHON; else .deps/venv/bin/python beside the folder of the program; else python3 on
-  // PATH. Nothing if none of them can import onnxruntime and numpy.
-  static std::optional<OnnxruntimeJudge> Find();
+  // PATH. Nothing if none of them can import onnxruntime and numpy. onnxruntime leaves a file
+  // (.ses) in the folder for temporary files: `folder`, which the caller removes.
+  static std::optional<OnnxruntimeJudge> Find(const std::string& folder);
 
   const std::string& version() const { return version_; }  // "1.31.0"
   // The outputs by name, in the model's order. An error says what onnxruntime said.

@@ -90,8 +90,16 @@ Result<void> JudgeByInterpreter(const Subject& subject, const Inputs& inputs,
                                 const std::vector<TensorData>& outputs, const DimValues& dims,
                                 std::vector<Judgement>& judgements) {
   FUSEC_ASSIGN(const auto reference_inputs, ReferenceInputs(subject, *subject.graph, inputs));
-  FUSEC_ASSIGN(const auto expected, Interpret(*subject.graph, reference_inputs));
   const runtime::Manifest& manifest = subject.program->manifest();
+  const auto interpreted = Interpret(*subject.graph, reference_inputs);
+  if (!interpreted) {
+    const std::string model = std::filesystem::path(subject.model).filename();
+    const Error& error = interpreted.error();
+    if (model == manifest.model) return tl::unexpected(error);
+    return Fail(error.kind, subject.model + ": " + error.message + "; " + subject.artifact +
+                                " was made from " + manifest.model);
+  }
+  const std::vector<ReferenceTensor>& expected = *interpreted;
   if (expected.size() != outputs.size()) {
     return Fail(ErrorKind::kInput, subject.model + " has " +
                                        Plural(static_cast<int64_t>(expected.size()), "output") +
