@@ -40,7 +40,12 @@ Status CheckSignatureSizes(const Manifest& manifest, std::span<const int64_t> sy
 Status CheckRoomForResults(const Manifest& manifest, const Target& target,
                            std::span<const int64_t> symbols,
                            std::span<const int64_t> buffer_bytes) {
+  const Step* last = nullptr;
   for (const Step& step : target.steps) {
+    const bool is_alternative = last && step.outputs == last->outputs &&
+                                step.bytes_written.text() == last->bytes_written.text();
+    last = &step;
+    if (is_alternative) continue;
     FUSEC_RT_ASSIGN(const int64_t written, step.bytes_written.Evaluate(symbols));
     int64_t missing = written;  // stops at 0, so that nothing overflows
     for (const int buffer : step.outputs) missing -= std::min(missing, buffer_bytes[buffer]);
