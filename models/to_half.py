@@ -1,8 +1,8 @@
 """Writes a float16 or bfloat16 version of a float32 ONNX model: every float tensor, constant and cast changes type, nothing else.
 
-usage: to_half.py IN.onnx OUT.onnx float16|bfloat16
+    models/to_half.py IN.onnx OUT.onnx float16|bfloat16
 """
-import sys
+import argparse
 
 import numpy
 import onnx
@@ -41,6 +41,10 @@ def convert(model, dtype):
 
 
 if __name__ == "__main__":
-    source, target, dtype = sys.argv[1:]
     kinds = {"float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16}
-    onnx.save(convert(onnx.load(source), kinds[dtype]), target)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", metavar="IN.onnx")
+    parser.add_argument("target", metavar="OUT.onnx")
+    parser.add_argument("dtype", choices=kinds)
+    arguments = parser.parse_args()
+    onnx.save(convert(onnx.load(arguments.source), kinds[arguments.dtype]), arguments.target)
