@@ -77,6 +77,7 @@ void AddGpuJobs(size_t number, const ModelTitle& title, ArtifactContents& conten
     std::vector<const KernelPlan*> part;
     for (size_t k = i; k < kernels.size(); k += modules) part.push_back(kernels[k]);
     const auto text = std::make_shared<std::string>(EmitGpuModule(part, title));
+    if (i == 0) *text += EmitRuntimeKernels();
     const std::string suffix = i == 0 ? "" : "_" + std::to_string(i + 1);
     const std::string key = "cubin" + suffix;
     for (const KernelPlan* kernel : part) contents.targets[number].modules[kernel->name] = key;

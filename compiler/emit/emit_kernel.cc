@@ -363,6 +363,12 @@ std::string EmitGpuModule(const std::vector<const KernelPlan*>& plans, const Mod
   return EmitModule(plans, title);
 }
 
+std::string_view EmitRuntimeKernels() {
+  const auto text = TemplateText("runtime/transfer.cu");
+  FUSEC_CHECK(text.has_value(), "the kernels of the runtime are missing");
+  return *text;
+}
+
 std::string EmitCpuLibrary(const std::vector<const KernelPlan*>& plans, const ModelTitle& title) {
   TextWriter out;
   WriteTitle(out, title);

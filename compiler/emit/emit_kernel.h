@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/plan/kernel_plan.h"
@@ -16,6 +17,8 @@ struct ModelTitle {
 std::string EmitKernelFile(const KernelPlan& plan, const ModelTitle& title);
 // All kernels of a program in one text for one module; device functions once.
 std::string EmitGpuModule(const std::vector<const KernelPlan*>& plans, const ModelTitle& title);
+// The kernels that the runtime launches itself, for the first module.
+std::string_view EmitRuntimeKernels();
 // The CPU library: host header, device functions once, kernels, and a launcher `NAME_blocks` per
 // kernel (runtime/ARTIFACT.md).
 std::string EmitCpuLibrary(const std::vector<const KernelPlan*>& plans, const ModelTitle& title);

@@ -8,6 +8,7 @@
 #include "runtime/src/artifact.h"
 #include "runtime/src/cublaslt.h"
 #include "runtime/src/cuda_context.h"
+#include "runtime/src/cuda_input_copy.h"
 #include "runtime/src/cuda_kernels.h"
 #include "runtime/src/cuda_matmul_epilogue.h"
 #include "runtime/src/cuda_weights.h"
@@ -33,6 +34,7 @@ class CudaDevice : public Device {
   const Manifest& manifest() const { return artifact_.manifest(); }
   const CudaContext& context() const { return *context_; }
   const CudaKernels& kernels() const { return kernels_; }
+  CudaInputCopy input_copy() const { return CudaInputCopy(kernels_.of_runtime().copy_inputs); }
   const CudaWeights& weights() const { return weights_; }
   CublasLt* cublaslt() const { return cublaslt_.get(); }  // null without a matmul step
   MatmulEpilogues& epilogues() { return epilogues_; }

@@ -27,13 +27,14 @@ namespace fusec::runtime {
 // names its kernel.
 //
 // Device memory is used in place. Small host tensors travel through one page-locked buffer, inputs
-// by one copy in the graph. Kernels store small outputs into page-locked memory themselves, which
-// saves the node of the copy: such a store is not waited for, so over a bus of 50 GB/s 64 KiB take
-// about as long as that node. Inputs are copied, since many blocks may read each of them again and
-// again. Large host tensors are copied on the stream, before the graph and behind it, so that their
-// addresses are no part of it and the GPU copies while the host goes on: straight from and to
-// page-locked memory, other memory in pieces, of which the host copies one between the caller's
-// memory and the buffer while the GPU copies the one before.
+// by one copy in the graph (the runtime's own kernel, or a copy node). Kernels store small outputs
+// into page-locked memory themselves, which saves the node of the copy: such a store is not waited
+// for, so over a bus of 50 GB/s 64 KiB take about as long as that node. Inputs are copied, since
+// many blocks may read each of them again and again. Large host tensors are copied on the stream,
+// before the graph and behind it, so that their addresses are no part of it and the GPU copies
+// while the host goes on: straight from and to page-locked memory, other memory in pieces, of which
+// the host copies one between the caller's memory and the buffer while the GPU copies the one
+// before.
 //
 // A run with dims and addresses of late allocates nothing.
 class CudaExecutor : public Executor {
@@ -67,6 +68,13 @@ class CudaExecutor : public Executor {
   static constexpr size_t kMaxExecutables = 64;
   static constexpr size_t kMaxMappedBytes = 64 << 10;
 
+  // More are copied by a node of the graph: the copy engine has more bytes under way than a few
+  // blocks.
+  static constexpr size_t kMaxCopyKernelBytes = 64 << 10;
+  // Smaller ones are copied to staging faster than a graph gets other addresses.
+  static constexpr size_t kMinPinnedReadBytes = 8 << 10;
+  // All of these that the kernel may copy, or fewer and staging.
+  static_assert(kMaxCopyKernelBytes / kMinPinnedReadBytes <= CudaInputCopy::kMostSegments);
   // Smaller ones are copied to staging faster than the driver takes a copy.
   static constexpr size_t kMinPinnedInputBytes = 32 << 10;
   // Less is copied faster than threads are woken.
@@ -76,6 +84,7 @@ class CudaExecutor : public Executor {
   enum class Place : uint8_t {
     kDevice,        // memory of the GPU, in place
     kPinned,        // page-locked memory, by a copy on the stream
+    kPinnedRead,    // an input in memory of AllocateHost, by the kernel that copies inputs
     kPinnedMapped,  // an output in memory of AllocateHost, by the stores of kernels
     kStaged,        // an input in any host memory, through staging, by the copy of the graph
     kStagedMapped,  // an output in any host memory, by the stores of kernels to staging
@@ -120,12 +129,15 @@ class CudaExecutor : public Executor {
   // cuda_locate.cc
   Place PlaceOfInput(const TensorBinding& binding) const;
   Place PlaceOfOutput(size_t output, const TensorBinding& binding) const;
+  void ChooseInputPlaces(const RunBindings& bindings);
   void MakeKey(const RunBindings& bindings);
   Staging LayOutStaging(const RunBindings& bindings) const;
   StatusOr<Addresses> Locate(const RunBindings& bindings);
   Status Reserve(size_t arena_bytes, size_t host_bytes, size_t device_bytes);
 
   // cuda_resolve.cc
+  void AddCopyOfInputs(const RunBindings& bindings, const Staging& staging,
+                       std::vector<Operation>& operations) const;
   StatusOr<std::vector<Operation>> Resolve(const RunBindings& bindings, const Addresses& addresses);
   Status ResolveKernel(const Step& step, const RunBindings& bindings, const Addresses& addresses,
                        std::vector<Operation>& operations);

@@ -96,7 +96,8 @@ StatusOr<std::map<std::string, CudaModule>> LoadModules(const CudaContext& conte
   return modules;
 }
 
-// A kernel of the module, null if that has none of this name.
+// A kernel of the module, null if that has none of this name. The driver loads a function when it
+// is first used; doing so now keeps that out of the first run and of stream captures.
 StatusOr<CUfunction> FindFunction(const CudaContext& context, const CudaModule& module,
                                   const std::string& name) {
   CUfunction function = nullptr;
@@ -104,6 +105,7 @@ StatusOr<CUfunction> FindFunction(const CudaContext& context, const CudaModule& 
       context.driver().cuModuleGetFunction(&function, module.get(), name.c_str());
   if (result == CUDA_ERROR_NOT_FOUND) return nullptr;
   FUSEC_RT_TRY(context.Check(result, "cuModuleGetFunction", Text("kernel ", name)));
+  FUSEC_RT_TRY(FUSEC_CUDA(context, Text("kernel ", name), cuFuncLoad, function));
   return function;
 }
 
@@ -213,15 +215,16 @@ StatusOr<CudaKernels> CudaKernels::Load(const CudaContext& context, const Artifa
       return Fail(FUSEC_BAD_ARTIFACT, artifact.path(), ": ", wanted.module,
                   " does not hold the kernel \"", name, "\"");
     }
-    // The driver loads a function when it is first used; doing so now keeps that out of the first
-    // run and of stream captures.
-    FUSEC_RT_TRY(FUSEC_CUDA(context, Text("kernel ", name), cuFuncLoad, function));
     if (const int bytes = wanted.shared_bytes; bytes > 0) {
       FUSEC_RT_TRY(FUSEC_CUDA(
           context, Text("kernel ", name, " (", bytes, " bytes of shared memory)"),
           cuFuncSetAttribute, function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes));
     }
     kernels.functions_[name] = function;
+  }
+  if (const auto first = kernels.modules_.find("cubin"); first != kernels.modules_.end()) {
+    FUSEC_RT_ASSIGN(kernels.of_runtime_.copy_inputs,
+                    FindFunction(context, first->second, "copy_inputs"));
   }
   return kernels;
 }

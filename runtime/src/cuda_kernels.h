@@ -41,9 +41,16 @@ class CudaKernels {
 
   CUfunction Find(const std::string& name) const { return functions_.at(name); }
 
+  // Those of codegen_templates/runtime/transfer.cu; null where the artifact has none.
+  struct OfRuntime {
+    CUfunction copy_inputs = nullptr;
+  };
+  const OfRuntime& of_runtime() const { return of_runtime_; }
+
  private:
   std::map<std::string, CudaModule> modules_;  // by key in the target's files, or by source
   std::map<std::string, CUfunction> functions_;
+  OfRuntime of_runtime_;
 };
 
 StatusOr<CudaModule> LoadModule(const CudaContext& context, const void* image,

@@ -26,6 +26,10 @@ Status CheckAligned(const TensorBinding& binding, const TensorSignature& tensor)
 
 CudaExecutor::Place CudaExecutor::PlaceOfInput(const TensorBinding& binding) const {
   if (binding.on_device) return Place::kDevice;
+  const bool is_aligned = reinterpret_cast<uintptr_t>(binding.data) % kVectorBytes == 0;
+  if (device_.input_copy() && is_aligned && binding.bytes >= kMinPinnedReadBytes &&
+      binding.bytes <= kMaxCopyKernelBytes && device_.OwnsHost(binding.data, binding.bytes))
+    return Place::kPinnedRead;
   if (binding.bytes >= kMinPinnedInputBytes && device_.IsPageLocked(binding.data, binding.bytes))
     return Place::kPinned;
   return binding.bytes >= kMinThreadsBytes ? Place::kPieces : Place::kStaged;
@@ -41,25 +45,41 @@ CudaExecutor::Place CudaExecutor::PlaceOfOutput(size_t output, const TensorBindi
   return device_.IsPageLocked(binding.data, binding.bytes) ? Place::kPinned : Place::kPieces;
 }
 
+void CudaExecutor::ChooseInputPlaces(const RunBindings& bindings) {
+  input_places_.clear();
+  size_t bytes = 0;  // that the kernel would copy
+  for (const TensorBinding& input : bindings.inputs) {
+    const Place place = PlaceOfInput(input);
+    input_places_.push_back(place);
+    if (place == Place::kPinnedRead || place == Place::kStaged) bytes += RoundUp(input.bytes);
+  }
+  if (bytes <= kMaxCopyKernelBytes) return;
+  for (size_t i = 0; i < input_places_.size(); ++i) {
+    if (input_places_[i] != Place::kPinnedRead) continue;
+    input_places_[i] =
+        bindings.inputs[i].bytes >= kMinPinnedInputBytes ? Place::kPinned : Place::kStaged;
+  }
+}
+
 // All that the operations depend on; the memory that the executor owns only changes when it says
 // so of what it prepared.
 void CudaExecutor::MakeKey(const RunBindings& bindings) {
   key_.assign(bindings.symbols.begin(), bindings.symbols.end());
   uses_staging_ = false;
-  const auto add = [&](Place place, const TensorBinding& binding, std::vector<Place>& places) {
-    const bool in_place = place == Place::kDevice || place == Place::kPinnedMapped;
-    places.push_back(place);
+  const auto add = [&](Place place, const TensorBinding& binding) {
+    const bool names_address =
+        place == Place::kDevice || place == Place::kPinnedMapped || place == Place::kPinnedRead;
     key_.push_back(static_cast<uint64_t>(place));
-    key_.push_back(in_place ? reinterpret_cast<uint64_t>(binding.data) : 0);
-    uses_staging_ = uses_staging_ || (!in_place && place != Place::kPinned && binding.bytes > 0);
+    key_.push_back(names_address ? reinterpret_cast<uint64_t>(binding.data) : 0);
+    uses_staging_ =
+        uses_staging_ || (!names_address && place != Place::kPinned && binding.bytes > 0);
   };
-  input_places_.clear();
-  for (const TensorBinding& input : bindings.inputs) {
-    add(PlaceOfInput(input), input, input_places_);
-  }
+  ChooseInputPlaces(bindings);
+  for (size_t i = 0; i < bindings.inputs.size(); ++i) add(input_places_[i], bindings.inputs[i]);
   output_places_.clear();
   for (const TensorBinding& output : bindings.outputs) {
-    add(PlaceOfOutput(output_places_.size(), output), output, output_places_);
+    output_places_.push_back(PlaceOfOutput(output_places_.size(), output));
+    add(output_places_.back(), output);
   }
 }
 
@@ -87,6 +107,7 @@ CudaExecutor::Staging CudaExecutor::LayOutStaging(const RunBindings& bindings) c
   add_inputs(Place::kPieces);
   add_outputs(Place::kPieces);
   staging.host_bytes = end;
+  add_inputs(Place::kPinnedRead);
   add_inputs(Place::kPinned);
   add_outputs(Place::kPinned);
   staging.device_bytes = end;

@@ -9,12 +9,37 @@
 
 namespace fusec::runtime {
 
+void CudaExecutor::AddCopyOfInputs(const RunBindings& bindings, const Staging& staging,
+                                   std::vector<Operation>& operations) const {
+  std::vector<CudaInputCopy::Segment> segments;
+  // Tensors have room in staging up to a multiple of more than a word.
+  const auto add = [&](size_t offset, CUdeviceptr from, size_t bytes) {
+    constexpr size_t kWordBytes = CudaInputCopy::kWordBytes;
+    segments.push_back(
+        {staging_device_.get() + offset, from, (bytes + kWordBytes - 1) / kWordBytes});
+  };
+  if (const size_t bytes = staging.graph_bytes; bytes > 0) {
+    if (!device_.input_copy() || bytes > kMaxCopyKernelBytes) {
+      operations.emplace_back(CopyOperation{staging_device_.get(), staging_host_.get(), bytes});
+      return;  // no input is of kPinnedRead
+    }
+    add(0, staging_host_address_, bytes);
+  }
+  for (const StagedTensor& input : staging.inputs) {
+    if (input.place != Place::kPinnedRead) continue;
+    const void* data = bindings.inputs[input.tensor].data;
+    add(input.offset, reinterpret_cast<CUdeviceptr>(data), input.bytes);
+  }
+  if (segments.empty()) return;
+  KernelOperation kernel = device_.input_copy().CopyOf(segments);
+  kernel.dependent_launch = kernel.blocks <= device_.most_dependent_blocks();
+  operations.emplace_back(std::move(kernel));
+}
+
 StatusOr<std::vector<Operation>> CudaExecutor::Resolve(const RunBindings& bindings,
                                                        const Addresses& addresses) {
   std::vector<Operation> operations;
-  if (const size_t bytes = addresses.staging.graph_bytes; bytes > 0) {
-    operations.emplace_back(CopyOperation{staging_device_.get(), staging_host_.get(), bytes});
-  }
+  AddCopyOfInputs(bindings, addresses.staging, operations);
   for (const Step& step : device_.target().steps) {
     FUSEC_RT_ASSIGN(const bool runs, Runs(step, bindings.symbols));
     if (!runs) continue;

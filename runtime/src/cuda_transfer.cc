@@ -46,7 +46,7 @@ Status CudaExecutor::SendInputs(const RunBindings& bindings, const Staging& stag
       std::memcpy(StagingAt(input.offset), data, input.bytes);
     } else if (input.place == Place::kPieces) {
       FUSEC_RT_TRY(SendPieces(input, data, stream));
-    } else {
+    } else if (input.place == Place::kPinned) {
       FUSEC_RT_TRY(FUSEC_CUDA(context_, "the inputs", cuMemcpyHtoDAsync,
                               staging_device_.get() + input.offset, data, input.bytes, stream));
     }

@@ -160,17 +160,18 @@ TEST_F(CudaExecutorTest, CopiesOfOutputsNeedNoOtherGraph) {
   EXPECT_EQ(gpu_.built, 1);
 }
 
-TEST_F(CudaExecutorTest, MakesAnotherGraphForCopiesBetweenOtherPlaces) {
-  for (const int64_t batch : {1, 10000, 1, 16000, 1}) ExpectRight(batch);
-  EXPECT_EQ(gpu_.built, 2);  // staging has grown once
+TEST_F(CudaExecutorTest, MakesAnotherGraphForCopiesOfAnotherKind) {
+  for (const int64_t batch : {1, 17000, 1, 17000}) ExpectRight(batch);
+  EXPECT_EQ(gpu_.built, 2);  // with a kernel, and with a copy node
   EXPECT_EQ(gpu_.instantiated, 2 * kExecutables);
 }
 
 TEST_F(CudaExecutorTest, ChangesTheExecutableUsedLongestAgo) {
   for (int64_t batch = 40; batch > 0; --batch) ExpectRight(batch);
-  EXPECT_EQ(gpu_.patched, 39 * 3);
+  const int patched = 39 * 3 - 3;  // 37 to 39 rows are copied with the parameters of 40
+  EXPECT_EQ(gpu_.patched, patched);
   for (int64_t batch = 1; batch <= kExecutables; ++batch) ExpectRight(batch);
-  EXPECT_EQ(gpu_.patched, 39 * 3);
+  EXPECT_EQ(gpu_.patched, patched);
   EXPECT_EQ(gpu_.built, 1);
 }
 

@@ -112,6 +112,25 @@ struct FakeGpu {
   }
 
   CudaDriver Driver();
+
+  // Of codegen_templates/runtime.
+  FakeGpu() {
+    kernels["copy_inputs"] = {[](void** a, unsigned blocks, unsigned) {
+                                struct Segment {
+                                  char* to;
+                                  const char* from;
+                                  uint64_t words;
+                                };
+                                const auto* segments = static_cast<const Segment*>(a[0]);
+                                const unsigned count = blocks / *static_cast<unsigned*>(a[1]);
+                                for (unsigned i = 0; i < count; ++i) {
+                                  const auto& [to, from, words] = segments[i];
+                                  std::memcpy(to, from, 16 * words);
+                                }
+                                ++current->copies;
+                              },
+                              {8 * sizeof(uint64_t[3]), 4}};
+  }
 };
 
 inline FakeGpu* FakeGpu::current = nullptr;
