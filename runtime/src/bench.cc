@@ -99,7 +99,7 @@ StatusOr<std::vector<double>> CudaExecutor::Measure(std::span<const RunBindings>
   FUSEC_RT_ASSIGN(const DeviceSets on_device, CopyToDevice(sets));
   std::vector<const Prepared*> rotation;
   for (const RunBindings& bindings : on_device.sets) {
-    FUSEC_RT_ASSIGN(const Prepared* prepared, Prepare(bindings));
+    FUSEC_RT_ASSIGN(const Prepared* prepared, Prepare(bindings, false));
     rotation.push_back(prepared);
   }
   const CUstream stream = stream_.get();
@@ -120,7 +120,7 @@ StatusOr<std::vector<double>> CudaExecutor::Measure(std::span<const RunBindings>
 StatusOr<std::vector<std::vector<Operation>>> CudaExecutor::ResolveAll(const DeviceSets& sets) {
   std::vector<std::vector<Operation>> by_set;
   for (const RunBindings& bindings : sets.sets) {
-    MakeKey(bindings);
+    MakeKey(bindings, false);
     FUSEC_RT_ASSIGN(const Addresses addresses, Locate(bindings));
     FUSEC_RT_ASSIGN(by_set.emplace_back(), Resolve(bindings, addresses));
   }

@@ -13,7 +13,8 @@ Status CudaExecutor::Capture(std::vector<Operation>& operations) {
     if (auto* matmul = std::get_if<MatmulOperation>(&operation)) products.push_back(matmul);
   }
   if (products.empty()) return {};
-  FinishEarlier();  // the capture stream must be idle, and products are tried in the arena
+  FinishEarlier();  // products are tried in the arena
+  FUSEC_RT_TRY(FUSEC_CUDA(context_, {}, cuStreamSynchronize, stream_.get()));  // to capture from
   for (const MatmulOperation* product : products) {
     if (warmed_up_.insert(product->plan.problem).second) FUSEC_RT_TRY(WarmUp(*product));
   }

@@ -33,10 +33,10 @@ Status CudaExecutor::Initialize() {
   }
   // In host memory, so that neither clearing it nor fetching it costs a node of the graph (1 to 2
   // us each); kernels touch it only when they meet a bad index.
-  FUSEC_RT_ASSIGN(errors_, AllocatePinned(context_, sizeof(IndexError), "the index error"));
-  *static_cast<IndexError*>(errors_.get()) = IndexError();
-  return FUSEC_CUDA(context_, "the index error", cuMemHostGetDevicePointer, &errors_address_,
-                    errors_.get(), 0);
+  FUSEC_RT_ASSIGN(reports_, AllocatePinned(context_, sizeof(Reports), "the index error"));
+  reports() = Reports();
+  return FUSEC_CUDA(context_, "the index error", cuMemHostGetDevicePointer, &reports_address_,
+                    reports_.get(), 0);
 }
 
 CudaExecutor::~CudaExecutor() {
@@ -51,8 +51,9 @@ OperationEnvironment CudaExecutor::Environment() const {
   return {&context_, device_.cublaslt(), workspace_.get(), stream_.get()};
 }
 
-StatusOr<const CudaExecutor::Prepared*> CudaExecutor::Prepare(const RunBindings& bindings) {
-  MakeKey(bindings);
+StatusOr<const CudaExecutor::Prepared*> CudaExecutor::Prepare(const RunBindings& bindings,
+                                                              bool is_awaited) {
+  MakeKey(bindings, is_awaited);
   for (auto entry = prepared_.begin(); entry != prepared_.end(); ++entry) {
     if (!entry->is_current || entry->key != key_) continue;
     prepared_.splice(prepared_.begin(), prepared_, entry);
@@ -70,6 +71,7 @@ StatusOr<const CudaExecutor::Prepared*> CudaExecutor::Prepare(const RunBindings&
   Prepared& made = prepared_.front();
   made.staging = std::move(addresses.staging);
   made.is_empty = is_empty;
+  made.signals_end = signals_end_ && !is_empty;
   made.key = key_;
   made.is_current = true;
   return &made;
@@ -119,14 +121,15 @@ Status CudaExecutor::Launch(const Prepared& prepared, CUstream stream) {
   return {};
 }
 
-Status CudaExecutor::Start(const RunBindings& bindings, CUstream stream) {
+Status CudaExecutor::Start(const RunBindings& bindings, CUstream stream, bool is_awaited) {
   const bool other_dims = !std::equal(bindings.symbols.begin(), bindings.symbols.end(),
                                       running_symbols_.begin(), running_symbols_.end());
   if (running_ && other_dims)
     FinishEarlier();  // an index error is explained with the dims of its run
-  FUSEC_RT_ASSIGN(const Prepared* prepared, Prepare(bindings));
+  FUSEC_RT_ASSIGN(const Prepared* prepared, Prepare(bindings, is_awaited));
   // Staging may still be in use, or hold results that nobody has fetched.
   if (uses_staging_ || !running_outputs_.empty()) FinishEarlier();
+  if (prepared->signals_end) reports().has_ended = 0;  // no run that would set it is under way
   const Status enqueued = EnqueueRun(*prepared, bindings, stream);
   if (!enqueued) {
     // Whoever hears of an error may free the memory that copies already enqueued would use.
@@ -135,6 +138,7 @@ Status CudaExecutor::Start(const RunBindings& bindings, CUstream stream) {
     return enqueued;
   }
   running_ = true;
+  running_signals_end_ = prepared->signals_end;
   running_stream_ = stream;
   running_symbols_.assign(bindings.symbols.begin(), bindings.symbols.end());
   return {};
@@ -176,11 +180,10 @@ void CudaExecutor::FinishEarlier() {
 }
 
 Status CudaExecutor::CheckErrors() {
-  IndexError* shared = static_cast<IndexError*>(errors_.get());
-  const int32_t site = *static_cast<volatile const int32_t*>(&shared->site);  // written by the GPU
+  IndexError& shared = reports().error;
+  const int32_t site = *static_cast<volatile const int32_t*>(&shared.site);  // written by the GPU
   if (site == 0) return {};
-  const IndexError found = *shared;
-  *shared = IndexError();
+  const IndexError found = std::exchange(shared, IndexError());
   return CheckIndexError(device_.manifest(), running_symbols_, found);
 }
 
@@ -188,14 +191,14 @@ Status CudaExecutor::Run(const RunBindings& bindings) {
   FUSEC_RT_TRY(context_.Usable());
   ScopedContext scope(context_);
   FinishEarlier();
-  FUSEC_RT_TRY(Start(bindings, stream_.get()));
+  FUSEC_RT_TRY(Start(bindings, stream_.get(), true));
   return Finish();
 }
 
 Status CudaExecutor::RunAsync(const RunBindings& bindings, void* stream) {
   FUSEC_RT_TRY(context_.Usable());
   ScopedContext scope(context_);
-  return Start(bindings, static_cast<CUstream>(stream));
+  return Start(bindings, static_cast<CUstream>(stream), false);
 }
 
 Status CudaExecutor::Synchronize() {

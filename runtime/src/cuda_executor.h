@@ -36,6 +36,10 @@ namespace fusec::runtime {
 // the host copies one between the caller's memory and the buffer while the GPU copies the one
 // before.
 //
+// Whoever waits for a run reads a word in page-locked memory, which the last kernel of the graph
+// writes (end_run): it is there before the driver knows that the graph has ended. Where copies
+// follow the graph, and for runs that nobody waits for at once, there is no such kernel.
+//
 // A run with dims and addresses of late allocates nothing.
 class CudaExecutor : public Executor {
  public:
@@ -121,6 +125,7 @@ class CudaExecutor : public Executor {
     OperationGraph graph;
     std::vector<Operation> operations;  // instead of a graph, with FUSEC_CUDA_GRAPH=0
     bool is_empty = false;              // nothing to launch
+    bool signals_end = false;           // the last node is end_run
   };
 
   explicit CudaExecutor(CudaDevice& device) : device_(device), context_(device.context()) {}
@@ -130,7 +135,7 @@ class CudaExecutor : public Executor {
   Place PlaceOfInput(const TensorBinding& binding) const;
   Place PlaceOfOutput(size_t output, const TensorBinding& binding) const;
   void ChooseInputPlaces(const RunBindings& bindings);
-  void MakeKey(const RunBindings& bindings);
+  void MakeKey(const RunBindings& bindings, bool is_awaited);
   Staging LayOutStaging(const RunBindings& bindings) const;
   StatusOr<Addresses> Locate(const RunBindings& bindings);
   Status Reserve(size_t arena_bytes, size_t host_bytes, size_t device_bytes);
@@ -156,13 +161,15 @@ class CudaExecutor : public Executor {
   Status TakePieces(const RunningOutput& output);
   static void CopyOnHost(std::byte* to, const std::byte* from, size_t bytes, int threads);
   Status Wait();
+  bool SeesEnd() const;
 
   // cuda_capture.cc
   Status Capture(std::vector<Operation>& operations);
   Status WarmUp(const MatmulOperation& matmul);
   bool IsOwn(CUdeviceptr address) const;
 
-  StatusOr<const Prepared*> Prepare(const RunBindings& bindings);
+  // A run that is awaited is waited for as soon as it is launched.
+  StatusOr<const Prepared*> Prepare(const RunBindings& bindings, bool is_awaited);
   Status PrepareGraph(std::vector<Operation> operations);
   void MakeRoom(size_t count);
   Status Launch(const Prepared& prepared, CUstream stream);
@@ -176,7 +183,7 @@ class CudaExecutor : public Executor {
   StatusOr<std::vector<std::vector<Operation>>> ResolveAll(const DeviceSets& sets);
   StatusOr<OperationGraph> BuildChain(std::vector<Operation> operations);
 
-  Status Start(const RunBindings& bindings, CUstream stream);
+  Status Start(const RunBindings& bindings, CUstream stream, bool is_awaited);
   Status EnqueueRun(const Prepared& prepared, const RunBindings& bindings, CUstream stream);
   Status Finish();  // here and below the context is current
   void FinishEarlier();
@@ -187,8 +194,14 @@ class CudaExecutor : public Executor {
   CudaStream stream_;
   CudaEvent done_;  // recorded behind every run on a stream of the caller
   DeviceMemory workspace_;
-  PinnedMemory errors_;  // one IndexError, in host memory that kernels write to
-  CUdeviceptr errors_address_ = 0, staging_host_address_ = 0;  // for the GPU
+  // Of the host, written to by kernels.
+  struct Reports {
+    IndexError error;
+    uint32_t has_ended = 0;
+  };
+  Reports& reports() const { return *static_cast<Reports*>(reports_.get()); }
+  PinnedMemory reports_;
+  CUdeviceptr reports_address_ = 0, staging_host_address_ = 0;  // for the GPU
   DeviceMemory arena_, staging_device_;
   PinnedMemory staging_host_;
   size_t arena_bytes_ = 0, staging_device_bytes_ = 0, staging_host_bytes_ = 0;
@@ -197,11 +210,12 @@ class CudaExecutor : public Executor {
   std::set<MatmulProblem> warmed_up_;
   std::vector<uint64_t> key_;                        // of the run that begins
   bool uses_staging_ = false;                        // likewise, the host's
+  bool signals_end_ = false;                         // likewise
   std::vector<Place> input_places_, output_places_;  // likewise
   std::vector<bool> only_stored_to_;                 // by output: by kernels, and never read
 
   // Of the runs that are enqueued and not yet waited for.
-  bool running_ = false;
+  bool running_ = false, running_signals_end_ = false;
   CUstream running_stream_ = nullptr;
   std::vector<RunningOutput> running_outputs_;  // to copy out of staging
   std::vector<CudaEvent> pieces_done_;          // in the order of their copies

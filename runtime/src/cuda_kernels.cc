@@ -225,6 +225,7 @@ StatusOr<CudaKernels> CudaKernels::Load(const CudaContext& context, const Artifa
   if (const auto first = kernels.modules_.find("cubin"); first != kernels.modules_.end()) {
     FUSEC_RT_ASSIGN(kernels.of_runtime_.copy_inputs,
                     FindFunction(context, first->second, "copy_inputs"));
+    FUSEC_RT_ASSIGN(kernels.of_runtime_.end_run, FindFunction(context, first->second, "end_run"));
   }
   return kernels;
 }

@@ -43,7 +43,7 @@ class CudaKernels {
 
   // Those of codegen_templates/runtime/transfer.cu; null where the artifact has none.
   struct OfRuntime {
-    CUfunction copy_inputs = nullptr;
+    CUfunction copy_inputs = nullptr, end_run = nullptr;
   };
   const OfRuntime& of_runtime() const { return of_runtime_; }
 

@@ -63,7 +63,7 @@ void CudaExecutor::ChooseInputPlaces(const RunBindings& bindings) {
 
 // All that the operations depend on; the memory that the executor owns only changes when it says
 // so of what it prepared.
-void CudaExecutor::MakeKey(const RunBindings& bindings) {
+void CudaExecutor::MakeKey(const RunBindings& bindings, bool is_awaited) {
   key_.assign(bindings.symbols.begin(), bindings.symbols.end());
   uses_staging_ = false;
   const auto add = [&](Place place, const TensorBinding& binding) {
@@ -81,6 +81,12 @@ void CudaExecutor::MakeKey(const RunBindings& bindings) {
     output_places_.push_back(PlaceOfOutput(output_places_.size(), output));
     add(output_places_.back(), output);
   }
+  const bool ends_with_graph =
+      std::none_of(output_places_.begin(), output_places_.end(),
+                   [](Place place) { return place == Place::kPinned || place == Place::kPieces; });
+  signals_end_ = is_awaited && ends_with_graph && device_.use_graphs() &&
+                 device_.kernels().of_runtime().end_run != nullptr;
+  key_.push_back(signals_end_);
 }
 
 CudaExecutor::Staging CudaExecutor::LayOutStaging(const RunBindings& bindings) const {

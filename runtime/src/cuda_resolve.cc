@@ -1,6 +1,7 @@
 // CudaExecutor's way from the steps of the manifest to operations with every address and size
 // known.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -47,6 +48,14 @@ StatusOr<std::vector<Operation>> CudaExecutor::Resolve(const RunBindings& bindin
                      ? ResolveKernel(step, bindings, addresses, operations)
                      : ResolveMatmul(step, bindings, addresses, operations));
   }
+  if (!signals_end_ || operations.empty()) return operations;
+  KernelOperation end;
+  end.name = "end_run";
+  end.function = device_.kernels().of_runtime().end_run;
+  end.dependent_launch = device_.most_dependent_blocks() > 0;
+  end.arguments = {reports_address_ + offsetof(Reports, has_ended)};
+  end.starts = {0};
+  operations.emplace_back(std::move(end));
   return operations;
 }
 
@@ -75,7 +84,7 @@ Status CudaExecutor::ResolveKernel(const Step& step, const RunBindings& bindings
       continue;
     }
     if (argument.kind == KernelArgument::Kind::kErrors) {
-      kernel.arguments.push_back(errors_address_);
+      kernel.arguments.push_back(reports_address_ + offsetof(Reports, error));
       continue;
     }
     FUSEC_RT_ASSIGN(const int64_t value, argument.dim.Evaluate(bindings.symbols));

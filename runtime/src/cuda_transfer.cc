@@ -1,5 +1,7 @@
 // CudaExecutor's host tensors on their way to the GPU and back.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <ranges>
 
@@ -96,13 +98,29 @@ Status CudaExecutor::Wait() {
   for (const RunningOutput& output : running_outputs_) {
     if (output.staged.place == Place::kPieces) FUSEC_RT_TRY(TakePieces(output));
   }
-  FUSEC_RT_TRY(running_stream_ == stream_.get()
-                   ? FUSEC_CUDA(context_, "the program", cuStreamSynchronize, stream_.get())
-                   : FUSEC_CUDA(context_, "the program", cuEventSynchronize, done_.get()));
+  if (!running_signals_end_ || !SeesEnd()) {
+    FUSEC_RT_TRY(running_stream_ == stream_.get()
+                     ? FUSEC_CUDA(context_, "the program", cuStreamSynchronize, stream_.get())
+                     : FUSEC_CUDA(context_, "the program", cuEventSynchronize, done_.get()));
+  }
   for (const auto& [staged, user, first_piece] : running_outputs_) {
     if (staged.place != Place::kPieces) std::memcpy(user, StagingAt(staged.offset), staged.bytes);
   }
   return {};
+}
+
+// Whether the word of end_run has come. What takes long is left to the driver, which may put the
+// thread to sleep, and so is what never ends since the GPU met an error.
+bool CudaExecutor::SeesEnd() const {
+  constexpr std::chrono::milliseconds kLongest(1);
+  const volatile uint32_t& has_ended = reports().has_ended;
+  const auto give_up = std::chrono::steady_clock::now() + kLongest;
+  do {
+    if (has_ended == 0) continue;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return true;
+  } while (std::chrono::steady_clock::now() < give_up);
+  return false;
 }
 
 Status CudaExecutor::TakePieces(const RunningOutput& output) {

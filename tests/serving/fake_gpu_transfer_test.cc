@@ -33,9 +33,44 @@ TEST_F(FakeGpuTest, SmallInputsAreCopiedByAKernelWhereThereIsOne) {
     auto context = std::move(*Context::Create(*program));
     gpu_.calls.clear();
     EXPECT_TRUE(Runs(*context, driver_, 1001, 1));
-    EXPECT_EQ(gpu_.calls["cuGraphAddKernelNode"], is_there ? 3 : 2);
-    EXPECT_EQ(gpu_.calls["cuGraphAddMemcpyNode"], is_there ? 0 : 1);
+    EXPECT_EQ(gpu_.calls["cuGraphAddKernelNode"], is_there ? 4 + 3 : 3 + 2);  // see below
+    EXPECT_EQ(gpu_.calls["cuGraphAddMemcpyNode"], is_there ? 0 : 2);
   }
+}
+
+// A run that is waited for at once ends with a kernel that tells the host.
+TEST_F(FakeGpuTest, TheEndOfARunIsReadFromHostMemory) {
+  driver_.cuGraphLaunch = [](CUgraphExec executable, CUstream stream) {
+    const CUresult launched = FakeGpu::current->Driver().cuGraphLaunch(executable, stream);
+    FakeGpu::current->Drain(FakeGpu::Of(stream));  // as fast as a GPU might be
+    return launched;
+  };
+  const auto program = Load();
+  auto context = std::move(*Context::Create(*program));
+  const auto run = [&](int64_t batch, bool is_awaited, float first) {
+    std::vector<float> x(static_cast<size_t>(batch));
+    std::iota(x.begin(), x.end(), first);
+    gpu_.calls.clear();
+    EXPECT_TRUE(context->BindInput(0, x.data(), {&batch, 1}, false));
+    EXPECT_TRUE(is_awaited ? context->Run() : context->RunAsync(context->executor().stream()));
+    EXPECT_TRUE(context->Synchronize());
+    ExpectAnswer(static_cast<const float*>(context->GetOutput(0).data), batch, first);
+    return gpu_.calls["cuStreamSynchronize"];
+  };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(run(100 + i, true, 5), 0);
+    EXPECT_EQ(gpu_.calls["cuGraphLaunch"], 1);
+  }
+  EXPECT_EQ(run(100, false, 6), 1);
+  EXPECT_EQ(run(100, true, 7), 0);
+  EXPECT_EQ(run(20000, true, 8), 1);  // its output is copied behind the graph
+  EXPECT_EQ(run(0, true, 9), 1);      // nothing is launched
+  EXPECT_EQ(run(101, true, 10), 0);
+
+  // A GPU that stops before the end says so to the driver.
+  gpu_.kernels["end_run"].run = [](void**, unsigned, unsigned) {};
+  gpu_.next_wait = CUDA_ERROR_LAUNCH_FAILED;
+  EXPECT_FALSE(context->Run());
 }
 
 TEST_F(FakeGpuTest, PageLockedInputsOfSomeKilobytesAreReadByTheGraph) {

@@ -130,6 +130,8 @@ struct FakeGpu {
                                 ++current->copies;
                               },
                               {8 * sizeof(uint64_t[3]), 4}};
+    kernels["end_run"] = {[](void** a, unsigned, unsigned) { **static_cast<unsigned**>(a[0]) = 1; },
+                          {8}};
   }
 };
 
@@ -154,10 +156,10 @@ inline void FillDeviceFunctions(CudaDriver& d) {
   };
   d.cuDeviceGetAttribute = [](int* value, CUdevice_attribute attribute, CUdevice) {
     const int capability = FakeGpu::current->capability;
-    *value = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT                  ? 132
+    *value = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT                ? 132
              : attribute == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN ? 227 << 10
              : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR          ? capability / 10
-                                                                                    : capability % 10;
+                                                                                  : capability % 10;
     return CUDA_SUCCESS;
   };
   d.cuDevicePrimaryCtxRetain = [](CUcontext* context, CUdevice) {
