@@ -8,28 +8,64 @@ struct alignas(sizeof(T) * kCount) Pack {
 
 __device__ __forceinline__ float ToFloat(float x) { return x; }
 
+// The first packs of a column's weights that fall to a lane, read before it is known what they meet.
+template <int kWarps, int kPack, int kFirst, class T>
+struct FirstWeights {
+  Pack<T, kPack> packs[kFirst];
+};
+
+// Where in the sum a lane's pack is, number i of it, when kWarps warps share out the sum.
+template <int kWarps, int kPack>
+__device__ __forceinline__ int PackBegin(int i) {
+  return (i * kWarps * 32 + threadIdx.x % (kWarps * 32)) * kPack;
+}
+
+template <int kWarps, int kPack, int kFirst, class T>
+__device__ __forceinline__ FirstWeights<kWarps, kPack, kFirst, T> ReadFirstWeights(const T* weights,
+                                                                                  int depth) {
+  FirstWeights<kWarps, kPack, kFirst, T> first;
+#pragma unroll
+  for (int i = 0; i < kFirst; ++i) {
+    const int k = PackBegin<kWarps, kPack>(i);
+    if (k < depth) first.packs[i] = *reinterpret_cast<const Pack<T, kPack>*>(weights + k);
+  }
+  return first;
+}
+
+// sums += the products of `column`, weights from number k on, with every row
+template <int kRows, int kPack, class T>
+__device__ __forceinline__ void AddProducts(const T* a, int rows, const Pack<T, kPack>& column,
+                                            int k, int depth, float (&sums)[kRows]) {
+#pragma unroll
+  for (int row = 0; row < kRows; ++row) {
+    // Without a branch all loads are under way together.
+    const long long begin = static_cast<long long>(row < rows ? row : 0) * depth;
+    const Pack<T, kPack> values = *reinterpret_cast<const Pack<T, kPack>*>(a + begin + k);
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) {
+      sums[row] += ToFloat(values.elements[i]) * ToFloat(column.elements[i]);
+    }
+  }
+}
+
 // Products of one column's weights with every row, by kWarps warps; thread r of each warp gets the
 // sum of row r. `rows` of the kRows rows exist. `scratch` holds kRows floats per warp of the block;
 // all threads of the block call this together.
-template <int kRows, int kWarps, int kPack, class T>
-__device__ __forceinline__ float MultiplyRows(const T* a, int rows, const T* weights, int depth,
-                                              float* scratch) {
-  using Values = Pack<T, kPack>;
+template <int kRows, int kWarps, int kPack, int kFirst, class T>
+__device__ __forceinline__ float MultiplyRows(const T* a, int rows, const T* weights,
+                                              const FirstWeights<kWarps, kPack, kFirst, T>& first,
+                                              int depth, float* scratch) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   float sums[kRows] = {};
+#pragma unroll
+  for (int i = 0; i < kFirst; ++i) {
+    const int k = PackBegin<kWarps, kPack>(i);
+    if (k < depth) AddProducts<kRows>(a, rows, first.packs[i], k, depth, sums);
+  }
 #pragma unroll 4
-  for (int k = (warp % kWarps * 32 + lane) * kPack; k < depth; k += kWarps * 32 * kPack) {
-    const Values column = *reinterpret_cast<const Values*>(weights + k);
-#pragma unroll
-    for (int row = 0; row < kRows; ++row) {
-      // Without a branch all loads are under way together.
-      const long long first = static_cast<long long>(row < rows ? row : 0) * depth;
-      const Values values = *reinterpret_cast<const Values*>(a + first + k);
-#pragma unroll
-      for (int i = 0; i < kPack; ++i) {
-        sums[row] += ToFloat(values.elements[i]) * ToFloat(column.elements[i]);
-      }
-    }
+  for (int k = PackBegin<kWarps, kPack>(kFirst); k < depth; k += kWarps * 32 * kPack) {
+    const auto column = *reinterpret_cast<const Pack<T, kPack>*>(weights + k);
+    AddProducts<kRows>(a, rows, column, k, depth, sums);
   }
   float result = 0.0f;
 #pragma unroll

@@ -246,6 +246,8 @@ void WriteStatement(TextWriter& out, const Statement& s) {
     case Statement::Kind::kPragma:
       out.Line(s.text);
       return;
+    case Statement::Kind::kAwait:
+      return;
     case Statement::Kind::kIf:
       WriteIf(out, s, "");
       return;
@@ -277,16 +279,11 @@ void WriteKernel(TextWriter& out, const KernelPlan& plan) {
   out.Indent();
   std::vector<TextWriter::Row> constants;
   for (const NamedConstant& constant : plan.constants) {
-    constants.push_back(
-        {fmt::format("{}constexpr {} {} = {};", constant.is_array ? "static " : "", constant.type,
-                     constant.name, constant.value),
-         constant.comment});
+    constants.push_back({fmt::format("{}constexpr {} {} = {};", constant.is_array ? "static " : "",
+                                     constant.type, constant.name, constant.value),
+                         constant.comment});
   }
   out.Table(constants);
-  if (plan.dependent_launch) {
-    out.Line("// No load and no store stands before this.");
-    out.Line("AwaitEarlierKernels();");
-  }
   WriteStatements(out, plan.body);
   out.Outdent();
   out.Line("}");

@@ -24,6 +24,7 @@ struct Statement {
     kPragma,   // `text`, unindented meaning: a hint for the next loop
     kFor,      // for (`text`) `body`
     kIf,       // if (`text`) `body` else `otherwise`
+    kAwait,    // nothing; a dependent launch waits for earlier kernels here
   };
   Kind kind = Kind::kComment;
   std::string type, name, text;
@@ -64,9 +65,10 @@ struct KernelPlan {
   int block_size = 1;
   int blocks_together = 0;  // on one multiprocessor, which registers must not prevent; 0: any
   int shared_bytes = 0;     // chosen at launch, beside what the kernel declares
-  // Waits for earlier kernels before anything else, so that it may be launched while they run
-  // (dependent_launch.cuh).
+  // Waits for earlier kernels before it touches what they may, so that it may be launched while
+  // they run (dependent_launch.cuh): where the body says, or else first of all.
   bool dependent_launch = false;
+  bool has_small_blocks = false;   // beside which those of the next kernel find room
   std::string index_type = "int";  // of loop variables, positions and dims
   std::vector<Statement> body;
   Expr bytes_read, bytes_written, flops;

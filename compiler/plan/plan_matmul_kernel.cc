@@ -12,8 +12,9 @@ namespace fusec {
 namespace {
 
 constexpr int kWarpSize = 32;
-constexpr int64_t kTileLanes = 4;    // 16 bytes of sums
-constexpr int kRowsBlockSize = 128;  // of kernels for few rows, unless tuned
+constexpr int64_t kTileLanes = 4;       // 16 bytes of sums
+constexpr int kRowsBlockSize = 128;     // of kernels for few rows, unless tuned
+constexpr int64_t kMostFirstPacks = 8;  // of weights in registers of a thread, each 16 bytes
 
 class MatMulKernelPlanner {
  public:
@@ -127,18 +128,47 @@ class MatMulKernelPlanner {
 
   // The epilogue for the element of the product at `row` and `column`, whose value is `product`.
   void StoreElement(const Expr& row, const Expr& column, const std::string& product) {
+    Store(IndexOf(row, column), EvaluateResults(row, column, product));
+  }
+
+  // The region's results there, of which reshapes are left out.
+  std::vector<Scalar> EvaluateResults(const Expr& row, const Expr& column,
+                                      const std::string& product) {
     const std::vector<Expr> index = IndexOf(row, column);
     lowering_.Bind(product_->result(), index, {product, product_->result()->type.dtype});
-    const auto& outputs = region_.body->outputs;
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      const Value* value = outputs[i];
+    std::vector<Scalar> results;
+    for (const Value* value : region_.body->outputs) {
+      while (value->producer->kind == OpKind::kReshape) value = value->producer->operand(0);
+      results.push_back(lowering_.Evaluate(value, index));
+    }
+    return results;
+  }
+
+  void Store(const std::vector<Expr>& index, const std::vector<Scalar>& results) {
+    for (size_t i = 0; i < results.size(); ++i) {
       std::vector<const Node*> views;
-      while (value->producer->kind == OpKind::kReshape) {
+      for (const Value* value = region_.body->outputs[i]; value->producer->kind == OpKind::kReshape;
+           value = value->producer->operand(0))
         views.insert(views.begin(), value->producer);
-        value = value->producer->operand(0);
-      }
-      const Scalar scalar = lowering_.Evaluate(value, index);
-      lowering_.Store(static_cast<int>(i), IndexBehind(views, index, builder_.ranges()), scalar);
+      lowering_.Store(static_cast<int>(i), IndexBehind(views, index, builder_.ranges()),
+                      results[i]);
+    }
+  }
+
+  static bool IsWeights(const Value* value) {
+    return value->producer != nullptr && value->producer->kind == OpKind::kConstant;
+  }
+
+  // What the epilogue reads of weights that have one element for each column, such as a bias.
+  void ReadColumnWeights(const Expr& column) {
+    for (size_t i = 0; i < region_.operands.size(); ++i) {
+      const Shape& shape = region_.operands[i]->type.shape;
+      const bool is_row = !shape.empty() && shape.back().IsConstant(columns()) &&
+                          region_.operands[i]->type.ElementCount().IsConstant(columns());
+      if (!is_row || !IsWeights(region_.operands[i])) continue;
+      std::vector<Expr> index(shape.size() - 1, 0);
+      index.push_back(column);
+      lowering_.Evaluate(region_.body->inputs[i].get(), index);
     }
   }
 
@@ -160,6 +190,7 @@ class MatMulKernelPlanner {
     plan.block_size = std::max(wanted > 0 ? wanted : kRowsBlockSize, per_column * kWarpSize);
     const int block_columns = plan.block_size / kWarpSize / per_column;
     // None for an empty batch: a block would read a first row that is not there.
+    plan.has_small_blocks = true;
     plan.blocks = CeilDiv(matmul_.n, block_columns, builder_.ranges()) *
                   Min(matmul_.m, 1, builder_.ranges()) * matrices();
     plan.launch_in_words =
@@ -179,31 +210,72 @@ class MatMulKernelPlanner {
                        "",
                        {},
                        {}});
-    const std::string n = builder_.Write(matmul_.n), m = builder_.Write(matmul_.m);
+    const std::string n = builder_.Write(matmul_.n);
+    const bool fits = columns() % block_columns == 0;
     const std::string neighbours = ChooseMatrix("");
     Let("column",
         Cast() + "blockIdx.x" + (neighbours.empty() ? "" : " / " + neighbours) + " * (" +
             BlockSizeName(builder_) + " / " + threads + ") + threadIdx.x / " + threads,
         0, matmul_.n - 1);
+    const Expr column = Expr::Symbol("column");
+    const std::string k = builder_.Write(matmul_.k);
+    const std::string weights = builder_.Unique("weights"),
+                      first = builder_.Unique("first_weights");
+    builder_.Append({Statement::Kind::kLet,
+                     MemoryTypeName(dtype()) + "*",
+                     weights,
+                     b_ + " + " + (fits ? "column" : MinText(n + " - 1", "column")) + " * " + k,
+                     {},
+                     {}});
+    builder_.Blank();
+    builder_.Comment("Weights, before it is known what they meet.");
+    const int64_t warp_terms = pack * kWarpSize * per_column;
+    const std::string packs = names.OwnConstant(
+        "first_packs", std::min((depth() + warp_terms - 1) / warp_terms, kMostFirstPacks),
+        "of a thread's share of the weights");
+    builder_.Append({Statement::Kind::kLet,
+                     "auto",
+                     first,
+                     "ReadFirstWeights<" + warps_name + ", " + pack_name + ", " + packs + ">(" +
+                         weights + ", " + k + ")",
+                     {},
+                     {}});
+    if (IsWeights(matmul_.b.value)) {
+      if (fits) ReadColumnWeights(column);
+      builder_.Append({Statement::Kind::kAwait, "", "", "", {}, {}});
+    }
     builder_.Blank();
     builder_.Comment("The sum of row number `row` in the thread of that number.");
-    const std::string rows = kernel_.most_rows == 1 ? "1" : m;
+    const std::string rows = kernel_.most_rows == 1 ? "1" : builder_.Write(matmul_.m);
     builder_.Append({Statement::Kind::kLet,
                      "float",
                      "product",
-                     "MultiplyRows<" + most + ", " + warps_name + ", " + pack_name + ">(" + a_ +
-                         ", " + rows + ", " + b_ + " + " + MinText(n + " - 1", "column") + " * " +
-                         builder_.Write(matmul_.k) + ", " + builder_.Write(matmul_.k) + ", " +
-                         (per_column > 1 ? "scratch" : "nullptr") + ")",
+                     "MultiplyRows<" + most + ">(" + a_ + ", " + rows + ", " + weights + ", " +
+                         first + ", " + k + ", " + (per_column > 1 ? "scratch" : "nullptr") + ")",
                      {},
                      {}});
-    Let("row", "threadIdx.x % " + threads, 0, matmul_.m - 1);
+    const std::string row = "threadIdx.x % " + threads;
+    if (kernel_.most_rows == 1 && fits) {
+      // Without a branch, what it loads is under way before the sum is there.
+      builder_.Blank();
+      builder_.Comment(EpilogueInWords());
+      const std::vector<Scalar> results = EvaluateResults(0, column, "product");
+      builder_.Open(/*is_branch=*/true);
+      Store(IndexOf(0, column), results);
+      builder_.Append({Statement::Kind::kIf, "", "", row + " == 0", builder_.Close(), {}});
+      return;
+    }
+    Let("row", row, 0, matmul_.m - 1);
     builder_.Blank();
     builder_.Comment(EpilogueInWords());
     builder_.Open(/*is_branch=*/true);
-    StoreElement(Expr::Symbol("row"), Expr::Symbol("column"), "product");
-    builder_.Append(
-        {Statement::Kind::kIf, "", "", "row < " + m + " && column < " + n, builder_.Close(), {}});
+    StoreElement(Expr::Symbol("row"), column, "product");
+    builder_.Append({Statement::Kind::kIf,
+                     "",
+                     "",
+                     "row < " + builder_.Write(matmul_.m) + (fits ? "" : " && column < " + n),
+                     builder_.Close(),
+                     {}});
   }
 
   // The largest power of two up to `most` that divides the depth.

@@ -1,5 +1,7 @@
 #include "compiler/plan/plan_program.h"
 
+#include <algorithm>
+
 #include "compiler/plan/kernel_name.h"
 #include "compiler/plan/region_kernels.h"
 #include "compiler/support/check.h"
@@ -11,15 +13,32 @@ namespace {
 // From here on a kernel may be launched while the one before it runs.
 constexpr int kDependentLaunchArchitecture = 90;
 
+void LaunchDependently(KernelPlan& kernel) {
+  kernel.dependent_launch = true;
+  kernel.device_files.push_back("dependent_launch.cuh");
+  std::vector<Statement>& body = kernel.body;
+  const auto add = [&](auto place, Statement::Kind kind, const char* text) {
+    return body.insert(place, {kind, "", "", text, {}, {}}) + 1;
+  };
+  auto place = std::find_if(body.begin(), body.end(), [](const Statement& statement) {
+    return statement.kind == Statement::Kind::kAwait;
+  });
+  const bool is_first = place == body.end();
+  if (is_first) place = body.begin();
+  place = add(place, Statement::Kind::kComment,
+              is_first ? "No load and no store stands before this."
+                       : "No other load and no store stands before this.");
+  add(place, Statement::Kind::kCall, "AwaitEarlierKernels()");
+  if (kernel.has_small_blocks) add(body.begin(), Statement::Kind::kCall, "LetNextKernelStart()");
+}
+
 // Lets kernels start while the ones before them run, which needs at least two.
 void LaunchDependently(const PlanOptions& options, ProgramPlan& program) {
   if (options.target != TargetKind::kGpu || options.architecture < kDependentLaunchArchitecture ||
       program.LaunchCount() < 2)
     return;
   for (Step& step : program.steps) {
-    if (step.is_matmul) continue;
-    step.kernel.dependent_launch = true;
-    step.kernel.device_files.push_back("dependent_launch.cuh");
+    if (!step.is_matmul) LaunchDependently(step.kernel);
   }
 }
 

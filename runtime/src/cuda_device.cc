@@ -40,11 +40,7 @@ Status CudaDevice::Load() {
   target_ = *choice.target;
   target_.steps = WithinSharedMemory(choice.target->steps, most_shared_bytes);
   choice.target = &target_;
-  if (choice.machine_code_fits && context_->capability() >= 90) {
-    FUSEC_RT_ASSIGN(const int multiprocessors,
-                    context_->Attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
-    most_dependent_blocks_ = multiprocessors / 2;
-  }
+  launches_dependently_ = choice.machine_code_fits && context_->capability() >= 90;
   precision_ = PrecisionNamed(manifest().matmul_precision);
   const char* graphs = std::getenv("FUSEC_CUDA_GRAPH");
   use_graphs_ = graphs == nullptr || std::string_view(graphs) != "0";

@@ -40,13 +40,9 @@ class CudaDevice : public Device {
   MatmulEpilogues& epilogues() { return epilogues_; }
   MatmulPrecision precision() const { return precision_; }
   bool use_graphs() const { return use_graphs_; }
-  // Blocks up to which a kernel that can be launched while the one before it runs is. Each block of
-  // two such kernels finds a multiprocessor to itself; of more, those that wait crowd where others
-  // end first (on an H200, dlrm_dot of batch 2048 went from 79 to 112 us when all were launched so,
-  // LayerNorm + Linear of batch 512 with 128 blocks each from 7.3 to 8.7). 0 where kernels may not
-  // do what the manifest says of KernelLaunch::dependent_launch: machine code does, text may be
-  // that of another target.
-  int64_t most_dependent_blocks() const { return most_dependent_blocks_; }
+  // Whether kernels wait as the manifest says of KernelLaunch::dependent_launch: machine code does,
+  // text may be that of another target.
+  bool launches_dependently() const { return launches_dependently_; }
   // Whether all of it lies in memory of AllocateHost, which kernels may use in place.
   bool OwnsHost(const void* memory, size_t bytes) const;
   // Whether the GPU can copy from and to it without the host's help: memory of AllocateHost, or
@@ -69,7 +65,7 @@ class CudaDevice : public Device {
   MatmulEpilogues epilogues_;
   MatmulPrecision precision_ = MatmulPrecision::kHighest;
   bool use_graphs_ = true;
-  int64_t most_dependent_blocks_ = 0;
+  bool launches_dependently_ = false;
   int copy_threads_ = 1;
 
   struct PinnedBlock {

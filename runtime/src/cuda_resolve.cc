@@ -33,7 +33,7 @@ void CudaExecutor::AddCopyOfInputs(const RunBindings& bindings, const Staging& s
   }
   if (segments.empty()) return;
   KernelOperation kernel = device_.input_copy().CopyOf(segments);
-  kernel.dependent_launch = kernel.blocks <= device_.most_dependent_blocks();
+  kernel.dependent_launch = device_.launches_dependently();
   operations.emplace_back(std::move(kernel));
 }
 
@@ -52,7 +52,7 @@ StatusOr<std::vector<Operation>> CudaExecutor::Resolve(const RunBindings& bindin
   KernelOperation end;
   end.name = "end_run";
   end.function = device_.kernels().of_runtime().end_run;
-  end.dependent_launch = device_.most_dependent_blocks() > 0;
+  end.dependent_launch = device_.launches_dependently();
   end.arguments = {reports_address_ + offsetof(Reports, has_ended)};
   end.starts = {0};
   operations.emplace_back(std::move(end));
@@ -69,8 +69,7 @@ Status CudaExecutor::ResolveKernel(const Step& step, const RunBindings& bindings
   kernel.blocks = static_cast<unsigned>(blocks);
   kernel.block_size = static_cast<unsigned>(step.kernel.block_size);
   kernel.shared_bytes = static_cast<unsigned>(step.kernel.shared_bytes);
-  kernel.dependent_launch =
-      step.kernel.dependent_launch && blocks <= device_.most_dependent_blocks();
+  kernel.dependent_launch = step.kernel.dependent_launch && device_.launches_dependently();
   for (const KernelArgument& argument : step.kernel.arguments) {
     kernel.starts.push_back(kernel.arguments.size());
     if (argument.kind == KernelArgument::Kind::kBuffer) {
