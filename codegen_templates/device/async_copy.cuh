@@ -2,7 +2,7 @@
 
 // Fills kBytes of shared memory in the background, with zeros where the source is outside; with
 // kBypass, which 16 bytes can, past the first cache.
-template <int kBytes, bool kBypass = false>
+template <int kBytes, bool kBypass = kBytes == 16>
 __device__ __forceinline__ void CopyAsync(void* shared, const void* source, bool inside) {
 #ifdef __CUDACC__
   if constexpr (kBytes >= 4) {

@@ -108,17 +108,36 @@ __device__ __forceinline__ void AddFloats(const typename Shape::Tile& tile,
 }
 #endif
 
-// Keys and values as rows with gaps, products by each warp for itself.
+// Queries, keys and values as rows with gaps, products by each warp for itself.
 struct WarpProducts {
   template <int kRows, int kWords>
   using Rows = PaddedRows<kRows, kWords>;
 
+  // A thread's share of the queries of its warp, in the order in which tensor cores take it.
+  template <class Shape>
+  struct Queries {
+    unsigned words[Shape::kSteps][4];
+  };
+
 #ifdef __CUDACC__
+  template <class Shape>
+  __device__ __forceinline__ static Queries<Shape> TakeQueries(
+      const typename Shape::Memory& memory) {
+    Queries<Shape> queries;
+    for (int step = 0; step < Shape::kSteps; ++step) {
+      for (int i = 0; i < 4; ++i) {
+        const int word = 8 * step + threadIdx.x % 4 + i / 2 * 4;
+        queries.words[step][i] = *memory.queries.at(QueryInTile(i % 2 * 2), word);
+      }
+    }
+    return queries;
+  }
+
   // scores = queries x keys^T
   template <class Shape>
   __device__ __forceinline__ static void MultiplyKeys(const typename Shape::Memory& memory,
                                                       const typename Shape::Tile& tile,
-                                                      const QueryWords<Shape>& queries,
+                                                      const Queries<Shape>& queries,
                                                       float (&scores)[Shape::kKeyPieces][4]) {
     constexpr Arithmetic kArithmetic = Shape::kArithmetic;
     float sums[1][Shape::kKeyPieces][4] = {};

@@ -39,9 +39,11 @@ struct AttentionShape {
     typename Products::template Rows<kKeys, kColumns_ / kPerWord> values;
   };
   struct Memory {
-    PaddedRows<kQueries, kDepthWords> queries;
+    typename Products::template Rows<kQueries, kDepthWords> queries;
     Tile tiles[2];  // one is filled while the other is worked on
   };
+  // In the place of all this, in the end.
+  using Results = PaddedRows<kQueries, kColumns_ / kPerWord>;
 };
 
 // Where in its tile a thread's element is: `place` is 0 to 3.
@@ -52,11 +54,6 @@ __device__ __forceinline__ int ColumnInTile(int piece, int place) {
   return piece * 8 + threadIdx.x % 4 * 2 + place % 2;
 }
 
-// A thread's share of the queries of its warp, in the order in which tensor cores take it.
-template <class Shape>
-struct QueryWords {
-  unsigned words[Shape::kSteps][4];
-};
 // Of a key that is not there: minus infinity.
 __device__ __forceinline__ float NoScore() { return -__int_as_float(0x7f800000); }
 
@@ -68,16 +65,17 @@ struct AttentionSums {
   float values[1][Shape::kColumnPieces][4] = {};  // the values' sums, each times exp(score - most)
 };
 
+// What a thread keeps of the queries while it walks over the keys.
 template <class Shape>
-__device__ __forceinline__ QueryWords<Shape> ReadQueries(const typename Shape::Memory& memory) {
-  QueryWords<Shape> queries;
-  for (int step = 0; step < Shape::kSteps; ++step) {
-    for (int i = 0; i < 4; ++i) {
-      const int word = 8 * step + threadIdx.x % 4 + i / 2 * 4;
-      queries.words[step][i] = *memory.queries.at(QueryInTile(i % 2 * 2), word);
-    }
-  }
-  return queries;
+using Queries = typename Shape::Products::template Queries<Shape>;
+
+template <class Shape>
+__device__ __forceinline__ Queries<Shape> TakeQueries(const typename Shape::Memory& memory) {
+#ifdef __CUDACC__
+  return Shape::Products::template TakeQueries<Shape>(memory);
+#else
+  return {};
+#endif
 }
 
 // scores = queries x keys^T for a tile of keys, term by term.
@@ -190,19 +188,27 @@ __device__ __forceinline__ void AddPlainly(const typename Shape::Tile& tile,
   }
 }
 
-#ifdef __CUDACC__
 // Two floats rounded to halves, in one word.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ unsigned PackHalves(float low, float high) {
-  unsigned word;
   if constexpr (kArithmetic == Arithmetic::kHalf) {
+#ifdef __CUDACC__
+    unsigned word;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  } else {
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  }
-  return word;
-}
+    return word;
+#else
+    return ToHalf(low).bits | static_cast<unsigned>(ToHalf(high).bits) << 16;
 #endif
+  } else {
+#ifdef __CUDACC__
+    unsigned word;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+#else
+    return ToBFloat16(low).bits | static_cast<unsigned>(ToBFloat16(high).bits) << 16;
+#endif
+  }
+}
 
 // Whether all scores of the thread are so far below the largest so far that exp makes zeros of
 // them.
@@ -229,12 +235,12 @@ __device__ __forceinline__ bool ValuesAreFinite(const typename Shape::Tile& tile
   constexpr unsigned kLastBits = kFloats ? 0x00800000u : kHalves ? 0x04000400u : 0x00800080u;
   constexpr unsigned kBitsAbove = kFloats ? 0x80000000u : 0x80008000u;
   constexpr int kVectors = Shape::kColumnPieces * 2 / Shape::kPerWord;  // of 4 words, of a value
-  constexpr int kShares = (Shape::kKeys * kVectors + Shape::kThreads - 1) / Shape::kThreads;
+  constexpr int kAll = Shape::kKeys * kVectors;
   unsigned reached = 0;
 #pragma unroll
-  for (int share = 0; share < kShares; ++share) {
-    const int i = share * Shape::kThreads + threadIdx.x;
-    if (i >= Shape::kKeys * kVectors) break;
+  for (int first = 0; first < kAll; first += Shape::kThreads) {
+    const int i = first + threadIdx.x;
+    if (first + Shape::kThreads > kAll && i >= kAll) break;
     const Vector<unsigned, 4> words = LoadVector<4>(tile.values.at(i / kVectors, i % kVectors * 4));
     for (int k = 0; k < 4; ++k) reached |= (words.at[k] & kExponents) + kLastBits;
   }
@@ -245,7 +251,7 @@ __device__ __forceinline__ bool ValuesAreFinite(const typename Shape::Tile& tile
 template <class Shape>
 __device__ __forceinline__ void MultiplyKeys(const typename Shape::Memory& memory,
                                              const typename Shape::Tile& tile,
-                                             const QueryWords<Shape>& queries,
+                                             const Queries<Shape>& queries,
                                              float (&scores)[Shape::kKeyPieces][4]) {
 #ifdef __CUDACC__
   Shape::Products::template MultiplyKeys<Shape>(memory, tile, queries, scores);
@@ -272,10 +278,7 @@ template <class Shape>
 __device__ __forceinline__ void AddMaskedTile(const typename Shape::Tile& tile,
                                               float (&scores)[Shape::kKeyPieces][4],
                                               AttentionSums<Shape>& sums) {
-  if (__syncthreads_and(WeightsVanish<Shape>(scores, sums)) &&
-      __syncthreads_and(ValuesAreFinite<Shape>(tile))) {
-    return;
-  }
+  if (__syncthreads_and(WeightsVanish<Shape>(scores, sums) && ValuesAreFinite<Shape>(tile))) return;
   AddTile<Shape>(tile, scores, sums);
 }
 
@@ -294,4 +297,39 @@ __device__ __forceinline__ void DivideByTotals(AttentionSums<Shape>& sums) {
       sums.values[0][piece][2 * row + 1] *= scale;
     }
   }
+}
+
+// Brings the results, rounded to what the products are of, to where every thread of the block finds
+// all of them.
+template <class Shape>
+__device__ __forceinline__ const typename Shape::Results& ShareResults(
+    const AttentionSums<Shape>& sums, typename Shape::Memory& memory) {
+  static_assert(sizeof(typename Shape::Results) <= sizeof(typename Shape::Memory));
+  auto& results = reinterpret_cast<typename Shape::Results&>(memory);
+  __syncthreads();
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+#pragma unroll
+    for (int piece = 0; piece < Shape::kColumnPieces; ++piece) {
+      const float low = sums.values[0][piece][2 * row], high = sums.values[0][piece][2 * row + 1];
+      const int column = ColumnInTile(piece, 0);
+      unsigned* words = results.at(QueryInTile(2 * row), column / Shape::kPerWord);
+      if constexpr (kIsOfFloats<Shape::kArithmetic>) {
+        words[0] = __float_as_uint(low);
+        words[1] = __float_as_uint(high);
+      } else {
+        words[0] = PackHalves<Shape::kArithmetic>(low, high);
+      }
+    }
+  }
+  __syncthreads();
+  return results;
+}
+
+// kCount results of type T of a query.
+template <class T, int kCount, class Results>
+__device__ __forceinline__ Vector<T, kCount> ReadResults(const Results& results, int query,
+                                                         int vector) {
+  const unsigned* words = results.at(query, vector * static_cast<int>(kCount * sizeof(T) / 4));
+  return *reinterpret_cast<const Vector<T, kCount>*>(words);
 }

@@ -1,26 +1,44 @@
 // The products of attention_tile.cuh by warpgroups, behind that file and warpgroup.cuh.
 
-// Halves, with keys and values in panels: kDepth and kColumns are multiples of 64.
+// Halves, with queries, keys and values in panels: kDepth and kColumns are multiples of 64.
 struct WarpgroupProducts {
   template <int kRows, int kWords>
   using Rows = PanelRows<kRows, kWords>;
 
+  // The panel that has the first elements of the warpgroup's queries.
+  template <class Shape>
+  struct Queries {
+    unsigned long long panel;
+  };
+
 #ifdef __CUDACC__
+  template <class Shape>
+  __device__ __forceinline__ static Queries<Shape> TakeQueries(
+      const typename Shape::Memory& memory) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    return {DescribePanel(memory.queries.panels[0][threadIdx.x / 128 * 64])};
+#else
+    return {};
+#endif
+  }
+
   // scores = queries x keys^T
   template <class Shape>
   __device__ __forceinline__ static void MultiplyKeys(const typename Shape::Memory& memory,
                                                       const typename Shape::Tile& tile,
-                                                      const QueryWords<Shape>& queries,
+                                                      const Queries<Shape>& queries,
                                                       float (&scores)[Shape::kKeyPieces][4]) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     static_assert(Shape::kKeys == 64);
+    const unsigned long long keys = DescribePanel(tile.keys.panels[0][0]);
     HoldSums(scores);
     BeginProducts();
 #pragma unroll
     for (int step = 0; step < Shape::kSteps; ++step) {
-      const unsigned* keys = &tile.keys.panels[step / 4][0][step % 4 * 8];
-      MultiplyByPanel<Shape::kArithmetic, false>(scores, queries.words[step], DescribePanel(keys),
-                                                 step > 0);
+      const int panel = step / 4, word = step % 4 * 8;
+      MultiplyPanels<Shape::kArithmetic>(
+          scores, queries.panel + PanelWords(panel * Shape::kQueries * 32 + word),
+          keys + PanelWords(panel * Shape::kKeys * 32 + word), step > 0);
     }
     CloseProducts();
     AwaitProducts<0>();
@@ -42,15 +60,16 @@ struct WarpgroupProducts {
       const float(&pair)[4] = weights[i / 2];
       words[i / 4][i % 4] = PackHalves<Shape::kArithmetic>(pair[i % 2 * 2], pair[i % 2 * 2 + 1]);
     }
+    const unsigned long long values = DescribePanel(tile.values.panels[0][0]);
     HoldSums(sums[0]);
     BeginProducts();
 #pragma unroll
     for (int step = 0; step < Shape::kKeys / 16; ++step) {
 #pragma unroll
       for (int panel = 0; panel < Shape::kColumnPieces / 8; ++panel) {
-        const unsigned* values = tile.values.panels[panel][16 * step];
+        const int row = panel * Shape::kKeys + 16 * step;
         MultiplyByPanel<Shape::kArithmetic, true>(sums[0] + 8 * panel, words[step],
-                                                  DescribePanel(values), true);
+                                                  values + PanelWords(row * 32), true);
       }
     }
     CloseProducts();

@@ -1,5 +1,5 @@
-// What a kernel does first where several follow each other (programmatic dependent launch): it waits
-// until the kernels before it have ended and all that they wrote can be seen.
+// What a kernel does first where several follow each other (programmatic dependent launch): it
+// waits until the kernels before it have ended and all that they wrote can be seen.
 //
 // The rule that makes this safe: every thread calls AwaitEarlierKernels before it loads or stores
 // anything but weights, which no kernel writes. So nothing is read before it is written, and

@@ -8,7 +8,8 @@ struct alignas(sizeof(T) * kCount) Pack {
 
 __device__ __forceinline__ float ToFloat(float x) { return x; }
 
-// The first packs of a column's weights that fall to a lane, read before it is known what they meet.
+// The first packs of a column's weights that fall to a lane, read before it is known what they
+// meet.
 template <int kWarps, int kPack, int kFirst, class T>
 struct FirstWeights {
   Pack<T, kPack> packs[kFirst];
@@ -22,7 +23,7 @@ __device__ __forceinline__ int PackBegin(int i) {
 
 template <int kWarps, int kPack, int kFirst, class T>
 __device__ __forceinline__ FirstWeights<kWarps, kPack, kFirst, T> ReadFirstWeights(const T* weights,
-                                                                                  int depth) {
+                                                                                   int depth) {
   FirstWeights<kWarps, kPack, kFirst, T> first;
 #pragma unroll
   for (int i = 0; i < kFirst; ++i) {

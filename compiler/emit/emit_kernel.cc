@@ -177,8 +177,8 @@ void WriteIf(TextWriter& out, const Statement& statement, const std::string& pre
   const bool one_line = statement.otherwise.empty() && statement.body.size() == 1 &&
                         statement.body[0].kind == Statement::Kind::kCall;
   if (one_line) {
-    out.Line(prefix + "if (" + statement.text + ") " + statement.body[0].text + ";");
-    return;
+    const std::string text = prefix + "if (" + statement.text + ") " + statement.body[0].text + ";";
+    if (out.Fits(text)) return out.Line(text);
   }
   out.Line(prefix + "if (" + statement.text + ") {");
   out.Indent();

@@ -19,9 +19,11 @@ void TextWriter::Raw(int indent, std::string_view text) {
   text_ += '\n';
 }
 
+bool TextWriter::Fits(const std::string& text) const { return indent_ + text.size() <= kColumns; }
+
 void TextWriter::Line(const std::string& text) {
   const size_t width = kColumns - indent_;
-  if (text.size() <= width) return Raw(indent_, text);
+  if (Fits(text)) return Raw(indent_, text);
   if (text.rfind("//", 0) == 0) {
     const size_t space = text.rfind(' ', width);
     if (space == std::string::npos || space < 4) return Raw(indent_, text);
@@ -34,7 +36,7 @@ void TextWriter::Line(const std::string& text) {
 
 void TextWriter::Declaration(const std::string& type, const std::string& name) {
   const std::string text = type + " " + name + ";";
-  if (indent_ + text.size() <= kColumns) return Raw(indent_, text);
+  if (Fits(text)) return Raw(indent_, text);
   Raw(indent_, type);
   Raw(indent_ + 4, name + ";");
 }

@@ -11,6 +11,8 @@ class TextWriter {
  public:
   // A statement, a comment or a directive; the last two wrap at spaces.
   void Line(const std::string& text);
+  // Whether the text fits in one line here.
+  bool Fits(const std::string& text) const;
   // `type name`: a name that does not fit behind its type has a line of its own.
   void Declaration(const std::string& type, const std::string& name);
   // `name(parameters) {`

@@ -1,3 +1,5 @@
+#include <numeric>
+
 #include "compiler/plan/attention_parts.h"
 #include "compiler/plan/block_stages.h"
 #include "compiler/plan/fold.h"
@@ -12,10 +14,10 @@ namespace {
 constexpr int kBlockSize = 128;        // where none was measured
 constexpr int kThreadsPerQuery = 2;    // a warp owns 16 of them
 constexpr int kResidentThreads = 512;  // of a multiprocessor, where registers allow it
-constexpr int kResidentByWarpgroups = 384;
 constexpr int64_t kTensorCoreStep = 16;  // elements that tensor cores take at once, at most
 constexpr int64_t kPanelElements = 64;   // halves of a row of a panel
 constexpr int kWarpgroupThreads = 128;
+constexpr int64_t kPaddingBytes = 16;  // behind a row of shared memory
 
 // A block owns some queries of one head and walks over tiles of keys and values
 // (attention_tile.cuh).
@@ -73,11 +75,10 @@ class AttentionPlanner {
     return (elements + kTensorCoreStep - 1) / kTensorCoreStep * kTensorCoreStep;
   }
   int SharedBytes() const {
-    constexpr int64_t kPaddingBytes = 16;
-    const auto row = [&](int64_t n) { return Padded(n) * DtypeBytes(dtype()) + kPaddingBytes; };
-    const int64_t key_padding = ByWarpgroups() ? 2 * kPaddingBytes : 0;  // panels have none
+    const int64_t padding = ByWarpgroups() ? 0 : kPaddingBytes;  // panels have none
+    const auto row = [&](int64_t n) { return Padded(n) * DtypeBytes(dtype()) + padding; };
     return static_cast<int>(tile_queries() * row(depth_) +
-                            2 * tile_keys() * (row(depth_) + row(columns_) - key_padding));
+                            2 * tile_keys() * (row(depth_) + row(columns_)));
   }
   const std::string& Own(const std::string& name, int64_t value, const std::string& comment) {
     return builder_.expressions().OwnConstant(name, value, comment);
@@ -108,8 +109,7 @@ class AttentionPlanner {
     plan.blocks = Product(heads_) * tiles;
     plan.shared_bytes = SharedBytes();
     if (!is_float() && depth_ <= 64 && columns_ <= 64)
-      plan.blocks_together =
-          (ByWarpgroups() ? kResidentByWarpgroups : kResidentThreads) / plan.block_size;
+      plan.blocks_together = kResidentThreads / plan.block_size;
     plan.launch_in_words = "a block owns " + std::to_string(tile_queries()) + " queries of a head";
     const std::string depth =
         Own("depth", Padded(depth_), "elements of a query and a key, in shared memory");
@@ -163,24 +163,20 @@ class AttentionPlanner {
     const Node& scores = *parts_.scores;
     builder_.Blank();
     builder_.Comment("The queries of this block.");
-    copier_.Stage({"query", scores.operand(0), "first_query", queries_, tile_queries(),
-                   TileQueries(), depth_, "memory.queries",
-                   [&](const Expr& row, const Expr& element) {
-                     return MatMulOperandIndex(scores, 0, At(scores.result(), row, 0), element);
-                   }});
-    builder_.AppendCall("CloseCopies()");
-    builder_.AppendCall("AwaitCopies<0>()");
+    const bool copies = copier_.Stage(
+        {"query", scores.operand(0), "first_query", queries_, tile_queries(), TileQueries(), depth_,
+         "memory.queries", [&](const Expr& row, const Expr& element) {
+           return MatMulOperandIndex(scores, 0, At(scores.result(), row, 0), element);
+         }});
+    if (copies) {
+      builder_.AppendCall("CloseCopies()");
+      builder_.AppendCall("AwaitCopies<0>()");
+    } else if (ByWarpgroups()) {
+      builder_.AppendCall("ShowTensorCores()");
+    }
     builder_.AppendCall("__syncthreads()");
-    if (!ByWarpgroups())
-      builder_.AppendCall("const QueryWords<Shape> query_words = ReadQueries<Shape>(memory)");
+    builder_.AppendCall("const auto queries = TakeQueries<Shape>(memory)");
     builder_.Append({Statement::Kind::kDeclare, "AttentionSums<Shape>", "attention", "", {}, {}});
-  }
-
-  // The queries in registers. Where warpgroups multiply they are read anew for each tile: ptxas of
-  // CUDA 13.0 puts what a warpgroup multiplies from registers into the same registers everywhere,
-  // also over words that are needed again.
-  std::string QueryWords() const {
-    return ByWarpgroups() ? "ReadQueries<Shape>(memory)" : "query_words";
   }
 
   void WalkKeys() {
@@ -290,11 +286,12 @@ class AttentionPlanner {
     std::vector<Statement> finish = FinishScores(whole, is_below);
     builder_.Comment("The scores: " + ScoreInWords());
     if (reads_product_)
-      builder_.AppendCall("MultiplyKeys<Shape>(memory, here, " + QueryWords() + ", tile_scores)");
+      builder_.AppendCall("MultiplyKeys<Shape>(memory, here, queries, tile_scores)");
     for (Statement& statement : finish) builder_.Append(std::move(statement));
     builder_.Comment(
         "Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul");
-    const bool masked = is_below.value_or(false) ? Masks() > 1 : Masks() > 0;
+    // Of what the diagonal crosses or leaves, only a further mask may hide all.
+    const bool masked = Masks() > (diagonal_ && is_below.value_or(true) ? 1 : 0);
     builder_.AppendCall(std::string(masked ? "AddMaskedTile" : "AddTile") +
                         "<Shape>(here, tile_scores, attention)");
   }
@@ -407,6 +404,7 @@ class AttentionPlanner {
       words += ", " + std::string(GetOpDef(value->producer->kind).text);
     builder_.Comment(words);
     builder_.AppendCall("DivideByTotals<Shape>(attention)");
+    if (value->producer == parts_.values && StoreVectors(views)) return;
     ForElements("column", static_cast<int>(Padded(columns_)), "Shape::kColumnPieces", "", columns_,
                 [&](const Expr& query, const Expr& column, const std::string& unclamped) {
                   builder_.Append({Statement::Kind::kLet,
@@ -430,6 +428,48 @@ class AttentionPlanner {
                   if (!inside.empty())
                     builder_.Append({Statement::Kind::kIf, "", "", inside, builder_.Close(), {}});
                 });
+  }
+
+  // Stores the values' sums, of which `views` make the result, through shared memory: a vector at
+  // once. False if the result has no vectors, or there is too little memory.
+  bool StoreVectors(const std::vector<const Node*>& views) {
+    const int64_t lanes = std::gcd<int64_t>(columns_, 16 / DtypeBytes(dtype()));
+    const int64_t row_bytes = Padded(columns_) * DtypeBytes(dtype()) + kPaddingBytes;
+    if (lanes * DtypeBytes(dtype()) % 4 != 0 || tile_queries() * row_bytes > SharedBytes())
+      return false;
+    const Value* result = region_.result(0);
+    Ranges ranges = builder_.ranges();
+    ranges.Set("lane", 0, Expr(lanes) - 1);
+    ranges.Set("vector", 0, Expr(columns_ / lanes) - 1);
+    ranges.Set("query_row", 0, queries_ - 1);
+    const std::vector<Expr> index = At(parts_.values->result(), Expr::Symbol("query_row"),
+                                       Expr::Symbol("vector") * lanes + Expr::Symbol("lane"));
+    const Expr position = Linearize(IndexBehind(views, index, ranges), result->type.shape, ranges);
+    const auto begin = VectorBegin(position, result->type.shape, {"lane", lanes, true, ""});
+    if (!begin) return false;
+    const std::string buffer = builder_.Buffer(result, /*written=*/true);
+    NameStrides(builder_, buffer, result->type.shape);
+    const std::string& lanes_name = Own("lanes", lanes, "neighbours that a thread takes at once");
+    builder_.Append({Statement::Kind::kDeclare,
+                     "const Shape::Results&",
+                     "results",
+                     "ShareResults<Shape>(attention, memory)",
+                     {},
+                     {}});
+    const VectorsOfRows rows = {"query_in_tile", tile_queries(), TileQueries(), columns_ / lanes,
+                                Own("result_vectors", columns_ / lanes, "of a query's results")};
+    ForVectors(builder_, rows, [&] {
+      builder_.expressions().NameFactor("vector", lanes, lanes_name);
+      Let("query_row", "first_query + query_in_tile", queries_);
+      const std::string store = "StoreVector(" + PlaceText(builder_, buffer, *begin) +
+                                ", ReadResults<" + MemoryTypeName(dtype()) + ", " + lanes_name +
+                                ">(results, query_in_tile, vector))";
+      if (IsMultiple(queries_, tile_queries()))
+        builder_.AppendCall(store);
+      else
+        builder_.AppendIf("query_row < " + builder_.Write(queries_), store);
+    });
+    return true;
   }
 
   const Node& region_;

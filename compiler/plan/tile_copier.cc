@@ -26,19 +26,34 @@ int64_t Lanes(const TileRows& rows) {
   return std::gcd<int64_t>(rows.elements, 16 / DtypeBytes(DtypeOf(rows)));
 }
 
-// Makes the open scope a loop in which threads take turns, `i` counting up to `count`.
-void CloseForThreads(KernelBuilder& builder, int64_t count, const std::string& text) {
-  const std::string& size = BlockSizeName(builder);
-  if (count % builder.plan().block_size != 0)
-    return builder.CloseFor("int i = threadIdx.x; i < " + text + "; i += " + size);
-  std::vector<Statement> body = builder.Close();
-  builder.Open();
-  builder.Append({Statement::Kind::kLet, "int", "i", "round * " + size + " + threadIdx.x", {}, {}});
-  for (Statement& statement : body) builder.Append(std::move(statement));
-  Unroll(builder, "int round = 0; round < " + text + " / " + size + "; ++round");
-}
-
 }  // namespace
+
+void ForVectors(KernelBuilder& builder, const VectorsOfRows& rows,
+                const std::function<void()>& body) {
+  const std::string& size = BlockSizeName(builder);
+  const int block_size = builder.plan().block_size;
+  const std::string count = rows.rows_name + " * " + rows.vectors_name;
+  // Threads that keep their place in a row leave the compiler less to count.
+  const bool keep_place = block_size % rows.vectors == 0;
+  const bool is_whole = rows.rows * rows.vectors % block_size == 0;
+  builder.Open();
+  if (!keep_place || !is_whole) {
+    builder.DefineVariable("i", 0, rows.rows * rows.vectors - 1);
+    if (is_whole)
+      builder.Append(
+          {Statement::Kind::kLet, "int", "i", "round * " + size + " + threadIdx.x", {}, {}});
+  }
+  const std::string thread = keep_place && is_whole ? "threadIdx.x" : "i";
+  const std::string first_row =
+      keep_place && is_whole ? "round * (" + size + " / " + rows.vectors_name + ") + " : "";
+  LetSmall(builder, rows.row_name, first_row + thread + " / " + rows.vectors_name, rows.rows);
+  LetSmall(builder, "vector", thread + " % " + rows.vectors_name, rows.vectors);
+  body();
+  if (is_whole)
+    Unroll(builder, "int round = 0; round < " + count + " / " + size + "; ++round");
+  else
+    builder.CloseFor("int i = threadIdx.x; i < " + count + "; i += " + size);
+}
 
 const std::string& TileCopier::LanesName(const TileRows& rows) {
   return builder_.expressions().OwnConstant("lanes", Lanes(rows),
@@ -58,16 +73,13 @@ bool TileCopier::Stage(const TileRows& rows) {
   const std::string place = rows.array + ".at(" + row + ", vector * " + words + ")";
   const auto tile = Find(rows);
   const std::string name = tile ? NameTile(rows, *tile) : "";
-  builder_.Open();
-  builder_.DefineVariable("i", 0, rows.tile_rows * vectors - 1);
-  LetSmall(builder_, row, "i / " + vectors_name, rows.tile_rows);
-  LetSmall(builder_, "vector", "i % " + vectors_name, vectors);
-  builder_.expressions().NameFactor("vector", Lanes(rows), LanesName(rows));
-  if (tile)
-    Copy(rows, *tile, name, place, inside);
-  else
-    Compute(rows, place, inside);
-  CloseForThreads(builder_, rows.tile_rows * vectors, rows.tile_rows_name + " * " + vectors_name);
+  ForVectors(builder_, {row, rows.tile_rows, rows.tile_rows_name, vectors, vectors_name}, [&] {
+    builder_.expressions().NameFactor("vector", Lanes(rows), LanesName(rows));
+    if (tile)
+      Copy(rows, *tile, name, place, inside);
+    else
+      Compute(rows, place, inside);
+  });
   return tile.has_value();
 }
 

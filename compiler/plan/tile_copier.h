@@ -53,6 +53,17 @@ class TileCopier {
   RegionLowering& lowering_;
 };
 
+// Rows of vectors that the threads of a block share out.
+struct VectorsOfRows {
+  std::string row_name;  // the local for a row
+  int64_t rows;
+  std::string rows_name;
+  int64_t vectors;  // of a row
+  std::string vectors_name;
+};
+// Writes a loop of `body`, in which the locals `rows.row_name` and `vector` say which a thread has.
+void ForVectors(KernelBuilder& builder, const VectorsOfRows& rows,
+                const std::function<void()>& body);
 // A local that counts up to `extent`, or stays at its last where the tile goes beyond.
 Expr LetWithin(KernelBuilder& builder, const std::string& name, const std::string& text,
                const Expr& extent, int tile);

@@ -41,6 +41,7 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
   constexpr int kValueVectors = 2;     // of a value
   constexpr int kVColumns = 8;         // last axis of "v"
   constexpr int kYStride0 = 160;       // elements per step of axis 0 of "y"
+  constexpr int kResultVectors = 2;    // of a query's results
   using Shape = AttentionShape<Arithmetic::kSplitTf32, kTileQueries, kTileKeys, kDepth, kColumns,
                                WarpProducts>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -59,9 +60,8 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
   const float* query_tile = q + head * kQStride0 + first_query * kQColumns;
   #pragma unroll
   for (int round = 0; round < kTileQueries * kQueryVectors / kBlockSize; ++round) {
-    const int i = round * kBlockSize + threadIdx.x;
-    const int query_in_tile = i / kQueryVectors;
-    const int vector = i % kQueryVectors;
+    const int query_in_tile = round * (kBlockSize / kQueryVectors) + threadIdx.x / kQueryVectors;
+    const int vector = threadIdx.x % kQueryVectors;
     CopyAsync<kVectorBytes>(memory.queries.at(query_in_tile, vector * kVectorWords),
                             first_query + query_in_tile < kQAxis1Size
                                 ? query_tile + query_in_tile * kQColumns + vector * kLanes
@@ -71,7 +71,7 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
   CloseCopies();
   AwaitCopies<0>();
   __syncthreads();
-  const QueryWords<Shape> query_words = ReadQueries<Shape>(memory);
+  const auto queries = TakeQueries<Shape>(memory);
   AttentionSums<Shape> attention;
 
   // Tile after tile of keys and values, of which the next is copied meanwhile.
@@ -85,9 +85,8 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
       const float* key_tile = k_tensor + head * kKStride0 + first_key * kQColumns;
       #pragma unroll
       for (int round = 0; round < kTileKeys * kKeyVectors / kBlockSize; ++round) {
-        const int i = round * kBlockSize + threadIdx.x;
-        const int key_in_tile = i / kKeyVectors;
-        const int vector = i % kKeyVectors;
+        const int key_in_tile = round * (kBlockSize / kKeyVectors) + threadIdx.x / kKeyVectors;
+        const int vector = threadIdx.x % kKeyVectors;
         CopyAsync<kVectorBytes>(next.keys.at(key_in_tile, vector * kVectorWords),
                                 first_key + key_in_tile < kKAxis1Size
                                     ? key_tile + key_in_tile * kQColumns + vector * kLanes
@@ -112,7 +111,7 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
 
     float tile_scores[Shape::kKeyPieces][Shape::kPlaces];
     // The scores: matmul, add
-    MultiplyKeys<Shape>(memory, here, query_words, tile_scores);
+    MultiplyKeys<Shape>(memory, here, queries, tile_scores);
     #pragma unroll
     for (int place = 0; place < Shape::kPlaces; ++place) {
       const int query_row = min(first_query + QueryInTile(place), kQAxis1Size - 1);
@@ -133,17 +132,15 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
 
   // The result: div
   DivideByTotals<Shape>(attention);
+  const Shape::Results& results = ShareResults<Shape>(attention, memory);
   #pragma unroll
-  for (int place = 0; place < Shape::kPlaces; ++place) {
-    const int query_row = min(first_query + QueryInTile(place), kQAxis1Size - 1);
-    #pragma unroll
-    for (int piece = 0; piece < Shape::kColumnPieces; ++piece) {
-      const int column = min(ColumnInTile(piece, place), kVColumns - 1);
-      const float attended = attention.values[0][piece][place];
-      if (first_query + QueryInTile(place) < kQAxis1Size &&
-          ColumnInTile(piece, place) < kVColumns) {
-        y[head * kYStride0 + query_row * kVColumns + column] = attended;
-      }
+  for (int round = 0; round < kTileQueries * kResultVectors / kBlockSize; ++round) {
+    const int query_in_tile = round * (kBlockSize / kResultVectors) + threadIdx.x / kResultVectors;
+    const int vector = threadIdx.x % kResultVectors;
+    const int query_row = first_query + query_in_tile;
+    if (query_row < kQAxis1Size) {
+      StoreVector(y + head * kYStride0 + query_row * kVColumns + vector * kLanes,
+                  ReadResults<float, kLanes>(results, query_in_tile, vector));
     }
   }
 }

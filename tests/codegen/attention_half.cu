@@ -27,16 +27,17 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
   constexpr int kQueryVectors = 4;       // of a query
   constexpr int kQAxis2Size = 48;        // of axis 2 of "q"
   constexpr int kVectorWords = 4;        // of 32 bits
+  constexpr int kBlockSize = 128;        // threads
   constexpr int kLanes = 8;              // neighbours that a thread takes at once
   constexpr int kQColumns = 32;          // last axis of "q"
   constexpr int kQStride1 = 1536;        // elements per step of axis 1 of "q"
   constexpr int kQStride0 = 3072;        // elements per step of axis 0 of "q"
   constexpr float kScale = 0.17675781f;  // "scale"
-  constexpr int kBlockSize = 128;        // threads
   constexpr int kKeyTiles = 1;           // of keys and values
   constexpr int kKeyVectors = 4;         // of a key
   constexpr int kVectorBytes = 16;       // of a copy
   constexpr int kValueVectors = 4;       // of a value
+  constexpr int kResultVectors = 4;      // of a query's results
   using Shape =
       AttentionShape<Arithmetic::kHalf, kTileQueries, kTileKeys, kDepth, kColumns, WarpProducts>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -50,9 +51,8 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
   // The queries of this block.
   #pragma unroll
   for (int round = 0; round < kTileQueries * kQueryVectors / kBlockSize; ++round) {
-    const int i = round * kBlockSize + threadIdx.x;
-    const int query_in_tile = i / kQueryVectors;
-    const int vector = i % kQueryVectors;
+    const int query_in_tile = round * (kBlockSize / kQueryVectors) + threadIdx.x / kQueryVectors;
+    const int vector = threadIdx.x % kQueryVectors;
     const int query_row = min(first_query + query_in_tile, kQAxis2Size - 1);
     Vector<Half, kLanes> copy;
     const Vector<Half, kLanes> q_vector = LoadVector<kLanes>(
@@ -66,10 +66,8 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
     }
     KeepVector(memory.queries.at(query_in_tile, vector * kVectorWords), copy);
   }
-  CloseCopies();
-  AwaitCopies<0>();
   __syncthreads();
-  const QueryWords<Shape> query_words = ReadQueries<Shape>(memory);
+  const auto queries = TakeQueries<Shape>(memory);
   AttentionSums<Shape> attention;
 
   // Tile after tile of keys and values, of which the next is copied meanwhile.
@@ -84,9 +82,8 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
           k_tensor + head_0 * kQStride0 + head_1 * kQStride1 + first_key * kQColumns;
       #pragma unroll
       for (int round = 0; round < kTileKeys * kKeyVectors / kBlockSize; ++round) {
-        const int i = round * kBlockSize + threadIdx.x;
-        const int key_in_tile = i / kKeyVectors;
-        const int vector = i % kKeyVectors;
+        const int key_in_tile = round * (kBlockSize / kKeyVectors) + threadIdx.x / kKeyVectors;
+        const int vector = threadIdx.x % kKeyVectors;
         CopyAsync<kVectorBytes>(next.keys.at(key_in_tile, vector * kVectorWords),
                                 first_key + key_in_tile < kQAxis2Size
                                     ? key_tile + key_in_tile * kQColumns + vector * kLanes
@@ -96,9 +93,9 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
       const Half* value_tile = v + head_0 * kQStride0 + head_1 * kQStride1 + first_key * kQColumns;
       #pragma unroll
       for (int round = 0; round < kTileKeys * kValueVectors / kBlockSize; ++round) {
-        const int i = round * kBlockSize + threadIdx.x;
-        const int value_in_tile = i / kValueVectors;
-        const int vector = i % kValueVectors;
+        const int value_in_tile =
+            round * (kBlockSize / kValueVectors) + threadIdx.x / kValueVectors;
+        const int vector = threadIdx.x % kValueVectors;
         CopyAsync<kVectorBytes>(next.values.at(value_in_tile, vector * kVectorWords),
                                 first_key + value_in_tile < kQAxis2Size
                                     ? value_tile + value_in_tile * kQColumns + vector * kLanes
@@ -114,7 +111,7 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
     float tile_scores[Shape::kKeyPieces][Shape::kPlaces];
     if (first_key + kTileKeys - 1 <= first_query) {
       // The scores: matmul, where, cast
-      MultiplyKeys<Shape>(memory, here, query_words, tile_scores);
+      MultiplyKeys<Shape>(memory, here, queries, tile_scores);
       // trilu
       const float lower = 1.0f;
       // cast
@@ -134,7 +131,7 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
       AddTile<Shape>(here, tile_scores, attention);
     } else if (first_key > first_query + kTileQueries - 1) {
       // The scores: matmul, where, cast
-      MultiplyKeys<Shape>(memory, here, query_words, tile_scores);
+      MultiplyKeys<Shape>(memory, here, queries, tile_scores);
       // trilu
       const float lower = 0.0f;
       // cast
@@ -154,7 +151,7 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
       AddMaskedTile<Shape>(here, tile_scores, attention);
     } else {
       // The scores: matmul, where, cast
-      MultiplyKeys<Shape>(memory, here, query_words, tile_scores);
+      MultiplyKeys<Shape>(memory, here, queries, tile_scores);
       #pragma unroll
       for (int place = 0; place < Shape::kPlaces; ++place) {
         const int query_row = min(first_query + QueryInTile(place), kQAxis2Size - 1);
@@ -178,23 +175,22 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
         }
       }
       // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
-      AddMaskedTile<Shape>(here, tile_scores, attention);
+      AddTile<Shape>(here, tile_scores, attention);
     }
   }
 
   // The result: div
   DivideByTotals<Shape>(attention);
+  const Shape::Results& results = ShareResults<Shape>(attention, memory);
   #pragma unroll
-  for (int place = 0; place < Shape::kPlaces; ++place) {
-    const int query_row = min(first_query + QueryInTile(place), kQAxis2Size - 1);
-    #pragma unroll
-    for (int piece = 0; piece < Shape::kColumnPieces; ++piece) {
-      const int column = ColumnInTile(piece, place);
-      const float attended = attention.values[0][piece][place];
-      if (first_query + QueryInTile(place) < kQAxis2Size) {
-        y[head_0 * kQStride0 + head_1 * kQStride1 + query_row * kQColumns + column] =
-            ToHalf(attended);
-      }
+  for (int round = 0; round < kTileQueries * kResultVectors / kBlockSize; ++round) {
+    const int query_in_tile = round * (kBlockSize / kResultVectors) + threadIdx.x / kResultVectors;
+    const int vector = threadIdx.x % kResultVectors;
+    const int query_row = first_query + query_in_tile;
+    if (query_row < kQAxis2Size) {
+      StoreVector(
+          y + head_0 * kQStride0 + head_1 * kQStride1 + query_row * kQColumns + vector * kLanes,
+          ReadResults<Half, kLanes>(results, query_in_tile, vector));
     }
   }
 }

@@ -27,15 +27,20 @@ k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict_
   constexpr int kMatrices = 2;          // products, each of matrices of its own
   constexpr int kWeightStride0 = 4480;  // elements per step of axis 0 of "weight"
   constexpr int kBlockSize = 128;       // threads
+  constexpr int kFirstPacks = 1;        // of a thread's share of the weights
   const int matrix = blockIdx.x % kMatrices;
   const float* x_matrix = x + batch * matrix * kProductDepth;
   const float* weight_matrix = weight + matrix * kWeightStride0;
   const int column = blockIdx.x / kMatrices * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
+  const float* weights = weight_matrix + min(kHiddenColumns - 1, column) * kProductDepth;
+
+  // Weights, before it is known what they meet.
+  const auto first_weights =
+      ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
   // The sum of row number `row` in the thread of that number.
-  const float product = MultiplyRows<kMostRows, kWarpsPerColumn, kPack>(
-      x_matrix, 1, weight_matrix + min(kHiddenColumns - 1, column) * kProductDepth, kProductDepth,
-      nullptr);
+  const float product =
+      MultiplyRows<kMostRows>(x_matrix, 1, weights, first_weights, kProductDepth, nullptr);
   const int row = threadIdx.x % kWarpSize;
 
   // The result: add, relu
@@ -68,15 +73,20 @@ k00_matmul_add_relu_rows_8(const float* __restrict__ x, const float* __restrict_
   constexpr int kMatrices = 2;          // products, each of matrices of its own
   constexpr int kWeightStride0 = 4480;  // elements per step of axis 0 of "weight"
   constexpr int kBlockSize = 128;       // threads
+  constexpr int kFirstPacks = 1;        // of a thread's share of the weights
   const int matrix = blockIdx.x % kMatrices;
   const float* x_matrix = x + batch * matrix * kProductDepth;
   const float* weight_matrix = weight + matrix * kWeightStride0;
   const int column = blockIdx.x / kMatrices * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
+  const float* weights = weight_matrix + min(kHiddenColumns - 1, column) * kProductDepth;
+
+  // Weights, before it is known what they meet.
+  const auto first_weights =
+      ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
   // The sum of row number `row` in the thread of that number.
-  const float product = MultiplyRows<kMostRows, kWarpsPerColumn, kPack>(
-      x_matrix, batch, weight_matrix + min(kHiddenColumns - 1, column) * kProductDepth,
-      kProductDepth, nullptr);
+  const float product =
+      MultiplyRows<kMostRows>(x_matrix, batch, weights, first_weights, kProductDepth, nullptr);
   const int row = threadIdx.x % kWarpSize;
 
   // The result: add, relu

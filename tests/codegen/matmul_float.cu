@@ -25,11 +25,17 @@ k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict_
   constexpr int kPack = 2;            // elements of one load
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
+  constexpr int kFirstPacks = 3;      // of a thread's share of the weights
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
+  const float* weights = weight + min(kHiddenColumns - 1, column) * kProductDepth;
+
+  // Weights, before it is known what they meet.
+  const auto first_weights =
+      ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
   // The sum of row number `row` in the thread of that number.
-  const float product = MultiplyRows<kMostRows, kWarpsPerColumn, kPack>(
-      x, 1, weight + min(kHiddenColumns - 1, column) * kProductDepth, kProductDepth, nullptr);
+  const float product =
+      MultiplyRows<kMostRows>(x, 1, weights, first_weights, kProductDepth, nullptr);
   const int row = threadIdx.x % kWarpSize;
 
   // The result: add, relu
@@ -60,11 +66,17 @@ k00_matmul_add_relu_rows_8(const float* __restrict__ x, const float* __restrict_
   constexpr int kPack = 2;            // elements of one load
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
+  constexpr int kFirstPacks = 3;      // of a thread's share of the weights
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
+  const float* weights = weight + min(kHiddenColumns - 1, column) * kProductDepth;
+
+  // Weights, before it is known what they meet.
+  const auto first_weights =
+      ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
   // The sum of row number `row` in the thread of that number.
-  const float product = MultiplyRows<kMostRows, kWarpsPerColumn, kPack>(
-      x, batch, weight + min(kHiddenColumns - 1, column) * kProductDepth, kProductDepth, nullptr);
+  const float product =
+      MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, nullptr);
   const int row = threadIdx.x % kWarpSize;
 
   // The result: add, relu

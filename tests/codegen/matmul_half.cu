@@ -26,11 +26,17 @@ k00_matmul_add_relu_rows_1(const Half* __restrict__ x, const Half* __restrict__ 
   constexpr int kPack = 2;            // elements of one load
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
+  constexpr int kFirstPacks = 3;      // of a thread's share of the weights
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
+  const Half* weights = weight + min(kHiddenColumns - 1, column) * kProductDepth;
+
+  // Weights, before it is known what they meet.
+  const auto first_weights =
+      ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
   // The sum of row number `row` in the thread of that number.
-  const float product = MultiplyRows<kMostRows, kWarpsPerColumn, kPack>(
-      x, 1, weight + min(kHiddenColumns - 1, column) * kProductDepth, kProductDepth, nullptr);
+  const float product =
+      MultiplyRows<kMostRows>(x, 1, weights, first_weights, kProductDepth, nullptr);
   const int row = threadIdx.x % kWarpSize;
 
   // The result: add, relu
@@ -61,11 +67,17 @@ k00_matmul_add_relu_rows_8(const Half* __restrict__ x, const Half* __restrict__ 
   constexpr int kPack = 2;            // elements of one load
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
+  constexpr int kFirstPacks = 3;      // of a thread's share of the weights
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
+  const Half* weights = weight + min(kHiddenColumns - 1, column) * kProductDepth;
+
+  // Weights, before it is known what they meet.
+  const auto first_weights =
+      ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
   // The sum of row number `row` in the thread of that number.
-  const float product = MultiplyRows<kMostRows, kWarpsPerColumn, kPack>(
-      x, batch, weight + min(kHiddenColumns - 1, column) * kProductDepth, kProductDepth, nullptr);
+  const float product =
+      MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, nullptr);
   const int row = threadIdx.x % kWarpSize;
 
   // The result: add, relu

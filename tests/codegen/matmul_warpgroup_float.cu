@@ -19,29 +19,33 @@
 //           keeps batch * 51200 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_sigmoid_rows_1(const float* __restrict__ x, const float* __restrict__ weight,
-                              const float* __restrict__ bias, float* __restrict__ gate, int batch) {
-  constexpr int kGateColumns = 6400;  // of the result
+                              const float* __restrict__ bias, float* __restrict__ gate) {
   constexpr int kProductDepth = 40;   // terms of its sum
   constexpr int kMostRows = 1;        // rows of the result
   constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
   constexpr int kPack = 4;            // elements of one load
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
+  constexpr int kFirstPacks = 1;      // of a thread's share of the weights
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
+  const float* weights = weight + column * kProductDepth;
+
+  // Weights, before it is known what they meet.
+  const auto first_weights =
+      ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
   // The sum of row number `row` in the thread of that number.
-  const float product = MultiplyRows<kMostRows, kWarpsPerColumn, kPack>(
-      x, 1, weight + min(kGateColumns - 1, column) * kProductDepth, kProductDepth, nullptr);
-  const int row = threadIdx.x % kWarpSize;
+  const float product =
+      MultiplyRows<kMostRows>(x, 1, weights, first_weights, kProductDepth, nullptr);
 
   // The result: add, sigmoid
-  if (row < batch && column < kGateColumns) {
-    const float bias_value = bias[column];
-    // add
-    const float sum = product + bias_value;
-    // sigmoid
-    const float gate_value = Sigmoid(sum);
-    gate[row * kGateColumns + column] = gate_value;
+  const float bias_value = bias[column];
+  // add
+  const float sum = product + bias_value;
+  // sigmoid
+  const float gate_value = Sigmoid(sum);
+  if (threadIdx.x % kWarpSize == 0) {
+    gate[column] = gate_value;
   }
 }
 
@@ -62,15 +66,21 @@ k00_matmul_add_sigmoid_rows_8(const float* __restrict__ x, const float* __restri
   constexpr int kPack = 4;            // elements of one load
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
+  constexpr int kFirstPacks = 1;      // of a thread's share of the weights
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
+  const float* weights = weight + column * kProductDepth;
+
+  // Weights, before it is known what they meet.
+  const auto first_weights =
+      ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
 
   // The sum of row number `row` in the thread of that number.
-  const float product = MultiplyRows<kMostRows, kWarpsPerColumn, kPack>(
-      x, batch, weight + min(kGateColumns - 1, column) * kProductDepth, kProductDepth, nullptr);
+  const float product =
+      MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, nullptr);
   const int row = threadIdx.x % kWarpSize;
 
   // The result: add, sigmoid
-  if (row < batch && column < kGateColumns) {
+  if (row < batch) {
     const float bias_value = bias[column];
     // add
     const float sum = product + bias_value;
