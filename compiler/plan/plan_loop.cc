@@ -317,14 +317,16 @@ class LoopPlanner {
     builder_.CloseFor(LoopHeader(builder_, "row", "first_row", "last_row"));
   }
 
-  // How many neighbouring elements a thread makes: 16 bytes of the widest result, or 8 if all that
-  // is in `extents` is a multiple of no more or the shape allows no more; else 1.
+  // How many neighbouring elements a thread makes: 16 bytes of the widest result, 32 if the shape
+  // asks for so many, or 8 if all that is in `extents` is a multiple of no more or the shape allows
+  // no more; else 1.
   int64_t LanesOf(const Group& group, const std::vector<Expr>& extents) const {
     int bytes = 2;
     for (const Segment& segment : group.segments)
       bytes = std::max(bytes, DtypeBytes(region_.body->outputs[segment.output]->type.dtype));
-    for (const int lanes : {16 / bytes, 8 / bytes}) {
-      if (builder_.shape().lanes > 0 && lanes > builder_.shape().lanes) continue;
+    const int64_t most = builder_.shape().lanes > 0 ? builder_.shape().lanes : 16 / bytes;
+    for (const int lanes : {32 / bytes, 16 / bytes, 8 / bytes}) {
+      if (lanes > most) continue;
       const bool fits = std::all_of(extents.begin(), extents.end(), [&](const Expr& extent) {
         return IsMultiple(extent, lanes) && !extent.IsConstant(0);
       });

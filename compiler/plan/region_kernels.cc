@@ -238,7 +238,7 @@ std::vector<KernelChoice> RegionKernels::Candidates(int64_t size) const {
     } else if (class_ == "sequential" || class_ == "attention") {
       add(planned, {.block_size = block_size});
     } else {
-      for (const int64_t lanes : {0, 1, 2, 4})
+      for (const int64_t lanes : {0, 1, 2, 4, 8})
         add(planned, {.block_size = block_size, .lanes = lanes});
     }
   }
