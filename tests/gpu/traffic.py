@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "benchmarks" / "peers"))
 from machine import gpu_facts, native_target, said  # noqa: E402
 
-MODELS = {"dlrm_dot.ts": (64, 2048), "lecture_dlrm.ts": (64, 2048), "lora_block.ts": (2, 2048)}
+MODELS = {"dlrm_dot.ts": (64, 2048), "lecture_dlrm.ts": (64, 2048), "lora_block.ts": (2, 2048), "lola.ts": (64, 2048)}
 SECTOR = 32
 METRICS = {  # name in the results -> name in ncu, bytes of one
     "dram_read": ("dram__bytes_read.sum", 1),
