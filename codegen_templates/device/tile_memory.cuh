@@ -48,20 +48,9 @@ __device__ __forceinline__ Vector<float, kCount> TileSums(const typename Shape::
   return sums;
 }
 
-// The product of a row of `a` and one of `b`, term by term.
-__device__ __forceinline__ float PlainProduct(const float* a, const float* b, int depth) {
-  float plain = 0.0f;
-  for (int k = 0; k < depth; ++k) plain += a[k] * b[k];
-  return plain;
-}
-
-// `sum`, or where it is not finite the same sum of plain products: an infinity has no second part,
-// and infinity times a second part of zero is NaN.
-__device__ __forceinline__ float PlainUnlessFinite(float sum, const float* a, const float* b,
-                                                   int depth) {
-  return IsFinite(sum) ? sum : PlainProduct(a, b, depth);
-}
-// As above, for neighbours: `b` is the first one's row.
+// `sums` of a row of `a` and neighbouring rows of `b`, or, where one is not finite, the same sum of
+// plain products: an infinity has no second part, and infinity times a second part of zero is NaN.
+// `b` is the first one's row. This is rare, so that its loop is short rather than fast.
 template <int kCount>
 __device__ __forceinline__ Vector<float, kCount> PlainUnlessFinite(Vector<float, kCount> sums,
                                                                    const float* a, const float* b,
@@ -69,9 +58,18 @@ __device__ __forceinline__ Vector<float, kCount> PlainUnlessFinite(Vector<float,
   bool finite = true;
   for (int i = 0; i < kCount; ++i) finite = finite && IsFinite(sums.at[i]);
   if (finite) return sums;
-#pragma unroll
+  float plain[kCount] = {};
+#pragma unroll 1
+  for (int k = 0; k < depth; ++k) {
+    for (int i = 0; i < kCount; ++i) plain[i] += a[k] * b[static_cast<long long>(i) * depth + k];
+  }
   for (int i = 0; i < kCount; ++i) {
-    sums.at[i] = PlainUnlessFinite(sums.at[i], a, b + static_cast<long long>(i) * depth, depth);
+    if (!IsFinite(sums.at[i])) sums.at[i] = plain[i];
   }
   return sums;
+}
+// As above, for one sum.
+__device__ __forceinline__ float PlainUnlessFinite(float sum, const float* a, const float* b,
+                                                   int depth) {
+  return PlainUnlessFinite(Vector<float, 1>{{sum}}, a, b, depth).at[0];
 }
