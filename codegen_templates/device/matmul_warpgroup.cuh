@@ -102,11 +102,15 @@ __device__ __forceinline__ void StartPart(const PanelRows<Shape::kColumns, Shape
                                           float (&sums)[8][4], bool add) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   const unsigned long long panel = DescribePanel(b.at(first_column, 0));
+  if constexpr (kIsOfFloats<Shape::kArithmetic>) {
+    MultiplyFloatsByPanel(sums, a, panel, add);
+  } else {
 #pragma unroll
-  for (int step = 0; step < Shape::kSteps; ++step) {
-    constexpr int kStepBytes = 32;
-    MultiplyByPanel<Shape::kArithmetic, false>(sums, a[step], panel + step * kStepBytes / 16,
-                                               add || step > 0);
+    for (int step = 0; step < Shape::kSteps; ++step) {
+      constexpr int kStepBytes = 32;
+      MultiplyByPanel<Shape::kArithmetic, false>(sums, a[step], panel + step * kStepBytes / 16,
+                                                 add || step > 0);
+    }
   }
 #else
   // By warps, for a GPU that the kernel was not planned for.

@@ -56,12 +56,11 @@ __device__ __forceinline__ void HoldSums(float (&sums)[kPieces][4]) {
 
 // sums = a x b, or sums += a x b if `add`, for 64 rows (16 of each warp) and 64 columns, 8 pieces
 // of sums: 8 words of depth. `a` and `sums` are as for mma.sync (MultiplyPiece); `b` describes a
-// panel that has a row for each column or, if kTurned, which takes halves, a row for each step of
-// the depth.
+// panel that has a row for each column or, if kTurned, a row for each step of the depth.
 template <Arithmetic kArithmetic, bool kTurned>
 __device__ __forceinline__ void MultiplyByPanel(float (*sums)[4], const unsigned (&a)[4],
                                                 unsigned long long b, bool add) {
-  static_assert(!kTurned || !kIsOfFloats<kArithmetic>);
+  static_assert(!kIsOfFloats<kArithmetic>);
   if constexpr (kArithmetic == Arithmetic::kHalf) {
     asm volatile(
         "{\n.reg .pred add;\nsetp.ne.b32 add, %37, 0;\n"
@@ -78,7 +77,7 @@ __device__ __forceinline__ void MultiplyByPanel(float (*sums)[4], const unsigned
           "+f"(sums[7][2]), "+f"(sums[7][3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)),
           "n"(kTurned));
-  } else if constexpr (kArithmetic == Arithmetic::kBFloat16) {
+  } else {
     asm volatile(
         "{\n.reg .pred add;\nsetp.ne.b32 add, %37, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
@@ -94,21 +93,6 @@ __device__ __forceinline__ void MultiplyByPanel(float (*sums)[4], const unsigned
           "+f"(sums[7][2]), "+f"(sums[7][3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)),
           "n"(kTurned));
-  } else {
-    asm volatile(
-        "{\n.reg .pred add;\nsetp.ne.b32 add, %37, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "{%32, %33, %34, %35}, %36, add, 1, 1;\n}\n"
-        : "+f"(sums[0][0]), "+f"(sums[0][1]), "+f"(sums[0][2]), "+f"(sums[0][3]), "+f"(sums[1][0]),
-          "+f"(sums[1][1]), "+f"(sums[1][2]), "+f"(sums[1][3]), "+f"(sums[2][0]), "+f"(sums[2][1]),
-          "+f"(sums[2][2]), "+f"(sums[2][3]), "+f"(sums[3][0]), "+f"(sums[3][1]), "+f"(sums[3][2]),
-          "+f"(sums[3][3]), "+f"(sums[4][0]), "+f"(sums[4][1]), "+f"(sums[4][2]), "+f"(sums[4][3]),
-          "+f"(sums[5][0]), "+f"(sums[5][1]), "+f"(sums[5][2]), "+f"(sums[5][3]), "+f"(sums[6][0]),
-          "+f"(sums[6][1]), "+f"(sums[6][2]), "+f"(sums[6][3]), "+f"(sums[7][0]), "+f"(sums[7][1]),
-          "+f"(sums[7][2]), "+f"(sums[7][3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
   }
 }
 
@@ -148,6 +132,43 @@ __device__ __forceinline__ void MultiplyPanels(float (&sums)[8][4], unsigned lon
           "+f"(sums[7][2]), "+f"(sums[7][3])
         : "l"(a), "l"(b), "r"(static_cast<int>(add)));
   }
+}
+
+// As above for floats and all 32 words of a panel, a row for each column: four products in one
+// statement, which compile sooner than in four.
+__device__ __forceinline__ void MultiplyFloatsByPanel(float (&sums)[8][4],
+                                                      const unsigned (&a)[4][4],
+                                                      unsigned long long b, bool add) {
+  constexpr int kStep = 32 / 16;  // bytes, as descriptions count them
+  asm volatile(
+      "{\n.reg .pred add;\nsetp.ne.b32 add, %52, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "{%32, %33, %34, %35}, %48, add, 1, 1;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "{%36, %37, %38, %39}, %49, 1, 1, 1;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "{%40, %41, %42, %43}, %50, 1, 1, 1;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "{%44, %45, %46, %47}, %51, 1, 1, 1;\n}\n"
+      : "+f"(sums[0][0]), "+f"(sums[0][1]), "+f"(sums[0][2]), "+f"(sums[0][3]), "+f"(sums[1][0]),
+        "+f"(sums[1][1]), "+f"(sums[1][2]), "+f"(sums[1][3]), "+f"(sums[2][0]), "+f"(sums[2][1]),
+        "+f"(sums[2][2]), "+f"(sums[2][3]), "+f"(sums[3][0]), "+f"(sums[3][1]), "+f"(sums[3][2]),
+        "+f"(sums[3][3]), "+f"(sums[4][0]), "+f"(sums[4][1]), "+f"(sums[4][2]), "+f"(sums[4][3]),
+        "+f"(sums[5][0]), "+f"(sums[5][1]), "+f"(sums[5][2]), "+f"(sums[5][3]), "+f"(sums[6][0]),
+        "+f"(sums[6][1]), "+f"(sums[6][2]), "+f"(sums[6][3]), "+f"(sums[7][0]), "+f"(sums[7][1]),
+        "+f"(sums[7][2]), "+f"(sums[7][3])
+      : "r"(a[0][0]), "r"(a[0][1]), "r"(a[0][2]), "r"(a[0][3]), "r"(a[1][0]), "r"(a[1][1]),
+        "r"(a[1][2]), "r"(a[1][3]), "r"(a[2][0]), "r"(a[2][1]), "r"(a[2][2]), "r"(a[2][3]),
+        "r"(a[3][0]), "r"(a[3][1]), "r"(a[3][2]), "r"(a[3][3]), "l"(b), "l"(b + kStep),
+        "l"(b + 2 * kStep), "l"(b + 3 * kStep), "r"(static_cast<int>(add)));
 }
 #else
 __device__ __forceinline__ void ShowTensorCores() {}
