@@ -317,9 +317,8 @@ class LoopPlanner {
     builder_.CloseFor(LoopHeader(builder_, "row", "first_row", "last_row"));
   }
 
-  // How many neighbouring elements a thread makes: 16 bytes of the widest result, 32 if the shape
-  // asks for so many, or 8 if all that is in `extents` is a multiple of no more or the shape allows
-  // no more; else 1.
+  // How many neighbouring elements a thread makes: 16 bytes of the widest result (32 or 8 if the
+  // shape says so, 8 if all that is in `extents` is a multiple of no more), or else 1.
   int64_t LanesOf(const Group& group, const std::vector<Expr>& extents) const {
     int bytes = 2;
     for (const Segment& segment : group.segments)

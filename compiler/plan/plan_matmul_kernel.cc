@@ -189,20 +189,17 @@ class MatMulKernelPlanner {
     const int wanted = builder_.shape().block_size;
     plan.block_size = std::max(wanted > 0 ? wanted : kRowsBlockSize, per_column * kWarpSize);
     const int block_columns = plan.block_size / kWarpSize / per_column;
-    // None for an empty batch: a block would read a first row that is not there.
     plan.has_small_blocks = true;
+    // None for an empty batch: a block would read a first row that is not there.
     plan.blocks = CeilDiv(matmul_.n, block_columns, builder_.ranges()) *
                   Min(matmul_.m, 1, builder_.ranges()) * matrices();
     plan.launch_in_words =
         per_column == 1 ? "one warp per column" : std::to_string(per_column) + " warps per column";
     const std::string most =
         names.OwnConstant("most_rows", kernel_.most_rows, "rows of the result");
-    const std::string warps_name =
-        names.OwnConstant("warps_per_column", per_column, "warps that share out a sum");
-    const int64_t pack = Aligned(16 / DtypeBytes(dtype()));
-    const std::string pack_name = names.OwnConstant("pack", pack, "elements of one load");
     const std::string size = names.OwnConstant("warp_size", kWarpSize, "threads");
-    const std::string threads = per_column == 1 ? size : "(" + warps_name + " * " + size + ")";
+    const std::string threads =
+        per_column == 1 ? size : "(" + WarpsPerColumn() + " * " + size + ")";
     if (per_column > 1)
       builder_.Append({Statement::Kind::kDeclare,
                        "__shared__ float",
@@ -210,40 +207,13 @@ class MatMulKernelPlanner {
                        "",
                        {},
                        {}});
-    const std::string n = builder_.Write(matmul_.n);
-    const bool fits = columns() % block_columns == 0;
     const std::string neighbours = ChooseMatrix("");
     Let("column",
         Cast() + "blockIdx.x" + (neighbours.empty() ? "" : " / " + neighbours) + " * (" +
             BlockSizeName(builder_) + " / " + threads + ") + threadIdx.x / " + threads,
         0, matmul_.n - 1);
-    const Expr column = Expr::Symbol("column");
-    const std::string k = builder_.Write(matmul_.k);
-    const std::string weights = builder_.Unique("weights"),
-                      first = builder_.Unique("first_weights");
-    builder_.Append({Statement::Kind::kLet,
-                     MemoryTypeName(dtype()) + "*",
-                     weights,
-                     b_ + " + " + (fits ? "column" : MinText(n + " - 1", "column")) + " * " + k,
-                     {},
-                     {}});
-    builder_.Blank();
-    builder_.Comment("Weights, before it is known what they meet.");
-    const int64_t warp_terms = pack * kWarpSize * per_column;
-    const std::string packs = names.OwnConstant(
-        "first_packs", std::min((depth() + warp_terms - 1) / warp_terms, kMostFirstPacks),
-        "of a thread's share of the weights");
-    builder_.Append({Statement::Kind::kLet,
-                     "auto",
-                     first,
-                     "ReadFirstWeights<" + warps_name + ", " + pack_name + ", " + packs + ">(" +
-                         weights + ", " + k + ")",
-                     {},
-                     {}});
-    if (IsWeights(matmul_.b.value)) {
-      if (fits) ReadColumnWeights(column);
-      builder_.Append({Statement::Kind::kAwait, "", "", "", {}, {}});
-    }
+    const bool fits = columns() % block_columns == 0;
+    const std::string weights = ReadWeights(fits);
     builder_.Blank();
     builder_.Comment("The sum of row number `row` in the thread of that number.");
     const std::string rows = kernel_.most_rows == 1 ? "1" : builder_.Write(matmul_.m);
@@ -251,10 +221,56 @@ class MatMulKernelPlanner {
                      "float",
                      "product",
                      "MultiplyRows<" + most + ">(" + a_ + ", " + rows + ", " + weights + ", " +
-                         first + ", " + k + ", " + (per_column > 1 ? "scratch" : "nullptr") + ")",
+                         builder_.Write(matmul_.k) + ", " +
+                         (per_column > 1 ? "scratch" : "nullptr") + ")",
                      {},
                      {}});
-    const std::string row = "threadIdx.x % " + threads;
+    StoreRows("threadIdx.x % " + threads, fits);
+  }
+
+  const std::string& WarpsPerColumn() {
+    return builder_.expressions().OwnConstant("warps_per_column", kernel_.warps_per_column,
+                                              "warps that share out a sum");
+  }
+
+  // Reads of the weights of `column` what fits in registers, and then waits for earlier kernels.
+  // Returns the weights and those that were read. Every column is there if it `fits`.
+  std::string ReadWeights(bool fits) {
+    CExpressionWriter& names = builder_.expressions();
+    const int64_t pack = Aligned(16 / DtypeBytes(dtype()));
+    const std::string pack_name = names.OwnConstant("pack", pack, "elements of one load");
+    const int64_t terms = pack * kWarpSize * kernel_.warps_per_column;
+    const std::string packs =
+        names.OwnConstant("first_packs", std::min((depth() + terms - 1) / terms, kMostFirstPacks),
+                          "of a thread's share of the weights");
+    const std::string k = builder_.Write(matmul_.k);
+    const std::string weights = builder_.Unique("weights");
+    const std::string first = builder_.Unique("first_weights");
+    const std::string last = fits ? "" : builder_.Write(matmul_.n) + " - 1";
+    builder_.Append({Statement::Kind::kLet,
+                     MemoryTypeName(dtype()) + "*",
+                     weights,
+                     b_ + " + " + (fits ? "column" : MinText(last, "column")) + " * " + k,
+                     {},
+                     {}});
+    builder_.Blank();
+    builder_.Comment("Weights, before it is known what they meet.");
+    builder_.Append({Statement::Kind::kLet,
+                     "auto",
+                     first,
+                     "ReadFirstWeights<" + WarpsPerColumn() + ", " + pack_name + ", " + packs +
+                         ">(" + weights + ", " + k + ")",
+                     {},
+                     {}});
+    if (IsWeights(matmul_.b.value)) {
+      if (fits) ReadColumnWeights(Expr::Symbol("column"));
+      builder_.Append({Statement::Kind::kAwait, "", "", "", {}, {}});
+    }
+    return weights + ", " + first;
+  }
+
+  void StoreRows(const std::string& row, bool fits) {
+    const Expr column = Expr::Symbol("column");
     if (kernel_.most_rows == 1 && fits) {
       // Without a branch, what it loads is under way before the sum is there.
       builder_.Blank();
@@ -270,10 +286,11 @@ class MatMulKernelPlanner {
     builder_.Comment(EpilogueInWords());
     builder_.Open(/*is_branch=*/true);
     StoreElement(Expr::Symbol("row"), column, "product");
+    const std::string inside = fits ? "" : " && column < " + builder_.Write(matmul_.n);
     builder_.Append({Statement::Kind::kIf,
                      "",
                      "",
-                     "row < " + builder_.Write(matmul_.m) + (fits ? "" : " && column < " + n),
+                     "row < " + builder_.Write(matmul_.m) + inside,
                      builder_.Close(),
                      {}});
   }

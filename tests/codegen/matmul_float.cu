@@ -21,11 +21,11 @@ k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict_
   constexpr int kHiddenColumns = 70;  // of the result
   constexpr int kProductDepth = 130;  // terms of its sum
   constexpr int kMostRows = 1;        // rows of the result
-  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
-  constexpr int kPack = 2;            // elements of one load
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
+  constexpr int kPack = 2;            // elements of one load
   constexpr int kFirstPacks = 3;      // of a thread's share of the weights
+  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight + min(kHiddenColumns - 1, column) * kProductDepth;
 
@@ -62,11 +62,11 @@ k00_matmul_add_relu_rows_8(const float* __restrict__ x, const float* __restrict_
   constexpr int kHiddenColumns = 70;  // of the result
   constexpr int kProductDepth = 130;  // terms of its sum
   constexpr int kMostRows = 8;        // rows of the result
-  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
-  constexpr int kPack = 2;            // elements of one load
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
+  constexpr int kPack = 2;            // elements of one load
   constexpr int kFirstPacks = 3;      // of a thread's share of the weights
+  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight + min(kHiddenColumns - 1, column) * kProductDepth;
 

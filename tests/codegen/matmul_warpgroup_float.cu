@@ -22,11 +22,11 @@ k00_matmul_add_sigmoid_rows_1(const float* __restrict__ x, const float* __restri
                               const float* __restrict__ bias, float* __restrict__ gate) {
   constexpr int kProductDepth = 40;   // terms of its sum
   constexpr int kMostRows = 1;        // rows of the result
-  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
-  constexpr int kPack = 4;            // elements of one load
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
+  constexpr int kPack = 4;            // elements of one load
   constexpr int kFirstPacks = 1;      // of a thread's share of the weights
+  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight + column * kProductDepth;
 
@@ -62,11 +62,11 @@ k00_matmul_add_sigmoid_rows_8(const float* __restrict__ x, const float* __restri
   constexpr int kGateColumns = 6400;  // of the result
   constexpr int kProductDepth = 40;   // terms of its sum
   constexpr int kMostRows = 8;        // rows of the result
-  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
-  constexpr int kPack = 4;            // elements of one load
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
+  constexpr int kPack = 4;            // elements of one load
   constexpr int kFirstPacks = 1;      // of a thread's share of the weights
+  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight + column * kProductDepth;
 
