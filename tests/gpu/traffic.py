@@ -40,6 +40,7 @@ METRICS = {  # name in the results -> name in ncu, bytes of one
     "l2_written": ("lts__t_sectors_srcunit_tex_op_write.sum", SECTOR),
 }
 MOST = 1.25
+OF_RUNTIME = {"copy_inputs", "end_run"}  # launched beside those of the artifact (codegen_templates/runtime)
 
 
 def run(command, environment=None):
@@ -50,7 +51,7 @@ def run(command, environment=None):
 
 
 def kernels_of(text):
-    """(name, bytes by name in METRICS) of every kernel, in order, from ncu's CSV output."""
+    """(name, bytes by name in METRICS) of every kernel of the artifact or the library, in order, from ncu's CSV output."""
     lines = text.splitlines()
     head = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if head is None:
@@ -71,7 +72,7 @@ def kernels_of(text):
         missing = [METRICS[key][0] for key in METRICS if key not in found]
         if missing:
             sys.exit(f"ncu gives no {', '.join(missing)} for {name}")
-    return list(kernels.values())
+    return [kernel for kernel in kernels.values() if kernel[0] not in OF_RUNTIME]
 
 
 def groups_of(steps):
