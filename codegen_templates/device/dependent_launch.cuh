@@ -5,8 +5,9 @@
 // anything but weights, which no kernel writes. So nothing is read before it is written, and
 // nothing is overwritten that an earlier kernel may still read. Each kernel ends after the one
 // before it, since it waits for it, so that all earlier kernels have ended and not only the last.
-// In a kernel that is launched in the ordinary way, and below compute capability 9.0, these do
-// nothing.
+// And no parameter but weights is both const and __restrict__: such data is loaded as what does not
+// change while the kernel runs, from lines of the first cache that a wait need not clear. In a
+// kernel that is launched in the ordinary way, and below compute capability 9.0, these do nothing.
 
 // Lets the blocks of the next kernel start as soon as all of this one have, and not only when these
 // have ended. They must find room: where many blocks that wait crowd some multiprocessors, others

@@ -156,10 +156,10 @@ std::string TablesType(const KernelParameter& parameter) {
                      parameter.tables.size());
 }
 
-std::string ParameterText(const KernelParameter& parameter, const std::string& index_type) {
+std::string ParameterText(const KernelParameter& parameter, const KernelPlan& plan) {
   switch (parameter.kind) {
     case KernelParameter::Kind::kDim:
-      return index_type + " " + parameter.name;
+      return plan.index_type + " " + parameter.name;
     case KernelParameter::Kind::kErrors:
       return "IndexError* errors";
     case KernelParameter::Kind::kTables:
@@ -167,8 +167,13 @@ std::string ParameterText(const KernelParameter& parameter, const std::string& i
     case KernelParameter::Kind::kBuffer:
       break;
   }
+  const Node* producer = parameter.value->producer;
+  const bool is_weights = producer != nullptr && producer->kind == OpKind::kConstant;
+  // What earlier kernels still write when this one begins is not constant (dependent_launch.cuh).
+  const bool may_change = plan.dependent_launch && !parameter.written && !is_weights;
   return std::string(parameter.written ? "" : "const ") +
-         MemoryTypeName(parameter.value->type.dtype) + "* __restrict__ " + parameter.name;
+         MemoryTypeName(parameter.value->type.dtype) + (may_change ? "* " : "* __restrict__ ") +
+         parameter.name;
 }
 
 void WriteStatements(TextWriter& out, const std::vector<Statement>& statements);
@@ -273,7 +278,7 @@ void WriteKernel(TextWriter& out, const KernelPlan& plan) {
                        together));
   std::vector<std::string> parameters;
   for (const KernelParameter& parameter : plan.parameters) {
-    parameters.push_back(ParameterText(parameter, plan.index_type));
+    parameters.push_back(ParameterText(parameter, plan));
   }
   out.Signature(fmt::format("{}({}) {{", plan.name, fmt::join(parameters, ", ")));
   out.Indent();

@@ -13,9 +13,9 @@
 // traffic : reads batch * 16 + min(batch*32, 1600) + min(batch*32, 3200) bytes,
 //           writes batch * 68 bytes, keeps batch * 256 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
-k00_gather_concat_reduce_sum(const long long* __restrict__ ids, const float* __restrict__ users,
-                             const float* __restrict__ items, float* __restrict__ flat,
-                             float* __restrict__ second_order, int batch, IndexError* errors) {
+k00_gather_concat_reduce_sum(const long long* ids, const float* users, const float* items,
+                             float* __restrict__ flat, float* __restrict__ second_order, int batch,
+                             IndexError* errors) {
   constexpr int kRowsPerBlock = 16;    // rows that a block owns
   constexpr int kFieldsElements = 16;  // of one row of "fields"
   // of one row, with 4 left free behind every 8, so that banks differ

@@ -32,10 +32,11 @@ struct BeforeWait {
   int weights_loads = 0;  // what may
 };
 
-// Loads from parameters that are weights, by number, are allowed, and what leads to them.
+// Loads from parameters that are weights, by number, are allowed, and what leads to them. Nothing
+// else is ever loaded as what does not change (ld.global.nc).
 BeforeWait InPtx(const std::string& ptx, const std::set<int>& weights) {
   static const std::regex kParameter(R"(^\tld\.param\S*\s+(%\w+), \[\w*?_param_(\d+)\])");
-  static const std::regex kLoad(R"(^\t(@!?%p\d+ )?ld\.global\S*\s+[^\[]*\[(%\w+))");
+  static const std::regex kLoad(R"(^\t(@!?%p\d+ )?ld\.global(\.nc)?\S*\s+[^\[]*\[(%\w+))");
   static const std::regex kBranch(R"(^\t(@!?%p\d+ )?bra\S*\s+(\$\w+);)");
   static const std::regex kForbidden(
       R"(^\t(@!?%p\d+ )?(bar|call|(ld|st)\.(?!param|shared|local)|atom|red|cp\.|ldmatrix|prefetch))");
@@ -43,33 +44,34 @@ BeforeWait InPtx(const std::string& ptx, const std::set<int>& weights) {
   BeforeWait found;
   std::map<std::string, std::set<int>> from;  // the parameters that a register was made of
   std::set<std::string> ahead;                // labels that must stand before the wait, too
+  bool has_waited = false;
   std::istringstream lines(ptx.substr(ptx.find(".entry")));
   std::smatch match;
   for (std::string line; std::getline(lines, line);) {
     if (line.find("griddepcontrol.wait") != std::string::npos) {
-      if (!ahead.empty()) found.wrong = "a way around the wait";
-      return found;
-    }
-    if (line.starts_with("$")) {
+      if (!ahead.empty()) return {"a way around the wait", 0};
+      has_waited = true;
+    } else if (line.starts_with("$")) {
       ahead.erase(line.substr(0, line.find(':')));
     } else if (std::regex_search(line, match, kParameter)) {
       from[match[1]] = {std::stoi(match[2])};
     } else if (std::regex_search(line, match, kLoad)) {
-      const std::set<int>& parameters = from[match[2]];
-      ++found.weights_loads;
-      if (parameters.empty() ||
-          !std::includes(weights.begin(), weights.end(), parameters.begin(), parameters.end()))
+      const std::set<int>& parameters = from[match[3]];
+      const bool is_constant = std::includes(weights.begin(), weights.end(), parameters.begin(),
+                                             parameters.end());  // arrays of the kernel, too
+      if (has_waited ? match[2].matched && !is_constant : parameters.empty() || !is_constant)
         return {line, 0};
-    } else if (std::regex_search(line, match, kBranch)) {
+      found.weights_loads += !has_waited;
+    } else if (!has_waited && std::regex_search(line, match, kBranch)) {
       ahead.insert(match[2]);
-    } else if (std::regex_search(line, kForbidden)) {
+    } else if (!has_waited && std::regex_search(line, kForbidden)) {
       return {line, 0};
     } else if (std::sregex_iterator at(line.begin(), line.end(), kRegister), end; at != end) {
       std::set<int>& made = from[at->str()];
       for (++at; at != end; ++at) made.merge(std::set<int>(from[at->str()]));
     }
   }
-  return {"no wait", 0};
+  return has_waited ? found : BeforeWait{"no wait", 0};
 }
 
 template <class T>
@@ -171,12 +173,16 @@ TEST(DependentLaunchText, SeesLoadsBeforeTheWait) {
   const auto wrong = [](const std::string& text) {
     return InPtx(".entry k()\n" + text, {1}).wrong;
   };
-  const std::string wait = "\tgriddepcontrol.wait;\n", load = "\tld.global.nc.f32 %f1, [%rd2+4];\n";
+  const std::string wait = "\tgriddepcontrol.wait;\n", load = "\tld.global.f32 %f1, [%rd2+4];\n";
+  const std::string load_constant = "\tld.global.nc.f32 %f1, [%rd2+4];\n";
   const auto from = [](int i) {
     return "\tld.param.u64 %rd1, [k_param_" + std::to_string(i) +
            "];\n\tadd.s64 %rd2, %rd1, %rd3;\n";
   };
   EXPECT_EQ(wrong(from(0) + wait + load), "");
+  EXPECT_NE(wrong(from(0) + wait + load_constant), "");
+  EXPECT_EQ(wrong(from(1) + wait + load_constant), "");
+  EXPECT_EQ(wrong(from(1) + load_constant + wait), "");
   EXPECT_EQ(wrong(from(1) + load + wait), "");
   EXPECT_NE(wrong(from(0) + load + wait), "");
   EXPECT_NE(wrong(load + wait), "");

@@ -10,7 +10,7 @@ struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
 };
 
 template <int kCount, class T>
-__device__ __forceinline__ Vector<T, kCount> LoadVector(const T* __restrict__ place) {
+__device__ __forceinline__ Vector<T, kCount> LoadVector(const T* place) {
   return *reinterpret_cast<const Vector<T, kCount>*>(place);
 }
 
