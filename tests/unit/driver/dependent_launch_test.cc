@@ -32,9 +32,18 @@ struct BeforeWait {
   int weights_loads = 0;  // what may
 };
 
-// Loads from parameters that are weights, by number, are allowed, and what leads to them. Nothing
-// else is ever loaded as what does not change (ld.global.nc).
-BeforeWait InPtx(const std::string& ptx, const std::set<int>& weights) {
+// The numbers of a kernel's parameters that point to weights, and of those that point to others.
+struct Pointers {
+  std::set<int> weights, others;
+};
+
+bool Meet(const std::set<int>& a, const std::set<int>& b) {
+  return std::any_of(a.begin(), a.end(), [&](int i) { return b.count(i) != 0; });
+}
+
+// Before the wait, loads of weights are allowed, and what leads to them. Nothing else that a
+// parameter points to is ever loaded as what does not change (ld.global.nc).
+BeforeWait InPtx(const std::string& ptx, const Pointers& pointers) {
   static const std::regex kParameter(R"(^\tld\.param\S*\s+(%\w+), \[\w*?_param_(\d+)\])");
   static const std::regex kLoad(R"(^\t(@!?%p\d+ )?ld\.global(\.nc)?\S*\s+[^\[]*\[(%\w+))");
   static const std::regex kBranch(R"(^\t(@!?%p\d+ )?bra\S*\s+(\$\w+);)");
@@ -57,10 +66,9 @@ BeforeWait InPtx(const std::string& ptx, const std::set<int>& weights) {
       from[match[1]] = {std::stoi(match[2])};
     } else if (std::regex_search(line, match, kLoad)) {
       const std::set<int>& parameters = from[match[3]];
-      const bool is_constant = std::includes(weights.begin(), weights.end(), parameters.begin(),
-                                             parameters.end());  // arrays of the kernel, too
-      if (has_waited ? match[2].matched && !is_constant : parameters.empty() || !is_constant)
-        return {line, 0};
+      const bool may_change = Meet(parameters, pointers.others);
+      if (may_change && (!has_waited || match[2].matched)) return {line, 0};
+      if (!has_waited && !Meet(parameters, pointers.weights)) return {line, 0};
       found.weights_loads += !has_waited;
     } else if (!has_waited && std::regex_search(line, match, kBranch)) {
       ahead.insert(match[2]);
@@ -85,7 +93,7 @@ T At(std::string_view bytes, size_t offset) {
 // has 16 bytes, of which the lowest 9 bits say what it is (instruction_mix.cc). Which loads these
 // are is not seen here; there must be as many as in the PTX.
 std::map<std::string, BeforeWait> InMachineCode(std::string_view cubin) {
-  constexpr uint64_t kWait = 0x02e, kBranch = 0x147, kLoad = 0x181;
+  constexpr uint64_t kWait = 0x02e, kLoad = 0x181;
   const std::set<uint64_t> memory = {0x180, 0x185, 0x186, 0x18a, 0x18e, 0x1a8, 0x1a9, 0x1ae};
   const auto sections = At<uint64_t>(cubin, 40);
   const auto header = [&](int i) { return sections + 64 * static_cast<uint64_t>(i); };
@@ -99,7 +107,7 @@ std::map<std::string, BeforeWait> InMachineCode(std::string_view cubin) {
     const auto end = begin + At<uint64_t>(cubin, header(i) + 32);
     auto at = begin;
     const auto opcode = [&] { return At<uint64_t>(cubin, at) & 0x1ff; };
-    while (at < end && opcode() != kWait && opcode() != kBranch && !memory.count(opcode())) {
+    while (at < end && opcode() != kWait && !memory.count(opcode())) {
       found.weights_loads += opcode() == kLoad;
       at += 16;
     }
@@ -108,18 +116,18 @@ std::map<std::string, BeforeWait> InMachineCode(std::string_view cubin) {
   return kernels;
 }
 
-// Of every kernel that an artifact has for a target, by name: which of its parameters are weights.
-std::map<std::string, std::set<int>> WeightsOfKernels(const Json& manifest,
-                                                      const std::string& target) {
-  std::map<std::string, std::set<int>> kernels;
+// Of every kernel that an artifact has for a target, by name.
+std::map<std::string, Pointers> PointersOfKernels(const Json& manifest, const std::string& target) {
+  std::map<std::string, Pointers> kernels;
   for (const Json& step : manifest["targets"][target]["steps"]) {
     if (step["kind"] != "kernel") continue;
-    std::set<int>& weights = kernels[step["name"]];
+    Pointers& pointers = kernels[step["name"]];
     const Json& arguments = step["arguments"];
     for (size_t i = 0; i < arguments.size(); ++i) {
-      if (arguments[i].contains("buffer") &&
-          manifest["buffers"][arguments[i]["buffer"].get<size_t>()]["kind"] == "constant")
-        weights.insert(static_cast<int>(i));
+      if (!arguments[i].contains("buffer")) continue;
+      const Json& buffer = manifest["buffers"][arguments[i]["buffer"].get<size_t>()];
+      (buffer["kind"] == "constant" ? pointers.weights : pointers.others)
+          .insert(static_cast<int>(i));
     }
   }
   return kernels;
@@ -134,7 +142,7 @@ TEST_P(DependentLaunch, KernelsWaitBeforeTheyTouchMemory) {
       fs::path(testing::TempDir()) / ("dependent_launch_" + std::to_string(getpid()));
   for (const char* target : {"sm_80", "sm_90a"}) {
     CompileOptions options;
-    options.model_path = FUSEC_SOURCE_DIR "/models/" + GetParam();
+    options.model_path = FUSEC_SOURCE_DIR "/" + GetParam();
     options.output_path = (folder / "artifact").string();
     options.targets = {target};
     fs::create_directories(folder);
@@ -149,13 +157,13 @@ TEST_P(DependentLaunch, KernelsWaitBeforeTheyTouchMemory) {
       if (step["kind"] != "kernel") continue;
       EXPECT_EQ(step["dependent_launch"], expected) << step["name"];
     }
-    for (const auto& [name, weights] : WeightsOfKernels(manifest, target)) {
+    for (const auto& [name, pointers] : PointersOfKernels(manifest, target)) {
       const std::string text = Read(folder / ("artifact/kernels/" + name + ".cu"));
       EXPECT_EQ(text.find("AwaitEarlierKernels()") != std::string::npos, expected) << name;
       if (!expected) continue;
       const auto ptx = (*nvrtc)->CompileToPtx("kernel.cu", text, "compute_90a");
       ASSERT_TRUE(ptx) << ptx.error().message;
-      const BeforeWait in_ptx = InPtx(*ptx, weights);
+      const BeforeWait in_ptx = InPtx(*ptx, pointers);
       EXPECT_EQ(in_ptx.wrong, "") << name;
       EXPECT_EQ(machine_code[name].wrong, "") << name;
       EXPECT_EQ(machine_code[name].weights_loads, in_ptx.weights_loads) << name;
@@ -166,12 +174,15 @@ TEST_P(DependentLaunch, KernelsWaitBeforeTheyTouchMemory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, DependentLaunch,
-                         testing::Values("dlrm_dot.ts.onnx", "lecture_dlrm.ts.onnx", "lola.ts.onnx",
-                                         "lora_block.ts.onnx"));
+                         testing::Values("models/dlrm_dot.ts.onnx", "models/lecture_dlrm.ts.onnx",
+                                         "models/lola.ts.onnx", "models/lora_block.ts.onnx",
+                                         "tests/end_to_end/models/auto_int.ts.onnx",
+                                         "tests/end_to_end/models/encoder.dynamo.onnx",
+                                         "tests/end_to_end/models/lora_llama.ts.float16.onnx"));
 
 TEST(DependentLaunchText, SeesLoadsBeforeTheWait) {
   const auto wrong = [](const std::string& text) {
-    return InPtx(".entry k()\n" + text, {1}).wrong;
+    return InPtx(".entry k()\n" + text, {{1}, {0}}).wrong;
   };
   const std::string wait = "\tgriddepcontrol.wait;\n", load = "\tld.global.f32 %f1, [%rd2+4];\n";
   const std::string load_constant = "\tld.global.nc.f32 %f1, [%rd2+4];\n";
