@@ -256,7 +256,7 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
     return found == graph.metadata.end() ? std::string() : found->second;
   };
   Json json = {{"format", "fusec-artifact"},
-               {"version", 2},
+               {"version", 3},
                {"model", metadata("file")},
                {"opset", metadata("opset")},
                {"matmul_precision", contents.matmul_precision},

@@ -12,7 +12,7 @@
 namespace fusec::runtime {
 namespace {
 
-constexpr int64_t kVersion = 2;
+constexpr int64_t kVersion = 3;  // kernels of 2 may load what an earlier one writes too soon
 constexpr int64_t kLargest = int64_t{1} << 62;
 
 template <class T>
