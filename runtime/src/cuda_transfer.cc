@@ -113,12 +113,10 @@ Status CudaExecutor::Wait() {
 // thread to sleep, and so is what never ends since the GPU met an error.
 bool CudaExecutor::SeesEnd() const {
   constexpr std::chrono::milliseconds kLongest(1);
-  const volatile uint32_t& has_ended = reports().has_ended;
+  const std::atomic_ref<uint32_t> has_ended(reports().has_ended);
   const auto give_up = std::chrono::steady_clock::now() + kLongest;
   do {
-    if (has_ended == 0) continue;
-    std::atomic_thread_fence(std::memory_order_acquire);
-    return true;
+    if (has_ended.load(std::memory_order_acquire) != 0) return true;
   } while (std::chrono::steady_clock::now() < give_up);
   return false;
 }

@@ -68,6 +68,9 @@ TEST_F(FakeGpuTest, TheEndOfARunIsReadFromHostMemory) {
   EXPECT_EQ(run(101, true, 10), 0);
 
   // A GPU that stops before the end says so to the driver.
+  const int64_t batch = 101;
+  const std::vector<float> x(batch);
+  EXPECT_TRUE(context->BindInput(0, x.data(), {&batch, 1}, false));
   gpu_.kernels["end_run"].run = [](void**, unsigned, unsigned) {};
   gpu_.next_wait = CUDA_ERROR_LAUNCH_FAILED;
   EXPECT_FALSE(context->Run());
