@@ -191,23 +191,19 @@ __device__ __forceinline__ void AddPlainly(const typename Shape::Tile& tile,
 // Two floats rounded to halves, in one word.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ unsigned PackHalves(float low, float high) {
-  if constexpr (kArithmetic == Arithmetic::kHalf) {
+  constexpr bool kHalves = kArithmetic == Arithmetic::kHalf;
 #ifdef __CUDACC__
-    unsigned word;
+  unsigned word;
+  if constexpr (kHalves) {
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-    return word;
-#else
-    return ToHalf(low).bits | static_cast<unsigned>(ToHalf(high).bits) << 16;
-#endif
   } else {
-#ifdef __CUDACC__
-    unsigned word;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-    return word;
-#else
-    return ToBFloat16(low).bits | static_cast<unsigned>(ToBFloat16(high).bits) << 16;
-#endif
   }
+  return word;
+#else
+  const auto bits = [](float x) { return kHalves ? ToHalf(x).bits : ToBFloat16(x).bits; };
+  return bits(low) | static_cast<unsigned>(bits(high)) << 16;
+#endif
 }
 
 // Whether all scores of the thread are so far below the largest so far that exp makes zeros of

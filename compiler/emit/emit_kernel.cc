@@ -167,10 +167,9 @@ std::string ParameterText(const KernelParameter& parameter, const KernelPlan& pl
     case KernelParameter::Kind::kBuffer:
       break;
   }
-  const Node* producer = parameter.value->producer;
-  const bool is_weights = producer != nullptr && producer->kind == OpKind::kConstant;
   // What earlier kernels still write when this one begins is not constant (dependent_launch.cuh).
-  const bool may_change = plan.dependent_launch && !parameter.written && !is_weights;
+  const bool may_change =
+      plan.dependent_launch && !parameter.written && !IsWeights(*parameter.value);
   return std::string(parameter.written ? "" : "const ") +
          MemoryTypeName(parameter.value->type.dtype) + (may_change ? "* " : "* __restrict__ ") +
          parameter.name;

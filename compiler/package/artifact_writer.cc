@@ -63,8 +63,7 @@ class BufferTable {
  private:
   void AddStep(const Step& step, bool constants) {
     auto add = [&](const Value* value) {
-      const bool is_constant =
-          value && value->producer && value->producer->kind == OpKind::kConstant;
+      const bool is_constant = value && IsWeights(*value);
       if (!value || is_constant != constants) return;
       if (is_constant)
         AddConstant(value);

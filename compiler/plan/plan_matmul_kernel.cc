@@ -155,17 +155,13 @@ class MatMulKernelPlanner {
     }
   }
 
-  static bool IsWeights(const Value* value) {
-    return value->producer != nullptr && value->producer->kind == OpKind::kConstant;
-  }
-
   // What the epilogue reads of weights that have one element for each column, such as a bias.
   void ReadColumnWeights(const Expr& column) {
     for (size_t i = 0; i < region_.operands.size(); ++i) {
       const Shape& shape = region_.operands[i]->type.shape;
       const bool is_row = !shape.empty() && shape.back().IsConstant(columns()) &&
                           region_.operands[i]->type.ElementCount().IsConstant(columns());
-      if (!is_row || !IsWeights(region_.operands[i])) continue;
+      if (!is_row || !IsWeights(*region_.operands[i])) continue;
       std::vector<Expr> index(shape.size() - 1, 0);
       index.push_back(column);
       lowering_.Evaluate(region_.body->inputs[i].get(), index);
@@ -262,7 +258,7 @@ class MatMulKernelPlanner {
                          ">(" + weights + ", " + k + ")",
                      {},
                      {}});
-    if (IsWeights(matmul_.b.value)) {
+    if (IsWeights(*matmul_.b.value)) {
       if (fits) ReadColumnWeights(Expr::Symbol("column"));
       builder_.Append({Statement::Kind::kAwait, "", "", "", {}, {}});
     }

@@ -33,19 +33,19 @@ void ForVectors(KernelBuilder& builder, const VectorsOfRows& rows,
   const std::string& size = BlockSizeName(builder);
   const int block_size = builder.plan().block_size;
   const std::string count = rows.rows_name + " * " + rows.vectors_name;
-  // Threads that keep their place in a row leave the compiler less to count.
-  const bool keep_place = block_size % rows.vectors == 0;
   const bool is_whole = rows.rows * rows.vectors % block_size == 0;
+  // Threads that keep their place in a row leave the compiler less to count.
+  const bool keep_place = is_whole && block_size % rows.vectors == 0;
   builder.Open();
-  if (!keep_place || !is_whole) {
+  if (!keep_place) {
     builder.DefineVariable("i", 0, rows.rows * rows.vectors - 1);
     if (is_whole)
       builder.Append(
           {Statement::Kind::kLet, "int", "i", "round * " + size + " + threadIdx.x", {}, {}});
   }
-  const std::string thread = keep_place && is_whole ? "threadIdx.x" : "i";
+  const std::string thread = keep_place ? "threadIdx.x" : "i";
   const std::string first_row =
-      keep_place && is_whole ? "round * (" + size + " / " + rows.vectors_name + ") + " : "";
+      keep_place ? "round * (" + size + " / " + rows.vectors_name + ") + " : "";
   LetSmall(builder, rows.row_name, first_row + thread + " / " + rows.vectors_name, rows.rows);
   LetSmall(builder, "vector", thread + " % " + rows.vectors_name, rows.vectors);
   body();

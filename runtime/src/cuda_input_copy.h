@@ -21,7 +21,7 @@ class CudaInputCopy {
   };
 
   explicit CudaInputCopy(CUfunction function) : function_(function) {}
-  // Whether there is such a kernel: not in older artifacts, and not where text is compiled.
+  // Whether there is such a kernel: not where text is compiled.
   explicit operator bool() const { return function_ != nullptr; }
   // One launch for up to kMostSegments.
   KernelOperation CopyOf(std::span<const Segment> segments) const;
