@@ -11,10 +11,15 @@ import torch
 sys.path.append(str(Path(__file__).resolve().parents[3] / "models"))
 import suite  # noqa: E402
 import torch_models  # noqa: E402
+from ahead import share_gpu  # noqa: E402
 from worker import WARM_SECONDS, count_for, load_inputs, repeat, serve  # noqa: E402
 
 MODES = {"torch-eager": None, "torch-compile": {}, "torch-max": {"mode": "max-autotune-no-cudagraphs"}}
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # the CPU for trying this file out
+
+
+def sets_of(paths):
+    return [[torch.from_numpy(x).to(DEVICE) for x in arrays] for arrays in load_inputs(paths)]
 
 
 def synchronize():
@@ -158,18 +163,27 @@ class Handler:
             torch.cuda.empty_cache()
         return {}
 
-    def prepare(self, key, peer, inputs, output):
-        """Compiles for these inputs' shape, captures the graphs, writes the answer of the first inputs."""
-        sets = [[torch.from_numpy(x).to(DEVICE) for x in arrays] for arrays in load_inputs(inputs)]
+    def compiled(self, peer, sets):
+        """The module as `peer` calls it, compiled for these inputs' shape, and the seconds that took."""
         torch._dynamo.reset()
         begin = time.perf_counter()
+        function = self.module
+        if MODES[peer] is not None:
+            function = torch.compile(self.module, fullgraph=True, dynamic=False, **MODES[peer])
+        function(*sets[0])
+        synchronize()
+        return function, time.perf_counter() - begin
+
+    def compile(self, peer, inputs):
+        """Leaves what is compiled for these inputs' shape in PyTorch's caches."""
         with torch.no_grad():
-            function = self.module
-            if MODES[peer] is not None:
-                function = torch.compile(self.module, fullgraph=True, dynamic=False, **MODES[peer])
-            function(*sets[0])
-            synchronize()
-            compile_s = time.perf_counter() - begin
+            return {"compile_s": self.compiled(peer, sets_of(inputs))[1]}
+
+    def prepare(self, key, peer, inputs, output):
+        """Compiles for these inputs' shape, captures the graphs, writes the answer of the first inputs."""
+        sets = sets_of(inputs)
+        with torch.no_grad():
+            function, compile_s = self.compiled(peer, sets)
             if DEVICE == "cpu":
                 np.save(output, function(*sets[0]).numpy())
                 self.prepared[key] = PreparedOnCpu(function, sets)
@@ -190,4 +204,5 @@ class Handler:
 
 
 if __name__ == "__main__":
+    share_gpu()
     serve(Handler())

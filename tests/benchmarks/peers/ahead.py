@@ -1,0 +1,55 @@
+"""Compiles for max-autotune ahead, several cells at a time: what a cell's process makes of a minute is mostly Python's work.
+
+What is compiled stays in PyTorch's caches, where the process that is measured later finds it. The kernels among which
+max-autotune chooses are timed one at a time all the same, under a lock, so that no process disturbs another's choice.
+"""
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from contest import Failure, PREPARE_SECONDS, WORKER_OF, Worker
+
+PEER = "torch-max"
+COMPILERS = "4"  # processes that each of these starts; by default as many as there are cores
+
+
+def compile_ahead(jobs, at_a_time, environment, log, say):
+    """Of jobs (cell, model, precision, merged, inputs) by cell the seconds that compiling took; without those that failed."""
+    environment = {**environment, "TORCHINDUCTOR_COMPILE_THREADS": COMPILERS,
+                   "FUSEC_BENCHMARK_LOCK": str(Path(environment["TRITON_CACHE_DIR"]).parent / "gpu.lock")}
+
+    def compile_one(job):
+        cell, model, precision, merged, inputs = job
+        worker = Worker(WORKER_OF[PEER], log, environment)
+        try:
+            worker.ask(PREPARE_SECONDS[PEER], op="load", model=str(model), precision=precision, merged=merged)
+            made = worker.ask(PREPARE_SECONDS[PEER], op="compile", peer=PEER, inputs=inputs[:1])
+        except Failure as failure:
+            say(f"  {cell} {PEER}: not compiled ahead: {failure}")
+            return cell, None
+        finally:
+            worker.end()
+        say(f"  {cell} {PEER}: compiled ahead in {made['compile_s']:.1f} s")
+        return cell, made["compile_s"]
+
+    with ThreadPoolExecutor(at_a_time) as pool:
+        return {cell: seconds for cell, seconds in pool.map(compile_one, jobs) if seconds is not None}
+
+
+def share_gpu():
+    """In a worker: times kernels under the lock that its environment names, if it does."""
+    path = os.environ.get("FUSEC_BENCHMARK_LOCK")
+    if path is None:
+        return
+    import fcntl
+
+    from torch._inductor.runtime.benchmarking import benchmarker
+
+    alone = benchmarker.benchmark_gpu
+
+    def benchmark_gpu(*arguments, **named):
+        with open(path, "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return alone(*arguments, **named)
+
+    benchmarker.benchmark_gpu = benchmark_gpu
