@@ -138,20 +138,20 @@ Value* NarrowIndices(const TensorData& indices, int64_t extent, Value* value, Bu
 
 // gather at one constant index is a slice; more of them are kept in 32 bits.
 Value* SimplifyGather(const Node& node, Builder& builder) {
-  const Node* constant = ProducerOf(node.operand(1), OpKind::kConstant);
-  if (!constant || !constant->constant.bytes()) return nullptr;
-  if (constant->constant.element_count() != 1) {
+  const TensorData* indices = Payload(node.operand(1));
+  if (indices == nullptr) return nullptr;
+  if (indices->element_count() != 1) {
     const auto extent = node.operand(0)->type.shape[node.Int("axis")].AsConstant();
-    if (constant->constant.dtype() != Dtype::kI64 || !extent || *extent > INT32_MAX) return nullptr;
-    Value* narrow = NarrowIndices(constant->constant, *extent, node.operand(1), builder);
+    if (indices->dtype() != Dtype::kI64 || !extent || *extent > INT32_MAX) return nullptr;
+    Value* narrow = NarrowIndices(*indices, *extent, node.operand(1), builder);
     if (!narrow) return nullptr;
-    return builder.Make(OpKind::kGather, {node.operand(0), narrow},
-                        {{"axis", node.Int("axis")}}, node.result()->name);
+    return builder.Make(OpKind::kGather, {node.operand(0), narrow}, {{"axis", node.Int("axis")}},
+                        node.result()->name);
   }
   Value* x = node.operand(0);
   const int64_t axis = node.Int("axis");
   const auto extent = x->type.shape[axis].AsConstant();
-  int64_t at = constant->constant.GetInt(0);
+  int64_t at = indices->GetInt(0);
   if (!extent || at < -*extent || at >= *extent) return nullptr;  // the call reports it
   if (at < 0) at += *extent;
   const auto rank = static_cast<size_t>(x->type.rank());

@@ -39,12 +39,6 @@ bool IsReadOnce(const Graph& graph, const ReaderMap& readers, const Value* value
   return found != readers.end() && found->second.size() == 1 && !IsOutput(graph, value);
 }
 
-const TensorData* Payload(const Value* value) {
-  if (!value || !value->producer || value->producer->kind != OpKind::kConstant) return nullptr;
-  const TensorData& data = value->producer->constant;
-  return data.bytes() ? &data : nullptr;
-}
-
 std::optional<ConstantMatrix> RightWeights(const Node& product) {
   if (product.kind != OpKind::kMatMul || product.Int("transpose_a") != 0) return std::nullopt;
   const TensorData* data = Payload(product.operand(1));

@@ -14,9 +14,6 @@ using ReaderMap = std::map<const Value*, std::vector<Node*>>;  // as Readers mak
 // Whether one node alone reads `value`, and not the graph's caller.
 bool IsReadOnce(const Graph& graph, const ReaderMap& readers, const Value* value);
 
-// The data of a constant, or null if it was not loaded or `value` is none.
-const TensorData* Payload(const Value* value);
-
 // A constant matrix as a sum of products reads it: term k of result n.
 struct ConstantMatrix {
   const TensorData* data = nullptr;

@@ -22,8 +22,7 @@ Result<bool> Decompose(Graph& graph, const PassOptions&, PassReport&) {
     }
     // The last part takes the name of the value it stands for, so that kernels speak of the model's
     // tensors.
-    if (!parts.empty() && parts[0] && parts[0]->producer &&
-        parts[0]->producer->kind != OpKind::kConstant) {
+    if (!parts.empty() && parts[0] && parts[0]->producer && !IsConstant(parts[0])) {
       std::string name = node.results[0]->name;
       node.results[0]->name = graph.UniqueName(name + "_whole");
       parts[0]->name = name;

@@ -20,10 +20,9 @@ bool CanFold(const Node& node) {
   int64_t operand_elements = 0;
   for (const Value* operand : node.operands) {
     if (!operand) continue;
-    if (!operand->producer || operand->producer->kind != OpKind::kConstant) return false;
-    const TensorData& data = operand->producer->constant;
-    if (!data.bytes()) return false;  // known by its hash only
-    operand_elements += data.element_count();
+    const TensorData* data = Payload(operand);
+    if (data == nullptr) return false;
+    operand_elements += data->element_count();
   }
   for (const auto& result : node.results) {
     const auto elements = result->type.ElementCount().AsConstant();

@@ -20,10 +20,9 @@ std::map<const Value*, std::vector<Node*>> Readers(const Graph& graph) {
 }
 
 std::optional<double> ScalarConstant(const Value* value) {
-  if (!value->producer || value->producer->kind != OpKind::kConstant) return std::nullopt;
-  const TensorData& data = value->producer->constant;
-  if (!data.bytes() || data.element_count() != 1) return std::nullopt;
-  return data.GetDouble(0);
+  const TensorData* data = Payload(value);
+  if (data == nullptr || data->element_count() != 1) return std::nullopt;
+  return data->GetDouble(0);
 }
 
 bool IsReduction(const Node& node) { return GetOpDef(node.kind).op_class == OpClass::kReduction; }

@@ -30,7 +30,7 @@ Result<std::string> RegionClass(const Node& node) {
 // Whether output `i` needs a copy: nothing computes it, or an earlier output is the same tensor.
 bool NeedsCopy(const Graph& graph, size_t i) {
   const Value* value = graph.outputs[i];
-  if (!value->producer || value->producer->kind == OpKind::kConstant) return true;
+  if (!value->producer || IsConstant(value)) return true;
   return std::find(graph.outputs.begin(), graph.outputs.begin() + static_cast<int64_t>(i), value) !=
          graph.outputs.begin() + static_cast<int64_t>(i);
 }

@@ -12,8 +12,7 @@ namespace {
 bool ReadsWeightsAcross(const Node& node) {
   if (node.kind != OpKind::kMatMul || node.Int("transpose_b") != 0) return false;
   const Value* weights = node.operand(1);
-  return weights->producer && weights->producer->kind == OpKind::kConstant &&
-         weights->type.rank() >= 2 && IsFloat(weights->type.dtype);
+  return IsConstant(weights) && weights->type.rank() >= 2 && IsFloat(weights->type.dtype);
 }
 
 // Of the last two axes of `rank`.

@@ -74,7 +74,7 @@ std::unique_ptr<Graph> Extract(const Graph& fused, size_t number) {
   for (Value* operand : operands) {
     if (operand == nullptr || given.count(operand) != 0) continue;
     given[operand] = operand;
-    if (operand->producer != nullptr && operand->producer->kind == OpKind::kConstant) {
+    if (IsConstant(operand)) {
       take(operand->producer);
       continue;
     }

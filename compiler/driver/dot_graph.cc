@@ -93,7 +93,7 @@ class DotWriter {
       const auto found = outside.find(operand);
       if (found == outside.end()) {
         WriteEdge(ids_.at(operand), id, *operand, false);
-      } else if (found->second->producer && found->second->producer->kind == OpKind::kConstant) {
+      } else if (IsConstant(found->second)) {
         weights.push_back(found->second);
       } else {
         WriteEdge(ids_.at(found->second), id, *operand, true);

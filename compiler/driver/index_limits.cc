@@ -124,10 +124,10 @@ class LimitFinder {
   // The elements of a value that is known at compile time.
   std::optional<std::vector<int64_t>> Elements(const Value* value) const {
     std::vector<int64_t> elements;
-    if (value->producer && value->producer->kind == OpKind::kConstant) {
-      const TensorData& data = value->producer->constant;
-      if (data.bytes() == nullptr) return std::nullopt;
-      for (int64_t i = 0; i < data.element_count(); ++i) elements.push_back(data.GetInt(i));
+    if (IsConstant(value)) {
+      const TensorData* data = Payload(value);
+      if (data == nullptr) return std::nullopt;
+      for (int64_t i = 0; i < data->element_count(); ++i) elements.push_back(data->GetInt(i));
     } else if (const auto contents = SymbolicContents(value, ranges_)) {
       for (const Expr& element : *contents) {
         const auto number = element.AsConstant();

@@ -169,7 +169,7 @@ std::string ParameterText(const KernelParameter& parameter, const KernelPlan& pl
   }
   // What earlier kernels still write when this one begins is not constant (dependent_launch.cuh).
   const bool may_change =
-      plan.dependent_launch && !parameter.written && !IsWeights(*parameter.value);
+      plan.dependent_launch && !parameter.written && !IsConstant(parameter.value);
   return std::string(parameter.written ? "" : "const ") +
          MemoryTypeName(parameter.value->type.dtype) + (may_change ? "* " : "* __restrict__ ") +
          parameter.name;

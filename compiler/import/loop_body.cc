@@ -32,11 +32,10 @@ tl::unexpected<Error> Unknown(const std::string& what) {
 }  // namespace
 
 bool IsZeros(const Value* value) {
-  if (value->producer == nullptr || value->producer->kind != OpKind::kConstant) return false;
-  const TensorData& data = value->producer->constant;
-  if (data.bytes() == nullptr) return false;
-  for (int64_t i = 0; i < data.element_count(); ++i) {
-    if ((IsFloat(data.dtype()) ? data.GetDouble(i) : static_cast<double>(data.GetInt(i))) != 0)
+  const TensorData* data = Payload(value);
+  if (data == nullptr) return false;
+  for (int64_t i = 0; i < data->element_count(); ++i) {
+    if ((IsFloat(data->dtype()) ? data->GetDouble(i) : static_cast<double>(data->GetInt(i))) != 0)
       return false;
   }
   return true;

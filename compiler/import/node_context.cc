@@ -80,9 +80,7 @@ Result<Dtype> NodeContext::Type(const std::string& attribute, Dtype otherwise) c
 std::optional<TensorData> NodeContext::TryConstant(int i) const {
   const Value* value = input(i);
   if (value == nullptr) return std::nullopt;
-  if (value->producer != nullptr && value->producer->kind == OpKind::kConstant) {
-    return value->producer->constant;
-  }
+  if (IsConstant(value)) return value->producer->constant;
   const auto dims = StaticShape(value->type.shape);
   const auto contents = SymbolicContents(value, state_.ranges);
   if (!dims || !contents) return std::nullopt;

@@ -46,6 +46,17 @@ Value* Graph::AddInput(std::string value_name, TensorType type) {
   return inputs.back().get();
 }
 
+bool IsConstant(const Value* value) {
+  return value != nullptr && value->producer != nullptr &&
+         value->producer->kind == OpKind::kConstant;
+}
+
+const TensorData* Payload(const Value* value) {
+  if (!IsConstant(value)) return nullptr;
+  const TensorData& data = value->producer->constant;
+  return data.bytes() != nullptr ? &data : nullptr;
+}
+
 const std::string& Graph::InputName(size_t i) const {
   return input_names.empty() ? inputs[i]->name : input_names[i];
 }
@@ -65,8 +76,10 @@ std::string Graph::UniqueName(const std::string& wanted) const {
   bool taken = false;
   std::set<uint64_t> taken_numbers;
   auto look_at = [&](const std::string& name) {
-    if (name == stem) taken = true;
-    else if (const auto number = NumberBehind(stem, name)) taken_numbers.insert(*number);
+    if (name == stem)
+      taken = true;
+    else if (const auto number = NumberBehind(stem, name))
+      taken_numbers.insert(*number);
   };
   for (const auto& input : inputs) look_at(input->name);
   for (const auto& node : nodes) {

@@ -40,7 +40,8 @@ struct Origin {
 };
 using Provenance = std::vector<Origin>;
 
-// One operation. An optional operand that is absent is null. Attributes of a node are complete: defaults are filled in by import.
+// One operation. An optional operand that is absent is null. Attributes of a node are complete:
+// defaults are filled in by import.
 class Node {
  public:
   OpKind kind;
@@ -48,9 +49,10 @@ class Node {
   std::vector<std::unique_ptr<Value>> results;
   Attributes attributes;
   Provenance provenance;
-  TensorData constant;          // payload of kConstant
-  std::string constant_hash;    // of kConstant; set even where the payload was not loaded
-  std::unique_ptr<Graph> body;  // of kRegion: its unfused form, inputs matching the operands one to one
+  TensorData constant;        // payload of kConstant
+  std::string constant_hash;  // of kConstant; set even where the payload was not loaded
+  std::unique_ptr<Graph>
+      body;  // of kRegion: its unfused form, inputs matching the operands one to one
 
   Value* result(int i = 0) const { return results[i].get(); }
   Value* operand(int i) const {
@@ -66,6 +68,11 @@ class Node {
   }
 };
 
+// Whether a value is a constant of the model, which nothing writes. False of null.
+bool IsConstant(const Value* value);
+// The data of a constant; null of other values, and where only the constant's hash is known.
+const TensorData* Payload(const Value* value);
+
 // A named size that is unknown until run time, and the range the user promised for it.
 struct DimSymbol {
   std::string name;
@@ -74,7 +81,8 @@ struct DimSymbol {
   bool operator==(const DimSymbol&) const = default;
 };
 
-// A function of tensors: inputs, nodes in execution order (every operand is defined before it is used), outputs.
+// A function of tensors: inputs, nodes in execution order (every operand is defined before it is
+// used), outputs.
 class Graph {
  public:
   std::string name;
@@ -94,13 +102,15 @@ class Graph {
   // A name not yet used by any value of this graph: `wanted` itself, or with a number behind it.
   std::string UniqueName(const std::string& wanted) const;
 
-  // How often each value is used as an operand or output, by value. Not for printing: keyed by pointer.
+  // How often each value is used as an operand or output, by value. Not for printing: keyed by
+  // pointer.
   std::map<const Value*, int> CountUses() const;
   void ReplaceAllUses(const Value* from, Value* to);
   std::unique_ptr<Graph> Clone() const;
 };
 
-// Appends nodes to a graph (or inserts before a place in it), inferring result types through the op table.
+// Appends nodes to a graph (or inserts before a place in it), inferring result types through the op
+// table.
 class Builder {
  public:
   explicit Builder(Graph& graph) : graph_(graph), insert_at_(graph.nodes.size()) {}
@@ -111,7 +121,8 @@ class Builder {
   const Provenance& provenance() const { return provenance_; }
   Graph& graph() { return graph_; }
 
-  // Fails where the op's Infer rejects the operands. Result names come from `name_hint`, or the op's text.
+  // Fails where the op's Infer rejects the operands. Result names come from `name_hint`, or the
+  // op's text.
   Result<Node*> Add(OpKind kind, std::vector<Value*> operands, Attributes attributes = {},
                     const std::string& name_hint = "");
   // The same for ops with one result that are correct by construction; a rejection is our bug.
@@ -131,8 +142,8 @@ class Builder {
   Provenance provenance_;
 };
 
-// IR text. `parse(print(g)) == g`, payloads of big constants aside: those print shape and hash, and the parser asks `payloads` for
-// the bytes (by hash) or leaves them out.
+// IR text. `parse(print(g)) == g`, payloads of big constants aside: those print shape and hash, and
+// the parser asks `payloads` for the bytes (by hash) or leaves them out.
 std::string Print(const Graph& graph);
 std::string PrintNode(const Node& node);
 using PayloadLookup = std::function<std::optional<TensorData>(const std::string& hash)>;
@@ -140,8 +151,8 @@ Result<std::unique_ptr<Graph>> Parse(std::string_view text,
                                      const PayloadLookup& payloads = nullptr);
 bool Equal(const Graph& a, const Graph& b);
 
-// What is wrong with the graph, if anything: uses before definition, duplicate names, types that Infer does not give,
-// bodies that do not match their region, constants without payload or hash.
+// What is wrong with the graph, if anything: uses before definition, duplicate names, types that
+// Infer does not give, bodies that do not match their region, constants without payload or hash.
 Result<void> Verify(const Graph& graph);
 
 }  // namespace fusec

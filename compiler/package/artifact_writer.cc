@@ -63,7 +63,7 @@ class BufferTable {
  private:
   void AddStep(const Step& step, bool constants) {
     auto add = [&](const Value* value) {
-      const bool is_constant = value && IsWeights(*value);
+      const bool is_constant = IsConstant(value);
       if (!value || is_constant != constants) return;
       if (is_constant)
         AddConstant(value);

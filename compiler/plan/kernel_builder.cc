@@ -135,7 +135,7 @@ void KernelBuilder::ReserveNames(const Node& region) {
   };
   for (const auto& result : region.results) reserve(result.get());
   for (const Value* operand : region.operands) {
-    const bool is_number = IsWeights(*operand) && operand->type.ElementCount().IsConstant(1);
+    const bool is_number = IsConstant(operand) && operand->type.ElementCount().IsConstant(1);
     if (!is_number) reserve(operand);
   }
   for (const Value* operand : region.operands) SuggestSizes(*this, *operand);

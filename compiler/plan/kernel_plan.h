@@ -52,11 +52,6 @@ struct KernelParameter {
   Expr dim;  // of kDim: a symbol
 };
 
-// Whether it is a constant of the model, which no kernel writes.
-inline bool IsWeights(const Value& value) {
-  return value.producer != nullptr && value.producer->kind == OpKind::kConstant;
-}
-
 struct KernelPlan {
   std::string name;      // k03_bias_relu
   std::string op_class;  // "pointwise", "row_reduction", ...

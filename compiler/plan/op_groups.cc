@@ -345,9 +345,7 @@ std::set<const Value*> FixedValues(const Node& region) {
   const Graph& body = *region.body;
   std::set<const Value*> fixed;
   for (size_t i = 0; i < body.inputs.size(); ++i) {
-    const Value* operand = region.operands[i];
-    if (operand->producer != nullptr && operand->producer->kind == OpKind::kConstant)
-      fixed.insert(body.inputs[i].get());
+    if (IsConstant(region.operands[i])) fixed.insert(body.inputs[i].get());
   }
   for (const auto& node : body.nodes) {
     if (!std::all_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {

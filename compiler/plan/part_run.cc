@@ -72,8 +72,7 @@ class PartMatcher {
     }
     const bool is_list = IsSearched(a);
     auto is_table = [&](const Value* value) {
-      return value->producer && value->producer->kind == OpKind::kConstant &&
-             (value->type.rank() >= 2 || (is_list && value->type.rank() == 1));
+      return IsConstant(value) && (value->type.rank() >= 2 || (is_list && value->type.rank() == 1));
     };
     if (!is_table(outside_a) || !is_table(outside_b) ||
         outside_a->type.dtype != outside_b->type.dtype)

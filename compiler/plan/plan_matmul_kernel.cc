@@ -161,7 +161,7 @@ class MatMulKernelPlanner {
       const Shape& shape = region_.operands[i]->type.shape;
       const bool is_row = !shape.empty() && shape.back().IsConstant(columns()) &&
                           region_.operands[i]->type.ElementCount().IsConstant(columns());
-      if (!is_row || !IsWeights(*region_.operands[i])) continue;
+      if (!is_row || !IsConstant(region_.operands[i])) continue;
       std::vector<Expr> index(shape.size() - 1, 0);
       index.push_back(column);
       lowering_.Evaluate(region_.body->inputs[i].get(), index);
@@ -258,7 +258,7 @@ class MatMulKernelPlanner {
                          ">(" + weights + ", " + k + ")",
                      {},
                      {}});
-    if (IsWeights(*matmul_.b.value)) {
+    if (IsConstant(matmul_.b.value)) {
       if (fits) ReadColumnWeights(Expr::Symbol("column"));
       builder_.Append({Statement::Kind::kAwait, "", "", "", {}, {}});
     }

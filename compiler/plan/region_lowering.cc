@@ -287,10 +287,7 @@ const Value* RegionLowering::Outside(const Value* value) const {
 }
 
 const TensorData* RegionLowering::ConstantPayload(const Value* value) const {
-  const Value* outside = Outside(value);
-  if (!outside->producer || outside->producer->kind != OpKind::kConstant) return nullptr;
-  const TensorData& data = outside->producer->constant;
-  return data.bytes() ? &data : nullptr;
+  return Payload(Outside(value));
 }
 
 void RegionLowering::Bind(const Value* value, const std::vector<Expr>& index, const Scalar& local) {

@@ -38,7 +38,7 @@ Result<Tensors> RunComposite(const Graph& graph, const Node& node,
     const Value* operand = node.operands[i];
     if (operand == nullptr) {
       composite.operands.push_back(nullptr);
-    } else if (operand->producer != nullptr && operand->producer->kind == OpKind::kConstant) {
+    } else if (IsConstant(operand)) {
       composite.operands.push_back(builder.Constant(operand->producer->constant, operand->name));
     } else {
       composite.operands.push_back(parts.AddInput(operand->name, operand->type));
@@ -80,7 +80,7 @@ class Run {
     if (given != given_.end()) return given->second;
     const auto computed = computed_.find(value);
     if (computed != computed_.end()) return &computed->second;
-    FUSEC_CHECK(value->producer != nullptr && value->producer->kind == OpKind::kConstant,
+    FUSEC_CHECK(IsConstant(value),
                 "%" + value->name + " is used before it is computed\n" + Print(graph_));
     FUSEC_ASSIGN(ReferenceTensor tensor, Evaluate(*value->producer));
     return &computed_.emplace(value, std::move(tensor)).first->second;
