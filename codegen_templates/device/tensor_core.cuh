@@ -19,26 +19,32 @@ __device__ __forceinline__ float RoundTo11Bits(float x) {
   return __fmaf_rn(x, -8192.0f, __fmul_rn(x, 8193.0f));
 }
 
+// What PTX calls a half.
+template <Arithmetic kArithmetic>
+struct HalfType {
+  static constexpr char kPtx[] = "f16";
+};
+template <>
+struct HalfType<Arithmetic::kBFloat16> {
+  static constexpr char kPtx[] = "bf16";
+};
+
 // sums += a x b for a piece: of a, row lane / 4 (and 8 more), word lane % 4 (and 4 more); of b,
 // that column and these words.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ void MultiplyPiece(float (&sums)[4], const unsigned (&a)[4],
                                               const unsigned (&b)[2]) {
-  if constexpr (kArithmetic == Arithmetic::kHalf) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-        "{%0,%1,%2,%3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-  } else if constexpr (kArithmetic == Arithmetic::kBFloat16) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-        "{%8,%9}, {%0,%1,%2,%3};"
+  if constexpr (kIsOfFloats<kArithmetic>) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
         : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
   } else {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-        "{%8,%9}, {%0,%1,%2,%3};"
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.%10.%10.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
         : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]),
+          "C"(HalfType<kArithmetic>::kPtx));
   }
 }
 
