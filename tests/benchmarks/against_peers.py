@@ -121,8 +121,9 @@ class Benchmark:
             dtype = "fp16" if precision == "fp16" else "fp32"
             model = suite.write_model(name, self.folder, dtype, self.arguments.scale)
             jobs.append((cell, model, precision, merged, self.inputs(name, dtype, int(cell.split("/")[1]))))
-        self.compiled_ahead |= ahead.compile_ahead(jobs, self.arguments.ahead, self.environment, self.arguments.log, say)
-        self.ahead_file.write_text(json.dumps(self.compiled_ahead))
+        for cell, seconds in ahead.compile_ahead(jobs, self.arguments.ahead, self.environment, self.arguments.log, say):
+            self.compiled_ahead[cell] = seconds
+            self.ahead_file.write_text(json.dumps(self.compiled_ahead))
 
     def worker(self, name):
         worker = self.workers.get(name)

@@ -14,7 +14,7 @@ COMPILERS = "4"  # processes that each of these starts; by default as many as th
 
 
 def compile_ahead(jobs, at_a_time, environment, log, say):
-    """Of jobs (cell, model, precision, merged, inputs) by cell the seconds that compiling took; without those that failed."""
+    """Of each job (cell, model, precision, merged, inputs) the cell and the seconds that compiling took; not of those that fail."""
     environment = {**environment, "TORCHINDUCTOR_COMPILE_THREADS": COMPILERS,
                    "FUSEC_BENCHMARK_LOCK": str(Path(environment["TRITON_CACHE_DIR"]).parent / "gpu.lock")}
 
@@ -33,7 +33,9 @@ def compile_ahead(jobs, at_a_time, environment, log, say):
         return cell, made["compile_s"]
 
     with ThreadPoolExecutor(at_a_time) as pool:
-        return {cell: seconds for cell, seconds in pool.map(compile_one, jobs) if seconds is not None}
+        for cell, seconds in pool.map(compile_one, jobs):
+            if seconds is not None:
+                yield cell, seconds
 
 
 def share_gpu():
