@@ -51,8 +51,8 @@ class Node {
   Provenance provenance;
   TensorData constant;        // payload of kConstant
   std::string constant_hash;  // of kConstant; set even where the payload was not loaded
-  std::unique_ptr<Graph>
-      body;  // of kRegion: its unfused form, inputs matching the operands one to one
+  // Of kRegion: its unfused form, inputs matching the operands one to one.
+  std::unique_ptr<Graph> body;
 
   Value* result(int i = 0) const { return results[i].get(); }
   Value* operand(int i) const {

@@ -87,7 +87,8 @@ class CublasLt {
 
   struct Descriptors;
   struct Proposals {
-    cublaslt::HeuristicResult results[8];
+    // Zeros where the library writes nothing: an algorithm's words are part of keys and artifacts.
+    cublaslt::HeuristicResult results[8] = {};
     int count = 0;
   };
   StatusOr<Proposals> AskHeuristic(const MatmulProblem& problem,

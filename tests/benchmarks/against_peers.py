@@ -58,6 +58,10 @@ def group_of(cell):
     return name, precision, not unmerged
 
 
+def batch_of(cell):
+    return int(cell.split("/")[1])
+
+
 class Results:
     """The file of results: runs, and per cell a list of contests, each with the contestants' figures of one run."""
 
@@ -118,10 +122,11 @@ class Benchmark:
             if cell in self.compiled_ahead:
                 continue
             name, precision, merged = group_of(cell)
-            dtype = "fp16" if precision == "fp16" else "fp32"
-            model = suite.write_model(name, self.folder, dtype, self.arguments.scale)
-            jobs.append((cell, model, precision, merged, self.inputs(name, dtype, int(cell.split("/")[1]))))
-        for cell, seconds in ahead.compile_ahead(jobs, self.arguments.ahead, self.environment, self.arguments.log, say):
+            dtype, model = self.model_of(name, precision)
+            jobs.append((cell, model, precision, merged, self.inputs(name, dtype, batch_of(cell))))
+        lock = self.folder / "gpu.lock"
+        for cell, seconds in ahead.compile_ahead(jobs, self.arguments.ahead, self.environment, lock, self.arguments.log,
+                                                 say):
             self.compiled_ahead[cell] = seconds
             self.ahead_file.write_text(json.dumps(self.compiled_ahead))
 
@@ -140,6 +145,11 @@ class Benchmark:
     def close(self):
         for worker in self.workers.values():
             worker.end()
+
+    def model_of(self, name, precision):
+        """The type of a workload's numbers, and the file of its model."""
+        dtype = "fp16" if precision == "fp16" else "fp32"
+        return dtype, suite.write_model(name, self.folder, dtype, self.arguments.scale)
 
     def inputs(self, name, dtype, batch):
         """Files of the sets of inputs."""
@@ -163,17 +173,16 @@ class Benchmark:
 
     def run_group(self, group, cells, peers):
         name, precision, merged = group
-        dtype = "fp16" if precision == "fp16" else "fp32"
         say(f"{name} {precision}{'' if merged else ' unmerged'}: {', '.join(['fusec', *peers[cells[0]]])}")
-        model = suite.write_model(name, self.folder, dtype, self.arguments.scale)
-        batch_of = {cell: int(cell.split("/")[1]) for cell in cells}
-        inputs = {batch: self.inputs(name, dtype, batch) for batch in batch_of.values()}
+        dtype, model = self.model_of(name, precision)
+        batches = {cell: batch_of(cell) for cell in cells}
+        inputs = {batch: self.inputs(name, dtype, batch) for batch in batches.values()}
         references = {}
         try:
             references = self.references(model, name, dtype, inputs)
         except Failure as failure:
             say(f"  no reference: {failure}")
-        contest = Contest(self, group, model, batch_of, inputs, references)
+        contest = Contest(self, group, model, batches, inputs, references)
         contest.prepare_fusec()
         contest.prepare_peers(peers)
         for number in range(self.arguments.rounds):

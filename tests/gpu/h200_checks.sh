@@ -129,11 +129,16 @@ tuned() {
     check "$name: tune" 0 env FUSEC_CACHE_DIR="$work/cache" "$fusec" tune "$out" --device cuda --dim $sizes --time-limit 30 --table
     grep -v '^fusec' "$work/log" >"$results/sweep-$name.txt"
     grep '^fusec' "$work/log" | grep -v ': measuring' | sed 's/^/      /'
+    cp "$work/log" "$work/tuned"
     check "$name: answers at batches 1, 7, 64, 300, 2048" 0 \
       "$fusec" verify "$out" --model "$model" --device cuda --dim batch=1,7,64,300,2048
     check "$name: each kernel alone" 0 "$fusec" verify "$out" --per-fusion --device cuda --dim batch=1,7,300
     check "$name: tune again" 0 env FUSEC_CACHE_DIR="$work/cache" "$fusec" tune "$out" --device cuda --dim $sizes --time-limit 30
     tail -n 1 "$work/log" | sed 's/^/      /'
+    cp "$work/log" "$work/again"
+    if ! grep -q 'left out' "$work/tuned"; then
+      check "$name: every time is remembered" 0 grep -q ' 0 measurements and' "$work/again"
+    fi
   done
 }
 

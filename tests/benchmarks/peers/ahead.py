@@ -5,7 +5,6 @@ max-autotune chooses are timed one at a time all the same, under a lock, so that
 """
 import os
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from contest import Failure, PREPARE_SECONDS, WORKER_OF, Worker
 
@@ -13,10 +12,9 @@ PEER = "torch-max"
 COMPILERS = "4"  # processes that each of these starts; by default as many as there are cores
 
 
-def compile_ahead(jobs, at_a_time, environment, log, say):
+def compile_ahead(jobs, at_a_time, environment, lock, log, say):
     """Of each job (cell, model, precision, merged, inputs) the cell and the seconds that compiling took; not of those that fail."""
-    environment = {**environment, "TORCHINDUCTOR_COMPILE_THREADS": COMPILERS,
-                   "FUSEC_BENCHMARK_LOCK": str(Path(environment["TRITON_CACHE_DIR"]).parent / "gpu.lock")}
+    environment = {**environment, "TORCHINDUCTOR_COMPILE_THREADS": COMPILERS, "FUSEC_BENCHMARK_LOCK": str(lock)}
 
     def compile_one(job):
         cell, model, precision, merged, inputs = job

@@ -152,8 +152,7 @@ class Handler:
         """Answers in double precision, of the weights as they are in the file."""
         family, config, _, weights = suite.read_weights(model, False)
         module = torch_models.load(family, config, weights, DEVICE).double()
-        for arrays, path in zip(load_inputs(inputs), outputs):
-            tensors = [torch.from_numpy(x).to(DEVICE) for x in arrays]
+        for tensors, path in zip(sets_of(inputs), outputs):
             tensors = [x.double() if x.is_floating_point() else x for x in tensors]
             with torch.no_grad():
                 np.save(path, module(*tensors).cpu().numpy())
