@@ -71,6 +71,8 @@ std::vector<std::string> FusionPasses(TargetKind target) {
     Append(passes, {
                        // Before the concatenation is part of a kernel.
                        "pad-depth",
+                       // Before block programs, which take the sums of the parts.
+                       "share-long-sums", "fold-constants",
                        // Before block programs, which take what is too small for it.
                        "fuse-attention", "fuse-block-program",
                        // For the products that are left, as they are the ones that read weights

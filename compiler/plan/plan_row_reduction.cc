@@ -13,6 +13,7 @@ namespace fusec {
 namespace {
 
 constexpr int kShortRow = 15;         // up to here a thread reduces a row alone
+constexpr int kShortColumn = 64;      // and here, where neighbouring threads read neighbours
 constexpr int kWarpRow = 1024;        // up to here a warp does, without a barrier
 constexpr int kWarpsBlockSize = 256;  // of warps that have a row each
 // Registers of a thread that may hold what later passes over the row need again.
@@ -20,6 +21,13 @@ constexpr int64_t kKeptRegisters = 96;
 
 bool IsArg(const Node& node) {
   return node.kind == OpKind::kArgMax || node.kind == OpKind::kArgMin;
+}
+
+// Whether the elements of a row that it reduces lie apart, with those of other rows between them.
+bool ReducesAcross(const Node& reduction) {
+  if (!reduction.Has("axes")) return false;
+  const std::vector<int64_t>& axes = reduction.Ints("axes");
+  return std::find(axes.begin(), axes.end(), reduction.operand(0)->type.rank() - 1) == axes.end();
 }
 
 class RowReductionPlanner {
@@ -73,7 +81,9 @@ class RowReductionPlanner {
         break;
     }
     if (any([](const Node* node) { return node->kind == OpKind::kMatMul; })) return Team::kThread;
-    return length_high <= kShortRow  ? Team::kThread
+    const int alone =
+        any([](const Node* node) { return ReducesAcross(*node); }) ? kShortColumn : kShortRow;
+    return length_high <= alone      ? Team::kThread
            : length_high <= kWarpRow ? Team::kWarp
                                      : Team::kBlock;
   }

@@ -1,0 +1,101 @@
+#include "passes/share_long_sums.h"
+
+#include "compiler/ops/op_def.h"
+#include "passes/constant_linear.h"
+#include "passes/graph_edit.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr int64_t kLongSum = 16384;
+constexpr int64_t kShortestShare = 1024;  // terms
+constexpr int64_t kMostShares = 64;       // products of a batch that one kernel makes
+constexpr int64_t kLittle = 4;            // times as many bytes has the operand as all the parts
+constexpr int64_t kPack = 4;              // elements of 16 bytes
+
+// How many parts a sum is cut into; 1 leaves it whole.
+int64_t SharesOf(int64_t terms, int64_t columns) {
+  int64_t shares = 1;
+  if (terms < kLongSum) return shares;
+  for (int64_t next = 2; next <= kMostShares; next *= 2) {
+    const int64_t share = terms / next;
+    if (terms % next != 0 || share % kPack != 0 || share < kShortestShare ||
+        next * columns * kLittle > terms)
+      break;
+    shares = next;
+  }
+  return shares;
+}
+
+// Whether a loop makes `value`, which then may store it in any order.
+bool IsMadeByLoop(const Value* value) {
+  while (value->producer != nullptr && value->producer->kind == OpKind::kReshape)
+    value = value->producer->operand(0);
+  return value->producer != nullptr &&
+         GetOpDef(value->producer->kind).op_class == OpClass::kPointwise;
+}
+
+// [rows, terms] as [shares, rows, terms / shares].
+Value* Shared(Builder& builder, Value* matrix, int64_t shares) {
+  const Shape& shape = matrix->type.shape;
+  const Shape cut = {shape[0], shares, *shape[1].AsConstant() / shares};
+  Value* in_shares =
+      builder.Make(OpKind::kReshape, {matrix}, {{"shape", cut}}, matrix->name + "_in_shares");
+  return builder.Make(OpKind::kTranspose, {in_shares}, {{"perm", std::vector<int64_t>{1, 0, 2}}},
+                      matrix->name + "_shares");
+}
+
+// Weights of [columns, terms] if they are `transposed`, else of [terms, columns], likewise.
+Value* SharedWeights(Builder& builder, Value* weights, bool transposed, int64_t shares) {
+  if (transposed) return Shared(builder, weights, shares);
+  const Shape& shape = weights->type.shape;
+  const Shape cut = {shares, *shape[0].AsConstant() / shares, shape[1]};
+  return builder.Make(OpKind::kReshape, {weights}, {{"shape", cut}}, weights->name + "_shares");
+}
+
+bool ShareSum(Graph& graph, size_t place) {
+  const Node& product = *graph.nodes[place];
+  if (product.kind != OpKind::kMatMul || product.Int("transpose_a") != 0 ||
+      product.result()->type.dtype != Dtype::kF32)
+    return false;
+  Value *x = product.operand(0), *weights = product.operand(1);
+  if (x->type.rank() != 2 || weights->type.rank() != 2 || !IsConstant(weights) ||
+      !IsMadeByLoop(x) || !IsReadOnce(graph, Readers(graph), x))
+    return false;
+  const bool transposed = product.Int("transpose_b") != 0;
+  const int64_t terms = *weights->type.shape[transposed ? 1 : 0].AsConstant();
+  const int64_t columns = *weights->type.shape[transposed ? 0 : 1].AsConstant();
+  const int64_t shares = SharesOf(terms, columns);
+  if (shares == 1) return false;
+
+  Builder builder(graph, place);
+  builder.set_provenance(product.provenance);
+  const std::string& name = product.result()->name;
+  Value* parts = builder.Make(
+      OpKind::kMatMul,
+      {Shared(builder, x, shares), SharedWeights(builder, weights, transposed, shares)},
+      product.attributes, name + "_parts");
+  Value* sum = builder.Make(OpKind::kReduceSum, {parts},
+                            {{"axes", std::vector<int64_t>{0}}, {"keepdims", int64_t{0}}}, name);
+  graph.ReplaceAllUses(product.result(), sum);
+  std::swap(sum->name, product.result()->name);
+  return true;
+}
+
+}  // namespace
+
+Result<bool> ShareLongSums(Graph& graph, const PassOptions& options, PassReport&) {
+  if (options.matmul_precision != "highest") return false;
+  bool changed = false;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const size_t before = graph.nodes.size();
+    if (!ShareSum(graph, i)) continue;
+    i += graph.nodes.size() - before;
+    changed = true;
+  }
+  if (changed) RemoveDeadNodes(graph);
+  return changed;
+}
+
+}  // namespace fusec

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "passes/pass_manager.h"
+
+namespace fusec {
+
+// A product of few columns and very long sums as many products of shorter ones, whose results are
+// added, so that all of a GPU takes part:
+//
+//                                                   %r = reshape(%x)         f32[batch, 64, 1512]
+//   %y = matmul(%x, %w)   f32[batch, 32]       =>   %s = transpose(%r)       f32[64, batch, 1512]
+//        %x: f32[batch, 96768]                      %p = matmul(%s, %v)      f32[64, batch, 32]
+//                                                   %y = reduce_sum(%p) {axes = [0]}
+//
+// %v are the weights, cut likewise. Only sums of f32 in f32 (`highest`), for which the library has
+// no tensor cores, of operands that a loop makes, since that stores them in this order for free;
+// and only where the parts are little beside the operand. Exact but for the order of summation.
+Result<bool> ShareLongSums(Graph& graph, const PassOptions& options, PassReport& report);
+
+}  // namespace fusec
