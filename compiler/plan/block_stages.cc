@@ -18,11 +18,15 @@ bool IsStorableView(const Node& node) {
          node.Ints("perm").back() == node.operand(0)->type.rank() - 1;
 }
 
+// Extents of a product that tensor cores make of what shared memory keeps: so large that a thread
+// per element would read the same again and again, so small that its operands and sums fit.
+constexpr int64_t kMostLines = 64, kFewestSums = 128, kDepthStep = 8;
+
 class StageFinder {
  public:
   StageFinder(const std::vector<const Node*>& nodes,
-              const std::function<bool(const Value*)>& read_outside)
-      : nodes_(nodes), read_outside_(read_outside) {
+              const std::function<bool(const Value*)>& read_outside, bool tensor_cores)
+      : nodes_(nodes), read_outside_(read_outside), tensor_cores_(tensor_cores) {
     for (const Node* node : nodes) {
       inside_.insert(node);
       for (const Value* operand : node->operands) {
@@ -35,7 +39,10 @@ class StageFinder {
 
   std::vector<BlockStage> Find(const Shape& rows) {
     for (const Node* node : nodes_) {
-      if (IsReducer(*node)) AddWithTail(*node, rows);
+      if (IsForTensorCores(*node, rows))
+        stages_[node->result()].by_tensor_cores = true;
+      else if (IsReducer(*node))
+        AddWithTail(*node, rows);
       if (node->kind == OpKind::kConcat) stages_[node->result()];
       if (node->kind == OpKind::kMatMul) {
         for (const Value* operand : node->operands) AddOperand(operand, rows);
@@ -50,6 +57,32 @@ class StageFinder {
   }
 
  private:
+  // Whether it is left x right^T of matrices of each row that are made here.
+  bool IsForTensorCores(const Node& node, const Shape& rows) const {
+    if (!tensor_cores_ || node.kind != OpKind::kMatMul || node.Int("transpose_a") != 0 ||
+        node.Int("transpose_b") != 1 || read_outside_(node.result()))
+      return false;
+    const auto extent = [&](const Value* value, size_t axis) {
+      return value->type.shape[rows.size() + axis].AsConstant().value_or(0);
+    };
+    const auto is_matrix = [&](const Value* value) {
+      return HasRows(value, rows) && value->type.shape.size() == rows.size() + 2 &&
+             extent(value, 0) > 0 && extent(value, 0) <= kMostLines && extent(value, 1) > 0 &&
+             extent(value, 1) <= kMostLines;
+    };
+    const auto is_made_here = [&](const Value* value) {
+      const Node* producer = value->producer;
+      return producer && inside_.count(producer) && is_matrix(value) &&
+             (producer->kind == OpKind::kConcat ||
+              GetOpDef(producer->kind).op_class != OpClass::kView);
+    };
+    const Value* sums = node.result();
+    return is_matrix(sums) && extent(sums, 0) * extent(sums, 1) >= kFewestSums &&
+           DtypeBytes(sums->type.dtype) <= 4 && IsFloat(sums->type.dtype) &&
+           is_made_here(node.operand(0)) && is_made_here(node.operand(1)) &&
+           extent(node.operand(0), 1) % kDepthStep == 0;
+  }
+
   // The last value of the chain that alone reads the reducer's result, each element from one
   // element.
   void AddWithTail(const Node& reducer, const Shape& rows) {
@@ -148,6 +181,7 @@ class StageFinder {
 
   const std::vector<const Node*>& nodes_;
   const std::function<bool(const Value*)>& read_outside_;
+  const bool tensor_cores_;
   std::set<const Node*> inside_;
   std::map<const Value*, std::vector<const Node*>> readers_;
   std::map<const Value*, BlockStage> stages_;
@@ -178,8 +212,9 @@ int64_t KeptBytesPerRow(const std::vector<BlockStage>& stages, const Shape& rows
 }
 
 std::vector<BlockStage> FindBlockStages(const std::vector<const Node*>& nodes, const Shape& rows,
-                                        const std::function<bool(const Value*)>& read_outside) {
-  return StageFinder(nodes, read_outside).Find(rows);
+                                        const std::function<bool(const Value*)>& read_outside,
+                                        bool tensor_cores) {
+  return StageFinder(nodes, read_outside, tensor_cores).Find(rows);
 }
 
 std::vector<Expr> IndexBehind(const std::vector<const Node*>& views, std::vector<Expr> index,

@@ -19,6 +19,9 @@ struct BlockStage {
   const Value* value = nullptr;
   std::vector<const Node*> inlined;
   bool kept = false;  // a later stage reads it
+  // It is a product of two small matrices that earlier stages keep for each row, and is made on
+  // tensor cores.
+  bool by_tensor_cores = false;
   // The results of the region that hold it, each behind a chain of reshapes and transposes (empty
   // for the value itself).
   struct Stored {
@@ -30,9 +33,11 @@ struct BlockStage {
 
 // The stages of a group of nodes (in graph order), in the order in which they are made.
 // `read_outside` tells the group's results. Empty if some value that would have to be kept has no
-// rows of its own: its leading dims are not `rows`.
+// rows of its own: its leading dims are not `rows`. With `tensor_cores` products of small matrices
+// are stages of their own.
 std::vector<BlockStage> FindBlockStages(const std::vector<const Node*>& nodes, const Shape& rows,
-                                        const std::function<bool(const Value*)>& read_outside);
+                                        const std::function<bool(const Value*)>& read_outside,
+                                        bool tensor_cores = false);
 
 // Elements of one row of `value`; 0 where they are not a constant number, or it has no rows.
 int64_t ElementsPerRow(const Value* value, const Shape& rows);

@@ -18,6 +18,12 @@ struct PlanOptions {
   const Tuning* tuning = nullptr;            // what was measured; null for nothing
 };
 
+// Whether tensor cores take TF32 and bfloat16, and copies fill shared memory in the background.
+inline bool HasTensorCores(const PlanOptions& options) {
+  constexpr int kFirstArchitecture = 80;
+  return options.target == TargetKind::kGpu && options.architecture >= kFirstArchitecture;
+}
+
 // Plans every region of a fused graph (constants and regions only) for one target. `sites` collects
 // the places where data chooses an index; both targets of a program share the list.
 Result<ProgramPlan> PlanProgram(const Graph& graph, const PlanOptions& options,

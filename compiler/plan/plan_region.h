@@ -16,7 +16,7 @@ KernelPlan PlanRowReduction(const Node& region,
                             KernelBuilder& builder);  // row_reduction, and matmuls no library takes
 // A block owns as many rows as keep its threads busy, and those that its shape asks for, if these
 // fit.
-KernelPlan PlanBlockProgram(const Node& region, KernelBuilder& builder);
+KernelPlan PlanBlockProgram(const Node& region, const PlanOptions& options, KernelBuilder& builder);
 // Products of f32 are as `precision` says (PlanOptions).
 KernelPlan PlanAttention(const Node& region, const PlanOptions& options, KernelBuilder& builder);
 KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);  // scan, sort, scatter

@@ -18,9 +18,6 @@ constexpr int64_t kRowsOfMany = 4;
 // Few rows of so many elements are reduced by a block each, many by a warp each.
 constexpr int64_t kLongRow = 512;
 constexpr int kLongRowBlockSize = 128;
-// From here on tensor cores take TF32 and bfloat16, and copies fill shared memory.
-constexpr int kTensorCoreArchitecture = 80;
-
 using Team = LaunchShape::Team;
 
 std::string TeamName(Team team) {
@@ -114,8 +111,7 @@ std::vector<Variant> RegionKernels::Planned() const {
   if (class_ == "block_program") return PlannedBlocks();
   if (class_ == "row_reduction" && options_.target == TargetKind::kGpu) return PlannedRows();
   if (!product_) return {Variant()};
-  const bool tensor_cores =
-      options_.target == TargetKind::kGpu && options_.architecture >= kTensorCoreArchitecture;
+  const bool tensor_cores = HasTensorCores(options_);
   std::vector<MatMulRange> ranges(library_ ? 1 : 0);
   if (tensor_cores)
     ranges = ChooseMatMulKernels(*product_, options_, graph_.SymbolRanges(), library_);
@@ -248,7 +244,7 @@ std::vector<KernelChoice> RegionKernels::Candidates(int64_t size) const {
 std::vector<KernelChoice> RegionKernels::ProductCandidates(int64_t size) const {
   std::vector<KernelChoice> candidates;
   if (library_) candidates.emplace_back();
-  if (options_.architecture >= kTensorCoreArchitecture) {
+  if (HasTensorCores(options_)) {
     for (const MatMulKernel& kernel : MatMulCandidates(*product_, size, options_)) {
       candidates.push_back({kernel, {}});
       if (kernel.kind == MatMulKernel::Kind::kRows)
@@ -306,7 +302,7 @@ Step RegionKernels::PlanOne(const Variant& variant, std::vector<IndexSite>& site
     step.kernel = PlanMatMulKernel(region_, *product_, variant.choice.product,
                                    options_.matmul_precision, builder);
   else if (class_ == "block_program")
-    step.kernel = PlanBlockProgram(region_, builder);
+    step.kernel = PlanBlockProgram(region_, options_, builder);
   else if (class_ == "row_reduction" || class_ == "matmul")
     step.kernel = PlanRowReduction(region_, builder);
   else if (class_ == "attention")

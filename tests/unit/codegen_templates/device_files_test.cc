@@ -38,6 +38,7 @@ TEST(DeviceFilesTest, EachCompilesForTheCpu) {
       {"device/attention_tile.cuh", {"half", "vector", "tensor_core"}},
       {"device/attention_mma.cuh", {"half", "vector", "tensor_core", "attention_tile"}},
       {"device/warpgroup.cuh", {"tensor_core"}},
+      {"device/kept_product.cuh", {"tensor_core"}},
       {"device/attention_warpgroup.cuh", {"half", "vector", "tensor_core", "warpgroup", "attention_tile"}}};
   int files = 0;
   for (const std::string_view path : TemplatePaths()) {
