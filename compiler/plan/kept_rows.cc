@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ops/c_text.h"
-#include "compiler/plan/block_stages.h"
+#include "compiler/plan/plan_region.h"
 
 namespace fusec {
 
@@ -85,6 +85,66 @@ void DeclareKeptRows(KernelBuilder& builder, const Value* value, const std::stri
        "",
        {},
        {}});
+}
+
+int64_t KeptBytesWithGaps(const Node& region, const std::vector<BlockStage>& stages,
+                          const Shape& rows) {
+  int64_t bytes = 0;
+  for (const BlockStage& stage : stages) {
+    const RegionLowering::KeptRows kept = PlaceKeptRows(region, stage.value, rows, true);
+    const int64_t element = std::max(4, DtypeBytes(stage.value->type.dtype));
+    if (stage.kept)
+      bytes += element * *kept.Places(ElementsPerRow(stage.value, rows), {}).AsConstant();
+  }
+  return bytes;
+}
+
+bool KeepsLinesTogether(const Node& region, const std::vector<BlockStage>& stages,
+                        const Shape& rows) {
+  return std::all_of(stages.begin(), stages.end(), [&](const BlockStage& stage) {
+    const Node& product = *stage.value->producer;
+    if (!stage.by_tensor_cores) return true;
+    const Value* const matrices[] = {product.operand(0), product.operand(1), stage.value};
+    return std::all_of(std::begin(matrices), std::end(matrices), [&](const Value* matrix) {
+      const int64_t run = PlaceKeptRows(region, matrix, rows, true).run;
+      return run == 0 || matrix->type.shape.back().IsConstant(run);
+    });
+  });
+}
+
+void PlanKeptProduct(const Node& product, const RegionLowering::KeptRows& left,
+                     const RegionLowering::KeptRows& right, const RegionLowering::KeptRows& sums,
+                     const std::string& row_count, const std::string& precision,
+                     KernelBuilder& builder) {
+  builder.Use("tensor_core.cuh");
+  builder.Use("kept_product.cuh");
+  CExpressionWriter& names = builder.expressions();
+  const Value *a = product.operand(0), *b = product.operand(1), *d = product.result();
+  const std::string name = FriendlyName(d->name);
+  const auto extent = [&](const Value* value, size_t axis) {
+    return *value->type.shape[sums.row_rank + axis].AsConstant();
+  };
+  const std::string lines = names.OwnConstant(name + "_lines", extent(d, 0), "of each product");
+  const std::string columns = names.OwnConstant(name + "_columns", extent(d, 1), "of each product");
+  const std::string depth = names.OwnConstant(name + "_depth", extent(a, 1), "terms of each sum");
+  // As its device function takes it, with lines of `width` elements.
+  const auto matrices = [&](const Value* value, const RegionLowering::KeptRows& kept,
+                            const std::string& width) {
+    const Shape matrix(value->type.shape.begin() + static_cast<int64_t>(kept.row_rank),
+                       value->type.shape.end());
+    const Expr pitch = kept.Places(matrix[1], builder.ranges());
+    const Expr places = kept.Places(Product(matrix), builder.ranges());
+    return "{" + kept.array + ", " + (kept.run > 0 ? builder.Write(pitch) : width) + ", " +
+           builder.Write(places) + "}";
+  };
+  // Halves are numbers of TF32, too.
+  const std::string arithmetic = d->type.dtype == Dtype::kF32
+                                     ? TensorCoreArithmetic(Dtype::kF32, precision)
+                                     : "Arithmetic::kTf32";
+  builder.AppendCall("MultiplyKeptMatrices<" + arithmetic + ", " + lines + ", " + columns + ", " +
+                     depth + ", " + BlockSizeName(builder) + ">(" + matrices(a, left, depth) +
+                     ", " + matrices(b, right, depth) + ", " + matrices(d, sums, columns) + ", " +
+                     row_count + ")");
 }
 
 }  // namespace fusec

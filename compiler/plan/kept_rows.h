@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compiler/plan/block_stages.h"
 #include "compiler/plan/region_lowering.h"
 
 namespace fusec {
@@ -17,5 +18,19 @@ RegionLowering::KeptRows PlaceKeptRows(const Node& region, const Value* value, c
 // Declares the array for `rows_per_block` rows, a named constant ("" for one row).
 void DeclareKeptRows(KernelBuilder& builder, const Value* value, const std::string& rows_per_block,
                      RegionLowering::KeptRows& kept);
+
+// Shared memory that one row takes, with gaps that keep vectors together.
+int64_t KeptBytesWithGaps(const Node& region, const std::vector<BlockStage>& stages,
+                          const Shape& rows);
+// Whether no line of a matrix that tensor cores read or make has a gap inside.
+bool KeepsLinesTogether(const Node& region, const std::vector<BlockStage>& stages,
+                        const Shape& rows);
+
+// The products of matrices that a block keeps for each of `row_count` rows, by its warps
+// (kept_product.cuh); those of f32 are as `precision` says.
+void PlanKeptProduct(const Node& product, const RegionLowering::KeptRows& left,
+                     const RegionLowering::KeptRows& right, const RegionLowering::KeptRows& sums,
+                     const std::string& row_count, const std::string& precision,
+                     KernelBuilder& builder);
 
 }  // namespace fusec

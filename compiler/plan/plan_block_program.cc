@@ -52,7 +52,8 @@ class BlockProgramPlanner {
       return std::find(body.outputs.begin(), body.outputs.end(), value) != body.outputs.end();
     };
     stages_ = FindBlockStages(nodes, rows_, is_result, HasTensorCores(options_));
-    if (KeptBytes() > kMostKeptBytes || !KeepsLinesTogether())
+    if (KeptBytesWithGaps(region_, stages_, rows_) > kMostKeptBytes ||
+        !KeepsLinesTogether(region_, stages_, rows_))
       stages_ = FindBlockStages(nodes, rows_, is_result);
     FUSEC_CHECK(!stages_.empty(), "no stages in " + PrintNode(region_));
     OpenRows();
@@ -105,7 +106,8 @@ class BlockProgramPlanner {
            2 * rows_per_block_ * KeptBytesPerRow(stages_, rows_) <= kMostKeptBytes) {
       rows_per_block_ *= 2;
     }
-    has_vector_gaps_ = KeptBytes() <= kMostKeptBytes;
+    has_vector_gaps_ =
+        rows_per_block_ * KeptBytesWithGaps(region_, stages_, rows_) <= kMostKeptBytes;
     KernelPlan& plan = builder_.plan();
     const Expr rows = Product(rows_);
     NameCount(builder_, rows, "rows", "of the results");
@@ -128,31 +130,6 @@ class BlockProgramPlanner {
     builder_.DefineVariable("rows_here", 1, rows_per_block_);
   }
 
-  // Whether no line of a matrix that tensor cores read or make has a gap inside.
-  bool KeepsLinesTogether() const {
-    return std::all_of(stages_.begin(), stages_.end(), [&](const BlockStage& stage) {
-      const Node& product = *stage.value->producer;
-      if (!stage.by_tensor_cores) return true;
-      const Value* const matrices[] = {product.operand(0), product.operand(1), stage.value};
-      return std::all_of(std::begin(matrices), std::end(matrices), [&](const Value* matrix) {
-        const int64_t run = PlaceKeptRows(region_, matrix, rows_, true).run;
-        return run == 0 || matrix->type.shape.back().IsConstant(run);
-      });
-    });
-  }
-
-  // Shared memory of a block, with gaps that keep vectors together.
-  int64_t KeptBytes() const {
-    int64_t bytes = 0;
-    for (const BlockStage& stage : stages_) {
-      const RegionLowering::KeptRows kept = PlaceKeptRows(region_, stage.value, rows_, true);
-      const int64_t element = std::max(4, DtypeBytes(stage.value->type.dtype));
-      if (stage.kept)
-        bytes += element * *kept.Places(ElementsPerRow(stage.value, rows_), {}).AsConstant();
-    }
-    return rows_per_block_ * bytes;
-  }
-
   // Whether warps share out the sums of this stage: it has too few elements for the threads of a
   // block.
   bool UsesWarps(const BlockStage& stage) const {
@@ -172,53 +149,16 @@ class BlockProgramPlanner {
     const std::string words = Words(stage);
     builder_.Comment(words == name ? words : name + ": " + words);
     if (stage.by_tensor_cores) {
-      PlanProduct(*stage.value->producer, kept);
+      const Node& product = *stage.value->producer;
+      PlanKeptProduct(product, kept_.at(product.operand(0)), kept_.at(product.operand(1)), kept,
+                      rows_per_block_ == 1 ? "1" : "rows_here", options_.matmul_precision,
+                      builder_);
     } else {
       warps_ = UsesWarps(stage);
       for (Segment& segment : SegmentsOf(stage)) PlanSegment(stage, segment, kept, name);
     }
     if (stage.kept) lowering_.Keep(stage.value, kept);
     kept_[stage.value] = kept;
-  }
-
-  // Of matrices that the block keeps for each row, by its warps.
-  void PlanProduct(const Node& product, const RegionLowering::KeptRows& kept) {
-    builder_.Use("tensor_core.cuh");
-    builder_.Use("kept_product.cuh");
-    CExpressionWriter& names = builder_.expressions();
-    const std::string name = FriendlyName(product.result()->name);
-    const auto extent = [&](const Value* value, size_t axis) {
-      return *value->type.shape[rows_.size() + axis].AsConstant();
-    };
-    // Halves are numbers of TF32, too.
-    const std::string arithmetic =
-        product.result()->type.dtype == Dtype::kF32
-            ? TensorCoreArithmetic(Dtype::kF32, options_.matmul_precision)
-            : "Arithmetic::kTf32";
-    const std::string lines =
-        names.OwnConstant(name + "_lines", extent(product.result(), 0), "of each product");
-    const std::string columns =
-        names.OwnConstant(name + "_columns", extent(product.result(), 1), "of each product");
-    const std::string depth =
-        names.OwnConstant(name + "_depth", extent(product.operand(0), 1), "terms of each sum");
-    const Value *left = product.operand(0), *right = product.operand(1);
-    builder_.AppendCall("MultiplyKeptMatrices<" + arithmetic + ", " + lines + ", " + columns +
-                        ", " + depth + ", " + BlockSizeName(builder_) + ">(" +
-                        KeptMatrices(left, kept_.at(left), depth) + ", " +
-                        KeptMatrices(right, kept_.at(right), depth) + ", " +
-                        KeptMatrices(product.result(), kept, columns) + ", " +
-                        (rows_per_block_ == 1 ? "1" : "rows_here") + ")");
-  }
-
-  // What a product reads or makes, as its device function takes it; its lines have `width`
-  // elements.
-  std::string KeptMatrices(const Value* value, const RegionLowering::KeptRows& kept,
-                           const std::string& width) {
-    const auto places = [&](const Expr& elements) {
-      return builder_.Write(kept.Places(elements, builder_.ranges()));
-    };
-    return "{" + kept.array + ", " + (kept.run > 0 ? places(value->type.shape.back()) : width) +
-           ", " + places(ElementsPerRow(value, rows_)) + "}";
   }
 
   // Elements of a stage that one loop makes: all of them, a part of a concatenation, or a run of
