@@ -47,7 +47,7 @@ __device__ __forceinline__ Real Sigmoid(Real x) {
 // source  : linear0 (Gemm), active0 (Relu), linear1 (Gemm), active1 (Relu), linear2 (Gemm),
 //           y (Sigmoid)
 // inputs  : x f32[batch, 16], weight0 f32[16, 16], bias0 f32[16], weight1 f32[16, 16],
-//           bias1 f32[16], weight2 f32[16, 1]
+//           bias1 f32[16], weight2_1 f32[16]
 // outputs : y f32[batch, 1]
 // launch  : a block owns 16 rows; (batch + 15) / 16 blocks of 256 threads
 // traffic : reads batch * 64 + 2244 bytes, writes batch * 4 bytes,
@@ -55,7 +55,7 @@ __device__ __forceinline__ Real Sigmoid(Real x) {
 extern "C" __global__ void __launch_bounds__(256)
 k00_mlp_sigmoid(const float* __restrict__ x, const float* __restrict__ weight0,
                 const float* __restrict__ bias0, const float* __restrict__ weight1,
-                const float* __restrict__ bias1, const float* __restrict__ weight2,
+                const float* __restrict__ bias1, const float* __restrict__ weight2_1,
                 float* __restrict__ y, int batch) {
   constexpr int kRowsPerBlock = 16;        // rows that a block owns
   constexpr int kActive0Elements = 16;     // of one row of "active0"
@@ -119,9 +119,9 @@ k00_mlp_sigmoid(const float* __restrict__ x, const float* __restrict__ weight0,
     const float linear1 = matmul_1 + bias1_value;
     // relu
     const float active1 = linear1 < 0.0f ? 0.0f : linear1;
-    const float weight2_value = weight2[element];
+    const float weight2_1_value = weight2_1[element];
     // mul
-    const float matmul_2_1 = active1 * weight2_value;
+    const float matmul_2_1 = active1 * weight2_1_value;
     matmul_2_1_rows[row_in_block * kActive0Elements + element] = matmul_2_1;
   }
   __syncthreads();
