@@ -1,5 +1,6 @@
 #include "passes/canonicalize.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "compiler/ops/op_def.h"
@@ -166,11 +167,43 @@ Value* SimplifyGather(const Node& node, Builder& builder) {
   return ReshapeTo(builder, slice, node.result()->type.shape, node.result()->name);
 }
 
+// gather_nd at constant places is a gather from the dims that it chooses in, taken as one.
+Value* SimplifyGatherND(const Node& node, Builder& builder) {
+  const TensorData* places = Payload(node.operand(1));
+  Value* x = node.operand(0);
+  if (places == nullptr || node.Int("batch_dims") != 0) return nullptr;
+  const int64_t chosen = places->dims().back();
+  const auto first_kept = x->type.shape.begin() + chosen;
+  int64_t extent = 1;
+  for (int64_t j = 0; j < chosen; ++j) {
+    const auto size = x->type.shape[j].AsConstant();
+    if (!size || *size > INT32_MAX / std::max<int64_t>(extent, 1)) return nullptr;
+    extent *= *size;
+  }
+  TensorData flat(Dtype::kI32, {places->dims().begin(), places->dims().end() - 1});
+  for (int64_t i = 0; i < flat.element_count(); ++i) {
+    int64_t place = 0;
+    for (int64_t j = 0; j < chosen; ++j) {
+      const int64_t at = places->GetInt(i * chosen + j), size = *x->type.shape[j].AsConstant();
+      if (at < -size || at >= size) return nullptr;  // the call reports it
+      place = place * size + (at < 0 ? at + size : at);
+    }
+    flat.SetInt(i, place);
+  }
+  Shape shape(first_kept, x->type.shape.end());
+  shape.insert(shape.begin(), extent);
+  Value* rows = ReshapeTo(builder, x, shape, x->name + "_flat");
+  Value* indices = builder.Constant(std::move(flat), node.operand(1)->name + "_flat");
+  return builder.Make(OpKind::kGather, {rows, indices}, {{"axis", int64_t{0}}},
+                      node.result()->name);
+}
+
 Value* Simplify(const Node& node, Builder& builder) {
   if (Value* simpler = SimplifyView(node)) return simpler;
   if (Value* simpler = MergeViews(node, builder)) return simpler;
   if (node.kind == OpKind::kMatMul) return SimplifyMatMul(node, builder);
   if (node.kind == OpKind::kGather) return SimplifyGather(node, builder);
+  if (node.kind == OpKind::kGatherND) return SimplifyGatherND(node, builder);
   return SimplifyArithmetic(node, builder);
 }
 

@@ -71,19 +71,33 @@ __device__ __forceinline__ void MultiplyKeptMatrices(const KeptMatrices<const fl
     const int row = i / Product::kTiles, first_line = i % Product::kTiles * Product::kTileLines;
     float pieces[Product::kPieces][4] = {};
     MultiplyLines<kArithmetic, kLines, kColumns, kDepth>(left, right, row, first_line, pieces);
+    bool are_finite = true;
 #pragma unroll
-    for (int e = 0; e < 4 * Product::kPieces; ++e) {
-      const int line = first_line + lane / 4 + e % 4 / 2 * 8;
-      const int column = e / 4 * 8 + lane % 4 * 2 + e % 2;
-      if (line >= kLines || column >= kColumns) continue;
-      float sum = pieces[e / 4][e % 4];
-      if (!IsFinite(sum)) {  // an infinity has no second part
-        sum = 0.0f;
+    for (int e = 0; e < 4 * Product::kPieces; ++e) are_finite &= IsFinite(pieces[e / 4][e % 4]);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int line = first_line + lane / 4 + half * 8;
+      float* const place = sums.Line(row, line) + lane % 4 * 2;
+      if (line >= kLines) continue;
+#pragma unroll
+      for (int e = 0; e < 2 * Product::kPieces; ++e) {
+        const int column = e / 2 * 8 + e % 2;  // of the first lane
+        if (column + 6 < kColumns || column + lane % 4 * 2 < kColumns)
+          place[column] = pieces[e / 2][half * 2 + e % 2];
+      }
+    }
+    if (!are_finite) {  // an infinity has no second part
+#pragma unroll 1
+      for (int e = 0; e < 4 * Product::kPieces; ++e) {
+        const int line = first_line + lane / 4 + e % 4 / 2 * 8;
+        const int column = e / 4 * 8 + lane % 4 * 2 + e % 2;
+        if (line >= kLines || column >= kColumns) continue;
+        float sum = 0.0f;
 #pragma unroll 1
         for (int k = 0; k < kDepth; ++k)
           sum += left.Line(row, line)[k] * right.Line(row, column)[k];
+        sums.Line(row, line)[column] = sum;
       }
-      sums.Line(row, line)[column] = sum;
     }
   }
 }

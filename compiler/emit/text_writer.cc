@@ -37,8 +37,12 @@ void TextWriter::Line(const std::string& text) {
 void TextWriter::Declaration(const std::string& type, const std::string& name) {
   const std::string text = type + " " + name + ";";
   if (Fits(text)) return Raw(indent_, text);
-  Raw(indent_, type);
-  Raw(indent_ + 4, name + ";");
+  // An alignment has a line of its own, where the rest fits into the next.
+  const size_t behind = type.rfind("alignas(", 0) == 0 ? type.find(' ') : std::string::npos;
+  const size_t end =
+      behind != std::string::npos && Fits("    " + text.substr(behind + 1)) ? behind : type.size();
+  Raw(indent_, text.substr(0, end));
+  Raw(indent_ + 4, text.substr(end + 1));
 }
 
 // A directive ends where its line does, unless a backslash stands there.

@@ -53,6 +53,10 @@ class StageFinder {
         if (read_outside_(result.get())) AddResult(result.get());
       }
     }
+    for (const Node* node : nodes_) {
+      for (size_t i = 0; node->kind == OpKind::kConcat && i < node->operands.size(); ++i)
+        AddPart(node->result(), i);
+    }
     return InOrder(rows);
   }
 
@@ -142,23 +146,43 @@ class StageFinder {
     stages_[base].stored.push_back(stored);
   }
 
+  void AddPart(const Value* concat, size_t place) {
+    BlockStage::Part part{concat, place, {}};
+    const Value* base = concat->producer->operand(static_cast<int>(place));
+    while (!stages_.count(base) && inside_.count(base->producer) &&
+           IsStorableView(*base->producer)) {
+      part.views.insert(part.views.begin(), base->producer);
+      base = base->producer->operand(0);
+    }
+    auto found = stages_.find(base);
+    if (found != stages_.end() && !found->second.by_tensor_cores)
+      found->second.parts.push_back(part);
+  }
+
   bool IsReadInside(const Value* value, const BlockStage& stage) const {
     auto found = readers_.find(value);
     if (found == readers_.end()) return false;
     return std::any_of(found->second.begin(), found->second.end(), [&](const Node* reader) {
-      // A view that only leads to a result is no read.
-      return std::none_of(
-          stage.stored.begin(), stage.stored.end(), [&](const BlockStage::Stored& stored) {
-            return !stored.views.empty() && stored.views[0] == reader && OnlyLeadsOut(stored);
-          });
+      // What only leads to a result, or to a part that is written where the value is made, is no
+      // read.
+      const auto leads_out = [&](const BlockStage::Stored& stored) {
+        return !stored.views.empty() && stored.views[0] == reader && AreReadBy(stored.views, 0);
+      };
+      const auto leads_on = [&](const BlockStage::Part& part) {
+        if (part.views.empty()) return part.concat->producer == reader;
+        return part.views[0] == reader && AreReadBy(part.views, 1);
+      };
+      return std::none_of(stage.stored.begin(), stage.stored.end(), leads_out) &&
+             std::none_of(stage.parts.begin(), stage.parts.end(), leads_on);
     });
   }
 
-  bool OnlyLeadsOut(const BlockStage::Stored& stored) const {
-    for (const Node* view : stored.views) {
+  // Whether nothing inside reads the chain's views but `last` nodes the last of them.
+  bool AreReadBy(const std::vector<const Node*>& views, size_t last) const {
+    for (const Node* view : views) {
       auto found = readers_.find(view->result());
       const size_t inside = found == readers_.end() ? 0 : found->second.size();
-      if (inside > (view == stored.views.back() ? 0u : 1u)) return false;
+      if (inside > (view == views.back() ? last : 1)) return false;
     }
     return true;
   }

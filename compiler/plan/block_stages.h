@@ -29,6 +29,13 @@ struct BlockStage {
     std::vector<const Node*> views;
   };
   std::vector<Stored> stored;
+  // The places in concatenations where it stands behind a chain of views: written where it is made.
+  struct Part {
+    const Value* concat;
+    size_t place;  // among its operands
+    std::vector<const Node*> views;
+  };
+  std::vector<Part> parts;
 };
 
 // The stages of a group of nodes (in graph order), in the order in which they are made.

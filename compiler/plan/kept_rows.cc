@@ -31,7 +31,8 @@ void NameGaps(CExpressionWriter& names, const Value* value, const std::string& n
               int64_t elements, const RegionLowering::KeptRows& kept) {
   const int64_t pitch = kept.run + kept.gap, lanes = KeptLanes(value);
   names.NameConstant(elements, name + "_places",
-                     "of one row, with " + std::to_string(kept.gap) + " left free behind every " +
+                     (kept.for_all_rows ? "with " : "of one row, with ") +
+                         std::to_string(kept.gap) + " left free behind every " +
                          std::to_string(kept.run) + ", so that banks differ");
   names.NameConstant(pitch, name + "_pitch", "from one run to the next");
   names.SuggestName(pitch * lanes, name + "_lanes_pitch",
@@ -60,15 +61,69 @@ RegionLowering::KeptRows PlaceKeptRows(const Node& region, const Value* value, c
   return {"", rows.size(), RunOf(region, value, rows), vector_gaps ? KeptLanes(value) : 1};
 }
 
+RegionLowering::KeptRows PlaceKeptWeights(const Node& region, const Value* weights) {
+  RegionLowering::KeptRows kept = PlaceKeptRows(region, weights, {}, /*vector_gaps=*/true);
+  kept.for_all_rows = true;
+  return kept;
+}
+
+bool IsKeepableWeights(const Node& region, const Value* value) {
+  const Graph& body = *region.body;
+  const auto input = std::find_if(body.inputs.begin(), body.inputs.end(),
+                                  [&](const auto& input) { return input.get() == value; });
+  const bool is_taken = std::any_of(body.nodes.begin(), body.nodes.end(), [&](const auto& node) {
+    return node->kind == OpKind::kMatMul && node->operand(1) == value;
+  });
+  return input != body.inputs.end() && is_taken && value->type.rank() == 2 &&
+         IsConstant(region.operand(static_cast<int>(input - body.inputs.begin()))) &&
+         IsMultiple(value->type.shape.back(), KeptLanes(value)) && ElementsPerRow(value, {}) > 0;
+}
+
+void CopyKeptWeights(KernelBuilder& builder, const Value* weights, const Value* outside,
+                     const RegionLowering::KeptRows& kept, const std::string& lanes_name) {
+  builder.Use("async_copy.cuh");
+  CExpressionWriter& names = builder.expressions();
+  const std::string name = FriendlyName(weights->name);
+  const int64_t lanes = KeptLanes(weights), vectors = ElementsPerRow(weights, {}) / lanes;
+  const std::string count = names.OwnConstant(name + "_vectors", vectors,
+                                              lanes_name + " elements each, of \"" + name + "\"");
+  const bool once = vectors <= builder.plan().block_size;
+  builder.Open(/*is_branch=*/once);
+  if (once) builder.AppendLet("i", "threadIdx.x");
+  builder.DefineVariable("i", 0, vectors - 1);
+  names.NameFactor("i", lanes, lanes_name);
+  const Expr first = Expr::Symbol("i") * lanes;
+  Expr place = first;
+  if (kept.run > 0) {
+    const int64_t of_line = kept.run / lanes;
+    builder.AppendLet("line", "i / " + names.OwnConstant(name + "_line_vectors", of_line,
+                                                         "from one gap to the next"));
+    builder.DefineVariable("line", 0, vectors / of_line - 1);
+    names.NameFactor("line", kept.gap,
+                     names.OwnConstant(name + "_gap", kept.gap, "elements left free"));
+    place = place + Expr::Symbol("line") * kept.gap;
+  }
+  const std::string bytes = names.OwnConstant(
+      name + "_vector_bytes", lanes * DtypeBytes(weights->type.dtype), "of " + lanes_name);
+  builder.AppendCall("CopyAsync<" + bytes + ", false>(" + kept.array + " + " +
+                     builder.Write(place) + ", " + builder.Buffer(outside) + " + " +
+                     builder.Write(first) + ", true)");
+  if (once)
+    builder.Append({Statement::Kind::kIf, "", "", "threadIdx.x < " + count, builder.Close(), {}});
+  else
+    builder.CloseFor(LoopHeader(builder, "i", "threadIdx.x", count, BlockSizeName(builder)));
+}
+
 void DeclareKeptRows(KernelBuilder& builder, const Value* value, const std::string& rows_per_block,
                      RegionLowering::KeptRows& kept) {
   const std::string name = FriendlyName(value->name);
-  kept.array = builder.Unique(name + "_rows");
+  kept.array = builder.Unique(name + (kept.for_all_rows ? "_kept" : "_rows"));
   const Shape& shape = value->type.shape;
   const Shape rows(shape.begin(), shape.begin() + static_cast<int64_t>(kept.row_rank));
   int64_t elements = ElementsPerRow(value, rows);
-  builder.expressions().NameConstant(elements, name + "_elements",
-                                     "of one row of \"" + name + "\"");
+  builder.expressions().NameConstant(
+      elements, name + "_elements",
+      (kept.for_all_rows ? "of \"" : "of one row of \"") + name + "\"");
   if (kept.run > 0) {
     elements += elements / kept.run * kept.gap;
     NameGaps(builder.expressions(), value, name, elements, kept);
@@ -78,23 +133,28 @@ void DeclareKeptRows(KernelBuilder& builder, const Value* value, const std::stri
                              : elements == 1        ? rows_per_block
                                                     : rows_per_block + " * " + row;
   const bool has_vectors = elements % KeptLanes(value) == 0;
-  builder.Append(
-      {Statement::Kind::kDeclare,
-       (has_vectors ? "alignas(16) __shared__ " : "__shared__ ") + CTypeName(value->type.dtype),
-       kept.array + "[" + places + "]",
-       "",
-       {},
-       {}});
+  builder.Append({Statement::Kind::kDeclare,
+                  (has_vectors ? "alignas(16) __shared__ " : "__shared__ ") +
+                      std::string(kept.for_all_rows ? MemoryTypeName(value->type.dtype)
+                                                    : CTypeName(value->type.dtype)),
+                  kept.array + "[" + places + "]",
+                  "",
+                  {},
+                  {}});
+}
+
+int64_t KeptBytes(const Value* value, const RegionLowering::KeptRows& kept) {
+  const Shape& shape = value->type.shape;
+  const Shape rows(shape.begin(), shape.begin() + static_cast<int64_t>(kept.row_rank));
+  return std::max(4, DtypeBytes(value->type.dtype)) *
+         *kept.Places(ElementsPerRow(value, rows), {}).AsConstant();
 }
 
 int64_t KeptBytesWithGaps(const Node& region, const std::vector<BlockStage>& stages,
                           const Shape& rows) {
   int64_t bytes = 0;
   for (const BlockStage& stage : stages) {
-    const RegionLowering::KeptRows kept = PlaceKeptRows(region, stage.value, rows, true);
-    const int64_t element = std::max(4, DtypeBytes(stage.value->type.dtype));
-    if (stage.kept)
-      bytes += element * *kept.Places(ElementsPerRow(stage.value, rows), {}).AsConstant();
+    if (stage.kept) bytes += KeptBytes(stage.value, PlaceKeptRows(region, stage.value, rows, true));
   }
   return bytes;
 }

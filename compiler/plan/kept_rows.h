@@ -15,9 +15,20 @@ int64_t KeptLanes(const Value* value);
 RegionLowering::KeptRows PlaceKeptRows(const Node& region, const Value* value, const Shape& rows,
                                        bool vector_gaps);
 
+// Whether a value of the region is a constant matrix that a product takes, whose rows are whole
+// vectors: a block may keep it for all of its rows, as it lies in memory but for such gaps.
+bool IsKeepableWeights(const Node& region, const Value* value);
+RegionLowering::KeptRows PlaceKeptWeights(const Node& region, const Value* weights);
+// Begins to copy them from `outside`, the region's operand; `lanes` names the elements of a vector.
+void CopyKeptWeights(KernelBuilder& builder, const Value* weights, const Value* outside,
+                     const RegionLowering::KeptRows& kept, const std::string& lanes);
+
 // Declares the array for `rows_per_block` rows, a named constant ("" for one row).
 void DeclareKeptRows(KernelBuilder& builder, const Value* value, const std::string& rows_per_block,
                      RegionLowering::KeptRows& kept);
+
+// Shared memory that a row of it takes, or all of what is kept for all rows.
+int64_t KeptBytes(const Value* value, const RegionLowering::KeptRows& kept);
 
 // Shared memory that one row takes, with gaps that keep vectors together.
 int64_t KeptBytesWithGaps(const Node& region, const std::vector<BlockStage>& stages,

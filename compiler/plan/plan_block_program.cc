@@ -1,10 +1,9 @@
 #include <algorithm>
 
 #include "compiler/ops/c_text.h"
-#include "compiler/plan/block_stages.h"
+#include "compiler/plan/block_pieces.h"
 #include "compiler/plan/fold.h"
 #include "compiler/plan/kept_rows.h"
-#include "compiler/plan/part_run.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/support/check.h"
 
@@ -12,12 +11,12 @@ namespace fusec {
 
 namespace {
 
-constexpr int kWarpSize = 32;
 constexpr int64_t kMostRows = 32;  // of a block
 
-// Stage after stage for the rows of a block. A thread makes one element at a time, or a vector of
-// neighbours where there are more than threads; where a stage has few elements but long sums, a
-// warp makes one. Sums take their terms vector by vector where these lie together.
+// Stage after stage for the rows of a block, with no barrier between those that need nothing of
+// each other. A thread makes one element at a time, or a vector of neighbours where there are more
+// than threads; where a stage has few elements but long sums, a warp makes one. Sums take their
+// terms vector by vector where these lie together.
 class BlockProgramPlanner {
  public:
   BlockProgramPlanner(const Node& region, const PlanOptions& options, KernelBuilder& builder)
@@ -51,7 +50,7 @@ class BlockProgramPlanner {
     const std::function<bool(const Value*)> is_result = [&](const Value* value) {
       return std::find(body.outputs.begin(), body.outputs.end(), value) != body.outputs.end();
     };
-    stages_ = FindBlockStages(nodes, rows_, is_result, HasTensorCores(options_));
+    stages_ = FindBlockStages(nodes, rows_, is_result, MayUseTensorCores());
     if (KeptBytesWithGaps(region_, stages_, rows_) > kMostKeptBytes ||
         !KeepsLinesTogether(region_, stages_, rows_))
       stages_ = FindBlockStages(nodes, rows_, is_result);
@@ -60,11 +59,57 @@ class BlockProgramPlanner {
     lowering_.OnReducer([this](const Node& reducer, const std::vector<Expr>& index) {
       return Reduce(reducer, index);
     });
-    for (const BlockStage& stage : stages_) {
-      PlanStage(stage);
-      const bool last = &stage == &stages_.back();
-      if (!last) builder_.AppendCall("__syncthreads()");
+    schedule_ = ScheduleStages(region_, stages_);
+    const std::vector<BlockPiece>& pieces = schedule_.pieces;
+    for (const BlockPiece& piece : pieces) {
+      if (piece.run) tables_.Declare(builder_, *piece.run);
     }
+    KeepWeights();
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      const bool new_phase = i > 0 && pieces[i].phase != pieces[i - 1].phase;
+      if (new_phase) {
+        if (pieces[i - 1].phase == 0 && !weights_.empty()) builder_.AppendCall("AwaitCopies<0>()");
+        builder_.AppendCall("__syncthreads()");
+        KeepAllBefore(pieces[i].phase);
+        for (const Value* weights : weights_) lowering_.Keep(weights, kept_.at(weights));
+        next_thread_ = 0;
+      }
+      if (i == 0 || new_phase || pieces[i].stage != pieces[i - 1].stage) BeginStage(pieces[i]);
+      PlanPiece(pieces[i]);
+    }
+  }
+
+  // One row is too little for them.
+  bool MayUseTensorCores() const { return HasTensorCores(options_) && builder_.shape().rows > 1; }
+
+  // Copies the weights of products that stand behind a barrier to shared memory, in the background
+  // and before it is known what they meet: later every thread reads another column.
+  void KeepWeights() {
+    if (!HasTensorCores(options_)) return;
+    int64_t bytes = rows_per_block_ * KeptBytesWithGaps(region_, stages_, rows_);
+    for (const BlockPiece& piece : schedule_.pieces) {
+      if (piece.phase == 0 || piece.stage->by_tensor_cores) continue;
+      schedule_.VisitMadeFrom(piece, [&](const Value* value) {
+        if (!IsKeepableWeights(region_, value) || kept_.count(value) > 0) return;
+        RegionLowering::KeptRows kept = PlaceKeptWeights(region_, value);
+        bytes += KeptBytes(value, kept);
+        if (bytes > kMostKeptBytes) return;
+        builder_.Blank();
+        DeclareKeptRows(builder_, value, "", kept);
+        builder_.Comment(FriendlyName(value->name) + ", in the background");
+        CopyKeptWeights(builder_, value, lowering_.Outside(value), kept,
+                        LanesName(KeptLanes(value)));
+        kept_[value] = kept;
+        weights_.push_back(value);
+      });
+    }
+    if (weights_.empty()) return;
+    builder_.AppendCall("CloseCopies()");
+    builder_.Append({Statement::Kind::kAwait, "", "", "", {}, {}});
+  }
+
+  void CloseBranch(const std::string& condition) {
+    builder_.Append({Statement::Kind::kIf, "", "", condition, builder_.Close(), {}});
   }
 
   // How many neighbours the next loop takes at once, which could take `lanes`.
@@ -130,92 +175,54 @@ class BlockProgramPlanner {
     builder_.DefineVariable("rows_here", 1, rows_per_block_);
   }
 
-  // Whether warps share out the sums of this stage: it has too few elements for the threads of a
-  // block.
-  bool UsesWarps(const BlockStage& stage) const {
-    if (stage.inlined.size() != 1 || stage.inlined[0]->kind == OpKind::kMatMul ||
-        stage.value->producer->kind == OpKind::kConcat)
-      return false;
-    const auto length = Product(ReducedDims(*stage.inlined[0])).AsConstant();
-    return length && *length >= kWarpSize;
-  }
-
-  void PlanStage(const BlockStage& stage) {
-    const std::string name = FriendlyName(stage.value->name);
+  // Says what comes from a piece on, and declares where it and what it is a part of are kept.
+  void BeginStage(const BlockPiece& first) {
+    const BlockStage& stage = *first.stage;
     builder_.Blank();
-    RegionLowering::KeptRows kept = PlaceKeptRows(region_, stage.value, rows_, has_vector_gaps_);
-    if (stage.kept)
-      DeclareKeptRows(builder_, stage.value, rows_per_block_ > 1 ? RowsPerBlock() : "", kept);
-    const std::string words = Words(stage);
+    DeclareKept(stage);
+    const std::string name = FriendlyName(stage.value->name), words = schedule_.Words(first);
     builder_.Comment(words == name ? words : name + ": " + words);
-    if (stage.by_tensor_cores) {
-      const Node& product = *stage.value->producer;
-      PlanKeptProduct(product, kept_.at(product.operand(0)), kept_.at(product.operand(1)), kept,
-                      rows_per_block_ == 1 ? "1" : "rows_here", options_.matmul_precision,
-                      builder_);
-    } else {
+  }
+
+  void DeclareKept(const BlockStage& stage) {
+    if (stage.kept && kept_.count(stage.value) == 0) {
+      RegionLowering::KeptRows& kept = kept_[stage.value];
+      kept = PlaceKeptRows(region_, stage.value, rows_, has_vector_gaps_);
+      DeclareKeptRows(builder_, stage.value, rows_per_block_ > 1 ? RowsPerBlock() : "", kept);
+    }
+    for (const BlockStage::Part& part : stage.parts) DeclareKept(StageOf(stages_, part.concat));
+  }
+
+  // From now on what was made before `phase` is read from shared memory.
+  void KeepAllBefore(int phase) {
+    for (const BlockStage& stage : stages_) {
+      if (stage.kept && schedule_.phases.at(stage.value) < phase)
+        lowering_.Keep(stage.value, kept_.at(stage.value));
+    }
+  }
+
+  void PlanPiece(const BlockPiece& piece) {
+    const BlockStage& stage = *piece.stage;
+    if (!stage.by_tensor_cores) {
       warps_ = UsesWarps(stage);
-      for (Segment& segment : SegmentsOf(stage)) PlanSegment(stage, segment, kept, name);
+      PlanLoop(piece);
+      return;
     }
-    if (stage.kept) lowering_.Keep(stage.value, kept);
-    kept_[stage.value] = kept;
+    const Node& product = *stage.value->producer;
+    PlanKeptProduct(product, kept_.at(product.operand(0)), kept_.at(product.operand(1)),
+                    kept_.at(stage.value), rows_per_block_ == 1 ? "1" : "rows_here",
+                    options_.matmul_precision, builder_);
   }
 
-  // Elements of a stage that one loop makes: all of them, a part of a concatenation, or a run of
-  // alike parts.
-  struct Segment {
-    const Value* value;  // the first part
-    int64_t axis = 0;    // along which `offset` counts
-    Expr offset;
-    std::shared_ptr<PartRun> run;
-  };
-
-  std::vector<Segment> SegmentsOf(const BlockStage& stage) {
-    const Node& producer = *stage.value->producer;
-    if (producer.kind != OpKind::kConcat) return {{stage.value, 0, 0, nullptr}};
-    const int64_t axis = producer.Int("axis");
-    const std::vector<const Value*> parts(producer.operands.begin(), producer.operands.end());
-    std::vector<Segment> segments;
-    Expr offset = 0;
-    for (size_t k = 0; k < parts.size();) {
-      Segment segment{parts[k], axis, offset, nullptr};
-      auto run = FindPartRun(region_, {parts.begin() + static_cast<int64_t>(k), parts.end()});
-      if (run && StandsAlone(*run)) {
-        segment.run = std::make_shared<PartRun>(std::move(*run));
-        tables_.Declare(builder_, *segment.run);
-      }
-      segments.push_back(segment);
-      for (int taken = segment.run ? segment.run->count : 1; taken > 0; --taken, ++k)
-        offset = offset + parts[k]->type.shape[axis];
-    }
-    return segments;
-  }
-
-  // Whether a run is made from what comes from outside alone.
-  bool StandsAlone(const PartRun& run) const {
-    std::vector<const Value*> work = {run.output};
-    std::set<const Value*> seen;
-    while (!work.empty()) {
-      const Value* value = work.back();
-      work.pop_back();
-      if (!value || !value->producer || !seen.insert(value).second) continue;
-      const bool is_stage = std::any_of(stages_.begin(), stages_.end(), [&](const auto& stage) {
-        return stage.value->name == value->name;
-      });
-      if (is_stage || IsReducer(*value->producer)) return false;
-      for (const Value* operand : value->producer->operands) work.push_back(operand);
-    }
-    return true;
-  }
-
-  void PlanSegment(const BlockStage& stage, const Segment& segment,
-                   const RegionLowering::KeptRows& kept, const std::string& name) {
+  void PlanLoop(const BlockPiece& piece) {
+    const BlockStage& stage = *piece.stage;
     const auto lead = static_cast<int64_t>(rows_.size());
-    const Shape& shape = segment.value->type.shape;
+    const Shape& shape = piece.value->type.shape;
     Shape inner(shape.begin() + lead, shape.end());
-    if (segment.run) inner.insert(inner.begin(), Expr(segment.run->count));
-    const std::string part = FriendlyName(segment.value->name);
-    const int64_t lanes = LanesOfLoop(PossibleLanes(stage, segment, inner));
+    if (piece.run) inner.insert(inner.begin(), Expr(piece.run->count));
+    const std::string name = FriendlyName(stage.value->name);
+    const std::string part = FriendlyName(piece.value->name);
+    const int64_t lanes = LanesOfLoop(PossibleLanes(piece, inner));
     if (lanes > 1) inner.back() = FloorDiv(inner.back(), lanes, builder_.ranges());
     const int64_t elements = *Product(inner).AsConstant();  // or vectors
     if (lanes > 1)
@@ -224,7 +231,7 @@ class BlockProgramPlanner {
       builder_.expressions().NameConstant(elements, part + "_elements",
                                           "of one row of \"" + part + "\"");
     NameStrides(builder_, part, shape);
-    NamePlaces(stage, segment, kept);
+    NamePlaces(stage, piece.axis, piece.offset, part);
     const std::string size = builder_.Write(Expr(elements));
     const std::string total = rows_per_block_ == 1 ? size
                               : elements == 1      ? "rows_here"
@@ -234,46 +241,46 @@ class BlockProgramPlanner {
     // A loop, unless there are threads for everything.
     const int teams = builder_.plan().block_size / (warps_ ? kWarpSize : 1);
     const bool once = rows_per_block_ * elements <= teams;
+    const std::string first_thread =
+        once && !warps_ ? TakeThreads(rows_per_block_ * elements, part) : "";
     builder_.Open(/*is_branch=*/once);
-    if (once) builder_.AppendLet("i", first);
+    if (once) builder_.AppendLet("i", first + (first_thread.empty() ? "" : " - " + first_thread));
     builder_.DefineVariable("i", 0, Expr(rows_per_block_ * elements) - 1);
     std::vector<Expr> index = ElementIndex(inner, elements, name);
-    Expr offset = segment.offset;
-    if (segment.run) {
-      offset = offset +
-               LocalVariable(kPartVariable, index[lead], segment.run->count) * shape[segment.axis];
+    Expr offset = piece.offset;
+    if (piece.run) {
+      offset =
+          offset + LocalVariable(kPartVariable, index[lead], piece.run->count) * shape[piece.axis];
       index.erase(index.begin() + lead);
-      tables_.DefinePart(builder_, *segment.run);
+      tables_.DefinePart(builder_, *piece.run);
     }
     if (lanes > 1) index.back() = OpenLanes(index.back(), lanes);
-    RegionLowering of_parts(segment.run ? *segment.run->region : region_, builder_);
-    RegionLowering& lowering = segment.run ? of_parts : lowering_;
+    RegionLowering of_parts(piece.run ? *piece.run->region : region_, builder_);
+    RegionLowering& lowering = piece.run ? of_parts : lowering_;
     const RegionLowering::Loads before = lowering.loads();
-    const Scalar scalar =
-        lowering.Evaluate(segment.run ? segment.run->output : segment.value, index);
+    const Scalar scalar = lowering.Evaluate(piece.run ? piece.run->output : piece.value, index);
     const RegionLowering::Loads after = lowering.loads();
-    index[segment.axis] = index[segment.axis] + offset;
+    index[piece.axis] = index[piece.axis] + offset;
     if (warps_) builder_.Open(/*is_branch=*/true);
-    if (stage.kept) lowering_.StoreKept(stage.value, kept, index, scalar);
-    StoreResults(stage, index, scalar);
+    StoreStage(stage, index, scalar);
     if (lanes > 1) CloseLanes(before, after);
     if (warps_) {
-      builder_.Append({Statement::Kind::kIf,
-                       "",
-                       "",
-                       "threadIdx.x % " + WarpSize() + " == 0",
-                       builder_.Close(),
-                       {}});
+      CloseBranch("threadIdx.x % " + WarpSize() + " == 0");
     }
     if (once) {
-      const std::string condition = total == "1" ? first + " == 0" : first + " < " + total;
-      builder_.Append({Statement::Kind::kIf, "", "", condition, builder_.Close(), {}});
+      std::string condition = total == "1" ? first + " == 0" : first + " < " + total;
+      if (!first_thread.empty() && total == "1")
+        condition = first + " == " + first_thread;
+      else if (!first_thread.empty())
+        condition =
+            first + " >= " + first_thread + " && " + first + " < " + first_thread + " + " + total;
+      CloseBranch(condition);
     } else {
       builder_.CloseFor(LoopHeader(builder_, "i", first, total, step));
     }
   }
 
-  // How many vectors a row of a segment has, and those between neighbours on each axis.
+  // How many vectors a row of a piece has, and those between neighbours on each axis.
   void NameVectors(const Shape& vectors, int64_t lanes, const std::string& part) {
     Expr count = 1;
     for (size_t axis = vectors.size(); axis-- > 0;) {
@@ -289,23 +296,39 @@ class BlockProgramPlanner {
     }
   }
 
-  // How many neighbours a thread may make at once in a segment of `inner` elements of each row: 1
+  // How many neighbours a thread may make at once in a piece of `inner` elements of each row: 1
   // if there are threads for all of them.
-  int64_t PossibleLanes(const BlockStage& stage, const Segment& segment, const Shape& inner) const {
-    const int64_t lanes = KeptLanes(stage.value);
-    const bool sums = !stage.inlined.empty() && !segment.run;
+  int64_t PossibleLanes(const BlockPiece& piece, const Shape& inner) const {
+    const int64_t lanes = KeptLanes(piece.stage->value);
+    const bool sums = !piece.stage->inlined.empty() && !piece.run;
     if (sums || inner.empty() || !IsMultiple(inner.back(), lanes)) return 1;
     return rows_per_block_ * *Product(inner).AsConstant() > builder_.plan().block_size ? lanes : 1;
   }
 
-  // Where the elements of a segment begin in what is kept and in the results.
-  void NamePlaces(const BlockStage& stage, const Segment& segment,
-                  const RegionLowering::KeptRows& kept) {
-    if (segment.offset.IsConstant(0)) return;
-    const std::string part = FriendlyName(segment.value->name);
+  // The first of `count` threads, a constant, so that other warps than those of the phase's earlier
+  // loops wait for memory meanwhile; "" for the block's first.
+  std::string TakeThreads(int64_t count, const std::string& part) {
+    const int64_t first = next_thread_;
+    if (first + count > builder_.plan().block_size) return "";
+    next_thread_ = (first + count + kWarpSize - 1) / kWarpSize * kWarpSize;
+    if (first == 0) return "";
+    return builder_.expressions().OwnConstant(part + "_first_thread", first,
+                                              "of those that make \"" + part + "\"");
+  }
+
+  // Where the elements of `part` begin in what is kept and in the results, `start` along an axis.
+  void NamePlaces(const BlockStage& stage, int64_t axis, const Expr& start,
+                  const std::string& part) {
+    for (const BlockStage::Part& place : stage.parts) {
+      if (stage.value->producer->kind != OpKind::kConcat)
+        NamePlaces(StageOf(stages_, place.concat), place.concat->producer->Int("axis"),
+                   StartOf(place), part);
+    }
+    if (start.IsConstant(0)) return;
     std::vector<Expr> offset(stage.value->type.rank(), 0);
-    offset[segment.axis] = segment.offset;
+    offset[axis] = start;
     if (stage.kept) {
+      const RegionLowering::KeptRows& kept = kept_.at(stage.value);
       lowering_.SetRowInBlock(0);
       const auto place = lowering_.PositionInRows(stage.value, kept, offset).AsConstant();
       if (place)
@@ -322,17 +345,6 @@ class BlockProgramPlanner {
 
   const std::string& WarpSize() {
     return builder_.expressions().OwnConstant("warp_size", kWarpSize, "threads");
-  }
-
-  static std::string Words(const BlockStage& stage) {
-    std::string words;
-    for (const Node* reducer : stage.inlined)
-      words += (words.empty() ? "" : ", ") + std::string(GetOpDef(reducer->kind).text);
-    const Node* last = stage.value->producer;
-    if (stage.inlined.empty() || stage.inlined.back() != last)
-      words += (words.empty() ? "" : " and what follows it, up to ") +
-               std::string(GetOpDef(last->kind).text);
-    return words;
   }
 
   // The whole index of the element that `i` counts: its row of the block, its place in the row.
@@ -430,7 +442,15 @@ class BlockProgramPlanner {
     return {is_mean ? WriteMean(builder_, reducer, total, length) : total, result->type.dtype};
   }
 
-  void StoreResults(const BlockStage& stage, const std::vector<Expr>& index, const Scalar& scalar) {
+  // Writes an element of a stage wherever it is kept or stored.
+  void StoreStage(const BlockStage& stage, const std::vector<Expr>& index, const Scalar& scalar) {
+    if (stage.kept) lowering_.StoreKept(stage.value, kept_.at(stage.value), index, scalar);
+    for (const BlockStage::Part& part : stage.parts) {
+      std::vector<Expr> place = IndexBehind(part.views, index, builder_.ranges());
+      Expr& along = place[part.concat->producer->Int("axis")];
+      along = along + StartOf(part);
+      StoreStage(StageOf(stages_, part.concat), place, scalar);
+    }
     for (const BlockStage::Stored& stored : stage.stored) {
       const auto& outputs = region_.body->outputs;
       const auto place = std::find(outputs.begin(), outputs.end(), stored.result);
@@ -444,8 +464,11 @@ class BlockProgramPlanner {
   KernelBuilder& builder_;
   RegionLowering lowering_;
   std::map<const Value*, RegionLowering::KeptRows> kept_;  // of the stages so far
+  std::vector<const Value*> weights_;                      // that the block keeps
+  int64_t next_thread_ = 0;  // behind those that the phase's earlier loops have taken
   Shape rows_;
   std::vector<BlockStage> stages_;
+  BlockSchedule schedule_;
   PartTables tables_;
   int64_t rows_per_block_ = 1;
   bool has_vector_gaps_ = false;

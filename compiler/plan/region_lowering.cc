@@ -396,8 +396,9 @@ Expr RegionLowering::PositionInRows(const Value* value, const KeptRows& rows,
   const auto lead = static_cast<int64_t>(rows.row_rank);
   const Shape inner(value->type.shape.begin() + lead, value->type.shape.end());
   const Expr element = Linearize({index.begin() + lead, index.end()}, inner, builder_.ranges());
-  return row_in_block_ * rows.Places(Product(inner), builder_.ranges()) +
-         rows.Places(element, builder_.ranges());
+  const Expr place = rows.Places(element, builder_.ranges());
+  if (rows.for_all_rows) return place;
+  return row_in_block_ * rows.Places(Product(inner), builder_.ranges()) + place;
 }
 
 Shape RegionLowering::PlacesOfRow(const Value* value, const KeptRows& rows) const {
@@ -420,7 +421,10 @@ Scalar RegionLowering::LoadKept(const Value* value, const KeptRows& kept,
             "from an element of \"" + label + "\" to the one " + lanes->count_name + " steps on");
     }
   }
-  const std::string text = LoadText(kept.array, type, PlacesOfRow(value, kept), position, label);
+  const std::string memory_type =
+      kept.for_all_rows ? std::string(MemoryTypeName(value->type.dtype)) : type;
+  std::string text = LoadText(kept.array, memory_type, PlacesOfRow(value, kept), position, label);
+  if (memory_type != type) text = "ToFloat(" + text + ")";
   const Scalar scalar{builder_.Let(type, ValueName(label), text), value->type.dtype};
   builder_.Remember(key, scalar);
   return scalar;

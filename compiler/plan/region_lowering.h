@@ -27,6 +27,7 @@ class RegionLowering {
     std::string array;
     size_t row_rank = 0;
     int64_t run = 0, gap = 0;
+    bool for_all_rows = false;  // once in a block, halves as such
     // Of a row that holds so many elements.
     Expr Places(const Expr& elements, const Ranges& ranges) const {
       return run > 0 ? elements + FloorDiv(elements, run, ranges) * gap : elements;

@@ -25,6 +25,7 @@ k00_gather_concat_reduce_sum(const long long* ids, const float* users, const flo
   constexpr int kUsersRows = 100;              // valid indices are -100..99
   constexpr int kItemPlace = 12;               // where "item" begins in fields_rows
   constexpr int kItemPlace_2 = 8;              // where "item" begins in "flat"
+  constexpr int kItemFirstThread = 128;        // of those that make "item"
   constexpr int kItemsRows = 50;               // valid indices are -50..49
   constexpr int kLanes = 4;                    // neighbours that a thread takes at once
   constexpr int kSecondOrderDepthVectors = 2;  // kLanes terms each, of its sum
@@ -49,8 +50,9 @@ k00_gather_concat_reduce_sum(const long long* ids, const float* users, const flo
     fields_rows[row_in_block * kFieldsPlaces + element] = users_value;
     flat[row * kFieldsElements + element] = users_value;
   }
-  if (threadIdx.x < rows_here * kUserElements) {
-    const int i = threadIdx.x;
+  if (threadIdx.x >= kItemFirstThread &&
+      threadIdx.x < kItemFirstThread + rows_here * kUserElements) {
+    const int i = threadIdx.x - kItemFirstThread;
     const int row_in_block = i / kUserElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kUserElements;

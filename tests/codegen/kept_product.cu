@@ -2,9 +2,9 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/vector.cuh ----
+// ---- from codegen_templates/device/block_reduce.cuh ----
 // ---- from codegen_templates/device/tensor_core.cuh ----
 // ---- from codegen_templates/device/kept_product.cuh ----
-// ---- from codegen_templates/device/block_reduce.cuh ----
 
 // kernel  : k00_relu_matmul_softmax   class: block_program
 // source  : add, relu, matmul, reduce_max, sub, exp, reduce_sum, div
@@ -29,12 +29,10 @@ k00_relu_matmul_softmax(const float* __restrict__ x, const float* __restrict__ y
   constexpr int kRightElements = 312;  // of one row of "right"
   // of one row, with 4 left free behind every 24, so that banks differ
   constexpr int kRightPlaces = 364;
-  constexpr int kRightVectors = 78;   // kLanes elements each, of one row of "right"
-  constexpr int kRight0Count = 13;    // how many right_0 there are
-  constexpr int kDotsElements = 351;  // of one row of "dots"
-  constexpr int kDotsLines = 27;      // of each product
-  constexpr int kDotsColumns = 13;    // of each product
-  constexpr int kDotsDepth = 24;      // terms of each sum
+  constexpr int kRightVectors = 78;     // kLanes elements each, of one row of "right"
+  constexpr int kRight0Count = 13;      // how many right_0 there are
+  constexpr int kDotsElements = 351;    // of one row of "dots"
+  constexpr int kDotsDepthVectors = 6;  // kLanes terms each, of its sum
   const int row = blockIdx.x;
 
   alignas(16) __shared__ float left_rows[kLeftPlaces];
@@ -55,7 +53,6 @@ k00_relu_matmul_softmax(const float* __restrict__ x, const float* __restrict__ y
     }
     KeepVector(left_rows + left_0 * kLeftPitch + left_1 * kLanes, left_rows_vector);
   }
-  __syncthreads();
 
   alignas(16) __shared__ float right_rows[kRightPlaces];
   // right: relu
@@ -79,9 +76,24 @@ k00_relu_matmul_softmax(const float* __restrict__ x, const float* __restrict__ y
 
   __shared__ float dots_rows[kDotsElements];
   // dots: matmul
-  MultiplyKeptMatrices<Arithmetic::kSplitTf32, kDotsLines, kDotsColumns, kDotsDepth, kBlockSize>(
-      {left_rows, kLeftPitch, kLeftPlaces}, {right_rows, kLeftPitch, kRightPlaces},
-      {dots_rows, kDotsColumns, kDotsElements}, 1);
+  for (int i = threadIdx.x; i < kDotsElements; i += kBlockSize) {
+    const int dots_0 = i / kRight0Count;
+    const int dots_1 = i % kRight0Count;
+    float dots = 0.0f;
+    for (int k = 0; k < kDotsDepthVectors; ++k) {
+      const Vector<float, kLanes> left_vector =
+          LoadVector<kLanes>(left_rows + dots_0 * kLeftPitch + k * kLanes);
+      const Vector<float, kLanes> right_vector =
+          LoadVector<kLanes>(right_rows + dots_1 * kLeftPitch + k * kLanes);
+      #pragma unroll
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const float left_value = left_vector.at[lane];
+        const float right_value = right_vector.at[lane];
+        dots += left_value * right_value;
+      }
+    }
+    dots_rows[dots_0 * kRight0Count + dots_1] = dots;
+  }
   __syncthreads();
 
   __shared__ float greatest_rows[kLeft0Count];
@@ -191,7 +203,6 @@ k00_relu_matmul_softmax_many_rows(const float* __restrict__ x, const float* __re
     KeepVector(left_rows + row_in_block * kLeftPlaces + left_0 * kLeftPitch + left_1 * kLanes,
                left_rows_vector);
   }
-  __syncthreads();
 
   alignas(16) __shared__ float right_rows[kRowsPerBlock * kRightPlaces];
   // right: relu

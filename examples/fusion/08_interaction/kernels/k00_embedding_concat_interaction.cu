@@ -78,22 +78,25 @@ k00_embedding_concat_interaction(
   constexpr int kRowsPerBlock = 4;  // rows that a block owns
   // of one row, with 4 left free behind every 16, so that banks differ
   constexpr int kWidePlaces = 100;
-  constexpr int kWidePitch = 20;        // from one run to the next
-  constexpr int kDenseElements = 16;    // of one row of "dense"
-  constexpr int kRow0Place = 20;        // where "row0" begins in wide_rows
-  constexpr int kRow1Place = 40;        // where "row1" begins in wide_rows
-  constexpr int kRow2Place = 60;        // where "row2" begins in wide_rows
-  constexpr int kRow3Place = 80;        // where "row3" begins in wide_rows
-  constexpr int kYColumns = 26;         // last axis of "y"
-  constexpr int kPairsElements = 10;    // of one row of "pairs"
-  constexpr int kPairsPlace = 16;       // where "pairs" begins in "y"
-  constexpr int kLanes = 4;             // neighbours that a thread takes at once
-  constexpr int kDotsDepthVectors = 4;  // kLanes terms each, of its sum
-  constexpr int kStackAxis1Size = 5;    // of axis 1 of "stack"
-  constexpr int kIds0Site = 1;          // who reports a bad index: row0
-  constexpr int kIds1Site = 2;          // who reports a bad index: row1
-  constexpr int kIds2Site = 3;          // who reports a bad index: row2
-  constexpr int kIds3Site = 4;          // who reports a bad index: row3
+  constexpr int kWidePitch = 20;         // from one run to the next
+  constexpr int kDenseElements = 16;     // of one row of "dense"
+  constexpr int kRow0Place = 20;         // where "row0" begins in wide_rows
+  constexpr int kRow0FirstThread = 64;   // of those that make "row0"
+  constexpr int kRow1Place = 40;         // where "row1" begins in wide_rows
+  constexpr int kRow1FirstThread = 128;  // of those that make "row1"
+  constexpr int kRow2Place = 60;         // where "row2" begins in wide_rows
+  constexpr int kRow2FirstThread = 192;  // of those that make "row2"
+  constexpr int kRow3Place = 80;         // where "row3" begins in wide_rows
+  constexpr int kYColumns = 26;          // last axis of "y"
+  constexpr int kPairsElements = 10;     // of one row of "pairs"
+  constexpr int kPairsPlace = 16;        // where "pairs" begins in "y"
+  constexpr int kLanes = 4;              // neighbours that a thread takes at once
+  constexpr int kDotsDepthVectors = 4;   // kLanes terms each, of its sum
+  constexpr int kStackAxis1Size = 5;     // of axis 1 of "stack"
+  constexpr int kIds0Site = 1;           // who reports a bad index: row0
+  constexpr int kIds1Site = 2;           // who reports a bad index: row1
+  constexpr int kIds2Site = 3;           // who reports a bad index: row2
+  constexpr int kIds3Site = 4;           // who reports a bad index: row3
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 
@@ -107,8 +110,9 @@ k00_embedding_concat_interaction(
     const float dense_value = dense[row * kDenseElements + element];
     wide_rows[row_in_block * kWidePlaces + element] = dense_value;
   }
-  if (threadIdx.x < rows_here * kDenseElements) {
-    const int i = threadIdx.x;
+  if (threadIdx.x >= kRow0FirstThread &&
+      threadIdx.x < kRow0FirstThread + rows_here * kDenseElements) {
+    const int i = threadIdx.x - kRow0FirstThread;
     const int row_in_block = i / kDenseElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kDenseElements;
@@ -118,8 +122,9 @@ k00_embedding_concat_interaction(
     const float table0_value = table0[ids0_index * kDenseElements + element];
     wide_rows[row_in_block * kWidePlaces + element + kRow0Place] = table0_value;
   }
-  if (threadIdx.x < rows_here * kDenseElements) {
-    const int i = threadIdx.x;
+  if (threadIdx.x >= kRow1FirstThread &&
+      threadIdx.x < kRow1FirstThread + rows_here * kDenseElements) {
+    const int i = threadIdx.x - kRow1FirstThread;
     const int row_in_block = i / kDenseElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kDenseElements;
@@ -129,8 +134,9 @@ k00_embedding_concat_interaction(
     const float table1_value = table1[ids1_index * kDenseElements + element];
     wide_rows[row_in_block * kWidePlaces + element + kRow1Place] = table1_value;
   }
-  if (threadIdx.x < rows_here * kDenseElements) {
-    const int i = threadIdx.x;
+  if (threadIdx.x >= kRow2FirstThread &&
+      threadIdx.x < kRow2FirstThread + rows_here * kDenseElements) {
+    const int i = threadIdx.x - kRow2FirstThread;
     const int row_in_block = i / kDenseElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kDenseElements;
@@ -151,9 +157,8 @@ k00_embedding_concat_interaction(
     const float table3_value = table3[ids3_index * kDenseElements + element];
     wide_rows[row_in_block * kWidePlaces + element + kRow3Place] = table3_value;
   }
-  __syncthreads();
 
-  // y: matmul and what follows it, up to concat
+  // y: its part dense
   if (threadIdx.x < rows_here * kDenseElements) {
     const int i = threadIdx.x;
     const int row_in_block = i / kDenseElements;
@@ -162,6 +167,9 @@ k00_embedding_concat_interaction(
     const float dense_value = dense[row * kDenseElements + element];
     y[row * kYColumns + element] = dense_value;
   }
+  __syncthreads();
+
+  // y: its part pairs
   if (threadIdx.x < rows_here * kPairsElements) {
     const int i = threadIdx.x;
     const int row_in_block = i / kPairsElements;
