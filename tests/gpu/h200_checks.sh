@@ -8,7 +8,7 @@
 #                the sweep goes to RESULTS_FOLDER/sweep-MODEL.txt (3 minutes)
 #   examples     the models of examples/ at batches 1, 7, 64 and 2048 (1 minute)
 #   conformance  ONNX's node tests on the GPU (3 minutes)
-#   failures     ten threads on one program; load, run and unload 1,000 times, and 20 times under compute-sanitizer's leak checker; out of
+#   failures     of a tuned program: ten threads on it; load, run and unload 1,000 times, and 20 times under compute-sanitizer's leak checker; out of
 #                memory; device errors, after which every context says why (3 minutes)
 # Needs build/fusec, build/tests/gpu/gpu_smoke, build/tests/serving_tests and build/tests/conformance/conformance, or what FUSEC, GPU_SMOKE,
 # SERVING_TESTS and CONFORMANCE name.
@@ -149,6 +149,8 @@ conformance() {
 
 failures() {
   check "compile" 0 "$fusec" "$root/models/dlrm_dot.ts.onnx" -o "$work/served" --target sm_90a
+  check "tune" 0 env FUSEC_CACHE_DIR="$work/cache" "$fusec" tune "$work/served" --device cuda --dim batch=1,16,128 --time-limit 20
+  grep 'measurements and' "$work/log" | sed 's/^/      /'
   export FUSEC_TEST_ARTIFACT=$work/served FUSEC_TEST_DEVICE=cuda
   check "first answer within 150 ms of the driver's context" 0 "$serving" --gtest_filter='Start.*'
   grep -h 'first answer' "$work/log" | sed 's/^/      /'
