@@ -41,14 +41,16 @@ bool Meet(const std::set<int>& a, const std::set<int>& b) {
   return std::any_of(a.begin(), a.end(), [&](int i) { return b.count(i) != 0; });
 }
 
-// Before the wait, loads of weights are allowed, and what leads to them. Nothing else that a
+// Before the wait, loads of weights and copies of them to shared memory are allowed, and what leads
+// to them. Nothing else that a
 // parameter points to is ever loaded as what does not change (ld.global.nc).
 BeforeWait InPtx(const std::string& ptx, const Pointers& pointers) {
   static const std::regex kParameter(R"(^\tld\.param\S*\s+(%\w+), \[\w*?_param_(\d+)\])");
   static const std::regex kLoad(R"(^\t(@!?%p\d+ )?ld\.global(\.nc)?\S*\s+[^\[]*\[(%\w+))");
+  static const std::regex kCopy(R"(^\t(@!?%p\d+ )?cp\.async\.c[ag]\S*\s+\[%\w+\], \[(%\w+))");
   static const std::regex kBranch(R"(^\t(@!?%p\d+ )?bra\S*\s+(\$\w+);)");
   static const std::regex kForbidden(
-      R"(^\t(@!?%p\d+ )?(bar|call|(ld|st)\.(?!param|shared|local)|atom|red|cp\.|ldmatrix|prefetch))");
+      R"(^\t(@!?%p\d+ )?(bar|call|(ld|st)\.(?!param|shared|local)|atom|red|cp\.(?!async\.commit)|ldmatrix|prefetch))");
   static const std::regex kRegister(R"(%\w+)");
   BeforeWait found;
   std::map<std::string, std::set<int>> from;  // the parameters that a register was made of
@@ -70,6 +72,11 @@ BeforeWait InPtx(const std::string& ptx, const Pointers& pointers) {
       if (may_change && (!has_waited || match[2].matched)) return {line, 0};
       if (!has_waited && !Meet(parameters, pointers.weights)) return {line, 0};
       found.weights_loads += !has_waited;
+    } else if (!has_waited && std::regex_search(line, match, kCopy)) {
+      const std::set<int>& parameters = from[match[2]];
+      if (Meet(parameters, pointers.others) || !Meet(parameters, pointers.weights))
+        return {line, 0};
+      ++found.weights_loads;
     } else if (!has_waited && std::regex_search(line, match, kBranch)) {
       ahead.insert(match[2]);
     } else if (!has_waited && std::regex_search(line, kForbidden)) {
@@ -93,8 +100,8 @@ T At(std::string_view bytes, size_t offset) {
 // has 16 bytes, of which the lowest 9 bits say what it is (instruction_mix.cc). Which loads these
 // are is not seen here; there must be as many as in the PTX.
 std::map<std::string, BeforeWait> InMachineCode(std::string_view cubin) {
-  constexpr uint64_t kWait = 0x02e, kLoad = 0x181;
-  const std::set<uint64_t> memory = {0x180, 0x185, 0x186, 0x18a, 0x18e, 0x1a8, 0x1a9, 0x1ae};
+  constexpr uint64_t kWait = 0x02e, kLoad = 0x181, kCopyToShared = 0x1ae;
+  const std::set<uint64_t> memory = {0x180, 0x185, 0x186, 0x18a, 0x18e, 0x1a8, 0x1a9};
   const auto sections = At<uint64_t>(cubin, 40);
   const auto header = [&](int i) { return sections + 64 * static_cast<uint64_t>(i); };
   const auto names = At<uint64_t>(cubin, header(At<uint16_t>(cubin, 62)) + 24);
@@ -108,7 +115,7 @@ std::map<std::string, BeforeWait> InMachineCode(std::string_view cubin) {
     auto at = begin;
     const auto opcode = [&] { return At<uint64_t>(cubin, at) & 0x1ff; };
     while (at < end && opcode() != kWait && !memory.count(opcode())) {
-      found.weights_loads += opcode() == kLoad;
+      found.weights_loads += opcode() == kLoad || opcode() == kCopyToShared;
       at += 16;
     }
     if (at == end || opcode() != kWait) found.wrong = "no wait at first";
@@ -167,7 +174,11 @@ TEST_P(DependentLaunch, KernelsWaitBeforeTheyTouchMemory) {
       EXPECT_EQ(in_ptx.wrong, "") << name;
       EXPECT_EQ(machine_code[name].wrong, "") << name;
       EXPECT_EQ(machine_code[name].weights_loads, in_ptx.weights_loads) << name;
-      EXPECT_EQ(in_ptx.weights_loads > 0, name.find("_rows_") != std::string::npos) << name;
+      const std::string before = text.substr(0, text.find("  AwaitEarlierKernels();"));
+      const bool copies =
+          before.find("CopyAsync<k", before.find("extern \"C\"")) != std::string::npos;
+      EXPECT_EQ(in_ptx.weights_loads > 0, copies || name.find("_rows_") != std::string::npos)
+          << name;
     }
     fs::remove_all(folder);
   }
@@ -199,6 +210,10 @@ TEST(DependentLaunchText, SeesLoadsBeforeTheWait) {
   EXPECT_NE(wrong(load + wait), "");
   EXPECT_NE(wrong(from(1) + from(0) + "\tadd.s64 %rd2, %rd1, %rd2;\n" + load + wait), "");
   EXPECT_NE(wrong(from(1) + "\tst.global.f32 [%rd2], %f1;\n" + wait), "");
+  const std::string copy = "\tcp.async.ca.shared.global [%r1], [%rd2], 16, %r2;\n";
+  EXPECT_EQ(wrong(from(1) + copy + "\tcp.async.commit_group;\n" + wait), "");
+  EXPECT_NE(wrong(from(0) + copy + wait), "");
+  EXPECT_NE(wrong(from(1) + "\tcp.async.wait_group 0;\n" + wait), "");
   EXPECT_EQ(wrong("\t@%p1 bra $L1;\n$L1:\n" + wait), "");
   EXPECT_NE(wrong("\t@%p1 bra $L1;\n" + wait + "$L1:\n"), "");
   EXPECT_NE(wrong("\tret;\n"), "");
