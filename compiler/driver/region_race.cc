@@ -72,7 +72,7 @@ void RegionRace::AddInputs() {
 // Its number; that of an earlier one where the choice makes no difference.
 size_t RegionRace::AddKernel(const KernelChoice& choice) {
   Step step = std::move(ways_->Plan({Variant{choice, ""}}, sites_).front());
-  std::string text = "library " + step.matmul.algorithm;
+  std::string text = "library " + configurations_[step.matmul.algorithm];
   if (!step.is_matmul) {
     text = EmitKernelFile(step.kernel, {}) + step.kernel.blocks.ToString() + " blocks of " +
            std::to_string(step.kernel.block_size);
@@ -86,13 +86,14 @@ size_t RegionRace::AddKernel(const KernelChoice& choice) {
 }
 
 // The library's first proposal is what it does by itself.
-Result<std::vector<KernelChoice>> RegionRace::LibraryChoices(const DimValues& dims) const {
+Result<std::vector<KernelChoice>> RegionRace::LibraryChoices(const DimValues& dims) {
   std::vector<KernelChoice> choices;
   if (!target_.algorithms || ways_->library_product() == nullptr) return choices;
-  FUSEC_ASSIGN(const auto texts, target_.algorithms(*ways_->library_product(), dims));
-  for (size_t i = 1; i < texts.size(); ++i) {
+  FUSEC_ASSIGN(const auto proposals, target_.algorithms(*ways_->library_product(), dims));
+  for (size_t i = 1; i < proposals.size(); ++i) {
     KernelChoice& choice = choices.emplace_back();
-    choice.product.algorithm = texts[i];
+    choice.product.algorithm = proposals[i].algorithm;
+    configurations_[proposals[i].algorithm] = proposals[i].configuration;
     choice.product.place = static_cast<int>(i) + 1;
   }
   return choices;

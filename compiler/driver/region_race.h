@@ -9,6 +9,7 @@
 #include "compiler/driver/build_targets.h"
 #include "compiler/driver/canonical_region.h"
 #include "compiler/driver/tuning_file.h"
+#include "runtime/src/cublaslt_proposals.h"
 
 namespace fusec {
 
@@ -28,7 +29,9 @@ class RegionRace {
     std::string identity;  // the device and its software, in words
     std::vector<std::string> cpu_levels;
     // What cuBLASLt proposes for a product at some dims; null on the CPU.
-    std::function<Result<std::vector<std::string>>(const MatMulPlan&, const DimValues&)> algorithms;
+    std::function<Result<std::vector<runtime::CublasLtProposals::Proposal>>(const MatMulPlan&,
+                                                                            const DimValues&)>
+        algorithms;
   };
 
   // `sizes` are those of the region's own symbols.
@@ -55,7 +58,7 @@ class RegionRace {
   Result<void> AddKernels(const std::vector<DimValues>& sizes);
   void AddInputs();
   size_t AddKernel(const KernelChoice& choice);
-  Result<std::vector<KernelChoice>> LibraryChoices(const DimValues& dims) const;
+  Result<std::vector<KernelChoice>> LibraryChoices(const DimValues& dims);
   ProgramPlan Program() const;
   Result<void> MakeInputs(const DimValues& dims);
   Result<void> RunOn(size_t set, size_t kernel);
@@ -74,7 +77,8 @@ class RegionRace {
   std::unique_ptr<RegionKernels> ways_;
   size_t own_inputs_ = 0;  // the region's, which come first
   std::vector<Kernel> kernels_;
-  std::vector<std::string> texts_;                  // of kernels_: what makes one differ
+  std::vector<std::string> texts_;                     // of kernels_: what makes one differ
+  std::map<std::string, std::string> configurations_;  // of the library's algorithms
   std::map<int64_t, std::vector<size_t>> by_size_;  // the kernels for a size, the planned one first
   std::vector<IndexSite> sites_;
 

@@ -154,10 +154,9 @@ class Tuner {
     };
   }
 
-  static Result<std::vector<std::string>> Proposals(const runtime::CublasLtProposals& library,
-                                                    const MatMulPlan& product,
-                                                    const DimValues& dims,
-                                                    const std::string& precision) {
+  static Result<std::vector<runtime::CublasLtProposals::Proposal>> Proposals(
+      const runtime::CublasLtProposals& library, const MatMulPlan& product, const DimValues& dims,
+      const std::string& precision) {
     runtime::Matmul matmul;
     matmul.dtype = static_cast<fusec_dtype>(product.result->type.dtype);
     matmul.transpose_a = product.a.transposed;
@@ -171,8 +170,8 @@ class Tuner {
     FUSEC_ASSIGN(sizes.n, product.n.Evaluate(dims));
     FUSEC_ASSIGN(sizes.k, product.k.Evaluate(dims));
     FUSEC_ASSIGN(sizes.batch, product.batch.Evaluate(dims));
-    FUSEC_RUNTIME_ASSIGN(auto texts, library.For(matmul, sizes, precision));
-    return texts;
+    FUSEC_RUNTIME_ASSIGN(auto proposals, library.For(matmul, sizes, precision));
+    return proposals;
   }
 
   // Every region, and what is not remembered of it.

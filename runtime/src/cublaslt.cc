@@ -120,6 +120,7 @@ Status CublasLt::Open() {
   FUSEC_RT_TRY(Resolve(library, "cublasLtMatmulPreferenceSetAttribute", f.preference_set));
   FUSEC_RT_TRY(Resolve(library, "cublasLtMatmulAlgoGetHeuristic", f.heuristic));
   FUSEC_RT_TRY(Resolve(library, "cublasLtMatmulAlgoCheck", f.algo_check));
+  FUSEC_RT_TRY(Resolve(library, "cublasLtMatmulAlgoConfigGetAttribute", f.config_get));
   FUSEC_RT_TRY(Resolve(library, "cublasLtMatmul", f.matmul));
   FUSEC_RT_TRY(Resolve(library, "cublasLtGetVersion", f.version));
   FUSEC_RT_TRY(Resolve(library, "cublasLtGetStatusString", f.status_string));
@@ -257,18 +258,33 @@ StatusOr<std::optional<MatmulPlan>> CublasLt::Search(const MatmulProblem& proble
   return std::optional<MatmulPlan>(MatmulPlan{problem, best.algorithm, best.workspace_bytes});
 }
 
-StatusOr<std::vector<MatmulAlgorithm>> CublasLt::Propose(const MatmulProblem& problem) const {
+StatusOr<std::string> CublasLt::ConfigurationOf(const Algorithm& algorithm) const {
+  std::string text;
+  for (int attribute = 0; attribute <= cublaslt::kConfigClusterShape; ++attribute) {
+    uint32_t value = 0;
+    size_t written = 0;
+    const size_t bytes = attribute < cublaslt::kConfigInnerShape ? 4 : 2;
+    FUSEC_RT_TRY(Check(functions_.config_get(&algorithm, attribute, &value, bytes, &written),
+                       "cublasLtMatmulAlgoConfigGetAttribute", "an algorithm"));
+    text += " " + std::to_string(value);
+  }
+  return std::to_string(functions_.version()) + text;
+}
+
+StatusOr<std::vector<CublasLt::Proposal>> CublasLt::Propose(const MatmulProblem& problem) const {
   const void* bias = reinterpret_cast<const void*>(uintptr_t{problem.bias_alignment});
   FUSEC_RT_ASSIGN(const auto descriptors, Describe(problem, bias));
   FUSEC_RT_ASSIGN(const Proposals proposals, AskHeuristic(problem, *descriptors));
-  std::vector<MatmulAlgorithm> algorithms;
+  std::vector<Proposal> proposed;
   for (int i = 0; i < proposals.count; ++i) {
-    MatmulAlgorithm& algorithm = algorithms.emplace_back();
-    algorithm.library_version = functions_.version();
-    const uint64_t* words = proposals.results[i].algorithm.data;
-    std::copy(words, words + algorithm.words.size(), algorithm.words.begin());
+    const Algorithm& algorithm = proposals.results[i].algorithm;
+    Proposal& proposal = proposed.emplace_back();
+    proposal.algorithm.library_version = functions_.version();
+    std::copy(std::begin(algorithm.data), std::end(algorithm.data),
+              proposal.algorithm.words.begin());
+    FUSEC_RT_ASSIGN(proposal.configuration, ConfigurationOf(algorithm));
   }
-  return algorithms;
+  return proposed;
 }
 
 StatusOr<std::optional<MatmulPlan>> CublasLt::Plan(const MatmulProblem& problem) {

@@ -72,8 +72,14 @@ class CublasLt {
   // are at least 1.
   StatusOr<std::optional<MatmulPlan>> Plan(const MatmulProblem& problem);
 
-  // What the library proposes for the problem, its best guess first, at most 8.
-  StatusOr<std::vector<MatmulAlgorithm>> Propose(const MatmulProblem& problem) const;
+  // What the library proposes for the problem, its best guess first, at most 8. The configuration
+  // is what the library says of an algorithm, the same wherever it is proposed, which the words
+  // need not be.
+  struct Proposal {
+    MatmulAlgorithm algorithm;
+    std::string configuration;  // its version, then the attributes in the order of their numbers
+  };
+  StatusOr<std::vector<Proposal>> Propose(const MatmulProblem& problem) const;
 
   // Enqueues the product. `workspace` has kWorkspaceBytes.
   Status Run(const MatmulPlan& plan, const MatmulPointers& pointers, CUdeviceptr workspace,
@@ -87,10 +93,11 @@ class CublasLt {
 
   struct Descriptors;
   struct Proposals {
-    // Zeros where the library writes nothing: an algorithm's words are part of keys and artifacts.
+    // Zeros where the library writes nothing: an algorithm's words are part of artifacts.
     cublaslt::HeuristicResult results[8] = {};
     int count = 0;
   };
+  StatusOr<std::string> ConfigurationOf(const cublaslt::Algorithm& algorithm) const;
   StatusOr<Proposals> AskHeuristic(const MatmulProblem& problem,
                                    const Descriptors& descriptors) const;
   // The algorithm that the problem wants, if the library takes it.

@@ -46,6 +46,9 @@ constexpr int kPreferenceAlignmentB = 6;
 constexpr int kPreferenceAlignmentC = 7;
 constexpr int kPreferenceAlignmentD = 8;
 
+// cublasLtMatmulAlgoConfigAttributes_t: 0 to 8, of 4 bytes each but the last two of 2
+constexpr int kConfigInnerShape = 7, kConfigClusterShape = 8;
+
 // cublasLtReductionScheme_t: where partial sums of a split k are added
 constexpr uint32_t kReduceInComputeType = 2, kReduceAny = 7;
 
@@ -84,6 +87,8 @@ struct Functions {
   LtStatus (*algo_check)(Handle handle, MatmulDesc desc, MatrixLayout a, MatrixLayout b,
                          MatrixLayout c, MatrixLayout d, const Algorithm* algorithm,
                          HeuristicResult* result);
+  LtStatus (*config_get)(const Algorithm* algorithm, int attribute, void* value, size_t bytes,
+                         size_t* written);
   LtStatus (*matmul)(Handle handle, MatmulDesc desc, const void* alpha, const void* a,
                      MatrixLayout a_layout, const void* b, MatrixLayout b_layout, const void* beta,
                      const void* c, MatrixLayout c_layout, void* d, MatrixLayout d_layout,

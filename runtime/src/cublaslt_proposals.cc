@@ -21,12 +21,12 @@ StatusOr<std::unique_ptr<CublasLtProposals>> CublasLtProposals::Create(int ordin
   return proposals;
 }
 
-StatusOr<std::vector<std::string>> CublasLtProposals::For(
+StatusOr<std::vector<CublasLtProposals::Proposal>> CublasLtProposals::For(
     const Matmul& matmul, const MatmulSizes& sizes, const std::string& matmul_precision) const {
-  std::vector<std::string> texts;
+  std::vector<Proposal> proposals;
   if (sizes.IsEmpty() || sizes.k == 0 || sizes.batch != 1 ||
       !CublasLt::KnowsActivation(matmul.activation, matmul.dtype)) {
-    return texts;
+    return proposals;
   }
   MatmulProblem problem;  // its alignments are 16 bytes
   problem.dtype = matmul.dtype;
@@ -40,9 +40,10 @@ StatusOr<std::vector<std::string>> CublasLtProposals::For(
   problem.has_addend = matmul.addend >= 0;
   problem.activation = matmul.activation;
   const ScopedContext scope(*library_->context);
-  FUSEC_RT_ASSIGN(const auto algorithms, library_->cublaslt->Propose(problem));
-  for (const MatmulAlgorithm& algorithm : algorithms) texts.push_back(AlgorithmText(algorithm));
-  return texts;
+  FUSEC_RT_ASSIGN(const auto proposed, library_->cublaslt->Propose(problem));
+  for (const CublasLt::Proposal& proposal : proposed)
+    proposals.push_back({AlgorithmText(proposal.algorithm), proposal.configuration});
+  return proposals;
 }
 
 }  // namespace fusec::runtime

@@ -17,10 +17,14 @@ class CublasLtProposals {
   static StatusOr<std::unique_ptr<CublasLtProposals>> Create(int ordinal);
   ~CublasLtProposals();
 
-  // Up to 8 texts for a step's `algorithm` (see AlgorithmText), the library's best guess first;
-  // none where it cannot make the product with its epilogue. `sizes` are of one matrix, not of a
-  // batch. Memory is taken to start at multiples of 16 bytes.
-  StatusOr<std::vector<std::string>> For(const Matmul& matmul, const MatmulSizes& sizes,
+  // Up to 8, the library's best guess first; none where it cannot make the product with its
+  // epilogue. `sizes` are of one matrix, not of a batch. Memory is taken to start at multiples of 16
+  // bytes.
+  struct Proposal {
+    std::string algorithm;      // of a step, see AlgorithmText
+    std::string configuration;  // the same for the same algorithm, see CublasLt::Proposal
+  };
+  StatusOr<std::vector<Proposal>> For(const Matmul& matmul, const MatmulSizes& sizes,
                                          const std::string& matmul_precision) const;
 
  private:

@@ -35,6 +35,8 @@ static_assert(kPreferenceAlignmentA == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTE
 static_assert(kPreferenceAlignmentB == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES);
 static_assert(kPreferenceAlignmentC == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES);
 static_assert(kPreferenceAlignmentD == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+static_assert(kConfigInnerShape == CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID);
+static_assert(kConfigClusterShape == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID);
 static_assert(kReduceInComputeType == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
 static_assert(kReduceAny == CUBLASLT_REDUCTION_SCHEME_MASK);
 static_assert(kEpilogueDefault == CUBLASLT_EPILOGUE_DEFAULT);
@@ -80,6 +82,8 @@ static_assert(
     kSame<decltype(Functions::preference_set), decltype(&cublasLtMatmulPreferenceSetAttribute)>);
 static_assert(kSame<decltype(Functions::heuristic), decltype(&cublasLtMatmulAlgoGetHeuristic)>);
 static_assert(kSame<decltype(Functions::algo_check), decltype(&cublasLtMatmulAlgoCheck)>);
+static_assert(
+    kSame<decltype(Functions::config_get), decltype(&cublasLtMatmulAlgoConfigGetAttribute)>);
 static_assert(kSame<decltype(Functions::matmul), decltype(&cublasLtMatmul)>);
 static_assert(kSame<decltype(Functions::version), decltype(&cublasLtGetVersion)>);
 static_assert(kSame<decltype(Functions::status_string), decltype(&cublasLtGetStatusString)>);
