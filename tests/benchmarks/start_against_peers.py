@@ -87,6 +87,19 @@ def commands_of(arguments, folder):
     return commands
 
 
+def call_medians(calls):
+    return {name: {key: float(np.median([figure[key] for figure in figures])) for key in ("p50", "p99")}
+            for name, figures in calls.items()}
+
+
+def write_results(arguments, machine, seconds, calls, failures):
+    """Of the rounds so far."""
+    results = {"machine": machine, "model": MODEL, "batch": BATCH,
+               "seconds": {name: float(np.median(values)) for name, values in seconds.items()}, "rounds": seconds,
+               "call_us": call_medians(calls), "call_rounds": calls, "failures": failures}
+    arguments.results.write_text(json.dumps(results, indent=1) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", required=True, type=Path)
@@ -97,6 +110,7 @@ def main():
     arguments = parse_arguments(parser)
     arguments.scale, arguments.ids = "small tables", "uniform"
 
+    machine = describe_machine(arguments)
     seconds, calls, failures = {}, {}, {}
     with tempfile.TemporaryDirectory() as folder:
         for number in range(arguments.rounds + 1):
@@ -119,16 +133,14 @@ def main():
                     calls.setdefault(name, []).append(call_us)
                     if page_locked:
                         calls.setdefault(f"{name}, page-locked inputs", []).append(page_locked)
-    medians = {name: float(np.median(values)) for name, values in seconds.items()}
-    for name, median in medians.items():
-        print(f"{name:14} {median:7.3f} s   rounds {', '.join(f'{value:.3f}' for value in seconds[name])}")
-    call_medians = {name: {key: float(np.median([figure[key] for figure in figures])) for key in ("p50", "p99")}
-                    for name, figures in calls.items()}
-    for name, figure in call_medians.items():
+                when = f"round {number} of {arguments.rounds}" if number else "first"
+                print(f"{when}: {name} {taken:.3f} s", flush=True)
+            if number:
+                write_results(arguments, machine, seconds, calls, failures)
+    for name, values in seconds.items():
+        print(f"{name:14} {np.median(values):7.3f} s   rounds {', '.join(f'{value:.3f}' for value in values)}")
+    for name, figure in call_medians(calls).items():
         print(f"{name:14} {figure['p50']:9.1f} us a call, p99 {figure['p99']:.1f}")
-    results = {"machine": describe_machine(arguments), "model": MODEL, "batch": BATCH, "seconds": medians,
-               "rounds": seconds, "call_us": call_medians, "call_rounds": calls, "failures": failures}
-    arguments.results.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":
