@@ -151,12 +151,13 @@ double ToleranceOf(const Case& wanted) {
   return dtype == Dtype::kF16 || wanted.precision == "high" ? 4e-3 : 1e-5;
 }
 
-void ExpectRight(const std::vector<const Case*>& cases, RunOn where, const std::string& precision) {
+void ExpectRight(const std::vector<const Case*>& cases, RunOn where, const std::string& precision,
+                 const std::vector<int64_t>& batches) {
   std::vector<const Graph*> graphs;
   for (const Case* wanted : cases) graphs.push_back(wanted->graph.get());
   const auto compiled = CompiledGraphs::Make(graphs, where, {}, precision);
   ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
-  for (const int64_t batch : {0, 1, 3, 37}) {  // kernels for one row, for a few, for more
+  for (const int64_t batch : batches) {
     std::vector<std::vector<ReferenceTensor>> inputs;
     for (const Graph* graph : graphs) inputs.push_back(RandomInputs(*graph, 1, {{"batch", batch}, {"items", 5}, {"n", 20}}));
     const auto found = (*compiled)->Run(inputs);
@@ -180,8 +181,21 @@ TEST(Goldens, AnswersAreRight) {
       for (const Case& wanted : cases) {
         if (wanted.target == target && wanted.precision == precision) chosen.push_back(&wanted);
       }
-      if (!chosen.empty()) ExpectRight(chosen, where, precision);
+      // Kernels for one row, for a few, for more.
+      if (!chosen.empty()) ExpectRight(chosen, where, precision, {0, 1, 3, 37});
     }
+  }
+}
+
+TEST(Goldens, AnswersOfKernelsForManyRowsAreRight) {
+  const std::vector<Case> cases = Cases();
+  for (const std::string precision : {"highest", "high"}) {
+    std::vector<const Case*> chosen;
+    for (const Case& wanted : cases) {
+      const bool has_many = ReadText(Path(wanted.name + ".cu")).find("_many_rows(") != std::string::npos;
+      if (wanted.precision == precision && has_many) chosen.push_back(&wanted);
+    }
+    if (!chosen.empty()) ExpectRight(chosen, RunOn::kGpuTextOnCpu, precision, {1027});
   }
 }
 
