@@ -92,8 +92,8 @@ class BlockProgramPlanner {
       schedule_.VisitMadeFrom(piece, [&](const Value* value) {
         if (!IsKeepableWeights(region_, value) || kept_.count(value) > 0) return;
         RegionLowering::KeptRows kept = PlaceKeptWeights(region_, value);
+        if (bytes + KeptBytes(value, kept) > kMostKeptBytes) return;
         bytes += KeptBytes(value, kept);
-        if (bytes > kMostKeptBytes) return;
         builder_.Blank();
         DeclareKeptRows(builder_, value, "", kept);
         builder_.Comment(FriendlyName(value->name) + ", in the background");
