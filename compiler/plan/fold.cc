@@ -111,7 +111,8 @@ std::string WriteFold(KernelBuilder& builder, const FoldLoop& loop,
   const Fold& fold = loop.fold;
   if (fold.calls_how) builder.Use("block_reduce.cuh");
   // With the lanes inside the fold, unless its bounds are different for every lane.
-  const bool by_lanes = builder.AtLanes() && !builder.IsInnermost(loop.first + " " + loop.last);
+  const bool by_lanes =
+      builder.MaySuspendLanes(loop.index) && !builder.IsInnermost(loop.first + " " + loop.last);
   if (by_lanes) builder.SuspendLanes();
   const std::string array = builder.Unique(loop.name);
   std::string total = array;
@@ -155,7 +156,8 @@ Scalar FoldSerially(RegionLowering& lowering, const Node& reduction,
     builder.expressions().NameConstant(*number, name + "_terms", "entries that are pooled");
   }
   const std::string total = WriteFold(
-      builder, {FoldOf(reduction.kind, dtype), dtype, name + (is_mean ? "_sum" : ""), dims, "", ""},
+      builder,
+      {FoldOf(reduction.kind, dtype), dtype, name + (is_mean ? "_sum" : ""), dims, "", "", index},
       [&](const std::vector<Expr>& k) {
         return lowering.Evaluate(reduction.operand(0), ReductionOperandIndex(reduction, index, k));
       });

@@ -37,13 +37,15 @@ std::vector<Expr> ReductionOperandIndex(const Node& reduction, const std::vector
 Shape ReducedDims(const Node& reduction);
 
 // Writes a fold as a loop where it is needed: `dims` are its loops' extents, or the one loop goes
-// from `first` to `last` (of at most dims[0] entries). Returns the total.
+// from `first` to `last` (of at most dims[0] entries), for the element at `index`. Returns the
+// total.
 struct FoldLoop {
   Fold fold;
   Dtype dtype;
   std::string name;
   Shape dims;
   std::string first, last;  // "": 0 and the extent
+  std::vector<Expr> index;
 };
 std::string WriteFold(KernelBuilder& builder, const FoldLoop& loop,
                       const std::function<Scalar(const std::vector<Expr>& k)>& element);

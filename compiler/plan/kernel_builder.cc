@@ -289,6 +289,14 @@ void KernelBuilder::CloseLanes() {
   lane_depth_ = lane_loop_ = 0;
 }
 
+bool KernelBuilder::MaySuspendLanes(const std::vector<Expr>& index) const {
+  std::vector<std::string> symbols;
+  for (const Expr& coordinate : index) coordinate.CollectSymbols(symbols);
+  return AtLanes() && std::none_of(symbols.begin(), symbols.end(), [&](const std::string& symbol) {
+           return symbol != lanes_.variable && IsInnermost(symbol);
+         });
+}
+
 void KernelBuilder::SuspendLanes() {
   suspended_.push_back(std::move(scopes_.back()));
   scopes_.pop_back();

@@ -122,7 +122,10 @@ class KernelBuilder {
   }
   // Whether what is written now runs for some of the lanes only.
   bool InLaneBranch() const;
-  // Statements from here on stand in front of the lanes' loop. Only if AtLanes.
+  // Whether AtLanes holds, and what is read at `index` can be read in front of the lanes' loop: of
+  // what is known in that loop only, it takes the lane alone.
+  bool MaySuspendLanes(const std::vector<Expr>& index) const;
+  // Statements from here on stand in front of the lanes' loop.
   void SuspendLanes();
   void ResumeLanes();
   // A statement in front of the lanes' loop, and one behind it.

@@ -148,7 +148,8 @@ class ElementLowering : public LowerContext {
                                          FriendlyName(node_->result(result_number_)->name),
                                          {extent},
                                          first.text,
-                                         last.text},
+                                         last.text,
+                                         index()},
                                         [&](const std::vector<Expr>& k) { return element(k[0]); });
     return {total, dtype};
   }
@@ -171,7 +172,7 @@ class ElementLowering : public LowerContext {
 std::optional<ElementLowering::Uniform> ElementLowering::UniformSelect(const Expr& position,
                                                                        const Expr& limit) const {
   KernelBuilder& builder = parent_.builder_;
-  if (!builder.AtLanes() || !builder.lanes()->vectors) return std::nullopt;
+  if (!builder.MaySuspendLanes(index()) || !builder.lanes()->vectors) return std::nullopt;
   const auto same = [&](const Expr& a, const Expr& b) {
     return !builder.DependsOnLane(builder.Write(a) + " " + builder.Write(b));
   };

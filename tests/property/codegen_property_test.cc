@@ -51,7 +51,8 @@ void Compare(const std::vector<uint64_t>& seeds, Dtype dtype, double relative,
              RunOn where = RunOn::kCpu, std::optional<size_t> candidate = {}) {
   const auto graphs = Graphs(seeds, dtype);
   const auto compiled = CompiledGraphs::Make(Pointers(graphs), where, {}, "highest", candidate);
-  ASSERT_TRUE(compiled.has_value()) << "seeds from " << seeds[0] << ": " << compiled.error().message;
+  ASSERT_TRUE(compiled.has_value()) << "seeds from " << seeds[0] << ": " << compiled.error().message
+                                    << (seeds.size() == 1 ? "\n" + Print(*graphs[0]) : "");
   for (const auto& [batch, items] : {std::pair{0, 3}, {1, 1}, {2, 5}, {7, 0}, {5, 16}}) {
     if (std::min(batch, items) < graphs[0]->symbols[0].low) continue;
     std::vector<std::vector<ReferenceTensor>> inputs;
