@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "compiler/ops/op_def.h"
 #include "passes/graph_edit.h"
@@ -123,14 +124,20 @@ Value* SimplifyMatMul(const Node& node, Builder& builder) {
   return builder.Make(OpKind::kMul, {factors[0], factors[1]}, {}, node.result()->name);
 }
 
+// An index counted from the front; nothing if it is outside, which the call reports.
+std::optional<int64_t> FromFront(int64_t index, int64_t extent) {
+  if (index < -extent || index >= extent) return std::nullopt;
+  return index < 0 ? index + extent : index;
+}
+
 // Constant indices of 64 bits as such of 32, counted from the front; null if any is outside, which
 // the call reports.
 Value* NarrowIndices(const TensorData& indices, int64_t extent, Value* value, Builder& builder) {
   TensorData narrow(Dtype::kI32, indices.dims());
   for (int64_t i = 0; i < indices.element_count(); ++i) {
-    const int64_t at = indices.GetInt(i);
-    if (at < -extent || at >= extent || at > INT32_MAX) return nullptr;
-    narrow.SetInt(i, at < 0 ? at + extent : at);
+    const auto at = FromFront(indices.GetInt(i), extent);
+    if (!at) return nullptr;
+    narrow.SetInt(i, *at);
   }
   Value* constant = builder.Constant(std::move(narrow), value->name);
   std::swap(constant->name, value->name);  // as the model calls it
@@ -152,14 +159,13 @@ Value* SimplifyGather(const Node& node, Builder& builder) {
   Value* x = node.operand(0);
   const int64_t axis = node.Int("axis");
   const auto extent = x->type.shape[axis].AsConstant();
-  int64_t at = indices->GetInt(0);
-  if (!extent || at < -*extent || at >= *extent) return nullptr;  // the call reports it
-  if (at < 0) at += *extent;
+  const auto at = extent ? FromFront(indices->GetInt(0), *extent) : std::nullopt;
+  if (!at) return nullptr;
   const auto rank = static_cast<size_t>(x->type.rank());
   Shape shape = x->type.shape;
   shape[axis] = 1;
   std::vector<Expr> starts(rank, 0);
-  starts[axis] = at;
+  starts[axis] = *at;
   Value* slice =
       builder.Make(OpKind::kSlice, {x},
                    {{"starts", starts}, {"steps", std::vector<int64_t>(rank, 1)}, {"shape", shape}},
@@ -184,9 +190,10 @@ Value* SimplifyGatherND(const Node& node, Builder& builder) {
   for (int64_t i = 0; i < flat.element_count(); ++i) {
     int64_t place = 0;
     for (int64_t j = 0; j < chosen; ++j) {
-      const int64_t at = places->GetInt(i * chosen + j), size = *x->type.shape[j].AsConstant();
-      if (at < -size || at >= size) return nullptr;  // the call reports it
-      place = place * size + (at < 0 ? at + size : at);
+      const int64_t size = *x->type.shape[j].AsConstant();
+      const auto at = FromFront(places->GetInt(i * chosen + j), size);
+      if (!at) return nullptr;
+      place = place * size + *at;
     }
     flat.SetInt(i, place);
   }

@@ -1,6 +1,7 @@
 #include "passes/share_long_sums.h"
 
 #include "compiler/ops/op_def.h"
+#include "compiler/plan/matmul_kernels.h"
 #include "passes/constant_linear.h"
 #include "passes/graph_edit.h"
 
@@ -10,7 +11,6 @@ namespace {
 
 constexpr int64_t kLongSum = 16384;
 constexpr int64_t kShortestShare = 1024;  // terms
-constexpr int64_t kMostShares = 64;       // products of a batch that one kernel makes
 constexpr int64_t kLittle = 4;            // times as many bytes has the operand as all the parts
 constexpr int64_t kPack = 4;              // elements of 16 bytes
 
@@ -18,7 +18,7 @@ constexpr int64_t kPack = 4;              // elements of 16 bytes
 int64_t SharesOf(int64_t terms, int64_t columns) {
   int64_t shares = 1;
   if (terms < kLongSum) return shares;
-  for (int64_t next = 2; next <= kMostShares; next *= 2) {
+  for (int64_t next = 2; next <= kMostMatrices; next *= 2) {
     const int64_t share = terms / next;
     if (terms % next != 0 || share % kPack != 0 || share < kShortestShare ||
         next * columns * kLittle > terms)

@@ -71,7 +71,6 @@ class BlockProgramPlanner {
         if (pieces[i - 1].phase == 0 && !weights_.empty()) builder_.AppendCall("AwaitCopies<0>()");
         builder_.AppendCall("__syncthreads()");
         KeepAllBefore(pieces[i].phase);
-        for (const Value* weights : weights_) lowering_.Keep(weights, kept_.at(weights));
         next_thread_ = 0;
       }
       if (i == 0 || new_phase || pieces[i].stage != pieces[i - 1].stage) BeginStage(pieces[i]);
@@ -199,6 +198,7 @@ class BlockProgramPlanner {
       if (stage.kept && schedule_.phases.at(stage.value) < phase)
         lowering_.Keep(stage.value, kept_.at(stage.value));
     }
+    for (const Value* weights : weights_) lowering_.Keep(weights, kept_.at(weights));
   }
 
   void PlanPiece(const BlockPiece& piece) {
