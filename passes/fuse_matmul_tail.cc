@@ -1,6 +1,7 @@
 #include "passes/fuse_matmul_tail.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "compiler/ops/op_def.h"
 #include "compiler/plan/matmul_kernels.h"
@@ -22,20 +23,47 @@ bool RepeatsAllWeightsOrNone(const Node& matmul) {
                                  std::equal(weights.begin(), weights.end() - 2, result.begin()));
 }
 
-// Whether kernels of ours make this product: x [.., m, k] by weights [n, k], or x [s, m, k] or
-// [m, k] by weights [s, n, k] of few s.
-bool HasOwnKernels(const Node& node) {
+// The weights of a product that kernels of ours make: x [.., m, k] by weights [n, k], or x [s, m,
+// k] or [m, k] by weights [s, n, k] of few s.
+struct OwnProduct {
+  int64_t n, k, matrices;
+};
+std::optional<OwnProduct> FindOwnProduct(const Node& node) {
   if (node.kind != OpKind::kMatMul || node.Int("transpose_a") != 0 || node.Int("transpose_b") != 1)
-    return false;
+    return std::nullopt;
   const auto shape = StaticShape(node.operand(1)->type.shape);
-  if (!shape || node.result()->type.dtype != Dtype::kF32 || !RepeatsAllWeightsOrNone(node))
-    return false;
+  const Dtype dtype = node.result()->type.dtype;
+  if (!shape || !IsFloat(dtype) || dtype == Dtype::kF64 || !RepeatsAllWeightsOrNone(node))
+    return std::nullopt;
   const size_t rank = shape->size();
-  const int64_t n = (*shape)[rank - 2], k = (*shape)[rank - 1];
-  int64_t matrices = 1;
-  for (size_t i = 0; i + 2 < rank; ++i) matrices *= (*shape)[i];
-  return n > 0 && k > 0 && matrices > 0 && matrices <= kMostMatrices &&
-         (k <= kLongSum || n * matrices >= kManyColumns);
+  OwnProduct product{(*shape)[rank - 2], (*shape)[rank - 1], 1};
+  for (size_t i = 0; i + 2 < rank; ++i) product.matrices *= (*shape)[i];
+  if (product.n <= 0 || product.k <= 0 || product.matrices <= 0 || product.matrices > kMostMatrices)
+    return std::nullopt;
+  return product;
+}
+
+// Whether they are no slower than the library's at any size: those of floats as such are.
+bool IsAheadOfLibrary(const OwnProduct& product) {
+  return product.k <= kLongSum || product.n * product.matrices >= kManyColumns;
+}
+// Whether they lose less in products of shorter numbers than a kernel for what stands behind takes.
+bool IsNarrow(const OwnProduct& product) {
+  constexpr int64_t kNarrowColumns = 512, kShortSum = 512;
+  return product.n * product.matrices <= kNarrowColumns && product.k <= kShortSum;
+}
+
+// Whether what the group gives away goes to the caller or to products, so that its last ops would
+// be a kernel without it.
+bool EndsInAKernel(const std::map<const Value*, std::vector<Node*>>& readers,
+                   const std::set<const Node*>& group) {
+  return std::all_of(group.begin(), group.end(), [&](const Node* node) {
+    const auto found = readers.find(node->result());
+    return found == readers.end() ||
+           std::all_of(found->second.begin(), found->second.end(), [&](const Node* reader) {
+             return group.count(reader) > 0 || reader->kind == OpKind::kMatMul;
+           });
+  });
 }
 
 // Whether a reduction reads `node`, and nobody else, and can make it itself from a value that is
@@ -79,6 +107,24 @@ void AddTail(const Graph& graph, const std::map<const Value*, std::vector<Node*>
   });
 }
 
+// The product with what stands behind it where a kernel of ours had better make it than the
+// library, which in one call makes `least` or, of a GPU, `most`.
+std::optional<std::set<const Node*>> OwnKernel(
+    const Graph& graph, const std::map<const Value*, std::vector<Node*>>& readers,
+    const PassOptions& options, const Node& matmul, const std::set<const Node*>& least,
+    const std::set<const Node*>& most) {
+  const std::optional<OwnProduct> own = FindOwnProduct(matmul);
+  if (!own) return std::nullopt;
+  std::set<const Node*> group = least;
+  AddTail(graph, readers, matmul.result()->type.shape, group);
+  const bool is_split =
+      options.matmul_precision == "highest" && matmul.result()->type.dtype == Dtype::kF32;
+  const bool is_better =
+      is_split ? IsAheadOfLibrary(*own)
+               : IsNarrow(*own) && group.size() > most.size() && EndsInAKernel(readers, group);
+  return is_better ? std::optional(group) : std::nullopt;
+}
+
 // Says why the group begins and ends where it does.
 void ExplainEnds(const Graph& graph, const std::map<const Value*, std::vector<Node*>>& readers,
                  const std::set<const Node*>& group, PassReport& report) {
@@ -115,19 +161,16 @@ Result<bool> FuseMatMulTail(Graph& graph, const PassOptions& options, PassReport
   for (const Node* matmul : matmuls) {
     const auto readers = Readers(graph);
     const LibraryProduct least = FindLibraryProduct(graph, readers, *matmul);
-    if (options.matmul_precision == "highest" && HasOwnKernels(*matmul)) {
-      std::set<const Node*> group = least.nodes;
-      AddTail(graph, readers, matmul->result()->type.shape, group);
-      if (group == least.nodes) continue;
+    const LibraryProduct most = FindLibraryProduct(graph, readers, *matmul, /*takes_addend=*/true);
+    const std::optional<std::set<const Node*>> own =
+        OwnKernel(graph, readers, options, *matmul, least.nodes, most.nodes);
+    const std::set<const Node*>& group = own ? *own : most.nodes;
+    if (group == least.nodes) continue;
+    if (own)
       ExplainEnds(graph, readers, group, report);
-      MakeRegion(graph, group, "matmul");
-    } else {
-      const LibraryProduct product =
-          FindLibraryProduct(graph, readers, *matmul, /*takes_addend=*/true);
-      if (product.nodes == least.nodes) continue;
-      ExplainLibraryProduct(graph, readers, product, report);
-      MakeRegion(graph, product.nodes, "matmul");
-    }
+    else
+      ExplainLibraryProduct(graph, readers, most, report);
+    MakeRegion(graph, group, "matmul");
     changed = true;
   }
   return changed;

@@ -38,14 +38,16 @@ constexpr MatMulTile Warpgroups(int rows, int columns, int column_groups, int st
   return {rows, columns, 128, rows / 16, column_groups, 1, stages};
 }
 
-// In place of the last above, and of the library, for split floats where there are warpgroups.
+// In place of the last above, and of the library, for split floats where there are warpgroups; and
+// for other numbers, where there is no library.
 constexpr MatMulTile kSplitWarpgroups[] = {Warpgroups(64, 64, 1, 4), Warpgroups(128, 128, 1, 4)};
+constexpr MatMulTile kShortWarpgroups[] = {Warpgroups(64, 128, 1, 4), Warpgroups(128, 128, 1, 6)};
 
 // What is measured of these; columns are shared out among the groups by multiples of 64.
 constexpr MatMulTile kMeasuredWarpgroups[] = {
-    Warpgroups(64, 64, 1, 4),   Warpgroups(64, 128, 1, 4),  Warpgroups(128, 64, 1, 4),
-    Warpgroups(128, 128, 1, 3), Warpgroups(128, 128, 1, 6), Warpgroups(128, 256, 1, 4),
-    Warpgroups(256, 128, 1, 4), Warpgroups(128, 256, 2, 4),
+    Warpgroups(64, 64, 1, 4),   Warpgroups(64, 128, 1, 4),  Warpgroups(64, 128, 2, 4),
+    Warpgroups(128, 64, 1, 4),  Warpgroups(128, 128, 1, 3), Warpgroups(128, 128, 1, 6),
+    Warpgroups(128, 256, 1, 4), Warpgroups(256, 128, 1, 4), Warpgroups(128, 256, 2, 4),
 };
 // Of split floats a thread holds sums twice, and a block columns.
 constexpr MatMulTile kMeasuredSplitWarpgroups[] = {
@@ -189,8 +191,9 @@ std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const Pla
   if (k > long_sum && library) {
     kernels.emplace_back().from = kMostRowsAtOnce + 1;
   } else {
+    const bool is_split = IsSplit(matmul, precision);
     const bool warpgroups =
-        TakesWarpgroups(matmul, options) && IsSplit(matmul, precision) && !IsTiny(matmul);
+        TakesWarpgroups(matmul, options) && (is_split || !library) && !IsTiny(matmul);
     const auto add = [&](MatMulKernel::Kind kind, const MatMulTile& tile, int64_t from) {
       MatMulRange next;
       next.kernel.kind = kind;
@@ -203,10 +206,12 @@ std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const Pla
     add(Kind::kTile, is_short ? kShortTile : kTiles[0], 0);
     add(Kind::kTile, kTiles[1], FirstRows(kTiles[1], n, matrices));
     if (warpgroups) {
-      for (const MatMulTile& tile : kSplitWarpgroups) {
+      const std::span<const MatMulTile> tiles =
+          is_split ? std::span(kSplitWarpgroups) : std::span(kShortWarpgroups);
+      for (const MatMulTile& tile : tiles) {
         // One that is half empty loses to the one before (16384 x 256 x 64: 14.3 us against 10.4).
         const bool fills = tile.columns < 2 * n;
-        if (fills || &tile == kSplitWarpgroups)
+        if (fills || &tile == tiles.data())
           add(Kind::kWarpgroups, tile, FirstRows(tile, n, matrices));
       }
     } else {
