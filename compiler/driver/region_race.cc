@@ -17,7 +17,7 @@ constexpr int kRepeats = 16;              // launches in a graph of a kernel tha
 constexpr double kLittleMicroseconds = 40;
 constexpr size_t kSets = 3;  // of inputs, so that a launch does not find its own in a cache
 // A kernel replaces the planned one if it is this much ahead.
-constexpr double kAhead = 0.97;
+constexpr double kAhead = 0.98;
 // Times that are this close to the best are taken again.
 constexpr double kClose = 1.15;
 constexpr double kHopeless = 3;
