@@ -302,7 +302,13 @@ class BlockProgramPlanner {
     const int64_t lanes = KeptLanes(piece.stage->value);
     const bool sums = !piece.stage->inlined.empty() && !piece.run;
     if (sums || inner.empty() || !IsMultiple(inner.back(), lanes)) return 1;
-    return rows_per_block_ * *Product(inner).AsConstant() > builder_.plan().block_size ? lanes : 1;
+    const int64_t elements = rows_per_block_ * *Product(inner).AsConstant();
+    const int block_size = builder_.plan().block_size;
+    if (elements <= block_size) return 1;
+    // Of a table two vectors, if there are threads for half of them only: they share an index.
+    const bool two =
+        piece.run && elements > lanes * block_size && IsMultiple(inner.back(), 2 * lanes);
+    return two ? 2 * lanes : lanes;
   }
 
   // The first of `count` threads, a constant, so that other warps than those of the phase's earlier

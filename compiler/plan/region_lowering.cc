@@ -31,6 +31,8 @@ std::string OpComment(const Node& node) {
 
 }  // namespace
 
+constexpr int64_t kVectorBytes = 16;  // that one instruction loads or stores
+
 bool IsMultiple(const Expr& expr, int64_t divisor) {
   return std::all_of(expr.terms().begin(), expr.terms().end(),
                      [&](const Expr::Term& term) { return term.coefficient % divisor == 0; });
@@ -314,11 +316,22 @@ std::optional<Scalar> RegionLowering::ConstantElement(const Value* value,
   return literal;
 }
 
-std::string RegionLowering::LoadText(const std::string& buffer, const std::string& type,
+RegionLowering::ElementType RegionLowering::ElementType::InMemory(Dtype dtype) {
+  return {std::string(MemoryTypeName(dtype)), DtypeBytes(dtype)};
+}
+
+RegionLowering::ElementType RegionLowering::ElementType::Kept(const Value* value,
+                                                              const KeptRows& rows) {
+  const Dtype dtype = value->type.dtype;
+  if (rows.for_all_rows) return InMemory(dtype);
+  return {CTypeName(dtype), IsFloat(dtype) ? std::max(4, DtypeBytes(dtype)) : DtypeBytes(dtype)};
+}
+
+std::string RegionLowering::LoadText(const std::string& buffer, const ElementType& type,
                                      const Shape& shape, const Expr& position,
                                      const std::string& label) {
   const std::string text = buffer + "[" + builder_.Write(position) + "]";
-  const auto base = VectorBase(position, shape);
+  const auto base = VectorBase(position, shape, kVectorBytes / type.bytes);
   if (!base) {
     loads_.of_lanes += builder_.DependsOnLane(text);
     return text;
@@ -327,7 +340,7 @@ std::string RegionLowering::LoadText(const std::string& buffer, const std::strin
   builder_.Use("vector.cuh");
   const std::string& lanes = builder_.lanes()->count_name;
   const std::string vector =
-      builder_.Let("Vector<" + type + ", " + lanes + ">", label + "_vector",
+      builder_.Let("Vector<" + type.name + ", " + lanes + ">", label + "_vector",
                    "LoadVector<" + lanes + ">(" + PlaceText(builder_, buffer, *base) + ")");
   return vector + ".at[" + builder_.lanes()->variable + "]";
 }
@@ -339,7 +352,8 @@ Scalar RegionLowering::LoadElement(const Value* outside, const std::vector<Expr>
   NameStrides(builder_, label, outside->type.shape);
   const Expr position = Linearize(index, outside->type.shape, builder_.ranges());
   NameOffsets(builder_, label, position);
-  std::string text = LoadText(buffer, MemoryTypeName(dtype), outside->type.shape, position, label);
+  std::string text =
+      LoadText(buffer, ElementType::InMemory(dtype), outside->type.shape, position, label);
   if (dtype == Dtype::kF16 || dtype == Dtype::kBF16) text = "ToFloat(" + text + ")";
   const std::string name = builder_.Let(CTypeName(dtype), ValueName(label), text);
   if (IsInteger(dtype)) {
@@ -422,10 +436,9 @@ Scalar RegionLowering::LoadKept(const Value* value, const KeptRows& kept,
             "from an element of \"" + label + "\" to the one " + lanes->count_name + " steps on");
     }
   }
-  const std::string memory_type =
-      kept.for_all_rows ? std::string(MemoryTypeName(value->type.dtype)) : type;
-  std::string text = LoadText(kept.array, memory_type, PlacesOfRow(value, kept), position, label);
-  if (memory_type != type) text = "ToFloat(" + text + ")";
+  const ElementType kept_type = ElementType::Kept(value, kept);
+  std::string text = LoadText(kept.array, kept_type, PlacesOfRow(value, kept), position, label);
+  if (kept_type.name != type) text = "ToFloat(" + text + ")";
   const Scalar scalar{builder_.Let(type, ValueName(label), text), value->type.dtype};
   builder_.Remember(key, scalar);
   return scalar;
@@ -433,27 +446,28 @@ Scalar RegionLowering::LoadKept(const Value* value, const KeptRows& kept,
 
 void RegionLowering::StoreKept(const Value* value, const KeptRows& rows,
                                const std::vector<Expr>& index, const Scalar& scalar) {
-  StoreElement(rows.array, CTypeName(value->type.dtype), PlacesOfRow(value, rows),
+  StoreElement(rows.array, ElementType::Kept(value, rows), PlacesOfRow(value, rows),
                PositionInRows(value, rows, index), scalar.text, "KeepVector");
 }
 
 std::optional<Expr> VectorBegin(const Expr& position, const Shape& shape,
-                                const KernelBuilder::Lanes& lanes) {
+                                const KernelBuilder::Lanes& lanes, int64_t aligned) {
   const Expr base = position - Expr::Symbol(lanes.variable);
   std::vector<std::string> symbols;
   base.CollectSymbols(symbols);
   if (std::find(symbols.begin(), symbols.end(), lanes.variable) != symbols.end())
     return std::nullopt;
-  if (!IsMultiple(base, lanes.count) || !IsMultiple(Product(shape), lanes.count))
-    return std::nullopt;
+  const int64_t multiple = std::min(lanes.count, aligned);
+  if (!IsMultiple(base, multiple) || !IsMultiple(Product(shape), multiple)) return std::nullopt;
   return base;
 }
 
-std::optional<Expr> RegionLowering::VectorBase(const Expr& position, const Shape& shape) const {
+std::optional<Expr> RegionLowering::VectorBase(const Expr& position, const Shape& shape,
+                                               int64_t aligned) const {
   const KernelBuilder::Lanes* lanes = builder_.lanes();
   // In a branch for some lanes, the others may have no place in memory.
   if (!lanes || !lanes->vectors || builder_.InLaneBranch()) return std::nullopt;
-  return VectorBegin(position, shape, *lanes);
+  return VectorBegin(position, shape, *lanes, aligned);
 }
 
 std::string PlaceText(KernelBuilder& builder, const std::string& buffer, const Expr& offset) {
@@ -464,21 +478,22 @@ void RegionLowering::Store(int output, const std::vector<Expr>& index, const Sca
   const Value* result = region_.result(output);
   const std::string buffer = builder_.Buffer(result, /*written=*/true);
   NameStrides(builder_, buffer, result->type.shape);
-  StoreElement(buffer, MemoryTypeName(result->type.dtype), result->type.shape,
+  StoreElement(buffer, ElementType::InMemory(result->type.dtype), result->type.shape,
                Linearize(index, result->type.shape, builder_.ranges()),
                ToMemory(scalar.text, result->type.dtype), "StoreVector");
 }
 
-void RegionLowering::StoreElement(const std::string& buffer, const std::string& type,
+void RegionLowering::StoreElement(const std::string& buffer, const ElementType& type,
                                   const Shape& shape, const Expr& position, const std::string& text,
                                   const std::string& store) {
-  const auto base = builder_.AtLanes() ? VectorBase(position, shape) : std::nullopt;
+  const auto base =
+      builder_.AtLanes() ? VectorBase(position, shape, kVectorBytes / type.bytes) : std::nullopt;
   if (!base) return builder_.Assign(buffer + "[" + builder_.Write(position) + "]", text);
   const std::string& lanes = builder_.lanes()->count_name;
   const std::string vector = builder_.Unique(buffer + "_vector");
   builder_.Use("vector.cuh");
   builder_.BeforeLanes(
-      {Statement::Kind::kDeclare, "Vector<" + type + ", " + lanes + ">", vector, "", {}, {}});
+      {Statement::Kind::kDeclare, "Vector<" + type.name + ", " + lanes + ">", vector, "", {}, {}});
   builder_.Assign(vector + ".at[" + builder_.lanes()->variable + "]", text);
   const std::string place = PlaceText(builder_, buffer, *base);
   builder_.AfterLanes(

@@ -84,16 +84,24 @@ class RegionLowering {
     const Value* tensor;  // outside the region
     Expr position;
   };
+  // Of an array's elements.
+  struct ElementType {
+    std::string name;
+    int64_t bytes;
+    static ElementType InMemory(Dtype dtype);
+    static ElementType Kept(const Value* value, const KeptRows& rows);
+  };
   // `buffer[position] = text`, or a part of the vector that the lanes store together by `store`.
-  void StoreElement(const std::string& buffer, const std::string& type, const Shape& shape,
+  void StoreElement(const std::string& buffer, const ElementType& type, const Shape& shape,
                     const Expr& position, const std::string& text, const std::string& store);
   // `buffer[position]`, or its part of a vector that is loaded for all lanes.
-  std::string LoadText(const std::string& buffer, const std::string& type, const Shape& shape,
+  std::string LoadText(const std::string& buffer, const ElementType& type, const Shape& shape,
                        const Expr& position, const std::string& label);
   // What a row of a kept value takes, as a shape.
   Shape PlacesOfRow(const Value* value, const KeptRows& rows) const;
   // VectorBegin, for the open lanes.
-  std::optional<Expr> VectorBase(const Expr& position, const Shape& shape) const;
+  std::optional<Expr> VectorBase(const Expr& position, const Shape& shape,
+                                 int64_t aligned = INT64_MAX) const;
   std::optional<Ranges::Interval> ConstantInterval(const Value* value) const;
   Scalar LoadElement(const Value* outside, const std::vector<Expr>& index);
   std::optional<Scalar> ConstantElement(const Value* value, const std::vector<Expr>& index);
@@ -126,10 +134,10 @@ class RegionLowering {
 // Whether every term of `expr` is a multiple of `divisor`, whatever its symbols are.
 bool IsMultiple(const Expr& expr, int64_t divisor);
 // Where the vector begins that holds `position` in a `shape` for all of `lanes`, if it is aligned
-// and the tensor is made of whole ones: every term but the lane itself is a multiple of its length.
-// Buffers are aligned to 16 bytes.
+// and the tensor is made of whole ones: every term but the lane itself is a multiple of its length,
+// or of `aligned` elements if that is less. Buffers are aligned to 16 bytes.
 std::optional<Expr> VectorBegin(const Expr& position, const Shape& shape,
-                                const KernelBuilder::Lanes& lanes);
+                                const KernelBuilder::Lanes& lanes, int64_t aligned = INT64_MAX);
 // "x + row * kColumns"
 std::string PlaceText(KernelBuilder& builder, const std::string& buffer, const Expr& offset);
 
