@@ -101,6 +101,8 @@ Expr Min(const Expr& a, const Expr& b, const Ranges& ranges);
 Expr Max(const Expr& a, const Expr& b, const Ranges& ranges);
 Expr CeilDiv(const Expr& dividend, const Expr& divisor, const Ranges& ranges);
 Expr Product(const std::vector<Expr>& factors);
+// Whether every term of `expr` is a multiple of `divisor`, whatever its symbols are.
+bool IsMultiple(const Expr& expr, int64_t divisor);
 
 // Undoes delinearisation: c*k*floordiv(e, k) + c*mod(e, k) becomes c*e.
 Expr SimplifySum(const Expr& expr, const Ranges& ranges);

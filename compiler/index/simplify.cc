@@ -331,4 +331,9 @@ Expr Product(const std::vector<Expr>& factors) {
   return product;
 }
 
+bool IsMultiple(const Expr& expr, int64_t divisor) {
+  return std::all_of(expr.terms().begin(), expr.terms().end(),
+                     [&](const Expr::Term& term) { return term.coefficient % divisor == 0; });
+}
+
 }  // namespace fusec

@@ -33,11 +33,6 @@ std::string OpComment(const Node& node) {
 
 constexpr int64_t kVectorBytes = 16;  // that one instruction loads or stores
 
-bool IsMultiple(const Expr& expr, int64_t divisor) {
-  return std::all_of(expr.terms().begin(), expr.terms().end(),
-                     [&](const Expr::Term& term) { return term.coefficient % divisor == 0; });
-}
-
 // What an element of a tensor is called.
 static std::string ValueName(const std::string& tensor) {
   return tensor + (tensor.ends_with("value") ? "_element" : "_value");

@@ -131,8 +131,6 @@ class RegionLowering {
       known_intervals_;  // by local: what integer data is proven to be
 };
 
-// Whether every term of `expr` is a multiple of `divisor`, whatever its symbols are.
-bool IsMultiple(const Expr& expr, int64_t divisor);
 // Where the vector begins that holds `position` in a `shape` for all of `lanes`, if it is aligned
 // and the tensor is made of whole ones: every term but the lane itself is a multiple of its length,
 // or of `aligned` elements if that is less. Buffers are aligned to 16 bytes.
