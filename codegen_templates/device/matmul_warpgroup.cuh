@@ -2,39 +2,41 @@
 // both operands.
 //
 // The depth passes through shared memory in chunks as wide as a panel, kStages of them under way at
-// a time. A warpgroup owns 64 rows and its share of the columns, by blocks of 64:
-//
-//              blocks |  64  64  |  64  64  |
-//   warp  0: 16 rows  |          |          |
-//   ...               | group 0  | group 2  |   2 row groups, 2 column groups
-//   warp  3: 16 rows  |          |          |
-//   warp  4: 16 rows  | group 1  | group 3  |
-//   ...
-//
-// It holds its rows of a chunk in registers, while tensor cores read the columns from shared
-// memory; and it makes the next chunk ready while they work.
+// a time. The last warpgroup fills the stages. It copies rows of `a` as they are, and of `b`, which
+// are weights, what the compiler has made of them (compiler/package/weight_panels.h): panels of 64
+// columns, rounded, split, and in the order of shared memory. Each of the others multiplies 64 rows
+// by all columns of the tile, 64 at a time. It holds its rows of a chunk in registers, while tensor
+// cores read the columns from shared memory; and it reads its rows of the next chunk while they
+// work.
 
-template <Arithmetic kArithmetic_, int kRows_, int kColumns_, int kColumnGroups_, int kStages_>
+template <Arithmetic kArithmetic_, int kRows_, int kColumns_, int kStages_>
 struct WarpgroupShape {
   static constexpr Arithmetic kArithmetic = kArithmetic_;
   static constexpr bool kIsSplit = kArithmetic == Arithmetic::kSplitTf32;
   static constexpr int kRows = kRows_, kColumns = kColumns_, kStages = kStages_;
-  static constexpr int kRowGroups = kRows / 64, kColumnGroups = kColumnGroups_;
-  static constexpr int kThreads = 128 * kRowGroups * kColumnGroups;
+  static constexpr int kGroups = kRows / 64;  // that multiply
+  static constexpr int kThreads = 128 * (kGroups + 1);
   static constexpr int kChunkWords = 32, kChunkBytes = 4 * kChunkWords;
-  static constexpr bool kBypass = true;  // of the first cache, by copies
   static constexpr int kSteps = kChunkWords / 8;
-  static constexpr int kBlocks = kColumns / kColumnGroups / 64;  // of 64 columns, of a warpgroup
-  static constexpr int kDepthWarps = 1;                          // that share out the sums
+  static constexpr int kBlocks = kColumns / 64;
+  static constexpr int kDepthWarps = 1;            // that share out the sums
   static constexpr int kParts = kIsSplit ? 2 : 1;  // a number, and what rounding takes from it
 
   struct Chunk {
     PanelRows<kRows, kChunkWords> a;
     PanelRows<kColumns, kChunkWords> b[kParts];
   };
-  union Memory {
-    Chunk chunks[kStages];
-    float sums[kDepthWarps][kRows][kColumns + 8];
+  struct Memory {
+    union {
+      Chunk chunks[kStages];
+      float sums[kDepthWarps][kRows][kColumns + 8];
+    };
+    CopyBarrier filled[kStages], used[kStages];
+  };
+  // Who fills the stages, as LoadChunk wants it.
+  struct Filling {
+    static constexpr int kThreads = 128, kChunkBytes = 4 * kChunkWords;
+    static constexpr bool kBypass = true;  // of the first cache
   };
   // A thread's words of `a` in a chunk, as for mma.sync.
   struct LeftWords {
@@ -42,24 +44,38 @@ struct WarpgroupShape {
   };
 };
 
-#ifdef __CUDACC__
-// Makes the columns that this thread copied ready: floats are rounded to TF32. Tensor cores see
-// what was copied in the background, but have to be shown what a thread stored.
+// The chunks of a row.
+template <class Shape>
+__device__ __forceinline__ int ChunksOf(int row_bytes) {
+  return (row_bytes + Shape::kChunkBytes - 1) / Shape::kChunkBytes;
+}
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+// Fills the stages with one chunk after another, each as soon as the one before it in its stage was
+// used. `panels` are those of the tile's columns.
 template <class Shape, int kCopyBytes>
-__device__ __forceinline__ void PrepareColumns(typename Shape::Chunk& chunk) {
-  if constexpr (kIsOfFloats<Shape::kArithmetic>) {
-    constexpr int kCopies = Shape::kChunkBytes / kCopyBytes, kWords = kCopyBytes / 4;
-    constexpr int kRowStep = Shape::kThreads / kCopies;
-    const int thread = threadIdx.x % Shape::kThreads, word = thread % kCopies * kWords;
-#pragma unroll
-    for (int first = 0; first < Shape::kColumns; first += kRowStep) {
-      const int row = first + thread / kCopies;
-      Vector<unsigned, kWords> high = LoadVector<kWords>(chunk.b[0].at(row, word)), low;
-      SplitWords<Shape::kArithmetic>(high.at, low.at);
-      KeepVector(chunk.b[0].at(row, word), high);
-      if constexpr (Shape::kIsSplit) KeepVector(chunk.b[1].at(row, word), low);
+__device__ __forceinline__ void FillStages(const void* a, int rows, int row_bytes,
+                                           const void* panels, typename Shape::Memory& memory) {
+  constexpr int kPanelBytes = 64 * Shape::kChunkBytes;
+  const int chunks = ChunksOf<Shape>(row_bytes);
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const int stage = chunk % Shape::kStages, round = chunk / Shape::kStages;
+    typename Shape::Chunk& to = memory.chunks[stage];
+    CopyBarrier& filled = memory.filled[stage];
+    if (round > 0) memory.used[stage].Await((round - 1) % 2);
+    if (threadIdx.x % 128 == 0) {
+      filled.ArriveAndExpect(static_cast<int>(sizeof(to.b)));
+      for (int column = 0; column < Shape::kColumns; column += 64) {
+        const char* block = static_cast<const char*>(panels) +
+                            static_cast<long long>(column / 64 * chunks + chunk) * Shape::kParts *
+                                kPanelBytes;
+        for (int part = 0; part < Shape::kParts; ++part) {
+          CopyBytes(to.b[part].at(column, 0), block + part * kPanelBytes, kPanelBytes, filled);
+        }
+      }
     }
-    ShowTensorCores();
+    LoadChunk<typename Shape::Filling, kCopyBytes, Shape::kRows>(to.a, a, rows, row_bytes, chunk);
+    filled.ArriveAfterCopies();
   }
 }
 
@@ -100,79 +116,36 @@ template <class Shape>
 __device__ __forceinline__ void StartPart(const PanelRows<Shape::kColumns, Shape::kChunkWords>& b,
                                           int first_column, const unsigned (&a)[Shape::kSteps][4],
                                           float (&sums)[8][4], bool add) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
   const unsigned long long panel = DescribePanel(b.at(first_column, 0));
   if constexpr (kIsOfFloats<Shape::kArithmetic>) {
     MultiplyFloatsByPanel(sums, a, panel, add);
   } else {
 #pragma unroll
     for (int step = 0; step < Shape::kSteps; ++step) {
-      constexpr int kStepBytes = 32;
-      MultiplyByPanel<Shape::kArithmetic, false>(sums, a[step], panel + step * kStepBytes / 16,
+      MultiplyByPanel<Shape::kArithmetic, false>(sums, a[step], panel + PanelWords(8 * step),
                                                  add || step > 0);
     }
   }
-#else
-  // By warps, for a GPU that the kernel was not planned for.
-  const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int piece = 0; piece < 8; ++piece) {
-#pragma unroll
-    for (int step = 0; step < Shape::kSteps; ++step) {
-      const int column = first_column + 8 * piece + lane / 4, word = 8 * step + lane % 4;
-      const unsigned words[2] = {*b.at(column, word), *b.at(column, word + 4)};
-      if (step == 0 && !add) sums[piece][0] = sums[piece][1] = sums[piece][2] = sums[piece][3] = 0;
-      MultiplyPiece<Shape::kArithmetic>(sums[piece], a[step], words);
-    }
-  }
-#endif
 }
 
-// Starts to add the products of 64 columns of a chunk to the sums, or of split floats, the small
-// ones first, to make them.
+// Starts to add the products of a chunk to the sums, or to make these. Of split floats the small
+// ones are first.
 template <class Shape>
-__device__ __forceinline__ void StartProducts(const typename Shape::Chunk& chunk, int,
-                                              int first_column,
+__device__ __forceinline__ void StartProducts(const typename Shape::Chunk& chunk,
                                               const typename Shape::LeftWords& words,
-                                              float (&sums)[8][4]) {
+                                              float (&sums)[Shape::kBlocks][8][4], bool add) {
   HoldLeft<Shape>(words);
   BeginProducts();
-  if constexpr (Shape::kIsSplit) {
-    StartPart<Shape>(chunk.b[0], first_column, words.parts[1], sums, false);
-    StartPart<Shape>(chunk.b[1], first_column, words.parts[0], sums, true);
+#pragma unroll
+  for (int block = 0; block < Shape::kBlocks; ++block) {
+    if constexpr (Shape::kIsSplit) {
+      StartPart<Shape>(chunk.b[0], 64 * block, words.parts[1], sums[block], add);
+      StartPart<Shape>(chunk.b[1], 64 * block, words.parts[0], sums[block], true);
+    }
+    StartPart<Shape>(chunk.b[0], 64 * block, words.parts[0], sums[block], add || Shape::kIsSplit);
   }
-  StartPart<Shape>(chunk.b[0], first_column, words.parts[0], sums, true);
   CloseProducts();
 }
-#else
-// The same without tensor cores.
-template <class Shape, int>
-void PrepareColumns(typename Shape::Chunk&) {}
-
-template <class Shape>
-void ReadLeft(const typename Shape::Chunk&, int, typename Shape::LeftWords&) {}
-
-template <class Shape>
-void HoldLeft(const typename Shape::LeftWords&) {}
-
-template <class Shape>
-void StartProducts(const typename Shape::Chunk& chunk, int first_row, int first_column,
-                   const typename Shape::LeftWords&, float (&sums)[8][4]) {
-  const int row = first_row + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
-  const int column = first_column + threadIdx.x % 4 * 2;
-  for (int i = 0; i < 32; ++i) {
-    float& sum = sums[i / 4][i % 4];
-    if (Shape::kIsSplit) sum = 0.0f;
-    for (int word = 0; word < Shape::kChunkWords; ++word) {
-      const unsigned a = *chunk.a.at(row + i % 4 / 2 * 8, word);
-      const unsigned b = *chunk.b[0].at(column + i / 4 * 8 + i % 2, word);
-      for (int half = 0; half < (kIsOfFloats<Shape::kArithmetic> ? 1 : 2); ++half) {
-        sum += NumberIn<Shape::kArithmetic>(a, half) * NumberIn<Shape::kArithmetic>(b, half);
-      }
-    }
-  }
-}
-#endif
 
 // Adds the sums of a chunk, which have been awaited.
 __device__ __forceinline__ void AddChunk(float (&chunk_sums)[8][4], float (&sums)[8][4]) {
@@ -181,57 +154,61 @@ __device__ __forceinline__ void AddChunk(float (&chunk_sums)[8][4], float (&sums
   for (int i = 0; i < 32; ++i) sums[i / 4][i % 4] += chunk_sums[i / 4][i % 4];
 }
 
-// memory.sums = a x b^T. `rows` and `columns` of the tile exist; a row of either operand is
-// `row_bytes` long and begins at a multiple of kCopyBytes.
-template <class Shape, int kCopyBytes>
-__device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows, const void* b,
-                                                         int columns, int row_bytes,
-                                                         typename Shape::Memory& memory) {
-  static_assert(kCopyBytes >= 4);
+// Registers that the filling threads leave to the others; of fewer threads each has enough.
+template <class Shape>
+__device__ __forceinline__ void LeaveRegisters() {
+  if constexpr (Shape::kGroups == 2) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+}
+template <class Shape>
+__device__ __forceinline__ void TakeRegisters() {
+  if constexpr (Shape::kGroups == 2) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+}
+
+// Waits for all threads of the groups that multiply.
+template <class Shape>
+__device__ __forceinline__ void AwaitGroups() {
+  asm volatile("bar.sync 1, %0;" ::"n"(128 * Shape::kGroups) : "memory");
+}
+
+// memory.sums = the products of all chunks, by the group of this thread.
+template <class Shape>
+__device__ __forceinline__ void MultiplyStages(int group, int chunks,
+                                               typename Shape::Memory& memory) {
   constexpr int kStages = Shape::kStages, kBlocks = Shape::kBlocks;
-  const int group = __shfl_sync(~0u, threadIdx.x / 128, 0);  // the same for a whole warp
-  const int row = group % Shape::kRowGroups * 64;
-  const int column = group / Shape::kRowGroups * (64 * kBlocks);
-  const int chunks = (row_bytes + Shape::kChunkBytes - 1) / Shape::kChunkBytes;
-  const auto load = [&](int chunk) {
-    if (chunk < chunks) {
-      typename Shape::Chunk& to = memory.chunks[chunk % kStages];
-      LoadChunk<Shape, kCopyBytes, Shape::kRows>(to.a, a, rows, row_bytes, chunk);
-      LoadChunk<Shape, kCopyBytes, Shape::kColumns>(to.b[0], b, columns, row_bytes, chunk);
-    }
-    CloseCopies();
+  const int row = 64 * group;
+  const auto read = [&](int chunk, typename Shape::LeftWords& words) {
+    memory.filled[chunk % kStages].Await(chunk / kStages % 2);
+    ReadLeft<Shape>(memory.chunks[chunk % kStages], row, words);
   };
-  for (int chunk = 0; chunk < kStages - 1; ++chunk) load(chunk);
-  AwaitCopies<kStages - 2>();
-  PrepareColumns<Shape, kCopyBytes>(memory.chunks[0]);
-  __syncthreads();
+  const auto release = [&](int chunk, const typename Shape::LeftWords& words) {
+    HoldLeft<Shape>(words);
+    if (threadIdx.x % 32 == 0) memory.used[chunk % kStages].Arrive();
+  };
   typename Shape::LeftWords words[2];
-  ReadLeft<Shape>(memory.chunks[0], row, words[0]);
-  float sums[kBlocks][8][4] = {};
+  read(0, words[0]);
+  float sums[kBlocks][8][4];
+  if constexpr (Shape::kIsSplit) {
+#pragma unroll
+    for (int i = 0; i < 32 * kBlocks; ++i) sums[i / 32][i / 4 % 8][i % 4] = 0.0f;
+  }
   const auto multiply = [&](int chunk, const typename Shape::LeftWords& now,
                             typename Shape::LeftWords& next) {
-    float chunk_sums[kBlocks][8][4];
-#pragma unroll
-    for (int block = 0; block < kBlocks; ++block) {
-      StartProducts<Shape>(memory.chunks[chunk % kStages], row, column + 64 * block, now,
-                           (Shape::kIsSplit ? chunk_sums : sums)[block]);
-    }
-    if constexpr (!Shape::kIsSplit) {
-      AwaitProducts<kBlocks>();  // those of the chunk before
-      HoldLeft<Shape>(next);
-    }
-    AwaitCopies<kStages - 3>();
-    PrepareColumns<Shape, kCopyBytes>(memory.chunks[(chunk + 1) % kStages]);
-    __syncthreads();  // the next chunk is there, and all are done with the one before
-    ReadLeft<Shape>(memory.chunks[(chunk + 1) % kStages], row, next);
-    load(chunk + kStages - 1);
-    // Tensor cores round sums toward zero, so those of split floats end with a chunk and are added
-    // to nearest.
+    const typename Shape::Chunk& from = memory.chunks[chunk % kStages];
     if constexpr (Shape::kIsSplit) {
+      // Tensor cores round sums toward zero, so those of split floats end with a chunk and are
+      // added to nearest.
+      float chunk_sums[kBlocks][8][4];
+      StartProducts<Shape>(from, now, chunk_sums, false);
+      if (chunk + 1 < chunks) read(chunk + 1, next);
       AwaitProducts<0>();
-      HoldLeft<Shape>(now);
+      release(chunk, now);
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) AddChunk(chunk_sums[block], sums[block]);
+    } else {
+      StartProducts<Shape>(from, now, sums, chunk > 0);
+      AwaitProducts<1>();  // the chunk before
+      if (chunk > 0) release(chunk - 1, next);
+      if (chunk + 1 < chunks) read(chunk + 1, next);
     }
   };
   for (int chunk = 0; chunk < chunks; chunk += 2) {
@@ -239,17 +216,71 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows
     if (chunk + 1 < chunks) multiply(chunk + 1, words[1], words[0]);
   }
   AwaitProducts<0>();
-  AwaitCopies<0>();
-  __syncthreads();
+  AwaitGroups<Shape>();  // none reads what the sums overwrite
 #pragma unroll
   for (int block = 0; block < kBlocks; ++block) {
     HoldSums(sums[block]);
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
       memory.sums[0][row + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4 + i % 4 / 2 * 8]
-                 [column + 64 * block + i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2] =
+                 [64 * block + i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2] =
           sums[block][i / 4][i % 4];
     }
   }
+}
+
+// memory.sums = a x b^T. `rows` of the tile exist, at least one; a row of `a` is `row_bytes` long
+// and begins at a multiple of kCopyBytes. `panels` are those of the tile's columns of `b`.
+template <class Shape, int kCopyBytes>
+__device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows, int row_bytes,
+                                                         const void* panels,
+                                                         typename Shape::Memory& memory) {
+  static_assert(kCopyBytes >= 4);
+  const int group = __shfl_sync(~0u, threadIdx.x / 128, 0);  // the same for a whole warp
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < Shape::kStages; ++stage) {
+      memory.filled[stage].Make(Shape::Filling::kThreads + 1);
+      memory.used[stage].Make(4 * Shape::kGroups);
+    }
+    ShowBarriers();
+  }
+  __syncthreads();
+  if (group == Shape::kGroups) {
+    LeaveRegisters<Shape>();
+    FillStages<Shape, kCopyBytes>(a, rows, row_bytes, panels, memory);
+  } else {
+    TakeRegisters<Shape>();
+    MultiplyStages<Shape>(group, ChunksOf<Shape>(row_bytes), memory);
+  }
   __syncthreads();
 }
+#else
+// The same by any threads, for the CPU and for GPUs that no kernel of warpgroups is planned for.
+template <class Shape, int kCopyBytes>
+__device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows, int row_bytes,
+                                                         const void* panels,
+                                                         typename Shape::Memory& memory) {
+  using Panel = PanelRows<64, Shape::kChunkWords>;
+  const int chunks = ChunksOf<Shape>(row_bytes);
+  for (int i = threadIdx.x; i < Shape::kRows * Shape::kColumns; i += Shape::kThreads) {
+    const int row = i / Shape::kColumns, column = i % Shape::kColumns;
+    const char* words = static_cast<const char*>(a) +
+                        static_cast<long long>(min(row, rows - 1)) * row_bytes;
+    const Panel* parts = static_cast<const Panel*>(panels) + column / 64 * chunks * Shape::kParts;
+    float sum = 0.0f;
+    for (int word = 0; word < row_bytes / 4; ++word) {
+      const Panel* at = parts + word / Shape::kChunkWords * Shape::kParts;
+      const unsigned left = reinterpret_cast<const unsigned*>(words)[word];
+      for (int part = 0; part < Shape::kParts; ++part) {
+        const unsigned right = *at[part].at(column % 64, word % Shape::kChunkWords);
+        for (int half = 0; half < (kIsOfFloats<Shape::kArithmetic> ? 1 : 2); ++half) {
+          sum += NumberIn<Shape::kArithmetic>(left, half) *
+                 NumberIn<Shape::kArithmetic>(right, half);
+        }
+      }
+    }
+    memory.sums[0][row][column] = sum;
+  }
+  __syncthreads();
+}
+#endif

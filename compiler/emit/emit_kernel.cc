@@ -16,7 +16,8 @@ namespace fusec {
 namespace {
 
 std::string Describe(const KernelParameter& parameter) {
-  return parameter.name + " " + parameter.value->type.ToString();
+  const bool is_plain = parameter.layout == WeightLayout::kPlain;
+  return parameter.name + " " + parameter.value->type.ToString() + (is_plain ? "" : " in panels");
 }
 
 // Of more, a header names the first and the last.

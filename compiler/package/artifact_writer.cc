@@ -8,12 +8,14 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "compiler/ops/op_def.h"
 #include "compiler/package/weights_file.h"
+#include "compiler/plan/weight_panels.h"
 #include "compiler/support/check.h"
 #include "compiler/support/interrupt.h"
 #include "runtime/src/hash.h"
@@ -49,8 +51,8 @@ class BufferTable {
     }
   }
 
-  int Number(const Value* value) const {
-    auto found = numbers_.find(value);
+  int Number(const Value* value, WeightLayout layout = WeightLayout::kPlain) const {
+    auto found = numbers_.find({value, layout});
     FUSEC_CHECK(found != numbers_.end(), "no buffer for " + value->name);
     return found->second;
   }
@@ -62,16 +64,16 @@ class BufferTable {
 
  private:
   void AddStep(const Step& step, bool constants) {
-    auto add = [&](const Value* value) {
+    auto add = [&](const Value* value, WeightLayout layout = WeightLayout::kPlain) {
       const bool is_constant = IsConstant(value);
       if (!value || is_constant != constants) return;
       if (is_constant)
-        AddConstant(value);
+        AddConstant(value, layout);
       else
         Add(value, "arena", value->name);
     };
     for (const KernelParameter& parameter : step.kernel.parameters) {
-      add(parameter.value);
+      add(parameter.value, parameter.layout);
       for (const Value* table : parameter.tables) add(table);
     }
     for (const Value* value : {step.matmul.a.value, step.matmul.b.value, step.matmul.bias,
@@ -83,40 +85,59 @@ class BufferTable {
   // `value`, which stands for `first` in another target's graph.
   void AddAs(const Value* first, const Value* value, const char* kind, const std::string& name) {
     Add(first, kind, name);
-    numbers_.emplace(value, numbers_.at(first));
+    numbers_.emplace(Key(value, WeightLayout::kPlain), Number(first));
   }
 
-  void AddConstant(const Value* value) {
+  void AddConstant(const Value* value, WeightLayout layout) {
     const std::string& hash = value->producer->constant_hash;
+    const std::string wanted = value->name + LayoutName(layout);
     const auto [number, is_new] =
-        constant_numbers_.emplace(value->name + " " + hash, static_cast<int>(json_.size()));
-    if (!is_new) {
-      numbers_.emplace(value, number->second);
-      return;
-    }
+        constant_numbers_.emplace(wanted + " " + hash, static_cast<int>(json_.size()));
+    const bool is_known = !numbers_.emplace(Key(value, layout), number->second).second;
+    if (is_known || !is_new) return;
     // Targets may have made different constants of one name.
-    const bool taken = !constant_names_.insert(value->name).second;
-    Add(value, "constant", taken ? value->name + "." + hash : value->name);
+    const bool taken = !constant_names_.insert(wanted).second;
+    const std::string name = taken ? wanted + "." + hash : wanted;
+    const TensorData* data = &value->producer->constant;
+    if (layout != WeightLayout::kPlain) data = &made_.emplace_back(MakePanels(*data, layout));
+    AddJson("constant", name, value->type.dtype, std::to_string(data->element_count()));
+    json_.back()["tensor"] = name;
+    constants_.emplace_back(name, data);
+  }
+
+  static std::string LayoutName(WeightLayout layout) {
+    switch (layout) {
+      case WeightLayout::kPlain:
+        return "";
+      case WeightLayout::kPanels:
+        return ".panels";
+      case WeightLayout::kTf32Panels:
+        return ".tf32_panels";
+      case WeightLayout::kSplitTf32Panels:
+        return ".split_tf32_panels";
+    }
+    return "";
   }
 
   void Add(const Value* value, const char* kind, const std::string& name) {
-    if (!numbers_.emplace(value, static_cast<int>(json_.size())).second) return;
-    Json buffer = {{"name", name},
-                   {"kind", kind},
-                   {"dtype", DtypeName(value->type.dtype)},
-                   {"elements", value->type.ElementCount().ToString()}};
-    if (std::string_view(kind) == "constant") {
-      buffer["tensor"] = name;
-      constants_.emplace_back(name, &value->producer->constant);
-    }
-    json_.push_back(std::move(buffer));
+    const Key key(value, WeightLayout::kPlain);
+    if (!numbers_.emplace(key, static_cast<int>(json_.size())).second) return;
+    AddJson(kind, name, value->type.dtype, value->type.ElementCount().ToString());
   }
 
-  std::map<const Value*, int> numbers_;          // looked up only, never iterated
+  void AddJson(const char* kind, const std::string& name, Dtype dtype,
+               const std::string& elements) {
+    json_.push_back(
+        {{"name", name}, {"kind", kind}, {"dtype", DtypeName(dtype)}, {"elements", elements}});
+  }
+
+  using Key = std::pair<const Value*, WeightLayout>;
+  std::map<Key, int> numbers_;                   // looked up only, never iterated
   std::map<std::string, int> constant_numbers_;  // by name and hash
   std::set<std::string> constant_names_;
   Json json_ = Json::array();
   std::vector<std::pair<std::string, const TensorData*>> constants_;
+  std::deque<TensorData> made_;  // of these constants, what the graph has in another layout
 };
 
 Json ShapeJson(const Shape& shape) {
@@ -148,8 +169,9 @@ Json KernelJson(const KernelPlan& plan, const TargetContents& target, const Buff
   for (const KernelParameter& parameter : plan.parameters) {
     switch (parameter.kind) {
       case KernelParameter::Kind::kBuffer:
-        arguments.push_back({{"buffer", buffers.Number(parameter.value)}});
-        (parameter.written ? outputs : inputs).push_back(buffers.Number(parameter.value));
+        arguments.push_back({{"buffer", buffers.Number(parameter.value, parameter.layout)}});
+        (parameter.written ? outputs : inputs)
+            .push_back(buffers.Number(parameter.value, parameter.layout));
         break;
       case KernelParameter::Kind::kTables: {
         Json tables = Json::array();

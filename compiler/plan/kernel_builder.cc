@@ -161,6 +161,15 @@ const std::string& KernelBuilder::Buffer(const Value* value, bool written) {
   return found->second;
 }
 
+std::string KernelBuilder::Panels(const Value* weights, WeightLayout layout) {
+  KernelParameter parameter;
+  parameter.value = weights;
+  parameter.layout = layout;
+  parameter.name = Unique(FriendlyName(weights->name) + "_panels");
+  plan_.parameters.push_back(parameter);
+  return parameter.name;
+}
+
 std::string KernelBuilder::Tables(const std::vector<const Value*>& tables,
                                   const std::string& wanted_name) {
   KernelParameter parameter;

@@ -40,6 +40,8 @@ class KernelBuilder {
   std::string Unique(const std::string& wanted);
   // The parameter that holds `value` (added on first use).
   const std::string& Buffer(const Value* value, bool written = false);
+  // The parameter that holds the constant `weights` in panels, added by each call.
+  std::string Panels(const Value* weights, WeightLayout layout);
   // A struct of pointers to `tables`; returns its name.
   std::string Tables(const std::vector<const Value*>& tables, const std::string& wanted_name);
   // From now on `value` is read as `text`, such as "tables.first_row[part]".

@@ -40,11 +40,16 @@ struct NamedConstant {
   bool is_array = false;  // then `static`: one for all threads, where each would fill its own
 };
 
+// How a constant lies in memory: as it is, or in panels (weight_panels.h), of floats rounded to TF32
+// or as two such numbers each.
+enum class WeightLayout { kPlain, kPanels, kTf32Panels, kSplitTf32Panels };
+
 // One parameter of a kernel, in the order of the signature.
 struct KernelParameter {
   enum class Kind { kBuffer, kTables, kDim, kErrors };
   Kind kind = Kind::kBuffer;
   const Value* value = nullptr;  // of kBuffer: an operand or result of the region node
+  WeightLayout layout = WeightLayout::kPlain;  // of a constant
   bool written = false;
   std::vector<const Value*>
       tables;  // of kTables: constants of one dtype, passed as one struct of pointers

@@ -33,26 +33,32 @@ constexpr MatMulTile kTiles[] = {
     {128, 64, 128, 4, 2, 1, 3},
 };
 
-// Of four warps to each 64 rows and each of the column groups.
-constexpr MatMulTile Warpgroups(int rows, int columns, int column_groups, int stages) {
-  return {rows, columns, 128, rows / 16, column_groups, 1, stages};
+// Of four warps to each 64 rows.
+constexpr MatMulTile Warpgroups(int rows, int columns, int stages) {
+  return {rows, columns, 128, rows / 16, 1, 1, stages};
 }
 
-// In place of the last above, and of the library, for split floats where there are warpgroups; and
-// for other numbers, where there is no library.
-constexpr MatMulTile kSplitWarpgroups[] = {Warpgroups(64, 64, 1, 4), Warpgroups(128, 128, 1, 4)};
-constexpr MatMulTile kShortWarpgroups[] = {Warpgroups(64, 128, 1, 4), Warpgroups(128, 128, 1, 6)};
-
-// What is measured of these; columns are shared out among the groups by multiples of 64.
-constexpr MatMulTile kMeasuredWarpgroups[] = {
-    Warpgroups(64, 64, 1, 4),   Warpgroups(64, 128, 1, 4),  Warpgroups(64, 128, 2, 4),
-    Warpgroups(128, 64, 1, 4),  Warpgroups(128, 128, 1, 3), Warpgroups(128, 128, 1, 6),
-    Warpgroups(128, 256, 1, 4), Warpgroups(256, 128, 1, 4), Warpgroups(128, 256, 2, 4),
+// A tile, and the columns from which on it is planned.
+struct PlannedTile {
+  MatMulTile tile;
+  int64_t least_columns;
 };
-// Of split floats a thread holds sums twice, and a block columns.
+// In place of the last above, and of the library, for split floats where there are warpgroups; and
+// for other numbers, where there is no library. One that is half empty loses to the one before.
+constexpr PlannedTile kSplitWarpgroups[] = {
+    {Warpgroups(64, 64, 4), 1}, {Warpgroups(64, 128, 5), 512}, {Warpgroups(128, 128, 4), 65}};
+constexpr PlannedTile kShortWarpgroups[] = {{Warpgroups(64, 128, 4), 1},
+                                            {Warpgroups(128, 256, 4), 129}};
+
+// What is measured of these. Of split floats a thread holds sums twice, and a block columns.
+constexpr MatMulTile kMeasuredWarpgroups[] = {
+    Warpgroups(64, 64, 4),  Warpgroups(64, 128, 4),  Warpgroups(64, 256, 4),
+    Warpgroups(128, 64, 4), Warpgroups(128, 128, 3), Warpgroups(128, 128, 6),
+    Warpgroups(128, 256, 4),
+};
 constexpr MatMulTile kMeasuredSplitWarpgroups[] = {
-    Warpgroups(64, 64, 1, 3),   Warpgroups(64, 64, 1, 4),   Warpgroups(64, 128, 2, 3),
-    Warpgroups(128, 128, 1, 3), Warpgroups(128, 128, 1, 4),
+    Warpgroups(64, 64, 4),  Warpgroups(64, 128, 3),  Warpgroups(64, 128, 5),
+    Warpgroups(128, 64, 4), Warpgroups(128, 128, 4),
 };
 
 // In place of the first where a whole sum takes no more than a chunk of it.
@@ -103,9 +109,10 @@ bool TakesOwnKernel(const MatMulPlan& matmul) {
          matmul.k.AsConstant().value_or(0) > 0 && *matmul.k.AsConstant() < INT32_MAX / 8;
 }
 
-// Only what is copied in the background, words at least, is seen by a warpgroup's tensor cores.
+// Of weights, which are laid out for them, and rows that are copied in the background, by words at
+// least.
 bool TakesWarpgroups(const MatMulPlan& matmul, const PlanOptions& options) {
-  return options.warpgroups &&
+  return options.warpgroups && IsConstant(matmul.b.value) &&
          *matmul.k.AsConstant() * DtypeBytes(matmul.result->type.dtype) % 4 == 0;
 }
 
@@ -113,11 +120,15 @@ bool IsTiny(const MatMulPlan& matmul) {
   return matmul.result->type.dtype == Dtype::kF32 && *matmul.k.AsConstant() <= kTinySum;
 }
 
-// The library for results that are large, unless it makes them and their gelu by two kernels, as it
-// does of floats.
+// Of which the library makes the product and the gelu by two kernels, or one that takes as long.
+bool IsFloatGelu(const MatMulPlan& matmul) {
+  return matmul.result->type.dtype == Dtype::kF32 && matmul.activation == "gelu_tanh";
+}
+
+// The library for results that are large.
 void AddLibrary(const MatMulPlan& matmul, const std::string& precision,
                 std::vector<MatMulRange>& kernels) {
-  if (IsSplit(matmul, precision) && matmul.activation == "gelu_tanh") return;
+  if (IsSplit(matmul, precision) && IsFloatGelu(matmul)) return;
   const int64_t most = IsTiny(matmul)               ? kMostTinyElements
                        : IsSplit(matmul, precision) ? kMostSplitElements
                                                     : kMostShortElements;
@@ -151,12 +162,28 @@ bool IsSplit(const MatMulPlan& matmul, const std::string& precision) {
   return matmul.result->type.dtype == Dtype::kF32 && precision == "highest";
 }
 
+WeightLayout PanelLayout(const MatMulPlan& matmul, const std::string& precision) {
+  if (matmul.result->type.dtype != Dtype::kF32) return WeightLayout::kPanels;
+  return IsSplit(matmul, precision) ? WeightLayout::kSplitTf32Panels : WeightLayout::kTf32Panels;
+}
+
+// As TileShape::kThreads and WarpgroupShape::kThreads, of which a group copies.
+int MatMulKernel::block_size() const {
+  constexpr int kGroup = 128;
+  return tile.threads() + (kind == Kind::kWarpgroups ? kGroup : 0);
+}
+
 // As TileShape::Memory and WarpgroupShape::Memory.
 int MatMulKernel::shared_bytes(bool is_split) const {
-  const int chunk = kind == Kind::kTile
-                        ? (tile.rows + tile.columns) * (tile.chunk_bytes + 16)
-                        : (tile.rows + tile.columns * (is_split ? 2 : 1)) * tile.chunk_bytes;
-  return std::max(tile.stages * chunk, tile.depth_warps * tile.rows * (tile.columns + 8) * 4);
+  const int sums = tile.depth_warps * tile.rows * (tile.columns + 8) * 4;
+  if (kind == Kind::kTile) {
+    const int chunk = (tile.rows + tile.columns) * (tile.chunk_bytes + 16);
+    return std::max(tile.stages * chunk, sums);
+  }
+  constexpr int kAlignment = 1024;  // of panels; the barriers behind them need no more
+  const int chunk = (tile.rows + tile.columns * (is_split ? 2 : 1)) * tile.chunk_bytes;
+  const int most = std::max(tile.stages * chunk, sums);
+  return (most + kAlignment - 1) / kAlignment * kAlignment + kAlignment;
 }
 
 std::string MatMulKernel::Suffix() const {
@@ -192,8 +219,9 @@ std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const Pla
     kernels.emplace_back().from = kMostRowsAtOnce + 1;
   } else {
     const bool is_split = IsSplit(matmul, precision);
+    const bool has_slow_library = is_split || IsFloatGelu(matmul);
     const bool warpgroups =
-        TakesWarpgroups(matmul, options) && (is_split || !library) && !IsTiny(matmul);
+        TakesWarpgroups(matmul, options) && (has_slow_library || !library) && !IsTiny(matmul);
     const auto add = [&](MatMulKernel::Kind kind, const MatMulTile& tile, int64_t from) {
       MatMulRange next;
       next.kernel.kind = kind;
@@ -206,13 +234,10 @@ std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const Pla
     add(Kind::kTile, is_short ? kShortTile : kTiles[0], 0);
     add(Kind::kTile, kTiles[1], FirstRows(kTiles[1], n, matrices));
     if (warpgroups) {
-      const std::span<const MatMulTile> tiles =
-          is_split ? std::span(kSplitWarpgroups) : std::span(kShortWarpgroups);
-      for (const MatMulTile& tile : tiles) {
-        // One that is half empty loses to the one before (16384 x 256 x 64: 14.3 us against 10.4).
-        const bool fills = tile.columns < 2 * n;
-        if (fills || &tile == tiles.data())
-          add(Kind::kWarpgroups, tile, FirstRows(tile, n, matrices));
+      const std::span<const PlannedTile> planned =
+          is_split ? std::span<const PlannedTile>(kSplitWarpgroups) : kShortWarpgroups;
+      for (const auto& [tile, least_columns] : planned) {
+        if (n >= least_columns) add(Kind::kWarpgroups, tile, FirstRows(tile, n, matrices));
       }
     } else {
       add(Kind::kTile, kTiles[2], FirstRows(kTiles[2], n, matrices));

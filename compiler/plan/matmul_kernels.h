@@ -19,7 +19,7 @@ struct MatMulTile {
   int row_warps, column_warps, depth_warps;
   int stages;
 
-  int threads() const { return 32 * row_warps * column_warps * depth_warps; }
+  int threads() const { return 32 * row_warps * column_warps * depth_warps; }  // that multiply
   bool operator==(const MatMulTile&) const = default;
 };
 
@@ -29,7 +29,7 @@ struct MatMulKernel {
     kPlain,       // an element of the result per thread or warp, as reductions are made
     kRows,        // warps_per_column warps per column, all rows at once (matmul_rows.cuh)
     kTile,        // by warps (matmul_tile.cuh)
-    kWarpgroups,  // a tile by four warps together, on sm_90a (matmul_warpgroup.cuh)
+    kWarpgroups,  // a tile by four warps for 64 rows each, on sm_90a (matmul_warpgroup.cuh)
   };
   Kind kind = Kind::kLibrary;
   int most_rows = 0, warps_per_column = 1;  // of kRows
@@ -39,6 +39,7 @@ struct MatMulKernel {
 
   bool operator==(const MatMulKernel&) const = default;
   bool is_tile() const { return kind == Kind::kTile || kind == Kind::kWarpgroups; }
+  int block_size() const;                 // of a tile
   int shared_bytes(bool is_split) const;  // of a tile, of a product that IsSplit
   std::string Suffix() const;             // "", "_rows_8", "_tile_64x64"
 };
@@ -58,6 +59,9 @@ std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const Pla
 // none where its operands lie in another way than these expect.
 std::vector<MatMulKernel> MatMulCandidates(const MatMulPlan& matmul, int64_t rows,
                                            const PlanOptions& options);
+
+// How a tile by warpgroups wants the weights.
+WeightLayout PanelLayout(const MatMulPlan& matmul, const std::string& precision);
 
 // Whether a product takes three of shorter numbers (Arithmetic::kSplitTf32).
 bool IsSplit(const MatMulPlan& matmul, const std::string& precision);

@@ -5,6 +5,7 @@
 #include "compiler/plan/fold.h"
 #include "compiler/plan/matmul_kernels.h"
 #include "compiler/plan/plan_region.h"
+#include "compiler/plan/weight_panels.h"
 #include "compiler/support/check.h"
 
 namespace fusec {
@@ -35,6 +36,7 @@ class MatMulKernelPlanner {
   KernelPlan Plan() {
     Write();
     CountTraffic(region_, builder_.plan());
+    builder_.plan().bytes_read = builder_.plan().bytes_read + more_bytes_;
     return builder_.Finish();
   }
 
@@ -42,7 +44,7 @@ class MatMulKernelPlanner {
   // threads their work, if what is read for them is neighbours as well.
   int64_t BestLanes() const {
     const MatMulTile& tile = kernel_.tile;
-    const bool all_work = tile.rows * tile.columns >= kTileLanes * tile.threads();
+    const bool all_work = tile.rows * tile.columns >= kTileLanes * kernel_.block_size();
     if (!kernel_.is_tile() || !all_work || columns() % kTileLanes != 0) return 1;
     std::vector<IndexSite> sites;
     KernelBuilder builder(builder_, sites);
@@ -61,7 +63,7 @@ class MatMulKernelPlanner {
                        "terms of its sum");
     NameCount(builder_, matmul_.m, "rows", "of the result");
     a_ = builder_.Buffer(matmul_.a.value);
-    b_ = builder_.Buffer(matmul_.b.value);
+    if (!ByWarpgroups() || dtype() == Dtype::kF32) b_ = builder_.Buffer(matmul_.b.value);
     if (kernel_.kind == MatMulKernel::Kind::kRows)
       PlanRows();
     else
@@ -83,14 +85,15 @@ class MatMulKernelPlanner {
     builder_.DefineVariable(name, low, high);
   }
 
-  // From the operand that is called `name` on: the block's matrix of several.
-  std::string OfMatrix(const MatMulPlan::Operand& operand, const std::string& name) {
-    if (operand.batch_stride.IsConstant(0)) return name;
+  // From the operand that is called `name` on: the block's matrix of several, `stride` elements
+  // each.
+  std::string OfMatrix(const Expr& stride, const std::string& name) {
+    if (stride.IsConstant(0)) return name;
     const std::string first = builder_.Unique(name + "_matrix");
     builder_.Append({Statement::Kind::kLet,
                      MemoryTypeName(dtype()) + "*",
                      first,
-                     name + " + " + builder_.Write(Expr::Symbol("matrix") * operand.batch_stride),
+                     name + " + " + builder_.Write(Expr::Symbol("matrix") * stride),
                      {},
                      {}});
     return first;
@@ -106,8 +109,8 @@ class MatMulKernelPlanner {
     const std::string block = Cast() + "blockIdx.x";
     Let("matrix", block + (together.empty() ? "" : " / " + together) + " % " + count, 0,
         matrices() - 1);
-    a_ = OfMatrix(matmul_.a, a_);
-    b_ = OfMatrix(matmul_.b, b_);
+    a_ = OfMatrix(matmul_.a.batch_stride, a_);
+    if (!b_.empty()) b_ = OfMatrix(matmul_.b.batch_stride, b_);
     return together.empty() ? count : "(" + count + " * " + together + ")";
   }
 
@@ -304,9 +307,7 @@ class MatMulKernelPlanner {
     };
     add("tile_rows", tile.rows, "of a block");
     add("tile_columns", tile.columns, "of a block");
-    if (ByWarpgroups()) {
-      add("column_groups", tile.column_warps, "of four warps, side by side");
-    } else {
+    if (!ByWarpgroups()) {
       add("chunk_bytes", tile.chunk_bytes, "of a row, in shared memory at a time");
       add("row_warps", tile.row_warps, "of a block, one below the other");
       add("column_warps", tile.column_warps, "side by side");
@@ -322,12 +323,16 @@ class MatMulKernelPlanner {
     builder_.Use("tensor_core.cuh");
     builder_.Use("vector.cuh");
     builder_.Use("tile_memory.cuh");
-    if (ByWarpgroups()) builder_.Use("warpgroup.cuh");
+    if (ByWarpgroups()) {
+      builder_.Use("warpgroup.cuh");
+      builder_.Use("copy_barrier.cuh");
+      builder_.plan().blocks_together = 1;  // from which the compiler knows a thread's registers
+    }
     builder_.Use(ByWarpgroups() ? "matmul_warpgroup.cuh" : "matmul_tile.cuh");
     KernelPlan& plan = builder_.plan();
     CExpressionWriter& names = builder_.expressions();
     const MatMulTile& tile = kernel_.tile;
-    plan.block_size = tile.threads();
+    plan.block_size = kernel_.block_size();
     const Expr row_tiles = CeilDiv(matmul_.m, tile.rows, builder_.ranges());
     const int64_t column_tiles = (columns() + tile.columns - 1) / tile.columns;
     plan.blocks = row_tiles * column_tiles * matrices();
@@ -343,23 +348,55 @@ class MatMulKernelPlanner {
     Let("first_row", Cast() + "blockIdx.x / " + neighbours + " * " + rows, 0, matmul_.m - 1);
     Let("first_column", Cast() + "blockIdx.x % " + tiles + " * " + width, 0, matmul_.n - 1);
     builder_.Blank();
-    builder_.Comment("memory.sums = " + a_ + " x " + b_ + ", transposed");
-    const std::string m = builder_.Write(matmul_.m), n = builder_.Write(matmul_.n);
-    const std::string k = builder_.Write(matmul_.k);
-    const std::string element = MemoryTypeName(dtype());
-    const int64_t copy = Aligned(16 / DtypeBytes(dtype())) * DtypeBytes(dtype());
-    const std::string copy_name = names.OwnConstant("copy_bytes", copy, "of one copy");
-    const std::string multiply = ByWarpgroups() ? "MultiplyTileByWarpgroups" : "MultiplyTile";
-    builder_.AppendCall(multiply + "<Shape, " + copy_name + ">(" + a_ + " + first_row * " + k +
-                        ", " + MinText(rows, m + " - first_row") + ", " + b_ +
-                        " + first_column * " + k + ", " + MinText(width, n + " - first_column") +
-                        ", " + k + " * sizeof(" + element + "), memory)");
+    if (ByWarpgroups())
+      MultiplyByWarpgroups(rows);
+    else
+      MultiplyByWarps(rows, width);
     builder_.Blank();
     builder_.Comment(EpilogueInWords());
     if (lanes_ == 1)
       StoreElements(rows, width);
     else
       StoreVectors(rows);
+  }
+
+  // "a + first_row * k", "min(rows, m - first_row)": where the tile's rows begin, and how many exist.
+  std::string FirstLeft() { return a_ + " + first_row * " + builder_.Write(matmul_.k); }
+  std::string RowsHere(const std::string& rows) {
+    return MinText(rows, builder_.Write(matmul_.m) + " - first_row");
+  }
+  std::string RowBytes() {
+    return builder_.Write(matmul_.k) + " * sizeof(" + MemoryTypeName(dtype()) + ")";
+  }
+  const std::string& CopyBytes() {
+    const int64_t copy = Aligned(16 / DtypeBytes(dtype())) * DtypeBytes(dtype());
+    return builder_.expressions().OwnConstant("copy_bytes", copy, "of one copy");
+  }
+
+  void MultiplyByWarps(const std::string& rows, const std::string& width) {
+    builder_.Comment("memory.sums = " + a_ + " x " + b_ + ", transposed");
+    const std::string n = builder_.Write(matmul_.n), k = builder_.Write(matmul_.k);
+    builder_.AppendCall("MultiplyTile<Shape, " + CopyBytes() + ">(" + FirstLeft() + ", " +
+                        RowsHere(rows) + ", " + b_ + " + first_column * " + k + ", " +
+                        MinText(width, n + " - first_column") + ", " + RowBytes() + ", memory)");
+  }
+
+  void MultiplyByWarpgroups(const std::string& rows) {
+    const Value* weights = matmul_.b.value;
+    const WeightLayout layout = PanelLayout(matmul_, precision_);
+    const int64_t panel_depth = PanelDepth(depth(), dtype(), layout);
+    std::string panels = builder_.Panels(weights, layout);
+    const int64_t elements = PanelElements(columns(), depth(), dtype(), layout);
+    const bool has_several = !matmul_.b.batch_stride.IsConstant(0);
+    if (has_several) panels = OfMatrix(elements, panels);
+    builder_.Comment("memory.sums = " + a_ + " x " + FriendlyName(weights->name) + ", transposed");
+    const std::string stride = builder_.expressions().OwnConstant(
+        "panel_depth", panel_depth, "elements that panels have for a column");
+    builder_.AppendCall("MultiplyTileByWarpgroups<Shape, " + CopyBytes() + ">(" + FirstLeft() +
+                        ", " + RowsHere(rows) + ", " + RowBytes() + ", " + panels +
+                        " + first_column * " + stride + ", memory)");
+    more_bytes_ = (elements - columns() * depth()) * (has_several ? matrices() : 1) *
+                  DtypeBytes(dtype());
   }
 
   void StoreElements(const std::string& rows, const std::string& width) {
@@ -445,6 +482,7 @@ class MatMulKernelPlanner {
   RegionLowering lowering_;
   const Node* product_ = nullptr;
   std::string a_, b_;
+  int64_t more_bytes_ = 0;  // by which panels that are read are larger than the weights
 };
 
 }  // namespace

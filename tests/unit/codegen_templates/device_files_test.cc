@@ -34,7 +34,7 @@ TEST(DeviceFilesTest, EachCompilesForTheCpu) {
   const std::map<std::string_view, std::vector<std::string>> needs = {
       {"device/tile_memory.cuh", {"async_copy", "tensor_core", "vector"}},
       {"device/matmul_tile.cuh", {"async_copy", "tensor_core", "vector", "tile_memory"}},
-      {"device/matmul_warpgroup.cuh", {"async_copy", "tensor_core", "vector", "tile_memory", "warpgroup"}},
+      {"device/matmul_warpgroup.cuh", {"async_copy", "tensor_core", "vector", "tile_memory", "warpgroup", "copy_barrier"}},
       {"device/attention_tile.cuh", {"half", "vector", "tensor_core"}},
       {"device/attention_mma.cuh", {"half", "vector", "tensor_core", "attention_tile"}},
       {"device/warpgroup.cuh", {"tensor_core"}},
