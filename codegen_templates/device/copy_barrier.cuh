@@ -1,6 +1,6 @@
 // Barriers in shared memory by which threads that fill it and threads that use it wait for each
-// other (PTX's mbarrier). A barrier goes through phases; one ends when as many arrivals were counted
-// as the barrier was made for, and all bytes were copied that it was told to expect.
+// other (PTX's mbarrier). A barrier goes through phases; one ends when as many arrivals were
+// counted as the barrier was made for, and all bytes were copied that it was told to expect.
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 struct CopyBarrier {
   unsigned long long state;

@@ -52,10 +52,11 @@ __device__ __forceinline__ int ChunksOf(int row_bytes) {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 // Fills the stages with one chunk after another, each as soon as the one before it in its stage was
-// used. `panels` are those of the tile's columns.
+// used.
 template <class Shape, int kCopyBytes>
 __device__ __forceinline__ void FillStages(const void* a, int rows, int row_bytes,
-                                           const void* panels, typename Shape::Memory& memory) {
+                                           const void* panels, int columns,
+                                           typename Shape::Memory& memory) {
   constexpr int kPanelBytes = 64 * Shape::kChunkBytes;
   const int chunks = ChunksOf<Shape>(row_bytes);
   for (int chunk = 0; chunk < chunks; ++chunk) {
@@ -66,11 +67,11 @@ __device__ __forceinline__ void FillStages(const void* a, int rows, int row_byte
     if (threadIdx.x % 128 == 0) {
       filled.ArriveAndExpect(static_cast<int>(sizeof(to.b)));
       for (int column = 0; column < Shape::kColumns; column += 64) {
-        const char* block = static_cast<const char*>(panels) +
-                            static_cast<long long>(column / 64 * chunks + chunk) * Shape::kParts *
-                                kPanelBytes;
+        const long long panel = min(column, columns - 1) / 64 * chunks + chunk;
         for (int part = 0; part < Shape::kParts; ++part) {
-          CopyBytes(to.b[part].at(column, 0), block + part * kPanelBytes, kPanelBytes, filled);
+          CopyBytes(to.b[part].at(column, 0),
+                    static_cast<const char*>(panels) + (panel * Shape::kParts + part) * kPanelBytes,
+                    kPanelBytes, filled);
         }
       }
     }
@@ -223,17 +224,17 @@ __device__ __forceinline__ void MultiplyStages(int group, int chunks,
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
       memory.sums[0][row + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4 + i % 4 / 2 * 8]
-                 [64 * block + i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2] =
-          sums[block][i / 4][i % 4];
+                 [64 * block + i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2] = sums[block][i / 4][i % 4];
     }
   }
 }
 
-// memory.sums = a x b^T. `rows` of the tile exist, at least one; a row of `a` is `row_bytes` long
-// and begins at a multiple of kCopyBytes. `panels` are those of the tile's columns of `b`.
+// memory.sums = a x b^T. `rows` and `columns` of the tile exist; a row of `a` is `row_bytes` long
+// and begins at a multiple of kCopyBytes. `panels` are those of `b` from the tile's first column
+// on.
 template <class Shape, int kCopyBytes>
 __device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows, int row_bytes,
-                                                         const void* panels,
+                                                         const void* panels, int columns,
                                                          typename Shape::Memory& memory) {
   static_assert(kCopyBytes >= 4);
   const int group = __shfl_sync(~0u, threadIdx.x / 128, 0);  // the same for a whole warp
@@ -247,7 +248,7 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows
   __syncthreads();
   if (group == Shape::kGroups) {
     LeaveRegisters<Shape>();
-    FillStages<Shape, kCopyBytes>(a, rows, row_bytes, panels, memory);
+    FillStages<Shape, kCopyBytes>(a, rows, row_bytes, panels, columns, memory);
   } else {
     TakeRegisters<Shape>();
     MultiplyStages<Shape>(group, ChunksOf<Shape>(row_bytes), memory);
@@ -258,14 +259,15 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows
 // The same by any threads, for the CPU and for GPUs that no kernel of warpgroups is planned for.
 template <class Shape, int kCopyBytes>
 __device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows, int row_bytes,
-                                                         const void* panels,
+                                                         const void* panels, int columns,
                                                          typename Shape::Memory& memory) {
   using Panel = PanelRows<64, Shape::kChunkWords>;
   const int chunks = ChunksOf<Shape>(row_bytes);
   for (int i = threadIdx.x; i < Shape::kRows * Shape::kColumns; i += Shape::kThreads) {
     const int row = i / Shape::kColumns, column = i % Shape::kColumns;
-    const char* words = static_cast<const char*>(a) +
-                        static_cast<long long>(min(row, rows - 1)) * row_bytes;
+    if (column >= columns) continue;
+    const char* words =
+        static_cast<const char*>(a) + static_cast<long long>(min(row, rows - 1)) * row_bytes;
     const Panel* parts = static_cast<const Panel*>(panels) + column / 64 * chunks * Shape::kParts;
     float sum = 0.0f;
     for (int word = 0; word < row_bytes / 4; ++word) {
@@ -274,8 +276,8 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows
       for (int part = 0; part < Shape::kParts; ++part) {
         const unsigned right = *at[part].at(column % 64, word % Shape::kChunkWords);
         for (int half = 0; half < (kIsOfFloats<Shape::kArithmetic> ? 1 : 2); ++half) {
-          sum += NumberIn<Shape::kArithmetic>(left, half) *
-                 NumberIn<Shape::kArithmetic>(right, half);
+          sum +=
+              NumberIn<Shape::kArithmetic>(left, half) * NumberIn<Shape::kArithmetic>(right, half);
         }
       }
     }

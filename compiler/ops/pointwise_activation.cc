@@ -183,8 +183,13 @@ struct GeluOp : Pointwise<GeluOp, OpKind::kGelu, kFloats> {
     return x / (1 + std::exp(-2 * u));
   }
   static std::string Formula(FormulaContext& context) {
-    context.Use("gelu.cuh");
-    return IsTanh(context.node) ? "GeluTanh({0})" : "Gelu({0})";
+    if (!IsTanh(context.node)) {
+      context.Use("gelu.cuh");
+      return "Gelu({0})";
+    }
+    context.Use("sigmoid.cuh");
+    context.Use("gelu_tanh.cuh");
+    return "GeluTanh({0})";
   }
 };
 

@@ -40,8 +40,8 @@ struct NamedConstant {
   bool is_array = false;  // then `static`: one for all threads, where each would fill its own
 };
 
-// How a constant lies in memory: as it is, or in panels (weight_panels.h), of floats rounded to TF32
-// or as two such numbers each.
+// How a constant lies in memory: as it is, or in panels (weight_panels.h), of floats rounded to
+// TF32 or as two such numbers each.
 enum class WeightLayout { kPlain, kPanels, kTf32Panels, kSplitTf32Panels };
 
 // One parameter of a kernel, in the order of the signature.

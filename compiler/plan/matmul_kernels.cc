@@ -52,8 +52,8 @@ constexpr PlannedTile kShortWarpgroups[] = {{Warpgroups(64, 128, 4), 1},
 
 // What is measured of these. Of split floats a thread holds sums twice, and a block columns.
 constexpr MatMulTile kMeasuredWarpgroups[] = {
-    Warpgroups(64, 64, 4),  Warpgroups(64, 128, 4),  Warpgroups(64, 256, 4),
-    Warpgroups(128, 64, 4), Warpgroups(128, 128, 3), Warpgroups(128, 128, 6),
+    Warpgroups(64, 64, 4),   Warpgroups(64, 128, 4),  Warpgroups(64, 256, 4),
+    Warpgroups(128, 64, 4),  Warpgroups(128, 128, 3), Warpgroups(128, 128, 6),
     Warpgroups(128, 256, 4),
 };
 constexpr MatMulTile kMeasuredSplitWarpgroups[] = {

@@ -349,7 +349,7 @@ class MatMulKernelPlanner {
     Let("first_column", Cast() + "blockIdx.x % " + tiles + " * " + width, 0, matmul_.n - 1);
     builder_.Blank();
     if (ByWarpgroups())
-      MultiplyByWarpgroups(rows);
+      MultiplyByWarpgroups(rows, width);
     else
       MultiplyByWarps(rows, width);
     builder_.Blank();
@@ -360,10 +360,13 @@ class MatMulKernelPlanner {
       StoreVectors(rows);
   }
 
-  // "a + first_row * k", "min(rows, m - first_row)": where the tile's rows begin, and how many exist.
+  // Where the tile's rows begin, how many of them exist, and of its columns.
   std::string FirstLeft() { return a_ + " + first_row * " + builder_.Write(matmul_.k); }
   std::string RowsHere(const std::string& rows) {
     return MinText(rows, builder_.Write(matmul_.m) + " - first_row");
+  }
+  std::string ColumnsHere(const std::string& width) {
+    return MinText(width, builder_.Write(matmul_.n) + " - first_column");
   }
   std::string RowBytes() {
     return builder_.Write(matmul_.k) + " * sizeof(" + MemoryTypeName(dtype()) + ")";
@@ -375,28 +378,31 @@ class MatMulKernelPlanner {
 
   void MultiplyByWarps(const std::string& rows, const std::string& width) {
     builder_.Comment("memory.sums = " + a_ + " x " + b_ + ", transposed");
-    const std::string n = builder_.Write(matmul_.n), k = builder_.Write(matmul_.k);
     builder_.AppendCall("MultiplyTile<Shape, " + CopyBytes() + ">(" + FirstLeft() + ", " +
-                        RowsHere(rows) + ", " + b_ + " + first_column * " + k + ", " +
-                        MinText(width, n + " - first_column") + ", " + RowBytes() + ", memory)");
+                        RowsHere(rows) + ", " + b_ + " + first_column * " +
+                        builder_.Write(matmul_.k) + ", " + ColumnsHere(width) + ", " + RowBytes() +
+                        ", memory)");
   }
 
-  void MultiplyByWarpgroups(const std::string& rows) {
+  void MultiplyByWarpgroups(const std::string& rows, const std::string& width) {
     const Value* weights = matmul_.b.value;
     const WeightLayout layout = PanelLayout(matmul_, precision_);
     const int64_t panel_depth = PanelDepth(depth(), dtype(), layout);
     std::string panels = builder_.Panels(weights, layout);
     const int64_t elements = PanelElements(columns(), depth(), dtype(), layout);
     const bool has_several = !matmul_.b.batch_stride.IsConstant(0);
-    if (has_several) panels = OfMatrix(elements, panels);
+    if (has_several) {
+      builder_.expressions().NameConstant(elements, "panel_elements", "of a matrix");
+      panels = OfMatrix(elements, panels);
+    }
     builder_.Comment("memory.sums = " + a_ + " x " + FriendlyName(weights->name) + ", transposed");
     const std::string stride = builder_.expressions().OwnConstant(
         "panel_depth", panel_depth, "elements that panels have for a column");
     builder_.AppendCall("MultiplyTileByWarpgroups<Shape, " + CopyBytes() + ">(" + FirstLeft() +
                         ", " + RowsHere(rows) + ", " + RowBytes() + ", " + panels +
-                        " + first_column * " + stride + ", memory)");
-    more_bytes_ = (elements - columns() * depth()) * (has_several ? matrices() : 1) *
-                  DtypeBytes(dtype());
+                        " + first_column * " + stride + ", " + ColumnsHere(width) + ", memory)");
+    more_bytes_ =
+        (elements - columns() * depth()) * (has_several ? matrices() : 1) * DtypeBytes(dtype());
   }
 
   void StoreElements(const std::string& rows, const std::string& width) {

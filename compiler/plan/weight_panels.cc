@@ -52,9 +52,10 @@ TensorData MakePanels(const TensorData& weights, WeightLayout layout) {
     for (int64_t offset = 0; offset < row_bytes; offset += element, from += element) {
       const int64_t in_row = offset % kPanelBytes;
       const int64_t vector = in_row / kVectorBytes ^ in_panel % 8;
-      std::byte* to = made.mutable_bytes() +
-                      ((first + offset / kPanelBytes * parts) * kPanelRows + in_panel) * kPanelBytes +
-                      vector * kVectorBytes + in_row % kVectorBytes;
+      std::byte* to =
+          made.mutable_bytes() +
+          ((first + offset / kPanelBytes * parts) * kPanelRows + in_panel) * kPanelBytes +
+          vector * kVectorBytes + in_row % kVectorBytes;
       if (!rounds) {
         std::memcpy(to, from, static_cast<size_t>(element));
         continue;

@@ -4,6 +4,7 @@
 //     # Why this case is here.
 //     # target: gpu                or cpu, or sm_90a for what only that has
 //     # precision: high            of f32 products; "highest" if not given
+//     # weights: weight            an input that is a constant instead
 //     graph ...                    whose symbols are among batch in 0..8192, items in 1..512, n in 1..512
 //
 // In NAME.cu, device functions are only named: codegen_templates/device has them. FUSEC_UPDATE_GOLDEN=1 rewrites the .cu files.
@@ -56,7 +57,12 @@ Case ReadCase(const std::string& name) {
   }
   auto graph = Parse(text);
   EXPECT_TRUE(graph.has_value()) << name << ": " << graph.error().message;
-  if (graph) result.graph = *std::move(graph);
+  if (!graph) return result;
+  result.graph = *std::move(graph);
+  lines = std::istringstream(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("# weights: ")) MakeWeights(*result.graph, line.substr(11));
+  }
   return result;
 }
 
@@ -130,7 +136,7 @@ TEST(Goldens, NvrtcTakesThem) {
   const auto nvrtc = runtime::Nvrtc::Get();
   ASSERT_TRUE(nvrtc) << nvrtc.error().message;
   const std::vector<Case> cases = Cases();
-  for (const auto& [precision, warpgroups] : {std::pair<std::string, bool>{"highest", false}, {"highest", true}, {"high", false}}) {
+  for (const auto& [precision, warpgroups] : {std::pair<std::string, bool>{"highest", false}, {"highest", true}, {"high", false}, {"high", true}}) {
     std::vector<const Graph*> graphs;
     for (const Case& wanted : cases) {
       const bool is_alike = wanted.precision == precision && wanted.warpgroups == warpgroups;
@@ -192,10 +198,11 @@ TEST(Goldens, AnswersOfKernelsForManyRowsAreRight) {
   for (const std::string precision : {"highest", "high"}) {
     std::vector<const Case*> chosen;
     for (const Case& wanted : cases) {
-      const bool has_many = ReadText(Path(wanted.name + ".cu")).find("_many_rows(") != std::string::npos;
+      const std::string text = ReadText(Path(wanted.name + ".cu"));
+      const bool has_many = text.find("_many_rows(") != std::string::npos || text.find("_warpgroup_") != std::string::npos;
       if (wanted.precision == precision && has_many) chosen.push_back(&wanted);
     }
-    if (!chosen.empty()) ExpectRight(chosen, RunOn::kGpuTextOnCpu, precision, {1027});
+    if (!chosen.empty()) ExpectRight(chosen, RunOn::kGpuTextOnCpu, precision, {1027, 1601});
   }
 }
 

@@ -2,7 +2,8 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/vector.cuh ----
-// ---- from codegen_templates/device/gelu.cuh ----
+// ---- from codegen_templates/device/sigmoid.cuh ----
+// ---- from codegen_templates/device/gelu_tanh.cuh ----
 
 // kernel  : k00_layer_norm_linear_gelu   class: block_program
 // source  : reduce_mean, sub, mul, add, sqrt, div, matmul, gelu

@@ -8,9 +8,10 @@
 // ---- from codegen_templates/device/vector.cuh ----
 // ---- from codegen_templates/device/tile_memory.cuh ----
 // ---- from codegen_templates/device/warpgroup.cuh ----
+// ---- from codegen_templates/device/copy_barrier.cuh ----
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
 
-// kernel  : k00_matmul_add_sigmoid_rows_1   class: matmul
+// kernel  : k00_linear_add_sigmoid_rows_1   class: matmul
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 40], weight f32[6400, 40], bias f32[6400]
 // outputs : gate f32[batch, 6400]
@@ -18,7 +19,7 @@
 // traffic : reads batch * 160 + 1049600 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
-k00_matmul_add_sigmoid_rows_1(const float* __restrict__ x, const float* __restrict__ weight,
+k00_linear_add_sigmoid_rows_1(const float* __restrict__ x, const float* __restrict__ weight,
                               const float* __restrict__ bias, float* __restrict__ gate) {
   constexpr int kProductDepth = 40;   // terms of its sum
   constexpr int kMostRows = 1;        // rows of the result
@@ -49,7 +50,7 @@ k00_matmul_add_sigmoid_rows_1(const float* __restrict__ x, const float* __restri
   }
 }
 
-// kernel  : k00_matmul_add_sigmoid_rows_8   class: matmul
+// kernel  : k00_linear_add_sigmoid_rows_8   class: matmul
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 40], weight f32[6400, 40], bias f32[6400]
 // outputs : gate f32[batch, 6400]
@@ -57,7 +58,7 @@ k00_matmul_add_sigmoid_rows_1(const float* __restrict__ x, const float* __restri
 // traffic : reads batch * 160 + 1049600 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
-k00_matmul_add_sigmoid_rows_8(const float* __restrict__ x, const float* __restrict__ weight,
+k00_linear_add_sigmoid_rows_8(const float* __restrict__ x, const float* __restrict__ weight,
                               const float* __restrict__ bias, float* __restrict__ gate, int batch) {
   constexpr int kGateColumns = 6400;  // of the result
   constexpr int kProductDepth = 40;   // terms of its sum
@@ -90,31 +91,32 @@ k00_matmul_add_sigmoid_rows_8(const float* __restrict__ x, const float* __restri
   }
 }
 
-// kernel  : k00_matmul_add_sigmoid_warpgroup_64x64   class: matmul
+// kernel  : k00_linear_add_sigmoid_warpgroup_64x64   class: matmul
 // source  : matmul, add, sigmoid
-// inputs  : x f32[batch, 40], weight f32[6400, 40], bias f32[6400]
+// inputs  : x f32[batch, 40], weight f32[6400, 40], weight_panels f32[6400, 40] in panels,
+//           bias f32[6400]
 // outputs : gate f32[batch, 6400]
-// launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 100 blocks of 128 threads
-// traffic : reads batch * 160 + 1049600 bytes, writes batch * 25600 bytes,
+// launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 100 blocks of 256 threads
+// traffic : reads batch * 160 + 3302400 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
-extern "C" __global__ void __launch_bounds__(128)
-k00_matmul_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
+extern "C" __global__ void __launch_bounds__(256, 1)
+k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
                                        const float* __restrict__ weight,
+                                       const float* __restrict__ weight_panels,
                                        const float* __restrict__ bias, float* __restrict__ gate,
                                        int batch) {
   constexpr int kGateColumns = 6400;   // of the result
   constexpr int kProductDepth = 40;    // terms of its sum
   constexpr int kTileRows = 64;        // of a block
   constexpr int kTileColumns = 64;     // of a block
-  constexpr int kColumnGroups = 1;     // of four warps, side by side
   constexpr int kStages = 4;           // chunks in shared memory
-  constexpr int kSharedBytes = 98304;  // given at launch
+  constexpr int kSharedBytes = 99328;  // given at launch
   constexpr int kColumnTiles = 100;    // tiles side by side
+  constexpr int kPanelDepth = 128;     // elements that panels have for a column
   constexpr int kCopyBytes = 16;       // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  using Shape =
-      WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kColumnGroups, kStages>;
+  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
@@ -124,8 +126,8 @@ k00_matmul_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
       x + first_row * kProductDepth, min(kTileRows, batch - first_row),
-      weight + first_column * kProductDepth, min(kTileColumns, kGateColumns - first_column),
-      kProductDepth * sizeof(float), memory);
+      kProductDepth * sizeof(float), weight_panels + first_column * kPanelDepth,
+      min(kTileColumns, kGateColumns - first_column), memory);
 
   // The result: add, sigmoid
   const int tile_vector = threadIdx.x % kTileVectors;
@@ -153,31 +155,32 @@ k00_matmul_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
   }
 }
 
-// kernel  : k00_matmul_add_sigmoid_warpgroup_128x128   class: matmul
+// kernel  : k00_linear_add_sigmoid_warpgroup_64x128   class: matmul
 // source  : matmul, add, sigmoid
-// inputs  : x f32[batch, 40], weight f32[6400, 40], bias f32[6400]
+// inputs  : x f32[batch, 40], weight f32[6400, 40], weight_panels f32[6400, 40] in panels,
+//           bias f32[6400]
 // outputs : gate f32[batch, 6400]
-// launch  : a block makes 128 x 128 of the result; (batch + 127) / 128 * 50 blocks of 256 threads
-// traffic : reads batch * 160 + 1049600 bytes, writes batch * 25600 bytes,
+// launch  : a block makes 64 x 128 of the result; (batch + 63) / 64 * 50 blocks of 256 threads
+// traffic : reads batch * 160 + 3302400 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
-extern "C" __global__ void __launch_bounds__(256)
-k00_matmul_add_sigmoid_warpgroup_128x128(const float* __restrict__ x,
-                                         const float* __restrict__ weight,
-                                         const float* __restrict__ bias, float* __restrict__ gate,
-                                         int batch) {
+extern "C" __global__ void __launch_bounds__(256, 1)
+k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
+                                        const float* __restrict__ weight,
+                                        const float* __restrict__ weight_panels,
+                                        const float* __restrict__ bias, float* __restrict__ gate,
+                                        int batch) {
   constexpr int kGateColumns = 6400;    // of the result
   constexpr int kProductDepth = 40;     // terms of its sum
-  constexpr int kTileRows = 128;        // of a block
+  constexpr int kTileRows = 64;         // of a block
   constexpr int kTileColumns = 128;     // of a block
-  constexpr int kColumnGroups = 1;      // of four warps, side by side
-  constexpr int kStages = 4;            // chunks in shared memory
-  constexpr int kSharedBytes = 196608;  // given at launch
+  constexpr int kStages = 5;            // chunks in shared memory
+  constexpr int kSharedBytes = 205824;  // given at launch
   constexpr int kColumnTiles = 50;      // tiles side by side
+  constexpr int kPanelDepth = 128;      // elements that panels have for a column
   constexpr int kCopyBytes = 16;        // of one copy
   constexpr int kLanes = 4;             // neighbours that a thread makes at once
   constexpr int kTileVectors = 32;      // kLanes columns each
-  using Shape =
-      WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kColumnGroups, kStages>;
+  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
@@ -187,8 +190,72 @@ k00_matmul_add_sigmoid_warpgroup_128x128(const float* __restrict__ x,
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
       x + first_row * kProductDepth, min(kTileRows, batch - first_row),
-      weight + first_column * kProductDepth, min(kTileColumns, kGateColumns - first_column),
-      kProductDepth * sizeof(float), memory);
+      kProductDepth * sizeof(float), weight_panels + first_column * kPanelDepth,
+      min(kTileColumns, kGateColumns - first_column), memory);
+
+  // The result: add, sigmoid
+  const int tile_vector = threadIdx.x % kTileVectors;
+  const int vector = first_column / kLanes + tile_vector;
+  const int tile_rows_here = min(kTileRows, batch - first_row);
+  const Vector<float, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
+  for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
+       tile_row += Shape::kThreads / kTileVectors) {
+    const int row = first_row + tile_row;
+    const Vector<float, kLanes> sums = PlainUnlessFinite(
+        TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes), x + row * kProductDepth,
+        weight + vector * kLanes * kProductDepth, kProductDepth);
+    Vector<float, kLanes> gate_vector;
+    #pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const float product = sums.at[lane];
+      const float bias_value = bias_vector.at[lane];
+      // add
+      const float sum = product + bias_value;
+      // sigmoid
+      const float gate_value = Sigmoid(sum);
+      gate_vector.at[lane] = gate_value;
+    }
+    StoreVector(gate + row * kGateColumns + vector * kLanes, gate_vector);
+  }
+}
+
+// kernel  : k00_linear_add_sigmoid_warpgroup_128x128   class: matmul
+// source  : matmul, add, sigmoid
+// inputs  : x f32[batch, 40], weight f32[6400, 40], weight_panels f32[6400, 40] in panels,
+//           bias f32[6400]
+// outputs : gate f32[batch, 6400]
+// launch  : a block makes 128 x 128 of the result; (batch + 127) / 128 * 50 blocks of 384 threads
+// traffic : reads batch * 160 + 3302400 bytes, writes batch * 25600 bytes,
+//           keeps batch * 51200 bytes out of memory
+extern "C" __global__ void __launch_bounds__(384, 1)
+k00_linear_add_sigmoid_warpgroup_128x128(const float* __restrict__ x,
+                                         const float* __restrict__ weight,
+                                         const float* __restrict__ weight_panels,
+                                         const float* __restrict__ bias, float* __restrict__ gate,
+                                         int batch) {
+  constexpr int kGateColumns = 6400;    // of the result
+  constexpr int kProductDepth = 40;     // terms of its sum
+  constexpr int kTileRows = 128;        // of a block
+  constexpr int kTileColumns = 128;     // of a block
+  constexpr int kStages = 4;            // chunks in shared memory
+  constexpr int kSharedBytes = 197632;  // given at launch
+  constexpr int kColumnTiles = 50;      // tiles side by side
+  constexpr int kPanelDepth = 128;      // elements that panels have for a column
+  constexpr int kCopyBytes = 16;        // of one copy
+  constexpr int kLanes = 4;             // neighbours that a thread makes at once
+  constexpr int kTileVectors = 32;      // kLanes columns each
+  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages>;
+  static_assert(sizeof(Shape::Memory) == kSharedBytes);
+  alignas(1024) extern __shared__ char shared_memory[];
+  Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
+  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
+  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+
+  // memory.sums = x x weight, transposed
+  MultiplyTileByWarpgroups<Shape, kCopyBytes>(
+      x + first_row * kProductDepth, min(kTileRows, batch - first_row),
+      kProductDepth * sizeof(float), weight_panels + first_column * kPanelDepth,
+      min(kTileColumns, kGateColumns - first_column), memory);
 
   // The result: add, sigmoid
   const int tile_vector = threadIdx.x % kTileVectors;

@@ -179,8 +179,9 @@ TEST(CodegenProperty, TensorsMayBeCalledLikeVariables) {
 }
 
 // Products with a bias and a residual at the edges of the tiles that kernels make, by kernels for few rows and for many, one and
-// several at once; the last two also with infinities and NaN, which the tensor cores' split of floats would lose.
-void CompareProducts(std::optional<size_t> candidate) {
+// several at once, of inputs or of inputs by weights; the last two also with infinities and NaN, which the tensor cores' split of
+// floats would lose.
+void CompareProducts(std::optional<size_t> candidate, bool weights) {
   for (const auto& [dtype, precision, tolerance] : {std::tuple{"f32", "highest", 1e-5},
                                                     {"f32", "high", 4e-3},
                                                     {"f16", "highest", 4e-3},
@@ -207,6 +208,7 @@ void CompareProducts(std::optional<size_t> candidate) {
           dtype, n, k, x_lead, lead);
       auto graph = Parse(text);
       ASSERT_TRUE(graph.has_value()) << graph.error().message;
+      if (weights) MakeWeights(**graph, "w");
       graphs.push_back(*std::move(graph));
     }
     const auto compiled = CompiledGraphs::Make(Pointers(graphs), GpuOrItsText(), {}, precision, candidate);
@@ -219,18 +221,21 @@ void CompareProducts(std::optional<size_t> candidate) {
         if (i + 2 < graphs.size() || batch == 0) continue;
         inputs[i][0].reals[0] = INFINITY;
         inputs[i][0].reals[inputs[i][0].reals.size() - 1] = -INFINITY;
-        inputs[i][1].reals[5] = NAN;
+        if (!weights) inputs[i][1].reals[5] = NAN;
       }
       ExpectAnswers(**compiled, Pointers(graphs), inputs, tolerance, fmt::format("{} {} batch {}", dtype, precision, batch));
     }
   }
 }
 
-TEST(CodegenProperty, ProductsOfAnySizeMatch) { CompareProducts({}); }
+TEST(CodegenProperty, ProductsOfAnySizeMatch) {
+  CompareProducts({}, false);
+  CompareProducts({}, true);
+}
 
 // Each of the kernels that tuning tries, at one size or another: every graph takes the third one after the graph before it.
 TEST(CodegenProperty, ProductsByCandidatesMatch) {
-  for (size_t candidate = 0; candidate < 48; candidate += 6) CompareProducts(candidate);
+  for (size_t candidate = 0; candidate < 48; candidate += 6) CompareProducts(candidate, candidate % 12 == 0);
 }
 
 // A block of a product would read a first row of its operand.

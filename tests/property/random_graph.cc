@@ -138,6 +138,17 @@ std::vector<ReferenceTensor> RandomInputs(const Graph& graph, uint64_t seed,
   return inputs;
 }
 
+void MakeWeights(Graph& graph, const std::string& name) {
+  const auto found = std::find_if(graph.inputs.begin(), graph.inputs.end(), [&](const auto& input) { return input->name == name; });
+  FUSEC_CHECK(found != graph.inputs.end(), "no input " + name);
+  const std::unique_ptr<Value> input = std::move(*found);
+  if (!graph.input_names.empty()) graph.input_names.erase(graph.input_names.begin() + (found - graph.inputs.begin()));
+  graph.inputs.erase(found);
+  TensorData data(input->type.dtype, StaticShape(input->type.shape).value());
+  for (int64_t i = 0; i < data.element_count(); ++i) data.SetDouble(i, std::sin(static_cast<double>(i)));
+  graph.ReplaceAllUses(input.get(), Builder(graph, 0).Constant(std::move(data), name));
+}
+
 bool MergesWeights(const std::string& pass) {
   return pass == "merge-linear" || pass == "merge-lora" || pass == "pull-normalization";
 }

@@ -37,6 +37,9 @@ std::unique_ptr<Graph> RandomGraph(uint64_t seed, const RandomGraphOptions& opti
 std::vector<ReferenceTensor> RandomInputs(const Graph& graph, uint64_t seed,
                                           std::map<std::string, int64_t> symbols);
 
+// Makes the input a constant that TF32 must round.
+void MakeWeights(Graph& graph, const std::string& name);
+
 // Whether a pass multiplies weights with each other, which is exact for finite activations only (passes/merge_linear.h).
 bool MergesWeights(const std::string& pass);
 // Whether one of the activations that a pass merged away, in `before` and no more in `after`, is infinite or no number for these inputs.

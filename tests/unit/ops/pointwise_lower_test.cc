@@ -202,12 +202,14 @@ void Compare(const Case& test, const std::vector<std::byte>& memory) {
 TEST(PointwiseLowerTest, CompiledTextAgreesWithReference) {
   const std::vector<std::unique_ptr<Case>> cases = AllCases();
   std::string functions;
-  std::set<std::string> files;
+  std::vector<std::string> files;  // in order of first use, as a kernel holds them
   for (size_t i = 0; i < cases.size(); ++i) {
     const TextRecorder lowered(*cases[i]->node);
     EXPECT_EQ(lowered.result.dtype, cases[i]->expected.dtype) << PrintNode(*cases[i]->node);
     functions += FunctionText(*cases[i], lowered, i);
-    files.insert(lowered.files.begin(), lowered.files.end());
+    for (const std::string& file : lowered.files) {
+      if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
+    }
   }
   std::string text(TemplateText("host/cuda_on_cpu.h").value());
   text += "namespace fusec_kernels {\n";

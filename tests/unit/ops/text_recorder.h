@@ -36,7 +36,7 @@ class TextRecorder : public LowerContext {
     statements.push_back("const " + CTypeName(dtype) + " " + name + " = " + c_expression + ";");
     return {name, dtype};
   }
-  void Use(const std::string& device_file) override { files.insert(device_file); }
+  void Use(const std::string& device_file) override { files.push_back(device_file); }
   Scalar SelectBelow(const Expr&, const Expr&, Dtype, const std::function<Scalar()>&,
                      const std::function<Scalar()>&) override {
     ReportBug(__FILE__, __LINE__, "SelectBelow", "is not for these ops");
@@ -53,7 +53,7 @@ class TextRecorder : public LowerContext {
   }
 
   std::vector<std::string> statements;
-  std::set<std::string> files;
+  std::vector<std::string> files;
   Scalar result;
 
  private:
