@@ -54,9 +54,8 @@ __device__ __forceinline__ int ChunksOf(int row_bytes) {
 // Fills the stages with one chunk after another, each as soon as the one before it in its stage was
 // used.
 template <class Shape, int kCopyBytes>
-__device__ __forceinline__ void FillStages(const void* a, int rows, int row_bytes,
-                                           const void* panels, int columns,
-                                           typename Shape::Memory& memory) {
+__device__ __forceinline__ void FillStages(const void* a, int rows, const void* panels, int columns,
+                                           int row_bytes, typename Shape::Memory& memory) {
   constexpr int kPanelBytes = 64 * Shape::kChunkBytes;
   const int chunks = ChunksOf<Shape>(row_bytes);
   for (int chunk = 0; chunk < chunks; ++chunk) {
@@ -183,6 +182,7 @@ __device__ __forceinline__ void MultiplyStages(int group, int chunks,
   };
   const auto release = [&](int chunk, const typename Shape::LeftWords& words) {
     HoldLeft<Shape>(words);
+    __syncwarp();
     if (threadIdx.x % 32 == 0) memory.used[chunk % kStages].Arrive();
   };
   typename Shape::LeftWords words[2];
@@ -233,8 +233,9 @@ __device__ __forceinline__ void MultiplyStages(int group, int chunks,
 // and begins at a multiple of kCopyBytes. `panels` are those of `b` from the tile's first column
 // on.
 template <class Shape, int kCopyBytes>
-__device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows, int row_bytes,
+__device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows,
                                                          const void* panels, int columns,
+                                                         int row_bytes,
                                                          typename Shape::Memory& memory) {
   static_assert(kCopyBytes >= 4);
   const int group = __shfl_sync(~0u, threadIdx.x / 128, 0);  // the same for a whole warp
@@ -248,7 +249,7 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows
   __syncthreads();
   if (group == Shape::kGroups) {
     LeaveRegisters<Shape>();
-    FillStages<Shape, kCopyBytes>(a, rows, row_bytes, panels, columns, memory);
+    FillStages<Shape, kCopyBytes>(a, rows, panels, columns, row_bytes, memory);
   } else {
     TakeRegisters<Shape>();
     MultiplyStages<Shape>(group, ChunksOf<Shape>(row_bytes), memory);
@@ -258,8 +259,9 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows
 #else
 // The same by any threads, for the CPU and for GPUs that no kernel of warpgroups is planned for.
 template <class Shape, int kCopyBytes>
-__device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows, int row_bytes,
+__device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows,
                                                          const void* panels, int columns,
+                                                         int row_bytes,
                                                          typename Shape::Memory& memory) {
   using Panel = PanelRows<64, Shape::kChunkWords>;
   const int chunks = ChunksOf<Shape>(row_bytes);

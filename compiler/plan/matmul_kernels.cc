@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <span>
 
+#include "compiler/plan/weight_panels.h"
+
 namespace fusec {
 
 namespace {
@@ -109,11 +111,16 @@ bool TakesOwnKernel(const MatMulPlan& matmul) {
          matmul.k.AsConstant().value_or(0) > 0 && *matmul.k.AsConstant() < INT32_MAX / 8;
 }
 
-// Of weights, which are laid out for them, and rows that are copied in the background, by words at
-// least.
+// Of weights, whose panels an int must reach, and rows that are copied in the background, by words
+// at least.
 bool TakesWarpgroups(const MatMulPlan& matmul, const PlanOptions& options) {
-  return options.warpgroups && IsConstant(matmul.b.value) &&
-         *matmul.k.AsConstant() * DtypeBytes(matmul.result->type.dtype) % 4 == 0;
+  const Dtype dtype = matmul.result->type.dtype;
+  const int64_t n = *matmul.n.AsConstant(), k = *matmul.k.AsConstant();
+  const int64_t elements =
+      PanelElements(n, k, dtype, PanelLayout(matmul, options.matmul_precision)) *
+      *matmul.batch.AsConstant();
+  return options.warpgroups && IsConstant(matmul.b.value) && k * DtypeBytes(dtype) % 4 == 0 &&
+         elements <= INT32_MAX;
 }
 
 bool IsTiny(const MatMulPlan& matmul) {

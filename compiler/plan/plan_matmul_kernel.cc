@@ -348,10 +348,7 @@ class MatMulKernelPlanner {
     Let("first_row", Cast() + "blockIdx.x / " + neighbours + " * " + rows, 0, matmul_.m - 1);
     Let("first_column", Cast() + "blockIdx.x % " + tiles + " * " + width, 0, matmul_.n - 1);
     builder_.Blank();
-    if (ByWarpgroups())
-      MultiplyByWarpgroups(rows, width);
-    else
-      MultiplyByWarps(rows, width);
+    Multiply(rows, width);
     builder_.Blank();
     builder_.Comment(EpilogueInWords());
     if (lanes_ == 1)
@@ -360,49 +357,38 @@ class MatMulKernelPlanner {
       StoreVectors(rows);
   }
 
-  // Where the tile's rows begin, how many of them exist, and of its columns.
-  std::string FirstLeft() { return a_ + " + first_row * " + builder_.Write(matmul_.k); }
-  std::string RowsHere(const std::string& rows) {
-    return MinText(rows, builder_.Write(matmul_.m) + " - first_row");
-  }
-  std::string ColumnsHere(const std::string& width) {
-    return MinText(width, builder_.Write(matmul_.n) + " - first_column");
-  }
-  std::string RowBytes() {
-    return builder_.Write(matmul_.k) + " * sizeof(" + MemoryTypeName(dtype()) + ")";
-  }
-  const std::string& CopyBytes() {
+  void Multiply(const std::string& rows, const std::string& width) {
+    const std::string m = builder_.Write(matmul_.m), n = builder_.Write(matmul_.n);
+    const std::string k = builder_.Write(matmul_.k);
+    const std::string b = ByWarpgroups() ? FriendlyName(matmul_.b.value->name) : b_;
+    builder_.Comment("memory.sums = " + a_ + " x " + b + ", transposed");
+    const std::string right = ByWarpgroups() ? PanelsOfTile() : b_ + " + first_column * " + k;
     const int64_t copy = Aligned(16 / DtypeBytes(dtype())) * DtypeBytes(dtype());
-    return builder_.expressions().OwnConstant("copy_bytes", copy, "of one copy");
+    const std::string copy_name =
+        builder_.expressions().OwnConstant("copy_bytes", copy, "of one copy");
+    builder_.AppendCall((ByWarpgroups() ? "MultiplyTileByWarpgroups" : "MultiplyTile") +
+                        ("<Shape, " + copy_name) + ">(" + a_ + " + first_row * " + k + ", " +
+                        MinText(rows, m + " - first_row") + ", " + right + ", " +
+                        MinText(width, n + " - first_column") + ", " + k + " * sizeof(" +
+                        MemoryTypeName(dtype()) + "), memory)");
   }
 
-  void MultiplyByWarps(const std::string& rows, const std::string& width) {
-    builder_.Comment("memory.sums = " + a_ + " x " + b_ + ", transposed");
-    builder_.AppendCall("MultiplyTile<Shape, " + CopyBytes() + ">(" + FirstLeft() + ", " +
-                        RowsHere(rows) + ", " + b_ + " + first_column * " +
-                        builder_.Write(matmul_.k) + ", " + ColumnsHere(width) + ", " + RowBytes() +
-                        ", memory)");
-  }
-
-  void MultiplyByWarpgroups(const std::string& rows, const std::string& width) {
-    const Value* weights = matmul_.b.value;
+  // Where the panels of the tile's columns begin.
+  std::string PanelsOfTile() {
     const WeightLayout layout = PanelLayout(matmul_, precision_);
-    const int64_t panel_depth = PanelDepth(depth(), dtype(), layout);
-    std::string panels = builder_.Panels(weights, layout);
+    std::string panels = builder_.Panels(matmul_.b.value, layout);
     const int64_t elements = PanelElements(columns(), depth(), dtype(), layout);
     const bool has_several = !matmul_.b.batch_stride.IsConstant(0);
+    CExpressionWriter& names = builder_.expressions();
     if (has_several) {
-      builder_.expressions().NameConstant(elements, "panel_elements", "of a matrix");
+      names.NameConstant(elements, "panel_elements", "of a matrix");
       panels = OfMatrix(elements, panels);
     }
-    builder_.Comment("memory.sums = " + a_ + " x " + FriendlyName(weights->name) + ", transposed");
-    const std::string stride = builder_.expressions().OwnConstant(
-        "panel_depth", panel_depth, "elements that panels have for a column");
-    builder_.AppendCall("MultiplyTileByWarpgroups<Shape, " + CopyBytes() + ">(" + FirstLeft() +
-                        ", " + RowsHere(rows) + ", " + RowBytes() + ", " + panels +
-                        " + first_column * " + stride + ", " + ColumnsHere(width) + ", memory)");
     more_bytes_ =
         (elements - columns() * depth()) * (has_several ? matrices() : 1) * DtypeBytes(dtype());
+    return panels + " + first_column * " +
+           names.OwnConstant("panel_depth", PanelDepth(depth(), dtype(), layout),
+                             "elements that panels have for a column");
   }
 
   void StoreElements(const std::string& rows, const std::string& width) {

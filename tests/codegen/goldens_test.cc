@@ -136,7 +136,8 @@ TEST(Goldens, NvrtcTakesThem) {
   const auto nvrtc = runtime::Nvrtc::Get();
   ASSERT_TRUE(nvrtc) << nvrtc.error().message;
   const std::vector<Case> cases = Cases();
-  for (const auto& [precision, warpgroups] : {std::pair<std::string, bool>{"highest", false}, {"highest", true}, {"high", false}, {"high", true}}) {
+  for (const auto& [precision, warpgroups] :
+       {std::pair<std::string, bool>{"highest", false}, {"highest", true}, {"high", false}, {"high", true}}) {
     std::vector<const Graph*> graphs;
     for (const Case& wanted : cases) {
       const bool is_alike = wanted.precision == precision && wanted.warpgroups == warpgroups;

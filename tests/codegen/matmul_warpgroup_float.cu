@@ -126,8 +126,8 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
       x + first_row * kProductDepth, min(kTileRows, batch - first_row),
-      kProductDepth * sizeof(float), weight_panels + first_column * kPanelDepth,
-      min(kTileColumns, kGateColumns - first_column), memory);
+      weight_panels + first_column * kPanelDepth, min(kTileColumns, kGateColumns - first_column),
+      kProductDepth * sizeof(float), memory);
 
   // The result: add, sigmoid
   const int tile_vector = threadIdx.x % kTileVectors;
@@ -190,8 +190,8 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
       x + first_row * kProductDepth, min(kTileRows, batch - first_row),
-      kProductDepth * sizeof(float), weight_panels + first_column * kPanelDepth,
-      min(kTileColumns, kGateColumns - first_column), memory);
+      weight_panels + first_column * kPanelDepth, min(kTileColumns, kGateColumns - first_column),
+      kProductDepth * sizeof(float), memory);
 
   // The result: add, sigmoid
   const int tile_vector = threadIdx.x % kTileVectors;
@@ -254,8 +254,8 @@ k00_linear_add_sigmoid_warpgroup_128x128(const float* __restrict__ x,
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
       x + first_row * kProductDepth, min(kTileRows, batch - first_row),
-      kProductDepth * sizeof(float), weight_panels + first_column * kPanelDepth,
-      min(kTileColumns, kGateColumns - first_column), memory);
+      weight_panels + first_column * kPanelDepth, min(kTileColumns, kGateColumns - first_column),
+      kProductDepth * sizeof(float), memory);
 
   // The result: add, sigmoid
   const int tile_vector = threadIdx.x % kTileVectors;

@@ -245,8 +245,8 @@ k00_linear_add_sigmoid_warpgroup_64x128(const Half* __restrict__ x,
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
       x + first_row * kProductDepth, min(kTileRows, batch - first_row),
-      kProductDepth * sizeof(Half), weight_panels + first_column * kPanelDepth,
-      min(kTileColumns, kGateColumns - first_column), memory);
+      weight_panels + first_column * kPanelDepth, min(kTileColumns, kGateColumns - first_column),
+      kProductDepth * sizeof(Half), memory);
 
   // The result: add, sigmoid
   const int tile_vector = threadIdx.x % kTileVectors;
@@ -306,8 +306,8 @@ k00_linear_add_sigmoid_warpgroup_128x256(const Half* __restrict__ x,
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
       x + first_row * kProductDepth, min(kTileRows, batch - first_row),
-      kProductDepth * sizeof(Half), weight_panels + first_column * kPanelDepth,
-      min(kTileColumns, kGateColumns - first_column), memory);
+      weight_panels + first_column * kPanelDepth, min(kTileColumns, kGateColumns - first_column),
+      kProductDepth * sizeof(Half), memory);
 
   // The result: add, sigmoid
   const int tile_vector = threadIdx.x % kTileVectors;

@@ -111,14 +111,6 @@ __device__ __forceinline__ Real Gelu(Real x) {
   return Real(0.5) * x * (1 + erf(x * Real(0.70710678118654752)));
 }
 
-// x (1 + tanh u) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3). Since (1 + tanh u) / 2 = 1 / (1 +
-// e^-2u), one exponential does, and nothing cancels where x is negative.
-template <class Real>
-__device__ __forceinline__ Real GeluTanh(Real x) {
-  const Real twice_u = Real(1.5957691216057308) * (x + Real(0.044715) * x * x * x);
-  return x / (1 + exp(-twice_u));
-}
-
 // ---- from codegen_templates/device/vector.cuh ----
 // Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place
 // must be a multiple of their size, or of 16 bytes.
