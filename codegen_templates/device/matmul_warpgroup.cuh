@@ -51,6 +51,9 @@ __device__ __forceinline__ int ChunksOf(int row_bytes) {
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
+// Waits for all threads of the block, which may call it at different places.
+__device__ __forceinline__ void AwaitBlock() { asm volatile("bar.sync 0;" ::: "memory"); }
+
 // Fills the stages with one chunk after another, each as soon as the one before it in its stage was
 // used.
 template <class Shape, int kCopyBytes>
@@ -77,6 +80,7 @@ __device__ __forceinline__ void FillStages(const void* a, int rows, const void* 
     LoadChunk<typename Shape::Filling, kCopyBytes, Shape::kRows>(to.a, a, rows, row_bytes, chunk);
     filled.ArriveAfterCopies();
   }
+  AwaitBlock();
 }
 
 template <class Shape>
@@ -164,12 +168,6 @@ __device__ __forceinline__ void TakeRegisters() {
   if constexpr (Shape::kGroups == 2) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
 }
 
-// Waits for all threads of the groups that multiply.
-template <class Shape>
-__device__ __forceinline__ void AwaitGroups() {
-  asm volatile("bar.sync 1, %0;" ::"n"(128 * Shape::kGroups) : "memory");
-}
-
 // memory.sums = the products of all chunks, by the group of this thread.
 template <class Shape>
 __device__ __forceinline__ void MultiplyStages(int group, int chunks,
@@ -182,8 +180,7 @@ __device__ __forceinline__ void MultiplyStages(int group, int chunks,
   };
   const auto release = [&](int chunk, const typename Shape::LeftWords& words) {
     HoldLeft<Shape>(words);
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) memory.used[chunk % kStages].Arrive();
+    memory.used[chunk % kStages].Arrive();
   };
   typename Shape::LeftWords words[2];
   read(0, words[0]);
@@ -217,7 +214,7 @@ __device__ __forceinline__ void MultiplyStages(int group, int chunks,
     if (chunk + 1 < chunks) multiply(chunk + 1, words[1], words[0]);
   }
   AwaitProducts<0>();
-  AwaitGroups<Shape>();  // none reads what the sums overwrite
+  AwaitBlock();  // none reads what the sums overwrite
 #pragma unroll
   for (int block = 0; block < kBlocks; ++block) {
     HoldSums(sums[block]);
@@ -242,7 +239,7 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < Shape::kStages; ++stage) {
       memory.filled[stage].Make(Shape::Filling::kThreads + 1);
-      memory.used[stage].Make(4 * Shape::kGroups);
+      memory.used[stage].Make(128 * Shape::kGroups);
     }
     ShowBarriers();
   }

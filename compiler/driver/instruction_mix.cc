@@ -19,6 +19,7 @@ constexpr Opcode kOpcodes[] = {
     {0x181, Class::kGlobalLoad},   // LDG
     {0x180, Class::kGlobalLoad},   // LD
     {0x1ae, Class::kGlobalLoad},   // LDGSTS
+    {0x1ba, Class::kGlobalLoad},   // UBLKCP
     {0x186, Class::kGlobalStore},  // STG
     {0x185, Class::kGlobalStore},  // ST
     {0x184, Class::kSharedLoad},   // LDS
@@ -87,6 +88,7 @@ constexpr Opcode kOpcodes[] = {
     {0x03f, Class::kTensor},       // DMMA
     {0x1f0, Class::kTensor},       // HGMMA
     {0x006, Class::kShuffle},      // VOTE
+    {0x02f, Class::kShuffle},      // ELECT
     {0x189, Class::kShuffle},      // SHFL
     {0x1a1, Class::kShuffle},      // MATCH
     {0x1c4, Class::kShuffle},      // REDUX
@@ -97,9 +99,13 @@ constexpr Opcode kOpcodes[] = {
     {0x11c, Class::kBarrier},      // B2R, of a block's vote
     {0x11d, Class::kBarrier},      // BAR
     {0x192, Class::kBarrier},      // MEMBAR
+    {0x1a7, Class::kBarrier},      // SYNCS, of a CopyBarrier
     {0x1af, Class::kBarrier},      // LDGDEPBAR
+    {0x1b0, Class::kBarrier},      // ARRIVES
+    {0x1b2, Class::kBarrier},      // SYNCS
     {0x1c5, Class::kBarrier},      // WARPGROUP.ARRIVE, WARPGROUP.DEPBAR
     {0x1c6, Class::kBarrier},      // FENCE.VIEW.ASYNC
+    {0x1c8, Class::kControl},      // USETMAXREG
     {0x141, Class::kControl},      // BSYNC
     {0x142, Class::kControl},      // BREAK
     {0x143, Class::kControl},      // CALL

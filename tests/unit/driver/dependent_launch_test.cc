@@ -101,7 +101,7 @@ T At(std::string_view bytes, size_t offset) {
 // are is not seen here; there must be as many as in the PTX.
 std::map<std::string, BeforeWait> InMachineCode(std::string_view cubin) {
   constexpr uint64_t kWait = 0x02e, kLoad = 0x181, kCopyToShared = 0x1ae;
-  const std::set<uint64_t> memory = {0x180, 0x185, 0x186, 0x18a, 0x18e, 0x1a8, 0x1a9};
+  const std::set<uint64_t> memory = {0x180, 0x185, 0x186, 0x18a, 0x18e, 0x1a8, 0x1a9, 0x1ba};
   const auto sections = At<uint64_t>(cubin, 40);
   const auto header = [&](int i) { return sections + 64 * static_cast<uint64_t>(i); };
   const auto names = At<uint64_t>(cubin, header(At<uint16_t>(cubin, 62)) + 24);
