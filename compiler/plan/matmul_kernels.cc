@@ -176,8 +176,8 @@ WeightLayout PanelLayout(const MatMulPlan& matmul, const std::string& precision)
 
 // As TileShape::kThreads and WarpgroupShape::kThreads, of which a group copies.
 int MatMulKernel::block_size() const {
-  constexpr int kGroup = 128;
-  return tile.threads() + (kind == Kind::kWarpgroups ? kGroup : 0);
+  constexpr int kGroup = 128, kGroupRows = 64;
+  return kind == Kind::kWarpgroups ? kGroup * (tile.rows / kGroupRows + 1) : tile.threads();
 }
 
 // As TileShape::Memory and WarpgroupShape::Memory.

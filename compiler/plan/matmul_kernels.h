@@ -19,7 +19,7 @@ struct MatMulTile {
   int row_warps, column_warps, depth_warps;
   int stages;
 
-  int threads() const { return 32 * row_warps * column_warps * depth_warps; }  // that multiply
+  int threads() const { return 32 * row_warps * column_warps * depth_warps; }
   bool operator==(const MatMulTile&) const = default;
 };
 
