@@ -117,8 +117,7 @@ std::optional<std::set<const Node*>> OwnKernel(
   if (!own) return std::nullopt;
   std::set<const Node*> group = least;
   AddTail(graph, readers, matmul.result()->type.shape, group);
-  const bool is_split =
-      options.matmul_precision == "highest" && matmul.result()->type.dtype == Dtype::kF32;
+  const bool is_split = IsSplit(matmul.result()->type.dtype, options.matmul_precision);
   const bool is_better =
       is_split ? IsAheadOfLibrary(*own)
                : IsNarrow(*own) && group.size() > most.size() && EndsInAKernel(readers, group);

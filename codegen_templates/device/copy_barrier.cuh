@@ -1,10 +1,10 @@
 // Barriers in shared memory by which threads that fill it and threads that use it wait for each
 // other (PTX's mbarrier). A barrier goes through phases; one ends when as many arrivals were
 // counted as the barrier was made for, and all bytes were copied that it was told to expect.
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
 struct CopyBarrier {
   unsigned long long state;
 
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
   __device__ __forceinline__ unsigned address() const {
     return static_cast<unsigned>(__cvta_generic_to_shared(this));
   }
@@ -36,8 +36,10 @@ struct CopyBarrier {
         "r"(parity)
         : "memory");
   }
+#endif
 };
 
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
 // Makes barriers that this thread made visible to copies.
 __device__ __forceinline__ void ShowBarriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -52,8 +54,4 @@ __device__ __forceinline__ void CopyBytes(void* shared, const void* source, int 
       "l"(source), "r"(bytes), "r"(barrier.address())
       : "memory");
 }
-#else
-struct alignas(8) CopyBarrier {
-  unsigned long long state;
-};
 #endif

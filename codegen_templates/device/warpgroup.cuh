@@ -137,10 +137,4 @@ __device__ __forceinline__ void MultiplyFloatsByPanel(float (&sums)[8][4],
 }
 #else
 __device__ __forceinline__ void ShowTensorCores() {}
-__device__ __forceinline__ void BeginProducts() {}
-__device__ __forceinline__ void CloseProducts() {}
-template <int>
-__device__ __forceinline__ void AwaitProducts() {}
-template <int kPieces>
-__device__ __forceinline__ void HoldSums(float (&)[kPieces][4]) {}
 #endif

@@ -100,6 +100,10 @@ Expr Mod(const Expr& dividend, const Expr& divisor, const Ranges& ranges);
 Expr Min(const Expr& a, const Expr& b, const Ranges& ranges);
 Expr Max(const Expr& a, const Expr& b, const Ranges& ranges);
 Expr CeilDiv(const Expr& dividend, const Expr& divisor, const Ranges& ranges);
+// Of numbers that are not negative.
+inline int64_t CeilDiv(int64_t dividend, int64_t divisor) {
+  return (dividend + divisor - 1) / divisor;
+}
 Expr Product(const std::vector<Expr>& factors);
 // Whether every term of `expr` is a multiple of `divisor`, whatever its symbols are.
 bool IsMultiple(const Expr& expr, int64_t divisor);

@@ -83,8 +83,6 @@ int SharedBytesOf(int architecture) {
   return 99 * kKiB;
 }
 
-int64_t Ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // With `columns` of all products together, each a sum of `k` terms.
 MatMulKernel Rows(int64_t rows, int64_t columns, int64_t k) {
   MatMulKernel kernel;
@@ -100,7 +98,7 @@ MatMulKernel Rows(int64_t rows, int64_t columns, int64_t k) {
 
 // The fewest rows of each of `matrices` products that give `tile` enough blocks.
 int64_t FirstRows(const MatMulTile& tile, int64_t n, int64_t matrices) {
-  return (Ceil(kEnoughBlocks, Ceil(n, tile.columns) * matrices) - 1) * tile.rows + 1;
+  return (CeilDiv(kEnoughBlocks, CeilDiv(n, tile.columns) * matrices) - 1) * tile.rows + 1;
 }
 
 bool TakesOwnKernel(const MatMulPlan& matmul) {
@@ -117,7 +115,7 @@ bool TakesWarpgroups(const MatMulPlan& matmul, const PlanOptions& options) {
   const Dtype dtype = matmul.result->type.dtype;
   const int64_t n = *matmul.n.AsConstant(), k = *matmul.k.AsConstant();
   const int64_t elements =
-      PanelElements(n, k, dtype, PanelLayout(matmul, options.matmul_precision)) *
+      PanelElements(n, k, dtype, PanelLayout(dtype, options.matmul_precision)) *
       *matmul.batch.AsConstant();
   return options.warpgroups && IsConstant(matmul.b.value) && k * DtypeBytes(dtype) % 4 == 0 &&
          elements <= INT32_MAX;
@@ -135,10 +133,11 @@ bool IsFloatGelu(const MatMulPlan& matmul) {
 // The library for results that are large.
 void AddLibrary(const MatMulPlan& matmul, const std::string& precision,
                 std::vector<MatMulRange>& kernels) {
-  if (IsSplit(matmul, precision) && IsFloatGelu(matmul)) return;
-  const int64_t most = IsTiny(matmul)               ? kMostTinyElements
-                       : IsSplit(matmul, precision) ? kMostSplitElements
-                                                    : kMostShortElements;
+  const bool is_split = IsSplit(matmul.result->type.dtype, precision);
+  if (is_split && IsFloatGelu(matmul)) return;
+  const int64_t most = IsTiny(matmul) ? kMostTinyElements
+                       : is_split     ? kMostSplitElements
+                                      : kMostShortElements;
   MatMulRange large;
   // By one call, or one for each matrix.
   const int64_t together = matmul.bias_stride.IsConstant(0) ? *matmul.batch.AsConstant() : 1;
@@ -165,13 +164,13 @@ void AddPlain(int64_t columns, std::vector<MatMulRange>& kernels) {
 
 }  // namespace
 
-bool IsSplit(const MatMulPlan& matmul, const std::string& precision) {
-  return matmul.result->type.dtype == Dtype::kF32 && precision == "highest";
+bool IsSplit(Dtype dtype, const std::string& precision) {
+  return dtype == Dtype::kF32 && precision == "highest";
 }
 
-WeightLayout PanelLayout(const MatMulPlan& matmul, const std::string& precision) {
-  if (matmul.result->type.dtype != Dtype::kF32) return WeightLayout::kPanels;
-  return IsSplit(matmul, precision) ? WeightLayout::kSplitTf32Panels : WeightLayout::kTf32Panels;
+WeightLayout PanelLayout(Dtype dtype, const std::string& precision) {
+  if (dtype != Dtype::kF32) return WeightLayout::kPanels;
+  return IsSplit(dtype, precision) ? WeightLayout::kSplitTf32Panels : WeightLayout::kTf32Panels;
 }
 
 // As TileShape::kThreads and WarpgroupShape::kThreads, of which a group copies.
@@ -190,7 +189,7 @@ int MatMulKernel::shared_bytes(bool is_split) const {
   constexpr int kAlignment = 1024;  // of panels; the barriers behind them need no more
   const int chunk = (tile.rows + tile.columns * (is_split ? 2 : 1)) * tile.chunk_bytes;
   const int most = std::max(tile.stages * chunk, sums);
-  return (most + kAlignment - 1) / kAlignment * kAlignment + kAlignment;
+  return static_cast<int>(CeilDiv(most, kAlignment) + 1) * kAlignment;
 }
 
 std::string MatMulKernel::Suffix() const {
@@ -221,11 +220,11 @@ std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const Pla
   std::vector<MatMulRange> kernels = {{Rows(1, n * matrices, k)},
                                       {Rows(kMostRowsAtOnce, n * matrices, k)}};
   kernels[1].from = 2;
-  const int64_t long_sum = IsSplit(matmul, precision) ? kLongSplitSum : kLongShortSum;
+  const bool is_split = IsSplit(matmul.result->type.dtype, precision);
+  const int64_t long_sum = is_split ? kLongSplitSum : kLongShortSum;
   if (k > long_sum && library) {
     kernels.emplace_back().from = kMostRowsAtOnce + 1;
   } else {
-    const bool is_split = IsSplit(matmul, precision);
     const bool has_slow_library = is_split || IsFloatGelu(matmul);
     const bool warpgroups =
         TakesWarpgroups(matmul, options) && (has_slow_library || !library) && !IsTiny(matmul);
@@ -278,7 +277,7 @@ std::vector<MatMulKernel> MatMulCandidates(const MatMulPlan& matmul, int64_t row
       candidates.push_back(kernel);
     }
   }
-  const bool is_split = IsSplit(matmul, options.matmul_precision);
+  const bool is_split = IsSplit(matmul.result->type.dtype, options.matmul_precision);
   const auto add = [&](MatMulKernel::Kind kind, const MatMulTile& tile) {
     MatMulKernel kernel;
     kernel.kind = kind;

@@ -61,9 +61,9 @@ std::vector<MatMulKernel> MatMulCandidates(const MatMulPlan& matmul, int64_t row
                                            const PlanOptions& options);
 
 // How a tile by warpgroups wants the weights.
-WeightLayout PanelLayout(const MatMulPlan& matmul, const std::string& precision);
+WeightLayout PanelLayout(Dtype dtype, const std::string& precision);
 
-// Whether a product takes three of shorter numbers (Arithmetic::kSplitTf32).
-bool IsSplit(const MatMulPlan& matmul, const std::string& precision);
+// Whether a product of such numbers takes three of shorter ones (Arithmetic::kSplitTf32).
+bool IsSplit(Dtype dtype, const std::string& precision);
 
 }  // namespace fusec

@@ -334,14 +334,14 @@ class MatMulKernelPlanner {
     const MatMulTile& tile = kernel_.tile;
     plan.block_size = kernel_.block_size();
     const Expr row_tiles = CeilDiv(matmul_.m, tile.rows, builder_.ranges());
-    const int64_t column_tiles = (columns() + tile.columns - 1) / tile.columns;
+    const int64_t column_tiles = CeilDiv(columns(), tile.columns);
     plan.blocks = row_tiles * column_tiles * matrices();
     plan.launch_in_words = "a block makes " + std::to_string(tile.rows) + " x " +
                            std::to_string(tile.columns) + " of the result";
     const std::string rows = names.OwnConstant("tile_rows", tile.rows, "of a block");
     const std::string width = names.OwnConstant("tile_columns", tile.columns, "of a block");
     DeclareShape();
-    plan.shared_bytes = kernel_.shared_bytes(IsSplit(matmul_, precision_));
+    plan.shared_bytes = kernel_.shared_bytes(IsSplit(dtype(), precision_));
     DeclareSharedMemory(builder_);
     const std::string tiles = names.OwnConstant("column_tiles", column_tiles, "tiles side by side");
     const std::string neighbours = ChooseMatrix(tiles);
@@ -375,7 +375,7 @@ class MatMulKernelPlanner {
 
   // Where the panels of the tile's columns begin.
   std::string PanelsOfTile() {
-    const WeightLayout layout = PanelLayout(matmul_, precision_);
+    const WeightLayout layout = PanelLayout(dtype(), precision_);
     std::string panels = builder_.Panels(matmul_.b.value, layout);
     const int64_t elements = PanelElements(columns(), depth(), dtype(), layout);
     const bool has_several = !matmul_.b.batch_stride.IsConstant(0);

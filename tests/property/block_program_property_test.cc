@@ -132,16 +132,7 @@ class InteractionGenerator {
 void Compare(uint64_t seed, Dtype dtype, const std::string& precision, double relative) {
   const auto graph = InteractionGenerator(seed, dtype).Run();
   const NowTrying trying(seed, *graph);
-  const auto compiled = CompiledGraphs::Make({graph.get()}, GpuOrItsText(), {}, precision);
-  ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
-  for (const int64_t batch : {0, 1, 5, 1027}) {
-    const auto inputs = RandomInputs(*graph, seed, {{"batch", batch}});
-    const auto expected = Interpret(*graph, inputs), rounded = InterpretRounded(*graph, inputs);
-    const auto found = (*compiled)->Run({inputs});
-    ASSERT_TRUE(expected.has_value() && rounded.has_value());
-    ASSERT_TRUE(found.has_value()) << found.error().message;
-    EXPECT_EQ(FirstWrong(*expected, *rounded, (*found)[0], relative), "") << "batch " << batch;
-  }
+  ExpectRightAnswers(*graph, GpuOrItsText(), precision, seed, {0, 1, 5, 1027}, relative);
 }
 
 TEST(BlockProgramProperty, InteractionsMatch) {

@@ -297,4 +297,18 @@ std::string FirstWrong(const std::vector<ReferenceTensor>& expected,
   return "";
 }
 
+void ExpectRightAnswers(const Graph& graph, RunOn where, const std::string& precision,
+                        uint64_t seed, const std::vector<int64_t>& batches, double relative) {
+  const auto compiled = CompiledGraphs::Make({&graph}, where, {}, precision);
+  ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
+  for (const int64_t batch : batches) {
+    const auto inputs = RandomInputs(graph, seed, {{"batch", batch}});
+    const auto expected = Interpret(graph, inputs), rounded = InterpretRounded(graph, inputs);
+    const auto found = (*compiled)->Run({inputs});
+    ASSERT_TRUE(expected.has_value() && rounded.has_value());
+    ASSERT_TRUE(found.has_value()) << found.error().message;
+    EXPECT_EQ(FirstWrong(*expected, *rounded, (*found)[0], relative), "") << "batch " << batch;
+  }
+}
+
 }  // namespace fusec

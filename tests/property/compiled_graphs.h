@@ -12,14 +12,15 @@
 
 namespace fusec {
 
-// Graphs side by side in one, so that one run of a compiler serves them all. Values get the prefix "g<number>_"; symbols of one name
-// must be the same.
+// Graphs side by side in one, so that one run of a compiler serves them all. Values get the prefix
+// "g<number>_"; symbols of one name must be the same.
 std::unique_ptr<Graph> SideBySide(const std::vector<const Graph*>& graphs);
 
 // The kernels of a program, without its library matmuls.
 std::vector<const KernelPlan*> KernelsOf(const ProgramPlan& program);
 
-// Where graphs run: on the CPU; on the CPU with the kernels planned for a GPU (gpu_text_on_cpu.h); on the machine's GPU.
+// Where graphs run: on the CPU; on the CPU with the kernels planned for a GPU (gpu_text_on_cpu.h);
+// on the machine's GPU.
 enum class RunOn { kCpu, kGpuTextOnCpu, kGpu };
 
 // Graphs fused, planned, compiled, written to an artifact and loaded.
@@ -70,5 +71,10 @@ Result<std::vector<ReferenceTensor>> InterpretRounded(const Graph& graph,
 std::string FirstWrong(const std::vector<ReferenceTensor>& expected,
                        const std::vector<ReferenceTensor>& rounded,
                        const std::vector<ReferenceTensor>& found, double relative);
+
+// Runs a graph on random inputs of these batches and expects what FirstWrong does, `relative`
+// included.
+void ExpectRightAnswers(const Graph& graph, RunOn where, const std::string& precision,
+                        uint64_t seed, const std::vector<int64_t>& batches, double relative);
 
 }  // namespace fusec

@@ -146,16 +146,7 @@ void CompareOnGpu(uint64_t seed, Dtype dtype, const std::string& precision, cons
                   double relative) {
   const auto graph = TowersGenerator(seed, dtype).Run();
   const NowTrying trying(seed, *graph);
-  const auto compiled = CompiledGraphs::Make({graph.get()}, GpuOrItsText(), {}, precision);
-  ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
-  for (const int64_t batch : batches) {
-    const auto inputs = RandomInputs(*graph, seed, {{"batch", batch}});
-    const auto expected = Interpret(*graph, inputs), rounded = InterpretRounded(*graph, inputs);
-    const auto found = (*compiled)->Run({inputs});
-    ASSERT_TRUE(expected.has_value() && rounded.has_value());
-    ASSERT_TRUE(found.has_value()) << found.error().message;
-    EXPECT_EQ(FirstWrong(*expected, *rounded, (*found)[0], relative), "") << "batch " << batch;
-  }
+  ExpectRightAnswers(*graph, GpuOrItsText(), precision, seed, batches, relative);
 }
 
 // Tolerances as in tests/property/codegen_property_test.cc.
