@@ -10,9 +10,9 @@ namespace fusec {
 namespace {
 
 constexpr int64_t kLongSum = 16384;
-constexpr int64_t kShortestShare = 1024;  // terms
-constexpr int64_t kLittle = 4;            // times as many bytes has the operand as all the parts
-constexpr int64_t kPack = 4;              // elements of 16 bytes
+constexpr int64_t kShortestShare = 512;  // terms
+constexpr int64_t kLittle = 4;           // times as many bytes has the operand as all the parts
+constexpr int64_t kPack = 4;             // elements of 16 bytes
 
 // How many parts a sum is cut into; 1 leaves it whole.
 int64_t SharesOf(int64_t terms, int64_t columns) {
@@ -54,7 +54,7 @@ Value* SharedWeights(Builder& builder, Value* weights, bool transposed, int64_t 
   return builder.Make(OpKind::kReshape, {weights}, {{"shape", cut}}, weights->name + "_shares");
 }
 
-bool ShareSum(Graph& graph, size_t place) {
+bool ShareSum(Graph& graph, size_t place, bool is_split) {
   const Node& product = *graph.nodes[place];
   if (product.kind != OpKind::kMatMul || product.Int("transpose_a") != 0 ||
       product.result()->type.dtype != Dtype::kF32)
@@ -66,6 +66,7 @@ bool ShareSum(Graph& graph, size_t place) {
   const bool transposed = product.Int("transpose_b") != 0;
   const int64_t terms = *weights->type.shape[transposed ? 1 : 0].AsConstant();
   const int64_t columns = *weights->type.shape[transposed ? 0 : 1].AsConstant();
+  if (!is_split && columns > kNarrowColumns) return false;
   const int64_t shares = SharesOf(terms, columns);
   if (shares == 1) return false;
 
@@ -86,11 +87,11 @@ bool ShareSum(Graph& graph, size_t place) {
 }  // namespace
 
 Result<bool> ShareLongSums(Graph& graph, const PassOptions& options, PassReport&) {
-  if (options.matmul_precision != "highest") return false;
+  const bool is_split = IsSplit(Dtype::kF32, options.matmul_precision);
   bool changed = false;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const size_t before = graph.nodes.size();
-    if (!ShareSum(graph, i)) continue;
+    if (!ShareSum(graph, i, is_split)) continue;
     i += graph.nodes.size() - before;
     changed = true;
   }

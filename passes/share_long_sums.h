@@ -12,9 +12,10 @@ namespace fusec {
 //        %x: f32[batch, 96768]                      %p = matmul(%s, %v)      f32[64, batch, 32]
 //                                                   %y = reduce_sum(%p) {axes = [0]}
 //
-// %v are the weights, cut likewise. Only sums of f32 in f32 (`highest`), for which the library has
-// no tensor cores, of operands that a loop makes, since that stores them in this order for free;
-// and only where the parts are little beside the operand. Exact but for the order of summation.
+// %v are the weights, cut likewise. Only sums of f32: in f32 (`highest`), for which the library has
+// no tensor cores, or of so few columns that its tiles are mostly empty. Only of operands that a
+// loop makes, since that stores them in this order for free, and only where the parts are little
+// beside the operand. Exact but for the order of summation.
 Result<bool> ShareLongSums(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

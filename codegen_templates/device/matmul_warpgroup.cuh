@@ -1,5 +1,5 @@
-// A tile of the product a x b^T by one block, by warpgroups; the depth is the innermost axis of
-// both operands.
+// A tile of the product a x b^T by the warpgroups of a block, or of the blocks of a cluster, which
+// share out the depth; that is the innermost axis of both operands.
 //
 // The depth passes through shared memory in chunks as wide as a panel, kStages of them under way at
 // a time. The last warpgroup fills the stages. It copies rows of `a` as they are, and of `b`, which
@@ -9,11 +9,12 @@
 // cores read the columns from shared memory; and it reads its rows of the next chunk while they
 // work.
 
-template <Arithmetic kArithmetic_, int kRows_, int kColumns_, int kStages_>
+template <Arithmetic kArithmetic_, int kRows_, int kColumns_, int kStages_, int kClusterBlocks_ = 1>
 struct WarpgroupShape {
   static constexpr Arithmetic kArithmetic = kArithmetic_;
   static constexpr bool kIsSplit = kArithmetic == Arithmetic::kSplitTf32;
   static constexpr int kRows = kRows_, kColumns = kColumns_, kStages = kStages_;
+  static constexpr int kClusterBlocks = kClusterBlocks_;
   static constexpr int kGroups = kRows / 64;  // that multiply
   static constexpr int kThreads = 128 * (kGroups + 1);
   static constexpr int kChunkWords = 32, kChunkBytes = 4 * kChunkWords;
@@ -49,6 +50,30 @@ template <class Shape>
 __device__ __forceinline__ int ChunksOf(int row_bytes) {
   return (row_bytes + Shape::kChunkBytes - 1) / Shape::kChunkBytes;
 }
+// Those that this block multiplies; a cluster has no more blocks than there are chunks.
+struct ChunkRange {
+  int first, count;
+};
+template <class Shape>
+__device__ __forceinline__ ChunkRange ChunksOfBlock(int row_bytes) {
+  const int chunks = ChunksOf<Shape>(row_bytes);
+  if constexpr (kHasClusters && Shape::kClusterBlocks > 1) {
+    const int block = blockIdx.x % Shape::kClusterBlocks;
+    const int first = chunks * block / Shape::kClusterBlocks;
+    return {first, chunks * (block + 1) / Shape::kClusterBlocks - first};
+  }
+  return {0, chunks};
+}
+
+// Waits for all who make the sums of the tile.
+template <class Shape>
+__device__ __forceinline__ void AwaitSums() {
+  if constexpr (kHasClusters && Shape::kClusterBlocks > 1) {
+    AwaitCluster();
+  } else {
+    __syncthreads();
+  }
+}
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 // Waits for all threads of the block, which may call it at different places.
@@ -61,7 +86,8 @@ __device__ __forceinline__ void FillStages(const void* a, int rows, const void* 
                                            int row_bytes, typename Shape::Memory& memory) {
   constexpr int kPanelBytes = 64 * Shape::kChunkBytes;
   const int chunks = ChunksOf<Shape>(row_bytes);
-  for (int chunk = 0; chunk < chunks; ++chunk) {
+  const ChunkRange range = ChunksOfBlock<Shape>(row_bytes);
+  for (int chunk = 0; chunk < range.count; ++chunk) {
     const int stage = chunk % Shape::kStages, round = chunk / Shape::kStages;
     typename Shape::Chunk& to = memory.chunks[stage];
     CopyBarrier& filled = memory.filled[stage];
@@ -69,7 +95,7 @@ __device__ __forceinline__ void FillStages(const void* a, int rows, const void* 
     if (threadIdx.x % 128 == 0) {
       filled.ArriveAndExpect(static_cast<int>(sizeof(to.b)));
       for (int column = 0; column < Shape::kColumns; column += 64) {
-        const long long panel = min(column, columns - 1) / 64 * chunks + chunk;
+        const long long panel = min(column, columns - 1) / 64 * chunks + range.first + chunk;
         for (int part = 0; part < Shape::kParts; ++part) {
           CopyBytes(to.b[part].at(column, 0),
                     static_cast<const char*>(panels) + (panel * Shape::kParts + part) * kPanelBytes,
@@ -77,7 +103,8 @@ __device__ __forceinline__ void FillStages(const void* a, int rows, const void* 
         }
       }
     }
-    LoadChunk<typename Shape::Filling, kCopyBytes, Shape::kRows>(to.a, a, rows, row_bytes, chunk);
+    LoadChunk<typename Shape::Filling, kCopyBytes, Shape::kRows>(to.a, a, rows, row_bytes,
+                                                                 range.first + chunk);
     filled.ArriveAfterCopies();
   }
   AwaitBlock();
@@ -226,9 +253,9 @@ __device__ __forceinline__ void MultiplyStages(int group, int chunks,
   }
 }
 
-// memory.sums = a x b^T. `rows` and `columns` of the tile exist; a row of `a` is `row_bytes` long
-// and begins at a multiple of kCopyBytes. `panels` are those of `b` from the tile's first column
-// on.
+// memory.sums = a x b^T, or this block's part of them. `rows` and `columns` of the tile exist; a
+// row of `a` is `row_bytes` long and begins at a multiple of kCopyBytes. `panels` are those of `b`
+// from the tile's first column on.
 template <class Shape, int kCopyBytes>
 __device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows,
                                                          const void* panels, int columns,
@@ -249,9 +276,9 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows
     FillStages<Shape, kCopyBytes>(a, rows, panels, columns, row_bytes, memory);
   } else {
     TakeRegisters<Shape>();
-    MultiplyStages<Shape>(group, ChunksOf<Shape>(row_bytes), memory);
+    MultiplyStages<Shape>(group, ChunksOfBlock<Shape>(row_bytes).count, memory);
   }
-  __syncthreads();
+  AwaitSums<Shape>();
 }
 #else
 // The same by any threads, for the CPU and for GPUs that no kernel of warpgroups is planned for.
@@ -261,7 +288,9 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows
                                                          int row_bytes,
                                                          typename Shape::Memory& memory) {
   using Panel = PanelRows<64, Shape::kChunkWords>;
+  constexpr int kWords = Shape::kChunkWords;
   const int chunks = ChunksOf<Shape>(row_bytes);
+  const ChunkRange range = ChunksOfBlock<Shape>(row_bytes);
   for (int i = threadIdx.x; i < Shape::kRows * Shape::kColumns; i += Shape::kThreads) {
     const int row = i / Shape::kColumns, column = i % Shape::kColumns;
     if (column >= columns) continue;
@@ -269,11 +298,12 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows
         static_cast<const char*>(a) + static_cast<long long>(min(row, rows - 1)) * row_bytes;
     const Panel* parts = static_cast<const Panel*>(panels) + column / 64 * chunks * Shape::kParts;
     float sum = 0.0f;
-    for (int word = 0; word < row_bytes / 4; ++word) {
-      const Panel* at = parts + word / Shape::kChunkWords * Shape::kParts;
+    const int end = min((range.first + range.count) * kWords, row_bytes / 4);
+    for (int word = range.first * kWords; word < end; ++word) {
+      const Panel* at = parts + word / kWords * Shape::kParts;
       const unsigned left = reinterpret_cast<const unsigned*>(words)[word];
       for (int part = 0; part < Shape::kParts; ++part) {
-        const unsigned right = *at[part].at(column % 64, word % Shape::kChunkWords);
+        const unsigned right = *at[part].at(column % 64, word % kWords);
         for (int half = 0; half < (kIsOfFloats<Shape::kArithmetic> ? 1 : 2); ++half) {
           sum +=
               NumberIn<Shape::kArithmetic>(left, half) * NumberIn<Shape::kArithmetic>(right, half);
@@ -282,6 +312,13 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows
     }
     memory.sums[0][row][column] = sum;
   }
-  __syncthreads();
+  AwaitSums<Shape>();
 }
 #endif
+
+// As TileSums, of the parts that the blocks of a cluster have.
+template <class Shape, int kCount>
+__device__ __forceinline__ Vector<float, kCount> ClusterSums(const typename Shape::Memory& memory,
+                                                             int row, int column) {
+  return SumOfBlocks<Shape::kClusterBlocks, kCount>(&memory.sums[0][row][column]);
+}

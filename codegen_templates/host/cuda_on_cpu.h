@@ -15,6 +15,7 @@
 #define __host__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 // A block is one thread, so what it shares with itself lives on its stack.
 #define __shared__
 

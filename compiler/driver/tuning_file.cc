@@ -58,6 +58,7 @@ Json ChoiceJson(const KernelChoice& choice) {
     const MatMulTile& tile = product.tile;
     json["tile"] = {tile.rows,         tile.columns,     tile.chunk_bytes, tile.row_warps,
                     tile.column_warps, tile.depth_warps, tile.stages};
+    if (tile.cluster_blocks > 1) json["cluster_blocks"] = tile.cluster_blocks;
   }
   const LaunchShape& shape = choice.shape;
   if (shape.block_size > 0) json["block_size"] = shape.block_size;
@@ -80,6 +81,7 @@ KernelChoice ChoiceOf(const Json& json) {
   } else if (product.is_tile()) {
     const auto tile = json.at("tile").get<std::array<int, 7>>();
     product.tile = {tile[0], tile[1], tile[2], tile[3], tile[4], tile[5], tile[6]};
+    product.tile.cluster_blocks = json.value("cluster_blocks", 1);
   }
   choice.shape.block_size = json.value("block_size", 0);
   choice.shape.lanes = json.value("lanes", int64_t{0});

@@ -68,6 +68,7 @@ struct KernelPlan {
   std::string launch_in_words;
   Expr blocks;
   int block_size = 1;
+  int cluster_blocks = 1;   // neighbours that run together and read each other's shared memory
   int blocks_together = 0;  // on one multiprocessor, which registers must not prevent; 0: any
   int shared_bytes = 0;     // chosen at launch, beside what the kernel declares
   // Waits for earlier kernels before it touches what they may, so that it may be launched while

@@ -17,10 +17,14 @@ constexpr int64_t kEnoughBlocks = 100;  // of the 100 to 150 multiprocessors of 
 // among blocks. Of split floats its own products are slow, so that more is gained here.
 constexpr int64_t kLongShortSum = 1024;
 constexpr int64_t kLongSplitSum = 4096;
+// Sums that clusters of our own share out, from rows of so many bytes up to so many terms.
+constexpr int64_t kLongRow = 4096;
+constexpr int64_t kMostSharedTerms = 16384;
 // Elements of a result beyond which the library was ahead on an H200: of float products, and of
 // those in a shorter type, for which it has the tensor cores' asynchronous instructions.
 constexpr int64_t kMostSplitElements = 1 << 21;
 constexpr int64_t kMostShortElements = 1 << 18;
+constexpr int64_t kMostHalfElements = 1 << 16;
 
 // Sums of floats so short that a tile of them is mostly filled with zeros: a thread per element is
 // sooner done where these are few, and the library where they are many.
@@ -34,6 +38,8 @@ constexpr MatMulTile kTiles[] = {
     {32, 64, 256, 1, 2, 4, 3},
     {128, 64, 128, 4, 2, 1, 3},
 };
+// The same for kNarrowColumns.
+constexpr MatMulTile kNarrowTiles[] = {{16, 32, 512, 1, 1, 8, 3}, {64, 32, 256, 2, 1, 4, 3}};
 
 // Of four warps to each 64 rows.
 constexpr MatMulTile Warpgroups(int rows, int columns, int stages) {
@@ -49,8 +55,16 @@ struct PlannedTile {
 // for other numbers, where there is no library. One that is half empty loses to the one before.
 constexpr PlannedTile kSplitWarpgroups[] = {
     {Warpgroups(64, 64, 4), 1}, {Warpgroups(64, 128, 5), 512}, {Warpgroups(128, 128, 4), 65}};
-constexpr PlannedTile kShortWarpgroups[] = {{Warpgroups(64, 128, 4), 1},
-                                            {Warpgroups(128, 256, 4), 129}};
+constexpr PlannedTile kShortWarpgroups[] = {
+    {Warpgroups(64, 64, 4), 1}, {Warpgroups(64, 128, 4), 1}, {Warpgroups(128, 256, 4), 129}};
+// What clusters share out where tiles are few: to as many blocks as a large GPU runs at once, or
+// half of them where each would have less than a good share of the chunks.
+constexpr MatMulTile kClusterTile = Warpgroups(64, 64, 4);
+constexpr int kMostClusterBlocks = 8;  // that every GPU with clusters grants
+constexpr int64_t kGoodShare = 8;
+constexpr int64_t kMostBlocks = 132;
+constexpr int64_t kFewestBeforeLibrary = 4;  // smaller clusters lose to it
+constexpr int64_t kFewRows = 128;
 
 // What is measured of these. Of split floats a thread holds sums twice, and a block columns.
 constexpr MatMulTile kMeasuredWarpgroups[] = {
@@ -121,6 +135,19 @@ bool TakesWarpgroups(const MatMulPlan& matmul, const PlanOptions& options) {
          elements <= INT32_MAX;
 }
 
+// The chunks of a tile's sums.
+int64_t ChunksOf(const MatMulPlan& matmul, const MatMulTile& tile) {
+  return CeilDiv(*matmul.k.AsConstant() * DtypeBytes(matmul.result->type.dtype), tile.chunk_bytes);
+}
+
+// Whether clusters are ahead of smaller tiles and, where tiles are few, of the library.
+bool TakesClusters(const MatMulPlan& matmul, const PlanOptions& options) {
+  const int64_t k = *matmul.k.AsConstant();
+  return TakesWarpgroups(matmul, options) && *matmul.n.AsConstant() > kNarrowColumns &&
+         k * DtypeBytes(matmul.result->type.dtype) >= kLongRow && k <= kMostSharedTerms &&
+         *matmul.batch.AsConstant() == 1;
+}
+
 bool IsTiny(const MatMulPlan& matmul) {
   return matmul.result->type.dtype == Dtype::kF32 && *matmul.k.AsConstant() <= kTinySum;
 }
@@ -130,21 +157,56 @@ bool IsFloatGelu(const MatMulPlan& matmul) {
   return matmul.result->type.dtype == Dtype::kF32 && matmul.activation == "gelu_tanh";
 }
 
-// The library for results that are large.
-void AddLibrary(const MatMulPlan& matmul, const std::string& precision,
-                std::vector<MatMulRange>& kernels) {
-  const bool is_split = IsSplit(matmul.result->type.dtype, precision);
-  if (is_split && IsFloatGelu(matmul)) return;
+// The first rows that the library makes, since the result is large.
+int64_t FirstRowsOfLibrary(const MatMulPlan& matmul, bool is_split) {
+  const bool is_half = DtypeBytes(matmul.result->type.dtype) == 2;
   const int64_t most = IsTiny(matmul) ? kMostTinyElements
                        : is_split     ? kMostSplitElements
+                       : is_half      ? kMostHalfElements
                                       : kMostShortElements;
-  MatMulRange large;
   // By one call, or one for each matrix.
   const int64_t together = matmul.bias_stride.IsConstant(0) ? *matmul.batch.AsConstant() : 1;
-  const int64_t columns = *matmul.n.AsConstant() * together;
-  large.from = std::max(kMostRowsAtOnce, most / columns) + 1;
+  return most / (*matmul.n.AsConstant() * together) + 1;
+}
+
+void AddLibrary(int64_t from, std::vector<MatMulRange>& kernels) {
+  MatMulRange large;
+  large.from = std::max(from, kMostRowsAtOnce + 1);
   while (kernels.back().from >= large.from) kernels.pop_back();
   kernels.push_back(large);
+}
+
+void AddTile(Kind kind, const MatMulTile& tile, int64_t from, std::vector<MatMulRange>& kernels) {
+  MatMulRange next;
+  next.kernel.kind = kind;
+  next.kernel.tile = tile;
+  next.from = std::max(from, kMostRowsAtOnce + 1);
+  if (next.kernel == kernels.back().kernel) return;
+  if (next.from <= kernels.back().from) kernels.pop_back();
+  kernels.push_back(next);
+}
+
+// Clusters of ever fewer blocks, down to `fewest`, the more tiles there are. Returns the rows from
+// which on there are enough of these.
+int64_t AddClusters(const MatMulPlan& matmul, int64_t fewest, std::vector<MatMulRange>& kernels) {
+  MatMulTile tile = kClusterTile;
+  const int64_t chunks = ChunksOf(matmul, tile),
+                across = CeilDiv(*matmul.n.AsConstant(), tile.columns);
+  int64_t from = 0;
+  for (int blocks = kMostClusterBlocks; blocks >= fewest; blocks /= 2) {
+    tile.cluster_blocks = blocks;
+    AddTile(Kind::kWarpgroups, tile, from, kernels);
+    const int64_t most_blocks = chunks / blocks >= kGoodShare ? kMostBlocks : kMostBlocks / 2;
+    from = most_blocks / (across * blocks) * tile.rows + 1;
+  }
+  return from;
+}
+
+// Whether a large GPU makes `rows` rows at once in such tiles, and half of it does not.
+bool IsOneWave(const MatMulPlan& matmul, const MatMulTile& tile, int64_t rows) {
+  const int64_t tiles = CeilDiv(rows, tile.rows) * CeilDiv(*matmul.n.AsConstant(), tile.columns) *
+                        *matmul.batch.AsConstant();
+  return tiles > kMostBlocks / 2 && tiles <= kMostBlocks;
 }
 
 // A thread per element for results that are small, in place of what serves more rows than one
@@ -204,7 +266,8 @@ std::string MatMulKernel::Suffix() const {
     case Kind::kTile:
       return "_tile_" + extents;
     case Kind::kWarpgroups:
-      return "_warpgroup_" + extents;
+      return "_warpgroup_" + extents +
+             (tile.cluster_blocks > 1 ? "_cluster_" + std::to_string(tile.cluster_blocks) : "");
   }
   return "";
 }
@@ -220,37 +283,43 @@ std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const Pla
   std::vector<MatMulRange> kernels = {{Rows(1, n * matrices, k)},
                                       {Rows(kMostRowsAtOnce, n * matrices, k)}};
   kernels[1].from = 2;
-  const bool is_split = IsSplit(matmul.result->type.dtype, precision);
-  const int64_t long_sum = is_split ? kLongSplitSum : kLongShortSum;
-  if (k > long_sum && library) {
-    kernels.emplace_back().from = kMostRowsAtOnce + 1;
+  const Dtype dtype = matmul.result->type.dtype;
+  const bool is_split = IsSplit(dtype, precision), clusters = TakesClusters(matmul, options);
+  const bool is_narrow = n <= kNarrowColumns;
+  const bool takes_warpgroups = TakesWarpgroups(matmul, options) && !IsTiny(matmul) && !is_narrow;
+  const bool has_slow_library = is_split || IsFloatGelu(matmul);
+  const bool own_at_any_size = takes_warpgroups && (has_slow_library || !library);
+  int64_t library_from = FirstRowsOfLibrary(matmul, is_split);
+  if (clusters) {
+    const int64_t fewest = own_at_any_size ? 1 : kFewestBeforeLibrary;
+    library_from = AddClusters(matmul, fewest, kernels);
+  } else if (library && k > (is_split ? kLongSplitSum : kLongShortSum)) {
+    library_from = 0;
   } else {
-    const bool has_slow_library = is_split || IsFloatGelu(matmul);
-    const bool warpgroups =
-        TakesWarpgroups(matmul, options) && (has_slow_library || !library) && !IsTiny(matmul);
-    const auto add = [&](MatMulKernel::Kind kind, const MatMulTile& tile, int64_t from) {
-      MatMulRange next;
-      next.kernel.kind = kind;
-      next.kernel.tile = tile;
-      next.from = std::max(from, kMostRowsAtOnce + 1);
-      if (next.from <= kernels.back().from) kernels.pop_back();
-      kernels.push_back(next);
-    };
-    const bool is_short = k * DtypeBytes(matmul.result->type.dtype) <= kShortTile.chunk_bytes;
-    add(Kind::kTile, is_short ? kShortTile : kTiles[0], 0);
-    add(Kind::kTile, kTiles[1], FirstRows(kTiles[1], n, matrices));
-    if (warpgroups) {
-      const std::span<const PlannedTile> planned =
-          is_split ? std::span<const PlannedTile>(kSplitWarpgroups) : kShortWarpgroups;
-      for (const auto& [tile, least_columns] : planned) {
-        if (n >= least_columns) add(Kind::kWarpgroups, tile, FirstRows(tile, n, matrices));
-      }
-    } else {
-      add(Kind::kTile, kTiles[2], FirstRows(kTiles[2], n, matrices));
+    const bool is_short = k * DtypeBytes(dtype) <= kShortTile.chunk_bytes;
+    const std::span<const MatMulTile> tiles =
+        is_narrow ? std::span<const MatMulTile>(kNarrowTiles) : kTiles;
+    AddTile(Kind::kTile, is_short ? kShortTile : tiles[0], 0, kernels);
+    AddTile(Kind::kTile, tiles[1], FirstRows(tiles[1], n, matrices), kernels);
+    if (takes_warpgroups && IsOneWave(matmul, kClusterTile, kFewRows)) {
+      // The library's tiles are too large for these.
+      AddTile(Kind::kWarpgroups, kClusterTile, kFewRows - kClusterTile.rows + 1, kernels);
+      library_from = std::max(library_from, kFewRows + 1);
+    } else if (!own_at_any_size && !is_narrow) {
+      AddTile(Kind::kTile, tiles[2], FirstRows(tiles[2], n, matrices), kernels);
     }
-    if (library && !warpgroups) AddLibrary(matmul, precision, kernels);
-    if (IsTiny(matmul)) AddPlain(n * matrices, kernels);
   }
+  if (own_at_any_size && library_from > 0) {
+    const std::span<const PlannedTile> planned =
+        is_split ? std::span<const PlannedTile>(kSplitWarpgroups) : kShortWarpgroups;
+    for (const auto& [tile, least_columns] : planned) {
+      if (n >= least_columns)
+        AddTile(Kind::kWarpgroups, tile, FirstRows(tile, n, matrices), kernels);
+    }
+  } else if (library) {
+    AddLibrary(library_from, kernels);
+  }
+  if (IsTiny(matmul)) AddPlain(n * matrices, kernels);
   std::vector<MatMulRange> needed;
   for (size_t i = 0; i < kernels.size(); ++i) {
     if (i + 1 < kernels.size()) kernels[i].to = kernels[i + 1].from - 1;
@@ -289,7 +358,15 @@ std::vector<MatMulKernel> MatMulCandidates(const MatMulPlan& matmul, int64_t row
   if (!TakesWarpgroups(matmul, options) || rows <= kMostRowsMeasured) return candidates;
   const std::span<const MatMulTile> tiles =
       is_split ? std::span<const MatMulTile>(kMeasuredSplitWarpgroups) : kMeasuredWarpgroups;
-  for (const MatMulTile& tile : tiles) add(Kind::kWarpgroups, tile);
+  for (MatMulTile tile : tiles) {
+    add(Kind::kWarpgroups, tile);
+    const int64_t count = CeilDiv(rows, tile.rows) * CeilDiv(*matmul.n.AsConstant(), tile.columns) *
+                          *matmul.batch.AsConstant();
+    const int64_t most =
+        std::min<int64_t>({2 * kMostBlocks / count, ChunksOf(matmul, tile), kMostClusterBlocks});
+    for (tile.cluster_blocks = 2; tile.cluster_blocks <= most; tile.cluster_blocks *= 2)
+      add(Kind::kWarpgroups, tile);
+  }
   return candidates;
 }
 

@@ -11,13 +11,17 @@ namespace fusec {
 // The ways to make a matrix product on a GPU, and which of them serves which number of rows.
 
 // Products of a batch, each of matrices of its own, that one launch makes.
-inline constexpr int64_t kMostMatrices = 64;
+inline constexpr int64_t kMostMatrices = 128;
 
-// A tile of the result per block.
+// So few columns leave the better part of a tile by warpgroups, or of the library, without work.
+inline constexpr int64_t kNarrowColumns = 32;
+
+// A tile of the result per block or, by warpgroups, per cluster of blocks.
 struct MatMulTile {
   int rows, columns, chunk_bytes;
   int row_warps, column_warps, depth_warps;
   int stages;
+  int cluster_blocks = 1;  // that share out the sums: 1, 2, 4 or 8
 
   int threads() const { return 32 * row_warps * column_warps * depth_warps; }
   bool operator==(const MatMulTile&) const = default;

@@ -71,7 +71,10 @@ std::string KernelChoice::Words() const {
   if (product.kind == MatMulKernel::Kind::kWarpgroups) {
     const MatMulTile& tile = product.tile;
     words.push_back("tile of " + number(tile.rows) + " x " + number(tile.columns) + ", " +
-                    number(tile.row_warps / 4) + " warpgroups, " + number(tile.stages) + " stages");
+                    number(tile.row_warps / 4) + " warpgroups, " + number(tile.stages) + " stages" +
+                    (tile.cluster_blocks > 1
+                         ? ", clusters of " + number(tile.cluster_blocks) + " blocks"
+                         : ""));
   }
   if (shape.team != Team::kPlanned) words.push_back("a " + TeamName(shape.team) + " per row");
   if (shape.block_size > 0) words.push_back("blocks of " + number(shape.block_size) + " threads");

@@ -6,13 +6,13 @@ small tables.
 
     fusec            `fusec run` on an artifact
     fusec from C     a program that does the same through libfusec_rt.so (build/tests/call_latency), and goes on calling, then
-                     with page-locked inputs too
+                     with page-locked inputs, and with inputs and outputs in the GPU's memory
     torch-*, xla     a Python process that imports the framework, loads the weights, compiles where it does, answers, and goes on calling
     context          what creating a CUDA context takes of each of them
     compile cold     `fusec compile` with an empty kernel cache, compile warm: with the kernels in it
 
 All take turns for --rounds rounds; medians. What a process needs to be found in the page cache is there from a first
-round that does not count. A call is from inputs in host memory to the answer in host memory: p50 and p99 of --seconds of calls
+round that does not count. A call is from inputs in host memory to the answer in host memory, unless it says otherwise: p50 and p99 of --seconds of calls
 that follow each other in that process, the median of the rounds (against_peers.py times calls of peers under CUDA graphs, too).
 """
 import argparse
@@ -129,10 +129,11 @@ def main():
                 if number:
                     seconds.setdefault(name, []).append(taken)
                 if number and call_us:
-                    page_locked = call_us.pop("page_locked", None)
+                    others = {"page-locked inputs": call_us.pop("page_locked", None), "GPU memory": call_us.pop("device", None)}
                     calls.setdefault(name, []).append(call_us)
-                    if page_locked:
-                        calls.setdefault(f"{name}, page-locked inputs", []).append(page_locked)
+                    for memory, figures in others.items():
+                        if figures:
+                            calls.setdefault(f"{name}, {memory}", []).append(figures)
                 when = f"round {number} of {arguments.rounds}" if number else "first"
                 print(f"{when}: {name} {taken:.3f} s", flush=True)
             if number:

@@ -7,6 +7,7 @@
 // ---- from codegen_templates/device/tensor_core.cuh ----
 // ---- from codegen_templates/device/vector.cuh ----
 // ---- from codegen_templates/device/tile_memory.cuh ----
+// ---- from codegen_templates/device/block_cluster.cuh ----
 // ---- from codegen_templates/device/warpgroup.cuh ----
 // ---- from codegen_templates/device/copy_barrier.cuh ----
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----

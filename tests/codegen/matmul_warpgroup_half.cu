@@ -9,6 +9,7 @@
 // ---- from codegen_templates/device/vector.cuh ----
 // ---- from codegen_templates/device/tile_memory.cuh ----
 // ---- from codegen_templates/device/matmul_tile.cuh ----
+// ---- from codegen_templates/device/block_cluster.cuh ----
 // ---- from codegen_templates/device/warpgroup.cuh ----
 // ---- from codegen_templates/device/copy_barrier.cuh ----
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
@@ -186,6 +187,67 @@ k00_linear_add_sigmoid_tile_32x64(const Half* __restrict__ x, const Half* __rest
                                   weight + first_column * kProductDepth,
                                   min(kTileColumns, kGateColumns - first_column),
                                   kProductDepth * sizeof(Half), memory);
+
+  // The result: add, sigmoid
+  const int tile_vector = threadIdx.x % kTileVectors;
+  const int vector = first_column / kLanes + tile_vector;
+  const int tile_rows_here = min(kTileRows, batch - first_row);
+  const Vector<Half, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
+  for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
+       tile_row += Shape::kThreads / kTileVectors) {
+    const int row = first_row + tile_row;
+    const Vector<float, kLanes> sums =
+        TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes);
+    Vector<Half, kLanes> gate_vector;
+    #pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const float product = sums.at[lane];
+      const float bias_value = ToFloat(bias_vector.at[lane]);
+      // add
+      const float sum = product + bias_value;
+      // sigmoid
+      const float gate_value = Sigmoid(sum);
+      gate_vector.at[lane] = ToHalf(gate_value);
+    }
+    StoreVector(gate + row * kGateColumns + vector * kLanes, gate_vector);
+  }
+}
+
+// kernel  : k00_linear_add_sigmoid_warpgroup_64x64   class: matmul
+// source  : matmul, add, sigmoid
+// inputs  : x f16[batch, 130], weight_panels f16[512, 130] in panels, bias f16[512]
+// outputs : gate f16[batch, 512]
+// launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 8 blocks of 256 threads
+// traffic : reads batch * 260 + 197632 bytes, writes batch * 1024 bytes,
+//           keeps batch * 2048 bytes out of memory
+extern "C" __global__ void __launch_bounds__(256, 1)
+k00_linear_add_sigmoid_warpgroup_64x64(const Half* __restrict__ x,
+                                       const Half* __restrict__ weight_panels,
+                                       const Half* __restrict__ bias, Half* __restrict__ gate,
+                                       int batch) {
+  constexpr int kGateColumns = 512;    // of the result
+  constexpr int kProductDepth = 130;   // terms of its sum
+  constexpr int kTileRows = 64;        // of a block
+  constexpr int kTileColumns = 64;     // of a block
+  constexpr int kStages = 4;           // chunks in shared memory
+  constexpr int kSharedBytes = 66560;  // given at launch
+  constexpr int kColumnTiles = 8;      // tiles side by side
+  constexpr int kPanelDepth = 192;     // elements that panels have for a column
+  constexpr int kCopyBytes = 4;        // of one copy
+  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kTileVectors = 16;     // kLanes columns each
+  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages>;
+  static_assert(sizeof(Shape::Memory) == kSharedBytes);
+  alignas(1024) extern __shared__ char shared_memory[];
+  Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
+  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
+  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+
+  // memory.sums = x x weight, transposed
+  MultiplyTileByWarpgroups<Shape, kCopyBytes>(
+      x + first_row * kProductDepth, min(kTileRows, batch - first_row),
+      weight_panels + first_column * kPanelDepth, min(kTileColumns, kGateColumns - first_column),
+      kProductDepth * sizeof(Half), memory);
 
   // The result: add, sigmoid
   const int tile_vector = threadIdx.x % kTileVectors;

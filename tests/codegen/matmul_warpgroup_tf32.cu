@@ -8,6 +8,7 @@
 // ---- from codegen_templates/device/vector.cuh ----
 // ---- from codegen_templates/device/tile_memory.cuh ----
 // ---- from codegen_templates/device/matmul_tile.cuh ----
+// ---- from codegen_templates/device/block_cluster.cuh ----
 // ---- from codegen_templates/device/warpgroup.cuh ----
 // ---- from codegen_templates/device/copy_barrier.cuh ----
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
@@ -188,6 +189,73 @@ k00_linear_add_sigmoid_tile_32x64(const float* __restrict__ x, const float* __re
                                   weight + first_column * kProductDepth,
                                   min(kTileColumns, kGateColumns - first_column),
                                   kProductDepth * sizeof(float), memory);
+
+  // The result: add, sigmoid
+  const int tile_vector = threadIdx.x % kTileVectors;
+  const int vector = first_column / kLanes + tile_vector;
+  if (vector < kVectors) {
+    const int tile_rows_here = min(kTileRows, batch - first_row);
+    const Vector<float, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
+    for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
+         tile_row += Shape::kThreads / kTileVectors) {
+      const int row = first_row + tile_row;
+      const Vector<float, kLanes> sums = PlainUnlessFinite(
+          TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes), x + row * kProductDepth,
+          weight + vector * kLanes * kProductDepth, kProductDepth);
+      Vector<float, kLanes> gate_vector;
+      #pragma unroll
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const float product = sums.at[lane];
+        const float bias_value = bias_vector.at[lane];
+        // add
+        const float sum = product + bias_value;
+        // sigmoid
+        const float gate_value = Sigmoid(sum);
+        gate_vector.at[lane] = gate_value;
+      }
+      StoreVector(gate + row * kGateColumns + vector * kLanes, gate_vector);
+    }
+  }
+}
+
+// kernel  : k00_linear_add_sigmoid_warpgroup_64x64   class: matmul
+// source  : matmul, add, sigmoid
+// inputs  : x f32[batch, 130], weight f32[500, 130], weight_panels f32[500, 130] in panels,
+//           bias f32[500]
+// outputs : gate f32[batch, 500]
+// launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 8 blocks of 256 threads
+// traffic : reads batch * 520 + 329680 bytes, writes batch * 2000 bytes,
+//           keeps batch * 4000 bytes out of memory
+extern "C" __global__ void __launch_bounds__(256, 1)
+k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
+                                       const float* __restrict__ weight,
+                                       const float* __restrict__ weight_panels,
+                                       const float* __restrict__ bias, float* __restrict__ gate,
+                                       int batch) {
+  constexpr int kGateColumns = 500;    // of the result
+  constexpr int kProductDepth = 130;   // terms of its sum
+  constexpr int kTileRows = 64;        // of a block
+  constexpr int kTileColumns = 64;     // of a block
+  constexpr int kStages = 4;           // chunks in shared memory
+  constexpr int kSharedBytes = 66560;  // given at launch
+  constexpr int kColumnTiles = 8;      // tiles side by side
+  constexpr int kPanelDepth = 160;     // elements that panels have for a column
+  constexpr int kCopyBytes = 8;        // of one copy
+  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kTileVectors = 16;     // kLanes columns each
+  constexpr int kVectors = 125;        // kLanes columns each, of the result
+  using Shape = WarpgroupShape<Arithmetic::kTf32, kTileRows, kTileColumns, kStages>;
+  static_assert(sizeof(Shape::Memory) == kSharedBytes);
+  alignas(1024) extern __shared__ char shared_memory[];
+  Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
+  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
+  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+
+  // memory.sums = x x weight, transposed
+  MultiplyTileByWarpgroups<Shape, kCopyBytes>(
+      x + first_row * kProductDepth, min(kTileRows, batch - first_row),
+      weight_panels + first_column * kPanelDepth, min(kTileColumns, kGateColumns - first_column),
+      kProductDepth * sizeof(float), memory);
 
   // The result: add, sigmoid
   const int tile_vector = threadIdx.x % kTileVectors;

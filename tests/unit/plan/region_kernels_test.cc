@@ -23,6 +23,15 @@ constexpr const char* kLayer =
     "      return %y\n    }\n  }\n"
     "  return %y \"y\"\n}\n";
 
+constexpr const char* kLongLayer =
+    "graph @g(%x \"x\": f32[b, 3456]) symbols(b in 1..65536) {\n"
+    "  %w = constant() payload \"0\" : f32[512, 3456]\n"
+    "  %y = region(%x, %w) {class = \"matmul\"} : f32[b, 512] {\n"
+    "    graph @matmul(%x: f32[b, 3456], %w: f32[512, 3456]) {\n"
+    "      %y = matmul(%x, %w) {transpose_a = 0, transpose_b = 1} : f32[b, 512]\n"
+    "      return %y\n    }\n  }\n"
+    "  return %y \"y\"\n}\n";
+
 constexpr const char* kSoftmaxSum =
     "graph @g(%x \"x\": f32[b, 64]) symbols(b in 1..65536) {\n"
     "  %s = region(%x) {class = \"row_reduction\"} : f32[b] {\n"
@@ -32,9 +41,10 @@ constexpr const char* kSoftmaxSum =
     "  return %s \"s\"\n}\n";
 
 struct Planner {
-  explicit Planner(const char* text, TargetKind target = TargetKind::kGpu, bool warpgroups = false)
+  explicit Planner(const char* text, TargetKind target = TargetKind::kGpu, bool warpgroups = false,
+                   const char* precision = "highest")
       : graph(*Parse(text)),
-        options{target, "highest", 90, warpgroups},
+        options{target, precision, 90, warpgroups},
         kernels(*graph->nodes.back(), "k00", {}, options, *graph) {}
   // "from..to suffix" of every variant.
   std::vector<std::string> Ranges(const std::vector<Winner>& winners) const {
@@ -83,6 +93,20 @@ TEST(RegionKernels, PlansTilesByWarpgroupsForSplitFloats) {
                    "1537..6272_warpgroup_64x64", "6273.._warpgroup_128x128"}));
 }
 
+TEST(RegionKernels, SharesLongSumsOutToClustersWhereTilesAreFew) {
+  const Planner split(kLongLayer, TargetKind::kGpu, /*warpgroups=*/true);
+  EXPECT_EQ(split.Ranges({}),
+            Texts({"0..1_rows_1", "2..8_rows_8", "9..128_warpgroup_64x64_cluster_8",
+                   "129..256_warpgroup_64x64_cluster_4", "257..512_warpgroup_64x64_cluster_2",
+                   "513..1536_warpgroup_64x64", "1537..3072_warpgroup_64x128",
+                   "3073.._warpgroup_128x128"}));
+  // The library is ahead of small clusters.
+  const Planner tf32(kLongLayer, TargetKind::kGpu, /*warpgroups=*/true, "high");
+  EXPECT_EQ(tf32.Ranges({}),
+            Texts({"0..1_rows_1", "2..8_rows_8", "9..128_warpgroup_64x64_cluster_8",
+                   "129..256_warpgroup_64x64_cluster_4", "257.."}));
+}
+
 TEST(RegionKernels, GivesEachWinnerTheSizesAroundItsOwn) {
   const Planner sum(kSoftmaxSum);
   EXPECT_EQ(sum.Ranges({{16, Blocks(64)}}), Texts({"0.._block_64"}));
@@ -120,6 +144,9 @@ TEST(RegionKernels, TellsOfTilesByWarpgroups) {
   choice.product.tile = {128, 256, 128, 8, 1, 1, 4};
   EXPECT_EQ(choice.Suffix(), "_warpgroup_128x256");
   EXPECT_EQ(choice.Words(), "tile of 128 x 256, 2 warpgroups, 4 stages");
+  choice.product.tile.cluster_blocks = 4;
+  EXPECT_EQ(choice.Suffix(), "_warpgroup_128x256_cluster_4");
+  EXPECT_EQ(choice.Words(), "tile of 128 x 256, 2 warpgroups, 4 stages, clusters of 4 blocks");
 }
 
 TEST(RegionKernels, PassesOnTheAlgorithmOfALibrary) {
@@ -138,7 +165,7 @@ TEST(RegionKernels, PassesOnTheAlgorithmOfALibrary) {
 
 // Every candidate is a kernel: it can be planned and written.
 TEST(RegionKernels, ProposesKernelsThatCanBePlanned) {
-  for (const char* text : {kProduct, kSoftmaxSum}) {
+  for (const char* text : {kProduct, kLongLayer, kSoftmaxSum}) {
     for (const auto& [target, warpgroups] :
          {std::pair{TargetKind::kCpu, false}, {TargetKind::kGpu, false}, {TargetKind::kGpu, true}}) {
       const Planner planner(text, target, warpgroups);

@@ -1,0 +1,149 @@
+#include "compiler/ops/c_text.h"
+#include "compiler/plan/block_stages.h"
+#include "compiler/plan/fold.h"
+#include "compiler/plan/product_planner.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr int kWarpSize = 32;
+constexpr int kBlockSize = 128;         // unless tuned
+constexpr int64_t kMostFirstPacks = 8;  // of weights in registers of a thread, each 16 bytes
+
+class RowsPlanner : ProductPlanner {
+ public:
+  RowsPlanner(const Node& region, const MatMulPlan& matmul, const MatMulKernel& kernel,
+              KernelBuilder& builder)
+      : ProductPlanner(region, matmul, kernel, builder) {}
+
+  KernelPlan Plan() {
+    NameOperands(/*reads_weights=*/true);
+    Write();
+    return Finish(0);
+  }
+
+ private:
+  void Write() {
+    builder_.Use("matmul_rows.cuh");
+    KernelPlan& plan = builder_.plan();
+    CExpressionWriter& names = builder_.expressions();
+    const int per_column = kernel_.warps_per_column;
+    const int wanted = builder_.shape().block_size;
+    plan.block_size = std::max(wanted > 0 ? wanted : kBlockSize, per_column * kWarpSize);
+    const int block_columns = plan.block_size / kWarpSize / per_column;
+    plan.has_small_blocks = true;
+    // None for an empty batch: a block would read a first row that is not there.
+    plan.blocks = CeilDiv(matmul_.n, block_columns, builder_.ranges()) *
+                  Min(matmul_.m, 1, builder_.ranges()) * matrices();
+    plan.launch_in_words =
+        per_column == 1 ? "one warp per column" : std::to_string(per_column) + " warps per column";
+    const std::string most =
+        names.OwnConstant("most_rows", kernel_.most_rows, "rows of the result");
+    const std::string size = names.OwnConstant("warp_size", kWarpSize, "threads");
+    const std::string threads =
+        per_column == 1 ? size : "(" + WarpsPerColumn() + " * " + size + ")";
+    if (per_column > 1)
+      builder_.Append({Statement::Kind::kDeclare,
+                       "__shared__ float",
+                       "scratch[" + BlockSizeName(builder_) + " / " + size + " * " + most + "]",
+                       "",
+                       {},
+                       {}});
+    const std::string neighbours = ChooseMatrix(BlockNumber(), "");
+    Let("column",
+        BlockNumber() + (neighbours.empty() ? "" : " / " + neighbours) + " * (" +
+            BlockSizeName(builder_) + " / " + threads + ") + threadIdx.x / " + threads,
+        0, matmul_.n - 1);
+    const bool fits = columns() % block_columns == 0;
+    const std::string weights = ReadWeights(fits);
+    builder_.Blank();
+    builder_.Comment("The sum of row number `row` in the thread of that number.");
+    const std::string rows = kernel_.most_rows == 1 ? "1" : builder_.Write(matmul_.m);
+    builder_.Append({Statement::Kind::kLet,
+                     "float",
+                     "product",
+                     "MultiplyRows<" + most + ">(" + a_ + ", " + rows + ", " + weights + ", " +
+                         builder_.Write(matmul_.k) + ", " +
+                         (per_column > 1 ? "scratch" : "nullptr") + ")",
+                     {},
+                     {}});
+    StoreRows("threadIdx.x % " + threads, fits);
+  }
+
+  const std::string& WarpsPerColumn() {
+    return builder_.expressions().OwnConstant("warps_per_column", kernel_.warps_per_column,
+                                              "warps that share out a sum");
+  }
+
+  // Reads of the weights of `column` what fits in registers, and then waits for earlier kernels.
+  // Returns the weights and those that were read. Every column is there if it `fits`.
+  std::string ReadWeights(bool fits) {
+    CExpressionWriter& names = builder_.expressions();
+    const int64_t pack = Aligned(16 / DtypeBytes(dtype()));
+    const std::string pack_name = names.OwnConstant("pack", pack, "elements of one load");
+    const int64_t terms = pack * kWarpSize * kernel_.warps_per_column;
+    const std::string packs =
+        names.OwnConstant("first_packs", std::min((depth() + terms - 1) / terms, kMostFirstPacks),
+                          "of a thread's share of the weights");
+    const std::string k = builder_.Write(matmul_.k);
+    const std::string weights = builder_.Unique("weights");
+    const std::string first = builder_.Unique("first_weights");
+    const std::string last = fits ? "" : builder_.Write(matmul_.n) + " - 1";
+    builder_.Append({Statement::Kind::kLet,
+                     MemoryTypeName(dtype()) + "*",
+                     weights,
+                     b_ + " + " + (fits ? "column" : MinText(last, "column")) + " * " + k,
+                     {},
+                     {}});
+    builder_.Blank();
+    builder_.Comment("Weights, before it is known what they meet.");
+    builder_.Append({Statement::Kind::kLet,
+                     "auto",
+                     first,
+                     "ReadFirstWeights<" + WarpsPerColumn() + ", " + pack_name + ", " + packs +
+                         ">(" + weights + ", " + k + ")",
+                     {},
+                     {}});
+    if (IsConstant(matmul_.b.value)) {
+      if (fits) ReadColumnWeights(Expr::Symbol("column"));
+      builder_.Append({Statement::Kind::kAwait, "", "", "", {}, {}});
+    }
+    return weights + ", " + first;
+  }
+
+  void StoreRows(const std::string& row, bool fits) {
+    const Expr column = Expr::Symbol("column");
+    if (kernel_.most_rows == 1 && fits) {
+      // Without a branch, what it loads is under way before the sum is there.
+      builder_.Blank();
+      builder_.Comment(EpilogueInWords());
+      const std::vector<Scalar> results = EvaluateResults(0, column, "product");
+      builder_.Open(/*is_branch=*/true);
+      Store(IndexOf(0, column), results);
+      builder_.Append({Statement::Kind::kIf, "", "", row + " == 0", builder_.Close(), {}});
+      return;
+    }
+    Let("row", row, 0, matmul_.m - 1);
+    builder_.Blank();
+    builder_.Comment(EpilogueInWords());
+    builder_.Open(/*is_branch=*/true);
+    StoreElement(Expr::Symbol("row"), column, "product");
+    const std::string inside = fits ? "" : " && column < " + builder_.Write(matmul_.n);
+    builder_.Append({Statement::Kind::kIf,
+                     "",
+                     "",
+                     "row < " + builder_.Write(matmul_.m) + inside,
+                     builder_.Close(),
+                     {}});
+  }
+};
+
+}  // namespace
+
+KernelPlan PlanMatMulRows(const Node& region, const MatMulPlan& matmul, const MatMulKernel& kernel,
+                          KernelBuilder& builder) {
+  return RowsPlanner(region, matmul, kernel, builder).Plan();
+}
+
+}  // namespace fusec

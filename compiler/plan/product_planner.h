@@ -1,0 +1,69 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/plan/matmul_kernels.h"
+#include "compiler/plan/plan_region.h"
+#include "compiler/plan/region_lowering.h"
+
+namespace fusec {
+
+// What kernels for matrix products have in common: names and operands, which of several products a
+// block makes, and the epilogue, from one element of a product to the region's results there.
+class ProductPlanner {
+ protected:
+  ProductPlanner(const Node& region, const MatMulPlan& matmul, const MatMulKernel& kernel,
+                 KernelBuilder& builder);
+
+  // Names the sizes, and makes a_ a parameter of the kernel; b_ too, where it reads weights as they
+  // are.
+  void NameOperands(bool reads_weights);
+  // The kernel, which reads `more_bytes` beside its operands.
+  KernelPlan Finish(int64_t more_bytes);
+
+  int64_t columns() const { return *matmul_.n.AsConstant(); }
+  int64_t depth() const { return *matmul_.k.AsConstant(); }
+  int64_t matrices() const { return *matmul_.batch.AsConstant(); }
+  Dtype dtype() const { return matmul_.result->type.dtype; }
+  // The largest power of two up to `most` that divides the depth.
+  int64_t Aligned(int64_t most) const;
+
+  // blockIdx.x, in the type of indices.
+  std::string BlockNumber() const;
+  std::string MinText(const std::string& constant, const std::string& other);
+  void Let(const std::string& name, const std::string& text, const Expr& low, const Expr& high);
+
+  // From the operand that is called `name` on: the block's matrix of several, `stride` elements
+  // each.
+  std::string OfMatrix(const Expr& stride, const std::string& name);
+  // Which of the products the block takes part in, by its `number`. Of every `together` neighbours
+  // all take part in the same one. Returns how many blocks are neighbours of any product.
+  std::string ChooseMatrix(const std::string& number, const std::string& together);
+
+  // Where the product has the element at `row` and `column`.
+  std::vector<Expr> IndexOf(const Expr& row, const Expr& column);
+  // The epilogue for that element, whose value is `product`.
+  void StoreElement(const Expr& row, const Expr& column, const std::string& product);
+  // The region's results there, of which reshapes are left out.
+  std::vector<Scalar> EvaluateResults(const Expr& row, const Expr& column,
+                                      const std::string& product);
+  void Store(const std::vector<Expr>& index, const std::vector<Scalar>& results);
+  // What the epilogue reads of weights that have one element for each column, such as a bias.
+  void ReadColumnWeights(const Expr& column);
+  std::string EpilogueInWords() const;
+
+  const Node& region_;
+  const MatMulPlan& matmul_;
+  const MatMulKernel& kernel_;
+  KernelBuilder& builder_;
+  RegionLowering lowering_;
+  const Node* product_ = nullptr;
+  std::string a_, b_;
+};
+
+// A kernel of kind kRows.
+KernelPlan PlanMatMulRows(const Node& region, const MatMulPlan& matmul, const MatMulKernel& kernel,
+                          KernelBuilder& builder);
+
+}  // namespace fusec
