@@ -17,6 +17,15 @@ __device__ __forceinline__ void AwaitCluster() {
           : "memory");
 }
 
+// Waits until all threads of the cluster are done with the shared memory of others, without which
+// a block must not end.
+__device__ __forceinline__ void LeaveCluster() {
+  asm volatile(
+      "barrier.cluster.arrive.relaxed.aligned;\n"
+      "barrier.cluster.wait.aligned;" ::
+          : "memory");
+}
+
 // What block number `block` of the cluster has where this one has `own`.
 template <int kCount>
 __device__ __forceinline__ Vector<float, kCount> LoadOfBlock(const float* own, int block) {
@@ -44,6 +53,7 @@ __device__ __forceinline__ Vector<float, kCount> LoadOfBlock(const float* own, i
 #else
 constexpr bool kHasClusters = false;
 __device__ __forceinline__ void AwaitCluster() {}
+__device__ __forceinline__ void LeaveCluster() {}
 template <int kCount>
 __device__ __forceinline__ Vector<float, kCount> LoadOfBlock(const float* own, int) {
   return LoadVector<kCount>(own);

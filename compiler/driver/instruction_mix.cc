@@ -98,13 +98,16 @@ constexpr Opcode kOpcodes[] = {
     {0x11b, Class::kBarrier},      // ENDCOLLECTIVE
     {0x11c, Class::kBarrier},      // B2R, of a block's vote
     {0x11d, Class::kBarrier},      // BAR
+    {0x18f, Class::kBarrier},      // CCTL, of a cluster's barrier
     {0x192, Class::kBarrier},      // MEMBAR
     {0x1a7, Class::kBarrier},      // SYNCS, of a CopyBarrier
+    {0x1ab, Class::kBarrier},      // ERRBAR, behind MEMBAR
     {0x1af, Class::kBarrier},      // LDGDEPBAR
     {0x1b0, Class::kBarrier},      // ARRIVES
     {0x1b2, Class::kBarrier},      // SYNCS
     {0x1c5, Class::kBarrier},      // WARPGROUP.ARRIVE, WARPGROUP.DEPBAR
     {0x1c6, Class::kBarrier},      // FENCE.VIEW.ASYNC
+    {0x1c7, Class::kBarrier},      // UCGABAR, of a cluster
     {0x1c8, Class::kControl},      // USETMAXREG
     {0x141, Class::kControl},      // BSYNC
     {0x142, Class::kControl},      // BREAK

@@ -115,8 +115,7 @@ class TilePlanner : ProductPlanner {
       StoreVectors(share);
     if (!IsShared()) return;
     builder_.Blank();
-    builder_.Comment("Others may be reading the sums of this block.");
-    builder_.AppendCall("AwaitCluster()");
+    builder_.AppendCall("LeaveCluster()");
   }
 
   // How many rows of the tile the block stores, of a cluster from first_tile_row on.

@@ -168,8 +168,7 @@ k00_linear_add_warpgroup_64x64_cluster_8(const float* x, const float* __restrict
     }
   }
 
-  // Others may be reading the sums of this block.
-  AwaitCluster();
+  LeaveCluster();
 }
 
 // kernel  : k00_linear_add_warpgroup_64x64_cluster_4   class: matmul
@@ -240,8 +239,7 @@ k00_linear_add_warpgroup_64x64_cluster_4(const float* x, const float* __restrict
     }
   }
 
-  // Others may be reading the sums of this block.
-  AwaitCluster();
+  LeaveCluster();
 }
 
 // kernel  : k01_sigmoid   class: pointwise
