@@ -6,8 +6,8 @@
 // are weights, what the compiler has made of them (compiler/plan/weight_panels.h): panels of 64
 // columns, rounded, split, and in the order of shared memory. Each of the others multiplies 64 rows
 // by all columns of the tile, 64 at a time. It holds its rows of a chunk in registers, while tensor
-// cores read the columns from shared memory; and it reads its rows of the next chunk while they
-// work.
+// cores read the columns from shared memory; and, if it reads ahead, it reads its rows of the next
+// chunk while they work.
 
 template <Arithmetic kArithmetic_, int kRows_, int kColumns_, int kStages_, int kClusterBlocks_ = 1>
 struct WarpgroupShape {
@@ -15,6 +15,8 @@ struct WarpgroupShape {
   static constexpr bool kIsSplit = kArithmetic == Arithmetic::kSplitTf32;
   static constexpr int kRows = kRows_, kColumns = kColumns_, kStages = kStages_;
   static constexpr int kClusterBlocks = kClusterBlocks_;
+  // With fewer registers, blocks of the next kernel find room beside those of a cluster.
+  static constexpr bool kReadsAhead = !kIsSplit || kClusterBlocks == 1;
   static constexpr int kGroups = kRows / 64;  // that multiply
   static constexpr int kThreads = 128 * (kGroups + 1);
   static constexpr int kChunkWords = 32, kChunkBytes = 4 * kChunkWords;
@@ -209,36 +211,52 @@ __device__ __forceinline__ void MultiplyStages(int group, int chunks,
     HoldLeft<Shape>(words);
     memory.used[chunk % kStages].Arrive();
   };
-  typename Shape::LeftWords words[2];
-  read(0, words[0]);
   float sums[kBlocks][8][4];
   if constexpr (Shape::kIsSplit) {
 #pragma unroll
     for (int i = 0; i < 32 * kBlocks; ++i) sums[i / 32][i / 4 % 8][i % 4] = 0.0f;
   }
-  const auto multiply = [&](int chunk, const typename Shape::LeftWords& now,
-                            typename Shape::LeftWords& next) {
-    const typename Shape::Chunk& from = memory.chunks[chunk % kStages];
-    if constexpr (Shape::kIsSplit) {
-      // Tensor cores round sums toward zero, so those of split floats end with a chunk and are
-      // added to nearest.
-      float chunk_sums[kBlocks][8][4];
-      StartProducts<Shape>(from, now, chunk_sums, false);
-      if (chunk + 1 < chunks) read(chunk + 1, next);
-      AwaitProducts<0>();
-      release(chunk, now);
+  // Tensor cores round sums toward zero, so those of split floats end with a chunk and are added to
+  // nearest.
+  using Sums = float[kBlocks][8][4];
+  const auto finish_split = [&](int chunk, const typename Shape::LeftWords& words,
+                                Sums& chunk_sums) {
+    AwaitProducts<0>();
+    release(chunk, words);
 #pragma unroll
-      for (int block = 0; block < kBlocks; ++block) AddChunk(chunk_sums[block], sums[block]);
-    } else {
-      StartProducts<Shape>(from, now, sums, chunk > 0);
-      AwaitProducts<1>();  // the chunk before
-      if (chunk > 0) release(chunk - 1, next);
-      if (chunk + 1 < chunks) read(chunk + 1, next);
-    }
+    for (int block = 0; block < kBlocks; ++block) AddChunk(chunk_sums[block], sums[block]);
   };
-  for (int chunk = 0; chunk < chunks; chunk += 2) {
-    multiply(chunk, words[0], words[1]);
-    if (chunk + 1 < chunks) multiply(chunk + 1, words[1], words[0]);
+  if constexpr (Shape::kReadsAhead) {
+    typename Shape::LeftWords words[2];
+    read(0, words[0]);
+    const auto multiply = [&](int chunk, const typename Shape::LeftWords& now,
+                              typename Shape::LeftWords& next) {
+      const typename Shape::Chunk& from = memory.chunks[chunk % kStages];
+      if constexpr (Shape::kIsSplit) {
+        Sums chunk_sums;
+        StartProducts<Shape>(from, now, chunk_sums, false);
+        if (chunk + 1 < chunks) read(chunk + 1, next);
+        finish_split(chunk, now, chunk_sums);
+      } else {
+        StartProducts<Shape>(from, now, sums, chunk > 0);
+        AwaitProducts<1>();  // the chunk before
+        if (chunk > 0) release(chunk - 1, next);
+        if (chunk + 1 < chunks) read(chunk + 1, next);
+      }
+    };
+    for (int chunk = 0; chunk < chunks; chunk += 2) {
+      multiply(chunk, words[0], words[1]);
+      if (chunk + 1 < chunks) multiply(chunk + 1, words[1], words[0]);
+    }
+  } else {
+#pragma unroll 1
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      typename Shape::LeftWords words;
+      read(chunk, words);
+      Sums chunk_sums;
+      StartProducts<Shape>(memory.chunks[chunk % kStages], words, chunk_sums, false);
+      finish_split(chunk, words, chunk_sums);
+    }
   }
   AwaitProducts<0>();
   AwaitBlock();  // none reads what the sums overwrite

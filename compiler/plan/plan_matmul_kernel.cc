@@ -78,7 +78,8 @@ class TilePlanner : ProductPlanner {
       builder_.Use("block_cluster.cuh");
       builder_.Use("warpgroup.cuh");
       builder_.Use("copy_barrier.cuh");
-      builder_.plan().blocks_together = 1;  // from which the compiler knows a thread's registers
+      // From which the compiler knows a thread's registers.
+      builder_.plan().blocks_together = IsShared() ? 2 : 1;
     }
     builder_.Use(ByWarpgroups() ? "matmul_warpgroup.cuh" : "matmul_tile.cuh");
     KernelPlan& plan = builder_.plan();

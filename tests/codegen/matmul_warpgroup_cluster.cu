@@ -108,7 +108,7 @@ k00_linear_add_rows_8(const float* x, const float* __restrict__ weight, const fl
 //           threads
 // traffic : reads batch * 4120 + 541072 bytes, writes batch * 400 bytes,
 //           keeps batch * 400 bytes out of memory
-extern "C" __global__ void __launch_bounds__(256, 1) __cluster_dims__(8)
+extern "C" __global__ void __launch_bounds__(256, 2) __cluster_dims__(8)
 k00_linear_add_warpgroup_64x64_cluster_8(const float* x, const float* __restrict__ weight,
                                          const float* __restrict__ weight_panels, const float* bias,
                                          float* __restrict__ sum, int batch) {
@@ -179,7 +179,7 @@ k00_linear_add_warpgroup_64x64_cluster_8(const float* x, const float* __restrict
 // launch  : a cluster of 4 makes 64 x 64 of the result; (batch + 63) / 64 * 8 blocks of 256 threads
 // traffic : reads batch * 4120 + 541072 bytes, writes batch * 400 bytes,
 //           keeps batch * 400 bytes out of memory
-extern "C" __global__ void __launch_bounds__(256, 1) __cluster_dims__(4)
+extern "C" __global__ void __launch_bounds__(256, 2) __cluster_dims__(4)
 k00_linear_add_warpgroup_64x64_cluster_4(const float* x, const float* __restrict__ weight,
                                          const float* __restrict__ weight_panels, const float* bias,
                                          float* __restrict__ sum, int batch) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # All that is claimed of the GPU, on a machine that has one. In parts, as a borrowed machine may not be had for long:
-#   models       every model in models/: answers against double precision and onnxruntime at batches 1, 7, 64, 1500, 2048, each kernel
+#   models       every model in models/, and one whose sums are long enough for clusters: answers against double precision and onnxruntime at batches 1, 7, 64, 1500, 2048, each kernel
 #                alone (verify --per-fusion), an oversized batch, compute-sanitizer (memcheck, racecheck, initcheck), device time and
 #                call latency; the smoke program; an id outside its table (5 minutes)
 #   families     float16 and bfloat16 versions of these models, and the small models of tests/end_to_end/models (3 minutes)
@@ -47,7 +47,8 @@ models() {
   # What the checks say of every model goes to the results as it is.
   echo "[" >"$results/bench.json"
   separator=
-  for model in "$root"/models/*.onnx; do
+  check "a model of long sums" 0 python3 "$root/models/suite.py" lora_mlp_1k "$work/suite"
+  for model in "$root"/models/*.onnx "$work"/suite/*.onnx; do
     name=$(basename "$model" .onnx)
     out=$work/$name
     check "$name: compile" 0 "$fusec" "$model" -o "$out" --target sm_90a
