@@ -31,8 +31,9 @@ struct NvrtcFunctions {
 
 namespace {
 
+// Without NVRTC's own cache: it would start the driver, and the kernel cache is before it.
 std::vector<std::string> OptionsFor(const std::string& arch, const CompileOptions& options) {
-  std::vector<std::string> texts = {"--gpu-architecture=" + arch, "--std=c++17"};
+  std::vector<std::string> texts = {"--gpu-architecture=" + arch, "--std=c++17", "--no-cache"};
   if (options.line_info) texts.push_back("--generate-line-info");
   return texts;
 }
