@@ -63,7 +63,7 @@ constexpr MatMulTile kClusterTile = Warpgroups(64, 64, 4);
 constexpr int kMostClusterBlocks = 8;  // that every GPU with clusters grants
 constexpr int64_t kGoodShare = 8;
 constexpr int64_t kMostBlocks = 132;
-constexpr int64_t kFewestBeforeLibrary = 4;  // smaller clusters lose to it
+constexpr int64_t kFewestBeforeLibrary = 2;  // a block alone loses to it
 constexpr int64_t kFewRows = 128;
 
 // What is measured of these. Of split floats a thread holds sums twice, and a block columns.
@@ -140,14 +140,6 @@ int64_t ChunksOf(const MatMulPlan& matmul, const MatMulTile& tile) {
   return CeilDiv(*matmul.k.AsConstant() * DtypeBytes(matmul.result->type.dtype), tile.chunk_bytes);
 }
 
-// Whether clusters are ahead of smaller tiles and, where tiles are few, of the library.
-bool TakesClusters(const MatMulPlan& matmul, const PlanOptions& options) {
-  const int64_t k = *matmul.k.AsConstant();
-  return TakesWarpgroups(matmul, options) && *matmul.n.AsConstant() > kNarrowColumns &&
-         k * DtypeBytes(matmul.result->type.dtype) >= kLongRow && k <= kMostSharedTerms &&
-         *matmul.batch.AsConstant() == 1;
-}
-
 bool IsTiny(const MatMulPlan& matmul) {
   return matmul.result->type.dtype == Dtype::kF32 && *matmul.k.AsConstant() <= kTinySum;
 }
@@ -155,6 +147,28 @@ bool IsTiny(const MatMulPlan& matmul) {
 // Of which the library makes the product and the gelu by two kernels, or one that takes as long.
 bool IsFloatGelu(const MatMulPlan& matmul) {
   return matmul.result->type.dtype == Dtype::kF32 && matmul.activation == "gelu_tanh";
+}
+
+// Whether tiles by warpgroups would find work.
+bool TakesLargeTiles(const MatMulPlan& matmul, const PlanOptions& options) {
+  return TakesWarpgroups(matmul, options) && !IsTiny(matmul) &&
+         *matmul.n.AsConstant() > kNarrowColumns;
+}
+
+// Whether clusters are ahead of smaller tiles and, where tiles are few, of the library.
+bool TakesClusters(const MatMulPlan& matmul, const PlanOptions& options) {
+  const int64_t k = *matmul.k.AsConstant();
+  return TakesLargeTiles(matmul, options) &&
+         k * DtypeBytes(matmul.result->type.dtype) >= kLongRow && k <= kMostSharedTerms &&
+         *matmul.batch.AsConstant() == 1;
+}
+
+// Whether a large GPU makes `rows` rows at once in such tiles, and half of it does not: then those
+// of the library are too large.
+bool IsOneWave(const MatMulPlan& matmul, const MatMulTile& tile, int64_t rows) {
+  const int64_t tiles = CeilDiv(rows, tile.rows) * CeilDiv(*matmul.n.AsConstant(), tile.columns) *
+                        *matmul.batch.AsConstant();
+  return tiles > kMostBlocks / 2 && tiles <= kMostBlocks;
 }
 
 // The first rows that the library makes, since the result is large.
@@ -202,11 +216,35 @@ int64_t AddClusters(const MatMulPlan& matmul, int64_t fewest, std::vector<MatMul
   return from;
 }
 
-// Whether a large GPU makes `rows` rows at once in such tiles, and half of it does not.
-bool IsOneWave(const MatMulPlan& matmul, const MatMulTile& tile, int64_t rows) {
-  const int64_t tiles = CeilDiv(rows, tile.rows) * CeilDiv(*matmul.n.AsConstant(), tile.columns) *
-                        *matmul.batch.AsConstant();
-  return tiles > kMostBlocks / 2 && tiles <= kMostBlocks;
+// Tiles by warps, from small to large where others make many rows, and a wave of larger ones before
+// the library. Returns the rows from which on it is ahead.
+int64_t AddSmallTiles(const MatMulPlan& matmul, const PlanOptions& options, bool own_at_any_size,
+                      std::vector<MatMulRange>& kernels) {
+  const int64_t n = *matmul.n.AsConstant(), matrices = *matmul.batch.AsConstant();
+  const Dtype dtype = matmul.result->type.dtype;
+  const bool is_short = *matmul.k.AsConstant() * DtypeBytes(dtype) <= kShortTile.chunk_bytes;
+  const std::span<const MatMulTile> tiles =
+      n <= kNarrowColumns ? std::span<const MatMulTile>(kNarrowTiles) : kTiles;
+  AddTile(Kind::kTile, is_short ? kShortTile : tiles[0], 0, kernels);
+  AddTile(Kind::kTile, tiles[1], FirstRows(tiles[1], n, matrices), kernels);
+  const int64_t library_from = FirstRowsOfLibrary(matmul, IsSplit(dtype, options.matmul_precision));
+  if (TakesLargeTiles(matmul, options) && IsOneWave(matmul, kClusterTile, kFewRows)) {
+    AddTile(Kind::kWarpgroups, kClusterTile, kFewRows - kClusterTile.rows + 1, kernels);
+    return std::max(library_from, kFewRows + 1);
+  }
+  if (!own_at_any_size && tiles.size() > 2)
+    AddTile(Kind::kTile, tiles[2], FirstRows(tiles[2], n, matrices), kernels);
+  return library_from;
+}
+
+// Tiles by warpgroups for more rows.
+void AddLargeTiles(const MatMulPlan& matmul, bool is_split, std::vector<MatMulRange>& kernels) {
+  const int64_t n = *matmul.n.AsConstant(), matrices = *matmul.batch.AsConstant();
+  const std::span<const PlannedTile> planned =
+      is_split ? std::span<const PlannedTile>(kSplitWarpgroups) : kShortWarpgroups;
+  for (const auto& [tile, least_columns] : planned) {
+    if (n >= least_columns) AddTile(Kind::kWarpgroups, tile, FirstRows(tile, n, matrices), kernels);
+  }
 }
 
 // A thread per element for results that are small, in place of what serves more rows than one
@@ -283,41 +321,20 @@ std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const Pla
   std::vector<MatMulRange> kernels = {{Rows(1, n * matrices, k)},
                                       {Rows(kMostRowsAtOnce, n * matrices, k)}};
   kernels[1].from = 2;
-  const Dtype dtype = matmul.result->type.dtype;
-  const bool is_split = IsSplit(dtype, precision), clusters = TakesClusters(matmul, options);
-  const bool is_narrow = n <= kNarrowColumns;
-  const bool takes_warpgroups = TakesWarpgroups(matmul, options) && !IsTiny(matmul) && !is_narrow;
-  const bool has_slow_library = is_split || IsFloatGelu(matmul);
-  const bool own_at_any_size = takes_warpgroups && (has_slow_library || !library);
-  int64_t library_from = FirstRowsOfLibrary(matmul, is_split);
-  if (clusters) {
-    const int64_t fewest = own_at_any_size ? 1 : kFewestBeforeLibrary;
-    library_from = AddClusters(matmul, fewest, kernels);
-  } else if (library && k > (is_split ? kLongSplitSum : kLongShortSum)) {
-    library_from = 0;
+  const bool is_split = IsSplit(matmul.result->type.dtype, precision);
+  const bool clusters = TakesClusters(matmul, options);
+  const bool own_at_any_size =
+      TakesLargeTiles(matmul, options) && (is_split || IsFloatGelu(matmul) || !library);
+  if (library && !clusters && k > (is_split ? kLongSplitSum : kLongShortSum)) {
+    AddLibrary(0, kernels);
   } else {
-    const bool is_short = k * DtypeBytes(dtype) <= kShortTile.chunk_bytes;
-    const std::span<const MatMulTile> tiles =
-        is_narrow ? std::span<const MatMulTile>(kNarrowTiles) : kTiles;
-    AddTile(Kind::kTile, is_short ? kShortTile : tiles[0], 0, kernels);
-    AddTile(Kind::kTile, tiles[1], FirstRows(tiles[1], n, matrices), kernels);
-    if (takes_warpgroups && IsOneWave(matmul, kClusterTile, kFewRows)) {
-      // The library's tiles are too large for these.
-      AddTile(Kind::kWarpgroups, kClusterTile, kFewRows - kClusterTile.rows + 1, kernels);
-      library_from = std::max(library_from, kFewRows + 1);
-    } else if (!own_at_any_size && !is_narrow) {
-      AddTile(Kind::kTile, tiles[2], FirstRows(tiles[2], n, matrices), kernels);
-    }
-  }
-  if (own_at_any_size && library_from > 0) {
-    const std::span<const PlannedTile> planned =
-        is_split ? std::span<const PlannedTile>(kSplitWarpgroups) : kShortWarpgroups;
-    for (const auto& [tile, least_columns] : planned) {
-      if (n >= least_columns)
-        AddTile(Kind::kWarpgroups, tile, FirstRows(tile, n, matrices), kernels);
-    }
-  } else if (library) {
-    AddLibrary(library_from, kernels);
+    const int64_t large_from =
+        clusters ? AddClusters(matmul, own_at_any_size ? 1 : kFewestBeforeLibrary, kernels)
+                 : AddSmallTiles(matmul, options, own_at_any_size, kernels);
+    if (own_at_any_size)
+      AddLargeTiles(matmul, is_split, kernels);
+    else if (library)
+      AddLibrary(large_from, kernels);
   }
   if (IsTiny(matmul)) AddPlain(n * matrices, kernels);
   std::vector<MatMulRange> needed;

@@ -13,24 +13,26 @@ constexpr const char* kProduct =
     "      return %y\n    }\n  }\n"
     "  return %y \"y\"\n}\n";
 
-// The same of weights.
-constexpr const char* kLayer =
-    "graph @g(%x \"x\": f32[b, 512]) symbols(b in 1..65536) {\n"
-    "  %w = constant() payload \"0\" : f32[256, 512]\n"
-    "  %y = region(%x, %w) {class = \"matmul\"} : f32[b, 256] {\n"
-    "    graph @matmul(%x: f32[b, 512], %w: f32[256, 512]) {\n"
-    "      %y = matmul(%x, %w) {transpose_a = 0, transpose_b = 1} : f32[b, 256]\n"
-    "      return %y\n    }\n  }\n"
-    "  return %y \"y\"\n}\n";
-
-constexpr const char* kLongLayer =
-    "graph @g(%x \"x\": f32[b, 3456]) symbols(b in 1..65536) {\n"
-    "  %w = constant() payload \"0\" : f32[512, 3456]\n"
-    "  %y = region(%x, %w) {class = \"matmul\"} : f32[b, 512] {\n"
-    "    graph @matmul(%x: f32[b, 3456], %w: f32[512, 3456]) {\n"
-    "      %y = matmul(%x, %w) {transpose_a = 0, transpose_b = 1} : f32[b, 512]\n"
-    "      return %y\n    }\n  }\n"
-    "  return %y \"y\"\n}\n";
+// x [b, terms] by weights [columns, terms].
+std::string Layer(int terms, int columns) {
+  const std::string k = std::to_string(terms), n = std::to_string(columns);
+  return "graph @g(%x \"x\": f32[b, " + k +
+         "]) symbols(b in 1..65536) {\n"
+         "  %w = constant() payload \"0\" : f32[" +
+         n + ", " + k +
+         "]\n"
+         "  %y = region(%x, %w) {class = \"matmul\"} : f32[b, " +
+         n +
+         "] {\n"
+         "    graph @matmul(%x: f32[b, " +
+         k + "], %w: f32[" + n + ", " + k +
+         "]) {\n"
+         "      %y = matmul(%x, %w) {transpose_a = 0, transpose_b = 1} : f32[b, " +
+         n +
+         "]\n"
+         "      return %y\n    }\n  }\n"
+         "  return %y \"y\"\n}\n";
+}
 
 constexpr const char* kSoftmaxSum =
     "graph @g(%x \"x\": f32[b, 64]) symbols(b in 1..65536) {\n"
@@ -41,8 +43,8 @@ constexpr const char* kSoftmaxSum =
     "  return %s \"s\"\n}\n";
 
 struct Planner {
-  explicit Planner(const char* text, TargetKind target = TargetKind::kGpu, bool warpgroups = false,
-                   const char* precision = "highest")
+  explicit Planner(const std::string& text, TargetKind target = TargetKind::kGpu,
+                   bool warpgroups = false, const char* precision = "highest")
       : graph(*Parse(text)),
         options{target, precision, 90, warpgroups},
         kernels(*graph->nodes.back(), "k00", {}, options, *graph) {}
@@ -87,24 +89,37 @@ TEST(RegionKernels, PlansWithoutMeasurementsAndWhereTheyAgree) {
 }
 
 TEST(RegionKernels, PlansTilesByWarpgroupsForSplitFloats) {
-  const Planner product(kLayer, TargetKind::kGpu, /*warpgroups=*/true);
+  const Planner product(Layer(512, 256), TargetKind::kGpu, /*warpgroups=*/true);
   EXPECT_EQ(product.Ranges({}),
             Texts({"0..1_rows_1", "2..8_rows_8", "9..768_tile_16x32", "769..1536_tile_32x64",
                    "1537..6272_warpgroup_64x64", "6273.._warpgroup_128x128"}));
 }
 
 TEST(RegionKernels, SharesLongSumsOutToClustersWhereTilesAreFew) {
-  const Planner split(kLongLayer, TargetKind::kGpu, /*warpgroups=*/true);
+  const Planner split(Layer(3456, 512), TargetKind::kGpu, /*warpgroups=*/true);
   EXPECT_EQ(split.Ranges({}),
             Texts({"0..1_rows_1", "2..8_rows_8", "9..128_warpgroup_64x64_cluster_8",
                    "129..256_warpgroup_64x64_cluster_4", "257..512_warpgroup_64x64_cluster_2",
                    "513..1536_warpgroup_64x64", "1537..3072_warpgroup_64x128",
                    "3073.._warpgroup_128x128"}));
-  // The library is ahead of small clusters.
-  const Planner tf32(kLongLayer, TargetKind::kGpu, /*warpgroups=*/true, "high");
-  EXPECT_EQ(tf32.Ranges({}),
-            Texts({"0..1_rows_1", "2..8_rows_8", "9..128_warpgroup_64x64_cluster_8",
-                   "129..256_warpgroup_64x64_cluster_4", "257.."}));
+  // The library is ahead of blocks alone.
+  const Planner tf32(Layer(3456, 512), TargetKind::kGpu, /*warpgroups=*/true, "high");
+  EXPECT_EQ(
+      tf32.Ranges({}),
+      Texts({"0..1_rows_1", "2..8_rows_8", "9..128_warpgroup_64x64_cluster_8",
+             "129..256_warpgroup_64x64_cluster_4", "257..512_warpgroup_64x64_cluster_2", "513.."}));
+}
+
+TEST(RegionKernels, PlansAWaveOfTilesWhereTheLibrarysAreTooLarge) {
+  const Planner wide(Layer(512, 3456), TargetKind::kGpu, /*warpgroups=*/true, "high");
+  EXPECT_EQ(wide.Ranges({}), Texts({"0..1_rows_1", "2..8_rows_8", "9..32_tile_16x32",
+                                    "33..64_tile_32x64", "65..128_warpgroup_64x64", "129.."}));
+}
+
+TEST(RegionKernels, PlansNarrowTilesForNarrowProducts) {
+  const Planner narrow(Layer(512, 16), TargetKind::kGpu, /*warpgroups=*/true);
+  EXPECT_EQ(narrow.Ranges({}),
+            Texts({"0..1_rows_1", "2..8_rows_8", "9..6336_tile_16x32", "6337.._tile_64x32"}));
 }
 
 TEST(RegionKernels, GivesEachWinnerTheSizesAroundItsOwn) {
@@ -165,9 +180,11 @@ TEST(RegionKernels, PassesOnTheAlgorithmOfALibrary) {
 
 // Every candidate is a kernel: it can be planned and written.
 TEST(RegionKernels, ProposesKernelsThatCanBePlanned) {
-  for (const char* text : {kProduct, kLongLayer, kSoftmaxSum}) {
-    for (const auto& [target, warpgroups] :
-         {std::pair{TargetKind::kCpu, false}, {TargetKind::kGpu, false}, {TargetKind::kGpu, true}}) {
+  for (const std::string& text :
+       {std::string(kProduct), Layer(3456, 512), std::string(kSoftmaxSum)}) {
+    for (const auto& [target, warpgroups] : {std::pair{TargetKind::kCpu, false},
+                                             {TargetKind::kGpu, false},
+                                             {TargetKind::kGpu, true}}) {
       const Planner planner(text, target, warpgroups);
       for (const int64_t size : {1, 3, 16, 17, 5000}) {
         const auto candidates = planner.kernels.Candidates(size);
