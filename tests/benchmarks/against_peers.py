@@ -116,7 +116,6 @@ class Benchmark:
         self.compiled_ahead = json.loads(self.ahead_file.read_text()) if known else {}  # seconds by cell
 
     def compile_ahead(self, cells):
-        say(f"compiling for max-autotune, {self.arguments.ahead} cells at a time")
         jobs = []
         for cell in cells:
             if cell in self.compiled_ahead:
@@ -124,6 +123,9 @@ class Benchmark:
             name, precision, merged = group_of(cell)
             dtype, model = self.model_of(name, precision)
             jobs.append((cell, model, precision, merged, self.inputs(name, dtype, batch_of(cell))))
+        if not jobs:
+            return
+        say(f"compiling for max-autotune, {self.arguments.ahead} of {len(jobs)} cells at a time")
         lock = self.folder / "gpu.lock"
         for cell, seconds in ahead.compile_ahead(jobs, self.arguments.ahead, self.environment, lock, self.arguments.log,
                                                  say):
@@ -341,7 +343,7 @@ def parse():
     parser.add_argument("--seconds", type=float, default=0.16, help="of measuring a contestant of a cell a round")
     parser.add_argument("--minutes", type=float, default=8, help="prepare no further contestant after these; what was prepared is measured")
     parser.add_argument("--ahead", type=int, default=0, metavar="N",
-                        help="compile for max-autotune first, so many cells at a time (their compile_s are of then)")
+                        help="compile for max-autotune first, so many cells at a time (their compile_s are of then); then measure these")
     parser.add_argument("--ids", choices=["uniform", "zipf"], default="uniform")
     parser.add_argument("--scale", choices=suite.SCALES, default="full", help="others cut tables, for a trial")
     parser.add_argument("--folder", help="where models lie (7 GB); kept, default: a temporary one")
@@ -349,6 +351,18 @@ def parse():
                         help="what the peers' processes print")
     parser.add_argument("--dry-run", action="store_true", help="say what would be measured")
     return parse_arguments(parser)
+
+
+def in_pieces(groups, cells):
+    """The items of `groups`, in lists whose groups have as many cells together, or more."""
+    piece = []
+    for item in groups.items():
+        piece.append(item)
+        if sum(len(members) for _, members in piece) >= cells:
+            yield piece
+            piece = []
+    if piece:
+        yield piece
 
 
 def has_onnxruntime():
@@ -388,12 +402,12 @@ def main():
         folder.mkdir(parents=True, exist_ok=True)
         benchmark = Benchmark(arguments, folder, results)
         try:
-            if arguments.ahead > 0:
-                benchmark.compile_ahead([cell for cell in cells if ahead.PEER in missing[cell]])
-            for (group, absent), members in groups.items():
-                if benchmark.out_of_time():
-                    break
-                benchmark.run_group(group, members, dict.fromkeys(members, absent))
+            for some in in_pieces(groups, arguments.ahead):
+                if arguments.ahead > 0 and not benchmark.out_of_time():
+                    benchmark.compile_ahead([cell for (_, absent), members in some if ahead.PEER in absent for cell in members])
+                for (group, absent), members in some:
+                    if not benchmark.out_of_time():
+                        benchmark.run_group(group, members, dict.fromkeys(members, absent))
         finally:
             benchmark.close()
             results.write()
