@@ -69,6 +69,19 @@ Json ChoiceJson(const KernelChoice& choice) {
   return json;
 }
 
+// Tiles of other extents are divided by zero, or compile to nothing.
+void CheckTile(const MatMulTile& tile, const Json& json) {
+  constexpr int kMost = 1024;
+  for (const int extent : {tile.rows, tile.columns, tile.chunk_bytes, tile.row_warps,
+                           tile.column_warps, tile.depth_warps, tile.stages}) {
+    if (extent < 1 || extent > kMost)
+      throw Json::other_error::create(500, "there is no such tile", &json);
+  }
+  const int blocks = tile.cluster_blocks;
+  if (blocks < 1 || blocks > 8 || (blocks & (blocks - 1)) != 0)
+    throw Json::other_error::create(500, "a cluster has 1, 2, 4 or 8 blocks", &json);
+}
+
 KernelChoice ChoiceOf(const Json& json) {
   KernelChoice choice;
   MatMulKernel& product = choice.product;
@@ -82,6 +95,7 @@ KernelChoice ChoiceOf(const Json& json) {
     const auto tile = json.at("tile").get<std::array<int, 7>>();
     product.tile = {tile[0], tile[1], tile[2], tile[3], tile[4], tile[5], tile[6]};
     product.tile.cluster_blocks = json.value("cluster_blocks", 1);
+    CheckTile(product.tile, json);
   }
   choice.shape.block_size = json.value("block_size", 0);
   choice.shape.lanes = json.value("lanes", int64_t{0});
