@@ -29,8 +29,9 @@ constexpr int64_t kMostHalfElements = 1 << 16;
 // Sums of floats so short that a tile of them is mostly filled with zeros: a thread per element is
 // sooner done where these are few, and the library where they are many.
 constexpr int64_t kTinySum = 16;
-constexpr int64_t kMostPlainElements = 1 << 17;
+constexpr int64_t kMostPlainElements = 1 << 18;
 constexpr int64_t kMostTinyElements = (1 << 20) - 1;
+constexpr MatMulTile kTinyTile = {64, 64, 128, 2, 2, 2, 3};  // in between
 
 // From small to large: each has more reuse and fewer blocks than the one before.
 constexpr MatMulTile kTiles[] = {
@@ -325,7 +326,11 @@ std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const Pla
   const bool clusters = TakesClusters(matmul, options);
   const bool own_at_any_size =
       TakesLargeTiles(matmul, options) && (is_split || IsFloatGelu(matmul) || !library);
-  if (library && !clusters && k > (is_split ? kLongSplitSum : kLongShortSum)) {
+  if (IsTiny(matmul)) {
+    AddTile(Kind::kTile, kTinyTile, kMostPlainElements / (n * matrices) + 1, kernels);
+    if (library) AddLibrary(FirstRowsOfLibrary(matmul, is_split), kernels);
+    AddPlain(n * matrices, kernels);
+  } else if (library && !clusters && k > (is_split ? kLongSplitSum : kLongShortSum)) {
     AddLibrary(0, kernels);
   } else {
     const int64_t large_from =
@@ -336,7 +341,6 @@ std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const Pla
     else if (library)
       AddLibrary(large_from, kernels);
   }
-  if (IsTiny(matmul)) AddPlain(n * matrices, kernels);
   std::vector<MatMulRange> needed;
   for (size_t i = 0; i < kernels.size(); ++i) {
     if (i + 1 < kernels.size()) kernels[i].to = kernels[i + 1].from - 1;

@@ -116,6 +116,12 @@ TEST(RegionKernels, PlansAWaveOfTilesWhereTheLibrarysAreTooLarge) {
                                     "33..64_tile_32x64", "65..128_warpgroup_64x64", "129.."}));
 }
 
+TEST(RegionKernels, LeavesTinySumsToThreadsThenToATileThenToTheLibrary) {
+  const Planner tiny(Layer(13, 512));
+  EXPECT_EQ(tiny.Ranges({}),
+            Texts({"0..1_rows_1", "2..512_plain", "513..2047_tile_64x64", "2048.."}));
+}
+
 TEST(RegionKernels, PlansNarrowTilesForNarrowProducts) {
   const Planner narrow(Layer(512, 16), TargetKind::kGpu, /*warpgroups=*/true);
   EXPECT_EQ(narrow.Ranges({}),
