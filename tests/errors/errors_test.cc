@@ -15,6 +15,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -97,7 +98,10 @@ std::string Changes(const std::map<std::string, std::string>& before,
 
 class Errors : public testing::TestWithParam<std::string> {
  protected:
-  Errors() : folder_(fs::path(testing::TempDir()) / ("fusec_errors_" + GetParam())) {
+  // Its own, as the same tests may run elsewhere at the same time.
+  Errors()
+      : folder_(fs::path(testing::TempDir()) /
+                ("fusec_errors_" + std::to_string(getpid()) + "_" + GetParam())) {
     fs::remove_all(folder_);
     fs::create_directories(folder_ / "work");
     fs::create_directories(folder_ / "temporary");
