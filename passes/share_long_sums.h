@@ -7,9 +7,9 @@ namespace fusec {
 // A product of few columns and very long sums as many products of shorter ones, whose results are
 // added, so that all of a GPU takes part:
 //
-//                                                   %r = reshape(%x)         f32[batch, 64, 1512]
-//   %y = matmul(%x, %w)   f32[batch, 32]       =>   %s = transpose(%r)       f32[64, batch, 1512]
-//        %x: f32[batch, 96768]                      %p = matmul(%s, %v)      f32[64, batch, 32]
+//                                                   %r = reshape(%x)         f32[batch, 128, 756]
+//   %y = matmul(%x, %w)   f32[batch, 32]       =>   %s = transpose(%r)       f32[128, batch, 756]
+//        %x: f32[batch, 96768]                      %p = matmul(%s, %v)      f32[128, batch, 32]
 //                                                   %y = reduce_sum(%p) {axes = [0]}
 //
 // %v are the weights, cut likewise. Only sums of f32: in f32 (`highest`), for which the library has

@@ -314,7 +314,7 @@ class Chains {
     for (const Node* layer : step) depth = std::max(depth, DepthOf(*layer));
     const bool pads = &step == &steps_[0] && !ReadOneInput() && depth >= kShortRow;
     const int64_t pack = kPackBytes / DtypeBytes(step[0]->result()->type.dtype);
-    return pads ? (depth + pack - 1) / pack * pack : depth;
+    return pads ? CeilDiv(depth, pack) * pack : depth;
   }
 
   // Operand number `i` of the stack's node, from the operands that the chains have there.

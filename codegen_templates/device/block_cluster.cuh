@@ -64,12 +64,10 @@ __device__ __forceinline__ Vector<float, kCount> LoadOfBlock(const float* own, i
 template <int kBlocks, int kCount>
 __device__ __forceinline__ Vector<float, kCount> SumOfBlocks(const float* own) {
   Vector<float, kCount> sums = LoadOfBlock<kCount>(own, 0);
-  if constexpr (kHasClusters) {
 #pragma unroll
-    for (int block = 1; block < kBlocks; ++block) {
-      const Vector<float, kCount> more = LoadOfBlock<kCount>(own, block);
-      for (int i = 0; i < kCount; ++i) sums.at[i] += more.at[i];
-    }
+  for (int block = 1; block < kBlocks; ++block) {
+    const Vector<float, kCount> more = LoadOfBlock<kCount>(own, block);
+    for (int i = 0; i < kCount; ++i) sums.at[i] += more.at[i];
   }
   return sums;
 }

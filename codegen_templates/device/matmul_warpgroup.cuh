@@ -14,7 +14,7 @@ struct WarpgroupShape {
   static constexpr Arithmetic kArithmetic = kArithmetic_;
   static constexpr bool kIsSplit = kArithmetic == Arithmetic::kSplitTf32;
   static constexpr int kRows = kRows_, kColumns = kColumns_, kStages = kStages_;
-  static constexpr int kClusterBlocks = kClusterBlocks_;
+  static constexpr int kClusterBlocks = kHasClusters ? kClusterBlocks_ : 1;
   // With fewer registers, blocks of the next kernel find room beside those of a cluster.
   static constexpr bool kReadsAhead = !kIsSplit || kClusterBlocks == 1;
   static constexpr int kGroups = kRows / 64;  // that multiply
@@ -59,7 +59,7 @@ struct ChunkRange {
 template <class Shape>
 __device__ __forceinline__ ChunkRange ChunksOfBlock(int row_bytes) {
   const int chunks = ChunksOf<Shape>(row_bytes);
-  if constexpr (kHasClusters && Shape::kClusterBlocks > 1) {
+  if constexpr (Shape::kClusterBlocks > 1) {
     const int block = blockIdx.x % Shape::kClusterBlocks;
     const int first = chunks * block / Shape::kClusterBlocks;
     return {first, chunks * (block + 1) / Shape::kClusterBlocks - first};
@@ -70,7 +70,7 @@ __device__ __forceinline__ ChunkRange ChunksOfBlock(int row_bytes) {
 // Waits for all who make the sums of the tile.
 template <class Shape>
 __device__ __forceinline__ void AwaitSums() {
-  if constexpr (kHasClusters && Shape::kClusterBlocks > 1) {
+  if constexpr (Shape::kClusterBlocks > 1) {
     AwaitCluster();
   } else {
     __syncthreads();

@@ -1,6 +1,7 @@
 #include "compiler/driver/tuning_file.h"
 
 #include <algorithm>
+#include <bit>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -78,7 +79,8 @@ void CheckTile(const MatMulTile& tile, const Json& json) {
       throw Json::other_error::create(500, "there is no such tile", &json);
   }
   const int blocks = tile.cluster_blocks;
-  if (blocks < 1 || blocks > 8 || (blocks & (blocks - 1)) != 0)
+  if (blocks < 1 || blocks > kMostClusterBlocks ||
+      !std::has_single_bit(static_cast<unsigned>(blocks)))
     throw Json::other_error::create(500, "a cluster has 1, 2, 4 or 8 blocks", &json);
 }
 

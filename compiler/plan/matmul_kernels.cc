@@ -61,7 +61,6 @@ constexpr PlannedTile kShortWarpgroups[] = {
 // What clusters share out where tiles are few: to as many blocks as a large GPU runs at once, or
 // half of them where each would have less than a good share of the chunks.
 constexpr MatMulTile kClusterTile = Warpgroups(64, 64, 4);
-constexpr int kMostClusterBlocks = 8;  // that every GPU with clusters grants
 constexpr int64_t kGoodShare = 8;
 constexpr int64_t kMostBlocks = 132;
 constexpr int64_t kFewestBeforeLibrary = 2;  // a block alone loses to it

@@ -16,12 +16,15 @@ inline constexpr int64_t kMostMatrices = 128;
 // So few columns leave the better part of a tile by warpgroups, or of the library, without work.
 inline constexpr int64_t kNarrowColumns = 32;
 
+// Blocks of a cluster, at most: as many as every GPU with clusters grants.
+inline constexpr int kMostClusterBlocks = 8;
+
 // A tile of the result per block or, by warpgroups, per cluster of blocks.
 struct MatMulTile {
   int rows, columns, chunk_bytes;
   int row_warps, column_warps, depth_warps;
   int stages;
-  int cluster_blocks = 1;  // that share out the sums: 1, 2, 4 or 8
+  int cluster_blocks = 1;  // that share out the sums: a power of two
 
   int threads() const { return 32 * row_warps * column_warps * depth_warps; }
   bool operator==(const MatMulTile&) const = default;

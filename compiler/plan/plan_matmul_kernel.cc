@@ -43,6 +43,7 @@ class TilePlanner : ProductPlanner {
     return builder_.expressions().OwnConstant("cluster_blocks", kernel_.tile.cluster_blocks,
                                               "that share out the sums");
   }
+  const char* WhoseTile() const { return IsShared() ? "of a cluster" : "of a block"; }
   // The number of the block, or of its cluster.
   std::string TileNumber() const { return IsShared() ? "tile" : BlockNumber(); }
 
@@ -54,8 +55,8 @@ class TilePlanner : ProductPlanner {
     const auto add = [&](const char* name, int64_t value, const char* comment) {
       shape += ", " + names.OwnConstant(name, value, comment);
     };
-    add("tile_rows", tile.rows, "of a block");
-    add("tile_columns", tile.columns, "of a block");
+    add("tile_rows", tile.rows, WhoseTile());
+    add("tile_columns", tile.columns, WhoseTile());
     if (!ByWarpgroups()) {
       add("chunk_bytes", tile.chunk_bytes, "of a row, in shared memory at a time");
       add("row_warps", tile.row_warps, "of a block, one below the other");
@@ -95,8 +96,8 @@ class TilePlanner : ProductPlanner {
         (IsShared() ? "a cluster of " + std::to_string(tile.cluster_blocks) + " makes "
                     : "a block makes ") +
         std::to_string(tile.rows) + " x " + std::to_string(tile.columns) + " of the result";
-    const std::string rows = names.OwnConstant("tile_rows", tile.rows, "of a block");
-    const std::string width = names.OwnConstant("tile_columns", tile.columns, "of a block");
+    const std::string rows = names.OwnConstant("tile_rows", tile.rows, WhoseTile());
+    const std::string width = names.OwnConstant("tile_columns", tile.columns, WhoseTile());
     DeclareShape();
     plan.shared_bytes = kernel_.shared_bytes(IsSplit(dtype(), precision_));
     DeclareSharedMemory(builder_);

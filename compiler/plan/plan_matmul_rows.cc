@@ -84,7 +84,7 @@ class RowsPlanner : ProductPlanner {
     const std::string pack_name = names.OwnConstant("pack", pack, "elements of one load");
     const int64_t terms = pack * kWarpSize * kernel_.warps_per_column;
     const std::string packs =
-        names.OwnConstant("first_packs", std::min((depth() + terms - 1) / terms, kMostFirstPacks),
+        names.OwnConstant("first_packs", std::min(CeilDiv(depth(), terms), kMostFirstPacks),
                           "of a thread's share of the weights");
     const std::string k = builder_.Write(matmul_.k);
     const std::string weights = builder_.Unique("weights");

@@ -44,7 +44,7 @@ RowWalk::RowWalk(KernelBuilder& builder, Shape reduced, Team team, int64_t wides
     vector_length_ /= 2;
   }
   const int64_t vectors = *length / vector_length_;
-  steps_ = (vectors + threads - 1) / threads;
+  steps_ = CeilDiv(vectors, threads);
   has_tail_ = vectors % threads != 0;
 }
 

@@ -402,10 +402,10 @@ def main():
         folder.mkdir(parents=True, exist_ok=True)
         benchmark = Benchmark(arguments, folder, results)
         try:
-            for some in in_pieces(groups, arguments.ahead):
+            for piece in in_pieces(groups, arguments.ahead):
                 if arguments.ahead > 0 and not benchmark.out_of_time():
-                    benchmark.compile_ahead([cell for (_, absent), members in some if ahead.PEER in absent for cell in members])
-                for (group, absent), members in some:
+                    benchmark.compile_ahead([cell for (_, absent), members in piece if ahead.PEER in absent for cell in members])
+                for (group, absent), members in piece:
                     if not benchmark.out_of_time():
                         benchmark.run_group(group, members, dict.fromkeys(members, absent))
         finally:

@@ -12,8 +12,9 @@ small tables.
     compile cold     `fusec compile` with an empty kernel cache, compile warm: with the kernels in it
 
 All take turns for --rounds rounds; medians. What a process needs to be found in the page cache is there from a first
-round that does not count. A call is from inputs in host memory to the answer in host memory, unless it says otherwise: p50 and p99 of --seconds of calls
-that follow each other in that process, the median of the rounds (against_peers.py times calls of peers under CUDA graphs, too).
+round that does not count. A call is from inputs in host memory to the answer in host memory, unless it says otherwise: p50 and
+p99 of --seconds of calls that follow each other in that process, the median of the rounds (against_peers.py times calls of peers
+under CUDA graphs, too).
 """
 import argparse
 import json

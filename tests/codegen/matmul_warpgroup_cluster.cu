@@ -113,8 +113,8 @@ k00_linear_add_warpgroup_64x64_cluster_8(const Half* x, const Half* __restrict__
                                          const Half* bias, Half* __restrict__ sum, int batch) {
   constexpr int kSumColumns = 100;     // of the result
   constexpr int kProductDepth = 2050;  // terms of its sum
-  constexpr int kTileRows = 64;        // of a block
-  constexpr int kTileColumns = 64;     // of a block
+  constexpr int kTileRows = 64;        // of a cluster
+  constexpr int kTileColumns = 64;     // of a cluster
   constexpr int kStages = 4;           // chunks in shared memory
   constexpr int kClusterBlocks = 8;    // that share out the sums
   constexpr int kSharedBytes = 66560;  // given at launch
@@ -181,8 +181,8 @@ k00_linear_add_warpgroup_64x64_cluster_4(const Half* x, const Half* __restrict__
                                          const Half* bias, Half* __restrict__ sum, int batch) {
   constexpr int kSumColumns = 100;     // of the result
   constexpr int kProductDepth = 2050;  // terms of its sum
-  constexpr int kTileRows = 64;        // of a block
-  constexpr int kTileColumns = 64;     // of a block
+  constexpr int kTileRows = 64;        // of a cluster
+  constexpr int kTileColumns = 64;     // of a cluster
   constexpr int kStages = 4;           // chunks in shared memory
   constexpr int kClusterBlocks = 4;    // that share out the sums
   constexpr int kSharedBytes = 66560;  // given at launch
@@ -249,8 +249,8 @@ k00_linear_add_warpgroup_64x64_cluster_2(const Half* x, const Half* __restrict__
                                          const Half* bias, Half* __restrict__ sum, int batch) {
   constexpr int kSumColumns = 100;     // of the result
   constexpr int kProductDepth = 2050;  // terms of its sum
-  constexpr int kTileRows = 64;        // of a block
-  constexpr int kTileColumns = 64;     // of a block
+  constexpr int kTileRows = 64;        // of a cluster
+  constexpr int kTileColumns = 64;     // of a cluster
   constexpr int kStages = 4;           // chunks in shared memory
   constexpr int kClusterBlocks = 2;    // that share out the sums
   constexpr int kSharedBytes = 66560;  // given at launch

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # All that is claimed of the GPU, on a machine that has one. In parts, as a borrowed machine may not be had for long:
-#   models       every model in models/, and one whose sums are long enough for clusters: answers against double precision and onnxruntime at batches 1, 7, 64, 1500, 2048, each kernel
-#                alone (verify --per-fusion), an oversized batch, compute-sanitizer (memcheck, racecheck, initcheck), device time and
-#                call latency; the smoke program; an id outside its table (5 minutes)
+#   models       every model in models/, and one whose sums are long enough for clusters: answers against double precision and
+#                onnxruntime at batches 1, 7, 64, 1500, 2048, each kernel alone (verify --per-fusion), an oversized batch,
+#                compute-sanitizer (memcheck, racecheck, initcheck), device time and call latency; the smoke program; an id outside its
+#                table (5 minutes)
 #   families     float16 and bfloat16 versions of these models, and the small models of tests/end_to_end/models (3 minutes)
 #   tuned        models of one exporter with kernels chosen by measuring: answers, each kernel alone, and that times are remembered;
 #                the sweep goes to RESULTS_FOLDER/sweep-MODEL.txt (3 minutes)
