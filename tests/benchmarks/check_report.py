@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """That report.py, fusions.py and growth.py say of made-up results what they mean: whose time counts, who is wrong, what failed, what
-a fusion gains; and that the suite has the cells it is said to have."""
+a fusion gains; that the suite has the cells it is said to have; and that processes take turns at a GPU."""
 import json
+import subprocess
 import sys
+import tempfile
 import unittest
 import xml.etree.ElementTree
 from pathlib import Path
@@ -11,6 +13,7 @@ sys.dont_write_bytecode = True
 ROOT = Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "tests" / "benchmarks"), str(ROOT / "models")]
 import against_peers  # noqa: E402
+import ahead  # noqa: E402
 import fusions  # noqa: E402
 import growth  # noqa: E402
 import report  # noqa: E402
@@ -108,6 +111,24 @@ class Report(unittest.TestCase):
     def test_the_suite_has_43_cells(self):
         self.assertEqual(len(list(against_peers.all_cells(False))), 43)
         self.assertEqual(len(list(against_peers.all_cells(True))), 53)
+
+
+class Turns(unittest.TestCase):
+    def test_a_holder_may_enter_again_and_others_wait(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = folder + "/lock"
+            others = [sys.executable, "-c", f"import fcntl; fcntl.flock(open({path!r}, 'w'), fcntl.LOCK_EX | fcntl.LOCK_NB)"]
+
+            def is_free():
+                return subprocess.run(others, stderr=subprocess.DEVNULL).returncode == 0
+
+            turn = ahead.Turn(path)
+            for _ in range(2):
+                with turn:
+                    with turn:
+                        self.assertFalse(is_free())
+                    self.assertFalse(is_free())
+                self.assertTrue(is_free())
 
 
 class Fusions(unittest.TestCase):

@@ -3,7 +3,9 @@
 What is compiled stays in PyTorch's caches, where the process that is measured later finds it. The kernels among which
 max-autotune chooses are timed one at a time all the same, under a lock, so that no process disturbs another's choice.
 """
+import fcntl
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from contest import Failure, PREPARE_SECONDS, WORKER_OF, Worker
@@ -41,15 +43,33 @@ def share_gpu():
     path = os.environ.get("FUSEC_BENCHMARK_LOCK")
     if path is None:
         return
-    import fcntl
-
     from torch._inductor.runtime.benchmarking import benchmarker
 
-    alone = benchmarker.benchmark_gpu
+    alone, turn = benchmarker.benchmark_gpu, Turn(path)
 
     def benchmark_gpu(*arguments, **named):
-        with open(path, "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with turn:
             return alone(*arguments, **named)
 
     benchmarker.benchmark_gpu = benchmark_gpu
+
+
+class Turn:
+    """A lock between processes, which a thread that holds it may take again: what is timed may choose kernels of its own first (a long
+    sum that max-autotune cuts into parts)."""
+
+    def __init__(self, path):
+        self.path, self.threads, self.depth = path, threading.RLock(), 0
+
+    def __enter__(self):
+        self.threads.acquire()
+        if self.depth == 0:
+            self.file = open(self.path, "w")
+            fcntl.flock(self.file, fcntl.LOCK_EX)
+        self.depth += 1
+
+    def __exit__(self, *_):
+        self.depth -= 1
+        if self.depth == 0:
+            self.file.close()
+        self.threads.release()
