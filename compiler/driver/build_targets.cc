@@ -5,6 +5,7 @@
 #include <future>
 
 #include "compiler/driver/host_compiler.h"
+#include "compiler/emit/equal_kernels.h"
 #include "compiler/package/weights_file.h"
 #include "runtime/src/nvrtc.h"
 
@@ -13,16 +14,6 @@ namespace fusec {
 namespace {
 
 constexpr size_t kMostModules = 4, kKernelsPerModule = 4;  // of a GPU target; at least 4 in each
-
-// Each once, where several steps launch it.
-std::vector<const KernelPlan*> KernelsOf(const ProgramPlan& program) {
-  std::vector<const KernelPlan*> kernels;
-  std::set<std::string> names;
-  for (const Step& step : program.steps) {
-    if (!step.is_matmul && names.insert(step.kernel.name).second) kernels.push_back(&step.kernel);
-  }
-  return kernels;
-}
 
 Result<void> DumpKernels(const std::string& folder,
                          const std::map<std::string, std::string>& files) {
@@ -67,7 +58,7 @@ Result<void> RunJobs(std::vector<Job>& jobs, ArtifactContents& contents,
 void AddGpuJobs(size_t number, const ModelTitle& title, ArtifactContents& contents,
                 std::vector<Job>& jobs) {
   const std::string& target = contents.targets[number].name;
-  const auto kernels = KernelsOf(contents.targets[number].plan);
+  const auto kernels = FunctionsOf(contents.targets[number].plan);
   for (const KernelPlan* kernel : kernels) {
     contents.files["kernels/" + kernel->name + ".cu"] = EmitKernelFile(*kernel, title);
   }
@@ -92,7 +83,7 @@ void AddGpuJobs(size_t number, const ModelTitle& title, ArtifactContents& conten
 
 void AddCpuJobs(size_t number, const ModelTitle& title, const BuildOptions& options,
                 ArtifactContents& contents, std::vector<Job>& jobs) {
-  const auto kernels = KernelsOf(contents.targets[number].plan);
+  const auto kernels = FunctionsOf(contents.targets[number].plan);
   const auto text = std::make_shared<std::string>(EmitCpuLibrary(kernels, title));
   contents.files["cpu/kernels.cc"] = *text;
   for (const std::string& level : options.cpu_levels) {
@@ -135,6 +126,7 @@ Result<void> BuildTargets(const std::vector<TargetSource>& sources, const ModelT
     PlanOptions plan_options = PlanFor(source.name, options.matmul_precision);
     plan_options.tuning = &source.tuning;
     FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*source.graph, plan_options, contents.sites));
+    ShareEqualKernels(plan);
     const char* ir = plan.target == TargetKind::kGpu ? "ir/gpu.ir" : "ir/cpu.ir";
     contents.files[ir] = Print(*source.graph);
     contents.targets.push_back(

@@ -88,6 +88,7 @@ Result<ExplainedStep> ExplainStep(const runtime::Manifest& manifest, const runti
   FUSEC_RUNTIME_ASSIGN(result.flops, step.flops.Evaluate(symbols));
   if (step.kind == runtime::Step::Kind::kKernel) {
     result.source = step.kernel.source;
+    result.function = step.kernel.function;
     const auto hash = manifest.hashes.find(result.source);
     if (hash != manifest.hashes.end()) result.source_hash = hash->second;
     FUSEC_RUNTIME_ASSIGN(const int64_t blocks, step.kernel.blocks.Evaluate(symbols));
@@ -269,6 +270,7 @@ std::string ExplanationJson(const Explanation& e) {
                        {"bytes_read", step.bytes_read},
                        {"bytes_written", step.bytes_written},
                        {"flops", step.flops}});
+    if (!step.function.empty()) kernels.back()["function"] = step.function;
   }
   for (const NotFusedEdge& edge : e.not_fused) {
     not_fused.push_back({{"producer", edge.producer},
@@ -308,7 +310,7 @@ Result<std::string> KernelText(const std::string& artifact, const ExplainedStep&
   if (step.source.ends_with(".cu")) return text;
   // A file with all kernels: each begins with its header comment.
   const std::string heading = "// kernel  : ";
-  const size_t begin = text.find(heading + step.name + " ");
+  const size_t begin = text.find(heading + step.function + " ");
   if (begin == std::string::npos) return text;
   const size_t end = text.find(heading, begin + 1);
   return text.substr(begin, end == std::string::npos ? end : end - begin);

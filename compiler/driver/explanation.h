@@ -17,6 +17,7 @@ namespace fusec {
 struct ExplainedStep {
   std::string name, op_class, launch;
   std::string source, source_hash;  // a file of the artifact and its hash, "" of a library call
+  std::string function;             // in it: the name, or that of an equal kernel
   std::vector<std::string> ops, onnx_nodes, modules, inputs, outputs;
   int64_t launches = 1;  // more of library calls that make the matrices of a batch one by one
   int64_t bytes_read = 0, bytes_written = 0, flops = 0;

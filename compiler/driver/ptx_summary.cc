@@ -105,12 +105,14 @@ Result<std::vector<KernelResources>> ReadResources(const std::string& artifact,
   const auto limits = LimitsOf(architecture);
 
   std::vector<KernelResources> kernels;
+  std::vector<std::string> functions;  // of these
   std::vector<std::future<Result<runtime::Nvrtc::Inspection>>> inspections;
   for (size_t i = 0; i < target.steps.size(); ++i) {
     if (target.steps[i].kind != runtime::Step::Kind::kKernel) continue;  // the library's
     ExplainedStep step;  // of alternatives every one, whichever runs
     step.name = target.steps[i].name;
     step.source = target.steps[i].kernel.source;
+    step.function = target.steps[i].kernel.function;
     const auto hash = manifest.hashes.find(step.source);
     if (hash != manifest.hashes.end()) step.source_hash = hash->second;
     FUSEC_ASSIGN(std::string code, KernelText(artifact, step));
@@ -118,12 +120,13 @@ Result<std::vector<KernelResources>> ReadResources(const std::string& artifact,
         std::async(std::launch::async, InspectCached, step.source, std::move(code), architecture));
     KernelResources& kernel = kernels.emplace_back();
     kernel.name = step.name;
+    functions.push_back(step.function);
     kernel.block_size = target.steps[i].kernel.block_size;
     const auto found = std::find_if(cubin.begin(), cubin.end(),
-                                    [&](const CubinKernel& k) { return k.name == step.name; });
+                                    [&](const CubinKernel& k) { return k.name == step.function; });
     if (found == cubin.end()) {
       return Fail(ErrorKind::kArtifact, artifact + "/cubin: no file for " + architecture +
-                                            " has the kernel \"" + step.name + "\"");
+                                            " has the kernel \"" + step.function + "\"");
     }
     kernel.cubin = *found;
     kernel.shared_bytes = found->shared_bytes + target.steps[i].kernel.shared_bytes;
@@ -134,8 +137,8 @@ Result<std::vector<KernelResources>> ReadResources(const std::string& artifact,
   }
   for (size_t i = 0; i < kernels.size(); ++i) {
     FUSEC_ASSIGN(const runtime::Nvrtc::Inspection inspection, inspections[i].get());
-    kernels[i].mix = ReadPtx(inspection.ptx)[kernels[i].name];
-    kernels[i].ptxas = ReadPtxasLog(inspection.log)[kernels[i].name];
+    kernels[i].mix = ReadPtx(inspection.ptx)[functions[i]];
+    kernels[i].ptxas = ReadPtxasLog(inspection.log)[functions[i]];
   }
   return kernels;
 }

@@ -142,6 +142,7 @@ void WriteHeaderComment(TextWriter& out, const KernelPlan& plan) {
   if (!plan.bytes_kept.terms().empty())
     traffic.push_back(fmt::format("keeps {} bytes out of memory", InWords(plan.bytes_kept)));
   WriteList(out, "kernel  : ", {plan.name + "   class: " + plan.op_class});
+  if (!plan.also_as.empty()) WriteList(out, "also as : ", plan.also_as);
   const std::vector<std::string> sources = Sources(plan);
   WriteList(out, "source  : ", sources.empty() ? plan.ops : sources);  // of IR text: the ops
   if (inputs.empty()) inputs.push_back("none");
@@ -270,8 +271,7 @@ void WriteStatements(TextWriter& out, const std::vector<Statement>& statements) 
   for (const Statement& statement : statements) WriteStatement(out, statement);
 }
 
-void WriteKernel(TextWriter& out, const KernelPlan& plan) {
-  WriteHeaderComment(out, plan);
+void WriteKernelCode(TextWriter& out, const KernelPlan& plan) {
   const std::string together =
       plan.blocks_together > 0 ? fmt::format(", {}", plan.blocks_together) : "";
   const std::string cluster =
@@ -294,6 +294,11 @@ void WriteKernel(TextWriter& out, const KernelPlan& plan) {
   WriteStatements(out, plan.body);
   out.Outdent();
   out.Line("}");
+}
+
+void WriteKernel(TextWriter& out, const KernelPlan& plan) {
+  WriteHeaderComment(out, plan);
+  WriteKernelCode(out, plan);
 }
 
 void WriteDeviceFiles(TextWriter& out, const std::vector<const KernelPlan*>& plans) {
@@ -361,6 +366,12 @@ void WriteCpuLauncher(TextWriter& out, const KernelPlan& plan) {
 
 std::string EmitKernelFile(const KernelPlan& plan, const ModelTitle& title) {
   return EmitModule({&plan}, title);
+}
+
+std::string EmitKernelCode(const KernelPlan& plan) {
+  TextWriter out;
+  WriteKernelCode(out, plan);
+  return out.Take();
 }
 
 std::string EmitGpuModule(const std::vector<const KernelPlan*>& plans, const ModelTitle& title) {

@@ -15,6 +15,8 @@ struct ModelTitle {
 
 // A kernel as a self-contained CUDA file: header comment, device functions, the kernel.
 std::string EmitKernelFile(const KernelPlan& plan, const ModelTitle& title);
+// The kernel alone, without its header comment.
+std::string EmitKernelCode(const KernelPlan& plan);
 // All kernels of a program in one text for one module; device functions once.
 std::string EmitGpuModule(const std::vector<const KernelPlan*>& plans, const ModelTitle& title);
 // The kernels that the runtime launches itself, for the first module.

@@ -197,7 +197,7 @@ Json KernelJson(const KernelPlan& plan, const TargetContents& target, const Buff
                {"class", plan.op_class},
                {"ops", plan.ops},
                {"onnx_nodes", ProvenanceJson(plan.provenance)},
-               {"source", gpu ? "kernels/" + plan.name + ".cu" : "cpu/kernels.cc"},
+               {"source", gpu ? "kernels/" + plan.function() + ".cu" : "cpu/kernels.cc"},
                {"launch", plan.launch_in_words},
                {"blocks", plan.blocks.ToString()},
                {"block_size", plan.block_size},
@@ -209,7 +209,8 @@ Json KernelJson(const KernelPlan& plan, const TargetContents& target, const Buff
                {"bytes_read", plan.bytes_read.ToString()},
                {"bytes_written", plan.bytes_written.ToString()},
                {"flops", plan.flops.ToString()}};
-  const auto module = target.modules.find(plan.name);
+  if (plan.function() != plan.name) json["function"] = plan.function();
+  const auto module = target.modules.find(plan.function());
   if (module != target.modules.end()) json["module"] = module->second;
   return json;
 }
@@ -277,7 +278,7 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
     return found == graph.metadata.end() ? std::string() : found->second;
   };
   Json json = {{"format", "fusec-artifact"},
-               {"version", 3},
+               {"version", 4},
                {"model", metadata("file")},
                {"opset", metadata("opset")},
                {"matmul_precision", contents.matmul_precision},

@@ -59,6 +59,9 @@ struct KernelParameter {
 
 struct KernelPlan {
   std::string name;      // k03_bias_relu
+  // The kernel before it whose function it launches, as its own would be equal; "" for its own.
+  std::string same_as;
+  std::vector<std::string> also_as;  // the kernels behind it that launch this one's
   std::string op_class;  // "pointwise", "row_reduction", ...
   std::vector<std::string> ops;
   Provenance provenance;
@@ -79,6 +82,8 @@ struct KernelPlan {
   std::vector<Statement> body;
   Expr bytes_read, bytes_written, flops;
   Expr bytes_kept;  // of results between its ops, which a kernel per op would write and read again
+
+  const std::string& function() const { return same_as.empty() ? name : same_as; }
 };
 
 // A matrix product given to cuBLASLt or oneDNN: d[b] = activation(a[b] x b[b] + bias +

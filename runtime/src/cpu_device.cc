@@ -26,7 +26,7 @@ class CpuDevice : public Device {
     for (const Step& step : program_.target.steps) {
       program_.functions.push_back(nullptr);
       if (step.kind != Step::Kind::kKernel) continue;
-      FUSEC_RT_ASSIGN(program_.functions.back(), program_.library.FindKernel(step.name));
+      FUSEC_RT_ASSIGN(program_.functions.back(), program_.library.FindKernel(step.kernel.function));
     }
     if (has_matmuls) program_.onednn = OneDnn::Get();
     return {};

@@ -198,10 +198,10 @@ StatusOr<CudaKernels> CudaKernels::Load(const CudaContext& context, const Artifa
     std::string module;
     int shared_bytes = 0;
   };
-  std::map<std::string, Wanted> all_wanted;  // by name
+  std::map<std::string, Wanted> all_wanted;  // by function
   for (const Step& step : choice.target->steps) {
     if (step.kind != Step::Kind::kKernel) continue;
-    Wanted& wanted = all_wanted[step.name];
+    Wanted& wanted = all_wanted[step.kernel.function];
     wanted.module = choice.machine_code_fits ? step.kernel.module : step.kernel.source;
     wanted.shared_bytes = std::max(wanted.shared_bytes, step.kernel.shared_bytes);
   }

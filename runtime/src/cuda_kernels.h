@@ -39,7 +39,7 @@ class CudaKernels {
   static StatusOr<CudaKernels> Load(const CudaContext& context, const Artifact& artifact,
                                     const GpuTargetChoice& choice);
 
-  CUfunction Find(const std::string& name) const { return functions_.at(name); }
+  CUfunction Find(const std::string& function) const { return functions_.at(function); }
 
   // Those of codegen_templates/runtime/transfer.cu; null where the artifact has none.
   struct OfRuntime {

@@ -12,7 +12,7 @@
 namespace fusec::runtime {
 namespace {
 
-constexpr int64_t kVersion = 3;  // kernels of 2 may load what an earlier one writes too soon
+constexpr int64_t kVersion = 4;  // kernels of 2 may load what an earlier one writes too soon
 constexpr int64_t kLargest = int64_t{1} << 62;
 
 template <class T>
@@ -234,6 +234,7 @@ class ManifestReader {
 
   StatusOr<KernelLaunch> ReadKernel(const JsonValue& item) {
     KernelLaunch kernel;
+    FUSEC_RT_ASSIGN(kernel.function, ReadText(item, item.Has("function") ? "function" : "name"));
     FUSEC_RT_ASSIGN(const auto source, item.Field("source"));
     FUSEC_RT_ASSIGN(auto path, source.AsText());
     FUSEC_RT_ASSIGN(kernel.source, CheckPath(source, std::move(path)));

@@ -61,6 +61,7 @@ struct KernelArgument {
 };
 
 struct KernelLaunch {
+  std::string function;          // "k03_bias_relu", which is the step's name unless steps share one
   std::string source;            // "kernels/k03_bias_relu.cu"
   std::string module = "cubin";  // the key in the target's files of the machine code for a GPU
   DimExpression blocks;

@@ -18,6 +18,7 @@
 
 #include "compiler/driver/pipeline.h"
 #include "compiler/emit/emit_kernel.h"
+#include "compiler/emit/equal_kernels.h"
 #include "compiler/plan/plan_program.h"
 #include "passes/pass_manager.h"
 #include "runtime/src/nvrtc.h"
@@ -95,7 +96,7 @@ std::string Module(const std::vector<const Graph*>& graphs, TargetKind target, c
   options.warpgroups = warpgroups;
   const auto plan = PlanProgram(*all, options, sites);
   EXPECT_TRUE(plan.has_value()) << plan.error().message;
-  return EmitGpuModule(KernelsOf(*plan), {"model.onnx", "20"});
+  return EmitGpuModule(FunctionsOf(*plan), {"model.onnx", "20"});
 }
 
 // Without the lines of device functions, but for those that name their files.

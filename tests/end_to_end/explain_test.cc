@@ -49,6 +49,20 @@ class Explained : public testing::TestWithParam<const char*> {
     EXPECT_FALSE(drawing.clusters.empty());
   }
 
+  // A kernel that launches an equal one's function shows that one's code, which names both.
+  static void ExpectSharedCode(const std::string& artifact, const std::string& target,
+                               const Json& explained) {
+    for (const Json& kernel : explained["kernels"]) {
+      const std::string name = kernel["name"], function = kernel.value("function", name);
+      if (function == name) continue;
+      const std::string page =
+          Fusec({"explain", artifact, "--kernel", name, "--target", target}).output;
+      const size_t code = page.find("\n// kernel  : " + function + " ");
+      EXPECT_NE(code, std::string::npos) << page;
+      EXPECT_NE(page.find(name, code), std::string::npos) << page;
+    }
+  }
+
   static void ExpectResources(const Json& explained) {
     for (const Json& kernel : explained["kernels"]) {
       if (kernel["class"] == "matmul" && !kernel.contains("ptx")) continue;  // the library's
@@ -78,7 +92,10 @@ TEST_P(Explained, IsWholeAndTrue) {
   Fusec({std::string(FUSEC_SOURCE_DIR) + "/" + GetParam(), "-o", artifact, "--target", "cpu,sm_90a",
          "--cpu-level", "x86-64-v3"});
   for (const char* target : {"cpu", "sm_90a"}) {
-    ExpectReasons(Json::parse(Fusec({"explain", artifact, "--json", "--target", target}).output));
+    const Json explained =
+        Json::parse(Fusec({"explain", artifact, "--json", "--target", target}).output);
+    ExpectReasons(explained);
+    ExpectSharedCode(artifact, target, explained);
     ExpectDrawable(Fusec({"explain", artifact, "--dot", "--target", target}).output);
   }
   ExpectResources(
@@ -94,6 +111,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values("models/dlrm_dot.ts.onnx", "models/lecture_dlrm.dynamo.onnx",
                     "models/lora_block.ts.onnx", "tests/end_to_end/models/bags.ts.onnx",
                     "tests/end_to_end/models/din.dynamo.onnx",
+                    "tests/end_to_end/models/lora_attention.dynamo.onnx",
                     "tests/end_to_end/models/lora_llama.ts.float16.onnx"),
     [](const auto& info) {
       return std::regex_replace(fs::path(info.param).stem().string(), std::regex("\\W"), "_");

@@ -15,7 +15,8 @@ def kernel(number, name, read, written):
 
 
 def step(name, read, written, launch="64 blocks"):
-    return {"name": name, "launch": launch, "bytes_read": read, "bytes_written": written}
+    function = {} if launch.startswith("library") else {"function": name}
+    return {"name": name, "launch": launch, "bytes_read": read, "bytes_written": written, **function}
 
 
 def refuses(function, part):
@@ -40,6 +41,9 @@ def main():
     assert [row["good"] for row in rows] == [True, True, False], rows
     assert rows[0]["ratio"] == 1 and rows[1]["measured"] == 5120 and rows[2]["l2_read"] == 9600, rows
     assert all(row["good"] for row in traffic.compare(steps, seen, 64000))
+
+    shared = [steps[0], {**steps[3], "function": "k0_gather"}]  # of equal kernels one is compiled
+    assert [row["seen"] for row in traffic.compare(shared, [seen[0], seen[0]], 0)] == [1, 1]
 
     refuses(lambda: traffic.compare(steps, seen + [("k9", {})], 0), "the next is k9")
     refuses(lambda: traffic.compare(steps, seen[3:], 0), "kernel 0 that ncu saw is sgemm, expected k0_gather")

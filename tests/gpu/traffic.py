@@ -91,7 +91,7 @@ def groups_of(steps):
 def compare(steps, kernels, slack):
     """A row for every group, with what explain and ncu say of it."""
     rows, at = [], 0
-    names = {step["name"] for step in steps}
+    names = {step["function"] for step in steps if "function" in step}
     for group in groups_of(steps):
         row = {"kernels": [step["name"] for step in group], "seen": 0,
                "explained_read": sum(step["bytes_read"] for step in group),
@@ -99,8 +99,8 @@ def compare(steps, kernels, slack):
         library = group[0]["launch"].startswith("library")
         while at < len(kernels) and (kernels[at][0] not in names if library else row["seen"] == 0):
             name, found = kernels[at]
-            if not library and name != group[0]["name"]:
-                sys.exit(f"kernel {at} that ncu saw is {name}, expected {group[0]['name']}")
+            if not library and name != group[0]["function"]:
+                sys.exit(f"kernel {at} that ncu saw is {name}, expected {group[0]['function']}")
             for key, value in found.items():
                 row[key] += value
             row["seen"] += 1

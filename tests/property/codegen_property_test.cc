@@ -7,6 +7,7 @@
 
 #include "compiler/driver/pipeline.h"
 #include "compiler/emit/emit_kernel.h"
+#include "compiler/emit/equal_kernels.h"
 #include "compiler/plan/plan_program.h"
 #include "passes/pass_manager.h"
 #include "runtime/src/nvrtc.h"
@@ -252,7 +253,7 @@ TEST(CodegenProperty, ProductsOfNoRowsLaunchNothing) {
   const auto plan = PlanProgram(**graph, {TargetKind::kGpu}, sites);
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
   int kernels = 0;
-  for (const KernelPlan* kernel : KernelsOf(*plan)) {
+  for (const KernelPlan* kernel : FunctionsOf(*plan)) {
     EXPECT_EQ(kernel->blocks.Evaluate({{"batch", 0}}).value(), 0) << kernel->name;
     EXPECT_GT(kernel->blocks.Evaluate({{"batch", 1}}).value(), 0) << kernel->name;
     kernels += kernel->op_class == "matmul";
@@ -377,7 +378,7 @@ std::string GpuModule(const Graph& graph) {
   std::vector<IndexSite> sites;
   const auto plan = PlanProgram(graph, {TargetKind::kGpu}, sites);
   EXPECT_TRUE(plan.has_value()) << plan.error().message;
-  return EmitGpuModule(KernelsOf(*plan), {});
+  return EmitGpuModule(FunctionsOf(*plan), {});
 }
 
 TEST(CodegenProperty, PlansForGpu) {

@@ -13,6 +13,7 @@
 #include "compiler/driver/host_compiler.h"
 #include "compiler/driver/pipeline.h"
 #include "compiler/emit/emit_kernel.h"
+#include "compiler/emit/equal_kernels.h"
 #include "compiler/package/artifact_writer.h"
 #include "compiler/plan/region_kernels.h"
 #include "runtime/src/nvrtc.h"
@@ -112,14 +113,6 @@ std::unique_ptr<Graph> SideBySide(const std::vector<const Graph*>& graphs) {
   return all;
 }
 
-std::vector<const KernelPlan*> KernelsOf(const ProgramPlan& program) {
-  std::vector<const KernelPlan*> kernels;
-  for (const Step& step : program.steps) {
-    if (!step.is_matmul) kernels.push_back(&step.kernel);
-  }
-  return kernels;
-}
-
 Result<std::unique_ptr<CompiledGraphs>> CompiledGraphs::Make(
     const std::vector<const Graph*>& graphs, RunOn where, std::vector<std::string> passes,
     const std::string& precision, std::optional<size_t> candidate) {
@@ -167,7 +160,8 @@ Result<void> CompiledGraphs::Load(std::shared_ptr<const Graph> fused, RunOn wher
   if (candidate) tuning = SomeCandidates(*fused, options, *candidate);
   options.tuning = &tuning;
   FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*fused, options, contents.sites));
-  const auto kernels = KernelsOf(plan);
+  ShareEqualKernels(plan);
+  const auto kernels = FunctionsOf(plan);
   TargetContents target;
   if (where == RunOn::kGpu) {
     target = {"sm_90a", fused, {}, {{"cubin", "cubin/sm_90a.cubin"}}};

@@ -16,9 +16,6 @@ namespace fusec {
 // "g<number>_"; symbols of one name must be the same.
 std::unique_ptr<Graph> SideBySide(const std::vector<const Graph*>& graphs);
 
-// The kernels of a program, without its library matmuls.
-std::vector<const KernelPlan*> KernelsOf(const ProgramPlan& program);
-
 // Where graphs run: on the CPU; on the CPU with the kernels planned for a GPU (gpu_text_on_cpu.h);
 // on the machine's GPU.
 enum class RunOn { kCpu, kGpuTextOnCpu, kGpu };

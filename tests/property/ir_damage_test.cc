@@ -14,6 +14,7 @@
 
 #include "compiler/driver/pipeline.h"
 #include "compiler/emit/emit_kernel.h"
+#include "compiler/emit/equal_kernels.h"
 #include "compiler/ir/infer.h"
 #include "compiler/ir/lexer.h"
 #include "compiler/plan/plan_program.h"
@@ -32,7 +33,7 @@ constexpr TargetKind kTargets[] = {TargetKind::kCpu, TargetKind::kGpu};
 Result<void> Emit(const Graph& graph, TargetKind target) {
   std::vector<IndexSite> sites;
   FUSEC_ASSIGN(const ProgramPlan plan, PlanProgram(graph, {target}, sites));
-  const auto kernels = KernelsOf(plan);
+  const auto kernels = FunctionsOf(plan);
   const std::string text = target == TargetKind::kCpu ? EmitCpuLibrary(kernels, {"damaged", "0"})
                                                       : EmitGpuModule(kernels, {"damaged", "0"});
   return text.empty() ? ModelError("the kernels have no text") : Result<void>();

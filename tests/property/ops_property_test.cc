@@ -6,6 +6,7 @@
 
 #include "compiler/driver/pipeline.h"
 #include "compiler/emit/emit_kernel.h"
+#include "compiler/emit/equal_kernels.h"
 #include "compiler/plan/plan_program.h"
 #include "passes/pass_manager.h"
 #include "runtime/src/nvrtc.h"
@@ -123,7 +124,7 @@ TEST(OpsForGpu, NvrtcTakesSmallTypes) {
     std::vector<IndexSite> sites;
     const auto plan = PlanProgram(*all, {TargetKind::kGpu}, sites);
     ASSERT_TRUE(plan.has_value()) << plan.error().message;
-    const auto cubin = runtime::CompileCached("ops.cu", EmitGpuModule(KernelsOf(*plan), {}), "sm_90a");
+    const auto cubin = runtime::CompileCached("ops.cu", EmitGpuModule(FunctionsOf(*plan), {}), "sm_90a");
     EXPECT_TRUE(cubin) << cubin.error().message;
   }
 }

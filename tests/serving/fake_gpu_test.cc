@@ -85,10 +85,26 @@ TEST_F(FakeGpuTest, OutOfMemoryInOneContextLeavesTheOthersAlone) {
   EXPECT_TRUE(Runs(**large, driver_, 1 << 18, 3));
 }
 
-TEST_F(FakeGpuTest, AnArenaTooSmallForAKernelIsRefused) {
+HandMadeJson ReadManifest(const std::string& artifact) {
   std::ostringstream text;
-  text << std::ifstream(path_ + "/manifest.json").rdbuf();
-  auto manifest = HandMadeJson::parse(text.str());
+  text << std::ifstream(artifact + "/manifest.json").rdbuf();
+  return HandMadeJson::parse(text.str());
+}
+
+TEST_F(FakeGpuTest, AStepMayLaunchTheFunctionOfAnother) {
+  auto manifest = ReadManifest(path_);
+  for (auto& [name, target] : manifest["targets"].items()) {
+    for (auto& step : target["steps"]) {
+      if (step["name"] == "k_add") step.update({{"name", "k_add_again"}, {"function", "k_add"}});
+    }
+  }
+  std::ofstream(path_ + "/manifest.json") << manifest;
+  const auto program = Load();
+  EXPECT_TRUE(Runs(**Context::Create(*program), driver_, 100, 1));
+}
+
+TEST_F(FakeGpuTest, AnArenaTooSmallForAKernelIsRefused) {
+  auto manifest = ReadManifest(path_);
   for (auto& buffer : manifest["buffers"]) {
     if (buffer["name"] == "sum") buffer["elements"] = "min(batch, 100)";
   }

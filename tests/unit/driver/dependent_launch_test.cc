@@ -123,12 +123,12 @@ std::map<std::string, BeforeWait> InMachineCode(std::string_view cubin) {
   return kernels;
 }
 
-// Of every kernel that an artifact has for a target, by name.
+// Of every kernel that an artifact has for a target, by function.
 std::map<std::string, Pointers> PointersOfKernels(const Json& manifest, const std::string& target) {
   std::map<std::string, Pointers> kernels;
   for (const Json& step : manifest["targets"][target]["steps"]) {
     if (step["kind"] != "kernel") continue;
-    Pointers& pointers = kernels[step["name"]];
+    Pointers& pointers = kernels[step.value("function", step["name"].get<std::string>())];
     const Json& arguments = step["arguments"];
     for (size_t i = 0; i < arguments.size(); ++i) {
       if (!arguments[i].contains("buffer")) continue;
