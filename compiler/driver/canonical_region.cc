@@ -1,10 +1,10 @@
 #include "compiler/driver/canonical_region.h"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 
 #include "compiler/driver/artifact_ir.h"
+#include "compiler/support/words.h"
 
 namespace fusec {
 
@@ -25,33 +25,17 @@ void RenameValues(Graph& graph, int& next) {
   }
 }
 
-bool IsWordCharacter(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
-
 // s0, s1, ... for the symbols of a graph, in the order in which its text has them.
 std::string RenameSymbols(const std::string& text, const std::vector<DimSymbol>& known,
                           std::map<std::string, std::string>& renamed) {
-  std::string result;
-  for (size_t at = 0; at < text.size();) {
-    if (!IsWordCharacter(text[at])) {
-      result += text[at++];
-      continue;
-    }
-    size_t end = at;
-    while (end < text.size() && IsWordCharacter(text[end])) ++end;
-    const std::string word = text.substr(at, end - at);
-    const bool is_value = at > 0 && text[at - 1] == '%';
-    const bool is_symbol =
-        !is_value && std::any_of(known.begin(), known.end(),
-                                 [&](const DimSymbol& symbol) { return symbol.name == word; });
-    if (is_symbol)
-      result += renamed.emplace(word, "s" + std::to_string(renamed.size())).first->second;
-    else
-      result += word;
-    at = end;
-  }
-  return result;
+  return ReplaceWords(text, [&](std::string_view word, std::string_view before) {
+    const bool is_symbol = !before.ends_with("%") &&
+                           std::any_of(known.begin(), known.end(), [&](const DimSymbol& symbol) {
+                             return symbol.name == word;
+                           });
+    if (!is_symbol) return std::string(word);
+    return renamed.emplace(word, "s" + std::to_string(renamed.size())).first->second;
+  });
 }
 
 // The region behind the constants that it reads, in the order in which it reads them; all else that

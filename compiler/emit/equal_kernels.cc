@@ -1,11 +1,11 @@
 #include "compiler/emit/equal_kernels.h"
 
-#include <cctype>
 #include <map>
 #include <set>
 #include <string>
 
 #include "compiler/emit/emit_kernel.h"
+#include "compiler/support/words.h"
 
 namespace fusec {
 
@@ -14,42 +14,27 @@ namespace {
 // Gives what a plan names (parameters, constants, locals) the numbers in which it comes.
 class Renaming {
  public:
-  void Add(std::string& name) {
-    name = numbers_.emplace(name, "$" + std::to_string(numbers_.size())).first->second;
+  void Add(const std::string& name) {
+    numbers_.emplace(name, "$" + std::to_string(numbers_.size()));
   }
 
   // Members keep their names, which are those of a type.
   std::string Apply(const std::string& text) const {
-    std::string out;
-    for (size_t at = 0; at < text.size();) {
-      size_t end = at;
-      while (end < text.size() && IsWordCharacter(text[end])) ++end;
-      if (end == at) {
-        out += text[at++];
-        continue;
-      }
-      const std::string word = text.substr(at, end - at);
-      const bool is_member = out.ends_with(".") || out.ends_with("->");
-      const auto found = is_member ? numbers_.end() : numbers_.find(word);
-      out += found != numbers_.end() ? found->second : word;
-      at = end;
-    }
-    return out;
+    return ReplaceWords(text, [&](std::string_view word, std::string_view before) {
+      const auto found = numbers_.find(word);
+      const bool is_member = before.ends_with(".") || before.ends_with("->");
+      return found == numbers_.end() || is_member ? std::string(word) : found->second;
+    });
   }
 
  private:
-  static bool IsWordCharacter(char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-  }
-
-  std::map<std::string, std::string> numbers_;
+  std::map<std::string, std::string, std::less<>> numbers_;
 };
 
-void AddLocals(std::vector<Statement>& statements, Renaming& renaming) {
-  for (Statement& statement : statements) {
-    std::string name = statement.name;
+void AddLocals(const std::vector<Statement>& statements, Renaming& renaming) {
+  for (const Statement& statement : statements) {
     if (statement.kind == Statement::Kind::kLet || statement.kind == Statement::Kind::kDeclare)
-      renaming.Add(name);
+      renaming.Add(statement.name.substr(0, statement.name.find('[')));  // of an array
     AddLocals(statement.body, renaming);
     AddLocals(statement.otherwise, renaming);
   }
@@ -71,13 +56,14 @@ void Rename(const Renaming& renaming, std::vector<Statement>& statements) {
 std::string TextWithoutNames(KernelPlan plan) {
   Renaming renaming;
   plan.name = "kernel";
-  for (KernelParameter& parameter : plan.parameters) renaming.Add(parameter.name);
-  for (NamedConstant& constant : plan.constants) {
-    renaming.Add(constant.name);
-    constant.comment.clear();
-  }
+  for (const KernelParameter& parameter : plan.parameters) renaming.Add(parameter.name);
+  for (const NamedConstant& constant : plan.constants) renaming.Add(constant.name);
   AddLocals(plan.body, renaming);
-  for (NamedConstant& constant : plan.constants) constant.value = renaming.Apply(constant.value);
+  for (KernelParameter& parameter : plan.parameters)
+    parameter.name = renaming.Apply(parameter.name);
+  for (NamedConstant& constant : plan.constants)
+    constant = {constant.type, renaming.Apply(constant.name), renaming.Apply(constant.value), "",
+                constant.is_array};
   Rename(renaming, plan.body);
   std::string text = std::to_string(plan.shared_bytes);
   for (const std::string& file : plan.device_files) text += " " + file;

@@ -9,6 +9,7 @@
 #include "compiler/plan/size_names.h"
 #include "compiler/support/check.h"
 #include "compiler/support/kernel_words.h"
+#include "compiler/support/words.h"
 
 namespace fusec {
 
@@ -50,14 +51,7 @@ void CollectWords(const Statement& statement, std::set<std::string>& words) {
   if (statement.kind == Statement::Kind::kComment) return;
   const bool is_local = statement.kind == Statement::Kind::kLet;
   for (const std::string& text : {statement.type, is_local ? "" : statement.name, statement.text}) {
-    std::string word;
-    for (const char c : text + " ") {
-      if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') {
-        word += c;
-      } else if (!word.empty()) {
-        words.insert(std::exchange(word, ""));
-      }
-    }
+    ForEachWord(text, [&](std::string_view word, size_t) { words.emplace(word); });
   }
 }
 
@@ -348,27 +342,10 @@ void KernelBuilder::DeclareLaneArray(const std::string& type, const std::string&
 
 int KernelBuilder::DepthOf(const std::string& text) const {
   int depth = 0;
-  for (size_t i = 0; i < text.size();) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (!std::isalpha(c) && c != '_') {
-      // Skip numbers whole, so that the suffix of 1e-05f is not read as a name.
-      if (std::isdigit(c))
-        while (i < text.size() &&
-               (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '.'))
-          ++i;
-      else
-        ++i;
-      continue;
-    }
-    size_t end = i;
-    while (end < text.size() &&
-           (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_'))
-      ++end;
-    if (auto found = depth_of_.find(text.substr(i, end - i)); found != depth_of_.end()) {
+  ForEachWord(text, [&](std::string_view word, size_t) {
+    if (const auto found = depth_of_.find(word); found != depth_of_.end())
       depth = std::max(depth, found->second);
-    }
-    i = end;
-  }
+  });
   return depth;
 }
 

@@ -165,7 +165,7 @@ class KernelBuilder {
   CExpressionWriter expressions_{ranges_};
   KernelPlan plan_;
   std::set<std::string> names_;
-  std::map<std::string, int> depth_of_;  // by local name
+  std::map<std::string, int, std::less<>> depth_of_;  // by local name
   std::vector<Scope> scopes_;
   std::map<const Value*, std::string> buffer_names_, reserved_names_;
   bool needs_errors_ = false;

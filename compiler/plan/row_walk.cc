@@ -1,23 +1,18 @@
 #include "compiler/plan/row_walk.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "compiler/plan/plan_region.h"
+#include "compiler/support/words.h"
 
 namespace fusec {
 
 namespace {
 
 bool Mentions(const std::string& text, const std::string& word) {
-  const auto is_part = [&](size_t at) {
-    return at < text.size() &&
-           (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_');
-  };
-  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
-    if (!is_part(at - 1) && !is_part(at + word.size())) return true;
-  }
-  return false;
+  bool mentions = false;
+  ForEachWord(text, [&](std::string_view here, size_t) { mentions |= here == word; });
+  return mentions;
 }
 
 bool Mentions(const std::vector<Statement>& statements, const std::string& word) {
