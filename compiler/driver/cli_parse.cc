@@ -222,9 +222,11 @@ Command DeclareTune(CLI::App& app) {
       "with the fastest. Times are remembered beside the compiled kernels, for other models as "
       "well.");
   app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
-  AddRepeated(app, "--dim", flags->dims,
-              "the sizes of a symbolic dim to measure at (default: 1,16,128,1024,4096)",
-              "NAME=SIZE,...");
+  AddRepeated(
+      app, "--dim", flags->dims,
+      "the sizes of a symbolic dim to measure at (default: 1,16,128,1024,4096; of several dims "
+      "their product)",
+      "NAME=SIZE,...");
   app.add_option("--time-limit", flags->time_limit_s,
                  "start no measurement after so many seconds (default: 60); the next call goes on "
                  "from there")

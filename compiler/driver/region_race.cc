@@ -41,6 +41,16 @@ std::unique_ptr<Graph> Unfused(const Graph& graph) {
   return unfused;
 }
 
+// The first is the planned one.
+size_t WinnerOf(const std::vector<MeasuredKernel>& kernels) {
+  size_t winner = 0;
+  for (size_t i = 1; i < kernels.size(); ++i) {
+    if (kernels[i].problem.empty() && kernels[i].microseconds < kernels[winner].microseconds)
+      winner = i;
+  }
+  return kernels[winner].microseconds > kAhead * kernels[0].microseconds ? 0 : winner;
+}
+
 }  // namespace
 
 Result<RegionRace> RegionRace::Make(const Graph& fused, size_t number, const Target& target,
@@ -242,7 +252,8 @@ Result<double> RegionRace::Time(size_t kernel, double best) {
   return least(samples);
 }
 
-Result<MeasuredSize> RegionRace::Measure(const DimValues& dims) {
+Result<std::optional<MeasuredSize>> RegionRace::Measure(const DimValues& dims,
+                                                        const std::function<bool()>& is_over) {
   MeasuredSize measured;
   measured.dims = dims;
   FUSEC_ASSIGN(measured.size, SizeAt(dims));
@@ -260,6 +271,7 @@ Result<MeasuredSize> RegionRace::Measure(const DimValues& dims) {
   FUSEC_ASSIGN(const auto expected, Answers(planned, planned));
   double best = 0;
   for (const size_t number : numbers) {
+    if (is_over()) return std::nullopt;
     MeasuredKernel& kernel = measured.kernels.emplace_back();
     kernel.choice = kernels_[number].choice;
     // Only the planned kernel has to work.
@@ -279,26 +291,23 @@ Result<MeasuredSize> RegionRace::Measure(const DimValues& dims) {
     if (kernel.problem.empty() && (best == 0 || kernel.microseconds < best))
       best = kernel.microseconds;
   }
-  FUSEC_TRY(Decide(numbers, best, measured));
+  FUSEC_TRY(TimeAgain(numbers, best, is_over, measured));
+  if (is_over()) return std::nullopt;
+  measured.winner = WinnerOf(measured.kernels);
   return measured;
 }
 
-// Takes the times of those in front again and keeps the better ones, then finds the winner.
-Result<void> RegionRace::Decide(const std::vector<size_t>& numbers, double best,
-                                MeasuredSize& measured) {
+// Takes the times of those in front again and keeps the better ones.
+Result<void> RegionRace::TimeAgain(const std::vector<size_t>& numbers, double best,
+                                   const std::function<bool()>& is_over, MeasuredSize& measured) {
   std::vector<MeasuredKernel>& kernels = measured.kernels;
   for (size_t i = 0; kernels.size() > 1 && i < kernels.size(); ++i) {
     const bool close = kernels[i].problem.empty() && kernels[i].microseconds < best * kClose;
     if (i > 0 && !close) continue;
+    if (is_over()) return {};
     FUSEC_ASSIGN(const double again, Time(numbers[i], best));
     kernels[i].microseconds = std::min(kernels[i].microseconds, again);
   }
-  size_t& winner = measured.winner;
-  for (size_t i = 1; i < kernels.size(); ++i) {
-    if (kernels[i].problem.empty() && kernels[i].microseconds < kernels[winner].microseconds)
-      winner = i;
-  }
-  if (kernels[winner].microseconds > kAhead * kernels[0].microseconds) winner = 0;
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,8 +46,10 @@ class RegionRace {
   // Compiles the kernels into `folder`, an empty one that must outlive this. Needs no device, and
   // may run in a thread of its own.
   Result<void> Compile(const std::string& folder);
-  // Times the kernels for one of the sizes; Compile was called.
-  Result<MeasuredSize> Measure(const DimValues& dims);
+  // Times the kernels for one of the sizes; Compile was called. Nothing if `is_over` before the
+  // last of them is timed.
+  Result<std::optional<MeasuredSize>> Measure(const DimValues& dims,
+                                              const std::function<bool()>& is_over);
 
  private:
   struct Kernel {
@@ -69,7 +72,8 @@ class RegionRace {
   Result<std::vector<double>> Samples(size_t kernel, bool repeated, int count, int replays);
   // Microseconds of a launch; less exactly where that is far above `best`.
   Result<double> Time(size_t kernel, double best);
-  Result<void> Decide(const std::vector<size_t>& numbers, double best, MeasuredSize& measured);
+  Result<void> TimeAgain(const std::vector<size_t>& numbers, double best,
+                         const std::function<bool()>& is_over, MeasuredSize& measured);
 
   Target target_;
   CanonicalRegion region_;

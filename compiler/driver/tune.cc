@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cctype>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <future>
@@ -61,6 +62,21 @@ std::string Identity(const runtime::Program& program) {
   return identity;
 }
 
+// kTunedSizes for each of the dims that no flag is of; of several dims a root of these.
+std::vector<int64_t> TunedSizes(const std::vector<DimRange>& symbols,
+                                const std::vector<std::string>& flags) {
+  const auto dims = std::count_if(symbols.begin(), symbols.end(), [&](const DimRange& symbol) {
+    return std::none_of(flags.begin(), flags.end(), [&](const std::string& flag) {
+      return flag.starts_with(symbol.name + "=");
+    });
+  });
+  std::vector<int64_t> sizes;
+  for (const int64_t size : kTunedSizes)
+    sizes.push_back(dims < 2 ? size
+                             : std::llround(std::pow(size, 1.0 / static_cast<double>(dims))));
+  return sizes;
+}
+
 // A region on its way: what is asked of it, and the race for what is not known.
 struct Entrant {
   size_t number = 0;
@@ -108,7 +124,8 @@ class Tuner {
     {
       FUSEC_ASSIGN(const auto program, LoadProgram(options_.artifact, options_.device));
       FUSEC_TRY(ChooseTarget(*program));
-      FUSEC_ASSIGN(cases_, DimCases(options_.dims, DimRanges(program->manifest()), kTunedSizes));
+      const auto ranges = DimRanges(program->manifest());
+      FUSEC_ASSIGN(cases_, DimCases(options_.dims, ranges, TunedSizes(ranges, options_.dims)));
     }
     FUSEC_TRY(Enter());
     FUSEC_TRY(Race());
@@ -263,10 +280,15 @@ class Tuner {
         ++report_.left_out;
         continue;
       }
-      FUSEC_ASSIGN(MeasuredSize measured, entrant.race->Measure(dims));
+      FUSEC_ASSIGN(std::optional<MeasuredSize> measured,
+                   entrant.race->Measure(dims, [this] { return IsOver(); }));
+      if (!measured) {
+        ++report_.left_out;
+        continue;
+      }
       ++report_.measured;
-      cache_.Keep(key, MeasuredText(measured));
-      known_.emplace(key, std::move(measured));
+      cache_.Keep(key, MeasuredText(*measured));
+      known_.emplace(key, *std::move(measured));
     }
     return {};
   }

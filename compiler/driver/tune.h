@@ -11,7 +11,7 @@ namespace fusec {
 struct TuneOptions {
   std::string artifact;
   std::string device;             // as LoadProgram takes it; "" for the default
-  std::vector<std::string> dims;  // "batch=1,64"; others have kTunedSizes
+  std::vector<std::string> dims;  // "batch=1,64"; others have kTunedSizes together
   double time_limit_s = 60;
   // Called at every stage: what is going on and how far it is, 0..1.
   std::function<void(const std::string& stage, double fraction)> progress;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "compiler/driver/artifact_source.h"
 #include "compiler/driver/child_process.h"
@@ -133,6 +134,20 @@ TEST_F(Tune, LeavesAsPlannedWhatThereIsNoTimeFor) {
   const auto after = Files();
   EXPECT_EQ(after.at("cpu/kernels.cc"), before.at("cpu/kernels.cc"));
   EXPECT_EQ(Fusec({"run", artifact_, "--device", "cpu", "--random"}).exit_code, 0);
+}
+
+TEST_F(Tune, TakesSizesOfSeveralDimsTogether) {
+  const std::string model = folder_ + "/attention";
+  Fusec({std::string(FUSEC_SOURCE_DIR) + "/tests/end_to_end/models/lora_attention.dynamo.onnx",
+         "-o", model, "--target", "cpu", "--cpu-level", "native"});
+  const ChildResult child = Fusec({"tune", model, "--device", "cpu"});
+  ASSERT_EQ(child.exit_code, 0) << child.errors;
+  const Json explained =
+      Json::parse(Fusec({"explain", model, "--target", "cpu", "--json"}).output);
+  std::set<Json> dims;
+  for (const Json& choice : explained["tuning"]["choices"]) dims.insert(choice["dims"]);
+  for (const int64_t size : {1, 4, 11, 32, 64})
+    EXPECT_TRUE(dims.count({{"batch", size}, {"seq", size}})) << size;
 }
 
 TEST_F(Tune, MeasuresAgainWhereTheCacheIsDamaged) {
