@@ -42,13 +42,15 @@ Fold FoldOf(OpKind kind, Dtype dtype) {
               [](auto& total, auto& element) { return total + " * " + element; }};
     case OpKind::kReduceMax:
       if (is_bool) return {"false", "LargerOf", [](auto& t, auto& e) { return t + " || " + e; }};
-      return {ExtremeLiteral(dtype, false), "LargerOf", call("LargerOf"), true};
+      return {ExtremeLiteral(dtype, false), "LargerOf", call("LargerOf"), true,
+              IsFloat(dtype) ? "larger" : "max"};
     case OpKind::kReduceMin:
       if (is_bool) return {"true", "SmallerOf", [](auto& t, auto& e) { return t + " && " + e; }};
-      return {ExtremeLiteral(dtype, true), "SmallerOf", call("SmallerOf"), true};
+      return {ExtremeLiteral(dtype, true), "SmallerOf", call("SmallerOf"), true,
+              IsFloat(dtype) ? "smaller" : "min"};
     default:  // sums, means, products of matrices
       return {CLiteral(int64_t{0}, dtype), "SumOf",
-              [](auto& total, auto& element) { return total + " + " + element; }};
+              [](auto& total, auto& element) { return total + " + " + element; }, false, "+"};
   }
 }
 

@@ -14,6 +14,7 @@ struct Fold {
   std::string how;  // of block_reduce.cuh
   std::function<std::string(const std::string& total, const std::string& element)> step;
   bool calls_how = false;  // `step` does
+  std::string simd;  // that lanes fold by, as OpenMP or simd_reduce.cuh call it; "": they cannot
 };
 
 Fold FoldOf(OpKind kind, Dtype dtype);

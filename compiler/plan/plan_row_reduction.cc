@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -295,8 +296,8 @@ class RowReductionPlanner {
       std::string total, position;
     };
     std::vector<Running> all;
-    std::string sums;
-    bool only_sums = true;
+    std::map<std::string, std::string> simd;  // what lanes fold, by how
+    bool by_lanes = builder_.target() == TargetKind::kCpu, of_our_own = false;
     for (const Node* reducer : reducers) {
       const Dtype dtype = FoldDtype(*reducer);
       Running running{reducer, FoldOf(reducer->kind, dtype), "", ""};
@@ -307,13 +308,15 @@ class RowReductionPlanner {
         builder_.Declare(CTypeName(dtype), running.total, CLiteral(int64_t{0}, dtype));
         running.position = builder_.Unique(name);
         builder_.Declare("long long", running.position, "-1");
-        only_sums = false;
+        by_lanes = false;
       } else {
         running.total =
             builder_.Unique(name + (reducer->kind == OpKind::kReduceMean ? "_sum" : ""));
         builder_.Declare(CTypeName(dtype), running.total, running.fold.start);
-        only_sums &= running.fold.how == "SumOf";
-        sums += (sums.empty() ? "" : ", ") + running.total;
+        by_lanes &= !running.fold.simd.empty();
+        of_our_own |= running.fold.calls_how && IsFloat(dtype);
+        std::string& alike = simd[running.fold.simd];
+        alike += (alike.empty() ? "" : ", ") + running.total;
         if (running.fold.calls_how) builder_.Use("block_reduce.cuh");
       }
       all.push_back(running);
@@ -328,8 +331,13 @@ class RowReductionPlanner {
         builder_.Assign(running.total, running.fold.step(running.total, element.text));
     }
     KeepForLater(done, k);
-    const bool simd = builder_.target() == TargetKind::kCpu && only_sums;
-    walk_->Close(simd ? "#pragma omp simd reduction(+ : " + sums + ")" : "");
+    std::string pragma;
+    if (by_lanes) {
+      if (of_our_own) builder_.Use("simd_reduce.cuh");
+      pragma = "#pragma omp simd";
+      for (const auto& [how, totals] : simd) pragma += " reduction(" + how + " : " + totals + ")";
+    }
+    walk_->Close(pragma);
     for (const Running& running : all)
       Finish(*running.node, running.fold, running.total, running.position);
   }

@@ -2,6 +2,7 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/block_reduce.cuh ----
+// ---- from codegen_templates/device/simd_reduce.cuh ----
 
 // kernel  : k00_softmax   class: row_reduction
 // source  : reduce_max, sub, exp, reduce_sum, div
@@ -19,6 +20,7 @@ k00_softmax(const float* __restrict__ logits, float* __restrict__ shares, long l
   for (long long row = first_row; row < last_row; ++row) {
     // reduce_max over the row
     float greatest = -__int_as_float(0x7f800000);
+    #pragma omp simd reduction(larger : greatest)
     for (long long k = 0; k < kRowLength; ++k) {
       const float logits_value = logits[row * kRowLength + k];
       greatest = LargerOf::Combine(greatest, logits_value);

@@ -8,6 +8,7 @@
 #include "compiler/driver/compile.h"
 #include "compiler/driver/pipeline.h"
 #include "compiler/emit/emit_kernel.h"
+#include "compiler/emit/equal_kernels.h"
 #include "compiler/plan/plan_program.h"
 #include "passes/pass_manager.h"
 
@@ -22,12 +23,11 @@ Result<std::vector<EmittedKernel>> EmitKernels(const Graph& simplified, const st
   PassManager manager;
   FUSEC_TRY(manager.Run(*fused, FusionPasses(options.target)));
   std::vector<IndexSite> sites;
-  FUSEC_ASSIGN(const ProgramPlan plan, PlanProgram(*fused, options, sites));
+  FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*fused, options, sites));
+  ShareEqualKernels(plan);
   std::vector<EmittedKernel> kernels;
-  for (const Step& step : plan.steps) {
-    if (!step.is_matmul)
-      kernels.push_back({step.kernel.name, EmitKernelFile(step.kernel, {"model.onnx", "20"})});
-  }
+  for (const KernelPlan* kernel : FunctionsOf(plan))
+    kernels.push_back({kernel->name, EmitKernelFile(*kernel, {"model.onnx", "20"})});
   return kernels;
 }
 

@@ -142,8 +142,7 @@ TEST_F(Tune, TakesSizesOfSeveralDimsTogether) {
          "-o", model, "--target", "cpu", "--cpu-level", "native"});
   const ChildResult child = Fusec({"tune", model, "--device", "cpu"});
   ASSERT_EQ(child.exit_code, 0) << child.errors;
-  const Json explained =
-      Json::parse(Fusec({"explain", model, "--target", "cpu", "--json"}).output);
+  const Json explained = Json::parse(Fusec({"explain", model, "--target", "cpu", "--json"}).output);
   std::set<Json> dims;
   for (const Json& choice : explained["tuning"]["choices"]) dims.insert(choice["dims"]);
   for (const int64_t size : {1, 4, 11, 32, 64})

@@ -36,6 +36,7 @@ std::string TextWithNeeds(const std::string& path) {
       {"device/tile_memory.cuh", {"async_copy", "tensor_core", "vector"}},
       {"device/matmul_tile.cuh", {"async_copy", "tensor_core", "vector", "tile_memory"}},
       {"device/block_cluster.cuh", {"vector"}},
+      {"device/simd_reduce.cuh", {"block_reduce"}},
       {"device/matmul_warpgroup.cuh",
        {"async_copy", "tensor_core", "vector", "tile_memory", "block_cluster", "warpgroup", "copy_barrier"}},
       {"device/attention_tile.cuh", {"half", "vector", "tensor_core"}},
@@ -79,6 +80,16 @@ TEST(DeviceFilesTest, LoopsVectorize) {
     EXPECT_NE(messages.find("loop vectorized using 32 byte vectors"), std::string::npos)
         << loop.element << ": " << messages;
   }
+}
+
+TEST(DeviceFilesTest, LanesFoldTheLargest) {
+  const std::string messages = CompileForCpu(
+      TextWithNeeds("device/simd_reduce.cuh") +
+          "extern \"C\" __global__ void k(const float* __restrict__ a, float* __restrict__ b, int n) {\n"
+          "  float largest = a[0];\n  #pragma omp simd reduction(larger : largest)\n"
+          "  for (int i = 0; i < n; ++i) largest = LargerOf::Combine(largest, a[i]);\n  b[0] = largest;\n}\n",
+      "-O3 -fopenmp-simd -fopt-info-vec-optimized");
+  EXPECT_NE(messages.find("loop vectorized using 32 byte vectors"), std::string::npos) << messages;
 }
 
 }  // namespace

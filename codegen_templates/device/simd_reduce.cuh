@@ -1,0 +1,10 @@
+// The larger and the smaller of two, for lanes of a loop on the CPU (`omp simd reduction`). A NaN
+// wins here as well.
+#pragma omp declare reduction(larger                                          \
+                              : float, double                                 \
+                              : omp_out = LargerOf::Combine(omp_out, omp_in)) \
+    initializer(omp_priv = omp_orig)
+#pragma omp declare reduction(smaller                                          \
+                              : float, double                                  \
+                              : omp_out = SmallerOf::Combine(omp_out, omp_in)) \
+    initializer(omp_priv = omp_orig)
