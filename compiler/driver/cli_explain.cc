@@ -55,8 +55,9 @@ void PrintStep(const ExplainedStep& step) {
               Shorten(step.outputs, kShown).c_str());
   if (step.flops > 0)
     std::printf("    flops   %s\n", FormatCount(static_cast<double>(step.flops)).c_str());
-  if (!step.function.empty() && step.function != step.name)
-    std::printf("    code    that of %s, which is equal\n", step.function.c_str());
+  const std::string& function = step.code.function;
+  if (!function.empty() && function != step.name)
+    std::printf("    code    that of %s, which is equal\n", function.c_str());
 }
 
 // Edges that differ only in the reader are told once.

@@ -87,10 +87,7 @@ Result<ExplainedStep> ExplainStep(const runtime::Manifest& manifest, const runti
   FUSEC_RUNTIME_ASSIGN(result.bytes_written, step.bytes_written.Evaluate(symbols));
   FUSEC_RUNTIME_ASSIGN(result.flops, step.flops.Evaluate(symbols));
   if (step.kind == runtime::Step::Kind::kKernel) {
-    result.source = step.kernel.source;
-    result.function = step.kernel.function;
-    const auto hash = manifest.hashes.find(result.source);
-    if (hash != manifest.hashes.end()) result.source_hash = hash->second;
+    result.code = CodeOf(manifest, step);
     FUSEC_RUNTIME_ASSIGN(const int64_t blocks, step.kernel.blocks.Evaluate(symbols));
     result.launch += (result.launch.empty() ? "" : "; ") + Plural(blocks, "block") + " of " +
                      Plural(step.kernel.block_size, "thread");
@@ -270,7 +267,7 @@ std::string ExplanationJson(const Explanation& e) {
                        {"bytes_read", step.bytes_read},
                        {"bytes_written", step.bytes_written},
                        {"flops", step.flops}});
-    if (!step.function.empty()) kernels.back()["function"] = step.function;
+    if (!step.code.function.empty()) kernels.back()["function"] = step.code.function;
   }
   for (const NotFusedEdge& edge : e.not_fused) {
     not_fused.push_back({{"producer", edge.producer},
@@ -299,18 +296,24 @@ std::string ExplanationJson(const Explanation& e) {
   return json.dump(1);
 }
 
-Result<std::string> KernelText(const std::string& artifact, const ExplainedStep& step) {
-  const std::string file = artifact + "/" + step.source;
+StepCode CodeOf(const runtime::Manifest& manifest, const runtime::Step& step) {
+  const auto hash = manifest.hashes.find(step.kernel.source);
+  return {step.kernel.source, hash != manifest.hashes.end() ? hash->second : "",
+          step.kernel.function};
+}
+
+Result<std::string> KernelText(const std::string& artifact, const StepCode& code) {
+  const std::string file = artifact + "/" + code.source;
   FUSEC_ASSIGN(const std::string text, ReadWholeFile(file, ErrorKind::kArtifact));
   const std::string hash = runtime::Hash128(std::as_bytes(std::span(text)));
-  if (hash != step.source_hash) {
+  if (hash != code.source_hash) {
     return Fail(ErrorKind::kArtifact,
-                file + ": was altered: its hash is " + hash + ", expected " + step.source_hash);
+                file + ": was altered: its hash is " + hash + ", expected " + code.source_hash);
   }
-  if (step.source.ends_with(".cu")) return text;
+  if (code.source.ends_with(".cu")) return text;
   // A file with all kernels: each begins with its header comment.
   const std::string heading = "// kernel  : ";
-  const size_t begin = text.find(heading + step.function + " ");
+  const size_t begin = text.find(heading + code.function + " ");
   if (begin == std::string::npos) return text;
   const size_t end = text.find(heading, begin + 1);
   return text.substr(begin, end == std::string::npos ? end : end - begin);

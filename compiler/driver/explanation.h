@@ -10,14 +10,20 @@
 #include "compiler/driver/dim_flags.h"
 #include "compiler/driver/tuning_file.h"
 #include "compiler/support/result.h"
+#include "runtime/src/manifest.h"
 
 namespace fusec {
+
+// Where the code of a step stands; empty of a library call.
+struct StepCode {
+  std::string source, source_hash;  // a file of the artifact and its hash
+  std::string function;             // in it: the step's name, or that of an equal kernel
+};
 
 // One launch of an artifact.
 struct ExplainedStep {
   std::string name, op_class, launch;
-  std::string source, source_hash;  // a file of the artifact and its hash, "" of a library call
-  std::string function;             // in it: the name, or that of an equal kernel
+  StepCode code;
   std::vector<std::string> ops, onnx_nodes, modules, inputs, outputs;
   int64_t launches = 1;  // more of library calls that make the matrices of a batch one by one
   int64_t bytes_read = 0, bytes_written = 0, flops = 0;
@@ -66,7 +72,9 @@ Result<Explanation> ExplainArtifact(const std::string& path, const std::string& 
 // The keys that DESIGN.md promises, and some more.
 std::string ExplanationJson(const Explanation& explanation);
 
-// The code of one kernel: its .cu file, or its part of the CPU library's source.
-Result<std::string> KernelText(const std::string& artifact, const ExplainedStep& step);
+StepCode CodeOf(const runtime::Manifest& manifest, const runtime::Step& step);
+
+// The text of it: its .cu file, or its part of the CPU library's source.
+Result<std::string> KernelText(const std::string& artifact, const StepCode& code);
 
 }  // namespace fusec

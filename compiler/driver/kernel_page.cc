@@ -47,12 +47,12 @@ Result<std::string> KernelPage(const std::string& artifact, const std::string& t
   const std::unique_ptr<Graph> body = region.body->Clone();
   for (const auto& node : body->nodes) node->provenance.clear();  // told above
   page += Section("IR of the region, before it was planned") + Print(*body);
-  if (step.source.empty()) {
+  if (step.code.source.empty()) {
     return page + Section("code") + "  a matrix product of the library (" +
            (target == "cpu" ? "oneDNN" : "cuBLASLt") + "): no code of its own\n";
   }
-  FUSEC_ASSIGN(const std::string code, KernelText(artifact, step));
-  return page + Section("code, " + step.source) + code;
+  FUSEC_ASSIGN(const std::string code, KernelText(artifact, step.code));
+  return page + Section("code, " + step.code.source) + code;
 }
 
 }  // namespace fusec

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <future>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "compiler/driver/artifact_session.h"
@@ -104,41 +105,39 @@ Result<std::vector<KernelResources>> ReadResources(const std::string& artifact,
   FUSEC_ASSIGN(const std::vector<CubinKernel> cubin, ReadTargetCubin(artifact, target));
   const auto limits = LimitsOf(architecture);
 
+  std::vector<const runtime::Step*> steps;  // of alternatives every one, whichever runs
+  std::map<std::string, std::shared_future<Result<runtime::Nvrtc::Inspection>>>
+      inspections;  // by function
+  for (const runtime::Step& step : target.steps) {
+    if (step.kind != runtime::Step::Kind::kKernel) continue;  // the library's
+    steps.push_back(&step);
+    const StepCode code = CodeOf(manifest, step);
+    if (inspections.count(code.function)) continue;
+    FUSEC_ASSIGN(std::string source, KernelText(artifact, code));
+    inspections[code.function] =
+        std::async(std::launch::async, InspectCached, code.source, std::move(source), architecture);
+  }
   std::vector<KernelResources> kernels;
-  std::vector<std::string> functions;  // of these
-  std::vector<std::future<Result<runtime::Nvrtc::Inspection>>> inspections;
-  for (size_t i = 0; i < target.steps.size(); ++i) {
-    if (target.steps[i].kind != runtime::Step::Kind::kKernel) continue;  // the library's
-    ExplainedStep step;  // of alternatives every one, whichever runs
-    step.name = target.steps[i].name;
-    step.source = target.steps[i].kernel.source;
-    step.function = target.steps[i].kernel.function;
-    const auto hash = manifest.hashes.find(step.source);
-    if (hash != manifest.hashes.end()) step.source_hash = hash->second;
-    FUSEC_ASSIGN(std::string code, KernelText(artifact, step));
-    inspections.push_back(
-        std::async(std::launch::async, InspectCached, step.source, std::move(code), architecture));
+  for (const runtime::Step* step : steps) {
+    const std::string& function = step->kernel.function;
     KernelResources& kernel = kernels.emplace_back();
-    kernel.name = step.name;
-    functions.push_back(step.function);
-    kernel.block_size = target.steps[i].kernel.block_size;
+    kernel.name = step->name;
+    kernel.block_size = step->kernel.block_size;
     const auto found = std::find_if(cubin.begin(), cubin.end(),
-                                    [&](const CubinKernel& k) { return k.name == step.function; });
+                                    [&](const CubinKernel& k) { return k.name == function; });
     if (found == cubin.end()) {
       return Fail(ErrorKind::kArtifact, artifact + "/cubin: no file for " + architecture +
-                                            " has the kernel \"" + step.function + "\"");
+                                            " has the kernel \"" + function + "\"");
     }
     kernel.cubin = *found;
-    kernel.shared_bytes = found->shared_bytes + target.steps[i].kernel.shared_bytes;
+    kernel.shared_bytes = found->shared_bytes + step->kernel.shared_bytes;
     if (limits) {
       kernel.occupancy =
           OccupancyOf(*limits, kernel.block_size, kernel.cubin.registers, kernel.shared_bytes);
     }
-  }
-  for (size_t i = 0; i < kernels.size(); ++i) {
-    FUSEC_ASSIGN(const runtime::Nvrtc::Inspection inspection, inspections[i].get());
-    kernels[i].mix = ReadPtx(inspection.ptx)[functions[i]];
-    kernels[i].ptxas = ReadPtxasLog(inspection.log)[functions[i]];
+    FUSEC_ASSIGN(const runtime::Nvrtc::Inspection inspection, inspections.at(function).get());
+    kernel.mix = ReadPtx(inspection.ptx)[function];
+    kernel.ptxas = ReadPtxasLog(inspection.log)[function];
   }
   return kernels;
 }

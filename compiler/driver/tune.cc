@@ -276,12 +276,10 @@ class Tuner {
   Result<void> MeasureAll(const Entrant& entrant, const Result<void>& compiled) {
     FUSEC_TRY(compiled);
     for (const auto& [key, dims] : entrant.left) {
-      if (IsOver()) {
-        ++report_.left_out;
-        continue;
+      std::optional<MeasuredSize> measured;
+      if (!IsOver()) {
+        FUSEC_ASSIGN(measured, entrant.race->Measure(dims, [this] { return IsOver(); }));
       }
-      FUSEC_ASSIGN(std::optional<MeasuredSize> measured,
-                   entrant.race->Measure(dims, [this] { return IsOver(); }));
       if (!measured) {
         ++report_.left_out;
         continue;

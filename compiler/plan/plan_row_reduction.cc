@@ -297,7 +297,7 @@ class RowReductionPlanner {
     };
     std::vector<Running> all;
     std::map<std::string, std::string> simd;  // what lanes fold, by how
-    bool by_lanes = builder_.target() == TargetKind::kCpu, of_our_own = false;
+    bool by_lanes = builder_.target() == TargetKind::kCpu;
     for (const Node* reducer : reducers) {
       const Dtype dtype = FoldDtype(*reducer);
       Running running{reducer, FoldOf(reducer->kind, dtype), "", ""};
@@ -314,7 +314,6 @@ class RowReductionPlanner {
             builder_.Unique(name + (reducer->kind == OpKind::kReduceMean ? "_sum" : ""));
         builder_.Declare(CTypeName(dtype), running.total, running.fold.start);
         by_lanes &= !running.fold.simd.empty();
-        of_our_own |= running.fold.calls_how && IsFloat(dtype);
         std::string& alike = simd[running.fold.simd];
         alike += (alike.empty() ? "" : ", ") + running.total;
         if (running.fold.calls_how) builder_.Use("block_reduce.cuh");
@@ -333,7 +332,7 @@ class RowReductionPlanner {
     KeepForLater(done, k);
     std::string pragma;
     if (by_lanes) {
-      if (of_our_own) builder_.Use("simd_reduce.cuh");
+      if (simd.count("larger") || simd.count("smaller")) builder_.Use("simd_reduce.cuh");
       pragma = "#pragma omp simd";
       for (const auto& [how, totals] : simd) pragma += " reduction(" + how + " : " + totals + ")";
     }
