@@ -18,6 +18,9 @@ struct WarpgroupShape {
   // With fewer registers, blocks of the next kernel find room beside those of a cluster.
   static constexpr bool kReadsAhead = !kIsSplit || kClusterBlocks == 1;
   static constexpr int kGroups = kRows / 64;  // that multiply
+  // Words that are read ahead stay where they are, in one of two places. A group beside another
+  // has time to move them, and the loop takes half the instructions.
+  static constexpr bool kTakesTurns = !kIsSplit || (kReadsAhead && kGroups == 1);
   static constexpr int kThreads = 128 * (kGroups + 1);
   static constexpr int kChunkWords = 32, kChunkBytes = 4 * kChunkWords;
   static constexpr int kSteps = kChunkWords / 8;
@@ -216,46 +219,41 @@ __device__ __forceinline__ void MultiplyStages(int group, int chunks,
 #pragma unroll
     for (int i = 0; i < 32 * kBlocks; ++i) sums[i / 32][i / 4 % 8][i % 4] = 0.0f;
   }
-  // Tensor cores round sums toward zero, so those of split floats end with a chunk and are added to
-  // nearest.
-  using Sums = float[kBlocks][8][4];
-  const auto finish_split = [&](int chunk, const typename Shape::LeftWords& words,
-                                Sums& chunk_sums) {
-    AwaitProducts<0>();
-    release(chunk, words);
+  // Multiplies the words of a chunk, and reads those of the next one meanwhile.
+  using Words = typename Shape::LeftWords;
+  const auto multiply = [&](int chunk, const Words& now, Words& next) {
+    const typename Shape::Chunk& from = memory.chunks[chunk % kStages];
+    if constexpr (Shape::kIsSplit) {
+      // Tensor cores round sums toward zero, so these end with a chunk and are added to nearest.
+      float chunk_sums[kBlocks][8][4];
+      StartProducts<Shape>(from, now, chunk_sums, false);
+      if (Shape::kReadsAhead && chunk + 1 < chunks) read(chunk + 1, next);
+      AwaitProducts<0>();
+      release(chunk, now);
 #pragma unroll
-    for (int block = 0; block < kBlocks; ++block) AddChunk(chunk_sums[block], sums[block]);
+      for (int block = 0; block < kBlocks; ++block) AddChunk(chunk_sums[block], sums[block]);
+    } else {
+      StartProducts<Shape>(from, now, sums, chunk > 0);
+      AwaitProducts<1>();  // the chunk before
+      if (chunk > 0) release(chunk - 1, next);
+      if (chunk + 1 < chunks) read(chunk + 1, next);
+    }
   };
-  if constexpr (Shape::kReadsAhead) {
-    typename Shape::LeftWords words[2];
+  if constexpr (Shape::kTakesTurns) {
+    Words words[2];
     read(0, words[0]);
-    const auto multiply = [&](int chunk, const typename Shape::LeftWords& now,
-                              typename Shape::LeftWords& next) {
-      const typename Shape::Chunk& from = memory.chunks[chunk % kStages];
-      if constexpr (Shape::kIsSplit) {
-        Sums chunk_sums;
-        StartProducts<Shape>(from, now, chunk_sums, false);
-        if (chunk + 1 < chunks) read(chunk + 1, next);
-        finish_split(chunk, now, chunk_sums);
-      } else {
-        StartProducts<Shape>(from, now, sums, chunk > 0);
-        AwaitProducts<1>();  // the chunk before
-        if (chunk > 0) release(chunk - 1, next);
-        if (chunk + 1 < chunks) read(chunk + 1, next);
-      }
-    };
     for (int chunk = 0; chunk < chunks; chunk += 2) {
       multiply(chunk, words[0], words[1]);
       if (chunk + 1 < chunks) multiply(chunk + 1, words[1], words[0]);
     }
   } else {
+    Words now, next;
+    if (Shape::kReadsAhead) read(0, now);
 #pragma unroll 1
     for (int chunk = 0; chunk < chunks; ++chunk) {
-      typename Shape::LeftWords words;
-      read(chunk, words);
-      Sums chunk_sums;
-      StartProducts<Shape>(memory.chunks[chunk % kStages], words, chunk_sums, false);
-      finish_split(chunk, words, chunk_sums);
+      if (!Shape::kReadsAhead) read(chunk, now);
+      multiply(chunk, now, next);
+      if (Shape::kReadsAhead) now = next;
     }
   }
   AwaitProducts<0>();

@@ -125,8 +125,10 @@ void WriteList(TextWriter& out, const std::string& label, const std::vector<std:
 }
 
 void WriteHeaderComment(TextWriter& out, const KernelPlan& plan) {
-  std::vector<std::string> inputs, outputs;
+  std::vector<std::string> inputs, outputs, sizes;
   for (const KernelParameter& parameter : plan.parameters) {
+    if (!parameter.comment.empty())
+      sizes.push_back(parameter.name + " (" + parameter.comment + ")");
     if (parameter.kind == KernelParameter::Kind::kTables) {
       for (std::string& text : TableTexts(parameter.tables)) inputs.push_back(std::move(text));
     }
@@ -148,6 +150,7 @@ void WriteHeaderComment(TextWriter& out, const KernelPlan& plan) {
   if (inputs.empty()) inputs.push_back("none");
   WriteList(out, "inputs  : ", inputs);
   WriteList(out, "outputs : ", outputs);
+  if (!sizes.empty()) WriteList(out, "sizes   : ", sizes);
   WriteList(out,
             "launch  : ", {fmt::format("{}; {} of {}", plan.launch_in_words, blocks, threads)});
   WriteList(out, "traffic : ", traffic);

@@ -21,6 +21,8 @@ class CExpressionWriter {
   void NameConstant(int64_t value, const std::string& hint, const std::string& comment);
   // As above, for what is added to a place: it is called so where it is a term of its own.
   void NameOffset(int64_t value, const std::string& hint, const std::string& comment);
+  // `value` is written as `name`, which is no constant.
+  void NameSize(int64_t value, const std::string& name) { names_[value] = name; }
   // What a number is called that nobody named before it is written.
   void SuggestName(int64_t value, const std::string& hint, const std::string& comment) {
     suggestions_.emplace(value, std::pair{hint, comment});

@@ -164,6 +164,17 @@ std::string KernelBuilder::Panels(const Value* weights, WeightLayout layout) {
   return parameter.name;
 }
 
+std::string KernelBuilder::SizeParameter(const std::string& wanted_name, int64_t size,
+                                         const std::string& comment) {
+  KernelParameter parameter;
+  parameter.kind = KernelParameter::Kind::kDim;
+  parameter.name = Unique(wanted_name);
+  parameter.dim = size;
+  parameter.comment = comment;
+  plan_.parameters.push_back(parameter);
+  return parameter.name;
+}
+
 std::string KernelBuilder::Tables(const std::vector<const Value*>& tables,
                                   const std::string& wanted_name) {
   KernelParameter parameter;
@@ -402,10 +413,11 @@ KernelPlan KernelBuilder::Finish() {
   std::erase_if(sizes, is_unread);
   std::erase_if(plan_.constants, is_unread);
   plan_.constants.insert(plan_.constants.begin(), sizes.begin(), sizes.end());
-  // Signature: what is read, what is written, dims, the error word.
+  // Signature: what is read, what is written, dims, sizes, the error word.
   std::stable_sort(plan_.parameters.begin(), plan_.parameters.end(), [](auto& a, auto& b) {
     auto rank = [](const KernelParameter& p) {
-      return p.kind == KernelParameter::Kind::kDim ? 2 : p.written ? 1 : 0;
+      if (p.kind == KernelParameter::Kind::kDim) return p.dim.AsConstant() ? 3 : 2;
+      return p.written ? 1 : 0;
     };
     return rank(a) < rank(b);
   });

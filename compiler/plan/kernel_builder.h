@@ -42,6 +42,10 @@ class KernelBuilder {
   const std::string& Buffer(const Value* value, bool written = false);
   // The parameter that holds the constant `weights` in panels, added by each call.
   std::string Panels(const Value* weights, WeightLayout layout);
+  // A parameter for `size`, which is constant, in kernels that serve layers of other sizes as well;
+  // its name.
+  std::string SizeParameter(const std::string& wanted_name, int64_t size,
+                            const std::string& comment);
   // A struct of pointers to `tables`; returns its name.
   std::string Tables(const std::vector<const Value*>& tables, const std::string& wanted_name);
   // From now on `value` is read as `text`, such as "tables.first_row[part]".

@@ -54,15 +54,16 @@ struct KernelParameter {
   std::vector<const Value*>
       tables;  // of kTables: constants of one dtype, passed as one struct of pointers
   std::string name;
-  Expr dim;  // of kDim: a symbol
+  Expr dim;             // of kDim: a symbol, or a size that kernels of one text may differ in
+  std::string comment;  // on such a size
 };
 
 struct KernelPlan {
-  std::string name;      // k03_bias_relu
+  std::string name;  // k03_bias_relu
   // The kernel before it whose function it launches, as its own would be equal; "" for its own.
   std::string same_as;
   std::vector<std::string> also_as;  // the kernels behind it that launch this one's
-  std::string op_class;  // "pointwise", "row_reduction", ...
+  std::string op_class;              // "pointwise", "row_reduction", ...
   std::vector<std::string> ops;
   Provenance provenance;
   std::vector<KernelParameter> parameters;

@@ -65,6 +65,10 @@ constexpr int64_t kGoodShare = 8;
 constexpr int64_t kMostBlocks = 132;
 constexpr int64_t kFewestBeforeLibrary = 2;  // a block alone loses to it
 constexpr int64_t kFewRows = 128;
+// Sums of split floats from which on a wave of such tiles is as fast as one of the middle tile
+// above, of which most rows take two.
+constexpr int64_t kLeastLargeSum = 256;
+constexpr int64_t kMostSmallBlocks = 2 * kMostBlocks;  // of the smallest tile that run at once
 
 // What is measured of these. Of split floats a thread holds sums twice, and a block columns.
 constexpr MatMulTile kMeasuredWarpgroups[] = {
@@ -113,6 +117,11 @@ MatMulKernel Rows(int64_t rows, int64_t columns, int64_t k) {
 // The fewest rows of each of `matrices` products that give `tile` enough blocks.
 int64_t FirstRows(const MatMulTile& tile, int64_t n, int64_t matrices) {
   return (CeilDiv(kEnoughBlocks, CeilDiv(n, tile.columns) * matrices) - 1) * tile.rows + 1;
+}
+
+// The fewest rows of each product that take more than `blocks` blocks.
+int64_t RowsBeyond(int64_t blocks, const MatMulTile& tile, int64_t n, int64_t matrices) {
+  return blocks / (CeilDiv(n, tile.columns) * matrices) * tile.rows + 1;
 }
 
 bool TakesOwnKernel(const MatMulPlan& matmul) {
@@ -226,9 +235,18 @@ int64_t AddSmallTiles(const MatMulPlan& matmul, const PlanOptions& options, bool
   const std::span<const MatMulTile> tiles =
       n <= kNarrowColumns ? std::span<const MatMulTile>(kNarrowTiles) : kTiles;
   AddTile(Kind::kTile, is_short ? kShortTile : tiles[0], 0, kernels);
-  AddTile(Kind::kTile, tiles[1], FirstRows(tiles[1], n, matrices), kernels);
-  const int64_t library_from = FirstRowsOfLibrary(matmul, IsSplit(dtype, options.matmul_precision));
-  if (TakesLargeTiles(matmul, options) && IsOneWave(matmul, kClusterTile, kFewRows)) {
+  const bool is_split = IsSplit(dtype, options.matmul_precision);
+  const bool takes_large = TakesLargeTiles(matmul, options);
+  const int64_t enough = FirstRows(tiles[1], n, matrices);
+  constexpr int64_t kHalfFull = kClusterTile.rows / 2 + 1;
+  if (is_split && takes_large && *matmul.k.AsConstant() >= kLeastLargeSum && enough >= kHalfFull) {
+    const int64_t second_wave = RowsBeyond(kMostSmallBlocks, tiles[0], n, matrices);
+    AddTile(Kind::kWarpgroups, kClusterTile, std::clamp(second_wave, kHalfFull, enough), kernels);
+  } else {
+    AddTile(Kind::kTile, tiles[1], enough, kernels);
+  }
+  const int64_t library_from = FirstRowsOfLibrary(matmul, is_split);
+  if (takes_large && IsOneWave(matmul, kClusterTile, kFewRows)) {
     AddTile(Kind::kWarpgroups, kClusterTile, kFewRows - kClusterTile.rows + 1, kernels);
     return std::max(library_from, kFewRows + 1);
   }
@@ -237,13 +255,21 @@ int64_t AddSmallTiles(const MatMulPlan& matmul, const PlanOptions& options, bool
   return library_from;
 }
 
-// Tiles by warpgroups for more rows.
+// Tiles by warpgroups for more rows: those that are enough blocks, or of which one wave makes what
+// takes two of tiles half as large.
 void AddLargeTiles(const MatMulPlan& matmul, bool is_split, std::vector<MatMulRange>& kernels) {
   const int64_t n = *matmul.n.AsConstant(), matrices = *matmul.batch.AsConstant();
   const std::span<const PlannedTile> planned =
       is_split ? std::span<const PlannedTile>(kSplitWarpgroups) : kShortWarpgroups;
   for (const auto& [tile, least_columns] : planned) {
-    if (n >= least_columns) AddTile(Kind::kWarpgroups, tile, FirstRows(tile, n, matrices), kernels);
+    if (n < least_columns) continue;
+    const MatMulTile& last = kernels.back().kernel.tile;
+    int64_t from = FirstRows(tile, n, matrices);
+    if (is_split && tile.rows * tile.columns == 2 * last.rows * last.columns) {
+      const int64_t second_wave = RowsBeyond(kMostBlocks, last, n, matrices);
+      from = std::min(from, std::max(second_wave, kernels.back().from));
+    }
+    AddTile(Kind::kWarpgroups, tile, from, kernels);
   }
 }
 

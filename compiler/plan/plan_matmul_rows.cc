@@ -18,7 +18,7 @@ class RowsPlanner : ProductPlanner {
       : ProductPlanner(region, matmul, kernel, builder) {}
 
   KernelPlan Plan() {
-    NameOperands(/*reads_weights=*/true);
+    NameOperands(/*reads_weights=*/true, /*takes_sizes=*/false);
     Write();
     return Finish(0);
   }
@@ -64,8 +64,7 @@ class RowsPlanner : ProductPlanner {
                      "float",
                      "product",
                      "MultiplyRows<" + most + ">(" + a_ + ", " + rows + ", " + weights + ", " +
-                         builder_.Write(matmul_.k) + ", " +
-                         (per_column > 1 ? "scratch" : "nullptr") + ")",
+                         depth_ + ", " + (per_column > 1 ? "scratch" : "nullptr") + ")",
                      {},
                      {}});
     StoreRows("threadIdx.x % " + threads, fits);
@@ -86,14 +85,13 @@ class RowsPlanner : ProductPlanner {
     const std::string packs =
         names.OwnConstant("first_packs", std::min(CeilDiv(depth(), terms), kMostFirstPacks),
                           "of a thread's share of the weights");
-    const std::string k = builder_.Write(matmul_.k);
     const std::string weights = builder_.Unique("weights");
     const std::string first = builder_.Unique("first_weights");
-    const std::string last = fits ? "" : builder_.Write(matmul_.n) + " - 1";
+    const std::string last = fits ? "" : columns_ + " - 1";
     builder_.Append({Statement::Kind::kLet,
                      MemoryTypeName(dtype()) + "*",
                      weights,
-                     b_ + " + " + (fits ? "column" : MinText(last, "column")) + " * " + k,
+                     b_ + " + " + (fits ? "column" : MinText(last, "column")) + " * " + depth_,
                      {},
                      {}});
     builder_.Blank();
@@ -102,7 +100,7 @@ class RowsPlanner : ProductPlanner {
                      "auto",
                      first,
                      "ReadFirstWeights<" + WarpsPerColumn() + ", " + pack_name + ", " + packs +
-                         ">(" + weights + ", " + k + ")",
+                         ">(" + weights + ", " + depth_ + ")",
                      {},
                      {}});
     if (IsConstant(matmul_.b.value)) {
@@ -129,7 +127,7 @@ class RowsPlanner : ProductPlanner {
     builder_.Comment(EpilogueInWords());
     builder_.Open(/*is_branch=*/true);
     StoreElement(Expr::Symbol("row"), column, "product");
-    const std::string inside = fits ? "" : " && column < " + builder_.Write(matmul_.n);
+    const std::string inside = fits ? "" : " && column < " + columns_;
     builder_.Append({Statement::Kind::kIf,
                      "",
                      "",

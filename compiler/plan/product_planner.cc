@@ -20,12 +20,20 @@ ProductPlanner::ProductPlanner(const Node& region, const MatMulPlan& matmul,
   }
 }
 
-void ProductPlanner::NameOperands(bool reads_weights) {
+void ProductPlanner::NameOperands(bool reads_weights, bool takes_sizes) {
   ChooseIndexType(region_, builder_);
   CExpressionWriter& names = builder_.expressions();
-  names.NameConstant(columns(), FriendlyName(matmul_.result->name) + "_columns", "of the result");
-  names.NameConstant(depth(), FriendlyName(product_->result()->name) + "_depth",
-                     "terms of its sum");
+  if (takes_sizes) {
+    columns_ = builder_.SizeParameter("columns", columns(), "of the result");
+    depth_ = builder_.SizeParameter("depth", depth(), "terms of its sum");
+    names.NameSize(columns(), columns_);
+  } else {
+    names.NameConstant(columns(), FriendlyName(matmul_.result->name) + "_columns", "of the result");
+    names.NameConstant(depth(), FriendlyName(product_->result()->name) + "_depth",
+                       "terms of its sum");
+    columns_ = builder_.Write(matmul_.n);
+    depth_ = builder_.Write(matmul_.k);
+  }
   NameCount(builder_, matmul_.m, "rows", "of the result");
   a_ = builder_.Buffer(matmul_.a.value);
   if (reads_weights) b_ = builder_.Buffer(matmul_.b.value);

@@ -16,9 +16,9 @@ class ProductPlanner {
   ProductPlanner(const Node& region, const MatMulPlan& matmul, const MatMulKernel& kernel,
                  KernelBuilder& builder);
 
-  // Names the sizes, and makes a_ a parameter of the kernel; b_ too, where it reads weights as they
-  // are.
-  void NameOperands(bool reads_weights);
+  // Names the sizes, as constants or as parameters of the kernel, and makes a_ a parameter; b_ too,
+  // where it reads weights as they are.
+  void NameOperands(bool reads_weights, bool takes_sizes);
   // The kernel, which reads `more_bytes` beside its operands.
   KernelPlan Finish(int64_t more_bytes);
 
@@ -60,6 +60,7 @@ class ProductPlanner {
   RegionLowering lowering_;
   const Node* product_ = nullptr;
   std::string a_, b_;
+  std::string columns_, depth_;  // what the kernel calls these
 };
 
 // A kernel of kind kRows.

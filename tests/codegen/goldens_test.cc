@@ -19,6 +19,7 @@
 #include "compiler/driver/pipeline.h"
 #include "compiler/emit/emit_kernel.h"
 #include "compiler/emit/equal_kernels.h"
+#include "compiler/emit/equal_kernels.h"
 #include "compiler/plan/plan_program.h"
 #include "passes/pass_manager.h"
 #include "runtime/src/nvrtc.h"
@@ -94,8 +95,9 @@ std::string Module(const std::vector<const Graph*>& graphs, TargetKind target, c
   std::vector<IndexSite> sites;
   PlanOptions options{target, precision};
   options.warpgroups = warpgroups;
-  const auto plan = PlanProgram(*all, options, sites);
+  auto plan = PlanProgram(*all, options, sites);
   EXPECT_TRUE(plan.has_value()) << plan.error().message;
+  ShareEqualKernels(*plan);
   return EmitGpuModule(FunctionsOf(*plan), {"model.onnx", "20"});
 }
 

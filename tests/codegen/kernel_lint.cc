@@ -43,8 +43,8 @@ class Linter {
     problems_.push_back(fmt::format("{}: {}: {}", line + 1, why, lines_[line]));
   }
 
-  // kernel, perhaps what else it runs as, source, inputs, outputs, launch, traffic: in this order,
-  // none empty, nothing else.
+  // kernel, perhaps what else it runs as, source, inputs, outputs, perhaps sizes, launch, traffic: in
+  // this order, none empty, nothing else.
   void CheckHeader() {
     static const std::regex kForms[] = {
         std::regex(R"(// kernel  : k\d\d+_\w+   class: [a-z_]+)"),
@@ -52,6 +52,7 @@ class Linter {
         std::regex(R"(// source  : \S.*)"),
         std::regex(R"(// inputs  : \S.*)"),
         std::regex(R"(// outputs : \S.*)"),
+        std::regex(R"(// sizes   : \w+ \(.+\)(, \w+ \(.+\))*)"),
         std::regex(R"(// launch  : [a-z0-9].*)"),
         std::regex(
             R"(// traffic : reads .+ bytes, writes .+ bytes(, keeps .+ bytes out of memory)?)"),
@@ -60,8 +61,8 @@ class Linter {
     for (const std::regex& form : kForms) {
       if (at >= lines_.size()) return problems_.push_back("the header comment ends early");
       std::string line = lines_[at];
-      const bool is_optional = &form == &kForms[1];
-      if (is_optional && !line.starts_with("// also as : ")) continue;
+      if (&form == &kForms[1] && !line.starts_with("// also as : ")) continue;
+      if (&form == &kForms[5] && !line.starts_with("// sizes   : ")) continue;
       size_t next = at + 1;
       while (next < lines_.size() && lines_[next].rfind("//           ", 0) == 0)
         line += lines_[next++].substr(12);

@@ -124,7 +124,6 @@ k00_linear_add_warpgroup_64x64_cluster_8(const Half* x, const Half* __restrict__
   constexpr int kBlockRows = 8;        // that a block stores
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kVectors = 25;         // kLanes columns each, of the result
   // No load and no store stands before this.
   AwaitEarlierKernels();
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
@@ -145,7 +144,7 @@ k00_linear_add_warpgroup_64x64_cluster_8(const Half* x, const Half* __restrict__
   const int first_tile_row = blockIdx.x % kClusterBlocks * kBlockRows;
   const int tile_vector = threadIdx.x % kTileVectors;
   const int vector = first_column / kLanes + tile_vector;
-  if (vector < kVectors) {
+  if (vector * kLanes < kSumColumns) {
     const int last_tile_row = min(first_tile_row + kBlockRows, batch - first_row);
     const Vector<Half, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
     for (int tile_row = first_tile_row + threadIdx.x / kTileVectors; tile_row < last_tile_row;
@@ -192,7 +191,6 @@ k00_linear_add_warpgroup_64x64_cluster_4(const Half* x, const Half* __restrict__
   constexpr int kBlockRows = 16;       // that a block stores
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kVectors = 25;         // kLanes columns each, of the result
   // No load and no store stands before this.
   AwaitEarlierKernels();
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
@@ -213,7 +211,7 @@ k00_linear_add_warpgroup_64x64_cluster_4(const Half* x, const Half* __restrict__
   const int first_tile_row = blockIdx.x % kClusterBlocks * kBlockRows;
   const int tile_vector = threadIdx.x % kTileVectors;
   const int vector = first_column / kLanes + tile_vector;
-  if (vector < kVectors) {
+  if (vector * kLanes < kSumColumns) {
     const int last_tile_row = min(first_tile_row + kBlockRows, batch - first_row);
     const Vector<Half, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
     for (int tile_row = first_tile_row + threadIdx.x / kTileVectors; tile_row < last_tile_row;
@@ -260,7 +258,6 @@ k00_linear_add_warpgroup_64x64_cluster_2(const Half* x, const Half* __restrict__
   constexpr int kBlockRows = 32;       // that a block stores
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kVectors = 25;         // kLanes columns each, of the result
   // No load and no store stands before this.
   AwaitEarlierKernels();
   using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
@@ -281,7 +278,7 @@ k00_linear_add_warpgroup_64x64_cluster_2(const Half* x, const Half* __restrict__
   const int first_tile_row = blockIdx.x % kClusterBlocks * kBlockRows;
   const int tile_vector = threadIdx.x % kTileVectors;
   const int vector = first_column / kLanes + tile_vector;
-  if (vector < kVectors) {
+  if (vector * kLanes < kSumColumns) {
     const int last_tile_row = min(first_tile_row + kBlockRows, batch - first_row);
     const Vector<Half, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
     for (int tile_row = first_tile_row + threadIdx.x / kTileVectors; tile_row < last_tile_row;

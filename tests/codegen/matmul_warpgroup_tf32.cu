@@ -175,7 +175,6 @@ k00_linear_add_sigmoid_tile_32x64(const float* __restrict__ x, const float* __re
   constexpr int kCopyBytes = 8;        // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kVectors = 125;        // kLanes columns each, of the result
   using Shape = TileShape<Arithmetic::kTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -193,7 +192,7 @@ k00_linear_add_sigmoid_tile_32x64(const float* __restrict__ x, const float* __re
   // The result: add, sigmoid
   const int tile_vector = threadIdx.x % kTileVectors;
   const int vector = first_column / kLanes + tile_vector;
-  if (vector < kVectors) {
+  if (vector * kLanes < kGateColumns) {
     const int tile_rows_here = min(kTileRows, batch - first_row);
     const Vector<float, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
     for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
@@ -243,7 +242,6 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
   constexpr int kCopyBytes = 8;        // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  constexpr int kVectors = 125;        // kLanes columns each, of the result
   using Shape = WarpgroupShape<Arithmetic::kTf32, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -260,7 +258,7 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
   // The result: add, sigmoid
   const int tile_vector = threadIdx.x % kTileVectors;
   const int vector = first_column / kLanes + tile_vector;
-  if (vector < kVectors) {
+  if (vector * kLanes < kGateColumns) {
     const int tile_rows_here = min(kTileRows, batch - first_row);
     const Vector<float, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
     for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
@@ -310,7 +308,6 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
   constexpr int kCopyBytes = 8;        // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 32;     // kLanes columns each
-  constexpr int kVectors = 125;        // kLanes columns each, of the result
   using Shape = WarpgroupShape<Arithmetic::kTf32, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -327,7 +324,7 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
   // The result: add, sigmoid
   const int tile_vector = threadIdx.x % kTileVectors;
   const int vector = first_column / kLanes + tile_vector;
-  if (vector < kVectors) {
+  if (vector * kLanes < kGateColumns) {
     const int tile_rows_here = min(kTileRows, batch - first_row);
     const Vector<float, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
     for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
@@ -377,7 +374,6 @@ k00_linear_add_sigmoid_warpgroup_128x256(const float* __restrict__ x,
   constexpr int kCopyBytes = 8;         // of one copy
   constexpr int kLanes = 4;             // neighbours that a thread makes at once
   constexpr int kTileVectors = 64;      // kLanes columns each
-  constexpr int kVectors = 125;         // kLanes columns each, of the result
   using Shape = WarpgroupShape<Arithmetic::kTf32, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
@@ -394,7 +390,7 @@ k00_linear_add_sigmoid_warpgroup_128x256(const float* __restrict__ x,
   // The result: add, sigmoid
   const int tile_vector = threadIdx.x % kTileVectors;
   const int vector = first_column / kLanes + tile_vector;
-  if (vector < kVectors) {
+  if (vector * kLanes < kGateColumns) {
     const int tile_rows_here = min(kTileRows, batch - first_row);
     const Vector<float, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
     for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;

@@ -90,9 +90,8 @@ TEST(RegionKernels, PlansWithoutMeasurementsAndWhereTheyAgree) {
 
 TEST(RegionKernels, PlansTilesByWarpgroupsForSplitFloats) {
   const Planner product(Layer(512, 256), TargetKind::kGpu, /*warpgroups=*/true);
-  EXPECT_EQ(product.Ranges({}),
-            Texts({"0..1_rows_1", "2..8_rows_8", "9..768_tile_16x32", "769..1536_tile_32x64",
-                   "1537..6272_warpgroup_64x64", "6273.._warpgroup_128x128"}));
+  EXPECT_EQ(product.Ranges({}), Texts({"0..1_rows_1", "2..8_rows_8", "9..528_tile_16x32",
+                                       "529..6272_warpgroup_64x64", "6273.._warpgroup_128x128"}));
 }
 
 TEST(RegionKernels, SharesLongSumsOutToClustersWhereTilesAreFew) {
@@ -100,8 +99,8 @@ TEST(RegionKernels, SharesLongSumsOutToClustersWhereTilesAreFew) {
   EXPECT_EQ(split.Ranges({}),
             Texts({"0..1_rows_1", "2..8_rows_8", "9..128_warpgroup_64x64_cluster_8",
                    "129..256_warpgroup_64x64_cluster_4", "257..512_warpgroup_64x64_cluster_2",
-                   "513..1536_warpgroup_64x64", "1537..3072_warpgroup_64x128",
-                   "3073.._warpgroup_128x128"}));
+                   "513..1024_warpgroup_64x64", "1025..2112_warpgroup_64x128",
+                   "2113.._warpgroup_128x128"}));
   // The library is ahead of blocks alone.
   const Planner tf32(Layer(3456, 512), TargetKind::kGpu, /*warpgroups=*/true, "high");
   EXPECT_EQ(
