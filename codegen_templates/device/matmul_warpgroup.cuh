@@ -9,7 +9,8 @@
 // cores read the columns from shared memory; and, if it reads ahead, it reads its rows of the next
 // chunk while they work.
 
-template <Arithmetic kArithmetic_, int kRows_, int kColumns_, int kStages_, int kClusterBlocks_ = 1>
+template <Arithmetic kArithmetic_, int kRows_, int kColumns_, int kStages_, bool kLongSums_,
+          int kClusterBlocks_ = 1>
 struct WarpgroupShape {
   static constexpr Arithmetic kArithmetic = kArithmetic_;
   static constexpr bool kIsSplit = kArithmetic == Arithmetic::kSplitTf32;
@@ -18,9 +19,9 @@ struct WarpgroupShape {
   // With fewer registers, blocks of the next kernel find room beside those of a cluster.
   static constexpr bool kReadsAhead = !kIsSplit || kClusterBlocks == 1;
   static constexpr int kGroups = kRows / 64;  // that multiply
-  // Words that are read ahead stay where they are, in one of two places. A group beside another
-  // has time to move them, and the loop takes half the instructions.
-  static constexpr bool kTakesTurns = !kIsSplit || (kReadsAhead && kGroups == 1);
+  // Words that are read ahead stay where they are, in one of two places. Where sums are long, a
+  // group beside another has time to move them, and the loop takes half the instructions.
+  static constexpr bool kTakesTurns = !kIsSplit || (kReadsAhead && !(kLongSums_ && kGroups == 2));
   static constexpr int kThreads = 128 * (kGroups + 1);
   static constexpr int kChunkWords = 32, kChunkBytes = 4 * kChunkWords;
   static constexpr int kSteps = kChunkWords / 8;
@@ -190,7 +191,8 @@ __device__ __forceinline__ void AddChunk(float (&chunk_sums)[8][4], float (&sums
   for (int i = 0; i < 32; ++i) sums[i / 4][i % 4] += chunk_sums[i / 4][i % 4];
 }
 
-// Registers that the filling threads leave to the others; of fewer threads each has enough.
+// Registers that the filling threads leave to the others; of fewer threads each has enough. The
+// block must have a multiprocessor to itself, or who takes them waits for ever.
 template <class Shape>
 __device__ __forceinline__ void LeaveRegisters() {
   if constexpr (Shape::kGroups == 2) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");

@@ -6,6 +6,7 @@
 #include "compiler/driver/index_limits.h"
 #include "compiler/driver/terminal.h"
 #include "compiler/support/interrupt.h"
+#include "compiler/support/watchdog.h"
 #include "runtime/src/bench.h"
 
 namespace fusec {
@@ -21,6 +22,8 @@ constexpr double kAhead = 0.98;
 // Times that are this close to the best are taken again.
 constexpr double kClose = 1.15;
 constexpr double kHopeless = 3;
+// A GPU takes milliseconds for all that is asked of a kernel here; one that takes longer hangs.
+constexpr double kHangsAfterSeconds = 60;
 
 // The dim `kernel` that runs number `kernel` once, or kRepeats times.
 int64_t Which(size_t kernel, bool repeated) {
@@ -276,6 +279,12 @@ Result<std::optional<MeasuredSize>> RegionRace::Measure(const DimValues& dims,
     kernel.choice = kernels_[number].choice;
     // Only the planned kernel has to work.
     const auto judge = [&]() -> Result<void> {
+      std::optional<Watchdog> watchdog;
+      if (options_->target == TargetKind::kGpu) {
+        watchdog.emplace(kHangsAfterSeconds,
+                         "a kernel hangs, which is a bug of fusec: " + kernel.choice.Words() +
+                             ", at " + DimsText(dims) + "; please report it with the model");
+      }
       if (number != planned) {
         FUSEC_ASSIGN(const auto found, Answers(number, planned));
         kernel.problem = Problem(found, expected);

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t kMostLanes = 4;  // 16 bytes of sums
 constexpr int kSmallTileRows = 64;
+constexpr int64_t kLongSum = 256;
 
 class TilePlanner : ProductPlanner {
  public:
@@ -38,12 +39,16 @@ class TilePlanner : ProductPlanner {
 
  private:
   bool ByWarpgroups() const { return kernel_.kind == MatMulKernel::Kind::kWarpgroups; }
-  // Whether sizes are parameters, so that layers of several sizes share a kernel: of split floats
-  // those by warpgroups take longest to compile, and where sums are long they are 3 to 7 % faster
-  // so. Others are up to 4 % slower.
-  bool TakesSizes() const { return ByWarpgroups() && IsSplit(dtype(), precision_); }
-  // The same of their number side by side: to divide by it takes 0.1 us, which small tiles notice.
-  bool TakesTiles() const { return TakesSizes() && kernel_.tile.rows > kSmallTileRows; }
+  // Whether a block has many chunks of split floats. Then sizes are parameters, so that layers of
+  // several sizes share the kernel, which takes longest to compile and is 3 to 7 % faster so. Of
+  // few chunks a loop takes registers that leave room for one block instead of two; TF32 and halves
+  // are up to 4 % slower.
+  bool HasLongSums() const {
+    return ByWarpgroups() && IsSplit(dtype(), precision_) && depth() >= kLongSum;
+  }
+  // The same of the tiles side by side: to divide by their number takes 0.1 us, which small tiles
+  // notice.
+  bool TakesTiles() const { return HasLongSums() && kernel_.tile.rows > kSmallTileRows; }
   // What a kernel calls a size.
   std::string Size(bool is_parameter, const std::string& name, int64_t size,
                    const std::string& comment) {
@@ -77,13 +82,17 @@ class TilePlanner : ProductPlanner {
       add("depth_warps", tile.depth_warps, "that share out the sums");
     }
     add("stages", tile.stages, "chunks in shared memory");
+    if (ByWarpgroups()) {
+      shape += ", " + names.TypedConstant("bool", "long_sums", HasLongSums() ? "true" : "false",
+                                          "whose loop need not be held twice");
+    }
     if (IsShared()) shape += ", " + ClusterBlocks();
     builder_.AppendCall(std::string("using Shape = ") +
                         (ByWarpgroups() ? "WarpgroupShape<" : "TileShape<") + shape + ">");
   }
 
   void Write() {
-    NameOperands(/*reads_weights=*/!ByWarpgroups() || dtype() == Dtype::kF32, TakesSizes());
+    NameOperands(/*reads_weights=*/!ByWarpgroups() || dtype() == Dtype::kF32, HasLongSums());
     builder_.Use("async_copy.cuh");
     builder_.Use("tensor_core.cuh");
     builder_.Use("vector.cuh");
@@ -92,8 +101,10 @@ class TilePlanner : ProductPlanner {
       builder_.Use("block_cluster.cuh");
       builder_.Use("warpgroup.cuh");
       builder_.Use("copy_barrier.cuh");
-      // From which the compiler knows a thread's registers.
-      builder_.plan().blocks_together = IsShared() ? 2 : 1;
+      // From which the compiler knows a thread's registers. Groups that take some from the one that
+      // copies (LeaveRegisters) need a multiprocessor's all.
+      const bool is_small = kernel_.tile.rows <= kSmallTileRows;
+      builder_.plan().blocks_together = IsShared() && is_small ? 2 : 1;
     }
     builder_.Use(ByWarpgroups() ? "matmul_warpgroup.cuh" : "matmul_tile.cuh");
     KernelPlan& plan = builder_.plan();
@@ -177,7 +188,7 @@ class TilePlanner : ProductPlanner {
     more_bytes_ =
         (elements - columns() * depth()) * (has_several ? matrices() : 1) * DtypeBytes(dtype());
     return panels + " + first_column * " +
-           Size(TakesSizes(), "panel_depth", PanelDepth(depth(), dtype(), layout),
+           Size(HasLongSums(), "panel_depth", PanelDepth(depth(), dtype(), layout),
                 "elements that panels have for a column");
   }
 

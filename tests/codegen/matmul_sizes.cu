@@ -15,21 +15,21 @@
 
 // kernel  : k00_linear_relu_rows_1   class: matmul
 // source  : matmul, relu
-// inputs  : x f32[batch, 96], first_weight f32[640, 96]
+// inputs  : x f32[batch, 320], first_weight f32[640, 320]
 // outputs : first_tensor f32[batch, 640]
 // launch  : one warp per column; min(batch, 1) * 160 blocks of 128 threads
-// traffic : reads batch * 384 + 245760 bytes, writes batch * 2560 bytes,
+// traffic : reads batch * 1280 + 819200 bytes, writes batch * 2560 bytes,
 //           keeps batch * 2560 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_relu_rows_1(const float* x, const float* __restrict__ first_weight,
                        float* __restrict__ first_tensor) {
-  constexpr int kFirstProductDepth = 96;  // terms of its sum
-  constexpr int kMostRows = 1;            // rows of the result
-  constexpr int kWarpSize = 32;           // threads
-  constexpr int kBlockSize = 128;         // threads
-  constexpr int kPack = 4;                // elements of one load
-  constexpr int kFirstPacks = 1;          // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;      // warps that share out a sum
+  constexpr int kFirstProductDepth = 320;  // terms of its sum
+  constexpr int kMostRows = 1;             // rows of the result
+  constexpr int kWarpSize = 32;            // threads
+  constexpr int kBlockSize = 128;          // threads
+  constexpr int kPack = 4;                 // elements of one load
+  constexpr int kFirstPacks = 3;           // of a thread's share of the weights
+  constexpr int kWarpsPerColumn = 1;       // warps that share out a sum
   LetNextKernelStart();
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = first_weight + column * kFirstProductDepth;
@@ -54,22 +54,22 @@ k00_linear_relu_rows_1(const float* x, const float* __restrict__ first_weight,
 
 // kernel  : k00_linear_relu_rows_8   class: matmul
 // source  : matmul, relu
-// inputs  : x f32[batch, 96], first_weight f32[640, 96]
+// inputs  : x f32[batch, 320], first_weight f32[640, 320]
 // outputs : first_tensor f32[batch, 640]
 // launch  : one warp per column; min(batch, 1) * 160 blocks of 128 threads
-// traffic : reads batch * 384 + 245760 bytes, writes batch * 2560 bytes,
+// traffic : reads batch * 1280 + 819200 bytes, writes batch * 2560 bytes,
 //           keeps batch * 2560 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_relu_rows_8(const float* x, const float* __restrict__ first_weight,
                        float* __restrict__ first_tensor, int batch) {
-  constexpr int kFirstColumns = 640;      // of the result
-  constexpr int kFirstProductDepth = 96;  // terms of its sum
-  constexpr int kMostRows = 8;            // rows of the result
-  constexpr int kWarpSize = 32;           // threads
-  constexpr int kBlockSize = 128;         // threads
-  constexpr int kPack = 4;                // elements of one load
-  constexpr int kFirstPacks = 1;          // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;      // warps that share out a sum
+  constexpr int kFirstColumns = 640;       // of the result
+  constexpr int kFirstProductDepth = 320;  // terms of its sum
+  constexpr int kMostRows = 8;             // rows of the result
+  constexpr int kWarpSize = 32;            // threads
+  constexpr int kBlockSize = 128;          // threads
+  constexpr int kPack = 4;                 // elements of one load
+  constexpr int kFirstPacks = 3;           // of a thread's share of the weights
+  constexpr int kWarpsPerColumn = 1;       // warps that share out a sum
   LetNextKernelStart();
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = first_weight + column * kFirstProductDepth;
@@ -95,26 +95,26 @@ k00_linear_relu_rows_8(const float* x, const float* __restrict__ first_weight,
 
 // kernel  : k00_linear_relu_tile_16x32   class: matmul
 // source  : matmul, relu
-// inputs  : x f32[batch, 96], first_weight f32[640, 96]
+// inputs  : x f32[batch, 320], first_weight f32[640, 320]
 // outputs : first_tensor f32[batch, 640]
 // launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 20 blocks of 256 threads
-// traffic : reads batch * 384 + 245760 bytes, writes batch * 2560 bytes,
+// traffic : reads batch * 1280 + 819200 bytes, writes batch * 2560 bytes,
 //           keeps batch * 2560 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weight,
                            float* __restrict__ first_tensor, int batch) {
-  constexpr int kFirstColumns = 640;      // of the result
-  constexpr int kFirstProductDepth = 96;  // terms of its sum
-  constexpr int kTileRows = 16;           // of a block
-  constexpr int kTileColumns = 32;        // of a block
-  constexpr int kChunkBytes = 512;        // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;            // of a block, one below the other
-  constexpr int kColumnWarps = 1;         // side by side
-  constexpr int kDepthWarps = 8;          // that share out the sums
-  constexpr int kStages = 3;              // chunks in shared memory
-  constexpr int kSharedBytes = 76032;     // given at launch
-  constexpr int kColumnTiles = 20;        // tiles side by side
-  constexpr int kCopyBytes = 16;          // of one copy
+  constexpr int kFirstColumns = 640;       // of the result
+  constexpr int kFirstProductDepth = 320;  // terms of its sum
+  constexpr int kTileRows = 16;            // of a block
+  constexpr int kTileColumns = 32;         // of a block
+  constexpr int kChunkBytes = 512;         // of a row, in shared memory at a time
+  constexpr int kRowWarps = 1;             // of a block, one below the other
+  constexpr int kColumnWarps = 1;          // side by side
+  constexpr int kDepthWarps = 8;           // that share out the sums
+  constexpr int kStages = 3;               // chunks in shared memory
+  constexpr int kSharedBytes = 76032;      // given at launch
+  constexpr int kColumnTiles = 20;         // tiles side by side
+  constexpr int kCopyBytes = 16;           // of one copy
   // No load and no store stands before this.
   AwaitEarlierKernels();
   using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
@@ -148,77 +148,15 @@ k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weigh
   }
 }
 
-// kernel  : k00_linear_relu_tile_32x64   class: matmul
-// source  : matmul, relu
-// inputs  : x f32[batch, 96], first_weight f32[640, 96]
-// outputs : first_tensor f32[batch, 640]
-// launch  : a block makes 32 x 64 of the result; (batch + 31) / 32 * 10 blocks of 256 threads
-// traffic : reads batch * 384 + 245760 bytes, writes batch * 2560 bytes,
-//           keeps batch * 2560 bytes out of memory
-extern "C" __global__ void __launch_bounds__(256)
-k00_linear_relu_tile_32x64(const float* x, const float* __restrict__ first_weight,
-                           float* __restrict__ first_tensor, int batch) {
-  constexpr int kFirstColumns = 640;      // of the result
-  constexpr int kFirstProductDepth = 96;  // terms of its sum
-  constexpr int kTileRows = 32;           // of a block
-  constexpr int kTileColumns = 64;        // of a block
-  constexpr int kChunkBytes = 256;        // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;            // of a block, one below the other
-  constexpr int kColumnWarps = 2;         // side by side
-  constexpr int kDepthWarps = 4;          // that share out the sums
-  constexpr int kStages = 3;              // chunks in shared memory
-  constexpr int kSharedBytes = 78336;     // given at launch
-  constexpr int kColumnTiles = 10;        // tiles side by side
-  constexpr int kCopyBytes = 16;          // of one copy
-  constexpr int kLanes = 4;               // neighbours that a thread makes at once
-  constexpr int kTileVectors = 16;        // kLanes columns each
-  // No load and no store stands before this.
-  AwaitEarlierKernels();
-  using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
-                          kColumnWarps, kDepthWarps, kStages>;
-  static_assert(sizeof(Shape::Memory) == kSharedBytes);
-  alignas(1024) extern __shared__ char shared_memory[];
-  Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
-
-  // memory.sums = x x first_weight, transposed
-  MultiplyTile<Shape, kCopyBytes>(
-      x + first_row * kFirstProductDepth, min(kTileRows, batch - first_row),
-      first_weight + first_column * kFirstProductDepth,
-      min(kTileColumns, kFirstColumns - first_column), kFirstProductDepth * sizeof(float), memory);
-
-  // The result: relu
-  const int tile_vector = threadIdx.x % kTileVectors;
-  const int vector = first_column / kLanes + tile_vector;
-  const int tile_rows_here = min(kTileRows, batch - first_row);
-  for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-       tile_row += Shape::kThreads / kTileVectors) {
-    const int row = first_row + tile_row;
-    const Vector<float, kLanes> sums =
-        PlainUnlessFinite(TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes),
-                          x + row * kFirstProductDepth,
-                          first_weight + vector * kLanes * kFirstProductDepth, kFirstProductDepth);
-    Vector<float, kLanes> first_tensor_vector;
-    #pragma unroll
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const float product = sums.at[lane];
-      // relu
-      const float first_tensor_2 = product < 0.0f ? 0.0f : product;
-      first_tensor_vector.at[lane] = first_tensor_2;
-    }
-    StoreVector(first_tensor + row * kFirstColumns + vector * kLanes, first_tensor_vector);
-  }
-}
-
 // kernel  : k00_linear_relu_warpgroup_64x64   class: matmul
 // source  : matmul, relu
-// inputs  : x f32[batch, 96], first_weight f32[640, 96], first_weight_panels f32[640, 96] in panels
+// inputs  : x f32[batch, 320], first_weight f32[640, 320],
+//           first_weight_panels f32[640, 320] in panels
 // outputs : first_tensor f32[batch, 640]
 // sizes   : columns (of the result), depth (terms of its sum),
 //           panel_depth (elements that panels have for a column)
 // launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 10 blocks of 256 threads
-// traffic : reads batch * 384 + 491520 bytes, writes batch * 2560 bytes,
+// traffic : reads batch * 1280 + 1638400 bytes, writes batch * 2560 bytes,
 //           keeps batch * 2560 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256, 1)
 k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_weight,
@@ -228,6 +166,7 @@ k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_
   constexpr int kTileRows = 64;        // of a block
   constexpr int kTileColumns = 64;     // of a block
   constexpr int kStages = 4;           // chunks in shared memory
+  constexpr bool kLongSums = true;     // whose loop need not be held twice
   constexpr int kSharedBytes = 99328;  // given at launch
   constexpr int kColumnTiles = 10;     // tiles side by side
   constexpr int kCopyBytes = 16;       // of one copy
@@ -235,7 +174,7 @@ k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_
   constexpr int kTileVectors = 16;     // kLanes columns each
   // No load and no store stands before this.
   AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages>;
+  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages, kLongSums>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
@@ -272,12 +211,13 @@ k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_
 
 // kernel  : k00_linear_relu_warpgroup_64x128   class: matmul
 // source  : matmul, relu
-// inputs  : x f32[batch, 96], first_weight f32[640, 96], first_weight_panels f32[640, 96] in panels
+// inputs  : x f32[batch, 320], first_weight f32[640, 320],
+//           first_weight_panels f32[640, 320] in panels
 // outputs : first_tensor f32[batch, 640]
 // sizes   : columns (of the result), depth (terms of its sum),
 //           panel_depth (elements that panels have for a column)
 // launch  : a block makes 64 x 128 of the result; (batch + 63) / 64 * 5 blocks of 256 threads
-// traffic : reads batch * 384 + 491520 bytes, writes batch * 2560 bytes,
+// traffic : reads batch * 1280 + 1638400 bytes, writes batch * 2560 bytes,
 //           keeps batch * 2560 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256, 1)
 k00_linear_relu_warpgroup_64x128(const float* x, const float* __restrict__ first_weight,
@@ -287,6 +227,7 @@ k00_linear_relu_warpgroup_64x128(const float* x, const float* __restrict__ first
   constexpr int kTileRows = 64;         // of a block
   constexpr int kTileColumns = 128;     // of a block
   constexpr int kStages = 5;            // chunks in shared memory
+  constexpr bool kLongSums = true;      // whose loop need not be held twice
   constexpr int kSharedBytes = 205824;  // given at launch
   constexpr int kColumnTiles = 5;       // tiles side by side
   constexpr int kCopyBytes = 16;        // of one copy
@@ -294,7 +235,7 @@ k00_linear_relu_warpgroup_64x128(const float* x, const float* __restrict__ first
   constexpr int kTileVectors = 32;      // kLanes columns each
   // No load and no store stands before this.
   AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages>;
+  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages, kLongSums>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
@@ -332,12 +273,13 @@ k00_linear_relu_warpgroup_64x128(const float* x, const float* __restrict__ first
 // kernel  : k00_linear_relu_warpgroup_128x128   class: matmul
 // also as : k01_linear_relu_warpgroup_128x128
 // source  : matmul, relu
-// inputs  : x f32[batch, 96], first_weight f32[640, 96], first_weight_panels f32[640, 96] in panels
+// inputs  : x f32[batch, 320], first_weight f32[640, 320],
+//           first_weight_panels f32[640, 320] in panels
 // outputs : first_tensor f32[batch, 640]
 // sizes   : columns (of the result), depth (terms of its sum), column_tiles (tiles side by side),
 //           panel_depth (elements that panels have for a column)
 // launch  : a block makes 128 x 128 of the result; (batch + 127) / 128 * 5 blocks of 384 threads
-// traffic : reads batch * 384 + 491520 bytes, writes batch * 2560 bytes,
+// traffic : reads batch * 1280 + 1638400 bytes, writes batch * 2560 bytes,
 //           keeps batch * 2560 bytes out of memory
 extern "C" __global__ void __launch_bounds__(384, 1)
 k00_linear_relu_warpgroup_128x128(const float* x, const float* __restrict__ first_weight,
@@ -347,13 +289,14 @@ k00_linear_relu_warpgroup_128x128(const float* x, const float* __restrict__ firs
   constexpr int kTileRows = 128;        // of a block
   constexpr int kTileColumns = 128;     // of a block
   constexpr int kStages = 4;            // chunks in shared memory
+  constexpr bool kLongSums = true;      // whose loop need not be held twice
   constexpr int kSharedBytes = 197632;  // given at launch
   constexpr int kCopyBytes = 16;        // of one copy
   constexpr int kLanes = 4;             // neighbours that a thread makes at once
   constexpr int kTileVectors = 32;      // kLanes columns each
   // No load and no store stands before this.
   AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages>;
+  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages, kLongSums>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
@@ -546,6 +489,7 @@ k01_linear_relu_warpgroup_64x64(const float* first_tensor, const float* __restri
   constexpr int kTileRows = 64;        // of a block
   constexpr int kTileColumns = 64;     // of a block
   constexpr int kStages = 4;           // chunks in shared memory
+  constexpr bool kLongSums = true;     // whose loop need not be held twice
   constexpr int kSharedBytes = 99328;  // given at launch
   constexpr int kColumnTiles = 20;     // tiles side by side
   constexpr int kCopyBytes = 16;       // of one copy
@@ -553,7 +497,7 @@ k01_linear_relu_warpgroup_64x64(const float* first_tensor, const float* __restri
   constexpr int kTileVectors = 16;     // kLanes columns each
   // No load and no store stands before this.
   AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages>;
+  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages, kLongSums>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
@@ -606,6 +550,7 @@ k01_linear_relu_warpgroup_64x128(const float* first_tensor, const float* __restr
   constexpr int kTileRows = 64;         // of a block
   constexpr int kTileColumns = 128;     // of a block
   constexpr int kStages = 5;            // chunks in shared memory
+  constexpr bool kLongSums = true;      // whose loop need not be held twice
   constexpr int kSharedBytes = 205824;  // given at launch
   constexpr int kColumnTiles = 10;      // tiles side by side
   constexpr int kCopyBytes = 16;        // of one copy
@@ -613,7 +558,7 @@ k01_linear_relu_warpgroup_64x128(const float* first_tensor, const float* __restr
   constexpr int kTileVectors = 32;      // kLanes columns each
   // No load and no store stands before this.
   AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages>;
+  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages, kLongSums>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);

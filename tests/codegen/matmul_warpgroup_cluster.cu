@@ -116,6 +116,7 @@ k00_linear_add_warpgroup_64x64_cluster_8(const Half* x, const Half* __restrict__
   constexpr int kTileRows = 64;        // of a cluster
   constexpr int kTileColumns = 64;     // of a cluster
   constexpr int kStages = 4;           // chunks in shared memory
+  constexpr bool kLongSums = false;    // whose loop need not be held twice
   constexpr int kClusterBlocks = 8;    // that share out the sums
   constexpr int kSharedBytes = 66560;  // given at launch
   constexpr int kColumnTiles = 2;      // tiles side by side
@@ -126,7 +127,8 @@ k00_linear_add_warpgroup_64x64_cluster_8(const Half* x, const Half* __restrict__
   constexpr int kTileVectors = 16;     // kLanes columns each
   // No load and no store stands before this.
   AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
+  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kLongSums,
+                               kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
@@ -183,6 +185,7 @@ k00_linear_add_warpgroup_64x64_cluster_4(const Half* x, const Half* __restrict__
   constexpr int kTileRows = 64;        // of a cluster
   constexpr int kTileColumns = 64;     // of a cluster
   constexpr int kStages = 4;           // chunks in shared memory
+  constexpr bool kLongSums = false;    // whose loop need not be held twice
   constexpr int kClusterBlocks = 4;    // that share out the sums
   constexpr int kSharedBytes = 66560;  // given at launch
   constexpr int kColumnTiles = 2;      // tiles side by side
@@ -193,7 +196,8 @@ k00_linear_add_warpgroup_64x64_cluster_4(const Half* x, const Half* __restrict__
   constexpr int kTileVectors = 16;     // kLanes columns each
   // No load and no store stands before this.
   AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
+  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kLongSums,
+                               kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
@@ -250,6 +254,7 @@ k00_linear_add_warpgroup_64x64_cluster_2(const Half* x, const Half* __restrict__
   constexpr int kTileRows = 64;        // of a cluster
   constexpr int kTileColumns = 64;     // of a cluster
   constexpr int kStages = 4;           // chunks in shared memory
+  constexpr bool kLongSums = false;    // whose loop need not be held twice
   constexpr int kClusterBlocks = 2;    // that share out the sums
   constexpr int kSharedBytes = 66560;  // given at launch
   constexpr int kColumnTiles = 2;      // tiles side by side
@@ -260,7 +265,8 @@ k00_linear_add_warpgroup_64x64_cluster_2(const Half* x, const Half* __restrict__
   constexpr int kTileVectors = 16;     // kLanes columns each
   // No load and no store stands before this.
   AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
+  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kLongSums,
+                               kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);

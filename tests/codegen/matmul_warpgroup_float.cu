@@ -97,8 +97,6 @@ k00_linear_add_sigmoid_rows_8(const float* __restrict__ x, const float* __restri
 // inputs  : x f32[batch, 40], weight f32[6400, 40], weight_panels f32[6400, 40] in panels,
 //           bias f32[6400]
 // outputs : gate f32[batch, 6400]
-// sizes   : columns (of the result), depth (terms of its sum),
-//           panel_depth (elements that panels have for a column)
 // launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 100 blocks of 256 threads
 // traffic : reads batch * 160 + 3302400 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
@@ -107,16 +105,20 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
                                        const float* __restrict__ weight,
                                        const float* __restrict__ weight_panels,
                                        const float* __restrict__ bias, float* __restrict__ gate,
-                                       int batch, int columns, int depth, int panel_depth) {
+                                       int batch) {
+  constexpr int kGateColumns = 6400;   // of the result
+  constexpr int kProductDepth = 40;    // terms of its sum
   constexpr int kTileRows = 64;        // of a block
   constexpr int kTileColumns = 64;     // of a block
   constexpr int kStages = 4;           // chunks in shared memory
+  constexpr bool kLongSums = false;    // whose loop need not be held twice
   constexpr int kSharedBytes = 99328;  // given at launch
   constexpr int kColumnTiles = 100;    // tiles side by side
+  constexpr int kPanelDepth = 128;     // elements that panels have for a column
   constexpr int kCopyBytes = 16;       // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages>;
+  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages, kLongSums>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
@@ -125,9 +127,9 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
 
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
-      x + first_row * depth, min(kTileRows, batch - first_row),
-      weight_panels + first_column * panel_depth, min(kTileColumns, columns - first_column),
-      depth * sizeof(float), memory);
+      x + first_row * kProductDepth, min(kTileRows, batch - first_row),
+      weight_panels + first_column * kPanelDepth, min(kTileColumns, kGateColumns - first_column),
+      kProductDepth * sizeof(float), memory);
 
   // The result: add, sigmoid
   const int tile_vector = threadIdx.x % kTileVectors;
@@ -137,9 +139,9 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
   for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
        tile_row += Shape::kThreads / kTileVectors) {
     const int row = first_row + tile_row;
-    const Vector<float, kLanes> sums =
-        PlainUnlessFinite(TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes),
-                          x + row * depth, weight + vector * kLanes * depth, depth);
+    const Vector<float, kLanes> sums = PlainUnlessFinite(
+        TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes), x + row * kProductDepth,
+        weight + vector * kLanes * kProductDepth, kProductDepth);
     Vector<float, kLanes> gate_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -151,7 +153,7 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
       const float gate_value = Sigmoid(sum);
       gate_vector.at[lane] = gate_value;
     }
-    StoreVector(gate + row * columns + vector * kLanes, gate_vector);
+    StoreVector(gate + row * kGateColumns + vector * kLanes, gate_vector);
   }
 }
 
@@ -160,8 +162,6 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
 // inputs  : x f32[batch, 40], weight f32[6400, 40], weight_panels f32[6400, 40] in panels,
 //           bias f32[6400]
 // outputs : gate f32[batch, 6400]
-// sizes   : columns (of the result), depth (terms of its sum),
-//           panel_depth (elements that panels have for a column)
 // launch  : a block makes 64 x 128 of the result; (batch + 63) / 64 * 50 blocks of 256 threads
 // traffic : reads batch * 160 + 3302400 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
@@ -170,16 +170,20 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
                                         const float* __restrict__ weight,
                                         const float* __restrict__ weight_panels,
                                         const float* __restrict__ bias, float* __restrict__ gate,
-                                        int batch, int columns, int depth, int panel_depth) {
+                                        int batch) {
+  constexpr int kGateColumns = 6400;    // of the result
+  constexpr int kProductDepth = 40;     // terms of its sum
   constexpr int kTileRows = 64;         // of a block
   constexpr int kTileColumns = 128;     // of a block
   constexpr int kStages = 5;            // chunks in shared memory
+  constexpr bool kLongSums = false;     // whose loop need not be held twice
   constexpr int kSharedBytes = 205824;  // given at launch
   constexpr int kColumnTiles = 50;      // tiles side by side
+  constexpr int kPanelDepth = 128;      // elements that panels have for a column
   constexpr int kCopyBytes = 16;        // of one copy
   constexpr int kLanes = 4;             // neighbours that a thread makes at once
   constexpr int kTileVectors = 32;      // kLanes columns each
-  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages>;
+  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages, kLongSums>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
@@ -188,9 +192,9 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
 
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
-      x + first_row * depth, min(kTileRows, batch - first_row),
-      weight_panels + first_column * panel_depth, min(kTileColumns, columns - first_column),
-      depth * sizeof(float), memory);
+      x + first_row * kProductDepth, min(kTileRows, batch - first_row),
+      weight_panels + first_column * kPanelDepth, min(kTileColumns, kGateColumns - first_column),
+      kProductDepth * sizeof(float), memory);
 
   // The result: add, sigmoid
   const int tile_vector = threadIdx.x % kTileVectors;
@@ -200,9 +204,9 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
   for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
        tile_row += Shape::kThreads / kTileVectors) {
     const int row = first_row + tile_row;
-    const Vector<float, kLanes> sums =
-        PlainUnlessFinite(TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes),
-                          x + row * depth, weight + vector * kLanes * depth, depth);
+    const Vector<float, kLanes> sums = PlainUnlessFinite(
+        TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes), x + row * kProductDepth,
+        weight + vector * kLanes * kProductDepth, kProductDepth);
     Vector<float, kLanes> gate_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -214,7 +218,7 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
       const float gate_value = Sigmoid(sum);
       gate_vector.at[lane] = gate_value;
     }
-    StoreVector(gate + row * columns + vector * kLanes, gate_vector);
+    StoreVector(gate + row * kGateColumns + vector * kLanes, gate_vector);
   }
 }
 
@@ -223,8 +227,6 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
 // inputs  : x f32[batch, 40], weight f32[6400, 40], weight_panels f32[6400, 40] in panels,
 //           bias f32[6400]
 // outputs : gate f32[batch, 6400]
-// sizes   : columns (of the result), depth (terms of its sum), column_tiles (tiles side by side),
-//           panel_depth (elements that panels have for a column)
 // launch  : a block makes 128 x 128 of the result; (batch + 127) / 128 * 50 blocks of 384 threads
 // traffic : reads batch * 160 + 3302400 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
@@ -233,27 +235,31 @@ k00_linear_add_sigmoid_warpgroup_128x128(const float* __restrict__ x,
                                          const float* __restrict__ weight,
                                          const float* __restrict__ weight_panels,
                                          const float* __restrict__ bias, float* __restrict__ gate,
-                                         int batch, int columns, int depth, int column_tiles,
-                                         int panel_depth) {
+                                         int batch) {
+  constexpr int kGateColumns = 6400;    // of the result
+  constexpr int kProductDepth = 40;     // terms of its sum
   constexpr int kTileRows = 128;        // of a block
   constexpr int kTileColumns = 128;     // of a block
   constexpr int kStages = 4;            // chunks in shared memory
+  constexpr bool kLongSums = false;     // whose loop need not be held twice
   constexpr int kSharedBytes = 197632;  // given at launch
+  constexpr int kColumnTiles = 50;      // tiles side by side
+  constexpr int kPanelDepth = 128;      // elements that panels have for a column
   constexpr int kCopyBytes = 16;        // of one copy
   constexpr int kLanes = 4;             // neighbours that a thread makes at once
   constexpr int kTileVectors = 32;      // kLanes columns each
-  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages>;
+  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages, kLongSums>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / column_tiles * kTileRows;
-  const int first_column = blockIdx.x % column_tiles * kTileColumns;
+  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
+  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
 
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
-      x + first_row * depth, min(kTileRows, batch - first_row),
-      weight_panels + first_column * panel_depth, min(kTileColumns, columns - first_column),
-      depth * sizeof(float), memory);
+      x + first_row * kProductDepth, min(kTileRows, batch - first_row),
+      weight_panels + first_column * kPanelDepth, min(kTileColumns, kGateColumns - first_column),
+      kProductDepth * sizeof(float), memory);
 
   // The result: add, sigmoid
   const int tile_vector = threadIdx.x % kTileVectors;
@@ -263,9 +269,9 @@ k00_linear_add_sigmoid_warpgroup_128x128(const float* __restrict__ x,
   for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
        tile_row += Shape::kThreads / kTileVectors) {
     const int row = first_row + tile_row;
-    const Vector<float, kLanes> sums =
-        PlainUnlessFinite(TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes),
-                          x + row * depth, weight + vector * kLanes * depth, depth);
+    const Vector<float, kLanes> sums = PlainUnlessFinite(
+        TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes), x + row * kProductDepth,
+        weight + vector * kLanes * kProductDepth, kProductDepth);
     Vector<float, kLanes> gate_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -277,6 +283,6 @@ k00_linear_add_sigmoid_warpgroup_128x128(const float* __restrict__ x,
       const float gate_value = Sigmoid(sum);
       gate_vector.at[lane] = gate_value;
     }
-    StoreVector(gate + row * columns + vector * kLanes, gate_vector);
+    StoreVector(gate + row * kGateColumns + vector * kLanes, gate_vector);
   }
 }

@@ -230,13 +230,14 @@ k00_linear_add_sigmoid_warpgroup_64x64(const Half* __restrict__ x,
   constexpr int kTileRows = 64;        // of a block
   constexpr int kTileColumns = 64;     // of a block
   constexpr int kStages = 4;           // chunks in shared memory
+  constexpr bool kLongSums = false;    // whose loop need not be held twice
   constexpr int kSharedBytes = 66560;  // given at launch
   constexpr int kColumnTiles = 8;      // tiles side by side
   constexpr int kPanelDepth = 192;     // elements that panels have for a column
   constexpr int kCopyBytes = 4;        // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages>;
+  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kLongSums>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
@@ -291,13 +292,14 @@ k00_linear_add_sigmoid_warpgroup_64x128(const Half* __restrict__ x,
   constexpr int kTileRows = 64;        // of a block
   constexpr int kTileColumns = 128;    // of a block
   constexpr int kStages = 4;           // chunks in shared memory
+  constexpr bool kLongSums = false;    // whose loop need not be held twice
   constexpr int kSharedBytes = 99328;  // given at launch
   constexpr int kColumnTiles = 4;      // tiles side by side
   constexpr int kPanelDepth = 192;     // elements that panels have for a column
   constexpr int kCopyBytes = 4;        // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 32;     // kLanes columns each
-  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages>;
+  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kLongSums>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
@@ -352,13 +354,14 @@ k00_linear_add_sigmoid_warpgroup_128x256(const Half* __restrict__ x,
   constexpr int kTileRows = 128;        // of a block
   constexpr int kTileColumns = 256;     // of a block
   constexpr int kStages = 4;            // chunks in shared memory
+  constexpr bool kLongSums = false;     // whose loop need not be held twice
   constexpr int kSharedBytes = 197632;  // given at launch
   constexpr int kColumnTiles = 2;       // tiles side by side
   constexpr int kPanelDepth = 192;      // elements that panels have for a column
   constexpr int kCopyBytes = 4;         // of one copy
   constexpr int kLanes = 4;             // neighbours that a thread makes at once
   constexpr int kTileVectors = 64;      // kLanes columns each
-  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages>;
+  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kLongSums>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);

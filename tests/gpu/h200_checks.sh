@@ -30,11 +30,12 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$results"
 
 passed=0 failed=0
+most_seconds=300  # of a check; one that hangs fails, and the others go on
 check() {  # check NAME EXPECTED_EXIT COMMAND...   leaves the exit code in `exit_code`, what it said in $work/log
   local name=$1 expected=$2
   exit_code=0
   shift 2
-  "$@" >"$work/log" 2>&1 || exit_code=$?
+  timeout --kill-after=10 "$most_seconds" "$@" >"$work/log" 2>&1 || exit_code=$?
   if [ "$exit_code" = "$expected" ]; then passed=$((passed + 1)); echo "pass  $name"
   else
     failed=$((failed + 1)); echo "FAIL  $name (exit $exit_code, expected $expected)"
