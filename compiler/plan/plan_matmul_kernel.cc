@@ -8,9 +8,9 @@ namespace fusec {
 
 namespace {
 
-constexpr int64_t kMostLanes = 4;  // 16 bytes of sums
-constexpr int kSmallTileRows = 64;
-constexpr int64_t kLongSum = 256;
+constexpr int64_t kMostLanes = 4;   // 16 bytes of sums
+constexpr int kSmallTileRows = 64;  // of one group that multiplies
+constexpr int64_t kLongSum = 256;   // terms
 
 class TilePlanner : ProductPlanner {
  public:
