@@ -7,11 +7,12 @@
 
 #include "compiler/driver/cli.h"
 #include "compiler/driver/terminal.h"
+#include "compiler/support/check.h"
 #include "compiler/support/interrupt.h"
 
 // The program `fusec`. Its command line is described in README.md and by `fusec -h`.
 int main(int argc, char** argv) {
-  constexpr int kOurBug = 70, kInterrupted = 130;  // 128 + SIGINT, as shells count
+  constexpr int kInterrupted = 130;  // 128 + SIGINT, as shells count
   // A write beyond `ulimit -f` is then an error like that of a full disk, which cleans up.
   std::signal(SIGXFSZ, SIG_IGN);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
@@ -36,6 +37,6 @@ int main(int argc, char** argv) {
     return static_cast<int>(fusec::ErrorKind::kToolchain);
   } catch (const std::exception& bug) {
     fusec::PrintError(std::string("a bug of fusec: ") + bug.what());
-    return kOurBug;
+    return fusec::kBugExitCode;
   }
 }

@@ -213,14 +213,13 @@ void AddTile(Kind kind, const MatMulTile& tile, int64_t from, std::vector<MatMul
 // which on there are enough of these.
 int64_t AddClusters(const MatMulPlan& matmul, int64_t fewest, std::vector<MatMulRange>& kernels) {
   MatMulTile tile = kClusterTile;
-  const int64_t chunks = ChunksOf(matmul, tile),
-                across = CeilDiv(*matmul.n.AsConstant(), tile.columns);
+  const int64_t chunks = ChunksOf(matmul, tile), n = *matmul.n.AsConstant();
   int64_t from = 0;
   for (int blocks = kMostClusterBlocks; blocks >= fewest; blocks /= 2) {
     tile.cluster_blocks = blocks;
     AddTile(Kind::kWarpgroups, tile, from, kernels);
     const int64_t most_blocks = chunks / blocks >= kGoodShare ? kMostBlocks : kMostBlocks / 2;
-    from = most_blocks / (across * blocks) * tile.rows + 1;
+    from = RowsBeyond(most_blocks / blocks, tile, n, 1);
   }
   return from;
 }

@@ -10,7 +10,7 @@ void ReportBug(const char* file, int line, std::string_view condition, const std
                static_cast<int>(condition.size()), condition.data(), detail.c_str());
   std::fprintf(stderr, "fusec: please report this with the model that caused it\n");
   std::fflush(nullptr);
-  std::_Exit(70);
+  std::_Exit(kBugExitCode);
 }
 
 }  // namespace fusec

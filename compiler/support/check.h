@@ -5,7 +5,10 @@
 
 namespace fusec {
 
-// Prints a message about a bug of ours, with file and line, and exits with code 70.
+// The exit code that says a bug of ours ended the process.
+constexpr int kBugExitCode = 70;
+
+// Prints a message about a bug of ours, with file and line, and exits with `kBugExitCode`.
 [[noreturn]] void ReportBug(const char* file, int line, std::string_view condition,
                             const std::string& detail);
 

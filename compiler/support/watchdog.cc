@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "compiler/support/check.h"
+
 namespace fusec {
 
 Watchdog::Watchdog(double seconds, std::string message)
@@ -12,8 +14,7 @@ Watchdog::Watchdog(double seconds, std::string message)
         const std::chrono::duration<double> time(seconds);
         if (changed_.wait_for(lock, time, [this] { return is_over_; })) return;
         std::fprintf(stderr, "fusec: error: %s\n", message.c_str());
-        constexpr int kOurBug = 70;
-        std::_Exit(kOurBug);
+        std::_Exit(kBugExitCode);
       }) {}
 
 Watchdog::~Watchdog() {

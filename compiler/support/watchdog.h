@@ -7,7 +7,7 @@
 
 namespace fusec {
 
-// Ends the process with `message`, as a bug of ours (exit code 70), unless it goes out of scope
+// Ends the process with `message`, as a bug of ours (`kBugExitCode`), unless it goes out of scope
 // within so many seconds: for what nothing can interrupt, such as the wait for a kernel that never
 // ends.
 class Watchdog {

@@ -19,7 +19,6 @@
 #include "compiler/driver/pipeline.h"
 #include "compiler/emit/emit_kernel.h"
 #include "compiler/emit/equal_kernels.h"
-#include "compiler/emit/equal_kernels.h"
 #include "compiler/plan/plan_program.h"
 #include "passes/pass_manager.h"
 #include "runtime/src/nvrtc.h"

@@ -43,30 +43,36 @@ class Linter {
     problems_.push_back(fmt::format("{}: {}: {}", line + 1, why, lines_[line]));
   }
 
-  // kernel, perhaps what else it runs as, source, inputs, outputs, perhaps sizes, launch, traffic: in
-  // this order, none empty, nothing else.
+  // kernel, perhaps what else it runs as, source, inputs, outputs, perhaps sizes, launch, traffic:
+  // in this order, none empty, nothing else.
   void CheckHeader() {
-    static const std::regex kForms[] = {
-        std::regex(R"(// kernel  : k\d\d+_\w+   class: [a-z_]+)"),
-        std::regex(R"(// also as : k\d\d+_\w+(, k\d\d+_\w+)*)"),
-        std::regex(R"(// source  : \S.*)"),
-        std::regex(R"(// inputs  : \S.*)"),
-        std::regex(R"(// outputs : \S.*)"),
-        std::regex(R"(// sizes   : \w+ \(.+\)(, \w+ \(.+\))*)"),
-        std::regex(R"(// launch  : [a-z0-9].*)"),
-        std::regex(
-            R"(// traffic : reads .+ bytes, writes .+ bytes(, keeps .+ bytes out of memory)?)"),
+    struct Form {
+      std::string label;
+      std::regex text;
+      bool is_optional = false;
+    };
+    static const Form kForms[] = {
+        {"// kernel  : ", std::regex(R"(k\d\d+_\w+   class: [a-z_]+)")},
+        {"// also as : ", std::regex(R"(k\d\d+_\w+(, k\d\d+_\w+)*)"), true},
+        {"// source  : ", std::regex(R"(\S.*)")},
+        {"// inputs  : ", std::regex(R"(\S.*)")},
+        {"// outputs : ", std::regex(R"(\S.*)")},
+        {"// sizes   : ", std::regex(R"(\w+ \(.+\)(, \w+ \(.+\))*)"), true},
+        {"// launch  : ", std::regex(R"([a-z0-9].*)")},
+        {"// traffic : ",
+         std::regex(R"(reads .+ bytes, writes .+ bytes(, keeps .+ bytes out of memory)?)")},
     };
     size_t at = header_;
-    for (const std::regex& form : kForms) {
+    for (const auto& [label, text, is_optional] : kForms) {
       if (at >= lines_.size()) return problems_.push_back("the header comment ends early");
       std::string line = lines_[at];
-      if (&form == &kForms[1] && !line.starts_with("// also as : ")) continue;
-      if (&form == &kForms[5] && !line.starts_with("// sizes   : ")) continue;
+      const bool is_here = line.starts_with(label);
+      if (is_optional && !is_here) continue;
       size_t next = at + 1;
       while (next < lines_.size() && lines_[next].rfind("//           ", 0) == 0)
         line += lines_[next++].substr(12);
-      if (!std::regex_match(line, form)) Complain(at, "not this line of a header comment");
+      if (!is_here || !std::regex_match(line.substr(label.size()), text))
+        Complain(at, "not this line of a header comment");
       at = next;
     }
     if (at != signature_) Complain(at, "the kernel should stand here");

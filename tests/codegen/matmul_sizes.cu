@@ -15,11 +15,11 @@
 
 // kernel  : k00_linear_relu_rows_1   class: matmul
 // source  : matmul, relu
-// inputs  : x f32[batch, 320], first_weight f32[640, 320]
-// outputs : first_tensor f32[batch, 640]
-// launch  : one warp per column; min(batch, 1) * 160 blocks of 128 threads
-// traffic : reads batch * 1280 + 819200 bytes, writes batch * 2560 bytes,
-//           keeps batch * 2560 bytes out of memory
+// inputs  : x f32[batch, 320], first_weight f32[256, 320]
+// outputs : first_tensor f32[batch, 256]
+// launch  : one warp per column; min(batch, 1) * 64 blocks of 128 threads
+// traffic : reads batch * 1280 + 327680 bytes, writes batch * 1024 bytes,
+//           keeps batch * 1024 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_relu_rows_1(const float* x, const float* __restrict__ first_weight,
                        float* __restrict__ first_tensor) {
@@ -54,15 +54,15 @@ k00_linear_relu_rows_1(const float* x, const float* __restrict__ first_weight,
 
 // kernel  : k00_linear_relu_rows_8   class: matmul
 // source  : matmul, relu
-// inputs  : x f32[batch, 320], first_weight f32[640, 320]
-// outputs : first_tensor f32[batch, 640]
-// launch  : one warp per column; min(batch, 1) * 160 blocks of 128 threads
-// traffic : reads batch * 1280 + 819200 bytes, writes batch * 2560 bytes,
-//           keeps batch * 2560 bytes out of memory
+// inputs  : x f32[batch, 320], first_weight f32[256, 320]
+// outputs : first_tensor f32[batch, 256]
+// launch  : one warp per column; min(batch, 1) * 64 blocks of 128 threads
+// traffic : reads batch * 1280 + 327680 bytes, writes batch * 1024 bytes,
+//           keeps batch * 1024 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_relu_rows_8(const float* x, const float* __restrict__ first_weight,
                        float* __restrict__ first_tensor, int batch) {
-  constexpr int kFirstColumns = 640;       // of the result
+  constexpr int kFirstColumns = 256;       // of the result
   constexpr int kFirstProductDepth = 320;  // terms of its sum
   constexpr int kMostRows = 8;             // rows of the result
   constexpr int kWarpSize = 32;            // threads
@@ -95,15 +95,15 @@ k00_linear_relu_rows_8(const float* x, const float* __restrict__ first_weight,
 
 // kernel  : k00_linear_relu_tile_16x32   class: matmul
 // source  : matmul, relu
-// inputs  : x f32[batch, 320], first_weight f32[640, 320]
-// outputs : first_tensor f32[batch, 640]
-// launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 20 blocks of 256 threads
-// traffic : reads batch * 1280 + 819200 bytes, writes batch * 2560 bytes,
-//           keeps batch * 2560 bytes out of memory
+// inputs  : x f32[batch, 320], first_weight f32[256, 320]
+// outputs : first_tensor f32[batch, 256]
+// launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 8 blocks of 256 threads
+// traffic : reads batch * 1280 + 327680 bytes, writes batch * 1024 bytes,
+//           keeps batch * 1024 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weight,
                            float* __restrict__ first_tensor, int batch) {
-  constexpr int kFirstColumns = 640;       // of the result
+  constexpr int kFirstColumns = 256;       // of the result
   constexpr int kFirstProductDepth = 320;  // terms of its sum
   constexpr int kTileRows = 16;            // of a block
   constexpr int kTileColumns = 32;         // of a block
@@ -113,7 +113,7 @@ k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weigh
   constexpr int kDepthWarps = 8;           // that share out the sums
   constexpr int kStages = 3;               // chunks in shared memory
   constexpr int kSharedBytes = 76032;      // given at launch
-  constexpr int kColumnTiles = 20;         // tiles side by side
+  constexpr int kColumnTiles = 8;          // tiles side by side
   constexpr int kCopyBytes = 16;           // of one copy
   // No load and no store stands before this.
   AwaitEarlierKernels();
@@ -150,14 +150,14 @@ k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weigh
 
 // kernel  : k00_linear_relu_warpgroup_64x64   class: matmul
 // source  : matmul, relu
-// inputs  : x f32[batch, 320], first_weight f32[640, 320],
-//           first_weight_panels f32[640, 320] in panels
-// outputs : first_tensor f32[batch, 640]
+// inputs  : x f32[batch, 320], first_weight f32[256, 320],
+//           first_weight_panels f32[256, 320] in panels
+// outputs : first_tensor f32[batch, 256]
 // sizes   : columns (of the result), depth (terms of its sum),
 //           panel_depth (elements that panels have for a column)
-// launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 10 blocks of 256 threads
-// traffic : reads batch * 1280 + 1638400 bytes, writes batch * 2560 bytes,
-//           keeps batch * 2560 bytes out of memory
+// launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 4 blocks of 256 threads
+// traffic : reads batch * 1280 + 655360 bytes, writes batch * 1024 bytes,
+//           keeps batch * 1024 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256, 1)
 k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_weight,
                                 const float* __restrict__ first_weight_panels,
@@ -168,7 +168,7 @@ k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_
   constexpr int kStages = 4;           // chunks in shared memory
   constexpr bool kLongSums = true;     // whose loop need not be held twice
   constexpr int kSharedBytes = 99328;  // given at launch
-  constexpr int kColumnTiles = 10;     // tiles side by side
+  constexpr int kColumnTiles = 4;      // tiles side by side
   constexpr int kCopyBytes = 16;       // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
@@ -209,78 +209,17 @@ k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_
   }
 }
 
-// kernel  : k00_linear_relu_warpgroup_64x128   class: matmul
-// source  : matmul, relu
-// inputs  : x f32[batch, 320], first_weight f32[640, 320],
-//           first_weight_panels f32[640, 320] in panels
-// outputs : first_tensor f32[batch, 640]
-// sizes   : columns (of the result), depth (terms of its sum),
-//           panel_depth (elements that panels have for a column)
-// launch  : a block makes 64 x 128 of the result; (batch + 63) / 64 * 5 blocks of 256 threads
-// traffic : reads batch * 1280 + 1638400 bytes, writes batch * 2560 bytes,
-//           keeps batch * 2560 bytes out of memory
-extern "C" __global__ void __launch_bounds__(256, 1)
-k00_linear_relu_warpgroup_64x128(const float* x, const float* __restrict__ first_weight,
-                                 const float* __restrict__ first_weight_panels,
-                                 float* __restrict__ first_tensor, int batch, int columns,
-                                 int depth, int panel_depth) {
-  constexpr int kTileRows = 64;         // of a block
-  constexpr int kTileColumns = 128;     // of a block
-  constexpr int kStages = 5;            // chunks in shared memory
-  constexpr bool kLongSums = true;      // whose loop need not be held twice
-  constexpr int kSharedBytes = 205824;  // given at launch
-  constexpr int kColumnTiles = 5;       // tiles side by side
-  constexpr int kCopyBytes = 16;        // of one copy
-  constexpr int kLanes = 4;             // neighbours that a thread makes at once
-  constexpr int kTileVectors = 32;      // kLanes columns each
-  // No load and no store stands before this.
-  AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages, kLongSums>;
-  static_assert(sizeof(Shape::Memory) == kSharedBytes);
-  alignas(1024) extern __shared__ char shared_memory[];
-  Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
-
-  // memory.sums = x x first_weight, transposed
-  MultiplyTileByWarpgroups<Shape, kCopyBytes>(
-      x + first_row * depth, min(kTileRows, batch - first_row),
-      first_weight_panels + first_column * panel_depth, min(kTileColumns, columns - first_column),
-      depth * sizeof(float), memory);
-
-  // The result: relu
-  const int tile_vector = threadIdx.x % kTileVectors;
-  const int vector = first_column / kLanes + tile_vector;
-  const int tile_rows_here = min(kTileRows, batch - first_row);
-  for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-       tile_row += Shape::kThreads / kTileVectors) {
-    const int row = first_row + tile_row;
-    const Vector<float, kLanes> sums =
-        PlainUnlessFinite(TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes),
-                          x + row * depth, first_weight + vector * kLanes * depth, depth);
-    Vector<float, kLanes> first_tensor_vector;
-    #pragma unroll
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const float product = sums.at[lane];
-      // relu
-      const float first_tensor_2 = product < 0.0f ? 0.0f : product;
-      first_tensor_vector.at[lane] = first_tensor_2;
-    }
-    StoreVector(first_tensor + row * columns + vector * kLanes, first_tensor_vector);
-  }
-}
-
 // kernel  : k00_linear_relu_warpgroup_128x128   class: matmul
 // also as : k01_linear_relu_warpgroup_128x128
 // source  : matmul, relu
-// inputs  : x f32[batch, 320], first_weight f32[640, 320],
-//           first_weight_panels f32[640, 320] in panels
-// outputs : first_tensor f32[batch, 640]
+// inputs  : x f32[batch, 320], first_weight f32[256, 320],
+//           first_weight_panels f32[256, 320] in panels
+// outputs : first_tensor f32[batch, 256]
 // sizes   : columns (of the result), depth (terms of its sum), column_tiles (tiles side by side),
 //           panel_depth (elements that panels have for a column)
-// launch  : a block makes 128 x 128 of the result; (batch + 127) / 128 * 5 blocks of 384 threads
-// traffic : reads batch * 1280 + 1638400 bytes, writes batch * 2560 bytes,
-//           keeps batch * 2560 bytes out of memory
+// launch  : a block makes 128 x 128 of the result; (batch + 127) / 128 * 2 blocks of 384 threads
+// traffic : reads batch * 1280 + 655360 bytes, writes batch * 1024 bytes,
+//           keeps batch * 1024 bytes out of memory
 extern "C" __global__ void __launch_bounds__(384, 1)
 k00_linear_relu_warpgroup_128x128(const float* x, const float* __restrict__ first_weight,
                                   const float* __restrict__ first_weight_panels,
@@ -333,25 +272,23 @@ k00_linear_relu_warpgroup_128x128(const float* x, const float* __restrict__ firs
 
 // kernel  : k01_linear_relu_rows_1   class: matmul
 // source  : matmul, relu
-// inputs  : first_tensor f32[batch, 640], second_weight f32[1280, 640]
-// outputs : second f32[batch, 1280]
-// launch  : 2 warps per column; min(batch, 1) * 640 blocks of 128 threads
-// traffic : reads batch * 2560 + 3276800 bytes, writes batch * 5120 bytes,
-//           keeps batch * 5120 bytes out of memory
+// inputs  : first_tensor f32[batch, 256], second_weight f32[384, 256]
+// outputs : second f32[batch, 384]
+// launch  : one warp per column; min(batch, 1) * 96 blocks of 128 threads
+// traffic : reads batch * 1024 + 393216 bytes, writes batch * 1536 bytes,
+//           keeps batch * 1536 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
 k01_linear_relu_rows_1(const float* first_tensor, const float* __restrict__ second_weight,
                        float* __restrict__ second) {
-  constexpr int kSecondProductDepth = 640;  // terms of its sum
+  constexpr int kSecondProductDepth = 256;  // terms of its sum
   constexpr int kMostRows = 1;              // rows of the result
   constexpr int kWarpSize = 32;             // threads
-  constexpr int kWarpsPerColumn = 2;        // warps that share out a sum
   constexpr int kBlockSize = 128;           // threads
   constexpr int kPack = 4;                  // elements of one load
-  constexpr int kFirstPacks = 3;            // of a thread's share of the weights
+  constexpr int kFirstPacks = 2;            // of a thread's share of the weights
+  constexpr int kWarpsPerColumn = 1;        // warps that share out a sum
   LetNextKernelStart();
-  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
-  const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
-                     threadIdx.x / (kWarpsPerColumn * kWarpSize);
+  const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = second_weight + column * kSecondProductDepth;
 
   // Weights, before it is known what they meet.
@@ -362,38 +299,36 @@ k01_linear_relu_rows_1(const float* first_tensor, const float* __restrict__ seco
 
   // The sum of row number `row` in the thread of that number.
   const float product = MultiplyRows<kMostRows>(first_tensor, 1, weights, first_weights,
-                                                kSecondProductDepth, scratch);
+                                                kSecondProductDepth, nullptr);
 
   // The result: relu
   // relu
   const float second_value = product < 0.0f ? 0.0f : product;
-  if (threadIdx.x % (kWarpsPerColumn * kWarpSize) == 0) {
+  if (threadIdx.x % kWarpSize == 0) {
     second[column] = second_value;
   }
 }
 
 // kernel  : k01_linear_relu_rows_8   class: matmul
 // source  : matmul, relu
-// inputs  : first_tensor f32[batch, 640], second_weight f32[1280, 640]
-// outputs : second f32[batch, 1280]
-// launch  : 2 warps per column; min(batch, 1) * 640 blocks of 128 threads
-// traffic : reads batch * 2560 + 3276800 bytes, writes batch * 5120 bytes,
-//           keeps batch * 5120 bytes out of memory
+// inputs  : first_tensor f32[batch, 256], second_weight f32[384, 256]
+// outputs : second f32[batch, 384]
+// launch  : one warp per column; min(batch, 1) * 96 blocks of 128 threads
+// traffic : reads batch * 1024 + 393216 bytes, writes batch * 1536 bytes,
+//           keeps batch * 1536 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
 k01_linear_relu_rows_8(const float* first_tensor, const float* __restrict__ second_weight,
                        float* __restrict__ second, int batch) {
-  constexpr int kSecondColumns = 1280;      // of the result
-  constexpr int kSecondProductDepth = 640;  // terms of its sum
+  constexpr int kSecondColumns = 384;       // of the result
+  constexpr int kSecondProductDepth = 256;  // terms of its sum
   constexpr int kMostRows = 8;              // rows of the result
   constexpr int kWarpSize = 32;             // threads
-  constexpr int kWarpsPerColumn = 2;        // warps that share out a sum
   constexpr int kBlockSize = 128;           // threads
   constexpr int kPack = 4;                  // elements of one load
-  constexpr int kFirstPacks = 3;            // of a thread's share of the weights
+  constexpr int kFirstPacks = 2;            // of a thread's share of the weights
+  constexpr int kWarpsPerColumn = 1;        // warps that share out a sum
   LetNextKernelStart();
-  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
-  const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
-                     threadIdx.x / (kWarpsPerColumn * kWarpSize);
+  const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = second_weight + column * kSecondProductDepth;
 
   // Weights, before it is known what they meet.
@@ -404,8 +339,8 @@ k01_linear_relu_rows_8(const float* first_tensor, const float* __restrict__ seco
 
   // The sum of row number `row` in the thread of that number.
   const float product = MultiplyRows<kMostRows>(first_tensor, batch, weights, first_weights,
-                                                kSecondProductDepth, scratch);
-  const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
+                                                kSecondProductDepth, nullptr);
+  const int row = threadIdx.x % kWarpSize;
 
   // The result: relu
   if (row < batch) {
@@ -417,16 +352,16 @@ k01_linear_relu_rows_8(const float* first_tensor, const float* __restrict__ seco
 
 // kernel  : k01_linear_relu_tile_16x32   class: matmul
 // source  : matmul, relu
-// inputs  : first_tensor f32[batch, 640], second_weight f32[1280, 640]
-// outputs : second f32[batch, 1280]
-// launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 40 blocks of 256 threads
-// traffic : reads batch * 2560 + 3276800 bytes, writes batch * 5120 bytes,
-//           keeps batch * 5120 bytes out of memory
+// inputs  : first_tensor f32[batch, 256], second_weight f32[384, 256]
+// outputs : second f32[batch, 384]
+// launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 12 blocks of 256 threads
+// traffic : reads batch * 1024 + 393216 bytes, writes batch * 1536 bytes,
+//           keeps batch * 1536 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k01_linear_relu_tile_16x32(const float* first_tensor, const float* __restrict__ second_weight,
                            float* __restrict__ second, int batch) {
-  constexpr int kSecondColumns = 1280;      // of the result
-  constexpr int kSecondProductDepth = 640;  // terms of its sum
+  constexpr int kSecondColumns = 384;       // of the result
+  constexpr int kSecondProductDepth = 256;  // terms of its sum
   constexpr int kTileRows = 16;             // of a block
   constexpr int kTileColumns = 32;          // of a block
   constexpr int kChunkBytes = 512;          // of a row, in shared memory at a time
@@ -435,7 +370,7 @@ k01_linear_relu_tile_16x32(const float* first_tensor, const float* __restrict__ 
   constexpr int kDepthWarps = 8;            // that share out the sums
   constexpr int kStages = 3;                // chunks in shared memory
   constexpr int kSharedBytes = 76032;       // given at launch
-  constexpr int kColumnTiles = 40;          // tiles side by side
+  constexpr int kColumnTiles = 12;          // tiles side by side
   constexpr int kCopyBytes = 16;            // of one copy
   // No load and no store stands before this.
   AwaitEarlierKernels();
@@ -473,14 +408,14 @@ k01_linear_relu_tile_16x32(const float* first_tensor, const float* __restrict__ 
 
 // kernel  : k01_linear_relu_warpgroup_64x64   class: matmul
 // source  : matmul, relu
-// inputs  : first_tensor f32[batch, 640], second_weight f32[1280, 640],
-//           second_weight_panels f32[1280, 640] in panels
-// outputs : second f32[batch, 1280]
+// inputs  : first_tensor f32[batch, 256], second_weight f32[384, 256],
+//           second_weight_panels f32[384, 256] in panels
+// outputs : second f32[batch, 384]
 // sizes   : columns (of the result), depth (terms of its sum),
 //           panel_depth (elements that panels have for a column)
-// launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 20 blocks of 256 threads
-// traffic : reads batch * 2560 + 6553600 bytes, writes batch * 5120 bytes,
-//           keeps batch * 5120 bytes out of memory
+// launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 6 blocks of 256 threads
+// traffic : reads batch * 1024 + 786432 bytes, writes batch * 1536 bytes,
+//           keeps batch * 1536 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256, 1)
 k01_linear_relu_warpgroup_64x64(const float* first_tensor, const float* __restrict__ second_weight,
                                 const float* __restrict__ second_weight_panels,
@@ -491,71 +426,10 @@ k01_linear_relu_warpgroup_64x64(const float* first_tensor, const float* __restri
   constexpr int kStages = 4;           // chunks in shared memory
   constexpr bool kLongSums = true;     // whose loop need not be held twice
   constexpr int kSharedBytes = 99328;  // given at launch
-  constexpr int kColumnTiles = 20;     // tiles side by side
+  constexpr int kColumnTiles = 6;      // tiles side by side
   constexpr int kCopyBytes = 16;       // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  // No load and no store stands before this.
-  AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages, kLongSums>;
-  static_assert(sizeof(Shape::Memory) == kSharedBytes);
-  alignas(1024) extern __shared__ char shared_memory[];
-  Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
-
-  // memory.sums = first_tensor x second_weight, transposed
-  MultiplyTileByWarpgroups<Shape, kCopyBytes>(
-      first_tensor + first_row * depth, min(kTileRows, batch - first_row),
-      second_weight_panels + first_column * panel_depth, min(kTileColumns, columns - first_column),
-      depth * sizeof(float), memory);
-
-  // The result: relu
-  const int tile_vector = threadIdx.x % kTileVectors;
-  const int vector = first_column / kLanes + tile_vector;
-  const int tile_rows_here = min(kTileRows, batch - first_row);
-  for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
-       tile_row += Shape::kThreads / kTileVectors) {
-    const int row = first_row + tile_row;
-    const Vector<float, kLanes> sums = PlainUnlessFinite(
-        TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes), first_tensor + row * depth,
-        second_weight + vector * kLanes * depth, depth);
-    Vector<float, kLanes> second_vector;
-    #pragma unroll
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const float product = sums.at[lane];
-      // relu
-      const float second_value = product < 0.0f ? 0.0f : product;
-      second_vector.at[lane] = second_value;
-    }
-    StoreVector(second + row * columns + vector * kLanes, second_vector);
-  }
-}
-
-// kernel  : k01_linear_relu_warpgroup_64x128   class: matmul
-// source  : matmul, relu
-// inputs  : first_tensor f32[batch, 640], second_weight f32[1280, 640],
-//           second_weight_panels f32[1280, 640] in panels
-// outputs : second f32[batch, 1280]
-// sizes   : columns (of the result), depth (terms of its sum),
-//           panel_depth (elements that panels have for a column)
-// launch  : a block makes 64 x 128 of the result; (batch + 63) / 64 * 10 blocks of 256 threads
-// traffic : reads batch * 2560 + 6553600 bytes, writes batch * 5120 bytes,
-//           keeps batch * 5120 bytes out of memory
-extern "C" __global__ void __launch_bounds__(256, 1)
-k01_linear_relu_warpgroup_64x128(const float* first_tensor, const float* __restrict__ second_weight,
-                                 const float* __restrict__ second_weight_panels,
-                                 float* __restrict__ second, int batch, int columns, int depth,
-                                 int panel_depth) {
-  constexpr int kTileRows = 64;         // of a block
-  constexpr int kTileColumns = 128;     // of a block
-  constexpr int kStages = 5;            // chunks in shared memory
-  constexpr bool kLongSums = true;      // whose loop need not be held twice
-  constexpr int kSharedBytes = 205824;  // given at launch
-  constexpr int kColumnTiles = 10;      // tiles side by side
-  constexpr int kCopyBytes = 16;        // of one copy
-  constexpr int kLanes = 4;             // neighbours that a thread makes at once
-  constexpr int kTileVectors = 32;      // kLanes columns each
   // No load and no store stands before this.
   AwaitEarlierKernels();
   using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages, kLongSums>;
