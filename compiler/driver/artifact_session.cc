@@ -236,11 +236,15 @@ Result<std::vector<TensorData>> CopyOutputs(runtime::Context& context) {
   return outputs;
 }
 
+Result<std::vector<TensorData>> RunIn(runtime::Context& context, const Inputs& inputs) {
+  FUSEC_TRY(BindInputs(context, inputs));
+  FUSEC_RUNTIME_TRY(context.Run());
+  return CopyOutputs(context);
+}
+
 Result<std::vector<TensorData>> RunOnce(const runtime::Program& program, const Inputs& inputs) {
   FUSEC_RUNTIME_ASSIGN(const auto context, runtime::Context::Create(program));
-  FUSEC_TRY(BindInputs(*context, inputs));
-  FUSEC_RUNTIME_TRY(context->Run());
-  return CopyOutputs(*context);
+  return RunIn(*context, inputs);
 }
 
 }  // namespace fusec

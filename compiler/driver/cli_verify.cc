@@ -107,11 +107,13 @@ Result<int> RunVerify(const VerifyFlags& flags) {
           "alone");
     bool ask_onnxruntime = judge.has_value();
     FUSEC_ASSIGN(const auto cases, VerifyCases(flags, subject.program->manifest()));
+    // One context, which goes from size to size as that of a server does.
+    FUSEC_RUNTIME_ASSIGN(const auto context, runtime::Context::Create(*subject.program));
     for (size_t i = 0; i < cases.size(); ++i) {
       const auto& [dims, inputs] = cases[i];
       progress.Update("comparing " + DimsText(dims),
                       static_cast<double>(i) / static_cast<double>(cases.size()));
-      FUSEC_ASSIGN(const std::vector<TensorData> outputs, RunOnce(*subject.program, inputs));
+      FUSEC_ASSIGN(const std::vector<TensorData> outputs, RunIn(*context, inputs));
       FUSEC_TRY(JudgeByInterpreter(subject, inputs, outputs, dims, judgements));
       ask_onnxruntime =
           ask_onnxruntime && JudgeByOnnxruntime(*judge, subject, inputs, outputs, dims, judgements);

@@ -220,7 +220,10 @@ StatusOr<CudaKernels> CudaKernels::Load(const CudaContext& context, const Artifa
           context, Text("kernel ", name, " (", bytes, " bytes of shared memory)"),
           cuFuncSetAttribute, function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes));
     }
-    kernels.functions_[name] = function;
+    int cluster_blocks = 0;
+    FUSEC_RT_TRY(FUSEC_CUDA(context, Text("kernel ", name), cuFuncGetAttribute, &cluster_blocks,
+                            CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, function));
+    kernels.functions_[name] = {function, cluster_blocks};
   }
   if (const auto first = kernels.modules_.find("cubin"); first != kernels.modules_.end()) {
     FUSEC_RT_ASSIGN(kernels.of_runtime_.copy_inputs,

@@ -31,6 +31,12 @@ StatusOr<std::string> NvrtcArchitecture(int capability, const std::vector<int>& 
 // without alternatives stays.
 std::vector<Step> WithinSharedMemory(const std::vector<Step>& steps, int most_shared_bytes);
 
+struct CudaFunction {
+  CUfunction handle = nullptr;
+  int cluster_blocks =
+      0;  // that it was compiled to launch together, 0 for a function without clusters
+};
+
 // The loaded kernels of a target.
 class CudaKernels {
  public:
@@ -39,7 +45,7 @@ class CudaKernels {
   static StatusOr<CudaKernels> Load(const CudaContext& context, const Artifact& artifact,
                                     const GpuTargetChoice& choice);
 
-  CUfunction Find(const std::string& function) const { return functions_.at(function); }
+  const CudaFunction& Find(const std::string& function) const { return functions_.at(function); }
 
   // Those of codegen_templates/runtime/transfer.cu; null where the artifact has none.
   struct OfRuntime {
@@ -49,7 +55,7 @@ class CudaKernels {
 
  private:
   std::map<std::string, CudaModule> modules_;  // by key in the target's files, or by source
-  std::map<std::string, CUfunction> functions_;
+  std::map<std::string, CudaFunction> functions_;
   OfRuntime of_runtime_;
 };
 

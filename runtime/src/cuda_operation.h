@@ -19,6 +19,7 @@ namespace fusec::runtime {
 struct KernelOperation {
   std::string_view name;
   CUfunction function = nullptr;
+  int cluster_blocks = 0;  // of the function, see CudaFunction
   unsigned blocks = 1, block_size = 1, shared_bytes = 0;
   bool dependent_launch = false;    // begins by waiting for earlier kernels
   std::vector<uint64_t> arguments;  // words: an address, an i64, or an i32 in the low half

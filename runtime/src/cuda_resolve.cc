@@ -65,7 +65,9 @@ Status CudaExecutor::ResolveKernel(const Step& step, const RunBindings& bindings
   if (blocks == 0) return {};
   KernelOperation kernel;
   kernel.name = step.name;
-  kernel.function = device_.kernels().Find(step.kernel.function);
+  const CudaFunction& function = device_.kernels().Find(step.kernel.function);
+  kernel.function = function.handle;
+  kernel.cluster_blocks = function.cluster_blocks;
   kernel.blocks = static_cast<unsigned>(blocks);
   kernel.block_size = static_cast<unsigned>(step.kernel.block_size);
   kernel.shared_bytes = static_cast<unsigned>(step.kernel.shared_bytes);

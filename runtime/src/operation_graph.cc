@@ -86,7 +86,9 @@ bool SameShape(const Operation& a, const Operation& b) {
   }
   if (const auto* matmul = std::get_if<MatmulOperation>(&a))
     return *matmul == std::get<MatmulOperation>(b);
-  return IsDependentLaunch(a) == IsDependentLaunch(b);
+  const auto &kernel = std::get<KernelOperation>(a), &other = std::get<KernelOperation>(b);
+  return kernel.dependent_launch == other.dependent_launch &&
+         kernel.cluster_blocks == other.cluster_blocks;
 }
 
 }  // namespace

@@ -14,9 +14,11 @@ namespace fusec::runtime {
 // ended, and so do then all before that, since each either waited or was started late.
 //
 // Other operations of the same shape take the place of its own by new parameters of its nodes: the
-// same kinds one behind the other, with kernels of any grid, arguments and function, copies of any
-// size between the same places, and the same products. A driver (580.159) crashed in a launch after
-// a copy had got other places, the old of which had been freed.
+// same kinds one behind the other, with kernels of any grid, arguments and function whose clusters
+// are as large, copies of any size between the same places, and the same products. A driver
+// (580.159) crashed in a launch after a copy had got other places, the old of which had been freed,
+// and goes on launching clusters of the size that a node was made with: of a function without
+// clusters it then left out the blocks that filled none.
 class OperationGraph {
  public:
   // `count` executables of one graph.

@@ -49,6 +49,7 @@ int Main(std::span<char*> arguments) {
   std::vector<Case> cases = {{"changing dims", ChangingDims},
                              {"changing dims of matmuls", ChangingDimsOfMatmuls},
                              {"what changing dims costs", ChangingBatchCosts},
+                             {"changing clusters", ChangingClusters},
                              {"changing dims of matmuls many times", ChangingProductsKeepsGraphs},
                              {"dependent launch", DependentLaunch},
                              {"without machine code", WithoutMachineCode},

@@ -208,6 +208,62 @@ std::string DependentLaunch() {
   return "";
 }
 
+// y = x + 1 for f32[batch], a block for a row, by kernels whose blocks come in clusters of 8, of 2
+// or in none. Each says how many blocks its clusters have had.
+std::string ChangingClusters() {
+  if (gpu->capability() < 90) return "";
+  constexpr struct {
+    int cluster, from, to;
+  } kKernels[] = {{1, 1, 3}, {8, 4, 10}, {2, 11, 20}, {1, 21, 100}};
+  HandMadeArtifact artifact;
+  artifact.Symbol("batch", 1, 100);
+  const int x = artifact.Input("x", FUSEC_F32, {"batch"});
+  const int y = artifact.Output("y", FUSEC_F32, {"batch"});
+  const int clusters = artifact.Output("clusters", FUSEC_I32, {"batch"});
+  for (const auto& [cluster, from, to] : kKernels) {
+    const std::string size = std::to_string(cluster);
+    const std::string name = "k_from_" + std::to_string(from);
+    const std::string attribute = cluster > 1 ? "__cluster_dims__(" + size + ") " : "";
+    const std::string source = "extern \"C\" __global__ void " + attribute + name +
+                               "(const float* x, float* y, int* clusters, int count) {\n"
+                               "  const int i = blockIdx.x;\n"
+                               "  if (i >= count || threadIdx.x > 0) return;\n"
+                               "  y[i] = x[i] + 1;\n"
+                               "  asm(\"mov.u32 %0, %%cluster_nctaid.x;\" : \"=r\"(clusters[i]));\n"
+                               "}\n";
+    artifact.Kernel({name,
+                     source,
+                     "floordiv(batch + " + std::to_string(cluster - 1) + ", " + size + ")*" + size,
+                     32,
+                     0,
+                     {"b0", "b1", "b2", "i:batch"},
+                     {x},
+                     {y, clusters},
+                     {"batch", from, to}});
+  }
+  Session session(artifact.Write(native, true));
+  std::vector<float> input(100);
+  for (const int batch : {3, 7, 21, 19, 2, 10, 99, 11, 5, 23, 100, 1, 8, 27, 20, 3}) {
+    for (size_t i = 0; i < input.size(); ++i) input[i] = static_cast<float>(batch * 100 + i);
+    session.Input(0, input.data(), {batch});
+    session.Run();
+    if (!session.ok()) return session.error();
+    int expected = 0;
+    for (const auto& kernel : kKernels) {
+      if (batch >= kernel.from) expected = kernel.cluster;
+    }
+    for (int i = 0; i < batch; ++i) {
+      const float found = session.OutputAs<float>(0)[i];
+      const int cluster = session.OutputAs<int32_t>(1)[i];
+      if (found != input[static_cast<size_t>(i)] + 1)
+        return Text("batch ", batch, ", row ", i, " is ", std::to_string(found));
+      if (cluster != expected)
+        return Text("batch ", batch, ", row ", i, ": clusters of ", cluster, ", not ", expected);
+    }
+  }
+  return "";
+}
+
 std::string ChangingProductsKeepsGraphs() {
   HandMadeArtifact artifact;
   artifact.Symbol("batch", 1, kMostRows);

@@ -21,6 +21,7 @@ std::string RunAdd(Session& session, int64_t batch, float scale);
 
 std::string ChangingDims();
 std::string ChangingBatchCosts();
+std::string ChangingClusters();
 std::string ChangingProductsKeepsGraphs();
 std::string DependentLaunch();
 std::string WithoutMachineCode();

@@ -430,61 +430,50 @@ TEST_F(CudaExecutorTest, RefusesMisalignedDeviceMemory) {
       << run.error().message;
 }
 
-TEST_F(CudaExecutorTest, PutsAlternativesInTheSameNode) {
-  gpu_.kernels["k_few"] = {[](void** a, unsigned, unsigned) {
-                             *Argument<float*>(a, 1) = *Argument<const float*>(a, 0) + 1;
-                           },
-                           {8, 8}};
-  gpu_.kernels["k_many"] = {[](void** a, unsigned blocks, unsigned) {
-                              EXPECT_EQ(blocks, static_cast<unsigned>(Argument<int>(a, 2)));
-                              *Argument<float*>(a, 1) = *Argument<const float*>(a, 0) + 2;
-                            },
-                            {8, 8, 4}};
-  HandMadeArtifact made;
-  made.Symbol("batch", 1, 1000);
-  const int x = made.Input("x", FUSEC_F32, {"batch"});
-  const int y = made.Output("y", FUSEC_F32, {"batch"});
-  const char* few = "extern \"C\" __global__ void k_few(const float*, float*) {}\n";
-  const char* many = "extern \"C\" __global__ void k_many(const float*, float*, int) {}\n";
-  made.Kernel({"k_few", few, "1", 32, 0, {"b0", "b1"}, {x}, {y}, {"batch", 0, 8}});
-  made.Kernel(
-      {"k_many", many, "batch", 64, 0, {"b0", "b1", "i:batch"}, {x}, {y}, {"batch", 9, 1000}});
-  executor_.reset();
-  device_.reset();
-  artifact_ = std::move(*Artifact::Open(made.Write("sm_90a", true)));
-  NewExecutor();
-  for (const int64_t batch : {1, 100, 8, 9, 1, 100}) {
-    std::vector<float> in(static_cast<size_t>(batch), 5.0f), out;
-    ASSERT_TRUE(Run(in, out));
-    EXPECT_EQ(out[0], batch <= 8 ? 6.0f : 7.0f) << batch;
+// Two kernels, for up to 8 and for more rows.
+class AlternativesTest : public CudaExecutorTest {
+ protected:
+  void RunBoth(int cluster_of_few) {
+    gpu_.kernels["k_few"] = {[](void** a, unsigned blocks, unsigned) {
+                               EXPECT_EQ(blocks, 8u);
+                               *Argument<float*>(a, 1) = *Argument<const float*>(a, 0) + 1;
+                             },
+                             {8, 8},
+                             cluster_of_few};
+    gpu_.kernels["k_many"] = {[](void** a, unsigned blocks, unsigned) {
+                                EXPECT_EQ(blocks, static_cast<unsigned>(Argument<int>(a, 2)));
+                                *Argument<float*>(a, 1) = *Argument<const float*>(a, 0) + 2;
+                              },
+                              {8, 8, 4}};
+    HandMadeArtifact made;
+    made.Symbol("batch", 1, 1000);
+    const int x = made.Input("x", FUSEC_F32, {"batch"});
+    const int y = made.Output("y", FUSEC_F32, {"batch"});
+    const char* few = "extern \"C\" __global__ void k_few(const float*, float*) {}\n";
+    const char* many = "extern \"C\" __global__ void k_many(const float*, float*, int) {}\n";
+    made.Kernel({"k_few", few, "8", 32, 0, {"b0", "b1"}, {x}, {y}, {"batch", 0, 8}});
+    made.Kernel(
+        {"k_many", many, "batch", 64, 0, {"b0", "b1", "i:batch"}, {x}, {y}, {"batch", 9, 1000}});
+    executor_.reset();
+    device_.reset();
+    artifact_ = std::move(*Artifact::Open(made.Write("sm_90a", true)));
+    NewExecutor();
+    for (const int64_t batch : {1, 100, 8, 9, 1, 100}) {
+      std::vector<float> in(static_cast<size_t>(batch), 5.0f), out;
+      ASSERT_TRUE(Run(in, out));
+      EXPECT_EQ(out[0], batch <= 8 ? 6.0f : 7.0f) << batch;
+    }
   }
+};
+
+TEST_F(AlternativesTest, StandInTheSameNode) {
+  RunBoth(0);
   EXPECT_EQ(gpu_.built, 1);
 }
 
-TEST(CudaWeights, UploadsEveryByte) {
-  FakeGpu gpu;
-  FakeGpu::current = &gpu;
-  const CudaDriver driver = gpu.Driver();
-  std::vector<int32_t> large(18 << 20);  // many chunks and threads
-  std::iota(large.begin(), large.end(), 0);
-  HandMadeArtifact made;
-  made.Input("x", FUSEC_F32, {"1"});
-  made.Constant("small", FUSEC_I32, 3, large.data());
-  made.Constant("empty", FUSEC_I32, 0, large.data());
-  made.Constant("large", FUSEC_I32, static_cast<int64_t>(large.size()), large.data());
-  const auto artifact = Artifact::Open(made.Write("sm_90a", false));
-  ASSERT_TRUE(artifact) << artifact.error().message;
-  {
-    const auto context = CudaContext::Create(driver, 0);
-    const auto weights = CudaWeights::Upload(**context, **artifact);
-    ASSERT_TRUE(weights) << weights.error().message;
-    EXPECT_EQ(weights->Address(0), 0u);
-    EXPECT_EQ(std::memcmp(HostPointer(weights->Address(1)), large.data(), 12), 0);
-    EXPECT_EQ(std::memcmp(HostPointer(weights->Address(3)), large.data(), large.size() * 4), 0);
-    for (const int i : {1, 2, 3}) EXPECT_EQ(weights->Address(i) % 256, 0u);
-    EXPECT_LE(gpu.most_pinned_bytes, size_t{64} << 20);  // 8 threads, 2 pieces of 4 MiB each
-  }
-  EXPECT_EQ(gpu.live, 0);
+TEST_F(AlternativesTest, StandInGraphsOfTheirOwnWithOtherClusters) {
+  RunBoth(8);
+  EXPECT_EQ(gpu_.built, 2);
 }
 
 }  // namespace

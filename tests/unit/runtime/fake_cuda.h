@@ -21,6 +21,7 @@ struct FakeGpu {
   struct Kernel {
     std::function<void(void** arguments, unsigned blocks, unsigned block_size)> run;
     std::vector<size_t> argument_bytes;
+    int cluster_blocks = 0;  // that it has to be launched with
   };
   using Work = std::function<void()>;
   struct Node {
@@ -182,6 +183,10 @@ inline void FillDeviceFunctions(CudaDriver& d) {
     return CUDA_SUCCESS;
   };
   d.cuFuncSetAttribute = [](CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; };
+  d.cuFuncGetAttribute = [](int* value, CUfunction_attribute attribute, CUfunction function) {
+    if (attribute != CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH) return CUDA_ERROR_INVALID_VALUE;
+    return *value = reinterpret_cast<const FakeGpu::Kernel*>(function)->cluster_blocks, CUDA_SUCCESS;
+  };
   d.cuFuncLoad = [](CUfunction) { return CUDA_SUCCESS; };
 }
 
@@ -372,9 +377,12 @@ inline void FillExecutableGraphFunctions(CudaDriver& d) {
   d.cuGraphExecKernelNodeSetParams = [](CUgraphExec exec, CUgraphNode node,
                                         const CUDA_KERNEL_NODE_PARAMS* p) {
     ++FakeGpu::current->patched;
-    reinterpret_cast<Exec*>(exec)->work.at(reinterpret_cast<FakeGpu::Node*>(node)) =
-        FakeGpu::LaunchOf(reinterpret_cast<const FakeGpu::Kernel*>(p->func), p->gridDimX,
-                          p->blockDimX, p->kernelParams);
+    auto* const changed = reinterpret_cast<FakeGpu::Node*>(node);
+    // The node goes on launching whole clusters of the size that it was made with (580.159).
+    const unsigned cluster = std::max(1, changed->kernel->cluster_blocks);
+    reinterpret_cast<Exec*>(exec)->work.at(changed) =
+        FakeGpu::LaunchOf(reinterpret_cast<const FakeGpu::Kernel*>(p->func),
+                          p->gridDimX / cluster * cluster, p->blockDimX, p->kernelParams);
     return CUDA_SUCCESS;
   };
   d.cuGraphExecMemcpyNodeSetParams = [](CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* p,
