@@ -16,9 +16,9 @@ namespace fusec::runtime {
 // Other operations of the same shape take the place of its own by new parameters of its nodes: the
 // same kinds one behind the other, with kernels of any grid, arguments and function whose clusters
 // are as large, copies of any size between the same places, and the same products. A driver
-// (580.159) crashed in a launch after a copy had got other places, the old of which had been freed,
-// and goes on launching clusters of the size that a node was made with: of a function without
-// clusters it then left out the blocks that filled none.
+// (580.159) crashed in a launch after a copy had got other places, the old of which had been freed.
+// It also leaves a node the clusters that it was made with: of a function without clusters the
+// blocks that fill none do not run.
 class OperationGraph {
  public:
   // `count` executables of one graph.
