@@ -134,7 +134,8 @@ Result<int64_t> RegionRace::SizeAt(const DimValues& dims) const {
 
 Result<std::string> RegionRace::KeyAt(const DimValues& dims) const {
   FUSEC_ASSIGN(const int64_t size, SizeAt(dims));
-  std::string key = "fusec times\n" + target_.identity + "\n" + target_.name + " " +
+  // 2: what was measured before had the clusters of other kernels.
+  std::string key = "fusec times 2\n" + target_.identity + "\n" + target_.name + " " +
                     target_.matmul_precision + "\n" + DimsText(dims) + "\n" + region_.key;
   for (const size_t number : by_size_.at(size)) key += "\n" + texts_[number];
   return key;
