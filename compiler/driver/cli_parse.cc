@@ -145,8 +145,8 @@ Command DeclareVerify(CLI::App& app) {
       ->type_name("");
   app.add_option("--model", flags->model, "the model that the artifact was made from")
       ->type_name("MODEL.onnx");
-  AddRepeated(app, "--dim", flags->dims, "the sizes of a symbolic dim to try (default: 1,2,5,64)",
-              "NAME=SIZE,...");
+  AddRepeated(app, "--dim", flags->dims,
+              "the sizes of a symbolic dim to try, in turn (default: 1,2,5,64)", "NAME=SIZE,...");
   app.add_option("--inputs", flags->inputs, "input data instead of random data")
       ->type_name("FILE.npz");
   AddRandomFlags(app, flags->random_flags);
