@@ -70,6 +70,7 @@ Result<void> BindInputs(runtime::Context& context,
                         const Inputs& inputs);  // `inputs` must outlive the runs
 // A copy of every output of the last run.
 Result<std::vector<TensorData>> CopyOutputs(runtime::Context& context);
+// The outputs of a run in a context, or in one of its own.
 Result<std::vector<TensorData>> RunIn(runtime::Context& context, const Inputs& inputs);
 Result<std::vector<TensorData>> RunOnce(const runtime::Program& program, const Inputs& inputs);
 

@@ -14,8 +14,8 @@ namespace fusec::runtime {
   F(cuInit) F(cuGetErrorName) F(cuGetErrorString)                                                  \
   F(cuDeviceGetCount) F(cuDeviceGet) F(cuDeviceGetName) F(cuDeviceGetAttribute)                    \
   F(cuDevicePrimaryCtxRetain) F(cuDevicePrimaryCtxRelease) F(cuCtxPushCurrent) F(cuCtxPopCurrent)  \
-  F(cuModuleLoadData) F(cuModuleUnload) F(cuModuleGetFunction) F(cuFuncGetAttribute) \
-  F(cuFuncSetAttribute) F(cuFuncLoad)                                                              \
+  F(cuModuleLoadData) F(cuModuleUnload) F(cuModuleGetFunction)                                     \
+  F(cuFuncGetAttribute) F(cuFuncSetAttribute) F(cuFuncLoad)                                        \
   F(cuStreamCreate) F(cuStreamDestroy) F(cuStreamSynchronize) F(cuStreamWaitEvent)                 \
   F(cuStreamBeginCapture) F(cuStreamEndCapture)                                                    \
   F(cuEventCreate) F(cuEventDestroy) F(cuEventRecord) F(cuEventSynchronize) F(cuEventElapsedTime)  \

@@ -33,8 +33,7 @@ std::vector<Step> WithinSharedMemory(const std::vector<Step>& steps, int most_sh
 
 struct CudaFunction {
   CUfunction handle = nullptr;
-  int cluster_blocks =
-      0;  // that it was compiled to launch together, 0 for a function without clusters
+  int cluster_blocks = 0;  // of __cluster_dims__; 0 without
 };
 
 // The loaded kernels of a target.
