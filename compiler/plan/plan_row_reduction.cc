@@ -232,6 +232,11 @@ class RowReductionPlanner {
     return k;
   }
 
+  void CloseRow(const std::string& pragma = "") {
+    walk_->Close(pragma);
+    lowering_.LeaveSlot();
+  }
+
   // Keeps in registers what this pass over the row made and a later one needs: of all that leads to
   // unfinished reductions and to outputs, the last steps that are already known.
   void KeepForLater(const std::set<const Node*>& done, const std::vector<Expr>& k) {
@@ -336,7 +341,7 @@ class RowReductionPlanner {
       pragma = "#pragma omp simd";
       for (const auto& [how, totals] : simd) pragma += " reduction(" + how + " : " + totals + ")";
     }
-    walk_->Close(pragma);
+    CloseRow(pragma);
     for (const Running& running : all)
       Finish(*running.node, running.fold, running.total, running.position);
   }
@@ -421,7 +426,7 @@ class RowReductionPlanner {
     const std::vector<Expr> k = OpenRow();
     const Expr flat = Linearize(FullIndex(k), space_, builder_.ranges());
     for (int output : whole_rows) StoreAt(output, flat);
-    walk_->Close();
+    CloseRow();
   }
 
   void StoreAt(int output, const Expr& flat) {

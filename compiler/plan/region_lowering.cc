@@ -381,7 +381,8 @@ Scalar RegionLowering::Evaluate(const Value* value, const std::vector<Expr>& ind
   if (auto literal = ConstantElement(value, index)) return *literal;
   const std::string key = ElementKey(value, index);
   if (const Scalar* known = builder_.Recall(key)) return *known;
-  if (auto slots = slots_.find(value); slots != slots_.end() && index == slot_index_) {
+  if (auto slots = slots_.find(value);
+      slots != slots_.end() && !slot_.empty() && index == slot_index_) {
     const Dtype dtype = value->type.dtype;
     const Scalar scalar{builder_.Let(CTypeName(dtype), ValueName(FriendlyName(value->name)),
                                      slots->second + "[" + slot_ + "]"),

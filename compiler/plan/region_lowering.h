@@ -59,6 +59,8 @@ class RegionLowering {
     slot_index_ = index;
     slot_ = slot;
   }
+  // The next statements are about no element that is kept.
+  void LeaveSlot() { slot_.clear(); }
   // The local that holds element `index` of `value`, if one does.
   const Scalar* Known(const Value* value, const std::vector<Expr>& index) const;
   // Writes `scalar` to element `index` of result number `output` of the region.

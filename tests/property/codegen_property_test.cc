@@ -261,6 +261,29 @@ TEST(CodegenProperty, ProductsOfNoRowsLaunchNothing) {
   EXPECT_GE(kernels, 2);
 }
 
+// Of a row of one element a result for each row is one for each element, too, and stored where no row is walked.
+TEST(CodegenProperty, CandidatesOfRowsOfOneElementMatch) {
+  auto graph = Parse("graph @g(%x: f32[batch, 3]) symbols(batch in 0..9000) {\n"
+                     "  %zero = constant() [0.0] : f32[]\n"
+                     "  %padded = pad(%x, %zero) {mode = \"constant\", pads = dims[1, 0, 1, 1]} : f32[batch + 2, 4]\n"
+                     "  %last = slice(%padded) {shape = dims[batch + 2, 1], starts = dims[0, 3], steps = [1, 1]} : f32[batch + 2, 1]\n"
+                     "  %y = softmax(%last) {axis = 1} : f32[batch + 2, 1]\n"
+                     "  return %y\n"
+                     "}\n");
+  ASSERT_TRUE(graph.has_value()) << graph.error().message;
+  const auto inputs = RandomInputs(**graph, 1, {{"batch", 5}});
+  const auto expected = Interpret(**graph, inputs);
+  ASSERT_TRUE(expected.has_value()) << expected.error().message;
+  constexpr size_t kMoreThanThereAre = 12;
+  for (size_t candidate = 0; candidate < kMoreThanThereAre; ++candidate) {
+    const auto compiled = CompiledGraphs::Make({graph->get()}, GpuOrItsText(), {}, "highest", candidate);
+    ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
+    const auto found = (*compiled)->Run({inputs});
+    ASSERT_TRUE(found.has_value()) << found.error().message;
+    EXPECT_EQ(FirstWrong(*expected, *expected, (*found)[0], 1e-6), "") << candidate;
+  }
+}
+
 // Rows by a thread, a warp and a block, in registers and too long for them, of whole vectors and not; every second
 // row has an infinity or a NaN in its last element.
 TEST(CodegenProperty, RowsOfAnyLengthMatch) {
