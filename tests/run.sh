@@ -4,7 +4,8 @@
 #          tests/run.sh --sanitize    unit, pass, error and serving tests again, fusec and the CPU kernels it makes built with
 #                                     AddressSanitizer and UndefinedBehaviorSanitizer; then tests/run.sh --threads
 #          tests/run.sh --threads     serving tests again, the runtime and the CPU kernels built with ThreadSanitizer
-#          tests/run.sh --nightly     10,000 random graphs, other ones every day, fused and compiled for the CPU, against the interpreter
+#          tests/run.sh --nightly     10,000 random graphs, other ones every day, fused and compiled for the CPU, against the interpreter; a
+#                                     tenth of them by every kernel that may be tried, and by the text for GPUs
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/.setup/setup.sh"
@@ -34,8 +35,9 @@ case ${1:-} in
   export FUSEC_PROPERTY_RUNS=${FUSEC_PROPERTY_RUNS:-10000}
   export FUSEC_PROPERTY_SEED=${FUSEC_PROPERTY_SEED:-$(($(date +%s) / 86400 * 10000))}
   echo "these graphs again: FUSEC_PROPERTY_SEED=$FUSEC_PROPERTY_SEED FUSEC_PROPERTY_RUNS=$FUSEC_PROPERTY_RUNS tests/run.sh --nightly"
-  exec nice -n 19 "$folder/tests/property_tests" \
-    --gtest_filter=CodegenProperty.CpuAnswersMatch
+  nice -n 19 "$folder/tests/property_tests" --gtest_filter=CodegenProperty.CpuAnswersMatch
+  FUSEC_PROPERTY_RUNS=$(((FUSEC_PROPERTY_RUNS + 9) / 10)) exec nice -n 19 "$folder/tests/property_tests" \
+    --gtest_filter=CodegenProperty.CandidatesOfTuningMatch:CodegenProperty.GpuAnswersMatch
   ;;
 *)
   build_fusec "$folder" all
