@@ -9,8 +9,8 @@
 #                the sweep goes to RESULTS_FOLDER/sweep-MODEL.txt (3 minutes)
 #   examples     the models of examples/ at batches 1, 7, 64 and 2048 (1 minute)
 #   conformance  ONNX's node tests on the GPU (3 minutes)
-#   failures     of a tuned program: ten threads on it, and on one with clusters; load, run and unload 1,000 times, and 20 times under
-#                compute-sanitizer's leak checker; out of memory; device errors, after which every context says why (3 minutes)
+#   failures     of a tuned program: ten threads on it, and on one with clusters, also under compute-sanitizer (memcheck, racecheck); load, run
+#                and unload 1,000 times, and 20 times under its leak checker; out of memory; device errors, after which every context says why (3 minutes)
 # With MODELS='[a-k]*' the first part is of these models alone (two GPUs take a half each).
 # Needs build/fusec, build/tests/gpu/gpu_smoke, build/tests/serving_tests and build/tests/conformance/conformance, or what FUSEC, GPU_SMOKE,
 # SERVING_TESTS and CONFORMANCE name.
@@ -171,6 +171,13 @@ failures() {
   check "it: compile" 0 "$fusec" "$work/suite/lora_mlp_1k.fp32.onnx" -o "$work/clusters" --target sm_90a
   check "it: ten threads for 2 s" 0 env FUSEC_TEST_ARTIFACT="$work/clusters" FUSEC_TEST_SECONDS=2 "$serving" --gtest_filter='Concurrency.*'
   grep -h 'runs on\|grew by' "$work/log" | sed 's/^/      /'
+  for artifact in served clusters; do
+    for tool in memcheck racecheck; do
+      check "ten threads on $artifact under compute-sanitizer $tool" 0 env FUSEC_TEST_ARTIFACT="$work/$artifact" FUSEC_TEST_SECONDS=8 \
+        compute-sanitizer --tool "$tool" --error-exitcode 99 "$serving" --gtest_filter='Concurrency.*'
+      grep -h 'runs on\|ERROR SUMMARY\|RACECHECK SUMMARY' "$work/log" | sed 's/^/      /'
+    done
+  done
   check "load, run and unload 1,000 times" 0 "$serving" --gtest_filter='LoadRunUnload.*'
   grep -h 'grew' "$work/log" | sed 's/^/      /'
   check "load, run and unload 20 times under the leak checker" 0 env FUSEC_TEST_ROUNDS=20 compute-sanitizer --tool memcheck \
