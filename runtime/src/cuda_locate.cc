@@ -126,7 +126,9 @@ Status CudaExecutor::Reserve(size_t arena_bytes, size_t host_bytes, size_t devic
     return {};
   }
   FinishEarlier();
-  for (Prepared& prepared : prepared_) prepared.is_current = false;  // they hold the old addresses
+  // They hold the old addresses, at which other memory may soon be.
+  prepared_.remove_if([](const Prepared& one) { return !one.graph.HasOnlyKernels(); });
+  for (Prepared& prepared : prepared_) prepared.is_current = false;
   const auto grow = [](auto& memory, size_t& has, size_t needs, const auto& allocate) -> Status {
     if (needs <= has) return {};
     memory = {};  // first, for both together may not fit

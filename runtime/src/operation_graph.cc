@@ -129,6 +129,12 @@ bool OperationGraph::Fits(const std::vector<Operation>& operations) const {
                     SameShape);
 }
 
+bool OperationGraph::HasOnlyKernels() const {
+  return std::all_of(operations_.begin(), operations_.end(), [](const Operation& operation) {
+    return std::holds_alternative<KernelOperation>(operation);
+  });
+}
+
 StatusOr<bool> OperationGraph::UpdateNode(const CudaContext& context, size_t i,
                                           const Operation& operation) const {
   const CudaDriver& driver = context.driver();

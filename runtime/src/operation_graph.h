@@ -16,9 +16,9 @@ namespace fusec::runtime {
 // Other operations of the same shape take the place of its own by new parameters of its nodes: the
 // same kinds one behind the other, with kernels of any grid, arguments and function whose clusters
 // are as large, copies of any size between the same places, and the same products. A driver
-// (580.159) crashed in a launch after a copy had got other places, the old of which had been freed.
-// It also leaves a node the clusters that it was made with: of a function without clusters the
-// blocks that fill none do not run.
+// (580.159) leaves a node the clusters that it was made with: of a function without clusters the
+// blocks that fill none do not run. It also crashes in the launch of a copy whose memory has been
+// freed, though there is other memory at the same address, or the copy has got other places.
 class OperationGraph {
  public:
   // `count` executables of one graph.
@@ -28,6 +28,10 @@ class OperationGraph {
 
   // Whether the operations have its shape.
   bool Fits(const std::vector<Operation>& operations) const;
+
+  // Whether all nodes are kernels, which know memory by its address alone. Any other node is of no
+  // use any more when the memory that it was made for is freed.
+  bool HasOnlyKernels() const;
 
   // Makes later launches run `operations`, which fit. A launch under way is not affected. False if
   // the driver does not take one of them in its place; that and an error leave the graph good for

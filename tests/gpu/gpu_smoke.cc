@@ -59,6 +59,7 @@ int Main(std::span<char*> arguments) {
                              {"device memory in place", DeviceMemoryInPlace},
                              {"host outputs, asynchronous", HostOutputsAsync},
                              {"host memory of all kinds", HostMemoryOfAllKinds},
+                             {"staging that grows", StagingThatGrows},
                              {"page-locked memory, asynchronous", PageLockedAsync},
                              {"index out of range", IndexOutOfRange},
                              {"large weights", LargeWeights},

@@ -169,12 +169,16 @@ failures() {
   done
   model_of_long_sums
   check "it: compile" 0 "$fusec" "$work/suite/lora_mlp_1k.fp32.onnx" -o "$work/clusters" --target sm_90a
-  check "it: ten threads for 2 s" 0 env FUSEC_TEST_ARTIFACT="$work/clusters" FUSEC_TEST_SECONDS=2 "$serving" --gtest_filter='Concurrency.*'
+  check "it: ten threads for 20 s" 0 env FUSEC_TEST_ARTIFACT="$work/clusters" FUSEC_TEST_SECONDS=20 "$serving" --gtest_filter='Concurrency.*'
   grep -h 'runs on\|grew by' "$work/log" | sed 's/^/      /'
   for artifact in served clusters; do
     for tool in memcheck racecheck; do
-      check "ten threads on $artifact under compute-sanitizer $tool" 0 env FUSEC_TEST_ARTIFACT="$work/$artifact" FUSEC_TEST_SECONDS=8 \
-        FUSEC_TEST_MEMORY=0 compute-sanitizer --tool "$tool" --error-exitcode 99 "$serving" --gtest_filter='Concurrency.*'
+      # Under racecheck graphs of ten threads with clusters in them never end; without the tool they do.
+      graphs=1
+      [ "$artifact $tool" = "clusters racecheck" ] && graphs=0
+      check "ten threads on $artifact under compute-sanitizer $tool (FUSEC_CUDA_GRAPH=$graphs)" 0 env FUSEC_TEST_ARTIFACT="$work/$artifact" \
+        FUSEC_TEST_SECONDS=8 FUSEC_TEST_MEMORY=0 FUSEC_CUDA_GRAPH=$graphs \
+        compute-sanitizer --tool "$tool" --error-exitcode 99 "$serving" --gtest_filter='Concurrency.*'
       grep -h 'runs on\|ERROR SUMMARY\|RACECHECK SUMMARY' "$work/log" | sed 's/^/      /'
     done
   done

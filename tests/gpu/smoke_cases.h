@@ -31,6 +31,7 @@ std::string TwoContextsInTwoThreads();
 std::string DeviceMemoryInPlace();
 std::string HostOutputsAsync();
 std::string HostMemoryOfAllKinds();
+std::string StagingThatGrows();
 std::string PageLockedAsync();
 std::string IndexOutOfRange();
 std::string LargeWeights();

@@ -126,6 +126,24 @@ std::string HostMemoryOfAllKinds() {
   return "";
 }
 
+// A node of the graph copies the inputs of few rows. What many rows need then, for an output that
+// is pageable, is more of staging in the host's memory only, which may be given the same address
+// again.
+std::string StagingThatGrows() {
+  constexpr int64_t kFew = 6000, kMany = 22000;
+  HandMadeArtifact artifact;
+  AddModel(artifact);
+  Session session(artifact.Write(native, true));
+  if (!session.ok()) return session.error();
+  ScopedContext scope(*gpu);
+  std::string error = RunAdd(session, kMany, 0.5f);
+  if (error.empty()) error = RunAdd(session, kFew, 0.5f);
+  double us = 0;
+  if (error.empty()) error = RunKinds(session, kMany, Kind::kPageable, Kind::kPageable, &us);
+  session.BindOutput(0, nullptr, 0);
+  return error.empty() ? RunAdd(session, kFew, 0.5f) : error;
+}
+
 // Runs behind one another on two streams, each with other page-locked memory.
 std::string PageLockedAsync() {
   constexpr size_t kRuns = 20;

@@ -175,6 +175,7 @@ TEST_F(Concurrency, TenThreadsGetTheAnswersOfOne) {
     const int64_t device = device_free - FreeDeviceBytes(gpu_.get());
     std::printf("round %d: memory grew by %lld KiB, of the device by %lld KiB\n", round,
                 static_cast<long long>(host / 1024), static_cast<long long>(device / 1024));
+    std::fflush(stdout);
     host_grown = std::min(host_grown, host);
     device_grown = std::min(device_grown, device);
   }

@@ -215,6 +215,16 @@ TEST_F(FakeGpuTest, CopiesTensorsOfAllSizes) {
   }
 }
 
+// With pageable outputs (in the second of the two runs) staging is larger.
+TEST_F(FakeGpuTest, StagingThatGrowsMayKeepItsAddress) {
+  gpu_.reuses_addresses = true;
+  const auto program = Load();
+  const auto context = std::move(*Context::Create(*program));
+  for (const int64_t batch : {20000, 30000, 20000, 40000, 20000}) {
+    EXPECT_TRUE(Runs(*context, driver_, batch, 1)) << batch;
+  }
+}
+
 TEST_F(FakeGpuTest, AnAsynchronousRunHasReadPageableInputsOnly) {
   const auto program = Load();
   for (const int64_t batch : {10, 20000, 400000}) {

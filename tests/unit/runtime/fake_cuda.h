@@ -62,6 +62,8 @@ struct FakeGpu {
   size_t free_bytes = size_t{1} << 30;
   std::map<const void*, size_t> pinned;  // page-locked host memory
   size_t pinned_bytes = 0, most_pinned_bytes = 0;
+  std::map<const void*, int> generations;  // how often memory at that address was freed
+  bool reuses_addresses = false;  // memory, up to 8 MiB, lies where such memory was freed last
   int capability = 90;
   int built = 0;   // graphs
   int copies = 0;  // done by graphs
@@ -104,12 +106,35 @@ struct FakeGpu {
   static Work CopyOf(void* to, const void* from, size_t bytes) {
     return [=] { std::memcpy(to, from, bytes); };
   }
+  // By a node of a graph, of memory that lives as long (580.159).
   static Work CopyOf(const CUDA_MEMCPY3D& p) {
-    const Work copy = CopyOf(reinterpret_cast<void*>(p.dstDevice), p.srcHost, p.WidthInBytes);
-    return [copy] {
+    void* to = reinterpret_cast<void*>(p.dstDevice);
+    const auto generations = [to, from = p.srcHost] {
+      return std::pair(current->generations[to], current->generations[from]);
+    };
+    const auto of_node = generations();
+    return [=, copy = CopyOf(to, p.srcHost, p.WidthInBytes)] {
+      if (generations() != of_node) current->next_wait = CUDA_ERROR_INVALID_VALUE;
       ++current->copies;
       copy();
     };
+  }
+
+  void* Allocate(size_t bytes) {
+    if (!reuses_addresses) return std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+    if (bytes > kReusedBytes) return nullptr;
+    if (freed_.empty()) {
+      reused_.emplace_back(std::aligned_alloc(256, kReusedBytes), std::free);
+      freed_.push_back(reused_.back().get());
+    }
+    void* memory = freed_.back();
+    freed_.pop_back();
+    return memory;
+  }
+  void Free(void* memory) {
+    ++generations[memory];
+    if (!reuses_addresses) return std::free(memory);
+    freed_.push_back(memory);
   }
 
   CudaDriver Driver();
@@ -134,6 +159,11 @@ struct FakeGpu {
     kernels["end_run"] = {[](void** a, unsigned, unsigned) { **static_cast<unsigned**>(a[0]) = 1; },
                           {8}};
   }
+
+ private:
+  static constexpr size_t kReusedBytes = size_t{8} << 20;
+  std::vector<std::unique_ptr<void, decltype(&std::free)>> reused_;
+  std::vector<void*> freed_;  // of `reused_`, the last one freed last
 };
 
 inline FakeGpu* FakeGpu::current = nullptr;
@@ -185,7 +215,8 @@ inline void FillDeviceFunctions(CudaDriver& d) {
   d.cuFuncSetAttribute = [](CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; };
   d.cuFuncGetAttribute = [](int* value, CUfunction_attribute attribute, CUfunction function) {
     if (attribute != CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH) return CUDA_ERROR_INVALID_VALUE;
-    return *value = reinterpret_cast<const FakeGpu::Kernel*>(function)->cluster_blocks, CUDA_SUCCESS;
+    return *value = reinterpret_cast<const FakeGpu::Kernel*>(function)->cluster_blocks,
+           CUDA_SUCCESS;
   };
   d.cuFuncLoad = [](CUfunction) { return CUDA_SUCCESS; };
 }
@@ -198,7 +229,7 @@ inline void FillMemoryFunctions(CudaDriver& d) {
     FakeGpu& gpu = *FakeGpu::current;
     if (bytes > gpu.free_bytes) return CUDA_ERROR_OUT_OF_MEMORY;
     gpu.free_bytes -= bytes;
-    *memory = reinterpret_cast<CUdeviceptr>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+    *memory = reinterpret_cast<CUdeviceptr>(gpu.Allocate(bytes));
     gpu.allocations[*memory] = bytes;
     ++gpu.live;
     return CUDA_SUCCESS;
@@ -208,12 +239,12 @@ inline void FillMemoryFunctions(CudaDriver& d) {
     gpu.free_bytes += gpu.allocations.at(memory);
     gpu.allocations.erase(memory);
     --gpu.live;
-    return std::free(HostPointer(memory)), CUDA_SUCCESS;
+    return gpu.Free(HostPointer(memory)), CUDA_SUCCESS;
   };
   d.cuMemHostAlloc = [](void** memory, size_t bytes, unsigned) {
     FakeGpu& gpu = *FakeGpu::current;
     ++gpu.live;
-    *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+    *memory = gpu.Allocate(bytes);
     gpu.pinned[*memory] = bytes;
     gpu.pinned_bytes += bytes;
     gpu.most_pinned_bytes = std::max(gpu.most_pinned_bytes, gpu.pinned_bytes);
@@ -224,7 +255,7 @@ inline void FillMemoryFunctions(CudaDriver& d) {
     gpu.pinned_bytes -= gpu.pinned.at(memory);
     gpu.pinned.erase(memory);
     --gpu.live;
-    return std::free(memory), CUDA_SUCCESS;
+    return gpu.Free(memory), CUDA_SUCCESS;
   };
   d.cuPointerGetAttributes = [](unsigned, CUpointer_attribute*, void** values, CUdeviceptr place) {
     const char* address = static_cast<const char*>(HostPointer(place));
