@@ -61,6 +61,7 @@ int Main(std::span<char*> arguments) {
                              {"host memory of all kinds", HostMemoryOfAllKinds},
                              {"staging that grows", StagingThatGrows},
                              {"page-locked memory, asynchronous", PageLockedAsync},
+                             {"any runs in any order", AnyRunsInAnyOrder},
                              {"index out of range", IndexOutOfRange},
                              {"large weights", LargeWeights},
                              {"loading speed", LoadingSpeed},

@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/gpu/random_runs.h"
 #include "tests/gpu/smoke_cases.h"
 
 namespace fusec::runtime {
@@ -111,6 +112,22 @@ std::string TwoContextsInTwoThreads() {
   }
   for (std::thread& thread : threads) thread.join();
   return errors[0].empty() ? errors[1] : errors[0];
+}
+
+std::string AnyRunsInAnyOrder() {
+  if (gpu->capability() < 90) return "";
+  constexpr unsigned kSeeds = 30;
+  constexpr int kSteps = 100;
+  HandMadeArtifact artifact;
+  RandomRuns::AddModel(artifact);
+  const auto program = Program::Load(artifact.Write(native, true), "cuda");
+  if (!program) return program.error().message;
+  for (unsigned seed = 0; seed < kSeeds; ++seed) {
+    RandomRuns runs(**program, *gpu, seed);
+    const std::string wrong = runs.Take(kSteps);
+    if (!wrong.empty()) return Text("seed ", seed, ", ", wrong);
+  }
+  return "";
 }
 
 // Memory of the GPU for a test, filled with floats.

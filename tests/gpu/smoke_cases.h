@@ -23,6 +23,7 @@ std::string ChangingDims();
 std::string ChangingBatchCosts();
 std::string ChangingClusters();
 std::string ChangingProductsKeepsGraphs();
+std::string AnyRunsInAnyOrder();
 std::string DependentLaunch();
 std::string WithoutMachineCode();
 std::string DamagedMachineCode();

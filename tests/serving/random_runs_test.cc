@@ -1,0 +1,73 @@
+// Random runs on a CUDA driver of our own: FUSEC_PROPERTY_RUNS sets their number,
+// FUSEC_PROPERTY_SEED the first.
+#include "tests/gpu/random_runs.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "runtime/src/cuda_device.h"
+#include "tests/unit/runtime/fake_cuda.h"
+
+namespace fusec::runtime {
+namespace {
+
+template <class T>
+T Argument(void** arguments, int i) {
+  return *static_cast<T*>(arguments[i]);
+}
+
+void AddKernels(FakeGpu& gpu) {
+  const auto add = [](void** a, int count) {
+    for (int i = 0; i < std::min(count, Argument<int>(a, 4)); ++i)
+      Argument<float*>(a, 3)[i] = Argument<const float*>(a, 0)[i] +
+                                  Argument<const float*>(a, 1)[i] +
+                                  Argument<const float*>(a, 2)[i % 4];
+  };
+  gpu.kernels["k_few"] = {
+      [=](void** a, unsigned blocks, unsigned) { add(a, int(blocks)); }, {8, 8, 8, 8, 4}, 8};
+  gpu.kernels["k_many"] = {
+      [=](void** a, unsigned blocks, unsigned size) { add(a, int(blocks * size)); },
+      {8, 8, 8, 8, 4}};
+  gpu.kernels["k_copy"] = {[](void** a, unsigned, unsigned) {
+                             for (int i = 0; i < Argument<int>(a, 3); ++i) {
+                               const float sum = Argument<const float*>(a, 0)[i];
+                               Argument<float*>(a, 1)[i] = sum;
+                               Argument<float*>(a, 2)[i] = 2 * sum;
+                             }
+                           },
+                           {8, 8, 8, 4}};
+}
+
+int Setting(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text ? std::atoi(text) : otherwise;
+}
+
+TEST(RandomRuns, GetRightAnswersWhateverRanBefore) {
+  constexpr int kSteps = 100;
+  HandMadeArtifact made;
+  RandomRuns::AddModel(made);
+  const std::string path = made.Write("sm_90a", true);
+  const int first = Setting("FUSEC_PROPERTY_SEED", 0), count = Setting("FUSEC_PROPERTY_RUNS", 40);
+  for (int seed = first; seed < first + count; ++seed) {
+    FakeGpu gpu;
+    FakeGpu::current = &gpu;
+    gpu.reuses_addresses = seed % 2 == 0;  // else sanitizers see what uses freed memory
+    AddKernels(gpu);
+    const CudaDriver driver = gpu.Driver();
+    {
+      auto artifact = std::move(*Artifact::Open(path));
+      auto device = CudaDevice::Create(*artifact, 0, std::move(*CudaContext::Create(driver, 0)));
+      ASSERT_TRUE(device) << device.error().message;
+      const auto context = std::move(*CudaContext::Create(driver, 0));
+      Program program(std::move(artifact), std::move(*device));
+      RandomRuns runs(program, *context, static_cast<unsigned>(seed));
+      ASSERT_EQ(runs.Take(kSteps), "") << "seed " << seed;
+    }
+    EXPECT_EQ(gpu.live, 0);
+  }
+}
+
+}  // namespace
+}  // namespace fusec::runtime
