@@ -162,8 +162,14 @@ void RandomRuns::AddModel(HandMadeArtifact& artifact) {
                    true});
 }
 
-RandomRuns::RandomRuns(Program& program, const CudaContext& gpu, unsigned seed)
-    : program_(program), gpu_(gpu), scope_(gpu), random_(seed), places_(kPlaces) {}
+RandomRuns::RandomRuns(Program& program, const CudaContext& gpu, unsigned seed,
+                       std::function<void(bool)> calls_runtime)
+    : program_(program),
+      gpu_(gpu),
+      scope_(gpu),
+      calls_runtime_(std::move(calls_runtime)),
+      random_(seed),
+      places_(kPlaces) {}
 
 RandomRuns::~RandomRuns() { places_.clear(); }  // what they run uses the memory
 
@@ -253,27 +259,46 @@ Status RandomRuns::Step() {
   if (!place.context || OneIn(40)) {
     FUSEC_RT_TRY(Wait(place));
     place.context.reset();
-    FUSEC_RT_ASSIGN(place.context, Context::Create(program_));
+    FUSEC_RT_ASSIGN(const bool created, Runtime([&]() -> Status {
+                      FUSEC_RT_ASSIGN(place.context, Context::Create(program_));
+                      return {};
+                    }));
+    if (!created) return {};
   }
   const bool waits = OneIn(2);
   Run run;
   run.batch = Batch();
   FUSEC_RT_TRY(Bind(place, run, waits));
-  if (waits && OneIn(2)) {
-    FUSEC_RT_TRY(place.context->Run());
-  } else {
-    void* const streams[] = {nullptr, place.context->executor().stream(), streams_[0].get(),
-                             streams_[1].get()};
-    FUSEC_RT_TRY(place.context->RunAsync(streams[Below(std::size(streams))]));
-    // Pageable inputs have been read.
-    const std::vector<float> others(static_cast<size_t>(run.batch), kUnwritten);
-    for (size_t input : {0, 1}) {
-      if (run.memory[input]->kind() == Kind::kPageable)
-        FUSEC_RT_TRY(run.memory[input]->Write(others));
-    }
+  const bool is_async = !waits || OneIn(2);
+  void* const streams[] = {nullptr, place.context->executor().stream(), streams_[0].get(),
+                           streams_[1].get()};
+  FUSEC_RT_ASSIGN(const bool runs, Runtime([&] {
+                    return is_async ? place.context->RunAsync(streams[Below(std::size(streams))])
+                                    : place.context->Run();
+                  }));
+  // Pageable inputs have been read; after an error the memory is not used any more.
+  const std::vector<float> others(static_cast<size_t>(run.batch), kUnwritten);
+  for (size_t i = 0; i < run.memory.size(); ++i) {
+    Floats& memory = *run.memory[i];
+    const bool is_input = i < 2;
+    if (!runs || (is_async && is_input && memory.kind() == Kind::kPageable))
+      FUSEC_RT_TRY(memory.Write(others));
+    if (!runs) memory.is_in_use = false;
   }
+  if (!runs) return OneIn(2) ? Wait(place) : Status();
   place.runs.push_back(std::move(run));
   return waits || place.runs.size() >= kMostWaiting ? Wait(place) : Status();
+}
+
+template <class Call>
+StatusOr<bool> RandomRuns::Runtime(const Call& call) {
+  if (calls_runtime_) calls_runtime_(true);
+  const Status status = call();
+  if (calls_runtime_) calls_runtime_(false);
+  if (status) return true;
+  const bool may_fail = calls_runtime_ && status.error().code == FUSEC_NO_DEVICE;
+  if (may_fail) return false;
+  return tl::unexpected(status.error());
 }
 
 Status RandomRuns::Wait(Place& place) {
@@ -281,6 +306,7 @@ Status RandomRuns::Wait(Place& place) {
   FUSEC_RT_TRY(place.context->Synchronize());
   for (const Run& run : place.runs) {
     FUSEC_RT_TRY(CheckAnswers(place, run));
+    ++right_runs_;
     for (Floats* memory : run.memory) memory->is_in_use = false;
   }
   place.runs.clear();

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -25,11 +26,16 @@ class RandomRuns {
   static void AddModel(HandMadeArtifact& artifact);
   static constexpr float kWeights[] = {10, 20, 30, 40};
 
-  RandomRuns(Program& program, const CudaContext& gpu, unsigned seed);
+  // `calls_runtime` hears when calls of the runtime begin, which may fail then for want of memory,
+  // and when they end.
+  RandomRuns(Program& program, const CudaContext& gpu, unsigned seed,
+             std::function<void(bool)> calls_runtime = nullptr);
   ~RandomRuns();
 
   // Takes so many steps; gives what is wrong with the first answer that is, or nothing.
   std::string Take(int steps);
+  // Runs whose answers were right so far.
+  int right_runs() const { return right_runs_; }
 
  private:
   class Floats;
@@ -48,6 +54,9 @@ class RandomRuns {
   int64_t Batch();
   Floats* TakeMemory(int64_t batch);
   Status Step();
+  // Whether it went well; false for want of memory, an error for anything else.
+  template <class Call>
+  StatusOr<bool> Runtime(const Call& call);
   Status Bind(Place& place, Run& run, bool may_keep);
   Status Wait(Place& place);
   Status CheckAnswers(const Place& place, const Run& run) const;
@@ -55,7 +64,9 @@ class RandomRuns {
   Program& program_;
   const CudaContext& gpu_;
   const ScopedContext scope_;
+  const std::function<void(bool)> calls_runtime_;
   std::mt19937 random_;
+  int right_runs_ = 0;
   std::vector<CudaStream> streams_;
   std::vector<std::unique_ptr<Floats>> memory_;
   std::vector<Place> places_;

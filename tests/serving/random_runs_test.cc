@@ -44,7 +44,8 @@ int Setting(const char* name, int otherwise) {
   return text ? std::atoi(text) : otherwise;
 }
 
-TEST(RandomRuns, GetRightAnswersWhateverRanBefore) {
+// With calls that fail, one in so many.
+void RunSequences(int fails_one_in) {
   constexpr int kSteps = 100;
   HandMadeArtifact made;
   RandomRuns::AddModel(made);
@@ -62,12 +63,18 @@ TEST(RandomRuns, GetRightAnswersWhateverRanBefore) {
       ASSERT_TRUE(device) << device.error().message;
       const auto context = std::move(*CudaContext::Create(driver, 0));
       Program program(std::move(artifact), std::move(*device));
-      RandomRuns runs(program, *context, static_cast<unsigned>(seed));
+      RandomRuns runs(program, *context, static_cast<unsigned>(seed),
+                      [&](bool begins) { gpu.fails_one_in = begins ? fails_one_in : 0; });
       ASSERT_EQ(runs.Take(kSteps), "") << "seed " << seed;
+      EXPECT_GE(runs.right_runs(), fails_one_in == 0 ? kSteps : kSteps / 2) << "seed " << seed;
     }
     EXPECT_EQ(gpu.live, 0);
   }
 }
+
+TEST(RandomRuns, GetRightAnswersWhateverRanBefore) { RunSequences(0); }
+
+TEST(RandomRuns, GetRightAnswersAfterCallsThatFail) { RunSequences(30); }
 
 }  // namespace
 }  // namespace fusec::runtime

@@ -7,6 +7,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -73,6 +75,8 @@ struct FakeGpu {
   CUresult next_wait = CUDA_SUCCESS;  // what the next wait fails with
   Stream null_stream;
   std::map<std::string, int> calls;  // of each function of the driver
+  int fails_one_in = 0;  // of the calls that take memory or enqueue work, for want of memory
+  std::minstd_rand chance;
 
   static FakeGpu* current;
   static inline std::mutex mutex;
@@ -135,6 +139,26 @@ struct FakeGpu {
     ++generations[memory];
     if (!reuses_addresses) return std::free(memory);
     freed_.push_back(memory);
+  }
+
+  bool Fails(const std::string& function) {
+    static const std::set<std::string> can_fail = {"cuMemAlloc",
+                                                   "cuMemHostAlloc",
+                                                   "cuStreamCreate",
+                                                   "cuEventCreate",
+                                                   "cuGraphCreate",
+                                                   "cuGraphAddKernelNode",
+                                                   "cuGraphAddMemcpyNode",
+                                                   "cuGraphAddDependencies",
+                                                   "cuGraphInstantiate",
+                                                   "cuGraphExecKernelNodeSetParams",
+                                                   "cuGraphExecMemcpyNodeSetParams",
+                                                   "cuGraphLaunch",
+                                                   "cuMemcpyHtoDAsync",
+                                                   "cuMemcpyDtoHAsync",
+                                                   "cuEventRecord",
+                                                   "cuStreamWaitEvent"};
+    return fails_one_in > 0 && chance() % fails_one_in == 0 && can_fail.contains(function);
   }
 
   CudaDriver Driver();
@@ -442,6 +466,7 @@ struct LockedFunction<Member> {
   static CUresult Call(Arguments... arguments) {
     const std::lock_guard lock(FakeGpu::mutex);
     ++FakeGpu::current->calls[name];
+    if (FakeGpu::current->Fails(name)) return CUDA_ERROR_OUT_OF_MEMORY;
     return unlocked(arguments...);
   }
   static void Wrap(CudaDriver& driver, const std::string& symbol) {
