@@ -30,10 +30,12 @@ class Bisection {
  public:
   Bisection(const VerifyFlags& flags, const Subject& subject) : flags_(flags), subject_(subject) {}
 
-  // The first comparison that fails, if any does.
+  // The first comparison that fails, if any does. One context goes from size to size, as that of
+  // `fusec verify` does.
   Result<std::optional<Judgement>> FirstFailure(const std::vector<VerifyCase>& cases) {
+    FUSEC_RUNTIME_ASSIGN(const auto context, runtime::Context::Create(*subject_.program));
     for (const VerifyCase& one : cases) {
-      FUSEC_ASSIGN(const auto failure, Failure(subject_, one));
+      FUSEC_ASSIGN(const auto failure, Failure(subject_, *context, one));
       if (!failure) continue;
       case_ = &one;
       return failure;
@@ -43,6 +45,13 @@ class Bisection {
 
   // Finds and prints who made it.
   Result<void> Blame(const std::string& folder) {
+    FUSEC_ASSIGN(const bool right_alone, IsRightAlone(subject_));
+    if (right_alone) {
+      std::puts(
+          "in a context of its own this size is right: runs of the sizes before it leave something "
+          "behind");
+      return {};
+    }
     FUSEC_ASSIGN(const RegionCheck check, RegionCheck::Make(subject_, folder));
     FUSEC_ASSIGN(const auto judgements, check.Judge(case_->second, case_->first));
     const auto wrong = std::find_if(judgements.begin(), judgements.end(),
@@ -64,8 +73,9 @@ class Bisection {
   }
 
  private:
-  Result<std::optional<Judgement>> Failure(const Subject& subject, const VerifyCase& one) const {
-    FUSEC_ASSIGN(const std::vector<TensorData> outputs, RunOnce(*subject.program, one.second));
+  static Result<std::optional<Judgement>> Failure(const Subject& subject, runtime::Context& context,
+                                                  const VerifyCase& one) {
+    FUSEC_ASSIGN(const std::vector<TensorData> outputs, RunIn(context, one.second));
     std::vector<Judgement> judgements;
     FUSEC_TRY(JudgeByInterpreter(subject, one.second, outputs, one.first, judgements));
     if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
@@ -73,6 +83,13 @@ class Bisection {
       if (!judgement.comparison.pass) return judgement;
     }
     return std::optional<Judgement>();
+  }
+
+  // Whether the subject gives the right answer in a context that has run nothing before.
+  Result<bool> IsRightAlone(const Subject& subject) const {
+    FUSEC_RUNTIME_ASSIGN(const auto context, runtime::Context::Create(*subject.program));
+    FUSEC_ASSIGN(const auto failure, Failure(subject, *context, *case_));
+    return !failure;
   }
 
   void PrintRegion(const RegionJudgement& wrong, const Node& region) const {
@@ -119,8 +136,7 @@ class Bisection {
     if (!disabled.empty()) flags.model_flags.disabled_fusions.push_back(disabled);
     ProgressLine progress;
     FUSEC_ASSIGN(const Subject anew, LoadSubject(flags, progress, folder, true));
-    FUSEC_ASSIGN(const auto failure, Failure(anew, *case_));
-    return !failure;
+    return IsRightAlone(anew);
   }
 
   Result<void> TryCures(const std::string& first) const {
