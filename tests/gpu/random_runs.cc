@@ -7,7 +7,7 @@
 namespace fusec::runtime {
 namespace {
 
-constexpr size_t kPlaces = 3, kStreams = 2;
+constexpr size_t kClients = 3, kStreams = 2;
 constexpr size_t kMostMemory = 24;  // tensors
 constexpr size_t kMostWaiting = 4;  // runs of a context
 constexpr float kUnwritten = -7;
@@ -169,17 +169,17 @@ RandomRuns::RandomRuns(Program& program, const CudaContext& gpu, unsigned seed,
       scope_(gpu),
       calls_runtime_(std::move(calls_runtime)),
       random_(seed),
-      places_(kPlaces) {}
+      clients_(kClients) {}
 
-RandomRuns::~RandomRuns() { places_.clear(); }  // what they run uses the memory
+RandomRuns::~RandomRuns() { clients_.clear(); }  // what they run uses the memory
 
 std::string RandomRuns::Take(int steps) {
   for (int step = 0; step < steps; ++step) {
     if (const Status right = Step(); !right)
       return Text("step ", step, ": ", right.error().message);
   }
-  for (Place& place : places_) {
-    if (const Status right = Wait(place); !right)
+  for (Client& client : clients_) {
+    if (const Status right = Wait(client); !right)
       return Text("at the end: ", right.error().message);
   }
   return "";
@@ -214,7 +214,7 @@ RandomRuns::Floats* RandomRuns::TakeMemory(int64_t batch) {
   return memory_.emplace_back(std::move(*made)).get();
 }
 
-Status RandomRuns::Bind(Place& place, Run& run, bool may_keep) {
+Status RandomRuns::Bind(Client& client, Run& run, bool may_keep) {
   const auto count = static_cast<size_t>(run.batch);
   const auto take = [&]() -> StatusOr<Floats*> {
     Floats* memory = TakeMemory(run.batch);
@@ -231,19 +231,19 @@ Status RandomRuns::Bind(Place& place, Run& run, bool may_keep) {
     FUSEC_RT_ASSIGN(const Floats* memory, take());
     FUSEC_RT_TRY(memory->Write(values));
     FUSEC_RT_TRY(
-        place.context->BindInput(input, memory->data(), {&run.batch, 1}, memory->on_device()));
+        client.context->BindInput(input, memory->data(), {&run.batch, 1}, memory->on_device()));
   }
   values.assign(count, kUnwritten);
   for (const int output : {0, 1}) {
     if (may_keep && OneIn(3)) {
-      FUSEC_RT_TRY(place.context->BindOutput(output, nullptr, 0, false));
+      FUSEC_RT_TRY(client.context->BindOutput(output, nullptr, 0, false));
       run.outputs.push_back(nullptr);
       continue;
     }
     FUSEC_RT_ASSIGN(Floats * memory, take());
     FUSEC_RT_TRY(memory->Write(values));
-    FUSEC_RT_TRY(place.context->BindOutput(output, memory->data(), count * sizeof(float),
-                                           memory->on_device()));
+    FUSEC_RT_TRY(client.context->BindOutput(output, memory->data(), count * sizeof(float),
+                                            memory->on_device()));
     run.outputs.push_back(memory);
   }
   return {};
@@ -255,12 +255,12 @@ Status RandomRuns::Step() {
       FUSEC_RT_ASSIGN(streams_.emplace_back(), CreateStream(gpu_));
     }
   }
-  Place& place = places_[Below(kPlaces)];
-  if (!place.context || OneIn(40)) {
-    FUSEC_RT_TRY(Wait(place));
-    place.context.reset();
-    FUSEC_RT_ASSIGN(const bool created, Runtime([&]() -> Status {
-                      FUSEC_RT_ASSIGN(place.context, Context::Create(program_));
+  Client& client = clients_[Below(kClients)];
+  if (!client.context || OneIn(40)) {
+    FUSEC_RT_TRY(Wait(client));
+    client.context.reset();
+    FUSEC_RT_ASSIGN(const bool created, Succeeds([&]() -> Status {
+                      FUSEC_RT_ASSIGN(client.context, Context::Create(program_));
                       return {};
                     }));
     if (!created) return {};
@@ -268,13 +268,13 @@ Status RandomRuns::Step() {
   const bool waits = OneIn(2);
   Run run;
   run.batch = Batch();
-  FUSEC_RT_TRY(Bind(place, run, waits));
+  FUSEC_RT_TRY(Bind(client, run, waits));
   const bool is_async = !waits || OneIn(2);
-  void* const streams[] = {nullptr, place.context->executor().stream(), streams_[0].get(),
+  void* const streams[] = {nullptr, client.context->executor().stream(), streams_[0].get(),
                            streams_[1].get()};
-  FUSEC_RT_ASSIGN(const bool runs, Runtime([&] {
-                    return is_async ? place.context->RunAsync(streams[Below(std::size(streams))])
-                                    : place.context->Run();
+  FUSEC_RT_ASSIGN(const bool runs, Succeeds([&] {
+                    return is_async ? client.context->RunAsync(streams[Below(std::size(streams))])
+                                    : client.context->Run();
                   }));
   // Pageable inputs have been read; after an error the memory is not used any more.
   const std::vector<float> others(static_cast<size_t>(run.batch), kUnwritten);
@@ -285,13 +285,13 @@ Status RandomRuns::Step() {
       FUSEC_RT_TRY(memory.Write(others));
     if (!runs) memory.is_in_use = false;
   }
-  if (!runs) return OneIn(2) ? Wait(place) : Status();
-  place.runs.push_back(std::move(run));
-  return waits || place.runs.size() >= kMostWaiting ? Wait(place) : Status();
+  if (!runs) return OneIn(2) ? Wait(client) : Status();
+  client.runs.push_back(std::move(run));
+  return waits || client.runs.size() >= kMostWaiting ? Wait(client) : Status();
 }
 
 template <class Call>
-StatusOr<bool> RandomRuns::Runtime(const Call& call) {
+StatusOr<bool> RandomRuns::Succeeds(const Call& call) {
   if (calls_runtime_) calls_runtime_(true);
   const Status status = call();
   if (calls_runtime_) calls_runtime_(false);
@@ -301,26 +301,26 @@ StatusOr<bool> RandomRuns::Runtime(const Call& call) {
   return tl::unexpected(status.error());
 }
 
-Status RandomRuns::Wait(Place& place) {
-  if (!place.context) return {};
-  FUSEC_RT_TRY(place.context->Synchronize());
-  for (const Run& run : place.runs) {
-    FUSEC_RT_TRY(CheckAnswers(place, run));
+Status RandomRuns::Wait(Client& client) {
+  if (!client.context) return {};
+  FUSEC_RT_TRY(client.context->Synchronize());
+  for (const Run& run : client.runs) {
+    FUSEC_RT_TRY(CheckAnswers(client, run));
     ++right_runs_;
     for (Floats* memory : run.memory) memory->is_in_use = false;
   }
-  place.runs.clear();
+  client.runs.clear();
   return {};
 }
 
-Status RandomRuns::CheckAnswers(const Place& place, const Run& run) const {
+Status RandomRuns::CheckAnswers(const Client& client, const Run& run) const {
   const auto count = static_cast<size_t>(run.batch);
   for (const int output : {0, 1}) {
     std::vector<float> found(count);
     if (const Floats* memory = run.outputs[static_cast<size_t>(output)]) {
       FUSEC_RT_ASSIGN(found, memory->Read(count));
     } else {
-      std::copy_n(static_cast<const float*>(place.context->GetOutput(output).data), count,
+      std::copy_n(static_cast<const float*>(client.context->GetOutput(output).data), count,
                   found.begin());
     }
     for (size_t i = 0; i < count; ++i) {

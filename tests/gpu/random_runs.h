@@ -44,7 +44,7 @@ class RandomRuns {
     size_t x_from = 0, z_from = 0;
     std::vector<Floats*> memory, outputs;  // an output is null where the context keeps it
   };
-  struct Place {
+  struct Client {
     std::unique_ptr<Context> context;
     std::vector<Run> runs;  // not yet waited for
   };
@@ -54,12 +54,12 @@ class RandomRuns {
   int64_t Batch();
   Floats* TakeMemory(int64_t batch);
   Status Step();
-  // Whether it went well; false for want of memory, an error for anything else.
+  // Whether a call of the runtime does: false for want of memory, an error for anything else.
   template <class Call>
-  StatusOr<bool> Runtime(const Call& call);
-  Status Bind(Place& place, Run& run, bool may_keep);
-  Status Wait(Place& place);
-  Status CheckAnswers(const Place& place, const Run& run) const;
+  StatusOr<bool> Succeeds(const Call& call);
+  Status Bind(Client& client, Run& run, bool may_keep);
+  Status Wait(Client& client);
+  Status CheckAnswers(const Client& client, const Run& run) const;
 
   Program& program_;
   const CudaContext& gpu_;
@@ -69,7 +69,7 @@ class RandomRuns {
   int right_runs_ = 0;
   std::vector<CudaStream> streams_;
   std::vector<std::unique_ptr<Floats>> memory_;
-  std::vector<Place> places_;
+  std::vector<Client> clients_;
 };
 
 }  // namespace fusec::runtime

@@ -154,6 +154,7 @@ struct FakeGpu {
                                                    "cuGraphExecKernelNodeSetParams",
                                                    "cuGraphExecMemcpyNodeSetParams",
                                                    "cuGraphLaunch",
+                                                   "cuLaunchKernel",
                                                    "cuMemcpyHtoDAsync",
                                                    "cuMemcpyDtoHAsync",
                                                    "cuEventRecord",
