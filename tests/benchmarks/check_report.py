@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""That report.py, fusions.py and growth.py say of made-up results what they mean: whose time counts, who is wrong, what failed, what
+"""That report.py, fusions.py, growth.py and start_against_peers.py say of made-up results what they mean: whose time counts, who is wrong, what failed, what
 a fusion gains; that the suite has the cells it is said to have; and that processes take turns at a GPU."""
 import json
 import subprocess
@@ -17,6 +17,7 @@ import ahead  # noqa: E402
 import fusions  # noqa: E402
 import growth  # noqa: E402
 import report  # noqa: E402
+import start_against_peers  # noqa: E402
 
 RUN = {"date": "2026-11-21 05:00 UTC", "commit": "0123456789abcdef", "gpu": {"name": "G<1>", "driver": "1.2"},
        "processor": "P", "cores": 4, "fusec": "fusec 0.1.0\nmore", "ids": "uniform", "rounds": 3, "seconds": 9.5,
@@ -172,6 +173,21 @@ class Growth(unittest.TestCase):
     def test_the_chart_is_well_formed(self):
         for part in ({}, {"batches": []}, {"look_ups": []}):
             xml.etree.ElementTree.fromstring(growth.svg({**self.RESULTS, **part}))
+
+
+class Start(unittest.TestCase):
+    RESULTS = {"machine": RUN, "model": "dlrm_dot_small", "batch": 128, "versions": {"torch-eager": "torch 2.11"},
+               "rounds": {"fusec from C": [0.5, 0.25, 0.3], "torch-eager": [4.0]}, "call_rounds": {}, "failures": {"xla": "exit 1: no jax"}}
+
+    def test_tables(self):
+        results = {**self.RESULTS, "call_rounds": {}}
+        start_against_peers.add(results, "fusec from C", 0.2, {"p50": 21.04, "p99": 30, "page_locked": {"p50": 15, "p99": 20}})
+        text = start_against_peers.markdown(results)
+        self.assertIn("| fusec from C | 0.275 | 0.500, 0.250, 0.300, 0.200 |", text)
+        self.assertIn("| fusec from C | 21.0 | 30.0 |", text)
+        self.assertIn("| fusec from C, page-locked inputs | 15.0 | 20.0 |", text)
+        self.assertIn("commit 0123456, torch 2.11: dlrm_dot_small at batch 128", text)
+        self.assertIn("| xla | exit 1: no jax |", text)
 
 
 if __name__ == "__main__":

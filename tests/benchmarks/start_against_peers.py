@@ -2,7 +2,7 @@
 """Seconds from the start of a process to its first answer, the latency of later calls, and seconds of compiling, for a DLRM with
 small tables.
 
-    FUSEC=build/fusec python3 tests/benchmarks/start_against_peers.py --results FILE.json
+    FUSEC=build/fusec python3 tests/benchmarks/start_against_peers.py --results FILE.json --markdown FILE.md
 
     fusec            `fusec run` on an artifact
     fusec from C     a program that does the same through libfusec_rt.so (build/tests/call_latency), and goes on calling, then
@@ -14,7 +14,7 @@ small tables.
 All take turns for --rounds rounds; medians. What a process needs to be found in the page cache is there from a first
 round that does not count. A call is from inputs in host memory to the answer in host memory, unless it says otherwise: p50 and
 p99 of --seconds of calls that follow each other in that process, the median of the rounds (against_peers.py times calls of peers
-under CUDA graphs, too).
+under CUDA graphs, too). Where FILE.json is there already, the rounds that it lacks are measured.
 """
 import argparse
 import json
@@ -35,6 +35,7 @@ sys.path += [str(ROOT / "models"), str(PEERS)]
 import suite  # noqa: E402
 from contest import Failure, run  # noqa: E402
 from machine import describe_machine, parse_arguments  # noqa: E402
+from report import table  # noqa: E402
 
 MODEL, BATCH = "dlrm_dot_small", 128
 
@@ -88,61 +89,101 @@ def commands_of(arguments, folder):
     return commands
 
 
-def call_medians(calls):
-    return {name: {key: float(np.median([figure[key] for figure in figures])) for key in ("p50", "p99")}
-            for name, figures in calls.items()}
+def medians(results):
+    """Name -> seconds, and name -> p50 and p99 of its calls in microseconds."""
+    return ({name: float(np.median(values)) for name, values in results["rounds"].items()},
+            {name: {key: float(np.median([figure[key] for figure in figures])) for key in ("p50", "p99")}
+             for name, figures in results["call_rounds"].items()})
 
 
-def write_results(arguments, machine, seconds, calls, failures):
-    """Of the rounds so far."""
-    results = {"machine": machine, "model": MODEL, "batch": BATCH,
-               "seconds": {name: float(np.median(values)) for name, values in seconds.items()}, "rounds": seconds,
-               "call_us": call_medians(calls), "call_rounds": calls, "failures": failures}
-    arguments.results.write_text(json.dumps(results, indent=1) + "\n")
+def markdown(results):
+    """The tables of a page: starts and compiling, calls, what failed."""
+    seconds, calls = medians(results)
+    machine = results["machine"]
+    gpu = machine["gpu"] or {"name": machine["processor"], "driver": "none"}
+    versions = ", ".join(sorted(results["versions"].values()))
+    rounds = max(map(len, results["rounds"].values()), default=0)
+    parts = ["# From the start of a process to its first answer\n",
+             f"{gpu['name']}, driver {gpu['driver']}, {machine['processor']} ({machine['cores']} cores), {machine['date'][:10]}, "
+             f"commit {machine['commit'][:7]}{', ' + versions if versions else ''}: {results['model']} at batch {results['batch']}, "
+             f"medians of {rounds} rounds (`tests/benchmarks/start_against_peers.py`, whose head says what each is).\n",
+             table(["what", "s", "rounds"],
+                   [[name, f"{seconds[name]:.3f}", ", ".join(f"{value:.3f}" for value in values)]
+                    for name, values in results["rounds"].items()]),
+             "## Calls behind it, in microseconds\n",
+             table(["who", "p50", "p99"], [[name, f"{call['p50']:,.1f}", f"{call['p99']:,.1f}"] for name, call in calls.items()])]
+    if results["failures"]:
+        parts += ["## Not measured\n", table(["what", "why"], results["failures"].items())]
+    return "\n".join(parts)
+
+
+def add(results, name, taken, call_us):
+    """The figures of one process."""
+    results["rounds"].setdefault(name, []).append(taken)
+    if not call_us:
+        return
+    if version := call_us.pop("version", None):
+        results["versions"][name] = version
+    figures = {name: call_us, f"{name}, page-locked inputs": call_us.pop("page_locked", None),
+               f"{name}, GPU memory": call_us.pop("device", None)}
+    for who, figure in figures.items():
+        if figure:
+            results["call_rounds"].setdefault(who, []).append(figure)
+
+
+def measure(arguments, results, folder):
+    """All commands in turn, until every one has its rounds; whether there was time for it."""
+    commands = commands_of(arguments, folder)
+    end = time.monotonic() + 60 * arguments.minutes
+    for number in range(arguments.rounds + 1):
+        for name, (command, environment, remove) in commands.items():
+            if name in results["failures"] or len(results["rounds"].get(name, [])) >= max(number, 1):
+                continue
+            if time.monotonic() > end:
+                return False
+            if remove is not None:
+                shutil.rmtree(remove, ignore_errors=True)
+            try:
+                taken, call_us = timed(command, environment)
+            except Failure as failure:
+                results["failures"][name] = str(failure)
+                print(f"{name}: FAILED: {failure}", flush=True)
+                continue
+            if number:
+                add(results, name, taken, call_us)
+                arguments.results.write_text(json.dumps(results, indent=1) + "\n")
+            print(f"{f'round {number} of {arguments.rounds}' if number else 'first'}: {name} {taken:.3f} s", flush=True)
+    return True
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", required=True, type=Path)
+    parser.add_argument("--markdown", type=Path)
     parser.add_argument("--peers", default="context,torch-eager,torch-compile,xla", help="default: %(default)s")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--minutes", type=float, default=7, help="after which nothing new is begun (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=0.5, help="of calls in each round (default: %(default)s)")
     parser.add_argument("--call-latency", default=str(ROOT / "build" / "tests" / "call_latency"), help="default: %(default)s")
     arguments = parse_arguments(parser)
     arguments.scale, arguments.ids = "small tables", "uniform"
 
-    machine = describe_machine(arguments)
-    seconds, calls, failures = {}, {}, {}
+    results = {"machine": describe_machine(arguments), "model": MODEL, "batch": BATCH, "versions": {}, "rounds": {}, "call_rounds": {}}
+    if arguments.results.exists():
+        results = json.loads(arguments.results.read_text())
+    results["failures"] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(arguments.rounds + 1):
-            commands = commands if number else commands_of(arguments, Path(folder))
-            for name, (command, environment, remove) in commands.items():
-                if name in failures:
-                    continue
-                if remove is not None:
-                    shutil.rmtree(remove, ignore_errors=True)
-                try:
-                    taken, call_us = timed(command, environment)
-                except Failure as failure:
-                    failures[name] = str(failure)
-                    print(f"{name}: FAILED: {failure}", flush=True)
-                    continue
-                if number:
-                    seconds.setdefault(name, []).append(taken)
-                if number and call_us:
-                    others = {"page-locked inputs": call_us.pop("page_locked", None), "GPU memory": call_us.pop("device", None)}
-                    calls.setdefault(name, []).append(call_us)
-                    for memory, figures in others.items():
-                        if figures:
-                            calls.setdefault(f"{name}, {memory}", []).append(figures)
-                when = f"round {number} of {arguments.rounds}" if number else "first"
-                print(f"{when}: {name} {taken:.3f} s", flush=True)
-            if number:
-                write_results(arguments, machine, seconds, calls, failures)
-    for name, values in seconds.items():
-        print(f"{name:14} {np.median(values):7.3f} s   rounds {', '.join(f'{value:.3f}' for value in values)}")
-    for name, figure in call_medians(calls).items():
+        is_whole = measure(arguments, results, Path(folder))
+    arguments.results.write_text(json.dumps(results, indent=1) + "\n")
+    if arguments.markdown:
+        arguments.markdown.write_text(markdown(results))
+    seconds, calls = medians(results)
+    for name, median in seconds.items():
+        print(f"{name:14} {median:7.3f} s")
+    for name, figure in calls.items():
         print(f"{name:14} {figure['p50']:9.1f} us a call, p99 {figure['p99']:.1f}")
+    if not is_whole:
+        print("the rest is left for the next run")
 
 
 if __name__ == "__main__":

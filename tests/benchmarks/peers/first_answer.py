@@ -3,7 +3,7 @@
 
 usage: first_answer.py torch-eager|torch-compile|xla|context MODEL.onnx INPUTS.npz SECONDS
 
-Prints "answered", and then {"p50": .., "p99": ..}, the microseconds of calls from host memory to host memory.
+Prints "answered", and then {"p50": .., "p99": .., "version": ..}, the microseconds of calls from host memory to host memory.
 `context` only creates a CUDA context and prints how many seconds that took.
 """
 import ctypes
@@ -77,7 +77,8 @@ def main():
     if not np.isfinite(call()).all():
         sys.exit("the answer is not finite")
     print("answered", flush=True)
-    print(json.dumps(time_calls(call, float(seconds))))
+    framework = sys.modules["jax" if peer == "xla" else "torch"]
+    print(json.dumps({**time_calls(call, float(seconds)), "version": f"{framework.__name__} {framework.__version__}"}))
 
 
 if __name__ == "__main__":
