@@ -55,6 +55,7 @@ Json ChoiceJson(const KernelChoice& choice) {
   if (product.kind == Kind::kRows) {
     json["most_rows"] = product.most_rows;
     json["warps_per_column"] = product.warps_per_column;
+    if (product.in_groups) json["in_groups"] = true;
   } else if (product.is_tile()) {
     const MatMulTile& tile = product.tile;
     json["tile"] = {tile.rows,         tile.columns,     tile.chunk_bytes, tile.row_warps,
@@ -93,6 +94,7 @@ KernelChoice ChoiceOf(const Json& json) {
   if (product.kind == Kind::kRows) {
     product.most_rows = json.at("most_rows");
     product.warps_per_column = json.at("warps_per_column");
+    product.in_groups = json.value("in_groups", false);
   } else if (product.is_tile()) {
     const auto tile = json.at("tile").get<std::array<int, 7>>();
     product.tile = {tile[0], tile[1], tile[2], tile[3], tile[4], tile[5], tile[6]};

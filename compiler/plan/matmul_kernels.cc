@@ -325,7 +325,7 @@ std::string MatMulKernel::Suffix() const {
     case Kind::kPlain:
       return "_plain";
     case Kind::kRows:
-      return "_rows_" + std::to_string(most_rows);
+      return (in_groups ? "_rows_by_" : "_rows_") + std::to_string(most_rows);
     case Kind::kTile:
       return "_tile_" + extents;
     case Kind::kWarpgroups:
@@ -380,16 +380,24 @@ std::vector<MatMulKernel> MatMulCandidates(const MatMulPlan& matmul, int64_t row
   std::vector<MatMulKernel> candidates;
   if (!TakesOwnKernel(matmul)) return candidates;
   const int64_t k = *matmul.k.AsConstant();
-  constexpr int64_t kMostRowsMeasured = 16;
-  if (rows <= kMostRowsMeasured) {
-    MatMulKernel kernel;
-    kernel.kind = Kind::kRows;
-    kernel.most_rows = 1;
-    while (kernel.most_rows < rows) kernel.most_rows *= 2;
+  constexpr int64_t kMostRowsMeasured = 16, kMostGroupedRowsMeasured = 64;
+  MatMulKernel of_rows;
+  of_rows.kind = Kind::kRows;
+  const auto add_rows = [&] {
     for (int warps = 1; warps <= 8 && (warps == 1 || k >= 64 * warps); warps *= 2) {
-      kernel.warps_per_column = warps;
-      candidates.push_back(kernel);
+      of_rows.warps_per_column = warps;
+      candidates.push_back(of_rows);
     }
+  };
+  if (rows <= kMostRowsMeasured) {
+    of_rows.most_rows = 1;
+    while (of_rows.most_rows < rows) of_rows.most_rows *= 2;
+    add_rows();
+  }
+  if (rows > kMostRowsAtOnce && rows <= kMostGroupedRowsMeasured) {
+    of_rows.most_rows = kMostRowsAtOnce;
+    of_rows.in_groups = true;
+    add_rows();
   }
   const bool is_split = IsSplit(matmul.result->type.dtype, options.matmul_precision);
   const auto add = [&](MatMulKernel::Kind kind, const MatMulTile& tile) {

@@ -34,12 +34,13 @@ struct MatMulKernel {
   enum class Kind {
     kLibrary,     // cuBLASLt, or oneDNN on the CPU
     kPlain,       // an element of the result per thread or warp, as reductions are made
-    kRows,        // warps_per_column warps per column, all rows at once (matmul_rows.cuh)
+    kRows,        // warps_per_column warps per column, most_rows at once (matmul_rows.cuh)
     kTile,        // by warps (matmul_tile.cuh)
     kWarpgroups,  // a tile by four warps for 64 rows each, on sm_90a (matmul_warpgroup.cuh)
   };
   Kind kind = Kind::kLibrary;
   int most_rows = 0, warps_per_column = 1;  // of kRows
+  bool in_groups = false;                   // of kRows: blocks for each most_rows, else for all
   MatMulTile tile{};                        // of kTile and kWarpgroups
   std::string algorithm;                    // of kLibrary on a GPU; "" leaves it to the library
   int place = 0;  // of the algorithm among those that the library proposes

@@ -34,12 +34,15 @@ class RowsPlanner : ProductPlanner {
     const int block_columns = plan.block_size / kWarpSize / per_column;
     plan.has_small_blocks = true;
     // None for an empty batch: a block would read a first row that is not there.
-    plan.blocks = CeilDiv(matmul_.n, block_columns, builder_.ranges()) *
-                  Min(matmul_.m, 1, builder_.ranges()) * matrices();
+    const Expr groups = kernel_.in_groups ? CeilDiv(matmul_.m, kernel_.most_rows, builder_.ranges())
+                                          : Min(matmul_.m, 1, builder_.ranges());
+    plan.blocks = CeilDiv(matmul_.n, block_columns, builder_.ranges()) * groups * matrices();
     plan.launch_in_words =
-        per_column == 1 ? "one warp per column" : std::to_string(per_column) + " warps per column";
+        (per_column == 1 ? "one warp" : std::to_string(per_column) + " warps") + " per column" +
+        (kernel_.in_groups ? " of " + std::to_string(kernel_.most_rows) + " rows" : "");
     const std::string most =
-        names.OwnConstant("most_rows", kernel_.most_rows, "rows of the result");
+        names.OwnConstant("most_rows", kernel_.most_rows,
+                          kernel_.in_groups ? "rows of a group" : "rows of the result");
     const std::string size = names.OwnConstant("warp_size", kWarpSize, "threads");
     const std::string threads =
         per_column == 1 ? size : "(" + WarpsPerColumn() + " * " + size + ")";
@@ -50,7 +53,7 @@ class RowsPlanner : ProductPlanner {
                        "",
                        {},
                        {}});
-    const std::string neighbours = ChooseMatrix(BlockNumber(), "");
+    const std::string neighbours = ChooseGroup(most);
     Let("column",
         BlockNumber() + (neighbours.empty() ? "" : " / " + neighbours) + " * (" +
             BlockSizeName(builder_) + " / " + threads + ") + threadIdx.x / " + threads,
@@ -58,16 +61,35 @@ class RowsPlanner : ProductPlanner {
     const bool fits = columns() % block_columns == 0;
     const std::string weights = ReadWeights(fits);
     builder_.Blank();
-    builder_.Comment("The sum of row number `row` in the thread of that number.");
+    builder_.Comment(kernel_.in_groups
+                         ? "The sum of a row of the group in the thread of its number there."
+                         : "The sum of row number `row` in the thread of that number.");
+    const std::string a = kernel_.in_groups ? a_ + " + first_row * " + depth_ : a_;
     const std::string rows = kernel_.most_rows == 1 ? "1" : builder_.Write(matmul_.m);
+    const std::string left = kernel_.in_groups ? rows + " - first_row" : rows;
     builder_.Append({Statement::Kind::kLet,
                      "float",
                      "product",
-                     "MultiplyRows<" + most + ">(" + a_ + ", " + rows + ", " + weights + ", " +
+                     "MultiplyRows<" + most + ">(" + a + ", " + left + ", " + weights + ", " +
                          depth_ + ", " + (per_column > 1 ? "scratch" : "nullptr") + ")",
                      {},
                      {}});
-    StoreRows("threadIdx.x % " + threads, fits);
+    const std::string row = "threadIdx.x % " + threads;
+    if (kernel_.in_groups)
+      StoreRows("first_row + " + row, row + " < " + most + " && ", fits);
+    else
+      StoreRows(row, "", fits);
+  }
+
+  // The block's product, of several, and its first row, of several groups. Returns how many blocks
+  // are neighbours that make the same columns.
+  std::string ChooseGroup(const std::string& most) {
+    if (!kernel_.in_groups) return ChooseMatrix(BlockNumber(), "");
+    builder_.Comment("Neighbours make other rows with the same weights.");
+    Let("row_groups", "(" + builder_.Write(matmul_.m) + " + " + most + " - 1) / " + most, 1,
+        matmul_.m);
+    Let("first_row", BlockNumber() + " % row_groups * " + most, 0, matmul_.m - 1);
+    return ChooseMatrix(BlockNumber(), "row_groups");
   }
 
   const std::string& WarpsPerColumn() {
@@ -110,7 +132,8 @@ class RowsPlanner : ProductPlanner {
     return weights + ", " + first;
   }
 
-  void StoreRows(const std::string& row, bool fits) {
+  // From the threads that have a row, which `is_row` and what follows says of `row`.
+  void StoreRows(const std::string& row, const std::string& is_row, bool fits) {
     const Expr column = Expr::Symbol("column");
     if (kernel_.most_rows == 1 && fits) {
       // Without a branch, what it loads is under way before the sum is there.
@@ -131,7 +154,7 @@ class RowsPlanner : ProductPlanner {
     builder_.Append({Statement::Kind::kIf,
                      "",
                      "",
-                     "row < " + builder_.Write(matmul_.m) + inside,
+                     is_row + "row < " + builder_.Write(matmul_.m) + inside,
                      builder_.Close(),
                      {}});
   }

@@ -59,7 +59,8 @@ std::string KernelChoice::Words() const {
   if (!product.algorithm.empty())
     words.push_back("library, number " + number(product.place) + " of its algorithms");
   if (product.kind == MatMulKernel::Kind::kRows)
-    words.push_back(number(product.most_rows) + " rows at once, " +
+    words.push_back((product.in_groups ? "groups of " + number(product.most_rows) + " rows, "
+                                       : number(product.most_rows) + " rows at once, ") +
                     number(product.warps_per_column) + " warps per column");
   if (product.kind == MatMulKernel::Kind::kTile) {
     const MatMulTile& tile = product.tile;
@@ -87,7 +88,8 @@ std::string KernelChoice::Words() const {
 }
 
 int64_t KernelChoice::MostRows() const {
-  return product.kind == MatMulKernel::Kind::kRows ? product.most_rows : INT64_MAX;
+  const bool is_limited = product.kind == MatMulKernel::Kind::kRows && !product.in_groups;
+  return is_limited ? product.most_rows : INT64_MAX;
 }
 
 RegionKernels::RegionKernels(const Node& region, std::string name, std::vector<std::string> ops,

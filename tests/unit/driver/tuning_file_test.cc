@@ -11,6 +11,7 @@ MeasuredSize Measured() {
   cluster.product.tile = {64, 64, 128, 4, 1, 1, 4, 8};
   rows.product.kind = MatMulKernel::Kind::kRows;
   rows.product.most_rows = 4;
+  rows.product.in_groups = true;
   rows.shape.block_size = 256;
   return {{{"batch", 64}}, 64, 1000, 2000, {{rows, 6.5, ""}, {cluster, 5.25, ""}}, 1};
 }

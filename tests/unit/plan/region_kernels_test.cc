@@ -158,6 +158,23 @@ TEST(RegionKernels, MakesStepsThatAreAlternatives) {
   EXPECT_NE(steps[0].kernel.block_size, 512);
 }
 
+// Blocks for each 8 rows serve any number of them.
+TEST(RegionKernels, TriesRowsInGroupsWhereTheyAreAFewMore) {
+  const Planner product(Layer(512, 256));
+  for (const auto& [size, groups] : {std::pair(8, 0), {9, 8}, {64, 8}, {65, 0}}) {
+    int found = 0;
+    for (const KernelChoice& choice : product.kernels.Candidates(size))
+      found += choice.product.in_groups;
+    EXPECT_EQ(found, groups) << size;
+  }
+  KernelChoice choice = Rows(8);
+  choice.product.in_groups = true;
+  EXPECT_EQ(choice.Words(), "groups of 8 rows, 1 warps per column");
+  EXPECT_EQ(choice.Suffix(), "_rows_by_8");
+  EXPECT_EQ(choice.MostRows(), INT64_MAX);
+  EXPECT_EQ(Rows(8).MostRows(), 8);
+}
+
 TEST(RegionKernels, TellsOfTilesByWarpgroups) {
   KernelChoice choice;
   choice.product.kind = MatMulKernel::Kind::kWarpgroups;
