@@ -12,9 +12,6 @@ constexpr size_t kMostMemory = 24;  // tensors
 constexpr size_t kMostWaiting = 4;  // runs of a context
 constexpr float kUnwritten = -7;
 
-enum class Kind { kPageable, kOfTheProgram, kPageLocked, kDevice };
-constexpr size_t kKinds = 4;
-
 // Whole numbers, whose sums f32 holds.
 float Value(size_t i) { return static_cast<float>(i % 1000); }
 
@@ -193,9 +190,8 @@ int64_t RandomRuns::Batch() {
 }
 
 // Of late or new. What is given up makes room at its address.
-RandomRuns::Floats* RandomRuns::TakeMemory(int64_t batch) {
+RandomRuns::Floats* RandomRuns::TakeMemory(Kind kind, int64_t batch) {
   const auto count = static_cast<size_t>(batch);
-  const Kind kind = static_cast<Kind>(Below(kKinds));
   if (!OneIn(3)) {
     for (const auto& one : memory_) {
       if (!one->is_in_use && one->kind() == kind && one->count() >= count) return one.get();
@@ -216,8 +212,10 @@ RandomRuns::Floats* RandomRuns::TakeMemory(int64_t batch) {
 
 Status RandomRuns::Bind(Client& client, Run& run, bool may_keep) {
   const auto count = static_cast<size_t>(run.batch);
+  const bool is_in_place = OneIn(4);
   const auto take = [&]() -> StatusOr<Floats*> {
-    Floats* memory = TakeMemory(run.batch);
+    const Kind kind = is_in_place ? Kind::kDevice : static_cast<Kind>(Below(kKinds));
+    Floats* memory = TakeMemory(kind, run.batch);
     if (memory == nullptr) return Fail(FUSEC_NO_DEVICE, "no memory for a tensor");
     memory->is_in_use = true;
     run.memory.push_back(memory);

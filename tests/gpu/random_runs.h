@@ -38,6 +38,8 @@ class RandomRuns {
   int right_runs() const { return right_runs_; }
 
  private:
+  enum class Kind { kPageable, kOfTheProgram, kPageLocked, kDevice };
+  static constexpr size_t kKinds = 4;
   class Floats;
   struct Run {
     int64_t batch = 0;
@@ -52,7 +54,7 @@ class RandomRuns {
   bool OneIn(int n) { return std::uniform_int_distribution(1, n)(random_) == 1; }
   size_t Below(size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random_); }
   int64_t Batch();
-  Floats* TakeMemory(int64_t batch);
+  Floats* TakeMemory(Kind kind, int64_t batch);
   Status Step();
   // Whether a call of the runtime does: false for want of memory, an error for anything else.
   template <class Call>
