@@ -28,13 +28,14 @@ std::string PassOfClass(const std::string& region_class) {
 
 class Bisection {
  public:
-  Bisection(const VerifyFlags& flags, const Subject& subject) : flags_(flags), subject_(subject) {}
+  Bisection(const VerifyFlags& flags, const Subject& subject, const std::vector<VerifyCase>& cases)
+      : flags_(flags), subject_(subject), cases_(cases) {}
 
   // The first comparison that fails, if any does. One context goes from size to size, as that of
   // `fusec verify` does.
-  Result<std::optional<Judgement>> FirstFailure(const std::vector<VerifyCase>& cases) {
+  Result<std::optional<Judgement>> FirstFailure() {
     FUSEC_RUNTIME_ASSIGN(const auto context, runtime::Context::Create(*subject_.program));
-    for (const VerifyCase& one : cases) {
+    for (const VerifyCase& one : cases_) {
       FUSEC_ASSIGN(const auto failure, Failure(subject_, *context, one));
       if (!failure) continue;
       case_ = &one;
@@ -45,12 +46,14 @@ class Bisection {
 
   // Finds and prints who made it.
   Result<void> Blame(const std::string& folder) {
-    FUSEC_ASSIGN(const bool right_alone, IsRightAlone(subject_));
-    if (right_alone) {
-      std::puts(
-          "in a context of its own this size is right: runs of the sizes before it leave something "
-          "behind");
-      return {};
+    if (case_ != &cases_.front()) {
+      FUSEC_ASSIGN(const bool right_alone, IsRightAlone(subject_));
+      if (right_alone) {
+        std::puts(
+            "in a context of its own this size is right: runs of the sizes before it leave "
+            "something behind");
+        return {};
+      }
     }
     FUSEC_ASSIGN(const RegionCheck check, RegionCheck::Make(subject_, folder));
     FUSEC_ASSIGN(const auto judgements, check.Judge(case_->second, case_->first));
@@ -167,7 +170,8 @@ class Bisection {
 
   const VerifyFlags& flags_;
   const Subject& subject_;
-  const VerifyCase* case_ = nullptr;
+  const std::vector<VerifyCase>& cases_;
+  const VerifyCase* case_ = nullptr;  // that failed
 };
 
 }  // namespace
@@ -184,8 +188,8 @@ Result<int> RunVerifyBisect(const VerifyFlags& flags) {
     FUSEC_ASSIGN(subject, LoadSubject(flags, progress, folder, true));
   }
   FUSEC_ASSIGN(const auto cases, VerifyCases(flags, subject.program->manifest()));
-  Bisection bisection(flags, subject);
-  FUSEC_ASSIGN(const auto failure, bisection.FirstFailure(cases));
+  Bisection bisection(flags, subject, cases);
+  FUSEC_ASSIGN(const auto failure, bisection.FirstFailure());
   PrintNote("ran on " + subject.program->device().name());
   if (!failure) {
     std::printf("%s: all answers are right, there is nothing to find\n", Green("pass").c_str());

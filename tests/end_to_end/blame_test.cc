@@ -153,6 +153,11 @@ TEST_F(WrongCalls, WhatNoKernelIsGuiltyOfLiesBetweenThem) {
                              "compiled anew"});
 }
 
+// Nothing ran before the first size that could have left something behind.
+TEST_F(WrongCalls, TheFirstSizeIsNotBlamedOnSizesBefore) {
+  ExpectBlame("calls == 1", {"output y at n=1", "between the kernels", "compiled anew"});
+}
+
 TEST_F(WrongCalls, WhatAnotherContextDoesRightIsLeftBehind) {
   ExpectBlame("calls == 3", {"output y at n=5", "in a context of its own this size is right"});
 }
