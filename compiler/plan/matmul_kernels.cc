@@ -1,6 +1,8 @@
 #include "compiler/plan/matmul_kernels.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <span>
 
 #include "compiler/plan/weight_panels.h"
@@ -381,24 +383,18 @@ std::vector<MatMulKernel> MatMulCandidates(const MatMulPlan& matmul, int64_t row
   if (!TakesOwnKernel(matmul)) return candidates;
   const int64_t k = *matmul.k.AsConstant();
   constexpr int64_t kMostRowsMeasured = 16, kMostGroupedRowsMeasured = 64;
-  MatMulKernel of_rows;
-  of_rows.kind = Kind::kRows;
-  const auto add_rows = [&] {
+  const auto add_rows = [&](uint64_t most_rows, bool in_groups) {
+    MatMulKernel kernel;
+    kernel.kind = Kind::kRows;
+    kernel.most_rows = static_cast<int>(most_rows);
+    kernel.in_groups = in_groups;
     for (int warps = 1; warps <= 8 && (warps == 1 || k >= 64 * warps); warps *= 2) {
-      of_rows.warps_per_column = warps;
-      candidates.push_back(of_rows);
+      kernel.warps_per_column = warps;
+      candidates.push_back(kernel);
     }
   };
-  if (rows <= kMostRowsMeasured) {
-    of_rows.most_rows = 1;
-    while (of_rows.most_rows < rows) of_rows.most_rows *= 2;
-    add_rows();
-  }
-  if (rows > kMostRowsAtOnce && rows <= kMostGroupedRowsMeasured) {
-    of_rows.most_rows = kMostRowsAtOnce;
-    of_rows.in_groups = true;
-    add_rows();
-  }
+  if (rows <= kMostRowsMeasured) add_rows(std::bit_ceil(static_cast<uint64_t>(rows)), false);
+  if (rows > kMostRowsAtOnce && rows <= kMostGroupedRowsMeasured) add_rows(kMostRowsAtOnce, true);
   const bool is_split = IsSplit(matmul.result->type.dtype, options.matmul_precision);
   const auto add = [&](MatMulKernel::Kind kind, const MatMulTile& tile) {
     MatMulKernel kernel;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """That report.py, fusions.py, growth.py and start_against_peers.py say of made-up results what they mean: whose time counts, who is wrong, what failed, what
 a fusion gains; that the suite has the cells it is said to have; and that processes take turns at a GPU."""
+import copy
 import json
 import subprocess
 import sys
@@ -180,7 +181,7 @@ class Start(unittest.TestCase):
                "rounds": {"fusec from C": [0.5, 0.25, 0.3], "torch-eager": [4.0]}, "call_rounds": {}, "failures": {"xla": "exit 1: no jax"}}
 
     def test_tables(self):
-        results = {**self.RESULTS, "call_rounds": {}}
+        results = copy.deepcopy(self.RESULTS)
         start_against_peers.add(results, "fusec from C", 0.2, {"p50": 21.04, "p99": 30, "page_locked": {"p50": 15, "p99": 20}})
         text = start_against_peers.markdown(results)
         self.assertIn("| fusec from C | 0.275 | 0.500, 0.250, 0.300, 0.200 |", text)

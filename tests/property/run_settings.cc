@@ -20,19 +20,7 @@ void WriteText(int signal) {
 // gtest's trace, held until the end of the scope.
 std::unique_ptr<testing::ScopedTrace> trace;
 
-int64_t Setting(const char* name, int64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::atoll(text) : otherwise;
-}
-
 }  // namespace
-
-std::vector<uint64_t> SeedsToRun(int runs) {
-  const int64_t first = Setting("FUSEC_PROPERTY_SEED", 0);
-  std::vector<uint64_t> seeds(static_cast<size_t>(Setting("FUSEC_PROPERTY_RUNS", runs)));
-  for (size_t i = 0; i < seeds.size(); ++i) seeds[i] = static_cast<uint64_t>(first) + i;
-  return seeds;
-}
 
 RunOn GpuOrItsText() {
   const char* device = std::getenv("FUSEC_PROPERTY_DEVICE");

@@ -1,15 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "compiler/ir/graph.h"
 #include "tests/property/compiled_graphs.h"
+#include "tests/property/seeds_to_run.h"
 
 namespace fusec {
-
-// $FUSEC_PROPERTY_SEED (else 0) and what follows it: $FUSEC_PROPERTY_RUNS seeds, else `runs`.
-std::vector<uint64_t> SeedsToRun(int runs);
 
 // How kernels for a GPU are tried: FUSEC_PROPERTY_DEVICE=cuda runs them there.
 RunOn GpuOrItsText();

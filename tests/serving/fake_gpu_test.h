@@ -16,11 +16,6 @@
 
 namespace fusec::runtime {
 
-template <class T>
-T Argument(void** arguments, int i) {
-  return *static_cast<T*>(arguments[i]);
-}
-
 // y[i] = x[i] + weights[i % 4], with the sum in the arena before it is copied.
 class FakeGpuTest : public testing::Test {
  protected:

@@ -7,15 +7,11 @@
 #include <cstdlib>
 
 #include "runtime/src/cuda_device.h"
+#include "tests/property/seeds_to_run.h"
 #include "tests/unit/runtime/fake_cuda.h"
 
 namespace fusec::runtime {
 namespace {
-
-template <class T>
-T Argument(void** arguments, int i) {
-  return *static_cast<T*>(arguments[i]);
-}
 
 void AddKernels(FakeGpu& gpu) {
   const auto add = [](void** a, int count) {
@@ -39,24 +35,18 @@ void AddKernels(FakeGpu& gpu) {
                            {8, 8, 8, 4}};
 }
 
-int Setting(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text ? std::atoi(text) : otherwise;
-}
-
 // With calls that fail, one in so many.
 void RunSequences(int fails_one_in) {
-  constexpr int kSteps = 100;
+  constexpr int kSequences = 40, kSteps = 100;
   HandMadeArtifact made;
   RandomRuns::AddModel(made);
   const std::string path = made.Write("sm_90a", true);
-  const int first = Setting("FUSEC_PROPERTY_SEED", 0), count = Setting("FUSEC_PROPERTY_RUNS", 40);
-  for (int seed = first; seed < first + count; ++seed) {
+  for (const uint64_t seed : SeedsToRun(kSequences)) {
     FakeGpu gpu;
     FakeGpu::current = &gpu;
     gpu.reuses_addresses = seed % 2 == 0;  // else sanitizers see what uses freed memory
     AddKernels(gpu);
-    const int way = seed / 2 % 3;
+    const uint64_t way = seed / 2 % 3;
     if (way == 1) {  // as an artifact without the runtime's kernels: nodes copy, the driver waits
       gpu.kernels.erase("copy_inputs");
       gpu.kernels.erase("end_run");

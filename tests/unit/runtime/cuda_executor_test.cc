@@ -14,11 +14,6 @@
 namespace fusec::runtime {
 namespace {
 
-template <class T>
-T Argument(void** arguments, int i) {
-  return *static_cast<T*>(arguments[i]);
-}
-
 // y = (x + 1) * 2 with the sum in the arena; x[i] < 0 is reported as an index out of range.
 class CudaExecutorTest : public testing::Test {
  protected:

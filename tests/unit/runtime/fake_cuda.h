@@ -8,8 +8,8 @@
 #include <memory>
 #include <mutex>
 #include <random>
-#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/src/cuda_driver.h"
@@ -142,24 +142,13 @@ struct FakeGpu {
   }
 
   bool Fails(const std::string& function) {
-    static const std::set<std::string> can_fail = {"cuMemAlloc",
-                                                   "cuMemHostAlloc",
-                                                   "cuStreamCreate",
-                                                   "cuEventCreate",
-                                                   "cuGraphCreate",
-                                                   "cuGraphAddKernelNode",
-                                                   "cuGraphAddMemcpyNode",
-                                                   "cuGraphAddDependencies",
-                                                   "cuGraphInstantiate",
-                                                   "cuGraphExecKernelNodeSetParams",
-                                                   "cuGraphExecMemcpyNodeSetParams",
-                                                   "cuGraphLaunch",
-                                                   "cuLaunchKernel",
-                                                   "cuMemcpyHtoDAsync",
-                                                   "cuMemcpyDtoHAsync",
-                                                   "cuEventRecord",
-                                                   "cuStreamWaitEvent"};
-    return fails_one_in > 0 && chance() % fails_one_in == 0 && can_fail.contains(function);
+    constexpr std::string_view kCanFail =
+        " cuMemAlloc cuMemHostAlloc cuStreamCreate cuEventCreate cuGraphCreate "
+        "cuGraphAddKernelNode cuGraphAddMemcpyNode cuGraphAddDependencies cuGraphInstantiate "
+        "cuGraphExecKernelNodeSetParams cuGraphExecMemcpyNodeSetParams cuGraphLaunch "
+        "cuLaunchKernel cuMemcpyHtoDAsync cuMemcpyDtoHAsync cuEventRecord cuStreamWaitEvent ";
+    return fails_one_in > 0 && chance() % fails_one_in == 0 &&
+           kCanFail.find(" " + function + " ") != std::string_view::npos;
   }
 
   CudaDriver Driver();
@@ -192,6 +181,12 @@ struct FakeGpu {
 };
 
 inline FakeGpu* FakeGpu::current = nullptr;
+
+// Of those that a kernel is given.
+template <class T>
+T Argument(void** arguments, int i) {
+  return *static_cast<T*>(arguments[i]);
+}
 
 inline void* HostPointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
 
