@@ -101,7 +101,7 @@ def markdown(results):
     seconds, calls = medians(results)
     machine = results["machine"]
     gpu = machine["gpu"] or {"name": machine["processor"], "driver": "none"}
-    versions = ", ".join(sorted(results["versions"].values()))
+    versions = ", ".join(sorted(set(results["versions"].values())))
     rounds = max(map(len, results["rounds"].values()), default=0)
     parts = ["# From the start of a process to its first answer\n",
              f"{gpu['name']}, driver {gpu['driver']}, {machine['processor']} ({machine['cores']} cores), {machine['date'][:10]}, "
