@@ -113,6 +113,7 @@ class BlockGroup {
           ElementsPerRow(node->result(), rows_) > made_from || node->kind == OpKind::kReshape;
       if (!grows || IsOutput(graph_, node->result()) || !IsReadInLoops(node->result())) continue;
       nodes_.erase(node);
+      left_.insert(node);
       return true;
     }
     return false;
@@ -135,10 +136,13 @@ class BlockGroup {
   std::string WhyOutside(const Node& node) {
     if (const std::string why = WhyNever(node); !why.empty()) return why;
     if (!Touches(node)) return "it is read elsewhere too, so it is stored anyway";
+    if (left_.count(&node))
+      return "the loops that read it make its elements as well, from values that take less memory";
     nodes_.insert(&node);
     const std::string why = IsConvex(graph_, nodes_) ? WhyIllegal() : kBetween;
     nodes_.erase(&node);
-    return why;
+    const bool feeds_in_vain = why.empty() && !IsProduct(seed_);  // as Feeds() says
+    return feeds_in_vain ? "it stands right behind a product, whose kernel makes it" : why;
   }
 
   bool MayJoin(const Node& node) const { return WhyNever(node).empty(); }
@@ -311,6 +315,7 @@ class BlockGroup {
   std::map<const Value*, std::vector<Node*>> readers_;
   const Node& seed_;
   std::set<const Node*> nodes_;
+  std::set<const Node*> left_;  // to the loops that read them
   Shape rows_;
   std::string why_;  // the group did not come about
 };

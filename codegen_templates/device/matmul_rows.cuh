@@ -49,6 +49,28 @@ __device__ __forceinline__ void AddProducts(const T* a, int rows, const Pack<T, 
   }
 }
 
+// Sums over a warp: lane i gets that of number i of the kSums, a power of two, the others 0.
+template <int kSums>
+__device__ __forceinline__ float SumOverWarp(float (&sums)[kSums]) {
+  const int lane = threadIdx.x % 32;
+  int distance = 16;
+  // Half of the lanes go on with half of the sums, until each has one.
+#pragma unroll
+  for (int half = kSums / 2; half > 0; half /= 2) {
+    const bool is_upper = lane & distance;
+#pragma unroll
+    for (int i = 0; i < half; ++i) {
+      const float given = is_upper ? sums[i] : sums[i + half];
+      const float kept = is_upper ? sums[i + half] : sums[i];
+      sums[i] = kept + __shfl_xor_sync(~0u, given, distance);
+    }
+    distance /= 2;
+  }
+  for (; distance > 0; distance /= 2) sums[0] += __shfl_xor_sync(~0u, sums[0], distance);
+  const float sum = kSums == 1 ? sums[0] : __shfl_sync(~0u, sums[0], lane % kSums * (32 / kSums));
+  return lane < kSums ? sum : 0.0f;
+}
+
 // Products of one column's weights with every row, by kWarps warps; thread r of each warp gets the
 // sum of row r. `rows` of the kRows rows exist. `scratch` holds kRows floats per warp of the block;
 // all threads of the block call this together.
@@ -68,15 +90,7 @@ __device__ __forceinline__ float MultiplyRows(const T* a, int rows, const T* wei
     const auto column = *reinterpret_cast<const Pack<T, kPack>*>(weights + k);
     AddProducts<kRows>(a, rows, column, k, depth, sums);
   }
-  float result = 0.0f;
-#pragma unroll
-  for (int row = 0; row < kRows; ++row) {
-    float sum = sums[row];
-    for (int distance = 16; distance > 0; distance /= 2) {
-      sum += __shfl_xor_sync(~0u, sum, distance);
-    }
-    if (lane == row) result = sum;
-  }
+  float result = SumOverWarp(sums);
   if constexpr (kWarps > 1) {
     if (lane < kRows) scratch[warp * kRows + lane] = result;
     __syncthreads();

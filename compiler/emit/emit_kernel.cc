@@ -278,9 +278,9 @@ void WriteKernelCode(TextWriter& out, const KernelPlan& plan) {
   const std::string together =
       plan.blocks_together > 0 ? fmt::format(", {}", plan.blocks_together) : "";
   const std::string cluster =
-      plan.cluster_blocks > 1 ? fmt::format(" __cluster_dims__({})", plan.cluster_blocks) : "";
-  out.Line(fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}){}", plan.block_size,
-                       together, cluster));
+      plan.cluster_blocks > 1 ? fmt::format("__cluster_dims__({}) ", plan.cluster_blocks) : "";
+  out.Line(fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}{})", cluster,
+                       plan.block_size, together));
   std::vector<std::string> parameters;
   for (const KernelParameter& parameter : plan.parameters) {
     parameters.push_back(ParameterText(parameter, plan));

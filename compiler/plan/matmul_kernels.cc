@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <numeric>
 #include <span>
 
 #include "compiler/plan/weight_panels.h"
@@ -14,6 +15,11 @@ namespace {
 using Kind = MatMulKernel::Kind;
 
 constexpr int64_t kMostRowsAtOnce = 8;
+// Elements of a result, and products of numbers that it takes, up to which blocks for each of so
+// many rows are ahead of tiles; of long sums, which by split floats take longest.
+constexpr int64_t kMostGroupedElements = 12288;
+constexpr int64_t kMostGroupedLongElements = 16384;
+constexpr int64_t kMostGroupedProducts = 1 << 25;
 constexpr int64_t kEnoughBlocks = 100;  // of the 100 to 150 multiprocessors of a large GPU
 // Sums over which few tiles take long while most of a GPU idles: the library shares out such a sum
 // among blocks. Of split floats its own products are slow, so that more is gained here.
@@ -28,10 +34,10 @@ constexpr int64_t kMostSplitElements = 1 << 21;
 constexpr int64_t kMostShortElements = 1 << 18;
 constexpr int64_t kMostHalfElements = 1 << 16;
 
-// Sums of floats so short that a tile of them is mostly filled with zeros: a thread per element is
-// sooner done where these are few, and the library where they are many.
+// Sums so short that a tile of them is mostly filled with zeros: a thread per element is sooner
+// done where these are few and, of floats, the library where they are many.
 constexpr int64_t kTinySum = 16;
-constexpr int64_t kMostPlainElements = 1 << 18;
+constexpr int64_t kMostPlainElements = 1 << 17;
 constexpr int64_t kMostTinyElements = (1 << 20) - 1;
 constexpr MatMulTile kTinyTile = {64, 64, 128, 2, 2, 2, 3};  // in between
 
@@ -70,6 +76,7 @@ constexpr int64_t kFewRows = 128;
 // Sums of split floats from which on a wave of such tiles is as fast as one of the middle tile
 // above, of which most rows take two.
 constexpr int64_t kLeastLargeSum = 256;
+constexpr int64_t kLeastPairedSum = 512;  // and two blocks a tile are faster where these are few
 constexpr int64_t kMostSmallBlocks = 2 * kMostBlocks;  // of the smallest tile that run at once
 
 // What is measured of these. Of split floats a thread holds sums twice, and a block columns.
@@ -108,17 +115,44 @@ MatMulKernel Rows(int64_t rows, int64_t columns, int64_t k) {
   MatMulKernel kernel;
   kernel.kind = Kind::kRows;
   kernel.most_rows = static_cast<int>(rows);
-  // Warps to fill the GPU, as long as each has a few loads to do.
-  while (kernel.warps_per_column < 8 && columns * kernel.warps_per_column < 2048 &&
-         k / (128 * kernel.warps_per_column) >= 4) {
-    kernel.warps_per_column *= 2;
+  // Warps to fill the GPU, as long as each has a few loads to do; one that meets several rows is
+  // enough where columns are few.
+  int& warps = kernel.warps_per_column;
+  while (warps < 8 && columns * warps < 2048) {
+    const int64_t loads = k / (64 * std::gcd(k, int64_t{4}) * warps);  // of twice as many
+    const bool is_worth = rows == 1                ? k / (128 * warps) >= 4
+                          : columns * warps < 1024 ? loads >= 1
+                                                   : loads >= 4;
+    if (!is_worth) break;
+    warps *= 2;
   }
   return kernel;
+}
+
+// Rows up to which blocks for each kMostRowsAtOnce are ahead of tiles; 0 where they never are.
+int64_t MostGroupedRows(const MatMulPlan& matmul, const PlanOptions& options) {
+  const Dtype dtype = matmul.result->type.dtype;
+  const int64_t k = *matmul.k.AsConstant();
+  const int64_t columns = *matmul.n.AsConstant() * *matmul.batch.AsConstant();
+  if (DtypeBytes(dtype) == 2) return 0;
+  const bool is_long =
+      IsSplit(dtype, options.matmul_precision) && k * DtypeBytes(dtype) >= kLongRow;
+  const int64_t elements = is_long ? kMostGroupedLongElements : kMostGroupedElements;
+  const int64_t rows = std::min(elements, kMostGroupedProducts / k) / columns;
+  return rows / kMostRowsAtOnce * kMostRowsAtOnce;
 }
 
 // The fewest rows of each of `matrices` products that give `tile` enough blocks.
 int64_t FirstRows(const MatMulTile& tile, int64_t n, int64_t matrices) {
   return (CeilDiv(kEnoughBlocks, CeilDiv(n, tile.columns) * matrices) - 1) * tile.rows + 1;
+}
+
+// The fewest rows that fill half of a tile: with less, a smaller one is ahead.
+int64_t HalfOf(const MatMulTile& tile) { return tile.rows / 2 + 1; }
+
+// Tiles by warps from small to large, for `n` columns.
+std::span<const MatMulTile> SmallTiles(int64_t n) {
+  return n <= kNarrowColumns ? std::span<const MatMulTile>(kNarrowTiles) : kTiles;
 }
 
 // The fewest rows of each product that take more than `blocks` blocks.
@@ -194,9 +228,34 @@ int64_t FirstRowsOfLibrary(const MatMulPlan& matmul, bool is_split) {
   return most / (*matmul.n.AsConstant() * together) + 1;
 }
 
+// A kernel for a row alone, one for a few, unless tiles of these fill the GPU, and blocks for each
+// few. They say where they end, and what is added behind them begins there at the earliest.
+std::vector<MatMulRange> FewRows(const MatMulPlan& matmul, const PlanOptions& options,
+                                 bool tiles_fill) {
+  const int64_t columns = *matmul.n.AsConstant() * *matmul.batch.AsConstant();
+  const int64_t k = *matmul.k.AsConstant();
+  std::vector<MatMulRange> kernels = {{Rows(1, columns, k), 0, 1}};
+  if (tiles_fill) return kernels;
+  kernels.push_back({Rows(kMostRowsAtOnce, columns, k), 2, kMostRowsAtOnce});
+  const int64_t most = MostGroupedRows(matmul, options);
+  if (most <= kMostRowsAtOnce) return kernels;
+  kernels.push_back({kernels.back().kernel, kMostRowsAtOnce + 1, most});
+  kernels.back().kernel.in_groups = true;
+  return kernels;
+}
+
+// The first rows that the kernels for few leave.
+int64_t FirstOfMany(const std::vector<MatMulRange>& kernels) {
+  int64_t first = 0;
+  for (const MatMulRange& range : kernels) {
+    if (range.kernel.kind == Kind::kRows) first = range.to + 1;
+  }
+  return first;
+}
+
 void AddLibrary(int64_t from, std::vector<MatMulRange>& kernels) {
   MatMulRange large;
-  large.from = std::max(from, kMostRowsAtOnce + 1);
+  large.from = std::max(from, FirstOfMany(kernels));
   while (kernels.back().from >= large.from) kernels.pop_back();
   kernels.push_back(large);
 }
@@ -205,10 +264,27 @@ void AddTile(Kind kind, const MatMulTile& tile, int64_t from, std::vector<MatMul
   MatMulRange next;
   next.kernel.kind = kind;
   next.kernel.tile = tile;
-  next.from = std::max(from, kMostRowsAtOnce + 1);
+  next.from = std::max(from, FirstOfMany(kernels));
   if (next.kernel == kernels.back().kernel) return;
-  if (next.from <= kernels.back().from) kernels.pop_back();
+  while (next.from <= kernels.back().from) kernels.pop_back();
   kernels.push_back(next);
+}
+
+// Whether two blocks to a tile by warpgroups are faster than one, where both find room.
+bool TakesPairs(const MatMulPlan& matmul) {
+  return *matmul.k.AsConstant() >= kLeastPairedSum && *matmul.batch.AsConstant() == 1;
+}
+
+// Tiles by warpgroups from `from` rows on, each of a pair of blocks while one would leave half of a
+// large GPU idle.
+void AddPairsOrBlocks(const MatMulPlan& matmul, int64_t from, std::vector<MatMulRange>& kernels) {
+  MatMulTile tile = kClusterTile;
+  if (TakesPairs(matmul)) {
+    tile.cluster_blocks = 2;
+    AddTile(Kind::kWarpgroups, tile, from, kernels);
+    from = std::max(from, RowsBeyond(kMostBlocks / 2, tile, *matmul.n.AsConstant(), 1));
+  }
+  AddTile(Kind::kWarpgroups, kClusterTile, from, kernels);
 }
 
 // Clusters of ever fewer blocks, down to `fewest`, the more tiles there are. Returns the rows from
@@ -230,29 +306,30 @@ int64_t AddClusters(const MatMulPlan& matmul, int64_t fewest, std::vector<MatMul
 // the library. Returns the rows from which on it is ahead.
 int64_t AddSmallTiles(const MatMulPlan& matmul, const PlanOptions& options, bool own_at_any_size,
                       std::vector<MatMulRange>& kernels) {
-  const int64_t n = *matmul.n.AsConstant(), matrices = *matmul.batch.AsConstant();
+  const int64_t n = *matmul.n.AsConstant(), k = *matmul.k.AsConstant();
+  const int64_t matrices = *matmul.batch.AsConstant();
   const Dtype dtype = matmul.result->type.dtype;
-  const bool is_short = *matmul.k.AsConstant() * DtypeBytes(dtype) <= kShortTile.chunk_bytes;
-  const std::span<const MatMulTile> tiles =
-      n <= kNarrowColumns ? std::span<const MatMulTile>(kNarrowTiles) : kTiles;
+  const bool is_short = k * DtypeBytes(dtype) <= kShortTile.chunk_bytes;
+  const std::span<const MatMulTile> tiles = SmallTiles(n);
   AddTile(Kind::kTile, is_short ? kShortTile : tiles[0], 0, kernels);
   const bool is_split = IsSplit(dtype, options.matmul_precision);
   const bool takes_large = TakesLargeTiles(matmul, options);
   const int64_t enough = FirstRows(tiles[1], n, matrices);
-  constexpr int64_t kHalfFull = kClusterTile.rows / 2 + 1;
-  if (is_split && takes_large && *matmul.k.AsConstant() >= kLeastLargeSum && enough >= kHalfFull) {
+  if (is_split && takes_large && k >= kLeastLargeSum && enough >= HalfOf(kClusterTile)) {
     const int64_t second_wave = RowsBeyond(kMostSmallBlocks, tiles[0], n, matrices);
-    AddTile(Kind::kWarpgroups, kClusterTile, std::clamp(second_wave, kHalfFull, enough), kernels);
+    AddPairsOrBlocks(matmul, std::clamp(second_wave, HalfOf(kClusterTile), enough), kernels);
   } else {
-    AddTile(Kind::kTile, tiles[1], enough, kernels);
+    AddTile(Kind::kTile, tiles[1], std::max(enough, HalfOf(tiles[1])), kernels);
   }
   const int64_t library_from = FirstRowsOfLibrary(matmul, is_split);
   if (takes_large && IsOneWave(matmul, kClusterTile, kFewRows)) {
-    AddTile(Kind::kWarpgroups, kClusterTile, kFewRows - kClusterTile.rows + 1, kernels);
+    const bool in_pairs = TakesPairs(matmul);
+    AddPairsOrBlocks(matmul, in_pairs ? HalfOf(kClusterTile) : kClusterTile.rows + 1, kernels);
     return std::max(library_from, kFewRows + 1);
   }
   if (!own_at_any_size && tiles.size() > 2)
-    AddTile(Kind::kTile, tiles[2], FirstRows(tiles[2], n, matrices), kernels);
+    AddTile(Kind::kTile, tiles[2], std::max(FirstRows(tiles[2], n, matrices), HalfOf(tiles[2])),
+            kernels);
   return library_from;
 }
 
@@ -265,7 +342,7 @@ void AddLargeTiles(const MatMulPlan& matmul, bool is_split, std::vector<MatMulRa
   for (const auto& [tile, least_columns] : planned) {
     if (n < least_columns) continue;
     const MatMulTile& last = kernels.back().kernel.tile;
-    int64_t from = FirstRows(tile, n, matrices);
+    int64_t from = std::max(FirstRows(tile, n, matrices), HalfOf(tile));
     if (is_split && tile.rows * tile.columns == 2 * last.rows * last.columns) {
       const int64_t second_wave = RowsBeyond(kMostBlocks, last, n, matrices);
       from = std::min(from, std::max(second_wave, kernels.back().from));
@@ -291,52 +368,6 @@ void AddPlain(int64_t columns, std::vector<MatMulRange>& kernels) {
 
 }  // namespace
 
-bool IsSplit(Dtype dtype, const std::string& precision) {
-  return dtype == Dtype::kF32 && precision == "highest";
-}
-
-WeightLayout PanelLayout(Dtype dtype, const std::string& precision) {
-  if (dtype != Dtype::kF32) return WeightLayout::kPanels;
-  return IsSplit(dtype, precision) ? WeightLayout::kSplitTf32Panels : WeightLayout::kTf32Panels;
-}
-
-// As TileShape::kThreads and WarpgroupShape::kThreads, of which a group copies.
-int MatMulKernel::block_size() const {
-  constexpr int kGroup = 128, kGroupRows = 64;
-  return kind == Kind::kWarpgroups ? kGroup * (tile.rows / kGroupRows + 1) : tile.threads();
-}
-
-// As TileShape::Memory and WarpgroupShape::Memory.
-int MatMulKernel::shared_bytes(bool is_split) const {
-  const int sums = tile.depth_warps * tile.rows * (tile.columns + 8) * 4;
-  if (kind == Kind::kTile) {
-    const int chunk = (tile.rows + tile.columns) * (tile.chunk_bytes + 16);
-    return std::max(tile.stages * chunk, sums);
-  }
-  constexpr int kAlignment = 1024;  // of panels; the barriers behind them need no more
-  const int chunk = (tile.rows + tile.columns * (is_split ? 2 : 1)) * tile.chunk_bytes;
-  const int most = std::max(tile.stages * chunk, sums);
-  return static_cast<int>(CeilDiv(most, kAlignment) + 1) * kAlignment;
-}
-
-std::string MatMulKernel::Suffix() const {
-  const std::string extents = std::to_string(tile.rows) + "x" + std::to_string(tile.columns);
-  switch (kind) {
-    case Kind::kLibrary:
-      return algorithm.empty() ? "" : "_algorithm_" + std::to_string(place);
-    case Kind::kPlain:
-      return "_plain";
-    case Kind::kRows:
-      return (in_groups ? "_rows_by_" : "_rows_") + std::to_string(most_rows);
-    case Kind::kTile:
-      return "_tile_" + extents;
-    case Kind::kWarpgroups:
-      return "_warpgroup_" + extents +
-             (tile.cluster_blocks > 1 ? "_cluster_" + std::to_string(tile.cluster_blocks) : "");
-  }
-  return "";
-}
-
 std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const PlanOptions& options,
                                              const Ranges& ranges, bool library) {
   const std::string& precision = options.matmul_precision;
@@ -344,19 +375,20 @@ std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const Pla
   const int64_t n = *matmul.n.AsConstant(), k = *matmul.k.AsConstant();
   const int64_t matrices = *matmul.batch.AsConstant();
   const auto rows = ranges.IntervalOf(matmul.m);
-  // By rising `from`; the last one has no end.
-  std::vector<MatMulRange> kernels = {{Rows(1, n * matrices, k)},
-                                      {Rows(kMostRowsAtOnce, n * matrices, k)}};
-  kernels[1].from = 2;
   const bool is_split = IsSplit(matmul.result->type.dtype, precision);
   const bool clusters = TakesClusters(matmul, options);
   const bool own_at_any_size =
       TakesLargeTiles(matmul, options) && (is_split || IsFloatGelu(matmul) || !library);
+  const bool by_library =
+      library && !clusters && k > (is_split ? kLongSplitSum : kLongShortSum) && !IsTiny(matmul);
+  const bool tiles_fill =
+      !clusters && !by_library && k > kTinySum && FirstRows(SmallTiles(n)[0], n, matrices) <= 1;
+  // By rising `from`; the last one has no end.
+  std::vector<MatMulRange> kernels = FewRows(matmul, options, tiles_fill);
   if (IsTiny(matmul)) {
     AddTile(Kind::kTile, kTinyTile, kMostPlainElements / (n * matrices) + 1, kernels);
     if (library) AddLibrary(FirstRowsOfLibrary(matmul, is_split), kernels);
-    AddPlain(n * matrices, kernels);
-  } else if (library && !clusters && k > (is_split ? kLongSplitSum : kLongShortSum)) {
+  } else if (by_library) {
     AddLibrary(0, kernels);
   } else {
     const int64_t large_from =
@@ -367,6 +399,7 @@ std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const Pla
     else if (library)
       AddLibrary(large_from, kernels);
   }
+  if (k <= kTinySum) AddPlain(n * matrices, kernels);
   std::vector<MatMulRange> needed;
   for (size_t i = 0; i < kernels.size(); ++i) {
     if (i + 1 < kernels.size()) kernels[i].to = kernels[i + 1].from - 1;
@@ -382,7 +415,7 @@ std::vector<MatMulKernel> MatMulCandidates(const MatMulPlan& matmul, int64_t row
   std::vector<MatMulKernel> candidates;
   if (!TakesOwnKernel(matmul)) return candidates;
   const int64_t k = *matmul.k.AsConstant();
-  constexpr int64_t kMostRowsMeasured = 16, kMostGroupedRowsMeasured = 64;
+  constexpr int64_t kMostGroupedRowsMeasured = 64, kFewestOfWarpgroups = 17;
   const auto add_rows = [&](uint64_t most_rows, bool in_groups) {
     MatMulKernel kernel;
     kernel.kind = Kind::kRows;
@@ -393,8 +426,10 @@ std::vector<MatMulKernel> MatMulCandidates(const MatMulPlan& matmul, int64_t row
       candidates.push_back(kernel);
     }
   };
-  if (rows <= kMostRowsMeasured) add_rows(std::bit_ceil(static_cast<uint64_t>(rows)), false);
-  if (rows > kMostRowsAtOnce && rows <= kMostGroupedRowsMeasured) add_rows(kMostRowsAtOnce, true);
+  if (rows <= kMostRowsAtOnce)
+    add_rows(std::bit_ceil(static_cast<uint64_t>(rows)), false);
+  else if (rows <= kMostGroupedRowsMeasured)
+    add_rows(kMostRowsAtOnce, true);
   const bool is_split = IsSplit(matmul.result->type.dtype, options.matmul_precision);
   const auto add = [&](MatMulKernel::Kind kind, const MatMulTile& tile) {
     MatMulKernel kernel;
@@ -404,7 +439,7 @@ std::vector<MatMulKernel> MatMulCandidates(const MatMulPlan& matmul, int64_t row
       candidates.push_back(kernel);
   };
   for (const MatMulTile& tile : kMeasuredTiles) add(Kind::kTile, tile);
-  if (!TakesWarpgroups(matmul, options) || rows <= kMostRowsMeasured) return candidates;
+  if (!TakesWarpgroups(matmul, options) || rows < kFewestOfWarpgroups) return candidates;
   const std::span<const MatMulTile> tiles =
       is_split ? std::span<const MatMulTile>(kMeasuredSplitWarpgroups) : kMeasuredWarpgroups;
   for (MatMulTile tile : tiles) {

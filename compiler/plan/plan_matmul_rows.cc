@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kWarpSize = 32;
 constexpr int kBlockSize = 128;         // unless tuned
+constexpr int kGroupedBlockSize = 256;  // whose columns share what is read of the rows
 constexpr int64_t kMostFirstPacks = 8;  // of weights in registers of a thread, each 16 bytes
 
 class RowsPlanner : ProductPlanner {
@@ -30,7 +31,8 @@ class RowsPlanner : ProductPlanner {
     CExpressionWriter& names = builder_.expressions();
     const int per_column = kernel_.warps_per_column;
     const int wanted = builder_.shape().block_size;
-    plan.block_size = std::max(wanted > 0 ? wanted : kBlockSize, per_column * kWarpSize);
+    const int planned = kernel_.in_groups ? kGroupedBlockSize : kBlockSize;
+    plan.block_size = std::max(wanted > 0 ? wanted : planned, per_column * kWarpSize);
     const int block_columns = plan.block_size / kWarpSize / per_column;
     plan.has_small_blocks = true;
     // None for an empty batch: a block would read a first row that is not there.

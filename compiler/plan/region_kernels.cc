@@ -251,8 +251,8 @@ std::vector<KernelChoice> RegionKernels::ProductCandidates(int64_t size) const {
   if (HasTensorCores(options_)) {
     for (const MatMulKernel& kernel : MatMulCandidates(*product_, size, options_)) {
       candidates.push_back({kernel, {}});
-      if (kernel.kind == MatMulKernel::Kind::kRows)
-        candidates.push_back({kernel, {.block_size = 256}});
+      if (kernel.kind == MatMulKernel::Kind::kRows)  // in blocks of the other size
+        candidates.push_back({kernel, {.block_size = kernel.in_groups ? 128 : 256}});
     }
   }
   // A thread or a warp per element has no tile to waste on narrow or tiny products.

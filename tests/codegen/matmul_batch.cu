@@ -100,6 +100,58 @@ k00_matmul_add_relu_rows_8(const float* __restrict__ x, const float* __restrict_
   }
 }
 
+// kernel  : k00_matmul_add_relu_rows_by_8   class: matmul
+// source  : matmul, add, relu
+// inputs  : x f32[2, batch, 64], weight f32[2, 70, 64], bias f32[2, 1, 70]
+// outputs : hidden f32[2, batch, 70]
+// launch  : one warp per column of 8 rows; (batch + 7) / 8 * 18 blocks of 256 threads
+// traffic : reads batch * 512 + 36400 bytes, writes batch * 560 bytes,
+//           keeps batch * 1120 bytes out of memory
+extern "C" __global__ void __launch_bounds__(256)
+k00_matmul_add_relu_rows_by_8(const float* __restrict__ x, const float* __restrict__ weight,
+                              const float* __restrict__ bias, float* __restrict__ hidden,
+                              int batch) {
+  constexpr int kHiddenColumns = 70;    // of the result
+  constexpr int kProductDepth = 64;     // terms of its sum
+  constexpr int kMostRows = 8;          // rows of a group
+  constexpr int kWarpSize = 32;         // threads
+  constexpr int kMatrices = 2;          // products, each of matrices of its own
+  constexpr int kWeightStride0 = 4480;  // elements per step of axis 0 of "weight"
+  constexpr int kBlockSize = 256;       // threads
+  constexpr int kPack = 4;              // elements of one load
+  constexpr int kFirstPacks = 1;        // of a thread's share of the weights
+  constexpr int kWarpsPerColumn = 1;    // warps that share out a sum
+  // Neighbours make other rows with the same weights.
+  const int row_groups = (batch + kMostRows - 1) / kMostRows;
+  const int first_row = blockIdx.x % row_groups * kMostRows;
+  const int matrix = blockIdx.x / row_groups % kMatrices;
+  const float* x_matrix = x + batch * matrix * kProductDepth;
+  const float* weight_matrix = weight + matrix * kWeightStride0;
+  const int column =
+      blockIdx.x / (kMatrices * row_groups) * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
+  const float* weights = weight_matrix + min(kHiddenColumns - 1, column) * kProductDepth;
+
+  // Weights, before it is known what they meet.
+  const auto first_weights =
+      ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
+
+  // The sum of a row of the group in the thread of its number there.
+  const float product =
+      MultiplyRows<kMostRows>(x_matrix + first_row * kProductDepth, batch - first_row, weights,
+                              first_weights, kProductDepth, nullptr);
+  const int row = first_row + threadIdx.x % kWarpSize;
+
+  // The result: add, relu
+  if (threadIdx.x % kWarpSize < kMostRows && row < batch && column < kHiddenColumns) {
+    const float bias_value = bias[matrix * kHiddenColumns + column];
+    // add
+    const float sum = product + bias_value;
+    // relu
+    const float hidden_value = sum < 0.0f ? 0.0f : sum;
+    hidden[batch * matrix * kHiddenColumns + row * kHiddenColumns + column] = hidden_value;
+  }
+}
+
 // kernel  : k00_matmul_add_relu_tile_16x32   class: matmul
 // source  : matmul, add, relu
 // inputs  : x f32[2, batch, 64], weight f32[2, 70, 64], bias f32[2, 1, 70]

@@ -56,7 +56,7 @@ k00_linear_relu_rows_1(const float* x, const float* __restrict__ first_weight,
 // source  : matmul, relu
 // inputs  : x f32[batch, 320], first_weight f32[256, 320]
 // outputs : first_tensor f32[batch, 256]
-// launch  : one warp per column; min(batch, 1) * 64 blocks of 128 threads
+// launch  : 2 warps per column; min(batch, 1) * 128 blocks of 128 threads
 // traffic : reads batch * 1280 + 327680 bytes, writes batch * 1024 bytes,
 //           keeps batch * 1024 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
@@ -66,12 +66,14 @@ k00_linear_relu_rows_8(const float* x, const float* __restrict__ first_weight,
   constexpr int kFirstProductDepth = 320;  // terms of its sum
   constexpr int kMostRows = 8;             // rows of the result
   constexpr int kWarpSize = 32;            // threads
+  constexpr int kWarpsPerColumn = 2;       // warps that share out a sum
   constexpr int kBlockSize = 128;          // threads
   constexpr int kPack = 4;                 // elements of one load
-  constexpr int kFirstPacks = 3;           // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;       // warps that share out a sum
+  constexpr int kFirstPacks = 2;           // of a thread's share of the weights
   LetNextKernelStart();
-  const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
+  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
+                     threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const float* weights = first_weight + column * kFirstProductDepth;
 
   // Weights, before it is known what they meet.
@@ -82,11 +84,58 @@ k00_linear_relu_rows_8(const float* x, const float* __restrict__ first_weight,
 
   // The sum of row number `row` in the thread of that number.
   const float product =
-      MultiplyRows<kMostRows>(x, batch, weights, first_weights, kFirstProductDepth, nullptr);
-  const int row = threadIdx.x % kWarpSize;
+      MultiplyRows<kMostRows>(x, batch, weights, first_weights, kFirstProductDepth, scratch);
+  const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
 
   // The result: relu
   if (row < batch) {
+    // relu
+    const float first_tensor_2 = product < 0.0f ? 0.0f : product;
+    first_tensor[row * kFirstColumns + column] = first_tensor_2;
+  }
+}
+
+// kernel  : k00_linear_relu_rows_by_8   class: matmul
+// source  : matmul, relu
+// inputs  : x f32[batch, 320], first_weight f32[256, 320]
+// outputs : first_tensor f32[batch, 256]
+// launch  : 2 warps per column of 8 rows; (batch + 7) / 8 * 64 blocks of 256 threads
+// traffic : reads batch * 1280 + 327680 bytes, writes batch * 1024 bytes,
+//           keeps batch * 1024 bytes out of memory
+extern "C" __global__ void __launch_bounds__(256)
+k00_linear_relu_rows_by_8(const float* x, const float* __restrict__ first_weight,
+                          float* __restrict__ first_tensor, int batch) {
+  constexpr int kFirstColumns = 256;       // of the result
+  constexpr int kFirstProductDepth = 320;  // terms of its sum
+  constexpr int kMostRows = 8;             // rows of a group
+  constexpr int kWarpSize = 32;            // threads
+  constexpr int kWarpsPerColumn = 2;       // warps that share out a sum
+  constexpr int kBlockSize = 256;          // threads
+  constexpr int kPack = 4;                 // elements of one load
+  constexpr int kFirstPacks = 2;           // of a thread's share of the weights
+  LetNextKernelStart();
+  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  // Neighbours make other rows with the same weights.
+  const int row_groups = (batch + kMostRows - 1) / kMostRows;
+  const int first_row = blockIdx.x % row_groups * kMostRows;
+  const int column = blockIdx.x / row_groups * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
+                     threadIdx.x / (kWarpsPerColumn * kWarpSize);
+  const float* weights = first_weight + column * kFirstProductDepth;
+
+  // Weights, before it is known what they meet.
+  const auto first_weights =
+      ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kFirstProductDepth);
+  // No other load and no store stands before this.
+  AwaitEarlierKernels();
+
+  // The sum of a row of the group in the thread of its number there.
+  const float product =
+      MultiplyRows<kMostRows>(x + first_row * kFirstProductDepth, batch - first_row, weights,
+                              first_weights, kFirstProductDepth, scratch);
+  const int row = first_row + threadIdx.x % (kWarpsPerColumn * kWarpSize);
+
+  // The result: relu
+  if (threadIdx.x % (kWarpsPerColumn * kWarpSize) < kMostRows && row < batch) {
     // relu
     const float first_tensor_2 = product < 0.0f ? 0.0f : product;
     first_tensor[row * kFirstColumns + column] = first_tensor_2;
@@ -313,7 +362,7 @@ k01_linear_relu_rows_1(const float* first_tensor, const float* __restrict__ seco
 // source  : matmul, relu
 // inputs  : first_tensor f32[batch, 256], second_weight f32[384, 256]
 // outputs : second f32[batch, 384]
-// launch  : one warp per column; min(batch, 1) * 96 blocks of 128 threads
+// launch  : 2 warps per column; min(batch, 1) * 192 blocks of 128 threads
 // traffic : reads batch * 1024 + 393216 bytes, writes batch * 1536 bytes,
 //           keeps batch * 1536 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
@@ -323,12 +372,14 @@ k01_linear_relu_rows_8(const float* first_tensor, const float* __restrict__ seco
   constexpr int kSecondProductDepth = 256;  // terms of its sum
   constexpr int kMostRows = 8;              // rows of the result
   constexpr int kWarpSize = 32;             // threads
+  constexpr int kWarpsPerColumn = 2;        // warps that share out a sum
   constexpr int kBlockSize = 128;           // threads
   constexpr int kPack = 4;                  // elements of one load
-  constexpr int kFirstPacks = 2;            // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;        // warps that share out a sum
+  constexpr int kFirstPacks = 1;            // of a thread's share of the weights
   LetNextKernelStart();
-  const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
+  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
+                     threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const float* weights = second_weight + column * kSecondProductDepth;
 
   // Weights, before it is known what they meet.
@@ -339,11 +390,58 @@ k01_linear_relu_rows_8(const float* first_tensor, const float* __restrict__ seco
 
   // The sum of row number `row` in the thread of that number.
   const float product = MultiplyRows<kMostRows>(first_tensor, batch, weights, first_weights,
-                                                kSecondProductDepth, nullptr);
-  const int row = threadIdx.x % kWarpSize;
+                                                kSecondProductDepth, scratch);
+  const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
 
   // The result: relu
   if (row < batch) {
+    // relu
+    const float second_value = product < 0.0f ? 0.0f : product;
+    second[row * kSecondColumns + column] = second_value;
+  }
+}
+
+// kernel  : k01_linear_relu_rows_by_8   class: matmul
+// source  : matmul, relu
+// inputs  : first_tensor f32[batch, 256], second_weight f32[384, 256]
+// outputs : second f32[batch, 384]
+// launch  : 2 warps per column of 8 rows; (batch + 7) / 8 * 96 blocks of 256 threads
+// traffic : reads batch * 1024 + 393216 bytes, writes batch * 1536 bytes,
+//           keeps batch * 1536 bytes out of memory
+extern "C" __global__ void __launch_bounds__(256)
+k01_linear_relu_rows_by_8(const float* first_tensor, const float* __restrict__ second_weight,
+                          float* __restrict__ second, int batch) {
+  constexpr int kSecondColumns = 384;       // of the result
+  constexpr int kSecondProductDepth = 256;  // terms of its sum
+  constexpr int kMostRows = 8;              // rows of a group
+  constexpr int kWarpSize = 32;             // threads
+  constexpr int kWarpsPerColumn = 2;        // warps that share out a sum
+  constexpr int kBlockSize = 256;           // threads
+  constexpr int kPack = 4;                  // elements of one load
+  constexpr int kFirstPacks = 1;            // of a thread's share of the weights
+  LetNextKernelStart();
+  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  // Neighbours make other rows with the same weights.
+  const int row_groups = (batch + kMostRows - 1) / kMostRows;
+  const int first_row = blockIdx.x % row_groups * kMostRows;
+  const int column = blockIdx.x / row_groups * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
+                     threadIdx.x / (kWarpsPerColumn * kWarpSize);
+  const float* weights = second_weight + column * kSecondProductDepth;
+
+  // Weights, before it is known what they meet.
+  const auto first_weights =
+      ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kSecondProductDepth);
+  // No other load and no store stands before this.
+  AwaitEarlierKernels();
+
+  // The sum of a row of the group in the thread of its number there.
+  const float product =
+      MultiplyRows<kMostRows>(first_tensor + first_row * kSecondProductDepth, batch - first_row,
+                              weights, first_weights, kSecondProductDepth, scratch);
+  const int row = first_row + threadIdx.x % (kWarpsPerColumn * kWarpSize);
+
+  // The result: relu
+  if (threadIdx.x % (kWarpsPerColumn * kWarpSize) < kMostRows && row < batch) {
     // relu
     const float second_value = product < 0.0f ? 0.0f : product;
     second[row * kSecondColumns + column] = second_value;

@@ -53,7 +53,7 @@ k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict_
 // source  : matmul, add, relu
 // inputs  : x f32[batch, 130], weight f32[70, 130], bias f32[70]
 // outputs : hidden f32[batch, 70]
-// launch  : one warp per column; min(batch, 1) * 18 blocks of 128 threads
+// launch  : 2 warps per column; min(batch, 1) * 35 blocks of 128 threads
 // traffic : reads batch * 520 + 36680 bytes, writes batch * 280 bytes,
 //           keeps batch * 560 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
@@ -63,12 +63,14 @@ k00_matmul_add_relu_rows_8(const float* __restrict__ x, const float* __restrict_
   constexpr int kProductDepth = 130;  // terms of its sum
   constexpr int kMostRows = 8;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
+  constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 2;            // elements of one load
-  constexpr int kFirstPacks = 3;      // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
-  const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
-  const float* weights = weight + min(kHiddenColumns - 1, column) * kProductDepth;
+  constexpr int kFirstPacks = 2;      // of a thread's share of the weights
+  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
+                     threadIdx.x / (kWarpsPerColumn * kWarpSize);
+  const float* weights = weight + column * kProductDepth;
 
   // Weights, before it is known what they meet.
   const auto first_weights =
@@ -76,11 +78,59 @@ k00_matmul_add_relu_rows_8(const float* __restrict__ x, const float* __restrict_
 
   // The sum of row number `row` in the thread of that number.
   const float product =
-      MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, nullptr);
-  const int row = threadIdx.x % kWarpSize;
+      MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, scratch);
+  const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
 
   // The result: add, relu
-  if (row < batch && column < kHiddenColumns) {
+  if (row < batch) {
+    const float bias_value = bias[column];
+    // add
+    const float sum = product + bias_value;
+    // relu
+    const float hidden_value = sum < 0.0f ? 0.0f : sum;
+    hidden[row * kHiddenColumns + column] = hidden_value;
+  }
+}
+
+// kernel  : k00_matmul_add_relu_rows_by_8   class: matmul
+// source  : matmul, add, relu
+// inputs  : x f32[batch, 130], weight f32[70, 130], bias f32[70]
+// outputs : hidden f32[batch, 70]
+// launch  : 2 warps per column of 8 rows; (batch + 7) / 8 * 18 blocks of 256 threads
+// traffic : reads batch * 520 + 36680 bytes, writes batch * 280 bytes,
+//           keeps batch * 560 bytes out of memory
+extern "C" __global__ void __launch_bounds__(256)
+k00_matmul_add_relu_rows_by_8(const float* __restrict__ x, const float* __restrict__ weight,
+                              const float* __restrict__ bias, float* __restrict__ hidden,
+                              int batch) {
+  constexpr int kHiddenColumns = 70;  // of the result
+  constexpr int kProductDepth = 130;  // terms of its sum
+  constexpr int kMostRows = 8;        // rows of a group
+  constexpr int kWarpSize = 32;       // threads
+  constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
+  constexpr int kBlockSize = 256;     // threads
+  constexpr int kPack = 2;            // elements of one load
+  constexpr int kFirstPacks = 2;      // of a thread's share of the weights
+  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  // Neighbours make other rows with the same weights.
+  const int row_groups = (batch + kMostRows - 1) / kMostRows;
+  const int first_row = blockIdx.x % row_groups * kMostRows;
+  const int column = blockIdx.x / row_groups * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
+                     threadIdx.x / (kWarpsPerColumn * kWarpSize);
+  const float* weights = weight + min(kHiddenColumns - 1, column) * kProductDepth;
+
+  // Weights, before it is known what they meet.
+  const auto first_weights =
+      ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
+
+  // The sum of a row of the group in the thread of its number there.
+  const float product = MultiplyRows<kMostRows>(x + first_row * kProductDepth, batch - first_row,
+                                                weights, first_weights, kProductDepth, scratch);
+  const int row = first_row + threadIdx.x % (kWarpsPerColumn * kWarpSize);
+
+  // The result: add, relu
+  if (threadIdx.x % (kWarpsPerColumn * kWarpSize) < kMostRows && row < batch &&
+      column < kHiddenColumns) {
     const float bias_value = bias[column];
     // add
     const float sum = product + bias_value;

@@ -108,7 +108,7 @@ k00_linear_add_rows_8(const Half* x, const Half* __restrict__ weight, const Half
 //           threads
 // traffic : reads batch * 4100 + 540872 bytes, writes batch * 200 bytes,
 //           keeps batch * 200 bytes out of memory
-extern "C" __global__ void __launch_bounds__(256, 2) __cluster_dims__(8)
+extern "C" __global__ void __cluster_dims__(8) __launch_bounds__(256, 2)
 k00_linear_add_warpgroup_64x64_cluster_8(const Half* x, const Half* __restrict__ weight_panels,
                                          const Half* bias, Half* __restrict__ sum, int batch) {
   constexpr int kSumColumns = 100;     // of the result
@@ -177,7 +177,7 @@ k00_linear_add_warpgroup_64x64_cluster_8(const Half* x, const Half* __restrict__
 // launch  : a cluster of 4 makes 64 x 64 of the result; (batch + 63) / 64 * 8 blocks of 256 threads
 // traffic : reads batch * 4100 + 540872 bytes, writes batch * 200 bytes,
 //           keeps batch * 200 bytes out of memory
-extern "C" __global__ void __launch_bounds__(256, 2) __cluster_dims__(4)
+extern "C" __global__ void __cluster_dims__(4) __launch_bounds__(256, 2)
 k00_linear_add_warpgroup_64x64_cluster_4(const Half* x, const Half* __restrict__ weight_panels,
                                          const Half* bias, Half* __restrict__ sum, int batch) {
   constexpr int kSumColumns = 100;     // of the result
@@ -246,7 +246,7 @@ k00_linear_add_warpgroup_64x64_cluster_4(const Half* x, const Half* __restrict__
 // launch  : a cluster of 2 makes 64 x 64 of the result; (batch + 63) / 64 * 4 blocks of 256 threads
 // traffic : reads batch * 4100 + 540872 bytes, writes batch * 200 bytes,
 //           keeps batch * 200 bytes out of memory
-extern "C" __global__ void __launch_bounds__(256, 2) __cluster_dims__(2)
+extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(256, 2)
 k00_linear_add_warpgroup_64x64_cluster_2(const Half* x, const Half* __restrict__ weight_panels,
                                          const Half* bias, Half* __restrict__ sum, int batch) {
   constexpr int kSumColumns = 100;     // of the result

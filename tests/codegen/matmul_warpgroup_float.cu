@@ -7,6 +7,7 @@
 // ---- from codegen_templates/device/tensor_core.cuh ----
 // ---- from codegen_templates/device/vector.cuh ----
 // ---- from codegen_templates/device/tile_memory.cuh ----
+// ---- from codegen_templates/device/matmul_tile.cuh ----
 // ---- from codegen_templates/device/block_cluster.cuh ----
 // ---- from codegen_templates/device/warpgroup.cuh ----
 // ---- from codegen_templates/device/copy_barrier.cuh ----
@@ -51,44 +52,125 @@ k00_linear_add_sigmoid_rows_1(const float* __restrict__ x, const float* __restri
   }
 }
 
-// kernel  : k00_linear_add_sigmoid_rows_8   class: matmul
+// kernel  : k00_linear_add_sigmoid_tile_16x32   class: matmul
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 40], weight f32[6400, 40], bias f32[6400]
 // outputs : gate f32[batch, 6400]
-// launch  : one warp per column; min(batch, 1) * 1600 blocks of 128 threads
+// launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 200 blocks of 256 threads
 // traffic : reads batch * 160 + 1049600 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
-extern "C" __global__ void __launch_bounds__(128)
-k00_linear_add_sigmoid_rows_8(const float* __restrict__ x, const float* __restrict__ weight,
-                              const float* __restrict__ bias, float* __restrict__ gate, int batch) {
-  constexpr int kGateColumns = 6400;  // of the result
-  constexpr int kProductDepth = 40;   // terms of its sum
-  constexpr int kMostRows = 8;        // rows of the result
-  constexpr int kWarpSize = 32;       // threads
-  constexpr int kBlockSize = 128;     // threads
-  constexpr int kPack = 4;            // elements of one load
-  constexpr int kFirstPacks = 1;      // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
-  const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
-  const float* weights = weight + column * kProductDepth;
+extern "C" __global__ void __launch_bounds__(256)
+k00_linear_add_sigmoid_tile_16x32(const float* __restrict__ x, const float* __restrict__ weight,
+                                  const float* __restrict__ bias, float* __restrict__ gate,
+                                  int batch) {
+  constexpr int kGateColumns = 6400;   // of the result
+  constexpr int kProductDepth = 40;    // terms of its sum
+  constexpr int kTileRows = 16;        // of a block
+  constexpr int kTileColumns = 32;     // of a block
+  constexpr int kChunkBytes = 256;     // of a row, in shared memory at a time
+  constexpr int kRowWarps = 1;         // of a block, one below the other
+  constexpr int kColumnWarps = 1;      // side by side
+  constexpr int kDepthWarps = 8;       // that share out the sums
+  constexpr int kStages = 4;           // chunks in shared memory
+  constexpr int kSharedBytes = 52224;  // given at launch
+  constexpr int kColumnTiles = 200;    // tiles side by side
+  constexpr int kCopyBytes = 16;       // of one copy
+  using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
+                          kColumnWarps, kDepthWarps, kStages>;
+  static_assert(sizeof(Shape::Memory) == kSharedBytes);
+  alignas(1024) extern __shared__ char shared_memory[];
+  Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
+  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
+  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
 
-  // Weights, before it is known what they meet.
-  const auto first_weights =
-      ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
-
-  // The sum of row number `row` in the thread of that number.
-  const float product =
-      MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, nullptr);
-  const int row = threadIdx.x % kWarpSize;
+  // memory.sums = x x weight, transposed
+  MultiplyTile<Shape, kCopyBytes>(x + first_row * kProductDepth, min(kTileRows, batch - first_row),
+                                  weight + first_column * kProductDepth,
+                                  min(kTileColumns, kGateColumns - first_column),
+                                  kProductDepth * sizeof(float), memory);
 
   // The result: add, sigmoid
-  if (row < batch) {
-    const float bias_value = bias[column];
-    // add
-    const float sum = product + bias_value;
-    // sigmoid
-    const float gate_value = Sigmoid(sum);
-    gate[row * kGateColumns + column] = gate_value;
+  for (int i = threadIdx.x; i < kTileRows * kTileColumns; i += Shape::kThreads) {
+    const int tile_row = i / kTileColumns;
+    const int tile_column = i % kTileColumns;
+    const int row = first_row + tile_row;
+    const int column = first_column + tile_column;
+    if (row < batch && column < kGateColumns) {
+      const float product =
+          PlainUnlessFinite(TileSum<Shape>(memory, tile_row, tile_column), x + row * kProductDepth,
+                            weight + column * kProductDepth, kProductDepth);
+      const float bias_value = bias[column];
+      // add
+      const float sum = product + bias_value;
+      // sigmoid
+      const float gate_value = Sigmoid(sum);
+      gate[row * kGateColumns + column] = gate_value;
+    }
+  }
+}
+
+// kernel  : k00_linear_add_sigmoid_tile_32x64   class: matmul
+// source  : matmul, add, sigmoid
+// inputs  : x f32[batch, 40], weight f32[6400, 40], bias f32[6400]
+// outputs : gate f32[batch, 6400]
+// launch  : a block makes 32 x 64 of the result; (batch + 31) / 32 * 100 blocks of 256 threads
+// traffic : reads batch * 160 + 1049600 bytes, writes batch * 25600 bytes,
+//           keeps batch * 51200 bytes out of memory
+extern "C" __global__ void __launch_bounds__(256)
+k00_linear_add_sigmoid_tile_32x64(const float* __restrict__ x, const float* __restrict__ weight,
+                                  const float* __restrict__ bias, float* __restrict__ gate,
+                                  int batch) {
+  constexpr int kGateColumns = 6400;   // of the result
+  constexpr int kProductDepth = 40;    // terms of its sum
+  constexpr int kTileRows = 32;        // of a block
+  constexpr int kTileColumns = 64;     // of a block
+  constexpr int kChunkBytes = 256;     // of a row, in shared memory at a time
+  constexpr int kRowWarps = 1;         // of a block, one below the other
+  constexpr int kColumnWarps = 2;      // side by side
+  constexpr int kDepthWarps = 4;       // that share out the sums
+  constexpr int kStages = 3;           // chunks in shared memory
+  constexpr int kSharedBytes = 78336;  // given at launch
+  constexpr int kColumnTiles = 100;    // tiles side by side
+  constexpr int kCopyBytes = 16;       // of one copy
+  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kTileVectors = 16;     // kLanes columns each
+  using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
+                          kColumnWarps, kDepthWarps, kStages>;
+  static_assert(sizeof(Shape::Memory) == kSharedBytes);
+  alignas(1024) extern __shared__ char shared_memory[];
+  Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
+  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
+  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+
+  // memory.sums = x x weight, transposed
+  MultiplyTile<Shape, kCopyBytes>(x + first_row * kProductDepth, min(kTileRows, batch - first_row),
+                                  weight + first_column * kProductDepth,
+                                  min(kTileColumns, kGateColumns - first_column),
+                                  kProductDepth * sizeof(float), memory);
+
+  // The result: add, sigmoid
+  const int tile_vector = threadIdx.x % kTileVectors;
+  const int vector = first_column / kLanes + tile_vector;
+  const int tile_rows_here = min(kTileRows, batch - first_row);
+  const Vector<float, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
+  for (int tile_row = threadIdx.x / kTileVectors; tile_row < tile_rows_here;
+       tile_row += Shape::kThreads / kTileVectors) {
+    const int row = first_row + tile_row;
+    const Vector<float, kLanes> sums = PlainUnlessFinite(
+        TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes), x + row * kProductDepth,
+        weight + vector * kLanes * kProductDepth, kProductDepth);
+    Vector<float, kLanes> gate_vector;
+    #pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const float product = sums.at[lane];
+      const float bias_value = bias_vector.at[lane];
+      // add
+      const float sum = product + bias_value;
+      // sigmoid
+      const float gate_value = Sigmoid(sum);
+      gate_vector.at[lane] = gate_value;
+    }
+    StoreVector(gate + row * kGateColumns + vector * kLanes, gate_vector);
   }
 }
 

@@ -57,7 +57,7 @@ k00_linear_add_sigmoid_rows_1(const Half* __restrict__ x, const Half* __restrict
 // source  : matmul, add, sigmoid
 // inputs  : x f16[batch, 130], weight f16[512, 130], bias f16[512]
 // outputs : gate f16[batch, 512]
-// launch  : one warp per column; min(batch, 1) * 128 blocks of 128 threads
+// launch  : 2 warps per column; min(batch, 1) * 256 blocks of 128 threads
 // traffic : reads batch * 260 + 134144 bytes, writes batch * 1024 bytes,
 //           keeps batch * 2048 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
@@ -67,11 +67,13 @@ k00_linear_add_sigmoid_rows_8(const Half* __restrict__ x, const Half* __restrict
   constexpr int kProductDepth = 130;  // terms of its sum
   constexpr int kMostRows = 8;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
+  constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 2;            // elements of one load
-  constexpr int kFirstPacks = 3;      // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
-  const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
+  constexpr int kFirstPacks = 2;      // of a thread's share of the weights
+  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
+                     threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const Half* weights = weight + column * kProductDepth;
 
   // Weights, before it is known what they meet.
@@ -80,8 +82,8 @@ k00_linear_add_sigmoid_rows_8(const Half* __restrict__ x, const Half* __restrict
 
   // The sum of row number `row` in the thread of that number.
   const float product =
-      MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, nullptr);
-  const int row = threadIdx.x % kWarpSize;
+      MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, scratch);
+  const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
 
   // The result: add, sigmoid
   if (row < batch) {

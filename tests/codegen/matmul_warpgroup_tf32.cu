@@ -56,7 +56,7 @@ k00_linear_add_sigmoid_rows_1(const float* __restrict__ x, const float* __restri
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 130], weight f32[500, 130], bias f32[500]
 // outputs : gate f32[batch, 500]
-// launch  : one warp per column; min(batch, 1) * 125 blocks of 128 threads
+// launch  : 2 warps per column; min(batch, 1) * 250 blocks of 128 threads
 // traffic : reads batch * 520 + 262000 bytes, writes batch * 2000 bytes,
 //           keeps batch * 4000 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
@@ -66,11 +66,13 @@ k00_linear_add_sigmoid_rows_8(const float* __restrict__ x, const float* __restri
   constexpr int kProductDepth = 130;  // terms of its sum
   constexpr int kMostRows = 8;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
+  constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 2;            // elements of one load
-  constexpr int kFirstPacks = 3;      // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
-  const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
+  constexpr int kFirstPacks = 2;      // of a thread's share of the weights
+  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
+                     threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const float* weights = weight + column * kProductDepth;
 
   // Weights, before it is known what they meet.
@@ -79,11 +81,58 @@ k00_linear_add_sigmoid_rows_8(const float* __restrict__ x, const float* __restri
 
   // The sum of row number `row` in the thread of that number.
   const float product =
-      MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, nullptr);
-  const int row = threadIdx.x % kWarpSize;
+      MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, scratch);
+  const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
 
   // The result: add, sigmoid
   if (row < batch) {
+    const float bias_value = bias[column];
+    // add
+    const float sum = product + bias_value;
+    // sigmoid
+    const float gate_value = Sigmoid(sum);
+    gate[row * kGateColumns + column] = gate_value;
+  }
+}
+
+// kernel  : k00_linear_add_sigmoid_rows_by_8   class: matmul
+// source  : matmul, add, sigmoid
+// inputs  : x f32[batch, 130], weight f32[500, 130], bias f32[500]
+// outputs : gate f32[batch, 500]
+// launch  : 2 warps per column of 8 rows; (batch + 7) / 8 * 125 blocks of 256 threads
+// traffic : reads batch * 520 + 262000 bytes, writes batch * 2000 bytes,
+//           keeps batch * 4000 bytes out of memory
+extern "C" __global__ void __launch_bounds__(256)
+k00_linear_add_sigmoid_rows_by_8(const float* __restrict__ x, const float* __restrict__ weight,
+                                 const float* __restrict__ bias, float* __restrict__ gate,
+                                 int batch) {
+  constexpr int kGateColumns = 500;   // of the result
+  constexpr int kProductDepth = 130;  // terms of its sum
+  constexpr int kMostRows = 8;        // rows of a group
+  constexpr int kWarpSize = 32;       // threads
+  constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
+  constexpr int kBlockSize = 256;     // threads
+  constexpr int kPack = 2;            // elements of one load
+  constexpr int kFirstPacks = 2;      // of a thread's share of the weights
+  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  // Neighbours make other rows with the same weights.
+  const int row_groups = (batch + kMostRows - 1) / kMostRows;
+  const int first_row = blockIdx.x % row_groups * kMostRows;
+  const int column = blockIdx.x / row_groups * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
+                     threadIdx.x / (kWarpsPerColumn * kWarpSize);
+  const float* weights = weight + column * kProductDepth;
+
+  // Weights, before it is known what they meet.
+  const auto first_weights =
+      ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
+
+  // The sum of a row of the group in the thread of its number there.
+  const float product = MultiplyRows<kMostRows>(x + first_row * kProductDepth, batch - first_row,
+                                                weights, first_weights, kProductDepth, scratch);
+  const int row = first_row + threadIdx.x % (kWarpsPerColumn * kWarpSize);
+
+  // The result: add, sigmoid
+  if (threadIdx.x % (kWarpsPerColumn * kWarpSize) < kMostRows && row < batch) {
     const float bias_value = bias[column];
     // add
     const float sum = product + bias_value;

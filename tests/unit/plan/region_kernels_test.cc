@@ -34,6 +34,14 @@ std::string Layer(int terms, int columns) {
          "  return %y \"y\"\n}\n";
 }
 
+constexpr const char* kManyMatrices =
+    "graph @g(%x \"x\": f32[128, b, 756], %w \"w\": f32[128, 32, 756]) symbols(b in 1..65536) {\n"
+    "  %y = region(%x, %w) {class = \"matmul\"} : f32[128, b, 32] {\n"
+    "    graph @matmul(%x: f32[128, b, 756], %w: f32[128, 32, 756]) {\n"
+    "      %y = matmul(%x, %w) {transpose_a = 0, transpose_b = 1} : f32[128, b, 32]\n"
+    "      return %y\n    }\n  }\n"
+    "  return %y \"y\"\n}\n";
+
 constexpr const char* kSoftmaxSum =
     "graph @g(%x \"x\": f32[b, 64]) symbols(b in 1..65536) {\n"
     "  %s = region(%x) {class = \"row_reduction\"} : f32[b] {\n"
@@ -83,48 +91,102 @@ TEST(RegionKernels, PlansWithoutMeasurementsAndWhereTheyAgree) {
   Texts planned;
   for (const Variant& variant : product.kernels.Planned())
     planned.push_back(std::to_string(variant.from) + variant.suffix);
-  EXPECT_EQ(planned, Texts({"0_rows_1", "2_rows_8", "9_tile_16x32", "769_tile_32x64",
-                            "3073_tile_128x64", "8193"}));
+  EXPECT_EQ(planned, Texts({"0_rows_1", "2_rows_8", "9_rows_by_8", "49_tile_16x32",
+                            "769_tile_32x64", "3073_tile_128x64", "8193"}));
   EXPECT_EQ(product.Ranges({{1, {}}, {4096, {}}}), product.Ranges({}));
 }
 
 TEST(RegionKernels, PlansTilesByWarpgroupsForSplitFloats) {
   const Planner product(Layer(512, 256), TargetKind::kGpu, /*warpgroups=*/true);
-  EXPECT_EQ(product.Ranges({}), Texts({"0..1_rows_1", "2..8_rows_8", "9..528_tile_16x32",
-                                       "529..6272_warpgroup_64x64", "6273.._warpgroup_128x128"}));
+  EXPECT_EQ(product.Ranges({}), Texts({"0..1_rows_1", "2..8_rows_8", "9..48_rows_by_8",
+                                       "49..528_tile_16x32", "529..1024_warpgroup_64x64_cluster_2",
+                                       "1025..6272_warpgroup_64x64", "6273.._warpgroup_128x128"}));
+  // Sums too short for two blocks.
+  const Planner shorter(Layer(256, 256), TargetKind::kGpu, /*warpgroups=*/true);
+  EXPECT_EQ(shorter.Ranges({}),
+            Texts({"0..1_rows_1", "2..8_rows_8", "9..48_rows_by_8", "49..528_tile_16x32",
+                   "529..6272_warpgroup_64x64", "6273.._warpgroup_128x128"}));
 }
 
 TEST(RegionKernels, SharesLongSumsOutToClustersWhereTilesAreFew) {
   const Planner split(Layer(3456, 512), TargetKind::kGpu, /*warpgroups=*/true);
   EXPECT_EQ(split.Ranges({}),
-            Texts({"0..1_rows_1", "2..8_rows_8", "9..128_warpgroup_64x64_cluster_8",
-                   "129..256_warpgroup_64x64_cluster_4", "257..512_warpgroup_64x64_cluster_2",
-                   "513..1024_warpgroup_64x64", "1025..2112_warpgroup_64x128",
-                   "2113.._warpgroup_128x128"}));
+            Texts({"0..1_rows_1", "2..8_rows_8", "9..16_rows_by_8",
+                   "17..128_warpgroup_64x64_cluster_8", "129..256_warpgroup_64x64_cluster_4",
+                   "257..512_warpgroup_64x64_cluster_2", "513..1024_warpgroup_64x64",
+                   "1025..2112_warpgroup_64x128", "2113.._warpgroup_128x128"}));
   // The library is ahead of blocks alone.
   const Planner tf32(Layer(3456, 512), TargetKind::kGpu, /*warpgroups=*/true, "high");
   EXPECT_EQ(
       tf32.Ranges({}),
-      Texts({"0..1_rows_1", "2..8_rows_8", "9..128_warpgroup_64x64_cluster_8",
+      Texts({"0..1_rows_1", "2..8_rows_8", "9..16_rows_by_8", "17..128_warpgroup_64x64_cluster_8",
              "129..256_warpgroup_64x64_cluster_4", "257..512_warpgroup_64x64_cluster_2", "513.."}));
 }
 
 TEST(RegionKernels, PlansAWaveOfTilesWhereTheLibrarysAreTooLarge) {
   const Planner wide(Layer(512, 3456), TargetKind::kGpu, /*warpgroups=*/true, "high");
-  EXPECT_EQ(wide.Ranges({}), Texts({"0..1_rows_1", "2..8_rows_8", "9..32_tile_16x32",
-                                    "33..64_tile_32x64", "65..128_warpgroup_64x64", "129.."}));
+  EXPECT_EQ(wide.Ranges({}),
+            Texts({"0..1_rows_1", "2..32_tile_16x32", "33..64_warpgroup_64x64_cluster_2",
+                   "65..128_warpgroup_64x64", "129.."}));
+  const Planner split(Layer(512, 3456), TargetKind::kGpu, /*warpgroups=*/true);
+  EXPECT_EQ(split.Ranges({}), Texts({"0..1_rows_1", "2..32_tile_16x32",
+                                     "33..64_warpgroup_64x64_cluster_2", "65..128_warpgroup_64x64",
+                                     "129..256_warpgroup_64x128", "257.._warpgroup_128x128"}));
+}
+
+TEST(RegionKernels, LeavesAFewRowsMoreToGroupsOfThemWhereTilesHaveLittleWork) {
+  const auto groups = [](int k, int n, const char* precision) {
+    const Planner planner(Layer(k, n), TargetKind::kGpu, /*warpgroups=*/true, precision);
+    for (const std::string& range : planner.Ranges({})) {
+      if (range.ends_with("_rows_by_8")) return range;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(groups(1024, 512, "highest"), "9..32_rows_by_8");
+  EXPECT_EQ(groups(1024, 512, "high"), "9..24_rows_by_8");
+  EXPECT_EQ(groups(1024, 1024, "highest"), "9..16_rows_by_8");
+  EXPECT_EQ(groups(1024, 1024, "high"), "");
+  EXPECT_EQ(groups(3456, 1024, "highest"), "");
+  EXPECT_EQ(groups(256, 64, "highest"), "9..192_rows_by_8");
+}
+
+// What tiles of few rows fill, and what a larger tile would mostly leave empty, is theirs.
+TEST(RegionKernels, PlansTilesByTheRowsThatFillThem) {
+  const Planner many(kManyMatrices, TargetKind::kGpu, /*warpgroups=*/true);
+  EXPECT_EQ(many.Ranges({}),
+            Texts({"0..1_rows_1", "2..32_tile_16x32", "33..512_tile_64x32", "513.."}));
 }
 
 TEST(RegionKernels, LeavesTinySumsToThreadsThenToATileThenToTheLibrary) {
   const Planner tiny(Layer(13, 512));
   EXPECT_EQ(tiny.Ranges({}),
-            Texts({"0..1_rows_1", "2..512_plain", "513..2047_tile_64x64", "2048.."}));
+            Texts({"0..1_rows_1", "2..256_plain", "257..2047_tile_64x64", "2048.."}));
+}
+
+TEST(RegionKernels, ServesEveryNumberOfRowsByOneKernelThatCan) {
+  for (const int k : {1, 13, 16, 17, 64, 256, 415, 512, 1024, 3456, 5000}) {
+    for (const int n : {1, 16, 33, 100, 512, 1024, 2304, 3456, 5000}) {
+      for (const char* precision : {"highest", "high"}) {
+        for (const bool warpgroups : {false, true}) {
+          const Planner planner(Layer(k, n), TargetKind::kGpu, warpgroups, precision);
+          int64_t next = 0;
+          for (const Variant& variant : planner.kernels.Planned()) {
+            EXPECT_EQ(variant.from, next) << k << " " << n << " " << precision;
+            EXPECT_GE(variant.to, variant.from) << k << " " << n << " " << precision;
+            EXPECT_LE(variant.to, variant.choice.MostRows()) << k << " " << n << " " << precision;
+            next = variant.to == INT64_MAX ? -1 : variant.to + 1;
+          }
+          EXPECT_EQ(next, -1) << k << " " << n << " " << precision;
+        }
+      }
+    }
+  }
 }
 
 TEST(RegionKernels, PlansNarrowTilesForNarrowProducts) {
   const Planner narrow(Layer(512, 16), TargetKind::kGpu, /*warpgroups=*/true);
-  EXPECT_EQ(narrow.Ranges({}),
-            Texts({"0..1_rows_1", "2..8_rows_8", "9..6336_tile_16x32", "6337.._tile_64x32"}));
+  EXPECT_EQ(narrow.Ranges({}), Texts({"0..1_rows_1", "2..8_rows_8", "9..768_rows_by_8",
+                                      "769..6336_tile_16x32", "6337.._tile_64x32"}));
 }
 
 TEST(RegionKernels, GivesEachWinnerTheSizesAroundItsOwn) {
@@ -141,8 +203,8 @@ TEST(RegionKernels, ServesNoMoreRowsThanAKernelCanMake) {
   const Planner product(kProduct);
   EXPECT_EQ(product.Ranges({{4, Rows(4)}, {1024, KernelChoice()}}), Texts({"0..4_rows_4", "5.."}));
   EXPECT_EQ(product.Ranges({{4, Rows(4)}}),
-            Texts({"0..4_rows_4", "5..8_rows_8", "9..768_tile_16x32", "769..3072_tile_32x64",
-                   "3073..8192_tile_128x64", "8193.."}));
+            Texts({"0..4_rows_4", "5..8_rows_8", "9..48_rows_by_8", "49..768_tile_16x32",
+                   "769..3072_tile_32x64", "3073..8192_tile_128x64", "8193.."}));
 }
 
 TEST(RegionKernels, MakesStepsThatAreAlternatives) {
@@ -161,7 +223,8 @@ TEST(RegionKernels, MakesStepsThatAreAlternatives) {
 // Blocks for each 8 rows serve any number of them.
 TEST(RegionKernels, TriesRowsInGroupsWhereTheyAreAFewMore) {
   const Planner product(Layer(512, 256));
-  for (const auto& [size, groups] : {std::pair(8, 0), {9, 8}, {64, 8}, {65, 0}}) {
+  // At 9 the planned one as well.
+  for (const auto& [size, groups] : {std::pair(8, 0), {9, 9}, {64, 8}, {65, 0}}) {
     int found = 0;
     for (const KernelChoice& choice : product.kernels.Candidates(size))
       found += choice.product.in_groups;
