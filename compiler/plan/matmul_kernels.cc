@@ -228,19 +228,21 @@ int64_t FirstRowsOfLibrary(const MatMulPlan& matmul, bool is_split) {
   return most / (*matmul.n.AsConstant() * together) + 1;
 }
 
-// A kernel for a row alone, one for a few, unless tiles of these fill the GPU, and blocks for each
-// few. They say where they end, and what is added behind them begins there at the earliest.
+// Kernels for a row alone, for up to half of kMostRowsAtOnce and, unless tiles of so few rows fill
+// the GPU, for more, in groups where these are ahead. They say where they end, and what is added
+// behind them begins there at the earliest.
 std::vector<MatMulRange> FewRows(const MatMulPlan& matmul, const PlanOptions& options,
                                  bool tiles_fill) {
+  constexpr int64_t kHalf = kMostRowsAtOnce / 2;
   const int64_t columns = *matmul.n.AsConstant() * *matmul.batch.AsConstant();
   const int64_t k = *matmul.k.AsConstant();
-  std::vector<MatMulRange> kernels = {{Rows(1, columns, k), 0, 1}};
+  std::vector<MatMulRange> kernels = {{Rows(1, columns, k), 0, 1},
+                                      {Rows(kHalf, columns, k), 2, kHalf}};
   if (tiles_fill) return kernels;
-  kernels.push_back({Rows(kMostRowsAtOnce, columns, k), 2, kMostRowsAtOnce});
-  const int64_t most = MostGroupedRows(matmul, options);
-  if (most <= kMostRowsAtOnce) return kernels;
-  kernels.push_back({kernels.back().kernel, kMostRowsAtOnce + 1, most});
-  kernels.back().kernel.in_groups = true;
+  const int64_t grouped = MostGroupedRows(matmul, options);
+  kernels.push_back(
+      {Rows(kMostRowsAtOnce, columns, k), kHalf + 1, std::max(grouped, kMostRowsAtOnce)});
+  kernels.back().kernel.in_groups = grouped > kMostRowsAtOnce;
   return kernels;
 }
 

@@ -54,7 +54,7 @@ k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict_
   }
 }
 
-// kernel  : k00_matmul_add_relu_rows_8   class: matmul
+// kernel  : k00_matmul_add_relu_rows_4   class: matmul
 // source  : matmul, add, relu
 // inputs  : x f32[2, batch, 64], weight f32[2, 70, 64], bias f32[2, 1, 70]
 // outputs : hidden f32[2, batch, 70]
@@ -62,11 +62,11 @@ k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict_
 // traffic : reads batch * 512 + 36400 bytes, writes batch * 560 bytes,
 //           keeps batch * 1120 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
-k00_matmul_add_relu_rows_8(const float* __restrict__ x, const float* __restrict__ weight,
+k00_matmul_add_relu_rows_4(const float* __restrict__ x, const float* __restrict__ weight,
                            const float* __restrict__ bias, float* __restrict__ hidden, int batch) {
   constexpr int kHiddenColumns = 70;    // of the result
   constexpr int kProductDepth = 64;     // terms of its sum
-  constexpr int kMostRows = 8;          // rows of the result
+  constexpr int kMostRows = 4;          // rows of the result
   constexpr int kWarpSize = 32;         // threads
   constexpr int kMatrices = 2;          // products, each of matrices of its own
   constexpr int kWeightStride0 = 4480;  // elements per step of axis 0 of "weight"

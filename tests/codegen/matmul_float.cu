@@ -49,7 +49,7 @@ k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict_
   }
 }
 
-// kernel  : k00_matmul_add_relu_rows_8   class: matmul
+// kernel  : k00_matmul_add_relu_rows_4   class: matmul
 // source  : matmul, add, relu
 // inputs  : x f32[batch, 130], weight f32[70, 130], bias f32[70]
 // outputs : hidden f32[batch, 70]
@@ -57,11 +57,11 @@ k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict_
 // traffic : reads batch * 520 + 36680 bytes, writes batch * 280 bytes,
 //           keeps batch * 560 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
-k00_matmul_add_relu_rows_8(const float* __restrict__ x, const float* __restrict__ weight,
+k00_matmul_add_relu_rows_4(const float* __restrict__ x, const float* __restrict__ weight,
                            const float* __restrict__ bias, float* __restrict__ hidden, int batch) {
   constexpr int kHiddenColumns = 70;  // of the result
   constexpr int kProductDepth = 130;  // terms of its sum
-  constexpr int kMostRows = 8;        // rows of the result
+  constexpr int kMostRows = 4;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
   constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
   constexpr int kBlockSize = 128;     // threads

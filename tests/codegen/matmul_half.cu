@@ -50,6 +50,49 @@ k00_matmul_add_relu_rows_1(const Half* __restrict__ x, const Half* __restrict__ 
   }
 }
 
+// kernel  : k00_matmul_add_relu_rows_4   class: matmul
+// source  : matmul, add, relu
+// inputs  : x f16[batch, 130], weight f16[70, 130], bias f16[70]
+// outputs : hidden f16[batch, 70]
+// launch  : 2 warps per column; min(batch, 1) * 35 blocks of 128 threads
+// traffic : reads batch * 260 + 18340 bytes, writes batch * 140 bytes,
+//           keeps batch * 280 bytes out of memory
+extern "C" __global__ void __launch_bounds__(128)
+k00_matmul_add_relu_rows_4(const Half* __restrict__ x, const Half* __restrict__ weight,
+                           const Half* __restrict__ bias, Half* __restrict__ hidden, int batch) {
+  constexpr int kHiddenColumns = 70;  // of the result
+  constexpr int kProductDepth = 130;  // terms of its sum
+  constexpr int kMostRows = 4;        // rows of the result
+  constexpr int kWarpSize = 32;       // threads
+  constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
+  constexpr int kBlockSize = 128;     // threads
+  constexpr int kPack = 2;            // elements of one load
+  constexpr int kFirstPacks = 2;      // of a thread's share of the weights
+  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
+                     threadIdx.x / (kWarpsPerColumn * kWarpSize);
+  const Half* weights = weight + column * kProductDepth;
+
+  // Weights, before it is known what they meet.
+  const auto first_weights =
+      ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
+
+  // The sum of row number `row` in the thread of that number.
+  const float product =
+      MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, scratch);
+  const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
+
+  // The result: add, relu
+  if (row < batch) {
+    const float bias_value = ToFloat(bias[column]);
+    // add
+    const float sum = product + bias_value;
+    // relu
+    const float hidden_value = sum < 0.0f ? 0.0f : sum;
+    hidden[row * kHiddenColumns + column] = ToHalf(hidden_value);
+  }
+}
+
 // kernel  : k00_matmul_add_relu_rows_8   class: matmul
 // source  : matmul, add, relu
 // inputs  : x f16[batch, 130], weight f16[70, 130], bias f16[70]

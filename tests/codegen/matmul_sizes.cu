@@ -52,7 +52,7 @@ k00_linear_relu_rows_1(const float* x, const float* __restrict__ first_weight,
   }
 }
 
-// kernel  : k00_linear_relu_rows_8   class: matmul
+// kernel  : k00_linear_relu_rows_4   class: matmul
 // source  : matmul, relu
 // inputs  : x f32[batch, 320], first_weight f32[256, 320]
 // outputs : first_tensor f32[batch, 256]
@@ -60,11 +60,11 @@ k00_linear_relu_rows_1(const float* x, const float* __restrict__ first_weight,
 // traffic : reads batch * 1280 + 327680 bytes, writes batch * 1024 bytes,
 //           keeps batch * 1024 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
-k00_linear_relu_rows_8(const float* x, const float* __restrict__ first_weight,
+k00_linear_relu_rows_4(const float* x, const float* __restrict__ first_weight,
                        float* __restrict__ first_tensor, int batch) {
   constexpr int kFirstColumns = 256;       // of the result
   constexpr int kFirstProductDepth = 320;  // terms of its sum
-  constexpr int kMostRows = 8;             // rows of the result
+  constexpr int kMostRows = 4;             // rows of the result
   constexpr int kWarpSize = 32;            // threads
   constexpr int kWarpsPerColumn = 2;       // warps that share out a sum
   constexpr int kBlockSize = 128;          // threads
@@ -358,7 +358,7 @@ k01_linear_relu_rows_1(const float* first_tensor, const float* __restrict__ seco
   }
 }
 
-// kernel  : k01_linear_relu_rows_8   class: matmul
+// kernel  : k01_linear_relu_rows_4   class: matmul
 // source  : matmul, relu
 // inputs  : first_tensor f32[batch, 256], second_weight f32[384, 256]
 // outputs : second f32[batch, 384]
@@ -366,11 +366,11 @@ k01_linear_relu_rows_1(const float* first_tensor, const float* __restrict__ seco
 // traffic : reads batch * 1024 + 393216 bytes, writes batch * 1536 bytes,
 //           keeps batch * 1536 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
-k01_linear_relu_rows_8(const float* first_tensor, const float* __restrict__ second_weight,
+k01_linear_relu_rows_4(const float* first_tensor, const float* __restrict__ second_weight,
                        float* __restrict__ second, int batch) {
   constexpr int kSecondColumns = 384;       // of the result
   constexpr int kSecondProductDepth = 256;  // terms of its sum
-  constexpr int kMostRows = 8;              // rows of the result
+  constexpr int kMostRows = 4;              // rows of the result
   constexpr int kWarpSize = 32;             // threads
   constexpr int kWarpsPerColumn = 2;        // warps that share out a sum
   constexpr int kBlockSize = 128;           // threads

@@ -56,6 +56,50 @@ k00_linear_add_rows_1(const Half* x, const Half* __restrict__ weight, const Half
   }
 }
 
+// kernel  : k00_linear_add_rows_4   class: matmul
+// source  : matmul, add
+// inputs  : x f16[batch, 2050], weight f16[100, 2050], bias f16[100]
+// outputs : sum f16[batch, 100]
+// launch  : 8 warps per column; min(batch, 1) * 100 blocks of 256 threads
+// traffic : reads batch * 4100 + 410200 bytes, writes batch * 200 bytes,
+//           keeps batch * 200 bytes out of memory
+extern "C" __global__ void __launch_bounds__(256)
+k00_linear_add_rows_4(const Half* x, const Half* __restrict__ weight, const Half* bias,
+                      Half* __restrict__ sum, int batch) {
+  constexpr int kSumColumns = 100;     // of the result
+  constexpr int kProductDepth = 2050;  // terms of its sum
+  constexpr int kMostRows = 4;         // rows of the result
+  constexpr int kWarpSize = 32;        // threads
+  constexpr int kWarpsPerColumn = 8;   // warps that share out a sum
+  constexpr int kBlockSize = 256;      // threads
+  constexpr int kPack = 2;             // elements of one load
+  constexpr int kFirstPacks = 5;       // of a thread's share of the weights
+  LetNextKernelStart();
+  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
+                     threadIdx.x / (kWarpsPerColumn * kWarpSize);
+  const Half* weights = weight + column * kProductDepth;
+
+  // Weights, before it is known what they meet.
+  const auto first_weights =
+      ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
+  // No other load and no store stands before this.
+  AwaitEarlierKernels();
+
+  // The sum of row number `row` in the thread of that number.
+  const float product =
+      MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, scratch);
+  const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
+
+  // The result: add
+  if (row < batch) {
+    const float bias_value = ToFloat(bias[column]);
+    // add
+    const float sum_value = product + bias_value;
+    sum[row * kSumColumns + column] = ToHalf(sum_value);
+  }
+}
+
 // kernel  : k00_linear_add_rows_8   class: matmul
 // source  : matmul, add
 // inputs  : x f16[batch, 2050], weight f16[100, 2050], bias f16[100]

@@ -52,6 +52,47 @@ k00_linear_add_sigmoid_rows_1(const float* __restrict__ x, const float* __restri
   }
 }
 
+// kernel  : k00_linear_add_sigmoid_rows_4   class: matmul
+// source  : matmul, add, sigmoid
+// inputs  : x f32[batch, 40], weight f32[6400, 40], bias f32[6400]
+// outputs : gate f32[batch, 6400]
+// launch  : one warp per column; min(batch, 1) * 1600 blocks of 128 threads
+// traffic : reads batch * 160 + 1049600 bytes, writes batch * 25600 bytes,
+//           keeps batch * 51200 bytes out of memory
+extern "C" __global__ void __launch_bounds__(128)
+k00_linear_add_sigmoid_rows_4(const float* __restrict__ x, const float* __restrict__ weight,
+                              const float* __restrict__ bias, float* __restrict__ gate, int batch) {
+  constexpr int kGateColumns = 6400;  // of the result
+  constexpr int kProductDepth = 40;   // terms of its sum
+  constexpr int kMostRows = 4;        // rows of the result
+  constexpr int kWarpSize = 32;       // threads
+  constexpr int kBlockSize = 128;     // threads
+  constexpr int kPack = 4;            // elements of one load
+  constexpr int kFirstPacks = 1;      // of a thread's share of the weights
+  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
+  const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
+  const float* weights = weight + column * kProductDepth;
+
+  // Weights, before it is known what they meet.
+  const auto first_weights =
+      ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
+
+  // The sum of row number `row` in the thread of that number.
+  const float product =
+      MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, nullptr);
+  const int row = threadIdx.x % kWarpSize;
+
+  // The result: add, sigmoid
+  if (row < batch) {
+    const float bias_value = bias[column];
+    // add
+    const float sum = product + bias_value;
+    // sigmoid
+    const float gate_value = Sigmoid(sum);
+    gate[row * kGateColumns + column] = gate_value;
+  }
+}
+
 // kernel  : k00_linear_add_sigmoid_tile_16x32   class: matmul
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 40], weight f32[6400, 40], bias f32[6400]

@@ -53,6 +53,49 @@ k00_linear_add_sigmoid_rows_1(const Half* __restrict__ x, const Half* __restrict
   }
 }
 
+// kernel  : k00_linear_add_sigmoid_rows_4   class: matmul
+// source  : matmul, add, sigmoid
+// inputs  : x f16[batch, 130], weight f16[512, 130], bias f16[512]
+// outputs : gate f16[batch, 512]
+// launch  : 2 warps per column; min(batch, 1) * 256 blocks of 128 threads
+// traffic : reads batch * 260 + 134144 bytes, writes batch * 1024 bytes,
+//           keeps batch * 2048 bytes out of memory
+extern "C" __global__ void __launch_bounds__(128)
+k00_linear_add_sigmoid_rows_4(const Half* __restrict__ x, const Half* __restrict__ weight,
+                              const Half* __restrict__ bias, Half* __restrict__ gate, int batch) {
+  constexpr int kGateColumns = 512;   // of the result
+  constexpr int kProductDepth = 130;  // terms of its sum
+  constexpr int kMostRows = 4;        // rows of the result
+  constexpr int kWarpSize = 32;       // threads
+  constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
+  constexpr int kBlockSize = 128;     // threads
+  constexpr int kPack = 2;            // elements of one load
+  constexpr int kFirstPacks = 2;      // of a thread's share of the weights
+  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
+                     threadIdx.x / (kWarpsPerColumn * kWarpSize);
+  const Half* weights = weight + column * kProductDepth;
+
+  // Weights, before it is known what they meet.
+  const auto first_weights =
+      ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kProductDepth);
+
+  // The sum of row number `row` in the thread of that number.
+  const float product =
+      MultiplyRows<kMostRows>(x, batch, weights, first_weights, kProductDepth, scratch);
+  const int row = threadIdx.x % (kWarpsPerColumn * kWarpSize);
+
+  // The result: add, sigmoid
+  if (row < batch) {
+    const float bias_value = ToFloat(bias[column]);
+    // add
+    const float sum = product + bias_value;
+    // sigmoid
+    const float gate_value = Sigmoid(sum);
+    gate[row * kGateColumns + column] = ToHalf(gate_value);
+  }
+}
+
 // kernel  : k00_linear_add_sigmoid_rows_8   class: matmul
 // source  : matmul, add, sigmoid
 // inputs  : x f16[batch, 130], weight f16[512, 130], bias f16[512]

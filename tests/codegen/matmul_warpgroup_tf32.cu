@@ -52,7 +52,7 @@ k00_linear_add_sigmoid_rows_1(const float* __restrict__ x, const float* __restri
   }
 }
 
-// kernel  : k00_linear_add_sigmoid_rows_8   class: matmul
+// kernel  : k00_linear_add_sigmoid_rows_4   class: matmul
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 130], weight f32[500, 130], bias f32[500]
 // outputs : gate f32[batch, 500]
@@ -60,11 +60,11 @@ k00_linear_add_sigmoid_rows_1(const float* __restrict__ x, const float* __restri
 // traffic : reads batch * 520 + 262000 bytes, writes batch * 2000 bytes,
 //           keeps batch * 4000 bytes out of memory
 extern "C" __global__ void __launch_bounds__(128)
-k00_linear_add_sigmoid_rows_8(const float* __restrict__ x, const float* __restrict__ weight,
+k00_linear_add_sigmoid_rows_4(const float* __restrict__ x, const float* __restrict__ weight,
                               const float* __restrict__ bias, float* __restrict__ gate, int batch) {
   constexpr int kGateColumns = 500;   // of the result
   constexpr int kProductDepth = 130;  // terms of its sum
-  constexpr int kMostRows = 8;        // rows of the result
+  constexpr int kMostRows = 4;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
   constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
   constexpr int kBlockSize = 128;     // threads

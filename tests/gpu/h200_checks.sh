@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # All that is claimed of the GPU, on a machine that has one. In parts, as a borrowed machine may not be had for long:
 #   models       every model in models/, and one whose sums are long enough for clusters: answers against double precision and
-#                onnxruntime at batches 64, 1030, 7, 1500, 1, 2048, each kernel alone (verify --per-fusion), an oversized batch,
+#                onnxruntime at batches 64, 1030, 7, 1500, 1, 2048, 3, 600, each kernel alone (verify --per-fusion), an oversized batch,
 #                compute-sanitizer (memcheck, racecheck, initcheck), device time and call latency; the smoke program; an id outside its
-#                table (5 minutes)
+#                table (7 minutes)
 #   families     float16 and bfloat16 versions of these models, and the small models of tests/end_to_end/models (3 minutes)
 #   tuned        models of one exporter with kernels chosen by measuring: answers, each kernel alone, and that times are remembered;
 #                the sweep goes to RESULTS_FOLDER/sweep-MODEL.txt (3 minutes)
@@ -61,19 +61,19 @@ models() {
     check "$name: compile" 0 "$fusec" "$model" -o "$out" --target sm_90a
     dim=$(python3 -c "import json; print(json.load(open('$out/manifest.json'))['symbols'][0]['name'])")
     # In one context. The 68 blocks of the last model's first product at 1030 rows would not fill the clusters of 8 that it has at 64.
-    check "$name: answers at batches 64, 1030, 7, 1500, 1, 2048 in turn" 0 \
-      "$fusec" verify "$out" --model "$model" --device cuda --dim "$dim=64,1030,7,1500,1,2048"
+    check "$name: answers at batches 64, 1030, 7, 1500, 1, 2048, 3, 600 in turn" 0 \
+      "$fusec" verify "$out" --model "$model" --device cuda --dim "$dim=64,1030,7,1500,1,2048,3,600"
     sed 's/^/      /' "$work/log"
     check "$name: each kernel alone" 0 "$fusec" verify "$out" --per-fusion --device cuda --dim "$dim=7"
     check "$name: an oversized batch" 6 "$fusec" run "$out" --random --device cuda --dim "$dim=70000"
-    check "$name: times at batches 1, 64, 2048, of each kernel, and from 4 contexts" 0 \
-      "$fusec" bench "$out" --device cuda --dim "$dim=1,64,2048" --seconds 0.5 --per-kernel --contexts 4 --json
+    check "$name: times at batches 1, 16, 64, 1024, 2048, of each kernel, and from 4 contexts" 0 \
+      "$fusec" bench "$out" --device cuda --dim "$dim=1,16,64,1024,2048" --seconds 0.3 --per-kernel --contexts 4 --json
     if [ "$exit_code" = 0 ]; then
       printf '%s{"model": "%s", "bench": %s}\n' "$separator" "$name" "$(cat "$work/log")" >>"$results/bench.json"
       separator=,
     fi
-    # Sizes that other kernels serve: few rows, small tiles, many rows.
-    for size in 5 40 1100; do
+    # Sizes that other kernels serve: few rows, groups of them or small tiles, pairs of blocks, many rows.
+    for size in 3 40 600 1100; do
       for tool in memcheck racecheck initcheck; do
         check "$name: compute-sanitizer $tool at batch $size" 0 env FUSEC_CUDA_GRAPH=0 compute-sanitizer --tool "$tool" \
           --error-exitcode 99 "$fusec" run "$out" --random --device cuda --dim "$dim=$size"

@@ -91,27 +91,27 @@ TEST(RegionKernels, PlansWithoutMeasurementsAndWhereTheyAgree) {
   Texts planned;
   for (const Variant& variant : product.kernels.Planned())
     planned.push_back(std::to_string(variant.from) + variant.suffix);
-  EXPECT_EQ(planned, Texts({"0_rows_1", "2_rows_8", "9_rows_by_8", "49_tile_16x32",
+  EXPECT_EQ(planned, Texts({"0_rows_1", "2_rows_4", "5_rows_by_8", "49_tile_16x32",
                             "769_tile_32x64", "3073_tile_128x64", "8193"}));
   EXPECT_EQ(product.Ranges({{1, {}}, {4096, {}}}), product.Ranges({}));
 }
 
 TEST(RegionKernels, PlansTilesByWarpgroupsForSplitFloats) {
   const Planner product(Layer(512, 256), TargetKind::kGpu, /*warpgroups=*/true);
-  EXPECT_EQ(product.Ranges({}), Texts({"0..1_rows_1", "2..8_rows_8", "9..48_rows_by_8",
+  EXPECT_EQ(product.Ranges({}), Texts({"0..1_rows_1", "2..4_rows_4", "5..48_rows_by_8",
                                        "49..528_tile_16x32", "529..1024_warpgroup_64x64_cluster_2",
                                        "1025..6272_warpgroup_64x64", "6273.._warpgroup_128x128"}));
   // Sums too short for two blocks.
   const Planner shorter(Layer(256, 256), TargetKind::kGpu, /*warpgroups=*/true);
   EXPECT_EQ(shorter.Ranges({}),
-            Texts({"0..1_rows_1", "2..8_rows_8", "9..48_rows_by_8", "49..528_tile_16x32",
+            Texts({"0..1_rows_1", "2..4_rows_4", "5..48_rows_by_8", "49..528_tile_16x32",
                    "529..6272_warpgroup_64x64", "6273.._warpgroup_128x128"}));
 }
 
 TEST(RegionKernels, SharesLongSumsOutToClustersWhereTilesAreFew) {
   const Planner split(Layer(3456, 512), TargetKind::kGpu, /*warpgroups=*/true);
   EXPECT_EQ(split.Ranges({}),
-            Texts({"0..1_rows_1", "2..8_rows_8", "9..16_rows_by_8",
+            Texts({"0..1_rows_1", "2..4_rows_4", "5..16_rows_by_8",
                    "17..128_warpgroup_64x64_cluster_8", "129..256_warpgroup_64x64_cluster_4",
                    "257..512_warpgroup_64x64_cluster_2", "513..1024_warpgroup_64x64",
                    "1025..2112_warpgroup_64x128", "2113.._warpgroup_128x128"}));
@@ -119,17 +119,17 @@ TEST(RegionKernels, SharesLongSumsOutToClustersWhereTilesAreFew) {
   const Planner tf32(Layer(3456, 512), TargetKind::kGpu, /*warpgroups=*/true, "high");
   EXPECT_EQ(
       tf32.Ranges({}),
-      Texts({"0..1_rows_1", "2..8_rows_8", "9..16_rows_by_8", "17..128_warpgroup_64x64_cluster_8",
+      Texts({"0..1_rows_1", "2..4_rows_4", "5..16_rows_by_8", "17..128_warpgroup_64x64_cluster_8",
              "129..256_warpgroup_64x64_cluster_4", "257..512_warpgroup_64x64_cluster_2", "513.."}));
 }
 
 TEST(RegionKernels, PlansAWaveOfTilesWhereTheLibrarysAreTooLarge) {
   const Planner wide(Layer(512, 3456), TargetKind::kGpu, /*warpgroups=*/true, "high");
   EXPECT_EQ(wide.Ranges({}),
-            Texts({"0..1_rows_1", "2..32_tile_16x32", "33..64_warpgroup_64x64_cluster_2",
-                   "65..128_warpgroup_64x64", "129.."}));
+            Texts({"0..1_rows_1", "2..4_rows_4", "5..32_tile_16x32",
+                   "33..64_warpgroup_64x64_cluster_2", "65..128_warpgroup_64x64", "129.."}));
   const Planner split(Layer(512, 3456), TargetKind::kGpu, /*warpgroups=*/true);
-  EXPECT_EQ(split.Ranges({}), Texts({"0..1_rows_1", "2..32_tile_16x32",
+  EXPECT_EQ(split.Ranges({}), Texts({"0..1_rows_1", "2..4_rows_4", "5..32_tile_16x32",
                                      "33..64_warpgroup_64x64_cluster_2", "65..128_warpgroup_64x64",
                                      "129..256_warpgroup_64x128", "257.._warpgroup_128x128"}));
 }
@@ -142,19 +142,19 @@ TEST(RegionKernels, LeavesAFewRowsMoreToGroupsOfThemWhereTilesHaveLittleWork) {
     }
     return std::string();
   };
-  EXPECT_EQ(groups(1024, 512, "highest"), "9..32_rows_by_8");
-  EXPECT_EQ(groups(1024, 512, "high"), "9..24_rows_by_8");
-  EXPECT_EQ(groups(1024, 1024, "highest"), "9..16_rows_by_8");
+  EXPECT_EQ(groups(1024, 512, "highest"), "5..32_rows_by_8");
+  EXPECT_EQ(groups(1024, 512, "high"), "5..24_rows_by_8");
+  EXPECT_EQ(groups(1024, 1024, "highest"), "5..16_rows_by_8");
   EXPECT_EQ(groups(1024, 1024, "high"), "");
   EXPECT_EQ(groups(3456, 1024, "highest"), "");
-  EXPECT_EQ(groups(256, 64, "highest"), "9..192_rows_by_8");
+  EXPECT_EQ(groups(256, 64, "highest"), "5..192_rows_by_8");
 }
 
 // What tiles of few rows fill, and what a larger tile would mostly leave empty, is theirs.
 TEST(RegionKernels, PlansTilesByTheRowsThatFillThem) {
   const Planner many(kManyMatrices, TargetKind::kGpu, /*warpgroups=*/true);
-  EXPECT_EQ(many.Ranges({}),
-            Texts({"0..1_rows_1", "2..32_tile_16x32", "33..512_tile_64x32", "513.."}));
+  EXPECT_EQ(many.Ranges({}), Texts({"0..1_rows_1", "2..4_rows_4", "5..32_tile_16x32",
+                                    "33..512_tile_64x32", "513.."}));
 }
 
 TEST(RegionKernels, LeavesTinySumsToThreadsThenToATileThenToTheLibrary) {
@@ -185,7 +185,7 @@ TEST(RegionKernels, ServesEveryNumberOfRowsByOneKernelThatCan) {
 
 TEST(RegionKernels, PlansNarrowTilesForNarrowProducts) {
   const Planner narrow(Layer(512, 16), TargetKind::kGpu, /*warpgroups=*/true);
-  EXPECT_EQ(narrow.Ranges({}), Texts({"0..1_rows_1", "2..8_rows_8", "9..768_rows_by_8",
+  EXPECT_EQ(narrow.Ranges({}), Texts({"0..1_rows_1", "2..4_rows_4", "5..768_rows_by_8",
                                       "769..6336_tile_16x32", "6337.._tile_64x32"}));
 }
 
@@ -203,8 +203,8 @@ TEST(RegionKernels, ServesNoMoreRowsThanAKernelCanMake) {
   const Planner product(kProduct);
   EXPECT_EQ(product.Ranges({{4, Rows(4)}, {1024, KernelChoice()}}), Texts({"0..4_rows_4", "5.."}));
   EXPECT_EQ(product.Ranges({{4, Rows(4)}}),
-            Texts({"0..4_rows_4", "5..8_rows_8", "9..48_rows_by_8", "49..768_tile_16x32",
-                   "769..3072_tile_32x64", "3073..8192_tile_128x64", "8193.."}));
+            Texts({"0..4_rows_4", "5..48_rows_by_8", "49..768_tile_16x32", "769..3072_tile_32x64",
+                   "3073..8192_tile_128x64", "8193.."}));
 }
 
 TEST(RegionKernels, MakesStepsThatAreAlternatives) {
@@ -223,8 +223,8 @@ TEST(RegionKernels, MakesStepsThatAreAlternatives) {
 // Blocks for each 8 rows serve any number of them.
 TEST(RegionKernels, TriesRowsInGroupsWhereTheyAreAFewMore) {
   const Planner product(Layer(512, 256));
-  // At 9 the planned one as well.
-  for (const auto& [size, groups] : {std::pair(8, 0), {9, 9}, {64, 8}, {65, 0}}) {
+  // Up to 48 rows the planned one as well.
+  for (const auto& [size, groups] : {std::pair(4, 0), {8, 1}, {9, 9}, {64, 8}, {65, 0}}) {
     int found = 0;
     for (const KernelChoice& choice : product.kernels.Candidates(size))
       found += choice.product.in_groups;
