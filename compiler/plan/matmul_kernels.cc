@@ -15,8 +15,8 @@ namespace {
 using Kind = MatMulKernel::Kind;
 
 constexpr int64_t kMostRowsAtOnce = 8;
-// Elements of a result, and products of numbers that it takes, up to which blocks for each of so
-// many rows are ahead of tiles; of long sums, which by split floats take longest.
+// Elements of a result (of long sums of split floats more), and multiplications, up to which blocks
+// for each of so many rows are ahead of tiles.
 constexpr int64_t kMostGroupedElements = 12288;
 constexpr int64_t kMostGroupedLongElements = 16384;
 constexpr int64_t kMostGroupedProducts = 1 << 25;
@@ -76,7 +76,8 @@ constexpr int64_t kFewRows = 128;
 // Sums of split floats from which on a wave of such tiles is as fast as one of the middle tile
 // above, of which most rows take two.
 constexpr int64_t kLeastLargeSum = 256;
-constexpr int64_t kLeastPairedSum = 512;  // and two blocks a tile are faster where these are few
+// Rows of so many bytes from which on two blocks make a tile faster than one, where these are few.
+constexpr int64_t kLeastPairedRow = 2048;
 constexpr int64_t kMostSmallBlocks = 2 * kMostBlocks;  // of the smallest tile that run at once
 
 // What is measured of these. Of split floats a thread holds sums twice, and a block columns.
@@ -274,7 +275,8 @@ void AddTile(Kind kind, const MatMulTile& tile, int64_t from, std::vector<MatMul
 
 // Whether two blocks to a tile by warpgroups are faster than one, where both find room.
 bool TakesPairs(const MatMulPlan& matmul) {
-  return *matmul.k.AsConstant() >= kLeastPairedSum && *matmul.batch.AsConstant() == 1;
+  return *matmul.k.AsConstant() * DtypeBytes(matmul.result->type.dtype) >= kLeastPairedRow &&
+         *matmul.batch.AsConstant() == 1;
 }
 
 // Tiles by warpgroups from `from` rows on, each of a pair of blocks while one would leave half of a

@@ -14,22 +14,24 @@ constexpr const char* kProduct =
     "  return %y \"y\"\n}\n";
 
 // x [b, terms] by weights [columns, terms].
-std::string Layer(int terms, int columns) {
+std::string Layer(int terms, int columns, const std::string& dtype = "f32") {
   const std::string k = std::to_string(terms), n = std::to_string(columns);
-  return "graph @g(%x \"x\": f32[b, " + k +
-         "]) symbols(b in 1..65536) {\n"
-         "  %w = constant() payload \"0\" : f32[" +
-         n + ", " + k +
-         "]\n"
-         "  %y = region(%x, %w) {class = \"matmul\"} : f32[b, " +
-         n +
-         "] {\n"
-         "    graph @matmul(%x: f32[b, " +
-         k + "], %w: f32[" + n + ", " + k +
-         "]) {\n"
-         "      %y = matmul(%x, %w) {transpose_a = 0, transpose_b = 1} : f32[b, " +
-         n +
-         "]\n"
+  const std::string x = dtype + "[b, " + k + "]", w = dtype + "[" + n + ", " + k + "]";
+  const std::string y = dtype + "[b, " + n + "]";
+  return "graph @g(%x \"x\": " + x +
+         ") symbols(b in 1..65536) {\n"
+         "  %w = constant() payload \"0\" : " +
+         w +
+         "\n"
+         "  %y = region(%x, %w) {class = \"matmul\"} : " +
+         y +
+         " {\n"
+         "    graph @matmul(%x: " +
+         x + ", %w: " + w +
+         ") {\n"
+         "      %y = matmul(%x, %w) {transpose_a = 0, transpose_b = 1} : " +
+         y +
+         "\n"
          "      return %y\n    }\n  }\n"
          "  return %y \"y\"\n}\n";
 }
@@ -132,6 +134,10 @@ TEST(RegionKernels, PlansAWaveOfTilesWhereTheLibrarysAreTooLarge) {
   EXPECT_EQ(split.Ranges({}), Texts({"0..1_rows_1", "2..4_rows_4", "5..32_tile_16x32",
                                      "33..64_warpgroup_64x64_cluster_2", "65..128_warpgroup_64x64",
                                      "129..256_warpgroup_64x128", "257.._warpgroup_128x128"}));
+  // Rows of halves too short for pairs of blocks.
+  const Planner half(Layer(512, 3456, "f16"), TargetKind::kGpu, /*warpgroups=*/true);
+  EXPECT_EQ(half.Ranges({}), Texts({"0..1_rows_1", "2..4_rows_4", "5..32_tile_16x32",
+                                    "33..64_tile_32x64", "65..128_warpgroup_64x64", "129.."}));
 }
 
 TEST(RegionKernels, LeavesAFewRowsMoreToGroupsOfThemWhereTilesHaveLittleWork) {
@@ -161,6 +167,8 @@ TEST(RegionKernels, LeavesTinySumsToThreadsThenToATileThenToTheLibrary) {
   const Planner tiny(Layer(13, 512));
   EXPECT_EQ(tiny.Ranges({}),
             Texts({"0..1_rows_1", "2..256_plain", "257..2047_tile_64x64", "2048.."}));
+  const Planner half(Layer(13, 512, "f16"));
+  EXPECT_EQ(half.Ranges({}), Texts({"0..1_rows_1", "2..256_plain", "257.."}));
 }
 
 TEST(RegionKernels, ServesEveryNumberOfRowsByOneKernelThatCan) {
