@@ -275,7 +275,7 @@ Command DeclareOpt(CLI::App& app) {
   app.add_option("-o,--output", flags->output, "the file to write (default: stdout)")
       ->type_name("FILE");
   app.footer(
-      "example: fusec opt dump/03-canonicalize.ir --passes=fuse-row-reduction,fuse-pointwise");
+      "example: fusec opt dump/07-canonicalize.ir --passes=fuse-row-reduction,fuse-pointwise");
   return [flags] { return RunOpt(*flags); };
 }
 

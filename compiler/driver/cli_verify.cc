@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -27,6 +28,7 @@ bool JudgeByOnnxruntime(const OnnxruntimeJudge& judge, const Subject& subject, c
   for (const auto& [name, data] : subject.options.frozen_inputs) named.emplace_back(name, data);
   const Result<NamedTensors> expected = judge.Run(subject.model, named);
   if (!expected) {
+    if (Interrupted()) return false;  // of which it is told elsewhere
     PrintNote("not compared with onnxruntime at " + DimsText(dims) +
               " and later sizes: " + expected.error().message);
     return false;
@@ -90,6 +92,9 @@ void PrintTables(const std::vector<Judgement>& judgements) {
 }  // namespace
 
 Result<int> RunVerify(const VerifyFlags& flags) {
+  if (!flags.model.empty() && std::filesystem::is_regular_file(flags.subject))
+    return Fail(ErrorKind::kUsage,
+                "--model is for an artifact, and " + flags.subject + " is a model");
   if (flags.per_fusion) return RunVerifyPerFusion(flags);
   if (flags.bisect) return RunVerifyBisect(flags);
   CatchInterrupts();
@@ -101,6 +106,7 @@ Result<int> RunVerify(const VerifyFlags& flags) {
     ProgressLine progress;
     FUSEC_ASSIGN(subject, LoadSubject(flags, progress, folder, true));
     const auto judge = OnnxruntimeJudge::Find(folder);
+    if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
     if (!judge)
       PrintNote(
           "no python3 with onnxruntime was found (FUSEC_PYTHON names one): the interpreter judges "

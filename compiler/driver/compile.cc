@@ -7,6 +7,7 @@
 #include "compiler/driver/index_limits.h"
 #include "compiler/driver/pipeline.h"
 #include "compiler/import/import.h"
+#include "compiler/package/output_path.h"
 #include "compiler/plan/traffic.h"
 #include "compiler/support/interrupt.h"
 

@@ -16,6 +16,7 @@
 #include "compiler/driver/artifact_source.h"
 #include "compiler/driver/child_process.h"
 #include "compiler/driver/region_race.h"
+#include "compiler/package/output_path.h"
 #include "compiler/plan/kernel_name.h"
 #include "compiler/support/interrupt.h"
 #include "fusec/fusec.h"
@@ -120,6 +121,7 @@ class Tuner {
 
   Result<TuneReport> Run() {
     FUSEC_TRY(CheckArtifact(options_.artifact));
+    FUSEC_TRY(CheckOutputPath(options_.artifact));
     FUSEC_ASSIGN(source_, ReadArtifactSource(options_.artifact));
     {
       FUSEC_ASSIGN(const auto program, LoadProgram(options_.artifact, options_.device));

@@ -57,6 +57,12 @@ Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
   FUSEC_ASSIGN(subject.program, LoadProgram(subject.artifact, flags.device));
   subject.device = flags.device;
   if (subject.model.empty()) return subject;
+  // The sizes that it was compiled for, where they are others than a model has by itself.
+  const DimSymbol usual;
+  for (const runtime::Symbol& symbol : subject.program->manifest().symbols) {
+    if (symbol.min < usual.low || symbol.max > usual.high)
+      subject.options.dim_ranges[symbol.name] = {symbol.min, symbol.max};
+  }
   FUSEC_ASSIGN(LoadedModel loaded, LoadModel(subject.options));
   subject.graph = std::move(loaded.imported);
   PassManager manager;

@@ -47,7 +47,7 @@ void SetMetadata(const onnx::ModelProto& model, const std::string& path, ImportS
   graph.metadata["opset"] = std::to_string(state.opsets.at(""));
   const std::string& version = model.producer_version();
   graph.metadata["producer"] =
-      Printable(model.producer_name() + (version.empty() ? "" : " ") + version);
+      PrintableLine(model.producer_name() + (version.empty() ? "" : " ") + version);
 }
 
 void AddInputs(const ModelInputs& inputs, ImportState& state, Scope& scope) {
@@ -182,9 +182,9 @@ std::string RangeText(const std::string& name, int64_t low, int64_t high) {
 
 }  // namespace
 
-// An exporter may write the sizes that it traced with into a model, or slice a table of 50 positions
-// by a dim that it calls free: sizes that no run of the model could have are given up, with a
-// warning, until the rest fits together.
+// An exporter may write the sizes that it traced with into a model, or slice a table of 50
+// positions by a dim that it calls free: sizes that no run of the model could have are given up,
+// with a warning, until the rest fits together.
 Result<ImportedModel> ImportOnnx(const std::string& path, const ImportOptions& options) {
   constexpr size_t kMostDims = 16;
   constexpr int64_t kDefaultHigh = 65536;
@@ -198,8 +198,8 @@ Result<ImportedModel> ImportOnnx(const std::string& path, const ImportOptions& o
       model->warnings.insert(model->warnings.begin(), warnings.begin(), warnings.end());
       return model;
     }
-    // Without a problem of sizes, the narrowed names are none that --dim takes, or what is left to say
-    // is no matter of sizes.
+    // Without a problem of sizes, the narrowed names are none that --dim takes, or what is left to
+    // say is no matter of sizes.
     if (warnings.empty() || model.error().kind != ErrorKind::kUsage) error = model.error();
     if (!problem || warnings.size() == kMostDims) break;
     const auto& [message, fitting] = *problem;

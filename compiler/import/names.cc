@@ -1,5 +1,6 @@
 #include "compiler/import/names.h"
 
+#include <algorithm>
 #include <cctype>
 
 namespace fusec {
@@ -68,6 +69,12 @@ std::string Printable(std::string_view text) {
     i += good ? length : 1;
   }
   return printable;
+}
+
+std::string PrintableLine(std::string_view text) {
+  std::string line = Printable(text);
+  std::replace(line.begin(), line.end(), '\n', '?');
+  return line;
 }
 
 std::string DomainName(const std::string& domain) { return domain.empty() ? "ai.onnx" : domain; }

@@ -17,6 +17,8 @@ std::string TensorIdentifier(std::string_view name);
 // Text from a file as it may be shown or written elsewhere: control characters and what is no UTF-8
 // become '?'.
 std::string Printable(std::string_view text);
+// The same without ends of lines, as what is named in a comment or a table must be.
+std::string PrintableLine(std::string_view text);
 // "" -> "ai.onnx"; others as they are.
 std::string DomainName(const std::string& domain);
 // A message of libonnx as a part of ours: one line, beginning in lower case, no full stop.

@@ -77,7 +77,7 @@ std::string InnermostUserLine(std::string_view stack_trace) {
 
 Origin OriginOf(const onnx::NodeProto& node) {
   const bool unnamed = node.name().empty() && node.output_size() > 0;
-  Origin origin{.onnx_node = Printable(unnamed ? node.output(0) : node.name()),
+  Origin origin{.onnx_node = PrintableLine(unnamed ? node.output(0) : node.name()),
                 .onnx_op = node.op_type()};
   const std::string_view name_scopes = Metadata(node, "pkg.torch.onnx.name_scopes");
   const std::string_view module_namespace = Metadata(node, "namespace");
@@ -88,8 +88,9 @@ Origin OriginOf(const onnx::NodeProto& node) {
   } else {
     origin.module_path = ModuleOfNodeName(node.name());
   }
-  origin.module_path = Printable(origin.module_path);
-  origin.source_line = Printable(InnermostUserLine(Metadata(node, "pkg.torch.onnx.stack_trace")));
+  origin.module_path = PrintableLine(origin.module_path);
+  origin.source_line =
+      PrintableLine(InnermostUserLine(Metadata(node, "pkg.torch.onnx.stack_trace")));
   return origin;
 }
 

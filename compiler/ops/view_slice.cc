@@ -38,7 +38,7 @@ struct AxisSlice {
 };
 
 // start..end by `step` on an axis of `dim` elements. Forwards the bounds lie in [0, dim]; backwards
-// the start lies in [0, dim - 1] and the end in [-1, dim - 1].
+// the start lies in [0, dim - 1], or before the first of no elements, and the end in [-1, dim - 1].
 // length = max(0, ceil((end - start) / step))
 Result<AxisSlice> SliceOfAxis(const ImportContext& context, const Expr& start, const Expr& end,
                               int64_t step, const Expr& dim) {
@@ -50,7 +50,8 @@ Result<AxisSlice> SliceOfAxis(const ImportContext& context, const Expr& start, c
     Expr length = Max(CeilDiv(last - first, step, ranges), 0, ranges);
     return AxisSlice{std::move(first), std::move(length)};
   }
-  FUSEC_ASSIGN(Expr first, ClampedBound(context, "starts", start, dim, 0, dim - 1));
+  const Expr lowest = Min(dim - 1, 0, ranges);
+  FUSEC_ASSIGN(Expr first, ClampedBound(context, "starts", start, dim, lowest, dim - 1));
   FUSEC_ASSIGN(const Expr last, ClampedBound(context, "ends", end, dim, -1, dim - 1));
   const int64_t stride = -std::max(step, -std::numeric_limits<int64_t>::max());
   Expr length = Max(CeilDiv(first - last, stride, ranges), 0, ranges);

@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "compiler/ops/op_def.h"
+#include "compiler/package/output_path.h"
 #include "compiler/package/weights_file.h"
 #include "compiler/plan/weight_panels.h"
 #include "compiler/support/check.h"
@@ -382,38 +383,10 @@ bool Replace(const std::string& made, const std::string& target, std::error_code
   return !error;
 }
 
-bool IsArtifact(const std::string& path) {
-  std::error_code error;
-  return fs::is_regular_file(path + "/manifest.json", error);
-}
-
 }  // namespace
 
-Result<void> CheckOutputPath(const std::string& path) {
-  std::error_code error;
-  if (path.empty()) return Fail(ErrorKind::kUsage, "no output path was given (-o OUT)");
-  if (fs::exists(path, error)) {
-    const bool empty_folder = fs::is_directory(path, error) && fs::is_empty(path, error);
-    if (!IsArtifact(path) && !empty_folder) {
-      return Fail(ErrorKind::kUsage,
-                  path + " exists and is not a fusec artifact; it is left as it is");
-    }
-  }
-  const fs::path parent = fs::absolute(path, error).parent_path();
-  if (!fs::is_directory(parent, error)) {
-    return Fail(ErrorKind::kUsage,
-                "cannot write " + path + ": " + parent.string() + " is not a folder");
-  }
-  if (access(parent.c_str(), W_OK) != 0) {
-    return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + std::strerror(errno));
-  }
-  return {};
-}
-
 Result<void> WriteArtifact(const std::string& path, const ArtifactContents& contents) {
-  FUSEC_TRY(CheckOutputPath(path));
-  std::string target = path;
-  while (target.size() > 1 && target.back() == '/') target.pop_back();
+  FUSEC_ASSIGN(const std::string target, CheckOutputPath(path));
   const std::string aside = target + ".partial." + std::to_string(getpid());
   std::error_code error;
   const TemporaryFolder cleanup(aside);
@@ -423,7 +396,7 @@ Result<void> WriteArtifact(const std::string& path, const ArtifactContents& cont
     // Told of the place where the user wants it.
     std::string message = written.error().message;
     if (const size_t at = message.find(aside); at != std::string::npos)
-      message.replace(at, aside.size(), target);
+      message.replace(at, aside.size(), path);
     return Fail(written.error().kind, message);
   }
   if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");

@@ -46,13 +46,9 @@ struct ArtifactContents {
   std::vector<std::string> warnings;
 };
 
-// Writes the folder described in runtime/ARTIFACT.md: aside first, then renamed over `path`. A
-// folder that is there already is replaced only if it is an artifact. Nothing is left behind on
-// failure. The same contents give the same bytes.
+// Writes the folder described in runtime/ARTIFACT.md where CheckOutputPath allows it: aside first,
+// then renamed over what is there. Nothing is left behind on failure. The same contents give the
+// same bytes.
 Result<void> WriteArtifact(const std::string& path, const ArtifactContents& contents);
-
-// Whether `path` can become an artifact: it does not exist, or is one. For failing before the work
-// is done.
-Result<void> CheckOutputPath(const std::string& path);
 
 }  // namespace fusec

@@ -19,6 +19,7 @@ void Remember(int signal) {
 void CatchInterrupts() {
   std::signal(SIGINT, &Remember);
   std::signal(SIGTERM, &Remember);
+  if (std::signal(SIGHUP, &Remember) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
 }
 
 bool Interrupted() { return interrupted != 0; }

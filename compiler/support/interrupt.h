@@ -4,8 +4,8 @@
 
 namespace fusec {
 
-// After this, the first SIGINT and SIGTERM only set a flag, which long work asks for at every stage.
-// The second ends the process, as always.
+// After this, the first SIGINT, SIGTERM or SIGHUP (unless ignored, as by nohup) only sets a flag,
+// which long work asks for at every stage. The second ends the process, as always.
 void CatchInterrupts();
 bool Interrupted();
 

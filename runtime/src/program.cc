@@ -20,10 +20,11 @@ StatusOr<int> ParseDevice(std::string_view device) {
   return Fail(FUSEC_BAD_USAGE, "unknown device \"", device, "\", expected cpu, cuda or cuda:N");
 }
 
-// Without a name: a GPU where the artifact and the machine have one, else the CPU.
+// Without a name: a GPU where the artifact and the machine have one, else the CPU. Of an artifact
+// for GPUs alone, which has no other device, the GPU's is the problem to tell of.
 StatusOr<int> ChooseDevice(const char* device, const Artifact& artifact) {
   if (device) return ParseDevice(device);
-  return CudaUsable(artifact) ? 0 : -1;
+  return CudaUsable(artifact) || artifact.manifest().targets.count("cpu") == 0 ? 0 : -1;
 }
 
 }  // namespace

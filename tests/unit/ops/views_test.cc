@@ -127,6 +127,23 @@ TEST_F(Views, SliceClampsAsOnnx) {
   EXPECT_EQ(RunOutput(graph, output, {Iota(Dtype::kF32, {2, 3, 4})}).reals[0], 12);
 }
 
+TEST_F(Views, SliceTurnsNothingRound) {
+  AddSymbolM();
+  Value* rows = graph.AddInput("rows", {Dtype::kF32, {Sym("m"), 3}});
+  for (const int64_t start : {int64_t{-1}, kEnd}) {
+    FakeImport import(graph, "Slice", 13,
+                      {rows, IntsConstant(graph, {start}), IntsConstant(graph, {-kEnd - 1}),
+                       IntsConstant(graph, {0}), IntsConstant(graph, {-1})});
+    ASSERT_TRUE(import.Run());
+    const auto turned = [&](int64_t size) {
+      return Values(RunOutput(graph, import.outputs[0],
+                              {Iota(Dtype::kF32, {1, 3, 4}), Iota(Dtype::kF32, {size, 3})}));
+    };
+    EXPECT_EQ(turned(0), std::vector<double>());
+    EXPECT_EQ(turned(2), (std::vector<double>{3, 4, 5, 0, 1, 2}));
+  }
+}
+
 TEST_F(Views, SliceByASymbol) {
   AddSymbolM();
   Builder builder(graph);
