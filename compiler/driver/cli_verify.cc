@@ -92,7 +92,8 @@ void PrintTables(const std::vector<Judgement>& judgements) {
 }  // namespace
 
 Result<int> RunVerify(const VerifyFlags& flags) {
-  if (!flags.model.empty() && std::filesystem::is_regular_file(flags.subject))
+  std::error_code ignored;  // LoadSubject tells of a path that cannot be looked at
+  if (!flags.model.empty() && std::filesystem::is_regular_file(flags.subject, ignored))
     return Fail(ErrorKind::kUsage,
                 "--model is for an artifact, and " + flags.subject + " is a model");
   if (flags.per_fusion) return RunVerifyPerFusion(flags);

@@ -31,8 +31,9 @@ Result<void> CheckIsArtifact(const std::string& path, const std::string& folder)
   std::error_code error;
   for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
        at.increment(error)) {
-    if (at->is_directory() && !at->is_symlink()) continue;
-    const std::string file = fs::relative(at->path(), folder).generic_string();
+    std::error_code ignored;  // what cannot be looked at is no folder of an artifact
+    if (at->symlink_status(ignored).type() == fs::file_type::directory) continue;
+    const std::string file = at->path().lexically_relative(folder).generic_string();
     if (file == "manifest.json" || manifest["files"].contains(file)) continue;
     return Fail(ErrorKind::kUsage, path + " is an artifact that would be replaced, but " + file +
                                        " in it is not fusec's; it is left as it is");

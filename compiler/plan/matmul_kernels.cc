@@ -151,6 +151,11 @@ int64_t FirstRows(const MatMulTile& tile, int64_t n, int64_t matrices) {
 // The fewest rows that fill half of a tile: with less, a smaller one is ahead.
 int64_t HalfOf(const MatMulTile& tile) { return tile.rows / 2 + 1; }
 
+// The fewest rows of each product that give `tile` enough blocks and fill half of one.
+int64_t FirstFilledRows(const MatMulTile& tile, int64_t n, int64_t matrices) {
+  return std::max(FirstRows(tile, n, matrices), HalfOf(tile));
+}
+
 // Tiles by warps from small to large, for `n` columns.
 std::span<const MatMulTile> SmallTiles(int64_t n) {
   return n <= kNarrowColumns ? std::span<const MatMulTile>(kNarrowTiles) : kTiles;
@@ -323,7 +328,7 @@ int64_t AddSmallTiles(const MatMulPlan& matmul, const PlanOptions& options, bool
     const int64_t second_wave = RowsBeyond(kMostSmallBlocks, tiles[0], n, matrices);
     AddPairsOrBlocks(matmul, std::clamp(second_wave, HalfOf(kClusterTile), enough), kernels);
   } else {
-    AddTile(Kind::kTile, tiles[1], std::max(enough, HalfOf(tiles[1])), kernels);
+    AddTile(Kind::kTile, tiles[1], FirstFilledRows(tiles[1], n, matrices), kernels);
   }
   const int64_t library_from = FirstRowsOfLibrary(matmul, is_split);
   if (takes_large && IsOneWave(matmul, kClusterTile, kFewRows)) {
@@ -332,8 +337,7 @@ int64_t AddSmallTiles(const MatMulPlan& matmul, const PlanOptions& options, bool
     return std::max(library_from, kFewRows + 1);
   }
   if (!own_at_any_size && tiles.size() > 2)
-    AddTile(Kind::kTile, tiles[2], std::max(FirstRows(tiles[2], n, matrices), HalfOf(tiles[2])),
-            kernels);
+    AddTile(Kind::kTile, tiles[2], FirstFilledRows(tiles[2], n, matrices), kernels);
   return library_from;
 }
 
@@ -346,7 +350,7 @@ void AddLargeTiles(const MatMulPlan& matmul, bool is_split, std::vector<MatMulRa
   for (const auto& [tile, least_columns] : planned) {
     if (n < least_columns) continue;
     const MatMulTile& last = kernels.back().kernel.tile;
-    int64_t from = std::max(FirstRows(tile, n, matrices), HalfOf(tile));
+    int64_t from = FirstFilledRows(tile, n, matrices);
     if (is_split && tile.rows * tile.columns == 2 * last.rows * last.columns) {
       const int64_t second_wave = RowsBeyond(kMostBlocks, last, n, matrices);
       from = std::min(from, std::max(second_wave, kernels.back().from));
