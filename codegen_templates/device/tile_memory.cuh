@@ -2,8 +2,8 @@
 // shared memory, and the sums that stand there in the end.
 
 // Copies chunk number `chunk`, Shape::kChunkBytes of each of kRows rows, to where `to` has a place
-// `at` each row and word. `rows` of them and `row_bytes` of each exist: behind a row's end stand
-// zeros, and behind the last row it is repeated, for results that nobody wants.
+// `at` each row and word. `rows` of them and `row_bytes` of each exist; behind a row's end and
+// behind the last row stand zeros, without a read: all blocks would wait for the same few lines.
 template <class Shape, int kCopyBytes, int kRows, class Rows>
 __device__ __forceinline__ void LoadChunk(Rows& to, const void* from, int rows, int row_bytes,
                                           int chunk) {
@@ -20,10 +20,10 @@ __device__ __forceinline__ void LoadChunk(Rows& to, const void* from, int rows, 
     for (int first = 0; first < kRows; first += kRowStep) {
       const int row = first + thread / kPlaces;
       if (first + kRowStep > kRows && row >= kRows) continue;
-      const char* source = static_cast<const char*>(from) + offset +
-                           static_cast<long long>(min(row, rows - 1)) * row_bytes;
+      const char* source =
+          static_cast<const char*>(from) + offset + static_cast<long long>(row) * row_bytes;
       CopyAsync<kCopyBytes, Shape::kBypass>(
-          reinterpret_cast<char*>(to.at(row, place / 4)) + place % 4, source, inside);
+          reinterpret_cast<char*>(to.at(row, place / 4)) + place % 4, source, inside && row < rows);
     }
   }
 }
