@@ -35,10 +35,10 @@ constexpr int64_t kMostShortElements = 1 << 18;
 constexpr int64_t kMostHalfElements = 1 << 16;
 
 // Sums so short that a tile of them is mostly filled with zeros: a thread per element is sooner
-// done where these are few and, of floats, the library where they are many.
+// done where these are few, and the library where they are many.
 constexpr int64_t kTinySum = 16;
 constexpr int64_t kMostPlainElements = 1 << 17;
-constexpr int64_t kMostTinyElements = (1 << 20) - 1;
+constexpr int64_t kMostTinyElements = 1 << 22;
 constexpr MatMulTile kTinyTile = {64, 64, 128, 2, 2, 2, 3};  // in between
 
 // From small to large: each has more reuse and fewer blocks than the one before.
@@ -54,6 +54,7 @@ constexpr MatMulTile kNarrowTiles[] = {{16, 32, 512, 1, 1, 8, 3}, {64, 32, 256, 
 constexpr MatMulTile Warpgroups(int rows, int columns, int stages) {
   return {rows, columns, 128, rows / 16, 1, 1, stages};
 }
+constexpr MatMulTile kSquareTile = Warpgroups(64, 64, 4), kWideTile = Warpgroups(64, 128, 4);
 
 // A tile, and the columns from which on it is planned.
 struct PlannedTile {
@@ -63,22 +64,23 @@ struct PlannedTile {
 // In place of the last above, and of the library, for split floats where there are warpgroups; and
 // for other numbers, where there is no library. One that is half empty loses to the one before.
 constexpr PlannedTile kSplitWarpgroups[] = {
-    {Warpgroups(64, 64, 4), 1}, {Warpgroups(64, 128, 5), 512}, {Warpgroups(128, 128, 4), 65}};
+    {kSquareTile, 1}, {Warpgroups(64, 128, 5), 512}, {Warpgroups(128, 128, 4), 65}};
 constexpr PlannedTile kShortWarpgroups[] = {
-    {Warpgroups(64, 64, 4), 1}, {Warpgroups(64, 128, 4), 1}, {Warpgroups(128, 256, 4), 129}};
-// What clusters share out where tiles are few: to as many blocks as a large GPU runs at once, or
-// half of them where each would have less than a good share of the chunks.
-constexpr MatMulTile kClusterTile = Warpgroups(64, 64, 4);
-constexpr int64_t kGoodShare = 8;
+    {kSquareTile, 1}, {kWideTile, 1}, {Warpgroups(128, 256, 4), 129}};
+// Clusters share out the square tile's sums where tiles are few: to as many blocks as a large GPU
+// runs at once, or half of them where more than a few would have less than a good share of chunks.
+constexpr int kFewBlocks = 4;
+constexpr int64_t kGoodShare = 6;
 constexpr int64_t kMostBlocks = 132;
 constexpr int64_t kFewestBeforeLibrary = 2;  // a block alone loses to it
-constexpr int64_t kFewRows = 128;
-// Sums of split floats from which on a wave of such tiles is as fast as one of the middle tile
-// above, of which most rows take two.
+// Sums from which on such tiles take over where a wave of the smallest above ends, or two of them
+// of split floats.
 constexpr int64_t kLeastLargeSum = 256;
-// Rows of so many bytes from which on two blocks make a tile faster than one, where these are few.
-constexpr int64_t kLeastPairedRow = 2048;
-constexpr int64_t kMostSmallBlocks = 2 * kMostBlocks;  // of the smallest tile that run at once
+// Sums up to which a second wave of tiles is ahead of the library, too, whose kernels start when
+// the one before has ended.
+constexpr int64_t kMostTermsOfTwoWaves = 512;
+// Bytes of a row that each block of a few should have; a row of two such shares is left to one.
+constexpr int64_t kLeastShare = 512;
 
 // What is measured of these. Of split floats a thread holds sums twice, and a block columns.
 constexpr MatMulTile kMeasuredWarpgroups[] = {
@@ -191,9 +193,7 @@ int64_t ChunksOf(const MatMulPlan& matmul, const MatMulTile& tile) {
   return CeilDiv(*matmul.k.AsConstant() * DtypeBytes(matmul.result->type.dtype), tile.chunk_bytes);
 }
 
-bool IsTiny(const MatMulPlan& matmul) {
-  return matmul.result->type.dtype == Dtype::kF32 && *matmul.k.AsConstant() <= kTinySum;
-}
+bool IsTiny(const MatMulPlan& matmul) { return *matmul.k.AsConstant() <= kTinySum; }
 
 // Of which the library makes the product and the gelu by two kernels, or one that takes as long.
 bool IsFloatGelu(const MatMulPlan& matmul) {
@@ -212,14 +212,6 @@ bool TakesClusters(const MatMulPlan& matmul, const PlanOptions& options) {
   return TakesLargeTiles(matmul, options) &&
          k * DtypeBytes(matmul.result->type.dtype) >= kLongRow && k <= kMostSharedTerms &&
          *matmul.batch.AsConstant() == 1;
-}
-
-// Whether a large GPU makes `rows` rows at once in such tiles, and half of it does not: then those
-// of the library are too large.
-bool IsOneWave(const MatMulPlan& matmul, const MatMulTile& tile, int64_t rows) {
-  const int64_t tiles = CeilDiv(rows, tile.rows) * CeilDiv(*matmul.n.AsConstant(), tile.columns) *
-                        *matmul.batch.AsConstant();
-  return tiles > kMostBlocks / 2 && tiles <= kMostBlocks;
 }
 
 // The first rows that the library makes, since the result is large.
@@ -278,67 +270,61 @@ void AddTile(Kind kind, const MatMulTile& tile, int64_t from, std::vector<MatMul
   kernels.push_back(next);
 }
 
-// Whether two blocks to a tile by warpgroups are faster than one, where both find room.
-bool TakesPairs(const MatMulPlan& matmul) {
-  return *matmul.k.AsConstant() * DtypeBytes(matmul.result->type.dtype) >= kLeastPairedRow &&
-         *matmul.batch.AsConstant() == 1;
-}
-
-// Tiles by warpgroups from `from` rows on, each of a pair of blocks while one would leave half of a
-// large GPU idle.
-void AddPairsOrBlocks(const MatMulPlan& matmul, int64_t from, std::vector<MatMulRange>& kernels) {
-  MatMulTile tile = kClusterTile;
-  if (TakesPairs(matmul)) {
-    tile.cluster_blocks = 2;
-    AddTile(Kind::kWarpgroups, tile, from, kernels);
-    from = std::max(from, RowsBeyond(kMostBlocks / 2, tile, *matmul.n.AsConstant(), 1));
-  }
-  AddTile(Kind::kWarpgroups, kClusterTile, from, kernels);
-}
-
-// Clusters of ever fewer blocks, down to `fewest`, the more tiles there are. Returns the rows from
-// which on there are enough of these.
-int64_t AddClusters(const MatMulPlan& matmul, int64_t fewest, std::vector<MatMulRange>& kernels) {
-  MatMulTile tile = kClusterTile;
+// Tiles by warpgroups from `from` rows on, each shared out to `most` blocks and, the more tiles
+// there are, to ever fewer, down to `fewest`. Returns the rows from which on there are enough of
+// these.
+int64_t AddClusters(const MatMulPlan& matmul, int64_t from, int most, int64_t fewest,
+                    std::vector<MatMulRange>& kernels) {
+  MatMulTile tile = kSquareTile;
   const int64_t chunks = ChunksOf(matmul, tile), n = *matmul.n.AsConstant();
-  int64_t from = 0;
-  for (int blocks = kMostClusterBlocks; blocks >= fewest; blocks /= 2) {
+  for (int blocks = most; blocks >= fewest; blocks /= 2) {
     tile.cluster_blocks = blocks;
     AddTile(Kind::kWarpgroups, tile, from, kernels);
-    const int64_t most_blocks = chunks / blocks >= kGoodShare ? kMostBlocks : kMostBlocks / 2;
-    from = RowsBeyond(most_blocks / blocks, tile, n, 1);
+    const bool is_worth = blocks <= kFewBlocks || chunks / blocks >= kGoodShare;
+    const int64_t tiles = (is_worth ? kMostBlocks : kMostBlocks / 2) / blocks;
+    from = std::max(from, RowsBeyond(tiles, tile, n, *matmul.batch.AsConstant()));
   }
   return from;
 }
 
-// Tiles by warps, from small to large where others make many rows, and a wave of larger ones before
-// the library. Returns the rows from which on it is ahead.
+// How many blocks, of a few, make a square tile: of split floats, whose kernels take long to
+// compile, no more than two.
+int BlocksOfFew(const MatMulPlan& matmul, bool is_split) {
+  const int64_t row_bytes = *matmul.k.AsConstant() * DtypeBytes(matmul.result->type.dtype);
+  if (*matmul.batch.AsConstant() > 1 || row_bytes <= 2 * kLeastShare) return 1;
+  const int blocks = row_bytes < kFewBlocks * kLeastShare ? 2 : kFewBlocks;
+  return is_split ? blocks / 2 : blocks;
+}
+
+// Tiles by warps, from small to large where others make many rows, or small ones and then tiles by
+// warpgroups. Returns the rows from which on the library is ahead.
 int64_t AddSmallTiles(const MatMulPlan& matmul, const PlanOptions& options, bool own_at_any_size,
                       std::vector<MatMulRange>& kernels) {
   const int64_t n = *matmul.n.AsConstant(), k = *matmul.k.AsConstant();
   const int64_t matrices = *matmul.batch.AsConstant();
   const Dtype dtype = matmul.result->type.dtype;
-  const bool is_short = k * DtypeBytes(dtype) <= kShortTile.chunk_bytes;
+  const int64_t row_bytes = k * DtypeBytes(dtype);
   const std::span<const MatMulTile> tiles = SmallTiles(n);
-  AddTile(Kind::kTile, is_short ? kShortTile : tiles[0], 0, kernels);
+  AddTile(Kind::kTile, row_bytes <= kShortTile.chunk_bytes ? kShortTile : tiles[0], 0, kernels);
   const bool is_split = IsSplit(dtype, options.matmul_precision);
-  const bool takes_large = TakesLargeTiles(matmul, options);
   const int64_t enough = FirstRows(tiles[1], n, matrices);
-  if (is_split && takes_large && k >= kLeastLargeSum && enough >= HalfOf(kClusterTile)) {
-    const int64_t second_wave = RowsBeyond(kMostSmallBlocks, tiles[0], n, matrices);
-    AddPairsOrBlocks(matmul, std::clamp(second_wave, HalfOf(kClusterTile), enough), kernels);
-  } else {
-    AddTile(Kind::kTile, tiles[1], FirstFilledRows(tiles[1], n, matrices), kernels);
+  if (TakesLargeTiles(matmul, options) && k >= kLeastLargeSum) {
+    const int64_t least = HalfOf(kSquareTile);
+    if (enough < least)
+      AddTile(Kind::kTile, tiles[1], FirstFilledRows(tiles[1], n, matrices), kernels);
+    const int64_t next_wave = RowsBeyond((is_split ? 2 : 1) * kMostBlocks, tiles[0], n, matrices);
+    const int blocks = BlocksOfFew(matmul, is_split);
+    const int64_t one_wave =
+        AddClusters(matmul, std::max(std::min(next_wave, enough), least), blocks, 1, kernels);
+    if (own_at_any_size || k > kMostTermsOfTwoWaves) return one_wave;
+    const MatMulTile& last = n > kSquareTile.columns ? kWideTile : kSquareTile;
+    AddTile(Kind::kWarpgroups, last, FirstFilledRows(last, n, matrices), kernels);
+    return RowsBeyond(2 * kMostBlocks, last, n, matrices);
   }
-  const int64_t library_from = FirstRowsOfLibrary(matmul, is_split);
-  if (takes_large && IsOneWave(matmul, kClusterTile, kFewRows)) {
-    const bool in_pairs = TakesPairs(matmul);
-    AddPairsOrBlocks(matmul, in_pairs ? HalfOf(kClusterTile) : kClusterTile.rows + 1, kernels);
-    return std::max(library_from, kFewRows + 1);
-  }
+  AddTile(Kind::kTile, tiles[1], FirstFilledRows(tiles[1], n, matrices), kernels);
   if (!own_at_any_size && tiles.size() > 2)
     AddTile(Kind::kTile, tiles[2], FirstFilledRows(tiles[2], n, matrices), kernels);
-  return library_from;
+  return FirstRowsOfLibrary(matmul, is_split);
 }
 
 // Tiles by warpgroups for more rows: those that are enough blocks, or of which one wave makes what
@@ -390,7 +376,7 @@ std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const Pla
   const bool by_library =
       library && !clusters && k > (is_split ? kLongSplitSum : kLongShortSum) && !IsTiny(matmul);
   const bool tiles_fill =
-      !clusters && !by_library && k > kTinySum && FirstRows(SmallTiles(n)[0], n, matrices) <= 1;
+      !clusters && !by_library && !IsTiny(matmul) && FirstRows(SmallTiles(n)[0], n, matrices) <= 1;
   // By rising `from`; the last one has no end.
   std::vector<MatMulRange> kernels = FewRows(matmul, options, tiles_fill);
   if (IsTiny(matmul)) {
@@ -400,14 +386,15 @@ std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const Pla
     AddLibrary(0, kernels);
   } else {
     const int64_t large_from =
-        clusters ? AddClusters(matmul, own_at_any_size ? 1 : kFewestBeforeLibrary, kernels)
+        clusters ? AddClusters(matmul, 0, kMostClusterBlocks,
+                               own_at_any_size ? 1 : kFewestBeforeLibrary, kernels)
                  : AddSmallTiles(matmul, options, own_at_any_size, kernels);
     if (own_at_any_size)
       AddLargeTiles(matmul, is_split, kernels);
     else if (library)
       AddLibrary(large_from, kernels);
   }
-  if (k <= kTinySum) AddPlain(n * matrices, kernels);
+  if (IsTiny(matmul)) AddPlain(n * matrices, kernels);
   std::vector<MatMulRange> needed;
   for (size_t i = 0; i < kernels.size(); ++i) {
     if (i + 1 < kernels.size()) kernels[i].to = kernels[i + 1].from - 1;

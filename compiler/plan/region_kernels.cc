@@ -12,8 +12,9 @@ namespace fusec {
 
 namespace {
 
-// Rows from which blocks own several each: more than a GPU has room for blocks.
-constexpr int64_t kManyRows = 1024;
+// Rows from which blocks own several each: more than 132 multiprocessors have room for blocks, of
+// which six find place on each.
+constexpr int64_t kManyRows = 793;
 constexpr int64_t kRowsOfMany = 4;
 // Few rows of so many elements are reduced by a block each, many by a warp each.
 constexpr int64_t kLongRow = 512;

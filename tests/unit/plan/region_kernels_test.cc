@@ -125,19 +125,38 @@ TEST(RegionKernels, SharesLongSumsOutToClustersWhereTilesAreFew) {
              "129..256_warpgroup_64x64_cluster_4", "257..512_warpgroup_64x64_cluster_2", "513.."}));
 }
 
-TEST(RegionKernels, PlansAWaveOfTilesWhereTheLibrarysAreTooLarge) {
+TEST(RegionKernels, PlansWavesOfTilesBeforeTheLibrary) {
+  const Planner product(Layer(512, 256), TargetKind::kGpu, /*warpgroups=*/true, "high");
+  EXPECT_EQ(product.Ranges({}),
+            Texts({"0..1_rows_1", "2..4_rows_4", "5..48_rows_by_8", "49..256_tile_16x32",
+                   "257..512_warpgroup_64x64_cluster_4", "513..1024_warpgroup_64x64_cluster_2",
+                   "1025..3136_warpgroup_64x64", "3137..8448_warpgroup_64x128", "8449.."}));
+  // One wave where sums are longer, and of square tiles where columns fill no wide ones.
+  const Planner longer(Layer(1024, 512, "f16"), TargetKind::kGpu, /*warpgroups=*/true);
+  EXPECT_EQ(longer.Ranges({}),
+            Texts({"0..1_rows_1", "2..4_rows_4", "5..8_rows_8", "9..128_tile_16x32",
+                   "129..256_warpgroup_64x64_cluster_4", "257..512_warpgroup_64x64_cluster_2",
+                   "513..1024_warpgroup_64x64", "1025.."}));
+  const Planner few(Layer(256, 64, "f16"), TargetKind::kGpu, /*warpgroups=*/true);
+  EXPECT_EQ(few.Ranges({}),
+            Texts({"0..1_rows_1", "2..4_rows_4", "5..8_rows_8", "9..1056_tile_16x32",
+                   "1057..16896_warpgroup_64x64", "16897.."}));
+}
+
+TEST(RegionKernels, LeavesProductsOfManyColumnsToTilesFromFewRowsOn) {
   const Planner wide(Layer(512, 3456), TargetKind::kGpu, /*warpgroups=*/true, "high");
-  EXPECT_EQ(wide.Ranges({}),
-            Texts({"0..1_rows_1", "2..4_rows_4", "5..32_tile_16x32",
-                   "33..64_warpgroup_64x64_cluster_2", "65..128_warpgroup_64x64", "129.."}));
+  EXPECT_EQ(wide.Ranges({}), Texts({"0..1_rows_1", "2..4_rows_4", "5..32_tile_16x32",
+                                    "33..64_warpgroup_64x64_cluster_2", "65..192_warpgroup_64x64",
+                                    "193..576_warpgroup_64x128", "577.."}));
   const Planner split(Layer(512, 3456), TargetKind::kGpu, /*warpgroups=*/true);
   EXPECT_EQ(split.Ranges({}), Texts({"0..1_rows_1", "2..4_rows_4", "5..32_tile_16x32",
                                      "33..64_warpgroup_64x64_cluster_2", "65..128_warpgroup_64x64",
                                      "129..256_warpgroup_64x128", "257.._warpgroup_128x128"}));
-  // Rows of halves too short for pairs of blocks.
+  // Rows of halves too short to be shared out.
   const Planner half(Layer(512, 3456, "f16"), TargetKind::kGpu, /*warpgroups=*/true);
-  EXPECT_EQ(half.Ranges({}), Texts({"0..1_rows_1", "2..4_rows_4", "5..32_tile_16x32",
-                                    "33..64_tile_32x64", "65..128_warpgroup_64x64", "129.."}));
+  EXPECT_EQ(half.Ranges({}),
+            Texts({"0..1_rows_1", "2..4_rows_4", "5..32_tile_16x32", "33..192_warpgroup_64x64",
+                   "193..576_warpgroup_64x128", "577.."}));
 }
 
 TEST(RegionKernels, LeavesAFewRowsMoreToGroupsOfThemWhereTilesHaveLittleWork) {
@@ -166,9 +185,9 @@ TEST(RegionKernels, PlansTilesByTheRowsThatFillThem) {
 TEST(RegionKernels, LeavesTinySumsToThreadsThenToATileThenToTheLibrary) {
   const Planner tiny(Layer(13, 512));
   EXPECT_EQ(tiny.Ranges({}),
-            Texts({"0..1_rows_1", "2..256_plain", "257..2047_tile_64x64", "2048.."}));
+            Texts({"0..1_rows_1", "2..256_plain", "257..8192_tile_64x64", "8193.."}));
   const Planner half(Layer(13, 512, "f16"));
-  EXPECT_EQ(half.Ranges({}), Texts({"0..1_rows_1", "2..256_plain", "257.."}));
+  EXPECT_EQ(half.Ranges({}), tiny.Ranges({}));
 }
 
 TEST(RegionKernels, ServesEveryNumberOfRowsByOneKernelThatCan) {
