@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,14 +14,14 @@ namespace fusec {
 // results to stdout and all else to stderr, and gives the exit code: 0, or 1 for a comparison that
 // failed; errors have the codes of ErrorKind, and an interrupt 130.
 
-// What decides how a model becomes an artifact; shared by compile and verify. Texts are as typed.
+// What decides how a model becomes an artifact; shared by compile and verify. Texts are as typed;
+// what is not typed is as CompileOptions have it.
 struct ModelFlags {
   std::vector<std::string> freezes;  // NAME=FILE
   std::vector<std::string> disabled_fusions;
   bool keep_lora = false;
   bool round_every_op = false;
-  std::string matmul_precision = "highest";
-  std::string index_policy = "error";
+  std::optional<std::string> matmul_precision, index_policy;
 };
 
 struct CompileFlags {

@@ -79,7 +79,12 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
 }
 
 void AddRandomFlags(CLI::App& app, RandomFlags& flags) {
-  app.add_option("--seed", flags.seed, "of the random data")->type_name("N");
+  app.add_option("--seed", flags.seed, "of the random data")
+      ->type_name("N")
+      ->check([](const std::string& text) {
+        const bool good = text.find('-') == std::string::npos;
+        return good ? std::string() : text + " is below 0";
+      });
   app.add_option("--ids", flags.ids,
                  "random ids of a table: uniform (the default), or zipf, few of them often")
       ->type_name("WORD")

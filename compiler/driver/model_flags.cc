@@ -38,8 +38,8 @@ Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options) {
     }
   }
   options.round_every_op = flags.round_every_op;
-  options.matmul_precision = flags.matmul_precision;
-  options.index_policy = flags.index_policy;
+  if (flags.matmul_precision) options.matmul_precision = *flags.matmul_precision;
+  if (flags.index_policy) options.index_policy = *flags.index_policy;
   return {};
 }
 

@@ -136,6 +136,7 @@ class Bisection {
     const TemporaryFolder cleanup(folder);
     VerifyFlags flags = flags_;
     flags.subject = subject_.model;
+    flags.model_flags = subject_.model_flags;
     if (!disabled.empty()) flags.model_flags.disabled_fusions.push_back(disabled);
     ProgressLine progress;
     FUSEC_ASSIGN(const Subject anew, LoadSubject(flags, progress, folder, true));

@@ -34,16 +34,46 @@ Result<std::string> ModelOf(const VerifyFlags& flags, bool needed) {
                                      " needs the model that it was made from (--model MODEL.onnx)");
 }
 
+// A flag that an artifact has decided: it may be repeated, and is set where it was not given.
+Result<void> TakeFlag(const char* name, const std::string& artifact, const std::string& decided,
+                      std::optional<std::string>& flag) {
+  if (flag.value_or(decided) != decided)
+    return Fail(ErrorKind::kUsage, std::string(name) + " " + *flag + ": " + artifact +
+                                       " was compiled with " + name + " " + decided +
+                                       ", and is verified as it is");
+  flag = decided;
+  return {};
+}
+
+// Makes the flags those that the artifact was compiled with, as far as its manifest tells.
+Result<void> TakeFlags(const std::string& artifact, const runtime::Manifest& manifest,
+                       ModelFlags& flags) {
+  FUSEC_TRY(
+      TakeFlag("--matmul-precision", artifact, manifest.matmul_precision, flags.matmul_precision));
+  FUSEC_TRY(TakeFlag("--index-policy", artifact, manifest.index_policy, flags.index_policy));
+  const bool rounds_every_op = manifest.rounding == "every op";
+  if (flags.round_every_op && !rounds_every_op)
+    return Fail(ErrorKind::kUsage, "--round-every-op: " + artifact +
+                                       " was compiled without it, and is verified as it is");
+  flags.round_every_op = rounds_every_op;
+  return {};
+}
+
 }  // namespace
 
 Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
                             const std::string& folder, bool needs_model) {
   Subject subject;
   FUSEC_ASSIGN(subject.model, ModelOf(flags, needs_model));
-  FUSEC_TRY(ApplyModelFlags(flags.model_flags, subject.options));
+  subject.model_flags = flags.model_flags;
   subject.options.model_path = subject.model;
   subject.artifact = flags.subject;
-  if (!IsFolder(flags.subject)) {
+  if (IsFolder(flags.subject)) {
+    FUSEC_ASSIGN(subject.program, LoadProgram(subject.artifact, flags.device));
+    FUSEC_TRY(TakeFlags(subject.artifact, subject.program->manifest(), subject.model_flags));
+    FUSEC_TRY(ApplyModelFlags(subject.model_flags, subject.options));
+  } else {
+    FUSEC_TRY(ApplyModelFlags(subject.model_flags, subject.options));
     subject.artifact = folder + "/artifact";
     subject.options.output_path = subject.artifact;
     subject.options.targets = TargetsFor(flags.device);
@@ -53,8 +83,8 @@ Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
     };
     FUSEC_ASSIGN(const CompileReport report, CompileModel(subject.options));
     for (const std::string& warning : report.warnings) PrintWarning(warning);
+    FUSEC_ASSIGN(subject.program, LoadProgram(subject.artifact, flags.device));
   }
-  FUSEC_ASSIGN(subject.program, LoadProgram(subject.artifact, flags.device));
   subject.device = flags.device;
   if (subject.model.empty()) return subject;
   // The sizes that it was compiled for, where they are others than a model has by itself.

@@ -24,7 +24,8 @@ struct Judgement {
 // What is compared: a program, the graph it was made from, and the inputs that were frozen in both.
 struct Subject {
   std::string model, device;
-  std::string artifact;  // its folder
+  std::string artifact;    // its folder
+  ModelFlags model_flags;  // by which the model becomes it
   CompileOptions options;
   std::unique_ptr<runtime::Program> program;
   std::unique_ptr<Graph> graph;  // null without a model

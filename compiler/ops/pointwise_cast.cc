@@ -56,7 +56,12 @@ Scalar LowerCast(LowerContext& context, const Scalar& value, Dtype to) {
   if (to == Dtype::kF16 || to == Dtype::kBF16) {
     context.Use("half.cuh");
     const char* round = to == Dtype::kF16 ? "RoundToHalf(" : "RoundToBFloat16(";
-    return context.Let(round + std::string(same_local ? "" : "(float)") + value.text + ")", to);
+    std::string x = (same_local ? "" : "(float)") + value.text;
+    if (from == Dtype::kF64) {
+      context.Use("round_to_odd.cuh");
+      x = "RoundToOdd(" + value.text + ")";
+    }
+    return context.Let(round + x + ")", to);
   }
   if (same_local) return {value.text, to};  // f16 and bf16 are floats already
   if (IsFloat(from) && !IsFloat(to))

@@ -82,7 +82,11 @@ class ManifestReader {
     FUSEC_RT_ASSIGN(manifest_.model, ReadText(root_, "model"));
     FUSEC_RT_ASSIGN(manifest_.matmul_precision, ReadText(root_, "matmul_precision"));
     FUSEC_RT_TRY(ReadChoice<int>(root_, "matmul_precision", {"highest", "high", "medium"}));
-    if (root_.Has("index_policy")) {  // not in artifacts of before there was one
+    if (root_.Has("rounding")) {  // like index_policy, not in artifacts of before there was one
+      FUSEC_RT_ASSIGN(manifest_.rounding, ReadText(root_, "rounding"));
+      FUSEC_RT_TRY(ReadChoice<int>(root_, "rounding", {"stores", "every op"}));
+    }
+    if (root_.Has("index_policy")) {
       FUSEC_RT_ASSIGN(manifest_.index_policy, ReadText(root_, "index_policy"));
       FUSEC_RT_TRY(ReadChoice<int>(root_, "index_policy", {"error", "clamp", "wrap", "zero"}));
     }

@@ -119,6 +119,7 @@ struct Target {
 struct Manifest {
   std::string model;
   std::string matmul_precision;        // "highest", "high", "medium"
+  std::string rounding = "stores";     // of f16 and bf16: "stores", "every op"
   std::string index_policy = "error";  // "error", "clamp", "wrap", "zero"; kernels obey it
   std::vector<Symbol> symbols;
   std::vector<TensorSignature> inputs,

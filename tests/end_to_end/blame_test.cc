@@ -162,6 +162,29 @@ TEST_F(WrongCalls, WhatAnotherContextDoesRightIsLeftBehind) {
   ExpectBlame("calls == 3", {"output y at n=5", "in a context of its own this size is right"});
 }
 
+// An id outside its table has a meaning in the artifact; compiled anew without it, the run would fail.
+TEST_F(Blame, WhatIsCompiledAnewHasTheArtifactsFlags) {
+  const std::string compiler = folder_ + "/wrong_compiler", model = folder_ + "/model.onnxtxt", inputs = folder_ + "/in.npz";
+  std::ofstream(compiler) << "#!/bin/sh\nfor a in \"$@\"; do case \"$a\" in *.cc)\n"
+                             "sed -i 's/= expf(/= 2.0f * expf(/' \"$a\";; esac; done\nexec g++ \"$@\"\n";
+  fs::permissions(compiler, fs::perms::owner_all);
+  std::ofstream(model) << R"(<ir_version: 10, opset_import: ["" : 20]>
+g (int64[n] ids) => (float[n, 2] y)
+<float[3, 2] table = {1, 2, 3, 5, 7, 11}> {
+  rows = Gather(table, ids)
+  y = Exp(rows)
+})";
+  const ChildResult written =
+      RunChild({FUSEC_PYTHON, "-c", "import numpy, sys; numpy.savez(sys.argv[1], ids=numpy.array([1, 7, -9]))", inputs});
+  ASSERT_EQ(written.exit_code, 0) << written.errors;
+  setenv("FUSEC_CXX", compiler.c_str(), 1);
+  const ChildResult made = Fusec({model, "-o", artifact_, "--target", "cpu", "--cpu-level", "x86-64-v3", "--index-policy", "wrap"});
+  ASSERT_EQ(made.exit_code, 0) << made.errors;
+  unsetenv("FUSEC_CXX");
+  ExpectSaid(Fusec({"verify", artifact_, "--model", model, "--bisect", "--device", "cpu", "--inputs", inputs}), 1,
+             {"compiled anew, " + model + " gives right answers"});
+}
+
 TEST_F(Blame, AnAlteredGraphIsNoExcuse) {
   Compile("lola.ts.onnx");
   std::ofstream(artifact_ + "/ir/cpu.ir", std::ios::app) << "# altered\n";

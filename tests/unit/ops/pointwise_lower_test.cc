@@ -62,8 +62,23 @@ const std::vector<int64_t> kIntegers = {
     std::numeric_limits<int32_t>::min(), std::numeric_limits<int64_t>::max(),
     std::numeric_limits<int64_t>::min()};
 
-int64_t ChoiceCount(Dtype dtype) {
-  return static_cast<int64_t>(IsFloat(dtype) ? kReals.size() : kIntegers.size());
+// Doubles a little beyond the middle between two shorter floats, which rounding to f32 on the way would put there, and so to the
+// other one or to infinity; and what f32 does not hold.
+const std::vector<double> kRealsToCast = {
+    1 + 0x1p-11 + 0x1p-40, -(1 + 0x1p-8 + 0x1p-40), 65519.9999999, 3 + 0x1p-10 - 0x1p-40,
+    0x1p-25 + 0x1p-60, 1e-50, -1e300};
+
+const std::vector<double>& RealsFor(OpKind op, Dtype dtype) {
+  static const std::vector<double> kAll = [] {
+    std::vector<double> all = kReals;
+    all.insert(all.end(), kRealsToCast.begin(), kRealsToCast.end());
+    return all;
+  }();
+  return op == OpKind::kCast && dtype == Dtype::kF64 ? kAll : kReals;
+}
+
+int64_t ChoiceCount(OpKind op, Dtype dtype) {
+  return static_cast<int64_t>(IsFloat(dtype) ? RealsFor(op, dtype).size() : kIntegers.size());
 }
 
 struct Case {
@@ -78,17 +93,17 @@ struct Case {
 void FillOperands(Case& test) {
   int64_t count = 1;
   for (const auto& input : test.graph.inputs) {
-    if (input->type.rank() == 1) count *= ChoiceCount(input->type.dtype);
+    if (input->type.rank() == 1) count *= ChoiceCount(test.node->kind, input->type.dtype);
   }
   int64_t repeat = 1;
   for (const auto& input : test.graph.inputs) {
     const bool single = input->type.rank() == 0;  // a bound of Clip
     ReferenceTensor tensor(input->type.dtype,
                            single ? std::vector<int64_t>{} : std::vector<int64_t>{count});
-    const int64_t choices = ChoiceCount(tensor.dtype);
+    const int64_t choices = ChoiceCount(test.node->kind, tensor.dtype);
     for (int64_t i = 0; i < tensor.element_count(); ++i) {
       const int64_t choice = single ? 4 + static_cast<int64_t>(test.operands.size()) : i / repeat % choices;
-      if (IsFloat(tensor.dtype)) tensor.reals[i] = kReals[choice];
+      if (IsFloat(tensor.dtype)) tensor.reals[i] = RealsFor(test.node->kind, tensor.dtype)[choice];
       else tensor.ints[i] = kIntegers[choice];
     }
     if (!single) repeat *= choices;

@@ -58,6 +58,7 @@ TEST_F(Views, ReshapeResolvesZeroAndMinusOneSymbolically) {
 TEST_F(Views, ReshapeOfEmptyTensors) {
   Value* empty = graph.AddInput("empty", {Dtype::kF32, {0, 3, 4}});
   EXPECT_EQ(Reshaped(empty, {3, 4, 0}, 1), "f32[3, 4, 0]");
+  EXPECT_EQ(Reshaped(empty, {3, 0, 5}, 1), "f32[3, 0, 5]");
   EXPECT_EQ(Reshaped(empty, {0, 12}), "f32[0, 12]");
   EXPECT_EQ(Reshaped(empty, {0, 5, -1}, 1), "shape has a -1, but 12 elements do not divide by 5");
   Value* scalar = graph.AddInput("scalar", {Dtype::kF32, {}});
