@@ -144,6 +144,22 @@ Payloads OwnedPayloads(const OnnxFile& onnx) {
   return payloads;
 }
 
+// Calls symbols what --dim calls them. Of two that are one, the one that the inputs have first
+// stays.
+void NameByFlags(const ModelInputs& inputs, FittingDim& fitting) {
+  for (const DimSymbol& symbol : inputs.symbols) {
+    if (symbol.name == fitting.same_as) break;
+    if (symbol.name == fitting.symbol && !fitting.same_as.empty()) {
+      std::swap(fitting.symbol, fitting.same_as);
+      break;
+    }
+  }
+  for (std::string* name : {&fitting.symbol, &fitting.same_as}) {
+    const auto flag = inputs.flags.find(*name);
+    if (flag != inputs.flags.end()) *name = flag->second;
+  }
+}
+
 // One attempt; `size_problem` gets the first problem that other sizes of a dim would solve.
 Result<ImportedModel> ImportWith(const std::string& path, const ImportOptions& options,
                                  std::optional<Problems::SizeProblem>& size_problem) {
@@ -170,6 +186,7 @@ Result<ImportedModel> ImportWith(const std::string& path, const ImportOptions& o
   CheckSizes(*graph, state.problems);
 
   size_problem = state.problems.size_problem();
+  if (size_problem) NameByFlags(inputs, size_problem->fitting_dim);
   FUSEC_TRY(state.problems.ToResult());
   return ImportedModel{std::move(graph), std::move(state.warnings)};
 }
@@ -180,14 +197,46 @@ std::string RangeText(const std::string& name, int64_t low, int64_t high) {
   return text;
 }
 
+// What a dim was narrowed to, or what --dim would have to say for it.
+using Narrowed = tl::expected<std::string, std::string>;
+
+// The sizes that --dim gave to one of two names are those of both.
+Narrowed MakeOne(const std::string& symbol, const std::string& same_as, ImportOptions& narrowed) {
+  auto& ranges = narrowed.dim_ranges;
+  const auto range = ranges.find(symbol);
+  if (range != ranges.end()) {
+    const auto [low, high] = ranges.emplace(same_as, range->second).first->second;
+    if (range->second != std::pair(low, high)) return tl::unexpected(RangeText(symbol, low, high));
+  }
+  for (auto& [other, same] : narrowed.same_dims) {
+    if (same == symbol) same = same_as;
+  }
+  narrowed.same_dims[symbol] = same_as;
+  return symbol + "=" + same_as;
+}
+
+// What --dim promises, in `given`, is not taken back.
+Narrowed Narrow(const FittingDim& fitting, const ImportOptions& given, ImportOptions& narrowed) {
+  if (!fitting.same_as.empty()) return MakeOne(fitting.symbol, fitting.same_as, narrowed);
+  constexpr int64_t kDefaultHigh = 65536;
+  auto& ranges = narrowed.dim_ranges;
+  const auto known = ranges.try_emplace(fitting.symbol, 1, kDefaultHigh).first;
+  const int64_t low = std::max(known->second.first, fitting.low);
+  const int64_t high = std::min(known->second.second, fitting.high);
+  if (given.dim_ranges.count(fitting.symbol) != 0 || low > high ||
+      known->second == std::pair(low, high))
+    return tl::unexpected(RangeText(fitting.symbol, fitting.low, std::max(high, fitting.low)));
+  known->second = {low, high};
+  return RangeText(fitting.symbol, low, high);
+}
+
 }  // namespace
 
-// An exporter may write the sizes that it traced with into a model, or slice a table of 50
-// positions by a dim that it calls free: sizes that no run of the model could have are given up,
-// with a warning, until the rest fits together.
+// An exporter may write the sizes that it traced with into a model, slice a table of 50 positions
+// by a dim that it calls free, or give the batch another name at each input: sizes that no run of
+// the model could have are given up, with a warning, until the rest fits together.
 Result<ImportedModel> ImportOnnx(const std::string& path, const ImportOptions& options) {
-  constexpr size_t kMostDims = 16;
-  constexpr int64_t kDefaultHigh = 65536;
+  constexpr size_t kMostDims = 64;
   ImportOptions narrowed = options;
   std::vector<std::string> warnings;
   Error error;
@@ -203,18 +252,12 @@ Result<ImportedModel> ImportOnnx(const std::string& path, const ImportOptions& o
     if (warnings.empty() || model.error().kind != ErrorKind::kUsage) error = model.error();
     if (!problem || warnings.size() == kMostDims) break;
     const auto& [message, fitting] = *problem;
-    const auto known = narrowed.dim_ranges.try_emplace(fitting.symbol, 1, kDefaultHigh).first;
-    const int64_t low = std::max(known->second.first, fitting.low);
-    const int64_t high = std::min(known->second.second, fitting.high);
-    if (options.dim_ranges.count(fitting.symbol) != 0 || low > high ||
-        known->second == std::pair(low, high)) {
-      error.message += "\n" + path + ": it would fit with --dim " +
-                       RangeText(fitting.symbol, fitting.low, std::max(high, fitting.low));
+    const Narrowed said = Narrow(fitting, options, narrowed);
+    if (!said) {
+      error.message += "\n" + path + ": it would fit with --dim " + said.error();
       break;
     }
-    known->second = {low, high};
-    warnings.push_back("compiled for " + RangeText(fitting.symbol, low, high) +
-                       " only: " + message);
+    warnings.push_back("compiled for " + *said + " only: " + message);
   }
   return tl::unexpected<Error>(std::move(error));
 }

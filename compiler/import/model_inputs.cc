@@ -76,6 +76,7 @@ class DimReader {
   }
 
   std::vector<DimSymbol> TakeSymbols() { return std::move(symbols_); }
+  std::map<std::string, std::string> TakeFlags() { return std::move(flags_); }
 
   // Every name of --dim must have been met.
   Result<void> CheckAllUsed() const {
@@ -141,6 +142,10 @@ class DimReader {
   Result<Expr> Symbol(const std::string& name, const std::string& flag) {
     if (met_.insert(flag).second) met_in_order_.push_back(flag);
     met_.insert(name);
+    const auto same = options_.same_dims.find(flag);
+    if (same != options_.same_dims.end() && by_flag_.count(same->second))
+      return by_flag_.at(same->second);
+    flags_[name] = flag;
     DimSymbol symbol{name, kLow, kHigh};
     const auto range = options_.dim_ranges.find(flag);
     if (range != options_.dim_ranges.end()) std::tie(symbol.low, symbol.high) = range->second;
@@ -148,12 +153,14 @@ class DimReader {
       return Usage("--dim " + flag + "=" + std::to_string(symbol.low) + ".." +
                    std::to_string(symbol.high) + ": expected 0 <= low <= high");
     }
-    if (symbol.low == symbol.high) return Expr(symbol.low);
+    const Expr dim = symbol.low == symbol.high ? Expr(symbol.low) : Expr::Symbol(name);
+    by_flag_.emplace(flag, dim);
+    if (symbol.low == symbol.high) return dim;
     const bool fresh = std::find_if(symbols_.begin(), symbols_.end(), [&](const DimSymbol& other) {
                          return other.name == name;
                        }) == symbols_.end();
     if (fresh) symbols_.push_back(symbol);
-    return Expr::Symbol(name);
+    return dim;
   }
 
   const ImportOptions& options_;
@@ -163,6 +170,8 @@ class DimReader {
   std::map<std::string, int64_t> sizes_;  // dim_param -> size, decided by a frozen input
   std::map<std::string, Expr> dims_;      // dim_param -> what it became
   std::vector<DimSymbol> symbols_;
+  std::map<std::string, std::string> flags_;  // symbol -> what --dim calls it
+  std::map<std::string, Expr> by_flag_;
   std::set<std::string> met_;
   std::vector<std::string> met_in_order_;
   int next_unnamed_ = 0;
@@ -289,6 +298,7 @@ Result<ModelInputs> ReadInputs(const onnx::ModelProto& model, const ImportOption
   // With broken inputs a dim may be missing only because its input is.
   if (problems.empty()) FUSEC_TRY(dims.CheckAllUsed());
   result.symbols = dims.TakeSymbols();
+  result.flags = dims.TakeFlags();
   return result;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct ModelInput {
 struct ModelInputs {
   std::vector<ModelInput> inputs;  // in the model's order, those with an initializer left out
   std::vector<DimSymbol> symbols;  // in order of appearance
+  // What --dim calls them, whose names are others where kernels need theirs.
+  std::map<std::string, std::string> flags;
 };
 
 // Reads the declared types of the graph's inputs. A dim_param becomes a symbol, the same one

@@ -10,8 +10,9 @@ namespace {
 
 constexpr int64_t kAllTriedUpTo = 512;
 constexpr int64_t kLargestTried = 65536;  // as large as a symbol is unless --dim says more
+constexpr size_t kMostPairsTried = 64;    // of symbols that may be one
 
-bool EqualWhere(const Expr& a, const Expr& b, const std::string& symbol, int64_t size) {
+bool EqualWhere(const Expr& a, const Expr& b, const std::string& symbol, const Expr& size) {
   const auto replace = [&](const std::string& name) {
     return name == symbol ? std::optional<Expr>(size) : std::nullopt;
   };
@@ -38,6 +39,21 @@ std::set<int64_t> SizesToTry(const Expr& a, const Expr& b) {
     }
   }
   return sizes;
+}
+
+// A symbol of `a` that makes it `b` by being one of b's.
+std::optional<FittingDim> SameDims(const Expr& a, const Expr& b) {
+  std::vector<std::string> of_a, of_b;
+  a.CollectSymbols(of_a);
+  b.CollectSymbols(of_b);
+  if (of_a.size() * of_b.size() > kMostPairsTried) return std::nullopt;
+  for (const std::string& symbol : of_a) {
+    for (const std::string& other : of_b) {
+      if (symbol != other && EqualWhere(a, b, symbol, Expr::Symbol(other)))
+        return FittingDim{symbol, 0, 0, other};
+    }
+  }
+  return std::nullopt;
 }
 
 // The sizes of one symbol for which `a` is `b`, if they are one run and not all.
@@ -68,11 +84,14 @@ std::optional<FittingDim> FittingSizes(const Expr& a, const Expr& b) {
 }  // namespace
 
 tl::unexpected<Error> SizesDiffer(std::string message, const Expr& a, const Expr& b) {
-  return tl::unexpected<Error>(Error{ErrorKind::kModel, std::move(message), FittingSizes(a, b)});
+  std::optional<FittingDim> fitting = FittingSizes(a, b);
+  if (!fitting) fitting = SameDims(a, b);
+  return tl::unexpected<Error>(Error{ErrorKind::kModel, std::move(message), std::move(fitting)});
 }
 
 tl::unexpected<Error> SizeTooSmall(std::string message, const Expr& small, const Expr& large) {
-  return SizesDiffer(std::move(message), Min(small, large, Ranges()), small);
+  return tl::unexpected<Error>(Error{ErrorKind::kModel, std::move(message),
+                                     FittingSizes(Min(small, large, Ranges()), small)});
 }
 
 }  // namespace fusec

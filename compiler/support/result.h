@@ -17,10 +17,12 @@ enum class ErrorKind {
   kInput = 6,      // data given to a good model is wrong (name, dtype, shape, index out of range)
 };
 
-// Sizes of a symbolic dim with which an error would not have happened, both inclusive.
+// What of a symbolic dim would have kept an error from happening: that it has sizes from `low` to
+// `high`, both inclusive, or the size of another.
 struct FittingDim {
   std::string symbol;
   int64_t low = 0, high = 0;
+  std::string same_as{};  // another symbol; "" for sizes
 };
 
 // A user's error: lower case, no full stop, naming the place, what was found and what was expected.

@@ -284,6 +284,36 @@ TEST_F(Import, SizesThatNoRunCanHaveAreGivenUpWithAWarning) {
             "m.onnxtxt: it would fit with --dim seq=1..50");
 }
 
+TEST_F(Import, DimsThatAreOneInEveryRunBecomeOneWithAWarning) {
+  const std::string inputs = "g (float[na, 2] x, float[nb, 2] y, float[nc, 2] w) => ";
+  const std::string text = inputs + "(float[a, 2] z, float[b, 4] v) { v = Concat<axis = 1>(y, w)\n u = Add(x, y)\n z = Add(u, w) }";
+  const auto model = Load(text);
+  ASSERT_TRUE(model) << ErrorOf(model);
+  ASSERT_EQ(model->graph->symbols.size(), 1u);
+  EXPECT_EQ(model->graph->symbols[0], (DimSymbol{"na", 1, 65536}));
+  for (const auto& input : model->graph->inputs)
+    EXPECT_EQ(input->type.ToString(), "f32[na, 2]") << input->name;
+  ASSERT_EQ(model->warnings.size(), 2u);
+  EXPECT_TRUE(model->warnings[0].starts_with("compiled for nc=nb only: node producing \"v\" (Concat)"))
+      << model->warnings[0];
+  EXPECT_TRUE(model->warnings[1].starts_with("compiled for nb=na only: ")) << model->warnings[1];
+  // What --dim says of one name holds for both, and two promises are kept or refused.
+  ImportOptions options;
+  options.dim_ranges["nc"] = {2, 9};
+  const auto ranged = Load(text, options);
+  ASSERT_TRUE(ranged) << ErrorOf(ranged);
+  EXPECT_EQ(ranged->graph->symbols[0], (DimSymbol{"na", 2, 9}));
+  options.dim_ranges["na"] = {1, 9};
+  const std::string message = ErrorOf(Load(text, options));
+  EXPECT_EQ(message.substr(message.rfind('\n') + 1), "m.onnxtxt: it would fit with --dim nb=1..9");
+  // Kernels call the dim `first` otherwise; --dim does not.
+  options.dim_ranges = {{"first", {3, 5}}};
+  const auto renamed =
+      Load("g (float[na, 2] x, float[first, 2] y) => (float[a, 2] z) { z = Add(x, y) }", options);
+  ASSERT_TRUE(renamed) << ErrorOf(renamed);
+  EXPECT_EQ(renamed->graph->symbols, std::vector{(DimSymbol{"na", 3, 5})});
+}
+
 TEST_F(Import, ASizeThatTheExporterTracedWithStaysTheOnlyOne) {
   const auto model = Load(
       "g (float[batch, seq] x) => (float[a, b] z) "
