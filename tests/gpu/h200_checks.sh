@@ -5,6 +5,8 @@
 #                compute-sanitizer (memcheck, racecheck, initcheck), device time and call latency; the smoke program; an id outside its
 #                table (7 minutes)
 #   families     float16 and bfloat16 versions of these models, and the small models of tests/end_to_end/models (3 minutes)
+#   precisions   dlrm_dot and lora_mlp_1k in TF32 and float16, at batches of as many kernels as they have: answers in turn, each kernel alone,
+#                compute-sanitizer (1 minute)
 #   tuned        models of one exporter with kernels chosen by measuring: answers, each kernel alone, and that times are remembered;
 #                the sweep goes to RESULTS_FOLDER/sweep-MODEL.txt (3 minutes)
 #   examples     the models of examples/ at batches 1, 7, 64 and 2048 (1 minute)
@@ -118,6 +120,27 @@ families() {
   done
 }
 
+precisions() {
+  for model in dlrm_dot lora_mlp_1k; do
+    for type in fp32 fp16; do
+      check "$model $type: write" 0 python3 "$root/models/suite.py" $model "$work/suite" --dtype $type --scale small
+      path=$(ls "$work/suite/$model.$type".*onnx)
+      out=$work/$model.$type
+      check "$model $type: compile" 0 "$fusec" "$path" -o "$out" --target sm_90a --matmul-precision high
+      sizes=300,64,600,130,1030,3,2048,450,1,40
+      check "$model $type: answers at batches $sizes in turn" 0 "$fusec" verify "$out" --model "$path" --device cuda --dim batch=$sizes
+      sed 's/^/      /' "$work/log"
+      check "$model $type: each kernel alone" 0 "$fusec" verify "$out" --per-fusion --device cuda --dim batch=130,300,600,1030,2048
+      for size in 130 300 600; do
+        for tool in memcheck racecheck; do
+          check "$model $type: compute-sanitizer $tool at batch $size" 0 env FUSEC_CUDA_GRAPH=0 compute-sanitizer --tool $tool \
+            --error-exitcode 99 "$fusec" run "$out" --random --device cuda --dim batch=$size
+        done
+      done
+    done
+  done
+}
+
 examples() {
   for model in "$root"/examples/fusion/*/model.onnx; do
     name=$(basename "$(dirname "$model")")
@@ -196,7 +219,7 @@ failures() {
 }
 
 status=0
-for part in "${@:-models families examples tuned conformance failures}"; do
+for part in "${@:-models families precisions examples tuned conformance failures}"; do
   for name in $part; do
     passed=0 failed=0
     {
