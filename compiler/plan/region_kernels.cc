@@ -18,6 +18,7 @@ constexpr int64_t kManyRows = 793;
 constexpr int64_t kRowsOfMany = 4;
 // Few rows of so many elements are reduced by a block each, many by a warp each.
 constexpr int64_t kLongRow = 512;
+constexpr int64_t kManyLongRows = 1024;
 constexpr int kLongRowBlockSize = 128;
 using Team = LaunchShape::Team;
 
@@ -136,18 +137,18 @@ std::vector<Variant> RegionKernels::Planned() const {
 std::vector<Variant> RegionKernels::PlannedBlocks() const {
   Variant few, many;
   many.choice.shape.rows = kRowsOfMany;
-  std::vector<Variant> variants = FewAndMany(few, many);
+  std::vector<Variant> variants = FewAndMany(few, many, kManyRows);
   std::vector<IndexSite> sites;
   const bool same = variants.size() > 1 &&
                     PlanOne(few, sites).kernel.blocks == PlanOne(many, sites).kernel.blocks;
   return same ? std::vector<Variant>{few} : variants;
 }
 
-// One for few rows and one for many, if so many are possible.
-std::vector<Variant> RegionKernels::FewAndMany(Variant few, Variant many) const {
-  if (graph_.SymbolRanges().IntervalOf(size_).high < kManyRows) return {few};
-  few.to = kManyRows - 1;
-  many.from = kManyRows;
+// One for few rows and one for many, from `first` on, if so many are possible.
+std::vector<Variant> RegionKernels::FewAndMany(Variant few, Variant many, int64_t first) const {
+  if (graph_.SymbolRanges().IntervalOf(size_).high < first) return {few};
+  few.to = first - 1;
+  many.from = first;
   many.suffix = "_many_rows";
   return {few, many};
 }
@@ -158,7 +159,7 @@ std::vector<Variant> RegionKernels::PlannedRows() const {
   if (length.value_or(0) < kLongRow) return {Variant()};
   Variant few;
   few.choice.shape = {.block_size = kLongRowBlockSize, .team = Team::kBlock};
-  return FewAndMany(few, Variant());
+  return FewAndMany(few, Variant(), kManyLongRows);
 }
 
 std::vector<Variant> RegionKernels::Tuned(const std::vector<Winner>& winners) const {
