@@ -68,12 +68,13 @@ Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
   subject.model_flags = flags.model_flags;
   subject.options.model_path = subject.model;
   subject.artifact = flags.subject;
-  if (IsFolder(flags.subject)) {
+  const bool is_artifact = IsFolder(flags.subject);
+  if (is_artifact) {
     FUSEC_ASSIGN(subject.program, LoadProgram(subject.artifact, flags.device));
     FUSEC_TRY(TakeFlags(subject.artifact, subject.program->manifest(), subject.model_flags));
-    FUSEC_TRY(ApplyModelFlags(subject.model_flags, subject.options));
-  } else {
-    FUSEC_TRY(ApplyModelFlags(subject.model_flags, subject.options));
+  }
+  FUSEC_TRY(ApplyModelFlags(subject.model_flags, subject.options));
+  if (!is_artifact) {
     subject.artifact = folder + "/artifact";
     subject.options.output_path = subject.artifact;
     subject.options.targets = TargetsFor(flags.device);

@@ -218,9 +218,9 @@ Narrowed MakeOne(const std::string& symbol, const std::string& same_as, ImportOp
 // What --dim promises, in `given`, is not taken back.
 Narrowed Narrow(const FittingDim& fitting, const ImportOptions& given, ImportOptions& narrowed) {
   if (!fitting.same_as.empty()) return MakeOne(fitting.symbol, fitting.same_as, narrowed);
-  constexpr int64_t kDefaultHigh = 65536;
+  const DimSymbol usual;
   auto& ranges = narrowed.dim_ranges;
-  const auto known = ranges.try_emplace(fitting.symbol, 1, kDefaultHigh).first;
+  const auto known = ranges.try_emplace(fitting.symbol, usual.low, usual.high).first;
   const int64_t low = std::max(known->second.first, fitting.low);
   const int64_t high = std::min(known->second.second, fitting.high);
   if (given.dim_ranges.count(fitting.symbol) != 0 || low > high ||

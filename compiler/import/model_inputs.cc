@@ -14,8 +14,6 @@
 namespace fusec {
 namespace {
 
-constexpr int64_t kLow = 1, kHigh = 65536;  // of a symbol that --dim does not name
-
 // Names that mean something else in the text of an Expr or of a kernel.
 bool IsTaken(const std::string& name) {
   return name == "floordiv" || name == "mod" || IsKernelWord(name);
@@ -146,7 +144,7 @@ class DimReader {
     if (same != options_.same_dims.end() && by_flag_.count(same->second))
       return by_flag_.at(same->second);
     flags_[name] = flag;
-    DimSymbol symbol{name, kLow, kHigh};
+    DimSymbol symbol{name};
     const auto range = options_.dim_ranges.find(flag);
     if (range != options_.dim_ranges.end()) std::tie(symbol.low, symbol.high) = range->second;
     if (symbol.low < 0 || symbol.low > symbol.high) {

@@ -132,14 +132,18 @@ MatMulKernel Rows(int64_t rows, int64_t columns, int64_t k) {
   return kernel;
 }
 
+// Of the rows of a product's factors.
+int64_t RowBytes(const MatMulPlan& matmul) {
+  return *matmul.k.AsConstant() * DtypeBytes(matmul.result->type.dtype);
+}
+
 // Rows up to which blocks for each kMostRowsAtOnce are ahead of tiles; 0 where they never are.
 int64_t MostGroupedRows(const MatMulPlan& matmul, const PlanOptions& options) {
   const Dtype dtype = matmul.result->type.dtype;
   const int64_t k = *matmul.k.AsConstant();
   const int64_t columns = *matmul.n.AsConstant() * *matmul.batch.AsConstant();
   if (DtypeBytes(dtype) == 2) return 0;
-  const bool is_long =
-      IsSplit(dtype, options.matmul_precision) && k * DtypeBytes(dtype) >= kLongRow;
+  const bool is_long = IsSplit(dtype, options.matmul_precision) && RowBytes(matmul) >= kLongRow;
   const int64_t elements = is_long ? kMostGroupedLongElements : kMostGroupedElements;
   const int64_t rows = std::min(elements, kMostGroupedProducts / k) / columns;
   return rows / kMostRowsAtOnce * kMostRowsAtOnce;
@@ -184,13 +188,13 @@ bool TakesWarpgroups(const MatMulPlan& matmul, const PlanOptions& options) {
   const int64_t elements =
       PanelElements(n, k, dtype, PanelLayout(dtype, options.matmul_precision)) *
       *matmul.batch.AsConstant();
-  return options.warpgroups && IsConstant(matmul.b.value) && k * DtypeBytes(dtype) % 4 == 0 &&
+  return options.warpgroups && IsConstant(matmul.b.value) && RowBytes(matmul) % 4 == 0 &&
          elements <= INT32_MAX;
 }
 
 // The chunks of a tile's sums.
 int64_t ChunksOf(const MatMulPlan& matmul, const MatMulTile& tile) {
-  return CeilDiv(*matmul.k.AsConstant() * DtypeBytes(matmul.result->type.dtype), tile.chunk_bytes);
+  return CeilDiv(RowBytes(matmul), tile.chunk_bytes);
 }
 
 bool IsTiny(const MatMulPlan& matmul) { return *matmul.k.AsConstant() <= kTinySum; }
@@ -208,10 +212,8 @@ bool TakesLargeTiles(const MatMulPlan& matmul, const PlanOptions& options) {
 
 // Whether clusters are ahead of smaller tiles and, where tiles are few, of the library.
 bool TakesClusters(const MatMulPlan& matmul, const PlanOptions& options) {
-  const int64_t k = *matmul.k.AsConstant();
-  return TakesLargeTiles(matmul, options) &&
-         k * DtypeBytes(matmul.result->type.dtype) >= kLongRow && k <= kMostSharedTerms &&
-         *matmul.batch.AsConstant() == 1;
+  return TakesLargeTiles(matmul, options) && RowBytes(matmul) >= kLongRow &&
+         *matmul.k.AsConstant() <= kMostSharedTerms && *matmul.batch.AsConstant() == 1;
 }
 
 // The first rows that the library makes, since the result is large.
@@ -290,7 +292,7 @@ int64_t AddClusters(const MatMulPlan& matmul, int64_t from, int most, int64_t fe
 // How many blocks, of a few, make a square tile: of split floats, whose kernels take long to
 // compile, no more than two.
 int BlocksOfFew(const MatMulPlan& matmul, bool is_split) {
-  const int64_t row_bytes = *matmul.k.AsConstant() * DtypeBytes(matmul.result->type.dtype);
+  const int64_t row_bytes = RowBytes(matmul);
   if (*matmul.batch.AsConstant() > 1 || row_bytes <= 2 * kLeastShare) return 1;
   const int blocks = row_bytes < kFewBlocks * kLeastShare ? 2 : kFewBlocks;
   return is_split ? blocks / 2 : blocks;
@@ -302,11 +304,10 @@ int64_t AddSmallTiles(const MatMulPlan& matmul, const PlanOptions& options, bool
                       std::vector<MatMulRange>& kernels) {
   const int64_t n = *matmul.n.AsConstant(), k = *matmul.k.AsConstant();
   const int64_t matrices = *matmul.batch.AsConstant();
-  const Dtype dtype = matmul.result->type.dtype;
-  const int64_t row_bytes = k * DtypeBytes(dtype);
   const std::span<const MatMulTile> tiles = SmallTiles(n);
-  AddTile(Kind::kTile, row_bytes <= kShortTile.chunk_bytes ? kShortTile : tiles[0], 0, kernels);
-  const bool is_split = IsSplit(dtype, options.matmul_precision);
+  const bool is_short = RowBytes(matmul) <= kShortTile.chunk_bytes;
+  AddTile(Kind::kTile, is_short ? kShortTile : tiles[0], 0, kernels);
+  const bool is_split = IsSplit(matmul.result->type.dtype, options.matmul_precision);
   const int64_t enough = FirstRows(tiles[1], n, matrices);
   if (TakesLargeTiles(matmul, options) && k >= kLeastLargeSum) {
     const int64_t least = HalfOf(kSquareTile);

@@ -80,16 +80,21 @@ class ManifestReader {
       return version_field.Unexpected(Text(kVersion, "; compile the model with this release"));
     }
     FUSEC_RT_ASSIGN(manifest_.model, ReadText(root_, "model"));
-    FUSEC_RT_ASSIGN(manifest_.matmul_precision, ReadText(root_, "matmul_precision"));
-    FUSEC_RT_TRY(ReadChoice<int>(root_, "matmul_precision", {"highest", "high", "medium"}));
-    if (root_.Has("rounding")) {  // like index_policy, not in artifacts of before there was one
-      FUSEC_RT_ASSIGN(manifest_.rounding, ReadText(root_, "rounding"));
-      FUSEC_RT_TRY(ReadChoice<int>(root_, "rounding", {"stores", "every op"}));
-    }
+    FUSEC_RT_TRY(
+        ReadWord("matmul_precision", {"highest", "high", "medium"}, manifest_.matmul_precision));
+    // Not in artifacts of before there were these.
+    if (root_.Has("rounding"))
+      FUSEC_RT_TRY(ReadWord("rounding", {"stores", "every op"}, manifest_.rounding));
     if (root_.Has("index_policy")) {
-      FUSEC_RT_ASSIGN(manifest_.index_policy, ReadText(root_, "index_policy"));
-      FUSEC_RT_TRY(ReadChoice<int>(root_, "index_policy", {"error", "clamp", "wrap", "zero"}));
+      FUSEC_RT_TRY(
+          ReadWord("index_policy", {"error", "clamp", "wrap", "zero"}, manifest_.index_policy));
     }
+    return {};
+  }
+  Status ReadWord(std::string_view key, std::initializer_list<std::string_view> words,
+                  std::string& word) {
+    FUSEC_RT_TRY(ReadChoice<int>(root_, key, words));
+    FUSEC_RT_ASSIGN(word, ReadText(root_, key));
     return {};
   }
 

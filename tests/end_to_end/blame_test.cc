@@ -36,15 +36,21 @@ class Blame : public testing::Test {
         {kModels + model, "-o", artifact_, "--target", "cpu,sm_90a", "--cpu-level", "x86-64-v3"});
     ASSERT_EQ(child.exit_code, 0) << child.errors;
   }
-  // A compiler that gets the square root wrong wherever LayerNorm's kernel stands in the text.
-  void UseWrongCompiler() const {
+  // A compiler that compiles another text, made by a command of the shell from the file "$a".
+  void UseWrongCompiler(const std::string& edit) const {
     const std::string path = folder_ + "/wrong_compiler";
     std::ofstream(path) << "#!/bin/sh\nfor a in \"$@\"; do case \"$a\" in *.cc)\n"
-                           "grep -q k00_layer_norm \"$a\" && "
-                           "sed -i 's/= sqrtf(/= 1.5f * sqrtf(/' \"$a\";; esac; done\n"
-                           "exec g++ \"$@\"\n";
+                        << edit << ";; esac; done\nexec g++ \"$@\"\n";
     fs::permissions(path, fs::perms::owner_all);
     setenv("FUSEC_CXX", path.c_str(), 1);
+  }
+  // Saves arrays, given as arguments of numpy.savez.
+  std::string SaveInputs(const std::string& arrays) const {
+    const std::string path = folder_ + "/in.npz";
+    const ChildResult written =
+        RunChild({FUSEC_PYTHON, "-c", "import numpy, sys; numpy.savez(sys.argv[1], " + arrays + ")", path});
+    EXPECT_EQ(written.exit_code, 0) << written.errors;
+    return path;
   }
   static void ExpectSaid(const ChildResult& child, int code,
                          const std::vector<std::string>& parts) {
@@ -98,7 +104,8 @@ TEST_F(Blame, AnAlteredStepIsFound) {
 }
 
 TEST_F(Blame, AFusionToBlameIsFoundAndCured) {
-  UseWrongCompiler();
+  // The square root is wrong wherever LayerNorm's kernel stands in the text.
+  UseWrongCompiler("grep -q k00_layer_norm \"$a\" && sed -i 's/= sqrtf(/= 1.5f * sqrtf(/' \"$a\"");
   const ChildResult child =
       Fusec({"verify", kModels + "lola.ts.onnx", "--bisect", "--device", "cpu"});
   ExpectSaid(child, 1,
@@ -109,7 +116,7 @@ TEST_F(Blame, AFusionToBlameIsFoundAndCured) {
 // merge-linear is exact for finite activations (passes/merge_linear.h): an infinite one shows that it rewrote the graph. Unmerged,
 // infinity meets a weight of 0, and the sum is no number.
 TEST_F(Blame, ThePassToBlameIsFound) {
-  const std::string model = folder_ + "/model.onnxtxt", inputs = folder_ + "/in.npz";
+  const std::string model = folder_ + "/model.onnxtxt";
   std::ofstream(model) << R"(<ir_version: 10, opset_import: ["" : 20]>
 g (float[n, 2] x) => (float[n, 2] y)
 <float[2, 2] first = {1, 0, 0, 1}, float[2, 2] second = {1, 2, 3, 4}>
@@ -117,9 +124,7 @@ g (float[n, 2] x) => (float[n, 2] y)
   h = MatMul (x, first)
   y = MatMul (h, second)
 })";
-  const ChildResult written =
-      RunChild({FUSEC_PYTHON, "-c", "import numpy, sys; numpy.savez(sys.argv[1], x=numpy.array([[numpy.inf, 1]], 'f'))", inputs});
-  ASSERT_EQ(written.exit_code, 0) << written.errors;
+  const std::string inputs = SaveInputs("x=numpy.array([[numpy.inf, 1]], 'f')");
   ExpectSaid(Fusec({"verify", model, "--inputs", inputs, "--bisect", "--device", "cpu"}), 1,
              {"every kernel does what its region says; pass merge-linear changed the graph's meaning",
               "--disable-fusion merge-linear cures it"});
@@ -129,17 +134,14 @@ g (float[n, 2] x) => (float[n, 2] y)
 class WrongCalls : public Blame {
  protected:
   void ExpectBlame(const std::string& calls, const std::vector<std::string>& parts) const {
-    const std::string compiler = folder_ + "/wrong_compiler", model = folder_ + "/model.onnxtxt";
-    std::ofstream(compiler) << "#!/bin/sh\nfor a in \"$@\"; do case \"$a\" in *.cc)\n"
-                               "sed -i 's/^  const long long first_row = /  static int calls = 0; ++calls; if ("
-                            << calls << ") return;\\n&/' \"$a\";; esac; done\nexec g++ \"$@\"\n";
-    fs::permissions(compiler, fs::perms::owner_all);
+    const std::string model = folder_ + "/model.onnxtxt";
     std::ofstream(model) << R"(<ir_version: 10, opset_import: ["" : 20]>
 g (float[n, 8] x) => (float[n, 8] y)
 {
   y = Softmax <axis = 1> (x)
 })";
-    setenv("FUSEC_CXX", compiler.c_str(), 1);
+    UseWrongCompiler("sed -i 's/^  const long long first_row = /  static int calls = 0; ++calls; if (" + calls +
+                     ") return;\\n&/' \"$a\"");
     const ChildResult made = Fusec({model, "-o", artifact_, "--target", "cpu", "--cpu-level", "x86-64-v3"});
     ASSERT_EQ(made.exit_code, 0) << made.errors;
     unsetenv("FUSEC_CXX");
@@ -164,20 +166,15 @@ TEST_F(WrongCalls, WhatAnotherContextDoesRightIsLeftBehind) {
 
 // An id outside its table has a meaning in the artifact; compiled anew without it, the run would fail.
 TEST_F(Blame, WhatIsCompiledAnewHasTheArtifactsFlags) {
-  const std::string compiler = folder_ + "/wrong_compiler", model = folder_ + "/model.onnxtxt", inputs = folder_ + "/in.npz";
-  std::ofstream(compiler) << "#!/bin/sh\nfor a in \"$@\"; do case \"$a\" in *.cc)\n"
-                             "sed -i 's/= expf(/= 2.0f * expf(/' \"$a\";; esac; done\nexec g++ \"$@\"\n";
-  fs::permissions(compiler, fs::perms::owner_all);
+  const std::string model = folder_ + "/model.onnxtxt";
   std::ofstream(model) << R"(<ir_version: 10, opset_import: ["" : 20]>
 g (int64[n] ids) => (float[n, 2] y)
 <float[3, 2] table = {1, 2, 3, 5, 7, 11}> {
   rows = Gather(table, ids)
   y = Exp(rows)
 })";
-  const ChildResult written =
-      RunChild({FUSEC_PYTHON, "-c", "import numpy, sys; numpy.savez(sys.argv[1], ids=numpy.array([1, 7, -9]))", inputs});
-  ASSERT_EQ(written.exit_code, 0) << written.errors;
-  setenv("FUSEC_CXX", compiler.c_str(), 1);
+  const std::string inputs = SaveInputs("ids=numpy.array([1, 7, -9])");
+  UseWrongCompiler("sed -i 's/= expf(/= 2.0f * expf(/' \"$a\"");
   const ChildResult made = Fusec({model, "-o", artifact_, "--target", "cpu", "--cpu-level", "x86-64-v3", "--index-policy", "wrap"});
   ASSERT_EQ(made.exit_code, 0) << made.errors;
   unsetenv("FUSEC_CXX");

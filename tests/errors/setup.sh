@@ -25,6 +25,16 @@ lookup_artifact() {
   npy ids.npy 'np.zeros((3, 2), "i8")'
 }
 
+# A model whose inputs name their one batch apart, as model.onnxtxt.
+two_batches_model() {
+  cat >model.onnxtxt <<'MODEL'
+<ir_version: 10, opset_import: ["" : 20]>
+g (float[batch, 4] dense, float[lookups, 2] picked) => (float[batch, 6] y) {
+  y = Concat <axis = 1> (dense, picked)
+}
+MODEL
+}
+
 # npy FILE EXPRESSION: saves an array of NumPy.
 npy() {
   "$PYTHON" -c "import numpy as np; np.save('$1', $2)"

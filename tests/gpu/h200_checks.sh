@@ -45,6 +45,16 @@ check() {  # check NAME EXPECTED_EXIT COMMAND...   leaves the exit code in `exit
   fi
 }
 
+# Of runs on random data, one that fails by what the tool finds.
+sanitize() {  # sanitize NAME OUT DIM SIZE TOOL...
+  local name=$1 out=$2 dim=$3 size=$4
+  shift 4
+  for tool in "$@"; do
+    check "$name: compute-sanitizer $tool at batch $size" 0 env FUSEC_CUDA_GRAPH=0 compute-sanitizer --tool "$tool" \
+      --error-exitcode 99 "$fusec" run "$out" --random --device cuda --dim "$dim=$size"
+  done
+}
+
 # Whose kernels come in clusters of blocks, at some sizes: $work/suite/lora_mlp_1k.fp32.onnx.
 model_of_long_sums() { check "a model of long sums" 0 python3 "$root/models/suite.py" lora_mlp_1k "$work/suite"; }
 
@@ -75,12 +85,7 @@ models() {
       separator=,
     fi
     # Sizes that other kernels serve: few rows, groups of them or small tiles, pairs of blocks, many rows.
-    for size in 3 40 600 1100; do
-      for tool in memcheck racecheck initcheck; do
-        check "$name: compute-sanitizer $tool at batch $size" 0 env FUSEC_CUDA_GRAPH=0 compute-sanitizer --tool "$tool" \
-          --error-exitcode 99 "$fusec" run "$out" --random --device cuda --dim "$dim=$size"
-      done
-    done
+    for size in 3 40 600 1100; do sanitize "$name" "$out" "$dim" $size memcheck racecheck initcheck; done
   done
   echo "]" >>"$results/bench.json"
 
@@ -131,12 +136,7 @@ precisions() {
       check "$model $type: answers at batches $sizes in turn" 0 "$fusec" verify "$out" --model "$path" --device cuda --dim batch=$sizes
       sed 's/^/      /' "$work/log"
       check "$model $type: each kernel alone" 0 "$fusec" verify "$out" --per-fusion --device cuda --dim batch=130,300,600,1030,2048
-      for size in 130 300 600; do
-        for tool in memcheck racecheck; do
-          check "$model $type: compute-sanitizer $tool at batch $size" 0 env FUSEC_CUDA_GRAPH=0 compute-sanitizer --tool $tool \
-            --error-exitcode 99 "$fusec" run "$out" --random --device cuda --dim batch=$size
-        done
-      done
+      for size in 130 300 600; do sanitize "$model $type" "$out" batch $size memcheck racecheck; done
     done
   done
 }
@@ -147,8 +147,7 @@ examples() {
     check "$name: compile" 0 "$fusec" "$model" -o "$work/$name" --target sm_90a
     check "$name: answers at batches 1, 7, 64, 2048" 0 \
       "$fusec" verify "$work/$name" --model "$model" --device cuda --dim batch=1,7,64,2048
-    check "$name: compute-sanitizer memcheck at batch 7" 0 env FUSEC_CUDA_GRAPH=0 compute-sanitizer --tool memcheck --error-exitcode 99 \
-      "$fusec" run "$work/$name" --random --device cuda --dim batch=7
+    sanitize "$name" "$work/$name" batch 7 memcheck
   done
 }
 
