@@ -34,11 +34,6 @@ const Value* ScaledByNumber(const Node& mul) {
 
 }  // namespace
 
-bool IsReadOnce(const Graph& graph, const ReaderMap& readers, const Value* value) {
-  const auto found = readers.find(value);
-  return found != readers.end() && found->second.size() == 1 && !IsOutput(graph, value);
-}
-
 std::optional<ConstantMatrix> RightWeights(const Node& product) {
   if (product.kind != OpKind::kMatMul || product.Int("transpose_a") != 0) return std::nullopt;
   const TensorData* data = Payload(product.operand(1));
@@ -105,7 +100,7 @@ std::optional<ResultShift> ShiftOfResult(const Graph& graph, const ReaderMap& re
   ResultShift result{TensorData(weights.data->dtype(), {weights.results()}), nullptr};
   Factors c = {0.0};
   const Value* y = product.result();
-  if (IsReadOnce(graph, readers, y) && readers.at(y)[0]->kind == OpKind::kAdd) {
+  if (HasOneReader(graph, readers, y) && readers.at(y)[0]->kind == OpKind::kAdd) {
     Node* add = readers.at(y)[0];
     const Value* other = add->operand(add->operand(0) == y ? 1 : 0);
     const auto known = FactorsAlong(other, y->type.rank() - 1, y->type.rank());

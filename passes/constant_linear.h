@@ -1,18 +1,13 @@
 #pragma once
 
-#include <map>
 #include <optional>
 #include <vector>
 
+#include "passes/graph_edit.h"
 #include "passes/pass_manager.h"
 
 // What the passes that rewrite constant weights share.
 namespace fusec {
-
-using ReaderMap = std::map<const Value*, std::vector<Node*>>;  // as Readers makes it
-
-// Whether one node alone reads `value`, and not the graph's caller.
-bool IsReadOnce(const Graph& graph, const ReaderMap& readers, const Value* value);
 
 // A constant matrix as a sum of products reads it: term k of result n.
 struct ConstantMatrix {

@@ -76,16 +76,16 @@ class Cutter {
     if (node->kind == OpKind::kGather) {
       const TensorData* table = Payload(node->operand(0));
       return table && table->dims().size() == 2 && node->Int("axis") == 0 && axis == rank - 1 &&
-             IsReadOnce(graph_, readers_, node->operand(0));
+             HasOneReader(graph_, readers_, node->operand(0));
     }
     if (node->kind == OpKind::kMatMul) {
       return axis == rank - 1 && RightWeights(*node) && !IsKeptAdapter(*node, readers_, options_) &&
-             IsReadOnce(graph_, readers_, node->operand(1));
+             HasOneReader(graph_, readers_, node->operand(1));
     }
     if (!IsElementwise(*node)) return false;
     return std::any_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {
       const auto own = OperandAxis(operand, value, axis);
-      return own && IsReadOnce(graph_, readers_, operand) && Pays(operand, *own);
+      return own && HasOneReader(graph_, readers_, operand) && Pays(operand, *own);
     });
   }
 
@@ -141,7 +141,7 @@ class Cutter {
 
   // Others may read an operand, which is then made whole for them.
   Value* CutOperand(Value* operand, const Span& span, Builder& builder) const {
-    const bool is_own = Payload(operand) || IsReadOnce(graph_, readers_, operand);
+    const bool is_own = Payload(operand) || HasOneReader(graph_, readers_, operand);
     return is_own ? Cut(operand, span, builder) : Sliced(operand, span, builder);
   }
 
@@ -212,11 +212,10 @@ bool ReadParts(Graph& graph, const ReaderMap& readers, const Node& concat) {
   return true;
 }
 
-bool DropBehind(Graph& graph, const PassOptions& options, size_t place) {
+bool DropBehind(Graph& graph, const ReaderMap& readers, const PassOptions& options, size_t place) {
   const Node& node = *graph.nodes[place];
   if (node.results.size() != 1 || node.kind == OpKind::kConstant) return false;
   Value* value = node.result();
-  const auto readers = Readers(graph);
   const auto span = SpanOfReaders(graph, readers, value);
   if (!span || !Extent(value, span->axis)) return false;
   const Cutter cutter(graph, readers, options);
@@ -234,10 +233,12 @@ bool DropBehind(Graph& graph, const PassOptions& options, size_t place) {
 
 Result<bool> DropDeadColumns(Graph& graph, const PassOptions& options, PassReport&) {
   bool changed = false;
+  ReaderMap readers = Readers(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (!DropBehind(graph, options, i)) continue;
+    if (!DropBehind(graph, readers, options, i)) continue;
     changed = true;
     RemoveDeadNodes(graph);
+    readers = Readers(graph);
     i = static_cast<size_t>(-1);  // the nodes moved: look again from the first
   }
   return changed;

@@ -50,7 +50,7 @@ std::optional<Affine> MatchAffine(const Graph& graph, const ReaderMap& readers, 
   auto shift = FactorsAlong(node.operand(constant), rank - 1, rank);
   if (!shift || inner->type != node.result()->type || !AllFinite(*shift)) return std::nullopt;
   std::optional<Affine> affine;
-  if (inner->producer && IsReadOnce(graph, readers, inner)) affine = MatchScale(*inner->producer);
+  if (inner->producer && HasOneReader(graph, readers, inner)) affine = MatchScale(*inner->producer);
   if (!affine && IsNormalized(inner)) affine = Affine{inner};
   if (!affine) return std::nullopt;
   affine->shift = *std::move(shift);
@@ -73,7 +73,8 @@ bool FindLayers(const Graph& graph, const ReaderMap& readers, const PassOptions&
       continue;
     }
     if (!RightWeights(*reader) || reader->operand(0) != value ||
-        !IsReadOnce(graph, readers, reader->operand(1)) || IsKeptAdapter(*reader, readers, options))
+        !HasOneReader(graph, readers, reader->operand(1)) ||
+        IsKeptAdapter(*reader, readers, options))
       return false;
     layers.push_back(reader);
   }

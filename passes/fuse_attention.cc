@@ -144,19 +144,22 @@ class AttentionGroup {
   }
 
   const Graph& graph_;
-  std::map<const Value*, std::vector<Node*>> readers_;
+  ReaderMap readers_;
   AttentionParts parts_;
   std::set<const Node*> nodes_;
   const Value* result_;
   std::string why_;
 };
 
-// matmul(q, mul(k, scale)) of `group` becomes matmul(mul(q, scale), k).
+// matmul(q, mul(k, scale)) of `group` becomes matmul(mul(q, scale), k), if nothing else reads the
+// scaled keys.
 void MoveScaleToQueries(Graph& graph, const AttentionGroup& group) {
   Node* scores = group.parts().scores->result()->producer;
   Node* scale = scores->operand(1)->producer;
   if (!scale || scale->kind != OpKind::kMul || !group.nodes().count(scale) ||
-      !ScalarConstant(scale->operand(1)) || scale->operand(1)->type.rank() > 1)
+      !ScalarConstant(scale->operand(1)) || scale->operand(1)->type.rank() > 1 ||
+      scores->operand(0) == scale->result() ||
+      !HasOneReader(graph, Readers(graph), scale->result()))
     return;
   Value* queries = scores->operand(0);
   scores->operands = {scale->result(), scale->operand(0)};

@@ -312,7 +312,7 @@ class BlockGroup {
   }
 
   const Graph& graph_;
-  std::map<const Value*, std::vector<Node*>> readers_;
+  ReaderMap readers_;
   const Node& seed_;
   std::set<const Node*> nodes_;
   std::set<const Node*> left_;  // to the loops that read them

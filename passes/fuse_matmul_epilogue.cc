@@ -11,8 +11,7 @@ namespace fusec {
 namespace {
 
 // The only reader of `value`, if there is just one and it is no output.
-Node* OnlyReader(const Graph& graph, const std::map<const Value*, std::vector<Node*>>& readers,
-                 const Value* value) {
+Node* OnlyReader(const Graph& graph, const ReaderMap& readers, const Value* value) {
   auto found = readers.find(value);
   if (found == readers.end() || found->second.size() != 1 || IsOutput(graph, value)) return nullptr;
   return found->second[0];
@@ -62,9 +61,8 @@ bool IsLibraryActivation(const Node& node) {
 
 }  // namespace
 
-LibraryProduct FindLibraryProduct(const Graph& graph,
-                                  const std::map<const Value*, std::vector<Node*>>& readers,
-                                  const Node& matmul, bool takes_addend) {
+LibraryProduct FindLibraryProduct(const Graph& graph, const ReaderMap& readers, const Node& matmul,
+                                  bool takes_addend) {
   LibraryProduct product{{&matmul}, matmul.result()};
   for (const Value* operand : matmul.operands) {
     while (operand->producer && operand->producer->kind == OpKind::kReshape &&
@@ -93,8 +91,7 @@ LibraryProduct FindLibraryProduct(const Graph& graph,
   return product;
 }
 
-void ExplainLibraryProduct(const Graph& graph,
-                           const std::map<const Value*, std::vector<Node*>>& readers,
+void ExplainLibraryProduct(const Graph& graph, const ReaderMap& readers,
                            const LibraryProduct& product, PassReport& report) {
   const auto& [group, tail] = product;
   const std::string needed = "a matmul kernel with this op in it";

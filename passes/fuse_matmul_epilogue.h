@@ -1,9 +1,9 @@
 #pragma once
 
-#include <map>
 #include <set>
 #include <vector>
 
+#include "passes/graph_edit.h"
 #include "passes/pass_manager.h"
 
 namespace fusec {
@@ -24,13 +24,11 @@ struct LibraryProduct {
   std::set<const Node*> nodes;
   const Value* tail;
 };
-LibraryProduct FindLibraryProduct(const Graph& graph,
-                                  const std::map<const Value*, std::vector<Node*>>& readers,
-                                  const Node& matmul, bool takes_addend = false);
+LibraryProduct FindLibraryProduct(const Graph& graph, const ReaderMap& readers, const Node& matmul,
+                                  bool takes_addend = false);
 
 // Says why the product ends where it does, and why it begins where it does.
-void ExplainLibraryProduct(const Graph& graph,
-                           const std::map<const Value*, std::vector<Node*>>& readers,
+void ExplainLibraryProduct(const Graph& graph, const ReaderMap& readers,
                            const LibraryProduct& product, PassReport& report);
 
 }  // namespace fusec

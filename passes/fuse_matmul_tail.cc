@@ -55,8 +55,7 @@ bool IsNarrow(const OwnProduct& product) {
 
 // Whether what the group gives away goes to the caller or to products, so that its last ops would
 // be a kernel without it.
-bool EndsInAKernel(const std::map<const Value*, std::vector<Node*>>& readers,
-                   const std::set<const Node*>& group) {
+bool EndsInAKernel(const ReaderMap& readers, const std::set<const Node*>& group) {
   return std::all_of(group.begin(), group.end(), [&](const Node* node) {
     const auto found = readers.find(node->result());
     return found == readers.end() ||
@@ -68,8 +67,7 @@ bool EndsInAKernel(const std::map<const Value*, std::vector<Node*>>& readers,
 
 // Whether a reduction reads `node`, and nobody else, and can make it itself from a value that is
 // stored anyway: then storing the node's result as well only costs.
-bool IsBetterMadeByItsReader(const Graph& graph,
-                             const std::map<const Value*, std::vector<Node*>>& readers,
+bool IsBetterMadeByItsReader(const Graph& graph, const ReaderMap& readers,
                              const std::set<const Node*>& group, const Node& node) {
   const OpDef& def = GetOpDef(node.kind);
   if (def.op_class != OpClass::kPointwise || (def.algebra & kExpensive) != 0 ||
@@ -86,8 +84,8 @@ bool IsBetterMadeByItsReader(const Graph& graph,
 
 // Adds the pointwise ops of the product's shape behind it, as long as nothing else lies between,
 // and reshapes of what they give that nobody else reads.
-void AddTail(const Graph& graph, const std::map<const Value*, std::vector<Node*>>& readers,
-             const Shape& shape, std::set<const Node*>& group) {
+void AddTail(const Graph& graph, const ReaderMap& readers, const Shape& shape,
+             std::set<const Node*>& group) {
   for (const auto& node : graph.nodes) {
     const bool is_pointwise = IsPointwise(*node, shape);
     if (!is_pointwise && node->kind != OpKind::kReshape) continue;
@@ -109,10 +107,10 @@ void AddTail(const Graph& graph, const std::map<const Value*, std::vector<Node*>
 
 // The product with what stands behind it where a kernel of ours had better make it than the
 // library, which in one call makes `least` or, of a GPU, `most`.
-std::optional<std::set<const Node*>> OwnKernel(
-    const Graph& graph, const std::map<const Value*, std::vector<Node*>>& readers,
-    const PassOptions& options, const Node& matmul, const std::set<const Node*>& least,
-    const std::set<const Node*>& most) {
+std::optional<std::set<const Node*>> OwnKernel(const Graph& graph, const ReaderMap& readers,
+                                               const PassOptions& options, const Node& matmul,
+                                               const std::set<const Node*>& least,
+                                               const std::set<const Node*>& most) {
   const std::optional<OwnProduct> own = FindOwnProduct(matmul);
   if (!own) return std::nullopt;
   std::set<const Node*> group = least;
@@ -125,8 +123,8 @@ std::optional<std::set<const Node*>> OwnKernel(
 }
 
 // Says why the group begins and ends where it does.
-void ExplainEnds(const Graph& graph, const std::map<const Value*, std::vector<Node*>>& readers,
-                 const std::set<const Node*>& group, PassReport& report) {
+void ExplainEnds(const Graph& graph, const ReaderMap& readers, const std::set<const Node*>& group,
+                 PassReport& report) {
   for (const auto& node : graph.nodes) {
     const bool inside = group.count(node.get()) != 0;
     if (node->kind == OpKind::kConstant) continue;

@@ -172,7 +172,7 @@ class RowGroup {
   }
 
   const Graph& graph_;
-  std::map<const Value*, std::vector<Node*>> readers_;
+  ReaderMap readers_;
   std::set<const Node*> nodes_;
   Shape space_, kept_;
   std::vector<int64_t> axes_;

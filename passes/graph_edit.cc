@@ -7,8 +7,8 @@
 
 namespace fusec {
 
-std::map<const Value*, std::vector<Node*>> Readers(const Graph& graph) {
-  std::map<const Value*, std::vector<Node*>> readers;
+ReaderMap Readers(const Graph& graph) {
+  ReaderMap readers;
   for (const auto& node : graph.nodes) {
     for (const Value* operand : node->operands) {
       if (!operand) continue;
@@ -17,6 +17,11 @@ std::map<const Value*, std::vector<Node*>> Readers(const Graph& graph) {
     }
   }
   return readers;
+}
+
+bool HasOneReader(const Graph& graph, const ReaderMap& readers, const Value* value) {
+  const auto found = readers.find(value);
+  return found != readers.end() && found->second.size() == 1 && !IsOutput(graph, value);
 }
 
 std::optional<double> ScalarConstant(const Value* value) {
@@ -35,8 +40,7 @@ bool IsOutput(const Graph& graph, const Value* value) {
   return std::find(graph.outputs.begin(), graph.outputs.end(), value) != graph.outputs.end();
 }
 
-GroupReaders ReadersOf(const Graph& graph,
-                       const std::map<const Value*, std::vector<Node*>>& readers,
+GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers,
                        const std::set<const Node*>& group, const Value* value) {
   GroupReaders result;
   result.outside = IsOutput(graph, value);
@@ -47,8 +51,7 @@ GroupReaders ReadersOf(const Graph& graph,
   return result;
 }
 
-GroupReaders ReadersOf(const Graph& graph,
-                       const std::map<const Value*, std::vector<Node*>>& readers,
+GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers,
                        const std::set<const Node*>& group, const Node& node) {
   GroupReaders all;
   for (const auto& result : node.results) {
@@ -59,9 +62,8 @@ GroupReaders ReadersOf(const Graph& graph,
   return all;
 }
 
-void Refuse(PassReport& report, const std::map<const Value*, std::vector<Node*>>& readers,
-            const std::set<const Node*>& group, const Node& node, const std::string& reason,
-            const std::string& needed) {
+void Refuse(PassReport& report, const ReaderMap& readers, const std::set<const Node*>& group,
+            const Node& node, const std::string& reason, const std::string& needed) {
   for (const Value* operand : node.operands) {
     if (operand && operand->producer && group.count(operand->producer))
       report.Refuse(operand, node, reason, needed);

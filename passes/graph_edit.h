@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -12,7 +13,11 @@
 namespace fusec {
 
 // Every value's readers, in graph order; looked up only.
-std::map<const Value*, std::vector<Node*>> Readers(const Graph& graph);
+using ReaderMap = std::map<const Value*, std::vector<Node*>>;
+ReaderMap Readers(const Graph& graph);
+// Whether one node alone reads `value`, which may do so with several operands, and not the graph's
+// caller.
+bool HasOneReader(const Graph& graph, const ReaderMap& readers, const Value* value);
 // The number of a constant of one element.
 std::optional<double> ScalarConstant(const Value* value);
 bool IsReduction(const Node& node);
@@ -25,17 +30,14 @@ struct GroupReaders {
   bool inside = false;   // a node of the group
   bool outside = false;  // another node, or the graph's caller
 };
-GroupReaders ReadersOf(const Graph& graph,
-                       const std::map<const Value*, std::vector<Node*>>& readers,
+GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers,
                        const std::set<const Node*>& group, const Value* value);
-GroupReaders ReadersOf(const Graph& graph,
-                       const std::map<const Value*, std::vector<Node*>>& readers,
+GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers,
                        const std::set<const Node*>& group, const Node& node);
 
 // Tells `report` that `node` stays out of `group`, for every edge between the two.
-void Refuse(PassReport& report, const std::map<const Value*, std::vector<Node*>>& readers,
-            const std::set<const Node*>& group, const Node& node, const std::string& reason,
-            const std::string& needed);
+void Refuse(PassReport& report, const ReaderMap& readers, const std::set<const Node*>& group,
+            const Node& node, const std::string& reason, const std::string& needed);
 // Of a node whose group would not be convex.
 inline constexpr const char* kBetween = "another kernel runs between the two and needs one of them";
 inline constexpr const char* kBetweenNeeded = "that other kernel's ops in the same kernel";

@@ -61,8 +61,8 @@ bool Repeats(const Node& reader, const Value* value) {
 }
 
 // Adds the producers of the nodes of `group` that may join.
-void AddProducers(const Graph& graph, const std::map<const Value*, std::vector<Node*>>& readers,
-                  const Node& root, PassReport& report, bool pools, std::set<const Node*>& group) {
+void AddProducers(const Graph& graph, const ReaderMap& readers, const Node& root,
+                  PassReport& report, bool pools, std::set<const Node*>& group) {
   // From the root upwards: every reader of a node has been looked at before the node itself.
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = *graph.nodes[i];
@@ -104,9 +104,7 @@ void AddProducers(const Graph& graph, const std::map<const Value*, std::vector<N
 
 // `node` and the pointwise nodes behind it that alone read each other, if the last one is stored
 // anyway: it is an output, or another kernel reads it, or several nodes do. Else nothing.
-std::set<const Node*> StoredChain(const Graph& graph,
-                                  const std::map<const Value*, std::vector<Node*>>& readers,
-                                  const Node& node) {
+std::set<const Node*> StoredChain(const Graph& graph, const ReaderMap& readers, const Node& node) {
   std::set<const Node*> chain = {&node};
   for (const Node* last = &node;;) {
     const auto found = readers.find(last->result());
@@ -128,9 +126,8 @@ const Value* CutFrom(const Node& node) {
 // A node of the root's shape with what is behind it: a pointwise one that reads a tensor of that
 // size which the group reads too, or another part of a tensor that the group reads a part of;
 // nothing if there is none.
-std::set<const Node*> FindSibling(const Graph& graph,
-                                  const std::map<const Value*, std::vector<Node*>>& readers,
-                                  const Node& root, const std::set<const Node*>& group) {
+std::set<const Node*> FindSibling(const Graph& graph, const ReaderMap& readers, const Node& root,
+                                  const std::set<const Node*>& group) {
   std::set<const Value*> read;
   for (const Node* node : group) read.insert(node->operands.begin(), node->operands.end());
   const TensorType& type = root.result()->type;

@@ -21,20 +21,20 @@ struct LayerAbove {
 
 std::optional<LayerAbove> FindAbove(const Graph& graph, const ReaderMap& readers, const Value* h) {
   LayerAbove above;
-  if (!h->producer || !IsReadOnce(graph, readers, h)) return std::nullopt;
+  if (!h->producer || !HasOneReader(graph, readers, h)) return std::nullopt;
   if (h->producer->kind == OpKind::kAdd) {
     const Node& sum = *h->producer;
     const int constant = Payload(sum.operand(0)) ? 0 : 1;
     const auto bias = FactorsAlong(sum.operand(constant), h->type.rank() - 1, h->type.rank());
     const Value* m = sum.operand(1 - constant);
-    if (!bias || m->type != h->type || !IsReadOnce(graph, readers, m)) return std::nullopt;
+    if (!bias || m->type != h->type || !HasOneReader(graph, readers, m)) return std::nullopt;
     above.sum = &sum;
     above.bias = *bias;
     h = m;
   }
   above.product = h->producer;
   if (!above.product || !RightWeights(*above.product) ||
-      !IsReadOnce(graph, readers, above.product->operand(1)))
+      !HasOneReader(graph, readers, above.product->operand(1)))
     return std::nullopt;
   return above;
 }
@@ -68,7 +68,7 @@ bool MergeAbove(Graph& graph, const PassOptions& options, Node& product) {
   if (!v) return false;
   const auto readers = Readers(graph);
   const auto above = FindAbove(graph, readers, product.operand(0));
-  if (!above || !IsReadOnce(graph, readers, product.operand(1)) ||
+  if (!above || !HasOneReader(graph, readers, product.operand(1)) ||
       IsKeptAdapter(product, readers, options))
     return false;
   const ConstantMatrix w = *RightWeights(*above->product);

@@ -45,15 +45,14 @@ std::optional<Adapter> FindAdapter(const Value* value) {
 }
 
 // The matmul of `x` by a constant among the terms of the sum `value`, each of them read by the sum
-// only.
-Node* FindBase(const Graph& graph, const std::map<const Value*, std::vector<Node*>>& readers,
-               const Value* value, const Value* x) {
+// only, and once.
+Node* FindBase(const Graph& graph, const ReaderMap& readers, const Value* value, const Value* x) {
   Node* node = value->producer;
-  if (!node || readers.at(value).size() != 1 || IsOutput(graph, value)) return nullptr;
+  if (!node || !HasOneReader(graph, readers, value)) return nullptr;
   if (node->kind == OpKind::kMatMul) {
     return node->operand(0) == x && RightWeights(*node) ? node : nullptr;
   }
-  if (node->kind != OpKind::kAdd) return nullptr;
+  if (node->kind != OpKind::kAdd || node->operand(0) == node->operand(1)) return nullptr;
   for (const Value* term : node->operands) {
     if (term->type != value->type) continue;
     if (Node* base = FindBase(graph, readers, term, x)) return base;

@@ -61,7 +61,7 @@ bool ShareSum(Graph& graph, size_t place, bool is_split) {
     return false;
   Value *x = product.operand(0), *weights = product.operand(1);
   if (x->type.rank() != 2 || weights->type.rank() != 2 || !IsConstant(weights) ||
-      !IsMadeByLoop(x) || !IsReadOnce(graph, Readers(graph), x))
+      !IsMadeByLoop(x) || !HasOneReader(graph, Readers(graph), x))
     return false;
   const bool transposed = product.Int("transpose_b") != 0;
   const int64_t terms = *weights->type.shape[transposed ? 1 : 0].AsConstant();

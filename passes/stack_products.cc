@@ -236,7 +236,7 @@ class Chains {
     const Node* before = made->producer;
     const Nodes& makers = steps_[places_.at(made).step];
     const bool alone = std::all_of(makers.begin(), makers.end(), [&](const Node* maker) {
-      return IsReadOnce(graph_, readers_, maker->result());
+      return HasOneReader(graph_, readers_, maker->result());
     });
     if (!alone) return false;
     if (before->kind == OpKind::kMatMul)
@@ -304,7 +304,7 @@ class Chains {
     return !ReadOneInput() &&
            std::none_of(steps_[0].begin(), steps_[0].end(), [&](const Node* layer) {
              const Value* input = layer->operand(0);
-             return IsReadOnce(graph_, readers_, input) && IsMadeByALoop(input);
+             return HasOneReader(graph_, readers_, input) && IsMadeByALoop(input);
            });
   }
 
@@ -334,7 +334,7 @@ class Chains {
       if (missing > 0) {
         const bool extends = input->producer && input->producer->kind == OpKind::kConcat &&
                              input->producer->Int("axis") == 1 &&
-                             IsReadOnce(graph_, readers_, input);
+                             HasOneReader(graph_, readers_, input);
         std::vector<Value*> rows = {input};
         if (extends) rows = input->producer->operands;
         if (extends) builder.set_provenance(input->producer->provenance);

@@ -280,13 +280,25 @@ void WriteStatements(TextWriter& out, const std::vector<Statement>& statements) 
   for (const Statement& statement : statements) WriteStatement(out, statement);
 }
 
-void WriteKernelCode(TextWriter& out, const KernelPlan& plan) {
+// Whether some of the statements are only executed under a condition.
+bool HasBranches(const std::vector<Statement>& statements) {
+  return std::any_of(statements.begin(), statements.end(), [](const Statement& statement) {
+    return statement.kind == Statement::Kind::kIf || HasBranches(statement.body);
+  });
+}
+
+// Of a kernel for the CPU.
+std::string CpuAttribute(const KernelPlan& plan) {
+  return HasBranches(plan.body) ? "__plain_branches__ " : "";
+}
+
+void WriteKernelCode(TextWriter& out, const KernelPlan& plan, const std::string& attribute = "") {
   const std::string together =
       plan.blocks_together > 0 ? fmt::format(", {}", plan.blocks_together) : "";
   const std::string cluster =
       plan.cluster_blocks > 1 ? fmt::format("__cluster_dims__({}) ", plan.cluster_blocks) : "";
-  out.Line(fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}{})", cluster,
-                       plan.block_size, together));
+  out.Line(fmt::format("extern \"C\" {}__global__ void {}__launch_bounds__({}{})", attribute,
+                       cluster, plan.block_size, together));
   std::vector<std::string> parameters;
   for (const KernelParameter& parameter : plan.parameters) {
     parameters.push_back(ParameterText(parameter, plan));
@@ -305,9 +317,9 @@ void WriteKernelCode(TextWriter& out, const KernelPlan& plan) {
   out.Line("}");
 }
 
-void WriteKernel(TextWriter& out, const KernelPlan& plan) {
+void WriteKernel(TextWriter& out, const KernelPlan& plan, const std::string& attribute = "") {
   WriteHeaderComment(out, plan);
-  WriteKernelCode(out, plan);
+  WriteKernelCode(out, plan, attribute);
 }
 
 void WriteDeviceFiles(TextWriter& out, const std::vector<const KernelPlan*>& plans) {
@@ -344,8 +356,9 @@ std::string EmitModule(const std::vector<const KernelPlan*>& plans, const ModelT
 
 // extern "C" void NAME_blocks(void* const* arguments, long long first_block, long long last_block)
 void WriteCpuLauncher(TextWriter& out, const KernelPlan& plan) {
-  out.Line(fmt::format("extern \"C\" __attribute__((visibility(\"default\"))) void {}_blocks(",
-                       plan.name));
+  // With the kernel's attribute, which would be lost where it is inlined.
+  out.Line(fmt::format("extern \"C\" {}__attribute__((visibility(\"default\"))) void {}_blocks(",
+                       CpuAttribute(plan), plan.name));
   out.Line("    void* const* arguments, long long first_block, long long last_block) {");
   out.Indent();
   std::vector<std::string> arguments;
@@ -410,7 +423,7 @@ std::string EmitCpuLibrary(const std::vector<const KernelPlan*>& plans, const Mo
   out.Line("");
   WriteDeviceFiles(out, plans);
   for (const KernelPlan* plan : plans) {
-    WriteKernel(out, *plan);
+    WriteKernel(out, *plan, CpuAttribute(*plan));
     out.Line("");
     WriteCpuLauncher(out, *plan);
     out.Line("");

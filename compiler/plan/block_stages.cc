@@ -125,7 +125,7 @@ class StageFinder {
   // where it lies.
   void AddOperand(const Value* operand, const Shape& rows) {
     const Value* base = operand;
-    while (base->producer && inside_.count(base->producer) &&
+    while (!stages_.count(base) && base->producer && inside_.count(base->producer) &&
            base->producer->kind != OpKind::kConcat &&
            GetOpDef(base->producer->kind).op_class == OpClass::kView) {
       base = base->producer->operand(0);

@@ -62,8 +62,10 @@ void RegionLowering::NoteInterval(const Node& node, const Scalar& scalar,
   }
   if (node.kind == OpKind::kCast) {
     const Scalar source = Evaluate(node.operand(0), index);
-    const bool widens = DtypeBytes(scalar.dtype) >= DtypeBytes(source.dtype) &&
-                        !IsUnsigned(scalar.dtype) && IsInteger(source.dtype);
+    // Signed integers hold all of an unsigned type if they have more bytes.
+    const int needed_bytes = DtypeBytes(source.dtype) + (IsUnsigned(source.dtype) ? 1 : 0);
+    const bool widens = DtypeBytes(scalar.dtype) >= needed_bytes && !IsUnsigned(scalar.dtype) &&
+                        IsInteger(source.dtype);
     if (auto known = known_intervals_.find(source.text);
         widens && known != known_intervals_.end()) {
       known_intervals_[scalar.text] = known->second;

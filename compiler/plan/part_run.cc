@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "compiler/ops/op_def.h"
 
@@ -25,8 +24,8 @@ class PartMatcher {
   };
 
   bool Match(const Value* part, Differences& differences) {
-    std::set<std::pair<const Value*, const Value*>> seen;
-    return Same(first_, part, differences, seen);
+    std::map<const Value*, const Value*> partners;
+    return Same(first_, part, differences, partners);
   }
 
  private:
@@ -37,10 +36,12 @@ class PartMatcher {
     return nullptr;
   }
 
+  // A value of the first part has one partner: what it uses twice (x0 * x0) is no part like one of
+  // two values (x0 * x1).
   bool Same(const Value* a, const Value* b, Differences& differences,
-            std::set<std::pair<const Value*, const Value*>>& seen) {
+            std::map<const Value*, const Value*>& partners) {
     if (!a || !b) return a == b;
-    if (!seen.insert({a, b}).second) return true;
+    if (const auto [known, fresh] = partners.emplace(a, b); !fresh) return known->second == b;
     const Value* outside_a = Outside(a);
     const Value* outside_b = Outside(b);
     if (outside_a || outside_b) return SameInput(a, outside_a, b, outside_b, differences);
@@ -58,7 +59,7 @@ class PartMatcher {
     }
     if (left != right) return false;
     for (size_t i = 0; i < x.operands.size(); ++i) {
-      if (!Same(x.operands[i], y.operands[i], differences, seen)) return false;
+      if (!Same(x.operands[i], y.operands[i], differences, partners)) return false;
     }
     return true;
   }
@@ -66,10 +67,7 @@ class PartMatcher {
   bool SameInput(const Value* a, const Value* outside_a, const Value* b, const Value* outside_b,
                  Differences& differences) {
     if (!outside_a || !outside_b) return false;
-    if (outside_a == outside_b) {
-      if (differences.tables.count(a)) differences.tables[a] = b;
-      return true;
-    }
+    if (outside_a == outside_b) return true;
     const bool is_list = IsSearched(a);
     auto is_table = [&](const Value* value) {
       return IsConstant(value) && (value->type.rank() >= 2 || (is_list && value->type.rank() == 1));

@@ -83,7 +83,8 @@ std::vector<Expr> ProductPlanner::IndexOf(const Expr& row, const Expr& column) {
     index = Coordinates(builder_, Expr::Symbol("matrix"), batch, "matrix");
     index.push_back(row);
   }
-  index.push_back(column);
+  // As other ops index an axis of one element.
+  index.push_back(shape.back().IsConstant(1) ? Expr(0) : column);
   return index;
 }
 

@@ -70,8 +70,6 @@ class RegionLowering {
     int of_vectors = 0, of_lanes = 0;
   };
   const Loads& loads() const { return loads_; }
-  // Forgets bindings, for a further loop nest.
-  void ClearBindings() { bindings_.clear(); }
 
   KernelBuilder& builder() { return builder_; }
   const Node& region() const { return region_; }
