@@ -167,7 +167,7 @@ StatusOr<RunBindings> Context::Prepare() {
       continue;
     }
     if (!owned_[i].memory || owned_[i].capacity < bytes) {
-      FUSEC_RT_TRY(executor_->Synchronize());  // an earlier run may still be writing into it
+      executor_->FinishEarlier();  // an earlier run may still be writing into it
       if (owned_[i].memory) program_.device().FreeHost(owned_[i].memory);
       owned_[i] = {};
       FUSEC_RT_ASSIGN(owned_[i].memory, program_.device().AllocateHost(bytes));
@@ -204,8 +204,9 @@ StatusOr<std::vector<double>> Context::MeasureRuns(int count) {
 }
 
 TensorBinding Context::GetOutput(int i) const {
-  if (!has_result_ || output_is_given_[i]) return {};
-  return run_outputs_[i];
+  // Whose memory it is follows from the run, and from what is bound since.
+  const bool is_owned = !output_is_given_[i] && run_outputs_[i].data == owned_[i].memory;
+  return has_result_ && is_owned ? run_outputs_[i] : TensorBinding();
 }
 
 }  // namespace fusec::runtime

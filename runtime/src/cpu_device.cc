@@ -42,8 +42,9 @@ class CpuDevice : public Device {
   }
 
   StatusOr<void*> AllocateHost(size_t bytes) override {
-    void* memory =
-        std::aligned_alloc(kHostAlignment, (bytes / kHostAlignment + 1) * kHostAlignment);
+    void* memory = nullptr;
+    if (bytes <= PTRDIFF_MAX)
+      memory = std::aligned_alloc(kHostAlignment, (bytes / kHostAlignment + 1) * kHostAlignment);
     if (!memory) return Fail(FUSEC_NO_DEVICE, "cannot allocate ", bytes, " bytes of host memory");
     return memory;
   }

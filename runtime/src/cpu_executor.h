@@ -47,6 +47,7 @@ class CpuExecutor : public Executor {
   Status Run(const RunBindings& bindings) override;
   Status RunAsync(const RunBindings& bindings, void* stream) override;
   Status Synchronize() override { return {}; }
+  void FinishEarlier() override {}
   StatusOr<std::vector<double>> MeasureRuns(const RunBindings& bindings, int count) override;
   void* stream() const override { return nullptr; }
   size_t scratch_bytes() const override { return arena_.capacity(); }

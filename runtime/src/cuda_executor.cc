@@ -90,13 +90,14 @@ Status CudaExecutor::PrepareGraph(std::vector<Operation> operations) {
     --entry;
     if (!entry->graph.Fits(operations)) continue;
     entry->is_current = false;
-    FUSEC_RT_ASSIGN(const bool updated, entry->graph.Update(Environment(), operations));
-    if (updated) {
+    const StatusOr<bool> updated = entry->graph.Update(Environment(), operations);
+    if (updated && *updated) {
       prepared_.splice(prepared_.begin(), prepared_, entry);
       return {};
     }
     FinishEarlier();  // it may be running
     prepared_.erase(entry);
+    if (!updated) return tl::unexpected(updated.error());
     break;
   }
   const bool has_product = std::any_of(operations.begin(), operations.end(), [](const auto& one) {
@@ -175,6 +176,7 @@ Status CudaExecutor::Finish() {
 
 void CudaExecutor::FinishEarlier() {
   if (!running_) return;
+  ScopedContext scope(context_);
   Status finished = Finish();
   if (!finished && delayed_error_) delayed_error_ = std::move(finished);
 }

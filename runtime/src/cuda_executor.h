@@ -49,6 +49,7 @@ class CudaExecutor : public Executor {
   Status Run(const RunBindings& bindings) override;
   Status RunAsync(const RunBindings& bindings, void* stream) override;
   Status Synchronize() override;
+  void FinishEarlier() override;
   StatusOr<std::vector<double>> MeasureRuns(const RunBindings& bindings, int count) override;
   void* stream() const override { return stream_.get(); }
   size_t scratch_bytes() const override {
@@ -186,7 +187,6 @@ class CudaExecutor : public Executor {
   Status Start(const RunBindings& bindings, CUstream stream, bool is_awaited);
   Status EnqueueRun(const Prepared& prepared, const RunBindings& bindings, CUstream stream);
   Status Finish();  // here and below the context is current
-  void FinishEarlier();
   Status CheckErrors();
 
   CudaDevice& device_;

@@ -54,10 +54,11 @@ StatusOr<std::vector<std::string>> CompileSources(const Artifact& artifact,
     }
   };
   const size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < std::min(cores, sources.size()); ++i) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
+  {
+    std::vector<std::jthread> threads;
+    for (size_t i = 1; i < std::min(cores, sources.size()); ++i) threads.emplace_back(work);
+    work();
+  }
   std::vector<std::string> results;
   for (StatusOr<std::string>& image : images) {
     FUSEC_RT_ASSIGN(std::string text, std::move(image));

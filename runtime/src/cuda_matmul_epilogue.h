@@ -18,8 +18,7 @@ class MatmulEpilogues {
  public:
   explicit MatmulEpilogues(const CudaContext& context) : context_(context) {}
 
-  // Needs the context to be current. The kernel's parameters, in order: see kEpilogueParameters in
-  // the .cc.
+  // Needs the context to be current. MatmulEpilogueSource says the kernel's parameters.
   StatusOr<CUfunction> Kernel(fusec_dtype dtype);
 
  private:
@@ -29,7 +28,7 @@ class MatmulEpilogues {
 };
 
 // The source of the kernel "matmul_epilogue" for a dtype:
-// (T* d, const T* bias or null, i64 rows_times_columns, i64 columns, i64 batch_stride, i64 total,
+// (T* d, const T* bias or null, i64 matrix_elements, i64 columns, i64 batch_stride, i64 total,
 // i32 from_zero, i32 activation)
 std::string MatmulEpilogueSource(fusec_dtype dtype);
 

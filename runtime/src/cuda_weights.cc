@@ -86,10 +86,11 @@ StatusOr<CudaWeights> CudaWeights::Upload(const CudaContext& context, const Arti
   std::vector<Status> results(count);
   std::atomic<size_t> next = 0;
   const auto work = [&](size_t i) { results[i] = CopyChunks(context, chunks, next, largest); };
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < count; ++i) threads.emplace_back(work, i);
-  work(0);
-  for (std::thread& thread : threads) thread.join();
+  {
+    std::vector<std::jthread> threads;
+    for (size_t i = 1; i < count; ++i) threads.emplace_back(work, i);
+    work(0);
+  }
   for (const Status& result : results) FUSEC_RT_TRY(result);
   return weights;
 }

@@ -24,7 +24,8 @@ MappedFile::~MappedFile() {
 
 StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   MappedFile file;
-  file.descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Of a pipe that nobody writes to, too, open returns.
+  file.descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status;
   if (file.descriptor_ < 0 || fstat(file.descriptor_, &status) != 0) {
     return Fail(FUSEC_BAD_ARTIFACT, path, ": cannot be read: ", std::strerror(errno));

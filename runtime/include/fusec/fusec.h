@@ -77,7 +77,8 @@ FUSEC_API size_t fusec_dtype_bytes(fusec_dtype dtype);
  * copies the weights there, once however many contexts follow.
  * device: "cpu", "cuda" (the first GPU), "cuda:1", or NULL for a GPU where the artifact and the
  * machine have one, else the CPU. An artifact without machine code for this GPU is compiled by NVRTC
- * (seconds, the first time).
+ * (seconds, the first time). Fork before, not after: CUDA does not work in the child of a process
+ * that used it, and threads of OpenMP not once the parent has run with several.
  * program: set to NULL if it fails. The caller owns it: fusec_unload. */
 FUSEC_API fusec_status fusec_load(const char* artifact_path, const char* device,
                                   fusec_program** program);

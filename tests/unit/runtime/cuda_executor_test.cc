@@ -266,6 +266,12 @@ TEST_F(CudaExecutorTest, ReportsIndexErrorsOnce) {
   ASSERT_TRUE(Run(good, y));
   EXPECT_FALSE(executor_->Synchronize());
   EXPECT_TRUE(executor_->Synchronize());
+  // Also when somebody waits for the run meanwhile, whose memory is to be another.
+  ASSERT_TRUE(With(bad.data(), y.data(), 3, false,
+                   [&](const RunBindings& b) { return executor_->RunAsync(b, nullptr); }));
+  executor_->FinishEarlier();
+  ASSERT_TRUE(Run(good, y));
+  EXPECT_FALSE(executor_->Synchronize());
   // And of a tensor that travels in pieces.
   bad.assign(300000, 1);
   bad[299999] = -1;

@@ -167,6 +167,19 @@ TEST_F(RunTest, TakesUnalignedMemory) {
   size_t bytes = 1;
   EXPECT_EQ(fusec_get_output(context.handle(), 0, &bytes), nullptr);
   EXPECT_EQ(bytes, 0u);
+  context.BindOutput(0, nullptr, 0);  // the last run's result is the caller's all the same
+  EXPECT_EQ(fusec_get_output(context.handle(), 0, &bytes), nullptr);
+  context.Run();
+  EXPECT_NE(fusec_get_output(context.handle(), 0, &bytes), nullptr);
+}
+
+TEST_F(RunTest, MoreHostMemoryThanThereIsIsRefused) {
+  const FusecProgram program(artifact_.path(), "cpu");
+  for (const size_t bytes : {SIZE_MAX, SIZE_MAX - 63, SIZE_MAX / 2 + 1}) {
+    void* memory = nullptr;
+    EXPECT_EQ(fusec_allocate_host(program.handle(), bytes, &memory), FUSEC_NO_DEVICE);
+    EXPECT_EQ(memory, nullptr);
+  }
 }
 
 TEST_F(RunTest, RunsInMemoryOfTheProgram) {
