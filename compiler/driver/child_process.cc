@@ -60,8 +60,7 @@ std::vector<std::string> Environment(const std::string& temporary_folder) {
   return variables;
 }
 
-// The exit code, or -1. A signal may reach another thread than the one that waits here, so the
-// flag is looked at every 10 ms.
+// The exit code, or -1. Looks every 10 ms whether it is to end.
 int WaitFor(pid_t child) {
   constexpr timespec kPause = {0, 10'000'000};
   bool ended = false;
@@ -95,7 +94,10 @@ ChildResult RunChild(const std::vector<std::string>& arguments,
   // A process group of its own, so that a compiler can be ended with all that it started.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+  sigset_t none;  // of the signals that CatchInterrupts blocks
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
   pid_t child = 0;
   const int spawned =
       posix_spawnp(&child, argv[0], &actions, &attributes, argv.data(), environment.data());

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
 
@@ -82,8 +83,11 @@ void AddRandomFlags(CLI::App& app, RandomFlags& flags) {
   app.add_option("--seed", flags.seed, "of the random data")
       ->type_name("N")
       ->check([](const std::string& text) {
-        const bool good = text.find('-') == std::string::npos;
-        return good ? std::string() : text + " is below 0";
+        uint64_t seed = 0;
+        const char* end = text.data() + text.size();
+        const auto [read, error] = std::from_chars(text.data(), end, seed);
+        const bool good = error == std::errc() && read == end;
+        return good ? std::string() : text + " is no whole number from 0 to 2^64 - 1";
       });
   app.add_option("--ids", flags.ids,
                  "random ids of a table: uniform (the default), or zipf, few of them often")

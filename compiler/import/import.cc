@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "compiler/import/graph_import.h"
+#include "compiler/import/inlined_size.h"
 #include "compiler/import/model_inputs.h"
 #include "compiler/import/names.h"
 #include "compiler/import/onnx_reader.h"
@@ -17,7 +18,12 @@ namespace {
 // written for another opset; those are named here, since their calls will be reported as
 // unsupported ops.
 Result<void> InlineFunctions(onnx::ModelProto& model, const std::string& path) {
+  constexpr int64_t kMostNodes = 1'000'000;
   if (model.functions_size() == 0) return {};
+  if (InlinedNodes(model, kMostNodes) == kMostNodes) {
+    return ModelError(path + ": its functions make a graph of " + std::to_string(kMostNodes) +
+                      " nodes or more, or call each other 1000 deep");
+  }
   try {
     onnx::inliner::InlineLocalFunctions(model, /*convert_version=*/false);
   } catch (const std::exception& error) {

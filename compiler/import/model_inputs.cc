@@ -120,12 +120,24 @@ class DimReader {
       for (const std::string& name : names) {
         FUSEC_ASSIGN(values[name], Known(input, axis, name));
       }
-      return expr->Substitute([&](const std::string& name) { return values.at(name); }, Ranges());
+      const Expr size =
+          expr->Substitute([&](const std::string& name) { return values.at(name); }, Ranges());
+      if (MayBeSize(size)) return size;
     }
     std::string name = Identifier(text);
     while (plain_.count(name) || met_.count(name) || IsTaken(name)) name += "_";
     Warn(input, axis, "has the size \"" + text + "\"; it is called " + name);
     return Symbol(name, plain_.count(text) ? text : name);
+  }
+
+  // Not -1, nor a quotient by 0.
+  static bool MayBeSize(const Expr& expr) {
+    if (const std::optional<int64_t> number = expr.AsConstant()) return *number >= 0;
+    std::vector<std::string> names;
+    expr.CollectSymbols(names);
+    std::map<std::string, int64_t> ones;
+    for (const std::string& name : names) ones[name] = 1;
+    return expr.Evaluate(ones).has_value();
   }
 
   bool IsOfPlainNames(const Expr& expr) const {
@@ -136,7 +148,7 @@ class DimReader {
   }
 
   Result<Expr> Symbol(const std::string& name) { return Symbol(name, name); }
-  // `flag` is what --dim calls it.
+  // `flag` is what --dim calls it; it may use the symbol's own name, too.
   Result<Expr> Symbol(const std::string& name, const std::string& flag) {
     if (met_.insert(flag).second) met_in_order_.push_back(flag);
     met_.insert(name);
@@ -145,7 +157,8 @@ class DimReader {
       return by_flag_.at(same->second);
     flags_[name] = flag;
     DimSymbol symbol{name};
-    const auto range = options_.dim_ranges.find(flag);
+    auto range = options_.dim_ranges.find(flag);
+    if (range == options_.dim_ranges.end()) range = options_.dim_ranges.find(name);
     if (range != options_.dim_ranges.end()) std::tie(symbol.low, symbol.high) = range->second;
     if (symbol.low < 0 || symbol.low > symbol.high) {
       return Usage("--dim " + flag + "=" + std::to_string(symbol.low) + ".." +

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -356,7 +357,10 @@ Result<void> WriteInto(const std::string& folder, const ArtifactContents& conten
     FUSEC_TRY(WriteFile(folder + "/" + path, bytes));
     hashes[path] = HashOf(bytes);
   }
-  const std::string json = ManifestJson(contents, buffers, hashes).dump(1) + "\n";
+  // A file's name may be of any bytes.
+  const auto replace = nlohmann::json::error_handler_t::replace;
+  const std::string json =
+      ManifestJson(contents, buffers, hashes).dump(1, ' ', false, replace) + "\n";
   const std::string keys = json.substr(2);  // behind the brace and its line
   return WriteFile(folder + "/manifest.json",
                    fmt::format("{}{}{}{}", runtime::kManifestHash, HashOf(keys),
@@ -383,15 +387,28 @@ bool Replace(const std::string& made, const std::string& target, std::error_code
   return !error;
 }
 
+// A new folder beside `target`. Processes of containers have the same numbers, and one that was
+// killed leaves its folder.
+Result<std::string> MakeFolderBeside(const std::string& target) {
+  constexpr int kMostTries = 1000;
+  const std::string first = target + ".partial." + std::to_string(getpid());
+  for (int i = 0; i < kMostTries; ++i) {
+    std::string folder = i == 0 ? first : first + "." + std::to_string(i);
+    if (mkdir(folder.c_str(), 0777) == 0) return folder;
+    if (errno != EEXIST) break;
+  }
+  return Fail(ErrorKind::kUsage, std::strerror(errno));
+}
+
 }  // namespace
 
 Result<void> WriteArtifact(const std::string& path, const ArtifactContents& contents) {
   FUSEC_ASSIGN(const std::string target, CheckOutputPath(path));
-  const std::string aside = target + ".partial." + std::to_string(getpid());
-  std::error_code error;
+  const Result<std::string> made = MakeFolderBeside(target);
+  if (!made) return Fail(made.error().kind, "cannot write " + path + ": " + made.error().message);
+  const std::string& aside = *made;
   const TemporaryFolder cleanup(aside);
-  fs::create_directory(aside, error);
-  if (error) return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + error.message());
+  std::error_code error;
   if (auto written = WriteInto(aside, contents); !written) {
     // Told of the place where the user wants it.
     std::string message = written.error().message;

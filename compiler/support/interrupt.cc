@@ -1,28 +1,45 @@
 #include "compiler/support/interrupt.h"
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
+#include <thread>
 
 namespace fusec {
 
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;
+std::atomic<bool> interrupted = false;
 
-void Remember(int signal) {
-  interrupted = 1;
+// A thread's whole work: takes the signals, which no other thread does.
+void AwaitInterrupts(sigset_t signals) {
+  int signal = 0;
+  sigwait(&signals, &signal);
+  interrupted = true;
+  sigwait(&signals, &signal);
   std::signal(signal, SIG_DFL);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  raise(signal);
 }
 
 }  // namespace
 
 void CatchInterrupts() {
-  std::signal(SIGINT, &Remember);
-  std::signal(SIGTERM, &Remember);
-  if (std::signal(SIGHUP, &Remember) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
+  static std::atomic<bool> is_caught = false;
+  if (is_caught.exchange(true)) return;
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  struct sigaction hangup;
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaddset(&signals, SIGHUP);  // as by nohup
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  std::thread(AwaitInterrupts, signals).detach();
 }
 
-bool Interrupted() { return interrupted != 0; }
+bool Interrupted() { return interrupted; }
 
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;

@@ -5,7 +5,10 @@
 namespace fusec {
 
 // After this, the first SIGINT, SIGTERM or SIGHUP (unless ignored, as by nohup) only sets a flag,
-// which long work asks for at every stage. The second ends the process, as always.
+// which long work asks for at every stage. The second ends the process, as always. No handler is
+// installed, for NVRTC puts its own in the place of others while it compiles: the signals are
+// blocked in this thread and all that it starts, and a thread waits for them. Where nobody reads
+// stdout any more, writing fails, and the process goes on.
 void CatchInterrupts();
 bool Interrupted();
 

@@ -84,6 +84,29 @@ TEST_F(Import, DimsCalledAsKernelsCallTheirVariablesAreRenamed) {
   EXPECT_EQ(model->warnings[0], "input \"x\" axis 0 has the size \"k\"; it is called k_");
 }
 
+// The warning says the symbol's name, and an artifact knows no other.
+TEST_F(Import, RenamedDimsTakeRangesByEitherName) {
+  for (const std::string name : {"int", "int_"}) {
+    const auto model = Load("g (float[int, 2] x) => (float[int, 2] z) { z = Relu(x) }",
+                            {.dim_ranges = {{name, {2, 9}}}});
+    ASSERT_TRUE(model) << ErrorOf(model);
+    EXPECT_EQ(model->graph->symbols, std::vector{(DimSymbol{"int_", 2, 9})}) << name;
+  }
+}
+
+// 2^40 nodes in 2 KB.
+TEST_F(Import, FunctionsThatGrowWithoutEndAreRefused) {
+  std::string functions = "\n<domain: \"f\", opset_import: [\"\": 20, \"f\": 1]> f0 (a) => (b) { b = Relu(a) }";
+  for (int i = 1; i <= 40; ++i) {
+    const std::string name = "f" + std::to_string(i), before = "f.f" + std::to_string(i - 1);
+    functions += "\n<domain: \"f\", opset_import: [\"\": 20, \"f\": 1]> " + name + " (a) => (b) { c = " + before + "(a) b = " + before +
+                 "(c) }";
+  }
+  EXPECT_EQ(ErrorOf(Load("g (float[n] x) => (float[n] z) { z = f.f40(x) }", {},
+                         "ir_version: 10, opset_import: [\"\": 20, \"f\": 1]", functions)),
+            "m.onnxtxt: its functions make a graph of 1000000 nodes or more, or call each other 1000 deep");
+}
+
 TEST_F(Import, DimsWithoutNamesGetTheirOwn) {
   const auto model = Load("g (float[?, 2] x, float[d0] y) => (float[?, 2] z) { z = Relu(x) }");
   ASSERT_TRUE(model) << ErrorOf(model);
