@@ -40,7 +40,8 @@ Value* VectorOfOuterProduct(Value* flat) {
   return is_outer ? x : nullptr;
 }
 
-// The pairs that stay: element first[p] with the `width` elements of block blocks[p].
+// The pairs that stay: element first[p] with the `width` elements of block blocks[p]. All of two
+// blocks follow each other, so that what is read for many neighbours is little.
 struct Pairs {
   int64_t width = 1;
   std::vector<int64_t> first, blocks;
@@ -49,10 +50,12 @@ struct Pairs {
 Pairs PairsOf(int64_t n) {
   Pairs pairs;
   pairs.width = std::gcd(n, kWidestBlock);
-  for (int64_t i = 0; i < n; ++i) {
-    for (int64_t block = i / pairs.width; block < n / pairs.width; ++block) {
-      pairs.first.push_back(i);
-      pairs.blocks.push_back(block);
+  for (int64_t begin = 0; begin < n; begin += pairs.width) {
+    for (int64_t block = begin / pairs.width; block < n / pairs.width; ++block) {
+      for (int64_t i = begin; i < begin + pairs.width; ++i) {
+        pairs.first.push_back(i);
+        pairs.blocks.push_back(block);
+      }
     }
   }
   return pairs;

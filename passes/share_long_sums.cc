@@ -3,6 +3,7 @@
 #include "compiler/ops/op_def.h"
 #include "compiler/plan/matmul_kernels.h"
 #include "passes/constant_linear.h"
+#include "passes/fuse_matmul_prologue.h"
 #include "passes/graph_edit.h"
 
 namespace fusec {
@@ -54,19 +55,21 @@ Value* SharedWeights(Builder& builder, Value* weights, bool transposed, int64_t 
   return builder.Make(OpKind::kReshape, {weights}, {{"shape", cut}}, weights->name + "_shares");
 }
 
-bool ShareSum(Graph& graph, size_t place, bool is_split) {
+bool ShareSum(Graph& graph, size_t place, bool is_split, bool has_prologues) {
   const Node& product = *graph.nodes[place];
   if (product.kind != OpKind::kMatMul || product.Int("transpose_a") != 0 ||
       product.result()->type.dtype != Dtype::kF32)
     return false;
   Value *x = product.operand(0), *weights = product.operand(1);
+  const ReaderMap readers = Readers(graph);
   if (x->type.rank() != 2 || weights->type.rank() != 2 || !IsConstant(weights) ||
-      !IsMadeByLoop(x) || !HasOneReader(graph, Readers(graph), x))
+      !IsMadeByLoop(x) || !HasOneReader(graph, readers, x))
     return false;
   const bool transposed = product.Int("transpose_b") != 0;
   const int64_t terms = *weights->type.shape[transposed ? 1 : 0].AsConstant();
   const int64_t columns = *weights->type.shape[transposed ? 0 : 1].AsConstant();
-  if (!is_split && columns > kNarrowColumns) return false;
+  const bool has_prologue = has_prologues && !FindPrologue(graph, readers, product).empty();
+  if (!is_split && !has_prologue && columns > kNarrowColumns) return false;
   const int64_t shares = SharesOf(terms, columns);
   if (shares == 1) return false;
 
@@ -88,10 +91,11 @@ bool ShareSum(Graph& graph, size_t place, bool is_split) {
 
 Result<bool> ShareLongSums(Graph& graph, const PassOptions& options, PassReport&) {
   const bool is_split = IsSplit(Dtype::kF32, options.matmul_precision);
+  const bool has_prologues = options.disabled_fusions.count("fuse-matmul-prologue") == 0;
   bool changed = false;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const size_t before = graph.nodes.size();
-    if (!ShareSum(graph, i, is_split)) continue;
+    if (!ShareSum(graph, i, is_split, has_prologues)) continue;
     i += graph.nodes.size() - before;
     changed = true;
   }

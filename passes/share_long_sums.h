@@ -13,9 +13,10 @@ namespace fusec {
 //                                                   %y = reduce_sum(%p) {axes = [0]}
 //
 // %v are the weights, cut likewise. Only sums of f32: in f32 (`highest`), for which the library has
-// no tensor cores, or of so few columns that its tiles are mostly empty. Only of operands that a
-// loop makes, since that stores them in this order for free, and only where the parts are little
-// beside the operand. Exact but for the order of summation.
+// no tensor cores, of so few columns that its tiles are mostly empty, or of an operand that the
+// product's kernel makes itself (fuse-matmul-prologue). Only of operands that a loop makes, since
+// that stores them in this order for free, and only where the parts are little beside the operand.
+// Exact but for the order of summation.
 Result<bool> ShareLongSums(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

@@ -1,18 +1,13 @@
 // The product a x b^T for few rows of a: a column's weights are read once, in the order in which
 // they lie, and meet all rows.
 
-template <class T, int kCount>
-struct alignas(sizeof(T) * kCount) Pack {
-  T elements[kCount];
-};
-
 __device__ __forceinline__ float ToFloat(float x) { return x; }
 
 // The first packs of a column's weights that fall to a lane, read before it is known what they
 // meet.
 template <int kWarps, int kPack, int kFirst, class T>
 struct FirstWeights {
-  Pack<T, kPack> packs[kFirst];
+  Vector<T, kPack> packs[kFirst];
 };
 
 // Where in the sum a lane's pack is, number i of it, when kWarps warps share out the sum.
@@ -28,24 +23,27 @@ __device__ __forceinline__ FirstWeights<kWarps, kPack, kFirst, T> ReadFirstWeigh
 #pragma unroll
   for (int i = 0; i < kFirst; ++i) {
     const int k = PackBegin<kWarps, kPack>(i);
-    if (k < depth) first.packs[i] = *reinterpret_cast<const Pack<T, kPack>*>(weights + k);
+    if (k < depth) first.packs[i] = LoadVector<kPack>(weights + k);
   }
   return first;
 }
 
+// Neighbours of a row from element k on.
+template <int kPack, class T>
+__device__ __forceinline__ Vector<T, kPack> LoadPack(const T* a, int row, int k, int depth) {
+  return LoadVector<kPack>(a + static_cast<long long>(row) * depth + k);
+}
+
 // sums += the products of `column`, weights from number k on, with every row
-template <int kRows, int kPack, class T>
-__device__ __forceinline__ void AddProducts(const T* a, int rows, const Pack<T, kPack>& column,
+template <int kRows, int kPack, class Left, class T>
+__device__ __forceinline__ void AddProducts(const Left& a, int rows, const Vector<T, kPack>& column,
                                             int k, int depth, float (&sums)[kRows]) {
 #pragma unroll
   for (int row = 0; row < kRows; ++row) {
     // Without a branch all loads are under way together.
-    const long long begin = static_cast<long long>(row < rows ? row : 0) * depth;
-    const Pack<T, kPack> values = *reinterpret_cast<const Pack<T, kPack>*>(a + begin + k);
+    const Vector<T, kPack> values = LoadPack<kPack>(a, row < rows ? row : 0, k, depth);
 #pragma unroll
-    for (int i = 0; i < kPack; ++i) {
-      sums[row] += ToFloat(values.elements[i]) * ToFloat(column.elements[i]);
-    }
+    for (int i = 0; i < kPack; ++i) sums[row] += ToFloat(values.at[i]) * ToFloat(column.at[i]);
   }
 }
 
@@ -74,8 +72,8 @@ __device__ __forceinline__ float SumOverWarp(float (&sums)[kSums]) {
 // Products of one column's weights with every row, by kWarps warps; thread r of each warp gets the
 // sum of row r. `rows` of the kRows rows exist. `scratch` holds kRows floats per warp of the block;
 // all threads of the block call this together.
-template <int kRows, int kWarps, int kPack, int kFirst, class T>
-__device__ __forceinline__ float MultiplyRows(const T* a, int rows, const T* weights,
+template <int kRows, int kWarps, int kPack, int kFirst, class Left, class T>
+__device__ __forceinline__ float MultiplyRows(const Left& a, int rows, const T* weights,
                                               const FirstWeights<kWarps, kPack, kFirst, T>& first,
                                               int depth, float* scratch) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -87,7 +85,7 @@ __device__ __forceinline__ float MultiplyRows(const T* a, int rows, const T* wei
   }
 #pragma unroll 4
   for (int k = PackBegin<kWarps, kPack>(kFirst); k < depth; k += kWarps * 32 * kPack) {
-    const auto column = *reinterpret_cast<const Pack<T, kPack>*>(weights + k);
+    const Vector<T, kPack> column = LoadVector<kPack>(weights + k);
     AddProducts<kRows>(a, rows, column, k, depth, sums);
   }
   float result = SumOverWarp(sums);

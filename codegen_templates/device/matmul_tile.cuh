@@ -111,8 +111,8 @@ void MultiplyChunk(const typename Shape::Chunk& chunk, int first_row, int first_
 
 // memory.sums = a x b^T, in kDepthWarps parts that TileSum adds. `rows` and `columns` of the tile
 // exist; a row of either operand is `row_bytes` long and begins at a multiple of kCopyBytes.
-template <class Shape, int kCopyBytes>
-__device__ __forceinline__ void MultiplyTile(const void* a, int rows, const void* b, int columns,
+template <class Shape, int kCopyBytes, class Left, class T>
+__device__ __forceinline__ void MultiplyTile(Left a, int rows, const T* b, int columns,
                                              int row_bytes, typename Shape::Memory& memory) {
   constexpr int kStages = Shape::kStages;
   const int warp = threadIdx.x / 32;
@@ -123,7 +123,10 @@ __device__ __forceinline__ void MultiplyTile(const void* a, int rows, const void
   const auto load = [&](int chunk) {
     if (chunk < chunks) {
       typename Shape::Chunk& to = memory.chunks[chunk % kStages];
-      LoadChunk<Shape, kCopyBytes, Shape::kRows>(to.a, a, rows, row_bytes, chunk);
+      if constexpr (kIsMade<Left>)
+        FillChunk(Shape{}, to.a, a, rows, row_bytes, chunk);
+      else
+        LoadChunk<Shape, kCopyBytes, Shape::kRows>(to.a, a, rows, row_bytes, chunk);
       LoadChunk<Shape, kCopyBytes, Shape::kColumns>(to.b, b, columns, row_bytes, chunk);
     }
     CloseCopies();

@@ -40,9 +40,9 @@ struct WarpgroupShape {
     };
     CopyBarrier filled[kStages], used[kStages];
   };
-  // Who fills the stages, as LoadChunk wants it.
+  // Who fills the stages, as LoadChunk and MakeChunk want it.
   struct Filling {
-    static constexpr int kThreads = 128, kChunkBytes = 4 * kChunkWords;
+    static constexpr int kThreads = 128, kRows = kRows_, kChunkBytes = 4 * kChunkWords;
     static constexpr bool kBypass = true;  // of the first cache
   };
   // A thread's words of `a` in a chunk, as for mma.sync.
@@ -87,8 +87,8 @@ __device__ __forceinline__ void AwaitBlock() { asm volatile("bar.sync 0;" ::: "m
 
 // Fills the stages with one chunk after another, each as soon as the one before it in its stage was
 // used.
-template <class Shape, int kCopyBytes>
-__device__ __forceinline__ void FillStages(const void* a, int rows, const void* panels, int columns,
+template <class Shape, int kCopyBytes, class Left>
+__device__ __forceinline__ void FillStages(const Left& a, int rows, const void* panels, int columns,
                                            int row_bytes, typename Shape::Memory& memory) {
   constexpr int kPanelBytes = 64 * Shape::kChunkBytes;
   const int chunks = ChunksOf<Shape>(row_bytes);
@@ -109,9 +109,14 @@ __device__ __forceinline__ void FillStages(const void* a, int rows, const void* 
         }
       }
     }
-    LoadChunk<typename Shape::Filling, kCopyBytes, Shape::kRows>(to.a, a, rows, row_bytes,
-                                                                 range.first + chunk);
-    filled.ArriveAfterCopies();
+    if constexpr (kIsMade<Left>) {
+      FillChunk(typename Shape::Filling{}, to.a, a, rows, row_bytes, range.first + chunk);
+      filled.Arrive();
+    } else {
+      LoadChunk<typename Shape::Filling, kCopyBytes, Shape::kRows>(to.a, a, rows, row_bytes,
+                                                                   range.first + chunk);
+      filled.ArriveAfterCopies();
+    }
   }
   AwaitBlock();
 }
@@ -191,15 +196,18 @@ __device__ __forceinline__ void AddChunk(float (&chunk_sums)[8][4], float (&sums
   for (int i = 0; i < 32; ++i) sums[i / 4][i % 4] += chunk_sums[i / 4][i % 4];
 }
 
-// Registers that the filling threads leave to the others; of fewer threads each has enough. The
-// block must have a multiprocessor to itself, or who takes them waits for ever.
-template <class Shape>
+// Registers that the filling threads leave to the others, more of them where they only copy; of
+// fewer threads each has enough. The block must have a multiprocessor to itself, or who takes them
+// waits for ever.
+template <class Shape, bool kMakes>
 __device__ __forceinline__ void LeaveRegisters() {
-  if constexpr (Shape::kGroups == 2) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+  if constexpr (Shape::kGroups == 2)
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kMakes ? 88 : 40));
 }
-template <class Shape>
+template <class Shape, bool kMakes>
 __device__ __forceinline__ void TakeRegisters() {
-  if constexpr (Shape::kGroups == 2) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+  if constexpr (Shape::kGroups == 2)
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMakes ? 208 : 232));
 }
 
 // memory.sums = the products of all chunks, by the group of this thread.
@@ -274,10 +282,9 @@ __device__ __forceinline__ void MultiplyStages(int group, int chunks,
 // memory.sums = a x b^T, or this block's part of them. `rows` and `columns` of the tile exist; a
 // row of `a` is `row_bytes` long and begins at a multiple of kCopyBytes. `panels` are those of `b`
 // from the tile's first column on.
-template <class Shape, int kCopyBytes>
-__device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows,
-                                                         const void* panels, int columns,
-                                                         int row_bytes,
+template <class Shape, int kCopyBytes, class Left>
+__device__ __forceinline__ void MultiplyTileByWarpgroups(Left a, int rows, const void* panels,
+                                                         int columns, int row_bytes,
                                                          typename Shape::Memory& memory) {
   static_assert(kCopyBytes >= 4);
   const int group = __shfl_sync(~0u, threadIdx.x / 128, 0);  // the same for a whole warp
@@ -290,20 +297,26 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows
   }
   __syncthreads();
   if (group == Shape::kGroups) {
-    LeaveRegisters<Shape>();
+    LeaveRegisters<Shape, kIsMade<Left>>();
     FillStages<Shape, kCopyBytes>(a, rows, panels, columns, row_bytes, memory);
   } else {
-    TakeRegisters<Shape>();
+    TakeRegisters<Shape, kIsMade<Left>>();
     MultiplyStages<Shape>(group, ChunksOfBlock<Shape>(row_bytes).count, memory);
   }
   AwaitSums<Shape>();
 }
 #else
+// A word of a row, of 32 bits.
+template <class T>
+__device__ __forceinline__ unsigned LeftWord(const T* a, int row, int word, int row_bytes) {
+  const char* begin = reinterpret_cast<const char*>(a) + static_cast<long long>(row) * row_bytes;
+  return reinterpret_cast<const unsigned*>(begin)[word];
+}
+
 // The same by any threads, for the CPU and for GPUs that no kernel of warpgroups is planned for.
-template <class Shape, int kCopyBytes>
-__device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows,
-                                                         const void* panels, int columns,
-                                                         int row_bytes,
+template <class Shape, int kCopyBytes, class Left>
+__device__ __forceinline__ void MultiplyTileByWarpgroups(Left a, int rows, const void* panels,
+                                                         int columns, int row_bytes,
                                                          typename Shape::Memory& memory) {
   using Panel = PanelRows<64, Shape::kChunkWords>;
   constexpr int kWords = Shape::kChunkWords;
@@ -312,14 +325,12 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(const void* a, int rows
   for (int i = threadIdx.x; i < Shape::kRows * Shape::kColumns; i += Shape::kThreads) {
     const int row = i / Shape::kColumns, column = i % Shape::kColumns;
     if (column >= columns) continue;
-    const char* words =
-        static_cast<const char*>(a) + static_cast<long long>(min(row, rows - 1)) * row_bytes;
     const Panel* parts = static_cast<const Panel*>(panels) + column / 64 * chunks * Shape::kParts;
     float sum = 0.0f;
     const int end = min((range.first + range.count) * kWords, row_bytes / 4);
     for (int word = range.first * kWords; word < end; ++word) {
       const Panel* at = parts + word / kWords * Shape::kParts;
-      const unsigned left = reinterpret_cast<const unsigned*>(words)[word];
+      const unsigned left = LeftWord(a, min(row, rows - 1), word, row_bytes);
       for (int part = 0; part < Shape::kParts; ++part) {
         const unsigned right = *at[part].at(column % 64, word % kWords);
         for (int half = 0; half < (kIsOfFloats<Shape::kArithmetic> ? 1 : 2); ++half) {

@@ -78,6 +78,8 @@ std::vector<std::string> FusionPasses(TargetKind target) {
                        // For the products that are left, as they are the ones that read weights
                        // this way.
                        "transpose-weights", "fold-constants",
+                       // Before all that would make a kernel of the operand alone.
+                       "fuse-matmul-prologue",
                        // Before fuse-matmul-epilogue, which leaves what the library cannot do
                        // outside.
                        "fuse-matmul-tail",

@@ -237,6 +237,15 @@ std::string AssignmentText(const std::string& place, const std::string& text) {
   return place + " = " + text + ";";
 }
 
+void WriteBlock(TextWriter& out, const std::string& header, const std::vector<Statement>& body,
+                const std::string& end) {
+  out.Line(header);
+  out.Indent();
+  WriteStatements(out, body);
+  out.Outdent();
+  out.Line(end);
+}
+
 void WriteStatement(TextWriter& out, const Statement& s) {
   switch (s.kind) {
     case Statement::Kind::kComment:
@@ -267,12 +276,9 @@ void WriteStatement(TextWriter& out, const Statement& s) {
       WriteIf(out, s, "");
       return;
     case Statement::Kind::kFor:
-      out.Line("for (" + s.text + ") {");
-      out.Indent();
-      WriteStatements(out, s.body);
-      out.Outdent();
-      out.Line("}");
-      return;
+      return WriteBlock(out, "for (" + s.text + ") {", s.body, "}");
+    case Statement::Kind::kLambda:
+      return WriteBlock(out, "const auto " + s.name + " = [&](" + s.text + ") {", s.body, "};");
   }
 }
 

@@ -25,6 +25,7 @@ struct Statement {
     kFor,      // for (`text`) `body`
     kIf,       // if (`text`) `body` else `otherwise`
     kAwait,    // nothing; a dependent launch waits for earlier kernels here
+    kLambda,   // const auto `name` = [&](`text`) { `body` };
   };
   Kind kind = Kind::kComment;
   std::string type, name, text;
@@ -99,6 +100,9 @@ struct MatMulPlan {
   std::vector<std::string> ops;
   Provenance provenance;
   Operand a, b;
+  // Inside the region: the left operand, if that is no operand of the region but made by it. Then
+  // `a` has no value.
+  const Value* made = nullptr;
   const Value* bias = nullptr;
   Expr bias_stride = 0;           // from one matrix's bias to the next one's; 0: all have one
   const Value* addend = nullptr;  // of the result's shape, for GPUs only

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <span>
 
-#include "compiler/plan/weight_panels.h"
+#include "compiler/plan/matmul_ranges.h"
 
 namespace fusec {
 
@@ -50,12 +50,6 @@ constexpr MatMulTile kTiles[] = {
 // The same for kNarrowColumns.
 constexpr MatMulTile kNarrowTiles[] = {{16, 32, 512, 1, 1, 8, 3}, {64, 32, 256, 2, 1, 4, 3}};
 
-// Of four warps to each 64 rows.
-constexpr MatMulTile Warpgroups(int rows, int columns, int stages) {
-  return {rows, columns, 128, rows / 16, 1, 1, stages};
-}
-constexpr MatMulTile kSquareTile = Warpgroups(64, 64, 4), kWideTile = Warpgroups(64, 128, 4);
-
 // A tile, and the columns from which on it is planned.
 struct PlannedTile {
   MatMulTile tile;
@@ -71,7 +65,6 @@ constexpr PlannedTile kShortWarpgroups[] = {
 // runs at once, or half of them where more than a few would have less than a good share of chunks.
 constexpr int kFewBlocks = 4;
 constexpr int64_t kGoodShare = 6;
-constexpr int64_t kMostBlocks = 132;
 constexpr int64_t kFewestBeforeLibrary = 2;  // a block alone loses to it
 // Sums from which on such tiles take over where a wave of the smallest above ends, or two of them
 // of split floats.
@@ -105,14 +98,6 @@ constexpr MatMulTile kMeasuredTiles[] = {
     {16, 32, 512, 1, 1, 8, 3},  {32, 64, 256, 1, 2, 4, 3},  {128, 64, 128, 4, 2, 1, 3},
 };
 
-// Shared memory that a block may have.
-int SharedBytesOf(int architecture) {
-  constexpr int kKiB = 1024;
-  if (architecture == 80 || architecture == 87) return 163 * kKiB;
-  if (architecture >= 90 && architecture < 120) return 227 * kKiB;
-  return 99 * kKiB;
-}
-
 // With `columns` of all products together, each a sum of `k` terms.
 MatMulKernel Rows(int64_t rows, int64_t columns, int64_t k) {
   MatMulKernel kernel;
@@ -130,11 +115,6 @@ MatMulKernel Rows(int64_t rows, int64_t columns, int64_t k) {
     warps *= 2;
   }
   return kernel;
-}
-
-// Of the rows of a product's factors.
-int64_t RowBytes(const MatMulPlan& matmul) {
-  return *matmul.k.AsConstant() * DtypeBytes(matmul.result->type.dtype);
 }
 
 // Rows up to which blocks for each kMostRowsAtOnce are ahead of tiles; 0 where they never are.
@@ -167,29 +147,12 @@ std::span<const MatMulTile> SmallTiles(int64_t n) {
   return n <= kNarrowColumns ? std::span<const MatMulTile>(kNarrowTiles) : kTiles;
 }
 
-// The fewest rows of each product that take more than `blocks` blocks.
-int64_t RowsBeyond(int64_t blocks, const MatMulTile& tile, int64_t n, int64_t matrices) {
-  return blocks / (CeilDiv(n, tile.columns) * matrices) * tile.rows + 1;
-}
-
 bool TakesOwnKernel(const MatMulPlan& matmul) {
   const Dtype dtype = matmul.result->type.dtype;
   const int64_t matrices = matmul.batch.AsConstant().value_or(0);
   return dtype != Dtype::kF64 && !matmul.a.transposed && matmul.b.transposed && matrices > 0 &&
          matrices <= kMostMatrices && matmul.n.AsConstant().value_or(0) > 0 &&
          matmul.k.AsConstant().value_or(0) > 0 && *matmul.k.AsConstant() < INT32_MAX / 8;
-}
-
-// Of weights, whose panels an int must reach, and rows that are copied in the background, by words
-// at least.
-bool TakesWarpgroups(const MatMulPlan& matmul, const PlanOptions& options) {
-  const Dtype dtype = matmul.result->type.dtype;
-  const int64_t n = *matmul.n.AsConstant(), k = *matmul.k.AsConstant();
-  const int64_t elements =
-      PanelElements(n, k, dtype, PanelLayout(dtype, options.matmul_precision)) *
-      *matmul.batch.AsConstant();
-  return options.warpgroups && IsConstant(matmul.b.value) && RowBytes(matmul) % 4 == 0 &&
-         elements <= INT32_MAX;
 }
 
 // The chunks of a tile's sums.
@@ -246,30 +209,11 @@ std::vector<MatMulRange> FewRows(const MatMulPlan& matmul, const PlanOptions& op
   return kernels;
 }
 
-// The first rows that the kernels for few leave.
-int64_t FirstOfMany(const std::vector<MatMulRange>& kernels) {
-  int64_t first = 0;
-  for (const MatMulRange& range : kernels) {
-    if (range.kernel.kind == Kind::kRows) first = range.to + 1;
-  }
-  return first;
-}
-
 void AddLibrary(int64_t from, std::vector<MatMulRange>& kernels) {
   MatMulRange large;
   large.from = std::max(from, FirstOfMany(kernels));
   while (kernels.back().from >= large.from) kernels.pop_back();
   kernels.push_back(large);
-}
-
-void AddTile(Kind kind, const MatMulTile& tile, int64_t from, std::vector<MatMulRange>& kernels) {
-  MatMulRange next;
-  next.kernel.kind = kind;
-  next.kernel.tile = tile;
-  next.from = std::max(from, FirstOfMany(kernels));
-  if (next.kernel == kernels.back().kernel) return;
-  while (next.from <= kernels.back().from) kernels.pop_back();
-  kernels.push_back(next);
 }
 
 // Tiles by warpgroups from `from` rows on, each shared out to `most` blocks and, the more tiles
@@ -361,16 +305,12 @@ void AddPlain(int64_t columns, std::vector<MatMulRange>& kernels) {
   kernels.insert(kernels.erase(kernels.begin() + 1, serving), plain);
 }
 
-}  // namespace
-
-std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const PlanOptions& options,
-                                             const Ranges& ranges, bool library) {
-  const std::string& precision = options.matmul_precision;
-  if (!TakesOwnKernel(matmul)) return std::vector<MatMulRange>(library ? 1 : 0);
+// Of products that read both operands; the library's where it is ahead and there is one.
+std::vector<MatMulRange> KernelsThatRead(const MatMulPlan& matmul, const PlanOptions& options,
+                                         bool library) {
   const int64_t n = *matmul.n.AsConstant(), k = *matmul.k.AsConstant();
   const int64_t matrices = *matmul.batch.AsConstant();
-  const auto rows = ranges.IntervalOf(matmul.m);
-  const bool is_split = IsSplit(matmul.result->type.dtype, precision);
+  const bool is_split = IsSplit(matmul.result->type.dtype, options.matmul_precision);
   const bool clusters = TakesClusters(matmul, options);
   const bool own_at_any_size =
       TakesLargeTiles(matmul, options) && (is_split || IsFloatGelu(matmul) || !library);
@@ -396,6 +336,17 @@ std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const Pla
       AddLibrary(large_from, kernels);
   }
   if (IsTiny(matmul)) AddPlain(n * matrices, kernels);
+  return kernels;
+}
+
+}  // namespace
+
+std::vector<MatMulRange> ChooseMatMulKernels(const MatMulPlan& matmul, const PlanOptions& options,
+                                             const Ranges& ranges, bool library) {
+  if (!TakesOwnKernel(matmul)) return std::vector<MatMulRange>(library ? 1 : 0);
+  const auto rows = ranges.IntervalOf(matmul.m);
+  std::vector<MatMulRange> kernels =
+      matmul.made ? KernelsThatMake(matmul, options) : KernelsThatRead(matmul, options, library);
   std::vector<MatMulRange> needed;
   for (size_t i = 0; i < kernels.size(); ++i) {
     if (i + 1 < kernels.size()) kernels[i].to = kernels[i + 1].from - 1;
@@ -412,6 +363,7 @@ std::vector<MatMulKernel> MatMulCandidates(const MatMulPlan& matmul, int64_t row
   if (!TakesOwnKernel(matmul)) return candidates;
   const int64_t k = *matmul.k.AsConstant();
   constexpr int64_t kMostGroupedRowsMeasured = 64, kFewestOfWarpgroups = 17;
+  const int64_t fewest_of_warpgroups = matmul.made ? 2 : kFewestOfWarpgroups;
   const auto add_rows = [&](uint64_t most_rows, bool in_groups) {
     MatMulKernel kernel;
     kernel.kind = Kind::kRows;
@@ -435,7 +387,7 @@ std::vector<MatMulKernel> MatMulCandidates(const MatMulPlan& matmul, int64_t row
       candidates.push_back(kernel);
   };
   for (const MatMulTile& tile : kMeasuredTiles) add(Kind::kTile, tile);
-  if (!TakesWarpgroups(matmul, options) || rows < kFewestOfWarpgroups) return candidates;
+  if (!TakesWarpgroups(matmul, options) || rows < fewest_of_warpgroups) return candidates;
   const std::span<const MatMulTile> tiles =
       is_split ? std::span<const MatMulTile>(kMeasuredSplitWarpgroups) : kMeasuredWarpgroups;
   for (MatMulTile tile : tiles) {

@@ -75,7 +75,8 @@ std::optional<MatMulPlan> PlanProduct(const Node& region) {
   MatMulPlan plan;
   plan.a.value = OperandOf(region, matmul->operand(0));
   plan.b.value = OperandOf(region, matmul->operand(1));
-  if (!plan.a.value || !plan.b.value) return std::nullopt;
+  if (!plan.a.value) plan.made = matmul->operand(0);
+  if (!plan.b.value) return std::nullopt;
   plan.result = region.result();
   plan.a.transposed = matmul->Int("transpose_a") != 0;
   plan.b.transposed = matmul->Int("transpose_b") != 0;
@@ -96,7 +97,8 @@ std::optional<MatMulPlan> PlanProduct(const Node& region) {
     plan.batch = 1;
     plan.a.batch_stride = 0;
   }
-  plan.bytes_read = plan.a.value->type.Bytes() + plan.b.value->type.Bytes();
+  plan.bytes_read = plan.b.value->type.Bytes();
+  if (plan.a.value) plan.bytes_read = plan.a.value->type.Bytes() + plan.bytes_read;
   plan.bytes_written = plan.result->type.Bytes();
   plan.flops = plan.batch * plan.m * plan.n * plan.k * 2;
   return plan;
@@ -104,7 +106,7 @@ std::optional<MatMulPlan> PlanProduct(const Node& region) {
 
 std::optional<MatMulPlan> PlanLibraryMatMul(const Node& region, TargetKind target) {
   auto plan = PlanProduct(region);
-  if (!plan || region.results.size() != 1) return std::nullopt;
+  if (!plan || plan->made || region.results.size() != 1) return std::nullopt;
   for (const auto& node : region.body->nodes) {
     if (node->kind == OpKind::kAdd) {
       if (plan->activation != "none" || !Adds(region, *node, target, *plan)) return std::nullopt;

@@ -106,6 +106,7 @@ class TilePlanner : ProductPlanner {
       const bool is_small = kernel_.tile.rows <= kSmallTileRows;
       builder_.plan().blocks_together = IsShared() && is_small ? 2 : 1;
     }
+    if (matmul_.made) builder_.Use("made_operand.cuh");
     builder_.Use(ByWarpgroups() ? "matmul_warpgroup.cuh" : "matmul_tile.cuh");
     KernelPlan& plan = builder_.plan();
     CExpressionWriter& names = builder_.expressions();
@@ -162,13 +163,14 @@ class TilePlanner : ProductPlanner {
   void Multiply(const std::string& rows, const std::string& width) {
     const std::string m = builder_.Write(matmul_.m);
     const std::string b = ByWarpgroups() ? FriendlyName(matmul_.b.value->name) : b_;
+    const std::string left = LeftFrom("first_row");
     builder_.Comment("memory.sums = " + a_ + " x " + b + ", transposed");
     const std::string right = ByWarpgroups() ? PanelsOfTile() : b_ + " + first_column * " + depth_;
     const int64_t copy = Aligned(16 / DtypeBytes(dtype())) * DtypeBytes(dtype());
     const std::string copy_name =
         builder_.expressions().OwnConstant("copy_bytes", copy, "of one copy");
     builder_.AppendCall((ByWarpgroups() ? "MultiplyTileByWarpgroups" : "MultiplyTile") +
-                        ("<Shape, " + copy_name) + ">(" + a_ + " + first_row * " + depth_ + ", " +
+                        ("<Shape, " + copy_name) + ">(" + left + ", " +
                         MinText(rows, m + " - first_row") + ", " + right + ", " +
                         MinText(width, columns_ + " - first_column") + ", " + depth_ +
                         " * sizeof(" + MemoryTypeName(dtype()) + "), memory)");
@@ -266,8 +268,10 @@ class TilePlanner : ProductPlanner {
   // `sums`, of the row and of columns from `column` on, made good where they are not finite.
   std::string Checked(const std::string& sums, const std::string& column) {
     if (dtype() != Dtype::kF32) return sums;
-    return "PlainUnlessFinite(" + sums + ", " + a_ + " + row * " + depth_ + ", " + b_ + " + " +
-           column + " * " + depth_ + ", " + depth_ + ")";
+    const std::string left =
+        matmul_.made ? "RowOf(" + a_ + ", tile_row)" : a_ + " + row * " + depth_;
+    return "PlainUnlessFinite(" + sums + ", " + left + ", " + b_ + " + " + column + " * " + depth_ +
+           ", " + depth_ + ")";
   }
 
   const std::string& precision_;

@@ -26,6 +26,8 @@ class RowsPlanner : ProductPlanner {
 
  private:
   void Write() {
+    builder_.Use("vector.cuh");
+    if (matmul_.made) builder_.Use("made_operand.cuh");
     builder_.Use("matmul_rows.cuh");
     KernelPlan& plan = builder_.plan();
     CExpressionWriter& names = builder_.expressions();
@@ -63,10 +65,10 @@ class RowsPlanner : ProductPlanner {
     const bool fits = columns() % block_columns == 0;
     const std::string weights = ReadWeights(fits);
     builder_.Blank();
+    const std::string a = LeftFrom(kernel_.in_groups ? "first_row" : "");
     builder_.Comment(kernel_.in_groups
                          ? "The sum of a row of the group in the thread of its number there."
                          : "The sum of row number `row` in the thread of that number.");
-    const std::string a = kernel_.in_groups ? a_ + " + first_row * " + depth_ : a_;
     const std::string rows = kernel_.most_rows == 1 ? "1" : builder_.Write(matmul_.m);
     const std::string left = kernel_.in_groups ? rows + " - first_row" : rows;
     builder_.Append({Statement::Kind::kLet,

@@ -29,8 +29,8 @@ inline bool HasTensorCores(const PlanOptions& options) {
 Result<ProgramPlan> PlanProgram(const Graph& graph, const PlanOptions& options,
                                 std::vector<IndexSite>& sites);
 
-// The only matmul of a region of floats, if its operands are the region's own, but for reshapes;
-// without what stands behind it.
+// The only matmul of a region of floats, if its right operand is the region's own, but for reshapes,
+// and the left one, too, or made inside it; without what stands behind it.
 std::optional<MatMulPlan> PlanProduct(const Node& region);
 
 // The whole region as a call of the target's library, where that takes its types and layout;

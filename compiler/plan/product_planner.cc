@@ -35,7 +35,7 @@ void ProductPlanner::NameOperands(bool reads_weights, bool takes_sizes) {
     depth_ = builder_.Write(matmul_.k);
   }
   NameCount(builder_, matmul_.m, "rows", "of the result");
-  a_ = builder_.Buffer(matmul_.a.value);
+  if (matmul_.a.value) a_ = builder_.Buffer(matmul_.a.value);
   if (reads_weights) b_ = builder_.Buffer(matmul_.b.value);
 }
 
@@ -68,13 +68,79 @@ std::string ProductPlanner::ChooseMatrix(const std::string& number, const std::s
       names.OwnConstant("matrices", matrices(), "products, each of matrices of its own");
   Let("matrix", number + (together.empty() ? "" : " / " + together) + " % " + count, 0,
       matrices() - 1);
-  a_ = OfMatrix(matmul_.a.batch_stride, a_);
+  if (!a_.empty()) a_ = OfMatrix(matmul_.a.batch_stride, a_);
   if (!b_.empty()) b_ = OfMatrix(matmul_.b.batch_stride, b_);
   return together.empty() ? count : "(" + count + " * " + together + ")";
 }
 
+std::string ProductPlanner::LeftFrom(const std::string& first_row) {
+  if (!matmul_.made) return a_ + (first_row.empty() ? "" : " + " + first_row + " * " + depth_);
+  builder_.Use("made_operand.cuh");
+  const int64_t lanes = Aligned(16 / DtypeBytes(dtype()));
+  const std::string lanes_name =
+      builder_.expressions().OwnConstant("pack", lanes, "neighbours in a row");
+  a_ = builder_.Unique(FriendlyName(matmul_.made->name));
+  builder_.Comment("The left operand: " + OpsInWords(/*behind_product=*/false) + ". " + lanes_name +
+                   " neighbours in a row, number `pack` of these" +
+                   (first_row.empty() ? "." : "; rows count from " + first_row + " on."));
+  builder_.Open();
+  builder_.DefineVariable("left_row", 0, matmul_.m - 1);
+  builder_.DefineVariable("pack", 0, depth() / lanes - 1);
+  std::string row = "left_row";
+  if (!first_row.empty()) {
+    row = "made_row";
+    Let(row, first_row + " + left_row", 0, matmul_.m - 1);
+  }
+  const Expr first = FirstOfPack(lanes, lanes_name);
+  builder_.OpenLanes({"lane", lanes, true, "#pragma unroll", lanes_name});
+  builder_.BeforeLanes({Statement::Kind::kDeclare,
+                        "Vector<" + MemoryTypeName(dtype()) + ", " + lanes_name + ">",
+                        "made",
+                        "",
+                        {},
+                        {}});
+  const Scalar made = lowering_.Evaluate(
+      matmul_.made, IndexOf(matmul_.made, Expr::Symbol(row), first + Expr::Symbol("lane")));
+  builder_.Assign("made.at[lane]", ToMemory(made.text, dtype()));
+  builder_.CloseLanes();
+  builder_.AppendCall("return made");
+  const std::string& type = builder_.index_type();
+  builder_.Append({Statement::Kind::kLambda,
+                   "",
+                   a_,
+                   type + " left_row, " + type + " pack",
+                   builder_.Close(),
+                   {}});
+  return a_;
+}
+
+Expr ProductPlanner::FirstOfPack(int64_t lanes, const std::string& lanes_name) {
+  CExpressionWriter& names = builder_.expressions();
+  const Value* base = matmul_.made;
+  while (GetOpDef(base->producer->kind).op_class == OpClass::kView)
+    base = base->producer->operand(0);
+  const int64_t columns = base->type.shape.back().AsConstant().value_or(0);
+  if (columns <= lanes || columns % lanes != 0 || depth() % columns != 0) {
+    names.NameFactor("pack", lanes, lanes_name);
+    return Expr::Symbol("pack") * lanes;
+  }
+  // The operand is a view of shorter rows.
+  const std::string name = FriendlyName(base->name), of_base = "of \"" + base->name + "\"";
+  const int64_t rows = depth() / columns, packs = columns / lanes;
+  const std::string packs_name = names.OwnConstant(name + "_packs", packs, "in a row " + of_base);
+  names.NameConstant(rows, name + "_rows", of_base + " in a row of the operand");
+  Let("base_row", "pack / " + packs_name, 0, rows - 1);
+  Let("base_pack", "pack % " + packs_name, 0, packs - 1);
+  names.NameFactor("base_pack", lanes, lanes_name);
+  return Expr::Symbol("base_row") * columns + Expr::Symbol("base_pack") * lanes;
+}
+
 std::vector<Expr> ProductPlanner::IndexOf(const Expr& row, const Expr& column) {
-  const Shape& shape = product_->result()->type.shape;
+  return IndexOf(product_->result(), row, column);
+}
+
+std::vector<Expr> ProductPlanner::IndexOf(const Value* value, const Expr& row, const Expr& column) {
+  const Shape& shape = value->type.shape;
   std::vector<Expr> index;
   if (matrices() == 1) {
     index = Coordinates(builder_, row, Shape(shape.begin(), shape.end() - 1), "row");
@@ -126,12 +192,20 @@ void ProductPlanner::ReadColumnWeights(const Expr& column) {
   }
 }
 
-std::string ProductPlanner::EpilogueInWords() const {
+std::string ProductPlanner::OpsInWords(bool behind_product) const {
   std::string words;
+  bool is_behind = false;
   for (const auto& node : region_.body->nodes) {
+    is_behind |= node.get() == product_;
     if (node->kind == OpKind::kMatMul || node->kind == OpKind::kReshape) continue;
-    words += (words.empty() ? "" : ", ") + std::string(GetOpDef(node->kind).text);
+    if (is_behind == behind_product)
+      words += (words.empty() ? "" : ", ") + std::string(GetOpDef(node->kind).text);
   }
+  return words;
+}
+
+std::string ProductPlanner::EpilogueInWords() const {
+  const std::string words = OpsInWords(/*behind_product=*/true);
   return words.empty() ? "The result" : "The result: " + words;
 }
 

@@ -16,8 +16,8 @@ class ProductPlanner {
   ProductPlanner(const Node& region, const MatMulPlan& matmul, const MatMulKernel& kernel,
                  KernelBuilder& builder);
 
-  // Names the sizes, as constants or as parameters of the kernel, and makes a_ a parameter; b_ too,
-  // where it reads weights as they are.
+  // Names the sizes, as constants or as parameters of the kernel, and makes a_ a parameter, unless
+  // the kernel makes it; b_ too, where it reads weights as they are.
   void NameOperands(bool reads_weights, bool takes_sizes);
   // The kernel, which reads `more_bytes` beside its operands.
   KernelPlan Finish(int64_t more_bytes);
@@ -41,7 +41,18 @@ class ProductPlanner {
   // all take part in the same one. Returns how many blocks are neighbours of any product.
   std::string ChooseMatrix(const std::string& number, const std::string& together);
 
-  // Where the product has the element at `row` and `column`.
+  // What is multiplied from row `first_row` on (a local, or "" for row 0): a place in memory, or
+  // the function that makes it (made_operand.cuh), which is written here. Needs the matrix to be
+  // chosen.
+  std::string LeftFrom(const std::string& first_row);
+
+  // The element of a made row with which pack number `pack` begins, of `lanes` elements each;
+  // writes down where that is.
+  Expr FirstOfPack(int64_t lanes, const std::string& lanes_name);
+
+  // Where a value of the product's rows has the element at `row` and `column`.
+  std::vector<Expr> IndexOf(const Value* value, const Expr& row, const Expr& column);
+  // The same of the product.
   std::vector<Expr> IndexOf(const Expr& row, const Expr& column);
   // The epilogue for that element, whose value is `product`.
   void StoreElement(const Expr& row, const Expr& column, const std::string& product);
@@ -51,6 +62,8 @@ class ProductPlanner {
   void Store(const std::vector<Expr>& index, const std::vector<Scalar>& results);
   // What the epilogue reads of weights that have one element for each column, such as a bias.
   void ReadColumnWeights(const Expr& column);
+  // The ops in front of the product or behind it.
+  std::string OpsInWords(bool behind_product) const;
   std::string EpilogueInWords() const;
 
   const Node& region_;
@@ -59,7 +72,7 @@ class ProductPlanner {
   KernelBuilder& builder_;
   RegionLowering lowering_;
   const Node* product_ = nullptr;
-  std::string a_, b_;
+  std::string a_, b_;            // a_: also the function that makes it
   std::string columns_, depth_;  // what the kernel calls these
 };
 

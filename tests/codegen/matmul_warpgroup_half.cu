@@ -2,11 +2,11 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/half.cuh ----
+// ---- from codegen_templates/device/vector.cuh ----
 // ---- from codegen_templates/device/matmul_rows.cuh ----
 // ---- from codegen_templates/device/sigmoid.cuh ----
 // ---- from codegen_templates/device/async_copy.cuh ----
 // ---- from codegen_templates/device/tensor_core.cuh ----
-// ---- from codegen_templates/device/vector.cuh ----
 // ---- from codegen_templates/device/tile_memory.cuh ----
 // ---- from codegen_templates/device/matmul_tile.cuh ----
 // ---- from codegen_templates/device/block_cluster.cuh ----

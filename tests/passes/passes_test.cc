@@ -2,7 +2,7 @@
 //
 //     # Why this case is here.
 //     # run: fold-constants,canonicalize     in this order; behind a space, "disable: NAME" leaves
-//     a fusion out, "index-policy: WORD" sets that option graph ... # ---- expected ---- graph ...
+//     a fusion out, "index-policy: WORD" or "matmul-precision: WORD" sets that option graph ... # ---- expected ---- graph ...
 //     or "error: " and the text of the error
 //
 // With FUSEC_UPDATE_GOLDEN=1 in the environment, what comes out replaces what was expected.
@@ -50,6 +50,7 @@ Case ReadCase(const std::string& path) {
     words >> names >> keyword >> value;
     if (keyword == "disable:") result.options.disabled_fusions.insert(value);
     if (keyword == "index-policy:") result.options.index_policy = value;
+    if (keyword == "matmul-precision:") result.options.matmul_precision = value;
     std::istringstream list(names);
     for (std::string name; std::getline(list, name, ',');) result.passes.push_back(name);
   }

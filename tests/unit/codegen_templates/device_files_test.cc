@@ -36,6 +36,8 @@ std::string TextWithNeeds(const std::string& path) {
       {"device/tile_memory.cuh", {"async_copy", "tensor_core", "vector"}},
       {"device/matmul_tile.cuh", {"async_copy", "tensor_core", "vector", "tile_memory"}},
       {"device/block_cluster.cuh", {"vector"}},
+      {"device/made_operand.cuh", {"vector"}},
+      {"device/matmul_rows.cuh", {"vector"}},
       {"device/simd_reduce.cuh", {"block_reduce"}},
       {"device/matmul_warpgroup.cuh",
        {"async_copy", "tensor_core", "vector", "tile_memory", "block_cluster", "warpgroup", "copy_barrier"}},

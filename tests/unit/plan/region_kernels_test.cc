@@ -44,6 +44,29 @@ constexpr const char* kManyMatrices =
     "      return %y\n    }\n  }\n"
     "  return %y \"y\"\n}\n";
 
+// x, repeated to 32 matrices of 3024 terms, by weights of `columns`: the kernel makes the repetition.
+std::string MadeOperand(int columns) {
+  const std::string n = std::to_string(columns), y = "f32[32, b, " + n + "]";
+  const std::string w = "f32[32, " + n + ", 3024]";
+  return "graph @g(%x \"x\": f32[b, 3024]) symbols(b in 1..65536) {\n"
+         "  %w = constant() payload \"0\" : " +
+         w +
+         "\n"
+         "  %y = region(%x, %w) {class = \"matmul\"} : " +
+         y +
+         " {\n"
+         "    graph @matmul(%x: f32[b, 3024], %w: " +
+         w +
+         ") {\n"
+         "      %a = relu(%x) : f32[b, 3024]\n"
+         "      %s = expand(%a) {shape = dims[32, b, 3024]} : f32[32, b, 3024]\n"
+         "      %y = matmul(%s, %w) {transpose_a = 0, transpose_b = 1} : " +
+         y +
+         "\n"
+         "      return %y\n    }\n  }\n"
+         "  return %y \"y\"\n}\n";
+}
+
 constexpr const char* kSoftmaxSum =
     "graph @g(%x \"x\": f32[b, 64]) symbols(b in 1..65536) {\n"
     "  %s = region(%x) {class = \"row_reduction\"} : f32[b] {\n"
@@ -208,6 +231,26 @@ TEST(RegionKernels, ServesEveryNumberOfRowsByOneKernelThatCan) {
       }
     }
   }
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(RegionKernels, MakesOperandsInTilesThatReadWeightsOnce) {
+  EXPECT_EQ(Planner(MadeOperand(512), TargetKind::kGpu, true).Ranges({}),
+            (Texts{"0..1_rows_1", "2..4_rows_4", "5..16_tile_16x64", "17..32_tile_32x64", "33..64_warpgroup_64x128",
+                   "65.._warpgroup_128x128"}));
+  // Pairs of blocks share out the sums of TF32 while all of them run at once.
+  EXPECT_EQ(Planner(MadeOperand(512), TargetKind::kGpu, true, "high").Ranges({}),
+            (Texts{"0..1_rows_1", "2..64_warpgroup_64x128_cluster_2", "65..128_warpgroup_128x256_cluster_2",
+                   "129.._warpgroup_128x256"}));
+  EXPECT_EQ(Planner(MadeOperand(32), TargetKind::kGpu, true, "high").Ranges({}),
+            (Texts{"0..1_rows_1", "2..4_rows_4", "5..32_tile_16x32", "33..256_warpgroup_64x64_cluster_2",
+                   "257.._warpgroup_64x64"}));
+  // Without warpgroups, and without a library that could.
+  EXPECT_EQ(Planner(MadeOperand(512)).Ranges({}),
+            (Texts{"0..1_rows_1", "2..4_rows_4", "5..16_tile_16x64", "17.._tile_64x128"}));
+  for (const KernelChoice& choice : Planner(MadeOperand(512), TargetKind::kGpu, true).kernels.Candidates(128))
+    EXPECT_NE(choice.product.kind, MatMulKernel::Kind::kLibrary) << choice.Words();
 }
 
 TEST(RegionKernels, PlansNarrowTilesForNarrowProducts) {

@@ -1,0 +1,93 @@
+#include "passes/fuse_matmul_prologue.h"
+
+#include <algorithm>
+
+#include "compiler/ops/op_def.h"
+#include "compiler/plan/matmul_kernels.h"
+#include "passes/graph_edit.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr int64_t kLongSum = 16384;  // terms of all matrices
+constexpr int64_t kManyTimes = 8;    // as many elements as what an operand is made of
+
+// Whether the product is one of shares of long sums: [s, m, k] by weights [s, n, k].
+bool HasLongSums(const Node& node) {
+  if (node.kind != OpKind::kMatMul || node.Int("transpose_a") != 0 ||
+      node.Int("transpose_b") != 1 || node.result()->type.dtype == Dtype::kF64)
+    return false;
+  const Shape &a = node.operand(0)->type.shape, &weights = node.operand(1)->type.shape;
+  if (!IsConstant(node.operand(1)) || a.size() != 3 || weights.size() != 3 || a[0] != weights[0])
+    return false;
+  const int64_t matrices = *weights[0].AsConstant(), depth = *weights[2].AsConstant();
+  return matrices <= kMostMatrices && matrices * depth >= kLongSum;
+}
+
+// Elements of a value if every symbol is 1; 0 where that cannot be said.
+int64_t ElementsForOnes(const Graph& graph, const Value* value) {
+  std::map<std::string, int64_t> ones;
+  for (const DimSymbol& symbol : graph.symbols) ones[symbol.name] = 1;
+  return value->type.ElementCount().Evaluate(ones).value_or(0);
+}
+
+// Whether a node costs little where one of `elements` of an operand is made. A pointwise op on few
+// elements is sooner done once.
+bool IsCheap(const Graph& graph, const Node& node, int64_t elements) {
+  const OpDef& def = GetOpDef(node.kind);
+  if (node.kind == OpKind::kGather) return IsConstant(node.operand(1));
+  if (def.op_class == OpClass::kPointwise)
+    return (def.algebra & kExpensive) == 0 && 2 * ElementsForOnes(graph, node.result()) >= elements;
+  return node.kind == OpKind::kReshape || node.kind == OpKind::kTranspose;
+}
+
+// Elements of what a group reads that is no constant.
+int64_t ElementsRead(const Graph& graph, const std::set<const Node*>& group) {
+  std::set<const Value*> read;
+  for (const Node* node : group) {
+    for (const Value* operand : node->operands) {
+      if (!IsConstant(operand) && (!operand->producer || !group.count(operand->producer)))
+        read.insert(operand);
+    }
+  }
+  int64_t elements = 0;
+  for (const Value* value : read) elements += ElementsForOnes(graph, value);
+  return elements;
+}
+
+}  // namespace
+
+std::set<const Node*> FindPrologue(const Graph& graph, const ReaderMap& readers,
+                                   const Node& matmul) {
+  const int64_t elements = ElementsForOnes(graph, matmul.operand(0));
+  std::set<const Node*> group = {&matmul};
+  // From the product upwards: every reader of a node has been looked at before the node itself.
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = *graph.nodes[i];
+    if (node.results.size() != 1 || !IsCheap(graph, node, elements)) continue;
+    const GroupReaders read = ReadersOf(graph, readers, group, node);
+    if (read.inside && !read.outside) group.insert(&node);
+  }
+  group.erase(&matmul);
+  if (elements < kManyTimes * ElementsRead(graph, group)) group.clear();
+  return group;
+}
+
+Result<bool> FuseMatMulPrologue(Graph& graph, const PassOptions&, PassReport&) {
+  std::vector<const Node*> matmuls;
+  for (const auto& node : graph.nodes) {
+    if (HasLongSums(*node)) matmuls.push_back(node.get());
+  }
+  bool changed = false;
+  for (const Node* matmul : matmuls) {
+    std::set<const Node*> group = FindPrologue(graph, Readers(graph), *matmul);
+    if (group.empty()) continue;
+    group.insert(matmul);
+    MakeRegion(graph, group, "matmul");
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace fusec
