@@ -44,8 +44,9 @@ constexpr MakingTile kMakingByWarps[] = {
 };
 
 constexpr int64_t kFewRows = 4;
+// Terms of a column's sum that each warp has at least, of those that share it out.
+constexpr int64_t kShareOfOneRow = 512, kShareOfFewRows = 256;
 
-// Each warp of those that share out a column's sum has so many terms at least.
 MatMulKernel Rows(int64_t most, int64_t terms, int64_t least_terms) {
   constexpr uint64_t kMostWarps = 4;
   MatMulKernel kernel;
@@ -65,12 +66,12 @@ std::vector<MatMulRange> KernelsThatMake(const MatMulPlan& matmul, const PlanOpt
   std::span<const MakingTile> tiles = kMakingByWarps;
   if (TakesWarpgroups(matmul, options))
     tiles = is_split ? std::span<const MakingTile>(kMakingSplit) : kMakingShort;
-  std::vector<MatMulRange> kernels = {{Rows(1, k, 512), 0, 1}};
+  std::vector<MatMulRange> kernels = {{Rows(1, k, kShareOfOneRow), 0, 1}};
   const auto serves = [&](const MakingTile& tile) { return n >= tile.least_columns; };
   const bool few_have_tiles = std::any_of(tiles.begin(), tiles.end(), [&](const MakingTile& tile) {
     return serves(tile) && tile.from <= kFewRows;
   });
-  if (!few_have_tiles) kernels.push_back({Rows(kFewRows, k, 256), 2, kFewRows});
+  if (!few_have_tiles) kernels.push_back({Rows(kFewRows, k, kShareOfFewRows), 2, kFewRows});
   for (const MakingTile& planned : tiles) {
     if (!serves(planned)) continue;
     MatMulKernel kernel;
