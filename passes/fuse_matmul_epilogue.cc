@@ -12,9 +12,7 @@ namespace {
 
 // The only reader of `value`, if there is just one and it is no output.
 Node* OnlyReader(const Graph& graph, const ReaderMap& readers, const Value* value) {
-  auto found = readers.find(value);
-  if (found == readers.end() || found->second.size() != 1 || IsOutput(graph, value)) return nullptr;
-  return found->second[0];
+  return HasOneReader(graph, readers, value) ? readers.at(value)[0] : nullptr;
 }
 
 // The bias of `add` to `product`: the other operand, if it has one element per column.

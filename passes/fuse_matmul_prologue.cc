@@ -1,17 +1,16 @@
 #include "passes/fuse_matmul_prologue.h"
 
-#include <algorithm>
+#include <map>
 
 #include "compiler/ops/op_def.h"
 #include "compiler/plan/matmul_kernels.h"
-#include "passes/graph_edit.h"
+#include "passes/share_long_sums.h"
 
 namespace fusec {
 
 namespace {
 
-constexpr int64_t kLongSum = 16384;  // terms of all matrices
-constexpr int64_t kManyTimes = 8;    // as many elements as what an operand is made of
+constexpr int64_t kManyTimes = 8;  // as many elements as what an operand is made of
 
 // Whether the product is one of shares of long sums: [s, m, k] by weights [s, n, k].
 bool HasLongSums(const Node& node) {
@@ -22,7 +21,7 @@ bool HasLongSums(const Node& node) {
   if (!IsConstant(node.operand(1)) || a.size() != 3 || weights.size() != 3 || a[0] != weights[0])
     return false;
   const int64_t matrices = *weights[0].AsConstant(), depth = *weights[2].AsConstant();
-  return matrices <= kMostMatrices && matrices * depth >= kLongSum;
+  return matrices <= kMostMatrices && matrices * depth >= kFewestSharedTerms;
 }
 
 // Elements of a value if every symbol is 1; 0 where that cannot be said.
@@ -47,8 +46,8 @@ int64_t ElementsRead(const Graph& graph, const std::set<const Node*>& group) {
   std::set<const Value*> read;
   for (const Node* node : group) {
     for (const Value* operand : node->operands) {
-      if (!IsConstant(operand) && (!operand->producer || !group.count(operand->producer)))
-        read.insert(operand);
+      if (!operand || IsConstant(operand)) continue;
+      if (!operand->producer || !group.count(operand->producer)) read.insert(operand);
     }
   }
   int64_t elements = 0;

@@ -10,7 +10,6 @@ namespace fusec {
 
 namespace {
 
-constexpr int64_t kLongSum = 16384;
 constexpr int64_t kShortestShare = 512;  // terms
 constexpr int64_t kLittle = 4;           // times as many bytes has the operand as all the parts
 constexpr int64_t kPack = 4;             // elements of 16 bytes
@@ -18,7 +17,7 @@ constexpr int64_t kPack = 4;             // elements of 16 bytes
 // How many parts a sum is cut into; 1 leaves it whole.
 int64_t SharesOf(int64_t terms, int64_t columns) {
   int64_t shares = 1;
-  if (terms < kLongSum) return shares;
+  if (terms < kFewestSharedTerms) return shares;
   for (int64_t next = 2; next <= kMostMatrices; next *= 2) {
     const int64_t share = terms / next;
     if (terms % next != 0 || share % kPack != 0 || share < kShortestShare ||
@@ -68,10 +67,11 @@ bool ShareSum(Graph& graph, size_t place, bool is_split, bool has_prologues) {
   const bool transposed = product.Int("transpose_b") != 0;
   const int64_t terms = *weights->type.shape[transposed ? 1 : 0].AsConstant();
   const int64_t columns = *weights->type.shape[transposed ? 0 : 1].AsConstant();
-  const bool has_prologue = has_prologues && !FindPrologue(graph, readers, product).empty();
-  if (!is_split && !has_prologue && columns > kNarrowColumns) return false;
   const int64_t shares = SharesOf(terms, columns);
   if (shares == 1) return false;
+  const bool library_is_ahead = !is_split && columns > kNarrowColumns;
+  if (library_is_ahead && (!has_prologues || FindPrologue(graph, readers, product).empty()))
+    return false;
 
   Builder builder(graph, place);
   builder.set_provenance(product.provenance);

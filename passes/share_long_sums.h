@@ -1,8 +1,12 @@
 #pragma once
 
+#include <cstdint>
+
 #include "passes/pass_manager.h"
 
 namespace fusec {
+
+inline constexpr int64_t kFewestSharedTerms = 16384;  // of a sum
 
 // A product of few columns and very long sums as many products of shorter ones, whose results are
 // added, so that all of a GPU takes part:

@@ -75,7 +75,6 @@ std::string ProductPlanner::ChooseMatrix(const std::string& number, const std::s
 
 std::string ProductPlanner::LeftFrom(const std::string& first_row) {
   if (!matmul_.made) return a_ + (first_row.empty() ? "" : " + " + first_row + " * " + depth_);
-  builder_.Use("made_operand.cuh");
   const int64_t lanes = Aligned(16 / DtypeBytes(dtype()));
   const std::string lanes_name =
       builder_.expressions().OwnConstant("pack", lanes, "neighbours in a row");
