@@ -4,7 +4,7 @@
 #include <numeric>
 #include <optional>
 
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/op_def.h"
 #include "passes/graph_edit.h"
 #include "passes/simplify_arithmetic.h"
 

@@ -1,6 +1,6 @@
 #include "passes/decompose.h"
 
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/op_def.h"
 #include "compiler/support/check.h"
 #include "passes/graph_edit.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/op_def.h"
 #include "passes/graph_edit.h"
 
 namespace fusec {

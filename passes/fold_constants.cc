@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compiler/ops/op_def.h"
-#include "compiler/ops/symbolic_contents.h"
+#include "compiler/ir/op_def.h"
+#include "compiler/ir/symbolic_contents.h"
 #include "compiler/reference/interpreter.h"
 #include "passes/fold_large.h"
 #include "passes/graph_edit.h"

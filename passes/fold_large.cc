@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/op_def.h"
 #include "compiler/reference/interpreter.h"
 
 namespace fusec {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/op_def.h"
 #include "passes/constant_linear.h"
 #include "passes/graph_edit.h"
 

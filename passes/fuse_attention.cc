@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "compiler/ops/op_def.h"
-#include "compiler/plan/attention_parts.h"
-#include "compiler/plan/fold.h"
+#include "compiler/ir/op_def.h"
+#include "compiler/region/attention_parts.h"
+#include "compiler/region/reducers.h"
 #include "passes/access_probe.h"
 #include "passes/graph_edit.h"
 

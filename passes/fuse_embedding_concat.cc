@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compiler/ops/op_def.h"
-#include "compiler/plan/stack_parts.h"
+#include "compiler/ir/op_def.h"
+#include "compiler/region/stack_parts.h"
 #include "passes/graph_edit.h"
 #include "passes/loop_group.h"
 

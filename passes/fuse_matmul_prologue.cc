@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "compiler/ops/op_def.h"
-#include "compiler/plan/matmul_kernels.h"
+#include "compiler/ir/op_def.h"
+#include "compiler/region/product.h"
 #include "passes/share_long_sums.h"
 
 namespace fusec {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "compiler/ops/op_def.h"
-#include "compiler/plan/matmul_kernels.h"
+#include "compiler/ir/op_def.h"
+#include "compiler/region/product.h"
 #include "passes/fuse_matmul_epilogue.h"
 #include "passes/graph_edit.h"
 

@@ -1,6 +1,6 @@
 #include "passes/fuse_pointwise.h"
 
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/op_def.h"
 #include "passes/graph_edit.h"
 #include "passes/loop_group.h"
 

@@ -1,6 +1,6 @@
 #include "passes/index_policy.h"
 
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/op_def.h"
 #include "passes/constant_linear.h"
 #include "passes/graph_edit.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compiler/ops/op_def.h"
-#include "compiler/plan/fold.h"
+#include "compiler/ir/op_def.h"
+#include "compiler/region/reducers.h"
 #include "passes/graph_edit.h"
 
 namespace fusec {

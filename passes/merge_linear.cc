@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/op_def.h"
 #include "passes/constant_linear.h"
 #include "passes/graph_edit.h"
 

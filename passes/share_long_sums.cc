@@ -1,7 +1,7 @@
 #include "passes/share_long_sums.h"
 
-#include "compiler/ops/op_def.h"
-#include "compiler/plan/matmul_kernels.h"
+#include "compiler/ir/op_def.h"
+#include "compiler/region/product.h"
 #include "passes/constant_linear.h"
 #include "passes/fuse_matmul_prologue.h"
 #include "passes/graph_edit.h"

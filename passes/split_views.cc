@@ -1,6 +1,6 @@
 #include "passes/split_views.h"
 
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/op_def.h"
 #include "passes/graph_edit.h"
 
 namespace fusec {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compiler/ops/op_def.h"
-#include "compiler/plan/matmul_kernels.h"
+#include "compiler/ir/op_def.h"
+#include "compiler/region/product.h"
 #include "compiler/support/check.h"
 #include "passes/constant_linear.h"
 #include "passes/fuse_block_program.h"

@@ -3,7 +3,7 @@
 //
 // The depth passes through shared memory in chunks as wide as a panel, kStages of them under way at
 // a time. The last warpgroup fills the stages. It copies rows of `a` as they are, and of `b`, which
-// are weights, what the compiler has made of them (compiler/plan/weight_panels.h): panels of 64
+// are weights, what the compiler has made of them (compiler/plan/matmul/weight_panels.h): panels of 64
 // columns, rounded, split, and in the order of shared memory. Each of the others multiplies 64 rows
 // by all columns of the tile, 64 at a time. It holds its rows of a chunk in registers, while tensor
 // cores read the columns from shared memory; and, if it reads ahead, it reads its rows of the next

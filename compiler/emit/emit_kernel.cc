@@ -8,7 +8,7 @@
 
 #include "codegen_templates/templates.h"
 #include "compiler/emit/text_writer.h"
-#include "compiler/plan/kernel_builder.h"
+#include "compiler/kernel/kernel_builder.h"
 #include "compiler/support/check.h"
 
 namespace fusec {

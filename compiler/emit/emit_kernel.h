@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/plan/kernel_plan.h"
+#include "compiler/kernel/kernel_plan.h"
 
 namespace fusec {
 

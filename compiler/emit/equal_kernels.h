@@ -1,6 +1,6 @@
 #pragma once
 
-#include "compiler/plan/kernel_plan.h"
+#include "compiler/plan/program_plan.h"
 
 namespace fusec {
 

@@ -11,7 +11,7 @@
 #include "compiler/import/names.h"
 #include "compiler/import/node_order.h"
 #include "compiler/import/provenance.h"
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/op_def.h"
 
 namespace fusec {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "compiler/import/node_order.h"
-#include "compiler/ops/op_def.h"
-#include "compiler/ops/symbolic_contents.h"
+#include "compiler/ir/op_def.h"
+#include "compiler/ir/symbolic_contents.h"
 
 namespace fusec {
 namespace {

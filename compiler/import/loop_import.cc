@@ -5,7 +5,7 @@
 
 #include "compiler/import/loop_body.h"
 #include "compiler/import/names.h"
-#include "compiler/ops/symbolic_contents.h"
+#include "compiler/ir/symbolic_contents.h"
 
 namespace fusec {
 namespace {

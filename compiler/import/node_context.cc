@@ -1,7 +1,7 @@
 #include "compiler/import/node_context.h"
 
 #include "compiler/import/tensor_proto.h"
-#include "compiler/ops/symbolic_contents.h"
+#include "compiler/ir/symbolic_contents.h"
 
 namespace fusec {
 

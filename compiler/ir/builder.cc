@@ -1,6 +1,6 @@
 #include "compiler/ir/graph.h"
 #include "compiler/ir/infer.h"
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/op_def.h"
 #include "compiler/support/check.h"
 
 namespace fusec {

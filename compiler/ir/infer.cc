@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/op_def.h"
 #include "compiler/support/check.h"
 
 namespace fusec {

@@ -5,7 +5,7 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/ir/lexer.h"
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/op_def.h"
 
 namespace fusec {
 namespace {

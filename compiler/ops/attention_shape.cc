@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/op_def.h"
 
 namespace fusec {
 namespace {

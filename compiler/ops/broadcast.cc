@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "compiler/ir/op_def.h"
 #include "compiler/ops/fitting_sizes.h"
-#include "compiler/ops/op_def.h"
 
 namespace fusec {
 

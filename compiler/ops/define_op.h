@@ -1,6 +1,6 @@
 #pragma once
 
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/op_def.h"
 
 namespace fusec {
 

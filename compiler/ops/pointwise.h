@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compiler/import/import_context.h"
-#include "compiler/ops/c_text.h"
+#include "compiler/ir/c_text.h"
 #include "compiler/ops/define_op.h"
 #include "compiler/reference/reference_context.h"
 

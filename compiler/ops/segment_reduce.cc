@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "compiler/ops/c_text.h"
+#include "compiler/ir/c_text.h"
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/view_support.h"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "compiler/ops/c_text.h"
+#include "compiler/ir/c_text.h"
 
 namespace fusec {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compiler/import/import_context.h"
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/op_def.h"
 #include "compiler/reference/reference_context.h"
 
 // Shared by the ops that move elements without computing on them.

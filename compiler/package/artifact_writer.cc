@@ -14,14 +14,14 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/op_def.h"
 #include "compiler/package/output_path.h"
 #include "compiler/package/weights_file.h"
-#include "compiler/plan/weight_panels.h"
+#include "compiler/plan/matmul/weight_panels.h"
 #include "compiler/support/check.h"
 #include "compiler/support/interrupt.h"
-#include "runtime/src/hash.h"
-#include "runtime/src/manifest.h"
+#include "runtime/src/artifact/hash.h"
+#include "runtime/src/artifact/manifest.h"
 
 namespace fusec {
 

@@ -6,7 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/plan/kernel_plan.h"
+#include "compiler/plan/program_plan.h"
+#include "compiler/region/index_limits.h"
 #include "passes/not_fused.h"
 
 namespace fusec {
@@ -21,13 +22,6 @@ struct TargetContents {
   std::map<std::string, std::string> modules = {};  // of a GPU: kernel -> key in `files`
   std::string ir = "";  // the file with the graph as text, "ir/gpu.ir"
   std::vector<NotFused> not_fused = {};
-};
-
-// What the values of one integer input must stay below for every row that they choose to exist.
-struct IndexLimits {
-  int axis = 0;  // along which the limits differ
-  std::vector<Expr>
-      limits;  // one for all values, or one for each place of the axis, whose dim is constant
 };
 
 // Everything that goes into the folder besides manifest and weights, which the writer makes.

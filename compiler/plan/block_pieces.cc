@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "compiler/ops/c_text.h"
-#include "compiler/ops/op_def.h"
-#include "compiler/plan/fold.h"
+#include "compiler/ir/c_text.h"
+#include "compiler/ir/op_def.h"
+#include "compiler/kernel/fold.h"
 
 namespace fusec {
 

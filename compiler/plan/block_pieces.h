@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "compiler/plan/block_stages.h"
 #include "compiler/plan/part_run.h"
+#include "compiler/region/block_stages.h"
 
 namespace fusec {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/ops/c_text.h"
+#include "compiler/ir/c_text.h"
 #include "compiler/plan/plan_region.h"
 
 namespace fusec {

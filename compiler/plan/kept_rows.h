@@ -1,7 +1,7 @@
 #pragma once
 
-#include "compiler/plan/block_stages.h"
-#include "compiler/plan/region_lowering.h"
+#include "compiler/kernel/region_lowering.h"
+#include "compiler/region/block_stages.h"
 
 namespace fusec {
 

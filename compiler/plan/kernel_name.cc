@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <map>
 
-#include "compiler/ops/op_def.h"
-#include "compiler/plan/op_groups.h"
+#include "compiler/ir/op_def.h"
+#include "compiler/region/op_groups.h"
 
 namespace fusec {
 

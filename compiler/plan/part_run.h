@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
-#include "compiler/plan/kernel_builder.h"
+#include "compiler/kernel/kernel_builder.h"
 
 namespace fusec {
 

@@ -1,10 +1,10 @@
 #include <numeric>
 
-#include "compiler/plan/attention_parts.h"
-#include "compiler/plan/block_stages.h"
-#include "compiler/plan/fold.h"
+#include "compiler/kernel/fold.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/plan/tile_copier.h"
+#include "compiler/region/attention_parts.h"
+#include "compiler/region/block_stages.h"
 #include "compiler/support/check.h"
 
 namespace fusec {

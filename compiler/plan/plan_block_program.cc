@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "compiler/ops/c_text.h"
+#include "compiler/ir/c_text.h"
+#include "compiler/kernel/fold.h"
 #include "compiler/plan/block_pieces.h"
-#include "compiler/plan/fold.h"
 #include "compiler/plan/kept_rows.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/support/check.h"

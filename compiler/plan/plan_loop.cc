@@ -2,7 +2,7 @@
 
 #include "compiler/plan/part_run.h"
 #include "compiler/plan/plan_region.h"
-#include "compiler/plan/stack_parts.h"
+#include "compiler/region/stack_parts.h"
 #include "compiler/support/check.h"
 
 namespace fusec {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <map>
 
-#include "compiler/plan/kernel_plan.h"
+#include "compiler/plan/program_plan.h"
 
 namespace fusec {
 

@@ -1,9 +1,10 @@
 #pragma once
 
-#include "compiler/plan/kernel_builder.h"
+#include "compiler/kernel/idioms.h"
+#include "compiler/kernel/kernel_builder.h"
+#include "compiler/kernel/region_lowering.h"
+#include "compiler/kernel/size_names.h"
 #include "compiler/plan/plan_program.h"
-#include "compiler/plan/region_lowering.h"
-#include "compiler/plan/size_names.h"
 
 namespace fusec {
 
@@ -26,37 +27,11 @@ KernelPlan PlanMatMulKernel(const Node& region, const MatMulPlan& matmul,
 
 // Shared by them.
 
-// Threads of a block: 256 unless the kernel's shape says otherwise.
-int GpuBlockSize(const KernelBuilder& builder);
-// Elements of a block on the CPU: unless the shape says otherwise about 64 KB of floats, which is
-// enough to hand to another core.
-int64_t CpuBlockElements(const KernelBuilder& builder);
-
-// The kernel's constant that holds its plan's block size.
-const std::string& BlockSizeName(KernelBuilder& builder);
-
-// "blockIdx.x", wide enough to be multiplied.
-std::string BlockNumber(const KernelBuilder& builder);
-// A size, or a text of ints, as an argument of min, which wants both to be of the index type.
-std::string WriteSize(KernelBuilder& builder, const Expr& size);
-std::string WriteSize(KernelBuilder& builder, const std::string& text);
-
 // The template argument of products on tensor cores; those of f32 are as `precision` says.
 std::string TensorCoreArithmetic(Dtype dtype, const std::string& precision);
-// `memory`, a Shape::Memory of the plan's shared bytes.
-void DeclareSharedMemory(KernelBuilder& builder);
-
 // `int` where every position fits it, else `long long`; the CPU always counts in long long.
 void ChooseIndexType(const Node& region, KernelBuilder& builder);
 // Bytes that must move and operations that must be done: operands once (gathered tables: the rows
 // taken), results once.
 void CountTraffic(const Node& region, KernelPlan& plan);
-// Coordinates of position `flat` in a row-major `dims`, as named locals.
-std::vector<Expr> Coordinates(KernelBuilder& builder, const Expr& flat, const Shape& dims,
-                              const std::string& prefix);
-// "for (long long row = first_row; row < last_row; ++row)" and the like, without the for.
-std::string LoopHeader(KernelBuilder& builder, const std::string& variable,
-                       const std::string& first, const std::string& last,
-                       const std::string& step = "");
-
 }  // namespace fusec

@@ -3,8 +3,8 @@
 #include <optional>
 #include <set>
 
-#include "compiler/ops/c_text.h"
-#include "compiler/plan/fold.h"
+#include "compiler/ir/c_text.h"
+#include "compiler/kernel/fold.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/plan/row_walk.h"
 #include "compiler/support/check.h"

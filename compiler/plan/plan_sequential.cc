@@ -1,4 +1,4 @@
-#include "compiler/ops/c_text.h"
+#include "compiler/ir/c_text.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/support/check.h"
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
-#include "compiler/ops/op_def.h"
-#include "compiler/plan/fold.h"
+#include "compiler/ir/op_def.h"
+#include "compiler/kernel/fold.h"
 #include "compiler/plan/plan_region.h"
 
 namespace fusec {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/plan/launch_shape.h"
-#include "compiler/plan/matmul_kernels.h"
+#include "compiler/kernel/launch_shape.h"
+#include "compiler/plan/matmul/matmul_kernels.h"
 #include "compiler/plan/plan_program.h"
 
 namespace fusec {

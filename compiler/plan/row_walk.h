@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/plan/kernel_builder.h"
+#include "compiler/kernel/kernel_builder.h"
 
 namespace fusec {
 

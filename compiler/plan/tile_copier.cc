@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "compiler/ops/c_text.h"
-#include "compiler/plan/memory_place.h"
+#include "compiler/ir/c_text.h"
 #include "compiler/plan/plan_region.h"
+#include "compiler/region/memory_place.h"
 
 namespace fusec {
 

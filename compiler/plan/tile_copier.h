@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/plan/kernel_builder.h"
-#include "compiler/plan/region_lowering.h"
+#include "compiler/kernel/kernel_builder.h"
+#include "compiler/kernel/region_lowering.h"
 
 namespace fusec {
 

@@ -1,6 +1,6 @@
 #include "compiler/reference/interpreter.h"
 
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/op_def.h"
 #include "compiler/support/check.h"
 
 namespace fusec {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/src/dtype.h"
+#include "runtime/src/artifact/dtype.h"
 
 namespace fusec::runtime {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <span>
 
+#include "runtime/src/artifact/manifest.h"
 #include "runtime/src/executor.h"
-#include "runtime/src/manifest.h"
 #include "runtime/src/status.h"
 
 namespace fusec::runtime {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "runtime/src/cpu_executor.h"
-#include "runtime/src/cuda_executor.h"
+#include "runtime/src/cpu/cpu_executor.h"
+#include "runtime/src/cuda/cuda_executor.h"
 
 namespace fusec::runtime {
 namespace {

@@ -4,8 +4,8 @@
 #include <new>
 #include <span>
 
+#include "runtime/src/artifact/dtype.h"
 #include "runtime/src/context.h"
-#include "runtime/src/dtype.h"
 #include "runtime/src/program.h"
 
 using fusec::runtime::Context;

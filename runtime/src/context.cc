@@ -4,8 +4,8 @@
 #include <string>
 
 #include "runtime/src/arena.h"
-#include "runtime/src/bind_symbols.h"
-#include "runtime/src/dtype.h"
+#include "runtime/src/artifact/bind_symbols.h"
+#include "runtime/src/artifact/dtype.h"
 
 namespace fusec::runtime {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/src/manifest.h"
+#include "runtime/src/artifact/manifest.h"
 #include "runtime/src/status.h"
 
 namespace fusec::runtime {

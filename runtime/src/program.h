@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/src/artifact.h"
+#include "runtime/src/artifact/artifact.h"
 #include "runtime/src/executor.h"
 #include "runtime/src/status.h"
 

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "compiler/driver/build_targets.h"
-#include "compiler/driver/compile.h"
-#include "compiler/driver/pipeline.h"
+#include "compiler/driver/build/build_targets.h"
+#include "compiler/driver/build/compile.h"
+#include "compiler/driver/build/pipeline.h"
 #include "compiler/emit/emit_kernel.h"
 #include "compiler/emit/equal_kernels.h"
 #include "compiler/plan/plan_program.h"

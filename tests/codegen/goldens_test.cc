@@ -16,12 +16,12 @@
 #include <fstream>
 #include <sstream>
 
-#include "compiler/driver/pipeline.h"
+#include "compiler/driver/build/pipeline.h"
 #include "compiler/emit/emit_kernel.h"
 #include "compiler/emit/equal_kernels.h"
 #include "compiler/plan/plan_program.h"
 #include "passes/pass_manager.h"
-#include "runtime/src/nvrtc.h"
+#include "runtime/src/cuda/nvrtc.h"
 #include "tests/codegen/kernel_lint.h"
 #include "tests/property/compiled_graphs.h"
 #include "tests/property/random_graph.h"

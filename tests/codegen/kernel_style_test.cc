@@ -5,7 +5,7 @@
 #include <fstream>
 #include <regex>
 
-#include "compiler/driver/child_process.h"
+#include "compiler/support/child_process.h"
 #include "tests/codegen/emitted_kernels.h"
 #include "tests/codegen/kernel_lint.h"
 

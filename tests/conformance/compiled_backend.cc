@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "compiler/driver/compile.h"
+#include "compiler/driver/build/compile.h"
 #include "tests/conformance/backend.h"
 
 namespace fusec {

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "compiler/driver/child_process.h"
+#include "compiler/support/child_process.h"
 #include "compiler/support/read_file.h"
-#include "runtime/src/hash.h"
+#include "runtime/src/artifact/hash.h"
 
 namespace fusec {
 namespace {

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <map>
 
-#include "compiler/driver/child_process.h"
+#include "compiler/support/child_process.h"
 
 namespace fusec {
 namespace {

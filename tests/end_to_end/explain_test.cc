@@ -8,9 +8,9 @@
 #include <regex>
 #include <set>
 
-#include "compiler/driver/child_process.h"
-#include "tests/end_to_end/dot_parser.h"
+#include "compiler/support/child_process.h"
 #include "compiler/support/read_file.h"
+#include "tests/end_to_end/dot_parser.h"
 
 namespace fusec {
 namespace {

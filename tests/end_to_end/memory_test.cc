@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "compiler/driver/child_process.h"
+#include "compiler/support/child_process.h"
 
 extern char** environ;
 

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "compiler/driver/artifact_source.h"
-#include "compiler/driver/child_process.h"
-#include "compiler/driver/region_race.h"
+#include "compiler/driver/artifact/artifact_source.h"
+#include "compiler/driver/tune/region_race.h"
+#include "compiler/support/child_process.h"
 #include "compiler/support/interrupt.h"
 #include "compiler/support/read_file.h"
 

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "compiler/driver/artifact_source.h"
-#include "compiler/driver/child_process.h"
-#include "compiler/driver/tensor_files.h"
+#include "compiler/driver/artifact/artifact_source.h"
+#include "compiler/driver/artifact/tensor_files.h"
+#include "compiler/support/child_process.h"
 #include "compiler/support/read_file.h"
 
 namespace fusec {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/src/cuda_kernels.h"
-#include "runtime/src/nvrtc.h"
+#include "runtime/src/cuda/cuda_kernels.h"
+#include "runtime/src/cuda/nvrtc.h"
 #include "tests/gpu/matmul_cases.h"
 #include "tests/gpu/smoke_cases.h"
 

@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/src/dtype.h"
-#include "runtime/src/hash.h"
-#include "runtime/src/nvrtc.h"
+#include "runtime/src/artifact/dtype.h"
+#include "runtime/src/artifact/hash.h"
+#include "runtime/src/cuda/nvrtc.h"
 
 namespace fusec::runtime {
 

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "runtime/src/dtype.h"
-#include "runtime/src/half.h"
+#include "runtime/src/artifact/dtype.h"
+#include "runtime/src/artifact/half.h"
 #include "runtime/src/status.h"
 #include "tests/gpu/hand_made_artifact.h"
 #include "tests/gpu/session.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/src/context.h"
-#include "runtime/src/cuda_context.h"
+#include "runtime/src/cuda/cuda_context.h"
 #include "runtime/src/program.h"
 #include "tests/gpu/hand_made_artifact.h"
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "runtime/src/cuda_context.h"
+#include "runtime/src/cuda/cuda_context.h"
 #include "tests/gpu/hand_made_artifact.h"
 #include "tests/gpu/session.h"
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "compiler/driver/pipeline.h"
+#include "compiler/driver/build/pipeline.h"
 #include "passes/pass_manager.h"
 #include "tests/property/compiled_graphs.h"
 #include "tests/property/random_graph.h"

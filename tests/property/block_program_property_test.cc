@@ -1,7 +1,7 @@
 // Narrow layers, rows of tables and what interacts of them: chains that a block keeps, with parts that it writes ahead.
 #include <gtest/gtest.h>
 
-#include "compiler/driver/pipeline.h"
+#include "compiler/driver/build/pipeline.h"
 #include "passes/pass_manager.h"
 #include "tests/property/compiled_graphs.h"
 #include "tests/property/random_generator.h"

@@ -10,13 +10,13 @@
 #include <filesystem>
 #include <limits>
 
-#include "compiler/driver/host_compiler.h"
-#include "compiler/driver/pipeline.h"
+#include "compiler/driver/build/host_compiler.h"
+#include "compiler/driver/build/pipeline.h"
 #include "compiler/emit/emit_kernel.h"
 #include "compiler/emit/equal_kernels.h"
 #include "compiler/package/artifact_writer.h"
 #include "compiler/plan/region_kernels.h"
-#include "runtime/src/nvrtc.h"
+#include "runtime/src/cuda/nvrtc.h"
 #include "tests/property/gpu_text_on_cpu.h"
 #include "tests/property/random_graph.h"
 

@@ -4,12 +4,12 @@
 #include <filesystem>
 #include <random>
 
-#include "compiler/driver/child_process.h"
-#include "compiler/driver/pipeline.h"
-#include "compiler/driver/tensor_files.h"
+#include "compiler/driver/artifact/tensor_files.h"
+#include "compiler/driver/build/pipeline.h"
 #include "compiler/import/import.h"
 #include "compiler/package/weights_file.h"
 #include "compiler/plan/plan_program.h"
+#include "compiler/support/child_process.h"
 #include "compiler/support/interrupt.h"
 #include "compiler/support/read_file.h"
 #include "passes/pass_manager.h"

@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "compiler/driver/pipeline.h"
+#include "compiler/driver/build/pipeline.h"
 #include "passes/pass_manager.h"
 #include "tests/property/compiled_graphs.h"
 #include "tests/property/run_settings.h"

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <random>
 
-#include "compiler/driver/pipeline.h"
+#include "compiler/driver/build/pipeline.h"
 #include "compiler/emit/emit_kernel.h"
 #include "compiler/emit/equal_kernels.h"
 #include "compiler/ir/infer.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/op_def.h"
 
 namespace fusec {
 namespace {

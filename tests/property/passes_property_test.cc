@@ -1,7 +1,7 @@
 // No pass may change what a graph computes. FUSEC_PROPERTY_RUNS sets the number of graphs, FUSEC_PROPERTY_SEED the first.
 #include <gtest/gtest.h>
 
-#include "compiler/driver/pipeline.h"
+#include "compiler/driver/build/pipeline.h"
 #include "passes/check_fused.h"
 #include "passes/pass_manager.h"
 #include "passes/passes.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <set>
 
-#include "compiler/driver/pipeline.h"
+#include "compiler/driver/build/pipeline.h"
 #include "compiler/support/check.h"
 #include "passes/pass_manager.h"
 #include "tests/property/random_generator.h"

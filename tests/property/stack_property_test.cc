@@ -2,7 +2,7 @@
 // by the kernels planned for a GPU.
 #include <gtest/gtest.h>
 
-#include "compiler/driver/pipeline.h"
+#include "compiler/driver/build/pipeline.h"
 #include "compiler/plan/plan_program.h"
 #include "passes/pass_manager.h"
 #include "tests/property/compiled_graphs.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/src/context.h"
-#include "runtime/src/cuda_device.h"
+#include "runtime/src/cuda/cuda_device.h"
 #include "runtime/src/program.h"
 #include "tests/gpu/hand_made_artifact.h"
 #include "tests/unit/runtime/fake_cuda.h"

@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-#include "runtime/src/cuda_device.h"
+#include "runtime/src/cuda/cuda_device.h"
 #include "tests/property/seeds_to_run.h"
 #include "tests/unit/runtime/fake_cuda.h"
 

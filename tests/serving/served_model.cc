@@ -11,8 +11,8 @@
 #include <fstream>
 #include <random>
 
-#include "runtime/src/artifact.h"
-#include "runtime/src/dtype.h"
+#include "runtime/src/artifact/artifact.h"
+#include "runtime/src/artifact/dtype.h"
 
 namespace fusec::serving {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/src/cuda_context.h"
+#include "runtime/src/cuda/cuda_context.h"
 
 namespace fusec::serving {
 

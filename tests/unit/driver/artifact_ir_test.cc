@@ -1,16 +1,16 @@
-#include "compiler/driver/artifact_ir.h"
+#include "compiler/driver/artifact/artifact_ir.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <span>
 
-#include "compiler/driver/child_process.h"
-#include "compiler/driver/tensor_files.h"
+#include "compiler/driver/artifact/tensor_files.h"
 #include "compiler/package/weights_file.h"
+#include "compiler/support/child_process.h"
 #include "compiler/support/interrupt.h"
 #include "compiler/support/read_file.h"
-#include "runtime/src/hash.h"
+#include "runtime/src/artifact/hash.h"
 
 namespace fusec {
 namespace {

@@ -1,4 +1,4 @@
-#include "compiler/driver/compare.h"
+#include "compiler/driver/verify/compare.h"
 
 #include <gtest/gtest.h>
 

@@ -10,9 +10,9 @@
 #include <set>
 #include <sstream>
 
-#include "compiler/driver/compile.h"
+#include "compiler/driver/build/compile.h"
 #include "compiler/support/read_file.h"
-#include "runtime/src/nvrtc.h"
+#include "runtime/src/cuda/nvrtc.h"
 
 namespace fusec {
 namespace {

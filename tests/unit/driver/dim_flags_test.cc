@@ -1,4 +1,4 @@
-#include "compiler/driver/dim_flags.h"
+#include "compiler/driver/artifact/dim_flags.h"
 
 #include <gtest/gtest.h>
 

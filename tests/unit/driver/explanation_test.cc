@@ -1,10 +1,10 @@
-#include "compiler/driver/explanation.h"
+#include "compiler/driver/explain/explanation.h"
 
 #include <gtest/gtest.h>
 
-#include "compiler/driver/dot_graph.h"
-#include "compiler/driver/kernel_page.h"
-#include "compiler/driver/nearest_name.h"
+#include "compiler/driver/explain/dot_graph.h"
+#include "compiler/driver/explain/kernel_page.h"
+#include "compiler/support/nearest_name.h"
 
 namespace fusec {
 namespace {

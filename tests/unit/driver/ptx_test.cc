@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
-#include "compiler/driver/cubin_reader.h"
-#include "compiler/driver/occupancy.h"
-#include "compiler/driver/ptx_reader.h"
-#include "runtime/src/nvrtc.h"
+#include "compiler/driver/explain/cubin_reader.h"
+#include "compiler/driver/explain/occupancy.h"
+#include "compiler/driver/explain/ptx_reader.h"
+#include "runtime/src/cuda/nvrtc.h"
 
 namespace fusec {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/driver/artifact_session.h"
+#include "compiler/driver/artifact/artifact_session.h"
 
 namespace fusec {
 namespace {

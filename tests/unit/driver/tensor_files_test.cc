@@ -1,5 +1,5 @@
 // NumPy files: what one side writes the other reads, and damaged ones are errors.
-#include "compiler/driver/tensor_files.h"
+#include "compiler/driver/artifact/tensor_files.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "compiler/driver/child_process.h"
-#include "compiler/driver/zip_archive.h"
+#include "compiler/driver/artifact/zip_archive.h"
+#include "compiler/support/child_process.h"
 
 namespace fusec {
 namespace {

@@ -1,4 +1,4 @@
-#include "compiler/driver/tuning_file.h"
+#include "compiler/driver/tune/tuning_file.h"
 
 #include <gtest/gtest.h>
 

@@ -5,10 +5,10 @@
 
 #include <regex>
 
-#include "compiler/driver/cubin_reader.h"
+#include "compiler/driver/explain/cubin_reader.h"
 #include "compiler/emit/emit_kernel.h"
 #include "compiler/plan/region_kernels.h"
-#include "runtime/src/nvrtc.h"
+#include "runtime/src/cuda/nvrtc.h"
 
 namespace fusec {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "compiler/driver/tensor_files.h"
+#include "compiler/driver/artifact/tensor_files.h"
 #include "compiler/import/import.h"
 #include "compiler/reference/interpreter.h"
 

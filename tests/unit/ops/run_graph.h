@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/op_def.h"
 #include "compiler/reference/interpreter.h"
 
 // For tests that say a graph as IR text and look at what the interpreter makes of it.

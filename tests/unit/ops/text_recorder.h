@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/ops/c_text.h"
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/c_text.h"
+#include "compiler/ir/op_def.h"
 #include "compiler/support/check.h"
 
 namespace fusec {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "compiler/import/import_context.h"
-#include "compiler/ops/op_def.h"
-#include "compiler/ops/symbolic_contents.h"
+#include "compiler/ir/op_def.h"
+#include "compiler/ir/symbolic_contents.h"
 #include "compiler/reference/interpreter.h"
 #include "compiler/reference/reference_context.h"
 #include "compiler/support/check.h"

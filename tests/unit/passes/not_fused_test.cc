@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "compiler/driver/pipeline.h"
-#include "compiler/plan/kernel_plan.h"
+#include "compiler/driver/build/pipeline.h"
+#include "compiler/plan/program_plan.h"
 
 namespace fusec {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "compiler/driver/pipeline.h"
+#include "compiler/driver/build/pipeline.h"
 #include "compiler/reference/interpreter.h"
 
 namespace fusec {

@@ -1,4 +1,4 @@
-#include "compiler/plan/weight_panels.h"
+#include "compiler/plan/matmul/weight_panels.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/src/bind_symbols.h"
+#include "runtime/src/artifact/bind_symbols.h"
 
 #include <gtest/gtest.h>
 

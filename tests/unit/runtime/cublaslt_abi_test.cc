@@ -1,4 +1,4 @@
-#include "runtime/src/cublaslt_abi.h"
+#include "runtime/src/cuda/cublaslt_abi.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/src/cuda_executor.h"
+#include "runtime/src/cuda/cuda_executor.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "runtime/src/cuda_kernels.h"
+#include "runtime/src/cuda/cuda_kernels.h"
 
 #include <gtest/gtest.h>
 
-#include "runtime/src/cublaslt.h"
-#include "runtime/src/cuda_matmul_epilogue.h"
-#include "runtime/src/nvrtc.h"
+#include "runtime/src/cuda/cublaslt.h"
+#include "runtime/src/cuda/cuda_matmul_epilogue.h"
+#include "runtime/src/cuda/nvrtc.h"
 
 namespace fusec::runtime {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/src/cuda_weights.h"
+#include "runtime/src/cuda/cuda_weights.h"
 
 #include <gtest/gtest.h>
 

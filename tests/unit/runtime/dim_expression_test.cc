@@ -1,4 +1,4 @@
-#include "runtime/src/dim_expression.h"
+#include "runtime/src/artifact/dim_expression.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/src/cuda_driver.h"
+#include "runtime/src/cuda/cuda_driver.h"
 
 namespace fusec::runtime {
 

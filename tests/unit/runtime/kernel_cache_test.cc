@@ -1,4 +1,4 @@
-#include "runtime/src/kernel_cache.h"
+#include "runtime/src/cuda/kernel_cache.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "runtime/src/manifest.h"
+#include "runtime/src/artifact/manifest.h"
 
 #include <fusec/fusec.hpp>
 #include <gtest/gtest.h>
@@ -6,9 +6,9 @@
 #include <cstring>
 #include <random>
 
-#include "runtime/src/artifact.h"
-#include "runtime/src/hash.h"
-#include "runtime/src/safetensors.h"
+#include "runtime/src/artifact/artifact.h"
+#include "runtime/src/artifact/hash.h"
+#include "runtime/src/artifact/safetensors.h"
 #include "tests/unit/runtime/tiny_artifact.h"
 
 namespace fusec::runtime {

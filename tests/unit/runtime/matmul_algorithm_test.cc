@@ -1,4 +1,4 @@
-#include "runtime/src/matmul_algorithm.h"
+#include "runtime/src/artifact/matmul_algorithm.h"
 
 #include <gtest/gtest.h>
 

@@ -6,9 +6,9 @@
 #include <limits>
 #include <random>
 
-#include "runtime/src/cpu_matmul.h"
-#include "runtime/src/dtype.h"
-#include "runtime/src/half.h"
+#include "runtime/src/artifact/dtype.h"
+#include "runtime/src/artifact/half.h"
+#include "runtime/src/cpu/cpu_matmul.h"
 
 namespace fusec::runtime {
 namespace {

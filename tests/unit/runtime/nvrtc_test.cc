@@ -1,4 +1,4 @@
-#include "runtime/src/nvrtc.h"
+#include "runtime/src/cuda/nvrtc.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/src/nvidia_library.h"
+#include "runtime/src/cuda/nvidia_library.h"
 
 namespace fusec::runtime {
 namespace {

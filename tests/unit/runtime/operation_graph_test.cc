@@ -1,4 +1,4 @@
-#include "runtime/src/operation_graph.h"
+#include "runtime/src/cuda/operation_graph.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "runtime/src/hash.h"
+#include "runtime/src/artifact/hash.h"
 
 namespace fusec::runtime {
 namespace {

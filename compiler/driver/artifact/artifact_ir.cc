@@ -1,0 +1,100 @@
+#include "compiler/driver/artifact/artifact_ir.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "compiler/driver/artifact/artifact_session.h"
+#include "compiler/support/read_file.h"
+#include "passes/check_fused.h"
+#include "runtime/src/artifact/hash.h"
+#include "runtime/src/artifact/mapped_file.h"
+#include "runtime/src/artifact/safetensors.h"
+
+namespace fusec {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// The file of the artifact with the target's graph, and its hash.
+Result<std::pair<std::string, std::string>> IrFile(const std::string& artifact,
+                                                   const std::string& target) {
+  const std::string manifest = artifact + "/manifest.json";
+  FUSEC_ASSIGN(const std::string text, ReadWholeFile(manifest, ErrorKind::kArtifact));
+  const Json json = Json::parse(text, nullptr, false);
+  const auto file = json.is_object()
+                        ? json.value(Json::json_pointer("/targets/" + target + "/ir"), Json())
+                        : Json();
+  if (!file.is_string()) {
+    return Fail(ErrorKind::kArtifact,
+                manifest + ": targets." + target +
+                    " names no file \"ir\": was the artifact made by an earlier fusec?");
+  }
+  const std::string name = file.get<std::string>();
+  const auto hash = json["files"].find(name);
+  if (hash == json["files"].end() || !hash->is_string())
+    return Fail(ErrorKind::kArtifact, manifest + ": files has no hash of \"" + name + "\"");
+  return std::pair(name, hash->get<std::string>());
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Graph>> ReadFusedGraph(const std::string& artifact,
+                                              const std::string& target) {
+  FUSEC_ASSIGN(const auto named, IrFile(artifact, target));
+  const std::string file = artifact + "/" + named.first;
+  FUSEC_ASSIGN(const std::string text, ReadWholeFile(file, ErrorKind::kArtifact));
+  const std::string hash = runtime::Hash128(std::as_bytes(std::span(text)));
+  if (hash != named.second) {
+    return Fail(ErrorKind::kArtifact,
+                file + ": was altered: its hash is " + hash + ", expected " + named.second);
+  }
+  Result<std::unique_ptr<Graph>> graph = Parse(text);
+  if (!graph) return Fail(ErrorKind::kArtifact, file + ": " + graph.error().message);
+  for (const auto& check : {&Verify, &CheckFused}) {
+    if (auto checked = check(**graph); !checked)
+      return Fail(ErrorKind::kArtifact, file + ": " + checked.error().message);
+  }
+  if ((*graph)->input_names.size() != (*graph)->inputs.size() ||
+      (*graph)->output_names.size() != (*graph)->outputs.size())
+    return Fail(ErrorKind::kArtifact, file + ": its inputs or outputs have no quoted names");
+  return graph;
+}
+
+std::vector<const Node*> RegionsOf(const Graph& graph) {
+  std::vector<const Node*> regions;
+  for (const auto& node : graph.nodes) {
+    if (node->kind == OpKind::kRegion) regions.push_back(node.get());
+  }
+  return regions;
+}
+
+Result<void> LoadPayloads(const std::string& artifact, Graph& graph) {
+  const std::string file = artifact + "/weights.safetensors";
+  FUSEC_RUNTIME_ASSIGN(auto mapped, runtime::MappedFile::Open(file));
+  const auto owner = std::make_shared<runtime::MappedFile>(std::move(mapped));
+  FUSEC_RUNTIME_ASSIGN(const auto tensors, runtime::ReadSafetensors(owner->bytes(), file));
+  for (const auto& node : graph.nodes) {
+    if (node->kind != OpKind::kConstant) continue;
+    const std::string& name = node->result()->name;
+    auto stored = tensors.find(name + "." + node->constant_hash);  // where targets differ
+    if (stored == tensors.end()) stored = tensors.find(name);
+    if (stored == tensors.end()) continue;  // no step reads it
+    const auto dims = StaticShape(node->result()->type.shape);
+    const Dtype dtype = node->result()->type.dtype;
+    const std::span<const std::byte> bytes = stored->second.bytes;
+    const bool fits =
+        dims && TensorData(dtype, *dims, owner, bytes.data()).byte_count() == bytes.size();
+    if (fits) node->constant = TensorData(dtype, *dims, owner, bytes.data());
+    if (!fits || node->constant.Hash() != node->constant_hash) {
+      return Fail(ErrorKind::kArtifact, file + ": tensor \"" + stored->first +
+                                            "\" is not the one that was compiled in: expected " +
+                                            node->result()->type.ToString() + " with hash " +
+                                            node->constant_hash);
+    }
+  }
+  return {};
+}
+
+}  // namespace fusec

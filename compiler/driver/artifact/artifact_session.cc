@@ -1,0 +1,250 @@
+#include "compiler/driver/artifact/artifact_session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <new>
+
+namespace fusec {
+
+namespace {
+
+// SplitMix64: small, and the same everywhere.
+class RandomBits {
+ public:
+  explicit RandomBits(uint64_t seed) : state_(seed) {}
+  uint64_t Next() {
+    uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  double InUnit() { return static_cast<double>(Next() >> 11) * 0x1p-53; }  // 0 <= x < 1
+  int64_t Below(int64_t limit) {
+    return static_cast<int64_t>(
+        (static_cast<unsigned __int128>(Next()) * static_cast<uint64_t>(limit)) >> 64);
+  }
+
+ private:
+  uint64_t state_;
+};
+
+// What random data of an integer input stay below: one number for all, or one for each place of
+// the input's index axis.
+Result<std::vector<int64_t>> LimitsOf(const runtime::TensorSignature& input,
+                                      const std::vector<int64_t>& symbols) {
+  const Dtype dtype = ToDtype(input.dtype);
+  int64_t most = std::numeric_limits<int64_t>::max();
+  if (dtype == Dtype::kBool)
+    most = 2;
+  else if (DtypeBytes(dtype) == 1)
+    most = IsUnsigned(dtype) ? 256 : 128;
+  else if (DtypeBytes(dtype) == 2)
+    most = IsUnsigned(dtype) ? 65536 : 32768;
+  std::vector<int64_t> limits;
+  for (const runtime::DimExpression& limit : input.index_limits) {
+    FUSEC_RUNTIME_ASSIGN(limits.emplace_back(), limit.Evaluate(symbols));
+  }
+  if (limits.empty()) limits = {1001};  // of an input that reaches no table
+  for (int64_t& limit : limits) limit = std::clamp<int64_t>(limit, 1, most);
+  return limits;
+}
+
+// Row-major, for an input of that shape.
+std::vector<int64_t> RandomIntegers(const runtime::TensorSignature& input,
+                                    const std::vector<int64_t>& shape,
+                                    const std::vector<int64_t>& limits, bool zipf,
+                                    RandomBits& random) {
+  int64_t count = 1, inner = 1;  // elements, and those of one place of the index axis
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    count *= shape[axis];
+    if (static_cast<int>(axis) > input.index_axis) inner *= shape[axis];
+  }
+  const auto places = static_cast<int64_t>(limits.size());
+  std::vector<int64_t> values(count);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t limit = limits[i / inner % places];
+    // The sum of 1 / i is about a logarithm, so that of even draws its inverse has that frequency.
+    values[i] = zipf ? std::min(static_cast<int64_t>(std::exp(
+                                    random.InUnit() * std::log(static_cast<double>(limit) + 1))) -
+                                    1,
+                                limit - 1)
+                     : random.Below(limit);
+  }
+  return values;
+}
+
+// Zeros of that shape, if they fit into memory.
+Result<TensorData> NewTensor(const runtime::TensorSignature& input,
+                             const std::vector<int64_t>& shape, const DimValues& dims) {
+  const Dtype dtype = ToDtype(input.dtype);
+  int64_t bytes = DtypeBytes(dtype);
+  bool overflows = false;
+  for (const int64_t dim : shape) overflows |= __builtin_mul_overflow(bytes, dim, &bytes);
+  const std::string place = "input \"" + input.name + "\" at " + DimsText(dims);
+  if (overflows) return Fail(ErrorKind::kInput, place + " does not fit in 64 bits");
+  try {
+    return TensorData(dtype, shape);
+  } catch (const std::bad_alloc&) {
+    return Fail(ErrorKind::kToolchain,
+                place + ": out of memory for " + std::to_string(bytes) + " bytes");
+  }
+}
+
+}  // namespace
+
+tl::unexpected<Error> FromRuntime(const runtime::RuntimeError& error) {
+  return Fail(static_cast<ErrorKind>(error.code), error.message);  // the numbers are the same
+}
+
+Result<void> CheckArtifact(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const std::string advice = "; fusec MODEL.onnx -o OUT makes one";
+  if (!fs::exists(path, error))
+    return Fail(ErrorKind::kArtifact, path + " does not exist, expected an artifact" + advice);
+  if (!fs::is_directory(path, error)) {
+    return Fail(ErrorKind::kArtifact,
+                path + " is a file, expected the folder of an artifact" + advice);
+  }
+  if (!fs::exists(path + "/manifest.json", error)) {
+    return Fail(ErrorKind::kArtifact,
+                path + " has no manifest.json, so it is no artifact" + advice);
+  }
+  return {};
+}
+
+Result<std::unique_ptr<runtime::Program>> LoadProgram(const std::string& path,
+                                                      const std::string& device) {
+  FUSEC_TRY(CheckArtifact(path));
+  FUSEC_RUNTIME_ASSIGN(auto program,
+                       runtime::Program::Load(path, device.empty() ? nullptr : device.c_str()));
+  return program;
+}
+
+std::vector<DimRange> DimRanges(const runtime::Manifest& manifest) {
+  std::vector<DimRange> ranges;
+  for (const runtime::Symbol& symbol : manifest.symbols)
+    ranges.push_back({symbol.name, symbol.min, symbol.max});
+  return ranges;
+}
+
+std::vector<int64_t> SymbolValues(const runtime::Manifest& manifest, const DimValues& dims) {
+  std::vector<int64_t> values;
+  for (const runtime::Symbol& symbol : manifest.symbols) values.push_back(dims.at(symbol.name));
+  return values;
+}
+
+Dtype ToDtype(fusec_dtype dtype) { return static_cast<Dtype>(dtype); }  // the enums count alike
+static_assert(static_cast<int>(Dtype::kBool) == FUSEC_BOOL &&
+              static_cast<int>(Dtype::kI8) == FUSEC_I8 &&
+              static_cast<int>(Dtype::kU8) == FUSEC_U8 &&
+              static_cast<int>(Dtype::kBF16) == FUSEC_BF16);
+
+std::string TypeText(const runtime::TensorSignature& tensor) {
+  std::string text(DtypeName(ToDtype(tensor.dtype)));
+  text += "[";
+  for (size_t i = 0; i < tensor.shape.size(); ++i) text += (i ? ", " : "") + tensor.shape[i].text();
+  return text + "]";
+}
+
+std::string TypeText(const TensorData& data) {
+  std::string text(DtypeName(data.dtype()));
+  text += "[";
+  for (size_t i = 0; i < data.dims().size(); ++i)
+    text += (i ? ", " : "") + std::to_string(data.dims()[i]);
+  return text + "]";
+}
+
+std::string SignatureText(const std::vector<runtime::TensorSignature>& tensors,
+                          const std::string& what) {
+  if (tensors.empty()) return "the model has no " + what;
+  std::string text = "the model has " + what + " ";
+  for (size_t i = 0; i < tensors.size(); ++i)
+    text += (i ? ", " : "") + tensors[i].name + " " + TypeText(tensors[i]);
+  return text;
+}
+
+Result<TensorData> RandomInput(const runtime::Manifest& manifest, int number, const DimValues& dims,
+                               const RandomFlags& flags) {
+  const runtime::TensorSignature& input = manifest.inputs[number];
+  const std::vector<int64_t> symbols = SymbolValues(manifest, dims);
+  std::vector<int64_t> shape;
+  for (const runtime::DimExpression& dim : input.shape) {
+    FUSEC_RUNTIME_ASSIGN(shape.emplace_back(), dim.Evaluate(symbols));
+    if (shape.back() < 0) {
+      return Fail(ErrorKind::kInput, "input \"" + input.name + "\" has a dim " + dim.text() +
+                                         " of " + std::to_string(shape.back()) + " at " +
+                                         DimsText(dims));
+    }
+  }
+  FUSEC_ASSIGN(TensorData data, NewTensor(input, shape, dims));
+  RandomBits random(RandomBits(flags.seed * 4096 + static_cast<uint64_t>(number)).Next());
+  if (IsFloat(data.dtype())) {
+    for (int64_t i = 0; i < data.element_count(); ++i) data.SetDouble(i, random.InUnit() * 2 - 1);
+    return data;
+  }
+  FUSEC_ASSIGN(const std::vector<int64_t> limits, LimitsOf(input, symbols));
+  const bool zipf = flags.ids == "zipf" && !input.index_limits.empty() && !input.ascending;
+  std::vector<int64_t> values = RandomIntegers(input, shape, limits, zipf, random);
+  const int64_t length = shape.empty() ? 1 : shape.back();
+  for (size_t i = 0; input.ascending && length > 0 && i < values.size(); i += length) {
+    std::sort(values.begin() + static_cast<int64_t>(i),
+              values.begin() + static_cast<int64_t>(i) + length);
+  }
+  for (int64_t i = 0; i < data.element_count(); ++i) data.SetInt(i, values[i]);
+  return data;
+}
+
+Result<Inputs> RandomInputs(const runtime::Manifest& manifest, const DimValues& dims,
+                            const RandomFlags& flags) {
+  Inputs inputs;
+  for (size_t i = 0; i < manifest.inputs.size(); ++i) {
+    FUSEC_ASSIGN(TensorData data, RandomInput(manifest, static_cast<int>(i), dims, flags));
+    inputs.push_back(std::move(data));
+  }
+  return inputs;
+}
+
+Result<void> CheckInput(const runtime::TensorSignature& input, const TensorData& data,
+                        const std::string& origin) {
+  if (data.dtype() == ToDtype(input.dtype) && data.dims().size() == input.shape.size()) return {};
+  return Fail(ErrorKind::kInput, origin + ": input \"" + input.name + "\" is " + TypeText(data) +
+                                     ", expected " + TypeText(input));
+}
+
+Result<void> BindInputs(runtime::Context& context, const Inputs& inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    FUSEC_RUNTIME_TRY(
+        context.BindInput(static_cast<int>(i), inputs[i].bytes(), inputs[i].dims(), false));
+  }
+  return {};
+}
+
+Result<std::vector<TensorData>> CopyOutputs(runtime::Context& context) {
+  const runtime::Manifest& manifest = context.program().manifest();
+  std::vector<TensorData> outputs;
+  for (size_t i = 0; i < manifest.outputs.size(); ++i) {
+    FUSEC_RUNTIME_ASSIGN(const std::vector<int64_t> dims, context.OutputDims(static_cast<int>(i)));
+    const runtime::TensorBinding result = context.GetOutput(static_cast<int>(i));
+    TensorData data(ToDtype(manifest.outputs[i].dtype), dims);
+    if (data.byte_count() > 0) std::memcpy(data.mutable_bytes(), result.data, data.byte_count());
+    outputs.push_back(std::move(data));
+  }
+  return outputs;
+}
+
+Result<std::vector<TensorData>> RunIn(runtime::Context& context, const Inputs& inputs) {
+  FUSEC_TRY(BindInputs(context, inputs));
+  FUSEC_RUNTIME_TRY(context.Run());
+  return CopyOutputs(context);
+}
+
+Result<std::vector<TensorData>> RunOnce(const runtime::Program& program, const Inputs& inputs) {
+  FUSEC_RUNTIME_ASSIGN(const auto context, runtime::Context::Create(program));
+  return RunIn(*context, inputs);
+}
+
+}  // namespace fusec

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/driver/artifact/dim_flags.h"
+#include "compiler/driver/artifact/tensor_files.h"
+#include "compiler/driver/cli/cli.h"
+#include "compiler/ir/tensor.h"
+#include "compiler/support/result.h"
+#include "runtime/src/context.h"
+#include "runtime/src/program.h"
+
+namespace fusec {
+
+// What run, verify and bench share: a program of the runtime seen through the compiler's types.
+
+tl::unexpected<Error> FromRuntime(const runtime::RuntimeError& error);
+
+// `T x = F()` for a function of the runtime, with its error as ours.
+#define FUSEC_RUNTIME_ASSIGN(target, expression)                                \
+  auto FUSEC_CONCAT(fusec_status_, __LINE__) = (expression);                    \
+  if (!FUSEC_CONCAT(fusec_status_, __LINE__))                                   \
+    return ::fusec::FromRuntime(FUSEC_CONCAT(fusec_status_, __LINE__).error()); \
+  target = *std::move(FUSEC_CONCAT(fusec_status_, __LINE__))
+
+#define FUSEC_RUNTIME_TRY(expression)                                     \
+  do {                                                                    \
+    auto&& fusec_status = (expression);                                   \
+    if (!fusec_status) return ::fusec::FromRuntime(fusec_status.error()); \
+  } while (false)
+
+// That a folder which can be an artifact is there, in one line that says what else it is.
+Result<void> CheckArtifact(const std::string& path);
+// `device` as fusec_load takes it; "" for the default.
+Result<std::unique_ptr<runtime::Program>> LoadProgram(const std::string& path,
+                                                      const std::string& device);
+
+std::vector<DimRange> DimRanges(const runtime::Manifest& manifest);
+// In the order of Manifest::symbols.
+std::vector<int64_t> SymbolValues(const runtime::Manifest& manifest, const DimValues& dims);
+
+Dtype ToDtype(fusec_dtype dtype);
+std::string TypeText(const runtime::TensorSignature& tensor);  // "f32[batch, 13]"
+std::string TypeText(const TensorData& data);                  // "f32[64, 13]"
+// "the model has inputs dense f32[batch, 13], ids i64[26, batch]", for messages; `what` is "inputs"
+// or "outputs".
+std::string SignatureText(const std::vector<runtime::TensorSignature>& tensors,
+                          const std::string& what);
+
+// One tensor per input, in the manifest's order.
+using Inputs = std::vector<TensorData>;
+
+// The same bytes for the same flags and sizes on every machine (with Zipf ids: where exp and log
+// round alike). Floats are spread evenly over -1..1. Integers that choose rows are spread over all
+// rows of the table that they reach, each column of an input by itself; any other over 0..1000.
+Result<TensorData> RandomInput(const runtime::Manifest& manifest, int input, const DimValues& dims,
+                               const RandomFlags& flags);
+Result<Inputs> RandomInputs(const runtime::Manifest& manifest, const DimValues& dims,
+                            const RandomFlags& flags);
+
+// Whether dtype and rank are as declared; the runtime checks the dims. `origin` is the file, for
+// the message.
+Result<void> CheckInput(const runtime::TensorSignature& input, const TensorData& data,
+                        const std::string& origin);
+
+Result<void> BindInputs(runtime::Context& context,
+                        const Inputs& inputs);  // `inputs` must outlive the runs
+// A copy of every output of the last run.
+Result<std::vector<TensorData>> CopyOutputs(runtime::Context& context);
+// The outputs of a run in a context, or in one of its own.
+Result<std::vector<TensorData>> RunIn(runtime::Context& context, const Inputs& inputs);
+Result<std::vector<TensorData>> RunOnce(const runtime::Program& program, const Inputs& inputs);
+
+}  // namespace fusec

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/driver/artifact/artifact_session.h"
+
+namespace fusec {
+
+// The inputs that --input NAME=FILE, --input FILE.npz and --random with --dim ask for. Errors name
+// the inputs that exist. An array of an .npz that is no input is left out with a note; an input
+// without data is an error unless `random` fills it.
+Result<Inputs> ChooseInputs(const runtime::Manifest& manifest,
+                            const std::vector<std::string>& input_flags, bool random,
+                            const std::vector<std::string>& dim_flags,
+                            const RandomFlags& random_flags);
+
+// The arrays of an .npz as inputs, all of which it must have.
+Result<Inputs> InputsFromNpz(const runtime::Manifest& manifest, const std::string& path);
+// The value of every symbol that is a dim of `inputs`.
+DimValues DimsOf(const runtime::Manifest& manifest, const Inputs& inputs);
+
+}  // namespace fusec

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/driver/artifact/artifact_session.h"
+
+namespace fusec {
+
+// Writes every output as FOLDER/NAME.npy, which makes the folder; gives the paths. Characters of a
+// name outside [A-Za-z0-9._-] become _, and two outputs that would share a file get a number.
+Result<std::vector<std::string>> WriteOutputs(const runtime::Manifest& manifest,
+                                              const std::vector<TensorData>& outputs,
+                                              const std::string& folder);
+
+}  // namespace fusec

@@ -1,0 +1,138 @@
+#include "compiler/driver/build/build_targets.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <future>
+
+#include "compiler/driver/build/host_compiler.h"
+#include "compiler/emit/equal_kernels.h"
+#include "compiler/package/weights_file.h"
+#include "runtime/src/cuda/nvrtc.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr size_t kMostModules = 4, kKernelsPerModule = 4;  // of a GPU target; at least 4 in each
+
+Result<void> DumpKernels(const std::string& folder,
+                         const std::map<std::string, std::string>& files) {
+  if (folder.empty()) return {};
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return Fail(ErrorKind::kUsage, "cannot create " + folder + ": " + error.message());
+  for (const auto& [path, text] : files) {
+    if (path.rfind("kernels/", 0) == 0) FUSEC_TRY(WriteFile(folder + path.substr(7), text));
+  }
+  return {};
+}
+
+// One machine-code file to make: which target, which key, which path.
+struct Job {
+  size_t target;
+  std::string key, path;
+  std::function<Result<std::string>()> make;
+};
+
+Result<void> RunJobs(std::vector<Job>& jobs, ArtifactContents& contents,
+                     const BuildOptions& options) {
+  std::vector<std::future<Result<std::string>>> results;
+  for (Job& job : jobs) results.push_back(std::async(std::launch::async, job.make));
+  std::optional<Error> failed;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    Result<std::string> bytes = results[i].get();
+    if (options.compiled) options.compiled((i + 1.0) / static_cast<double>(jobs.size()));
+    if (!bytes) {
+      if (!failed) failed = bytes.error();
+      continue;
+    }
+    contents.targets[jobs[i].target].files[jobs[i].key] = jobs[i].path;
+    contents.files[jobs[i].path] = *std::move(bytes);
+  }
+  if (failed) return tl::unexpected<Error>(*failed);
+  return {};
+}
+
+// The texts of a target's kernels become files of the artifact, and compiling them jobs. NVRTC
+// compiles a module on one core, so that many kernels are shared out among some modules.
+void AddGpuJobs(size_t number, const ModelTitle& title, ArtifactContents& contents,
+                std::vector<Job>& jobs) {
+  const std::string& target = contents.targets[number].name;
+  const auto kernels = FunctionsOf(contents.targets[number].plan);
+  for (const KernelPlan* kernel : kernels) {
+    contents.files["kernels/" + kernel->name + ".cu"] = EmitKernelFile(*kernel, title);
+  }
+  if (kernels.empty()) return;
+  const size_t modules = std::clamp<size_t>(kernels.size() / kKernelsPerModule, 1, kMostModules);
+  for (size_t i = 0; i < modules; ++i) {
+    std::vector<const KernelPlan*> part;
+    for (size_t k = i; k < kernels.size(); k += modules) part.push_back(kernels[k]);
+    const auto text = std::make_shared<std::string>(EmitGpuModule(part, title));
+    if (i == 0) *text += EmitRuntimeKernels();
+    const std::string suffix = i == 0 ? "" : "_" + std::to_string(i + 1);
+    const std::string key = "cubin" + suffix;
+    for (const KernelPlan* kernel : part) contents.targets[number].modules[kernel->name] = key;
+    jobs.push_back({number, key, "cubin/" + target + suffix + ".cubin",
+                    [text, target]() -> Result<std::string> {
+                      auto cubin = runtime::CompileCached("kernels.cu", *text, target);
+                      if (!cubin) return Fail(ErrorKind::kToolchain, cubin.error().message);
+                      return *std::move(cubin);
+                    }});
+  }
+}
+
+void AddCpuJobs(size_t number, const ModelTitle& title, const BuildOptions& options,
+                ArtifactContents& contents, std::vector<Job>& jobs) {
+  const auto kernels = FunctionsOf(contents.targets[number].plan);
+  const auto text = std::make_shared<std::string>(EmitCpuLibrary(kernels, title));
+  contents.files["cpu/kernels.cc"] = *text;
+  for (const std::string& level : options.cpu_levels) {
+    jobs.push_back({number, level, "cpu/kernels-" + level + ".so",
+                    [text, level, optimization = options.cpu_optimization] {
+                      return CompileHostLibrary(*text, level, optimization);
+                    }});
+  }
+}
+
+}  // namespace
+
+TargetKind KindOf(const std::string& target) {
+  return target == "cpu" ? TargetKind::kCpu : TargetKind::kGpu;
+}
+
+PlanOptions PlanFor(const std::string& target, const std::string& matmul_precision) {
+  PlanOptions options{KindOf(target), matmul_precision};
+  if (options.target == TargetKind::kGpu) options.architecture = std::atoi(target.c_str() + 3);
+  options.warpgroups = target == "sm_90a";
+  return options;
+}
+
+Result<void> BuildKernels(const ModelTitle& title, const BuildOptions& options,
+                          ArtifactContents& contents) {
+  std::vector<Job> jobs;
+  for (size_t i = 0; i < contents.targets.size(); ++i) {
+    if (contents.targets[i].plan.target == TargetKind::kGpu)
+      AddGpuJobs(i, title, contents, jobs);
+    else
+      AddCpuJobs(i, title, options, contents, jobs);
+  }
+  FUSEC_TRY(DumpKernels(options.dump_kernels_directory, contents.files));
+  return RunJobs(jobs, contents, options);
+}
+
+Result<void> BuildTargets(const std::vector<TargetSource>& sources, const ModelTitle& title,
+                          const BuildOptions& options, ArtifactContents& contents) {
+  for (const TargetSource& source : sources) {
+    PlanOptions plan_options = PlanFor(source.name, options.matmul_precision);
+    plan_options.tuning = &source.tuning;
+    FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*source.graph, plan_options, contents.sites));
+    ShareEqualKernels(plan);
+    const char* ir = plan.target == TargetKind::kGpu ? "ir/gpu.ir" : "ir/cpu.ir";
+    contents.files[ir] = Print(*source.graph);
+    contents.targets.push_back(
+        {source.name, source.graph, std::move(plan), {}, {}, ir, source.not_fused});
+  }
+  return BuildKernels(title, options, contents);
+}
+
+}  // namespace fusec

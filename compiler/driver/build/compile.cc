@@ -1,0 +1,155 @@
+#include "compiler/driver/build/compile.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "compiler/driver/build/build_targets.h"
+#include "compiler/driver/build/pipeline.h"
+#include "compiler/import/import.h"
+#include "compiler/package/output_path.h"
+#include "compiler/region/index_limits.h"
+#include "compiler/region/traffic.h"
+#include "compiler/support/interrupt.h"
+
+namespace fusec {
+
+namespace {
+
+// What is said when nobody names a target: this machine's CPU and GPU. Without a GPU that means the
+// one servers have.
+constexpr const char* kDefaultGpu = "sm_90a";
+
+Result<std::vector<std::string>> ResolveTargets(const std::vector<std::string>& wanted) {
+  std::vector<std::string> targets;
+  auto add = [&](const std::string& target) {
+    if (std::find(targets.begin(), targets.end(), target) == targets.end())
+      targets.push_back(target);
+  };
+  for (const std::string& target : wanted) {
+    const bool is_arch = target.rfind("sm_", 0) == 0 && target.size() > 4 &&
+                         target.find_first_not_of("0123456789", 3) >= target.size() - 1;
+    if (target == "native") {
+      add("cpu");
+      add(kDefaultGpu);
+    } else if (target == "cpu" || is_arch) {
+      add(target);
+    } else {
+      return Fail(ErrorKind::kUsage,
+                  "target \"" + target + "\" is none of native, cpu, sm_80, sm_90a, ...");
+    }
+  }
+  if (targets.empty()) return Fail(ErrorKind::kUsage, "no target was given");
+  return targets;
+}
+
+// Launches and bytes if every op ran as a kernel of its own; views that leave the bytes in place
+// are free there too.
+void CountUnfused(const Graph& graph, int& launches, Expr& bytes) {
+  const Ranges ranges = graph.SymbolRanges();
+  for (const auto& node : graph.nodes) {
+    const bool is_free = node->kind == OpKind::kConstant || node->kind == OpKind::kReshape ||
+                         node->kind == OpKind::kIdentity || node->kind == OpKind::kSymbolicDims;
+    if (is_free) continue;
+    ++launches;
+    for (size_t i = 0; i < node->operands.size(); ++i) {
+      if (node->operands[i]) bytes = bytes + BytesRead(*node, i, ranges);
+    }
+    for (const auto& result : node->results) bytes = bytes + result->type.Bytes();
+  }
+}
+
+// By kind of target, all from one simplified graph.
+struct Fused {
+  std::shared_ptr<const Graph> graph;
+  std::vector<NotFused> not_fused;
+};
+using FusedGraphs = std::map<TargetKind, Fused>;
+
+Result<FusedGraphs> Fuse(Graph& graph, const std::vector<std::string>& targets, bool round_every_op,
+                         PassManager& manager) {
+  FUSEC_TRY(manager.Run(graph, SharedPasses(round_every_op)));
+  FusedGraphs fused;
+  for (const std::string& target : targets) {
+    const TargetKind kind = KindOf(target);
+    if (fused.count(kind) != 0) continue;
+    std::shared_ptr<Graph> copy = graph.Clone();
+    manager.dump_prefix = kind == TargetKind::kGpu ? "gpu-" : "cpu-";
+    FUSEC_TRY(manager.Run(*copy, FusionPasses(kind)));
+    std::vector<NotFused> not_fused = NotFusedEdges(*copy, manager.TakeReport());
+    fused[kind] = {std::move(copy), std::move(not_fused)};
+  }
+  return fused;
+}
+
+BuildOptions BuildOptionsOf(const CompileOptions& options) {
+  BuildOptions build{options.matmul_precision};
+  if (options.cpu_level != "both") build.cpu_levels = {options.cpu_level};
+  build.cpu_optimization = options.cpu_optimization;
+  build.dump_kernels_directory = options.dump_kernels_directory;
+  build.compiled = [&options](double fraction) {
+    if (options.progress) options.progress("compiling kernels", 0.2 + 0.7 * fraction);
+  };
+  return build;
+}
+
+}  // namespace
+
+Result<LoadedModel> LoadModel(const CompileOptions& options) {
+  ImportOptions import_options;
+  import_options.dim_ranges = options.dim_ranges;
+  import_options.frozen_inputs = options.frozen_inputs;
+  FUSEC_ASSIGN(ImportedModel model, ImportOnnx(options.model_path, import_options));
+  return LoadedModel{std::move(model.graph), std::move(model.warnings)};
+}
+
+Result<CompileReport> CompileModel(const CompileOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  auto progress = [&](const char* stage, double fraction) {
+    if (options.progress) options.progress(stage, fraction);
+  };
+  FUSEC_ASSIGN(const std::vector<std::string> targets, ResolveTargets(options.targets));
+  FUSEC_TRY(CheckOutputPath(options.output_path));
+
+  progress("reading the model", 0.0);
+  FUSEC_ASSIGN(LoadedModel model, LoadModel(options));
+  Graph& graph = *model.imported;
+  CompileReport report;
+  report.warnings = model.warnings;
+  report.targets = targets;
+  ArtifactContents contents;
+  CountUnfused(graph, contents.launches_before, contents.bytes_before);
+  report.launches_before = contents.launches_before;
+  contents.index_limits = FindIndexLimits(graph);
+  contents.ascending_inputs = AscendingInputs(graph);
+
+  progress("fusing", 0.1);
+  PassManager manager;
+  manager.options = {options.disabled_fusions, options.matmul_precision, options.index_policy};
+  manager.dump_directory = options.dump_ir_directory;
+  FUSEC_ASSIGN(const FusedGraphs fused, Fuse(graph, targets, options.round_every_op, manager));
+  report.pass_timings = manager.timings();
+  if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
+
+  progress("planning kernels", 0.2);
+  contents.matmul_precision = options.matmul_precision;
+  contents.round_every_op = options.round_every_op;
+  contents.index_policy = options.index_policy;
+  contents.warnings = report.warnings;
+  std::vector<TargetSource> sources;
+  for (const std::string& target : targets) {
+    const Fused& made = fused.at(KindOf(target));
+    sources.push_back({target, made.graph, made.not_fused});
+  }
+  FUSEC_TRY(BuildTargets(sources, {graph.metadata["file"], graph.metadata["opset"]},
+                         BuildOptionsOf(options), contents));
+  for (const TargetContents& target : contents.targets)
+    report.launches[target.name] = target.plan.LaunchCount();
+  if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
+
+  progress("writing the artifact", 0.9);
+  FUSEC_TRY(WriteArtifact(options.output_path, contents));
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+}  // namespace fusec

@@ -1,0 +1,112 @@
+#include "compiler/driver/build/pipeline.h"
+
+namespace fusec {
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+void Append(Names& passes, const Names& more) {
+  passes.insert(passes.end(), more.begin(), more.end());
+}
+
+}  // namespace
+
+std::vector<std::string> SharedPasses(bool round_every_op) {
+  std::vector<std::string> passes = {
+      // Import leaves the chains that computed shapes; nobody reads them once shapes are
+      // attributes.
+      "eliminate-dead-nodes",
+  };
+  // Before anything is taken apart or rewritten: the model's own ops are what rounds.
+  if (round_every_op) passes.push_back("round-every-op");
+  Append(passes,
+         {
+             // Constants first, so that the rewrites below see them.
+             "fold-constants",
+             "canonicalize",
+             // Composite ops become primitives; what they are made of often folds again.
+             "decompose",
+             // All indices are operands of gathers and scatters now.
+             "index-policy",
+             "fold-constants",
+             "canonicalize",
+             // Before equal nodes are shared, because searches may share their list.
+             "recognize-lookup",
+             // Equal nodes are shared before anything is fused: a shared value is stored once or
+             // computed in one region.
+             "eliminate-common",
+             "eliminate-dead-nodes",
+             // Before its parts are fused as if they were any ops.
+             "recognize-gelu",
+         });
+  if (!round_every_op) {
+    Append(passes,
+           {
+               // Needs the adapter's input to be one value with its layer's.
+               "merge-lora",
+               // What is not there need not be rewritten.
+               "drop-dead-columns",
+               // Behind merge-lora, which looks for the scale of the adapter.
+               "fold-scale",
+               "fold-affine",
+               // Layers between which a scale was see each other now.
+               "merge-linear",
+               // Behind all that changes what the vector is.
+               "fold-symmetric",
+           });
+  }
+  return passes;
+}
+
+std::vector<std::string> FusionPasses(TargetKind target) {
+  std::vector<std::string> passes;
+  // A small batch waits for launches on a GPU. Before inputs and tails of products are fused.
+  if (target == TargetKind::kGpu) passes.push_back("stack-products");
+  // A view read twice would look like a value read twice and end up in memory.
+  passes.push_back("split-views");
+  // A block of a GPU keeps a whole chain of small products in its shared memory. On the CPU the
+  // library's products and the cache do as well.
+  if (target == TargetKind::kGpu) {
+    Append(passes, {
+                       // Before the concatenation is part of a kernel.
+                       "pad-depth",
+                       // Before block programs, which take the sums of the parts.
+                       "share-long-sums", "fold-constants",
+                       // Before block programs, which take what is too small for it.
+                       "fuse-attention", "fuse-block-program",
+                       // For the products that are left, as they are the ones that read weights
+                       // this way.
+                       "transpose-weights", "fold-constants",
+                       // Before all that would make a kernel of the operand alone.
+                       "fuse-matmul-prologue",
+                       // Before fuse-matmul-epilogue, which leaves what the library cannot do
+                       // outside.
+                       "fuse-matmul-tail",
+                   });
+  }
+  Append(passes, {
+                     // Matmuls first: what the library does for free is taken away from the loops.
+                     "fuse-matmul-epilogue",
+                     // Before general loops, so that a concatenation of gathers is written once and
+                     // not recomputed by its readers; before reductions, which it takes where they
+                     // pool rows that it concatenates.
+                     "fuse-embedding-concat",
+                     // Reductions before loops, because a loop may be made part of a reduction but
+                     // not the other way round.
+                     "fuse-row-reduction",
+                     "fuse-pointwise",
+                     // What no fusion wanted becomes a region of its own: planning sees regions
+                     // only.
+                     "outline-regions",
+                 });
+  return passes;
+}
+
+std::vector<std::string> PipelinePasses(TargetKind target, bool round_every_op) {
+  std::vector<std::string> passes = SharedPasses(round_every_op);
+  Append(passes, FusionPasses(target));
+  return passes;
+}
+
+}  // namespace fusec

@@ -1,0 +1,316 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <latch>
+#include <optional>
+#include <thread>
+
+#include "compiler/driver/artifact/artifact_session.h"
+#include "compiler/driver/artifact/input_flags.h"
+#include "compiler/driver/artifact/output_files.h"
+#include "compiler/driver/cli/bench_report.h"
+#include "compiler/driver/cli/cli.h"
+#include "compiler/support/terminal.h"
+#include "runtime/src/artifact/step_sizes.h"
+
+namespace fusec {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Contexts = std::vector<std::unique_ptr<runtime::Context>>;
+
+constexpr int64_t kDefaultSize = 64;
+
+double Since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// A set of inputs in memory that calls read as fast as they can, or in that of the tensors.
+class HostInputs {
+ public:
+  static Result<HostInputs> Make(const runtime::Program& program, const Inputs& inputs,
+                                 bool pageable) {
+    HostInputs result;
+    for (const TensorData& tensor : inputs) {
+      const void* data = tensor.bytes();
+      if (!pageable) {
+        FUSEC_RUNTIME_ASSIGN(void* memory, program.device().AllocateHost(tensor.byte_count()));
+        result.memory_.emplace_back(memory,
+                                    [&program](void* freed) { program.device().FreeHost(freed); });
+        if (tensor.byte_count() > 0) std::memcpy(memory, data, tensor.byte_count());
+        data = memory;
+      }
+      result.tensors_.push_back({data, tensor.dims()});
+    }
+    return result;
+  }
+
+  Result<void> Bind(runtime::Context& context) const {
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      FUSEC_RUNTIME_TRY(
+          context.BindInput(static_cast<int>(i), tensors_[i].data, tensors_[i].dims, false));
+    }
+    return {};
+  }
+
+ private:
+  struct Tensor {
+    const void* data;
+    std::vector<int64_t> dims;
+  };
+  std::vector<Tensor> tensors_;
+  std::vector<std::unique_ptr<void, std::function<void(void*)>>> memory_;
+};
+
+Result<double> TimeCall(runtime::Context& context, const HostInputs& inputs) {
+  const auto start = Clock::now();
+  FUSEC_TRY(inputs.Bind(context));
+  FUSEC_RUNTIME_TRY(context.Run());
+  return Since(start) * 1e6;
+}
+
+// Microseconds of calls from one context until `seconds` are over, at least 10 of them; the first
+// tenth of the time warms up.
+Result<std::vector<double>> MeasureCalls(const runtime::Program& program,
+                                         const std::vector<HostInputs>& sets, double seconds) {
+  constexpr size_t kMinSamples = 10, kMaxSamples = 1000000;
+  FUSEC_RUNTIME_ASSIGN(const auto context, runtime::Context::Create(program));
+  size_t next = 0;
+  const auto call = [&]() -> Result<double> {
+    const size_t now = std::exchange(next, (next + 1) % sets.size());
+    return TimeCall(*context, sets[now]);
+  };
+  const auto start = Clock::now();
+  for (size_t i = 0; i < sets.size() || Since(start) < seconds / 10; ++i) FUSEC_TRY(call());
+  std::vector<double> samples;
+  const auto measured = Clock::now();
+  while (samples.size() < kMinSamples ||
+         (Since(measured) < seconds && samples.size() < kMaxSamples)) {
+    FUSEC_ASSIGN(samples.emplace_back(), call());
+  }
+  return samples;
+}
+
+std::vector<runtime::Context*> PointersTo(const Contexts& contexts) {
+  std::vector<runtime::Context*> pointers;
+  for (const auto& context : contexts) pointers.push_back(context.get());
+  return pointers;
+}
+
+// Microseconds on the GPU of what `measure(contexts, samples, replays)` times, a replay being
+// `runs` runs. Each sample is the mean of so many replays that it takes some two milliseconds.
+template <class Measure>
+Result<Spread> MeasureDevice(const Contexts& contexts, int runs, double seconds,
+                             const Measure& measure) {
+  constexpr double kSampleMicroseconds = 2000;
+  const std::vector<runtime::Context*> pointers = PointersTo(contexts);
+  const int round = std::max(2 * static_cast<int>(contexts.size()) / runs, 1);
+  FUSEC_RUNTIME_ASSIGN(const std::vector<double> first, measure(pointers, 3, round));
+  const double one = std::max(SpreadOf(first).median * runs, 0.1);
+  const int replays = static_cast<int>(std::clamp(kSampleMicroseconds / one, 1.0, 10000.0));
+  const int samples = static_cast<int>(std::clamp(seconds * 1e6 / (one * replays), 10.0, 1000.0));
+  FUSEC_RUNTIME_ASSIGN(std::vector<double> all, measure(pointers, samples, replays));
+  return SpreadOf(std::move(all));
+}
+
+// What one thread of MeasureThroughput does: runs for `seconds` from when all of them are ready.
+Result<std::vector<double>> CallsOfOneContext(const runtime::Program& program,
+                                              const std::vector<HostInputs>& sets, size_t first,
+                                              double seconds, std::latch& ready) {
+  const auto warm_up = [&]() -> Result<std::unique_ptr<runtime::Context>> {
+    FUSEC_RUNTIME_ASSIGN(auto context, runtime::Context::Create(program));
+    for (const HostInputs& inputs : sets) FUSEC_TRY(TimeCall(*context, inputs));
+    return context;
+  };
+  Result<std::unique_ptr<runtime::Context>> context = warm_up();
+  ready.arrive_and_wait();
+  if (!context) return tl::unexpected(context.error());
+  std::vector<double> samples;
+  const auto start = Clock::now();
+  for (size_t i = first; samples.empty() || Since(start) < seconds; ++i) {
+    FUSEC_ASSIGN(samples.emplace_back(), TimeCall(**context, sets[i % sets.size()]));
+  }
+  return samples;
+}
+
+Result<Throughput> MeasureThroughput(const runtime::Program& program,
+                                     const std::vector<HostInputs>& sets, int contexts,
+                                     double seconds) {
+  std::vector<Result<std::vector<double>>> samples(contexts);
+  std::latch ready(contexts);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < contexts; ++i) {
+    threads.emplace_back([&, i] {
+      samples[i] = CallsOfOneContext(program, sets, static_cast<size_t>(i), seconds, ready);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Throughput result;
+  result.contexts = contexts;
+  std::vector<double> all;
+  for (const auto& of_one : samples) {
+    if (!of_one) return tl::unexpected(of_one.error());
+    double sum_us = 0;
+    for (const double us : *of_one) sum_us += us;
+    result.runs_per_second += static_cast<double>(of_one->size()) / (sum_us * 1e-6);
+    all.insert(all.end(), of_one->begin(), of_one->end());
+  }
+  result.call_us = SpreadOf(std::move(all));
+  return result;
+}
+
+// Sizes to measure, and the sets of inputs; none stands for random ones, made when they are needed.
+struct Case {
+  DimValues dims;
+  std::vector<Inputs> sets;
+};
+
+Result<std::vector<Case>> CasesOf(const runtime::Manifest& manifest, const BenchFlags& flags) {
+  std::vector<Case> cases;
+  if (flags.inputs.empty()) {
+    FUSEC_ASSIGN(const auto sizes, DimCases(flags.dims, DimRanges(manifest), {kDefaultSize}));
+    for (const DimValues& dims : sizes) cases.push_back({dims, {}});
+    return cases;
+  }
+  if (!flags.dims.empty())
+    return Fail(ErrorKind::kUsage, "--dim is for random data, --inputs has sizes of its own");
+  for (const std::string& path : flags.inputs) {
+    FUSEC_ASSIGN(Inputs inputs, InputsFromNpz(manifest, path));
+    const DimValues dims = DimsOf(manifest, inputs);
+    auto found = std::find_if(cases.begin(), cases.end(),
+                              [&](const Case& other) { return other.dims == dims; });
+    if (found == cases.end()) found = cases.insert(cases.end(), {dims, {}});
+    found->sets.push_back(std::move(inputs));
+    if (static_cast<int>(found->sets.size()) > kMostInputSets) {
+      return Fail(ErrorKind::kUsage, path + ": more than " + std::to_string(kMostInputSets) +
+                                         " sets of inputs at " + DimsText(dims));
+    }
+  }
+  return cases;
+}
+
+// Appends what the manifest tells of the steps that run, and the times of each, if they are given.
+Result<void> DescribeSteps(const runtime::Program& program,
+                           const std::vector<runtime::StepTimes>& times, Measurement& result) {
+  const runtime::Manifest& manifest = program.manifest();
+  const std::vector<int64_t> symbols = SymbolValues(manifest, result.dims);
+  const auto& steps = program.device().target().steps;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    FUSEC_RUNTIME_ASSIGN(const bool runs, runtime::Runs(steps[i], symbols));
+    if (!runs) continue;
+    StepMeasurement step;
+    step.name = steps[i].name;
+    for (const int buffer : steps[i].inputs) step.inputs.push_back(manifest.buffers[buffer].name);
+    for (const int buffer : steps[i].outputs) step.outputs.push_back(manifest.buffers[buffer].name);
+    FUSEC_RUNTIME_ASSIGN(step.bytes_read, steps[i].bytes_read.Evaluate(symbols));
+    FUSEC_RUNTIME_ASSIGN(step.bytes_written, steps[i].bytes_written.Evaluate(symbols));
+    FUSEC_RUNTIME_ASSIGN(step.flops, steps[i].flops.Evaluate(symbols));
+    FUSEC_RUNTIME_ASSIGN(const int64_t calls, runtime::EvaluateCalls(steps[i], symbols));
+    result.launches += calls;
+    result.bytes += step.bytes_read + step.bytes_written;
+    result.flops += step.flops;
+    for (const runtime::StepTimes& timed : times) {
+      if (timed.step != i) continue;
+      step.us = SpreadOf(timed.us);
+      result.steps.push_back(std::move(step));
+      break;
+    }
+  }
+  return {};
+}
+
+Result<Measurement> Measure(const runtime::Program& program, const Case& what,
+                            const BenchFlags& flags, const std::string& output) {
+  constexpr int kStepSamples = 50;
+  Measurement result;
+  result.dims = what.dims;
+  std::vector<Inputs> random;
+  for (int i = 0; what.sets.empty() && i < flags.rotate; ++i) {
+    RandomFlags next = flags.random_flags;
+    next.seed += i;
+    FUSEC_ASSIGN(random.emplace_back(), RandomInputs(program.manifest(), what.dims, next));
+  }
+  const std::vector<Inputs>& sets = what.sets.empty() ? random : what.sets;
+  result.rotate = static_cast<int>(sets.size());
+  std::vector<HostInputs> host;
+  for (const Inputs& inputs : sets) {
+    FUSEC_ASSIGN(host.emplace_back(), HostInputs::Make(program, inputs, flags.pageable));
+  }
+  FUSEC_ASSIGN(const std::vector<double> calls, MeasureCalls(program, host, flags.seconds));
+  result.call_us = result.device_us = SpreadOf(calls);
+  Contexts contexts;
+  for (const Inputs& inputs : sets) {
+    FUSEC_RUNTIME_ASSIGN(auto context, runtime::Context::Create(program));
+    FUSEC_TRY(BindInputs(*context, inputs));
+    contexts.push_back(std::move(context));
+  }
+  if (program.device().has_device_memory()) {
+    FUSEC_ASSIGN(result.device_us,
+                 MeasureDevice(contexts, 1, flags.seconds, runtime::MeasureRotating));
+    FUSEC_ASSIGN(result.together_us, MeasureDevice(contexts, result.rotate, flags.seconds / 2,
+                                                   runtime::MeasureTogether));
+  }
+  std::vector<runtime::StepTimes> steps;
+  if (flags.per_kernel || !flags.trace.empty()) {
+    FUSEC_RUNTIME_ASSIGN(steps, runtime::MeasureSteps(PointersTo(contexts), kStepSamples));
+  }
+  FUSEC_TRY(DescribeSteps(program, steps, result));
+  if (!output.empty()) {
+    FUSEC_RUNTIME_TRY(contexts[0]->Run());
+    FUSEC_ASSIGN(const std::vector<TensorData> outputs, CopyOutputs(*contexts[0]));
+    FUSEC_TRY(WriteOutputs(program.manifest(), outputs, output));
+  }
+  if (flags.contexts > 0) {
+    contexts.clear();  // their memory is for those that follow
+    FUSEC_ASSIGN(result.throughput,
+                 MeasureThroughput(program, host, flags.contexts, flags.seconds));
+  }
+  return result;
+}
+
+Result<void> WriteTrace(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  if (file) return {};
+  return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + std::strerror(errno));
+}
+
+}  // namespace
+
+Result<int> RunBench(const BenchFlags& flags) {
+  if (flags.threads > 0) setenv("FUSEC_NUM_THREADS", std::to_string(flags.threads).c_str(), 1);
+  FUSEC_ASSIGN(const auto program, LoadProgram(flags.artifact, flags.device));
+  FUSEC_ASSIGN(const std::vector<Case> cases, CasesOf(program->manifest(), flags));
+  BenchReport report;
+  report.device = program->device().name();
+  report.on_gpu = program->device().has_device_memory();
+  report.pageable = flags.pageable;
+  if (flags.inputs.empty()) report.ids = flags.random_flags.ids;
+  if (flags.per_kernel || !flags.trace.empty()) {
+    FUSEC_RUNTIME_ASSIGN(report.peaks, runtime::PeaksOf(program->device()));
+  }
+  if (!flags.trace.empty()) FUSEC_TRY(WriteTrace(flags.trace, ""));  // fails before the work
+  {
+    ProgressLine progress;
+    for (const Case& what : cases) {
+      const size_t number = report.measurements.size();
+      progress.Update("measuring " + DimsText(what.dims),
+                      static_cast<double>(number) / static_cast<double>(cases.size()));
+      const std::string output =
+          flags.output.empty() ? "" : flags.output + "/" + std::to_string(number);
+      FUSEC_ASSIGN(report.measurements.emplace_back(), Measure(*program, what, flags, output));
+    }
+  }
+  if (!flags.trace.empty()) FUSEC_TRY(WriteTrace(flags.trace, BenchTrace(report)));
+  std::fputs((flags.json ? BenchJson(report) : BenchText(report)).c_str(), stdout);
+  if (!flags.json) PrintNote("on " + program->device().name());
+  return 0;
+}
+
+}  // namespace fusec

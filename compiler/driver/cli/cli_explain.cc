@@ -1,0 +1,145 @@
+#include <cstdio>
+#include <map>
+
+#include "compiler/driver/artifact/artifact_session.h"
+#include "compiler/driver/cli/cli.h"
+#include "compiler/driver/explain/dot_graph.h"
+#include "compiler/driver/explain/explanation.h"
+#include "compiler/driver/explain/kernel_page.h"
+#include "compiler/driver/explain/ptx_summary.h"
+#include "compiler/driver/tune/tuning_table.h"
+#include "compiler/support/terminal.h"
+
+namespace fusec {
+
+namespace {
+
+std::string Shorten(const std::vector<std::string>& items, size_t limit) {
+  if (items.size() <= limit) return Join(items, ", ");
+  const std::vector<std::string> first(items.begin(), items.begin() + static_cast<long>(limit));
+  return Join(first, ", ") + ", and " + std::to_string(items.size() - limit) + " more";
+}
+
+// "gather x26, concat" for 26 gathers and a concat, in order of first appearance.
+std::string CountedText(const std::vector<std::string>& items) {
+  std::vector<std::pair<std::string, int>> counts;
+  for (const std::string& item : items) {
+    bool found = false;
+    for (auto& [name, count] : counts) {
+      if (name != item) continue;
+      ++count;
+      found = true;
+    }
+    if (!found) counts.emplace_back(item, 1);
+  }
+  std::string text;
+  for (const auto& [name, count] : counts) {
+    text += (text.empty() ? "" : ", ") + name + (count > 1 ? " x" + std::to_string(count) : "");
+  }
+  return text;
+}
+
+std::string Traffic(int64_t bytes) { return FormatBytes(static_cast<double>(bytes)); }
+
+void PrintStep(const ExplainedStep& step) {
+  constexpr size_t kShown = 6;
+  std::printf("\n  %s   class %s\n", Bold(step.name).c_str(), step.op_class.c_str());
+  std::printf("    ops     %s\n", CountedText(step.ops).c_str());
+  if (!step.onnx_nodes.empty())
+    std::printf("    from    %s\n", Shorten(step.onnx_nodes, kShown).c_str());
+  if (!step.modules.empty()) std::printf("    modules %s\n", Shorten(step.modules, kShown).c_str());
+  if (!step.launch.empty()) std::printf("    launch  %s\n", step.launch.c_str());
+  std::printf("    reads   %s: %s\n", Traffic(step.bytes_read).c_str(),
+              Shorten(step.inputs, kShown).c_str());
+  std::printf("    writes  %s: %s\n", Traffic(step.bytes_written).c_str(),
+              Shorten(step.outputs, kShown).c_str());
+  if (step.flops > 0)
+    std::printf("    flops   %s\n", FormatCount(static_cast<double>(step.flops)).c_str());
+  const std::string& function = step.code.function;
+  if (!function.empty() && function != step.name)
+    std::printf("    code    that of %s, which is equal\n", function.c_str());
+}
+
+// Edges that differ only in the reader are told once.
+void PrintEdges(const Explanation& e) {
+  if (e.not_fused.empty()) return;
+  std::map<std::string, int64_t> crossing;  // each once, however many read it
+  int64_t bytes = 0;
+  for (const NotFusedEdge& edge : e.not_fused) {
+    if (crossing.emplace(edge.tensor, edge.bytes).second) bytes += edge.bytes;
+  }
+  std::printf("\nwhat still crosses memory between kernels, and why: %s, %s\n",
+              Plural(static_cast<int64_t>(crossing.size()), "tensor").c_str(),
+              Traffic(bytes).c_str());
+  for (size_t i = 0; i < e.not_fused.size(); ++i) {
+    const NotFusedEdge& edge = e.not_fused[i];
+    std::vector<std::string> consumers = {edge.consumer};
+    const auto is_alike = [&](const NotFusedEdge& next) {
+      return next.tensor == edge.tensor && next.consumer_step == edge.consumer_step &&
+             next.reason == edge.reason;
+    };
+    for (; i + 1 < e.not_fused.size() && is_alike(e.not_fused[i + 1]); ++i)
+      consumers.push_back(e.not_fused[i + 1].consumer);
+    std::printf("\n  %s -> %s   %s %s, %s\n", Bold(edge.producer_step).c_str(),
+                Bold(edge.consumer_step).c_str(), edge.tensor.c_str(), edge.type.c_str(),
+                Traffic(edge.bytes).c_str());
+    std::printf("    edge    %s -> %s\n", edge.producer.c_str(), Join(consumers, ", ").c_str());
+    std::string reason = edge.reason;
+    for (size_t at = 0; (at = reason.find("; ", at)) != std::string::npos; at += 2)
+      reason.replace(at, 2, "\n            ");
+    std::printf("    why     %s\n", reason.c_str());
+    if (!edge.needed.empty()) std::printf("    needs   %s\n", edge.needed.c_str());
+  }
+}
+
+void PrintPage(const Explanation& e) {
+  std::printf("%s  opset %s, matmul precision %s, %s%starget %s, %s\n\n", Bold(e.model).c_str(),
+              e.opset.c_str(), e.matmul_precision.c_str(),
+              e.rounding == "stores" ? "" : ("rounding after " + e.rounding + ", ").c_str(),
+              e.index_policy == "error" ? "" : ("index policy " + e.index_policy + ", ").c_str(),
+              e.target.c_str(), DimsText(e.dims).c_str());
+  const auto line = [](const char* label, int64_t launches, int64_t bytes) {
+    std::printf("  %-14s %-13s %s moved\n", label, Plural(launches, "launch").c_str(),
+                Traffic(bytes).c_str());
+  };
+  line("before fusion", e.before_launches, e.before_bytes);
+  line("after", e.after_launches, e.after_bytes);
+  std::printf("  %-14s %s of weights, %s of scratch\n", "memory", Traffic(e.weight_bytes).c_str(),
+              Traffic(e.arena_bytes).c_str());
+  for (const ExplainedStep& step : e.steps) PrintStep(step);
+  PrintEdges(e);
+  if (e.tuning) {
+    std::printf("\nchosen by measuring on %s\n\n%s", e.tuning->device.c_str(),
+                ChoicesText(*e.tuning).c_str());
+  }
+}
+
+}  // namespace
+
+Result<int> RunExplain(const ExplainFlags& flags) {
+  FUSEC_ASSIGN(const Explanation explanation,
+               ExplainArtifact(flags.artifact, flags.target, flags.dims));
+  if (!flags.kernel.empty()) {
+    FUSEC_ASSIGN(const auto found, explanation.FindStep(flags.kernel));
+    FUSEC_ASSIGN(const std::string page, KernelPage(flags.artifact, explanation.target, found));
+    PrintStep(*found.step);
+    if (!found.runs)
+      std::printf("    runs    at other sizes than %s\n", DimsText(explanation.dims).c_str());
+    std::fputs(page.c_str(), stdout);
+  } else if (flags.ptx) {
+    FUSEC_ASSIGN(const auto kernels, ReadResources(flags.artifact, explanation));
+    const std::string text = flags.json
+                                 ? WithResources(ExplanationJson(explanation), kernels) + "\n"
+                                 : ResourcesText(kernels, explanation.target);
+    std::fputs(text.c_str(), stdout);
+  } else if (flags.dot) {
+    std::fputs(DotText(explanation).c_str(), stdout);
+  } else if (flags.json) {
+    std::printf("%s\n", ExplanationJson(explanation).c_str());
+  } else {
+    PrintPage(explanation);
+  }
+  return 0;
+}
+
+}  // namespace fusec

@@ -1,0 +1,376 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+
+#include "compiler/driver/cli/cli.h"
+#include "compiler/support/nearest_name.h"
+#include "compiler/support/terminal.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr const char* kOverview =
+    R"(fusec compiles DLRM- and LoRA-style ONNX models into fused CUDA C and runs them.
+
+usage: fusec MODEL.onnx -o OUT          compile a model into the folder OUT
+       fusec run OUT --random --output DIR   run it on files or on random data
+       fusec verify MODEL.onnx|OUT      compare its answers with the interpreter and onnxruntime
+       fusec bench OUT                  time it
+       fusec tune OUT                   choose its kernels by measuring them on this machine
+       fusec explain OUT                what was fused, what was not and why
+       fusec opt FILE.ir --passes=A,B   run passes on IR text
+       fusec --list-ops [--json]        every supported operator
+       fusec --version                  versions, and which parts of CUDA were found
+
+fusec VERB -h tells a verb's flags (fusec compile -h those of the first line).
+
+exit codes: 0 good, 1 a comparison failed, 2 bad usage, 3 bad or unsupported model, 4 device or
+toolchain missing, 5 damaged artifact, 6 bad input data, 70 a bug of fusec, 130 interrupted
+
+example: fusec models/dlrm_dot.dynamo.onnx -o dlrm && fusec run dlrm --random --output out
+)";
+
+using Command = std::function<Result<int>()>;
+
+Command Done(int code) {
+  return [code]() -> Result<int> { return code; };
+}
+
+// Flags that take one value and may be repeated; commas separate values where `delimiter` is one.
+void AddRepeated(CLI::App& app, const std::string& name, std::vector<std::string>& values,
+                 const std::string& help, const std::string& type, char delimiter = '\0') {
+  CLI::Option* option = app.add_option(name, values, help);
+  option->allow_extra_args(false)->type_name(type);
+  if (delimiter) option->delimiter(delimiter);
+}
+
+void AddDevice(CLI::App& app, std::string& device) {
+  app.add_option("--device", device, "cpu, cuda or cuda:N (default: a GPU where there is one)")
+      ->type_name("NAME")
+      ->check([](const std::string& name) {
+        const bool good = name == "cpu" || name == "cuda" ||
+                          (name.rfind("cuda:", 0) == 0 && name.size() > 5 &&
+                           name.find_first_not_of("0123456789", 5) == std::string::npos);
+        return good ? std::string() : "\"" + name + "\" is none of cpu, cuda, cuda:N";
+      });
+}
+
+void AddModelFlags(CLI::App& app, ModelFlags& flags) {
+  AddRepeated(app, "--freeze", flags.freezes, "make an input a constant (.npy or .pb)",
+              "NAME=FILE");
+  app.add_option("--matmul-precision", flags.matmul_precision,
+                 "of f32 products: highest (f32, the default), high (TF32), medium (bf16)")
+      ->type_name("WORD")
+      ->check(CLI::IsMember({"highest", "high", "medium"}));
+  app.add_option("--index-policy", flags.index_policy,
+                 "ids outside their table: error (the run fails and names the id, the default), "
+                 "clamp (the nearest row), wrap (modulo the rows), zero (a row of zeros)")
+      ->type_name("WORD")
+      ->check(CLI::IsMember({"error", "clamp", "wrap", "zero"}));
+  AddRepeated(app, "--disable-fusion", flags.disabled_fusions,
+              "leave out a fusion or a rewrite of weights (see opt --passes=help)", "NAME", ',');
+  app.add_flag("--keep-lora", flags.keep_lora,
+               "leave low-rank adapters beside their layers instead of adding them to the weights");
+  app.add_flag("--round-every-op", flags.round_every_op,
+               "round f16 and bf16 behind every op, as unfused ops would, not only where a kernel "
+               "stores; leaves weights as they are");
+}
+
+void AddRandomFlags(CLI::App& app, RandomFlags& flags) {
+  app.add_option("--seed", flags.seed, "of the random data")
+      ->type_name("N")
+      ->check([](const std::string& text) {
+        uint64_t seed = 0;
+        const char* end = text.data() + text.size();
+        const auto [read, error] = std::from_chars(text.data(), end, seed);
+        const bool good = error == std::errc() && read == end;
+        return good ? std::string() : text + " is no whole number from 0 to 2^64 - 1";
+      });
+  app.add_option("--ids", flags.ids,
+                 "random ids of a table: uniform (the default), or zipf, few of them often")
+      ->type_name("WORD")
+      ->check(CLI::IsMember({"uniform", "zipf"}));
+}
+
+// Verbs declare their flags on `app` and give what is to be done once they are parsed.
+using Declare = Command (*)(CLI::App& app);
+
+Command DeclareCompile(CLI::App& app) {
+  auto flags = std::make_shared<CompileFlags>();
+  app.description("Compiles an ONNX model into a folder that `fusec run` and the runtime execute.");
+  app.add_option("MODEL.onnx", flags->model, "the model")->required()->type_name("");
+  app.add_option("-o,--output", flags->output, "the folder to write")->required()->type_name("OUT");
+  AddRepeated(app, "--target", flags->targets,
+              "native (the default), cpu, sm_80, sm_90a, ...; a list is allowed", "LIST", ',');
+  AddRepeated(app, "--dim", flags->dims, "the sizes a symbolic dim may have, or its one size",
+              "NAME=LOW..HIGH");
+  AddModelFlags(app, flags->model_flags);
+  app.add_option("--cpu-level", flags->cpu_level,
+                 "code for the CPU: both (x86-64-v3 and v4, the default), or one of x86-64-v3, "
+                 "x86-64-v4, native")
+      ->type_name("LEVEL")
+      ->check(CLI::IsMember({"both", "x86-64-v3", "x86-64-v4", "native"}));
+  app.add_option("--dump-ir", flags->dump_ir, "write the graph after every pass that changed it")
+      ->type_name("DIR");
+  app.add_option("--dump-kernels", flags->dump_kernels, "write the generated .cu files")
+      ->type_name("DIR");
+  app.add_flag("--time-passes", flags->time_passes, "say on stderr how long each pass took");
+  app.add_flag("--tune", flags->tune,
+               "choose kernels by measuring them on this machine, as fusec tune does");
+  app.footer(
+      "example: fusec models/dlrm_dot.dynamo.onnx -o dlrm --target cpu,sm_90a --dim batch=1..4096");
+  return [flags] { return RunCompile(*flags); };
+}
+
+Command DeclareRun(CLI::App& app) {
+  auto flags = std::make_shared<RunFlags>();
+  app.description("Runs an artifact and writes one DIR/NAME.npy per output.");
+  app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
+  AddRepeated(app, "--input", flags->inputs,
+              "an input's data (.npy or .pb), or all of them in one .npz", "NAME=FILE|FILE.npz");
+  app.add_flag("--random", flags->random, "random data for the inputs that have no file");
+  AddRepeated(app, "--dim", flags->dims, "with --random: the size of a symbolic dim (default: 64)",
+              "NAME=SIZE");
+  AddRandomFlags(app, flags->random_flags);
+  app.add_option("--output", flags->output, "where to write the results (default: nowhere)")
+      ->type_name("DIR");
+  AddDevice(app, flags->device);
+  app.footer("example: fusec run dlrm --input dense=dense.npy --input ids=ids.npy --output out");
+  return [flags] { return RunRun(*flags); };
+}
+
+Command DeclareVerify(CLI::App& app) {
+  auto flags = std::make_shared<VerifyFlags>();
+  app.description(
+      "Compares an artifact, or what a model compiles to, with the interpreter (in double "
+      "precision) and, where a\n"
+      "python3 with onnxruntime is found (FUSEC_PYTHON names another), with onnxruntime. Exits "
+      "with 1 if they differ.");
+  app.add_option("MODEL.onnx|OUT", flags->subject, "a model, or an artifact")
+      ->required()
+      ->type_name("");
+  app.add_option("--model", flags->model, "the model that the artifact was made from")
+      ->type_name("MODEL.onnx");
+  AddRepeated(app, "--dim", flags->dims,
+              "the sizes of a symbolic dim to try, in turn (default: 1,2,5,64)", "NAME=SIZE,...");
+  app.add_option("--inputs", flags->inputs, "input data instead of random data")
+      ->type_name("FILE.npz");
+  AddRandomFlags(app, flags->random_flags);
+  AddModelFlags(app, flags->model_flags);
+  AddDevice(app, flags->device);
+  CLI::Option* per_fusion =
+      app.add_flag("--per-fusion", flags->per_fusion,
+                   "compare every kernel alone with its unfused ops; an artifact needs no --model");
+  CLI::Option* json = app.add_flag("--json", flags->json, "for scripts");
+  app.add_flag("--bisect", flags->bisect,
+               "find the kernel, or the pass, to blame for a wrong answer, and what cures it")
+      ->excludes(per_fusion)
+      ->excludes(json);
+  app.footer(
+      "example: fusec verify models/lora_mlp.dynamo.onnx --dim batch=1,64\n"
+      "         fusec verify lora --per-fusion --device cuda\n"
+      "         fusec verify lora --model models/lora_mlp.dynamo.onnx --bisect");
+  return [flags] { return RunVerify(*flags); };
+}
+
+Command DeclareBench(CLI::App& app) {
+  auto flags = std::make_shared<BenchFlags>();
+  app.description(
+      "Times an artifact on random or given data: whole calls of one context from host memory to "
+      "host memory, and the\n"
+      "device alone: on a GPU by a graph of each run, and by one graph of a run of every set.\n"
+      "Calls to a GPU have page-locked inputs (fusec_allocate_host), and outputs in memory of the "
+      "context.");
+  app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
+  AddRepeated(app, "--dim", flags->dims, "the sizes of a symbolic dim to time (default: 64)",
+              "NAME=SIZE,...");
+  AddRepeated(app, "--inputs", flags->inputs,
+              "input data instead of random data: up to 8 files of a size, which calls go round",
+              "FILE.npz");
+  app.add_option("--output", flags->output,
+                 "where to write the results of each size's first inputs, as DIR/0, DIR/1, ...")
+      ->type_name("DIR");
+  app.add_option("--seconds", flags->seconds, "how long to measure each (default: 1)")
+      ->type_name("S")
+      ->check(CLI::Range(0.0, 3600.0));
+  app.add_option(
+         "--rotate", flags->rotate,
+         "sets of random inputs that runs go round, so that no look-up is warm (default: 8)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostInputSets));
+  app.add_option("--contexts", flags->contexts,
+                 "also the throughput of N contexts that run at the same time, a thread each")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  app.add_flag("--pageable", flags->pageable,
+               "inputs of calls in ordinary host memory, which the host copies for the GPU");
+  app.add_flag(
+      "--per-kernel", flags->per_kernel,
+      "also every kernel's time, beside what its bytes and flops take at the device's peak");
+  app.add_option("--trace", flags->trace,
+                 "write a slice for every kernel in Chrome's trace format, which Perfetto opens")
+      ->type_name("FILE");
+  app.add_option("--threads", flags->threads, "threads on the CPU (default: all cores)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096));
+  AddRandomFlags(app, flags->random_flags);
+  AddDevice(app, flags->device);
+  app.add_flag("--json", flags->json, "for scripts: a list with an entry for every size");
+  app.footer("example: fusec bench dlrm --dim batch=1,128,2048");
+  return [flags] { return RunBench(*flags); };
+}
+
+Command DeclareTune(CLI::App& app) {
+  auto flags = std::make_shared<TuneFlags>();
+  app.description(
+      "Measures the kernels that can make each part of an artifact on this machine, and builds the "
+      "artifact again\n"
+      "with the fastest. Times are remembered beside the compiled kernels, for other models as "
+      "well.");
+  app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
+  AddRepeated(
+      app, "--dim", flags->dims,
+      "the sizes of a symbolic dim to measure at (default: 1,16,128,1024,4096; of several dims "
+      "their product)",
+      "NAME=SIZE,...");
+  app.add_option("--time-limit", flags->time_limit_s,
+                 "start no measurement after so many seconds (default: 60); the next call goes on "
+                 "from there")
+      ->type_name("S")
+      ->check(CLI::Range(0.0, 86400.0));
+  AddDevice(app, flags->device);
+  app.add_flag("--table", flags->table, "print every kernel that was measured, with its time");
+  app.footer("example: fusec tune dlrm --dim batch=1,128,2048 --table");
+  return [flags] { return RunTune(*flags); };
+}
+
+Command DeclareExplain(CLI::App& app) {
+  auto flags = std::make_shared<ExplainFlags>();
+  app.description(
+      "Tells what an artifact launches, what was fused into it, and what was not fused and why.");
+  app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
+  CLI::Option* kernel = app.add_option("--kernel", flags->kernel,
+                                       "show one kernel: its ONNX nodes, its IR and its code")
+                            ->type_name("NAME");
+  app.add_option("--target", flags->target, "cpu, sm_90a, ... (default: a GPU of the artifact)")
+      ->type_name("NAME");
+  AddRepeated(app, "--dim", flags->dims,
+              "the size of a symbolic dim for bytes and flops (default: 128)", "NAME=SIZE");
+  CLI::Option* dot = app.add_flag(
+      "--dot", flags->dot, "draw it: Graphviz text with one cluster per kernel, for dot -Tsvg");
+  app.add_flag("--ptx", flags->ptx,
+               "registers, spills, shared memory, occupancy and instructions of every GPU kernel")
+      ->excludes(dot)
+      ->excludes(kernel);
+  app.add_flag("--json", flags->json, "for scripts")->excludes(dot)->excludes(kernel);
+  dot->excludes(kernel);
+  app.footer(
+      "example: fusec explain dlrm --kernel k01_linear_relu\n"
+      "         fusec explain dlrm --dot | dot -Tsvg -o dlrm.svg\n"
+      "         fusec explain dlrm --ptx --target sm_90a");
+  return [flags] { return RunExplain(*flags); };
+}
+
+Command DeclareOpt(CLI::App& app) {
+  auto flags = std::make_shared<OptFlags>();
+  app.description("Runs passes on IR text and prints the result.");
+  app.add_option("FILE.ir", flags->file, "IR text; - reads stdin")->type_name("");
+  AddRepeated(app, "--passes", flags->passes, "names, in order; --passes=help lists them",
+              "A,B,...", ',');
+  app.get_option("--passes")->required();
+  app.add_option("-o,--output", flags->output, "the file to write (default: stdout)")
+      ->type_name("FILE");
+  app.footer(
+      "example: fusec opt dump/07-canonicalize.ir --passes=fuse-row-reduction,fuse-pointwise");
+  return [flags] { return RunOpt(*flags); };
+}
+
+Command DeclareOverview(CLI::App& app) {
+  struct Flags {
+    bool list_ops = false, version = false, json = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  app.add_flag("--list-ops", flags->list_ops);
+  app.add_flag("--version", flags->version);
+  app.add_flag("--json", flags->json);
+  return [flags] { return flags->version ? RunVersion() : RunListOps(flags->json); };
+}
+
+struct Verb {
+  const char* name;
+  Declare declare;
+};
+constexpr Verb kVerbs[] = {{"compile", &DeclareCompile}, {"run", &DeclareRun},
+                           {"verify", &DeclareVerify},   {"bench", &DeclareBench},
+                           {"tune", &DeclareTune},       {"explain", &DeclareExplain},
+                           {"opt", &DeclareOpt}};
+
+// CLI11 looks for what is missing first, but a name that it does not know is mostly the cause.
+std::string Problem(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining();
+  if (unknown.empty()) return error.what();
+  for (const std::string& argument : unknown) {
+    if (!argument.starts_with('-')) continue;
+    std::vector<std::string> names;
+    for (const CLI::Option* option : app.get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+    const std::string name = argument.substr(0, argument.find('='));
+    return "there is no option " + name + DidYouMean(name, names);
+  }
+  return "unexpected argument \"" + unknown[0] + "\"";
+}
+
+Command Parse(const std::string& name, Declare declare, std::vector<std::string> arguments) {
+  CLI::App app("", name);
+  app.get_formatter()->column_width(34);
+  const Command command = declare(app);
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 wants the last one first
+  try {
+    app.parse(std::move(arguments));
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(app.help().c_str(), stdout);
+    return Done(0);
+  } catch (const CLI::ParseError& error) {
+    PrintError(Problem(app, error) + " (see " + name + " -h)");
+    return Done(static_cast<int>(ErrorKind::kUsage));
+  }
+  return command;
+}
+
+}  // namespace
+
+std::function<Result<int>()> ParseCommandLine(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) {
+    std::fputs(kOverview, stderr);
+    return Done(static_cast<int>(ErrorKind::kUsage));
+  }
+  if (arguments[0] == "-h" || arguments[0] == "--help" || arguments[0] == "help") {
+    std::fputs(kOverview, stdout);
+    return Done(0);
+  }
+  for (const Verb& verb : kVerbs) {
+    if (arguments[0] != verb.name) continue;
+    return Parse(std::string("fusec ") + verb.name, verb.declare,
+                 {arguments.begin() + 1, arguments.end()});
+  }
+  const bool is_overview =
+      std::any_of(arguments.begin(), arguments.end(), [](const std::string& argument) {
+        return argument == "--list-ops" || argument == "--version";
+      });
+  if (is_overview) return Parse("fusec", &DeclareOverview, arguments);
+  if (arguments[0].find_first_of("./-") == std::string::npos &&
+      !std::filesystem::exists(arguments[0])) {
+    std::vector<std::string> verbs;
+    for (const Verb& verb : kVerbs) verbs.push_back(verb.name);
+    PrintError("\"" + arguments[0] + "\" is no verb" + DidYouMean(arguments[0], verbs) +
+               " and no file (see fusec -h)");
+    return Done(static_cast<int>(ErrorKind::kUsage));
+  }
+  return Parse("fusec compile", &DeclareCompile, arguments);
+}
+
+}  // namespace fusec

@@ -1,0 +1,143 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "compiler/driver/verify/onnxruntime_judge.h"
+#include "compiler/driver/verify/verify_modes.h"
+#include "compiler/driver/verify/verify_subject.h"
+#include "compiler/support/child_process.h"
+#include "compiler/support/interrupt.h"
+
+namespace fusec {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Whether onnxruntime can run the model. That it cannot is told as a note: the interpreter has
+// judged it already, and further sizes would only repeat the note.
+bool JudgeByOnnxruntime(const OnnxruntimeJudge& judge, const Subject& subject, const Inputs& inputs,
+                        const std::vector<TensorData>& outputs, const DimValues& dims,
+                        std::vector<Judgement>& judgements) {
+  const runtime::Manifest& manifest = subject.program->manifest();
+  NamedTensors named;
+  for (size_t i = 0; i < inputs.size(); ++i) named.emplace_back(manifest.inputs[i].name, inputs[i]);
+  for (const auto& [name, data] : subject.options.frozen_inputs) named.emplace_back(name, data);
+  const Result<NamedTensors> expected = judge.Run(subject.model, named);
+  if (!expected) {
+    if (Interrupted()) return false;  // of which it is told elsewhere
+    PrintNote("not compared with onnxruntime at " + DimsText(dims) +
+              " and later sizes: " + expected.error().message);
+    return false;
+  }
+  for (size_t i = 0; i < outputs.size() && i < expected->size(); ++i) {
+    Tolerance tolerance =
+        ToleranceOf(CoarsestDtype(subject.graph->outputs[i]), manifest.matmul_precision);
+    if (tolerance.relative_l2 > 0) {
+      tolerance.relative_l2 *= 2;
+      tolerance.reason += ", on both sides";
+    }
+    const ReferenceTensor reference = ReferenceTensor::FromData((*expected)[i].second);
+    judgements.push_back(
+        {"onnxruntime", dims, Compare(manifest.outputs[i].name, outputs[i], reference, tolerance)});
+  }
+  return true;
+}
+
+Json NumberJson(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+void PrintJson(const Subject& subject, const std::vector<Judgement>& judgements, bool pass) {
+  Json against = Json::array(), outputs = Json::array();
+  for (const Judgement& judgement : judgements) {
+    if (std::find(against.begin(), against.end(), judgement.against) == against.end()) {
+      against.push_back(judgement.against);
+    }
+    const Comparison& c = judgement.comparison;
+    Json output = {{"name", c.name},
+                   {"max_abs", NumberJson(c.max_abs)},
+                   {"max_rel", NumberJson(c.max_rel)},
+                   {"rel_l2", NumberJson(c.rel_l2)},
+                   {"tolerance", c.tolerance.relative_l2},
+                   {"pass", c.pass},
+                   {"reason", c.tolerance.reason},
+                   {"against", judgement.against},
+                   {"dims", judgement.dims.empty() ? Json::object() : Json(judgement.dims)}};
+    if (!c.note.empty()) output["note"] = c.note;
+    outputs.push_back(std::move(output));
+  }
+  const Json json = {{"against", against},
+                     {"outputs", outputs},
+                     {"pass", pass},
+                     {"model", subject.program->manifest().model},
+                     {"device", subject.program->device().name()}};
+  std::printf("%s\n", json.dump(1).c_str());
+}
+
+void PrintTables(const std::vector<Judgement>& judgements) {
+  std::vector<std::vector<std::string>> rows = {{"output", "dims", "against", "max abs", "max rel",
+                                                 "relative L2", "tolerance", "reason", "", ""}};
+  for (const Judgement& judgement : judgements) {
+    const Comparison& c = judgement.comparison;
+    rows.push_back({c.name, DimsText(judgement.dims), judgement.against, FormatNumber(c.max_abs),
+                    FormatNumber(c.max_rel), FormatNumber(c.rel_l2),
+                    FormatNumber(c.tolerance.relative_l2), c.tolerance.reason,
+                    c.pass ? "pass" : "FAIL", c.note});
+  }
+  std::fputs(FormatTable(rows, "lllrrrrlll").c_str(), stdout);
+}
+
+}  // namespace
+
+Result<int> RunVerify(const VerifyFlags& flags) {
+  std::error_code ignored;  // LoadSubject tells of a path that cannot be looked at
+  if (!flags.model.empty() && std::filesystem::is_regular_file(flags.subject, ignored))
+    return Fail(ErrorKind::kUsage,
+                "--model is for an artifact, and " + flags.subject + " is a model");
+  if (flags.per_fusion) return RunVerifyPerFusion(flags);
+  if (flags.bisect) return RunVerifyBisect(flags);
+  CatchInterrupts();
+  FUSEC_ASSIGN(const std::string folder, MakeTemporaryFolder());
+  const TemporaryFolder cleanup(folder);
+  std::vector<Judgement> judgements;
+  Subject subject;
+  {
+    ProgressLine progress;
+    FUSEC_ASSIGN(subject, LoadSubject(flags, progress, folder, true));
+    const auto judge = OnnxruntimeJudge::Find(folder);
+    if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
+    if (!judge)
+      PrintNote(
+          "no python3 with onnxruntime was found (FUSEC_PYTHON names one): the interpreter judges "
+          "alone");
+    bool ask_onnxruntime = judge.has_value();
+    FUSEC_ASSIGN(const auto cases, VerifyCases(flags, subject.program->manifest()));
+    // One context, which goes from size to size as that of a server does.
+    FUSEC_RUNTIME_ASSIGN(const auto context, runtime::Context::Create(*subject.program));
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const auto& [dims, inputs] = cases[i];
+      progress.Update("comparing " + DimsText(dims),
+                      static_cast<double>(i) / static_cast<double>(cases.size()));
+      FUSEC_ASSIGN(const std::vector<TensorData> outputs, RunIn(*context, inputs));
+      FUSEC_TRY(JudgeByInterpreter(subject, inputs, outputs, dims, judgements));
+      ask_onnxruntime =
+          ask_onnxruntime && JudgeByOnnxruntime(*judge, subject, inputs, outputs, dims, judgements);
+      if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
+    }
+  }
+  const bool pass =
+      std::all_of(judgements.begin(), judgements.end(),
+                  [](const Judgement& judgement) { return judgement.comparison.pass; });
+  if (flags.json) {
+    PrintJson(subject, judgements, pass);
+  } else {
+    PrintTables(judgements);
+    std::puts(pass ? Green("pass").c_str() : Red("FAIL").c_str());
+  }
+  PrintNote("ran on " + subject.program->device().name());
+  return pass ? 0 : 1;
+}
+
+}  // namespace fusec

@@ -1,0 +1,42 @@
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "compiler/driver/cli/cli.h"
+#include "compiler/support/check.h"
+#include "compiler/support/interrupt.h"
+#include "compiler/support/terminal.h"
+
+// The program `fusec`. Its command line is described in README.md and by `fusec -h`.
+int main(int argc, char** argv) {
+  constexpr int kInterrupted = 130;  // 128 + SIGINT, as shells count
+  // A write beyond `ulimit -f` is then an error like that of a full disk, which cleans up.
+  std::signal(SIGXFSZ, SIG_IGN);
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  try {
+    const fusec::Result<int> code = fusec::ParseCommandLine(arguments)();
+    if (!code && fusec::Interrupted()) {
+      fusec::PrintNote("interrupted");
+      return kInterrupted;
+    }
+    if (!code) {
+      fusec::PrintError(code.error().message);
+      return static_cast<int>(code.error().kind);
+    }
+    // A full disk shows here at the latest.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
+      fusec::PrintError("cannot write the results to stdout");
+      return static_cast<int>(fusec::ErrorKind::kToolchain);
+    }
+    return *code;
+  } catch (const std::bad_alloc&) {
+    fusec::PrintError("out of memory");
+    return static_cast<int>(fusec::ErrorKind::kToolchain);
+  } catch (const std::exception& bug) {
+    fusec::PrintError(std::string("a bug of fusec: ") + bug.what());
+    return fusec::kBugExitCode;
+  }
+}

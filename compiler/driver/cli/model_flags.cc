@@ -1,0 +1,46 @@
+#include "compiler/driver/cli/model_flags.h"
+
+#include "compiler/driver/artifact/tensor_files.h"
+#include "compiler/support/nearest_name.h"
+#include "compiler/support/terminal.h"
+
+namespace fusec {
+
+namespace {
+
+Result<void> CheckFusion(const std::string& name) {
+  const PassInfo* pass = FindPass(name);
+  if (pass && pass->optional) return {};
+  std::vector<std::string> known;
+  for (const PassInfo& other : AllPasses()) {
+    if (other.optional) known.push_back(other.name);
+  }
+  return Fail(ErrorKind::kUsage, "no fusion is called \"" + name + "\"" + DidYouMean(name, known) +
+                                     "; there are " + Join(known, ", "));
+}
+
+}  // namespace
+
+Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options) {
+  for (const std::string& name : flags.disabled_fusions) {
+    FUSEC_TRY(CheckFusion(name));
+    options.disabled_fusions.insert(name);
+  }
+  if (flags.keep_lora) options.disabled_fusions.insert("merge-lora");
+  for (const std::string& freeze : flags.freezes) {
+    const size_t equals = freeze.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return Fail(ErrorKind::kUsage, "--freeze " + freeze + ": expected NAME=FILE.npy");
+    }
+    FUSEC_ASSIGN(TensorData data, ReadTensor(freeze.substr(equals + 1)));
+    if (!options.frozen_inputs.emplace(freeze.substr(0, equals), std::move(data)).second) {
+      return Fail(ErrorKind::kUsage, "--freeze " + freeze + ": expected every name only once");
+    }
+  }
+  options.round_every_op = flags.round_every_op;
+  if (flags.matmul_precision) options.matmul_precision = *flags.matmul_precision;
+  if (flags.index_policy) options.index_policy = *flags.index_policy;
+  return {};
+}
+
+}  // namespace fusec

@@ -1,0 +1,197 @@
+#include "compiler/driver/explain/ptx_summary.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <future>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "compiler/driver/artifact/artifact_session.h"
+#include "compiler/support/read_file.h"
+#include "compiler/support/terminal.h"
+#include "runtime/src/artifact/artifact.h"
+#include "runtime/src/cuda/kernel_cache.h"
+#include "runtime/src/cuda/nvrtc.h"
+
+namespace fusec {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// PTX and log of one source, kept in the kernel cache with a zero byte between them.
+Result<runtime::Nvrtc::Inspection> InspectCached(const std::string& name, const std::string& source,
+                                                 const std::string& architecture) {
+  FUSEC_RUNTIME_ASSIGN(const runtime::Nvrtc* nvrtc, runtime::Nvrtc::Get());
+  const std::string key = "nvrtc inspection " + std::to_string(nvrtc->major()) + "." +
+                          std::to_string(nvrtc->minor()) + " " + architecture + "\n" + source;
+  FUSEC_RUNTIME_ASSIGN(
+      const std::string both,
+      runtime::KernelCache::Default().GetOrMake(key, [&]() -> runtime::StatusOr<std::string> {
+        auto made = nvrtc->Inspect(name, source, architecture);
+        if (!made) return tl::unexpected(made.error());
+        while (made->ptx.ends_with('\0')) made->ptx.pop_back();
+        return made->ptx + '\0' + made->log;
+      }));
+  const size_t middle = std::min(both.find('\0'), both.size() - 1);
+  return runtime::Nvrtc::Inspection{both.substr(0, middle), both.substr(middle + 1)};
+}
+
+Result<std::vector<CubinKernel>> ReadTargetCubin(const std::string& artifact,
+                                                 const runtime::Target& target) {
+  std::vector<CubinKernel> kernels;  // none if there are library calls only
+  FUSEC_RUNTIME_ASSIGN(const auto opened, runtime::Artifact::Open(artifact));
+  for (const auto& [key, path] : target.files) {
+    FUSEC_RUNTIME_ASSIGN(const runtime::MappedFile mapped, opened->ReadFile(path));
+    FUSEC_ASSIGN(const auto of_file, ReadCubin(mapped.text(), artifact + "/" + path));
+    kernels.insert(kernels.end(), of_file.begin(), of_file.end());
+  }
+  return kernels;
+}
+
+std::string Percent(double fraction) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%.0f%%", 100 * fraction);
+  return text;
+}
+
+std::string SpillText(const PtxasKernel& kernel) {
+  if (kernel.spill_store_bytes == 0 && kernel.spill_load_bytes == 0) return "0";
+  return std::to_string(kernel.spill_store_bytes) + " + " +
+         std::to_string(kernel.spill_load_bytes) + " B";
+}
+
+// One row for each kernel, one column for each class that occurs; `mix` gives a kernel's numbers.
+template <class MixOf>
+std::string MixTable(const std::vector<KernelResources>& kernels, const MixOf& mix) {
+  std::array<bool, kInstructionClasses> used{};
+  for (const KernelResources& kernel : kernels) {
+    for (size_t i = 0; i < kInstructionClasses; ++i) used[i] |= mix(kernel)[i] > 0;
+  }
+  std::vector<std::vector<std::string>> rows = {{"kernel"}};
+  for (size_t i = 0; i < kInstructionClasses; ++i) {
+    if (used[i]) rows[0].push_back(InstructionClassName(static_cast<InstructionClass>(i)));
+  }
+  for (const KernelResources& kernel : kernels) {
+    rows.push_back({kernel.name});
+    for (size_t i = 0; i < kInstructionClasses; ++i) {
+      const int count = mix(kernel)[i];
+      if (used[i]) rows.back().push_back(count == 0 ? "." : std::to_string(count));
+    }
+  }
+  return FormatTable(rows, "l" + std::string(rows[0].size() - 1, 'r'));
+}
+
+Json MixJson(const InstructionMix& mix) {
+  Json json = Json::object();
+  for (size_t i = 0; i < kInstructionClasses; ++i)
+    json[InstructionClassName(static_cast<InstructionClass>(i))] = mix[i];
+  return json;
+}
+
+}  // namespace
+
+Result<std::vector<KernelResources>> ReadResources(const std::string& artifact,
+                                                   const Explanation& explanation) {
+  const std::string& architecture = explanation.target;
+  if (!architecture.starts_with("sm_")) {
+    return Fail(ErrorKind::kUsage, "--ptx tells of GPU kernels, but the target is " + architecture +
+                                       "; the artifact needs one such as sm_90a (--target)");
+  }
+  const std::string file = artifact + "/manifest.json";
+  FUSEC_ASSIGN(const std::string text, ReadWholeFile(file, ErrorKind::kArtifact));
+  FUSEC_RUNTIME_ASSIGN(const runtime::Manifest manifest, runtime::ParseManifest(text, file));
+  const runtime::Target& target = manifest.targets.at(architecture);
+  FUSEC_ASSIGN(const std::vector<CubinKernel> cubin, ReadTargetCubin(artifact, target));
+  const auto limits = LimitsOf(architecture);
+
+  std::vector<const runtime::Step*> steps;  // of alternatives every one, whichever runs
+  std::map<std::string, std::shared_future<Result<runtime::Nvrtc::Inspection>>>
+      inspections;  // by function
+  for (const runtime::Step& step : target.steps) {
+    if (step.kind != runtime::Step::Kind::kKernel) continue;  // the library's
+    steps.push_back(&step);
+    const StepCode code = CodeOf(manifest, step);
+    if (inspections.count(code.function)) continue;
+    FUSEC_ASSIGN(std::string source, KernelText(artifact, code));
+    inspections[code.function] =
+        std::async(std::launch::async, InspectCached, code.source, std::move(source), architecture);
+  }
+  std::vector<KernelResources> kernels;
+  for (const runtime::Step* step : steps) {
+    const std::string& function = step->kernel.function;
+    KernelResources& kernel = kernels.emplace_back();
+    kernel.name = step->name;
+    kernel.block_size = step->kernel.block_size;
+    const auto found = std::find_if(cubin.begin(), cubin.end(),
+                                    [&](const CubinKernel& k) { return k.name == function; });
+    if (found == cubin.end()) {
+      return Fail(ErrorKind::kArtifact, artifact + "/cubin: no file for " + architecture +
+                                            " has the kernel \"" + function + "\"");
+    }
+    kernel.cubin = *found;
+    kernel.shared_bytes = found->shared_bytes + step->kernel.shared_bytes;
+    if (limits) {
+      kernel.occupancy =
+          OccupancyOf(*limits, kernel.block_size, kernel.cubin.registers, kernel.shared_bytes);
+    }
+    FUSEC_ASSIGN(const runtime::Nvrtc::Inspection inspection, inspections.at(function).get());
+    kernel.mix = ReadPtx(inspection.ptx)[function];
+    kernel.ptxas = ReadPtxasLog(inspection.log)[function];
+  }
+  return kernels;
+}
+
+std::string ResourcesText(const std::vector<KernelResources>& kernels,
+                          const std::string& architecture) {
+  if (kernels.empty()) return "no generated kernels: all steps are the library's\n";
+  std::vector<std::vector<std::string>> rows = {{"kernel", "threads", "registers", "spills",
+                                                 "stack", "shared", "code", "blocks/SM",
+                                                 "occupancy", "limited by"}};
+  for (const KernelResources& k : kernels) {
+    const auto& occupancy = k.occupancy;
+    rows.push_back({k.name, std::to_string(k.block_size), std::to_string(k.cubin.registers),
+                    SpillText(k.ptxas), std::to_string(k.cubin.frame_bytes) + " B",
+                    std::to_string(k.shared_bytes) + " B",
+                    FormatBytes(static_cast<double>(k.cubin.code_bytes)),
+                    occupancy ? std::to_string(occupancy->blocks) : "?",
+                    occupancy ? Percent(occupancy->fraction) : "?",
+                    occupancy ? occupancy->limit : "unknown architecture"});
+  }
+  return "resources on " + architecture +
+         " (spills: ptxas; registers, stack, shared memory, code: the cubin)\n\n" +
+         FormatTable(rows, "lrrrrrrrrl") +
+         "\nPTX instructions in the text of each kernel, by class (a loop counts once)\n\n" +
+         MixTable(kernels, [](const KernelResources& k) { return k.mix; }) +
+         "\nmachine instructions in its code, after unrolling and scheduling\n\n" +
+         MixTable(kernels, [](const KernelResources& k) { return k.cubin.mix; });
+}
+
+std::string WithResources(const std::string& text, const std::vector<KernelResources>& kernels) {
+  Json json = Json::parse(text);
+  for (Json& item : json["kernels"]) {
+    const auto found = std::find_if(kernels.begin(), kernels.end(), [&](const KernelResources& k) {
+      return item["name"] == k.name;
+    });
+    if (found == kernels.end()) continue;
+    const KernelResources& k = *found;
+    item["ptx"] = {{"threads", k.block_size},
+                   {"max_threads", k.cubin.max_threads},
+                   {"registers", k.cubin.registers},
+                   {"spill_store_bytes", k.ptxas.spill_store_bytes},
+                   {"spill_load_bytes", k.ptxas.spill_load_bytes},
+                   {"frame_bytes", k.cubin.frame_bytes},
+                   {"shared_bytes", k.shared_bytes},
+                   {"code_bytes", k.cubin.code_bytes},
+                   {"instructions", MixJson(k.mix)},
+                   {"machine_instructions", MixJson(k.cubin.mix)}};
+    if (k.occupancy) {
+      item["ptx"]["blocks_per_sm"] = k.occupancy->blocks;
+      item["ptx"]["occupancy"] = k.occupancy->fraction;
+      item["ptx"]["limited_by"] = k.occupancy->limit;
+    }
+  }
+  return json.dump(1);
+}
+
+}  // namespace fusec

@@ -1,0 +1,230 @@
+#include "compiler/driver/tune/tuning_file.h"
+
+#include <algorithm>
+#include <bit>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "compiler/support/read_file.h"
+#include "runtime/src/artifact/hash.h"
+
+namespace fusec {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Kind = MatMulKernel::Kind;
+using Team = LaunchShape::Team;
+
+constexpr std::pair<Kind, const char*> kKinds[] = {{Kind::kLibrary, "library"},
+                                                   {Kind::kPlain, "plain"},
+                                                   {Kind::kRows, "rows"},
+                                                   {Kind::kTile, "tile"},
+                                                   {Kind::kWarpgroups, "warpgroups"}};
+constexpr std::pair<Team, const char*> kTeams[] = {{Team::kPlanned, "planned"},
+                                                   {Team::kThread, "thread"},
+                                                   {Team::kWarp, "warp"},
+                                                   {Team::kBlock, "block"}};
+
+template <class Names, class Word>
+std::string NameOf(const Names& names, Word word) {
+  for (const auto& [value, name] : names) {
+    if (value == word) return name;
+  }
+  return "";
+}
+
+// Json::exception where there is no such word, as for all else that is wrong with a file.
+template <class Names>
+auto WordOf(const Names& names, const Json& json) {
+  const std::string text = json.get<std::string>();
+  for (const auto& [value, name] : names) {
+    if (text == name) return value;
+  }
+  throw Json::other_error::create(500, "there is no \"" + text + "\"", &json);
+}
+
+Json ChoiceJson(const KernelChoice& choice) {
+  const MatMulKernel& product = choice.product;
+  Json json = {{"kind", NameOf(kKinds, product.kind)}};
+  if (!product.algorithm.empty()) {
+    json["algorithm"] = product.algorithm;
+    json["place"] = product.place;
+  }
+  if (product.kind == Kind::kRows) {
+    json["most_rows"] = product.most_rows;
+    json["warps_per_column"] = product.warps_per_column;
+    if (product.in_groups) json["in_groups"] = true;
+  } else if (product.is_tile()) {
+    const MatMulTile& tile = product.tile;
+    json["tile"] = {tile.rows,         tile.columns,     tile.chunk_bytes, tile.row_warps,
+                    tile.column_warps, tile.depth_warps, tile.stages};
+    if (tile.cluster_blocks > 1) json["cluster_blocks"] = tile.cluster_blocks;
+  }
+  const LaunchShape& shape = choice.shape;
+  if (shape.block_size > 0) json["block_size"] = shape.block_size;
+  if (shape.lanes > 0) json["lanes"] = shape.lanes;
+  if (shape.rows > 0) json["rows"] = shape.rows;
+  if (shape.chunk > 0) json["chunk"] = shape.chunk;
+  if (shape.team != Team::kPlanned) json["team"] = NameOf(kTeams, shape.team);
+  return json;
+}
+
+// Tiles of other extents are divided by zero, or compile to nothing.
+void CheckTile(const MatMulTile& tile, const Json& json) {
+  constexpr int kMost = 1024;
+  for (const int extent : {tile.rows, tile.columns, tile.chunk_bytes, tile.row_warps,
+                           tile.column_warps, tile.depth_warps, tile.stages}) {
+    if (extent < 1 || extent > kMost)
+      throw Json::other_error::create(500, "there is no such tile", &json);
+  }
+  const int blocks = tile.cluster_blocks;
+  if (blocks < 1 || blocks > kMostClusterBlocks ||
+      !std::has_single_bit(static_cast<unsigned>(blocks)))
+    throw Json::other_error::create(500, "a cluster has 1, 2, 4 or 8 blocks", &json);
+}
+
+KernelChoice ChoiceOf(const Json& json) {
+  KernelChoice choice;
+  MatMulKernel& product = choice.product;
+  product.kind = WordOf(kKinds, json.at("kind"));
+  product.algorithm = json.value("algorithm", "");
+  product.place = json.value("place", 0);
+  if (product.kind == Kind::kRows) {
+    product.most_rows = json.at("most_rows");
+    product.warps_per_column = json.at("warps_per_column");
+    product.in_groups = json.value("in_groups", false);
+  } else if (product.is_tile()) {
+    const auto tile = json.at("tile").get<std::array<int, 7>>();
+    product.tile = {tile[0], tile[1], tile[2], tile[3], tile[4], tile[5], tile[6]};
+    product.tile.cluster_blocks = json.value("cluster_blocks", 1);
+    CheckTile(product.tile, json);
+  }
+  choice.shape.block_size = json.value("block_size", 0);
+  choice.shape.lanes = json.value("lanes", int64_t{0});
+  choice.shape.rows = json.value("rows", int64_t{0});
+  choice.shape.chunk = json.value("chunk", int64_t{0});
+  if (json.contains("team")) choice.shape.team = WordOf(kTeams, json["team"]);
+  return choice;
+}
+
+Json SizeJson(const MeasuredSize& measured) {
+  Json kernels = Json::array();
+  for (const MeasuredKernel& kernel : measured.kernels) {
+    kernels.push_back({{"choice", ChoiceJson(kernel.choice)}, {"us", kernel.microseconds}});
+    if (!kernel.problem.empty()) kernels.back()["problem"] = kernel.problem;
+  }
+  return {{"dims", measured.dims.empty() ? Json::object() : Json(measured.dims)},
+          {"size", measured.size},
+          {"bytes", measured.bytes},
+          {"flops", measured.flops},
+          {"winner", measured.winner},
+          {"kernels", kernels}};
+}
+
+MeasuredSize SizeOf(const Json& json) {
+  MeasuredSize measured;
+  measured.dims = json.at("dims").get<DimValues>();
+  measured.size = json.at("size");
+  measured.bytes = json.at("bytes");
+  measured.flops = json.at("flops");
+  measured.winner = json.at("winner");
+  for (const Json& kernel : json.at("kernels")) {
+    measured.kernels.push_back(
+        {ChoiceOf(kernel.at("choice")), kernel.at("us"), kernel.value("problem", "")});
+  }
+  if (measured.winner >= measured.kernels.size())
+    throw Json::other_error::create(500, "the winner is none of the kernels", &json);
+  return measured;
+}
+
+MeasuredRegion RegionOf(const Json& json) {
+  MeasuredRegion region{
+      json.at("region"), json.at("kernel"), json.at("class"), json.at("complete"), {}};
+  for (const Json& size : json.at("sizes")) region.sizes.push_back(SizeOf(size));
+  return region;
+}
+
+}  // namespace
+
+Tuning TargetTuning::Winners() const {
+  Tuning tuning;
+  for (const MeasuredRegion& region : regions) {
+    if (!region.complete) continue;
+    std::vector<Winner>& winners = tuning[region.number];
+    for (const MeasuredSize& size : region.sizes) {
+      Winner winner{size.size, std::nullopt};
+      if (size.winner > 0) winner.choice = size.kernels[size.winner].choice;
+      winners.push_back(std::move(winner));
+    }
+    std::stable_sort(winners.begin(), winners.end(),
+                     [](const Winner& a, const Winner& b) { return a.size < b.size; });
+  }
+  return tuning;
+}
+
+std::string TuningText(const TuningFile& file) {
+  Json targets = Json::object();
+  for (const auto& [name, tuning] : file) {
+    Json regions = Json::array();
+    for (const MeasuredRegion& region : tuning.regions) {
+      Json sizes = Json::array();
+      for (const MeasuredSize& size : region.sizes) sizes.push_back(SizeJson(size));
+      regions.push_back({{"region", region.number},
+                         {"kernel", region.kernel},
+                         {"class", region.op_class},
+                         {"complete", region.complete},
+                         {"sizes", sizes}});
+    }
+    targets[name] = {{"device", tuning.device}, {"regions", regions}};
+  }
+  const Json json = {{"format", "fusec-tuning"}, {"version", 1}, {"targets", targets}};
+  return json.dump(1) + "\n";
+}
+
+Result<TuningFile> ParseTuning(const std::string& text, const std::string& path) {
+  try {
+    const Json json = Json::parse(text);
+    if (json.at("format") != "fusec-tuning" || json.at("version") != 1)
+      return Fail(ErrorKind::kArtifact, path + ": is no fusec-tuning of version 1");
+    TuningFile file;
+    for (const auto& [name, target] : json.at("targets").items()) {
+      TargetTuning& tuning = file[name];
+      tuning.device = target.at("device");
+      for (const Json& region : target.at("regions")) tuning.regions.push_back(RegionOf(region));
+    }
+    return file;
+  } catch (const Json::exception& error) {
+    return Fail(ErrorKind::kArtifact, path + ": " + error.what());
+  }
+}
+
+Result<TuningFile> ReadTuning(const std::string& artifact) {
+  const std::string path = artifact + "/" + kTuningFile;
+  FUSEC_ASSIGN(const std::string manifest,
+               ReadWholeFile(artifact + "/manifest.json", ErrorKind::kArtifact));
+  const Json json = Json::parse(manifest, nullptr, false);
+  const auto expected =
+      json.is_object() ? json.value(Json::json_pointer("/files/tuning.json"), Json()) : Json();
+  if (!expected.is_string()) return TuningFile();
+  FUSEC_ASSIGN(const std::string text, ReadWholeFile(path, ErrorKind::kArtifact));
+  const std::string hash = runtime::Hash128(std::as_bytes(std::span(text)));
+  if (hash != expected.get<std::string>()) {
+    return Fail(ErrorKind::kArtifact, path + ": was altered: its hash is " + hash + ", expected " +
+                                          expected.get<std::string>());
+  }
+  return ParseTuning(text, path);
+}
+
+std::string MeasuredText(const MeasuredSize& measured) { return SizeJson(measured).dump(); }
+
+std::optional<MeasuredSize> ParseMeasured(const std::string& text) {
+  try {
+    return SizeOf(Json::parse(text));
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace fusec

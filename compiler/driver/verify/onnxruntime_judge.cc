@@ -1,0 +1,104 @@
+#include "compiler/driver/verify/onnxruntime_judge.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+#include "compiler/package/weights_file.h"
+#include "compiler/support/child_process.h"
+#include "compiler/support/interrupt.h"
+#include "compiler/support/read_file.h"
+
+namespace fusec {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kVersionScript = "import numpy, onnxruntime; print(onnxruntime.__version__)";
+
+// Reads names.txt and input_N.npy in its folder, writes outputs.txt and output_N.npy. NumPy has no
+// bf16: such inputs arrive as two raw bytes and go on as bits.
+constexpr const char* kRunScript = R"(
+import sys, numpy, onnxruntime
+model, folder = sys.argv[1:]
+options = onnxruntime.SessionOptions()
+options.log_severity_level = 4
+session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+BFLOAT16 = 16
+feeds = {}
+lines = open(folder + "/names.txt", encoding="utf-8").read().split("\n")
+for number, name in enumerate(lines[:-1]):
+    array = numpy.load(f"{folder}/input_{number}.npy")
+    if array.dtype.kind == "V":
+        bits = array.view(numpy.uint16)
+        feeds[name] = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, BFLOAT16)
+    else:
+        feeds[name] = onnxruntime.OrtValue.ortvalue_from_numpy(array)
+names = [output.name for output in session.get_outputs()]
+for number, value in enumerate(session.run_with_ort_values(names, feeds)):
+    numpy.save(f"{folder}/output_{number}.npy", value.numpy())
+with open(folder + "/outputs.txt", "w", encoding="utf-8") as file:
+    file.write("".join(name + "\n" for name in names))
+)";
+
+std::vector<std::string> Candidates() {
+  if (const char* chosen = std::getenv("FUSEC_PYTHON"); chosen && *chosen) return {chosen};
+  std::vector<std::string> candidates;
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (!error) candidates.push_back(program.parent_path().parent_path() / ".deps/venv/bin/python");
+  candidates.push_back("python3");
+  return candidates;
+}
+
+// The last line that says something, which is where Python says what went wrong.
+std::string LastLine(const std::string& text) {
+  std::string last;
+  std::stringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find_first_not_of(" \t\r") != std::string::npos) last = line;
+  }
+  return last;
+}
+
+}  // namespace
+
+std::optional<OnnxruntimeJudge> OnnxruntimeJudge::Find(const std::string& folder) {
+  for (const std::string& python : Candidates()) {
+    const ChildResult child = RunChild({python, "-c", kVersionScript}, folder);
+    if (child.exit_code != 0) continue;
+    OnnxruntimeJudge judge;
+    judge.python_ = python;
+    judge.version_ = LastLine(child.output);
+    return judge;
+  }
+  return std::nullopt;
+}
+
+Result<NamedTensors> OnnxruntimeJudge::Run(const std::string& model,
+                                           const NamedTensors& inputs) const {
+  FUSEC_ASSIGN(const std::string folder, MakeTemporaryFolder());
+  const TemporaryFolder cleanup(folder);
+  std::string names;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    names += inputs[i].first + "\n";
+    FUSEC_TRY(WriteNpy(folder + "/input_" + std::to_string(i) + ".npy", inputs[i].second));
+  }
+  FUSEC_TRY(WriteFile(folder + "/names.txt", names));
+  const ChildResult child = RunChild({python_, "-c", kRunScript, model, folder}, folder);
+  if (child.exit_code != 0)
+    return Fail(ErrorKind::kToolchain, "onnxruntime: " + LastLine(child.errors));
+  FUSEC_ASSIGN(const std::string listed,
+               ReadWholeFile(folder + "/outputs.txt", ErrorKind::kToolchain));
+  std::stringstream output_names(listed);
+  NamedTensors outputs;
+  for (std::string name; std::getline(output_names, name);) {
+    FUSEC_ASSIGN(TensorData data,
+                 ReadNpy(folder + "/output_" + std::to_string(outputs.size()) + ".npy"));
+    outputs.emplace_back(name, std::move(data));
+  }
+  return outputs;
+}
+
+}  // namespace fusec

@@ -1,0 +1,116 @@
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "compiler/driver/verify/region_check.h"
+#include "compiler/driver/verify/verify_modes.h"
+#include "compiler/support/child_process.h"
+#include "compiler/support/interrupt.h"
+
+namespace fusec {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+bool IsWorse(const Comparison& a, const Comparison& b) {
+  if (a.pass != b.pass) return !a.pass;
+  return a.rel_l2 > b.rel_l2;
+}
+
+// Of every result the size at which it was worst.
+void KeepWorst(std::vector<RegionJudgement>& kept, std::vector<RegionJudgement> more) {
+  if (kept.empty()) {
+    kept = std::move(more);
+    return;
+  }
+  for (size_t i = 0; i < kept.size(); ++i) {
+    if (IsWorse(more[i].comparison, kept[i].comparison)) kept[i] = std::move(more[i]);
+  }
+}
+
+Json NumberJson(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+void PrintJson(const Subject& subject, const std::vector<RegionJudgement>& judgements, bool pass) {
+  Json outputs = Json::array();
+  for (const RegionJudgement& judgement : judgements) {
+    const Comparison& c = judgement.comparison;
+    Json output = {{"name", c.name},
+                   {"kernel", judgement.kernel},
+                   {"class", judgement.op_class},
+                   {"max_abs", NumberJson(c.max_abs)},
+                   {"max_rel", NumberJson(c.max_rel)},
+                   {"rel_l2", NumberJson(c.rel_l2)},
+                   {"tolerance", c.tolerance.relative_l2},
+                   {"pass", c.pass},
+                   {"reason", c.tolerance.reason},
+                   {"worst",
+                    {{"index", c.worst_index},
+                     {"found", NumberJson(c.worst_found)},
+                     {"expected", NumberJson(c.worst_expected)}}},
+                   {"dims", judgement.dims.empty() ? Json::object() : Json(judgement.dims)}};
+    if (!c.note.empty()) output["note"] = c.note;
+    outputs.push_back(std::move(output));
+  }
+  const Json json = {{"against", {"unfused regions"}},
+                     {"outputs", outputs},
+                     {"pass", pass},
+                     {"model", subject.program->manifest().model},
+                     {"device", subject.program->device().name()}};
+  std::printf("%s\n", json.dump(1).c_str());
+}
+
+void PrintTable(const std::vector<RegionJudgement>& judgements) {
+  std::vector<std::vector<std::string>> rows = {{"kernel", "class", "tensor", "dims", "max abs",
+                                                 "relative L2", "tolerance", "worst at", "found",
+                                                 "expected", "", ""}};
+  for (const RegionJudgement& judgement : judgements) {
+    const Comparison& c = judgement.comparison;
+    const bool exact = c.pass && c.max_abs == 0;
+    rows.push_back({judgement.kernel, judgement.op_class, c.name, DimsText(judgement.dims),
+                    FormatNumber(c.max_abs), FormatNumber(c.rel_l2),
+                    FormatNumber(c.tolerance.relative_l2), exact ? "" : IndexText(c.worst_index),
+                    exact ? "" : FormatValue(c.worst_found),
+                    exact ? "" : FormatValue(c.worst_expected), c.pass ? "pass" : "FAIL", c.note});
+  }
+  std::fputs(FormatTable(rows, "llllrrrlrrll").c_str(), stdout);
+}
+
+}  // namespace
+
+Result<int> RunVerifyPerFusion(const VerifyFlags& flags) {
+  CatchInterrupts();
+  FUSEC_ASSIGN(const std::string folder, MakeTemporaryFolder());
+  const TemporaryFolder cleanup(folder);
+  FUSEC_ASSIGN(const std::string apart, MakeTemporaryFolder());
+  const TemporaryFolder cleanup_apart(apart);
+  Subject subject;
+  std::vector<RegionJudgement> judgements;
+  {
+    ProgressLine progress;
+    FUSEC_ASSIGN(subject, LoadSubject(flags, progress, folder, false));
+    FUSEC_ASSIGN(const RegionCheck check, RegionCheck::Make(subject, apart));
+    FUSEC_ASSIGN(const auto cases, VerifyCases(flags, subject.program->manifest()));
+    for (size_t i = 0; i < cases.size(); ++i) {
+      progress.Update("comparing " + DimsText(cases[i].first),
+                      static_cast<double>(i) / static_cast<double>(cases.size()));
+      FUSEC_ASSIGN(auto judged, check.Judge(cases[i].second, cases[i].first));
+      KeepWorst(judgements, std::move(judged));
+      if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
+    }
+  }
+  const bool pass =
+      std::all_of(judgements.begin(), judgements.end(),
+                  [](const RegionJudgement& judgement) { return judgement.comparison.pass; });
+  if (flags.json) {
+    PrintJson(subject, judgements, pass);
+  } else {
+    PrintTable(judgements);
+    std::puts(pass ? Green("pass").c_str() : Red("FAIL").c_str());
+  }
+  PrintNote("every kernel alone against its unfused ops in double; ran on " +
+            subject.program->device().name());
+  return pass ? 0 : 1;
+}
+
+}  // namespace fusec

@@ -1,0 +1,173 @@
+#include "compiler/driver/verify/verify_subject.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "compiler/driver/artifact/input_flags.h"
+#include "compiler/driver/cli/model_flags.h"
+#include "compiler/reference/interpreter.h"
+#include "runtime/src/cuda/cuda_pieces.h"
+
+namespace fusec {
+
+namespace {
+
+const std::vector<int64_t> kDefaultSizes = {1, 2, 5, 64};
+
+bool IsFolder(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+// The targets to compile for when only a device is known.
+std::vector<std::string> TargetsFor(const std::string& device) {
+  if (device == "cpu") return {"cpu"};
+  if (const auto gpu = runtime::GpuArchitecture()) return {*gpu};
+  return {device.empty() ? "cpu" : "sm_90a"};
+}
+
+// "" of an artifact whose model is not needed.
+Result<std::string> ModelOf(const VerifyFlags& flags, bool needed) {
+  if (!IsFolder(flags.subject)) return flags.subject;
+  if (!flags.model.empty() || !needed) return flags.model;
+  return Fail(ErrorKind::kUsage, "verifying the artifact " + flags.subject +
+                                     " needs the model that it was made from (--model MODEL.onnx)");
+}
+
+// A flag that an artifact has decided: it may be repeated, and is set where it was not given.
+Result<void> TakeFlag(const char* name, const std::string& artifact, const std::string& decided,
+                      std::optional<std::string>& flag) {
+  if (flag.value_or(decided) != decided)
+    return Fail(ErrorKind::kUsage, std::string(name) + " " + *flag + ": " + artifact +
+                                       " was compiled with " + name + " " + decided +
+                                       ", and is verified as it is");
+  flag = decided;
+  return {};
+}
+
+// Makes the flags those that the artifact was compiled with, as far as its manifest tells.
+Result<void> TakeFlags(const std::string& artifact, const runtime::Manifest& manifest,
+                       ModelFlags& flags) {
+  FUSEC_TRY(
+      TakeFlag("--matmul-precision", artifact, manifest.matmul_precision, flags.matmul_precision));
+  FUSEC_TRY(TakeFlag("--index-policy", artifact, manifest.index_policy, flags.index_policy));
+  const bool rounds_every_op = manifest.rounding == "every op";
+  if (flags.round_every_op && !rounds_every_op)
+    return Fail(ErrorKind::kUsage, "--round-every-op: " + artifact +
+                                       " was compiled without it, and is verified as it is");
+  flags.round_every_op = rounds_every_op;
+  return {};
+}
+
+}  // namespace
+
+Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
+                            const std::string& folder, bool needs_model) {
+  Subject subject;
+  FUSEC_ASSIGN(subject.model, ModelOf(flags, needs_model));
+  subject.model_flags = flags.model_flags;
+  subject.options.model_path = subject.model;
+  subject.artifact = flags.subject;
+  const bool is_artifact = IsFolder(flags.subject);
+  if (is_artifact) {
+    FUSEC_ASSIGN(subject.program, LoadProgram(subject.artifact, flags.device));
+    FUSEC_TRY(TakeFlags(subject.artifact, subject.program->manifest(), subject.model_flags));
+  }
+  FUSEC_TRY(ApplyModelFlags(subject.model_flags, subject.options));
+  if (!is_artifact) {
+    subject.artifact = folder + "/artifact";
+    subject.options.output_path = subject.artifact;
+    subject.options.targets = TargetsFor(flags.device);
+    subject.options.cpu_level = "native";
+    subject.options.progress = [&](const std::string& stage, double fraction) {
+      progress.Update(stage, fraction);
+    };
+    FUSEC_ASSIGN(const CompileReport report, CompileModel(subject.options));
+    for (const std::string& warning : report.warnings) PrintWarning(warning);
+    FUSEC_ASSIGN(subject.program, LoadProgram(subject.artifact, flags.device));
+  }
+  subject.device = flags.device;
+  if (subject.model.empty()) return subject;
+  // The sizes that it was compiled for, where they are others than a model has by itself.
+  const DimSymbol usual;
+  for (const runtime::Symbol& symbol : subject.program->manifest().symbols) {
+    if (symbol.min < usual.low || symbol.max > usual.high)
+      subject.options.dim_ranges[symbol.name] = {symbol.min, symbol.max};
+  }
+  FUSEC_ASSIGN(LoadedModel loaded, LoadModel(subject.options));
+  subject.graph = std::move(loaded.imported);
+  PassManager manager;
+  manager.options.index_policy = subject.program->manifest().index_policy;
+  if (manager.options.index_policy != "error")
+    FUSEC_TRY(manager.Run(*subject.graph, {"decompose", "index-policy"}));
+  return subject;
+}
+
+Result<std::vector<ReferenceTensor>> ReferenceInputs(const Subject& subject, const Graph& graph,
+                                                     const Inputs& inputs) {
+  const runtime::Manifest& manifest = subject.program->manifest();
+  std::vector<ReferenceTensor> reference;
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    const std::string& name = graph.InputName(i);
+    const auto found =
+        std::find_if(manifest.inputs.begin(), manifest.inputs.end(),
+                     [&](const runtime::TensorSignature& input) { return input.name == name; });
+    if (found == manifest.inputs.end()) {
+      return Fail(
+          ErrorKind::kInput,
+          subject.model + " has an input \"" + name +
+              "\" that the artifact lacks: is it another model, or was it frozen (--freeze)?");
+    }
+    reference.push_back(ReferenceTensor::FromData(inputs[found - manifest.inputs.begin()]));
+  }
+  return reference;
+}
+
+Result<void> JudgeByInterpreter(const Subject& subject, const Inputs& inputs,
+                                const std::vector<TensorData>& outputs, const DimValues& dims,
+                                std::vector<Judgement>& judgements) {
+  FUSEC_ASSIGN(const auto reference_inputs, ReferenceInputs(subject, *subject.graph, inputs));
+  const runtime::Manifest& manifest = subject.program->manifest();
+  const auto interpreted = Interpret(*subject.graph, reference_inputs);
+  if (!interpreted) {
+    const std::string model = std::filesystem::path(subject.model).filename();
+    const Error& error = interpreted.error();
+    if (model == manifest.model) return tl::unexpected(error);
+    return Fail(error.kind, subject.model + ": " + error.message + "; " + subject.artifact +
+                                " was made from " + manifest.model);
+  }
+  const std::vector<ReferenceTensor>& expected = *interpreted;
+  if (expected.size() != outputs.size()) {
+    return Fail(ErrorKind::kInput, subject.model + " has " +
+                                       Plural(static_cast<int64_t>(expected.size()), "output") +
+                                       ", the artifact " + std::to_string(outputs.size()));
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Tolerance tolerance =
+        ToleranceOf(CoarsestDtype(subject.graph->outputs[i]), manifest.matmul_precision);
+    judgements.push_back({"interpreter", dims,
+                          Compare(manifest.outputs[i].name, outputs[i], expected[i], tolerance)});
+  }
+  return {};
+}
+
+Result<std::vector<VerifyCase>> VerifyCases(const VerifyFlags& flags,
+                                            const runtime::Manifest& manifest) {
+  std::vector<VerifyCase> cases;
+  if (!flags.inputs.empty()) {
+    if (!flags.dims.empty())
+      return Fail(ErrorKind::kUsage, "--dim is for random data, --inputs has sizes of its own");
+    FUSEC_ASSIGN(Inputs inputs, InputsFromNpz(manifest, flags.inputs));
+    DimValues dims = DimsOf(manifest, inputs);
+    cases.emplace_back(std::move(dims), std::move(inputs));
+    return cases;
+  }
+  FUSEC_ASSIGN(const auto dim_cases, DimCases(flags.dims, DimRanges(manifest), kDefaultSizes));
+  for (const DimValues& dims : dim_cases) {
+    FUSEC_ASSIGN(Inputs inputs, RandomInputs(manifest, dims, flags.random_flags));
+    cases.emplace_back(dims, std::move(inputs));
+  }
+  return cases;
+}
+
+}  // namespace fusec

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/driver/artifact/artifact_session.h"
+#include "compiler/driver/build/compile.h"
+#include "compiler/driver/cli/cli.h"
+#include "compiler/driver/verify/compare.h"
+#include "compiler/support/terminal.h"
+
+namespace fusec {
+
+// What the kinds of `fusec verify` share.
+
+struct Judgement {
+  std::string against;  // "interpreter", "onnxruntime"
+  DimValues dims;
+  Comparison comparison;
+};
+
+// What is compared: a program, the graph it was made from, and the inputs that were frozen in both.
+struct Subject {
+  std::string model, device;
+  std::string artifact;    // its folder
+  ModelFlags model_flags;  // by which the model becomes it
+  CompileOptions options;
+  std::unique_ptr<runtime::Program> program;
+  std::unique_ptr<Graph> graph;  // null without a model
+};
+
+// Opens the artifact, or compiles the model into `folder` first. `needs_model`: an artifact without
+// a model is a usage error.
+Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
+                            const std::string& folder, bool needs_model);
+
+// Sizes and inputs of every comparison.
+using VerifyCase = std::pair<DimValues, Inputs>;
+Result<std::vector<VerifyCase>> VerifyCases(const VerifyFlags& flags,
+                                            const runtime::Manifest& manifest);
+
+// The tensors for the inputs of `graph`, found by name; a mismatch means another model, or other
+// frozen inputs.
+Result<std::vector<ReferenceTensor>> ReferenceInputs(const Subject& subject, const Graph& graph,
+                                                     const Inputs& inputs);
+
+// Appends the comparison of every output.
+Result<void> JudgeByInterpreter(const Subject& subject, const Inputs& inputs,
+                                const std::vector<TensorData>& outputs, const DimValues& dims,
+                                std::vector<Judgement>& judgements);
+
+}  // namespace fusec

@@ -1,0 +1,138 @@
+#include "compiler/kernel/fold.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "compiler/ir/c_text.h"
+#include "compiler/kernel/idioms.h"
+#include "compiler/kernel/region_lowering.h"
+
+namespace fusec {
+
+namespace {
+
+// What no element of `dtype` is below (or above): infinity for floats.
+std::string ExtremeLiteral(Dtype dtype, bool highest) {
+  if (IsFloat(dtype)) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    return CLiteral(highest ? infinity : -infinity, dtype);
+  }
+  const int bits = 8 * DtypeBytes(dtype);
+  if (IsUnsigned(dtype)) {
+    const uint64_t top = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+    return CLiteral(static_cast<int64_t>(highest ? top : 0), dtype);
+  }
+  const int64_t top = static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
+  return CLiteral(highest ? top : -top - 1, dtype);
+}
+
+}  // namespace
+
+Fold FoldOf(OpKind kind, Dtype dtype) {
+  const bool is_bool = dtype == Dtype::kBool;
+  const std::string type = CTypeName(dtype);
+  auto call = [](const char* how) {
+    return [how](const std::string& total, const std::string& element) {
+      return std::string(how) + "::Combine(" + total + ", " + element + ")";
+    };
+  };
+  switch (kind) {
+    case OpKind::kReduceProd:
+      return {CLiteral(int64_t{1}, dtype), "ProductOf",
+              [](auto& total, auto& element) { return total + " * " + element; }};
+    case OpKind::kReduceMax:
+      if (is_bool) return {"false", "LargerOf", [](auto& t, auto& e) { return t + " || " + e; }};
+      return {ExtremeLiteral(dtype, false), "LargerOf", call("LargerOf"), true,
+              IsFloat(dtype) ? "larger" : "max"};
+    case OpKind::kReduceMin:
+      if (is_bool) return {"true", "SmallerOf", [](auto& t, auto& e) { return t + " && " + e; }};
+      return {ExtremeLiteral(dtype, true), "SmallerOf", call("SmallerOf"), true,
+              IsFloat(dtype) ? "smaller" : "min"};
+    default:  // sums, means, products of matrices
+      return {CLiteral(int64_t{0}, dtype), "SumOf",
+              [](auto& total, auto& element) { return total + " + " + element; }, false, "+"};
+  }
+}
+
+std::string WriteFold(KernelBuilder& builder, const FoldLoop& loop,
+                      const std::function<Scalar(const std::vector<Expr>&)>& element) {
+  const Fold& fold = loop.fold;
+  if (fold.calls_how) builder.Use("block_reduce.cuh");
+  // With the lanes inside the fold, unless its bounds are different for every lane.
+  const bool by_lanes =
+      builder.MaySuspendLanes(loop.index) && !builder.IsInnermost(loop.first + " " + loop.last);
+  if (by_lanes) builder.SuspendLanes();
+  const std::string array = builder.Unique(loop.name);
+  std::string total = array;
+  if (by_lanes) {
+    total += "[" + builder.lanes()->variable + "]";
+    builder.DeclareLaneArray(CTypeName(loop.dtype), array);
+    builder.ForLanes([&] { builder.Assign(total, fold.start); });
+  } else {
+    builder.Declare(CTypeName(loop.dtype), total, fold.start);
+  }
+  std::vector<Expr> k;
+  std::vector<std::string> headers;
+  for (const Expr& dim : loop.dims) {
+    const std::string variable = builder.Unique("entry");
+    headers.push_back(LoopHeader(builder, variable, loop.first.empty() ? "0" : loop.first,
+                                 loop.last.empty() ? builder.Write(dim) : loop.last));
+    builder.Open();
+    builder.DefineVariable(variable, 0, dim - 1);
+    k.push_back(Expr::Symbol(variable));
+  }
+  const auto step = [&] { builder.Assign(total, fold.step(total, element(k).text)); };
+  if (by_lanes)
+    builder.ForLanes(step);
+  else
+    step();
+  for (auto header = headers.rbegin(); header != headers.rend(); ++header)
+    builder.CloseFor(*header);
+  if (by_lanes) builder.ResumeLanes();
+  return total;
+}
+
+Scalar FoldSerially(RegionLowering& lowering, const Node& reduction,
+                    const std::vector<Expr>& index) {
+  KernelBuilder& builder = lowering.builder();
+  const Value* result = reduction.result();
+  const Dtype dtype = FoldDtype(reduction);
+  const bool is_mean = reduction.kind == OpKind::kReduceMean;
+  const std::string name = FriendlyName(result->name);
+  const Shape dims = ReducedDims(reduction);
+  if (auto number = Product(dims).AsConstant(); number && dims.size() == 1) {
+    builder.expressions().NameConstant(*number, name + "_terms", "entries that are pooled");
+  }
+  const std::string total = WriteFold(
+      builder,
+      {FoldOf(reduction.kind, dtype), dtype, name + (is_mean ? "_sum" : ""), dims, "", "", index},
+      [&](const std::vector<Expr>& k) {
+        return lowering.Evaluate(reduction.operand(0), ReductionOperandIndex(reduction, index, k));
+      });
+  return {is_mean ? WriteMean(builder, reduction, total, Product(dims)) : total,
+          result->type.dtype};
+}
+
+namespace {
+
+// A count as a factor; its dims become parameters.
+std::string WriteCount(KernelBuilder& builder, const Expr& count) {
+  builder.Write(count);
+  return builder.expressions().WriteFactor(count);
+}
+
+}  // namespace
+
+std::string WriteMean(KernelBuilder& builder, const Node& reducer, const std::string& total,
+                      const Expr& count) {
+  const Value* result = reducer.result();
+  const std::string fold_type = CTypeName(FoldDtype(reducer));
+  const std::string divisor = "(" + fold_type + ")" + WriteCount(builder, count);
+  const bool is_integer = IsInteger(result->type.dtype);
+  if (is_integer) builder.Use("divide.cuh");  // a mean of nothing is 0 then
+  return builder.Let(CTypeName(result->type.dtype), FriendlyName(result->name),
+                     is_integer ? "Divide<" + fold_type + ">(" + total + ", " + divisor + ")"
+                                : total + " / " + divisor);
+}
+
+}  // namespace fusec

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "compiler/ir/op_def.h"
+#include "compiler/kernel/kernel_builder.h"
+#include "compiler/region/reducers.h"
+
+namespace fusec {
+
+// How a reduction starts, folds in an element, and folds the threads of a block.
+struct Fold {
+  std::string start;
+  std::string how;  // of block_reduce.cuh
+  std::function<std::string(const std::string& total, const std::string& element)> step;
+  bool calls_how = false;  // `step` does
+  std::string simd;  // that lanes fold by, as OpenMP or simd_reduce.cuh call it; "": they cannot
+};
+
+Fold FoldOf(OpKind kind, Dtype dtype);
+
+// Writes a fold as a loop where it is needed: `dims` are its loops' extents, or the one loop goes
+// from `first` to `last` (of at most dims[0] entries), for the element at `index`. Returns the
+// total.
+struct FoldLoop {
+  Fold fold;
+  Dtype dtype;
+  std::string name;
+  Shape dims;
+  std::string first, last;  // "": 0 and the extent
+  std::vector<Expr> index;
+};
+std::string WriteFold(KernelBuilder& builder, const FoldLoop& loop,
+                      const std::function<Scalar(const std::vector<Expr>& k)>& element);
+
+class RegionLowering;
+
+// Element `index` of a reduction, folded by one thread in a loop that stands where it is needed.
+Scalar FoldSerially(RegionLowering& lowering, const Node& reduction,
+                    const std::vector<Expr>& index);
+
+// Divides `total`, the sum that a ReduceMean folded over `count` elements.
+std::string WriteMean(KernelBuilder& builder, const Node& reducer, const std::string& total,
+                      const Expr& count);
+
+}  // namespace fusec

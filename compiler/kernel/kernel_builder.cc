@@ -1,0 +1,433 @@
+#include "compiler/kernel/kernel_builder.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "compiler/ir/c_text.h"
+#include "compiler/kernel/idioms.h"
+#include "compiler/kernel/size_names.h"
+#include "compiler/support/check.h"
+#include "compiler/support/kernel_words.h"
+#include "compiler/support/words.h"
+
+namespace fusec {
+
+std::string FriendlyName(const std::string& value_name) {
+  std::string name = value_name;
+  if (size_t at = name.rfind("_output_"); at != std::string::npos && at > 0) name.resize(at);
+  std::string out;
+  for (char c : name) {
+    const bool alnum = std::isalnum(static_cast<unsigned char>(c));
+    if (alnum)
+      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    else if (!out.empty() && out.back() != '_')
+      out += '_';
+  }
+  while (!out.empty() && out.back() == '_') out.pop_back();
+  // A module path repeats its parents: "top_top_0_gemm" says no more than "top_0_gemm".
+  if (size_t at = out.find('_'); at != std::string::npos && at > 0 &&
+                                 out.compare(at + 1, at + 1, out.substr(0, at) + "_") == 0) {
+    out = out.substr(at + 1);
+  }
+  if (out.size() > 32) {
+    const size_t cut = out.find('_', out.size() - 32);
+    out = cut == std::string::npos ? out.substr(out.size() - 32) : out.substr(cut + 1);
+  }
+  if (out.empty() || std::isdigit(static_cast<unsigned char>(out[0]))) out = "value_" + out;
+  return out;
+}
+
+std::string MemoryTypeName(Dtype dtype) {
+  if (dtype == Dtype::kF16) return "Half";
+  if (dtype == Dtype::kBF16) return "BFloat16";
+  return CTypeName(dtype);
+}
+
+namespace {
+
+// The words of a statement itself, but for the name of a local that it defines.
+void CollectWords(const Statement& statement, std::set<std::string>& words) {
+  if (statement.kind == Statement::Kind::kComment) return;
+  const bool is_local = statement.kind == Statement::Kind::kLet;
+  for (const std::string& text : {statement.type, is_local ? "" : statement.name, statement.text}) {
+    ForEachWord(text, [&](std::string_view word, size_t) { words.emplace(word); });
+  }
+}
+
+// Takes out locals that nothing behind them in their scope reads; the words of what stays. A check
+// of an index stays: it reports.
+std::set<std::string> DropUnread(std::vector<Statement>& statements) {
+  std::set<std::string> words;
+  for (size_t i = statements.size(); i-- > 0;) {
+    Statement& statement = statements[i];
+    const bool is_unread = statement.kind == Statement::Kind::kLet &&
+                           !words.count(statement.name) &&
+                           statement.text.find("CheckedIndex(") == std::string::npos;
+    if (is_unread) {
+      statements.erase(statements.begin() + static_cast<int64_t>(i));
+      continue;
+    }
+    CollectWords(statement, words);
+    words.merge(DropUnread(statement.body));
+    words.merge(DropUnread(statement.otherwise));
+  }
+  return words;
+}
+
+}  // namespace
+
+KernelBuilder::KernelBuilder(KernelBuilder& planned, std::vector<IndexSite>& sites)
+    : KernelBuilder(planned.target(), planned.program(), sites, planned.shape()) {
+  plan_.index_type = planned.index_type();
+  if (plan_.index_type != "int") expressions_.CountInLongLong();
+}
+
+KernelBuilder::KernelBuilder(TargetKind target, const Graph& program, std::vector<IndexSite>& sites,
+                             const LaunchShape& shape)
+    : target_(target),
+      program_(program),
+      sites_(sites),
+      shape_(shape),
+      ranges_(program.SymbolRanges()) {
+  scopes_.emplace_back();
+  for (const DimSymbol& symbol : program.symbols) names_.insert(symbol.name);
+}
+
+bool KernelBuilder::IsTaken(const std::string& name) const {
+  const auto holds = [&](const Scope& scope) { return scope.names.count(name) != 0; };
+  return names_.count(name) || IsKernelWord(name) ||
+         std::any_of(scopes_.begin(), scopes_.end(), holds) ||
+         std::any_of(suspended_.begin(), suspended_.end(), holds);
+}
+
+std::string KernelBuilder::FirstFree(const std::string& wanted) const {
+  // A word of the kernel's own gets another stem first: k's numbered forms are words as well. So
+  // does what is called like a parameter.
+  const bool is_buffer =
+      std::any_of(reserved_names_.begin(), reserved_names_.end(),
+                  [&](const auto& reserved) { return reserved.second == wanted; });
+  const std::string stem = IsKernelWord(wanted) ? wanted + "_tensor"
+                           : is_buffer          ? wanted + "_value"
+                                                : wanted;
+  std::string name = stem;
+  for (int i = 2; IsTaken(name); ++i) name = stem + "_" + std::to_string(i);
+  return name;
+}
+
+std::string KernelBuilder::Unique(const std::string& wanted) {
+  const std::string name = FirstFree(wanted);
+  names_.insert(name);
+  return name;
+}
+
+void KernelBuilder::ReserveNames(const Node& region) {
+  const auto reserve = [&](const Value* value) {
+    if (reserved_names_.count(value)) return;
+    const std::string name = Unique(FriendlyName(value->name));
+    reserved_names_[value] = name;
+  };
+  for (const auto& result : region.results) reserve(result.get());
+  for (const Value* operand : region.operands) {
+    const bool is_number = IsConstant(operand) && operand->type.ElementCount().IsConstant(1);
+    if (!is_number) reserve(operand);
+  }
+  for (const Value* operand : region.operands) SuggestSizes(*this, *operand);
+  for (const auto& node : region.body->nodes) {
+    for (const auto& result : node->results) SuggestSizes(*this, *result);
+  }
+}
+
+const std::string& KernelBuilder::Buffer(const Value* value, bool written) {
+  auto found = buffer_names_.find(value);
+  if (found == buffer_names_.end()) {
+    const auto reserved = reserved_names_.find(value);
+    const std::string name =
+        reserved != reserved_names_.end() ? reserved->second : Unique(FriendlyName(value->name));
+    found = buffer_names_.emplace(value, name).first;
+    if (value->type.dtype == Dtype::kF16 || value->type.dtype == Dtype::kBF16) Use("half.cuh");
+    KernelParameter parameter;
+    parameter.value = value;
+    parameter.written = written;
+    parameter.name = name;
+    plan_.parameters.push_back(parameter);
+  }
+  return found->second;
+}
+
+std::string KernelBuilder::Panels(const Value* weights, WeightLayout layout) {
+  KernelParameter parameter;
+  parameter.value = weights;
+  parameter.layout = layout;
+  parameter.name = Unique(FriendlyName(weights->name) + "_panels");
+  plan_.parameters.push_back(parameter);
+  return parameter.name;
+}
+
+std::string KernelBuilder::SizeParameter(const std::string& wanted_name, int64_t size,
+                                         const std::string& comment) {
+  KernelParameter parameter;
+  parameter.kind = KernelParameter::Kind::kDim;
+  parameter.name = Unique(wanted_name);
+  parameter.dim = size;
+  parameter.comment = comment;
+  plan_.parameters.push_back(parameter);
+  return parameter.name;
+}
+
+std::string KernelBuilder::Tables(const std::vector<const Value*>& tables,
+                                  const std::string& wanted_name) {
+  KernelParameter parameter;
+  parameter.kind = KernelParameter::Kind::kTables;
+  parameter.tables = tables;
+  // The word "tables" is kept free for just this.
+  parameter.name = names_.insert(wanted_name).second ? wanted_name : Unique(wanted_name + "_2");
+  plan_.parameters.push_back(parameter);
+  const Dtype dtype = tables[0]->type.dtype;
+  if (dtype == Dtype::kF16 || dtype == Dtype::kBF16) Use("half.cuh");
+  Use("tables.cuh");
+  return parameter.name;
+}
+
+std::string KernelBuilder::ConstantArray(const std::string& wanted_name,
+                                         const std::vector<int64_t>& values,
+                                         const std::string& comment) {
+  const std::string name = Unique(wanted_name);
+  std::string list;
+  for (const int64_t value : values) list += (list.empty() ? "{" : ", ") + std::to_string(value);
+  plan_.constants.push_back({plan_.index_type, name + "[" + std::to_string(values.size()) + "]",
+                             list + "}", comment, true});
+  return name;
+}
+
+int KernelBuilder::AddSite(const IndexSite& site) {
+  auto found = std::find(sites_.begin(), sites_.end(), site);
+  if (found == sites_.end()) found = sites_.insert(sites_.end(), site);
+  needs_errors_ = true;
+  Use("index_check.cuh");
+  return static_cast<int>(found - sites_.begin()) + 1;
+}
+
+std::string KernelBuilder::SiteName(int number) {
+  auto found = site_names_.find(number);
+  if (found == site_names_.end()) {
+    const IndexSite& site = sites_[number - 1];
+    const std::string name = Unique("k" + PascalCase(FriendlyName(site.tensor)) + "Site");
+    plan_.constants.push_back(
+        {"int", name, std::to_string(number), "who reports a bad index: " + site.node});
+    found = site_names_.emplace(number, name).first;
+  }
+  return found->second;
+}
+
+void KernelBuilder::Use(const std::string& device_file) {
+  auto& files = plan_.device_files;
+  if (std::find(files.begin(), files.end(), device_file) == files.end())
+    files.push_back(device_file);
+}
+
+std::string KernelBuilder::Write(const Expr& expr) {
+  std::vector<std::string> symbols;
+  expr.CollectSymbols(symbols);
+  for (const std::string& symbol : symbols) {
+    const bool is_dim = std::any_of(program_.symbols.begin(), program_.symbols.end(),
+                                    [&](const DimSymbol& dim) { return dim.name == symbol; });
+    const bool known = std::any_of(plan_.parameters.begin(), plan_.parameters.end(), [&](auto& p) {
+      return p.kind == KernelParameter::Kind::kDim && p.name == symbol;
+    });
+    if (!is_dim || known) continue;
+    KernelParameter parameter;
+    parameter.kind = KernelParameter::Kind::kDim;
+    parameter.name = symbol;
+    parameter.dim = Expr::Symbol(symbol);
+    plan_.parameters.push_back(parameter);
+  }
+  return expressions_.Write(expr);
+}
+
+void KernelBuilder::DefineVariable(const std::string& name, const Expr& low, const Expr& high) {
+  names_.insert(name);
+  depth_of_[name] = static_cast<int>(scopes_.size()) - 1;
+  ranges_.Set(name, low, high);
+}
+
+void KernelBuilder::Open(bool is_branch) {
+  scopes_.emplace_back();
+  scopes_.back().is_branch = is_branch;
+}
+
+std::vector<Statement> KernelBuilder::Close() {
+  FUSEC_CHECK(scopes_.size() > 1, "the kernel's outermost scope is closed by Finish");
+  std::vector<Statement> statements = std::move(scopes_.back().statements);
+  scopes_.pop_back();
+  return statements;
+}
+
+void KernelBuilder::Append(Statement statement) {
+  scopes_.back().statements.push_back(std::move(statement));
+}
+
+void KernelBuilder::Declare(const std::string& type, const std::string& name,
+                            const std::string& text) {
+  depth_of_[name] = static_cast<int>(scopes_.size()) - 1;
+  Append({Statement::Kind::kDeclare, type, name, text, {}, {}});
+}
+
+void KernelBuilder::OpenLanes(Lanes lanes) {
+  lanes_ = std::move(lanes);
+  Open();
+  lane_depth_ = lane_loop_ = scopes_.size() - 1;
+  DefineVariable(lanes_.variable, 0, Expr(lanes_.count) - 1);
+}
+
+bool KernelBuilder::InLaneBranch() const {
+  for (size_t s = lane_loop_ + 1; s < scopes_.size(); ++s) {
+    if (scopes_[s].is_branch) return true;
+  }
+  return false;
+}
+
+void KernelBuilder::CloseLanes() {
+  FUSEC_CHECK(AtLanes(), "the lanes' loop is not the innermost one");
+  std::vector<Statement> body = Close();
+  if (!lanes_.pragma.empty()) Append({Statement::Kind::kPragma, "", "", lanes_.pragma, {}, {}});
+  Append({Statement::Kind::kFor,
+          "",
+          "",
+          LoopHeader(*this, lanes_.variable, "0", lanes_.count_name),
+          std::move(body),
+          {}});
+  for (Statement& statement : after_lanes_) Append(std::move(statement));
+  after_lanes_.clear();
+  lanes_ = {};
+  lane_depth_ = lane_loop_ = 0;
+}
+
+bool KernelBuilder::MaySuspendLanes(const std::vector<Expr>& index) const {
+  std::vector<std::string> symbols;
+  for (const Expr& coordinate : index) coordinate.CollectSymbols(symbols);
+  return AtLanes() && std::none_of(symbols.begin(), symbols.end(), [&](const std::string& symbol) {
+           return symbol != lanes_.variable && IsInnermost(symbol);
+         });
+}
+
+void KernelBuilder::SuspendLanes() {
+  suspended_.push_back(std::move(scopes_.back()));
+  scopes_.pop_back();
+  lane_depth_ = lane_loop_ = 0;
+}
+
+void KernelBuilder::ResumeLanes() {
+  scopes_.push_back(std::move(suspended_.back()));
+  suspended_.pop_back();
+  lane_depth_ = lane_loop_ = scopes_.size() - 1;
+  DefineVariable(lanes_.variable, 0, Expr(lanes_.count) - 1);
+}
+
+void KernelBuilder::BeforeLanes(Statement statement) {
+  scopes_[lane_depth_ - 1].statements.push_back(std::move(statement));
+}
+
+void KernelBuilder::ForLanes(const std::function<void()>& body, bool nests) {
+  Open();
+  lane_loop_ = scopes_.size() - 1;
+  if (nests) lane_depth_ = lane_loop_;
+  DefineVariable(lanes_.variable, 0, Expr(lanes_.count) - 1);
+  body();
+  std::vector<Statement> statements = Close();
+  lane_depth_ = lane_loop_ = 0;
+  if (statements.empty()) return;
+  if (!lanes_.pragma.empty()) Append({Statement::Kind::kPragma, "", "", lanes_.pragma, {}, {}});
+  Append({Statement::Kind::kFor,
+          "",
+          "",
+          LoopHeader(*this, lanes_.variable, "0", lanes_.count_name),
+          std::move(statements),
+          {}});
+}
+
+void KernelBuilder::DeclareLaneArray(const std::string& type, const std::string& name) {
+  depth_of_[name] = static_cast<int>(scopes_.size()) - 1;
+  Append({Statement::Kind::kDeclare, type, name + "[" + lanes_.count_name + "]", "", {}, {}});
+}
+
+int KernelBuilder::DepthOf(const std::string& text) const {
+  int depth = 0;
+  ForEachWord(text, [&](std::string_view word, size_t) {
+    if (const auto found = depth_of_.find(word); found != depth_of_.end())
+      depth = std::max(depth, found->second);
+  });
+  return depth;
+}
+
+std::string KernelBuilder::Let(const std::string& type, const std::string& wanted_name,
+                               const std::string& text, const std::string& comment) {
+  const bool is_integer = type != "float" && type != "double" && type.rfind("Vector<", 0) != 0;
+  return LetAs(type, wanted_name, !is_integer, text, comment);
+}
+
+std::string KernelBuilder::LetCoordinate(const std::string& wanted_name, const std::string& text) {
+  return LetAs(plan_.index_type, wanted_name, true, text, "");
+}
+
+std::string KernelBuilder::LetAs(const std::string& type, const std::string& wanted_name,
+                                 bool shares_names, const std::string& text,
+                                 const std::string& comment) {
+  int depth = DepthOf(text);
+  for (int s = depth + 1; s < static_cast<int>(scopes_.size()); ++s) {
+    if (scopes_[s].is_branch) depth = s;
+  }
+  const std::string name = FirstFree(wanted_name);
+  (shares_names ? scopes_[depth].names : names_).insert(name);
+  depth_of_[name] = depth;
+  auto& statements = scopes_[depth].statements;
+  if (!comment.empty()) statements.push_back({Statement::Kind::kComment, "", "", comment, {}, {}});
+  statements.push_back({Statement::Kind::kLet, type, name, text, {}, {}});
+  return name;
+}
+
+const Scalar* KernelBuilder::Recall(const std::string& key) const {
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+    if (auto found = scope->memo.find(key); found != scope->memo.end()) return &found->second;
+  }
+  return nullptr;
+}
+
+void KernelBuilder::Remember(const std::string& key, const Scalar& scalar) {
+  const int depth = DepthOf(scalar.text);
+  int scope = depth;
+  for (int s = depth + 1; s < static_cast<int>(scopes_.size()); ++s) {
+    if (scopes_[s].is_branch) scope = s;
+  }
+  scopes_[scope].memo[key] = scalar;
+}
+
+KernelPlan KernelBuilder::Finish() {
+  FUSEC_CHECK(scopes_.size() == 1, "a scope of the kernel is still open");
+  plan_.body = std::move(scopes_.back().statements);
+  const std::set<std::string> words = DropUnread(plan_.body);
+  std::vector<NamedConstant> sizes = expressions_.constants();
+  const auto is_unread = [&](const NamedConstant& constant) {
+    return !words.count(constant.name.substr(0, constant.name.find('[')));
+  };
+  std::erase_if(sizes, is_unread);
+  std::erase_if(plan_.constants, is_unread);
+  plan_.constants.insert(plan_.constants.begin(), sizes.begin(), sizes.end());
+  // Signature: what is read, what is written, dims, sizes, the error word.
+  std::stable_sort(plan_.parameters.begin(), plan_.parameters.end(), [](auto& a, auto& b) {
+    auto rank = [](const KernelParameter& p) {
+      if (p.kind == KernelParameter::Kind::kDim) return p.dim.AsConstant() ? 3 : 2;
+      return p.written ? 1 : 0;
+    };
+    return rank(a) < rank(b);
+  });
+  if (needs_errors_) {
+    KernelParameter parameter;
+    parameter.kind = KernelParameter::Kind::kErrors;
+    parameter.name = "errors";
+    plan_.parameters.push_back(parameter);
+  }
+  return std::move(plan_);
+}
+
+}  // namespace fusec

@@ -1,0 +1,191 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/op_def.h"
+#include "compiler/kernel/c_expression.h"
+#include "compiler/kernel/kernel_plan.h"
+#include "compiler/kernel/launch_shape.h"
+
+namespace fusec {
+
+// Writes the body of one kernel: names, parameters, nested scopes. A statement lands in the
+// outermost open scope that knows everything it mentions, so what does not change inside a loop is
+// computed before it.
+class KernelBuilder {
+ public:
+  KernelBuilder(TargetKind target, const Graph& program, std::vector<IndexSite>& sites,
+                const LaunchShape& shape = {});
+  KernelBuilder(const KernelBuilder&) = delete;
+  KernelBuilder& operator=(const KernelBuilder&) = delete;
+  // As `planned` was before anything was written, to try what a plan would write.
+  KernelBuilder(KernelBuilder& planned, std::vector<IndexSite>& sites);
+
+  TargetKind target() const { return target_; }
+  const LaunchShape& shape() const { return shape_; }
+  Ranges& ranges() { return ranges_; }
+  CExpressionWriter& expressions() { return expressions_; }
+  KernelPlan& plan() { return plan_; }
+  const Graph& program() const { return program_; }
+  const std::string& index_type() const { return plan_.index_type; }
+
+  // Keeps the names of the tensors that a region reads and writes for their parameters, and names
+  // sizes after tensors where nothing else names them.
+  void ReserveNames(const Node& region);
+  // A name that nothing in this kernel has yet.
+  std::string Unique(const std::string& wanted);
+  // The parameter that holds `value` (added on first use).
+  const std::string& Buffer(const Value* value, bool written = false);
+  // The parameter that holds the constant `weights` in panels, added by each call.
+  std::string Panels(const Value* weights, WeightLayout layout);
+  // A parameter for `size`, which is constant, in kernels that serve layers of other sizes as well;
+  // its name.
+  std::string SizeParameter(const std::string& wanted_name, int64_t size,
+                            const std::string& comment);
+  // A struct of pointers to `tables`; returns its name.
+  std::string Tables(const std::vector<const Value*>& tables, const std::string& wanted_name);
+  // From now on `value` is read as `text`, such as "tables.first_row[part]".
+  void Alias(const Value* value, const std::string& text) { buffer_names_[value] = text; }
+  // A constant array of this kernel; returns its name.
+  std::string ConstantArray(const std::string& wanted_name, const std::vector<int64_t>& values,
+                            const std::string& comment);
+  // The number (from 1) of an index site, and the constant of this kernel that holds it; the kernel
+  // gets the error parameter.
+  int AddSite(const IndexSite& site);
+  std::string SiteName(int number);
+  void Use(const std::string& device_file);
+  // The C text of an index expression; its symbols become parameters.
+  std::string Write(const Expr& expr);
+
+  // Declares a loop variable or local that lives in the innermost scope.
+  void DefineVariable(const std::string& name, const Expr& low, const Expr& high);
+  void Open(bool is_branch = false);  // a scope; branches keep everything they contain
+  std::vector<Statement> Close();
+  void CloseFor(const std::string& header) {
+    Append({Statement::Kind::kFor, "", "", header, Close(), {}});
+  }
+  void Append(Statement statement);  // to the innermost scope, where it stands
+  // `const index_type name = text;` and `if (condition) statement;`, where they stand
+  void AppendLet(const std::string& name, const std::string& text) {
+    Append({Statement::Kind::kLet, plan_.index_type, name, text, {}, {}});
+  }
+  void AppendCall(const std::string& text) {
+    Append({Statement::Kind::kCall, "", "", text, {}, {}});
+  }
+  void AppendIf(const std::string& condition, const std::string& statement) {
+    Append({Statement::Kind::kIf,
+            "",
+            "",
+            condition,
+            {{Statement::Kind::kCall, "", "", statement, {}, {}}},
+            {}});
+  }
+  void Comment(const std::string& text) {
+    Append({Statement::Kind::kComment, "", "", text, {}, {}});
+  }
+  void Blank() { Append({Statement::Kind::kBlank, "", "", "", {}, {}}); }
+  void Assign(const std::string& place, const std::string& text) {
+    Append({Statement::Kind::kAssign, "", place, text, {}, {}});
+  }
+  void Declare(const std::string& type, const std::string& name, const std::string& text);
+  // An uninitialised local of the outermost scope, in front of what is open.
+  void DeclareAtTop(const std::string& type, const std::string& name) {
+    scopes_[0].statements.push_back({Statement::Kind::kDeclare, type, name, "", {}, {}});
+  }
+  // `const type name = text;` in the outermost scope possible; returns the name. Integers have
+  // names of their own in the whole kernel, because facts about them are known by these; others may
+  // share a name with what no open scope holds.
+  std::string Let(const std::string& type, const std::string& wanted_name, const std::string& text,
+                  const std::string& comment = "");
+  // As Let, for a coordinate of the index type: it shares names, too.
+  std::string LetCoordinate(const std::string& wanted_name, const std::string& text);
+
+  // The innermost loop over neighbouring elements that one thread makes. A fold inside it becomes
+  // one loop around such a loop, so that what lanes share is computed once per step.
+  struct Lanes {
+    std::string variable;
+    int64_t count = 0;
+    bool vectors = false;    // the lanes' elements are loaded and stored at once
+    std::string pragma;      // in front of the loop
+    std::string count_name;  // the constant that holds `count`
+  };
+  void OpenLanes(Lanes lanes);
+  void CloseLanes();
+  const Lanes* lanes() const { return lanes_.count > 0 ? &lanes_ : nullptr; }
+  // Whether the innermost scope is that loop.
+  bool AtLanes() const { return lanes() != nullptr && scopes_.size() == lane_depth_ + 1; }
+  // Whether `text` mentions what is only known in the innermost scope.
+  bool IsInnermost(const std::string& text) const {
+    return DepthOf(text) + 1 == static_cast<int>(scopes_.size());
+  }
+  // Whether `text` differs between lanes.
+  bool DependsOnLane(const std::string& text) const {
+    return lane_loop_ > 0 && DepthOf(text) >= static_cast<int>(lane_loop_);
+  }
+  // Whether what is written now runs for some of the lanes only.
+  bool InLaneBranch() const;
+  // Whether AtLanes holds, and what is read at `index` can be read in front of the lanes' loop: of
+  // what is known in that loop only, it takes the lane alone.
+  bool MaySuspendLanes(const std::vector<Expr>& index) const;
+  // Statements from here on stand in front of the lanes' loop.
+  void SuspendLanes();
+  void ResumeLanes();
+  // A statement in front of the lanes' loop, and one behind it.
+  void BeforeLanes(Statement statement);
+  void AfterLanes(Statement statement) { after_lanes_.push_back(std::move(statement)); }
+  // A loop over the lanes where the open scope is; inside it AtLanes holds if it `nests`.
+  void ForLanes(const std::function<void()>& body, bool nests = false);
+  // An array of one element per lane that lives in the innermost scope.
+  void DeclareLaneArray(const std::string& type, const std::string& name);
+
+  // Scalars already computed, visible in the open scopes.
+  const Scalar* Recall(const std::string& key) const;
+  void Remember(const std::string& key, const Scalar& scalar);
+
+  KernelPlan Finish();
+
+ private:
+  struct Scope {
+    std::vector<Statement> statements;
+    std::map<std::string, Scalar> memo;
+    std::set<std::string> names;  // that another scope may have as well
+    bool is_branch = false;
+  };
+  int DepthOf(const std::string& text) const;
+  bool IsTaken(const std::string& name) const;
+  std::string FirstFree(const std::string& wanted) const;
+  std::string LetAs(const std::string& type, const std::string& wanted_name, bool shares_names,
+                    const std::string& text, const std::string& comment);
+
+  TargetKind target_;
+  const Graph& program_;
+  std::vector<IndexSite>& sites_;
+  const LaunchShape shape_;
+  Ranges ranges_;
+  CExpressionWriter expressions_{ranges_};
+  KernelPlan plan_;
+  std::set<std::string> names_;
+  std::map<std::string, int, std::less<>> depth_of_;  // by local name
+  std::vector<Scope> scopes_;
+  std::map<const Value*, std::string> buffer_names_, reserved_names_;
+  bool needs_errors_ = false;
+  Lanes lanes_;
+  size_t lane_depth_ = 0;  // 0: suspended
+  size_t lane_loop_ = 0;   // the scope of the innermost loop over lanes, such as one inside a fold
+  std::vector<Scope> suspended_;
+  std::vector<Statement> after_lanes_;
+  std::map<int, std::string> site_names_;
+};
+
+// A readable name for a value: "_top_top_1_Relu_output_0" (how TorchScript calls it) becomes
+// "top_1_relu".
+std::string FriendlyName(const std::string& value_name);
+
+// C type of an element in memory: "float", "Half", "long long", "bool".
+std::string MemoryTypeName(Dtype dtype);
+
+}  // namespace fusec

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+
+namespace fusec {
+
+// What a kernel is planned for. The same planner and the same printer serve both: on the CPU a
+// block has one thread, so that its loops are plain loops, and blocks are larger.
+enum class TargetKind { kCpu, kGpu };
+
+// One line or one nested block of a kernel, decided but not yet spelled.
+struct Statement {
+  enum class Kind {
+    kComment,  // text
+    kBlank,
+    kLet,      // const `type` `name` = `text`;
+    kDeclare,  // `type` `name` = `text`;  (assigned later; no `text`: uninitialised)
+    kAssign,   // `name` = `text`;  a local, or a place in memory
+    kCall,     // `text`;
+    kPragma,   // `text`, unindented meaning: a hint for the next loop
+    kFor,      // for (`text`) `body`
+    kIf,       // if (`text`) `body` else `otherwise`
+    kAwait,    // nothing; a dependent launch waits for earlier kernels here
+    kLambda,   // const auto `name` = [&](`text`) { `body` };
+  };
+  Kind kind = Kind::kComment;
+  std::string type, name, text;
+  std::vector<Statement> body, otherwise;
+};
+
+// `constexpr int kColumns = 432;  // last axis of "hidden"`
+struct NamedConstant {
+  std::string type = "int";
+  std::string name;
+  std::string value;
+  std::string comment;
+  bool is_array = false;  // then `static`: one for all threads, where each would fill its own
+};
+
+// How a constant lies in memory: as it is, or in panels (weight_panels.h), of floats rounded to
+// TF32 or as two such numbers each.
+enum class WeightLayout { kPlain, kPanels, kTf32Panels, kSplitTf32Panels };
+
+// One parameter of a kernel, in the order of the signature.
+struct KernelParameter {
+  enum class Kind { kBuffer, kTables, kDim, kErrors };
+  Kind kind = Kind::kBuffer;
+  const Value* value = nullptr;  // of kBuffer: an operand or result of the region node
+  WeightLayout layout = WeightLayout::kPlain;  // of a constant
+  bool written = false;
+  std::vector<const Value*>
+      tables;  // of kTables: constants of one dtype, passed as one struct of pointers
+  std::string name;
+  Expr dim;             // of kDim: a symbol, or a size that kernels of one text may differ in
+  std::string comment;  // on such a size
+};
+
+struct KernelPlan {
+  std::string name;  // k03_bias_relu
+  // The kernel before it whose function it launches, as its own would be equal; "" for its own.
+  std::string same_as;
+  std::vector<std::string> also_as;  // the kernels behind it that launch this one's
+  std::string op_class;              // "pointwise", "row_reduction", ...
+  std::vector<std::string> ops;
+  Provenance provenance;
+  std::vector<KernelParameter> parameters;
+  std::vector<NamedConstant> constants;
+  std::vector<std::string> device_files;  // of codegen_templates/device, in order of first use
+  std::string launch_in_words;
+  Expr blocks;
+  int block_size = 1;
+  int cluster_blocks = 1;   // neighbours that run together and read each other's shared memory
+  int blocks_together = 0;  // on one multiprocessor, which registers must not prevent; 0: any
+  int shared_bytes = 0;     // chosen at launch, beside what the kernel declares
+  // Waits for earlier kernels before it touches what they may, so that it may be launched while
+  // they run (dependent_launch.cuh): where the body says, or else first of all.
+  bool dependent_launch = false;
+  bool has_small_blocks = false;   // beside which those of the next kernel find room
+  std::string index_type = "int";  // of loop variables, positions and dims
+  std::vector<Statement> body;
+  Expr bytes_read, bytes_written, flops;
+  Expr bytes_kept;  // of results between its ops, which a kernel per op would write and read again
+
+  const std::string& function() const { return same_as.empty() ? name : same_as; }
+};
+
+// A place where data chooses an index, for the run-time error message.
+struct IndexSite {
+  std::string node;    // ONNX node, or the IR op
+  std::string tensor;  // the tensor that holds the index
+  std::string input;   // the model input it came from unchanged, or ""
+  Shape shape;         // of that tensor
+  Expr extent;         // valid values are -extent..extent-1
+  bool operator==(const IndexSite&) const = default;
+};
+
+}  // namespace fusec

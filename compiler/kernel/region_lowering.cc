@@ -1,0 +1,499 @@
+#include "compiler/kernel/region_lowering.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+
+#include "compiler/ir/c_text.h"
+#include "compiler/kernel/branch_ranges.h"
+#include "compiler/kernel/fold.h"
+#include "compiler/kernel/idioms.h"
+#include "compiler/kernel/size_names.h"
+#include "compiler/support/check.h"
+
+namespace fusec {
+
+namespace {
+
+std::string ElementKey(const Value* value, const std::vector<Expr>& index) {
+  std::string key = value->name;
+  for (const Expr& e : index) key += "|" + e.ToString();
+  return key;
+}
+
+std::string OpComment(const Node& node) {
+  std::string text = GetOpDef(node.kind).text;
+  if (!node.provenance.empty() && !node.provenance[0].module_path.empty()) {
+    text += " of " + node.provenance[0].module_path;
+  }
+  return text;
+}
+
+}  // namespace
+
+constexpr int64_t kVectorBytes = 16;  // that one instruction loads or stores
+
+// What an element of a tensor is called.
+static std::string ValueName(const std::string& tensor) {
+  return tensor + (tensor.ends_with("value") ? "_element" : "_value");
+}
+
+std::string ToMemory(const std::string& text, Dtype dtype) {
+  if (dtype == Dtype::kF16) return "ToHalf(" + text + ")";
+  if (dtype == Dtype::kBF16) return "ToBFloat16(" + text + ")";
+  return text;
+}
+
+// One element of one node, as the op's Lower sees it.
+class ElementLowering : public LowerContext {
+ public:
+  ElementLowering(RegionLowering& parent, const Node& node, int result, std::vector<Expr> index)
+      : parent_(parent) {
+    node_ = &node;
+    index_ = std::move(index);
+    result_number_ = result;
+  }
+
+  const Ranges& ranges() const override { return parent_.builder_.ranges(); }
+
+  Scalar Load(int operand, const std::vector<Expr>& index) override {
+    return parent_.Evaluate(node_->operands[operand], index);
+  }
+
+  std::string Array(int operand) override {
+    const Value* value = node_->operands[operand];
+    const Value* outside = parent_.Outside(value);
+    FUSEC_CHECK(outside != value || !value->producer, "computed in the kernel: " + value->name);
+    return parent_.builder_.Buffer(outside);
+  }
+
+  Scalar Let(const std::string& c_expression, Dtype dtype, const std::string& name) override {
+    const std::string comment = commented_ ? "" : OpComment(*node_);
+    commented_ = true;
+    const std::string wanted =
+        name.empty() ? FriendlyName(node_->result(result_number_)->name) : name;
+    return {parent_.builder_.Let(CTypeName(dtype), wanted, c_expression, comment), dtype};
+  }
+
+  void Use(const std::string& device_file) override { parent_.builder_.Use(device_file); }
+
+  Scalar SelectBelow(const Expr& position, const Expr& limit, Dtype dtype,
+                     const std::function<Scalar()>& then,
+                     const std::function<Scalar()>& otherwise) override {
+    KernelBuilder& builder = parent_.builder_;
+    if (ranges().ProvenLess(position, limit)) return then();
+    if (ranges().ProvenNonNegative(position - limit)) return otherwise();
+    if (const auto is_below = parent_.decide_ ? parent_.decide_(position, limit) : std::nullopt) {
+      const Scalar chosen = *is_below ? then() : otherwise();
+      const bool is_local = std::isalpha(static_cast<unsigned char>(chosen.text[0])) != 0;
+      return is_local ? chosen : Let(chosen.text, dtype, "");
+    }
+    if (const auto uniform = UniformSelect(position, limit)) {
+      return SelectForAllLanes(*uniform, dtype, then, otherwise);
+    }
+    // In the branch of another select the outer local is reused, so that a chain reads as if / else
+    // if.
+    const std::string target =
+        branch_target_.empty() ? builder.Unique(FriendlyName(node_->result(result_number_)->name))
+                               : branch_target_;
+    if (branch_target_.empty()) {
+      if (!commented_) builder.Comment(OpComment(*node_));
+      commented_ = true;
+      builder.Declare(CTypeName(dtype), target, "");
+    }
+    Statement choice;
+    choice.kind = Statement::Kind::kIf;
+    choice.text = builder.Write(position) + " < " + builder.Write(limit);
+    const std::string outer_target = branch_target_;
+    for (const bool is_then : {true, false}) {
+      builder.Open(/*is_branch=*/true);
+      branch_target_ = target;
+      const BranchRanges narrowed(builder.ranges(), position, limit, is_then);
+      const Scalar chosen = is_then ? then() : otherwise();
+      branch_target_ = outer_target;
+      if (chosen.text != target) builder.Assign(target, chosen.text);
+      (is_then ? choice.body : choice.otherwise) = builder.Close();
+    }
+    builder.Append(std::move(choice));
+    return {target, dtype};
+  }
+
+  Expr IndexFromData(const Scalar& data, const Expr& extent, int operand,
+                     const std::vector<Expr>& position) override;
+
+  Scalar DataFromIndex(const Expr& index, Dtype dtype) override {
+    if (auto number = index.AsConstant()) {
+      const std::string literal = CLiteral(*number, dtype);
+      if (std::abs(*number) <= 2) return {literal, dtype};
+      return {parent_.builder_.expressions().TypedConstant(
+                  CTypeName(dtype), FriendlyName(node_->result(result_number_)->name) + "_size",
+                  literal, "of an axis"),
+              dtype};
+    }
+    const std::string text = parent_.builder_.expressions().WriteFactor(index);
+    parent_.builder_.Write(index);  // its dims become parameters
+    return Let("(" + CTypeName(dtype) + ")" + text, dtype, "");
+  }
+
+  Scalar FoldRange(OpKind how, Dtype dtype, const Scalar& first, const Scalar& last,
+                   const Expr& extent, const std::function<Scalar(const Expr&)>& element) override {
+    if (!commented_) parent_.builder_.Comment(OpComment(*node_));
+    commented_ = true;
+    const std::string total = WriteFold(parent_.builder_,
+                                        {FoldOf(how, dtype),
+                                         dtype,
+                                         FriendlyName(node_->result(result_number_)->name),
+                                         {extent},
+                                         first.text,
+                                         last.text,
+                                         index()},
+                                        [&](const std::vector<Expr>& k) { return element(k[0]); });
+    return {total, dtype};
+  }
+
+ private:
+  // A select that chooses the same for all lanes of a vector.
+  struct Uniform {
+    Expr position, limit;               // without the lane
+    Expr in_vectors, limit_in_vectors;  // what narrows the branches' ranges
+  };
+  std::optional<Uniform> UniformSelect(const Expr& position, const Expr& limit) const;
+  Scalar SelectForAllLanes(const Uniform& uniform, Dtype dtype, const std::function<Scalar()>& then,
+                           const std::function<Scalar()>& otherwise);
+
+  RegionLowering& parent_;
+  std::string branch_target_;
+  bool commented_ = false;
+};
+
+std::optional<ElementLowering::Uniform> ElementLowering::UniformSelect(const Expr& position,
+                                                                       const Expr& limit) const {
+  KernelBuilder& builder = parent_.builder_;
+  if (!builder.MaySuspendLanes(index()) || !builder.lanes()->vectors) return std::nullopt;
+  const auto same = [&](const Expr& a, const Expr& b) {
+    return !builder.DependsOnLane(builder.Write(a) + " " + builder.Write(b));
+  };
+  if (same(position, limit)) return Uniform{position, limit, position, limit};
+  const int64_t lanes = builder.lanes()->count;
+  const auto base = parent_.VectorBase(position, {limit});
+  if (!base || !same(*base, limit)) return std::nullopt;
+  return Uniform{*base, limit, FloorDiv(*base, lanes, ranges()), FloorDiv(limit, lanes, ranges())};
+}
+
+// float chosen[kLanes]; if (position < limit) { for (lanes) ... } else { for (lanes) ... }, so that
+// the branches load whole vectors.
+Scalar ElementLowering::SelectForAllLanes(const Uniform& uniform, Dtype dtype,
+                                          const std::function<Scalar()>& then,
+                                          const std::function<Scalar()>& otherwise) {
+  KernelBuilder& builder = parent_.builder_;
+  builder.SuspendLanes();
+  std::string target = branch_target_;
+  if (target.empty()) {
+    if (!commented_) builder.Comment(OpComment(*node_));
+    commented_ = true;
+    const std::string array = builder.Unique(FriendlyName(node_->result(result_number_)->name));
+    builder.DeclareLaneArray(CTypeName(dtype), array);
+    target = array + "[" + builder.lanes()->variable + "]";
+  }
+  Statement choice;
+  choice.kind = Statement::Kind::kIf;
+  choice.text = builder.Write(uniform.position) + " < " + builder.Write(uniform.limit);
+  const std::string outer_target = branch_target_;
+  for (const bool is_then : {true, false}) {
+    builder.Open(/*is_branch=*/true);
+    branch_target_ = target;
+    const BranchRanges narrowed(builder.ranges(), uniform.in_vectors, uniform.limit_in_vectors,
+                                is_then);
+    const auto choose = [&] {
+      const Scalar chosen = is_then ? then() : otherwise();
+      if (chosen.text != target) builder.Assign(target, chosen.text);
+    };
+    builder.ForLanes(choose, /*nests=*/true);
+    branch_target_ = outer_target;
+    (is_then ? choice.body : choice.otherwise) = builder.Close();
+  }
+  builder.Append(std::move(choice));
+  builder.ResumeLanes();
+  return {target, dtype};
+}
+
+Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int operand,
+                                    const std::vector<Expr>& position) {
+  KernelBuilder& builder = parent_.builder_;
+  const Value* tensor = node_->operands[operand];
+  if (auto known = parent_.known_intervals_.find(data.text);
+      known != parent_.known_intervals_.end()) {
+    const auto [low, high] = known->second;
+    if (low == high && low < 0 && ranges().ProvenNonNegative(extent + low)) return extent + low;
+    if (low >= 0 && ranges().ProvenLess(Expr(high), extent)) {
+      if (low == high) return Expr(low);
+      builder.ranges().Set(data.text, Expr(low), Expr(high));
+      return Expr::Symbol(data.text);
+    }
+  }
+  IndexSite site;
+  site.node = !node_->provenance.empty() && !node_->provenance[0].onnx_node.empty()
+                  ? node_->provenance[0].onnx_node
+                  : std::string(GetOpDef(node_->kind).text);
+  // The manifest knows the model's dims only; a row count that depends on the part is there as the
+  // smallest.
+  std::vector<std::string> symbols;
+  extent.CollectSymbols(symbols);
+  const auto& dims = builder.program().symbols;
+  const bool known = std::all_of(symbols.begin(), symbols.end(), [&](const std::string& name) {
+    return std::any_of(dims.begin(), dims.end(),
+                       [&](const DimSymbol& dim) { return dim.name == name; });
+  });
+  site.extent = known ? extent : Expr(ranges().IntervalOf(extent).low);
+  Expr flat;
+  if (auto origin = parent_.origins_.find(data.text); origin != parent_.origins_.end()) {
+    const Value* source = origin->second.tensor;
+    const Graph& program = builder.program();
+    site.tensor = source->name;
+    site.shape = source->type.shape;
+    for (size_t i = 0; i < program.inputs.size(); ++i) {
+      if (program.inputs[i].get() == source) site.input = site.tensor = program.InputName(i);
+    }
+    flat = origin->second.position;
+  } else {
+    site.tensor = tensor->name;
+    site.shape = tensor->type.shape;
+    flat = Linearize(position, site.shape, ranges());
+  }
+  const int number = builder.AddSite(site);
+  if (auto rows = extent.AsConstant()) {
+    builder.expressions().NameConstant(
+        *rows, FriendlyName(node_->operands[0]->name) + "_rows",
+        "valid indices are -" + std::to_string(*rows) + ".." + std::to_string(*rows - 1));
+  }
+  const std::string name =
+      builder.Let(builder.plan().index_type, FriendlyName(tensor->name) + "_index",
+                  "CheckedIndex(" + data.text + ", " + builder.Write(extent) + ", errors, " +
+                      builder.SiteName(number) + ", " + builder.Write(flat) + ")",
+                  commented_ ? "" : OpComment(*node_));
+  commented_ = true;
+  builder.ranges().Set(name, 0, extent - 1);
+  return Expr::Symbol(name);
+}
+
+const Value* RegionLowering::Outside(const Value* value) const {
+  const Graph& body = *region_.body;
+  for (size_t i = 0; i < body.inputs.size(); ++i) {
+    if (body.inputs[i].get() == value) return region_.operands[i];
+  }
+  return value;
+}
+
+const TensorData* RegionLowering::ConstantPayload(const Value* value) const {
+  return Payload(Outside(value));
+}
+
+void RegionLowering::Bind(const Value* value, const std::vector<Expr>& index, const Scalar& local) {
+  bindings_[value] = {index, local};
+}
+
+std::optional<Scalar> RegionLowering::ConstantElement(const Value* value,
+                                                      const std::vector<Expr>& index) {
+  const TensorData* data = ConstantPayload(value);
+  if (!data || data->element_count() == 0) return std::nullopt;
+  const auto position = Linearize(index, value->type.shape, builder_.ranges()).AsConstant();
+  const bool whole = data->element_count() == 1;
+  if (!whole && !position) return std::nullopt;
+  const int64_t at = whole ? 0 : *position;
+  if (at < 0 || at >= data->element_count()) return std::nullopt;
+  const Dtype dtype = value->type.dtype;
+  const auto scalar = [&](const std::string& literal) {
+    return Scalar{NameNumber(builder_, Outside(value), at, literal), dtype};
+  };
+  if (IsFloat(dtype)) return scalar(CLiteral(data->GetDouble(at), dtype));
+  const Scalar literal = scalar(CLiteral(data->GetInt(at), dtype));
+  known_intervals_[literal.text] = {data->GetInt(at), data->GetInt(at)};
+  return literal;
+}
+
+RegionLowering::ElementType RegionLowering::ElementType::InMemory(Dtype dtype) {
+  return {std::string(MemoryTypeName(dtype)), DtypeBytes(dtype)};
+}
+
+RegionLowering::ElementType RegionLowering::ElementType::Kept(const Value* value,
+                                                              const KeptRows& rows) {
+  const Dtype dtype = value->type.dtype;
+  if (rows.for_all_rows) return InMemory(dtype);
+  return {CTypeName(dtype), IsFloat(dtype) ? std::max(4, DtypeBytes(dtype)) : DtypeBytes(dtype)};
+}
+
+std::string RegionLowering::LoadText(const std::string& buffer, const ElementType& type,
+                                     const Shape& shape, const Expr& position,
+                                     const std::string& label) {
+  const std::string text = buffer + "[" + builder_.Write(position) + "]";
+  const auto base = VectorBase(position, shape, kVectorBytes / type.bytes);
+  if (!base) {
+    loads_.of_lanes += builder_.DependsOnLane(text);
+    return text;
+  }
+  ++loads_.of_vectors;
+  builder_.Use("vector.cuh");
+  const std::string& lanes = builder_.lanes()->count_name;
+  const std::string vector =
+      builder_.Let("Vector<" + type.name + ", " + lanes + ">", label + "_vector",
+                   "LoadVector<" + lanes + ">(" + PlaceText(builder_, buffer, *base) + ")");
+  return vector + ".at[" + builder_.lanes()->variable + "]";
+}
+
+Scalar RegionLowering::LoadElement(const Value* outside, const std::vector<Expr>& index) {
+  const Dtype dtype = outside->type.dtype;
+  const std::string buffer = builder_.Buffer(outside);
+  const std::string label = FriendlyName(outside->name);
+  NameStrides(builder_, label, outside->type.shape);
+  const Expr position = Linearize(index, outside->type.shape, builder_.ranges());
+  NameOffsets(builder_, label, position);
+  std::string text =
+      LoadText(buffer, ElementType::InMemory(dtype), outside->type.shape, position, label);
+  if (dtype == Dtype::kF16 || dtype == Dtype::kBF16) text = "ToFloat(" + text + ")";
+  const std::string name = builder_.Let(CTypeName(dtype), ValueName(label), text);
+  if (IsInteger(dtype)) {
+    origins_[name] = {outside, position};
+    if (const auto interval = ConstantInterval(outside)) known_intervals_[name] = *interval;
+  }
+  return {name, dtype};
+}
+
+Scalar RegionLowering::LowerNode(const Node& node, int result, const std::vector<Expr>& index) {
+  const OpDef& def = GetOpDef(node.kind);
+  if (def.functions.lower == nullptr && make_reduced_) return make_reduced_(node, index);
+  if (def.functions.lower == nullptr && def.op_class == OpClass::kReduction)
+    return FoldSerially(*this, node, index);
+  FUSEC_CHECK(def.functions.lower != nullptr, "no element-wise form of " + PrintNode(node));
+  ElementLowering context(*this, node, result, index);
+  const Scalar scalar = def.functions.lower(context);
+  if (IsInteger(scalar.dtype)) NoteInterval(node, scalar, index);
+  return scalar;
+}
+
+Scalar RegionLowering::Evaluate(const Value* value, const std::vector<Expr>& index) {
+  if (auto bound = bindings_.find(value); bound != bindings_.end()) {
+    FUSEC_CHECK(bound->second.index == index,
+                "a reduction of the region is read at another row: " + value->name);
+    return bound->second.local;
+  }
+  if (auto kept = kept_.find(value); kept != kept_.end())
+    return LoadKept(value, kept->second, index);
+  if (auto literal = ConstantElement(value, index)) return *literal;
+  const std::string key = ElementKey(value, index);
+  if (const Scalar* known = builder_.Recall(key)) return *known;
+  if (auto slots = slots_.find(value);
+      slots != slots_.end() && !slot_.empty() && index == slot_index_) {
+    const Dtype dtype = value->type.dtype;
+    const Scalar scalar{builder_.Let(CTypeName(dtype), ValueName(FriendlyName(value->name)),
+                                     slots->second + "[" + slot_ + "]"),
+                        dtype};
+    builder_.Remember(key, scalar);
+    return scalar;
+  }
+  const Value* outside = Outside(value);
+  const bool is_input = outside != value || !value->producer;
+  const Scalar scalar = is_input ? LoadElement(outside, index)
+                                 : LowerNode(*value->producer, value->result_index, index);
+  builder_.Remember(key, scalar);
+  return scalar;
+}
+
+const Scalar* RegionLowering::Known(const Value* value, const std::vector<Expr>& index) const {
+  return builder_.Recall(ElementKey(value, index));
+}
+
+Expr RegionLowering::PositionInRows(const Value* value, const KeptRows& rows,
+                                    const std::vector<Expr>& index) const {
+  const auto lead = static_cast<int64_t>(rows.row_rank);
+  const Shape inner(value->type.shape.begin() + lead, value->type.shape.end());
+  const Expr element = Linearize({index.begin() + lead, index.end()}, inner, builder_.ranges());
+  const Expr place = rows.Places(element, builder_.ranges());
+  if (rows.for_all_rows) return place;
+  return row_in_block_ * rows.Places(Product(inner), builder_.ranges()) + place;
+}
+
+Shape RegionLowering::PlacesOfRow(const Value* value, const KeptRows& rows) const {
+  const auto lead = static_cast<int64_t>(rows.row_rank);
+  const Shape inner(value->type.shape.begin() + lead, value->type.shape.end());
+  return {rows.Places(Product(inner), builder_.ranges())};
+}
+
+Scalar RegionLowering::LoadKept(const Value* value, const KeptRows& kept,
+                                const std::vector<Expr>& index) {
+  const std::string key = ElementKey(value, index);
+  if (const Scalar* known = builder_.Recall(key)) return *known;
+  const std::string type = CTypeName(value->type.dtype), label = FriendlyName(value->name);
+  const Expr position = PositionInRows(value, kept, index);
+  if (const KernelBuilder::Lanes* lanes = builder_.lanes()) {
+    for (const Expr::Term& term : position.terms()) {
+      if (term.coefficient % lanes->count == 0)
+        builder_.expressions().SuggestName(
+            term.coefficient, label + "_lanes_step",
+            "from an element of \"" + label + "\" to the one " + lanes->count_name + " steps on");
+    }
+  }
+  const ElementType kept_type = ElementType::Kept(value, kept);
+  std::string text = LoadText(kept.array, kept_type, PlacesOfRow(value, kept), position, label);
+  if (kept_type.name != type) text = "ToFloat(" + text + ")";
+  const Scalar scalar{builder_.Let(type, ValueName(label), text), value->type.dtype};
+  builder_.Remember(key, scalar);
+  return scalar;
+}
+
+void RegionLowering::StoreKept(const Value* value, const KeptRows& rows,
+                               const std::vector<Expr>& index, const Scalar& scalar) {
+  StoreElement(rows.array, ElementType::Kept(value, rows), PlacesOfRow(value, rows),
+               PositionInRows(value, rows, index), scalar.text, "KeepVector");
+}
+
+std::optional<Expr> VectorBegin(const Expr& position, const Shape& shape,
+                                const KernelBuilder::Lanes& lanes, int64_t aligned) {
+  const Expr base = position - Expr::Symbol(lanes.variable);
+  std::vector<std::string> symbols;
+  base.CollectSymbols(symbols);
+  if (std::find(symbols.begin(), symbols.end(), lanes.variable) != symbols.end())
+    return std::nullopt;
+  const int64_t multiple = std::min(lanes.count, aligned);
+  if (!IsMultiple(base, multiple) || !IsMultiple(Product(shape), multiple)) return std::nullopt;
+  return base;
+}
+
+std::optional<Expr> RegionLowering::VectorBase(const Expr& position, const Shape& shape,
+                                               int64_t aligned) const {
+  const KernelBuilder::Lanes* lanes = builder_.lanes();
+  // In a branch for some lanes, the others may have no place in memory.
+  if (!lanes || !lanes->vectors || builder_.InLaneBranch()) return std::nullopt;
+  return VectorBegin(position, shape, *lanes, aligned);
+}
+
+std::string PlaceText(KernelBuilder& builder, const std::string& buffer, const Expr& offset) {
+  return offset.IsConstant(0) ? buffer : buffer + " + " + builder.Write(offset);
+}
+
+void RegionLowering::Store(int output, const std::vector<Expr>& index, const Scalar& scalar) {
+  const Value* result = region_.result(output);
+  const std::string buffer = builder_.Buffer(result, /*written=*/true);
+  NameStrides(builder_, buffer, result->type.shape);
+  StoreElement(buffer, ElementType::InMemory(result->type.dtype), result->type.shape,
+               Linearize(index, result->type.shape, builder_.ranges()),
+               ToMemory(scalar.text, result->type.dtype), "StoreVector");
+}
+
+void RegionLowering::StoreElement(const std::string& buffer, const ElementType& type,
+                                  const Shape& shape, const Expr& position, const std::string& text,
+                                  const std::string& store) {
+  const auto base =
+      builder_.AtLanes() ? VectorBase(position, shape, kVectorBytes / type.bytes) : std::nullopt;
+  if (!base) return builder_.Assign(buffer + "[" + builder_.Write(position) + "]", text);
+  const std::string& lanes = builder_.lanes()->count_name;
+  const std::string vector = builder_.Unique(buffer + "_vector");
+  builder_.Use("vector.cuh");
+  builder_.BeforeLanes(
+      {Statement::Kind::kDeclare, "Vector<" + type.name + ", " + lanes + ">", vector, "", {}, {}});
+  builder_.Assign(vector + ".at[" + builder_.lanes()->variable + "]", text);
+  const std::string place = PlaceText(builder_, buffer, *base);
+  builder_.AfterLanes(
+      {Statement::Kind::kCall, "", "", store + "(" + place + ", " + vector + ")", {}, {}});
+}
+
+}  // namespace fusec

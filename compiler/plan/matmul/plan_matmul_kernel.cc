@@ -1,0 +1,293 @@
+#include "compiler/ir/c_text.h"
+#include "compiler/kernel/fold.h"
+#include "compiler/plan/matmul/product_planner.h"
+#include "compiler/plan/matmul/weight_panels.h"
+#include "compiler/region/block_stages.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr int64_t kMostLanes = 4;   // 16 bytes of sums
+constexpr int kSmallTileRows = 64;  // of one group that multiplies
+constexpr int64_t kLongSum = 256;   // terms
+
+class TilePlanner : ProductPlanner {
+ public:
+  TilePlanner(const Node& region, const MatMulPlan& matmul, const MatMulKernel& kernel,
+              const std::string& precision, KernelBuilder& builder, int64_t lanes = 1)
+      : ProductPlanner(region, matmul, kernel, builder), precision_(precision), lanes_(lanes) {}
+
+  KernelPlan Plan() {
+    Write();
+    return Finish(more_bytes_);
+  }
+
+  // Neighbouring elements of the result that a thread makes at once: as many as take no threads
+  // their work, if what is read for them is neighbours as well.
+  int64_t BestLanes() const {
+    const MatMulTile& tile = kernel_.tile;
+    const bool all_work = tile.rows * tile.columns >= kMostLanes * kernel_.block_size();
+    if (!all_work || columns() % kMostLanes != 0) return 1;
+    std::vector<IndexSite> sites;
+    KernelBuilder builder(builder_, sites);
+    TilePlanner trial(region_, matmul_, kernel_, precision_, builder, kMostLanes);
+    trial.Write();
+    const RegionLowering::Loads& loads = trial.lowering_.loads();
+    return loads.of_lanes <= loads.of_vectors ? kMostLanes : 1;
+  }
+
+ private:
+  bool ByWarpgroups() const { return kernel_.kind == MatMulKernel::Kind::kWarpgroups; }
+  // Whether a block has many chunks of split floats. Then sizes are parameters, so that layers of
+  // several sizes share the kernel, which takes longest to compile and is 3 to 7 % faster so. Of
+  // few chunks a loop takes registers that leave room for one block instead of two; TF32 and halves
+  // are up to 4 % slower.
+  bool HasLongSums() const {
+    return ByWarpgroups() && IsSplit(dtype(), precision_) && depth() >= kLongSum;
+  }
+  // The same of the tiles side by side: to divide by their number takes 0.1 us, which small tiles
+  // notice.
+  bool TakesTiles() const { return HasLongSums() && kernel_.tile.rows > kSmallTileRows; }
+  // What a kernel calls a size.
+  std::string Size(bool is_parameter, const std::string& name, int64_t size,
+                   const std::string& comment) {
+    return is_parameter ? builder_.SizeParameter(name, size, comment)
+                        : builder_.expressions().OwnConstant(name, size, comment);
+  }
+  // Whether the blocks of a cluster share out the sums of a tile.
+  bool IsShared() const { return kernel_.tile.cluster_blocks > 1; }
+  std::string ClusterBlocks() {
+    return builder_.expressions().OwnConstant("cluster_blocks", kernel_.tile.cluster_blocks,
+                                              "that share out the sums");
+  }
+  const char* WhoseTile() const { return IsShared() ? "of a cluster" : "of a block"; }
+  // The number of the block, or of its cluster.
+  std::string TileNumber() const { return IsShared() ? "tile" : BlockNumber(); }
+
+  // The kernel's name of what the tile is made by.
+  void DeclareShape() {
+    CExpressionWriter& names = builder_.expressions();
+    const MatMulTile& tile = kernel_.tile;
+    std::string shape = TensorCoreArithmetic(dtype(), precision_);
+    const auto add = [&](const char* name, int64_t value, const char* comment) {
+      shape += ", " + names.OwnConstant(name, value, comment);
+    };
+    add("tile_rows", tile.rows, WhoseTile());
+    add("tile_columns", tile.columns, WhoseTile());
+    if (!ByWarpgroups()) {
+      add("chunk_bytes", tile.chunk_bytes, "of a row, in shared memory at a time");
+      add("row_warps", tile.row_warps, "of a block, one below the other");
+      add("column_warps", tile.column_warps, "side by side");
+      add("depth_warps", tile.depth_warps, "that share out the sums");
+    }
+    add("stages", tile.stages, "chunks in shared memory");
+    if (ByWarpgroups()) {
+      shape += ", " + names.TypedConstant("bool", "long_sums", HasLongSums() ? "true" : "false",
+                                          "whose loop need not be held twice");
+    }
+    if (IsShared()) shape += ", " + ClusterBlocks();
+    builder_.AppendCall(std::string("using Shape = ") +
+                        (ByWarpgroups() ? "WarpgroupShape<" : "TileShape<") + shape + ">");
+  }
+
+  void Write() {
+    NameOperands(/*reads_weights=*/!ByWarpgroups() || dtype() == Dtype::kF32, HasLongSums());
+    builder_.Use("async_copy.cuh");
+    builder_.Use("tensor_core.cuh");
+    builder_.Use("vector.cuh");
+    builder_.Use("tile_memory.cuh");
+    if (ByWarpgroups()) {
+      builder_.Use("block_cluster.cuh");
+      builder_.Use("warpgroup.cuh");
+      builder_.Use("copy_barrier.cuh");
+      // From which the compiler knows a thread's registers. Groups that take some from the one that
+      // copies (LeaveRegisters) need a multiprocessor's all.
+      const bool is_small = kernel_.tile.rows <= kSmallTileRows;
+      builder_.plan().blocks_together = IsShared() && is_small ? 2 : 1;
+    }
+    if (matmul_.made) builder_.Use("made_operand.cuh");
+    builder_.Use(ByWarpgroups() ? "matmul_warpgroup.cuh" : "matmul_tile.cuh");
+    KernelPlan& plan = builder_.plan();
+    CExpressionWriter& names = builder_.expressions();
+    const MatMulTile& tile = kernel_.tile;
+    plan.block_size = kernel_.block_size();
+    const Expr row_tiles = CeilDiv(matmul_.m, tile.rows, builder_.ranges());
+    const int64_t column_tiles = CeilDiv(columns(), tile.columns);
+    const Expr tiles_in_all = row_tiles * column_tiles * matrices();
+    plan.cluster_blocks = tile.cluster_blocks;
+    plan.blocks = tiles_in_all * tile.cluster_blocks;
+    plan.launch_in_words =
+        (IsShared() ? "a cluster of " + std::to_string(tile.cluster_blocks) + " makes "
+                    : "a block makes ") +
+        std::to_string(tile.rows) + " x " + std::to_string(tile.columns) + " of the result";
+    const std::string rows = names.OwnConstant("tile_rows", tile.rows, WhoseTile());
+    const std::string width = names.OwnConstant("tile_columns", tile.columns, WhoseTile());
+    DeclareShape();
+    plan.shared_bytes = kernel_.shared_bytes(IsSplit(dtype(), precision_));
+    DeclareSharedMemory(builder_);
+    const std::string tiles =
+        Size(TakesTiles(), "column_tiles", column_tiles, "tiles side by side");
+    if (IsShared()) Let("tile", BlockNumber() + " / " + ClusterBlocks(), 0, tiles_in_all - 1);
+    const std::string neighbours = ChooseMatrix(TileNumber(), tiles);
+    Let("first_row", TileNumber() + " / " + neighbours + " * " + rows, 0, matmul_.m - 1);
+    Let("first_column", TileNumber() + " % " + tiles + " * " + width, 0, matmul_.n - 1);
+    builder_.Blank();
+    Multiply(rows, width);
+    builder_.Blank();
+    builder_.Comment(EpilogueInWords());
+    const std::string share = ShareOfRows(rows);
+    if (lanes_ == 1)
+      StoreElements(share, width);
+    else
+      StoreVectors(share);
+    if (!IsShared()) return;
+    builder_.Blank();
+    builder_.AppendCall("LeaveCluster()");
+  }
+
+  // How many rows of the tile the block stores, of a cluster from first_tile_row on.
+  std::string ShareOfRows(const std::string& rows) {
+    if (!IsShared()) return rows;
+    const int64_t share = kernel_.tile.rows / kernel_.tile.cluster_blocks;
+    const std::string name =
+        builder_.expressions().OwnConstant("block_rows", share, "that a block stores");
+    Let("first_tile_row", BlockNumber() + " % " + ClusterBlocks() + " * " + name, 0,
+        kernel_.tile.rows - 1);
+    return name;
+  }
+  std::string FromTileRow(const std::string& from) const {
+    return IsShared() ? "first_tile_row + " + from : from;
+  }
+
+  void Multiply(const std::string& rows, const std::string& width) {
+    const std::string m = builder_.Write(matmul_.m);
+    const std::string b = ByWarpgroups() ? FriendlyName(matmul_.b.value->name) : b_;
+    const std::string left = LeftFrom("first_row");
+    builder_.Comment("memory.sums = " + a_ + " x " + b + ", transposed");
+    const std::string right = ByWarpgroups() ? PanelsOfTile() : b_ + " + first_column * " + depth_;
+    const int64_t copy = Aligned(16 / DtypeBytes(dtype())) * DtypeBytes(dtype());
+    const std::string copy_name =
+        builder_.expressions().OwnConstant("copy_bytes", copy, "of one copy");
+    builder_.AppendCall((ByWarpgroups() ? "MultiplyTileByWarpgroups" : "MultiplyTile") +
+                        ("<Shape, " + copy_name) + ">(" + left + ", " +
+                        MinText(rows, m + " - first_row") + ", " + right + ", " +
+                        MinText(width, columns_ + " - first_column") + ", " + depth_ +
+                        " * sizeof(" + MemoryTypeName(dtype()) + "), memory)");
+  }
+
+  // Where the panels of the tile's columns begin.
+  std::string PanelsOfTile() {
+    const WeightLayout layout = PanelLayout(dtype(), precision_);
+    std::string panels = builder_.Panels(matmul_.b.value, layout);
+    const int64_t elements = PanelElements(columns(), depth(), dtype(), layout);
+    const bool has_several = !matmul_.b.batch_stride.IsConstant(0);
+    CExpressionWriter& names = builder_.expressions();
+    if (has_several) {
+      names.NameConstant(elements, "panel_elements", "of a matrix");
+      panels = OfMatrix(elements, panels);
+    }
+    more_bytes_ =
+        (elements - columns() * depth()) * (has_several ? matrices() : 1) * DtypeBytes(dtype());
+    return panels + " + first_column * " +
+           Size(HasLongSums(), "panel_depth", PanelDepth(depth(), dtype(), layout),
+                "elements that panels have for a column");
+  }
+
+  void StoreElements(const std::string& rows, const std::string& width) {
+    const MatMulTile& tile = kernel_.tile;
+    const std::string header =
+        LoopHeader(builder_, "i", "threadIdx.x", rows + " * " + width, "Shape::kThreads");
+    builder_.Open();
+    builder_.DefineVariable("i", 0, tile.rows * tile.columns - 1);
+    Let("tile_row", FromTileRow("i / " + width), 0, tile.rows - 1);
+    Let("tile_column", "i % " + width, 0, tile.columns - 1);
+    Let("row", "first_row + tile_row", 0, matmul_.m - 1);
+    Let("column", "first_column + tile_column", 0, matmul_.n - 1);
+    builder_.Open(/*is_branch=*/true);
+    LetProduct(Checked(IsShared() ? "ClusterSums<Shape, 1>(memory, tile_row, tile_column).at[0]"
+                                  : "TileSum<Shape>(memory, tile_row, tile_column)",
+                       "column"));
+    StoreElement(Expr::Symbol("row"), Expr::Symbol("column"), "product");
+    builder_.Append({Statement::Kind::kIf,
+                     "",
+                     "",
+                     "row < " + builder_.Write(matmul_.m) + " && column < " + columns_,
+                     builder_.Close(),
+                     {}});
+    builder_.CloseFor(header);
+  }
+
+  // As StoreElements, with neighbours in one thread, which stays in their columns.
+  void StoreVectors(const std::string& rows) {
+    CExpressionWriter& names = builder_.expressions();
+    const MatMulTile& tile = kernel_.tile;
+    const std::string lanes =
+        names.OwnConstant("lanes", lanes_, "neighbours that a thread makes at once");
+    const int64_t vectors = tile.columns / lanes_;
+    const std::string count = names.OwnConstant("tile_vectors", vectors, lanes + " columns each");
+    Let("tile_vector", "threadIdx.x % " + count, 0, vectors - 1);
+    Let("vector", "first_column / " + lanes + " + tile_vector", 0, columns() / lanes_ - 1);
+    names.NameFactor("vector", lanes_, lanes);
+    const bool all_inside = columns() % tile.columns == 0;
+    if (!all_inside) builder_.Open(/*is_branch=*/true);
+    const std::string end = IsShared() ? "last_tile_row" : "tile_rows_here";
+    Let(end, MinText(FromTileRow(rows), builder_.Write(matmul_.m) + " - first_row"), 0, tile.rows);
+    builder_.Open();
+    builder_.DefineVariable("tile_row", 0, tile.rows - 1);
+    Let("row", "first_row + tile_row", 0, matmul_.m - 1);
+    builder_.OpenLanes({"lane", lanes_, true, "#pragma unroll", lanes});
+    const std::string sums =
+        (IsShared() ? "ClusterSums" : "TileSums") +
+        ("<Shape, " + lanes + ">(memory, tile_row, tile_vector * " + lanes + ")");
+    builder_.BeforeLanes({Statement::Kind::kLet,
+                          "Vector<float, " + lanes + ">",
+                          "sums",
+                          Checked(sums, "vector * " + lanes),
+                          {},
+                          {}});
+    LetProduct("sums.at[lane]");
+    StoreElement(Expr::Symbol("row"), Expr::Symbol("vector") * lanes_ + Expr::Symbol("lane"),
+                 "product");
+    builder_.CloseLanes();
+    builder_.CloseFor(LoopHeader(builder_, "tile_row", FromTileRow("threadIdx.x / " + count), end,
+                                 "Shape::kThreads / " + count));
+    if (all_inside) return;
+    builder_.Append({Statement::Kind::kIf,
+                     "",
+                     "",
+                     "vector * " + lanes + " < " + columns_,
+                     builder_.Close(),
+                     {}});
+  }
+
+  void LetProduct(const std::string& text) {
+    builder_.Append({Statement::Kind::kLet, "float", "product", text, {}, {}});
+    builder_.DefineVariable("product", 0, 0);
+  }
+  // `sums`, of the row and of columns from `column` on, made good where they are not finite.
+  std::string Checked(const std::string& sums, const std::string& column) {
+    if (dtype() != Dtype::kF32) return sums;
+    const std::string left =
+        matmul_.made ? "RowOf(" + a_ + ", tile_row)" : a_ + " + row * " + depth_;
+    return "PlainUnlessFinite(" + sums + ", " + left + ", " + b_ + " + " + column + " * " + depth_ +
+           ", " + depth_ + ")";
+  }
+
+  const std::string& precision_;
+  const int64_t lanes_;     // of a thread
+  int64_t more_bytes_ = 0;  // by which panels that are read are larger than the weights
+};
+
+}  // namespace
+
+KernelPlan PlanMatMulKernel(const Node& region, const MatMulPlan& matmul,
+                            const MatMulKernel& kernel, const std::string& precision,
+                            KernelBuilder& builder) {
+  if (kernel.kind == MatMulKernel::Kind::kRows)
+    return PlanMatMulRows(region, matmul, kernel, builder);
+  const int64_t lanes = TilePlanner(region, matmul, kernel, precision, builder).BestLanes();
+  return TilePlanner(region, matmul, kernel, precision, builder, lanes).Plan();
+}
+
+}  // namespace fusec

@@ -1,0 +1,174 @@
+#include "compiler/ir/c_text.h"
+#include "compiler/kernel/fold.h"
+#include "compiler/plan/matmul/product_planner.h"
+#include "compiler/region/block_stages.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr int kWarpSize = 32;
+constexpr int kBlockSize = 128;         // unless tuned
+constexpr int kGroupedBlockSize = 256;  // whose columns share what is read of the rows
+constexpr int64_t kMostFirstPacks = 8;  // of weights in registers of a thread, each 16 bytes
+
+class RowsPlanner : ProductPlanner {
+ public:
+  RowsPlanner(const Node& region, const MatMulPlan& matmul, const MatMulKernel& kernel,
+              KernelBuilder& builder)
+      : ProductPlanner(region, matmul, kernel, builder) {}
+
+  KernelPlan Plan() {
+    NameOperands(/*reads_weights=*/true, /*takes_sizes=*/false);
+    Write();
+    return Finish(0);
+  }
+
+ private:
+  void Write() {
+    builder_.Use("vector.cuh");
+    if (matmul_.made) builder_.Use("made_operand.cuh");
+    builder_.Use("matmul_rows.cuh");
+    KernelPlan& plan = builder_.plan();
+    CExpressionWriter& names = builder_.expressions();
+    const int per_column = kernel_.warps_per_column;
+    const int wanted = builder_.shape().block_size;
+    const int planned = kernel_.in_groups ? kGroupedBlockSize : kBlockSize;
+    plan.block_size = std::max(wanted > 0 ? wanted : planned, per_column * kWarpSize);
+    const int block_columns = plan.block_size / kWarpSize / per_column;
+    plan.has_small_blocks = true;
+    // None for an empty batch: a block would read a first row that is not there.
+    const Expr groups = kernel_.in_groups ? CeilDiv(matmul_.m, kernel_.most_rows, builder_.ranges())
+                                          : Min(matmul_.m, 1, builder_.ranges());
+    plan.blocks = CeilDiv(matmul_.n, block_columns, builder_.ranges()) * groups * matrices();
+    plan.launch_in_words =
+        (per_column == 1 ? "one warp" : std::to_string(per_column) + " warps") + " per column" +
+        (kernel_.in_groups ? " of " + std::to_string(kernel_.most_rows) + " rows" : "");
+    const std::string most =
+        names.OwnConstant("most_rows", kernel_.most_rows,
+                          kernel_.in_groups ? "rows of a group" : "rows of the result");
+    const std::string size = names.OwnConstant("warp_size", kWarpSize, "threads");
+    const std::string threads =
+        per_column == 1 ? size : "(" + WarpsPerColumn() + " * " + size + ")";
+    if (per_column > 1)
+      builder_.Append({Statement::Kind::kDeclare,
+                       "__shared__ float",
+                       "scratch[" + BlockSizeName(builder_) + " / " + size + " * " + most + "]",
+                       "",
+                       {},
+                       {}});
+    const std::string neighbours = ChooseGroup(most);
+    Let("column",
+        BlockNumber() + (neighbours.empty() ? "" : " / " + neighbours) + " * (" +
+            BlockSizeName(builder_) + " / " + threads + ") + threadIdx.x / " + threads,
+        0, matmul_.n - 1);
+    const bool fits = columns() % block_columns == 0;
+    const std::string weights = ReadWeights(fits);
+    builder_.Blank();
+    const std::string a = LeftFrom(kernel_.in_groups ? "first_row" : "");
+    builder_.Comment(kernel_.in_groups
+                         ? "The sum of a row of the group in the thread of its number there."
+                         : "The sum of row number `row` in the thread of that number.");
+    const std::string rows = kernel_.most_rows == 1 ? "1" : builder_.Write(matmul_.m);
+    const std::string left = kernel_.in_groups ? rows + " - first_row" : rows;
+    builder_.Append({Statement::Kind::kLet,
+                     "float",
+                     "product",
+                     "MultiplyRows<" + most + ">(" + a + ", " + left + ", " + weights + ", " +
+                         depth_ + ", " + (per_column > 1 ? "scratch" : "nullptr") + ")",
+                     {},
+                     {}});
+    const std::string row = "threadIdx.x % " + threads;
+    if (kernel_.in_groups)
+      StoreRows("first_row + " + row, row + " < " + most + " && ", fits);
+    else
+      StoreRows(row, "", fits);
+  }
+
+  // The block's product, of several, and its first row, of several groups. Returns how many blocks
+  // are neighbours that make the same columns.
+  std::string ChooseGroup(const std::string& most) {
+    if (!kernel_.in_groups) return ChooseMatrix(BlockNumber(), "");
+    builder_.Comment("Neighbours make other rows with the same weights.");
+    Let("row_groups", "(" + builder_.Write(matmul_.m) + " + " + most + " - 1) / " + most, 1,
+        matmul_.m);
+    Let("first_row", BlockNumber() + " % row_groups * " + most, 0, matmul_.m - 1);
+    return ChooseMatrix(BlockNumber(), "row_groups");
+  }
+
+  const std::string& WarpsPerColumn() {
+    return builder_.expressions().OwnConstant("warps_per_column", kernel_.warps_per_column,
+                                              "warps that share out a sum");
+  }
+
+  // Reads of the weights of `column` what fits in registers, and then waits for earlier kernels.
+  // Returns the weights and those that were read. Every column is there if it `fits`.
+  std::string ReadWeights(bool fits) {
+    CExpressionWriter& names = builder_.expressions();
+    const int64_t pack = Aligned(16 / DtypeBytes(dtype()));
+    const std::string pack_name = names.OwnConstant("pack", pack, "elements of one load");
+    const int64_t terms = pack * kWarpSize * kernel_.warps_per_column;
+    const std::string packs =
+        names.OwnConstant("first_packs", std::min(CeilDiv(depth(), terms), kMostFirstPacks),
+                          "of a thread's share of the weights");
+    const std::string weights = builder_.Unique("weights");
+    const std::string first = builder_.Unique("first_weights");
+    const std::string last = fits ? "" : columns_ + " - 1";
+    builder_.Append({Statement::Kind::kLet,
+                     MemoryTypeName(dtype()) + "*",
+                     weights,
+                     b_ + " + " + (fits ? "column" : MinText(last, "column")) + " * " + depth_,
+                     {},
+                     {}});
+    builder_.Blank();
+    builder_.Comment("Weights, before it is known what they meet.");
+    builder_.Append({Statement::Kind::kLet,
+                     "auto",
+                     first,
+                     "ReadFirstWeights<" + WarpsPerColumn() + ", " + pack_name + ", " + packs +
+                         ">(" + weights + ", " + depth_ + ")",
+                     {},
+                     {}});
+    if (IsConstant(matmul_.b.value)) {
+      if (fits) ReadColumnWeights(Expr::Symbol("column"));
+      builder_.Append({Statement::Kind::kAwait, "", "", "", {}, {}});
+    }
+    return weights + ", " + first;
+  }
+
+  // From the threads that have a row, which `is_row` and what follows says of `row`.
+  void StoreRows(const std::string& row, const std::string& is_row, bool fits) {
+    const Expr column = Expr::Symbol("column");
+    if (kernel_.most_rows == 1 && fits) {
+      // Without a branch, what it loads is under way before the sum is there.
+      builder_.Blank();
+      builder_.Comment(EpilogueInWords());
+      const std::vector<Scalar> results = EvaluateResults(0, column, "product");
+      builder_.Open(/*is_branch=*/true);
+      Store(IndexOf(0, column), results);
+      builder_.Append({Statement::Kind::kIf, "", "", row + " == 0", builder_.Close(), {}});
+      return;
+    }
+    Let("row", row, 0, matmul_.m - 1);
+    builder_.Blank();
+    builder_.Comment(EpilogueInWords());
+    builder_.Open(/*is_branch=*/true);
+    StoreElement(Expr::Symbol("row"), column, "product");
+    const std::string inside = fits ? "" : " && column < " + columns_;
+    builder_.Append({Statement::Kind::kIf,
+                     "",
+                     "",
+                     is_row + "row < " + builder_.Write(matmul_.m) + inside,
+                     builder_.Close(),
+                     {}});
+  }
+};
+
+}  // namespace
+
+KernelPlan PlanMatMulRows(const Node& region, const MatMulPlan& matmul, const MatMulKernel& kernel,
+                          KernelBuilder& builder) {
+  return RowsPlanner(region, matmul, kernel, builder).Plan();
+}
+
+}  // namespace fusec

@@ -1,0 +1,223 @@
+#include "compiler/plan/matmul/product_planner.h"
+
+#include <numeric>
+
+#include "compiler/ir/c_text.h"
+#include "compiler/kernel/fold.h"
+#include "compiler/region/block_stages.h"
+
+namespace fusec {
+
+ProductPlanner::ProductPlanner(const Node& region, const MatMulPlan& matmul,
+                               const MatMulKernel& kernel, KernelBuilder& builder)
+    : region_(region),
+      matmul_(matmul),
+      kernel_(kernel),
+      builder_(builder),
+      lowering_(region, builder) {
+  for (const auto& node : region.body->nodes) {
+    if (node->kind == OpKind::kMatMul) product_ = node.get();
+  }
+}
+
+void ProductPlanner::NameOperands(bool reads_weights, bool takes_sizes) {
+  ChooseIndexType(region_, builder_);
+  CExpressionWriter& names = builder_.expressions();
+  if (takes_sizes) {
+    columns_ = builder_.SizeParameter("columns", columns(), "of the result");
+    depth_ = builder_.SizeParameter("depth", depth(), "terms of its sum");
+    names.NameSize(columns(), columns_);
+  } else {
+    names.NameConstant(columns(), FriendlyName(matmul_.result->name) + "_columns", "of the result");
+    names.NameConstant(depth(), FriendlyName(product_->result()->name) + "_depth",
+                       "terms of its sum");
+    columns_ = builder_.Write(matmul_.n);
+    depth_ = builder_.Write(matmul_.k);
+  }
+  NameCount(builder_, matmul_.m, "rows", "of the result");
+  if (matmul_.a.value) a_ = builder_.Buffer(matmul_.a.value);
+  if (reads_weights) b_ = builder_.Buffer(matmul_.b.value);
+}
+
+KernelPlan ProductPlanner::Finish(int64_t more_bytes) {
+  CountTraffic(region_, builder_.plan());
+  builder_.plan().bytes_read = builder_.plan().bytes_read + more_bytes;
+  return builder_.Finish();
+}
+
+std::string ProductPlanner::BlockNumber() const {
+  return builder_.plan().index_type == "int" ? "blockIdx.x" : "(long long)blockIdx.x";
+}
+
+std::string ProductPlanner::OfMatrix(const Expr& stride, const std::string& name) {
+  if (stride.IsConstant(0)) return name;
+  const std::string first = builder_.Unique(name + "_matrix");
+  builder_.Append({Statement::Kind::kLet,
+                   MemoryTypeName(dtype()) + "*",
+                   first,
+                   name + " + " + builder_.Write(Expr::Symbol("matrix") * stride),
+                   {},
+                   {}});
+  return first;
+}
+
+std::string ProductPlanner::ChooseMatrix(const std::string& number, const std::string& together) {
+  if (matrices() == 1) return together;
+  CExpressionWriter& names = builder_.expressions();
+  const std::string count =
+      names.OwnConstant("matrices", matrices(), "products, each of matrices of its own");
+  Let("matrix", number + (together.empty() ? "" : " / " + together) + " % " + count, 0,
+      matrices() - 1);
+  if (!a_.empty()) a_ = OfMatrix(matmul_.a.batch_stride, a_);
+  if (!b_.empty()) b_ = OfMatrix(matmul_.b.batch_stride, b_);
+  return together.empty() ? count : "(" + count + " * " + together + ")";
+}
+
+std::string ProductPlanner::LeftFrom(const std::string& first_row) {
+  if (!matmul_.made) return a_ + (first_row.empty() ? "" : " + " + first_row + " * " + depth_);
+  const int64_t lanes = Aligned(16 / DtypeBytes(dtype()));
+  const std::string lanes_name =
+      builder_.expressions().OwnConstant("pack", lanes, "neighbours in a row");
+  a_ = builder_.Unique(FriendlyName(matmul_.made->name));
+  builder_.Comment("The left operand: " + OpsInWords(/*behind_product=*/false) + ". " + lanes_name +
+                   " neighbours in a row, number `pack` of these" +
+                   (first_row.empty() ? "." : "; rows count from " + first_row + " on."));
+  builder_.Open();
+  builder_.DefineVariable("left_row", 0, matmul_.m - 1);
+  builder_.DefineVariable("pack", 0, depth() / lanes - 1);
+  std::string row = "left_row";
+  if (!first_row.empty()) {
+    row = "made_row";
+    Let(row, first_row + " + left_row", 0, matmul_.m - 1);
+  }
+  const Expr first = FirstOfPack(lanes, lanes_name);
+  builder_.OpenLanes({"lane", lanes, true, "#pragma unroll", lanes_name});
+  builder_.BeforeLanes({Statement::Kind::kDeclare,
+                        "Vector<" + MemoryTypeName(dtype()) + ", " + lanes_name + ">",
+                        "made",
+                        "",
+                        {},
+                        {}});
+  const Scalar made = lowering_.Evaluate(
+      matmul_.made, IndexOf(matmul_.made, Expr::Symbol(row), first + Expr::Symbol("lane")));
+  builder_.Assign("made.at[lane]", ToMemory(made.text, dtype()));
+  builder_.CloseLanes();
+  builder_.AppendCall("return made");
+  const std::string& type = builder_.index_type();
+  builder_.Append({Statement::Kind::kLambda,
+                   "",
+                   a_,
+                   type + " left_row, " + type + " pack",
+                   builder_.Close(),
+                   {}});
+  return a_;
+}
+
+Expr ProductPlanner::FirstOfPack(int64_t lanes, const std::string& lanes_name) {
+  CExpressionWriter& names = builder_.expressions();
+  const Value* base = matmul_.made;
+  while (GetOpDef(base->producer->kind).op_class == OpClass::kView)
+    base = base->producer->operand(0);
+  const int64_t columns = base->type.shape.back().AsConstant().value_or(0);
+  if (columns <= lanes || columns % lanes != 0 || depth() % columns != 0) {
+    names.NameFactor("pack", lanes, lanes_name);
+    return Expr::Symbol("pack") * lanes;
+  }
+  // The operand is a view of shorter rows.
+  const std::string name = FriendlyName(base->name), of_base = "of \"" + base->name + "\"";
+  const int64_t rows = depth() / columns, packs = columns / lanes;
+  const std::string packs_name = names.OwnConstant(name + "_packs", packs, "in a row " + of_base);
+  names.NameConstant(rows, name + "_rows", of_base + " in a row of the operand");
+  Let("base_row", "pack / " + packs_name, 0, rows - 1);
+  Let("base_pack", "pack % " + packs_name, 0, packs - 1);
+  names.NameFactor("base_pack", lanes, lanes_name);
+  return Expr::Symbol("base_row") * columns + Expr::Symbol("base_pack") * lanes;
+}
+
+std::vector<Expr> ProductPlanner::IndexOf(const Expr& row, const Expr& column) {
+  return IndexOf(product_->result(), row, column);
+}
+
+std::vector<Expr> ProductPlanner::IndexOf(const Value* value, const Expr& row, const Expr& column) {
+  const Shape& shape = value->type.shape;
+  std::vector<Expr> index;
+  if (matrices() == 1) {
+    index = Coordinates(builder_, row, Shape(shape.begin(), shape.end() - 1), "row");
+  } else {
+    const Shape batch(shape.begin(), shape.end() - 2);
+    index = Coordinates(builder_, Expr::Symbol("matrix"), batch, "matrix");
+    index.push_back(row);
+  }
+  // As other ops index an axis of one element.
+  index.push_back(shape.back().IsConstant(1) ? Expr(0) : column);
+  return index;
+}
+
+void ProductPlanner::StoreElement(const Expr& row, const Expr& column, const std::string& product) {
+  Store(IndexOf(row, column), EvaluateResults(row, column, product));
+}
+
+std::vector<Scalar> ProductPlanner::EvaluateResults(const Expr& row, const Expr& column,
+                                                    const std::string& product) {
+  const std::vector<Expr> index = IndexOf(row, column);
+  lowering_.Bind(product_->result(), index, {product, product_->result()->type.dtype});
+  std::vector<Scalar> results;
+  for (const Value* value : region_.body->outputs) {
+    while (value->producer->kind == OpKind::kReshape) value = value->producer->operand(0);
+    results.push_back(lowering_.Evaluate(value, index));
+  }
+  return results;
+}
+
+void ProductPlanner::Store(const std::vector<Expr>& index, const std::vector<Scalar>& results) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    std::vector<const Node*> views;
+    for (const Value* value = region_.body->outputs[i]; value->producer->kind == OpKind::kReshape;
+         value = value->producer->operand(0))
+      views.insert(views.begin(), value->producer);
+    lowering_.Store(static_cast<int>(i), IndexBehind(views, index, builder_.ranges()), results[i]);
+  }
+}
+
+void ProductPlanner::ReadColumnWeights(const Expr& column) {
+  for (size_t i = 0; i < region_.operands.size(); ++i) {
+    const Shape& shape = region_.operands[i]->type.shape;
+    const bool is_row = !shape.empty() && shape.back().IsConstant(columns()) &&
+                        region_.operands[i]->type.ElementCount().IsConstant(columns());
+    if (!is_row || !IsConstant(region_.operands[i])) continue;
+    std::vector<Expr> index(shape.size() - 1, 0);
+    index.push_back(column);
+    lowering_.Evaluate(region_.body->inputs[i].get(), index);
+  }
+}
+
+std::string ProductPlanner::OpsInWords(bool behind_product) const {
+  std::string words;
+  bool is_behind = false;
+  for (const auto& node : region_.body->nodes) {
+    is_behind |= node.get() == product_;
+    if (node->kind == OpKind::kMatMul || node->kind == OpKind::kReshape) continue;
+    if (is_behind == behind_product)
+      words += (words.empty() ? "" : ", ") + std::string(GetOpDef(node->kind).text);
+  }
+  return words;
+}
+
+std::string ProductPlanner::EpilogueInWords() const {
+  const std::string words = OpsInWords(/*behind_product=*/true);
+  return words.empty() ? "The result" : "The result: " + words;
+}
+
+int64_t ProductPlanner::Aligned(int64_t most) const { return std::gcd(depth(), most); }
+
+std::string ProductPlanner::MinText(const std::string& constant, const std::string& other) {
+  return "min(" + WriteSize(builder_, constant) + ", " + other + ")";
+}
+
+void ProductPlanner::Let(const std::string& name, const std::string& text, const Expr& low,
+                         const Expr& high) {
+  builder_.AppendLet(name, text);
+  builder_.DefineVariable(name, low, high);
+}
+
+}  // namespace fusec

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/kernel/region_lowering.h"
+#include "compiler/plan/matmul/matmul_kernels.h"
+#include "compiler/plan/plan_region.h"
+
+namespace fusec {
+
+// What kernels for matrix products have in common: names and operands, which of several products a
+// block makes, and the epilogue, from one element of a product to the region's results there.
+class ProductPlanner {
+ protected:
+  ProductPlanner(const Node& region, const MatMulPlan& matmul, const MatMulKernel& kernel,
+                 KernelBuilder& builder);
+
+  // Names the sizes, as constants or as parameters of the kernel, and makes a_ a parameter, unless
+  // the kernel makes it; b_ too, where it reads weights as they are.
+  void NameOperands(bool reads_weights, bool takes_sizes);
+  // The kernel, which reads `more_bytes` beside its operands.
+  KernelPlan Finish(int64_t more_bytes);
+
+  int64_t columns() const { return *matmul_.n.AsConstant(); }
+  int64_t depth() const { return *matmul_.k.AsConstant(); }
+  int64_t matrices() const { return *matmul_.batch.AsConstant(); }
+  Dtype dtype() const { return matmul_.result->type.dtype; }
+  // The largest power of two up to `most` that divides the depth.
+  int64_t Aligned(int64_t most) const;
+
+  // blockIdx.x, in the type of indices.
+  std::string BlockNumber() const;
+  std::string MinText(const std::string& constant, const std::string& other);
+  void Let(const std::string& name, const std::string& text, const Expr& low, const Expr& high);
+
+  // From the operand that is called `name` on: the block's matrix of several, `stride` elements
+  // each.
+  std::string OfMatrix(const Expr& stride, const std::string& name);
+  // Which of the products the block takes part in, by its `number`. Of every `together` neighbours
+  // all take part in the same one. Returns how many blocks are neighbours of any product.
+  std::string ChooseMatrix(const std::string& number, const std::string& together);
+
+  // What is multiplied from row `first_row` on (a local, or "" for row 0): a place in memory, or
+  // the function that makes it (made_operand.cuh), which is written here. Needs the matrix to be
+  // chosen.
+  std::string LeftFrom(const std::string& first_row);
+
+  // The element of a made row with which pack number `pack` begins, of `lanes` elements each;
+  // writes down where that is.
+  Expr FirstOfPack(int64_t lanes, const std::string& lanes_name);
+
+  // Where a value of the product's rows has the element at `row` and `column`.
+  std::vector<Expr> IndexOf(const Value* value, const Expr& row, const Expr& column);
+  // The same of the product.
+  std::vector<Expr> IndexOf(const Expr& row, const Expr& column);
+  // The epilogue for that element, whose value is `product`.
+  void StoreElement(const Expr& row, const Expr& column, const std::string& product);
+  // The region's results there, of which reshapes are left out.
+  std::vector<Scalar> EvaluateResults(const Expr& row, const Expr& column,
+                                      const std::string& product);
+  void Store(const std::vector<Expr>& index, const std::vector<Scalar>& results);
+  // What the epilogue reads of weights that have one element for each column, such as a bias.
+  void ReadColumnWeights(const Expr& column);
+  // The ops in front of the product or behind it.
+  std::string OpsInWords(bool behind_product) const;
+  std::string EpilogueInWords() const;
+
+  const Node& region_;
+  const MatMulPlan& matmul_;
+  const MatMulKernel& kernel_;
+  KernelBuilder& builder_;
+  RegionLowering lowering_;
+  const Node* product_ = nullptr;
+  std::string a_, b_;            // a_: also the function that makes it
+  std::string columns_, depth_;  // what the kernel calls these
+};
+
+// A kernel of kind kRows.
+KernelPlan PlanMatMulRows(const Node& region, const MatMulPlan& matmul, const MatMulKernel& kernel,
+                          KernelBuilder& builder);
+
+}  // namespace fusec

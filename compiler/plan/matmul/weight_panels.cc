@@ -1,0 +1,70 @@
+#include "compiler/plan/matmul/weight_panels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "compiler/support/check.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr int64_t kPanelRows = 64, kPanelBytes = 128, kVectorBytes = 16;
+
+int64_t PartsOf(WeightLayout layout) { return layout == WeightLayout::kSplitTf32Panels ? 2 : 1; }
+
+// As in tensor_core.cuh: the nearest float of 11 bits, NaN for infinities and numbers over 2^114.
+float RoundTo11Bits(float x) { return std::fmaf(x, -8192.0f, x * 8193.0f); }
+
+// Rounds the number at `place` and, if there is a place for it, keeps what that took from it.
+void Round(std::byte* place, std::byte* rest) {
+  float x;
+  std::memcpy(&x, place, sizeof x);
+  const float high = RoundTo11Bits(x), low = RoundTo11Bits(x - high);
+  std::memcpy(place, &high, sizeof high);
+  if (rest != nullptr) std::memcpy(rest, &low, sizeof low);
+}
+
+}  // namespace
+
+int64_t PanelDepth(int64_t k, Dtype dtype, WeightLayout layout) {
+  const int64_t elements = kPanelBytes / DtypeBytes(dtype);
+  return CeilDiv(k, elements) * elements * PartsOf(layout);
+}
+
+int64_t PanelElements(int64_t n, int64_t k, Dtype dtype, WeightLayout layout) {
+  return CeilDiv(n, kPanelRows) * kPanelRows * PanelDepth(k, dtype, layout);
+}
+
+TensorData MakePanels(const TensorData& weights, WeightLayout layout) {
+  const std::vector<int64_t>& dims = weights.dims();
+  FUSEC_CHECK(layout != WeightLayout::kPlain && dims.size() >= 2 && weights.element_count() > 0,
+              "panels are of matrices");
+  const Dtype dtype = weights.dtype();
+  const int64_t rows = dims[dims.size() - 2], k = dims.back(), parts = PartsOf(layout);
+  const int64_t row_bytes = k * DtypeBytes(dtype), matrices = weights.element_count() / (rows * k);
+  TensorData made(dtype, {matrices * PanelElements(rows, k, dtype, layout)});
+  const int64_t across = CeilDiv(row_bytes, kPanelBytes);  // panels of a row
+  const int64_t down = CeilDiv(rows, kPanelRows);
+  const std::byte* from = weights.bytes();
+  for (int64_t i = 0; i < matrices * rows; ++i) {
+    const int64_t matrix = i / rows, row = i % rows, in_panel = row % kPanelRows;
+    const int64_t first = (matrix * down + row / kPanelRows) * across * parts;
+    for (int64_t offset = 0; offset < row_bytes; offset += kVectorBytes) {
+      const int64_t panel = first + offset / kPanelBytes * parts;
+      const int64_t vector = offset % kPanelBytes / kVectorBytes ^ in_panel % 8;
+      const int64_t bytes = std::min(kVectorBytes, row_bytes - offset);
+      std::byte* to = made.mutable_bytes() + (panel * kPanelRows + in_panel) * kPanelBytes +
+                      vector * kVectorBytes;
+      std::memcpy(to, from, static_cast<size_t>(bytes));
+      from += bytes;
+      if (layout == WeightLayout::kPanels) continue;
+      for (std::byte* at = to; at < to + bytes; at += sizeof(float))
+        Round(at, parts == 2 ? at + kPanelRows * kPanelBytes : nullptr);
+    }
+  }
+  return made;
+}
+
+}  // namespace fusec

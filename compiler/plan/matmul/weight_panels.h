@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/kernel/kernel_plan.h"
+
+namespace fusec {
+
+// Weights in panels, as tiles by warpgroups read them (matmul_warpgroup.cuh). A panel holds 64
+// neighbouring rows of a matrix [.., n, k], 128 bytes of each, in the order that PanelRows says
+// (warpgroup.cuh). It is followed by what rounding took from its numbers (of kSplitTf32Panels), by
+// the panel of the next 128 bytes, and at the rows' end by the next rows. Behind a row's end and
+// the last row stand zeros.
+
+// Elements that panels have for a row of `k`.
+int64_t PanelDepth(int64_t k, Dtype dtype, WeightLayout layout);
+// Elements that panels have for a matrix.
+int64_t PanelElements(int64_t n, int64_t k, Dtype dtype, WeightLayout layout);
+
+// The panels of `weights`, [.., n, k] of f32, f16 or bf16.
+TensorData MakePanels(const TensorData& weights, WeightLayout layout);
+
+}  // namespace fusec

@@ -1,0 +1,92 @@
+#include "compiler/region/attention_parts.h"
+
+#include <vector>
+
+#include "compiler/ir/op_def.h"
+
+namespace fusec {
+
+namespace {
+
+bool Is(const Node* node, OpKind kind) { return node != nullptr && node->kind == kind; }
+
+// Whether a reduction keeps its operand's rank and folds the last axis only.
+bool FoldsLastAxis(const Node& reduction) {
+  const std::vector<int64_t> last = {static_cast<int64_t>(reduction.operand(0)->type.rank()) - 1};
+  return reduction.Int("keepdims") == 1 && reduction.Ints("axes") == last;
+}
+
+// Both [.., rows, columns], whatever the leading dims are called.
+bool SameMatrices(const Shape& a, const Shape& b) {
+  return a.size() >= 2 && b.size() >= 2 && a.back() == b.back() &&
+         a[a.size() - 2] == b[b.size() - 2] && Product(a) == Product(b);
+}
+
+class AttentionFinder {
+ public:
+  explicit AttentionFinder(const Node& values) { parts_.values = &values; }
+
+  std::optional<AttentionParts> Find() {
+    if (!Is(parts_.values, OpKind::kMatMul) || parts_.values->Int("transpose_a") != 0 ||
+        !FollowsSoftmax() || !FollowsScores(parts_.score)) {
+      return std::nullopt;
+    }
+    parts_.nodes.insert(parts_.values);
+    return parts_;
+  }
+
+ private:
+  // div(exp(sub(score, max(score))), sum(exp(..))), behind reshapes and casts to other floats.
+  bool FollowsSoftmax() {
+    const Node* divide = parts_.values->operand(0)->producer;
+    while (Is(divide, OpKind::kReshape) ||
+           (Is(divide, OpKind::kCast) && IsFloat(divide->result()->type.dtype))) {
+      parts_.nodes.insert(divide);
+      divide = divide->operand(0)->producer;
+    }
+    if (!Is(divide, OpKind::kDiv)) return false;
+    const Node* exponential = divide->operand(0)->producer;
+    const Node* sum = divide->operand(1)->producer;
+    if (!Is(exponential, OpKind::kExp) || !Is(sum, OpKind::kReduceSum) ||
+        sum->operand(0) != exponential->result() || !FoldsLastAxis(*sum))
+      return false;
+    const Node* difference = exponential->operand(0)->producer;
+    if (!Is(difference, OpKind::kSub)) return false;
+    const Node* most = difference->operand(1)->producer;
+    if (!Is(most, OpKind::kReduceMax) || most->operand(0) != difference->operand(0) ||
+        !FoldsLastAxis(*most))
+      return false;
+    parts_.score = difference->operand(0);
+    parts_.nodes.insert({divide, exponential, sum, difference, most});
+    return SameMatrices(parts_.values->operand(0)->type.shape, parts_.score->type.shape);
+  }
+
+  // Whether the product of queries and keys is among what makes `value`; adds the nodes on the way.
+  bool FollowsScores(const Value* value) {
+    const Node* node = value->producer;
+    if (node == nullptr || !SameMatrices(value->type.shape, parts_.score->type.shape)) return false;
+    if (node->kind == OpKind::kMatMul) {
+      parts_.scores = node;
+    } else {
+      const OpClass op_class = GetOpDef(node->kind).op_class;
+      if (op_class != OpClass::kPointwise && node->kind != OpKind::kReshape) return false;
+      bool follows = false;
+      for (const Value* operand : node->operands) {
+        if (!follows && operand) follows = FollowsScores(operand);
+      }
+      if (!follows) return false;
+    }
+    parts_.nodes.insert(node);
+    return true;
+  }
+
+  AttentionParts parts_;
+};
+
+}  // namespace
+
+std::optional<AttentionParts> FindAttention(const Node& values) {
+  return AttentionFinder(values).Find();
+}
+
+}  // namespace fusec

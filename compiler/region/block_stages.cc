@@ -1,0 +1,259 @@
+#include "compiler/region/block_stages.h"
+
+#include <algorithm>
+#include <map>
+
+#include "compiler/ir/op_def.h"
+#include "compiler/region/reducers.h"
+
+namespace fusec {
+
+namespace {
+
+// A view that a stage can store through.
+bool IsStorableView(const Node& node) {
+  if (node.kind == OpKind::kReshape) return true;
+  // Neighbours stay neighbours, so that a warp writes whole lines.
+  return node.kind == OpKind::kTranspose &&
+         node.Ints("perm").back() == node.operand(0)->type.rank() - 1;
+}
+
+// Extents of a product that tensor cores make of what shared memory keeps: so large that a thread
+// per element would read the same again and again, so small that its operands and sums fit.
+constexpr int64_t kMostLines = 64, kFewestSums = 128, kDepthStep = 8;
+
+class StageFinder {
+ public:
+  StageFinder(const std::vector<const Node*>& nodes,
+              const std::function<bool(const Value*)>& read_outside, bool tensor_cores)
+      : nodes_(nodes), read_outside_(read_outside), tensor_cores_(tensor_cores) {
+    for (const Node* node : nodes) {
+      inside_.insert(node);
+      for (const Value* operand : node->operands) {
+        if (!operand) continue;
+        auto& list = readers_[operand];
+        if (list.empty() || list.back() != node) list.push_back(node);
+      }
+    }
+  }
+
+  std::vector<BlockStage> Find(const Shape& rows) {
+    for (const Node* node : nodes_) {
+      if (IsForTensorCores(*node, rows))
+        stages_[node->result()].by_tensor_cores = true;
+      else if (IsReducer(*node))
+        AddWithTail(*node, rows);
+      if (node->kind == OpKind::kConcat) stages_[node->result()];
+      if (node->kind == OpKind::kMatMul) {
+        for (const Value* operand : node->operands) AddOperand(operand, rows);
+      }
+      const bool expensive = (GetOpDef(node->kind).algebra & kExpensive) != 0;
+      if (expensive && readers_[node->result()].size() > 1) stages_[node->result()];
+      for (const auto& result : node->results) {
+        if (read_outside_(result.get())) AddResult(result.get());
+      }
+    }
+    for (const Node* node : nodes_) {
+      for (size_t i = 0; node->kind == OpKind::kConcat && i < node->operands.size(); ++i)
+        AddPart(node->result(), i);
+    }
+    return InOrder(rows);
+  }
+
+ private:
+  // Whether it is left x right^T of matrices of each row that are made here.
+  bool IsForTensorCores(const Node& node, const Shape& rows) const {
+    if (!tensor_cores_ || node.kind != OpKind::kMatMul || node.Int("transpose_a") != 0 ||
+        node.Int("transpose_b") != 1 || read_outside_(node.result()))
+      return false;
+    const auto extent = [&](const Value* value, size_t axis) {
+      return value->type.shape[rows.size() + axis].AsConstant().value_or(0);
+    };
+    const auto is_matrix = [&](const Value* value) {
+      return HasRows(value, rows) && value->type.shape.size() == rows.size() + 2 &&
+             extent(value, 0) > 0 && extent(value, 0) <= kMostLines && extent(value, 1) > 0 &&
+             extent(value, 1) <= kMostLines;
+    };
+    const auto is_made_here = [&](const Value* value) {
+      const Node* producer = value->producer;
+      return producer && inside_.count(producer) && is_matrix(value) &&
+             (producer->kind == OpKind::kConcat ||
+              GetOpDef(producer->kind).op_class != OpClass::kView);
+    };
+    const Value* sums = node.result();
+    return is_matrix(sums) && extent(sums, 0) * extent(sums, 1) >= kFewestSums &&
+           DtypeBytes(sums->type.dtype) <= 4 && IsFloat(sums->type.dtype) &&
+           is_made_here(node.operand(0)) && is_made_here(node.operand(1)) &&
+           extent(node.operand(0), 1) % kDepthStep == 0;
+  }
+
+  // The last value of the chain that alone reads the reducer's result, each element from one
+  // element.
+  void AddWithTail(const Node& reducer, const Shape& rows) {
+    const Value* value = reducer.result();
+    const Value* last = value;
+    while (!read_outside_(value) && readers_[value].size() == 1) {
+      const Node& reader = *readers_[value][0];
+      if (!ReadsOnce(reader, value, rows)) break;
+      value = reader.result();
+      if (HasRows(value, rows)) last = value;
+      if (reader.kind == OpKind::kConcat) break;
+    }
+    stages_[last].inlined.push_back(&reducer);
+  }
+
+  static bool ReadsOnce(const Node& reader, const Value* value, const Shape& rows) {
+    const OpClass op_class = GetOpDef(reader.kind).op_class;
+    if (reader.kind == OpKind::kConcat) return HasRows(reader.result(), rows);
+    if (op_class == OpClass::kPointwise) return reader.result()->type.shape == value->type.shape;
+    if (op_class != OpClass::kView && op_class != OpClass::kGather) return false;
+    return reader.operand(0) == value && reader.kind != OpKind::kExpand &&
+           reader.kind != OpKind::kTile && CountAtOne(reader.result()) <= CountAtOne(value);
+  }
+
+  // Elements where every symbolic dim is 1.
+  static int64_t CountAtOne(const Value* value) {
+    const Expr count = value->type.ElementCount();
+    std::vector<std::string> symbols;
+    count.CollectSymbols(symbols);
+    Ranges ones;
+    for (const std::string& symbol : symbols) ones.Set(symbol, 1, 1);
+    return ones.IntervalOf(count).high;
+  }
+
+  // What a matmul reads many times is made once, but views and what comes from outside is read
+  // where it lies.
+  void AddOperand(const Value* operand, const Shape& rows) {
+    const Value* base = operand;
+    while (!stages_.count(base) && base->producer && inside_.count(base->producer) &&
+           base->producer->kind != OpKind::kConcat &&
+           GetOpDef(base->producer->kind).op_class == OpClass::kView) {
+      base = base->producer->operand(0);
+    }
+    const bool made_here = base->producer && inside_.count(base->producer);
+    if (made_here && HasRows(base, rows)) stages_[base];
+  }
+
+  void AddResult(const Value* result) {
+    BlockStage::Stored stored{result, {}};
+    const Value* base = result;
+    while (!stages_.count(base) && inside_.count(base->producer) &&
+           IsStorableView(*base->producer) && !(base != result && read_outside_(base))) {
+      stored.views.insert(stored.views.begin(), base->producer);
+      base = base->producer->operand(0);
+      if (!base->producer || !inside_.count(base->producer)) break;
+    }
+    stages_[base].stored.push_back(stored);
+  }
+
+  void AddPart(const Value* concat, size_t place) {
+    BlockStage::Part part{concat, place, {}};
+    const Value* base = concat->producer->operand(static_cast<int>(place));
+    while (!stages_.count(base) && inside_.count(base->producer) &&
+           IsStorableView(*base->producer)) {
+      part.views.insert(part.views.begin(), base->producer);
+      base = base->producer->operand(0);
+    }
+    auto found = stages_.find(base);
+    if (found != stages_.end() && !found->second.by_tensor_cores)
+      found->second.parts.push_back(part);
+  }
+
+  bool IsReadInside(const Value* value, const BlockStage& stage) const {
+    auto found = readers_.find(value);
+    if (found == readers_.end()) return false;
+    return std::any_of(found->second.begin(), found->second.end(), [&](const Node* reader) {
+      // What only leads to a result, or to a part that is written where the value is made, is no
+      // read.
+      const auto leads_out = [&](const BlockStage::Stored& stored) {
+        return !stored.views.empty() && stored.views[0] == reader && AreReadBy(stored.views, 0);
+      };
+      const auto leads_on = [&](const BlockStage::Part& part) {
+        if (part.views.empty()) return part.concat->producer == reader;
+        return part.views[0] == reader && AreReadBy(part.views, 1);
+      };
+      return std::none_of(stage.stored.begin(), stage.stored.end(), leads_out) &&
+             std::none_of(stage.parts.begin(), stage.parts.end(), leads_on);
+    });
+  }
+
+  // Whether nothing inside reads the chain's views but `last` nodes the last of them.
+  bool AreReadBy(const std::vector<const Node*>& views, size_t last) const {
+    for (const Node* view : views) {
+      auto found = readers_.find(view->result());
+      const size_t inside = found == readers_.end() ? 0 : found->second.size();
+      if (inside > (view == views.back() ? last : 1)) return false;
+    }
+    return true;
+  }
+
+  std::vector<BlockStage> InOrder(const Shape& rows) {
+    std::vector<BlockStage> ordered;
+    for (const Node* node : nodes_) {
+      for (const auto& result : node->results) {
+        auto found = stages_.find(result.get());
+        if (found == stages_.end()) continue;
+        BlockStage stage = std::move(found->second);
+        stage.value = result.get();
+        stage.kept = IsReadInside(stage.value, stage);
+        if (!HasRows(stage.value, rows) || ElementsPerRow(stage.value, rows) == 0) return {};
+        ordered.push_back(std::move(stage));
+      }
+    }
+    return ordered.size() == stages_.size() ? ordered : std::vector<BlockStage>{};
+  }
+
+  const std::vector<const Node*>& nodes_;
+  const std::function<bool(const Value*)>& read_outside_;
+  const bool tensor_cores_;
+  std::set<const Node*> inside_;
+  std::map<const Value*, std::vector<const Node*>> readers_;
+  std::map<const Value*, BlockStage> stages_;
+};
+
+}  // namespace
+
+bool HasRows(const Value* value, const Shape& rows) {
+  const Shape& shape = value->type.shape;
+  return shape.size() >= rows.size() && std::equal(rows.begin(), rows.end(), shape.begin());
+}
+
+int64_t ElementsPerRow(const Value* value, const Shape& rows) {
+  const Shape& shape = value->type.shape;
+  if (shape.size() < rows.size()) return 0;
+  return Product(Shape(shape.begin() + static_cast<int64_t>(rows.size()), shape.end()))
+      .AsConstant()
+      .value_or(0);
+}
+
+int64_t KeptBytesPerRow(const std::vector<BlockStage>& stages, const Shape& rows) {
+  int64_t bytes = 0;
+  for (const BlockStage& stage : stages) {
+    const int64_t element = std::max(4, DtypeBytes(stage.value->type.dtype));
+    if (stage.kept) bytes += element * ElementsPerRow(stage.value, rows);
+  }
+  return bytes;
+}
+
+std::vector<BlockStage> FindBlockStages(const std::vector<const Node*>& nodes, const Shape& rows,
+                                        const std::function<bool(const Value*)>& read_outside,
+                                        bool tensor_cores) {
+  return StageFinder(nodes, read_outside, tensor_cores).Find(rows);
+}
+
+std::vector<Expr> IndexBehind(const std::vector<const Node*>& views, std::vector<Expr> index,
+                              const Ranges& ranges) {
+  for (const Node* view : views) {
+    if (view->kind == OpKind::kTranspose) {
+      std::vector<Expr> permuted;
+      for (const int64_t axis : view->Ints("perm")) permuted.push_back(index[axis]);
+      index = std::move(permuted);
+    } else {
+      const Expr flat = Linearize(index, view->operand(0)->type.shape, ranges);
+      index = Delinearize(flat, view->result()->type.shape, ranges);
+    }
+  }
+  return index;
+}
+
+}  // namespace fusec

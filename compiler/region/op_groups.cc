@@ -1,0 +1,360 @@
+#include "compiler/region/op_groups.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <map>
+#include <utility>
+
+#include "compiler/ir/op_def.h"
+#include "compiler/region/attention_parts.h"
+
+namespace fusec {
+
+namespace {
+
+bool Is(const Node* node, OpKind kind) { return node != nullptr && node->kind == kind; }
+
+// One operand's elements in other places.
+bool IsView(const Node& node) {
+  return GetOpDef(node.kind).op_class == OpClass::kView && node.kind != OpKind::kConcat;
+}
+
+bool IsPointwise(const Node& node) { return GetOpDef(node.kind).op_class == OpClass::kPointwise; }
+
+// What made a value, behind views and casts.
+const Node* Maker(const Value* value) {
+  const Node* node = value->producer;
+  while (node != nullptr && (IsView(*node) || node->kind == OpKind::kCast))
+    node = node->operand(0)->producer;
+  return node;
+}
+
+bool IsSquare(const Node* node) {
+  return Is(node, OpKind::kMul) && node->operand(0) == node->operand(1);
+}
+
+bool FoldsLastAxis(const Node& reduction) {
+  const auto& axes = reduction.Ints("axes");
+  return std::find(axes.begin(), axes.end(), reduction.operand(0)->type.rank() - 1) != axes.end();
+}
+
+class GroupFinder {
+ public:
+  explicit GroupFinder(const Node& region) : body_(*region.body), fixed_(FixedValues(region)) {
+    for (const auto& node : body_.nodes) {
+      for (const Value* operand : node->operands) {
+        if (operand != nullptr) users_[operand].push_back(node.get());
+      }
+    }
+  }
+
+  // Bigger groups first, where one is part of the other.
+  std::vector<OpGroup> Find() {
+    for (const auto find :
+         {&GroupFinder::FindAttentions, &GroupFinder::FindSoftmax, &GroupFinder::FindNorm,
+          &GroupFinder::FindRotation, &GroupFinder::FindLinear, &GroupFinder::FindMlp,
+          &GroupFinder::FindInteraction, &GroupFinder::FindEmbeddingBag,
+          &GroupFinder::FindEmbedding}) {
+      for (const auto& node : body_.nodes) (this->*find)(*node);
+    }
+    for (auto node = body_.nodes.rbegin(); node != body_.nodes.rend(); ++node)
+      JoinAttention(**node);
+    std::erase_if(groups_, [](const OpGroup& group) { return group.nodes.empty(); });
+    return std::move(groups_);
+  }
+
+ private:
+  using Nodes = std::initializer_list<const Node*>;
+
+  bool IsFixed(const Value* value) const { return fixed_.count(value) != 0; }
+  const OpGroup* GroupOf(const Node& node) const {
+    const auto found = group_of_.find(&node);
+    return found == group_of_.end() ? nullptr : &groups_[found->second];
+  }
+  // Nodes stay in the first group that takes them.
+  void Join(const Node& node, size_t group) {
+    if (group_of_.emplace(&node, group).second) groups_[group].nodes.insert(&node);
+  }
+  template <class NodeList>
+  size_t AddGroup(const std::string& name, const NodeList& nodes) {
+    groups_.push_back({name, {}});
+    for (const Node* node : nodes) Join(*node, groups_.size() - 1);
+    return groups_.size() - 1;
+  }
+  // The only reader of a node's result.
+  const Node* Reader(const Node& node) const {
+    const auto users = users_.find(node.result());
+    return users != users_.end() && users->second.size() == 1 ? users->second[0] : nullptr;
+  }
+  // Adds the ops behind `node` that are of `kinds`, with one operand that is fixed.
+  void JoinFixed(const Node& node, const std::vector<OpKind>& kinds, size_t group) {
+    const Node* reader = Reader(node);
+    if (reader == nullptr || std::find(kinds.begin(), kinds.end(), reader->kind) == kinds.end() ||
+        (!IsFixed(reader->operand(0)) && !IsFixed(reader->operand(1))))
+      return;
+    Join(*reader, group);
+    JoinFixed(*reader, kinds, group);
+  }
+
+  void FindAttentions(const Node& node) {
+    if (const auto parts = FindAttention(node)) AddGroup("attention", parts->nodes);
+  }
+
+  // Pointwise ops and views that only attention reads belong to it: its scale, its mask.
+  void JoinAttention(const Node& node) {
+    if (GroupOf(node) != nullptr || (!IsPointwise(node) && !IsView(node))) return;
+    const auto users = users_.find(node.result());
+    if (users == users_.end()) return;
+    for (const Node* user : users->second) {
+      const OpGroup* group = GroupOf(*user);
+      if (group == nullptr || group->name != "attention") return;
+    }
+    Join(node, group_of_.at(users->second[0]));
+  }
+
+  void FindSoftmax(const Node& node) {
+    if (GroupOf(node) != nullptr) return;
+    const bool is_log = node.kind == OpKind::kSub;
+    if (!is_log && node.kind != OpKind::kDiv) return;
+    const Node* log = is_log ? Maker(node.operand(1)) : nullptr;
+    if (is_log && !Is(log, OpKind::kLog)) return;
+    const Node* sum = Maker(is_log ? log->operand(0) : node.operand(1));
+    if (!Is(sum, OpKind::kReduceSum)) return;
+    const Node* exp = Maker(sum->operand(0));
+    if (!Is(exp, OpKind::kExp)) return;
+    const Node* shifted = Maker(exp->operand(0));
+    if (!Is(shifted, OpKind::kSub) || Maker(node.operand(0)) != (is_log ? shifted : exp)) return;
+    const Node* most = Maker(shifted->operand(1));
+    if (!Is(most, OpKind::kReduceMax)) return;
+    const size_t group =
+        AddGroup(is_log ? "log_softmax" : "softmax", Nodes{&node, sum, exp, shifted, most});
+    if (is_log) Join(*log, group);
+  }
+
+  // From the square root on, both ways.
+  void FindNorm(const Node& root) {
+    if (root.kind != OpKind::kSqrt || GroupOf(root) != nullptr) return;
+    const Node* sum = Maker(root.operand(0));
+    if (!Is(sum, OpKind::kAdd)) return;
+    const Node* mean = Maker(sum->operand(IsFixed(sum->operand(0)) ? 1 : 0));
+    if (!Is(mean, OpKind::kReduceMean)) return;
+    const Node* square = Maker(mean->operand(0));
+    const std::vector<const Node*> quotient = DividedBy(root);
+    if (!IsSquare(square) || quotient.empty()) return;
+    const size_t group = AddGroup("rms_norm", Nodes{&root, sum, mean, square});
+    for (const Node* part : quotient) Join(*part, group);
+    const Node* difference = Maker(square->operand(0));
+    if (Is(difference, OpKind::kSub)) {
+      const Node* center = Maker(difference->operand(1));
+      if (Is(center, OpKind::kReduceMean) && center->operand(0) == difference->operand(0)) {
+        groups_[group].name = "layer_norm";
+        Join(*difference, group);
+        Join(*center, group);
+      }
+    }
+    JoinFixed(*quotient[0], {OpKind::kMul, OpKind::kAdd}, group);
+  }
+
+  // x / root, or x * (1 / root), the result first.
+  std::vector<const Node*> DividedBy(const Node& root) const {
+    const auto users = users_.find(root.result());
+    if (users == users_.end()) return {};
+    for (const Node* user : users->second) {
+      const bool inverts = user->kind == OpKind::kReciprocal ||
+                           (user->kind == OpKind::kDiv && IsFixed(user->operand(0)));
+      if (!inverts && user->kind == OpKind::kDiv) return {user};
+      if (inverts && Is(Reader(*user), OpKind::kMul)) return {Reader(*user), user};
+    }
+    return {};
+  }
+
+  // x * cos + concat(-x2, x1) * sin, or concat(x1 * cos - x2 * sin, x1 * sin + x2 * cos).
+  void FindRotation(const Node& node) {
+    if (node.kind != OpKind::kConcat || node.operands.size() != 2) return;
+    const Node* first = Maker(node.operand(0));
+    const Node* second = Maker(node.operand(1));
+    if (Is(first, OpKind::kNeg) && node.operand(1)->producer != nullptr) {
+      const Node* turned = Reader(node);
+      const Node* sum = Is(turned, OpKind::kMul) ? Reader(*turned) : nullptr;
+      if (!Is(sum, OpKind::kAdd)) return;
+      const size_t group = AddGroup("rotary_embedding", Nodes{&node, first, turned, sum});
+      for (const Value* operand : sum->operands) {
+        if (Is(Maker(operand), OpKind::kMul)) Join(*Maker(operand), group);
+      }
+    } else if (Is(first, OpKind::kSub) && Is(second, OpKind::kAdd)) {
+      const std::vector<const Node*> products = {Maker(first->operand(0)), Maker(first->operand(1)),
+                                                 Maker(second->operand(0)),
+                                                 Maker(second->operand(1))};
+      for (const Node* product : products) {
+        if (!Is(product, OpKind::kMul)) return;
+      }
+      const size_t group = AddGroup("rotary_embedding", products);
+      for (const Node* part : {&node, first, second}) Join(*part, group);
+    }
+  }
+
+  // A matmul with one fixed operand, or a row times a fixed row, summed.
+  void FindLinear(const Node& node) {
+    if (GroupOf(node) != nullptr) return;
+    if (node.kind == OpKind::kMatMul && IsFixed(node.operand(0)) != IsFixed(node.operand(1)))
+      return JoinFixed(node, {OpKind::kAdd}, AddGroup("linear", Nodes{&node}));
+    if (node.kind != OpKind::kReduceSum || !FoldsLastAxis(node)) return;
+    const Node* product = Maker(node.operand(0));
+    if (!Is(product, OpKind::kMul) || GroupOf(*product) != nullptr) return;
+    const Value* weights = product->operand(IsFixed(product->operand(0)) ? 0 : 1);
+    const Shape& shape = weights->type.shape;
+    if (!IsFixed(weights) || shape.empty() || shape.back() == Expr(1)) return;
+    JoinFixed(node, {OpKind::kAdd}, AddGroup("linear", Nodes{&node, product}));
+  }
+
+  struct Layers {
+    std::set<size_t> groups;  // of linear layers
+    std::set<const Node*> between;
+    bool has_activation = false;
+  };
+  // Whether pointwise ops of linear layers' results make `value`, and nothing else.
+  bool FollowsLayers(const Value* value, Layers& layers) const {
+    if (IsFixed(value)) return true;
+    const Node* node = value->producer;
+    if (node == nullptr) return false;
+    if (const OpGroup* group = GroupOf(*node)) {
+      layers.groups.insert(group_of_.at(node));
+      return group->name == "linear" || group->name == "mlp";
+    }
+    if (!IsPointwise(*node) && !IsView(*node)) return false;
+    layers.between.insert(node);
+    layers.has_activation |= (GetOpDef(node->kind).algebra & kActivation) != 0;
+    return std::all_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {
+      return operand == nullptr || FollowsLayers(operand, layers);
+    });
+  }
+
+  void FindMlp(const Node& node) {
+    const OpGroup* linear = GroupOf(node);
+    if (linear == nullptr || linear->name != "linear") return;
+    const Node* product = node.kind == OpKind::kReduceSum ? Maker(node.operand(0)) : &node;
+    if (node.kind != OpKind::kReduceSum && node.kind != OpKind::kMatMul) return;
+    Layers layers;
+    for (const Value* operand : product->operands) {
+      if (!FollowsLayers(operand, layers)) return;
+    }
+    if (!layers.has_activation) return;
+    const size_t mlp = group_of_.at(&node);
+    groups_[mlp].name = "mlp";
+    for (const Node* between : layers.between) Join(*between, mlp);
+    for (const size_t group : layers.groups) {
+      for (const Node* part : std::exchange(groups_[group].nodes, {})) {
+        group_of_.erase(part);
+        Join(*part, mlp);
+      }
+    }
+  }
+
+  // What a value's elements are of, behind views and choices that are fixed.
+  const Value* Source(const Value* value) const {
+    const Node* node = value->producer;
+    while (node != nullptr && node->kind != OpKind::kSlice &&
+           (IsView(*node) || IsFixedChoice(*node))) {
+      value = node->operand(0);
+      node = value->producer;
+    }
+    return value;
+  }
+  bool IsFixedChoice(const Node& node) const {
+    return (node.kind == OpKind::kGather || node.kind == OpKind::kGatherND) &&
+           IsFixed(node.operand(1));
+  }
+
+  void FindInteraction(const Node& node) {
+    if (GroupOf(node) != nullptr) return;
+    if (node.kind != OpKind::kMatMul && node.kind != OpKind::kMul) return;
+    const Value* source = Source(node.operand(0));
+    if (source != Source(node.operand(1)) || IsFixed(source)) return;
+    // A square is no interaction.
+    if (node.kind == OpKind::kMul &&
+        Product(node.result()->type.shape) == Product(source->type.shape))
+      return;
+    AddGroup("interaction", Nodes{&node});
+  }
+
+  bool IsEmbedding(const Node& node) const {
+    return node.kind == OpKind::kGather && node.Int("axis") == 0 && IsFixed(node.operand(0)) &&
+           !IsFixed(node.operand(1)) && node.operand(0)->type.rank() == 2 &&
+           IsFloat(node.operand(0)->type.dtype);
+  }
+
+  // Whether rows of a table are among what pointwise ops make `value` of; adds the nodes on the
+  // way.
+  bool FollowsEmbedding(const Value* value, std::set<const Node*>& nodes) const {
+    const Node* node = value->producer;
+    if (node == nullptr || IsFixed(value)) return false;
+    bool follows = IsEmbedding(*node);
+    if (!follows && (IsPointwise(*node) || IsView(*node))) {
+      for (const Value* operand : node->operands) {
+        if (operand != nullptr) follows |= FollowsEmbedding(operand, nodes);
+      }
+    }
+    if (follows) nodes.insert(node);
+    return follows;
+  }
+
+  void FindEmbeddingBag(const Node& node) {
+    const bool folds_rows = node.kind == OpKind::kSegmentReduce ||
+                            (GetOpDef(node.kind).op_class == OpClass::kReduction &&
+                             node.Has("axes") && !FoldsLastAxis(node));
+    std::set<const Node*> nodes = {&node};
+    if (!folds_rows || GroupOf(node) != nullptr || !FollowsEmbedding(node.operand(0), nodes))
+      return;
+    const size_t bag = AddGroup("embedding_bag", nodes);
+    const Node* quotient = Reader(node);
+    std::set<const Node*> count;
+    if (!Is(quotient, OpKind::kDiv) || !FollowsSum(quotient->operand(1), count)) return;
+    count.insert(quotient);
+    for (const Node* part : count) Join(*part, bag);
+  }
+
+  // Whether pointwise ops of one sum make `value`, as of a mask, whose rows a mean is of; adds them
+  // and the sum.
+  bool FollowsSum(const Value* value, std::set<const Node*>& nodes) const {
+    const Node* node = value->producer;
+    if (node == nullptr || !(IsPointwise(*node) || IsView(*node) || Is(node, OpKind::kReduceSum)))
+      return IsFixed(value);
+    nodes.insert(node);
+    return node->kind == OpKind::kReduceSum ||
+           std::all_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {
+             return operand == nullptr || IsFixed(operand) || FollowsSum(operand, nodes);
+           });
+  }
+
+  void FindEmbedding(const Node& node) {
+    if (IsEmbedding(node) && GroupOf(node) == nullptr) AddGroup("embedding", Nodes{&node});
+  }
+
+  const Graph& body_;
+  std::set<const Value*> fixed_;
+  std::map<const Value*, std::vector<const Node*>> users_;
+  std::vector<OpGroup> groups_;
+  std::map<const Node*, size_t> group_of_;
+};
+
+}  // namespace
+
+std::vector<OpGroup> FindOpGroups(const Node& region) { return GroupFinder(region).Find(); }
+
+std::set<const Value*> FixedValues(const Node& region) {
+  const Graph& body = *region.body;
+  std::set<const Value*> fixed;
+  for (size_t i = 0; i < body.inputs.size(); ++i) {
+    if (IsConstant(region.operands[i])) fixed.insert(body.inputs[i].get());
+  }
+  for (const auto& node : body.nodes) {
+    if (!std::all_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {
+          return operand == nullptr || fixed.count(operand) != 0;
+        }))
+      continue;
+    for (const auto& result : node->results) fixed.insert(result.get());
+  }
+  return fixed;
+}
+
+}  // namespace fusec

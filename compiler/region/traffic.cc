@@ -1,0 +1,42 @@
+#include "compiler/region/traffic.h"
+
+#include "compiler/ir/op_def.h"
+
+namespace fusec {
+
+namespace {
+
+// Whether operand `i` is read at one place for each element of the result. How long the bags of a
+// segment_reduce are is data, so it counts as reading all.
+bool IsTable(const Node& node, size_t i) {
+  if (GetOpDef(node.kind).op_class != OpClass::kGather) return false;
+  if (node.kind == OpKind::kSegmentReduce) return false;
+  return i == 0 || (node.kind == OpKind::kLookup && i == 2);
+}
+
+Expr BytesLookedUp(const Node& node, size_t i) {
+  return node.result()->type.ElementCount() * DtypeBytes(node.operands[i]->type.dtype);
+}
+
+}  // namespace
+
+Expr BytesRead(const Node& node, size_t i, const Ranges& ranges) {
+  const Expr all = node.operands[i]->type.Bytes();
+  return IsTable(node, i) ? Min(BytesLookedUp(node, i), all, ranges) : all;
+}
+
+Expr RegionBytesRead(const Node& region, size_t i, const Ranges& ranges) {
+  const Value* input = region.body->inputs[i].get();
+  const Expr all = region.operands[i]->type.Bytes();
+  Expr looked_up;
+  for (const auto& node : region.body->nodes) {
+    for (size_t j = 0; j < node->operands.size(); ++j) {
+      if (node->operands[j] != input) continue;
+      if (!IsTable(*node, j)) return all;
+      looked_up = looked_up + BytesLookedUp(*node, j);
+    }
+  }
+  return looked_up.terms().empty() ? all : Min(looked_up, all, ranges);
+}
+
+}  // namespace fusec

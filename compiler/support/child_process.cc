@@ -1,0 +1,127 @@
+#include "compiler/support/child_process.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+
+#include "compiler/support/interrupt.h"
+
+extern char** environ;
+
+namespace fusec {
+
+namespace {
+
+// A file without a name, to which a child writes and from which we read: no pipe that could fill
+// up.
+class Capture {
+ public:
+  Capture() : file_(std::tmpfile()) {}
+  ~Capture() {
+    if (file_) std::fclose(file_);
+  }
+  Capture(const Capture&) = delete;
+  bool good() const { return file_ != nullptr; }
+  int descriptor() const { return fileno(file_); }
+  std::string Text() const {
+    std::string text;
+    char buffer[4096];
+    std::rewind(file_);
+    for (size_t n; (n = std::fread(buffer, 1, sizeof buffer, file_)) > 0;) text.append(buffer, n);
+    return text;
+  }
+
+ private:
+  std::FILE* file_;
+};
+
+std::vector<char*> Pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::vector<std::string> Environment(const std::string& temporary_folder) {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable; ++variable) {
+    const bool replaced = !temporary_folder.empty() && std::strncmp(*variable, "TMPDIR=", 7) == 0;
+    if (!replaced) variables.emplace_back(*variable);
+  }
+  if (!temporary_folder.empty()) variables.push_back("TMPDIR=" + temporary_folder);
+  return variables;
+}
+
+// The exit code, or -1. Looks every 10 ms whether it is to end.
+int WaitFor(pid_t child) {
+  constexpr timespec kPause = {0, 10'000'000};
+  bool ended = false;
+  int status = 0;
+  while (true) {
+    const pid_t finished = waitpid(child, &status, WNOHANG);
+    if (finished == child) return WIFEXITED(status) && !ended ? WEXITSTATUS(status) : -1;
+    if (finished < 0 && errno != EINTR) return -1;
+    if (Interrupted() && !ended) {
+      kill(-child, SIGTERM);
+      ended = true;
+    }
+    nanosleep(&kPause, nullptr);
+  }
+}
+
+}  // namespace
+
+ChildResult RunChild(const std::vector<std::string>& arguments,
+                     const std::string& temporary_folder) {
+  ChildResult result;
+  const Capture output, errors;
+  if (!output.good() || !errors.good()) return result;
+  const std::vector<std::string> variables = Environment(temporary_folder);
+  const std::vector<char*> argv = Pointers(arguments), environment = Pointers(variables);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, output.descriptor(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, errors.descriptor(), STDERR_FILENO);
+  // A process group of its own, so that a compiler can be ended with all that it started.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+  sigset_t none;  // of the signals that CatchInterrupts blocks
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  pid_t child = 0;
+  const int spawned =
+      posix_spawnp(&child, argv[0], &actions, &attributes, argv.data(), environment.data());
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  if (spawned != 0) {
+    result.errors = std::strerror(spawned);
+    return result;
+  }
+  result.exit_code = WaitFor(child);
+  result.output = output.Text();
+  result.errors = errors.Text();
+  return result;
+}
+
+Result<std::string> MakeTemporaryFolder() {
+  const char* temp = std::getenv("TMPDIR");
+  const std::string parent = temp && *temp ? temp : "/tmp";
+  std::string folder = parent + "/fusec-XXXXXX";
+  if (!mkdtemp(folder.data())) {
+    return Fail(ErrorKind::kToolchain,
+                "cannot make a temporary folder in " + parent + ": " + std::strerror(errno));
+  }
+  return folder;
+}
+
+}  // namespace fusec

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/src/artifact/manifest.h"
+#include "runtime/src/status.h"
+
+namespace fusec::runtime {
+
+// The number of dims of an input that is given: `input "dense" has rank 1 ([13]), expected rank 2
+// ([batch, 13])`.
+Status CheckRank(const TensorSignature& input, std::span<const int64_t> dims);
+
+// The value of every symbol for these dims of all inputs, whose ranks are right. A dim that is just
+// a symbol binds it, one that is a*symbol + b solves for it; the first to do so wins and all others
+// must agree. Errors are FUSEC_BAD_INPUT: `input "dense" dim 0 is 7, but "batch" is already 5 (from
+// input "sparse")`.
+StatusOr<std::vector<int64_t>> BindSymbols(const Manifest& manifest,
+                                           const std::vector<std::vector<int64_t>>& dims);
+
+}  // namespace fusec::runtime

@@ -1,0 +1,44 @@
+#include "runtime/src/artifact/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace fusec::runtime {
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_) munmap(const_cast<std::byte*>(data_), size_);
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
+  MappedFile file;
+  // Of a pipe that nobody writes to, too, open returns.
+  file.descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat status;
+  if (file.descriptor_ < 0 || fstat(file.descriptor_, &status) != 0) {
+    return Fail(FUSEC_BAD_ARTIFACT, path, ": cannot be read: ", std::strerror(errno));
+  }
+  if (!S_ISREG(status.st_mode)) return Fail(FUSEC_BAD_ARTIFACT, path, ": is not a file");
+  file.size_ = static_cast<size_t>(status.st_size);
+  if (file.size_ == 0) return file;  // mmap refuses empty files
+  void* data = mmap(nullptr, file.size_, PROT_READ, MAP_PRIVATE, file.descriptor_, 0);
+  if (data == MAP_FAILED) {
+    return Fail(FUSEC_BAD_ARTIFACT, path, ": cannot be mapped: ", std::strerror(errno));
+  }
+  file.data_ = static_cast<const std::byte*>(data);
+  return file;
+}
+
+}  // namespace fusec::runtime

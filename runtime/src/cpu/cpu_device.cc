@@ -1,0 +1,75 @@
+#include <cstdlib>
+
+#include "runtime/src/cpu/cpu_executor.h"
+#include "runtime/src/cpu/parallel.h"
+
+namespace fusec::runtime {
+namespace {
+
+constexpr size_t kHostAlignment = 64;
+
+class CpuDevice : public Device {
+ public:
+  CpuDevice(const Artifact& artifact, const Target& target) : program_{artifact, target} {}
+
+  Status Load() {
+    FUSEC_RT_ASSIGN(program_.threads, ThreadCountFromEnvironment());
+    bool has_kernels = false, has_matmuls = false;
+    for (const Step& step : program_.target.steps) {
+      (step.kind == Step::Kind::kKernel ? has_kernels : has_matmuls) = true;
+    }
+    name_ = "cpu";
+    if (has_kernels) {
+      FUSEC_RT_ASSIGN(program_.library, CpuLibrary::Open(program_.artifact, program_.target));
+      name_ += Text(" (", program_.library.level(), ")");
+    }
+    for (const Step& step : program_.target.steps) {
+      program_.functions.push_back(nullptr);
+      if (step.kind != Step::Kind::kKernel) continue;
+      FUSEC_RT_ASSIGN(program_.functions.back(), program_.library.FindKernel(step.kernel.function));
+    }
+    if (has_matmuls) program_.onednn = OneDnn::Get();
+    return {};
+  }
+
+  const std::string& name() const override { return name_; }
+  const Target& target() const override { return program_.target; }
+  bool has_device_memory() const override { return false; }
+  size_t weight_bytes() const override { return 0; }
+
+  StatusOr<std::unique_ptr<Executor>> NewExecutor() override {
+    return std::make_unique<CpuExecutor>(program_);
+  }
+
+  StatusOr<void*> AllocateHost(size_t bytes) override {
+    void* memory = nullptr;
+    if (bytes <= PTRDIFF_MAX)
+      memory = std::aligned_alloc(kHostAlignment, (bytes / kHostAlignment + 1) * kHostAlignment);
+    if (!memory) return Fail(FUSEC_NO_DEVICE, "cannot allocate ", bytes, " bytes of host memory");
+    return memory;
+  }
+  void FreeHost(void* memory) override { std::free(memory); }
+
+ private:
+  std::string name_;
+  CpuProgram program_;
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Device>> CreateCpuDevice(const Artifact& artifact) {
+  const auto target = artifact.manifest().targets.find("cpu");
+  if (target == artifact.manifest().targets.end()) {
+    return Fail(FUSEC_NO_DEVICE, artifact.path(), ": was not compiled for the CPU");
+  }
+  auto device = std::make_unique<CpuDevice>(artifact, target->second);
+  FUSEC_RT_TRY(device->Load());
+  return device;
+}
+
+Status CheckCpuDevice(const Artifact& artifact) {
+  FUSEC_RT_TRY(CreateCpuDevice(artifact));  // touches no weights
+  return {};
+}
+
+}  // namespace fusec::runtime

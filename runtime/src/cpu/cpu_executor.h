@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/src/artifact/artifact.h"
+#include "runtime/src/cpu/cpu_library.h"
+#include "runtime/src/cpu/cpu_matmul.h"
+#include "runtime/src/executor.h"
+#include "runtime/src/index_error.h"
+
+namespace fusec::runtime {
+
+// What the contexts of a program on the CPU share.
+struct CpuProgram {
+  const Artifact& artifact;
+  const Target& target;
+  int threads = 1;
+  CpuLibrary library;
+  std::vector<CpuLibrary::BlocksFunction> functions;  // by step; null for matmuls
+  const OneDnn* onednn = nullptr;
+  CpuMatmulWeights weights;
+};
+
+class AlignedMemory {
+ public:
+  // Keeps what it has if that is enough; the bytes are not kept. Starts at a multiple of 256.
+  Status Reserve(size_t bytes, const char* what);
+  std::byte* data() const { return memory_.get(); }
+  size_t capacity() const { return capacity_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  std::unique_ptr<std::byte[], Free> memory_;
+  size_t capacity_ = 0;
+};
+
+class CpuExecutor : public Executor {
+ public:
+  explicit CpuExecutor(CpuProgram& program);
+
+  Status Run(const RunBindings& bindings) override;
+  Status RunAsync(const RunBindings& bindings, void* stream) override;
+  Status Synchronize() override { return {}; }
+  void FinishEarlier() override {}
+  StatusOr<std::vector<double>> MeasureRuns(const RunBindings& bindings, int count) override;
+  void* stream() const override { return nullptr; }
+  size_t scratch_bytes() const override { return arena_.capacity(); }
+  // Microseconds of every step within one run, by step; 0 of those that do not run.
+  StatusOr<std::vector<double>> MeasureSteps(const RunBindings& bindings);
+
+ private:
+  struct StepState {
+    bool runs = true;
+    std::vector<void*> arguments;            // of a kernel: pointers to the argument values
+    std::vector<int64_t> dims;               // by argument: the value of dim arguments
+    std::vector<std::vector<void*>> tables;  // by argument: the addresses of a list of buffers
+    int64_t blocks = 0;
+    MatmulSizes sizes;  // of a matmul
+    int useful_threads = 1;
+  };
+  Status Update(const RunBindings& bindings);
+  Status UpdateKernel(const Step& step, StepState& state, std::span<const int64_t> symbols);
+  Status BindTensors(const RunBindings& bindings);
+  Status RunSteps(int threads);
+  Status RunStep(size_t index, int threads);
+  Status RunMatmul(int index, int threads);
+  Status RunMatmulCall(int index, const MatmulSizes& sizes, int threads);
+
+  CpuProgram& program_;
+  const Manifest& manifest_;
+  std::vector<void*> buffers_;  // by buffer; kernel arguments point into it
+  std::vector<StepState> steps_;
+  IndexError error_;
+  IndexError* error_address_ = &error_;
+  CpuMatmul matmul_;
+  uint64_t dims_version_ = 0;
+  std::vector<double>* step_us_ = nullptr;  // where MeasureSteps wants them
+  AlignedMemory arena_;
+  std::vector<AlignedMemory> aligned_inputs_, aligned_outputs_;  // for given memory that is not
+};
+
+}  // namespace fusec::runtime

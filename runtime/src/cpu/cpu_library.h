@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/src/artifact/artifact.h"
+#include "runtime/src/artifact/mapped_file.h"
+#include "runtime/src/status.h"
+
+namespace fusec::runtime {
+
+// The shared library with a program's CPU kernels, the best that this machine can run; closed when
+// it dies.
+class CpuLibrary {
+ public:
+  using BlocksFunction = void (*)(void* const* arguments, long long first_block,
+                                  long long last_block);
+
+  CpuLibrary() = default;
+  CpuLibrary(CpuLibrary&&) noexcept;
+  CpuLibrary& operator=(CpuLibrary&&) noexcept;
+  ~CpuLibrary();
+
+  // Chooses among the files of `target` by their keys: "native" if it names the features it needs
+  // (below) and they are all here, then "x86-64-v4", "x86-64-v3", then a "native" that names none.
+  // FUSEC_NO_DEVICE where none fits.
+  //
+  // A library may say what it needs: `extern "C" const char fusec_cpu_features[] = "avx2 fma
+  // avx512f";`, in GCC's names.
+  static StatusOr<CpuLibrary> Open(const Artifact& artifact, const Target& target);
+
+  const std::string& level() const { return level_; }  // the key chosen
+  StatusOr<BlocksFunction> FindKernel(const std::string& name) const;
+
+ private:
+  static StatusOr<CpuLibrary> Load(const Artifact& artifact, const std::string& level,
+                                   const std::string& relative_path);
+  std::string level_, path_;
+  MappedFile file_;  // open as long as the library, so that its name in /proc stays its own
+  void* handle_ = nullptr;
+};
+
+}  // namespace fusec::runtime

@@ -1,0 +1,176 @@
+#include "runtime/src/cpu/cpu_matmul.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/src/artifact/dtype.h"
+#include "runtime/src/artifact/half.h"
+#include "runtime/src/cpu/parallel.h"
+
+namespace fusec::runtime {
+namespace {
+
+constexpr size_t kShapesPerStep = 16;
+
+bool IsHalf(fusec_dtype dtype) { return dtype == FUSEC_F16 || dtype == FUSEC_BF16; }
+
+std::span<const uint16_t> Halves(const void* data, int64_t count) {
+  return {static_cast<const uint16_t*>(data), static_cast<size_t>(count)};
+}
+
+// Elements from the first of the first matrix to the last of the last one.
+int64_t Extent(int64_t batch, int64_t stride, int64_t matrix) {
+  return (batch - 1) * stride + matrix;
+}
+
+// Matrices that follow each other without gaps and share b are one taller matrix.
+void FoldBatch(HostMatmul& call) {
+  MatmulSizes& s = call.sizes;
+  const bool folds = s.batch > 1 && s.b_stride == 0 && !call.transpose_a &&
+                     s.a_stride == s.m * s.k && s.d_stride == s.m * s.n;
+  if (!folds) return;
+  s.m *= s.batch;
+  s.batch = 1;
+}
+
+// On the bits of f32 or bf16, whose negative numbers are negative integers.
+template <class Int>
+void ReluRow(Int* row, int64_t count) {
+  using Vector [[gnu::vector_size(16)]] = Int;
+  constexpr int64_t kLanes = 16 / sizeof(Int);
+  // The bits of -infinity: negative floats from -0 to it are the integers from the smallest up to
+  // it, NaNs lie above.
+  constexpr Int kMinusInfinity = static_cast<Int>(sizeof(Int) == 4 ? 0xff800000 : 0xff80);
+  const auto relu = [](auto x) { return (x <= kMinusInfinity) ? decltype(x){} : x; };
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    Vector x;
+    std::memcpy(&x, row + i, sizeof(x));
+    x = relu(x);
+    std::memcpy(row + i, &x, sizeof(x));
+  }
+  for (; i < count; ++i) row[i] = relu(row[i]);
+}
+
+// max(d, 0) that keeps NaN.
+void ApplyRelu(const HostMatmul& call, int threads) {
+  const MatmulSizes& s = call.sizes;
+  ParallelFor(threads, s.batch * s.m, [&](int64_t first, int64_t last) {
+    for (int64_t row = first; row < last; ++row) {
+      const int64_t at = row / s.m * s.d_stride + row % s.m * s.n;
+      if (call.dtype == FUSEC_F32) ReluRow(static_cast<int32_t*>(call.d) + at, s.n);
+      else ReluRow(static_cast<int16_t*>(call.d) + at, s.n);
+    }
+  });
+}
+
+}  // namespace
+
+const float* CpuMatmulWeights::Widened(fusec_dtype dtype, std::span<const std::byte> constant) {
+  const std::lock_guard lock(mutex_);
+  std::vector<float>& values = widened_[constant.data()];
+  if (values.empty()) {
+    values.resize(constant.size() / 2);
+    WidenToFloat(dtype, Halves(constant.data(), values.size()), values.data());
+  }
+  return values.data();
+}
+
+const OneDnnMatmul* CpuMatmul::Prepare(int step, const CpuMatmulCall& call, int threads) {
+  std::vector<Prepared>& known = prepared_[step];
+  const void* constant_b = call.constant_b.data();
+  auto found = std::find_if(known.begin(), known.end(), [&](const Prepared& p) {
+    return p.dtype == call.matmul.dtype && p.threads == threads && p.sizes == call.matmul.sizes &&
+           p.constant_b == constant_b;
+  });
+  if (found == known.end()) {
+    if (known.size() >= kShapesPerStep) {
+      known.erase(std::min_element(known.begin(), known.end(), [](const auto& a, const auto& b) {
+        return a.last_use < b.last_use;
+      }));
+    }
+    Prepared& made = known.emplace_back();
+    made.dtype = call.matmul.dtype;
+    made.threads = threads;
+    made.sizes = call.matmul.sizes;
+    made.constant_b = constant_b;
+    made.primitive =
+        OneDnnMatmul::Create(*library_, call.matmul, constant_b ? &weights_.packed() : nullptr);
+    found = known.end() - 1;
+  }
+  found->last_use = ++uses_;
+  return found->primitive.get();
+}
+
+// The product in f32 of operands in f16 or bf16, rounded once at the end.
+bool CpuMatmul::RunWidened(int step, const CpuMatmulCall& call, int threads) {
+  const HostMatmul& narrow = call.matmul;
+  const MatmulSizes& s = narrow.sizes;
+  CpuMatmulCall wide = call;
+  wide.matmul.dtype = FUSEC_F32;
+  const auto widen = [&](const void* from, int64_t count, std::vector<float>& to) {
+    to.resize(std::max<size_t>(to.size(), count));
+    ParallelFor(threads, count, [&](int64_t first, int64_t last) {
+      WidenToFloat(narrow.dtype, Halves(from, count).subspan(first, last - first), &to[first]);
+    });
+    return to.data();
+  };
+  if (s.k > 0) {
+    wide.matmul.a = widen(narrow.a, Extent(s.batch, s.a_stride, s.m * s.k), wide_a_);
+    if (call.constant_b.empty()) {
+      wide.matmul.b = widen(narrow.b, Extent(s.batch, s.b_stride, s.k * s.n), wide_b_);
+    } else {
+      const auto* base = reinterpret_cast<const uint16_t*>(call.constant_b.data());
+      const float* values = weights_.Widened(narrow.dtype, call.constant_b);
+      wide.matmul.b = values + (static_cast<const uint16_t*>(narrow.b) - base);
+      wide.constant_b = std::as_bytes(std::span(values, call.constant_b.size() / 2));
+    }
+  }
+  if (narrow.bias) wide.matmul.bias = widen(narrow.bias, s.n, wide_bias_);
+  if (narrow.addend) {
+    wide_addend_.resize(std::max<size_t>(wide_addend_.size(), s.batch * s.m * s.n));
+    for (int64_t matrix = 0; matrix < s.batch; ++matrix) {
+      const auto* from = static_cast<const uint16_t*>(narrow.addend) + matrix * s.d_stride;
+      WidenToFloat(narrow.dtype, Halves(from, s.m * s.n), &wide_addend_[matrix * s.m * s.n]);
+    }
+    wide.matmul.addend = wide_addend_.data();
+  }
+  // d is dense here whatever its stride is there, so that gaps between its matrices stay untouched.
+  wide.matmul.sizes.d_stride = s.m * s.n;
+  const int64_t results = s.batch * s.m * s.n;
+  wide_d_.resize(std::max<size_t>(wide_d_.size(), results));
+  wide.matmul.d = wide_d_.data();
+  if (!Run(step, wide, threads)) return false;
+  ParallelFor(threads, s.batch * s.m, [&](int64_t first, int64_t last) {
+    for (int64_t row = first; row < last; ++row) {
+      auto* to = static_cast<uint16_t*>(narrow.d) + row / s.m * s.d_stride + row % s.m * s.n;
+      NarrowFromFloat(narrow.dtype, {&wide_d_[row * s.n], static_cast<size_t>(s.n)}, to);
+    }
+  });
+  return true;
+}
+
+Status CpuMatmul::Run(int step, const CpuMatmulCall& call, int threads) {
+  const fusec_dtype dtype = call.matmul.dtype;
+  if (call.matmul.sizes.IsEmpty()) return {};
+  CpuMatmulCall folded = call;
+  FoldBatch(folded.matmul);
+  SetOpenMpThreads(threads);
+  const bool has_type = dtype == FUSEC_F32 || dtype == FUSEC_BF16;
+  if (library_ && has_type && call.matmul.sizes.k > 0 && !call.matmul.addend) {
+    const bool relu = folded.matmul.activation == Activation::kRelu;
+    if (relu) folded.matmul.activation = Activation::kNone;
+    const OneDnnMatmul* primitive = Prepare(step, folded, threads);
+    if (primitive && primitive->Run(folded.matmul)) {
+      if (relu) ApplyRelu(folded.matmul, threads);
+      return {};
+    }
+    if (relu) folded.matmul.activation = Activation::kRelu;
+  }
+  if (PlainMatmul(folded.matmul, threads)) return {};
+  if (IsHalf(dtype) && RunWidened(step, folded, threads)) return {};
+  return Fail(FUSEC_BAD_ARTIFACT, "no matmul of ", DtypeName(dtype), " on the CPU",
+              call.matmul.activation == Activation::kNone ? "" : " with an activation");
+}
+
+}  // namespace fusec::runtime

@@ -1,0 +1,130 @@
+#include "runtime/src/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "runtime/src/cpu/parallel.h"
+#include "runtime/src/cuda/cuda_executor.h"
+#include "runtime/src/cuda/nvrtc.h"
+
+namespace fusec::runtime {
+namespace {
+
+constexpr int kMostCopyThreads = 8;  // about what it takes to fill the bus, 50 GB/s of PCIe 5
+
+bool HasMatmul(const Target& target) {
+  return std::any_of(target.steps.begin(), target.steps.end(),
+                     [](const Step& step) { return step.kind == Step::Kind::kMatmul; });
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice(const Artifact& artifact, std::unique_ptr<CudaContext> context)
+    : artifact_(artifact), context_(std::move(context)), epilogues_(*context_) {}
+
+CudaDevice::~CudaDevice() = default;
+
+StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(const Artifact& artifact, int ordinal,
+                                                         std::unique_ptr<CudaContext> context) {
+  std::unique_ptr<CudaDevice> device(new CudaDevice(artifact, std::move(context)));
+  device->name_ = Text("cuda:", ordinal, " ", device->context_->gpu_name());
+  FUSEC_RT_TRY(device->Load());
+  return device;
+}
+
+Status CudaDevice::Load() {
+  FUSEC_RT_ASSIGN(GpuTargetChoice choice, ChooseGpuTarget(manifest(), context_->capability()));
+  FUSEC_RT_ASSIGN(const int most_shared_bytes,
+                  context_->Attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
+  target_ = *choice.target;
+  target_.steps = WithinSharedMemory(choice.target->steps, most_shared_bytes);
+  choice.target = &target_;
+  launches_dependently_ = choice.machine_code_fits && context_->capability() >= 90;
+  precision_ = PrecisionNamed(manifest().matmul_precision);
+  const char* graphs = std::getenv("FUSEC_CUDA_GRAPH");
+  use_graphs_ = graphs == nullptr || std::string_view(graphs) != "0";
+  FUSEC_RT_ASSIGN(const int threads, ThreadCountFromEnvironment());
+  copy_threads_ = std::min(threads, kMostCopyThreads);
+  ScopedContext scope(*context_);
+  FUSEC_RT_ASSIGN(kernels_, CudaKernels::Load(*context_, artifact_, choice));
+  if (HasMatmul(target_)) {
+    FUSEC_RT_ASSIGN(cublaslt_, CublasLt::Create(*context_));
+  }
+  FUSEC_RT_ASSIGN(weights_, CudaWeights::Upload(*context_, artifact_));
+  return {};
+}
+
+StatusOr<std::unique_ptr<Executor>> CudaDevice::NewExecutor() {
+  FUSEC_RT_ASSIGN(std::unique_ptr<CudaExecutor> executor, CudaExecutor::Create(*this));
+  return std::unique_ptr<Executor>(std::move(executor));
+}
+
+StatusOr<void*> CudaDevice::AllocateHost(size_t bytes) {
+  FUSEC_RT_TRY(context_->Usable());
+  ScopedContext scope(*context_);
+  bytes = std::max<size_t>(bytes, 64);
+  FUSEC_RT_ASSIGN(PinnedMemory memory, AllocatePinned(*context_, bytes, "host memory"));
+  void* address = memory.get();
+  std::lock_guard lock(mutex_);
+  pinned_.emplace(static_cast<const std::byte*>(address), PinnedBlock{std::move(memory), bytes});
+  return address;
+}
+
+void CudaDevice::FreeHost(void* memory) {
+  std::unique_lock lock(mutex_);
+  const auto freed = pinned_.extract(static_cast<const std::byte*>(memory));
+  lock.unlock();  // the driver takes long
+}
+
+bool CudaDevice::OwnsHost(const void* memory, size_t bytes) const {
+  const std::byte* begin = static_cast<const std::byte*>(memory);
+  std::lock_guard lock(mutex_);
+  auto block = pinned_.upper_bound(begin);
+  if (block == pinned_.begin()) return false;
+  --block;
+  const size_t offset = static_cast<size_t>(begin - block->first);
+  return offset <= block->second.bytes && bytes <= block->second.bytes - offset;
+}
+
+bool CudaDevice::IsPageLocked(const void* memory, size_t bytes) const {
+  if (OwnsHost(memory, bytes)) return true;
+  if (bytes == 0) return false;
+  const auto driver_knows = [&](const std::byte* place) {
+    unsigned type = 0;  // stays so for memory that the driver has not heard of
+    void* values[] = {&type};
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
+    const CUresult result = context_->driver().cuPointerGetAttributes(
+        1, attributes, values, reinterpret_cast<CUdeviceptr>(place));
+    return result == CUDA_SUCCESS && type == CU_MEMORYTYPE_HOST;
+  };
+  const auto* begin = static_cast<const std::byte*>(memory);
+  return driver_knows(begin) && driver_knows(begin + bytes - 1);
+}
+
+StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const Artifact& artifact, int ordinal) {
+  FUSEC_RT_ASSIGN(std::unique_ptr<CudaContext> context, CudaContext::Create(ordinal));
+  FUSEC_RT_ASSIGN(std::unique_ptr<CudaDevice> device,
+                  CudaDevice::Create(artifact, ordinal, std::move(context)));
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+Status CheckCudaDevice(const Artifact& artifact, int ordinal) {
+  FUSEC_RT_ASSIGN(const auto context, CudaContext::Create(ordinal));
+  FUSEC_RT_ASSIGN(const GpuTargetChoice choice,
+                  ChooseGpuTarget(artifact.manifest(), context->capability()));
+  FUSEC_RT_TRY(ThreadCountFromEnvironment());
+  if (!choice.machine_code_fits) FUSEC_RT_TRY(Nvrtc::Get());
+  if (HasMatmul(*choice.target)) {
+    ScopedContext scope(*context);
+    FUSEC_RT_TRY(CublasLt::Create(*context));
+  }
+  return {};
+}
+
+bool CudaUsable(const Artifact& artifact) {
+  // Any capability does: the question is only whether there is a GPU target.
+  return ChooseGpuTarget(artifact.manifest(), 90).has_value() && CudaDriver::Get().has_value();
+}
+
+}  // namespace fusec::runtime

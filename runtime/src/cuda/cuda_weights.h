@@ -1,0 +1,27 @@
+#pragma once
+
+#include <vector>
+
+#include "runtime/src/artifact/artifact.h"
+#include "runtime/src/cuda/cuda_context.h"
+
+namespace fusec::runtime {
+
+// The artifact's constants on a GPU, in one allocation.
+class CudaWeights {
+ public:
+  // Needs the context to be current; returns when all is there. Several threads read the mapped
+  // file into page-locked memory while earlier parts travel to the GPU.
+  static StatusOr<CudaWeights> Upload(const CudaContext& context, const Artifact& artifact);
+
+  // By buffer, at a multiple of 256; 0 for buffers that are not constants.
+  CUdeviceptr Address(int buffer) const { return addresses_[static_cast<size_t>(buffer)]; }
+  size_t bytes() const { return bytes_; }  // of the allocation
+
+ private:
+  DeviceMemory memory_;
+  size_t bytes_ = 0;
+  std::vector<CUdeviceptr> addresses_;
+};
+
+}  // namespace fusec::runtime
