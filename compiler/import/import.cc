@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <set>
 
 #include "compiler/import/graph_import.h"
 #include "compiler/import/inlined_size.h"
@@ -155,15 +156,25 @@ Payloads OwnedPayloads(const OnnxFile& onnx) {
 void NameByFlags(const ModelInputs& inputs, FittingDim& fitting) {
   for (const DimSymbol& symbol : inputs.symbols) {
     if (symbol.name == fitting.same_as) break;
-    if (symbol.name == fitting.symbol && !fitting.same_as.empty()) {
+    const bool has_other =
+        std::any_of(inputs.symbols.begin(), inputs.symbols.end(),
+                    [&](const DimSymbol& other) { return other.name == fitting.same_as; });
+    if (symbol.name == fitting.symbol && has_other) {
       std::swap(fitting.symbol, fitting.same_as);
       break;
     }
   }
-  for (std::string* name : {&fitting.symbol, &fitting.same_as}) {
-    const auto flag = inputs.flags.find(*name);
-    if (flag != inputs.flags.end()) *name = flag->second;
-  }
+  const auto flag_of = [&](const std::string& name) {
+    const auto flag = inputs.flags.find(name);
+    return flag == inputs.flags.end() ? name : flag->second;
+  };
+  fitting.symbol = flag_of(fitting.symbol);
+  if (fitting.same_as.empty()) return;
+  const Expr same_as = *Expr::Parse(fitting.same_as);
+  fitting.same_as =
+      same_as
+          .Substitute([&](const std::string& name) { return Expr::Symbol(flag_of(name)); }, Ranges())
+          .ToString();
 }
 
 // One attempt; `size_problem` gets the first problem that other sizes of a dim would solve.
@@ -203,38 +214,110 @@ std::string RangeText(const std::string& name, int64_t low, int64_t high) {
   return text;
 }
 
-// What a dim was narrowed to, or what --dim would have to say for it.
-using Narrowed = tl::expected<std::string, std::string>;
+// Sizes that no run of a model could have, given up one after the other.
+class Narrowing {
+ public:
+  explicit Narrowing(const ImportOptions& given) : given_(given), options_(given) {}
 
-// The sizes that --dim gave to one of two names are those of both.
-Narrowed MakeOne(const std::string& symbol, const std::string& same_as, ImportOptions& narrowed) {
-  auto& ranges = narrowed.dim_ranges;
-  const auto range = ranges.find(symbol);
-  if (range != ranges.end()) {
-    const auto [low, high] = ranges.emplace(same_as, range->second).first->second;
-    if (range->second != std::pair(low, high)) return tl::unexpected(RangeText(symbol, low, high));
-  }
-  for (auto& [other, same] : narrowed.same_dims) {
-    if (same == symbol) same = same_as;
-  }
-  narrowed.same_dims[symbol] = same_as;
-  return symbol + "=" + same_as;
-}
+  const ImportOptions& options() const { return options_; }
+  size_t count() const { return narrowed_.size(); }
 
-// What --dim promises, in `given`, is not taken back.
-Narrowed Narrow(const FittingDim& fitting, const ImportOptions& given, ImportOptions& narrowed) {
-  if (!fitting.same_as.empty()) return MakeOne(fitting.symbol, fitting.same_as, narrowed);
-  const DimSymbol usual;
-  auto& ranges = narrowed.dim_ranges;
-  const auto known = ranges.try_emplace(fitting.symbol, usual.low, usual.high).first;
-  const int64_t low = std::max(known->second.first, fitting.low);
-  const int64_t high = std::min(known->second.second, fitting.high);
-  if (given.dim_ranges.count(fitting.symbol) != 0 || low > high ||
-      known->second == std::pair(low, high))
-    return tl::unexpected(RangeText(fitting.symbol, fitting.low, std::max(high, fitting.low)));
-  known->second = {low, high};
-  return RangeText(fitting.symbol, low, high);
-}
+  std::vector<std::string> Warnings() const {
+    std::vector<std::string> warnings;
+    for (const auto& [size, message] : narrowed_)
+      warnings.push_back("compiled for " + size + " only: " + message);
+    return warnings;
+  }
+
+  // False where --dim promises other sizes, which is not taken back; `wanted` is what it would have
+  // to say then, if it can.
+  bool GiveUp(const Problems::SizeProblem& problem, std::string& wanted) {
+    const auto& [message, fitting] = problem;
+    return fitting.same_as.empty() ? Limit(fitting, message, wanted)
+                                   : Tie(fitting.symbol, *Expr::Parse(fitting.same_as), message,
+                                         wanted);
+  }
+
+ private:
+  using Range = std::pair<int64_t, int64_t>;
+
+  bool Limit(const FittingDim& fitting, const std::string& message, std::string& wanted) {
+    const DimSymbol usual;
+    Range& known = options_.dim_ranges.try_emplace(fitting.symbol, usual.low, usual.high)
+                       .first->second;
+    const Range both = {std::max(known.first, fitting.low), std::min(known.second, fitting.high)};
+    if (given_.dim_ranges.count(fitting.symbol) != 0 || both.first > both.second || known == both) {
+      wanted = RangeText(fitting.symbol, fitting.low, std::max(both.second, fitting.low));
+      return false;
+    }
+    known = both;
+    narrowed_.push_back({RangeText(fitting.symbol, both.first, both.second), message});
+    return true;
+  }
+
+  // `symbol` is `expr` of others from now on. The sizes that --dim gave it are theirs.
+  bool Tie(std::string symbol, Expr expr, const std::string& message, std::string& wanted) {
+    if (const auto other = expr.AsSymbol(); other && made_up_.count(*other)) {
+      expr = Expr::Symbol(symbol);
+      symbol = *other;
+    }
+    if (!PassRangeOn(symbol, expr, wanted)) return false;
+    std::vector<std::string> names;
+    expr.CollectSymbols(names);
+    const std::string invented = symbol + "_per_";
+    for (const std::string& name : names) {
+      if (name.rfind(invented, 0) == 0) made_up_.insert(name);
+    }
+    const auto replace = [&](const std::string& name) {
+      return name == symbol ? std::optional<Expr>(expr) : std::nullopt;
+    };
+    for (auto& [other, same] : options_.same_dims) same = same.Substitute(replace, Ranges());
+    options_.same_dims[symbol] = expr;
+    if (made_up_.count(symbol) == 0) {
+      narrowed_.push_back({symbol + "=" + expr.ToString(), message});
+      return true;
+    }
+    // The warning that told of a made-up name now tells what it turned out to be.
+    for (auto& [size, unused] : narrowed_) {
+      const std::string name = size.substr(0, size.find('='));
+      const auto same = options_.same_dims.find(name);
+      if (same != options_.same_dims.end()) size = name + "=" + same->second.ToString();
+    }
+    return true;
+  }
+
+  bool PassRangeOn(const std::string& symbol, const Expr& expr, std::string& wanted) {
+    const auto range = options_.dim_ranges.find(symbol);
+    if (range == options_.dim_ranges.end()) return true;
+    if (expr.terms().size() != 1 || expr.terms()[0].atoms.size() != 1) return false;
+    const auto& [factor, atoms] = expr.terms()[0];
+    const Range here = {(range->second.first + factor - 1) / factor, range->second.second / factor};
+    const Range there = options_.dim_ranges.emplace(atoms[0]->name, here).first->second;
+    if (made_up_.count(symbol)) options_.dim_ranges.erase(range);
+    if (here == there) return true;
+    const auto [name, times] = Original(symbol);
+    wanted = RangeText(name, there.first * factor * times, there.second * factor * times);
+    return false;
+  }
+
+  // The model's symbol that a made-up one was made for, and how many times the latter it is.
+  std::pair<std::string, int64_t> Original(const std::string& symbol) const {
+    for (const auto& [name, same] : options_.same_dims) {
+      if (made_up_.count(symbol) && same == Expr::Symbol(symbol) * same.terms()[0].coefficient)
+        return {name, same.terms()[0].coefficient};
+    }
+    return {symbol, 1};
+  }
+
+  struct Narrowed {
+    std::string size;     // "seq=1..64", "items=batch*9"
+    std::string message;  // of the node that wants it
+  };
+  const ImportOptions& given_;
+  ImportOptions options_;
+  std::vector<Narrowed> narrowed_;
+  std::set<std::string> made_up_;  // symbols that the model lacks
+};
 
 }  // namespace
 
@@ -243,27 +326,24 @@ Narrowed Narrow(const FittingDim& fitting, const ImportOptions& given, ImportOpt
 // the model could have are given up, with a warning, until the rest fits together.
 Result<ImportedModel> ImportOnnx(const std::string& path, const ImportOptions& options) {
   constexpr size_t kMostDims = 64;
-  ImportOptions narrowed = options;
-  std::vector<std::string> warnings;
+  Narrowing narrowing(options);
   Error error;
-  while (true) {
+  for (size_t tries = 0;; ++tries) {
     std::optional<Problems::SizeProblem> problem;
-    Result<ImportedModel> model = ImportWith(path, narrowed, problem);
+    Result<ImportedModel> model = ImportWith(path, narrowing.options(), problem);
     if (model) {
+      const std::vector<std::string> warnings = narrowing.Warnings();
       model->warnings.insert(model->warnings.begin(), warnings.begin(), warnings.end());
       return model;
     }
     // Without a problem of sizes, the narrowed names are none that --dim takes, or what is left to
     // say is no matter of sizes.
-    if (warnings.empty() || model.error().kind != ErrorKind::kUsage) error = model.error();
-    if (!problem || warnings.size() == kMostDims) break;
-    const auto& [message, fitting] = *problem;
-    const Narrowed said = Narrow(fitting, options, narrowed);
-    if (!said) {
-      error.message += "\n" + path + ": it would fit with --dim " + said.error();
-      break;
-    }
-    warnings.push_back("compiled for " + *said + " only: " + message);
+    if (narrowing.count() == 0 || model.error().kind != ErrorKind::kUsage) error = model.error();
+    if (!problem || tries == kMostDims) break;
+    std::string wanted;
+    if (narrowing.GiveUp(*problem, wanted)) continue;
+    if (!wanted.empty()) error.message += "\n" + path + ": it would fit with --dim " + wanted;
+    break;
   }
   return tl::unexpected<Error>(std::move(error));
 }

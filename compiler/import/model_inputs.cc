@@ -153,8 +153,7 @@ class DimReader {
     if (met_.insert(flag).second) met_in_order_.push_back(flag);
     met_.insert(name);
     const auto same = options_.same_dims.find(flag);
-    if (same != options_.same_dims.end() && by_flag_.count(same->second))
-      return by_flag_.at(same->second);
+    if (same != options_.same_dims.end()) return OfOthers(same->second);
     flags_[name] = flag;
     DimSymbol symbol{name};
     auto range = options_.dim_ranges.find(flag);
@@ -172,6 +171,22 @@ class DimReader {
                        }) == symbols_.end();
     if (fresh) symbols_.push_back(symbol);
     return dim;
+  }
+
+  // An expression of what --dim calls symbols, which inputs may have later or not at all.
+  Result<Expr> OfOthers(const Expr& expr) {
+    std::vector<std::string> names;
+    expr.CollectSymbols(names);
+    std::map<std::string, Expr> values;
+    for (const std::string& name : names) {
+      const auto known = by_flag_.find(name);
+      if (known != by_flag_.end()) {
+        values[name] = known->second;
+      } else {
+        FUSEC_ASSIGN(values[name], plain_.count(name) ? Known("", 0, name) : Symbol(name));
+      }
+    }
+    return expr.Substitute([&](const std::string& name) { return values.at(name); }, Ranges());
   }
 
   const ImportOptions& options_;

@@ -81,6 +81,8 @@ KernelBuilder::KernelBuilder(KernelBuilder& planned, std::vector<IndexSite>& sit
     : KernelBuilder(planned.target(), planned.program(), sites, planned.shape()) {
   plan_.index_type = planned.index_type();
   if (plan_.index_type != "int") expressions_.CountInLongLong();
+  reserved_names_ = planned.reserved_names_;
+  for (const auto& [value, name] : reserved_names_) names_.insert(name);
 }
 
 KernelBuilder::KernelBuilder(TargetKind target, const Graph& program, std::vector<IndexSite>& sites,
@@ -118,6 +120,7 @@ std::string KernelBuilder::FirstFree(const std::string& wanted) const {
 std::string KernelBuilder::Unique(const std::string& wanted) {
   const std::string name = FirstFree(wanted);
   names_.insert(name);
+  depth_of_.erase(name);  // of a local in a scope that is closed
   return name;
 }
 

@@ -1,7 +1,9 @@
 #include "compiler/ops/fitting_sizes.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <numeric>
 #include <set>
 
 namespace fusec {
@@ -81,11 +83,52 @@ std::optional<FittingDim> FittingSizes(const Expr& a, const Expr& b) {
   return std::nullopt;
 }
 
+bool IsPlain(const AtomRef& atom) { return atom->kind == Atom::Kind::kSymbol; }
+
+// What a symbol is where `product`, a number times that symbol, is `sum`: a sum of products of other
+// symbols, which sizes are.
+std::optional<FittingDim> Multiple(const Expr& product, const Expr& sum) {
+  if (product.terms().size() != 1 || product.terms()[0].atoms.size() != 1) return std::nullopt;
+  const auto& [factor, atoms] = product.terms()[0];
+  if (!IsPlain(atoms[0]) || sum.AsConstant()) return std::nullopt;
+  std::vector<Expr::Term> terms = sum.terms();
+  for (Expr::Term& term : terms) {
+    const bool is_size = term.coefficient > 0 && term.coefficient % factor == 0 &&
+                         std::all_of(term.atoms.begin(), term.atoms.end(), [&](const AtomRef& atom) {
+                           return IsPlain(atom) && atom->name != atoms[0]->name;
+                         });
+    if (!is_size) return std::nullopt;
+    term.coefficient /= factor;
+  }
+  return FittingDim{atoms[0]->name, 0, 0, Expr::FromTerms(std::move(terms)).ToString()};
+}
+
 }  // namespace
 
 tl::unexpected<Error> SizesDiffer(std::string message, const Expr& a, const Expr& b) {
   std::optional<FittingDim> fitting = FittingSizes(a, b);
   if (!fitting) fitting = SameDims(a, b);
+  if (!fitting) fitting = Multiple(a, b);
+  if (!fitting) fitting = Multiple(b, a);
+  return tl::unexpected<Error>(Error{ErrorKind::kModel, std::move(message), std::move(fitting)});
+}
+
+tl::unexpected<Error> DoesNotDivide(std::string message, const Expr& dividend,
+                                    const Expr& divisor, const Ranges& ranges) {
+  std::optional<FittingDim> fitting;
+  if (dividend.terms().size() == 1 && divisor.terms().size() == 1) {
+    const auto& [factor, atoms] = dividend.terms()[0];
+    const auto& [number, missing] = divisor.terms()[0];
+    const auto symbol = std::find_if(atoms.begin(), atoms.end(), IsPlain);
+    if (symbol != atoms.end() && missing.empty()) {
+      const std::string least = std::to_string(number / std::gcd(number, factor));
+      fitting = FittingDim{(*symbol)->name, 0, 0,
+                           (*symbol)->name + "_per_" + least + "*" + least};
+    }
+  }
+  if (!fitting) {
+    return SizesDiffer(std::move(message), FloorDiv(dividend, divisor, ranges) * divisor, dividend);
+  }
   return tl::unexpected<Error>(Error{ErrorKind::kModel, std::move(message), std::move(fitting)});
 }
 

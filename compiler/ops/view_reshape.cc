@@ -76,9 +76,9 @@ Result<Expr> InferredDim(const ImportContext& context, Shape total, const Shape&
   }
   const Expr quotient = FloorDiv(dividend, divisor, context.ranges());
   if (!ProvenEqual(quotient * divisor, dividend, context.ranges())) {
-    return SizesDiffer(fmt::format("shape has a -1, but {} elements do not divide by {}",
-                                   dividend.ToString(), divisor.ToString()),
-                       quotient * divisor, dividend);
+    return DoesNotDivide(fmt::format("shape has a -1, but {} elements do not divide by {}",
+                                     dividend.ToString(), divisor.ToString()),
+                         dividend, divisor, context.ranges());
   }
   return quotient;
 }

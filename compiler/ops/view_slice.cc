@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "compiler/ops/define_op.h"
+#include "compiler/ops/fitting_sizes.h"
 #include "compiler/ops/view_support.h"
 
 namespace fusec {
@@ -135,15 +136,16 @@ Result<std::vector<Expr>> SplitLengths(const ImportContext& context, const Expr&
     }
     lengths.push_back(left);
     if (!context.Has("num_outputs") && !ProvenEqual(left, length, ranges)) {
-      return context.Fail(
-          fmt::format("{} elements do not divide into {} equal parts", dim.ToString(), count));
+      return DoesNotDivide(
+          fmt::format("{} elements do not divide into {} equal parts", dim.ToString(), count), dim,
+          count, ranges);
     }
   }
   Expr sum;
   for (const Expr& length : lengths) sum = sum + length;
   if (!ProvenEqual(sum, dim, ranges)) {
-    return context.Fail(
-        fmt::format("split adds up to {}, expected {}", sum.ToString(), dim.ToString()));
+    return SizesDiffer(
+        fmt::format("split adds up to {}, expected {}", sum.ToString(), dim.ToString()), sum, dim);
   }
   if (static_cast<int>(lengths.size()) < context.output_count()) {
     return context.Fail(fmt::format("split has {} values, but there are {} outputs", lengths.size(),
@@ -257,9 +259,8 @@ struct ExpandOp {
       }
     }
     if (!is_fill) {
-      Result<Shape> result = BroadcastShapes({context.input(0)->type.shape, shape});
-      if (!result) return context.Fail(result.error().message);
-      return context.AddNode(OpKind::kExpand, {context.input(0)}, {{"shape", *std::move(result)}});
+      FUSEC_ASSIGN(Shape result, BroadcastShapes({context.input(0)->type.shape, shape}));
+      return context.AddNode(OpKind::kExpand, {context.input(0)}, {{"shape", std::move(result)}});
     }
     TensorData element(Dtype::kF32, {});
     if (const std::optional<TensorData> value = context.Tensor("value")) {

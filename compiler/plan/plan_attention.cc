@@ -341,10 +341,10 @@ class AttentionPlanner {
     KernelBuilder trial(builder_, sites);
     trial.DefineVariable("query_row", 0, queries_ - 1);
     trial.DefineVariable("key_row", 0, keys_ - 1);
-    for (size_t i = 0; i < head_.size(); ++i) {
-      if (const auto name = head_[i].AsSymbol()) trial.DefineVariable(*name, 0, heads_[i] - 1);
-    }
-    std::vector<Expr> index = head_;
+    trial.DefineVariable("head", 0, Product(heads_) - 1);
+    const Shape& shape = parts_.score->type.shape;  // of other leading dims than the values' perhaps
+    std::vector<Expr> index =
+        Delinearize(Expr::Symbol("head"), Shape(shape.begin(), shape.end() - 2), trial.ranges());
     index.push_back(Expr::Symbol("query_row"));
     index.push_back(Expr::Symbol("key_row"));
     RegionLowering lowering(region_, trial);

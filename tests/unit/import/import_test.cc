@@ -307,6 +307,50 @@ TEST_F(Import, SizesThatNoRunCanHaveAreGivenUpWithAWarning) {
             "m.onnxtxt: it would fit with --dim seq=1..50");
 }
 
+TEST_F(Import, ASliceByADimIsNarrowedBehindExpand) {
+  const auto model = Load(
+      "g (int64[batch, seq] ids) => (int64[batch, seq] e)\n"
+      "<int64[1, 3] positions = {0, 1, 2}, int64[1] start = {0}, int64[1] one = {1}, int64[1] two = {2}> {\n"
+      "  shape = Shape(ids)\n  length = Slice(shape, one, two)\n"
+      "  rows = Slice(positions, start, length, one)\n  e = Expand(rows, shape) }");
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(model->graph->symbols[1], (DimSymbol{"seq", 1, 3}));
+  EXPECT_TRUE(model->warnings[0].starts_with("compiled for seq=1..3 only: node producing \"e\" (Expand)"))
+      << model->warnings[0];
+}
+
+// A dim under its own name that is a multiple of another one: 9 items of each request.
+TEST_F(Import, DimsThatAreMultiplesAreSolved) {
+  const std::string text =
+      "g (float[items, 4] k, float[batch, 4] q) => (float[batch, 9, 4] p) <int64[3] shape = {-1, 9, 4}, int64[1] one = {1}> {\n"
+      "  k3 = Reshape(k, shape)\n  q3 = Unsqueeze(q, one)\n  p = Mul(k3, q3) }";
+  const auto model = Load(text);
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(model->graph->inputs[0]->type.ToString(), "f32[batch*9, 4]");
+  ASSERT_EQ(model->graph->symbols.size(), 1u);
+  EXPECT_EQ(model->graph->symbols[0], (DimSymbol{"batch", 1, 65536}));
+  ASSERT_EQ(model->warnings.size(), 1u);
+  EXPECT_TRUE(model->warnings[0].starts_with("compiled for items=batch*9 only: node producing \"k3\" (Reshape)"))
+      << model->warnings[0];
+  // --dim of the multiple limits the other; two promises are kept or refused.
+  ImportOptions options;
+  options.dim_ranges["items"] = {5, 90};
+  const auto ranged = Load(text, options);
+  ASSERT_TRUE(ranged) << ErrorOf(ranged);
+  EXPECT_EQ(ranged->graph->symbols[0], (DimSymbol{"batch", 1, 10}));
+  options.dim_ranges["batch"] = {1, 100};
+  const std::string message = ErrorOf(Load(text, options));
+  EXPECT_EQ(message.substr(message.rfind('\n') + 1), "m.onnxtxt: it would fit with --dim items=9..900");
+}
+
+// The lengths of three features' bags, where no input tells the batch by itself.
+TEST_F(Import, AMultipleOfNoOtherDimGetsOneOfItsOwn) {
+  const auto model = Load("g (int64[lengths] x) => (int64[a] z) { z, y, u = Split(x) }");
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(model->graph->inputs[0]->type.ToString(), "i64[lengths_per_3*3]");
+  EXPECT_EQ(model->graph->outputs[0]->type.ToString(), "i64[lengths_per_3]");
+}
+
 TEST_F(Import, DimsThatAreOneInEveryRunBecomeOneWithAWarning) {
   const std::string inputs = "g (float[na, 2] x, float[nb, 2] y, float[nc, 2] w) => ";
   const std::string text = inputs + "(float[a, 2] z, float[b, 4] v) { v = Concat<axis = 1>(y, w)\n u = Add(x, y)\n z = Add(u, w) }";
