@@ -295,6 +295,28 @@ __device__ __forceinline__ void DivideByTotals(AttentionSums<Shape>& sums) {
   }
 }
 
+// The same where weights that are not numbers count as zeros. A row has such weights if all its
+// scores are -infinity, and its total is 0 then, or if one of them is no number or infinity, as its
+// total is then.
+template <class Shape>
+__device__ __forceinline__ void DivideByTotalsOrZero(AttentionSums<Shape>& sums) {
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    float total = sums.total[row];
+    total += __shfl_xor_sync(~0u, total, 1);
+    total += __shfl_xor_sync(~0u, total, 2);
+    const float scale = total > 0.0f ? 1.0f / total : 1.0f;
+#pragma unroll
+    for (int piece = 0; piece < Shape::kColumnPieces; ++piece) {
+#pragma unroll
+      for (int place = 2 * row; place < 2 * row + 2; ++place) {
+        float& value = sums.values[0][piece][place];
+        value = isnan(total) ? 0.0f : value * scale;
+      }
+    }
+  }
+}
+
 // Brings the results, rounded to what the products are of, to where every thread of the block finds
 // all of them.
 template <class Shape>

@@ -212,7 +212,7 @@ class AttentionPlanner {
   // How often something is chosen or added between the product and softmax.
   int64_t Masks() const {
     return std::count_if(parts_.nodes.begin(), parts_.nodes.end(), [&](const Node* node) {
-      return node->kind == OpKind::kWhere || node->kind == OpKind::kAdd;
+      return node != parts_.guard && (node->kind == OpKind::kWhere || node->kind == OpKind::kAdd);
     });
   }
 
@@ -400,10 +400,12 @@ class AttentionPlanner {
     }
     builder_.Blank();
     std::string words = "The result: div";
+    if (parts_.guard) words += ", isnan, where";
     if (value->producer != parts_.values)
       words += ", " + std::string(GetOpDef(value->producer->kind).text);
     builder_.Comment(words);
-    builder_.AppendCall("DivideByTotals<Shape>(attention)");
+    builder_.AppendCall(std::string(parts_.guard ? "DivideByTotalsOrZero" : "DivideByTotals") +
+                        "<Shape>(attention)");
     if (value->producer == parts_.values && StoreVectors(views)) return;
     ForElements("column", static_cast<int>(Padded(columns_)), "Shape::kColumnPieces", "", columns_,
                 [&](const Expr& query, const Expr& column, const std::string& unclamped) {

@@ -36,13 +36,34 @@ class AttentionFinder {
   }
 
  private:
-  // div(exp(sub(score, max(score))), sum(exp(..))), behind reshapes and casts to other floats.
+  // The node that makes what `node` chooses unless that is no number, then 0; null if `node` does
+  // something else.
+  static const Node* Guarded(const Node* node) {
+    if (!Is(node, OpKind::kWhere)) return nullptr;
+    const Node *test = node->operand(0)->producer, *zero = node->operand(1)->producer;
+    const bool is_guard = Is(test, OpKind::kIsNaN) && test->operand(0) == node->operand(2) &&
+                          Is(zero, OpKind::kConstant) && zero->constant.element_count() == 1 &&
+                          zero->constant.GetDouble(0) == 0 &&
+                          node->result()->type.shape == node->operand(2)->type.shape;
+    return is_guard ? node->operand(2)->producer : nullptr;
+  }
+
+  // div(exp(sub(score, max(score))), sum(exp(..))), behind reshapes, casts to other floats, and a
+  // guard.
   bool FollowsSoftmax() {
     const Node* divide = parts_.values->operand(0)->producer;
-    while (Is(divide, OpKind::kReshape) ||
-           (Is(divide, OpKind::kCast) && IsFloat(divide->result()->type.dtype))) {
+    while (true) {
+      const Node* guarded = parts_.guard ? nullptr : Guarded(divide);
+      const bool passes_on =
+          Is(divide, OpKind::kReshape) ||
+          (Is(divide, OpKind::kCast) && IsFloat(divide->result()->type.dtype));
+      if (!guarded && !passes_on) break;
       parts_.nodes.insert(divide);
-      divide = divide->operand(0)->producer;
+      if (guarded) {
+        parts_.guard = divide;
+        parts_.nodes.insert(divide->operand(0)->producer);
+      }
+      divide = guarded ? guarded : divide->operand(0)->producer;
     }
     if (!Is(divide, OpKind::kDiv)) return false;
     const Node* exponential = divide->operand(0)->producer;

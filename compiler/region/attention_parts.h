@@ -12,6 +12,9 @@ namespace fusec {
 struct AttentionParts {
   const Node* scores = nullptr;  // the product [.., queries, keys]
   const Value* score = nullptr;  // what softmax, over its last axis, is of
+  // What gives the probabilities of a row zeros if they are no numbers, as those of a row that is
+  // masked wholly are: where(isnan(p), 0, p). Null if nothing does.
+  const Node* guard = nullptr;
   const Node* values =
       nullptr;  // the product of the probabilities [.., queries, keys] and the values
   std::set<const Node*> nodes;  // these, and all between them

@@ -14,9 +14,14 @@ namespace fusec {
 namespace {
 
 // Heads of `depth` elements whose values have `columns`; `groups` of them share keys and values. What softmax is of stands in
-// `mask`: ops that make %masked out of the scaled scores %scaled.
+// `mask`: ops that make %masked out of the scaled scores %scaled. A guard gives zeros to probabilities that are no numbers.
 std::unique_ptr<Graph> Attention(const std::string& dtype, int depth, int columns, int groups,
-                                 const std::string& mask) {
+                                 const std::string& mask, bool guard = false) {
+  const std::string guarded = fmt::format(
+      "  %none = constant() [0.0] : {0}[]\n"
+      "  %lost = is_nan(%p) : bool[batch, 6, tokens, keys]\n"
+      "  %kept = where(%lost, %none, %p) : {0}[batch, 6, tokens, keys]\n",
+      dtype);
   const std::string text = fmt::format(
       "graph @g(%q: {0}[batch, tokens, 6, {1}], %k: {0}[batch, keys, {3}, {1}], %v: {0}[batch, keys, {3}, {2}], "
       "%bias: {0}[tokens, keys], %visible: bool[batch, 1, 1, keys]) "
@@ -39,12 +44,13 @@ std::unique_ptr<Graph> Attention(const std::string& dtype, int depth, int column
       "  %e = exp(%difference) : {0}[batch, 6, tokens, keys]\n"
       "  %sum = reduce_sum(%e) {{axes = [3], keepdims = 1}} : {0}[batch, 6, tokens, 1]\n"
       "  %p = div(%e, %sum) : {0}[batch, 6, tokens, keys]\n"
-      "  %y = matmul(%p, %values) {{transpose_a = 0, transpose_b = 0}} : {0}[batch, 6, tokens, {2}]\n"
+      "{7}"
+      "  %y = matmul(%{8}, %values) {{transpose_a = 0, transpose_b = 0}} : {0}[batch, 6, tokens, {2}]\n"
       "  %turned = transpose(%y) {{perm = [0, 2, 1, 3]}} : {0}[batch, tokens, 6, {2}]\n"
       "  %joined = reshape(%turned) {{shape = dims[batch, tokens, {6}]}} : {0}[batch, tokens, {6}]\n"
       "  return %joined \"joined\"\n"
       "}}\n",
-      dtype, depth, columns, groups, 6 / groups, mask, 6 * columns);
+      dtype, depth, columns, groups, 6 / groups, mask, 6 * columns, guard ? guarded : "", guard ? "kept" : "p");
   auto graph = Parse(text);
   EXPECT_TRUE(graph.has_value()) << graph.error().message << "\n" << text;
   return graph ? *std::move(graph) : nullptr;
@@ -100,6 +106,23 @@ TEST(AttentionProperty, InfinitiesAndNaNMatch) {
       reals[reals.size() / 2] = NAN;
       if (input == kScores) std::fill(reals.begin() + 70, reals.begin() + 140, -INFINITY);
       ExpectAnswers(**compiled, {graph.get()}, {inputs}, tolerance, fmt::format("{} input {}", dtype, int{input}));
+    }
+  }
+}
+
+// As torch exports attention: a row that the mask hides wholly has probabilities that are no numbers, and a guard makes them zeros. It
+// does so for scores that are no numbers, too, where the values are finite.
+TEST(AttentionProperty, GuardedRowsAreZeros) {
+  for (const auto& [dtype, tolerance] : {std::pair{"f32", 1e-5}, {"f16", 4e-3}, {"bf16", 4e-2}}) {
+    const auto graph = Attention(dtype, 64, 64, 2, fmt::format(fmt::runtime(kPadding), dtype), /*guard=*/true);
+    ASSERT_NE(graph, nullptr);
+    const auto compiled = CompiledGraphs::Make({graph.get()}, GpuOrItsText());
+    ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
+    for (const double odd : {0.5, static_cast<double>(INFINITY), static_cast<double>(NAN)}) {
+      auto inputs = RandomInputs(*graph, 7, {{"batch", 3}, {"tokens", 20}, {"keys", 70}});
+      std::fill(inputs.back().ints.begin(), inputs.back().ints.begin() + 70, 0);  // all keys of the first of the batch
+      inputs[0].reals[inputs[0].reals.size() / 2] = odd;                           // a query
+      ExpectAnswers(**compiled, {graph.get()}, {inputs}, tolerance, fmt::format("{} {}", dtype, odd));
     }
   }
 }
@@ -177,8 +200,8 @@ TEST(AttentionProperty, HiddenTilesMatch) {
 
 // All of it is one region, whose scores are nowhere in memory.
 TEST(AttentionProperty, IsOneKernel) {
-  for (const char* mask : {kBias, kPadding, kSquashed}) {
-    const auto graph = Attention("f32", 64, 64, 2, fmt::format(fmt::runtime(mask), "f32"));
+  for (const auto& [mask, guard] : {std::pair{kBias, false}, {kPadding, false}, {kSquashed, false}, {kPadding, true}}) {
+    const auto graph = Attention("f32", 64, 64, 2, fmt::format(fmt::runtime(mask), "f32"), guard);
     PassManager manager;
     ASSERT_TRUE(manager.Run(*graph, PipelinePasses(TargetKind::kGpu)).has_value());
     int regions = 0;
