@@ -2,22 +2,30 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace fusec {
 
 Drawing DrawAttention(const DrawnAttention& drawn) {
   constexpr int kWarpQueries = 16, kWarpgroupQueries = 64;
+  constexpr int64_t kDrawnTiles = 3;
   const int own = drawn.by_warpgroups ? kWarpgroupQueries : kWarpQueries;
   const char* who = drawn.by_warpgroups ? "warpgroup" : "warp";
   Drawing drawing = {fmt::format("a block's scores, {} queries of a head by {} keys at a time",
                                  drawn.queries, drawn.keys)};
+  const int64_t tiles = drawn.tiles.value_or(INT64_MAX);
+  std::vector<std::string> heads;
+  for (int64_t tile = 0; tile < std::min(tiles, kDrawnTiles); ++tile)
+    heads.push_back(PartInWords(tile == 0 ? "keys" : "", tile, drawn.keys));
+  if (tiles > kDrawnTiles) heads.push_back("...");
   std::vector<DrawnRow> rows;
   for (int i = 0; i < drawn.queries / own; ++i) {
-    const std::string owner = fmt::format("{} {}", who, i);
-    rows.push_back({PartInWords("queries", i, own), {owner, owner, owner, "..."}, ""});
+    DrawnRow row{PartInWords("queries", i, own), {}, ""};
+    for (const std::string& head : heads)
+      row.cells.push_back(head == "..." ? head : fmt::format("{} {}", who, i));
+    rows.push_back(std::move(row));
   }
-  DrawBox({PartInWords("keys", 0, drawn.keys), PartInWords("", 1, drawn.keys),
-           PartInWords("", 2, drawn.keys), "..."},
-          std::move(rows), drawing);
+  DrawBox(heads, std::move(rows), drawing);
   drawing.push_back(fmt::format(
       "{} bytes of shared memory{}:", drawn.shared_bytes(),
       drawn.by_warpgroups ? ", in panels of 128 bytes a row" : ", each row padded by 16"));
@@ -29,6 +37,7 @@ Drawing DrawAttention(const DrawnAttention& drawn) {
              fmt::format("place t % 2, {} bytes", drawn.tile_bytes())}},
            drawing);
   ChunkTimeline timeline;  // of tiles
+  timeline.chunks = drawn.tiles;
   timeline.coming = "fetched";
   timeline.used = "used";
   timeline.used_note = "softmax so far and values' sums in registers";

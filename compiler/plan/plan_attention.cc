@@ -78,7 +78,8 @@ class AttentionPlanner {
   DrawnAttention Tiles() const {
     const int64_t padding = ByWarpgroups() ? 0 : kPaddingBytes;  // panels have none
     const auto row = [&](int64_t n) { return Padded(n) * DtypeBytes(dtype()) + padding; };
-    return {tile_queries(), tile_keys(), row(depth_), row(columns_), ByWarpgroups()};
+    const auto tiles = CeilDiv(keys_, tile_keys(), builder_.ranges()).AsConstant();
+    return {tile_queries(), tile_keys(), row(depth_), row(columns_), ByWarpgroups(), tiles};
   }
   int SharedBytes() const { return Tiles().shared_bytes(); }
   const std::string& Own(const std::string& name, int64_t value, const std::string& comment) {
