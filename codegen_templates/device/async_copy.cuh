@@ -1,7 +1,8 @@
-// Copies to shared memory that go on while a thread does other things, in groups that end in order.
+// Copies to shared memory that run while the thread goes on (cp.async). They are closed in groups,
+// and groups are waited for in the order in which they were closed.
 
-// Fills kBytes of shared memory in the background, with zeros where the source is outside; with
-// kBypass, which 16 bytes can, past the first cache.
+// Starts to copy kBytes to shared memory, or zeros where the source is not `inside`. With kBypass,
+// which only copies of 16 bytes allow, they do not pass through the L1 cache.
 template <int kBytes, bool kBypass = kBytes == 16>
 __device__ __forceinline__ void CopyAsync(void* shared, const void* source, bool inside) {
 #ifdef __CUDACC__
@@ -24,13 +25,15 @@ __device__ __forceinline__ void CopyAsync(void* shared, const void* source, bool
     }
   }
 }
-// Ends a group of copies.
+
+// Closes the group of the copies that this thread has started since the last call.
 __device__ __forceinline__ void CloseCopies() {
 #ifdef __CUDACC__
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
-// Waits until at most kPending groups of this thread are under way.
+
+// Waits until at most kPending groups of this thread are still on their way.
 template <int kPending>
 __device__ __forceinline__ void AwaitCopies() {
 #ifdef __CUDACC__

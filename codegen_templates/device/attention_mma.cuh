@@ -1,6 +1,7 @@
-// The products of attention_tile.cuh by single warps (mma.sync), behind that file.
+// The products that attention needs (attention_tile.cuh), made by single warps with mma.sync.
 
 #ifdef __CUDACC__
+// Whether no number of a thread is infinite or NaN.
 template <int kPieces>
 __device__ __forceinline__ bool AreFinite(const float (&numbers)[kPieces][4]) {
   bool finite = true;
@@ -9,8 +10,8 @@ __device__ __forceinline__ bool AreFinite(const float (&numbers)[kPieces][4]) {
   return finite;
 }
 
-// Four matrices of 8 x 8 halves from shared memory, each from where eight lanes point to its rows;
-// `turned` ones have two rows in a word.
+// Loads four matrices of 8 x 8 halves from shared memory. Eight lanes point to the rows of each. If
+// kTurned, a matrix is transposed on the way, so that a word holds halves of two of its rows.
 template <bool kTurned>
 __device__ __forceinline__ void LoadMatrices(unsigned (&first)[2], unsigned (&second)[2],
                                              const unsigned* row) {
@@ -28,7 +29,7 @@ __device__ __forceinline__ void LoadMatrices(unsigned (&first)[2], unsigned (&se
   }
 }
 
-// The words of all keys of a tile that take part in step `step`.
+// Reads what step `step` of the sums takes of each key of a tile.
 template <class Shape>
 __device__ __forceinline__ void ReadKeys(const typename Shape::Tile& tile, int step,
                                          unsigned (&words)[Shape::kKeyPieces][2]) {
@@ -77,11 +78,11 @@ __device__ __forceinline__ void AddFloats(const typename Shape::Tile& tile,
                                           const float (&weights)[Shape::kKeyPieces][4],
                                           float (&sums)[1][Shape::kColumnPieces][4]) {
   constexpr Arithmetic kArithmetic = Shape::kArithmetic;
-  float added[1][Shape::kColumnPieces][4] = {};  // tensor cores round sums toward zero
+  float added[1][Shape::kColumnPieces][4] = {};  // apart, as tensor cores round toward zero
 #pragma unroll
   for (int step = 0; step < Shape::kKeyPieces; ++step) {
-    // Sums know no order: what stands where tensor cores look for keys 0 to 7 are keys 0, 2, 4, 6,
-    // 1, 3, 5, 7.
+    // The order of the keys does not matter to a sum: where tensor cores expect keys 0 to 7 stand
+    // keys 0, 2, 4, 6, 1, 3, 5, 7, as the threads have them.
     unsigned a[1][4], a_low[1][4], b[Shape::kColumnPieces][2], b_low[Shape::kColumnPieces][2];
 #pragma unroll
     for (int i = 0; i < 4; ++i) a[0][i] = __float_as_uint(weights[step][i % 2 * 2 + i / 2]);
@@ -108,12 +109,13 @@ __device__ __forceinline__ void AddFloats(const typename Shape::Tile& tile,
 }
 #endif
 
-// Queries, keys and values as rows with gaps, products by each warp for itself.
+// How a kernel multiplies (AttentionShape::Products): each warp by itself, with queries, keys and
+// values in padded rows of shared memory.
 struct WarpProducts {
   template <int kRows, int kWords>
   using Rows = PaddedRows<kRows, kWords>;
 
-  // A thread's share of the queries of its warp, in the order in which tensor cores take it.
+  // A thread's share of its warp's queries, in the layout of mma.sync's left operand.
   template <class Shape>
   struct Queries {
     unsigned words[Shape::kSteps][4];
@@ -157,7 +159,7 @@ struct WarpProducts {
       }
       MultiplyPieces<kArithmetic>(sums, a, b);
     }
-    // An infinity has no second part, and infinity times a second part of zero is NaN.
+    // Infinity cannot be split: its low part would be NaN. Such sums are made term by term.
     if (!kIsOfFloats<kArithmetic> || AreFinite(sums[0])) {
 #pragma unroll
       for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {

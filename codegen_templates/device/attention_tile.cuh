@@ -1,13 +1,13 @@
-// softmax(scores) x values for a tile of queries by one block, on tensor cores. Keys and values
-// pass through shared memory tile by tile, and softmax follows with the largest score and the sum
-// so far (Milakov and Gimelshein's online softmax; Dao et al.'s FlashAttention), so that the scores
-// of a query are never all there.
+// A block makes softmax(scores) x values for a tile of queries, on tensor cores. Keys and values
+// pass through shared memory tile by tile. Softmax keeps the largest score and the sum so far
+// (Milakov and Gimelshein's online softmax; Dao et al.'s FlashAttention), so that the scores of a
+// query are never stored.
 //
-// A warp owns 16 queries. Of every 8 keys or columns, a thread has the two from lane % 4 * 2 on,
-// for query lane / 4 of its warp (in places 0 and 1) and for the one 8 further on (2 and 3).
+// A warp owns 16 queries. Of every 8 keys or columns, a thread has the two from lane % 4 * 2 on: in
+// places 0 and 1 for query lane / 4 of its warp, in places 2 and 3 for query lane / 4 + 8.
 
-// Rows of shared memory that are followed by 16 bytes of nothing, so that what a warp reads
-// together lies in different banks.
+// Rows of shared memory with 16 bytes of padding, so that what a warp reads together lies in
+// different banks.
 template <int kRows, int kWords>
 struct alignas(16) PaddedRows {
   unsigned words[kRows][kWords + 4];
@@ -18,8 +18,8 @@ struct alignas(16) PaddedRows {
   }
 };
 
-// kDepth elements of a query and a key, kColumns of a value, are multiples of 16. Products_ are
-// WarpProducts (attention_mma.cuh) or WarpgroupProducts (attention_warpgroup.cuh).
+// The sizes of a tile. A query and a key have kDepth elements, a value has kColumns: multiples of
+// 16. Products_ is WarpProducts (attention_mma.cuh) or WarpgroupProducts (attention_warpgroup.cuh).
 template <Arithmetic kArithmetic_, int kQueries_, int kKeys_, int kDepth_, int kColumns_,
           class Products_>
 struct AttentionShape {
@@ -42,11 +42,11 @@ struct AttentionShape {
     typename Products::template Rows<kQueries, kDepthWords> queries;
     Tile tiles[2];  // one is filled while the other is worked on
   };
-  // In the place of all this, in the end.
+  // The results, which take the place of all this in the end.
   using Results = PaddedRows<kQueries, kColumns_ / kPerWord>;
 };
 
-// Where in its tile a thread's element is: `place` is 0 to 3.
+// The query and the column (or key) of a thread's element, counted in its tile; `place` is 0 to 3.
 __device__ __forceinline__ int QueryInTile(int place) {
   return threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + place / 2 * 8;
 }
@@ -54,10 +54,10 @@ __device__ __forceinline__ int ColumnInTile(int piece, int place) {
   return piece * 8 + threadIdx.x % 4 * 2 + place % 2;
 }
 
-// Of a key that is not there: minus infinity.
+// The score of a key that does not exist: minus infinity.
 __device__ __forceinline__ float NoScore() { return -__int_as_float(0x7f800000); }
 
-// What a thread knows of its two queries after some of the keys.
+// What a thread has of its two queries after some of the keys.
 template <class Shape>
 struct AttentionSums {
   float most[2] = {NoScore(), NoScore()};  // the largest score
@@ -65,7 +65,7 @@ struct AttentionSums {
   float values[1][Shape::kColumnPieces][4] = {};  // the values' sums, each times exp(score - most)
 };
 
-// What a thread keeps of the queries while it walks over the keys.
+// What a thread keeps of the queries, in registers, while it walks over the keys.
 template <class Shape>
 using Queries = typename Shape::Products::template Queries<Shape>;
 
@@ -100,7 +100,7 @@ __device__ __forceinline__ void MultiplyPlainly(const typename Shape::Memory& me
   for (int i = 0; i < 4 * Shape::kKeyPieces; ++i) scores[i / 4][i % 4] = plain[i];
 }
 
-// exp(score - most); for halves good to 22 bits, and 0 below 2^-126.
+// exp(score - most). For 16-bit formats the result has 22 correct bits, and is 0 below 2^-126.
 template <class Shape>
 __device__ __forceinline__ float Weight(float score, float most) {
 #ifdef __CUDACC__
@@ -116,8 +116,8 @@ __device__ __forceinline__ float Weight(float score, float most) {
   return expf(score - most);
 }
 
-// `scores` become exp(score - most), with `sums` made ready for them: a larger score makes less of
-// what was added up so far.
+// Replaces scores by exp(score - most). Where a score is the largest so far, what `sums` holds is
+// scaled down to it.
 template <class Shape>
 __device__ __forceinline__ void Exponentiate(float (&scores)[Shape::kKeyPieces][4],
                                              AttentionSums<Shape>& sums) {
@@ -134,7 +134,7 @@ __device__ __forceinline__ void Exponentiate(float (&scores)[Shape::kKeyPieces][
     float shift = most == NoScore() ? 0.0f : most;  // all scores so far are -infinity
     float before = sums.most[row];
     sums.most[row] = most;
-    // A score may be the lowest number of a format, which a mask adds: Weight must not multiply it.
+    // A mask may add the lowest number of a format; such scores must not overflow in Weight.
     if (fabsf(shift) > kLargest) {
       before -= shift;
 #pragma unroll
@@ -188,7 +188,7 @@ __device__ __forceinline__ void AddPlainly(const typename Shape::Tile& tile,
   }
 }
 
-// Two floats rounded to halves, in one word.
+// Two floats in one word, rounded to the 16-bit format of the products.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ unsigned PackHalves(float low, float high) {
   constexpr bool kHalves = kArithmetic == Arithmetic::kHalf;
@@ -206,8 +206,7 @@ __device__ __forceinline__ unsigned PackHalves(float low, float high) {
 #endif
 }
 
-// Whether all scores of the thread are so far below the largest so far that exp makes zeros of
-// them.
+// Whether exp makes zeros of all scores of the thread, as they are far below the largest so far.
 template <class Shape>
 __device__ __forceinline__ bool WeightsVanish(const float (&scores)[Shape::kKeyPieces][4],
                                               const AttentionSums<Shape>& sums) {
@@ -220,11 +219,11 @@ __device__ __forceinline__ bool WeightsVanish(const float (&scores)[Shape::kKeyP
   return vanish;
 }
 
-// Whether this thread's share of a tile has no infinite value and no NaN, which a weight of zero
-// would make NaN.
+// Whether this thread's share of a tile has neither an infinite value nor a NaN: those times a
+// weight of zero are NaN.
 template <class Shape>
 __device__ __forceinline__ bool ValuesAreFinite(const typename Shape::Tile& tile) {
-  // One more at the end of an exponent of ones reaches the bit above.
+  // An exponent of ones marks infinity and NaN; adding one to it carries into the bit above.
   constexpr bool kFloats = kIsOfFloats<Shape::kArithmetic>;
   constexpr bool kHalves = Shape::kArithmetic == Arithmetic::kHalf;
   constexpr unsigned kExponents = kFloats ? 0x7f800000u : kHalves ? 0x7c007c00u : 0x7f807f80u;
@@ -256,7 +255,7 @@ __device__ __forceinline__ void MultiplyKeys(const typename Shape::Memory& memor
 #endif
 }
 
-// Takes a tile of values into `sums`; of `scores`, weights are left.
+// Adds a tile of values to `sums`, each times its weight. Scores become weights.
 template <class Shape>
 __device__ __forceinline__ void AddTile(const typename Shape::Tile& tile,
                                         float (&scores)[Shape::kKeyPieces][4],
@@ -269,7 +268,7 @@ __device__ __forceinline__ void AddTile(const typename Shape::Tile& tile,
 #endif
 }
 
-// As AddTile, where a mask may leave nothing of a tile for all of the block.
+// The same where a mask may hide a tile from the whole block, which then skips it.
 template <class Shape>
 __device__ __forceinline__ void AddMaskedTile(const typename Shape::Tile& tile,
                                               float (&scores)[Shape::kKeyPieces][4],
@@ -278,7 +277,7 @@ __device__ __forceinline__ void AddMaskedTile(const typename Shape::Tile& tile,
   AddTile<Shape>(tile, scores, sums);
 }
 
-// After the last tile: `values` become the weighted means, the results.
+// Divides the values' sums by the sums of their weights, after the last tile: the results.
 template <class Shape>
 __device__ __forceinline__ void DivideByTotals(AttentionSums<Shape>& sums) {
 #pragma unroll
@@ -295,9 +294,9 @@ __device__ __forceinline__ void DivideByTotals(AttentionSums<Shape>& sums) {
   }
 }
 
-// The same where weights that are not numbers count as zeros. A row has such weights if all its
-// scores are -infinity, and its total is 0 then, or if one of them is no number or infinity, as its
-// total is then.
+// Divides as DivideByTotals does, but gives zeros to rows whose weights are not numbers: all scores
+// of such a row are -infinity, and its total is 0, or one of them is NaN or infinity, and its total
+// is NaN.
 template <class Shape>
 __device__ __forceinline__ void DivideByTotalsOrZero(AttentionSums<Shape>& sums) {
 #pragma unroll
@@ -317,8 +316,8 @@ __device__ __forceinline__ void DivideByTotalsOrZero(AttentionSums<Shape>& sums)
   }
 }
 
-// Brings the results, rounded to what the products are of, to where every thread of the block finds
-// all of them.
+// Stores the results, rounded to the type of the operands, in shared memory, where all threads of
+// the block can read them.
 template <class Shape>
 __device__ __forceinline__ const typename Shape::Results& ShareResults(
     const AttentionSums<Shape>& sums, typename Shape::Memory& memory) {
@@ -344,7 +343,7 @@ __device__ __forceinline__ const typename Shape::Results& ShareResults(
   return results;
 }
 
-// kCount results of type T of a query.
+// Reads kCount neighbouring results of a query, number `vector` of such vectors.
 template <class T, int kCount, class Results>
 __device__ __forceinline__ Vector<T, kCount> ReadResults(const Results& results, int query,
                                                          int vector) {

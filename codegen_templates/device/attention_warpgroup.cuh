@@ -1,11 +1,12 @@
-// The products of attention_tile.cuh by warpgroups, behind that file and warpgroup.cuh.
+// The products that attention needs (attention_tile.cuh), made by warpgroups (warpgroup.cuh).
 
-// Halves, with queries, keys and values in panels: kDepth and kColumns are multiples of 64.
+// How a kernel multiplies (AttentionShape::Products): each warpgroup with 64 queries, of a 16-bit
+// format; queries, keys and values are in panels, so that kDepth and kColumns are multiples of 64.
 struct WarpgroupProducts {
   template <int kRows, int kWords>
   using Rows = PanelRows<kRows, kWords>;
 
-  // The panel that has the first elements of the warpgroup's queries.
+  // Describes the panel with the first elements of the warpgroup's queries.
   template <class Shape>
   struct Queries {
     unsigned long long panel;

@@ -1,6 +1,7 @@
-// Blocks of a cluster, which share out the sums of a tile: each makes a part of every sum, and they
-// read each other's parts in shared memory. Before compute capability 9.0 there are no clusters,
+// The blocks of a cluster share out the sums of a tile: each makes a part of every sum, and reads
+// the others' parts in their shared memory. Before compute capability 9.0 there are no clusters,
 // and each block makes whole sums.
+
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
 #undef __cluster_dims__
 #define __cluster_dims__(...)
@@ -9,7 +10,7 @@
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 constexpr bool kHasClusters = true;
 
-// Waits for all threads of the cluster, and for what they wrote to shared memory.
+// Waits for all threads of the cluster and makes what they wrote to shared memory visible.
 __device__ __forceinline__ void AwaitCluster() {
   asm volatile(
       "barrier.cluster.arrive.release.aligned;\n"
@@ -17,8 +18,8 @@ __device__ __forceinline__ void AwaitCluster() {
           : "memory");
 }
 
-// Waits until all threads of the cluster are done with the shared memory of others, without which
-// a block must not end.
+// Waits until no thread of the cluster reads the shared memory of another block any more: a block
+// must not end before.
 __device__ __forceinline__ void LeaveCluster() {
   asm volatile(
       "barrier.cluster.arrive.relaxed.aligned;\n"
@@ -26,7 +27,8 @@ __device__ __forceinline__ void LeaveCluster() {
           : "memory");
 }
 
-// What block number `block` of the cluster has where this one has `own`.
+// Loads kCount neighbours from the shared memory of block number `block` of the cluster, at the
+// place that is `own` in this block.
 template <int kCount>
 __device__ __forceinline__ Vector<float, kCount> LoadOfBlock(const float* own, int block) {
   unsigned address;
@@ -60,7 +62,7 @@ __device__ __forceinline__ Vector<float, kCount> LoadOfBlock(const float* own, i
 }
 #endif
 
-// The sums of the parts that the blocks have where this one has `own`.
+// Adds up the parts that the blocks of the cluster have at the place that is `own` in this one.
 template <int kBlocks, int kCount>
 __device__ __forceinline__ Vector<float, kCount> SumOfBlocks(const float* own) {
   Vector<float, kCount> sums = LoadOfBlock<kCount>(own, 0);

@@ -1,23 +1,30 @@
-// How two values become one.
+// Reductions over the threads of a warp or a block.
+
+// How two values become one: their sum.
 struct SumOf {
   template <class T>
   __device__ static T Combine(T a, T b) {
     return a + b;
   }
 };
+
+// How two values become one: their product.
 struct ProductOf {
   template <class T>
   __device__ static T Combine(T a, T b) {
     return a * b;
   }
 };
-// A NaN on either side wins.
+
+// How two values become one: the larger, or NaN if either is NaN.
 struct LargerOf {
   template <class T>
   __device__ static T Combine(T a, T b) {
     return a > b || a != a ? a : b;
   }
 };
+
+// How two values become one: the smaller, or NaN if either is NaN.
 struct SmallerOf {
   template <class T>
   __device__ static T Combine(T a, T b) {
@@ -25,7 +32,8 @@ struct SmallerOf {
   }
 };
 
-// Shuffles move 32 or 64 bits.
+// The value of the lane whose number differs from this one's in the bits of `distance`. Shuffles
+// move 32 or 64 bits, so that smaller types travel as int.
 template <class T>
 __device__ T ShuffleXor(T value, int distance) {
   if constexpr (sizeof(T) < sizeof(int)) {
@@ -35,7 +43,7 @@ __device__ T ShuffleXor(T value, int distance) {
   }
 }
 
-// Combines one value per thread over the warp; every thread gets the result.
+// Combines one value per thread over the warp. Every thread gets the result.
 template <class How, class T>
 __device__ T WarpReduce(T value) {
   for (int distance = 16; distance > 0; distance /= 2) {
@@ -44,8 +52,9 @@ __device__ T WarpReduce(T value) {
   return value;
 }
 
-// Combines one value per thread over the block; every thread gets the result. `scratch` holds one
-// value per warp and may be reused after the call; blockDim.x is a multiple of 32.
+// Combines one value per thread over the block. Every thread gets the result. `scratch`, in shared
+// memory, holds one value per warp and may be reused after the call. blockDim.x is a multiple of
+// 32.
 template <class How, class T>
 __device__ T BlockReduce(T value, T* scratch) {
   value = WarpReduce<How>(value);

@@ -1,6 +1,6 @@
-// Barriers in shared memory by which threads that fill it and threads that use it wait for each
-// other (PTX's mbarrier). A barrier goes through phases; one ends when as many arrivals were
-// counted as the barrier was made for, and all bytes were copied that it was told to expect.
+// A barrier in shared memory (PTX's mbarrier), by which threads that fill a stage and threads that
+// use it wait for each other. A barrier goes through phases. A phase ends when all arrivals that
+// the barrier was made for are counted and all bytes that it was told to expect are copied.
 struct CopyBarrier {
   unsigned long long state;
 
@@ -8,7 +8,7 @@ struct CopyBarrier {
   __device__ __forceinline__ unsigned address() const {
     return static_cast<unsigned>(__cvta_generic_to_shared(this));
   }
-  // By one thread, before ShowBarriers and a barrier of all threads.
+  // Called by one thread, which then calls ShowBarriers; a barrier of all threads follows.
   __device__ __forceinline__ void Make(int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address()), "r"(arrivals)
                  : "memory");
@@ -16,13 +16,13 @@ struct CopyBarrier {
   __device__ __forceinline__ void Arrive() {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address()) : "memory");
   }
-  // Arrives, and keeps the phase from ending before CopyBytes has brought so many bytes.
+  // Arrives, and keeps the phase from ending before CopyBytes has copied so many bytes.
   __device__ __forceinline__ void ArriveAndExpect(int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address()),
                  "r"(bytes)
                  : "memory");
   }
-  // Arrives when what this thread has copied by CopyAsync is there.
+  // Arrives when the copies that this thread has started by CopyAsync are there.
   __device__ __forceinline__ void ArriveAfterCopies() {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(address())
                  : "memory");
@@ -40,12 +40,13 @@ struct CopyBarrier {
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-// Makes barriers that this thread made visible to copies.
+// Makes the barriers that this thread has made visible to copies.
 __device__ __forceinline__ void ShowBarriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Copies multiples of 16 bytes in the background, of which `barrier` learns.
+// Starts to copy `bytes` bytes, a multiple of 16, to shared memory; `barrier` counts them when they
+// are there.
 __device__ __forceinline__ void CopyBytes(void* shared, const void* source, int bytes,
                                           CopyBarrier& barrier) {
   asm volatile(

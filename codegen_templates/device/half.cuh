@@ -1,7 +1,9 @@
-// The two 16-bit float formats. They only exist in memory: kernels compute in float.
+// The 16-bit float formats. They exist in memory only: kernels compute in float.
+
 struct Half {
   unsigned short bits;  // 1 sign, 5 exponent, 10 mantissa bits
 };
+
 struct BFloat16 {
   unsigned short bits;  // the upper half of a float
 };
@@ -32,6 +34,8 @@ __device__ __forceinline__ float ToFloat(BFloat16 x) {
   return __uint_as_float(static_cast<unsigned>(x.bits) << 16);
 }
 
-// The nearest value of the format, as a float: what a cast to it means inside a kernel.
+// The nearest value of the 16-bit format, as a float: what a cast to it means inside a kernel.
 __device__ __forceinline__ float RoundToHalf(float x) { return ToFloat(ToHalf(x)); }
+
+// The nearest value of the 16-bit format, as a float: what a cast to it means inside a kernel.
 __device__ __forceinline__ float RoundToBFloat16(float x) { return ToFloat(ToBFloat16(x)); }

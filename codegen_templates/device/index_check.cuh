@@ -1,12 +1,12 @@
-// The first index of a call that lies outside its table; site 0 means that none did.
+// The first out-of-range index of a call. Site 0 means that there was none.
 struct IndexError {
   int site;
   int reserved;
   long long position, value, extent;
 };
 
-// `value` as an index into `extent` elements; a negative one counts from the end. Outside, the
-// first thread of the call to get here reports it, and element 0 is read instead.
+// `value` as an index into `extent` elements; a negative one counts from the end. If it is out of
+// range, the first thread of the call to get here reports it, and element 0 is read instead.
 __device__ __forceinline__ long long CheckedIndex(long long value, long long extent,
                                                   IndexError* error, int site, long long position) {
   const long long index = value < 0 ? value + extent : value;

@@ -1,8 +1,8 @@
-// Products sums = left x right^T of small matrices in shared memory, one for each row of a block:
-// kLines x kDepth, kColumns x kDepth, kLines x kColumns.
+// Products sums = left x right^T of small matrices in shared memory, one for each row that a block
+// owns. They are kLines x kColumns, kLines x kDepth and kColumns x kDepth.
 
-// Where the first row's matrix lies, and how far it is from a line of it to the next, and from a
-// row's matrix to the next.
+// Where the matrices of one operand lie: that of the first row, the distance from a line to the
+// next (`pitch`), and the distance from a row's matrix to the next row's (`places`).
 template <class Number>
 struct KeptMatrices {
   Number* first;
@@ -13,6 +13,7 @@ struct KeptMatrices {
   }
 };
 
+// The sizes of a product, and the pieces of 16 x 8 sums that tensor cores make of it.
 template <Arithmetic kArithmetic, int kLines, int kColumns, int kDepth>
 struct KeptProduct {
   static constexpr int kTileLines = 16, kTiles = (kLines + kTileLines - 1) / kTileLines;
@@ -21,8 +22,8 @@ struct KeptProduct {
   static_assert(kIsOfFloats<kArithmetic>);
 };
 
-// The sums of 16 lines, in pieces of 8 columns as MultiplyPiece has them. Lines and columns behind
-// the last repeat it.
+// Adds the products of 16 lines to `sums`, pieces of 8 columns in the layout of MultiplyPiece.
+// Lines and columns behind the last are copies of it.
 template <Arithmetic kArithmetic, int kLines, int kColumns, int kDepth>
 __device__ __forceinline__ void MultiplyLines(
     const KeptMatrices<const float>& left, const KeptMatrices<const float>& right, int row,
@@ -60,7 +61,7 @@ __device__ __forceinline__ void MultiplyLines(
 #endif
 }
 
-// For `rows` rows, by all warps of a block of kThreads.
+// Makes the products of `rows` rows, by all warps of a block of kThreads threads.
 template <Arithmetic kArithmetic, int kLines, int kColumns, int kDepth, int kThreads>
 __device__ __forceinline__ void MultiplyKeptMatrices(const KeptMatrices<const float>& left,
                                                      const KeptMatrices<const float>& right,
@@ -86,7 +87,7 @@ __device__ __forceinline__ void MultiplyKeptMatrices(const KeptMatrices<const fl
           place[column] = pieces[e / 2][half * 2 + e % 2];
       }
     }
-    if (!are_finite) {  // an infinity has no second part
+    if (!are_finite) {  // infinity cannot be split: such sums are made term by term
 #pragma unroll 1
       for (int e = 0; e < 4 * Product::kPieces; ++e) {
         const int line = first_line + lane / 4 + e % 4 / 2 * 8;

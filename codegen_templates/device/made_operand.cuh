@@ -1,10 +1,11 @@
-// A left operand that a product's kernel makes itself: `left(row, pack)` gives a Vector of
-// neighbours in a row, number `pack` of those that make up the row.
+// A left operand that a product's kernel makes itself. The kernel defines a function for it:
+// `left(row, pack)` returns a Vector of neighbours in a row, number `pack` of those that make up
+// the row.
 
-// Makes a chunk of a Shape's rows: see FillChunk. Each thread has packs of one place in a chunk's
-// rows, kTogether of them in registers at a time: with twice as many, blocks of 128 rows took a
-// third longer. If not kWhole, there are `rows` alone, the last of which stands for those that are
-// not there, and zeros behind `row_bytes`; that costs instructions.
+// Makes a chunk of a Shape's rows (FillChunk). Each thread makes the packs of one place in the
+// chunk's rows, kTogether of them in registers at a time: with twice as many, blocks of 128 rows
+// took a third longer on an H200. Unless kWhole, the last of the `rows` rows stands in for missing
+// ones, and zeros stand behind `row_bytes`; that costs instructions.
 template <bool kWhole, class Shape, class Rows, class Left>
 __device__ __forceinline__ void MakeChunk(Rows& to, const Left& left, int rows, int row_bytes,
                                           int chunk) {
@@ -34,8 +35,8 @@ __device__ __forceinline__ void MakeChunk(Rows& to, const Left& left, int rows, 
   }
 }
 
-// As LoadChunk of what lies in memory: chunk number `chunk` of rows, of which `rows`, one at least,
-// and `row_bytes` of each exist, to where `to` has a place `at` each row and word.
+// Makes chunk number `chunk` of the rows and stores it where `to.at(row, word)` says. At least one
+// row exists, `rows` of them, with `row_bytes` bytes each.
 template <class Shape, class Rows, class Left>
 __device__ __forceinline__ void FillChunk(Shape, Rows& to, const Left& left, int rows,
                                           int row_bytes, int chunk) {
@@ -45,7 +46,7 @@ __device__ __forceinline__ void FillChunk(Shape, Rows& to, const Left& left, int
     MakeChunk<false, Shape>(to, left, rows, row_bytes, chunk);
 }
 
-// A word of a row, of 32 bits.
+// Word number `word` of a row, 32 bits.
 template <class Left>
 __device__ __forceinline__ unsigned LeftWord(const Left& left, int row, int word, int) {
   using Pack = decltype(left(0, 0));
@@ -57,14 +58,14 @@ __device__ __forceinline__ unsigned LeftWord(const Left& left, int row, int word
   return pack.words[word % kWords];
 }
 
-// What says an element of a row.
+// A function that returns an element of a row.
 template <class Left>
 __device__ __forceinline__ auto RowOf(const Left& left, int row) {
   constexpr int kElements = sizeof(left(0, 0).at) / sizeof(left(0, 0).at[0]);
   return [=](int k) { return left(row, k / kElements).at[k % kElements]; };
 }
 
-// Neighbours of a row from element k on, a multiple of their count.
+// kPack neighbours of a row from element k on, a multiple of kPack.
 template <int kPack, class Left>
 __device__ __forceinline__ auto LoadPack(const Left& left, int row, int k, int) {
   return left(row, k / kPack);

@@ -1,21 +1,21 @@
-// The product a x b^T for few rows of a: a column's weights are read once, in the order in which
-// they lie, and meet all rows.
+// The product a x b^T for few rows of a. The weights of a column (a row of b) are read once, in the
+// order of memory, and multiplied by all rows of a.
 
 __device__ __forceinline__ float ToFloat(float x) { return x; }
 
-// The first packs of a column's weights that fall to a lane, read before it is known what they
-// meet.
+// A thread's first packs of a column's weights, which are prefetched before the rows are there.
 template <int kWarps, int kPack, int kFirst, class T>
 struct FirstWeights {
   Vector<T, kPack> packs[kFirst];
 };
 
-// Where in the sum a lane's pack is, number i of it, when kWarps warps share out the sum.
+// Where pack number i of this thread begins in a sum that kWarps warps share out.
 template <int kWarps, int kPack>
 __device__ __forceinline__ int PackBegin(int i) {
   return (i * kWarps * 32 + threadIdx.x % (kWarps * 32)) * kPack;
 }
 
+// Reads those packs; `weights` has `depth` elements.
 template <int kWarps, int kPack, int kFirst, class T>
 __device__ __forceinline__ FirstWeights<kWarps, kPack, kFirst, T> ReadFirstWeights(const T* weights,
                                                                                    int depth) {
@@ -28,26 +28,27 @@ __device__ __forceinline__ FirstWeights<kWarps, kPack, kFirst, T> ReadFirstWeigh
   return first;
 }
 
-// Neighbours of a row from element k on.
+// kPack neighbours of a row from element k on.
 template <int kPack, class T>
 __device__ __forceinline__ Vector<T, kPack> LoadPack(const T* a, int row, int k, int depth) {
   return LoadVector<kPack>(a + static_cast<long long>(row) * depth + k);
 }
 
-// sums += the products of `column`, weights from number k on, with every row
+// sums[row] += the products of `column`, a column's weights from element k on, and of each row.
 template <int kRows, int kPack, class Left, class T>
 __device__ __forceinline__ void AddProducts(const Left& a, int rows, const Vector<T, kPack>& column,
                                             int k, int depth, float (&sums)[kRows]) {
 #pragma unroll
   for (int row = 0; row < kRows; ++row) {
-    // Without a branch all loads are under way together.
+    // Without a branch, all loads are on their way together.
     const Vector<T, kPack> values = LoadPack<kPack>(a, row < rows ? row : 0, k, depth);
 #pragma unroll
     for (int i = 0; i < kPack; ++i) sums[row] += ToFloat(values.at[i]) * ToFloat(column.at[i]);
   }
 }
 
-// Sums over a warp: lane i gets that of number i of the kSums, a power of two, the others 0.
+// Adds up each of kSums values, a power of two, over the warp. Lane i gets sum number i, the lanes
+// behind the last sum get 0.
 template <int kSums>
 __device__ __forceinline__ float SumOverWarp(float (&sums)[kSums]) {
   const int lane = threadIdx.x % 32;
@@ -69,9 +70,9 @@ __device__ __forceinline__ float SumOverWarp(float (&sums)[kSums]) {
   return lane < kSums ? sum : 0.0f;
 }
 
-// Products of one column's weights with every row, by kWarps warps; thread r of each warp gets the
-// sum of row r. `rows` of the kRows rows exist. `scratch` holds kRows floats per warp of the block;
-// all threads of the block call this together.
+// Multiplies one column's weights by every row, with kWarps warps. Lane r of each warp gets the sum
+// of row r. `rows` of the kRows rows exist. `scratch`, in shared memory, holds kRows floats for
+// each warp of the block. All threads of the block call this together.
 template <int kRows, int kWarps, int kPack, int kFirst, class Left, class T>
 __device__ __forceinline__ float MultiplyRows(const Left& a, int rows, const T* weights,
                                               const FirstWeights<kWarps, kPack, kFirst, T>& first,

@@ -1,11 +1,11 @@
-// A tile of the product a x b^T by one block, on tensor cores; the depth is the innermost axis of
+// A block makes a tile of the product a x b^T, on tensor cores. The depth is the innermost axis of
 // both operands.
 //
-// The depth passes through shared memory in chunks, kStages of them under way at a time. There a
-// row of a chunk is followed by 16 bytes of nothing, so that the 32 words which a warp reads
-// together lie in 32 banks.
+// The depth passes through shared memory in chunks, in kStages stages. There 16 bytes of padding
+// follow each row of a chunk, so that the 32 words that a warp reads together lie in 32 banks.
 
-// kRowWarps x kColumnWarps x kDepthWarps warps share out the tile and, along the depth, each chunk.
+// The sizes of a tile. kRowWarps x kColumnWarps warps share out the tile, and kDepthWarps of them
+// share out the depth of each chunk.
 template <Arithmetic kArithmetic_, int kRows_, int kColumns_, int kChunkBytes_, int kRowWarps_,
           int kColumnWarps_, int kDepthWarps_, int kStages_>
 struct TileShape {
@@ -109,8 +109,9 @@ void MultiplyChunk(const typename Shape::Chunk& chunk, int first_row, int first_
 }
 #endif
 
-// memory.sums = a x b^T, in kDepthWarps parts that TileSum adds. `rows` and `columns` of the tile
-// exist; a row of either operand is `row_bytes` long and begins at a multiple of kCopyBytes.
+// memory.sums = a x b^T, in kDepthWarps parts that are still to be added (tile_memory.cuh). `rows`
+// rows and `columns` columns of the tile exist. A row of either operand has `row_bytes` bytes and
+// begins at a multiple of kCopyBytes.
 template <class Shape, int kCopyBytes, class Left, class T>
 __device__ __forceinline__ void MultiplyTile(Left a, int rows, const T* b, int columns,
                                              int row_bytes, typename Shape::Memory& memory) {

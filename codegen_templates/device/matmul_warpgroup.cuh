@@ -1,14 +1,15 @@
-// A tile of the product a x b^T by the warpgroups of a block, or of the blocks of a cluster, which
-// share out the depth; that is the innermost axis of both operands.
+// The warpgroups of a block make a tile of the product a x b^T; or those of the blocks of a cluster
+// do, which share out the depth. The depth is the innermost axis of both operands.
 //
-// The depth passes through shared memory in chunks as wide as a panel, kStages of them under way at
-// a time. The last warpgroup fills the stages. It copies rows of `a` as they are, and of `b`, which
-// are weights, what the compiler has made of them (compiler/plan/matmul/weight_panels.h): panels of 64
-// columns, rounded, split, and in the order of shared memory. Each of the others multiplies 64 rows
-// by all columns of the tile, 64 at a time. It holds its rows of a chunk in registers, while tensor
-// cores read the columns from shared memory; and, if it reads ahead, it reads its rows of the next
-// chunk while they work.
+// The depth passes through shared memory in chunks as wide as a panel, in kStages stages. The last
+// warpgroup fills the stages. It copies rows of `a` as they are. Of `b`, which are weights, it
+// copies the panels of 64 columns that the compiler has made: rounded, split, and in the order of
+// shared memory (compiler/plan/matmul/weight_panels.h). Each of the other warpgroups multiplies 64
+// rows by all columns of the tile, 64 at a time. It holds its rows of a chunk in registers, while
+// tensor cores read the columns from shared memory; and, if it reads ahead, it reads its rows of
+// the next chunk while they work.
 
+// The sizes of a tile.
 template <Arithmetic kArithmetic_, int kRows_, int kColumns_, int kStages_, bool kLongSums_,
           int kClusterBlocks_ = 1>
 struct WarpgroupShape {
@@ -51,15 +52,18 @@ struct WarpgroupShape {
   };
 };
 
-// The chunks of a row.
+// How many chunks a row has.
 template <class Shape>
 __device__ __forceinline__ int ChunksOf(int row_bytes) {
   return (row_bytes + Shape::kChunkBytes - 1) / Shape::kChunkBytes;
 }
-// Those that this block multiplies; a cluster has no more blocks than there are chunks.
+
+// Neighbouring chunks.
 struct ChunkRange {
   int first, count;
 };
+
+// The chunks that this block multiplies. A cluster has no more blocks than there are chunks.
 template <class Shape>
 __device__ __forceinline__ ChunkRange ChunksOfBlock(int row_bytes) {
   const int chunks = ChunksOf<Shape>(row_bytes);
@@ -71,7 +75,7 @@ __device__ __forceinline__ ChunkRange ChunksOfBlock(int row_bytes) {
   return {0, chunks};
 }
 
-// Waits for all who make the sums of the tile.
+// Waits for all threads that make the sums of the tile: those of the block or of the cluster.
 template <class Shape>
 __device__ __forceinline__ void AwaitSums() {
   if constexpr (Shape::kClusterBlocks > 1) {
@@ -82,11 +86,11 @@ __device__ __forceinline__ void AwaitSums() {
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-// Waits for all threads of the block, which may call it at different places.
+// Waits for all threads of the block, which may call this at different places.
 __device__ __forceinline__ void AwaitBlock() { asm volatile("bar.sync 0;" ::: "memory"); }
 
-// Fills the stages with one chunk after another, each as soon as the one before it in its stage was
-// used.
+// Fills the stages with one chunk after another, each as soon as the chunk before it in its stage
+// is used.
 template <class Shape, int kCopyBytes, class Left>
 __device__ __forceinline__ void FillStages(const Left& a, int rows, const void* panels, int columns,
                                            int row_bytes, typename Shape::Memory& memory) {
@@ -121,6 +125,7 @@ __device__ __forceinline__ void FillStages(const Left& a, int rows, const void* 
   AwaitBlock();
 }
 
+// Reads the thread's words of `a` in a chunk, and rounds or splits them.
 template <class Shape>
 __device__ __forceinline__ void ReadLeft(const typename Shape::Chunk& chunk, int first_row,
                                          typename Shape::LeftWords& words) {
@@ -143,7 +148,8 @@ __device__ __forceinline__ void ReadLeft(const typename Shape::Chunk& chunk, int
   }
 }
 
-// Keeps the compiler from moving the making of words behind it, and from overwriting them before.
+// Tells the compiler that the words are used here: it must have made them, and not reused their
+// registers yet.
 template <class Shape>
 __device__ __forceinline__ void HoldLeft(const typename Shape::LeftWords& words) {
 #pragma unroll
@@ -153,7 +159,8 @@ __device__ __forceinline__ void HoldLeft(const typename Shape::LeftWords& words)
   }
 }
 
-// Starts to add the products of `a` and 64 columns of `b` to the sums, or to make these.
+// Starts the products of `a` and 64 columns of `b`. They are added to the sums if `add`, and
+// replace them otherwise.
 template <class Shape>
 __device__ __forceinline__ void StartPart(const PanelRows<Shape::kColumns, Shape::kChunkWords>& b,
                                           int first_column, const unsigned (&a)[Shape::kSteps][4],
@@ -170,8 +177,8 @@ __device__ __forceinline__ void StartPart(const PanelRows<Shape::kColumns, Shape
   }
 }
 
-// Starts to add the products of a chunk to the sums, or to make these. Of split floats the small
-// ones are first.
+// Starts the products of a chunk. They are added to the sums if `add`, and replace them otherwise.
+// Of split floats the small products come first.
 template <class Shape>
 __device__ __forceinline__ void StartProducts(const typename Shape::Chunk& chunk,
                                               const typename Shape::LeftWords& words,
@@ -189,28 +196,30 @@ __device__ __forceinline__ void StartProducts(const typename Shape::Chunk& chunk
   CloseProducts();
 }
 
-// Adds the sums of a chunk, which have been awaited.
+// Adds the sums of a chunk, whose products have ended, to the sums of the tile.
 __device__ __forceinline__ void AddChunk(float (&chunk_sums)[8][4], float (&sums)[8][4]) {
   HoldSums(chunk_sums);
 #pragma unroll
   for (int i = 0; i < 32; ++i) sums[i / 4][i % 4] += chunk_sums[i / 4][i % 4];
 }
 
-// Registers that the filling threads leave to the others, more of them where they only copy; of
-// fewer threads each has enough. The block must have a multiprocessor to itself, or who takes them
-// waits for ever.
+// Threads that fill stages leave registers to those that multiply, more of them if they only copy.
+// With one multiplying warpgroup each thread has enough. The block must have a multiprocessor to
+// itself: otherwise the threads that take registers may wait for ever.
 template <class Shape, bool kMakes>
 __device__ __forceinline__ void LeaveRegisters() {
   if constexpr (Shape::kGroups == 2)
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kMakes ? 88 : 40));
 }
+
+// Takes the registers that LeaveRegisters leaves.
 template <class Shape, bool kMakes>
 __device__ __forceinline__ void TakeRegisters() {
   if constexpr (Shape::kGroups == 2)
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMakes ? 208 : 232));
 }
 
-// memory.sums = the products of all chunks, by the group of this thread.
+// memory.sums = the products of all chunks, for the 64 rows of warpgroup number `group`.
 template <class Shape>
 __device__ __forceinline__ void MultiplyStages(int group, int chunks,
                                                typename Shape::Memory& memory) {
@@ -279,9 +288,9 @@ __device__ __forceinline__ void MultiplyStages(int group, int chunks,
   }
 }
 
-// memory.sums = a x b^T, or this block's part of them. `rows` and `columns` of the tile exist; a
-// row of `a` is `row_bytes` long and begins at a multiple of kCopyBytes. `panels` are those of `b`
-// from the tile's first column on.
+// memory.sums = a x b^T, or this block's part of it. `rows` rows and `columns` columns of the tile
+// exist. A row of `a` has `row_bytes` bytes and begins at a multiple of kCopyBytes. `panels` are
+// those of `b` from the tile's first column on.
 template <class Shape, int kCopyBytes, class Left>
 __device__ __forceinline__ void MultiplyTileByWarpgroups(Left a, int rows, const void* panels,
                                                          int columns, int row_bytes,
@@ -306,14 +315,14 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(Left a, int rows, const
   AwaitSums<Shape>();
 }
 #else
-// A word of a row, of 32 bits.
+// Word number `word` of a row, 32 bits.
 template <class T>
 __device__ __forceinline__ unsigned LeftWord(const T* a, int row, int word, int row_bytes) {
   const char* begin = reinterpret_cast<const char*>(a) + static_cast<long long>(row) * row_bytes;
   return reinterpret_cast<const unsigned*>(begin)[word];
 }
 
-// The same by any threads, for the CPU and for GPUs that no kernel of warpgroups is planned for.
+// The same without warpgroups, for the CPU and for GPUs that this kernel was not planned for.
 template <class Shape, int kCopyBytes, class Left>
 __device__ __forceinline__ void MultiplyTileByWarpgroups(Left a, int rows, const void* panels,
                                                          int columns, int row_bytes,
@@ -345,7 +354,8 @@ __device__ __forceinline__ void MultiplyTileByWarpgroups(Left a, int rows, const
 }
 #endif
 
-// As TileSums, of the parts that the blocks of a cluster have.
+// Neighbouring sums from `column` on, a multiple of their count: the parts that the blocks of the
+// cluster have, added up.
 template <class Shape, int kCount>
 __device__ __forceinline__ Vector<float, kCount> ClusterSums(const typename Shape::Memory& memory,
                                                              int row, int column) {

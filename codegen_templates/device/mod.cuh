@@ -1,4 +1,5 @@
-// Remainders. Int: of a division toward zero, with the sign of `a`; by zero, 0.
+// The remainder of an integer division toward zero, which has the sign of `a`. Division by zero
+// leaves 0.
 template <class Int>
 __device__ __forceinline__ Int Remainder(Int a, Int b) {
   constexpr bool kSigned = Int(-1) < Int(1);
@@ -7,7 +8,8 @@ __device__ __forceinline__ Int Remainder(Int a, Int b) {
   return Int(a % b);
 }
 
-// Of a division toward minus infinity, with the sign of `b`, as Python's %.
+// The remainder of an integer division toward minus infinity, which has the sign of `b`, as
+// Python's %.
 template <class Int>
 __device__ __forceinline__ Int FloorMod(Int a, Int b) {
   const Int remainder = Remainder<Int>(a, b);
@@ -15,6 +17,7 @@ __device__ __forceinline__ Int FloorMod(Int a, Int b) {
   return wrong_sign ? Int(remainder + b) : remainder;
 }
 
+// The same for floats.
 template <class Real>
 __device__ __forceinline__ Real FloatFloorMod(Real a, Real b) {
   const Real remainder = fmod(a, b);

@@ -1,4 +1,4 @@
-// Floats in the order that sorting wants: NaN ranks above every number and beside every other NaN.
+// Whether sorting puts `a` above `b`: NaN is above every number and equal to every other NaN.
 template <class Real>
 __device__ __forceinline__ bool IsAbove(Real a, Real b) {
   return a > b || (a != a && b == b);

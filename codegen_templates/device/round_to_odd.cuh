@@ -1,5 +1,5 @@
-// A float that a shorter format rounds to what `x` rounds to: toward zero, with the last bit set if
-// it is not `x` itself. Rounding to the nearest float and then once more may end beside that value.
+// A float that rounds to a shorter format as `x` itself would: `x` rounded toward zero, with the
+// last bit set if that is not exact. Rounding to the nearest float first could round twice.
 // (Boldo and Melquiond, Emulation of FMA and Correctly Rounded Sums, 2008: rounding to odd.)
 __device__ __forceinline__ float RoundToOdd(double x) {
   const float nearest = static_cast<float>(x);

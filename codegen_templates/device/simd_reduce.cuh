@@ -1,5 +1,6 @@
-// The larger and the smaller of two, for lanes of a loop on the CPU (`omp simd reduction`). A NaN
-// wins here as well.
+// Maxima and minima for the lanes of a loop on the CPU (`omp simd reduction`). A NaN is the result
+// of both.
+
 #pragma omp declare reduction(larger                                          \
                               : float, double                                 \
                               : omp_out = LargerOf::Combine(omp_out, omp_in)) \

@@ -1,4 +1,6 @@
-// Products of small pieces on tensor cores, of numbers packed in words of 32 bits.
+// Products of small matrices on tensor cores, whose elements are packed in words of 32 bits.
+
+// What is multiplied, and how.
 enum class Arithmetic {
   kTf32,       // floats, rounded to 11 bits
   kSplitTf32,  // floats as the sum of two such numbers: three products, as exact as those of floats
@@ -6,6 +8,7 @@ enum class Arithmetic {
   kBFloat16,
 };
 
+// Whether elements are floats, one in a word.
 template <Arithmetic kArithmetic>
 constexpr bool kIsOfFloats =
     kArithmetic == Arithmetic::kTf32 || kArithmetic == Arithmetic::kSplitTf32;
@@ -13,13 +16,13 @@ constexpr bool kIsOfFloats =
 __device__ __forceinline__ bool IsFinite(float x) { return fabsf(x) <= 3.40282347e+38f; }
 
 #ifdef __CUDACC__
-// The nearest float of 11 bits (Dekker's split, with 2^13 + 1). NaN for infinities and numbers over
-// 2^114.
+// The nearest float with 11 significant bits (Dekker's split, with 2^13 + 1). The result is NaN for
+// infinities and for numbers above 2^114.
 __device__ __forceinline__ float RoundTo11Bits(float x) {
   return __fmaf_rn(x, -8192.0f, __fmul_rn(x, 8193.0f));
 }
 
-// What PTX calls a half.
+// PTX's name of a 16-bit format.
 template <Arithmetic kArithmetic>
 struct HalfType {
   static constexpr char kPtx[] = "f16";
@@ -29,8 +32,9 @@ struct HalfType<Arithmetic::kBFloat16> {
   static constexpr char kPtx[] = "bf16";
 };
 
-// sums += a x b for a piece: of a, row lane / 4 (and 8 more), word lane % 4 (and 4 more); of b,
-// that column and these words.
+// sums += a x b for a piece of 16 x 8 sums and 8 words of depth (mma.sync). A thread has rows
+// lane / 4 and lane / 4 + 8 of `a`, column lane / 4 of `b`, and words lane % 4 and lane % 4 + 4 of
+// each.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ void MultiplyPiece(float (&sums)[4], const unsigned (&a)[4],
                                               const unsigned (&b)[2]) {
@@ -48,7 +52,7 @@ __device__ __forceinline__ void MultiplyPiece(float (&sums)[4], const unsigned (
   }
 }
 
-// sums += a x b for pieces side by side.
+// sums += a x b for kRowPieces x kColumnPieces pieces side by side.
 template <Arithmetic kArithmetic, int kRowPieces, int kColumnPieces>
 __device__ __forceinline__ void MultiplyPieces(float (&sums)[kRowPieces][kColumnPieces][4],
                                                const unsigned (&a)[kRowPieces][4],
@@ -60,7 +64,7 @@ __device__ __forceinline__ void MultiplyPieces(float (&sums)[kRowPieces][kColumn
   }
 }
 
-// Rounds floats to TF32 and leaves what that loses in `low`. Nothing happens to halves.
+// Rounds floats to TF32 and stores what that loses in `low`. Other elements stay as they are.
 template <Arithmetic kArithmetic, int kCount>
 __device__ __forceinline__ void SplitWords(unsigned (&words)[kCount], unsigned (&low)[kCount]) {
   if constexpr (kIsOfFloats<kArithmetic>) {
@@ -74,7 +78,7 @@ __device__ __forceinline__ void SplitWords(unsigned (&words)[kCount], unsigned (
 }
 #endif
 
-// The number behind half `i` of a word; `i` is 0 for floats.
+// Element number `i` of a word, as a float; `i` is 0 for floats.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ float NumberIn(unsigned word, int i) {
   const unsigned bits = word >> 16 * i & 0xffffu;

@@ -1,16 +1,16 @@
-// What kernels for tiles of the product a x b^T have in common: chunks of rows on their way to
-// shared memory, and the sums that stand there in the end.
+// What kernels for tiles of the product a x b^T have in common: they copy chunks of rows to shared
+// memory, and read the sums that stand there in the end.
 
-// Whether what is multiplied from the left is made by a function (made_operand.cuh), not read from
-// memory.
+// Whether the kernel makes the left operand itself (made_operand.cuh) instead of reading it.
 template <class Left>
 constexpr bool kIsMade = true;
 template <class T>
 constexpr bool kIsMade<const T*> = false;
 
-// Copies chunk number `chunk`, Shape::kChunkBytes of each of kRows rows, to where `to` has a place
-// `at` each row and word. `rows` of them and `row_bytes` of each exist; behind a row's end and
-// behind the last row stand zeros, without a read: all blocks would wait for the same few lines.
+// Starts to copy chunk number `chunk`, Shape::kChunkBytes of each of kRows rows, to where
+// `to.at(row, word)` says. `rows` rows with `row_bytes` bytes each exist. Zeros stand behind a
+// row's end and behind the last row; nothing is read for them, since all blocks would wait for the
+// same few cache lines.
 template <class Shape, int kCopyBytes, int kRows, class Rows, class T>
 __device__ __forceinline__ void LoadChunk(Rows& to, const T* from, int rows, int row_bytes,
                                           int chunk) {
@@ -35,6 +35,7 @@ __device__ __forceinline__ void LoadChunk(Rows& to, const T* from, int rows, int
   }
 }
 
+// A sum of the tile: the parts of the warps that share out the depth, added up.
 template <class Shape>
 __device__ __forceinline__ float TileSum(const typename Shape::Memory& memory, int row,
                                          int column) {
@@ -43,7 +44,8 @@ __device__ __forceinline__ float TileSum(const typename Shape::Memory& memory, i
   return sum;
 }
 
-// Neighbours from `column` on, a multiple of their count.
+// Neighbouring sums from `column` on, a multiple of their count: the parts of the warps that share
+// out the depth, added up.
 template <class Shape, int kCount>
 __device__ __forceinline__ Vector<float, kCount> TileSums(const typename Shape::Memory& memory,
                                                           int row, int column) {
@@ -55,10 +57,10 @@ __device__ __forceinline__ Vector<float, kCount> TileSums(const typename Shape::
   return sums;
 }
 
-// `sums` of a row of `a` and neighbouring rows of `b`, or, where one is not finite, the same sum of
-// plain products: an infinity has no second part, and infinity times a second part of zero is NaN.
-// `a_at` says an element of a's row, and `b` is the first one's. This is rare, so that its loop is
-// short rather than fast.
+// The sums of a row of `a` and neighbouring rows of `b`. One that is not finite is made again, term
+// by term: infinity cannot be split in two TF32 numbers, so that its products may have become NaN.
+// `a_at(k)` is element k of a's row, and `b` points to the first of b's rows. This is rare, so that
+// the loop is short rather than fast.
 template <int kCount, class Element>
 __device__ __forceinline__ Vector<float, kCount> PlainUnlessFinite(Vector<float, kCount> sums,
                                                                    const Element& a_at,
@@ -76,6 +78,8 @@ __device__ __forceinline__ Vector<float, kCount> PlainUnlessFinite(Vector<float,
   }
   return sums;
 }
+
+// The same for a row of `a` in memory.
 template <int kCount>
 __device__ __forceinline__ Vector<float, kCount> PlainUnlessFinite(Vector<float, kCount> sums,
                                                                    const float* a, const float* b,
@@ -83,7 +87,8 @@ __device__ __forceinline__ Vector<float, kCount> PlainUnlessFinite(Vector<float,
   return PlainUnlessFinite(
       sums, [=](int k) { return a[k]; }, b, depth);
 }
-// As above, for one sum.
+
+// The same for one sum.
 template <class Row>
 __device__ __forceinline__ float PlainUnlessFinite(float sum, const Row& a, const float* b,
                                                    int depth) {

@@ -1,6 +1,7 @@
-// Floats to integers, toward zero; beyond the integers' range the nearest of them, and 0 for NaN.
-// The GPU's conversion saturates by itself (but makes the smallest integer of most NaNs); in C++ it
-// would be undefined.
+// Conversions of floats to integers, rounded toward zero. Out of range they give the nearest
+// integer, and 0 for NaN. The GPU's own conversion saturates (but makes the smallest integer of
+// most NaNs); in C++ the conversion would be undefined.
+
 template <class Real>
 __device__ __forceinline__ int TruncateToInt(Real x) {
   if (x != x) return 0;
@@ -21,7 +22,7 @@ __device__ __forceinline__ long long TruncateToLong(Real x) {
   return static_cast<long long>(x);
 }
 
-// Negative numbers wrap around, as they do on their way through a signed integer.
+// Negative numbers wrap around, as they do in a cast by way of a signed integer.
 template <class Real>
 __device__ __forceinline__ unsigned long long TruncateToUnsignedLong(Real x) {
   if (x < Real(9223372036854775808.0) || x != x) {

@@ -1,10 +1,9 @@
-// Products by a warpgroup (four warps) on the tensor cores of compute capability 9.0a, which work
-// on by themselves and read the right operand from shared memory (wgmma). Elsewhere what shows them
-// memory and waits for them does nothing.
+// Products by a warpgroup (four warps) on the tensor cores of compute capability 9.0a (wgmma).
+// These run while the threads go on, and read the right operand from shared memory.
 
-// kRows rows of kWords words, a multiple of 32, in shared memory: panels that are 32 words wide, in
-// which the vectors of 4 words of a row change places, number i with i ^ row % 8. So 8 rows of the
-// same vector lie in 32 banks.
+// kRows rows of kWords words, a multiple of 32, in shared memory. They lie in panels that are 32
+// words wide, in which vector number i of a row, 4 words, has place i ^ row % 8. So the same vector
+// of 8 rows lies in 32 different banks.
 template <int kRows, int kWords>
 struct alignas(1024) PanelRows {
   static constexpr int kPanelWords = 32;
@@ -19,44 +18,49 @@ struct alignas(1024) PanelRows {
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-// What tensor cores are told of a panel: where in it they begin (at a row that is a multiple of 8)
-// and that each 8 rows take 1024 bytes; fields as in PTX's matrix descriptor.
+// Describes a panel to tensor cores (PTX's matrix descriptor): where in it they begin, at a row
+// that is a multiple of 8, and that 8 rows take 1024 bytes.
 __device__ __forceinline__ unsigned long long DescribePanel(const void* begin) {
   constexpr unsigned long long kSwizzle128Bytes = 1ull << 62, kEightRows = 1024ull / 16 << 32;
   const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(begin));
   return kSwizzle128Bytes | kEightRows | (address & 0x3ffffu) / 16;
 }
 
-// What is added to a description for one that begins `words` further on, a multiple of 4.
+// What to add to a description so that it begins `words` words further on, a multiple of 4.
 __device__ __forceinline__ constexpr unsigned long long PanelWords(int words) { return words / 4; }
 
-// Makes what this thread stored to shared memory visible to tensor cores.
+// Makes what this thread has stored to shared memory visible to tensor cores.
 __device__ __forceinline__ void ShowTensorCores() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-// Stands before products whose sums or left operands were written by other instructions.
+
+// Comes before products whose sums or left operands other instructions have written.
 __device__ __forceinline__ void BeginProducts() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
+
+// Closes the group of the products that were started since the last call.
 __device__ __forceinline__ void CloseProducts() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-// Waits until at most kPending closed groups of products are under way.
+
+// Waits until at most kPending closed groups of products are still on their way.
 template <int kPending>
 __device__ __forceinline__ void AwaitProducts() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// Keeps the compiler from moving uses of sums over a wait for them.
+// Keeps the compiler from moving uses of sums across a wait for them.
 template <int kPieces>
 __device__ __forceinline__ void HoldSums(float (&sums)[kPieces][4]) {
 #pragma unroll
   for (int i = 0; i < 4 * kPieces; ++i) asm volatile("" : "+f"(sums[i / 4][i % 4])::"memory");
 }
 
-// sums = a x b, or sums += a x b if `add`, for 64 rows (16 of each warp) and 64 columns, 8 pieces
-// of sums: 8 words of depth. `a` and `sums` are as for mma.sync (MultiplyPiece); `b` describes a
-// panel that has a row for each column or, if kTurned, a row for each step of the depth.
+// sums = a x b, or sums += a x b if `add`, for 64 rows (16 of each warp), 64 columns (8 pieces of
+// sums) and 8 words of depth, of a 16-bit format. `a` and `sums` have the layout of mma.sync; `b`
+// describes a panel that has a row for each column or, if kTurned, a row for each step of the
+// depth.
 template <Arithmetic kArithmetic, bool kTurned>
 __device__ __forceinline__ void MultiplyByPanel(float (*sums)[4], const unsigned (&a)[4],
                                                 unsigned long long b, bool add) {
@@ -78,7 +82,8 @@ __device__ __forceinline__ void MultiplyByPanel(float (*sums)[4], const unsigned
         "n"(kTurned), "C"(HalfType<kArithmetic>::kPtx));
 }
 
-// As above, for halves of which `a` describes a panel, too, with a row for each row of the sums.
+// sums = a x b, or sums += a x b if `add`, for 64 rows, 64 columns and 8 words of depth, of a
+// 16-bit format. Both `a` and `b` describe panels, with a row for each row or column of the sums.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ void MultiplyPanels(float (&sums)[8][4], unsigned long long a,
                                                unsigned long long b, bool add) {
@@ -99,8 +104,9 @@ __device__ __forceinline__ void MultiplyPanels(float (&sums)[8][4], unsigned lon
       : "l"(a), "l"(b), "r"(static_cast<int>(add)), "C"(HalfType<kArithmetic>::kPtx));
 }
 
-// As above for floats and all 32 words of a panel, a row for each column: four products in one
-// statement, which compile sooner than in four.
+// sums = a x b, or sums += a x b if `add`, for 64 rows, 64 columns and 32 words of depth, of
+// floats. `a` has the layout of mma.sync, four times; `b` describes a panel with a row for each
+// column. Four products in one statement compile faster than in four statements.
 __device__ __forceinline__ void MultiplyFloatsByPanel(float (&sums)[8][4],
                                                       const unsigned (&a)[4][4],
                                                       unsigned long long b, bool add) {
@@ -136,5 +142,6 @@ __device__ __forceinline__ void MultiplyFloatsByPanel(float (&sums)[8][4],
         "l"(b + 2 * kStep), "l"(b + 3 * kStep), "r"(static_cast<int>(add)));
 }
 #else
+// Elsewhere there is nothing to show.
 __device__ __forceinline__ void ShowTensorCores() {}
 #endif

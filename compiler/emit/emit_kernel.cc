@@ -7,6 +7,7 @@
 #include <map>
 
 #include "codegen_templates/templates.h"
+#include "compiler/emit/device_functions.h"
 #include "compiler/emit/text_writer.h"
 #include "compiler/kernel/kernel_builder.h"
 #include "compiler/support/check.h"
@@ -97,6 +98,20 @@ std::string InWords(const Expr& expr) {
   return sum;
 }
 
+// "batch up to 1: k01_linear_rows_1", "2..32: this kernel", "from 33: k01_linear_tile_64x64".
+std::vector<std::string> VariantTexts(const KernelPlan& plan) {
+  std::vector<std::string> texts;
+  for (const auto& [name, from, to] : plan.variants) {
+    const std::string sizes = &name == &plan.variants.front().name ? fmt::format("up to {}", to)
+                              : to == INT64_MAX                    ? fmt::format("from {}", from)
+                              : from == to                         ? fmt::format("{}", from)
+                                           : fmt::format("{}..{}", from, to);
+    texts.push_back(sizes + ": " + (name == plan.name ? "this kernel" : name));
+  }
+  texts.front() = InWords(plan.variant_size) + " " + texts.front();
+  return texts;
+}
+
 // Text of a model, which must not end the comment that it stands in.
 std::string InComment(std::string text) {
   std::replace(text.begin(), text.end(), '\n', '?');
@@ -151,6 +166,7 @@ void WriteHeaderComment(TextWriter& out, const KernelPlan& plan) {
     traffic.push_back(fmt::format("keeps {} bytes out of memory", InWords(plan.bytes_kept)));
   WriteList(out, "kernel  : ", {plan.name + "   class: " + plan.op_class});
   if (!plan.also_as.empty()) WriteList(out, "also as : ", plan.also_as);
+  if (!plan.variants.empty()) WriteList(out, "variants: ", VariantTexts(plan));
   const std::vector<std::string> sources = Sources(plan);
   WriteList(out, "source  : ", sources.empty() ? plan.ops : sources);  // of IR text: the ops
   if (inputs.empty()) inputs.push_back("none");
@@ -160,6 +176,8 @@ void WriteHeaderComment(TextWriter& out, const KernelPlan& plan) {
   WriteList(out,
             "launch  : ", {fmt::format("{}; {} of {}", plan.launch_in_words, blocks, threads)});
   WriteList(out, "traffic : ", traffic);
+  for (size_t i = 0; i < plan.drawing.size(); ++i)
+    out.Line((i == 0 ? "// drawing : " : "//           ") + plan.drawing[i]);
 }
 
 std::string TablesType(const KernelParameter& parameter) {
@@ -328,19 +346,16 @@ void WriteKernel(TextWriter& out, const KernelPlan& plan, const std::string& att
   WriteKernelCode(out, plan, attribute);
 }
 
-void WriteDeviceFiles(TextWriter& out, const std::vector<const KernelPlan*>& plans) {
-  std::vector<std::string> done;
+// The device functions that some code of kernels uses, those of several kernels once.
+void WriteDeviceFunctions(TextWriter& out, const std::string& code,
+                          const std::vector<const KernelPlan*>& plans) {
+  std::vector<std::string> files;
   for (const KernelPlan* plan : plans) {
     for (const std::string& file : plan->device_files) {
-      if (std::find(done.begin(), done.end(), file) != done.end()) continue;
-      done.push_back(file);
-      const auto text = TemplateText("device/" + file);
-      FUSEC_CHECK(text.has_value(), "no device function file " + file);
-      out.Line("// ---- from codegen_templates/device/" + file + " ----");
-      out.Verbatim(*text);
-      out.Line("");
+      if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
     }
   }
+  out.Verbatim(DeviceFunctionsFor(code, files));
 }
 
 void WriteTitle(TextWriter& out, const ModelTitle& title) {
@@ -349,14 +364,17 @@ void WriteTitle(TextWriter& out, const ModelTitle& title) {
 }
 
 std::string EmitModule(const std::vector<const KernelPlan*>& plans, const ModelTitle& title) {
+  TextWriter kernels;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    if (i > 0) kernels.Line("");
+    WriteKernel(kernels, *plans[i]);
+  }
+  const std::string code = kernels.Take();
   TextWriter out;
   WriteTitle(out, title);
   out.Line("");
-  WriteDeviceFiles(out, plans);
-  for (size_t i = 0; i < plans.size(); ++i) {
-    if (i > 0) out.Line("");
-    WriteKernel(out, *plans[i]);
-  }
+  WriteDeviceFunctions(out, code, plans);
+  out.Verbatim(code);
   return out.Take();
 }
 
@@ -413,6 +431,14 @@ std::string_view EmitRuntimeKernels() {
 }
 
 std::string EmitCpuLibrary(const std::vector<const KernelPlan*>& plans, const ModelTitle& title) {
+  TextWriter kernels;
+  for (const KernelPlan* plan : plans) {
+    WriteKernel(kernels, *plan, CpuAttribute(*plan));
+    kernels.Line("");
+    WriteCpuLauncher(kernels, *plan);
+    kernels.Line("");
+  }
+  const std::string code = kernels.Take();
   TextWriter out;
   WriteTitle(out, title);
   out.Line(
@@ -427,13 +453,8 @@ std::string EmitCpuLibrary(const std::vector<const KernelPlan*>& plans, const Mo
   out.Line("");
   out.Line("namespace fusec_kernels {");
   out.Line("");
-  WriteDeviceFiles(out, plans);
-  for (const KernelPlan* plan : plans) {
-    WriteKernel(out, *plan, CpuAttribute(*plan));
-    out.Line("");
-    WriteCpuLauncher(out, *plan);
-    out.Line("");
-  }
+  WriteDeviceFunctions(out, code, plans);
+  out.Verbatim(code);
   out.Line("}  // namespace fusec_kernels");
   return out.Take();
 }

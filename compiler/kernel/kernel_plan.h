@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -59,6 +60,12 @@ struct KernelParameter {
   std::string comment;  // on such a size
 };
 
+// One of the kernels (or library calls) that make the same values, and the sizes for which it does.
+struct KernelVariant {
+  std::string name;
+  int64_t from = 0, to = INT64_MAX;  // inclusive
+};
+
 struct KernelPlan {
   std::string name;  // k03_bias_relu
   // The kernel before it whose function it launches, as its own would be equal; "" for its own.
@@ -71,6 +78,13 @@ struct KernelPlan {
   std::vector<NamedConstant> constants;
   std::vector<std::string> device_files;  // of codegen_templates/device, in order of first use
   std::string launch_in_words;
+  // Lines of the header comment that show who makes what of a tile, what lies in shared memory, and
+  // how its stages follow each other; printed as they are.
+  std::vector<std::string> drawing;
+  // All that make its region, in ascending order of `variant_size`, itself among them; empty where
+  // it is alone.
+  std::vector<KernelVariant> variants;
+  Expr variant_size;
   Expr blocks;
   int block_size = 1;
   int cluster_blocks = 1;   // neighbours that run together and read each other's shared memory

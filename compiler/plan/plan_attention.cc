@@ -1,6 +1,7 @@
 #include <numeric>
 
 #include "compiler/kernel/fold.h"
+#include "compiler/plan/attention_drawing.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/plan/tile_copier.h"
 #include "compiler/region/attention_parts.h"
@@ -74,12 +75,13 @@ class AttentionPlanner {
   static int64_t Padded(int64_t elements) {
     return (elements + kTensorCoreStep - 1) / kTensorCoreStep * kTensorCoreStep;
   }
-  int SharedBytes() const {
+  DrawnAttention Tiles() const {
     const int64_t padding = ByWarpgroups() ? 0 : kPaddingBytes;  // panels have none
     const auto row = [&](int64_t n) { return Padded(n) * DtypeBytes(dtype()) + padding; };
-    return static_cast<int>(tile_queries() * row(depth_) +
-                            2 * tile_keys() * (row(depth_) + row(columns_)));
+    const auto tiles = CeilDiv(keys_, tile_keys(), builder_.ranges()).AsConstant();
+    return {tile_queries(), tile_keys(), row(depth_), row(columns_), ByWarpgroups(), tiles};
   }
+  int SharedBytes() const { return Tiles().shared_bytes(); }
   const std::string& Own(const std::string& name, int64_t value, const std::string& comment) {
     return builder_.expressions().OwnConstant(name, value, comment);
   }
@@ -108,6 +110,7 @@ class AttentionPlanner {
     const Expr tiles = CeilDiv(queries_, tile_queries(), builder_.ranges());
     plan.blocks = Product(heads_) * tiles;
     plan.shared_bytes = SharedBytes();
+    plan.drawing = DrawAttention(Tiles());
     if (!is_float() && depth_ <= 64 && columns_ <= 64)
       plan.blocks_together = kResidentThreads / plan.block_size;
     plan.launch_in_words = "a block owns " + std::to_string(tile_queries()) + " queries of a head";

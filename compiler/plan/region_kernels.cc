@@ -30,6 +30,18 @@ bool IsProduct(const KernelChoice& choice) {
   return choice.product.kind == MatMulKernel::Kind::kRows || choice.product.is_tile();
 }
 
+// Tells each kernel what serves the other sizes.
+void NameVariants(std::vector<Step>& steps) {
+  std::vector<KernelVariant> variants;
+  for (const Step& step : steps)
+    variants.push_back({step.is_matmul ? step.matmul.name : step.kernel.name,
+                        step.alternative->from, step.alternative->to});
+  for (Step& step : steps) {
+    step.kernel.variants = variants;
+    step.kernel.variant_size = step.alternative->size;
+  }
+}
+
 // The size that is as many times the smaller as the larger is of it.
 int64_t Halfway(int64_t small, int64_t large) {
   return static_cast<int64_t>(std::sqrt(static_cast<double>(small) * static_cast<double>(large)));
@@ -284,6 +296,7 @@ std::vector<Step> RegionKernels::Plan(const std::vector<Variant>& variants,
     if (variants.size() > 1)
       steps.back().alternative = {size_, variant.from, variant.to, &variant == variants.data()};
   }
+  if (steps.size() > 1) NameVariants(steps);
   return steps;
 }
 

@@ -43,8 +43,8 @@ class Linter {
     problems_.push_back(fmt::format("{}: {}: {}", line + 1, why, lines_[line]));
   }
 
-  // kernel, perhaps what else it runs as, source, inputs, outputs, perhaps sizes, launch, traffic:
-  // in this order, none empty, nothing else.
+  // kernel, perhaps what else it runs as and what serves other sizes, source, inputs, outputs,
+  // perhaps sizes, launch, traffic, perhaps a drawing: in this order, none empty, nothing else.
   void CheckHeader() {
     struct Form {
       std::string label;
@@ -54,6 +54,7 @@ class Linter {
     static const Form kForms[] = {
         {"// kernel  : ", std::regex(R"(k\d\d+_\w+   class: [a-z_]+)")},
         {"// also as : ", std::regex(R"(k\d\d+_\w+(, k\d\d+_\w+)*)"), true},
+        {"// variants: ", std::regex(R"(\S.* up to \d+: \w.*)"), true},
         {"// source  : ", std::regex(R"(\S.*)")},
         {"// inputs  : ", std::regex(R"(\S.*)")},
         {"// outputs : ", std::regex(R"(\S.*)")},
@@ -61,6 +62,7 @@ class Linter {
         {"// launch  : ", std::regex(R"([a-z0-9].*)")},
         {"// traffic : ",
          std::regex(R"(reads .+ bytes, writes .+ bytes(, keeps .+ bytes out of memory)?)")},
+        {"// drawing : ", std::regex(R"([a-z].*)"), true},
     };
     size_t at = header_;
     for (const auto& [label, text, is_optional] : kForms) {

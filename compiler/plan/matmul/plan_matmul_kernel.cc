@@ -1,5 +1,6 @@
 #include "compiler/ir/c_text.h"
 #include "compiler/kernel/fold.h"
+#include "compiler/plan/matmul/drawing.h"
 #include "compiler/plan/matmul/product_planner.h"
 #include "compiler/plan/matmul/weight_panels.h"
 #include "compiler/region/block_stages.h"
@@ -125,6 +126,7 @@ class TilePlanner : ProductPlanner {
     const std::string width = names.OwnConstant("tile_columns", tile.columns, WhoseTile());
     DeclareShape();
     plan.shared_bytes = kernel_.shared_bytes(IsSplit(dtype(), precision_));
+    plan.drawing = Draw();
     DeclareSharedMemory(builder_);
     const std::string tiles =
         Size(TakesTiles(), "column_tiles", column_tiles, "tiles side by side");
@@ -144,6 +146,15 @@ class TilePlanner : ProductPlanner {
     if (!IsShared()) return;
     builder_.Blank();
     builder_.AppendCall("LeaveCluster()");
+  }
+
+  Drawing Draw() const {
+    DrawnTile drawn{kernel_.tile, ByWarpgroups()};
+    drawn.is_split = IsSplit(dtype(), precision_);
+    drawn.is_made = matmul_.made != nullptr;
+    if (!HasLongSums()) drawn.row_bytes = depth() * DtypeBytes(dtype());
+    drawn.shared_bytes = kernel_.shared_bytes(drawn.is_split);
+    return DrawTile(drawn);
   }
 
   // How many rows of the tile the block stores, of a cluster from first_tile_row on.

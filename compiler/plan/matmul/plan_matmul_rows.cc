@@ -1,5 +1,6 @@
 #include "compiler/ir/c_text.h"
 #include "compiler/kernel/fold.h"
+#include "compiler/plan/matmul/drawing.h"
 #include "compiler/plan/matmul/product_planner.h"
 #include "compiler/region/block_stages.h"
 
@@ -44,6 +45,7 @@ class RowsPlanner : ProductPlanner {
     plan.launch_in_words =
         (per_column == 1 ? "one warp" : std::to_string(per_column) + " warps") + " per column" +
         (kernel_.in_groups ? " of " + std::to_string(kernel_.most_rows) + " rows" : "");
+    plan.drawing = DrawColumns({block_columns, per_column, kernel_.most_rows, PackElements()});
     const std::string most =
         names.OwnConstant("most_rows", kernel_.most_rows,
                           kernel_.in_groups ? "rows of a group" : "rows of the result");
@@ -96,6 +98,9 @@ class RowsPlanner : ProductPlanner {
     return ChooseMatrix(BlockNumber(), "row_groups");
   }
 
+  // Elements of one load.
+  int64_t PackElements() const { return Aligned(16 / DtypeBytes(dtype())); }
+
   const std::string& WarpsPerColumn() {
     return builder_.expressions().OwnConstant("warps_per_column", kernel_.warps_per_column,
                                               "warps that share out a sum");
@@ -105,7 +110,7 @@ class RowsPlanner : ProductPlanner {
   // Returns the weights and those that were read. Every column is there if it `fits`.
   std::string ReadWeights(bool fits) {
     CExpressionWriter& names = builder_.expressions();
-    const int64_t pack = Aligned(16 / DtypeBytes(dtype()));
+    const int64_t pack = PackElements();
     const std::string pack_name = names.OwnConstant("pack", pack, "elements of one load");
     const int64_t terms = pack * kWarpSize * kernel_.warps_per_column;
     const std::string packs =

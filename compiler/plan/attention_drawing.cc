@@ -1,0 +1,48 @@
+#include "compiler/plan/attention_drawing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace fusec {
+
+Drawing DrawAttention(const DrawnAttention& drawn) {
+  constexpr int kWarpQueries = 16, kWarpgroupQueries = 64;
+  constexpr int64_t kDrawnTiles = 3;
+  const int own = drawn.by_warpgroups ? kWarpgroupQueries : kWarpQueries;
+  const char* who = drawn.by_warpgroups ? "warpgroup" : "warp";
+  Drawing drawing = {fmt::format("a block's scores, {} queries of a head by {} keys at a time",
+                                 drawn.queries, drawn.keys)};
+  const int64_t tiles = drawn.tiles.value_or(INT64_MAX);
+  std::vector<std::string> heads;
+  for (int64_t tile = 0; tile < std::min(tiles, kDrawnTiles); ++tile)
+    heads.push_back(PartInWords(tile == 0 ? "keys" : "", tile, drawn.keys));
+  if (tiles > kDrawnTiles) heads.push_back("...");
+  std::vector<DrawnRow> rows;
+  for (int i = 0; i < drawn.queries / own; ++i) {
+    DrawnRow row{PartInWords("queries", i, own), {}, ""};
+    for (const std::string& head : heads)
+      row.cells.push_back(head == "..." ? head : fmt::format("{} {}", who, i));
+    rows.push_back(std::move(row));
+  }
+  DrawBox(heads, std::move(rows), drawing);
+  drawing.push_back(fmt::format(
+      "{} bytes of shared memory{}:", drawn.shared_bytes(),
+      drawn.by_warpgroups ? ", in panels of 128 bytes a row" : ", each row padded by 16"));
+  DrawRows({{"queries", {fmt::format("{} x {}", drawn.queries, drawn.key_row)}, "read once"}},
+           drawing);
+  DrawRows({{"tile t",
+             {fmt::format("keys {} x {}", drawn.keys, drawn.key_row),
+              fmt::format("values {} x {}", drawn.keys, drawn.value_row)},
+             fmt::format("place t % 2, {} bytes", drawn.tile_bytes())}},
+           drawing);
+  ChunkTimeline timeline;  // of tiles
+  timeline.chunks = drawn.tiles;
+  timeline.coming = "fetched";
+  timeline.used = "used";
+  timeline.used_note = "softmax so far and values' sums in registers";
+  DrawTimeline(timeline, drawing);
+  return drawing;
+}
+
+}  // namespace fusec

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "compiler/plan/drawing.h"
+
+namespace fusec {
+
+// What a block of attention has in shared memory (AttentionShape::Memory): its queries, and two
+// tiles of keys and values. Rows are in bytes, with what follows them.
+struct DrawnAttention {
+  int queries = 0, keys = 0;
+  int64_t key_row = 0;  // and of a query
+  int64_t value_row = 0;
+  bool by_warpgroups = false;
+  std::optional<int64_t> tiles;  // of keys, where it is known how many
+
+  int64_t tile_bytes() const { return keys * (key_row + value_row); }
+  int shared_bytes() const { return static_cast<int>(queries * key_row + 2 * tile_bytes()); }
+};
+Drawing DrawAttention(const DrawnAttention& drawn);
+
+}  // namespace fusec

@@ -1,0 +1,162 @@
+#include "compiler/plan/matmul/drawing.h"
+
+#include <fmt/format.h>
+
+namespace fusec {
+
+namespace {
+
+constexpr int kWarpSize = 32;
+constexpr int kWarpgroupRows = 64;
+constexpr const char* kSplitInWords = "3xTF32: a_low b + a b_low + a b";
+
+// Numbers `first`, first + step, ... below `end`.
+std::string Numbers(int first, int step, int end) {
+  std::string text;
+  for (int i = first; i < end; i += step) text += (text.empty() ? "" : " ") + std::to_string(i);
+  return text;
+}
+
+constexpr const char* kChunk = "chunk k";
+
+// Where that lies.
+std::string StageInWords(const MatMulTile& tile, int bytes) {
+  return fmt::format("stage k % {}, {} bytes", tile.stages, bytes);
+}
+
+// How much memory there is, and how the rows of both operands pass through shared memory.
+std::string ChunksInWords(const DrawnTile& drawn) {
+  const int bytes = drawn.tile.chunk_bytes;
+  const auto chunks =
+      drawn.row_bytes ? std::optional(CeilDiv(*drawn.row_bytes, bytes)) : std::nullopt;
+  const std::string in = !chunks        ? "chunks"
+                         : *chunks == 1 ? "one chunk"
+                                        : fmt::format("{} chunks", *chunks);
+  return fmt::format("{} bytes of shared memory: a row comes in {} of {} bytes", drawn.shared_bytes,
+                     in, bytes);
+}
+
+// Chunks of a block, if it is known how many.
+std::optional<int64_t> ChunksOf(const DrawnTile& drawn) {
+  if (!drawn.row_bytes || drawn.tile.cluster_blocks > 1) return std::nullopt;
+  return CeilDiv(*drawn.row_bytes, drawn.tile.chunk_bytes);
+}
+
+// As MultiplyTile shares out a tile and fills stages (matmul_tile.cuh).
+Drawing DrawTileByWarps(const DrawnTile& drawn) {
+  const MatMulTile& tile = drawn.tile;
+  const int warps = tile.row_warps * tile.column_warps * tile.depth_warps;
+  const int parts = tile.row_warps * tile.column_warps;
+  constexpr int kPadding = 16;
+  const int pitch = tile.chunk_bytes + kPadding;
+  Drawing drawing = {
+      fmt::format("a block's tile, {} x {} of the product a x b^T", tile.rows, tile.columns) +
+      (tile.depth_warps > 1 ? "; warps of a part share out each chunk" : "")};
+  std::vector<std::string> heads;
+  std::vector<DrawnRow> rows(tile.row_warps);
+  for (int column = 0; column < tile.column_warps; ++column)
+    heads.push_back(
+        PartInWords(column == 0 ? "columns" : "", column, tile.columns / tile.column_warps));
+  for (int row = 0; row < tile.row_warps; ++row) {
+    rows[row].label = PartInWords("rows", row, tile.rows / tile.row_warps);
+    for (int column = 0; column < tile.column_warps; ++column)
+      rows[row].cells.push_back((tile.depth_warps > 1 ? "warps " : "warp ") +
+                                Numbers(row + tile.row_warps * column, parts, warps));
+  }
+  DrawBox(heads, std::move(rows), drawing);
+  drawing.push_back(ChunksInWords(drawn) + fmt::format(", padded by {}:", kPadding));
+  DrawRows(
+      {{kChunk,
+        {fmt::format("a {} x {}", tile.rows, pitch), fmt::format("b {} x {}", tile.columns, pitch)},
+        StageInWords(tile, (tile.rows + tile.columns) * pitch)}},
+      drawing);
+  DrawRows({{"in the end",
+             {fmt::format("sums f32[{}][{}][{}]", tile.depth_warps, tile.rows, tile.columns + 8)},
+             fmt::format("{} bytes in the same place",
+                         tile.depth_warps * tile.rows * (tile.columns + 8) * 4)}},
+           drawing);
+  ChunkTimeline timeline;
+  timeline.ahead = tile.stages - 1;
+  timeline.chunks = ChunksOf(drawn);
+  timeline.coming = drawn.is_made ? "made" : "copied";
+  timeline.coming_note = drawn.is_made ? "a by all threads; b is copied meanwhile" : "by cp.async";
+  timeline.used = "multiplied";
+  timeline.used_note = drawn.is_split ? kSplitInWords : "by mma.sync";
+  DrawTimeline(timeline, drawing);
+  return drawing;
+}
+
+// As MultiplyTileByWarpgroups does (matmul_warpgroup.cuh).
+Drawing DrawTileByWarpgroups(const DrawnTile& drawn) {
+  const MatMulTile& tile = drawn.tile;
+  const int groups = tile.rows / kWarpgroupRows, blocks = tile.cluster_blocks;
+  Drawing drawing = {fmt::format("the tile of a {}, {} x {} of the product a x b^T",
+                                 blocks > 1 ? fmt::format("cluster of {} blocks", blocks) : "block",
+                                 tile.rows, tile.columns)};
+  std::vector<DrawnRow> rows;
+  for (int group = 0; group < groups; ++group)
+    rows.push_back({PartInWords("rows", group, kWarpgroupRows),
+                    {fmt::format("warpgroup {}, each warp 16 rows", group)},
+                    group == 0 ? fmt::format("warpgroup {} fills the stages", groups) : ""});
+  DrawBox({PartInWords("columns", 0, tile.columns)}, std::move(rows), drawing);
+  if (blocks > 1) {
+    const int share = tile.rows / blocks;
+    drawing.push_back(fmt::format(
+        "of n chunks, block r of the cluster multiplies n r / {0} up to n (r + 1) / {0}; then it",
+        blocks));
+    drawing.push_back(fmt::format(
+        "stores {0} rows from {0} r on, adding the sums in the shared memory of all {1} blocks",
+        share, blocks));
+  }
+  drawing.push_back(ChunksInWords(drawn) + ":");
+  std::vector<std::string> stage = {fmt::format("a {} x {}", tile.rows, tile.chunk_bytes),
+                                    fmt::format("b {} x {}", tile.columns, tile.chunk_bytes)};
+  if (drawn.is_split) stage.push_back(fmt::format("b_low {} x {}", tile.columns, tile.chunk_bytes));
+  const int stage_bytes = (tile.rows + tile.columns * (drawn.is_split ? 2 : 1)) * tile.chunk_bytes;
+  DrawRows({{kChunk, stage, StageInWords(tile, stage_bytes)}}, drawing);
+  DrawRows({{"barriers",
+             {fmt::format("filled[{}]", tile.stages), fmt::format("used[{}]", tile.stages)},
+             "that both sides wait for"}},
+           drawing);
+  DrawRows({{"in the end",
+             {fmt::format("sums f32[{}][{}]", tile.rows, tile.columns + 8)},
+             fmt::format("{} bytes in place of the stages", tile.rows * (tile.columns + 8) * 4)}},
+           drawing);
+  ChunkTimeline timeline;
+  timeline.ahead = tile.stages;
+  timeline.overlaps = true;
+  timeline.chunks = ChunksOf(drawn);
+  timeline.coming = "filled";
+  timeline.coming_note =
+      drawn.is_made ? "a is made, b by bulk copies" : "a by cp.async, b by bulk copies";
+  timeline.used = "multiplied";
+  timeline.used_note = drawn.is_split ? kSplitInWords : "by wgmma";
+  DrawTimeline(timeline, drawing);
+  return drawing;
+}
+
+}  // namespace
+
+Drawing DrawTile(const DrawnTile& drawn) {
+  return drawn.by_warpgroups ? DrawTileByWarpgroups(drawn) : DrawTileByWarps(drawn);
+}
+
+Drawing DrawColumns(const DrawnColumns& drawn) {
+  const int warps = drawn.warps_per_column, threads = warps * kWarpSize;
+  Drawing drawing = {"a block's columns of the product a x b^T"};
+  std::vector<std::string> heads;
+  DrawnRow row{PartInWords(drawn.rows > 1 ? "rows" : "row", 0, drawn.rows), {}, ""};
+  for (int column = 0; column < drawn.columns; ++column) {
+    heads.push_back((column == 0 ? "column " : "") + std::to_string(column));
+    row.cells.push_back((warps > 1 ? "warps " : "warp ") + PartInWords("", column, warps));
+  }
+  DrawBox(heads, {row}, drawing);
+  drawing.push_back(fmt::format(
+      "thread t of a column's {0} takes packs t, t + {0}, ... of {1} weights and all rows of a;",
+      threads, drawn.pack));
+  drawing.push_back(fmt::format("then lane r of {} has the sum of row r",
+                                warps == 1 ? "its warp" : "each of its warps"));
+  return drawing;
+}
+
+}  // namespace fusec

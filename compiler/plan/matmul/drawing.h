@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "compiler/plan/drawing.h"
+#include "compiler/plan/matmul/matmul_kernels.h"
+
+namespace fusec {
+
+// What the drawing of a tile of the product a x b^T shows beside the tile itself.
+struct DrawnTile {
+  MatMulTile tile;
+  bool by_warpgroups = false;
+  bool is_split = false;             // 3xTF32
+  bool is_made = false;              // the left operand, by the kernel
+  std::optional<int64_t> row_bytes;  // of an operand's row, unless the kernel takes sizes
+  int shared_bytes = 0;
+};
+Drawing DrawTile(const DrawnTile& drawn);
+
+// What a block of `columns` columns, each by some warps, makes of up to `rows` rows.
+struct DrawnColumns {
+  int columns = 1, warps_per_column = 1;
+  int rows = 1;
+  int64_t pack = 1;  // elements of one load
+};
+Drawing DrawColumns(const DrawnColumns& drawn);
+
+}  // namespace fusec
