@@ -182,9 +182,9 @@ Command DeclareVerify(CLI::App& app) {
       ->excludes(per_fusion)
       ->excludes(json);
   app.footer(
-      "example: fusec verify models/lora_mlp.dynamo.onnx --dim batch=1,64\n"
+      "example: fusec verify models/lora_mlp.ts.onnx --dim batch=1,64\n"
       "         fusec verify lora --per-fusion --device cuda\n"
-      "         fusec verify lora --model models/lora_mlp.dynamo.onnx --bisect");
+      "         fusec verify lora --model models/lora_mlp.ts.onnx --bisect");
   return [flags] { return RunVerify(*flags); };
 }
 
