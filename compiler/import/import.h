@@ -15,7 +15,7 @@ struct ImportOptions {
   // Symbol -> low..high, both inclusive, as promised by --dim. A symbol of one possible size
   // becomes that number.
   std::map<std::string, std::pair<int64_t, int64_t>> dim_ranges;
-  // Symbol -> the one, earlier among the inputs, that it is another name of.
+  // Symbol -> the symbol of an earlier input that is the same dim under another name.
   std::map<std::string, std::string> same_dims;
   // Graph inputs that become constants: name in the model -> value.
   std::map<std::string, TensorData> frozen_inputs;
