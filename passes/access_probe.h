@@ -18,8 +18,8 @@ class AccessProbe {
       : group_(group), ranges_(std::move(ranges)) {}
 
   Ranges& ranges() { return ranges_; }
-  // The index of any element of a value of that shape: a variable for each axis, 0 for those of
-  // one.
+  // The index of any element of a value of that shape: a variable for each axis, and 0 for axes of
+  // size 1.
   std::vector<Expr> AnyElementOf(const Shape& shape);
   // `value` may be read at `index` only.
   void Expect(const Value* value, std::vector<Expr> index) { expected_[value] = std::move(index); }
@@ -27,7 +27,7 @@ class AccessProbe {
   void ExpectRow(const Value* value, std::vector<Expr> row) {
     expected_rows_[value] = std::move(row);
   }
-  // As Follows, for a value that something is expected of itself.
+  // Like Follows, for a `value` that itself has an expectation: its producer is followed.
   bool FollowsProducer(const Value* value, const std::vector<Expr>& index);
   // Whether all reads that make element `index` of `value` are as expected.
   bool Follows(const Value* value, const std::vector<Expr>& index);

@@ -26,7 +26,7 @@ struct ConstantMatrix {
 std::optional<ConstantMatrix> RightWeights(const Node& product);
 std::optional<ConstantMatrix> LeftWeights(const Node& product);
 
-// One number for all elements of an axis, or one for each.
+// One factor for all elements of an axis, or one for each.
 using Factors = std::vector<double>;
 inline double FactorAt(const Factors& factors, int64_t i) {
   return factors[factors.size() == 1 ? 0 : i];
@@ -35,9 +35,9 @@ inline double FactorAt(const Factors& factors, int64_t i) {
 std::optional<Factors> FactorsAlong(const Value* value, int64_t axis, int64_t rank);
 bool AllFinite(const Factors& factors);
 
-// w[k, n] * terms[k] * results[n], in double and rounded to the dtype once. nullopt where that is
-// no number, or where the largest weight of a result leaves the dtype's normal range at its lower
-// end: smaller weights beside it then lose at most what rounding takes from the largest.
+// w[k, n] * terms[k] * results[n], computed in double and rounded to the dtype once. nullopt if a
+// weight is NaN or infinite, or if the largest weight of a result is below the dtype's normal
+// range. Smaller weights beside it therefore lose at most what rounding takes from the largest.
 std::optional<TensorData> Scaled(const ConstantMatrix& weights, const Factors& terms,
                                  const Factors& results);
 
@@ -45,8 +45,8 @@ std::optional<TensorData> Scaled(const ConstantMatrix& weights, const Factors& t
 void SetConstant(Graph& graph, Node& node, int operand, TensorData data, const std::string& name);
 
 // What must be added to the result of a product by constant weights when `shift` is taken from all
-// rows of its left operand: sum over k of shift[k] w[k, n], in double and rounded once together
-// with the constant that is added already, if one is. nullopt if that is no number.
+// rows of its left operand: sum over k of shift[k] w[k, n], computed in double and rounded once
+// together with the constant that is added already, if there is one. nullopt if it is not finite.
 struct ResultShift {
   TensorData addend;     // empty if nothing is added
   Node* bias = nullptr;  // the sum with a constant that `addend` holds as well
@@ -55,7 +55,7 @@ std::optional<ResultShift> ShiftOfResult(const Graph& graph, const ReaderMap& re
                                          const Node& product, const Factors& shift);
 void ShiftResult(Graph& graph, Node& product, const ResultShift& shift, const std::string& name);
 
-// `node` now also does what `cause` did.
+// Records that `node` now also computes what `cause` computed.
 void AddProvenance(Node& node, const Node& cause);
 
 // Whether `product` is one half of a low-rank adapter (a product of constants' products, but for

@@ -4,7 +4,7 @@
 
 namespace fusec {
 
-// Drops nodes whose results nobody reads. Inputs stay: they are the model's signature.
+// Removes nodes whose results nobody reads. Inputs stay: they are the model's signature.
 //
 //   %a = relu(%x)                   %a = relu(%x)
 //   %b = neg(%x)              =>    return %a

@@ -7,13 +7,13 @@
 
 namespace fusec {
 
-// Whether the interpreter may fold `node`: it holds all operands and results at once, at 8 bytes an
-// element, of which there may be 48 million (384 MB).
+// Whether the interpreter may fold `node`. It holds all operands and results at once, at 8 bytes
+// per element; up to 48 million elements (384 MB) are allowed.
 bool FitsInterpreter(const Node& node);
 
-// The result of a node of big constants, made piece by piece, so that little more is in memory than
-// the result itself: views by moving bytes, element-wise ops and matmuls by interpreting a range of
-// elements or rows at a time. nullopt for other ops, which then stay in the graph.
+// The result of a node whose operands are big constants, made piece by piece, so that little more
+// than the result is in memory. Views move bytes; pointwise ops and matmuls interpret a range of
+// elements or rows at a time. Other ops give nullopt and stay in the graph.
 Result<std::optional<TensorData>> FoldLarge(const Node& node);
 
 }  // namespace fusec

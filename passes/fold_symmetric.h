@@ -4,7 +4,8 @@
 
 namespace fusec {
 
-// Weights of all products x_i x_j of one vector's elements, of which half are there twice:
+// Halves the work of multiplying all products x_i x_j of a vector's elements by weights: x_i x_j
+// and x_j x_i are equal, so one of them is multiplied by the sum of both weights:
 //
 //   %a = reshape(%x) : [.., n, 1]
 //   %b = reshape(%x) : [.., 1, n]
@@ -12,10 +13,10 @@ namespace fusec {
 //   %flat = reshape(%outer) : [.., n * n]  =>  %pairs : [.., pairs]
 //   %y = matmul(%flat, %W)                     %y = matmul(%pairs, %folded)
 //
-// folded = W_ij + W_ji where j lies in a later block than i, W_ij in i's own block. Blocks are as
-// wide as the largest power of two up to 16 that divides n, so that what is read lies together: for
-// n = 432 that leaves 51.9 % of the weights. A sum is rounded once, 2^-24 of it for f32, and stands
-// where two rounded products were added.
+// folded is W_ij + W_ji if j lies in a later block than i, and W_ij in i's own block. Blocks are as
+// wide as the largest power of two up to 16 that divides n, so that neighbouring elements are read
+// together: for n = 432 that leaves 51.9 % of the weights. A sum of two weights is rounded once, by
+// at most 2^-24 of it for f32.
 Result<bool> FoldSymmetric(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

@@ -4,18 +4,18 @@
 
 namespace fusec {
 
-// Makes one region of class "attention" out of two products with softmax between them, together
-// with the views and pointwise ops that make queries, keys, values and masks, and the views behind
-// it:
+// Makes one region of class "attention" out of two products with softmax between them, the views
+// and pointwise ops that make queries, keys, values and masks, and the views after it:
 //
 //   %s = matmul(%q, %k)          f32[batch, heads, tokens, tokens]
 //   %p = softmax's ops of %s                                        =>  one region without a tensor
 //   %y = matmul(%p, %v)          f32[batch, heads, tokens, 64]          of scores
 //
-// A scale of the keys becomes one of the queries, which a block reads once: in f32 that rounds no
-// more than before, and in halves once less.
+// A scale of the keys moves to the queries, which a block reads once. In f32 that rounds as often
+// as before, and in f16 and bf16 once less.
 //
-// Few keys or queries are left to fuse-block-program: 16 queries at a time would be mostly empty.
+// Attention with few keys or queries is left to fuse-block-program, since tiles of 16 queries would
+// be mostly empty.
 Result<bool> FuseAttention(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

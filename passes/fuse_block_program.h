@@ -4,24 +4,24 @@
 
 namespace fusec {
 
-// Elements of a matrix that many rows multiply by, in a block program.
+// The largest matrix, in elements, that a block program multiplies all its rows by.
 inline constexpr int64_t kMostSharedWeights = 2048;
 
-// Makes one region of class "block_program" out of a chain of small matmuls with what lies between,
-// before and behind them, where all values share leading dims ("rows") and a row's values fit into
-// a block's shared memory: attention, an interaction of embeddings, narrow layers in a row.
+// Makes one region of class "block_program" out of a chain of small matmuls and the ops between,
+// before and after them. All values must share leading dims ("rows"), and a row's values must fit
+// into a block's shared memory: attention, an interaction of embeddings, consecutive narrow layers.
 //
-//   %s = matmul(%q, %k)            f32[batch, heads, 16, 16]
-//   %p = softmax's ops of %s                                    =>   one region, rows = dims[batch,
-//   heads] %y = matmul(%p, %v)
+//   %s = matmul(%q, %k)             f32[batch, heads, 16, 16]
+//   %p = softmax's ops of %s                                       =>   one region,
+//   %y = matmul(%p, %v)                                                 rows = dims[batch, heads]
 //
-// So also reductions over unlike rows that meet, as in a factorization machine: sums over the
-// fields of a concatenation, then over their elements. The concatenation is kept, and stored where
-// others read it too.
+// The pass does the same for reductions over different rows that feed each other, as in a
+// factorization machine: sums over the fields of a concatenation, then over their elements. The
+// concatenation stays in shared memory, and is also stored if other regions read it.
 //
-// Products by one matrix for all rows join up to kMostSharedWeights: wider layers are the
-// library's. A group becomes a region only if that saves a launch, and if no value is read across
-// rows.
+// Products by one matrix for all rows join if it has up to kMostSharedWeights elements; wider
+// layers go to the library. A group becomes a region only if that saves a launch, and if no value
+// is read across rows.
 Result<bool> FuseBlockProgram(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

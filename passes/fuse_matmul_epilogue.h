@@ -8,18 +8,18 @@
 
 namespace fusec {
 
-// Makes a region of every matmul with what the matrix libraries do in the same call: reshapes of
-// operands and result (the bytes stay where they are), a bias along the last axis, and relu or tanh
-// gelu.
+// Makes a region of every matmul and the ops that matrix libraries compute in the same call:
+// reshapes of operands and result (which move no bytes), a bias along the last axis, and relu or
+// tanh-gelu as epilogue.
 //
 //   %m = matmul(%x, %w) {...}
 //   %s = add(%m, %bias)       =>    %h = region(%x, %w, %bias) {class = "matmul"} { ... }
 //   %h = relu(%s)
 Result<bool> FuseMatMulEpilogue(Graph& graph, const PassOptions& options, PassReport& report);
 
-// `matmul` with what a library does in the same call, and the last value of that. cuBLASLt may also
-// add a tensor of the product's shape, behind the bias, or a bias of its own to each of a
-// few matrices.
+// The nodes that a library computes in the same call as `matmul`, and the last value of them.
+// cuBLASLt may also add a tensor of the product's shape after the bias, or add a separate bias to
+// each of a few matrices.
 struct LibraryProduct {
   std::set<const Node*> nodes;
   const Value* tail;
@@ -27,7 +27,7 @@ struct LibraryProduct {
 LibraryProduct FindLibraryProduct(const Graph& graph, const ReaderMap& readers, const Node& matmul,
                                   bool takes_addend = false);
 
-// Says why the product ends where it does, and why it begins where it does.
+// Reports why the ops before and after the product are not in the same call.
 void ExplainLibraryProduct(const Graph& graph, const ReaderMap& readers,
                            const LibraryProduct& product, PassReport& report);
 

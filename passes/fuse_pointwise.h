@@ -4,8 +4,8 @@
 
 namespace fusec {
 
-// Joins pointwise, view and gather nodes that feed each other into one loop, from the last of them
-// upwards (GrowLoopGroup).
+// Joins pointwise, view and gather nodes that feed each other into one loop, starting at the last
+// of them (GrowLoopGroup).
 //
 //   %s = add(%x, %bias)
 //   %h = relu(%s)             =>    %h = region(%x, %bias) {class = "pointwise"} { ... }

@@ -15,10 +15,10 @@ namespace fusec {
 // Every value's readers, in graph order; looked up only.
 using ReaderMap = std::map<const Value*, std::vector<Node*>>;
 ReaderMap Readers(const Graph& graph);
-// Whether one node alone reads `value`, which may do so with several operands, and not the graph's
-// caller.
+// Whether exactly one node reads `value` (with one operand or several), and the graph's caller does
+// not.
 bool HasOneReader(const Graph& graph, const ReaderMap& readers, const Value* value);
-// The number of a constant of one element.
+// The value of a constant with one element.
 std::optional<double> ScalarConstant(const Value* value);
 bool IsReduction(const Node& node);
 // Whether the node computes each element of a value of that shape by itself.
@@ -38,11 +38,11 @@ GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers,
 // Tells `report` that `node` stays out of `group`, for every edge between the two.
 void Refuse(PassReport& report, const ReaderMap& readers, const std::set<const Node*>& group,
             const Node& node, const std::string& reason, const std::string& needed);
-// Of a node whose group would not be convex.
+// The reason and the need of a node that would make its group not convex.
 inline constexpr const char* kBetween = "another kernel runs between the two and needs one of them";
 inline constexpr const char* kBetweenNeeded = "that other kernel's ops in the same kernel";
 
-// The concatenation of `parts` along their last axis, with `missing` zeros behind each row.
+// The concatenation of `parts` along their last axis, with `missing` zeros after each row.
 Value* WithZeros(Builder& builder, std::vector<Value*> parts, int64_t missing,
                  const std::string& name);
 

@@ -4,25 +4,26 @@
 
 namespace fusec {
 
-// Makes one linear layer of two in a row without an activation, where that is cheaper:
+// Merges two consecutive linear layers without an activation between them, where that is cheaper:
 //
 //   %m = matmul(%x, %w)          %w is [k, m]
 //   %h = add(%m, %b)
 //   %n = matmul(%h, %v)          %v is [m, n]    =>    %n = matmul(%x, %merged)    merged = w v
 //   %y = add(%n, %c)                                   %y = add(%n, %c_shifted)    c + b v
 //
-// where weights and biases are constants that nobody else reads, and k n <= k m + m n: so many
-// weights are read, and so many products made per row, after and before. A narrow waist (a low-rank
-// factorization, an adapter) stays two layers. Products of more than 2^31 terms stay as well: they
-// would take seconds to make.
+// Weights and biases must be constants that nobody else reads, and k n <= k m + m n, which are the
+// weights read and the multiplications per row, after and before. A narrow waist (a low-rank
+// factorization, an adapter) therefore stays two layers. Merges of more than 2^31 multiplications,
+// which would take seconds at compile time, are left out as well.
 //
-// Rounding: merged and shifted are summed in double and rounded to the weights' dtype once; %h is
-// no longer rounded at all. Weights that would be no numbers stay as they are.
+// Rounding: the merged weights and the shifted bias are summed in double and rounded to the
+// weights' dtype once; %h is no longer rounded at all. The layers stay as they are if a weight
+// would be NaN or infinite.
 //
-// Exact, up to rounding, where %h is finite. A row of %x with an infinity has no finite element in
-// %y before or after, but what was an infinity may be NaN, and the other way round: infinity times
-// a weight of 0 is NaN, and merging changes which weights are 0. A row of %h that overflows for
-// finite %x gets its right, finite answer. With --keep-lora adapters stay too.
+// Up to rounding, the result is exact where %h is finite. A row of %x with an infinity has no
+// finite element in %y before or after, but an infinity may become NaN, and NaN an infinity:
+// infinity times a weight of 0 is NaN, and merging changes which weights are 0. A row of %h that
+// overflows for a finite %x gets its right, finite answer. With --keep-lora adapters stay, too.
 Result<bool> MergeLinear(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

@@ -13,11 +13,11 @@ namespace fusec {
 //   %scaled = mul(%delta, %s)
 //   %sum   = add(%base, %scaled)
 //
-// where W, A, B and s are constants; a bias may be added in between, and s may stand behind either
+// where W, A, B and s are constants; a bias may be added in between, and s may follow either
 // product. W + s A B is computed in double and rounded to the weights' dtype once, so an answer
 // differs by the rounding of the weights: at most 2^-24 of each for f32. `--keep-lora` leaves the
-// adapter swappable. As with merge-linear, that is where %base, %down and %delta are finite: a row
-// with an infinity may have NaN where it had infinity, and the other way round.
+// adapter swappable. As with merge-linear, this holds where %base, %down and %delta are finite: in
+// a row with an infinity, an infinity may become NaN, and NaN an infinity.
 Result<bool> MergeLora(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

@@ -11,13 +11,13 @@
 namespace fusec {
 
 struct PassOptions {
-  std::set<std::string> disabled_fusions;  // names of optional passes to leave out (--disable-fusion)
+  std::set<std::string> disabled_fusions;  // optional passes to leave out (--disable-fusion)
   std::string matmul_precision = "highest";
   std::string index_policy = "error";  // error, clamp, wrap, zero: see index_policy.h
 };
 
-// A pass looked at an edge of the graph and left it as it was. Values are meant by their names,
-// which stay the same when their nodes move into a region.
+// An edge of the graph that a pass looked at and did not fuse. Values are given by name, since
+// names stay the same when nodes move into a region.
 struct Refusal {
   std::string pass;
   std::string value;   // the tensor on the edge
@@ -29,7 +29,7 @@ struct Refusal {
 // What passes tell the user.
 struct PassReport {
   std::vector<Refusal> refusals;
-  std::string pass;  // that is running
+  std::string pass;  // the pass that is running
   // The last word of a pass about an edge replaces its earlier ones.
   void Refuse(const Value* value, const Node& reader, const std::string& reason,
               const std::string& needed);

@@ -4,9 +4,9 @@
 
 namespace fusec {
 
-// Pulls a layer normalization's statistics through the linear layers behind it, with the weights'
-// column sums known beforehand; scale and shift are in the weights by then (fold-affine), and a
-// bias is added after the division by the deviation, as before:
+// Moves a layer normalization behind the linear layers that follow it, with column sums of the
+// weights that are computed at compile time. Scale and shift are in the weights by then
+// (fold-affine), and a bias is added after the division by the deviation, as before:
 //
 //   %d = sub(%x, %mean)                  %p = matmul(%x, %w)
 //   %n = div(%d, %deviation)             %t = mul(%mean, %w_sums)     sums[n] = sum over k w[k, n]

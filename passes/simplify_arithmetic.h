@@ -4,8 +4,8 @@
 
 namespace fusec {
 
-// A cheaper form of `node` (strength reduction), made before it by `builder`, or an operand that it
-// equals; null if there is none. Part of the pass canonicalize, for floats:
+// A cheaper form of `node` (strength reduction), which `builder` inserts before it, or an operand
+// that equals it; null if there is neither. The pass canonicalize uses it for floats:
 //
 //   x * 1, x / 1, x - 0, pow(x, 1)    x
 //   pow(x, 2)                         x * x               one rounding, where pow has one or more

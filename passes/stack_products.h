@@ -4,8 +4,9 @@
 
 namespace fusec {
 
-// Independent chains of equal layers as one chain of products on a new leading axis, so that one
-// kernel makes a layer of all of them: the towers of a retrieval model, the experts of a mixture.
+// Stacks independent chains of equal layers into one chain of products with a new leading axis, so
+// that one kernel computes a layer of all chains: the towers of a retrieval model, or the experts
+// of a mixture.
 //
 //   %p = matmul(%x, %w)         f32[batch, 64]    %s = concat(reshape(%x), reshape(%y)) {axis = 0}
 //   %a = relu(%p)                                 %q = matmul(%s, %stack)   f32[2, batch, 64]
@@ -13,15 +14,16 @@ namespace fusec {
 //   %b = relu(%r)                                 %a = reshape(slice(%t))   matrix 0
 //                                                 %b = reshape(slice(%t))   matrix 1
 //
-// A chain goes on as long as the same pointwise ops and layers follow in all of them, with
-// constants of their own. Where all read one input it is not copied, as a product repeats it. Rows
-// of up to a quarter less than the longest are filled with zeros, as are their weights: 0 * 0 = 0
-// whatever the data. What others read is cut out of the stack, which costs loops nothing.
+// A chain continues as long as the same pointwise ops and layers follow in all chains; each has its
+// own constants. An input that all chains share is not copied, since a product can repeat it. Rows
+// that are up to a quarter shorter than the longest are padded with zeros, and so are their
+// weights: 0 * 0 = 0 whatever the data. A value that other nodes read is a slice of the stack,
+// which costs loops nothing.
 //
-// Only chains with layers that are too large for block programs, where launches are saved in spite
-// of the copies that come about (an input that no loop makes, a slice that a product reads). Where
-// the library makes a product faster, for many rows, it makes the matrices one by one. Exact but for
-// the order of summation.
+// The pass takes only chains with layers that are too large for block programs, and only where it
+// saves launches in spite of the copies that it adds (of an input that no loop makes, or a slice
+// that a product reads). Where the library is faster, for many rows, it computes the matrices one
+// by one. The result is exact except for the order of summation.
 Result<bool> StackProducts(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

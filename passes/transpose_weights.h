@@ -4,12 +4,13 @@
 
 namespace fusec {
 
-// Stores constant weights the way products on a GPU read them, a column's along the depth:
+// Transposes constant weights, so that each column is contiguous along the depth, as product
+// kernels on a GPU read them:
 //
 //   %y = matmul(%x, %w)      =>      %t = transpose(%w)      which fold-constants computes
 //                                    %y = matmul(%x, %t) {transpose_b = 1}
 //
-// Exact.
+// The result is exact.
 Result<bool> TransposeWeights(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

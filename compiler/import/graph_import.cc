@@ -84,7 +84,7 @@ class NodeImporter {
     FUSEC_TRY(FindOpByOnnx(node_.op_type())->functions.import(context_));
     for (int i = 0; i < node_.output_size(); ++i) {
       if (context_.output_used(i) && context_.output(i) == nullptr) {
-        return ModelError("fusec does not make output " + std::to_string(i) + " (\"" +
+        return ModelError("fusec does not support output " + std::to_string(i) + " (\"" +
                           node_.output(i) + "\")");
       }
     }

@@ -13,9 +13,9 @@ using Payloads = std::map<int, FilePayload>;  // of initializers, by index
 void ImportInitializers(onnx::GraphProto& graph, const Payloads& payloads, ImportState& state,
                         Scope& scope);
 
-// Adds the nodes of a graph, in the order in which they can run, and their results to `scope`. What
-// goes wrong is added to `state.problems`; nodes that need the result of a failed node are left out
-// in silence.
+// Adds the nodes of a graph, in the order in which they can run, and their results to `scope`.
+// Problems are added to `state.problems`; nodes that need the result of a failed node are left out
+// without a message.
 void ImportNodes(onnx::GraphProto& graph, ImportState& state, Scope& scope);
 // The same for one node, whose operands are in `scope`.
 void ImportNode(onnx::NodeProto& node, ImportState& state, Scope& scope);

@@ -8,10 +8,10 @@ class ModelProto;
 
 namespace fusec {
 
-// The nodes of the graph, those of branches and bodies included, once calls of the model's own
-// functions are replaced by their bodies: forty functions that each call the one before twice make
-// 2^40. Stops counting at `most`, which calls nested more than 1000 deep are, too. A function that
-// calls itself counts as one node.
+// The number of nodes of the graph, including branches and bodies, after calls of the model's own
+// functions are inlined: forty functions that each call the previous one twice make 2^40. Counting
+// stops at `most`; calls nested more than 1000 deep count as `most`, too. A function that calls
+// itself counts as one node.
 int64_t InlinedNodes(const onnx::ModelProto& model, int64_t most);
 
 }  // namespace fusec

@@ -14,7 +14,7 @@ struct BagBound {
   bool operator==(const BagBound&) const = default;
 };
 
-// What a tensor of a loop's body is, as a function of the iteration number i.
+// The meaning of a tensor in a loop's body, as a function of the iteration number i.
 struct LoopTerm {
   enum class Kind {
     kInvariant,  // `value` in every iteration
@@ -22,13 +22,13 @@ struct LoopTerm {
     kElement,    // element i + shift of the 1-D tensor `value`, a scalar or one element
     kRows,       // rows first..last - 1 of `value`
     kPooled,     // these rows reduced to one
-    kRest,       // how many rows of `limit` there are from `first` on
+    kRest,       // the number of rows of `limit` from `first` on
     kIsEmpty,    // first == last
     kHasRest,    // rest > 0
     kIsAt,       // i == limit
     kGoesOn,     // i + shift < limit
     kSequence,   // the sequence that the loop carries
-    kInserted,   // that with kPooled behind it
+    kInserted,   // that sequence with a kPooled appended
   };
   // How rows are pooled. kSumOverRest is a sum divided by kRest.
   enum class Mode { kSum, kMean, kMax, kSumOverRest };
@@ -81,7 +81,7 @@ class LoopBody {
   Result<LoopTerm> Branch(onnx::NodeProto& node, const std::string& which, const Scope& scope,
                           const LoopTerms& terms);
 
-  // The one element of a term that is the same in every iteration.
+  // The element of a one-element term that is the same in every iteration.
   std::optional<Expr> Number(const LoopTerm& term) const;
   std::optional<BagBound> BoundOf(const LoopTerm& term, const Value* rows) const;
 

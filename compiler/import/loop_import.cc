@@ -26,7 +26,7 @@ class LoopImporter {
     const int carried = node_.input_size() - 2;
     if (body == nullptr || carried < 0 || body->input_size() != carried + 2 ||
         body->output_size() != node_.output_size() + 1 || node_.output_size() < carried) {
-      return ModelError("its inputs, outputs and body do not fit together");
+      return ModelError("the numbers of its inputs, outputs and body's values do not match");
     }
     FUSEC_TRY(FindTrips());
     LoopTerms terms;
@@ -136,11 +136,15 @@ class LoopImporter {
       return nullptr;
     }
     return ModelError(
-        "what it carries is neither counted up by 1 nor a sequence that grows by a row");
+        "it carries a value that is neither a counter that grows by 1 nor a sequence that grows by "
+        "a "
+        "row");
   }
 
   Result<Value*> Scanned(const LoopTerm& term, const std::string& name) {
-    if (term.kind != Kind::kPooled) return ModelError("it collects what is no pooled bag");
+    if (term.kind != Kind::kPooled)
+      return ModelError(
+          "it collects values that are not pooled bags (sums, means or maxima of rows)");
     FUSEC_ASSIGN(Value * pooled, Pooled(term, TensorIdentifier(name)));
     if (!term.keepdims) return pooled;
     Shape shape = pooled->type.shape;
@@ -209,7 +213,7 @@ class LoopImporter {
   // `name`: of the output that it becomes.
   Result<Value*> Pooled(const LoopTerm& term, const std::string& name) {
     if (term.mode == Mode::kSumOverRest)
-      return ModelError("it divides a sum by what is not its count");
+      return ModelError("it divides a sum by a value that is not the number of its rows");
     Builder& builder = state_.builder;
     if (!IsFloat(term.value->type.dtype)) {
       return ModelError("its rows are " + term.value->type.ToString() + ", expected floats");

@@ -4,21 +4,21 @@
 
 namespace fusec {
 
-// Makes a Loop that pools bags of rows, which is how both exporters of torch write nn.EmbeddingBag,
-// a segment_reduce of the graph around it, and every other loop an error that names the node and
-// what about it is not recognised:
+// Replaces a Loop that pools embedding bags by a segment_reduce in the graph around it; both
+// exporters of torch write nn.EmbeddingBag as such a loop. Every other loop gives an error that
+// names the node and what is not recognised:
 //
 //   for i in 0..bags-1: y[i] = reduce(f(ids[offsets[i] : offsets[i + 1]]), axis 0)
 //     =>  y = segment_reduce(f(ids), offsets, offsets[1:])
 //
-// With padding_idx it is such an error. TorchScript's exporter refuses that option; dynamo's
-// writes, inside the loop over bags, one over the ids of a bag that appends the places of all
-// others to a tensor which grows from trip to trip, and no tensor of a graph has a shape that data
-// decides. Where the padding row is zeros, as torch makes and keeps it, a sum without the option is
-// the same.
+// An EmbeddingBag with padding_idx gives such an error. TorchScript's exporter refuses that option.
+// The dynamo exporter writes an inner loop over the ids of a bag, which appends the positions of
+// all other ids to a tensor that grows in each iteration, and fusec has no tensor whose shape
+// depends on data. If the padding row is zeros, as torch initialises and keeps it, a sum without
+// the option gives the same result.
 //
-// Results are put into `results`, one per output of the node; null for one that nobody may read.
-// An output that is a sequence of rows is added to `state.sequences`.
+// `results` gets one value per output of the node, and null for an output that nobody may read. An
+// output that is a sequence of rows is added to `state.sequences`.
 Result<void> ImportLoop(onnx::NodeProto& node, ImportState& state, const Scope& scope,
                         std::vector<Value*>& results);
 

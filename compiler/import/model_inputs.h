@@ -14,7 +14,7 @@ namespace fusec {
 
 class Problems;
 
-// A graph input as fusec will have it.
+// A graph input with the type that fusec gives it.
 struct ModelInput {
   std::string name;
   TensorType type;
@@ -24,15 +24,15 @@ struct ModelInput {
 struct ModelInputs {
   std::vector<ModelInput> inputs;  // in the model's order, those with an initializer left out
   std::vector<DimSymbol> symbols;  // in order of appearance
-  // What --dim calls them, whose names are others where kernels need theirs.
+  // The names that --dim uses, which differ from a symbol's where a kernel needs its name.
   std::map<std::string, std::string> flags;
 };
 
 // Reads the declared types of the graph's inputs. A dim_param becomes a symbol, the same one
 // wherever its text is the same; one that is an expression of other dim_params ("2*s0") becomes
-// that expression; a dim that nothing is known of becomes a symbol d0, d1, ... of its own, with a
-// warning. Symbols that the options or a frozen input give one size become that number. Errors are
-// about the options (kUsage); what is wrong with the model goes to `problems`.
+// that expression; an unknown dim becomes a symbol of its own (d0, d1, ...), with a warning.
+// Symbols that the options or a frozen input fix to one size become that number. Errors are about
+// the options (kUsage); problems of the model go to `problems`.
 Result<ModelInputs> ReadInputs(const onnx::ModelProto& model, const ImportOptions& options,
                                Problems& problems, std::vector<std::string>& warnings);
 

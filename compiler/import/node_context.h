@@ -10,7 +10,7 @@
 
 namespace fusec {
 
-// The tensors that are known by name while a graph is imported; those of the enclosing graphs too.
+// The tensors that are known by name while a graph is imported, including those of enclosing graphs.
 class Scope {
  public:
   explicit Scope(const Scope* outer = nullptr) : outer_(outer) {}
@@ -37,7 +37,7 @@ class Scope {
   std::map<std::string, Value*> values_;
 };
 
-// What is shared by all nodes of one import.
+// The state that all nodes of one import share.
 struct ImportState {
   ImportState(const std::string& path, Graph& graph)
       : graph(graph), builder(graph), external(path), problems(path) {}
@@ -49,8 +49,8 @@ struct ImportState {
   ExternalData external;
   Problems problems;
   std::vector<std::string> warnings;
-  // Sequences of tensors by name: the rows of all of them, one after the other; null if it is empty.
-  // There are such that a loop fills and that are then concatenated, and no others.
+  // Sequences of tensors by name, each as the concatenated rows of its tensors; null if it is empty.
+  // The only sequences are those that a loop fills and that are then concatenated.
   std::map<std::string, Value*> sequences;
 };
 
@@ -87,7 +87,7 @@ class NodeContext : public ImportContext {
   void SetOutput(int i, Value* value) override { outputs_[i] = value; }
   tl::unexpected<Error> Fail(const std::string& message) const override;
 
-  // Null where the op's Import set nothing.
+  // Null for an output that the op's Import did not set.
   Value* output(int i) const { return outputs_[i]; }
 
  private:

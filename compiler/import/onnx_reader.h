@@ -12,7 +12,7 @@
 
 namespace fusec {
 
-// A model as the file holds it, before anything is understood.
+// A model as the file holds it, before import.
 struct OnnxFile {
   onnx::ModelProto model;
   std::shared_ptr<const MappedFile> file;

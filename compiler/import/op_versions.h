@@ -7,13 +7,13 @@
 
 namespace fusec {
 
-// What ONNX's own table says of an op type of the default domain; all empty if it has none of that
-// name.
+// Facts from ONNX's own table of op types of the default domain; all are empty for a name that the
+// table does not have.
 
 // The opset versions that changed it, ascending: {1, 6, 7, 13, 14} for Add.
 std::vector<int> OnnxSinceVersions(const std::string& op);
-// The element types, of those that fusec has, which its first input may have in the newest version,
-// in the order of Dtype. For ops without inputs those of the first output.
+// The element types that fusec has and that the first input may have in the newest version, in the
+// order of Dtype. For ops without inputs, those of the first output.
 std::vector<Dtype> OnnxDtypes(const std::string& op);
 
 struct OnnxSupport {

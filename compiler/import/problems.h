@@ -12,11 +12,11 @@ class NodeProto;
 
 namespace fusec {
 
-// `node "/fc/Gemm" (Gemm)`; a node without a name is called by what it makes: `node producing "y"
+// `node "/fc/Gemm" (Gemm)`; a node without a name is named after its result: `node producing "y"
 // (Gemm)`.
 std::string NodeLabel(const onnx::NodeProto& node);
 
-// Everything that is wrong with a model, so that one run reports it all.
+// All problems of a model, so that one run reports all of them.
 class Problems {
  public:
   explicit Problems(std::string path) : path_(std::move(path)) {}
@@ -24,7 +24,7 @@ class Problems {
 
   // `message` without the file's name.
   void Add(const std::string& message) { lines_.push_back(message); }
-  // The same for a node's error, whose sizes that would fit are kept.
+  // The same for a node's error; the sizes that would fit are kept, too.
   void Add(const std::string& message, const std::optional<FittingDim>& fitting_dim);
   // The first problem that other sizes would solve.
   struct SizeProblem {
@@ -36,7 +36,7 @@ class Problems {
   // domain.
   void AddUnsupported(const onnx::NodeProto& node, int64_t opset);
 
-  // The lines of another list behind these.
+  // Appends the lines of another list.
   void Append(const Problems& more);
 
   bool empty() const { return lines_.empty() && unsupported_.empty(); }

@@ -8,12 +8,12 @@ class NodeProto;
 
 namespace fusec {
 
-// Where a node comes from, as far as its exporter wrote it down. Of PyTorch's exporters, dynamo
-// leaves metadata
+// Where in the PyTorch module a node comes from, as far as its exporter recorded it. The dynamo
+// exporter writes metadata
 //   pkg.torch.onnx.name_scopes   "['', 'top', 'top.0', 'linear']", which is module path "top.0"
 //   namespace                    ": m.Net/top: t.Sequential/top.0: t.Linear/linear: aten", the same
 //   pkg.torch.onnx.stack_trace   of which the innermost frame outside torch is the source line
-// and TorchScript leaves only the name of the node, "/top/top.0/Gemm".
+// and the TorchScript exporter writes only the name of the node, "/top/top.0/Gemm".
 Origin OriginOf(const onnx::NodeProto& node);
 
 }  // namespace fusec

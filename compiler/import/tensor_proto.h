@@ -15,14 +15,14 @@ namespace fusec {
 
 class ExternalData;
 
-// An element type of ONNX (TensorProto.DataType) as ours, if fusec has it; and its name in ONNX
-// ("float", "int4").
+// Our dtype for an element type of ONNX (TensorProto.DataType), if fusec has it, and the type's
+// name in ONNX ("float", "int4").
 std::optional<Dtype> DtypeFromOnnx(int data_type);
 std::string OnnxTypeName(int data_type);
 // `element type int4, which fusec does not support`
 std::string UnsupportedType(int data_type);
 
-// raw_data that the reader left in the model's file.
+// The place of raw_data that the reader left in the model's file.
 struct FilePayload {
   std::shared_ptr<const void> owner;
   std::span<const std::byte> bytes;

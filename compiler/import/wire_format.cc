@@ -72,7 +72,7 @@ class Scanner {
  private:
   static tl::unexpected<Error> Damaged(size_t at) {
     return ModelError("the file is damaged: byte " + std::to_string(at) +
-                      " begins no protobuf field");
+                      " does not begin a protobuf field");
   }
 
   Result<uint64_t> Varint() {

@@ -66,12 +66,12 @@ class Expr {
 struct Atom {
   enum class Kind { kSymbol, kFloorDiv, kMod, kMin, kMax };
   Kind kind = Kind::kSymbol;
-  std::string name;  // of a symbol
-  Expr left, right;  // of the others
+  std::string name;  // kSymbol only
+  Expr left, right;  // the operands of all other kinds
   std::string text;  // canonical text, by which atoms are compared and sorted
 };
 
-// What is known of symbols: inclusive bounds, which may themselves be symbolic (a loop variable runs to batch - 1).
+// The known bounds of symbols. They are inclusive, and may themselves be symbolic (a loop variable runs to batch - 1).
 class Ranges {
  public:
   struct Bounds {
@@ -93,14 +93,14 @@ class Ranges {
   std::map<std::string, Bounds> bounds_;
 };
 
-// Rounds toward minus infinity, as Python and ONNX's shape arithmetic do; `Mod` has the sign of the divisor. Divisible terms leave
-// the atom, and the atom vanishes where `ranges` prove that it must be zero (or, for Mod, the dividend itself).
+// FloorDiv rounds toward minus infinity, as Python and ONNX's shape arithmetic do; Mod has the sign of the divisor. Divisible terms are
+// moved out of the atom, and the atom disappears where `ranges` prove that it is zero (or, for Mod, that it is the dividend).
 Expr FloorDiv(const Expr& dividend, const Expr& divisor, const Ranges& ranges);
 Expr Mod(const Expr& dividend, const Expr& divisor, const Ranges& ranges);
 Expr Min(const Expr& a, const Expr& b, const Ranges& ranges);
 Expr Max(const Expr& a, const Expr& b, const Ranges& ranges);
 Expr CeilDiv(const Expr& dividend, const Expr& divisor, const Ranges& ranges);
-// Of numbers that are not negative.
+// For numbers that are not negative.
 inline int64_t CeilDiv(int64_t dividend, int64_t divisor) {
   return (dividend + divisor - 1) / divisor;
 }

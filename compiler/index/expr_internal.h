@@ -6,7 +6,7 @@
 
 #include "compiler/index/expr.h"
 
-// What the files of this folder share; nobody else includes it.
+// Declarations that the files of this folder share; no other folder includes this header.
 namespace fusec::index_internal {
 
 // Interval bounds at or beyond +-kInfinity mean "unbounded on this side". A quarter of int64_t, so
@@ -18,7 +18,7 @@ inline __int128 FloorDivide(__int128 a, __int128 b) {
   return quotient - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
 }
 
-// An atom as it stands, not simplified.
+// An atom with exactly these operands; nothing is simplified.
 AtomRef MakeAtom(Atom::Kind kind, Expr left, Expr right);
 inline Expr FromTerm(Expr::Term term) {
   std::vector<Expr::Term> terms;
@@ -35,16 +35,16 @@ int CompareAtoms(const std::vector<AtomRef>& a, const std::vector<AtomRef>& b);
 Expr::Term WithoutAtom(const Expr::Term& term, size_t position);
 
 // dividend == quotient * divisor + remainder, as polynomials; says nothing about the size of the
-// remainder. For a constant divisor the remainder's constant lies in [0, divisor),
-// and for the divisor 0 the quotient is 0.
+// remainder. For a constant divisor the remainder's constant lies in [0, divisor), and for the
+// divisor 0 the quotient is 0.
 struct Division {
   Expr quotient, remainder;
 };
 Division DividePolynomial(const Expr& dividend, const Expr& divisor);
 std::optional<Expr> ExactQuotient(const Expr& dividend, const Expr& divisor);
 
-// Whether the expression is negative at one of a few corners of the ranges: a quick way to see that
-// no proof of the contrary needs to be searched for. False says nothing.
+// Whether the expression is negative at one of a few corners of the ranges. True means that a
+// search for a proof that it is not negative would fail; false means nothing.
 bool HasNegativeSample(const Expr& expr, const Ranges& ranges);
 
 }  // namespace fusec::index_internal

@@ -12,14 +12,14 @@
 
 namespace fusec {
 
-// One target of an artifact: what runs, and the files that hold its machine code ("cubin" ->
+// One target of an artifact: its plan, and the files that hold its machine code ("cubin" ->
 // "cubin/sm_90a.cubin", "cubin_2" -> "cubin/sm_90a_2.cubin").
 struct TargetContents {
   std::string name;                    // "cpu", "sm_90a"
   std::shared_ptr<const Graph> graph;  // fused for this target: constants and regions only
   ProgramPlan plan;
   std::map<std::string, std::string> files;
-  std::map<std::string, std::string> modules = {};  // of a GPU: kernel -> key in `files`
+  std::map<std::string, std::string> modules = {};  // for a GPU: kernel -> key in `files`
   std::string ir = "";  // the file with the graph as text, "ir/gpu.ir"
   std::vector<NotFused> not_fused = {};
 };
@@ -33,16 +33,16 @@ struct ArtifactContents {
   std::set<std::string> ascending_inputs;           // likewise
   std::map<std::string, std::string> files;         // relative path -> bytes
   std::string matmul_precision;
-  bool round_every_op = false;  // half types
+  bool round_every_op = false;  // f16 and bf16 are rounded after every op
   std::string index_policy = "error";
   int launches_before = 0;
   Expr bytes_before;
   std::vector<std::string> warnings;
 };
 
-// Writes the folder described in runtime/ARTIFACT.md where CheckOutputPath allows it: aside first,
-// then renamed over what is there. Nothing is left behind on failure. The same contents give the
-// same bytes.
+// Writes the folder described in runtime/ARTIFACT.md, where CheckOutputPath allows it. It is written
+// beside the path first and then renamed over what is there, so a failure leaves nothing behind. The
+// same contents give the same bytes.
 Result<void> WriteArtifact(const std::string& path, const ArtifactContents& contents);
 
 }  // namespace fusec

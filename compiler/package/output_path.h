@@ -6,9 +6,9 @@
 
 namespace fusec {
 
-// The folder that `path` means for an artifact, behind symbolic links: it does not exist or is
-// empty, or holds an artifact and nothing else, which the next one replaces. Fails for any other
-// place, and where nothing can be written. For failing before the work is done.
+// The folder that `path` names, after symbolic links are followed. It must not exist, or be empty,
+// or hold only an artifact, which the new one replaces. Any other place is an error, and so is one
+// where nothing can be written. Call it before the work, so that a bad path fails early.
 Result<std::string> CheckOutputPath(const std::string& path);
 
 }  // namespace fusec

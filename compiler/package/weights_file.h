@@ -9,12 +9,12 @@
 namespace fusec {
 
 // Writes tensors as a safetensors file, each starting at a multiple of 256 bytes of the file's
-// data, straight from where their bytes are now. Returns the XXH3-128 of the file.
+// data, without copying their bytes first. Returns the XXH3-128 of the file.
 Result<std::string> WriteWeights(
     const std::string& path, const std::vector<std::pair<std::string, const TensorData*>>& tensors);
 
-// Writes `bytes` to a new file; the error names the path and the system's reason (a full disk shows
-// here).
+// Writes `bytes` to a new file. The error names the path and the system's reason, such as a full
+// disk.
 Result<void> WriteFile(const std::string& path, std::string_view bytes);
 
 }  // namespace fusec

@@ -14,13 +14,13 @@ namespace fusec {
 Result<std::vector<ReferenceTensor>> Interpret(const Graph& graph,
                                                const std::vector<ReferenceTensor>& inputs);
 
-// The value of every symbol, read off the inputs' dims; the error names input, dim, found and
-// expected.
+// The value of every symbol, which follows from the inputs' dims. The error names input, dim, the
+// size that was found and the size that was expected.
 Result<std::map<std::string, int64_t>> BindSymbols(
     const Graph& graph, const std::vector<std::vector<int64_t>>& input_dims);
 
-// The results of `node` alone for its operands that are there, in order; their dims need not be the
-// node's.
+// The results of `node` alone, for those of its operands that are given, in order. Their dims may
+// differ from the node's.
 Result<std::vector<ReferenceTensor>> InterpretNode(const Node& node,
                                                    const std::vector<ReferenceTensor>& inputs);
 

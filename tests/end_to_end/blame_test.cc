@@ -100,7 +100,7 @@ TEST_F(Blame, AnAlteredStepIsFound) {
                     "--device", "cpu"}),
              1,
              {"the first kernel that is wrong by itself: k00_linear_relu", "worst   element [",
-              "expected 0\n", "/layers/layers.1/Relu", "compiled anew"});
+              "expected 0\n", "/layers/layers.1/Relu", "compiled again"});
 }
 
 TEST_F(Blame, AFusionToBlameIsFoundAndCured) {
@@ -126,7 +126,7 @@ g (float[n, 2] x) => (float[n, 2] y)
 })";
   const std::string inputs = SaveInputs("x=numpy.array([[numpy.inf, 1]], 'f')");
   ExpectSaid(Fusec({"verify", model, "--inputs", inputs, "--bisect", "--device", "cpu"}), 1,
-             {"every kernel does what its region says; pass merge-linear changed the graph's meaning",
+             {"every kernel computes what its region says; pass merge-linear changed the graph's meaning",
               "--disable-fusion merge-linear cures it"});
 }
 
@@ -152,16 +152,16 @@ g (float[n, 8] x) => (float[n, 8] y)
 // As one with a race may be: alone it does what it should.
 TEST_F(WrongCalls, WhatNoKernelIsGuiltyOfLiesBetweenThem) {
   ExpectBlame("calls == 3 || calls == 4", {"output y at n=5", "between the kernels, in the memory plan or the order of launches",
-                             "compiled anew"});
+                             "compiled again"});
 }
 
 // Nothing ran before the first size that could have left something behind.
 TEST_F(WrongCalls, TheFirstSizeIsNotBlamedOnSizesBefore) {
-  ExpectBlame("calls == 1", {"output y at n=1", "between the kernels", "compiled anew"});
+  ExpectBlame("calls == 1", {"output y at n=1", "between the kernels", "compiled again"});
 }
 
 TEST_F(WrongCalls, WhatAnotherContextDoesRightIsLeftBehind) {
-  ExpectBlame("calls == 3", {"output y at n=5", "in a context of its own this size is right"});
+  ExpectBlame("calls == 3", {"output y at n=5", "this size is right in a new context"});
 }
 
 // An id outside its table has a meaning in the artifact; compiled anew without it, the run would fail.
@@ -179,7 +179,7 @@ g (int64[n] ids) => (float[n, 2] y)
   ASSERT_EQ(made.exit_code, 0) << made.errors;
   unsetenv("FUSEC_CXX");
   ExpectSaid(Fusec({"verify", artifact_, "--model", model, "--bisect", "--device", "cpu", "--inputs", inputs}), 1,
-             {"compiled anew, " + model + " gives right answers"});
+             {"compiled again, " + model + " gives right answers"});
 }
 
 TEST_F(Blame, AnAlteredGraphIsNoExcuse) {

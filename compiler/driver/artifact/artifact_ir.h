@@ -15,8 +15,8 @@ Result<std::unique_ptr<Graph>> ReadFusedGraph(const std::string& artifact,
 
 std::vector<const Node*> RegionsOf(const Graph& graph);
 
-// Gives the constants of `graph` that the artifact's weights hold their data. An error names a
-// tensor that is not what the graph was made with.
+// Loads the data of those constants of `graph` that are in the artifact's weights. An error names a
+// tensor that differs from the one that was compiled.
 Result<void> LoadPayloads(const std::string& artifact, Graph& graph);
 
 }  // namespace fusec

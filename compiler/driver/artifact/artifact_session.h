@@ -15,11 +15,11 @@
 
 namespace fusec {
 
-// What run, verify and bench share: a program of the runtime seen through the compiler's types.
+// What run, verify and bench share: they use a program of the runtime through the compiler's types.
 
 tl::unexpected<Error> FromRuntime(const runtime::RuntimeError& error);
 
-// `T x = F()` for a function of the runtime, with its error as ours.
+// `T x = F()` for a function of the runtime; its error becomes an Error of the compiler.
 #define FUSEC_RUNTIME_ASSIGN(target, expression)                                \
   auto FUSEC_CONCAT(fusec_status_, __LINE__) = (expression);                    \
   if (!FUSEC_CONCAT(fusec_status_, __LINE__))                                   \
@@ -32,9 +32,9 @@ tl::unexpected<Error> FromRuntime(const runtime::RuntimeError& error);
     if (!fusec_status) return ::fusec::FromRuntime(fusec_status.error()); \
   } while (false)
 
-// That a folder which can be an artifact is there, in one line that says what else it is.
+// Checks that `path` is a folder that can be an artifact. The error says what it is instead.
 Result<void> CheckArtifact(const std::string& path);
-// `device` as fusec_load takes it; "" for the default.
+// `device` is as in fusec_load; "" is the default.
 Result<std::unique_ptr<runtime::Program>> LoadProgram(const std::string& path,
                                                       const std::string& device);
 
@@ -53,16 +53,16 @@ std::string SignatureText(const std::vector<runtime::TensorSignature>& tensors,
 // One tensor per input, in the manifest's order.
 using Inputs = std::vector<TensorData>;
 
-// The same bytes for the same flags and sizes on every machine (with Zipf ids: where exp and log
-// round alike). Floats are spread evenly over -1..1. Integers that choose rows are spread over all
-// rows of the table that they reach, each column of an input by itself; any other over 0..1000.
+// Random inputs. The same flags and sizes give the same bytes on every machine (Zipf ids only where
+// exp and log round alike). Floats are spread evenly over -1..1. Ids are spread over all rows of
+// their table, each column of an input by itself, and other integers over 0..1000.
 Result<TensorData> RandomInput(const runtime::Manifest& manifest, int input, const DimValues& dims,
                                const RandomFlags& flags);
 Result<Inputs> RandomInputs(const runtime::Manifest& manifest, const DimValues& dims,
                             const RandomFlags& flags);
 
-// Whether dtype and rank are as declared; the runtime checks the dims. `origin` is the file, for
-// the message.
+// Checks that dtype and rank are as declared; the runtime checks the dims. `origin` is the file,
+// for the message.
 Result<void> CheckInput(const runtime::TensorSignature& input, const TensorData& data,
                         const std::string& origin);
 
@@ -70,7 +70,7 @@ Result<void> BindInputs(runtime::Context& context,
                         const Inputs& inputs);  // `inputs` must outlive the runs
 // A copy of every output of the last run.
 Result<std::vector<TensorData>> CopyOutputs(runtime::Context& context);
-// The outputs of a run in a context, or in one of its own.
+// The outputs of a run in a given context, or in a new one.
 Result<std::vector<TensorData>> RunIn(runtime::Context& context, const Inputs& inputs);
 Result<std::vector<TensorData>> RunOnce(const runtime::Program& program, const Inputs& inputs);
 

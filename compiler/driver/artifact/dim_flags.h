@@ -18,15 +18,15 @@ struct DimRange {
   int64_t low = 1, high = 1;
 };
 
-// "batch=1..4096" -> {"batch", {1, 4096}}; "batch=64" is 64..64. Whether low <= high is for the
-// importer to say.
+// "batch=1..4096" -> {"batch", {1, 4096}}; "batch=64" is 64..64. The importer checks that low <=
+// high.
 Result<std::map<std::string, std::pair<int64_t, int64_t>>> ParseDimRanges(
     const std::vector<std::string>& flags);
 
 // The sizes to run with: every combination of "batch=1,2,5" "items=10". A symbol without a flag has
-// `defaults[i]` in the i-th of as many cases as there are defaults, moved into its range; cases
-// that then repeat are left out. Unknown symbols are usage errors that list the known ones, sizes
-// outside a range are input errors.
+// `defaults[i]`, clamped to its range, in the i-th of as many cases as there are defaults; repeated
+// cases are left out. Unknown symbols are usage errors that list the known ones; sizes outside a
+// range are input errors.
 Result<std::vector<DimValues>> DimCases(const std::vector<std::string>& flags,
                                         const std::vector<DimRange>& symbols,
                                         const std::vector<int64_t>& defaults);

@@ -8,7 +8,7 @@
 namespace fusec {
 
 // The inputs that --input NAME=FILE, --input FILE.npz and --random with --dim ask for. Errors name
-// the inputs that exist. An array of an .npz that is no input is left out with a note; an input
+// the inputs that exist. An array of an .npz that is not an input is left out with a note; an input
 // without data is an error unless `random` fills it.
 Result<Inputs> ChooseInputs(const runtime::Manifest& manifest,
                             const std::vector<std::string>& input_flags, bool random,

@@ -7,8 +7,8 @@
 
 namespace fusec {
 
-// Writes every output as FOLDER/NAME.npy, which makes the folder; gives the paths. Characters of a
-// name outside [A-Za-z0-9._-] become _, and two outputs that would share a file get a number.
+// Writes every output to FOLDER/NAME.npy, creates the folder, and returns the paths. Characters of
+// a name outside [A-Za-z0-9._-] become _, and outputs that would share a file get a number.
 Result<std::vector<std::string>> WriteOutputs(const runtime::Manifest& manifest,
                                               const std::vector<TensorData>& outputs,
                                               const std::string& folder);

@@ -10,11 +10,11 @@
 
 namespace fusec {
 
-// NumPy's file formats, little-endian. Errors are of kind kInput and name the file. bf16, which
-// NumPy lacks, is a field of two raw bytes ("<V2"), as ml_dtypes writes it.
+// Reads and writes NumPy's file formats, little-endian. Errors are of kind kInput and name the
+// file. bf16, which NumPy lacks, is a field of two raw bytes ("<V2"), as ml_dtypes writes it.
 
 Result<TensorData> ReadNpy(const std::string& path);
-// The same for bytes; `name` stands in the errors.
+// The same for bytes in memory; `name` appears in the errors.
 Result<TensorData> ParseNpy(std::string_view bytes, const std::string& name);
 Result<void> WriteNpy(const std::string& path, const TensorData& data);
 std::string NpyBytes(const TensorData& data);

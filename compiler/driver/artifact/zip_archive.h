@@ -13,7 +13,7 @@ struct ZipMember {
   std::string bytes;  // unpacked
 };
 
-// The files in a zip archive, stored or deflated, in the order of its directory; also with the
+// The files in a zip archive, stored or deflated, in the order of its directory. It may have the
 // 64-bit fields that numpy.savez always writes. Checksums are compared. Errors are of kind kInput
 // and begin with `name`.
 Result<std::vector<ZipMember>> ReadZip(std::string_view archive, const std::string& name);

@@ -15,22 +15,22 @@ namespace {
 constexpr const char* kOverview =
     R"(fusec compiles DLRM- and LoRA-style ONNX models into fused CUDA C and runs them.
 
-usage: fusec MODEL.onnx -o OUT          compile a model into the folder OUT
-       fusec run OUT --random --output DIR   run it on files or on random data
+usage: fusec MODEL.onnx -o OUT          compile a model into the folder OUT (an artifact)
+       fusec run OUT                    run it on files or on random data
        fusec verify MODEL.onnx|OUT      compare its answers with the interpreter and onnxruntime
-       fusec bench OUT                  time it
+       fusec bench OUT                  measure how long it takes
        fusec tune OUT                   choose its kernels by measuring them on this machine
-       fusec explain OUT                what was fused, what was not and why
+       fusec explain OUT                show its kernels, and what was not fused and why
        fusec opt FILE.ir --passes=A,B   run passes on IR text
-       fusec --list-ops [--json]        every supported operator
-       fusec --version                  versions, and which parts of CUDA were found
+       fusec --list-ops [--json]        list every supported operator
+       fusec --version                  print versions, and which parts of CUDA were found
 
-fusec VERB -h tells a verb's flags (fusec compile -h those of the first line).
+fusec VERB -h lists the flags of a verb; fusec compile -h lists those of the first line.
 
 exit codes: 0 good, 1 a comparison failed, 2 bad usage, 3 bad or unsupported model, 4 device or
 toolchain missing, 5 damaged artifact, 6 bad input data, 70 a bug of fusec, 130 interrupted
 
-example: fusec models/dlrm_dot.dynamo.onnx -o dlrm && fusec run dlrm --random --output out
+example: fusec models/dlrm_dot.ts.onnx -o dlrm && fusec run dlrm --random --output out
 )";
 
 using Command = std::function<Result<int>()>;
@@ -48,7 +48,7 @@ void AddRepeated(CLI::App& app, const std::string& name, std::vector<std::string
 }
 
 void AddDevice(CLI::App& app, std::string& device) {
-  app.add_option("--device", device, "cpu, cuda or cuda:N (default: a GPU where there is one)")
+  app.add_option("--device", device, "run on cpu, cuda or cuda:N (default: a GPU if there is one)")
       ->type_name("NAME")
       ->check([](const std::string& name) {
         const bool good = name == "cpu" || name == "cuda" ||
@@ -61,26 +61,30 @@ void AddDevice(CLI::App& app, std::string& device) {
 void AddModelFlags(CLI::App& app, ModelFlags& flags) {
   AddRepeated(app, "--freeze", flags.freezes, "make an input a constant (.npy or .pb)",
               "NAME=FILE");
-  app.add_option("--matmul-precision", flags.matmul_precision,
-                 "of f32 products: highest (f32, the default), high (TF32), medium (bf16)")
+  app.add_option(
+         "--matmul-precision", flags.matmul_precision,
+         "arithmetic of f32 products: highest (f32, the default), high (TF32), medium (bf16)")
       ->type_name("WORD")
       ->check(CLI::IsMember({"highest", "high", "medium"}));
   app.add_option("--index-policy", flags.index_policy,
-                 "ids outside their table: error (the run fails and names the id, the default), "
-                 "clamp (the nearest row), wrap (modulo the rows), zero (a row of zeros)")
+                 "what an id outside its table means: error (the run fails and names the id, the "
+                 "default), clamp (the nearest row), wrap (the id modulo the rows), zero (a row of "
+                 "zeros)")
       ->type_name("WORD")
       ->check(CLI::IsMember({"error", "clamp", "wrap", "zero"}));
   AddRepeated(app, "--disable-fusion", flags.disabled_fusions,
-              "leave out a fusion or a rewrite of weights (see opt --passes=help)", "NAME", ',');
-  app.add_flag("--keep-lora", flags.keep_lora,
-               "leave low-rank adapters beside their layers instead of adding them to the weights");
+              "switch off a fusion or a rewrite of weights (fusec opt --passes=help lists them)",
+              "NAME", ',');
+  app.add_flag(
+      "--keep-lora", flags.keep_lora,
+      "keep LoRA adapters as layers of their own instead of merging them into the weights");
   app.add_flag("--round-every-op", flags.round_every_op,
-               "round f16 and bf16 behind every op, as unfused ops would, not only where a kernel "
-               "stores; leaves weights as they are");
+               "round f16 and bf16 values after every op, as unfused ops would, instead of only "
+               "where a kernel stores; weights then stay unmerged");
 }
 
 void AddRandomFlags(CLI::App& app, RandomFlags& flags) {
-  app.add_option("--seed", flags.seed, "of the random data")
+  app.add_option("--seed", flags.seed, "seed of the random data (default: 0)")
       ->type_name("N")
       ->check([](const std::string& text) {
         uint64_t seed = 0;
@@ -89,8 +93,10 @@ void AddRandomFlags(CLI::App& app, RandomFlags& flags) {
         const bool good = error == std::errc() && read == end;
         return good ? std::string() : text + " is no whole number from 0 to 2^64 - 1";
       });
-  app.add_option("--ids", flags.ids,
-                 "random ids of a table: uniform (the default), or zipf, few of them often")
+  app.add_option(
+         "--ids", flags.ids,
+         "how random ids spread over a table: uniform (the default), or zipf (skewed: a few ids "
+         "dominate)")
       ->type_name("WORD")
       ->check(CLI::IsMember({"uniform", "zipf"}));
 }
@@ -103,122 +109,133 @@ Command DeclareCompile(CLI::App& app) {
   app.description("Compiles an ONNX model into a folder that `fusec run` and the runtime execute.");
   app.add_option("MODEL.onnx", flags->model, "the model")->required()->type_name("");
   app.add_option("-o,--output", flags->output, "the folder to write")->required()->type_name("OUT");
-  AddRepeated(app, "--target", flags->targets,
-              "native (the default), cpu, sm_80, sm_90a, ...; a list is allowed", "LIST", ',');
-  AddRepeated(app, "--dim", flags->dims, "the sizes a symbolic dim may have, or its one size",
+  AddRepeated(
+      app, "--target", flags->targets,
+      "what to compile for, a list: native (this machine, the default), cpu, sm_80, sm_90a, ...",
+      "LIST", ',');
+  AddRepeated(app, "--dim", flags->dims,
+              "limit the sizes of a symbolic dim to a range, or fix it to one size",
               "NAME=LOW..HIGH");
   AddModelFlags(app, flags->model_flags);
   app.add_option("--cpu-level", flags->cpu_level,
-                 "code for the CPU: both (x86-64-v3 and v4, the default), or one of x86-64-v3, "
-                 "x86-64-v4, native")
+                 "instruction set of the CPU code: both (x86-64-v3 and v4, the default), or one of "
+                 "x86-64-v3, x86-64-v4, native")
       ->type_name("LEVEL")
       ->check(CLI::IsMember({"both", "x86-64-v3", "x86-64-v4", "native"}));
   app.add_option("--dump-ir", flags->dump_ir, "write the graph after every pass that changed it")
       ->type_name("DIR");
   app.add_option("--dump-kernels", flags->dump_kernels, "write the generated .cu files")
       ->type_name("DIR");
-  app.add_flag("--time-passes", flags->time_passes, "say on stderr how long each pass took");
+  app.add_flag("--time-passes", flags->time_passes, "print on stderr how long each pass took");
   app.add_flag("--tune", flags->tune,
                "choose kernels by measuring them on this machine, as fusec tune does");
   app.footer(
-      "example: fusec models/dlrm_dot.dynamo.onnx -o dlrm --target cpu,sm_90a --dim batch=1..4096");
+      "example: fusec models/dlrm_dot.ts.onnx -o dlrm --target cpu,sm_90a --dim batch=1..4096");
   return [flags] { return RunCompile(*flags); };
 }
 
 Command DeclareRun(CLI::App& app) {
   auto flags = std::make_shared<RunFlags>();
-  app.description("Runs an artifact and writes one DIR/NAME.npy per output.");
+  app.description(
+      "Runs an artifact on files or on random data, and writes every output to DIR/NAME.npy.");
   app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
   AddRepeated(app, "--input", flags->inputs,
-              "an input's data (.npy or .pb), or all of them in one .npz", "NAME=FILE|FILE.npz");
-  app.add_flag("--random", flags->random, "random data for the inputs that have no file");
-  AddRepeated(app, "--dim", flags->dims, "with --random: the size of a symbolic dim (default: 64)",
+              "the data of one input (.npy or .pb), or of all inputs (.npz)", "NAME=FILE|FILE.npz");
+  app.add_flag("--random", flags->random, "fill the inputs that have no file with random data");
+  AddRepeated(app, "--dim", flags->dims, "with --random: size of a symbolic dim (default: 64)",
               "NAME=SIZE");
   AddRandomFlags(app, flags->random_flags);
-  app.add_option("--output", flags->output, "where to write the results (default: nowhere)")
+  app.add_option("--output", flags->output,
+                 "write the outputs to this folder (default: they are not written)")
       ->type_name("DIR");
   AddDevice(app, flags->device);
-  app.footer("example: fusec run dlrm --input dense=dense.npy --input ids=ids.npy --output out");
+  app.footer("example: fusec run dlrm --input in0=dense.npy --input in1=ids.npy --output out");
   return [flags] { return RunRun(*flags); };
 }
 
 Command DeclareVerify(CLI::App& app) {
   auto flags = std::make_shared<VerifyFlags>();
   app.description(
-      "Compares an artifact, or what a model compiles to, with the interpreter (in double "
-      "precision) and, where a\n"
-      "python3 with onnxruntime is found (FUSEC_PYTHON names another), with onnxruntime. Exits "
-      "with 1 if they differ.");
+      "Compares the answers of an artifact, or of a model that it compiles first, with the "
+      "interpreter in double\n"
+      "precision. It also compares them with onnxruntime if it finds a python3 that has it "
+      "(FUSEC_PYTHON names one).\n"
+      "The exit code is 1 if an answer differs by more than its tolerance.");
   app.add_option("MODEL.onnx|OUT", flags->subject, "a model, or an artifact")
       ->required()
       ->type_name("");
   app.add_option("--model", flags->model, "the model that the artifact was made from")
       ->type_name("MODEL.onnx");
   AddRepeated(app, "--dim", flags->dims,
-              "the sizes of a symbolic dim to try, in turn (default: 1,2,5,64)", "NAME=SIZE,...");
-  app.add_option("--inputs", flags->inputs, "input data instead of random data")
+              "sizes of a symbolic dim, tried in this order (default: 1,2,5,64)", "NAME=SIZE,...");
+  app.add_option("--inputs", flags->inputs, "use this input data instead of random data")
       ->type_name("FILE.npz");
   AddRandomFlags(app, flags->random_flags);
   AddModelFlags(app, flags->model_flags);
   AddDevice(app, flags->device);
   CLI::Option* per_fusion =
       app.add_flag("--per-fusion", flags->per_fusion,
-                   "compare every kernel alone with its unfused ops; an artifact needs no --model");
-  CLI::Option* json = app.add_flag("--json", flags->json, "for scripts");
+                   "compare every kernel alone with its unfused ops; needs no --model");
+  CLI::Option* json = app.add_flag("--json", flags->json, "print JSON, for scripts");
   app.add_flag("--bisect", flags->bisect,
-               "find the kernel, or the pass, to blame for a wrong answer, and what cures it")
+               "find the kernel or the pass that makes an answer wrong, and the flag that cures it")
       ->excludes(per_fusion)
       ->excludes(json);
   app.footer(
-      "example: fusec verify models/lora_mlp.dynamo.onnx --dim batch=1,64\n"
+      "example: fusec verify models/lora_mlp.ts.onnx --dim batch=1,64\n"
       "         fusec verify lora --per-fusion --device cuda\n"
-      "         fusec verify lora --model models/lora_mlp.dynamo.onnx --bisect");
+      "         fusec verify lora --model models/lora_mlp.ts.onnx --bisect");
   return [flags] { return RunVerify(*flags); };
 }
 
 Command DeclareBench(CLI::App& app) {
   auto flags = std::make_shared<BenchFlags>();
   app.description(
-      "Times an artifact on random or given data: whole calls of one context from host memory to "
-      "host memory, and the\n"
-      "device alone: on a GPU by a graph of each run, and by one graph of a run of every set.\n"
-      "Calls to a GPU have page-locked inputs (fusec_allocate_host), and outputs in memory of the "
-      "context.");
+      "Measures how long an artifact takes on random or given data: whole calls of one context, "
+      "from host memory to host\n"
+      "memory, and on a GPU also the device alone, by a CUDA graph of one run and by one graph of "
+      "a "
+      "run per input set.\n"
+      "Calls to a GPU have page-locked inputs (fusec_allocate_host) and leave outputs in memory of "
+      "the context.");
   app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
-  AddRepeated(app, "--dim", flags->dims, "the sizes of a symbolic dim to time (default: 64)",
+  AddRepeated(app, "--dim", flags->dims, "sizes of a symbolic dim to measure (default: 64)",
               "NAME=SIZE,...");
   AddRepeated(app, "--inputs", flags->inputs,
-              "input data instead of random data: up to 8 files of a size, which calls go round",
+              "use this input data instead of random data: up to 8 files per size, used in turn",
               "FILE.npz");
   app.add_option("--output", flags->output,
-                 "where to write the results of each size's first inputs, as DIR/0, DIR/1, ...")
+                 "write the outputs of each size's first inputs to DIR/0, DIR/1, ...")
       ->type_name("DIR");
-  app.add_option("--seconds", flags->seconds, "how long to measure each (default: 1)")
+  app.add_option("--seconds", flags->seconds, "seconds to measure each time (default: 1)")
       ->type_name("S")
       ->check(CLI::Range(0.0, 3600.0));
   app.add_option(
          "--rotate", flags->rotate,
-         "sets of random inputs that runs go round, so that no look-up is warm (default: 8)")
+         "sets of random inputs that runs use in turn, so that no look-up hits a warm cache "
+         "(default: 8)")
       ->type_name("N")
       ->check(CLI::Range(1, kMostInputSets));
   app.add_option("--contexts", flags->contexts,
-                 "also the throughput of N contexts that run at the same time, a thread each")
+                 "also measure the throughput of N contexts at once, one thread each")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
   app.add_flag("--pageable", flags->pageable,
-               "inputs of calls in ordinary host memory, which the host copies for the GPU");
+               "use inputs in ordinary (pageable) host memory, which the host copies for the GPU");
   app.add_flag(
       "--per-kernel", flags->per_kernel,
-      "also every kernel's time, beside what its bytes and flops take at the device's peak");
-  app.add_option("--trace", flags->trace,
-                 "write a slice for every kernel in Chrome's trace format, which Perfetto opens")
+      "also measure every kernel, and compare it with the device's peak bandwidth and flops");
+  app.add_option(
+         "--trace", flags->trace,
+         "write every kernel's time to a file in Chrome's trace format, which Perfetto opens")
       ->type_name("FILE");
-  app.add_option("--threads", flags->threads, "threads on the CPU (default: all cores)")
+  app.add_option("--threads", flags->threads, "CPU threads of a run (default: all cores)")
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
   AddRandomFlags(app, flags->random_flags);
   AddDevice(app, flags->device);
-  app.add_flag("--json", flags->json, "for scripts: a list with an entry for every size");
+  app.add_flag("--json", flags->json,
+               "print JSON, for scripts: a list with an entry for every size");
   app.footer("example: fusec bench dlrm --dim batch=1,128,2048");
   return [flags] { return RunBench(*flags); };
 }
@@ -226,19 +243,18 @@ Command DeclareBench(CLI::App& app) {
 Command DeclareTune(CLI::App& app) {
   auto flags = std::make_shared<TuneFlags>();
   app.description(
-      "Measures the kernels that can make each part of an artifact on this machine, and builds the "
-      "artifact again\n"
-      "with the fastest. Times are remembered beside the compiled kernels, for other models as "
-      "well.");
+      "Measures on this machine the kernels that can compute each part of an artifact, and builds "
+      "the artifact again\n"
+      "with the fastest. Times are kept in the kernel cache, so that equal parts of other models "
+      "need no measuring.");
   app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
-  AddRepeated(
-      app, "--dim", flags->dims,
-      "the sizes of a symbolic dim to measure at (default: 1,16,128,1024,4096; of several dims "
-      "their product)",
-      "NAME=SIZE,...");
+  AddRepeated(app, "--dim", flags->dims,
+              "sizes of a symbolic dim to measure at (default: 1,16,128,1024,4096; if "
+              "there are several dims, these are their product)",
+              "NAME=SIZE,...");
   app.add_option("--time-limit", flags->time_limit_s,
-                 "start no measurement after so many seconds (default: 60); the next call goes on "
-                 "from there")
+                 "start no measurement after S seconds (default: 60); the next call continues from "
+                 "there")
       ->type_name("S")
       ->check(CLI::Range(0.0, 86400.0));
   AddDevice(app, flags->device);
@@ -250,22 +266,28 @@ Command DeclareTune(CLI::App& app) {
 Command DeclareExplain(CLI::App& app) {
   auto flags = std::make_shared<ExplainFlags>();
   app.description(
-      "Tells what an artifact launches, what was fused into it, and what was not fused and why.");
+      "Shows what an artifact launches, what was fused into each kernel, and what was not fused "
+      "and "
+      "why.");
   app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
   CLI::Option* kernel = app.add_option("--kernel", flags->kernel,
                                        "show one kernel: its ONNX nodes, its IR and its code")
                             ->type_name("NAME");
-  app.add_option("--target", flags->target, "cpu, sm_90a, ... (default: a GPU of the artifact)")
+  app.add_option("--target", flags->target,
+                 "explain the kernels of cpu, sm_90a, ... (default: a GPU)")
       ->type_name("NAME");
   AddRepeated(app, "--dim", flags->dims,
-              "the size of a symbolic dim for bytes and flops (default: 128)", "NAME=SIZE");
-  CLI::Option* dot = app.add_flag(
-      "--dot", flags->dot, "draw it: Graphviz text with one cluster per kernel, for dot -Tsvg");
-  app.add_flag("--ptx", flags->ptx,
-               "registers, spills, shared memory, occupancy and instructions of every GPU kernel")
+              "size of a symbolic dim, from which bytes and flops follow (default: 128)",
+              "NAME=SIZE");
+  CLI::Option* dot =
+      app.add_flag("--dot", flags->dot,
+                   "print a drawing: Graphviz text with one cluster per kernel, for dot -Tsvg");
+  app.add_flag(
+         "--ptx", flags->ptx,
+         "show registers, spills, shared memory, occupancy and instructions of every GPU kernel")
       ->excludes(dot)
       ->excludes(kernel);
-  app.add_flag("--json", flags->json, "for scripts")->excludes(dot)->excludes(kernel);
+  app.add_flag("--json", flags->json, "print JSON, for scripts")->excludes(dot)->excludes(kernel);
   dot->excludes(kernel);
   app.footer(
       "example: fusec explain dlrm --kernel k01_linear_relu\n"
@@ -278,10 +300,10 @@ Command DeclareOpt(CLI::App& app) {
   auto flags = std::make_shared<OptFlags>();
   app.description("Runs passes on IR text and prints the result.");
   app.add_option("FILE.ir", flags->file, "IR text; - reads stdin")->type_name("");
-  AddRepeated(app, "--passes", flags->passes, "names, in order; --passes=help lists them",
-              "A,B,...", ',');
+  AddRepeated(app, "--passes", flags->passes,
+              "the passes to run, in order; --passes=help lists them", "A,B,...", ',');
   app.get_option("--passes")->required();
-  app.add_option("-o,--output", flags->output, "the file to write (default: stdout)")
+  app.add_option("-o,--output", flags->output, "write the result to this file (default: stdout)")
       ->type_name("FILE");
   app.footer(
       "example: fusec opt dump/07-canonicalize.ir --passes=fuse-row-reduction,fuse-pointwise");

@@ -25,7 +25,7 @@ void PrintSummary(const TuneFlags& flags, const TuneReport& report) {
             " of " + std::to_string(report.tuning.regions.size()) + " faster by another choice");
   if (report.left_out > 0) {
     PrintWarning(Plural(report.left_out, "measurement") +
-                 " left out for want of time (--time-limit); what misses one stays as planned");
+                 " left out because time ran out (--time-limit); their kernels stay as planned");
   }
 }
 

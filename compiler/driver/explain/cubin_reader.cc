@@ -63,7 +63,7 @@ class CubinReader {
             "\x7f"
             "ELF" ||
         bytes_[4] != 2 || bytes_[5] != 1)
-      return "is no little endian ELF file of 64 bits";
+      return "is not a 64-bit little-endian ELF file";
     const uint64_t table = At<uint64_t>(bytes_, 0x28);
     const uint64_t entry = At<uint16_t>(bytes_, 0x3a), count = At<uint16_t>(bytes_, 0x3c);
     const uint64_t names = At<uint16_t>(bytes_, 0x3e);
@@ -84,7 +84,7 @@ class CubinReader {
       }
       sections_.push_back(section);
     }
-    if (names >= count) return "has no names of sections";
+    if (names >= count) return "has no section names";
     for (uint64_t i = 0; i < count; ++i)
       sections_[i].name = NameAt(sections_[names].bytes, At<uint32_t>(bytes_, table + i * entry));
     return "";

@@ -210,7 +210,7 @@ Result<Explanation> ExplainArtifact(const std::string& path, const std::string& 
   explanation.matmul_precision = manifest.matmul_precision;
   FUSEC_ASSIGN(explanation.target, ChooseTarget(manifest, wanted));
   FUSEC_ASSIGN(const auto cases, DimCases(dim_flags, DimRanges(manifest), {kDefaultSize}));
-  if (cases.size() != 1) return Fail(ErrorKind::kUsage, "one size per dim is expected here");
+  if (cases.size() != 1) return Fail(ErrorKind::kUsage, "--dim takes one size per dim here");
   explanation.dims = cases[0];
   const std::vector<int64_t> symbols = SymbolValues(manifest, explanation.dims);
   const runtime::Target& target = manifest.targets.at(explanation.target);
@@ -236,8 +236,7 @@ Result<Explanation> ExplainArtifact(const std::string& path, const std::string& 
     FUSEC_TRY(FillStory(manifest, json, symbols, explanation));
     FUSEC_TRY(FillEdges(json["targets"][explanation.target], explanation));
   } catch (const WrongKey& wrong) {
-    return Fail(ErrorKind::kArtifact,
-                file + ": " + wrong.key + " holds something of another type than expected");
+    return Fail(ErrorKind::kArtifact, file + ": " + wrong.key + " has another type than expected");
   }
   if (const size_t regions = explanation.regions().size(); regions != explanation.steps.size()) {
     return Fail(ErrorKind::kArtifact,

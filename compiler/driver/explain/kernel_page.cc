@@ -35,7 +35,7 @@ std::string NodesText(const Node& region) {
     rows.push_back(
         {origin.onnx_node, origin.onnx_op, origin.module_path, origin.source_line, ops[i]});
   }
-  if (origins.empty()) return "  none: the compiler made all of its ops\n";
+  if (origins.empty()) return "  none: all of its ops were made by the compiler\n";
   return FormatTable(rows, "lllll");
 }
 
@@ -49,7 +49,7 @@ Result<std::string> KernelPage(const std::string& artifact, const std::string& t
   page += Section("IR of the region, before it was planned") + Print(*body);
   if (step.code.source.empty()) {
     return page + Section("code") + "  a matrix product of the library (" +
-           (target == "cpu" ? "oneDNN" : "cuBLASLt") + "): no code of its own\n";
+           (target == "cpu" ? "oneDNN" : "cuBLASLt") + "), which needs no generated code\n";
   }
   FUSEC_ASSIGN(const std::string code, KernelText(artifact, step.code));
   return page + Section("code, " + step.code.source) + code;

@@ -6,8 +6,8 @@
 
 namespace fusec {
 
-// One kernel from all three sides, in sections: the ONNX nodes that it was made from with the ops
-// that each became, the IR of its region (which `fusec opt` reads), and its code.
+// A page about one kernel in three sections: the ONNX nodes that it was made from and the ops that
+// each became, the IR of its region (which `fusec opt` reads), and its code.
 Result<std::string> KernelPage(const std::string& artifact, const std::string& target,
                                const Explanation::FoundStep& found);
 

@@ -8,13 +8,13 @@
 
 namespace fusec {
 
-// The class of an opcode with its suffixes, such as "ld.global.nc.v4.f32".
+// The class of an opcode, which is given with its suffixes, such as "ld.global.nc.v4.f32".
 InstructionClass ClassifyPtx(std::string_view opcode);
 
 // Instructions in the text of each kernel; loops count once.
 std::map<std::string, InstructionMix> ReadPtx(std::string_view ptx);
 
-// What the assembler's log ("ptxas info ...") says of each kernel.
+// What the assembler's log ("ptxas info ...") says about each kernel.
 struct PtxasKernel {
   int registers = 0;
   int spill_store_bytes = 0, spill_load_bytes = 0;

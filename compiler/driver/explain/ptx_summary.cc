@@ -95,8 +95,8 @@ Result<std::vector<KernelResources>> ReadResources(const std::string& artifact,
                                                    const Explanation& explanation) {
   const std::string& architecture = explanation.target;
   if (!architecture.starts_with("sm_")) {
-    return Fail(ErrorKind::kUsage, "--ptx tells of GPU kernels, but the target is " + architecture +
-                                       "; the artifact needs one such as sm_90a (--target)");
+    return Fail(ErrorKind::kUsage, "--ptx is for GPU kernels, but the target is " + architecture +
+                                       "; compile for a GPU such as sm_90a (--target)");
   }
   const std::string file = artifact + "/manifest.json";
   FUSEC_ASSIGN(const std::string text, ReadWholeFile(file, ErrorKind::kArtifact));
@@ -144,7 +144,7 @@ Result<std::vector<KernelResources>> ReadResources(const std::string& artifact,
 
 std::string ResourcesText(const std::vector<KernelResources>& kernels,
                           const std::string& architecture) {
-  if (kernels.empty()) return "no generated kernels: all steps are the library's\n";
+  if (kernels.empty()) return "no generated kernels: a library computes all steps\n";
   std::vector<std::vector<std::string>> rows = {{"kernel", "threads", "registers", "spills",
                                                  "stack", "shared", "code", "blocks/SM",
                                                  "occupancy", "limited by"}};

@@ -136,7 +136,7 @@ Comparison Compare(const std::string& name, const TensorData& found,
   }
   if (found.dims() != expected.dims) {
     result.note = "shape " + IndexText(found.dims()) + ", reference " + IndexText(expected.dims) +
-                  ": dims of 1 aside the same";
+                  ": equal except for dims of 1";
   }
   if (IsFloat(found.dtype()))
     CompareReals(found, expected, result);

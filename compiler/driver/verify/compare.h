@@ -9,22 +9,23 @@
 
 namespace fusec {
 
-// How far a tensor may be from its reference, and why: the text is shown beside the number.
+// How far a tensor may be from its reference, and why. `fusec verify` prints the reason.
 struct Tolerance {
   double relative_l2 = 0;
   std::string reason;  // "f32 sums in another order"
 };
-// Of a result of `dtype` against the interpreter's doubles. The precision is --matmul-precision of
-// the artifact.
+// The tolerance of a result of `dtype` against the interpreter's doubles. The precision is the
+// artifact's --matmul-precision.
 Tolerance ToleranceOf(Dtype dtype, const std::string& matmul_precision);
-// The coarsest float dtype that `output` or anything it was computed from is rounded to: an f32
-// result of f16 layers is no better than f16. The dtype itself where that is no float.
+// The coarsest float dtype that `output`, or anything it was computed from, is rounded to: an f32
+// result of f16 layers is no better than f16. If `output` is not a float, its own dtype.
 Dtype CoarsestDtype(const Value* output);
 
-// A result against its reference. NaN must meet NaN and an infinity an infinity of its sign (a
-// reference that overflows the result's dtype counts as one); such pairs are left out of the
-// numbers. Relative L2 is |found - expected| / |expected|, or |found - expected| where the
-// reference is all zeros. max_rel is over the elements with a reference other than 0.
+// The comparison of a result with its reference. A NaN must match a NaN, and an infinity an
+// infinity of the same sign (a reference that overflows the result's dtype counts as one); such
+// pairs are left out of the numbers. Relative L2 is |found - expected| / |expected|, or |found -
+// expected| where the reference is all zeros. max_rel is over the elements with a reference other
+// than 0.
 struct Comparison {
   std::string name;
   double max_abs = 0, max_rel = 0, rel_l2 = 0;
@@ -33,7 +34,7 @@ struct Comparison {
   std::vector<int64_t> worst_index;
   double worst_found = 0, worst_expected = 0;
   Tolerance tolerance;
-  std::string note;  // what is odd, or why it failed where numbers do not say
+  std::string note;  // what is unusual, or why it failed if the numbers do not show it
   bool pass = false;
 };
 std::string IndexText(const std::vector<int64_t>& index);  // "[3, 17]"

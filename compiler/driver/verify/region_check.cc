@@ -136,7 +136,7 @@ Result<Json> SeparateManifest(Json manifest, const runtime::Target& target, cons
   for (const auto& [name, number] : numbers) {
     if (number < 0) {
       return Fail(ErrorKind::kArtifact, "target " + target.name + " has no step that writes \"" +
-                                            name + "\", expected one as in its graph");
+                                            name + "\", expected one, as in its graph");
     }
   }
   manifest.erase("hash");
@@ -211,7 +211,7 @@ Result<RegionCheck> RegionCheck::Make(const Subject& subject, const std::string&
   if (const size_t regions = RegionsOf(*check.graph_).size(); regions != steps) {
     return Fail(ErrorKind::kArtifact,
                 subject.artifact + ": target " + target.name + " has " + std::to_string(steps) +
-                    " steps (alternatives are one), expected one for each of the graph's " +
+                    " steps (alternatives count as one), expected one for each of the graph's " +
                     std::to_string(regions) + " regions");
   }
   FUSEC_ASSIGN(const Json manifest,

@@ -10,19 +10,19 @@ namespace fusec {
 // One result of one region, made by its compiled kernel alone, against the region's unfused body
 // interpreted in double on the same operands.
 struct RegionJudgement {
-  size_t region = 0;  // its place among the regions
+  size_t region = 0;  // its index among the regions
   std::string kernel, op_class;
   DimValues dims;
   Comparison comparison;  // its name is the tensor's
 };
 
-// Every region of an artifact, each fed with what the interpreter says that its operands are
-// (rounded to their dtypes), so that an error shows only where it is made. For this the artifact's
-// kernels run once in another order of data: what a step would read of another step is given as an
-// input, what it writes is an output.
+// Checks every region of an artifact on operands that the interpreter computes (rounded to their
+// dtypes), so that an error shows only in the region that makes it. For this the artifact's kernels
+// run once, separated: what a step reads from another step becomes an input, and what it writes
+// becomes an output.
 class RegionCheck {
  public:
-  // `folder` is an empty one for the artifact with the steps taken apart; it must outlive this.
+  // `folder` is an empty folder for the artifact with separated steps; it must outlive this object.
   static Result<RegionCheck> Make(const Subject& subject, const std::string& folder);
 
   // In the order of the steps.
@@ -35,8 +35,7 @@ class RegionCheck {
   std::unique_ptr<Graph> graph_;
   std::unique_ptr<Graph> separated_;  // every region reads inputs and constants only
   std::unique_ptr<runtime::Program> program_;
-  std::vector<const Value*>
-      given_;  // values of graph_: the inputs that separated_ has besides its own
+  std::vector<const Value*> given_;  // values of graph_ that are additional inputs of separated_
   size_t own_inputs_ = 0;
 };
 

@@ -50,8 +50,7 @@ class Bisection {
       FUSEC_ASSIGN(const bool right_alone, IsRightAlone(subject_));
       if (right_alone) {
         std::puts(
-            "in a context of its own this size is right: runs of the sizes before it leave "
-            "something behind");
+            "this size is right in a new context: earlier runs of other sizes change its answers");
         return {};
       }
     }
@@ -65,13 +64,15 @@ class Bisection {
     }
     FUSEC_ASSIGN(const std::string pass, FirstWrongPass());
     if (!pass.empty()) {
-      std::printf("every kernel does what its region says; pass %s changed the graph's meaning\n",
-                  Bold(pass).c_str());
+      std::printf(
+          "every kernel computes what its region says; pass %s changed the graph's meaning\n",
+          Bold(pass).c_str());
       return TryCures(FindPass(pass)->optional ? pass : "");
     }
     std::puts(
-        "every kernel does what its region says, and the regions do what the model says: what is "
-        "wrong lies\nbetween the kernels, in the memory plan or the order of launches");
+        "every kernel computes what its region says, and the regions what the model says: the "
+        "fault "
+        "lies\nbetween the kernels, in the memory plan or the order of launches");
     return TryCures("");
   }
 
@@ -149,7 +150,7 @@ class Bisection {
       FUSEC_ASSIGN(const bool right, IsRightWithout(""));
       if (right) {
         std::printf(
-            "compiled anew, %s gives right answers: %s is not what this fusec makes of it\n",
+            "compiled again, %s gives right answers: %s differs from what this fusec makes of it\n",
             subject_.model.c_str(), flags_.subject.c_str());
         return {};
       }

@@ -13,7 +13,7 @@
 
 namespace fusec {
 
-// What the kinds of `fusec verify` share.
+// Declarations that the modes of `fusec verify` share.
 
 struct Judgement {
   std::string against;  // "interpreter", "onnxruntime"
@@ -25,7 +25,7 @@ struct Judgement {
 struct Subject {
   std::string model, device;
   std::string artifact;    // its folder
-  ModelFlags model_flags;  // by which the model becomes it
+  ModelFlags model_flags;  // the flags that it was compiled with
   CompileOptions options;
   std::unique_ptr<runtime::Program> program;
   std::unique_ptr<Graph> graph;  // null without a model

@@ -65,7 +65,7 @@ TEST(Compare, DroppedDimsOfOneAreANote) {
   const auto found = TensorData::From<double>(Dtype::kF32, {1, 2, 1}, {1, 2});
   const Comparison same = Compare("y", found, Reference(Dtype::kF32, {2}, {1, 2}), {1e-5, "test"});
   EXPECT_TRUE(same.pass);
-  EXPECT_EQ(same.note, "shape [1, 2, 1], reference [2]: dims of 1 aside the same");
+  EXPECT_EQ(same.note, "shape [1, 2, 1], reference [2]: equal except for dims of 1");
   const Comparison other =
       Compare("y", found, Reference(Dtype::kF32, {3}, {1, 2, 3}), {1e-5, "test"});
   EXPECT_FALSE(other.pass);
