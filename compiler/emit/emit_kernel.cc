@@ -112,9 +112,11 @@ std::vector<std::string> VariantTexts(const KernelPlan& plan) {
   return texts;
 }
 
-// Text of a model, which must not end the comment that it stands in.
+// Text of a model for a comment, which a line's end would end, and a backslash there would take on
+// to the next line.
 std::string InComment(std::string text) {
   std::replace(text.begin(), text.end(), '\n', '?');
+  std::replace(text.begin(), text.end(), '\\', '/');
   return text;
 }
 

@@ -170,11 +170,9 @@ void NameByFlags(const ModelInputs& inputs, FittingDim& fitting) {
   };
   fitting.symbol = flag_of(fitting.symbol);
   if (fitting.same_as.empty()) return;
+  const auto by_flag = [&](const std::string& name) { return Expr::Symbol(flag_of(name)); };
   const Expr same_as = *Expr::Parse(fitting.same_as);
-  fitting.same_as =
-      same_as
-          .Substitute([&](const std::string& name) { return Expr::Symbol(flag_of(name)); }, Ranges())
-          .ToString();
+  fitting.same_as = same_as.Substitute(by_flag, Ranges()).ToString();
 }
 
 // One attempt; `size_problem` gets the first problem that other sizes of a dim would solve.

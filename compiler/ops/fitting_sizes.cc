@@ -90,17 +90,17 @@ bool IsPlain(const AtomRef& atom) { return atom->kind == Atom::Kind::kSymbol; }
 std::optional<FittingDim> Multiple(const Expr& product, const Expr& sum) {
   if (product.terms().size() != 1 || product.terms()[0].atoms.size() != 1) return std::nullopt;
   const auto& [factor, atoms] = product.terms()[0];
-  if (!IsPlain(atoms[0]) || sum.AsConstant()) return std::nullopt;
+  const std::string& symbol = atoms[0]->name;
+  if (!IsPlain(atoms[0]) || factor <= 0 || sum.AsConstant()) return std::nullopt;
+  const auto is_other = [&](const AtomRef& atom) { return IsPlain(atom) && atom->name != symbol; };
   std::vector<Expr::Term> terms = sum.terms();
   for (Expr::Term& term : terms) {
     const bool is_size = term.coefficient > 0 && term.coefficient % factor == 0 &&
-                         std::all_of(term.atoms.begin(), term.atoms.end(), [&](const AtomRef& atom) {
-                           return IsPlain(atom) && atom->name != atoms[0]->name;
-                         });
+                         std::all_of(term.atoms.begin(), term.atoms.end(), is_other);
     if (!is_size) return std::nullopt;
     term.coefficient /= factor;
   }
-  return FittingDim{atoms[0]->name, 0, 0, Expr::FromTerms(std::move(terms)).ToString()};
+  return FittingDim{symbol, 0, 0, Expr::FromTerms(std::move(terms)).ToString()};
 }
 
 }  // namespace
@@ -120,7 +120,7 @@ tl::unexpected<Error> DoesNotDivide(std::string message, const Expr& dividend,
     const auto& [factor, atoms] = dividend.terms()[0];
     const auto& [number, missing] = divisor.terms()[0];
     const auto symbol = std::find_if(atoms.begin(), atoms.end(), IsPlain);
-    if (symbol != atoms.end() && missing.empty()) {
+    if (symbol != atoms.end() && missing.empty() && number > 0) {
       const std::string least = std::to_string(number / std::gcd(number, factor));
       fitting = FittingDim{(*symbol)->name, 0, 0,
                            (*symbol)->name + "_per_" + least + "*" + least};

@@ -14,7 +14,8 @@ tl::unexpected<Error> SizesDiffer(std::string message, const Expr& a, const Expr
 
 // The same for a quotient that is no whole number for all sizes. Where a symbol of the dividend that is a multiple of what is
 // missing makes it one, the error's `fitting_dim` says so: `items` by 9 elements is `items_per_9*9`, a symbol that the model lacks.
-tl::unexpected<Error> DoesNotDivide(std::string message, const Expr& dividend, const Expr& divisor, const Ranges& ranges);
+tl::unexpected<Error> DoesNotDivide(std::string message, const Expr& dividend,
+                                    const Expr& divisor, const Ranges& ranges);
 
 // The same for `small <= large`, which holds where min(small, large) is small; for sizes of one symbol alone.
 tl::unexpected<Error> SizeTooSmall(std::string message, const Expr& small, const Expr& large);

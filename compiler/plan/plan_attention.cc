@@ -295,8 +295,8 @@ class AttentionPlanner {
         "Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul");
     // Of what the diagonal crosses or leaves, only a further mask may hide all.
     const bool masked = Masks() > (diagonal_ && is_below.value_or(true) ? 1 : 0);
-    builder_.AppendCall(std::string(masked ? "AddMaskedTile" : "AddTile") +
-                        "<Shape>(here, tile_scores, attention)");
+    const std::string add = masked ? "AddMaskedTile" : "AddTile";
+    builder_.AppendCall(add + "<Shape>(here, tile_scores, attention)");
   }
 
   // The pointwise ops between the product and softmax. Sets reads_product_.
@@ -345,9 +345,9 @@ class AttentionPlanner {
     trial.DefineVariable("query_row", 0, queries_ - 1);
     trial.DefineVariable("key_row", 0, keys_ - 1);
     trial.DefineVariable("head", 0, Product(heads_) - 1);
-    const Shape& shape = parts_.score->type.shape;  // of other leading dims than the values' perhaps
-    std::vector<Expr> index =
-        Delinearize(Expr::Symbol("head"), Shape(shape.begin(), shape.end() - 2), trial.ranges());
+    const Shape& shape = parts_.score->type.shape;  // its leading dims may not be the values'
+    const Shape lead(shape.begin(), shape.end() - 2);
+    std::vector<Expr> index = Delinearize(Expr::Symbol("head"), lead, trial.ranges());
     index.push_back(Expr::Symbol("query_row"));
     index.push_back(Expr::Symbol("key_row"));
     RegionLowering lowering(region_, trial);
@@ -407,8 +407,8 @@ class AttentionPlanner {
     if (value->producer != parts_.values)
       words += ", " + std::string(GetOpDef(value->producer->kind).text);
     builder_.Comment(words);
-    builder_.AppendCall(std::string(parts_.guard ? "DivideByTotalsOrZero" : "DivideByTotals") +
-                        "<Shape>(attention)");
+    const std::string divide = parts_.guard ? "DivideByTotalsOrZero" : "DivideByTotals";
+    builder_.AppendCall(divide + "<Shape>(attention)");
     if (value->producer == parts_.values && StoreVectors(views)) return;
     ForElements("column", static_cast<int>(Padded(columns_)), "Shape::kColumnPieces", "", columns_,
                 [&](const Expr& query, const Expr& column, const std::string& unclamped) {
