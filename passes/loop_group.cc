@@ -10,6 +10,10 @@ namespace fusec {
 
 namespace {
 
+// Ops of a loop that follow one another: planners follow them by recursion, and compilers take long
+// for functions of many statements.
+constexpr int kLongestChain = 1024;
+
 bool CanJoin(const Node& node) {
   const OpClass op_class = GetOpDef(node.kind).op_class;
   return op_class == OpClass::kPointwise || op_class == OpClass::kView ||
@@ -63,6 +67,7 @@ bool Repeats(const Node& reader, const Value* value) {
 // Adds the producers of the nodes of `group` that may join.
 void AddProducers(const Graph& graph, const ReaderMap& readers, const Node& root,
                   PassReport& report, bool pools, std::set<const Node*>& group) {
+  std::map<const Node*, int> chain;  // how many ops of the group stand from the node to the root
   // From the root upwards: every reader of a node has been looked at before the node itself.
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = *graph.nodes[i];
@@ -71,6 +76,7 @@ void AddProducers(const Graph& graph, const ReaderMap& readers, const Node& root
     const Node* inside = nullptr;
     bool outside = IsOutput(graph, node.result());
     bool repeats = false;
+    int longest = 0;
     if (auto found = readers.find(node.result()); found != readers.end()) {
       for (const Node* reader : found->second) {
         if (!group.count(reader)) {
@@ -79,9 +85,15 @@ void AddProducers(const Graph& graph, const ReaderMap& readers, const Node& root
         }
         inside = reader;
         repeats |= Repeats(*reader, node.result());
+        longest = std::max(longest, chain[reader] + 1);
       }
     }
     if (!inside) continue;
+    if (longest >= kLongestChain) {
+      Refuse(report, readers, group, node,
+             std::to_string(longest) + " ops follow it in one kernel already", "longer kernels");
+      continue;
+    }
     if (repeats && (pool == Pool::kColumns || (GetOpDef(node.kind).algebra & kExpensive) != 0)) {
       Refuse(report, readers, group, node,
              "its elements would be computed again for every element that reads them",
@@ -95,6 +107,7 @@ void AddProducers(const Graph& graph, const ReaderMap& readers, const Node& root
       continue;
     }
     group.insert(&node);
+    chain[&node] = longest;
     if (outside && !IsConvex(graph, group)) {
       group.erase(&node);
       Refuse(report, readers, group, node, kBetween, kBetweenNeeded);
