@@ -98,7 +98,7 @@ std::string InWords(const Expr& expr) {
   return sum;
 }
 
-// "batch up to 1: k01_linear_rows_1", "2..32: this kernel", "from 33: k01_linear_tile_64x64".
+// "batch up to 1: *_rows_1", "2..32: this kernel", "from 33: *_tile_64x64".
 std::vector<std::string> VariantTexts(const KernelPlan& plan) {
   std::vector<std::string> texts;
   for (const auto& [name, from, to] : plan.variants) {
@@ -106,7 +106,7 @@ std::vector<std::string> VariantTexts(const KernelPlan& plan) {
                               : to == INT64_MAX                    ? fmt::format("from {}", from)
                               : from == to                         ? fmt::format("{}", from)
                                            : fmt::format("{}..{}", from, to);
-    texts.push_back(sizes + ": " + (name == plan.name ? "this kernel" : name));
+    texts.push_back(sizes + ": " + name);
   }
   texts.front() = InWords(plan.variant_size) + " " + texts.front();
   return texts;

@@ -30,15 +30,19 @@ bool IsProduct(const KernelChoice& choice) {
   return choice.product.kind == MatMulKernel::Kind::kRows || choice.product.is_tile();
 }
 
-// Tells each kernel what serves the other sizes.
-void NameVariants(std::vector<Step>& steps) {
-  std::vector<KernelVariant> variants;
-  for (const Step& step : steps)
-    variants.push_back({step.is_matmul ? step.matmul.name : step.kernel.name,
-                        step.alternative->from, step.alternative->to});
-  for (Step& step : steps) {
-    step.kernel.variants = variants;
-    step.kernel.variant_size = step.alternative->size;
+// Tells each kernel what serves the other sizes; of names that begin alike, it says the ends.
+void NameVariants(const std::vector<Variant>& variants, std::vector<Step>& steps) {
+  std::vector<KernelVariant> all;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const std::string& suffix = variants[i].suffix;
+    const std::string name = suffix.empty() ? steps[i].kernel.name : "*" + suffix;
+    all.push_back({steps[i].is_matmul ? "the library" : name, variants[i].from, variants[i].to});
+  }
+  for (size_t i = 0; i < steps.size(); ++i) {
+    KernelPlan& kernel = steps[i].kernel;
+    kernel.variants = all;
+    kernel.variants[i].name = "this kernel";
+    kernel.variant_size = steps[i].alternative->size;
   }
 }
 
@@ -296,7 +300,7 @@ std::vector<Step> RegionKernels::Plan(const std::vector<Variant>& variants,
     if (variants.size() > 1)
       steps.back().alternative = {size_, variant.from, variant.to, &variant == variants.data()};
   }
-  if (steps.size() > 1) NameVariants(steps);
+  if (steps.size() > 1) NameVariants(variants, steps);
   return steps;
 }
 

@@ -16,6 +16,19 @@
 // launch  : a block owns 64 queries of a head; batch blocks of 128 threads
 // traffic : reads batch * 5120 + 3200 bytes, writes batch * 640 bytes,
 //           keeps batch * 16160 bytes out of memory
+// drawing : a block's scores, 64 queries of a head by 32 keys at a time
+//                            keys 0..31   32..63
+//                          +------------+--------+
+//           queries 0..15  | warp 0     | warp 0 |
+//           queries 16..31 | warp 1     | warp 1 |
+//           queries 32..47 | warp 2     | warp 2 |
+//           queries 48..63 | warp 3     | warp 3 |
+//                          +------------+--------+
+//           15360 bytes of shared memory, each row padded by 16:
+//           queries    | 64 x 80 |  read once
+//           tile t     | keys 32 x 80 | values 32 x 80 |  place t % 2, 5120 bytes
+//           fetched    | 0 | 1 |   |
+//           used       |   | 0 | 1 |  softmax so far and values' sums in registers
 extern "C" __global__ void __launch_bounds__(128)
 k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
               const float* __restrict__ v, const float* __restrict__ bias, float* __restrict__ y,

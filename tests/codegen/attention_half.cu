@@ -15,6 +15,19 @@
 // launch  : a block owns 64 queries of a head; batch * 2 blocks of 128 threads
 // traffic : reads batch * 18432 + 6 bytes, writes batch * 6144 bytes,
 //           keeps batch * 108288 + 2304 bytes out of memory
+// drawing : a block's scores, 64 queries of a head by 64 keys at a time
+//                            keys 0..63
+//                          +------------+
+//           queries 0..15  | warp 0     |
+//           queries 16..31 | warp 1     |
+//           queries 32..47 | warp 2     |
+//           queries 48..63 | warp 3     |
+//                          +------------+
+//           25600 bytes of shared memory, each row padded by 16:
+//           queries    | 64 x 80 |  read once
+//           tile t     | keys 64 x 80 | values 64 x 80 |  place t % 2, 10240 bytes
+//           fetched    | 0 |   |
+//           used       |   | 0 |  softmax so far and values' sums in registers
 extern "C" __global__ void __launch_bounds__(128, 4)
 k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
               const Half* __restrict__ v, Half* __restrict__ y, int batch) {

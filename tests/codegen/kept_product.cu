@@ -7,6 +7,7 @@
 // ---- from codegen_templates/device/kept_product.cuh ----
 
 // kernel  : k00_relu_matmul_softmax   class: block_program
+// variants: batch up to 792: this kernel, from 793: *_many_rows
 // source  : add, relu, matmul, reduce_max, sub, exp, reduce_sum, div
 // inputs  : x f32[batch, 27, 24], y f32[batch, 13, 24]
 // outputs : weights f32[batch, 27, 13]
@@ -150,6 +151,7 @@ k00_relu_matmul_softmax(const float* __restrict__ x, const float* __restrict__ y
 }
 
 // kernel  : k00_relu_matmul_softmax_many_rows   class: block_program
+// variants: batch up to 792: k00_relu_matmul_softmax, from 793: this kernel
 // source  : add, relu, matmul, reduce_max, sub, exp, reduce_sum, div
 // inputs  : x f32[batch, 27, 24], y f32[batch, 13, 24]
 // outputs : weights f32[batch, 27, 13]

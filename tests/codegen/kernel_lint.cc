@@ -54,7 +54,7 @@ class Linter {
     static const Form kForms[] = {
         {"// kernel  : ", std::regex(R"(k\d\d+_\w+   class: [a-z_]+)")},
         {"// also as : ", std::regex(R"(k\d\d+_\w+(, k\d\d+_\w+)*)"), true},
-        {"// variants: ", std::regex(R"(\S.* up to \d+: \w.*)"), true},
+        {"// variants: ", std::regex(R"(\S.* up to \d+: [\w*].*)"), true},
         {"// source  : ", std::regex(R"(\S.*)")},
         {"// inputs  : ", std::regex(R"(\S.*)")},
         {"// outputs : ", std::regex(R"(\S.*)")},

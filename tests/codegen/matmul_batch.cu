@@ -9,12 +9,21 @@
 // ---- from codegen_templates/device/matmul_tile.cuh ----
 
 // kernel  : k00_matmul_add_relu_rows_1   class: matmul
+// variants: batch up to 1: this kernel, 2..4: *_rows_4, 5..80: *_rows_by_8, 81..768: *_tile_16x32,
+//           769..3072: *_tile_32x64, from 3073: *_tile_128x64
 // source  : matmul, add, relu
 // inputs  : x f32[2, batch, 64], weight f32[2, 70, 64], bias f32[2, 1, 70]
 // outputs : hidden f32[2, batch, 70]
 // launch  : one warp per column; min(batch, 1) * 36 blocks of 128 threads
 // traffic : reads batch * 512 + 36400 bytes, writes batch * 560 bytes,
 //           keeps batch * 1120 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0   1        2        3
+//                      +----------+--------+--------+--------+
+//           row 0      | warp 0   | warp 1 | warp 2 | warp 3 |
+//                      +----------+--------+--------+--------+
+//           thread t of a column's 32 takes packs t, t + 32, ... of 4 weights and all rows of a;
+//           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict__ weight,
                            const float* __restrict__ bias, float* __restrict__ hidden, int batch) {
@@ -55,12 +64,21 @@ k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict_
 }
 
 // kernel  : k00_matmul_add_relu_rows_4   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: this kernel, 5..80: *_rows_by_8, 81..768: *_tile_16x32,
+//           769..3072: *_tile_32x64, from 3073: *_tile_128x64
 // source  : matmul, add, relu
 // inputs  : x f32[2, batch, 64], weight f32[2, 70, 64], bias f32[2, 1, 70]
 // outputs : hidden f32[2, batch, 70]
 // launch  : one warp per column; min(batch, 1) * 36 blocks of 128 threads
 // traffic : reads batch * 512 + 36400 bytes, writes batch * 560 bytes,
 //           keeps batch * 1120 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0   1        2        3
+//                      +----------+--------+--------+--------+
+//           rows 0..3  | warp 0   | warp 1 | warp 2 | warp 3 |
+//                      +----------+--------+--------+--------+
+//           thread t of a column's 32 takes packs t, t + 32, ... of 4 weights and all rows of a;
+//           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_relu_rows_4(const float* __restrict__ x, const float* __restrict__ weight,
                            const float* __restrict__ bias, float* __restrict__ hidden, int batch) {
@@ -101,12 +119,21 @@ k00_matmul_add_relu_rows_4(const float* __restrict__ x, const float* __restrict_
 }
 
 // kernel  : k00_matmul_add_relu_rows_by_8   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..80: this kernel, 81..768: *_tile_16x32,
+//           769..3072: *_tile_32x64, from 3073: *_tile_128x64
 // source  : matmul, add, relu
 // inputs  : x f32[2, batch, 64], weight f32[2, 70, 64], bias f32[2, 1, 70]
 // outputs : hidden f32[2, batch, 70]
 // launch  : one warp per column of 8 rows; (batch + 7) / 8 * 18 blocks of 256 threads
 // traffic : reads batch * 512 + 36400 bytes, writes batch * 560 bytes,
 //           keeps batch * 1120 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0   1        2        3        4        5        6        7
+//                      +----------+--------+--------+--------+--------+--------+--------+--------+
+//           rows 0..7  | warp 0   | warp 1 | warp 2 | warp 3 | warp 4 | warp 5 | warp 6 | warp 7 |
+//                      +----------+--------+--------+--------+--------+--------+--------+--------+
+//           thread t of a column's 32 takes packs t, t + 32, ... of 4 weights and all rows of a;
+//           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_add_relu_rows_by_8(const float* __restrict__ x, const float* __restrict__ weight,
                               const float* __restrict__ bias, float* __restrict__ hidden,
@@ -153,12 +180,24 @@ k00_matmul_add_relu_rows_by_8(const float* __restrict__ x, const float* __restri
 }
 
 // kernel  : k00_matmul_add_relu_tile_16x32   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..80: *_rows_by_8, 81..768: this kernel,
+//           769..3072: *_tile_32x64, from 3073: *_tile_128x64
 // source  : matmul, add, relu
 // inputs  : x f32[2, batch, 64], weight f32[2, 70, 64], bias f32[2, 1, 70]
 // outputs : hidden f32[2, batch, 70]
 // launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 6 blocks of 256 threads
 // traffic : reads batch * 512 + 36400 bytes, writes batch * 560 bytes,
 //           keeps batch * 1120 bytes out of memory
+// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part share out each chunk
+//                        columns 0..31
+//                      +-----------------------+
+//           rows 0..15 | warps 0 1 2 3 4 5 6 7 |
+//                      +-----------------------+
+//           52224 bytes of shared memory: a row comes in one chunk of 256 bytes, padded by 16:
+//           chunk k    | a 16 x 272 | b 32 x 272 |  stage k % 4, 13056 bytes
+//           in the end | sums f32[8][16][40] |  20480 bytes in the same place
+//           copied     | 0 |   |  by cp.async
+//           multiplied |   | 0 |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_add_relu_tile_16x32(const float* __restrict__ x, const float* __restrict__ weight,
                                const float* __restrict__ bias, float* __restrict__ hidden,
@@ -215,12 +254,24 @@ k00_matmul_add_relu_tile_16x32(const float* __restrict__ x, const float* __restr
 }
 
 // kernel  : k00_matmul_add_relu_tile_32x64   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..80: *_rows_by_8, 81..768: *_tile_16x32,
+//           769..3072: this kernel, from 3073: *_tile_128x64
 // source  : matmul, add, relu
 // inputs  : x f32[2, batch, 64], weight f32[2, 70, 64], bias f32[2, 1, 70]
 // outputs : hidden f32[2, batch, 70]
 // launch  : a block makes 32 x 64 of the result; (batch + 31) / 32 * 4 blocks of 256 threads
 // traffic : reads batch * 512 + 36400 bytes, writes batch * 560 bytes,
 //           keeps batch * 1120 bytes out of memory
+// drawing : a block's tile, 32 x 64 of the product a x b^T; warps of a part share out each chunk
+//                        columns 0..31   32..63
+//                      +---------------+---------------+
+//           rows 0..31 | warps 0 2 4 6 | warps 1 3 5 7 |
+//                      +---------------+---------------+
+//           78336 bytes of shared memory: a row comes in one chunk of 256 bytes, padded by 16:
+//           chunk k    | a 32 x 272 | b 64 x 272 |  stage k % 3, 26112 bytes
+//           in the end | sums f32[4][32][72] |  36864 bytes in the same place
+//           copied     | 0 |   |  by cp.async
+//           multiplied |   | 0 |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_add_relu_tile_32x64(const float* __restrict__ x, const float* __restrict__ weight,
                                const float* __restrict__ bias, float* __restrict__ hidden,
@@ -277,12 +328,27 @@ k00_matmul_add_relu_tile_32x64(const float* __restrict__ x, const float* __restr
 }
 
 // kernel  : k00_matmul_add_relu_tile_128x64   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..80: *_rows_by_8, 81..768: *_tile_16x32,
+//           769..3072: *_tile_32x64, from 3073: this kernel
 // source  : matmul, add, relu
 // inputs  : x f32[2, batch, 64], weight f32[2, 70, 64], bias f32[2, 1, 70]
 // outputs : hidden f32[2, batch, 70]
 // launch  : a block makes 128 x 64 of the result; (batch + 127) / 128 * 4 blocks of 256 threads
 // traffic : reads batch * 512 + 36400 bytes, writes batch * 560 bytes,
 //           keeps batch * 1120 bytes out of memory
+// drawing : a block's tile, 128 x 64 of the product a x b^T
+//                          columns 0..31   32..63
+//                        +---------------+--------+
+//           rows 0..31   | warp 0        | warp 4 |
+//           rows 32..63  | warp 1        | warp 5 |
+//           rows 64..95  | warp 2        | warp 6 |
+//           rows 96..127 | warp 3        | warp 7 |
+//                        +---------------+--------+
+//           82944 bytes of shared memory: a row comes in 2 chunks of 128 bytes, padded by 16:
+//           chunk k    | a 128 x 144 | b 64 x 144 |  stage k % 3, 27648 bytes
+//           in the end | sums f32[1][128][72] |  36864 bytes in the same place
+//           copied     | 0..1 |   |   |  by cp.async
+//           multiplied |      | 0 | 1 |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_add_relu_tile_128x64(const float* __restrict__ x, const float* __restrict__ weight,
                                 const float* __restrict__ bias, float* __restrict__ hidden,

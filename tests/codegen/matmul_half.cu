@@ -10,12 +10,21 @@
 // ---- from codegen_templates/device/matmul_tile.cuh ----
 
 // kernel  : k00_matmul_add_relu_rows_1   class: matmul
+// variants: batch up to 1: this kernel, 2..4: *_rows_4, 5..8: *_rows_8, 9..936: *_tile_16x32,
+//           from 937: the library
 // source  : matmul, add, relu
 // inputs  : x f16[batch, 130], weight f16[70, 130], bias f16[70]
 // outputs : hidden f16[batch, 70]
 // launch  : one warp per column; min(batch, 1) * 18 blocks of 128 threads
 // traffic : reads batch * 260 + 18340 bytes, writes batch * 140 bytes,
 //           keeps batch * 280 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0   1        2        3
+//                      +----------+--------+--------+--------+
+//           row 0      | warp 0   | warp 1 | warp 2 | warp 3 |
+//                      +----------+--------+--------+--------+
+//           thread t of a column's 32 takes packs t, t + 32, ... of 2 weights and all rows of a;
+//           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_relu_rows_1(const Half* __restrict__ x, const Half* __restrict__ weight,
                            const Half* __restrict__ bias, Half* __restrict__ hidden, int batch) {
@@ -51,12 +60,21 @@ k00_matmul_add_relu_rows_1(const Half* __restrict__ x, const Half* __restrict__ 
 }
 
 // kernel  : k00_matmul_add_relu_rows_4   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: this kernel, 5..8: *_rows_8, 9..936: *_tile_16x32,
+//           from 937: the library
 // source  : matmul, add, relu
 // inputs  : x f16[batch, 130], weight f16[70, 130], bias f16[70]
 // outputs : hidden f16[batch, 70]
 // launch  : 2 warps per column; min(batch, 1) * 35 blocks of 128 threads
 // traffic : reads batch * 260 + 18340 bytes, writes batch * 140 bytes,
 //           keeps batch * 280 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0     1
+//                      +------------+------------+
+//           rows 0..3  | warps 0..1 | warps 2..3 |
+//                      +------------+------------+
+//           thread t of a column's 64 takes packs t, t + 64, ... of 2 weights and all rows of a;
+//           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_relu_rows_4(const Half* __restrict__ x, const Half* __restrict__ weight,
                            const Half* __restrict__ bias, Half* __restrict__ hidden, int batch) {
@@ -94,12 +112,21 @@ k00_matmul_add_relu_rows_4(const Half* __restrict__ x, const Half* __restrict__ 
 }
 
 // kernel  : k00_matmul_add_relu_rows_8   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: this kernel, 9..936: *_tile_16x32,
+//           from 937: the library
 // source  : matmul, add, relu
 // inputs  : x f16[batch, 130], weight f16[70, 130], bias f16[70]
 // outputs : hidden f16[batch, 70]
 // launch  : 2 warps per column; min(batch, 1) * 35 blocks of 128 threads
 // traffic : reads batch * 260 + 18340 bytes, writes batch * 140 bytes,
 //           keeps batch * 280 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0     1
+//                      +------------+------------+
+//           rows 0..7  | warps 0..1 | warps 2..3 |
+//                      +------------+------------+
+//           thread t of a column's 64 takes packs t, t + 64, ... of 2 weights and all rows of a;
+//           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_relu_rows_8(const Half* __restrict__ x, const Half* __restrict__ weight,
                            const Half* __restrict__ bias, Half* __restrict__ hidden, int batch) {
@@ -137,12 +164,24 @@ k00_matmul_add_relu_rows_8(const Half* __restrict__ x, const Half* __restrict__ 
 }
 
 // kernel  : k00_matmul_add_relu_tile_16x32   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: *_rows_8, 9..936: this kernel,
+//           from 937: the library
 // source  : matmul, add, relu
 // inputs  : x f16[batch, 130], weight f16[70, 130], bias f16[70]
 // outputs : hidden f16[batch, 70]
 // launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 3 blocks of 256 threads
 // traffic : reads batch * 260 + 18340 bytes, writes batch * 140 bytes,
 //           keeps batch * 280 bytes out of memory
+// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part share out each chunk
+//                        columns 0..31
+//                      +-----------------------+
+//           rows 0..15 | warps 0 1 2 3 4 5 6 7 |
+//                      +-----------------------+
+//           76032 bytes of shared memory: a row comes in one chunk of 512 bytes, padded by 16:
+//           chunk k    | a 16 x 528 | b 32 x 528 |  stage k % 3, 25344 bytes
+//           in the end | sums f32[8][16][40] |  20480 bytes in the same place
+//           copied     | 0 |   |  by cp.async
+//           multiplied |   | 0 |  by mma.sync
 extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_add_relu_tile_16x32(const Half* __restrict__ x, const Half* __restrict__ weight,
                                const Half* __restrict__ bias, Half* __restrict__ hidden,

@@ -14,6 +14,8 @@
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
 
 // kernel  : k00_interaction_linear_rows_1   class: matmul
+// variants: batch up to 1: this kernel, 2..256: *_warpgroup_64x128_cluster_2,
+//           from 257: *_warpgroup_64x128
 // source  : gather, mul, matmul
 // inputs  : weight_folded_shares f32[32, 72, 528], pairs_first i32[1056], x f32[batch, 176],
 //           pairs_blocks i32[1056]
@@ -21,6 +23,13 @@
 // launch  : one warp per column; min(batch, 1) * 576 blocks of 128 threads
 // traffic : reads batch * 704 + 4874496 bytes, writes batch * 9216 bytes,
 //           keeps batch * 139392 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0   1        2        3
+//                      +----------+--------+--------+--------+
+//           row 0      | warp 0   | warp 1 | warp 2 | warp 3 |
+//                      +----------+--------+--------+--------+
+//           thread t of a column's 32 takes packs t, t + 32, ... of 4 weights and all rows of a;
+//           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_interaction_linear_rows_1(const float* __restrict__ weight_folded_shares,
                               const int* __restrict__ pairs_first, const float* x,
@@ -85,6 +94,7 @@ k00_interaction_linear_rows_1(const float* __restrict__ weight_folded_shares,
 }
 
 // kernel  : k00_interaction_linear_warpgroup_64x128_cluster_2   class: matmul
+// variants: batch up to 1: *_rows_1, 2..256: this kernel, from 257: *_warpgroup_64x128
 // source  : gather, mul, matmul
 // inputs  : weight_folded_shares f32[32, 72, 528], pairs_first i32[1056], x f32[batch, 176],
 //           pairs_blocks i32[1056], weight_folded_shares_panels f32[32, 72, 528] in panels
@@ -93,6 +103,19 @@ k00_interaction_linear_rows_1(const float* __restrict__ weight_folded_shares,
 //           threads
 // traffic : reads batch * 704 + 8921344 bytes, writes batch * 9216 bytes,
 //           keeps batch * 139392 bytes out of memory
+// drawing : the tile of a cluster of 2 blocks, 64 x 128 of the product a x b^T
+//                        columns 0..127
+//                      +--------------------------------+
+//           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
+//                      +--------------------------------+
+//           of n chunks, block r of the cluster multiplies n r / 2 up to n (r + 1) / 2; then it
+//           stores 32 rows from 32 r on, adding the sums in the shared memory of the 2 blocks
+//           99328 bytes of shared memory: a row comes in 17 chunks of 128 bytes:
+//           chunk k    | a 64 x 128 | b 128 x 128 |  stage k % 4, 24576 bytes
+//           barriers   | filled[4] | used[4] |  that both sides wait for
+//           in the end | sums f32[64][136] |  34816 bytes in place of the stages
+//           filled     | 0..3 | 4 | 5 | 6 | ... |  a is made, b by bulk copies
+//           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
 extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(256, 2)
 k00_interaction_linear_warpgroup_64x128_cluster_2(
     const float* __restrict__ weight_folded_shares, const int* __restrict__ pairs_first,
@@ -195,6 +218,7 @@ k00_interaction_linear_warpgroup_64x128_cluster_2(
 }
 
 // kernel  : k00_interaction_linear_warpgroup_64x128   class: matmul
+// variants: batch up to 1: *_rows_1, 2..256: *_warpgroup_64x128_cluster_2, from 257: this kernel
 // source  : gather, mul, matmul
 // inputs  : weight_folded_shares f32[32, 72, 528], pairs_first i32[1056], x f32[batch, 176],
 //           pairs_blocks i32[1056], weight_folded_shares_panels f32[32, 72, 528] in panels
@@ -202,6 +226,17 @@ k00_interaction_linear_warpgroup_64x128_cluster_2(
 // launch  : a block makes 64 x 128 of the result; (batch + 63) / 64 * 32 blocks of 256 threads
 // traffic : reads batch * 704 + 8921344 bytes, writes batch * 9216 bytes,
 //           keeps batch * 139392 bytes out of memory
+// drawing : the tile of a block, 64 x 128 of the product a x b^T
+//                        columns 0..127
+//                      +--------------------------------+
+//           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
+//                      +--------------------------------+
+//           99328 bytes of shared memory: a row comes in 17 chunks of 128 bytes:
+//           chunk k    | a 64 x 128 | b 128 x 128 |  stage k % 4, 24576 bytes
+//           barriers   | filled[4] | used[4] |  that both sides wait for
+//           in the end | sums f32[64][136] |  34816 bytes in place of the stages
+//           filled     | 0..3 | 4 | 5 | 6 | ... |  a is made, b by bulk copies
+//           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
 extern "C" __global__ void __launch_bounds__(256, 1)
 k00_interaction_linear_warpgroup_64x128(const float* __restrict__ weight_folded_shares,
                                         const int* __restrict__ pairs_first, const float* x,

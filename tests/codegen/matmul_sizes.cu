@@ -14,12 +14,21 @@
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
 
 // kernel  : k00_linear_relu_rows_1   class: matmul
+// variants: batch up to 1: this kernel, 2..4: *_rows_4, 5..48: *_rows_by_8, 49..528: *_tile_16x32,
+//           529..6272: *_warpgroup_64x64, from 6273: *_warpgroup_128x128
 // source  : matmul, relu
 // inputs  : x f32[batch, 320], first_weight f32[256, 320]
 // outputs : first_tensor f32[batch, 256]
 // launch  : one warp per column; min(batch, 1) * 64 blocks of 128 threads
 // traffic : reads batch * 1280 + 327680 bytes, writes batch * 1024 bytes,
 //           keeps batch * 1024 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0   1        2        3
+//                      +----------+--------+--------+--------+
+//           row 0      | warp 0   | warp 1 | warp 2 | warp 3 |
+//                      +----------+--------+--------+--------+
+//           thread t of a column's 32 takes packs t, t + 32, ... of 4 weights and all rows of a;
+//           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_relu_rows_1(const float* x, const float* __restrict__ first_weight,
                        float* __restrict__ first_tensor) {
@@ -53,12 +62,21 @@ k00_linear_relu_rows_1(const float* x, const float* __restrict__ first_weight,
 }
 
 // kernel  : k00_linear_relu_rows_4   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: this kernel, 5..48: *_rows_by_8, 49..528: *_tile_16x32,
+//           529..6272: *_warpgroup_64x64, from 6273: *_warpgroup_128x128
 // source  : matmul, relu
 // inputs  : x f32[batch, 320], first_weight f32[256, 320]
 // outputs : first_tensor f32[batch, 256]
 // launch  : 2 warps per column; min(batch, 1) * 128 blocks of 128 threads
 // traffic : reads batch * 1280 + 327680 bytes, writes batch * 1024 bytes,
 //           keeps batch * 1024 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0     1
+//                      +------------+------------+
+//           rows 0..3  | warps 0..1 | warps 2..3 |
+//                      +------------+------------+
+//           thread t of a column's 64 takes packs t, t + 64, ... of 4 weights and all rows of a;
+//           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_relu_rows_4(const float* x, const float* __restrict__ first_weight,
                        float* __restrict__ first_tensor, int batch) {
@@ -96,12 +114,21 @@ k00_linear_relu_rows_4(const float* x, const float* __restrict__ first_weight,
 }
 
 // kernel  : k00_linear_relu_rows_by_8   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..48: this kernel, 49..528: *_tile_16x32,
+//           529..6272: *_warpgroup_64x64, from 6273: *_warpgroup_128x128
 // source  : matmul, relu
 // inputs  : x f32[batch, 320], first_weight f32[256, 320]
 // outputs : first_tensor f32[batch, 256]
 // launch  : 2 warps per column of 8 rows; (batch + 7) / 8 * 64 blocks of 256 threads
 // traffic : reads batch * 1280 + 327680 bytes, writes batch * 1024 bytes,
 //           keeps batch * 1024 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0     1            2            3
+//                      +------------+------------+------------+------------+
+//           rows 0..7  | warps 0..1 | warps 2..3 | warps 4..5 | warps 6..7 |
+//                      +------------+------------+------------+------------+
+//           thread t of a column's 64 takes packs t, t + 64, ... of 4 weights and all rows of a;
+//           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_relu_rows_by_8(const float* x, const float* __restrict__ first_weight,
                           float* __restrict__ first_tensor, int batch) {
@@ -143,12 +170,24 @@ k00_linear_relu_rows_by_8(const float* x, const float* __restrict__ first_weight
 }
 
 // kernel  : k00_linear_relu_tile_16x32   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..48: *_rows_by_8, 49..528: this kernel,
+//           529..6272: *_warpgroup_64x64, from 6273: *_warpgroup_128x128
 // source  : matmul, relu
 // inputs  : x f32[batch, 320], first_weight f32[256, 320]
 // outputs : first_tensor f32[batch, 256]
 // launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 8 blocks of 256 threads
 // traffic : reads batch * 1280 + 327680 bytes, writes batch * 1024 bytes,
 //           keeps batch * 1024 bytes out of memory
+// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part share out each chunk
+//                        columns 0..31
+//                      +-----------------------+
+//           rows 0..15 | warps 0 1 2 3 4 5 6 7 |
+//                      +-----------------------+
+//           76032 bytes of shared memory: a row comes in 3 chunks of 512 bytes, padded by 16:
+//           chunk k    | a 16 x 528 | b 32 x 528 |  stage k % 3, 25344 bytes
+//           in the end | sums f32[8][16][40] |  20480 bytes in the same place
+//           copied     | 0..1 | 2 |   |   |  by cp.async
+//           multiplied |      | 0 | 1 | 2 |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weight,
                            float* __restrict__ first_tensor, int batch) {
@@ -198,6 +237,8 @@ k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weigh
 }
 
 // kernel  : k00_linear_relu_warpgroup_64x64   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..48: *_rows_by_8, 49..528: *_tile_16x32,
+//           529..6272: this kernel, from 6273: *_warpgroup_128x128
 // source  : matmul, relu
 // inputs  : x f32[batch, 320], first_weight f32[256, 320],
 //           first_weight_panels f32[256, 320] in panels
@@ -207,6 +248,17 @@ k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weigh
 // launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 4 blocks of 256 threads
 // traffic : reads batch * 1280 + 655360 bytes, writes batch * 1024 bytes,
 //           keeps batch * 1024 bytes out of memory
+// drawing : the tile of a block, 64 x 64 of the product a x b^T
+//                        columns 0..63
+//                      +--------------------------------+
+//           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
+//                      +--------------------------------+
+//           99328 bytes of shared memory: a row comes in chunks of 128 bytes:
+//           chunk k    | a 64 x 128 | b 64 x 128 | b_low 64 x 128 |  stage k % 4, 24576 bytes
+//           barriers   | filled[4] | used[4] |  that both sides wait for
+//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           filled     | 0..3 | 4 | 5 | 6 | ... |  a by cp.async, b by bulk copies
+//           multiplied | 0    | 1 | 2 | 3 | ... |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256, 1)
 k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_weight,
                                 const float* __restrict__ first_weight_panels,
@@ -260,6 +312,8 @@ k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_
 
 // kernel  : k00_linear_relu_warpgroup_128x128   class: matmul
 // also as : k01_linear_relu_warpgroup_128x128
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..48: *_rows_by_8, 49..528: *_tile_16x32,
+//           529..6272: *_warpgroup_64x64, from 6273: this kernel
 // source  : matmul, relu
 // inputs  : x f32[batch, 320], first_weight f32[256, 320],
 //           first_weight_panels f32[256, 320] in panels
@@ -269,6 +323,18 @@ k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_
 // launch  : a block makes 128 x 128 of the result; (batch + 127) / 128 * 2 blocks of 384 threads
 // traffic : reads batch * 1280 + 655360 bytes, writes batch * 1024 bytes,
 //           keeps batch * 1024 bytes out of memory
+// drawing : the tile of a block, 128 x 128 of the product a x b^T
+//                          columns 0..127
+//                        +--------------------------------+
+//           rows 0..63   | warpgroup 0, each warp 16 rows |  warpgroup 2 fills the stages
+//           rows 64..127 | warpgroup 1, each warp 16 rows |
+//                        +--------------------------------+
+//           197632 bytes of shared memory: a row comes in chunks of 128 bytes:
+//           chunk k    | a 128 x 128 | b 128 x 128 | b_low 128 x 128 |  stage k % 4, 49152 bytes
+//           barriers   | filled[4] | used[4] |  that both sides wait for
+//           in the end | sums f32[128][136] |  69632 bytes in place of the stages
+//           filled     | 0..3 | 4 | 5 | 6 | ... |  a by cp.async, b by bulk copies
+//           multiplied | 0    | 1 | 2 | 3 | ... |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(384, 1)
 k00_linear_relu_warpgroup_128x128(const float* x, const float* __restrict__ first_weight,
                                   const float* __restrict__ first_weight_panels,
@@ -320,12 +386,21 @@ k00_linear_relu_warpgroup_128x128(const float* x, const float* __restrict__ firs
 }
 
 // kernel  : k01_linear_relu_rows_1   class: matmul
+// variants: batch up to 1: this kernel, 2..4: *_rows_4, 5..32: *_rows_by_8, 33..352: *_tile_16x32,
+//           353..4224: *_warpgroup_64x64, from 4225: *_warpgroup_128x128
 // source  : matmul, relu
 // inputs  : first_tensor f32[batch, 256], second_weight f32[384, 256]
 // outputs : second f32[batch, 384]
 // launch  : one warp per column; min(batch, 1) * 96 blocks of 128 threads
 // traffic : reads batch * 1024 + 393216 bytes, writes batch * 1536 bytes,
 //           keeps batch * 1536 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0   1        2        3
+//                      +----------+--------+--------+--------+
+//           row 0      | warp 0   | warp 1 | warp 2 | warp 3 |
+//                      +----------+--------+--------+--------+
+//           thread t of a column's 32 takes packs t, t + 32, ... of 4 weights and all rows of a;
+//           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k01_linear_relu_rows_1(const float* first_tensor, const float* __restrict__ second_weight,
                        float* __restrict__ second) {
@@ -359,12 +434,21 @@ k01_linear_relu_rows_1(const float* first_tensor, const float* __restrict__ seco
 }
 
 // kernel  : k01_linear_relu_rows_4   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: this kernel, 5..32: *_rows_by_8, 33..352: *_tile_16x32,
+//           353..4224: *_warpgroup_64x64, from 4225: *_warpgroup_128x128
 // source  : matmul, relu
 // inputs  : first_tensor f32[batch, 256], second_weight f32[384, 256]
 // outputs : second f32[batch, 384]
 // launch  : 2 warps per column; min(batch, 1) * 192 blocks of 128 threads
 // traffic : reads batch * 1024 + 393216 bytes, writes batch * 1536 bytes,
 //           keeps batch * 1536 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0     1
+//                      +------------+------------+
+//           rows 0..3  | warps 0..1 | warps 2..3 |
+//                      +------------+------------+
+//           thread t of a column's 64 takes packs t, t + 64, ... of 4 weights and all rows of a;
+//           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k01_linear_relu_rows_4(const float* first_tensor, const float* __restrict__ second_weight,
                        float* __restrict__ second, int batch) {
@@ -402,12 +486,21 @@ k01_linear_relu_rows_4(const float* first_tensor, const float* __restrict__ seco
 }
 
 // kernel  : k01_linear_relu_rows_by_8   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..32: this kernel, 33..352: *_tile_16x32,
+//           353..4224: *_warpgroup_64x64, from 4225: *_warpgroup_128x128
 // source  : matmul, relu
 // inputs  : first_tensor f32[batch, 256], second_weight f32[384, 256]
 // outputs : second f32[batch, 384]
 // launch  : 2 warps per column of 8 rows; (batch + 7) / 8 * 96 blocks of 256 threads
 // traffic : reads batch * 1024 + 393216 bytes, writes batch * 1536 bytes,
 //           keeps batch * 1536 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0     1            2            3
+//                      +------------+------------+------------+------------+
+//           rows 0..7  | warps 0..1 | warps 2..3 | warps 4..5 | warps 6..7 |
+//                      +------------+------------+------------+------------+
+//           thread t of a column's 64 takes packs t, t + 64, ... of 4 weights and all rows of a;
+//           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(256)
 k01_linear_relu_rows_by_8(const float* first_tensor, const float* __restrict__ second_weight,
                           float* __restrict__ second, int batch) {
@@ -449,12 +542,24 @@ k01_linear_relu_rows_by_8(const float* first_tensor, const float* __restrict__ s
 }
 
 // kernel  : k01_linear_relu_tile_16x32   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..32: *_rows_by_8, 33..352: this kernel,
+//           353..4224: *_warpgroup_64x64, from 4225: *_warpgroup_128x128
 // source  : matmul, relu
 // inputs  : first_tensor f32[batch, 256], second_weight f32[384, 256]
 // outputs : second f32[batch, 384]
 // launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 12 blocks of 256 threads
 // traffic : reads batch * 1024 + 393216 bytes, writes batch * 1536 bytes,
 //           keeps batch * 1536 bytes out of memory
+// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part share out each chunk
+//                        columns 0..31
+//                      +-----------------------+
+//           rows 0..15 | warps 0 1 2 3 4 5 6 7 |
+//                      +-----------------------+
+//           76032 bytes of shared memory: a row comes in 2 chunks of 512 bytes, padded by 16:
+//           chunk k    | a 16 x 528 | b 32 x 528 |  stage k % 3, 25344 bytes
+//           in the end | sums f32[8][16][40] |  20480 bytes in the same place
+//           copied     | 0..1 |   |   |  by cp.async
+//           multiplied |      | 0 | 1 |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256)
 k01_linear_relu_tile_16x32(const float* first_tensor, const float* __restrict__ second_weight,
                            float* __restrict__ second, int batch) {
@@ -505,6 +610,8 @@ k01_linear_relu_tile_16x32(const float* first_tensor, const float* __restrict__ 
 }
 
 // kernel  : k01_linear_relu_warpgroup_64x64   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..32: *_rows_by_8, 33..352: *_tile_16x32,
+//           353..4224: this kernel, from 4225: *_warpgroup_128x128
 // source  : matmul, relu
 // inputs  : first_tensor f32[batch, 256], second_weight f32[384, 256],
 //           second_weight_panels f32[384, 256] in panels
@@ -514,6 +621,17 @@ k01_linear_relu_tile_16x32(const float* first_tensor, const float* __restrict__ 
 // launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 6 blocks of 256 threads
 // traffic : reads batch * 1024 + 786432 bytes, writes batch * 1536 bytes,
 //           keeps batch * 1536 bytes out of memory
+// drawing : the tile of a block, 64 x 64 of the product a x b^T
+//                        columns 0..63
+//                      +--------------------------------+
+//           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
+//                      +--------------------------------+
+//           99328 bytes of shared memory: a row comes in chunks of 128 bytes:
+//           chunk k    | a 64 x 128 | b 64 x 128 | b_low 64 x 128 |  stage k % 4, 24576 bytes
+//           barriers   | filled[4] | used[4] |  that both sides wait for
+//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           filled     | 0..3 | 4 | 5 | 6 | ... |  a by cp.async, b by bulk copies
+//           multiplied | 0    | 1 | 2 | 3 | ... |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256, 1)
 k01_linear_relu_warpgroup_64x64(const float* first_tensor, const float* __restrict__ second_weight,
                                 const float* __restrict__ second_weight_panels,

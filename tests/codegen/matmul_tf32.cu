@@ -9,12 +9,21 @@
 // ---- from codegen_templates/device/matmul_tile.cuh ----
 
 // kernel  : k00_matmul_add_relu_rows_1   class: matmul
+// variants: batch up to 1: this kernel, 2..4: *_rows_4, 5..168: *_rows_by_8,
+//           169..1568: *_tile_16x32, 1569..3744: *_tile_32x64, from 3745: the library
 // source  : matmul, add, relu
 // inputs  : x f32[batch, 130], weight f32[70, 130], bias f32[70]
 // outputs : hidden f32[batch, 70]
 // launch  : one warp per column; min(batch, 1) * 18 blocks of 128 threads
 // traffic : reads batch * 520 + 36680 bytes, writes batch * 280 bytes,
 //           keeps batch * 560 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0   1        2        3
+//                      +----------+--------+--------+--------+
+//           row 0      | warp 0   | warp 1 | warp 2 | warp 3 |
+//                      +----------+--------+--------+--------+
+//           thread t of a column's 32 takes packs t, t + 32, ... of 2 weights and all rows of a;
+//           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict__ weight,
                            const float* __restrict__ bias, float* __restrict__ hidden, int batch) {
@@ -50,12 +59,21 @@ k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict_
 }
 
 // kernel  : k00_matmul_add_relu_rows_4   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: this kernel, 5..168: *_rows_by_8,
+//           169..1568: *_tile_16x32, 1569..3744: *_tile_32x64, from 3745: the library
 // source  : matmul, add, relu
 // inputs  : x f32[batch, 130], weight f32[70, 130], bias f32[70]
 // outputs : hidden f32[batch, 70]
 // launch  : 2 warps per column; min(batch, 1) * 35 blocks of 128 threads
 // traffic : reads batch * 520 + 36680 bytes, writes batch * 280 bytes,
 //           keeps batch * 560 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0     1
+//                      +------------+------------+
+//           rows 0..3  | warps 0..1 | warps 2..3 |
+//                      +------------+------------+
+//           thread t of a column's 64 takes packs t, t + 64, ... of 2 weights and all rows of a;
+//           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_relu_rows_4(const float* __restrict__ x, const float* __restrict__ weight,
                            const float* __restrict__ bias, float* __restrict__ hidden, int batch) {
@@ -93,12 +111,21 @@ k00_matmul_add_relu_rows_4(const float* __restrict__ x, const float* __restrict_
 }
 
 // kernel  : k00_matmul_add_relu_rows_by_8   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..168: this kernel, 169..1568: *_tile_16x32,
+//           1569..3744: *_tile_32x64, from 3745: the library
 // source  : matmul, add, relu
 // inputs  : x f32[batch, 130], weight f32[70, 130], bias f32[70]
 // outputs : hidden f32[batch, 70]
 // launch  : 2 warps per column of 8 rows; (batch + 7) / 8 * 18 blocks of 256 threads
 // traffic : reads batch * 520 + 36680 bytes, writes batch * 280 bytes,
 //           keeps batch * 560 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0     1            2            3
+//                      +------------+------------+------------+------------+
+//           rows 0..7  | warps 0..1 | warps 2..3 | warps 4..5 | warps 6..7 |
+//                      +------------+------------+------------+------------+
+//           thread t of a column's 64 takes packs t, t + 64, ... of 2 weights and all rows of a;
+//           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_add_relu_rows_by_8(const float* __restrict__ x, const float* __restrict__ weight,
                               const float* __restrict__ bias, float* __restrict__ hidden,
@@ -141,12 +168,24 @@ k00_matmul_add_relu_rows_by_8(const float* __restrict__ x, const float* __restri
 }
 
 // kernel  : k00_matmul_add_relu_tile_16x32   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..168: *_rows_by_8, 169..1568: this kernel,
+//           1569..3744: *_tile_32x64, from 3745: the library
 // source  : matmul, add, relu
 // inputs  : x f32[batch, 130], weight f32[70, 130], bias f32[70]
 // outputs : hidden f32[batch, 70]
 // launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 3 blocks of 256 threads
 // traffic : reads batch * 520 + 36680 bytes, writes batch * 280 bytes,
 //           keeps batch * 560 bytes out of memory
+// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part share out each chunk
+//                        columns 0..31
+//                      +-----------------------+
+//           rows 0..15 | warps 0 1 2 3 4 5 6 7 |
+//                      +-----------------------+
+//           76032 bytes of shared memory: a row comes in 2 chunks of 512 bytes, padded by 16:
+//           chunk k    | a 16 x 528 | b 32 x 528 |  stage k % 3, 25344 bytes
+//           in the end | sums f32[8][16][40] |  20480 bytes in the same place
+//           copied     | 0..1 |   |   |  by cp.async
+//           multiplied |      | 0 | 1 |  by mma.sync
 extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_add_relu_tile_16x32(const float* __restrict__ x, const float* __restrict__ weight,
                                const float* __restrict__ bias, float* __restrict__ hidden,
@@ -198,12 +237,24 @@ k00_matmul_add_relu_tile_16x32(const float* __restrict__ x, const float* __restr
 }
 
 // kernel  : k00_matmul_add_relu_tile_32x64   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..168: *_rows_by_8, 169..1568: *_tile_16x32,
+//           1569..3744: this kernel, from 3745: the library
 // source  : matmul, add, relu
 // inputs  : x f32[batch, 130], weight f32[70, 130], bias f32[70]
 // outputs : hidden f32[batch, 70]
 // launch  : a block makes 32 x 64 of the result; (batch + 31) / 32 * 2 blocks of 256 threads
 // traffic : reads batch * 520 + 36680 bytes, writes batch * 280 bytes,
 //           keeps batch * 560 bytes out of memory
+// drawing : a block's tile, 32 x 64 of the product a x b^T; warps of a part share out each chunk
+//                        columns 0..31   32..63
+//                      +---------------+---------------+
+//           rows 0..31 | warps 0 2 4 6 | warps 1 3 5 7 |
+//                      +---------------+---------------+
+//           78336 bytes of shared memory: a row comes in 3 chunks of 256 bytes, padded by 16:
+//           chunk k    | a 32 x 272 | b 64 x 272 |  stage k % 3, 26112 bytes
+//           in the end | sums f32[4][32][72] |  36864 bytes in the same place
+//           copied     | 0..1 | 2 |   |   |  by cp.async
+//           multiplied |      | 0 | 1 | 2 |  by mma.sync
 extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_add_relu_tile_32x64(const float* __restrict__ x, const float* __restrict__ weight,
                                const float* __restrict__ bias, float* __restrict__ hidden,

@@ -15,12 +15,22 @@
 // ---- from codegen_templates/device/sigmoid.cuh ----
 
 // kernel  : k00_linear_add_rows_1   class: matmul
+// variants: batch up to 1: this kernel, 2..4: *_rows_4, 5..8: *_rows_8,
+//           9..256: *_warpgroup_64x64_cluster_8, 257..1024: *_warpgroup_64x64_cluster_4,
+//           1025..2112: *_warpgroup_64x64_cluster_2, from 2113: the library
 // source  : matmul, add
 // inputs  : x f16[batch, 2050], weight f16[100, 2050], bias f16[100]
 // outputs : sum f16[batch, 100]
 // launch  : 8 warps per column; min(batch, 1) * 100 blocks of 256 threads
 // traffic : reads batch * 4100 + 410200 bytes, writes batch * 200 bytes,
 //           keeps batch * 200 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0
+//                      +------------+
+//           row 0      | warps 0..7 |
+//                      +------------+
+//           thread t of a column's 256 takes packs t, t + 256, ... of 2 weights and all rows of a;
+//           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_add_rows_1(const Half* x, const Half* __restrict__ weight, const Half* bias,
                       Half* __restrict__ sum) {
@@ -57,12 +67,22 @@ k00_linear_add_rows_1(const Half* x, const Half* __restrict__ weight, const Half
 }
 
 // kernel  : k00_linear_add_rows_4   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: this kernel, 5..8: *_rows_8,
+//           9..256: *_warpgroup_64x64_cluster_8, 257..1024: *_warpgroup_64x64_cluster_4,
+//           1025..2112: *_warpgroup_64x64_cluster_2, from 2113: the library
 // source  : matmul, add
 // inputs  : x f16[batch, 2050], weight f16[100, 2050], bias f16[100]
 // outputs : sum f16[batch, 100]
 // launch  : 8 warps per column; min(batch, 1) * 100 blocks of 256 threads
 // traffic : reads batch * 4100 + 410200 bytes, writes batch * 200 bytes,
 //           keeps batch * 200 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0
+//                      +------------+
+//           rows 0..3  | warps 0..7 |
+//                      +------------+
+//           thread t of a column's 256 takes packs t, t + 256, ... of 2 weights and all rows of a;
+//           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_add_rows_4(const Half* x, const Half* __restrict__ weight, const Half* bias,
                       Half* __restrict__ sum, int batch) {
@@ -101,12 +121,22 @@ k00_linear_add_rows_4(const Half* x, const Half* __restrict__ weight, const Half
 }
 
 // kernel  : k00_linear_add_rows_8   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: this kernel,
+//           9..256: *_warpgroup_64x64_cluster_8, 257..1024: *_warpgroup_64x64_cluster_4,
+//           1025..2112: *_warpgroup_64x64_cluster_2, from 2113: the library
 // source  : matmul, add
 // inputs  : x f16[batch, 2050], weight f16[100, 2050], bias f16[100]
 // outputs : sum f16[batch, 100]
 // launch  : 8 warps per column; min(batch, 1) * 100 blocks of 256 threads
 // traffic : reads batch * 4100 + 410200 bytes, writes batch * 200 bytes,
 //           keeps batch * 200 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0
+//                      +------------+
+//           rows 0..7  | warps 0..7 |
+//                      +------------+
+//           thread t of a column's 256 takes packs t, t + 256, ... of 2 weights and all rows of a;
+//           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_add_rows_8(const Half* x, const Half* __restrict__ weight, const Half* bias,
                       Half* __restrict__ sum, int batch) {
@@ -145,6 +175,9 @@ k00_linear_add_rows_8(const Half* x, const Half* __restrict__ weight, const Half
 }
 
 // kernel  : k00_linear_add_warpgroup_64x64_cluster_8   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: *_rows_8, 9..256: this kernel,
+//           257..1024: *_warpgroup_64x64_cluster_4, 1025..2112: *_warpgroup_64x64_cluster_2,
+//           from 2113: the library
 // source  : matmul, add
 // inputs  : x f16[batch, 2050], weight_panels f16[100, 2050] in panels, bias f16[100]
 // outputs : sum f16[batch, 100]
@@ -152,6 +185,19 @@ k00_linear_add_rows_8(const Half* x, const Half* __restrict__ weight, const Half
 //           threads
 // traffic : reads batch * 4100 + 540872 bytes, writes batch * 200 bytes,
 //           keeps batch * 200 bytes out of memory
+// drawing : the tile of a cluster of 8 blocks, 64 x 64 of the product a x b^T
+//                        columns 0..63
+//                      +--------------------------------+
+//           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
+//                      +--------------------------------+
+//           of n chunks, block r of the cluster multiplies n r / 8 up to n (r + 1) / 8; then it
+//           stores 8 rows from 8 r on, adding the sums in the shared memory of the 8 blocks
+//           66560 bytes of shared memory: a row comes in 33 chunks of 128 bytes:
+//           chunk k    | a 64 x 128 | b 64 x 128 |  stage k % 4, 16384 bytes
+//           barriers   | filled[4] | used[4] |  that both sides wait for
+//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           filled     | 0..3 | 4 | 5 | 6 | ... |  a by cp.async, b by bulk copies
+//           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
 extern "C" __global__ void __cluster_dims__(8) __launch_bounds__(256, 2)
 k00_linear_add_warpgroup_64x64_cluster_8(const Half* x, const Half* __restrict__ weight_panels,
                                          const Half* bias, Half* __restrict__ sum, int batch) {
@@ -215,12 +261,28 @@ k00_linear_add_warpgroup_64x64_cluster_8(const Half* x, const Half* __restrict__
 }
 
 // kernel  : k00_linear_add_warpgroup_64x64_cluster_4   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: *_rows_8,
+//           9..256: *_warpgroup_64x64_cluster_8, 257..1024: this kernel,
+//           1025..2112: *_warpgroup_64x64_cluster_2, from 2113: the library
 // source  : matmul, add
 // inputs  : x f16[batch, 2050], weight_panels f16[100, 2050] in panels, bias f16[100]
 // outputs : sum f16[batch, 100]
 // launch  : a cluster of 4 makes 64 x 64 of the result; (batch + 63) / 64 * 8 blocks of 256 threads
 // traffic : reads batch * 4100 + 540872 bytes, writes batch * 200 bytes,
 //           keeps batch * 200 bytes out of memory
+// drawing : the tile of a cluster of 4 blocks, 64 x 64 of the product a x b^T
+//                        columns 0..63
+//                      +--------------------------------+
+//           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
+//                      +--------------------------------+
+//           of n chunks, block r of the cluster multiplies n r / 4 up to n (r + 1) / 4; then it
+//           stores 16 rows from 16 r on, adding the sums in the shared memory of the 4 blocks
+//           66560 bytes of shared memory: a row comes in 33 chunks of 128 bytes:
+//           chunk k    | a 64 x 128 | b 64 x 128 |  stage k % 4, 16384 bytes
+//           barriers   | filled[4] | used[4] |  that both sides wait for
+//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           filled     | 0..3 | 4 | 5 | 6 | ... |  a by cp.async, b by bulk copies
+//           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
 extern "C" __global__ void __cluster_dims__(4) __launch_bounds__(256, 2)
 k00_linear_add_warpgroup_64x64_cluster_4(const Half* x, const Half* __restrict__ weight_panels,
                                          const Half* bias, Half* __restrict__ sum, int batch) {
@@ -284,12 +346,28 @@ k00_linear_add_warpgroup_64x64_cluster_4(const Half* x, const Half* __restrict__
 }
 
 // kernel  : k00_linear_add_warpgroup_64x64_cluster_2   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..8: *_rows_8,
+//           9..256: *_warpgroup_64x64_cluster_8, 257..1024: *_warpgroup_64x64_cluster_4,
+//           1025..2112: this kernel, from 2113: the library
 // source  : matmul, add
 // inputs  : x f16[batch, 2050], weight_panels f16[100, 2050] in panels, bias f16[100]
 // outputs : sum f16[batch, 100]
 // launch  : a cluster of 2 makes 64 x 64 of the result; (batch + 63) / 64 * 4 blocks of 256 threads
 // traffic : reads batch * 4100 + 540872 bytes, writes batch * 200 bytes,
 //           keeps batch * 200 bytes out of memory
+// drawing : the tile of a cluster of 2 blocks, 64 x 64 of the product a x b^T
+//                        columns 0..63
+//                      +--------------------------------+
+//           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
+//                      +--------------------------------+
+//           of n chunks, block r of the cluster multiplies n r / 2 up to n (r + 1) / 2; then it
+//           stores 32 rows from 32 r on, adding the sums in the shared memory of the 2 blocks
+//           66560 bytes of shared memory: a row comes in 33 chunks of 128 bytes:
+//           chunk k    | a 64 x 128 | b 64 x 128 |  stage k % 4, 16384 bytes
+//           barriers   | filled[4] | used[4] |  that both sides wait for
+//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           filled     | 0..3 | 4 | 5 | 6 | ... |  a by cp.async, b by bulk copies
+//           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
 extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(256, 2)
 k00_linear_add_warpgroup_64x64_cluster_2(const Half* x, const Half* __restrict__ weight_panels,
                                          const Half* bias, Half* __restrict__ sum, int batch) {

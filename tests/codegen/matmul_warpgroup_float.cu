@@ -14,12 +14,21 @@
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
 
 // kernel  : k00_linear_add_sigmoid_rows_1   class: matmul
+// variants: batch up to 1: this kernel, 2..4: *_rows_4, 5..16: *_tile_16x32, 17..32: *_tile_32x64,
+//           33..64: *_warpgroup_64x64, 65..128: *_warpgroup_64x128, from 129: *_warpgroup_128x128
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 40], weight f32[6400, 40], bias f32[6400]
 // outputs : gate f32[batch, 6400]
 // launch  : one warp per column; min(batch, 1) * 1600 blocks of 128 threads
 // traffic : reads batch * 160 + 1049600 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0   1        2        3
+//                      +----------+--------+--------+--------+
+//           row 0      | warp 0   | warp 1 | warp 2 | warp 3 |
+//                      +----------+--------+--------+--------+
+//           thread t of a column's 32 takes packs t, t + 32, ... of 4 weights and all rows of a;
+//           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_add_sigmoid_rows_1(const float* __restrict__ x, const float* __restrict__ weight,
                               const float* __restrict__ bias, float* __restrict__ gate) {
@@ -53,12 +62,21 @@ k00_linear_add_sigmoid_rows_1(const float* __restrict__ x, const float* __restri
 }
 
 // kernel  : k00_linear_add_sigmoid_rows_4   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: this kernel, 5..16: *_tile_16x32, 17..32: *_tile_32x64,
+//           33..64: *_warpgroup_64x64, 65..128: *_warpgroup_64x128, from 129: *_warpgroup_128x128
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 40], weight f32[6400, 40], bias f32[6400]
 // outputs : gate f32[batch, 6400]
 // launch  : one warp per column; min(batch, 1) * 1600 blocks of 128 threads
 // traffic : reads batch * 160 + 1049600 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0   1        2        3
+//                      +----------+--------+--------+--------+
+//           rows 0..3  | warp 0   | warp 1 | warp 2 | warp 3 |
+//                      +----------+--------+--------+--------+
+//           thread t of a column's 32 takes packs t, t + 32, ... of 4 weights and all rows of a;
+//           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_add_sigmoid_rows_4(const float* __restrict__ x, const float* __restrict__ weight,
                               const float* __restrict__ bias, float* __restrict__ gate, int batch) {
@@ -94,12 +112,24 @@ k00_linear_add_sigmoid_rows_4(const float* __restrict__ x, const float* __restri
 }
 
 // kernel  : k00_linear_add_sigmoid_tile_16x32   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..16: this kernel, 17..32: *_tile_32x64,
+//           33..64: *_warpgroup_64x64, 65..128: *_warpgroup_64x128, from 129: *_warpgroup_128x128
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 40], weight f32[6400, 40], bias f32[6400]
 // outputs : gate f32[batch, 6400]
 // launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 200 blocks of 256 threads
 // traffic : reads batch * 160 + 1049600 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
+// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part share out each chunk
+//                        columns 0..31
+//                      +-----------------------+
+//           rows 0..15 | warps 0 1 2 3 4 5 6 7 |
+//                      +-----------------------+
+//           52224 bytes of shared memory: a row comes in one chunk of 256 bytes, padded by 16:
+//           chunk k    | a 16 x 272 | b 32 x 272 |  stage k % 4, 13056 bytes
+//           in the end | sums f32[8][16][40] |  20480 bytes in the same place
+//           copied     | 0 |   |  by cp.async
+//           multiplied |   | 0 |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_add_sigmoid_tile_16x32(const float* __restrict__ x, const float* __restrict__ weight,
                                   const float* __restrict__ bias, float* __restrict__ gate,
@@ -151,12 +181,24 @@ k00_linear_add_sigmoid_tile_16x32(const float* __restrict__ x, const float* __re
 }
 
 // kernel  : k00_linear_add_sigmoid_tile_32x64   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..16: *_tile_16x32, 17..32: this kernel,
+//           33..64: *_warpgroup_64x64, 65..128: *_warpgroup_64x128, from 129: *_warpgroup_128x128
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 40], weight f32[6400, 40], bias f32[6400]
 // outputs : gate f32[batch, 6400]
 // launch  : a block makes 32 x 64 of the result; (batch + 31) / 32 * 100 blocks of 256 threads
 // traffic : reads batch * 160 + 1049600 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
+// drawing : a block's tile, 32 x 64 of the product a x b^T; warps of a part share out each chunk
+//                        columns 0..31   32..63
+//                      +---------------+---------------+
+//           rows 0..31 | warps 0 2 4 6 | warps 1 3 5 7 |
+//                      +---------------+---------------+
+//           78336 bytes of shared memory: a row comes in one chunk of 256 bytes, padded by 16:
+//           chunk k    | a 32 x 272 | b 64 x 272 |  stage k % 3, 26112 bytes
+//           in the end | sums f32[4][32][72] |  36864 bytes in the same place
+//           copied     | 0 |   |  by cp.async
+//           multiplied |   | 0 |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_add_sigmoid_tile_32x64(const float* __restrict__ x, const float* __restrict__ weight,
                                   const float* __restrict__ bias, float* __restrict__ gate,
@@ -216,6 +258,8 @@ k00_linear_add_sigmoid_tile_32x64(const float* __restrict__ x, const float* __re
 }
 
 // kernel  : k00_linear_add_sigmoid_warpgroup_64x64   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..16: *_tile_16x32, 17..32: *_tile_32x64,
+//           33..64: this kernel, 65..128: *_warpgroup_64x128, from 129: *_warpgroup_128x128
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 40], weight f32[6400, 40], weight_panels f32[6400, 40] in panels,
 //           bias f32[6400]
@@ -223,6 +267,17 @@ k00_linear_add_sigmoid_tile_32x64(const float* __restrict__ x, const float* __re
 // launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 100 blocks of 256 threads
 // traffic : reads batch * 160 + 3302400 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
+// drawing : the tile of a block, 64 x 64 of the product a x b^T
+//                        columns 0..63
+//                      +--------------------------------+
+//           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
+//                      +--------------------------------+
+//           99328 bytes of shared memory: a row comes in 2 chunks of 128 bytes:
+//           chunk k    | a 64 x 128 | b 64 x 128 | b_low 64 x 128 |  stage k % 4, 24576 bytes
+//           barriers   | filled[4] | used[4] |  that both sides wait for
+//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           filled     | 0..1 |   |  a by cp.async, b by bulk copies
+//           multiplied | 0    | 1 |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256, 1)
 k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
                                        const float* __restrict__ weight,
@@ -281,6 +336,8 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
 }
 
 // kernel  : k00_linear_add_sigmoid_warpgroup_64x128   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..16: *_tile_16x32, 17..32: *_tile_32x64,
+//           33..64: *_warpgroup_64x64, 65..128: this kernel, from 129: *_warpgroup_128x128
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 40], weight f32[6400, 40], weight_panels f32[6400, 40] in panels,
 //           bias f32[6400]
@@ -288,6 +345,17 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
 // launch  : a block makes 64 x 128 of the result; (batch + 63) / 64 * 50 blocks of 256 threads
 // traffic : reads batch * 160 + 3302400 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
+// drawing : the tile of a block, 64 x 128 of the product a x b^T
+//                        columns 0..127
+//                      +--------------------------------+
+//           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
+//                      +--------------------------------+
+//           205824 bytes of shared memory: a row comes in 2 chunks of 128 bytes:
+//           chunk k    | a 64 x 128 | b 128 x 128 | b_low 128 x 128 |  stage k % 5, 40960 bytes
+//           barriers   | filled[5] | used[5] |  that both sides wait for
+//           in the end | sums f32[64][136] |  34816 bytes in place of the stages
+//           filled     | 0..1 |   |  a by cp.async, b by bulk copies
+//           multiplied | 0    | 1 |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(256, 1)
 k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
                                         const float* __restrict__ weight,
@@ -346,6 +414,8 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
 }
 
 // kernel  : k00_linear_add_sigmoid_warpgroup_128x128   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..16: *_tile_16x32, 17..32: *_tile_32x64,
+//           33..64: *_warpgroup_64x64, 65..128: *_warpgroup_64x128, from 129: this kernel
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 40], weight f32[6400, 40], weight_panels f32[6400, 40] in panels,
 //           bias f32[6400]
@@ -353,6 +423,18 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
 // launch  : a block makes 128 x 128 of the result; (batch + 127) / 128 * 50 blocks of 384 threads
 // traffic : reads batch * 160 + 3302400 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
+// drawing : the tile of a block, 128 x 128 of the product a x b^T
+//                          columns 0..127
+//                        +--------------------------------+
+//           rows 0..63   | warpgroup 0, each warp 16 rows |  warpgroup 2 fills the stages
+//           rows 64..127 | warpgroup 1, each warp 16 rows |
+//                        +--------------------------------+
+//           197632 bytes of shared memory: a row comes in 2 chunks of 128 bytes:
+//           chunk k    | a 128 x 128 | b 128 x 128 | b_low 128 x 128 |  stage k % 4, 49152 bytes
+//           barriers   | filled[4] | used[4] |  that both sides wait for
+//           in the end | sums f32[128][136] |  69632 bytes in place of the stages
+//           filled     | 0..1 |   |  a by cp.async, b by bulk copies
+//           multiplied | 0    | 1 |  3xTF32: a_low b + a b_low + a b
 extern "C" __global__ void __launch_bounds__(384, 1)
 k00_linear_add_sigmoid_warpgroup_128x128(const float* __restrict__ x,
                                          const float* __restrict__ weight,

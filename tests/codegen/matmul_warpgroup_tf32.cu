@@ -14,12 +14,22 @@
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
 
 // kernel  : k00_linear_add_sigmoid_rows_1   class: matmul
+// variants: batch up to 1: this kernel, 2..4: *_rows_4, 5..24: *_rows_by_8, 25..384: *_tile_16x32,
+//           385..768: *_tile_32x64, 769..1536: *_warpgroup_64x64, 1537..6272: *_warpgroup_64x128,
+//           from 6273: *_warpgroup_128x256
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 130], weight f32[500, 130], bias f32[500]
 // outputs : gate f32[batch, 500]
 // launch  : one warp per column; min(batch, 1) * 125 blocks of 128 threads
 // traffic : reads batch * 520 + 262000 bytes, writes batch * 2000 bytes,
 //           keeps batch * 4000 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0   1        2        3
+//                      +----------+--------+--------+--------+
+//           row 0      | warp 0   | warp 1 | warp 2 | warp 3 |
+//                      +----------+--------+--------+--------+
+//           thread t of a column's 32 takes packs t, t + 32, ... of 2 weights and all rows of a;
+//           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_add_sigmoid_rows_1(const float* __restrict__ x, const float* __restrict__ weight,
                               const float* __restrict__ bias, float* __restrict__ gate) {
@@ -53,12 +63,22 @@ k00_linear_add_sigmoid_rows_1(const float* __restrict__ x, const float* __restri
 }
 
 // kernel  : k00_linear_add_sigmoid_rows_4   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: this kernel, 5..24: *_rows_by_8, 25..384: *_tile_16x32,
+//           385..768: *_tile_32x64, 769..1536: *_warpgroup_64x64, 1537..6272: *_warpgroup_64x128,
+//           from 6273: *_warpgroup_128x256
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 130], weight f32[500, 130], bias f32[500]
 // outputs : gate f32[batch, 500]
 // launch  : 2 warps per column; min(batch, 1) * 250 blocks of 128 threads
 // traffic : reads batch * 520 + 262000 bytes, writes batch * 2000 bytes,
 //           keeps batch * 4000 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0     1
+//                      +------------+------------+
+//           rows 0..3  | warps 0..1 | warps 2..3 |
+//                      +------------+------------+
+//           thread t of a column's 64 takes packs t, t + 64, ... of 2 weights and all rows of a;
+//           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_add_sigmoid_rows_4(const float* __restrict__ x, const float* __restrict__ weight,
                               const float* __restrict__ bias, float* __restrict__ gate, int batch) {
@@ -96,12 +116,22 @@ k00_linear_add_sigmoid_rows_4(const float* __restrict__ x, const float* __restri
 }
 
 // kernel  : k00_linear_add_sigmoid_rows_by_8   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..24: this kernel, 25..384: *_tile_16x32,
+//           385..768: *_tile_32x64, 769..1536: *_warpgroup_64x64, 1537..6272: *_warpgroup_64x128,
+//           from 6273: *_warpgroup_128x256
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 130], weight f32[500, 130], bias f32[500]
 // outputs : gate f32[batch, 500]
 // launch  : 2 warps per column of 8 rows; (batch + 7) / 8 * 125 blocks of 256 threads
 // traffic : reads batch * 520 + 262000 bytes, writes batch * 2000 bytes,
 //           keeps batch * 4000 bytes out of memory
+// drawing : a block's columns of the product a x b^T
+//                        column 0     1            2            3
+//                      +------------+------------+------------+------------+
+//           rows 0..7  | warps 0..1 | warps 2..3 | warps 4..5 | warps 6..7 |
+//                      +------------+------------+------------+------------+
+//           thread t of a column's 64 takes packs t, t + 64, ... of 2 weights and all rows of a;
+//           then lane r of each of its warps has the sum of row r
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_add_sigmoid_rows_by_8(const float* __restrict__ x, const float* __restrict__ weight,
                                  const float* __restrict__ bias, float* __restrict__ gate,
@@ -143,12 +173,25 @@ k00_linear_add_sigmoid_rows_by_8(const float* __restrict__ x, const float* __res
 }
 
 // kernel  : k00_linear_add_sigmoid_tile_16x32   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..24: *_rows_by_8, 25..384: this kernel,
+//           385..768: *_tile_32x64, 769..1536: *_warpgroup_64x64, 1537..6272: *_warpgroup_64x128,
+//           from 6273: *_warpgroup_128x256
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 130], weight f32[500, 130], bias f32[500]
 // outputs : gate f32[batch, 500]
 // launch  : a block makes 16 x 32 of the result; (batch + 15) / 16 * 16 blocks of 256 threads
 // traffic : reads batch * 520 + 262000 bytes, writes batch * 2000 bytes,
 //           keeps batch * 4000 bytes out of memory
+// drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part share out each chunk
+//                        columns 0..31
+//                      +-----------------------+
+//           rows 0..15 | warps 0 1 2 3 4 5 6 7 |
+//                      +-----------------------+
+//           76032 bytes of shared memory: a row comes in 2 chunks of 512 bytes, padded by 16:
+//           chunk k    | a 16 x 528 | b 32 x 528 |  stage k % 3, 25344 bytes
+//           in the end | sums f32[8][16][40] |  20480 bytes in the same place
+//           copied     | 0..1 |   |   |  by cp.async
+//           multiplied |      | 0 | 1 |  by mma.sync
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_add_sigmoid_tile_16x32(const float* __restrict__ x, const float* __restrict__ weight,
                                   const float* __restrict__ bias, float* __restrict__ gate,
@@ -200,12 +243,25 @@ k00_linear_add_sigmoid_tile_16x32(const float* __restrict__ x, const float* __re
 }
 
 // kernel  : k00_linear_add_sigmoid_tile_32x64   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..24: *_rows_by_8, 25..384: *_tile_16x32,
+//           385..768: this kernel, 769..1536: *_warpgroup_64x64, 1537..6272: *_warpgroup_64x128,
+//           from 6273: *_warpgroup_128x256
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 130], weight f32[500, 130], bias f32[500]
 // outputs : gate f32[batch, 500]
 // launch  : a block makes 32 x 64 of the result; (batch + 31) / 32 * 8 blocks of 256 threads
 // traffic : reads batch * 520 + 262000 bytes, writes batch * 2000 bytes,
 //           keeps batch * 4000 bytes out of memory
+// drawing : a block's tile, 32 x 64 of the product a x b^T; warps of a part share out each chunk
+//                        columns 0..31   32..63
+//                      +---------------+---------------+
+//           rows 0..31 | warps 0 2 4 6 | warps 1 3 5 7 |
+//                      +---------------+---------------+
+//           78336 bytes of shared memory: a row comes in 3 chunks of 256 bytes, padded by 16:
+//           chunk k    | a 32 x 272 | b 64 x 272 |  stage k % 3, 26112 bytes
+//           in the end | sums f32[4][32][72] |  36864 bytes in the same place
+//           copied     | 0..1 | 2 |   |   |  by cp.async
+//           multiplied |      | 0 | 1 | 2 |  by mma.sync
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_add_sigmoid_tile_32x64(const float* __restrict__ x, const float* __restrict__ weight,
                                   const float* __restrict__ bias, float* __restrict__ gate,
@@ -267,6 +323,9 @@ k00_linear_add_sigmoid_tile_32x64(const float* __restrict__ x, const float* __re
 }
 
 // kernel  : k00_linear_add_sigmoid_warpgroup_64x64   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..24: *_rows_by_8, 25..384: *_tile_16x32,
+//           385..768: *_tile_32x64, 769..1536: this kernel, 1537..6272: *_warpgroup_64x128,
+//           from 6273: *_warpgroup_128x256
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 130], weight f32[500, 130], weight_panels f32[500, 130] in panels,
 //           bias f32[500]
@@ -274,6 +333,17 @@ k00_linear_add_sigmoid_tile_32x64(const float* __restrict__ x, const float* __re
 // launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 8 blocks of 256 threads
 // traffic : reads batch * 520 + 329680 bytes, writes batch * 2000 bytes,
 //           keeps batch * 4000 bytes out of memory
+// drawing : the tile of a block, 64 x 64 of the product a x b^T
+//                        columns 0..63
+//                      +--------------------------------+
+//           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
+//                      +--------------------------------+
+//           66560 bytes of shared memory: a row comes in 5 chunks of 128 bytes:
+//           chunk k    | a 64 x 128 | b 64 x 128 |  stage k % 4, 16384 bytes
+//           barriers   | filled[4] | used[4] |  that both sides wait for
+//           in the end | sums f32[64][72] |  18432 bytes in place of the stages
+//           filled     | 0..3 | 4 |   |   |     |  a by cp.async, b by bulk copies
+//           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
 extern "C" __global__ void __launch_bounds__(256, 1)
 k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
                                        const float* __restrict__ weight,
@@ -334,6 +404,9 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
 }
 
 // kernel  : k00_linear_add_sigmoid_warpgroup_64x128   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..24: *_rows_by_8, 25..384: *_tile_16x32,
+//           385..768: *_tile_32x64, 769..1536: *_warpgroup_64x64, 1537..6272: this kernel,
+//           from 6273: *_warpgroup_128x256
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 130], weight f32[500, 130], weight_panels f32[500, 130] in panels,
 //           bias f32[500]
@@ -341,6 +414,17 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
 // launch  : a block makes 64 x 128 of the result; (batch + 63) / 64 * 4 blocks of 256 threads
 // traffic : reads batch * 520 + 329680 bytes, writes batch * 2000 bytes,
 //           keeps batch * 4000 bytes out of memory
+// drawing : the tile of a block, 64 x 128 of the product a x b^T
+//                        columns 0..127
+//                      +--------------------------------+
+//           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
+//                      +--------------------------------+
+//           99328 bytes of shared memory: a row comes in 5 chunks of 128 bytes:
+//           chunk k    | a 64 x 128 | b 128 x 128 |  stage k % 4, 24576 bytes
+//           barriers   | filled[4] | used[4] |  that both sides wait for
+//           in the end | sums f32[64][136] |  34816 bytes in place of the stages
+//           filled     | 0..3 | 4 |   |   |     |  a by cp.async, b by bulk copies
+//           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
 extern "C" __global__ void __launch_bounds__(256, 1)
 k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
                                         const float* __restrict__ weight,
@@ -401,6 +485,9 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
 }
 
 // kernel  : k00_linear_add_sigmoid_warpgroup_128x256   class: matmul
+// variants: batch up to 1: *_rows_1, 2..4: *_rows_4, 5..24: *_rows_by_8, 25..384: *_tile_16x32,
+//           385..768: *_tile_32x64, 769..1536: *_warpgroup_64x64, 1537..6272: *_warpgroup_64x128,
+//           from 6273: this kernel
 // source  : matmul, add, sigmoid
 // inputs  : x f32[batch, 130], weight f32[500, 130], weight_panels f32[500, 130] in panels,
 //           bias f32[500]
@@ -408,6 +495,18 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
 // launch  : a block makes 128 x 256 of the result; (batch + 127) / 128 * 2 blocks of 384 threads
 // traffic : reads batch * 520 + 329680 bytes, writes batch * 2000 bytes,
 //           keeps batch * 4000 bytes out of memory
+// drawing : the tile of a block, 128 x 256 of the product a x b^T
+//                          columns 0..255
+//                        +--------------------------------+
+//           rows 0..63   | warpgroup 0, each warp 16 rows |  warpgroup 2 fills the stages
+//           rows 64..127 | warpgroup 1, each warp 16 rows |
+//                        +--------------------------------+
+//           197632 bytes of shared memory: a row comes in 5 chunks of 128 bytes:
+//           chunk k    | a 128 x 128 | b 256 x 128 |  stage k % 4, 49152 bytes
+//           barriers   | filled[4] | used[4] |  that both sides wait for
+//           in the end | sums f32[128][264] |  135168 bytes in place of the stages
+//           filled     | 0..3 | 4 |   |   |     |  a by cp.async, b by bulk copies
+//           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
 extern "C" __global__ void __launch_bounds__(384, 1)
 k00_linear_add_sigmoid_warpgroup_128x256(const float* __restrict__ x,
                                          const float* __restrict__ weight,

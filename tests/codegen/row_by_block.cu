@@ -5,6 +5,7 @@
 // ---- from codegen_templates/device/vector.cuh ----
 
 // kernel  : k00_layer_norm_mul_add   class: row_reduction
+// variants: batch up to 1023: this kernel, from 1024: *_many_rows
 // source  : reduce_mean, sub, mul, add, sqrt, div
 // inputs  : x f32[batch, 4100], gain f32[4100], shift f32[4100]
 // outputs : normal f32[batch, 4100]
@@ -61,6 +62,7 @@ k00_layer_norm_mul_add(const float* __restrict__ x, const float* __restrict__ ga
 }
 
 // kernel  : k00_layer_norm_mul_add_many_rows   class: row_reduction
+// variants: batch up to 1023: k00_layer_norm_mul_add, from 1024: this kernel
 // source  : reduce_mean, sub, mul, add, sqrt, div
 // inputs  : x f32[batch, 4100], gain f32[4100], shift f32[4100]
 // outputs : normal f32[batch, 4100]

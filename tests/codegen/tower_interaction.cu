@@ -8,6 +8,7 @@
 // ---- from codegen_templates/device/kept_product.cuh ----
 
 // kernel  : k00_mlp_gather_interaction   class: block_program
+// variants: batch up to 792: this kernel, from 793: *_many_rows
 // source  : matmul, relu, gather, concat
 // inputs  : w2 f32[8, 8], x f32[batch, 8], w1 f32[8, 8], ids i64[batch, 5], users f32[100, 8],
 //           items f32[50, 8]
@@ -175,6 +176,7 @@ k00_mlp_gather_interaction(const float* __restrict__ w2, const float* __restrict
 }
 
 // kernel  : k00_mlp_gather_interaction_many_rows   class: block_program
+// variants: batch up to 792: k00_mlp_gather_interaction, from 793: this kernel
 // source  : matmul, relu, gather, concat
 // inputs  : w2 f32[8, 8], x f32[batch, 8], w1 f32[8, 8], ids i64[batch, 5], users f32[100, 8],
 //           items f32[50, 8]

@@ -105,7 +105,7 @@ Drawing DrawTileByWarpgroups(const DrawnTile& drawn) {
         "of n chunks, block r of the cluster multiplies n r / {0} up to n (r + 1) / {0}; then it",
         blocks));
     drawing.push_back(fmt::format(
-        "stores {0} rows from {0} r on, adding the sums in the shared memory of all {1} blocks",
+        "stores {0} rows from {0} r on, adding the sums in the shared memory of the {1} blocks",
         share, blocks));
   }
   drawing.push_back(ChunksInWords(drawn) + ":");

@@ -71,7 +71,7 @@ rows 0..63   | warpgroup 0, each warp 16 rows |  warpgroup 2 fills the stages
 rows 64..127 | warpgroup 1, each warp 16 rows |
              +--------------------------------+
 of n chunks, block r of the cluster multiplies n r / 2 up to n (r + 1) / 2; then it
-stores 64 rows from 64 r on, adding the sums in the shared memory of all 2 blocks
+stores 64 rows from 64 r on, adding the sums in the shared memory of the 2 blocks
 197632 bytes of shared memory: a row comes in chunks of 128 bytes:
 chunk k    | a 128 x 128 | b 128 x 128 | b_low 128 x 128 |  stage k % 4, 49152 bytes
 barriers   | filled[4] | used[4] |  that both sides wait for

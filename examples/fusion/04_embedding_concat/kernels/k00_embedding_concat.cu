@@ -2,15 +2,15 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/index_check.cuh ----
-// The first index of a call that lies outside its table; site 0 means that none did.
+// The first out-of-range index of a call. Site 0 means that there was none.
 struct IndexError {
   int site;
   int reserved;
   long long position, value, extent;
 };
 
-// `value` as an index into `extent` elements; a negative one counts from the end. Outside, the
-// first thread of the call to get here reports it, and element 0 is read instead.
+// `value` as an index into `extent` elements; a negative one counts from the end. If it is out of
+// range, the first thread of the call to get here reports it, and element 0 is read instead.
 __device__ __forceinline__ long long CheckedIndex(long long value, long long extent,
                                                   IndexError* error, int site, long long position) {
   const long long index = value < 0 ? value + extent : value;
@@ -24,22 +24,24 @@ __device__ __forceinline__ long long CheckedIndex(long long value, long long ext
 }
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place
-// must be a multiple of their size, or of 16 bytes.
+// Neighbouring elements, which are loaded and stored by one instruction per 16 bytes. They must be
+// aligned to their size, or to 16 bytes if they are larger.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
 };
 
+// Loads kCount neighbours.
 template <int kCount, class T>
 __device__ __forceinline__ Vector<T, kCount> LoadVector(const T* place) {
   return *reinterpret_cast<const Vector<T, kCount>*>(place);
 }
 
+// Stores neighbours to global memory.
 template <class T, int kCount>
 __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<T, kCount>& value) {
 #ifdef __CUDACC__
-  // Left to the compiler, small elements at positions of 64 bits are stored in pieces of 4 bytes.
+  // The compiler alone would store small elements at 64-bit positions 4 bytes at a time.
   if constexpr (sizeof(value) == 16) {
     unsigned words[4];
     memcpy(words, &value, sizeof(words));
@@ -48,12 +50,6 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
     return;
   }
 #endif
-  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
-}
-
-// As StoreVector, to shared memory.
-template <class Word, class T, int kCount>
-__device__ __forceinline__ void KeepVector(Word* place, const Vector<T, kCount>& value) {
   *reinterpret_cast<Vector<T, kCount>*>(place) = value;
 }
 

@@ -2,7 +2,8 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/mod.cuh ----
-// Remainders. Int: of a division toward zero, with the sign of `a`; by zero, 0.
+// The remainder of an integer division toward zero, which has the sign of `a`. Division by zero
+// leaves 0.
 template <class Int>
 __device__ __forceinline__ Int Remainder(Int a, Int b) {
   constexpr bool kSigned = Int(-1) < Int(1);
@@ -11,7 +12,8 @@ __device__ __forceinline__ Int Remainder(Int a, Int b) {
   return Int(a % b);
 }
 
-// Of a division toward minus infinity, with the sign of `b`, as Python's %.
+// The remainder of an integer division toward minus infinity, which has the sign of `b`, as
+// Python's %.
 template <class Int>
 __device__ __forceinline__ Int FloorMod(Int a, Int b) {
   const Int remainder = Remainder<Int>(a, b);
@@ -19,30 +21,25 @@ __device__ __forceinline__ Int FloorMod(Int a, Int b) {
   return wrong_sign ? Int(remainder + b) : remainder;
 }
 
-template <class Real>
-__device__ __forceinline__ Real FloatFloorMod(Real a, Real b) {
-  const Real remainder = fmod(a, b);
-  const bool wrong_sign = remainder != 0 && (remainder < 0) != (b < 0);
-  return wrong_sign ? remainder + b : remainder;
-}
-
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place
-// must be a multiple of their size, or of 16 bytes.
+// Neighbouring elements, which are loaded and stored by one instruction per 16 bytes. They must be
+// aligned to their size, or to 16 bytes if they are larger.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
 };
 
+// Loads kCount neighbours.
 template <int kCount, class T>
 __device__ __forceinline__ Vector<T, kCount> LoadVector(const T* place) {
   return *reinterpret_cast<const Vector<T, kCount>*>(place);
 }
 
+// Stores neighbours to global memory.
 template <class T, int kCount>
 __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<T, kCount>& value) {
 #ifdef __CUDACC__
-  // Left to the compiler, small elements at positions of 64 bits are stored in pieces of 4 bytes.
+  // The compiler alone would store small elements at 64-bit positions 4 bytes at a time.
   if constexpr (sizeof(value) == 16) {
     unsigned words[4];
     memcpy(words, &value, sizeof(words));
@@ -51,12 +48,6 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
     return;
   }
 #endif
-  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
-}
-
-// As StoreVector, to shared memory.
-template <class Word, class T, int kCount>
-__device__ __forceinline__ void KeepVector(Word* place, const Vector<T, kCount>& value) {
   *reinterpret_cast<Vector<T, kCount>*>(place) = value;
 }
 

@@ -2,8 +2,8 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/lookup.cuh ----
-// values[i] of the i with keys[i] == key, `absent` if there is none; the keys ascend. Halves what
-// is left of the keys until one is found: 17 steps for 100,000.
+// values[i] for the i with keys[i] == key, or `absent` if there is none. The keys ascend. A binary
+// search takes 17 steps for 100,000 keys.
 template <class Key, class Value>
 __device__ __forceinline__ long long Lookup(const Key* __restrict__ keys,
                                             const Value* __restrict__ values, long long count,
@@ -19,22 +19,24 @@ __device__ __forceinline__ long long Lookup(const Key* __restrict__ keys,
 }
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place
-// must be a multiple of their size, or of 16 bytes.
+// Neighbouring elements, which are loaded and stored by one instruction per 16 bytes. They must be
+// aligned to their size, or to 16 bytes if they are larger.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
 };
 
+// Loads kCount neighbours.
 template <int kCount, class T>
 __device__ __forceinline__ Vector<T, kCount> LoadVector(const T* place) {
   return *reinterpret_cast<const Vector<T, kCount>*>(place);
 }
 
+// Stores neighbours to global memory.
 template <class T, int kCount>
 __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<T, kCount>& value) {
 #ifdef __CUDACC__
-  // Left to the compiler, small elements at positions of 64 bits are stored in pieces of 4 bytes.
+  // The compiler alone would store small elements at 64-bit positions 4 bytes at a time.
   if constexpr (sizeof(value) == 16) {
     unsigned words[4];
     memcpy(words, &value, sizeof(words));
@@ -43,12 +45,6 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
     return;
   }
 #endif
-  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
-}
-
-// As StoreVector, to shared memory.
-template <class Word, class T, int kCount>
-__device__ __forceinline__ void KeepVector(Word* place, const Vector<T, kCount>& value) {
   *reinterpret_cast<Vector<T, kCount>*>(place) = value;
 }
 

@@ -2,10 +2,11 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/async_copy.cuh ----
-// Copies to shared memory that go on while a thread does other things, in groups that end in order.
+// Copies to shared memory that run while the thread goes on (cp.async). They are closed in groups,
+// and groups are waited for in the order in which they were closed.
 
-// Fills kBytes of shared memory in the background, with zeros where the source is outside; with
-// kBypass, which 16 bytes can, past the first cache.
+// Starts to copy kBytes to shared memory, or zeros where the source is not `inside`. With kBypass,
+// which only copies of 16 bytes allow, they do not pass through the L1 cache.
 template <int kBytes, bool kBypass = kBytes == 16>
 __device__ __forceinline__ void CopyAsync(void* shared, const void* source, bool inside) {
 #ifdef __CUDACC__
@@ -28,13 +29,15 @@ __device__ __forceinline__ void CopyAsync(void* shared, const void* source, bool
     }
   }
 }
-// Ends a group of copies.
+
+// Closes the group of the copies that this thread has started since the last call.
 __device__ __forceinline__ void CloseCopies() {
 #ifdef __CUDACC__
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
-// Waits until at most kPending groups of this thread are under way.
+
+// Waits until at most kPending groups of this thread are still on their way.
 template <int kPending>
 __device__ __forceinline__ void AwaitCopies() {
 #ifdef __CUDACC__
@@ -43,34 +46,18 @@ __device__ __forceinline__ void AwaitCopies() {
 }
 
 // ---- from codegen_templates/device/block_reduce.cuh ----
-// How two values become one.
+// Reductions over the threads of a warp or a block.
+
+// How two values become one: their sum.
 struct SumOf {
   template <class T>
   __device__ static T Combine(T a, T b) {
     return a + b;
   }
 };
-struct ProductOf {
-  template <class T>
-  __device__ static T Combine(T a, T b) {
-    return a * b;
-  }
-};
-// A NaN on either side wins.
-struct LargerOf {
-  template <class T>
-  __device__ static T Combine(T a, T b) {
-    return a > b || a != a ? a : b;
-  }
-};
-struct SmallerOf {
-  template <class T>
-  __device__ static T Combine(T a, T b) {
-    return a < b || a != a ? a : b;
-  }
-};
 
-// Shuffles move 32 or 64 bits.
+// The value of the lane whose number differs from this one's in the bits of `distance`. Shuffles
+// move 32 or 64 bits, so that smaller types travel as int.
 template <class T>
 __device__ T ShuffleXor(T value, int distance) {
   if constexpr (sizeof(T) < sizeof(int)) {
@@ -80,28 +67,13 @@ __device__ T ShuffleXor(T value, int distance) {
   }
 }
 
-// Combines one value per thread over the warp; every thread gets the result.
+// Combines one value per thread over the warp. Every thread gets the result.
 template <class How, class T>
 __device__ T WarpReduce(T value) {
   for (int distance = 16; distance > 0; distance /= 2) {
     value = How::Combine(value, ShuffleXor(value, distance));
   }
   return value;
-}
-
-// Combines one value per thread over the block; every thread gets the result. `scratch` holds one
-// value per warp and may be reused after the call; blockDim.x is a multiple of 32.
-template <class How, class T>
-__device__ T BlockReduce(T value, T* scratch) {
-  value = WarpReduce<How>(value);
-  const int warps = blockDim.x / 32;
-  if (warps == 1) return value;
-  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = value;
-  __syncthreads();
-  T total = scratch[0];
-  for (int warp = 1; warp < warps; ++warp) total = How::Combine(total, scratch[warp]);
-  __syncthreads();
-  return total;
 }
 
 // ---- from codegen_templates/device/gelu.cuh ----
@@ -112,37 +84,17 @@ __device__ __forceinline__ Real Gelu(Real x) {
 }
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place
-// must be a multiple of their size, or of 16 bytes.
+// Neighbouring elements, which are loaded and stored by one instruction per 16 bytes. They must be
+// aligned to their size, or to 16 bytes if they are larger.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
 };
 
+// Loads kCount neighbours.
 template <int kCount, class T>
 __device__ __forceinline__ Vector<T, kCount> LoadVector(const T* place) {
   return *reinterpret_cast<const Vector<T, kCount>*>(place);
-}
-
-template <class T, int kCount>
-__device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<T, kCount>& value) {
-#ifdef __CUDACC__
-  // Left to the compiler, small elements at positions of 64 bits are stored in pieces of 4 bytes.
-  if constexpr (sizeof(value) == 16) {
-    unsigned words[4];
-    memcpy(words, &value, sizeof(words));
-    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(place)),
-                 "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]));
-    return;
-  }
-#endif
-  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
-}
-
-// As StoreVector, to shared memory.
-template <class Word, class T, int kCount>
-__device__ __forceinline__ void KeepVector(Word* place, const Vector<T, kCount>& value) {
-  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
 }
 
 // kernel  : k00_layer_norm_linear_gelu   class: block_program

@@ -2,10 +2,11 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/async_copy.cuh ----
-// Copies to shared memory that go on while a thread does other things, in groups that end in order.
+// Copies to shared memory that run while the thread goes on (cp.async). They are closed in groups,
+// and groups are waited for in the order in which they were closed.
 
-// Fills kBytes of shared memory in the background, with zeros where the source is outside; with
-// kBypass, which 16 bytes can, past the first cache.
+// Starts to copy kBytes to shared memory, or zeros where the source is not `inside`. With kBypass,
+// which only copies of 16 bytes allow, they do not pass through the L1 cache.
 template <int kBytes, bool kBypass = kBytes == 16>
 __device__ __forceinline__ void CopyAsync(void* shared, const void* source, bool inside) {
 #ifdef __CUDACC__
@@ -28,13 +29,15 @@ __device__ __forceinline__ void CopyAsync(void* shared, const void* source, bool
     }
   }
 }
-// Ends a group of copies.
+
+// Closes the group of the copies that this thread has started since the last call.
 __device__ __forceinline__ void CloseCopies() {
 #ifdef __CUDACC__
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
-// Waits until at most kPending groups of this thread are under way.
+
+// Waits until at most kPending groups of this thread are still on their way.
 template <int kPending>
 __device__ __forceinline__ void AwaitCopies() {
 #ifdef __CUDACC__
@@ -43,47 +46,27 @@ __device__ __forceinline__ void AwaitCopies() {
 }
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place
-// must be a multiple of their size, or of 16 bytes.
+// Neighbouring elements, which are loaded and stored by one instruction per 16 bytes. They must be
+// aligned to their size, or to 16 bytes if they are larger.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
 };
 
+// Loads kCount neighbours.
 template <int kCount, class T>
 __device__ __forceinline__ Vector<T, kCount> LoadVector(const T* place) {
   return *reinterpret_cast<const Vector<T, kCount>*>(place);
 }
 
-template <class T, int kCount>
-__device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<T, kCount>& value) {
-#ifdef __CUDACC__
-  // Left to the compiler, small elements at positions of 64 bits are stored in pieces of 4 bytes.
-  if constexpr (sizeof(value) == 16) {
-    unsigned words[4];
-    memcpy(words, &value, sizeof(words));
-    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(place)),
-                 "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]));
-    return;
-  }
-#endif
-  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
-}
-
-// As StoreVector, to shared memory.
-template <class Word, class T, int kCount>
-__device__ __forceinline__ void KeepVector(Word* place, const Vector<T, kCount>& value) {
-  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
-}
-
 // ---- from codegen_templates/device/sigmoid.cuh ----
-// 1 / (1 + e^-x). For x below -88 the power overflows to infinity, and the result is 0 as it should
-// be. The quotient of floats is within one unit in the last place.
+// 1 / (1 + e^-x). For x below -88 the power overflows to infinity, and the result is 0, as it
+// should be. The quotient of floats is within one unit in the last place.
 template <class Real>
 __device__ __forceinline__ Real Sigmoid(Real x) {
   const Real divisor = 1 + exp(-x);
 #ifdef __CUDACC__
-  if constexpr (sizeof(Real) == sizeof(float)) {  // a division has a branch, which lanes wait for
+  if constexpr (sizeof(Real) == sizeof(float)) {  // a division would branch
     float quotient;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(quotient) : "f"(divisor));
     return quotient;

@@ -2,34 +2,26 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/block_reduce.cuh ----
-// How two values become one.
+// Reductions over the threads of a warp or a block.
+
+// How two values become one: their sum.
 struct SumOf {
   template <class T>
   __device__ static T Combine(T a, T b) {
     return a + b;
   }
 };
-struct ProductOf {
-  template <class T>
-  __device__ static T Combine(T a, T b) {
-    return a * b;
-  }
-};
-// A NaN on either side wins.
+
+// How two values become one: the larger, or NaN if either is NaN.
 struct LargerOf {
   template <class T>
   __device__ static T Combine(T a, T b) {
     return a > b || a != a ? a : b;
   }
 };
-struct SmallerOf {
-  template <class T>
-  __device__ static T Combine(T a, T b) {
-    return a < b || a != a ? a : b;
-  }
-};
 
-// Shuffles move 32 or 64 bits.
+// The value of the lane whose number differs from this one's in the bits of `distance`. Shuffles
+// move 32 or 64 bits, so that smaller types travel as int.
 template <class T>
 __device__ T ShuffleXor(T value, int distance) {
   if constexpr (sizeof(T) < sizeof(int)) {
@@ -39,7 +31,7 @@ __device__ T ShuffleXor(T value, int distance) {
   }
 }
 
-// Combines one value per thread over the warp; every thread gets the result.
+// Combines one value per thread over the warp. Every thread gets the result.
 template <class How, class T>
 __device__ T WarpReduce(T value) {
   for (int distance = 16; distance > 0; distance /= 2) {
@@ -48,38 +40,25 @@ __device__ T WarpReduce(T value) {
   return value;
 }
 
-// Combines one value per thread over the block; every thread gets the result. `scratch` holds one
-// value per warp and may be reused after the call; blockDim.x is a multiple of 32.
-template <class How, class T>
-__device__ T BlockReduce(T value, T* scratch) {
-  value = WarpReduce<How>(value);
-  const int warps = blockDim.x / 32;
-  if (warps == 1) return value;
-  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = value;
-  __syncthreads();
-  T total = scratch[0];
-  for (int warp = 1; warp < warps; ++warp) total = How::Combine(total, scratch[warp]);
-  __syncthreads();
-  return total;
-}
-
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place
-// must be a multiple of their size, or of 16 bytes.
+// Neighbouring elements, which are loaded and stored by one instruction per 16 bytes. They must be
+// aligned to their size, or to 16 bytes if they are larger.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
 };
 
+// Loads kCount neighbours.
 template <int kCount, class T>
 __device__ __forceinline__ Vector<T, kCount> LoadVector(const T* place) {
   return *reinterpret_cast<const Vector<T, kCount>*>(place);
 }
 
+// Stores neighbours to global memory.
 template <class T, int kCount>
 __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<T, kCount>& value) {
 #ifdef __CUDACC__
-  // Left to the compiler, small elements at positions of 64 bits are stored in pieces of 4 bytes.
+  // The compiler alone would store small elements at 64-bit positions 4 bytes at a time.
   if constexpr (sizeof(value) == 16) {
     unsigned words[4];
     memcpy(words, &value, sizeof(words));
@@ -88,12 +67,6 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
     return;
   }
 #endif
-  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
-}
-
-// As StoreVector, to shared memory.
-template <class Word, class T, int kCount>
-__device__ __forceinline__ void KeepVector(Word* place, const Vector<T, kCount>& value) {
   *reinterpret_cast<Vector<T, kCount>*>(place) = value;
 }
 

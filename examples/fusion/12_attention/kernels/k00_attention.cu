@@ -2,102 +2,32 @@
 // model   : model.onnx (opset 20)
 
 // ---- from codegen_templates/device/vector.cuh ----
-// Neighbouring elements that are loaded and stored by one instruction per 16 bytes; their place
-// must be a multiple of their size, or of 16 bytes.
+// Neighbouring elements, which are loaded and stored by one instruction per 16 bytes. They must be
+// aligned to their size, or to 16 bytes if they are larger.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount < 16 ? sizeof(T) * kCount : 16) Vector {
   T at[kCount];
 };
 
+// Loads kCount neighbours.
 template <int kCount, class T>
 __device__ __forceinline__ Vector<T, kCount> LoadVector(const T* place) {
   return *reinterpret_cast<const Vector<T, kCount>*>(place);
 }
 
-template <class T, int kCount>
-__device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<T, kCount>& value) {
-#ifdef __CUDACC__
-  // Left to the compiler, small elements at positions of 64 bits are stored in pieces of 4 bytes.
-  if constexpr (sizeof(value) == 16) {
-    unsigned words[4];
-    memcpy(words, &value, sizeof(words));
-    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(place)),
-                 "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]));
-    return;
-  }
-#endif
-  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
-}
-
-// As StoreVector, to shared memory.
-template <class Word, class T, int kCount>
-__device__ __forceinline__ void KeepVector(Word* place, const Vector<T, kCount>& value) {
-  *reinterpret_cast<Vector<T, kCount>*>(place) = value;
-}
-
 // ---- from codegen_templates/device/block_reduce.cuh ----
-// How two values become one.
-struct SumOf {
-  template <class T>
-  __device__ static T Combine(T a, T b) {
-    return a + b;
-  }
-};
-struct ProductOf {
-  template <class T>
-  __device__ static T Combine(T a, T b) {
-    return a * b;
-  }
-};
-// A NaN on either side wins.
+// Reductions over the threads of a warp or a block.
+
+// How two values become one: the larger, or NaN if either is NaN.
 struct LargerOf {
   template <class T>
   __device__ static T Combine(T a, T b) {
     return a > b || a != a ? a : b;
   }
 };
-struct SmallerOf {
-  template <class T>
-  __device__ static T Combine(T a, T b) {
-    return a < b || a != a ? a : b;
-  }
-};
-
-// Shuffles move 32 or 64 bits.
-template <class T>
-__device__ T ShuffleXor(T value, int distance) {
-  if constexpr (sizeof(T) < sizeof(int)) {
-    return static_cast<T>(__shfl_xor_sync(~0u, static_cast<int>(value), distance));
-  } else {
-    return __shfl_xor_sync(~0u, value, distance);
-  }
-}
-
-// Combines one value per thread over the warp; every thread gets the result.
-template <class How, class T>
-__device__ T WarpReduce(T value) {
-  for (int distance = 16; distance > 0; distance /= 2) {
-    value = How::Combine(value, ShuffleXor(value, distance));
-  }
-  return value;
-}
-
-// Combines one value per thread over the block; every thread gets the result. `scratch` holds one
-// value per warp and may be reused after the call; blockDim.x is a multiple of 32.
-template <class How, class T>
-__device__ T BlockReduce(T value, T* scratch) {
-  value = WarpReduce<How>(value);
-  const int warps = blockDim.x / 32;
-  if (warps == 1) return value;
-  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = value;
-  __syncthreads();
-  T total = scratch[0];
-  for (int warp = 1; warp < warps; ++warp) total = How::Combine(total, scratch[warp]);
-  __syncthreads();
-  return total;
-}
 
 // kernel  : k00_attention   class: block_program
+// variants: batch * 2 up to 792: this kernel, from 793: *_many_rows
 // source  : dots (MatMul), scores (Mul), shares (Softmax), y (MatMul)
 // inputs  : query f32[batch, 2, 16, 8], key f32[batch, 2, 16, 8], value f32[batch, 2, 16, 8]
 // outputs : y f32[batch, 2, 16, 8]
