@@ -40,9 +40,10 @@ class AttentionGroup {
     for (const auto& node : graph_.nodes) {
       const bool is_settled = node->kind == OpKind::kConstant || node->kind == OpKind::kRegion;
       if (is_settled || nodes_.count(node.get())) continue;
-      Refuse(report, readers_, nodes_, *node,
-             !why_.empty() ? why_ : "it is no view or pointwise op of this attention alone",
-             "a kernel of attention that takes it");
+      Refuse(
+          report, readers_, nodes_, *node,
+          !why_.empty() ? why_ : "it is not a view or pointwise op that only this attention reads",
+          "an attention kernel that computes it");
     }
   }
 
@@ -55,16 +56,16 @@ class AttentionGroup {
     const Dtype dtype = values.result()->type.dtype;
     const bool is_float = dtype == Dtype::kF32 || dtype == Dtype::kF16 || dtype == Dtype::kBF16;
     if (!is_float || scores.result()->type.dtype != dtype)
-      return "tensor cores take f32, f16 and bf16, one of them for both products";
+      return "tensor cores need f32, f16 or bf16, the same type in both products";
     const Shape& shape = values.result()->type.shape;
     const Expr keys = scores.result()->type.shape.back(), queries = shape[shape.size() - 2];
     if (keys.AsConstant().value_or(kFewKeys) < kFewKeys ||
         queries.AsConstant().value_or(kFewQueries) < kFewQueries)
-      return "of few keys or queries, tiles would be mostly empty";
+      return "there are few keys or queries, so tiles would be mostly empty";
     for (const Expr& extent : {MatMulDepth(scores), shape.back()}) {
       const int64_t elements = extent.AsConstant().value_or(0);
       if (elements == 0 || elements > kMostElements || elements % kWholeVectors != 0)
-        return "keys and values have " + extent.ToString() + " elements, wanted is a multiple of " +
+        return "keys and values have " + extent.ToString() + " elements, expected a multiple of " +
                std::to_string(kWholeVectors) + " up to " + std::to_string(kMostElements);
     }
     return "";

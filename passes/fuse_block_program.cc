@@ -44,7 +44,7 @@ class BlockGroup {
     while (LeavesALeaf()) continue;
     if (IsReduction(seed_)) return FoldsUnlikeRows();
     if (SavesALaunch()) return true;
-    why_ = "alone, with a bias and relu, the product is one launch without it as well";
+    why_ = "the product with its bias and relu is one launch in any case";
     return false;
   }
 
@@ -55,7 +55,7 @@ class BlockGroup {
       if (nodes_.count(node.get()) || is_settled || !IsNeighbour(*node)) continue;
       const std::string why = why_.empty() ? WhyOutside(*node) : why_;
       Refuse(report, readers_, nodes_, *node, why,
-             "a block that keeps more, or tiles that share a matrix between rows");
+             "a block with more shared memory, or tiles in which rows share a matrix");
     }
   }
 
@@ -142,7 +142,7 @@ class BlockGroup {
     const std::string why = IsConvex(graph_, nodes_) ? WhyIllegal() : kBetween;
     nodes_.erase(&node);
     const bool feeds_in_vain = why.empty() && !IsProduct(seed_);  // as Feeds() says
-    return feeds_in_vain ? "it stands right behind a product, whose kernel makes it" : why;
+    return feeds_in_vain ? "it follows a product directly, whose kernel computes it" : why;
   }
 
   bool MayJoin(const Node& node) const { return WhyNever(node).empty(); }
@@ -157,16 +157,17 @@ class BlockGroup {
       case OpClass::kView: {
         const bool in_row =
             node.kind != OpKind::kConcat || node.Int("axis") >= static_cast<int64_t>(rows_.size());
-        return in_row ? "" : "it joins tensors along the rows that blocks share out";
+        return in_row ? ""
+                      : "it concatenates tensors along the rows that are distributed over blocks";
       }
       case OpClass::kReduction:
         if (node.kind == OpKind::kArgMax || node.kind == OpKind::kArgMin)
-          return text + " is no reduction that a block of rows does";
+          return text + " is not a reduction that a block program computes";
         return WhyLong(node);
       case OpClass::kContraction:
         return WhyBig(node);
       default:
-        return text + " is no op that a block of rows does";
+        return text + " is not an op that a block program computes";
     }
   }
 
@@ -176,25 +177,25 @@ class BlockGroup {
         HasRows(node.result(), rows_) ? ElementsPerRow(node.result(), rows_) : 0;
     if (elements <= kMostElementsPerRow) return "";
     return "%" + node.result()->name + " has " + std::to_string(elements) +
-           " elements of a row, which the threads of one block take long to write; at most " +
-           std::to_string(kMostElementsPerRow) + " are wanted";
+           " elements per row, which one block would take too long to write; the limit is " +
+           std::to_string(kMostElementsPerRow);
   }
 
   // Why the few threads that share out one sum would take long.
   static std::string WhyLong(const Node& reduction) {
     const std::string text = GetOpDef(reduction.kind).text;
     const auto length = Product(ReducedDims(reduction)).AsConstant();
-    if (!length) return text + " folds a symbolic dim";
+    if (!length) return text + " reduces a symbolic dim";
     if (*length <= kMostElementsPerRow) return "";
-    return text + " folds " + std::to_string(*length) +
-           " elements, of which a warp adds up at most " + std::to_string(kMostElementsPerRow) +
-           " in good time";
+    return text + " reduces " + std::to_string(*length) +
+           " elements, which would take a warp too long; the limit is " +
+           std::to_string(kMostElementsPerRow);
   }
 
   // Why a block would make the product slower than a library that shares operands between rows.
   std::string WhyBig(const Node& matmul) const {
     if (matmul.kind != OpKind::kMatMul || !IsFloat(matmul.result()->type.dtype))
-      return "it is no product of floats";
+      return "it is not a product of floats";
     const std::string product = "%" + matmul.result()->name;
     if (!HasRows(matmul.result(), rows_)) return product + " has other leading dims than the block";
     const int64_t elements = ElementsPerRow(matmul.result(), rows_);
@@ -202,13 +203,12 @@ class BlockGroup {
     if (elements == 0) return product + " has rows of a size that is not constant";
     if (depth > kDeepest) {
       return "one thread would add up " + MatMulDepth(matmul).ToString() +
-             " terms of an element of " + product + ", at most " + std::to_string(kDeepest) +
-             " are wanted";
+             " terms for each element of " + product + "; the limit is " + std::to_string(kDeepest);
     }
     if (elements * depth > kMostProductsPerRow) {
       return product + " takes " + std::to_string(elements * depth) +
-             " multiplications of a block per row, at most " + std::to_string(kMostProductsPerRow) +
-             " are wanted";
+             " multiplications per row in one block; the limit is " +
+             std::to_string(kMostProductsPerRow);
     }
     // What rows read that is not theirs is read again by every block.
     const Shape& right = matmul.operand(1)->type.shape;
@@ -217,8 +217,8 @@ class BlockGroup {
     const Expr shared = right[right.size() - 2] * right.back();
     if (own_matrix || shared.AsConstant().value_or(kMostSharedWeights + 1) <= kMostSharedWeights)
       return "";
-    return "every block would read a matrix of " + shared.ToString() + " elements again for " +
-           product + ", at most " + std::to_string(kMostSharedWeights) + " are wanted";
+    return "every block would read a matrix of " + shared.ToString() + " elements for " + product +
+           " again; the limit is " + std::to_string(kMostSharedWeights);
   }
 
   bool Follows(const Node& node) const {
@@ -258,14 +258,14 @@ class BlockGroup {
 
   std::string WhyIllegal() const {
     const std::vector<BlockStage> stages = Stages();
-    if (stages.empty()) return "some value that a block would keep has no rows of its own";
+    if (stages.empty()) return "a value that a block would keep does not have the block's rows";
     if (const int64_t bytes = KeptBytesPerRow(stages, rows_); bytes > kMostKeptBytes) {
-      return "a row would take " + std::to_string(bytes) + " bytes of shared memory, of " +
-             std::to_string(kMostKeptBytes);
+      return "a row would take " + std::to_string(bytes) +
+             " bytes of shared memory; the limit is " + std::to_string(kMostKeptBytes);
     }
     for (const BlockStage& stage : stages) {
       if (!StaysInItsRow(stage, stages))
-        return "%" + stage.value->name + " needs values of rows that other blocks make";
+        return "%" + stage.value->name + " needs values of rows that other blocks compute";
     }
     return "";
   }

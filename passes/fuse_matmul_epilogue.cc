@@ -99,13 +99,13 @@ void ExplainLibraryProduct(const Graph& graph, const ReaderMap& readers,
       if (count > 1) {
         report.Refuse(
             tail, *reader,
-            "the product has " + std::to_string(count) + " readers, so that it goes to memory",
+            "the product has " + std::to_string(count) + " readers, so its result goes to memory",
             "a matmul kernel with all of them in it");
       } else {
         report.Refuse(tail, *reader,
                       std::string(GetOpDef(reader->kind).text) +
-                          " is not what is done behind a matrix product (a bias of the "
-                          "columns, then relu or tanh gelu)",
+                          " is not an epilogue of the matrix libraries (a bias per "
+                          "column, then relu or tanh-gelu)",
                       needed);
       }
     }

@@ -135,7 +135,7 @@ void ExplainEnds(const Graph& graph, const ReaderMap& readers, const std::set<co
         if (inside && !group.count(reader)) {
           report.Refuse(result.get(), *reader,
                         std::string(GetOpDef(reader->kind).text) +
-                            " is no pointwise op on the elements of the product",
+                            " is not a pointwise op on the elements of the product",
                         "a kernel that keeps whole rows of the product");
         } else if (!inside && group.count(reader)) {
           report.Refuse(result.get(), *reader,

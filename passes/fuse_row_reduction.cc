@@ -112,11 +112,12 @@ class RowGroup {
   std::pair<std::string, std::string> WhyOutside(const Node& node) {
     const std::string text = GetOpDef(node.kind).text;
     if (IsReduction(node)) {
-      return {text + " folds other axes or another shape than the reduction that the kernel walks",
-              "a kernel that walks the data twice, in two orders"};
+      return {
+          text + " reduces other axes or another shape than the reduction that the kernel walks",
+          "a kernel that walks the data twice, in two orders"};
     }
     if (!IsElementwise(node)) {
-      return {text + " is no op on single elements", "a kernel of a class that has both"};
+      return {text + " is not a pointwise op", "a kernel of a class that has both"};
     }
     if (!MayJoin(node)) {
       return {"its result is read elsewhere too, so it is stored anyway",
@@ -133,7 +134,7 @@ class RowGroup {
   bool IsLegal() const { return WhyIllegal().empty(); }
 
   std::string WhyIllegal() const {
-    const std::string other_row = "it reads reduced values of other rows than the kernel works on";
+    const std::string other_row = "it reads reduced values of other rows";
     AccessProbe probe(nodes_, graph_.SymbolRanges());
     for (size_t axis = 0; axis < space_.size(); ++axis) {
       if (auto symbol = full_[axis].AsSymbol()) probe.ranges().Set(*symbol, 0, space_[axis] - 1);

@@ -10,7 +10,7 @@
 
 namespace fusec {
 
-// What `fusec bench` measures, and the forms in which it tells it.
+// What `fusec bench` measures, and the forms in which it reports it.
 
 // Percentiles of microseconds by nearest rank.
 struct Spread {
@@ -55,9 +55,9 @@ struct BenchReport {
 // Microseconds that the bytes of a step take at the device's peak; 0 if that is not known.
 double FloorMicroseconds(const StepMeasurement& step, const runtime::DevicePeaks& peaks);
 
-// Tables for people; the keys that DESIGN.md promises and some more, for scripts; and a file in
-// Chrome's trace format, which Perfetto opens: one process for each size, one slice for each
-// launch, in order, as long as its median time.
+// The report as tables for people, as JSON for scripts (more keys may be added, none may go), and in
+// Chrome's trace format, which Perfetto opens: one process for each size, one slice for each launch,
+// in order, as long as its median time.
 std::string BenchText(const BenchReport& report);
 std::string BenchJson(const BenchReport& report);
 std::string BenchTrace(const BenchReport& report);

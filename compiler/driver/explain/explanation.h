@@ -70,7 +70,7 @@ struct Explanation {
 Result<Explanation> ExplainArtifact(const std::string& path, const std::string& target,
                                     const std::vector<std::string>& dim_flags);
 
-// The keys that DESIGN.md promises, and some more.
+// As JSON. Scripts rely on its keys: more may be added, none may go.
 std::string ExplanationJson(const Explanation& explanation);
 
 StepCode CodeOf(const runtime::Manifest& manifest, const runtime::Step& step);

@@ -44,7 +44,7 @@ TEST(NotFused, APassSaysWhyAReductionEnds) {
       "  return %t \"y\"\n}\n",
       TargetKind::kGpu);
   ASSERT_EQ(edges.size(), 1u);
-  EXPECT_TRUE(Says(edges[0], "fuse-row-reduction: reduce_max folds other axes")) << edges[0].reason;
+  EXPECT_TRUE(Says(edges[0], "fuse-row-reduction: reduce_max reduces other axes")) << edges[0].reason;
 }
 
 TEST(NotFused, APassSaysWhyABlockEnds) {
