@@ -6,6 +6,7 @@
 #include "compiler/ir/c_text.h"
 #include "compiler/kernel/idioms.h"
 #include "compiler/kernel/region_lowering.h"
+#include "compiler/kernel/size_names.h"
 
 namespace fusec {
 
@@ -73,10 +74,12 @@ std::string WriteFold(KernelBuilder& builder, const FoldLoop& loop,
   }
   std::vector<Expr> k;
   std::vector<std::string> headers;
-  for (const Expr& dim : loop.dims) {
+  for (size_t axis = 0; axis < loop.dims.size(); ++axis) {
+    const Expr& dim = loop.dims[axis];
     const std::string variable = builder.Unique("entry");
-    headers.push_back(LoopHeader(builder, variable, loop.first.empty() ? "0" : loop.first,
-                                 loop.last.empty() ? builder.Write(dim) : loop.last));
+    headers.push_back(
+        LoopHeader(builder, variable, loop.first.empty() ? "0" : loop.first,
+                   loop.last.empty() ? builder.Write(dim, loop.sizes[axis]) : loop.last));
     builder.Open();
     builder.DefineVariable(variable, 0, dim - 1);
     k.push_back(Expr::Symbol(variable));
@@ -100,34 +103,35 @@ Scalar FoldSerially(RegionLowering& lowering, const Node& reduction,
   const bool is_mean = reduction.kind == OpKind::kReduceMean;
   const std::string name = FriendlyName(result->name);
   const Shape dims = ReducedDims(reduction);
-  if (auto number = Product(dims).AsConstant(); number && dims.size() == 1) {
-    builder.expressions().NameConstant(*number, name + "_terms", "entries that are pooled");
-  }
+  std::vector<SizeNames> sizes;
+  const Value* source = reduction.operand(0);
+  for (const int64_t axis : reduction.Ints("axes"))
+    sizes.push_back(Only(ExtentOf(NameOf(builder, source), source->type.shape, axis)));
+  if (sizes.size() == 1) sizes[0] = LengthOf(reduction);
   const std::string total = WriteFold(
       builder,
-      {FoldOf(reduction.kind, dtype), dtype, name + (is_mean ? "_sum" : ""), dims, "", "", index},
+      {FoldOf(reduction.kind, dtype), dtype, name + (is_mean ? "_sum" : ""), dims, sizes, "", "",
+       index},
       [&](const std::vector<Expr>& k) {
         return lowering.Evaluate(reduction.operand(0), ReductionOperandIndex(reduction, index, k));
       });
-  return {is_mean ? WriteMean(builder, reduction, total, Product(dims)) : total,
-          result->type.dtype};
+  return {
+      is_mean ? WriteMean(builder, reduction, total, Product(dims), LengthOf(reduction)) : total,
+      result->type.dtype};
 }
 
-namespace {
-
-// A count as a factor; its dims become parameters.
-std::string WriteCount(KernelBuilder& builder, const Expr& count) {
-  builder.Write(count);
-  return builder.expressions().WriteFactor(count);
+SizeNames LengthOf(const Node& reducer) {
+  const std::string name = FriendlyName(reducer.result()->name);
+  if (reducer.kind == OpKind::kMatMul)
+    return Only({0, name + "_depth", "terms of each sum of \"" + name + "\""});
+  return Only({0, name + "_length", "entries that \"" + name + "\" reduces to one"});
 }
-
-}  // namespace
 
 std::string WriteMean(KernelBuilder& builder, const Node& reducer, const std::string& total,
-                      const Expr& count) {
+                      const Expr& count, const SizeNames& names) {
   const Value* result = reducer.result();
   const std::string fold_type = CTypeName(FoldDtype(reducer));
-  const std::string divisor = "(" + fold_type + ")" + WriteCount(builder, count);
+  const std::string divisor = "(" + fold_type + ")" + builder.WriteFactor(count, names);
   const bool is_integer = IsInteger(result->type.dtype);
   if (is_integer) builder.Use("divide.cuh");  // a mean of nothing is 0 then
   return builder.Let(CTypeName(result->type.dtype), FriendlyName(result->name),
