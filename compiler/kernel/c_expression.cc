@@ -82,6 +82,11 @@ std::string CExpressionWriter::WriteSize(int64_t value, const SizeNames& names) 
                   "what positions in \"" + names.subject + "\" are divided by");
 }
 
+std::string CExpressionWriter::WriteDivisor(int64_t value, const SizeNames& names) {
+  const SizeName* divisor = Find(names.divisors, value);
+  return divisor && !Find(names.sizes, value) ? Text(*divisor) : WriteSize(value, names);
+}
+
 std::string CExpressionWriter::WriteOffset(int64_t value, const SizeNames& names) {
   if (IsPlain(value)) return std::to_string(value);
   if (value == INT64_MIN) return WriteSize(value, names);
@@ -145,7 +150,7 @@ std::string CExpressionWriter::WriteAtom(const Atom& atom, const SizeNames& name
 std::string CExpressionWriter::WriteDivision(const Atom& atom, const SizeNames& names) {
   const auto divisor = atom.right.AsConstant();
   const std::string a = WriteFactor(atom.left, names);
-  const std::string b = divisor ? WriteSize(*divisor, names) : WriteFactor(atom.right, names);
+  const std::string b = divisor ? WriteDivisor(*divisor, names) : WriteFactor(atom.right, names);
   const bool is_mod = atom.kind == Atom::Kind::kMod;
   if (ranges_.ProvenNonNegative(atom.left)) return a + (is_mod ? " % " : " / ") + b;
   const std::string mod = "(" + a + " % " + b + " + " + b + ") % " + b;

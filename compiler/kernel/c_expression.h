@@ -25,6 +25,8 @@ struct SizeNames {
   bool is_place = false;
   std::vector<SizeName> sizes;    // extents and strides: of two that fit, the first names a number
   std::vector<SizeName> offsets;  // where something begins
+  // What a position is divided by, beside sizes: those of the values that it was a place in before.
+  std::vector<SizeName> divisors;
 };
 
 // Writes index expressions as C, outer axes first. Integers above 1 become named constants of the
@@ -68,8 +70,9 @@ class CExpressionWriter {
   std::string NewName(const std::string& hint);
   // The text of `size`, which is above 1.
   std::string Text(const SizeName& size);
-  // A number that is a size, or one that is added to a place.
+  // A number that is a size, one that divides, or one that is added to a place.
   std::string WriteSize(int64_t value, const SizeNames& names);
+  std::string WriteDivisor(int64_t value, const SizeNames& names);
   std::string WriteOffset(int64_t value, const SizeNames& names);
   std::string WriteCoefficient(const Expr::Term& term, const std::string& atoms, int64_t magnitude,
                                const SizeNames& names);

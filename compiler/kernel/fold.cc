@@ -120,11 +120,16 @@ Scalar FoldSerially(RegionLowering& lowering, const Node& reduction,
       result->type.dtype};
 }
 
-SizeNames LengthOf(const Node& reducer) {
+SizeNames LengthOf(const Node& reducer, const std::string& lanes) {
   const std::string name = FriendlyName(reducer.result()->name);
-  if (reducer.kind == OpKind::kMatMul)
-    return Only({0, name + "_depth", "terms of each sum of \"" + name + "\""});
-  return Only({0, name + "_length", "entries that \"" + name + "\" reduces to one"});
+  const bool is_sum = reducer.kind == OpKind::kMatMul;
+  const std::string words = is_sum ? "terms" : "entries";
+  const std::string whose = (is_sum ? "of each sum of \"" + name : "that \"" + name) + "\"" +
+                            (is_sum ? "" : " reduces to one");
+  const std::string hint = name + (is_sum ? "_depth" : "_entries");
+  if (lanes.empty()) return Only({0, hint, words + " " + whose});
+  return Only({0, name + (is_sum ? "_depth_vectors" : "_entry_vectors"),
+               lanes + " " + words + " each, " + whose});
 }
 
 std::string WriteMean(KernelBuilder& builder, const Node& reducer, const std::string& total,

@@ -41,8 +41,9 @@ class RegionLowering;
 Scalar FoldSerially(RegionLowering& lowering, const Node& reduction,
                     const std::vector<Expr>& index);
 
-// What a reduction, or a product of matrices, reduces to one element.
-SizeNames LengthOf(const Node& reducer);
+// What a reduction, or a product of matrices, reduces to one element; in vectors of `lanes`, if
+// that is a constant's name.
+SizeNames LengthOf(const Node& reducer, const std::string& lanes = "");
 
 // Divides `total`, the sum that a ReduceMean folded over `count` elements, which `names` name.
 std::string WriteMean(KernelBuilder& builder, const Node& reducer, const std::string& total,

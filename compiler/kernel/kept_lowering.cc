@@ -66,7 +66,7 @@ std::vector<SizeName> KeptSizes(const Value* value, const RegionLowering::KeptRo
 }
 
 SizeNames RegionLowering::PlaceInRows(const Value* value, const KeptRows& rows) const {
-  return {FriendlyName(value->name), "", true, KeptSizes(value, rows), {}};
+  return {FriendlyName(value->name), "", true, KeptSizes(value, rows), {}, {}};
 }
 
 Scalar RegionLowering::LoadKept(const Value* value, const KeptRows& kept,
@@ -76,8 +76,8 @@ Scalar RegionLowering::LoadKept(const Value* value, const KeptRows& kept,
   const std::string type = CTypeName(value->type.dtype), label = FriendlyName(value->name);
   const Expr position = PositionInRows(value, kept, index);
   const ElementType kept_type = ElementType::Kept(value, kept);
-  std::string text =
-      LoadText(kept.array, kept_type, PlacesOfRow(value, kept), position, PlaceInRows(value, kept));
+  std::string text = LoadText(kept.array, kept_type, PlacesOfRow(value, kept), position,
+                              WithPath(PlaceInRows(value, kept), ReshapedInPath()));
   if (kept_type.name != type) text = "ToFloat(" + text + ")";
   const Scalar scalar{builder_.Let(type, ValueName(label), text), value->type.dtype};
   builder_.Remember(key, scalar);

@@ -357,8 +357,9 @@ Scalar RegionLowering::LoadElement(const Value* outside, const std::vector<Expr>
   const std::string buffer = builder_.Buffer(outside);
   const std::string label = FriendlyName(outside->name);
   const Expr position = Linearize(index, outside->type.shape, builder_.ranges());
-  std::string text = LoadText(buffer, ElementType::InMemory(dtype), outside->type.shape, position,
-                              PlaceIn(label, outside->type.shape, ViewsInPath()));
+  std::string text =
+      LoadText(buffer, ElementType::InMemory(dtype), outside->type.shape, position,
+               WithPath(PlaceIn(label, outside->type.shape, ViewsInPath()), ReshapedInPath()));
   if (dtype == Dtype::kF16 || dtype == Dtype::kBF16) text = "ToFloat(" + text + ")";
   const std::string name = builder_.Let(CTypeName(dtype), ValueName(label), text);
   if (IsInteger(dtype)) {
@@ -386,8 +387,12 @@ Scalar RegionLowering::Evaluate(const Value* value, const std::vector<Expr>& ind
                 "a reduction of the region is read at another row: " + value->name);
     return bound->second.local;
   }
-  if (auto kept = kept_.find(value); kept != kept_.end())
-    return LoadKept(value, kept->second, index);
+  if (auto kept = kept_.find(value); kept != kept_.end()) {
+    path_.push_back(value);
+    const Scalar scalar = LoadKept(value, kept->second, index);
+    path_.pop_back();
+    return scalar;
+  }
   if (auto literal = ConstantElement(value, index)) return *literal;
   const std::string key = ElementKey(value, index);
   if (const Scalar* known = builder_.Recall(key)) return *known;
@@ -419,6 +424,14 @@ std::vector<const Value*> RegionLowering::ViewsInPath() const {
     if (op_class == OpClass::kView) views.push_back(*value);
   }
   return views;
+}
+
+std::vector<const Value*> RegionLowering::ReshapedInPath() const {
+  std::vector<const Value*> reshaped;
+  for (size_t i = path_.size(); i-- > 1;) {
+    if (path_[i - 1]->producer->kind == OpKind::kReshape) reshaped.push_back(path_[i]);
+  }
+  return reshaped;
 }
 
 const Scalar* RegionLowering::Known(const Value* value, const std::vector<Expr>& index) const {

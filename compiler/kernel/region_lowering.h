@@ -108,6 +108,8 @@ class RegionLowering {
   SizeNames PlaceInRows(const Value* value, const KeptRows& rows) const;
   // The views through which the value that is being read is read, the nearest first.
   std::vector<const Value*> ViewsInPath() const;
+  // What was reshaped on the way there, whose coordinates are quotients.
+  std::vector<const Value*> ReshapedInPath() const;
   // VectorBegin, for the open lanes.
   std::optional<Expr> VectorBase(const Expr& position, const Shape& shape,
                                  int64_t aligned = INT64_MAX) const;

@@ -51,7 +51,9 @@ SizeName ExtentOf(const std::string& name, const Shape& shape, size_t axis) {
   const int64_t number = shape[axis].AsConstant().value_or(0);
   if (shape.size() == 1) return {number, name + "_length", "elements of " + Quoted(name)};
   if (axis + 1 == shape.size()) return {number, name + "_columns", "last axis of " + Quoted(name)};
-  if (axis == 0) return {number, name + "_rows", "first axis of " + Quoted(name)};
+  if (axis == 0)
+    return {number, name + "_rows",
+            (shape.size() == 2 ? "rows of " : "first axis of ") + Quoted(name)};
   const std::string which = std::to_string(axis);
   return {number, name + "_axis_" + which, "extent of axis " + which + " of " + Quoted(name)};
 }
@@ -85,8 +87,10 @@ std::vector<SizeName> VectorsOf(const std::string& name, const Shape& shape, siz
     if (axis == first)
       Add(sizes,
           {count, name + "_vectors", each + (first > 0 ? "of one row of " : "of ") + Quoted(name)});
+    else if (axis + 1 == shape.size())
+      Add(sizes, {count, name + "_column_vectors", each + "of the last axis of " + Quoted(name)});
     else
-      Add(sizes, {count, name + "_vectors_" + outer,
+      Add(sizes, {count, name + "_stride_" + outer + "_vectors",
                   each + "per step of axis " + outer + " of " + Quoted(name)});
   }
   for (size_t axis = shape.size() - 1; axis-- > first;) Add(sizes, ExtentOf(name, shape, axis));
@@ -94,7 +98,7 @@ std::vector<SizeName> VectorsOf(const std::string& name, const Shape& shape, siz
 }
 
 SizeNames PlaceIn(const std::string& name, const Shape& shape) {
-  return {name, "", true, SizesOf(name, shape), {}};
+  return {name, "", true, SizesOf(name, shape), {}, {}};
 }
 
 SizeNames PlaceIn(const std::string& name, const Shape& shape,
@@ -107,16 +111,24 @@ SizeNames PlaceIn(const std::string& name, const Shape& shape,
   return names;
 }
 
+SizeNames WithPath(SizeNames names, const std::vector<const Value*>& path) {
+  for (const Value* value : path) {
+    for (SizeName& size : SizesOf(FriendlyName(value->name), value->type.shape))
+      names.divisors.push_back(std::move(size));
+  }
+  return names;
+}
+
 SizeNames CountOf(const std::string& subject, const std::string& phrase,
                   std::vector<SizeName> sizes) {
   std::erase_if(sizes, [](const SizeName& size) { return size.value <= 1; });
-  return {subject, phrase, false, std::move(sizes), {}};
+  return {subject, phrase, false, std::move(sizes), {}, {}};
 }
 
-SizeNames Only(const SizeName& size) { return {size.hint, size.comment, false, {}, {}}; }
+SizeNames Only(const SizeName& size) { return {size.hint, size.comment, false, {}, {}, {}}; }
 
 SizeNames CoordinatesOf(const std::string& prefix, const Shape& dims) {
-  SizeNames names{prefix, "of " + prefix, false, {}, {}};
+  SizeNames names{prefix, "of " + prefix, false, {}, {}, {}};
   Expr stride = 1;
   for (size_t i = dims.size(); i-- > 0;) {
     const std::string name = prefix + "_" + std::to_string(i);

@@ -24,6 +24,8 @@ std::vector<SizeName> VectorsOf(const std::string& name, const Shape& shape, siz
 SizeNames PlaceIn(const std::string& name, const Shape& shape);
 SizeNames PlaceIn(const std::string& name, const Shape& shape,
                   const std::vector<const Value*>& views);
+// A position that has come through values of the `path` to it, the nearest first.
+SizeNames WithPath(SizeNames names, const std::vector<const Value*>& path);
 // A count, such as 16 or batch * 16: of a kernel's elements, or of what `sizes` have.
 SizeNames CountOf(const std::string& subject, const std::string& phrase,
                   std::vector<SizeName> sizes = {});

@@ -62,7 +62,7 @@ void CopyKeptWeights(KernelBuilder& builder, const Value* weights, const Value* 
   builder.Use("async_copy.cuh");
   CExpressionWriter& names = builder.expressions();
   const std::string name = FriendlyName(weights->name);
-  const SizeNames kept_sizes{name, "", true, KeptSizes(weights, kept), {}};
+  const SizeNames kept_sizes{name, "", true, KeptSizes(weights, kept), {}, {}};
   const int64_t lanes = KeptLanes(weights), vectors = ElementsPerRow(weights, {}) / lanes;
   const std::string count = names.Constant(name + "_vectors", vectors,
                                            lanes_name + " elements each, of \"" + name + "\"");

@@ -19,6 +19,10 @@ constexpr int64_t kPanelElements = 64;   // halves of a row of a panel
 constexpr int kWarpgroupThreads = 128;
 constexpr int64_t kPaddingBytes = 16;  // behind a row of shared memory
 
+SizeName Queries() { return {0, "queries", "of a head"}; }
+SizeName KeyCount() { return {0, "keys", "of a head, and as many values"}; }
+SizeName ValueColumns() { return {0, "value_columns", "elements of a value"}; }
+
 // A block owns some queries of one head and walks over tiles of keys and values
 // (attention_tile.cuh).
 class AttentionPlanner {
@@ -83,9 +87,6 @@ class AttentionPlanner {
   std::string Own(const std::string& name, int64_t value, const std::string& comment) {
     return builder_.expressions().Constant(name, value, comment);
   }
-  static SizeName Queries() { return {0, "queries", "of a head"}; }
-  static SizeName KeyCount() { return {0, "keys", "of a head, and as many values"}; }
-  static SizeName ValueColumns() { return {0, "value_columns", "elements of a value"}; }
   std::string TileQueries() { return Own("tile_queries", tile_queries(), "of a block"); }
   std::string TileKeys() { return Own("tile_keys", tile_keys(), "in shared memory at a time"); }
   Expr Let(const std::string& name, const std::string& text, const Expr& extent) {

@@ -364,10 +364,7 @@ class BlockProgramPlanner {
     const int64_t lanes = LanesOfLoop(PossibleLanes(reducer, dims));
     const Expr steps = FloorDiv(length, lanes, builder_.ranges());
     const std::string count =
-        lanes == 1
-            ? builder_.Write(steps, names)
-            : builder_.Write(steps, Only({0, names.subject + "_vectors",
-                                          LanesName(lanes) + " each, of the " + names.phrase}));
+        builder_.Write(steps, lanes == 1 ? names : LengthOf(reducer, LanesName(lanes)));
     const std::string header =
         warps_ ? LoopHeader(builder_, "k", "threadIdx.x % " + WarpSize(), count, WarpSize())
                : LoopHeader(builder_, "k", "0", count);

@@ -59,7 +59,7 @@ std::string ProductPlanner::OfMatrix(const Expr& stride, const std::string& name
       {Statement::Kind::kLet,
        MemoryTypeName(dtype()) + "*",
        first,
-       name + " + " + builder_.Write(Expr::Symbol("matrix") * stride, {name, "", true, {size}, {}}),
+       name + " + " + builder_.Write(Expr::Symbol("matrix") * stride, {name, "", true, {size}, {}, {}}),
        {},
        {}});
   return first;

@@ -81,28 +81,28 @@ k00_embedding_concat_interaction(
   constexpr int kDenseColumns = 16;      // last axis of "dense"
   constexpr int kRow0Columns = 16;       // last axis of "row0"
   constexpr int kRow0FirstThread = 64;   // of those that make "row0"
-  constexpr int kTable0Rows = 20;        // first axis of "table0"
+  constexpr int kTable0Rows = 20;        // rows of "table0"
   constexpr int kTable0Columns = 16;     // last axis of "table0"
   constexpr int kRow0Place = 20;         // where "row0" begins in wide_rows
   constexpr int kRow1Columns = 16;       // last axis of "row1"
   constexpr int kRow1FirstThread = 128;  // of those that make "row1"
-  constexpr int kTable1Rows = 20;        // first axis of "table1"
+  constexpr int kTable1Rows = 20;        // rows of "table1"
   constexpr int kTable1Columns = 16;     // last axis of "table1"
   constexpr int kRow1Place = 40;         // where "row1" begins in wide_rows
   constexpr int kRow2Columns = 16;       // last axis of "row2"
   constexpr int kRow2FirstThread = 192;  // of those that make "row2"
-  constexpr int kTable2Rows = 20;        // first axis of "table2"
+  constexpr int kTable2Rows = 20;        // rows of "table2"
   constexpr int kTable2Columns = 16;     // last axis of "table2"
   constexpr int kRow2Place = 60;         // where "row2" begins in wide_rows
   constexpr int kRow3Columns = 16;       // last axis of "row3"
-  constexpr int kTable3Rows = 20;        // first axis of "table3"
+  constexpr int kTable3Rows = 20;        // rows of "table3"
   constexpr int kTable3Columns = 16;     // last axis of "table3"
   constexpr int kRow3Place = 80;         // where "row3" begins in wide_rows
   constexpr int kYColumns = 26;          // last axis of "y"
   constexpr int kPairsColumns = 10;      // last axis of "pairs"
   constexpr int kLanes = 4;              // neighbours that a thread takes at once
-  constexpr int kDotsDepthVectors = 4;   // kLanes each, of the terms of each sum of "dots"
-  constexpr int kWideGroup = 5;          // what positions in "wide" are divided by
+  constexpr int kDotsDepthVectors = 4;   // kLanes terms each, of each sum of "dots"
+  constexpr int kDotsColumns = 5;        // last axis of "dots"
   constexpr int kWidePitch = 20;         // from one run of 16 of "wide" to the next
   constexpr int kPairsPlace = 16;        // where "pairs" begins in "y"
   constexpr int kIds0Site = 1;           // who reports a bad index: row0
@@ -192,10 +192,10 @@ k00_embedding_concat_interaction(
     for (int k = 0; k < kDotsDepthVectors; ++k) {
       const Vector<float, kLanes> wide_vector =
           LoadVector<kLanes>(wide_rows + row_in_block * kWidePlaces +
-                             (triangle_value / kWideGroup) * kWidePitch + k * kLanes);
+                             (triangle_value / kDotsColumns) * kWidePitch + k * kLanes);
       const Vector<float, kLanes> wide_vector_2 =
           LoadVector<kLanes>(wide_rows + row_in_block * kWidePlaces +
-                             (triangle_value % kWideGroup) * kWidePitch + k * kLanes);
+                             (triangle_value % kDotsColumns) * kWidePitch + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float wide_value = wide_vector.at[lane];

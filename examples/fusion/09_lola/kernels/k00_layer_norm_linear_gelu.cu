@@ -166,13 +166,13 @@ k00_layer_norm_linear_gelu(const float* __restrict__ weight_scaled, const float*
   constexpr int kWeightScaledGap = 4;           // places left free behind a run of "weight_scaled"
   constexpr int kBlockSize = 256;               // threads
   constexpr int kWarpSize = 32;                 // threads
-  constexpr int kMeanLength = 32;               // entries that "mean" reduces to one
+  constexpr int kMeanEntries = 32;              // entries that "mean" reduces to one
   constexpr int kXColumns = 32;                 // last axis of "x"
-  constexpr int kVarianceLength = 32;           // entries that "variance" reduces to one
+  constexpr int kVarianceEntries = 32;          // entries that "variance" reduces to one
   constexpr float kEpsilon = 1e-05f;            // "epsilon"
   constexpr int kNormalUnscaledColumns = 32;    // last axis of "normal_unscaled"
   constexpr int kYColumns = 64;                 // last axis of "y"
-  constexpr int kMatmulDepthVectors = 8;        // kLanes each, of the terms of each sum of "matmul"
+  constexpr int kMatmulDepthVectors = 8;        // kLanes terms each, of each sum of "matmul"
   constexpr int kWeightScaledPitch = 68;        // from one run of 64 of "weight_scaled" to the next
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
@@ -193,12 +193,12 @@ k00_layer_norm_linear_gelu(const float* __restrict__ weight_scaled, const float*
     const int i = threadIdx.x / kWarpSize;
     const int row = first_row + i;
     float mean_sum = 0.0f;
-    for (int k = threadIdx.x % kWarpSize; k < kMeanLength; k += kWarpSize) {
+    for (int k = threadIdx.x % kWarpSize; k < kMeanEntries; k += kWarpSize) {
       const float x_value = x[row * kXColumns + k];
       mean_sum += x_value;
     }
     mean_sum = WarpReduce<SumOf>(mean_sum);
-    const float mean = mean_sum / (float)kMeanLength;
+    const float mean = mean_sum / (float)kMeanEntries;
     if (threadIdx.x % kWarpSize == 0) {
       mean_rows[i] = mean;
     }
@@ -213,7 +213,7 @@ k00_layer_norm_linear_gelu(const float* __restrict__ weight_scaled, const float*
     const int row = first_row + i;
     float variance_sum = 0.0f;
     const float mean_value = mean_rows[i];
-    for (int k = threadIdx.x % kWarpSize; k < kVarianceLength; k += kWarpSize) {
+    for (int k = threadIdx.x % kWarpSize; k < kVarianceEntries; k += kWarpSize) {
       const float x_value = x[row * kXColumns + k];
       // sub
       const float centered = x_value - mean_value;
@@ -222,7 +222,7 @@ k00_layer_norm_linear_gelu(const float* __restrict__ weight_scaled, const float*
       variance_sum += square;
     }
     variance_sum = WarpReduce<SumOf>(variance_sum);
-    const float variance = variance_sum / (float)kVarianceLength;
+    const float variance = variance_sum / (float)kVarianceEntries;
     // add
     const float add = variance + kEpsilon;
     // sqrt

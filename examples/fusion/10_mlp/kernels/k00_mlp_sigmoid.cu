@@ -115,15 +115,14 @@ k00_mlp_sigmoid(const float* __restrict__ weight1, const float* __restrict__ x,
   constexpr int kWeight1VectorBytes = 16;  // of kLanes
   constexpr int kWeight1Gap = 4;           // places left free behind a run of "weight1"
   constexpr int kActive0Columns = 16;      // last axis of "active0"
-  constexpr int kMatmulDepthVectors = 4;   // kLanes each, of the terms of each sum of "matmul"
+  constexpr int kMatmulDepthVectors = 4;   // kLanes terms each, of each sum of "matmul"
   constexpr int kXColumns = 16;            // last axis of "x"
   constexpr int kWeight0Columns = 16;      // last axis of "weight0"
   constexpr int kMatmul21Columns = 16;     // last axis of "matmul_2_1"
-  constexpr int kMatmul1DepthVectors = 4;  // kLanes each, of the terms of each sum of "matmul_1"
+  constexpr int kMatmul1DepthVectors = 4;  // kLanes terms each, of each sum of "matmul_1"
   constexpr int kWeight1Pitch = 20;        // from one run of 16 of "weight1" to the next
-  // kLanes each, of the entries that "matmul_2" reduces to one
-  constexpr int kMatmul2LengthVectors = 4;
-  constexpr float kBias2 = 1.4777308f;  // "bias2"
+  constexpr int kMatmul2EntryVectors = 4;  // kLanes entries each, that "matmul_2" reduces to one
+  constexpr float kBias2 = 1.4777308f;     // "bias2"
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 
@@ -200,7 +199,7 @@ k00_mlp_sigmoid(const float* __restrict__ weight1, const float* __restrict__ x,
     const int i = threadIdx.x;
     const int row = first_row + i;
     float matmul_2 = 0.0f;
-    for (int k = 0; k < kMatmul2LengthVectors; ++k) {
+    for (int k = 0; k < kMatmul2EntryVectors; ++k) {
       const Vector<float, kLanes> matmul_2_1_vector =
           LoadVector<kLanes>(matmul_2_1_rows + i * kMatmul21Columns + k * kLanes);
       #pragma unroll

@@ -110,28 +110,27 @@ k00_attention(const float* __restrict__ query, const float* __restrict__ key,
   constexpr int kRow1Count = 2;  // how many row_1 there are
   // for one row of "scores", with 4 left free behind every 16, so that banks differ
   constexpr int kScoresPlaces = 320;
-  constexpr int kScoresElements = 256;   // of one row of "scores"
-  constexpr int kScoresColumns = 16;     // last axis of "scores"
-  constexpr int kLanes = 4;              // neighbours that a thread takes at once
-  constexpr int kDotsDepthVectors = 2;   // kLanes each, of the terms of each sum of "dots"
-  constexpr int kQueryStride0 = 256;     // elements per step of axis 0 of "query"
-  constexpr int kQueryStride1 = 128;     // elements per step of axis 1 of "query"
-  constexpr int kQueryColumns = 8;       // last axis of "query"
-  constexpr int kKeyStride0 = 256;       // elements per step of axis 0 of "key"
-  constexpr int kKeyStride1 = 128;       // elements per step of axis 1 of "key"
-  constexpr int kKeyColumns = 8;         // last axis of "key"
-  constexpr float kScale = 0.35355338f;  // "scale"
-  constexpr int kScoresPitch = 20;       // from one run of 16 of "scores" to the next
-  constexpr int kGreatestElements = 16;  // of one row of "greatest"
-  // kLanes each, of the entries that "greatest" reduces to one
-  constexpr int kGreatestLengthVectors = 4;
+  constexpr int kScoresElements = 256;      // of one row of "scores"
+  constexpr int kScoresColumns = 16;        // last axis of "scores"
+  constexpr int kLanes = 4;                 // neighbours that a thread takes at once
+  constexpr int kDotsDepthVectors = 2;      // kLanes terms each, of each sum of "dots"
+  constexpr int kQueryStride0 = 256;        // elements per step of axis 0 of "query"
+  constexpr int kQueryStride1 = 128;        // elements per step of axis 1 of "query"
+  constexpr int kQueryColumns = 8;          // last axis of "query"
+  constexpr int kKeyStride0 = 256;          // elements per step of axis 0 of "key"
+  constexpr int kKeyStride1 = 128;          // elements per step of axis 1 of "key"
+  constexpr int kKeyColumns = 8;            // last axis of "key"
+  constexpr float kScale = 0.35355338f;     // "scale"
+  constexpr int kScoresPitch = 20;          // from one run of 16 of "scores" to the next
+  constexpr int kGreatestElements = 16;     // of one row of "greatest"
+  constexpr int kGreatestEntryVectors = 4;  // kLanes entries each, that "greatest" reduces to one
   // for one row of "power", with 4 left free behind every 16, so that banks differ
   constexpr int kPowerPlaces = 320;
-  constexpr int kPowerElements = 256;     // of one row of "power"
-  constexpr int kPowerColumns = 16;       // last axis of "power"
-  constexpr int kPowerPitch = 20;         // from one run of 16 of "power" to the next
-  constexpr int kTotalElements = 16;      // of one row of "total"
-  constexpr int kTotalLengthVectors = 4;  // kLanes each, of the entries that "total" reduces to one
+  constexpr int kPowerElements = 256;    // of one row of "power"
+  constexpr int kPowerColumns = 16;      // last axis of "power"
+  constexpr int kPowerPitch = 20;        // from one run of 16 of "power" to the next
+  constexpr int kTotalElements = 16;     // of one row of "total"
+  constexpr int kTotalEntryVectors = 4;  // kLanes entries each, that "total" reduces to one
   // for one row of "shares", with 4 left free behind every 16, so that banks differ
   constexpr int kSharesPlaces = 320;
   constexpr int kSharesElements = 256;  // of one row of "shares"
@@ -139,7 +138,7 @@ k00_attention(const float* __restrict__ query, const float* __restrict__ key,
   constexpr int kSharesPitch = 20;      // from one run of 16 of "shares" to the next
   constexpr int kYElements = 128;       // of one row of "y"
   constexpr int kYColumns = 8;          // last axis of "y"
-  constexpr int kYDepthVectors = 4;     // kLanes each, of the terms of each sum of "y"
+  constexpr int kYDepthVectors = 4;     // kLanes terms each, of each sum of "y"
   constexpr int kValueStride0 = 256;    // elements per step of axis 0 of "value"
   constexpr int kValueStride1 = 128;    // elements per step of axis 1 of "value"
   constexpr int kValueColumns = 8;      // last axis of "value"
@@ -180,7 +179,7 @@ k00_attention(const float* __restrict__ query, const float* __restrict__ key,
   if (threadIdx.x < kGreatestElements) {
     const int i = threadIdx.x;
     float greatest = -__int_as_float(0x7f800000);
-    for (int k = 0; k < kGreatestLengthVectors; ++k) {
+    for (int k = 0; k < kGreatestEntryVectors; ++k) {
       const Vector<float, kLanes> scores_vector =
           LoadVector<kLanes>(scores_rows + i * kScoresPitch + k * kLanes);
       #pragma unroll
@@ -214,7 +213,7 @@ k00_attention(const float* __restrict__ query, const float* __restrict__ key,
   if (threadIdx.x < kTotalElements) {
     const int i = threadIdx.x;
     float total = 0.0f;
-    for (int k = 0; k < kTotalLengthVectors; ++k) {
+    for (int k = 0; k < kTotalEntryVectors; ++k) {
       const Vector<float, kLanes> power_vector =
           LoadVector<kLanes>(power_rows + i * kPowerPitch + k * kLanes);
       #pragma unroll

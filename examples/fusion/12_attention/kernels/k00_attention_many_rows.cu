@@ -111,43 +111,42 @@ k00_attention_many_rows(const float* __restrict__ query, const float* __restrict
   constexpr int kRowsPerBatch = 2;  // of the results, for each batch
   // for one row of "scores", with 4 left free behind every 16, so that banks differ
   constexpr int kScoresPlaces = 320;
-  constexpr int kScoresElements = 256;   // of one row of "scores"
-  constexpr int kBlockSize = 256;        // threads
-  constexpr int kRow1Count = 2;          // how many row_1 there are
-  constexpr int kScoresColumns = 16;     // last axis of "scores"
-  constexpr int kLanes = 4;              // neighbours that a thread takes at once
-  constexpr int kDotsDepthVectors = 2;   // kLanes each, of the terms of each sum of "dots"
-  constexpr int kQueryStride0 = 256;     // elements per step of axis 0 of "query"
-  constexpr int kQueryStride1 = 128;     // elements per step of axis 1 of "query"
-  constexpr int kQueryColumns = 8;       // last axis of "query"
-  constexpr int kKeyStride0 = 256;       // elements per step of axis 0 of "key"
-  constexpr int kKeyStride1 = 128;       // elements per step of axis 1 of "key"
-  constexpr int kKeyColumns = 8;         // last axis of "key"
-  constexpr float kScale = 0.35355338f;  // "scale"
-  constexpr int kScoresPitch = 20;       // from one run of 16 of "scores" to the next
-  constexpr int kGreatestElements = 16;  // of one row of "greatest"
-  // kLanes each, of the entries that "greatest" reduces to one
-  constexpr int kGreatestLengthVectors = 4;
+  constexpr int kScoresElements = 256;      // of one row of "scores"
+  constexpr int kBlockSize = 256;           // threads
+  constexpr int kRow1Count = 2;             // how many row_1 there are
+  constexpr int kScoresColumns = 16;        // last axis of "scores"
+  constexpr int kLanes = 4;                 // neighbours that a thread takes at once
+  constexpr int kDotsDepthVectors = 2;      // kLanes terms each, of each sum of "dots"
+  constexpr int kQueryStride0 = 256;        // elements per step of axis 0 of "query"
+  constexpr int kQueryStride1 = 128;        // elements per step of axis 1 of "query"
+  constexpr int kQueryColumns = 8;          // last axis of "query"
+  constexpr int kKeyStride0 = 256;          // elements per step of axis 0 of "key"
+  constexpr int kKeyStride1 = 128;          // elements per step of axis 1 of "key"
+  constexpr int kKeyColumns = 8;            // last axis of "key"
+  constexpr float kScale = 0.35355338f;     // "scale"
+  constexpr int kScoresPitch = 20;          // from one run of 16 of "scores" to the next
+  constexpr int kGreatestElements = 16;     // of one row of "greatest"
+  constexpr int kGreatestEntryVectors = 4;  // kLanes entries each, that "greatest" reduces to one
   // for one row of "power", with 4 left free behind every 16, so that banks differ
   constexpr int kPowerPlaces = 320;
   constexpr int kPowerVectors = 64;       // kLanes elements each, of one row of "power"
-  constexpr int kPowerVectors2 = 4;       // kLanes elements each, per step of axis 2 of "power"
+  constexpr int kPowerColumnVectors = 4;  // kLanes elements each, of the last axis of "power"
   constexpr int kPowerPitch = 20;         // from one run of 16 of "power" to the next
   constexpr int kTotalElements = 16;      // of one row of "total"
-  constexpr int kTotalLengthVectors = 4;  // kLanes each, of the entries that "total" reduces to one
+  constexpr int kTotalEntryVectors = 4;   // kLanes entries each, that "total" reduces to one
   // for one row of "shares", with 4 left free behind every 16, so that banks differ
   constexpr int kSharesPlaces = 320;
-  constexpr int kSharesVectors = 64;  // kLanes elements each, of one row of "shares"
-  constexpr int kSharesVectors2 = 4;  // kLanes elements each, per step of axis 2 of "shares"
-  constexpr int kSharesPitch = 20;    // from one run of 16 of "shares" to the next
-  constexpr int kYElements = 128;     // of one row of "y"
-  constexpr int kYColumns = 8;        // last axis of "y"
-  constexpr int kYDepthVectors = 4;   // kLanes each, of the terms of each sum of "y"
-  constexpr int kValueStride0 = 256;  // elements per step of axis 0 of "value"
-  constexpr int kValueStride1 = 128;  // elements per step of axis 1 of "value"
-  constexpr int kValueColumns = 8;    // last axis of "value"
-  constexpr int kYStride0 = 256;      // elements per step of axis 0 of "y"
-  constexpr int kYStride1 = 128;      // elements per step of axis 1 of "y"
+  constexpr int kSharesVectors = 64;       // kLanes elements each, of one row of "shares"
+  constexpr int kSharesColumnVectors = 4;  // kLanes elements each, of the last axis of "shares"
+  constexpr int kSharesPitch = 20;         // from one run of 16 of "shares" to the next
+  constexpr int kYElements = 128;          // of one row of "y"
+  constexpr int kYColumns = 8;             // last axis of "y"
+  constexpr int kYDepthVectors = 4;        // kLanes terms each, of each sum of "y"
+  constexpr int kValueStride0 = 256;       // elements per step of axis 0 of "value"
+  constexpr int kValueStride1 = 128;       // elements per step of axis 1 of "value"
+  constexpr int kValueColumns = 8;         // last axis of "value"
+  constexpr int kYStride0 = 256;           // elements per step of axis 0 of "y"
+  constexpr int kYStride1 = 128;           // elements per step of axis 1 of "y"
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch * kRowsPerBatch - first_row);
 
@@ -188,7 +187,7 @@ k00_attention_many_rows(const float* __restrict__ query, const float* __restrict
     const int row_in_block = i / kGreatestElements;
     const int element = i - row_in_block * kGreatestElements;
     float greatest = -__int_as_float(0x7f800000);
-    for (int k = 0; k < kGreatestLengthVectors; ++k) {
+    for (int k = 0; k < kGreatestEntryVectors; ++k) {
       const Vector<float, kLanes> scores_vector = LoadVector<kLanes>(
           scores_rows + row_in_block * kScoresPlaces + element * kScoresPitch + k * kLanes);
       #pragma unroll
@@ -207,8 +206,8 @@ k00_attention_many_rows(const float* __restrict__ query, const float* __restrict
     const int i = threadIdx.x;
     const int row_in_block = i / kPowerVectors;
     const int element = i - row_in_block * kPowerVectors;
-    const int power_0 = element / kPowerVectors2;
-    const int power_1 = element % kPowerVectors2;
+    const int power_0 = element / kPowerColumnVectors;
+    const int power_1 = element % kPowerColumnVectors;
     const Vector<float, kLanes> scores_vector = LoadVector<kLanes>(
         scores_rows + row_in_block * kScoresPlaces + power_0 * kScoresPitch + power_1 * kLanes);
     const float greatest_value = greatest_rows[row_in_block * kGreatestElements + power_0];
@@ -234,7 +233,7 @@ k00_attention_many_rows(const float* __restrict__ query, const float* __restrict
     const int row_in_block = i / kTotalElements;
     const int element = i - row_in_block * kTotalElements;
     float total = 0.0f;
-    for (int k = 0; k < kTotalLengthVectors; ++k) {
+    for (int k = 0; k < kTotalEntryVectors; ++k) {
       const Vector<float, kLanes> power_vector = LoadVector<kLanes>(
           power_rows + row_in_block * kPowerPlaces + element * kPowerPitch + k * kLanes);
       #pragma unroll
@@ -253,8 +252,8 @@ k00_attention_many_rows(const float* __restrict__ query, const float* __restrict
     const int i = threadIdx.x;
     const int row_in_block = i / kSharesVectors;
     const int element = i - row_in_block * kSharesVectors;
-    const int shares_0 = element / kSharesVectors2;
-    const int shares_1 = element % kSharesVectors2;
+    const int shares_0 = element / kSharesColumnVectors;
+    const int shares_1 = element % kSharesColumnVectors;
     const Vector<float, kLanes> power_vector = LoadVector<kLanes>(
         power_rows + row_in_block * kPowerPlaces + shares_0 * kPowerPitch + shares_1 * kLanes);
     const float total_value = total_rows[row_in_block * kTotalElements + shares_0];
