@@ -11,12 +11,12 @@ namespace fusec {
 
 namespace {
 
-// Gives what a plan names (parameters, constants, locals) the numbers in which it comes.
+// Gives what a plan names (parameters, arrays, locals) the numbers in which it comes, and puts the
+// values of constants in their place: these may have other meanings that happen to be as large.
 class Renaming {
  public:
-  void Add(const std::string& name) {
-    numbers_.emplace(name, "$" + std::to_string(numbers_.size()));
-  }
+  void Add(const std::string& name) { Add(name, "$" + std::to_string(numbers_.size())); }
+  void Add(const std::string& name, const std::string& text) { numbers_.emplace(name, text); }
 
   // Members keep their names, which are those of a type.
   std::string Apply(const std::string& text) const {
@@ -57,7 +57,13 @@ std::string TextWithoutNames(KernelPlan plan) {
   Renaming renaming;
   plan.name = "kernel";
   for (const KernelParameter& parameter : plan.parameters) renaming.Add(parameter.name);
-  for (const NamedConstant& constant : plan.constants) renaming.Add(constant.name);
+  for (const NamedConstant& constant : plan.constants) {
+    if (constant.is_array)
+      renaming.Add(constant.name.substr(0, constant.name.find('[')));
+    else
+      renaming.Add(constant.name, constant.type + "(" + constant.value + ")");
+  }
+  std::erase_if(plan.constants, [](const NamedConstant& constant) { return !constant.is_array; });
   AddLocals(plan.body, renaming);
   for (KernelParameter& parameter : plan.parameters)
     parameter.name = renaming.Apply(parameter.name);

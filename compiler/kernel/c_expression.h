@@ -8,59 +8,85 @@
 
 namespace fusec {
 
-// Writes index expressions as C, outer axes first. Integers above 2 become named constants of the
-// kernel, so that a reader learns what they are. A size or stride has one name per kernel, given by
-// whoever names it first; offsets and factors of certain variables are named apart from these.
+// A number with its meaning: the constant `k<Hint>`, and what a comment says of it.
+struct SizeName {
+  int64_t value = 0;
+  std::string hint, comment;
+};
+
+// What an index expression is about, after which its numbers are called. Equal numbers of two
+// subjects have two names (size_names.h makes the subjects).
+struct SizeNames {
+  // Whose numbers they are, "table0" or "rows": a number that `sizes` lack is called after that.
+  std::string subject;
+  // What a count counts, in a comment: "of the result".
+  std::string phrase;
+  // Whether the expression is a position in `subject`, where a constant term is an offset.
+  bool is_place = false;
+  std::vector<SizeName> sizes;    // extents and strides: of two that fit, the first names a number
+  std::vector<SizeName> offsets;  // where something begins
+  // What a position is divided by, beside sizes: those of the values that it was a place in before.
+  std::vector<SizeName> divisors;
+};
+
+// Writes index expressions as C, outer axes first. Integers above 1 become named constants of the
+// kernel, so that a reader learns what they are. A constant has one meaning.
 class CExpressionWriter {
  public:
   // `ranges` tell where C's division, which rounds toward zero, is the index arithmetic's, which
   // rounds down. They must outlive the writer.
   explicit CExpressionWriter(const Ranges& ranges) : ranges_(ranges) {}
 
-  // Gives `value` the name `k<Hint>` unless it has one already; 0, 1 and 2 stay literals.
-  void NameConstant(int64_t value, const std::string& hint, const std::string& comment);
-  // As above, for what is added to a place: it is called so where it is a term of its own.
-  void NameOffset(int64_t value, const std::string& hint, const std::string& comment);
-  // `value` is written as `name`, which is no constant.
-  void NameSize(int64_t value, const std::string& name) { names_[value] = name; }
-  // What a number is called that nobody named before it is written.
-  void SuggestName(int64_t value, const std::string& hint, const std::string& comment) {
-    suggestions_.emplace(value, std::pair{hint, comment});
-  }
-  // `variable * value` is written as `variable * constant`, whatever else has that value.
+  // `value` is a size of the kernel's own where a tensor's last axis has it: it is written as
+  // `name`, which is no constant.
+  void NameColumns(int64_t value, const std::string& name) { columns_[value] = name; }
+  // `variable * value` is written as `variable * constant`, and multiples of `value` alike.
   void NameFactor(const std::string& variable, int64_t value, const std::string& constant) {
-    factors_[{variable, value}] = constant;
+    factors_[variable] = {value, constant};
   }
+  // From now on `variable` counts something else.
+  void ForgetFactor(const std::string& variable) { factors_.erase(variable); }
   // A constant of another type, such as a float; its name.
   std::string TypedConstant(const std::string& type, const std::string& hint,
                             const std::string& value, const std::string& comment);
-  // A constant that no size or stride of the same value shares: block size, chunk. Returns its
-  // name.
-  const std::string& OwnConstant(const std::string& hint, int64_t value,
-                                 const std::string& comment);
-  std::string Write(const Expr& expr);
-  std::string WriteFactor(const Expr& expr);  // in parentheses where a product needs them
-  std::string WriteConstant(int64_t value);
+  // The constant of this meaning: block size, chunk. Returns its name.
+  std::string Constant(const std::string& hint, int64_t value, const std::string& comment);
+  std::string Constant(const SizeName& size) {
+    return Constant(size.hint, size.value, size.comment);
+  }
+  std::string Write(const Expr& expr, const SizeNames& names);
+  // In parentheses where a product needs them.
+  std::string WriteFactor(const Expr& expr, const SizeNames& names);
   // Symbols are `long long` from now on, which min and max want both of their arguments to be.
   void CountInLongLong() { wide_ = true; }
   bool wrote_division() const { return wrote_division_; }
   const std::vector<NamedConstant>& constants() const { return constants_; }
 
  private:
+  struct Factor {
+    int64_t value;
+    std::string constant;
+  };
   std::string NewName(const std::string& hint);
-  std::string WriteTerm(const Expr::Term& term, int64_t magnitude);
-  std::string WriteAtom(const Atom& atom);
-  std::string WriteDivision(const Atom& atom);
-  std::string WriteExtremum(const char* function, const Atom& atom);
+  // The text of `size`, which is above 1.
+  std::string Text(const SizeName& size);
+  // A number that is a size, one that divides, or one that is added to a place.
+  std::string WriteSize(int64_t value, const SizeNames& names);
+  std::string WriteDivisor(int64_t value, const SizeNames& names);
+  std::string WriteOffset(int64_t value, const SizeNames& names);
+  std::string WriteCoefficient(const Expr::Term& term, const std::string& atoms, int64_t magnitude,
+                               const SizeNames& names);
+  std::string WriteTerm(const Expr::Term& term, int64_t magnitude, const SizeNames& names);
+  std::string WriteAtom(const Atom& atom, const SizeNames& names);
+  std::string WriteDivision(const Atom& atom, const SizeNames& names);
+  std::string WriteExtremum(const char* function, const Atom& atom, const SizeNames& names);
 
   const Ranges& ranges_;
   bool wide_ = false;
   bool wrote_division_ = false;
-  std::map<int64_t, std::string> names_;
-  std::map<int64_t, std::string> offsets_;
-  std::map<int64_t, std::pair<std::string, std::string>> suggestions_;  // hint and comment
-  std::map<std::pair<std::string, int64_t>, std::string> factors_;
-  std::map<std::pair<std::string, std::string>, std::string> own_;  // by hint and value
+  std::map<int64_t, std::string> columns_;
+  std::map<std::string, Factor> factors_;                // by variable
+  std::map<std::vector<std::string>, std::string> own_;  // by hint, value and comment
   std::map<std::string, int> taken_;
   std::vector<NamedConstant> constants_;
 };

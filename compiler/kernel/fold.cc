@@ -6,6 +6,7 @@
 #include "compiler/ir/c_text.h"
 #include "compiler/kernel/idioms.h"
 #include "compiler/kernel/region_lowering.h"
+#include "compiler/kernel/size_names.h"
 
 namespace fusec {
 
@@ -73,10 +74,12 @@ std::string WriteFold(KernelBuilder& builder, const FoldLoop& loop,
   }
   std::vector<Expr> k;
   std::vector<std::string> headers;
-  for (const Expr& dim : loop.dims) {
+  for (size_t axis = 0; axis < loop.dims.size(); ++axis) {
+    const Expr& dim = loop.dims[axis];
     const std::string variable = builder.Unique("entry");
-    headers.push_back(LoopHeader(builder, variable, loop.first.empty() ? "0" : loop.first,
-                                 loop.last.empty() ? builder.Write(dim) : loop.last));
+    headers.push_back(
+        LoopHeader(builder, variable, loop.first.empty() ? "0" : loop.first,
+                   loop.last.empty() ? builder.Write(dim, loop.sizes[axis]) : loop.last));
     builder.Open();
     builder.DefineVariable(variable, 0, dim - 1);
     k.push_back(Expr::Symbol(variable));
@@ -100,34 +103,40 @@ Scalar FoldSerially(RegionLowering& lowering, const Node& reduction,
   const bool is_mean = reduction.kind == OpKind::kReduceMean;
   const std::string name = FriendlyName(result->name);
   const Shape dims = ReducedDims(reduction);
-  if (auto number = Product(dims).AsConstant(); number && dims.size() == 1) {
-    builder.expressions().NameConstant(*number, name + "_terms", "entries that are pooled");
-  }
+  std::vector<SizeNames> sizes;
+  const Value* source = reduction.operand(0);
+  for (const int64_t axis : reduction.Ints("axes"))
+    sizes.push_back(Only(ExtentOf(NameOf(builder, source), source->type.shape, axis)));
+  if (sizes.size() == 1) sizes[0] = LengthOf(reduction);
   const std::string total = WriteFold(
       builder,
-      {FoldOf(reduction.kind, dtype), dtype, name + (is_mean ? "_sum" : ""), dims, "", "", index},
+      {FoldOf(reduction.kind, dtype), dtype, name + (is_mean ? "_sum" : ""), dims, sizes, "", "",
+       index},
       [&](const std::vector<Expr>& k) {
         return lowering.Evaluate(reduction.operand(0), ReductionOperandIndex(reduction, index, k));
       });
-  return {is_mean ? WriteMean(builder, reduction, total, Product(dims)) : total,
-          result->type.dtype};
+  return {
+      is_mean ? WriteMean(builder, reduction, total, Product(dims), LengthOf(reduction)) : total,
+      result->type.dtype};
 }
 
-namespace {
-
-// A count as a factor; its dims become parameters.
-std::string WriteCount(KernelBuilder& builder, const Expr& count) {
-  builder.Write(count);
-  return builder.expressions().WriteFactor(count);
+SizeNames LengthOf(const Node& reducer, const std::string& lanes) {
+  const std::string name = FriendlyName(reducer.result()->name);
+  const bool is_sum = reducer.kind == OpKind::kMatMul;
+  const std::string words = is_sum ? "terms" : "entries";
+  const std::string whose = (is_sum ? "of each sum of \"" + name : "that \"" + name) + "\"" +
+                            (is_sum ? "" : " reduces to one");
+  const std::string hint = name + (is_sum ? "_depth" : "_entries");
+  if (lanes.empty()) return Only({0, hint, words + " " + whose});
+  return Only({0, name + (is_sum ? "_depth_vectors" : "_entry_vectors"),
+               lanes + " " + words + " each, " + whose});
 }
-
-}  // namespace
 
 std::string WriteMean(KernelBuilder& builder, const Node& reducer, const std::string& total,
-                      const Expr& count) {
+                      const Expr& count, const SizeNames& names) {
   const Value* result = reducer.result();
   const std::string fold_type = CTypeName(FoldDtype(reducer));
-  const std::string divisor = "(" + fold_type + ")" + WriteCount(builder, count);
+  const std::string divisor = "(" + fold_type + ")" + builder.WriteFactor(count, names);
   const bool is_integer = IsInteger(result->type.dtype);
   if (is_integer) builder.Use("divide.cuh");  // a mean of nothing is 0 then
   return builder.Let(CTypeName(result->type.dtype), FriendlyName(result->name),

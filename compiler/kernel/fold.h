@@ -28,7 +28,8 @@ struct FoldLoop {
   Dtype dtype;
   std::string name;
   Shape dims;
-  std::string first, last;  // "": 0 and the extent
+  std::vector<SizeNames> sizes;  // what the dims are called; not read where `last` is given
+  std::string first, last;       // "": 0 and the extent
   std::vector<Expr> index;
 };
 std::string WriteFold(KernelBuilder& builder, const FoldLoop& loop,
@@ -40,8 +41,12 @@ class RegionLowering;
 Scalar FoldSerially(RegionLowering& lowering, const Node& reduction,
                     const std::vector<Expr>& index);
 
-// Divides `total`, the sum that a ReduceMean folded over `count` elements.
+// What a reduction, or a product of matrices, reduces to one element; in vectors of `lanes`, if
+// that is a constant's name.
+SizeNames LengthOf(const Node& reducer, const std::string& lanes = "");
+
+// Divides `total`, the sum that a ReduceMean folded over `count` elements, which `names` name.
 std::string WriteMean(KernelBuilder& builder, const Node& reducer, const std::string& total,
-                      const Expr& count);
+                      const Expr& count, const SizeNames& names);
 
 }  // namespace fusec

@@ -24,15 +24,15 @@ std::string WriteSize(KernelBuilder& builder, const std::string& text) {
   return is_sum ? "(long long)(" + text + ")" : "(long long)" + text;
 }
 
-std::string WriteSize(KernelBuilder& builder, const Expr& size) {
-  const std::string text = builder.Write(size);
+std::string WriteSize(KernelBuilder& builder, const Expr& size, const SizeNames& names) {
+  const std::string text = builder.Write(size, names);
   return size.AsConstant() ? WriteSize(builder, text) : text;
 }
 
 void DeclareSharedMemory(KernelBuilder& builder) {
   builder.AppendCall("static_assert(sizeof(Shape::Memory) == " +
-                     builder.expressions().OwnConstant("shared_bytes", builder.plan().shared_bytes,
-                                                       "given at launch") +
+                     builder.expressions().Constant("shared_bytes", builder.plan().shared_bytes,
+                                                    "given at launch") +
                      ")");
   builder.AppendCall("alignas(1024) extern __shared__ char shared_memory[]");
   builder.Append({Statement::Kind::kDeclare,
@@ -43,22 +43,23 @@ void DeclareSharedMemory(KernelBuilder& builder) {
                   {}});
 }
 
-const std::string& BlockSizeName(KernelBuilder& builder) {
-  return builder.expressions().OwnConstant("block_size", builder.plan().block_size, "threads");
+std::string BlockSizeName(KernelBuilder& builder) {
+  return builder.expressions().Constant("block_size", builder.plan().block_size, "threads");
 }
 
 std::vector<Expr> Coordinates(KernelBuilder& builder, const Expr& flat, const Shape& dims,
                               const std::string& prefix) {
+  return Coordinates(builder, flat, dims, prefix, CoordinatesOf(prefix, dims));
+}
+
+std::vector<Expr> Coordinates(KernelBuilder& builder, const Expr& flat, const Shape& dims,
+                              const std::string& prefix, const SizeNames& names) {
   std::vector<Expr> coordinates = Delinearize(flat, dims, builder.ranges());
-  for (size_t i = 0; i < coordinates.size(); ++i) {
-    const std::string name = prefix + "_" + std::to_string(i);
-    NameCount(builder, dims[i], name + "_count", "how many " + name + " there are");
-  }
   for (size_t i = 0; i < coordinates.size(); ++i) {
     Expr& coordinate = coordinates[i];
     if (coordinate.AsConstant() || coordinate.AsSymbol()) continue;
     const std::string name =
-        builder.LetCoordinate(prefix + "_" + std::to_string(i), builder.Write(coordinate));
+        builder.LetCoordinate(prefix + "_" + std::to_string(i), builder.Write(coordinate, names));
     builder.ranges().Set(name, 0, dims[i] - 1);
     coordinate = Expr::Symbol(name);
   }

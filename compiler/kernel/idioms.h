@@ -16,20 +16,23 @@ int GpuBlockSize(const KernelBuilder& builder);
 int64_t CpuBlockElements(const KernelBuilder& builder);
 
 // The kernel's constant that holds its plan's block size.
-const std::string& BlockSizeName(KernelBuilder& builder);
+std::string BlockSizeName(KernelBuilder& builder);
 
 // "blockIdx.x", wide enough to be multiplied.
 std::string BlockNumber(const KernelBuilder& builder);
 // A size, or a text of ints, as an argument of min, which wants both to be of the index type.
-std::string WriteSize(KernelBuilder& builder, const Expr& size);
+std::string WriteSize(KernelBuilder& builder, const Expr& size, const SizeNames& names);
 std::string WriteSize(KernelBuilder& builder, const std::string& text);
 
 // `memory`, a Shape::Memory of the plan's shared bytes.
 void DeclareSharedMemory(KernelBuilder& builder);
 
-// Coordinates of position `flat` in a row-major `dims`, as named locals.
+// Coordinates of position `flat` in a row-major `dims`, as named locals; `names` are those of the
+// dims' sizes, if these are not just counts of coordinates.
 std::vector<Expr> Coordinates(KernelBuilder& builder, const Expr& flat, const Shape& dims,
                               const std::string& prefix);
+std::vector<Expr> Coordinates(KernelBuilder& builder, const Expr& flat, const Shape& dims,
+                              const std::string& prefix, const SizeNames& names);
 // "for (long long row = first_row; row < last_row; ++row)" and the like, without the for.
 std::string LoopHeader(KernelBuilder& builder, const std::string& variable,
                        const std::string& first, const std::string& last,

@@ -6,7 +6,6 @@
 
 #include "compiler/ir/c_text.h"
 #include "compiler/kernel/idioms.h"
-#include "compiler/kernel/size_names.h"
 #include "compiler/support/check.h"
 #include "compiler/support/kernel_words.h"
 #include "compiler/support/words.h"
@@ -135,10 +134,11 @@ void KernelBuilder::ReserveNames(const Node& region) {
     const bool is_number = IsConstant(operand) && operand->type.ElementCount().IsConstant(1);
     if (!is_number) reserve(operand);
   }
-  for (const Value* operand : region.operands) SuggestSizes(*this, *operand);
-  for (const auto& node : region.body->nodes) {
-    for (const auto& result : node->results) SuggestSizes(*this, *result);
-  }
+}
+
+std::optional<std::string> KernelBuilder::ReservedName(const Value* value) const {
+  const auto found = reserved_names_.find(value);
+  return found == reserved_names_.end() ? std::nullopt : std::optional(found->second);
 }
 
 const std::string& KernelBuilder::Buffer(const Value* value, bool written) {
@@ -229,7 +229,7 @@ void KernelBuilder::Use(const std::string& device_file) {
     files.push_back(device_file);
 }
 
-std::string KernelBuilder::Write(const Expr& expr) {
+void KernelBuilder::AddDims(const Expr& expr) {
   std::vector<std::string> symbols;
   expr.CollectSymbols(symbols);
   for (const std::string& symbol : symbols) {
@@ -245,13 +245,23 @@ std::string KernelBuilder::Write(const Expr& expr) {
     parameter.dim = Expr::Symbol(symbol);
     plan_.parameters.push_back(parameter);
   }
-  return expressions_.Write(expr);
+}
+
+std::string KernelBuilder::Write(const Expr& expr, const SizeNames& names) {
+  AddDims(expr);
+  return expressions_.Write(expr, names);
+}
+
+std::string KernelBuilder::WriteFactor(const Expr& expr, const SizeNames& names) {
+  AddDims(expr);
+  return expressions_.WriteFactor(expr, names);
 }
 
 void KernelBuilder::DefineVariable(const std::string& name, const Expr& low, const Expr& high) {
   names_.insert(name);
   depth_of_[name] = static_cast<int>(scopes_.size()) - 1;
   ranges_.Set(name, low, high);
+  expressions_.ForgetFactor(name);
 }
 
 void KernelBuilder::Open(bool is_branch) {
@@ -383,6 +393,7 @@ std::string KernelBuilder::LetAs(const std::string& type, const std::string& wan
   const std::string name = FirstFree(wanted_name);
   (shares_names ? scopes_[depth].names : names_).insert(name);
   depth_of_[name] = depth;
+  expressions_.ForgetFactor(name);
   auto& statements = scopes_[depth].statements;
   if (!comment.empty()) statements.push_back({Statement::Kind::kComment, "", "", comment, {}, {}});
   statements.push_back({Statement::Kind::kLet, type, name, text, {}, {}});

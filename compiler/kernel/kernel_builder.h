@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -33,9 +34,10 @@ class KernelBuilder {
   const Graph& program() const { return program_; }
   const std::string& index_type() const { return plan_.index_type; }
 
-  // Keeps the names of the tensors that a region reads and writes for their parameters, and names
-  // sizes after tensors where nothing else names them.
+  // Keeps the names of the tensors that a region reads and writes for their parameters.
   void ReserveNames(const Node& region);
+  // The name that is kept for `value`, if one is.
+  std::optional<std::string> ReservedName(const Value* value) const;
   // A name that nothing in this kernel has yet.
   std::string Unique(const std::string& wanted);
   // The parameter that holds `value` (added on first use).
@@ -58,8 +60,10 @@ class KernelBuilder {
   int AddSite(const IndexSite& site);
   std::string SiteName(int number);
   void Use(const std::string& device_file);
-  // The C text of an index expression; its symbols become parameters.
-  std::string Write(const Expr& expr);
+  // The C text of an index expression, with numbers called as `names` say; its symbols become
+  // parameters. The latter is in parentheses where a product needs them.
+  std::string Write(const Expr& expr, const SizeNames& names);
+  std::string WriteFactor(const Expr& expr, const SizeNames& names);
 
   // Declares a loop variable or local that lives in the innermost scope.
   void DefineVariable(const std::string& name, const Expr& low, const Expr& high);
@@ -126,6 +130,7 @@ class KernelBuilder {
   bool DependsOnLane(const std::string& text) const {
     return lane_loop_ > 0 && DepthOf(text) >= static_cast<int>(lane_loop_);
   }
+  bool DependsOnLane(const Expr& expr) const { return DependsOnLane(expr.ToString()); }
   // Whether what is written now runs for some of the lanes only.
   bool InLaneBranch() const;
   // Whether AtLanes holds, and what is read at `index` can be read in front of the lanes' loop: of
@@ -156,6 +161,7 @@ class KernelBuilder {
     bool is_branch = false;
   };
   int DepthOf(const std::string& text) const;
+  void AddDims(const Expr& expr);  // as parameters
   bool IsTaken(const std::string& name) const;
   std::string FirstFree(const std::string& wanted) const;
   std::string LetAs(const std::string& type, const std::string& wanted_name, bool shares_names,

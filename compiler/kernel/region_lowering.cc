@@ -15,12 +15,6 @@ namespace fusec {
 
 namespace {
 
-std::string ElementKey(const Value* value, const std::vector<Expr>& index) {
-  std::string key = value->name;
-  for (const Expr& e : index) key += "|" + e.ToString();
-  return key;
-}
-
 std::string OpComment(const Node& node) {
   std::string text = GetOpDef(node.kind).text;
   if (!node.provenance.empty() && !node.provenance[0].module_path.empty()) {
@@ -31,10 +25,15 @@ std::string OpComment(const Node& node) {
 
 }  // namespace
 
+std::string ElementKey(const Value* value, const std::vector<Expr>& index) {
+  std::string key = value->name;
+  for (const Expr& e : index) key += "|" + e.ToString();
+  return key;
+}
+
 constexpr int64_t kVectorBytes = 16;  // that one instruction loads or stores
 
-// What an element of a tensor is called.
-static std::string ValueName(const std::string& tensor) {
+std::string ValueName(const std::string& tensor) {
   return tensor + (tensor.ends_with("value") ? "_element" : "_value");
 }
 
@@ -103,7 +102,7 @@ class ElementLowering : public LowerContext {
     }
     Statement choice;
     choice.kind = Statement::Kind::kIf;
-    choice.text = builder.Write(position) + " < " + builder.Write(limit);
+    choice.text = ConditionText(position, limit);
     const std::string outer_target = branch_target_;
     for (const bool is_then : {true, false}) {
       builder.Open(/*is_branch=*/true);
@@ -130,8 +129,9 @@ class ElementLowering : public LowerContext {
                   literal, "of an axis"),
               dtype};
     }
-    const std::string text = parent_.builder_.expressions().WriteFactor(index);
-    parent_.builder_.Write(index);  // its dims become parameters
+    const std::string name = FriendlyName(node_->result(result_number_)->name);
+    const std::string text =
+        parent_.builder_.WriteFactor(index, CountOf(name + "_size", "in \"" + name + "\""));
     return Let("(" + CTypeName(dtype) + ")" + text, dtype, "");
   }
 
@@ -144,6 +144,7 @@ class ElementLowering : public LowerContext {
                                          dtype,
                                          FriendlyName(node_->result(result_number_)->name),
                                          {extent},
+                                         {},
                                          first.text,
                                          last.text,
                                          index()},
@@ -161,17 +162,35 @@ class ElementLowering : public LowerContext {
   Scalar SelectForAllLanes(const Uniform& uniform, Dtype dtype, const std::function<Scalar()>& then,
                            const std::function<Scalar()>& otherwise);
 
+  // Where an element is made in another way from `limit` on.
+  std::string ConditionText(const Expr& position, const Expr& limit);
+  // The axis of the first operand that the next index out of data is for.
+  int64_t NextAxis();
+
   RegionLowering& parent_;
   std::string branch_target_;
+  int64_t indices_ = 0;  // out of data, so far
   bool commented_ = false;
 };
+
+std::string ElementLowering::ConditionText(const Expr& position, const Expr& limit) {
+  const std::string name = FriendlyName(node_->result(result_number_)->name);
+  const SizeNames names =
+      CountOf(name + "_border", "where \"" + name + "\" begins to be made in another way");
+  return parent_.builder_.Write(position, names) + " < " + parent_.builder_.Write(limit, names);
+}
+
+// GatherND takes an index for each axis behind the batch.
+int64_t ElementLowering::NextAxis() {
+  return node_->Has("axis") ? node_->Int("axis") : node_->Int("batch_dims") + indices_++;
+}
 
 std::optional<ElementLowering::Uniform> ElementLowering::UniformSelect(const Expr& position,
                                                                        const Expr& limit) const {
   KernelBuilder& builder = parent_.builder_;
   if (!builder.MaySuspendLanes(index()) || !builder.lanes()->vectors) return std::nullopt;
   const auto same = [&](const Expr& a, const Expr& b) {
-    return !builder.DependsOnLane(builder.Write(a) + " " + builder.Write(b));
+    return !builder.DependsOnLane(a) && !builder.DependsOnLane(b);
   };
   if (same(position, limit)) return Uniform{position, limit, position, limit};
   const int64_t lanes = builder.lanes()->count;
@@ -197,7 +216,7 @@ Scalar ElementLowering::SelectForAllLanes(const Uniform& uniform, Dtype dtype,
   }
   Statement choice;
   choice.kind = Statement::Kind::kIf;
-  choice.text = builder.Write(uniform.position) + " < " + builder.Write(uniform.limit);
+  choice.text = ConditionText(uniform.position, uniform.limit);
   const std::string outer_target = branch_target_;
   for (const bool is_then : {true, false}) {
     builder.Open(/*is_branch=*/true);
@@ -221,6 +240,7 @@ Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int 
                                     const std::vector<Expr>& position) {
   KernelBuilder& builder = parent_.builder_;
   const Value* tensor = node_->operands[operand];
+  const int64_t axis = NextAxis();
   if (auto known = parent_.known_intervals_.find(data.text);
       known != parent_.known_intervals_.end()) {
     const auto [low, high] = known->second;
@@ -261,15 +281,14 @@ Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int 
     flat = Linearize(position, site.shape, ranges());
   }
   const int number = builder.AddSite(site);
-  if (auto rows = extent.AsConstant()) {
-    builder.expressions().NameConstant(
-        *rows, FriendlyName(node_->operands[0]->name) + "_rows",
-        "valid indices are -" + std::to_string(*rows) + ".." + std::to_string(*rows - 1));
-  }
+  const Value* indexed = node_->operand(0);
+  const SizeName size = ExtentOf(NameOf(builder, parent_.Outside(indexed)), indexed->type.shape,
+                                 static_cast<size_t>(axis));
   const std::string name =
       builder.Let(builder.plan().index_type, FriendlyName(tensor->name) + "_index",
-                  "CheckedIndex(" + data.text + ", " + builder.Write(extent) + ", errors, " +
-                      builder.SiteName(number) + ", " + builder.Write(flat) + ")",
+                  "CheckedIndex(" + data.text + ", " + builder.Write(extent, Only(size)) +
+                      ", errors, " + builder.SiteName(number) + ", " +
+                      builder.Write(flat, PlaceIn(FriendlyName(site.tensor), site.shape)) + ")",
                   commented_ ? "" : OpComment(*node_));
   commented_ = true;
   builder.ranges().Set(name, 0, extent - 1);
@@ -315,17 +334,10 @@ RegionLowering::ElementType RegionLowering::ElementType::InMemory(Dtype dtype) {
   return {std::string(MemoryTypeName(dtype)), DtypeBytes(dtype)};
 }
 
-RegionLowering::ElementType RegionLowering::ElementType::Kept(const Value* value,
-                                                              const KeptRows& rows) {
-  const Dtype dtype = value->type.dtype;
-  if (rows.for_all_rows) return InMemory(dtype);
-  return {CTypeName(dtype), IsFloat(dtype) ? std::max(4, DtypeBytes(dtype)) : DtypeBytes(dtype)};
-}
-
 std::string RegionLowering::LoadText(const std::string& buffer, const ElementType& type,
                                      const Shape& shape, const Expr& position,
-                                     const std::string& label) {
-  const std::string text = buffer + "[" + builder_.Write(position) + "]";
+                                     const SizeNames& names) {
+  const std::string text = buffer + "[" + builder_.Write(position, names) + "]";
   const auto base = VectorBase(position, shape, kVectorBytes / type.bytes);
   if (!base) {
     loads_.of_lanes += builder_.DependsOnLane(text);
@@ -335,8 +347,8 @@ std::string RegionLowering::LoadText(const std::string& buffer, const ElementTyp
   builder_.Use("vector.cuh");
   const std::string& lanes = builder_.lanes()->count_name;
   const std::string vector =
-      builder_.Let("Vector<" + type.name + ", " + lanes + ">", label + "_vector",
-                   "LoadVector<" + lanes + ">(" + PlaceText(builder_, buffer, *base) + ")");
+      builder_.Let("Vector<" + type.name + ", " + lanes + ">", names.subject + "_vector",
+                   "LoadVector<" + lanes + ">(" + PlaceText(builder_, buffer, *base, names) + ")");
   return vector + ".at[" + builder_.lanes()->variable + "]";
 }
 
@@ -344,11 +356,10 @@ Scalar RegionLowering::LoadElement(const Value* outside, const std::vector<Expr>
   const Dtype dtype = outside->type.dtype;
   const std::string buffer = builder_.Buffer(outside);
   const std::string label = FriendlyName(outside->name);
-  NameStrides(builder_, label, outside->type.shape);
   const Expr position = Linearize(index, outside->type.shape, builder_.ranges());
-  NameOffsets(builder_, label, position);
   std::string text =
-      LoadText(buffer, ElementType::InMemory(dtype), outside->type.shape, position, label);
+      LoadText(buffer, ElementType::InMemory(dtype), outside->type.shape, position,
+               WithPath(PlaceIn(label, outside->type.shape, ViewsInPath()), ReshapedInPath()));
   if (dtype == Dtype::kF16 || dtype == Dtype::kBF16) text = "ToFloat(" + text + ")";
   const std::string name = builder_.Let(CTypeName(dtype), ValueName(label), text);
   if (IsInteger(dtype)) {
@@ -376,8 +387,12 @@ Scalar RegionLowering::Evaluate(const Value* value, const std::vector<Expr>& ind
                 "a reduction of the region is read at another row: " + value->name);
     return bound->second.local;
   }
-  if (auto kept = kept_.find(value); kept != kept_.end())
-    return LoadKept(value, kept->second, index);
+  if (auto kept = kept_.find(value); kept != kept_.end()) {
+    path_.push_back(value);
+    const Scalar scalar = LoadKept(value, kept->second, index);
+    path_.pop_back();
+    return scalar;
+  }
   if (auto literal = ConstantElement(value, index)) return *literal;
   const std::string key = ElementKey(value, index);
   if (const Scalar* known = builder_.Recall(key)) return *known;
@@ -392,58 +407,35 @@ Scalar RegionLowering::Evaluate(const Value* value, const std::vector<Expr>& ind
   }
   const Value* outside = Outside(value);
   const bool is_input = outside != value || !value->producer;
+  path_.push_back(value);
   const Scalar scalar = is_input ? LoadElement(outside, index)
                                  : LowerNode(*value->producer, value->result_index, index);
+  path_.pop_back();
   builder_.Remember(key, scalar);
   return scalar;
+}
+
+std::vector<const Value*> RegionLowering::ViewsInPath() const {
+  std::vector<const Value*> views;
+  for (auto value = path_.rbegin(); value != path_.rend(); ++value) {
+    if (value == path_.rbegin()) continue;  // what is read itself
+    const OpClass op_class = GetOpDef((*value)->producer->kind).op_class;
+    if (op_class != OpClass::kView && op_class != OpClass::kPointwise) break;
+    if (op_class == OpClass::kView) views.push_back(*value);
+  }
+  return views;
+}
+
+std::vector<const Value*> RegionLowering::ReshapedInPath() const {
+  std::vector<const Value*> reshaped;
+  for (size_t i = path_.size(); i-- > 1;) {
+    if (path_[i - 1]->producer->kind == OpKind::kReshape) reshaped.push_back(path_[i]);
+  }
+  return reshaped;
 }
 
 const Scalar* RegionLowering::Known(const Value* value, const std::vector<Expr>& index) const {
   return builder_.Recall(ElementKey(value, index));
-}
-
-Expr RegionLowering::PositionInRows(const Value* value, const KeptRows& rows,
-                                    const std::vector<Expr>& index) const {
-  const auto lead = static_cast<int64_t>(rows.row_rank);
-  const Shape inner(value->type.shape.begin() + lead, value->type.shape.end());
-  const Expr element = Linearize({index.begin() + lead, index.end()}, inner, builder_.ranges());
-  const Expr place = rows.Places(element, builder_.ranges());
-  if (rows.for_all_rows) return place;
-  return row_in_block_ * rows.Places(Product(inner), builder_.ranges()) + place;
-}
-
-Shape RegionLowering::PlacesOfRow(const Value* value, const KeptRows& rows) const {
-  const auto lead = static_cast<int64_t>(rows.row_rank);
-  const Shape inner(value->type.shape.begin() + lead, value->type.shape.end());
-  return {rows.Places(Product(inner), builder_.ranges())};
-}
-
-Scalar RegionLowering::LoadKept(const Value* value, const KeptRows& kept,
-                                const std::vector<Expr>& index) {
-  const std::string key = ElementKey(value, index);
-  if (const Scalar* known = builder_.Recall(key)) return *known;
-  const std::string type = CTypeName(value->type.dtype), label = FriendlyName(value->name);
-  const Expr position = PositionInRows(value, kept, index);
-  if (const KernelBuilder::Lanes* lanes = builder_.lanes()) {
-    for (const Expr::Term& term : position.terms()) {
-      if (term.coefficient % lanes->count == 0)
-        builder_.expressions().SuggestName(
-            term.coefficient, label + "_lanes_step",
-            "from an element of \"" + label + "\" to the one " + lanes->count_name + " steps on");
-    }
-  }
-  const ElementType kept_type = ElementType::Kept(value, kept);
-  std::string text = LoadText(kept.array, kept_type, PlacesOfRow(value, kept), position, label);
-  if (kept_type.name != type) text = "ToFloat(" + text + ")";
-  const Scalar scalar{builder_.Let(type, ValueName(label), text), value->type.dtype};
-  builder_.Remember(key, scalar);
-  return scalar;
-}
-
-void RegionLowering::StoreKept(const Value* value, const KeptRows& rows,
-                               const std::vector<Expr>& index, const Scalar& scalar) {
-  StoreElement(rows.array, ElementType::Kept(value, rows), PlacesOfRow(value, rows),
-               PositionInRows(value, rows, index), scalar.text, "KeepVector");
 }
 
 std::optional<Expr> VectorBegin(const Expr& position, const Shape& shape,
@@ -466,32 +458,35 @@ std::optional<Expr> RegionLowering::VectorBase(const Expr& position, const Shape
   return VectorBegin(position, shape, *lanes, aligned);
 }
 
-std::string PlaceText(KernelBuilder& builder, const std::string& buffer, const Expr& offset) {
-  return offset.IsConstant(0) ? buffer : buffer + " + " + builder.Write(offset);
+std::string PlaceText(KernelBuilder& builder, const std::string& buffer, const Expr& offset,
+                      const SizeNames& names) {
+  return offset.IsConstant(0) ? buffer : buffer + " + " + builder.Write(offset, names);
 }
 
-void RegionLowering::Store(int output, const std::vector<Expr>& index, const Scalar& scalar) {
+void RegionLowering::Store(int output, const std::vector<Expr>& index, const Scalar& scalar,
+                           const std::vector<SizeName>& offsets) {
   const Value* result = region_.result(output);
   const std::string buffer = builder_.Buffer(result, /*written=*/true);
-  NameStrides(builder_, buffer, result->type.shape);
+  SizeNames names = PlaceIn(buffer, result->type.shape);
+  names.offsets = offsets;
   StoreElement(buffer, ElementType::InMemory(result->type.dtype), result->type.shape,
                Linearize(index, result->type.shape, builder_.ranges()),
-               ToMemory(scalar.text, result->type.dtype), "StoreVector");
+               ToMemory(scalar.text, result->type.dtype), "StoreVector", names);
 }
 
 void RegionLowering::StoreElement(const std::string& buffer, const ElementType& type,
                                   const Shape& shape, const Expr& position, const std::string& text,
-                                  const std::string& store) {
+                                  const std::string& store, const SizeNames& names) {
   const auto base =
       builder_.AtLanes() ? VectorBase(position, shape, kVectorBytes / type.bytes) : std::nullopt;
-  if (!base) return builder_.Assign(buffer + "[" + builder_.Write(position) + "]", text);
+  if (!base) return builder_.Assign(buffer + "[" + builder_.Write(position, names) + "]", text);
   const std::string& lanes = builder_.lanes()->count_name;
   const std::string vector = builder_.Unique(buffer + "_vector");
   builder_.Use("vector.cuh");
   builder_.BeforeLanes(
       {Statement::Kind::kDeclare, "Vector<" + type.name + ", " + lanes + ">", vector, "", {}, {}});
   builder_.Assign(vector + ".at[" + builder_.lanes()->variable + "]", text);
-  const std::string place = PlaceText(builder_, buffer, *base);
+  const std::string place = PlaceText(builder_, buffer, *base, names);
   builder_.AfterLanes(
       {Statement::Kind::kCall, "", "", store + "(" + place + ", " + vector + ")", {}, {}});
 }

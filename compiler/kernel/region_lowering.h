@@ -35,7 +35,9 @@ class RegionLowering {
   };
   // From now on `value` is read from there.
   void Keep(const Value* value, const KeptRows& rows) { kept_[value] = rows; }
-  // Where it holds element `index` of `value` for the row that SetRowInBlock names.
+  // Where a row of it holds element `index` of `value`, and where that is for the row that
+  // SetRowInBlock names.
+  Expr PlaceInRow(const Value* value, const KeptRows& rows, const std::vector<Expr>& index) const;
   Expr PositionInRows(const Value* value, const KeptRows& rows,
                       const std::vector<Expr>& index) const;
   // Makes an element of a matmul's or reduction's result where it is needed.
@@ -43,7 +45,7 @@ class RegionLowering {
   void OnReducer(ReducerFunction make) { make_reduced_ = std::move(make); }
   // Writes `scalar` to element `index` of a value that is kept.
   void StoreKept(const Value* value, const KeptRows& rows, const std::vector<Expr>& index,
-                 const Scalar& scalar);
+                 const Scalar& scalar, const std::vector<SizeName>& offsets = {});
   // Says whether a position that an op selects by is below its limit, where whoever plans the
   // kernel knows.
   using SelectFunction =
@@ -63,8 +65,10 @@ class RegionLowering {
   void LeaveSlot() { slot_.clear(); }
   // The local that holds element `index` of `value`, if one does.
   const Scalar* Known(const Value* value, const std::vector<Expr>& index) const;
-  // Writes `scalar` to element `index` of result number `output` of the region.
-  void Store(int output, const std::vector<Expr>& index, const Scalar& scalar);
+  // Writes `scalar` to element `index` of result number `output` of the region; `offsets` are what
+  // begins there.
+  void Store(int output, const std::vector<Expr>& index, const Scalar& scalar,
+             const std::vector<SizeName>& offsets = {});
   // Loads inside the lanes' loop: for all lanes at once, and one by one.
   struct Loads {
     int of_vectors = 0, of_lanes = 0;
@@ -93,12 +97,19 @@ class RegionLowering {
   };
   // `buffer[position] = text`, or a part of the vector that the lanes store together by `store`.
   void StoreElement(const std::string& buffer, const ElementType& type, const Shape& shape,
-                    const Expr& position, const std::string& text, const std::string& store);
+                    const Expr& position, const std::string& text, const std::string& store,
+                    const SizeNames& names);
   // `buffer[position]`, or its part of a vector that is loaded for all lanes.
   std::string LoadText(const std::string& buffer, const ElementType& type, const Shape& shape,
-                       const Expr& position, const std::string& label);
+                       const Expr& position, const SizeNames& names);
   // What a row of a kept value takes, as a shape.
   Shape PlacesOfRow(const Value* value, const KeptRows& rows) const;
+  // What positions in the array of a kept value are made of.
+  SizeNames PlaceInRows(const Value* value, const KeptRows& rows) const;
+  // The views through which the value that is being read is read, the nearest first.
+  std::vector<const Value*> ViewsInPath() const;
+  // What was reshaped on the way there, whose coordinates are quotients.
+  std::vector<const Value*> ReshapedInPath() const;
   // VectorBegin, for the open lanes.
   std::optional<Expr> VectorBase(const Expr& position, const Shape& shape,
                                  int64_t aligned = INT64_MAX) const;
@@ -119,6 +130,7 @@ class RegionLowering {
   std::map<const Value*, Binding> bindings_;
   Scalar LoadKept(const Value* value, const KeptRows& kept, const std::vector<Expr>& index);
   std::map<const Value*, KeptRows> kept_;
+  std::vector<const Value*> path_;  // that are being evaluated, each for the one before it
   Expr row_in_block_;
   std::map<const Value*, std::string> slots_;  // arrays
   std::vector<Expr> slot_index_;
@@ -136,8 +148,16 @@ class RegionLowering {
 // or of `aligned` elements if that is less. Buffers are aligned to 16 bytes.
 std::optional<Expr> VectorBegin(const Expr& position, const Shape& shape,
                                 const KernelBuilder::Lanes& lanes, int64_t aligned = INT64_MAX);
+// What positions in the array of a kept value are made of, its gaps included.
+std::vector<SizeName> KeptSizes(const Value* value, const RegionLowering::KeptRows& rows);
+
+// What an element of a tensor is called, and by which key a builder recalls it.
+std::string ValueName(const std::string& tensor);
+std::string ElementKey(const Value* value, const std::vector<Expr>& index);
+
 // "x + row * kColumns"
-std::string PlaceText(KernelBuilder& builder, const std::string& buffer, const Expr& offset);
+std::string PlaceText(KernelBuilder& builder, const std::string& buffer, const Expr& offset,
+                      const SizeNames& names);
 
 // What memory holds for a local of `dtype`: ToHalf(x), ToBFloat16(x) or x itself.
 std::string ToMemory(const std::string& text, Dtype dtype);

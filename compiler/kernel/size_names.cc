@@ -1,78 +1,156 @@
 #include "compiler/kernel/size_names.h"
 
-#include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "compiler/ir/c_text.h"
 
 namespace fusec {
 
-void NameStrides(KernelBuilder& builder, const std::string& buffer, const Shape& shape) {
-  Expr stride = 1;
-  const int rank = static_cast<int>(shape.size());
-  for (int axis = rank - 1; axis > 0; --axis) {
-    stride = stride * shape[axis];
-    if (stride.terms().size() != 1) return;
-    const Expr::Term& term = stride.terms()[0];
-    const bool last = axis == rank - 1;
-    std::string name = last ? "_columns" : "_stride_" + std::to_string(axis - 1);
-    std::string comment =
-        last ? "last axis" : "elements per step of axis " + std::to_string(axis - 1);
-    for (const AtomRef& atom : term.atoms) {
-      if (atom->kind != Atom::Kind::kSymbol) return;
-      name += "_per_" + atom->name;
-      comment += ", for each " + atom->name + ",";
-    }
-    comment += " of \"" + buffer + "\"";
-    builder.expressions().NameConstant(term.coefficient, buffer + name, comment);
-    if (const KernelBuilder::Lanes* lanes = builder.lanes())
-      builder.expressions().SuggestName(term.coefficient * lanes->count,
-                                        buffer + name + "_of_lanes",
-                                        lanes->count_name + " times the " + comment);
+namespace {
+
+// The number in `size` where its other factors are symbols; 0 for other expressions.
+int64_t NumberIn(const Expr& size) {
+  if (size.terms().size() != 1) return 0;
+  for (const AtomRef& atom : size.terms()[0].atoms) {
+    if (atom->kind != Atom::Kind::kSymbol) return 0;
   }
+  return size.terms()[0].coefficient;
 }
 
-void NameCount(KernelBuilder& builder, const Expr& count, const std::string& hint,
-               const std::string& comment) {
-  if (count.terms().size() != 1) return;
-  const Expr::Term& term = count.terms()[0];
-  std::string per, each;
-  for (const AtomRef& atom : term.atoms) {
-    if (atom->kind != Atom::Kind::kSymbol) return;
-    per += (per.empty() ? "_per_" : "_and_") + atom->name;
+// ", for each batch" for batch * 16.
+std::string ForEach(const Expr& size) {
+  std::string each;
+  for (const AtomRef& atom : size.terms()[0].atoms)
     each += (each.empty() ? ", for each " : " and ") + atom->name;
-  }
-  builder.expressions().NameConstant(term.coefficient, hint + per, comment + each);
+  return each;
 }
 
-void NameOffsets(KernelBuilder& builder, const std::string& tensor, const Expr& position) {
-  if (position.terms().size() < 2) return;
-  const std::string comment = "between an element and what is read of \"" + tensor + "\"";
-  const auto& dims = builder.program().symbols;
-  for (const Expr::Term& term : position.terms()) {
-    std::string hint = tensor + "_offset";
-    const bool is_offset =
-        std::all_of(term.atoms.begin(), term.atoms.end(), [&](const AtomRef& atom) {
-          hint += "_per_" + atom->text;
-          return std::any_of(dims.begin(), dims.end(),
-                             [&](const DimSymbol& dim) { return dim.name == atom->text; });
-        });
-    if (!is_offset) continue;
-    if (term.atoms.empty())
-      builder.expressions().NameOffset(std::abs(term.coefficient), hint, comment);
+void Add(std::vector<SizeName>& sizes, SizeName size) {
+  if (size.value > 1) sizes.push_back(std::move(size));
+}
+
+std::string Quoted(const std::string& name) { return "\"" + name + "\""; }
+
+// The elements per step of `axis`, in front of which nothing is special.
+SizeName StrideOf(const std::string& name, const Shape& shape, size_t axis) {
+  const Expr stride = Product(Shape(shape.begin() + static_cast<int64_t>(axis) + 1, shape.end()));
+  const int64_t number = NumberIn(stride);
+  const std::string which = std::to_string(axis);
+  if (number == 0) return {};
+  return {number, name + "_stride_" + which,
+          "elements per step of axis " + which + " of " + Quoted(name) + ForEach(stride)};
+}
+
+}  // namespace
+
+std::string NameOf(const KernelBuilder& builder, const Value* value) {
+  return builder.ReservedName(value).value_or(FriendlyName(value->name));
+}
+
+SizeName ExtentOf(const std::string& name, const Shape& shape, size_t axis) {
+  const int64_t number = shape[axis].AsConstant().value_or(0);
+  if (shape.size() == 1) return {number, name + "_length", "elements of " + Quoted(name)};
+  if (axis + 1 == shape.size()) return {number, name + "_columns", "last axis of " + Quoted(name)};
+  if (axis == 0)
+    return {number, name + "_rows",
+            (shape.size() == 2 ? "rows of " : "first axis of ") + Quoted(name)};
+  const std::string which = std::to_string(axis);
+  return {number, name + "_axis_" + which, "extent of axis " + which + " of " + Quoted(name)};
+}
+
+SizeName ElementsOf(const std::string& name, const Shape& shape, size_t first) {
+  if (first + 1 == shape.size()) return ExtentOf(name, shape, first);
+  const Shape inner(shape.begin() + static_cast<int64_t>(first), shape.end());
+  return {NumberIn(Product(inner)), name + "_elements",
+          (first > 0 ? "of one row of " : "of ") + Quoted(name)};
+}
+
+std::vector<SizeName> SizesOf(const std::string& name, const Shape& shape, size_t first) {
+  std::vector<SizeName> sizes;
+  if (shape.size() <= first) return sizes;
+  const size_t last = shape.size() - 1;
+  Add(sizes, ExtentOf(name, shape, last));
+  for (size_t axis = last; axis-- > first;) Add(sizes, StrideOf(name, shape, axis));
+  if (first > 0) Add(sizes, ElementsOf(name, shape, first));
+  for (size_t axis = last; axis-- > first;) Add(sizes, ExtentOf(name, shape, axis));
+  return sizes;
+}
+
+std::vector<SizeName> VectorsOf(const std::string& name, const Shape& shape, size_t first,
+                                int64_t lanes, const std::string& lanes_name) {
+  std::vector<SizeName> sizes;
+  const std::string each = lanes_name + " elements each, ";
+  int64_t count = 1;
+  for (size_t axis = shape.size(); axis-- > first;) {
+    count *= shape[axis].AsConstant().value_or(0) / (axis + 1 == shape.size() ? lanes : 1);
+    const std::string outer = std::to_string(axis - 1);
+    if (axis == first)
+      Add(sizes,
+          {count, name + "_vectors", each + (first > 0 ? "of one row of " : "of ") + Quoted(name)});
+    else if (axis + 1 == shape.size())
+      Add(sizes, {count, name + "_column_vectors", each + "of the last axis of " + Quoted(name)});
     else
-      builder.expressions().NameConstant(std::abs(term.coefficient), hint, comment);
+      Add(sizes, {count, name + "_stride_" + outer + "_vectors",
+                  each + "per step of axis " + outer + " of " + Quoted(name)});
   }
+  for (size_t axis = shape.size() - 1; axis-- > first;) Add(sizes, ExtentOf(name, shape, axis));
+  return sizes;
 }
 
-void NamePlace(KernelBuilder& builder, const Value* result, const std::vector<Expr>& offset,
-               const std::string& part) {
-  const auto place = Linearize(offset, result->type.shape, builder.ranges()).AsConstant();
-  if (!place) return;
-  builder.expressions().NameOffset(
-      *place, part + "_place",
-      "where \"" + part + "\" begins in \"" + FriendlyName(result->name) + "\"");
+SizeNames PlaceIn(const std::string& name, const Shape& shape) {
+  return {name, "", true, SizesOf(name, shape), {}, {}};
+}
+
+SizeNames PlaceIn(const std::string& name, const Shape& shape,
+                  const std::vector<const Value*>& views) {
+  SizeNames names = PlaceIn(name, shape);
+  for (const Value* view : views) {
+    for (SizeName& size : SizesOf(FriendlyName(view->name), view->type.shape))
+      names.sizes.push_back(std::move(size));
+  }
+  return names;
+}
+
+SizeNames WithPath(SizeNames names, const std::vector<const Value*>& path) {
+  for (const Value* value : path) {
+    for (SizeName& size : SizesOf(FriendlyName(value->name), value->type.shape))
+      names.divisors.push_back(std::move(size));
+  }
+  return names;
+}
+
+SizeNames CountOf(const std::string& subject, const std::string& phrase,
+                  std::vector<SizeName> sizes) {
+  std::erase_if(sizes, [](const SizeName& size) { return size.value <= 1; });
+  return {subject, phrase, false, std::move(sizes), {}, {}};
+}
+
+SizeNames Only(const SizeName& size) { return {size.hint, size.comment, false, {}, {}, {}}; }
+
+SizeNames CoordinatesOf(const std::string& prefix, const Shape& dims) {
+  SizeNames names{prefix, "of " + prefix, false, {}, {}, {}};
+  Expr stride = 1;
+  for (size_t i = dims.size(); i-- > 0;) {
+    const std::string name = prefix + "_" + std::to_string(i);
+    if (i + 2 < dims.size() && NumberIn(stride) > 0)
+      Add(names.sizes, {NumberIn(stride), name + "_step",
+                        "of " + prefix + " from one " + name + " to the next" + ForEach(stride)});
+    Add(names.sizes,
+        {dims[i].AsConstant().value_or(0), name + "_count", "how many " + name + " there are"});
+    stride = stride * dims[i];
+  }
+  return names;
+}
+
+std::vector<SizeName> PlaceOfPart(const KernelBuilder& builder, const Value* result,
+                                  const std::vector<Expr>& offset, const std::string& part) {
+  Expr place = 0;
+  for (size_t axis = 0; axis < offset.size(); ++axis)
+    place = place * result->type.shape[axis] + offset[axis];
+  const auto number = place.AsConstant();
+  if (!number || *number <= 1) return {};
+  return {{*number, part + "_place",
+           "where \"" + part + "\" begins in " + Quoted(NameOf(builder, result))}};
 }
 
 std::string NameNumber(KernelBuilder& builder, const Value* constant, int64_t at,
@@ -88,22 +166,6 @@ std::string NameNumber(KernelBuilder& builder, const Value* constant, int64_t at
   }
   return builder.expressions().TypedConstant(CTypeName(constant->type.dtype), hint, literal,
                                              comment);
-}
-
-void SuggestSizes(KernelBuilder& builder, const Value& value) {
-  const Shape& shape = value.type.shape;
-  const std::string name = FriendlyName(value.name);
-  for (size_t axis = 0; axis < shape.size(); ++axis) {
-    const std::string number = std::to_string(axis);
-    const Expr stride = Product(Shape(shape.begin() + static_cast<int64_t>(axis) + 1, shape.end()));
-    if (const auto size = shape[axis].AsConstant())
-      builder.expressions().SuggestName(*size, name + "_axis_" + number + "_size",
-                                        "of axis " + number + " of \"" + name + "\"");
-    if (const auto step = stride.AsConstant())
-      builder.expressions().SuggestName(
-          *step, name + "_stride_" + number,
-          "elements per step of axis " + number + " of \"" + name + "\"");
-  }
 }
 
 }  // namespace fusec

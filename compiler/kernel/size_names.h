@@ -4,26 +4,43 @@
 
 namespace fusec {
 
-// What the numbers of a kernel are called. Each of these names those numbers of its subject that
-// are constants, unless they have a name already.
+// What the numbers of a kernel are called: each after one tensor, axis and role.
 
-// Names the strides of a row-major `shape` in the kernel ("kHiddenColumns"), so that positions read
-// well.
-void NameStrides(KernelBuilder& builder, const std::string& buffer, const Shape& shape);
-// Names the number in a count such as 16 or batch * 16.
-void NameCount(KernelBuilder& builder, const Expr& count, const std::string& hint,
-               const std::string& comment);
-// What lies between an element and the one of `tensor` that is read for it: a number, or one per
-// dim.
-void NameOffsets(KernelBuilder& builder, const std::string& tensor, const Expr& position);
-// Where `part` begins that is stored at `offset` of a result.
-void NamePlace(KernelBuilder& builder, const Value* result, const std::vector<Expr>& offset,
-               const std::string& part);
+// What a kernel calls a tensor, or a value that it never has as a whole.
+std::string NameOf(const KernelBuilder& builder, const Value* value);
+
+// The sizes and strides of a row-major tensor called `name` that has `shape`: of all axes from
+// `first` on, which make one of its "rows" if `first` is above 0.
+std::vector<SizeName> SizesOf(const std::string& name, const Shape& shape, size_t first = 0);
+// The extent of an axis of it, and how many elements the axes from `first` on have.
+SizeName ExtentOf(const std::string& name, const Shape& shape, size_t axis);
+SizeName ElementsOf(const std::string& name, const Shape& shape, size_t first = 0);
+
+// The same in vectors of `lanes` elements of the last axis, which the kernel calls `lanes_name`.
+std::vector<SizeName> VectorsOf(const std::string& name, const Shape& shape, size_t first,
+                                int64_t lanes, const std::string& lanes_name);
+
+// A position in such a tensor, which may be read through `views` of other shapes.
+SizeNames PlaceIn(const std::string& name, const Shape& shape);
+SizeNames PlaceIn(const std::string& name, const Shape& shape,
+                  const std::vector<const Value*>& views);
+// A position that has come through values of the `path` to it, the nearest first.
+SizeNames WithPath(SizeNames names, const std::vector<const Value*>& path);
+// A count, such as 16 or batch * 16: of a kernel's elements, or of what `sizes` have.
+SizeNames CountOf(const std::string& subject, const std::string& phrase,
+                  std::vector<SizeName> sizes = {});
+// The number of `size` alone.
+SizeNames Only(const SizeName& size);
+// The extents of what coordinates `prefix`_0, `prefix`_1, ... count, and what a position in these
+// is divided by.
+SizeNames CoordinatesOf(const std::string& prefix, const Shape& dims);
+
+// Where `part` begins, which is stored at `offset` of a `result`.
+std::vector<SizeName> PlaceOfPart(const KernelBuilder& builder, const Value* result,
+                                  const std::vector<Expr>& offset, const std::string& part);
 // The constant that holds element `at` of a constant tensor, or its literal where this speaks for
 // itself: small whole numbers.
 std::string NameNumber(KernelBuilder& builder, const Value* constant, int64_t at,
                        const std::string& literal);
-// Sizes and strides of a tensor: for numbers that nothing else names before they are written.
-void SuggestSizes(KernelBuilder& builder, const Value& value);
 
 }  // namespace fusec

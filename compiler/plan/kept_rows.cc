@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ir/c_text.h"
+#include "compiler/kernel/fold.h"
 #include "compiler/plan/plan_region.h"
 
 namespace fusec {
@@ -24,29 +25,6 @@ int64_t RunOf(const Node& region, const Value* value, const Shape& rows) {
   }
   const bool meets = run > 0 && run % 8 == 0 && ElementsPerRow(value, rows) % run == 0;
   return meets ? run : 0;
-}
-
-// Names of what the positions in an array with gaps are made of.
-void NameGaps(CExpressionWriter& names, const Value* value, const std::string& name,
-              int64_t elements, const RegionLowering::KeptRows& kept) {
-  const int64_t pitch = kept.run + kept.gap, lanes = KeptLanes(value);
-  names.NameConstant(elements, name + "_places",
-                     (kept.for_all_rows ? "with " : "of one row, with ") +
-                         std::to_string(kept.gap) + " left free behind every " +
-                         std::to_string(kept.run) + ", so that banks differ");
-  names.NameConstant(pitch, name + "_pitch", "from one run to the next");
-  names.SuggestName(pitch * lanes, name + "_lanes_pitch",
-                    "from one run to the one " + std::to_string(lanes) + " further on");
-  names.SuggestName(kept.gap, name + "_gap", "left free behind a run");
-  const Shape& shape = value->type.shape;
-  Expr stride = 1;
-  for (size_t axis = shape.size(); axis-- > kept.row_rank + 1;) {
-    stride = stride * shape[axis];
-    if (const int64_t step = *stride.AsConstant(); step > kept.run && step % kept.run == 0)
-      names.NameConstant(step + step / kept.run * kept.gap,
-                         name + "_step_" + std::to_string(axis - 1),
-                         "of axis " + std::to_string(axis - 1) + ", with what is left free");
-  }
 }
 
 }  // namespace
@@ -84,9 +62,10 @@ void CopyKeptWeights(KernelBuilder& builder, const Value* weights, const Value* 
   builder.Use("async_copy.cuh");
   CExpressionWriter& names = builder.expressions();
   const std::string name = FriendlyName(weights->name);
+  const SizeNames kept_sizes{name, "", true, KeptSizes(weights, kept), {}, {}};
   const int64_t lanes = KeptLanes(weights), vectors = ElementsPerRow(weights, {}) / lanes;
-  const std::string count = names.OwnConstant(name + "_vectors", vectors,
-                                              lanes_name + " elements each, of \"" + name + "\"");
+  const std::string count = names.Constant(name + "_vectors", vectors,
+                                           lanes_name + " elements each, of \"" + name + "\"");
   const bool once = vectors <= builder.plan().block_size;
   builder.Open(/*is_branch=*/once);
   if (once) builder.AppendLet("i", "threadIdx.x");
@@ -96,18 +75,16 @@ void CopyKeptWeights(KernelBuilder& builder, const Value* weights, const Value* 
   Expr place = first;
   if (kept.run > 0) {
     const int64_t of_line = kept.run / lanes;
-    builder.AppendLet("line", "i / " + names.OwnConstant(name + "_line_vectors", of_line,
-                                                         "from one gap to the next"));
+    builder.AppendLet("line", "i / " + names.Constant(name + "_line_vectors", of_line,
+                                                      "from one gap to the next"));
     builder.DefineVariable("line", 0, vectors / of_line - 1);
-    names.NameFactor("line", kept.gap,
-                     names.OwnConstant(name + "_gap", kept.gap, "elements left free"));
     place = place + Expr::Symbol("line") * kept.gap;
   }
-  const std::string bytes = names.OwnConstant(
+  const std::string bytes = names.Constant(
       name + "_vector_bytes", lanes * DtypeBytes(weights->type.dtype), "of " + lanes_name);
   builder.AppendCall("CopyAsync<" + bytes + ", false>(" + kept.array + " + " +
-                     builder.Write(place) + ", " + builder.Buffer(outside) + " + " +
-                     builder.Write(first) + ", true)");
+                     builder.Write(place, kept_sizes) + ", " + builder.Buffer(outside) + " + " +
+                     builder.Write(first, PlaceIn(name, weights->type.shape)) + ", true)");
   if (once)
     builder.Append({Statement::Kind::kIf, "", "", "threadIdx.x < " + count, builder.Close(), {}});
   else
@@ -120,15 +97,11 @@ void DeclareKeptRows(KernelBuilder& builder, const Value* value, const std::stri
   kept.array = builder.Unique(name + (kept.for_all_rows ? "_kept" : "_rows"));
   const Shape& shape = value->type.shape;
   const Shape rows(shape.begin(), shape.begin() + static_cast<int64_t>(kept.row_rank));
-  int64_t elements = ElementsPerRow(value, rows);
-  builder.expressions().NameConstant(
-      elements, name + "_elements",
-      (kept.for_all_rows ? "of \"" : "of one row of \"") + name + "\"");
-  if (kept.run > 0) {
-    elements += elements / kept.run * kept.gap;
-    NameGaps(builder.expressions(), value, name, elements, kept);
-  }
-  const std::string row = builder.Write(Expr(elements));
+  const int64_t elements = *kept.Places(ElementsPerRow(value, rows), {}).AsConstant();
+  const SizeNames names =
+      kept.run > 0 ? CountOf(name, "", KeptSizes(value, kept))
+                   : Only(ElementsOf(name, shape, std::min(kept.row_rank, shape.size() - 1)));
+  const std::string row = builder.Write(Expr(elements), names);
   const std::string places = rows_per_block.empty() ? row
                              : elements == 1        ? rows_per_block
                                                     : rows_per_block + " * " + row;
@@ -184,27 +157,28 @@ void PlanKeptProduct(const Node& product, const RegionLowering::KeptRows& left,
   const auto extent = [&](const Value* value, size_t axis) {
     return *value->type.shape[sums.row_rank + axis].AsConstant();
   };
-  const std::string lines = names.OwnConstant(name + "_lines", extent(d, 0), "of each product");
-  const std::string columns = names.OwnConstant(name + "_columns", extent(d, 1), "of each product");
-  const std::string depth = names.OwnConstant(name + "_depth", extent(a, 1), "terms of each sum");
-  // As its device function takes it, with lines of `width` elements.
-  const auto matrices = [&](const Value* value, const RegionLowering::KeptRows& kept,
-                            const std::string& width) {
+  const std::string lines =
+      names.Constant(name + "_lines", extent(d, 0), "rows of each product in \"" + name + "\"");
+  const std::string columns =
+      names.Constant(ExtentOf(name, d->type.shape, d->type.shape.size() - 1));
+  const std::string depth = builder.Write(extent(a, 1), LengthOf(product));
+  // As its device function takes it.
+  const auto matrices = [&](const Value* value, const RegionLowering::KeptRows& kept) {
     const Shape matrix(value->type.shape.begin() + static_cast<int64_t>(kept.row_rank),
                        value->type.shape.end());
     const Expr pitch = kept.Places(matrix[1], builder.ranges());
     const Expr places = kept.Places(Product(matrix), builder.ranges());
-    return "{" + kept.array + ", " + (kept.run > 0 ? builder.Write(pitch) : width) + ", " +
-           builder.Write(places) + "}";
+    const SizeNames sizes = CountOf(FriendlyName(value->name), "", KeptSizes(value, kept));
+    return "{" + kept.array + ", " + builder.Write(pitch, sizes) + ", " +
+           builder.Write(places, sizes) + "}";
   };
   // Halves are numbers of TF32, too.
   const std::string arithmetic = d->type.dtype == Dtype::kF32
                                      ? TensorCoreArithmetic(Dtype::kF32, precision)
                                      : "Arithmetic::kTf32";
   builder.AppendCall("MultiplyKeptMatrices<" + arithmetic + ", " + lines + ", " + columns + ", " +
-                     depth + ", " + BlockSizeName(builder) + ">(" + matrices(a, left, depth) +
-                     ", " + matrices(b, right, depth) + ", " + matrices(d, sums, columns) + ", " +
-                     row_count + ")");
+                     depth + ", " + BlockSizeName(builder) + ">(" + matrices(a, left) + ", " +
+                     matrices(b, right) + ", " + matrices(d, sums) + ", " + row_count + ")");
 }
 
 }  // namespace fusec

@@ -12,13 +12,17 @@ namespace fusec {
 
 namespace {
 
-constexpr int kBlockSize = 128;        // where none was measured
-constexpr int kThreadsPerQuery = 2;    // a warp owns 16 of them
-constexpr int kResidentThreads = 512;  // of a multiprocessor, where registers allow it
+constexpr int kBlockSize = 128;          // where none was measured
+constexpr int kThreadsPerQuery = 2;      // a warp owns 16 of them
+constexpr int kResidentThreads = 512;    // of a multiprocessor, where registers allow it
 constexpr int64_t kTensorCoreStep = 16;  // elements that tensor cores take at once, at most
 constexpr int64_t kPanelElements = 64;   // halves of a row of a panel
 constexpr int kWarpgroupThreads = 128;
 constexpr int64_t kPaddingBytes = 16;  // behind a row of shared memory
+
+SizeName Queries() { return {0, "queries", "of a head"}; }
+SizeName KeyCount() { return {0, "keys", "of a head, and as many values"}; }
+SizeName ValueColumns() { return {0, "value_columns", "elements of a value"}; }
 
 // A block owns some queries of one head and walks over tiles of keys and values
 // (attention_tile.cuh).
@@ -82,13 +86,11 @@ class AttentionPlanner {
     return {tile_queries(), tile_keys(), row(depth_), row(columns_), ByWarpgroups(), tiles};
   }
   int SharedBytes() const { return Tiles().shared_bytes(); }
-  const std::string& Own(const std::string& name, int64_t value, const std::string& comment) {
-    return builder_.expressions().OwnConstant(name, value, comment);
+  std::string Own(const std::string& name, int64_t value, const std::string& comment) {
+    return builder_.expressions().Constant(name, value, comment);
   }
-  const std::string& TileQueries() { return Own("tile_queries", tile_queries(), "of a block"); }
-  const std::string& TileKeys() {
-    return Own("tile_keys", tile_keys(), "in shared memory at a time");
-  }
+  std::string TileQueries() { return Own("tile_queries", tile_queries(), "of a block"); }
+  std::string TileKeys() { return Own("tile_keys", tile_keys(), "in shared memory at a time"); }
   Expr Let(const std::string& name, const std::string& text, const Expr& extent) {
     builder_.AppendLet(name, text);
     builder_.DefineVariable(name, 0, extent - 1);
@@ -96,11 +98,12 @@ class AttentionPlanner {
   }
   // The constant or local that holds how many tiles there are.
   std::string TileCount(const std::string& name, const Expr& tiles, const Expr& extent,
-                        const std::string& tile, const std::string& comment) {
+                        const SizeName& extent_name, const std::string& tile,
+                        const std::string& comment) {
     if (const auto count = tiles.AsConstant()) return Own(name, *count, comment);
-    Let(name, "(" + builder_.expressions().WriteFactor(extent) + " + " + tile + " - 1) / " + tile,
+    Let(name,
+        "(" + builder_.WriteFactor(extent, Only(extent_name)) + " + " + tile + " - 1) / " + tile,
         tiles + 1);
-    builder_.Write(extent);  // its dims become parameters
     return name;
   }
 
@@ -123,12 +126,12 @@ class AttentionPlanner {
                         (ByWarpgroups() ? ", WarpgroupProducts>" : ", WarpProducts>"));
     DeclareSharedMemory(builder_);
     const std::string tile_count =
-        TileCount("query_tiles", tiles, queries_, TileQueries(), "of a head");
+        TileCount("query_tiles", tiles, queries_, Queries(), TileQueries(), "of a head");
     if (Masks() > 0) {
       // A causal mask leaves the last queries the most keys: these begin first, so that blocks end
       // together.
-      const std::string heads = builder_.expressions().WriteFactor(Product(heads_));
-      builder_.Write(Product(heads_));  // its dims become parameters
+      const std::string heads =
+          builder_.WriteFactor(Product(heads_), CountOf("heads", "that have queries"));
       Let("head", "blockIdx.x % " + heads, Product(heads_));
       Let("first_query", "(" + tile_count + " - 1 - blockIdx.x / " + heads + ") * " + TileQueries(),
           queries_);
@@ -167,8 +170,8 @@ class AttentionPlanner {
     builder_.Blank();
     builder_.Comment("The queries of this block.");
     const bool copies = copier_.Stage(
-        {"query", scores.operand(0), "first_query", queries_, tile_queries(), TileQueries(), depth_,
-         "memory.queries", [&](const Expr& row, const Expr& element) {
+        {"query", scores.operand(0), "first_query", queries_, Queries(), tile_queries(),
+         TileQueries(), depth_, "memory.queries", [&](const Expr& row, const Expr& element) {
            return MatMulOperandIndex(scores, 0, At(scores.result(), row, 0), element);
          }});
     if (copies) {
@@ -187,7 +190,7 @@ class AttentionPlanner {
     builder_.Comment("Tile after tile of keys and values, of which the next is copied meanwhile.");
     const Expr tiles = CeilDiv(keys_, tile_keys(), builder_.ranges());
     const std::string tile_count =
-        TileCount("key_tiles", tiles, keys_, TileKeys(), "of keys and values");
+        TileCount("key_tiles", tiles, keys_, KeyCount(), TileKeys(), "of keys and values");
     builder_.Open();
     builder_.DefineVariable("tile", 0, tiles);
     builder_.Comment("The tile before is there now, and none reads the one before that any more.");
@@ -224,6 +227,7 @@ class AttentionPlanner {
             parts_.scores->operand(1),
             "first_key",
             keys_,
+            KeyCount(),
             tile_keys(),
             TileKeys(),
             depth_,
@@ -238,6 +242,7 @@ class AttentionPlanner {
             parts_.values->operand(1),
             "first_key",
             keys_,
+            KeyCount(),
             tile_keys(),
             TileKeys(),
             columns_,
@@ -274,7 +279,8 @@ class AttentionPlanner {
       TakeTile(is_below);
       return Statement{Statement::Kind::kIf, "", "", condition, builder_.Close(), {}};
     };
-    const std::string first = builder_.Write(Expr::Symbol("first_key") + *diagonal_ + 1);
+    const std::string first = builder_.Write(Expr::Symbol("first_key") + *diagonal_ + 1,
+                                             CountOf("diagonal", "of the mask"));
     Statement below = branch(first + " + " + TileKeys() + " - 1 <= first_query", true);
     Statement beyond = branch(first + " > first_query + " + TileQueries() + " - 1", false);
     beyond.otherwise = branch("", std::nullopt).body;
@@ -308,16 +314,16 @@ class AttentionPlanner {
       return DiagonalOf(position, limit) ? is_below : std::nullopt;
     });
     ForElements(
-        "key_row", tile_keys(), "Shape::kKeyPieces", "first_key", keys_,
+        "key_row", tile_keys(), "Shape::kKeyPieces", "first_key", keys_, KeyCount(),
         [&](const Expr& query, const Expr& key, const std::string& key_text) {
           builder_.Append(
               {Statement::Kind::kLet, "float", "product", "tile_scores[piece][place]", {}, {}});
           builder_.DefineVariable("product", 0, 0);
           const Scalar score = EvaluateScore(lowering_, At(parts_.score, query, key));
-          builder_.Assign("tile_scores[piece][place]", whole ? score.text
-                                                             : key_text + " < " +
-                                                                   builder_.Write(keys_) + " ? " +
-                                                                   score.text + " : NoScore()");
+          builder_.Assign("tile_scores[piece][place]",
+                          whole ? score.text
+                                : key_text + " < " + builder_.Write(keys_, Only(KeyCount())) +
+                                      " ? " + score.text + " : NoScore()");
         });
     lowering_.OnSelect(nullptr);
     return builder_.Close();
@@ -377,17 +383,17 @@ class AttentionPlanner {
   // Two loops over the elements of the tile that a thread owns: of 64 queries, and of `extent`
   // columns called `name`.
   void ForElements(const std::string& name, int tile, const std::string& pieces,
-                   const std::string& first, const Expr& extent,
+                   const std::string& first, const Expr& extent, const SizeName& extent_name,
                    const std::function<void(const Expr& query, const Expr& column,
                                             const std::string& unclamped)>& body) {
     builder_.Open();
     builder_.DefineVariable("place", 0, 3);
     const Expr query = LetWithin(builder_, "query_row", "first_query + QueryInTile(place)",
-                                 queries_, tile_queries());
+                                 queries_, Queries(), tile_queries());
     builder_.Open();
     builder_.DefineVariable("piece", 0, tile / 8 - 1);
     const std::string place = (first.empty() ? "" : first + " + ") + "ColumnInTile(piece, place)";
-    const Expr column = LetWithin(builder_, name, place, extent, tile);
+    const Expr column = LetWithin(builder_, name, place, extent, extent_name, tile);
     body(query, column, place);
     Unroll(builder_, "int piece = 0; piece < " + pieces + "; ++piece");
     Unroll(builder_, "int place = 0; place < Shape::kPlaces; ++place");
@@ -411,6 +417,7 @@ class AttentionPlanner {
     builder_.AppendCall(divide + "<Shape>(attention)");
     if (value->producer == parts_.values && StoreVectors(views)) return;
     ForElements("column", static_cast<int>(Padded(columns_)), "Shape::kColumnPieces", "", columns_,
+                ValueColumns(),
                 [&](const Expr& query, const Expr& column, const std::string& unclamped) {
                   builder_.Append({Statement::Kind::kLet,
                                    "float",
@@ -423,10 +430,11 @@ class AttentionPlanner {
                   lowering_.Bind(parts_.values->result(), index, {"attended", dtype()});
                   std::string inside;
                   if (!IsMultiple(queries_, tile_queries()))
-                    inside = "first_query + QueryInTile(place) < " + builder_.Write(queries_);
+                    inside = "first_query + QueryInTile(place) < " +
+                             builder_.Write(queries_, Only(Queries()));
                   if (Padded(columns_) != columns_)
                     inside += (inside.empty() ? "" : " && ") + unclamped + " < " +
-                              builder_.Write(columns_);
+                              builder_.Write(columns_, Only(ValueColumns()));
                   if (!inside.empty()) builder_.Open(/*is_branch=*/true);
                   lowering_.Store(0, IndexBehind(views, index, builder_.ranges()),
                                   lowering_.Evaluate(value, index));
@@ -453,8 +461,8 @@ class AttentionPlanner {
     const auto begin = VectorBegin(position, result->type.shape, {"lane", lanes, true, ""});
     if (!begin) return false;
     const std::string buffer = builder_.Buffer(result, /*written=*/true);
-    NameStrides(builder_, buffer, result->type.shape);
-    const std::string& lanes_name = Own("lanes", lanes, "neighbours that a thread takes at once");
+    const SizeNames names = PlaceIn(buffer, result->type.shape, {parts_.values->result()});
+    const std::string lanes_name = Own("lanes", lanes, "neighbours that a thread takes at once");
     builder_.Append({Statement::Kind::kDeclare,
                      "const Shape::Results&",
                      "results",
@@ -466,13 +474,13 @@ class AttentionPlanner {
     ForVectors(builder_, rows, [&] {
       builder_.expressions().NameFactor("vector", lanes, lanes_name);
       Let("query_row", "first_query + query_in_tile", queries_);
-      const std::string store = "StoreVector(" + PlaceText(builder_, buffer, *begin) +
+      const std::string store = "StoreVector(" + PlaceText(builder_, buffer, *begin, names) +
                                 ", ReadResults<" + MemoryTypeName(dtype()) + ", " + lanes_name +
                                 ">(results, query_in_tile, vector))";
       if (IsMultiple(queries_, tile_queries()))
         builder_.AppendCall(store);
       else
-        builder_.AppendIf("query_row < " + builder_.Write(queries_), store);
+        builder_.AppendIf("query_row < " + builder_.Write(queries_, Only(Queries())), store);
     });
     return true;
   }

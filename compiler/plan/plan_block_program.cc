@@ -4,6 +4,7 @@
 #include "compiler/kernel/fold.h"
 #include "compiler/plan/block_pieces.h"
 #include "compiler/plan/kept_rows.h"
+#include "compiler/plan/part_names.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/support/check.h"
 
@@ -128,14 +129,14 @@ class BlockProgramPlanner {
     const int vectors = after.of_vectors - before.of_vectors;
     if (is_trial_) serves_.push_back(vectors > 0 && vectors >= after.of_lanes - before.of_lanes);
   }
-  const std::string& LanesName(int64_t count) {
-    return builder_.expressions().OwnConstant("lanes", count,
-                                              "neighbours that a thread takes at once");
+  std::string LanesName(int64_t count) {
+    return builder_.expressions().Constant("lanes", count,
+                                           "neighbours that a thread takes at once");
   }
 
-  const std::string& RowsPerBlock() {
-    return builder_.expressions().OwnConstant("rows_per_block", rows_per_block_,
-                                              "rows that a block owns");
+  std::string RowsPerBlock() {
+    return builder_.expressions().Constant("rows_per_block", rows_per_block_,
+                                           "rows that a block owns");
   }
 
   // Enough rows to occupy the block's threads, or as many as are wanted, if its shared memory holds
@@ -154,7 +155,6 @@ class BlockProgramPlanner {
         rows_per_block_ * KeptBytesWithGaps(region_, stages_, rows_) <= kMostKeptBytes;
     KernelPlan& plan = builder_.plan();
     const Expr rows = Product(rows_);
-    NameCount(builder_, rows, "rows", "of the results");
     plan.block_size = block_size;
     plan.blocks = CeilDiv(rows, rows_per_block_, builder_.ranges());
     plan.launch_in_words = rows_per_block_ == 1
@@ -170,7 +170,8 @@ class BlockProgramPlanner {
     builder_.AppendLet("first_row", BlockNumber(builder_) + " * " + RowsPerBlock());
     builder_.DefineVariable("first_row", 0, rows - 1);
     builder_.AppendLet("rows_here", "min(" + WriteSize(builder_, RowsPerBlock()) + ", " +
-                                        builder_.Write(rows) + " - first_row)");
+                                        builder_.Write(rows, CountOf("rows", "of the results")) +
+                                        " - first_row)");
     builder_.DefineVariable("rows_here", 1, rows_per_block_);
   }
 
@@ -225,14 +226,10 @@ class BlockProgramPlanner {
     const int64_t lanes = LanesOfLoop(PossibleLanes(piece, inner));
     if (lanes > 1) inner.back() = FloorDiv(inner.back(), lanes, builder_.ranges());
     const int64_t elements = *Product(inner).AsConstant();  // or vectors
-    if (lanes > 1)
-      NameVectors(inner, lanes, part);
-    else
-      builder_.expressions().NameConstant(elements, part + "_elements",
-                                          "of one row of \"" + part + "\"");
-    NameStrides(builder_, part, shape);
-    NamePlaces(stage, piece.axis, piece.offset, part);
-    const std::string size = builder_.Write(Expr(elements));
+    const SizeNames names =
+        part_names_.Row(piece.value, rows_.size(), lanes, lanes > 1 ? LanesName(lanes) : "",
+                        piece.run ? piece.run->count : 1);
+    const std::string size = builder_.Write(Expr(elements), names);
     const std::string total = rows_per_block_ == 1 ? size
                               : elements == 1      ? "rows_here"
                                                    : "rows_here * " + size;
@@ -246,11 +243,11 @@ class BlockProgramPlanner {
     builder_.Open(/*is_branch=*/once);
     if (once) builder_.AppendLet("i", first + (first_thread.empty() ? "" : " - " + first_thread));
     builder_.DefineVariable("i", 0, Expr(rows_per_block_ * elements) - 1);
-    std::vector<Expr> index = ElementIndex(inner, elements, name);
+    std::vector<Expr> index = ElementIndex(inner, elements, name, names);
     Expr offset = piece.offset;
     if (piece.run) {
-      offset =
-          offset + LocalVariable(kPartVariable, index[lead], piece.run->count) * shape[piece.axis];
+      offset = offset + LocalVariable(kPartVariable, index[lead], piece.run->count, names) *
+                            shape[piece.axis];
       index.erase(index.begin() + lead);
       tables_.DefinePart(builder_, *piece.run);
     }
@@ -262,7 +259,7 @@ class BlockProgramPlanner {
     const RegionLowering::Loads after = lowering.loads();
     index[piece.axis] = index[piece.axis] + offset;
     if (warps_) builder_.Open(/*is_branch=*/true);
-    StoreStage(stage, index, scalar);
+    StoreStage(stage, index, scalar, piece.axis, piece.offset, part);
     if (lanes > 1) CloseLanes(before, after);
     if (warps_) {
       CloseBranch("threadIdx.x % " + WarpSize() + " == 0");
@@ -277,22 +274,6 @@ class BlockProgramPlanner {
       CloseBranch(condition);
     } else {
       builder_.CloseFor(LoopHeader(builder_, "i", first, total, step));
-    }
-  }
-
-  // How many vectors a row of a piece has, and those between neighbours on each axis.
-  void NameVectors(const Shape& vectors, int64_t lanes, const std::string& part) {
-    Expr count = 1;
-    for (size_t axis = vectors.size(); axis-- > 0;) {
-      count = count * vectors[axis];
-      const std::string each = LanesName(lanes) + " elements each, ";
-      if (axis == 0)
-        builder_.expressions().NameConstant(*count.AsConstant(), part + "_vectors",
-                                            each + "of one row of \"" + part + "\"");
-      else
-        builder_.expressions().SuggestName(
-            *count.AsConstant(), part + "_vectors_" + std::to_string(axis - 1),
-            each + "per step of axis " + std::to_string(axis - 1) + " of \"" + part + "\"");
     }
   }
 
@@ -318,70 +299,45 @@ class BlockProgramPlanner {
     if (first + count > builder_.plan().block_size) return "";
     next_thread_ = (first + count + kWarpSize - 1) / kWarpSize * kWarpSize;
     if (first == 0) return "";
-    return builder_.expressions().OwnConstant(part + "_first_thread", first,
-                                              "of those that make \"" + part + "\"");
+    return builder_.expressions().Constant(part + "_first_thread", first,
+                                           "of those that make \"" + part + "\"");
   }
 
-  // Where the elements of `part` begin in what is kept and in the results, `start` along an axis.
-  void NamePlaces(const BlockStage& stage, int64_t axis, const Expr& start,
-                  const std::string& part) {
-    for (const BlockStage::Part& place : stage.parts) {
-      if (stage.value->producer->kind != OpKind::kConcat)
-        NamePlaces(StageOf(stages_, place.concat), place.concat->producer->Int("axis"),
-                   StartOf(place), part);
-    }
-    if (start.IsConstant(0)) return;
-    std::vector<Expr> offset(stage.value->type.rank(), 0);
-    offset[axis] = start;
-    if (stage.kept) {
-      const RegionLowering::KeptRows& kept = kept_.at(stage.value);
-      lowering_.SetRowInBlock(0);
-      const auto place = lowering_.PositionInRows(stage.value, kept, offset).AsConstant();
-      if (place)
-        builder_.expressions().NameOffset(*place, part + "_place",
-                                          "where \"" + part + "\" begins in " + kept.array);
-    }
-    for (const BlockStage::Stored& stored : stage.stored) {
-      const auto& outputs = region_.body->outputs;
-      const auto place = std::find(outputs.begin(), outputs.end(), stored.result);
-      NamePlace(builder_, region_.result(static_cast<int>(place - outputs.begin())),
-                IndexBehind(stored.views, offset, builder_.ranges()), part);
-    }
-  }
-
-  const std::string& WarpSize() {
-    return builder_.expressions().OwnConstant("warp_size", kWarpSize, "threads");
+  std::string WarpSize() {
+    return builder_.expressions().Constant("warp_size", kWarpSize, "threads");
   }
 
   // The whole index of the element that `i` counts: its row of the block, its place in the row.
-  std::vector<Expr> ElementIndex(const Shape& inner, int64_t elements, const std::string& name) {
+  std::vector<Expr> ElementIndex(const Shape& inner, int64_t elements, const std::string& name,
+                                 const SizeNames& names) {
     Expr element = Expr::Symbol("i");
     if (rows_per_block_ > 1) {
       Expr row_in_block = element;
       if (elements > 1) {
         row_in_block = LocalVariable("row_in_block", FloorDiv(element, elements, builder_.ranges()),
-                                     rows_per_block_);
+                                     rows_per_block_, names);
         element = element - row_in_block * elements;
       } else {
         element = 0;
       }
       lowering_.SetRowInBlock(row_in_block);
-      LocalVariable("row", Expr::Symbol("first_row") + row_in_block, Product(rows_));
-      if (elements > 1) element = LocalVariable("element", element, elements);
+      LocalVariable("row", Expr::Symbol("first_row") + row_in_block, Product(rows_), names);
+      if (elements > 1) element = LocalVariable("element", element, elements, names);
     } else if (elements == 1) {
       element = 0;
     }
     std::vector<Expr> index = rows_per_block_ == 1
                                   ? row_index_
                                   : Coordinates(builder_, Expr::Symbol("row"), rows_, "row");
-    for (const Expr& coordinate : Coordinates(builder_, element, inner, name))
+    for (const Expr& coordinate : Coordinates(builder_, element, inner, name, names))
       index.push_back(coordinate);
     return index;
   }
 
   // A local called `name` in the open scope, 0 <= value < `extent`.
-  Expr LocalVariable(const std::string& name, const Expr& value, const Expr& extent) {
-    builder_.AppendLet(name, builder_.Write(value));
+  Expr LocalVariable(const std::string& name, const Expr& value, const Expr& extent,
+                     const SizeNames& names) {
+    builder_.AppendLet(name, builder_.Write(value, names));
     builder_.DefineVariable(name, 0, extent - 1);
     return Expr::Symbol(name);
   }
@@ -404,21 +360,11 @@ class BlockProgramPlanner {
     const bool is_matmul = reducer.kind == OpKind::kMatMul;
     const Shape dims = is_matmul ? Shape{MatMulDepth(reducer)} : ReducedDims(reducer);
     const Expr length = Product(dims);
-    const Value* row = reducer.operand(0);
-    if (!is_matmul && reducer.Ints("axes") == std::vector<int64_t>{row->type.rank() - 1})
-      builder_.expressions().NameConstant(*length.AsConstant(),
-                                          FriendlyName(row->name) + "_columns",
-                                          "last axis of \"" + FriendlyName(row->name) + "\"");
-    else
-      builder_.expressions().NameConstant(
-          *length.AsConstant(), FriendlyName(result->name) + "_depth", "terms of its sum");
+    const SizeNames names = LengthOf(reducer);
     const int64_t lanes = LanesOfLoop(PossibleLanes(reducer, dims));
     const Expr steps = FloorDiv(length, lanes, builder_.ranges());
     const std::string count =
-        lanes == 1 ? builder_.Write(steps)
-                   : builder_.expressions().OwnConstant(
-                         FriendlyName(result->name) + "_depth_vectors", *steps.AsConstant(),
-                         LanesName(lanes) + " terms each, of its sum");
+        builder_.Write(steps, lanes == 1 ? names : LengthOf(reducer, LanesName(lanes)));
     const std::string header =
         warps_ ? LoopHeader(builder_, "k", "threadIdx.x % " + WarpSize(), count, WarpSize())
                : LoopHeader(builder_, "k", "0", count);
@@ -445,24 +391,42 @@ class BlockProgramPlanner {
       builder_.Use("block_reduce.cuh");
       builder_.Assign(total, "WarpReduce<" + fold.how + ">(" + total + ")");
     }
-    return {is_mean ? WriteMean(builder_, reducer, total, length) : total, result->type.dtype};
+    return {is_mean ? WriteMean(builder_, reducer, total, length, names) : total,
+            result->type.dtype};
   }
 
-  // Writes an element of a stage wherever it is kept or stored.
-  void StoreStage(const BlockStage& stage, const std::vector<Expr>& index, const Scalar& scalar) {
-    if (stage.kept) lowering_.StoreKept(stage.value, kept_.at(stage.value), index, scalar);
-    for (const BlockStage::Part& part : stage.parts) {
-      std::vector<Expr> place = IndexBehind(part.views, index, builder_.ranges());
-      Expr& along = place[part.concat->producer->Int("axis")];
-      along = along + StartOf(part);
-      StoreStage(StageOf(stages_, part.concat), place, scalar);
+  // Writes an element of a stage wherever it is kept or stored: one of `part`, which begins `start`
+  // along an axis.
+  void StoreStage(const BlockStage& stage, const std::vector<Expr>& index, const Scalar& scalar,
+                  int64_t axis, const Expr& start, const std::string& part) {
+    std::vector<Expr> offset(stage.value->type.rank(), 0);
+    if (!start.IsConstant(0)) offset[axis] = start;
+    if (stage.kept)
+      lowering_.StoreKept(stage.value, kept_.at(stage.value), index, scalar,
+                          PlaceInKept(stage.value, offset, part));
+    for (const BlockStage::Part& place : stage.parts) {
+      std::vector<Expr> at = IndexBehind(place.views, index, builder_.ranges());
+      const int64_t along = place.concat->producer->Int("axis");
+      at[along] = at[along] + StartOf(place);
+      StoreStage(StageOf(stages_, place.concat), at, scalar, along, StartOf(place), part);
     }
     for (const BlockStage::Stored& stored : stage.stored) {
       const auto& outputs = region_.body->outputs;
       const auto place = std::find(outputs.begin(), outputs.end(), stored.result);
-      lowering_.Store(static_cast<int>(place - outputs.begin()),
-                      IndexBehind(stored.views, index, builder_.ranges()), scalar);
+      const int output = static_cast<int>(place - outputs.begin());
+      lowering_.Store(output, IndexBehind(stored.views, index, builder_.ranges()), scalar,
+                      PlaceOfPart(builder_, region_.result(output),
+                                  IndexBehind(stored.views, offset, builder_.ranges()), part));
     }
+  }
+
+  // Where `part` begins in the rows of a kept value.
+  std::vector<SizeName> PlaceInKept(const Value* value, const std::vector<Expr>& offset,
+                                    const std::string& part) {
+    const RegionLowering::KeptRows& kept = kept_.at(value);
+    const auto place = lowering_.PlaceInRow(value, kept, offset).AsConstant();
+    if (!place || *place <= 1) return {};
+    return {{*place, part + "_place", "where \"" + part + "\" begins in " + kept.array}};
   }
 
   const Node& region_;
@@ -476,6 +440,7 @@ class BlockProgramPlanner {
   std::vector<BlockStage> stages_;
   BlockSchedule schedule_;
   PartTables tables_;
+  const PartNames part_names_{region_, builder_};
   int64_t rows_per_block_ = 1;
   bool has_vector_gaps_ = false;
   bool is_trial_ = false;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "compiler/plan/part_names.h"
 #include "compiler/plan/part_run.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/region/stack_parts.h"
@@ -103,10 +104,10 @@ class LoopPlanner {
   void StoreGroup(const Group& group, const std::vector<Expr>& index) {
     if (group.run) return StorePart(group, index);
     for (const Segment& segment : group.segments) {
-      NamePlace(builder_, region_.result(segment.output), segment.offset,
-                FriendlyName(segment.value->name));
+      const auto place = PlaceOfPart(builder_, region_.result(segment.output), segment.offset,
+                                     FriendlyName(segment.value->name));
       lowering_.Store(segment.output, Shifted(index, segment.offset),
-                      lowering_.Evaluate(segment.value, index));
+                      lowering_.Evaluate(segment.value, index), place);
     }
   }
 
@@ -120,11 +121,12 @@ class LoopPlanner {
   void StorePart(const Group& group, const std::vector<Expr>& index) {
     const Segment& segment = group.segments[0];
     RegionLowering lowering(*group.run->region, builder_);
-    NamePlace(builder_, region_.result(segment.output), segment.offset, "parts");
+    const Value* result = region_.result(segment.output);
+    const auto first = PlaceOfPart(builder_, result, segment.offset, "parts");
     std::vector<Expr> place = Shifted(index, segment.offset);
     Expr& along = place[place.size() - index.size() + group.run_axis];
     along = along + Expr::Symbol(kPartVariable) * segment.shape()[group.run_axis];
-    lowering_.Store(segment.output, place, lowering.Evaluate(group.run->output, index));
+    lowering_.Store(segment.output, place, lowering.Evaluate(group.run->output, index), first);
   }
 
   struct Trial {
@@ -162,7 +164,7 @@ class LoopPlanner {
     builder_.DefineVariable("i", 0, total - 1);
     const auto index = Delinearize(Expr::Symbol("i"), shape, builder_.ranges());
     if (is_gpu) {
-      OneThreadPerElement(total);
+      OneThreadPerElement(total, Elements());
       StoreGroup(groups_[0], index);
       return;
     }
@@ -186,7 +188,7 @@ class LoopPlanner {
   // As PlanFlat, with one thread per vector.
   void PlanFlatVectors(int64_t lanes) {
     const Shape& shape = groups_[0].shape();
-    OneThreadPerVector(Product(shape), lanes);
+    OneThreadPerVector(Product(shape), lanes, {});
     builder_.expressions().NameFactor("i", lanes, LanesName(lanes));
     const Expr position = Expr::Symbol("i") * lanes + OpenVector(lanes);
     StoreGroup(groups_[0], Delinearize(position, shape, builder_.ranges()));
@@ -204,45 +206,44 @@ class LoopPlanner {
     return trial.loads.of_lanes <= trial.loads.of_vectors;
   }
 
-  void OneThreadPerVector(const Expr& elements, int64_t lanes) {
+  // `of_row` are the vectors of a row, if the kernel asks for these.
+  void OneThreadPerVector(const Expr& elements, int64_t lanes, std::vector<SizeName> of_row) {
     const Expr total = FloorDiv(elements, lanes, builder_.ranges());
-    if (total.terms().size() == 1)
-      builder_.expressions().NameConstant(
-          total.terms()[0].coefficient, "vectors",
-          LanesName(lanes) + " elements each, together " + elements.ToString());
     builder_.DefineVariable("i", 0, total - 1);
-    OneThreadPerElement(total);
+    OneThreadPerElement(total,
+                        CountOf("vectors", LanesName(lanes) + " elements each", std::move(of_row)));
     builder_.plan().launch_in_words =
         "one thread per " + std::to_string(lanes) + " elements of the result";
   }
 
   // const int i = ...; if (i >= total) return;
-  void OneThreadPerElement(const Expr& total) {
+  void OneThreadPerElement(const Expr& total, const SizeNames& names) {
     KernelPlan& plan = builder_.plan();
-    NameCount(builder_, total, "elements", "of the result");
     plan.block_size = GpuBlockSize(builder_);
     plan.blocks = CeilDiv(total, plan.block_size, builder_.ranges());
     plan.launch_in_words = "one thread per element of the result";
     builder_.AppendLet("i",
                        BlockNumber(builder_) + " * " + BlockSizeName(builder_) + " + threadIdx.x");
-    builder_.AppendIf("i >= " + builder_.Write(total), "return");
+    builder_.AppendIf("i >= " + builder_.Write(total, names), "return");
   }
 
   // const long long first = blockIdx.x * kChunk; const long long last = min(first + kChunk, total);
   void ChunkOfBlock(const Expr& total, const std::string& first, const std::string& last,
                     int64_t chunk) {
     KernelPlan& plan = builder_.plan();
-    NameCount(builder_, total, first == "first" ? "elements" : "rows", "of the result");
+    const SizeNames names = first == "first" ? Elements() : CountOf("rows", "of the result");
     plan.blocks = CeilDiv(total, chunk, builder_.ranges());
-    const std::string& chunk_name = builder_.expressions().OwnConstant(
+    const std::string chunk_name = builder_.expressions().Constant(
         "chunk", chunk, "what one block owns of " + total.ToString());
     builder_.AppendLet(first, BlockNumber(builder_) + " * " + chunk_name);
     builder_.AppendLet(
-        last, "min(" + first + " + " + chunk_name + ", " + WriteSize(builder_, total) + ")");
+        last, "min(" + first + " + " + chunk_name + ", " + WriteSize(builder_, total, names) + ")");
     // Blocks beyond the chunk's dims have nothing to do; within it positions are below total.
     builder_.DefineVariable(first, 0, total - 1);
     builder_.DefineVariable(last, 0, total);
   }
+
+  SizeNames Elements() const { return part_names_.Elements(groups_[0].segments[0].value); }
 
   Shape Lead() const {
     const Shape& shape = groups_[0].shape();
@@ -285,8 +286,8 @@ class LoopPlanner {
       std::vector<Expr> index = lead;
       std::vector<std::string> headers;
       if (group.run) {
-        builder_.expressions().NameConstant(group.parts(), "parts", "alike parts of the result");
-        headers.push_back(LoopHeader(builder_, kPartVariable, "0", builder_.Write(group.parts())));
+        headers.push_back(LoopHeader(builder_, kPartVariable, "0",
+                                     builder_.Write(group.parts(), Only(PartNames::Parts()))));
         builder_.Open();
         builder_.DefineVariable(kPartVariable, 0, group.parts() - 1);
         tables_.DefinePart(builder_, *group.run);
@@ -298,14 +299,16 @@ class LoopPlanner {
         }
         const std::string variable =
             i + 1 == inner.size() ? "column" : "inner_" + std::to_string(i);
-        NameExtent(inner[i], group.segments[0].value);
+        const Value* value = group.segments[0].value;
+        const std::string extent =
+            builder_.Write(inner[i], Only(part_names_.Extent(value, lead_ + i)));
         index.push_back(Expr::Symbol(variable));
         const int64_t count = inner[i].AsConstant().value_or(kMostLanes + 1);
         if (i + 1 == inner.size() && count > 0 && count <= kMostLanes) {
-          builder_.OpenLanes({variable, count, false, "", builder_.Write(inner[i])});
+          builder_.OpenLanes({variable, count, false, "", extent});
           continue;
         }
-        headers.push_back(LoopHeader(builder_, variable, "0", builder_.Write(inner[i])));
+        headers.push_back(LoopHeader(builder_, variable, "0", extent));
         builder_.Open();
         builder_.DefineVariable(variable, 0, inner[i] - 1);
       }
@@ -352,8 +355,8 @@ class LoopPlanner {
     return Expr::Symbol("lane");
   }
 
-  const std::string& LanesName(int64_t lanes) {
-    return builder_.expressions().OwnConstant("lanes", lanes, "neighbours that a thread makes");
+  std::string LanesName(int64_t lanes) {
+    return builder_.expressions().Constant("lanes", lanes, "neighbours that a thread makes");
   }
 
   void PlanGpuGrid() {
@@ -363,14 +366,14 @@ class LoopPlanner {
       if (ServesLoads(trial)) return PlanGpuVectors(lanes);
     }
     builder_.DefineVariable("i", 0, Product(shape) - 1);
-    OneThreadPerElement(Product(shape));
-    NameExtent(shape.back(), groups_[0].segments[0].value);
-    std::vector<Expr> index = RowOfThread(shape.back());
+    OneThreadPerElement(Product(shape), Elements());
+    const SizeNames columns = Only(part_names_.Extent(groups_[0].segments[0].value, lead_));
+    std::vector<Expr> index = RowOfThread(shape.back(), columns);
     if (shape.back().IsConstant(1)) {
       index.push_back(0);
     } else {
       LocalCoordinate("column", Mod(Expr::Symbol("i"), shape.back(), builder_.ranges()),
-                      shape.back());
+                      shape.back(), columns);
       index.push_back(Expr::Symbol("column"));
     }
     StoreGroup(groups_[0], index);
@@ -380,12 +383,11 @@ class LoopPlanner {
   void PlanGpuVectors(int64_t lanes) {
     const Shape& shape = groups_[0].shape();
     const Expr vectors = *shape.back().AsConstant() / lanes;
-    NameExtent(shape.back(), groups_[0].segments[0].value);
-    builder_.expressions().NameConstant(*vectors.AsConstant(), "vectors_per_row",
-                                        LanesName(lanes) + " elements each");
-    OneThreadPerVector(Product(shape), lanes);
-    std::vector<Expr> index = RowOfThread(vectors);
-    AddVectorOf({shape.back()}, Expr::Symbol("i"), lanes, index);
+    const SizeName of_row = {*vectors.AsConstant(), "vectors_per_row",
+                             LanesName(lanes) + " elements each"};
+    OneThreadPerVector(Product(shape), lanes, {of_row});
+    std::vector<Expr> index = RowOfThread(vectors, Only(of_row));
+    AddVectorOf({shape.back()}, Expr::Symbol("i"), lanes, Only(of_row), index);
     StoreGroup(groups_[0], index);
     builder_.CloseLanes();
   }
@@ -400,86 +402,71 @@ class LoopPlanner {
       const int64_t lanes = LanesOfRows(group);
       const Expr inner_total = FloorDiv(Product(inner), lanes, builder_.ranges());
       const Expr per_row = inner_total * group.parts();
-      NameRow(inner_total, lanes, group.segments[0].value);
-      if (group.run) NameCount(builder_, per_row, "all_parts", "elements or vectors of all parts");
+      const SizeNames names = part_names_.Row(group.segments[0].value, lead_, lanes,
+                                              lanes > 1 ? LanesName(lanes) : "", group.parts());
       builder_.Open();
       builder_.DefineVariable("i", 0, rows * per_row - 1);
       const Expr i = Expr::Symbol("i");
       const Expr row_flat = Expr::Symbol("first_row") + FloorDiv(i, per_row, builder_.ranges());
-      LocalCoordinate("row", row_flat, rows);
+      LocalCoordinate("row", row_flat, rows, names);
       if (group.run) {
-        builder_.expressions().NameConstant(group.parts(), "parts", "alike parts of the result");
         LocalCoordinate(
             kPartVariable,
             Mod(FloorDiv(i, inner_total, builder_.ranges()), group.parts(), builder_.ranges()),
-            group.parts());
+            group.parts(), names);
         tables_.DefinePart(builder_, *group.run);
       }
       std::vector<Expr> index = Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
       if (lanes > 1) {
-        AddVectorOf(inner, i, lanes, index);
+        AddVectorOf(inner, i, lanes, names, index);
       } else if (inner_total.IsConstant(1)) {
         index.resize(index.size() + inner.size(), 0);
       } else {
-        LocalCoordinate("column", Mod(i, inner_total, builder_.ranges()), inner_total);
-        for (const Expr& e : Coordinates(builder_, Expr::Symbol("column"), inner, "column"))
+        LocalCoordinate("column", Mod(i, inner_total, builder_.ranges()), inner_total, names);
+        for (const Expr& e : Coordinates(builder_, Expr::Symbol("column"), inner, "column", names))
           index.push_back(e);
       }
       StoreGroup(group, index);
       if (lanes > 1) builder_.CloseLanes();
-      builder_.CloseFor(LoopHeader(
-          builder_, "i", "threadIdx.x",
-          per_row.IsConstant(1)
-              ? "last_row - first_row"
-              : "(last_row - first_row) * " + builder_.expressions().WriteFactor(per_row),
-          BlockSizeName(builder_)));
+      builder_.CloseFor(LoopHeader(builder_, "i", "threadIdx.x",
+                                   per_row.IsConstant(1) ? "last_row - first_row"
+                                                         : "(last_row - first_row) * " +
+                                                               builder_.WriteFactor(per_row, names),
+                                   BlockSizeName(builder_)));
     }
   }
 
   // The leading coordinates of the element that thread `i` makes, one of `per_row`.
-  std::vector<Expr> RowOfThread(const Expr& per_row) {
+  std::vector<Expr> RowOfThread(const Expr& per_row, const SizeNames& names) {
     const Expr rows = Product(Lead());
     if (rows.IsConstant(1)) return std::vector<Expr>(lead_, 0);
-    LocalCoordinate("row", FloorDiv(Expr::Symbol("i"), per_row, builder_.ranges()), rows);
+    LocalCoordinate("row", FloorDiv(Expr::Symbol("i"), per_row, builder_.ranges()), rows, names);
     return Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
   }
 
   // The coordinates in `inner`, in a loop over the lanes of the vector of thread or step `i`.
-  void AddVectorOf(const Shape& inner, const Expr& i, int64_t lanes, std::vector<Expr>& index) {
+  void AddVectorOf(const Shape& inner, const Expr& i, int64_t lanes, const SizeNames& names,
+                   std::vector<Expr>& index) {
     Shape vectors = inner;
     vectors.back() = FloorDiv(inner.back(), lanes, builder_.ranges());
     const Expr count = Product(vectors);
     Expr vector = 0;
     if (!count.IsConstant(1)) {
-      LocalCoordinate("vector", Mod(i, count, builder_.ranges()), count);
+      LocalCoordinate("vector", Mod(i, count, builder_.ranges()), count, names);
       vector = Expr::Symbol("vector");
     }
-    for (const Expr& e : Coordinates(builder_, vector, vectors, "vector")) index.push_back(e);
+    for (const Expr& e : Coordinates(builder_, vector, vectors, "vector", names))
+      index.push_back(e);
     if (const auto last = index.back().AsSymbol())
       builder_.expressions().NameFactor(*last, lanes, LanesName(lanes));
     index.back() = index.back() * lanes + OpenVector(lanes);
   }
 
   // const int row = <value>; for the innermost scope, with 0 <= row < extent.
-  void LocalCoordinate(const std::string& name, const Expr& value, const Expr& extent) {
-    builder_.AppendLet(name, builder_.Write(value));
+  void LocalCoordinate(const std::string& name, const Expr& value, const Expr& extent,
+                       const SizeNames& names) {
+    builder_.AppendLet(name, builder_.Write(value, names));
     builder_.DefineVariable(name, 0, extent - 1);
-  }
-
-  // The elements, or vectors of `lanes`, that make a row of a part.
-  void NameRow(const Expr& count, int64_t lanes, const Value* value) {
-    if (lanes == 1) return NameExtent(count, value);
-    const std::string name = FriendlyName(value->name);
-    NameCount(builder_, count, name + "_vectors",
-              LanesName(lanes) + " elements each, of a row of \"" + name + "\"");
-  }
-
-  void NameExtent(const Expr& extent, const Value* value) {
-    if (auto number = extent.AsConstant()) {
-      const std::string name = FriendlyName(value->name);
-      builder_.expressions().NameConstant(*number, name + "_columns",
-                                          "last axis of \"" + name + "\"");
-    }
   }
 
   const Node& region_;
@@ -487,6 +474,7 @@ class LoopPlanner {
   RegionLowering lowering_;
   std::vector<Group> groups_;
   PartTables tables_;
+  const PartNames part_names_{region_, builder_};
   int lead_ = 1 << 20;
 };
 

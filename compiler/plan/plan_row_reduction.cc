@@ -113,17 +113,18 @@ class RowReductionPlanner {
 
   void OpenChunkOfRows(const Expr& rows, int64_t chunk) {
     KernelPlan& plan = builder_.plan();
-    NameCount(builder_, rows, "rows", "to reduce");
     plan.blocks = CeilDiv(rows, chunk, builder_.ranges());
     plan.launch_in_words = "blocks of " + std::to_string(chunk) + " rows";
-    const std::string& chunk_name =
-        builder_.expressions().OwnConstant("chunk", chunk, "rows of one block");
+    const std::string chunk_name =
+        builder_.expressions().Constant("chunk", chunk, "rows of one block");
     builder_.AppendLet("first_row", BlockNumber(builder_) + " * " + chunk_name);
-    builder_.AppendLet("last_row",
-                       "min(first_row + " + chunk_name + ", " + WriteSize(builder_, rows) + ")");
+    builder_.AppendLet("last_row", "min(first_row + " + chunk_name + ", " +
+                                       WriteSize(builder_, rows, Rows()) + ")");
     builder_.Open();
     builder_.DefineVariable("row", 0, rows - 1);
   }
+
+  static SizeNames Rows() { return CountOf("rows", "to reduce"); }
 
   void OneThreadPerRow(const Expr& rows) {
     KernelPlan& plan = builder_.plan();
@@ -139,9 +140,9 @@ class RowReductionPlanner {
     builder_.plan().launch_in_words = "one warp per row";
     auto& constants = builder_.expressions();
     const std::string rows_per_block =
-        constants.OwnConstant("rows_per_block", rows_in_block, "one per warp");
+        constants.Constant("rows_per_block", rows_in_block, "one per warp");
     const std::string warp_size =
-        constants.OwnConstant("warp_size", RowWalk::kWarpSize, "threads of a warp");
+        constants.Constant("warp_size", RowWalk::kWarpSize, "threads of a warp");
     builder_.Append({Statement::Kind::kLet, "int", "lane", "threadIdx.x % " + warp_size, {}, {}});
     builder_.DefineVariable("lane", 0, RowWalk::kWarpSize - 1);
     RowOfBlock(rows, rows_in_block, rows_per_block, "threadIdx.x / " + warp_size);
@@ -160,10 +161,9 @@ class RowReductionPlanner {
   void RowOfBlock(const Expr& rows, int count, const std::string& count_name,
                   const std::string& row_in_block) {
     KernelPlan& plan = builder_.plan();
-    NameCount(builder_, rows, "rows", "to reduce");
     plan.blocks = CeilDiv(rows, count, builder_.ranges());
     builder_.AppendLet("row", BlockNumber(builder_) + " * " + count_name + " + " + row_in_block);
-    builder_.AppendIf("row >= " + builder_.Write(rows), "return");
+    builder_.AppendIf("row >= " + builder_.Write(rows, Rows()), "return");
     builder_.DefineVariable("row", 0, rows - 1);
   }
 
@@ -359,7 +359,12 @@ class RowReductionPlanner {
     }
     std::vector<Statement> body;
     body.push_back({Statement::Kind::kAssign, "", best, element.text, {}, {}});
-    body.push_back({Statement::Kind::kAssign, "", position, builder_.Write(k[0]), {}, {}});
+    body.push_back({Statement::Kind::kAssign,
+                    "",
+                    position,
+                    builder_.Write(k[0], CountOf("k", "of its position")),
+                    {},
+                    {}});
     builder_.Append({Statement::Kind::kIf, "", "", better, std::move(body), {}});
   }
 
@@ -378,7 +383,7 @@ class RowReductionPlanner {
       builder_.Assign(total, "BlockReduce<" + fold.how + ">(" + total + ", " + Scratch(type) + ")");
     }
     if (reducer.kind == OpKind::kReduceMean)
-      scalar.text = WriteMean(builder_, reducer, total, Product(reduced_));
+      scalar.text = WriteMean(builder_, reducer, total, Product(reduced_), RowWalk::Length());
     lowering_.Bind(result, ResultIndex(reducer), scalar);
   }
 
@@ -386,14 +391,14 @@ class RowReductionPlanner {
   std::string Scratch(const std::string& type) {
     if (auto found = scratch_.find(type); found != scratch_.end()) return found->second;
     const std::string name = builder_.Unique("warp_results");
-    builder_.Append(
-        {Statement::Kind::kDeclare,
-         "__shared__ " + type,
-         name + "[" + builder_.expressions().OwnConstant("warps_at_most", 32, "warps of a block") +
-             "]",
-         "",
-         {},
-         {}});
+    builder_.Append({Statement::Kind::kDeclare,
+                     "__shared__ " + type,
+                     name + "[" +
+                         builder_.expressions().Constant("warps_at_most", 32, "warps of a block") +
+                         "]",
+                     "",
+                     {},
+                     {}});
     return scratch_[type] = name;
   }
 

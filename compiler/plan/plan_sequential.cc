@@ -49,7 +49,6 @@ class SequentialPlanner {
     KernelPlan& plan = builder_.plan();
     const bool cpu = builder_.target() == TargetKind::kCpu;
     plan.block_size = cpu ? 1 : GpuBlockSize(builder_);
-    NameCount(builder_, count, line + "s", where);
     plan.blocks = CeilDiv(count, plan.block_size, builder_.ranges());
     plan.launch_in_words = "one thread per " + line + " " + where;
     std::string first = BlockNumber(builder_);
@@ -57,7 +56,8 @@ class SequentialPlanner {
       first += " * " + BlockSizeName(builder_) + " + threadIdx.x";
     }
     builder_.AppendLet(variable, first);
-    builder_.AppendIf(variable + " >= " + builder_.Write(count), "return");
+    builder_.AppendIf(variable + " >= " + builder_.Write(count, CountOf(line + "s", where)),
+                      "return");
     builder_.DefineVariable(variable, 0, count - 1);
     return Coordinates(builder_, Expr::Symbol(variable), lines, variable);
   }
@@ -76,8 +76,13 @@ class SequentialPlanner {
     builder_.Open();
     builder_.DefineVariable(variable, 0, extent - 1);
   }
-  void CloseLoop(const std::string& variable, const Expr& extent) {
-    builder_.CloseFor(LoopHeader(builder_, variable, "0", builder_.Write(extent)));
+  void CloseLoop(const std::string& variable, const Expr& extent, const SizeNames& names) {
+    builder_.CloseFor(LoopHeader(builder_, variable, "0", builder_.Write(extent, names)));
+  }
+  // What the kernel calls the extent of an axis.
+  SizeNames Extent(const Value* value, int64_t axis) const {
+    const std::string name = NameOf(builder_, lowering_.Outside(value));
+    return Only(ExtentOf(name, value->type.shape, static_cast<size_t>(axis)));
   }
 
   void PlanCumSum() {
@@ -100,7 +105,7 @@ class SequentialPlanner {
       builder_.Assign(total, total + " + " + element.text);
       lowering_.Store(0, index, {total, dtype});
     }
-    CloseLoop("k", length);
+    CloseLoop("k", length, Extent(x, axis));
   }
 
   // The k best elements in order: each round takes the best of those that come after the last one
@@ -143,7 +148,7 @@ class SequentialPlanner {
                      {{Statement::Kind::kAssign, "", best, e, {}, {}},
                       {Statement::Kind::kAssign, "", best_at, "column", {}, {}}},
                      {}});
-    CloseLoop("column", length);
+    CloseLoop("column", length, Extent(x, axis));
     builder_.Assign(taken, best);
     builder_.Assign(taken_at, best_at);
     const auto place = Insert(line, axis, Expr::Symbol("k"));
@@ -152,7 +157,7 @@ class SequentialPlanner {
     for (size_t i = 0; i < outputs.size(); ++i) {
       lowering_.Store(static_cast<int>(i), place, results[outputs[i]->result_index]);
     }
-    CloseLoop("k", count);
+    CloseLoop("k", count, Only({0, "best_count", "elements that are taken of a line"}));
   }
 
   // `place` = how(place, update)
@@ -174,13 +179,17 @@ class SequentialPlanner {
   std::string ResultAt(const std::vector<Expr>& index) {
     const Value* result = region_.result(0);
     const std::string buffer = builder_.Buffer(result, /*written=*/true);
-    return buffer + "[" + builder_.Write(Linearize(index, result->type.shape, builder_.ranges())) +
+    return buffer + "[" +
+           builder_.Write(Linearize(index, result->type.shape, builder_.ranges()),
+                          PlaceIn(buffer, result->type.shape)) +
            "]";
   }
 
   // An index out of data, as a local that stays in the innermost scope.
-  std::string CheckedIndexText(const Scalar& data, const Expr& extent, const Value* tensor,
+  // It is for an axis of the first operand.
+  std::string CheckedIndexText(const Scalar& data, int64_t axis, const Value* tensor,
                                const Expr& at) {
+    const Expr& extent = node_.operand(0)->type.shape[axis];
     const Value* outside = lowering_.Outside(tensor);
     IndexSite site;
     site.node = node_.provenance.empty() || node_.provenance[0].onnx_node.empty()
@@ -195,8 +204,10 @@ class SequentialPlanner {
     site.shape = tensor->type.shape;
     site.extent = extent;
     const int number = builder_.AddSite(site);
-    return "CheckedIndex(" + data.text + ", " + builder_.Write(extent) + ", errors, " +
-           builder_.SiteName(number) + ", " + builder_.Write(at) + ")";
+    return "CheckedIndex(" + data.text + ", " +
+           builder_.Write(extent, Extent(node_.operand(0), axis)) + ", errors, " +
+           builder_.SiteName(number) + ", " +
+           builder_.Write(at, PlaceIn(NameOf(builder_, outside), tensor->type.shape)) + ")";
   }
 
   void PlanScatterElements() {
@@ -210,15 +221,16 @@ class SequentialPlanner {
     OpenLoop("column", length);
     const auto place = Insert(line, axis, Expr::Symbol("column"));
     lowering_.Store(0, place, lowering_.Evaluate(x, place));
-    CloseLoop("column", length);
+    CloseLoop("column", length, Extent(x, axis));
 
     // Lines beyond the indices' dims receive nothing.
     const Shape index_lines = Without(indices->type.shape, axis);
     std::string inside;
     for (size_t i = 0; i < index_lines.size(); ++i) {
       if (builder_.ranges().ProvenLess(line[i], index_lines[i])) continue;
-      inside += (inside.empty() ? "" : " && ") + builder_.Write(line[i]) + " < " +
-                builder_.Write(index_lines[i]);
+      const SizeNames extent = Extent(indices, static_cast<int64_t>(i) < axis ? i : i + 1);
+      inside += (inside.empty() ? "" : " && ") + builder_.Write(line[i], extent) + " < " +
+                builder_.Write(index_lines[i], extent);
     }
     builder_.Open(/*is_branch=*/true);
     const Expr count = indices->type.shape[axis];
@@ -227,12 +239,12 @@ class SequentialPlanner {
     const Scalar data = lowering_.Evaluate(indices, source);
     const std::string at =
         builder_.Let(type_, "target",
-                     CheckedIndexText(data, length, indices,
+                     CheckedIndexText(data, axis, indices,
                                       Linearize(source, indices->type.shape, builder_.ranges())));
     builder_.ranges().Set(at, 0, length - 1);
     const Scalar update = lowering_.Evaluate(updates, source);
     Update(ResultAt(Insert(line, axis, Expr::Symbol(at))), update.text, x->type.dtype);
-    CloseLoop("k", count);
+    CloseLoop("k", count, Extent(indices, axis));
     std::vector<Statement> body = builder_.Close();
     if (inside.empty()) {
       for (Statement& statement : body) builder_.Append(std::move(statement));
@@ -262,7 +274,7 @@ class SequentialPlanner {
     OpenLoop("row", slices);
     const auto place = full(Delinearize(Expr::Symbol("row"), outer, builder_.ranges()));
     lowering_.Store(0, place, lowering_.Evaluate(x, place));
-    CloseLoop("row", slices);
+    CloseLoop("row", slices, depth == 1 ? Extent(x, 0) : Only({0, "slices", "of the result"}));
 
     const Shape tuples(index_shape.begin(), index_shape.end() - 1);
     const Expr count = Product(tuples);
@@ -273,16 +285,15 @@ class SequentialPlanner {
       auto source = tuple;
       source.push_back(d);
       const Scalar data = lowering_.Evaluate(indices, source);
-      const std::string at =
-          builder_.Let(type_, "target",
-                       CheckedIndexText(data, outer[d], indices,
-                                        Linearize(source, index_shape, builder_.ranges())));
+      const std::string at = builder_.Let(
+          type_, "target",
+          CheckedIndexText(data, d, indices, Linearize(source, index_shape, builder_.ranges())));
       builder_.ranges().Set(at, 0, outer[d] - 1);
       target.push_back(Expr::Symbol(at));
     }
     const Scalar update = lowering_.Evaluate(updates, full(tuple));
     Update(ResultAt(full(target)), update.text, x->type.dtype);
-    CloseLoop("k", count);
+    CloseLoop("k", count, tuples.size() == 1 ? Extent(indices, 0) : Only({0, "updates", "in all"}));
   }
 
   const Node& region_;

@@ -46,30 +46,28 @@ RowWalk::RowWalk(KernelBuilder& builder, Shape reduced, Team team, int64_t wides
 std::string RowWalk::TeamSize() {
   return team_ == Team::kBlock
              ? BlockSizeName(builder_)
-             : builder_.expressions().OwnConstant("warp_size", kWarpSize, "threads of a warp");
+             : builder_.expressions().Constant("warp_size", kWarpSize, "threads of a warp");
 }
 
 std::string RowWalk::SlotsName() {
-  return builder_.expressions().OwnConstant("elements_per_thread", slots(),
-                                            "of a row, kept in registers");
+  return builder_.expressions().Constant("elements_per_thread", slots(),
+                                         "of a row, kept in registers");
 }
 
-const std::string& RowWalk::VectorLength() const {
-  return builder_.expressions().OwnConstant("vector_length", vector_length_,
-                                            "neighbours that a thread takes at once");
+std::string RowWalk::VectorLength() const {
+  return builder_.expressions().Constant("vector_length", vector_length_,
+                                         "neighbours that a thread takes at once");
 }
 
 std::string RowWalk::Slot() const {
   if (vector_length_ == 1) return "step";
   builder_.expressions().NameFactor("step", vector_length_, VectorLength());
-  return builder_.Write(Expr::Symbol("step") * vector_length_ + Expr::Symbol("element"));
+  return builder_.Write(Expr::Symbol("step") * vector_length_ + Expr::Symbol("element"), {});
 }
 
+SizeNames RowWalk::Length() { return Only({0, "row_length", "elements that are reduced"}); }
+
 std::vector<Expr> RowWalk::Open() {
-  for (const Expr& dim : team_ == Team::kThread ? reduced_ : Shape{Product(reduced_)}) {
-    if (auto number = dim.AsConstant(); number && *number != 1)
-      builder_.expressions().NameConstant(*number, "row_length", "elements that are reduced");
-  }
   if (team_ == Team::kThread) return OpenNest();
   return steps_ > 0 ? OpenSteps() : OpenStride();
 }
@@ -77,13 +75,14 @@ std::vector<Expr> RowWalk::Open() {
 // One loop per axis.
 std::vector<Expr> RowWalk::OpenNest() {
   std::vector<Expr> k;
+  const SizeNames counts = reduced_.size() == 1 ? Length() : CoordinatesOf("k", reduced_);
   for (size_t i = 0; i < reduced_.size(); ++i) {
     if (reduced_[i].IsConstant(1)) {
       k.push_back(Expr(0));  // as a variable it would hide that indices are equal
       continue;
     }
     const std::string variable = i + 1 == reduced_.size() ? "k" : "k_" + std::to_string(i);
-    headers_.push_back(LoopHeader(builder_, variable, "0", builder_.Write(reduced_[i])));
+    headers_.push_back(LoopHeader(builder_, variable, "0", builder_.Write(reduced_[i], counts)));
     builder_.Open();
     builder_.DefineVariable(variable, 0, reduced_[i] - 1);
     k.push_back(Expr::Symbol(variable));
@@ -93,7 +92,8 @@ std::vector<Expr> RowWalk::OpenNest() {
 
 std::vector<Expr> RowWalk::OpenStride() {
   const Expr length = Product(reduced_);
-  headers_.push_back(LoopHeader(builder_, "k", Member(), builder_.Write(length), TeamSize()));
+  headers_.push_back(
+      LoopHeader(builder_, "k", Member(), builder_.Write(length, Length()), TeamSize()));
   builder_.Open();
   builder_.DefineVariable("k", 0, length - 1);
   return Coordinates(builder_, Expr::Symbol("k"), reduced_, "k");
@@ -103,8 +103,8 @@ std::vector<Expr> RowWalk::OpenSteps() {
   const Expr count = *Product(reduced_).AsConstant() / vector_length_;
   const bool by_vectors = vector_length_ > 1;
   const std::string variable = by_vectors ? "vector" : "k";
-  const std::string& steps =
-      builder_.expressions().OwnConstant("steps", steps_, "of a thread through its row");
+  const std::string steps =
+      builder_.expressions().Constant("steps", steps_, "of a thread through its row");
   headers_.push_back("int step = 0; step < " + steps + "; ++step");
   builder_.Open();
   builder_.DefineVariable("step", 0, Expr(steps_) - 1);
@@ -117,11 +117,11 @@ std::vector<Expr> RowWalk::OpenSteps() {
   builder_.DefineVariable(variable, 0, count - 1);
   if (by_vectors) {
     builder_.expressions().NameFactor(variable, vector_length_, VectorLength());
-    if (has_tail_)
-      builder_.expressions().NameConstant(*count.AsConstant(), "vectors_per_row", "of a row");
   }
   if (has_tail_) {
-    builder_.AppendIf(variable + " >= " + builder_.Write(count), "break");
+    const SizeNames names =
+        by_vectors ? Only({0, "vectors_per_row", VectorLength() + " elements each"}) : Length();
+    builder_.AppendIf(variable + " >= " + builder_.Write(count, names), "break");
   }
   if (!by_vectors) return Coordinates(builder_, Expr::Symbol("k"), reduced_, "k");
   builder_.OpenLanes({"element", vector_length_, true, "#pragma unroll", VectorLength()});

@@ -36,6 +36,8 @@ class RowWalk {
   std::string Slot() const;
   // The constant of the kernel that holds slots().
   std::string SlotsName();
+  // What the kernel calls the number of a row's elements.
+  static SizeNames Length();
   // The thread's number in its team.
   std::string Member() const { return team_ == Team::kWarp ? "lane" : "threadIdx.x"; }
 
@@ -44,7 +46,7 @@ class RowWalk {
   std::vector<Expr> OpenStride();
   std::vector<Expr> OpenSteps();
   std::string TeamSize();
-  const std::string& VectorLength() const;
+  std::string VectorLength() const;
 
   KernelBuilder& builder_;
   Shape reduced_;

@@ -30,7 +30,7 @@ int64_t Lanes(const TileRows& rows) {
 
 void ForVectors(KernelBuilder& builder, const VectorsOfRows& rows,
                 const std::function<void()>& body) {
-  const std::string& size = BlockSizeName(builder);
+  const std::string size = BlockSizeName(builder);
   const int block_size = builder.plan().block_size;
   const std::string count = rows.rows_name + " * " + rows.vectors_name;
   const bool is_whole = rows.rows * rows.vectors % block_size == 0;
@@ -55,20 +55,21 @@ void ForVectors(KernelBuilder& builder, const VectorsOfRows& rows,
     builder.CloseFor("int i = threadIdx.x; i < " + count + "; i += " + size);
 }
 
-const std::string& TileCopier::LanesName(const TileRows& rows) {
-  return builder_.expressions().OwnConstant("lanes", Lanes(rows),
-                                            "neighbours that a thread takes at once");
+std::string TileCopier::LanesName(const TileRows& rows) {
+  return builder_.expressions().Constant("lanes", Lanes(rows),
+                                         "neighbours that a thread takes at once");
 }
 
 bool TileCopier::Stage(const TileRows& rows) {
   const int64_t vectors = rows.elements / Lanes(rows);
   const std::string row = RowInTile(rows);
   const std::string vectors_name =
-      builder_.expressions().OwnConstant(rows.name + "_vectors", vectors, "of a " + rows.name);
-  const std::string inside = IsMultiple(rows.count, rows.tile_rows)
-                                 ? ""
-                                 : rows.first + " + " + row + " < " + builder_.Write(rows.count);
-  const std::string words = builder_.expressions().OwnConstant(
+      builder_.expressions().Constant(rows.name + "_vectors", vectors, "of a " + rows.name);
+  const std::string inside =
+      IsMultiple(rows.count, rows.tile_rows)
+          ? ""
+          : rows.first + " + " + row + " < " + builder_.Write(rows.count, Only(rows.count_name));
+  const std::string words = builder_.expressions().Constant(
       "vector_words", Lanes(rows) * DtypeBytes(DtypeOf(rows)) / 4, "of 32 bits");
   const std::string place = rows.array + ".at(" + row + ", vector * " + words + ")";
   const auto tile = Find(rows);
@@ -124,15 +125,16 @@ std::optional<TileCopier::TileInMemory> TileCopier::Find(const TileRows& rows) c
   return tile;
 }
 
+SizeNames TileCopier::PlaceIn(const TileRows& rows, const TileInMemory& tile) const {
+  return fusec::PlaceIn(NameOf(builder_, tile.tensor), tile.tensor->type.shape, {rows.operand});
+}
+
 std::string TileCopier::NameTile(const TileRows& rows, const TileInMemory& tile) {
-  const std::string tensor = FriendlyName(tile.tensor->name);
   const std::string buffer = builder_.Buffer(tile.tensor);
-  NameStrides(builder_, tensor, tile.tensor->type.shape);
-  NameOffsets(builder_, tensor, tile.begin);
   builder_.Append({Statement::Kind::kLet,
                    MemoryTypeName(DtypeOf(rows)) + "*",
                    rows.name + "_tile",
-                   PlaceText(builder_, buffer, tile.begin),
+                   PlaceText(builder_, buffer, tile.begin, PlaceIn(rows, tile)),
                    {},
                    {}});
   return rows.name + "_tile";
@@ -141,8 +143,8 @@ std::string TileCopier::NameTile(const TileRows& rows, const TileInMemory& tile)
 // Copies a vector in the background.
 void TileCopier::Copy(const TileRows& rows, const TileInMemory& tile, const std::string& name,
                       const std::string& place, const std::string& inside) {
-  const std::string source = PlaceText(builder_, name, tile.inside);
-  const std::string bytes = builder_.expressions().OwnConstant(
+  const std::string source = PlaceText(builder_, name, tile.inside, PlaceIn(rows, tile));
+  const std::string bytes = builder_.expressions().Constant(
       "vector_bytes", Lanes(rows) * DtypeBytes(DtypeOf(rows)), "of a copy");
   builder_.AppendCall("CopyAsync<" + bytes + ">(" + place + ", " +
                       (inside.empty() ? source + ", true"
@@ -154,7 +156,7 @@ void TileCopier::Copy(const TileRows& rows, const TileInMemory& tile, const std:
 void TileCopier::Compute(const TileRows& rows, const std::string& place,
                          const std::string& inside) {
   const Expr row = LetWithin(builder_, rows.name + "_row", rows.first + " + " + RowInTile(rows),
-                             rows.count, rows.tile_rows);
+                             rows.count, rows.count_name, rows.tile_rows);
   const int64_t lanes = Lanes(rows);
   const std::string name = LanesName(rows);
   builder_.OpenLanes({"lane", lanes, true, "#pragma unroll", name});
@@ -173,10 +175,10 @@ void TileCopier::Compute(const TileRows& rows, const std::string& place,
 }
 
 Expr LetWithin(KernelBuilder& builder, const std::string& name, const std::string& text,
-               const Expr& extent, int tile) {
+               const Expr& extent, const SizeName& extent_name, int tile) {
   std::string within = text;
   if (!IsMultiple(extent, tile)) {
-    const std::string last = builder.Write(extent) + " - 1";
+    const std::string last = builder.Write(extent, Only(extent_name)) + " - 1";
     within = "min(" + WriteSize(builder, text) + ", " + WriteSize(builder, last) + ")";
   }
   builder.AppendLet(name, within);

@@ -16,8 +16,9 @@ struct TileRows {
   const Value* operand;  // inside the region
   std::string first;     // the local that says which row the first is
   Expr count;            // of all that exist
+  SizeName count_name;
   int tile_rows;
-  const std::string& tile_rows_name;
+  std::string tile_rows_name;
   int64_t elements;   // of a row
   std::string array;  // in shared memory: has at(row, word)
   std::function<std::vector<Expr>(const Expr& row, const Expr& element)> at;  // index in operand
@@ -43,10 +44,12 @@ class TileCopier {
   std::optional<TileInMemory> Find(const TileRows& rows) const;
   // Names a pointer to the first row of the tile; returns the name.
   std::string NameTile(const TileRows& rows, const TileInMemory& tile);
+  // What positions in the tensor are made of.
+  SizeNames PlaceIn(const TileRows& rows, const TileInMemory& tile) const;
   void Copy(const TileRows& rows, const TileInMemory& tile, const std::string& name,
             const std::string& place, const std::string& inside);
   void Compute(const TileRows& rows, const std::string& place, const std::string& inside);
-  const std::string& LanesName(const TileRows& rows);
+  std::string LanesName(const TileRows& rows);
 
   const Node& region_;
   KernelBuilder& builder_;
@@ -66,7 +69,7 @@ void ForVectors(KernelBuilder& builder, const VectorsOfRows& rows,
                 const std::function<void()>& body);
 // A local that counts up to `extent`, or stays at its last where the tile goes beyond.
 Expr LetWithin(KernelBuilder& builder, const std::string& name, const std::string& text,
-               const Expr& extent, int tile);
+               const Expr& extent, const SizeName& extent_name, int tile);
 // Makes the open scope an unrolled loop.
 void Unroll(KernelBuilder& builder, const std::string& header);
 

@@ -9,15 +9,16 @@
 // traffic : reads batch * 200 bytes, writes batch * 8 bytes
 extern "C" __global__ void __launch_bounds__(256)
 k00_arg_max(const float* __restrict__ logits, long long* __restrict__ best, int batch) {
-  constexpr int kBlockSize = 256;  // threads
-  constexpr int kRowLength = 50;   // elements that are reduced
+  constexpr int kBlockSize = 256;     // threads
+  constexpr int kRowLength = 50;      // elements that are reduced
+  constexpr int kLogitsColumns = 50;  // last axis of "logits"
   const int row = blockIdx.x * kBlockSize + threadIdx.x;
   if (row >= batch) return;
   // arg_max over the row
   float best_best = 0.0f;
   long long best_value = -1;
   for (int k = 0; k < kRowLength; ++k) {
-    const float logits_value = logits[row * kRowLength + k];
+    const float logits_value = logits[row * kLogitsColumns + k];
     if (best_value < 0 || logits_value > best_best ||
         (logits_value != logits_value && best_best == best_best)) {
       best_best = logits_value;

@@ -33,28 +33,33 @@ extern "C" __global__ void __launch_bounds__(128)
 k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
               const float* __restrict__ v, const float* __restrict__ bias, float* __restrict__ y,
               int batch) {
-  constexpr int kDepth = 16;           // elements of a query and a key, in shared memory
-  constexpr int kColumns = 16;         // elements of a value there
-  constexpr int kTileKeys = 32;        // in shared memory at a time
-  constexpr int kTileQueries = 64;     // of a block
-  constexpr int kSharedBytes = 15360;  // given at launch
-  constexpr int kQueryTiles = 1;       // of a head
-  constexpr int kBlockSize = 128;      // threads
-  constexpr int kQueryVectors = 4;     // of a query
-  constexpr int kQAxis1Size = 20;      // of axis 1 of "q"
-  constexpr int kVectorWords = 4;      // of 32 bits
-  constexpr int kQColumns = 16;        // last axis of "q"
-  constexpr int kQStride0 = 320;       // elements per step of axis 0 of "q"
-  constexpr int kLanes = 4;            // neighbours that a thread takes at once
-  constexpr int kVectorBytes = 16;     // of a copy
-  constexpr int kKeyTiles = 2;         // of keys and values
-  constexpr int kKeyVectors = 4;       // of a key
-  constexpr int kKAxis1Size = 40;      // of axis 1 of "k"
-  constexpr int kKStride0 = 640;       // elements per step of axis 0 of "k"
-  constexpr int kValueVectors = 2;     // of a value
-  constexpr int kVColumns = 8;         // last axis of "v"
-  constexpr int kYStride0 = 160;       // elements per step of axis 0 of "y"
-  constexpr int kResultVectors = 2;    // of a query's results
+  constexpr int kDepth = 16;             // elements of a query and a key, in shared memory
+  constexpr int kColumns = 16;           // elements of a value there
+  constexpr int kTileKeys = 32;          // in shared memory at a time
+  constexpr int kTileQueries = 64;       // of a block
+  constexpr int kSharedBytes = 15360;    // given at launch
+  constexpr int kQueryTiles = 1;         // of a head
+  constexpr int kBlockSize = 128;        // threads
+  constexpr int kSharedBytes_2 = 15360;  //
+  constexpr int kQueryVectors = 4;       // of a query
+  constexpr int kQueries = 20;           // of a head
+  constexpr int kVectorWords = 4;        // of 32 bits
+  constexpr int kQStride0 = 320;         // elements per step of axis 0 of "q"
+  constexpr int kQColumns = 16;          // last axis of "q"
+  constexpr int kLanes = 4;              // neighbours that a thread takes at once
+  constexpr int kVectorBytes = 16;       // of a copy
+  constexpr int kKeyTiles = 2;           // of keys and values
+  constexpr int kKeyVectors = 4;         // of a key
+  constexpr int kKeys = 40;              // of a head, and as many values
+  constexpr int kKTensorStride0 = 640;   // elements per step of axis 0 of "k_tensor"
+  constexpr int kKTensorColumns = 16;    // last axis of "k_tensor"
+  constexpr int kValueVectors = 2;       // of a value
+  constexpr int kVStride0 = 320;         // elements per step of axis 0 of "v"
+  constexpr int kVColumns = 8;           // last axis of "v"
+  constexpr int kBiasColumns = 40;       // last axis of "bias"
+  constexpr int kResultVectors = 2;      // of a query's results
+  constexpr int kYStride0 = 160;         // elements per step of axis 0 of "y"
+  constexpr int kYColumns = 8;           // last axis of "y"
   using Shape = AttentionShape<Arithmetic::kSplitTf32, kTileQueries, kTileKeys, kDepth, kColumns,
                                WarpProducts>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -64,7 +69,7 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
   const int first_query = (kQueryTiles - 1 - blockIdx.x / batch) * kTileQueries;
 
   // What pads rows stays zero.
-  for (int i = threadIdx.x; i < kSharedBytes / sizeof(unsigned); i += kBlockSize) {
+  for (int i = threadIdx.x; i < kSharedBytes_2 / sizeof(unsigned); i += kBlockSize) {
     reinterpret_cast<unsigned*>(shared_memory)[i] = 0;
   }
   __syncthreads();
@@ -76,10 +81,10 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
     const int query_in_tile = round * (kBlockSize / kQueryVectors) + threadIdx.x / kQueryVectors;
     const int vector = threadIdx.x % kQueryVectors;
     CopyAsync<kVectorBytes>(memory.queries.at(query_in_tile, vector * kVectorWords),
-                            first_query + query_in_tile < kQAxis1Size
+                            first_query + query_in_tile < kQueries
                                 ? query_tile + query_in_tile * kQColumns + vector * kLanes
                                 : query_tile,
-                            first_query + query_in_tile < kQAxis1Size);
+                            first_query + query_in_tile < kQueries);
   }
   CloseCopies();
   AwaitCopies<0>();
@@ -95,26 +100,26 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
     if (tile < kKeyTiles) {
       const int first_key = tile * kTileKeys;
       Shape::Tile& next = memory.tiles[tile % 2];
-      const float* key_tile = k_tensor + head * kKStride0 + first_key * kQColumns;
+      const float* key_tile = k_tensor + head * kKTensorStride0 + first_key * kKTensorColumns;
       #pragma unroll
       for (int round = 0; round < kTileKeys * kKeyVectors / kBlockSize; ++round) {
         const int key_in_tile = round * (kBlockSize / kKeyVectors) + threadIdx.x / kKeyVectors;
         const int vector = threadIdx.x % kKeyVectors;
         CopyAsync<kVectorBytes>(next.keys.at(key_in_tile, vector * kVectorWords),
-                                first_key + key_in_tile < kKAxis1Size
-                                    ? key_tile + key_in_tile * kQColumns + vector * kLanes
+                                first_key + key_in_tile < kKeys
+                                    ? key_tile + key_in_tile * kKTensorColumns + vector * kLanes
                                     : key_tile,
-                                first_key + key_in_tile < kKAxis1Size);
+                                first_key + key_in_tile < kKeys);
       }
-      const float* value_tile = v + head * kQStride0 + first_key * kVColumns;
+      const float* value_tile = v + head * kVStride0 + first_key * kVColumns;
       for (int i = threadIdx.x; i < kTileKeys * kValueVectors; i += kBlockSize) {
         const int value_in_tile = i / kValueVectors;
         const int vector = i % kValueVectors;
         CopyAsync<kVectorBytes>(next.values.at(value_in_tile, vector * kVectorWords),
-                                first_key + value_in_tile < kKAxis1Size
+                                first_key + value_in_tile < kKeys
                                     ? value_tile + value_in_tile * kVColumns + vector * kLanes
                                     : value_tile,
-                                first_key + value_in_tile < kKAxis1Size);
+                                first_key + value_in_tile < kKeys);
       }
     }
     CloseCopies();
@@ -127,16 +132,16 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
     MultiplyKeys<Shape>(memory, here, queries, tile_scores);
     #pragma unroll
     for (int place = 0; place < Shape::kPlaces; ++place) {
-      const int query_row = min(first_query + QueryInTile(place), kQAxis1Size - 1);
+      const int query_row = min(first_query + QueryInTile(place), kQueries - 1);
       #pragma unroll
       for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
-        const int key_row = min(first_key + ColumnInTile(piece, place), kKAxis1Size - 1);
+        const int key_row = min(first_key + ColumnInTile(piece, place), kKeys - 1);
         const float product = tile_scores[piece][place];
-        const float bias_value = bias[query_row * kKAxis1Size + key_row];
+        const float bias_value = bias[query_row * kBiasColumns + key_row];
         // add
         const float scores = product + bias_value;
         tile_scores[piece][place] =
-            first_key + ColumnInTile(piece, place) < kKAxis1Size ? scores : NoScore();
+            first_key + ColumnInTile(piece, place) < kKeys ? scores : NoScore();
       }
     }
     // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
@@ -151,8 +156,8 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
     const int query_in_tile = round * (kBlockSize / kResultVectors) + threadIdx.x / kResultVectors;
     const int vector = threadIdx.x % kResultVectors;
     const int query_row = first_query + query_in_tile;
-    if (query_row < kQAxis1Size) {
-      StoreVector(y + head * kYStride0 + query_row * kVColumns + vector * kLanes,
+    if (query_row < kQueries) {
+      StoreVector(y + head * kYStride0 + query_row * kYColumns + vector * kLanes,
                   ReadResults<float, kLanes>(results, query_in_tile, vector));
     }
   }

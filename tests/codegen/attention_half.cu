@@ -37,36 +37,48 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
   constexpr int kTileQueries = 64;       // of a block
   constexpr int kSharedBytes = 25600;    // given at launch
   constexpr int kQueryTiles = 1;         // of a head
+  constexpr int kHeadsPerBatch = 2;      // that have queries, for each batch
+  constexpr int kHead1Count = 2;         // how many head_1 there are
   constexpr int kQueryVectors = 4;       // of a query
-  constexpr int kQAxis2Size = 48;        // of axis 2 of "q"
+  constexpr int kQueries = 48;           // of a head
   constexpr int kVectorWords = 4;        // of 32 bits
   constexpr int kBlockSize = 128;        // threads
   constexpr int kLanes = 8;              // neighbours that a thread takes at once
-  constexpr int kQColumns = 32;          // last axis of "q"
-  constexpr int kQStride1 = 1536;        // elements per step of axis 1 of "q"
   constexpr int kQStride0 = 3072;        // elements per step of axis 0 of "q"
+  constexpr int kQStride1 = 1536;        // elements per step of axis 1 of "q"
+  constexpr int kQColumns = 32;          // last axis of "q"
   constexpr float kScale = 0.17675781f;  // "scale"
   constexpr int kKeyTiles = 1;           // of keys and values
   constexpr int kKeyVectors = 4;         // of a key
+  constexpr int kKeys = 48;              // of a head, and as many values
+  constexpr int kKTensorStride0 = 3072;  // elements per step of axis 0 of "k_tensor"
+  constexpr int kKTensorStride1 = 1536;  // elements per step of axis 1 of "k_tensor"
+  constexpr int kKTensorColumns = 32;    // last axis of "k_tensor"
   constexpr int kVectorBytes = 16;       // of a copy
   constexpr int kValueVectors = 4;       // of a value
+  constexpr int kVStride0 = 3072;        // elements per step of axis 0 of "v"
+  constexpr int kVStride1 = 1536;        // elements per step of axis 1 of "v"
+  constexpr int kVColumns = 32;          // last axis of "v"
   constexpr int kResultVectors = 4;      // of a query's results
+  constexpr int kYStride0 = 3072;        // elements per step of axis 0 of "y"
+  constexpr int kYStride1 = 1536;        // elements per step of axis 1 of "y"
+  constexpr int kYColumns = 32;          // last axis of "y"
   using Shape =
       AttentionShape<Arithmetic::kHalf, kTileQueries, kTileKeys, kDepth, kColumns, WarpProducts>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int head = blockIdx.x % (batch * 2);
-  const int first_query = (kQueryTiles - 1 - blockIdx.x / (batch * 2)) * kTileQueries;
-  const int head_0 = head / 2;
-  const int head_1 = head % 2;
+  const int head = blockIdx.x % (batch * kHeadsPerBatch);
+  const int first_query = (kQueryTiles - 1 - blockIdx.x / (batch * kHeadsPerBatch)) * kTileQueries;
+  const int head_0 = head / kHead1Count;
+  const int head_1 = head % kHead1Count;
 
   // The queries of this block.
   #pragma unroll
   for (int round = 0; round < kTileQueries * kQueryVectors / kBlockSize; ++round) {
     const int query_in_tile = round * (kBlockSize / kQueryVectors) + threadIdx.x / kQueryVectors;
     const int vector = threadIdx.x % kQueryVectors;
-    const int query_row = min(first_query + query_in_tile, kQAxis2Size - 1);
+    const int query_row = min(first_query + query_in_tile, kQueries - 1);
     Vector<Half, kLanes> copy;
     const Vector<Half, kLanes> q_vector = LoadVector<kLanes>(
         q + head_0 * kQStride0 + head_1 * kQStride1 + query_row * kQColumns + vector * kLanes);
@@ -75,7 +87,7 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
       const float q_value = ToFloat(q_vector.at[lane]);
       // mul
       const float scaled = q_value * kScale;
-      copy.at[lane] = ToHalf(first_query + query_in_tile < kQAxis2Size ? scaled : 0.0f);
+      copy.at[lane] = ToHalf(first_query + query_in_tile < kQueries ? scaled : 0.0f);
     }
     KeepVector(memory.queries.at(query_in_tile, vector * kVectorWords), copy);
   }
@@ -91,29 +103,29 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
     if (tile < kKeyTiles) {
       const int first_key = tile * kTileKeys;
       Shape::Tile& next = memory.tiles[tile % 2];
-      const Half* key_tile =
-          k_tensor + head_0 * kQStride0 + head_1 * kQStride1 + first_key * kQColumns;
+      const Half* key_tile = k_tensor + head_0 * kKTensorStride0 + head_1 * kKTensorStride1 +
+                             first_key * kKTensorColumns;
       #pragma unroll
       for (int round = 0; round < kTileKeys * kKeyVectors / kBlockSize; ++round) {
         const int key_in_tile = round * (kBlockSize / kKeyVectors) + threadIdx.x / kKeyVectors;
         const int vector = threadIdx.x % kKeyVectors;
         CopyAsync<kVectorBytes>(next.keys.at(key_in_tile, vector * kVectorWords),
-                                first_key + key_in_tile < kQAxis2Size
-                                    ? key_tile + key_in_tile * kQColumns + vector * kLanes
+                                first_key + key_in_tile < kKeys
+                                    ? key_tile + key_in_tile * kKTensorColumns + vector * kLanes
                                     : key_tile,
-                                first_key + key_in_tile < kQAxis2Size);
+                                first_key + key_in_tile < kKeys);
       }
-      const Half* value_tile = v + head_0 * kQStride0 + head_1 * kQStride1 + first_key * kQColumns;
+      const Half* value_tile = v + head_0 * kVStride0 + head_1 * kVStride1 + first_key * kVColumns;
       #pragma unroll
       for (int round = 0; round < kTileKeys * kValueVectors / kBlockSize; ++round) {
         const int value_in_tile =
             round * (kBlockSize / kValueVectors) + threadIdx.x / kValueVectors;
         const int vector = threadIdx.x % kValueVectors;
         CopyAsync<kVectorBytes>(next.values.at(value_in_tile, vector * kVectorWords),
-                                first_key + value_in_tile < kQAxis2Size
-                                    ? value_tile + value_in_tile * kQColumns + vector * kLanes
+                                first_key + value_in_tile < kKeys
+                                    ? value_tile + value_in_tile * kVColumns + vector * kLanes
                                     : value_tile,
-                                first_key + value_in_tile < kQAxis2Size);
+                                first_key + value_in_tile < kKeys);
       }
     }
     CloseCopies();
@@ -137,7 +149,7 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
           // where
           const float masked = seen ? product : -__int_as_float(0x7f800000);
           tile_scores[piece][place] =
-              first_key + ColumnInTile(piece, place) < kQAxis2Size ? masked : NoScore();
+              first_key + ColumnInTile(piece, place) < kKeys ? masked : NoScore();
         }
       }
       // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
@@ -157,7 +169,7 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
           // where
           const float masked = seen_2 ? product : -__int_as_float(0x7f800000);
           tile_scores[piece][place] =
-              first_key + ColumnInTile(piece, place) < kQAxis2Size ? masked : NoScore();
+              first_key + ColumnInTile(piece, place) < kKeys ? masked : NoScore();
         }
       }
       // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
@@ -167,10 +179,10 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
       MultiplyKeys<Shape>(memory, here, queries, tile_scores);
       #pragma unroll
       for (int place = 0; place < Shape::kPlaces; ++place) {
-        const int query_row = min(first_query + QueryInTile(place), kQAxis2Size - 1);
+        const int query_row = min(first_query + QueryInTile(place), kQueries - 1);
         #pragma unroll
         for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
-          const int key_row = min(first_key + ColumnInTile(piece, place), kQAxis2Size - 1);
+          const int key_row = min(first_key + ColumnInTile(piece, place), kKeys - 1);
           const float product = tile_scores[piece][place];
           // trilu
           float lower;
@@ -184,7 +196,7 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
           // where
           const float masked = seen_3 ? product : -__int_as_float(0x7f800000);
           tile_scores[piece][place] =
-              first_key + ColumnInTile(piece, place) < kQAxis2Size ? masked : NoScore();
+              first_key + ColumnInTile(piece, place) < kKeys ? masked : NoScore();
         }
       }
       // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
@@ -200,9 +212,9 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
     const int query_in_tile = round * (kBlockSize / kResultVectors) + threadIdx.x / kResultVectors;
     const int vector = threadIdx.x % kResultVectors;
     const int query_row = first_query + query_in_tile;
-    if (query_row < kQAxis2Size) {
+    if (query_row < kQueries) {
       StoreVector(
-          y + head_0 * kQStride0 + head_1 * kQStride1 + query_row * kQColumns + vector * kLanes,
+          y + head_0 * kYStride0 + head_1 * kYStride1 + query_row * kYColumns + vector * kLanes,
           ReadResults<Half, kLanes>(results, query_in_tile, vector));
     }
   }

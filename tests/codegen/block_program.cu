@@ -17,33 +17,32 @@ k00_matmul_relu_reduce_sum(const float* __restrict__ x, const float* __restrict_
                            const float* __restrict__ b2, const float* __restrict__ w3,
                            float* __restrict__ score, int batch) {
   constexpr int kRowsPerBlock = 16;         // rows that a block owns
-  constexpr int kHidden1Elements = 16;      // of one row of "hidden1"
-  constexpr int kProduct1Depth = 12;        // terms of its sum
+  constexpr int kHidden1Columns = 16;       // last axis of "hidden1"
   constexpr int kLanes = 4;                 // neighbours that a thread takes at once
-  constexpr int kProduct1DepthVectors = 3;  // kLanes terms each, of its sum
-  constexpr int kW1ColumnsOfLanes = 64;     // kLanes times the last axis of "w1"
-  constexpr int kLogit1Elements = 8;        // of one row of "logit_1"
-  constexpr int kProduct2DepthVectors = 4;  // kLanes terms each, of its sum
-  constexpr int kW2ColumnsOfLanes = 32;     // kLanes times the last axis of "w2"
-  constexpr int kLogitDepthVectors = 2;     // kLanes terms each, of its sum
+  constexpr int kProduct1DepthVectors = 3;  // kLanes terms each, of each sum of "product1"
+  constexpr int kXColumns = 12;             // last axis of "x"
+  constexpr int kW1Columns = 16;            // last axis of "w1"
+  constexpr int kLogit1Columns = 8;         // last axis of "logit_1"
+  constexpr int kProduct2DepthVectors = 4;  // kLanes terms each, of each sum of "product2"
+  constexpr int kW2Columns = 8;             // last axis of "w2"
+  constexpr int kLogitEntryVectors = 2;     // kLanes entries each, that "logit" reduces to one
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 
-  alignas(16) __shared__ float hidden1_rows[kRowsPerBlock * kHidden1Elements];
+  alignas(16) __shared__ float hidden1_rows[kRowsPerBlock * kHidden1Columns];
   // hidden1: matmul and what follows it, up to relu
-  if (threadIdx.x < rows_here * kHidden1Elements) {
+  if (threadIdx.x < rows_here * kHidden1Columns) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kHidden1Elements;
+    const int row_in_block = i / kHidden1Columns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kHidden1Elements;
+    const int element = i - row_in_block * kHidden1Columns;
     float product1 = 0.0f;
     for (int k = 0; k < kProduct1DepthVectors; ++k) {
-      const Vector<float, kLanes> x_vector =
-          LoadVector<kLanes>(x + row * kProduct1Depth + k * kLanes);
+      const Vector<float, kLanes> x_vector = LoadVector<kLanes>(x + row * kXColumns + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float x_value = x_vector.at[lane];
-        const float w1_value = w1[k * kW1ColumnsOfLanes + lane * kHidden1Elements + element];
+        const float w1_value = w1[k * kLanes * kW1Columns + lane * kW1Columns + element];
         product1 += x_value * w1_value;
       }
     }
@@ -52,24 +51,24 @@ k00_matmul_relu_reduce_sum(const float* __restrict__ x, const float* __restrict_
     const float sum1 = product1 + b1_value;
     // relu
     const float hidden1 = sum1 < 0.0f ? 0.0f : sum1;
-    hidden1_rows[row_in_block * kHidden1Elements + element] = hidden1;
+    hidden1_rows[row_in_block * kHidden1Columns + element] = hidden1;
   }
   __syncthreads();
 
-  alignas(16) __shared__ float logit_1_rows[kRowsPerBlock * kLogit1Elements];
+  alignas(16) __shared__ float logit_1_rows[kRowsPerBlock * kLogit1Columns];
   // logit_1: matmul and what follows it, up to mul
-  if (threadIdx.x < rows_here * kLogit1Elements) {
+  if (threadIdx.x < rows_here * kLogit1Columns) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kLogit1Elements;
-    const int element = i - row_in_block * kLogit1Elements;
+    const int row_in_block = i / kLogit1Columns;
+    const int element = i - row_in_block * kLogit1Columns;
     float product2 = 0.0f;
     for (int k = 0; k < kProduct2DepthVectors; ++k) {
       const Vector<float, kLanes> hidden1_vector =
-          LoadVector<kLanes>(hidden1_rows + row_in_block * kHidden1Elements + k * kLanes);
+          LoadVector<kLanes>(hidden1_rows + row_in_block * kHidden1Columns + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float hidden1_value = hidden1_vector.at[lane];
-        const float w2_value = w2[k * kW2ColumnsOfLanes + lane * kLogit1Elements + element];
+        const float w2_value = w2[k * kLanes * kW2Columns + lane * kW2Columns + element];
         product2 += hidden1_value * w2_value;
       }
     }
@@ -81,7 +80,7 @@ k00_matmul_relu_reduce_sum(const float* __restrict__ x, const float* __restrict_
     const float w3_value = w3[element];
     // mul
     const float logit_1 = hidden2 * w3_value;
-    logit_1_rows[row_in_block * kLogit1Elements + element] = logit_1;
+    logit_1_rows[row_in_block * kLogit1Columns + element] = logit_1;
   }
   __syncthreads();
 
@@ -90,9 +89,9 @@ k00_matmul_relu_reduce_sum(const float* __restrict__ x, const float* __restrict_
     const int i = threadIdx.x;
     const int row = first_row + i;
     float logit = 0.0f;
-    for (int k = 0; k < kLogitDepthVectors; ++k) {
+    for (int k = 0; k < kLogitEntryVectors; ++k) {
       const Vector<float, kLanes> logit_1_vector =
-          LoadVector<kLanes>(logit_1_rows + i * kLogit1Elements + k * kLanes);
+          LoadVector<kLanes>(logit_1_rows + i * kLogit1Columns + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float logit_1_value = logit_1_vector.at[lane];

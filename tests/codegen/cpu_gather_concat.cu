@@ -18,11 +18,13 @@ k00_gather_concat(const float* __restrict__ dense, const long long* __restrict__
   constexpr int kDenseColumns = 4;      // last axis of "dense"
   constexpr int kFeaturesColumns = 24;  // last axis of "features"
   constexpr int kUserColumns = 8;       // last axis of "user"
+  constexpr int kUsersRows = 50;        // rows of "users"
+  constexpr int kUsersColumns = 8;      // last axis of "users"
   constexpr int kUserPlace = 4;         // where "user" begins in "features"
-  constexpr int kUsersRows = 50;        // valid indices are -50..49
   constexpr int kItemColumns = 12;      // last axis of "item"
+  constexpr int kItemsRows = 70;        // rows of "items"
+  constexpr int kItemsColumns = 12;     // last axis of "items"
   constexpr int kItemPlace = 12;        // where "item" begins in "features"
-  constexpr int kItemsRows = 70;        // valid indices are -70..69
   constexpr int kIdsSite = 1;           // who reports a bad index: gather
   constexpr int kIdsSite_2 = 2;         // who reports a bad index: gather
   const long long first_row = (long long)blockIdx.x * kChunk;
@@ -36,13 +38,13 @@ k00_gather_concat(const float* __restrict__ dense, const long long* __restrict__
     // gather
     const long long ids_index = CheckedIndex(ids_value, kUsersRows, errors, kIdsSite, row);
     for (long long column = 0; column < kUserColumns; ++column) {
-      const float users_value = users[ids_index * kUserColumns + column];
+      const float users_value = users[ids_index * kUsersColumns + column];
       features[row * kFeaturesColumns + column + kUserPlace] = users_value;
     }
     // gather
     const long long ids_index_2 = CheckedIndex(ids_value, kItemsRows, errors, kIdsSite_2, row);
     for (long long column = 0; column < kItemColumns; ++column) {
-      const float items_value = items[ids_index_2 * kItemColumns + column];
+      const float items_value = items[ids_index_2 * kItemsColumns + column];
       features[row * kFeaturesColumns + column + kItemPlace] = items_value;
     }
   }

@@ -12,6 +12,7 @@ k00_reduce_mean_mul_sub(const float* __restrict__ x, float* __restrict__ varianc
                         long long batch) {
   constexpr int kChunk = 163;      // rows of one block
   constexpr int kRowLength = 100;  // elements that are reduced
+  constexpr int kXColumns = 100;   // last axis of "x"
   const long long first_row = (long long)blockIdx.x * kChunk;
   const long long last_row = min(first_row + kChunk, batch);
   for (long long row = first_row; row < last_row; ++row) {
@@ -22,7 +23,7 @@ k00_reduce_mean_mul_sub(const float* __restrict__ x, float* __restrict__ varianc
     #pragma omp simd reduction(+ : value_0_layer_norm_function_mean_sum, \
         norm_function_mean_of_squares_sum)
     for (long long k = 0; k < kRowLength; ++k) {
-      const float x_value = x[row * kRowLength + k];
+      const float x_value = x[row * kXColumns + k];
       value_0_layer_norm_function_mean_sum += x_value;
       // mul
       const float square = x_value * x_value;

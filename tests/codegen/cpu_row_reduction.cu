@@ -13,8 +13,10 @@
 //           keeps batch * 808 bytes out of memory
 extern "C" __global__ void __launch_bounds__(1)
 k00_softmax(const float* __restrict__ logits, float* __restrict__ shares, long long batch) {
-  constexpr int kChunk = 163;      // rows of one block
-  constexpr int kRowLength = 100;  // elements that are reduced
+  constexpr int kChunk = 163;          // rows of one block
+  constexpr int kRowLength = 100;      // elements that are reduced
+  constexpr int kLogitsColumns = 100;  // last axis of "logits"
+  constexpr int kSharesColumns = 100;  // last axis of "shares"
   const long long first_row = (long long)blockIdx.x * kChunk;
   const long long last_row = min(first_row + kChunk, batch);
   for (long long row = first_row; row < last_row; ++row) {
@@ -22,14 +24,14 @@ k00_softmax(const float* __restrict__ logits, float* __restrict__ shares, long l
     float greatest = -__int_as_float(0x7f800000);
     #pragma omp simd reduction(larger : greatest)
     for (long long k = 0; k < kRowLength; ++k) {
-      const float logits_value = logits[row * kRowLength + k];
+      const float logits_value = logits[row * kLogitsColumns + k];
       greatest = LargerOf::Combine(greatest, logits_value);
     }
     // reduce_sum over the row
     float total = 0.0f;
     #pragma omp simd reduction(+ : total)
     for (long long k = 0; k < kRowLength; ++k) {
-      const float logits_value = logits[row * kRowLength + k];
+      const float logits_value = logits[row * kLogitsColumns + k];
       // sub
       const float shifted = logits_value - greatest;
       // exp
@@ -37,14 +39,14 @@ k00_softmax(const float* __restrict__ logits, float* __restrict__ shares, long l
       total += power;
     }
     for (long long k = 0; k < kRowLength; ++k) {
-      const float logits_value = logits[row * kRowLength + k];
+      const float logits_value = logits[row * kLogitsColumns + k];
       // sub
       const float shifted = logits_value - greatest;
       // exp
       const float power = expf(shifted);
       // div
       const float shares_value = power / total;
-      shares[row * kRowLength + k] = shares_value;
+      shares[row * kSharesColumns + k] = shares_value;
     }
   }
 }

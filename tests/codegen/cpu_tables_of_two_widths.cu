@@ -17,13 +17,18 @@ extern "C" __global__ void __launch_bounds__(1)
 k00_embedding_concat(const Tables<float, 3> tables, const Tables<float, 3> tables_2,
                      const long long* __restrict__ ids, float* __restrict__ features,
                      long long batch, IndexError* errors) {
-  constexpr int kChunk = 910;           // what one block owns of batch
-  constexpr int kParts = 3;             // alike parts of the result
-  constexpr int kIdsColumns = 6;        // last axis of "ids"
-  constexpr int kFeaturesColumns = 18;  // last axis of "features"
-  constexpr int kRow3Columns = 4;       // last axis of "row3"
-  constexpr int kPartsPlace = 6;        // where "parts" begins in "features"
-  constexpr int kIdsOffset = 3;         // between an element and what is read of "ids"
+  constexpr int kChunk = 910;            // what one block owns of batch
+  constexpr int kParts = 3;              // alike parts of the result
+  constexpr int kRow0Columns = 2;        // last axis of "row0"
+  constexpr int kIdsColumns = 6;         // last axis of "ids"
+  constexpr int kTableColumns = 2;       // last axis of "table"
+  constexpr int kFeaturesColumns = 18;   // last axis of "features"
+  constexpr int kFeaturesPerPart = 2;    // elements of "features" per step of part
+  constexpr int kRow3Columns = 4;        // last axis of "row3"
+  constexpr int kIdsOffset = 3;          // between an element and what is read of "ids"
+  constexpr int kTableColumns_2 = 4;     // last axis of "table"
+  constexpr int kFeaturesPerPart_2 = 4;  // elements of "features" per step of part
+  constexpr int kPartsPlace = 6;         // where "parts" begins in "features"
   static constexpr long long kTablesRows[3] = {3, 2, 4};   // rows of each table
   static constexpr long long kTables2Rows[3] = {5, 6, 3};  // rows of each table
   constexpr int kIdsSite = 1;                              // who reports a bad index: gather
@@ -37,9 +42,9 @@ k00_embedding_concat(const Tables<float, 3> tables, const Tables<float, 3> table
       // gather
       const long long ids0_index =
           CheckedIndex(ids_value, rows, errors, kIdsSite, row * kIdsColumns + part);
-      for (long long column = 0; column < 2; ++column) {
-        const float table_value = tables.first_row[part][ids0_index * 2 + column];
-        features[row * kFeaturesColumns + part * 2 + column] = table_value;
+      for (long long column = 0; column < kRow0Columns; ++column) {
+        const float table_value = tables.first_row[part][ids0_index * kTableColumns + column];
+        features[row * kFeaturesColumns + part * kFeaturesPerPart + column] = table_value;
       }
     }
     for (long long part = 0; part < kParts; ++part) {
@@ -49,8 +54,9 @@ k00_embedding_concat(const Tables<float, 3> tables, const Tables<float, 3> table
       const long long ids3_index = CheckedIndex(ids_value_2, rows, errors, kIdsSite_2,
                                                 row * kIdsColumns + part + kIdsOffset);
       for (long long column = 0; column < kRow3Columns; ++column) {
-        const float table_value = tables_2.first_row[part][ids3_index * kRow3Columns + column];
-        features[row * kFeaturesColumns + part * kRow3Columns + column + kPartsPlace] = table_value;
+        const float table_value = tables_2.first_row[part][ids3_index * kTableColumns_2 + column];
+        features[row * kFeaturesColumns + part * kFeaturesPerPart_2 + column + kPartsPlace] =
+            table_value;
       }
     }
   }

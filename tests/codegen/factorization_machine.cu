@@ -16,21 +16,29 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_gather_concat_reduce_sum(const long long* ids, const float* users, const float* items,
                              float* __restrict__ flat, float* __restrict__ second_order, int batch,
                              IndexError* errors) {
-  constexpr int kRowsPerBlock = 16;    // rows that a block owns
-  constexpr int kFieldsElements = 16;  // of one row of "fields"
-  // of one row, with 4 left free behind every 8, so that banks differ
+  constexpr int kRowsPerBlock = 16;  // rows that a block owns
+  // for one row of "fields", with 4 left free behind every 8, so that banks differ
   constexpr int kFieldsPlaces = 24;
-  constexpr int kFieldsPitch = 12;             // from one run to the next
-  constexpr int kUserElements = 8;             // of one row of "user"
-  constexpr int kUsersRows = 100;              // valid indices are -100..99
-  constexpr int kItemPlace = 12;               // where "item" begins in fields_rows
-  constexpr int kItemPlace_2 = 8;              // where "item" begins in "flat"
-  constexpr int kItemFirstThread = 128;        // of those that make "item"
-  constexpr int kItemsRows = 50;               // valid indices are -50..49
-  constexpr int kLanes = 4;                    // neighbours that a thread takes at once
-  constexpr int kSecondOrderDepthVectors = 2;  // kLanes terms each, of its sum
-  constexpr int kIdsSite = 1;                  // who reports a bad index: gather
-  constexpr int kIdsSite_2 = 2;                // who reports a bad index: gather
+  constexpr int kUserColumns = 8;          // last axis of "user"
+  constexpr int kIdsColumns = 2;           // last axis of "ids"
+  constexpr int kUsersRows = 100;          // rows of "users"
+  constexpr int kUsersColumns = 8;         // last axis of "users"
+  constexpr int kFlatColumns = 16;         // last axis of "flat"
+  constexpr int kItemColumns = 8;          // last axis of "item"
+  constexpr int kItemFirstThread = 128;    // of those that make "item"
+  constexpr int kItemsRows = 50;           // rows of "items"
+  constexpr int kItemsColumns = 8;         // last axis of "items"
+  constexpr int kItemPlace = 12;           // where "item" begins in fields_rows
+  constexpr int kItemPlace_2 = 8;          // where "item" begins in "flat"
+  constexpr int kPairsColumns = 8;         // last axis of "pairs"
+  constexpr int kSumEntries = 2;           // entries that "sum" reduces to one
+  constexpr int kFieldsPitch = 12;         // from one run of 8 of "fields" to the next
+  constexpr int kSumOfSquaresEntries = 2;  // entries that "sum_of_squares" reduces to one
+  constexpr int kLanes = 4;                // neighbours that a thread takes at once
+  // kLanes entries each, that "second_order" reduces to one
+  constexpr int kSecondOrderEntryVectors = 2;
+  constexpr int kIdsSite = 1;    // who reports a bad index: gather
+  constexpr int kIdsSite_2 = 2;  // who reports a bad index: gather
   // No load and no store stands before this.
   AwaitEarlierKernels();
   const int first_row = blockIdx.x * kRowsPerBlock;
@@ -38,42 +46,43 @@ k00_gather_concat_reduce_sum(const long long* ids, const float* users, const flo
 
   alignas(16) __shared__ float fields_rows[kRowsPerBlock * kFieldsPlaces];
   // fields: concat
-  if (threadIdx.x < rows_here * kUserElements) {
+  if (threadIdx.x < rows_here * kUserColumns) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kUserElements;
+    const int row_in_block = i / kUserColumns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kUserElements;
-    const long long ids_value = ids[row * 2];
+    const int element = i - row_in_block * kUserColumns;
+    const long long ids_value = ids[row * kIdsColumns];
     // gather
-    const int user_ids_index = CheckedIndex(ids_value, kUsersRows, errors, kIdsSite, row * 2);
-    const float users_value = users[user_ids_index * kUserElements + element];
+    const int user_ids_index =
+        CheckedIndex(ids_value, kUsersRows, errors, kIdsSite, row * kIdsColumns);
+    const float users_value = users[user_ids_index * kUsersColumns + element];
     fields_rows[row_in_block * kFieldsPlaces + element] = users_value;
-    flat[row * kFieldsElements + element] = users_value;
+    flat[row * kFlatColumns + element] = users_value;
   }
   if (threadIdx.x >= kItemFirstThread &&
-      threadIdx.x < kItemFirstThread + rows_here * kUserElements) {
+      threadIdx.x < kItemFirstThread + rows_here * kItemColumns) {
     const int i = threadIdx.x - kItemFirstThread;
-    const int row_in_block = i / kUserElements;
+    const int row_in_block = i / kItemColumns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kUserElements;
-    const long long ids_value_2 = ids[row * 2 + 1];
+    const int element = i - row_in_block * kItemColumns;
+    const long long ids_value_2 = ids[row * kIdsColumns + 1];
     // gather
     const int item_ids_index =
-        CheckedIndex(ids_value_2, kItemsRows, errors, kIdsSite_2, row * 2 + 1);
-    const float items_value = items[item_ids_index * kUserElements + element];
+        CheckedIndex(ids_value_2, kItemsRows, errors, kIdsSite_2, row * kIdsColumns + 1);
+    const float items_value = items[item_ids_index * kItemsColumns + element];
     fields_rows[row_in_block * kFieldsPlaces + element + kItemPlace] = items_value;
-    flat[row * kFieldsElements + element + kItemPlace_2] = items_value;
+    flat[row * kFlatColumns + element + kItemPlace_2] = items_value;
   }
   __syncthreads();
 
-  alignas(16) __shared__ float pairs_rows[kRowsPerBlock * kUserElements];
+  alignas(16) __shared__ float pairs_rows[kRowsPerBlock * kPairsColumns];
   // pairs: reduce_sum, reduce_sum and what follows it, up to sub
-  if (threadIdx.x < rows_here * kUserElements) {
+  if (threadIdx.x < rows_here * kPairsColumns) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kUserElements;
-    const int element = i - row_in_block * kUserElements;
+    const int row_in_block = i / kPairsColumns;
+    const int element = i - row_in_block * kPairsColumns;
     float sum = 0.0f;
-    for (int k = 0; k < 2; ++k) {
+    for (int k = 0; k < kSumEntries; ++k) {
       const float fields_value =
           fields_rows[row_in_block * kFieldsPlaces + k * kFieldsPitch + element];
       sum += fields_value;
@@ -81,7 +90,7 @@ k00_gather_concat_reduce_sum(const long long* ids, const float* users, const flo
     // mul
     const float square_of_sum = sum * sum;
     float sum_of_squares = 0.0f;
-    for (int k = 0; k < 2; ++k) {
+    for (int k = 0; k < kSumOfSquaresEntries; ++k) {
       const float fields_value =
           fields_rows[row_in_block * kFieldsPlaces + k * kFieldsPitch + element];
       // mul
@@ -90,7 +99,7 @@ k00_gather_concat_reduce_sum(const long long* ids, const float* users, const flo
     }
     // sub
     const float pairs = square_of_sum - sum_of_squares;
-    pairs_rows[row_in_block * kUserElements + element] = pairs;
+    pairs_rows[row_in_block * kPairsColumns + element] = pairs;
   }
   __syncthreads();
 
@@ -99,9 +108,9 @@ k00_gather_concat_reduce_sum(const long long* ids, const float* users, const flo
     const int i = threadIdx.x;
     const int row = first_row + i;
     float second_order_value = 0.0f;
-    for (int k = 0; k < kSecondOrderDepthVectors; ++k) {
+    for (int k = 0; k < kSecondOrderEntryVectors; ++k) {
       const Vector<float, kLanes> pairs_vector =
-          LoadVector<kLanes>(pairs_rows + i * kUserElements + k * kLanes);
+          LoadVector<kLanes>(pairs_rows + i * kPairsColumns + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float pairs_value = pairs_vector.at[lane];

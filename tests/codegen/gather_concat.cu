@@ -21,13 +21,14 @@ k00_gather_concat(const float* __restrict__ dense, const long long* __restrict__
   constexpr int kDenseColumns = 4;      // last axis of "dense"
   constexpr int kFeaturesColumns = 24;  // last axis of "features"
   constexpr int kBlockSize = 256;       // threads
-  constexpr int kUserPlace = 4;         // where "user" begins in "features"
-  constexpr int kUsersRows = 50;        // valid indices are -50..49
+  constexpr int kUserVectors = 2;       // kLanes elements each, of one row of "user"
+  constexpr int kUsersRows = 50;        // rows of "users"
   constexpr int kUsersColumns = 8;      // last axis of "users"
-  constexpr int kItemVectors = 3;       // kLanes elements each, of a row of "item"
-  constexpr int kItemPlace = 12;        // where "item" begins in "features"
-  constexpr int kItemsRows = 70;        // valid indices are -70..69
+  constexpr int kUserPlace = 4;         // where "user" begins in "features"
+  constexpr int kItemVectors = 3;       // kLanes elements each, of one row of "item"
+  constexpr int kItemsRows = 70;        // rows of "items"
   constexpr int kItemsColumns = 12;     // last axis of "items"
+  constexpr int kItemPlace = 12;        // where "item" begins in "features"
   constexpr int kIdsSite = 1;           // who reports a bad index: gather
   constexpr int kIdsSite_2 = 2;         // who reports a bad index: gather
   const int first_row = blockIdx.x * kChunk;
@@ -43,9 +44,9 @@ k00_gather_concat(const float* __restrict__ dense, const long long* __restrict__
     }
     StoreVector(features + row * kFeaturesColumns, features_vector);
   }
-  for (int i = threadIdx.x; i < (last_row - first_row) * 2; i += kBlockSize) {
-    const int row = first_row + i / 2;
-    const int vector = i % 2;
+  for (int i = threadIdx.x; i < (last_row - first_row) * kUserVectors; i += kBlockSize) {
+    const int row = first_row + i / kUserVectors;
+    const int vector = i % kUserVectors;
     const long long ids_value = ids[row];
     // gather
     const int ids_index = CheckedIndex(ids_value, kUsersRows, errors, kIdsSite, row);

@@ -15,9 +15,10 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_reduce_mean(const BFloat16* __restrict__ x, BFloat16* __restrict__ mean, int batch) {
   constexpr int kRowsPerBlock = 8;  // one per warp
   constexpr int kWarpSize = 32;     // threads of a warp
-  constexpr int kRowLength = 256;   // elements that are reduced
   constexpr int kSteps = 1;         // of a thread through its row
   constexpr int kVectorLength = 8;  // neighbours that a thread takes at once
+  constexpr int kXColumns = 256;    // last axis of "x"
+  constexpr int kRowLength = 256;   // elements that are reduced
   const int lane = threadIdx.x % kWarpSize;
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kWarpSize;
   if (row >= batch) return;
@@ -27,7 +28,7 @@ k00_reduce_mean(const BFloat16* __restrict__ x, BFloat16* __restrict__ mean, int
   for (int step = 0; step < kSteps; ++step) {
     const int vector = lane + step * kWarpSize;
     const Vector<BFloat16, kVectorLength> x_vector =
-        LoadVector<kVectorLength>(x + row * kRowLength + vector * kVectorLength);
+        LoadVector<kVectorLength>(x + row * kXColumns + vector * kVectorLength);
     #pragma unroll
     for (int element = 0; element < kVectorLength; ++element) {
       const float x_value = ToFloat(x_vector.at[element]);

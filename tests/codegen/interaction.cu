@@ -13,16 +13,24 @@
 extern "C" __global__ void __launch_bounds__(256)
 k00_add_interaction_softmax(const float* __restrict__ x, float* __restrict__ weights, int batch) {
   constexpr int kRowsPerBlock = 4;  // rows that a block owns
-  constexpr int kSumElements = 64;  // of one row of "sum"
-  // of one row, with 4 left free behind every 16, so that banks differ
+  // for one row of "sum", with 4 left free behind every 16, so that banks differ
   constexpr int kSumPlaces = 80;
-  constexpr int kSumPitch = 20;             // from one run to the next
-  constexpr int kSumColumns = 16;           // last axis of "sum"
-  constexpr int kSum0Count = 4;             // how many sum_0 there are
-  constexpr int kLanes = 4;                 // neighbours that a thread takes at once
-  constexpr int kDotsDepthVectors = 4;      // kLanes terms each, of its sum
-  constexpr int kGreatestDepthVectors = 1;  // kLanes terms each, of its sum
-  constexpr int kTotalDepthVectors = 1;     // kLanes terms each, of its sum
+  constexpr int kSumElements = 64;      // of one row of "sum"
+  constexpr int kSumColumns = 16;       // last axis of "sum"
+  constexpr int kXStride0 = 64;         // elements per step of axis 0 of "x"
+  constexpr int kXColumns = 16;         // last axis of "x"
+  constexpr int kSumPitch = 20;         // from one run of 16 of "sum" to the next
+  constexpr int kDotsElements = 16;     // of one row of "dots"
+  constexpr int kDotsColumns = 4;       // last axis of "dots"
+  constexpr int kLanes = 4;             // neighbours that a thread takes at once
+  constexpr int kDotsDepthVectors = 4;  // kLanes terms each, of each sum of "dots"
+  constexpr int kGreatestElements = 4;  // of one row of "greatest"
+  constexpr int kPowerElements = 16;    // of one row of "power"
+  constexpr int kPowerColumns = 4;      // last axis of "power"
+  constexpr int kTotalElements = 4;     // of one row of "total"
+  constexpr int kWeightsElements = 16;  // of one row of "weights"
+  constexpr int kWeightsColumns = 4;    // last axis of "weights"
+  constexpr int kWeightsStride0 = 16;   // elements per step of axis 0 of "weights"
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 
@@ -35,21 +43,21 @@ k00_add_interaction_softmax(const float* __restrict__ x, float* __restrict__ wei
     const int element = i - row_in_block * kSumElements;
     const int sum_0 = element / kSumColumns;
     const int sum_1 = element % kSumColumns;
-    const float x_value = x[row * kSumElements + sum_0 * kSumColumns + sum_1];
+    const float x_value = x[row * kXStride0 + sum_0 * kXColumns + sum_1];
     // add
     const float sum = x_value + x_value;
     sum_rows[row_in_block * kSumPlaces + sum_0 * kSumPitch + sum_1] = sum;
   }
   __syncthreads();
 
-  alignas(16) __shared__ float dots_rows[kRowsPerBlock * kSumColumns];
+  alignas(16) __shared__ float dots_rows[kRowsPerBlock * kDotsElements];
   // dots: matmul
-  if (threadIdx.x < rows_here * kSumColumns) {
+  if (threadIdx.x < rows_here * kDotsElements) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kSumColumns;
-    const int element = i - row_in_block * kSumColumns;
-    const int dots_0 = element / kSum0Count;
-    const int dots_1 = element % kSum0Count;
+    const int row_in_block = i / kDotsElements;
+    const int element = i - row_in_block * kDotsElements;
+    const int dots_0 = element / kDotsColumns;
+    const int dots_1 = element % kDotsColumns;
     float dots = 0.0f;
     for (int k = 0; k < kDotsDepthVectors; ++k) {
       const Vector<float, kLanes> sum_vector = LoadVector<kLanes>(
@@ -63,81 +71,82 @@ k00_add_interaction_softmax(const float* __restrict__ x, float* __restrict__ wei
         dots += sum_value * sum_value_2;
       }
     }
-    dots_rows[row_in_block * kSumColumns + dots_0 * kSum0Count + dots_1] = dots;
+    dots_rows[row_in_block * kDotsElements + dots_0 * kDotsColumns + dots_1] = dots;
   }
   __syncthreads();
 
-  alignas(16) __shared__ float greatest_rows[kRowsPerBlock * kSum0Count];
+  alignas(16) __shared__ float greatest_rows[kRowsPerBlock * kGreatestElements];
   // greatest: reduce_max
-  if (threadIdx.x < rows_here * kSum0Count) {
+  if (threadIdx.x < rows_here * kGreatestElements) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kSum0Count;
-    const int element = i - row_in_block * kSum0Count;
+    const int row_in_block = i / kGreatestElements;
+    const int element = i - row_in_block * kGreatestElements;
     float greatest = -__int_as_float(0x7f800000);
-    for (int k = 0; k < kGreatestDepthVectors; ++k) {
+    for (int k = 0; k < 1; ++k) {
       const Vector<float, kLanes> dots_vector = LoadVector<kLanes>(
-          dots_rows + row_in_block * kSumColumns + element * kSum0Count + k * kLanes);
+          dots_rows + row_in_block * kDotsElements + element * kDotsColumns + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float dots_value = dots_vector.at[lane];
         greatest = LargerOf::Combine(greatest, dots_value);
       }
     }
-    greatest_rows[row_in_block * kSum0Count + element] = greatest;
+    greatest_rows[row_in_block * kGreatestElements + element] = greatest;
   }
   __syncthreads();
 
-  alignas(16) __shared__ float power_rows[kRowsPerBlock * kSumColumns];
+  alignas(16) __shared__ float power_rows[kRowsPerBlock * kPowerElements];
   // power: exp
-  if (threadIdx.x < rows_here * kSumColumns) {
+  if (threadIdx.x < rows_here * kPowerElements) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kSumColumns;
-    const int element = i - row_in_block * kSumColumns;
-    const int power_0 = element / kSum0Count;
-    const int power_1 = element % kSum0Count;
-    const float dots_value = dots_rows[row_in_block * kSumColumns + power_0 * kSum0Count + power_1];
-    const float greatest_value = greatest_rows[row_in_block * kSum0Count + power_0];
+    const int row_in_block = i / kPowerElements;
+    const int element = i - row_in_block * kPowerElements;
+    const int power_0 = element / kPowerColumns;
+    const int power_1 = element % kPowerColumns;
+    const float dots_value =
+        dots_rows[row_in_block * kDotsElements + power_0 * kDotsColumns + power_1];
+    const float greatest_value = greatest_rows[row_in_block * kGreatestElements + power_0];
     // sub
     const float shifted = dots_value - greatest_value;
     // exp
     const float power = expf(shifted);
-    power_rows[row_in_block * kSumColumns + power_0 * kSum0Count + power_1] = power;
+    power_rows[row_in_block * kPowerElements + power_0 * kPowerColumns + power_1] = power;
   }
   __syncthreads();
 
-  alignas(16) __shared__ float total_rows[kRowsPerBlock * kSum0Count];
+  alignas(16) __shared__ float total_rows[kRowsPerBlock * kTotalElements];
   // total: reduce_sum
-  if (threadIdx.x < rows_here * kSum0Count) {
+  if (threadIdx.x < rows_here * kTotalElements) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kSum0Count;
-    const int element = i - row_in_block * kSum0Count;
+    const int row_in_block = i / kTotalElements;
+    const int element = i - row_in_block * kTotalElements;
     float total = 0.0f;
-    for (int k = 0; k < kTotalDepthVectors; ++k) {
+    for (int k = 0; k < 1; ++k) {
       const Vector<float, kLanes> power_vector = LoadVector<kLanes>(
-          power_rows + row_in_block * kSumColumns + element * kSum0Count + k * kLanes);
+          power_rows + row_in_block * kPowerElements + element * kPowerColumns + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float power_value = power_vector.at[lane];
         total += power_value;
       }
     }
-    total_rows[row_in_block * kSum0Count + element] = total;
+    total_rows[row_in_block * kTotalElements + element] = total;
   }
   __syncthreads();
 
   // weights: div
-  if (threadIdx.x < rows_here * kSumColumns) {
+  if (threadIdx.x < rows_here * kWeightsElements) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kSumColumns;
+    const int row_in_block = i / kWeightsElements;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kSumColumns;
-    const int weights_0 = element / kSum0Count;
-    const int weights_1 = element % kSum0Count;
+    const int element = i - row_in_block * kWeightsElements;
+    const int weights_0 = element / kWeightsColumns;
+    const int weights_1 = element % kWeightsColumns;
     const float power_value =
-        power_rows[row_in_block * kSumColumns + weights_0 * kSum0Count + weights_1];
-    const float total_value = total_rows[row_in_block * kSum0Count + weights_0];
+        power_rows[row_in_block * kPowerElements + weights_0 * kPowerColumns + weights_1];
+    const float total_value = total_rows[row_in_block * kTotalElements + weights_0];
     // div
     const float weights_value = power_value / total_value;
-    weights[row * kSumColumns + weights_0 * kSum0Count + weights_1] = weights_value;
+    weights[row * kWeightsStride0 + weights_0 * kWeightsColumns + weights_1] = weights_value;
   }
 }

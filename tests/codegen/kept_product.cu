@@ -17,33 +17,44 @@
 extern "C" __global__ void __launch_bounds__(256)
 k00_relu_matmul_softmax(const float* __restrict__ x, const float* __restrict__ y,
                         float* __restrict__ weights) {
-  constexpr int kLeftElements = 648;  // of one row of "left"
-  // of one row, with 4 left free behind every 24, so that banks differ
+  // for one row of "left", with 4 left free behind every 24, so that banks differ
   constexpr int kLeftPlaces = 756;
-  constexpr int kLeftPitch = 28;       // from one run to the next
-  constexpr int kLanes = 4;            // neighbours that a thread takes at once
-  constexpr int kLeftVectors = 162;    // kLanes elements each, of one row of "left"
-  constexpr int kLeftColumns = 24;     // last axis of "left"
-  constexpr int kBlockSize = 256;      // threads
-  constexpr int kLeft0Count = 27;      // how many left_0 there are
-  constexpr int kLeft1Count = 6;       // how many left_1 there are
-  constexpr int kRightElements = 312;  // of one row of "right"
-  // of one row, with 4 left free behind every 24, so that banks differ
+  constexpr int kLanes = 4;              // neighbours that a thread takes at once
+  constexpr int kLeftVectors = 162;      // kLanes elements each, of one row of "left"
+  constexpr int kBlockSize = 256;        // threads
+  constexpr int kLeftColumnVectors = 6;  // kLanes elements each, of the last axis of "left"
+  constexpr int kXStride0 = 648;         // elements per step of axis 0 of "x"
+  constexpr int kXColumns = 24;          // last axis of "x"
+  constexpr int kLeftPitch = 28;         // from one run of 24 of "left" to the next
+  // for one row of "right", with 4 left free behind every 24, so that banks differ
   constexpr int kRightPlaces = 364;
-  constexpr int kRightVectors = 78;     // kLanes elements each, of one row of "right"
-  constexpr int kRight0Count = 13;      // how many right_0 there are
-  constexpr int kDotsElements = 351;    // of one row of "dots"
-  constexpr int kDotsDepthVectors = 6;  // kLanes terms each, of its sum
+  constexpr int kRightVectors = 78;       // kLanes elements each, of one row of "right"
+  constexpr int kRightColumnVectors = 6;  // kLanes elements each, of the last axis of "right"
+  constexpr int kYStride0 = 312;          // elements per step of axis 0 of "y"
+  constexpr int kYColumns = 24;           // last axis of "y"
+  constexpr int kRightPitch = 28;         // from one run of 24 of "right" to the next
+  constexpr int kDotsElements = 351;      // of one row of "dots"
+  constexpr int kDotsColumns = 13;        // last axis of "dots"
+  constexpr int kDotsDepthVectors = 6;    // kLanes terms each, of each sum of "dots"
+  constexpr int kGreatestElements = 27;   // of one row of "greatest"
+  constexpr int kGreatestEntries = 13;    // entries that "greatest" reduces to one
+  constexpr int kPowerElements = 351;     // of one row of "power"
+  constexpr int kPowerColumns = 13;       // last axis of "power"
+  constexpr int kTotalElements = 27;      // of one row of "total"
+  constexpr int kTotalEntries = 13;       // entries that "total" reduces to one
+  constexpr int kWeightsElements = 351;   // of one row of "weights"
+  constexpr int kWeightsColumns = 13;     // last axis of "weights"
+  constexpr int kWeightsStride0 = 351;    // elements per step of axis 0 of "weights"
   const int row = blockIdx.x;
 
   alignas(16) __shared__ float left_rows[kLeftPlaces];
   // left: add
   if (threadIdx.x < kLeftVectors) {
     const int i = threadIdx.x;
-    const int left_0 = i / kLeft1Count;
-    const int left_1 = i % kLeft1Count;
+    const int left_0 = i / kLeftColumnVectors;
+    const int left_1 = i % kLeftColumnVectors;
     const Vector<float, kLanes> x_vector =
-        LoadVector<kLanes>(x + row * kLeftElements + left_0 * kLeftColumns + left_1 * kLanes);
+        LoadVector<kLanes>(x + row * kXStride0 + left_0 * kXColumns + left_1 * kLanes);
     Vector<float, kLanes> left_rows_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -59,10 +70,10 @@ k00_relu_matmul_softmax(const float* __restrict__ x, const float* __restrict__ y
   // right: relu
   if (threadIdx.x < kRightVectors) {
     const int i = threadIdx.x;
-    const int right_0 = i / kLeft1Count;
-    const int right_1 = i % kLeft1Count;
+    const int right_0 = i / kRightColumnVectors;
+    const int right_1 = i % kRightColumnVectors;
     const Vector<float, kLanes> y_vector =
-        LoadVector<kLanes>(y + row * kRightElements + right_0 * kLeftColumns + right_1 * kLanes);
+        LoadVector<kLanes>(y + row * kYStride0 + right_0 * kYColumns + right_1 * kLanes);
     Vector<float, kLanes> right_rows_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -71,21 +82,21 @@ k00_relu_matmul_softmax(const float* __restrict__ x, const float* __restrict__ y
       const float right = y_value < 0.0f ? 0.0f : y_value;
       right_rows_vector.at[lane] = right;
     }
-    KeepVector(right_rows + right_0 * kLeftPitch + right_1 * kLanes, right_rows_vector);
+    KeepVector(right_rows + right_0 * kRightPitch + right_1 * kLanes, right_rows_vector);
   }
   __syncthreads();
 
   __shared__ float dots_rows[kDotsElements];
   // dots: matmul
   for (int i = threadIdx.x; i < kDotsElements; i += kBlockSize) {
-    const int dots_0 = i / kRight0Count;
-    const int dots_1 = i % kRight0Count;
+    const int dots_0 = i / kDotsColumns;
+    const int dots_1 = i % kDotsColumns;
     float dots = 0.0f;
     for (int k = 0; k < kDotsDepthVectors; ++k) {
       const Vector<float, kLanes> left_vector =
           LoadVector<kLanes>(left_rows + dots_0 * kLeftPitch + k * kLanes);
       const Vector<float, kLanes> right_vector =
-          LoadVector<kLanes>(right_rows + dots_1 * kLeftPitch + k * kLanes);
+          LoadVector<kLanes>(right_rows + dots_1 * kRightPitch + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float left_value = left_vector.at[lane];
@@ -93,45 +104,45 @@ k00_relu_matmul_softmax(const float* __restrict__ x, const float* __restrict__ y
         dots += left_value * right_value;
       }
     }
-    dots_rows[dots_0 * kRight0Count + dots_1] = dots;
+    dots_rows[dots_0 * kDotsColumns + dots_1] = dots;
   }
   __syncthreads();
 
-  __shared__ float greatest_rows[kLeft0Count];
+  __shared__ float greatest_rows[kGreatestElements];
   // greatest: reduce_max
-  if (threadIdx.x < kLeft0Count) {
+  if (threadIdx.x < kGreatestElements) {
     const int i = threadIdx.x;
     float greatest = -__int_as_float(0x7f800000);
-    for (int k = 0; k < kRight0Count; ++k) {
-      const float dots_value = dots_rows[i * kRight0Count + k];
+    for (int k = 0; k < kGreatestEntries; ++k) {
+      const float dots_value = dots_rows[i * kDotsColumns + k];
       greatest = LargerOf::Combine(greatest, dots_value);
     }
     greatest_rows[i] = greatest;
   }
   __syncthreads();
 
-  __shared__ float power_rows[kDotsElements];
+  __shared__ float power_rows[kPowerElements];
   // power: exp
-  for (int i = threadIdx.x; i < kDotsElements; i += kBlockSize) {
-    const int power_0 = i / kRight0Count;
-    const int power_1 = i % kRight0Count;
-    const float dots_value = dots_rows[power_0 * kRight0Count + power_1];
+  for (int i = threadIdx.x; i < kPowerElements; i += kBlockSize) {
+    const int power_0 = i / kPowerColumns;
+    const int power_1 = i % kPowerColumns;
+    const float dots_value = dots_rows[power_0 * kDotsColumns + power_1];
     const float greatest_value = greatest_rows[power_0];
     // sub
     const float shifted = dots_value - greatest_value;
     // exp
     const float power = expf(shifted);
-    power_rows[power_0 * kRight0Count + power_1] = power;
+    power_rows[power_0 * kPowerColumns + power_1] = power;
   }
   __syncthreads();
 
-  __shared__ float total_rows[kLeft0Count];
+  __shared__ float total_rows[kTotalElements];
   // total: reduce_sum
-  if (threadIdx.x < kLeft0Count) {
+  if (threadIdx.x < kTotalElements) {
     const int i = threadIdx.x;
     float total = 0.0f;
-    for (int k = 0; k < kRight0Count; ++k) {
-      const float power_value = power_rows[i * kRight0Count + k];
+    for (int k = 0; k < kTotalEntries; ++k) {
+      const float power_value = power_rows[i * kPowerColumns + k];
       total += power_value;
     }
     total_rows[i] = total;
@@ -139,14 +150,14 @@ k00_relu_matmul_softmax(const float* __restrict__ x, const float* __restrict__ y
   __syncthreads();
 
   // weights: div
-  for (int i = threadIdx.x; i < kDotsElements; i += kBlockSize) {
-    const int weights_0 = i / kRight0Count;
-    const int weights_1 = i % kRight0Count;
-    const float power_value = power_rows[weights_0 * kRight0Count + weights_1];
+  for (int i = threadIdx.x; i < kWeightsElements; i += kBlockSize) {
+    const int weights_0 = i / kWeightsColumns;
+    const int weights_1 = i % kWeightsColumns;
+    const float power_value = power_rows[weights_0 * kPowerColumns + weights_1];
     const float total_value = total_rows[weights_0];
     // div
     const float weights_value = power_value / total_value;
-    weights[row * kDotsElements + weights_0 * kRight0Count + weights_1] = weights_value;
+    weights[row * kWeightsStride0 + weights_0 * kWeightsColumns + weights_1] = weights_value;
   }
 }
 
@@ -161,26 +172,36 @@ k00_relu_matmul_softmax(const float* __restrict__ x, const float* __restrict__ y
 extern "C" __global__ void __launch_bounds__(256)
 k00_relu_matmul_softmax_many_rows(const float* __restrict__ x, const float* __restrict__ y,
                                   float* __restrict__ weights, int batch) {
-  constexpr int kRowsPerBlock = 4;    // rows that a block owns
-  constexpr int kLeftElements = 648;  // of one row of "left"
-  // of one row, with 4 left free behind every 24, so that banks differ
+  constexpr int kRowsPerBlock = 4;  // rows that a block owns
+  // for one row of "left", with 4 left free behind every 24, so that banks differ
   constexpr int kLeftPlaces = 756;
-  constexpr int kLeftPitch = 28;       // from one run to the next
-  constexpr int kLanes = 4;            // neighbours that a thread takes at once
-  constexpr int kLeftVectors = 162;    // kLanes elements each, of one row of "left"
-  constexpr int kLeftColumns = 24;     // last axis of "left"
-  constexpr int kBlockSize = 256;      // threads
-  constexpr int kLeft0Count = 27;      // how many left_0 there are
-  constexpr int kLeft1Count = 6;       // how many left_1 there are
-  constexpr int kRightElements = 312;  // of one row of "right"
-  // of one row, with 4 left free behind every 24, so that banks differ
+  constexpr int kLanes = 4;              // neighbours that a thread takes at once
+  constexpr int kLeftVectors = 162;      // kLanes elements each, of one row of "left"
+  constexpr int kBlockSize = 256;        // threads
+  constexpr int kLeftColumnVectors = 6;  // kLanes elements each, of the last axis of "left"
+  constexpr int kXStride0 = 648;         // elements per step of axis 0 of "x"
+  constexpr int kXColumns = 24;          // last axis of "x"
+  constexpr int kLeftPitch = 28;         // from one run of 24 of "left" to the next
+  // for one row of "right", with 4 left free behind every 24, so that banks differ
   constexpr int kRightPlaces = 364;
-  constexpr int kRightVectors = 78;   // kLanes elements each, of one row of "right"
-  constexpr int kRight0Count = 13;    // how many right_0 there are
-  constexpr int kDotsElements = 351;  // of one row of "dots"
-  constexpr int kDotsLines = 27;      // of each product
-  constexpr int kDotsColumns = 13;    // of each product
-  constexpr int kDotsDepth = 24;      // terms of each sum
+  constexpr int kRightVectors = 78;       // kLanes elements each, of one row of "right"
+  constexpr int kRightColumnVectors = 6;  // kLanes elements each, of the last axis of "right"
+  constexpr int kYStride0 = 312;          // elements per step of axis 0 of "y"
+  constexpr int kYColumns = 24;           // last axis of "y"
+  constexpr int kRightPitch = 28;         // from one run of 24 of "right" to the next
+  constexpr int kDotsElements = 351;      // of one row of "dots"
+  constexpr int kDotsLines = 27;          // rows of each product in "dots"
+  constexpr int kDotsColumns = 13;        // last axis of "dots"
+  constexpr int kDotsDepth = 24;          // terms of each sum of "dots"
+  constexpr int kGreatestElements = 27;   // of one row of "greatest"
+  constexpr int kGreatestEntries = 13;    // entries that "greatest" reduces to one
+  constexpr int kPowerElements = 351;     // of one row of "power"
+  constexpr int kPowerColumns = 13;       // last axis of "power"
+  constexpr int kTotalElements = 27;      // of one row of "total"
+  constexpr int kTotalEntries = 13;       // entries that "total" reduces to one
+  constexpr int kWeightsElements = 351;   // of one row of "weights"
+  constexpr int kWeightsColumns = 13;     // last axis of "weights"
+  constexpr int kWeightsStride0 = 351;    // elements per step of axis 0 of "weights"
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 
@@ -190,10 +211,10 @@ k00_relu_matmul_softmax_many_rows(const float* __restrict__ x, const float* __re
     const int row_in_block = i / kLeftVectors;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kLeftVectors;
-    const int left_0 = element / kLeft1Count;
-    const int left_1 = element % kLeft1Count;
+    const int left_0 = element / kLeftColumnVectors;
+    const int left_1 = element % kLeftColumnVectors;
     const Vector<float, kLanes> x_vector =
-        LoadVector<kLanes>(x + row * kLeftElements + left_0 * kLeftColumns + left_1 * kLanes);
+        LoadVector<kLanes>(x + row * kXStride0 + left_0 * kXColumns + left_1 * kLanes);
     Vector<float, kLanes> left_rows_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -212,10 +233,10 @@ k00_relu_matmul_softmax_many_rows(const float* __restrict__ x, const float* __re
     const int row_in_block = i / kRightVectors;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kRightVectors;
-    const int right_0 = element / kLeft1Count;
-    const int right_1 = element % kLeft1Count;
+    const int right_0 = element / kRightColumnVectors;
+    const int right_1 = element % kRightColumnVectors;
     const Vector<float, kLanes> y_vector =
-        LoadVector<kLanes>(y + row * kRightElements + right_0 * kLeftColumns + right_1 * kLanes);
+        LoadVector<kLanes>(y + row * kYStride0 + right_0 * kYColumns + right_1 * kLanes);
     Vector<float, kLanes> right_rows_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -224,7 +245,7 @@ k00_relu_matmul_softmax_many_rows(const float* __restrict__ x, const float* __re
       const float right = y_value < 0.0f ? 0.0f : y_value;
       right_rows_vector.at[lane] = right;
     }
-    KeepVector(right_rows + row_in_block * kRightPlaces + right_0 * kLeftPitch + right_1 * kLanes,
+    KeepVector(right_rows + row_in_block * kRightPlaces + right_0 * kRightPitch + right_1 * kLanes,
                right_rows_vector);
   }
   __syncthreads();
@@ -232,71 +253,71 @@ k00_relu_matmul_softmax_many_rows(const float* __restrict__ x, const float* __re
   __shared__ float dots_rows[kRowsPerBlock * kDotsElements];
   // dots: matmul
   MultiplyKeptMatrices<Arithmetic::kSplitTf32, kDotsLines, kDotsColumns, kDotsDepth, kBlockSize>(
-      {left_rows, kLeftPitch, kLeftPlaces}, {right_rows, kLeftPitch, kRightPlaces},
+      {left_rows, kLeftPitch, kLeftPlaces}, {right_rows, kRightPitch, kRightPlaces},
       {dots_rows, kDotsColumns, kDotsElements}, rows_here);
   __syncthreads();
 
-  __shared__ float greatest_rows[kRowsPerBlock * kLeft0Count];
+  __shared__ float greatest_rows[kRowsPerBlock * kGreatestElements];
   // greatest: reduce_max
-  if (threadIdx.x < rows_here * kLeft0Count) {
+  if (threadIdx.x < rows_here * kGreatestElements) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kLeft0Count;
-    const int element = i - row_in_block * kLeft0Count;
+    const int row_in_block = i / kGreatestElements;
+    const int element = i - row_in_block * kGreatestElements;
     float greatest = -__int_as_float(0x7f800000);
-    for (int k = 0; k < kRight0Count; ++k) {
-      const float dots_value = dots_rows[row_in_block * kDotsElements + element * kRight0Count + k];
+    for (int k = 0; k < kGreatestEntries; ++k) {
+      const float dots_value = dots_rows[row_in_block * kDotsElements + element * kDotsColumns + k];
       greatest = LargerOf::Combine(greatest, dots_value);
     }
-    greatest_rows[row_in_block * kLeft0Count + element] = greatest;
+    greatest_rows[row_in_block * kGreatestElements + element] = greatest;
   }
   __syncthreads();
 
-  __shared__ float power_rows[kRowsPerBlock * kDotsElements];
+  __shared__ float power_rows[kRowsPerBlock * kPowerElements];
   // power: exp
-  for (int i = threadIdx.x; i < rows_here * kDotsElements; i += kBlockSize) {
-    const int row_in_block = i / kDotsElements;
-    const int element = i - row_in_block * kDotsElements;
-    const int power_0 = element / kRight0Count;
-    const int power_1 = element % kRight0Count;
+  for (int i = threadIdx.x; i < rows_here * kPowerElements; i += kBlockSize) {
+    const int row_in_block = i / kPowerElements;
+    const int element = i - row_in_block * kPowerElements;
+    const int power_0 = element / kPowerColumns;
+    const int power_1 = element % kPowerColumns;
     const float dots_value =
-        dots_rows[row_in_block * kDotsElements + power_0 * kRight0Count + power_1];
-    const float greatest_value = greatest_rows[row_in_block * kLeft0Count + power_0];
+        dots_rows[row_in_block * kDotsElements + power_0 * kDotsColumns + power_1];
+    const float greatest_value = greatest_rows[row_in_block * kGreatestElements + power_0];
     // sub
     const float shifted = dots_value - greatest_value;
     // exp
     const float power = expf(shifted);
-    power_rows[row_in_block * kDotsElements + power_0 * kRight0Count + power_1] = power;
+    power_rows[row_in_block * kPowerElements + power_0 * kPowerColumns + power_1] = power;
   }
   __syncthreads();
 
-  __shared__ float total_rows[kRowsPerBlock * kLeft0Count];
+  __shared__ float total_rows[kRowsPerBlock * kTotalElements];
   // total: reduce_sum
-  if (threadIdx.x < rows_here * kLeft0Count) {
+  if (threadIdx.x < rows_here * kTotalElements) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kLeft0Count;
-    const int element = i - row_in_block * kLeft0Count;
+    const int row_in_block = i / kTotalElements;
+    const int element = i - row_in_block * kTotalElements;
     float total = 0.0f;
-    for (int k = 0; k < kRight0Count; ++k) {
+    for (int k = 0; k < kTotalEntries; ++k) {
       const float power_value =
-          power_rows[row_in_block * kDotsElements + element * kRight0Count + k];
+          power_rows[row_in_block * kPowerElements + element * kPowerColumns + k];
       total += power_value;
     }
-    total_rows[row_in_block * kLeft0Count + element] = total;
+    total_rows[row_in_block * kTotalElements + element] = total;
   }
   __syncthreads();
 
   // weights: div
-  for (int i = threadIdx.x; i < rows_here * kDotsElements; i += kBlockSize) {
-    const int row_in_block = i / kDotsElements;
+  for (int i = threadIdx.x; i < rows_here * kWeightsElements; i += kBlockSize) {
+    const int row_in_block = i / kWeightsElements;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kDotsElements;
-    const int weights_0 = element / kRight0Count;
-    const int weights_1 = element % kRight0Count;
+    const int element = i - row_in_block * kWeightsElements;
+    const int weights_0 = element / kWeightsColumns;
+    const int weights_1 = element % kWeightsColumns;
     const float power_value =
-        power_rows[row_in_block * kDotsElements + weights_0 * kRight0Count + weights_1];
-    const float total_value = total_rows[row_in_block * kLeft0Count + weights_0];
+        power_rows[row_in_block * kPowerElements + weights_0 * kPowerColumns + weights_1];
+    const float total_value = total_rows[row_in_block * kTotalElements + weights_0];
     // div
     const float weights_value = power_value / total_value;
-    weights[row * kDotsElements + weights_0 * kRight0Count + weights_1] = weights_value;
+    weights[row * kWeightsStride0 + weights_0 * kWeightsColumns + weights_1] = weights_value;
   }
 }

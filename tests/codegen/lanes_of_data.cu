@@ -14,33 +14,37 @@
 extern "C" __global__ void __launch_bounds__(256)
 k00_gather(const long long* __restrict__ ids, const float* __restrict__ x,
            float* __restrict__ chosen, int batch, int n, IndexError* errors) {
-  constexpr int kChosenColumns = 4;  // last axis of "chosen"
-  constexpr int kLanes = 4;          // neighbours that a thread makes
-  constexpr int kBlockSize = 256;    // threads
-  constexpr int kPadRows = 3;        // valid indices are -3..2
-  constexpr int kXOffset = 5;        // between an element and what is read of "x"
-  constexpr int kIdsSite = 1;        // who reports a bad index: gather
+  constexpr int kLanes = 4;            // neighbours that a thread makes
+  constexpr int kBlockSize = 256;      // threads
+  constexpr int kVectorsPerN = 2;      // kLanes elements each, for each n
+  constexpr int kIdsColumns = 4;       // last axis of "ids"
+  constexpr int kPadColumns = 3;       // last axis of "pad"
+  constexpr int kPadBorderOffset = 2;  // added to it
+  constexpr int kXColumns = 2;         // last axis of "x"
+  constexpr int kXOffset = 5;          // between an element and what is read of "x"
+  constexpr int kChosenColumns = 4;    // last axis of "chosen"
+  constexpr int kIdsSite = 1;          // who reports a bad index: gather
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
-  if (i >= batch * n + n * 2) return;
+  if (i >= batch * n + n * kVectorsPerN) return;
   const int row = i;
   const int row_0 = row / n;
   const int row_1 = row % n;
-  const Vector<long long, kLanes> ids_vector = LoadVector<kLanes>(ids + row_1 * kChosenColumns);
+  const Vector<long long, kLanes> ids_vector = LoadVector<kLanes>(ids + row_1 * kIdsColumns);
   Vector<float, kLanes> chosen_vector;
   #pragma unroll
   for (int lane = 0; lane < kLanes; ++lane) {
     const long long ids_value = ids_vector.at[lane];
     // gather
     const int ids_index =
-        CheckedIndex(ids_value, kPadRows, errors, kIdsSite, row_1 * kChosenColumns + lane);
+        CheckedIndex(ids_value, kPadColumns, errors, kIdsSite, row_1 * kIdsColumns + lane);
     // pad
     float pad;
-    if (row_0 - 2 < 0) {
+    if (row_0 - kPadBorderOffset < 0) {
       pad = -2.0f;
     } else if (ids_index - 1 < 0) {
       pad = -2.0f;
     } else {
-      const float x_value = x[row_0 * 2 + ids_index - kXOffset];
+      const float x_value = x[row_0 * kXColumns + ids_index - kXOffset];
       pad = x_value;
     }
     chosen_vector.at[lane] = pad;

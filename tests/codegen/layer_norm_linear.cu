@@ -16,13 +16,18 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict__ weight_scaled,
                            const float* __restrict__ bias_shifted, float* __restrict__ y,
                            int batch) {
-  constexpr int kRowsPerBlock = 32;         // rows that a block owns
-  constexpr int kXColumns = 8;              // last axis of "x"
-  constexpr int kLanes = 4;                 // neighbours that a thread takes at once
-  constexpr int kMeanDepthVectors = 2;      // kLanes terms each, of its sum
-  constexpr int kVarianceDepthVectors = 2;  // kLanes terms each, of its sum
-  constexpr float kEpsilon = 1e-05f;        // "epsilon"
-  constexpr int kProductDepthVectors = 2;   // kLanes terms each, of its sum
+  constexpr int kRowsPerBlock = 32;          // rows that a block owns
+  constexpr int kLanes = 4;                  // neighbours that a thread takes at once
+  constexpr int kMeanEntryVectors = 2;       // kLanes entries each, that "mean" reduces to one
+  constexpr int kXColumns = 8;               // last axis of "x"
+  constexpr int kMeanEntries = 8;            // entries that "mean" reduces to one
+  constexpr int kVarianceEntryVectors = 2;   // kLanes entries each, that "variance" reduces to one
+  constexpr int kVarianceEntries = 8;        // entries that "variance" reduces to one
+  constexpr float kEpsilon = 1e-05f;         // "epsilon"
+  constexpr int kNormalUnscaledColumns = 8;  // last axis of "normal_unscaled"
+  constexpr int kYColumns = 2;               // last axis of "y"
+  constexpr int kProductDepthVectors = 2;    // kLanes terms each, of each sum of "product"
+  constexpr int kWeightScaledColumns = 2;    // last axis of "weight_scaled"
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 
@@ -32,7 +37,7 @@ k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict_
     const int i = threadIdx.x;
     const int row = first_row + i;
     float mean_sum = 0.0f;
-    for (int k = 0; k < kMeanDepthVectors; ++k) {
+    for (int k = 0; k < kMeanEntryVectors; ++k) {
       const Vector<float, kLanes> x_vector = LoadVector<kLanes>(x + row * kXColumns + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
@@ -40,7 +45,7 @@ k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict_
         mean_sum += x_value;
       }
     }
-    const float mean = mean_sum / (float)kXColumns;
+    const float mean = mean_sum / (float)kMeanEntries;
     mean_rows[i] = mean;
   }
   __syncthreads();
@@ -52,7 +57,7 @@ k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict_
     const int row = first_row + i;
     float variance_sum = 0.0f;
     const float mean_value = mean_rows[i];
-    for (int k = 0; k < kVarianceDepthVectors; ++k) {
+    for (int k = 0; k < kVarianceEntryVectors; ++k) {
       const Vector<float, kLanes> x_vector = LoadVector<kLanes>(x + row * kXColumns + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
@@ -64,7 +69,7 @@ k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict_
         variance_sum += square;
       }
     }
-    const float variance = variance_sum / (float)kXColumns;
+    const float variance = variance_sum / (float)kVarianceEntries;
     // add
     const float add = variance + kEpsilon;
     // sqrt
@@ -73,13 +78,13 @@ k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict_
   }
   __syncthreads();
 
-  alignas(16) __shared__ float normal_unscaled_rows[kRowsPerBlock * kXColumns];
+  alignas(16) __shared__ float normal_unscaled_rows[kRowsPerBlock * kNormalUnscaledColumns];
   // normal_unscaled: div
-  if (threadIdx.x < rows_here * kXColumns) {
+  if (threadIdx.x < rows_here * kNormalUnscaledColumns) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kXColumns;
+    const int row_in_block = i / kNormalUnscaledColumns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kXColumns;
+    const int element = i - row_in_block * kNormalUnscaledColumns;
     const float x_value = x[row * kXColumns + element];
     const float mean_value = mean_rows[row_in_block];
     // sub
@@ -87,24 +92,25 @@ k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict_
     const float deviation_value = deviation_rows[row_in_block];
     // div
     const float normal_unscaled = centered / deviation_value;
-    normal_unscaled_rows[row_in_block * kXColumns + element] = normal_unscaled;
+    normal_unscaled_rows[row_in_block * kNormalUnscaledColumns + element] = normal_unscaled;
   }
   __syncthreads();
 
   // y: matmul and what follows it, up to gelu
-  if (threadIdx.x < rows_here * 2) {
+  if (threadIdx.x < rows_here * kYColumns) {
     const int i = threadIdx.x;
-    const int row_in_block = i / 2;
+    const int row_in_block = i / kYColumns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * 2;
+    const int element = i - row_in_block * kYColumns;
     float product_tensor = 0.0f;
     for (int k = 0; k < kProductDepthVectors; ++k) {
-      const Vector<float, kLanes> normal_unscaled_vector =
-          LoadVector<kLanes>(normal_unscaled_rows + row_in_block * kXColumns + k * kLanes);
+      const Vector<float, kLanes> normal_unscaled_vector = LoadVector<kLanes>(
+          normal_unscaled_rows + row_in_block * kNormalUnscaledColumns + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float normal_unscaled_value = normal_unscaled_vector.at[lane];
-        const float weight_scaled_value = weight_scaled[k * kXColumns + lane * 2 + element];
+        const float weight_scaled_value = weight_scaled[k * kLanes * kWeightScaledColumns +
+                                                        lane * kWeightScaledColumns + element];
         product_tensor += normal_unscaled_value * weight_scaled_value;
       }
     }
@@ -113,6 +119,6 @@ k00_layer_norm_linear_gelu(const float* __restrict__ x, const float* __restrict_
     const float sum = product_tensor + bias_shifted_value;
     // gelu
     const float y_value = GeluTanh(sum);
-    y[row * 2 + element] = y_value;
+    y[row * kYColumns + element] = y_value;
   }
 }

@@ -15,19 +15,21 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_lookup_gather(const int* __restrict__ ids, const int* __restrict__ rows_tensor,
                   const int* __restrict__ keys, const float* __restrict__ table,
                   float* __restrict__ embedding, int batch) {
-  constexpr int kEmbeddingColumns = 8;   // last axis of "embedding"
   constexpr int kLanes = 4;              // neighbours that a thread makes
   constexpr int kBlockSize = 256;        // threads
+  constexpr int kVectorsPerRow = 2;      // kLanes elements each
   constexpr long long kFoundSize = 4LL;  // of an axis
+  constexpr int kTableColumns = 8;       // last axis of "table"
+  constexpr int kEmbeddingColumns = 8;   // last axis of "embedding"
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
-  if (i >= batch * 2) return;
-  const int row = i / 2;
-  const int vector = i % 2;
+  if (i >= batch * kVectorsPerRow) return;
+  const int row = i / kVectorsPerRow;
+  const int vector = i % kVectorsPerRow;
   const int ids_value = ids[row];
   // lookup
   const long long found = Lookup(keys, rows_tensor, kFoundSize, ids_value, 0LL);
   const Vector<float, kLanes> table_vector =
-      LoadVector<kLanes>(table + found * kEmbeddingColumns + vector * kLanes);
+      LoadVector<kLanes>(table + found * kTableColumns + vector * kLanes);
   Vector<float, kLanes> embedding_vector;
   #pragma unroll
   for (int lane = 0; lane < kLanes; ++lane) {

@@ -27,19 +27,21 @@
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict__ weight,
                            const float* __restrict__ bias, float* __restrict__ hidden, int batch) {
-  constexpr int kHiddenColumns = 70;    // of the result
-  constexpr int kProductDepth = 64;     // terms of its sum
-  constexpr int kMostRows = 1;          // rows of the result
-  constexpr int kWarpSize = 32;         // threads
-  constexpr int kMatrices = 2;          // products, each of matrices of its own
-  constexpr int kWeightStride0 = 4480;  // elements per step of axis 0 of "weight"
-  constexpr int kBlockSize = 128;       // threads
-  constexpr int kPack = 4;              // elements of one load
-  constexpr int kFirstPacks = 1;        // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;    // warps that share out a sum
+  constexpr int kHiddenColumns = 70;       // last axis of "hidden"
+  constexpr int kProductDepth = 64;        // terms of each sum: last axis of "x" and of "weight"
+  constexpr int kMostRows = 1;             // rows of the result
+  constexpr int kWarpSize = 32;            // threads
+  constexpr int kMatrices = 2;             // products, each of matrices of its own
+  constexpr int kXPerBatchAndMatrix = 64;  // elements of "x" per step of batch * matrix
+  constexpr int kWeightMatrixElements = 4480;  // of a matrix of "weight"
+  constexpr int kBlockSize = 128;              // threads
+  constexpr int kPack = 4;                     // elements of one load
+  constexpr int kFirstPacks = 1;               // of a thread's share of the weights
+  constexpr int kWarpsPerColumn = 1;           // warps that share out a sum
+  constexpr int kBiasColumns = 70;             // last axis of "bias"
   const int matrix = blockIdx.x % kMatrices;
-  const float* x_matrix = x + batch * matrix * kProductDepth;
-  const float* weight_matrix = weight + matrix * kWeightStride0;
+  const float* x_matrix = x + batch * matrix * kXPerBatchAndMatrix;
+  const float* weight_matrix = weight + matrix * kWeightMatrixElements;
   const int column = blockIdx.x / kMatrices * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight_matrix + min(kHiddenColumns - 1, column) * kProductDepth;
 
@@ -54,7 +56,7 @@ k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict_
 
   // The result: add, relu
   if (row < batch && column < kHiddenColumns) {
-    const float bias_value = bias[matrix * kHiddenColumns + column];
+    const float bias_value = bias[matrix * kBiasColumns + column];
     // add
     const float sum = product + bias_value;
     // relu
@@ -82,19 +84,21 @@ k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict_
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_relu_rows_4(const float* __restrict__ x, const float* __restrict__ weight,
                            const float* __restrict__ bias, float* __restrict__ hidden, int batch) {
-  constexpr int kHiddenColumns = 70;    // of the result
-  constexpr int kProductDepth = 64;     // terms of its sum
-  constexpr int kMostRows = 4;          // rows of the result
-  constexpr int kWarpSize = 32;         // threads
-  constexpr int kMatrices = 2;          // products, each of matrices of its own
-  constexpr int kWeightStride0 = 4480;  // elements per step of axis 0 of "weight"
-  constexpr int kBlockSize = 128;       // threads
-  constexpr int kPack = 4;              // elements of one load
-  constexpr int kFirstPacks = 1;        // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;    // warps that share out a sum
+  constexpr int kHiddenColumns = 70;       // last axis of "hidden"
+  constexpr int kProductDepth = 64;        // terms of each sum: last axis of "x" and of "weight"
+  constexpr int kMostRows = 4;             // rows of the result
+  constexpr int kWarpSize = 32;            // threads
+  constexpr int kMatrices = 2;             // products, each of matrices of its own
+  constexpr int kXPerBatchAndMatrix = 64;  // elements of "x" per step of batch * matrix
+  constexpr int kWeightMatrixElements = 4480;  // of a matrix of "weight"
+  constexpr int kBlockSize = 128;              // threads
+  constexpr int kPack = 4;                     // elements of one load
+  constexpr int kFirstPacks = 1;               // of a thread's share of the weights
+  constexpr int kWarpsPerColumn = 1;           // warps that share out a sum
+  constexpr int kBiasColumns = 70;             // last axis of "bias"
   const int matrix = blockIdx.x % kMatrices;
-  const float* x_matrix = x + batch * matrix * kProductDepth;
-  const float* weight_matrix = weight + matrix * kWeightStride0;
+  const float* x_matrix = x + batch * matrix * kXPerBatchAndMatrix;
+  const float* weight_matrix = weight + matrix * kWeightMatrixElements;
   const int column = blockIdx.x / kMatrices * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight_matrix + min(kHiddenColumns - 1, column) * kProductDepth;
 
@@ -109,7 +113,7 @@ k00_matmul_add_relu_rows_4(const float* __restrict__ x, const float* __restrict_
 
   // The result: add, relu
   if (row < batch && column < kHiddenColumns) {
-    const float bias_value = bias[matrix * kHiddenColumns + column];
+    const float bias_value = bias[matrix * kBiasColumns + column];
     // add
     const float sum = product + bias_value;
     // relu
@@ -138,22 +142,24 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_add_relu_rows_by_8(const float* __restrict__ x, const float* __restrict__ weight,
                               const float* __restrict__ bias, float* __restrict__ hidden,
                               int batch) {
-  constexpr int kHiddenColumns = 70;    // of the result
-  constexpr int kProductDepth = 64;     // terms of its sum
-  constexpr int kMostRows = 8;          // rows of a group
-  constexpr int kWarpSize = 32;         // threads
-  constexpr int kMatrices = 2;          // products, each of matrices of its own
-  constexpr int kWeightStride0 = 4480;  // elements per step of axis 0 of "weight"
-  constexpr int kBlockSize = 256;       // threads
-  constexpr int kPack = 4;              // elements of one load
-  constexpr int kFirstPacks = 1;        // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;    // warps that share out a sum
+  constexpr int kHiddenColumns = 70;       // last axis of "hidden"
+  constexpr int kProductDepth = 64;        // terms of each sum: last axis of "x" and of "weight"
+  constexpr int kMostRows = 8;             // rows of a group
+  constexpr int kWarpSize = 32;            // threads
+  constexpr int kMatrices = 2;             // products, each of matrices of its own
+  constexpr int kXPerBatchAndMatrix = 64;  // elements of "x" per step of batch * matrix
+  constexpr int kWeightMatrixElements = 4480;  // of a matrix of "weight"
+  constexpr int kBlockSize = 256;              // threads
+  constexpr int kPack = 4;                     // elements of one load
+  constexpr int kFirstPacks = 1;               // of a thread's share of the weights
+  constexpr int kWarpsPerColumn = 1;           // warps that share out a sum
+  constexpr int kBiasColumns = 70;             // last axis of "bias"
   // Neighbours make other rows with the same weights.
   const int row_groups = (batch + kMostRows - 1) / kMostRows;
   const int first_row = blockIdx.x % row_groups * kMostRows;
   const int matrix = blockIdx.x / row_groups % kMatrices;
-  const float* x_matrix = x + batch * matrix * kProductDepth;
-  const float* weight_matrix = weight + matrix * kWeightStride0;
+  const float* x_matrix = x + batch * matrix * kXPerBatchAndMatrix;
+  const float* weight_matrix = weight + matrix * kWeightMatrixElements;
   const int column =
       blockIdx.x / (kMatrices * row_groups) * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight_matrix + min(kHiddenColumns - 1, column) * kProductDepth;
@@ -170,7 +176,7 @@ k00_matmul_add_relu_rows_by_8(const float* __restrict__ x, const float* __restri
 
   // The result: add, relu
   if (threadIdx.x % kWarpSize < kMostRows && row < batch && column < kHiddenColumns) {
-    const float bias_value = bias[matrix * kHiddenColumns + column];
+    const float bias_value = bias[matrix * kBiasColumns + column];
     // add
     const float sum = product + bias_value;
     // relu
@@ -202,28 +208,30 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_add_relu_tile_16x32(const float* __restrict__ x, const float* __restrict__ weight,
                                const float* __restrict__ bias, float* __restrict__ hidden,
                                int batch) {
-  constexpr int kHiddenColumns = 70;    // of the result
-  constexpr int kProductDepth = 64;     // terms of its sum
-  constexpr int kTileRows = 16;         // of a block
-  constexpr int kTileColumns = 32;      // of a block
-  constexpr int kChunkBytes = 256;      // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;          // of a block, one below the other
-  constexpr int kColumnWarps = 1;       // side by side
-  constexpr int kDepthWarps = 8;        // that share out the sums
-  constexpr int kStages = 4;            // chunks in shared memory
-  constexpr int kSharedBytes = 52224;   // given at launch
-  constexpr int kColumnTiles = 3;       // tiles side by side
-  constexpr int kMatrices = 2;          // products, each of matrices of its own
-  constexpr int kWeightStride0 = 4480;  // elements per step of axis 0 of "weight"
-  constexpr int kCopyBytes = 16;        // of one copy
+  constexpr int kHiddenColumns = 70;       // last axis of "hidden"
+  constexpr int kProductDepth = 64;        // terms of each sum: last axis of "x" and of "weight"
+  constexpr int kTileRows = 16;            // of a block
+  constexpr int kTileColumns = 32;         // of a block
+  constexpr int kChunkBytes = 256;         // of a row, in shared memory at a time
+  constexpr int kRowWarps = 1;             // of a block, one below the other
+  constexpr int kColumnWarps = 1;          // side by side
+  constexpr int kDepthWarps = 8;           // that share out the sums
+  constexpr int kStages = 4;               // chunks in shared memory
+  constexpr int kSharedBytes = 52224;      // given at launch
+  constexpr int kColumnTiles = 3;          // tiles side by side
+  constexpr int kMatrices = 2;             // products, each of matrices of its own
+  constexpr int kXPerBatchAndMatrix = 64;  // elements of "x" per step of batch * matrix
+  constexpr int kWeightMatrixElements = 4480;  // of a matrix of "weight"
+  constexpr int kCopyBytes = 16;               // of one copy
+  constexpr int kBiasColumns = 70;             // last axis of "bias"
   using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int matrix = blockIdx.x / kColumnTiles % kMatrices;
-  const float* x_matrix = x + batch * matrix * kProductDepth;
-  const float* weight_matrix = weight + matrix * kWeightStride0;
+  const float* x_matrix = x + batch * matrix * kXPerBatchAndMatrix;
+  const float* weight_matrix = weight + matrix * kWeightMatrixElements;
   const int first_row = blockIdx.x / (kMatrices * kColumnTiles) * kTileRows;
   const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
 
@@ -243,7 +251,7 @@ k00_matmul_add_relu_tile_16x32(const float* __restrict__ x, const float* __restr
       const float product = PlainUnlessFinite(
           TileSum<Shape>(memory, tile_row, tile_column), x_matrix + row * kProductDepth,
           weight_matrix + column * kProductDepth, kProductDepth);
-      const float bias_value = bias[matrix * kHiddenColumns + column];
+      const float bias_value = bias[matrix * kBiasColumns + column];
       // add
       const float sum = product + bias_value;
       // relu
@@ -276,28 +284,30 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_add_relu_tile_32x64(const float* __restrict__ x, const float* __restrict__ weight,
                                const float* __restrict__ bias, float* __restrict__ hidden,
                                int batch) {
-  constexpr int kHiddenColumns = 70;    // of the result
-  constexpr int kProductDepth = 64;     // terms of its sum
-  constexpr int kTileRows = 32;         // of a block
-  constexpr int kTileColumns = 64;      // of a block
-  constexpr int kChunkBytes = 256;      // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;          // of a block, one below the other
-  constexpr int kColumnWarps = 2;       // side by side
-  constexpr int kDepthWarps = 4;        // that share out the sums
-  constexpr int kStages = 3;            // chunks in shared memory
-  constexpr int kSharedBytes = 78336;   // given at launch
-  constexpr int kColumnTiles = 2;       // tiles side by side
-  constexpr int kMatrices = 2;          // products, each of matrices of its own
-  constexpr int kWeightStride0 = 4480;  // elements per step of axis 0 of "weight"
-  constexpr int kCopyBytes = 16;        // of one copy
+  constexpr int kHiddenColumns = 70;       // last axis of "hidden"
+  constexpr int kProductDepth = 64;        // terms of each sum: last axis of "x" and of "weight"
+  constexpr int kTileRows = 32;            // of a block
+  constexpr int kTileColumns = 64;         // of a block
+  constexpr int kChunkBytes = 256;         // of a row, in shared memory at a time
+  constexpr int kRowWarps = 1;             // of a block, one below the other
+  constexpr int kColumnWarps = 2;          // side by side
+  constexpr int kDepthWarps = 4;           // that share out the sums
+  constexpr int kStages = 3;               // chunks in shared memory
+  constexpr int kSharedBytes = 78336;      // given at launch
+  constexpr int kColumnTiles = 2;          // tiles side by side
+  constexpr int kMatrices = 2;             // products, each of matrices of its own
+  constexpr int kXPerBatchAndMatrix = 64;  // elements of "x" per step of batch * matrix
+  constexpr int kWeightMatrixElements = 4480;  // of a matrix of "weight"
+  constexpr int kCopyBytes = 16;               // of one copy
+  constexpr int kBiasColumns = 70;             // last axis of "bias"
   using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int matrix = blockIdx.x / kColumnTiles % kMatrices;
-  const float* x_matrix = x + batch * matrix * kProductDepth;
-  const float* weight_matrix = weight + matrix * kWeightStride0;
+  const float* x_matrix = x + batch * matrix * kXPerBatchAndMatrix;
+  const float* weight_matrix = weight + matrix * kWeightMatrixElements;
   const int first_row = blockIdx.x / (kMatrices * kColumnTiles) * kTileRows;
   const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
 
@@ -317,7 +327,7 @@ k00_matmul_add_relu_tile_32x64(const float* __restrict__ x, const float* __restr
       const float product = PlainUnlessFinite(
           TileSum<Shape>(memory, tile_row, tile_column), x_matrix + row * kProductDepth,
           weight_matrix + column * kProductDepth, kProductDepth);
-      const float bias_value = bias[matrix * kHiddenColumns + column];
+      const float bias_value = bias[matrix * kBiasColumns + column];
       // add
       const float sum = product + bias_value;
       // relu
@@ -353,28 +363,30 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_add_relu_tile_128x64(const float* __restrict__ x, const float* __restrict__ weight,
                                 const float* __restrict__ bias, float* __restrict__ hidden,
                                 int batch) {
-  constexpr int kHiddenColumns = 70;    // of the result
-  constexpr int kProductDepth = 64;     // terms of its sum
-  constexpr int kTileRows = 128;        // of a block
-  constexpr int kTileColumns = 64;      // of a block
-  constexpr int kChunkBytes = 128;      // of a row, in shared memory at a time
-  constexpr int kRowWarps = 4;          // of a block, one below the other
-  constexpr int kColumnWarps = 2;       // side by side
-  constexpr int kDepthWarps = 1;        // that share out the sums
-  constexpr int kStages = 3;            // chunks in shared memory
-  constexpr int kSharedBytes = 82944;   // given at launch
-  constexpr int kColumnTiles = 2;       // tiles side by side
-  constexpr int kMatrices = 2;          // products, each of matrices of its own
-  constexpr int kWeightStride0 = 4480;  // elements per step of axis 0 of "weight"
-  constexpr int kCopyBytes = 16;        // of one copy
+  constexpr int kHiddenColumns = 70;       // last axis of "hidden"
+  constexpr int kProductDepth = 64;        // terms of each sum: last axis of "x" and of "weight"
+  constexpr int kTileRows = 128;           // of a block
+  constexpr int kTileColumns = 64;         // of a block
+  constexpr int kChunkBytes = 128;         // of a row, in shared memory at a time
+  constexpr int kRowWarps = 4;             // of a block, one below the other
+  constexpr int kColumnWarps = 2;          // side by side
+  constexpr int kDepthWarps = 1;           // that share out the sums
+  constexpr int kStages = 3;               // chunks in shared memory
+  constexpr int kSharedBytes = 82944;      // given at launch
+  constexpr int kColumnTiles = 2;          // tiles side by side
+  constexpr int kMatrices = 2;             // products, each of matrices of its own
+  constexpr int kXPerBatchAndMatrix = 64;  // elements of "x" per step of batch * matrix
+  constexpr int kWeightMatrixElements = 4480;  // of a matrix of "weight"
+  constexpr int kCopyBytes = 16;               // of one copy
+  constexpr int kBiasColumns = 70;             // last axis of "bias"
   using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int matrix = blockIdx.x / kColumnTiles % kMatrices;
-  const float* x_matrix = x + batch * matrix * kProductDepth;
-  const float* weight_matrix = weight + matrix * kWeightStride0;
+  const float* x_matrix = x + batch * matrix * kXPerBatchAndMatrix;
+  const float* weight_matrix = weight + matrix * kWeightMatrixElements;
   const int first_row = blockIdx.x / (kMatrices * kColumnTiles) * kTileRows;
   const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
 
@@ -394,7 +406,7 @@ k00_matmul_add_relu_tile_128x64(const float* __restrict__ x, const float* __rest
       const float product = PlainUnlessFinite(
           TileSum<Shape>(memory, tile_row, tile_column), x_matrix + row * kProductDepth,
           weight_matrix + column * kProductDepth, kProductDepth);
-      const float bias_value = bias[matrix * kHiddenColumns + column];
+      const float bias_value = bias[matrix * kBiasColumns + column];
       // add
       const float sum = product + bias_value;
       // relu

@@ -28,8 +28,8 @@
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_relu_rows_1(const Half* __restrict__ x, const Half* __restrict__ weight,
                            const Half* __restrict__ bias, Half* __restrict__ hidden, int batch) {
-  constexpr int kHiddenColumns = 70;  // of the result
-  constexpr int kProductDepth = 130;  // terms of its sum
+  constexpr int kHiddenColumns = 70;  // last axis of "hidden"
+  constexpr int kProductDepth = 130;  // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 1;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
@@ -78,8 +78,8 @@ k00_matmul_add_relu_rows_1(const Half* __restrict__ x, const Half* __restrict__ 
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_relu_rows_4(const Half* __restrict__ x, const Half* __restrict__ weight,
                            const Half* __restrict__ bias, Half* __restrict__ hidden, int batch) {
-  constexpr int kHiddenColumns = 70;  // of the result
-  constexpr int kProductDepth = 130;  // terms of its sum
+  constexpr int kHiddenColumns = 70;  // last axis of "hidden"
+  constexpr int kProductDepth = 130;  // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 4;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
   constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
@@ -130,8 +130,8 @@ k00_matmul_add_relu_rows_4(const Half* __restrict__ x, const Half* __restrict__ 
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_relu_rows_8(const Half* __restrict__ x, const Half* __restrict__ weight,
                            const Half* __restrict__ bias, Half* __restrict__ hidden, int batch) {
-  constexpr int kHiddenColumns = 70;  // of the result
-  constexpr int kProductDepth = 130;  // terms of its sum
+  constexpr int kHiddenColumns = 70;  // last axis of "hidden"
+  constexpr int kProductDepth = 130;  // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 8;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
   constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
@@ -186,8 +186,8 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_add_relu_tile_16x32(const Half* __restrict__ x, const Half* __restrict__ weight,
                                const Half* __restrict__ bias, Half* __restrict__ hidden,
                                int batch) {
-  constexpr int kHiddenColumns = 70;   // of the result
-  constexpr int kProductDepth = 130;   // terms of its sum
+  constexpr int kHiddenColumns = 70;   // last axis of "hidden"
+  constexpr int kProductDepth = 130;   // terms of each sum: last axis of "x" and of "weight"
   constexpr int kTileRows = 16;        // of a block
   constexpr int kTileColumns = 32;     // of a block
   constexpr int kChunkBytes = 512;     // of a row, in shared memory at a time

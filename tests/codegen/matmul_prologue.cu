@@ -35,25 +35,27 @@ k00_interaction_linear_rows_1(const float* __restrict__ weight_folded_shares,
                               const int* __restrict__ pairs_first, const float* x,
                               const int* __restrict__ pairs_blocks,
                               float* __restrict__ product_parts, int batch) {
-  constexpr int kProductPartsColumns = 72;  // of the result
-  constexpr int kProductPartsDepth = 528;   // terms of its sum
-  constexpr int kMostRows = 1;              // rows of the result
-  constexpr int kWarpSize = 32;             // threads
-  constexpr int kMatrices = 32;             // products, each of matrices of its own
-  // elements per step of axis 0 of "weight_folded_shares"
-  constexpr int kWeightFoldedSharesStride0 = 38016;
-  constexpr int kBlockSize = 128;            // threads
-  constexpr int kPack = 4;                   // elements of one load
-  constexpr int kFirstPacks = 5;             // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;         // warps that share out a sum
-  constexpr int kPairsProductsPacks = 4;     // in a row of "pairs_products"
-  constexpr int kPairsProductsRows = 33;     // of "pairs_products" in a row of the operand
+  constexpr int kProductPartsColumns = 72;  // last axis of "product_parts"
+  // terms of each sum: last axis of "pairs_shares" and of "weight_folded_shares"
+  constexpr int kProductPartsDepth = 528;
+  constexpr int kMostRows = 1;                              // rows of the result
+  constexpr int kWarpSize = 32;                             // threads
+  constexpr int kMatrices = 32;                             // products, each of matrices of its own
+  constexpr int kWeightFoldedSharesMatrixElements = 38016;  // of a matrix of "weight_folded_shares"
+  constexpr int kBlockSize = 128;                           // threads
+  constexpr int kPack = 4;                                  // elements of one load
+  constexpr int kFirstPacks = 5;                            // of a thread's share of the weights
+  constexpr int kWarpsPerColumn = 1;                        // warps that share out a sum
+  constexpr int kPack_2 = 4;                                // neighbours in a row
+  constexpr int kPairsProductsPacks = 4;                    // in a row of "pairs_products"
+  constexpr int kPairsFirstPerMatrix = 33;   // elements of "pairs_first" per step of matrix
   constexpr int kXColumns = 176;             // last axis of "x"
-  constexpr int kPairsInBlocksStride1 = 16;  // elements per step of axis 1 of "pairs_in_blocks"
+  constexpr int kPairsBlocksPerMatrix = 33;  // elements of "pairs_blocks" per step of matrix
+  constexpr int kPairsInBlocksColumns = 16;  // last axis of "pairs_in_blocks"
   LetNextKernelStart();
   const int matrix = blockIdx.x % kMatrices;
   const float* weight_folded_shares_matrix =
-      weight_folded_shares + matrix * kWeightFoldedSharesStride0;
+      weight_folded_shares + matrix * kWeightFoldedSharesMatrixElements;
   const int column = blockIdx.x / kMatrices * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight_folded_shares_matrix + column * kProductPartsDepth;
 
@@ -63,19 +65,20 @@ k00_interaction_linear_rows_1(const float* __restrict__ weight_folded_shares,
   // No other load and no store stands before this.
   AwaitEarlierKernels();
 
-  // The left operand: gather, gather, mul, transpose. kPack neighbours in a row, number `pack` of
+  // The left operand: gather, gather, mul, transpose. kPack_2 neighbours in a row, number `pack` of
   // these.
   const auto pairs_shares = [&](int left_row, int pack) {
     const int base_row = pack / kPairsProductsPacks;
     const int base_pack = pack % kPairsProductsPacks;
-    Vector<float, kPack> made;
-    const int pairs_first_value = pairs_first[matrix * kPairsProductsRows + base_row];
+    Vector<float, kPack_2> made;
+    const int pairs_first_value = pairs_first[matrix * kPairsFirstPerMatrix + base_row];
     const float x_value = x[left_row * kXColumns + pairs_first_value];
-    const int pairs_blocks_value = pairs_blocks[matrix * kPairsProductsRows + base_row];
-    const Vector<float, kPack> x_vector = LoadVector<kPack>(
-        x + left_row * kXColumns + pairs_blocks_value * kPairsInBlocksStride1 + base_pack * kPack);
+    const int pairs_blocks_value = pairs_blocks[matrix * kPairsBlocksPerMatrix + base_row];
+    const Vector<float, kPack_2> x_vector =
+        LoadVector<kPack_2>(x + left_row * kXColumns + pairs_blocks_value * kPairsInBlocksColumns +
+                            base_pack * kPack_2);
     #pragma unroll
-    for (int lane = 0; lane < kPack; ++lane) {
+    for (int lane = 0; lane < kPack_2; ++lane) {
       const float x_value_2 = x_vector.at[lane];
       // mul
       const float pairs_products = x_value * x_value_2;
@@ -122,24 +125,25 @@ k00_interaction_linear_warpgroup_64x128_cluster_2(
     const float* x, const int* __restrict__ pairs_blocks,
     const float* __restrict__ weight_folded_shares_panels, float* __restrict__ product_parts,
     int batch) {
-  constexpr int kProductPartsColumns = 72;  // of the result
-  constexpr int kProductPartsDepth = 528;   // terms of its sum
-  constexpr int kTileRows = 64;             // of a cluster
-  constexpr int kTileColumns = 128;         // of a cluster
-  constexpr int kStages = 4;                // chunks in shared memory
-  constexpr bool kLongSums = false;         // whose loop need not be held twice
-  constexpr int kClusterBlocks = 2;         // that share out the sums
-  constexpr int kSharedBytes = 99328;       // given at launch
-  constexpr int kColumnTiles = 1;           // tiles side by side
-  constexpr int kMatrices = 32;             // products, each of matrices of its own
-  // elements per step of axis 0 of "weight_folded_shares"
-  constexpr int kWeightFoldedSharesStride0 = 38016;
-  constexpr int kPack = 4;                   // neighbours in a row
-  constexpr int kPairsProductsPacks = 4;     // in a row of "pairs_products"
-  constexpr int kPairsProductsRows = 33;     // of "pairs_products" in a row of the operand
+  constexpr int kProductPartsColumns = 72;  // last axis of "product_parts"
+  // terms of each sum: last axis of "pairs_shares" and of "weight_folded_shares"
+  constexpr int kProductPartsDepth = 528;
+  constexpr int kTileRows = 64;                             // of a cluster
+  constexpr int kTileColumns = 128;                         // of a cluster
+  constexpr int kStages = 4;                                // chunks in shared memory
+  constexpr bool kLongSums = false;                         // whose loop need not be held twice
+  constexpr int kClusterBlocks = 2;                         // that share out the sums
+  constexpr int kSharedBytes = 99328;                       // given at launch
+  constexpr int kColumnTiles = 1;                           // tiles side by side
+  constexpr int kMatrices = 32;                             // products, each of matrices of its own
+  constexpr int kWeightFoldedSharesMatrixElements = 38016;  // of a matrix of "weight_folded_shares"
+  constexpr int kPack = 4;                                  // neighbours in a row
+  constexpr int kPairsProductsPacks = 4;                    // in a row of "pairs_products"
+  constexpr int kPairsFirstPerMatrix = 33;   // elements of "pairs_first" per step of matrix
   constexpr int kXColumns = 176;             // last axis of "x"
-  constexpr int kPairsInBlocksStride1 = 16;  // elements per step of axis 1 of "pairs_in_blocks"
-  constexpr int kPanelElements = 69632;      // of a matrix
+  constexpr int kPairsBlocksPerMatrix = 33;  // elements of "pairs_blocks" per step of matrix
+  constexpr int kPairsInBlocksColumns = 16;  // last axis of "pairs_in_blocks"
+  constexpr int kPanelElements = 69632;      // of a matrix in panels
   constexpr int kPanelDepth = 544;           // elements that panels have for a column
   constexpr int kCopyBytes = 16;             // of one copy
   constexpr int kBlockRows = 32;             // that a block stores
@@ -155,7 +159,7 @@ k00_interaction_linear_warpgroup_64x128_cluster_2(
   const int tile = blockIdx.x / kClusterBlocks;
   const int matrix = tile / kColumnTiles % kMatrices;
   const float* weight_folded_shares_matrix =
-      weight_folded_shares + matrix * kWeightFoldedSharesStride0;
+      weight_folded_shares + matrix * kWeightFoldedSharesMatrixElements;
   const int first_row = tile / (kMatrices * kColumnTiles) * kTileRows;
   const int first_column = tile % kColumnTiles * kTileColumns;
 
@@ -166,11 +170,11 @@ k00_interaction_linear_warpgroup_64x128_cluster_2(
     const int base_row = pack / kPairsProductsPacks;
     const int base_pack = pack % kPairsProductsPacks;
     Vector<float, kPack> made;
-    const int pairs_first_value = pairs_first[matrix * kPairsProductsRows + base_row];
+    const int pairs_first_value = pairs_first[matrix * kPairsFirstPerMatrix + base_row];
     const float x_value = x[made_row * kXColumns + pairs_first_value];
-    const int pairs_blocks_value = pairs_blocks[matrix * kPairsProductsRows + base_row];
+    const int pairs_blocks_value = pairs_blocks[matrix * kPairsBlocksPerMatrix + base_row];
     const Vector<float, kPack> x_vector = LoadVector<kPack>(
-        x + made_row * kXColumns + pairs_blocks_value * kPairsInBlocksStride1 + base_pack * kPack);
+        x + made_row * kXColumns + pairs_blocks_value * kPairsInBlocksColumns + base_pack * kPack);
     #pragma unroll
     for (int lane = 0; lane < kPack; ++lane) {
       const float x_value_2 = x_vector.at[lane];
@@ -243,23 +247,24 @@ k00_interaction_linear_warpgroup_64x128(const float* __restrict__ weight_folded_
                                         const int* __restrict__ pairs_blocks,
                                         const float* __restrict__ weight_folded_shares_panels,
                                         float* __restrict__ product_parts, int batch) {
-  constexpr int kProductPartsColumns = 72;  // of the result
-  constexpr int kProductPartsDepth = 528;   // terms of its sum
-  constexpr int kTileRows = 64;             // of a block
-  constexpr int kTileColumns = 128;         // of a block
-  constexpr int kStages = 4;                // chunks in shared memory
-  constexpr bool kLongSums = false;         // whose loop need not be held twice
-  constexpr int kSharedBytes = 99328;       // given at launch
-  constexpr int kColumnTiles = 1;           // tiles side by side
-  constexpr int kMatrices = 32;             // products, each of matrices of its own
-  // elements per step of axis 0 of "weight_folded_shares"
-  constexpr int kWeightFoldedSharesStride0 = 38016;
-  constexpr int kPack = 4;                   // neighbours in a row
-  constexpr int kPairsProductsPacks = 4;     // in a row of "pairs_products"
-  constexpr int kPairsProductsRows = 33;     // of "pairs_products" in a row of the operand
+  constexpr int kProductPartsColumns = 72;  // last axis of "product_parts"
+  // terms of each sum: last axis of "pairs_shares" and of "weight_folded_shares"
+  constexpr int kProductPartsDepth = 528;
+  constexpr int kTileRows = 64;                             // of a block
+  constexpr int kTileColumns = 128;                         // of a block
+  constexpr int kStages = 4;                                // chunks in shared memory
+  constexpr bool kLongSums = false;                         // whose loop need not be held twice
+  constexpr int kSharedBytes = 99328;                       // given at launch
+  constexpr int kColumnTiles = 1;                           // tiles side by side
+  constexpr int kMatrices = 32;                             // products, each of matrices of its own
+  constexpr int kWeightFoldedSharesMatrixElements = 38016;  // of a matrix of "weight_folded_shares"
+  constexpr int kPack = 4;                                  // neighbours in a row
+  constexpr int kPairsProductsPacks = 4;                    // in a row of "pairs_products"
+  constexpr int kPairsFirstPerMatrix = 33;   // elements of "pairs_first" per step of matrix
   constexpr int kXColumns = 176;             // last axis of "x"
-  constexpr int kPairsInBlocksStride1 = 16;  // elements per step of axis 1 of "pairs_in_blocks"
-  constexpr int kPanelElements = 69632;      // of a matrix
+  constexpr int kPairsBlocksPerMatrix = 33;  // elements of "pairs_blocks" per step of matrix
+  constexpr int kPairsInBlocksColumns = 16;  // last axis of "pairs_in_blocks"
+  constexpr int kPanelElements = 69632;      // of a matrix in panels
   constexpr int kPanelDepth = 544;           // elements that panels have for a column
   constexpr int kCopyBytes = 16;             // of one copy
   constexpr int kLanes = 4;                  // neighbours that a thread makes at once
@@ -272,7 +277,7 @@ k00_interaction_linear_warpgroup_64x128(const float* __restrict__ weight_folded_
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int matrix = blockIdx.x / kColumnTiles % kMatrices;
   const float* weight_folded_shares_matrix =
-      weight_folded_shares + matrix * kWeightFoldedSharesStride0;
+      weight_folded_shares + matrix * kWeightFoldedSharesMatrixElements;
   const int first_row = blockIdx.x / (kMatrices * kColumnTiles) * kTileRows;
   const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
 
@@ -283,11 +288,11 @@ k00_interaction_linear_warpgroup_64x128(const float* __restrict__ weight_folded_
     const int base_row = pack / kPairsProductsPacks;
     const int base_pack = pack % kPairsProductsPacks;
     Vector<float, kPack> made;
-    const int pairs_first_value = pairs_first[matrix * kPairsProductsRows + base_row];
+    const int pairs_first_value = pairs_first[matrix * kPairsFirstPerMatrix + base_row];
     const float x_value = x[made_row * kXColumns + pairs_first_value];
-    const int pairs_blocks_value = pairs_blocks[matrix * kPairsProductsRows + base_row];
+    const int pairs_blocks_value = pairs_blocks[matrix * kPairsBlocksPerMatrix + base_row];
     const Vector<float, kPack> x_vector = LoadVector<kPack>(
-        x + made_row * kXColumns + pairs_blocks_value * kPairsInBlocksStride1 + base_pack * kPack);
+        x + made_row * kXColumns + pairs_blocks_value * kPairsInBlocksColumns + base_pack * kPack);
     #pragma unroll
     for (int lane = 0; lane < kPack; ++lane) {
       const float x_value_2 = x_vector.at[lane];
@@ -339,21 +344,24 @@ k00_interaction_linear_warpgroup_64x128(const float* __restrict__ weight_folded_
 // traffic : reads batch * 9216 bytes, writes batch * 288 bytes
 extern "C" __global__ void __launch_bounds__(256)
 k01_reduce_sum(const float* product_parts, float* __restrict__ product_tensor, int batch) {
-  constexpr int kBlockSize = 256;    // threads
-  constexpr int kRowsPerBatch = 72;  // to reduce, for each batch
-  constexpr int kRowLength = 32;     // elements that are reduced
+  constexpr int kBlockSize = 256;            // threads
+  constexpr int kRowsPerBatch = 72;          // to reduce, for each batch
+  constexpr int kRow1Count = 72;             // how many row_1 there are
+  constexpr int kRowLength = 32;             // elements that are reduced
+  constexpr int kProductPartsColumns = 72;   // last axis of "product_parts"
+  constexpr int kProductTensorColumns = 72;  // last axis of "product_tensor"
   // No load and no store stands before this.
   AwaitEarlierKernels();
   const int row = blockIdx.x * kBlockSize + threadIdx.x;
   if (row >= batch * kRowsPerBatch) return;
-  const int row_0 = row / kRowsPerBatch;
-  const int row_1 = row % kRowsPerBatch;
+  const int row_0 = row / kRow1Count;
+  const int row_1 = row % kRow1Count;
   // reduce_sum over the row
   float product_tensor_2 = 0.0f;
   for (int k = 0; k < kRowLength; ++k) {
     const float product_parts_value =
-        product_parts[batch * k * kRowsPerBatch + row_0 * kRowsPerBatch + row_1];
+        product_parts[batch * k * kProductPartsColumns + row_0 * kProductPartsColumns + row_1];
     product_tensor_2 += product_parts_value;
   }
-  product_tensor[row_0 * kRowsPerBatch + row_1] = product_tensor_2;
+  product_tensor[row_0 * kProductTensorColumns + row_1] = product_tensor_2;
 }

@@ -32,13 +32,14 @@
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_relu_rows_1(const float* x, const float* __restrict__ first_weight,
                        float* __restrict__ first_tensor) {
-  constexpr int kFirstProductDepth = 320;  // terms of its sum
-  constexpr int kMostRows = 1;             // rows of the result
-  constexpr int kWarpSize = 32;            // threads
-  constexpr int kBlockSize = 128;          // threads
-  constexpr int kPack = 4;                 // elements of one load
-  constexpr int kFirstPacks = 3;           // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;       // warps that share out a sum
+  // terms of each sum: last axis of "x" and of "first_weight"
+  constexpr int kFirstProductDepth = 320;
+  constexpr int kMostRows = 1;        // rows of the result
+  constexpr int kWarpSize = 32;       // threads
+  constexpr int kBlockSize = 128;     // threads
+  constexpr int kPack = 4;            // elements of one load
+  constexpr int kFirstPacks = 3;      // of a thread's share of the weights
+  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
   LetNextKernelStart();
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = first_weight + column * kFirstProductDepth;
@@ -80,14 +81,15 @@ k00_linear_relu_rows_1(const float* x, const float* __restrict__ first_weight,
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_relu_rows_4(const float* x, const float* __restrict__ first_weight,
                        float* __restrict__ first_tensor, int batch) {
-  constexpr int kFirstColumns = 256;       // of the result
-  constexpr int kFirstProductDepth = 320;  // terms of its sum
-  constexpr int kMostRows = 4;             // rows of the result
-  constexpr int kWarpSize = 32;            // threads
-  constexpr int kWarpsPerColumn = 2;       // warps that share out a sum
-  constexpr int kBlockSize = 128;          // threads
-  constexpr int kPack = 4;                 // elements of one load
-  constexpr int kFirstPacks = 2;           // of a thread's share of the weights
+  constexpr int kFirstTensorColumns = 256;  // last axis of "first_tensor"
+  // terms of each sum: last axis of "x" and of "first_weight"
+  constexpr int kFirstProductDepth = 320;
+  constexpr int kMostRows = 4;        // rows of the result
+  constexpr int kWarpSize = 32;       // threads
+  constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
+  constexpr int kBlockSize = 128;     // threads
+  constexpr int kPack = 4;            // elements of one load
+  constexpr int kFirstPacks = 2;      // of a thread's share of the weights
   LetNextKernelStart();
   __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
@@ -109,7 +111,7 @@ k00_linear_relu_rows_4(const float* x, const float* __restrict__ first_weight,
   if (row < batch) {
     // relu
     const float first_tensor_2 = product < 0.0f ? 0.0f : product;
-    first_tensor[row * kFirstColumns + column] = first_tensor_2;
+    first_tensor[row * kFirstTensorColumns + column] = first_tensor_2;
   }
 }
 
@@ -132,14 +134,15 @@ k00_linear_relu_rows_4(const float* x, const float* __restrict__ first_weight,
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_relu_rows_by_8(const float* x, const float* __restrict__ first_weight,
                           float* __restrict__ first_tensor, int batch) {
-  constexpr int kFirstColumns = 256;       // of the result
-  constexpr int kFirstProductDepth = 320;  // terms of its sum
-  constexpr int kMostRows = 8;             // rows of a group
-  constexpr int kWarpSize = 32;            // threads
-  constexpr int kWarpsPerColumn = 2;       // warps that share out a sum
-  constexpr int kBlockSize = 256;          // threads
-  constexpr int kPack = 4;                 // elements of one load
-  constexpr int kFirstPacks = 2;           // of a thread's share of the weights
+  constexpr int kFirstTensorColumns = 256;  // last axis of "first_tensor"
+  // terms of each sum: last axis of "x" and of "first_weight"
+  constexpr int kFirstProductDepth = 320;
+  constexpr int kMostRows = 8;        // rows of a group
+  constexpr int kWarpSize = 32;       // threads
+  constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
+  constexpr int kBlockSize = 256;     // threads
+  constexpr int kPack = 4;            // elements of one load
+  constexpr int kFirstPacks = 2;      // of a thread's share of the weights
   LetNextKernelStart();
   __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
   // Neighbours make other rows with the same weights.
@@ -165,7 +168,7 @@ k00_linear_relu_rows_by_8(const float* x, const float* __restrict__ first_weight
   if (threadIdx.x % (kWarpsPerColumn * kWarpSize) < kMostRows && row < batch) {
     // relu
     const float first_tensor_2 = product < 0.0f ? 0.0f : product;
-    first_tensor[row * kFirstColumns + column] = first_tensor_2;
+    first_tensor[row * kFirstTensorColumns + column] = first_tensor_2;
   }
 }
 
@@ -191,18 +194,19 @@ k00_linear_relu_rows_by_8(const float* x, const float* __restrict__ first_weight
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weight,
                            float* __restrict__ first_tensor, int batch) {
-  constexpr int kFirstColumns = 256;       // of the result
-  constexpr int kFirstProductDepth = 320;  // terms of its sum
-  constexpr int kTileRows = 16;            // of a block
-  constexpr int kTileColumns = 32;         // of a block
-  constexpr int kChunkBytes = 512;         // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;             // of a block, one below the other
-  constexpr int kColumnWarps = 1;          // side by side
-  constexpr int kDepthWarps = 8;           // that share out the sums
-  constexpr int kStages = 3;               // chunks in shared memory
-  constexpr int kSharedBytes = 76032;      // given at launch
-  constexpr int kColumnTiles = 8;          // tiles side by side
-  constexpr int kCopyBytes = 16;           // of one copy
+  constexpr int kFirstTensorColumns = 256;  // last axis of "first_tensor"
+  // terms of each sum: last axis of "x" and of "first_weight"
+  constexpr int kFirstProductDepth = 320;
+  constexpr int kTileRows = 16;        // of a block
+  constexpr int kTileColumns = 32;     // of a block
+  constexpr int kChunkBytes = 512;     // of a row, in shared memory at a time
+  constexpr int kRowWarps = 1;         // of a block, one below the other
+  constexpr int kColumnWarps = 1;      // side by side
+  constexpr int kDepthWarps = 8;       // that share out the sums
+  constexpr int kStages = 3;           // chunks in shared memory
+  constexpr int kSharedBytes = 76032;  // given at launch
+  constexpr int kColumnTiles = 8;      // tiles side by side
+  constexpr int kCopyBytes = 16;       // of one copy
   // No load and no store stands before this.
   AwaitEarlierKernels();
   using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
@@ -214,10 +218,11 @@ k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weigh
   const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
 
   // memory.sums = x x first_weight, transposed
-  MultiplyTile<Shape, kCopyBytes>(
-      x + first_row * kFirstProductDepth, min(kTileRows, batch - first_row),
-      first_weight + first_column * kFirstProductDepth,
-      min(kTileColumns, kFirstColumns - first_column), kFirstProductDepth * sizeof(float), memory);
+  MultiplyTile<Shape, kCopyBytes>(x + first_row * kFirstProductDepth,
+                                  min(kTileRows, batch - first_row),
+                                  first_weight + first_column * kFirstProductDepth,
+                                  min(kTileColumns, kFirstTensorColumns - first_column),
+                                  kFirstProductDepth * sizeof(float), memory);
 
   // The result: relu
   for (int i = threadIdx.x; i < kTileRows * kTileColumns; i += Shape::kThreads) {
@@ -225,13 +230,13 @@ k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weigh
     const int tile_column = i % kTileColumns;
     const int row = first_row + tile_row;
     const int column = first_column + tile_column;
-    if (row < batch && column < kFirstColumns) {
+    if (row < batch && column < kFirstTensorColumns) {
       const float product = PlainUnlessFinite(
           TileSum<Shape>(memory, tile_row, tile_column), x + row * kFirstProductDepth,
           first_weight + column * kFirstProductDepth, kFirstProductDepth);
       // relu
       const float first_tensor_2 = product < 0.0f ? 0.0f : product;
-      first_tensor[row * kFirstColumns + column] = first_tensor_2;
+      first_tensor[row * kFirstTensorColumns + column] = first_tensor_2;
     }
   }
 }
@@ -243,7 +248,7 @@ k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weigh
 // inputs  : x f32[batch, 320], first_weight f32[256, 320],
 //           first_weight_panels f32[256, 320] in panels
 // outputs : first_tensor f32[batch, 256]
-// sizes   : columns (of the result), depth (terms of its sum),
+// sizes   : columns (last axis of the result), depth (terms of each sum, last axis of operands),
 //           panel_depth (elements that panels have for a column)
 // launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 4 blocks of 256 threads
 // traffic : reads batch * 1280 + 655360 bytes, writes batch * 1024 bytes,
@@ -318,8 +323,8 @@ k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_
 // inputs  : x f32[batch, 320], first_weight f32[256, 320],
 //           first_weight_panels f32[256, 320] in panels
 // outputs : first_tensor f32[batch, 256]
-// sizes   : columns (of the result), depth (terms of its sum), column_tiles (tiles side by side),
-//           panel_depth (elements that panels have for a column)
+// sizes   : columns (last axis of the result), depth (terms of each sum, last axis of operands),
+//           column_tiles (tiles side by side), panel_depth (elements that panels have for a column)
 // launch  : a block makes 128 x 128 of the result; (batch + 127) / 128 * 2 blocks of 384 threads
 // traffic : reads batch * 1280 + 655360 bytes, writes batch * 1024 bytes,
 //           keeps batch * 1024 bytes out of memory
@@ -404,13 +409,14 @@ k00_linear_relu_warpgroup_128x128(const float* x, const float* __restrict__ firs
 extern "C" __global__ void __launch_bounds__(128)
 k01_linear_relu_rows_1(const float* first_tensor, const float* __restrict__ second_weight,
                        float* __restrict__ second) {
-  constexpr int kSecondProductDepth = 256;  // terms of its sum
-  constexpr int kMostRows = 1;              // rows of the result
-  constexpr int kWarpSize = 32;             // threads
-  constexpr int kBlockSize = 128;           // threads
-  constexpr int kPack = 4;                  // elements of one load
-  constexpr int kFirstPacks = 2;            // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;        // warps that share out a sum
+  // terms of each sum: last axis of "first_tensor" and of "second_weight"
+  constexpr int kSecondProductDepth = 256;
+  constexpr int kMostRows = 1;        // rows of the result
+  constexpr int kWarpSize = 32;       // threads
+  constexpr int kBlockSize = 128;     // threads
+  constexpr int kPack = 4;            // elements of one load
+  constexpr int kFirstPacks = 2;      // of a thread's share of the weights
+  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
   LetNextKernelStart();
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = second_weight + column * kSecondProductDepth;
@@ -452,14 +458,15 @@ k01_linear_relu_rows_1(const float* first_tensor, const float* __restrict__ seco
 extern "C" __global__ void __launch_bounds__(128)
 k01_linear_relu_rows_4(const float* first_tensor, const float* __restrict__ second_weight,
                        float* __restrict__ second, int batch) {
-  constexpr int kSecondColumns = 384;       // of the result
-  constexpr int kSecondProductDepth = 256;  // terms of its sum
-  constexpr int kMostRows = 4;              // rows of the result
-  constexpr int kWarpSize = 32;             // threads
-  constexpr int kWarpsPerColumn = 2;        // warps that share out a sum
-  constexpr int kBlockSize = 128;           // threads
-  constexpr int kPack = 4;                  // elements of one load
-  constexpr int kFirstPacks = 1;            // of a thread's share of the weights
+  constexpr int kSecondColumns = 384;  // last axis of "second"
+  // terms of each sum: last axis of "first_tensor" and of "second_weight"
+  constexpr int kSecondProductDepth = 256;
+  constexpr int kMostRows = 4;        // rows of the result
+  constexpr int kWarpSize = 32;       // threads
+  constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
+  constexpr int kBlockSize = 128;     // threads
+  constexpr int kPack = 4;            // elements of one load
+  constexpr int kFirstPacks = 1;      // of a thread's share of the weights
   LetNextKernelStart();
   __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
@@ -504,14 +511,15 @@ k01_linear_relu_rows_4(const float* first_tensor, const float* __restrict__ seco
 extern "C" __global__ void __launch_bounds__(256)
 k01_linear_relu_rows_by_8(const float* first_tensor, const float* __restrict__ second_weight,
                           float* __restrict__ second, int batch) {
-  constexpr int kSecondColumns = 384;       // of the result
-  constexpr int kSecondProductDepth = 256;  // terms of its sum
-  constexpr int kMostRows = 8;              // rows of a group
-  constexpr int kWarpSize = 32;             // threads
-  constexpr int kWarpsPerColumn = 2;        // warps that share out a sum
-  constexpr int kBlockSize = 256;           // threads
-  constexpr int kPack = 4;                  // elements of one load
-  constexpr int kFirstPacks = 1;            // of a thread's share of the weights
+  constexpr int kSecondColumns = 384;  // last axis of "second"
+  // terms of each sum: last axis of "first_tensor" and of "second_weight"
+  constexpr int kSecondProductDepth = 256;
+  constexpr int kMostRows = 8;        // rows of a group
+  constexpr int kWarpSize = 32;       // threads
+  constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
+  constexpr int kBlockSize = 256;     // threads
+  constexpr int kPack = 4;            // elements of one load
+  constexpr int kFirstPacks = 1;      // of a thread's share of the weights
   LetNextKernelStart();
   __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
   // Neighbours make other rows with the same weights.
@@ -563,18 +571,19 @@ k01_linear_relu_rows_by_8(const float* first_tensor, const float* __restrict__ s
 extern "C" __global__ void __launch_bounds__(256)
 k01_linear_relu_tile_16x32(const float* first_tensor, const float* __restrict__ second_weight,
                            float* __restrict__ second, int batch) {
-  constexpr int kSecondColumns = 384;       // of the result
-  constexpr int kSecondProductDepth = 256;  // terms of its sum
-  constexpr int kTileRows = 16;             // of a block
-  constexpr int kTileColumns = 32;          // of a block
-  constexpr int kChunkBytes = 512;          // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;              // of a block, one below the other
-  constexpr int kColumnWarps = 1;           // side by side
-  constexpr int kDepthWarps = 8;            // that share out the sums
-  constexpr int kStages = 3;                // chunks in shared memory
-  constexpr int kSharedBytes = 76032;       // given at launch
-  constexpr int kColumnTiles = 12;          // tiles side by side
-  constexpr int kCopyBytes = 16;            // of one copy
+  constexpr int kSecondColumns = 384;  // last axis of "second"
+  // terms of each sum: last axis of "first_tensor" and of "second_weight"
+  constexpr int kSecondProductDepth = 256;
+  constexpr int kTileRows = 16;        // of a block
+  constexpr int kTileColumns = 32;     // of a block
+  constexpr int kChunkBytes = 512;     // of a row, in shared memory at a time
+  constexpr int kRowWarps = 1;         // of a block, one below the other
+  constexpr int kColumnWarps = 1;      // side by side
+  constexpr int kDepthWarps = 8;       // that share out the sums
+  constexpr int kStages = 3;           // chunks in shared memory
+  constexpr int kSharedBytes = 76032;  // given at launch
+  constexpr int kColumnTiles = 12;     // tiles side by side
+  constexpr int kCopyBytes = 16;       // of one copy
   // No load and no store stands before this.
   AwaitEarlierKernels();
   using Shape = TileShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
@@ -616,7 +625,7 @@ k01_linear_relu_tile_16x32(const float* first_tensor, const float* __restrict__ 
 // inputs  : first_tensor f32[batch, 256], second_weight f32[384, 256],
 //           second_weight_panels f32[384, 256] in panels
 // outputs : second f32[batch, 384]
-// sizes   : columns (of the result), depth (terms of its sum),
+// sizes   : columns (last axis of the result), depth (terms of each sum, last axis of operands),
 //           panel_depth (elements that panels have for a column)
 // launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 6 blocks of 256 threads
 // traffic : reads batch * 1024 + 786432 bytes, writes batch * 1536 bytes,

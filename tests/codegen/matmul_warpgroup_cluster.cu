@@ -34,7 +34,7 @@
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_add_rows_1(const Half* x, const Half* __restrict__ weight, const Half* bias,
                       Half* __restrict__ sum) {
-  constexpr int kProductDepth = 2050;  // terms of its sum
+  constexpr int kProductDepth = 2050;  // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 1;         // rows of the result
   constexpr int kWarpSize = 32;        // threads
   constexpr int kWarpsPerColumn = 8;   // warps that share out a sum
@@ -86,8 +86,8 @@ k00_linear_add_rows_1(const Half* x, const Half* __restrict__ weight, const Half
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_add_rows_4(const Half* x, const Half* __restrict__ weight, const Half* bias,
                       Half* __restrict__ sum, int batch) {
-  constexpr int kSumColumns = 100;     // of the result
-  constexpr int kProductDepth = 2050;  // terms of its sum
+  constexpr int kSumColumns = 100;     // last axis of "sum"
+  constexpr int kProductDepth = 2050;  // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 4;         // rows of the result
   constexpr int kWarpSize = 32;        // threads
   constexpr int kWarpsPerColumn = 8;   // warps that share out a sum
@@ -140,8 +140,8 @@ k00_linear_add_rows_4(const Half* x, const Half* __restrict__ weight, const Half
 extern "C" __global__ void __launch_bounds__(256)
 k00_linear_add_rows_8(const Half* x, const Half* __restrict__ weight, const Half* bias,
                       Half* __restrict__ sum, int batch) {
-  constexpr int kSumColumns = 100;     // of the result
-  constexpr int kProductDepth = 2050;  // terms of its sum
+  constexpr int kSumColumns = 100;     // last axis of "sum"
+  constexpr int kProductDepth = 2050;  // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 8;         // rows of the result
   constexpr int kWarpSize = 32;        // threads
   constexpr int kWarpsPerColumn = 8;   // warps that share out a sum
@@ -201,8 +201,8 @@ k00_linear_add_rows_8(const Half* x, const Half* __restrict__ weight, const Half
 extern "C" __global__ void __cluster_dims__(8) __launch_bounds__(256, 2)
 k00_linear_add_warpgroup_64x64_cluster_8(const Half* x, const Half* __restrict__ weight_panels,
                                          const Half* bias, Half* __restrict__ sum, int batch) {
-  constexpr int kSumColumns = 100;     // of the result
-  constexpr int kProductDepth = 2050;  // terms of its sum
+  constexpr int kSumColumns = 100;     // last axis of "sum"
+  constexpr int kProductDepth = 2050;  // terms of each sum: last axis of "x" and of "weight"
   constexpr int kTileRows = 64;        // of a cluster
   constexpr int kTileColumns = 64;     // of a cluster
   constexpr int kStages = 4;           // chunks in shared memory
@@ -286,8 +286,8 @@ k00_linear_add_warpgroup_64x64_cluster_8(const Half* x, const Half* __restrict__
 extern "C" __global__ void __cluster_dims__(4) __launch_bounds__(256, 2)
 k00_linear_add_warpgroup_64x64_cluster_4(const Half* x, const Half* __restrict__ weight_panels,
                                          const Half* bias, Half* __restrict__ sum, int batch) {
-  constexpr int kSumColumns = 100;     // of the result
-  constexpr int kProductDepth = 2050;  // terms of its sum
+  constexpr int kSumColumns = 100;     // last axis of "sum"
+  constexpr int kProductDepth = 2050;  // terms of each sum: last axis of "x" and of "weight"
   constexpr int kTileRows = 64;        // of a cluster
   constexpr int kTileColumns = 64;     // of a cluster
   constexpr int kStages = 4;           // chunks in shared memory
@@ -371,8 +371,8 @@ k00_linear_add_warpgroup_64x64_cluster_4(const Half* x, const Half* __restrict__
 extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(256, 2)
 k00_linear_add_warpgroup_64x64_cluster_2(const Half* x, const Half* __restrict__ weight_panels,
                                          const Half* bias, Half* __restrict__ sum, int batch) {
-  constexpr int kSumColumns = 100;     // of the result
-  constexpr int kProductDepth = 2050;  // terms of its sum
+  constexpr int kSumColumns = 100;     // last axis of "sum"
+  constexpr int kProductDepth = 2050;  // terms of each sum: last axis of "x" and of "weight"
   constexpr int kTileRows = 64;        // of a cluster
   constexpr int kTileColumns = 64;     // of a cluster
   constexpr int kStages = 4;           // chunks in shared memory
@@ -438,13 +438,13 @@ k00_linear_add_warpgroup_64x64_cluster_2(const Half* x, const Half* __restrict__
 // traffic : reads batch * 200 bytes, writes batch * 200 bytes
 extern "C" __global__ void __launch_bounds__(256)
 k01_sigmoid(const Half* sum, Half* __restrict__ gate, int batch) {
-  constexpr int kLanes = 4;        // neighbours that a thread makes
-  constexpr int kVectors = 25;     // kLanes elements each, together batch*100
-  constexpr int kBlockSize = 256;  // threads
+  constexpr int kLanes = 4;             // neighbours that a thread makes
+  constexpr int kBlockSize = 256;       // threads
+  constexpr int kVectorsPerBatch = 25;  // kLanes elements each, for each batch
   // No load and no store stands before this.
   AwaitEarlierKernels();
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
-  if (i >= batch * kVectors) return;
+  if (i >= batch * kVectorsPerBatch) return;
   const Vector<Half, kLanes> sum_vector = LoadVector<kLanes>(sum + i * kLanes);
   Vector<Half, kLanes> gate_vector;
   #pragma unroll

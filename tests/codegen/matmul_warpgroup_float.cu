@@ -32,7 +32,7 @@
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_add_sigmoid_rows_1(const float* __restrict__ x, const float* __restrict__ weight,
                               const float* __restrict__ bias, float* __restrict__ gate) {
-  constexpr int kProductDepth = 40;   // terms of its sum
+  constexpr int kProductDepth = 40;   // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 1;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
@@ -80,8 +80,8 @@ k00_linear_add_sigmoid_rows_1(const float* __restrict__ x, const float* __restri
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_add_sigmoid_rows_4(const float* __restrict__ x, const float* __restrict__ weight,
                               const float* __restrict__ bias, float* __restrict__ gate, int batch) {
-  constexpr int kGateColumns = 6400;  // of the result
-  constexpr int kProductDepth = 40;   // terms of its sum
+  constexpr int kGateColumns = 6400;  // last axis of "gate"
+  constexpr int kProductDepth = 40;   // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 4;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
@@ -134,8 +134,8 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_linear_add_sigmoid_tile_16x32(const float* __restrict__ x, const float* __restrict__ weight,
                                   const float* __restrict__ bias, float* __restrict__ gate,
                                   int batch) {
-  constexpr int kGateColumns = 6400;   // of the result
-  constexpr int kProductDepth = 40;    // terms of its sum
+  constexpr int kGateColumns = 6400;   // last axis of "gate"
+  constexpr int kProductDepth = 40;    // terms of each sum: last axis of "x" and of "weight"
   constexpr int kTileRows = 16;        // of a block
   constexpr int kTileColumns = 32;     // of a block
   constexpr int kChunkBytes = 256;     // of a row, in shared memory at a time
@@ -203,8 +203,8 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_linear_add_sigmoid_tile_32x64(const float* __restrict__ x, const float* __restrict__ weight,
                                   const float* __restrict__ bias, float* __restrict__ gate,
                                   int batch) {
-  constexpr int kGateColumns = 6400;   // of the result
-  constexpr int kProductDepth = 40;    // terms of its sum
+  constexpr int kGateColumns = 6400;   // last axis of "gate"
+  constexpr int kProductDepth = 40;    // terms of each sum: last axis of "x" and of "weight"
   constexpr int kTileRows = 32;        // of a block
   constexpr int kTileColumns = 64;     // of a block
   constexpr int kChunkBytes = 256;     // of a row, in shared memory at a time
@@ -284,8 +284,8 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
                                        const float* __restrict__ weight_panels,
                                        const float* __restrict__ bias, float* __restrict__ gate,
                                        int batch) {
-  constexpr int kGateColumns = 6400;   // of the result
-  constexpr int kProductDepth = 40;    // terms of its sum
+  constexpr int kGateColumns = 6400;   // last axis of "gate"
+  constexpr int kProductDepth = 40;    // terms of each sum: last axis of "x" and of "weight"
   constexpr int kTileRows = 64;        // of a block
   constexpr int kTileColumns = 64;     // of a block
   constexpr int kStages = 4;           // chunks in shared memory
@@ -362,8 +362,8 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
                                         const float* __restrict__ weight_panels,
                                         const float* __restrict__ bias, float* __restrict__ gate,
                                         int batch) {
-  constexpr int kGateColumns = 6400;    // of the result
-  constexpr int kProductDepth = 40;     // terms of its sum
+  constexpr int kGateColumns = 6400;    // last axis of "gate"
+  constexpr int kProductDepth = 40;     // terms of each sum: last axis of "x" and of "weight"
   constexpr int kTileRows = 64;         // of a block
   constexpr int kTileColumns = 128;     // of a block
   constexpr int kStages = 5;            // chunks in shared memory
@@ -441,8 +441,8 @@ k00_linear_add_sigmoid_warpgroup_128x128(const float* __restrict__ x,
                                          const float* __restrict__ weight_panels,
                                          const float* __restrict__ bias, float* __restrict__ gate,
                                          int batch) {
-  constexpr int kGateColumns = 6400;    // of the result
-  constexpr int kProductDepth = 40;     // terms of its sum
+  constexpr int kGateColumns = 6400;    // last axis of "gate"
+  constexpr int kProductDepth = 40;     // terms of each sum: last axis of "x" and of "weight"
   constexpr int kTileRows = 128;        // of a block
   constexpr int kTileColumns = 128;     // of a block
   constexpr int kStages = 4;            // chunks in shared memory

@@ -34,7 +34,7 @@
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_add_sigmoid_rows_1(const Half* __restrict__ x, const Half* __restrict__ weight,
                               const Half* __restrict__ bias, Half* __restrict__ gate) {
-  constexpr int kProductDepth = 130;  // terms of its sum
+  constexpr int kProductDepth = 130;  // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 1;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
   constexpr int kBlockSize = 128;     // threads
@@ -83,8 +83,8 @@ k00_linear_add_sigmoid_rows_1(const Half* __restrict__ x, const Half* __restrict
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_add_sigmoid_rows_4(const Half* __restrict__ x, const Half* __restrict__ weight,
                               const Half* __restrict__ bias, Half* __restrict__ gate, int batch) {
-  constexpr int kGateColumns = 512;   // of the result
-  constexpr int kProductDepth = 130;  // terms of its sum
+  constexpr int kGateColumns = 512;   // last axis of "gate"
+  constexpr int kProductDepth = 130;  // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 4;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
   constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
@@ -136,8 +136,8 @@ k00_linear_add_sigmoid_rows_4(const Half* __restrict__ x, const Half* __restrict
 extern "C" __global__ void __launch_bounds__(128)
 k00_linear_add_sigmoid_rows_8(const Half* __restrict__ x, const Half* __restrict__ weight,
                               const Half* __restrict__ bias, Half* __restrict__ gate, int batch) {
-  constexpr int kGateColumns = 512;   // of the result
-  constexpr int kProductDepth = 130;  // terms of its sum
+  constexpr int kGateColumns = 512;   // last axis of "gate"
+  constexpr int kProductDepth = 130;  // terms of each sum: last axis of "x" and of "weight"
   constexpr int kMostRows = 8;        // rows of the result
   constexpr int kWarpSize = 32;       // threads
   constexpr int kWarpsPerColumn = 2;  // warps that share out a sum
@@ -193,8 +193,8 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_linear_add_sigmoid_tile_16x32(const Half* __restrict__ x, const Half* __restrict__ weight,
                                   const Half* __restrict__ bias, Half* __restrict__ gate,
                                   int batch) {
-  constexpr int kGateColumns = 512;    // of the result
-  constexpr int kProductDepth = 130;   // terms of its sum
+  constexpr int kGateColumns = 512;    // last axis of "gate"
+  constexpr int kProductDepth = 130;   // terms of each sum: last axis of "x" and of "weight"
   constexpr int kTileRows = 16;        // of a block
   constexpr int kTileColumns = 32;     // of a block
   constexpr int kChunkBytes = 512;     // of a row, in shared memory at a time
@@ -261,8 +261,8 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_linear_add_sigmoid_tile_32x64(const Half* __restrict__ x, const Half* __restrict__ weight,
                                   const Half* __restrict__ bias, Half* __restrict__ gate,
                                   int batch) {
-  constexpr int kGateColumns = 512;    // of the result
-  constexpr int kProductDepth = 130;   // terms of its sum
+  constexpr int kGateColumns = 512;    // last axis of "gate"
+  constexpr int kProductDepth = 130;   // terms of each sum: last axis of "x" and of "weight"
   constexpr int kTileRows = 32;        // of a block
   constexpr int kTileColumns = 64;     // of a block
   constexpr int kChunkBytes = 256;     // of a row, in shared memory at a time
@@ -340,8 +340,8 @@ k00_linear_add_sigmoid_warpgroup_64x64(const Half* __restrict__ x,
                                        const Half* __restrict__ weight_panels,
                                        const Half* __restrict__ bias, Half* __restrict__ gate,
                                        int batch) {
-  constexpr int kGateColumns = 512;    // of the result
-  constexpr int kProductDepth = 130;   // terms of its sum
+  constexpr int kGateColumns = 512;    // last axis of "gate"
+  constexpr int kProductDepth = 130;   // terms of each sum: last axis of "x" and of "weight"
   constexpr int kTileRows = 64;        // of a block
   constexpr int kTileColumns = 64;     // of a block
   constexpr int kStages = 4;           // chunks in shared memory
@@ -416,8 +416,8 @@ k00_linear_add_sigmoid_warpgroup_64x128(const Half* __restrict__ x,
                                         const Half* __restrict__ weight_panels,
                                         const Half* __restrict__ bias, Half* __restrict__ gate,
                                         int batch) {
-  constexpr int kGateColumns = 512;    // of the result
-  constexpr int kProductDepth = 130;   // terms of its sum
+  constexpr int kGateColumns = 512;    // last axis of "gate"
+  constexpr int kProductDepth = 130;   // terms of each sum: last axis of "x" and of "weight"
   constexpr int kTileRows = 64;        // of a block
   constexpr int kTileColumns = 128;    // of a block
   constexpr int kStages = 4;           // chunks in shared memory
@@ -493,8 +493,8 @@ k00_linear_add_sigmoid_warpgroup_128x256(const Half* __restrict__ x,
                                          const Half* __restrict__ weight_panels,
                                          const Half* __restrict__ bias, Half* __restrict__ gate,
                                          int batch) {
-  constexpr int kGateColumns = 512;     // of the result
-  constexpr int kProductDepth = 130;    // terms of its sum
+  constexpr int kGateColumns = 512;     // last axis of "gate"
+  constexpr int kProductDepth = 130;    // terms of each sum: last axis of "x" and of "weight"
   constexpr int kTileRows = 128;        // of a block
   constexpr int kTileColumns = 256;     // of a block
   constexpr int kStages = 4;            // chunks in shared memory

@@ -13,17 +13,18 @@
 extern "C" __global__ void __launch_bounds__(256)
 k00_mul_sigmoid(const float* __restrict__ x, const float* __restrict__ gain,
                 float* __restrict__ probability, int batch) {
-  constexpr int kElementsPerBatch = 7;  // of the result, for each batch
-  constexpr int kBlockSize = 256;       // threads
+  constexpr int kBlockSize = 256;         // threads
+  constexpr int kProbabilityColumns = 7;  // last axis of "probability"
+  constexpr int kXColumns = 7;            // last axis of "x"
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
-  if (i >= batch * kElementsPerBatch) return;
-  const int row = i / kElementsPerBatch;
-  const int column = i % kElementsPerBatch;
-  const float x_value = x[row * kElementsPerBatch + column];
+  if (i >= batch * kProbabilityColumns) return;
+  const int row = i / kProbabilityColumns;
+  const int column = i % kProbabilityColumns;
+  const float x_value = x[row * kXColumns + column];
   const float gain_value = gain[column];
   // mul
   const float scaled = x_value * gain_value;
   // sigmoid
   const float probability_value = Sigmoid(scaled);
-  probability[row * kElementsPerBatch + column] = probability_value;
+  probability[row * kProbabilityColumns + column] = probability_value;
 }

@@ -14,16 +14,16 @@
 extern "C" __global__ void __launch_bounds__(256)
 k00_add_relu(const Half* __restrict__ x, const Half* __restrict__ bias, Half* __restrict__ hidden,
              int batch) {
-  constexpr int kHiddenColumns = 96;  // last axis of "hidden"
   constexpr int kLanes = 8;           // neighbours that a thread makes
-  constexpr int kVectorsPerRow = 12;  // kLanes elements each
   constexpr int kBlockSize = 256;     // threads
+  constexpr int kVectorsPerRow = 12;  // kLanes elements each
+  constexpr int kXColumns = 96;       // last axis of "x"
+  constexpr int kHiddenColumns = 96;  // last axis of "hidden"
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
   if (i >= batch * kVectorsPerRow) return;
   const int row = i / kVectorsPerRow;
   const int vector = i % kVectorsPerRow;
-  const Vector<Half, kLanes> x_vector =
-      LoadVector<kLanes>(x + row * kHiddenColumns + vector * kLanes);
+  const Vector<Half, kLanes> x_vector = LoadVector<kLanes>(x + row * kXColumns + vector * kLanes);
   const Vector<Half, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
   Vector<Half, kLanes> hidden_vector;
   #pragma unroll

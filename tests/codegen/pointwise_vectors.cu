@@ -13,11 +13,11 @@
 extern "C" __global__ void __launch_bounds__(256)
 k00_mul_tanh(const float* __restrict__ x, const float* __restrict__ z,
              float* __restrict__ activated, int batch) {
-  constexpr int kLanes = 4;        // neighbours that a thread makes
-  constexpr int kVectors = 16;     // kLanes elements each, together batch*64
-  constexpr int kBlockSize = 256;  // threads
+  constexpr int kLanes = 4;             // neighbours that a thread makes
+  constexpr int kBlockSize = 256;       // threads
+  constexpr int kVectorsPerBatch = 16;  // kLanes elements each, for each batch
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
-  if (i >= batch * kVectors) return;
+  if (i >= batch * kVectorsPerBatch) return;
   const Vector<float, kLanes> x_vector = LoadVector<kLanes>(x + i * kLanes);
   const Vector<float, kLanes> z_vector = LoadVector<kLanes>(z + i * kLanes);
   Vector<float, kLanes> activated_vector;

@@ -15,15 +15,17 @@
 extern "C" __global__ void __launch_bounds__(128)
 k00_layer_norm_mul_add(const float* __restrict__ x, const float* __restrict__ gain,
                        const float* __restrict__ shift, float* __restrict__ normal) {
-  constexpr int kRowLength = 4100;    // elements that are reduced
-  constexpr int kBlockSize = 128;     // threads
-  constexpr int kWarpsAtMost = 32;    // warps of a block
-  constexpr float kEpsilon = 1e-05f;  // "epsilon"
+  constexpr int kBlockSize = 128;       // threads
+  constexpr int kRowLength = 4100;      // elements that are reduced
+  constexpr int kXColumns = 4100;       // last axis of "x"
+  constexpr int kWarpsAtMost = 32;      // warps of a block
+  constexpr float kEpsilon = 1e-05f;    // "epsilon"
+  constexpr int kNormalColumns = 4100;  // last axis of "normal"
   const int row = blockIdx.x;
   // reduce_mean over the row
   float mean_1_sum = 0.0f;
   for (int k = threadIdx.x; k < kRowLength; k += kBlockSize) {
-    const float x_value = x[row * kRowLength + k];
+    const float x_value = x[row * kXColumns + k];
     mean_1_sum += x_value;
   }
   __shared__ float warp_results[kWarpsAtMost];
@@ -32,7 +34,7 @@ k00_layer_norm_mul_add(const float* __restrict__ x, const float* __restrict__ ga
   // reduce_mean over the row
   float variance_sum = 0.0f;
   for (int k = threadIdx.x; k < kRowLength; k += kBlockSize) {
-    const float x_value = x[row * kRowLength + k];
+    const float x_value = x[row * kXColumns + k];
     // sub
     const float centered = x_value - mean_1;
     // mul
@@ -46,7 +48,7 @@ k00_layer_norm_mul_add(const float* __restrict__ x, const float* __restrict__ ga
   // sqrt
   const float deviation = sqrtf(add);
   for (int k = threadIdx.x; k < kRowLength; k += kBlockSize) {
-    const float x_value = x[row * kRowLength + k];
+    const float x_value = x[row * kXColumns + k];
     // sub
     const float centered = x_value - mean_1;
     // div
@@ -57,7 +59,7 @@ k00_layer_norm_mul_add(const float* __restrict__ x, const float* __restrict__ ga
     const float shift_value = shift[k];
     // add
     const float normal_value = mul + shift_value;
-    normal[row * kRowLength + k] = normal_value;
+    normal[row * kNormalColumns + k] = normal_value;
   }
 }
 
@@ -72,14 +74,16 @@ k00_layer_norm_mul_add(const float* __restrict__ x, const float* __restrict__ ga
 extern "C" __global__ void __launch_bounds__(256)
 k00_layer_norm_mul_add_many_rows(const float* __restrict__ x, const float* __restrict__ gain,
                                  const float* __restrict__ shift, float* __restrict__ normal) {
-  constexpr int kRowLength = 4100;        // elements that are reduced
   constexpr int kSteps = 5;               // of a thread through its row
   constexpr int kBlockSize = 256;         // threads
   constexpr int kVectorLength = 4;        // neighbours that a thread takes at once
-  constexpr int kVectorsPerRow = 1025;    // of a row
+  constexpr int kVectorsPerRow = 1025;    // kVectorLength elements each
+  constexpr int kXColumns = 4100;         // last axis of "x"
   constexpr int kElementsPerThread = 20;  // of a row, kept in registers
   constexpr int kWarpsAtMost = 32;        // warps of a block
+  constexpr int kRowLength = 4100;        // elements that are reduced
   constexpr float kEpsilon = 1e-05f;      // "epsilon"
+  constexpr int kNormalColumns = 4100;    // last axis of "normal"
   const int row = blockIdx.x;
   // reduce_mean over the row
   float mean_1_sum = 0.0f;
@@ -89,7 +93,7 @@ k00_layer_norm_mul_add_many_rows(const float* __restrict__ x, const float* __res
     const int vector = threadIdx.x + step * kBlockSize;
     if (vector >= kVectorsPerRow) break;
     const Vector<float, kVectorLength> x_vector =
-        LoadVector<kVectorLength>(x + row * kRowLength + vector * kVectorLength);
+        LoadVector<kVectorLength>(x + row * kXColumns + vector * kVectorLength);
     #pragma unroll
     for (int element = 0; element < kVectorLength; ++element) {
       const float x_value = x_vector.at[element];
@@ -146,6 +150,6 @@ k00_layer_norm_mul_add_many_rows(const float* __restrict__ x, const float* __res
       const float normal_value = mul + shift_value;
       normal_vector.at[element] = normal_value;
     }
-    StoreVector(normal + row * kRowLength + vector * kVectorLength, normal_vector);
+    StoreVector(normal + row * kNormalColumns + vector * kVectorLength, normal_vector);
   }
 }

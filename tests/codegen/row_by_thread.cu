@@ -9,21 +9,23 @@
 // traffic : reads batch * 32 bytes, writes batch * 32 bytes, keeps batch * 4 bytes out of memory
 extern "C" __global__ void __launch_bounds__(256)
 k00_reduce_mean_sub(const float* __restrict__ x, float* __restrict__ centred, int batch) {
-  constexpr int kBlockSize = 256;  // threads
-  constexpr int kRowLength = 8;    // elements that are reduced
+  constexpr int kBlockSize = 256;     // threads
+  constexpr int kRowLength = 8;       // elements that are reduced
+  constexpr int kXColumns = 8;        // last axis of "x"
+  constexpr int kCentredColumns = 8;  // last axis of "centred"
   const int row = blockIdx.x * kBlockSize + threadIdx.x;
   if (row >= batch) return;
   // reduce_mean over the row
   float mean_sum = 0.0f;
   for (int k = 0; k < kRowLength; ++k) {
-    const float x_value = x[row * kRowLength + k];
+    const float x_value = x[row * kXColumns + k];
     mean_sum += x_value;
   }
   const float mean = mean_sum / (float)kRowLength;
   for (int k = 0; k < kRowLength; ++k) {
-    const float x_value = x[row * kRowLength + k];
+    const float x_value = x[row * kXColumns + k];
     // sub
     const float centred_value = x_value - mean;
-    centred[row * kRowLength + k] = centred_value;
+    centred[row * kCentredColumns + k] = centred_value;
   }
 }

@@ -15,11 +15,12 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_softmax(const float* __restrict__ logits, float* __restrict__ shares, int batch) {
   constexpr int kRowsPerBlock = 8;       // one per warp
   constexpr int kWarpSize = 32;          // threads of a warp
-  constexpr int kRowLength = 100;        // elements that are reduced
   constexpr int kSteps = 2;              // of a thread through its row
   constexpr int kVectorLength = 2;       // neighbours that a thread takes at once
-  constexpr int kVectorsPerRow = 50;     // of a row
+  constexpr int kVectorsPerRow = 50;     // kVectorLength elements each
+  constexpr int kLogitsColumns = 100;    // last axis of "logits"
   constexpr int kElementsPerThread = 4;  // of a row, kept in registers
+  constexpr int kSharesColumns = 100;    // last axis of "shares"
   const int lane = threadIdx.x % kWarpSize;
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kWarpSize;
   if (row >= batch) return;
@@ -31,7 +32,7 @@ k00_softmax(const float* __restrict__ logits, float* __restrict__ shares, int ba
     const int vector = lane + step * kWarpSize;
     if (vector >= kVectorsPerRow) break;
     const Vector<float, kVectorLength> logits_vector =
-        LoadVector<kVectorLength>(logits + row * kRowLength + vector * kVectorLength);
+        LoadVector<kVectorLength>(logits + row * kLogitsColumns + vector * kVectorLength);
     #pragma unroll
     for (int element = 0; element < kVectorLength; ++element) {
       const float logits_value = logits_vector.at[element];
@@ -71,6 +72,6 @@ k00_softmax(const float* __restrict__ logits, float* __restrict__ shares, int ba
       const float shares_value = power_value / total;
       shares_vector.at[element] = shares_value;
     }
-    StoreVector(shares + row * kRowLength + vector * kVectorLength, shares_vector);
+    StoreVector(shares + row * kSharesColumns + vector * kVectorLength, shares_vector);
   }
 }

@@ -13,22 +13,24 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_scatter_elements(const float* __restrict__ x, const long long* __restrict__ places,
                      const float* __restrict__ updates, float* __restrict__ y, int batch,
                      IndexError* errors) {
-  constexpr int kBlockSize = 256;    // threads
-  constexpr int kXColumns = 16;      // last axis of "x"
-  constexpr int kPlacesColumns = 5;  // last axis of "places"
-  constexpr int kPlacesSite = 1;     // who reports a bad index: scatter_elements
+  constexpr int kBlockSize = 256;     // threads
+  constexpr int kXColumns = 16;       // last axis of "x"
+  constexpr int kYColumns = 16;       // last axis of "y"
+  constexpr int kPlacesColumns = 5;   // last axis of "places"
+  constexpr int kUpdatesColumns = 5;  // last axis of "updates"
+  constexpr int kPlacesSite = 1;      // who reports a bad index: scatter_elements
   const int row = blockIdx.x * kBlockSize + threadIdx.x;
   if (row >= batch) return;
   // scatter_elements: copy the line, then write the updates in their order
   for (int column = 0; column < kXColumns; ++column) {
     const float x_value = x[row * kXColumns + column];
-    y[row * kXColumns + column] = x_value;
+    y[row * kYColumns + column] = x_value;
   }
   for (int k = 0; k < kPlacesColumns; ++k) {
     const long long places_value = places[row * kPlacesColumns + k];
     const int target =
         CheckedIndex(places_value, kXColumns, errors, kPlacesSite, row * kPlacesColumns + k);
-    const float updates_value = updates[row * kPlacesColumns + k];
-    y[row * kXColumns + target] += updates_value;
+    const float updates_value = updates[row * kUpdatesColumns + k];
+    y[row * kYColumns + target] += updates_value;
   }
 }

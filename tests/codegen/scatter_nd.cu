@@ -13,21 +13,24 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_scatter_nd(const float* __restrict__ table, const long long* __restrict__ rows_tensor,
                const float* __restrict__ updates, float* __restrict__ y, int batch,
                IndexError* errors) {
-  constexpr int kElements = 8;         // of a slice
-  constexpr int kBlockSize = 256;      // threads
-  constexpr int kTableAxis0Size = 20;  // of axis 0 of "table"
-  constexpr int kRowsSite = 1;         // who reports a bad index: scatter_nd
+  constexpr int kBlockSize = 256;     // threads
+  constexpr int kElements = 8;        // of a slice
+  constexpr int kTableColumns = 8;    // last axis of "table"
+  constexpr int kYColumns = 8;        // last axis of "y"
+  constexpr int kTableRows = 20;      // rows of "table"
+  constexpr int kUpdatesColumns = 8;  // last axis of "updates"
+  constexpr int kRowsSite = 1;        // who reports a bad index: scatter_nd
   const int column = blockIdx.x * kBlockSize + threadIdx.x;
   if (column >= kElements) return;
   // scatter_nd: copy this column, then write the updates in their order
-  for (int row = 0; row < kTableAxis0Size; ++row) {
-    const float table_value = table[row * kElements + column];
-    y[row * kElements + column] = table_value;
+  for (int row = 0; row < kTableRows; ++row) {
+    const float table_value = table[row * kTableColumns + column];
+    y[row * kYColumns + column] = table_value;
   }
   for (int k = 0; k < batch; ++k) {
     const long long rows_value = rows_tensor[k];
-    const int target = CheckedIndex(rows_value, kTableAxis0Size, errors, kRowsSite, k);
-    const float updates_value = updates[k * kElements + column];
-    y[target * kElements + column] = updates_value;
+    const int target = CheckedIndex(rows_value, kTableRows, errors, kRowsSite, k);
+    const float updates_value = updates[k * kUpdatesColumns + column];
+    y[target * kYColumns + column] = updates_value;
   }
 }

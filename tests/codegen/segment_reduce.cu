@@ -26,11 +26,14 @@ k00_gather_segment_reduce_concat(const float* __restrict__ dense,
   constexpr int kDenseColumns = 4;      // last axis of "dense"
   constexpr int kFeaturesColumns = 20;  // last axis of "features"
   constexpr int kBlockSize = 256;       // threads
-  constexpr int kUserBagPlace = 4;      // where "user_bag" begins in "features"
-  constexpr int kUsersRows = 50;        // valid indices are -50..49
+  constexpr int kUserBagVectors = 2;    // kLanes elements each, of one row of "user_bag"
+  constexpr int kUsersRows = 50;        // rows of "users"
   constexpr int kUsersColumns = 8;      // last axis of "users"
+  constexpr int kUserBagPlace = 4;      // where "user_bag" begins in "features"
+  constexpr int kItemBagVectors = 2;    // kLanes elements each, of one row of "item_bag"
+  constexpr int kItemsRows = 70;        // rows of "items"
+  constexpr int kItemsColumns = 8;      // last axis of "items"
   constexpr int kItemBagPlace = 12;     // where "item_bag" begins in "features"
-  constexpr int kItemsRows = 70;        // valid indices are -70..69
   constexpr int kIdsSite = 1;           // who reports a bad index: gather
   constexpr int kIdsSite_2 = 2;         // who reports a bad index: gather
   const int first_row = blockIdx.x * kChunk;
@@ -49,9 +52,9 @@ k00_gather_segment_reduce_concat(const float* __restrict__ dense,
   // segment_reduce
   const long long user_bag = (long long)n;
   const long long user_bag_3 = (long long)batch;
-  for (int i = threadIdx.x; i < (last_row - first_row) * 2; i += kBlockSize) {
-    const int row = first_row + i / 2;
-    const int vector = i % 2;
+  for (int i = threadIdx.x; i < (last_row - first_row) * kUserBagVectors; i += kBlockSize) {
+    const int row = first_row + i / kUserBagVectors;
+    const int vector = i % kUserBagVectors;
     const long long offsets_value = offsets[row];
     const long long bag_begin = SliceBound(offsets_value, user_bag);
     const long long offsets_value_2 = offsets[min(batch - 1, row + 1)];
@@ -87,9 +90,9 @@ k00_gather_segment_reduce_concat(const float* __restrict__ dense,
   // segment_reduce
   const long long item_bag = (long long)n;
   const long long item_bag_3 = (long long)batch;
-  for (int i = threadIdx.x; i < (last_row - first_row) * 2; i += kBlockSize) {
-    const int row = first_row + i / 2;
-    const int vector = i % 2;
+  for (int i = threadIdx.x; i < (last_row - first_row) * kItemBagVectors; i += kBlockSize) {
+    const int row = first_row + i / kItemBagVectors;
+    const int vector = i % kItemBagVectors;
     const long long offsets_value_3 = offsets[row];
     const long long bag_begin_2 = SliceBound(offsets_value_3, item_bag);
     const long long offsets_value_4 = offsets[min(batch - 1, row + 1)];
@@ -106,7 +109,7 @@ k00_gather_segment_reduce_concat(const float* __restrict__ dense,
       // gather
       const int ids_index_2 = CheckedIndex(ids_value_2, kItemsRows, errors, kIdsSite_2, entry_2);
       const Vector<float, kLanes> items_vector =
-          LoadVector<kLanes>(items + ids_index_2 * kUsersColumns + vector * kLanes);
+          LoadVector<kLanes>(items + ids_index_2 * kItemsColumns + vector * kLanes);
       const float weights_value = weights[entry_2];
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {

@@ -12,11 +12,11 @@
 extern "C" __global__ void __launch_bounds__(256)
 k00_add_mul(const float* __restrict__ x, const float* __restrict__ y, float* __restrict__ sum,
             float* __restrict__ square, int batch) {
-  constexpr int kLanes = 4;        // neighbours that a thread makes
-  constexpr int kVectors = 6;      // kLanes elements each, together batch*24
-  constexpr int kBlockSize = 256;  // threads
+  constexpr int kLanes = 4;            // neighbours that a thread makes
+  constexpr int kBlockSize = 256;      // threads
+  constexpr int kVectorsPerBatch = 6;  // kLanes elements each, for each batch
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
-  if (i >= batch * kVectors) return;
+  if (i >= batch * kVectorsPerBatch) return;
   const Vector<float, kLanes> x_vector = LoadVector<kLanes>(x + i * kLanes);
   const Vector<float, kLanes> y_vector = LoadVector<kLanes>(y + i * kLanes);
   Vector<float, kLanes> sum_vector;

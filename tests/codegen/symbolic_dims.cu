@@ -15,19 +15,22 @@
 extern "C" __global__ void __launch_bounds__(256)
 k00_mul_sigmoid(const float* __restrict__ requests, const float* __restrict__ candidates,
                 float* __restrict__ score, int batch, int items) {
-  constexpr int kScoreColumns = 8;  // last axis of "score"
-  constexpr int kLanes = 4;         // neighbours that a thread makes
-  constexpr int kBlockSize = 256;   // threads
+  constexpr int kLanes = 4;              // neighbours that a thread makes
+  constexpr int kBlockSize = 256;        // threads
+  constexpr int kVectorsPerRow = 2;      // kLanes elements each
+  constexpr int kRequestsColumns = 8;    // last axis of "requests"
+  constexpr int kCandidatesColumns = 8;  // last axis of "candidates"
+  constexpr int kScoreColumns = 8;       // last axis of "score"
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
-  if (i >= batch * items * 2) return;
-  const int row = i / 2;
+  if (i >= batch * items * kVectorsPerRow) return;
+  const int row = i / kVectorsPerRow;
   const int row_0 = row / items;
   const int row_1 = row % items;
-  const int vector = i % 2;
+  const int vector = i % kVectorsPerRow;
   const Vector<float, kLanes> requests_vector =
-      LoadVector<kLanes>(requests + row_0 * kScoreColumns + vector * kLanes);
+      LoadVector<kLanes>(requests + row_0 * kRequestsColumns + vector * kLanes);
   const Vector<float, kLanes> candidates_vector =
-      LoadVector<kLanes>(candidates + row_1 * kScoreColumns + vector * kLanes);
+      LoadVector<kLanes>(candidates + row_1 * kCandidatesColumns + vector * kLanes);
   Vector<float, kLanes> score_vector;
   #pragma unroll
   for (int lane = 0; lane < kLanes; ++lane) {

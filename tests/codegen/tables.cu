@@ -18,18 +18,23 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_embedding_concat(const Tables<float, 4> tables, const float* __restrict__ dense,
                      const long long* __restrict__ ids, float* __restrict__ features, int batch,
                      IndexError* errors) {
-  constexpr int kChunk = 64;                           // what one block owns of batch
-  constexpr int kLanes = 2;                            // neighbours that a thread makes
-  constexpr int kFeaturesColumns = 10;                 // last axis of "features"
-  constexpr int kBlockSize = 256;                      // threads
-  constexpr int kAllParts = 4;                         // elements or vectors of all parts
+  constexpr int kChunk = 64;            // what one block owns of batch
+  constexpr int kLanes = 2;             // neighbours that a thread makes
+  constexpr int kDenseColumns = 2;      // last axis of "dense"
+  constexpr int kFeaturesColumns = 10;  // last axis of "features"
+  constexpr int kBlockSize = 256;       // threads
+  constexpr int kPartVectors = 4;       // kLanes elements each, of a row of all parts
+  constexpr int kIdsColumns = 4;        // last axis of "ids"
+  constexpr int kTableColumns = 2;      // last axis of "table"
+  constexpr int kFeaturesPerPart = 2;   // elements of "features" per step of part
+  constexpr int kPartsPlace = 2;        // where "parts" begins in "features"
   static constexpr int kTablesRows[4] = {3, 2, 4, 3};  // rows of each table
   constexpr int kIdsSite = 1;                          // who reports a bad index: gather
   const int first_row = blockIdx.x * kChunk;
   const int last_row = min(first_row + kChunk, batch);
   for (int i = threadIdx.x; i < last_row - first_row; i += kBlockSize) {
     const int row = first_row + i;
-    const Vector<float, kLanes> dense_vector = LoadVector<kLanes>(dense + row * 2);
+    const Vector<float, kLanes> dense_vector = LoadVector<kLanes>(dense + row * kDenseColumns);
     Vector<float, kLanes> features_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -38,21 +43,23 @@ k00_embedding_concat(const Tables<float, 4> tables, const float* __restrict__ de
     }
     StoreVector(features + row * kFeaturesColumns, features_vector);
   }
-  for (int i = threadIdx.x; i < (last_row - first_row) * kAllParts; i += kBlockSize) {
-    const int row = first_row + i / kAllParts;
-    const int part = i % kAllParts;
+  for (int i = threadIdx.x; i < (last_row - first_row) * kPartVectors; i += kBlockSize) {
+    const int row = first_row + i / kPartVectors;
+    const int part = i % kPartVectors;
     const int rows = kTablesRows[part];
-    const long long ids_value = ids[row * kAllParts + part];
+    const long long ids_value = ids[row * kIdsColumns + part];
     // gather
-    const int ids0_index = CheckedIndex(ids_value, rows, errors, kIdsSite, row * kAllParts + part);
+    const int ids0_index =
+        CheckedIndex(ids_value, rows, errors, kIdsSite, row * kIdsColumns + part);
     const Vector<float, kLanes> table_vector =
-        LoadVector<kLanes>(tables.first_row[part] + ids0_index * 2);
+        LoadVector<kLanes>(tables.first_row[part] + ids0_index * kTableColumns);
     Vector<float, kLanes> features_vector_2;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float table_value = table_vector.at[lane];
       features_vector_2.at[lane] = table_value;
     }
-    StoreVector(features + row * kFeaturesColumns + part * 2 + 2, features_vector_2);
+    StoreVector(features + row * kFeaturesColumns + part * kFeaturesPerPart + kPartsPlace,
+                features_vector_2);
   }
 }

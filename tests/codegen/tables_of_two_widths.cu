@@ -21,56 +21,62 @@ k00_embedding_concat(const Tables<float, 3> tables, const Tables<float, 3> table
                      IndexError* errors) {
   constexpr int kChunk = 56;                         // what one block owns of batch
   constexpr int kLanes = 2;                          // neighbours that a thread makes
-  constexpr int kAllParts = 3;                       // elements or vectors of all parts
+  constexpr int kPartVectors = 3;                    // kLanes elements each, of a row of all parts
   constexpr int kIdsColumns = 6;                     // last axis of "ids"
+  constexpr int kTableColumns = 2;                   // last axis of "table"
   constexpr int kFeaturesColumns = 18;               // last axis of "features"
+  constexpr int kFeaturesPerPart = 2;                // elements of "features" per step of part
   constexpr int kBlockSize = 256;                    // threads
-  constexpr int kPartsPlace = 6;                     // where "parts" begins in "features"
+  constexpr int kPartVectors_2 = 6;                  // kLanes elements each, of a row of all parts
+  constexpr int kRow3Vectors = 2;                    // kLanes elements each, of one row of "row3"
+  constexpr int kParts = 3;                          // alike parts of the result
   constexpr int kIdsOffset = 3;                      // between an element and what is read of "ids"
-  constexpr int kTableColumns = 4;                   // last axis of "table"
+  constexpr int kTableColumns_2 = 4;                 // last axis of "table"
+  constexpr int kFeaturesPerPart_2 = 4;              // elements of "features" per step of part
+  constexpr int kPartsPlace = 6;                     // where "parts" begins in "features"
   static constexpr int kTablesRows[3] = {3, 2, 4};   // rows of each table
   static constexpr int kTables2Rows[3] = {5, 6, 3};  // rows of each table
   constexpr int kIdsSite = 1;                        // who reports a bad index: gather
   constexpr int kIdsSite_2 = 2;                      // who reports a bad index: gather
   const int first_row = blockIdx.x * kChunk;
   const int last_row = min(first_row + kChunk, batch);
-  for (int i = threadIdx.x; i < (last_row - first_row) * kAllParts; i += kBlockSize) {
-    const int row = first_row + i / kAllParts;
-    const int part = i % kAllParts;
+  for (int i = threadIdx.x; i < (last_row - first_row) * kPartVectors; i += kBlockSize) {
+    const int row = first_row + i / kPartVectors;
+    const int part = i % kPartVectors;
     const int rows = kTablesRows[part];
     const long long ids_value = ids[row * kIdsColumns + part];
     // gather
     const int ids0_index =
         CheckedIndex(ids_value, rows, errors, kIdsSite, row * kIdsColumns + part);
     const Vector<float, kLanes> table_vector =
-        LoadVector<kLanes>(tables.first_row[part] + ids0_index * 2);
+        LoadVector<kLanes>(tables.first_row[part] + ids0_index * kTableColumns);
     Vector<float, kLanes> features_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float table_value = table_vector.at[lane];
       features_vector.at[lane] = table_value;
     }
-    StoreVector(features + row * kFeaturesColumns + part * 2, features_vector);
+    StoreVector(features + row * kFeaturesColumns + part * kFeaturesPerPart, features_vector);
   }
-  for (int i = threadIdx.x; i < (last_row - first_row) * kIdsColumns; i += kBlockSize) {
-    const int row = first_row + i / kIdsColumns;
-    const int part = (i / 2) % kAllParts;
+  for (int i = threadIdx.x; i < (last_row - first_row) * kPartVectors_2; i += kBlockSize) {
+    const int row = first_row + i / kPartVectors_2;
+    const int part = (i / kRow3Vectors) % kParts;
     const int rows = kTables2Rows[part];
-    const int vector = i % 2;
+    const int vector = i % kRow3Vectors;
     const long long ids_value_2 = ids[row * kIdsColumns + part + kIdsOffset];
     // gather
     const int ids3_index =
         CheckedIndex(ids_value_2, rows, errors, kIdsSite_2, row * kIdsColumns + part + kIdsOffset);
-    const Vector<float, kLanes> table_vector =
-        LoadVector<kLanes>(tables_2.first_row[part] + ids3_index * kTableColumns + vector * kLanes);
+    const Vector<float, kLanes> table_vector = LoadVector<kLanes>(
+        tables_2.first_row[part] + ids3_index * kTableColumns_2 + vector * kLanes);
     Vector<float, kLanes> features_vector_2;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float table_value = table_vector.at[lane];
       features_vector_2.at[lane] = table_value;
     }
-    StoreVector(
-        features + row * kFeaturesColumns + part * kTableColumns + vector * kLanes + kPartsPlace,
-        features_vector_2);
+    StoreVector(features + row * kFeaturesColumns + part * kFeaturesPerPart_2 + vector * kLanes +
+                    kPartsPlace,
+                features_vector_2);
   }
 }

@@ -15,12 +15,14 @@ k00_top_k(const float* __restrict__ scores, float* __restrict__ best,
   constexpr int kBlockSize = 256;     // threads
   constexpr int kScoresColumns = 30;  // last axis of "scores"
   constexpr int kBestColumns = 4;     // last axis of "best"
+  constexpr int kPlacesColumns = 4;   // last axis of "places"
+  constexpr int kBestCount = 4;       // elements that are taken of a line
   const int row = blockIdx.x * kBlockSize + threadIdx.x;
   if (row >= batch) return;
   // top_k: round after round the best that comes after the one taken last
   float taken = 0.0f;
   int taken_at = -1;
-  for (int k = 0; k < kBestColumns; ++k) {
+  for (int k = 0; k < kBestCount; ++k) {
     float best_value = 0.0f;
     int best_at = -1;
     for (int column = 0; column < kScoresColumns; ++column) {
@@ -35,6 +37,6 @@ k00_top_k(const float* __restrict__ scores, float* __restrict__ best,
     taken = best_value;
     taken_at = best_at;
     best[row * kBestColumns + k] = best_value;
-    places[row * kBestColumns + k] = best_at;
+    places[row * kPlacesColumns + k] = best_at;
   }
 }

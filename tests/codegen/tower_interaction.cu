@@ -22,33 +22,43 @@ k00_mlp_gather_interaction(const float* __restrict__ w2, const float* __restrict
                            const float* __restrict__ users, const float* __restrict__ items,
                            float* __restrict__ a1, float* __restrict__ y, int batch,
                            IndexError* errors) {
-  constexpr int kRowsPerBlock = 2;    // rows that a block owns
-  constexpr int kW2Places = 96;       // with 4 left free behind every 8, so that banks differ
-  constexpr int kW2Pitch = 12;        // from one run to the next
-  constexpr int kLanes = 4;           // neighbours that a thread takes at once
-  constexpr int kW2Vectors = 16;      // kLanes elements each, of "w2"
+  constexpr int kRowsPerBlock = 2;  // rows that a block owns
+  constexpr int kW2Places = 96;   // for "w2", with 4 left free behind every 8, so that banks differ
+  constexpr int kLanes = 4;       // neighbours that a thread takes at once
+  constexpr int kW2Vectors = 16;  // kLanes elements each, of "w2"
   constexpr int kW2LineVectors = 2;   // from one gap to the next
-  constexpr int kW2Gap = 4;           // elements left free
   constexpr int kW2VectorBytes = 16;  // of kLanes
-  constexpr int kA1Elements = 8;      // of one row of "a1"
+  constexpr int kW2Gap = 4;           // places left free behind a run of "w2"
+  constexpr int kA1Columns = 8;       // last axis of "a1"
   constexpr int kBlockSize = 256;     // threads
-  constexpr int kH1DepthVectors = 2;  // kLanes terms each, of its sum
-  // of one row, with 4 left free behind every 8, so that banks differ
+  constexpr int kH1DepthVectors = 2;  // kLanes terms each, of each sum of "h1"
+  constexpr int kXColumns = 8;        // last axis of "x"
+  constexpr int kW1Columns = 8;       // last axis of "w1"
+  // for one row of "lines", with 4 left free behind every 8, so that banks differ
   constexpr int kLinesPlaces = 144;
   constexpr int kUserElements = 40;      // of one row of "user"
-  constexpr int kUserPlace = 12;         // where "user" begins in lines_rows
   constexpr int kUserFirstThread = 32;   // of those that make "user"
-  constexpr int kLines0Count = 5;        // how many lines_0 there are
-  constexpr int kUsersRows = 100;        // valid indices are -100..99
-  constexpr int kItemPlace = 72;         // where "item" begins in lines_rows
+  constexpr int kUserColumns = 8;        // last axis of "user"
+  constexpr int kIdsColumns = 5;         // last axis of "ids"
+  constexpr int kUsersRows = 100;        // rows of "users"
+  constexpr int kUsersColumns = 8;       // last axis of "users"
+  constexpr int kLinesPitch = 12;        // from one run of 8 of "lines" to the next
+  constexpr int kUserPlace = 12;         // where "user" begins in lines_rows
+  constexpr int kItemElements = 40;      // of one row of "item"
   constexpr int kItemFirstThread = 128;  // of those that make "item"
-  constexpr int kItemsRows = 50;         // valid indices are -50..49
+  constexpr int kItemColumns = 8;        // last axis of "item"
+  constexpr int kItemsRows = 50;         // rows of "items"
+  constexpr int kItemsColumns = 8;       // last axis of "items"
+  constexpr int kItemPlace = 72;         // where "item" begins in lines_rows
+  constexpr int kTowerColumns = 8;       // last axis of "tower"
+  constexpr int kH2DepthVectors = 2;     // kLanes terms each, of each sum of "h2"
+  constexpr int kW2Pitch = 12;           // from one run of 8 of "w2" to the next
   constexpr int kTowerPlace = 132;       // where "tower" begins in lines_rows
-  constexpr int kTowerPlace_2 = 152;     // where "tower" begins in "y"
-  constexpr int kH2DepthVectors = 2;     // kLanes terms each, of its sum
   constexpr int kYColumns = 160;         // last axis of "y"
+  constexpr int kTowerPlace_2 = 152;     // where "tower" begins in "y"
+  constexpr int kDotsFlatColumns = 144;  // last axis of "dots_flat"
+  constexpr int kDotsDepthVectors = 2;   // kLanes terms each, of each sum of "dots"
   constexpr int kDotsFlatPlace = 8;      // where "dots_flat" begins in "y"
-  constexpr int kDotsDepthVectors = 2;   // kLanes terms each, of its sum
   constexpr int kIdsSite = 1;            // who reports a bad index: gather
   constexpr int kIdsSite_2 = 2;          // who reports a bad index: gather
   const int first_row = blockIdx.x * kRowsPerBlock;
@@ -63,18 +73,18 @@ k00_mlp_gather_interaction(const float* __restrict__ w2, const float* __restrict
   }
   CloseCopies();
 
-  alignas(16) __shared__ float a1_rows[kRowsPerBlock * kA1Elements];
+  alignas(16) __shared__ float a1_rows[kRowsPerBlock * kA1Columns];
   // a1: matmul and what follows it, up to relu
-  if (threadIdx.x < rows_here * kA1Elements) {
+  if (threadIdx.x < rows_here * kA1Columns) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kA1Elements;
+    const int row_in_block = i / kA1Columns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kA1Elements;
+    const int element = i - row_in_block * kA1Columns;
     float h1 = 0.0f;
     for (int k = 0; k < kH1DepthVectors; ++k) {
-      const Vector<float, kLanes> x_vector = LoadVector<kLanes>(x + row * kA1Elements + k * kLanes);
+      const Vector<float, kLanes> x_vector = LoadVector<kLanes>(x + row * kXColumns + k * kLanes);
       const Vector<float, kLanes> w1_vector =
-          LoadVector<kLanes>(w1 + element * kA1Elements + k * kLanes);
+          LoadVector<kLanes>(w1 + element * kW1Columns + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float x_value = x_vector.at[lane];
@@ -84,8 +94,8 @@ k00_mlp_gather_interaction(const float* __restrict__ w2, const float* __restrict
     }
     // relu
     const float a1_value = h1 < 0.0f ? 0.0f : h1;
-    a1_rows[row_in_block * kA1Elements + element] = a1_value;
-    a1[row * kA1Elements + element] = a1_value;
+    a1_rows[row_in_block * kA1Columns + element] = a1_value;
+    a1[row * kA1Columns + element] = a1_value;
   }
 
   alignas(16) __shared__ float lines_rows[kRowsPerBlock * kLinesPlaces];
@@ -96,45 +106,45 @@ k00_mlp_gather_interaction(const float* __restrict__ w2, const float* __restrict
     const int row_in_block = i / kUserElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kUserElements;
-    const int lines_0 = element / kA1Elements;
-    const int lines_1 = element % kA1Elements;
-    const long long ids_value = ids[row * kLines0Count + lines_0];
+    const int lines_0 = element / kUserColumns;
+    const int lines_1 = element % kUserColumns;
+    const long long ids_value = ids[row * kIdsColumns + lines_0];
     // gather
     const int ids_index =
-        CheckedIndex(ids_value, kUsersRows, errors, kIdsSite, row * kLines0Count + lines_0);
-    const float users_value = users[ids_index * kA1Elements + lines_1];
-    lines_rows[row_in_block * kLinesPlaces + lines_0 * kW2Pitch + lines_1 + kUserPlace] =
+        CheckedIndex(ids_value, kUsersRows, errors, kIdsSite, row * kIdsColumns + lines_0);
+    const float users_value = users[ids_index * kUsersColumns + lines_1];
+    lines_rows[row_in_block * kLinesPlaces + lines_0 * kLinesPitch + lines_1 + kUserPlace] =
         users_value;
   }
   if (threadIdx.x >= kItemFirstThread &&
-      threadIdx.x < kItemFirstThread + rows_here * kUserElements) {
+      threadIdx.x < kItemFirstThread + rows_here * kItemElements) {
     const int i = threadIdx.x - kItemFirstThread;
-    const int row_in_block = i / kUserElements;
+    const int row_in_block = i / kItemElements;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kUserElements;
-    const int lines_0 = element / kA1Elements;
-    const int lines_1 = element % kA1Elements;
-    const long long ids_value_2 = ids[row * kLines0Count + lines_0];
+    const int element = i - row_in_block * kItemElements;
+    const int lines_0 = element / kItemColumns;
+    const int lines_1 = element % kItemColumns;
+    const long long ids_value_2 = ids[row * kIdsColumns + lines_0];
     // gather
     const int ids_index_2 =
-        CheckedIndex(ids_value_2, kItemsRows, errors, kIdsSite_2, row * kLines0Count + lines_0);
-    const float items_value = items[ids_index_2 * kA1Elements + lines_1];
-    lines_rows[row_in_block * kLinesPlaces + lines_0 * kW2Pitch + lines_1 + kItemPlace] =
+        CheckedIndex(ids_value_2, kItemsRows, errors, kIdsSite_2, row * kIdsColumns + lines_0);
+    const float items_value = items[ids_index_2 * kItemsColumns + lines_1];
+    lines_rows[row_in_block * kLinesPlaces + lines_0 * kLinesPitch + lines_1 + kItemPlace] =
         items_value;
   }
   AwaitCopies<0>();
   __syncthreads();
 
   // tower: matmul and what follows it, up to relu
-  if (threadIdx.x < rows_here * kA1Elements) {
+  if (threadIdx.x < rows_here * kTowerColumns) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kA1Elements;
+    const int row_in_block = i / kTowerColumns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kA1Elements;
+    const int element = i - row_in_block * kTowerColumns;
     float h2 = 0.0f;
     for (int k = 0; k < kH2DepthVectors; ++k) {
       const Vector<float, kLanes> a1_vector =
-          LoadVector<kLanes>(a1_rows + row_in_block * kA1Elements + k * kLanes);
+          LoadVector<kLanes>(a1_rows + row_in_block * kA1Columns + k * kLanes);
       const Vector<float, kLanes> w2_vector =
           LoadVector<kLanes>(w2_kept + element * kW2Pitch + k * kLanes);
       #pragma unroll
@@ -154,16 +164,18 @@ k00_mlp_gather_interaction(const float* __restrict__ w2, const float* __restrict
   __syncthreads();
 
   // y: matmul and what follows it, up to concat
-  for (int i = threadIdx.x; i < rows_here * kLinesPlaces; i += kBlockSize) {
-    const int row_in_block = i / kLinesPlaces;
+  for (int i = threadIdx.x; i < rows_here * kDotsFlatColumns; i += kBlockSize) {
+    const int row_in_block = i / kDotsFlatColumns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kLinesPlaces;
+    const int element = i - row_in_block * kDotsFlatColumns;
     float dots = 0.0f;
     for (int k = 0; k < kDotsDepthVectors; ++k) {
-      const Vector<float, kLanes> lines_vector = LoadVector<kLanes>(
-          lines_rows + row_in_block * kLinesPlaces + (element / kW2Pitch) * kW2Pitch + k * kLanes);
-      const Vector<float, kLanes> lines_vector_2 = LoadVector<kLanes>(
-          lines_rows + row_in_block * kLinesPlaces + (element % kW2Pitch) * kW2Pitch + k * kLanes);
+      const Vector<float, kLanes> lines_vector =
+          LoadVector<kLanes>(lines_rows + row_in_block * kLinesPlaces +
+                             (element / kLinesPitch) * kLinesPitch + k * kLanes);
+      const Vector<float, kLanes> lines_vector_2 =
+          LoadVector<kLanes>(lines_rows + row_in_block * kLinesPlaces +
+                             (element % kLinesPitch) * kLinesPitch + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float lines_value = lines_vector.at[lane];
@@ -191,33 +203,43 @@ k00_mlp_gather_interaction_many_rows(const float* __restrict__ w2, const float* 
                                      const float* __restrict__ users,
                                      const float* __restrict__ items, float* __restrict__ a1,
                                      float* __restrict__ y, int batch, IndexError* errors) {
-  constexpr int kRowsPerBlock = 4;    // rows that a block owns
-  constexpr int kW2Places = 96;       // with 4 left free behind every 8, so that banks differ
-  constexpr int kW2Pitch = 12;        // from one run to the next
-  constexpr int kLanes = 4;           // neighbours that a thread takes at once
-  constexpr int kW2Vectors = 16;      // kLanes elements each, of "w2"
+  constexpr int kRowsPerBlock = 4;  // rows that a block owns
+  constexpr int kW2Places = 96;   // for "w2", with 4 left free behind every 8, so that banks differ
+  constexpr int kLanes = 4;       // neighbours that a thread takes at once
+  constexpr int kW2Vectors = 16;  // kLanes elements each, of "w2"
   constexpr int kW2LineVectors = 2;   // from one gap to the next
-  constexpr int kW2Gap = 4;           // elements left free
   constexpr int kW2VectorBytes = 16;  // of kLanes
-  constexpr int kA1Elements = 8;      // of one row of "a1"
+  constexpr int kW2Gap = 4;           // places left free behind a run of "w2"
+  constexpr int kA1Columns = 8;       // last axis of "a1"
   constexpr int kBlockSize = 256;     // threads
-  constexpr int kH1DepthVectors = 2;  // kLanes terms each, of its sum
-  // of one row, with 4 left free behind every 8, so that banks differ
+  constexpr int kH1DepthVectors = 2;  // kLanes terms each, of each sum of "h1"
+  constexpr int kXColumns = 8;        // last axis of "x"
+  constexpr int kW1Columns = 8;       // last axis of "w1"
+  // for one row of "lines", with 4 left free behind every 8, so that banks differ
   constexpr int kLinesPlaces = 144;
   constexpr int kUserElements = 40;     // of one row of "user"
-  constexpr int kUserPlace = 12;        // where "user" begins in lines_rows
   constexpr int kUserFirstThread = 32;  // of those that make "user"
-  constexpr int kLines0Count = 5;       // how many lines_0 there are
-  constexpr int kUsersRows = 100;       // valid indices are -100..99
+  constexpr int kUserColumns = 8;       // last axis of "user"
+  constexpr int kIdsColumns = 5;        // last axis of "ids"
+  constexpr int kUsersRows = 100;       // rows of "users"
+  constexpr int kUsersColumns = 8;      // last axis of "users"
+  constexpr int kLinesPitch = 12;       // from one run of 8 of "lines" to the next
+  constexpr int kUserPlace = 12;        // where "user" begins in lines_rows
+  constexpr int kItemElements = 40;     // of one row of "item"
+  constexpr int kItemColumns = 8;       // last axis of "item"
+  constexpr int kItemsRows = 50;        // rows of "items"
+  constexpr int kItemsColumns = 8;      // last axis of "items"
   constexpr int kItemPlace = 72;        // where "item" begins in lines_rows
-  constexpr int kItemsRows = 50;        // valid indices are -50..49
+  constexpr int kTowerColumns = 8;      // last axis of "tower"
+  constexpr int kH2DepthVectors = 2;    // kLanes terms each, of each sum of "h2"
+  constexpr int kW2Pitch = 12;          // from one run of 8 of "w2" to the next
   constexpr int kTowerPlace = 132;      // where "tower" begins in lines_rows
-  constexpr int kTowerPlace_2 = 152;    // where "tower" begins in "y"
-  constexpr int kH2DepthVectors = 2;    // kLanes terms each, of its sum
   constexpr int kYColumns = 160;        // last axis of "y"
-  constexpr int kDotsLines = 12;        // of each product
-  constexpr int kDotsColumns = 12;      // of each product
-  constexpr int kDotsDepth = 8;         // terms of each sum
+  constexpr int kTowerPlace_2 = 152;    // where "tower" begins in "y"
+  constexpr int kDotsElements = 144;    // of one row of "dots"
+  constexpr int kDotsLines = 12;        // rows of each product in "dots"
+  constexpr int kDotsColumns = 12;      // last axis of "dots"
+  constexpr int kDotsDepth = 8;         // terms of each sum of "dots"
   constexpr int kDotsFlatVectors = 36;  // kLanes elements each, of one row of "dots_flat"
   constexpr int kDotsFlatPlace = 8;     // where "dots_flat" begins in "y"
   constexpr int kIdsSite = 1;           // who reports a bad index: gather
@@ -234,18 +256,18 @@ k00_mlp_gather_interaction_many_rows(const float* __restrict__ w2, const float* 
   }
   CloseCopies();
 
-  alignas(16) __shared__ float a1_rows[kRowsPerBlock * kA1Elements];
+  alignas(16) __shared__ float a1_rows[kRowsPerBlock * kA1Columns];
   // a1: matmul and what follows it, up to relu
-  if (threadIdx.x < rows_here * kA1Elements) {
+  if (threadIdx.x < rows_here * kA1Columns) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kA1Elements;
+    const int row_in_block = i / kA1Columns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kA1Elements;
+    const int element = i - row_in_block * kA1Columns;
     float h1 = 0.0f;
     for (int k = 0; k < kH1DepthVectors; ++k) {
-      const Vector<float, kLanes> x_vector = LoadVector<kLanes>(x + row * kA1Elements + k * kLanes);
+      const Vector<float, kLanes> x_vector = LoadVector<kLanes>(x + row * kXColumns + k * kLanes);
       const Vector<float, kLanes> w1_vector =
-          LoadVector<kLanes>(w1 + element * kA1Elements + k * kLanes);
+          LoadVector<kLanes>(w1 + element * kW1Columns + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float x_value = x_vector.at[lane];
@@ -255,8 +277,8 @@ k00_mlp_gather_interaction_many_rows(const float* __restrict__ w2, const float* 
     }
     // relu
     const float a1_value = h1 < 0.0f ? 0.0f : h1;
-    a1_rows[row_in_block * kA1Elements + element] = a1_value;
-    a1[row * kA1Elements + element] = a1_value;
+    a1_rows[row_in_block * kA1Columns + element] = a1_value;
+    a1[row * kA1Columns + element] = a1_value;
   }
 
   alignas(16) __shared__ float lines_rows[kRowsPerBlock * kLinesPlaces];
@@ -267,44 +289,44 @@ k00_mlp_gather_interaction_many_rows(const float* __restrict__ w2, const float* 
     const int row_in_block = i / kUserElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kUserElements;
-    const int lines_0 = element / kA1Elements;
-    const int lines_1 = element % kA1Elements;
-    const long long ids_value = ids[row * kLines0Count + lines_0];
+    const int lines_0 = element / kUserColumns;
+    const int lines_1 = element % kUserColumns;
+    const long long ids_value = ids[row * kIdsColumns + lines_0];
     // gather
     const int ids_index =
-        CheckedIndex(ids_value, kUsersRows, errors, kIdsSite, row * kLines0Count + lines_0);
-    const float users_value = users[ids_index * kA1Elements + lines_1];
-    lines_rows[row_in_block * kLinesPlaces + lines_0 * kW2Pitch + lines_1 + kUserPlace] =
+        CheckedIndex(ids_value, kUsersRows, errors, kIdsSite, row * kIdsColumns + lines_0);
+    const float users_value = users[ids_index * kUsersColumns + lines_1];
+    lines_rows[row_in_block * kLinesPlaces + lines_0 * kLinesPitch + lines_1 + kUserPlace] =
         users_value;
   }
-  if (threadIdx.x < rows_here * kUserElements) {
+  if (threadIdx.x < rows_here * kItemElements) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kUserElements;
+    const int row_in_block = i / kItemElements;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kUserElements;
-    const int lines_0 = element / kA1Elements;
-    const int lines_1 = element % kA1Elements;
-    const long long ids_value_2 = ids[row * kLines0Count + lines_0];
+    const int element = i - row_in_block * kItemElements;
+    const int lines_0 = element / kItemColumns;
+    const int lines_1 = element % kItemColumns;
+    const long long ids_value_2 = ids[row * kIdsColumns + lines_0];
     // gather
     const int ids_index_2 =
-        CheckedIndex(ids_value_2, kItemsRows, errors, kIdsSite_2, row * kLines0Count + lines_0);
-    const float items_value = items[ids_index_2 * kA1Elements + lines_1];
-    lines_rows[row_in_block * kLinesPlaces + lines_0 * kW2Pitch + lines_1 + kItemPlace] =
+        CheckedIndex(ids_value_2, kItemsRows, errors, kIdsSite_2, row * kIdsColumns + lines_0);
+    const float items_value = items[ids_index_2 * kItemsColumns + lines_1];
+    lines_rows[row_in_block * kLinesPlaces + lines_0 * kLinesPitch + lines_1 + kItemPlace] =
         items_value;
   }
   AwaitCopies<0>();
   __syncthreads();
 
   // tower: matmul and what follows it, up to relu
-  if (threadIdx.x < rows_here * kA1Elements) {
+  if (threadIdx.x < rows_here * kTowerColumns) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kA1Elements;
+    const int row_in_block = i / kTowerColumns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kA1Elements;
+    const int element = i - row_in_block * kTowerColumns;
     float h2 = 0.0f;
     for (int k = 0; k < kH2DepthVectors; ++k) {
       const Vector<float, kLanes> a1_vector =
-          LoadVector<kLanes>(a1_rows + row_in_block * kA1Elements + k * kLanes);
+          LoadVector<kLanes>(a1_rows + row_in_block * kA1Columns + k * kLanes);
       const Vector<float, kLanes> w2_vector =
           LoadVector<kLanes>(w2_kept + element * kW2Pitch + k * kLanes);
       #pragma unroll
@@ -323,11 +345,11 @@ k00_mlp_gather_interaction_many_rows(const float* __restrict__ w2, const float* 
   }
   __syncthreads();
 
-  alignas(16) __shared__ float dots_rows[kRowsPerBlock * kLinesPlaces];
+  alignas(16) __shared__ float dots_rows[kRowsPerBlock * kDotsElements];
   // dots: matmul
   MultiplyKeptMatrices<Arithmetic::kSplitTf32, kDotsLines, kDotsColumns, kDotsDepth, kBlockSize>(
-      {lines_rows, kW2Pitch, kLinesPlaces}, {lines_rows, kW2Pitch, kLinesPlaces},
-      {dots_rows, kDotsColumns, kLinesPlaces}, rows_here);
+      {lines_rows, kLinesPitch, kLinesPlaces}, {lines_rows, kLinesPitch, kLinesPlaces},
+      {dots_rows, kDotsColumns, kDotsElements}, rows_here);
   __syncthreads();
 
   // y: concat
@@ -337,7 +359,7 @@ k00_mlp_gather_interaction_many_rows(const float* __restrict__ w2, const float* 
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kDotsFlatVectors;
     const Vector<float, kLanes> dots_vector =
-        LoadVector<kLanes>(dots_rows + row_in_block * kLinesPlaces + element * kLanes);
+        LoadVector<kLanes>(dots_rows + row_in_block * kDotsElements + element * kLanes);
     Vector<float, kLanes> y_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {

@@ -9,20 +9,22 @@
 // traffic : reads batch * 192 bytes, writes batch * 96 bytes
 extern "C" __global__ void __launch_bounds__(256)
 k00_add(const float* __restrict__ x, float* __restrict__ doubled, int batch) {
-  constexpr int kElementsPerBatch = 24;  // of the result, for each batch
   constexpr int kBlockSize = 256;        // threads
+  constexpr int kElementsPerBatch = 24;  // of the result, for each batch
   constexpr int kDoubledColumns = 6;     // last axis of "doubled"
   constexpr int kRow1Count = 4;          // how many row_1 there are
   constexpr int kXStride0 = 48;          // elements per step of axis 0 of "x"
+  constexpr int kXColumns = 4;           // last axis of "x"
   constexpr int kXOffset = 12;           // between an element and what is read of "x"
+  constexpr int kDoubledStride0 = 24;    // elements per step of axis 0 of "doubled"
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
   if (i >= batch * kElementsPerBatch) return;
   const int row = i / kDoubledColumns;
   const int row_0 = row / kRow1Count;
   const int row_1 = row % kRow1Count;
   const int column = i % kDoubledColumns;
-  const float x_value = x[row_0 * kXStride0 + column * kRow1Count + row_1 + kXOffset];
+  const float x_value = x[row_0 * kXStride0 + column * kXColumns + row_1 + kXOffset];
   // add
   const float doubled_value = x_value + x_value;
-  doubled[row_0 * kElementsPerBatch + row_1 * kDoubledColumns + column] = doubled_value;
+  doubled[row_0 * kDoubledStride0 + row_1 * kDoubledColumns + column] = doubled_value;
 }

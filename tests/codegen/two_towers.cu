@@ -19,15 +19,21 @@ k00_gather_concat(const float* __restrict__ age, const long long* __restrict__ i
                   float* __restrict__ item, int batch, IndexError* errors) {
   constexpr int kChunk = 60;             // what one block owns of batch
   constexpr int kUserColumns = 9;        // last axis of "user"
+  constexpr int kItemColumns = 9;        // last axis of "item"
   constexpr int kAgePlace = 8;           // where "age" begins in "item"
   constexpr int kBlockSize = 256;        // threads
   constexpr int kUserVectorColumns = 8;  // last axis of "user_vector"
   constexpr int kIdsColumns = 3;         // last axis of "ids"
-  constexpr int kUsersRows = 100;        // valid indices are -100..99
+  constexpr int kUsersRows = 100;        // rows of "users"
+  constexpr int kUsersColumns = 8;       // last axis of "users"
   constexpr int kItemVectorColumns = 4;  // last axis of "item_vector"
-  constexpr int kItemsRows = 50;         // valid indices are -50..49
+  constexpr int kItemsRows = 50;         // rows of "items"
+  constexpr int kItemsColumns = 4;       // last axis of "items"
+  constexpr int kShopVectorColumns = 4;  // last axis of "shop_vector"
+  constexpr int kIdsOffset = 2;          // between an element and what is read of "ids"
+  constexpr int kShopsRows = 20;         // rows of "shops"
+  constexpr int kShopsColumns = 4;       // last axis of "shops"
   constexpr int kShopVectorPlace = 4;    // where "shop_vector" begins in "item"
-  constexpr int kShopsRows = 20;         // valid indices are -20..19
   constexpr int kIdsSite = 1;            // who reports a bad index: gather
   constexpr int kIdsSite_2 = 2;          // who reports a bad index: gather
   constexpr int kIdsSite_3 = 3;          // who reports a bad index: gather
@@ -37,7 +43,7 @@ k00_gather_concat(const float* __restrict__ age, const long long* __restrict__ i
     const int row = first_row + i;
     const float age_value = age[row];
     user[row * kUserColumns] = age_value;
-    item[row * kUserColumns + kAgePlace] = age_value;
+    item[row * kItemColumns + kAgePlace] = age_value;
   }
   for (int i = threadIdx.x; i < (last_row - first_row) * kUserVectorColumns; i += kBlockSize) {
     const int row = first_row + i / kUserVectorColumns;
@@ -46,7 +52,7 @@ k00_gather_concat(const float* __restrict__ age, const long long* __restrict__ i
     // gather
     const int user_id_index =
         CheckedIndex(ids_value, kUsersRows, errors, kIdsSite, row * kIdsColumns);
-    const float users_value = users[user_id_index * kUserVectorColumns + column];
+    const float users_value = users[user_id_index * kUsersColumns + column];
     user[row * kUserColumns + column + 1] = users_value;
   }
   for (int i = threadIdx.x; i < (last_row - first_row) * kItemVectorColumns; i += kBlockSize) {
@@ -56,17 +62,17 @@ k00_gather_concat(const float* __restrict__ age, const long long* __restrict__ i
     // gather
     const int item_id_index =
         CheckedIndex(ids_value_2, kItemsRows, errors, kIdsSite_2, row * kIdsColumns + 1);
-    const float items_value = items[item_id_index * kItemVectorColumns + column];
-    item[row * kUserColumns + column] = items_value;
+    const float items_value = items[item_id_index * kItemsColumns + column];
+    item[row * kItemColumns + column] = items_value;
   }
-  for (int i = threadIdx.x; i < (last_row - first_row) * kItemVectorColumns; i += kBlockSize) {
-    const int row = first_row + i / kItemVectorColumns;
-    const int column = i % kItemVectorColumns;
-    const long long ids_value_3 = ids[row * kIdsColumns + 2];
+  for (int i = threadIdx.x; i < (last_row - first_row) * kShopVectorColumns; i += kBlockSize) {
+    const int row = first_row + i / kShopVectorColumns;
+    const int column = i % kShopVectorColumns;
+    const long long ids_value_3 = ids[row * kIdsColumns + kIdsOffset];
     // gather
     const int shop_id_index =
-        CheckedIndex(ids_value_3, kShopsRows, errors, kIdsSite_3, row * kIdsColumns + 2);
-    const float shops_value = shops[shop_id_index * kItemVectorColumns + column];
-    item[row * kUserColumns + column + kShopVectorPlace] = shops_value;
+        CheckedIndex(ids_value_3, kShopsRows, errors, kIdsSite_3, row * kIdsColumns + kIdsOffset);
+    const float shops_value = shops[shop_id_index * kShopsColumns + column];
+    item[row * kItemColumns + column + kShopVectorPlace] = shops_value;
   }
 }

@@ -54,13 +54,13 @@ class TilePlanner : ProductPlanner {
   std::string Size(bool is_parameter, const std::string& name, int64_t size,
                    const std::string& comment) {
     return is_parameter ? builder_.SizeParameter(name, size, comment)
-                        : builder_.expressions().OwnConstant(name, size, comment);
+                        : builder_.expressions().Constant(name, size, comment);
   }
   // Whether the blocks of a cluster share out the sums of a tile.
   bool IsShared() const { return kernel_.tile.cluster_blocks > 1; }
   std::string ClusterBlocks() {
-    return builder_.expressions().OwnConstant("cluster_blocks", kernel_.tile.cluster_blocks,
-                                              "that share out the sums");
+    return builder_.expressions().Constant("cluster_blocks", kernel_.tile.cluster_blocks,
+                                           "that share out the sums");
   }
   const char* WhoseTile() const { return IsShared() ? "of a cluster" : "of a block"; }
   // The number of the block, or of its cluster.
@@ -72,7 +72,7 @@ class TilePlanner : ProductPlanner {
     const MatMulTile& tile = kernel_.tile;
     std::string shape = TensorCoreArithmetic(dtype(), precision_);
     const auto add = [&](const char* name, int64_t value, const char* comment) {
-      shape += ", " + names.OwnConstant(name, value, comment);
+      shape += ", " + names.Constant(name, value, comment);
     };
     add("tile_rows", tile.rows, WhoseTile());
     add("tile_columns", tile.columns, WhoseTile());
@@ -122,8 +122,8 @@ class TilePlanner : ProductPlanner {
         (IsShared() ? "a cluster of " + std::to_string(tile.cluster_blocks) + " makes "
                     : "a block makes ") +
         std::to_string(tile.rows) + " x " + std::to_string(tile.columns) + " of the result";
-    const std::string rows = names.OwnConstant("tile_rows", tile.rows, WhoseTile());
-    const std::string width = names.OwnConstant("tile_columns", tile.columns, WhoseTile());
+    const std::string rows = names.Constant("tile_rows", tile.rows, WhoseTile());
+    const std::string width = names.Constant("tile_columns", tile.columns, WhoseTile());
     DeclareShape();
     plan.shared_bytes = kernel_.shared_bytes(IsSplit(dtype(), precision_));
     plan.drawing = Draw();
@@ -162,7 +162,7 @@ class TilePlanner : ProductPlanner {
     if (!IsShared()) return rows;
     const int64_t share = kernel_.tile.rows / kernel_.tile.cluster_blocks;
     const std::string name =
-        builder_.expressions().OwnConstant("block_rows", share, "that a block stores");
+        builder_.expressions().Constant("block_rows", share, "that a block stores");
     Let("first_tile_row", BlockNumber() + " % " + ClusterBlocks() + " * " + name, 0,
         kernel_.tile.rows - 1);
     return name;
@@ -172,14 +172,14 @@ class TilePlanner : ProductPlanner {
   }
 
   void Multiply(const std::string& rows, const std::string& width) {
-    const std::string m = builder_.Write(matmul_.m);
+    const std::string m = RowCount();
     const std::string b = ByWarpgroups() ? FriendlyName(matmul_.b.value->name) : b_;
     const std::string left = LeftFrom("first_row");
     builder_.Comment("memory.sums = " + a_ + " x " + b + ", transposed");
     const std::string right = ByWarpgroups() ? PanelsOfTile() : b_ + " + first_column * " + depth_;
     const int64_t copy = Aligned(16 / DtypeBytes(dtype())) * DtypeBytes(dtype());
     const std::string copy_name =
-        builder_.expressions().OwnConstant("copy_bytes", copy, "of one copy");
+        builder_.expressions().Constant("copy_bytes", copy, "of one copy");
     builder_.AppendCall((ByWarpgroups() ? "MultiplyTileByWarpgroups" : "MultiplyTile") +
                         ("<Shape, " + copy_name) + ">(" + left + ", " +
                         MinText(rows, m + " - first_row") + ", " + right + ", " +
@@ -193,11 +193,8 @@ class TilePlanner : ProductPlanner {
     std::string panels = builder_.Panels(matmul_.b.value, layout);
     const int64_t elements = PanelElements(columns(), depth(), dtype(), layout);
     const bool has_several = !matmul_.b.batch_stride.IsConstant(0);
-    CExpressionWriter& names = builder_.expressions();
-    if (has_several) {
-      names.NameConstant(elements, "panel_elements", "of a matrix");
-      panels = OfMatrix(elements, panels);
-    }
+    if (has_several)
+      panels = OfMatrix(elements, panels, {elements, "panel_elements", "of a matrix in panels"});
     more_bytes_ =
         (elements - columns() * depth()) * (has_several ? matrices() : 1) * DtypeBytes(dtype());
     return panels + " + first_column * " +
@@ -223,7 +220,7 @@ class TilePlanner : ProductPlanner {
     builder_.Append({Statement::Kind::kIf,
                      "",
                      "",
-                     "row < " + builder_.Write(matmul_.m) + " && column < " + columns_,
+                     "row < " + RowCount() + " && column < " + columns_,
                      builder_.Close(),
                      {}});
     builder_.CloseFor(header);
@@ -234,16 +231,16 @@ class TilePlanner : ProductPlanner {
     CExpressionWriter& names = builder_.expressions();
     const MatMulTile& tile = kernel_.tile;
     const std::string lanes =
-        names.OwnConstant("lanes", lanes_, "neighbours that a thread makes at once");
+        names.Constant("lanes", lanes_, "neighbours that a thread makes at once");
     const int64_t vectors = tile.columns / lanes_;
-    const std::string count = names.OwnConstant("tile_vectors", vectors, lanes + " columns each");
+    const std::string count = names.Constant("tile_vectors", vectors, lanes + " columns each");
     Let("tile_vector", "threadIdx.x % " + count, 0, vectors - 1);
     Let("vector", "first_column / " + lanes + " + tile_vector", 0, columns() / lanes_ - 1);
     names.NameFactor("vector", lanes_, lanes);
     const bool all_inside = columns() % tile.columns == 0;
     if (!all_inside) builder_.Open(/*is_branch=*/true);
     const std::string end = IsShared() ? "last_tile_row" : "tile_rows_here";
-    Let(end, MinText(FromTileRow(rows), builder_.Write(matmul_.m) + " - first_row"), 0, tile.rows);
+    Let(end, MinText(FromTileRow(rows), RowCount() + " - first_row"), 0, tile.rows);
     builder_.Open();
     builder_.DefineVariable("tile_row", 0, tile.rows - 1);
     Let("row", "first_row + tile_row", 0, matmul_.m - 1);

@@ -47,9 +47,9 @@ class RowsPlanner : ProductPlanner {
         (kernel_.in_groups ? " of " + std::to_string(kernel_.most_rows) + " rows" : "");
     plan.drawing = DrawColumns({block_columns, per_column, kernel_.most_rows, PackElements()});
     const std::string most =
-        names.OwnConstant("most_rows", kernel_.most_rows,
-                          kernel_.in_groups ? "rows of a group" : "rows of the result");
-    const std::string size = names.OwnConstant("warp_size", kWarpSize, "threads");
+        names.Constant("most_rows", kernel_.most_rows,
+                       kernel_.in_groups ? "rows of a group" : "rows of the result");
+    const std::string size = names.Constant("warp_size", kWarpSize, "threads");
     const std::string threads =
         per_column == 1 ? size : "(" + WarpsPerColumn() + " * " + size + ")";
     if (per_column > 1)
@@ -71,7 +71,7 @@ class RowsPlanner : ProductPlanner {
     builder_.Comment(kernel_.in_groups
                          ? "The sum of a row of the group in the thread of its number there."
                          : "The sum of row number `row` in the thread of that number.");
-    const std::string rows = kernel_.most_rows == 1 ? "1" : builder_.Write(matmul_.m);
+    const std::string rows = kernel_.most_rows == 1 ? "1" : RowCount();
     const std::string left = kernel_.in_groups ? rows + " - first_row" : rows;
     builder_.Append({Statement::Kind::kLet,
                      "float",
@@ -92,8 +92,7 @@ class RowsPlanner : ProductPlanner {
   std::string ChooseGroup(const std::string& most) {
     if (!kernel_.in_groups) return ChooseMatrix(BlockNumber(), "");
     builder_.Comment("Neighbours make other rows with the same weights.");
-    Let("row_groups", "(" + builder_.Write(matmul_.m) + " + " + most + " - 1) / " + most, 1,
-        matmul_.m);
+    Let("row_groups", "(" + RowCount() + " + " + most + " - 1) / " + most, 1, matmul_.m);
     Let("first_row", BlockNumber() + " % row_groups * " + most, 0, matmul_.m - 1);
     return ChooseMatrix(BlockNumber(), "row_groups");
   }
@@ -101,9 +100,9 @@ class RowsPlanner : ProductPlanner {
   // Elements of one load.
   int64_t PackElements() const { return Aligned(16 / DtypeBytes(dtype())); }
 
-  const std::string& WarpsPerColumn() {
-    return builder_.expressions().OwnConstant("warps_per_column", kernel_.warps_per_column,
-                                              "warps that share out a sum");
+  std::string WarpsPerColumn() {
+    return builder_.expressions().Constant("warps_per_column", kernel_.warps_per_column,
+                                           "warps that share out a sum");
   }
 
   // Reads of the weights of `column` what fits in registers, and then waits for earlier kernels.
@@ -111,11 +110,11 @@ class RowsPlanner : ProductPlanner {
   std::string ReadWeights(bool fits) {
     CExpressionWriter& names = builder_.expressions();
     const int64_t pack = PackElements();
-    const std::string pack_name = names.OwnConstant("pack", pack, "elements of one load");
+    const std::string pack_name = names.Constant("pack", pack, "elements of one load");
     const int64_t terms = pack * kWarpSize * kernel_.warps_per_column;
     const std::string packs =
-        names.OwnConstant("first_packs", std::min(CeilDiv(depth(), terms), kMostFirstPacks),
-                          "of a thread's share of the weights");
+        names.Constant("first_packs", std::min(CeilDiv(depth(), terms), kMostFirstPacks),
+                       "of a thread's share of the weights");
     const std::string weights = builder_.Unique("weights");
     const std::string first = builder_.Unique("first_weights");
     const std::string last = fits ? "" : columns_ + " - 1";
@@ -163,7 +162,7 @@ class RowsPlanner : ProductPlanner {
     builder_.Append({Statement::Kind::kIf,
                      "",
                      "",
-                     is_row + "row < " + builder_.Write(matmul_.m) + inside,
+                     is_row + "row < " + RowCount() + inside,
                      builder_.Close(),
                      {}});
   }

@@ -22,19 +22,21 @@ ProductPlanner::ProductPlanner(const Node& region, const MatMulPlan& matmul,
 
 void ProductPlanner::NameOperands(bool reads_weights, bool takes_sizes) {
   ChooseIndexType(region_, builder_);
-  CExpressionWriter& names = builder_.expressions();
   if (takes_sizes) {
-    columns_ = builder_.SizeParameter("columns", columns(), "of the result");
-    depth_ = builder_.SizeParameter("depth", depth(), "terms of its sum");
-    names.NameSize(columns(), columns_);
+    columns_ = builder_.SizeParameter("columns", columns(), "last axis of the result");
+    depth_ = builder_.SizeParameter("depth", depth(), "terms of each sum, last axis of operands");
+    builder_.expressions().NameColumns(columns(), columns_);
   } else {
-    names.NameConstant(columns(), FriendlyName(matmul_.result->name) + "_columns", "of the result");
-    names.NameConstant(depth(), FriendlyName(product_->result()->name) + "_depth",
-                       "terms of its sum");
-    columns_ = builder_.Write(matmul_.n);
-    depth_ = builder_.Write(matmul_.k);
+    const std::string name = NameOf(builder_, matmul_.result);
+    columns_ =
+        builder_.Write(matmul_.n, Only({0, name + "_columns", "last axis of \"" + name + "\""}));
+    const std::string left =
+        matmul_.made ? FriendlyName(matmul_.made->name) : NameOf(builder_, matmul_.a.value);
+    depth_ = builder_.Write(matmul_.k,
+                            Only({0, FriendlyName(product_->result()->name) + "_depth",
+                                  "terms of each sum: last axis of \"" + left + "\" and of \"" +
+                                      NameOf(builder_, matmul_.b.value) + "\""}));
   }
-  NameCount(builder_, matmul_.m, "rows", "of the result");
   if (matmul_.a.value) a_ = builder_.Buffer(matmul_.a.value);
   if (reads_weights) b_ = builder_.Buffer(matmul_.b.value);
 }
@@ -49,15 +51,17 @@ std::string ProductPlanner::BlockNumber() const {
   return builder_.plan().index_type == "int" ? "blockIdx.x" : "(long long)blockIdx.x";
 }
 
-std::string ProductPlanner::OfMatrix(const Expr& stride, const std::string& name) {
+std::string ProductPlanner::OfMatrix(const Expr& stride, const std::string& name,
+                                     const SizeName& size) {
   if (stride.IsConstant(0)) return name;
   const std::string first = builder_.Unique(name + "_matrix");
-  builder_.Append({Statement::Kind::kLet,
-                   MemoryTypeName(dtype()) + "*",
-                   first,
-                   name + " + " + builder_.Write(Expr::Symbol("matrix") * stride),
-                   {},
-                   {}});
+  builder_.Append(
+      {Statement::Kind::kLet,
+       MemoryTypeName(dtype()) + "*",
+       first,
+       name + " + " + builder_.Write(Expr::Symbol("matrix") * stride, {name, "", true, {size}, {}, {}}),
+       {},
+       {}});
   return first;
 }
 
@@ -65,11 +69,16 @@ std::string ProductPlanner::ChooseMatrix(const std::string& number, const std::s
   if (matrices() == 1) return together;
   CExpressionWriter& names = builder_.expressions();
   const std::string count =
-      names.OwnConstant("matrices", matrices(), "products, each of matrices of its own");
+      names.Constant("matrices", matrices(), "products, each of matrices of its own");
   Let("matrix", number + (together.empty() ? "" : " / " + together) + " % " + count, 0,
       matrices() - 1);
-  if (!a_.empty()) a_ = OfMatrix(matmul_.a.batch_stride, a_);
-  if (!b_.empty()) b_ = OfMatrix(matmul_.b.batch_stride, b_);
+  const auto of_matrix = [&](const Expr& stride, const std::string& name) {
+    return OfMatrix(stride, name,
+                    {stride.AsConstant().value_or(0), name + "_matrix_elements",
+                     "of a matrix of \"" + name + "\""});
+  };
+  if (!a_.empty()) a_ = of_matrix(matmul_.a.batch_stride, a_);
+  if (!b_.empty()) b_ = of_matrix(matmul_.b.batch_stride, b_);
   return together.empty() ? count : "(" + count + " * " + together + ")";
 }
 
@@ -77,7 +86,7 @@ std::string ProductPlanner::LeftFrom(const std::string& first_row) {
   if (!matmul_.made) return a_ + (first_row.empty() ? "" : " + " + first_row + " * " + depth_);
   const int64_t lanes = Aligned(16 / DtypeBytes(dtype()));
   const std::string lanes_name =
-      builder_.expressions().OwnConstant("pack", lanes, "neighbours in a row");
+      builder_.expressions().Constant("pack", lanes, "neighbours in a row");
   a_ = builder_.Unique(FriendlyName(matmul_.made->name));
   builder_.Comment("The left operand: " + OpsInWords(/*behind_product=*/false) + ". " + lanes_name +
                    " neighbours in a row, number `pack` of these" +
@@ -126,8 +135,7 @@ Expr ProductPlanner::FirstOfPack(int64_t lanes, const std::string& lanes_name) {
   // The operand is a view of shorter rows.
   const std::string name = FriendlyName(base->name), of_base = "of \"" + base->name + "\"";
   const int64_t rows = depth() / columns, packs = columns / lanes;
-  const std::string packs_name = names.OwnConstant(name + "_packs", packs, "in a row " + of_base);
-  names.NameConstant(rows, name + "_rows", of_base + " in a row of the operand");
+  const std::string packs_name = names.Constant(name + "_packs", packs, "in a row " + of_base);
   Let("base_row", "pack / " + packs_name, 0, rows - 1);
   Let("base_pack", "pack % " + packs_name, 0, packs - 1);
   names.NameFactor("base_pack", lanes, lanes_name);

@@ -34,9 +34,12 @@ class ProductPlanner {
   std::string MinText(const std::string& constant, const std::string& other);
   void Let(const std::string& name, const std::string& text, const Expr& low, const Expr& high);
 
+  // How many rows the result has.
+  std::string RowCount() { return builder_.Write(matmul_.m, CountOf("rows", "of the result")); }
+
   // From the operand that is called `name` on: the block's matrix of several, `stride` elements
-  // each.
-  std::string OfMatrix(const Expr& stride, const std::string& name);
+  // each, as `size` calls them.
+  std::string OfMatrix(const Expr& stride, const std::string& name, const SizeName& size);
   // Which of the products the block takes part in, by its `number`. Of every `together` neighbours
   // all take part in the same one. Returns how many blocks are neighbours of any product.
   std::string ChooseMatrix(const std::string& number, const std::string& together);

@@ -39,11 +39,11 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 // traffic : reads batch * 256 bytes, writes batch * 256 bytes
 extern "C" __global__ void __launch_bounds__(256)
 k00_mul(const float* __restrict__ x, float* __restrict__ y, int batch) {
-  constexpr int kLanes = 4;        // neighbours that a thread makes
-  constexpr int kVectors = 16;     // kLanes elements each, together batch*64
-  constexpr int kBlockSize = 256;  // threads
+  constexpr int kLanes = 4;             // neighbours that a thread makes
+  constexpr int kBlockSize = 256;       // threads
+  constexpr int kVectorsPerBatch = 16;  // kLanes elements each, for each batch
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
-  if (i >= batch * kVectors) return;
+  if (i >= batch * kVectorsPerBatch) return;
   const Vector<float, kLanes> x_vector = LoadVector<kLanes>(x + i * kLanes);
   Vector<float, kLanes> y_vector;
   #pragma unroll

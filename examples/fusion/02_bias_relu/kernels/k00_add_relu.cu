@@ -41,15 +41,16 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 extern "C" __global__ void __launch_bounds__(256)
 k00_add_relu(const float* __restrict__ x, const float* __restrict__ bias, float* __restrict__ y,
              int batch) {
-  constexpr int kYColumns = 64;       // last axis of "y"
   constexpr int kLanes = 4;           // neighbours that a thread makes
-  constexpr int kVectorsPerRow = 16;  // kLanes elements each
   constexpr int kBlockSize = 256;     // threads
+  constexpr int kVectorsPerRow = 16;  // kLanes elements each
+  constexpr int kXColumns = 64;       // last axis of "x"
+  constexpr int kYColumns = 64;       // last axis of "y"
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
   if (i >= batch * kVectorsPerRow) return;
   const int row = i / kVectorsPerRow;
   const int vector = i % kVectorsPerRow;
-  const Vector<float, kLanes> x_vector = LoadVector<kLanes>(x + row * kYColumns + vector * kLanes);
+  const Vector<float, kLanes> x_vector = LoadVector<kLanes>(x + row * kXColumns + vector * kLanes);
   const Vector<float, kLanes> bias_vector = LoadVector<kLanes>(bias + vector * kLanes);
   Vector<float, kLanes> y_vector;
   #pragma unroll

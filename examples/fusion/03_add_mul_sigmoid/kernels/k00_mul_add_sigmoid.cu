@@ -57,12 +57,12 @@ __device__ __forceinline__ void StoreVector(T* __restrict__ place, const Vector<
 extern "C" __global__ void __launch_bounds__(256)
 k00_mul_add_sigmoid(const float* __restrict__ base, const float* __restrict__ adapter,
                     float* __restrict__ y, int batch) {
-  constexpr int kLanes = 4;        // neighbours that a thread makes
-  constexpr int kVectors = 16;     // kLanes elements each, together batch*64
-  constexpr int kBlockSize = 256;  // threads
-  constexpr float kScale = 0.5f;   // "scale"
+  constexpr int kLanes = 4;             // neighbours that a thread makes
+  constexpr int kBlockSize = 256;       // threads
+  constexpr int kVectorsPerBatch = 16;  // kLanes elements each, for each batch
+  constexpr float kScale = 0.5f;        // "scale"
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
-  if (i >= batch * kVectors) return;
+  if (i >= batch * kVectorsPerBatch) return;
   const Vector<float, kLanes> base_vector = LoadVector<kLanes>(base + i * kLanes);
   const Vector<float, kLanes> adapter_vector = LoadVector<kLanes>(adapter + i * kLanes);
   Vector<float, kLanes> y_vector;

@@ -71,25 +71,32 @@ k00_embedding_concat(const long long* __restrict__ ids0, const float* __restrict
                      float* __restrict__ rows_tensor, int batch, IndexError* errors) {
   constexpr int kChunk = 32;              // what one block owns of batch
   constexpr int kLanes = 4;               // neighbours that a thread makes
-  constexpr int kTable0Rows = 10;         // valid indices are -10..9
+  constexpr int kRow0Vectors = 2;         // kLanes elements each, of one row of "row0"
+  constexpr int kTable0Rows = 10;         // rows of "table0"
   constexpr int kTable0Columns = 8;       // last axis of "table0"
   constexpr int kRowsTensorColumns = 32;  // last axis of "rows_tensor"
   constexpr int kBlockSize = 256;         // threads
-  constexpr int kRow1Place = 8;           // where "row1" begins in "rows"
-  constexpr int kTable1Rows = 20;         // valid indices are -20..19
-  constexpr int kRow2Place = 16;          // where "row2" begins in "rows"
-  constexpr int kTable2Rows = 30;         // valid indices are -30..29
-  constexpr int kRow3Place = 24;          // where "row3" begins in "rows"
-  constexpr int kTable3Rows = 40;         // valid indices are -40..39
+  constexpr int kRow1Vectors = 2;         // kLanes elements each, of one row of "row1"
+  constexpr int kTable1Rows = 20;         // rows of "table1"
+  constexpr int kTable1Columns = 8;       // last axis of "table1"
+  constexpr int kRow1Place = 8;           // where "row1" begins in "rows_tensor"
+  constexpr int kRow2Vectors = 2;         // kLanes elements each, of one row of "row2"
+  constexpr int kTable2Rows = 30;         // rows of "table2"
+  constexpr int kTable2Columns = 8;       // last axis of "table2"
+  constexpr int kRow2Place = 16;          // where "row2" begins in "rows_tensor"
+  constexpr int kRow3Vectors = 2;         // kLanes elements each, of one row of "row3"
+  constexpr int kTable3Rows = 40;         // rows of "table3"
+  constexpr int kTable3Columns = 8;       // last axis of "table3"
+  constexpr int kRow3Place = 24;          // where "row3" begins in "rows_tensor"
   constexpr int kIds0Site = 1;            // who reports a bad index: row0
   constexpr int kIds1Site = 2;            // who reports a bad index: row1
   constexpr int kIds2Site = 3;            // who reports a bad index: row2
   constexpr int kIds3Site = 4;            // who reports a bad index: row3
   const int first_row = blockIdx.x * kChunk;
   const int last_row = min(first_row + kChunk, batch);
-  for (int i = threadIdx.x; i < (last_row - first_row) * 2; i += kBlockSize) {
-    const int row = first_row + i / 2;
-    const int vector = i % 2;
+  for (int i = threadIdx.x; i < (last_row - first_row) * kRow0Vectors; i += kBlockSize) {
+    const int row = first_row + i / kRow0Vectors;
+    const int vector = i % kRow0Vectors;
     const long long ids0_value = ids0[row];
     // gather
     const int ids0_index = CheckedIndex(ids0_value, kTable0Rows, errors, kIds0Site, row);
@@ -103,14 +110,14 @@ k00_embedding_concat(const long long* __restrict__ ids0, const float* __restrict
     }
     StoreVector(rows_tensor + row * kRowsTensorColumns + vector * kLanes, rows_tensor_vector);
   }
-  for (int i = threadIdx.x; i < (last_row - first_row) * 2; i += kBlockSize) {
-    const int row = first_row + i / 2;
-    const int vector = i % 2;
+  for (int i = threadIdx.x; i < (last_row - first_row) * kRow1Vectors; i += kBlockSize) {
+    const int row = first_row + i / kRow1Vectors;
+    const int vector = i % kRow1Vectors;
     const long long ids1_value = ids1[row];
     // gather
     const int ids1_index = CheckedIndex(ids1_value, kTable1Rows, errors, kIds1Site, row);
     const Vector<float, kLanes> table1_vector =
-        LoadVector<kLanes>(table1 + ids1_index * kTable0Columns + vector * kLanes);
+        LoadVector<kLanes>(table1 + ids1_index * kTable1Columns + vector * kLanes);
     Vector<float, kLanes> rows_tensor_vector_2;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -120,14 +127,14 @@ k00_embedding_concat(const long long* __restrict__ ids0, const float* __restrict
     StoreVector(rows_tensor + row * kRowsTensorColumns + vector * kLanes + kRow1Place,
                 rows_tensor_vector_2);
   }
-  for (int i = threadIdx.x; i < (last_row - first_row) * 2; i += kBlockSize) {
-    const int row = first_row + i / 2;
-    const int vector = i % 2;
+  for (int i = threadIdx.x; i < (last_row - first_row) * kRow2Vectors; i += kBlockSize) {
+    const int row = first_row + i / kRow2Vectors;
+    const int vector = i % kRow2Vectors;
     const long long ids2_value = ids2[row];
     // gather
     const int ids2_index = CheckedIndex(ids2_value, kTable2Rows, errors, kIds2Site, row);
     const Vector<float, kLanes> table2_vector =
-        LoadVector<kLanes>(table2 + ids2_index * kTable0Columns + vector * kLanes);
+        LoadVector<kLanes>(table2 + ids2_index * kTable2Columns + vector * kLanes);
     Vector<float, kLanes> rows_tensor_vector_3;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -137,14 +144,14 @@ k00_embedding_concat(const long long* __restrict__ ids0, const float* __restrict
     StoreVector(rows_tensor + row * kRowsTensorColumns + vector * kLanes + kRow2Place,
                 rows_tensor_vector_3);
   }
-  for (int i = threadIdx.x; i < (last_row - first_row) * 2; i += kBlockSize) {
-    const int row = first_row + i / 2;
-    const int vector = i % 2;
+  for (int i = threadIdx.x; i < (last_row - first_row) * kRow3Vectors; i += kBlockSize) {
+    const int row = first_row + i / kRow3Vectors;
+    const int vector = i % kRow3Vectors;
     const long long ids3_value = ids3[row];
     // gather
     const int ids3_index = CheckedIndex(ids3_value, kTable3Rows, errors, kIds3Site, row);
     const Vector<float, kLanes> table3_vector =
-        LoadVector<kLanes>(table3 + ids3_index * kTable0Columns + vector * kLanes);
+        LoadVector<kLanes>(table3 + ids3_index * kTable3Columns + vector * kLanes);
     Vector<float, kLanes> rows_tensor_vector_4;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {

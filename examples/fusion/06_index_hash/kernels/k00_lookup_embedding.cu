@@ -59,19 +59,21 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_lookup_embedding(const long long* __restrict__ ids, const int* __restrict__ row_values,
                      const long long* __restrict__ row_keys, const float* __restrict__ table,
                      float* __restrict__ y, int batch) {
-  constexpr int kYColumns = 8;           // last axis of "y"
   constexpr int kLanes = 4;              // neighbours that a thread makes
   constexpr int kBlockSize = 256;        // threads
+  constexpr int kVectorsPerRow = 2;      // kLanes elements each
   constexpr long long kRow1Size = 32LL;  // of an axis
+  constexpr int kTableColumns = 8;       // last axis of "table"
+  constexpr int kYColumns = 8;           // last axis of "y"
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
-  if (i >= batch * 2) return;
-  const int row = i / 2;
-  const int vector = i % 2;
+  if (i >= batch * kVectorsPerRow) return;
+  const int row = i / kVectorsPerRow;
+  const int vector = i % kVectorsPerRow;
   const long long ids_value = ids[row];
   // lookup
   const long long row_1 = Lookup(row_keys, row_values, kRow1Size, ids_value, 0LL);
   const Vector<float, kLanes> table_vector =
-      LoadVector<kLanes>(table + row_1 * kYColumns + vector * kLanes);
+      LoadVector<kLanes>(table + row_1 * kTableColumns + vector * kLanes);
   Vector<float, kLanes> y_vector;
   #pragma unroll
   for (int lane = 0; lane < kLanes; ++lane) {

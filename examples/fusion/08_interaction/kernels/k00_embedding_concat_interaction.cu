@@ -56,23 +56,35 @@ k00_embedding_concat_interaction(
     const float* __restrict__ table3, const int* __restrict__ triangle, float* __restrict__ y,
     int batch, IndexError* errors) {
   constexpr int kRowsPerBlock = 4;  // rows that a block owns
-  // of one row, with 4 left free behind every 16, so that banks differ
+  // for one row of "wide", with 4 left free behind every 16, so that banks differ
   constexpr int kWidePlaces = 100;
-  constexpr int kWidePitch = 20;         // from one run to the next
-  constexpr int kDenseElements = 16;     // of one row of "dense"
-  constexpr int kRow0Place = 20;         // where "row0" begins in wide_rows
+  constexpr int kDenseColumns = 16;      // last axis of "dense"
+  constexpr int kRow0Columns = 16;       // last axis of "row0"
   constexpr int kRow0FirstThread = 64;   // of those that make "row0"
-  constexpr int kRow1Place = 40;         // where "row1" begins in wide_rows
+  constexpr int kTable0Rows = 20;        // rows of "table0"
+  constexpr int kTable0Columns = 16;     // last axis of "table0"
+  constexpr int kRow0Place = 20;         // where "row0" begins in wide_rows
+  constexpr int kRow1Columns = 16;       // last axis of "row1"
   constexpr int kRow1FirstThread = 128;  // of those that make "row1"
-  constexpr int kRow2Place = 60;         // where "row2" begins in wide_rows
+  constexpr int kTable1Rows = 20;        // rows of "table1"
+  constexpr int kTable1Columns = 16;     // last axis of "table1"
+  constexpr int kRow1Place = 40;         // where "row1" begins in wide_rows
+  constexpr int kRow2Columns = 16;       // last axis of "row2"
   constexpr int kRow2FirstThread = 192;  // of those that make "row2"
+  constexpr int kTable2Rows = 20;        // rows of "table2"
+  constexpr int kTable2Columns = 16;     // last axis of "table2"
+  constexpr int kRow2Place = 60;         // where "row2" begins in wide_rows
+  constexpr int kRow3Columns = 16;       // last axis of "row3"
+  constexpr int kTable3Rows = 20;        // rows of "table3"
+  constexpr int kTable3Columns = 16;     // last axis of "table3"
   constexpr int kRow3Place = 80;         // where "row3" begins in wide_rows
   constexpr int kYColumns = 26;          // last axis of "y"
-  constexpr int kPairsElements = 10;     // of one row of "pairs"
-  constexpr int kPairsPlace = 16;        // where "pairs" begins in "y"
+  constexpr int kPairsColumns = 10;      // last axis of "pairs"
   constexpr int kLanes = 4;              // neighbours that a thread takes at once
-  constexpr int kDotsDepthVectors = 4;   // kLanes terms each, of its sum
-  constexpr int kStackAxis1Size = 5;     // of axis 1 of "stack"
+  constexpr int kDotsDepthVectors = 4;   // kLanes terms each, of each sum of "dots"
+  constexpr int kDotsColumns = 5;        // last axis of "dots"
+  constexpr int kWidePitch = 20;         // from one run of 16 of "wide" to the next
+  constexpr int kPairsPlace = 16;        // where "pairs" begins in "y"
   constexpr int kIds0Site = 1;           // who reports a bad index: row0
   constexpr int kIds1Site = 2;           // who reports a bad index: row1
   constexpr int kIds2Site = 3;           // who reports a bad index: row2
@@ -82,88 +94,88 @@ k00_embedding_concat_interaction(
 
   alignas(16) __shared__ float wide_rows[kRowsPerBlock * kWidePlaces];
   // wide: concat
-  if (threadIdx.x < rows_here * kDenseElements) {
+  if (threadIdx.x < rows_here * kDenseColumns) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kDenseElements;
+    const int row_in_block = i / kDenseColumns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kDenseElements;
-    const float dense_value = dense[row * kDenseElements + element];
+    const int element = i - row_in_block * kDenseColumns;
+    const float dense_value = dense[row * kDenseColumns + element];
     wide_rows[row_in_block * kWidePlaces + element] = dense_value;
   }
   if (threadIdx.x >= kRow0FirstThread &&
-      threadIdx.x < kRow0FirstThread + rows_here * kDenseElements) {
+      threadIdx.x < kRow0FirstThread + rows_here * kRow0Columns) {
     const int i = threadIdx.x - kRow0FirstThread;
-    const int row_in_block = i / kDenseElements;
+    const int row_in_block = i / kRow0Columns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kDenseElements;
+    const int element = i - row_in_block * kRow0Columns;
     const long long ids0_value = ids0[row];
     // gather
-    const int ids0_index = CheckedIndex(ids0_value, kWidePitch, errors, kIds0Site, row);
-    const float table0_value = table0[ids0_index * kDenseElements + element];
+    const int ids0_index = CheckedIndex(ids0_value, kTable0Rows, errors, kIds0Site, row);
+    const float table0_value = table0[ids0_index * kTable0Columns + element];
     wide_rows[row_in_block * kWidePlaces + element + kRow0Place] = table0_value;
   }
   if (threadIdx.x >= kRow1FirstThread &&
-      threadIdx.x < kRow1FirstThread + rows_here * kDenseElements) {
+      threadIdx.x < kRow1FirstThread + rows_here * kRow1Columns) {
     const int i = threadIdx.x - kRow1FirstThread;
-    const int row_in_block = i / kDenseElements;
+    const int row_in_block = i / kRow1Columns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kDenseElements;
+    const int element = i - row_in_block * kRow1Columns;
     const long long ids1_value = ids1[row];
     // gather
-    const int ids1_index = CheckedIndex(ids1_value, kWidePitch, errors, kIds1Site, row);
-    const float table1_value = table1[ids1_index * kDenseElements + element];
+    const int ids1_index = CheckedIndex(ids1_value, kTable1Rows, errors, kIds1Site, row);
+    const float table1_value = table1[ids1_index * kTable1Columns + element];
     wide_rows[row_in_block * kWidePlaces + element + kRow1Place] = table1_value;
   }
   if (threadIdx.x >= kRow2FirstThread &&
-      threadIdx.x < kRow2FirstThread + rows_here * kDenseElements) {
+      threadIdx.x < kRow2FirstThread + rows_here * kRow2Columns) {
     const int i = threadIdx.x - kRow2FirstThread;
-    const int row_in_block = i / kDenseElements;
+    const int row_in_block = i / kRow2Columns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kDenseElements;
+    const int element = i - row_in_block * kRow2Columns;
     const long long ids2_value = ids2[row];
     // gather
-    const int ids2_index = CheckedIndex(ids2_value, kWidePitch, errors, kIds2Site, row);
-    const float table2_value = table2[ids2_index * kDenseElements + element];
+    const int ids2_index = CheckedIndex(ids2_value, kTable2Rows, errors, kIds2Site, row);
+    const float table2_value = table2[ids2_index * kTable2Columns + element];
     wide_rows[row_in_block * kWidePlaces + element + kRow2Place] = table2_value;
   }
-  if (threadIdx.x < rows_here * kDenseElements) {
+  if (threadIdx.x < rows_here * kRow3Columns) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kDenseElements;
+    const int row_in_block = i / kRow3Columns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kDenseElements;
+    const int element = i - row_in_block * kRow3Columns;
     const long long ids3_value = ids3[row];
     // gather
-    const int ids3_index = CheckedIndex(ids3_value, kWidePitch, errors, kIds3Site, row);
-    const float table3_value = table3[ids3_index * kDenseElements + element];
+    const int ids3_index = CheckedIndex(ids3_value, kTable3Rows, errors, kIds3Site, row);
+    const float table3_value = table3[ids3_index * kTable3Columns + element];
     wide_rows[row_in_block * kWidePlaces + element + kRow3Place] = table3_value;
   }
 
   // y: its part dense
-  if (threadIdx.x < rows_here * kDenseElements) {
+  if (threadIdx.x < rows_here * kDenseColumns) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kDenseElements;
+    const int row_in_block = i / kDenseColumns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kDenseElements;
-    const float dense_value = dense[row * kDenseElements + element];
+    const int element = i - row_in_block * kDenseColumns;
+    const float dense_value = dense[row * kDenseColumns + element];
     y[row * kYColumns + element] = dense_value;
   }
   __syncthreads();
 
   // y: its part pairs
-  if (threadIdx.x < rows_here * kPairsElements) {
+  if (threadIdx.x < rows_here * kPairsColumns) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kPairsElements;
+    const int row_in_block = i / kPairsColumns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kPairsElements;
+    const int element = i - row_in_block * kPairsColumns;
     const int triangle_value = triangle[element];
     float dots = 0.0f;
     for (int k = 0; k < kDotsDepthVectors; ++k) {
       const Vector<float, kLanes> wide_vector =
           LoadVector<kLanes>(wide_rows + row_in_block * kWidePlaces +
-                             (triangle_value / kStackAxis1Size) * kWidePitch + k * kLanes);
+                             (triangle_value / kDotsColumns) * kWidePitch + k * kLanes);
       const Vector<float, kLanes> wide_vector_2 =
           LoadVector<kLanes>(wide_rows + row_in_block * kWidePlaces +
-                             (triangle_value % kStackAxis1Size) * kWidePitch + k * kLanes);
+                             (triangle_value % kDotsColumns) * kWidePitch + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float wide_value = wide_vector.at[lane];

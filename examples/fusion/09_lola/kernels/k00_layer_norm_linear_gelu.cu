@@ -109,21 +109,23 @@ k00_layer_norm_linear_gelu(const float* __restrict__ weight_scaled, const float*
                            const float* __restrict__ bias_shifted, float* __restrict__ y,
                            int batch) {
   constexpr int kRowsPerBlock = 4;  // rows that a block owns
-  // with 4 left free behind every 64, so that banks differ
+  // for "weight_scaled", with 4 left free behind every 64, so that banks differ
   constexpr int kWeightScaledPlaces = 2176;
-  constexpr int kWeightScaledPitch = 68;        // from one run to the next
   constexpr int kLanes = 4;                     // neighbours that a thread takes at once
   constexpr int kWeightScaledVectors = 512;     // kLanes elements each, of "weight_scaled"
   constexpr int kWeightScaledLineVectors = 16;  // from one gap to the next
-  constexpr int kWeightScaledGap = 4;           // elements left free
   constexpr int kWeightScaledVectorBytes = 16;  // of kLanes
+  constexpr int kWeightScaledGap = 4;           // places left free behind a run of "weight_scaled"
   constexpr int kBlockSize = 256;               // threads
   constexpr int kWarpSize = 32;                 // threads
+  constexpr int kMeanEntries = 32;              // entries that "mean" reduces to one
   constexpr int kXColumns = 32;                 // last axis of "x"
+  constexpr int kVarianceEntries = 32;          // entries that "variance" reduces to one
   constexpr float kEpsilon = 1e-05f;            // "epsilon"
-  constexpr int kYElements = 64;                // of one row of "y"
-  constexpr int kMatmulDepthVectors = 8;        // kLanes terms each, of its sum
-  constexpr int kWeightScaledLanesPitch = 272;  // from one run to the one 4 further on
+  constexpr int kNormalUnscaledColumns = 32;    // last axis of "normal_unscaled"
+  constexpr int kYColumns = 64;                 // last axis of "y"
+  constexpr int kMatmulDepthVectors = 8;        // kLanes terms each, of each sum of "matmul"
+  constexpr int kWeightScaledPitch = 68;        // from one run of 64 of "weight_scaled" to the next
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
 
@@ -143,12 +145,12 @@ k00_layer_norm_linear_gelu(const float* __restrict__ weight_scaled, const float*
     const int i = threadIdx.x / kWarpSize;
     const int row = first_row + i;
     float mean_sum = 0.0f;
-    for (int k = threadIdx.x % kWarpSize; k < kXColumns; k += kWarpSize) {
+    for (int k = threadIdx.x % kWarpSize; k < kMeanEntries; k += kWarpSize) {
       const float x_value = x[row * kXColumns + k];
       mean_sum += x_value;
     }
     mean_sum = WarpReduce<SumOf>(mean_sum);
-    const float mean = mean_sum / (float)kXColumns;
+    const float mean = mean_sum / (float)kMeanEntries;
     if (threadIdx.x % kWarpSize == 0) {
       mean_rows[i] = mean;
     }
@@ -163,7 +165,7 @@ k00_layer_norm_linear_gelu(const float* __restrict__ weight_scaled, const float*
     const int row = first_row + i;
     float variance_sum = 0.0f;
     const float mean_value = mean_rows[i];
-    for (int k = threadIdx.x % kWarpSize; k < kXColumns; k += kWarpSize) {
+    for (int k = threadIdx.x % kWarpSize; k < kVarianceEntries; k += kWarpSize) {
       const float x_value = x[row * kXColumns + k];
       // sub
       const float centered = x_value - mean_value;
@@ -172,7 +174,7 @@ k00_layer_norm_linear_gelu(const float* __restrict__ weight_scaled, const float*
       variance_sum += square;
     }
     variance_sum = WarpReduce<SumOf>(variance_sum);
-    const float variance = variance_sum / (float)kXColumns;
+    const float variance = variance_sum / (float)kVarianceEntries;
     // add
     const float add = variance + kEpsilon;
     // sqrt
@@ -183,13 +185,13 @@ k00_layer_norm_linear_gelu(const float* __restrict__ weight_scaled, const float*
   }
   __syncthreads();
 
-  alignas(16) __shared__ float normal_unscaled_rows[kRowsPerBlock * kXColumns];
+  alignas(16) __shared__ float normal_unscaled_rows[kRowsPerBlock * kNormalUnscaledColumns];
   // normal_unscaled: div
-  if (threadIdx.x < rows_here * kXColumns) {
+  if (threadIdx.x < rows_here * kNormalUnscaledColumns) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kXColumns;
+    const int row_in_block = i / kNormalUnscaledColumns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kXColumns;
+    const int element = i - row_in_block * kNormalUnscaledColumns;
     const float x_value = x[row * kXColumns + element];
     const float mean_value = mean_rows[row_in_block];
     // sub
@@ -197,25 +199,25 @@ k00_layer_norm_linear_gelu(const float* __restrict__ weight_scaled, const float*
     const float deviation_value = deviation_rows[row_in_block];
     // div
     const float normal_unscaled = centered / deviation_value;
-    normal_unscaled_rows[row_in_block * kXColumns + element] = normal_unscaled;
+    normal_unscaled_rows[row_in_block * kNormalUnscaledColumns + element] = normal_unscaled;
   }
   __syncthreads();
 
   // y: matmul and what follows it, up to gelu
-  if (threadIdx.x < rows_here * kYElements) {
+  if (threadIdx.x < rows_here * kYColumns) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kYElements;
+    const int row_in_block = i / kYColumns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kYElements;
+    const int element = i - row_in_block * kYColumns;
     float matmul = 0.0f;
     for (int k = 0; k < kMatmulDepthVectors; ++k) {
-      const Vector<float, kLanes> normal_unscaled_vector =
-          LoadVector<kLanes>(normal_unscaled_rows + row_in_block * kXColumns + k * kLanes);
+      const Vector<float, kLanes> normal_unscaled_vector = LoadVector<kLanes>(
+          normal_unscaled_rows + row_in_block * kNormalUnscaledColumns + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float normal_unscaled_value = normal_unscaled_vector.at[lane];
-        const float weight_scaled_value =
-            weight_scaled_kept[k * kWeightScaledLanesPitch + lane * kWeightScaledPitch + element];
+        const float weight_scaled_value = weight_scaled_kept[k * kLanes * kWeightScaledPitch +
+                                                             lane * kWeightScaledPitch + element];
         matmul += normal_unscaled_value * weight_scaled_value;
       }
     }
@@ -224,6 +226,6 @@ k00_layer_norm_linear_gelu(const float* __restrict__ weight_scaled, const float*
     const float linear = matmul + bias_shifted_value;
     // gelu
     const float y_value = Gelu(linear);
-    y[row * kYElements + element] = y_value;
+    y[row * kYColumns + element] = y_value;
   }
 }

@@ -89,20 +89,22 @@ k00_mlp_sigmoid(const float* __restrict__ weight1, const float* __restrict__ x,
                 const float* __restrict__ weight0, const float* __restrict__ bias0,
                 const float* __restrict__ bias1, const float* __restrict__ weight2_1,
                 float* __restrict__ y, int batch) {
-  constexpr int kRowsPerBlock = 16;        // rows that a block owns
-  constexpr int kWeight1Places = 320;      // with 4 left free behind every 16, so that banks differ
-  constexpr int kWeight1Pitch = 20;        // from one run to the next
+  constexpr int kRowsPerBlock = 16;  // rows that a block owns
+  // for "weight1", with 4 left free behind every 16, so that banks differ
+  constexpr int kWeight1Places = 320;
   constexpr int kLanes = 4;                // neighbours that a thread takes at once
   constexpr int kWeight1Vectors = 64;      // kLanes elements each, of "weight1"
   constexpr int kWeight1LineVectors = 4;   // from one gap to the next
-  constexpr int kWeight1Gap = 4;           // elements left free
   constexpr int kWeight1VectorBytes = 16;  // of kLanes
-  constexpr int kActive0Elements = 16;     // of one row of "active0"
-  constexpr int kMatmulDepthVectors = 4;   // kLanes terms each, of its sum
-  constexpr int kXColumnsOfLanes = 64;     // kLanes times the last axis of "x"
-  constexpr int kMatmul1DepthVectors = 4;  // kLanes terms each, of its sum
-  constexpr int kWeight1LanesPitch = 80;   // from one run to the one 4 further on
-  constexpr int kMatmul2DepthVectors = 4;  // kLanes terms each, of its sum
+  constexpr int kWeight1Gap = 4;           // places left free behind a run of "weight1"
+  constexpr int kActive0Columns = 16;      // last axis of "active0"
+  constexpr int kMatmulDepthVectors = 4;   // kLanes terms each, of each sum of "matmul"
+  constexpr int kXColumns = 16;            // last axis of "x"
+  constexpr int kWeight0Columns = 16;      // last axis of "weight0"
+  constexpr int kMatmul21Columns = 16;     // last axis of "matmul_2_1"
+  constexpr int kMatmul1DepthVectors = 4;  // kLanes terms each, of each sum of "matmul_1"
+  constexpr int kWeight1Pitch = 20;        // from one run of 16 of "weight1" to the next
+  constexpr int kMatmul2EntryVectors = 4;  // kLanes entries each, that "matmul_2" reduces to one
   constexpr float kBias2 = 1.4777308f;     // "bias2"
   const int first_row = blockIdx.x * kRowsPerBlock;
   const int rows_here = min(kRowsPerBlock, batch - first_row);
@@ -117,22 +119,21 @@ k00_mlp_sigmoid(const float* __restrict__ weight1, const float* __restrict__ x,
   }
   CloseCopies();
 
-  alignas(16) __shared__ float active0_rows[kRowsPerBlock * kActive0Elements];
+  alignas(16) __shared__ float active0_rows[kRowsPerBlock * kActive0Columns];
   // active0: matmul and what follows it, up to relu
-  if (threadIdx.x < rows_here * kActive0Elements) {
+  if (threadIdx.x < rows_here * kActive0Columns) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kActive0Elements;
+    const int row_in_block = i / kActive0Columns;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kActive0Elements;
+    const int element = i - row_in_block * kActive0Columns;
     float matmul = 0.0f;
     for (int k = 0; k < kMatmulDepthVectors; ++k) {
-      const Vector<float, kLanes> x_vector =
-          LoadVector<kLanes>(x + row * kActive0Elements + k * kLanes);
+      const Vector<float, kLanes> x_vector = LoadVector<kLanes>(x + row * kXColumns + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float x_value = x_vector.at[lane];
         const float weight0_value =
-            weight0[k * kXColumnsOfLanes + lane * kActive0Elements + element];
+            weight0[k * kLanes * kWeight0Columns + lane * kWeight0Columns + element];
         matmul += x_value * weight0_value;
       }
     }
@@ -141,26 +142,26 @@ k00_mlp_sigmoid(const float* __restrict__ weight1, const float* __restrict__ x,
     const float linear0 = matmul + bias0_value;
     // relu
     const float active0 = linear0 < 0.0f ? 0.0f : linear0;
-    active0_rows[row_in_block * kActive0Elements + element] = active0;
+    active0_rows[row_in_block * kActive0Columns + element] = active0;
   }
   AwaitCopies<0>();
   __syncthreads();
 
-  alignas(16) __shared__ float matmul_2_1_rows[kRowsPerBlock * kActive0Elements];
+  alignas(16) __shared__ float matmul_2_1_rows[kRowsPerBlock * kMatmul21Columns];
   // matmul_2_1: matmul and what follows it, up to mul
-  if (threadIdx.x < rows_here * kActive0Elements) {
+  if (threadIdx.x < rows_here * kMatmul21Columns) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kActive0Elements;
-    const int element = i - row_in_block * kActive0Elements;
+    const int row_in_block = i / kMatmul21Columns;
+    const int element = i - row_in_block * kMatmul21Columns;
     float matmul_1 = 0.0f;
     for (int k = 0; k < kMatmul1DepthVectors; ++k) {
       const Vector<float, kLanes> active0_vector =
-          LoadVector<kLanes>(active0_rows + row_in_block * kActive0Elements + k * kLanes);
+          LoadVector<kLanes>(active0_rows + row_in_block * kActive0Columns + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float active0_value = active0_vector.at[lane];
         const float weight1_value =
-            weight1_kept[k * kWeight1LanesPitch + lane * kWeight1Pitch + element];
+            weight1_kept[k * kLanes * kWeight1Pitch + lane * kWeight1Pitch + element];
         matmul_1 += active0_value * weight1_value;
       }
     }
@@ -172,7 +173,7 @@ k00_mlp_sigmoid(const float* __restrict__ weight1, const float* __restrict__ x,
     const float weight2_1_value = weight2_1[element];
     // mul
     const float matmul_2_1 = active1 * weight2_1_value;
-    matmul_2_1_rows[row_in_block * kActive0Elements + element] = matmul_2_1;
+    matmul_2_1_rows[row_in_block * kMatmul21Columns + element] = matmul_2_1;
   }
   __syncthreads();
 
@@ -181,9 +182,9 @@ k00_mlp_sigmoid(const float* __restrict__ weight1, const float* __restrict__ x,
     const int i = threadIdx.x;
     const int row = first_row + i;
     float matmul_2 = 0.0f;
-    for (int k = 0; k < kMatmul2DepthVectors; ++k) {
+    for (int k = 0; k < kMatmul2EntryVectors; ++k) {
       const Vector<float, kLanes> matmul_2_1_vector =
-          LoadVector<kLanes>(matmul_2_1_rows + i * kActive0Elements + k * kLanes);
+          LoadVector<kLanes>(matmul_2_1_rows + i * kMatmul21Columns + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float matmul_2_1_value = matmul_2_1_vector.at[lane];

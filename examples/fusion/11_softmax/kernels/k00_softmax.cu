@@ -81,10 +81,11 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_softmax(const float* __restrict__ x, float* __restrict__ y, int batch) {
   constexpr int kRowsPerBlock = 8;       // one per warp
   constexpr int kWarpSize = 32;          // threads of a warp
-  constexpr int kRowLength = 64;         // elements that are reduced
   constexpr int kSteps = 1;              // of a thread through its row
   constexpr int kVectorLength = 2;       // neighbours that a thread takes at once
+  constexpr int kXColumns = 64;          // last axis of "x"
   constexpr int kElementsPerThread = 2;  // of a row, kept in registers
+  constexpr int kYColumns = 64;          // last axis of "y"
   const int lane = threadIdx.x % kWarpSize;
   const int row = blockIdx.x * kRowsPerBlock + threadIdx.x / kWarpSize;
   if (row >= batch) return;
@@ -95,7 +96,7 @@ k00_softmax(const float* __restrict__ x, float* __restrict__ y, int batch) {
   for (int step = 0; step < kSteps; ++step) {
     const int vector = lane + step * kWarpSize;
     const Vector<float, kVectorLength> x_vector =
-        LoadVector<kVectorLength>(x + row * kRowLength + vector * kVectorLength);
+        LoadVector<kVectorLength>(x + row * kXColumns + vector * kVectorLength);
     #pragma unroll
     for (int element = 0; element < kVectorLength; ++element) {
       const float x_value = x_vector.at[element];
@@ -132,6 +133,6 @@ k00_softmax(const float* __restrict__ x, float* __restrict__ y, int batch) {
       const float y_value = power_value / total;
       y_vector.at[element] = y_value;
     }
-    StoreVector(y + row * kRowLength + vector * kVectorLength, y_vector);
+    StoreVector(y + row * kYColumns + vector * kVectorLength, y_vector);
   }
 }

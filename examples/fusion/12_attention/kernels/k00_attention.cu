@@ -37,23 +37,46 @@ struct LargerOf {
 extern "C" __global__ void __launch_bounds__(256)
 k00_attention(const float* __restrict__ query, const float* __restrict__ key,
               const float* __restrict__ value, float* __restrict__ y) {
-  constexpr int kScoresElements = 256;  // of one row of "scores"
-  // of one row, with 4 left free behind every 16, so that banks differ
+  constexpr int kRow1Count = 2;  // how many row_1 there are
+  // for one row of "scores", with 4 left free behind every 16, so that banks differ
   constexpr int kScoresPlaces = 320;
-  constexpr int kScoresPitch = 20;          // from one run to the next
+  constexpr int kScoresElements = 256;      // of one row of "scores"
   constexpr int kScoresColumns = 16;        // last axis of "scores"
-  constexpr int kDotsDepth = 8;             // terms of its sum
   constexpr int kLanes = 4;                 // neighbours that a thread takes at once
-  constexpr int kDotsDepthVectors = 2;      // kLanes terms each, of its sum
+  constexpr int kDotsDepthVectors = 2;      // kLanes terms each, of each sum of "dots"
+  constexpr int kQueryStride0 = 256;        // elements per step of axis 0 of "query"
   constexpr int kQueryStride1 = 128;        // elements per step of axis 1 of "query"
+  constexpr int kQueryColumns = 8;          // last axis of "query"
+  constexpr int kKeyStride0 = 256;          // elements per step of axis 0 of "key"
+  constexpr int kKeyStride1 = 128;          // elements per step of axis 1 of "key"
+  constexpr int kKeyColumns = 8;            // last axis of "key"
   constexpr float kScale = 0.35355338f;     // "scale"
-  constexpr int kGreatestStride0 = 32;      // elements per step of axis 0 of "greatest"
-  constexpr int kGreatestDepthVectors = 4;  // kLanes terms each, of its sum
-  constexpr int kTotalDepthVectors = 4;     // kLanes terms each, of its sum
-  constexpr int kYDepthVectors = 4;         // kLanes terms each, of its sum
+  constexpr int kScoresPitch = 20;          // from one run of 16 of "scores" to the next
+  constexpr int kGreatestElements = 16;     // of one row of "greatest"
+  constexpr int kGreatestEntryVectors = 4;  // kLanes entries each, that "greatest" reduces to one
+  // for one row of "power", with 4 left free behind every 16, so that banks differ
+  constexpr int kPowerPlaces = 320;
+  constexpr int kPowerElements = 256;    // of one row of "power"
+  constexpr int kPowerColumns = 16;      // last axis of "power"
+  constexpr int kPowerPitch = 20;        // from one run of 16 of "power" to the next
+  constexpr int kTotalElements = 16;     // of one row of "total"
+  constexpr int kTotalEntryVectors = 4;  // kLanes entries each, that "total" reduces to one
+  // for one row of "shares", with 4 left free behind every 16, so that banks differ
+  constexpr int kSharesPlaces = 320;
+  constexpr int kSharesElements = 256;  // of one row of "shares"
+  constexpr int kSharesColumns = 16;    // last axis of "shares"
+  constexpr int kSharesPitch = 20;      // from one run of 16 of "shares" to the next
+  constexpr int kYElements = 128;       // of one row of "y"
+  constexpr int kYColumns = 8;          // last axis of "y"
+  constexpr int kYDepthVectors = 4;     // kLanes terms each, of each sum of "y"
+  constexpr int kValueStride0 = 256;    // elements per step of axis 0 of "value"
+  constexpr int kValueStride1 = 128;    // elements per step of axis 1 of "value"
+  constexpr int kValueColumns = 8;      // last axis of "value"
+  constexpr int kYStride0 = 256;        // elements per step of axis 0 of "y"
+  constexpr int kYStride1 = 128;        // elements per step of axis 1 of "y"
   const int row = blockIdx.x;
-  const int row_0 = row / 2;
-  const int row_1 = row % 2;
+  const int row_0 = row / kRow1Count;
+  const int row_1 = row % kRow1Count;
 
   alignas(16) __shared__ float scores_rows[kScoresPlaces];
   // scores: matmul and what follows it, up to mul
@@ -64,11 +87,10 @@ k00_attention(const float* __restrict__ query, const float* __restrict__ key,
     float dots = 0.0f;
     for (int k = 0; k < kDotsDepthVectors; ++k) {
       const Vector<float, kLanes> query_vector =
-          LoadVector<kLanes>(query + row_0 * kScoresElements + row_1 * kQueryStride1 +
-                             scores_0 * kDotsDepth + k * kLanes);
-      const Vector<float, kLanes> key_vector =
-          LoadVector<kLanes>(key + row_0 * kScoresElements + row_1 * kQueryStride1 +
-                             scores_1 * kDotsDepth + k * kLanes);
+          LoadVector<kLanes>(query + row_0 * kQueryStride0 + row_1 * kQueryStride1 +
+                             scores_0 * kQueryColumns + k * kLanes);
+      const Vector<float, kLanes> key_vector = LoadVector<kLanes>(
+          key + row_0 * kKeyStride0 + row_1 * kKeyStride1 + scores_1 * kKeyColumns + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float query_value = query_vector.at[lane];
@@ -82,12 +104,12 @@ k00_attention(const float* __restrict__ query, const float* __restrict__ key,
   }
   __syncthreads();
 
-  alignas(16) __shared__ float greatest_rows[kScoresColumns];
+  alignas(16) __shared__ float greatest_rows[kGreatestElements];
   // greatest: reduce_max
-  if (threadIdx.x < kScoresColumns) {
+  if (threadIdx.x < kGreatestElements) {
     const int i = threadIdx.x;
     float greatest = -__int_as_float(0x7f800000);
-    for (int k = 0; k < kGreatestDepthVectors; ++k) {
+    for (int k = 0; k < kGreatestEntryVectors; ++k) {
       const Vector<float, kLanes> scores_vector =
           LoadVector<kLanes>(scores_rows + i * kScoresPitch + k * kLanes);
       #pragma unroll
@@ -100,30 +122,30 @@ k00_attention(const float* __restrict__ query, const float* __restrict__ key,
   }
   __syncthreads();
 
-  alignas(16) __shared__ float power_rows[kScoresPlaces];
+  alignas(16) __shared__ float power_rows[kPowerPlaces];
   // power: exp
-  if (threadIdx.x < kScoresElements) {
+  if (threadIdx.x < kPowerElements) {
     const int i = threadIdx.x;
-    const int power_0 = i / kScoresColumns;
-    const int power_1 = i % kScoresColumns;
+    const int power_0 = i / kPowerColumns;
+    const int power_1 = i % kPowerColumns;
     const float scores_value = scores_rows[power_0 * kScoresPitch + power_1];
     const float greatest_value = greatest_rows[power_0];
     // sub
     const float shifted = scores_value - greatest_value;
     // exp
     const float power = expf(shifted);
-    power_rows[power_0 * kScoresPitch + power_1] = power;
+    power_rows[power_0 * kPowerPitch + power_1] = power;
   }
   __syncthreads();
 
-  alignas(16) __shared__ float total_rows[kScoresColumns];
+  alignas(16) __shared__ float total_rows[kTotalElements];
   // total: reduce_sum
-  if (threadIdx.x < kScoresColumns) {
+  if (threadIdx.x < kTotalElements) {
     const int i = threadIdx.x;
     float total = 0.0f;
-    for (int k = 0; k < kTotalDepthVectors; ++k) {
+    for (int k = 0; k < kTotalEntryVectors; ++k) {
       const Vector<float, kLanes> power_vector =
-          LoadVector<kLanes>(power_rows + i * kScoresPitch + k * kLanes);
+          LoadVector<kLanes>(power_rows + i * kPowerPitch + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float power_value = power_vector.at[lane];
@@ -134,37 +156,37 @@ k00_attention(const float* __restrict__ query, const float* __restrict__ key,
   }
   __syncthreads();
 
-  alignas(16) __shared__ float shares_rows[kScoresPlaces];
+  alignas(16) __shared__ float shares_rows[kSharesPlaces];
   // shares: div
-  if (threadIdx.x < kScoresElements) {
+  if (threadIdx.x < kSharesElements) {
     const int i = threadIdx.x;
-    const int shares_0 = i / kScoresColumns;
-    const int shares_1 = i % kScoresColumns;
-    const float power_value = power_rows[shares_0 * kScoresPitch + shares_1];
+    const int shares_0 = i / kSharesColumns;
+    const int shares_1 = i % kSharesColumns;
+    const float power_value = power_rows[shares_0 * kPowerPitch + shares_1];
     const float total_value = total_rows[shares_0];
     // div
     const float shares = power_value / total_value;
-    shares_rows[shares_0 * kScoresPitch + shares_1] = shares;
+    shares_rows[shares_0 * kSharesPitch + shares_1] = shares;
   }
   __syncthreads();
 
   // y: matmul
-  if (threadIdx.x < kQueryStride1) {
+  if (threadIdx.x < kYElements) {
     const int i = threadIdx.x;
-    const int y_0 = i / kDotsDepth;
-    const int y_1 = i % kDotsDepth;
+    const int y_0 = i / kYColumns;
+    const int y_1 = i % kYColumns;
     float y_value = 0.0f;
     for (int k = 0; k < kYDepthVectors; ++k) {
       const Vector<float, kLanes> shares_vector =
-          LoadVector<kLanes>(shares_rows + y_0 * kScoresPitch + k * kLanes);
+          LoadVector<kLanes>(shares_rows + y_0 * kSharesPitch + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float shares_value = shares_vector.at[lane];
-        const float value_element = value[row_0 * kScoresElements + row_1 * kQueryStride1 +
-                                          k * kGreatestStride0 + lane * kDotsDepth + y_1];
+        const float value_element = value[row_0 * kValueStride0 + row_1 * kValueStride1 +
+                                          k * kLanes * kValueColumns + lane * kValueColumns + y_1];
         y_value += shares_value * value_element;
       }
     }
-    y[row_0 * kScoresElements + row_1 * kQueryStride1 + y_0 * kDotsDepth + y_1] = y_value;
+    y[row_0 * kYStride0 + row_1 * kYStride1 + y_0 * kYColumns + y_1] = y_value;
   }
 }

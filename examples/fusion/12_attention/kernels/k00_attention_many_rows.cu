@@ -43,26 +43,48 @@ struct LargerOf {
 extern "C" __global__ void __launch_bounds__(256)
 k00_attention_many_rows(const float* __restrict__ query, const float* __restrict__ key,
                         const float* __restrict__ value, float* __restrict__ y, int batch) {
-  constexpr int kRowsPerBlock = 4;      // rows that a block owns
-  constexpr int kScoresElements = 256;  // of one row of "scores"
-  // of one row, with 4 left free behind every 16, so that banks differ
+  constexpr int kRowsPerBlock = 4;  // rows that a block owns
+  constexpr int kRowsPerBatch = 2;  // of the results, for each batch
+  // for one row of "scores", with 4 left free behind every 16, so that banks differ
   constexpr int kScoresPlaces = 320;
-  constexpr int kScoresPitch = 20;          // from one run to the next
-  constexpr int kScoresColumns = 16;        // last axis of "scores"
+  constexpr int kScoresElements = 256;      // of one row of "scores"
   constexpr int kBlockSize = 256;           // threads
-  constexpr int kDotsDepth = 8;             // terms of its sum
+  constexpr int kRow1Count = 2;             // how many row_1 there are
+  constexpr int kScoresColumns = 16;        // last axis of "scores"
   constexpr int kLanes = 4;                 // neighbours that a thread takes at once
-  constexpr int kDotsDepthVectors = 2;      // kLanes terms each, of its sum
+  constexpr int kDotsDepthVectors = 2;      // kLanes terms each, of each sum of "dots"
+  constexpr int kQueryStride0 = 256;        // elements per step of axis 0 of "query"
   constexpr int kQueryStride1 = 128;        // elements per step of axis 1 of "query"
+  constexpr int kQueryColumns = 8;          // last axis of "query"
+  constexpr int kKeyStride0 = 256;          // elements per step of axis 0 of "key"
+  constexpr int kKeyStride1 = 128;          // elements per step of axis 1 of "key"
+  constexpr int kKeyColumns = 8;            // last axis of "key"
   constexpr float kScale = 0.35355338f;     // "scale"
-  constexpr int kGreatestStride0 = 32;      // elements per step of axis 0 of "greatest"
-  constexpr int kGreatestDepthVectors = 4;  // kLanes terms each, of its sum
-  constexpr int kPowerVectors = 64;         // kLanes elements each, of one row of "power"
-  constexpr int kPower1Count = 4;           // how many power_1 there are
-  constexpr int kTotalDepthVectors = 4;     // kLanes terms each, of its sum
-  constexpr int kYDepthVectors = 4;         // kLanes terms each, of its sum
+  constexpr int kScoresPitch = 20;          // from one run of 16 of "scores" to the next
+  constexpr int kGreatestElements = 16;     // of one row of "greatest"
+  constexpr int kGreatestEntryVectors = 4;  // kLanes entries each, that "greatest" reduces to one
+  // for one row of "power", with 4 left free behind every 16, so that banks differ
+  constexpr int kPowerPlaces = 320;
+  constexpr int kPowerVectors = 64;       // kLanes elements each, of one row of "power"
+  constexpr int kPowerColumnVectors = 4;  // kLanes elements each, of the last axis of "power"
+  constexpr int kPowerPitch = 20;         // from one run of 16 of "power" to the next
+  constexpr int kTotalElements = 16;      // of one row of "total"
+  constexpr int kTotalEntryVectors = 4;   // kLanes entries each, that "total" reduces to one
+  // for one row of "shares", with 4 left free behind every 16, so that banks differ
+  constexpr int kSharesPlaces = 320;
+  constexpr int kSharesVectors = 64;       // kLanes elements each, of one row of "shares"
+  constexpr int kSharesColumnVectors = 4;  // kLanes elements each, of the last axis of "shares"
+  constexpr int kSharesPitch = 20;         // from one run of 16 of "shares" to the next
+  constexpr int kYElements = 128;          // of one row of "y"
+  constexpr int kYColumns = 8;             // last axis of "y"
+  constexpr int kYDepthVectors = 4;        // kLanes terms each, of each sum of "y"
+  constexpr int kValueStride0 = 256;       // elements per step of axis 0 of "value"
+  constexpr int kValueStride1 = 128;       // elements per step of axis 1 of "value"
+  constexpr int kValueColumns = 8;         // last axis of "value"
+  constexpr int kYStride0 = 256;           // elements per step of axis 0 of "y"
+  constexpr int kYStride1 = 128;           // elements per step of axis 1 of "y"
   const int first_row = blockIdx.x * kRowsPerBlock;
-  const int rows_here = min(kRowsPerBlock, batch * 2 - first_row);
+  const int rows_here = min(kRowsPerBlock, batch * kRowsPerBatch - first_row);
 
   alignas(16) __shared__ float scores_rows[kRowsPerBlock * kScoresPlaces];
   // scores: matmul and what follows it, up to mul
@@ -70,18 +92,17 @@ k00_attention_many_rows(const float* __restrict__ query, const float* __restrict
     const int row_in_block = i / kScoresElements;
     const int row = first_row + row_in_block;
     const int element = i - row_in_block * kScoresElements;
-    const int row_0 = row / 2;
-    const int row_1 = row % 2;
+    const int row_0 = row / kRow1Count;
+    const int row_1 = row % kRow1Count;
     const int scores_0 = element / kScoresColumns;
     const int scores_1 = element % kScoresColumns;
     float dots = 0.0f;
     for (int k = 0; k < kDotsDepthVectors; ++k) {
       const Vector<float, kLanes> query_vector =
-          LoadVector<kLanes>(query + row_0 * kScoresElements + row_1 * kQueryStride1 +
-                             scores_0 * kDotsDepth + k * kLanes);
-      const Vector<float, kLanes> key_vector =
-          LoadVector<kLanes>(key + row_0 * kScoresElements + row_1 * kQueryStride1 +
-                             scores_1 * kDotsDepth + k * kLanes);
+          LoadVector<kLanes>(query + row_0 * kQueryStride0 + row_1 * kQueryStride1 +
+                             scores_0 * kQueryColumns + k * kLanes);
+      const Vector<float, kLanes> key_vector = LoadVector<kLanes>(
+          key + row_0 * kKeyStride0 + row_1 * kKeyStride1 + scores_1 * kKeyColumns + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float query_value = query_vector.at[lane];
@@ -95,14 +116,14 @@ k00_attention_many_rows(const float* __restrict__ query, const float* __restrict
   }
   __syncthreads();
 
-  alignas(16) __shared__ float greatest_rows[kRowsPerBlock * kScoresColumns];
+  alignas(16) __shared__ float greatest_rows[kRowsPerBlock * kGreatestElements];
   // greatest: reduce_max
-  if (threadIdx.x < rows_here * kScoresColumns) {
+  if (threadIdx.x < rows_here * kGreatestElements) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kScoresColumns;
-    const int element = i - row_in_block * kScoresColumns;
+    const int row_in_block = i / kGreatestElements;
+    const int element = i - row_in_block * kGreatestElements;
     float greatest = -__int_as_float(0x7f800000);
-    for (int k = 0; k < kGreatestDepthVectors; ++k) {
+    for (int k = 0; k < kGreatestEntryVectors; ++k) {
       const Vector<float, kLanes> scores_vector = LoadVector<kLanes>(
           scores_rows + row_in_block * kScoresPlaces + element * kScoresPitch + k * kLanes);
       #pragma unroll
@@ -111,21 +132,21 @@ k00_attention_many_rows(const float* __restrict__ query, const float* __restrict
         greatest = LargerOf::Combine(greatest, scores_value);
       }
     }
-    greatest_rows[row_in_block * kScoresColumns + element] = greatest;
+    greatest_rows[row_in_block * kGreatestElements + element] = greatest;
   }
   __syncthreads();
 
-  alignas(16) __shared__ float power_rows[kRowsPerBlock * kScoresPlaces];
+  alignas(16) __shared__ float power_rows[kRowsPerBlock * kPowerPlaces];
   // power: exp
   if (threadIdx.x < rows_here * kPowerVectors) {
     const int i = threadIdx.x;
     const int row_in_block = i / kPowerVectors;
     const int element = i - row_in_block * kPowerVectors;
-    const int power_0 = element / kPower1Count;
-    const int power_1 = element % kPower1Count;
+    const int power_0 = element / kPowerColumnVectors;
+    const int power_1 = element % kPowerColumnVectors;
     const Vector<float, kLanes> scores_vector = LoadVector<kLanes>(
         scores_rows + row_in_block * kScoresPlaces + power_0 * kScoresPitch + power_1 * kLanes);
-    const float greatest_value = greatest_rows[row_in_block * kScoresColumns + power_0];
+    const float greatest_value = greatest_rows[row_in_block * kGreatestElements + power_0];
     Vector<float, kLanes> power_rows_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -136,43 +157,42 @@ k00_attention_many_rows(const float* __restrict__ query, const float* __restrict
       const float power = expf(shifted);
       power_rows_vector.at[lane] = power;
     }
-    KeepVector(
-        power_rows + row_in_block * kScoresPlaces + power_0 * kScoresPitch + power_1 * kLanes,
-        power_rows_vector);
+    KeepVector(power_rows + row_in_block * kPowerPlaces + power_0 * kPowerPitch + power_1 * kLanes,
+               power_rows_vector);
   }
   __syncthreads();
 
-  alignas(16) __shared__ float total_rows[kRowsPerBlock * kScoresColumns];
+  alignas(16) __shared__ float total_rows[kRowsPerBlock * kTotalElements];
   // total: reduce_sum
-  if (threadIdx.x < rows_here * kScoresColumns) {
+  if (threadIdx.x < rows_here * kTotalElements) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kScoresColumns;
-    const int element = i - row_in_block * kScoresColumns;
+    const int row_in_block = i / kTotalElements;
+    const int element = i - row_in_block * kTotalElements;
     float total = 0.0f;
-    for (int k = 0; k < kTotalDepthVectors; ++k) {
+    for (int k = 0; k < kTotalEntryVectors; ++k) {
       const Vector<float, kLanes> power_vector = LoadVector<kLanes>(
-          power_rows + row_in_block * kScoresPlaces + element * kScoresPitch + k * kLanes);
+          power_rows + row_in_block * kPowerPlaces + element * kPowerPitch + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float power_value = power_vector.at[lane];
         total += power_value;
       }
     }
-    total_rows[row_in_block * kScoresColumns + element] = total;
+    total_rows[row_in_block * kTotalElements + element] = total;
   }
   __syncthreads();
 
-  alignas(16) __shared__ float shares_rows[kRowsPerBlock * kScoresPlaces];
+  alignas(16) __shared__ float shares_rows[kRowsPerBlock * kSharesPlaces];
   // shares: div
-  if (threadIdx.x < rows_here * kPowerVectors) {
+  if (threadIdx.x < rows_here * kSharesVectors) {
     const int i = threadIdx.x;
-    const int row_in_block = i / kPowerVectors;
-    const int element = i - row_in_block * kPowerVectors;
-    const int shares_0 = element / kPower1Count;
-    const int shares_1 = element % kPower1Count;
+    const int row_in_block = i / kSharesVectors;
+    const int element = i - row_in_block * kSharesVectors;
+    const int shares_0 = element / kSharesColumnVectors;
+    const int shares_1 = element % kSharesColumnVectors;
     const Vector<float, kLanes> power_vector = LoadVector<kLanes>(
-        power_rows + row_in_block * kScoresPlaces + shares_0 * kScoresPitch + shares_1 * kLanes);
-    const float total_value = total_rows[row_in_block * kScoresColumns + shares_0];
+        power_rows + row_in_block * kPowerPlaces + shares_0 * kPowerPitch + shares_1 * kLanes);
+    const float total_value = total_rows[row_in_block * kTotalElements + shares_0];
     Vector<float, kLanes> shares_rows_vector;
     #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -182,32 +202,32 @@ k00_attention_many_rows(const float* __restrict__ query, const float* __restrict
       shares_rows_vector.at[lane] = shares;
     }
     KeepVector(
-        shares_rows + row_in_block * kScoresPlaces + shares_0 * kScoresPitch + shares_1 * kLanes,
+        shares_rows + row_in_block * kSharesPlaces + shares_0 * kSharesPitch + shares_1 * kLanes,
         shares_rows_vector);
   }
   __syncthreads();
 
   // y: matmul
-  for (int i = threadIdx.x; i < rows_here * kQueryStride1; i += kBlockSize) {
-    const int row_in_block = i / kQueryStride1;
+  for (int i = threadIdx.x; i < rows_here * kYElements; i += kBlockSize) {
+    const int row_in_block = i / kYElements;
     const int row = first_row + row_in_block;
-    const int element = i - row_in_block * kQueryStride1;
-    const int row_0 = row / 2;
-    const int row_1 = row % 2;
-    const int y_0 = element / kDotsDepth;
-    const int y_1 = element % kDotsDepth;
+    const int element = i - row_in_block * kYElements;
+    const int row_0 = row / kRow1Count;
+    const int row_1 = row % kRow1Count;
+    const int y_0 = element / kYColumns;
+    const int y_1 = element % kYColumns;
     float y_value = 0.0f;
     for (int k = 0; k < kYDepthVectors; ++k) {
       const Vector<float, kLanes> shares_vector = LoadVector<kLanes>(
-          shares_rows + row_in_block * kScoresPlaces + y_0 * kScoresPitch + k * kLanes);
+          shares_rows + row_in_block * kSharesPlaces + y_0 * kSharesPitch + k * kLanes);
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float shares_value = shares_vector.at[lane];
-        const float value_element = value[row_0 * kScoresElements + row_1 * kQueryStride1 +
-                                          k * kGreatestStride0 + lane * kDotsDepth + y_1];
+        const float value_element = value[row_0 * kValueStride0 + row_1 * kValueStride1 +
+                                          k * kLanes * kValueColumns + lane * kValueColumns + y_1];
         y_value += shares_value * value_element;
       }
     }
-    y[row_0 * kScoresElements + row_1 * kQueryStride1 + y_0 * kDotsDepth + y_1] = y_value;
+    y[row_0 * kYStride0 + row_1 * kYStride1 + y_0 * kYColumns + y_1] = y_value;
   }
 }
