@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/ir/region_class.h"
 
 namespace fusec {
 
@@ -64,7 +65,7 @@ struct KernelPlan {
   // The kernel before it whose function it launches, as its own would be equal; "" for its own.
   std::string same_as;
   std::vector<std::string> also_as;  // the kernels behind it that launch this one's
-  std::string op_class;              // "pointwise", "row_reduction", ...
+  RegionClass region_class = RegionClass::kPointwise;  // of the region it computes; only printed
   std::vector<std::string> ops;
   Provenance provenance;
   std::vector<KernelParameter> parameters;

@@ -302,7 +302,7 @@ class Tuner {
     for (const auto& entrant : entrants_) {
       MeasuredRegion region{entrant->number,
                             NameOf(entrant->number),
-                            regions[entrant->number]->Get<std::string>("class"),
+                            RegionClassOf(*regions[entrant->number]),
                             true,
                             {}};
       for (size_t i = 0; i < entrant->sizes.size(); ++i) {
