@@ -81,6 +81,9 @@ struct KernelPlan {
   // they run (dependent_launch.cuh): where the body says, or else first of all.
   bool dependent_launch = false;
   bool has_small_blocks = false;   // beside which those of the next kernel find room
+  // It loads its outputs again, or stores them element by element, so that page-locked memory is no
+  // place for them.
+  bool outputs_in_device_memory = false;
   std::string index_type = "int";  // of loop variables, positions and dims
   std::vector<Statement> body;
   Expr bytes_read, bytes_written, flops;

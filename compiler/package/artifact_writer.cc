@@ -205,6 +205,7 @@ Json KernelJson(const KernelPlan& plan, const TargetContents& target, const Buff
                {"block_size", plan.block_size},
                {"shared_bytes", plan.shared_bytes},
                {"dependent_launch", plan.dependent_launch},
+               {"outputs_in_device_memory", plan.outputs_in_device_memory},
                {"arguments", arguments},
                {"inputs", inputs},
                {"outputs", outputs},

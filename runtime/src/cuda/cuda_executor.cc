@@ -27,8 +27,9 @@ Status CudaExecutor::Initialize() {
     };
     only_stored_to_.push_back(
         std::none_of(target.steps.begin(), target.steps.end(), [&](const Step& step) {
-          const bool may_read = step.kind == Step::Kind::kMatmul || step.kernel.reads_its_outputs;
-          return has(step.inputs) || (has(step.outputs) && may_read);
+          const bool on_device =
+              step.kind == Step::Kind::kMatmul || step.kernel.outputs_in_device_memory;
+          return has(step.inputs) || (has(step.outputs) && on_device);
         }));
   }
   // In host memory, so that neither clearing it nor fetching it costs a node of the graph (1 to 2
