@@ -181,7 +181,7 @@ Result<bool> FuseAttention(Graph& graph, const PassOptions&, PassReport& report)
     group.ExplainEnds(report);
     if (!grown) continue;
     MoveScaleToQueries(graph, group);
-    MakeRegion(graph, group.nodes(), "attention");
+    MakeRegion(graph, group.nodes(), RegionClass::kAttention);
     changed = true;
     i = static_cast<size_t>(-1);  // the nodes moved: look again from the first
   }

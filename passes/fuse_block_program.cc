@@ -341,7 +341,7 @@ bool FuseFrom(bool (*is_seed)(const Node&), Graph& graph, PassReport& report) {
       const bool grown = group.Grow();
       if (grown || IsProduct(node)) group.ExplainEnds(report);
       if (!grown) continue;
-      Node* region = MakeRegion(graph, group.nodes(), "block_program");
+      Node* region = MakeRegion(graph, group.nodes(), RegionClass::kBlockProgram);
       region->attributes["rows"] = group.rows();
       changed = true;
       i = static_cast<size_t>(-1);  // the nodes moved: look again from the first

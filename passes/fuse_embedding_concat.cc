@@ -92,7 +92,7 @@ Result<bool> FuseEmbeddingConcat(Graph& graph, const PassOptions&, PassReport& r
       group = std::move(both);
       done.insert(concats[j]);
     }
-    MakeRegion(graph, group, "gather_concat");
+    MakeRegion(graph, group, RegionClass::kGatherConcat);
     changed = true;
   }
   return changed;

@@ -134,7 +134,7 @@ Result<bool> FuseMatMulEpilogue(Graph& graph, const PassOptions&, PassReport& re
     const auto readers = Readers(graph);
     const LibraryProduct product = FindLibraryProduct(graph, readers, *matmul);
     ExplainLibraryProduct(graph, readers, product, report);
-    MakeRegion(graph, product.nodes, "matmul");
+    MakeRegion(graph, product.nodes, RegionClass::kMatMul);
   }
   return !matmuls.empty();
 }

@@ -83,7 +83,7 @@ Result<bool> FuseMatMulPrologue(Graph& graph, const PassOptions&, PassReport&) {
     std::set<const Node*> group = FindPrologue(graph, Readers(graph), *matmul);
     if (group.empty()) continue;
     group.insert(matmul);
-    MakeRegion(graph, group, "matmul");
+    MakeRegion(graph, group, RegionClass::kMatMul);
     changed = true;
   }
   return changed;

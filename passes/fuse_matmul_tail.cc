@@ -167,7 +167,7 @@ Result<bool> FuseMatMulTail(Graph& graph, const PassOptions& options, PassReport
       ExplainEnds(graph, readers, group, report);
     else
       ExplainLibraryProduct(graph, readers, most, report);
-    MakeRegion(graph, group, "matmul");
+    MakeRegion(graph, group, RegionClass::kMatMul);
     changed = true;
   }
   return changed;

@@ -18,7 +18,7 @@ Result<bool> FusePointwise(Graph& graph, const PassOptions&, PassReport& report)
         root = node.get();
     }
     if (!root) return changed;
-    MakeRegion(graph, GrowLoopGroup(graph, *root, report), "pointwise");
+    MakeRegion(graph, GrowLoopGroup(graph, *root, report), RegionClass::kPointwise);
     changed = true;
   }
 }

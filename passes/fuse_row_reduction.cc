@@ -196,7 +196,7 @@ Result<bool> FuseRowReduction(Graph& graph, const PassOptions&, PassReport& repo
     RowGroup group(graph, *seed);
     group.Grow();
     group.ExplainEnds(report);
-    MakeRegion(graph, group.nodes(), "row_reduction");
+    MakeRegion(graph, group.nodes(), RegionClass::kRowReduction);
     changed = true;
   }
 }

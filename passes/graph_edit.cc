@@ -143,8 +143,7 @@ bool IsConvex(const Graph& graph, const std::set<const Node*>& group) {
   return true;
 }
 
-Node* MakeRegion(Graph& graph, const std::set<const Node*>& group,
-                 const std::string& region_class) {
+Node* MakeRegion(Graph& graph, const std::set<const Node*>& group, RegionClass region_class) {
   auto body = std::make_unique<Graph>();
   body->symbols = graph.symbols;
   std::map<const Value*, Value*> inside;  // values of the graph -> values of the body
@@ -203,7 +202,7 @@ Node* MakeRegion(Graph& graph, const std::set<const Node*>& group,
   Builder builder(graph, position);
   builder.set_provenance(provenance);
   Attributes attributes;
-  attributes["class"] = region_class;
+  attributes["class"] = std::string(RegionClassText(region_class));
   Node* region = builder.Region(operands, std::move(body), std::move(attributes));
   for (size_t i = 0; i < results.size(); ++i) {
     region->results[i]->name = results[i]->name;  // its producer is gone, so the name is free

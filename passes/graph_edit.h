@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/ir/region_class.h"
 #include "passes/pass_manager.h"
 
 // Edits that several passes need.
@@ -54,8 +55,8 @@ void SortNodes(Graph& graph);
 // Whether a path leaves `group` and comes back: such a group cannot become one node.
 bool IsConvex(const Graph& graph, const std::set<const Node*>& group);
 
-// Replaces the nodes of a convex group by one region of class `region_class` whose body is the
-// group. Values read outside the group become its results.
-Node* MakeRegion(Graph& graph, const std::set<const Node*>& group, const std::string& region_class);
+// Replaces the nodes of a convex group by one region of that class whose body is the group. Values
+// read outside the group become its results.
+Node* MakeRegion(Graph& graph, const std::set<const Node*>& group, RegionClass region_class);
 
 }  // namespace fusec

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compiler/ir/op_def.h"
+#include "compiler/ir/region_class.h"
 
 namespace fusec {
 
@@ -21,30 +22,31 @@ std::string NameOf(const Node& node) {
 }
 
 // Of an edge between regions whose passes never met: what such regions can take in at all.
-Why WhyByClass(const std::string& producer, const std::string& consumer) {
-  if (producer == "sequential" || consumer == "sequential") {
+Why WhyByClass(RegionClass producer, RegionClass consumer) {
+  if (producer == RegionClass::kSequential || consumer == RegionClass::kSequential) {
     return {
         "a sequential op (scan, sort, scatter, resize) is a kernel of its own: its elements "
         "depend on each other in an order",
         "a kernel for that op that also computes its neighbours"};
   }
-  if (consumer == "matmul") {
+  if (consumer == RegionClass::kMatMul) {
     return {"a matrix product reads its operands from memory",
             "a matmul kernel that computes them on the way"};
   }
-  if (producer == "matmul") {
+  if (producer == RegionClass::kMatMul) {
     return {
         "a matrix product goes to memory, after a bias and an activation at "
         "most",
         "a matmul kernel with this op behind it"};
   }
-  return {"no pass joins a finished region of class " + producer + " to one of class " + consumer,
+  return {std::string("no pass joins a finished region of class ") + RegionClassText(producer) +
+              " to one of class " + RegionClassText(consumer),
           "a pass that plans both as one kernel"};
 }
 
 // The clauses of all passes that refused the edge, in the order in which they did.
 Why WhyOf(const PassReport& report, const std::string& value, const std::string& reader,
-          const std::string& producer_class, const std::string& consumer_class) {
+          RegionClass producer_class, RegionClass consumer_class) {
   Why why;
   for (const Refusal& refusal : report.refusals) {
     if (refusal.value != value || refusal.reader != reader) continue;
@@ -73,12 +75,12 @@ std::vector<NotFused> NotFusedEdges(const Graph& graph, const PassReport& report
     if (region->kind != OpKind::kRegion) continue;
     const size_t number = numbers.size();
     numbers.emplace(region.get(), number);
-    const std::string& consumer_class = region->Get<std::string>("class");
+    const RegionClass consumer_class = RegionClassOf(*region);
     for (size_t i = 0; i < region->operands.size(); ++i) {
       const Value* value = region->operands[i];
       const auto producer = numbers.find(value->producer);
       if (producer == numbers.end()) continue;  // an input or a constant
-      const std::string& producer_class = producer->first->Get<std::string>("class");
+      const RegionClass producer_class = RegionClassOf(*producer->first);
       const Value* inside = region->body->inputs[i].get();
       const Node* maker = NodeOf(*producer->first, value->name);
       for (const auto& reader : region->body->nodes) {

@@ -9,18 +9,18 @@ namespace fusec {
 
 namespace {
 
-Result<std::string> RegionClass(const Node& node) {
+Result<RegionClass> ClassOfLoneNode(const Node& node) {
   switch (GetOpDef(node.kind).op_class) {
     case OpClass::kPointwise:
     case OpClass::kView:
     case OpClass::kGather:
-      return "pointwise";
+      return RegionClass::kPointwise;
     case OpClass::kReduction:
-      return "row_reduction";
+      return RegionClass::kRowReduction;
     case OpClass::kContraction:
-      return "matmul";
+      return RegionClass::kMatMul;
     case OpClass::kSequential:
-      return "sequential";
+      return RegionClass::kSequential;
     default:
       break;
   }
@@ -51,7 +51,7 @@ Result<bool> OutlineRegions(Graph& graph, const PassOptions&, PassReport&) {
       single.push_back(node.get());
   }
   for (const Node* node : single) {
-    FUSEC_ASSIGN(const std::string region_class, RegionClass(*node));
+    FUSEC_ASSIGN(const RegionClass region_class, ClassOfLoneNode(*node));
     MakeRegion(graph, {node}, region_class);
   }
   return changed || !single.empty();

@@ -166,7 +166,7 @@ void WriteHeaderComment(TextWriter& out, const KernelPlan& plan) {
                                       fmt::format("writes {} bytes", InWords(plan.bytes_written))};
   if (!plan.bytes_kept.terms().empty())
     traffic.push_back(fmt::format("keeps {} bytes out of memory", InWords(plan.bytes_kept)));
-  WriteList(out, "kernel  : ", {plan.name + "   class: " + plan.op_class});
+  WriteList(out, "kernel  : ", {plan.name + "   class: " + RegionClassText(plan.region_class)});
   if (!plan.also_as.empty()) WriteList(out, "also as : ", plan.also_as);
   if (!plan.variants.empty()) WriteList(out, "variants: ", VariantTexts(plan));
   const std::vector<std::string> sources = Sources(plan);

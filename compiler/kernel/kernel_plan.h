@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/ir/region_class.h"
 
 namespace fusec {
 
@@ -71,7 +72,7 @@ struct KernelPlan {
   // The kernel before it whose function it launches, as its own would be equal; "" for its own.
   std::string same_as;
   std::vector<std::string> also_as;  // the kernels behind it that launch this one's
-  std::string op_class;              // "pointwise", "row_reduction", ...
+  RegionClass region_class = RegionClass::kPointwise;  // of the region it computes; only printed
   std::vector<std::string> ops;
   Provenance provenance;
   std::vector<KernelParameter> parameters;
@@ -94,6 +95,9 @@ struct KernelPlan {
   // they run (dependent_launch.cuh): where the body says, or else first of all.
   bool dependent_launch = false;
   bool has_small_blocks = false;   // beside which those of the next kernel find room
+  // It loads its outputs again, or stores them element by element, so that page-locked memory is no
+  // place for them.
+  bool outputs_in_device_memory = false;
   std::string index_type = "int";  // of loop variables, positions and dims
   std::vector<Statement> body;
   Expr bytes_read, bytes_written, flops;

@@ -1,6 +1,7 @@
 // constant and region: their types come from the payload and from the body, which Infer does not
 // see.
 #include "compiler/import/import_context.h"
+#include "compiler/ir/region_class.h"
 #include "compiler/ops/define_op.h"
 
 namespace fusec {
@@ -43,9 +44,8 @@ struct ConstantOp {
 };
 
 struct RegionOp {
-  static constexpr AttributeSpec kAttributes[] = {
-      {"class", "pointwise|gather_concat|row_reduction|matmul|sequential|attention|block_program"},
-      {"rows", "dims", true}};  // of a block program
+  static constexpr AttributeSpec kAttributes[] = {{"class", kRegionClassWords},
+                                                  {"rows", "dims", true}};  // of a block program
   static InferResult Infer(const InferContext&) {
     return ModelError("the types of a region's results come from its body");
   }

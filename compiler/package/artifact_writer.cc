@@ -196,7 +196,7 @@ Json KernelJson(const KernelPlan& plan, const TargetContents& target, const Buff
   const bool gpu = target.plan.target == TargetKind::kGpu;
   Json json = {{"kind", "kernel"},
                {"name", plan.name},
-               {"class", plan.op_class},
+               {"class", RegionClassText(plan.region_class)},
                {"ops", plan.ops},
                {"onnx_nodes", ProvenanceJson(plan.provenance)},
                {"source", gpu ? "kernels/" + plan.function() + ".cu" : "cpu/kernels.cc"},
@@ -205,6 +205,7 @@ Json KernelJson(const KernelPlan& plan, const TargetContents& target, const Buff
                {"block_size", plan.block_size},
                {"shared_bytes", plan.shared_bytes},
                {"dependent_launch", plan.dependent_launch},
+               {"outputs_in_device_memory", plan.outputs_in_device_memory},
                {"arguments", arguments},
                {"inputs", inputs},
                {"outputs", outputs},
@@ -229,7 +230,7 @@ Json MatMulJson(const MatMulPlan& plan, const BufferTable& buffers) {
   }
   Json json = {{"kind", "matmul"},
                {"name", plan.name},
-               {"class", "matmul"},
+               {"class", RegionClassText(RegionClass::kMatMul)},
                {"ops", plan.ops},
                {"onnx_nodes", ProvenanceJson(plan.provenance)},
                {"dtype", DtypeName(plan.result->type.dtype)},

@@ -19,6 +19,8 @@ class SequentialPlanner {
   KernelPlan Plan() {
     ChooseIndexType(region_, builder_);
     type_ = builder_.plan().index_type;
+    // Threads store element after element of lines of their own, and scatters load them again.
+    builder_.plan().outputs_in_device_memory = true;
     switch (node_.kind) {
       case OpKind::kCumSum:
         PlanCumSum();

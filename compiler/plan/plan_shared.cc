@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "compiler/ir/op_def.h"
+#include "compiler/ir/region_class.h"
 #include "compiler/kernel/fold.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/region/traffic.h"
@@ -20,7 +21,7 @@ void ChooseIndexType(const Node& region, KernelBuilder& builder) {
   for (const Value* operand : region.operands) all_fit &= fits(operand);
   for (const auto& result : region.results) all_fit &= fits(result.get());
   // Scores of attention have no positions unless a view asks for them.
-  const bool only_views = region.Get<std::string>("class") == "attention";
+  const bool only_views = RegionClassOf(region) == RegionClass::kAttention;
   for (const auto& node : region.body->nodes) {
     if (only_views && GetOpDef(node->kind).op_class != OpClass::kView) continue;
     for (const auto& result : node->results) all_fit &= fits(result.get());

@@ -117,12 +117,12 @@ RegionKernels::RegionKernels(const Node& region, std::string name, std::vector<s
       ops_(std::move(ops)),
       options_(options),
       graph_(graph),
-      class_(region.Get<std::string>("class")) {
+      class_(RegionClassOf(region)) {
   size_ = region.result()->type.ElementCount();
-  if (class_ == "block_program") size_ = Product(region.Get<std::vector<Expr>>("rows"));
-  if (const Node* reduction = class_ == "row_reduction" ? ReductionOf(region) : nullptr)
+  if (class_ == RegionClass::kBlockProgram) size_ = Product(region.Get<std::vector<Expr>>("rows"));
+  if (const Node* reduction = class_ == RegionClass::kRowReduction ? ReductionOf(region) : nullptr)
     size_ = reduction->result()->type.ElementCount();
-  if (class_ != "matmul") return;
+  if (class_ != RegionClass::kMatMul) return;
   product_ = PlanLibraryMatMul(region, options.target);
   library_ = product_.has_value();
   if (!library_) product_ = PlanProduct(region);
@@ -130,8 +130,9 @@ RegionKernels::RegionKernels(const Node& region, std::string name, std::vector<s
 }
 
 std::vector<Variant> RegionKernels::Planned() const {
-  if (class_ == "block_program") return PlannedBlocks();
-  if (class_ == "row_reduction" && options_.target == TargetKind::kGpu) return PlannedRows();
+  if (class_ == RegionClass::kBlockProgram) return PlannedBlocks();
+  if (class_ == RegionClass::kRowReduction && options_.target == TargetKind::kGpu)
+    return PlannedRows();
   if (!product_) return {Variant()};
   const bool tensor_cores = HasTensorCores(options_);
   std::vector<MatMulRange> ranges(library_ ? 1 : 0);
@@ -247,13 +248,13 @@ std::vector<KernelChoice> RegionKernels::Candidates(int64_t size) const {
     return candidates;
   }
   for (const int block_size : {64, 128, 256, 512}) {
-    if (class_ == "block_program") {
+    if (class_ == RegionClass::kBlockProgram) {
       for (const int64_t rows : {1, 2, 4, 8, 16, 32})
         add(planned, {.block_size = block_size, .rows = rows});
-    } else if (class_ == "row_reduction" || class_ == "matmul") {
+    } else if (class_ == RegionClass::kRowReduction || class_ == RegionClass::kMatMul) {
       for (const Team team : {Team::kThread, Team::kWarp, Team::kBlock})
         add(planned, {.block_size = block_size, .team = team});
-    } else if (class_ == "sequential" || class_ == "attention") {
+    } else if (class_ == RegionClass::kSequential || class_ == RegionClass::kAttention) {
       add(planned, {.block_size = block_size});
     } else {
       for (const int64_t lanes : {0, 1, 2, 4, 8})
@@ -317,20 +318,20 @@ Step RegionKernels::PlanOne(const Variant& variant, std::vector<IndexSite>& site
   }
   KernelBuilder builder(options_.target, graph_, sites, variant.choice.shape);
   builder.plan().name = name_ + variant.suffix;
-  builder.plan().op_class = class_;
+  builder.plan().region_class = class_;
   builder.plan().ops = ops_;
   builder.plan().provenance = region_.provenance;
   builder.ReserveNames(region_);
   if (product_ && IsProduct(variant.choice))
     step.kernel = PlanMatMulKernel(region_, *product_, variant.choice.product,
                                    options_.matmul_precision, builder);
-  else if (class_ == "block_program")
+  else if (class_ == RegionClass::kBlockProgram)
     step.kernel = PlanBlockProgram(region_, options_, builder);
-  else if (class_ == "row_reduction" || class_ == "matmul")
+  else if (class_ == RegionClass::kRowReduction || class_ == RegionClass::kMatMul)
     step.kernel = PlanRowReduction(region_, builder);
-  else if (class_ == "attention")
+  else if (class_ == RegionClass::kAttention)
     step.kernel = PlanAttention(region_, options_, builder);
-  else if (class_ == "sequential")
+  else if (class_ == RegionClass::kSequential)
     step.kernel = PlanSequential(region_, builder);
   else
     step.kernel = PlanLoop(region_, builder);

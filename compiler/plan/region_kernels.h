@@ -76,7 +76,7 @@ class RegionKernels {
   const std::vector<std::string> ops_;
   const PlanOptions& options_;
   const Graph& graph_;
-  const std::string& class_;
+  const RegionClass class_;
   std::optional<MatMulPlan> product_;
   bool library_ = false;  // takes product_
   Expr size_;

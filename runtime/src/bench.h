@@ -22,12 +22,6 @@ StatusOr<std::vector<double>> MeasureRotating(std::span<Context* const> contexts
 StatusOr<std::vector<double>> MeasureTogether(std::span<Context* const> contexts, int samples,
                                               int replays);
 
-// Microseconds of one step, by its number in the target's list of steps.
-struct StepTimes {
-  size_t step = 0;
-  std::vector<double> us;
-};
-
 // The times of every step that runs for the contexts' dims, each `samples` times, for contexts as above. On a GPU each
 // step runs alone, on the program's own buffers as the steps before it left them: a graph with one node per context,
 // one after the other, is replayed, so that a time includes the gap between two dependent nodes, as in the program's

@@ -39,6 +39,12 @@ struct RunBindings {
   std::span<const TensorBinding> inputs, outputs;  // in the order of the manifest
 };
 
+// Microseconds of one step, by its number in the target's list of steps.
+struct StepTimes {
+  size_t step = 0;
+  std::vector<double> us;
+};
+
 // Runs the steps of one target; one per context, used by one thread at a time. It owns the arena's
 // memory. A run may follow an asynchronous one without Synchronize: the executor keeps their order.
 // Its destructor waits for what is still running.

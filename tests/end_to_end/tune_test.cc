@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "compiler/driver/artifact/artifact_source.h"
+#include "compiler/driver/tune/artifact_source.h"
 #include "compiler/driver/tune/region_race.h"
 #include "compiler/support/child_process.h"
 #include "compiler/support/interrupt.h"

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "compiler/driver/artifact/artifact_source.h"
 #include "compiler/driver/artifact/tensor_files.h"
+#include "compiler/driver/tune/artifact_source.h"
 #include "compiler/support/child_process.h"
 #include "compiler/support/read_file.h"
 

@@ -49,7 +49,7 @@ class HandMadeArtifact {
     std::vector<std::string> arguments;
     std::vector<int> inputs, outputs;
     Range when{};  // it runs
-    bool dependent_launch = false;
+    bool dependent_launch = false, outputs_in_device_memory = false;
   };
 
   HandMadeArtifact();
@@ -231,6 +231,7 @@ inline void HandMadeArtifact::Kernel(const KernelStep& kernel) {
                               {"block_size", kernel.block_size},
                               {"shared_bytes", kernel.shared_bytes},
                               {"dependent_launch", kernel.dependent_launch},
+                              {"outputs_in_device_memory", kernel.outputs_in_device_memory},
                               {"arguments", arguments},
                               {"inputs", kernel.inputs},
                               {"outputs", kernel.outputs},

@@ -182,7 +182,7 @@ std::string RandomRuns::Take(int steps) {
   return "";
 }
 
-// Around the sizes from which on the runtime takes another way (CudaExecutor's constants).
+// Around the sizes from which on the runtime takes another way (tensor_places.h).
 int64_t RandomRuns::Batch() {
   constexpr int64_t kBatches[] = {0,     1,     3,     8,     9,     100,   2048,  4096,  8192,
                                   16384, 16385, 20000, 32768, 65535, 65536, 70000, 90000, 131072};

@@ -5,8 +5,33 @@ import re
 
 from sources import files, lines, report
 
+# Headers of the runtime's sources that the compiler includes, and why: the format of artifacts is the runtime's, and what one does on
+# this machine is asked of the code that will run it. The other headers of runtime/src are the runtime's own.
+OF_RUNTIME = {
+    "arena.h": "explain tells how many bytes the arena of a run has",
+    "artifact/artifact.h": "explain reads an artifact for other machines, which no program can load",
+    "artifact/hash.h": "the hash of files, constants and measured kernels",
+    "artifact/manifest.h": "the manifest as the loader reads it, where the compiler writes or explains it",
+    "artifact/mapped_file.h": "weights of an artifact are mapped, not read",
+    "artifact/safetensors.h": "where a constant lies in an artifact's weights",
+    "artifact/step_sizes.h": "whether a step runs for some dims, and its sizes then",
+    "bench.h": "device times of contexts and steps, for bench and tune",
+    "context.h": "runs with tensors of the compiler; the C++ face has neither its errors nor its types",
+    "cuda/cublaslt_proposals.h": "the algorithms of cuBLASLt that tune measures",
+    "cuda/cuda_pieces.h": "the GPU to compile for, and which of NVIDIA's libraries are here",
+    "cuda/kernel_cache.h": "the cache of compiled text and of measured times",
+    "cuda/nvrtc.h": "the wrapper of NVRTC that the runtime has for unknown GPUs",
+    "program.h": "an artifact loaded on a device, with its manifest",
+}
+
+
+def of_runtime(*headers):
+    assert all(header in OF_RUNTIME for header in headers)
+    return ["runtime/src/" + header for header in headers]
+
+
 # room -> what it may include besides itself and the standard library. A room is the longest matching beginning of a path; so is a
-# permission. From the ground up:
+# permission. Every permission is used (but for support, index and ir, on which all stands). From the ground up:
 #   support    knows no graph
 #   index      symbolic integers: the dims of ir are made of them
 #   ir         graph, and the op table: what ops are (op_def.h), not how they work
@@ -14,11 +39,24 @@ from sources import files, lines, report
 #   region     facts of a fused region, for passes and planners
 #   kernel     the kernel language; knows no class of region
 #   passes     never plan, emit, CUDA or protobuf
-#   runtime    stands alone, as it is what users link; its folders are rooms, too: cpu and cuda do not know each other
+#   driver     artifact <- build <- tune <- explain <- verify <- cli: explain shows what tune measured, verify the page of a kernel
+#   runtime    stands alone, as it is what users link: status <- artifact <- what its executors share <- {cpu, cuda} <- the rest of src.
+#              cpu and cuda do not know each other, and only cuda sees NVIDIA's headers
 GROUND = ["compiler/support/", "compiler/index/", "compiler/ir/"]
+BUILD = ["compiler/driver/artifact/", "compiler/driver/build/"]
+EXECUTORS = ["runtime/src/status.h", "runtime/src/artifact/", "runtime/src/executor.h", "runtime/src/index_error.h",
+             "runtime/src/parallel.h"]
 ALLOWED = {
     "codegen_templates/": [],
-    "runtime/": ["cuda", "nvrtc.h"],
+    "runtime/include/": [],
+    "runtime/src/status": ["fusec/"],
+    "runtime/src/artifact/": ["fusec/", "runtime/src/status.h"],
+    "runtime/src/executor": ["runtime/src/status.h"],
+    "runtime/src/index_error": ["runtime/src/status.h", "runtime/src/artifact/"],
+    "runtime/src/parallel": ["runtime/src/status.h"],
+    "runtime/src/cpu/": EXECUTORS,
+    "runtime/src/cuda/": EXECUTORS + ["fusec/", "cuda.h", "nvrtc.h"],
+    "runtime/src/": ["fusec/"],
     "compiler/support/": [],
     "compiler/index/": ["compiler/support/"],
     "compiler/ir/": ["compiler/support/", "compiler/index/"],
@@ -31,13 +69,34 @@ ALLOWED = {
     "compiler/plan/": GROUND + ["compiler/region/", "compiler/kernel/"],
     "compiler/emit/": GROUND + ["compiler/kernel/", "compiler/plan/program_plan.h", "codegen_templates/"],
     "compiler/package/": GROUND + [
-        "compiler/region/", "compiler/kernel/", "compiler/plan/",
+        "compiler/region/", "compiler/plan/",
         "passes/not_fused.h",  # NotFused, which the manifest lists
-        "runtime/src/artifact/hash.h",  # the artifact format is the runtime's
-        "runtime/src/artifact/manifest.h",
-    ],
-    "compiler/driver/": ["compiler/", "passes/", "runtime/", "fusec/"],
-    "tests/": ["compiler/", "passes/", "runtime/", "fusec/", "codegen_templates/", "cuda", "onnx/"],
+    ] + of_runtime("artifact/hash.h", "artifact/manifest.h"),
+    "compiler/driver/artifact/": GROUND + [
+        "compiler/import/tensor_file.h",  # tensors in files, as ONNX keeps them
+        "passes/check_fused.h",  # what the graph in an artifact must be
+    ] + of_runtime("artifact/hash.h", "artifact/mapped_file.h", "artifact/safetensors.h", "context.h", "program.h"),
+    "compiler/driver/build/": GROUND + [
+        "compiler/import/", "compiler/region/", "passes/", "compiler/plan/", "compiler/emit/", "compiler/package/",
+        "compiler/driver/artifact/",
+    ] + of_runtime("cuda/kernel_cache.h", "cuda/nvrtc.h"),
+    "compiler/driver/tune/": GROUND + BUILD + [
+        "compiler/reference/compare.h",  # kernels that are measured must agree
+        "compiler/region/", "compiler/plan/", "compiler/package/", "fusec/",
+    ] + of_runtime("artifact/hash.h", "bench.h", "cuda/cublaslt_proposals.h", "cuda/cuda_pieces.h", "cuda/kernel_cache.h"),
+    "compiler/driver/explain/": GROUND + ["compiler/driver/artifact/", "compiler/driver/tune/"] + of_runtime(
+        "arena.h", "artifact/artifact.h", "artifact/hash.h", "artifact/manifest.h", "artifact/step_sizes.h", "cuda/kernel_cache.h",
+        "cuda/nvrtc.h"),
+    "compiler/driver/verify/": GROUND + BUILD + [
+        "compiler/reference/",
+        "compiler/driver/explain/kernel_page.h",  # shows the region that is wrong
+        "compiler/package/weights_file.h",  # the temporary folder
+    ] + of_runtime("artifact/step_sizes.h", "cuda/cuda_pieces.h"),
+    "compiler/driver/cli/": GROUND + [
+        "compiler/driver/", "passes/", "fusec/",
+        "compiler/import/op_versions.h",  # which opsets --list-ops names
+    ] + of_runtime("artifact/step_sizes.h", "bench.h", "cuda/cuda_pieces.h"),
+    "tests/": ["compiler/", "passes/", "runtime/", "fusec/", "codegen_templates/"],
 }
 # Includes that belong to somebody; what is not listed here (the standard library, fmt, ...) is free.
 OWNED = re.compile(r"^(compiler/|passes/|runtime/|fusec/|codegen_templates/|tests/|onnx/|google/protobuf/|cuda|nvrtc)")
@@ -51,6 +110,7 @@ def room_of(path):
 def main():
     problems = []
     checked = files(".cc", ".h", ".hpp")
+    unused = {(room, permission) for room, allowed in ALLOWED.items() for permission in allowed if permission not in GROUND}
     for name in checked:
         room = room_of(name)
         if room is None:
@@ -60,9 +120,11 @@ def main():
             if not found or not OWNED.match(found.group(1)):
                 continue
             included = found.group(1)
-            own = included.startswith(room) or (room == "runtime/" and included.startswith("fusec/"))
+            unused -= {(room, permission) for permission in ALLOWED[room] if included.startswith(permission)}
+            own = included.startswith(room) or (room == "runtime/include/" and included.startswith("fusec/"))
             if not own and not any(included.startswith(allowed) for allowed in ALLOWED[room]):
                 problems.append(f"{name}:{number}: {room} may not include {included}")
+    problems += [f"{room} may include {permission}, but nothing there does" for room, permission in sorted(unused)]
     report(len(checked), problems)
 
 

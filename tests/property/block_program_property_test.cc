@@ -152,7 +152,7 @@ TEST(BlockProgramProperty, InteractionsAreBlockPrograms) {
     PassManager manager;
     ASSERT_TRUE(manager.Run(*graph, PipelinePasses(TargetKind::kGpu)).has_value());
     programs += std::any_of(graph->nodes.begin(), graph->nodes.end(), [](const auto& node) {
-      return node->kind == OpKind::kRegion && node->template Get<std::string>("class") == "block_program";
+      return node->kind == OpKind::kRegion && RegionClassOf(*node) == RegionClass::kBlockProgram;
     });
   }
   EXPECT_GT(programs, static_cast<int>(seeds.size()) / 2);

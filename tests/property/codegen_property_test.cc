@@ -256,7 +256,7 @@ TEST(CodegenProperty, ProductsOfNoRowsLaunchNothing) {
   for (const KernelPlan* kernel : FunctionsOf(*plan)) {
     EXPECT_EQ(kernel->blocks.Evaluate({{"batch", 0}}).value(), 0) << kernel->name;
     EXPECT_GT(kernel->blocks.Evaluate({{"batch", 1}}).value(), 0) << kernel->name;
-    kernels += kernel->op_class == "matmul";
+    kernels += kernel->region_class == RegionClass::kMatMul;
   }
   EXPECT_GE(kernels, 2);
 }

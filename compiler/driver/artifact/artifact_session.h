@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "compiler/driver/artifact/dim_flags.h"
+#include "compiler/driver/artifact/random_flags.h"
 #include "compiler/driver/artifact/tensor_files.h"
-#include "compiler/driver/cli/cli.h"
 #include "compiler/ir/tensor.h"
 #include "compiler/support/result.h"
 #include "runtime/src/context.h"

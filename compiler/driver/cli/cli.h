@@ -2,27 +2,20 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "compiler/driver/artifact/random_flags.h"
+#include "compiler/driver/build/model_flags.h"
+#include "compiler/driver/verify/verify_flags.h"
 #include "compiler/support/result.h"
 
 namespace fusec {
 
-// The command line program: one struct of flags and one function per verb. Each function prints its
-// results to stdout and all else to stderr, and gives the exit code: 0, or 1 for a comparison that
-// failed; errors have the codes of ErrorKind, and an interrupt 130.
-
-// What decides how a model becomes an artifact; shared by compile and verify. Texts are as typed;
-// what is not typed is as CompileOptions have it.
-struct ModelFlags {
-  std::vector<std::string> freezes;  // NAME=FILE
-  std::vector<std::string> disabled_fusions;
-  bool keep_lora = false;
-  bool round_every_op = false;
-  std::optional<std::string> matmul_precision, index_policy;
-};
+// The command line program: one struct of flags and one function per verb. Flags that a lower room
+// takes are declared there. Each function prints its results to stdout and all else to stderr, and
+// gives the exit code: 0, or 1 for a comparison that failed; errors have the codes of ErrorKind,
+// and an interrupt 130.
 
 struct CompileFlags {
   std::string model, output;
@@ -36,12 +29,6 @@ struct CompileFlags {
 };
 Result<int> RunCompile(const CompileFlags& flags);
 
-// Of random data; shared by run, verify and bench.
-struct RandomFlags {
-  uint64_t seed = 0;
-  std::string ids = "uniform";  // or "zipf": id i about 1 / (i + 1) as frequent as id 0
-};
-
 struct RunFlags {
   std::string artifact, device, output;
   std::vector<std::string> inputs;  // NAME=FILE, or FILE.npz
@@ -51,15 +38,6 @@ struct RunFlags {
 };
 Result<int> RunRun(const RunFlags& flags);
 
-struct VerifyFlags {
-  std::string subject;  // a model or an artifact
-  std::string model;    // of an artifact
-  std::string device, inputs;
-  ModelFlags model_flags;
-  std::vector<std::string> dims;  // "batch=1,2,5"
-  RandomFlags random_flags;
-  bool per_fusion = false, bisect = false, json = false;
-};
 Result<int> RunVerify(const VerifyFlags& flags);
 
 // Runs of bench go round so many sets of inputs at most, each of which keeps its graph.

@@ -4,8 +4,8 @@
 
 #include "compiler/driver/artifact/dim_flags.h"
 #include "compiler/driver/build/compile.h"
+#include "compiler/driver/build/model_flags.h"
 #include "compiler/driver/cli/cli.h"
-#include "compiler/driver/cli/model_flags.h"
 #include "compiler/support/interrupt.h"
 #include "compiler/support/terminal.h"
 #include "runtime/src/cuda/cuda_pieces.h"

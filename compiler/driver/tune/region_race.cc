@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/driver/verify/compare.h"
+#include "compiler/reference/compare.h"
 #include "compiler/region/index_limits.h"
 #include "compiler/support/interrupt.h"
 #include "compiler/support/terminal.h"

@@ -13,7 +13,7 @@
 
 #include "compiler/driver/artifact/artifact_ir.h"
 #include "compiler/driver/artifact/artifact_session.h"
-#include "compiler/driver/artifact/artifact_source.h"
+#include "compiler/driver/tune/artifact_source.h"
 #include "compiler/driver/tune/region_race.h"
 #include "compiler/package/output_path.h"
 #include "compiler/plan/kernel_name.h"
@@ -302,7 +302,7 @@ class Tuner {
     for (const auto& entrant : entrants_) {
       MeasuredRegion region{entrant->number,
                             NameOf(entrant->number),
-                            regions[entrant->number]->Get<std::string>("class"),
+                            RegionClassOf(*regions[entrant->number]),
                             true,
                             {}};
       for (size_t i = 0; i < entrant->sizes.size(); ++i) {

@@ -140,8 +140,10 @@ MeasuredSize SizeOf(const Json& json) {
 }
 
 MeasuredRegion RegionOf(const Json& json) {
+  const auto region_class = FindRegionClass(json.at("class").get<std::string>());
+  if (!region_class) throw Json::other_error::create(500, "its class is none of a region", &json);
   MeasuredRegion region{
-      json.at("region"), json.at("kernel"), json.at("class"), json.at("complete"), {}};
+      json.at("region"), json.at("kernel"), *region_class, json.at("complete"), {}};
   for (const Json& size : json.at("sizes")) region.sizes.push_back(SizeOf(size));
   return region;
 }
@@ -173,7 +175,7 @@ std::string TuningText(const TuningFile& file) {
       for (const MeasuredSize& size : region.sizes) sizes.push_back(SizeJson(size));
       regions.push_back({{"region", region.number},
                          {"kernel", region.kernel},
-                         {"class", region.op_class},
+                         {"class", RegionClassText(region.region_class)},
                          {"complete", region.complete},
                          {"sizes", sizes}});
     }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/driver/artifact/dim_flags.h"
+#include "compiler/ir/region_class.h"
 #include "compiler/plan/region_kernels.h"
 
 namespace fusec {
@@ -28,7 +29,8 @@ struct MeasuredSize {
 
 struct MeasuredRegion {
   size_t number = 0;  // among the graph's regions
-  std::string kernel, op_class;
+  std::string kernel;
+  RegionClass region_class = RegionClass::kPointwise;
   bool complete = true;  // all sizes were measured; else nothing is chosen by them
   std::vector<MeasuredSize> sizes;
 };

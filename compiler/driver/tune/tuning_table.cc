@@ -35,7 +35,7 @@ std::vector<size_t> ByTime(const MeasuredSize& size) {
 
 std::string ChoiceWords(const MeasuredRegion& region, const MeasuredSize& size, size_t number) {
   const KernelChoice& choice = size.kernels[number].choice;
-  const bool library = region.op_class == "matmul" && choice == KernelChoice();
+  const bool library = region.region_class == RegionClass::kMatMul && choice == KernelChoice();
   return library ? "library" : choice.Words();
 }
 

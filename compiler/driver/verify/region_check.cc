@@ -256,7 +256,7 @@ Result<std::vector<RegionJudgement>> RegionCheck::Judge(const Inputs& inputs,
       const Tolerance tolerance = ToleranceOf(CoarsestDtype(regions[region]->body->outputs[i]),
                                               program_->manifest().matmul_precision);
       judgements.push_back(
-          {region, target.steps[step].name, regions[region]->Get<std::string>("class"), dims,
+          {region, target.steps[step].name, RegionClassOf(*regions[region]), dims,
            Compare(regions[region]->results[i]->name, found[number], expected[number], tolerance)});
     }
   }

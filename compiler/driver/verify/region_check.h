@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "compiler/driver/verify/verify_subject.h"
+#include "compiler/ir/region_class.h"
 
 namespace fusec {
 
@@ -11,7 +12,8 @@ namespace fusec {
 // interpreted in double on the same operands.
 struct RegionJudgement {
   size_t region = 0;  // its index among the regions
-  std::string kernel, op_class;
+  std::string kernel;
+  RegionClass region_class = RegionClass::kPointwise;
   DimValues dims;
   Comparison comparison;  // its name is the tensor's
 };

@@ -16,13 +16,23 @@ namespace fusec {
 namespace {
 
 // Which pass makes regions of a class; "" of what no fusion makes.
-std::string PassOfClass(const std::string& region_class) {
-  if (region_class == "attention") return "fuse-attention";
-  if (region_class == "block_program") return "fuse-block-program";
-  if (region_class == "matmul") return "fuse-matmul-epilogue";
-  if (region_class == "row_reduction") return "fuse-row-reduction";
-  if (region_class == "gather_concat") return "fuse-embedding-concat";
-  if (region_class == "pointwise") return "fuse-pointwise";
+const char* PassOfClass(RegionClass region_class) {
+  switch (region_class) {
+    case RegionClass::kAttention:
+      return "fuse-attention";
+    case RegionClass::kBlockProgram:
+      return "fuse-block-program";
+    case RegionClass::kMatMul:
+      return "fuse-matmul-epilogue";
+    case RegionClass::kRowReduction:
+      return "fuse-row-reduction";
+    case RegionClass::kGatherConcat:
+      return "fuse-embedding-concat";
+    case RegionClass::kPointwise:
+      return "fuse-pointwise";
+    case RegionClass::kSequential:
+      return "";
+  }
   return "";
 }
 
@@ -60,7 +70,7 @@ class Bisection {
                                     [](const RegionJudgement& j) { return !j.comparison.pass; });
     if (wrong != judgements.end()) {
       PrintRegion(*wrong, *RegionsOf(check.graph())[wrong->region]);
-      return TryCures(PassOfClass(wrong->op_class));
+      return TryCures(PassOfClass(wrong->region_class));
     }
     FUSEC_ASSIGN(const std::string pass, FirstWrongPass());
     if (!pass.empty()) {
@@ -99,7 +109,8 @@ class Bisection {
   void PrintRegion(const RegionJudgement& wrong, const Node& region) const {
     const Comparison& c = wrong.comparison;
     std::printf("the first kernel that is wrong by itself: %s, class %s, at %s\n\n",
-                Bold(wrong.kernel).c_str(), wrong.op_class.c_str(), DimsText(wrong.dims).c_str());
+                Bold(wrong.kernel).c_str(), RegionClassText(wrong.region_class),
+                DimsText(wrong.dims).c_str());
     std::fputs(NodesText(region).c_str(), stdout);
     std::printf("\n  tensor  %s: relative L2 error %s, tolerance %s\n", c.name.c_str(),
                 FormatNumber(c.rel_l2).c_str(), FormatNumber(c.tolerance.relative_l2).c_str());

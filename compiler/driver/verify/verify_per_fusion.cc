@@ -37,7 +37,7 @@ void PrintJson(const Subject& subject, const std::vector<RegionJudgement>& judge
     const Comparison& c = judgement.comparison;
     Json output = {{"name", c.name},
                    {"kernel", judgement.kernel},
-                   {"class", judgement.op_class},
+                   {"class", RegionClassText(judgement.region_class)},
                    {"max_abs", NumberJson(c.max_abs)},
                    {"max_rel", NumberJson(c.max_rel)},
                    {"rel_l2", NumberJson(c.rel_l2)},
@@ -67,8 +67,8 @@ void PrintTable(const std::vector<RegionJudgement>& judgements) {
   for (const RegionJudgement& judgement : judgements) {
     const Comparison& c = judgement.comparison;
     const bool exact = c.pass && c.max_abs == 0;
-    rows.push_back({judgement.kernel, judgement.op_class, c.name, DimsText(judgement.dims),
-                    FormatNumber(c.max_abs), FormatNumber(c.rel_l2),
+    rows.push_back({judgement.kernel, RegionClassText(judgement.region_class), c.name,
+                    DimsText(judgement.dims), FormatNumber(c.max_abs), FormatNumber(c.rel_l2),
                     FormatNumber(c.tolerance.relative_l2), exact ? "" : IndexText(c.worst_index),
                     exact ? "" : FormatValue(c.worst_found),
                     exact ? "" : FormatValue(c.worst_expected), c.pass ? "pass" : "FAIL", c.note});

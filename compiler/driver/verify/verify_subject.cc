@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "compiler/driver/artifact/input_flags.h"
-#include "compiler/driver/cli/model_flags.h"
+#include "compiler/driver/build/model_flags.h"
 #include "compiler/reference/interpreter.h"
 #include "runtime/src/cuda/cuda_pieces.h"
 

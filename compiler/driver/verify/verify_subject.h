@@ -7,8 +7,8 @@
 
 #include "compiler/driver/artifact/artifact_session.h"
 #include "compiler/driver/build/compile.h"
-#include "compiler/driver/cli/cli.h"
-#include "compiler/driver/verify/compare.h"
+#include "compiler/driver/verify/verify_flags.h"
+#include "compiler/reference/compare.h"
 #include "compiler/support/terminal.h"
 
 namespace fusec {

@@ -258,9 +258,8 @@ class ManifestReader {
     if (item.Has("dependent_launch")) {
       FUSEC_RT_ASSIGN(kernel.dependent_launch, ReadBool(item, "dependent_launch"));
     }
-    if (item.Has("class")) {
-      FUSEC_RT_ASSIGN(const std::string op_class, ReadText(item, "class"));
-      kernel.reads_its_outputs = op_class == "sequential";
+    if (item.Has("outputs_in_device_memory")) {
+      FUSEC_RT_ASSIGN(kernel.outputs_in_device_memory, ReadBool(item, "outputs_in_device_memory"));
     }
     FUSEC_RT_ASSIGN(kernel.arguments,
                     ReadList(item, "arguments",

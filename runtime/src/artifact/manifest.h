@@ -67,8 +67,10 @@ struct KernelLaunch {
   DimExpression blocks;
   int block_size = 1;
   int shared_bytes = 0;
-  bool dependent_launch = false;   // begins by waiting for earlier kernels
-  bool reads_its_outputs = false;  // what it has stored there, as sorting does
+  bool dependent_launch = false;  // begins by waiting for earlier kernels
+  // Its outputs may not lie in page-locked memory: it loads them again, or its stores are too
+  // small.
+  bool outputs_in_device_memory = true;
   std::vector<KernelArgument> arguments;
 };
 

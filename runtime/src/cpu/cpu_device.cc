@@ -1,7 +1,7 @@
 #include <cstdlib>
 
 #include "runtime/src/cpu/cpu_executor.h"
-#include "runtime/src/cpu/parallel.h"
+#include "runtime/src/parallel.h"
 
 namespace fusec::runtime {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "runtime/src/artifact/dtype.h"
 #include "runtime/src/artifact/step_sizes.h"
-#include "runtime/src/cpu/parallel.h"
+#include "runtime/src/parallel.h"
 
 namespace fusec::runtime {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "runtime/src/artifact/dtype.h"
 #include "runtime/src/artifact/half.h"
-#include "runtime/src/cpu/parallel.h"
+#include "runtime/src/parallel.h"
 
 namespace fusec::runtime {
 namespace {

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "runtime/src/cpu/parallel.h"
+#include "runtime/src/parallel.h"
 
 #if defined(__x86_64__)
 #define FUSEC_HOST_X86 1

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "runtime/src/cpu/parallel.h"
 #include "runtime/src/cuda/cuda_executor.h"
 #include "runtime/src/cuda/nvrtc.h"
+#include "runtime/src/parallel.h"
 
 namespace fusec::runtime {
 namespace {

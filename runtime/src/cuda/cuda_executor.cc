@@ -1,43 +1,61 @@
 #include "runtime/src/cuda/cuda_executor.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <utility>
 
+#include "runtime/src/cuda/resolve_steps.h"
+
 namespace fusec::runtime {
+namespace {
+
+Status CheckAligned(const TensorBinding& binding, const TensorSignature& tensor) {
+  constexpr uintptr_t kVectorBytes = TensorPlaces::kVectorBytes;
+  const uintptr_t address = reinterpret_cast<uintptr_t>(binding.data);
+  if (!binding.on_device || address % kVectorBytes == 0) return {};
+  return Fail(FUSEC_BAD_INPUT, "the device memory of \"", tensor.name, "\" starts ",
+              address % kVectorBytes, " bytes after a multiple of ", kVectorBytes,
+              ", expected a multiple of ", kVectorBytes);
+}
+
+}  // namespace
 
 StatusOr<std::unique_ptr<CudaExecutor>> CudaExecutor::Create(CudaDevice& device) {
   FUSEC_RT_TRY(device.context().Usable());
-  std::unique_ptr<CudaExecutor> executor(new CudaExecutor(device));
-  FUSEC_RT_TRY(executor->Initialize());
-  return executor;
+  ScopedContext scope(device.context());
+  FUSEC_RT_ASSIGN(Resources resources, Acquire(device));
+  return std::unique_ptr<CudaExecutor>(new CudaExecutor(device, std::move(resources)));
 }
 
-Status CudaExecutor::Initialize() {
-  ScopedContext scope(context_);
-  FUSEC_RT_ASSIGN(stream_, CreateStream(context_));
-  FUSEC_RT_ASSIGN(done_, CreateEvent(context_, false));
-  if (device_.cublaslt() != nullptr) {
-    FUSEC_RT_ASSIGN(workspace_, AllocateDevice(context_, CublasLt::kWorkspaceBytes,
-                                               "the workspace of cuBLASLt"));
-  }
-  const Target& target = device_.target();
-  for (const TensorSignature& output : device_.manifest().outputs) {
-    const auto has = [&](const std::vector<int>& buffers) {
-      return std::find(buffers.begin(), buffers.end(), output.buffer) != buffers.end();
-    };
-    only_stored_to_.push_back(
-        std::none_of(target.steps.begin(), target.steps.end(), [&](const Step& step) {
-          const bool may_read = step.kind == Step::Kind::kMatmul || step.kernel.reads_its_outputs;
-          return has(step.inputs) || (has(step.outputs) && may_read);
-        }));
+StatusOr<CudaExecutor::Resources> CudaExecutor::Acquire(const CudaDevice& device) {
+  const CudaContext& context = device.context();
+  Resources resources;
+  FUSEC_RT_ASSIGN(resources.stream, CreateStream(context));
+  FUSEC_RT_ASSIGN(resources.done, CreateEvent(context, false));
+  if (device.cublaslt() != nullptr) {
+    FUSEC_RT_ASSIGN(resources.workspace, AllocateDevice(context, CublasLt::kWorkspaceBytes,
+                                                        "the workspace of cuBLASLt"));
   }
   // In host memory, so that neither clearing it nor fetching it costs a node of the graph (1 to 2
   // us each); kernels touch it only when they meet a bad index.
-  FUSEC_RT_ASSIGN(reports_, AllocatePinned(context_, sizeof(Reports), "the index error"));
-  reports() = Reports();
-  return FUSEC_CUDA(context_, "the index error", cuMemHostGetDevicePointer, &reports_address_,
-                    reports_.get(), 0);
+  FUSEC_RT_ASSIGN(resources.reports, AllocatePinned(context, sizeof(Reports), "the index error"));
+  *static_cast<Reports*>(resources.reports.get()) = Reports();
+  FUSEC_RT_TRY(FUSEC_CUDA(context, "the index error", cuMemHostGetDevicePointer,
+                          &resources.reports_address, resources.reports.get(), 0));
+  return resources;
 }
+
+CudaExecutor::CudaExecutor(CudaDevice& device, Resources resources)
+    : device_(device),
+      context_(device.context()),
+      own_(std::move(resources)),
+      staging_(device),
+      graphs_(device.use_graphs(),
+              {&context_, device.cublaslt(), own_.workspace.get(), own_.stream.get()},
+              [this] { FinishEarlier(); }),
+      places_(device) {}
 
 CudaExecutor::~CudaExecutor() {
   // What is still running uses the memory that goes away now. Its errors have nobody left to hear
@@ -47,79 +65,96 @@ CudaExecutor::~CudaExecutor() {
   static_cast<void>(Finish());
 }
 
-OperationEnvironment CudaExecutor::Environment() const {
-  return {&context_, device_.cublaslt(), workspace_.get(), stream_.get()};
+// All that the operations depend on; the memory that the executor owns only changes when it says
+// so of what it prepared.
+void CudaExecutor::MakeKey(const RunBindings& bindings, bool is_awaited) {
+  places_.Choose(bindings);
+  signals_end_ = is_awaited && !places_.copies_behind_graph() && device_.use_graphs() &&
+                 device_.kernels().of_runtime().end_run != nullptr;
+  key_.assign(bindings.symbols.begin(), bindings.symbols.end());
+  places_.AppendTo(key_, bindings);
+  key_.push_back(signals_end_);
 }
 
-StatusOr<const CudaExecutor::Prepared*> CudaExecutor::Prepare(const RunBindings& bindings,
-                                                              bool is_awaited) {
+StatusOr<const PreparedRun*> CudaExecutor::Prepare(const RunBindings& bindings, bool is_awaited) {
   MakeKey(bindings, is_awaited);
-  for (auto entry = prepared_.begin(); entry != prepared_.end(); ++entry) {
-    if (!entry->is_current || entry->key != key_) continue;
-    prepared_.splice(prepared_.begin(), prepared_, entry);
-    return &prepared_.front();
-  }
-  FUSEC_RT_ASSIGN(Addresses addresses, Locate(bindings));
-  FUSEC_RT_ASSIGN(std::vector<Operation> operations, Resolve(bindings, addresses));
-  const bool is_empty = operations.empty();
-  if (device_.use_graphs() && !is_empty) {
-    FUSEC_RT_TRY(PrepareGraph(std::move(operations)));
-  } else {
-    MakeRoom(1);
-    prepared_.emplace_front().operations = std::move(operations);
-  }
-  Prepared& made = prepared_.front();
-  made.staging = std::move(addresses.staging);
-  made.is_empty = is_empty;
-  made.signals_end = signals_end_ && !is_empty;
-  made.key = key_;
-  made.is_current = true;
-  return &made;
+  if (const PreparedRun* found = graphs_.Find(key_)) return found;
+  FUSEC_RT_ASSIGN(ResolvedRun run, Resolve(bindings));
+  FUSEC_RT_ASSIGN(PreparedRun * made, graphs_.Make(key_, std::move(run.operations), OwnMemory()));
+  made->layout = std::move(run.layout);
+  made->signals_end = signals_end_ && !made->is_empty;
+  return made;
 }
 
-void CudaExecutor::MakeRoom(size_t count) {
-  if (prepared_.size() + count <= kMaxExecutables) return;
-  FinishEarlier();  // what is dropped may be running
-  while (prepared_.size() + count > kMaxExecutables) prepared_.pop_back();
+StatusOr<CudaExecutor::ResolvedRun> CudaExecutor::Resolve(const RunBindings& bindings) {
+  ResolvedRun run{places_.LayOut(bindings), {}};
+  FUSEC_RT_TRY(Reserve(static_cast<size_t>(bindings.arena->bytes), run.layout));
+  FUSEC_RT_ASSIGN(const std::vector<CUdeviceptr> buffers, Locate(bindings, run.layout));
+  staging_.AppendCopyOfInputs(bindings, run.layout, run.operations);
+  FUSEC_RT_TRY(AppendSteps(device_, bindings,
+                           {buffers, own_.reports_address + offsetof(Reports, error)},
+                           run.operations));
+  if (!signals_end_ || run.operations.empty()) return run;
+  KernelOperation end;
+  end.name = "end_run";
+  end.function = device_.kernels().of_runtime().end_run;
+  end.dependent_launch = device_.launches_dependently();
+  end.arguments = {own_.reports_address + offsetof(Reports, has_ended)};
+  end.starts = {0};
+  run.operations.emplace_back(std::move(end));
+  return run;
 }
 
-// Makes the front of `prepared_` one that runs the operations: the one of their shape that was used
-// longest ago, or one of a new graph.
-Status CudaExecutor::PrepareGraph(std::vector<Operation> operations) {
-  for (auto entry = prepared_.end(); entry != prepared_.begin();) {
-    --entry;
-    if (!entry->graph.Fits(operations)) continue;
-    entry->is_current = false;
-    const StatusOr<bool> updated = entry->graph.Update(Environment(), operations);
-    if (updated && *updated) {
-      prepared_.splice(prepared_.begin(), prepared_, entry);
-      return {};
-    }
-    FinishEarlier();  // it may be running
-    prepared_.erase(entry);
-    if (!updated) return tl::unexpected(updated.error());
-    break;
-  }
-  const bool has_product = std::any_of(operations.begin(), operations.end(), [](const auto& one) {
-    return std::holds_alternative<MatmulOperation>(one);
-  });
-  const size_t count = has_product ? 1 : kExecutables;  // other products need another graph anyway
-  MakeRoom(count);
-  FUSEC_RT_TRY(Capture(operations));
-  FUSEC_RT_ASSIGN(std::vector<OperationGraph> graphs,
-                  OperationGraph::Build(Environment(), std::move(operations), count));
-  for (OperationGraph& graph : graphs) prepared_.emplace_front().graph = std::move(graph);
-  return {};
+Status CudaExecutor::Reserve(size_t arena_bytes, const StagingLayout& layout) {
+  if (arena_.Holds(arena_bytes) && staging_.Holds(layout)) return {};
+  FinishEarlier();
+  graphs_.ForgetAddresses();
+  FUSEC_RT_TRY(arena_.Grow(arena_bytes, [&](size_t bytes) {
+    return AllocateDevice(context_, bytes, "the arena of a context");
+  }));
+  return staging_.Grow(layout);
 }
 
-Status CudaExecutor::Launch(const Prepared& prepared, CUstream stream) {
-  if (prepared.is_empty) return {};
-  if (device_.use_graphs()) return prepared.graph.Launch(context_, stream);
-  for (const Operation& operation : prepared.operations) {
-    FUSEC_RT_TRY(Enqueue(Environment(), operation, stream));
-    FUSEC_RT_TRY(FUSEC_CUDA(context_, Purpose(operation), cuStreamSynchronize, stream));
+// By buffer of the manifest.
+StatusOr<std::vector<CUdeviceptr>> CudaExecutor::Locate(const RunBindings& bindings,
+                                                        const StagingLayout& layout) const {
+  const Manifest& manifest = device_.manifest();
+  std::vector<CUdeviceptr> buffers(manifest.buffers.size());
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const int64_t offset = bindings.arena->offsets[i];
+    buffers[i] = offset >= 0 ? arena_.get() + static_cast<CUdeviceptr>(offset)
+                             : device_.weights().Address(static_cast<int>(i));
   }
-  return {};
+  const auto buffer_of = [&](const TensorSignature& tensor) -> CUdeviceptr& {
+    return buffers[static_cast<size_t>(tensor.buffer)];
+  };
+  const auto locate = [&](const TensorSignature& tensor, const TensorBinding& binding,
+                          TensorPlace place) -> Status {
+    FUSEC_RT_TRY(CheckAligned(binding, tensor));
+    const bool in_place = place == TensorPlace::kDevice || place == TensorPlace::kPinnedMapped;
+    // The GPU and the host share one space of addresses. What is empty has no place in staging.
+    buffer_of(tensor) =
+        in_place ? reinterpret_cast<CUdeviceptr>(binding.data) : staging_.device_address();
+    return {};
+  };
+  for (size_t i = 0; i < bindings.inputs.size(); ++i) {
+    FUSEC_RT_TRY(locate(manifest.inputs[i], bindings.inputs[i], places_.input(i)));
+  }
+  for (size_t i = 0; i < bindings.outputs.size(); ++i) {
+    FUSEC_RT_TRY(locate(manifest.outputs[i], bindings.outputs[i], places_.output(i)));
+  }
+  for (const StagedTensor& input : layout.inputs)
+    buffer_of(manifest.inputs[input.tensor]) += input.offset;
+  for (const StagedTensor& output : layout.outputs) {
+    const bool is_mapped = output.place == TensorPlace::kStagedMapped;
+    buffer_of(manifest.outputs[output.tensor]) =
+        (is_mapped ? staging_.host_address() : staging_.device_address()) + output.offset;
+  }
+  return buffers;
+}
+
+std::vector<MemoryRange> CudaExecutor::OwnMemory() const {
+  return {{arena_.get(), arena_.bytes()}, {staging_.device_address(), staging_.device_bytes()}};
 }
 
 Status CudaExecutor::Start(const RunBindings& bindings, CUstream stream, bool is_awaited) {
@@ -127,15 +162,15 @@ Status CudaExecutor::Start(const RunBindings& bindings, CUstream stream, bool is
                                       running_symbols_.begin(), running_symbols_.end());
   if (running_ && other_dims)
     FinishEarlier();  // an index error is explained with the dims of its run
-  FUSEC_RT_ASSIGN(const Prepared* prepared, Prepare(bindings, is_awaited));
+  FUSEC_RT_ASSIGN(const PreparedRun* prepared, Prepare(bindings, is_awaited));
   // Staging may still be in use, or hold results that nobody has fetched.
-  if (uses_staging_ || !running_outputs_.empty()) FinishEarlier();
+  if (places_.uses_host_staging() || staging_.has_outputs()) FinishEarlier();
   if (prepared->signals_end) reports().has_ended = 0;  // no run that would set it is under way
   const Status enqueued = EnqueueRun(*prepared, bindings, stream);
   if (!enqueued) {
     // Whoever hears of an error may free the memory that copies already enqueued would use.
     static_cast<void>(context_.driver().cuStreamSynchronize(stream));
-    running_outputs_.clear();
+    staging_.DropOutputs();
     return enqueued;
   }
   running_ = true;
@@ -145,33 +180,58 @@ Status CudaExecutor::Start(const RunBindings& bindings, CUstream stream, bool is
   return {};
 }
 
-Status CudaExecutor::EnqueueRun(const Prepared& prepared, const RunBindings& bindings,
+Status CudaExecutor::EnqueueRun(const PreparedRun& prepared, const RunBindings& bindings,
                                 CUstream stream) {
+  const CUstream own_stream = own_.stream.get();
   const auto record_done = [this](CUstream recorded) {
-    return FUSEC_CUDA(context_, {}, cuEventRecord, done_.get(), recorded);
+    return FUSEC_CUDA(context_, {}, cuEventRecord, own_.done.get(), recorded);
   };
   if (running_ && running_stream_ != stream) {
-    if (running_stream_ == stream_.get()) FUSEC_RT_TRY(record_done(running_stream_));
-    FUSEC_RT_TRY(
-        FUSEC_CUDA(context_, {}, cuStreamWaitEvent, stream, done_.get(), CU_EVENT_WAIT_DEFAULT));
+    if (running_stream_ == own_stream) FUSEC_RT_TRY(record_done(running_stream_));
+    FUSEC_RT_TRY(FUSEC_CUDA(context_, {}, cuStreamWaitEvent, stream, own_.done.get(),
+                            CU_EVENT_WAIT_DEFAULT));
   }
-  FUSEC_RT_TRY(SendInputs(bindings, prepared.staging, stream));
-  FUSEC_RT_TRY(Launch(prepared, stream));
-  FUSEC_RT_TRY(FetchOutputs(bindings, prepared.staging, stream));
+  FUSEC_RT_TRY(staging_.SendInputs(bindings, prepared.layout, stream));
+  FUSEC_RT_TRY(prepared.Launch(graphs_.environment(), stream));
+  FUSEC_RT_TRY(staging_.FetchOutputs(bindings, prepared.layout, stream));
   // A stream of the caller may be gone when the run is waited for; the own one can be asked then.
-  return stream == stream_.get() ? Status() : record_done(stream);
+  return stream == own_stream ? Status() : record_done(stream);
 }
 
 Status CudaExecutor::Finish() {
   running_ = false;
   const Status waited = Wait();
-  running_outputs_.clear();
+  staging_.DropOutputs();
   if (!waited) {
     return Fail(
         waited.error().code, waited.error().message,
         device_.use_graphs() ? "; FUSEC_CUDA_GRAPH=0 runs step by step and names the kernel" : "");
   }
   return CheckErrors();
+}
+
+// Waits for the run, and gives the caller what it left in staging.
+Status CudaExecutor::Wait() {
+  FUSEC_RT_TRY(staging_.TakePieces());
+  if (!running_signals_end_ || !SeesEnd()) {
+    FUSEC_RT_TRY(running_stream_ == own_.stream.get()
+                     ? FUSEC_CUDA(context_, "the program", cuStreamSynchronize, running_stream_)
+                     : FUSEC_CUDA(context_, "the program", cuEventSynchronize, own_.done.get()));
+  }
+  staging_.TakeWhole();
+  return {};
+}
+
+// Whether the word of end_run has come. What takes long is left to the driver, which may put the
+// thread to sleep, and so is what never ends since the GPU met an error.
+bool CudaExecutor::SeesEnd() const {
+  constexpr std::chrono::milliseconds kLongest(1);
+  const std::atomic_ref<uint32_t> has_ended(reports().has_ended);
+  const auto give_up = std::chrono::steady_clock::now() + kLongest;
+  do {
+    if (has_ended.load(std::memory_order_acquire) != 0) return true;
+  } while (std::chrono::steady_clock::now() < give_up);
+  return false;
 }
 
 void CudaExecutor::FinishEarlier() {
@@ -193,7 +253,7 @@ Status CudaExecutor::Run(const RunBindings& bindings) {
   FUSEC_RT_TRY(context_.Usable());
   ScopedContext scope(context_);
   FinishEarlier();
-  FUSEC_RT_TRY(Start(bindings, stream_.get(), true));
+  FUSEC_RT_TRY(Start(bindings, own_.stream.get(), true));
   return Finish();
 }
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "compiler/driver/verify/compare.h"
+#include "compiler/reference/compare.h"
 
 namespace fusec {
 namespace {

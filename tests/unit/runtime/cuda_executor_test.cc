@@ -62,7 +62,10 @@ class CudaExecutorTest : public testing::Test {
                   0,
                   {"b1", "b2", "l:batch"},
                   {sum},
-                  {y}});
+                  {y},
+                  {},
+                  false,
+                  outputs_in_device_memory_});
     auto artifact = Artifact::Open(made_.Write("sm_90a", true));
     ASSERT_TRUE(artifact) << artifact.error().message;
     artifact_ = std::move(*artifact);
@@ -113,6 +116,7 @@ class CudaExecutorTest : public testing::Test {
     for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], 2 * (x[i] + 1)) << batch;
   }
 
+  bool outputs_in_device_memory_ = false;
   FakeGpu gpu_;
   CudaDriver driver_;
   HandMadeArtifact made_;
@@ -237,6 +241,16 @@ TEST_F(CudaExecutorTest, CopiesLargeOutputsOnly) {
     EXPECT_EQ(gpu_.copies, 1);  // the input, by the graph
     EXPECT_EQ(gpu_.calls["cuMemcpyDtoHAsync"], batch == 1000 ? 0 : 1);
   }
+}
+
+class OutputsInDeviceMemoryTest : public CudaExecutorTest {
+ protected:
+  OutputsInDeviceMemoryTest() { outputs_in_device_memory_ = true; }
+};
+
+TEST_F(OutputsInDeviceMemoryTest, CopiesSmallOutputsToo) {
+  ExpectRight(1000);
+  EXPECT_EQ(gpu_.calls["cuMemcpyDtoHAsync"], 1);
 }
 
 TEST_F(CudaExecutorTest, WritesToPageLockedMemoryDirectly) {

@@ -55,6 +55,8 @@ constexpr Edit kEdits[] = {
      "targets.cpu.steps[0].kind is \"conv\", expected one of kernel matmul"},
     {"\"transpose_a\": false", "\"transpose_a\": 0",
      "targets.cpu.steps[0].transpose_a is 0, expected true or false"},
+    {"\"outputs_in_device_memory\": false", "\"outputs_in_device_memory\": 0",
+     "targets.cpu.steps[1].outputs_in_device_memory is 0, expected true or false"},
     {"\"bias\": 3", "\"bias\": 1", "targets.cpu.steps[0].bias is 1, expected a buffer of f32"},
     {"\"bias\": 3", "\"bias\": 3, \"addend\": 1", "targets.cpu.steps[0].addend is 1, expected a buffer of f32"},
     {"\"bias\": 3", "\"bias\": 3, \"bias_stride\": 4",
@@ -100,6 +102,18 @@ TEST(ManifestTest, EveryMistakeNamesFileAndKey) {
     EXPECT_NE(opened.error().message.find(edit.error), std::string::npos)
         << opened.error().message << "\n" << edit.error;
   }
+}
+
+TEST(ManifestTest, OutputsLieInDeviceMemoryUnlessItSaysOtherwise) {
+  const TinyArtifact artifact;
+  const auto on_device = [&artifact] {
+    const auto opened = Artifact::Open(artifact.path());
+    EXPECT_TRUE(opened) << opened.error().message;
+    return (*opened)->manifest().targets.at("cpu").steps[1].kernel.outputs_in_device_memory;
+  };
+  EXPECT_FALSE(on_device());
+  artifact.EditManifest("\"outputs_in_device_memory\": false,", "");
+  EXPECT_TRUE(on_device());
 }
 
 // A manifest that fusec wrote holds to the last byte, one without the hash may be edited.

@@ -66,7 +66,8 @@ constexpr const char* kManifest = R"({
    "bias": 3, "activation": "relu", "inputs": [0, 2, 3], "outputs": [5],
    "bytes_read": "batch*12", "bytes_written": "batch*16", "flops": "batch*24"},
   {"kind": "kernel", "name": "k01_gather_add", "source": "kernels/k01_gather_add.cu", "blocks": "batch",
-   "block_size": 1, "shared_bytes": 0, "arguments": [{"buffer": 5}, {"buffer": 1}, {"buffer": 4}, {"buffer": 6},
+   "block_size": 1, "shared_bytes": 0, "outputs_in_device_memory": false,
+   "arguments": [{"buffer": 5}, {"buffer": 1}, {"buffer": 4}, {"buffer": 6},
    {"dim": "batch", "type": "i32"}, {"errors": true}], "inputs": [5, 1, 4], "outputs": [6],
    "bytes_read": "batch*64", "bytes_written": "batch*16", "flops": "batch*8"}]}},
 "files": {"weights.safetensors": "WEIGHTS", "cpu/kernels-native.so": "KERNELS"}

@@ -1,67 +1,41 @@
-// CudaExecutor's way from the steps of the manifest to operations with every address and size
-// known.
+#include "runtime/src/cuda/resolve_steps.h"
+
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "runtime/src/artifact/dtype.h"
-#include "runtime/src/cuda/cuda_executor.h"
+#include "runtime/src/artifact/step_sizes.h"
 
 namespace fusec::runtime {
+namespace {
 
-void CudaExecutor::AddCopyOfInputs(const RunBindings& bindings, const Staging& staging,
-                                   std::vector<Operation>& operations) const {
-  std::vector<CudaInputCopy::Segment> segments;
-  // Tensors have room in staging up to a multiple of more than a word.
-  const auto add = [&](size_t offset, CUdeviceptr from, size_t bytes) {
-    constexpr size_t kWordBytes = CudaInputCopy::kWordBytes;
-    segments.push_back(
-        {staging_device_.get() + offset, from, (bytes + kWordBytes - 1) / kWordBytes});
-  };
-  if (const size_t bytes = staging.graph_bytes; bytes > 0) {
-    if (!device_.input_copy() || bytes > kMaxCopyKernelBytes) {
-      operations.emplace_back(CopyOperation{staging_device_.get(), staging_host_.get(), bytes});
-      return;  // no input is of kPinnedRead
-    }
-    add(0, staging_host_address_, bytes);
-  }
-  for (const StagedTensor& input : staging.inputs) {
-    if (input.place != Place::kPinnedRead) continue;
-    const void* data = bindings.inputs[input.tensor].data;
-    add(input.offset, reinterpret_cast<CUdeviceptr>(data), input.bytes);
-  }
-  if (segments.empty()) return;
-  KernelOperation kernel = device_.input_copy().CopyOf(segments);
-  kernel.dependent_launch = device_.launches_dependently();
-  operations.emplace_back(std::move(kernel));
-}
+class StepResolver {
+ public:
+  StepResolver(CudaDevice& device, const RunBindings& bindings, const RunAddresses& addresses,
+               std::vector<Operation>& operations)
+      : device_(device), bindings_(bindings), addresses_(addresses), operations_(operations) {}
 
-StatusOr<std::vector<Operation>> CudaExecutor::Resolve(const RunBindings& bindings,
-                                                       const Addresses& addresses) {
-  std::vector<Operation> operations;
-  AddCopyOfInputs(bindings, addresses.staging, operations);
-  for (const Step& step : device_.target().steps) {
-    FUSEC_RT_ASSIGN(const bool runs, Runs(step, bindings.symbols));
-    if (!runs) continue;
-    FUSEC_RT_TRY(step.kind == Step::Kind::kKernel
-                     ? ResolveKernel(step, bindings, addresses, operations)
-                     : ResolveMatmul(step, bindings, addresses, operations));
-  }
-  if (!signals_end_ || operations.empty()) return operations;
-  KernelOperation end;
-  end.name = "end_run";
-  end.function = device_.kernels().of_runtime().end_run;
-  end.dependent_launch = device_.launches_dependently();
-  end.arguments = {reports_address_ + offsetof(Reports, has_ended)};
-  end.starts = {0};
-  operations.emplace_back(std::move(end));
-  return operations;
-}
+  Status AddKernel(const Step& step);
+  Status AddMatmul(const Step& step);
 
-Status CudaExecutor::ResolveKernel(const Step& step, const RunBindings& bindings,
-                                   const Addresses& addresses, std::vector<Operation>& operations) {
-  FUSEC_RT_ASSIGN(const int64_t blocks, EvaluateBlocks(step, bindings.symbols));
+ private:
+  // One of the library calls that make a batch.
+  Status AddCall(const Step& step, MatmulSizes sizes);
+  Status AddEpilogue(const Step& step, const MatmulSizes& sizes, const MatmulPointers& pointers,
+                     bool from_zero);
+
+  CUdeviceptr Address(int buffer) const { return addresses_.buffers[static_cast<size_t>(buffer)]; }
+
+  CudaDevice& device_;
+  const RunBindings& bindings_;
+  const RunAddresses& addresses_;
+  std::vector<Operation>& operations_;
+};
+
+Status StepResolver::AddKernel(const Step& step) {
+  FUSEC_RT_ASSIGN(const int64_t blocks, EvaluateBlocks(step, bindings_.symbols));
   if (blocks == 0) return {};
   KernelOperation kernel;
   kernel.name = step.name;
@@ -75,20 +49,20 @@ Status CudaExecutor::ResolveKernel(const Step& step, const RunBindings& bindings
   for (const KernelArgument& argument : step.kernel.arguments) {
     kernel.starts.push_back(kernel.arguments.size());
     if (argument.kind == KernelArgument::Kind::kBuffer) {
-      kernel.arguments.push_back(addresses.buffers[static_cast<size_t>(argument.buffer)]);
+      kernel.arguments.push_back(Address(argument.buffer));
       continue;
     }
     if (argument.kind == KernelArgument::Kind::kBuffers) {
       for (const int buffer : argument.buffers) {
-        kernel.arguments.push_back(addresses.buffers[static_cast<size_t>(buffer)]);
+        kernel.arguments.push_back(Address(buffer));
       }
       continue;
     }
     if (argument.kind == KernelArgument::Kind::kErrors) {
-      kernel.arguments.push_back(reports_address_ + offsetof(Reports, error));
+      kernel.arguments.push_back(addresses_.index_error);
       continue;
     }
-    FUSEC_RT_ASSIGN(const int64_t value, argument.dim.Evaluate(bindings.symbols));
+    FUSEC_RT_ASSIGN(const int64_t value, argument.dim.Evaluate(bindings_.symbols));
     using Limits = std::numeric_limits<int32_t>;
     if (argument.kind == KernelArgument::Kind::kInt32 &&
         (value < Limits::min() || value > Limits::max())) {
@@ -97,27 +71,25 @@ Status CudaExecutor::ResolveKernel(const Step& step, const RunBindings& bindings
     }
     kernel.arguments.push_back(static_cast<uint64_t>(value));  // an i32 is its low half
   }
-  operations.emplace_back(std::move(kernel));
+  operations_.emplace_back(std::move(kernel));
   return {};
 }
 
-Status CudaExecutor::ResolveMatmul(const Step& step, const RunBindings& bindings,
-                                   const Addresses& addresses, std::vector<Operation>& operations) {
-  FUSEC_RT_ASSIGN(const MatmulSizes sizes, EvaluateMatmul(device_.manifest(), step,
-                                                          bindings.symbols, bindings.buffer_bytes));
+Status StepResolver::AddMatmul(const Step& step) {
+  FUSEC_RT_ASSIGN(
+      const MatmulSizes sizes,
+      EvaluateMatmul(device_.manifest(), step, bindings_.symbols, bindings_.buffer_bytes));
   if (sizes.IsEmpty()) return {};
   for (int64_t call = 0; call < sizes.Calls(); ++call) {
-    FUSEC_RT_TRY(ResolveCall(step, sizes.OfCall(call), addresses, operations));
+    FUSEC_RT_TRY(AddCall(step, sizes.OfCall(call)));
   }
   return {};
 }
 
-Status CudaExecutor::ResolveCall(const Step& step, MatmulSizes sizes, const Addresses& addresses,
-                                 std::vector<Operation>& operations) {
+Status StepResolver::AddCall(const Step& step, MatmulSizes sizes) {
   const Matmul& matmul = step.matmul;
   const auto address = [&](int buffer, int64_t offset) {
-    return addresses.buffers[static_cast<size_t>(buffer)] +
-           static_cast<CUdeviceptr>(offset * DtypeBytes(matmul.dtype));
+    return Address(buffer) + static_cast<CUdeviceptr>(offset * DtypeBytes(matmul.dtype));
   };
   MatmulPointers pointers;
   pointers.a = address(matmul.a.buffer, sizes.a_offset);
@@ -125,7 +97,7 @@ Status CudaExecutor::ResolveCall(const Step& step, MatmulSizes sizes, const Addr
   pointers.d = address(matmul.d.buffer, sizes.d_offset);
   if (matmul.bias >= 0) pointers.bias = address(matmul.bias, sizes.bias_offset);
   if (matmul.addend >= 0) pointers.addend = address(matmul.addend, 0);
-  if (sizes.k == 0) return AddEpilogue(step, sizes, pointers, true, operations);
+  if (sizes.k == 0) return AddEpilogue(step, sizes, pointers, true);
 
   // A batch whose matrices of rows follow each other and share b is one taller product.
   const bool rows_follow = !matmul.transpose_a && sizes.a_stride == sizes.m * sizes.k &&
@@ -182,14 +154,13 @@ Status CudaExecutor::ResolveCall(const Step& step, MatmulSizes sizes, const Addr
   }
   MatmulPointers product_pointers = pointers;
   if (!fused) product_pointers.bias = 0;
-  operations.emplace_back(MatmulOperation{step.name, *plan, product_pointers});
+  operations_.emplace_back(MatmulOperation{step.name, *plan, product_pointers});
   if (fused || !needs_epilogue) return {};
-  return AddEpilogue(step, sizes, pointers, false, operations);
+  return AddEpilogue(step, sizes, pointers, false);
 }
 
-Status CudaExecutor::AddEpilogue(const Step& step, const MatmulSizes& sizes,
-                                 const MatmulPointers& pointers, bool from_zero,
-                                 std::vector<Operation>& operations) {
+Status StepResolver::AddEpilogue(const Step& step, const MatmulSizes& sizes,
+                                 const MatmulPointers& pointers, bool from_zero) {
   KernelOperation kernel;
   kernel.name = step.name;
   FUSEC_RT_ASSIGN(kernel.function, device_.epilogues().Kernel(step.matmul.dtype));
@@ -207,7 +178,21 @@ Status CudaExecutor::AddEpilogue(const Step& step, const MatmulSizes& sizes,
                       static_cast<uint64_t>(from_zero),
                       static_cast<uint64_t>(step.matmul.activation)};
   for (size_t k = 0; k < kernel.arguments.size(); ++k) kernel.starts.push_back(k);
-  operations.emplace_back(std::move(kernel));
+  operations_.emplace_back(std::move(kernel));
+  return {};
+}
+
+}  // namespace
+
+Status AppendSteps(CudaDevice& device, const RunBindings& bindings, const RunAddresses& addresses,
+                   std::vector<Operation>& operations) {
+  StepResolver resolver(device, bindings, addresses, operations);
+  for (const Step& step : device.target().steps) {
+    FUSEC_RT_ASSIGN(const bool runs, Runs(step, bindings.symbols));
+    if (!runs) continue;
+    FUSEC_RT_TRY(step.kind == Step::Kind::kKernel ? resolver.AddKernel(step)
+                                                  : resolver.AddMatmul(step));
+  }
   return {};
 }
 

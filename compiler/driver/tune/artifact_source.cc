@@ -1,4 +1,4 @@
-#include "compiler/driver/artifact/artifact_source.h"
+#include "compiler/driver/tune/artifact_source.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,7 @@
-#include "compiler/driver/cli/model_flags.h"
+#include "compiler/driver/build/model_flags.h"
 
 #include "compiler/driver/artifact/tensor_files.h"
+#include "compiler/driver/build/compile.h"
 #include "compiler/support/nearest_name.h"
 #include "compiler/support/terminal.h"
 

@@ -1,4 +1,4 @@
-#include "compiler/driver/verify/compare.h"
+#include "compiler/reference/compare.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "runtime/src/cpu/parallel.h"
+#include "runtime/src/parallel.h"
 
 #include <omp.h>
 

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "runtime/src/bench.h"
-#include "runtime/src/cpu/parallel.h"
 #include "runtime/src/cuda/cuda_device.h"
+#include "runtime/src/parallel.h"
 
 namespace fusec::runtime {
 namespace {

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/support/result.h"
+
+namespace fusec {
+
+struct CompileOptions;
+
+// What decides how a model becomes an artifact; shared by compile and verify. Texts are as typed;
+// what is not typed is as CompileOptions have it.
+struct ModelFlags {
+  std::vector<std::string> freezes;  // NAME=FILE
+  std::vector<std::string> disabled_fusions;
+  bool keep_lora = false;
+  bool round_every_op = false;
+  std::optional<std::string> matmul_precision, index_policy;
+};
+
+// Reads the frozen tensors and checks the names; usage errors list the names that exist.
+Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options);
+
+}  // namespace fusec
