@@ -18,7 +18,8 @@ constexpr int64_t kColumnsThatFillTheGpu = 256;
 // Products of up to so many columns and terms take little time whoever makes them.
 constexpr int64_t kSmallColumns = 512, kSmallTerms = 512;
 
-// Whether kernels of ours are no slower than the library's at any size: those of floats as such are.
+// Whether kernels of ours are no slower than the library's at any size: those of floats as such
+// are.
 bool IsAheadOfLibrary(const ProductShape& product) {
   return product.k <= kTermsThatLibrarySplits ||
          product.n * product.matrices >= kColumnsThatFillTheGpu;

@@ -7,19 +7,19 @@ namespace fusec {
 
 namespace {
 
-// Data sheets of NVIDIA: T4 (2019), A100 80 GB SXM (2021), A10 (2021), L40S (2023), H100 SXM5 (2023;
-// an H200 differs in memory only: 4.8 TB/s), DGX and HGX B200 (2024, an eighth); of the GeForce RTX
-// 5090 appendix A of "NVIDIA RTX Blackwell GPU Architecture". Where they give a peak with sparsity
-// only, half of it stands here.
+// Data sheets of NVIDIA: T4 (2019), A100 80 GB SXM (2021), A10 (2021), L40S (2023), H100 SXM5
+// (2023; an H200 differs in memory only: 4.8 TB/s), DGX and HGX B200 (2024, an eighth); of the
+// GeForce RTX 5090 appendix A of "NVIDIA RTX Blackwell GPU Architecture". Where they give a peak
+// with sparsity only, half of it stands here.
 //
-//                   card                 SMs  bytes/s   f32      TF32     f16
-constexpr Card kT4 = {"T4",                40, 0.320e12,   8.1e12,     0,    65e12};
-constexpr Card kA100 = {"A100 SXM 80 GB", 108, 2.039e12,  19.5e12,   156e12,   312e12};
-constexpr Card kA10 = {"A10",              72, 0.600e12,  31.2e12,  62.5e12,   125e12};
-constexpr Card kL40S = {"L40S",           142, 0.864e12,  91.6e12,   183e12,   362e12};
-constexpr Card kH100 = {"H100 SXM5",      132, 3.350e12,    67e12,   494e12,   989e12};
-constexpr Card kB200 = {"B200",           148, 8.000e12,    75e12,  1125e12,  2250e12};
-constexpr Card kRtx5090 = {"RTX 5090",    170, 1.792e12, 104.8e12, 104.8e12, 209.5e12};
+//                       card              SMs  bytes/s   f32      TF32      f16
+constexpr Card kT4 = {"T4", 40, 0.320e12, 8.1e12, 0, 65e12};
+constexpr Card kA100 = {"A100 SXM 80 GB", 108, 2.039e12, 19.5e12, 156e12, 312e12};
+constexpr Card kA10 = {"A10", 72, 0.600e12, 31.2e12, 62.5e12, 125e12};
+constexpr Card kL40S = {"L40S", 142, 0.864e12, 91.6e12, 183e12, 362e12};
+constexpr Card kH100 = {"H100 SXM5", 132, 3.350e12, 67e12, 494e12, 989e12};
+constexpr Card kB200 = {"B200", 148, 8.000e12, 75e12, 1125e12, 2250e12};
+constexpr Card kRtx5090 = {"RTX 5090", 170, 1.792e12, 104.8e12, 104.8e12, 209.5e12};
 
 constexpr GpuFeatures kTuring = {};
 constexpr GpuFeatures kAmpere = {.tensor_cores = true, .async_copies = true};

@@ -142,9 +142,9 @@ Result<TuningFile> ParseTuning(const std::string& text, const std::string& path)
     if (json.at("format") != "fusec-tuning")
       return Fail(ErrorKind::kArtifact, path + ": is no fusec-tuning");
     if (json.at("version") != kVersion) {
-      return Fail(ErrorKind::kArtifact,
-                  path + ": version is " + json["version"].dump() + ", expected " +
-                      std::to_string(kVersion) + "; compile and tune the model with this release");
+      return Fail(ErrorKind::kArtifact, path + ": version is " + json["version"].dump() +
+                                            ", expected " + std::to_string(kVersion) +
+                                            "; compile and tune the model with this release");
     }
     TuningFile file;
     for (const auto& [name, target] : json.at("targets").items()) {

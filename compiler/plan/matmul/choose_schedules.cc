@@ -24,14 +24,14 @@ constexpr int64_t kGoodShare = 6;
 constexpr int kFewestBeforeLibrary = 2;
 // Bytes of a row that each block of a few should have; a row of two such shares is left to one.
 constexpr int64_t kLeastShareBytes = 512;
-// Sums from which on tiles by warpgroups take over where a wave of the smallest ends, and those up to
-// which a second wave of them is ahead of the library, too, whose kernels start when the one before
-// has ended (2026-11-23-h200-waves.txt).
+// Sums from which on tiles by warpgroups take over where a wave of the smallest ends, and those up
+// to which a second wave of them is ahead of the library, too, whose kernels start when the one
+// before has ended (2026-11-23-h200-waves.txt).
 constexpr int64_t kLeastTermsOfWarpgroups = 256;
 constexpr int64_t kMostTermsOfTwoWaves = 512;
 
-// How many warps share out a column's sum where all of a GPU should have work, as long as each has a
-// few loads to do; one that meets several rows is enough where columns are few.
+// How many warps share out a column's sum where all of a GPU should have work, as long as each has
+// a few loads to do; one that meets several rows is enough where columns are few.
 int WarpsThatFillTheGpu(int64_t rows, int64_t columns, int64_t k) {
   constexpr int kMostWarps = 8;
   constexpr int64_t kManyWarps = 2048, kFewWarps = 1024;  // of all columns
@@ -93,16 +93,14 @@ class Chooser {
   int64_t EnoughBlocks() const { return Wave() * 3 / 4 + 1; }
 
   // Whether tiles by warpgroups would find work.
-  bool TakesLargeTiles() const {
-    return policy_.by_warpgroups && !IsTiny() && n_ > kNarrowColumns;
-  }
+  bool TakesLargeTiles() const { return policy_.by_warpgroups && !IsTiny() && n_ > kNarrowColumns; }
   // Whether clusters are ahead of smaller tiles and, where tiles are few, of the library.
   bool TakesClusters() const {
     return TakesLargeTiles() && RowBytes(matmul_) >= kLongRowBytes && k_ <= kMostSharedTerms &&
            matrices_ == 1;
   }
-  // Of a gelu of floats the library makes the product and the gelu by two kernels, or one that takes
-  // as long.
+  // Of a gelu of floats the library makes the product and the gelu by two kernels, or one that
+  // takes as long.
   bool IsOwnAtAnySize() const {
     const bool is_float_gelu =
         matmul_.result->type.dtype == Dtype::kF32 && matmul_.activation == "gelu_tanh";
@@ -171,19 +169,19 @@ class Chooser {
 
   void AddTilesThatRead() {
     const int64_t large_from =
-        TakesClusters() ? AddClusters(0, kMostClusterBlocks,
-                                      IsOwnAtAnySize() ? 1 : kFewestBeforeLibrary)
-                        : AddSmallTiles();
+        TakesClusters()
+            ? AddClusters(0, kMostClusterBlocks, IsOwnAtAnySize() ? 1 : kFewestBeforeLibrary)
+            : AddSmallTiles();
     if (IsOwnAtAnySize())
       AddLargeTiles();
     else if (library_)
       Follow(schedule::Library(), large_from, ranges_);
   }
 
-  // Square tiles from `from` rows on, each shared out to `most` blocks and, the more tiles there are,
-  // to ever fewer, down to `fewest`: as many as the GPU runs at once, or half of them where more than
-  // a few would have less than a good share of chunks. Returns the rows from which on there are
-  // enough of these.
+  // Square tiles from `from` rows on, each shared out to `most` blocks and, the more tiles there
+  // are, to ever fewer, down to `fewest`: as many as the GPU runs at once, or half of them where
+  // more than a few would have less than a good share of chunks. Returns the rows from which on
+  // there are enough of these.
   int64_t AddClusters(int64_t from, int most, int fewest) {
     Warpgroup tile = SquareTile();
     const int64_t chunks = CeilDiv(RowBytes(matmul_), Warpgroup::kChunkBytes);
@@ -205,16 +203,15 @@ class Chooser {
     return row_bytes < kFewBlocks * kLeastShareBytes ? most / 2 : most;
   }
 
-  // Tiles by warps, from small to large where others make many rows, or small ones and then tiles by
-  // warpgroups. Returns the rows from which on the library is ahead.
+  // Tiles by warps, from small to large where others make many rows, or small ones and then tiles
+  // by warpgroups. Returns the rows from which on the library is ahead.
   int64_t AddSmallTiles() {
     const std::vector<Tile> tiles = SmallTiles();
     const Tile& short_sums = TileOfShortSums();
     Follow(RowBytes(matmul_) <= short_sums.chunk_bytes ? short_sums : tiles[0], 0, ranges_);
     if (TakesLargeTiles() && k_ >= kLeastTermsOfWarpgroups) return AddWaves(tiles);
     Follow(tiles[1], FirstFilledRows(tiles[1]), ranges_);
-    if (!IsOwnAtAnySize() && tiles.size() > 2)
-      Follow(tiles[2], FirstFilledRows(tiles[2]), ranges_);
+    if (!IsOwnAtAnySize() && tiles.size() > 2) Follow(tiles[2], FirstFilledRows(tiles[2]), ranges_);
     return FirstRowsOfLibrary();
   }
 
@@ -233,8 +230,8 @@ class Chooser {
     return RowsBeyond(2 * Wave(), last, n_, matrices_);
   }
 
-  // Tiles by warpgroups for more rows: those that are enough blocks, or of which one wave makes what
-  // takes two of tiles half as large.
+  // Tiles by warpgroups for more rows: those that are enough blocks, or of which one wave makes
+  // what takes two of tiles half as large.
   void AddLargeTiles() {
     for (const Planned<Warpgroup>& planned : policy_.large_tiles) {
       if (!planned.Serves(n_)) continue;
@@ -304,8 +301,8 @@ void AddRowCandidates(const MatMulPlan& matmul, int64_t rows,
   if (rows > kMostGroupedRows) return;
   Rows way;
   way.in_groups = rows > kMostAtOnce;
-  way.most_rows = static_cast<int>(
-      std::bit_ceil(static_cast<uint64_t>(std::min(rows, kMostAtOnce))));
+  way.most_rows =
+      static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min(rows, kMostAtOnce))));
   for (int& warps = way.split_k.warps; warps <= kMostWarps; warps *= 2) {
     if (warps == 1 || *matmul.k.AsConstant() >= kLeastTerms * warps) candidates.push_back(way);
   }
@@ -332,15 +329,14 @@ std::vector<MatMulSchedule> MatMulCandidates(const MatMulPlan& matmul, int64_t r
     const int64_t tiles = CeilDiv(rows, tile.rows) * CeilDiv(*matmul.n.AsConstant(), tile.columns) *
                           *matmul.batch.AsConstant();
     const int64_t chunks = CeilDiv(RowBytes(matmul), Warpgroup::kChunkBytes);
-    const int64_t most = std::min<int64_t>(
-        {2 * options.gpu->multiprocessors() / tiles, chunks, kMostClusterBlocks});
+    const int64_t most =
+        std::min<int64_t>({2 * options.gpu->multiprocessors() / tiles, chunks, kMostClusterBlocks});
     candidates.push_back(tile);
     int& blocks = tile.split_k.blocks;
     for (blocks = 2; blocks <= most; blocks *= 2) candidates.push_back(tile);
   }
-  std::erase_if(candidates, [&](const MatMulSchedule& schedule) {
-    return !Fits(schedule, matmul, options);
-  });
+  std::erase_if(candidates,
+                [&](const MatMulSchedule& schedule) { return !Fits(schedule, matmul, options); });
   return candidates;
 }
 

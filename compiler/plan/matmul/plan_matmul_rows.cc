@@ -31,8 +31,7 @@ class RowsPlanner : ProductPlanner {
     CExpressionWriter& names = builder_.expressions();
     const int per_column = kernel_.split_k.warps;
     const int wanted = builder_.shape().block_size;
-    plan.block_size =
-        std::max(wanted > 0 ? wanted : kernel_.BlockSize(), per_column * kWarpSize);
+    plan.block_size = std::max(wanted > 0 ? wanted : kernel_.BlockSize(), per_column * kWarpSize);
     const int block_columns = plan.block_size / kWarpSize / per_column;
     plan.has_small_blocks = true;
     // None for an empty batch: a block would read a first row that is not there.

@@ -21,12 +21,12 @@ constexpr Warpgroup ByWarpgroups(int rows, int columns, int stages) {
 
 // rows, columns, chunk bytes, warps (of rows, columns, and that share out the sums), stages
 constexpr Tile kTiles[] = {
-    ByWarps(16, 32, 256, 1, 1, 8, 4),  ByWarps(16, 64, 256, 1, 2, 4, 3),
-    ByWarps(32, 32, 256, 2, 1, 4, 3),  ByWarps(64, 32, 256, 2, 1, 4, 3),
-    ByWarps(64, 64, 128, 2, 2, 2, 3),  ByWarps(64, 64, 128, 4, 2, 1, 4),
-    ByWarps(64, 128, 128, 2, 4, 1, 3), ByWarps(128, 64, 128, 4, 2, 1, 4),
+    ByWarps(16, 32, 256, 1, 1, 8, 4),   ByWarps(16, 64, 256, 1, 2, 4, 3),
+    ByWarps(32, 32, 256, 2, 1, 4, 3),   ByWarps(64, 32, 256, 2, 1, 4, 3),
+    ByWarps(64, 64, 128, 2, 2, 2, 3),   ByWarps(64, 64, 128, 4, 2, 1, 4),
+    ByWarps(64, 128, 128, 2, 4, 1, 3),  ByWarps(128, 64, 128, 4, 2, 1, 4),
     ByWarps(128, 128, 128, 4, 2, 1, 3), ByWarps(16, 32, 512, 1, 1, 8, 3),
-    ByWarps(32, 64, 256, 1, 2, 4, 3),  ByWarps(128, 64, 128, 4, 2, 1, 3),
+    ByWarps(32, 64, 256, 1, 2, 4, 3),   ByWarps(128, 64, 128, 4, 2, 1, 3),
 };
 // rows, columns, stages. Of split floats a thread holds sums twice, and a block columns.
 constexpr Warpgroup kSplitWarpgroups[] = {
@@ -39,7 +39,8 @@ constexpr Warpgroup kShortWarpgroups[] = {
     ByWarpgroups(128, 256, 4),
 };
 
-// Tiles of the lists above, by what tells them apart. A tile that is planned is one that is measured.
+// Tiles of the lists above, by what tells them apart. A tile that is planned is one that is
+// measured.
 consteval Tile Warps(int rows, int columns, int chunk_bytes, int stages) {
   for (const Tile& tile : kTiles) {
     if (tile.rows == rows && tile.columns == columns && tile.chunk_bytes == chunk_bytes &&
@@ -67,7 +68,7 @@ constexpr Tile kShortSums = Warps(16, 32, 256, 4), kTinySums = Warps(64, 64, 128
 
 // Products that read their operands. A tile that is half empty loses to the one before.
 //
-//   tile                    columns
+//   tile                   columns: least, most
 constexpr Planned<Tile> kReadByWarps[] = {
     {Warps(16, 32, 512, 3), 1, kAny},
     {Warps(64, 32, 256, 3), 1, kNarrowColumns},
@@ -86,10 +87,10 @@ constexpr Planned<Warpgroup> kReadShort[] = {
 };
 
 // Products that make the left one. Each column of tiles makes it again, and few rows wait for the
-// weights, which warpgroups keep up with. For split floats panels hold these twice, so that tiles by
-// warps, which split them, are ahead for few rows.
+// weights, which warpgroups keep up with. For split floats panels hold these twice, so that tiles
+// by warps, which split them, are ahead for few rows.
 //
-//   tile                    columns    from row
+//   tile                   columns: least, most; from row
 constexpr Planned<Tile> kMakeByWarps[] = {
     {Warps(16, 32, 512, 3), 1, kAny, 5},
     {Warps(64, 32, 256, 3), 1, kAny, 33},

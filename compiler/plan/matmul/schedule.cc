@@ -70,8 +70,8 @@ std::string Tile::Suffix() const { return "_tile_" + Extents(*this); }
 
 std::string Tile::Words() const {
   return ExtentsInWords(*this) + ", " + Number(row_warps) + " x " + Number(column_warps) + " x " +
-         Number(split_k.warps) + " warps, " + Number(stages) + " stages of " +
-         Number(chunk_bytes) + " bytes";
+         Number(split_k.warps) + " warps, " + Number(stages) + " stages of " + Number(chunk_bytes) +
+         " bytes";
 }
 
 // As TileShape::Memory.
@@ -164,9 +164,9 @@ bool TakesOwnKernel(const MatMulPlan& matmul) {
   constexpr int64_t kMostTerms = INT32_MAX / 8;
   const int64_t matrices = matmul.batch.AsConstant().value_or(0);
   const int64_t terms = matmul.k.AsConstant().value_or(0);
-  return matmul.result->type.dtype != Dtype::kF64 && !matmul.a.transposed &&
-         matmul.b.transposed && matrices > 0 && matrices <= kMostMatrices &&
-         matmul.n.AsConstant().value_or(0) > 0 && terms > 0 && terms < kMostTerms;
+  return matmul.result->type.dtype != Dtype::kF64 && !matmul.a.transposed && matmul.b.transposed &&
+         matrices > 0 && matrices <= kMostMatrices && matmul.n.AsConstant().value_or(0) > 0 &&
+         terms > 0 && terms < kMostTerms;
 }
 
 Arithmetic ArithmeticOf(const MatMulPlan& matmul, const PlanOptions& options) {
