@@ -14,14 +14,11 @@ constexpr int64_t kManyTimes = 8;  // as many elements as what an operand is mad
 
 // Whether the product is one of shares of long sums: [s, m, k] by weights [s, n, k].
 bool HasLongSums(const Node& node) {
-  if (node.kind != OpKind::kMatMul || node.Int("transpose_a") != 0 ||
-      node.Int("transpose_b") != 1 || node.result()->type.dtype == Dtype::kF64)
-    return false;
+  const std::optional<ProductShape> product = FindProductShape(node);
+  if (!product || !IsConstant(node.operand(1))) return false;
   const Shape &a = node.operand(0)->type.shape, &weights = node.operand(1)->type.shape;
-  if (!IsConstant(node.operand(1)) || a.size() != 3 || weights.size() != 3 || a[0] != weights[0])
-    return false;
-  const int64_t matrices = *weights[0].AsConstant(), depth = *weights[2].AsConstant();
-  return matrices <= kMostMatrices && matrices * depth >= kFewestSharedTerms;
+  return a.size() == 3 && weights.size() == 3 && a[0] == weights[0] &&
+         product->matrices * product->k >= kFewestSharedTerms;
 }
 
 // Elements of a value if every symbol is 1; 0 where that cannot be said.

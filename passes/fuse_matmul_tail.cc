@@ -12,45 +12,21 @@ namespace fusec {
 
 namespace {
 
-// Long sums of few columns are better split among blocks, which the library does.
-constexpr int64_t kLongSum = 2048;
-constexpr int64_t kManyColumns = 256;
+// Sums of more terms, and of fewer columns, are better split among blocks, which the library does.
+constexpr int64_t kTermsThatLibrarySplits = 2048;
+constexpr int64_t kColumnsThatFillTheGpu = 256;
+// Products of up to so many columns and terms take little time whoever makes them.
+constexpr int64_t kSmallColumns = 512, kSmallTerms = 512;
 
-// Whether each matrix of the product's batch has weights of its own, or all have the same.
-bool RepeatsAllWeightsOrNone(const Node& matmul) {
-  const Shape &weights = matmul.operand(1)->type.shape, &result = matmul.result()->type.shape;
-  return weights.size() == 2 || (weights.size() == result.size() &&
-                                 std::equal(weights.begin(), weights.end() - 2, result.begin()));
-}
-
-// The weights of a product that kernels of ours make: x [.., m, k] by weights [n, k], or x [s, m,
-// k] or [m, k] by weights [s, n, k] of few s.
-struct OwnProduct {
-  int64_t n, k, matrices;
-};
-std::optional<OwnProduct> FindOwnProduct(const Node& node) {
-  if (node.kind != OpKind::kMatMul || node.Int("transpose_a") != 0 || node.Int("transpose_b") != 1)
-    return std::nullopt;
-  const auto shape = StaticShape(node.operand(1)->type.shape);
-  const Dtype dtype = node.result()->type.dtype;
-  if (!shape || !IsFloat(dtype) || dtype == Dtype::kF64 || !RepeatsAllWeightsOrNone(node))
-    return std::nullopt;
-  const size_t rank = shape->size();
-  OwnProduct product{(*shape)[rank - 2], (*shape)[rank - 1], 1};
-  for (size_t i = 0; i + 2 < rank; ++i) product.matrices *= (*shape)[i];
-  if (product.n <= 0 || product.k <= 0 || product.matrices <= 0 || product.matrices > kMostMatrices)
-    return std::nullopt;
-  return product;
-}
-
-// Whether they are no slower than the library's at any size: those of floats as such are.
-bool IsAheadOfLibrary(const OwnProduct& product) {
-  return product.k <= kLongSum || product.n * product.matrices >= kManyColumns;
+// Whether kernels of ours are no slower than the library's at any size: those of floats as such
+// are.
+bool IsAheadOfLibrary(const ProductShape& product) {
+  return product.k <= kTermsThatLibrarySplits ||
+         product.n * product.matrices >= kColumnsThatFillTheGpu;
 }
 // Whether they lose less in products of shorter numbers than a kernel for what stands behind takes.
-bool IsNarrow(const OwnProduct& product) {
-  constexpr int64_t kNarrowColumns = 512, kShortSum = 512;
-  return product.n * product.matrices <= kNarrowColumns && product.k <= kShortSum;
+bool IsSmall(const ProductShape& product) {
+  return product.n * product.matrices <= kSmallColumns && product.k <= kSmallTerms;
 }
 
 // Whether what the group gives away goes to the caller or to products, so that its last ops would
@@ -111,14 +87,14 @@ std::optional<std::set<const Node*>> OwnKernel(const Graph& graph, const ReaderM
                                                const PassOptions& options, const Node& matmul,
                                                const std::set<const Node*>& least,
                                                const std::set<const Node*>& most) {
-  const std::optional<OwnProduct> own = FindOwnProduct(matmul);
+  const std::optional<ProductShape> own = FindProductShape(matmul);
   if (!own) return std::nullopt;
   std::set<const Node*> group = least;
   AddTail(graph, readers, matmul.result()->type.shape, group);
   const bool is_split = IsSplit(matmul.result()->type.dtype, options.matmul_precision);
   const bool is_better =
       is_split ? IsAheadOfLibrary(*own)
-               : IsNarrow(*own) && group.size() > most.size() && EndsInAKernel(readers, group);
+               : IsSmall(*own) && group.size() > most.size() && EndsInAKernel(readers, group);
   return is_better ? std::optional(group) : std::nullopt;
 }
 

@@ -80,8 +80,7 @@ class Chains {
       : graph_(graph),
         readers_(readers),
         layers_(layers),
-        own_tails_(options.matmul_precision == "highest" &&
-                   first[0]->result()->type.dtype == Dtype::kF32),
+        own_tails_(IsSplit(first[0]->result()->type.dtype, options.matmul_precision)),
         rows_(first[0]->result()->type.shape[0]) {
     AddStep(first);
     for (const auto& node : graph.nodes) {

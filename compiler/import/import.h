@@ -15,14 +15,9 @@ struct ImportOptions {
   // Symbol -> low..high, both inclusive, as promised by --dim. A symbol of one possible size
   // becomes that number.
   std::map<std::string, std::pair<int64_t, int64_t>> dim_ranges;
-<<<<<<< HEAD
   // Symbol -> what it is of other symbols, which the model need not have: another name of one, or a
   // multiple.
   std::map<std::string, Expr> same_dims;
-=======
-  // Symbol -> the symbol of an earlier input that is the same dim under another name.
-  std::map<std::string, std::string> same_dims;
->>>>>>> pages
   // Graph inputs that become constants: name in the model -> value.
   std::map<std::string, TensorData> frozen_inputs;
 };

@@ -70,7 +70,7 @@ class AttentionPlanner {
   }
   // Whether four warps make products together, from panels of shared memory (warpgroup.cuh).
   bool ByWarpgroups() const {
-    return options_.warpgroups && !is_float() && depth_ % kPanelElements == 0 &&
+    return options_.gpu->has.warpgroup_products && !is_float() && depth_ % kPanelElements == 0 &&
            columns_ % kPanelElements == 0 && BlockSize() % kWarpgroupThreads == 0;
   }
   int tile_queries() const { return BlockSize() / kThreadsPerQuery; }

@@ -10,9 +10,6 @@ namespace fusec {
 
 namespace {
 
-// From here on a kernel may be launched while the one before it runs.
-constexpr int kDependentLaunchArchitecture = 90;
-
 void LaunchDependently(KernelPlan& kernel) {
   kernel.dependent_launch = true;
   kernel.device_files.push_back("dependent_launch.cuh");
@@ -34,7 +31,7 @@ void LaunchDependently(KernelPlan& kernel) {
 
 // Lets kernels start while the ones before them run, which needs at least two.
 void LaunchDependently(const PlanOptions& options, ProgramPlan& program) {
-  if (options.target != TargetKind::kGpu || options.architecture < kDependentLaunchArchitecture ||
+  if (options.target != TargetKind::kGpu || !options.gpu->has.dependent_launch ||
       program.LaunchCount() < 2)
     return;
   for (Step& step : program.steps) {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "compiler/plan/program_plan.h"
+#include "compiler/support/gpu.h"
 
 namespace fusec {
 
@@ -13,15 +14,14 @@ using Tuning = std::map<size_t, std::vector<Winner>>;  // see region_kernels.h
 struct PlanOptions {
   TargetKind target = TargetKind::kCpu;
   std::string matmul_precision = "highest";  // highest, high, medium: of f32 products
-  int architecture = 90;                     // of kGpu: 80 for sm_80
-  bool warpgroups = false;                   // of kGpu: products by four warps, as sm_90a has
+  const Gpu* gpu = nullptr;                  // of kGpu
   const Tuning* tuning = nullptr;            // what was measured; null for nothing
 };
 
 // Whether tensor cores take TF32 and bfloat16, and copies fill shared memory in the background.
 inline bool HasTensorCores(const PlanOptions& options) {
-  constexpr int kFirstArchitecture = 80;
-  return options.target == TargetKind::kGpu && options.architecture >= kFirstArchitecture;
+  return options.target == TargetKind::kGpu && options.gpu->has.tensor_cores &&
+         options.gpu->has.async_copies;
 }
 
 // Plans every region of a fused graph (constants and regions only) for one target. `sites` collects

@@ -8,8 +8,6 @@
 
 namespace fusec {
 
-struct MatMulKernel;
-
 // One kernel per function, from a region whose class asks for it. All decisions about loops, blocks
 // and chunks are made here.
 KernelPlan PlanLoop(const Node& region, KernelBuilder& builder);  // pointwise, gather_concat
@@ -21,9 +19,6 @@ KernelPlan PlanBlockProgram(const Node& region, const PlanOptions& options, Kern
 // Products of f32 are as `precision` says (PlanOptions).
 KernelPlan PlanAttention(const Node& region, const PlanOptions& options, KernelBuilder& builder);
 KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);  // scan, sort, scatter
-KernelPlan PlanMatMulKernel(const Node& region, const MatMulPlan& matmul,
-                            const MatMulKernel& kernel, const std::string& precision,
-                            KernelBuilder& builder);
 
 // Shared by them.
 

@@ -6,15 +6,19 @@
 
 #include "compiler/ir/op_def.h"
 #include "compiler/kernel/fold.h"
+#include "compiler/plan/matmul/choose_schedules.h"
+#include "compiler/plan/matmul/plan_schedule.h"
 #include "compiler/plan/plan_region.h"
 
 namespace fusec {
 
 namespace {
 
-// Rows from which blocks own several each: more than 132 multiprocessors have room for blocks, of
-// which six find place on each.
-constexpr int64_t kManyRows = 793;
+// Of a block program, of which six find place on a multiprocessor
+// (tests/gpu/results/2026-11-23-h200-waves.txt, part 4); where rows are more than that, blocks own
+// several each.
+constexpr int64_t kBlocksTogether = 6;
+constexpr int64_t kBlocksOfCpu = 792;
 constexpr int64_t kRowsOfMany = 4;
 // Few rows of so many elements are reduced by a block each, many by a warp each.
 constexpr int64_t kLongRow = 512;
@@ -24,10 +28,6 @@ using Team = LaunchShape::Team;
 
 std::string TeamName(Team team) {
   return team == Team::kThread ? "thread" : team == Team::kWarp ? "warp" : "block";
-}
-
-bool IsProduct(const KernelChoice& choice) {
-  return choice.product.kind == MatMulKernel::Kind::kRows || choice.product.is_tile();
 }
 
 // Tells each kernel what serves the other sizes; of names that begin alike, it says the ends.
@@ -62,7 +62,7 @@ const Node* ReductionOf(const Node& region) {
 }  // namespace
 
 std::string KernelChoice::Suffix() const {
-  std::string suffix = product.Suffix();
+  std::string suffix = SuffixOf(product);
   if (shape.team != Team::kPlanned) suffix += "_" + TeamName(shape.team);
   if (shape.block_size > 0) suffix += "_block_" + std::to_string(shape.block_size);
   if (shape.lanes > 0) suffix += "_lanes_" + std::to_string(shape.lanes);
@@ -74,27 +74,8 @@ std::string KernelChoice::Suffix() const {
 std::string KernelChoice::Words() const {
   std::vector<std::string> words;
   const auto number = [](int64_t n) { return std::to_string(n); };
-  if (!product.algorithm.empty())
-    words.push_back("library, number " + number(product.place) + " of its algorithms");
-  if (product.kind == MatMulKernel::Kind::kRows)
-    words.push_back((product.in_groups ? "groups of " + number(product.most_rows) + " rows, "
-                                       : number(product.most_rows) + " rows at once, ") +
-                    number(product.warps_per_column) + " warps per column");
-  if (product.kind == MatMulKernel::Kind::kTile) {
-    const MatMulTile& tile = product.tile;
-    words.push_back("tile of " + number(tile.rows) + " x " + number(tile.columns) + ", " +
-                    number(tile.row_warps) + " x " + number(tile.column_warps) + " x " +
-                    number(tile.depth_warps) + " warps, " + number(tile.stages) + " stages of " +
-                    number(tile.chunk_bytes) + " bytes");
-  }
-  if (product.kind == MatMulKernel::Kind::kWarpgroups) {
-    const MatMulTile& tile = product.tile;
-    words.push_back("tile of " + number(tile.rows) + " x " + number(tile.columns) + ", " +
-                    number(tile.row_warps / 4) + " warpgroups, " + number(tile.stages) + " stages" +
-                    (tile.cluster_blocks > 1
-                         ? ", clusters of " + number(tile.cluster_blocks) + " blocks"
-                         : ""));
-  }
+  if (const std::string of_product = WordsOf(product); !of_product.empty())
+    words.push_back(of_product);
   if (shape.team != Team::kPlanned) words.push_back("a " + TeamName(shape.team) + " per row");
   if (shape.block_size > 0) words.push_back("blocks of " + number(shape.block_size) + " threads");
   if (shape.lanes > 0) words.push_back(number(shape.lanes) + " elements per thread");
@@ -105,10 +86,7 @@ std::string KernelChoice::Words() const {
   return text.empty() ? "as planned" : text;
 }
 
-int64_t KernelChoice::MostRows() const {
-  const bool is_limited = product.kind == MatMulKernel::Kind::kRows && !product.in_groups;
-  return is_limited ? product.most_rows : INT64_MAX;
-}
+int64_t KernelChoice::MostRows() const { return MostRowsOf(product); }
 
 RegionKernels::RegionKernels(const Node& region, std::string name, std::vector<std::string> ops,
                              const PlanOptions& options, const Graph& graph)
@@ -134,18 +112,17 @@ std::vector<Variant> RegionKernels::Planned() const {
   if (class_ == RegionClass::kRowReduction && options_.target == TargetKind::kGpu)
     return PlannedRows();
   if (!product_) return {Variant()};
-  const bool tensor_cores = HasTensorCores(options_);
-  std::vector<MatMulRange> ranges(library_ ? 1 : 0);
-  if (tensor_cores)
-    ranges = ChooseMatMulKernels(*product_, options_, graph_.SymbolRanges(), library_);
+  MatMulRanges ranges(library_ ? 1 : 0);
+  if (HasTensorCores(options_))
+    ranges = ChooseMatMulSchedules(*product_, options_, graph_.SymbolRanges(), library_);
   if (ranges.empty()) {
     Variant plain;
-    plain.choice.product.kind = MatMulKernel::Kind::kPlain;
+    plain.choice.product = schedule::Plain();
     return {plain};
   }
   std::vector<Variant> variants;
   for (const MatMulRange& range : ranges)
-    variants.push_back({{range.kernel, {}}, range.kernel.Suffix(), range.from, range.to});
+    variants.push_back({{range.schedule, {}}, SuffixOf(range.schedule), range.from, range.to});
   return variants;
 }
 
@@ -154,7 +131,10 @@ std::vector<Variant> RegionKernels::Planned() const {
 std::vector<Variant> RegionKernels::PlannedBlocks() const {
   Variant few, many;
   many.choice.shape.rows = kRowsOfMany;
-  std::vector<Variant> variants = FewAndMany(few, many, kManyRows);
+  const int64_t blocks_at_once = options_.target == TargetKind::kCpu
+                                     ? kBlocksOfCpu
+                                     : kBlocksTogether * options_.gpu->multiprocessors();
+  std::vector<Variant> variants = FewAndMany(few, many, blocks_at_once + 1);
   std::vector<IndexSite> sites;
   const bool same = variants.size() > 1 &&
                     PlanOne(few, sites).kernel.blocks == PlanOne(many, sites).kernel.blocks;
@@ -268,10 +248,11 @@ std::vector<KernelChoice> RegionKernels::ProductCandidates(int64_t size) const {
   std::vector<KernelChoice> candidates;
   if (library_) candidates.emplace_back();
   if (HasTensorCores(options_)) {
-    for (const MatMulKernel& kernel : MatMulCandidates(*product_, size, options_)) {
-      candidates.push_back({kernel, {}});
-      if (kernel.kind == MatMulKernel::Kind::kRows)  // in blocks of the other size
-        candidates.push_back({kernel, {.block_size = kernel.in_groups ? 128 : 256}});
+    for (const MatMulSchedule& schedule : MatMulCandidates(*product_, size, options_)) {
+      candidates.push_back({schedule, {}});
+      // In blocks of the other size.
+      if (const auto* rows = std::get_if<schedule::Rows>(&schedule))
+        candidates.push_back({schedule, {.block_size = rows->in_groups ? 128 : 256}});
     }
   }
   // A thread or a warp per element has no tile to waste on narrow or tiny products.
@@ -284,7 +265,7 @@ std::vector<KernelChoice> RegionKernels::ProductCandidates(int64_t size) const {
     for (const int block_size : {128, 256}) {
       for (const Team team : {Team::kThread, Team::kWarp}) {
         KernelChoice choice;
-        choice.product.kind = MatMulKernel::Kind::kPlain;
+        choice.product = schedule::Plain();
         choice.shape = {.block_size = block_size, .team = team};
         candidates.push_back(choice);
       }
@@ -307,24 +288,14 @@ std::vector<Step> RegionKernels::Plan(const std::vector<Variant>& variants,
 
 Step RegionKernels::PlanOne(const Variant& variant, std::vector<IndexSite>& sites) const {
   Step step;
-  if (product_ && variant.choice.product.kind == MatMulKernel::Kind::kLibrary) {
-    step.is_matmul = true;
-    step.matmul = *product_;
-    step.matmul.name = name_ + variant.suffix;
-    step.matmul.algorithm = variant.choice.product.algorithm;
-    step.matmul.ops = ops_;
-    step.matmul.provenance = region_.provenance;
-    return step;
-  }
   KernelBuilder builder(options_.target, graph_, sites, variant.choice.shape);
   builder.plan().name = name_ + variant.suffix;
   builder.plan().region_class = class_;
   builder.plan().ops = ops_;
   builder.plan().provenance = region_.provenance;
   builder.ReserveNames(region_);
-  if (product_ && IsProduct(variant.choice))
-    step.kernel = PlanMatMulKernel(region_, *product_, variant.choice.product,
-                                   options_.matmul_precision, builder);
+  if (product_)
+    PlanMatMulStep(region_, *product_, variant.choice.product, options_, builder, step);
   else if (class_ == RegionClass::kBlockProgram)
     step.kernel = PlanBlockProgram(region_, options_, builder);
   else if (class_ == RegionClass::kRowReduction || class_ == RegionClass::kMatMul)

@@ -6,15 +6,15 @@
 #include <vector>
 
 #include "compiler/kernel/launch_shape.h"
-#include "compiler/plan/matmul/matmul_kernels.h"
+#include "compiler/plan/matmul/schedule.h"
 #include "compiler/plan/plan_program.h"
 
 namespace fusec {
 
 // One way to make a region's results.
 struct KernelChoice {
-  MatMulKernel product;  // of a region that is a product
-  LaunchShape shape;     // of a generated kernel
+  MatMulSchedule product;  // of a region that is a product
+  LaunchShape shape;       // of a generated kernel
 
   bool operator==(const KernelChoice&) const = default;
   // What kernels of this choice add to their region's name: "_rows_8", "_block_128".

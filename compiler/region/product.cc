@@ -1,9 +1,44 @@
 #include "compiler/region/product.h"
 
+#include <algorithm>
+
+#include "compiler/ir/op_def.h"
+
 namespace fusec {
+
+namespace {
+
+// Whether each matrix of the product's batch has weights of its own, or all have the same.
+bool RepeatsAllWeightsOrNone(const Node& matmul) {
+  const Shape &weights = matmul.operand(1)->type.shape, &result = matmul.result()->type.shape;
+  return weights.size() == 2 || (weights.size() == result.size() &&
+                                 std::equal(weights.begin(), weights.end() - 2, result.begin()));
+}
+
+}  // namespace
 
 bool IsSplit(Dtype dtype, const std::string& precision) {
   return dtype == Dtype::kF32 && precision == "highest";
+}
+
+Arithmetic ArithmeticOf(Dtype dtype, const std::string& precision) {
+  if (dtype != Dtype::kF32) return Arithmetic::kHalf;
+  return IsSplit(dtype, precision) ? Arithmetic::kSplitTf32 : Arithmetic::kTf32;
+}
+
+std::optional<ProductShape> FindProductShape(const Node& node) {
+  if (node.kind != OpKind::kMatMul || node.Int("transpose_a") != 0 || node.Int("transpose_b") != 1)
+    return std::nullopt;
+  const auto shape = StaticShape(node.operand(1)->type.shape);
+  const Dtype dtype = node.result()->type.dtype;
+  if (!shape || !IsFloat(dtype) || dtype == Dtype::kF64 || !RepeatsAllWeightsOrNone(node))
+    return std::nullopt;
+  const size_t rank = shape->size();
+  ProductShape product{1, (*shape)[rank - 2], (*shape)[rank - 1]};
+  for (size_t i = 0; i + 2 < rank; ++i) product.matrices *= (*shape)[i];
+  if (product.n <= 0 || product.k <= 0 || product.matrices <= 0 || product.matrices > kMostMatrices)
+    return std::nullopt;
+  return product;
 }
 
 }  // namespace fusec

@@ -92,8 +92,7 @@ std::string Module(const std::vector<const Graph*>& graphs, TargetKind target, c
   }
   const auto all = parts.size() == 1 ? parts[0]->Clone() : SideBySide(parts);
   std::vector<IndexSite> sites;
-  PlanOptions options{target, precision};
-  options.warpgroups = warpgroups;
+  const PlanOptions options{target, precision, &GpuFor(warpgroups ? "sm_90a" : "sm_90")};
   auto plan = PlanProgram(*all, options, sites);
   EXPECT_TRUE(plan.has_value()) << plan.error().message;
   ShareEqualKernels(*plan);

@@ -154,8 +154,7 @@ Result<void> CompiledGraphs::Load(std::shared_ptr<const Graph> fused, RunOn wher
   ArtifactContents contents;
   contents.matmul_precision = precision;
   const bool for_gpu = KindOf(where) == TargetKind::kGpu;
-  PlanOptions options{KindOf(where), precision};
-  options.warpgroups = for_gpu;  // as on sm_90a
+  PlanOptions options{KindOf(where), precision, &GpuFor("sm_90a")};
   Tuning tuning;
   if (candidate) tuning = SomeCandidates(*fused, options, *candidate);
   options.tuning = &tuning;

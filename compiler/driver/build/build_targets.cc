@@ -102,8 +102,7 @@ TargetKind KindOf(const std::string& target) {
 
 PlanOptions PlanFor(const std::string& target, const std::string& matmul_precision) {
   PlanOptions options{KindOf(target), matmul_precision};
-  if (options.target == TargetKind::kGpu) options.architecture = std::atoi(target.c_str() + 3);
-  options.warpgroups = target == "sm_90a";
+  if (options.target == TargetKind::kGpu) options.gpu = &GpuFor(target);
   return options;
 }
 

@@ -103,7 +103,7 @@ Result<std::vector<KernelResources>> ReadResources(const std::string& artifact,
   FUSEC_RUNTIME_ASSIGN(const runtime::Manifest manifest, runtime::ParseManifest(text, file));
   const runtime::Target& target = manifest.targets.at(architecture);
   FUSEC_ASSIGN(const std::vector<CubinKernel> cubin, ReadTargetCubin(artifact, target));
-  const auto limits = LimitsOf(architecture);
+  const Gpu* gpu = FindGpu(architecture);
 
   std::vector<const runtime::Step*> steps;  // of alternatives every one, whichever runs
   std::map<std::string, std::shared_future<Result<runtime::Nvrtc::Inspection>>>
@@ -131,9 +131,9 @@ Result<std::vector<KernelResources>> ReadResources(const std::string& artifact,
     }
     kernel.cubin = *found;
     kernel.shared_bytes = found->shared_bytes + step->kernel.shared_bytes;
-    if (limits) {
+    if (gpu != nullptr) {
       kernel.occupancy =
-          OccupancyOf(*limits, kernel.block_size, kernel.cubin.registers, kernel.shared_bytes);
+          OccupancyOf(*gpu, kernel.block_size, kernel.cubin.registers, kernel.shared_bytes);
     }
     FUSEC_ASSIGN(const runtime::Nvrtc::Inspection inspection, inspections.at(function).get());
     kernel.mix = ReadPtx(inspection.ptx)[function];

@@ -104,10 +104,9 @@ Result<std::vector<KernelChoice>> RegionRace::LibraryChoices(const DimValues& di
   if (!target_.algorithms || ways_->library_product() == nullptr) return choices;
   FUSEC_ASSIGN(const auto proposals, target_.algorithms(*ways_->library_product(), dims));
   for (size_t i = 1; i < proposals.size(); ++i) {
-    KernelChoice& choice = choices.emplace_back();
-    choice.product.algorithm = proposals[i].algorithm;
+    choices.emplace_back().product =
+        schedule::Library{proposals[i].algorithm, static_cast<int>(i) + 1};
     configurations_[proposals[i].algorithm] = proposals[i].configuration;
-    choice.product.place = static_cast<int>(i) + 1;
   }
   return choices;
 }
@@ -134,8 +133,8 @@ Result<int64_t> RegionRace::SizeAt(const DimValues& dims) const {
 
 Result<std::string> RegionRace::KeyAt(const DimValues& dims) const {
   FUSEC_ASSIGN(const int64_t size, SizeAt(dims));
-  // 2: what was measured before had the clusters of other kernels.
-  std::string key = "fusec times 2\n" + target_.identity + "\n" + target_.name + " " +
+  // 3: what was measured before told of its kernels in other words.
+  std::string key = "fusec times 3\n" + target_.identity + "\n" + target_.name + " " +
                     target_.matmul_precision + "\n" + DimsText(dims) + "\n" + region_.key;
   for (const size_t number : by_size_.at(size)) key += "\n" + texts_[number];
   return key;

@@ -1,7 +1,6 @@
 #include "compiler/driver/tune/tuning_file.h"
 
 #include <algorithm>
-#include <bit>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -14,14 +13,10 @@ namespace fusec {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Kind = MatMulKernel::Kind;
 using Team = LaunchShape::Team;
 
-constexpr std::pair<Kind, const char*> kKinds[] = {{Kind::kLibrary, "library"},
-                                                   {Kind::kPlain, "plain"},
-                                                   {Kind::kRows, "rows"},
-                                                   {Kind::kTile, "tile"},
-                                                   {Kind::kWarpgroups, "warpgroups"}};
+constexpr int kVersion = 2;  // of tuning.json
+
 constexpr std::pair<Team, const char*> kTeams[] = {{Team::kPlanned, "planned"},
                                                    {Team::kThread, "thread"},
                                                    {Team::kWarp, "warp"},
@@ -46,22 +41,7 @@ auto WordOf(const Names& names, const Json& json) {
 }
 
 Json ChoiceJson(const KernelChoice& choice) {
-  const MatMulKernel& product = choice.product;
-  Json json = {{"kind", NameOf(kKinds, product.kind)}};
-  if (!product.algorithm.empty()) {
-    json["algorithm"] = product.algorithm;
-    json["place"] = product.place;
-  }
-  if (product.kind == Kind::kRows) {
-    json["most_rows"] = product.most_rows;
-    json["warps_per_column"] = product.warps_per_column;
-    if (product.in_groups) json["in_groups"] = true;
-  } else if (product.is_tile()) {
-    const MatMulTile& tile = product.tile;
-    json["tile"] = {tile.rows,         tile.columns,     tile.chunk_bytes, tile.row_warps,
-                    tile.column_warps, tile.depth_warps, tile.stages};
-    if (tile.cluster_blocks > 1) json["cluster_blocks"] = tile.cluster_blocks;
-  }
+  Json json = {{"product", ScheduleJson(choice.product)}};
   const LaunchShape& shape = choice.shape;
   if (shape.block_size > 0) json["block_size"] = shape.block_size;
   if (shape.lanes > 0) json["lanes"] = shape.lanes;
@@ -71,36 +51,9 @@ Json ChoiceJson(const KernelChoice& choice) {
   return json;
 }
 
-// Tiles of other extents are divided by zero, or compile to nothing.
-void CheckTile(const MatMulTile& tile, const Json& json) {
-  constexpr int kMost = 1024;
-  for (const int extent : {tile.rows, tile.columns, tile.chunk_bytes, tile.row_warps,
-                           tile.column_warps, tile.depth_warps, tile.stages}) {
-    if (extent < 1 || extent > kMost)
-      throw Json::other_error::create(500, "there is no such tile", &json);
-  }
-  const int blocks = tile.cluster_blocks;
-  if (blocks < 1 || blocks > kMostClusterBlocks ||
-      !std::has_single_bit(static_cast<unsigned>(blocks)))
-    throw Json::other_error::create(500, "a cluster has 1, 2, 4 or 8 blocks", &json);
-}
-
 KernelChoice ChoiceOf(const Json& json) {
   KernelChoice choice;
-  MatMulKernel& product = choice.product;
-  product.kind = WordOf(kKinds, json.at("kind"));
-  product.algorithm = json.value("algorithm", "");
-  product.place = json.value("place", 0);
-  if (product.kind == Kind::kRows) {
-    product.most_rows = json.at("most_rows");
-    product.warps_per_column = json.at("warps_per_column");
-    product.in_groups = json.value("in_groups", false);
-  } else if (product.is_tile()) {
-    const auto tile = json.at("tile").get<std::array<int, 7>>();
-    product.tile = {tile[0], tile[1], tile[2], tile[3], tile[4], tile[5], tile[6]};
-    product.tile.cluster_blocks = json.value("cluster_blocks", 1);
-    CheckTile(product.tile, json);
-  }
+  choice.product = ScheduleOf(json.at("product"));
   choice.shape.block_size = json.value("block_size", 0);
   choice.shape.lanes = json.value("lanes", int64_t{0});
   choice.shape.rows = json.value("rows", int64_t{0});
@@ -181,15 +134,20 @@ std::string TuningText(const TuningFile& file) {
     }
     targets[name] = {{"device", tuning.device}, {"regions", regions}};
   }
-  const Json json = {{"format", "fusec-tuning"}, {"version", 1}, {"targets", targets}};
+  const Json json = {{"format", "fusec-tuning"}, {"version", kVersion}, {"targets", targets}};
   return json.dump(1) + "\n";
 }
 
 Result<TuningFile> ParseTuning(const std::string& text, const std::string& path) {
   try {
     const Json json = Json::parse(text);
-    if (json.at("format") != "fusec-tuning" || json.at("version") != 1)
-      return Fail(ErrorKind::kArtifact, path + ": is no fusec-tuning of version 1");
+    if (json.at("format") != "fusec-tuning")
+      return Fail(ErrorKind::kArtifact, path + ": is no fusec-tuning");
+    if (json.at("version") != kVersion) {
+      return Fail(ErrorKind::kArtifact, path + ": version is " + json["version"].dump() +
+                                            ", expected " + std::to_string(kVersion) +
+                                            "; compile and tune the model with this release");
+    }
     TuningFile file;
     for (const auto& [name, target] : json.at("targets").items()) {
       TargetTuning& tuning = file[name];

@@ -7,7 +7,6 @@ namespace fusec {
 namespace {
 
 constexpr int kWarpSize = 32;
-constexpr int kWarpgroupRows = 64;
 constexpr const char* kSplitInWords = "3xTF32: a_low b + a b_low + a b";
 
 // Numbers `first`, first + step, ... below `end`.
@@ -20,13 +19,12 @@ std::string Numbers(int first, int step, int end) {
 constexpr const char* kChunk = "chunk k";
 
 // Where that lies.
-std::string StageInWords(const MatMulTile& tile, int bytes) {
+std::string StageInWords(const schedule::ResultTile& tile, int bytes) {
   return fmt::format("stage k % {}, {} bytes", tile.stages, bytes);
 }
 
 // How much memory there is, and how the rows of both operands pass through shared memory.
-std::string ChunksInWords(const DrawnTile& drawn) {
-  const int bytes = drawn.tile.chunk_bytes;
+std::string ChunksInWords(const DrawnProduct& drawn, int bytes) {
   const auto chunks =
       drawn.row_bytes ? std::optional(CeilDiv(*drawn.row_bytes, bytes)) : std::nullopt;
   const std::string in = !chunks        ? "chunks"
@@ -36,22 +34,18 @@ std::string ChunksInWords(const DrawnTile& drawn) {
                      in, bytes);
 }
 
-// Chunks of a block, if it is known how many.
-std::optional<int64_t> ChunksOf(const DrawnTile& drawn) {
-  if (!drawn.row_bytes || drawn.tile.cluster_blocks > 1) return std::nullopt;
-  return CeilDiv(*drawn.row_bytes, drawn.tile.chunk_bytes);
-}
+}  // namespace
 
 // As MultiplyTile shares out a tile and fills stages (matmul_tile.cuh).
-Drawing DrawTileByWarps(const DrawnTile& drawn) {
-  const MatMulTile& tile = drawn.tile;
-  const int warps = tile.row_warps * tile.column_warps * tile.depth_warps;
+Drawing DrawTile(const schedule::Tile& tile, const DrawnProduct& drawn) {
+  const int depth_warps = tile.split_k.warps;
+  const int warps = tile.row_warps * tile.column_warps * depth_warps;
   const int parts = tile.row_warps * tile.column_warps;
   constexpr int kPadding = 16;
   const int pitch = tile.chunk_bytes + kPadding;
   Drawing drawing = {
       fmt::format("a block's tile, {} x {} of the product a x b^T", tile.rows, tile.columns) +
-      (tile.depth_warps > 1 ? "; warps of a part share out each chunk" : "")};
+      (depth_warps > 1 ? "; warps of a part share out each chunk" : "")};
   std::vector<std::string> heads;
   std::vector<DrawnRow> rows(tile.row_warps);
   for (int column = 0; column < tile.column_warps; ++column)
@@ -60,24 +54,24 @@ Drawing DrawTileByWarps(const DrawnTile& drawn) {
   for (int row = 0; row < tile.row_warps; ++row) {
     rows[row].label = PartInWords("rows", row, tile.rows / tile.row_warps);
     for (int column = 0; column < tile.column_warps; ++column)
-      rows[row].cells.push_back((tile.depth_warps > 1 ? "warps " : "warp ") +
+      rows[row].cells.push_back((depth_warps > 1 ? "warps " : "warp ") +
                                 Numbers(row + tile.row_warps * column, parts, warps));
   }
   DrawBox(heads, std::move(rows), drawing);
-  drawing.push_back(ChunksInWords(drawn) + fmt::format(", padded by {}:", kPadding));
+  drawing.push_back(ChunksInWords(drawn, tile.chunk_bytes) + fmt::format(", padded by {}:", kPadding));
   DrawRows(
       {{kChunk,
         {fmt::format("a {} x {}", tile.rows, pitch), fmt::format("b {} x {}", tile.columns, pitch)},
         StageInWords(tile, (tile.rows + tile.columns) * pitch)}},
       drawing);
   DrawRows({{"in the end",
-             {fmt::format("sums f32[{}][{}][{}]", tile.depth_warps, tile.rows, tile.columns + 8)},
+             {fmt::format("sums f32[{}][{}][{}]", depth_warps, tile.rows, tile.columns + 8)},
              fmt::format("{} bytes in the same place",
-                         tile.depth_warps * tile.rows * (tile.columns + 8) * 4)}},
+                         depth_warps * tile.rows * (tile.columns + 8) * 4)}},
            drawing);
   ChunkTimeline timeline;
   timeline.ahead = tile.stages - 1;
-  timeline.chunks = ChunksOf(drawn);
+  if (drawn.row_bytes) timeline.chunks = CeilDiv(*drawn.row_bytes, tile.chunk_bytes);
   timeline.coming = drawn.is_made ? "made" : "copied";
   timeline.coming_note = drawn.is_made ? "a by all threads; b is copied meanwhile" : "by cp.async";
   timeline.used = "multiplied";
@@ -87,15 +81,15 @@ Drawing DrawTileByWarps(const DrawnTile& drawn) {
 }
 
 // As MultiplyTileByWarpgroups does (matmul_warpgroup.cuh).
-Drawing DrawTileByWarpgroups(const DrawnTile& drawn) {
-  const MatMulTile& tile = drawn.tile;
-  const int groups = tile.rows / kWarpgroupRows, blocks = tile.cluster_blocks;
+Drawing DrawTile(const schedule::Warpgroup& tile, const DrawnProduct& drawn) {
+  constexpr int kChunkBytes = schedule::Warpgroup::kChunkBytes;
+  const int groups = tile.groups(), blocks = tile.split_k.blocks;
   Drawing drawing = {fmt::format("the tile of a {}, {} x {} of the product a x b^T",
                                  blocks > 1 ? fmt::format("cluster of {} blocks", blocks) : "block",
                                  tile.rows, tile.columns)};
   std::vector<DrawnRow> rows;
   for (int group = 0; group < groups; ++group)
-    rows.push_back({PartInWords("rows", group, kWarpgroupRows),
+    rows.push_back({PartInWords("rows", group, schedule::Warpgroup::kGroupRows),
                     {fmt::format("warpgroup {}, each warp 16 rows", group)},
                     group == 0 ? fmt::format("warpgroup {} fills the stages", groups) : ""});
   DrawBox({PartInWords("columns", 0, tile.columns)}, std::move(rows), drawing);
@@ -108,11 +102,11 @@ Drawing DrawTileByWarpgroups(const DrawnTile& drawn) {
         "stores {0} rows from {0} r on, adding the sums in the shared memory of the {1} blocks",
         share, blocks));
   }
-  drawing.push_back(ChunksInWords(drawn) + ":");
-  std::vector<std::string> stage = {fmt::format("a {} x {}", tile.rows, tile.chunk_bytes),
-                                    fmt::format("b {} x {}", tile.columns, tile.chunk_bytes)};
-  if (drawn.is_split) stage.push_back(fmt::format("b_low {} x {}", tile.columns, tile.chunk_bytes));
-  const int stage_bytes = (tile.rows + tile.columns * (drawn.is_split ? 2 : 1)) * tile.chunk_bytes;
+  drawing.push_back(ChunksInWords(drawn, kChunkBytes) + ":");
+  std::vector<std::string> stage = {fmt::format("a {} x {}", tile.rows, kChunkBytes),
+                                    fmt::format("b {} x {}", tile.columns, kChunkBytes)};
+  if (drawn.is_split) stage.push_back(fmt::format("b_low {} x {}", tile.columns, kChunkBytes));
+  const int stage_bytes = (tile.rows + tile.columns * (drawn.is_split ? 2 : 1)) * kChunkBytes;
   DrawRows({{kChunk, stage, StageInWords(tile, stage_bytes)}}, drawing);
   DrawRows({{"barriers",
              {fmt::format("filled[{}]", tile.stages), fmt::format("used[{}]", tile.stages)},
@@ -125,7 +119,8 @@ Drawing DrawTileByWarpgroups(const DrawnTile& drawn) {
   ChunkTimeline timeline;
   timeline.ahead = tile.stages;
   timeline.overlaps = true;
-  timeline.chunks = ChunksOf(drawn);
+  // Of a cluster, each block has a share of them.
+  if (drawn.row_bytes && blocks == 1) timeline.chunks = CeilDiv(*drawn.row_bytes, kChunkBytes);
   timeline.coming = "filled";
   timeline.coming_note =
       drawn.is_made ? "a is made, b by bulk copies" : "a by cp.async, b by bulk copies";
@@ -133,12 +128,6 @@ Drawing DrawTileByWarpgroups(const DrawnTile& drawn) {
   timeline.used_note = drawn.is_split ? kSplitInWords : "by wgmma";
   DrawTimeline(timeline, drawing);
   return drawing;
-}
-
-}  // namespace
-
-Drawing DrawTile(const DrawnTile& drawn) {
-  return drawn.by_warpgroups ? DrawTileByWarpgroups(drawn) : DrawTileByWarps(drawn);
 }
 
 Drawing DrawColumns(const DrawnColumns& drawn) {

@@ -4,20 +4,19 @@
 #include <optional>
 
 #include "compiler/plan/drawing.h"
-#include "compiler/plan/matmul/matmul_kernels.h"
+#include "compiler/plan/matmul/schedule.h"
 
 namespace fusec {
 
 // What the drawing of a tile of the product a x b^T shows beside the tile itself.
-struct DrawnTile {
-  MatMulTile tile;
-  bool by_warpgroups = false;
+struct DrawnProduct {
   bool is_split = false;             // 3xTF32
   bool is_made = false;              // the left operand, by the kernel
   std::optional<int64_t> row_bytes;  // of an operand's row, unless the kernel takes sizes
-  int shared_bytes = 0;
+  int shared_bytes = 0;              // of a block
 };
-Drawing DrawTile(const DrawnTile& drawn);
+Drawing DrawTile(const schedule::Tile& tile, const DrawnProduct& product);
+Drawing DrawTile(const schedule::Warpgroup& tile, const DrawnProduct& product);
 
 // What a block of `columns` columns, each by some warps, makes of up to `rows` rows.
 struct DrawnColumns {

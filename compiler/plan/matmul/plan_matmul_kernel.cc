@@ -11,13 +11,19 @@ namespace {
 
 constexpr int64_t kMostLanes = 4;   // 16 bytes of sums
 constexpr int kSmallTileRows = 64;  // of one group that multiplies
-constexpr int64_t kLongSum = 256;   // terms
+constexpr int64_t kTermsOfManyChunks = 256;
 
 class TilePlanner : ProductPlanner {
  public:
-  TilePlanner(const Node& region, const MatMulPlan& matmul, const MatMulKernel& kernel,
+  TilePlanner(const Node& region, const MatMulPlan& matmul, const MatMulSchedule& schedule,
               const std::string& precision, KernelBuilder& builder, int64_t lanes = 1)
-      : ProductPlanner(region, matmul, kernel, builder), precision_(precision), lanes_(lanes) {}
+      : ProductPlanner(region, matmul, builder),
+        schedule_(schedule),
+        by_warps_(std::get_if<schedule::Tile>(&schedule)),
+        tile_(by_warps_ != nullptr ? static_cast<const schedule::ResultTile&>(*by_warps_)
+                                   : std::get<schedule::Warpgroup>(schedule)),
+        precision_(precision),
+        lanes_(lanes) {}
 
   KernelPlan Plan() {
     Write();
@@ -27,29 +33,28 @@ class TilePlanner : ProductPlanner {
   // Neighbouring elements of the result that a thread makes at once: as many as take no threads
   // their work, if what is read for them is neighbours as well.
   int64_t BestLanes() const {
-    const MatMulTile& tile = kernel_.tile;
-    const bool all_work = tile.rows * tile.columns >= kMostLanes * kernel_.block_size();
+    const bool all_work = tile_.rows * tile_.columns >= kMostLanes * BlockSizeOf(schedule_);
     if (!all_work || columns() % kMostLanes != 0) return 1;
     std::vector<IndexSite> sites;
     KernelBuilder builder(builder_, sites);
-    TilePlanner trial(region_, matmul_, kernel_, precision_, builder, kMostLanes);
+    TilePlanner trial(region_, matmul_, schedule_, precision_, builder, kMostLanes);
     trial.Write();
     const RegionLowering::Loads& loads = trial.lowering_.loads();
     return loads.of_lanes <= loads.of_vectors ? kMostLanes : 1;
   }
 
  private:
-  bool ByWarpgroups() const { return kernel_.kind == MatMulKernel::Kind::kWarpgroups; }
+  bool ByWarpgroups() const { return by_warps_ == nullptr; }
   // Whether a block has many chunks of split floats. Then sizes are parameters, so that layers of
   // several sizes share the kernel, which takes longest to compile and is 3 to 7 % faster so. Of
   // few chunks a loop takes registers that leave room for one block instead of two; TF32 and halves
   // are up to 4 % slower.
   bool HasLongSums() const {
-    return ByWarpgroups() && IsSplit(dtype(), precision_) && depth() >= kLongSum;
+    return ByWarpgroups() && IsSplit(dtype(), precision_) && depth() >= kTermsOfManyChunks;
   }
   // The same of the tiles side by side: to divide by their number takes 0.1 us, which small tiles
   // notice.
-  bool TakesTiles() const { return HasLongSums() && kernel_.tile.rows > kSmallTileRows; }
+  bool TakesTiles() const { return HasLongSums() && tile_.rows > kSmallTileRows; }
   // What a kernel calls a size.
   std::string Size(bool is_parameter, const std::string& name, int64_t size,
                    const std::string& comment) {
@@ -57,9 +62,9 @@ class TilePlanner : ProductPlanner {
                         : builder_.expressions().Constant(name, size, comment);
   }
   // Whether the blocks of a cluster share out the sums of a tile.
-  bool IsShared() const { return kernel_.tile.cluster_blocks > 1; }
+  bool IsShared() const { return tile_.split_k.blocks > 1; }
   std::string ClusterBlocks() {
-    return builder_.expressions().Constant("cluster_blocks", kernel_.tile.cluster_blocks,
+    return builder_.expressions().Constant("cluster_blocks", tile_.split_k.blocks,
                                            "that share out the sums");
   }
   const char* WhoseTile() const { return IsShared() ? "of a cluster" : "of a block"; }
@@ -69,18 +74,18 @@ class TilePlanner : ProductPlanner {
   // The kernel's name of what the tile is made by.
   void DeclareShape() {
     CExpressionWriter& names = builder_.expressions();
-    const MatMulTile& tile = kernel_.tile;
+    const schedule::ResultTile& tile = tile_;
     std::string shape = TensorCoreArithmetic(dtype(), precision_);
     const auto add = [&](const char* name, int64_t value, const char* comment) {
       shape += ", " + names.Constant(name, value, comment);
     };
     add("tile_rows", tile.rows, WhoseTile());
     add("tile_columns", tile.columns, WhoseTile());
-    if (!ByWarpgroups()) {
-      add("chunk_bytes", tile.chunk_bytes, "of a row, in shared memory at a time");
-      add("row_warps", tile.row_warps, "of a block, one below the other");
-      add("column_warps", tile.column_warps, "side by side");
-      add("depth_warps", tile.depth_warps, "that share out the sums");
+    if (by_warps_ != nullptr) {
+      add("chunk_bytes", by_warps_->chunk_bytes, "of a row, in shared memory at a time");
+      add("row_warps", by_warps_->row_warps, "of a block, one below the other");
+      add("column_warps", by_warps_->column_warps, "side by side");
+      add("depth_warps", tile.split_k.warps, "that share out the sums");
     }
     add("stages", tile.stages, "chunks in shared memory");
     if (ByWarpgroups()) {
@@ -104,28 +109,28 @@ class TilePlanner : ProductPlanner {
       builder_.Use("copy_barrier.cuh");
       // From which the compiler knows a thread's registers. Groups that take some from the one that
       // copies (LeaveRegisters) need a multiprocessor's all.
-      const bool is_small = kernel_.tile.rows <= kSmallTileRows;
+      const bool is_small = tile_.rows <= kSmallTileRows;
       builder_.plan().blocks_together = IsShared() && is_small ? 2 : 1;
     }
     if (matmul_.made) builder_.Use("made_operand.cuh");
     builder_.Use(ByWarpgroups() ? "matmul_warpgroup.cuh" : "matmul_tile.cuh");
     KernelPlan& plan = builder_.plan();
     CExpressionWriter& names = builder_.expressions();
-    const MatMulTile& tile = kernel_.tile;
-    plan.block_size = kernel_.block_size();
+    const schedule::ResultTile& tile = tile_;
+    plan.block_size = BlockSizeOf(schedule_);
     const Expr row_tiles = CeilDiv(matmul_.m, tile.rows, builder_.ranges());
     const int64_t column_tiles = CeilDiv(columns(), tile.columns);
     const Expr tiles_in_all = row_tiles * column_tiles * matrices();
-    plan.cluster_blocks = tile.cluster_blocks;
-    plan.blocks = tiles_in_all * tile.cluster_blocks;
+    plan.cluster_blocks = tile.split_k.blocks;
+    plan.blocks = tiles_in_all * tile.split_k.blocks;
     plan.launch_in_words =
-        (IsShared() ? "a cluster of " + std::to_string(tile.cluster_blocks) + " makes "
+        (IsShared() ? "a cluster of " + std::to_string(tile.split_k.blocks) + " makes "
                     : "a block makes ") +
         std::to_string(tile.rows) + " x " + std::to_string(tile.columns) + " of the result";
     const std::string rows = names.Constant("tile_rows", tile.rows, WhoseTile());
     const std::string width = names.Constant("tile_columns", tile.columns, WhoseTile());
     DeclareShape();
-    plan.shared_bytes = kernel_.shared_bytes(IsSplit(dtype(), precision_));
+    plan.shared_bytes = SharedBytesOf(schedule_, ArithmeticOf(dtype(), precision_));
     plan.drawing = Draw();
     DeclareSharedMemory(builder_);
     const std::string tiles =
@@ -149,22 +154,23 @@ class TilePlanner : ProductPlanner {
   }
 
   Drawing Draw() const {
-    DrawnTile drawn{kernel_.tile, ByWarpgroups()};
+    DrawnProduct drawn;
     drawn.is_split = IsSplit(dtype(), precision_);
     drawn.is_made = matmul_.made != nullptr;
     if (!HasLongSums()) drawn.row_bytes = depth() * DtypeBytes(dtype());
-    drawn.shared_bytes = kernel_.shared_bytes(drawn.is_split);
-    return DrawTile(drawn);
+    drawn.shared_bytes = SharedBytesOf(schedule_, ArithmeticOf(dtype(), precision_));
+    return by_warps_ ? DrawTile(*by_warps_, drawn)
+                     : DrawTile(std::get<schedule::Warpgroup>(schedule_), drawn);
   }
 
   // How many rows of the tile the block stores, of a cluster from first_tile_row on.
   std::string ShareOfRows(const std::string& rows) {
     if (!IsShared()) return rows;
-    const int64_t share = kernel_.tile.rows / kernel_.tile.cluster_blocks;
+    const int64_t share = tile_.rows / tile_.split_k.blocks;
     const std::string name =
         builder_.expressions().Constant("block_rows", share, "that a block stores");
     Let("first_tile_row", BlockNumber() + " % " + ClusterBlocks() + " * " + name, 0,
-        kernel_.tile.rows - 1);
+        tile_.rows - 1);
     return name;
   }
   std::string FromTileRow(const std::string& from) const {
@@ -203,7 +209,7 @@ class TilePlanner : ProductPlanner {
   }
 
   void StoreElements(const std::string& rows, const std::string& width) {
-    const MatMulTile& tile = kernel_.tile;
+    const schedule::ResultTile& tile = tile_;
     const std::string header =
         LoopHeader(builder_, "i", "threadIdx.x", rows + " * " + width, "Shape::kThreads");
     builder_.Open();
@@ -229,7 +235,7 @@ class TilePlanner : ProductPlanner {
   // As StoreElements, with neighbours in one thread, which stays in their columns.
   void StoreVectors(const std::string& rows) {
     CExpressionWriter& names = builder_.expressions();
-    const MatMulTile& tile = kernel_.tile;
+    const schedule::ResultTile& tile = tile_;
     const std::string lanes =
         names.Constant("lanes", lanes_, "neighbours that a thread makes at once");
     const int64_t vectors = tile.columns / lanes_;
@@ -282,6 +288,9 @@ class TilePlanner : ProductPlanner {
            ", " + depth_ + ")";
   }
 
+  const MatMulSchedule& schedule_;
+  const schedule::Tile* const by_warps_;  // of schedule_; null by warpgroups
+  const schedule::ResultTile& tile_;      // the same
   const std::string& precision_;
   const int64_t lanes_;     // of a thread
   int64_t more_bytes_ = 0;  // by which panels that are read are larger than the weights
@@ -289,13 +298,10 @@ class TilePlanner : ProductPlanner {
 
 }  // namespace
 
-KernelPlan PlanMatMulKernel(const Node& region, const MatMulPlan& matmul,
-                            const MatMulKernel& kernel, const std::string& precision,
-                            KernelBuilder& builder) {
-  if (kernel.kind == MatMulKernel::Kind::kRows)
-    return PlanMatMulRows(region, matmul, kernel, builder);
-  const int64_t lanes = TilePlanner(region, matmul, kernel, precision, builder).BestLanes();
-  return TilePlanner(region, matmul, kernel, precision, builder, lanes).Plan();
+KernelPlan PlanMatMulTile(const Node& region, const MatMulPlan& matmul, const MatMulSchedule& tile,
+                          const std::string& precision, KernelBuilder& builder) {
+  const int64_t lanes = TilePlanner(region, matmul, tile, precision, builder).BestLanes();
+  return TilePlanner(region, matmul, tile, precision, builder, lanes).Plan();
 }
 
 }  // namespace fusec

@@ -9,15 +9,13 @@ namespace fusec {
 namespace {
 
 constexpr int kWarpSize = 32;
-constexpr int kBlockSize = 128;         // unless tuned
-constexpr int kGroupedBlockSize = 256;  // whose columns share what is read of the rows
 constexpr int64_t kMostFirstPacks = 8;  // of weights in registers of a thread, each 16 bytes
 
 class RowsPlanner : ProductPlanner {
  public:
-  RowsPlanner(const Node& region, const MatMulPlan& matmul, const MatMulKernel& kernel,
+  RowsPlanner(const Node& region, const MatMulPlan& matmul, const schedule::Rows& kernel,
               KernelBuilder& builder)
-      : ProductPlanner(region, matmul, kernel, builder) {}
+      : ProductPlanner(region, matmul, builder), kernel_(kernel) {}
 
   KernelPlan Plan() {
     NameOperands(/*reads_weights=*/true, /*takes_sizes=*/false);
@@ -32,10 +30,9 @@ class RowsPlanner : ProductPlanner {
     builder_.Use("matmul_rows.cuh");
     KernelPlan& plan = builder_.plan();
     CExpressionWriter& names = builder_.expressions();
-    const int per_column = kernel_.warps_per_column;
+    const int per_column = kernel_.split_k.warps;
     const int wanted = builder_.shape().block_size;
-    const int planned = kernel_.in_groups ? kGroupedBlockSize : kBlockSize;
-    plan.block_size = std::max(wanted > 0 ? wanted : planned, per_column * kWarpSize);
+    plan.block_size = std::max(wanted > 0 ? wanted : kernel_.BlockSize(), per_column * kWarpSize);
     const int block_columns = plan.block_size / kWarpSize / per_column;
     plan.has_small_blocks = true;
     // None for an empty batch: a block would read a first row that is not there.
@@ -101,7 +98,7 @@ class RowsPlanner : ProductPlanner {
   int64_t PackElements() const { return Aligned(16 / DtypeBytes(dtype())); }
 
   std::string WarpsPerColumn() {
-    return builder_.expressions().Constant("warps_per_column", kernel_.warps_per_column,
+    return builder_.expressions().Constant("warps_per_column", kernel_.split_k.warps,
                                            "warps that share out a sum");
   }
 
@@ -111,7 +108,7 @@ class RowsPlanner : ProductPlanner {
     CExpressionWriter& names = builder_.expressions();
     const int64_t pack = PackElements();
     const std::string pack_name = names.Constant("pack", pack, "elements of one load");
-    const int64_t terms = pack * kWarpSize * kernel_.warps_per_column;
+    const int64_t terms = pack * kWarpSize * kernel_.split_k.warps;
     const std::string packs =
         names.Constant("first_packs", std::min(CeilDiv(depth(), terms), kMostFirstPacks),
                        "of a thread's share of the weights");
@@ -166,13 +163,15 @@ class RowsPlanner : ProductPlanner {
                      builder_.Close(),
                      {}});
   }
+
+  const schedule::Rows& kernel_;
 };
 
 }  // namespace
 
-KernelPlan PlanMatMulRows(const Node& region, const MatMulPlan& matmul, const MatMulKernel& kernel,
+KernelPlan PlanMatMulRows(const Node& region, const MatMulPlan& matmul, const schedule::Rows& rows,
                           KernelBuilder& builder) {
-  return RowsPlanner(region, matmul, kernel, builder).Plan();
+  return RowsPlanner(region, matmul, rows, builder).Plan();
 }
 
 }  // namespace fusec

@@ -8,13 +8,8 @@
 
 namespace fusec {
 
-ProductPlanner::ProductPlanner(const Node& region, const MatMulPlan& matmul,
-                               const MatMulKernel& kernel, KernelBuilder& builder)
-    : region_(region),
-      matmul_(matmul),
-      kernel_(kernel),
-      builder_(builder),
-      lowering_(region, builder) {
+ProductPlanner::ProductPlanner(const Node& region, const MatMulPlan& matmul, KernelBuilder& builder)
+    : region_(region), matmul_(matmul), builder_(builder), lowering_(region, builder) {
   for (const auto& node : region.body->nodes) {
     if (node->kind == OpKind::kMatMul) product_ = node.get();
   }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "compiler/kernel/region_lowering.h"
-#include "compiler/plan/matmul/matmul_kernels.h"
+#include "compiler/plan/matmul/schedule.h"
 #include "compiler/plan/plan_region.h"
 
 namespace fusec {
@@ -13,8 +13,7 @@ namespace fusec {
 // block makes, and the epilogue, from one element of a product to the region's results there.
 class ProductPlanner {
  protected:
-  ProductPlanner(const Node& region, const MatMulPlan& matmul, const MatMulKernel& kernel,
-                 KernelBuilder& builder);
+  ProductPlanner(const Node& region, const MatMulPlan& matmul, KernelBuilder& builder);
 
   // Names the sizes, as constants or as parameters of the kernel, and makes a_ a parameter, unless
   // the kernel makes it; b_ too, where it reads weights as they are.
@@ -71,7 +70,6 @@ class ProductPlanner {
 
   const Node& region_;
   const MatMulPlan& matmul_;
-  const MatMulKernel& kernel_;
   KernelBuilder& builder_;
   RegionLowering lowering_;
   const Node* product_ = nullptr;
@@ -79,8 +77,10 @@ class ProductPlanner {
   std::string columns_, depth_;  // what the kernel calls these
 };
 
-// A kernel of kind kRows.
-KernelPlan PlanMatMulRows(const Node& region, const MatMulPlan& matmul, const MatMulKernel& kernel,
+// The kernels of schedules, but for those that other planners make; `tile` is a Tile or a Warpgroup.
+KernelPlan PlanMatMulRows(const Node& region, const MatMulPlan& matmul, const schedule::Rows& rows,
                           KernelBuilder& builder);
+KernelPlan PlanMatMulTile(const Node& region, const MatMulPlan& matmul, const MatMulSchedule& tile,
+                          const std::string& precision, KernelBuilder& builder);
 
 }  // namespace fusec

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "compiler/region/product.h"
 #include "compiler/support/check.h"
 
 namespace fusec {
@@ -27,6 +28,18 @@ void Round(std::byte* place, std::byte* rest) {
 }
 
 }  // namespace
+
+WeightLayout PanelLayout(Dtype dtype, const std::string& precision) {
+  switch (ArithmeticOf(dtype, precision)) {
+    case Arithmetic::kSplitTf32:
+      return WeightLayout::kSplitTf32Panels;
+    case Arithmetic::kTf32:
+      return WeightLayout::kTf32Panels;
+    case Arithmetic::kHalf:
+      break;
+  }
+  return WeightLayout::kPanels;
+}
 
 int64_t PanelDepth(int64_t k, Dtype dtype, WeightLayout layout) {
   const int64_t elements = kPanelBytes / DtypeBytes(dtype);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "compiler/kernel/kernel_plan.h"
@@ -12,6 +13,9 @@ namespace fusec {
 // (warpgroup.cuh). It is followed by what rounding took from its numbers (of kSplitTf32Panels), by
 // the panel of the next 128 bytes, and at the rows' end by the next rows. Behind a row's end and
 // the last row stand zeros.
+
+// How a tile by warpgroups wants weights of that type; those of f32 are as `precision` says.
+WeightLayout PanelLayout(Dtype dtype, const std::string& precision);
 
 // Elements that panels have for a row of `k`.
 int64_t PanelDepth(int64_t k, Dtype dtype, WeightLayout layout);

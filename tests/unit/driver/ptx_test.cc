@@ -154,9 +154,7 @@ TEST(Cubin, DamagedFilesAreErrorsOrEmpty) {
 }
 
 TEST(Occupancy, CountsBlocksThatFit) {
-  const auto h200 = *LimitsOf("sm_90a"), a100 = *LimitsOf("sm_80");
-  EXPECT_FALSE(LimitsOf("sm_10"));
-  EXPECT_FALSE(LimitsOf("cpu"));
+  const Gpu &h200 = GpuFor("sm_90a"), &a100 = GpuFor("sm_80");
 
   Occupancy full = OccupancyOf(h200, 256, 32, 0);
   EXPECT_EQ(full.blocks, 8);

@@ -7,11 +7,8 @@ namespace {
 
 MeasuredSize Measured() {
   KernelChoice cluster, rows;
-  cluster.product.kind = MatMulKernel::Kind::kWarpgroups;
-  cluster.product.tile = {64, 64, 128, 4, 1, 1, 4, 8};
-  rows.product.kind = MatMulKernel::Kind::kRows;
-  rows.product.most_rows = 4;
-  rows.product.in_groups = true;
+  cluster.product = schedule::Warpgroup{{64, 64, 4, {.blocks = 8}}};
+  rows.product = schedule::Rows{.most_rows = 4, .in_groups = true};
   rows.shape.block_size = 256;
   return {{{"batch", 64}}, 64, 1000, 2000, {{rows, 6.5, ""}, {cluster, 5.25, ""}}, 1};
 }
@@ -30,19 +27,26 @@ TEST(TuningFile, SaysAllOfAChoice) {
 }
 
 TEST(TuningFile, TakesNoTileThatThereCannotBe) {
-  const std::string text = MeasuredText(Measured());
-  const auto with = [&](const std::string& from, const std::string& to) {
-    std::string other = text;
-    const size_t at = other.find(from);
-    EXPECT_NE(at, std::string::npos) << text;
-    return ParseMeasured(other.replace(at, from.size(), to)).has_value();
-  };
-  EXPECT_TRUE(with("\"cluster_blocks\":8", "\"cluster_blocks\":4"));
-  EXPECT_FALSE(with("\"cluster_blocks\":8", "\"cluster_blocks\":3"));
-  EXPECT_FALSE(with("\"cluster_blocks\":8", "\"cluster_blocks\":0"));
-  EXPECT_FALSE(with("\"cluster_blocks\":8", "\"cluster_blocks\":16"));
-  EXPECT_FALSE(with("[64,64,128", "[0,64,128"));
-  EXPECT_FALSE(with("[64,64,128", "[64,-64,128"));
+  std::string text = MeasuredText(Measured());
+  const std::string from = "\"split_k_blocks\":8", to = "\"split_k_blocks\":3";
+  ASSERT_NE(text.find(from), std::string::npos) << text;
+  EXPECT_FALSE(ParseMeasured(text.replace(text.find(from), from.size(), to)));
+}
+
+TEST(TuningFile, ReadsItsOwnVersionOnly) {
+  TuningFile file;
+  file["sm_90a"] = {"a GPU", {{3, "k03", "matmul", true, {Measured()}}}};
+  std::string text = TuningText(file);
+  const auto again = ParseTuning(text, "art/tuning.json");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->at("sm_90a").regions.at(0).sizes.at(0).kernels.size(), 2u);
+  const std::string version = "\"version\": 2";
+  ASSERT_NE(text.find(version), std::string::npos);
+  const auto old =
+      ParseTuning(text.replace(text.find(version), version.size(), "\"version\": 1"), "art/tuning.json");
+  ASSERT_FALSE(old);
+  EXPECT_EQ(old.error().message,
+            "art/tuning.json: version is 1, expected 2; compile and tune the model with this release");
 }
 
 }  // namespace

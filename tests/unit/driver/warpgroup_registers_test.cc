@@ -38,13 +38,12 @@ TEST(WarpgroupRegisters, BlocksHaveWhatTheirGroupsTake) {
   for (const auto& [dtype, precision] : {std::pair{"f32", "highest"}, {"f16", "high"}}) {
     const auto graph = Parse(Layer(dtype));
     ASSERT_TRUE(graph) << graph.error().message;
-    const PlanOptions options{TargetKind::kGpu, precision, 90, /*warpgroups=*/true};
+    const PlanOptions options{TargetKind::kGpu, precision, &GpuFor("sm_90a")};
     const RegionKernels kernels(*(*graph)->nodes.back(), "k00", {}, options, **graph);
     int checked = 0;
     for (const KernelChoice& choice : kernels.Candidates(128)) {
-      const MatMulTile& tile = choice.product.tile;
-      if (choice.product.kind != MatMulKernel::Kind::kWarpgroups || tile.cluster_blocks > 2)
-        continue;
+      const auto* tile = std::get_if<schedule::Warpgroup>(&choice.product);
+      if (tile == nullptr || tile->split_k.blocks > 2) continue;
       std::vector<IndexSite> sites;
       const auto steps = kernels.Plan({{choice, choice.Suffix()}}, sites);
       const std::string text = EmitKernelFile(steps[0].kernel, {});

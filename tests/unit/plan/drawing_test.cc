@@ -9,6 +9,14 @@ namespace {
 constexpr size_t kMostLines = 14;
 constexpr size_t kMostColumns = 100 - sizeof("// drawing : ") + 1;
 
+// A tile by `row_warps` x `column_warps` warps, of which `depth` share out a sum.
+schedule::Tile ByWarps(int rows, int columns, int chunk_bytes, int row_warps, int column_warps, int depth, int stages) {
+  return {{rows, columns, stages, {depth, 1}}, chunk_bytes, row_warps, column_warps};
+}
+schedule::Warpgroup ByWarpgroups(int rows, int columns, int stages, int blocks) {
+  return {{rows, columns, stages, {1, blocks}}};
+}
+
 std::string Text(const Drawing& drawing) {
   std::string text = "\n";
   for (const std::string& line : drawing) text += line + "\n";
@@ -21,11 +29,11 @@ void ExpectToFit(const Drawing& drawing) {
 }
 
 TEST(Drawing, TileByWarps) {
-  DrawnTile drawn{{32, 64, 256, 1, 2, 4, 3}};
+  DrawnProduct drawn;
   drawn.is_split = true;
   drawn.row_bytes = 2000;
   drawn.shared_bytes = 78336;
-  EXPECT_EQ(Text(DrawTile(drawn)), R"(
+  EXPECT_EQ(Text(DrawTile(ByWarps(32, 64, 256, 1, 2, 4, 3), drawn)), R"(
 a block's tile, 32 x 64 of the product a x b^T; warps of a part share out each chunk
              columns 0..31   32..63
            +---------------+---------------+
@@ -40,11 +48,11 @@ multiplied |      | 0 | 1 | 2 | ... |  3xTF32: a_low b + a b_low + a b
 }
 
 TEST(Drawing, TileByWarpsOfFewChunks) {
-  DrawnTile drawn{{64, 64, 128, 2, 2, 2, 3}};
+  DrawnProduct drawn;
   drawn.is_made = true;
   drawn.row_bytes = 100;
   drawn.shared_bytes = 55296;
-  EXPECT_EQ(Text(DrawTile(drawn)), R"(
+  EXPECT_EQ(Text(DrawTile(ByWarps(64, 64, 128, 2, 2, 2, 3), drawn)), R"(
 a block's tile, 64 x 64 of the product a x b^T; warps of a part share out each chunk
               columns 0..31   32..63
             +---------------+-----------+
@@ -60,10 +68,10 @@ multiplied |   | 0 |  by mma.sync
 }
 
 TEST(Drawing, TileOfACluster) {
-  DrawnTile drawn{{128, 128, 128, 8, 1, 1, 4, 2}, true};
+  DrawnProduct drawn;
   drawn.is_split = true;
   drawn.shared_bytes = 197632;
-  EXPECT_EQ(Text(DrawTile(drawn)), R"(
+  EXPECT_EQ(Text(DrawTile(ByWarpgroups(128, 128, 4, 2), drawn)), R"(
 the tile of a cluster of 2 blocks, 128 x 128 of the product a x b^T
                columns 0..127
              +--------------------------------+
@@ -84,18 +92,12 @@ multiplied | 0    | 1 | 2 | 3 | ... |  3xTF32: a_low b + a b_low + a b
 TEST(Drawing, FitsIntoAHeader) {
   for (const bool is_split : {false, true}) {
     for (const bool is_made : {false, true}) {
-      DrawnTile drawn{{128, 64, 128, 4, 2, 1, 4}, false, is_split, is_made, 1 << 20, 232448};
-      for (const MatMulTile& tile : {drawn.tile, MatMulTile{64, 128, 128, 2, 4, 1, 3},
-                                     MatMulTile{16, 32, 512, 1, 1, 8, 3}}) {
-        drawn.tile = tile;
-        ExpectToFit(DrawTile(drawn));
-      }
-      drawn.by_warpgroups = true;
+      const DrawnProduct drawn{is_split, is_made, 1 << 20, 232448};
+      for (const auto& tile : {ByWarps(128, 64, 128, 4, 2, 1, 4), ByWarps(64, 128, 128, 2, 4, 1, 3),
+                               ByWarps(16, 32, 512, 1, 1, 8, 3)})
+        ExpectToFit(DrawTile(tile, drawn));
       for (const int columns : {64, 128, 256}) {
-        for (const int blocks : {1, 2, 8}) {
-          drawn.tile = {128, columns, 128, 8, 1, 1, 6, blocks};
-          ExpectToFit(DrawTile(drawn));
-        }
+        for (const int blocks : {1, 2, 8}) ExpectToFit(DrawTile(ByWarpgroups(128, columns, 6, blocks), drawn));
       }
     }
   }

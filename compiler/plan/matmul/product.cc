@@ -1,7 +1,7 @@
 #include "compiler/ir/op_def.h"
-#include "compiler/plan/matmul/matmul_kernels.h"
 #include "compiler/plan/plan_program.h"
 #include "compiler/plan/plan_region.h"
+#include "compiler/region/product.h"
 
 namespace fusec {
 

@@ -1,0 +1,343 @@
+#include "compiler/plan/matmul/choose_schedules.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "compiler/plan/matmul/policy.h"
+
+namespace fusec {
+
+namespace {
+
+using schedule::Rows;
+using schedule::Tile;
+using schedule::Warpgroup;
+
+// Multiplications up to which groups of a few rows are ahead of tiles
+// (2026-11-23-h200-few-rows.txt).
+constexpr int64_t kMostGroupedProducts = 1 << 25;
+// Split-K in clusters, where tiles are few: each block should have a good share of chunks, unless
+// blocks are few, too, and a block alone loses to the library (2026-11-23-h200-clusters.txt).
+constexpr int kFewBlocks = 4;
+constexpr int64_t kGoodShare = 6;
+constexpr int kFewestBeforeLibrary = 2;
+// Bytes of a row that each block of a few should have; a row of two such shares is left to one.
+constexpr int64_t kLeastShareBytes = 512;
+// Sums from which on tiles by warpgroups take over where a wave of the smallest ends, and those up
+// to which a second wave of them is ahead of the library, too, whose kernels start when the one
+// before has ended (2026-11-23-h200-waves.txt).
+constexpr int64_t kLeastTermsOfWarpgroups = 256;
+constexpr int64_t kMostTermsOfTwoWaves = 512;
+
+// How many warps share out a column's sum where all of a GPU should have work, as long as each has
+// a few loads to do; one that meets several rows is enough where columns are few.
+int WarpsThatFillTheGpu(int64_t rows, int64_t columns, int64_t k) {
+  constexpr int kMostWarps = 8;
+  constexpr int64_t kManyWarps = 2048, kFewWarps = 1024;  // of all columns
+  int warps = 1;
+  while (warps < kMostWarps && columns * warps < kManyWarps) {
+    const int64_t loads = k / (64 * std::gcd(k, int64_t{4}) * warps);  // of twice as many
+    const bool is_worth = rows == 1                     ? k / (128 * warps) >= 4
+                          : columns * warps < kFewWarps ? loads >= 1
+                                                        : loads >= 4;
+    if (!is_worth) break;
+    warps *= 2;
+  }
+  return warps;
+}
+
+// The same where they make what they multiply, so that each should have many terms.
+int WarpsThatMakeShares(int64_t rows, int64_t k) {
+  constexpr uint64_t kMostWarps = 4;
+  constexpr int64_t kShareOfOneRow = 512, kShareOfFewRows = 256;  // terms
+  const int64_t share = rows == 1 ? kShareOfOneRow : kShareOfFewRows;
+  return static_cast<int>(
+      std::clamp<uint64_t>(std::bit_floor(static_cast<uint64_t>(k / share)), 1, kMostWarps));
+}
+
+// Chooses among the tiles of a policy for one product.
+class Chooser {
+ public:
+  Chooser(const MatMulPlan& matmul, const PlanOptions& options, bool library)
+      : matmul_(matmul),
+        gpu_(*options.gpu),
+        policy_(PolicyFor(matmul, options)),
+        n_(*matmul.n.AsConstant()),
+        k_(*matmul.k.AsConstant()),
+        matrices_(*matmul.batch.AsConstant()),
+        library_(library) {}
+
+  MatMulRanges Choose() {
+    if (policy_.makes_operand) {
+      AddTilesThatMake();
+      return ranges_;
+    }
+    const bool by_library =
+        library_ && !TakesClusters() && !IsTiny() && k_ > policy_.most_own_terms;
+    AddFewRows(!by_library && !TakesClusters() && !IsTiny() && TilesFill());
+    if (IsTiny())
+      AddTinySums();
+    else if (by_library)
+      Follow(schedule::Library(), 0, ranges_);
+    else
+      AddTilesThatRead();
+    return ranges_;
+  }
+
+ private:
+  bool IsTiny() const { return k_ <= kTinySum; }
+  // Blocks that run at once, one a multiprocessor.
+  int64_t Wave() const { return gpu_.multiprocessors(); }
+  // Blocks that keep most of the GPU busy.
+  int64_t EnoughBlocks() const { return Wave() * 3 / 4 + 1; }
+
+  // Whether tiles by warpgroups would find work.
+  bool TakesLargeTiles() const { return policy_.by_warpgroups && !IsTiny() && n_ > kNarrowColumns; }
+  // Whether clusters are ahead of smaller tiles and, where tiles are few, of the library.
+  bool TakesClusters() const {
+    return TakesLargeTiles() && RowBytes(matmul_) >= kLongRowBytes && k_ <= kMostSharedTerms &&
+           matrices_ == 1;
+  }
+  // Of a gelu of floats the library makes the product and the gelu by two kernels, or one that
+  // takes as long.
+  bool IsOwnAtAnySize() const {
+    const bool is_float_gelu =
+        matmul_.result->type.dtype == Dtype::kF32 && matmul_.activation == "gelu_tanh";
+    return TakesLargeTiles() && (policy_.is_ahead_of_library || is_float_gelu || !library_);
+  }
+
+  // Tiles by warps for the product's columns, from small to large.
+  std::vector<Tile> SmallTiles() const {
+    std::vector<Tile> tiles;
+    for (const Planned<Tile>& planned : policy_.tiles) {
+      if (planned.Serves(n_)) tiles.push_back(planned.tile);
+    }
+    return tiles;
+  }
+  // Whether the smallest fill the GPU with any rows.
+  bool TilesFill() const { return RowsFor(EnoughBlocks(), SmallTiles()[0], n_, matrices_) <= 1; }
+  // The tile by warpgroups whose sums are shared out, and one for a second wave.
+  const Warpgroup& SquareTile() const { return policy_.large_tiles[0].tile; }
+  const Warpgroup& WideTile() const { return policy_.large_tiles[1].tile; }
+
+  // The fewest rows of each product that give `tile` enough blocks and fill half of one.
+  int64_t FirstFilledRows(const schedule::ResultTile& tile) const {
+    return std::max(RowsFor(EnoughBlocks(), tile, n_, matrices_), HalfOf(tile));
+  }
+  // The first rows that the library makes, since the result is large.
+  int64_t FirstRowsOfLibrary() const {
+    const int64_t most = IsTiny() ? kMostTinyElements : policy_.most_own_elements;
+    // By one call, or one for each matrix.
+    const int64_t together = matmul_.bias_stride.IsConstant(0) ? matrices_ : 1;
+    return most / (n_ * together) + 1;
+  }
+  // Rows up to which groups are ahead of tiles; 0 where they never are.
+  int64_t MostGroupedRows() const {
+    const int64_t elements = RowBytes(matmul_) >= kLongRowBytes
+                                 ? policy_.most_grouped_elements_of_long
+                                 : policy_.most_grouped_elements;
+    const int64_t rows = std::min(elements, kMostGroupedProducts / k_) / (n_ * matrices_);
+    return rows / policy_.most_rows_at_once * policy_.most_rows_at_once;
+  }
+
+  Rows FewRows(int64_t rows) const {
+    const int warps = policy_.makes_operand ? WarpsThatMakeShares(rows, k_)
+                                            : WarpsThatFillTheGpu(rows, n_ * matrices_, k_);
+    return {static_cast<int>(rows), false, {.warps = warps}};
+  }
+
+  // Kernels for a row alone, for up to half of those that are made at once and, unless tiles of so
+  // few rows fill the GPU, for more, in groups where these are ahead.
+  void AddFewRows(bool tiles_fill) {
+    const int64_t most = policy_.most_rows_at_once, half = most / 2;
+    ranges_ = {{FewRows(1), 0, 1}, {FewRows(half), 2, half}};
+    if (tiles_fill) return;
+    const int64_t grouped = MostGroupedRows();
+    Rows rows = FewRows(most);
+    rows.in_groups = grouped > most;
+    ranges_.push_back({rows, half + 1, std::max(grouped, most)});
+  }
+
+  // A thread per element for results that are small, a tile, and the library for large ones.
+  void AddTinySums() {
+    const int64_t many = kMostPlainElements / (n_ * matrices_) + 1;
+    Follow(TileOfTinySums(), many, ranges_);
+    if (library_) Follow(schedule::Library(), FirstRowsOfLibrary(), ranges_);
+    if (many > 2) ServeInPlace(schedule::Plain(), 2, many - 1, ranges_);
+  }
+
+  void AddTilesThatRead() {
+    const int64_t large_from =
+        TakesClusters()
+            ? AddClusters(0, kMostClusterBlocks, IsOwnAtAnySize() ? 1 : kFewestBeforeLibrary)
+            : AddSmallTiles();
+    if (IsOwnAtAnySize())
+      AddLargeTiles();
+    else if (library_)
+      Follow(schedule::Library(), large_from, ranges_);
+  }
+
+  // Square tiles from `from` rows on, each shared out to `most` blocks and, the more tiles there
+  // are, to ever fewer, down to `fewest`: as many as the GPU runs at once, or half of them where
+  // more than a few would have less than a good share of chunks. Returns the rows from which on
+  // there are enough of these.
+  int64_t AddClusters(int64_t from, int most, int fewest) {
+    Warpgroup tile = SquareTile();
+    const int64_t chunks = CeilDiv(RowBytes(matmul_), Warpgroup::kChunkBytes);
+    for (int blocks = most; blocks >= fewest; blocks /= 2) {
+      tile.split_k.blocks = blocks;
+      Follow(tile, from, ranges_);
+      const bool is_worth = blocks <= kFewBlocks || chunks / blocks >= kGoodShare;
+      const int64_t tiles = (is_worth ? Wave() : Wave() / 2) / blocks;
+      from = std::max(from, RowsBeyond(tiles, tile, n_, matrices_));
+    }
+    return from;
+  }
+
+  // How many blocks, of a few, make a square tile.
+  int BlocksOfFew() const {
+    const int64_t row_bytes = RowBytes(matmul_);
+    if (matrices_ > 1 || row_bytes <= 2 * kLeastShareBytes) return 1;
+    const int most = policy_.most_blocks_of_few;
+    return row_bytes < kFewBlocks * kLeastShareBytes ? most / 2 : most;
+  }
+
+  // Tiles by warps, from small to large where others make many rows, or small ones and then tiles
+  // by warpgroups. Returns the rows from which on the library is ahead.
+  int64_t AddSmallTiles() {
+    const std::vector<Tile> tiles = SmallTiles();
+    const Tile& short_sums = TileOfShortSums();
+    Follow(RowBytes(matmul_) <= short_sums.chunk_bytes ? short_sums : tiles[0], 0, ranges_);
+    if (TakesLargeTiles() && k_ >= kLeastTermsOfWarpgroups) return AddWaves(tiles);
+    Follow(tiles[1], FirstFilledRows(tiles[1]), ranges_);
+    if (!IsOwnAtAnySize() && tiles.size() > 2) Follow(tiles[2], FirstFilledRows(tiles[2]), ranges_);
+    return FirstRowsOfLibrary();
+  }
+
+  // Tiles by warpgroups behind a wave, or some, of the smallest tiles by warps.
+  int64_t AddWaves(const std::vector<Tile>& tiles) {
+    const int64_t enough = RowsFor(EnoughBlocks(), tiles[1], n_, matrices_);
+    const int64_t least = HalfOf(SquareTile());
+    if (enough < least) Follow(tiles[1], FirstFilledRows(tiles[1]), ranges_);
+    const int64_t next_wave =
+        RowsBeyond(policy_.waves_of_smallest * Wave(), tiles[0], n_, matrices_);
+    const int64_t one_wave =
+        AddClusters(std::max(std::min(next_wave, enough), least), BlocksOfFew(), 1);
+    if (IsOwnAtAnySize() || k_ > kMostTermsOfTwoWaves) return one_wave;
+    const Warpgroup& last = n_ > SquareTile().columns ? WideTile() : SquareTile();
+    Follow(last, FirstFilledRows(last), ranges_);
+    return RowsBeyond(2 * Wave(), last, n_, matrices_);
+  }
+
+  // Tiles by warpgroups for more rows: those that are enough blocks, or of which one wave makes
+  // what takes two of tiles half as large.
+  void AddLargeTiles() {
+    for (const Planned<Warpgroup>& planned : policy_.large_tiles) {
+      if (!planned.Serves(n_)) continue;
+      const Warpgroup& tile = planned.tile;
+      int64_t from = FirstFilledRows(tile);
+      const schedule::ResultTile* last = LastTile();
+      if (policy_.doubles_for_second_wave && last != nullptr &&
+          tile.rows * tile.columns == 2 * last->rows * last->columns) {
+        const int64_t second_wave = RowsBeyond(Wave(), *last, n_, matrices_);
+        from = std::min(from, std::max(second_wave, ranges_.back().from));
+      }
+      Follow(tile, from, ranges_);
+    }
+  }
+
+  // That of the largest rows so far; null where it is none.
+  const schedule::ResultTile* LastTile() const {
+    const MatMulSchedule& last = ranges_.back().schedule;
+    if (const auto* tile = std::get_if<Tile>(&last)) return tile;
+    return std::get_if<Warpgroup>(&last);
+  }
+
+  // A row alone, and few rows unless tiles serve them, then the tiles in turn.
+  void AddTilesThatMake() {
+    const int64_t few = policy_.most_rows_at_once;
+    const auto serves_few = [&](const auto& planned) {
+      return planned.Serves(n_) && planned.from <= few;
+    };
+    ranges_ = {{FewRows(1), 0, 1}};
+    if (std::none_of(policy_.tiles.begin(), policy_.tiles.end(), serves_few) &&
+        std::none_of(policy_.large_tiles.begin(), policy_.large_tiles.end(), serves_few))
+      ranges_.push_back({FewRows(few), 2, few});
+    for (const Planned<Tile>& planned : policy_.tiles) {
+      if (planned.Serves(n_)) Follow(planned.tile, planned.from, ranges_);
+    }
+    for (const Planned<Warpgroup>& planned : policy_.large_tiles) {
+      if (planned.Serves(n_)) AddPairs(planned);
+    }
+  }
+
+  // Pairs of blocks share out the sums while all of them run at once.
+  void AddPairs(const Planned<Warpgroup>& planned) {
+    const int shared_bytes = planned.tile.SharedBytes(policy_.arithmetic);
+    const int64_t at_once = 2 * shared_bytes <= gpu_.block_shared_bytes ? 2 * Wave() : Wave();
+    const int64_t alone = RowsBeyond(at_once / 2, planned.tile, n_, matrices_);
+    if (planned.from < alone) {
+      Warpgroup pair = planned.tile;
+      pair.split_k.blocks = 2;
+      Follow(pair, planned.from, ranges_);
+    }
+    Follow(planned.tile, std::max(planned.from, alone), ranges_);
+  }
+
+  const MatMulPlan& matmul_;
+  const Gpu& gpu_;
+  const MatMulPolicy& policy_;
+  const int64_t n_, k_, matrices_;
+  const bool library_;
+  MatMulRanges ranges_;
+};
+
+// Kernels for few rows, with any number of warps that a sum is long enough for.
+void AddRowCandidates(const MatMulPlan& matmul, int64_t rows,
+                      std::vector<MatMulSchedule>& candidates) {
+  constexpr int64_t kMostAtOnce = 8, kMostGroupedRows = 64;
+  constexpr int kMostWarps = 8, kLeastTerms = 64;  // of each warp that shares a sum
+  if (rows > kMostGroupedRows) return;
+  Rows way;
+  way.in_groups = rows > kMostAtOnce;
+  way.most_rows =
+      static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min(rows, kMostAtOnce))));
+  for (int& warps = way.split_k.warps; warps <= kMostWarps; warps *= 2) {
+    if (warps == 1 || *matmul.k.AsConstant() >= kLeastTerms * warps) candidates.push_back(way);
+  }
+}
+
+}  // namespace
+
+MatMulRanges ChooseMatMulSchedules(const MatMulPlan& matmul, const PlanOptions& options,
+                                   const Ranges& symbols, bool library) {
+  if (!TakesOwnKernel(matmul)) return MatMulRanges(library ? 1 : 0);
+  return WithEnds(Chooser(matmul, options, library).Choose(), symbols.IntervalOf(matmul.m));
+}
+
+std::vector<MatMulSchedule> MatMulCandidates(const MatMulPlan& matmul, int64_t rows,
+                                             const PlanOptions& options) {
+  std::vector<MatMulSchedule> candidates;
+  if (!TakesOwnKernel(matmul)) return candidates;
+  const MatMulPolicy& policy = PolicyFor(matmul, options);
+  AddRowCandidates(matmul, rows, candidates);
+  for (const Tile& tile : TilesByWarps()) candidates.push_back(tile);
+  const bool by_warpgroups = policy.by_warpgroups && rows >= policy.fewest_measured_rows;
+  for (Warpgroup tile : TilesByWarpgroups(policy.arithmetic)) {
+    if (!by_warpgroups) break;
+    const int64_t tiles = CeilDiv(rows, tile.rows) * CeilDiv(*matmul.n.AsConstant(), tile.columns) *
+                          *matmul.batch.AsConstant();
+    const int64_t chunks = CeilDiv(RowBytes(matmul), Warpgroup::kChunkBytes);
+    const int64_t most =
+        std::min<int64_t>({2 * options.gpu->multiprocessors() / tiles, chunks, kMostClusterBlocks});
+    candidates.push_back(tile);
+    int& blocks = tile.split_k.blocks;
+    for (blocks = 2; blocks <= most; blocks *= 2) candidates.push_back(tile);
+  }
+  std::erase_if(candidates,
+                [&](const MatMulSchedule& schedule) { return !Fits(schedule, matmul, options); });
+  return candidates;
+}
+
+}  // namespace fusec

@@ -1,0 +1,180 @@
+#include "compiler/plan/matmul/schedule.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "compiler/plan/matmul/weight_panels.h"
+
+namespace fusec {
+
+namespace schedule {
+
+namespace {
+
+std::string Number(int64_t n) { return std::to_string(n); }
+
+std::string Extents(const ResultTile& tile) {
+  return Number(tile.rows) + "x" + Number(tile.columns);
+}
+std::string ExtentsInWords(const ResultTile& tile) {
+  return "tile of " + Number(tile.rows) + " x " + Number(tile.columns);
+}
+
+// The sums of a tile, as TileShape and WarpgroupShape keep them: rows are padded by 8.
+int SumBytes(const ResultTile& tile) {
+  return tile.split_k.warps * tile.rows * (tile.columns + 8) * static_cast<int>(sizeof(float));
+}
+
+bool AreExtents(std::initializer_list<int> extents) {
+  constexpr int kMost = 1024;
+  return std::all_of(extents.begin(), extents.end(),
+                     [](int extent) { return extent >= 1 && extent <= kMost; });
+}
+
+// Tiles of other extents are divided by zero, or compile to nothing.
+constexpr const char* kNoSuchTile = "there is no such tile";
+
+}  // namespace
+
+std::string Library::Suffix() const {
+  return algorithm.empty() ? "" : "_algorithm_" + Number(place);
+}
+
+std::string Library::Words() const {
+  return algorithm.empty() ? "" : "library, number " + Number(place) + " of its algorithms";
+}
+
+bool Library::Fits(const MatMulPlan& matmul, const PlanOptions&) const {
+  return matmul.made == nullptr;
+}
+
+std::string Rows::Suffix() const {
+  return (in_groups ? "_rows_by_" : "_rows_") + Number(most_rows);
+}
+
+std::string Rows::Words() const {
+  return (in_groups ? "groups of " + Number(most_rows) + " rows, "
+                    : Number(most_rows) + " rows at once, ") +
+         Number(split_k.warps) + " warps per column";
+}
+
+std::string Rows::Problem() const {
+  return AreExtents({most_rows, split_k.warps}) ? "" : "there are no such rows";
+}
+
+bool Rows::Fits(const MatMulPlan& matmul, const PlanOptions& options) const {
+  return HasTensorCores(options) && TakesOwnKernel(matmul);
+}
+
+std::string Tile::Suffix() const { return "_tile_" + Extents(*this); }
+
+std::string Tile::Words() const {
+  return ExtentsInWords(*this) + ", " + Number(row_warps) + " x " + Number(column_warps) + " x " +
+         Number(split_k.warps) + " warps, " + Number(stages) + " stages of " + Number(chunk_bytes) +
+         " bytes";
+}
+
+// As TileShape::Memory.
+int Tile::SharedBytes(Arithmetic) const {
+  constexpr int kPaddingBytes = 16;
+  return std::max(stages * (rows + columns) * (chunk_bytes + kPaddingBytes), SumBytes(*this));
+}
+
+std::string Tile::Problem() const {
+  return AreExtents({rows, columns, chunk_bytes, row_warps, column_warps, split_k.warps, stages})
+             ? ""
+             : kNoSuchTile;
+}
+
+bool Tile::Fits(const MatMulPlan& matmul, const PlanOptions& options) const {
+  return HasTensorCores(options) && TakesOwnKernel(matmul) &&
+         SharedBytes(ArithmeticOf(matmul, options)) <= options.gpu->block_shared_bytes;
+}
+
+std::string Warpgroup::Suffix() const {
+  return "_warpgroup_" + Extents(*this) +
+         (split_k.blocks > 1 ? "_cluster_" + Number(split_k.blocks) : "");
+}
+
+std::string Warpgroup::Words() const {
+  return ExtentsInWords(*this) + ", " + Number(groups()) + " warpgroups, " + Number(stages) +
+         " stages" +
+         (split_k.blocks > 1 ? ", clusters of " + Number(split_k.blocks) + " blocks" : "");
+}
+
+// As WarpgroupShape::Memory: split floats have the weights twice.
+int Warpgroup::SharedBytes(Arithmetic arithmetic) const {
+  constexpr int kAlignment = 1024;  // of panels; the barriers behind them need no more
+  const int parts = arithmetic == Arithmetic::kSplitTf32 ? 2 : 1;
+  const int most = std::max(stages * (rows + columns * parts) * kChunkBytes, SumBytes(*this));
+  return static_cast<int>(CeilDiv(most, kAlignment) + 1) * kAlignment;
+}
+
+std::string Warpgroup::Problem() const {
+  if (!AreExtents({rows, columns, stages}) || rows % kGroupRows != 0) return kNoSuchTile;
+  const int blocks = split_k.blocks;
+  const bool is_cluster = blocks >= 1 && blocks <= kMostClusterBlocks &&
+                          std::has_single_bit(static_cast<unsigned>(blocks));
+  return is_cluster ? "" : "a cluster has 1, 2, 4 or 8 blocks";
+}
+
+bool Warpgroup::Takes(const MatMulPlan& matmul, const PlanOptions& options) {
+  if (options.target != TargetKind::kGpu || !options.gpu->has.warpgroup_products ||
+      !TakesOwnKernel(matmul) || !IsConstant(matmul.b.value) || RowBytes(matmul) % 4 != 0)
+    return false;
+  const Dtype dtype = matmul.result->type.dtype;
+  const WeightLayout layout = PanelLayout(dtype, options.matmul_precision);
+  const int64_t elements =
+      PanelElements(*matmul.n.AsConstant(), *matmul.k.AsConstant(), dtype, layout);
+  return elements * *matmul.batch.AsConstant() <= INT32_MAX;
+}
+
+bool Warpgroup::Fits(const MatMulPlan& matmul, const PlanOptions& options) const {
+  return Takes(matmul, options) && (split_k.blocks == 1 || options.gpu->has.clusters) &&
+         SharedBytes(ArithmeticOf(matmul, options)) <= options.gpu->block_shared_bytes;
+}
+
+}  // namespace schedule
+
+std::string SuffixOf(const MatMulSchedule& schedule) {
+  return std::visit([](const auto& way) { return way.Suffix(); }, schedule);
+}
+
+std::string WordsOf(const MatMulSchedule& schedule) {
+  return std::visit([](const auto& way) { return way.Words(); }, schedule);
+}
+
+int64_t MostRowsOf(const MatMulSchedule& schedule) {
+  return std::visit([](const auto& way) { return way.MostRows(); }, schedule);
+}
+
+int BlockSizeOf(const MatMulSchedule& schedule) {
+  return std::visit([](const auto& way) { return way.BlockSize(); }, schedule);
+}
+
+int SharedBytesOf(const MatMulSchedule& schedule, Arithmetic arithmetic) {
+  return std::visit([&](const auto& way) { return way.SharedBytes(arithmetic); }, schedule);
+}
+
+bool Fits(const MatMulSchedule& schedule, const MatMulPlan& matmul, const PlanOptions& options) {
+  return std::visit([&](const auto& way) { return way.Fits(matmul, options); }, schedule);
+}
+
+bool TakesOwnKernel(const MatMulPlan& matmul) {
+  constexpr int64_t kMostTerms = INT32_MAX / 8;
+  const int64_t matrices = matmul.batch.AsConstant().value_or(0);
+  const int64_t terms = matmul.k.AsConstant().value_or(0);
+  return matmul.result->type.dtype != Dtype::kF64 && !matmul.a.transposed && matmul.b.transposed &&
+         matrices > 0 && matrices <= kMostMatrices && matmul.n.AsConstant().value_or(0) > 0 &&
+         terms > 0 && terms < kMostTerms;
+}
+
+Arithmetic ArithmeticOf(const MatMulPlan& matmul, const PlanOptions& options) {
+  return ArithmeticOf(matmul.result->type.dtype, options.matmul_precision);
+}
+
+int64_t RowBytes(const MatMulPlan& matmul) {
+  return *matmul.k.AsConstant() * DtypeBytes(matmul.result->type.dtype);
+}
+
+}  // namespace fusec

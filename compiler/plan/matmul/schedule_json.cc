@@ -1,0 +1,75 @@
+#include <nlohmann/json.hpp>
+
+#include "compiler/plan/matmul/schedule.h"
+
+namespace fusec {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Writes fields; one that has the value that `unsaid` means is left out.
+struct FieldWriter {
+  Json& json;
+
+  template <class Value>
+  void operator()(const char* name, const Value& value) const {
+    json[name] = value;
+  }
+  template <class Value>
+  void operator()(const char* name, const Value& value, const Value& unsaid) const {
+    if (value != unsaid) json[name] = value;
+  }
+};
+
+struct FieldReader {
+  const Json& json;
+
+  template <class Value>
+  void operator()(const char* name, Value& value) const {
+    value = json.at(name).get<Value>();
+  }
+  template <class Value>
+  void operator()(const char* name, Value& value, const Value& unsaid) const {
+    value = json.value(name, unsaid);
+  }
+};
+
+// Makes `schedule` the alternative of that kind, from number kFrom on.
+template <size_t kFrom = 0>
+bool ReadKind(const std::string& kind, const Json& json, MatMulSchedule& schedule) {
+  if constexpr (kFrom < std::variant_size_v<MatMulSchedule>) {
+    using Way = std::variant_alternative_t<kFrom, MatMulSchedule>;
+    if (kind != Way::kKind) return ReadKind<kFrom + 1>(kind, json, schedule);
+    Way way;
+    Way::EachField(way, FieldReader{json});
+    if (const std::string problem = way.Problem(); !problem.empty())
+      throw Json::other_error::create(500, problem, &json);
+    schedule = way;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Json ScheduleJson(const MatMulSchedule& schedule) {
+  Json json;
+  std::visit(
+      [&](const auto& way) {
+        json["kind"] = way.kKind;
+        way.EachField(way, FieldWriter{json});
+      },
+      schedule);
+  return json;
+}
+
+MatMulSchedule ScheduleOf(const Json& json) {
+  const std::string kind = json.at("kind").get<std::string>();
+  MatMulSchedule schedule;
+  if (!ReadKind(kind, json, schedule))
+    throw Json::other_error::create(500, "there is no \"" + kind + "\"", &json);
+  return schedule;
+}
+
+}  // namespace fusec
