@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/element_sources.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/region/block_stages.h"
 #include "compiler/region/reducers.h"
@@ -51,13 +52,7 @@ class ProbedElement : public LowerContext {
 };
 
 std::vector<Expr> AccessProbe::AnyElementOf(const Shape& shape) {
-  std::vector<Expr> index;
-  for (size_t axis = 0; axis < shape.size(); ++axis) {
-    const std::string name = "axis_" + std::to_string(axis);
-    if (!shape[axis].IsConstant(1)) ranges_.Set(name, 0, shape[axis] - 1);
-    index.push_back(shape[axis].IsConstant(1) ? Expr(0) : Expr::Symbol(name));
-  }
-  return index;
+  return AnyIndex(shape, ranges_);
 }
 
 bool AccessProbe::Follows(const Value* value, const std::vector<Expr>& index) {

@@ -1,8 +1,9 @@
 #include "compiler/ir/symbolic_contents.h"
 
-#include <limits>
 #include <map>
 
+#include "compiler/ir/element_sources.h"
+#include "compiler/ir/integer_facts.h"
 #include "compiler/ir/op_def.h"
 
 namespace fusec {
@@ -12,14 +13,6 @@ constexpr int64_t kMostElements = 256;
 
 using Elements = std::optional<std::vector<Expr>>;
 using Dims = std::vector<int64_t>;
-
-Elements Scaled(const Node& range, int64_t count) {
-  std::vector<Expr> elements;
-  for (int64_t i = 0; i < count; ++i) {
-    elements.emplace_back(range.Int("start") + i * range.Int("delta"));
-  }
-  return elements;
-}
 
 // Calls `visit` for every index of `dims`, row-major.
 template <class Visit>
@@ -80,38 +73,76 @@ class Evaluator {
   }
 
   Elements Evaluate(const Node& node, const Dims& dims, int64_t count) {
-    switch (node.kind) {
-      case OpKind::kConstant: return Literals(node.constant, count);
-      case OpKind::kSymbolicDims: return node.Get<std::vector<Expr>>("values");
-      case OpKind::kRange: return Scaled(node, count);
-      case OpKind::kCast: return Cast(node);
-      case OpKind::kIdentity:
-      case OpKind::kReshape: return Of(node.operand(0));
-      case OpKind::kSlice: return Slice(node, dims);
-      case OpKind::kConcat: return Concat(node, dims);
-      case OpKind::kGather: return Gather(node, dims);
-      case OpKind::kNeg: return Elementwise(node, dims, &Evaluator::Negated);
-      case OpKind::kExpand: return Elementwise(node, dims, &Evaluator::First);
-      case OpKind::kAdd: return Elementwise(node, dims, &Evaluator::Sum);
-      case OpKind::kSub: return Elementwise(node, dims, &Evaluator::Difference);
-      case OpKind::kMul: return Elementwise(node, dims, &Evaluator::Multiple);
-      case OpKind::kDiv: return Elementwise(node, dims, &Evaluator::Quotient);
-      case OpKind::kMod: return Elementwise(node, dims, &Evaluator::Remainder);
-      case OpKind::kMin: return Elementwise(node, dims, &Evaluator::Least);
-      case OpKind::kMax: return Elementwise(node, dims, &Evaluator::Greatest);
-      case OpKind::kEqual: return Elementwise(node, dims, &Evaluator::IsEqual);
-      case OpKind::kLess: return Elementwise(node, dims, &Evaluator::IsLess);
-      case OpKind::kLessOrEqual: return Elementwise(node, dims, &Evaluator::IsNotGreater);
-      case OpKind::kGreater: return Elementwise(node, dims, &Evaluator::IsGreater);
-      case OpKind::kGreaterOrEqual: return Elementwise(node, dims, &Evaluator::IsNotLess);
-      case OpKind::kNot: return Elementwise(node, dims, &Evaluator::Opposite);
-      case OpKind::kAnd: return Elementwise(node, dims, &Evaluator::Least);  // of 0 and 1
-      case OpKind::kOr: return Elementwise(node, dims, &Evaluator::Greatest);
-      case OpKind::kWhere: return Elementwise(node, dims, &Evaluator::Chosen);
-      case OpKind::kReduceSum: return Folded(node, count, 0, &Evaluator::Sum);
-      case OpKind::kReduceProd: return Folded(node, count, 1, &Evaluator::Multiple);
-      default: return std::nullopt;
+    if (node.kind == OpKind::kConstant) return Literals(node.constant, count);
+    const OpDef& def = GetOpDef(node.kind);
+    const bool moves = def.op_class == OpClass::kView || def.op_class == OpClass::kGather;
+    const auto symbolic = IntegerFactsOf(node.kind).symbolic;
+    if (!moves && symbolic == nullptr) return std::nullopt;
+    std::vector<const Elements*> operands;
+    for (const Value* operand : node.operands) {
+      operands.push_back(&Of(operand));
+      if (!*operands.back()) return std::nullopt;
     }
+    if (moves) return Moved(node, dims);
+    if (def.op_class == OpClass::kReduction) {
+      // One element folds everything that there is; what several fold is not followed.
+      const auto folded = count == 1 ? symbolic({node, {}, **operands[0], ranges_}) : std::nullopt;
+      if (!folded) return std::nullopt;
+      return std::vector<Expr>{*folded};
+    }
+    return ForEachElement(dims, [&](const Dims& index) {
+      std::vector<Expr> met;
+      for (size_t i = 0; i < operands.size(); ++i) {
+        const Dims from = *StaticShape(node.operands[i]->type.shape);
+        met.push_back((**operands[i])[BroadcastPosition(index, from)]);
+      }
+      return symbolic({node, index, met, ranges_});
+    });
+  }
+
+  // Of a view or gather, if every element is known to be one of an operand's.
+  Elements Moved(const Node& node, const Dims& dims) {
+    return ForEachElement(dims, [&](const Dims& index) -> std::optional<Expr> {
+      const auto sources = ElementSources(
+          node, 0, {index.begin(), index.end()}, ranges_,
+          [&](int operand, const std::vector<Expr>& position, const Expr& extent) {
+            std::optional<Expr> row = ElementAt(node.operand(operand), position);
+            const std::optional<int64_t> number = row ? row->AsConstant() : std::nullopt;
+            if (!number) return std::optional<Expr>();
+            return std::optional<Expr>(*number < 0 ? extent + *number : Expr(*number));
+          });
+      if (!sources || sources->size() != 1 || (*sources)[0].operand < 0) return std::nullopt;
+      return ElementAt(node.operand((*sources)[0].operand), (*sources)[0].index);
+    });
+  }
+
+  // If `index` is known, and inside.
+  std::optional<Expr> ElementAt(const Value* value, const std::vector<Expr>& index) {
+    const Elements& elements = Of(value);
+    if (!elements) return std::nullopt;
+    const Dims dims = *StaticShape(value->type.shape);
+    Dims at;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      const std::optional<int64_t> place = index[i].AsConstant();
+      if (!place || *place < 0 || *place >= dims[i]) return std::nullopt;
+      at.push_back(*place);
+    }
+    return (*elements)[Position(at, dims)];
+  }
+
+  // What `element` makes for every index, if it makes something for each.
+  template <class Element>
+  static Elements ForEachElement(const Dims& dims, Element element) {
+    std::vector<Expr> elements;
+    bool known = true;
+    ForEachPlace(dims, [&](const Dims& index) {
+      if (!known) return;
+      std::optional<Expr> found = element(index);
+      known = found.has_value();
+      if (known) elements.push_back(*std::move(found));
+    });
+    if (!known) return std::nullopt;
+    return elements;
   }
 
   // A constant must be a number of the dtype, since wrapping is not followed. Symbols are sizes;
@@ -141,172 +172,6 @@ class Evaluator {
     std::vector<Expr> elements;
     for (int64_t i = 0; i < count; ++i) elements.emplace_back(data.GetInt(i));
     return elements;
-  }
-
-  Elements Cast(const Node& node) {
-    Elements elements = Of(node.operand(0));
-    if (!elements || node.result()->type.dtype != Dtype::kBool) return elements;
-    for (Expr& element : *elements) {
-      const std::optional<Expr> is_zero = IsEqual({element, Expr(0)});
-      if (!is_zero) return std::nullopt;
-      element = Expr(1) - *is_zero;
-    }
-    return elements;
-  }
-
-  Elements Slice(const Node& node, const Dims& dims) {
-    const Elements& data = Of(node.operand(0));
-    if (!data) return std::nullopt;
-    const Dims from = *StaticShape(node.operand(0)->type.shape);
-    const std::vector<Expr>& starts = node.Get<std::vector<Expr>>("starts");
-    const std::vector<int64_t>& steps = node.Ints("steps");
-    std::vector<Expr> elements;
-    bool known = true;
-    ForEachPlace(dims, [&](Dims index) {
-      for (size_t i = 0; i < index.size(); ++i) {
-        const std::optional<int64_t> start = starts[i].AsConstant();
-        known = known && start;
-        index[i] = start.value_or(0) + index[i] * steps[i];
-        known = known && index[i] >= 0 && index[i] < from[i];
-      }
-      if (known) elements.push_back((*data)[Position(index, from)]);
-    });
-    if (!known) return std::nullopt;
-    return elements;
-  }
-
-  Elements Concat(const Node& node, const Dims& dims) {
-    std::vector<Expr> elements(Product(node.result()->type.shape).AsConstant().value_or(0));
-    const int64_t axis = node.Int("axis");
-    int64_t offset = 0;
-    for (const Value* part : node.operands) {
-      const Elements& data = Of(part);
-      if (!data) return std::nullopt;
-      const Dims from = *StaticShape(part->type.shape);
-      size_t next = 0;
-      ForEachPlace(from, [&](Dims index) {
-        index[axis] += offset;
-        elements[Position(index, dims)] = (*data)[next++];
-      });
-      offset += from[axis];
-    }
-    return elements;
-  }
-
-  Elements Gather(const Node& node, const Dims& dims) {
-    const Elements data = Of(node.operand(0));
-    const Elements& indices = Of(node.operand(1));
-    if (!data || !indices) return std::nullopt;
-    const Dims from = *StaticShape(node.operand(0)->type.shape);
-    const Dims index_dims = *StaticShape(node.operand(1)->type.shape);
-    const int64_t axis = node.Int("axis");
-    std::vector<Expr> elements;
-    bool known = true;
-    ForEachPlace(dims, [&](Dims index) {
-      const auto begin = index.begin() + axis;
-      const Dims place(begin, begin + index_dims.size());
-      std::optional<int64_t> row = (*indices)[Position(place, index_dims)].AsConstant();
-      if (row && *row < 0) *row += from[axis];
-      known = known && row && *row >= 0 && *row < from[axis];
-      if (!known) return;
-      index.erase(begin, begin + index_dims.size());
-      index.insert(index.begin() + axis, *row);
-      elements.push_back((*data)[Position(index, from)]);
-    });
-    if (!known) return std::nullopt;
-    return elements;
-  }
-
-  // One element of a result from those of the operands that it meets.
-  using Function = std::optional<Expr> (Evaluator::*)(const std::vector<Expr>&) const;
-
-  Elements Elementwise(const Node& node, const Dims& dims, Function function) {
-    std::vector<std::vector<Expr>> operands;
-    std::vector<Dims> operand_dims;
-    for (const Value* operand : node.operands) {
-      const Elements& elements = Of(operand);
-      if (!elements) return std::nullopt;
-      operands.push_back(*elements);
-      operand_dims.push_back(*StaticShape(operand->type.shape));
-    }
-    std::vector<Expr> elements;
-    bool known = true;
-    ForEachPlace(dims, [&](const Dims& index) {
-      if (!known) return;
-      std::vector<Expr> met;
-      for (size_t i = 0; i < operands.size(); ++i) {
-        met.push_back(operands[i][BroadcastPosition(index, operand_dims[i])]);
-      }
-      std::optional<Expr> element = (this->*function)(met);
-      known = element.has_value();
-      if (known) elements.push_back(*std::move(element));
-    });
-    if (!known) return std::nullopt;
-    return elements;
-  }
-
-  // A reduction to one element is one over everything that there is.
-  Elements Folded(const Node& node, int64_t count, int64_t neutral, Function function) {
-    const Elements& data = Of(node.operand(0));
-    if (!data || count != 1) return std::nullopt;
-    Expr folded(neutral);
-    for (const Expr& element : *data) folded = *(this->*function)({folded, element});
-    return std::vector<Expr>{folded};
-  }
-
-  std::optional<Expr> First(const std::vector<Expr>& x) const { return x[0]; }
-  std::optional<Expr> Negated(const std::vector<Expr>& x) const { return -x[0]; }
-  std::optional<Expr> Sum(const std::vector<Expr>& x) const { return x[0] + x[1]; }
-  std::optional<Expr> Difference(const std::vector<Expr>& x) const { return x[0] - x[1]; }
-  std::optional<Expr> Multiple(const std::vector<Expr>& x) const { return x[0] * x[1]; }
-
-  // Integer division truncates and FloorDiv rounds down: the same where both are not negative.
-  std::optional<Expr> Quotient(const std::vector<Expr>& x) const {
-    if (const auto [a, b] = std::pair(x[0].AsConstant(), x[1].AsConstant()); a && b) {
-      if (*b == 0 || (*b == -1 && *a == std::numeric_limits<int64_t>::min())) return std::nullopt;
-      return Expr(*a / *b);
-    }
-    if (!ranges_.ProvenNonNegative(x[0]) || !ranges_.ProvenLess(0, x[1])) return std::nullopt;
-    return FloorDiv(x[0], x[1], ranges_);
-  }
-  std::optional<Expr> Remainder(const std::vector<Expr>& x) const {
-    if (!ranges_.ProvenNonNegative(x[0]) || !ranges_.ProvenLess(0, x[1])) return std::nullopt;
-    return Mod(x[0], x[1], ranges_);
-  }
-  std::optional<Expr> Least(const std::vector<Expr>& x) const {
-    Expr least = x[0];
-    for (size_t i = 1; i < x.size(); ++i) least = Min(least, x[i], ranges_);
-    return least;
-  }
-  std::optional<Expr> Greatest(const std::vector<Expr>& x) const {
-    Expr greatest = x[0];
-    for (size_t i = 1; i < x.size(); ++i) greatest = Max(greatest, x[i], ranges_);
-    return greatest;
-  }
-  std::optional<Expr> IsEqual(const std::vector<Expr>& x) const {
-    if (SimplifySum(x[0] - x[1], ranges_).IsConstant(0)) return Expr(1);
-    if (ranges_.ProvenLess(x[0], x[1]) || ranges_.ProvenLess(x[1], x[0])) return Expr(0);
-    return std::nullopt;
-  }
-  std::optional<Expr> IsLess(const std::vector<Expr>& x) const {
-    if (ranges_.ProvenLess(x[0], x[1])) return Expr(1);
-    if (ranges_.ProvenNonNegative(x[0] - x[1])) return Expr(0);
-    return std::nullopt;
-  }
-  std::optional<Expr> IsGreater(const std::vector<Expr>& x) const { return IsLess({x[1], x[0]}); }
-  std::optional<Expr> IsNotLess(const std::vector<Expr>& x) const { return Negation(IsLess(x)); }
-  std::optional<Expr> IsNotGreater(const std::vector<Expr>& x) const {
-    return Negation(IsGreater(x));
-  }
-  std::optional<Expr> Opposite(const std::vector<Expr>& x) const { return Negation(x[0]); }
-  static std::optional<Expr> Negation(const std::optional<Expr>& truth) {
-    if (!truth) return std::nullopt;
-    return Expr(1) - *truth;
-  }
-  std::optional<Expr> Chosen(const std::vector<Expr>& x) const {
-    const std::optional<int64_t> condition = x[0].AsConstant();
-    if (!condition) return std::nullopt;
-    return *condition != 0 ? x[1] : x[2];
   }
 
   const Ranges& ranges_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compiler/ir/integer_facts.h"
 #include "compiler/ir/op_def.h"
 
 namespace fusec {
@@ -25,7 +26,19 @@ OpFunctions FunctionsOf() {
   return functions;
 }
 
-#define FUSEC_DEFINE_OP(Kind) \
-  OpFunctions Kind##Functions() { return FunctionsOf<Kind##Op>(); }
+// What `Op` says of integers. Members: Symbolic, OperandLimit, UseOfIndices, kKeepsOrder.
+template <class Op>
+IntegerFacts IntegerFactsOf() {
+  IntegerFacts facts;
+  if constexpr (requires { &Op::Symbolic; }) facts.symbolic = &Op::Symbolic;
+  if constexpr (requires { &Op::OperandLimit; }) facts.operand_limit = &Op::OperandLimit;
+  if constexpr (requires { &Op::UseOfIndices; }) facts.index_use = &Op::UseOfIndices;
+  if constexpr (requires { Op::kKeepsOrder; }) facts.keeps_order = Op::kKeepsOrder;
+  return facts;
+}
+
+#define FUSEC_DEFINE_OP(Kind)                                      \
+  OpFunctions Kind##Functions() { return FunctionsOf<Kind##Op>(); } \
+  IntegerFacts Kind##IntegerFacts() { return IntegerFactsOf<Kind##Op>(); }
 
 }  // namespace fusec

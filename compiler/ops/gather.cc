@@ -68,6 +68,9 @@ struct GatherOp {
     source.insert(source.end(), end, context.index().end());
     return context.Load(0, source);
   }
+  static std::optional<IndexUse> UseOfIndices(const Node& node, int operand) {
+    return IndicesAlongAxis(node, operand);
+  }
 };
 FUSEC_DEFINE_OP(Gather)
 
@@ -115,6 +118,9 @@ struct GatherElementsOp {
     source[axis] =
         context.IndexFromData(context.Load(1, context.index()), extent, 1, context.index());
     return context.Load(0, source);
+  }
+  static std::optional<IndexUse> UseOfIndices(const Node& node, int operand) {
+    return IndicesAlongAxis(node, operand);
   }
 };
 FUSEC_DEFINE_OP(GatherElements)
@@ -198,6 +204,9 @@ struct GatherNDOp {
     }
     source.insert(source.end(), prefix_end, context.index().end());
     return context.Load(0, source);
+  }
+  static std::optional<IndexUse> UseOfIndices(const Node& node, int operand) {
+    return IndicesAreCoordinates(node, operand, node.Int("batch_dims"));
   }
 };
 FUSEC_DEFINE_OP(GatherND)

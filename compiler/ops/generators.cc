@@ -254,6 +254,10 @@ struct RangeOp {
                     CTypeName(dtype), steps.text, CLiteral(context.node().Float("delta"), dtype)),
         dtype);
   }
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    if (IsFloat(context.node.result()->type.dtype)) return std::nullopt;
+    return Expr(context.node.Int("start") + context.index[0] * context.node.Int("delta"));
+  }
 };
 FUSEC_DEFINE_OP(Range)
 
@@ -298,6 +302,10 @@ struct SymbolicDimsOp {
     const Expr position = context.index().empty() ? Expr(0) : context.index()[0];
     return SelectAmong(context, position, ends, Dtype::kI64,
                        [&](int i) { return context.DataFromIndex(values[i], Dtype::kI64); });
+  }
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    const std::vector<Expr>& values = context.node.Get<std::vector<Expr>>("values");
+    return values[context.index.empty() ? 0 : context.index[0]];
   }
 };
 FUSEC_DEFINE_OP(SymbolicDims)

@@ -132,6 +132,23 @@ Scalar LowerPointwise(LowerContext& context, std::string (*formula)(FormulaConte
   return value;
 }
 
+std::optional<Expr> SymbolicEqual(const Expr& a, const Expr& b, const Ranges& ranges) {
+  if (SimplifySum(a - b, ranges).IsConstant(0)) return Expr(1);
+  if (ranges.ProvenLess(a, b) || ranges.ProvenLess(b, a)) return Expr(0);
+  return std::nullopt;
+}
+
+std::optional<Expr> SymbolicLess(const Expr& a, const Expr& b, const Ranges& ranges) {
+  if (ranges.ProvenLess(a, b)) return Expr(1);
+  if (ranges.ProvenNonNegative(a - b)) return Expr(0);
+  return std::nullopt;
+}
+
+std::optional<Expr> SymbolicNot(const std::optional<Expr>& truth) {
+  if (!truth) return std::nullopt;
+  return Expr(1) - *truth;
+}
+
 void ForEachBroadcast(const ReferenceContext& context,
                       const std::function<void(int64_t, const std::vector<int64_t>&)>& visit) {
   const std::vector<int64_t>& dims = context.output().dims;

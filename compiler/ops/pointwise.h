@@ -65,6 +65,11 @@ Scalar LowerPointwise(LowerContext& context, std::string (*formula)(FormulaConte
 // The element of operand `i` that meets the element being lowered.
 Scalar LoadBroadcast(LowerContext& context, int operand);
 
+// What Symbolic of comparisons says: 0 or 1, or nothing where neither is proven.
+std::optional<Expr> SymbolicEqual(const Expr& a, const Expr& b, const Ranges& ranges);
+std::optional<Expr> SymbolicLess(const Expr& a, const Expr& b, const Ranges& ranges);
+std::optional<Expr> SymbolicNot(const std::optional<Expr>& truth);
+
 // `value` converted to another dtype, by the rules of Cast; and the conversions in Reference.
 Scalar LowerCast(LowerContext& context, const Scalar& value, Dtype to);
 int64_t TruncateReal(double value, Dtype dtype);
@@ -90,6 +95,7 @@ T ReadElement(const ReferenceTensor& tensor, int64_t i) {
 //   kGivesBool (optional) that the result is a bool
 //   kDefaults  (optional) its float attributes
 //   kAttributes (optional) its other attributes
+//   Symbolic, OperandLimit, kKeepsOrder (optional) see IntegerFacts
 // A binary op with more operands folds them from the left, with one it is that operand. Members of
 // an Op hide those of this base.
 template <class Op, OpKind kKind, DtypeSet kDtypes>

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "compiler/ops/pointwise.h"
 
@@ -18,21 +20,43 @@ struct AbsOp : Pointwise<AbsOp, OpKind::kAbs, kNumbers> {
 };
 
 struct AddOp : Pointwise<AddOp, OpKind::kAdd, kNumbers> {
+  static constexpr bool kKeepsOrder = true;
   template <class T>
   static T Apply(T a, T b) { return a + b; }
   static std::string Formula(FormulaContext&) { return "{0} + {1}"; }
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    return context.operands[0] + context.operands[1];
+  }
+  static std::optional<Expr> OperandLimit(const LimitContext& context) {
+    if (!context.limit || !context.other) return std::nullopt;
+    return *context.limit - context.other->greatest;
+  }
 };
 
 struct SubOp : Pointwise<SubOp, OpKind::kSub, kNumbers> {
   template <class T>
   static T Apply(T a, T b) { return a - b; }
   static std::string Formula(FormulaContext&) { return "{0} - {1}"; }
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    return context.operands[0] - context.operands[1];
+  }
+  static std::optional<Expr> OperandLimit(const LimitContext& context) {
+    if (!context.limit || !context.other || context.operand == 1) return std::nullopt;
+    return *context.limit + context.other->least;
+  }
 };
 
 struct MulOp : Pointwise<MulOp, OpKind::kMul, kNumbers> {
   template <class T>
   static T Apply(T a, T b) { return a * b; }
   static std::string Formula(FormulaContext&) { return "{0} * {1}"; }
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    return context.operands[0] * context.operands[1];
+  }
+  static std::optional<Expr> OperandLimit(const LimitContext& context) {
+    if (!context.limit || !context.other || context.other->least <= 0) return std::nullopt;
+    return CeilDiv(*context.limit, context.other->greatest, context.ranges);
+  }
 };
 
 // Integers round toward zero. ONNX leaves division by zero open; here it gives 0, and the smallest integer over -1 wraps to itself,
@@ -48,6 +72,22 @@ struct DivOp : Pointwise<DivOp, OpKind::kDiv, kNumbers> {
     if (context.is_float()) return "{0} / {1}";
     context.Use("divide.cuh");
     return "Divide<{type}>({0}, {1})";
+  }
+  // Integer division truncates and FloorDiv rounds down: the same where both are not negative.
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    const std::vector<Expr>& x = context.operands;
+    if (const auto [a, b] = std::pair(x[0].AsConstant(), x[1].AsConstant()); a && b) {
+      if (*b == 0 || (*b == -1 && *a == std::numeric_limits<int64_t>::min())) return std::nullopt;
+      return Expr(*a / *b);
+    }
+    const Ranges& ranges = context.ranges;
+    if (!ranges.ProvenNonNegative(x[0]) || !ranges.ProvenLess(0, x[1])) return std::nullopt;
+    return FloorDiv(x[0], x[1], ranges);
+  }
+  static std::optional<Expr> OperandLimit(const LimitContext& context) {
+    const bool is_known = context.limit && context.other && context.operand == 0;
+    if (!is_known || context.other->least <= 0) return std::nullopt;
+    return *context.limit * context.other->least;
   }
 };
 
@@ -75,12 +115,27 @@ struct ModOp : Pointwise<ModOp, OpKind::kMod, kNumbers> {
     if (context.is_float()) return "FloatFloorMod({0}, {1})";
     return truncates ? "Remainder<{type}>({0}, {1})" : "FloorMod<{type}>({0}, {1})";
   }
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    const std::vector<Expr>& x = context.operands;
+    const Ranges& ranges = context.ranges;
+    if (!ranges.ProvenNonNegative(x[0]) || !ranges.ProvenLess(0, x[1])) return std::nullopt;
+    return Mod(x[0], x[1], ranges);
+  }
+  // Every integer has a remainder; of those below 2^62 few products with constants overflow.
+  static std::optional<Expr> OperandLimit(const LimitContext& context) {
+    if (context.operand == 1) return std::nullopt;
+    return DtypeBytes(context.dtype) == 8 ? Expr(int64_t{1} << 62)
+                                          : Expr(std::numeric_limits<int32_t>::max());
+  }
 };
 
 struct NegOp : Pointwise<NegOp, OpKind::kNeg, kFloats | kSignedInts> {
   template <class T>
   static T Apply(T x) { return -x; }
   static std::string Formula(FormulaContext&) { return "-{0}"; }
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    return -context.operands[0];
+  }
 };
 
 struct ReciprocalOp : Pointwise<ReciprocalOp, OpKind::kReciprocal, kFloats> {
@@ -123,6 +178,7 @@ Result<void> ImportExtremum(ImportContext& context, OpKind kind) {
 
 // A NaN anywhere makes the result NaN, as NumPy's maximum does and C's fmax does not.
 struct MaxOp : Pointwise<MaxOp, OpKind::kMax, kNumbers> {
+  static constexpr bool kKeepsOrder = true;
   static Result<void> Import(ImportContext& context) {
     return ImportExtremum(context, OpKind::kMax);
   }
@@ -133,9 +189,16 @@ struct MaxOp : Pointwise<MaxOp, OpKind::kMax, kNumbers> {
     context.Use("minmax.cuh");
     return "Max({0}, {1})";
   }
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    Expr greatest = context.operands[0];
+    for (const Expr& x : context.operands) greatest = Max(greatest, x, context.ranges);
+    return greatest;
+  }
+  static std::optional<Expr> OperandLimit(const LimitContext& context) { return context.limit; }
 };
 
 struct MinOp : Pointwise<MinOp, OpKind::kMin, kNumbers> {
+  static constexpr bool kKeepsOrder = true;
   static Result<void> Import(ImportContext& context) {
     return ImportExtremum(context, OpKind::kMin);
   }
@@ -145,6 +208,11 @@ struct MinOp : Pointwise<MinOp, OpKind::kMin, kNumbers> {
     if (!context.is_float()) return "{0} < {1} ? {0} : {1}";
     context.Use("minmax.cuh");
     return "Min({0}, {1})";
+  }
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    Expr least = context.operands[0];
+    for (const Expr& x : context.operands) least = Min(least, x, context.ranges);
+    return least;
   }
 };
 

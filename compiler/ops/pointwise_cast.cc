@@ -74,6 +74,7 @@ namespace {
 // Floats to integers truncate, integers to integers wrap, anything but zero is true.
 struct CastOp {
   static constexpr AttributeSpec kAttributes[] = {{"to", "dtype"}};
+  static constexpr bool kKeepsOrder = true;
   static Result<void> Import(ImportContext& context) {
     Value* x = context.input(0);
     Dtype to = Dtype::kF32;
@@ -116,6 +117,14 @@ struct CastOp {
     const Scalar x = context.Load(0, context.index());
     return LowerCast(context, x, context.node().result()->type.dtype);
   }
+
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    const Expr& x = context.operands[0];
+    if (context.node.result()->type.dtype != Dtype::kBool) return x;
+    return SymbolicNot(SymbolicEqual(x, Expr(0), context.ranges));
+  }
+
+  static std::optional<Expr> OperandLimit(const LimitContext& context) { return context.limit; }
 };
 
 }  // namespace

@@ -9,6 +9,10 @@ struct EqualOp : Pointwise<EqualOp, OpKind::kEqual, kAnyDtype> {
   template <class T>
   static bool Apply(T a, T b) { return a == b; }
   static std::string Formula(FormulaContext&) { return "{0} == {1}"; }
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    const std::vector<Expr>& x = context.operands;
+    return SymbolicEqual(x[0], x[1], context.ranges);
+  }
 };
 
 struct GreaterOp : Pointwise<GreaterOp, OpKind::kGreater, kNumbers> {
@@ -16,6 +20,10 @@ struct GreaterOp : Pointwise<GreaterOp, OpKind::kGreater, kNumbers> {
   template <class T>
   static bool Apply(T a, T b) { return a > b; }
   static std::string Formula(FormulaContext&) { return "{0} > {1}"; }
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    const std::vector<Expr>& x = context.operands;
+    return SymbolicLess(x[1], x[0], context.ranges);
+  }
 };
 
 struct GreaterOrEqualOp : Pointwise<GreaterOrEqualOp, OpKind::kGreaterOrEqual, kNumbers> {
@@ -23,6 +31,10 @@ struct GreaterOrEqualOp : Pointwise<GreaterOrEqualOp, OpKind::kGreaterOrEqual, k
   template <class T>
   static bool Apply(T a, T b) { return a >= b; }
   static std::string Formula(FormulaContext&) { return "{0} >= {1}"; }
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    const std::vector<Expr>& x = context.operands;
+    return SymbolicNot(SymbolicLess(x[0], x[1], context.ranges));
+  }
 };
 
 struct LessOp : Pointwise<LessOp, OpKind::kLess, kNumbers> {
@@ -30,6 +42,10 @@ struct LessOp : Pointwise<LessOp, OpKind::kLess, kNumbers> {
   template <class T>
   static bool Apply(T a, T b) { return a < b; }
   static std::string Formula(FormulaContext&) { return "{0} < {1}"; }
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    const std::vector<Expr>& x = context.operands;
+    return SymbolicLess(x[0], x[1], context.ranges);
+  }
 };
 
 struct LessOrEqualOp : Pointwise<LessOrEqualOp, OpKind::kLessOrEqual, kNumbers> {
@@ -37,17 +53,30 @@ struct LessOrEqualOp : Pointwise<LessOrEqualOp, OpKind::kLessOrEqual, kNumbers> 
   template <class T>
   static bool Apply(T a, T b) { return a <= b; }
   static std::string Formula(FormulaContext&) { return "{0} <= {1}"; }
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    const std::vector<Expr>& x = context.operands;
+    return SymbolicNot(SymbolicLess(x[1], x[0], context.ranges));
+  }
 };
 
 // Both operands are already computed, so && and || never skip anything; they only read better than & and |.
 struct AndOp : Pointwise<AndOp, OpKind::kAnd, kBools> {
   static bool Apply(bool a, bool b) { return a && b; }
   static std::string Formula(FormulaContext&) { return "{0} && {1}"; }
+  // Of 0 and 1.
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    const std::vector<Expr>& x = context.operands;
+    return Min(x[0], x[1], context.ranges);
+  }
 };
 
 struct OrOp : Pointwise<OrOp, OpKind::kOr, kBools> {
   static bool Apply(bool a, bool b) { return a || b; }
   static std::string Formula(FormulaContext&) { return "{0} || {1}"; }
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    const std::vector<Expr>& x = context.operands;
+    return Max(x[0], x[1], context.ranges);
+  }
 };
 
 struct XorOp : Pointwise<XorOp, OpKind::kXor, kBools> {
@@ -58,6 +87,9 @@ struct XorOp : Pointwise<XorOp, OpKind::kXor, kBools> {
 struct NotOp : Pointwise<NotOp, OpKind::kNot, kBools> {
   static bool Apply(bool x) { return !x; }
   static std::string Formula(FormulaContext&) { return "!{0}"; }
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    return SymbolicNot(context.operands[0]);
+  }
 };
 
 struct IsNaNOp : Pointwise<IsNaNOp, OpKind::kIsNaN, kFloats> {
@@ -122,6 +154,18 @@ struct WhereOp {
     const Scalar a = LoadBroadcast(context, 1);
     const Scalar b = LoadBroadcast(context, 2);
     return context.Let(condition.text + " ? " + a.text + " : " + b.text, dtype);
+  }
+
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    const std::vector<Expr>& x = context.operands;
+    const std::optional<int64_t> condition = x[0].AsConstant();
+    if (!condition) return std::nullopt;
+    return *condition != 0 ? x[1] : x[2];
+  }
+
+  static std::optional<Expr> OperandLimit(const LimitContext& context) {
+    if (context.operand == 0) return std::nullopt;
+    return context.limit;
   }
 };
 

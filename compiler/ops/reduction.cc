@@ -40,6 +40,11 @@ struct ReduceSumOp {
     context.output().WrapInts();
     return {};
   }
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    Expr sum;
+    for (const Expr& x : context.operands) sum = sum + x;
+    return sum;
+  }
 };
 
 // mean: sum / count; integers are truncated toward zero, as casting numpy's float mean does. An
@@ -88,6 +93,9 @@ struct ReduceProdOp {
     });
     product.WrapInts();
     return {};
+  }
+  static std::optional<Expr> Symbolic(const SymbolicContext& context) {
+    return Product(context.operands);
   }
 };
 

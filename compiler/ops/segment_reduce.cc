@@ -125,6 +125,11 @@ struct SegmentReduceOp {
     }
     return text == folded.text ? folded : context.Let(text, dtype);
   }
+  // All rows may be left out.
+  static std::optional<IndexUse> UseOfIndices(const Node& node, int operand) {
+    if (operand == 0) return std::nullopt;
+    return IndexUse{{node.operand(0)->type.shape[0] + 1}, /*ascend=*/true};
+  }
 };
 FUSEC_DEFINE_OP(SegmentReduce)
 

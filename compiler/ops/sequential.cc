@@ -245,6 +245,9 @@ struct ScatterElementsOp {
     output.WrapInts();
     return status;
   }
+  static std::optional<IndexUse> UseOfIndices(const Node& node, int operand) {
+    return IndicesAlongAxis(node, operand);
+  }
 };
 FUSEC_DEFINE_OP(ScatterElements)
 
@@ -309,6 +312,9 @@ struct ScatterNDOp {
     });
     output.WrapInts();
     return status;
+  }
+  static std::optional<IndexUse> UseOfIndices(const Node& node, int operand) {
+    return IndicesAreCoordinates(node, operand, 0);
   }
 };
 FUSEC_DEFINE_OP(ScatterND)

@@ -76,6 +76,17 @@ Result<void> CheckIndexedShape(const TensorType& data, const TensorType& indices
   return {};
 }
 
+std::optional<IndexUse> IndicesAlongAxis(const Node& node, int operand) {
+  if (operand != 1) return std::nullopt;
+  return IndexUse{{node.operand(0)->type.shape[node.Int("axis")]}};
+}
+
+std::optional<IndexUse> IndicesAreCoordinates(const Node& node, int operand, int64_t first) {
+  if (operand != 1) return std::nullopt;
+  const auto begin = node.operand(0)->type.shape.begin() + first;
+  return IndexUse{{begin, begin + *node.operand(1)->type.shape.back().AsConstant()}};
+}
+
 bool ProvenEqual(const Expr& a, const Expr& b, const Ranges& ranges) {
   return a == b || SimplifySum(a - b, ranges).IsConstant(0);
 }

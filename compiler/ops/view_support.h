@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/import/import_context.h"
+#include "compiler/ir/integer_facts.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/reference/reference_context.h"
 
@@ -36,6 +37,11 @@ Result<void> CheckCount(const std::string& what, size_t found, size_t expected);
 // `indices` is longer.
 Result<void> CheckIndexedShape(const TensorType& data, const TensorType& indices, int64_t axis,
                                const Ranges& ranges);
+// What UseOfIndices says of ops whose second operand chooses places along the attribute `axis` of
+// the first.
+std::optional<IndexUse> IndicesAlongAxis(const Node& node, int operand);
+// ... of ops whose second operand holds coordinates of the first, from axis `first` on.
+std::optional<IndexUse> IndicesAreCoordinates(const Node& node, int operand, int64_t first);
 bool ProvenEqual(const Expr& a, const Expr& b, const Ranges& ranges);
 // Dims that both have are struck out first, so that [n, 4] and [2, n, 2] agree whatever n is.
 bool SameElementCount(const Shape& a, const Shape& b, const Ranges& ranges);

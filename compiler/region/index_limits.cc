@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <utility>
 
+#include "compiler/ir/element_sources.h"
+#include "compiler/ir/integer_facts.h"
+#include "compiler/ir/op_def.h"
 #include "compiler/ir/symbolic_contents.h"
 
 namespace fusec {
@@ -23,6 +25,8 @@ struct Limits {
   int axis = -1;
   std::vector<std::optional<Expr>> at;
 };
+
+using Index = std::vector<Expr>;
 
 class LimitFinder {
  public:
@@ -78,6 +82,11 @@ class LimitFinder {
   void Limit(const Value* value, const Expr& limit) { Limit(value, Limits{-1, {limit}}); }
   void Limit(const Value* value, Limits limits) {
     if (!IsInteger(value->type.dtype)) return;
+    const auto differs = [&](const std::optional<Expr>& limit) { return limit != limits.at[0]; };
+    if (std::none_of(limits.at.begin(), limits.at.end(), differs)) {
+      if (!limits.at[0]) return;
+      limits = {-1, {limits.at[0]}};
+    }
     const auto [place, fresh] = limits_.emplace(value, limits);
     if (fresh) return;
     Limits& known = place->second;
@@ -88,41 +97,27 @@ class LimitFinder {
   }
 
   void LimitIndices(const Node& node) {
-    switch (node.kind) {
-      case OpKind::kGather:
-      case OpKind::kGatherElements:
-      case OpKind::kScatterElements:
-        return Limit(node.operand(1), node.operand(0)->type.shape[node.Int("axis")]);
-      case OpKind::kSegmentReduce:  // bounds: all rows may be left out
-        for (int i = 1; i < static_cast<int>(node.operands.size()); ++i) {
-          Limit(node.operand(i), node.operand(0)->type.shape[0] + 1);
-          ascending_.insert(node.operand(i));
-        }
-        return;
-      case OpKind::kCast:
-        // Integers of rank 2 and more that are calculated with are masks, as a rule, and masks add
-        // (1 - mask) * -3.4e38 to scores: any other value would be an infinity.
-        if (node.operand(0)->type.rank() >= 2 && IsFloat(node.result()->type.dtype)) {
-          Limit(node.operand(0), 2);
-        }
-        return;
-      case OpKind::kGatherND:
-      case OpKind::kScatterND: {
-        const int64_t first = node.Has("batch_dims") ? node.Int("batch_dims") : 0;
-        const Shape& data = node.operand(0)->type.shape;
-        const auto count = node.operand(1)->type.shape.back().AsConstant();
-        for (int64_t i = 0; count && i < *count; ++i) {
-          Limit(node.operand(1), data[first + i]);
-        }
-        return;
-      }
-      default:
-        return;
+    const auto index_use = IntegerFactsOf(node.kind).index_use;
+    for (int i = 0; index_use != nullptr && i < static_cast<int>(node.operands.size()); ++i) {
+      const std::optional<IndexUse> use = index_use(node, i);
+      if (!use) continue;
+      for (const Expr& limit : use->limits) Limit(node.operand(i), limit);
+      if (use->ascend) ascending_.insert(node.operand(i));
     }
+    // Integers of rank 2 and more that are calculated with are masks, as a rule, and masks add
+    // (1 - mask) * -3.4e38 to scores: any other value would be an infinity.
+    if (node.kind == OpKind::kCast && node.operand(0)->type.rank() >= 2 &&
+        IsFloat(node.result()->type.dtype))
+      Limit(node.operand(0), 2);
   }
 
   // The elements of a value that is known at compile time.
-  std::optional<std::vector<int64_t>> Elements(const Value* value) const {
+  const std::optional<std::vector<int64_t>>& Elements(const Value* value) {
+    const auto [place, fresh] = elements_.try_emplace(value);
+    if (fresh) place->second = ReadElements(value);
+    return place->second;
+  }
+  std::optional<std::vector<int64_t>> ReadElements(const Value* value) const {
     std::vector<int64_t> elements;
     if (IsConstant(value)) {
       const TensorData* data = Payload(value);
@@ -138,77 +133,24 @@ class LimitFinder {
     if (elements.empty()) return std::nullopt;
     return elements;
   }
+  std::optional<int64_t> KnownElement(const Value* value, const std::vector<Expr>& index) {
+    const auto position = Linearize(index, value->type.shape, ranges_).AsConstant();
+    if (!position || !Elements(value)) return std::nullopt;
+    const std::vector<int64_t>& elements = *Elements(value);
+    const bool is_inside = *position >= 0 && *position < static_cast<int64_t>(elements.size());
+    return is_inside ? std::optional(elements[*position]) : std::nullopt;
+  }
 
   // What `node`'s operands must stay below for its result to stay below `limits`.
   void PassOn(const Node& node, const Limits& limits) {
-    const Value* first = node.operand(0);
-    if (ascending_.count(node.result())) PassOnAscent(node);
-    switch (node.kind) {
-      case OpKind::kCast:
-      case OpKind::kIdentity:
-        return Limit(first, limits);
-      case OpKind::kExpand:
-      case OpKind::kTile:
-        return Limit(first, BeforeBroadcast(node, first, limits));
-      case OpKind::kGather:
-        return Limit(first, BeforeGather(node, limits));
-      case OpKind::kGatherElements:
-      case OpKind::kGatherND:
-        return Limit(first, Least(limits));
-      case OpKind::kReshape:
-        return Limit(first, BeforeReshape(node, limits));
-      case OpKind::kSlice:
-        return Limit(first, BeforeSlice(node, limits));
-      case OpKind::kTranspose: {
-        const bool one = limits.axis < 0;
-        const int axis = one ? -1 : static_cast<int>(node.Ints("perm")[limits.axis]);
-        return Limit(first, {axis, limits.at});
-      }
-      case OpKind::kConcat:
-        return PassOnConcat(node, limits);
-      case OpKind::kMax:
-        for (const Value* operand : node.operands)
-          Limit(operand, BeforeBroadcast(node, operand, limits));
-        return;
-      case OpKind::kWhere:
-        for (const int i : {1, 2})
-          Limit(node.operand(i), BeforeBroadcast(node, node.operand(i), limits));
-        return;
-      case OpKind::kMod:  // any id finds a row; of 2^62, few products with constants overflow
-        return Limit(first, DtypeBytes(first->type.dtype) == 8
-                                ? Expr(int64_t{1} << 62)
-                                : Expr(std::numeric_limits<int32_t>::max()));
-      case OpKind::kAdd:
-      case OpKind::kSub:
-      case OpKind::kMul:
-      case OpKind::kDiv:
-        return PassOnArithmetic(node, limits);
-      default:
-        return;
-    }
-  }
-
-  void PassOnAscent(const Node& node) {
-    switch (node.kind) {
-      case OpKind::kCast:
-      case OpKind::kExpand:
-      case OpKind::kGather:
-      case OpKind::kGatherElements:
-      case OpKind::kGatherND:
-      case OpKind::kIdentity:
-      case OpKind::kReshape:
-      case OpKind::kSlice:
-      case OpKind::kTile:
-      case OpKind::kTranspose:
-        ascending_.insert(node.operand(0));
-        return;
-      case OpKind::kConcat:
-      case OpKind::kMax:
-        ascending_.insert(node.operands.begin(), node.operands.end());
-        return;
-      default:
-        return;
-    }
+    const OpClass op_class = GetOpDef(node.kind).op_class;
+    if (op_class == OpClass::kView || op_class == OpClass::kGather)
+      return PassOnElements(node, limits);
+    const IntegerFacts& facts = IntegerFactsOf(node.kind);
+    if (facts.keeps_order && ascending_.count(node.result()))
+      ascending_.insert(node.operands.begin(), node.operands.end());
+    if (facts.operand_limit == nullptr) return;
+    for (int i = 0; i < static_cast<int>(node.operands.size()); ++i) PassOnTo(node, i, limits);
   }
 
   // Of an operand that is repeated, or has fewer axes than the result.
@@ -220,105 +162,124 @@ class LimitFinder {
     return {axis, limits.at};
   }
 
-  // Of data of which `places` along `axis` are taken, with these limits, in this order; negative
-  // places count from the end.
-  Limits BeforeTaking(const Value* data, int axis, const std::vector<int64_t>& places,
-                      const Limits& limits) const {
-    const auto size = data->type.shape[axis].AsConstant();
-    if (!size || *size > kMostPlaces) return Least(limits);
-    Limits before{axis, std::vector<std::optional<Expr>>(*size)};
-    for (size_t i = 0; i < places.size(); ++i) {
-      const int64_t place = places[i] < 0 ? places[i] + *size : places[i];
-      if (place < 0 || place >= *size) continue;
-      before.at[place] = LesserOf(before.at[place], limits.at[limits.axis < 0 ? 0 : i]);
-    }
-    return before;
-  }
-
-  Limits BeforeGather(const Node& node, const Limits& limits) const {
-    const int axis = static_cast<int>(node.Int("axis"));
-    const int index_rank = node.operand(1)->type.rank();
-    if (limits.axis >= 0 && limits.axis < axis) return limits;
-    if (limits.axis >= axis + index_rank) return {limits.axis - index_rank + 1, limits.at};
-    const auto places = Elements(node.operand(1));
-    if (!places || index_rank > 1) return Least(limits);
-    return BeforeTaking(node.operand(0), axis, *places, limits);
-  }
-
-  Limits BeforeSlice(const Node& node, const Limits& limits) const {
-    const Value* data = node.operand(0);
-    const Shape& shape = node.result()->type.shape;
-    const std::vector<Expr>& starts = node.Get<std::vector<Expr>>("starts");
-    for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
-      const bool wanted =
-          limits.axis < 0 ? shape[axis] != data->type.shape[axis] : axis == limits.axis;
-      const auto start = starts[axis].AsConstant(), count = shape[axis].AsConstant();
-      if (!wanted || !start || !count || *count > kMostPlaces) continue;
-      std::vector<int64_t> places;
-      for (int64_t i = 0; i < *count; ++i) places.push_back(*start + i * node.Ints("steps")[axis]);
-      return BeforeTaking(data, axis, places, limits);
-    }
-    return Least(limits);
-  }
-
-  // An axis goes through a reshape where the elements before it and its dim stay.
-  Limits BeforeReshape(const Node& node, const Limits& limits) const {
-    if (limits.axis < 0) return limits;
-    const Shape &before = node.operand(0)->type.shape, &after = node.result()->type.shape;
-    const auto outer = [](const Shape& shape, int axis) {
-      return Product({shape.begin(), shape.begin() + axis});
-    };
-    for (int axis = 0; axis < static_cast<int>(before.size()); ++axis) {
-      if (before[axis] == after[limits.axis] && outer(before, axis) == outer(after, limits.axis))
-        return {axis, limits.at};
-    }
-    return Least(limits);
-  }
-
-  void PassOnConcat(const Node& node, const Limits& limits) {
-    const int axis = static_cast<int>(node.Int("axis"));
-    int64_t begin = 0;
-    for (const Value* operand : node.operands) {
-      const auto count = operand->type.shape[axis].AsConstant();
-      if (limits.axis != axis || !count) {
-        Limit(operand, limits.axis != axis ? limits : Least(limits));
-        continue;
-      }
-      Limit(operand, {axis, {limits.at.begin() + begin, limits.at.begin() + begin + *count}});
-      begin += *count;
-    }
-  }
-
-  // Of an operand, the other one being constants from `least` to `greatest`.
-  std::optional<Expr> BeforeConstant(OpKind kind, const std::optional<Expr>& limit, int64_t least,
-                                     int64_t greatest) const {
-    if (!limit) return std::nullopt;
-    if (kind == OpKind::kAdd) return *limit - greatest;
-    if (kind == OpKind::kSub) return *limit + least;
-    if (least <= 0) return std::nullopt;
-    return kind == OpKind::kMul ? CeilDiv(*limit, greatest, ranges_) : *limit * least;
-  }
-
-  void PassOnArithmetic(const Node& node, const Limits& limits) {
-    const bool commutes = node.kind == OpKind::kAdd || node.kind == OpKind::kMul;
-    for (int side = 0; side < (commutes ? 2 : 1); ++side) {
-      const Value *operand = node.operand(side), *other = node.operand(1 - side);
-      const auto constants = Elements(other);
-      if (!constants) continue;
-      Limits before = limits;
-      const int axis = AxisOf(node, other);
-      const bool by_place = axis >= 0 && (limits.axis < 0 || limits.axis == axis);
-      if (by_place && limits.axis < 0) before = {axis, {constants->size(), limits.at[0]}};
+  // To what a pointwise op computes its result from.
+  void PassOnTo(const Node& node, int operand, const Limits& limits) {
+    const Value* value = node.operand(operand);
+    const Value* other = node.operands.size() == 2 ? node.operand(1 - operand) : nullptr;
+    const std::vector<int64_t>* constants =
+        other != nullptr && Elements(other) ? &*Elements(other) : nullptr;
+    Limits before = limits;
+    const int axis = constants != nullptr ? AxisOf(node, other) : -1;
+    const bool by_place = axis >= 0 && (limits.axis < 0 || limits.axis == axis);
+    if (by_place && limits.axis < 0) before = {axis, {constants->size(), limits.at[0]}};
+    std::optional<LimitContext::Interval> interval;
+    if (constants != nullptr) {
       const auto [least, greatest] = std::minmax_element(constants->begin(), constants->end());
-      for (size_t i = 0; i < before.at.size(); ++i) {
-        before.at[i] = BeforeConstant(node.kind, before.at[i], by_place ? (*constants)[i] : *least,
-                                      by_place ? (*constants)[i] : *greatest);
-      }
-      if (by_place && node.kind == OpKind::kAdd) LimitToNextOffset(*constants, before);
-      const auto known = [](const std::optional<Expr>& limit) { return limit.has_value(); };
-      if (std::none_of(before.at.begin(), before.at.end(), known)) continue;
-      Limit(operand, BeforeBroadcast(node, operand, before));
+      interval = {*least, *greatest};
     }
+    for (size_t i = 0; i < before.at.size(); ++i) {
+      if (by_place) interval = {(*constants)[i], (*constants)[i]};
+      before.at[i] = IntegerFactsOf(node.kind).operand_limit(
+          {operand, value->type.dtype, before.at[i], interval, ranges_});
+    }
+    if (by_place && node.kind == OpKind::kAdd) LimitToNextOffset(*constants, before);
+    Limit(value, BeforeBroadcast(node, value, before));
+  }
+
+  // To what a view or gather takes its elements from.
+  void PassOnElements(const Node& node, const Limits& limits) {
+    const Index anywhere = AnyIndex(node.result()->type.shape, ranges_);
+    std::set<int> operands;  // each once
+    for (const Read& read : ReadsOf(node, anywhere)) {
+      const Value* value = node.operand(read.operand);
+      if (!operands.insert(read.operand).second) continue;
+      if (ascending_.count(node.result())) ascending_.insert(value);
+      if (limits.axis < 0)
+        Limit(value, BeforeTaking(node, read, anywhere, limits.at[0]));
+      else
+        Limit(value, BeforeReads(value, ReadsByPlace(node, read.operand, anywhere, limits)));
+    }
+  }
+
+  struct Read {
+    int operand = 0;
+    Index index;
+    std::optional<Expr> limit;
+  };
+
+  std::vector<Read> ReadsOf(const Node& node, const Index& index,
+                            const std::optional<Expr>& limit = std::nullopt) {
+    const auto index_at = [&](int operand, const Index& position,
+                              const Expr& extent) -> std::optional<Expr> {
+      const std::optional<int64_t> place = KnownElement(node.operand(operand), position);
+      if (!place) return Expr::Symbol("data");  // somewhere
+      return *place < 0 ? extent + *place : Expr(*place);
+    };
+    std::vector<Read> reads;
+    for (ElementSource& source :
+         ElementSources(node, 0, index, ranges_, index_at).value_or(std::vector<ElementSource>())) {
+      if (source.operand >= 0) reads.push_back({source.operand, std::move(source.index), limit});
+    }
+    return reads;
+  }
+
+  // What each place of the limited axis reads of `operand`.
+  std::vector<Read> ReadsByPlace(const Node& node, int operand, Index index,
+                                 const Limits& limits) {
+    std::vector<Read> reads;
+    for (size_t i = 0; i < limits.at.size(); ++i) {
+      index[limits.axis] = Expr(static_cast<int64_t>(i));
+      for (Read& read : ReadsOf(node, index, limits.at[i])) {
+        if (read.operand == operand) reads.push_back(std::move(read));
+      }
+    }
+    return reads;
+  }
+
+  // Of data that is read in known places: by places of the axis that tells most of them apart.
+  Limits BeforeReads(const Value* data, const std::vector<Read>& reads) const {
+    Limits best{-1, {std::nullopt}};
+    for (const Read& read : reads) best.at[0] = LesserOf(best.at[0], read.limit);
+    size_t most = 0;
+    for (int axis = 0; axis < data->type.rank(); ++axis) {
+      const auto size = data->type.shape[axis].AsConstant();
+      if (!size || *size < 2 || *size > kMostPlaces) continue;
+      Limits before{axis, std::vector<std::optional<Expr>>(*size)};
+      std::set<int64_t> places;
+      const bool known = std::all_of(reads.begin(), reads.end(), [&](const Read& read) {
+        const auto place = read.index[axis].AsConstant();
+        if (!place || *place < 0 || *place >= *size) return false;
+        before.at[*place] = LesserOf(before.at[*place], read.limit);
+        return places.insert(*place), true;
+      });
+      if (!known || places.size() <= most) continue;
+      most = places.size();
+      best = std::move(before);
+    }
+    return best;
+  }
+
+  // Of data that has one limit wherever it is read: by places of the first axis of which some are
+  // not read.
+  Limits BeforeTaking(const Node& node, const Read& anywhere, const Index& index,
+                      const std::optional<Expr>& limit) {
+    const Value* data = node.operand(anywhere.operand);
+    const Shape &from = data->type.shape, &shape = node.result()->type.shape;
+    std::vector<Read> reads = {{anywhere.operand, anywhere.index, limit}};
+    for (int axis = -1; axis < static_cast<int>(shape.size()); ++axis) {
+      if (axis >= 0) {
+        const auto count = shape[axis].AsConstant();
+        bool stays = false;
+        for (size_t i = 0; i < from.size(); ++i)
+          stays |= anywhere.index[i] == index[axis] && from[i] == shape[axis];
+        if (stays || !count || *count < 2 || *count > kMostPlaces) continue;
+        const Limits same{axis, std::vector<std::optional<Expr>>(*count, limit)};
+        reads = ReadsByPlace(node, anywhere.operand, index, same);
+      }
+      Limits before = BeforeReads(data, reads);
+      if (std::count(before.at.begin(), before.at.end(), std::nullopt) != 0) return before;
+    }
+    return {-1, {limit}};
   }
 
   // The axis of the result along which a broadcast operand's elements differ; -1 if there is none,
@@ -342,8 +303,9 @@ class LimitFinder {
   }
 
   const Graph& graph_;
-  const Ranges ranges_;
+  Ranges ranges_;
   std::map<const Value*, Limits> limits_;  // looked up, never iterated
+  std::map<const Value*, std::optional<std::vector<int64_t>>> elements_;  // looked up, never iterated
   std::set<const Value*> ascending_;       // looked up, never iterated
 };
 

@@ -1,64 +1,20 @@
-// Runs every tests/passes/<pass>/*.ir: IR text in, IR text out. A case is one file:
-//
-//     # Why this case is here.
-//     # run: fold-constants,canonicalize     in this order; behind a space, "disable: NAME" leaves
-//     a fusion out, "index-policy: WORD" or "matmul-precision: WORD" sets that option graph ... # ---- expected ---- graph ...
-//     or "error: " and the text of the error
-//
-// With FUSEC_UPDATE_GOLDEN=1 in the environment, what comes out replaces what was expected.
+// Runs every tests/passes/<pass>/*.ir (pass_case.h says what is in one), and holds the table of passes to the pipeline. With
+// FUSEC_UPDATE_GOLDEN=1 in the environment, what comes out replaces what was expected.
+
+#include "tests/passes/pass_case.h"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <set>
 
-#include "passes/pass_manager.h"
+#include "compiler/driver/build/pipeline.h"
 
 namespace fusec {
 namespace {
 
-namespace fs = std::filesystem;
-
-const std::string kFolder = FUSEC_SOURCE_DIR "/tests/passes/";
-const std::string kExpected = "# ---- expected ----\n";
-
-std::string ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-struct Case {
-  std::vector<std::string> passes;
-  PassOptions options;
-  std::string head, expected;  // all before and behind the line that divides them
-};
-
-Case ReadCase(const std::string& path) {
-  Case result;
-  const std::string text = ReadText(path);
-  const size_t divider = text.find(kExpected);
-  result.head = text.substr(0, divider);
-  if (divider != std::string::npos) result.expected = text.substr(divider + kExpected.size());
-  std::istringstream lines(result.head);
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("# run: ")) continue;
-    std::istringstream words(line.substr(7));
-    std::string names, keyword, value;
-    words >> names >> keyword >> value;
-    if (keyword == "disable:") result.options.disabled_fusions.insert(value);
-    if (keyword == "index-policy:") result.options.index_policy = value;
-    if (keyword == "matmul-precision:") result.options.matmul_precision = value;
-    std::istringstream list(names);
-    for (std::string name; std::getline(list, name, ',');) result.passes.push_back(name);
-  }
-  return result;
-}
-
 // The text that parse and passes make of the case.
-std::string Outcome(const Case& wanted) {
+std::string Outcome(const PassCase& wanted) {
   auto graph = Parse(wanted.head);
   if (!graph) return "error: " + graph.error().message + "\n";
   if (auto verified = Verify(**graph); !verified)
@@ -77,23 +33,62 @@ std::string Outcome(const Case& wanted) {
 class Passes : public testing::TestWithParam<std::string> {};
 
 TEST_P(Passes, MakeTheExpectedText) {
-  const std::string path = kFolder + GetParam();
-  const Case wanted = ReadCase(path);
+  const std::string path = kPassCases + GetParam();
+  const PassCase wanted = ReadPassCase(path);
   ASSERT_FALSE(wanted.passes.empty()) << path << " has no line \"# run: PASS,PASS\"";
   const std::string outcome = Outcome(wanted);
   if (std::getenv("FUSEC_UPDATE_GOLDEN") != nullptr)
-    std::ofstream(path) << wanted.head << kExpected << outcome;
+    std::ofstream(path) << wanted.head << kExpectedLine << outcome;
   else
     EXPECT_EQ(outcome, wanted.expected) << path;
 }
 
-std::vector<std::string> AllCases() {
-  std::vector<std::string> cases;
-  for (const auto& entry : fs::recursive_directory_iterator(kFolder)) {
-    if (entry.path().extension() == ".ir") cases.push_back(fs::relative(entry.path(), kFolder));
+// Each folder begins with an input that is close to what its pass changes, and stays as it is.
+TEST(PassFolders, HaveACaseThatStaysAsItIs) {
+  for (const PassInfo& pass : AllPasses()) {
+    const std::string path = kPassCases + pass.name + "/no_change.ir";
+    ASSERT_TRUE(std::filesystem::is_regular_file(path)) << path << " is not there";
+    const PassCase stays = ReadPassCase(path);
+    EXPECT_TRUE(stays.head.starts_with("# ") && !stays.head.starts_with("# run:"))
+        << path << " does not begin with a line that says why the graph stays";
+    const auto graph = Parse(stays.head);
+    ASSERT_TRUE(graph.has_value()) << path << ": " << graph.error().message;
+    PassManager manager;
+    manager.options = stays.options;
+    ASSERT_TRUE(manager.Run(**graph, stays.passes).has_value()) << path;
+    int runs = 0;
+    for (const PassTiming& run : manager.timings()) {
+      if (run.name != pass.name) continue;
+      ++runs;
+      EXPECT_FALSE(run.changed) << path << " is changed";
+    }
+    EXPECT_GT(runs, 0) << path << " does not run " << pass.name;
   }
-  std::sort(cases.begin(), cases.end());
-  return cases;
+}
+
+// passes.def, which help shows, has the order in which passes first run.
+TEST(PassTable, IsInTheOrderOfThePipeline) {
+  std::vector<std::string> table;
+  for (const PassInfo& pass : AllPasses()) table.emplace_back(pass.name);
+  std::set<std::string> used;
+  for (const TargetKind target : {TargetKind::kCpu, TargetKind::kGpu}) {
+    for (const bool round_every_op : {false, true}) {
+      std::set<std::string> run;
+      auto place = table.begin();
+      for (const std::string& name : PipelinePasses(target, round_every_op)) {
+        used.insert(name);
+        if (!run.insert(name).second) continue;
+        const auto found = std::find(place, table.end(), name);
+        ASSERT_NE(found, table.end()) << name << " first runs behind " << *place
+                                      << ", but stands before it in passes.def";
+        place = found;
+      }
+    }
+  }
+  const auto unused = [&](const std::string& name) { return used.count(name) == 0; };
+  const auto first_unused = std::find_if(table.begin(), table.end(), unused);
+  EXPECT_TRUE(std::all_of(first_unused, table.end(), unused))
+      << *first_unused << " runs in no compilation, but is not at the end of passes.def";
 }
 
 std::string CaseName(const testing::TestParamInfo<std::string>& info) {
@@ -105,7 +100,7 @@ std::string CaseName(const testing::TestParamInfo<std::string>& info) {
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Passes);
-INSTANTIATE_TEST_SUITE_P(All, Passes, testing::ValuesIn(AllCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(All, Passes, testing::ValuesIn(PassCasePaths()), CaseName);
 
 }  // namespace
 }  // namespace fusec

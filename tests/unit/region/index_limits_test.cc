@@ -101,6 +101,22 @@ TEST(IndexLimits, TheSmallestTableDecidesAndRemaindersTakeAll) {
             "hashed 4611686018427387904, ids min(requests, 50)");
 }
 
+// Whatever the view is: its element map says which column each place of the result reads.
+TEST(IndexLimits, RepeatedAndPaddedColumnsKeepTheirLimits) {
+  EXPECT_EQ(LimitsOf(R"(graph @g(%ids "ids": i64[batch, 2], %more "more": i64[batch, 2]) symbols(batch in 1..64) {
+  %table = constant() payload "aa" : f32[60, 4]
+  %offsets = constant() [0, 5, 20, 25] : i64[4]
+  %zero = constant() [0] : i64[]
+  %twice = tile(%ids) {repeats = [1, 2]} : i64[batch, 4]
+  %row = add(%twice, %offsets) : i64[batch, 4]
+  %wide = pad(%more, %zero) {pads = dims[0, 0, 0, 1], mode = "constant"} : i64[batch, 3]
+  %a = gather(%table, %row) {axis = 0} : f32[batch, 4, 4]
+  %b = gather(%table, %wide) {axis = 0} : f32[batch, 3, 4]
+  return %a, %b
+})"),
+            "ids 5 15 along 1, more 60");
+}
+
 TEST(IndexLimits, AMaskThatIsCountedWithIsZeroOrOne) {
   EXPECT_EQ(LimitsOf(R"(graph @g(%mask "mask": i64[batch, 3], %age "age": i64[batch]) symbols(batch in 1..64) {
   %m = reshape(%mask) {shape = dims[batch, 1, 3]} : i64[batch, 1, 3]

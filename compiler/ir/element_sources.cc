@@ -1,0 +1,105 @@
+#include "compiler/ir/element_sources.h"
+
+#include <string_view>
+#include <utility>
+
+#include "compiler/ir/op_def.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr std::string_view kLoad = "load ";     // followed by its number
+constexpr const char* kRecorded = "recorded";  // its sources are known already
+
+// Runs an op's Lower to see which load is the result. The text of a scalar names a load; any other
+// text is a literal.
+class SourceRecorder : public LowerContext {
+ public:
+  SourceRecorder(const Node& node, int result, std::vector<Expr> index, const Ranges& ranges,
+                 const IndexAt& index_at)
+      : ranges_(ranges), index_at_(index_at) {
+    node_ = &node;
+    result_number_ = result;
+    index_ = std::move(index);
+  }
+
+  std::optional<std::vector<ElementSource>> Find() {
+    Record(GetOpDef(node_->kind).functions.lower(*this));
+    if (computes_) return std::nullopt;
+    return std::move(sources_);
+  }
+
+  const Ranges& ranges() const override { return ranges_; }
+  Scalar Load(int operand, const std::vector<Expr>& index) override {
+    loads_.push_back({operand, index});
+    return {std::string(kLoad) + std::to_string(loads_.size() - 1),
+            node_->operands[operand]->type.dtype};
+  }
+  Scalar SelectBelow(const Expr& position, const Expr& limit, Dtype dtype,
+                     const std::function<Scalar()>& then,
+                     const std::function<Scalar()>& otherwise) override {
+    if (ranges_.ProvenLess(position, limit)) return then();
+    if (ranges_.ProvenNonNegative(position - limit)) return otherwise();
+    Record(then());
+    Record(otherwise());
+    return {kRecorded, dtype};
+  }
+  Expr IndexFromData(const Scalar&, const Expr& extent, int operand,
+                     const std::vector<Expr>& position) override {
+    const std::optional<Expr> index = index_at_(operand, position, extent);
+    computes_ |= !index;
+    return index.value_or(Expr(0));
+  }
+  void Use(const std::string&) override {}
+  std::string Array(int) override { return Computed(Dtype::kF32).text; }
+  Scalar Let(const std::string&, Dtype dtype, const std::string&) override {
+    return Computed(dtype);
+  }
+  Scalar DataFromIndex(const Expr&, Dtype dtype) override { return Computed(dtype); }
+  Scalar FoldRange(OpKind, Dtype dtype, const Scalar&, const Scalar&, const Expr&,
+                   const std::function<Scalar(const Expr&)>&) override {
+    return Computed(dtype);
+  }
+
+ private:
+  Scalar Computed(Dtype dtype) {
+    computes_ = true;
+    return {kRecorded, dtype};
+  }
+  void Record(const Scalar& element) {
+    if (element.text == kRecorded) return;
+    const bool is_load = element.text.compare(0, kLoad.size(), kLoad) == 0;
+    sources_.push_back(is_load ? loads_[std::stoul(element.text.substr(kLoad.size()))]
+                               : ElementSource{-1, {}});
+  }
+
+  const Ranges& ranges_;
+  const IndexAt& index_at_;
+  std::vector<ElementSource> loads_, sources_;
+  bool computes_ = false;
+};
+
+}  // namespace
+
+std::vector<Expr> AnyIndex(const Shape& shape, Ranges& ranges) {
+  std::vector<Expr> index;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const std::string name = "axis_" + std::to_string(axis);
+    if (!shape[axis].IsConstant(1)) ranges.Set(name, 0, shape[axis] - 1);
+    index.push_back(shape[axis].IsConstant(1) ? Expr(0) : Expr::Symbol(name));
+  }
+  return index;
+}
+
+std::optional<std::vector<ElementSource>> ElementSources(const Node& node, int result,
+                                                         const std::vector<Expr>& index,
+                                                         const Ranges& ranges,
+                                                         const IndexAt& index_at) {
+  const OpDef& def = GetOpDef(node.kind);
+  const bool moves = def.op_class == OpClass::kView || def.op_class == OpClass::kGather;
+  if (!moves) return std::nullopt;
+  return SourceRecorder(node, result, index, ranges, index_at).Find();
+}
+
+}  // namespace fusec

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "passes/pass_manager.h"
+
+namespace fusec {
+
+// A case of tests/passes is one file, tests/passes/<pass>/NAME.ir:
+//
+//     # Why this case is here.
+//     # run: fold-constants,canonicalize
+//     graph ...
+//     # ---- expected ----
+//     graph ...
+//
+// The passes of "# run:" run in this order. Behind a space, "disable: NAME" leaves a fusion out, and
+// "index-policy: WORD" or "matmul-precision: WORD" sets that option. Instead of a graph, "error: "
+// and its text may be expected.
+struct PassCase {
+  std::vector<std::string> passes;
+  PassOptions options;
+  std::string head, expected;  // all before and behind the line that divides them
+};
+
+inline const std::string kPassCases = FUSEC_SOURCE_DIR "/tests/passes/";
+inline const std::string kExpectedLine = "# ---- expected ----\n";
+
+inline PassCase ReadPassCase(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  PassCase result;
+  const size_t divider = text.find(kExpectedLine);
+  result.head = text.substr(0, divider);
+  if (divider != std::string::npos) result.expected = text.substr(divider + kExpectedLine.size());
+  std::istringstream lines(result.head);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("# run: ")) continue;
+    std::istringstream words(line.substr(7));
+    std::string names, keyword, value;
+    words >> names >> keyword >> value;
+    if (keyword == "disable:") result.options.disabled_fusions.insert(value);
+    if (keyword == "index-policy:") result.options.index_policy = value;
+    if (keyword == "matmul-precision:") result.options.matmul_precision = value;
+    std::istringstream list(names);
+    for (std::string name; std::getline(list, name, ',');) result.passes.push_back(name);
+  }
+  return result;
+}
+
+// The paths of the cases in `folder` of tests/passes ("" for all), sorted, from tests/passes on.
+inline std::vector<std::string> PassCasePaths(const std::string& folder = "") {
+  namespace fs = std::filesystem;
+  std::vector<std::string> paths;
+  for (const auto& entry : fs::recursive_directory_iterator(kPassCases + folder)) {
+    if (entry.path().extension() == ".ir") paths.push_back(fs::relative(entry.path(), kPassCases));
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+}  // namespace fusec
