@@ -117,6 +117,7 @@ std::string KernelBuilder::FirstFree(const std::string& wanted) const {
 std::string KernelBuilder::Unique(const std::string& wanted) {
   const std::string name = FirstFree(wanted);
   names_.insert(name);
+  depth_of_.erase(name);  // of a local in a scope that is closed
   return name;
 }
 
