@@ -16,7 +16,8 @@ namespace {
 
 // Names that mean something else in the text of an Expr or of a kernel.
 bool IsTaken(const std::string& name) {
-  return name == "floordiv" || name == "mod" || IsKernelWord(name);
+  return name == "floordiv" || name == "mod" || name.starts_with("__") || IsKernelWord(name) ||
+         IsKernelConstant(name);
 }
 
 // The symbols of a model's dims, by the text of dim_param.
@@ -125,7 +126,8 @@ class DimReader {
       if (MayBeSize(size)) return size;
     }
     std::string name = Identifier(text);
-    while (plain_.count(name) || met_.count(name) || IsTaken(name)) name += "_";
+    while (plain_.count(name) || met_.count(name) || IsTaken(name))
+      name = IsTaken(name + "_") ? "dim_" + name : name + "_";
     Warn(input, axis, "has the size \"" + text + "\"; it is called " + name);
     return Symbol(name, plain_.count(text) ? text : name);
   }

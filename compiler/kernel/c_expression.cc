@@ -94,7 +94,7 @@ std::string CExpressionWriter::WriteOffset(int64_t value, const SizeNames& names
   if (const SizeName* offset = Find(names.offsets, value)) return Constant(*offset);
   const std::string comment =
       names.is_place ? "between an element and what is read of \"" + names.subject + "\""
-                     : "added to it";
+                     : "offset " + names.phrase;
   return Constant(names.subject + "_offset", value, comment);
 }
 

@@ -126,7 +126,9 @@ class ElementLowering : public LowerContext {
       if (std::abs(*number) <= 2) return {literal, dtype};
       return {parent_.builder_.expressions().TypedConstant(
                   CTypeName(dtype), FriendlyName(node_->result(result_number_)->name) + "_size",
-                  literal, "of an axis"),
+                  literal,
+                  "a size that \"" + FriendlyName(node_->result(result_number_)->name) +
+                      "\" is made with"),
               dtype};
     }
     const std::string name = FriendlyName(node_->result(result_number_)->name);
@@ -175,9 +177,12 @@ class ElementLowering : public LowerContext {
 
 std::string ElementLowering::ConditionText(const Expr& position, const Expr& limit) {
   const std::string name = FriendlyName(node_->result(result_number_)->name);
-  const SizeNames names =
-      CountOf(name + "_border", "where \"" + name + "\" begins to be made in another way");
-  return parent_.builder_.Write(position, names) + " < " + parent_.builder_.Write(limit, names);
+  const SizeNames of_position =
+      CountOf(name + "_position", "of the place that \"" + name + "\" is made from");
+  const SizeNames of_limit =
+      Only({0, name + "_border", "where \"" + name + "\" begins to be made in another way"});
+  return parent_.builder_.Write(position, of_position) + " < " +
+         parent_.builder_.Write(limit, of_limit);
 }
 
 // GatherND takes an index for each axis behind the batch.

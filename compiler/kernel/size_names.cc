@@ -105,8 +105,10 @@ SizeNames PlaceIn(const std::string& name, const Shape& shape,
                   const std::vector<const Value*>& views) {
   SizeNames names = PlaceIn(name, shape);
   for (const Value* view : views) {
-    for (SizeName& size : SizesOf(FriendlyName(view->name), view->type.shape))
+    for (SizeName& size : SizesOf(FriendlyName(view->name), view->type.shape)) {
+      size.comment += ", as which " + Quoted(name) + " is read";
       names.sizes.push_back(std::move(size));
+    }
   }
   return names;
 }

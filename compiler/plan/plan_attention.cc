@@ -198,12 +198,7 @@ class AttentionPlanner {
     builder_.AppendCall("__syncthreads()");
     StageTile(tile_count);
     builder_.AppendCall("CloseCopies()");
-    builder_.Append({Statement::Kind::kIf,
-                     "",
-                     "",
-                     "tile == 0",
-                     {{Statement::Kind::kCall, "", "", "continue", {}, {}}},
-                     {}});
+    builder_.AppendIf("tile == 0", "continue");
     Let("first_key", "(tile - 1) * " + TileKeys(), keys_);
     builder_.Append({Statement::Kind::kDeclare,
                      "const Shape::Tile&",

@@ -2,23 +2,57 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "codegen_templates/templates.h"
+#include "compiler/support/words.h"
 
 namespace fusec {
 
 namespace {
 
-constexpr std::string_view kWords[] = {
-    "alignas",   "and",      "asm",       "auto",      "bool",     "break",    "case",
-    "catch",     "char",     "class",     "const",     "continue", "default",  "delete",
-    "do",        "double",   "else",      "enum",      "explicit", "export",   "extern",
-    "false",     "float",    "for",       "friend",    "goto",     "if",       "inline",
-    "int",       "long",     "mutable",   "namespace", "new",      "not",      "operator",
-    "or",        "private",  "protected", "public",    "register", "return",   "short",
-    "signed",    "sizeof",   "static",    "struct",    "switch",   "template", "this",
-    "throw",     "true",     "try",       "typedef",   "typeid",   "typename", "union",
-    "unsigned",  "using",    "virtual",   "void",      "volatile", "while",    "xor",
-    "threadIdx", "blockIdx", "blockDim",  "gridDim",   "min",      "max",      "abs",
-    "signbit",   "isnan",    "isinf",
+// The keywords of C++20 and its words for operators.
+constexpr std::string_view kKeywords[] = {
+    "alignas",       "alignof",     "and",
+    "and_eq",        "asm",         "auto",
+    "bitand",        "bitor",       "bool",
+    "break",         "case",        "catch",
+    "char",          "char8_t",     "char16_t",
+    "char32_t",      "class",       "compl",
+    "concept",       "const",       "consteval",
+    "constexpr",     "constinit",   "const_cast",
+    "continue",      "co_await",    "co_return",
+    "co_yield",      "decltype",    "default",
+    "delete",        "do",          "double",
+    "dynamic_cast",  "else",        "enum",
+    "explicit",      "export",      "extern",
+    "false",         "float",       "for",
+    "friend",        "goto",        "if",
+    "inline",        "int",         "long",
+    "mutable",       "namespace",   "new",
+    "noexcept",      "not",         "not_eq",
+    "nullptr",       "operator",    "or",
+    "or_eq",         "private",     "protected",
+    "public",        "register",    "reinterpret_cast",
+    "requires",      "return",      "short",
+    "signed",        "sizeof",      "static",
+    "static_assert", "static_cast", "struct",
+    "switch",        "template",    "this",
+    "thread_local",  "throw",       "true",
+    "try",           "typedef",     "typeid",
+    "typename",      "union",       "unsigned",
+    "using",         "virtual",     "void",
+    "volatile",      "wchar_t",     "while",
+    "xor",           "xor_eq",
+};
+
+// What CUDA and its compilers define, macros of compilers for the CPU among them.
+constexpr std::string_view kBuiltIns[] = {
+    "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "min",  "max",
+    "abs",       "signbit",  "isnan",    "isinf",   "linux",    "unix",
 };
 
 // With and without the f of their float form.
@@ -81,6 +115,21 @@ constexpr std::string_view kVariables[] = {
     "key_tiles",
     "here",
     "next",
+    "base_pack",
+    "pack",
+    "key_tile",
+    "query_tile",
+    "value_tile",
+    "base_row",
+    "first_tile_row",
+    "last_tile_row",
+    "left_row",
+    "made_row",
+    "made",
+    "line",
+    "row_groups",
+    "round",
+    "Shape",
 };
 
 // One per axis, place or step of a sum: k_0, inner_1.
@@ -98,10 +147,97 @@ bool IsNumbered(std::string_view name, std::string_view prefix) {
   return std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c); });
 }
 
+// The code in `text`: without comments and what strings hold.
+std::string WithoutComments(std::string_view text) {
+  std::string code;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text.substr(at, 2) == "//") at = std::min(text.find('\n', at), text.size());
+    if (text.substr(at, 2) == "/*") at = std::min(text.find("*/", at) + 1, text.size());
+    if (at < text.size() && text[at] == '"') at = std::min(text.find('"', at + 1), text.size());
+    if (at < text.size()) code += text[at];
+  }
+  return code;
+}
+
+// Words, and single other characters, one after the other.
+std::vector<std::string> TokensOf(const std::string& code) {
+  std::vector<std::string> tokens;
+  for (size_t at = 0; at < code.size();) {
+    size_t end = at;
+    while (end < code.size() && IsWordCharacter(code[end])) ++end;
+    if (end == at) ++end;
+    if (end > at + 1 || !std::isspace(static_cast<unsigned char>(code[at])) || code[at] == '\n')
+      tokens.push_back(code.substr(at, end - at));
+    at = end;
+  }
+  return tokens;
+}
+
+bool BeginsName(const std::string& token) {
+  return std::isalpha(static_cast<unsigned char>(token[0])) || token[0] == '_';
+}
+
+// Adds what a file of codegen_templates defines outside of functions and types, namespaces not
+// counted: functions, types, constants and macros.
+void AddNames(std::string_view text, std::set<std::string, std::less<>>& names) {
+  constexpr std::string_view kTypeWords[] = {"struct", "class", "enum", "union", "using"};
+  const std::vector<std::string> tokens = TokensOf(WithoutComments(text));
+  int braces = 0, parentheses = 0;
+  std::string before;  // on this side of line ends
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const std::string& token = tokens[i];
+    const std::string after = i + 1 < tokens.size() ? tokens[i + 1] : "";
+    if (token == "#") {  // a directive, perhaps of several lines
+      if (after == "define") names.insert(tokens[i + 2]);
+      while (i < tokens.size() && (tokens[i] != "\n" || tokens[i - 1] == "\\")) ++i;
+      continue;
+    }
+    if (token == "namespace" && BeginsName(after)) {  // its brace is none
+      while (i < tokens.size() && tokens[i] != "{") ++i;
+      continue;
+    }
+    if (token == "template") {  // its parameters are no names of the file
+      int angles = 0;
+      do {
+        ++i;
+        angles += (tokens[i] == "<") - (tokens[i] == ">");
+      } while (i + 1 < tokens.size() && (angles > 0 || tokens[i] == "\n"));
+      continue;
+    }
+    braces = std::max(0, braces + (token == "{") - (token == "}"));
+    parentheses += (token == "(") - (token == ")");
+    if (braces == 0 && parentheses == 0 && BeginsName(token)) {
+      const bool is_type = Contains(kTypeWords, before);
+      const bool is_other =
+          after == "(" || after == "=" || after == "[" || after == "{" || after == ";";
+      if (is_type || is_other) names.insert(token);
+    }
+    if (token != "\n") before = token;
+  }
+}
+
+const std::set<std::string, std::less<>>& NamesOfTemplates() {
+  static const auto* const kNames = [] {
+    auto* names = new std::set<std::string, std::less<>>;
+    for (const std::string_view path : TemplatePaths()) {
+      if (path.starts_with("device/") || path.starts_with("host/"))
+        AddNames(*TemplateText(path), *names);
+    }
+    return names;
+  }();
+  return *kNames;
+}
+
 }  // namespace
 
+bool IsKernelConstant(std::string_view name) {
+  return name.size() > 1 && name[0] == 'k' && std::isupper(static_cast<unsigned char>(name[1]));
+}
+
 bool IsKernelWord(std::string_view name) {
-  if (Contains(kWords, name) || Contains(kVariables, name) || Contains(kMath, name)) return true;
+  if (Contains(kKeywords, name) || Contains(kBuiltIns, name) || NamesOfTemplates().count(name))
+    return true;
+  if (Contains(kVariables, name) || Contains(kMath, name)) return true;
   if (name.ends_with('f') && Contains(kMath, name.substr(0, name.size() - 1))) return true;
   return std::any_of(std::begin(kNumberedVariables), std::end(kNumberedVariables),
                      [&](std::string_view prefix) { return IsNumbered(name, prefix); });

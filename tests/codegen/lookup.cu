@@ -18,7 +18,7 @@ k00_lookup_gather(const int* __restrict__ ids, const int* __restrict__ rows_tens
   constexpr int kLanes = 4;              // neighbours that a thread makes
   constexpr int kBlockSize = 256;        // threads
   constexpr int kVectorsPerRow = 2;      // kLanes elements each
-  constexpr long long kFoundSize = 4LL;  // of an axis
+  constexpr long long kFoundSize = 4LL;  // a size that "found" is made with
   constexpr int kTableColumns = 8;       // last axis of "table"
   constexpr int kEmbeddingColumns = 8;   // last axis of "embedding"
   const int i = blockIdx.x * kBlockSize + threadIdx.x;

@@ -27,12 +27,12 @@
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict__ weight,
                            const float* __restrict__ bias, float* __restrict__ hidden, int batch) {
-  constexpr int kHiddenColumns = 70;       // last axis of "hidden"
-  constexpr int kProductDepth = 64;        // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kMostRows = 1;             // rows of the result
-  constexpr int kWarpSize = 32;            // threads
-  constexpr int kMatrices = 2;             // products, each of matrices of its own
-  constexpr int kXPerBatchAndMatrix = 64;  // elements of "x" per step of batch * matrix
+  constexpr int kHiddenColumns = 70;  // last axis of "hidden"
+  constexpr int kProductDepth = 64;   // terms of each sum: last axis of "x" and of "weight"
+  constexpr int kMostRows = 1;        // rows of the result
+  constexpr int kWarpSize = 32;       // threads
+  constexpr int kMatrices = 2;        // products, each of matrices of its own
+  constexpr int kXColumns = 64;       // last axis of "x"
   constexpr int kWeightMatrixElements = 4480;  // of a matrix of "weight"
   constexpr int kBlockSize = 128;              // threads
   constexpr int kPack = 4;                     // elements of one load
@@ -40,7 +40,7 @@ k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict_
   constexpr int kWarpsPerColumn = 1;           // warps that share out a sum
   constexpr int kBiasColumns = 70;             // last axis of "bias"
   const int matrix = blockIdx.x % kMatrices;
-  const float* x_matrix = x + batch * matrix * kXPerBatchAndMatrix;
+  const float* x_matrix = x + batch * matrix * kXColumns;
   const float* weight_matrix = weight + matrix * kWeightMatrixElements;
   const int column = blockIdx.x / kMatrices * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight_matrix + min(kHiddenColumns - 1, column) * kProductDepth;
@@ -84,12 +84,12 @@ k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict_
 extern "C" __global__ void __launch_bounds__(128)
 k00_matmul_add_relu_rows_4(const float* __restrict__ x, const float* __restrict__ weight,
                            const float* __restrict__ bias, float* __restrict__ hidden, int batch) {
-  constexpr int kHiddenColumns = 70;       // last axis of "hidden"
-  constexpr int kProductDepth = 64;        // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kMostRows = 4;             // rows of the result
-  constexpr int kWarpSize = 32;            // threads
-  constexpr int kMatrices = 2;             // products, each of matrices of its own
-  constexpr int kXPerBatchAndMatrix = 64;  // elements of "x" per step of batch * matrix
+  constexpr int kHiddenColumns = 70;  // last axis of "hidden"
+  constexpr int kProductDepth = 64;   // terms of each sum: last axis of "x" and of "weight"
+  constexpr int kMostRows = 4;        // rows of the result
+  constexpr int kWarpSize = 32;       // threads
+  constexpr int kMatrices = 2;        // products, each of matrices of its own
+  constexpr int kXColumns = 64;       // last axis of "x"
   constexpr int kWeightMatrixElements = 4480;  // of a matrix of "weight"
   constexpr int kBlockSize = 128;              // threads
   constexpr int kPack = 4;                     // elements of one load
@@ -97,7 +97,7 @@ k00_matmul_add_relu_rows_4(const float* __restrict__ x, const float* __restrict_
   constexpr int kWarpsPerColumn = 1;           // warps that share out a sum
   constexpr int kBiasColumns = 70;             // last axis of "bias"
   const int matrix = blockIdx.x % kMatrices;
-  const float* x_matrix = x + batch * matrix * kXPerBatchAndMatrix;
+  const float* x_matrix = x + batch * matrix * kXColumns;
   const float* weight_matrix = weight + matrix * kWeightMatrixElements;
   const int column = blockIdx.x / kMatrices * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight_matrix + min(kHiddenColumns - 1, column) * kProductDepth;
@@ -142,12 +142,12 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_add_relu_rows_by_8(const float* __restrict__ x, const float* __restrict__ weight,
                               const float* __restrict__ bias, float* __restrict__ hidden,
                               int batch) {
-  constexpr int kHiddenColumns = 70;       // last axis of "hidden"
-  constexpr int kProductDepth = 64;        // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kMostRows = 8;             // rows of a group
-  constexpr int kWarpSize = 32;            // threads
-  constexpr int kMatrices = 2;             // products, each of matrices of its own
-  constexpr int kXPerBatchAndMatrix = 64;  // elements of "x" per step of batch * matrix
+  constexpr int kHiddenColumns = 70;  // last axis of "hidden"
+  constexpr int kProductDepth = 64;   // terms of each sum: last axis of "x" and of "weight"
+  constexpr int kMostRows = 8;        // rows of a group
+  constexpr int kWarpSize = 32;       // threads
+  constexpr int kMatrices = 2;        // products, each of matrices of its own
+  constexpr int kXColumns = 64;       // last axis of "x"
   constexpr int kWeightMatrixElements = 4480;  // of a matrix of "weight"
   constexpr int kBlockSize = 256;              // threads
   constexpr int kPack = 4;                     // elements of one load
@@ -158,7 +158,7 @@ k00_matmul_add_relu_rows_by_8(const float* __restrict__ x, const float* __restri
   const int row_groups = (batch + kMostRows - 1) / kMostRows;
   const int first_row = blockIdx.x % row_groups * kMostRows;
   const int matrix = blockIdx.x / row_groups % kMatrices;
-  const float* x_matrix = x + batch * matrix * kXPerBatchAndMatrix;
+  const float* x_matrix = x + batch * matrix * kXColumns;
   const float* weight_matrix = weight + matrix * kWeightMatrixElements;
   const int column =
       blockIdx.x / (kMatrices * row_groups) * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
@@ -208,19 +208,19 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_add_relu_tile_16x32(const float* __restrict__ x, const float* __restrict__ weight,
                                const float* __restrict__ bias, float* __restrict__ hidden,
                                int batch) {
-  constexpr int kHiddenColumns = 70;       // last axis of "hidden"
-  constexpr int kProductDepth = 64;        // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 16;            // of a block
-  constexpr int kTileColumns = 32;         // of a block
-  constexpr int kChunkBytes = 256;         // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;             // of a block, one below the other
-  constexpr int kColumnWarps = 1;          // side by side
-  constexpr int kDepthWarps = 8;           // that share out the sums
-  constexpr int kStages = 4;               // chunks in shared memory
-  constexpr int kSharedBytes = 52224;      // given at launch
-  constexpr int kColumnTiles = 3;          // tiles side by side
-  constexpr int kMatrices = 2;             // products, each of matrices of its own
-  constexpr int kXPerBatchAndMatrix = 64;  // elements of "x" per step of batch * matrix
+  constexpr int kHiddenColumns = 70;   // last axis of "hidden"
+  constexpr int kProductDepth = 64;    // terms of each sum: last axis of "x" and of "weight"
+  constexpr int kTileRows = 16;        // of a block
+  constexpr int kTileColumns = 32;     // of a block
+  constexpr int kChunkBytes = 256;     // of a row, in shared memory at a time
+  constexpr int kRowWarps = 1;         // of a block, one below the other
+  constexpr int kColumnWarps = 1;      // side by side
+  constexpr int kDepthWarps = 8;       // that share out the sums
+  constexpr int kStages = 4;           // chunks in shared memory
+  constexpr int kSharedBytes = 52224;  // given at launch
+  constexpr int kColumnTiles = 3;      // tiles side by side
+  constexpr int kMatrices = 2;         // products, each of matrices of its own
+  constexpr int kXColumns = 64;        // last axis of "x"
   constexpr int kWeightMatrixElements = 4480;  // of a matrix of "weight"
   constexpr int kCopyBytes = 16;               // of one copy
   constexpr int kBiasColumns = 70;             // last axis of "bias"
@@ -230,7 +230,7 @@ k00_matmul_add_relu_tile_16x32(const float* __restrict__ x, const float* __restr
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int matrix = blockIdx.x / kColumnTiles % kMatrices;
-  const float* x_matrix = x + batch * matrix * kXPerBatchAndMatrix;
+  const float* x_matrix = x + batch * matrix * kXColumns;
   const float* weight_matrix = weight + matrix * kWeightMatrixElements;
   const int first_row = blockIdx.x / (kMatrices * kColumnTiles) * kTileRows;
   const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
@@ -284,19 +284,19 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_add_relu_tile_32x64(const float* __restrict__ x, const float* __restrict__ weight,
                                const float* __restrict__ bias, float* __restrict__ hidden,
                                int batch) {
-  constexpr int kHiddenColumns = 70;       // last axis of "hidden"
-  constexpr int kProductDepth = 64;        // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 32;            // of a block
-  constexpr int kTileColumns = 64;         // of a block
-  constexpr int kChunkBytes = 256;         // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;             // of a block, one below the other
-  constexpr int kColumnWarps = 2;          // side by side
-  constexpr int kDepthWarps = 4;           // that share out the sums
-  constexpr int kStages = 3;               // chunks in shared memory
-  constexpr int kSharedBytes = 78336;      // given at launch
-  constexpr int kColumnTiles = 2;          // tiles side by side
-  constexpr int kMatrices = 2;             // products, each of matrices of its own
-  constexpr int kXPerBatchAndMatrix = 64;  // elements of "x" per step of batch * matrix
+  constexpr int kHiddenColumns = 70;   // last axis of "hidden"
+  constexpr int kProductDepth = 64;    // terms of each sum: last axis of "x" and of "weight"
+  constexpr int kTileRows = 32;        // of a block
+  constexpr int kTileColumns = 64;     // of a block
+  constexpr int kChunkBytes = 256;     // of a row, in shared memory at a time
+  constexpr int kRowWarps = 1;         // of a block, one below the other
+  constexpr int kColumnWarps = 2;      // side by side
+  constexpr int kDepthWarps = 4;       // that share out the sums
+  constexpr int kStages = 3;           // chunks in shared memory
+  constexpr int kSharedBytes = 78336;  // given at launch
+  constexpr int kColumnTiles = 2;      // tiles side by side
+  constexpr int kMatrices = 2;         // products, each of matrices of its own
+  constexpr int kXColumns = 64;        // last axis of "x"
   constexpr int kWeightMatrixElements = 4480;  // of a matrix of "weight"
   constexpr int kCopyBytes = 16;               // of one copy
   constexpr int kBiasColumns = 70;             // last axis of "bias"
@@ -306,7 +306,7 @@ k00_matmul_add_relu_tile_32x64(const float* __restrict__ x, const float* __restr
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int matrix = blockIdx.x / kColumnTiles % kMatrices;
-  const float* x_matrix = x + batch * matrix * kXPerBatchAndMatrix;
+  const float* x_matrix = x + batch * matrix * kXColumns;
   const float* weight_matrix = weight + matrix * kWeightMatrixElements;
   const int first_row = blockIdx.x / (kMatrices * kColumnTiles) * kTileRows;
   const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
@@ -363,19 +363,19 @@ extern "C" __global__ void __launch_bounds__(256)
 k00_matmul_add_relu_tile_128x64(const float* __restrict__ x, const float* __restrict__ weight,
                                 const float* __restrict__ bias, float* __restrict__ hidden,
                                 int batch) {
-  constexpr int kHiddenColumns = 70;       // last axis of "hidden"
-  constexpr int kProductDepth = 64;        // terms of each sum: last axis of "x" and of "weight"
-  constexpr int kTileRows = 128;           // of a block
-  constexpr int kTileColumns = 64;         // of a block
-  constexpr int kChunkBytes = 128;         // of a row, in shared memory at a time
-  constexpr int kRowWarps = 4;             // of a block, one below the other
-  constexpr int kColumnWarps = 2;          // side by side
-  constexpr int kDepthWarps = 1;           // that share out the sums
-  constexpr int kStages = 3;               // chunks in shared memory
-  constexpr int kSharedBytes = 82944;      // given at launch
-  constexpr int kColumnTiles = 2;          // tiles side by side
-  constexpr int kMatrices = 2;             // products, each of matrices of its own
-  constexpr int kXPerBatchAndMatrix = 64;  // elements of "x" per step of batch * matrix
+  constexpr int kHiddenColumns = 70;   // last axis of "hidden"
+  constexpr int kProductDepth = 64;    // terms of each sum: last axis of "x" and of "weight"
+  constexpr int kTileRows = 128;       // of a block
+  constexpr int kTileColumns = 64;     // of a block
+  constexpr int kChunkBytes = 128;     // of a row, in shared memory at a time
+  constexpr int kRowWarps = 4;         // of a block, one below the other
+  constexpr int kColumnWarps = 2;      // side by side
+  constexpr int kDepthWarps = 1;       // that share out the sums
+  constexpr int kStages = 3;           // chunks in shared memory
+  constexpr int kSharedBytes = 82944;  // given at launch
+  constexpr int kColumnTiles = 2;      // tiles side by side
+  constexpr int kMatrices = 2;         // products, each of matrices of its own
+  constexpr int kXColumns = 64;        // last axis of "x"
   constexpr int kWeightMatrixElements = 4480;  // of a matrix of "weight"
   constexpr int kCopyBytes = 16;               // of one copy
   constexpr int kBiasColumns = 70;             // last axis of "bias"
@@ -385,7 +385,7 @@ k00_matmul_add_relu_tile_128x64(const float* __restrict__ x, const float* __rest
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int matrix = blockIdx.x / kColumnTiles % kMatrices;
-  const float* x_matrix = x + batch * matrix * kXPerBatchAndMatrix;
+  const float* x_matrix = x + batch * matrix * kXColumns;
   const float* weight_matrix = weight + matrix * kWeightMatrixElements;
   const int first_row = blockIdx.x / (kMatrices * kColumnTiles) * kTileRows;
   const int first_column = blockIdx.x % kColumnTiles * kTileColumns;

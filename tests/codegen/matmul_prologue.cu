@@ -46,12 +46,12 @@ k00_interaction_linear_rows_1(const float* __restrict__ weight_folded_shares,
   constexpr int kPack = 4;                                  // elements of one load
   constexpr int kFirstPacks = 5;                            // of a thread's share of the weights
   constexpr int kWarpsPerColumn = 1;                        // warps that share out a sum
-  constexpr int kPack_2 = 4;                                // neighbours in a row
+  constexpr int kPackLanes = 4;                             // neighbours in a row
   constexpr int kPairsProductsPacks = 4;                    // in a row of "pairs_products"
   constexpr int kPairsFirstPerMatrix = 33;   // elements of "pairs_first" per step of matrix
   constexpr int kXColumns = 176;             // last axis of "x"
   constexpr int kPairsBlocksPerMatrix = 33;  // elements of "pairs_blocks" per step of matrix
-  constexpr int kPairsInBlocksColumns = 16;  // last axis of "pairs_in_blocks"
+  constexpr int kPairsInBlocksColumns = 16;  // last axis of "pairs_in_blocks", as which "x" is read
   LetNextKernelStart();
   const int matrix = blockIdx.x % kMatrices;
   const float* weight_folded_shares_matrix =
@@ -65,20 +65,20 @@ k00_interaction_linear_rows_1(const float* __restrict__ weight_folded_shares,
   // No other load and no store stands before this.
   AwaitEarlierKernels();
 
-  // The left operand: gather, gather, mul, transpose. kPack_2 neighbours in a row, number `pack` of
-  // these.
+  // The left operand: gather, gather, mul, transpose. kPackLanes neighbours in a row, number `pack`
+  // of these.
   const auto pairs_shares = [&](int left_row, int pack) {
     const int base_row = pack / kPairsProductsPacks;
     const int base_pack = pack % kPairsProductsPacks;
-    Vector<float, kPack_2> made;
+    Vector<float, kPackLanes> made;
     const int pairs_first_value = pairs_first[matrix * kPairsFirstPerMatrix + base_row];
     const float x_value = x[left_row * kXColumns + pairs_first_value];
     const int pairs_blocks_value = pairs_blocks[matrix * kPairsBlocksPerMatrix + base_row];
-    const Vector<float, kPack_2> x_vector =
-        LoadVector<kPack_2>(x + left_row * kXColumns + pairs_blocks_value * kPairsInBlocksColumns +
-                            base_pack * kPack_2);
+    const Vector<float, kPackLanes> x_vector =
+        LoadVector<kPackLanes>(x + left_row * kXColumns +
+                               pairs_blocks_value * kPairsInBlocksColumns + base_pack * kPackLanes);
     #pragma unroll
-    for (int lane = 0; lane < kPack_2; ++lane) {
+    for (int lane = 0; lane < kPackLanes; ++lane) {
       const float x_value_2 = x_vector.at[lane];
       // mul
       const float pairs_products = x_value * x_value_2;
@@ -137,12 +137,12 @@ k00_interaction_linear_warpgroup_64x128_cluster_2(
   constexpr int kColumnTiles = 1;                           // tiles side by side
   constexpr int kMatrices = 32;                             // products, each of matrices of its own
   constexpr int kWeightFoldedSharesMatrixElements = 38016;  // of a matrix of "weight_folded_shares"
-  constexpr int kPack = 4;                                  // neighbours in a row
+  constexpr int kPackLanes = 4;                             // neighbours in a row
   constexpr int kPairsProductsPacks = 4;                    // in a row of "pairs_products"
   constexpr int kPairsFirstPerMatrix = 33;   // elements of "pairs_first" per step of matrix
   constexpr int kXColumns = 176;             // last axis of "x"
   constexpr int kPairsBlocksPerMatrix = 33;  // elements of "pairs_blocks" per step of matrix
-  constexpr int kPairsInBlocksColumns = 16;  // last axis of "pairs_in_blocks"
+  constexpr int kPairsInBlocksColumns = 16;  // last axis of "pairs_in_blocks", as which "x" is read
   constexpr int kPanelElements = 69632;      // of a matrix in panels
   constexpr int kPanelDepth = 544;           // elements that panels have for a column
   constexpr int kCopyBytes = 16;             // of one copy
@@ -163,20 +163,21 @@ k00_interaction_linear_warpgroup_64x128_cluster_2(
   const int first_row = tile / (kMatrices * kColumnTiles) * kTileRows;
   const int first_column = tile % kColumnTiles * kTileColumns;
 
-  // The left operand: gather, gather, mul, transpose. kPack neighbours in a row, number `pack` of
-  // these; rows count from first_row on.
+  // The left operand: gather, gather, mul, transpose. kPackLanes neighbours in a row, number `pack`
+  // of these; rows count from first_row on.
   const auto pairs_shares = [&](int left_row, int pack) {
     const int made_row = first_row + left_row;
     const int base_row = pack / kPairsProductsPacks;
     const int base_pack = pack % kPairsProductsPacks;
-    Vector<float, kPack> made;
+    Vector<float, kPackLanes> made;
     const int pairs_first_value = pairs_first[matrix * kPairsFirstPerMatrix + base_row];
     const float x_value = x[made_row * kXColumns + pairs_first_value];
     const int pairs_blocks_value = pairs_blocks[matrix * kPairsBlocksPerMatrix + base_row];
-    const Vector<float, kPack> x_vector = LoadVector<kPack>(
-        x + made_row * kXColumns + pairs_blocks_value * kPairsInBlocksColumns + base_pack * kPack);
+    const Vector<float, kPackLanes> x_vector =
+        LoadVector<kPackLanes>(x + made_row * kXColumns +
+                               pairs_blocks_value * kPairsInBlocksColumns + base_pack * kPackLanes);
     #pragma unroll
-    for (int lane = 0; lane < kPack; ++lane) {
+    for (int lane = 0; lane < kPackLanes; ++lane) {
       const float x_value_2 = x_vector.at[lane];
       // mul
       const float pairs_products = x_value * x_value_2;
@@ -258,12 +259,12 @@ k00_interaction_linear_warpgroup_64x128(const float* __restrict__ weight_folded_
   constexpr int kColumnTiles = 1;                           // tiles side by side
   constexpr int kMatrices = 32;                             // products, each of matrices of its own
   constexpr int kWeightFoldedSharesMatrixElements = 38016;  // of a matrix of "weight_folded_shares"
-  constexpr int kPack = 4;                                  // neighbours in a row
+  constexpr int kPackLanes = 4;                             // neighbours in a row
   constexpr int kPairsProductsPacks = 4;                    // in a row of "pairs_products"
   constexpr int kPairsFirstPerMatrix = 33;   // elements of "pairs_first" per step of matrix
   constexpr int kXColumns = 176;             // last axis of "x"
   constexpr int kPairsBlocksPerMatrix = 33;  // elements of "pairs_blocks" per step of matrix
-  constexpr int kPairsInBlocksColumns = 16;  // last axis of "pairs_in_blocks"
+  constexpr int kPairsInBlocksColumns = 16;  // last axis of "pairs_in_blocks", as which "x" is read
   constexpr int kPanelElements = 69632;      // of a matrix in panels
   constexpr int kPanelDepth = 544;           // elements that panels have for a column
   constexpr int kCopyBytes = 16;             // of one copy
@@ -281,20 +282,21 @@ k00_interaction_linear_warpgroup_64x128(const float* __restrict__ weight_folded_
   const int first_row = blockIdx.x / (kMatrices * kColumnTiles) * kTileRows;
   const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
 
-  // The left operand: gather, gather, mul, transpose. kPack neighbours in a row, number `pack` of
-  // these; rows count from first_row on.
+  // The left operand: gather, gather, mul, transpose. kPackLanes neighbours in a row, number `pack`
+  // of these; rows count from first_row on.
   const auto pairs_shares = [&](int left_row, int pack) {
     const int made_row = first_row + left_row;
     const int base_row = pack / kPairsProductsPacks;
     const int base_pack = pack % kPairsProductsPacks;
-    Vector<float, kPack> made;
+    Vector<float, kPackLanes> made;
     const int pairs_first_value = pairs_first[matrix * kPairsFirstPerMatrix + base_row];
     const float x_value = x[made_row * kXColumns + pairs_first_value];
     const int pairs_blocks_value = pairs_blocks[matrix * kPairsBlocksPerMatrix + base_row];
-    const Vector<float, kPack> x_vector = LoadVector<kPack>(
-        x + made_row * kXColumns + pairs_blocks_value * kPairsInBlocksColumns + base_pack * kPack);
+    const Vector<float, kPackLanes> x_vector =
+        LoadVector<kPackLanes>(x + made_row * kXColumns +
+                               pairs_blocks_value * kPairsInBlocksColumns + base_pack * kPackLanes);
     #pragma unroll
-    for (int lane = 0; lane < kPack; ++lane) {
+    for (int lane = 0; lane < kPackLanes; ++lane) {
       const float x_value_2 = x_vector.at[lane];
       // mul
       const float pairs_products = x_value * x_value_2;

@@ -200,7 +200,7 @@ class TilePlanner : ProductPlanner {
     const int64_t elements = PanelElements(columns(), depth(), dtype(), layout);
     const bool has_several = !matmul_.b.batch_stride.IsConstant(0);
     if (has_several)
-      panels = OfMatrix(elements, panels, {elements, "panel_elements", "of a matrix in panels"});
+      panels = OfMatrix(elements, panels, {{elements, "panel_elements", "of a matrix in panels"}});
     more_bytes_ =
         (elements - columns() * depth()) * (has_several ? matrices() : 1) * DtypeBytes(dtype());
     return panels + " + first_column * " +

@@ -47,16 +47,16 @@ std::string ProductPlanner::BlockNumber() const {
 }
 
 std::string ProductPlanner::OfMatrix(const Expr& stride, const std::string& name,
-                                     const SizeName& size) {
+                                     std::vector<SizeName> sizes) {
   if (stride.IsConstant(0)) return name;
   const std::string first = builder_.Unique(name + "_matrix");
-  builder_.Append(
-      {Statement::Kind::kLet,
-       MemoryTypeName(dtype()) + "*",
-       first,
-       name + " + " + builder_.Write(Expr::Symbol("matrix") * stride, {name, "", true, {size}, {}, {}}),
-       {},
-       {}});
+  const SizeNames names{name, "", true, std::move(sizes), {}, {}};
+  builder_.Append({Statement::Kind::kLet,
+                   MemoryTypeName(dtype()) + "*",
+                   first,
+                   name + " + " + builder_.Write(Expr::Symbol("matrix") * stride, names),
+                   {},
+                   {}});
   return first;
 }
 
@@ -67,13 +67,15 @@ std::string ProductPlanner::ChooseMatrix(const std::string& number, const std::s
       names.Constant("matrices", matrices(), "products, each of matrices of its own");
   Let("matrix", number + (together.empty() ? "" : " / " + together) + " % " + count, 0,
       matrices() - 1);
-  const auto of_matrix = [&](const Expr& stride, const std::string& name) {
-    return OfMatrix(stride, name,
-                    {stride.AsConstant().value_or(0), name + "_matrix_elements",
-                     "of a matrix of \"" + name + "\""});
+  const auto of_matrix = [&](const MatMulPlan::Operand& operand, const std::string& name) {
+    std::vector<SizeName> sizes = SizesOf(name, operand.value->type.shape);
+    if (const auto stride = operand.batch_stride.AsConstant())
+      sizes.insert(sizes.begin(),
+                   {*stride, name + "_matrix_elements", "of a matrix of \"" + name + "\""});
+    return OfMatrix(operand.batch_stride, name, std::move(sizes));
   };
-  if (!a_.empty()) a_ = of_matrix(matmul_.a.batch_stride, a_);
-  if (!b_.empty()) b_ = of_matrix(matmul_.b.batch_stride, b_);
+  if (!a_.empty()) a_ = of_matrix(matmul_.a, a_);
+  if (!b_.empty()) b_ = of_matrix(matmul_.b, b_);
   return together.empty() ? count : "(" + count + " * " + together + ")";
 }
 
@@ -81,7 +83,7 @@ std::string ProductPlanner::LeftFrom(const std::string& first_row) {
   if (!matmul_.made) return a_ + (first_row.empty() ? "" : " + " + first_row + " * " + depth_);
   const int64_t lanes = Aligned(16 / DtypeBytes(dtype()));
   const std::string lanes_name =
-      builder_.expressions().Constant("pack", lanes, "neighbours in a row");
+      builder_.expressions().Constant("pack_lanes", lanes, "neighbours in a row");
   a_ = builder_.Unique(FriendlyName(matmul_.made->name));
   builder_.Comment("The left operand: " + OpsInWords(/*behind_product=*/false) + ". " + lanes_name +
                    " neighbours in a row, number `pack` of these" +

@@ -37,8 +37,8 @@ class ProductPlanner {
   std::string RowCount() { return builder_.Write(matmul_.m, CountOf("rows", "of the result")); }
 
   // From the operand that is called `name` on: the block's matrix of several, `stride` elements
-  // each, as `size` calls them.
-  std::string OfMatrix(const Expr& stride, const std::string& name, const SizeName& size);
+  // each, as `sizes` call them.
+  std::string OfMatrix(const Expr& stride, const std::string& name, std::vector<SizeName> sizes);
   // Which of the products the block takes part in, by its `number`. Of every `together` neighbours
   // all take part in the same one. Returns how many blocks are neighbours of any product.
   std::string ChooseMatrix(const std::string& number, const std::string& together);

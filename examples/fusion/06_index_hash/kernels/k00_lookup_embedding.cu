@@ -62,7 +62,7 @@ k00_lookup_embedding(const long long* __restrict__ ids, const int* __restrict__ 
   constexpr int kLanes = 4;              // neighbours that a thread makes
   constexpr int kBlockSize = 256;        // threads
   constexpr int kVectorsPerRow = 2;      // kLanes elements each
-  constexpr long long kRow1Size = 32LL;  // of an axis
+  constexpr long long kRow1Size = 32LL;  // a size that "row_1" is made with
   constexpr int kTableColumns = 8;       // last axis of "table"
   constexpr int kYColumns = 8;           // last axis of "y"
   const int i = blockIdx.x * kBlockSize + threadIdx.x;
