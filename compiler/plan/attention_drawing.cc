@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "compiler/ir/op_def.h"
+
 namespace fusec {
 
 Drawing DrawAttention(const DrawnAttention& drawn) {
@@ -43,6 +45,16 @@ Drawing DrawAttention(const DrawnAttention& drawn) {
   timeline.used_note = "softmax so far and values' sums in registers";
   DrawTimeline(timeline, drawing);
   return drawing;
+}
+
+std::string ScoreInWords(const Node& region, const AttentionParts& parts) {
+  std::string words;
+  for (const auto& node : region.body->nodes) {
+    if (parts.nodes.count(node.get()) == 0) continue;
+    words += (words.empty() ? "" : ", ") + std::string(GetOpDef(node->kind).text);
+    if (node->result() == parts.score) break;
+  }
+  return words;
 }
 
 }  // namespace fusec

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "compiler/plan/drawing.h"
+#include "compiler/region/attention_parts.h"
 
 namespace fusec {
 
@@ -19,6 +20,9 @@ struct DrawnAttention {
   int64_t tile_bytes() const { return keys * (key_row + value_row); }
   int shared_bytes() const { return static_cast<int>(queries * key_row + 2 * tile_bytes()); }
 };
+// The ops from the product of queries and keys on, up to what softmax is of.
+std::string ScoreInWords(const Node& region, const AttentionParts& parts);
+
 Drawing DrawAttention(const DrawnAttention& drawn);
 
 }  // namespace fusec

@@ -288,7 +288,7 @@ class AttentionPlanner {
   void TakeTile(const std::optional<bool>& is_below) {
     const bool whole = IsMultiple(keys_, tile_keys());
     std::vector<Statement> finish = FinishScores(whole, is_below);
-    builder_.Comment("The scores: " + ScoreInWords());
+    builder_.Comment("The scores: " + ScoreInWords(region_, parts_));
     if (reads_product_)
       builder_.AppendCall("MultiplyKeys<Shape>(memory, here, queries, tile_scores)");
     for (Statement& statement : finish) builder_.Append(std::move(statement));
@@ -362,17 +362,6 @@ class AttentionPlanner {
     const bool all_same = std::all_of(diagonals.begin(), diagonals.end(),
                                       [&](const Expr& e) { return e == diagonals[0]; });
     return !diagonals.empty() && all_same ? std::optional(diagonals[0]) : std::nullopt;
-  }
-
-  // The ops from the product on, up to what softmax is of.
-  std::string ScoreInWords() const {
-    std::string words;
-    for (const auto& node : region_.body->nodes) {
-      if (parts_.nodes.count(node.get()) == 0) continue;
-      words += (words.empty() ? "" : ", ") + std::string(GetOpDef(node->kind).text);
-      if (node->result() == parts_.score) break;
-    }
-    return words;
   }
 
   // Two loops over the elements of the tile that a thread owns: of 64 queries, and of `extent`

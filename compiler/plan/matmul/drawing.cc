@@ -58,7 +58,8 @@ Drawing DrawTile(const schedule::Tile& tile, const DrawnProduct& drawn) {
                                 Numbers(row + tile.row_warps * column, parts, warps));
   }
   DrawBox(heads, std::move(rows), drawing);
-  drawing.push_back(ChunksInWords(drawn, tile.chunk_bytes) + fmt::format(", padded by {}:", kPadding));
+  drawing.push_back(
+      fmt::format("{}, padded by {}:", ChunksInWords(drawn, tile.chunk_bytes), kPadding));
   DrawRows(
       {{kChunk,
         {fmt::format("a {} x {}", tile.rows, pitch), fmt::format("b {} x {}", tile.columns, pitch)},
