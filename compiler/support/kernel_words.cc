@@ -63,6 +63,7 @@ constexpr std::string_view kMath[] = {
     "log1p", "trunc", "copysign", "rsqrt", "fmin",  "fmax",  "fma",
 };
 
+// Locals of planners; tests/codegen/kernel_names_test.cc finds one that is missing.
 constexpr std::string_view kVariables[] = {
     "i",
     "k",
