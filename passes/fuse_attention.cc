@@ -57,6 +57,8 @@ class AttentionGroup {
     const bool is_float = dtype == Dtype::kF32 || dtype == Dtype::kF16 || dtype == Dtype::kBF16;
     if (!is_float || scores.result()->type.dtype != dtype)
       return "tensor cores need f32, f16 or bf16, the same type in both products";
+    if (parts_.guard && ScalarConstant(parts_.guard->operand(1)) != 0.0)
+      return "probabilities that are no numbers become something else than zeros";
     const Shape& shape = values.result()->type.shape;
     const Expr keys = scores.result()->type.shape.back(), queries = shape[shape.size() - 2];
     if (keys.AsConstant().value_or(kFewKeys) < kFewKeys ||

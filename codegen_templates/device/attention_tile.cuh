@@ -310,7 +310,7 @@ __device__ __forceinline__ void DivideByTotalsOrZero(AttentionSums<Shape>& sums)
 #pragma unroll
       for (int place = 2 * row; place < 2 * row + 2; ++place) {
         float& value = sums.values[0][piece][place];
-        value = isnan(total) ? 0.0f : value * scale;
+        value = total == total ? value * scale : 0.0f;
       }
     }
   }

@@ -269,7 +269,7 @@ void WriteBlock(TextWriter& out, const std::string& header, const std::vector<St
 void WriteStatement(TextWriter& out, const Statement& s) {
   switch (s.kind) {
     case Statement::Kind::kComment:
-      out.Line("// " + s.text);
+      out.Line("// " + InComment(s.text));
       return;
     case Statement::Kind::kBlank:
       out.Line("");
@@ -335,7 +335,7 @@ void WriteKernelCode(TextWriter& out, const KernelPlan& plan, const std::string&
   for (const NamedConstant& constant : plan.constants) {
     constants.push_back({fmt::format("{}constexpr {} {} = {};", constant.is_array ? "static " : "",
                                      constant.type, constant.name, constant.value),
-                         constant.comment});
+                         InComment(constant.comment)});
   }
   out.Table(constants);
   WriteStatements(out, plan.body);

@@ -36,14 +36,13 @@ class AttentionFinder {
   }
 
  private:
-  // The node that makes what `node` chooses unless that is no number, then 0; null if `node` does
-  // something else.
+  // The node that makes what `node` chooses unless that is no number, then one other number; null if
+  // `node` does something else.
   static const Node* Guarded(const Node* node) {
     if (!Is(node, OpKind::kWhere)) return nullptr;
-    const Node *test = node->operand(0)->producer, *zero = node->operand(1)->producer;
+    const Node* test = node->operand(0)->producer;
     const bool is_guard = Is(test, OpKind::kIsNaN) && test->operand(0) == node->operand(2) &&
-                          Is(zero, OpKind::kConstant) && zero->constant.element_count() == 1 &&
-                          zero->constant.GetDouble(0) == 0 &&
+                          node->operand(1)->type.ElementCount().IsConstant(1) &&
                           node->result()->type.shape == node->operand(2)->type.shape;
     return is_guard ? node->operand(2)->producer : nullptr;
   }

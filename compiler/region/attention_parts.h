@@ -13,7 +13,8 @@ struct AttentionParts {
   const Node* scores = nullptr;  // the product [.., queries, keys]
   const Value* score = nullptr;  // what softmax, over its last axis, is of
   // What gives the probabilities of a row zeros if they are no numbers, as those of a row that is
-  // masked wholly are: where(isnan(p), 0, p). Null if nothing does.
+  // masked wholly are: where(isnan(p), 0, p). Null if nothing does. That the number is 0 is for
+  // passes to see, as constants stand outside of regions.
   const Node* guard = nullptr;
   const Node* values =
       nullptr;  // the product of the probabilities [.., queries, keys] and the values

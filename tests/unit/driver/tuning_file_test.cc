@@ -35,7 +35,7 @@ TEST(TuningFile, TakesNoTileThatThereCannotBe) {
 
 TEST(TuningFile, ReadsItsOwnVersionOnly) {
   TuningFile file;
-  file["sm_90a"] = {"a GPU", {{3, "k03", "matmul", true, {Measured()}}}};
+  file["sm_90a"] = {"a GPU", {{3, "k03", RegionClass::kMatMul, true, {Measured()}}}};
   std::string text = TuningText(file);
   const auto again = ParseTuning(text, "art/tuning.json");
   ASSERT_TRUE(again) << again.error().message;

@@ -4,6 +4,7 @@
 
 #include "compiler/emit/emit_kernel.h"
 #include "compiler/plan/plan_program.h"
+#include "compiler/support/gpu.h"
 
 namespace fusec {
 namespace {
@@ -27,7 +28,7 @@ Planned Plan(const std::string& other, TargetKind target = TargetKind::kGpu) {
       other + "  return %y, %z\n}\n");
   EXPECT_TRUE(graph) << (graph ? "" : graph.error().message);
   std::vector<IndexSite> sites;
-  auto plan = PlanProgram(**graph, {target}, sites);
+  auto plan = PlanProgram(**graph, {target, "highest", &GpuFor("sm_90")}, sites);
   EXPECT_TRUE(plan) << (plan ? "" : plan.error().message);
   ShareEqualKernels(*plan);
   return {*std::move(graph), *std::move(plan)};

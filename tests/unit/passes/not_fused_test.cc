@@ -33,7 +33,7 @@ TEST(NotFused, APassSaysWhyAProductEnds) {
   EXPECT_EQ(edges[0].tensor, "m");
   EXPECT_EQ(edges[0].producer_region, 0u);
   EXPECT_EQ(edges[0].consumer_region, 1u);
-  EXPECT_TRUE(Says(edges[0], "fuse-matmul-epilogue: sigmoid is not what")) << edges[0].reason;
+  EXPECT_TRUE(Says(edges[0], "fuse-matmul-epilogue: sigmoid is not an epilogue")) << edges[0].reason;
 }
 
 TEST(NotFused, APassSaysWhyAReductionEnds) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/plan/region_kernels.h"
+#include "compiler/support/gpu.h"
 
 namespace fusec {
 namespace {
@@ -11,7 +12,7 @@ bool OutputsInDeviceMemory(const std::string& region_class, const std::string& n
                            "\"} : f32[b, 8] {\n    graph @body(%x: f32[b, 8]) {\n      %y = " + node +
                            " : f32[b, 8]\n      return %y\n    }\n  }\n  return %y\n}\n");
   EXPECT_TRUE(graph.has_value()) << graph.error().message;
-  const PlanOptions options{TargetKind::kGpu};
+  const PlanOptions options{TargetKind::kGpu, "highest", &GpuFor("sm_90")};
   std::vector<IndexSite> sites;
   const RegionKernels kernels(*(*graph)->nodes[0], "k00", {}, options, **graph);
   return kernels.Plan(kernels.Planned(), sites)[0].kernel.outputs_in_device_memory;
