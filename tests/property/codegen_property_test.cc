@@ -250,7 +250,7 @@ TEST(CodegenProperty, ProductsOfNoRowsLaunchNothing) {
   PassManager manager;
   ASSERT_TRUE(manager.Run(**graph, PipelinePasses(TargetKind::kGpu)).has_value());
   std::vector<IndexSite> sites;
-  const auto plan = PlanProgram(**graph, {TargetKind::kGpu}, sites);
+  const auto plan = PlanProgram(**graph, {TargetKind::kGpu, "highest", &GpuFor("sm_90a")}, sites);
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
   int kernels = 0;
   for (const KernelPlan* kernel : FunctionsOf(*plan)) {
@@ -399,7 +399,7 @@ graph @g(%table "table": f32[items, 4], %ids "ids": i64[batch]) symbols(batch in
 
 std::string GpuModule(const Graph& graph) {
   std::vector<IndexSite> sites;
-  const auto plan = PlanProgram(graph, {TargetKind::kGpu}, sites);
+  const auto plan = PlanProgram(graph, {TargetKind::kGpu, "highest", &GpuFor("sm_90a")}, sites);
   EXPECT_TRUE(plan.has_value()) << plan.error().message;
   return EmitGpuModule(FunctionsOf(*plan), {});
 }

@@ -76,7 +76,7 @@ TEST_F(Damage, ModelsAreRefusedOrCompiled) {
       ASSERT_TRUE(manager.Run(*model->graph, PipelinePasses(TargetKind::kGpu)));
       for (const TargetKind target : {TargetKind::kCpu, TargetKind::kGpu}) {
         std::vector<IndexSite> sites;
-        EXPECT_TRUE(PlanProgram(*model->graph, {target}, sites));
+        EXPECT_TRUE(PlanProgram(*model->graph, {target, "highest", &GpuFor("sm_90")}, sites));
       }
     });
   }

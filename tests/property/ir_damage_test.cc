@@ -32,7 +32,7 @@ constexpr TargetKind kTargets[] = {TargetKind::kCpu, TargetKind::kGpu};
 
 Result<void> Emit(const Graph& graph, TargetKind target) {
   std::vector<IndexSite> sites;
-  FUSEC_ASSIGN(const ProgramPlan plan, PlanProgram(graph, {target}, sites));
+  FUSEC_ASSIGN(const ProgramPlan plan, PlanProgram(graph, {target, "highest", &GpuFor("sm_90")}, sites));
   const auto kernels = FunctionsOf(plan);
   const std::string text = target == TargetKind::kCpu ? EmitCpuLibrary(kernels, {"damaged", "0"})
                                                       : EmitGpuModule(kernels, {"damaged", "0"});

@@ -122,7 +122,7 @@ TEST(OpsForGpu, NvrtcTakesSmallTypes) {
     }
     const auto all = SideBySide(graphs);
     std::vector<IndexSite> sites;
-    const auto plan = PlanProgram(*all, {TargetKind::kGpu}, sites);
+    const auto plan = PlanProgram(*all, {TargetKind::kGpu, "highest", &GpuFor("sm_90a")}, sites);
     ASSERT_TRUE(plan.has_value()) << plan.error().message;
     const auto cubin = runtime::CompileCached("ops.cu", EmitGpuModule(FunctionsOf(*plan), {}), "sm_90a");
     EXPECT_TRUE(cubin) << cubin.error().message;

@@ -176,7 +176,7 @@ TEST(StackProperty, NeverLaunchesMore) {
       if (!stacks) manager.options.disabled_fusions.insert("stack-products");
       ASSERT_TRUE(manager.Run(*copy, PipelinePasses(TargetKind::kGpu)).has_value());
       std::vector<IndexSite> sites;
-      const auto plan = PlanProgram(*copy, {TargetKind::kGpu}, sites);
+      const auto plan = PlanProgram(*copy, {TargetKind::kGpu, "highest", &GpuFor("sm_90a")}, sites);
       ASSERT_TRUE(plan.has_value()) << plan.error().message;
       launches[stacks] = plan->LaunchCount();
     }
