@@ -154,16 +154,13 @@ Payloads OwnedPayloads(const OnnxFile& onnx) {
 // Calls symbols what --dim calls them. Of two that are one, the one that the inputs have first
 // stays.
 void NameByFlags(const ModelInputs& inputs, FittingDim& fitting) {
-  for (const DimSymbol& symbol : inputs.symbols) {
-    if (symbol.name == fitting.same_as) break;
-    const bool has_other =
-        std::any_of(inputs.symbols.begin(), inputs.symbols.end(),
-                    [&](const DimSymbol& other) { return other.name == fitting.same_as; });
-    if (symbol.name == fitting.symbol && has_other) {
-      std::swap(fitting.symbol, fitting.same_as);
-      break;
-    }
-  }
+  const auto place_of = [&](const std::string& name) {
+    return std::find_if(inputs.symbols.begin(), inputs.symbols.end(),
+                        [&](const DimSymbol& symbol) { return symbol.name == name; });
+  };
+  const auto other = place_of(fitting.same_as);
+  if (other != inputs.symbols.end() && place_of(fitting.symbol) < other)
+    std::swap(fitting.symbol, fitting.same_as);
   const auto flag_of = [&](const std::string& name) {
     const auto flag = inputs.flags.find(name);
     return flag == inputs.flags.end() ? name : flag->second;
