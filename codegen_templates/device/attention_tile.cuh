@@ -277,14 +277,21 @@ __device__ __forceinline__ void AddMaskedTile(const typename Shape::Tile& tile,
   AddTile<Shape>(tile, scores, sums);
 }
 
+// The sum of a row's weights, of which four threads have a part each.
+template <class Shape>
+__device__ __forceinline__ float TotalOfRow(const AttentionSums<Shape>& sums, int row) {
+  float total = sums.total[row];
+  total += __shfl_xor_sync(~0u, total, 1);
+  total += __shfl_xor_sync(~0u, total, 2);
+  return total;
+}
+
 // Divides the values' sums by the sums of their weights, after the last tile: the results.
 template <class Shape>
 __device__ __forceinline__ void DivideByTotals(AttentionSums<Shape>& sums) {
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
-    float total = sums.total[row];
-    total += __shfl_xor_sync(~0u, total, 1);
-    total += __shfl_xor_sync(~0u, total, 2);
+    const float total = TotalOfRow<Shape>(sums, row);
     const float scale = 1.0f / total;
 #pragma unroll
     for (int piece = 0; piece < Shape::kColumnPieces; ++piece) {
@@ -301,9 +308,7 @@ template <class Shape>
 __device__ __forceinline__ void DivideByTotalsOrZero(AttentionSums<Shape>& sums) {
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
-    float total = sums.total[row];
-    total += __shfl_xor_sync(~0u, total, 1);
-    total += __shfl_xor_sync(~0u, total, 2);
+    const float total = TotalOfRow<Shape>(sums, row);
     const float scale = total > 0.0f ? 1.0f / total : 1.0f;
 #pragma unroll
     for (int piece = 0; piece < Shape::kColumnPieces; ++piece) {
