@@ -12,14 +12,14 @@ namespace fusec {
 // Says yes to everything an op's Lower asks for and only looks at what it loads.
 class ProbedElement : public LowerContext {
  public:
-  ProbedElement(AccessProbe& probe, const Node& node, int result, std::vector<Expr> index)
+  ProbedElement(AccessProbe& probe, const Node& node, int result, ArrayRef<Expr> index)
       : probe_(probe) {
     node_ = &node;
-    index_ = std::move(index);
+    index_ = Exprs(index);
     result_number_ = result;
   }
   const Ranges& ranges() const override { return probe_.ranges_; }
-  Scalar Load(int operand, const std::vector<Expr>& index) override {
+  Scalar Load(int operand, ArrayRef<Expr> index) override {
     const Value* value = node_->operands[operand];
     probe_.Follows(value, index);
     return {"x", value->type.dtype};
@@ -28,20 +28,20 @@ class ProbedElement : public LowerContext {
   Scalar Let(const std::string&, Dtype dtype, const std::string&) override { return {"x", dtype}; }
   void Use(const std::string&) override {}
   Scalar SelectBelow(const Expr& position, const Expr& limit, Dtype dtype,
-                     const std::function<Scalar()>& then,
-                     const std::function<Scalar()>& otherwise) override {
+                     function_ref<Scalar()> then,
+                     function_ref<Scalar()> otherwise) override {
     if (!ranges().ProvenNonNegative(position - limit)) then();
     if (!ranges().ProvenLess(position, limit)) otherwise();
     return {"x", dtype};
   }
-  Expr IndexFromData(const Scalar&, const Expr& extent, int, const std::vector<Expr>&) override {
+  Expr IndexFromData(const Scalar&, const Expr& extent, int, ArrayRef<Expr>) override {
     const std::string name = "data_index_" + std::to_string(probe_.fresh_++);
     probe_.ranges_.Set(name, 0, extent - 1);
     return Expr::Symbol(name);
   }
   Scalar DataFromIndex(const Expr&, Dtype dtype) override { return {"x", dtype}; }
   Scalar FoldRange(OpKind, Dtype, const Scalar&, const Scalar&, const Expr& extent,
-                   const std::function<Scalar(const Expr&)>& element) override {
+                   function_ref<Scalar(const Expr&)> element) override {
     const std::string name = "step_" + std::to_string(probe_.fresh_++);
     probe_.ranges_.Set(name, 0, extent - 1);
     return element(Expr::Symbol(name));
@@ -51,24 +51,24 @@ class ProbedElement : public LowerContext {
   AccessProbe& probe_;
 };
 
-std::vector<Expr> AccessProbe::AnyElementOf(const Shape& shape) {
+Exprs AccessProbe::AnyElementOf(ShapeRef shape) {
   return AnyIndex(shape, ranges_);
 }
 
-bool AccessProbe::Follows(const Value* value, const std::vector<Expr>& index) {
+bool AccessProbe::Follows(const Value* value, ArrayRef<Expr> index) {
   if (auto expected = expected_.find(value); expected != expected_.end()) {
     if (expected->second != index) good_ = false;
     return good_;
   }
   if (auto expected = expected_rows_.find(value); expected != expected_rows_.end()) {
-    const std::vector<Expr>& row = expected->second;
+    const Exprs& row = expected->second;
     if (!std::equal(row.begin(), row.end(), index.begin())) good_ = false;
     return good_;
   }
   return FollowsProducer(value, index);
 }
 
-bool AccessProbe::FollowsProducer(const Value* value, const std::vector<Expr>& index) {
+bool AccessProbe::FollowsProducer(const Value* value, ArrayRef<Expr> index) {
   if (!good_ || !value->producer || !group_.count(value->producer)) return good_;
   std::string key = value->name;
   for (const Expr& e : index) key += "|" + e.ToString();
@@ -81,10 +81,10 @@ bool AccessProbe::FollowsProducer(const Value* value, const std::vector<Expr>& i
   return good_;
 }
 
-bool AccessProbe::FollowsReducer(const Node& reducer, const std::vector<Expr>& index) {
+bool AccessProbe::FollowsReducer(const Node& reducer, ArrayRef<Expr> index) {
   const bool is_matmul = reducer.kind == OpKind::kMatMul;
   if (!is_matmul && !reducer.Has("axes")) return good_ = false;  // ArgMax: nobody asks
-  std::vector<Expr> k;
+  Exprs k;
   for (const Expr& dim : is_matmul ? Shape{MatMulDepth(reducer)} : ReducedDims(reducer)) {
     const std::string name = "step_" + std::to_string(fresh_++);
     ranges_.Set(name, 0, dim - 1);

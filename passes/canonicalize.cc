@@ -16,9 +16,9 @@ const Node* ProducerOf(const Value* value, OpKind kind) {
   return value && value->producer && value->producer->kind == kind ? value->producer : nullptr;
 }
 
-Value* ReshapeTo(Builder& builder, Value* value, const Shape& shape, const std::string& name) {
+Value* ReshapeTo(Builder& builder, Value* value, ShapeRef shape, const std::string& name) {
   if (value->type.shape == shape) return value;
-  return builder.Make(OpKind::kReshape, {value}, {{"shape", shape}}, name);
+  return builder.Make(OpKind::kReshape, {value}, {{"shape", Shape(shape)}}, name);
 }
 
 // A view whose result is its operand.
@@ -103,7 +103,7 @@ Value* SimplifyMatMul(const Node& node, Builder& builder) {
   for (int side = 0; side < 2; ++side) {
     const Node* transpose = ProducerOf(node.operand(side), OpKind::kTranspose);
     if (!transpose || !SwapsLastTwo(*transpose)) continue;
-    std::vector<Value*> operands = node.operands;
+    Values operands = node.operands;
     operands[side] = transpose->operand(0);
     Attributes attributes = node.attributes;
     const char* name = side == 0 ? "transpose_a" : "transpose_b";
@@ -164,7 +164,7 @@ Value* SimplifyGather(const Node& node, Builder& builder) {
   const auto rank = static_cast<size_t>(x->type.rank());
   Shape shape = x->type.shape;
   shape[axis] = 1;
-  std::vector<Expr> starts(rank, 0);
+  Exprs starts(rank, 0);
   starts[axis] = *at;
   Value* slice =
       builder.Make(OpKind::kSlice, {x},

@@ -1,6 +1,5 @@
 #include "passes/check_fused.h"
 
-#include <set>
 
 namespace fusec {
 
@@ -9,7 +8,7 @@ Result<void> CheckFused(const Graph& graph) {
     if (node->kind == OpKind::kConstant || node->kind == OpKind::kRegion) continue;
     return ModelError(PrintNode(*node) + ": is no region, as all nodes of a fused graph are");
   }
-  std::set<const Value*> seen;
+  ValueSet seen;
   for (const Value* output : graph.outputs) {
     const Node* producer = output->producer;
     if (producer && producer->kind == OpKind::kRegion && seen.insert(output).second) continue;

@@ -21,7 +21,7 @@ struct Span {
 std::optional<Span> SpanOf(const Node& slice) {
   Span span;
   const Shape& from = slice.operand(0)->type.shape;
-  const auto& starts = slice.Get<std::vector<Expr>>("starts");
+  const auto& starts = slice.Get<Exprs>("starts");
   const auto& shape = slice.result()->type.shape;
   const auto& steps = slice.Ints("steps");
   for (size_t axis = 0; axis < from.size(); ++axis) {
@@ -97,7 +97,7 @@ class Cutter {
       return builder.Constant(CutData(*data, span), name);
     if (!Pays(value, span.axis)) return Sliced(value, span, builder);
     if (node->kind == OpKind::kConcat) return CutConcat(*node, span, builder);
-    std::vector<Value*> operands = node->operands;
+    Values operands = node->operands;
     if (node->kind == OpKind::kGather) {
       operands[0] = Cut(operands[0], {1, span.low, span.high}, builder);
     } else if (node->kind == OpKind::kMatMul) {
@@ -130,7 +130,7 @@ class Cutter {
 
   static Value* Sliced(Value* value, const Span& span, Builder& builder) {
     Shape shape = value->type.shape;
-    std::vector<Expr> starts(shape.size(), 0);
+    Exprs starts(shape.size(), 0);
     starts[span.axis] = span.low;
     shape[span.axis] = span.high - span.low;
     const std::vector<int64_t> steps(shape.size(), 1);
@@ -146,7 +146,7 @@ class Cutter {
   }
 
   Value* CutConcat(const Node& concat, const Span& span, Builder& builder) const {
-    std::vector<Value*> parts;
+    Values parts;
     int64_t offset = 0;
     for (Value* part : concat.operands) {
       const int64_t extent = *Extent(part, span.axis);
@@ -185,7 +185,7 @@ std::optional<Span> SpanOfReaders(const Graph& graph, const ReaderMap& readers,
 // `slice` reads `value`, which is its operand from element `low` of `axis` on.
 void ReadFrom(Graph& graph, Node& slice, Value* value, int64_t axis, int64_t low) {
   slice.operands[0] = value;
-  auto starts = slice.Get<std::vector<Expr>>("starts");
+  auto starts = slice.Get<Exprs>("starts");
   starts[axis] = starts[axis] - low;
   slice.attributes["starts"] = starts;
   if (slice.result()->type != value->type || slice.Ints("steps")[axis] != 1) return;

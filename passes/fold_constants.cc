@@ -34,7 +34,7 @@ bool CanFold(const Node& node) {
     if (!StaticShape(result->type.shape)) return false;
   }
   for (const auto& [name, attribute] : node.attributes) {
-    const auto* dims = std::get_if<std::vector<Expr>>(&attribute);
+    const auto* dims = std::get_if<Exprs>(&attribute);
     if (dims && !StaticShape(*dims)) return false;
   }
   return true;

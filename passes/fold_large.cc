@@ -40,7 +40,7 @@ void Load(const TensorData& data, int64_t from, ReferenceTensor& piece, int64_t 
 // Steps through the elements of an operand in the order of the result's that they broadcast to.
 class BroadcastWalk {
  public:
-  BroadcastWalk(const std::vector<int64_t>& operand, const std::vector<int64_t>& result)
+  BroadcastWalk(ArrayRef<int64_t> operand, ArrayRef<int64_t> result)
       : dims_(result), index_(result.size(), 0), strides_(result.size(), 0) {
     int64_t stride = 1;
     for (size_t i = 0; i < operand.size(); ++i) {
@@ -61,7 +61,7 @@ class BroadcastWalk {
   }
 
  private:
-  const std::vector<int64_t>& dims_;
+  ArrayRef<int64_t> dims_;
   std::vector<int64_t> index_, strides_;
   int64_t position_ = 0;
 };
@@ -115,7 +115,7 @@ Result<void> FoldMatMul(const Node& node, TensorData& result) {
 template <int kBytes>
 class TileMover {
  public:
-  TileMover(const TensorData& source, const std::vector<int64_t>& perm, TensorData& result)
+  TileMover(const TensorData& source, ArrayRef<int64_t> perm, TensorData& result)
       : source_(source),
         result_(result),
         dims_(source.dims()),
@@ -176,7 +176,7 @@ class TileMover {
   int64_t moved_ = 0;
 };
 
-void FoldTranspose(const TensorData& source, const std::vector<int64_t>& perm, TensorData& result) {
+void FoldTranspose(const TensorData& source, ArrayRef<int64_t> perm, TensorData& result) {
   switch (DtypeBytes(source.dtype())) {
     case 1:
       return TileMover<1>(source, perm, result).Run();

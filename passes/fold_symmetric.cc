@@ -80,9 +80,9 @@ std::optional<TensorData> Fold(const ConstantMatrix& weights, const Pairs& pairs
   return folded;
 }
 
-Value* Indices(Builder& builder, const std::vector<int64_t>& indices, const std::string& name) {
+Value* Indices(Builder& builder, ArrayRef<int64_t> indices, const std::string& name) {
   return builder.Constant(
-      TensorData::From(Dtype::kI32, {static_cast<int64_t>(indices.size())}, indices), name);
+      TensorData::From(Dtype::kI32, {static_cast<int64_t>(indices.size())}, indices.vec()), name);
 }
 
 bool FoldProduct(Graph& graph, size_t place) {

@@ -48,7 +48,7 @@ class AttentionGroup {
   }
 
   const AttentionParts& parts() const { return parts_; }
-  const std::set<const Node*>& nodes() const { return nodes_; }
+  const NodeSet& nodes() const { return nodes_; }
 
  private:
   std::string WhyNever() const {
@@ -82,7 +82,7 @@ class AttentionGroup {
       }
     }
     AccessProbe probe(nodes_, graph_.SymbolRanges());
-    const std::vector<Expr> at = probe.AnyElementOf(parts_.score->type.shape);
+    const Exprs at = probe.AnyElementOf(parts_.score->type.shape);
     probe.Expect(parts_.scores->result(),
                  Delinearize(Linearize(at, parts_.score->type.shape, probe.ranges()),
                              parts_.scores->result()->type.shape, probe.ranges()));
@@ -149,7 +149,7 @@ class AttentionGroup {
   const Graph& graph_;
   ReaderMap readers_;
   AttentionParts parts_;
-  std::set<const Node*> nodes_;
+  NodeSet nodes_;
   const Value* result_;
   std::string why_;
 };

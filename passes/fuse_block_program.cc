@@ -59,19 +59,19 @@ class BlockGroup {
     }
   }
 
-  const std::set<const Node*>& nodes() const { return nodes_; }
+  const NodeSet& nodes() const { return nodes_; }
   const Shape& rows() const { return rows_; }
 
  private:
   // Adds all nodes that are `wanted`, or the first of them. Whether there was one.
-  bool AddAll(const std::function<bool(const Node&)>& wanted) {
+  bool AddAll(function_ref<bool(const Node&)> wanted) {
     bool grew = false;
     for (const auto& node : graph_.nodes) {
       if (!nodes_.count(node.get()) && wanted(*node)) grew |= Add(*node);
     }
     return grew;
   }
-  bool AddOne(const std::function<bool(const Node&)>& wanted) {
+  bool AddOne(function_ref<bool(const Node&)> wanted) {
     return std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const auto& node) {
       return !nodes_.count(node.get()) && wanted(*node) && Add(*node);
     });
@@ -81,7 +81,7 @@ class BlockGroup {
   // that brings them together again.
   bool Add(const Node& first) {
     constexpr int kLongestChain = 4;
-    const std::set<const Node*> before = nodes_;
+    const NodeSet before = nodes_;
     const Node* node = &first;
     for (int length = 0; node && length < kLongestChain && MayJoin(*node); ++length) {
       nodes_.insert(node);
@@ -271,10 +271,10 @@ class BlockGroup {
   }
 
   // Whether an element of `stage` needs earlier stages' values of its own row only.
-  bool StaysInItsRow(const BlockStage& stage, const std::vector<BlockStage>& stages) const {
+  bool StaysInItsRow(const BlockStage& stage, ArrayRef<BlockStage> stages) const {
     AccessProbe probe(nodes_, graph_.SymbolRanges());
-    const std::vector<Expr> index = probe.AnyElementOf(stage.value->type.shape);
-    const std::vector<Expr> row(index.begin(), index.begin() + static_cast<int64_t>(rows_.size()));
+    const Exprs index = probe.AnyElementOf(stage.value->type.shape);
+    const Exprs row(index.begin(), index.begin() + static_cast<int64_t>(rows_.size()));
     for (const BlockStage& other : stages) {
       if (other.value != stage.value) probe.ExpectRow(other.value, row);
     }
@@ -314,8 +314,8 @@ class BlockGroup {
   const Graph& graph_;
   ReaderMap readers_;
   const Node& seed_;
-  std::set<const Node*> nodes_;
-  std::set<const Node*> left_;  // to the loops that read them
+  NodeSet nodes_;
+  NodeSet left_;  // to the loops that read them
   Shape rows_;
   std::string why_;  // the group did not come about
 };

@@ -12,9 +12,9 @@ namespace fusec {
 namespace {
 
 // What one kernel gathers into one concatenation; empty if it gathers nothing.
-std::set<const Node*> GatheredInto(const Node& concat, const Graph& graph, PassReport& report) {
+NodeSet GatheredInto(const Node& concat, const Graph& graph, PassReport& report) {
   PassReport attempt = report;
-  std::set<const Node*> group = GrowLoopGroup(graph, concat, attempt, /*pools=*/true);
+  NodeSet group = GrowLoopGroup(graph, concat, attempt, /*pools=*/true);
   const bool gathers = std::any_of(group.begin(), group.end(), [](const Node* node) {
     return GetOpDef(node->kind).op_class == OpClass::kGather;
   });
@@ -39,7 +39,7 @@ bool ShareRows(const Node& a, const Node& b) {
 }
 
 // Whether a node of the group reads one of its concatenations, whose parts it would make anew.
-bool ReadsItsConcats(const std::set<const Node*>& group) {
+bool ReadsItsConcats(const NodeSet& group) {
   return std::any_of(group.begin(), group.end(), [&](const Node* node) {
     return std::any_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {
       const Node* producer = operand ? operand->producer : nullptr;
@@ -71,10 +71,10 @@ Result<bool> FuseEmbeddingConcat(Graph& graph, const PassOptions&, PassReport& r
     const bool stacks = !StackedParts(node->result()).empty();
     concats.insert(stacks ? concats.begin() : concats.end(), node.get());
   }
-  std::set<const Node*> done;
+  NodeSet done;
   for (size_t i = 0; i < concats.size(); ++i) {
     if (done.count(concats[i])) continue;
-    std::set<const Node*> group = GatheredInto(*concats[i], graph, report);
+    NodeSet group = GatheredInto(*concats[i], graph, report);
     if (group.empty()) continue;
     for (const Node* node : group) {
       if (node->kind == OpKind::kConcat) done.insert(node);
@@ -83,7 +83,7 @@ Result<bool> FuseEmbeddingConcat(Graph& graph, const PassOptions&, PassReport& r
     for (size_t j = i + 1; j < concats.size(); ++j) {
       if (done.count(concats[j]) || !ShareRows(*concats[i], *concats[j])) continue;
       PassReport attempt = report;
-      std::set<const Node*> both = GatheredInto(*concats[j], graph, attempt);
+      NodeSet both = GatheredInto(*concats[j], graph, attempt);
       if (both.empty()) continue;
       both.insert(group.begin(), group.end());
       if (!IsConvex(graph, both) || ReadsItsConcats(both)) continue;

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <set>
-#include <vector>
 
 #include "passes/graph_edit.h"
 #include "passes/pass_manager.h"
@@ -21,7 +19,7 @@ Result<bool> FuseMatMulEpilogue(Graph& graph, const PassOptions& options, PassRe
 // cuBLASLt may also add a tensor of the product's shape after the bias, or add a separate bias to
 // each of a few matrices.
 struct LibraryProduct {
-  std::set<const Node*> nodes;
+  NodeSet nodes;
   const Value* tail;
 };
 LibraryProduct FindLibraryProduct(const Graph& graph, const ReaderMap& readers, const Node& matmul,

@@ -39,8 +39,8 @@ bool IsCheap(const Graph& graph, const Node& node, int64_t elements) {
 }
 
 // Elements of what a group reads that is no constant.
-int64_t ElementsRead(const Graph& graph, const std::set<const Node*>& group) {
-  std::set<const Value*> read;
+int64_t ElementsRead(const Graph& graph, const NodeSet& group) {
+  ValueSet read;
   for (const Node* node : group) {
     for (const Value* operand : node->operands) {
       if (!operand || IsConstant(operand)) continue;
@@ -54,10 +54,10 @@ int64_t ElementsRead(const Graph& graph, const std::set<const Node*>& group) {
 
 }  // namespace
 
-std::set<const Node*> FindPrologue(const Graph& graph, const ReaderMap& readers,
+NodeSet FindPrologue(const Graph& graph, const ReaderMap& readers,
                                    const Node& matmul) {
   const int64_t elements = ElementsForOnes(graph, matmul.operand(0));
-  std::set<const Node*> group = {&matmul};
+  NodeSet group = {&matmul};
   // From the product upwards: every reader of a node has been looked at before the node itself.
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = *graph.nodes[i];
@@ -77,7 +77,7 @@ Result<bool> FuseMatMulPrologue(Graph& graph, const PassOptions&, PassReport&) {
   }
   bool changed = false;
   for (const Node* matmul : matmuls) {
-    std::set<const Node*> group = FindPrologue(graph, Readers(graph), *matmul);
+    NodeSet group = FindPrologue(graph, Readers(graph), *matmul);
     if (group.empty()) continue;
     group.insert(matmul);
     MakeRegion(graph, group, RegionClass::kMatMul);

@@ -31,7 +31,7 @@ bool IsSmall(const ProductShape& product) {
 
 // Whether what the group gives away goes to the caller or to products, so that its last ops would
 // be a kernel without it.
-bool EndsInAKernel(const ReaderMap& readers, const std::set<const Node*>& group) {
+bool EndsInAKernel(const ReaderMap& readers, const NodeSet& group) {
   return std::all_of(group.begin(), group.end(), [&](const Node* node) {
     const auto found = readers.find(node->result());
     return found == readers.end() ||
@@ -44,7 +44,7 @@ bool EndsInAKernel(const ReaderMap& readers, const std::set<const Node*>& group)
 // Whether a reduction reads `node`, and nobody else, and can make it itself from a value that is
 // stored anyway: then storing the node's result as well only costs.
 bool IsBetterMadeByItsReader(const Graph& graph, const ReaderMap& readers,
-                             const std::set<const Node*>& group, const Node& node) {
+                             const NodeSet& group, const Node& node) {
   const OpDef& def = GetOpDef(node.kind);
   if (def.op_class != OpClass::kPointwise || (def.algebra & kExpensive) != 0 ||
       IsOutput(graph, node.result()))
@@ -60,14 +60,14 @@ bool IsBetterMadeByItsReader(const Graph& graph, const ReaderMap& readers,
 
 // Adds the pointwise ops of the product's shape behind it, as long as nothing else lies between,
 // and reshapes of what they give that nobody else reads.
-void AddTail(const Graph& graph, const ReaderMap& readers, const Shape& shape,
-             std::set<const Node*>& group) {
+void AddTail(const Graph& graph, const ReaderMap& readers, ShapeRef shape,
+             NodeSet& group) {
   for (const auto& node : graph.nodes) {
     const bool is_pointwise = IsPointwise(*node, shape);
     if (!is_pointwise && node->kind != OpKind::kReshape) continue;
     const auto comes_from = [&](const Value* operand) {
       return operand && operand->producer && group.count(operand->producer) &&
-             operand->type.shape == shape;
+             ShapeRef(operand->type.shape) == shape;
     };
     if (!std::any_of(node->operands.begin(), node->operands.end(), comes_from)) continue;
     if (!is_pointwise &&
@@ -76,20 +76,20 @@ void AddTail(const Graph& graph, const ReaderMap& readers, const Shape& shape,
     group.insert(node.get());
     if (!IsConvex(graph, group)) group.erase(node.get());
   }
-  std::erase_if(group, [&](const Node* node) {
+  group.remove_if([&](const Node* node) {
     return IsBetterMadeByItsReader(graph, readers, group, *node);
   });
 }
 
 // The product with what stands behind it where a kernel of ours had better make it than the
 // library, which in one call makes `least` or, of a GPU, `most`.
-std::optional<std::set<const Node*>> OwnKernel(const Graph& graph, const ReaderMap& readers,
+std::optional<NodeSet> OwnKernel(const Graph& graph, const ReaderMap& readers,
                                                const PassOptions& options, const Node& matmul,
-                                               const std::set<const Node*>& least,
-                                               const std::set<const Node*>& most) {
+                                               const NodeSet& least,
+                                               const NodeSet& most) {
   const std::optional<ProductShape> own = FindProductShape(matmul);
   if (!own) return std::nullopt;
-  std::set<const Node*> group = least;
+  NodeSet group = least;
   AddTail(graph, readers, matmul.result()->type.shape, group);
   const bool is_split = IsSplit(matmul.result()->type.dtype, options.matmul_precision);
   const bool is_better =
@@ -99,7 +99,7 @@ std::optional<std::set<const Node*>> OwnKernel(const Graph& graph, const ReaderM
 }
 
 // Says why the group begins and ends where it does.
-void ExplainEnds(const Graph& graph, const ReaderMap& readers, const std::set<const Node*>& group,
+void ExplainEnds(const Graph& graph, const ReaderMap& readers, const NodeSet& group,
                  PassReport& report) {
   for (const auto& node : graph.nodes) {
     const bool inside = group.count(node.get()) != 0;
@@ -135,9 +135,9 @@ Result<bool> FuseMatMulTail(Graph& graph, const PassOptions& options, PassReport
     const auto readers = Readers(graph);
     const LibraryProduct least = FindLibraryProduct(graph, readers, *matmul);
     const LibraryProduct most = FindLibraryProduct(graph, readers, *matmul, /*takes_addend=*/true);
-    const std::optional<std::set<const Node*>> own =
+    const std::optional<NodeSet> own =
         OwnKernel(graph, readers, options, *matmul, least.nodes, most.nodes);
-    const std::set<const Node*>& group = own ? *own : most.nodes;
+    const NodeSet& group = own ? *own : most.nodes;
     if (group == least.nodes) continue;
     if (own)
       ExplainEnds(graph, readers, group, report);

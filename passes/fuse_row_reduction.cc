@@ -74,7 +74,7 @@ class RowGroup {
     }
   }
 
-  const std::set<const Node*>& nodes() const { return nodes_; }
+  const NodeSet& nodes() const { return nodes_; }
 
  private:
   bool MayJoin(const Node& node) const {
@@ -165,19 +165,19 @@ class RowGroup {
     return "";
   }
 
-  std::vector<Expr> ResultIndex(const Node& reduction) const {
+  Exprs ResultIndex(const Node& reduction) const {
     if (reduction.Int("keepdims") == 0) return row_;
-    std::vector<Expr> index = full_;
+    Exprs index = full_;
     for (const int64_t axis : axes_) index[axis] = 0;
     return index;
   }
 
   const Graph& graph_;
   ReaderMap readers_;
-  std::set<const Node*> nodes_;
+  NodeSet nodes_;
   Shape space_, kept_;
   std::vector<int64_t> axes_;
-  std::vector<Expr> full_, row_;
+  Exprs full_, row_;
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ std::optional<double> ScalarConstant(const Value* value) {
 
 bool IsReduction(const Node& node) { return GetOpDef(node.kind).op_class == OpClass::kReduction; }
 
-bool IsPointwise(const Node& node, const Shape& shape) {
+bool IsPointwise(const Node& node, ShapeRef shape) {
   return GetOpDef(node.kind).op_class == OpClass::kPointwise && node.result()->type.shape == shape;
 }
 
@@ -41,7 +41,7 @@ bool IsOutput(const Graph& graph, const Value* value) {
 }
 
 GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers,
-                       const std::set<const Node*>& group, const Value* value) {
+                       const NodeSet& group, const Value* value) {
   GroupReaders result;
   result.outside = IsOutput(graph, value);
   if (auto found = readers.find(value); found != readers.end()) {
@@ -52,7 +52,7 @@ GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers,
 }
 
 GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers,
-                       const std::set<const Node*>& group, const Node& node) {
+                       const NodeSet& group, const Node& node) {
   GroupReaders all;
   for (const auto& result : node.results) {
     const GroupReaders one = ReadersOf(graph, readers, group, result.get());
@@ -62,7 +62,7 @@ GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers,
   return all;
 }
 
-void Refuse(PassReport& report, const ReaderMap& readers, const std::set<const Node*>& group,
+void Refuse(PassReport& report, const ReaderMap& readers, const NodeSet& group,
             const Node& node, const std::string& reason, const std::string& needed) {
   for (const Value* operand : node.operands) {
     if (operand && operand->producer && group.count(operand->producer))
@@ -77,7 +77,7 @@ void Refuse(PassReport& report, const ReaderMap& readers, const std::set<const N
   }
 }
 
-Value* WithZeros(Builder& builder, std::vector<Value*> parts, int64_t missing,
+Value* WithZeros(Builder& builder, Values parts, int64_t missing,
                  const std::string& name) {
   const TensorType& type = parts[0]->type;
   Shape shape = type.shape;
@@ -109,7 +109,7 @@ bool RemoveDeadNodes(Graph& graph) {
 
 void SortNodes(Graph& graph) {
   std::vector<std::unique_ptr<Node>> sorted;
-  std::set<const Node*> placed;
+  NodeSet placed;
   std::vector<std::unique_ptr<Node>> waiting = std::move(graph.nodes);
   // Each round places what is ready, in the old order; a valid order needs one round.
   while (!waiting.empty()) {
@@ -128,9 +128,9 @@ void SortNodes(Graph& graph) {
   graph.nodes = std::move(sorted);
 }
 
-bool IsConvex(const Graph& graph, const std::set<const Node*>& group) {
+bool IsConvex(const Graph& graph, const NodeSet& group) {
   // Nodes outside the group that depend on it; none of them may feed it.
-  std::set<const Node*> after;
+  NodeSet after;
   for (const auto& node : graph.nodes) {
     const bool inside = group.count(node.get()) != 0;
     for (const Value* operand : node->operands) {
@@ -143,12 +143,12 @@ bool IsConvex(const Graph& graph, const std::set<const Node*>& group) {
   return true;
 }
 
-Node* MakeRegion(Graph& graph, const std::set<const Node*>& group, RegionClass region_class) {
+Node* MakeRegion(Graph& graph, const NodeSet& group, RegionClass region_class) {
   auto body = std::make_unique<Graph>();
   body->symbols = graph.symbols;
-  std::map<const Value*, Value*> inside;  // values of the graph -> values of the body
-  std::vector<Value*> operands;
-  std::vector<Value*> results;  // values of the graph that the region will produce
+  DenseMap<const Value*, Value*> inside;  // values of the graph -> values of the body
+  Values operands;
+  Values results;  // values of the graph that the region will produce
   Provenance provenance;
   const auto readers = Readers(graph);
   std::vector<std::unique_ptr<Node>> kept;

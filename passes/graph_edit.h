@@ -1,20 +1,19 @@
 #pragma once
 
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "compiler/ir/graph.h"
 #include "compiler/ir/region_class.h"
+#include "compiler/support/adt.h"
 #include "passes/pass_manager.h"
 
 // Edits that several passes need.
 namespace fusec {
 
 // Every value's readers, in graph order; looked up only.
-using ReaderMap = std::map<const Value*, std::vector<Node*>>;
+using ReaderMap = DenseMap<const Value*, std::vector<Node*>>;
 ReaderMap Readers(const Graph& graph);
 // Whether exactly one node reads `value` (with one operand or several), and the graph's caller does
 // not.
@@ -23,7 +22,7 @@ bool HasOneReader(const Graph& graph, const ReaderMap& readers, const Value* val
 std::optional<double> ScalarConstant(const Value* value);
 bool IsReduction(const Node& node);
 // Whether the node computes each element of a value of that shape by itself.
-bool IsPointwise(const Node& node, const Shape& shape);
+bool IsPointwise(const Node& node, ShapeRef shape);
 bool IsOutput(const Graph& graph, const Value* value);
 
 // Who reads a value or a node's results, seen from a group of nodes.
@@ -32,19 +31,19 @@ struct GroupReaders {
   bool outside = false;  // another node, or the graph's caller
 };
 GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers,
-                       const std::set<const Node*>& group, const Value* value);
+                       const NodeSet& group, const Value* value);
 GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers,
-                       const std::set<const Node*>& group, const Node& node);
+                       const NodeSet& group, const Node& node);
 
 // Tells `report` that `node` stays out of `group`, for every edge between the two.
-void Refuse(PassReport& report, const ReaderMap& readers, const std::set<const Node*>& group,
+void Refuse(PassReport& report, const ReaderMap& readers, const NodeSet& group,
             const Node& node, const std::string& reason, const std::string& needed);
 // The reason and the need of a node that would make its group not convex.
 inline constexpr const char* kBetween = "another kernel runs between the two and needs one of them";
 inline constexpr const char* kBetweenNeeded = "that other kernel's ops in the same kernel";
 
 // The concatenation of `parts` along their last axis, with `missing` zeros after each row.
-Value* WithZeros(Builder& builder, std::vector<Value*> parts, int64_t missing,
+Value* WithZeros(Builder& builder, Values parts, int64_t missing,
                  const std::string& name);
 
 // Removes nodes nobody reads, from the end to the start. Returns whether there were any.
@@ -53,10 +52,10 @@ bool RemoveDeadNodes(Graph& graph);
 void SortNodes(Graph& graph);
 
 // Whether a path leaves `group` and comes back: such a group cannot become one node.
-bool IsConvex(const Graph& graph, const std::set<const Node*>& group);
+bool IsConvex(const Graph& graph, const NodeSet& group);
 
 // Replaces the nodes of a convex group by one region of that class whose body is the group. Values
 // read outside the group become its results.
-Node* MakeRegion(Graph& graph, const std::set<const Node*>& group, RegionClass region_class);
+Node* MakeRegion(Graph& graph, const NodeSet& group, RegionClass region_class);
 
 }  // namespace fusec

@@ -75,7 +75,7 @@ class Rewrite {
 
  private:
   const Expr& Extent(size_t i) const { return data_->type.shape[axes_[i]]; }
-  Value* Make(OpKind kind, std::vector<Value*> operands, const std::string& hint,
+  Value* Make(OpKind kind, Values operands, const std::string& hint,
               Attributes attributes = {}) {
     return builder_.Make(kind, std::move(operands), std::move(attributes),
                          indices_->name + "_" + hint);
@@ -84,7 +84,7 @@ class Rewrite {
 
   // A scalar; for tuples of coordinates one extent for each.
   Value* Extents() {
-    std::vector<Expr> extents;
+    Exprs extents;
     std::vector<int64_t> constants;
     for (size_t i = 0; i < axes_.size(); ++i) {
       extents.push_back(Extent(i));
@@ -102,7 +102,7 @@ class Rewrite {
 
   // The node with other data and indices.
   Value* Again(Value* data, Value* indices) {
-    std::vector<Value*> operands = node_.operands;
+    Values operands = node_.operands;
     operands[0] = data;
     operands[1] = indices;
     return builder_.Make(node_.kind, std::move(operands), node_.attributes, node_.result()->name);
@@ -127,7 +127,7 @@ class Rewrite {
   // One element more at the end of each indexed axis, for the writes that nobody shall see.
   Value* Padded() {
     const size_t rank = data_->type.shape.size();
-    std::vector<Expr> pads(2 * rank, Expr(0));
+    Exprs pads(2 * rank, Expr(0));
     for (const int64_t axis : axes_) pads[rank + static_cast<size_t>(axis)] = Expr(1);
     return builder_.Make(OpKind::kPad, {data_, builder_.Scalar(data_->type.dtype, 0)},
                          {{"pads", pads}, {"mode", std::string("constant")}},
@@ -136,7 +136,7 @@ class Rewrite {
   Value* Cropped(Value* padded) {
     const size_t rank = data_->type.shape.size();
     return builder_.Make(OpKind::kSlice, {padded},
-                         {{"starts", std::vector<Expr>(rank, Expr(0))},
+                         {{"starts", Exprs(rank, Expr(0))},
                           {"steps", std::vector<int64_t>(rank, 1)},
                           {"shape", data_->type.shape}},
                          node_.result()->name);

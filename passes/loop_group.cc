@@ -26,7 +26,7 @@ struct Chain {
   bool costs = false;    // something that nobody wants to compute again
 };
 
-void Follow(const Value* value, Chain& chain, std::set<const Value*>& seen) {
+void Follow(const Value* value, Chain& chain, ValueSet& seen) {
   const Node* node = value ? value->producer : nullptr;
   if (!node || node->kind == OpKind::kConstant || !seen.insert(value).second) return;
   const OpDef& def = GetOpDef(node->kind);
@@ -48,7 +48,7 @@ Pool PoolOf(const Node& node) {
   const bool keeps_columns = std::find(axes.begin(), axes.end(), last) == axes.end();
   const bool is_short = Product(ReducedDims(node)).AsConstant().value_or(kShort + 1) <= kShort;
   Chain chain;
-  std::set<const Value*> seen;
+  ValueSet seen;
   Follow(node.operand(0), chain, seen);
   if (chain.gathers && keeps_columns) return Pool::kColumns;
   return is_short && !chain.costs ? Pool::kShort : Pool::kNone;
@@ -66,8 +66,8 @@ bool Repeats(const Node& reader, const Value* value) {
 
 // Adds the producers of the nodes of `group` that may join.
 void AddProducers(const Graph& graph, const ReaderMap& readers, const Node& root,
-                  PassReport& report, bool pools, std::set<const Node*>& group) {
-  std::map<const Node*, int> chain;  // how many ops of the group stand from the node to the root
+                  PassReport& report, bool pools, NodeSet& group) {
+  DenseMap<const Node*, int> chain;  // how many ops of the group stand from the node to the root
   // From the root upwards: every reader of a node has been looked at before the node itself.
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = *graph.nodes[i];
@@ -117,8 +117,8 @@ void AddProducers(const Graph& graph, const ReaderMap& readers, const Node& root
 
 // `node` and the pointwise nodes behind it that alone read each other, if the last one is stored
 // anyway: it is an output, or another kernel reads it, or several nodes do. Else nothing.
-std::set<const Node*> StoredChain(const Graph& graph, const ReaderMap& readers, const Node& node) {
-  std::set<const Node*> chain = {&node};
+NodeSet StoredChain(const Graph& graph, const ReaderMap& readers, const Node& node) {
+  NodeSet chain = {&node};
   for (const Node* last = &node;;) {
     const auto found = readers.find(last->result());
     if (IsOutput(graph, last->result())) return chain;
@@ -139,9 +139,9 @@ const Value* CutFrom(const Node& node) {
 // A node of the root's shape with what is behind it: a pointwise one that reads a tensor of that
 // size which the group reads too, or another part of a tensor that the group reads a part of;
 // nothing if there is none.
-std::set<const Node*> FindSibling(const Graph& graph, const ReaderMap& readers, const Node& root,
-                                  const std::set<const Node*>& group) {
-  std::set<const Value*> read;
+NodeSet FindSibling(const Graph& graph, const ReaderMap& readers, const Node& root,
+                                  const NodeSet& group) {
+  ValueSet read;
   for (const Node* node : group) read.insert(node->operands.begin(), node->operands.end());
   const TensorType& type = root.result()->type;
   for (const auto& node : graph.nodes) {
@@ -154,8 +154,8 @@ std::set<const Node*> FindSibling(const Graph& graph, const ReaderMap& readers, 
     const bool is_sibling =
         CutFrom(*node) ? read.count(CutFrom(*node)) != 0 : shares && IsPointwise(*node, type.shape);
     if (!is_sibling) continue;
-    const std::set<const Node*> chain = StoredChain(graph, readers, *node);
-    std::set<const Node*> both = group;
+    const NodeSet chain = StoredChain(graph, readers, *node);
+    NodeSet both = group;
     both.insert(chain.begin(), chain.end());
     if (!chain.empty() && IsConvex(graph, both)) return chain;
   }
@@ -164,9 +164,9 @@ std::set<const Node*> FindSibling(const Graph& graph, const ReaderMap& readers, 
 
 }  // namespace
 
-std::set<const Node*> GrowLoopGroup(const Graph& graph, const Node& root, PassReport& report,
+NodeSet GrowLoopGroup(const Graph& graph, const Node& root, PassReport& report,
                                     bool pools) {
-  std::set<const Node*> group = {&root};
+  NodeSet group = {&root};
   const auto readers = Readers(graph);
   AddProducers(graph, readers, root, report, pools, group);
   if (GetOpDef(root.kind).op_class == OpClass::kPointwise || CutFrom(root)) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <set>
 
 #include "passes/pass_manager.h"
 
@@ -19,7 +18,7 @@ namespace fusec {
 // With `pools`, reductions that one thread can do alone join as well: embedding bags, which reduce
 // gathered rows but not their columns, so that neighbouring threads sum neighbouring columns; and
 // short reductions.
-std::set<const Node*> GrowLoopGroup(const Graph& graph, const Node& root, PassReport& report,
+NodeSet GrowLoopGroup(const Graph& graph, const Node& root, PassReport& report,
                                     bool pools = false);
 
 }  // namespace fusec

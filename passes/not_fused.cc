@@ -1,7 +1,6 @@
 #include "passes/not_fused.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "compiler/ir/op_def.h"
@@ -70,11 +69,11 @@ const Node* NodeOf(const Node& region, const std::string& value) {
 
 std::vector<NotFused> NotFusedEdges(const Graph& graph, const PassReport& report) {
   std::vector<NotFused> edges;
-  std::map<const Node*, size_t> numbers;  // looked up only
+  DenseMap<const Node*, size_t> numbers;  // looked up only
   for (const auto& region : graph.nodes) {
     if (region->kind != OpKind::kRegion) continue;
     const size_t number = numbers.size();
-    numbers.emplace(region.get(), number);
+    numbers.try_emplace(region.get(), number);
     const RegionClass consumer_class = RegionClassOf(*region);
     for (size_t i = 0; i < region->operands.size(); ++i) {
       const Value* value = region->operands[i];

@@ -40,7 +40,7 @@ void PassReport::Refuse(const Value* value, const Node& reader, const std::strin
   refusals.push_back({pass, value->name, reader_name, reason, needed});
 }
 
-Result<void> PassManager::Run(Graph& graph, const std::vector<std::string>& names) {
+Result<void> PassManager::Run(Graph& graph, ArrayRef<std::string> names) {
   for (const std::string& name : names) {
     if (stop_after >= 0 && run_count_ >= stop_after) return {};
     const PassInfo* pass = FindPass(name);

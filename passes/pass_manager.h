@@ -1,12 +1,12 @@
 #pragma once
 
-#include <functional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -63,7 +63,7 @@ class PassManager {
   std::string dump_prefix;     // in front of those names
   int stop_after = -1;         // number of passes to run, to bisect a wrong answer; -1 for all
 
-  Result<void> Run(Graph& graph, const std::vector<std::string>& names);
+  Result<void> Run(Graph& graph, ArrayRef<std::string> names);
   // What the passes have told since the last call.
   PassReport TakeReport() { return std::exchange(report_, {}); }
   const std::vector<PassTiming>& timings() const { return timings_; }

@@ -1,6 +1,7 @@
 #include "passes/stack_products.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "compiler/ir/op_def.h"
 #include "compiler/region/product.h"
@@ -17,7 +18,7 @@ constexpr int64_t kPackBytes = 16;  // of one load, of which rows should be mult
 constexpr int64_t kShortRow = 32;   // elements, below which that matters little (pad-depth)
 
 using Nodes = std::vector<Node*>;  // one of every chain
-using Layers = std::set<const Node*>;
+using Layers = NodeSet;
 
 OpClass ClassOf(const Node& node) { return GetOpDef(node.kind).op_class; }
 
@@ -53,7 +54,7 @@ std::string WordsOf(const ReaderMap& readers, const Layers& layers, const Node& 
 }
 
 // Whether a product that is none of `others` makes `value`, with pointwise ops behind it.
-bool IsBehindAProduct(const Value* value, const Layers& others, std::set<const Value*>& seen) {
+bool IsBehindAProduct(const Value* value, const Layers& others, ValueSet& seen) {
   const Node* node = value ? value->producer : nullptr;
   if (!node || others.count(node) || !seen.insert(value).second) return false;
   if (ClassOf(*node) == OpClass::kContraction) return true;
@@ -67,7 +68,7 @@ bool IsMadeByALoop(const Value* value) {
   const Node* node = value->producer;
   while (node && node->kind == OpKind::kReshape) node = node->operand(0)->producer;
   if (!node) return false;
-  std::set<const Value*> seen;
+  ValueSet seen;
   return node->kind == OpKind::kConcat || ClassOf(*node) == OpClass::kGather ||
          (ClassOf(*node) == OpClass::kPointwise && !IsBehindAProduct(node->result(), {}, seen));
 }
@@ -95,7 +96,7 @@ class Chains {
     const int64_t layers = std::count_if(steps_.begin(), steps_.end(), [](const Nodes& step) {
       return step[0]->kind == OpKind::kMatMul && IsLarge(*step[0]);
     });
-    std::set<const Value*> stored, seen;
+    ValueSet stored, seen;
     int64_t copies = CopiesInputs() ? 1 : 0;
     for (const Nodes& step : steps_) {
       for (const Node* node : step) CollectStored(node->result(), stored, seen);
@@ -108,10 +109,10 @@ class Chains {
 
   void Rewrite() {
     Builder builder(graph_);
-    std::map<const Value*, Value*> stacks;  // by what the first chain has
+    DenseMap<const Value*, Value*> stacks;  // by what the first chain has
     for (const Nodes& step : steps_) {
       builder.set_provenance({});
-      std::vector<Value*> operands;
+      Values operands;
       for (size_t i = 0; i < step[0]->operands.size(); ++i) {
         const auto stack = stacks.find(step[0]->operands[i]);
         operands.push_back(stack != stacks.end() ? stack->second : Stacked(builder, step, i));
@@ -267,8 +268,8 @@ class Chains {
 
   // What would be stored by a kernel of its own, of `value` and what others make of it: outputs,
   // and what products read, or kernels that read no slices.
-  void CollectStored(const Value* value, std::set<const Value*>& stored,
-                     std::set<const Value*>& seen) const {
+  void CollectStored(const Value* value, ValueSet& stored,
+                     ValueSet& seen) const {
     if (!seen.insert(value).second) return;
     if (IsOutput(graph_, value) && !places_.count(value)) stored.insert(value);
     for (const Node* reader : ReadersOfValue(value)) {
@@ -288,7 +289,7 @@ class Chains {
   bool IsOfAnotherProduct(const Node& node) const {
     Layers taken;
     for (const Nodes& step : steps_) taken.insert(step.begin(), step.end());
-    std::set<const Value*> seen;
+    ValueSet seen;
     return IsBehindAProduct(node.result(), taken, seen);
   }
 
@@ -326,7 +327,7 @@ class Chains {
 
   Value* StackedInputs(Builder& builder) const {
     const int64_t depth = Depth(steps_[0]);
-    std::vector<Value*> parts;
+    Values parts;
     for (const Node* layer : steps_[0]) {
       Value* input = layer->operand(0);
       const int64_t missing = depth - DepthOf(*layer);
@@ -334,7 +335,7 @@ class Chains {
         const bool extends = input->producer && input->producer->kind == OpKind::kConcat &&
                              input->producer->Int("axis") == 1 &&
                              HasOneReader(graph_, readers_, input);
-        std::vector<Value*> rows = {input};
+        Values rows = {input};
         if (extends) rows = input->producer->operands;
         if (extends) builder.set_provenance(input->producer->provenance);
         input = WithZeros(builder, rows, missing, input->name + "_padded");
@@ -397,12 +398,12 @@ class Chains {
   const bool own_tails_;  // kernels of ours, with any pointwise ops behind (fuse-matmul-tail)
   const Expr rows_;
   std::vector<Nodes> steps_;  // in the order of the graph; the first is layers
-  std::map<const Value*, Place> places_;
+  std::unordered_map<const Value*, Place> places_;
 };
 
 // What depends on one of `nodes`, and these.
-std::set<const Node*> After(const Graph& graph, const Nodes& nodes) {
-  std::set<const Node*> after(nodes.begin(), nodes.end());
+NodeSet After(const Graph& graph, const Nodes& nodes) {
+  NodeSet after(nodes.begin(), nodes.end());
   for (const auto& node : graph.nodes) {
     for (const Value* operand : node->operands) {
       if (operand && operand->producer && after.count(operand->producer)) after.insert(node.get());
@@ -431,11 +432,11 @@ bool StackSome(Graph& graph, const PassOptions& options) {
     layers.insert(node.get());
     if (IsLarge(*node)) large.push_back(node.get());
   }
-  std::map<const Node*, std::string> words;
+  DenseMap<const Node*, std::string> words;
   for (const Node* layer : large) words[layer] = WordsOf(readers, layers, *layer);
   for (size_t first = 0; first < large.size(); ++first) {
     Nodes together = {large[first]};
-    std::set<const Node*> after = After(graph, together);
+    NodeSet after = After(graph, together);
     for (size_t i = first + 1; i < large.size(); ++i) {
       Node* other = large[i];
       if (words[other] != words[together[0]] || after.count(other) ||

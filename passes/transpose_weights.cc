@@ -1,6 +1,5 @@
 #include "passes/transpose_weights.h"
 
-#include <map>
 #include <numeric>
 
 #include "passes/graph_edit.h"
@@ -26,7 +25,7 @@ std::vector<int64_t> Turned(int64_t rank) {
 }  // namespace
 
 Result<bool> TransposeWeights(Graph& graph, const PassOptions&, PassReport&) {
-  std::map<const Value*, Value*> transposed;
+  DenseMap<const Value*, Value*> transposed;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (!ReadsWeightsAcross(*graph.nodes[i])) continue;
     Value* weights = graph.nodes[i]->operand(1);

@@ -227,7 +227,7 @@ const std::vector<DevicePart>& PartsOf(const std::string& file) {
 }
 
 // The declarations that some code reaches in files.
-std::set<const DevicePart*> Reached(std::string_view code, const std::vector<std::string>& files) {
+std::set<const DevicePart*> Reached(std::string_view code, ArrayRef<std::string> files) {
   std::map<std::string_view, std::vector<const DevicePart*>> by_name;
   for (const std::string& file : files) {
     for (const DevicePart& part : PartsOf(file)) {
@@ -250,7 +250,7 @@ std::set<const DevicePart*> Reached(std::string_view code, const std::vector<std
 }
 
 // Which parts of a file a kernel carries: what is reached, and what stands around it.
-std::vector<bool> Kept(const std::vector<DevicePart>& parts,
+std::vector<bool> Kept(ArrayRef<DevicePart> parts,
                        const std::set<const DevicePart*>& reached) {
   std::vector<bool> kept(parts.size(), false);
   std::vector<size_t> open;  // the branches around a part: each #if, and its #else behind it
@@ -275,7 +275,7 @@ std::vector<bool> Kept(const std::vector<DevicePart>& parts,
 
 std::vector<DevicePart> TakeApart(std::string_view file) { return FileReader(file).Read(); }
 
-std::string DeviceFunctionsFor(std::string_view code, const std::vector<std::string>& files) {
+std::string DeviceFunctionsFor(std::string_view code, ArrayRef<std::string> files) {
   const std::set<const DevicePart*> reached = Reached(code, files);
   std::string text;
   for (const std::string& file : files) {

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/support/adt.h"
+
 namespace fusec {
 
 // A part of a file of codegen_templates/device, whole lines of it: a declaration with the comment
@@ -29,6 +31,6 @@ std::vector<DevicePart> TakeApart(std::string_view file);
 // What `code` uses of these files of codegen_templates/device, directly or through other
 // declarations of them: each file under a line that names it, its parts in its order. Declarations
 // of one name (overloads, specialisations, both branches of an #if) go together.
-std::string DeviceFunctionsFor(std::string_view code, const std::vector<std::string>& files);
+std::string DeviceFunctionsFor(std::string_view code, ArrayRef<std::string> files);
 
 }  // namespace fusec

@@ -62,7 +62,7 @@ std::string TableText(const Value* table) {
 }
 
 // "table_0 f32[10, 4]" entries; many as "table_0 f32[10, 4] to table_25 f32[7, 4] (26 tables)".
-std::vector<std::string> TableTexts(const std::vector<const Value*>& tables) {
+std::vector<std::string> TableTexts(ArrayRef<const Value*> tables) {
   if (tables.size() > kMostAlike)
     return {fmt::format("{} to {} ({} tables)", TableText(tables.front()), TableText(tables.back()),
                         tables.size())};
@@ -121,7 +121,7 @@ std::string InComment(std::string text) {
 }
 
 // "// label text, text, ...": an item is only broken if it alone is longer than a line.
-void WriteList(TextWriter& out, const std::string& label, const std::vector<std::string>& items) {
+void WriteList(TextWriter& out, const std::string& label, ArrayRef<std::string> items) {
   constexpr size_t kWidth = 100;
   const std::string indent = "//" + std::string(label.size() + 1, ' ');
   std::string line = "// " + label;
@@ -206,7 +206,7 @@ std::string ParameterText(const KernelParameter& parameter, const KernelPlan& pl
          parameter.name;
 }
 
-void WriteStatements(TextWriter& out, const std::vector<Statement>& statements);
+void WriteStatements(TextWriter& out, ArrayRef<Statement> statements);
 
 void WriteIf(TextWriter& out, const Statement& statement, const std::string& prefix) {
   const bool one_line = statement.otherwise.empty() && statement.body.size() == 1 &&
@@ -257,7 +257,7 @@ std::string AssignmentText(const std::string& place, const std::string& text) {
   return place + " = " + text + ";";
 }
 
-void WriteBlock(TextWriter& out, const std::string& header, const std::vector<Statement>& body,
+void WriteBlock(TextWriter& out, const std::string& header, ArrayRef<Statement> body,
                 const std::string& end) {
   out.Line(header);
   out.Indent();
@@ -302,12 +302,12 @@ void WriteStatement(TextWriter& out, const Statement& s) {
   }
 }
 
-void WriteStatements(TextWriter& out, const std::vector<Statement>& statements) {
+void WriteStatements(TextWriter& out, ArrayRef<Statement> statements) {
   for (const Statement& statement : statements) WriteStatement(out, statement);
 }
 
 // Whether some of the statements are only executed under a condition.
-bool HasBranches(const std::vector<Statement>& statements) {
+bool HasBranches(ArrayRef<Statement> statements) {
   return std::any_of(statements.begin(), statements.end(), [](const Statement& statement) {
     return statement.kind == Statement::Kind::kIf || HasBranches(statement.body);
   });
@@ -350,7 +350,7 @@ void WriteKernel(TextWriter& out, const KernelPlan& plan, const std::string& att
 
 // The device functions that some code of kernels uses, those of several kernels once.
 void WriteDeviceFunctions(TextWriter& out, const std::string& code,
-                          const std::vector<const KernelPlan*>& plans) {
+                          ArrayRef<const KernelPlan*> plans) {
   std::vector<std::string> files;
   for (const KernelPlan* plan : plans) {
     for (const std::string& file : plan->device_files) {
@@ -365,7 +365,7 @@ void WriteTitle(TextWriter& out, const ModelTitle& title) {
   out.Line(fmt::format("// model   : {} (opset {})", InComment(title.file), title.opset));
 }
 
-std::string EmitModule(const std::vector<const KernelPlan*>& plans, const ModelTitle& title) {
+std::string EmitModule(ArrayRef<const KernelPlan*> plans, const ModelTitle& title) {
   TextWriter kernels;
   for (size_t i = 0; i < plans.size(); ++i) {
     if (i > 0) kernels.Line("");
@@ -422,7 +422,7 @@ std::string EmitKernelCode(const KernelPlan& plan) {
   return out.Take();
 }
 
-std::string EmitGpuModule(const std::vector<const KernelPlan*>& plans, const ModelTitle& title) {
+std::string EmitGpuModule(ArrayRef<const KernelPlan*> plans, const ModelTitle& title) {
   return EmitModule(plans, title);
 }
 
@@ -432,7 +432,7 @@ std::string_view EmitRuntimeKernels() {
   return *text;
 }
 
-std::string EmitCpuLibrary(const std::vector<const KernelPlan*>& plans, const ModelTitle& title) {
+std::string EmitCpuLibrary(ArrayRef<const KernelPlan*> plans, const ModelTitle& title) {
   TextWriter kernels;
   for (const KernelPlan* plan : plans) {
     WriteKernel(kernels, *plan, CpuAttribute(*plan));

@@ -2,9 +2,9 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "compiler/kernel/kernel_plan.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -18,11 +18,11 @@ std::string EmitKernelFile(const KernelPlan& plan, const ModelTitle& title);
 // The kernel alone, without its header comment.
 std::string EmitKernelCode(const KernelPlan& plan);
 // All kernels of a program in one text for one module; device functions once.
-std::string EmitGpuModule(const std::vector<const KernelPlan*>& plans, const ModelTitle& title);
+std::string EmitGpuModule(ArrayRef<const KernelPlan*> plans, const ModelTitle& title);
 // The kernels that the runtime launches itself, for the first module.
 std::string_view EmitRuntimeKernels();
 // The CPU library: host header, device functions once, kernels, and a launcher `NAME_blocks` per
 // kernel (runtime/ARTIFACT.md).
-std::string EmitCpuLibrary(const std::vector<const KernelPlan*>& plans, const ModelTitle& title);
+std::string EmitCpuLibrary(ArrayRef<const KernelPlan*> plans, const ModelTitle& title);
 
 }  // namespace fusec

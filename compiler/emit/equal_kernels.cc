@@ -31,7 +31,7 @@ class Renaming {
   std::map<std::string, std::string, std::less<>> numbers_;
 };
 
-void AddLocals(const std::vector<Statement>& statements, Renaming& renaming) {
+void AddLocals(ArrayRef<Statement> statements, Renaming& renaming) {
   for (const Statement& statement : statements) {
     if (statement.kind == Statement::Kind::kLet || statement.kind == Statement::Kind::kDeclare)
       renaming.Add(statement.name.substr(0, statement.name.find('[')));  // of an array

@@ -150,7 +150,7 @@ class OperationParser {
   size_t at_ = 0;
 };
 
-int Arguments(const std::vector<Token>& tokens, size_t open) {
+int Arguments(ArrayRef<Token> tokens, size_t open) {
   int depth = 0, count = 1;
   for (size_t i = open; i < tokens.size(); ++i) {
     depth += tokens[i].opens - tokens[i].closes;
@@ -207,7 +207,7 @@ struct State {
 
 class LayoutSearch {
  public:
-  LayoutSearch(const std::vector<Token>& tokens, int indent) : tokens_(tokens), indent_(indent) {}
+  LayoutSearch(ArrayRef<Token> tokens, int indent) : tokens_(tokens), indent_(indent) {}
 
   // Which tokens begin lines, and at which columns.
   std::map<size_t, int> Run() {
@@ -354,14 +354,14 @@ class LayoutSearch {
     }
   }
 
-  const std::vector<Token>& tokens_;
+  ArrayRef<Token> tokens_;
   int indent_;
   int column_of_break_ = 0;
 };
 
 // The lines of a list in braces whose first item stands at `column`: as few as columns of items
 // allow.
-std::vector<std::string> LayOutItems(const std::vector<std::string>& items, int column) {
+std::vector<std::string> LayOutItems(ArrayRef<std::string> items, int column) {
   constexpr size_t kMostUneven = 10;
   std::vector<size_t> best = {kColumns};
   size_t fewest = items.size();

@@ -58,7 +58,7 @@ void TextWriter::Directive(std::string text) {
   Raw(indent, text);
 }
 
-void TextWriter::Table(const std::vector<Row>& rows) {
+void TextWriter::Table(ArrayRef<Row> rows) {
   // Rows between two that need lines of their own for their comments are aligned.
   const auto fits = [&](const Row& row, size_t column) {
     return indent_ + column + row.comment.size() + 5 <= kColumns;

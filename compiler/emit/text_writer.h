@@ -2,7 +2,8 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -21,7 +22,7 @@ class TextWriter {
   struct Row {
     std::string code, comment;
   };
-  void Table(const std::vector<Row>& rows);
+  void Table(ArrayRef<Row> rows);
   void Verbatim(std::string_view text);
   void Indent() { indent_ += 2; }
   void Outdent() { indent_ -= 2; }

@@ -4,7 +4,7 @@
 
 namespace fusec {
 
-Result<void> ImportContext::AddNode(OpKind kind, std::vector<Value*> operands,
+Result<void> ImportContext::AddNode(OpKind kind, Values operands,
                                     Attributes attributes) {
   Result<Node*> node = builder().Add(kind, std::move(operands), std::move(attributes));
   if (!node) return tl::unexpected<Error>(node.error());

@@ -34,7 +34,7 @@ class ImportContext {
   // contents are only known at run time: `shape is computed from run-time data, which fusec does not support`.
   virtual Result<TensorData> ConstantInput(int i, const std::string& what) const = 0;
   virtual Result<std::vector<int64_t>> ConstantInts(int i, const std::string& what) const = 0;
-  virtual Result<std::vector<Expr>> SymbolicInts(int i, const std::string& what) const = 0;
+  virtual Result<Exprs> SymbolicInts(int i, const std::string& what) const = 0;
   virtual std::optional<TensorData> TryConstant(int i) const = 0;
 
   virtual Builder& builder() = 0;  // carries this node's provenance
@@ -45,7 +45,7 @@ class ImportContext {
   virtual tl::unexpected<Error> Fail(const std::string& message) const = 0;
 
   // The common case: one IR node from all inputs, its results the outputs.
-  Result<void> AddNode(OpKind kind, std::vector<Value*> operands, Attributes attributes = {});
+  Result<void> AddNode(OpKind kind, Values operands, Attributes attributes = {});
 };
 
 // An axis in -rank..rank-1 made non-negative, or an error saying which axis and rank.

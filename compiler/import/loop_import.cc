@@ -18,7 +18,7 @@ class LoopImporter {
   LoopImporter(onnx::NodeProto& node, ImportState& state, const Scope& scope)
       : node_(node), state_(state), scope_(&scope) {}
 
-  Result<void> Run(std::vector<Value*>& results) {
+  Result<void> Run(Values& results) {
     onnx::GraphProto* body = nullptr;
     for (onnx::AttributeProto& attribute : *node_.mutable_attribute()) {
       if (attribute.name() == "body" && attribute.has_g()) body = attribute.mutable_g();
@@ -128,7 +128,7 @@ class LoopImporter {
   Result<Value*> Final(const LoopTerm& before, const LoopTerm& after, int output) {
     if (before.kind == Kind::kCounter && after.kind == Kind::kCounter && after.shift == 1) {
       return state_.builder.Make(OpKind::kSymbolicDims, {},
-                                 {{"values", std::vector<Expr>{trips_}}, {"scalar", int64_t{1}}});
+                                 {{"values", Exprs{trips_}}, {"scalar", int64_t{1}}});
     }
     if (before.kind == Kind::kSequence && after.kind == Kind::kInserted && after.keepdims) {
       const std::string& name = node_.output(output);
@@ -161,16 +161,16 @@ class LoopImporter {
     }
     if (bound.shift == 0 && shape[0] == trips_) return bound.offsets;
     return state_.builder.Make(OpKind::kSlice, {bound.offsets},
-                               {{"starts", std::vector<Expr>{bound.shift}},
+                               {{"starts", Exprs{bound.shift}},
                                 {"steps", std::vector<int64_t>{1}},
-                                {"shape", std::vector<Expr>{trips_}}});
+                                {"shape", Exprs{trips_}}});
   }
 
   // The element of a tensor that a slice took it from, back to where it was concatenated.
   static BagBound Traced(BagBound bound) {
     while (const Node* node = bound.offsets->producer) {
       if (node->kind == OpKind::kSlice) {
-        const auto start = node->Get<std::vector<Expr>>("starts")[0].AsConstant();
+        const auto start = node->Get<Exprs>("starts")[0].AsConstant();
         if (!start || node->Ints("steps")[0] != 1) break;
         bound = {node->operand(0), bound.shift + *start};
       } else if (node->kind == OpKind::kIdentity) {
@@ -241,7 +241,7 @@ class LoopImporter {
     return WithOwnLast(term, starts, ends, name);
   }
 
-  Result<Value*> Reduced(const LoopTerm& term, std::vector<Value*> operands,
+  Result<Value*> Reduced(const LoopTerm& term, Values operands,
                          const std::string& name) {
     const char* mode = term.mode == Mode::kMax ? "max" : term.mode == Mode::kMean ? "mean" : "sum";
     // Only a maximum of no rows is not 0 anyway.
@@ -294,7 +294,7 @@ class LoopImporter {
 
   Value* DimAsData(const Expr& dim) {
     return state_.builder.Make(OpKind::kSymbolicDims, {},
-                               {{"values", std::vector<Expr>{dim}}, {"scalar", int64_t{0}}});
+                               {{"values", Exprs{dim}}, {"scalar", int64_t{0}}});
   }
   // `ends` with the number of rows as its last element.
   Value* LastReplaced(Value* ends, const LoopTerm& term) {
@@ -302,7 +302,7 @@ class LoopImporter {
     Value* bag = builder.Make(OpKind::kRange, {},
                               {{"start", int64_t{0}},
                                {"delta", int64_t{1}},
-                               {"length", std::vector<Expr>{trips_}},
+                               {"length", Exprs{trips_}},
                                {"dtype", Dtype::kI64}});
     Value* last = DimAsData(trips_ - 1);
     Value* rows = DimAsData(term.value->type.shape[0]);
@@ -321,7 +321,7 @@ class LoopImporter {
 }  // namespace
 
 Result<void> ImportLoop(onnx::NodeProto& node, ImportState& state, const Scope& scope,
-                        std::vector<Value*>& results) {
+                        Values& results) {
   return LoopImporter(node, state, scope).Run(results);
 }
 

@@ -111,7 +111,7 @@ Result<std::vector<int64_t>> NodeContext::ConstantInts(int i, const std::string&
   return ints;
 }
 
-Result<std::vector<Expr>> NodeContext::SymbolicInts(int i, const std::string& what) const {
+Result<Exprs> NodeContext::SymbolicInts(int i, const std::string& what) const {
   const Value* value = input(i);
   if (value == nullptr) return NotConstant(i, what);
   auto contents = SymbolicContents(value, state_.ranges);

@@ -79,7 +79,7 @@ class NodeContext : public ImportContext {
 
   Result<TensorData> ConstantInput(int i, const std::string& what) const override;
   Result<std::vector<int64_t>> ConstantInts(int i, const std::string& what) const override;
-  Result<std::vector<Expr>> SymbolicInts(int i, const std::string& what) const override;
+  Result<Exprs> SymbolicInts(int i, const std::string& what) const override;
   std::optional<TensorData> TryConstant(int i) const override;
 
   Builder& builder() override { return state_.builder; }
@@ -98,7 +98,7 @@ class NodeContext : public ImportContext {
   const Scope& scope_;
   const onnx::NodeProto& node_;
   std::map<std::string, TensorData> tensors_;  // by attribute
-  std::vector<Value*> outputs_;
+  Values outputs_;
 };
 
 }  // namespace fusec

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <functional>
 #include <set>
 #include <string>
 #include <vector>
+
+#include "compiler/support/adt.h"
 
 namespace onnx {
 class GraphProto;
@@ -21,7 +22,7 @@ std::set<std::string> UsedTensors(const onnx::GraphProto& graph);
 // `problems` every tensor that is defined twice or nowhere, and the nodes of a cycle; the order is
 // then meaningless. `is_outer` tells which tensors the enclosing graphs define.
 std::vector<int> OrderNodes(const onnx::GraphProto& graph,
-                            const std::function<bool(const std::string&)>& is_outer,
+                            function_ref<bool(const std::string&)> is_outer,
                             Problems& problems);
 
 }  // namespace fusec

@@ -27,7 +27,7 @@ std::vector<std::string_view> Split(std::string_view text, char separator) {
 }
 
 // The last scope that is a module: the list ends in the operation itself.
-std::string InnermostModule(const std::vector<std::string_view>& scopes) {
+std::string InnermostModule(ArrayRef<std::string_view> scopes) {
   return scopes.size() < 2 ? "" : std::string(scopes[scopes.size() - 2]);
 }
 

@@ -33,7 +33,7 @@ Result<int64_t> EvaluateAtom(const Atom& atom, const std::map<std::string, int64
 // became of each is remembered in a list.
 class Substitution {
  public:
-  Substitution(const std::function<std::optional<Expr>(const std::string&)>& replace,
+  Substitution(function_ref<std::optional<Expr>(const std::string&)> replace,
                const Ranges& ranges)
       : replace_(replace), ranges_(ranges) {}
 
@@ -80,14 +80,14 @@ class Substitution {
     }
   }
 
-  const std::function<std::optional<Expr>(const std::string&)>& replace_;
+  function_ref<std::optional<Expr>(const std::string&)> replace_;
   const Ranges& ranges_;
   std::vector<std::pair<const Atom*, Expr>> done_;
 };
 
 }  // namespace
 
-Expr Expr::Substitute(const std::function<std::optional<Expr>(const std::string&)>& replace,
+Expr Expr::Substitute(function_ref<std::optional<Expr>(const std::string&)> replace,
                       const Ranges& ranges) const {
   return Substitution(replace, ranges).Rebuild(*this);
 }

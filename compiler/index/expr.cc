@@ -73,7 +73,7 @@ AtomRef MakeAtom(Atom::Kind kind, Expr left, Expr right) {
       Atom{kind, "", std::move(left), std::move(right), std::move(text)});
 }
 
-int CompareAtoms(const std::vector<AtomRef>& a, const std::vector<AtomRef>& b) {
+int CompareAtoms(ArrayRef<AtomRef> a, ArrayRef<AtomRef> b) {
   if (a.empty() || b.empty()) return static_cast<int>(a.empty()) - static_cast<int>(b.empty());
   const size_t shared = std::min(a.size(), b.size());
   for (size_t i = 0; i < shared; ++i) {

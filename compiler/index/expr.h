@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -9,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/support/adt.h"
 #include "compiler/support/result.h"
 
 namespace fusec {
@@ -52,7 +52,7 @@ class Expr {
   bool operator<(const Expr& other) const;  // an arbitrary but stable order
 
   // The expression with every symbol replaced by what `replace` says (nullopt: kept), simplified under `ranges`.
-  Expr Substitute(const std::function<std::optional<Expr>(const std::string&)>& replace,
+  Expr Substitute(function_ref<std::optional<Expr>(const std::string&)> replace,
                   const Ranges& ranges) const;
   // Its value; every symbol must be in `symbols`. Overflow and division by zero give an error.
   Result<int64_t> Evaluate(const std::map<std::string, int64_t>& symbols) const;
@@ -61,6 +61,9 @@ class Expr {
   void Canonicalize();
   std::vector<Term> terms_;  // sorted by atoms' text, the constant last; no zero coefficients
 };
+
+// Dims of a tensor, or coordinates of an element.
+using Exprs = SmallVector<Expr, 4>;
 
 // One factor of a term.
 struct Atom {
@@ -104,7 +107,7 @@ Expr CeilDiv(const Expr& dividend, const Expr& divisor, const Ranges& ranges);
 inline int64_t CeilDiv(int64_t dividend, int64_t divisor) {
   return (dividend + divisor - 1) / divisor;
 }
-Expr Product(const std::vector<Expr>& factors);
+Expr Product(ArrayRef<Expr> factors);
 // Whether every term of `expr` is a multiple of `divisor`, whatever its symbols are.
 bool IsMultiple(const Expr& expr, int64_t divisor);
 
@@ -112,9 +115,9 @@ bool IsMultiple(const Expr& expr, int64_t divisor);
 Expr SimplifySum(const Expr& expr, const Ranges& ranges);
 
 // The position of `index` in a row-major tensor of `shape`, and back.
-Expr Linearize(const std::vector<Expr>& index, const std::vector<Expr>& shape,
+Expr Linearize(ArrayRef<Expr> index, ArrayRef<Expr> shape,
                const Ranges& ranges);
-std::vector<Expr> Delinearize(const Expr& position, const std::vector<Expr>& shape,
+Exprs Delinearize(const Expr& position, ArrayRef<Expr> shape,
                               const Ranges& ranges);
 
 }  // namespace fusec

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/index/expr.h"
+#include "compiler/support/adt.h"
 
 // Declarations that the files of this folder share; no other folder includes this header.
 namespace fusec::index_internal {
@@ -29,7 +30,7 @@ inline Expr FromAtom(AtomRef atom) { return FromTerm({1, {std::move(atom)}}); }
 inline bool SameAtom(const AtomRef& a, const AtomRef& b) { return a == b || a->text == b->text; }
 
 // The order of terms: by their atoms' text, the constant last. Negative, zero or positive.
-int CompareAtoms(const std::vector<AtomRef>& a, const std::vector<AtomRef>& b);
+int CompareAtoms(ArrayRef<AtomRef> a, ArrayRef<AtomRef> b);
 
 // `term` without its atom number `position`.
 Expr::Term WithoutAtom(const Expr::Term& term, size_t position);

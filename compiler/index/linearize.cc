@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "compiler/index/expr.h"
 #include "compiler/index/expr_internal.h"
@@ -96,7 +95,7 @@ Expr SimplifySum(const Expr& expr, const Ranges& ranges) {
 
 // Horner's scheme, simplified after each step: the sum of the leading coordinates is then already a
 // single floordiv when its mod comes.
-Expr Linearize(const std::vector<Expr>& index, const std::vector<Expr>& shape,
+Expr Linearize(ArrayRef<Expr> index, ArrayRef<Expr> shape,
                const Ranges& ranges) {
   FUSEC_CHECK(
       index.size() == shape.size(),
@@ -108,9 +107,9 @@ Expr Linearize(const std::vector<Expr>& index, const std::vector<Expr>& shape,
   return position;
 }
 
-std::vector<Expr> Delinearize(const Expr& position, const std::vector<Expr>& shape,
+Exprs Delinearize(const Expr& position, ArrayRef<Expr> shape,
                               const Ranges& ranges) {
-  std::vector<Expr> index(shape.size());
+  Exprs index(shape.size());
   const Expr count = Product(shape);
   if (count.IsConstant(0)) return index;  // nothing to index, and no division by zero to write
   const bool inside = ranges.ProvenNonNegative(position) && ranges.ProvenLess(position, count);

@@ -115,7 +115,7 @@ class Prover {
   }
 
   bool MentionedInBounds(const Atom& symbol,
-                         const std::vector<std::pair<int, AtomRef>>& others) const {
+                         ArrayRef<std::pair<int, AtomRef>> others) const {
     for (const auto& [rank, other] : others) {
       if (rank != kLoose && rank != kLooseBase) continue;
       const Ranges::Bounds* bounds = ranges_.Find(other->name);

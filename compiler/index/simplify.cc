@@ -24,8 +24,8 @@ namespace {
 using Term = Expr::Term;
 
 // The atoms of `dividend` less those of `divisor`, if all of those are there.
-std::optional<std::vector<AtomRef>> DivideAtoms(const std::vector<AtomRef>& dividend,
-                                                const std::vector<AtomRef>& divisor) {
+std::optional<std::vector<AtomRef>> DivideAtoms(ArrayRef<AtomRef> dividend,
+                                                ArrayRef<AtomRef> divisor) {
   std::vector<AtomRef> rest = dividend;
   for (const AtomRef& atom : divisor) {
     const auto found = std::find_if(rest.begin(), rest.end(),
@@ -325,7 +325,7 @@ Expr CeilDiv(const Expr& dividend, const Expr& divisor, const Ranges& ranges) {
   return FloorDiv(dividend + divisor - 1, divisor, ranges);
 }
 
-Expr Product(const std::vector<Expr>& factors) {
+Expr Product(ArrayRef<Expr> factors) {
   Expr product = 1;
   for (const Expr& factor : factors) product = product * factor;
   return product;

@@ -6,7 +6,7 @@
 namespace fusec {
 namespace {
 
-std::string PlainText(OpKind kind, const std::vector<Value*>& operands) {
+std::string PlainText(OpKind kind, ArrayRef<Value*> operands) {
   std::string text = std::string(GetOpDef(kind).text) + "(";
   for (size_t i = 0; i < operands.size(); ++i) {
     if (i != 0) text += ", ";
@@ -32,34 +32,34 @@ template const double& Node::Get(const std::string&) const;
 template const std::string& Node::Get(const std::string&) const;
 template const std::vector<int64_t>& Node::Get(const std::string&) const;
 template const std::vector<double>& Node::Get(const std::string&) const;
-template const std::vector<Expr>& Node::Get(const std::string&) const;
+template const Exprs& Node::Get(const std::string&) const;
 template const Dtype& Node::Get(const std::string&) const;
 
-Result<Node*> Builder::Add(OpKind kind, std::vector<Value*> operands, Attributes attributes,
+Result<Node*> Builder::Add(OpKind kind, ArrayRef<Value*> operands, Attributes attributes,
                            const std::string& name_hint) {
-  while (!operands.empty() && operands.back() == nullptr) operands.pop_back();
+  while (!operands.empty() && operands.back() == nullptr) operands = operands.drop_back();
   FUSEC_ASSIGN(std::vector<TensorType> types,
                InferTypes(kind, operands, attributes, graph_.SymbolRanges()));
-  Node* node = Insert(kind, std::move(operands), std::move(attributes));
+  Node* node = Insert(kind, operands, std::move(attributes));
   const std::string hint = name_hint.empty() ? GetOpDef(kind).text : name_hint;
   for (TensorType& type : types) AddResult(*node, hint, std::move(type));
   return node;
 }
 
-Value* Builder::Make(OpKind kind, std::vector<Value*> operands, Attributes attributes,
+Value* Builder::Make(OpKind kind, ArrayRef<Value*> operands, Attributes attributes,
                      const std::string& name_hint) {
   const std::string text = PlainText(kind, operands);
-  Result<Node*> node = Add(kind, std::move(operands), std::move(attributes), name_hint);
+  Result<Node*> node = Add(kind, operands, std::move(attributes), name_hint);
   FUSEC_CHECK(node.has_value(), text + ": " + node.error().message);
   FUSEC_CHECK((*node)->results.size() == 1, text + " has several results");
   return (*node)->result();
 }
 
-Node* Builder::Region(std::vector<Value*> operands, std::unique_ptr<Graph> body,
+Node* Builder::Region(ArrayRef<Value*> operands, std::unique_ptr<Graph> body,
                       Attributes attributes) {
   FUSEC_CHECK(body->inputs.size() == operands.size(),
               PlainText(OpKind::kRegion, operands) + " does not match its body\n" + Print(*body));
-  Node* node = Insert(OpKind::kRegion, std::move(operands), std::move(attributes));
+  Node* node = Insert(OpKind::kRegion, operands, std::move(attributes));
   for (const Value* output : body->outputs) AddResult(*node, output->name, output->type);
   node->body = std::move(body);
   return node;
@@ -82,10 +82,10 @@ Value* Builder::Scalar(Dtype dtype, double value) {
   return Constant(std::move(data));
 }
 
-Node* Builder::Insert(OpKind kind, std::vector<Value*> operands, Attributes attributes) {
+Node* Builder::Insert(OpKind kind, ArrayRef<Value*> operands, Attributes attributes) {
   auto node = std::make_unique<Node>();
   node->kind = kind;
-  node->operands = std::move(operands);
+  node->operands.assign(operands.begin(), operands.end());
   node->attributes = std::move(attributes);
   node->provenance = provenance_;
   Node* inserted = node.get();

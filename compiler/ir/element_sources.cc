@@ -16,12 +16,12 @@ constexpr const char* kRecorded = "recorded";  // its sources are known already
 // text is a literal.
 class SourceRecorder : public LowerContext {
  public:
-  SourceRecorder(const Node& node, int result, std::vector<Expr> index, const Ranges& ranges,
-                 const IndexAt& index_at)
+  SourceRecorder(const Node& node, int result, ArrayRef<Expr> index, const Ranges& ranges,
+                 IndexAt index_at)
       : ranges_(ranges), index_at_(index_at) {
     node_ = &node;
     result_number_ = result;
-    index_ = std::move(index);
+    index_ = Exprs(index);
   }
 
   std::optional<std::vector<ElementSource>> Find() {
@@ -31,14 +31,14 @@ class SourceRecorder : public LowerContext {
   }
 
   const Ranges& ranges() const override { return ranges_; }
-  Scalar Load(int operand, const std::vector<Expr>& index) override {
-    loads_.push_back({operand, index});
+  Scalar Load(int operand, ArrayRef<Expr> index) override {
+    loads_.push_back({operand, Exprs(index)});
     return {std::string(kLoad) + std::to_string(loads_.size() - 1),
             node_->operands[operand]->type.dtype};
   }
   Scalar SelectBelow(const Expr& position, const Expr& limit, Dtype dtype,
-                     const std::function<Scalar()>& then,
-                     const std::function<Scalar()>& otherwise) override {
+                     function_ref<Scalar()> then,
+                     function_ref<Scalar()> otherwise) override {
     if (ranges_.ProvenLess(position, limit)) return then();
     if (ranges_.ProvenNonNegative(position - limit)) return otherwise();
     Record(then());
@@ -46,7 +46,7 @@ class SourceRecorder : public LowerContext {
     return {kRecorded, dtype};
   }
   Expr IndexFromData(const Scalar&, const Expr& extent, int operand,
-                     const std::vector<Expr>& position) override {
+                     ArrayRef<Expr> position) override {
     const std::optional<Expr> index = index_at_(operand, position, extent);
     computes_ |= !index;
     return index.value_or(Expr(0));
@@ -58,7 +58,7 @@ class SourceRecorder : public LowerContext {
   }
   Scalar DataFromIndex(const Expr&, Dtype dtype) override { return Computed(dtype); }
   Scalar FoldRange(OpKind, Dtype dtype, const Scalar&, const Scalar&, const Expr&,
-                   const std::function<Scalar(const Expr&)>&) override {
+                   function_ref<Scalar(const Expr&)>) override {
     return Computed(dtype);
   }
 
@@ -75,15 +75,15 @@ class SourceRecorder : public LowerContext {
   }
 
   const Ranges& ranges_;
-  const IndexAt& index_at_;
+  IndexAt index_at_;
   std::vector<ElementSource> loads_, sources_;
   bool computes_ = false;
 };
 
 }  // namespace
 
-std::vector<Expr> AnyIndex(const Shape& shape, Ranges& ranges) {
-  std::vector<Expr> index;
+Exprs AnyIndex(ShapeRef shape, Ranges& ranges) {
+  Exprs index;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     const std::string name = "axis_" + std::to_string(axis);
     if (!shape[axis].IsConstant(1)) ranges.Set(name, 0, shape[axis] - 1);
@@ -93,9 +93,9 @@ std::vector<Expr> AnyIndex(const Shape& shape, Ranges& ranges) {
 }
 
 std::optional<std::vector<ElementSource>> ElementSources(const Node& node, int result,
-                                                         const std::vector<Expr>& index,
+                                                         ArrayRef<Expr> index,
                                                          const Ranges& ranges,
-                                                         const IndexAt& index_at) {
+                                                         IndexAt index_at) {
   const OpDef& def = GetOpDef(node.kind);
   const bool moves = def.op_class == OpClass::kView || def.op_class == OpClass::kGather;
   if (!moves) return std::nullopt;

@@ -91,8 +91,8 @@ std::string Graph::UniqueName(const std::string& wanted) const {
   return stem + "_" + std::to_string(number);
 }
 
-std::map<const Value*, int> Graph::CountUses() const {
-  std::map<const Value*, int> uses;
+DenseMap<const Value*, int> Graph::CountUses() const {
+  DenseMap<const Value*, int> uses;
   for (const auto& node : nodes) {
     for (const Value* operand : node->operands) {
       if (operand != nullptr) ++uses[operand];
@@ -121,7 +121,7 @@ std::unique_ptr<Graph> Graph::Clone() const {
   clone->input_names = input_names;
   clone->metadata = metadata;
 
-  std::map<const Value*, Value*> copies;
+  DenseMap<const Value*, Value*> copies;
   auto copy_value = [&](const Value& value, Node* producer) {
     auto copy = std::make_unique<Value>(value);
     copy->producer = producer;

@@ -11,6 +11,7 @@
 #include "compiler/index/expr.h"
 #include "compiler/ir/op_kind.h"
 #include "compiler/ir/tensor.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -25,9 +26,14 @@ struct Value {
   int result_index = 0;
 };
 
+using Values = SmallVector<Value*, 4>;
+// Looked up, never walked through in order: that is the order of addresses.
+using NodeSet = SmallPtrSet<const Node*, 16>;
+using ValueSet = SmallPtrSet<const Value*, 16>;
+
 // Structural parameters of a node. Shapes are lists of symbolic dims.
 using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t>,
-                               std::vector<double>, std::vector<Expr>, Dtype>;
+                               std::vector<double>, Exprs, Dtype>;
 using Attributes = std::map<std::string, Attribute>;
 
 // Where a node came from, kept through every pass; a node made from several keeps them all.
@@ -45,8 +51,8 @@ using Provenance = std::vector<Origin>;
 class Node {
  public:
   OpKind kind;
-  std::vector<Value*> operands;
-  std::vector<std::unique_ptr<Value>> results;
+  Values operands;
+  SmallVector<std::unique_ptr<Value>, 1> results;
   Attributes attributes;
   Provenance provenance;
   TensorData constant;        // payload of kConstant
@@ -89,7 +95,7 @@ class Graph {
   std::vector<DimSymbol> symbols;
   std::vector<std::unique_ptr<Value>> inputs;
   std::vector<std::unique_ptr<Node>> nodes;
-  std::vector<Value*> outputs;
+  Values outputs;
   std::vector<std::string> output_names;  // as the user calls them, one per output or none at all
   std::vector<std::string> input_names;   // as the user calls them, one per input or none at all
   std::map<std::string, std::string> metadata;  // "opset", "ir_version", "producer", "file"
@@ -104,7 +110,7 @@ class Graph {
 
   // How often each value is used as an operand or output, by value. Not for printing: keyed by
   // pointer.
-  std::map<const Value*, int> CountUses() const;
+  DenseMap<const Value*, int> CountUses() const;
   void ReplaceAllUses(const Value* from, Value* to);
   std::unique_ptr<Graph> Clone() const;
 };
@@ -123,18 +129,18 @@ class Builder {
 
   // Fails where the op's Infer rejects the operands. Result names come from `name_hint`, or the
   // op's text.
-  Result<Node*> Add(OpKind kind, std::vector<Value*> operands, Attributes attributes = {},
+  Result<Node*> Add(OpKind kind, ArrayRef<Value*> operands, Attributes attributes = {},
                     const std::string& name_hint = "");
   // The same for ops with one result that are correct by construction; a rejection is our bug.
-  Value* Make(OpKind kind, std::vector<Value*> operands, Attributes attributes = {},
+  Value* Make(OpKind kind, ArrayRef<Value*> operands, Attributes attributes = {},
               const std::string& name_hint = "");
   Value* Constant(TensorData data, const std::string& name_hint = "constant");
   Value* Scalar(Dtype dtype, double value);
   // A fused group: its results have the names and types of the body's outputs.
-  Node* Region(std::vector<Value*> operands, std::unique_ptr<Graph> body, Attributes attributes);
+  Node* Region(ArrayRef<Value*> operands, std::unique_ptr<Graph> body, Attributes attributes);
 
  private:
-  Node* Insert(OpKind kind, std::vector<Value*> operands, Attributes attributes);
+  Node* Insert(OpKind kind, ArrayRef<Value*> operands, Attributes attributes);
   void AddResult(Node& node, const std::string& name_hint, TensorType type);
 
   Graph& graph_;

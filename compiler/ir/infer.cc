@@ -28,7 +28,7 @@ OperandCount ParseOperandCount(std::string_view text) {
   return count;
 }
 
-Result<void> CheckOperandCount(const OpDef& def, const std::vector<Value*>& operands) {
+Result<void> CheckOperandCount(const OpDef& def, ArrayRef<Value*> operands) {
   const OperandCount count = ParseOperandCount(def.operands);
   if (operands.size() < count.least || operands.size() > count.most) {
     return ModelError(std::string(def.text) + " has " + std::to_string(operands.size()) +
@@ -91,7 +91,7 @@ Result<void> CheckAttributes(OpKind kind, const Attributes& attributes) {
   return {};
 }
 
-Result<std::vector<TensorType>> InferTypes(OpKind kind, const std::vector<Value*>& operands,
+Result<std::vector<TensorType>> InferTypes(OpKind kind, ArrayRef<Value*> operands,
                                            const Attributes& attributes, const Ranges& ranges) {
   const OpDef& def = GetOpDef(kind);
   FUSEC_TRY(CheckOperandCount(def, operands));

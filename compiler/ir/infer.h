@@ -3,13 +3,14 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
 // What the op's Infer says of these operands, after checking how many there are, and that the
 // attributes are those that the op declares (only hand-written IR text has others). Shared by
 // builder and verifier. Not for constants and regions, whose types come from payload and body.
-Result<std::vector<TensorType>> InferTypes(OpKind kind, const std::vector<Value*>& operands,
+Result<std::vector<TensorType>> InferTypes(OpKind kind, ArrayRef<Value*> operands,
                                            const Attributes& attributes, const Ranges& ranges);
 
 // Whether the attributes are those that the op declares: `transpose lacks its attribute "perm"

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "compiler/ir/graph.h"
 
@@ -11,9 +10,9 @@ namespace fusec {
 // shapes so.
 struct SymbolicContext {
   const Node& node;
-  const std::vector<int64_t>& index;  // of the result's element
+  ArrayRef<int64_t> index;  // of the result's element
   // Of a pointwise op the element of each operand that meets it, of a reduction all that it folds.
-  const std::vector<Expr>& operands;
+  ArrayRef<Expr> operands;
   const Ranges& ranges;
 };
 
@@ -31,7 +30,7 @@ struct LimitContext {
 
 // What an op asks of an operand whose integers choose places.
 struct IndexUse {
-  std::vector<Expr> limits;  // each of which they must stay below
+  Exprs limits;  // each of which they must stay below
   bool ascend = false;       // along their last axis, as the bounds of bags do
 };
 

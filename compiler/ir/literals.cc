@@ -213,7 +213,7 @@ Result<std::vector<Element>> ParseElements(Lexer& lexer) {
   return elements;
 }
 
-Result<TensorData> MakeConstant(const TensorType& type, const std::vector<Element>& elements) {
+Result<TensorData> MakeConstant(const TensorType& type, ArrayRef<Element> elements) {
   const std::optional<std::vector<int64_t>> dims = StaticShape(type.shape);
   if (!dims) return ModelError("a constant of " + type.ToString() + " has symbolic dims");
   for (const int64_t dim : *dims) {

@@ -6,6 +6,7 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/ir/lexer.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -28,6 +29,6 @@ struct Element {
 };
 Result<std::vector<Element>> ParseElements(Lexer& lexer);  // [1, 2.5, nan]
 // Errors are plain; the caller adds the place.
-Result<TensorData> MakeConstant(const TensorType& type, const std::vector<Element>& elements);
+Result<TensorData> MakeConstant(const TensorType& type, ArrayRef<Element> elements);
 
 }  // namespace fusec

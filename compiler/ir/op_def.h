@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,7 +49,7 @@ struct AttributeSpec {
 // Types of the results from types of the operands. Errors are plain ("axis is 3, but the rank is 2"); callers add the place.
 struct InferContext {
   OpKind kind;
-  const std::vector<const TensorType*>& operands;  // null where an optional operand is absent
+  ArrayRef<const TensorType*> operands;  // null where an optional operand is absent
   const Attributes& attributes;
   const Ranges& ranges;
 
@@ -62,16 +61,16 @@ struct InferContext {
   const std::vector<int64_t>& Ints(const std::string& name) const {
     return std::get<std::vector<int64_t>>(attributes.at(name));
   }
-  const std::vector<Expr>& Dims(const std::string& name) const {
-    return std::get<std::vector<Expr>>(attributes.at(name));
+  const Exprs& Dims(const std::string& name) const {
+    return std::get<Exprs>(attributes.at(name));
   }
 };
 using InferResult = Result<std::vector<TensorType>>;
 
 // NumPy broadcasting of symbolic shapes. Two different symbols are contradictory unless one side is 1.
-Result<Shape> BroadcastShapes(const std::vector<Shape>& shapes);
+Result<Shape> BroadcastShapes(ArrayRef<Shape> shapes);
 // The element of an operand of `operand_shape` that meets element `index` of a broadcast result.
-std::vector<Expr> BroadcastIndex(const std::vector<Expr>& index, const Shape& operand_shape);
+Exprs BroadcastIndex(ArrayRef<Expr> index, ShapeRef operand_shape);
 
 // A C expression of a scalar: the name of a local, or a literal.
 struct Scalar {
@@ -85,12 +84,12 @@ class LowerContext {
  public:
   virtual ~LowerContext() = default;
   const Node& node() const { return *node_; }
-  const std::vector<Expr>& index() const { return index_; }  // the element wanted, in the result's coordinates
+  const Exprs& index() const { return index_; }  // the element wanted, in the result's coordinates
   int result_number() const { return result_number_; }
   virtual const Ranges& ranges() const = 0;
 
   // The element of an operand at `index`, in the operand's coordinates.
-  virtual Scalar Load(int operand, const std::vector<Expr>& index) = 0;
+  virtual Scalar Load(int operand, ArrayRef<Expr> index) = 0;
   // The C expression of a pointer to the elements of an operand that is a constant.
   virtual std::string Array(int operand) = 0;
   // `c_expression` of `dtype` as a scalar with a name of its own: the result's, or `name`.
@@ -100,23 +99,23 @@ class LowerContext {
   virtual void Use(const std::string& device_file) = 0;
   // The scalar of `then` where `position` < `limit`, of `otherwise` elsewhere; only the chosen one is evaluated.
   virtual Scalar SelectBelow(const Expr& position, const Expr& limit, Dtype dtype,
-                             const std::function<Scalar()>& then,
-                             const std::function<Scalar()>& otherwise) = 0;
+                             function_ref<Scalar()> then,
+                             function_ref<Scalar()> otherwise) = 0;
   // Makes an index out of data that was loaded from element `position` of operand `operand`: negative values count from the end
   // (`extent`), values outside raise the call's index error and read element 0 instead.
   virtual Expr IndexFromData(const Scalar& data, const Expr& extent, int operand,
-                             const std::vector<Expr>& position) = 0;
+                             ArrayRef<Expr> position) = 0;
   // An index expression as data of an integer dtype (for Range, ArgMax, EyeLike, ...).
   virtual Scalar DataFromIndex(const Expr& index, Dtype dtype) = 0;
   // Folds `element(k)` over first <= k < last in a loop, as a reduction of kind `how` would; the bounds are i64 data that lie in
   // 0..extent.
   virtual Scalar FoldRange(OpKind how, Dtype dtype, const Scalar& first, const Scalar& last,
                            const Expr& extent,
-                           const std::function<Scalar(const Expr& k)>& element) = 0;
+                           function_ref<Scalar(const Expr& k)> element) = 0;
 
  protected:
   const Node* node_ = nullptr;
-  std::vector<Expr> index_;
+  Exprs index_;
   int result_number_ = 0;
 };
 
@@ -127,7 +126,7 @@ struct OpFunctions {
   InferResult (*infer)(const InferContext&) = nullptr;           // every op
   Result<void> (*reference)(ReferenceContext&) = nullptr;        // every op but kComposite (judged through its parts)
   Scalar (*lower)(LowerContext&) = nullptr;                      // kPointwise, kView, kGather
-  Result<std::vector<Value*>> (*decompose)(const Node&, Builder&) = nullptr;  // kComposite: one value per result
+  Result<Values> (*decompose)(const Node&, Builder&) = nullptr;  // kComposite: one value per result
 };
 
 struct OpDef {
@@ -149,6 +148,7 @@ const std::vector<OpDef>& AllOps();
 // In a family file: `struct AddOp {...}; FUSEC_DEFINE_OP(Add)` (define_op.h); a row without a definition does not link.
 #define FUSEC_OP(Kind, text, onnx, operands, Class, algebra) OpFunctions Kind##Functions();
 #include "compiler/ir/op_list.def"
+#include "compiler/support/adt.h"
 #undef FUSEC_OP
 
 }  // namespace fusec

@@ -57,7 +57,7 @@ std::string ElementText(const TensorData& data, int64_t i) {
   return FloatText(value);
 }
 
-std::string DimsText(const Shape& dims) {
+std::string DimsText(ShapeRef dims) {
   std::string text;
   for (const Expr& dim : dims) text += (text.empty() ? "" : ", ") + dim.ToString();
   return "[" + text + "]";
@@ -68,11 +68,11 @@ struct AttributeText {
   std::string operator()(double value) const { return FloatText(value); }
   std::string operator()(const std::string& value) const { return Quoted(value); }
   std::string operator()(Dtype value) const { return std::string(DtypeName(value)); }
-  std::string operator()(const std::vector<Expr>& value) const { return "dims" + DimsText(value); }
-  std::string operator()(const std::vector<int64_t>& value) const {
+  std::string operator()(ArrayRef<Expr> value) const { return "dims" + DimsText(value); }
+  std::string operator()(ArrayRef<int64_t> value) const {
     return fmt::format("[{}]", fmt::join(value, ", "));
   }
-  std::string operator()(const std::vector<double>& value) const {
+  std::string operator()(ArrayRef<double> value) const {
     if (value.empty()) return "floats[]";
     std::vector<std::string> elements;
     for (const double element : value) elements.push_back(FloatText(element));

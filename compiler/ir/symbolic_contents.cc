@@ -1,6 +1,7 @@
 #include "compiler/ir/symbolic_contents.h"
 
-#include <map>
+#include <unordered_map>
+
 
 #include "compiler/ir/element_sources.h"
 #include "compiler/ir/integer_facts.h"
@@ -11,7 +12,7 @@ namespace {
 
 constexpr int64_t kMostElements = 256;
 
-using Elements = std::optional<std::vector<Expr>>;
+using Elements = std::optional<Exprs>;
 using Dims = std::vector<int64_t>;
 
 // Calls `visit` for every index of `dims`, row-major.
@@ -50,7 +51,7 @@ class Evaluator {
     const auto known = memo_.find(value);
     if (known != memo_.end()) return known->second;
     Elements elements = Compute(*value);
-    return memo_.emplace(value, std::move(elements)).first->second;
+    return memo_.try_emplace(value, std::move(elements)).first->second;
   }
 
  private:
@@ -88,10 +89,10 @@ class Evaluator {
       // One element folds everything that there is; what several fold is not followed.
       const auto folded = count == 1 ? symbolic({node, {}, **operands[0], ranges_}) : std::nullopt;
       if (!folded) return std::nullopt;
-      return std::vector<Expr>{*folded};
+      return Exprs{*folded};
     }
     return ForEachElement(dims, [&](const Dims& index) {
-      std::vector<Expr> met;
+      Exprs met;
       for (size_t i = 0; i < operands.size(); ++i) {
         const Dims from = *StaticShape(node.operands[i]->type.shape);
         met.push_back((**operands[i])[BroadcastPosition(index, from)]);
@@ -104,8 +105,8 @@ class Evaluator {
   Elements Moved(const Node& node, const Dims& dims) {
     return ForEachElement(dims, [&](const Dims& index) -> std::optional<Expr> {
       const auto sources = ElementSources(
-          node, 0, {index.begin(), index.end()}, ranges_,
-          [&](int operand, const std::vector<Expr>& position, const Expr& extent) {
+          node, 0, Exprs(index.begin(), index.end()), ranges_,
+          [&](int operand, ArrayRef<Expr> position, const Expr& extent) {
             std::optional<Expr> row = ElementAt(node.operand(operand), position);
             const std::optional<int64_t> number = row ? row->AsConstant() : std::nullopt;
             if (!number) return std::optional<Expr>();
@@ -117,7 +118,7 @@ class Evaluator {
   }
 
   // If `index` is known, and inside.
-  std::optional<Expr> ElementAt(const Value* value, const std::vector<Expr>& index) {
+  std::optional<Expr> ElementAt(const Value* value, ArrayRef<Expr> index) {
     const Elements& elements = Of(value);
     if (!elements) return std::nullopt;
     const Dims dims = *StaticShape(value->type.shape);
@@ -133,7 +134,7 @@ class Evaluator {
   // What `element` makes for every index, if it makes something for each.
   template <class Element>
   static Elements ForEachElement(const Dims& dims, Element element) {
-    std::vector<Expr> elements;
+    Exprs elements;
     bool known = true;
     ForEachPlace(dims, [&](const Dims& index) {
       if (!known) return;
@@ -169,18 +170,18 @@ class Evaluator {
     if (data.element_count() != count || (count > 0 && data.bytes() == nullptr)) {
       return std::nullopt;  // the payload was not loaded
     }
-    std::vector<Expr> elements;
+    Exprs elements;
     for (int64_t i = 0; i < count; ++i) elements.emplace_back(data.GetInt(i));
     return elements;
   }
 
   const Ranges& ranges_;
-  std::map<const Value*, Elements> memo_;  // looked up, never iterated
+  std::unordered_map<const Value*, Elements> memo_;  // looked up, never iterated
 };
 
 }  // namespace
 
-std::optional<std::vector<Expr>> SymbolicContents(const Value* value, const Ranges& ranges) {
+std::optional<Exprs> SymbolicContents(const Value* value, const Ranges& ranges) {
   return Evaluator(ranges).Of(value);
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "compiler/ir/graph.h"
 
@@ -13,6 +12,6 @@ namespace fusec {
 // what they make of symbols (IntegerFacts::symbolic; comparisons where `ranges` decide them), and
 // reductions to one element. Integers of 32 and 64 bits that are not constants are taken not to
 // overflow: they are sizes.
-std::optional<std::vector<Expr>> SymbolicContents(const Value* value, const Ranges& ranges);
+std::optional<Exprs> SymbolicContents(const Value* value, const Ranges& ranges);
 
 }  // namespace fusec

@@ -17,7 +17,7 @@
 namespace fusec {
 namespace {
 
-int64_t CountElements(const std::vector<int64_t>& dims, Dtype dtype) {
+int64_t CountElements(ArrayRef<int64_t> dims, Dtype dtype) {
   int64_t count = 1;
   for (int64_t dim : dims) {
     FUSEC_CHECK(dim >= 0, "a tensor has a dim of " + std::to_string(dim));
@@ -81,7 +81,7 @@ std::string TensorType::ToString() const {
   return text + ']';
 }
 
-std::optional<std::vector<int64_t>> StaticShape(const Shape& shape) {
+std::optional<std::vector<int64_t>> StaticShape(ShapeRef shape) {
   std::vector<int64_t> dims;
   for (const Expr& dim : shape) {
     const std::optional<int64_t> constant = dim.AsConstant();
@@ -121,7 +121,7 @@ TensorData TensorData::Reshaped(std::vector<int64_t> dims) const {
 }
 
 void TensorData::ForEachPiece(
-    const std::function<void(const std::byte* bytes, size_t count)>& visit) const {
+    function_ref<void(const std::byte* bytes, size_t count)> visit) const {
   constexpr size_t kPieceBytes = 8 << 20;
   for (size_t begin = 0; begin < byte_count(); begin += kPieceBytes) {
     const size_t count = std::min(kPieceBytes, byte_count() - begin);

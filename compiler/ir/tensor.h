@@ -1,17 +1,18 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "compiler/index/expr.h"
 #include "compiler/ir/dtype.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
-using Shape = std::vector<Expr>;
+using Shape = Exprs;
+using ShapeRef = ArrayRef<Expr>;
 
 // What is known of a tensor before it exists: element type and symbolic dims, row-major.
 struct TensorType {
@@ -26,7 +27,7 @@ struct TensorType {
 };
 
 // The static dims, or nullopt if any is symbolic.
-std::optional<std::vector<int64_t>> StaticShape(const Shape& shape);
+std::optional<std::vector<int64_t>> StaticShape(ShapeRef shape);
 
 // A dense row-major tensor whose bytes live somewhere with an owner: a heap buffer, or a mapped file.
 class TensorData {
@@ -38,7 +39,7 @@ class TensorData {
              const std::byte* bytes, bool in_file = false);
 
   template <class T>
-  static TensorData From(Dtype dtype, std::vector<int64_t> dims, const std::vector<T>& values) {
+  static TensorData From(Dtype dtype, std::vector<int64_t> dims, std::vector<T> values) {
     TensorData data(dtype, std::move(dims));
     for (size_t i = 0; i < values.size(); ++i) {
       if constexpr (std::is_floating_point_v<T>) data.SetDouble(i, values[i]);
@@ -58,7 +59,7 @@ class TensorData {
   TensorData Reshaped(std::vector<int64_t> dims) const;
   // Visits all bytes in order, a few megabytes at a time, and lets go of each piece (see ReleasePages)
   // when it was visited: a file may be bigger than memory.
-  void ForEachPiece(const std::function<void(const std::byte* bytes, size_t count)>& visit) const;
+  void ForEachPiece(function_ref<void(const std::byte* bytes, size_t count)> visit) const;
   // Takes a file's bytes out of this process's memory; they are read again when touched. Bytes on the heap stay.
   void ReleasePages() const;
 

@@ -110,7 +110,7 @@ class Verifier {
 
   Result<void> CheckAttributeDims(const Node& node) const {
     for (const auto& [name, attribute] : node.attributes) {
-      const auto* dims = std::get_if<std::vector<Expr>>(&attribute);
+      const auto* dims = std::get_if<Exprs>(&attribute);
       if (dims == nullptr) continue;
       for (const Expr& dim : *dims) FUSEC_TRY(CheckDim(dim, name));
     }
@@ -204,7 +204,7 @@ class Verifier {
   std::set<std::string> symbols_;
   std::map<std::string, int64_t> smallest_;  // sizes of the symbols, but 0
   std::set<std::string> names_;
-  std::set<const Value*> defined_;
+  ValueSet defined_;
 };
 
 }  // namespace

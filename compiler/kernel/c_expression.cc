@@ -52,7 +52,7 @@ std::string CExpressionWriter::Text(const SizeName& size) {
 
 namespace {
 
-const SizeName* Find(const std::vector<SizeName>& sizes, int64_t value) {
+const SizeName* Find(ArrayRef<SizeName> sizes, int64_t value) {
   const auto found = std::find_if(sizes.begin(), sizes.end(),
                                   [&](const SizeName& size) { return size.value == value; });
   return found == sizes.end() ? nullptr : &*found;

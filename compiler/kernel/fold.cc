@@ -56,7 +56,7 @@ Fold FoldOf(OpKind kind, Dtype dtype) {
 }
 
 std::string WriteFold(KernelBuilder& builder, const FoldLoop& loop,
-                      const std::function<Scalar(const std::vector<Expr>&)>& element) {
+                      function_ref<Scalar(ArrayRef<Expr>)> element) {
   const Fold& fold = loop.fold;
   if (fold.calls_how) builder.Use("block_reduce.cuh");
   // With the lanes inside the fold, unless its bounds are different for every lane.
@@ -72,7 +72,7 @@ std::string WriteFold(KernelBuilder& builder, const FoldLoop& loop,
   } else {
     builder.Declare(CTypeName(loop.dtype), total, fold.start);
   }
-  std::vector<Expr> k;
+  Exprs k;
   std::vector<std::string> headers;
   for (size_t axis = 0; axis < loop.dims.size(); ++axis) {
     const Expr& dim = loop.dims[axis];
@@ -96,7 +96,7 @@ std::string WriteFold(KernelBuilder& builder, const FoldLoop& loop,
 }
 
 Scalar FoldSerially(RegionLowering& lowering, const Node& reduction,
-                    const std::vector<Expr>& index) {
+                    ArrayRef<Expr> index) {
   KernelBuilder& builder = lowering.builder();
   const Value* result = reduction.result();
   const Dtype dtype = FoldDtype(reduction);
@@ -111,8 +111,8 @@ Scalar FoldSerially(RegionLowering& lowering, const Node& reduction,
   const std::string total = WriteFold(
       builder,
       {FoldOf(reduction.kind, dtype), dtype, name + (is_mean ? "_sum" : ""), dims, sizes, "", "",
-       index},
-      [&](const std::vector<Expr>& k) {
+       Exprs(index)},
+      [&](ArrayRef<Expr> k) {
         return lowering.Evaluate(reduction.operand(0), ReductionOperandIndex(reduction, index, k));
       });
   return {

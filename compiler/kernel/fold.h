@@ -6,6 +6,7 @@
 #include "compiler/ir/op_def.h"
 #include "compiler/kernel/kernel_builder.h"
 #include "compiler/region/reducers.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -30,16 +31,16 @@ struct FoldLoop {
   Shape dims;
   std::vector<SizeNames> sizes;  // what the dims are called; not read where `last` is given
   std::string first, last;       // "": 0 and the extent
-  std::vector<Expr> index;
+  Exprs index;
 };
 std::string WriteFold(KernelBuilder& builder, const FoldLoop& loop,
-                      const std::function<Scalar(const std::vector<Expr>& k)>& element);
+                      function_ref<Scalar(ArrayRef<Expr> k)> element);
 
 class RegionLowering;
 
 // Element `index` of a reduction, folded by one thread in a loop that stands where it is needed.
 Scalar FoldSerially(RegionLowering& lowering, const Node& reduction,
-                    const std::vector<Expr>& index);
+                    ArrayRef<Expr> index);
 
 // What a reduction, or a product of matrices, reduces to one element; in vectors of `lanes`, if
 // that is a constant's name.

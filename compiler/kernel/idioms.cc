@@ -47,14 +47,14 @@ std::string BlockSizeName(KernelBuilder& builder) {
   return builder.expressions().Constant("block_size", builder.plan().block_size, "threads");
 }
 
-std::vector<Expr> Coordinates(KernelBuilder& builder, const Expr& flat, const Shape& dims,
+Exprs Coordinates(KernelBuilder& builder, const Expr& flat, ShapeRef dims,
                               const std::string& prefix) {
   return Coordinates(builder, flat, dims, prefix, CoordinatesOf(prefix, dims));
 }
 
-std::vector<Expr> Coordinates(KernelBuilder& builder, const Expr& flat, const Shape& dims,
+Exprs Coordinates(KernelBuilder& builder, const Expr& flat, ShapeRef dims,
                               const std::string& prefix, const SizeNames& names) {
-  std::vector<Expr> coordinates = Delinearize(flat, dims, builder.ranges());
+  Exprs coordinates = Delinearize(flat, dims, builder.ranges());
   for (size_t i = 0; i < coordinates.size(); ++i) {
     Expr& coordinate = coordinates[i];
     if (coordinate.AsConstant() || coordinate.AsSymbol()) continue;

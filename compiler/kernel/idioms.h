@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "compiler/kernel/kernel_builder.h"
 
@@ -29,9 +28,9 @@ void DeclareSharedMemory(KernelBuilder& builder);
 
 // Coordinates of position `flat` in a row-major `dims`, as named locals; `names` are those of the
 // dims' sizes, if these are not just counts of coordinates.
-std::vector<Expr> Coordinates(KernelBuilder& builder, const Expr& flat, const Shape& dims,
+Exprs Coordinates(KernelBuilder& builder, const Expr& flat, ShapeRef dims,
                               const std::string& prefix);
-std::vector<Expr> Coordinates(KernelBuilder& builder, const Expr& flat, const Shape& dims,
+Exprs Coordinates(KernelBuilder& builder, const Expr& flat, ShapeRef dims,
                               const std::string& prefix, const SizeNames& names);
 // "for (long long row = first_row; row < last_row; ++row)" and the like, without the for.
 std::string LoopHeader(KernelBuilder& builder, const std::string& variable,

@@ -15,7 +15,7 @@ RegionLowering::ElementType RegionLowering::ElementType::Kept(const Value* value
 }
 
 Expr RegionLowering::PlaceInRow(const Value* value, const KeptRows& rows,
-                                const std::vector<Expr>& index) const {
+                                ArrayRef<Expr> index) const {
   const auto lead = static_cast<int64_t>(rows.row_rank);
   const Shape inner(value->type.shape.begin() + lead, value->type.shape.end());
   const Expr element = Linearize({index.begin() + lead, index.end()}, inner, builder_.ranges());
@@ -23,7 +23,7 @@ Expr RegionLowering::PlaceInRow(const Value* value, const KeptRows& rows,
 }
 
 Expr RegionLowering::PositionInRows(const Value* value, const KeptRows& rows,
-                                    const std::vector<Expr>& index) const {
+                                    ArrayRef<Expr> index) const {
   const auto lead = static_cast<int64_t>(rows.row_rank);
   const Shape inner(value->type.shape.begin() + lead, value->type.shape.end());
   const Expr place = PlaceInRow(value, rows, index);
@@ -70,7 +70,7 @@ SizeNames RegionLowering::PlaceInRows(const Value* value, const KeptRows& rows) 
 }
 
 Scalar RegionLowering::LoadKept(const Value* value, const KeptRows& kept,
-                                const std::vector<Expr>& index) {
+                                ArrayRef<Expr> index) {
   const std::string key = ElementKey(value, index);
   if (const Scalar* known = builder_.Recall(key)) return *known;
   const std::string type = CTypeName(value->type.dtype), label = FriendlyName(value->name);
@@ -85,8 +85,8 @@ Scalar RegionLowering::LoadKept(const Value* value, const KeptRows& kept,
 }
 
 void RegionLowering::StoreKept(const Value* value, const KeptRows& rows,
-                               const std::vector<Expr>& index, const Scalar& scalar,
-                               const std::vector<SizeName>& offsets) {
+                               ArrayRef<Expr> index, const Scalar& scalar,
+                               ArrayRef<SizeName> offsets) {
   SizeNames names = PlaceInRows(value, rows);
   names.offsets = offsets;
   StoreElement(rows.array, ElementType::Kept(value, rows), PlacesOfRow(value, rows),

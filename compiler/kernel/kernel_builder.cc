@@ -147,7 +147,7 @@ const std::string& KernelBuilder::Buffer(const Value* value, bool written) {
     const auto reserved = reserved_names_.find(value);
     const std::string name =
         reserved != reserved_names_.end() ? reserved->second : Unique(FriendlyName(value->name));
-    found = buffer_names_.emplace(value, name).first;
+    found = buffer_names_.try_emplace(value, name).first;
     if (value->type.dtype == Dtype::kF16 || value->type.dtype == Dtype::kBF16) Use("half.cuh");
     KernelParameter parameter;
     parameter.value = value;
@@ -178,7 +178,7 @@ std::string KernelBuilder::SizeParameter(const std::string& wanted_name, int64_t
   return parameter.name;
 }
 
-std::string KernelBuilder::Tables(const std::vector<const Value*>& tables,
+std::string KernelBuilder::Tables(ArrayRef<const Value*> tables,
                                   const std::string& wanted_name) {
   KernelParameter parameter;
   parameter.kind = KernelParameter::Kind::kTables;
@@ -193,7 +193,7 @@ std::string KernelBuilder::Tables(const std::vector<const Value*>& tables,
 }
 
 std::string KernelBuilder::ConstantArray(const std::string& wanted_name,
-                                         const std::vector<int64_t>& values,
+                                         ArrayRef<int64_t> values,
                                          const std::string& comment) {
   const std::string name = Unique(wanted_name);
   std::string list;
@@ -316,7 +316,7 @@ void KernelBuilder::CloseLanes() {
   lane_depth_ = lane_loop_ = 0;
 }
 
-bool KernelBuilder::MaySuspendLanes(const std::vector<Expr>& index) const {
+bool KernelBuilder::MaySuspendLanes(ArrayRef<Expr> index) const {
   std::vector<std::string> symbols;
   for (const Expr& coordinate : index) coordinate.CollectSymbols(symbols);
   return AtLanes() && std::none_of(symbols.begin(), symbols.end(), [&](const std::string& symbol) {
@@ -341,7 +341,7 @@ void KernelBuilder::BeforeLanes(Statement statement) {
   scopes_[lane_depth_ - 1].statements.push_back(std::move(statement));
 }
 
-void KernelBuilder::ForLanes(const std::function<void()>& body, bool nests) {
+void KernelBuilder::ForLanes(function_ref<void()> body, bool nests) {
   Open();
   lane_loop_ = scopes_.size() - 1;
   if (nests) lane_depth_ = lane_loop_;

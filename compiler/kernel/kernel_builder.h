@@ -5,12 +5,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "compiler/ir/op_def.h"
 #include "compiler/kernel/c_expression.h"
 #include "compiler/kernel/kernel_plan.h"
 #include "compiler/kernel/launch_shape.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -49,11 +51,11 @@ class KernelBuilder {
   std::string SizeParameter(const std::string& wanted_name, int64_t size,
                             const std::string& comment);
   // A struct of pointers to `tables`; returns its name.
-  std::string Tables(const std::vector<const Value*>& tables, const std::string& wanted_name);
+  std::string Tables(ArrayRef<const Value*> tables, const std::string& wanted_name);
   // From now on `value` is read as `text`, such as "tables.first_row[part]".
   void Alias(const Value* value, const std::string& text) { buffer_names_[value] = text; }
   // A constant array of this kernel; returns its name.
-  std::string ConstantArray(const std::string& wanted_name, const std::vector<int64_t>& values,
+  std::string ConstantArray(const std::string& wanted_name, ArrayRef<int64_t> values,
                             const std::string& comment);
   // The number (from 1) of an index site, and the constant of this kernel that holds it; the kernel
   // gets the error parameter.
@@ -135,7 +137,7 @@ class KernelBuilder {
   bool InLaneBranch() const;
   // Whether AtLanes holds, and what is read at `index` can be read in front of the lanes' loop: of
   // what is known in that loop only, it takes the lane alone.
-  bool MaySuspendLanes(const std::vector<Expr>& index) const;
+  bool MaySuspendLanes(ArrayRef<Expr> index) const;
   // Statements from here on stand in front of the lanes' loop.
   void SuspendLanes();
   void ResumeLanes();
@@ -143,7 +145,7 @@ class KernelBuilder {
   void BeforeLanes(Statement statement);
   void AfterLanes(Statement statement) { after_lanes_.push_back(std::move(statement)); }
   // A loop over the lanes where the open scope is; inside it AtLanes holds if it `nests`.
-  void ForLanes(const std::function<void()>& body, bool nests = false);
+  void ForLanes(function_ref<void()> body, bool nests = false);
   // An array of one element per lane that lives in the innermost scope.
   void DeclareLaneArray(const std::string& type, const std::string& name);
 
@@ -177,7 +179,7 @@ class KernelBuilder {
   std::set<std::string> names_;
   std::map<std::string, int, std::less<>> depth_of_;  // by local name
   std::vector<Scope> scopes_;
-  std::map<const Value*, std::string> buffer_names_, reserved_names_;
+  std::unordered_map<const Value*, std::string> buffer_names_, reserved_names_;
   bool needs_errors_ = false;
   Lanes lanes_;
   size_t lane_depth_ = 0;  // 0: suspended

@@ -22,7 +22,7 @@ std::optional<Ranges::Interval> RegionLowering::ConstantInterval(const Value* va
 }
 
 Ranges::Interval RegionLowering::IntervalOf(const Node& node, int operand,
-                                            const std::vector<Expr>& index) {
+                                            ArrayRef<Expr> index) {
   const Value* value = node.operand(operand);
   const Scalar scalar = Evaluate(value, BroadcastIndex(index, value->type.shape));
   const auto known = known_intervals_.find(scalar.text);
@@ -31,7 +31,7 @@ Ranges::Interval RegionLowering::IntervalOf(const Node& node, int operand,
 }
 
 void RegionLowering::NoteInterval(const Node& node, const Scalar& scalar,
-                                  const std::vector<Expr>& index) {
+                                  ArrayRef<Expr> index) {
   if (node.kind == OpKind::kMod && node.Int("fmod") == 0) {
     const Scalar divisor =
         Evaluate(node.operand(1), BroadcastIndex(index, node.operand(1)->type.shape));

@@ -25,7 +25,7 @@ std::string OpComment(const Node& node) {
 
 }  // namespace
 
-std::string ElementKey(const Value* value, const std::vector<Expr>& index) {
+std::string ElementKey(const Value* value, ArrayRef<Expr> index) {
   std::string key = value->name;
   for (const Expr& e : index) key += "|" + e.ToString();
   return key;
@@ -46,16 +46,16 @@ std::string ToMemory(const std::string& text, Dtype dtype) {
 // One element of one node, as the op's Lower sees it.
 class ElementLowering : public LowerContext {
  public:
-  ElementLowering(RegionLowering& parent, const Node& node, int result, std::vector<Expr> index)
+  ElementLowering(RegionLowering& parent, const Node& node, int result, ArrayRef<Expr> index)
       : parent_(parent) {
     node_ = &node;
-    index_ = std::move(index);
+    index_ = Exprs(index);
     result_number_ = result;
   }
 
   const Ranges& ranges() const override { return parent_.builder_.ranges(); }
 
-  Scalar Load(int operand, const std::vector<Expr>& index) override {
+  Scalar Load(int operand, ArrayRef<Expr> index) override {
     return parent_.Evaluate(node_->operands[operand], index);
   }
 
@@ -77,8 +77,8 @@ class ElementLowering : public LowerContext {
   void Use(const std::string& device_file) override { parent_.builder_.Use(device_file); }
 
   Scalar SelectBelow(const Expr& position, const Expr& limit, Dtype dtype,
-                     const std::function<Scalar()>& then,
-                     const std::function<Scalar()>& otherwise) override {
+                     function_ref<Scalar()> then,
+                     function_ref<Scalar()> otherwise) override {
     KernelBuilder& builder = parent_.builder_;
     if (ranges().ProvenLess(position, limit)) return then();
     if (ranges().ProvenNonNegative(position - limit)) return otherwise();
@@ -118,7 +118,7 @@ class ElementLowering : public LowerContext {
   }
 
   Expr IndexFromData(const Scalar& data, const Expr& extent, int operand,
-                     const std::vector<Expr>& position) override;
+                     ArrayRef<Expr> position) override;
 
   Scalar DataFromIndex(const Expr& index, Dtype dtype) override {
     if (auto number = index.AsConstant()) {
@@ -138,7 +138,7 @@ class ElementLowering : public LowerContext {
   }
 
   Scalar FoldRange(OpKind how, Dtype dtype, const Scalar& first, const Scalar& last,
-                   const Expr& extent, const std::function<Scalar(const Expr&)>& element) override {
+                   const Expr& extent, function_ref<Scalar(const Expr&)> element) override {
     if (!commented_) parent_.builder_.Comment(OpComment(*node_));
     commented_ = true;
     const std::string total = WriteFold(parent_.builder_,
@@ -150,7 +150,7 @@ class ElementLowering : public LowerContext {
                                          first.text,
                                          last.text,
                                          index()},
-                                        [&](const std::vector<Expr>& k) { return element(k[0]); });
+                                        [&](ArrayRef<Expr> k) { return element(k[0]); });
     return {total, dtype};
   }
 
@@ -161,8 +161,8 @@ class ElementLowering : public LowerContext {
     Expr in_vectors, limit_in_vectors;  // what narrows the branches' ranges
   };
   std::optional<Uniform> UniformSelect(const Expr& position, const Expr& limit) const;
-  Scalar SelectForAllLanes(const Uniform& uniform, Dtype dtype, const std::function<Scalar()>& then,
-                           const std::function<Scalar()>& otherwise);
+  Scalar SelectForAllLanes(const Uniform& uniform, Dtype dtype, function_ref<Scalar()> then,
+                           function_ref<Scalar()> otherwise);
 
   // Where an element is made in another way from `limit` on.
   std::string ConditionText(const Expr& position, const Expr& limit);
@@ -207,8 +207,8 @@ std::optional<ElementLowering::Uniform> ElementLowering::UniformSelect(const Exp
 // float chosen[kLanes]; if (position < limit) { for (lanes) ... } else { for (lanes) ... }, so that
 // the branches load whole vectors.
 Scalar ElementLowering::SelectForAllLanes(const Uniform& uniform, Dtype dtype,
-                                          const std::function<Scalar()>& then,
-                                          const std::function<Scalar()>& otherwise) {
+                                          function_ref<Scalar()> then,
+                                          function_ref<Scalar()> otherwise) {
   KernelBuilder& builder = parent_.builder_;
   builder.SuspendLanes();
   std::string target = branch_target_;
@@ -242,7 +242,7 @@ Scalar ElementLowering::SelectForAllLanes(const Uniform& uniform, Dtype dtype,
 }
 
 Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int operand,
-                                    const std::vector<Expr>& position) {
+                                    ArrayRef<Expr> position) {
   KernelBuilder& builder = parent_.builder_;
   const Value* tensor = node_->operands[operand];
   const int64_t axis = NextAxis();
@@ -312,12 +312,12 @@ const TensorData* RegionLowering::ConstantPayload(const Value* value) const {
   return Payload(Outside(value));
 }
 
-void RegionLowering::Bind(const Value* value, const std::vector<Expr>& index, const Scalar& local) {
-  bindings_[value] = {index, local};
+void RegionLowering::Bind(const Value* value, ArrayRef<Expr> index, const Scalar& local) {
+  bindings_[value] = {Exprs(index), local};
 }
 
 std::optional<Scalar> RegionLowering::ConstantElement(const Value* value,
-                                                      const std::vector<Expr>& index) {
+                                                      ArrayRef<Expr> index) {
   const TensorData* data = ConstantPayload(value);
   if (!data || data->element_count() == 0) return std::nullopt;
   const auto position = Linearize(index, value->type.shape, builder_.ranges()).AsConstant();
@@ -340,7 +340,7 @@ RegionLowering::ElementType RegionLowering::ElementType::InMemory(Dtype dtype) {
 }
 
 std::string RegionLowering::LoadText(const std::string& buffer, const ElementType& type,
-                                     const Shape& shape, const Expr& position,
+                                     ShapeRef shape, const Expr& position,
                                      const SizeNames& names) {
   const std::string text = buffer + "[" + builder_.Write(position, names) + "]";
   const auto base = VectorBase(position, shape, kVectorBytes / type.bytes);
@@ -357,7 +357,7 @@ std::string RegionLowering::LoadText(const std::string& buffer, const ElementTyp
   return vector + ".at[" + builder_.lanes()->variable + "]";
 }
 
-Scalar RegionLowering::LoadElement(const Value* outside, const std::vector<Expr>& index) {
+Scalar RegionLowering::LoadElement(const Value* outside, ArrayRef<Expr> index) {
   const Dtype dtype = outside->type.dtype;
   const std::string buffer = builder_.Buffer(outside);
   const std::string label = FriendlyName(outside->name);
@@ -374,7 +374,7 @@ Scalar RegionLowering::LoadElement(const Value* outside, const std::vector<Expr>
   return {name, dtype};
 }
 
-Scalar RegionLowering::LowerNode(const Node& node, int result, const std::vector<Expr>& index) {
+Scalar RegionLowering::LowerNode(const Node& node, int result, ArrayRef<Expr> index) {
   const OpDef& def = GetOpDef(node.kind);
   if (def.functions.lower == nullptr && make_reduced_) return make_reduced_(node, index);
   if (def.functions.lower == nullptr && def.op_class == OpClass::kReduction)
@@ -386,7 +386,7 @@ Scalar RegionLowering::LowerNode(const Node& node, int result, const std::vector
   return scalar;
 }
 
-Scalar RegionLowering::Evaluate(const Value* value, const std::vector<Expr>& index) {
+Scalar RegionLowering::Evaluate(const Value* value, ArrayRef<Expr> index) {
   if (auto bound = bindings_.find(value); bound != bindings_.end()) {
     FUSEC_CHECK(bound->second.index == index,
                 "a reduction of the region is read at another row: " + value->name);
@@ -439,11 +439,11 @@ std::vector<const Value*> RegionLowering::ReshapedInPath() const {
   return reshaped;
 }
 
-const Scalar* RegionLowering::Known(const Value* value, const std::vector<Expr>& index) const {
+const Scalar* RegionLowering::Known(const Value* value, ArrayRef<Expr> index) const {
   return builder_.Recall(ElementKey(value, index));
 }
 
-std::optional<Expr> VectorBegin(const Expr& position, const Shape& shape,
+std::optional<Expr> VectorBegin(const Expr& position, ShapeRef shape,
                                 const KernelBuilder::Lanes& lanes, int64_t aligned) {
   const Expr base = position - Expr::Symbol(lanes.variable);
   std::vector<std::string> symbols;
@@ -455,7 +455,7 @@ std::optional<Expr> VectorBegin(const Expr& position, const Shape& shape,
   return base;
 }
 
-std::optional<Expr> RegionLowering::VectorBase(const Expr& position, const Shape& shape,
+std::optional<Expr> RegionLowering::VectorBase(const Expr& position, ShapeRef shape,
                                                int64_t aligned) const {
   const KernelBuilder::Lanes* lanes = builder_.lanes();
   // In a branch for some lanes, the others may have no place in memory.
@@ -468,8 +468,8 @@ std::string PlaceText(KernelBuilder& builder, const std::string& buffer, const E
   return offset.IsConstant(0) ? buffer : buffer + " + " + builder.Write(offset, names);
 }
 
-void RegionLowering::Store(int output, const std::vector<Expr>& index, const Scalar& scalar,
-                           const std::vector<SizeName>& offsets) {
+void RegionLowering::Store(int output, ArrayRef<Expr> index, const Scalar& scalar,
+                           ArrayRef<SizeName> offsets) {
   const Value* result = region_.result(output);
   const std::string buffer = builder_.Buffer(result, /*written=*/true);
   SizeNames names = PlaceIn(buffer, result->type.shape);
@@ -480,7 +480,7 @@ void RegionLowering::Store(int output, const std::vector<Expr>& index, const Sca
 }
 
 void RegionLowering::StoreElement(const std::string& buffer, const ElementType& type,
-                                  const Shape& shape, const Expr& position, const std::string& text,
+                                  ShapeRef shape, const Expr& position, const std::string& text,
                                   const std::string& store, const SizeNames& names) {
   const auto base =
       builder_.AtLanes() ? VectorBase(position, shape, kVectorBytes / type.bytes) : std::nullopt;

@@ -3,9 +3,11 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "compiler/kernel/kernel_builder.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -16,10 +18,10 @@ class RegionLowering {
   RegionLowering(const Node& region, KernelBuilder& builder) : region_(region), builder_(builder) {}
 
   // Element `index` of `value`, a value of the region's body.
-  Scalar Evaluate(const Value* value, const std::vector<Expr>& index);
+  Scalar Evaluate(const Value* value, ArrayRef<Expr> index);
   // From now on `value` (a reduction's result) is the local `local`, known for element `index`
   // only.
-  void Bind(const Value* value, const std::vector<Expr>& index, const Scalar& local);
+  void Bind(const Value* value, ArrayRef<Expr> index, const Scalar& local);
   // An array in shared memory that holds a value for the rows of a block: the value's leading
   // `row_rank` coordinates are row number `row_in_block` of these, the rest lie row-major, with
   // `gap` elements of nothing behind every `run` of them (0: nowhere).
@@ -37,15 +39,15 @@ class RegionLowering {
   void Keep(const Value* value, const KeptRows& rows) { kept_[value] = rows; }
   // Where a row of it holds element `index` of `value`, and where that is for the row that
   // SetRowInBlock names.
-  Expr PlaceInRow(const Value* value, const KeptRows& rows, const std::vector<Expr>& index) const;
+  Expr PlaceInRow(const Value* value, const KeptRows& rows, ArrayRef<Expr> index) const;
   Expr PositionInRows(const Value* value, const KeptRows& rows,
-                      const std::vector<Expr>& index) const;
+                      ArrayRef<Expr> index) const;
   // Makes an element of a matmul's or reduction's result where it is needed.
-  using ReducerFunction = std::function<Scalar(const Node&, const std::vector<Expr>&)>;
+  using ReducerFunction = std::function<Scalar(const Node&, ArrayRef<Expr>)>;
   void OnReducer(ReducerFunction make) { make_reduced_ = std::move(make); }
   // Writes `scalar` to element `index` of a value that is kept.
-  void StoreKept(const Value* value, const KeptRows& rows, const std::vector<Expr>& index,
-                 const Scalar& scalar, const std::vector<SizeName>& offsets = {});
+  void StoreKept(const Value* value, const KeptRows& rows, ArrayRef<Expr> index,
+                 const Scalar& scalar, ArrayRef<SizeName> offsets = {});
   // Says whether a position that an op selects by is below its limit, where whoever plans the
   // kernel knows.
   using SelectFunction =
@@ -57,18 +59,18 @@ class RegionLowering {
   // `index`, which a thread keeps in its place `slot`.
   void KeepInSlots(const Value* value, const std::string& array) { slots_[value] = array; }
   bool IsInSlots(const Value* value) const { return slots_.count(value) > 0; }
-  void SetSlot(const std::vector<Expr>& index, const std::string& slot) {
-    slot_index_ = index;
+  void SetSlot(ArrayRef<Expr> index, const std::string& slot) {
+    slot_index_ = Exprs(index);
     slot_ = slot;
   }
   // The next statements are about no element that is kept.
   void LeaveSlot() { slot_.clear(); }
   // The local that holds element `index` of `value`, if one does.
-  const Scalar* Known(const Value* value, const std::vector<Expr>& index) const;
+  const Scalar* Known(const Value* value, ArrayRef<Expr> index) const;
   // Writes `scalar` to element `index` of result number `output` of the region; `offsets` are what
   // begins there.
-  void Store(int output, const std::vector<Expr>& index, const Scalar& scalar,
-             const std::vector<SizeName>& offsets = {});
+  void Store(int output, ArrayRef<Expr> index, const Scalar& scalar,
+             ArrayRef<SizeName> offsets = {});
   // Loads inside the lanes' loop: for all lanes at once, and one by one.
   struct Loads {
     int of_vectors = 0, of_lanes = 0;
@@ -96,11 +98,11 @@ class RegionLowering {
     static ElementType Kept(const Value* value, const KeptRows& rows);
   };
   // `buffer[position] = text`, or a part of the vector that the lanes store together by `store`.
-  void StoreElement(const std::string& buffer, const ElementType& type, const Shape& shape,
+  void StoreElement(const std::string& buffer, const ElementType& type, ShapeRef shape,
                     const Expr& position, const std::string& text, const std::string& store,
                     const SizeNames& names);
   // `buffer[position]`, or its part of a vector that is loaded for all lanes.
-  std::string LoadText(const std::string& buffer, const ElementType& type, const Shape& shape,
+  std::string LoadText(const std::string& buffer, const ElementType& type, ShapeRef shape,
                        const Expr& position, const SizeNames& names);
   // What a row of a kept value takes, as a shape.
   Shape PlacesOfRow(const Value* value, const KeptRows& rows) const;
@@ -111,29 +113,29 @@ class RegionLowering {
   // What was reshaped on the way there, whose coordinates are quotients.
   std::vector<const Value*> ReshapedInPath() const;
   // VectorBegin, for the open lanes.
-  std::optional<Expr> VectorBase(const Expr& position, const Shape& shape,
+  std::optional<Expr> VectorBase(const Expr& position, ShapeRef shape,
                                  int64_t aligned = INT64_MAX) const;
   std::optional<Ranges::Interval> ConstantInterval(const Value* value) const;
-  Scalar LoadElement(const Value* outside, const std::vector<Expr>& index);
-  std::optional<Scalar> ConstantElement(const Value* value, const std::vector<Expr>& index);
-  Scalar LowerNode(const Node& node, int result, const std::vector<Expr>& index);
+  Scalar LoadElement(const Value* outside, ArrayRef<Expr> index);
+  std::optional<Scalar> ConstantElement(const Value* value, ArrayRef<Expr> index);
+  Scalar LowerNode(const Node& node, int result, ArrayRef<Expr> index);
   // Remembers what is proven of `scalar`, an integer element of `node` (known_intervals.cc).
-  void NoteInterval(const Node& node, const Scalar& scalar, const std::vector<Expr>& index);
-  Ranges::Interval IntervalOf(const Node& node, int operand, const std::vector<Expr>& index);
+  void NoteInterval(const Node& node, const Scalar& scalar, ArrayRef<Expr> index);
+  Ranges::Interval IntervalOf(const Node& node, int operand, ArrayRef<Expr> index);
 
   const Node& region_;
   KernelBuilder& builder_;
   struct Binding {
-    std::vector<Expr> index;
+    Exprs index;
     Scalar local;
   };
-  std::map<const Value*, Binding> bindings_;
-  Scalar LoadKept(const Value* value, const KeptRows& kept, const std::vector<Expr>& index);
-  std::map<const Value*, KeptRows> kept_;
+  std::unordered_map<const Value*, Binding> bindings_;
+  Scalar LoadKept(const Value* value, const KeptRows& kept, ArrayRef<Expr> index);
+  std::unordered_map<const Value*, KeptRows> kept_;
   std::vector<const Value*> path_;  // that are being evaluated, each for the one before it
   Expr row_in_block_;
-  std::map<const Value*, std::string> slots_;  // arrays
-  std::vector<Expr> slot_index_;
+  std::unordered_map<const Value*, std::string> slots_;  // arrays
+  Exprs slot_index_;
   std::string slot_;
   ReducerFunction make_reduced_;
   SelectFunction decide_;
@@ -146,14 +148,14 @@ class RegionLowering {
 // Where the vector begins that holds `position` in a `shape` for all of `lanes`, if it is aligned
 // and the tensor is made of whole ones: every term but the lane itself is a multiple of its length,
 // or of `aligned` elements if that is less. Buffers are aligned to 16 bytes.
-std::optional<Expr> VectorBegin(const Expr& position, const Shape& shape,
+std::optional<Expr> VectorBegin(const Expr& position, ShapeRef shape,
                                 const KernelBuilder::Lanes& lanes, int64_t aligned = INT64_MAX);
 // What positions in the array of a kept value are made of, its gaps included.
 std::vector<SizeName> KeptSizes(const Value* value, const RegionLowering::KeptRows& rows);
 
 // What an element of a tensor is called, and by which key a builder recalls it.
 std::string ValueName(const std::string& tensor);
-std::string ElementKey(const Value* value, const std::vector<Expr>& index);
+std::string ElementKey(const Value* value, ArrayRef<Expr> index);
 
 // "x + row * kColumns"
 std::string PlaceText(KernelBuilder& builder, const std::string& buffer, const Expr& offset,

@@ -32,7 +32,7 @@ void Add(std::vector<SizeName>& sizes, SizeName size) {
 std::string Quoted(const std::string& name) { return "\"" + name + "\""; }
 
 // The elements per step of `axis`, in front of which nothing is special.
-SizeName StrideOf(const std::string& name, const Shape& shape, size_t axis) {
+SizeName StrideOf(const std::string& name, ShapeRef shape, size_t axis) {
   const Expr stride = Product(Shape(shape.begin() + static_cast<int64_t>(axis) + 1, shape.end()));
   const int64_t number = NumberIn(stride);
   const std::string which = std::to_string(axis);
@@ -47,7 +47,7 @@ std::string NameOf(const KernelBuilder& builder, const Value* value) {
   return builder.ReservedName(value).value_or(FriendlyName(value->name));
 }
 
-SizeName ExtentOf(const std::string& name, const Shape& shape, size_t axis) {
+SizeName ExtentOf(const std::string& name, ShapeRef shape, size_t axis) {
   const int64_t number = shape[axis].AsConstant().value_or(0);
   if (shape.size() == 1) return {number, name + "_length", "elements of " + Quoted(name)};
   if (axis + 1 == shape.size()) return {number, name + "_columns", "last axis of " + Quoted(name)};
@@ -58,14 +58,14 @@ SizeName ExtentOf(const std::string& name, const Shape& shape, size_t axis) {
   return {number, name + "_axis_" + which, "extent of axis " + which + " of " + Quoted(name)};
 }
 
-SizeName ElementsOf(const std::string& name, const Shape& shape, size_t first) {
+SizeName ElementsOf(const std::string& name, ShapeRef shape, size_t first) {
   if (first + 1 == shape.size()) return ExtentOf(name, shape, first);
   const Shape inner(shape.begin() + static_cast<int64_t>(first), shape.end());
   return {NumberIn(Product(inner)), name + "_elements",
           (first > 0 ? "of one row of " : "of ") + Quoted(name)};
 }
 
-std::vector<SizeName> SizesOf(const std::string& name, const Shape& shape, size_t first) {
+std::vector<SizeName> SizesOf(const std::string& name, ShapeRef shape, size_t first) {
   std::vector<SizeName> sizes;
   if (shape.size() <= first) return sizes;
   const size_t last = shape.size() - 1;
@@ -76,7 +76,7 @@ std::vector<SizeName> SizesOf(const std::string& name, const Shape& shape, size_
   return sizes;
 }
 
-std::vector<SizeName> VectorsOf(const std::string& name, const Shape& shape, size_t first,
+std::vector<SizeName> VectorsOf(const std::string& name, ShapeRef shape, size_t first,
                                 int64_t lanes, const std::string& lanes_name) {
   std::vector<SizeName> sizes;
   const std::string each = lanes_name + " elements each, ";
@@ -97,12 +97,12 @@ std::vector<SizeName> VectorsOf(const std::string& name, const Shape& shape, siz
   return sizes;
 }
 
-SizeNames PlaceIn(const std::string& name, const Shape& shape) {
+SizeNames PlaceIn(const std::string& name, ShapeRef shape) {
   return {name, "", true, SizesOf(name, shape), {}, {}};
 }
 
-SizeNames PlaceIn(const std::string& name, const Shape& shape,
-                  const std::vector<const Value*>& views) {
+SizeNames PlaceIn(const std::string& name, ShapeRef shape,
+                  ArrayRef<const Value*> views) {
   SizeNames names = PlaceIn(name, shape);
   for (const Value* view : views) {
     for (SizeName& size : SizesOf(FriendlyName(view->name), view->type.shape)) {
@@ -113,7 +113,7 @@ SizeNames PlaceIn(const std::string& name, const Shape& shape,
   return names;
 }
 
-SizeNames WithPath(SizeNames names, const std::vector<const Value*>& path) {
+SizeNames WithPath(SizeNames names, ArrayRef<const Value*> path) {
   for (const Value* value : path) {
     for (SizeName& size : SizesOf(FriendlyName(value->name), value->type.shape))
       names.divisors.push_back(std::move(size));
@@ -129,7 +129,7 @@ SizeNames CountOf(const std::string& subject, const std::string& phrase,
 
 SizeNames Only(const SizeName& size) { return {size.hint, size.comment, false, {}, {}, {}}; }
 
-SizeNames CoordinatesOf(const std::string& prefix, const Shape& dims) {
+SizeNames CoordinatesOf(const std::string& prefix, ShapeRef dims) {
   SizeNames names{prefix, "of " + prefix, false, {}, {}, {}};
   Expr stride = 1;
   for (size_t i = dims.size(); i-- > 0;) {
@@ -145,7 +145,7 @@ SizeNames CoordinatesOf(const std::string& prefix, const Shape& dims) {
 }
 
 std::vector<SizeName> PlaceOfPart(const KernelBuilder& builder, const Value* result,
-                                  const std::vector<Expr>& offset, const std::string& part) {
+                                  ArrayRef<Expr> offset, const std::string& part) {
   Expr place = 0;
   for (size_t axis = 0; axis < offset.size(); ++axis)
     place = place * result->type.shape[axis] + offset[axis];

@@ -25,14 +25,14 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Which stage of the scores is given out as result 3.
 enum ScoresStage : int64_t { kRawScores, kCappedScores, kMaskedScores, kProbabilities };
 
-std::vector<const TensorType*> OperandTypes(const std::vector<Value*>& operands) {
+std::vector<const TensorType*> OperandTypes(ArrayRef<Value*> operands) {
   std::vector<const TensorType*> types;
   for (const Value* operand : operands) types.push_back(operand ? &operand->type : nullptr);
   return types;
 }
 
 Result<void> ImportAttention(ImportContext& context) {
-  std::vector<Value*> operands;
+  Values operands;
   for (int i = 0; i < context.input_count(); ++i) operands.push_back(context.input(i));
   while (operands.back() == nullptr) operands.pop_back();
   const int64_t q_heads = context.Int("q_num_heads", 0);
@@ -117,7 +117,7 @@ class HeadReader {
 };
 
 // What the mask adds to score [b, h, i, j].
-double MaskAt(const ReferenceContext& context, const std::vector<int64_t>& index) {
+double MaskAt(const ReferenceContext& context, ArrayRef<int64_t> index) {
   if (!context.has_input(3)) return 0;
   const ReferenceTensor& mask = context.input(3);
   const bool pads = context.node.Int("pads_mask") != 0;
@@ -130,7 +130,7 @@ double MaskAt(const ReferenceContext& context, const std::vector<int64_t>& index
 
 void WritePresent(const HeadReader& reader, ReferenceTensor& present) {
   int64_t to = 0;
-  ForEachIndex(present.dims, [&](const std::vector<int64_t>& index) {
+  ForEachIndex(present.dims, [&](ArrayRef<int64_t> index) {
     present.reals[to++] = reader.At(index[0], index[1], index[2], index[3]);
   });
 }
@@ -150,7 +150,7 @@ Result<void> ReferenceAttention(ReferenceContext& context) {
   const bool packed = context.output().dims.size() == 3;
   std::vector<double> row(k.total_length());
   ForEachIndex({context.output().dims[0], q_heads, q.total_length()},
-               [&](const std::vector<int64_t>& at) {
+               [&](ArrayRef<int64_t> at) {
                  const int64_t b = at[0], h = at[1], i = at[2], kv = h / (q_heads / kv_heads);
                  double* given = context.output(3).reals.data() +
                                  ((b * q_heads + h) * q.total_length() + i) * k.total_length();
@@ -208,7 +208,7 @@ Value* PaddedMask(const Node& node, Builder& builder, const Expr& total_length) 
   const Expr& length = mask->type.shape.back();
   if (node.Int("pads_mask") == 0 || length == total_length) return mask;
   const int rank = mask->type.rank();
-  std::vector<Expr> pads(2 * rank, Expr(0));
+  Exprs pads(2 * rank, Expr(0));
   pads.back() = total_length - length;
   const bool is_bool = mask->type.dtype == Dtype::kBool;
   Value* fill = builder.Scalar(mask->type.dtype, is_bool ? 0.0 : -kInfinity);
@@ -239,7 +239,7 @@ Value* MaskedScores(const Node& node, Builder& builder, const AttentionShape& s,
   return scores;
 }
 
-Result<std::vector<Value*>> DecomposeAttention(const Node& node, Builder& builder) {
+Result<Values> DecomposeAttention(const Node& node, Builder& builder) {
   FUSEC_ASSIGN(const AttentionShape s,
                AttentionShape::Of(OperandTypes(node.operands), node.Int("q_num_heads"),
                                   node.Int("kv_num_heads")));
@@ -271,7 +271,7 @@ Result<std::vector<Value*>> DecomposeAttention(const Node& node, Builder& builde
     y = f.Reshape(f.Transpose(y, {0, 2, 1, 3}), {s.batch, s.q_length, s.q_heads * s.v_head_size});
   }
   Value* const stages[] = {product, capped, masked, probabilities};
-  return std::vector<Value*>{y, key, value,
+  return Values{y, key, value,
                              f.Cast(stages[node.Int("qk_matmul_output_mode")], q_dtype)};
 }
 
@@ -284,7 +284,7 @@ struct AttentionOp {
   static Result<void> Import(ImportContext& context) { return ImportAttention(context); }
   static InferResult Infer(const InferContext& context) { return InferAttention(context); }
   static Result<void> Reference(ReferenceContext& context) { return ReferenceAttention(context); }
-  static Result<std::vector<Value*>> Decompose(const Node& node, Builder& builder) {
+  static Result<Values> Decompose(const Node& node, Builder& builder) {
     return DecomposeAttention(node, builder);
   }
 };

@@ -47,7 +47,7 @@ Result<void> CheckType(const char* what, const TensorType& found, const TensorTy
 
 }  // namespace
 
-Result<AttentionShape> AttentionShape::Of(const std::vector<const TensorType*>& operands,
+Result<AttentionShape> AttentionShape::Of(ArrayRef<const TensorType*> operands,
                                           int64_t q_heads, int64_t kv_heads) {
   const auto operand = [&](size_t i) { return i < operands.size() ? operands[i] : nullptr; };
   FUSEC_ASSIGN(const HeadShape q, HeadShapeOf("q", *operands[0], q_heads));

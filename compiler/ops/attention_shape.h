@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "compiler/ir/tensor.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/result.h"
 
 namespace fusec {
@@ -18,7 +18,7 @@ struct AttentionShape {
 
   // Errors where the operands contradict each other. The head counts are only looked at for packed
   // operands.
-  static Result<AttentionShape> Of(const std::vector<const TensorType*>& operands, int64_t q_heads,
+  static Result<AttentionShape> Of(ArrayRef<const TensorType*> operands, int64_t q_heads,
                                    int64_t kv_heads);
   // The mask broadcasts to [batch, q_heads, q_length, total_length]; with `pads` its last dim may
   // be shorter.

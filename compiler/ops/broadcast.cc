@@ -5,7 +5,7 @@
 
 namespace fusec {
 
-Result<Shape> BroadcastShapes(const std::vector<Shape>& shapes) {
+Result<Shape> BroadcastShapes(ArrayRef<Shape> shapes) {
   size_t rank = 0;
   for (const Shape& shape : shapes) rank = std::max(rank, shape.size());
   Shape result(rank, Expr(1));
@@ -32,9 +32,9 @@ Result<Shape> BroadcastShapes(const std::vector<Shape>& shapes) {
   return result;
 }
 
-std::vector<Expr> BroadcastIndex(const std::vector<Expr>& index, const Shape& operand_shape) {
+Exprs BroadcastIndex(ArrayRef<Expr> index, ShapeRef operand_shape) {
   const size_t offset = index.size() - operand_shape.size();
-  std::vector<Expr> operand_index;
+  Exprs operand_index;
   for (size_t i = 0; i < operand_shape.size(); ++i) {
     operand_index.push_back(operand_shape[i].IsConstant(1) ? Expr(0) : index[offset + i]);
   }

@@ -25,10 +25,10 @@ Result<std::vector<int64_t>> PerAxis(const ImportContext& context, const std::st
 
 // auto_pad SAME_UPPER and SAME_LOWER: ceil(size / stride) windows, centred, the odd element after
 // (before) the data.
-Result<std::vector<int64_t>> SamePads(const ImportContext& context, const Shape& spatial,
-                                      const std::vector<int64_t>& kernel,
-                                      const std::vector<int64_t>& strides,
-                                      const std::vector<int64_t>& dilations, bool lower) {
+Result<std::vector<int64_t>> SamePads(const ImportContext& context, ShapeRef spatial,
+                                      ArrayRef<int64_t> kernel,
+                                      ArrayRef<int64_t> strides,
+                                      ArrayRef<int64_t> dilations, bool lower) {
   const size_t count = spatial.size();
   std::vector<int64_t> pads(2 * count);
   for (size_t i = 0; i < count; ++i) {
@@ -79,7 +79,7 @@ struct ConvOp {
       return context.Fail("auto_pad is " + automatic +
                           ", expected NOTSET, VALID, SAME_UPPER or SAME_LOWER");
     }
-    std::vector<Value*> operands = {context.input(0), context.input(1)};
+    Values operands = {context.input(0), context.input(1)};
     if (context.input_count() > 2 && context.input(2)) operands.push_back(context.input(2));
     return context.AddNode(OpKind::kConv, operands,
                            {{"pads", pads},
@@ -146,10 +146,10 @@ struct ConvOp {
     const int64_t group = context.node.Int("group");
     std::vector<int64_t> window(w.dims.begin() + 1, w.dims.end());  // channel, kernel...
     int64_t to = 0;
-    ForEachIndex(context.output().dims, [&](const std::vector<int64_t>& index) {
+    ForEachIndex(context.output().dims, [&](ArrayRef<int64_t> index) {
       double sum = context.has_input(2) ? context.input(2).reals[index[1]] : 0;
       const int64_t first_channel = index[1] / (w.dims[0] / group) * w.dims[1];
-      ForEachIndex(window, [&](const std::vector<int64_t>& at) {
+      ForEachIndex(window, [&](ArrayRef<int64_t> at) {
         std::vector<int64_t> from = {index[0], first_channel + at[0]};
         std::vector<int64_t> weight = {index[1]};
         weight.insert(weight.end(), at.begin(), at.end());
@@ -167,7 +167,7 @@ struct ConvOp {
   }
 
   // One product: w as [G, M/G, C*K] times the windows as [N, G, C*K, positions], K kernel places.
-  static Result<std::vector<Value*>> Decompose(const Node& node, Builder& builder) {
+  static Result<Values> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     const int64_t group = node.Int("group");
     const Shape& w = node.operand(1)->type.shape;
@@ -190,7 +190,7 @@ struct ConvOp {
       along[0] = w[0];
       result = f.Add(result, f.Reshape(bias, along));
     }
-    return std::vector<Value*>{result};
+    return Values{result};
   }
 
  private:
@@ -212,8 +212,8 @@ struct ConvOp {
       x = builder.Make(OpKind::kPad, {x, f.Number(0, x->type.dtype)},
                        {{"pads", pads}, {"mode", std::string("constant")}});
     }
-    std::vector<Value*> parts;
-    ForEachIndex(kernel, [&](const std::vector<int64_t>& place) {
+    Values parts;
+    ForEachIndex(kernel, [&](ArrayRef<int64_t> place) {
       Value* part = x;
       for (int i = 0; i < count; ++i) {
         part = f.Slice(part, 2 + i, place[i] * node.Ints("dilations")[i], y[2 + i],

@@ -37,7 +37,7 @@ class EinsumWriter {
   EinsumWriter(Builder& builder, const EinsumEquation& equation)
       : f_(builder), equation_(equation) {}
 
-  Value* Write(const std::vector<Value*>& operands) {
+  Value* Write(ArrayRef<Value*> operands) {
     Labeled product = Operand(operands, 0);
     for (size_t i = 1; i < operands.size(); ++i) {
       EinsumLabels needed = equation_.result;
@@ -51,7 +51,7 @@ class EinsumWriter {
 
  private:
   // Operand i without repeated labels: of "ii" only the diagonal is looked at.
-  Labeled Operand(const std::vector<Value*>& operands, size_t i) {
+  Labeled Operand(ArrayRef<Value*> operands, size_t i) {
     Labeled x{operands[i], equation_.operands[i]};
     for (size_t a = 0; a < x.labels.size(); ++a) {
       for (size_t b = a + 1; b < x.labels.size();) {
@@ -204,7 +204,7 @@ struct EinsumOp {
   static Result<void> Import(ImportContext& context) {
     std::string equation = context.String("equation", "");
     equation.erase(std::remove(equation.begin(), equation.end(), ' '), equation.end());
-    std::vector<Value*> operands;
+    Values operands;
     for (int i = 0; i < context.input_count(); ++i) operands.push_back(context.input(i));
     return context.AddNode(OpKind::kEinsum, std::move(operands), {{"equation", equation}});
   }
@@ -219,17 +219,17 @@ struct EinsumOp {
     return std::vector<TensorType>{{context.operand(0).dtype, equation.ResultShape()}};
   }
 
-  static Result<std::vector<Value*>> Decompose(const Node& node, Builder& builder) {
+  static Result<Values> Decompose(const Node& node, Builder& builder) {
     std::vector<Shape> shapes;
     for (const Value* operand : node.operands) shapes.push_back(operand->type.shape);
     FUSEC_ASSIGN(const EinsumEquation equation,
                  EinsumEquation::Parse(node.Get<std::string>("equation"), shapes));
-    return std::vector<Value*>{EinsumWriter(builder, equation).Write(node.operands)};
+    return Values{EinsumWriter(builder, equation).Write(node.operands)};
   }
 
  private:
   // A diagonal is a strided slice, whose stride must be a number.
-  static Result<void> CheckRepeats(const EinsumLabels& labels, const Shape& shape,
+  static Result<void> CheckRepeats(const EinsumLabels& labels, ShapeRef shape,
                                    const std::string& equation) {
     for (size_t a = 0; a < labels.size(); ++a) {
       for (size_t b = a + 1; b < labels.size(); ++b) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/ir/tensor.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/result.h"
 
 namespace fusec {
@@ -21,7 +22,7 @@ struct EinsumEquation {
   std::map<EinsumLabel, Expr> sizes;  // an operand's own dim may also be 1, which broadcasts
 
   static Result<EinsumEquation> Parse(const std::string& equation,
-                                      const std::vector<Shape>& shapes);
+                                      ArrayRef<Shape> shapes);
   Shape ResultShape() const;
 };
 

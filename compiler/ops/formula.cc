@@ -15,21 +15,21 @@ Value* Formula::Cast(Value* x, Dtype dtype) {
   return builder_.Make(OpKind::kCast, {x}, {{"to", dtype}});
 }
 
-Value* Formula::Reshape(Value* x, const Shape& shape) {
+Value* Formula::Reshape(Value* x, ShapeRef shape) {
   if (x->type.shape == shape) return x;
-  return builder_.Make(OpKind::kReshape, {x}, {{"shape", shape}});
+  return builder_.Make(OpKind::kReshape, {x}, {{"shape", Shape(shape)}});
 }
 
-Value* Formula::Expand(Value* x, const Shape& shape) {
+Value* Formula::Expand(Value* x, ShapeRef shape) {
   if (x->type.shape == shape) return x;
-  return builder_.Make(OpKind::kExpand, {x}, {{"shape", shape}});
+  return builder_.Make(OpKind::kExpand, {x}, {{"shape", Shape(shape)}});
 }
 
-Value* Formula::Transpose(Value* x, const std::vector<int64_t>& perm) {
+Value* Formula::Transpose(Value* x, ArrayRef<int64_t> perm) {
   std::vector<int64_t> in_order(perm.size());
   std::iota(in_order.begin(), in_order.end(), 0);
-  if (perm == in_order) return x;
-  return builder_.Make(OpKind::kTranspose, {x}, {{"perm", perm}});
+  if (perm == ArrayRef(in_order)) return x;
+  return builder_.Make(OpKind::kTranspose, {x}, {{"perm", perm.vec()}});
 }
 
 Value* Formula::Slice(Value* x, int axis, const Expr& begin, const Expr& length, int64_t step) {
@@ -44,7 +44,7 @@ Value* Formula::Slice(Value* x, int axis, const Expr& begin, const Expr& length,
                        {{"starts", starts}, {"steps", steps}, {"shape", shape}});
 }
 
-Value* Formula::Concat(std::vector<Value*> parts, int axis) {
+Value* Formula::Concat(Values parts, int axis) {
   if (parts.size() == 1) return parts[0];
   return builder_.Make(OpKind::kConcat, std::move(parts), {{"axis", int64_t{axis}}});
 }
@@ -65,7 +65,7 @@ Value* Formula::Iota(const Expr& start, const Expr& length) {
                                   {{"values", Shape{start}}, {"scalar", int64_t{1}}}));
 }
 
-Value* Formula::Reduce(OpKind kind, Value* x, const std::vector<int64_t>& axes, bool keepdims,
+Value* Formula::Reduce(OpKind kind, Value* x, ArrayRef<int64_t> axes, bool keepdims,
                        const std::string& name) {
   if (axes.empty()) return x;
   return builder_.Make(kind, {x}, {{"axes", axes}, {"keepdims", int64_t{keepdims}}}, name);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -37,20 +38,20 @@ class Formula {
 
   // x itself where the node would change nothing.
   Value* Cast(Value* x, Dtype dtype);
-  Value* Reshape(Value* x, const Shape& shape);
-  Value* Expand(Value* x, const Shape& shape);
-  Value* Transpose(Value* x, const std::vector<int64_t>& perm);
+  Value* Reshape(Value* x, ShapeRef shape);
+  Value* Expand(Value* x, ShapeRef shape);
+  Value* Transpose(Value* x, ArrayRef<int64_t> perm);
 
   // Elements `begin`, `begin` + `step`, ... of one axis, `length` of them.
   Value* Slice(Value* x, int axis, const Expr& begin, const Expr& length, int64_t step = 1);
-  Value* Concat(std::vector<Value*> parts, int axis);
+  Value* Concat(Values parts, int axis);
   // Rows of `table` (axis 0), one per element of `indices`.
   Value* Gather(Value* table, Value* indices);
   // start, start + 1, ..., `length` of them, as i64.
   Value* Iota(const Expr& start, const Expr& length);
-  Value* Reduce(OpKind kind, Value* x, const std::vector<int64_t>& axes, bool keepdims = true,
+  Value* Reduce(OpKind kind, Value* x, ArrayRef<int64_t> axes, bool keepdims = true,
                 const std::string& name = "");
-  Value* Mean(Value* x, const std::vector<int64_t>& axes, const std::string& name) {
+  Value* Mean(Value* x, ArrayRef<int64_t> axes, const std::string& name) {
     return Reduce(OpKind::kReduceMean, x, axes, /*keepdims=*/true, name);
   }
   Value* MatMul(Value* a, Value* b, bool transpose_a = false, bool transpose_b = false);

@@ -43,15 +43,14 @@ struct GatherOp {
     int64_t position = 0;
     ForEachIndex(context.output().dims, [&](std::vector<int64_t> index) {
       if (!status) return;
-      const auto begin = index.begin() + axis;
-      const int64_t place = indices.Position({begin, begin + index_rank});
+      const int64_t place = indices.Position(ArrayRef(index).slice(axis, index_rank));
       const Result<int64_t> row =
           context.CheckedIndex(1, place, indices.ints[place], data.dims[axis]);
       if (!row) {
         status = tl::unexpected<Error>(row.error());
         return;
       }
-      index.erase(begin, begin + index_rank);
+      index.erase(index.begin() + axis, index.begin() + axis + static_cast<int64_t>(index_rank));
       index.insert(index.begin() + axis, *row);
       CopyElement(data, data.Position(index), context.output(), position++);
     });
@@ -62,8 +61,8 @@ struct GatherOp {
     const Expr& extent = context.node().operand(0)->type.shape[axis];
     const auto begin = context.index().begin() + axis;
     const auto end = begin + context.node().operand(1)->type.rank();
-    const std::vector<Expr> place(begin, end);
-    std::vector<Expr> source(context.index().begin(), begin);
+    const Exprs place(begin, end);
+    Exprs source(context.index().begin(), begin);
     source.push_back(context.IndexFromData(context.Load(1, place), extent, 1, place));
     source.insert(source.end(), end, context.index().end());
     return context.Load(0, source);
@@ -114,7 +113,7 @@ struct GatherElementsOp {
   static Scalar Lower(LowerContext& context) {
     const int64_t axis = context.node().Int("axis");
     const Expr& extent = context.node().operand(0)->type.shape[axis];
-    std::vector<Expr> source = context.index();
+    Exprs source = context.index();
     source[axis] =
         context.IndexFromData(context.Load(1, context.index()), extent, 1, context.index());
     return context.Load(0, source);
@@ -166,7 +165,7 @@ struct GatherNDOp {
     const size_t prefix = indices.dims.size() - 1;
     Result<void> status;
     int64_t position = 0;
-    ForEachIndex(context.output().dims, [&](const std::vector<int64_t>& index) {
+    ForEachIndex(context.output().dims, [&](ArrayRef<int64_t> index) {
       std::vector<int64_t> place(index.begin(), index.begin() + prefix);
       std::vector<int64_t> source(index.begin(), index.begin() + batch_dims);
       place.push_back(0);
@@ -194,8 +193,8 @@ struct GatherNDOp {
     const int64_t tuple = *indices.back().AsConstant();
     const auto begin = context.index().begin();
     const auto prefix_end = begin + (indices.size() - 1);
-    std::vector<Expr> place(begin, prefix_end);
-    std::vector<Expr> source(begin, begin + batch_dims);
+    Exprs place(begin, prefix_end);
+    Exprs source(begin, begin + batch_dims);
     place.push_back(Expr(0));
     for (int64_t j = 0; j < tuple; ++j) {
       place.back() = Expr(j);

@@ -46,7 +46,7 @@ Result<void> ImportFloatRange(ImportContext& context, Dtype dtype) {
   return context.AddNode(OpKind::kRange, {},
                          {{"start", numbers[0]},
                           {"delta", numbers[2]},
-                          {"length", std::vector<Expr>{count}},
+                          {"length", Exprs{count}},
                           {"dtype", dtype}});
 }
 
@@ -55,7 +55,7 @@ Result<void> ImportIntegerRange(ImportContext& context, Dtype dtype) {
   Expr numbers[3];
   const char* const names[3] = {"start", "limit", "delta"};
   for (int i = 0; i < 3; ++i) {
-    FUSEC_ASSIGN(const std::vector<Expr> contents, context.SymbolicInts(i, names[i]));
+    FUSEC_ASSIGN(const Exprs contents, context.SymbolicInts(i, names[i]));
     if (contents.size() != 1) {
       return context.Fail(fmt::format("{} has {} elements, expected 1", names[i], contents.size()));
     }
@@ -73,13 +73,13 @@ Result<void> ImportIntegerRange(ImportContext& context, Dtype dtype) {
   const std::optional<int64_t> first = start.AsConstant();
   Attributes attributes = {{"start", first.value_or(0)},
                            {"delta", *step},
-                           {"length", std::vector<Expr>{length}},
+                           {"length", Exprs{length}},
                            {"dtype", dtype}};
   if (first) return context.AddNode(OpKind::kRange, {}, std::move(attributes));
   FUSEC_ASSIGN(Value * range, AddView(context, OpKind::kRange, {}, std::move(attributes)));
   FUSEC_ASSIGN(Value * offset,
                AddView(context, OpKind::kSymbolicDims, {},
-                       {{"values", std::vector<Expr>{start}}, {"scalar", int64_t{1}}}));
+                       {{"values", Exprs{start}}, {"scalar", int64_t{1}}}));
   if (dtype != Dtype::kI64) {
     FUSEC_ASSIGN(offset, AddView(context, OpKind::kCast, {offset}, {{"to", dtype}}));
   }
@@ -108,7 +108,7 @@ struct EyeLikeOp {
   static Result<void> Reference(ReferenceContext& context) {
     const int64_t k = context.node.Int("k");
     int64_t position = 0;
-    ForEachIndex(context.output().dims, [&](const std::vector<int64_t>& index) {
+    ForEachIndex(context.output().dims, [&](ArrayRef<int64_t> index) {
       SetNumber(context.output(), position++, index[1] - index[0] == k ? 1 : 0);
     });
     return {};
@@ -142,7 +142,7 @@ struct OneHotOp {
       depth = Expr(IsFloat(number->dtype()) ? static_cast<int64_t>(number->GetDouble(0))
                                             : number->GetInt(0));
     } else {
-      FUSEC_ASSIGN(const std::vector<Expr> contents, context.SymbolicInts(1, "depth"));
+      FUSEC_ASSIGN(const Exprs contents, context.SymbolicInts(1, "depth"));
       if (contents.size() != 1) {
         return context.Fail(fmt::format("depth has {} elements, expected 1", contents.size()));
       }
@@ -151,7 +151,7 @@ struct OneHotOp {
     FUSEC_ASSIGN(const int64_t axis,
                  ImportAxis(context, context.Int("axis", -1), indices->type.rank() + 1));
     return context.AddNode(OpKind::kOneHot, {indices, context.input(2)},
-                           {{"axis", axis}, {"depth", std::vector<Expr>{depth}}});
+                           {{"axis", axis}, {"depth", Exprs{depth}}});
   }
   static InferResult Infer(const InferContext& context) {
     const TensorType& values = context.operand(1);
@@ -191,8 +191,8 @@ struct OneHotOp {
   }
   static Scalar Lower(LowerContext& context) {
     const int64_t axis = context.node().Int("axis");
-    const Expr& depth = context.node().Get<std::vector<Expr>>("depth")[0];
-    std::vector<Expr> place = context.index();
+    const Expr& depth = context.node().Get<Exprs>("depth")[0];
+    Exprs place = context.index();
     const Expr wanted = place[axis];
     place.erase(place.begin() + axis);
     const Scalar loaded = context.Load(0, place);
@@ -269,7 +269,7 @@ struct SymbolicDimsOp {
     if (context.onnx_op() == "Size") {
       return context.AddNode(
           OpKind::kSymbolicDims, {},
-          {{"values", std::vector<Expr>{Product(shape)}}, {"scalar", int64_t{1}}});
+          {{"values", Exprs{Product(shape)}}, {"scalar", int64_t{1}}});
     }
     const int64_t rank = static_cast<int64_t>(shape.size());
     const auto clamped = [rank](int64_t axis) {
@@ -291,20 +291,20 @@ struct SymbolicDimsOp {
   }
   static Result<void> Reference(ReferenceContext& context) {
     FUSEC_ASSIGN(context.output().ints,
-                 EvaluateDims(context.node.Get<std::vector<Expr>>("values"), context.symbols));
+                 EvaluateDims(context.node.Get<Exprs>("values"), context.symbols));
     return {};
   }
   static Scalar Lower(LowerContext& context) {
-    const std::vector<Expr>& values = context.node().Get<std::vector<Expr>>("values");
+    const Exprs& values = context.node().Get<Exprs>("values");
     if (values.empty()) return {"0", Dtype::kI64};  // has no elements
-    std::vector<Expr> ends;
+    Exprs ends;
     for (size_t i = 0; i < values.size(); ++i) ends.emplace_back(static_cast<int64_t>(i + 1));
     const Expr position = context.index().empty() ? Expr(0) : context.index()[0];
     return SelectAmong(context, position, ends, Dtype::kI64,
                        [&](int i) { return context.DataFromIndex(values[i], Dtype::kI64); });
   }
   static std::optional<Expr> Symbolic(const SymbolicContext& context) {
-    const std::vector<Expr>& values = context.node.Get<std::vector<Expr>>("values");
+    const Exprs& values = context.node.Get<Exprs>("values");
     return values[context.index.empty() ? 0 : context.index[0]];
   }
 };

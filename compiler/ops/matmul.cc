@@ -19,7 +19,7 @@ struct MatrixShape {
   Expr rows, columns;
 };
 
-MatrixShape MatrixShapeOf(const Shape& shape, bool transposed) {
+MatrixShape MatrixShapeOf(ShapeRef shape, bool transposed) {
   const size_t rank = shape.size();
   return {Shape(shape.begin(), shape.end() - 2), shape[rank - (transposed ? 1 : 2)],
           shape[rank - (transposed ? 2 : 1)]};
@@ -68,7 +68,7 @@ struct MatrixView {
     }
   }
   // The first element of the matrix that meets matrix `batch` of the result.
-  int64_t Offset(const std::vector<int64_t>& batch) const {
+  int64_t Offset(ArrayRef<int64_t> batch) const {
     const std::vector<int64_t> own(tensor.dims.begin(), tensor.dims.end() - 2);
     return BroadcastPosition(own, batch) * rows * columns;
   }
@@ -95,8 +95,8 @@ void ReferenceProduct(const ReferenceTensor& a, bool transpose_a, const Referenc
   const MatrixView left(a, transpose_a);
   const MatrixView right(b, transpose_b);
   int64_t to = 0;
-  ForEachIndex({product.dims.begin(), product.dims.end() - 2},
-               [&](const std::vector<int64_t>& batch) {
+  ForEachIndex(ArrayRef(product.dims).drop_back(2),
+               [&](ArrayRef<int64_t> batch) {
                  const int64_t i = left.Offset(batch);
                  const int64_t j = right.Offset(batch);
                  if (IsFloat(product.dtype)) {
@@ -155,7 +155,7 @@ struct GemmOp {
   static constexpr AttributeSpec kAttributes[] = {
       {"alpha", "float"}, {"beta", "float"}, {"transpose_a", "int"}, {"transpose_b", "int"}};
   static Result<void> Import(ImportContext& context) {
-    std::vector<Value*> operands = {context.input(0), context.input(1)};
+    Values operands = {context.input(0), context.input(1)};
     if (context.input_count() > 2) operands.push_back(context.input(2));
     return context.AddNode(OpKind::kGemm, operands,
                            {{"alpha", context.Float("alpha", 1.0)},
@@ -201,7 +201,7 @@ struct GemmOp {
     if (context.has_input(2)) {
       const ReferenceTensor& addend = context.input(2);
       int64_t to = 0;
-      ForEachIndex(y.dims, [&](const std::vector<int64_t>& index) {
+      ForEachIndex(y.dims, [&](ArrayRef<int64_t> index) {
         const int64_t from = BroadcastPosition(addend.dims, index);
         if (IsFloat(y.dtype)) y.reals[to] += beta * addend.reals[from];
         else y.ints[to] += static_cast<int64_t>(beta) * addend.ints[from];
@@ -212,7 +212,7 @@ struct GemmOp {
     return {};
   }
 
-  static Result<std::vector<Value*>> Decompose(const Node& node, Builder& builder) {
+  static Result<Values> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     Value* y = f.MatMul(node.operand(0), node.operand(1), node.Int("transpose_a") != 0,
                         node.Int("transpose_b") != 0);
@@ -221,7 +221,7 @@ struct GemmOp {
       if (node.Float("beta") != 1.0) addend = f.Mul(addend, node.Float("beta"));
       y = f.Add(y, addend);
     }
-    return std::vector<Value*>{y};
+    return Values{y};
   }
 };
 

@@ -37,7 +37,7 @@ Result<void> ImportTrailingNormalization(ImportContext& context, OpKind kind,
   if (!axis) return context.Fail(axis.error().message);
   attributes["axis"] = *axis;
   attributes["epsilon"] = context.Float("epsilon", 1e-5);
-  std::vector<Value*> operands;
+  Values operands;
   for (int i = 0; i < context.input_count(); ++i) operands.push_back(context.input(i));
   return context.AddNode(kind, std::move(operands), std::move(attributes));
 }
@@ -59,7 +59,7 @@ Result<void> CheckTrailingNormalization(const InferContext& context) {
 }
 
 // The element of a scale or bias that meets element `index` of x.
-double BroadcastElement(const ReferenceTensor& factor, const std::vector<int64_t>& index) {
+double BroadcastElement(const ReferenceTensor& factor, ArrayRef<int64_t> index) {
   return factor.reals[BroadcastPosition(factor.dims, index)];
 }
 
@@ -106,7 +106,7 @@ struct LayerNormalizationOp {
           1 / std::sqrt(squares / static_cast<double>(length) + context.node.Float("epsilon"));
     }
     int64_t i = 0;
-    ForEachIndex(x.dims, [&](const std::vector<int64_t>& index) {
+    ForEachIndex(x.dims, [&](ArrayRef<int64_t> index) {
       const int64_t row = i / length;
       double& y = context.output().reals[i];
       y = (x.reals[i] - means[row]) * inverses[row] * BroadcastElement(context.input(1), index);
@@ -116,7 +116,7 @@ struct LayerNormalizationOp {
     return {};
   }
 
-  static Result<std::vector<Value*>> Decompose(const Node& node, Builder& builder) {
+  static Result<Values> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     const Dtype dtype = node.operand(0)->type.dtype;
     const Dtype compute = ComputeDtype(dtype);
@@ -130,7 +130,7 @@ struct LayerNormalizationOp {
     Value* deviation = f.Unary(OpKind::kSqrt, f.Add(variance, epsilon), "deviation");
     Value* y = f.Mul(f.Div(d, deviation), f.Cast(node.operand(1), compute));
     if (node.operand(2) != nullptr) y = f.Add(y, f.Cast(node.operand(2), compute));
-    return std::vector<Value*>{f.Cast(y, dtype), f.Cast(mean, stash),
+    return Values{f.Cast(y, dtype), f.Cast(mean, stash),
                                f.Cast(f.Unary(OpKind::kReciprocal, deviation), stash)};
   }
 };
@@ -153,7 +153,7 @@ struct RMSNormalizationOp {
     const int64_t length = RowLength(x, context.node.Int("axis"));
     double root = 0;
     int64_t i = 0;
-    ForEachIndex(x.dims, [&](const std::vector<int64_t>& index) {
+    ForEachIndex(x.dims, [&](ArrayRef<int64_t> index) {
       if (i % length == 0) {
         double squares = 0;
         for (int64_t k = 0; k < length; ++k) squares += x.reals[i + k] * x.reals[i + k];
@@ -165,7 +165,7 @@ struct RMSNormalizationOp {
     return {};
   }
 
-  static Result<std::vector<Value*>> Decompose(const Node& node, Builder& builder) {
+  static Result<Values> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     const Dtype dtype = node.operand(0)->type.dtype;
     const Dtype compute = ComputeDtype(dtype);
@@ -175,7 +175,7 @@ struct RMSNormalizationOp {
     Value* epsilon = f.Number(node.Float("epsilon"), compute, "epsilon");
     Value* root = f.Unary(OpKind::kSqrt, f.Add(mean_square, epsilon), "root");
     Value* y = f.Mul(f.Div(x, root), f.Cast(node.operand(1), compute));
-    return std::vector<Value*>{f.Cast(y, dtype)};
+    return Values{f.Cast(y, dtype)};
   }
 };
 

@@ -20,7 +20,7 @@ std::string Protected(const std::string& scalar) {
   return scalar[0] == '-' ? "(" + scalar + ")" : scalar;
 }
 
-std::string Placeholder(const std::string& name, const std::vector<Scalar>& operands,
+std::string Placeholder(const std::string& name, ArrayRef<Scalar> operands,
                         const FormulaContext& context) {
   const Dtype dtype = context.dtype;
   if (name == "f") return dtype == Dtype::kF64 ? "" : "f";
@@ -33,7 +33,7 @@ std::string Placeholder(const std::string& name, const std::vector<Scalar>& oper
 
 // How far apart, in an operand, the elements are that meet neighbours along each axis of the
 // result.
-std::vector<int64_t> BroadcastStrides(const std::vector<int64_t>& dims, size_t rank) {
+std::vector<int64_t> BroadcastStrides(ArrayRef<int64_t> dims, size_t rank) {
   std::vector<int64_t> strides(rank, 0);
   int64_t stride = 1;
   for (size_t i = dims.size(); i-- > 0;) {
@@ -45,7 +45,7 @@ std::vector<int64_t> BroadcastStrides(const std::vector<int64_t>& dims, size_t r
 
 }  // namespace
 
-std::string FillFormula(const std::string& formula, const std::vector<Scalar>& operands,
+std::string FillFormula(const std::string& formula, ArrayRef<Scalar> operands,
                         const FormulaContext& context) {
   std::string text;
   for (size_t i = 0; i < formula.size(); ++i) {
@@ -60,14 +60,14 @@ std::string FillFormula(const std::string& formula, const std::vector<Scalar>& o
   return text;
 }
 
-std::vector<Value*> Inputs(const ImportContext& context) {
-  std::vector<Value*> inputs;
+Values Inputs(const ImportContext& context) {
+  Values inputs;
   for (int i = 0; i < context.input_count(); ++i) inputs.push_back(context.input(i));
   return inputs;
 }
 
 Result<void> ImportPointwise(ImportContext& context, OpKind kind,
-                             const std::vector<AttributeDefault>& defaults) {
+                             ArrayRef<AttributeDefault> defaults) {
   Attributes attributes;
   for (const AttributeDefault& attribute : defaults) {
     attributes[attribute.name] = context.Float(attribute.name, attribute.value);
@@ -150,7 +150,7 @@ std::optional<Expr> SymbolicNot(const std::optional<Expr>& truth) {
 }
 
 void ForEachBroadcast(const ReferenceContext& context,
-                      const std::function<void(int64_t, const std::vector<int64_t>&)>& visit) {
+                      function_ref<void(int64_t, ArrayRef<int64_t>)> visit) {
   const std::vector<int64_t>& dims = context.output().dims;
   const size_t operands = context.node.operands.size();
   std::vector<std::vector<int64_t>> strides;
@@ -161,7 +161,7 @@ void ForEachBroadcast(const ReferenceContext& context,
   }
   std::vector<int64_t> positions(operands);
   int64_t result = 0;
-  ForEachIndex(dims, [&](const std::vector<int64_t>& index) {
+  ForEachIndex(dims, [&](ArrayRef<int64_t> index) {
     for (size_t i = 0; i < operands; ++i) {
       positions[i] = 0;
       for (size_t axis = 0; axis < index.size(); ++axis) {

@@ -9,6 +9,7 @@
 #include "compiler/ir/c_text.h"
 #include "compiler/ops/define_op.h"
 #include "compiler/reference/reference_context.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -50,13 +51,13 @@ class FormulaContext {
 
 // `formula` with its placeholders filled in: {0} {1} ... operands; {alpha} a float attribute as a literal; {zero} {one} literals of the
 // dtype; {f} the suffix of C's float functions and literals ("f", or "" for f64); {type} the C type of a local.
-std::string FillFormula(const std::string& formula, const std::vector<Scalar>& operands,
+std::string FillFormula(const std::string& formula, ArrayRef<Scalar> operands,
                         const FormulaContext& context);
 
 // The parts of the template below that do not depend on the op.
-std::vector<Value*> Inputs(const ImportContext& context);
+Values Inputs(const ImportContext& context);
 Result<void> ImportPointwise(ImportContext& context, OpKind kind,
-                             const std::vector<AttributeDefault>& defaults);
+                             ArrayRef<AttributeDefault> defaults);
 InferResult InferPointwise(const InferContext& context, DtypeSet dtypes, bool gives_bool);
 Result<void> CheckDtype(const InferContext& context, int operand, DtypeSet dtypes);
 Result<void> CheckSameDtype(const InferContext& context, int operand, int other);
@@ -78,7 +79,7 @@ double ToReal(const ReferenceTensor& tensor, int64_t i);
 // Visits every element of the result with its position and the positions of the operands' elements that meet it there.
 void ForEachBroadcast(
     const ReferenceContext& context,
-    const std::function<void(int64_t result, const std::vector<int64_t>&)>& visit);
+    function_ref<void(int64_t result, ArrayRef<int64_t>)> visit);
 
 template <class T>
 T ReadElement(const ReferenceTensor& tensor, int64_t i) {
@@ -140,7 +141,7 @@ struct Pointwise {
   template <class T>
   static void Evaluate(ReferenceContext& context) {
     ReferenceTensor& result = context.output();
-    ForEachBroadcast(context, [&](int64_t i, const std::vector<int64_t>& positions) {
+    ForEachBroadcast(context, [&](int64_t i, ArrayRef<int64_t> positions) {
       const auto value = Fold<T>(context, positions);
       if (IsFloat(result.dtype)) result.reals[i] = static_cast<double>(value);
       else result.ints[i] = static_cast<int64_t>(value);
@@ -148,7 +149,7 @@ struct Pointwise {
   }
 
   template <class T>
-  static auto Fold(const ReferenceContext& context, const std::vector<int64_t>& positions) {
+  static auto Fold(const ReferenceContext& context, ArrayRef<int64_t> positions) {
     const auto x = ReadElement<T>(context.input(0), positions[0]);
     if constexpr (requires { Op::Apply(x); }) {
       return Op::Apply(x);

@@ -75,7 +75,7 @@ struct DivOp : Pointwise<DivOp, OpKind::kDiv, kNumbers> {
   }
   // Integer division truncates and FloorDiv rounds down: the same where both are not negative.
   static std::optional<Expr> Symbolic(const SymbolicContext& context) {
-    const std::vector<Expr>& x = context.operands;
+    const ArrayRef<Expr> x = context.operands;
     if (const auto [a, b] = std::pair(x[0].AsConstant(), x[1].AsConstant()); a && b) {
       if (*b == 0 || (*b == -1 && *a == std::numeric_limits<int64_t>::min())) return std::nullopt;
       return Expr(*a / *b);
@@ -116,7 +116,7 @@ struct ModOp : Pointwise<ModOp, OpKind::kMod, kNumbers> {
     return truncates ? "Remainder<{type}>({0}, {1})" : "FloorMod<{type}>({0}, {1})";
   }
   static std::optional<Expr> Symbolic(const SymbolicContext& context) {
-    const std::vector<Expr>& x = context.operands;
+    const ArrayRef<Expr> x = context.operands;
     const Ranges& ranges = context.ranges;
     if (!ranges.ProvenNonNegative(x[0]) || !ranges.ProvenLess(0, x[1])) return std::nullopt;
     return Mod(x[0], x[1], ranges);
@@ -220,7 +220,7 @@ struct MinOp : Pointwise<MinOp, OpKind::kMin, kNumbers> {
 struct ClipOp {
   static Result<void> Import(ImportContext& context) {
     Value* x = context.input(0);
-    std::vector<Value*> operands = Inputs(context);
+    Values operands = Inputs(context);
     operands.resize(3, nullptr);
     // Before opset 11 the bounds were attributes.
     const char* bounds[] = {"min", "max"};
@@ -276,7 +276,7 @@ struct ClipOp {
     const char* formulas[] = {"{0} < {1} ? {1} : {0}", "{0} > {1} ? {1} : {0}"};
     for (int i = 1; i < 3; ++i) {
       if (node.operand(i) == nullptr) continue;
-      const std::vector<Expr> origin(node.operand(i)->type.shape.size(), Expr(0));
+      const Exprs origin(node.operand(i)->type.shape.size(), Expr(0));
       const Scalar bound = context.Load(i, origin);
       x = context.Let(FillFormula(formulas[i - 1], {x, bound}, formula_context), dtype);
     }

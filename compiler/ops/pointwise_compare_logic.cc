@@ -10,7 +10,7 @@ struct EqualOp : Pointwise<EqualOp, OpKind::kEqual, kAnyDtype> {
   static bool Apply(T a, T b) { return a == b; }
   static std::string Formula(FormulaContext&) { return "{0} == {1}"; }
   static std::optional<Expr> Symbolic(const SymbolicContext& context) {
-    const std::vector<Expr>& x = context.operands;
+    const ArrayRef<Expr> x = context.operands;
     return SymbolicEqual(x[0], x[1], context.ranges);
   }
 };
@@ -21,7 +21,7 @@ struct GreaterOp : Pointwise<GreaterOp, OpKind::kGreater, kNumbers> {
   static bool Apply(T a, T b) { return a > b; }
   static std::string Formula(FormulaContext&) { return "{0} > {1}"; }
   static std::optional<Expr> Symbolic(const SymbolicContext& context) {
-    const std::vector<Expr>& x = context.operands;
+    const ArrayRef<Expr> x = context.operands;
     return SymbolicLess(x[1], x[0], context.ranges);
   }
 };
@@ -32,7 +32,7 @@ struct GreaterOrEqualOp : Pointwise<GreaterOrEqualOp, OpKind::kGreaterOrEqual, k
   static bool Apply(T a, T b) { return a >= b; }
   static std::string Formula(FormulaContext&) { return "{0} >= {1}"; }
   static std::optional<Expr> Symbolic(const SymbolicContext& context) {
-    const std::vector<Expr>& x = context.operands;
+    const ArrayRef<Expr> x = context.operands;
     return SymbolicNot(SymbolicLess(x[0], x[1], context.ranges));
   }
 };
@@ -43,7 +43,7 @@ struct LessOp : Pointwise<LessOp, OpKind::kLess, kNumbers> {
   static bool Apply(T a, T b) { return a < b; }
   static std::string Formula(FormulaContext&) { return "{0} < {1}"; }
   static std::optional<Expr> Symbolic(const SymbolicContext& context) {
-    const std::vector<Expr>& x = context.operands;
+    const ArrayRef<Expr> x = context.operands;
     return SymbolicLess(x[0], x[1], context.ranges);
   }
 };
@@ -54,7 +54,7 @@ struct LessOrEqualOp : Pointwise<LessOrEqualOp, OpKind::kLessOrEqual, kNumbers> 
   static bool Apply(T a, T b) { return a <= b; }
   static std::string Formula(FormulaContext&) { return "{0} <= {1}"; }
   static std::optional<Expr> Symbolic(const SymbolicContext& context) {
-    const std::vector<Expr>& x = context.operands;
+    const ArrayRef<Expr> x = context.operands;
     return SymbolicNot(SymbolicLess(x[1], x[0], context.ranges));
   }
 };
@@ -65,7 +65,7 @@ struct AndOp : Pointwise<AndOp, OpKind::kAnd, kBools> {
   static std::string Formula(FormulaContext&) { return "{0} && {1}"; }
   // Of 0 and 1.
   static std::optional<Expr> Symbolic(const SymbolicContext& context) {
-    const std::vector<Expr>& x = context.operands;
+    const ArrayRef<Expr> x = context.operands;
     return Min(x[0], x[1], context.ranges);
   }
 };
@@ -74,7 +74,7 @@ struct OrOp : Pointwise<OrOp, OpKind::kOr, kBools> {
   static bool Apply(bool a, bool b) { return a || b; }
   static std::string Formula(FormulaContext&) { return "{0} || {1}"; }
   static std::optional<Expr> Symbolic(const SymbolicContext& context) {
-    const std::vector<Expr>& x = context.operands;
+    const ArrayRef<Expr> x = context.operands;
     return Max(x[0], x[1], context.ranges);
   }
 };
@@ -139,7 +139,7 @@ struct WhereOp {
 
   static Result<void> Reference(ReferenceContext& context) {
     ReferenceTensor& result = context.output();
-    ForEachBroadcast(context, [&](int64_t i, const std::vector<int64_t>& positions) {
+    ForEachBroadcast(context, [&](int64_t i, ArrayRef<int64_t> positions) {
       const int chosen = context.input(0).ints[positions[0]] != 0 ? 1 : 2;
       const ReferenceTensor& source = context.input(chosen);
       if (IsFloat(result.dtype)) result.reals[i] = source.reals[positions[chosen]];
@@ -157,7 +157,7 @@ struct WhereOp {
   }
 
   static std::optional<Expr> Symbolic(const SymbolicContext& context) {
-    const std::vector<Expr>& x = context.operands;
+    const ArrayRef<Expr> x = context.operands;
     const std::optional<int64_t> condition = x[0].AsConstant();
     if (!condition) return std::nullopt;
     return *condition != 0 ? x[1] : x[2];

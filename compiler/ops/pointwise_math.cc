@@ -58,7 +58,7 @@ struct PowOp {
     const ReferenceTensor& base = context.input(0);
     const ReferenceTensor& exponent = context.input(1);
     ReferenceTensor& result = context.output();
-    ForEachBroadcast(context, [&](int64_t i, const std::vector<int64_t>& positions) {
+    ForEachBroadcast(context, [&](int64_t i, ArrayRef<int64_t> positions) {
       const int64_t b = positions[0], e = positions[1];
       if (IsFloat(base.dtype)) {
         result.reals[i] = std::pow(base.reals[b], ToReal(exponent, e));

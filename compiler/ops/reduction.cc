@@ -20,7 +20,7 @@ InferResult InferArithmeticReduction(const InferContext& context) {
 }
 
 // sum: floats are added in double, in row-major order; integers wrap. An empty sum is 0.
-void SumInto(const ReferenceTensor& x, const std::vector<int64_t>& axes, ReferenceTensor& sum) {
+void SumInto(const ReferenceTensor& x, ArrayRef<int64_t> axes, ReferenceTensor& sum) {
   ForEachReduced(x.dims, axes, [&](int64_t from, int64_t to) {
     if (IsFloat(x.dtype)) sum.reals[to] += x.reals[from];
     else sum.ints[to] += x.ints[from];

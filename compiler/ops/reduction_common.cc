@@ -34,7 +34,7 @@ Result<void> ImportReduction(ImportContext& context, OpKind kind, int axes_are_i
   return context.AddNode(kind, {context.input(0)}, {{"axes", axes}, {"keepdims", keepdims}});
 }
 
-Shape ReducedShape(const Shape& shape, const std::vector<int64_t>& axes, bool keepdims) {
+Shape ReducedShape(ShapeRef shape, ArrayRef<int64_t> axes, bool keepdims) {
   Shape reduced;
   for (int64_t axis = 0; axis < static_cast<int64_t>(shape.size()); ++axis) {
     if (!std::binary_search(axes.begin(), axes.end(), axis)) {
@@ -62,8 +62,8 @@ Result<TensorType> ReducedType(const InferContext& context) {
   return TensorType{operand.dtype, ReducedShape(operand.shape, axes, keepdims)};
 }
 
-void ForEachReduced(const std::vector<int64_t>& dims, const std::vector<int64_t>& axes,
-                    const std::function<void(int64_t, int64_t)>& visit) {
+void ForEachReduced(ArrayRef<int64_t> dims, ArrayRef<int64_t> axes,
+                    function_ref<void(int64_t, int64_t)> visit) {
   // Strides of the result, by the operand's axes; 0 where elements are folded together.
   std::vector<int64_t> strides(dims.size(), 0);
   int64_t stride = 1;
@@ -73,12 +73,12 @@ void ForEachReduced(const std::vector<int64_t>& dims, const std::vector<int64_t>
     stride *= dims[axis];
   }
   int64_t operand = 0;
-  ForEachIndex(dims, [&](const std::vector<int64_t>& index) {
+  ForEachIndex(dims, [&](ArrayRef<int64_t> index) {
     visit(operand++, std::inner_product(index.begin(), index.end(), strides.begin(), int64_t{0}));
   });
 }
 
-int64_t BroadcastPosition(const std::vector<int64_t>& dims, const std::vector<int64_t>& index) {
+int64_t BroadcastPosition(ArrayRef<int64_t> dims, ArrayRef<int64_t> index) {
   const size_t skipped = index.size() - dims.size();
   int64_t position = 0;
   for (size_t i = 0; i < dims.size(); ++i) {

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "compiler/ir/op_def.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -23,18 +23,18 @@ Result<std::vector<int64_t>> ImportReductionAxes(ImportContext& context, int axe
 Result<void> ImportReduction(ImportContext& context, OpKind kind, int axes_are_input_since);
 
 // `shape` without `axes`, or with size 1 there.
-Shape ReducedShape(const Shape& shape, const std::vector<int64_t>& axes, bool keepdims);
+Shape ReducedShape(ShapeRef shape, ArrayRef<int64_t> axes, bool keepdims);
 // The operand's type with its shape reduced; errors for axes outside the rank.
 Result<TensorType> ReducedType(const InferContext& context);
 
 // Calls `visit` with the position of every element of an operand of `dims` and that of the result
 // element into which it is folded, in row-major order of the operand.
-void ForEachReduced(const std::vector<int64_t>& dims, const std::vector<int64_t>& axes,
-                    const std::function<void(int64_t operand, int64_t result)>& visit);
+void ForEachReduced(ArrayRef<int64_t> dims, ArrayRef<int64_t> axes,
+                    function_ref<void(int64_t operand, int64_t result)> visit);
 
 // The position of the element of an operand of `dims` that meets element `index` of a broadcast
 // result.
-int64_t BroadcastPosition(const std::vector<int64_t>& dims, const std::vector<int64_t>& index);
+int64_t BroadcastPosition(ArrayRef<int64_t> dims, ArrayRef<int64_t> index);
 
 // Whether element i is greater than element j, by the dtype's own order; false where either is NaN.
 bool IsGreater(const ReferenceTensor& tensor, int64_t i, int64_t j);

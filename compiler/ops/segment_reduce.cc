@@ -111,7 +111,7 @@ struct SegmentReduceOp {
     const auto& [first, last] = bounds;
     const Scalar folded = context.FoldRange(mode == "max" ? OpKind::kReduceMax : OpKind::kReduceSum,
                                             dtype, first, last, rows, [&](const Expr& k) {
-                                              std::vector<Expr> source = context.index();
+                                              Exprs source = context.index();
                                               source[0] = k;
                                               return context.Load(0, source);
                                             });

@@ -14,7 +14,7 @@ namespace {
 
 // The lines of a tensor along one axis: element j of line l is at lines[l] + j * stride.
 struct Lines {
-  Lines(const std::vector<int64_t>& dims, int64_t axis) : length(dims[axis]) {
+  Lines(ArrayRef<int64_t> dims, int64_t axis) : length(dims[axis]) {
     const auto product = [&](int64_t begin, int64_t end) {
       return std::accumulate(dims.begin() + begin, dims.begin() + end, int64_t{1},
                              std::multiplies<>());
@@ -147,7 +147,7 @@ struct TopKOp {
   static constexpr AttributeSpec kAttributes[] = {
       {"axis", "int"}, {"k", "dims"}, {"largest", "int"}, {"sorted", "int"}};
   static Result<void> Import(ImportContext& context) {
-    std::vector<Expr> k = {context.Int("k", 0)};  // before opset 10 an attribute
+    Exprs k = {context.Int("k", 0)};  // before opset 10 an attribute
     if (!context.Has("k")) {
       FUSEC_ASSIGN(k, context.SymbolicInts(1, "k"));
     }
@@ -290,7 +290,7 @@ struct ScatterNDOp {
     Result<void> status;
     int64_t number = 0;  // of the tuple of coordinates
     int64_t update = 0;
-    ForEachIndex(tuples, [&](const std::vector<int64_t>&) {
+    ForEachIndex(tuples, [&](ArrayRef<int64_t>) {
       std::vector<int64_t> corner;
       for (int64_t j = 0; status && j < tuple; ++j) {
         const int64_t at = number * tuple + j;
@@ -304,7 +304,7 @@ struct ScatterNDOp {
       }
       ++number;
       if (!status) return;
-      ForEachIndex(block, [&](const std::vector<int64_t>& inner) {
+      ForEachIndex(block, [&](ArrayRef<int64_t> inner) {
         std::vector<int64_t> target = corner;
         target.insert(target.end(), inner.begin(), inner.end());
         ReduceInto(output, output.Position(target), context.input(2), update++, reduction);

@@ -40,7 +40,7 @@ InferResult InferSoftmax(const InferContext& context) {
 
 // Calls `visit(first, stride, length)` for every row along `axis`, in positions of elements.
 template <class Visit>
-void ForEachRow(const std::vector<int64_t>& dims, int64_t axis, Visit visit) {
+void ForEachRow(ArrayRef<int64_t> dims, int64_t axis, Visit visit) {
   int64_t stride = 1;
   for (size_t i = axis + 1; i < dims.size(); ++i) stride *= dims[i];
   int64_t outer = 1;
@@ -89,11 +89,11 @@ struct SoftmaxOp {
     return {};
   }
 
-  static Result<std::vector<Value*>> Decompose(const Node& node, Builder& builder) {
+  static Result<Values> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     const Dtype dtype = node.operand(0)->type.dtype;
     Value* x = f.Cast(node.operand(0), ComputeDtype(dtype));
-    return std::vector<Value*>{f.Cast(f.Softmax(x, node.Int("axis")), dtype)};
+    return Values{f.Cast(f.Softmax(x, node.Int("axis")), dtype)};
   }
 };
 
@@ -116,7 +116,7 @@ struct LogSoftmaxOp {
     return {};
   }
 
-  static Result<std::vector<Value*>> Decompose(const Node& node, Builder& builder) {
+  static Result<Values> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     const std::vector<int64_t> axes = {node.Int("axis")};
     const Dtype dtype = node.operand(0)->type.dtype;
@@ -124,7 +124,7 @@ struct LogSoftmaxOp {
     Value* shifted = f.Sub(x, f.Reduce(OpKind::kReduceMax, x, axes));
     Value* sum = f.Reduce(OpKind::kReduceSum, f.Unary(OpKind::kExp, shifted), axes);
     Value* y = f.Sub(shifted, f.Unary(OpKind::kLog, sum));
-    return std::vector<Value*>{f.Cast(y, dtype)};
+    return Values{f.Cast(y, dtype)};
   }
 };
 

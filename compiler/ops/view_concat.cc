@@ -14,7 +14,7 @@ namespace fusec {
 struct ConcatOp {
   static constexpr AttributeSpec kAttributes[] = {{"axis", "int"}};
   static Result<void> Import(ImportContext& context) {
-    std::vector<Value*> operands;
+    Values operands;
     for (int i = 0; i < context.input_count(); ++i) operands.push_back(context.input(i));
     FUSEC_ASSIGN(const int64_t axis,
                  ImportAxis(context, context.Int("axis", 0), operands[0]->type.rank()));
@@ -55,7 +55,7 @@ struct ConcatOp {
   static Scalar Lower(LowerContext& context) {
     const int64_t axis = context.node().Int("axis");
     std::vector<int> parts;
-    std::vector<Expr> begins, ends;
+    Exprs begins, ends;
     Expr end;
     for (size_t i = 0; i < context.node().operands.size(); ++i) {
       const Expr& extent = context.node().operands[i]->type.shape[axis];
@@ -68,7 +68,7 @@ struct ConcatOp {
     if (parts.empty()) return context.Load(0, context.index());
     return SelectAmong(context, context.index()[axis], ends, context.node().result()->type.dtype,
                        [&](int i) {
-                         std::vector<Expr> source = context.index();
+                         Exprs source = context.index();
                          source[axis] = source[axis] - begins[i];
                          return context.Load(parts[i], source);
                        });
@@ -103,7 +103,7 @@ struct TriluOp {
     const bool upper = context.node.Int("upper") != 0;
     const int64_t k = context.node.Int("k");
     int64_t position = 0;
-    ForEachIndex(context.input(0).dims, [&](const std::vector<int64_t>& index) {
+    ForEachIndex(context.input(0).dims, [&](ArrayRef<int64_t> index) {
       const int64_t diagonal = index[index.size() - 1] - index[index.size() - 2];
       if (upper ? diagonal >= k : diagonal <= k) {
         CopyElement(context.input(0), position, context.output(), position);
@@ -113,7 +113,7 @@ struct TriluOp {
     return {};
   }
   static Scalar Lower(LowerContext& context) {
-    const std::vector<Expr>& index = context.index();
+    const Exprs& index = context.index();
     const bool upper = context.node().Int("upper") != 0;
     const int64_t k = context.node().Int("k");
     const Dtype dtype = context.node().result()->type.dtype;

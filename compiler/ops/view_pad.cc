@@ -10,8 +10,8 @@ namespace fusec {
 namespace {
 
 // pads has the begins of all axes, then the ends of all axes, as in ONNX.
-Result<std::vector<Expr>> ImportedPads(const ImportContext& context, int rank) {
-  std::vector<Expr> given;
+Result<Exprs> ImportedPads(const ImportContext& context, int rank) {
+  Exprs given;
   if (context.Has("pads")) {
     for (int64_t pad : context.Ints("pads")) given.push_back(pad);
   } else {
@@ -31,7 +31,7 @@ Result<std::vector<Expr>> ImportedPads(const ImportContext& context, int rank) {
     return context.Fail(
         fmt::format("pads has {} values, expected {}", given.size(), 2 * axes.size()));
   }
-  std::vector<Expr> pads(2 * rank);
+  Exprs pads(2 * rank);
   for (size_t i = 0; i < axes.size(); ++i) {
     pads[axes[i]] = given[i];
     pads[rank + axes[i]] = given[axes.size() + i];
@@ -50,9 +50,9 @@ Result<Value*> ImportedFill(ImportContext& context) {
 
 // Repeating modes look only at what negative pads leave over, so these become a slice before the
 // pad.
-Result<Value*> Cropped(ImportContext& context, Value* data, std::vector<Expr>& pads) {
+Result<Value*> Cropped(ImportContext& context, Value* data, Exprs& pads) {
   const int rank = data->type.rank();
-  std::vector<Expr> starts(rank, Expr(0));
+  Exprs starts(rank, Expr(0));
   Shape shape = data->type.shape;
   bool crops = false;
   for (int i = 0; i < 2 * rank; ++i) {
@@ -120,7 +120,7 @@ int64_t ReferenceCoordinate(const std::string& mode, int64_t position, int64_t d
 }
 
 // The element where all axes from `axis` on lie inside, else the fill value.
-Scalar ElementOrFill(LowerContext& context, std::vector<Expr>& source, size_t axis) {
+Scalar ElementOrFill(LowerContext& context, Exprs& source, size_t axis) {
   const Shape& dims = context.node().operand(0)->type.shape;
   const Dtype dtype = context.node().result()->type.dtype;
   if (axis == source.size()) return context.Load(0, source);
@@ -145,7 +145,7 @@ struct PadOp {
   static Result<void> Import(ImportContext& context) {
     Value* data = context.input(0);
     const std::string mode = context.String("mode", "constant");
-    FUSEC_ASSIGN(std::vector<Expr> pads, ImportedPads(context, data->type.rank()));
+    FUSEC_ASSIGN(Exprs pads, ImportedPads(context, data->type.rank()));
     FUSEC_ASSIGN(Value * fill, ImportedFill(context));
     if (mode != "constant") {
       FUSEC_ASSIGN(data, Cropped(context, data, pads));
@@ -155,7 +155,7 @@ struct PadOp {
   static InferResult Infer(const InferContext& context) {
     TensorType result = context.operand(0);
     const int rank = result.rank();
-    const std::vector<Expr>& pads = context.Dims("pads");
+    const Exprs& pads = context.Dims("pads");
     const std::string& mode = std::get<std::string>(context.attributes.at("mode"));
     FUSEC_TRY(CheckCount("pads", pads.size(), 2 * result.shape.size()));
     if (context.operand(1).dtype != result.dtype || context.operand(1).rank() != 0) {
@@ -180,7 +180,7 @@ struct PadOp {
   }
   static Result<void> Reference(ReferenceContext& context) {
     FUSEC_ASSIGN(const std::vector<int64_t> pads,
-                 EvaluateDims(context.node.Get<std::vector<Expr>>("pads"), context.symbols));
+                 EvaluateDims(context.node.Get<Exprs>("pads"), context.symbols));
     const std::string& mode = context.node.Get<std::string>("mode");
     const ReferenceTensor& data = context.input(0);
     int64_t position = 0;
@@ -197,11 +197,11 @@ struct PadOp {
     return {};
   }
   static Scalar Lower(LowerContext& context) {
-    const std::vector<Expr>& pads = context.node().Get<std::vector<Expr>>("pads");
+    const Exprs& pads = context.node().Get<Exprs>("pads");
     const std::string& mode = context.node().Get<std::string>("mode");
     const Shape& dims = context.node().operand(0)->type.shape;
     const size_t rank = dims.size();
-    std::vector<Expr> source = context.index();
+    Exprs source = context.index();
     for (size_t i = 0; i < rank; ++i) {
       source[i] = source[i] - pads[i];
       const bool changes = !pads[i].IsConstant(0) || !pads[rank + i].IsConstant(0);

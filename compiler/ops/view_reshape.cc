@@ -12,7 +12,7 @@ namespace {
 
 // The dims with `axes` left out (Squeeze). Without axes every dim that is known to be 1 goes; a
 // symbolic one stays.
-Result<Shape> SqueezedShape(const ImportContext& context, const Shape& shape) {
+Result<Shape> SqueezedShape(const ImportContext& context, ShapeRef shape) {
   const int rank = static_cast<int>(shape.size());
   FUSEC_ASSIGN(std::optional<std::vector<int64_t>> axes, AxesFromAttributeOrInput(context, 1));
   if (axes) {
@@ -32,7 +32,7 @@ Result<Shape> SqueezedShape(const ImportContext& context, const Shape& shape) {
   return squeezed;
 }
 
-Result<Shape> UnsqueezedShape(const ImportContext& context, const Shape& shape) {
+Result<Shape> UnsqueezedShape(const ImportContext& context, ShapeRef shape) {
   FUSEC_ASSIGN(const std::optional<std::vector<int64_t>> given,
                AxesFromAttributeOrInput(context, 1));
   if (!given) return context.Fail("axes is missing");
@@ -47,7 +47,7 @@ Result<Shape> UnsqueezedShape(const ImportContext& context, const Shape& shape) 
   return unsqueezed;
 }
 
-Result<Shape> FlattenedShape(const ImportContext& context, const Shape& shape) {
+Result<Shape> FlattenedShape(const ImportContext& context, ShapeRef shape) {
   const int rank = static_cast<int>(shape.size());
   const int64_t given = context.Int("axis", 1);
   const int64_t axis = given < 0 ? given + rank : given;  // may be the rank itself
@@ -59,7 +59,7 @@ Result<Shape> FlattenedShape(const ImportContext& context, const Shape& shape) {
 }
 
 // total / product of the known dims, for the -1 of a Reshape.
-Result<Expr> InferredDim(const ImportContext& context, Shape total, const Shape& known) {
+Result<Expr> InferredDim(const ImportContext& context, Shape total, ShapeRef known) {
   Shape rest;
   for (const Expr& dim : known) {
     auto match = std::find(total.begin(), total.end(), dim);
@@ -84,8 +84,8 @@ Result<Expr> InferredDim(const ImportContext& context, Shape total, const Shape&
 }
 
 // 0 copies a dim of the input unless allowzero = 1; one -1 takes what is left.
-Result<Shape> ReshapedShape(const ImportContext& context, const Shape& shape) {
-  FUSEC_ASSIGN(std::vector<Expr> wanted, context.SymbolicInts(1, "shape"));
+Result<Shape> ReshapedShape(const ImportContext& context, ShapeRef shape) {
+  FUSEC_ASSIGN(Exprs wanted, context.SymbolicInts(1, "shape"));
   const bool allow_zero = context.Int("allowzero", 0) != 0;
   int inferred = -1;
   Shape known;
@@ -109,14 +109,14 @@ Result<Shape> ReshapedShape(const ImportContext& context, const Shape& shape) {
     known.push_back(wanted[i]);
   }
   if (inferred >= 0) {
-    FUSEC_ASSIGN(wanted[inferred], InferredDim(context, shape, known));
+    FUSEC_ASSIGN(wanted[inferred], InferredDim(context, Shape(shape), known));
   }
   return wanted;
 }
 
 // The smallest groups of neighbouring dims, from `from_in` and `from_out` on, that hold the same
 // number of elements; all the rest if there are none.
-std::pair<size_t, size_t> NextGroup(const Shape& in, size_t from_in, const Shape& out,
+std::pair<size_t, size_t> NextGroup(ShapeRef in, size_t from_in, ShapeRef out,
                                     size_t from_out, const Ranges& ranges) {
   const size_t in_left = in.size() - from_in;
   const size_t out_left = out.size() - from_out;
@@ -199,7 +199,7 @@ struct ReshapeOp {
   static Scalar Lower(LowerContext& context) {
     const Shape& in = context.node().operand(0)->type.shape;
     const Shape& out = context.node().result()->type.shape;
-    std::vector<Expr> source;
+    Exprs source;
     for (size_t i = 0, o = 0; i < in.size() || o < out.size();) {
       const auto [of_in, of_out] = NextGroup(in, i, out, o, context.ranges());
       const auto index = context.index().begin() + o;
@@ -207,7 +207,7 @@ struct ReshapeOp {
         source.push_back(*index);
       } else {
         const Expr position =
-            Linearize(std::vector<Expr>(index, index + of_out),
+            Linearize(Exprs(index, index + of_out),
                       Shape(out.begin() + o, out.begin() + o + of_out), context.ranges());
         for (Expr& coordinate : Delinearize(position, Shape(in.begin() + i, in.begin() + i + of_in),
                                             context.ranges())) {
@@ -248,7 +248,7 @@ struct TransposeOp {
   }
   static Result<void> Reference(ReferenceContext& context) {
     const std::vector<int64_t>& perm = context.node.Ints("perm");
-    MoveElements(context, [&](const std::vector<int64_t>& index) {
+    MoveElements(context, [&](ArrayRef<int64_t> index) {
       std::vector<int64_t> source(index.size());
       for (size_t i = 0; i < perm.size(); ++i) source[perm[i]] = index[i];
       return source;
@@ -257,7 +257,7 @@ struct TransposeOp {
   }
   static Scalar Lower(LowerContext& context) {
     const std::vector<int64_t>& perm = context.node().Ints("perm");
-    std::vector<Expr> source(perm.size());
+    Exprs source(perm.size());
     for (size_t i = 0; i < perm.size(); ++i) source[perm[i]] = context.index()[i];
     return context.Load(0, source);
   }

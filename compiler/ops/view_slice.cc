@@ -60,27 +60,27 @@ Result<AxisSlice> SliceOfAxis(const ImportContext& context, const Expr& start, c
 }
 
 struct WholeSlice {
-  explicit WholeSlice(const Shape& shape)
+  explicit WholeSlice(ShapeRef shape)
       : starts(shape.size(), Expr(0)), steps(shape.size(), 1), shape(shape) {}
   Attributes ToAttributes() const {
     return {{"starts", starts}, {"steps", steps}, {"shape", shape}};
   }
-  std::vector<Expr> starts;
+  Exprs starts;
   std::vector<int64_t> steps;
   Shape shape;
 };
 
 // Starts or ends of a Slice: before opset 10 an attribute, then input `i`.
-Result<std::vector<Expr>> SliceBounds(const ImportContext& context, const char* name, int i) {
+Result<Exprs> SliceBounds(const ImportContext& context, const char* name, int i) {
   if (!context.Has(name)) return context.SymbolicInts(i, name);
   const std::vector<int64_t> bounds = context.Ints(name);
-  return std::vector<Expr>(bounds.begin(), bounds.end());
+  return Exprs(bounds.begin(), bounds.end());
 }
 
 Result<void> ImportSlice(ImportContext& context) {
   Value* data = context.input(0);
-  FUSEC_ASSIGN(const std::vector<Expr> starts, SliceBounds(context, "starts", 1));
-  FUSEC_ASSIGN(const std::vector<Expr> ends, SliceBounds(context, "ends", 2));
+  FUSEC_ASSIGN(const Exprs starts, SliceBounds(context, "starts", 1));
+  FUSEC_ASSIGN(const Exprs ends, SliceBounds(context, "ends", 2));
   std::vector<int64_t> axes, steps(starts.size(), 1);
   if (context.Has("axes")) {
     axes = context.Ints("axes");
@@ -115,9 +115,9 @@ Result<void> ImportSlice(ImportContext& context) {
 
 // The lengths of a Split's parts: given, or equal (with `num_outputs` of opset 18 the last may be
 // smaller).
-Result<std::vector<Expr>> SplitLengths(const ImportContext& context, const Expr& dim) {
+Result<Exprs> SplitLengths(const ImportContext& context, const Expr& dim) {
   const Ranges& ranges = context.ranges();
-  std::vector<Expr> lengths;
+  Exprs lengths;
   if (context.Has("split")) {
     for (int64_t length : context.Ints("split")) lengths.push_back(length);
   } else if (HasInput(context, 1)) {
@@ -157,7 +157,7 @@ Result<std::vector<Expr>> SplitLengths(const ImportContext& context, const Expr&
 Result<void> ImportSplit(ImportContext& context) {
   Value* data = context.input(0);
   FUSEC_ASSIGN(const int64_t axis, ImportAxis(context, context.Int("axis", 0), data->type.rank()));
-  FUSEC_ASSIGN(const std::vector<Expr> lengths, SplitLengths(context, data->type.shape[axis]));
+  FUSEC_ASSIGN(const Exprs lengths, SplitLengths(context, data->type.shape[axis]));
   WholeSlice part(data->type.shape);
   for (int i = 0; i < context.output_count(); ++i) {
     part.shape[axis] = lengths[i];
@@ -172,7 +172,7 @@ Result<void> ImportSplit(ImportContext& context) {
 
 // Where an axis of d elements is repeated a symbolic number of times, r: [d] -> [1, d] -> [r, d] ->
 // [r*d], all axes at once.
-Result<void> ImportTileAsViews(ImportContext& context, const std::vector<Expr>& repeats) {
+Result<void> ImportTileAsViews(ImportContext& context, ArrayRef<Expr> repeats) {
   Value* data = context.input(0);
   Shape apart, repeated, joined;
   for (size_t i = 0; i < repeats.size(); ++i) {
@@ -204,7 +204,7 @@ struct SliceOp {
   }
   static InferResult Infer(const InferContext& context) {
     const TensorType& data = context.operand(0);
-    const std::vector<Expr>& starts = context.Dims("starts");
+    const Exprs& starts = context.Dims("starts");
     const std::vector<int64_t>& steps = context.Ints("steps");
     const Shape& shape = context.Dims("shape");
     FUSEC_TRY(CheckCount("starts", starts.size(), data.shape.size()));
@@ -228,7 +228,7 @@ struct SliceOp {
   }
   static Result<void> Reference(ReferenceContext& context) {
     FUSEC_ASSIGN(const std::vector<int64_t> starts,
-                 EvaluateDims(context.node.Get<std::vector<Expr>>("starts"), context.symbols));
+                 EvaluateDims(context.node.Get<Exprs>("starts"), context.symbols));
     const std::vector<int64_t>& steps = context.node.Ints("steps");
     MoveElements(context, [&](std::vector<int64_t> index) {
       for (size_t i = 0; i < index.size(); ++i) index[i] = starts[i] + index[i] * steps[i];
@@ -237,9 +237,9 @@ struct SliceOp {
     return {};
   }
   static Scalar Lower(LowerContext& context) {
-    const std::vector<Expr>& starts = context.node().Get<std::vector<Expr>>("starts");
+    const Exprs& starts = context.node().Get<Exprs>("starts");
     const std::vector<int64_t>& steps = context.node().Ints("steps");
-    std::vector<Expr> source = context.index();
+    Exprs source = context.index();
     for (size_t i = 0; i < source.size(); ++i) source[i] = starts[i] + source[i] * steps[i];
     return context.Load(0, source);
   }
@@ -280,7 +280,7 @@ struct ExpandOp {
   }
   static Result<void> Reference(ReferenceContext& context) {
     const std::vector<int64_t>& dims = context.input(0).dims;
-    MoveElements(context, [&](const std::vector<int64_t>& index) {
+    MoveElements(context, [&](ArrayRef<int64_t> index) {
       std::vector<int64_t> source(index.end() - dims.size(), index.end());
       for (size_t i = 0; i < dims.size(); ++i) {
         if (dims[i] == 1) source[i] = 0;
@@ -300,7 +300,7 @@ struct TileOp {
   static constexpr AttributeSpec kAttributes[] = {{"repeats", "ints"}};
   static Result<void> Import(ImportContext& context) {
     Value* data = context.input(0);
-    FUSEC_ASSIGN(const std::vector<Expr> repeats, context.SymbolicInts(1, "repeats"));
+    FUSEC_ASSIGN(const Exprs repeats, context.SymbolicInts(1, "repeats"));
     if (repeats.size() != data->type.shape.size()) {
       return context.Fail(fmt::format("repeats has {} values, but the rank is {}", repeats.size(),
                                       data->type.rank()));
@@ -336,7 +336,7 @@ struct TileOp {
   static Scalar Lower(LowerContext& context) {
     const Shape& dims = context.node().operand(0)->type.shape;
     const std::vector<int64_t>& repeats = context.node().Ints("repeats");
-    std::vector<Expr> source = context.index();
+    Exprs source = context.index();
     for (size_t i = 0; i < source.size(); ++i) {
       if (repeats[i] == 1) continue;
       source[i] = dims[i].IsConstant(0) ? Expr(0) : Mod(source[i], dims[i], context.ranges());

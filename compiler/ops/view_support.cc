@@ -12,7 +12,7 @@ bool HasInput(const ImportContext& context, int i) {
   return i < context.input_count() && context.input(i) != nullptr;
 }
 
-Result<Value*> AddView(ImportContext& context, OpKind kind, std::vector<Value*> operands,
+Result<Value*> AddView(ImportContext& context, OpKind kind, Values operands,
                        Attributes attributes) {
   Result<Node*> node = context.builder().Add(kind, std::move(operands), std::move(attributes));
   if (!node) return tl::unexpected<Error>(node.error());
@@ -43,7 +43,7 @@ Result<std::optional<std::vector<int64_t>>> AxesFromAttributeOrInput(const Impor
   return axes;
 }
 
-std::string ShapeText(const Shape& shape) {
+std::string ShapeText(ShapeRef shape) {
   std::string text = "[";
   for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + shape[i].ToString();
   return text + "]";
@@ -91,9 +91,9 @@ bool ProvenEqual(const Expr& a, const Expr& b, const Ranges& ranges) {
   return a == b || SimplifySum(a - b, ranges).IsConstant(0);
 }
 
-bool SameElementCount(const Shape& a, const Shape& b, const Ranges& ranges) {
+bool SameElementCount(ShapeRef a, ShapeRef b, const Ranges& ranges) {
   Shape rest_of_a;
-  Shape rest_of_b = b;
+  Shape rest_of_b(b);
   for (const Expr& dim : a) {
     auto match = std::find(rest_of_b.begin(), rest_of_b.end(), dim);
     if (match == rest_of_b.end() || dim.IsConstant(0)) {  // without which the rest may be anything
@@ -105,7 +105,7 @@ bool SameElementCount(const Shape& a, const Shape& b, const Ranges& ranges) {
   return ProvenEqual(Product(rest_of_a), Product(rest_of_b), ranges);
 }
 
-Result<std::vector<int64_t>> EvaluateDims(const std::vector<Expr>& dims,
+Result<std::vector<int64_t>> EvaluateDims(ArrayRef<Expr> dims,
                                           const std::map<std::string, int64_t>& symbols) {
   std::vector<int64_t> values;
   for (const Expr& dim : dims) {
@@ -124,19 +124,19 @@ void CopyElement(const ReferenceTensor& from, int64_t i, ReferenceTensor& to, in
 }
 
 void MoveElements(ReferenceContext& context,
-                  const std::function<std::vector<int64_t>(const std::vector<int64_t>&)>& source) {
+                  function_ref<std::vector<int64_t>(ArrayRef<int64_t>)> source) {
   const ReferenceTensor& input = context.input(0);
   ReferenceTensor& output = context.output();
   int64_t position = 0;
-  ForEachIndex(output.dims, [&](const std::vector<int64_t>& index) {
+  ForEachIndex(output.dims, [&](ArrayRef<int64_t> index) {
     CopyElement(input, input.Position(source(index)), output, position++);
   });
 }
 
 namespace {
 
-Scalar SelectFrom(LowerContext& context, const Expr& position, const std::vector<Expr>& ends,
-                  Dtype dtype, const std::function<Scalar(int)>& scalar, int first, int last) {
+Scalar SelectFrom(LowerContext& context, const Expr& position, ArrayRef<Expr> ends,
+                  Dtype dtype, function_ref<Scalar(int)> scalar, int first, int last) {
   if (first == last) return scalar(first);
   const bool is_short = last - first < 4;
   const int middle = is_short ? first : first + (last - first) / 2;
@@ -151,8 +151,8 @@ Scalar SelectFrom(LowerContext& context, const Expr& position, const std::vector
 Scalar ZeroOf(Dtype dtype) { return {CLiteral(0, dtype), dtype}; }
 Scalar OneOf(Dtype dtype) { return {CLiteral(1, dtype), dtype}; }
 
-Scalar SelectAmong(LowerContext& context, const Expr& position, const std::vector<Expr>& ends,
-                   Dtype dtype, const std::function<Scalar(int)>& scalar) {
+Scalar SelectAmong(LowerContext& context, const Expr& position, ArrayRef<Expr> ends,
+                   Dtype dtype, function_ref<Scalar(int)> scalar) {
   return SelectFrom(context, position, ends, dtype, scalar, 0, static_cast<int>(ends.size()) - 1);
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -8,6 +7,7 @@
 #include "compiler/ir/integer_facts.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/reference/reference_context.h"
+#include "compiler/support/adt.h"
 
 // Shared by the ops that move elements without computing on them.
 namespace fusec {
@@ -16,7 +16,7 @@ namespace fusec {
 
 bool HasInput(const ImportContext& context, int i);
 // A node with one result; what Infer rejects becomes an error at the ONNX node.
-Result<Value*> AddView(ImportContext& context, OpKind kind, std::vector<Value*> operands,
+Result<Value*> AddView(ImportContext& context, OpKind kind, Values operands,
                        Attributes attributes);
 Result<int64_t> ImportAxis(const ImportContext& context, int64_t axis, int rank);
 Result<std::vector<int64_t>> ImportAxes(const ImportContext& context, std::vector<int64_t> axes,
@@ -28,7 +28,7 @@ Result<std::optional<std::vector<int64_t>>> AxesFromAttributeOrInput(const Impor
 
 // --- types ---
 
-std::string ShapeText(const Shape& shape);  // "[batch, 13]"
+std::string ShapeText(ShapeRef shape);  // "[batch, 13]"
 // An error unless 0 <= axis < rank.
 Result<void> CheckAxis(int64_t axis, int rank);
 // An error unless the attribute `what` has one value per axis.
@@ -44,16 +44,16 @@ std::optional<IndexUse> IndicesAlongAxis(const Node& node, int operand);
 std::optional<IndexUse> IndicesAreCoordinates(const Node& node, int operand, int64_t first);
 bool ProvenEqual(const Expr& a, const Expr& b, const Ranges& ranges);
 // Dims that both have are struck out first, so that [n, 4] and [2, n, 2] agree whatever n is.
-bool SameElementCount(const Shape& a, const Shape& b, const Ranges& ranges);
+bool SameElementCount(ShapeRef a, ShapeRef b, const Ranges& ranges);
 
 // --- reference ---
 
-Result<std::vector<int64_t>> EvaluateDims(const std::vector<Expr>& dims,
+Result<std::vector<int64_t>> EvaluateDims(ArrayRef<Expr> dims,
                                           const std::map<std::string, int64_t>& symbols);
 void CopyElement(const ReferenceTensor& from, int64_t i, ReferenceTensor& to, int64_t j);
 // output(0)[index] = input(0)[source(index)] for every element.
 void MoveElements(ReferenceContext& context,
-                  const std::function<std::vector<int64_t>(const std::vector<int64_t>&)>& source);
+                  function_ref<std::vector<int64_t>(ArrayRef<int64_t>)> source);
 
 // --- lower ---
 
@@ -62,7 +62,7 @@ Scalar OneOf(Dtype dtype);
 // scalar(i) for the i with ends[i - 1] <= position < ends[i]; the last end is not looked at. A few
 // are asked one by one (if / else if), more in a balanced tree, so that 27 embeddings cost 6
 // comparisons an element at most.
-Scalar SelectAmong(LowerContext& context, const Expr& position, const std::vector<Expr>& ends,
-                   Dtype dtype, const std::function<Scalar(int)>& scalar);
+Scalar SelectAmong(LowerContext& context, const Expr& position, ArrayRef<Expr> ends,
+                   Dtype dtype, function_ref<Scalar(int)> scalar);
 
 }  // namespace fusec

@@ -34,7 +34,7 @@ using Json = nlohmann::ordered_json;
 // Inputs, outputs and equal constants of the targets' graphs share their numbers.
 class BufferTable {
  public:
-  explicit BufferTable(const std::vector<TargetContents>& targets) {
+  explicit BufferTable(ArrayRef<TargetContents> targets) {
     const Graph& first = *targets.front().graph;
     for (size_t i = 0; i < first.inputs.size(); ++i) {
       for (const TargetContents& target : targets) {
@@ -142,7 +142,7 @@ class BufferTable {
   std::deque<TensorData> made_;  // of these constants, what the graph has in another layout
 };
 
-Json ShapeJson(const Shape& shape) {
+Json ShapeJson(ShapeRef shape) {
   Json json = Json::array();
   for (const Expr& dim : shape) json.push_back(dim.ToString());
   return json;

@@ -89,7 +89,7 @@ class HashedFile {
 
 Result<std::string> WriteWeights(
     const std::string& path,
-    const std::vector<std::pair<std::string, const TensorData*>>& tensors) {
+    ArrayRef<std::pair<std::string, const TensorData*>> tensors) {
   // Offsets first: the header comes before the data. Gaps are tensors too, because the format
   // allows no holes.
   nlohmann::ordered_json header = nlohmann::ordered_json::object();

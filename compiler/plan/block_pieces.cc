@@ -10,7 +10,7 @@ namespace fusec {
 
 namespace {
 
-bool IsWrittenWhereMade(const std::vector<BlockStage>& stages, const Value* concat, size_t place) {
+bool IsWrittenWhereMade(ArrayRef<BlockStage> stages, const Value* concat, size_t place) {
   return std::any_of(stages.begin(), stages.end(), [&](const BlockStage& stage) {
     return std::any_of(stage.parts.begin(), stage.parts.end(), [&](const BlockStage::Part& part) {
       return part.concat == concat && part.place == place;
@@ -19,9 +19,9 @@ bool IsWrittenWhereMade(const std::vector<BlockStage>& stages, const Value* conc
 }
 
 // Whether a run is made from what comes from outside alone.
-bool StandsAlone(const PartRun& run, const std::vector<BlockStage>& stages) {
+bool StandsAlone(const PartRun& run, ArrayRef<BlockStage> stages) {
   std::vector<const Value*> work = {run.output};
-  std::set<const Value*> seen;
+  ValueSet seen;
   while (!work.empty()) {
     const Value* value = work.back();
     work.pop_back();
@@ -37,7 +37,7 @@ bool StandsAlone(const PartRun& run, const std::vector<BlockStage>& stages) {
 
 // Without the parts that are written where they are made.
 std::vector<BlockPiece> PiecesOf(const Node& region, const BlockStage& stage,
-                                 const std::vector<BlockStage>& stages) {
+                                 ArrayRef<BlockStage> stages) {
   const Node& producer = *stage.value->producer;
   if (producer.kind != OpKind::kConcat) return {{&stage, stage.value, 0, 0, nullptr}};
   const int64_t axis = producer.Int("axis");
@@ -48,7 +48,7 @@ std::vector<BlockPiece> PiecesOf(const Node& region, const BlockStage& stage,
     int taken = 1;
     if (!IsWrittenWhereMade(stages, stage.value, k)) {
       BlockPiece piece{&stage, parts[k], axis, offset, nullptr};
-      auto run = FindPartRun(region, {parts.begin() + static_cast<int64_t>(k), parts.end()});
+      auto run = FindPartRun(region, ArrayRef(parts).drop_front(k));
       if (run && StandsAlone(*run, stages)) {
         taken = run->count;
         piece.run = std::make_shared<PartRun>(std::move(*run));
@@ -63,9 +63,9 @@ std::vector<BlockPiece> PiecesOf(const Node& region, const BlockStage& stage,
 }  // namespace
 
 void BlockSchedule::VisitMadeFrom(const BlockPiece& piece,
-                                  const std::function<void(const Value*)>& visit) const {
+                                  function_ref<void(const Value*)> visit) const {
   std::vector<const Value*> work = {piece.value};
-  std::set<const Value*> seen;
+  ValueSet seen;
   while (!work.empty()) {
     const Value* value = work.back();
     work.pop_back();
@@ -100,9 +100,9 @@ std::string BlockSchedule::Words(const BlockPiece& first) const {
   return words;
 }
 
-BlockSchedule ScheduleStages(const Node& region, const std::vector<BlockStage>& stages) {
+BlockSchedule ScheduleStages(const Node& region, ArrayRef<BlockStage> stages) {
   BlockSchedule schedule;
-  std::map<const Value*, int>& phases = schedule.phases;
+  DenseMap<const Value*, int>& phases = schedule.phases;
   for (const BlockStage& stage : stages) {
     int& last = phases[stage.value];
     for (BlockPiece& piece : PiecesOf(region, stage, stages)) {
@@ -136,7 +136,7 @@ bool UsesWarps(const BlockStage& stage) {
   return length && *length >= kWarpSize;
 }
 
-const BlockStage& StageOf(const std::vector<BlockStage>& stages, const Value* value) {
+const BlockStage& StageOf(ArrayRef<BlockStage> stages, const Value* value) {
   return *std::find_if(stages.begin(), stages.end(),
                        [&](const BlockStage& stage) { return stage.value == value; });
 }

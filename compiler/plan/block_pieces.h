@@ -1,12 +1,11 @@
 #pragma once
 
-#include <functional>
-#include <map>
 #include <memory>
 #include <vector>
 
 #include "compiler/plan/part_run.h"
 #include "compiler/region/block_stages.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -24,19 +23,19 @@ struct BlockPiece {
 // The pieces in the order in which a block makes them, each in the first phase that it can be in.
 struct BlockSchedule {
   std::vector<BlockPiece> pieces;
-  std::map<const Value*, int> phases;  // in which the last element of a stage is made
+  DenseMap<const Value*, int> phases;  // in which the last element of a stage is made
 
   // Calls `visit` with all that a piece is made from, down to stages and what comes from outside.
-  void VisitMadeFrom(const BlockPiece& piece, const std::function<void(const Value*)>& visit) const;
+  void VisitMadeFrom(const BlockPiece& piece, function_ref<void(const Value*)> visit) const;
   // What is made from a piece on until another stage begins, for a comment.
   std::string Words(const BlockPiece& first) const;
 };
-BlockSchedule ScheduleStages(const Node& region, const std::vector<BlockStage>& stages);
+BlockSchedule ScheduleStages(const Node& region, ArrayRef<BlockStage> stages);
 
 constexpr int kWarpSize = 32;
 // Whether warps share out the sums of this stage: it has too few elements for a block's threads.
 bool UsesWarps(const BlockStage& stage);
-const BlockStage& StageOf(const std::vector<BlockStage>& stages, const Value* value);
+const BlockStage& StageOf(ArrayRef<BlockStage> stages, const Value* value);
 // Where a part begins along its concatenation's axis.
 Expr StartOf(const BlockStage::Part& part);
 

@@ -14,13 +14,13 @@ std::string Padded(const std::string& text, size_t width) {
   return text + std::string(width - std::min(width, text.size()), ' ');
 }
 
-size_t LabelWidth(const std::vector<DrawnRow>& rows) {
+size_t LabelWidth(ArrayRef<DrawnRow> rows) {
   size_t width = kLeastLabel;
   for (const DrawnRow& row : rows) width = std::max(width, row.label.size());
   return width;
 }
 
-std::vector<size_t> CellWidths(const std::vector<DrawnRow>& rows) {
+std::vector<size_t> CellWidths(ArrayRef<DrawnRow> rows) {
   std::vector<size_t> widths;
   for (const DrawnRow& row : rows) {
     widths.resize(std::max(widths.size(), row.cells.size()), 0);
@@ -30,7 +30,7 @@ std::vector<size_t> CellWidths(const std::vector<DrawnRow>& rows) {
   return widths;
 }
 
-void DrawAligned(const std::vector<DrawnRow>& rows, const std::vector<size_t>& widths,
+void DrawAligned(ArrayRef<DrawnRow> rows, ArrayRef<size_t> widths,
                  Drawing& drawing) {
   const size_t label_width = LabelWidth(rows);
   for (const DrawnRow& row : rows) {
@@ -43,11 +43,11 @@ void DrawAligned(const std::vector<DrawnRow>& rows, const std::vector<size_t>& w
 
 }  // namespace
 
-void DrawRows(const std::vector<DrawnRow>& rows, Drawing& drawing) {
+void DrawRows(ArrayRef<DrawnRow> rows, Drawing& drawing) {
   DrawAligned(rows, CellWidths(rows), drawing);
 }
 
-void DrawBox(const std::vector<std::string>& heads, std::vector<DrawnRow> rows, Drawing& drawing) {
+void DrawBox(ArrayRef<std::string> heads, std::vector<DrawnRow> rows, Drawing& drawing) {
   if (rows.size() > kMostRows) {
     rows.erase(rows.begin() + 2, rows.end() - 1);
     rows.insert(rows.begin() + 2, {"...", std::vector<std::string>(heads.size(), "..."), ""});

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "compiler/support/adt.h"
+
 namespace fusec {
 
 // Drawings for the header comments of kernels (KernelPlan::drawing).
@@ -18,11 +20,11 @@ struct DrawnRow {
 };
 
 // Adds "label | cell | cell |  note" lines, whose labels and cells are aligned.
-void DrawRows(const std::vector<DrawnRow>& rows, Drawing& drawing);
+void DrawRows(ArrayRef<DrawnRow> rows, Drawing& drawing);
 
 // The same in a box, below `heads`, one for each column. Of many rows the first two and the last
 // are drawn.
-void DrawBox(const std::vector<std::string>& heads, std::vector<DrawnRow> rows, Drawing& drawing);
+void DrawBox(ArrayRef<std::string> heads, std::vector<DrawnRow> rows, Drawing& drawing);
 
 // "rows 16..31": number `i` of the parts of `size`.
 std::string PartInWords(const std::string& what, int64_t i, int64_t size);

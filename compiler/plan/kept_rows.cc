@@ -12,9 +12,9 @@ namespace {
 
 // How many elements lie together: those that a loop runs along while its threads stand at different
 // runs; 0 where no gaps are needed.
-int64_t RunOf(const Node& region, const Value* value, const Shape& rows) {
+int64_t RunOf(const Node& region, const Value* value, ShapeRef rows) {
   int64_t run = 0;
-  const auto consider = [&](const Shape& shape) {
+  const auto consider = [&](ShapeRef shape) {
     if (shape.size() < rows.size() + 2) return;
     run = std::max(run, shape.back().AsConstant().value_or(0));
   };
@@ -34,7 +34,7 @@ int64_t KeptLanes(const Value* value) {
   return kVectorBytes / std::max(4, DtypeBytes(value->type.dtype));
 }
 
-RegionLowering::KeptRows PlaceKeptRows(const Node& region, const Value* value, const Shape& rows,
+RegionLowering::KeptRows PlaceKeptRows(const Node& region, const Value* value, ShapeRef rows,
                                        bool vector_gaps) {
   return {"", rows.size(), RunOf(region, value, rows), vector_gaps ? KeptLanes(value) : 1};
 }
@@ -123,8 +123,8 @@ int64_t KeptBytes(const Value* value, const RegionLowering::KeptRows& kept) {
          *kept.Places(ElementsPerRow(value, rows), {}).AsConstant();
 }
 
-int64_t KeptBytesWithGaps(const Node& region, const std::vector<BlockStage>& stages,
-                          const Shape& rows) {
+int64_t KeptBytesWithGaps(const Node& region, ArrayRef<BlockStage> stages,
+                          ShapeRef rows) {
   int64_t bytes = 0;
   for (const BlockStage& stage : stages) {
     if (stage.kept) bytes += KeptBytes(stage.value, PlaceKeptRows(region, stage.value, rows, true));
@@ -132,8 +132,8 @@ int64_t KeptBytesWithGaps(const Node& region, const std::vector<BlockStage>& sta
   return bytes;
 }
 
-bool KeepsLinesTogether(const Node& region, const std::vector<BlockStage>& stages,
-                        const Shape& rows) {
+bool KeepsLinesTogether(const Node& region, ArrayRef<BlockStage> stages,
+                        ShapeRef rows) {
   return std::all_of(stages.begin(), stages.end(), [&](const BlockStage& stage) {
     const Node& product = *stage.value->producer;
     if (!stage.by_tensor_cores) return true;

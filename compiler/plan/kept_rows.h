@@ -2,6 +2,7 @@
 
 #include "compiler/kernel/region_lowering.h"
 #include "compiler/region/block_stages.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -12,7 +13,7 @@ int64_t KeptLanes(const Value* value);
 // different runs would meet in few banks if they began at multiples of 8 words, so that a gap is
 // left behind each: one vector, so that runs can still be read in vectors, or one element unless
 // `vector_gaps`.
-RegionLowering::KeptRows PlaceKeptRows(const Node& region, const Value* value, const Shape& rows,
+RegionLowering::KeptRows PlaceKeptRows(const Node& region, const Value* value, ShapeRef rows,
                                        bool vector_gaps);
 
 // Whether a value of the region is a constant matrix that a product takes, whose rows are whole
@@ -31,11 +32,11 @@ void DeclareKeptRows(KernelBuilder& builder, const Value* value, const std::stri
 int64_t KeptBytes(const Value* value, const RegionLowering::KeptRows& kept);
 
 // Shared memory that one row takes, with gaps that keep vectors together.
-int64_t KeptBytesWithGaps(const Node& region, const std::vector<BlockStage>& stages,
-                          const Shape& rows);
+int64_t KeptBytesWithGaps(const Node& region, ArrayRef<BlockStage> stages,
+                          ShapeRef rows);
 // Whether no line of a matrix that tensor cores read or make has a gap inside.
-bool KeepsLinesTogether(const Node& region, const std::vector<BlockStage>& stages,
-                        const Shape& rows);
+bool KeepsLinesTogether(const Node& region, ArrayRef<BlockStage> stages,
+                        ShapeRef rows);
 
 // The products of matrices that a block keeps for each of `row_count` rows, by its warps
 // (kept_product.cuh); those of f32 are as `precision` says.

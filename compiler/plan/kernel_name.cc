@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
 
 #include "compiler/ir/op_def.h"
 #include "compiler/region/op_groups.h"
@@ -45,9 +44,9 @@ int KindOf(const Node& node, bool is_fixed) {
 // The words of a region in order, a group's where its last op stands.
 std::vector<Word> WordsOf(const Node& region) {
   const std::vector<OpGroup> groups = FindOpGroups(region);
-  const std::set<const Value*> fixed = FixedValues(region);
-  std::map<const Node*, const OpGroup*> group_of;
-  std::map<const OpGroup*, size_t> left;  // ops still to come
+  const ValueSet fixed = FixedValues(region);
+  DenseMap<const Node*, const OpGroup*> group_of;
+  DenseMap<const OpGroup*, size_t> left;  // ops still to come
   for (const OpGroup& group : groups) {
     for (const Node* node : group.nodes) group_of[node] = &group;
     left[&group] = group.nodes.size();

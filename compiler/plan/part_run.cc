@@ -1,7 +1,6 @@
 #include "compiler/plan/part_run.h"
 
 #include <algorithm>
-#include <map>
 
 #include "compiler/ir/op_def.h"
 
@@ -19,12 +18,12 @@ class PartMatcher {
   // Differences of one part: slices by the first part's node, tables by the first part's body
   // input.
   struct Differences {
-    std::map<const Node*, std::vector<Expr>> starts;
-    std::map<const Value*, const Value*> tables;  // body inputs: the first part's -> this part's
+    DenseMap<const Node*, Exprs> starts;
+    DenseMap<const Value*, const Value*> tables;  // body inputs: the first part's -> this part's
   };
 
   bool Match(const Value* part, Differences& differences) {
-    std::map<const Value*, const Value*> partners;
+    DenseMap<const Value*, const Value*> partners;
     return Same(first_, part, differences, partners);
   }
 
@@ -39,9 +38,9 @@ class PartMatcher {
   // A value of the first part has one partner: what it uses twice (x0 * x0) is no part like one of
   // two values (x0 * x1).
   bool Same(const Value* a, const Value* b, Differences& differences,
-            std::map<const Value*, const Value*>& partners) {
+            DenseMap<const Value*, const Value*>& partners) {
     if (!a || !b) return a == b;
-    if (const auto [known, fresh] = partners.emplace(a, b); !fresh) return known->second == b;
+    if (const auto [known, fresh] = partners.try_emplace(a, b); !fresh) return known->second == b;
     const Value* outside_a = Outside(a);
     const Value* outside_b = Outside(b);
     if (outside_a || outside_b) return SameInput(a, outside_a, b, outside_b, differences);
@@ -53,7 +52,7 @@ class PartMatcher {
     if (a->type != b->type || x.kind == OpKind::kConstant) return &x == &y;
     Attributes left = x.attributes, right = y.attributes;
     if (x.kind == OpKind::kSlice) {
-      differences.starts[&x] = y.Get<std::vector<Expr>>("starts");
+      differences.starts[&x] = y.Get<Exprs>("starts");
       left.erase("starts");
       right.erase("starts");
     }
@@ -96,7 +95,7 @@ class PartMatcher {
 };
 
 // a + b * part through all values, or nullopt.
-std::optional<Expr> Affine(const std::vector<int64_t>& values) {
+std::optional<Expr> Affine(ArrayRef<int64_t> values) {
   const int64_t step = values[1] - values[0];
   for (size_t i = 1; i < values.size(); ++i) {
     if (values[i] - values[i - 1] != step) return std::nullopt;
@@ -105,9 +104,9 @@ std::optional<Expr> Affine(const std::vector<int64_t>& values) {
 }
 
 // The starts of one slice as functions of the part.
-std::optional<std::vector<Expr>> AffineStarts(
-    const std::vector<std::vector<Expr>>& starts_by_part) {
-  std::vector<Expr> result;
+std::optional<Exprs> AffineStarts(
+    ArrayRef<Exprs> starts_by_part) {
+  Exprs result;
   for (size_t axis = 0; axis < starts_by_part[0].size(); ++axis) {
     std::vector<int64_t> values;
     bool all_equal = true;
@@ -129,7 +128,7 @@ std::optional<std::vector<Expr>> AffineStarts(
 
 }  // namespace
 
-std::optional<PartRun> FindPartRun(const Node& region, const std::vector<const Value*>& parts) {
+std::optional<PartRun> FindPartRun(const Node& region, ArrayRef<const Value*> parts) {
   const Graph& body = *region.body;
   if (parts.size() < kShortestRun || !parts[0]->producer) return std::nullopt;
   PartMatcher matcher(region, parts[0]);
@@ -141,12 +140,12 @@ std::optional<PartRun> FindPartRun(const Node& region, const std::vector<const V
   }
   // Starts must be evenly spaced over the run; shorten it until they are.
   PartRun run;
-  std::map<const Node*, std::vector<Expr>> starts;
+  DenseMap<const Node*, Exprs> starts;
   for (; all.size() >= kShortestRun; all.pop_back()) {
     starts.clear();
     bool even = true;
     for (const auto& [slice, unused] : all[0].starts) {
-      std::vector<std::vector<Expr>> by_part;
+      std::vector<Exprs> by_part;
       for (const auto& differences : all) by_part.push_back(differences.starts.at(slice));
       const auto affine = AffineStarts(by_part);
       even &= affine.has_value();
@@ -163,7 +162,7 @@ std::optional<PartRun> FindPartRun(const Node& region, const std::vector<const V
   scratch->symbols = body.symbols;
   run.region = std::make_unique<Node>();
   run.region->kind = OpKind::kRegion;
-  std::map<const Value*, Value*> copies;
+  DenseMap<const Value*, Value*> copies;
   for (size_t i = 0; i < body.inputs.size(); ++i) {
     const Value* input = body.inputs[i].get();
     TensorType type = input->type;

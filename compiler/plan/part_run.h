@@ -2,10 +2,12 @@
 
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "compiler/ir/graph.h"
 #include "compiler/kernel/kernel_builder.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -31,7 +33,7 @@ struct PartRun {
 constexpr const char* kPartVariable = "part";
 
 // The longest run of parts, from `parts[0]` on, that are alike; nullopt below three.
-std::optional<PartRun> FindPartRun(const Node& region, const std::vector<const Value*>& parts);
+std::optional<PartRun> FindPartRun(const Node& region, ArrayRef<const Value*> parts);
 
 // How a kernel reads the tables of its runs.
 class PartTables {
@@ -42,7 +44,7 @@ class PartTables {
   void DefinePart(KernelBuilder& builder, const PartRun& run);
 
  private:
-  std::map<const Value*, std::string> rows_arrays_;  // by the tables' stand-in
+  std::unordered_map<const Value*, std::string> rows_arrays_;  // by the tables' stand-in
 };
 
 }  // namespace fusec

@@ -155,10 +155,10 @@ class AttentionPlanner {
 
   // The leading coordinates of this block's head in a tensor [.., rows, columns] of as many heads,
   // then `row` and `column`.
-  std::vector<Expr> At(const Value* value, const Expr& row, const Expr& column) {
+  Exprs At(const Value* value, const Expr& row, const Expr& column) {
     const Shape& shape = value->type.shape;
     const Shape lead(shape.begin(), shape.end() - 2);
-    std::vector<Expr> index =
+    Exprs index =
         lead == heads_ ? head_ : Coordinates(builder_, Expr::Symbol("head"), lead, "head");
     index.push_back(row);
     index.push_back(column);
@@ -325,8 +325,8 @@ class AttentionPlanner {
   }
 
   // The score that is made of the local `product`.
-  Scalar EvaluateScore(RegionLowering& lowering, const std::vector<Expr>& index) {
-    lowering.OnReducer([&](const Node&, const std::vector<Expr>&) {
+  Scalar EvaluateScore(RegionLowering& lowering, ArrayRef<Expr> index) {
+    lowering.OnReducer([&](const Node&, ArrayRef<Expr>) {
       reads_product_ = true;
       return Scalar{"product", dtype()};
     });
@@ -348,11 +348,11 @@ class AttentionPlanner {
     trial.DefineVariable("head", 0, Product(heads_) - 1);
     const Shape& shape = parts_.score->type.shape;  // its leading dims may not be the values'
     const Shape lead(shape.begin(), shape.end() - 2);
-    std::vector<Expr> index = Delinearize(Expr::Symbol("head"), lead, trial.ranges());
+    Exprs index = Delinearize(Expr::Symbol("head"), lead, trial.ranges());
     index.push_back(Expr::Symbol("query_row"));
     index.push_back(Expr::Symbol("key_row"));
     RegionLowering lowering(region_, trial);
-    std::vector<Expr> diagonals;
+    Exprs diagonals;
     lowering.OnSelect([&](const Expr& position, const Expr& limit) -> std::optional<bool> {
       const auto diagonal = DiagonalOf(position, limit);
       if (diagonal) diagonals.push_back(*diagonal);
@@ -368,8 +368,8 @@ class AttentionPlanner {
   // columns called `name`.
   void ForElements(const std::string& name, int tile, const std::string& pieces,
                    const std::string& first, const Expr& extent, const SizeName& extent_name,
-                   const std::function<void(const Expr& query, const Expr& column,
-                                            const std::string& unclamped)>& body) {
+                   function_ref<void(const Expr& query, const Expr& column,
+                                            const std::string& unclamped)> body) {
     builder_.Open();
     builder_.DefineVariable("place", 0, 3);
     const Expr query = LetWithin(builder_, "query_row", "first_query + QueryInTile(place)",
@@ -410,7 +410,7 @@ class AttentionPlanner {
                                    {},
                                    {}});
                   builder_.DefineVariable("attended", 0, 0);
-                  const std::vector<Expr> index = At(parts_.values->result(), query, column);
+                  const Exprs index = At(parts_.values->result(), query, column);
                   lowering_.Bind(parts_.values->result(), index, {"attended", dtype()});
                   std::string inside;
                   if (!IsMultiple(queries_, tile_queries()))
@@ -429,7 +429,7 @@ class AttentionPlanner {
 
   // Stores the values' sums, of which `views` make the result, through shared memory: a vector at
   // once. False if the result has no vectors, or there is too little memory.
-  bool StoreVectors(const std::vector<const Node*>& views) {
+  bool StoreVectors(ArrayRef<const Node*> views) {
     const int64_t lanes = std::gcd<int64_t>(columns_, 16 / DtypeBytes(dtype()));
     const int64_t row_bytes = Padded(columns_) * DtypeBytes(dtype()) + kPaddingBytes;
     if (lanes * DtypeBytes(dtype()) % 4 != 0 || tile_queries() * row_bytes > SharedBytes())
@@ -439,7 +439,7 @@ class AttentionPlanner {
     ranges.Set("lane", 0, Expr(lanes) - 1);
     ranges.Set("vector", 0, Expr(columns_ / lanes) - 1);
     ranges.Set("query_row", 0, queries_ - 1);
-    const std::vector<Expr> index = At(parts_.values->result(), Expr::Symbol("query_row"),
+    const Exprs index = At(parts_.values->result(), Expr::Symbol("query_row"),
                                        Expr::Symbol("vector") * lanes + Expr::Symbol("lane"));
     const Expr position = Linearize(IndexBehind(views, index, ranges), result->type.shape, ranges);
     const auto begin = VectorBegin(position, result->type.shape, {"lane", lanes, true, ""});
@@ -476,7 +476,7 @@ class AttentionPlanner {
   TileCopier copier_;
   AttentionParts parts_;
   Shape heads_;  // the leading dims
-  std::vector<Expr> head_;
+  Exprs head_;
   Expr queries_, keys_;
   int64_t depth_ = 0, columns_ = 0;
   std::optional<Expr> diagonal_;  // of FindDiagonal

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <unordered_map>
 
 #include "compiler/ir/c_text.h"
 #include "compiler/kernel/fold.h"
@@ -47,7 +48,7 @@ class BlockProgramPlanner {
     const Graph& body = *region_.body;
     std::vector<const Node*> nodes;
     for (const auto& node : body.nodes) nodes.push_back(node.get());
-    rows_ = region_.Get<std::vector<Expr>>("rows");
+    rows_ = region_.Get<Exprs>("rows");
     const std::function<bool(const Value*)> is_result = [&](const Value* value) {
       return std::find(body.outputs.begin(), body.outputs.end(), value) != body.outputs.end();
     };
@@ -57,7 +58,7 @@ class BlockProgramPlanner {
       stages_ = FindBlockStages(nodes, rows_, is_result);
     FUSEC_CHECK(!stages_.empty(), "no stages in " + PrintNode(region_));
     OpenRows();
-    lowering_.OnReducer([this](const Node& reducer, const std::vector<Expr>& index) {
+    lowering_.OnReducer([this](const Node& reducer, ArrayRef<Expr> index) {
       return Reduce(reducer, index);
     });
     schedule_ = ScheduleStages(region_, stages_);
@@ -243,7 +244,7 @@ class BlockProgramPlanner {
     builder_.Open(/*is_branch=*/once);
     if (once) builder_.AppendLet("i", first + (first_thread.empty() ? "" : " - " + first_thread));
     builder_.DefineVariable("i", 0, Expr(rows_per_block_ * elements) - 1);
-    std::vector<Expr> index = ElementIndex(inner, elements, name, names);
+    Exprs index = ElementIndex(inner, elements, name, names);
     Expr offset = piece.offset;
     if (piece.run) {
       offset = offset + LocalVariable(kPartVariable, index[lead], piece.run->count, names) *
@@ -279,7 +280,7 @@ class BlockProgramPlanner {
 
   // How many neighbours a thread may make at once in a piece of `inner` elements of each row: 1
   // if there are threads for all of them.
-  int64_t PossibleLanes(const BlockPiece& piece, const Shape& inner) const {
+  int64_t PossibleLanes(const BlockPiece& piece, ShapeRef inner) const {
     const int64_t lanes = KeptLanes(piece.stage->value);
     const bool sums = !piece.stage->inlined.empty() && !piece.run;
     if (sums || inner.empty() || !IsMultiple(inner.back(), lanes)) return 1;
@@ -308,7 +309,7 @@ class BlockProgramPlanner {
   }
 
   // The whole index of the element that `i` counts: its row of the block, its place in the row.
-  std::vector<Expr> ElementIndex(const Shape& inner, int64_t elements, const std::string& name,
+  Exprs ElementIndex(ShapeRef inner, int64_t elements, const std::string& name,
                                  const SizeNames& names) {
     Expr element = Expr::Symbol("i");
     if (rows_per_block_ > 1) {
@@ -326,7 +327,7 @@ class BlockProgramPlanner {
     } else if (elements == 1) {
       element = 0;
     }
-    std::vector<Expr> index = rows_per_block_ == 1
+    Exprs index = rows_per_block_ == 1
                                   ? row_index_
                                   : Coordinates(builder_, Expr::Symbol("row"), rows_, "row");
     for (const Expr& coordinate : Coordinates(builder_, element, inner, name, names))
@@ -343,14 +344,14 @@ class BlockProgramPlanner {
   }
 
   // How many terms of a sum over `dims` a thread may take at once.
-  int64_t PossibleLanes(const Node& reducer, const Shape& dims) const {
+  int64_t PossibleLanes(const Node& reducer, ShapeRef dims) const {
     const int64_t lanes = KeptLanes(reducer.operand(0));
     if (dims.size() != 1 || !IsMultiple(dims[0], lanes)) return 1;
     return !warps_ || *dims[0].AsConstant() >= lanes * kWarpSize ? lanes : 1;
   }
 
   // The loop of a matmul or reduction for element `index` of its result.
-  Scalar Reduce(const Node& reducer, const std::vector<Expr>& index) {
+  Scalar Reduce(const Node& reducer, ArrayRef<Expr> index) {
     const Value* result = reducer.result();
     const Dtype dtype = FoldDtype(reducer);
     const Fold fold = FoldOf(reducer.kind, dtype);
@@ -371,7 +372,7 @@ class BlockProgramPlanner {
     builder_.Open();
     builder_.DefineVariable("k", 0, steps - 1);
     const RegionLowering::Loads before = lowering_.loads();
-    const std::vector<Expr> k = lanes > 1 ? std::vector<Expr>{OpenLanes(Expr::Symbol("k"), lanes)}
+    const Exprs k = lanes > 1 ? Exprs{OpenLanes(Expr::Symbol("k"), lanes)}
                                           : Coordinates(builder_, Expr::Symbol("k"), dims, "k");
     std::string term;
     if (is_matmul) {
@@ -397,15 +398,15 @@ class BlockProgramPlanner {
 
   // Writes an element of a stage wherever it is kept or stored: one of `part`, which begins `start`
   // along an axis.
-  void StoreStage(const BlockStage& stage, const std::vector<Expr>& index, const Scalar& scalar,
+  void StoreStage(const BlockStage& stage, ArrayRef<Expr> index, const Scalar& scalar,
                   int64_t axis, const Expr& start, const std::string& part) {
-    std::vector<Expr> offset(stage.value->type.rank(), 0);
+    Exprs offset(stage.value->type.rank(), 0);
     if (!start.IsConstant(0)) offset[axis] = start;
     if (stage.kept)
       lowering_.StoreKept(stage.value, kept_.at(stage.value), index, scalar,
                           PlaceInKept(stage.value, offset, part));
     for (const BlockStage::Part& place : stage.parts) {
-      std::vector<Expr> at = IndexBehind(place.views, index, builder_.ranges());
+      Exprs at = IndexBehind(place.views, Exprs(index), builder_.ranges());
       const int64_t along = place.concat->producer->Int("axis");
       at[along] = at[along] + StartOf(place);
       StoreStage(StageOf(stages_, place.concat), at, scalar, along, StartOf(place), part);
@@ -414,14 +415,14 @@ class BlockProgramPlanner {
       const auto& outputs = region_.body->outputs;
       const auto place = std::find(outputs.begin(), outputs.end(), stored.result);
       const int output = static_cast<int>(place - outputs.begin());
-      lowering_.Store(output, IndexBehind(stored.views, index, builder_.ranges()), scalar,
+      lowering_.Store(output, IndexBehind(stored.views, Exprs(index), builder_.ranges()), scalar,
                       PlaceOfPart(builder_, region_.result(output),
                                   IndexBehind(stored.views, offset, builder_.ranges()), part));
     }
   }
 
   // Where `part` begins in the rows of a kept value.
-  std::vector<SizeName> PlaceInKept(const Value* value, const std::vector<Expr>& offset,
+  std::vector<SizeName> PlaceInKept(const Value* value, ArrayRef<Expr> offset,
                                     const std::string& part) {
     const RegionLowering::KeptRows& kept = kept_.at(value);
     const auto place = lowering_.PlaceInRow(value, kept, offset).AsConstant();
@@ -433,7 +434,7 @@ class BlockProgramPlanner {
   const PlanOptions& options_;
   KernelBuilder& builder_;
   RegionLowering lowering_;
-  std::map<const Value*, RegionLowering::KeptRows> kept_;  // of the stages so far
+  std::unordered_map<const Value*, RegionLowering::KeptRows> kept_;  // of the stages so far
   std::vector<const Value*> weights_;                      // that the block keeps
   int64_t next_thread_ = 0;  // behind those that the phase's earlier loops have taken
   Shape rows_;
@@ -447,7 +448,7 @@ class BlockProgramPlanner {
   std::vector<bool> serves_;     // by loop that may take vectors: whether it does
   size_t loops_ = 0;             // of these so far
   bool warps_ = false;           // the open stage's sums are shared out among the threads of a warp
-  std::vector<Expr> row_index_;  // where a block owns one row
+  Exprs row_index_;  // where a block owns one row
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ constexpr int64_t kMostLanes = 256;  // totals that a CPU thread keeps for the c
 struct Segment {
   const Value* value = nullptr;
   int output = 0;
-  std::vector<Expr> offset;  // of the output's rank
+  Exprs offset;  // of the output's rank
   const Shape& shape() const { return value->type.shape; }
 };
 
@@ -57,7 +57,7 @@ class LoopPlanner {
     const Graph& body = *region_.body;
     for (size_t i = 0; i < body.outputs.size(); ++i) {
       const Value* value = body.outputs[i];
-      std::vector<Expr> start(value->type.rank(), 0);
+      Exprs start(value->type.rank(), 0);
       std::vector<const Value*> stacked = {value};
       if (body.outputs.size() == 1 && !StackedParts(value).empty()) stacked = StackedParts(value);
       for (size_t part = 0; part < stacked.size(); ++part) {
@@ -72,7 +72,7 @@ class LoopPlanner {
   bool IsSingle() const { return groups_.size() == 1 && !groups_[0].run; }
 
   // Segments for `value`, which begins at `at` in the output.
-  void SplitValue(const Value* value, int output, std::vector<Expr> at) {
+  void SplitValue(const Value* value, int output, Exprs at) {
     const Node* producer = value->producer;
     if (!producer || producer->kind != OpKind::kConcat || producer->Int("axis") == 0)
       return AddSegment({value, output, at});
@@ -81,11 +81,11 @@ class LoopPlanner {
     const std::vector<const Value*> parts(producer->operands.begin(), producer->operands.end());
     Expr& offset = at[at.size() - value->type.rank() + axis];
     for (size_t k = 0; k < parts.size();) {
-      auto run = FindPartRun(region_, {parts.begin() + static_cast<int64_t>(k), parts.end()});
+      auto run = FindPartRun(region_, ArrayRef(parts).drop_front(k));
       const size_t taken = run ? run->count : 1;
       if (run)
         groups_.push_back(
-            {{{parts[k], output, at}}, std::make_shared<PartRun>(std::move(*run)), axis});
+            {{{parts[k], output, Exprs(at)}}, std::make_shared<PartRun>(std::move(*run)), axis});
       else
         AddSegment({parts[k], output, at});
       for (size_t end = k + taken; k < end; ++k) offset = offset + parts[k]->type.shape[axis];
@@ -101,7 +101,7 @@ class LoopPlanner {
     groups_.push_back({{segment}, nullptr, 0});
   }
 
-  void StoreGroup(const Group& group, const std::vector<Expr>& index) {
+  void StoreGroup(const Group& group, ArrayRef<Expr> index) {
     if (group.run) return StorePart(group, index);
     for (const Segment& segment : group.segments) {
       const auto place = PlaceOfPart(builder_, region_.result(segment.output), segment.offset,
@@ -111,19 +111,19 @@ class LoopPlanner {
     }
   }
 
-  static std::vector<Expr> Shifted(const std::vector<Expr>& index, std::vector<Expr> offset) {
+  static Exprs Shifted(ArrayRef<Expr> index, Exprs offset) {
     const size_t stacked = offset.size() - index.size();
     for (size_t i = 0; i < index.size(); ++i) offset[stacked + i] = index[i] + offset[stacked + i];
     return offset;
   }
 
   // One element of part number `part` of a run; the tables' facts are looked up first.
-  void StorePart(const Group& group, const std::vector<Expr>& index) {
+  void StorePart(const Group& group, ArrayRef<Expr> index) {
     const Segment& segment = group.segments[0];
     RegionLowering lowering(*group.run->region, builder_);
     const Value* result = region_.result(segment.output);
     const auto first = PlaceOfPart(builder_, result, segment.offset, "parts");
-    std::vector<Expr> place = Shifted(index, segment.offset);
+    Exprs place = Shifted(index, segment.offset);
     Expr& along = place[place.size() - index.size() + group.run_axis];
     along = along + Expr::Symbol(kPartVariable) * segment.shape()[group.run_axis];
     lowering_.Store(segment.output, place, lowering.Evaluate(group.run->output, index), first);
@@ -134,7 +134,7 @@ class LoopPlanner {
     RegionLowering::Loads loads;
   };
   // What a plan would write.
-  Trial Try(const std::function<void(LoopPlanner&)>& plan) const {
+  Trial Try(function_ref<void(LoopPlanner&)> plan) const {
     std::vector<IndexSite> sites;
     KernelBuilder trial(builder_, sites);
     LoopPlanner planner(region_, trial);
@@ -249,7 +249,7 @@ class LoopPlanner {
     const Shape& shape = groups_[0].shape();
     return Shape(shape.begin(), shape.begin() + lead_);
   }
-  Shape Inner(const Shape& shape) const { return Shape(shape.begin() + lead_, shape.end()); }
+  Shape Inner(ShapeRef shape) const { return Shape(shape.begin() + lead_, shape.end()); }
 
   // Rows are the leading dims that all segments share; each group of segments loops over its own
   // inner dims.
@@ -283,7 +283,7 @@ class LoopPlanner {
     const auto lead = Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
     for (const Group& group : groups_) {
       const Shape inner = Inner(group.shape());
-      std::vector<Expr> index = lead;
+      Exprs index = lead;
       std::vector<std::string> headers;
       if (group.run) {
         headers.push_back(LoopHeader(builder_, kPartVariable, "0",
@@ -322,7 +322,7 @@ class LoopPlanner {
 
   // How many neighbouring elements a thread makes: 16 bytes of the widest result (32 or 8 if the
   // shape says so, 8 if all that is in `extents` is a multiple of no more), or else 1.
-  int64_t LanesOf(const Group& group, const std::vector<Expr>& extents) const {
+  int64_t LanesOf(const Group& group, ArrayRef<Expr> extents) const {
     int bytes = 2;
     for (const Segment& segment : group.segments)
       bytes = std::max(bytes, DtypeBytes(region_.body->outputs[segment.output]->type.dtype));
@@ -341,7 +341,7 @@ class LoopPlanner {
   int64_t LanesOfRows(const Group& group) const {
     const Shape inner = Inner(group.shape());
     if (inner.empty() || !Product(inner).AsConstant()) return 1;
-    std::vector<Expr> extents = {inner.back()};
+    Exprs extents = {inner.back()};
     for (const Segment& segment : group.segments) {
       extents.push_back(region_.body->outputs[segment.output]->type.shape.back());
       if (segment.offset.back() != 0) extents.push_back(segment.offset.back());
@@ -368,7 +368,7 @@ class LoopPlanner {
     builder_.DefineVariable("i", 0, Product(shape) - 1);
     OneThreadPerElement(Product(shape), Elements());
     const SizeNames columns = Only(part_names_.Extent(groups_[0].segments[0].value, lead_));
-    std::vector<Expr> index = RowOfThread(shape.back(), columns);
+    Exprs index = RowOfThread(shape.back(), columns);
     if (shape.back().IsConstant(1)) {
       index.push_back(0);
     } else {
@@ -386,7 +386,7 @@ class LoopPlanner {
     const SizeName of_row = {*vectors.AsConstant(), "vectors_per_row",
                              LanesName(lanes) + " elements each"};
     OneThreadPerVector(Product(shape), lanes, {of_row});
-    std::vector<Expr> index = RowOfThread(vectors, Only(of_row));
+    Exprs index = RowOfThread(vectors, Only(of_row));
     AddVectorOf({shape.back()}, Expr::Symbol("i"), lanes, Only(of_row), index);
     StoreGroup(groups_[0], index);
     builder_.CloseLanes();
@@ -416,7 +416,7 @@ class LoopPlanner {
             group.parts(), names);
         tables_.DefinePart(builder_, *group.run);
       }
-      std::vector<Expr> index = Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
+      Exprs index = Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
       if (lanes > 1) {
         AddVectorOf(inner, i, lanes, names, index);
       } else if (inner_total.IsConstant(1)) {
@@ -437,17 +437,17 @@ class LoopPlanner {
   }
 
   // The leading coordinates of the element that thread `i` makes, one of `per_row`.
-  std::vector<Expr> RowOfThread(const Expr& per_row, const SizeNames& names) {
+  Exprs RowOfThread(const Expr& per_row, const SizeNames& names) {
     const Expr rows = Product(Lead());
-    if (rows.IsConstant(1)) return std::vector<Expr>(lead_, 0);
+    if (rows.IsConstant(1)) return Exprs(lead_, 0);
     LocalCoordinate("row", FloorDiv(Expr::Symbol("i"), per_row, builder_.ranges()), rows, names);
     return Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
   }
 
   // The coordinates in `inner`, in a loop over the lanes of the vector of thread or step `i`.
-  void AddVectorOf(const Shape& inner, const Expr& i, int64_t lanes, const SizeNames& names,
-                   std::vector<Expr>& index) {
-    Shape vectors = inner;
+  void AddVectorOf(ShapeRef inner, const Expr& i, int64_t lanes, const SizeNames& names,
+                   Exprs& index) {
+    Shape vectors(inner);
     vectors.back() = FloorDiv(inner.back(), lanes, builder_.ranges());
     const Expr count = Product(vectors);
     Expr vector = 0;

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "compiler/ir/c_text.h"
 #include "compiler/kernel/fold.h"
@@ -172,7 +171,7 @@ class RowReductionPlanner {
   void PlanRow(Team team) {
     walk_.emplace(builder_, reduced_, team, WidestBytes());
     row_index_ = Coordinates(builder_, Expr::Symbol("row"), kept_, "row");
-    std::set<const Node*> done;
+    NodeSet done;
     while (done.size() < reducers_.size()) {
       std::vector<const Node*> ready;
       for (const Node* reducer : reducers_) {
@@ -186,9 +185,9 @@ class RowReductionPlanner {
   }
 
   // Whether `reducer`'s operands lead to a reduction that is not done.
-  bool Needs(const Node* reducer, const std::set<const Node*>& done) const {
+  bool Needs(const Node* reducer, const NodeSet& done) const {
     std::vector<const Value*> work(reducer->operands.begin(), reducer->operands.end());
-    std::set<const Value*> seen;
+    ValueSet seen;
     while (!work.empty()) {
       const Value* value = work.back();
       work.pop_back();
@@ -203,8 +202,8 @@ class RowReductionPlanner {
   }
 
   // The index of element k of this row in the reduced tensor.
-  std::vector<Expr> FullIndex(const std::vector<Expr>& k) const {
-    std::vector<Expr> index;
+  Exprs FullIndex(ArrayRef<Expr> k) const {
+    Exprs index;
     size_t kept = 0, reduced = 0;
     for (bool is_reduced : is_reduced_)
       index.push_back(is_reduced ? k[reduced++] : row_index_[kept++]);
@@ -226,8 +225,8 @@ class RowReductionPlanner {
     return widest;
   }
 
-  std::vector<Expr> OpenRow() {
-    const std::vector<Expr> k = walk_->Open();
+  Exprs OpenRow() {
+    const Exprs k = walk_->Open();
     if (walk_->slots() > 0) lowering_.SetSlot(FullIndex(k), walk_->Slot());
     return k;
   }
@@ -239,14 +238,14 @@ class RowReductionPlanner {
 
   // Keeps in registers what this pass over the row made and a later one needs: of all that leads to
   // unfinished reductions and to outputs, the last steps that are already known.
-  void KeepForLater(const std::set<const Node*>& done, const std::vector<Expr>& k) {
+  void KeepForLater(const NodeSet& done, ArrayRef<Expr> k) {
     if (walk_->slots() == 0) return;
     std::vector<const Value*> work;
     for (const Node* reducer : reducers_) {
       if (!done.count(reducer)) work.push_back(reducer->operand(0));
     }
     for (const auto& output : region_.body->outputs) work.push_back(output);
-    std::set<const Value*> seen;
+    ValueSet seen;
     while (!work.empty()) {
       const Value* value = work.back();
       work.pop_back();
@@ -259,7 +258,7 @@ class RowReductionPlanner {
 
   // Whether `value` is kept from now on, or was before. Integers are not: where one was loaded from
   // is known of the local that it was loaded to.
-  bool Keep(const Value* value, const std::vector<Expr>& index) {
+  bool Keep(const Value* value, ArrayRef<Expr> index) {
     if (lowering_.IsInSlots(value)) return true;
     const Dtype dtype = value->type.dtype;
     if (!IsFloat(dtype) || value->type.shape != space_) return false;
@@ -280,7 +279,7 @@ class RowReductionPlanner {
     return true;
   }
 
-  Scalar Element(const Node& reducer, const std::vector<Expr>& k) {
+  Scalar Element(const Node& reducer, ArrayRef<Expr> k) {
     if (reducer.kind != OpKind::kMatMul)
       return lowering_.Evaluate(reducer.operand(0), FullIndex(k));
     const Dtype dtype = reducer.result()->type.dtype;
@@ -294,7 +293,7 @@ class RowReductionPlanner {
   }
 
   // One pass over the row for `reducers`; they are the last of those that are `done` then.
-  void ReduceTogether(const std::vector<const Node*>& reducers, const std::set<const Node*>& done) {
+  void ReduceTogether(ArrayRef<const Node*> reducers, const NodeSet& done) {
     struct Running {
       const Node* node;
       Fold fold;
@@ -325,7 +324,7 @@ class RowReductionPlanner {
       }
       all.push_back(running);
     }
-    const std::vector<Expr> k = OpenRow();
+    const Exprs k = OpenRow();
     arrays_.clear();  // the locals of an earlier pass are gone, and their names free
     for (const Running& running : all) {
       const Scalar element = Element(*running.node, k);
@@ -348,7 +347,7 @@ class RowReductionPlanner {
 
   // The first (or last) of the best elements; a NaN is better than any number, as numpy has it.
   void KeepBest(const Node& reducer, const std::string& best, const std::string& position,
-                const Scalar& element, const std::vector<Expr>& k) {
+                const Scalar& element, ArrayRef<Expr> k) {
     const bool is_max = reducer.kind == OpKind::kArgMax;
     const bool last = reducer.Int("select_last_index") != 0;
     const std::string compare = std::string(is_max ? ">" : "<") + (last ? "=" : "");
@@ -402,9 +401,9 @@ class RowReductionPlanner {
     return scratch_[type] = name;
   }
 
-  std::vector<Expr> ResultIndex(const Node& reducer) const {
+  Exprs ResultIndex(const Node& reducer) const {
     if (reducer.kind == OpKind::kMatMul || reducer.Int("keepdims") == 0) return row_index_;
-    std::vector<Expr> index;
+    Exprs index;
     size_t kept = 0;
     for (bool is_reduced : is_reduced_) index.push_back(is_reduced ? Expr(0) : row_index_[kept++]);
     return index;
@@ -428,7 +427,7 @@ class RowReductionPlanner {
       }
     }
     if (whole_rows.empty()) return;
-    const std::vector<Expr> k = OpenRow();
+    const Exprs k = OpenRow();
     const Expr flat = Linearize(FullIndex(k), space_, builder_.ranges());
     for (int output : whole_rows) StoreAt(output, flat);
     CloseRow();
@@ -446,7 +445,7 @@ class RowReductionPlanner {
   std::vector<const Node*> reducers_;
   Shape space_, kept_, reduced_;
   std::vector<bool> is_reduced_;
-  std::vector<Expr> row_index_;
+  Exprs row_index_;
   std::map<std::string, std::string> scratch_;
   std::optional<RowWalk> walk_;
   std::map<std::string, std::string> arrays_;  // by the local that they keep

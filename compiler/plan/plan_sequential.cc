@@ -44,7 +44,7 @@ class SequentialPlanner {
  private:
   // One thread per line; `lines` are the dims other than the axis. Returns their coordinates, of
   // which `variable` is the position.
-  std::vector<Expr> OpenLines(const Shape& lines, const std::string& variable = "row",
+  Exprs OpenLines(ShapeRef lines, const std::string& variable = "row",
                               const std::string& line = "line",
                               const std::string& where = "along the axis") {
     const Expr count = Product(lines);
@@ -64,12 +64,12 @@ class SequentialPlanner {
     return Coordinates(builder_, Expr::Symbol(variable), lines, variable);
   }
 
-  static Shape Without(const Shape& shape, int64_t axis) {
-    Shape lines = shape;
+  static Shape Without(ShapeRef shape, int64_t axis) {
+    Shape lines(shape);
     lines.erase(lines.begin() + axis);
     return lines;
   }
-  static std::vector<Expr> Insert(std::vector<Expr> line, int64_t axis, const Expr& at) {
+  static Exprs Insert(Exprs line, int64_t axis, const Expr& at) {
     line.insert(line.begin() + axis, at);
     return line;
   }
@@ -178,7 +178,7 @@ class SequentialPlanner {
     builder_.Assign(place, ToMemory(value, dtype));
   }
 
-  std::string ResultAt(const std::vector<Expr>& index) {
+  std::string ResultAt(ArrayRef<Expr> index) {
     const Value* result = region_.result(0);
     const std::string buffer = builder_.Buffer(result, /*written=*/true);
     return buffer + "[" +
@@ -267,7 +267,7 @@ class SequentialPlanner {
     const Shape outer(shape.begin(), shape.begin() + depth),
         inner(shape.begin() + depth, shape.end());
     const auto line = OpenLines(inner, "column", "element", "of a slice");
-    auto full = [&](std::vector<Expr> at) {
+    auto full = [&](Exprs at) {
       at.insert(at.end(), line.begin(), line.end());
       return at;
     };
@@ -282,7 +282,7 @@ class SequentialPlanner {
     const Expr count = Product(tuples);
     OpenLoop("k", count);
     auto tuple = Delinearize(Expr::Symbol("k"), tuples, builder_.ranges());
-    std::vector<Expr> target;
+    Exprs target;
     for (int64_t d = 0; d < depth; ++d) {
       auto source = tuple;
       source.push_back(d);

@@ -31,7 +31,7 @@ std::string TeamName(Team team) {
 }
 
 // Tells each kernel what serves the other sizes; of names that begin alike, it says the ends.
-void NameVariants(const std::vector<Variant>& variants, std::vector<Step>& steps) {
+void NameVariants(ArrayRef<Variant> variants, std::vector<Step>& steps) {
   std::vector<KernelVariant> all;
   for (size_t i = 0; i < steps.size(); ++i) {
     const std::string& suffix = variants[i].suffix;
@@ -97,7 +97,7 @@ RegionKernels::RegionKernels(const Node& region, std::string name, std::vector<s
       graph_(graph),
       class_(RegionClassOf(region)) {
   size_ = region.result()->type.ElementCount();
-  if (class_ == RegionClass::kBlockProgram) size_ = Product(region.Get<std::vector<Expr>>("rows"));
+  if (class_ == RegionClass::kBlockProgram) size_ = Product(region.Get<Exprs>("rows"));
   if (const Node* reduction = class_ == RegionClass::kRowReduction ? ReductionOf(region) : nullptr)
     size_ = reduction->result()->type.ElementCount();
   if (class_ != RegionClass::kMatMul) return;
@@ -159,7 +159,7 @@ std::vector<Variant> RegionKernels::PlannedRows() const {
   return FewAndMany(few, Variant(), kManyLongRows);
 }
 
-std::vector<Variant> RegionKernels::Tuned(const std::vector<Winner>& winners) const {
+std::vector<Variant> RegionKernels::Tuned(ArrayRef<Winner> winners) const {
   const std::vector<Variant> planned = Planned();
   std::vector<Variant> variants;
   // As planned, for some of the sizes.
@@ -274,7 +274,7 @@ std::vector<KernelChoice> RegionKernels::ProductCandidates(int64_t size) const {
   return candidates;
 }
 
-std::vector<Step> RegionKernels::Plan(const std::vector<Variant>& variants,
+std::vector<Step> RegionKernels::Plan(ArrayRef<Variant> variants,
                                       std::vector<IndexSite>& sites) const {
   std::vector<Step> steps;
   for (const Variant& variant : variants) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +7,7 @@
 #include "compiler/kernel/launch_shape.h"
 #include "compiler/plan/matmul/schedule.h"
 #include "compiler/plan/plan_program.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -53,7 +53,7 @@ class RegionKernels {
   // What serves which sizes where nothing was measured: ascending, without gaps.
   std::vector<Variant> Planned() const;
   // Planned(), but each winner from halfway between the sizes around it (geometrically) on.
-  std::vector<Variant> Tuned(const std::vector<Winner>& winners) const;
+  std::vector<Variant> Tuned(ArrayRef<Winner> winners) const;
   // What is worth measuring at `size`; some of these may turn out to be the same kernel.
   std::vector<KernelChoice> Candidates(int64_t size) const;
 
@@ -61,7 +61,7 @@ class RegionKernels {
   const MatMulPlan* library_product() const { return library_ ? &*product_ : nullptr; }
 
   // One step per variant, alternatives of each other.
-  std::vector<Step> Plan(const std::vector<Variant>& variants, std::vector<IndexSite>& sites) const;
+  std::vector<Step> Plan(ArrayRef<Variant> variants, std::vector<IndexSite>& sites) const;
 
  private:
   Step PlanOne(const Variant& variant, std::vector<IndexSite>& sites) const;

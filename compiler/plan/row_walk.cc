@@ -15,7 +15,7 @@ bool Mentions(const std::string& text, const std::string& word) {
   return mentions;
 }
 
-bool Mentions(const std::vector<Statement>& statements, const std::string& word) {
+bool Mentions(ArrayRef<Statement> statements, const std::string& word) {
   return std::any_of(statements.begin(), statements.end(), [&](const Statement& s) {
     const bool is_code = s.kind != Statement::Kind::kComment;
     return (is_code && (Mentions(s.text, word) || Mentions(s.name, word))) ||
@@ -67,14 +67,14 @@ std::string RowWalk::Slot() const {
 
 SizeNames RowWalk::Length() { return Only({0, "row_length", "elements that are reduced"}); }
 
-std::vector<Expr> RowWalk::Open() {
+Exprs RowWalk::Open() {
   if (team_ == Team::kThread) return OpenNest();
   return steps_ > 0 ? OpenSteps() : OpenStride();
 }
 
 // One loop per axis.
-std::vector<Expr> RowWalk::OpenNest() {
-  std::vector<Expr> k;
+Exprs RowWalk::OpenNest() {
+  Exprs k;
   const SizeNames counts = reduced_.size() == 1 ? Length() : CoordinatesOf("k", reduced_);
   for (size_t i = 0; i < reduced_.size(); ++i) {
     if (reduced_[i].IsConstant(1)) {
@@ -90,7 +90,7 @@ std::vector<Expr> RowWalk::OpenNest() {
   return k;
 }
 
-std::vector<Expr> RowWalk::OpenStride() {
+Exprs RowWalk::OpenStride() {
   const Expr length = Product(reduced_);
   headers_.push_back(
       LoopHeader(builder_, "k", Member(), builder_.Write(length, Length()), TeamSize()));
@@ -99,7 +99,7 @@ std::vector<Expr> RowWalk::OpenStride() {
   return Coordinates(builder_, Expr::Symbol("k"), reduced_, "k");
 }
 
-std::vector<Expr> RowWalk::OpenSteps() {
+Exprs RowWalk::OpenSteps() {
   const Expr count = *Product(reduced_).AsConstant() / vector_length_;
   const bool by_vectors = vector_length_ > 1;
   const std::string variable = by_vectors ? "vector" : "k";
@@ -125,7 +125,7 @@ std::vector<Expr> RowWalk::OpenSteps() {
   }
   if (!by_vectors) return Coordinates(builder_, Expr::Symbol("k"), reduced_, "k");
   builder_.OpenLanes({"element", vector_length_, true, "#pragma unroll", VectorLength()});
-  std::vector<Expr> k(reduced_.size(), 0);  // vectors lie along the last axis, others have size 1
+  Exprs k(reduced_.size(), 0);  // vectors lie along the last axis, others have size 1
   k.back() = Expr::Symbol("vector") * vector_length_ + Expr::Symbol("element");
   return k;
 }

@@ -27,7 +27,7 @@ class RowWalk {
 
   Team team() const { return team_; }
   // Opens the loops over the row and returns the coordinates of an element.
-  std::vector<Expr> Open();
+  Exprs Open();
   void Close(const std::string& pragma = "");
 
   // How many elements of a row one thread owns, if that is a constant; else 0.
@@ -42,9 +42,9 @@ class RowWalk {
   std::string Member() const { return team_ == Team::kWarp ? "lane" : "threadIdx.x"; }
 
  private:
-  std::vector<Expr> OpenNest();
-  std::vector<Expr> OpenStride();
-  std::vector<Expr> OpenSteps();
+  Exprs OpenNest();
+  Exprs OpenStride();
+  Exprs OpenSteps();
   std::string TeamSize();
   std::string VectorLength() const;
 

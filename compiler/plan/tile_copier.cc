@@ -29,7 +29,7 @@ int64_t Lanes(const TileRows& rows) {
 }  // namespace
 
 void ForVectors(KernelBuilder& builder, const VectorsOfRows& rows,
-                const std::function<void()>& body) {
+                function_ref<void()> body) {
   const std::string size = BlockSizeName(builder);
   const int block_size = builder.plan().block_size;
   const std::string count = rows.rows_name + " * " + rows.vectors_name;
@@ -93,7 +93,7 @@ std::optional<TileCopier::TileInMemory> TileCopier::Find(const TileRows& rows) c
   ranges.Set("vector", 0, Expr(rows.elements / lanes) - 1);
   ranges.Set(row, 0, rows.count - 1);
   ranges.Set(row_in_tile, 0, Expr(rows.tile_rows) - 1);
-  const std::vector<Expr> index =
+  const Exprs index =
       rows.at(Expr::Symbol(row), Expr::Symbol("vector") * lanes + Expr::Symbol(lane.variable));
   const auto found = FindInMemory(region_, rows.operand, index, ranges);
   if (!found || found->tensor->type.dtype != DtypeOf(rows)) return std::nullopt;

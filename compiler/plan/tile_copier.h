@@ -3,10 +3,10 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "compiler/kernel/kernel_builder.h"
 #include "compiler/kernel/region_lowering.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -21,7 +21,7 @@ struct TileRows {
   std::string tile_rows_name;
   int64_t elements;   // of a row
   std::string array;  // in shared memory: has at(row, word)
-  std::function<std::vector<Expr>(const Expr& row, const Expr& element)> at;  // index in operand
+  std::function<Exprs(const Expr& row, const Expr& element)> at;  // index in operand
 };
 
 // Writes how a block brings rows to its shared memory: those that lie in memory as they are wanted
@@ -66,7 +66,7 @@ struct VectorsOfRows {
 };
 // Writes a loop of `body`, in which the locals `rows.row_name` and `vector` say which a thread has.
 void ForVectors(KernelBuilder& builder, const VectorsOfRows& rows,
-                const std::function<void()>& body);
+                function_ref<void()> body);
 // A local that counts up to `extent`, or stays at its last where the tile goes beyond.
 Expr LetWithin(KernelBuilder& builder, const std::string& name, const std::string& text,
                const Expr& extent, const SizeName& extent_name, int tile);

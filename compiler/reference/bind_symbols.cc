@@ -8,7 +8,7 @@ namespace {
 
 using Symbols = std::map<std::string, int64_t>;
 
-std::string ShapeText(const Shape& shape) {
+std::string ShapeText(ShapeRef shape) {
   std::vector<std::string> dims;
   for (const Expr& dim : shape) dims.push_back(dim.ToString());
   return fmt::format("[{}]", fmt::join(dims, ", "));
@@ -16,7 +16,7 @@ std::string ShapeText(const Shape& shape) {
 
 class SymbolBinder {
  public:
-  SymbolBinder(const Graph& graph, const std::vector<std::vector<int64_t>>& input_dims)
+  SymbolBinder(const Graph& graph, ArrayRef<std::vector<int64_t>> input_dims)
       : graph_(graph), input_dims_(input_dims), ranges_(graph.SymbolRanges()) {}
 
   Result<Symbols> Run() {
@@ -162,7 +162,7 @@ class SymbolBinder {
   }
 
   const Graph& graph_;
-  const std::vector<std::vector<int64_t>>& input_dims_;
+  ArrayRef<std::vector<int64_t>> input_dims_;
   const Ranges ranges_;
   Symbols values_;
   std::map<std::string, std::string> sources_;  // the input that a symbol was read off
@@ -171,7 +171,7 @@ class SymbolBinder {
 }  // namespace
 
 Result<Symbols> BindSymbols(const Graph& graph,
-                            const std::vector<std::vector<int64_t>>& input_dims) {
+                            ArrayRef<std::vector<int64_t>> input_dims) {
   return SymbolBinder(graph, input_dims).Run();
 }
 

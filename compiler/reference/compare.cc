@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 namespace fusec {
 
@@ -14,7 +13,7 @@ std::vector<int64_t> WithoutOnes(std::vector<int64_t> dims) {
 }
 
 // Coordinates of element number `position` of a row-major tensor.
-std::vector<int64_t> IndexOf(int64_t position, const std::vector<int64_t>& dims) {
+std::vector<int64_t> IndexOf(int64_t position, ArrayRef<int64_t> dims) {
   std::vector<int64_t> index(dims.size());
   for (size_t axis = dims.size(); axis-- > 0;) {
     index[axis] = position % dims[axis];
@@ -74,7 +73,7 @@ void CompareInts(const TensorData& found, const ReferenceTensor& expected, Compa
 
 }  // namespace
 
-std::string IndexText(const std::vector<int64_t>& index) {
+std::string IndexText(ArrayRef<int64_t> index) {
   std::string text = "[";
   for (size_t i = 0; i < index.size(); ++i) text += (i ? ", " : "") + std::to_string(index[i]);
   return text + "]";
@@ -104,7 +103,7 @@ Dtype CoarsestDtype(const Value* output) {
   };
   Dtype coarsest = output->type.dtype;
   std::vector<const Value*> pending = {output};
-  std::set<const Node*> seen;
+  NodeSet seen;
   while (!pending.empty()) {
     const Value* value = pending.back();
     pending.pop_back();

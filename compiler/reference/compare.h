@@ -6,6 +6,7 @@
 #include "compiler/ir/graph.h"
 #include "compiler/ir/tensor.h"
 #include "compiler/reference/reference_context.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -37,7 +38,7 @@ struct Comparison {
   std::string note;  // what is unusual, or why it failed if the numbers do not show it
   bool pass = false;
 };
-std::string IndexText(const std::vector<int64_t>& index);  // "[3, 17]"
+std::string IndexText(ArrayRef<int64_t> index);  // "[3, 17]"
 
 // Shapes that differ in dims of size 1 only are compared by position, with a note.
 Comparison Compare(const std::string& name, const TensorData& found,

@@ -1,5 +1,7 @@
 #include "compiler/reference/interpreter.h"
 
+#include <unordered_map>
+
 #include "compiler/ir/op_def.h"
 #include "compiler/support/check.h"
 
@@ -9,7 +11,7 @@ namespace {
 using Symbols = std::map<std::string, int64_t>;
 using Tensors = std::vector<ReferenceTensor>;
 
-Result<Tensors> RunGraph(const Graph& graph, const std::vector<const ReferenceTensor*>& inputs,
+Result<Tensors> RunGraph(const Graph& graph, ArrayRef<const ReferenceTensor*> inputs,
                          const Symbols& symbols);
 
 Result<ReferenceTensor> Evaluate(const Node& constant) {
@@ -23,7 +25,7 @@ Result<ReferenceTensor> Evaluate(const Node& constant) {
 // A composite op is judged through its parts: a graph of them is made and run. Operands that are
 // constants stay constants in it, as decompositions may look at them.
 Result<Tensors> RunComposite(const Graph& graph, const Node& node,
-                             const std::vector<const ReferenceTensor*>& operands,
+                             ArrayRef<const ReferenceTensor*> operands,
                              const Symbols& symbols) {
   Graph parts;
   parts.name = GetOpDef(node.kind).text;
@@ -58,7 +60,7 @@ class Run {
   Run(const Graph& graph, const Symbols& symbols)
       : graph_(graph), symbols_(symbols), uses_left_(graph.CountUses()) {}
 
-  Result<Tensors> Outputs(const std::vector<const ReferenceTensor*>& inputs) {
+  Result<Tensors> Outputs(ArrayRef<const ReferenceTensor*> inputs) {
     for (size_t i = 0; i < inputs.size(); ++i) given_[graph_.inputs[i].get()] = inputs[i];
     for (const auto& node : graph_.nodes) {
       if (node->kind != OpKind::kConstant) FUSEC_TRY(Execute(*node));
@@ -83,7 +85,7 @@ class Run {
     FUSEC_CHECK(IsConstant(value),
                 "%" + value->name + " is used before it is computed\n" + Print(graph_));
     FUSEC_ASSIGN(ReferenceTensor tensor, Evaluate(*value->producer));
-    return &computed_.emplace(value, std::move(tensor)).first->second;
+    return &computed_.try_emplace(value, std::move(tensor)).first->second;
   }
 
   Result<void> Execute(const Node& node) {
@@ -105,7 +107,7 @@ class Run {
     return {};
   }
 
-  Result<Tensors> Compute(const Node& node, const std::vector<const ReferenceTensor*>& operands) {
+  Result<Tensors> Compute(const Node& node, ArrayRef<const ReferenceTensor*> operands) {
     if (node.kind == OpKind::kRegion) return RunGraph(*node.body, operands, symbols_);
     const OpFunctions& functions = GetOpDef(node.kind).functions;
     if (functions.reference == nullptr) {
@@ -133,12 +135,12 @@ class Run {
 
   const Graph& graph_;
   const Symbols& symbols_;
-  std::map<const Value*, int> uses_left_;
-  std::map<const Value*, const ReferenceTensor*> given_;
-  std::map<const Value*, ReferenceTensor> computed_;  // freed after their last use
+  DenseMap<const Value*, int> uses_left_;
+  DenseMap<const Value*, const ReferenceTensor*> given_;
+  std::unordered_map<const Value*, ReferenceTensor> computed_;  // freed after their last use
 };
 
-Result<Tensors> RunGraph(const Graph& graph, const std::vector<const ReferenceTensor*>& inputs,
+Result<Tensors> RunGraph(const Graph& graph, ArrayRef<const ReferenceTensor*> inputs,
                          const Symbols& symbols) {
   FUSEC_CHECK(inputs.size() == graph.inputs.size(), Print(graph));
   return Run(graph, symbols).Outputs(inputs);
@@ -146,7 +148,7 @@ Result<Tensors> RunGraph(const Graph& graph, const std::vector<const ReferenceTe
 
 }  // namespace
 
-Result<Tensors> Interpret(const Graph& graph, const Tensors& inputs) {
+Result<Tensors> Interpret(const Graph& graph, ArrayRef<ReferenceTensor> inputs) {
   std::vector<std::vector<int64_t>> dims;
   std::vector<const ReferenceTensor*> pointers;
   for (const ReferenceTensor& input : inputs) {
@@ -165,10 +167,10 @@ Result<Tensors> Interpret(const Graph& graph, const Tensors& inputs) {
 }
 
 Result<std::vector<ReferenceTensor>> InterpretNode(const Node& node,
-                                                   const std::vector<ReferenceTensor>& inputs) {
+                                                   ArrayRef<ReferenceTensor> inputs) {
   Graph graph;
   graph.name = "alone";
-  std::vector<Value*> operands;
+  Values operands;
   size_t next = 0;
   for (const Value* operand : node.operands) {
     operands.push_back(nullptr);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/reference/reference_context.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -12,16 +13,16 @@ namespace fusec {
 // from their dims. Errors: a dim that contradicts its symbol or its range, an index outside its
 // table.
 Result<std::vector<ReferenceTensor>> Interpret(const Graph& graph,
-                                               const std::vector<ReferenceTensor>& inputs);
+                                               ArrayRef<ReferenceTensor> inputs);
 
 // The value of every symbol, which follows from the inputs' dims. The error names input, dim, the
 // size that was found and the size that was expected.
 Result<std::map<std::string, int64_t>> BindSymbols(
-    const Graph& graph, const std::vector<std::vector<int64_t>>& input_dims);
+    const Graph& graph, ArrayRef<std::vector<int64_t>> input_dims);
 
 // The results of `node` alone, for those of its operands that are given, in order. Their dims may
 // differ from the node's.
 Result<std::vector<ReferenceTensor>> InterpretNode(const Node& node,
-                                                   const std::vector<ReferenceTensor>& inputs);
+                                                   ArrayRef<ReferenceTensor> inputs);
 
 }  // namespace fusec

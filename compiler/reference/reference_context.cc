@@ -3,7 +3,7 @@
 namespace fusec {
 namespace {
 
-int64_t CountElements(const std::vector<int64_t>& dims) {
+int64_t CountElements(ArrayRef<int64_t> dims) {
   int64_t count = 1;
   for (const int64_t dim : dims) count *= dim;
   return count;
@@ -22,7 +22,7 @@ int64_t Wrap(Dtype dtype, int64_t value) {
   }
 }
 
-std::string ListText(const std::vector<int64_t>& values) {
+std::string ListText(ArrayRef<int64_t> values) {
   std::string text = "[";
   for (size_t i = 0; i < values.size(); ++i) {
     if (i != 0) text += ", ";
@@ -55,7 +55,7 @@ TensorData ReferenceTensor::ToData() const {
 
 int64_t ReferenceTensor::element_count() const { return CountElements(dims); }
 
-int64_t ReferenceTensor::Position(const std::vector<int64_t>& index) const {
+int64_t ReferenceTensor::Position(ArrayRef<int64_t> index) const {
   int64_t position = 0;
   for (size_t i = 0; i < dims.size(); ++i) position = position * dims[i] + index[i];
   return position;
@@ -65,8 +65,8 @@ void ReferenceTensor::WrapInts() {
   for (int64_t& value : ints) value = Wrap(dtype, value);
 }
 
-void ForEachIndex(const std::vector<int64_t>& dims,
-                  const std::function<void(const std::vector<int64_t>&)>& visit) {
+void ForEachIndex(ArrayRef<int64_t> dims,
+                  function_ref<void(ArrayRef<int64_t>)> visit) {
   if (CountElements(dims) == 0) return;
   std::vector<int64_t> index(dims.size(), 0);
   while (true) {

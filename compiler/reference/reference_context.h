@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -21,14 +22,14 @@ struct ReferenceTensor {
   static ReferenceTensor FromData(const TensorData& data);
   TensorData ToData() const;  // rounds to the dtype
   int64_t element_count() const;
-  int64_t Position(const std::vector<int64_t>& index) const;  // row-major
+  int64_t Position(ArrayRef<int64_t> index) const;  // row-major
   double Real(int64_t i) const { return IsFloat(dtype) ? reals[i] : static_cast<double>(ints[i]); }
   void WrapInts();  // integers reduced to the dtype's width, after arithmetic in 64 bits
 };
 
 // Calls `visit(index)` for every index of `dims`, row-major; once with an empty index for a scalar, never if a dim is 0.
-void ForEachIndex(const std::vector<int64_t>& dims,
-                  const std::function<void(const std::vector<int64_t>&)>& visit);
+void ForEachIndex(ArrayRef<int64_t> dims,
+                  function_ref<void(ArrayRef<int64_t>)> visit);
 
 // What an op's Reference sees: operands with values, results already allocated with their concrete dims.
 class ReferenceContext {

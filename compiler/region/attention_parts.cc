@@ -17,7 +17,7 @@ bool FoldsLastAxis(const Node& reduction) {
 }
 
 // Both [.., rows, columns], whatever the leading dims are called.
-bool SameMatrices(const Shape& a, const Shape& b) {
+bool SameMatrices(ShapeRef a, ShapeRef b) {
   return a.size() >= 2 && b.size() >= 2 && a.back() == b.back() &&
          a[a.size() - 2] == b[b.size() - 2] && Product(a) == Product(b);
 }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <optional>
-#include <set>
 
 #include "compiler/ir/graph.h"
 
@@ -18,7 +17,7 @@ struct AttentionParts {
   const Node* guard = nullptr;
   const Node* values =
       nullptr;  // the product of the probabilities [.., queries, keys] and the values
-  std::set<const Node*> nodes;  // these, and all between them
+  NodeSet nodes;  // these, and all between them
 };
 
 // The attention whose second product is `values`, if there is one.

@@ -1,7 +1,7 @@
 #include "compiler/region/block_stages.h"
 
 #include <algorithm>
-#include <map>
+#include <unordered_map>
 
 #include "compiler/ir/op_def.h"
 #include "compiler/region/reducers.h"
@@ -24,8 +24,8 @@ constexpr int64_t kMostLines = 64, kFewestSums = 128, kDepthStep = 8;
 
 class StageFinder {
  public:
-  StageFinder(const std::vector<const Node*>& nodes,
-              const std::function<bool(const Value*)>& read_outside, bool tensor_cores)
+  StageFinder(ArrayRef<const Node*> nodes,
+              function_ref<bool(const Value*)> read_outside, bool tensor_cores)
       : nodes_(nodes), read_outside_(read_outside), tensor_cores_(tensor_cores) {
     for (const Node* node : nodes) {
       inside_.insert(node);
@@ -37,7 +37,7 @@ class StageFinder {
     }
   }
 
-  std::vector<BlockStage> Find(const Shape& rows) {
+  std::vector<BlockStage> Find(ShapeRef rows) {
     for (const Node* node : nodes_) {
       if (IsForTensorCores(*node, rows))
         stages_[node->result()].by_tensor_cores = true;
@@ -62,7 +62,7 @@ class StageFinder {
 
  private:
   // Whether it is left x right^T of matrices of each row that are made here.
-  bool IsForTensorCores(const Node& node, const Shape& rows) const {
+  bool IsForTensorCores(const Node& node, ShapeRef rows) const {
     if (!tensor_cores_ || node.kind != OpKind::kMatMul || node.Int("transpose_a") != 0 ||
         node.Int("transpose_b") != 1 || read_outside_(node.result()))
       return false;
@@ -89,7 +89,7 @@ class StageFinder {
 
   // The last value of the chain that alone reads the reducer's result, each element from one
   // element.
-  void AddWithTail(const Node& reducer, const Shape& rows) {
+  void AddWithTail(const Node& reducer, ShapeRef rows) {
     const Value* value = reducer.result();
     const Value* last = value;
     while (!read_outside_(value) && readers_[value].size() == 1) {
@@ -102,7 +102,7 @@ class StageFinder {
     stages_[last].inlined.push_back(&reducer);
   }
 
-  static bool ReadsOnce(const Node& reader, const Value* value, const Shape& rows) {
+  static bool ReadsOnce(const Node& reader, const Value* value, ShapeRef rows) {
     const OpClass op_class = GetOpDef(reader.kind).op_class;
     if (reader.kind == OpKind::kConcat) return HasRows(reader.result(), rows);
     if (op_class == OpClass::kPointwise) return reader.result()->type.shape == value->type.shape;
@@ -123,7 +123,7 @@ class StageFinder {
 
   // What a matmul reads many times is made once, but views and what comes from outside is read
   // where it lies.
-  void AddOperand(const Value* operand, const Shape& rows) {
+  void AddOperand(const Value* operand, ShapeRef rows) {
     const Value* base = operand;
     while (!stages_.count(base) && base->producer && inside_.count(base->producer) &&
            base->producer->kind != OpKind::kConcat &&
@@ -178,7 +178,7 @@ class StageFinder {
   }
 
   // Whether nothing inside reads the chain's views but `last` nodes the last of them.
-  bool AreReadBy(const std::vector<const Node*>& views, size_t last) const {
+  bool AreReadBy(ArrayRef<const Node*> views, size_t last) const {
     for (const Node* view : views) {
       auto found = readers_.find(view->result());
       const size_t inside = found == readers_.end() ? 0 : found->second.size();
@@ -187,7 +187,7 @@ class StageFinder {
     return true;
   }
 
-  std::vector<BlockStage> InOrder(const Shape& rows) {
+  std::vector<BlockStage> InOrder(ShapeRef rows) {
     std::vector<BlockStage> ordered;
     for (const Node* node : nodes_) {
       for (const auto& result : node->results) {
@@ -203,22 +203,22 @@ class StageFinder {
     return ordered.size() == stages_.size() ? ordered : std::vector<BlockStage>{};
   }
 
-  const std::vector<const Node*>& nodes_;
-  const std::function<bool(const Value*)>& read_outside_;
+  ArrayRef<const Node*> nodes_;
+  function_ref<bool(const Value*)> read_outside_;
   const bool tensor_cores_;
-  std::set<const Node*> inside_;
-  std::map<const Value*, std::vector<const Node*>> readers_;
-  std::map<const Value*, BlockStage> stages_;
+  NodeSet inside_;
+  DenseMap<const Value*, std::vector<const Node*>> readers_;
+  std::unordered_map<const Value*, BlockStage> stages_;
 };
 
 }  // namespace
 
-bool HasRows(const Value* value, const Shape& rows) {
+bool HasRows(const Value* value, ShapeRef rows) {
   const Shape& shape = value->type.shape;
   return shape.size() >= rows.size() && std::equal(rows.begin(), rows.end(), shape.begin());
 }
 
-int64_t ElementsPerRow(const Value* value, const Shape& rows) {
+int64_t ElementsPerRow(const Value* value, ShapeRef rows) {
   const Shape& shape = value->type.shape;
   if (shape.size() < rows.size()) return 0;
   return Product(Shape(shape.begin() + static_cast<int64_t>(rows.size()), shape.end()))
@@ -226,7 +226,7 @@ int64_t ElementsPerRow(const Value* value, const Shape& rows) {
       .value_or(0);
 }
 
-int64_t KeptBytesPerRow(const std::vector<BlockStage>& stages, const Shape& rows) {
+int64_t KeptBytesPerRow(ArrayRef<BlockStage> stages, ShapeRef rows) {
   int64_t bytes = 0;
   for (const BlockStage& stage : stages) {
     const int64_t element = std::max(4, DtypeBytes(stage.value->type.dtype));
@@ -235,17 +235,17 @@ int64_t KeptBytesPerRow(const std::vector<BlockStage>& stages, const Shape& rows
   return bytes;
 }
 
-std::vector<BlockStage> FindBlockStages(const std::vector<const Node*>& nodes, const Shape& rows,
-                                        const std::function<bool(const Value*)>& read_outside,
+std::vector<BlockStage> FindBlockStages(ArrayRef<const Node*> nodes, ShapeRef rows,
+                                        function_ref<bool(const Value*)> read_outside,
                                         bool tensor_cores) {
   return StageFinder(nodes, read_outside, tensor_cores).Find(rows);
 }
 
-std::vector<Expr> IndexBehind(const std::vector<const Node*>& views, std::vector<Expr> index,
+Exprs IndexBehind(ArrayRef<const Node*> views, Exprs index,
                               const Ranges& ranges) {
   for (const Node* view : views) {
     if (view->kind == OpKind::kTranspose) {
-      std::vector<Expr> permuted;
+      Exprs permuted;
       for (const int64_t axis : view->Ints("perm")) permuted.push_back(index[axis]);
       index = std::move(permuted);
     } else {

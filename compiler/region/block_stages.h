@@ -1,10 +1,9 @@
 #pragma once
 
-#include <functional>
-#include <set>
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -42,20 +41,20 @@ struct BlockStage {
 // `read_outside` tells the group's results. Empty if some value that would have to be kept has no
 // rows of its own: its leading dims are not `rows`. With `tensor_cores` products of small matrices
 // are stages of their own.
-std::vector<BlockStage> FindBlockStages(const std::vector<const Node*>& nodes, const Shape& rows,
-                                        const std::function<bool(const Value*)>& read_outside,
+std::vector<BlockStage> FindBlockStages(ArrayRef<const Node*> nodes, ShapeRef rows,
+                                        function_ref<bool(const Value*)> read_outside,
                                         bool tensor_cores = false);
 
 // Elements of one row of `value`; 0 where they are not a constant number, or it has no rows.
-int64_t ElementsPerRow(const Value* value, const Shape& rows);
+int64_t ElementsPerRow(const Value* value, ShapeRef rows);
 // Shared memory that one row takes: halves are kept as floats.
-int64_t KeptBytesPerRow(const std::vector<BlockStage>& stages, const Shape& rows);
+int64_t KeptBytesPerRow(ArrayRef<BlockStage> stages, ShapeRef rows);
 constexpr int64_t kMostKeptBytes = 40
                                    << 10;  // of a block; every GPU gives 48 KB without being asked
-bool HasRows(const Value* value, const Shape& rows);
+bool HasRows(const Value* value, ShapeRef rows);
 
 // The index in a stored result of element `index` of its stage's value.
-std::vector<Expr> IndexBehind(const std::vector<const Node*>& views, std::vector<Expr> index,
+Exprs IndexBehind(ArrayRef<const Node*> views, Exprs index,
                               const Ranges& ranges);
 
 }  // namespace fusec

@@ -1,8 +1,8 @@
 #include "compiler/region/index_limits.h"
 
 #include <algorithm>
-#include <functional>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "compiler/ir/element_sources.h"
@@ -26,7 +26,7 @@ struct Limits {
   std::vector<std::optional<Expr>> at;
 };
 
-using Index = std::vector<Expr>;
+using Index = Exprs;
 
 class LimitFinder {
  public:
@@ -87,7 +87,7 @@ class LimitFinder {
       if (!limits.at[0]) return;
       limits = {-1, {limits.at[0]}};
     }
-    const auto [place, fresh] = limits_.emplace(value, limits);
+    const auto [place, fresh] = limits_.try_emplace(value, limits);
     if (fresh) return;
     Limits& known = place->second;
     if (known.axis < 0) std::swap(known, limits);
@@ -133,7 +133,7 @@ class LimitFinder {
     if (elements.empty()) return std::nullopt;
     return elements;
   }
-  std::optional<int64_t> KnownElement(const Value* value, const std::vector<Expr>& index) {
+  std::optional<int64_t> KnownElement(const Value* value, ArrayRef<Expr> index) {
     const auto position = Linearize(index, value->type.shape, ranges_).AsConstant();
     if (!position || !Elements(value)) return std::nullopt;
     const std::vector<int64_t>& elements = *Elements(value);
@@ -209,7 +209,7 @@ class LimitFinder {
 
   std::vector<Read> ReadsOf(const Node& node, const Index& index,
                             const std::optional<Expr>& limit = std::nullopt) {
-    const auto index_at = [&](int operand, const Index& position,
+    const auto index_at = [&](int operand, ArrayRef<Expr> position,
                               const Expr& extent) -> std::optional<Expr> {
       const std::optional<int64_t> place = KnownElement(node.operand(operand), position);
       if (!place) return Expr::Symbol("data");  // somewhere
@@ -237,7 +237,7 @@ class LimitFinder {
   }
 
   // Of data that is read in known places: by places of the axis that tells most of them apart.
-  Limits BeforeReads(const Value* data, const std::vector<Read>& reads) const {
+  Limits BeforeReads(const Value* data, ArrayRef<Read> reads) const {
     Limits best{-1, {std::nullopt}};
     for (const Read& read : reads) best.at[0] = LesserOf(best.at[0], read.limit);
     size_t most = 0;
@@ -296,7 +296,7 @@ class LimitFinder {
   }
 
   // Offsets that ascend say where each of several tables begins that lie in one.
-  void LimitToNextOffset(const std::vector<int64_t>& offsets, Limits& limits) const {
+  void LimitToNextOffset(ArrayRef<int64_t> offsets, Limits& limits) const {
     if (!std::is_sorted(offsets.begin(), offsets.end(), std::less_equal<>())) return;
     for (size_t i = 0; i + 1 < offsets.size(); ++i)
       limits.at[i] = LesserOf(limits.at[i], Expr(offsets[i + 1] - offsets[i]));
@@ -304,9 +304,9 @@ class LimitFinder {
 
   const Graph& graph_;
   Ranges ranges_;
-  std::map<const Value*, Limits> limits_;  // looked up, never iterated
-  std::map<const Value*, std::optional<std::vector<int64_t>>> elements_;  // looked up, never iterated
-  std::set<const Value*> ascending_;       // looked up, never iterated
+  std::unordered_map<const Value*, Limits> limits_;  // looked up, never iterated
+  std::unordered_map<const Value*, std::optional<std::vector<int64_t>>> elements_;  // looked up, never iterated
+  ValueSet ascending_;       // looked up, never iterated
 };
 
 }  // namespace

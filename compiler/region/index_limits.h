@@ -3,7 +3,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "compiler/ir/graph.h"
 
@@ -12,7 +11,7 @@ namespace fusec {
 // What the values of one integer input must stay below for every row that they choose to exist.
 struct IndexLimits {
   int axis = 0;  // along which the limits differ
-  std::vector<Expr>
+  Exprs
       limits;  // one for all values, or one for each place of the axis, whose dim is constant
 };
 

@@ -5,8 +5,8 @@
 namespace fusec {
 
 std::optional<MemoryPlace> FindInMemory(const Node& region, const Value* value,
-                                        const std::vector<Expr>& index, const Ranges& ranges) {
-  std::vector<Expr> at = index;
+                                        ArrayRef<Expr> index, const Ranges& ranges) {
+  Exprs at(index);
   while (const Node* view = value->producer) {
     auto sources = ElementSources(*view, value->result_index, at, ranges, NoIndexIsKnown);
     if (!sources || sources->size() != 1 || (*sources)[0].operand < 0) return std::nullopt;

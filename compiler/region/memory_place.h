@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "compiler/ir/graph.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -15,6 +16,6 @@ struct MemoryPlace {
 // The place of element `index` of `value`, a value of the region's body; nullopt where anything but
 // views makes it, or where what stands in its place depends on the index.
 std::optional<MemoryPlace> FindInMemory(const Node& region, const Value* value,
-                                        const std::vector<Expr>& index, const Ranges& ranges);
+                                        ArrayRef<Expr> index, const Ranges& ranges);
 
 }  // namespace fusec

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <map>
+#include <set>
 #include <utility>
 
 #include "compiler/ir/op_def.h"
@@ -73,7 +73,7 @@ class GroupFinder {
   }
   // Nodes stay in the first group that takes them.
   void Join(const Node& node, size_t group) {
-    if (group_of_.emplace(&node, group).second) groups_[group].nodes.insert(&node);
+    if (group_of_.try_emplace(&node, group).second) groups_[group].nodes.insert(&node);
   }
   template <class NodeList>
   size_t AddGroup(const std::string& name, const NodeList& nodes) {
@@ -87,7 +87,7 @@ class GroupFinder {
     return users != users_.end() && users->second.size() == 1 ? users->second[0] : nullptr;
   }
   // Adds the ops behind `node` that are of `kinds`, with one operand that is fixed.
-  void JoinFixed(const Node& node, const std::vector<OpKind>& kinds, size_t group) {
+  void JoinFixed(const Node& node, ArrayRef<OpKind> kinds, size_t group) {
     const Node* reader = Reader(node);
     if (reader == nullptr || std::find(kinds.begin(), kinds.end(), reader->kind) == kinds.end() ||
         (!IsFixed(reader->operand(0)) && !IsFixed(reader->operand(1))))
@@ -209,7 +209,7 @@ class GroupFinder {
 
   struct Layers {
     std::set<size_t> groups;  // of linear layers
-    std::set<const Node*> between;
+    NodeSet between;
     bool has_activation = false;
   };
   // Whether pointwise ops of linear layers' results make `value`, and nothing else.
@@ -285,7 +285,7 @@ class GroupFinder {
 
   // Whether rows of a table are among what pointwise ops make `value` of; adds the nodes on the
   // way.
-  bool FollowsEmbedding(const Value* value, std::set<const Node*>& nodes) const {
+  bool FollowsEmbedding(const Value* value, NodeSet& nodes) const {
     const Node* node = value->producer;
     if (node == nullptr || IsFixed(value)) return false;
     bool follows = IsEmbedding(*node);
@@ -302,12 +302,12 @@ class GroupFinder {
     const bool folds_rows = node.kind == OpKind::kSegmentReduce ||
                             (GetOpDef(node.kind).op_class == OpClass::kReduction &&
                              node.Has("axes") && !FoldsLastAxis(node));
-    std::set<const Node*> nodes = {&node};
+    NodeSet nodes = {&node};
     if (!folds_rows || GroupOf(node) != nullptr || !FollowsEmbedding(node.operand(0), nodes))
       return;
     const size_t bag = AddGroup("embedding_bag", nodes);
     const Node* quotient = Reader(node);
-    std::set<const Node*> count;
+    NodeSet count;
     if (!Is(quotient, OpKind::kDiv) || !FollowsSum(quotient->operand(1), count)) return;
     count.insert(quotient);
     for (const Node* part : count) Join(*part, bag);
@@ -315,7 +315,7 @@ class GroupFinder {
 
   // Whether pointwise ops of one sum make `value`, as of a mask, whose rows a mean is of; adds them
   // and the sum.
-  bool FollowsSum(const Value* value, std::set<const Node*>& nodes) const {
+  bool FollowsSum(const Value* value, NodeSet& nodes) const {
     const Node* node = value->producer;
     if (node == nullptr || !(IsPointwise(*node) || IsView(*node) || Is(node, OpKind::kReduceSum)))
       return IsFixed(value);
@@ -331,19 +331,19 @@ class GroupFinder {
   }
 
   const Graph& body_;
-  std::set<const Value*> fixed_;
-  std::map<const Value*, std::vector<const Node*>> users_;
+  ValueSet fixed_;
+  DenseMap<const Value*, std::vector<const Node*>> users_;
   std::vector<OpGroup> groups_;
-  std::map<const Node*, size_t> group_of_;
+  DenseMap<const Node*, size_t> group_of_;
 };
 
 }  // namespace
 
 std::vector<OpGroup> FindOpGroups(const Node& region) { return GroupFinder(region).Find(); }
 
-std::set<const Value*> FixedValues(const Node& region) {
+ValueSet FixedValues(const Node& region) {
   const Graph& body = *region.body;
-  std::set<const Value*> fixed;
+  ValueSet fixed;
   for (size_t i = 0; i < body.inputs.size(); ++i) {
     if (IsConstant(region.operands[i])) fixed.insert(body.inputs[i].get());
   }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -12,7 +11,7 @@ namespace fusec {
 // exporter or a pass spelled it out.
 struct OpGroup {
   std::string name;             // see FindOpGroups
-  std::set<const Node*> nodes;  // of the region's body
+  NodeSet nodes;  // of the region's body
 };
 
 // The groups of a region, which share no node:
@@ -29,6 +28,6 @@ std::vector<OpGroup> FindOpGroups(const Node& region);
 
 // The values of a region's body that data has no part in: constants and sizes, and what is made of
 // these alone.
-std::set<const Value*> FixedValues(const Node& region);
+ValueSet FixedValues(const Node& region);
 
 }  // namespace fusec

@@ -20,11 +20,11 @@ Expr MatMulDepth(const Node& matmul) {
   return a[a.size() - (matmul.Int("transpose_a") != 0 ? 2 : 1)];
 }
 
-std::vector<Expr> MatMulOperandIndex(const Node& matmul, int side, const std::vector<Expr>& index,
+Exprs MatMulOperandIndex(const Node& matmul, int side, ArrayRef<Expr> index,
                                      const Expr& k) {
   const Shape& shape = matmul.operand(side)->type.shape;
-  const std::vector<Expr> batch(index.begin(), index.end() - 2);
-  std::vector<Expr> at = BroadcastIndex(batch, Shape(shape.begin(), shape.end() - 2));
+  const Exprs batch(index.begin(), index.end() - 2);
+  Exprs at = BroadcastIndex(batch, Shape(shape.begin(), shape.end() - 2));
   const Expr other = index[index.size() - 2 + side];
   const bool stored_swapped = matmul.Int(side == 0 ? "transpose_a" : "transpose_b") != 0;
   const bool k_first = (side == 1) != stored_swapped;
@@ -40,11 +40,11 @@ Shape ReducedDims(const Node& reduction) {
   return dims;
 }
 
-std::vector<Expr> ReductionOperandIndex(const Node& reduction, const std::vector<Expr>& index,
-                                        const std::vector<Expr>& k) {
+Exprs ReductionOperandIndex(const Node& reduction, ArrayRef<Expr> index,
+                                        ArrayRef<Expr> k) {
   const auto& axes = reduction.Ints("axes");
   const bool keeps = reduction.Int("keepdims") != 0;
-  std::vector<Expr> at;
+  Exprs at;
   size_t kept = 0;
   for (int64_t axis = 0; axis < reduction.operand(0)->type.rank(); ++axis) {
     const auto found = std::find(axes.begin(), axes.end(), axis);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/ir/op_def.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -11,15 +12,15 @@ Dtype FoldDtype(const Node& reducer);
 bool IsReducer(const Node& node);
 
 // The operand elements that a matmul multiplies for element `index` of its result at step `k`.
-std::vector<Expr> MatMulOperandIndex(const Node& matmul, int side, const std::vector<Expr>& index,
+Exprs MatMulOperandIndex(const Node& matmul, int side, ArrayRef<Expr> index,
                                      const Expr& k);
 // Steps of a matmul's sum.
 Expr MatMulDepth(const Node& matmul);
 
 // For a reduction: the operand's element for element `index` of its result at coordinates `k` of
 // the reduced axes.
-std::vector<Expr> ReductionOperandIndex(const Node& reduction, const std::vector<Expr>& index,
-                                        const std::vector<Expr>& k);
+Exprs ReductionOperandIndex(const Node& reduction, ArrayRef<Expr> index,
+                                        ArrayRef<Expr> k);
 Shape ReducedDims(const Node& reduction);
 
 }  // namespace fusec

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "compiler/support/adt.h"
 #include "compiler/support/interrupt.h"
 
 extern char** environ;
@@ -43,7 +44,7 @@ class Capture {
   std::FILE* file_;
 };
 
-std::vector<char*> Pointers(const std::vector<std::string>& texts) {
+std::vector<char*> Pointers(ArrayRef<std::string> texts) {
   std::vector<char*> pointers;
   for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
   pointers.push_back(nullptr);
@@ -79,7 +80,7 @@ int WaitFor(pid_t child) {
 
 }  // namespace
 
-ChildResult RunChild(const std::vector<std::string>& arguments,
+ChildResult RunChild(ArrayRef<std::string> arguments,
                      const std::string& temporary_folder) {
   ChildResult result;
   const Capture output, errors;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/support/adt.h"
+
 namespace fusec {
 
 namespace {
@@ -25,7 +27,7 @@ size_t EditDistance(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-std::string NearestName(const std::string& typed, const std::vector<std::string>& candidates) {
+std::string NearestName(const std::string& typed, ArrayRef<std::string> candidates) {
   std::string nearest;
   size_t fewest = typed.size() / 2 + 1;
   for (const std::string& candidate : candidates) {
@@ -39,7 +41,7 @@ std::string NearestName(const std::string& typed, const std::vector<std::string>
   return nearest;
 }
 
-std::string DidYouMean(const std::string& typed, const std::vector<std::string>& candidates) {
+std::string DidYouMean(const std::string& typed, ArrayRef<std::string> candidates) {
   const std::string nearest = NearestName(typed, candidates);
   return nearest.empty() ? "" : " (did you mean \"" + nearest + "\"?)";
 }

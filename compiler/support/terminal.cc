@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "compiler/support/adt.h"
+
 namespace fusec {
 
 namespace {
@@ -77,7 +79,7 @@ std::string FormatValue(double value) {
   return text;
 }
 
-std::string Join(const std::vector<std::string>& items, const std::string& separator) {
+std::string Join(ArrayRef<std::string> items, const std::string& separator) {
   std::string text;
   for (size_t i = 0; i < items.size(); ++i) text += (i ? separator : "") + items[i];
   return text;
@@ -88,7 +90,7 @@ std::string Plural(int64_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : hisses ? "es" : "s");
 }
 
-std::string FormatTable(const std::vector<std::vector<std::string>>& rows,
+std::string FormatTable(ArrayRef<std::vector<std::string>> rows,
                         const std::string& alignment) {
   std::vector<size_t> widths(alignment.size());
   for (const auto& row : rows) {

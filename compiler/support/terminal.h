@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "compiler/support/adt.h"
+
 namespace fusec {
 
 // Text for people. stdout carries results and nothing else; the three Print functions write a line
@@ -26,13 +28,13 @@ std::string FormatBytes(double bytes);   // "12.3 MB", in steps of 1000
 std::string FormatCount(double count);   // "1.23 G", in steps of 1000
 std::string FormatNumber(double value);  // "1.2e-07", "0"; "nan", "inf"
 std::string FormatValue(double value);   // "1.2345678": enough digits to tell floats apart
-std::string Join(const std::vector<std::string>& items, const std::string& separator);
+std::string Join(ArrayRef<std::string> items, const std::string& separator);
 std::string Plural(int64_t count, const std::string& noun);  // "1 launch", "3 launches"
 
 // Rows of cells in aligned columns, two spaces apart: column i to the right where alignment[i] is
 // 'r', else to the left. Each line is indented by two spaces. Cells must be plain text; the first
 // row is a heading.
-std::string FormatTable(const std::vector<std::vector<std::string>>& rows,
+std::string FormatTable(ArrayRef<std::vector<std::string>> rows,
                         const std::string& alignment);
 
 // One line on stderr that is redrawn while something takes longer than a second; silent where

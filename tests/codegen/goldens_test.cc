@@ -79,7 +79,7 @@ std::vector<Case> Cases() {
 }
 
 // The kernels of graphs that share a target and a precision, in one module.
-std::string Module(const std::vector<const Graph*>& graphs, TargetKind target, const std::string& precision, bool warpgroups) {
+std::string Module(ArrayRef<const Graph*> graphs, TargetKind target, const std::string& precision, bool warpgroups) {
   std::vector<std::unique_ptr<Graph>> fused;
   std::vector<const Graph*> parts;
   for (const Graph* graph : graphs) {
@@ -159,8 +159,8 @@ double ToleranceOf(const Case& wanted) {
   return dtype == Dtype::kF16 || wanted.precision == "high" ? 4e-3 : 1e-5;
 }
 
-void ExpectRight(const std::vector<const Case*>& cases, RunOn where, const std::string& precision,
-                 const std::vector<int64_t>& batches) {
+void ExpectRight(ArrayRef<const Case*> cases, RunOn where, const std::string& precision,
+                 ArrayRef<int64_t> batches) {
   std::vector<const Graph*> graphs;
   for (const Case* wanted : cases) graphs.push_back(wanted->graph.get());
   const auto compiled = CompiledGraphs::Make(graphs, where, {}, precision);

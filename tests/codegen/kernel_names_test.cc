@@ -48,7 +48,7 @@ std::vector<Case> Cases() {
 // The graph of a case with the first dim called `dim` (if not "") and its tensors called by
 // `names`.
 std::unique_ptr<Graph> GraphOf(const Case& wanted, const std::string& dim,
-                               const std::vector<std::string>& names) {
+                               ArrayRef<std::string> names) {
   std::smatch symbol;
   std::regex_search(wanted.text, symbol, std::regex(R"(symbols\((\w+))"));
   std::string text = wanted.text;

@@ -53,7 +53,7 @@ class Blame : public testing::Test {
     return path;
   }
   static void ExpectSaid(const ChildResult& child, int code,
-                         const std::vector<std::string>& parts) {
+                         ArrayRef<std::string> parts) {
     EXPECT_EQ(child.exit_code, code) << child.errors;
     for (const std::string& part : parts)
       EXPECT_NE(child.output.find(part), std::string::npos) << part << " in\n" << child.output;
@@ -133,7 +133,7 @@ g (float[n, 2] x) => (float[n, 2] y)
 // A kernel that is wrong in some of its calls only: the sizes take three, a context of its own one.
 class WrongCalls : public Blame {
  protected:
-  void ExpectBlame(const std::string& calls, const std::vector<std::string>& parts) const {
+  void ExpectBlame(const std::string& calls, ArrayRef<std::string> parts) const {
     const std::string model = folder_ + "/model.onnxtxt";
     std::ofstream(model) << R"(<ir_version: 10, opset_import: ["" : 20]>
 g (float[n, 8] x) => (float[n, 8] y)

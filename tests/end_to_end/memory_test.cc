@@ -34,7 +34,7 @@ g (int64[batch] ids) => (float[batch, 16] y)
 constexpr int64_t kWeights = 192 * kMegabyte;
 
 // The most memory that a child, or one it waited for, has had at once; -1 if it failed.
-int64_t PeakBytes(const std::vector<std::string>& arguments) {
+int64_t PeakBytes(ArrayRef<std::string> arguments) {
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);

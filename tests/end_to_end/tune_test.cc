@@ -39,7 +39,7 @@ class Tune : public testing::Test {
     arguments.insert(arguments.begin(), FUSEC_PROGRAM);
     return RunChild(arguments);
   }
-  ChildResult TuneIt(const std::vector<std::string>& more) {
+  ChildResult TuneIt(ArrayRef<std::string> more) {
     std::vector<std::string> arguments = {"tune", artifact_, "--device", "cpu"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return Fusec(arguments);

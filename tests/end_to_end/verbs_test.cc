@@ -39,15 +39,15 @@ class Verbs : public testing::Test {
     return RunChild(arguments);
   }
   // The JSON that a call prints, which must be all of stdout.
-  static Json FusecJson(const std::vector<std::string>& arguments) {
+  static Json FusecJson(ArrayRef<std::string> arguments) {
     const ChildResult child = Fusec(arguments);
     EXPECT_EQ(child.exit_code, 0) << child.errors;
     return Json::parse(child.output);
   }
-  static void ExpectKeys(const Json& json, const std::vector<std::string>& keys) {
+  static void ExpectKeys(const Json& json, ArrayRef<std::string> keys) {
     for (const std::string& key : keys) EXPECT_TRUE(json.contains(key)) << key << " in " << json;
   }
-  static void ExpectError(const std::vector<std::string>& arguments, int code,
+  static void ExpectError(ArrayRef<std::string> arguments, int code,
                           const std::string& part) {
     const ChildResult child = Fusec(arguments);
     EXPECT_EQ(child.exit_code, code) << child.errors;

@@ -32,7 +32,7 @@ class LayerGraph {
   std::unique_ptr<Graph> Take() { return std::move(graph_); }
 
  private:
-  Value* Make(OpKind kind, std::vector<Value*> operands, Attributes attributes = {}) {
+  Value* Make(OpKind kind, Values operands, Attributes attributes = {}) {
     return Builder(*graph_).Make(kind, std::move(operands), std::move(attributes));
   }
   void Return(Value* value) {
@@ -92,7 +92,7 @@ class LayerGraph {
     Value* parts[2];
     for (Value*& part : parts) {
       Shape shape = x->type.shape;
-      std::vector<Expr> starts(shape.size(), 0);
+      Exprs starts(shape.size(), 0);
       starts.back() = random_.Below(Last(x) - count + 1);
       shape.back() = count;
       part = Make(OpKind::kSlice, {x},
@@ -128,7 +128,7 @@ class LayerGraph {
   std::unique_ptr<Graph> graph_;
 };
 
-bool AllFinite(const std::vector<ReferenceTensor>& tensors) {
+bool AllFinite(ArrayRef<ReferenceTensor> tensors) {
   for (const ReferenceTensor& tensor : tensors) {
     for (const double value : tensor.reals) {
       if (!std::isfinite(value)) return false;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kGraphsTogether = 20;
 
-std::vector<std::unique_ptr<Graph>> Graphs(const std::vector<uint64_t>& seeds, Dtype dtype) {
+std::vector<std::unique_ptr<Graph>> Graphs(ArrayRef<uint64_t> seeds, Dtype dtype) {
   RandomGraphOptions options;
   options.dtype = dtype;
   options.least_batch = static_cast<int64_t>(seeds[0] / kGraphsTogether % 2);  // together they share symbols
@@ -32,14 +32,14 @@ std::vector<std::unique_ptr<Graph>> Graphs(const std::vector<uint64_t>& seeds, D
   return graphs;
 }
 
-std::vector<const Graph*> Pointers(const std::vector<std::unique_ptr<Graph>>& graphs) {
+std::vector<const Graph*> Pointers(ArrayRef<std::unique_ptr<Graph>> graphs) {
   std::vector<const Graph*> pointers;
   for (const auto& graph : graphs) pointers.push_back(graph.get());
   return pointers;
 }
 
 // Runs of at most kGraphsTogether seeds.
-std::vector<std::vector<uint64_t>> Batches(const std::vector<uint64_t>& seeds) {
+std::vector<std::vector<uint64_t>> Batches(ArrayRef<uint64_t> seeds) {
   std::vector<std::vector<uint64_t>> batches;
   for (const uint64_t seed : seeds) {
     if (batches.empty() || batches.back().size() == kGraphsTogether) batches.emplace_back();
@@ -48,7 +48,7 @@ std::vector<std::vector<uint64_t>> Batches(const std::vector<uint64_t>& seeds) {
   return batches;
 }
 
-void Compare(const std::vector<uint64_t>& seeds, Dtype dtype, double relative,
+void Compare(ArrayRef<uint64_t> seeds, Dtype dtype, double relative,
              RunOn where = RunOn::kCpu, std::optional<size_t> candidate = {}) {
   const auto graphs = Graphs(seeds, dtype);
   const auto compiled = CompiledGraphs::Make(Pointers(graphs), where, {}, "highest", candidate);
@@ -106,7 +106,7 @@ TEST(CodegenProperty, GpuAnswersMatch) {
 }
 
 // Chains of pointwise ops and views, half of them with every value as an output.
-std::vector<std::unique_ptr<Graph>> HalfChains(const std::vector<uint64_t>& seeds, Dtype dtype) {
+std::vector<std::unique_ptr<Graph>> HalfChains(ArrayRef<uint64_t> seeds, Dtype dtype) {
   RandomGraphOptions options;
   options.dtype = dtype;
   options.nodes = 20;
@@ -125,8 +125,8 @@ std::vector<std::unique_ptr<Graph>> HalfChains(const std::vector<uint64_t>& seed
   return graphs;
 }
 
-std::vector<ReferenceTensor> Answers(const std::vector<std::unique_ptr<Graph>>& graphs, RunOn where,
-                                     const std::vector<std::string>& passes) {
+std::vector<ReferenceTensor> Answers(ArrayRef<std::unique_ptr<Graph>> graphs, RunOn where,
+                                     ArrayRef<std::string> passes) {
   const auto compiled = CompiledGraphs::Make(Pointers(graphs), where, passes);
   EXPECT_TRUE(compiled.has_value()) << compiled.error().message;
   std::vector<std::vector<ReferenceTensor>> inputs;
@@ -345,7 +345,7 @@ bool SpoilIndices(uint64_t seed, std::vector<ReferenceTensor>& inputs) {
 
 // With bad indices in one graph at a time the program must not crash, and may only complain if the interpreter does. (It computes
 // what is needed; the interpreter everything.)
-int ComplaintsOf(const std::vector<uint64_t>& seeds, RunOn where) {
+int ComplaintsOf(ArrayRef<uint64_t> seeds, RunOn where) {
   const auto graphs = Graphs(seeds, Dtype::kF32);
   const auto compiled = CompiledGraphs::Make(Pointers(graphs), where);
   EXPECT_TRUE(compiled.has_value()) << compiled.error().message;

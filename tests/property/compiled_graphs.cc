@@ -41,14 +41,14 @@ std::string TemporaryFolder() {
 
 // Only `node` of a graph, with its operands as inputs; constants stay constants, because ops may look at them.
 Result<std::vector<ReferenceTensor>> RunAlone(const Graph& graph, const Node& node,
-                                              const std::map<const Value*, ReferenceTensor>& values,
-                                              const std::vector<ReferenceTensor>& graph_inputs) {
+                                              const DenseMap<const Value*, ReferenceTensor>& values,
+                                              ArrayRef<ReferenceTensor> graph_inputs) {
   Graph alone;
   alone.name = "alone";
   alone.symbols = graph.symbols;
   std::vector<ReferenceTensor> inputs = graph_inputs;  // they bind the symbols
   for (const auto& input : graph.inputs) alone.AddInput(alone.UniqueName(input->name), input->type);
-  std::vector<Value*> operands;
+  Values operands;
   for (const Value* operand : node.operands) {
     if (operand == nullptr) {
       operands.push_back(nullptr);
@@ -85,7 +85,7 @@ double LargestMove(const ReferenceTensor& exact, const ReferenceTensor& rounded)
 
 }  // namespace
 
-std::unique_ptr<Graph> SideBySide(const std::vector<const Graph*>& graphs) {
+std::unique_ptr<Graph> SideBySide(ArrayRef<const Graph*> graphs) {
   auto all = std::make_unique<Graph>();
   all->name = "side_by_side";
   for (size_t i = 0; i < graphs.size(); ++i) {
@@ -114,7 +114,7 @@ std::unique_ptr<Graph> SideBySide(const std::vector<const Graph*>& graphs) {
 }
 
 Result<std::unique_ptr<CompiledGraphs>> CompiledGraphs::Make(
-    const std::vector<const Graph*>& graphs, RunOn where, std::vector<std::string> passes,
+    ArrayRef<const Graph*> graphs, RunOn where, std::vector<std::string> passes,
     const std::string& precision, std::optional<size_t> candidate) {
   if (passes.empty()) passes = PipelinePasses(KindOf(where));
   std::unique_ptr<CompiledGraphs> made(new CompiledGraphs);
@@ -193,7 +193,7 @@ CompiledGraphs::~CompiledGraphs() {
 }
 
 Result<std::vector<std::vector<ReferenceTensor>>> CompiledGraphs::Run(
-    const std::vector<std::vector<ReferenceTensor>>& inputs) {
+    ArrayRef<std::vector<ReferenceTensor>> inputs) {
   std::vector<TensorData> bound;
   for (const auto& of_graph : inputs) {
     for (const ReferenceTensor& input : of_graph) bound.push_back(input.ToData());
@@ -228,8 +228,8 @@ Result<std::vector<std::vector<ReferenceTensor>>> CompiledGraphs::Run(
 }
 
 Result<std::vector<ReferenceTensor>> InterpretRounded(const Graph& graph,
-                                                      const std::vector<ReferenceTensor>& inputs) {
-  std::map<const Value*, ReferenceTensor> values;
+                                                      ArrayRef<ReferenceTensor> inputs) {
+  DenseMap<const Value*, ReferenceTensor> values;
   for (size_t i = 0; i < inputs.size(); ++i) values[graph.inputs[i].get()] = inputs[i];
   for (const auto& node : graph.nodes) {
     if (node->kind == OpKind::kConstant) {
@@ -246,8 +246,8 @@ Result<std::vector<ReferenceTensor>> InterpretRounded(const Graph& graph,
   return outputs;
 }
 
-void ExpectAnswers(CompiledGraphs& compiled, const std::vector<const Graph*>& graphs,
-                   const std::vector<std::vector<ReferenceTensor>>& inputs, double tolerance,
+void ExpectAnswers(CompiledGraphs& compiled, ArrayRef<const Graph*> graphs,
+                   ArrayRef<std::vector<ReferenceTensor>> inputs, double tolerance,
                    const std::string& what) {
   const auto found = compiled.Run(inputs);
   ASSERT_TRUE(found.has_value()) << what << ": " << found.error().message;
@@ -258,9 +258,9 @@ void ExpectAnswers(CompiledGraphs& compiled, const std::vector<const Graph*>& gr
   }
 }
 
-std::string FirstWrong(const std::vector<ReferenceTensor>& expected,
-                       const std::vector<ReferenceTensor>& rounded,
-                       const std::vector<ReferenceTensor>& found, double relative) {
+std::string FirstWrong(ArrayRef<ReferenceTensor> expected,
+                       ArrayRef<ReferenceTensor> rounded,
+                       ArrayRef<ReferenceTensor> found, double relative) {
   for (size_t i = 0; i < expected.size(); ++i) {
     const ReferenceTensor& want = expected[i];
     const ReferenceTensor& have = found[i];
@@ -291,7 +291,7 @@ std::string FirstWrong(const std::vector<ReferenceTensor>& expected,
 }
 
 void ExpectRightAnswers(const Graph& graph, RunOn where, const std::string& precision,
-                        uint64_t seed, const std::vector<int64_t>& batches, double relative) {
+                        uint64_t seed, ArrayRef<int64_t> batches, double relative) {
   const auto compiled = CompiledGraphs::Make({&graph}, where, {}, precision);
   ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
   for (const int64_t batch : batches) {

@@ -17,7 +17,7 @@ size_t Find(const std::string& text, const std::string& wanted, size_t from = 0)
 
 }  // namespace
 
-std::string GpuTextOnCpu(const std::vector<const KernelPlan*>& kernels) {
+std::string GpuTextOnCpu(ArrayRef<const KernelPlan*> kernels) {
   std::string text = EmitCpuLibrary(kernels, {});
   // Launchers run all threads of a block.
   for (const KernelPlan* kernel : kernels) {

@@ -71,7 +71,7 @@ std::unique_ptr<Graph> MakeGraph(const IndexCase& c, Extents extents, bool symbo
   return *std::move(graph);
 }
 
-std::vector<int64_t> Concrete(const Shape& shape, Extents extents) {
+std::vector<int64_t> Concrete(ShapeRef shape, Extents extents) {
   std::vector<int64_t> dims;
   for (const Expr& dim : shape) {
     const auto constant = dim.AsConstant();
@@ -113,16 +113,16 @@ int64_t Inside(int64_t index, int64_t extent, const std::string& policy) {
 // x with zeros behind the end of the axes that ids choose from.
 ReferenceTensor Padded(const ReferenceTensor& x, const Value& wider) {
   ReferenceTensor result(x.dtype, Concrete(wider.type.shape, {}));
-  ForEachIndex(x.dims, [&](const std::vector<int64_t>& index) {
+  ForEachIndex(x.dims, [&](ArrayRef<int64_t> index) {
     const int64_t from = x.Position(index), to = result.Position(index);
     if (IsFloat(x.dtype)) result.reals[to] = x.reals[from];
     else result.ints[to] = x.ints[from];
   });
   return result;
 }
-ReferenceTensor Cropped(const ReferenceTensor& wide, const std::vector<int64_t>& dims) {
+ReferenceTensor Cropped(const ReferenceTensor& wide, ArrayRef<int64_t> dims) {
   ReferenceTensor result(wide.dtype, dims);
-  ForEachIndex(dims, [&](const std::vector<int64_t>& index) {
+  ForEachIndex(dims, [&](ArrayRef<int64_t> index) {
     const int64_t from = wide.Position(index), to = result.Position(index);
     if (IsFloat(wide.dtype)) result.reals[to] = wide.reals[from];
     else result.ints[to] = wide.ints[from];
@@ -130,7 +130,7 @@ ReferenceTensor Cropped(const ReferenceTensor& wide, const std::vector<int64_t>&
   return result;
 }
 
-ReferenceTensor Expected(const IndexCase& c, const std::vector<ReferenceTensor>& inputs, const Graph& graph,
+ReferenceTensor Expected(const IndexCase& c, ArrayRef<ReferenceTensor> inputs, const Graph& graph,
                          const std::string& policy) {
   const Extents extents;
   const auto wide = MakeGraph(c, {extents.e + 1, extents.f + 1}, false);

@@ -196,7 +196,7 @@ std::string Damaged(const std::string& text, std::mt19937_64& random) {
 }
 
 // Runs `seeds` from `first` on, in a child; the number of the one that ended it, if one did.
-size_t RunInChild(const std::vector<std::string>& texts, const std::vector<uint64_t>& seeds,
+size_t RunInChild(ArrayRef<std::string> texts, ArrayRef<uint64_t> seeds,
                   size_t first, size_t* current, int* status) noexcept {
   const pid_t child = fork();
   if (child == 0) {

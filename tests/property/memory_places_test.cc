@@ -48,7 +48,7 @@ class Memory {
 using Shift = std::function<size_t(Dtype)>;  // bytes
 
 // The bytes of all outputs. Both inputs and outputs lie where `shift` says.
-std::vector<std::string> Answers(const CompiledGraphs& compiled, const std::vector<TensorData>& inputs, size_t output_count,
+std::vector<std::string> Answers(const CompiledGraphs& compiled, ArrayRef<TensorData> inputs, size_t output_count,
                                  const Shift& shift) {
   std::vector<std::unique_ptr<Memory>> given, made;
   for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
@@ -78,7 +78,7 @@ std::vector<std::string> Answers(const CompiledGraphs& compiled, const std::vect
   return answers;
 }
 
-void Compare(const std::vector<uint64_t>& seeds, Dtype dtype) {
+void Compare(ArrayRef<uint64_t> seeds, Dtype dtype) {
   RandomGraphOptions options;
   options.dtype = dtype;
   std::vector<std::unique_ptr<Graph>> graphs;

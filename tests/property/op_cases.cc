@@ -60,13 +60,13 @@ struct Operand {
 
 class Cases {
  public:
-  void Try(OpKind kind, const std::vector<Operand>& operands, Attributes attributes = {}) {
+  void Try(OpKind kind, ArrayRef<Operand> operands, Attributes attributes = {}) {
     OpCase made;
     made.graph = std::make_unique<Graph>();
     Graph& graph = *made.graph;
     graph.name = "one_op";
     graph.symbols = {{"batch", 1, 16}};
-    std::vector<Value*> values;
+    Values values;
     for (const Operand& operand : operands) {
       if (operand.absent) {
         values.push_back(nullptr);
@@ -125,7 +125,7 @@ void AddReductions(Cases& cases, Dtype dtype) {
 // Rows that a GPU's threads make by vectors, and such that begin or end within one.
 void AddWholeVectors(Cases& cases, Dtype dtype) {
   using Ints = std::vector<int64_t>;
-  using Dims = std::vector<Expr>;
+  using Dims = Exprs;
   const Operand wide{dtype, {kBatch, 16}}, half{dtype, {kBatch, 8}}, cube{dtype, {kBatch, 3, 8}}, scalar{dtype, {}};
   cases.Try(OpKind::kConcat, {half, wide, half}, {{"axis", int64_t{1}}});
   cases.Try(OpKind::kConcat, {wide, {dtype, {kBatch, 2}}, {dtype, {kBatch, 14}}}, {{"axis", int64_t{1}}});
@@ -147,7 +147,7 @@ void AddWholeVectors(Cases& cases, Dtype dtype) {
 
 void AddViews(Cases& cases, Dtype dtype) {
   using Ints = std::vector<int64_t>;
-  using Dims = std::vector<Expr>;
+  using Dims = Exprs;
   const Operand x{dtype, {kBatch, 5}}, cube{dtype, {kBatch, 2, 3}}, row{dtype, {5}}, scalar{dtype, {}};
   for (const int64_t axis : {0, 1, 2}) {
     cases.Try(OpKind::kConcat, {cube, cube, cube, cube}, {{"axis", axis}});
@@ -191,7 +191,7 @@ void AddViews(Cases& cases, Dtype dtype) {
 }
 
 void AddIndexed(Cases& cases, Dtype dtype) {
-  using Dims = std::vector<Expr>;
+  using Dims = Exprs;
   const Operand table{dtype, {6, 3}}, x{dtype, {kBatch, 5}}, cube{dtype, {kBatch, 2, 3}};
   for (const Dtype ids : {Dtype::kI64, Dtype::kI32}) {
     for (const int64_t axis : {0, 1}) {

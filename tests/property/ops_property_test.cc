@@ -32,8 +32,8 @@ bool Near(double want, double have, double tolerance) {
   return want == have || std::abs(want - have) <= tolerance * std::max(1.0, std::abs(want));
 }
 
-std::string FirstWrongElement(const std::vector<ReferenceTensor>& expected,
-                              const std::vector<ReferenceTensor>& found, double tolerance) {
+std::string FirstWrongElement(ArrayRef<ReferenceTensor> expected,
+                              ArrayRef<ReferenceTensor> found, double tolerance) {
   for (size_t i = 0; i < expected.size(); ++i) {
     const ReferenceTensor want = ReferenceTensor::FromData(expected[i].ToData());
     const ReferenceTensor& have = found[i];
@@ -50,7 +50,7 @@ std::string FirstWrongElement(const std::vector<ReferenceTensor>& expected,
   return "";
 }
 
-void Compare(const std::vector<OpCase>& cases, Dtype dtype, RunOn where = RunOn::kCpu) {
+void Compare(ArrayRef<OpCase> cases, Dtype dtype, RunOn where = RunOn::kCpu) {
   std::vector<const Graph*> graphs;
   for (const OpCase& one : cases) graphs.push_back(one.graph.get());
   const auto compiled = CompiledGraphs::Make(graphs, where);

@@ -43,7 +43,7 @@ void DropInfinities(const Graph& before, const Graph& after, std::vector<Example
 }
 
 // Whether `graph` verifies and computes the examples; adds a failure with the graph's text if not.
-bool Computes(const Graph& graph, const std::vector<Example>& examples, const std::string& what, double tolerance = 1e-9) {
+bool Computes(const Graph& graph, ArrayRef<Example> examples, const std::string& what, double tolerance = 1e-9) {
   std::string problem;
   if (const auto verdict = Verify(graph); !verdict) problem = verdict.error().message;
   for (const Example& example : examples) {
@@ -109,7 +109,7 @@ struct Tolerances {
 
 // Runs one pass on a copy of `original`, and fails if it does not keep the meaning.
 void KeepsMeaning(const PassInfo& pass, const PassOptions& options, const Graph& original,
-                  const std::vector<Example>& examples, const Tolerances& tolerances) {
+                  ArrayRef<Example> examples, const Tolerances& tolerances) {
   const auto graph = original.Clone();
   PassReport report;
   // Every node left becomes a region of its own, so composites must be gone.

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "compiler/support/adt.h"
 #include "tests/property/random_graph.h"
 
 namespace fusec {
@@ -25,7 +26,7 @@ class Random {
   }
   bool OneIn(int64_t n) { return Below(n) == 0; }
   template <class T>
-  const T& From(const std::vector<T>& choices) {
+  const T& From(ArrayRef<T> choices) {
     return choices[static_cast<size_t>(Below(static_cast<int64_t>(choices.size())))];
   }
   int64_t Size() { return OneIn(20) ? 0 : kSizes[Below(6)]; }
@@ -77,16 +78,16 @@ class Generator {
   }
 
   // What Infer rejects is not added.
-  Value* TryAdd(OpKind kind, std::vector<Value*> operands, Attributes attributes = {}) {
+  Value* TryAdd(OpKind kind, Values operands, Attributes attributes = {}) {
     const Result<Node*> node =
         Builder(*graph_).Add(kind, std::move(operands), std::move(attributes));
     return node ? (*node)->result() : nullptr;
   }
-  Value* Make(OpKind kind, std::vector<Value*> operands, Attributes attributes = {}) {
+  Value* Make(OpKind kind, Values operands, Attributes attributes = {}) {
     return Builder(*graph_).Make(kind, std::move(operands), std::move(attributes));
   }
   // `bits` of the result; without it those of the widest operand, as views have it.
-  void Add(OpKind kind, std::vector<Value*> operands, Attributes attributes = {},
+  void Add(OpKind kind, Values operands, Attributes attributes = {},
            std::optional<Bits> bits = std::nullopt) {
     if (!bits) {
       bits = Bits();
@@ -150,8 +151,8 @@ class Generator {
   const RandomGraphOptions options_;
   Random random_;
   std::unique_ptr<Graph> graph_;
-  std::vector<Value*> floats_;
-  std::map<const Value*, Bits> bits_;  // looked up only; constants are as inputs
+  Values floats_;
+  DenseMap<const Value*, Bits> bits_;  // looked up only; constants are as inputs
   int made_ = 0;
 };
 

@@ -60,7 +60,7 @@ std::unique_ptr<Graph> Generator::Run() {
   for (int tries = 0; made_ < options_.nodes && tries < 40 * options_.nodes; ++tries) {
     (this->*random_.From(steps))();
   }
-  const std::map<const Value*, int> uses = graph_->CountUses();
+  const DenseMap<const Value*, int> uses = graph_->CountUses();
   for (Value* value : floats_) {
     const bool is_given = value->producer == nullptr || value->producer->kind == OpKind::kConstant;
     if (!is_given && (uses.count(value) == 0 || random_.OneIn(8))) {
@@ -153,7 +153,7 @@ bool MergesWeights(const std::string& pass) {
   return pass == "merge-linear" || pass == "merge-lora" || pass == "pull-normalization";
 }
 
-bool LosesInfinities(const Graph& before, const Graph& after, const std::vector<ReferenceTensor>& inputs) {
+bool LosesInfinities(const Graph& before, const Graph& after, ArrayRef<ReferenceTensor> inputs) {
   std::set<std::string> left;
   for (const auto& node : after.nodes) {
     for (const auto& result : node->results) left.insert(result->name);
@@ -175,7 +175,7 @@ bool LosesInfinities(const Graph& before, const Graph& after, const std::vector<
   });
 }
 
-bool MergedWeightsMeetInfinities(const Graph& graph, const std::vector<ReferenceTensor>& inputs) {
+bool MergedWeightsMeetInfinities(const Graph& graph, ArrayRef<ReferenceTensor> inputs) {
   const auto now = graph.Clone();
   for (const std::string& pass : SharedPasses()) {
     const auto before = now->Clone();
@@ -188,8 +188,8 @@ bool MergedWeightsMeetInfinities(const Graph& graph, const std::vector<Reference
   return false;
 }
 
-std::string FirstDifference(const std::vector<ReferenceTensor>& expected,
-                            const std::vector<ReferenceTensor>& found, double tolerance) {
+std::string FirstDifference(ArrayRef<ReferenceTensor> expected,
+                            ArrayRef<ReferenceTensor> found, double tolerance) {
   if (expected.size() != found.size()) {
     return fmt::format("{} results, expected {}", found.size(), expected.size());
   }

@@ -8,6 +8,7 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/reference/interpreter.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -43,13 +44,13 @@ void MakeWeights(Graph& graph, const std::string& name);
 // Whether a pass multiplies weights with each other, which is exact for finite activations only (passes/merge_linear.h).
 bool MergesWeights(const std::string& pass);
 // Whether one of the activations that a pass merged away, in `before` and no more in `after`, is infinite or no number for these inputs.
-bool LosesInfinities(const Graph& before, const Graph& after, const std::vector<ReferenceTensor>& inputs);
+bool LosesInfinities(const Graph& before, const Graph& after, ArrayRef<ReferenceTensor> inputs);
 // Whether a pass of a compilation does so to the graph.
-bool MergedWeightsMeetInfinities(const Graph& graph, const std::vector<ReferenceTensor>& inputs);
+bool MergedWeightsMeetInfinities(const Graph& graph, ArrayRef<ReferenceTensor> inputs);
 
 // Where two results of one graph differ by more than `tolerance` (absolute, and relative to 1), as text; "" if nowhere. NaN equals
 // NaN, infinities only themselves.
-std::string FirstDifference(const std::vector<ReferenceTensor>& expected,
-                            const std::vector<ReferenceTensor>& found, double tolerance = 1e-9);
+std::string FirstDifference(ArrayRef<ReferenceTensor> expected,
+                            ArrayRef<ReferenceTensor> found, double tolerance = 1e-9);
 
 }  // namespace fusec

@@ -66,7 +66,7 @@ void Generator::Slice() {
   const int64_t axis = AxisOf(x);
   const std::optional<int64_t> size = shape[axis].AsConstant();
   if (!size || *size == 0) return;
-  std::vector<Expr> starts(shape.size(), Expr(0));
+  Exprs starts(shape.size(), Expr(0));
   std::vector<int64_t> steps(shape.size(), 1);
   const int64_t start = random_.Below(*size);
   steps[axis] = random_.OneIn(3) ? -1 : 1 + random_.Below(2);
@@ -80,7 +80,7 @@ void Generator::Slice() {
 void Generator::Concat() {
   Value* x = AnyOfRank(1);
   const int64_t axis = AxisOf(x);
-  std::vector<Value*> operands = {x};
+  Values operands = {x};
   for (int64_t i = random_.Below(3); i >= 0; --i) {
     operands.push_back(random_.OneIn(2) ? x : Any());
   }
@@ -89,7 +89,7 @@ void Generator::Concat() {
 
 void Generator::Pad() {
   Value* x = AnyOfRank(1);
-  std::vector<Expr> pads(2 * x->type.shape.size(), Expr(0));
+  Exprs pads(2 * x->type.shape.size(), Expr(0));
   for (Expr& pad : pads) pad = Expr(random_.Below(3));
   Add(OpKind::kPad, {x, Scalar()}, {{"pads", pads}, {"mode", std::string("constant")}});
 }
@@ -155,7 +155,7 @@ void Generator::Embeddings() {
   const bool hashed = random_.OneIn(2), apart = random_.OneIn(4);
   const Expr batch = Expr::Symbol("batch");
   Value* ids = graph_->AddInput("ids", {Dtype::kI64, {batch, Expr(count)}});
-  std::vector<Value*> parts;
+  Values parts;
   if (random_.OneIn(2)) parts.push_back(floats_[0]);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t rows = 1 + random_.Below(9);

@@ -45,7 +45,7 @@ class TowersGenerator {
   }
 
  private:
-  Value* Make(OpKind kind, std::vector<Value*> operands, Attributes attributes = {}) {
+  Value* Make(OpKind kind, Values operands, Attributes attributes = {}) {
     return Builder(*graph_).Make(kind, std::move(operands), std::move(attributes));
   }
   void Return(Value* value) {
@@ -118,7 +118,7 @@ class TowersGenerator {
   std::unique_ptr<Graph> graph_;
   bool shared_ = false;
   Value *first_ = nullptr, *other_ = nullptr;
-  std::vector<Value*> tops_;
+  Values tops_;
 };
 
 TEST(StackProperty, StackedChainsComputeTheSame) {
@@ -142,7 +142,7 @@ TEST(StackProperty, StackedChainsComputeTheSame) {
   EXPECT_GT(stacked, static_cast<int>(seeds.size()) / 4);
 }
 
-void CompareOnGpu(uint64_t seed, Dtype dtype, const std::string& precision, const std::vector<int64_t>& batches,
+void CompareOnGpu(uint64_t seed, Dtype dtype, const std::string& precision, ArrayRef<int64_t> batches,
                   double relative) {
   const auto graph = TowersGenerator(seed, dtype).Run();
   const NowTrying trying(seed, *graph);

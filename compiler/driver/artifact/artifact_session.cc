@@ -7,6 +7,8 @@
 #include <limits>
 #include <new>
 
+#include "compiler/support/adt.h"
+
 namespace fusec {
 
 namespace {
@@ -34,7 +36,7 @@ class RandomBits {
 // What random data of an integer input stay below: one number for all, or one for each place of
 // the input's index axis.
 Result<std::vector<int64_t>> LimitsOf(const runtime::TensorSignature& input,
-                                      const std::vector<int64_t>& symbols) {
+                                      ArrayRef<int64_t> symbols) {
   const Dtype dtype = ToDtype(input.dtype);
   int64_t most = std::numeric_limits<int64_t>::max();
   if (dtype == Dtype::kBool)
@@ -54,8 +56,8 @@ Result<std::vector<int64_t>> LimitsOf(const runtime::TensorSignature& input,
 
 // Row-major, for an input of that shape.
 std::vector<int64_t> RandomIntegers(const runtime::TensorSignature& input,
-                                    const std::vector<int64_t>& shape,
-                                    const std::vector<int64_t>& limits, bool zipf,
+                                    ArrayRef<int64_t> shape,
+                                    ArrayRef<int64_t> limits, bool zipf,
                                     RandomBits& random) {
   int64_t count = 1, inner = 1;  // elements, and those of one place of the index axis
   for (size_t axis = 0; axis < shape.size(); ++axis) {
@@ -78,7 +80,7 @@ std::vector<int64_t> RandomIntegers(const runtime::TensorSignature& input,
 
 // Zeros of that shape, if they fit into memory.
 Result<TensorData> NewTensor(const runtime::TensorSignature& input,
-                             const std::vector<int64_t>& shape, const DimValues& dims) {
+                             ArrayRef<int64_t> shape, const DimValues& dims) {
   const Dtype dtype = ToDtype(input.dtype);
   int64_t bytes = DtypeBytes(dtype);
   bool overflows = false;
@@ -158,7 +160,7 @@ std::string TypeText(const TensorData& data) {
   return text + "]";
 }
 
-std::string SignatureText(const std::vector<runtime::TensorSignature>& tensors,
+std::string SignatureText(ArrayRef<runtime::TensorSignature> tensors,
                           const std::string& what) {
   if (tensors.empty()) return "the model has no " + what;
   std::string text = "the model has " + what + " ";

@@ -9,6 +9,7 @@
 #include "compiler/driver/artifact/random_flags.h"
 #include "compiler/driver/artifact/tensor_files.h"
 #include "compiler/ir/tensor.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/result.h"
 #include "runtime/src/context.h"
 #include "runtime/src/program.h"
@@ -47,7 +48,7 @@ std::string TypeText(const runtime::TensorSignature& tensor);  // "f32[batch, 13
 std::string TypeText(const TensorData& data);                  // "f32[64, 13]"
 // "the model has inputs dense f32[batch, 13], ids i64[26, batch]", for messages; `what` is "inputs"
 // or "outputs".
-std::string SignatureText(const std::vector<runtime::TensorSignature>& tensors,
+std::string SignatureText(ArrayRef<runtime::TensorSignature> tensors,
                           const std::string& what);
 
 // One tensor per input, in the manifest's order.

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <optional>
 
+#include "compiler/support/adt.h"
+
 namespace fusec {
 
 namespace {
@@ -20,7 +22,7 @@ tl::unexpected<Error> BadFlag(const std::string& flag, const std::string& expect
 }
 
 Result<std::map<std::string, std::vector<int64_t>>> ParseDimLists(
-    const std::vector<std::string>& flags) {
+    ArrayRef<std::string> flags) {
   constexpr const char* kExpected = "NAME=SIZE or NAME=SIZE,SIZE,..., such as batch=1,64";
   std::map<std::string, std::vector<int64_t>> lists;
   for (const std::string& flag : flags) {
@@ -38,7 +40,7 @@ Result<std::map<std::string, std::vector<int64_t>>> ParseDimLists(
   return lists;
 }
 
-std::string NamesOf(const std::vector<DimRange>& symbols) {
+std::string NamesOf(ArrayRef<DimRange> symbols) {
   if (symbols.empty()) return "all its dims are fixed";
   std::string text = "it has ";
   for (size_t i = 0; i < symbols.size(); ++i) {
@@ -52,7 +54,7 @@ std::string NamesOf(const std::vector<DimRange>& symbols) {
 }  // namespace
 
 Result<std::map<std::string, std::pair<int64_t, int64_t>>> ParseDimRanges(
-    const std::vector<std::string>& flags) {
+    ArrayRef<std::string> flags) {
   std::map<std::string, std::pair<int64_t, int64_t>> ranges;
   for (const std::string& flag : flags) {
     const size_t equals = flag.find('=');
@@ -74,9 +76,9 @@ Result<std::map<std::string, std::pair<int64_t, int64_t>>> ParseDimRanges(
   return ranges;
 }
 
-Result<std::vector<DimValues>> DimCases(const std::vector<std::string>& flags,
-                                        const std::vector<DimRange>& symbols,
-                                        const std::vector<int64_t>& defaults) {
+Result<std::vector<DimValues>> DimCases(ArrayRef<std::string> flags,
+                                        ArrayRef<DimRange> symbols,
+                                        ArrayRef<int64_t> defaults) {
   FUSEC_ASSIGN(const auto lists, ParseDimLists(flags));
   for (const auto& [name, sizes] : lists) {
     const auto symbol = std::find_if(symbols.begin(), symbols.end(),

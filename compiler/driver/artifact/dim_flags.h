@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/support/adt.h"
 #include "compiler/support/result.h"
 
 namespace fusec {
@@ -21,15 +22,15 @@ struct DimRange {
 // "batch=1..4096" -> {"batch", {1, 4096}}; "batch=64" is 64..64. The importer checks that low <=
 // high.
 Result<std::map<std::string, std::pair<int64_t, int64_t>>> ParseDimRanges(
-    const std::vector<std::string>& flags);
+    ArrayRef<std::string> flags);
 
 // The sizes to run with: every combination of "batch=1,2,5" "items=10". A symbol without a flag has
 // `defaults[i]`, clamped to its range, in the i-th of as many cases as there are defaults; repeated
 // cases are left out. Unknown symbols are usage errors that list the known ones; sizes outside a
 // range are input errors.
-Result<std::vector<DimValues>> DimCases(const std::vector<std::string>& flags,
-                                        const std::vector<DimRange>& symbols,
-                                        const std::vector<int64_t>& defaults);
+Result<std::vector<DimValues>> DimCases(ArrayRef<std::string> flags,
+                                        ArrayRef<DimRange> symbols,
+                                        ArrayRef<int64_t> defaults);
 
 std::string DimsText(const DimValues& dims);  // "batch=64, items=10"; "static dims" without symbols
 

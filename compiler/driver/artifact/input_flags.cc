@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "compiler/support/adt.h"
 #include "compiler/support/terminal.h"
 
 namespace fusec {
@@ -69,8 +70,8 @@ tl::unexpected<Error> NotAFile(const std::string& flag) {
 
 }  // namespace
 
-Result<Inputs> ChooseInputs(const Manifest& manifest, const std::vector<std::string>& input_flags,
-                            bool random, const std::vector<std::string>& dim_flags,
+Result<Inputs> ChooseInputs(const Manifest& manifest, ArrayRef<std::string> input_flags,
+                            bool random, ArrayRef<std::string> dim_flags,
                             const RandomFlags& random_flags) {
   constexpr int64_t kDefaultSize = 64;
   Given given{std::vector<std::optional<TensorData>>(manifest.inputs.size())};

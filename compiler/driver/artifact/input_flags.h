@@ -1,9 +1,9 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "compiler/driver/artifact/artifact_session.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -11,8 +11,8 @@ namespace fusec {
 // the inputs that exist. An array of an .npz that is not an input is left out with a note; an input
 // without data is an error unless `random` fills it.
 Result<Inputs> ChooseInputs(const runtime::Manifest& manifest,
-                            const std::vector<std::string>& input_flags, bool random,
-                            const std::vector<std::string>& dim_flags,
+                            ArrayRef<std::string> input_flags, bool random,
+                            ArrayRef<std::string> dim_flags,
                             const RandomFlags& random_flags);
 
 // The arrays of an .npz as inputs, all of which it must have.

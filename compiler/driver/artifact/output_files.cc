@@ -4,6 +4,7 @@
 #include <set>
 
 #include "compiler/driver/artifact/tensor_files.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -25,7 +26,7 @@ std::string FileNameOf(const std::string& name, std::set<std::string>& taken) {
 }  // namespace
 
 Result<std::vector<std::string>> WriteOutputs(const runtime::Manifest& manifest,
-                                              const std::vector<TensorData>& outputs,
+                                              ArrayRef<TensorData> outputs,
                                               const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);

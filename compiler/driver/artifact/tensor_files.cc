@@ -10,6 +10,7 @@
 
 #include "compiler/driver/artifact/zip_archive.h"
 #include "compiler/import/tensor_file.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/read_file.h"
 
 namespace fusec {
@@ -57,7 +58,7 @@ std::optional<std::vector<int64_t>> ParseShape(std::string_view text) {
 }
 
 // The bytes of dims, if they fit into 63 bits.
-std::optional<uint64_t> ByteCount(const std::vector<int64_t>& dims, int element_bytes) {
+std::optional<uint64_t> ByteCount(ArrayRef<int64_t> dims, int element_bytes) {
   int64_t bytes = element_bytes;
   for (const int64_t dim : dims) {
     if (__builtin_mul_overflow(bytes, dim, &bytes)) return std::nullopt;

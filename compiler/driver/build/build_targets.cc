@@ -7,6 +7,7 @@
 #include "compiler/driver/build/host_compiler.h"
 #include "compiler/emit/equal_kernels.h"
 #include "compiler/package/weights_file.h"
+#include "compiler/support/adt.h"
 #include "runtime/src/cuda/nvrtc.h"
 
 namespace fusec {
@@ -119,7 +120,7 @@ Result<void> BuildKernels(const ModelTitle& title, const BuildOptions& options,
   return RunJobs(jobs, contents, options);
 }
 
-Result<void> BuildTargets(const std::vector<TargetSource>& sources, const ModelTitle& title,
+Result<void> BuildTargets(ArrayRef<TargetSource> sources, const ModelTitle& title,
                           const BuildOptions& options, ArtifactContents& contents) {
   for (const TargetSource& source : sources) {
     PlanOptions plan_options = PlanFor(source.name, options.matmul_precision);

@@ -8,6 +8,7 @@
 #include "compiler/emit/emit_kernel.h"
 #include "compiler/package/artifact_writer.h"
 #include "compiler/plan/region_kernels.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -32,7 +33,7 @@ PlanOptions PlanFor(const std::string& target, const std::string& matmul_precisi
 
 // Plans every target, writes its kernels down and compiles them: `contents` gets targets, index
 // sites and files.
-Result<void> BuildTargets(const std::vector<TargetSource>& sources, const ModelTitle& title,
+Result<void> BuildTargets(ArrayRef<TargetSource> sources, const ModelTitle& title,
                           const BuildOptions& options, ArtifactContents& contents);
 
 // The same for targets that are planned already.

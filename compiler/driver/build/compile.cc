@@ -9,6 +9,7 @@
 #include "compiler/package/output_path.h"
 #include "compiler/region/index_limits.h"
 #include "compiler/region/traffic.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/interrupt.h"
 
 namespace fusec {
@@ -19,7 +20,7 @@ namespace {
 // one servers have.
 constexpr const char* kDefaultGpu = "sm_90a";
 
-Result<std::vector<std::string>> ResolveTargets(const std::vector<std::string>& wanted) {
+Result<std::vector<std::string>> ResolveTargets(ArrayRef<std::string> wanted) {
   std::vector<std::string> targets;
   auto add = [&](const std::string& target) {
     if (std::find(targets.begin(), targets.end(), target) == targets.end())
@@ -65,7 +66,7 @@ struct Fused {
 };
 using FusedGraphs = std::map<TargetKind, Fused>;
 
-Result<FusedGraphs> Fuse(Graph& graph, const std::vector<std::string>& targets, bool round_every_op,
+Result<FusedGraphs> Fuse(Graph& graph, ArrayRef<std::string> targets, bool round_every_op,
                          PassManager& manager) {
   FUSEC_TRY(manager.Run(graph, SharedPasses(round_every_op)));
   FusedGraphs fused;

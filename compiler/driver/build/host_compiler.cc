@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/package/weights_file.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/child_process.h"
 #include "compiler/support/interrupt.h"
 #include "compiler/support/read_file.h"
@@ -56,7 +57,7 @@ std::string Fingerprint(const std::string& compiler) {
 }
 
 // The bytes of the library that `compiler` makes of `source`.
-Result<std::string> Compile(const std::string& compiler, const std::vector<std::string>& flags,
+Result<std::string> Compile(const std::string& compiler, ArrayRef<std::string> flags,
                             const std::string& source) {
   FUSEC_ASSIGN(const std::string folder, MakeTemporaryFolder());
   const TemporaryFolder cleanup(folder);

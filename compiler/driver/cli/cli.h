@@ -8,6 +8,7 @@
 #include "compiler/driver/artifact/random_flags.h"
 #include "compiler/driver/build/model_flags.h"
 #include "compiler/driver/verify/verify_flags.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/result.h"
 
 namespace fusec {
@@ -85,6 +86,6 @@ Result<int> RunVersion();
 
 // The command that the arguments (without the program's name) ask for; a function that only gives
 // an exit code where help was asked for or the arguments are wrong, which has been said by then.
-std::function<Result<int>()> ParseCommandLine(const std::vector<std::string>& arguments);
+std::function<Result<int>()> ParseCommandLine(ArrayRef<std::string> arguments);
 
 }  // namespace fusec

@@ -14,6 +14,7 @@
 #include "compiler/driver/artifact/output_files.h"
 #include "compiler/driver/cli/bench_report.h"
 #include "compiler/driver/cli/cli.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/terminal.h"
 #include "runtime/src/artifact/step_sizes.h"
 
@@ -77,7 +78,7 @@ Result<double> TimeCall(runtime::Context& context, const HostInputs& inputs) {
 // Microseconds of calls from one context until `seconds` are over, at least 10 of them; the first
 // tenth of the time warms up.
 Result<std::vector<double>> MeasureCalls(const runtime::Program& program,
-                                         const std::vector<HostInputs>& sets, double seconds) {
+                                         ArrayRef<HostInputs> sets, double seconds) {
   constexpr size_t kMinSamples = 10, kMaxSamples = 1000000;
   FUSEC_RUNTIME_ASSIGN(const auto context, runtime::Context::Create(program));
   size_t next = 0;
@@ -120,7 +121,7 @@ Result<Spread> MeasureDevice(const Contexts& contexts, int runs, double seconds,
 
 // What one thread of MeasureThroughput does: runs for `seconds` from when all of them are ready.
 Result<std::vector<double>> CallsOfOneContext(const runtime::Program& program,
-                                              const std::vector<HostInputs>& sets, size_t first,
+                                              ArrayRef<HostInputs> sets, size_t first,
                                               double seconds, std::latch& ready) {
   const auto warm_up = [&]() -> Result<std::unique_ptr<runtime::Context>> {
     FUSEC_RUNTIME_ASSIGN(auto context, runtime::Context::Create(program));
@@ -139,7 +140,7 @@ Result<std::vector<double>> CallsOfOneContext(const runtime::Program& program,
 }
 
 Result<Throughput> MeasureThroughput(const runtime::Program& program,
-                                     const std::vector<HostInputs>& sets, int contexts,
+                                     ArrayRef<HostInputs> sets, int contexts,
                                      double seconds) {
   std::vector<Result<std::vector<double>>> samples(contexts);
   std::latch ready(contexts);
@@ -196,7 +197,7 @@ Result<std::vector<Case>> CasesOf(const runtime::Manifest& manifest, const Bench
 
 // Appends what the manifest tells of the steps that run, and the times of each, if they are given.
 Result<void> DescribeSteps(const runtime::Program& program,
-                           const std::vector<runtime::StepTimes>& times, Measurement& result) {
+                           ArrayRef<runtime::StepTimes> times, Measurement& result) {
   const runtime::Manifest& manifest = program.manifest();
   const std::vector<int64_t> symbols = SymbolValues(manifest, result.dims);
   const auto& steps = program.device().target().steps;

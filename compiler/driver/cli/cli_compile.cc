@@ -6,6 +6,7 @@
 #include "compiler/driver/build/compile.h"
 #include "compiler/driver/build/model_flags.h"
 #include "compiler/driver/cli/cli.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/interrupt.h"
 #include "compiler/support/terminal.h"
 #include "runtime/src/cuda/cuda_pieces.h"
@@ -38,7 +39,7 @@ std::string Seconds(double seconds) {
   return text;
 }
 
-void PrintTimings(const std::vector<PassTiming>& timings) {
+void PrintTimings(ArrayRef<PassTiming> timings) {
   std::vector<std::vector<std::string>> rows = {{"pass", "ms", ""}};
   double sum = 0;
   for (const PassTiming& timing : timings) {
@@ -66,7 +67,7 @@ void PrintSummary(const CompileFlags& flags, const CompileReport& report) {
 }
 
 // The device that --tune measures on: a GPU if the model is compiled for one.
-Result<std::string> TunedDevice(const std::vector<std::string>& targets) {
+Result<std::string> TunedDevice(ArrayRef<std::string> targets) {
   const auto is_gpu = [](const std::string& target) { return target != "cpu"; };
   if (std::none_of(targets.begin(), targets.end(), is_gpu)) return "cpu";
   if (runtime::GpuArchitecture()) return "cuda";

@@ -8,20 +8,21 @@
 #include "compiler/driver/explain/kernel_page.h"
 #include "compiler/driver/explain/ptx_summary.h"
 #include "compiler/driver/tune/tuning_table.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/terminal.h"
 
 namespace fusec {
 
 namespace {
 
-std::string Shorten(const std::vector<std::string>& items, size_t limit) {
+std::string Shorten(ArrayRef<std::string> items, size_t limit) {
   if (items.size() <= limit) return Join(items, ", ");
   const std::vector<std::string> first(items.begin(), items.begin() + static_cast<long>(limit));
   return Join(first, ", ") + ", and " + std::to_string(items.size() - limit) + " more";
 }
 
 // "gather x26, concat" for 26 gathers and a concat, in order of first appearance.
-std::string CountedText(const std::vector<std::string>& items) {
+std::string CountedText(ArrayRef<std::string> items) {
   std::vector<std::pair<std::string, int>> counts;
   for (const std::string& item : items) {
     bool found = false;

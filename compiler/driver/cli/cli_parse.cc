@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "compiler/driver/cli/cli.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/nearest_name.h"
 #include "compiler/support/terminal.h"
 
@@ -365,7 +366,7 @@ Command Parse(const std::string& name, Declare declare, std::vector<std::string>
 
 }  // namespace
 
-std::function<Result<int>()> ParseCommandLine(const std::vector<std::string>& arguments) {
+std::function<Result<int>()> ParseCommandLine(ArrayRef<std::string> arguments) {
   if (arguments.empty()) {
     std::fputs(kOverview, stderr);
     return Done(static_cast<int>(ErrorKind::kUsage));

@@ -8,6 +8,7 @@
 #include "compiler/driver/verify/onnxruntime_judge.h"
 #include "compiler/driver/verify/verify_modes.h"
 #include "compiler/driver/verify/verify_subject.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/child_process.h"
 #include "compiler/support/interrupt.h"
 
@@ -20,7 +21,7 @@ using Json = nlohmann::ordered_json;
 // Whether onnxruntime can run the model. That it cannot is told as a note: the interpreter has
 // judged it already, and further sizes would only repeat the note.
 bool JudgeByOnnxruntime(const OnnxruntimeJudge& judge, const Subject& subject, const Inputs& inputs,
-                        const std::vector<TensorData>& outputs, const DimValues& dims,
+                        ArrayRef<TensorData> outputs, const DimValues& dims,
                         std::vector<Judgement>& judgements) {
   const runtime::Manifest& manifest = subject.program->manifest();
   NamedTensors named;
@@ -49,7 +50,7 @@ bool JudgeByOnnxruntime(const OnnxruntimeJudge& judge, const Subject& subject, c
 
 Json NumberJson(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-void PrintJson(const Subject& subject, const std::vector<Judgement>& judgements, bool pass) {
+void PrintJson(const Subject& subject, ArrayRef<Judgement> judgements, bool pass) {
   Json against = Json::array(), outputs = Json::array();
   for (const Judgement& judgement : judgements) {
     if (std::find(against.begin(), against.end(), judgement.against) == against.end()) {
@@ -76,7 +77,7 @@ void PrintJson(const Subject& subject, const std::vector<Judgement>& judgements,
   std::printf("%s\n", json.dump(1).c_str());
 }
 
-void PrintTables(const std::vector<Judgement>& judgements) {
+void PrintTables(ArrayRef<Judgement> judgements) {
   std::vector<std::vector<std::string>> rows = {{"output", "dims", "against", "max abs", "max rel",
                                                  "relative L2", "tolerance", "reason", "", ""}};
   for (const Judgement& judgement : judgements) {

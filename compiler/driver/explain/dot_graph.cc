@@ -1,8 +1,8 @@
 #include "compiler/driver/explain/dot_graph.h"
 
-#include <map>
 
 #include "compiler/ir/op_def.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/terminal.h"
 
 namespace fusec {
@@ -77,7 +77,7 @@ class DotWriter {
            DotQuoted(std::string(GetOpDef(node->kind).text) + "\n" + node->result()->name) + "];");
     }
     Line("  }");
-    std::map<const Value*, const Value*> outside;  // looked up only
+    DenseMap<const Value*, const Value*> outside;  // looked up only
     for (size_t i = 0; i < region.operands.size(); ++i)
       outside[region.body->inputs[i].get()] = region.operands[i];
     for (const auto& node : region.body->nodes) WriteOperands(*node, outside);
@@ -85,7 +85,7 @@ class DotWriter {
       ids_[region.result(static_cast<int>(i))] = ids_.at(region.body->outputs[i]);
   }
 
-  void WriteOperands(const Node& node, const std::map<const Value*, const Value*>& outside) {
+  void WriteOperands(const Node& node, const DenseMap<const Value*, const Value*>& outside) {
     const std::string id = ids_.at(node.result());
     std::vector<const Value*> weights;
     for (const Value* operand : node.operands) {
@@ -102,7 +102,7 @@ class DotWriter {
     WriteWeights(id, weights);
   }
 
-  void WriteWeights(const std::string& id, const std::vector<const Value*>& weights) {
+  void WriteWeights(const std::string& id, ArrayRef<const Value*> weights) {
     int64_t bytes = 0;
     for (const Value* weight : weights) bytes += Bytes(*weight);
     if (weights.size() > kShownWeights) {
@@ -123,7 +123,7 @@ class DotWriter {
   const Explanation& e_;
   std::string text_, edges_;
   size_t count_ = 0;
-  std::map<const Value*, std::string> ids_;  // looked up only
+  DenseMap<const Value*, std::string> ids_;  // looked up only
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "compiler/driver/artifact/artifact_session.h"
 #include "compiler/driver/tune/tuning_table.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/nearest_name.h"
 #include "compiler/support/read_file.h"
 #include "compiler/support/terminal.h"
@@ -69,7 +70,7 @@ void AddOnce(std::vector<std::string>& list, const std::string& text) {
 }
 
 Result<ExplainedStep> ExplainStep(const runtime::Manifest& manifest, const runtime::Step& step,
-                                  const Json& json, const std::vector<int64_t>& symbols) {
+                                  const Json& json, ArrayRef<int64_t> symbols) {
   ExplainedStep result;
   result.name = step.name;
   result.op_class = ValueOf(json, "class", "");
@@ -105,7 +106,7 @@ Result<ExplainedStep> ExplainStep(const runtime::Manifest& manifest, const runti
 }
 
 Result<void> FillFootprint(const runtime::Manifest& manifest, const runtime::Target& target,
-                           const std::vector<int64_t>& symbols, Explanation& explanation) {
+                           ArrayRef<int64_t> symbols, Explanation& explanation) {
   FUSEC_RUNTIME_ASSIGN(const std::vector<int64_t> bytes, runtime::BufferBytes(manifest, symbols));
   for (size_t i = 0; i < bytes.size(); ++i) {
     if (manifest.buffers[i].kind == runtime::BufferKind::kConstant)
@@ -117,7 +118,7 @@ Result<void> FillFootprint(const runtime::Manifest& manifest, const runtime::Tar
 }
 
 Result<void> FillStory(const runtime::Manifest& manifest, const Json& json,
-                       const std::vector<int64_t>& symbols, Explanation& explanation) {
+                       ArrayRef<int64_t> symbols, Explanation& explanation) {
   explanation.opset = ValueOf(json, "opset", "");
   explanation.rounding = ValueOf(json, "rounding", "stores");
   explanation.index_policy = ValueOf(json, "index_policy", "error");
@@ -198,7 +199,7 @@ Result<Explanation::FoundStep> Explanation::FindStep(const std::string& name) co
 }
 
 Result<Explanation> ExplainArtifact(const std::string& path, const std::string& wanted,
-                                    const std::vector<std::string>& dim_flags) {
+                                    ArrayRef<std::string> dim_flags) {
   FUSEC_TRY(CheckArtifact(path));
   const std::string file = path + "/manifest.json";
   FUSEC_ASSIGN(const std::string text, ReadWholeFile(file, ErrorKind::kArtifact));

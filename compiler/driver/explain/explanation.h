@@ -9,6 +9,7 @@
 #include "compiler/driver/artifact/artifact_ir.h"
 #include "compiler/driver/artifact/dim_flags.h"
 #include "compiler/driver/tune/tuning_file.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/result.h"
 #include "runtime/src/artifact/manifest.h"
 
@@ -68,7 +69,7 @@ struct Explanation {
 // `target` "" means the first GPU target, or the CPU if there is none. A dim without a flag has
 // size 128, clamped to its range.
 Result<Explanation> ExplainArtifact(const std::string& path, const std::string& target,
-                                    const std::vector<std::string>& dim_flags);
+                                    ArrayRef<std::string> dim_flags);
 
 // As JSON. Scripts rely on its keys: more may be added, none may go.
 std::string ExplanationJson(const Explanation& explanation);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/driver/artifact/artifact_session.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/read_file.h"
 #include "compiler/support/terminal.h"
 #include "runtime/src/artifact/artifact.h"
@@ -63,7 +64,7 @@ std::string SpillText(const PtxasKernel& kernel) {
 
 // One row for each kernel, one column for each class that occurs; `mix` gives a kernel's numbers.
 template <class MixOf>
-std::string MixTable(const std::vector<KernelResources>& kernels, const MixOf& mix) {
+std::string MixTable(ArrayRef<KernelResources> kernels, const MixOf& mix) {
   std::array<bool, kInstructionClasses> used{};
   for (const KernelResources& kernel : kernels) {
     for (size_t i = 0; i < kInstructionClasses; ++i) used[i] |= mix(kernel)[i] > 0;
@@ -142,7 +143,7 @@ Result<std::vector<KernelResources>> ReadResources(const std::string& artifact,
   return kernels;
 }
 
-std::string ResourcesText(const std::vector<KernelResources>& kernels,
+std::string ResourcesText(ArrayRef<KernelResources> kernels,
                           const std::string& architecture) {
   if (kernels.empty()) return "no generated kernels: a library computes all steps\n";
   std::vector<std::vector<std::string>> rows = {{"kernel", "threads", "registers", "spills",
@@ -167,7 +168,7 @@ std::string ResourcesText(const std::vector<KernelResources>& kernels,
          MixTable(kernels, [](const KernelResources& k) { return k.cubin.mix; });
 }
 
-std::string WithResources(const std::string& text, const std::vector<KernelResources>& kernels) {
+std::string WithResources(const std::string& text, ArrayRef<KernelResources> kernels) {
   Json json = Json::parse(text);
   for (Json& item : json["kernels"]) {
     const auto found = std::find_if(kernels.begin(), kernels.end(), [&](const KernelResources& k) {

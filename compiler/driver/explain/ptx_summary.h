@@ -7,6 +7,7 @@
 #include "compiler/driver/explain/explanation.h"
 #include "compiler/driver/explain/occupancy.h"
 #include "compiler/driver/explain/ptx_reader.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -27,9 +28,9 @@ struct KernelResources {
 Result<std::vector<KernelResources>> ReadResources(const std::string& artifact,
                                                    const Explanation& explanation);
 
-std::string ResourcesText(const std::vector<KernelResources>& kernels,
+std::string ResourcesText(ArrayRef<KernelResources> kernels,
                           const std::string& architecture);
 // `json`, ExplanationJson's, with the key "ptx" in every kernel that has resources.
-std::string WithResources(const std::string& json, const std::vector<KernelResources>& kernels);
+std::string WithResources(const std::string& json, ArrayRef<KernelResources> kernels);
 
 }  // namespace fusec

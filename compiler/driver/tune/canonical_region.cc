@@ -1,9 +1,9 @@
 #include "compiler/driver/tune/canonical_region.h"
 
 #include <algorithm>
-#include <set>
 
 #include "compiler/driver/artifact/artifact_ir.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/words.h"
 
 namespace fusec {
@@ -26,7 +26,7 @@ void RenameValues(Graph& graph, int& next) {
 }
 
 // s0, s1, ... for the symbols of a graph, in the order in which its text has them.
-std::string RenameSymbols(const std::string& text, const std::vector<DimSymbol>& known,
+std::string RenameSymbols(const std::string& text, ArrayRef<DimSymbol> known,
                           std::map<std::string, std::string>& renamed) {
   return ReplaceWords(text, [&](std::string_view word, std::string_view before) {
     const bool is_symbol = !before.ends_with("%") &&
@@ -53,8 +53,8 @@ std::unique_ptr<Graph> Extract(const Graph& fused, size_t number) {
     return graph->nodes.back().get();
   };
   const Node* wanted = RegionsOf(*copy)[number];
-  const std::vector<Value*> operands = wanted->operands;
-  std::map<const Value*, Value*> given;  // what stands for an operand
+  const Values operands = wanted->operands;
+  DenseMap<const Value*, Value*> given;  // what stands for an operand
   for (Value* operand : operands) {
     if (operand == nullptr || given.count(operand) != 0) continue;
     given[operand] = operand;

@@ -4,6 +4,7 @@
 
 #include "compiler/reference/compare.h"
 #include "compiler/region/index_limits.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/interrupt.h"
 #include "compiler/support/terminal.h"
 #include "compiler/support/watchdog.h"
@@ -45,7 +46,7 @@ std::unique_ptr<Graph> Unfused(const Graph& graph) {
 }
 
 // The first is the planned one.
-size_t WinnerOf(const std::vector<MeasuredKernel>& kernels) {
+size_t WinnerOf(ArrayRef<MeasuredKernel> kernels) {
   size_t winner = 0;
   for (size_t i = 1; i < kernels.size(); ++i) {
     if (kernels[i].problem.empty() && kernels[i].microseconds < kernels[winner].microseconds)
@@ -57,7 +58,7 @@ size_t WinnerOf(const std::vector<MeasuredKernel>& kernels) {
 }  // namespace
 
 Result<RegionRace> RegionRace::Make(const Graph& fused, size_t number, const Target& target,
-                                    const std::vector<DimValues>& sizes) {
+                                    ArrayRef<DimValues> sizes) {
   RegionRace race;
   race.target_ = target;
   FUSEC_ASSIGN(race.region_, Canonicalize(fused, number));
@@ -111,7 +112,7 @@ Result<std::vector<KernelChoice>> RegionRace::LibraryChoices(const DimValues& di
   return choices;
 }
 
-Result<void> RegionRace::AddKernels(const std::vector<DimValues>& sizes) {
+Result<void> RegionRace::AddKernels(ArrayRef<DimValues> sizes) {
   for (const DimValues& dims : sizes) {
     FUSEC_ASSIGN(const int64_t size, ways_->size().Evaluate(dims));
     std::vector<size_t>& numbers = by_size_[size];
@@ -205,8 +206,8 @@ Result<std::vector<TensorData>> RegionRace::Answers(size_t kernel, size_t planne
   return CopyOutputs(*contexts_[0]);
 }
 
-std::string RegionRace::Problem(const std::vector<TensorData>& found,
-                                const std::vector<TensorData>& expected) const {
+std::string RegionRace::Problem(ArrayRef<TensorData> found,
+                                ArrayRef<TensorData> expected) const {
   const Graph& body = *region_.region().body;
   for (size_t i = 0; i < found.size(); ++i) {
     Tolerance tolerance = ToleranceOf(CoarsestDtype(body.outputs[i]), target_.matmul_precision);
@@ -242,7 +243,7 @@ Result<std::vector<double>> RegionRace::Samples(size_t kernel, bool repeated, in
 Result<double> RegionRace::Time(size_t kernel, double best) {
   constexpr double kSampleMicroseconds = 1500;
   constexpr int kSamples = 5;
-  const auto least = [](const std::vector<double>& samples) {
+  const auto least = [](ArrayRef<double> samples) {
     return std::max(1e-3, *std::min_element(samples.begin(), samples.end()));
   };
   FUSEC_ASSIGN(const auto first, Samples(kernel, false, 2, static_cast<int>(kSets)));
@@ -256,7 +257,7 @@ Result<double> RegionRace::Time(size_t kernel, double best) {
 }
 
 Result<std::optional<MeasuredSize>> RegionRace::Measure(const DimValues& dims,
-                                                        const std::function<bool()>& is_over) {
+                                                        function_ref<bool()> is_over) {
   MeasuredSize measured;
   measured.dims = dims;
   FUSEC_ASSIGN(measured.size, SizeAt(dims));
@@ -307,8 +308,8 @@ Result<std::optional<MeasuredSize>> RegionRace::Measure(const DimValues& dims,
 }
 
 // Takes the times of those in front again and keeps the better ones.
-Result<void> RegionRace::TimeAgain(const std::vector<size_t>& numbers, double best,
-                                   const std::function<bool()>& is_over, MeasuredSize& measured) {
+Result<void> RegionRace::TimeAgain(ArrayRef<size_t> numbers, double best,
+                                   function_ref<bool()> is_over, MeasuredSize& measured) {
   std::vector<MeasuredKernel>& kernels = measured.kernels;
   for (size_t i = 0; kernels.size() > 1 && i < kernels.size(); ++i) {
     const bool close = kernels[i].problem.empty() && kernels[i].microseconds < best * kClose;

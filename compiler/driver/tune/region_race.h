@@ -10,6 +10,7 @@
 #include "compiler/driver/build/build_targets.h"
 #include "compiler/driver/tune/canonical_region.h"
 #include "compiler/driver/tune/tuning_file.h"
+#include "compiler/support/adt.h"
 #include "runtime/src/cuda/cublaslt_proposals.h"
 
 namespace fusec {
@@ -37,7 +38,7 @@ class RegionRace {
 
   // `sizes` are those of the region's own symbols.
   static Result<RegionRace> Make(const Graph& fused, size_t number, const Target& target,
-                                 const std::vector<DimValues>& sizes);
+                                 ArrayRef<DimValues> sizes);
 
   const CanonicalRegion& region() const { return region_; }
   // What a measurement at `dims` depends on, for the cache.
@@ -49,7 +50,7 @@ class RegionRace {
   // Times the kernels for one of the sizes; Compile was called. Nothing if `is_over` before the
   // last of them is timed.
   Result<std::optional<MeasuredSize>> Measure(const DimValues& dims,
-                                              const std::function<bool()>& is_over);
+                                              function_ref<bool()> is_over);
 
  private:
   struct Kernel {
@@ -58,7 +59,7 @@ class RegionRace {
   };
 
   RegionRace() = default;
-  Result<void> AddKernels(const std::vector<DimValues>& sizes);
+  Result<void> AddKernels(ArrayRef<DimValues> sizes);
   void AddInputs();
   size_t AddKernel(const KernelChoice& choice);
   Result<std::vector<KernelChoice>> LibraryChoices(const DimValues& dims);
@@ -67,13 +68,13 @@ class RegionRace {
   Result<void> RunOn(size_t set, size_t kernel);
   Result<std::vector<TensorData>> Answers(size_t kernel, size_t planned);
   // What is wrong with the answers of a kernel; "" for nothing.
-  std::string Problem(const std::vector<TensorData>& found,
-                      const std::vector<TensorData>& expected) const;
+  std::string Problem(ArrayRef<TensorData> found,
+                      ArrayRef<TensorData> expected) const;
   Result<std::vector<double>> Samples(size_t kernel, bool repeated, int count, int replays);
   // Microseconds of a launch; less exactly where that is far above `best`.
   Result<double> Time(size_t kernel, double best);
-  Result<void> TimeAgain(const std::vector<size_t>& numbers, double best,
-                         const std::function<bool()>& is_over, MeasuredSize& measured);
+  Result<void> TimeAgain(ArrayRef<size_t> numbers, double best,
+                         function_ref<bool()> is_over, MeasuredSize& measured);
 
   Target target_;
   CanonicalRegion region_;

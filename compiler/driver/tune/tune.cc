@@ -17,6 +17,7 @@
 #include "compiler/driver/tune/region_race.h"
 #include "compiler/package/output_path.h"
 #include "compiler/plan/kernel_name.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/child_process.h"
 #include "compiler/support/interrupt.h"
 #include "fusec/fusec.h"
@@ -64,8 +65,8 @@ std::string Identity(const runtime::Program& program) {
 }
 
 // kTunedSizes for each of the dims that no flag is of; of several dims a root of these.
-std::vector<int64_t> TunedSizes(const std::vector<DimRange>& symbols,
-                                const std::vector<std::string>& flags) {
+std::vector<int64_t> TunedSizes(ArrayRef<DimRange> symbols,
+                                ArrayRef<std::string> flags) {
   const auto dims = std::count_if(symbols.begin(), symbols.end(), [&](const DimRange& symbol) {
     return std::none_of(flags.begin(), flags.end(), [&](const std::string& flag) {
       return flag.starts_with(symbol.name + "=");
@@ -94,7 +95,7 @@ struct Entrant {
 // waited for.
 class CompilesAhead {
  public:
-  explicit CompilesAhead(const std::vector<Entrant*>& entrants) : entrants_(entrants) {
+  explicit CompilesAhead(ArrayRef<Entrant*> entrants) : entrants_(entrants) {
     const size_t count = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 16);
     for (size_t i = 0; i < std::min(count, entrants_.size()); ++i)
       threads_.emplace_back([this](const std::stop_token& stop) { Work(stop); });

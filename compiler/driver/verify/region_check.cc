@@ -8,6 +8,7 @@
 #include "compiler/driver/artifact/artifact_ir.h"
 #include "compiler/package/weights_file.h"
 #include "compiler/reference/interpreter.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/read_file.h"
 #include "runtime/src/artifact/step_sizes.h"
 
@@ -56,7 +57,7 @@ void ExposeResults(Graph& graph) {
 
 std::string GivenName(const std::string& value) { return value + " as given"; }
 
-std::unique_ptr<Graph> Separate(const Graph& graph, const std::vector<const Value*>& crossing) {
+std::unique_ptr<Graph> Separate(const Graph& graph, ArrayRef<const Value*> crossing) {
   std::unique_ptr<Graph> separated = graph.Clone();
   for (const Value* value : crossing) {
     Value* made = FindResult(*separated, value->name);
@@ -131,7 +132,7 @@ Json Shape(const Value& value) {
 
 // The manifest of the same kernels, with every result an output and every crossing value an input.
 Result<Json> SeparateManifest(Json manifest, const runtime::Target& target, const Graph& graph,
-                              const std::vector<const Value*>& crossing) {
+                              ArrayRef<const Value*> crossing) {
   const std::map<std::string, int> numbers = BuffersOfResults(manifest, target, graph);
   for (const auto& [name, number] : numbers) {
     if (number < 0) {

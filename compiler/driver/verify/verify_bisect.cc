@@ -8,6 +8,7 @@
 #include "compiler/driver/verify/region_check.h"
 #include "compiler/driver/verify/verify_modes.h"
 #include "compiler/reference/interpreter.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/child_process.h"
 #include "compiler/support/interrupt.h"
 
@@ -38,7 +39,7 @@ const char* PassOfClass(RegionClass region_class) {
 
 class Bisection {
  public:
-  Bisection(const VerifyFlags& flags, const Subject& subject, const std::vector<VerifyCase>& cases)
+  Bisection(const VerifyFlags& flags, const Subject& subject, ArrayRef<VerifyCase> cases)
       : flags_(flags), subject_(subject), cases_(cases) {}
 
   // The first comparison that fails, if any does. One context goes from size to size, as that of
@@ -183,7 +184,7 @@ class Bisection {
 
   const VerifyFlags& flags_;
   const Subject& subject_;
-  const std::vector<VerifyCase>& cases_;
+  ArrayRef<VerifyCase> cases_;
   const VerifyCase* case_ = nullptr;  // that failed
 };
 

@@ -4,6 +4,7 @@
 
 #include "compiler/driver/verify/region_check.h"
 #include "compiler/driver/verify/verify_modes.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/child_process.h"
 #include "compiler/support/interrupt.h"
 
@@ -31,7 +32,7 @@ void KeepWorst(std::vector<RegionJudgement>& kept, std::vector<RegionJudgement> 
 
 Json NumberJson(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-void PrintJson(const Subject& subject, const std::vector<RegionJudgement>& judgements, bool pass) {
+void PrintJson(const Subject& subject, ArrayRef<RegionJudgement> judgements, bool pass) {
   Json outputs = Json::array();
   for (const RegionJudgement& judgement : judgements) {
     const Comparison& c = judgement.comparison;
@@ -60,7 +61,7 @@ void PrintJson(const Subject& subject, const std::vector<RegionJudgement>& judge
   std::printf("%s\n", json.dump(1).c_str());
 }
 
-void PrintTable(const std::vector<RegionJudgement>& judgements) {
+void PrintTable(ArrayRef<RegionJudgement> judgements) {
   std::vector<std::vector<std::string>> rows = {{"kernel", "class", "tensor", "dims", "max abs",
                                                  "relative L2", "tolerance", "worst at", "found",
                                                  "expected", "", ""}};

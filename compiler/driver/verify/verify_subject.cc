@@ -6,6 +6,7 @@
 #include "compiler/driver/artifact/input_flags.h"
 #include "compiler/driver/build/model_flags.h"
 #include "compiler/reference/interpreter.h"
+#include "compiler/support/adt.h"
 #include "runtime/src/cuda/cuda_pieces.h"
 
 namespace fusec {
@@ -124,7 +125,7 @@ Result<std::vector<ReferenceTensor>> ReferenceInputs(const Subject& subject, con
 }
 
 Result<void> JudgeByInterpreter(const Subject& subject, const Inputs& inputs,
-                                const std::vector<TensorData>& outputs, const DimValues& dims,
+                                ArrayRef<TensorData> outputs, const DimValues& dims,
                                 std::vector<Judgement>& judgements) {
   FUSEC_ASSIGN(const auto reference_inputs, ReferenceInputs(subject, *subject.graph, inputs));
   const runtime::Manifest& manifest = subject.program->manifest();

@@ -9,6 +9,7 @@
 #include "compiler/driver/build/compile.h"
 #include "compiler/driver/verify/verify_flags.h"
 #include "compiler/reference/compare.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/terminal.h"
 
 namespace fusec {
@@ -48,7 +49,7 @@ Result<std::vector<ReferenceTensor>> ReferenceInputs(const Subject& subject, con
 
 // Appends the comparison of every output.
 Result<void> JudgeByInterpreter(const Subject& subject, const Inputs& inputs,
-                                const std::vector<TensorData>& outputs, const DimValues& dims,
+                                ArrayRef<TensorData> outputs, const DimValues& dims,
                                 std::vector<Judgement>& judgements);
 
 }  // namespace fusec

@@ -216,7 +216,7 @@ class Chooser {
   }
 
   // Tiles by warpgroups behind a wave, or some, of the smallest tiles by warps.
-  int64_t AddWaves(const std::vector<Tile>& tiles) {
+  int64_t AddWaves(ArrayRef<Tile> tiles) {
     const int64_t enough = RowsFor(EnoughBlocks(), tiles[1], n_, matrices_);
     const int64_t least = HalfOf(SquareTile());
     if (enough < least) Follow(tiles[1], FirstFilledRows(tiles[1]), ranges_);

@@ -20,7 +20,7 @@ const Value* OperandOf(const Node& region, const Value* value) {
 
 // Batch dims as one count and one stride: both operands' batch dims must be the result's, or all 1
 // (the matrix is repeated).
-bool BatchStride(const Shape& shape, const Shape& result, Expr& stride) {
+bool BatchStride(ShapeRef shape, ShapeRef result, Expr& stride) {
   const Shape batch(shape.begin(), shape.end() - 2);
   const Expr count = Product(batch);
   if (count.IsConstant(1)) {

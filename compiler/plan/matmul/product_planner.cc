@@ -139,13 +139,13 @@ Expr ProductPlanner::FirstOfPack(int64_t lanes, const std::string& lanes_name) {
   return Expr::Symbol("base_row") * columns + Expr::Symbol("base_pack") * lanes;
 }
 
-std::vector<Expr> ProductPlanner::IndexOf(const Expr& row, const Expr& column) {
+Exprs ProductPlanner::IndexOf(const Expr& row, const Expr& column) {
   return IndexOf(product_->result(), row, column);
 }
 
-std::vector<Expr> ProductPlanner::IndexOf(const Value* value, const Expr& row, const Expr& column) {
+Exprs ProductPlanner::IndexOf(const Value* value, const Expr& row, const Expr& column) {
   const Shape& shape = value->type.shape;
-  std::vector<Expr> index;
+  Exprs index;
   if (matrices() == 1) {
     index = Coordinates(builder_, row, Shape(shape.begin(), shape.end() - 1), "row");
   } else {
@@ -164,7 +164,7 @@ void ProductPlanner::StoreElement(const Expr& row, const Expr& column, const std
 
 std::vector<Scalar> ProductPlanner::EvaluateResults(const Expr& row, const Expr& column,
                                                     const std::string& product) {
-  const std::vector<Expr> index = IndexOf(row, column);
+  const Exprs index = IndexOf(row, column);
   lowering_.Bind(product_->result(), index, {product, product_->result()->type.dtype});
   std::vector<Scalar> results;
   for (const Value* value : region_.body->outputs) {
@@ -174,13 +174,13 @@ std::vector<Scalar> ProductPlanner::EvaluateResults(const Expr& row, const Expr&
   return results;
 }
 
-void ProductPlanner::Store(const std::vector<Expr>& index, const std::vector<Scalar>& results) {
+void ProductPlanner::Store(ArrayRef<Expr> index, ArrayRef<Scalar> results) {
   for (size_t i = 0; i < results.size(); ++i) {
     std::vector<const Node*> views;
     for (const Value* value = region_.body->outputs[i]; value->producer->kind == OpKind::kReshape;
          value = value->producer->operand(0))
       views.insert(views.begin(), value->producer);
-    lowering_.Store(static_cast<int>(i), IndexBehind(views, index, builder_.ranges()), results[i]);
+    lowering_.Store(static_cast<int>(i), IndexBehind(views, Exprs(index), builder_.ranges()), results[i]);
   }
 }
 
@@ -190,7 +190,7 @@ void ProductPlanner::ReadColumnWeights(const Expr& column) {
     const bool is_row = !shape.empty() && shape.back().IsConstant(columns()) &&
                         region_.operands[i]->type.ElementCount().IsConstant(columns());
     if (!is_row || !IsConstant(region_.operands[i])) continue;
-    std::vector<Expr> index(shape.size() - 1, 0);
+    Exprs index(shape.size() - 1, 0);
     index.push_back(column);
     lowering_.Evaluate(region_.body->inputs[i].get(), index);
   }

@@ -6,6 +6,7 @@
 #include "compiler/kernel/region_lowering.h"
 #include "compiler/plan/matmul/schedule.h"
 #include "compiler/plan/plan_region.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -53,15 +54,15 @@ class ProductPlanner {
   Expr FirstOfPack(int64_t lanes, const std::string& lanes_name);
 
   // Where a value of the product's rows has the element at `row` and `column`.
-  std::vector<Expr> IndexOf(const Value* value, const Expr& row, const Expr& column);
+  Exprs IndexOf(const Value* value, const Expr& row, const Expr& column);
   // The same of the product.
-  std::vector<Expr> IndexOf(const Expr& row, const Expr& column);
+  Exprs IndexOf(const Expr& row, const Expr& column);
   // The epilogue for that element, whose value is `product`.
   void StoreElement(const Expr& row, const Expr& column, const std::string& product);
   // The region's results there, of which reshapes are left out.
   std::vector<Scalar> EvaluateResults(const Expr& row, const Expr& column,
                                       const std::string& product);
-  void Store(const std::vector<Expr>& index, const std::vector<Scalar>& results);
+  void Store(ArrayRef<Expr> index, ArrayRef<Scalar> results);
   // What the epilogue reads of weights that have one element for each column, such as a bias.
   void ReadColumnWeights(const Expr& column);
   // The ops in front of the product or behind it.

@@ -7,7 +7,7 @@ namespace {
 
 const std::vector<DimRange> kSymbols = {{"batch", 1, 4096}, {"items", 10, 20}};
 
-std::string CasesText(const std::vector<std::string>& flags, const std::vector<int64_t>& defaults) {
+std::string CasesText(ArrayRef<std::string> flags, ArrayRef<int64_t> defaults) {
   const auto cases = DimCases(flags, kSymbols, defaults);
   if (!cases) return cases.error().message;
   std::string text;

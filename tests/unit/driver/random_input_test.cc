@@ -13,8 +13,8 @@ runtime::DimExpression Dim(const std::string& text) {
 }
 
 // One input of that type and with these limits along axis 1; "batch" is 4000.
-std::vector<int64_t> Draw(fusec_dtype dtype, const std::vector<std::string>& shape,
-                          const std::vector<std::string>& limits, const RandomFlags& flags = {}) {
+std::vector<int64_t> Draw(fusec_dtype dtype, ArrayRef<std::string> shape,
+                          ArrayRef<std::string> limits, const RandomFlags& flags = {}) {
   runtime::Manifest manifest;
   manifest.symbols.push_back({"batch", 1, 65536});
   runtime::TensorSignature input;

@@ -43,7 +43,7 @@ class Import : public testing::Test {
   std::string folder_;
 };
 
-std::vector<double> Answer(const Graph& graph, const std::vector<ReferenceTensor>& inputs) {
+std::vector<double> Answer(const Graph& graph, ArrayRef<ReferenceTensor> inputs) {
   const auto outputs = Interpret(graph, inputs);
   if (!outputs) return {};
   std::vector<double> values;
@@ -53,7 +53,7 @@ std::vector<double> Answer(const Graph& graph, const std::vector<ReferenceTensor
   return values;
 }
 
-ReferenceTensor F32(std::vector<int64_t> dims, const std::vector<double>& values) {
+ReferenceTensor F32(std::vector<int64_t> dims, ArrayRef<double> values) {
   return ReferenceTensor::FromData(TensorData::From(Dtype::kF32, std::move(dims), values));
 }
 

@@ -187,14 +187,14 @@ TEST(ExprProperty, SimplificationKeepsTheValue) {
 TEST(ExprProperty, DelinearizeAndBack) {
   for (uint32_t seed = 0; seed < SeedCount() / 4; ++seed) {
     ExprGenerator generator(seed);
-    std::vector<Expr> shape;
+    Exprs shape;
     for (int64_t rank = generator.Pick(1, 4); rank > 0; --rank) {
       const char* const dims[] = {"batch", "seq", "4", "2", "3", "batch + seq", "1"};
       shape.push_back(*Expr::Parse(dims[generator.Pick(0, 6)]));
     }
     generator.ranges.Set("position", 0, Product(shape) - 1);
     const Expr position = Expr::Symbol("position");
-    const std::vector<Expr> index = Delinearize(position, shape, generator.ranges);
+    const Exprs index = Delinearize(position, shape, generator.ranges);
     const Expr back = Linearize(index, shape, generator.ranges);
     const std::string expected = Product(shape).IsConstant(1) ? "0" : "position";
     ASSERT_EQ(back.ToString(), expected) << "seed " << seed;
@@ -216,8 +216,8 @@ TEST(ExprProperty, DelinearizeAndBack) {
 }
 
 // Splits a row of dims into groups at random; each group's product is a dim of the reshaped tensor.
-std::vector<Expr> Regroup(const std::vector<Expr>& dims, ExprGenerator& generator) {
-  std::vector<Expr> shape{1};
+Exprs Regroup(ArrayRef<Expr> dims, ExprGenerator& generator) {
+  Exprs shape{1};
   for (const Expr& dim : dims) {
     if (generator.Pick(0, 1) == 0) shape.emplace_back(1);
     shape.back() = shape.back() * dim;
@@ -230,25 +230,25 @@ TEST(ExprProperty, ReshapeAndBack) {
   for (uint32_t seed = 0; seed < SeedCount() / 4; ++seed) {
     ExprGenerator generator(seed);
     Ranges& ranges = generator.ranges;
-    std::vector<Expr> dims;
+    Exprs dims;
     for (int64_t count = generator.Pick(1, 5); count > 0; --count) {
       const char* const names[] = {"batch", "seq", "8", "2", "3"};
       dims.push_back(*Expr::Parse(names[generator.Pick(0, 4)]));
     }
     if (generator.Pick(0, 1) == 0) dims[0] = *Expr::Parse("batch + seq");
     std::rotate(dims.begin(), dims.begin() + generator.Pick(0, 4) % dims.size(), dims.end());
-    const std::vector<Expr> shape = Regroup(dims, generator), other = Regroup(dims, generator);
-    std::vector<Expr> index;
+    const Exprs shape = Regroup(dims, generator), other = Regroup(dims, generator);
+    Exprs index;
     for (size_t axis = 0; axis < shape.size(); ++axis) {
       const std::string name = "x" + std::to_string(axis);
       ranges.Set(name, 0, shape[axis] - 1);
       index.push_back(shape[axis].IsConstant(1) ? Expr(0) : Expr::Symbol(name));
     }
     const Expr position = Linearize(index, shape, ranges);
-    const std::vector<Expr> there = Delinearize(position, other, ranges);
+    const Exprs there = Delinearize(position, other, ranges);
     const Expr back = Linearize(there, other, ranges);
     ASSERT_EQ(back.ToString(), position.ToString()) << "seed " << seed;
-    const std::vector<Expr> again = Delinearize(back, shape, ranges);
+    const Exprs again = Delinearize(back, shape, ranges);
     for (size_t axis = 0; axis < shape.size(); ++axis) {
       ASSERT_EQ(again[axis].ToString(), index[axis].ToString())
           << "seed " << seed << ", position " << back.ToString() << ", axis " << axis << " of "

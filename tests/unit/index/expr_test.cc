@@ -191,15 +191,15 @@ TEST(SimplifySum, UndoesDivision) {
   EXPECT_EQ(simplify("floordiv(flat, past + 1)*(past + 1) + mod(flat, past + 1)"), "flat");
 }
 
-std::vector<Expr> Shape(std::initializer_list<const char*> dims) {
-  std::vector<Expr> shape;
+Exprs Shape(std::initializer_list<const char*> dims) {
+  Exprs shape;
   for (const char* dim : dims) shape.push_back(E(dim));
   return shape;
 }
 
 TEST(Linearize, UndoesDelinearize) {
   const Ranges ranges = TestRanges();
-  const std::pair<const char*, std::vector<Expr>> cases[] = {
+  const std::pair<const char*, Exprs> cases[] = {
       {"n", Shape({"2", "3", "4"})},
       {"n", Shape({"1", "24", "1"})},
       {"n", Shape({"24"})},
@@ -212,18 +212,18 @@ TEST(Linearize, UndoesDelinearize) {
       {"s*64 + n", Shape({"seq", "4", "16"})},
   };
   for (const auto& [position, shape] : cases) {
-    const std::vector<Expr> index = Delinearize(E(position), shape, ranges);
+    const Exprs index = Delinearize(E(position), shape, ranges);
     EXPECT_EQ(Linearize(index, shape, ranges).ToString(), E(position).ToString());
   }
 }
 
 TEST(Linearize, SeesThroughReshapes) {
   const Ranges ranges = TestRanges();
-  const std::vector<std::vector<Expr>> shapes = {
+  const std::vector<Exprs> shapes = {
       Shape({"batch", "seq", "64"}), Shape({"batch*seq", "8", "8"}), Shape({"batch", "seq*64"}),
       Shape({"seq", "batch", "1", "64"}), Shape({"batch*seq*64"})};
-  for (const std::vector<Expr>& outer : shapes) {
-    for (const std::vector<Expr>& inner : shapes) {
+  for (const Exprs& outer : shapes) {
+    for (const Exprs& inner : shapes) {
       const Expr at = Linearize(Delinearize(E("flat"), outer, ranges), outer, ranges);
       const Expr back = Linearize(Delinearize(at, inner, ranges), inner, ranges);
       EXPECT_EQ(back.ToString(), "flat");
@@ -234,8 +234,8 @@ TEST(Linearize, SeesThroughReshapes) {
 // A [batch, seq, 8, 8] tensor, its two middle axes swapped, read as rows of seq*64.
 TEST(Linearize, KeepsWhatATransposeNeeds) {
   const Ranges ranges = TestRanges();
-  const std::vector<Expr> shape = Shape({"batch", "seq", "8", "8"});
-  std::vector<Expr> index = Delinearize(E("flat"), shape, ranges);
+  const Exprs shape = Shape({"batch", "seq", "8", "8"});
+  Exprs index = Delinearize(E("flat"), shape, ranges);
   std::swap(index[1], index[2]);
   const Expr swapped = Linearize(index, Shape({"batch", "8", "seq", "8"}), ranges);
   EXPECT_EQ(swapped.ToString(),
@@ -247,7 +247,7 @@ TEST(Linearize, KeepsWhatATransposeNeeds) {
 
 TEST(Delinearize, NeedsNoDivisionByExtentOne) {
   const Ranges ranges = TestRanges();
-  const std::vector<Expr> index =
+  const Exprs index =
       Delinearize(E("i*27 + c"), Shape({"1", "batch", "1", "27"}), ranges);
   EXPECT_EQ(index, Shape({"0", "i", "0", "c"}));
   EXPECT_EQ(Delinearize(E("flat"), Shape({"batch", "seq*64"}), ranges)[0].ToString(),

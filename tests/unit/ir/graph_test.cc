@@ -39,7 +39,7 @@ TEST(Graph, BuildsInPlaceAndCountsUses) {
   EXPECT_EQ(graph.CountUses()[last], 2);
 
   graph.ReplaceAllUses(last, first);
-  EXPECT_EQ(graph.outputs, (std::vector<Value*>{first, first}));
+  EXPECT_EQ(graph.outputs, (Values{first, first}));
   EXPECT_TRUE(Verify(graph).has_value());
 }
 
@@ -77,9 +77,9 @@ TEST(Ops, Broadcast) {
   EXPECT_EQ(BroadcastShapes({{batch, 3}, {4, 3}}).error().message,
             "shapes [batch, 3] and [4, 3] do not broadcast: batch meets 4, expected equal dims "
             "or 1");
-  EXPECT_EQ(BroadcastIndex({Expr::Symbol("i"), Expr::Symbol("j")}, {1}), (std::vector<Expr>{0}));
+  EXPECT_EQ(BroadcastIndex({Expr::Symbol("i"), Expr::Symbol("j")}, {1}), (Exprs{0}));
   EXPECT_EQ(BroadcastIndex({Expr::Symbol("i"), Expr::Symbol("j")}, {batch, 1}),
-            (std::vector<Expr>{Expr::Symbol("i"), 0}));
+            (Exprs{Expr::Symbol("i"), 0}));
 }
 
 }  // namespace

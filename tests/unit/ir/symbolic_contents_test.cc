@@ -10,10 +10,10 @@ struct SymbolicContentsTest : testing::Test {
     graph.symbols = {{"n", 1, 4096}, {"m", 1, 512}};
     shape = builder().Make(
         OpKind::kSymbolicDims, {},
-        {{"values", std::vector<Expr>{Sym("n"), Sym("m"), 768}}, {"scalar", int64_t{0}}});
+        {{"values", Exprs{Sym("n"), Sym("m"), 768}}, {"scalar", int64_t{0}}});
   }
   Builder builder() { return Builder(graph); }
-  Value* Make(OpKind kind, std::vector<Value*> operands, Attributes attributes = {}) {
+  Value* Make(OpKind kind, Values operands, Attributes attributes = {}) {
     return builder().Make(kind, std::move(operands), std::move(attributes));
   }
   Value* Element(int64_t i) {
@@ -45,7 +45,7 @@ TEST_F(SymbolicContentsTest, ShapeGatherConcat) {
 TEST_F(SymbolicContentsTest, SliceAndArithmetic) {
   Value* tail =
       Make(OpKind::kSlice, {shape},
-           {{"starts", std::vector<Expr>{2}}, {"steps", IntList{-1}}, {"shape", Shape{2}}});
+           {{"starts", Exprs{2}}, {"steps", IntList{-1}}, {"shape", Shape{2}}});
   EXPECT_EQ(Contents(tail), "768 m");
   EXPECT_EQ(Contents(Make(OpKind::kMul, {shape, IntScalar(graph, 2)})), "n*2 m*2 1536");
   EXPECT_EQ(Contents(Make(OpKind::kSub, {Element(0), IntsConstant(graph, {1})})), "n - 1");
@@ -81,7 +81,7 @@ TEST_F(SymbolicContentsTest, RangesAndSizes) {
   EXPECT_EQ(Contents(Make(OpKind::kRange, {},
                           {{"start", int64_t{5}},
                            {"delta", int64_t{-2}},
-                           {"length", std::vector<Expr>{3}},
+                           {"length", Exprs{3}},
                            {"dtype", Dtype::kI64}})),
             "5 3 1");
   EXPECT_EQ(Contents(IntsConstant(graph, IntList(256, 1))).size(), 511u);

@@ -49,7 +49,7 @@ TEST(Text, KeepsKindsOfAttributesApart) {
   EXPECT_EQ(node.Float("alpha"), 1.0);
   EXPECT_TRUE(node.Ints("empty").empty());
   EXPECT_TRUE(node.Get<std::vector<double>>("no_floats").empty());
-  EXPECT_EQ(node.Get<std::vector<Expr>>("k"), (std::vector<Expr>{Expr::Symbol("batch"), 3}));
+  EXPECT_EQ(node.Get<Exprs>("k"), (Exprs{Expr::Symbol("batch"), 3}));
   EXPECT_EQ(node.Get<Dtype>("dtype"), Dtype::kF32);
   EXPECT_EQ(graph->nodes[8]->operands[1], nullptr);
   EXPECT_EQ(graph->nodes[6]->provenance[1].onnx_node, "n\n\x01");

@@ -108,7 +108,7 @@ TEST(Attention, Errors) {
 }
 
 std::vector<double> Rotary(const std::string& x, const std::string& cache, const std::string& ids,
-                           const std::string& attributes, const std::vector<ReferenceTensor>& in) {
+                           const std::string& attributes, ArrayRef<ReferenceTensor> in) {
   return RunText("graph @g(%x: " + x + ", %c: " + cache + ", %s: " + cache +
                      (ids.empty() ? "" : ", %i: " + ids) + ") { %y = rotary_embedding(%x, %c, %s" +
                      (ids.empty() ? "" : ", %i") + ") {" + attributes + "} : " + x + " return %y }",

@@ -15,7 +15,7 @@ std::vector<std::string> Terms(const std::string& text) {
 }
 
 // An equation without ellipsis; a dim of 1 broadcasts.
-ReferenceTensor Naive(const std::string& equation, const std::vector<ReferenceTensor>& operands) {
+ReferenceTensor Naive(const std::string& equation, ArrayRef<ReferenceTensor> operands) {
   const std::vector<std::string> terms = Terms(equation.substr(0, equation.find("->")));
   const std::string result = equation.substr(equation.find("->") + 2);
   std::string labels;
@@ -31,8 +31,8 @@ ReferenceTensor Naive(const std::string& equation, const std::vector<ReferenceTe
       }
     }
   }
-  const auto position = [&](const std::string& term, const std::vector<int64_t>& dims,
-                            const std::vector<int64_t>& at) {
+  const auto position = [&](const std::string& term, ArrayRef<int64_t> dims,
+                            ArrayRef<int64_t> at) {
     int64_t place = 0;
     for (size_t axis = 0; axis < term.size(); ++axis) {
       place = place * dims[axis] + (dims[axis] == 1 ? 0 : at[labels.find(term[axis])]);
@@ -42,7 +42,7 @@ ReferenceTensor Naive(const std::string& equation, const std::vector<ReferenceTe
   std::vector<int64_t> dims;
   for (const char label : result) dims.push_back(sizes[labels.find(label)]);
   ReferenceTensor sum(Dtype::kF32, dims);
-  ForEachIndex(sizes, [&](const std::vector<int64_t>& at) {
+  ForEachIndex(sizes, [&](ArrayRef<int64_t> at) {
     double product = 1;
     for (size_t i = 0; i < terms.size(); ++i) {
       product *= operands[i].reals[position(terms[i], operands[i].dims, at)];
@@ -52,13 +52,13 @@ ReferenceTensor Naive(const std::string& equation, const std::vector<ReferenceTe
   return sum;
 }
 
-std::string DimsText(const std::vector<int64_t>& dims) {
+std::string DimsText(ArrayRef<int64_t> dims) {
   std::string text = "f32[";
   for (size_t i = 0; i < dims.size(); ++i) text += (i ? ", " : "") + std::to_string(dims[i]);
   return text + "]";
 }
 
-std::string Text(const std::string& equation, const std::vector<ReferenceTensor>& operands,
+std::string Text(const std::string& equation, ArrayRef<ReferenceTensor> operands,
                  const std::string& result) {
   std::string inputs, names;
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -71,7 +71,7 @@ std::string Text(const std::string& equation, const std::vector<ReferenceTensor>
 }
 
 void Check(const std::string& equation, const std::string& plain,
-           const std::vector<std::vector<int64_t>>& dims) {
+           ArrayRef<std::vector<int64_t>> dims) {
   SCOPED_TRACE(equation);
   std::vector<ReferenceTensor> operands;
   for (size_t i = 0; i < dims.size(); ++i)
@@ -81,7 +81,7 @@ void Check(const std::string& equation, const std::string& plain,
   ExpectClose(RunText(text, operands)[0], expected);
 }
 
-void Check(const std::string& equation, const std::vector<std::vector<int64_t>>& dims) {
+void Check(const std::string& equation, ArrayRef<std::vector<int64_t>> dims) {
   Check(equation, equation, dims);
 }
 

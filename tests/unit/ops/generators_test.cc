@@ -13,7 +13,7 @@ struct Generators : testing::Test {
   std::vector<double> Answer(Value* output) {
     return Values(RunOutput(graph, output, {ReferenceTensor(Dtype::kF32, {4, 3})}));
   }
-  Value* Dims(std::vector<Expr> values, int64_t scalar) {
+  Value* Dims(Exprs values, int64_t scalar) {
     return Builder(graph).Make(OpKind::kSymbolicDims, {},
                                {{"values", std::move(values)}, {"scalar", scalar}});
   }

@@ -11,7 +11,7 @@ namespace {
 class Opset : public testing::Test {
  protected:
   ReferenceTensor Run(int opset, const std::string& graph,
-                      const std::vector<ReferenceTensor>& inputs) {
+                      ArrayRef<ReferenceTensor> inputs) {
     const auto folder = std::filesystem::path(testing::TempDir());
     const std::string path = folder / "opset_test.onnxtxt";
     std::ofstream(path) << "<ir_version: 4, opset_import: [\"\" : " << opset << "]>\n" << graph;

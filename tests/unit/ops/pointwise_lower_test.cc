@@ -113,9 +113,9 @@ void FillOperands(Case& test) {
 }
 
 void AddCase(std::vector<std::unique_ptr<Case>>& cases, const OpDef& op,
-             const std::vector<Dtype>& dtypes, const Attributes& attributes) {
+             ArrayRef<Dtype> dtypes, const Attributes& attributes) {
   auto test = std::make_unique<Case>();
-  std::vector<Value*> operands;
+  Values operands;
   for (size_t i = 0; i < dtypes.size(); ++i) {
     const bool single = op.kind == OpKind::kClip && i > 0;
     operands.push_back(test->graph.AddInput("x" + std::to_string(i),
@@ -198,7 +198,7 @@ void ExpectClose(double expected, double actual, Dtype dtype, const std::string&
       << what << ": expected " << expected << ", found " << actual;
 }
 
-void Compare(const Case& test, const std::vector<std::byte>& memory) {
+void Compare(const Case& test, ArrayRef<std::byte> memory) {
   const Dtype dtype = test.expected.dtype;
   TensorData actual(CTypeName(dtype) == "float" ? Dtype::kF32 : dtype, test.expected.dims);
   std::memcpy(actual.mutable_bytes(), memory.data(), memory.size());

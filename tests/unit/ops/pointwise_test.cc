@@ -10,7 +10,7 @@ namespace fusec {
 namespace {
 
 struct Operand {
-  Operand(Dtype dtype, std::vector<int64_t> dims, const std::vector<double>& values) {
+  Operand(Dtype dtype, std::vector<int64_t> dims, ArrayRef<double> values) {
     tensor = ReferenceTensor(dtype, std::move(dims));
     for (size_t i = 0; i < tensor.reals.size(); ++i) tensor.reals[i] = values[i];
     for (size_t i = 0; i < tensor.ints.size(); ++i) tensor.ints[i] = static_cast<int64_t>(values[i]);
@@ -18,16 +18,16 @@ struct Operand {
   ReferenceTensor tensor;
 };
 
-Result<Node*> Add(Graph& graph, OpKind kind, const std::vector<TensorType>& types,
+Result<Node*> Add(Graph& graph, OpKind kind, ArrayRef<TensorType> types,
                   const Attributes& attributes = {}) {
-  std::vector<Value*> operands;
+  Values operands;
   for (const TensorType& type : types) {
     operands.push_back(graph.AddInput("x" + std::to_string(operands.size()), type));
   }
   return Builder(graph).Add(kind, operands, attributes);
 }
 
-std::string InferError(OpKind kind, const std::vector<TensorType>& types,
+std::string InferError(OpKind kind, ArrayRef<TensorType> types,
                        const Attributes& attributes = {}) {
   Graph graph;
   const Result<Node*> node = Add(graph, kind, types, attributes);
@@ -35,7 +35,7 @@ std::string InferError(OpKind kind, const std::vector<TensorType>& types,
 }
 
 // What the op's Reference computes.
-ReferenceTensor Evaluate(OpKind kind, const std::vector<Operand>& operands,
+ReferenceTensor Evaluate(OpKind kind, ArrayRef<Operand> operands,
                     const Attributes& attributes = {}) {
   Graph graph;
   std::vector<TensorType> types;
@@ -179,7 +179,7 @@ std::vector<std::string> Lowered(OpKind kind, Dtype dtype, const Attributes& att
                                  std::optional<double> constant = std::nullopt) {
   Graph graph;
   Builder builder(graph);
-  std::vector<Value*> operands = {graph.AddInput("x", {dtype, {3}})};
+  Values operands = {graph.AddInput("x", {dtype, {3}})};
   if (constant) operands.push_back(builder.Scalar(dtype, *constant));
   return TextRecorder(**builder.Add(kind, operands, attributes)).statements;
 }

@@ -8,6 +8,7 @@
 
 #include "compiler/ir/op_def.h"
 #include "compiler/reference/interpreter.h"
+#include "compiler/support/adt.h"
 
 // For tests that say a graph as IR text and look at what the interpreter makes of it.
 namespace fusec {
@@ -49,14 +50,14 @@ inline std::unique_ptr<Graph> ParseGraph(const std::string& text) {
 }
 
 inline std::vector<ReferenceTensor> RunGraph(const Graph& graph,
-                                             const std::vector<ReferenceTensor>& inputs) {
+                                             ArrayRef<ReferenceTensor> inputs) {
   Result<std::vector<ReferenceTensor>> results = Interpret(graph, inputs);
   if (!results) throw std::runtime_error(results.error().message);
   return *std::move(results);
 }
 
 inline std::vector<ReferenceTensor> RunText(const std::string& text,
-                                            const std::vector<ReferenceTensor>& inputs) {
+                                            ArrayRef<ReferenceTensor> inputs) {
   return RunGraph(*ParseGraph(text), inputs);
 }
 
@@ -77,7 +78,7 @@ inline void DecomposeAll(Graph& graph) {
       continue;
     }
     Builder builder(graph, i);
-    const Result<std::vector<Value*>> values = op.functions.decompose(*graph.nodes[i], builder);
+    const Result<Values> values = op.functions.decompose(*graph.nodes[i], builder);
     if (!values) throw std::runtime_error(values.error().message);
     const size_t at = builder.insert_at();
     const Node& node = *graph.nodes[at];
@@ -118,7 +119,7 @@ inline std::string SymbolsOf(const std::string& types) {
 // Runs a graph as it is and decomposed; the results must agree, and are returned. Decomposition of
 // f16 rounds its result once, by up to 2^-11.
 inline std::vector<ReferenceTensor> RunBothWays(const std::string& text,
-                                                const std::vector<ReferenceTensor>& inputs) {
+                                                ArrayRef<ReferenceTensor> inputs) {
   const std::unique_ptr<Graph> graph = ParseGraph(text);
   std::vector<ReferenceTensor> direct = RunGraph(*graph, inputs);
   DecomposeAll(*graph);

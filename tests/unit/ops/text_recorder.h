@@ -1,11 +1,11 @@
 #pragma once
 
-#include <set>
 #include <string>
 #include <vector>
 
 #include "compiler/ir/c_text.h"
 #include "compiler/ir/op_def.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/check.h"
 
 namespace fusec {
@@ -22,7 +22,7 @@ class TextRecorder : public LowerContext {
   }
 
   const Ranges& ranges() const override { return ranges_; }
-  Scalar Load(int operand, const std::vector<Expr>&) override {
+  Scalar Load(int operand, ArrayRef<Expr>) override {
     const Value& value = *node_->operand(operand);
     const Node* producer = value.producer;
     if (producer != nullptr && producer->kind == OpKind::kConstant) {
@@ -37,18 +37,18 @@ class TextRecorder : public LowerContext {
     return {name, dtype};
   }
   void Use(const std::string& device_file) override { files.push_back(device_file); }
-  Scalar SelectBelow(const Expr&, const Expr&, Dtype, const std::function<Scalar()>&,
-                     const std::function<Scalar()>&) override {
+  Scalar SelectBelow(const Expr&, const Expr&, Dtype, function_ref<Scalar()>,
+                     function_ref<Scalar()>) override {
     ReportBug(__FILE__, __LINE__, "SelectBelow", "is not for these ops");
   }
-  Expr IndexFromData(const Scalar&, const Expr&, int, const std::vector<Expr>&) override {
+  Expr IndexFromData(const Scalar&, const Expr&, int, ArrayRef<Expr>) override {
     ReportBug(__FILE__, __LINE__, "IndexFromData", "is not for these ops");
   }
   Scalar DataFromIndex(const Expr&, Dtype) override {
     ReportBug(__FILE__, __LINE__, "DataFromIndex", "is not for these ops");
   }
   Scalar FoldRange(OpKind, Dtype, const Scalar&, const Scalar&, const Expr&,
-                   const std::function<Scalar(const Expr&)>&) override {
+                   function_ref<Scalar(const Expr&)>) override {
     ReportBug(__FILE__, __LINE__, "FoldRange", "is not for these ops");
   }
 

@@ -7,6 +7,7 @@
 #include "compiler/ir/symbolic_contents.h"
 #include "compiler/reference/interpreter.h"
 #include "compiler/reference/reference_context.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/check.h"
 
 namespace fusec {
@@ -14,7 +15,7 @@ namespace fusec {
 using IntList = std::vector<int64_t>;
 inline Expr Sym(const char* name) { return Expr::Symbol(name); }
 
-inline ReferenceTensor Tensor(Dtype dtype, IntList dims, const std::vector<double>& values) {
+inline ReferenceTensor Tensor(Dtype dtype, IntList dims, ArrayRef<double> values) {
   ReferenceTensor tensor(dtype, std::move(dims));
   for (size_t i = 0; i < values.size(); ++i) {
     if (IsFloat(dtype)) {
@@ -46,7 +47,7 @@ inline std::vector<double> Values(const ReferenceTensor& tensor) {
 // One ONNX node without a file: inputs are values of `graph`, attributes are set by hand.
 class FakeImport : public ImportContext {
  public:
-  FakeImport(Graph& graph, std::string op, int opset, std::vector<Value*> inputs, int outputs = 1)
+  FakeImport(Graph& graph, std::string op, int opset, Values inputs, int outputs = 1)
       : op_(std::move(op)),
         opset_(opset),
         inputs_(std::move(inputs)),
@@ -103,7 +104,7 @@ class FakeImport : public ImportContext {
     for (int64_t j = 0; j < data.element_count(); ++j) values.push_back(data.GetInt(j));
     return values;
   }
-  Result<std::vector<Expr>> SymbolicInts(int i, const std::string& what) const override {
+  Result<Exprs> SymbolicInts(int i, const std::string& what) const override {
     if (auto contents = SymbolicContents(inputs_[i], ranges_)) return *contents;
     return RunTimeData(what);
   }
@@ -125,10 +126,10 @@ class FakeImport : public ImportContext {
   }
   std::string op_;
   int opset_;
-  std::vector<Value*> inputs_;
+  Values inputs_;
 
  public:
-  std::vector<Value*> outputs;
+  Values outputs;
   int unused_output = -1;
 
  private:
@@ -172,7 +173,7 @@ class LowerEvaluator : public LowerContext {
   }
 
   const Ranges& ranges() const override { return ranges_; }
-  Scalar Load(int operand, const std::vector<Expr>& index) override {
+  Scalar Load(int operand, ArrayRef<Expr> index) override {
     const ReferenceTensor& tensor = *operands_[operand];
     EXPECT_EQ(index.size(), tensor.dims.size());
     IntList place;
@@ -191,12 +192,12 @@ class LowerEvaluator : public LowerContext {
   }
   void Use(const std::string&) override {}
   Scalar SelectBelow(const Expr& position, const Expr& limit, Dtype,
-                     const std::function<Scalar()>& then,
-                     const std::function<Scalar()>& otherwise) override {
+                     function_ref<Scalar()> then,
+                     function_ref<Scalar()> otherwise) override {
     return Number(position) < Number(limit) ? then() : otherwise();
   }
   Expr IndexFromData(const Scalar& data, const Expr& extent, int,
-                     const std::vector<Expr>&) override {
+                     ArrayRef<Expr>) override {
     const int64_t value = std::stoll(data.text);
     return Expr(value < 0 ? value + Number(extent) : value);
   }
@@ -204,7 +205,7 @@ class LowerEvaluator : public LowerContext {
     return {std::to_string(Number(index)), dtype};
   }
   Scalar FoldRange(OpKind, Dtype, const Scalar&, const Scalar&, const Expr&,
-                   const std::function<Scalar(const Expr&)>&) override {
+                   function_ref<Scalar(const Expr&)>) override {
     ReportBug(__FILE__, __LINE__, "FoldRange", "is not for these ops");
   }
   std::string written;  // the last expression given to Let
@@ -223,7 +224,7 @@ class LowerEvaluator : public LowerContext {
 // The graph's answer for its one output, by the interpreter. Where the output's node reads graph
 // inputs and scalars only and has a Lower, every element is made by it, too, and must be the same.
 inline ReferenceTensor RunOutput(Graph& graph, Value* output,
-                                 const std::vector<ReferenceTensor>& inputs) {
+                                 ArrayRef<ReferenceTensor> inputs) {
   graph.outputs = {output};
   Result<std::vector<ReferenceTensor>> answers = Interpret(graph, inputs);
   EXPECT_TRUE(answers) << (answers ? "" : answers.error().message);

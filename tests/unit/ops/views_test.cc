@@ -149,13 +149,13 @@ TEST_F(Views, SliceByASymbol) {
   AddSymbolM();
   Builder builder(graph);
   Value* end = builder.Make(OpKind::kSymbolicDims, {},
-                            {{"values", std::vector<Expr>{Sym("n")}}, {"scalar", int64_t{0}}});
+                            {{"values", Exprs{Sym("n")}}, {"scalar", int64_t{0}}});
   Value* table = graph.AddInput("table", {Dtype::kF32, {512, 2}});
   FakeImport import(graph, "Slice", 13, {table, IntsConstant(graph, {0}), end});
   EXPECT_EQ(Outcome(import), "f32[n, 2]");  // n <= 64
   Value* may_be_negative =
       builder.Make(OpKind::kSymbolicDims, {},
-                   {{"values", std::vector<Expr>{Sym("n") - Sym("m")}}, {"scalar", int64_t{0}}});
+                   {{"values", Exprs{Sym("n") - Sym("m")}}, {"scalar", int64_t{0}}});
   FakeImport undecided(graph, "Slice", 13, {table, IntsConstant(graph, {0}), may_be_negative});
   EXPECT_NE(Outcome(undecided).find("which may be negative or not"), std::string::npos);
 }
@@ -212,7 +212,7 @@ TEST_F(Views, TileByNumbersAndBySymbols) {
   const ReferenceTensor y = RunOutput(graph, import.outputs[0], {Iota(Dtype::kF32, {2, 3, 4})});
   EXPECT_EQ(y.reals[y.Position({3, 1, 6})], 12 + 4 + 2);
   Value* n = Builder(graph).Make(OpKind::kSymbolicDims, {},
-                                 {{"values", std::vector<Expr>{Sym("n")}}, {"scalar", int64_t{0}}});
+                                 {{"values", Exprs{Sym("n")}}, {"scalar", int64_t{0}}});
   Value* row = graph.AddInput("row", {Dtype::kF32, {2}});
   FakeImport symbolic(graph, "Tile", 13, {row, n});
   ASSERT_EQ(Outcome(symbolic), "f32[n*2]");
@@ -223,7 +223,7 @@ TEST_F(Views, TileByNumbersAndBySymbols) {
 }
 
 TEST_F(Views, ConcatOfManyAndOfEmptyParts) {
-  std::vector<Value*> parts;
+  Values parts;
   std::vector<ReferenceTensor> inputs = {Iota(Dtype::kF32, {2, 3, 4})};
   std::vector<double> expected;
   for (int64_t i = 0; i < 7; ++i) {

@@ -15,10 +15,10 @@ TensorData Numbers(Dtype dtype, std::vector<int64_t> dims) {
 }
 
 // FoldLarge of one node against the interpreter's answer.
-void Check(OpKind kind, const std::vector<TensorData>& operands, Attributes attributes = {}) {
+void Check(OpKind kind, ArrayRef<TensorData> operands, Attributes attributes = {}) {
   Graph graph;
   Builder builder(graph);
-  std::vector<Value*> values;
+  Values values;
   for (const TensorData& data : operands) values.push_back(builder.Constant(data));
   auto node = builder.Add(kind, values, std::move(attributes));
   ASSERT_TRUE(node) << node.error().message;

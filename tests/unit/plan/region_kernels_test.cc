@@ -94,7 +94,7 @@ struct Planner {
                 target == "cpu" ? nullptr : &GpuFor(target)},
         kernels(*graph->nodes.back(), "k00", {}, options, *graph) {}
   // "from..to suffix" of every variant.
-  std::vector<std::string> Ranges(const std::vector<Winner>& winners) const {
+  std::vector<std::string> Ranges(ArrayRef<Winner> winners) const {
     std::vector<std::string> ranges;
     for (const Variant& variant : kernels.Tuned(winners)) {
       ranges.push_back(std::to_string(variant.from) + ".." +

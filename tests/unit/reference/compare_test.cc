@@ -8,7 +8,7 @@ namespace fusec {
 namespace {
 
 ReferenceTensor Reference(Dtype dtype, std::vector<int64_t> dims,
-                          const std::vector<double>& values) {
+                          ArrayRef<double> values) {
   ReferenceTensor tensor(dtype, std::move(dims));
   for (size_t i = 0; i < values.size(); ++i) {
     if (IsFloat(dtype))
@@ -19,7 +19,7 @@ ReferenceTensor Reference(Dtype dtype, std::vector<int64_t> dims,
   return tensor;
 }
 
-Comparison CompareFloats(const std::vector<double>& found, const std::vector<double>& expected) {
+Comparison CompareFloats(ArrayRef<double> found, ArrayRef<double> expected) {
   const auto size = static_cast<int64_t>(found.size());
   return Compare("y", TensorData::From<double>(Dtype::kF32, {size}, found),
                  Reference(Dtype::kF32, {size}, expected), {1e-5, "test"});

@@ -12,7 +12,7 @@ std::unique_ptr<Graph> MustParse(const std::string& text) {
   return *std::move(graph);
 }
 
-std::string Bound(const std::string& inputs, const std::vector<std::vector<int64_t>>& dims) {
+std::string Bound(const std::string& inputs, ArrayRef<std::vector<int64_t>> dims) {
   const auto graph =
       MustParse("graph @g(" + inputs + ") symbols(batch in 1..64, items in 0..64) { return }");
   const auto symbols = BindSymbols(*graph, dims);
