@@ -148,8 +148,8 @@ Scalar SelectFrom(LowerContext& context, const Expr& position, const std::vector
 
 }  // namespace
 
-Scalar ZeroOf(Dtype dtype) { return {CLiteral(0, dtype), dtype}; }
-Scalar OneOf(Dtype dtype) { return {CLiteral(1, dtype), dtype}; }
+Scalar ZeroOf(Dtype dtype) { return {Literal(0, dtype), dtype}; }
+Scalar OneOf(Dtype dtype) { return {Literal(1, dtype), dtype}; }
 
 Scalar SelectAmong(LowerContext& context, const Expr& position, const std::vector<Expr>& ends,
                    Dtype dtype, const std::function<Scalar(int)>& scalar) {
