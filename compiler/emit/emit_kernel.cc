@@ -1,13 +1,13 @@
 #include "compiler/emit/emit_kernel.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 
 #include "codegen_templates/templates.h"
 #include "compiler/emit/device_functions.h"
+#include "compiler/emit/statements.h"
 #include "compiler/emit/text_writer.h"
 #include "compiler/kernel/kernel_builder.h"
 #include "compiler/support/check.h"
@@ -112,14 +112,6 @@ std::vector<std::string> VariantTexts(const KernelPlan& plan) {
   return texts;
 }
 
-// Text of a model for a comment, which a line's end would end, and a backslash there would take on
-// to the next line.
-std::string InComment(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', '?');
-  std::replace(text.begin(), text.end(), '\\', '/');
-  return text;
-}
-
 // "// label text, text, ...": an item is only broken if it alone is longer than a line.
 void WriteList(TextWriter& out, const std::string& label, ArrayRef<std::string> items) {
   constexpr size_t kWidth = 100;
@@ -182,19 +174,19 @@ void WriteHeaderComment(TextWriter& out, const KernelPlan& plan) {
     out.Line((i == 0 ? "// drawing : " : "//           ") + plan.drawing[i]);
 }
 
-std::string TablesType(const KernelParameter& parameter) {
-  return fmt::format("Tables<{}, {}>", MemoryTypeName(parameter.tables[0]->type.dtype),
-                     parameter.tables.size());
+CExpr TablesType(const KernelParameter& parameter) {
+  return Template("Tables", {MemoryTypeName(parameter.tables[0]->type.dtype),
+                             static_cast<int64_t>(parameter.tables.size())});
 }
 
-std::string ParameterText(const KernelParameter& parameter, const KernelPlan& plan) {
+std::string ParameterType(const KernelParameter& parameter, const KernelPlan& plan) {
   switch (parameter.kind) {
     case KernelParameter::Kind::kDim:
-      return plan.index_type + " " + parameter.name;
+      return plan.index_type;
     case KernelParameter::Kind::kErrors:
-      return "IndexError* errors";
+      return "IndexError*";
     case KernelParameter::Kind::kTables:
-      return "const " + TablesType(parameter) + " " + parameter.name;
+      return "const " + TablesType(parameter).ToString();
     case KernelParameter::Kind::kBuffer:
       break;
   }
@@ -202,108 +194,7 @@ std::string ParameterText(const KernelParameter& parameter, const KernelPlan& pl
   const bool may_change =
       plan.dependent_launch && !parameter.written && !IsConstant(parameter.value);
   return std::string(parameter.written ? "" : "const ") +
-         MemoryTypeName(parameter.value->type.dtype) + (may_change ? "* " : "* __restrict__ ") +
-         parameter.name;
-}
-
-void WriteStatements(TextWriter& out, ArrayRef<Statement> statements);
-
-void WriteIf(TextWriter& out, const Statement& statement, const std::string& prefix) {
-  const bool one_line = statement.otherwise.empty() && statement.body.size() == 1 &&
-                        statement.body[0].kind == Statement::Kind::kCall;
-  if (one_line) {
-    const std::string text = prefix + "if (" + statement.text + ") " + statement.body[0].text + ";";
-    if (out.Fits(text)) return out.Line(text);
-  }
-  out.Line(prefix + "if (" + statement.text + ") {");
-  out.Indent();
-  WriteStatements(out, statement.body);
-  out.Outdent();
-  const bool chained = statement.otherwise.size() == 1 &&
-                       statement.otherwise[0].kind == Statement::Kind::kIf &&
-                       !statement.otherwise[0].body.empty();
-  if (chained) {
-    WriteIf(out, statement.otherwise[0], "} else ");
-    return;
-  }
-  if (!statement.otherwise.empty()) {
-    out.Line("} else {");
-    out.Indent();
-    WriteStatements(out, statement.otherwise);
-    out.Outdent();
-  }
-  out.Line("}");
-}
-
-// `x += y;` for x = x + y, and so on for one product: nothing is added or multiplied in another
-// order.
-std::string AssignmentText(const std::string& place, const std::string& text) {
-  if (text.rfind(place + " ", 0) == 0 && text.size() > place.size() + 3) {
-    const std::string op = text.substr(place.size() + 1, 2);
-    const std::string rest = text.substr(place.size() + 3);
-    int depth = 0;
-    bool is_sum = false, is_product = false, is_other = false;
-    for (size_t i = 0; i + 2 < rest.size(); ++i) {
-      depth += (rest[i] == '(' || rest[i] == '[') - (rest[i] == ')' || rest[i] == ']');
-      if (depth > 0 || rest[i] != ' ') continue;
-      const char c = rest[i + 1];
-      is_sum |= c == '+' || c == '-';
-      is_product |= c == '*' || c == '/' || c == '%';
-      is_other |= c == '?' || c == '<' || c == '>' || c == '=' || c == '!' || c == '&' || c == '|';
-    }
-    if (op == "+ " && !is_sum && !is_other) return place + " += " + rest + ";";
-    if (op == "* " && !is_sum && !is_product && !is_other) return place + " *= " + rest + ";";
-  }
-  return place + " = " + text + ";";
-}
-
-void WriteBlock(TextWriter& out, const std::string& header, ArrayRef<Statement> body,
-                const std::string& end) {
-  out.Line(header);
-  out.Indent();
-  WriteStatements(out, body);
-  out.Outdent();
-  out.Line(end);
-}
-
-void WriteStatement(TextWriter& out, const Statement& s) {
-  switch (s.kind) {
-    case Statement::Kind::kComment:
-      out.Line("// " + InComment(s.text));
-      return;
-    case Statement::Kind::kBlank:
-      out.Line("");
-      return;
-    case Statement::Kind::kLet:
-      out.Line("const " + s.type + " " + s.name + " = " + s.text + ";");
-      return;
-    case Statement::Kind::kDeclare:
-      if (s.text.empty()) return out.Declaration(s.type, s.name);
-      out.Line(s.type + " " + s.name + " = " + s.text + ";");
-      return;
-    case Statement::Kind::kAssign:
-      out.Line(AssignmentText(s.name, s.text));
-      return;
-    case Statement::Kind::kCall:
-      out.Line(s.text + ";");
-      return;
-    case Statement::Kind::kPragma:
-      out.Line(s.text);
-      return;
-    case Statement::Kind::kAwait:
-      return;
-    case Statement::Kind::kIf:
-      WriteIf(out, s, "");
-      return;
-    case Statement::Kind::kFor:
-      return WriteBlock(out, "for (" + s.text + ") {", s.body, "}");
-    case Statement::Kind::kLambda:
-      return WriteBlock(out, "const auto " + s.name + " = [&](" + s.text + ") {", s.body, "};");
-  }
-}
-
-void WriteStatements(TextWriter& out, ArrayRef<Statement> statements) {
-  for (const Statement& statement : statements) WriteStatement(out, statement);
+         MemoryTypeName(parameter.value->type.dtype) + (may_change ? "*" : "* __restrict__");
 }
 
 // Whether some of the statements are only executed under a condition.
@@ -318,6 +209,29 @@ std::string CpuAttribute(const KernelPlan& plan) {
   return HasBranches(plan.body) ? "__plain_branches__ " : "";
 }
 
+// `name(parameters) {`
+CodeTokens SignatureOf(const KernelPlan& plan) {
+  CodeTokens line;
+  line.Words(plan.name).Open("(");
+  if (plan.parameters.size() > 1) line.Begin(CodeToken::kComma);
+  for (const KernelParameter& parameter : plan.parameters) {
+    if (&parameter != plan.parameters.data()) line.Comma();
+    line.Words(ParameterType(parameter, plan)).Space().Words(parameter.name);
+  }
+  if (plan.parameters.size() > 1) line.End();
+  line.Close(")");
+  return OpenBody(line);
+}
+
+CodeTokens DefinitionOf(const NamedConstant& constant) {
+  CExpr place = CExpr::Type(constant.name);
+  if (constant.is_array()) place = place[static_cast<int64_t>(constant.value.operands().size())];
+  CodeTokens line;
+  const std::string type =
+      (constant.is_array() ? "static constexpr " : "constexpr ") + constant.type;
+  return AddAssignment(line, type, place, constant.value).Semicolon();
+}
+
 void WriteKernelCode(TextWriter& out, const KernelPlan& plan, const std::string& attribute = "") {
   const std::string together =
       plan.blocks_together > 0 ? fmt::format(", {}", plan.blocks_together) : "";
@@ -325,18 +239,11 @@ void WriteKernelCode(TextWriter& out, const KernelPlan& plan, const std::string&
       plan.cluster_blocks > 1 ? fmt::format("__cluster_dims__({}) ", plan.cluster_blocks) : "";
   out.Line(fmt::format("extern \"C\" {}__global__ void {}__launch_bounds__({}{})", attribute,
                        cluster, plan.block_size, together));
-  std::vector<std::string> parameters;
-  for (const KernelParameter& parameter : plan.parameters) {
-    parameters.push_back(ParameterText(parameter, plan));
-  }
-  out.Signature(fmt::format("{}({}) {{", plan.name, fmt::join(parameters, ", ")));
+  out.Signature(SignatureOf(plan));
   out.Indent();
   std::vector<TextWriter::Row> constants;
-  for (const NamedConstant& constant : plan.constants) {
-    constants.push_back({fmt::format("{}constexpr {} {} = {};", constant.is_array ? "static " : "",
-                                     constant.type, constant.name, constant.value),
-                         InComment(constant.comment)});
-  }
+  for (const NamedConstant& constant : plan.constants)
+    constants.push_back({DefinitionOf(constant), InComment(constant.comment)});
   out.Table(constants);
   WriteStatements(out, plan.body);
   out.Outdent();
@@ -383,27 +290,31 @@ std::string EmitModule(ArrayRef<const KernelPlan*> plans, const ModelTitle& titl
 // extern "C" void NAME_blocks(void* const* arguments, long long first_block, long long last_block)
 void WriteCpuLauncher(TextWriter& out, const KernelPlan& plan) {
   // With the kernel's attribute, which would be lost where it is inlined.
-  out.Line(fmt::format("extern \"C\" {}__attribute__((visibility(\"default\"))) void {}_blocks(",
-                       CpuAttribute(plan), plan.name));
+  CodeTokens line;
+  line.Words("extern \"C\" " + CpuAttribute(plan) + "__attribute__").Open("(").Open("(");
+  line.Words("visibility").Open("(").Words("\"default\"").Close(")").Close(")").Close(")");
+  out.Code(line.Space().Words("void " + plan.name + "_blocks").Open("("));
   out.Line("    void* const* arguments, long long first_block, long long last_block) {");
   out.Indent();
-  std::vector<std::string> arguments;
+  std::vector<CExpr> arguments;
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const KernelParameter& parameter = plan.parameters[i];
     std::string type = plan.index_type;
     if (parameter.kind == KernelParameter::Kind::kErrors) type = "IndexError*";
-    if (parameter.kind == KernelParameter::Kind::kTables) type = TablesType(parameter);
+    if (parameter.kind == KernelParameter::Kind::kTables) type = TablesType(parameter).ToString();
     if (parameter.kind == KernelParameter::Kind::kBuffer) {
       type = std::string(parameter.written ? "" : "const ") +
              MemoryTypeName(parameter.value->type.dtype) + "*";
     }
-    arguments.push_back(fmt::format("*static_cast<{}*>(arguments[{}])",
-                                    type.rfind("const ", 0) == 0 ? type + " const" : type, i));
+    const CExpr pointer = CExpr::Type(type.rfind("const ", 0) == 0 ? type + " const*" : type + "*");
+    arguments.push_back(CExpr::Make(
+        CExpr::Kind::kPrefix, "*",
+        {Call(Template("static_cast", {pointer}), {CExpr("arguments")[static_cast<int64_t>(i)]})}));
   }
   out.Line("for (long long block = first_block; block < last_block; ++block) {");
   out.Indent();
   out.Line("blockIdx.x = static_cast<unsigned>(block);");
-  out.Line(fmt::format("{}({});", plan.name, fmt::join(arguments, ", ")));
+  out.Code(CodeTokens().Add(Call(plan.name, std::move(arguments))).Semicolon());
   out.Outdent();
   out.Line("}");
   out.Outdent();

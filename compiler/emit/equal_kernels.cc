@@ -18,23 +18,33 @@ class Renaming {
   void Add(const std::string& name) { Add(name, "$" + std::to_string(numbers_.size())); }
   void Add(const std::string& name, const std::string& text) { numbers_.emplace(name, text); }
 
-  // Members keep their names, which are those of a type.
+  CExpr Apply(const CExpr& expr) const {
+    return expr.Renamed([&](std::string_view word) { return NewName(word); });
+  }
   std::string Apply(const std::string& text) const {
-    return ReplaceWords(text, [&](std::string_view word, std::string_view before) {
-      const auto found = numbers_.find(word);
-      const bool is_member = before.ends_with(".") || before.ends_with("->");
-      return found == numbers_.end() || is_member ? std::string(word) : found->second;
-    });
+    return ReplaceWords(text,
+                        [&](std::string_view word, std::string_view) { return NewName(word); });
   }
 
  private:
+  std::string NewName(std::string_view word) const {
+    const auto found = numbers_.find(word);
+    return found == numbers_.end() ? std::string(word) : found->second;
+  }
+
   std::map<std::string, std::string, std::less<>> numbers_;
 };
 
-void AddLocals(ArrayRef<Statement> statements, Renaming& renaming) {
+// What a local is called, which may be an array.
+std::string NameOf(CExpr place) {
+  while (place.kind() == CExpr::Kind::kSubscript) place = place.operand(0);
+  return place.word().substr(0, place.word().find('['));
+}
+
+void AddLocals(const std::vector<Statement>& statements, Renaming& renaming) {
   for (const Statement& statement : statements) {
     if (statement.kind == Statement::Kind::kLet || statement.kind == Statement::Kind::kDeclare)
-      renaming.Add(statement.name.substr(0, statement.name.find('[')));  // of an array
+      renaming.Add(NameOf(statement.place));
     AddLocals(statement.body, renaming);
     AddLocals(statement.otherwise, renaming);
   }
@@ -45,8 +55,10 @@ void Rename(const Renaming& renaming, std::vector<Statement>& statements) {
     return statement.kind == Statement::Kind::kComment || statement.kind == Statement::Kind::kBlank;
   });
   for (Statement& statement : statements) {
-    for (std::string* text : {&statement.type, &statement.name, &statement.text})
-      *text = renaming.Apply(*text);
+    statement.text = renaming.Apply(statement.text);
+    for (CExpr* expr : {&statement.type, &statement.place, &statement.value, &statement.condition,
+                        &statement.step})
+      *expr = renaming.Apply(*expr);
     Rename(renaming, statement.body);
     Rename(renaming, statement.otherwise);
   }
@@ -58,18 +70,17 @@ std::string TextWithoutNames(KernelPlan plan) {
   plan.name = "kernel";
   for (const KernelParameter& parameter : plan.parameters) renaming.Add(parameter.name);
   for (const NamedConstant& constant : plan.constants) {
-    if (constant.is_array)
-      renaming.Add(constant.name.substr(0, constant.name.find('[')));
+    if (constant.is_array())
+      renaming.Add(constant.name);
     else
-      renaming.Add(constant.name, constant.type + "(" + constant.value + ")");
+      renaming.Add(constant.name, constant.type + "(" + constant.value.ToString() + ")");
   }
-  std::erase_if(plan.constants, [](const NamedConstant& constant) { return !constant.is_array; });
+  std::erase_if(plan.constants, [](const NamedConstant& constant) { return !constant.is_array(); });
   AddLocals(plan.body, renaming);
   for (KernelParameter& parameter : plan.parameters)
     parameter.name = renaming.Apply(parameter.name);
   for (NamedConstant& constant : plan.constants)
-    constant = {constant.type, renaming.Apply(constant.name), renaming.Apply(constant.value), "",
-                constant.is_array};
+    constant = {constant.type, renaming.Apply(constant.name), renaming.Apply(constant.value), ""};
   Rename(renaming, plan.body);
   std::string text = std::to_string(plan.shared_bytes);
   for (const std::string& file : plan.device_files) text += " " + file;

@@ -1,7 +1,6 @@
 #include "compiler/emit/line_breaks.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <queue>
 #include <tuple>
@@ -18,136 +17,8 @@ constexpr int kDepth = 20;        // per parenthesis around a break
 constexpr int kTight = 10;        // parentheses that an angle or square bracket counts for
 constexpr size_t kMostStates = 20000;
 
-// Precedences, as clang-format numbers them.
-enum Precedence { kNone = -1, kSemicolon, kComma, kAssignment, kConditional, kLogicalOr };
-constexpr int kEquality = 9, kRelational = 10, kTightest = 15;
-
-struct Token {
-  std::string text;
-  int spaces = 0;          // in front of it
-  int precedence = kNone;  // of an operator, comma or semicolon
-  bool opens = false, closes = false;
-  bool is_template = false;  // < and > around arguments
-  bool is_ternary = false;   // ? or :
-  bool has_two_operands = true;
-  int penalty = 0;          // of a break in front of it; 0: none is possible
-  std::vector<int> starts;  // precedences of the operations that begin here, outermost first
-  int ends = 0;             // operations that end here
-};
-
-int PrecedenceOf(std::string_view op) {
-  static const std::map<std::string_view, int> kTable = {
-      {";", 0},   {",", 1},  {"=", 2},  {"+=", 2}, {"-=", 2}, {"*=", 2},  {"/=", 2},  {"|=", 2},
-      {"&=", 2},  {"^=", 2}, {"?", 3},  {":", 3},  {"||", 4}, {"&&", 5},  {"|", 6},   {"^", 7},
-      {"&", 8},   {"==", 9}, {"!=", 9}, {"<", 10}, {">", 10}, {"<=", 10}, {">=", 10}, {"<<", 12},
-      {">>", 12}, {"+", 13}, {"-", 13}, {"*", 14}, {"/", 14}, {"%", 14}};
-  const auto found = kTable.find(op);
-  return found == kTable.end() ? kNone : found->second;
-}
-
-bool IsWord(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '"' || c == '\'';
-}
-
-// Operators stand between spaces, everything else is a word, a bracket or belongs to the word it
-// touches.
-std::vector<Token> Tokenize(std::string_view text) {
-  std::vector<Token> tokens;
-  std::vector<bool> angles;  // open brackets: whether they are template arguments'
-  for (size_t i = 0; i < text.size();) {
-    Token token;
-    while (i < text.size() && text[i] == ' ') ++i, ++token.spaces;
-    if (i == text.size()) break;
-    size_t end = i + 1;
-    const char c = text[i];
-    const bool touches = token.spaces == 0 && !tokens.empty() && IsWord(tokens.back().text.back());
-    if (c == '(' || c == '[' || c == '{' || (c == '<' && touches)) {
-      token.opens = true;
-      token.is_template = c == '<';
-      angles.push_back(token.is_template);
-    } else if (c == ')' || c == ']' || c == '}' ||
-               (c == '>' && token.spaces == 0 && !angles.empty() && angles.back())) {
-      token.closes = true;
-      token.is_template = c == '>';
-      if (!angles.empty()) angles.pop_back();
-    } else if (c == ',' || c == ';') {
-      token.precedence = PrecedenceOf(text.substr(i, 1));
-    } else {
-      while (end < text.size() && text[end] != ' ' &&
-             std::string_view("()[]{},;").find(text[end]) == std::string_view::npos &&
-             !(text[end] == '<' && IsWord(text[end - 1])) &&
-             !(text[end] == '>' && text[end - 1] != '-' && !angles.empty() && angles.back()))
-        ++end;
-      const bool spaced = token.spaces > 0 && end < text.size() && text[end] == ' ';
-      if (spaced) token.precedence = PrecedenceOf(text.substr(i, end - i));
-      token.is_ternary = token.precedence == kConditional;
-    }
-    token.text = std::string(text.substr(i, end - i));
-    tokens.push_back(std::move(token));
-    i = end;
-  }
-  return tokens;
-}
-
-// Finds the operations of a statement: where each begins and ends, and how tightly it binds.
-class OperationParser {
- public:
-  explicit OperationParser(std::vector<Token>& tokens) : tokens_(tokens) {}
-  void Parse() {
-    while (at_ < tokens_.size()) {
-      ParseFrom(kSemicolon);
-      ++at_;
-    }
-  }
-
- private:
-  bool AtEnd() const { return at_ >= tokens_.size(); }
-
-  void AddOperation(size_t start, int precedence) {
-    tokens_[start].starts.insert(tokens_[start].starts.begin(), precedence);
-    ++tokens_[at_ - 1].ends;
-  }
-
-  void ParseConditional() {
-    const size_t start = at_;
-    ParseFrom(kLogicalOr);
-    if (AtEnd() || tokens_[at_].text != "?") return;
-    ++at_;
-    ParseFrom(kAssignment);
-    if (AtEnd() || !tokens_[at_].is_ternary) return;
-    ++at_;
-    ParseFrom(kAssignment);
-    AddOperation(start, kConditional);
-  }
-
-  void ParseFrom(int precedence) {
-    if (AtEnd() || precedence >= kTightest + 1) return;
-    if (precedence == kConditional) return ParseConditional();
-    const size_t start = at_;
-    std::vector<size_t> operators;
-    while (!AtEnd()) {
-      ParseFrom(precedence + 1);
-      if (AtEnd() || tokens_[at_].closes) break;
-      const int found = tokens_[at_].precedence;
-      if (found != kNone && found < precedence) break;
-      if (found == kConditional && precedence == kAssignment && tokens_[at_].text == ":") break;
-      if (tokens_[at_].opens) {
-        while (!AtEnd() && !tokens_[at_].closes) {
-          ++at_;
-          ParseFrom(kSemicolon);
-        }
-        ++at_;
-      } else {
-        if (found == precedence) operators.push_back(at_);
-        ++at_;
-      }
-    }
-    for (const size_t op : operators) tokens_[op].has_two_operands = operators.size() == 1;
-    if (!operators.empty() && (!AtEnd() || precedence > 0)) AddOperation(start, precedence);
-  }
-
-  std::vector<Token>& tokens_;
-  size_t at_ = 0;
+struct Token : CodeToken {
+  int penalty = 0;  // of a break in front of it; 0: none is possible
 };
 
 int Arguments(ArrayRef<Token> tokens, size_t open) {
@@ -155,7 +26,7 @@ int Arguments(ArrayRef<Token> tokens, size_t open) {
   for (size_t i = open; i < tokens.size(); ++i) {
     depth += tokens[i].opens - tokens[i].closes;
     if (depth == 0) break;
-    if (depth == 1 && tokens[i].precedence == kComma) ++count;
+    if (depth == 1 && tokens[i].precedence == CodeToken::kComma) ++count;
   }
   return count;
 }
@@ -178,9 +49,9 @@ void FindPenalties(std::vector<Token>& tokens, bool is_signature) {
               : Arguments(tokens, i - 1) > 1 ? 1
                                              : 19;
     } else if (token.is_ternary) {
-      split = kConditional;
-    } else if (left.precedence != kNone && !left.is_ternary) {
-      split = left.precedence == kAssignment && is_for ? 4 : left.precedence;
+      split = CodeToken::kConditional;
+    } else if (left.precedence != CodeToken::kNoOperator && !left.is_ternary) {
+      split = left.precedence == CodeToken::kAssignment && is_for ? 4 : left.precedence;
     }
     const bool possible = split > 0 || (left.text == ";" && !token.closes);
     if (possible) token.penalty = kDepth * strength + split;
@@ -262,10 +133,12 @@ class LayoutSearch {
   bool MustBreak(const State& state) const {
     if (!CanBreak(state) || !state.levels.back().is_broken_inside) return false;
     const Token& left = tokens_[state.next - 1];
-    if (left.precedence == kComma || left.precedence == kSemicolon) return true;
-    const bool is_comparison = left.precedence == kEquality || left.precedence == kRelational;
+    if (left.precedence == CodeToken::kComma || left.precedence == CodeToken::kSemicolon)
+      return true;
+    const bool is_comparison =
+        left.precedence == CodeToken::kEquality || left.precedence == CodeToken::kRelational;
     const bool behind_operation = state.next >= 2 && tokens_[state.next - 2].ends > 0;
-    return left.precedence > kConditional && (!is_comparison || behind_operation);
+    return left.precedence > CodeToken::kConditional && (!is_comparison || behind_operation);
   }
 
   int64_t OnNewLine(State& state) {
@@ -279,13 +152,15 @@ class LayoutSearch {
     else
       state.column = level.indent == indent_ ? indent_ + kContinuation : level.indent;
     column_of_break_ = state.column;
-    const bool is_operator = left.precedence > kConditional;
-    if (left.precedence == kComma || left.precedence == kSemicolon || is_operator)
+    const bool is_operator = left.precedence > CodeToken::kConditional;
+    if (left.precedence == CodeToken::kComma || left.precedence == CodeToken::kSemicolon ||
+        is_operator)
       level.is_broken_inside = false;
     if (token.text == "?" || left.text == "?") level.is_broken_inside = true;
     level.last_space = state.column;
     for (size_t i = 0; i + 1 < state.levels.size(); ++i) state.levels[i].is_broken_inside = true;
-    if (left.precedence != kComma && left.precedence != kSemicolon && !is_operator && !left.opens)
+    if (left.precedence != CodeToken::kComma && left.precedence != CodeToken::kSemicolon &&
+        !is_operator && !left.opens)
       level.is_broken_inside = true;
     return penalty + Move(state, state.next);
   }
@@ -296,19 +171,19 @@ class LayoutSearch {
     Level& level = state.levels.back();
     if (left.opens) level.indent = state.column + token.spaces;
     // An operand that stays in the line of its operator is in one piece.
-    const bool is_operator = left.precedence > kConditional;
-    if (((is_operator && left.precedence != kRelational) || left.precedence == kComma ||
-         left.text == ":") &&
+    const bool is_operator = left.precedence > CodeToken::kConditional;
+    if (((is_operator && left.precedence != CodeToken::kRelational) ||
+         left.precedence == CodeToken::kComma || left.text == ":") &&
         !(is_operator && left.has_two_operands))
       level.keeps_operand_together = true;
     state.column += token.spaces;
     if (left.text == "(" && state.next >= 2 &&
         (tokens_[state.next - 2].text == "if" || tokens_[state.next - 2].text == "for"))
       level.last_space = state.column;
-    else if (left.precedence == kComma)
+    else if (left.precedence == CodeToken::kComma)
       level.last_space = state.column;
     else if ((is_operator || left.is_ternary) ||
-             (left.precedence == kAssignment && !token.starts.empty()))
+             (left.precedence == CodeToken::kAssignment && !token.starts.empty()))
       level.last_space = state.column;
     return Move(state, state.next);
   }
@@ -316,7 +191,8 @@ class LayoutSearch {
   // Past a token that stands at the state's column.
   int64_t Move(State& state, size_t at) const {
     const Token& token = tokens_[at];
-    if (token.precedence != kNone) state.levels.back().keeps_operand_together = false;
+    if (token.precedence != CodeToken::kNoOperator)
+      state.levels.back().keeps_operand_together = false;
     if (token.text == "?") state.levels.back().question_column = state.column;
     BeginOperations(state, at);
     if (token.closes && state.levels.size() > 1) state.levels.pop_back();
@@ -336,19 +212,22 @@ class LayoutSearch {
 
   void BeginOperations(State& state, size_t at) const {
     const Token* left = at > 0 ? &tokens_[at - 1] : nullptr;
-    bool is_indented = !(left && (left->opens || left->text == ";" ||
-                                  left->precedence == kAssignment || left->text == "return"));
+    bool is_indented =
+        !(left && (left->opens || left->text == ";" || left->precedence == CodeToken::kAssignment ||
+                   left->text == "return"));
     for (const int precedence : tokens_[at].starts) {
       Level level = state.levels.back();
       level.is_broken = false;
       level.keeps_together |= level.keeps_operand_together;
       level.keeps_operand_together = false;
       level.indent = std::max({state.column, level.indent, state.levels.back().last_space});
-      if (precedence > kSemicolon) level.last_space = std::max(level.last_space, state.column);
-      if (precedence != kConditional) level.start_of_call = state.column;
-      if (precedence == kConditional || (is_indented && precedence > kAssignment))
+      if (precedence > CodeToken::kSemicolon)
+        level.last_space = std::max(level.last_space, state.column);
+      if (precedence != CodeToken::kConditional) level.start_of_call = state.column;
+      if (precedence == CodeToken::kConditional ||
+          (is_indented && precedence > CodeToken::kAssignment))
         level.indent += kContinuation;
-      if ((left && !left->opens) || precedence != kComma) level.is_broken_inside = false;
+      if ((left && !left->opens) || precedence != CodeToken::kComma) level.is_broken_inside = false;
       state.levels.push_back(level);
       is_indented = true;
     }
@@ -392,16 +271,20 @@ std::vector<std::string> LayOutItems(ArrayRef<std::string> items, int column) {
   return lines;
 }
 
-// `name = {item, item, ...};`
-std::vector<std::string> BreakList(std::string_view text, int indent) {
-  const size_t open = text.find('{');
-  const std::string head(text.substr(0, open + 1));
+// `name = {item, item, ...};`, where each item is one token.
+std::vector<std::string> BreakList(const std::vector<CodeToken>& tokens, int indent) {
+  std::string head, tail;
   std::vector<std::string> items;
-  const size_t close = text.find('}');
-  for (size_t at = open + 1; at < close;) {
-    const size_t end = std::min(text.find(", ", at), close);
-    items.emplace_back(text.substr(at, end - at + (end < close)));
-    at = end + 2;
+  bool is_inside = false;
+  for (const CodeToken& token : tokens) {
+    is_inside &= token.text != "}";
+    if (is_inside && token.precedence == CodeToken::kComma)
+      items.back() += token.text;
+    else if (is_inside)
+      items.push_back(token.text);
+    else
+      (items.empty() ? head : tail) += std::string(token.spaces, ' ') + token.text;
+    is_inside |= token.text == "{";
   }
   const int behind = indent + static_cast<int>(head.size()), below = indent + kContinuation;
   std::vector<std::string> lines = LayOutItems(items, behind);
@@ -414,17 +297,18 @@ std::vector<std::string> BreakList(std::string_view text, int indent) {
     lines.insert(lines.begin(), head);
   else
     lines[0] = head + lines[0];
-  lines.back() += text.substr(close);
+  lines.back() += tail;
   return lines;
 }
 
 }  // namespace
 
-std::vector<std::string> BreakStatement(std::string_view text, int indent, bool is_signature) {
-  if (static_cast<int>(text.size()) + indent <= kColumns) return {std::string(text)};
-  if (text.ends_with("};")) return BreakList(text, indent);
-  std::vector<Token> tokens = Tokenize(text);
-  OperationParser(tokens).Parse();
+std::vector<std::string> BreakStatement(const CodeTokens& line, int indent, bool is_signature) {
+  const std::string text = line.ToString();
+  if (static_cast<int>(text.size()) + indent <= kColumns) return {text};
+  if (text.ends_with("};")) return BreakList(line.tokens(), indent);
+  std::vector<Token> tokens;
+  for (const CodeToken& token : line.tokens()) tokens.push_back({token});
   FindPenalties(tokens, is_signature);
   const std::map<size_t, int> breaks = LayoutSearch(tokens, indent).Run();
   std::vector<std::string> lines(1);

@@ -31,7 +31,7 @@ void TextWriter::Line(const std::string& text) {
     return Line("// " + text.substr(space + 1));
   }
   if (text.rfind('#', 0) == 0) return Directive(text);
-  Statement(text);
+  Raw(indent_, text);
 }
 
 void TextWriter::Declaration(const std::string& type, const std::string& name) {
@@ -63,30 +63,32 @@ void TextWriter::Table(ArrayRef<Row> rows) {
   const auto fits = [&](const Row& row, size_t column) {
     return indent_ + column + row.comment.size() + 5 <= kColumns;
   };
+  std::vector<std::string> codes;
+  for (const Row& row : rows) codes.push_back(row.code.ToString());
   for (size_t first = 0; first < rows.size();) {
     size_t last = first, column = 0;
     for (; last < rows.size(); ++last) {
-      const size_t wider = std::max(column, rows[last].code.size());
+      const size_t wider = std::max(column, codes[last].size());
       if (!std::all_of(rows.begin() + first, rows.begin() + last + 1,
                        [&](const Row& row) { return fits(row, wider); }))
         break;
       column = wider;
     }
     for (; first < last; ++first) {
-      const Row& row = rows[first];
-      Line(row.code + std::string(column - row.code.size() + 2, ' ') + "// " + row.comment);
+      const std::string& code = codes[first];
+      Raw(indent_, code + std::string(column - code.size() + 2, ' ') + "// " + rows[first].comment);
     }
     if (last == rows.size()) return;
-    if (!fits(rows[last], rows[last].code.size())) {
+    if (!fits(rows[last], codes[last].size())) {
       Line("// " + rows[last].comment);
-      Line(rows[last].code);
+      Code(rows[last].code);
       ++first;
     }
   }
 }
 
-void TextWriter::Statement(const std::string& text, bool is_signature) {
-  const std::vector<std::string> lines = BreakStatement(text, indent_, is_signature);
+void TextWriter::Broken(const CodeTokens& line, bool is_signature) {
+  const std::vector<std::string> lines = BreakStatement(line, indent_, is_signature);
   for (size_t i = 0; i < lines.size(); ++i) Raw(i == 0 ? indent_ : 0, lines[i]);
 }
 

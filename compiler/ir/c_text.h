@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "compiler/ir/c_expr.h"
 #include "compiler/ir/dtype.h"
 
 namespace fusec {
@@ -16,6 +17,11 @@ std::string CLiteral(double value, Dtype dtype);
 std::string CLiteral(int64_t value, Dtype dtype);  // of a u64: its bits
 inline std::string CLiteral(int value, Dtype dtype) {
   return CLiteral(static_cast<int64_t>(value), dtype);
+}
+// The same as an expression.
+template <class Number>
+CExpr Literal(Number value, Dtype dtype) {
+  return CExpr::Parse(CLiteral(value, dtype));
 }
 
 }  // namespace fusec

@@ -9,7 +9,7 @@ namespace fusec {
 
 namespace {
 
-constexpr std::string_view kLoad = "load ";     // followed by its number
+constexpr std::string_view kLoad = "load_";     // followed by its number
 constexpr const char* kRecorded = "recorded";  // its sources are known already
 
 // Runs an op's Lower to see which load is the result. The text of a scalar names a load; any other
@@ -52,7 +52,7 @@ class SourceRecorder : public LowerContext {
     return index.value_or(Expr(0));
   }
   void Use(const std::string&) override {}
-  std::string Array(int) override { return Computed(Dtype::kF32).text; }
+  std::string Array(int) override { return Computed(Dtype::kF32).text(); }
   Scalar Let(const std::string&, Dtype dtype, const std::string&) override {
     return Computed(dtype);
   }
@@ -68,9 +68,10 @@ class SourceRecorder : public LowerContext {
     return {kRecorded, dtype};
   }
   void Record(const Scalar& element) {
-    if (element.text == kRecorded) return;
-    const bool is_load = element.text.compare(0, kLoad.size(), kLoad) == 0;
-    sources_.push_back(is_load ? loads_[std::stoul(element.text.substr(kLoad.size()))]
+    const std::string name = element.text();
+    if (name == kRecorded) return;
+    const bool is_load = name.compare(0, kLoad.size(), kLoad) == 0;
+    sources_.push_back(is_load ? loads_[std::stoul(name.substr(kLoad.size()))]
                                : ElementSource{-1, {}});
   }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/ir/c_expr.h"
 #include "compiler/ir/graph.h"
 
 namespace fusec {
@@ -72,10 +73,12 @@ Result<Shape> BroadcastShapes(ArrayRef<Shape> shapes);
 // The element of an operand of `operand_shape` that meets element `index` of a broadcast result.
 Exprs BroadcastIndex(ArrayRef<Expr> index, ShapeRef operand_shape);
 
-// A C expression of a scalar: the name of a local, or a literal.
+// What a kernel has a scalar as: a local, an element of an array, or a literal.
 struct Scalar {
-  std::string text;
+  CExpr value;
   Dtype dtype = Dtype::kF32;
+  // As an operand in an op's text.
+  std::string text() const { return value.ToOperandString(); }
 };
 
 // How an op says what makes ONE element of its result. The same description serves code generation (which writes statements) and
@@ -92,7 +95,8 @@ class LowerContext {
   virtual Scalar Load(int operand, ArrayRef<Expr> index) = 0;
   // The C expression of a pointer to the elements of an operand that is a constant.
   virtual std::string Array(int operand) = 0;
-  // `c_expression` of `dtype` as a scalar with a name of its own: the result's, or `name`.
+  // `c_expression` of `dtype` as a scalar with a name of its own: the result's, or `name`. Ops write
+  // their formulas as text; a kernel has them as trees from here on.
   virtual Scalar Let(const std::string& c_expression, Dtype dtype,
                      const std::string& name = "") = 0;
   // Copies a file of codegen_templates/device ("gelu.cuh") into the kernel, once, so that expressions may call what it defines.

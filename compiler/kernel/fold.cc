@@ -13,78 +13,77 @@ namespace fusec {
 namespace {
 
 // What no element of `dtype` is below (or above): infinity for floats.
-std::string ExtremeLiteral(Dtype dtype, bool highest) {
+CExpr ExtremeLiteral(Dtype dtype, bool highest) {
   if (IsFloat(dtype)) {
     const double infinity = std::numeric_limits<double>::infinity();
-    return CLiteral(highest ? infinity : -infinity, dtype);
+    return Literal(highest ? infinity : -infinity, dtype);
   }
   const int bits = 8 * DtypeBytes(dtype);
   if (IsUnsigned(dtype)) {
     const uint64_t top = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
-    return CLiteral(static_cast<int64_t>(highest ? top : 0), dtype);
+    return Literal(static_cast<int64_t>(highest ? top : 0), dtype);
   }
   const int64_t top = static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
-  return CLiteral(highest ? top : -top - 1, dtype);
+  return Literal(highest ? top : -top - 1, dtype);
 }
 
 }  // namespace
 
 Fold FoldOf(OpKind kind, Dtype dtype) {
   const bool is_bool = dtype == Dtype::kBool;
-  const std::string type = CTypeName(dtype);
-  auto call = [](const char* how) {
-    return [how](const std::string& total, const std::string& element) {
-      return std::string(how) + "::Combine(" + total + ", " + element + ")";
+  const auto call = [](const std::string& how) {
+    return [how](const CExpr& total, const CExpr& element) {
+      return Call(how + "::Combine", {total, element});
     };
   };
   switch (kind) {
     case OpKind::kReduceProd:
-      return {CLiteral(int64_t{1}, dtype), "ProductOf",
-              [](auto& total, auto& element) { return total + " * " + element; }};
+      return {Literal(1, dtype), "ProductOf",
+              [](auto& total, auto& element) { return total * element; }};
     case OpKind::kReduceMax:
-      if (is_bool) return {"false", "LargerOf", [](auto& t, auto& e) { return t + " || " + e; }};
+      if (is_bool) return {"false", "LargerOf", [](auto& t, auto& e) { return Or(t, e); }};
       return {ExtremeLiteral(dtype, false), "LargerOf", call("LargerOf"), true,
               IsFloat(dtype) ? "larger" : "max"};
     case OpKind::kReduceMin:
-      if (is_bool) return {"true", "SmallerOf", [](auto& t, auto& e) { return t + " && " + e; }};
+      if (is_bool) return {"true", "SmallerOf", [](auto& t, auto& e) { return And(t, e); }};
       return {ExtremeLiteral(dtype, true), "SmallerOf", call("SmallerOf"), true,
               IsFloat(dtype) ? "smaller" : "min"};
     default:  // sums, means, products of matrices
-      return {CLiteral(int64_t{0}, dtype), "SumOf",
-              [](auto& total, auto& element) { return total + " + " + element; }, false, "+"};
+      return {Literal(0, dtype), "SumOf",
+              [](auto& total, auto& element) { return total + element; }, false, "+"};
   }
 }
 
-std::string WriteFold(KernelBuilder& builder, const FoldLoop& loop,
-                      function_ref<Scalar(ArrayRef<Expr>)> element) {
+CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
+                const std::function<Scalar(const std::vector<Expr>&)>& element) {
   const Fold& fold = loop.fold;
   if (fold.calls_how) builder.Use("block_reduce.cuh");
   // With the lanes inside the fold, unless its bounds are different for every lane.
-  const bool by_lanes =
-      builder.MaySuspendLanes(loop.index) && !builder.IsInnermost(loop.first + " " + loop.last);
+  const bool by_lanes = builder.MaySuspendLanes(loop.index) && !builder.IsInnermost(loop.first) &&
+                        !builder.IsInnermost(loop.last);
   if (by_lanes) builder.SuspendLanes();
   const std::string array = builder.Unique(loop.name);
-  std::string total = array;
+  CExpr total = array;
   if (by_lanes) {
-    total += "[" + builder.lanes()->variable + "]";
+    total = total[builder.lanes()->variable];
     builder.DeclareLaneArray(CTypeName(loop.dtype), array);
     builder.ForLanes([&] { builder.Assign(total, fold.start); });
   } else {
-    builder.Declare(CTypeName(loop.dtype), total, fold.start);
+    builder.Declare(CTypeName(loop.dtype), array, fold.start);
   }
-  Exprs k;
-  std::vector<std::string> headers;
+  std::vector<Expr> k;
+  std::vector<Statement> headers;
   for (size_t axis = 0; axis < loop.dims.size(); ++axis) {
     const Expr& dim = loop.dims[axis];
     const std::string variable = builder.Unique("entry");
     headers.push_back(
-        LoopHeader(builder, variable, loop.first.empty() ? "0" : loop.first,
+        LoopHeader(builder, variable, loop.first.empty() ? 0 : loop.first,
                    loop.last.empty() ? builder.Write(dim, loop.sizes[axis]) : loop.last));
     builder.Open();
     builder.DefineVariable(variable, 0, dim - 1);
     k.push_back(Expr::Symbol(variable));
   }
-  const auto step = [&] { builder.Assign(total, fold.step(total, element(k).text)); };
+  const auto step = [&] { builder.Assign(total, fold.step(total, element(k).value)); };
   if (by_lanes)
     builder.ForLanes(step);
   else
@@ -108,11 +107,17 @@ Scalar FoldSerially(RegionLowering& lowering, const Node& reduction,
   for (const int64_t axis : reduction.Ints("axes"))
     sizes.push_back(Only(ExtentOf(NameOf(builder, source), source->type.shape, axis)));
   if (sizes.size() == 1) sizes[0] = LengthOf(reduction);
-  const std::string total = WriteFold(
+  const CExpr total = WriteFold(
       builder,
-      {FoldOf(reduction.kind, dtype), dtype, name + (is_mean ? "_sum" : ""), dims, sizes, "", "",
-       Exprs(index)},
-      [&](ArrayRef<Expr> k) {
+      {FoldOf(reduction.kind, dtype),
+       dtype,
+       name + (is_mean ? "_sum" : ""),
+       dims,
+       sizes,
+       {},
+       {},
+       index},
+      [&](const std::vector<Expr>& k) {
         return lowering.Evaluate(reduction.operand(0), ReductionOperandIndex(reduction, index, k));
       });
   return {
@@ -120,7 +125,7 @@ Scalar FoldSerially(RegionLowering& lowering, const Node& reduction,
       result->type.dtype};
 }
 
-SizeNames LengthOf(const Node& reducer, const std::string& lanes) {
+SizeNames LengthOf(const Node& reducer, const CExpr& lanes) {
   const std::string name = FriendlyName(reducer.result()->name);
   const bool is_sum = reducer.kind == OpKind::kMatMul;
   const std::string words = is_sum ? "terms" : "entries";
@@ -129,19 +134,19 @@ SizeNames LengthOf(const Node& reducer, const std::string& lanes) {
   const std::string hint = name + (is_sum ? "_depth" : "_entries");
   if (lanes.empty()) return Only({0, hint, words + " " + whose});
   return Only({0, name + (is_sum ? "_depth_vectors" : "_entry_vectors"),
-               lanes + " " + words + " each, " + whose});
+               lanes.ToString() + " " + words + " each, " + whose});
 }
 
-std::string WriteMean(KernelBuilder& builder, const Node& reducer, const std::string& total,
-                      const Expr& count, const SizeNames& names) {
+CExpr WriteMean(KernelBuilder& builder, const Node& reducer, const CExpr& total, const Expr& count,
+                const SizeNames& names) {
   const Value* result = reducer.result();
-  const std::string fold_type = CTypeName(FoldDtype(reducer));
-  const std::string divisor = "(" + fold_type + ")" + builder.WriteFactor(count, names);
+  const CExpr fold_type = CTypeName(FoldDtype(reducer));
+  const CExpr divisor = Cast(fold_type, builder.Write(count, names));
   const bool is_integer = IsInteger(result->type.dtype);
   if (is_integer) builder.Use("divide.cuh");  // a mean of nothing is 0 then
-  return builder.Let(CTypeName(result->type.dtype), FriendlyName(result->name),
-                     is_integer ? "Divide<" + fold_type + ">(" + total + ", " + divisor + ")"
-                                : total + " / " + divisor);
+  return builder.Let(
+      CTypeName(result->type.dtype), FriendlyName(result->name),
+      is_integer ? Call(Template("Divide", {fold_type}), {total, divisor}) : total / divisor);
 }
 
 }  // namespace fusec

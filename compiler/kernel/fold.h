@@ -12,9 +12,9 @@ namespace fusec {
 
 // How a reduction starts, folds in an element, and folds the threads of a block.
 struct Fold {
-  std::string start;
+  CExpr start;
   std::string how;  // of block_reduce.cuh
-  std::function<std::string(const std::string& total, const std::string& element)> step;
+  std::function<CExpr(const CExpr& total, const CExpr& element)> step;
   bool calls_how = false;  // `step` does
   std::string simd;  // that lanes fold by, as OpenMP or simd_reduce.cuh call it; "": they cannot
 };
@@ -30,11 +30,11 @@ struct FoldLoop {
   std::string name;
   Shape dims;
   std::vector<SizeNames> sizes;  // what the dims are called; not read where `last` is given
-  std::string first, last;       // "": 0 and the extent
-  Exprs index;
+  CExpr first, last;             // none: 0 and the extent
+  std::vector<Expr> index;
 };
-std::string WriteFold(KernelBuilder& builder, const FoldLoop& loop,
-                      function_ref<Scalar(ArrayRef<Expr> k)> element);
+CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
+                const std::function<Scalar(const std::vector<Expr>& k)>& element);
 
 class RegionLowering;
 
@@ -44,10 +44,10 @@ Scalar FoldSerially(RegionLowering& lowering, const Node& reduction,
 
 // What a reduction, or a product of matrices, reduces to one element; in vectors of `lanes`, if
 // that is a constant's name.
-SizeNames LengthOf(const Node& reducer, const std::string& lanes = "");
+SizeNames LengthOf(const Node& reducer, const CExpr& lanes = {});
 
 // Divides `total`, the sum that a ReduceMean folded over `count` elements, which `names` name.
-std::string WriteMean(KernelBuilder& builder, const Node& reducer, const std::string& total,
-                      const Expr& count, const SizeNames& names);
+CExpr WriteMean(KernelBuilder& builder, const Node& reducer, const CExpr& total, const Expr& count,
+                const SizeNames& names);
 
 }  // namespace fusec

@@ -1,5 +1,7 @@
 #include "compiler/kernel/idioms.h"
 
+#include <functional>
+
 #include "compiler/kernel/size_names.h"
 
 namespace fusec {
@@ -14,36 +16,30 @@ int64_t CpuBlockElements(const KernelBuilder& builder) {
   return builder.shape().chunk > 0 ? builder.shape().chunk : kElements;
 }
 
-std::string BlockNumber(const KernelBuilder& builder) {
+CExpr BlockNumber(const KernelBuilder& builder) {
   return builder.index_type() == "int" ? "blockIdx.x" : "(long long)blockIdx.x";
 }
 
-std::string WriteSize(KernelBuilder& builder, const std::string& text) {
-  if (builder.index_type() == "int") return text;
-  const bool is_sum = text.find(' ') != std::string::npos;
-  return is_sum ? "(long long)(" + text + ")" : "(long long)" + text;
+CExpr WriteSize(KernelBuilder& builder, const CExpr& size) {
+  return builder.index_type() == "int" ? size : Cast("long long", size);
 }
 
-std::string WriteSize(KernelBuilder& builder, const Expr& size, const SizeNames& names) {
-  const std::string text = builder.Write(size, names);
-  return size.AsConstant() ? WriteSize(builder, text) : text;
+CExpr WriteSize(KernelBuilder& builder, const Expr& size, const SizeNames& names) {
+  const CExpr written = builder.Write(size, names);
+  return size.AsConstant() ? WriteSize(builder, written) : written;
 }
 
 void DeclareSharedMemory(KernelBuilder& builder) {
-  builder.AppendCall("static_assert(sizeof(Shape::Memory) == " +
-                     builder.expressions().Constant("shared_bytes", builder.plan().shared_bytes,
-                                                    "given at launch") +
-                     ")");
-  builder.AppendCall("alignas(1024) extern __shared__ char shared_memory[]");
-  builder.Append({Statement::Kind::kDeclare,
-                  "Shape::Memory&",
-                  "memory",
-                  "reinterpret_cast<Shape::Memory&>(shared_memory)",
-                  {},
-                  {}});
+  const CExpr bytes = builder.expressions().Constant("shared_bytes", builder.plan().shared_bytes,
+                                                     "given at launch");
+  builder.AppendCall(Call("static_assert", {Equal("sizeof(Shape::Memory)", bytes)}));
+  builder.Append(Statement::Declare(CExpr::Type("alignas(1024) extern __shared__ char"),
+                                    CExpr::Type("shared_memory[]")));
+  builder.Append(Statement::Declare(CExpr::Type("Shape::Memory&"), "memory",
+                                    "reinterpret_cast<Shape::Memory&>(shared_memory)"));
 }
 
-std::string BlockSizeName(KernelBuilder& builder) {
+CExpr BlockSizeName(KernelBuilder& builder) {
   return builder.expressions().Constant("block_size", builder.plan().block_size, "threads");
 }
 
@@ -66,10 +62,45 @@ Exprs Coordinates(KernelBuilder& builder, const Expr& flat, ShapeRef dims,
   return coordinates;
 }
 
-std::string LoopHeader(KernelBuilder& builder, const std::string& variable,
-                       const std::string& first, const std::string& last, const std::string& step) {
-  return builder.plan().index_type + " " + variable + " = " + first + "; " + variable + " < " +
-         last + "; " + (step.empty() ? "++" + variable : variable + " += " + step);
+Statement LoopHeader(KernelBuilder& builder, const std::string& variable, const CExpr& first,
+                     const CExpr& last, const CExpr& step) {
+  return {.kind = Statement::Kind::kFor,
+          .type = builder.plan().index_type,
+          .place = variable,
+          .value = first,
+          .condition = variable < last,
+          .step = step};
+}
+
+Statement IntLoopHeader(const std::string& variable, const CExpr& first, const CExpr& condition,
+                        const CExpr& step) {
+  return {.kind = Statement::Kind::kFor,
+          .type = "int",
+          .place = variable,
+          .value = first,
+          .condition = condition,
+          .step = step};
+}
+
+CExpr PointerTo(KernelBuilder& builder, const CExpr& buffer, const Expr& offset,
+                const SizeNames& names) {
+  if (offset.IsConstant(0)) return buffer;
+  // Left of what is added first, a pointer needs no parentheses.
+  const std::function<CExpr(const CExpr&)> add = [&](const CExpr& sum) {
+    const bool is_sum = sum.IsBinary("+") || sum.IsBinary("-");
+    return is_sum ? Binary(add(sum.operand(0)), sum.word(), sum.operand(1)) : buffer + sum;
+  };
+  return add(builder.Write(offset, names));
+}
+
+CExpr VectorType(const std::string& element, const CExpr& lanes) {
+  return Template("Vector", {element, lanes});
+}
+
+CExpr ToMemory(const CExpr& value, Dtype dtype) {
+  if (dtype == Dtype::kF16) return Call("ToHalf", {value});
+  if (dtype == Dtype::kBF16) return Call("ToBFloat16", {value});
+  return value;
 }
 
 }  // namespace fusec

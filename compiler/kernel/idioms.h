@@ -15,13 +15,14 @@ int GpuBlockSize(const KernelBuilder& builder);
 int64_t CpuBlockElements(const KernelBuilder& builder);
 
 // The kernel's constant that holds its plan's block size.
-std::string BlockSizeName(KernelBuilder& builder);
+CExpr BlockSizeName(KernelBuilder& builder);
 
-// "blockIdx.x", wide enough to be multiplied.
-std::string BlockNumber(const KernelBuilder& builder);
-// A size, or a text of ints, as an argument of min, which wants both to be of the index type.
-std::string WriteSize(KernelBuilder& builder, const Expr& size, const SizeNames& names);
-std::string WriteSize(KernelBuilder& builder, const std::string& text);
+// blockIdx.x, wide enough to be multiplied.
+CExpr BlockNumber(const KernelBuilder& builder);
+// A size, or an expression of ints, as an argument of min, which wants both to be of the index
+// type.
+CExpr WriteSize(KernelBuilder& builder, const Expr& size, const SizeNames& names);
+CExpr WriteSize(KernelBuilder& builder, const CExpr& size);
 
 // `memory`, a Shape::Memory of the plan's shared bytes.
 void DeclareSharedMemory(KernelBuilder& builder);
@@ -32,9 +33,22 @@ Exprs Coordinates(KernelBuilder& builder, const Expr& flat, ShapeRef dims,
                               const std::string& prefix);
 Exprs Coordinates(KernelBuilder& builder, const Expr& flat, ShapeRef dims,
                               const std::string& prefix, const SizeNames& names);
-// "for (long long row = first_row; row < last_row; ++row)" and the like, without the for.
-std::string LoopHeader(KernelBuilder& builder, const std::string& variable,
-                       const std::string& first, const std::string& last,
-                       const std::string& step = "");
+// for (long long row = first_row; row < last_row; ++row) and the like, still without a body;
+// variables count by ones, or by `step`.
+Statement LoopHeader(KernelBuilder& builder, const std::string& variable, const CExpr& first,
+                     const CExpr& last, const CExpr& step = {});
+// The same of an int, up to where `condition` does not hold any more.
+Statement IntLoopHeader(const std::string& variable, const CExpr& first, const CExpr& condition,
+                        const CExpr& step = {});
+
+// buffer + row * kColumns
+CExpr PointerTo(KernelBuilder& builder, const CExpr& buffer, const Expr& offset,
+                const SizeNames& names);
+
+// Vector<float, kLanes>
+CExpr VectorType(const std::string& element, const CExpr& lanes);
+
+// What memory holds for a local of `dtype`: ToHalf(x), ToBFloat16(x) or x itself.
+CExpr ToMemory(const CExpr& value, Dtype dtype);
 
 }  // namespace fusec

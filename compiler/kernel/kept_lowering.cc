@@ -76,10 +76,10 @@ Scalar RegionLowering::LoadKept(const Value* value, const KeptRows& kept,
   const std::string type = CTypeName(value->type.dtype), label = FriendlyName(value->name);
   const Expr position = PositionInRows(value, kept, index);
   const ElementType kept_type = ElementType::Kept(value, kept);
-  std::string text = LoadText(kept.array, kept_type, PlacesOfRow(value, kept), position,
-                              WithPath(PlaceInRows(value, kept), ReshapedInPath()));
-  if (kept_type.name != type) text = "ToFloat(" + text + ")";
-  const Scalar scalar{builder_.Let(type, ValueName(label), text), value->type.dtype};
+  CExpr element = Load(kept.array, kept_type, PlacesOfRow(value, kept), position,
+                       WithPath(PlaceInRows(value, kept), ReshapedInPath()));
+  if (kept_type.name != type) element = Call("ToFloat", {element});
+  const Scalar scalar{builder_.Let(type, ValueName(label), element), value->type.dtype};
   builder_.Remember(key, scalar);
   return scalar;
 }
@@ -90,7 +90,7 @@ void RegionLowering::StoreKept(const Value* value, const KeptRows& rows,
   SizeNames names = PlaceInRows(value, rows);
   names.offsets = offsets;
   StoreElement(rows.array, ElementType::Kept(value, rows), PlacesOfRow(value, rows),
-               PositionInRows(value, rows, index), scalar.text, "KeepVector", names);
+               PositionInRows(value, rows, index), scalar.value, "KeepVector", names);
 }
 
 }  // namespace fusec

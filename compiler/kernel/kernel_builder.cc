@@ -8,7 +8,6 @@
 #include "compiler/kernel/idioms.h"
 #include "compiler/support/check.h"
 #include "compiler/support/kernel_words.h"
-#include "compiler/support/words.h"
 
 namespace fusec {
 
@@ -45,33 +44,32 @@ std::string MemoryTypeName(Dtype dtype) {
 
 namespace {
 
-// The words of a statement itself, but for the name of a local that it defines.
-void CollectWords(const Statement& statement, std::set<std::string>& words) {
-  if (statement.kind == Statement::Kind::kComment) return;
+// The names in a statement itself, but for that of a local that it defines.
+void CollectNames(const Statement& statement, std::set<std::string>& names) {
   const bool is_local = statement.kind == Statement::Kind::kLet;
-  for (const std::string& text : {statement.type, is_local ? "" : statement.name, statement.text}) {
-    ForEachWord(text, [&](std::string_view word, size_t) { words.emplace(word); });
-  }
+  for (const CExpr& expr : {statement.type, is_local ? CExpr() : statement.place, statement.value,
+                            statement.condition, statement.step})
+    expr.ForEachName([&](std::string_view name) { names.emplace(name); });
 }
 
-// Takes out locals that nothing behind them in their scope reads; the words of what stays. A check
+// Takes out locals that nothing behind them in their scope reads; the names in what stays. A check
 // of an index stays: it reports.
 std::set<std::string> DropUnread(std::vector<Statement>& statements) {
-  std::set<std::string> words;
+  std::set<std::string> names;
   for (size_t i = statements.size(); i-- > 0;) {
     Statement& statement = statements[i];
     const bool is_unread = statement.kind == Statement::Kind::kLet &&
-                           !words.count(statement.name) &&
-                           statement.text.find("CheckedIndex(") == std::string::npos;
+                           !names.count(statement.place.word()) &&
+                           !statement.value.Mentions("CheckedIndex");
     if (is_unread) {
       statements.erase(statements.begin() + static_cast<int64_t>(i));
       continue;
     }
-    CollectWords(statement, words);
-    words.merge(DropUnread(statement.body));
-    words.merge(DropUnread(statement.otherwise));
+    CollectNames(statement, names);
+    names.merge(DropUnread(statement.body));
+    names.merge(DropUnread(statement.otherwise));
   }
-  return words;
+  return names;
 }
 
 }  // namespace
@@ -141,13 +139,13 @@ std::optional<std::string> KernelBuilder::ReservedName(const Value* value) const
   return found == reserved_names_.end() ? std::nullopt : std::optional(found->second);
 }
 
-const std::string& KernelBuilder::Buffer(const Value* value, bool written) {
-  auto found = buffer_names_.find(value);
-  if (found == buffer_names_.end()) {
+CExpr KernelBuilder::Buffer(const Value* value, bool written) {
+  auto found = buffers_.find(value);
+  if (found == buffers_.end()) {
     const auto reserved = reserved_names_.find(value);
     const std::string name =
         reserved != reserved_names_.end() ? reserved->second : Unique(FriendlyName(value->name));
-    found = buffer_names_.try_emplace(value, name).first;
+    found = buffers_.emplace(value, name).first;
     if (value->type.dtype == Dtype::kF16 || value->type.dtype == Dtype::kBF16) Use("half.cuh");
     KernelParameter parameter;
     parameter.value = value;
@@ -167,8 +165,8 @@ std::string KernelBuilder::Panels(const Value* weights, WeightLayout layout) {
   return parameter.name;
 }
 
-std::string KernelBuilder::SizeParameter(const std::string& wanted_name, int64_t size,
-                                         const std::string& comment) {
+CExpr KernelBuilder::SizeParameter(const std::string& wanted_name, int64_t size,
+                                   const std::string& comment) {
   KernelParameter parameter;
   parameter.kind = KernelParameter::Kind::kDim;
   parameter.name = Unique(wanted_name);
@@ -196,10 +194,8 @@ std::string KernelBuilder::ConstantArray(const std::string& wanted_name,
                                          ArrayRef<int64_t> values,
                                          const std::string& comment) {
   const std::string name = Unique(wanted_name);
-  std::string list;
-  for (const int64_t value : values) list += (list.empty() ? "{" : ", ") + std::to_string(value);
-  plan_.constants.push_back({plan_.index_type, name + "[" + std::to_string(values.size()) + "]",
-                             list + "}", comment, true});
+  plan_.constants.push_back(
+      {plan_.index_type, name, List({values.begin(), values.end()}), comment});
   return name;
 }
 
@@ -216,8 +212,7 @@ std::string KernelBuilder::SiteName(int number) {
   if (found == site_names_.end()) {
     const IndexSite& site = sites_[number - 1];
     const std::string name = Unique("k" + PascalCase(FriendlyName(site.tensor)) + "Site");
-    plan_.constants.push_back(
-        {"int", name, std::to_string(number), "who reports a bad index: " + site.node});
+    plan_.constants.push_back({"int", name, number, "who reports a bad index: " + site.node});
     found = site_names_.emplace(number, name).first;
   }
   return found->second;
@@ -247,14 +242,9 @@ void KernelBuilder::AddDims(const Expr& expr) {
   }
 }
 
-std::string KernelBuilder::Write(const Expr& expr, const SizeNames& names) {
+CExpr KernelBuilder::Write(const Expr& expr, const SizeNames& names) {
   AddDims(expr);
   return expressions_.Write(expr, names);
-}
-
-std::string KernelBuilder::WriteFactor(const Expr& expr, const SizeNames& names) {
-  AddDims(expr);
-  return expressions_.WriteFactor(expr, names);
 }
 
 void KernelBuilder::DefineVariable(const std::string& name, const Expr& low, const Expr& high) {
@@ -276,14 +266,19 @@ std::vector<Statement> KernelBuilder::Close() {
   return statements;
 }
 
+void KernelBuilder::CloseFor(Statement header, const std::string& pragma) {
+  header.body = Close();
+  if (!pragma.empty()) Append(Statement::Pragma(pragma));
+  Append(std::move(header));
+}
+
 void KernelBuilder::Append(Statement statement) {
   scopes_.back().statements.push_back(std::move(statement));
 }
 
-void KernelBuilder::Declare(const std::string& type, const std::string& name,
-                            const std::string& text) {
+void KernelBuilder::Declare(const CExpr& type, const std::string& name, const CExpr& value) {
   depth_of_[name] = static_cast<int>(scopes_.size()) - 1;
-  Append({Statement::Kind::kDeclare, type, name, text, {}, {}});
+  Append(Statement::Declare(type, name, value));
 }
 
 void KernelBuilder::OpenLanes(Lanes lanes) {
@@ -302,14 +297,7 @@ bool KernelBuilder::InLaneBranch() const {
 
 void KernelBuilder::CloseLanes() {
   FUSEC_CHECK(AtLanes(), "the lanes' loop is not the innermost one");
-  std::vector<Statement> body = Close();
-  if (!lanes_.pragma.empty()) Append({Statement::Kind::kPragma, "", "", lanes_.pragma, {}, {}});
-  Append({Statement::Kind::kFor,
-          "",
-          "",
-          LoopHeader(*this, lanes_.variable, "0", lanes_.count_name),
-          std::move(body),
-          {}});
+  CloseFor(LoopHeader(*this, lanes_.variable, 0, lanes_.count_name), lanes_.pragma);
   for (Statement& statement : after_lanes_) Append(std::move(statement));
   after_lanes_.clear();
   lanes_ = {};
@@ -320,7 +308,7 @@ bool KernelBuilder::MaySuspendLanes(ArrayRef<Expr> index) const {
   std::vector<std::string> symbols;
   for (const Expr& coordinate : index) coordinate.CollectSymbols(symbols);
   return AtLanes() && std::none_of(symbols.begin(), symbols.end(), [&](const std::string& symbol) {
-           return symbol != lanes_.variable && IsInnermost(symbol);
+           return symbol != lanes_.variable && IsInnermost(CExpr::Parse(symbol));
          });
 }
 
@@ -347,56 +335,64 @@ void KernelBuilder::ForLanes(function_ref<void()> body, bool nests) {
   if (nests) lane_depth_ = lane_loop_;
   DefineVariable(lanes_.variable, 0, Expr(lanes_.count) - 1);
   body();
-  std::vector<Statement> statements = Close();
   lane_depth_ = lane_loop_ = 0;
-  if (statements.empty()) return;
-  if (!lanes_.pragma.empty()) Append({Statement::Kind::kPragma, "", "", lanes_.pragma, {}, {}});
-  Append({Statement::Kind::kFor,
-          "",
-          "",
-          LoopHeader(*this, lanes_.variable, "0", lanes_.count_name),
-          std::move(statements),
-          {}});
+  if (scopes_.back().statements.empty())
+    Close();
+  else
+    CloseFor(LoopHeader(*this, lanes_.variable, 0, lanes_.count_name), lanes_.pragma);
 }
 
-void KernelBuilder::DeclareLaneArray(const std::string& type, const std::string& name) {
+void KernelBuilder::DeclareLaneArray(const CExpr& type, const std::string& name) {
   depth_of_[name] = static_cast<int>(scopes_.size()) - 1;
-  Append({Statement::Kind::kDeclare, type, name + "[" + lanes_.count_name + "]", "", {}, {}});
+  Append(Statement::Declare(type, CExpr(name)[lanes_.count_name]));
 }
 
-int KernelBuilder::DepthOf(const std::string& text) const {
+int KernelBuilder::DepthOf(const CExpr& expr) const {
   int depth = 0;
-  ForEachWord(text, [&](std::string_view word, size_t) {
-    if (const auto found = depth_of_.find(word); found != depth_of_.end())
+  expr.ForEachName([&](std::string_view name) {
+    if (const auto found = depth_of_.find(name); found != depth_of_.end())
       depth = std::max(depth, found->second);
   });
   return depth;
 }
 
-std::string KernelBuilder::Let(const std::string& type, const std::string& wanted_name,
-                               const std::string& text, const std::string& comment) {
-  const bool is_integer = type != "float" && type != "double" && type.rfind("Vector<", 0) != 0;
-  return LetAs(type, wanted_name, !is_integer, text, comment);
-}
-
-std::string KernelBuilder::LetCoordinate(const std::string& wanted_name, const std::string& text) {
-  return LetAs(plan_.index_type, wanted_name, true, text, "");
-}
-
-std::string KernelBuilder::LetAs(const std::string& type, const std::string& wanted_name,
-                                 bool shares_names, const std::string& text,
-                                 const std::string& comment) {
-  int depth = DepthOf(text);
-  for (int s = depth + 1; s < static_cast<int>(scopes_.size()); ++s) {
-    if (scopes_[s].is_branch) depth = s;
+size_t KernelBuilder::ScopeFor(int depth) const {
+  auto scope = static_cast<size_t>(depth);
+  for (size_t s = scope + 1; s < scopes_.size(); ++s) {
+    if (scopes_[s].is_branch) scope = s;
   }
+  return scope;
+}
+
+bool KernelBuilder::DependsOnLane(const Expr& expr) const {
+  std::vector<std::string> symbols;
+  expr.CollectSymbols(symbols);
+  return std::any_of(symbols.begin(), symbols.end(), [&](const std::string& symbol) {
+    return DependsOnLane(CExpr::Parse(symbol));
+  });
+}
+
+std::string KernelBuilder::Let(const CExpr& type, const std::string& wanted_name,
+                               const CExpr& value, const std::string& comment) {
+  const bool is_vector = type.kind() == CExpr::Kind::kTemplate;
+  const bool is_integer = type.word() != "float" && type.word() != "double" && !is_vector;
+  return LetAs(type, wanted_name, !is_integer, value, comment);
+}
+
+std::string KernelBuilder::LetCoordinate(const std::string& wanted_name, const CExpr& value) {
+  return LetAs(plan_.index_type, wanted_name, true, value, "");
+}
+
+std::string KernelBuilder::LetAs(const CExpr& type, const std::string& wanted_name,
+                                 bool shares_names, const CExpr& value,
+                                 const std::string& comment) {
+  Scope& scope = scopes_[ScopeFor(DepthOf(value))];
   const std::string name = FirstFree(wanted_name);
-  (shares_names ? scopes_[depth].names : names_).insert(name);
-  depth_of_[name] = depth;
+  (shares_names ? scope.names : names_).insert(name);
+  depth_of_[name] = static_cast<int>(&scope - scopes_.data());
   expressions_.ForgetFactor(name);
-  auto& statements = scopes_[depth].statements;
-  if (!comment.empty()) statements.push_back({Statement::Kind::kComment, "", "", comment, {}, {}});
-  statements.push_back({Statement::Kind::kLet, type, name, text, {}, {}});
+  if (!comment.empty()) scope.statements.push_back(Statement::Comment(comment));
+  scope.statements.push_back(Statement::Let(type, name, value));
   return name;
 }
 
@@ -408,22 +404,15 @@ const Scalar* KernelBuilder::Recall(const std::string& key) const {
 }
 
 void KernelBuilder::Remember(const std::string& key, const Scalar& scalar) {
-  const int depth = DepthOf(scalar.text);
-  int scope = depth;
-  for (int s = depth + 1; s < static_cast<int>(scopes_.size()); ++s) {
-    if (scopes_[s].is_branch) scope = s;
-  }
-  scopes_[scope].memo[key] = scalar;
+  scopes_[ScopeFor(DepthOf(scalar.value))].memo[key] = scalar;
 }
 
 KernelPlan KernelBuilder::Finish() {
   FUSEC_CHECK(scopes_.size() == 1, "a scope of the kernel is still open");
   plan_.body = std::move(scopes_.back().statements);
-  const std::set<std::string> words = DropUnread(plan_.body);
+  const std::set<std::string> names = DropUnread(plan_.body);
   std::vector<NamedConstant> sizes = expressions_.constants();
-  const auto is_unread = [&](const NamedConstant& constant) {
-    return !words.count(constant.name.substr(0, constant.name.find('[')));
-  };
+  const auto is_unread = [&](const NamedConstant& constant) { return !names.count(constant.name); };
   std::erase_if(sizes, is_unread);
   std::erase_if(plan_.constants, is_unread);
   plan_.constants.insert(plan_.constants.begin(), sizes.begin(), sizes.end());

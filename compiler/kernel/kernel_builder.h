@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compiler/ir/op_def.h"
-#include "compiler/kernel/c_expression.h"
+#include "compiler/kernel/index_writer.h"
 #include "compiler/kernel/kernel_plan.h"
 #include "compiler/kernel/launch_shape.h"
 #include "compiler/support/adt.h"
@@ -31,7 +31,7 @@ class KernelBuilder {
   TargetKind target() const { return target_; }
   const LaunchShape& shape() const { return shape_; }
   Ranges& ranges() { return ranges_; }
-  CExpressionWriter& expressions() { return expressions_; }
+  IndexWriter& expressions() { return expressions_; }
   KernelPlan& plan() { return plan_; }
   const Graph& program() const { return program_; }
   const std::string& index_type() const { return plan_.index_type; }
@@ -43,17 +43,16 @@ class KernelBuilder {
   // A name that nothing in this kernel has yet.
   std::string Unique(const std::string& wanted);
   // The parameter that holds `value` (added on first use).
-  const std::string& Buffer(const Value* value, bool written = false);
+  CExpr Buffer(const Value* value, bool written = false);
   // The parameter that holds the constant `weights` in panels, added by each call.
   std::string Panels(const Value* weights, WeightLayout layout);
   // A parameter for `size`, which is constant, in kernels that serve layers of other sizes as well;
   // its name.
-  std::string SizeParameter(const std::string& wanted_name, int64_t size,
-                            const std::string& comment);
+  CExpr SizeParameter(const std::string& wanted_name, int64_t size, const std::string& comment);
   // A struct of pointers to `tables`; returns its name.
-  std::string Tables(ArrayRef<const Value*> tables, const std::string& wanted_name);
-  // From now on `value` is read as `text`, such as "tables.first_row[part]".
-  void Alias(const Value* value, const std::string& text) { buffer_names_[value] = text; }
+  std::string Tables(const std::vector<const Value*>& tables, const std::string& wanted_name);
+  // From now on `value` is read as `place`, such as tables.first_row[part].
+  void Alias(const Value* value, const CExpr& place) { buffers_[value] = place; }
   // A constant array of this kernel; returns its name.
   std::string ConstantArray(const std::string& wanted_name, ArrayRef<int64_t> values,
                             const std::string& comment);
@@ -62,77 +61,64 @@ class KernelBuilder {
   int AddSite(const IndexSite& site);
   std::string SiteName(int number);
   void Use(const std::string& device_file);
-  // The C text of an index expression, with numbers called as `names` say; its symbols become
-  // parameters. The latter is in parentheses where a product needs them.
-  std::string Write(const Expr& expr, const SizeNames& names);
-  std::string WriteFactor(const Expr& expr, const SizeNames& names);
+  // An index expression in C, with numbers called as `names` say; its symbols become parameters.
+  CExpr Write(const Expr& expr, const SizeNames& names);
 
   // Declares a loop variable or local that lives in the innermost scope.
   void DefineVariable(const std::string& name, const Expr& low, const Expr& high);
   void Open(bool is_branch = false);  // a scope; branches keep everything they contain
   std::vector<Statement> Close();
-  void CloseFor(const std::string& header) {
-    Append({Statement::Kind::kFor, "", "", header, Close(), {}});
-  }
+  // The open scope becomes the body of a loop (LoopHeader), unrolled or not, or of an if.
+  void CloseFor(Statement header, const std::string& pragma = "");
+  void CloseIf(const CExpr& condition) { Append(Statement::If(condition, Close())); }
   void Append(Statement statement);  // to the innermost scope, where it stands
-  // `const index_type name = text;` and `if (condition) statement;`, where they stand
-  void AppendLet(const std::string& name, const std::string& text) {
-    Append({Statement::Kind::kLet, plan_.index_type, name, text, {}, {}});
+  // `const index_type name = value;` and `if (condition) statement;`, where they stand
+  void AppendLet(const std::string& name, const CExpr& value) {
+    Append(Statement::Let(plan_.index_type, name, value));
   }
-  void AppendCall(const std::string& text) {
-    Append({Statement::Kind::kCall, "", "", text, {}, {}});
+  void AppendCall(const CExpr& call) { Append(Statement::Call(call)); }
+  void AppendIf(const CExpr& condition, const CExpr& statement) {
+    Append(Statement::If(condition, {Statement::Call(statement)}));
   }
-  void AppendIf(const std::string& condition, const std::string& statement) {
-    Append({Statement::Kind::kIf,
-            "",
-            "",
-            condition,
-            {{Statement::Kind::kCall, "", "", statement, {}, {}}},
-            {}});
-  }
-  void Comment(const std::string& text) {
-    Append({Statement::Kind::kComment, "", "", text, {}, {}});
-  }
-  void Blank() { Append({Statement::Kind::kBlank, "", "", "", {}, {}}); }
-  void Assign(const std::string& place, const std::string& text) {
-    Append({Statement::Kind::kAssign, "", place, text, {}, {}});
-  }
-  void Declare(const std::string& type, const std::string& name, const std::string& text);
+  void Comment(const std::string& text) { Append(Statement::Comment(text)); }
+  void Blank() { Append({.kind = Statement::Kind::kBlank}); }
+  void Assign(const CExpr& place, const CExpr& value) { Append(Statement::Assign(place, value)); }
+  void Declare(const CExpr& type, const std::string& name, const CExpr& value = {});
   // An uninitialised local of the outermost scope, in front of what is open.
-  void DeclareAtTop(const std::string& type, const std::string& name) {
-    scopes_[0].statements.push_back({Statement::Kind::kDeclare, type, name, "", {}, {}});
+  void DeclareAtTop(const CExpr& type, const CExpr& place) {
+    scopes_[0].statements.push_back(Statement::Declare(type, place));
   }
-  // `const type name = text;` in the outermost scope possible; returns the name. Integers have
+  // `const type name = value;` in the outermost scope possible; returns the name. Integers have
   // names of their own in the whole kernel, because facts about them are known by these; others may
   // share a name with what no open scope holds.
-  std::string Let(const std::string& type, const std::string& wanted_name, const std::string& text,
+  std::string Let(const CExpr& type, const std::string& wanted_name, const CExpr& value,
                   const std::string& comment = "");
   // As Let, for a coordinate of the index type: it shares names, too.
-  std::string LetCoordinate(const std::string& wanted_name, const std::string& text);
+  std::string LetCoordinate(const std::string& wanted_name, const CExpr& value);
 
   // The innermost loop over neighbouring elements that one thread makes. A fold inside it becomes
   // one loop around such a loop, so that what lanes share is computed once per step.
   struct Lanes {
     std::string variable;
     int64_t count = 0;
-    bool vectors = false;    // the lanes' elements are loaded and stored at once
-    std::string pragma;      // in front of the loop
-    std::string count_name;  // the constant that holds `count`
+    bool vectors = false;   // the lanes' elements are loaded and stored at once
+    std::string pragma;     // in front of the loop
+    CExpr count_name = {};  // the constant that holds `count`
   };
   void OpenLanes(Lanes lanes);
   void CloseLanes();
   const Lanes* lanes() const { return lanes_.count > 0 ? &lanes_ : nullptr; }
   // Whether the innermost scope is that loop.
   bool AtLanes() const { return lanes() != nullptr && scopes_.size() == lane_depth_ + 1; }
-  // Whether `text` mentions what is only known in the innermost scope.
-  bool IsInnermost(const std::string& text) const {
-    return DepthOf(text) + 1 == static_cast<int>(scopes_.size());
+  // Whether `expr` mentions what is only known in the innermost scope.
+  bool IsInnermost(const CExpr& expr) const {
+    return DepthOf(expr) + 1 == static_cast<int>(scopes_.size());
   }
-  // Whether `text` differs between lanes.
-  bool DependsOnLane(const std::string& text) const {
-    return lane_loop_ > 0 && DepthOf(text) >= static_cast<int>(lane_loop_);
+  // Whether `expr` differs between lanes.
+  bool DependsOnLane(const CExpr& expr) const {
+    return lane_loop_ > 0 && DepthOf(expr) >= static_cast<int>(lane_loop_);
   }
-  bool DependsOnLane(const Expr& expr) const { return DependsOnLane(expr.ToString()); }
+  bool DependsOnLane(const Expr& expr) const;
   // Whether what is written now runs for some of the lanes only.
   bool InLaneBranch() const;
   // Whether AtLanes holds, and what is read at `index` can be read in front of the lanes' loop: of
@@ -147,7 +133,7 @@ class KernelBuilder {
   // A loop over the lanes where the open scope is; inside it AtLanes holds if it `nests`.
   void ForLanes(function_ref<void()> body, bool nests = false);
   // An array of one element per lane that lives in the innermost scope.
-  void DeclareLaneArray(const std::string& type, const std::string& name);
+  void DeclareLaneArray(const CExpr& type, const std::string& name);
 
   // Scalars already computed, visible in the open scopes.
   const Scalar* Recall(const std::string& key) const;
@@ -162,24 +148,27 @@ class KernelBuilder {
     std::set<std::string> names;  // that another scope may have as well
     bool is_branch = false;
   };
-  int DepthOf(const std::string& text) const;
+  int DepthOf(const CExpr& expr) const;
+  // The outermost scope that knows what stands at `depth` and keeps what branches contain.
+  size_t ScopeFor(int depth) const;
   void AddDims(const Expr& expr);  // as parameters
   bool IsTaken(const std::string& name) const;
   std::string FirstFree(const std::string& wanted) const;
-  std::string LetAs(const std::string& type, const std::string& wanted_name, bool shares_names,
-                    const std::string& text, const std::string& comment);
+  std::string LetAs(const CExpr& type, const std::string& wanted_name, bool shares_names,
+                    const CExpr& value, const std::string& comment);
 
   TargetKind target_;
   const Graph& program_;
   std::vector<IndexSite>& sites_;
   const LaunchShape shape_;
   Ranges ranges_;
-  CExpressionWriter expressions_{ranges_};
+  IndexWriter expressions_{ranges_};
   KernelPlan plan_;
   std::set<std::string> names_;
   std::map<std::string, int, std::less<>> depth_of_;  // by local name
   std::vector<Scope> scopes_;
-  std::unordered_map<const Value*, std::string> buffer_names_, reserved_names_;
+  std::map<const Value*, CExpr> buffers_;
+  std::map<const Value*, std::string> reserved_names_;
   bool needs_errors_ = false;
   Lanes lanes_;
   size_t lane_depth_ = 0;  // 0: suspended

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/ir/c_expr.h"
 #include "compiler/ir/graph.h"
 #include "compiler/ir/region_class.h"
 
@@ -17,30 +18,55 @@ enum class TargetKind { kCpu, kGpu };
 // One line or one nested block of a kernel, decided but not yet spelled.
 struct Statement {
   enum class Kind {
-    kComment,  // text
+    kComment,  // `text`
     kBlank,
-    kLet,      // const `type` `name` = `text`;
-    kDeclare,  // `type` `name` = `text`;  (assigned later; no `text`: uninitialised)
-    kAssign,   // `name` = `text`;  a local, or a place in memory
-    kCall,     // `text`;
-    kPragma,   // `text`, unindented meaning: a hint for the next loop
-    kFor,      // for (`text`) `body`
-    kIf,       // if (`text`) `body` else `otherwise`
-    kAwait,    // nothing; a dependent launch waits for earlier kernels here
-    kLambda,   // const auto `name` = [&](`text`) { `body` };
+    kLet,      // const `type` `place` = `value`;
+    kDeclare,  // `type` `place` = `value`;  (assigned later; no `value`: uninitialised)
+    kAssign,   // `place` = `value`;  a local, or a place in memory
+    kUsing,    // using `place` = `value`;
+    kCall,     // `value`;  or a word alone, such as break
+    kReturn,   // return `value`;
+    kPragma,   // `text`: a hint for the next loop
+    kFor,     // for (`type` `place` = `value`; `condition`; ++`place`) `body`, or `place` += `step`
+    kIf,      // if (`condition`) `body` else `otherwise`
+    kAwait,   // nothing; a dependent launch waits for earlier kernels here
+    kLambda,  // const auto `place` = [&](`text`) { `body` };
   };
   Kind kind = Kind::kComment;
-  std::string type, name, text;
-  std::vector<Statement> body, otherwise;
+  std::string text = {};
+  CExpr type = {}, place = {}, value = {}, condition = {}, step = {};
+  std::vector<Statement> body = {}, otherwise = {};
+
+  static Statement Comment(std::string text) { return {.kind = Kind::kComment, .text = text}; }
+  static Statement Pragma(std::string text) { return {.kind = Kind::kPragma, .text = text}; }
+  static Statement Let(const CExpr& type, const CExpr& name, const CExpr& value) {
+    return {.kind = Kind::kLet, .type = type, .place = name, .value = value};
+  }
+  static Statement Declare(const CExpr& type, const CExpr& place, const CExpr& value = {}) {
+    return {.kind = Kind::kDeclare, .type = type, .place = place, .value = value};
+  }
+  static Statement Assign(const CExpr& place, const CExpr& value) {
+    return {.kind = Kind::kAssign, .place = place, .value = value};
+  }
+  static Statement Using(const CExpr& name, const CExpr& type) {
+    return {.kind = Kind::kUsing, .place = name, .value = type};
+  }
+  static Statement Call(const CExpr& call) { return {.kind = Kind::kCall, .value = call}; }
+  static Statement Return(const CExpr& value) { return {.kind = Kind::kReturn, .value = value}; }
+  static Statement Await() { return {.kind = Kind::kAwait}; }
+  static Statement If(const CExpr& condition, std::vector<Statement> body) {
+    return {.kind = Kind::kIf, .condition = condition, .body = std::move(body)};
+  }
 };
 
 // `constexpr int kColumns = 432;  // last axis of "hidden"`
 struct NamedConstant {
   std::string type = "int";
   std::string name;
-  std::string value;
+  CExpr value;  // a list of an array, which is `static`: one for all threads, not one for each
   std::string comment;
-  bool is_array = false;  // then `static`: one for all threads, where each would fill its own
+
+  bool is_array() const { return value.kind() == CExpr::Kind::kList; }
 };
 
 // How a constant lies in memory: as it is, or in panels (weight_panels.h), of floats rounded to
@@ -94,7 +120,7 @@ struct KernelPlan {
   // Waits for earlier kernels before it touches what they may, so that it may be launched while
   // they run (dependent_launch.cuh): where the body says, or else first of all.
   bool dependent_launch = false;
-  bool has_small_blocks = false;   // beside which those of the next kernel find room
+  bool has_small_blocks = false;  // beside which those of the next kernel find room
   // It loads its outputs again, or stores them element by element, so that page-locked memory is no
   // place for them.
   bool outputs_in_device_memory = false;

@@ -25,7 +25,7 @@ Ranges::Interval RegionLowering::IntervalOf(const Node& node, int operand,
                                             ArrayRef<Expr> index) {
   const Value* value = node.operand(operand);
   const Scalar scalar = Evaluate(value, BroadcastIndex(index, value->type.shape));
-  const auto known = known_intervals_.find(scalar.text);
+  const auto known = known_intervals_.find(scalar.text());
   if (known != known_intervals_.end()) return known->second;
   return {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
 }
@@ -35,9 +35,9 @@ void RegionLowering::NoteInterval(const Node& node, const Scalar& scalar,
   if (node.kind == OpKind::kMod && node.Int("fmod") == 0) {
     const Scalar divisor =
         Evaluate(node.operand(1), BroadcastIndex(index, node.operand(1)->type.shape));
-    if (auto known = known_intervals_.find(divisor.text);
+    if (auto known = known_intervals_.find(divisor.text());
         known != known_intervals_.end() && known->second.low > 0) {
-      known_intervals_[scalar.text] = {0, known->second.high - 1};
+      known_intervals_[scalar.text()] = {0, known->second.high - 1};
     }
   }
   const bool least = node.kind == OpKind::kMin;
@@ -48,12 +48,12 @@ void RegionLowering::NoteInterval(const Node& node, const Scalar& scalar,
       bound.low = least ? std::min(bound.low, next.low) : std::max(bound.low, next.low);
       bound.high = least ? std::min(bound.high, next.high) : std::max(bound.high, next.high);
     }
-    known_intervals_[scalar.text] = bound;
+    known_intervals_[scalar.text()] = bound;
   }
   const TensorData* found =
       node.kind == OpKind::kLookup ? ConstantPayload(node.operand(2)) : nullptr;
   if (found && found->element_count() > 0) {
-    Ranges::Interval& known = known_intervals_[scalar.text];
+    Ranges::Interval& known = known_intervals_[scalar.text()];
     known = {node.Int("absent"), node.Int("absent")};
     for (int64_t i = 0; i < found->element_count(); ++i) {
       known.low = std::min(known.low, found->GetInt(i));
@@ -66,12 +66,12 @@ void RegionLowering::NoteInterval(const Node& node, const Scalar& scalar,
     const int needed_bytes = DtypeBytes(source.dtype) + (IsUnsigned(source.dtype) ? 1 : 0);
     const bool widens = DtypeBytes(scalar.dtype) >= needed_bytes && !IsUnsigned(scalar.dtype) &&
                         IsInteger(source.dtype);
-    if (auto known = known_intervals_.find(source.text);
+    if (auto known = known_intervals_.find(source.text());
         widens && known != known_intervals_.end()) {
-      known_intervals_[scalar.text] = known->second;
+      known_intervals_[scalar.text()] = known->second;
     }
-    if (auto origin = origins_.find(source.text); widens && origin != origins_.end()) {
-      origins_[scalar.text] = origin->second;
+    if (auto origin = origins_.find(source.text()); widens && origin != origins_.end()) {
+      origins_[scalar.text()] = origin->second;
     }
   }
 }

@@ -37,12 +37,6 @@ std::string ValueName(const std::string& tensor) {
   return tensor + (tensor.ends_with("value") ? "_element" : "_value");
 }
 
-std::string ToMemory(const std::string& text, Dtype dtype) {
-  if (dtype == Dtype::kF16) return "ToHalf(" + text + ")";
-  if (dtype == Dtype::kBF16) return "ToBFloat16(" + text + ")";
-  return text;
-}
-
 // One element of one node, as the op's Lower sees it.
 class ElementLowering : public LowerContext {
  public:
@@ -63,15 +57,18 @@ class ElementLowering : public LowerContext {
     const Value* value = node_->operands[operand];
     const Value* outside = parent_.Outside(value);
     FUSEC_CHECK(outside != value || !value->producer, "computed in the kernel: " + value->name);
-    return parent_.builder_.Buffer(outside);
+    return parent_.builder_.Buffer(outside).ToString();
   }
 
   Scalar Let(const std::string& c_expression, Dtype dtype, const std::string& name) override {
+    return Let(CExpr::Parse(c_expression), dtype, name);
+  }
+  Scalar Let(const CExpr& value, Dtype dtype, const std::string& name = "") {
     const std::string comment = commented_ ? "" : OpComment(*node_);
     commented_ = true;
     const std::string wanted =
         name.empty() ? FriendlyName(node_->result(result_number_)->name) : name;
-    return {parent_.builder_.Let(CTypeName(dtype), wanted, c_expression, comment), dtype};
+    return {parent_.builder_.Let(CTypeName(dtype), wanted, value, comment), dtype};
   }
 
   void Use(const std::string& device_file) override { parent_.builder_.Use(device_file); }
@@ -84,33 +81,32 @@ class ElementLowering : public LowerContext {
     if (ranges().ProvenNonNegative(position - limit)) return otherwise();
     if (const auto is_below = parent_.decide_ ? parent_.decide_(position, limit) : std::nullopt) {
       const Scalar chosen = *is_below ? then() : otherwise();
-      const bool is_local = std::isalpha(static_cast<unsigned char>(chosen.text[0])) != 0;
-      return is_local ? chosen : Let(chosen.text, dtype, "");
+      const bool is_literal = chosen.value.kind() == CExpr::Kind::kLiteral ||
+                              chosen.value.kind() == CExpr::Kind::kPrefix;
+      return is_literal ? Let(chosen.value, dtype) : chosen;
     }
     if (const auto uniform = UniformSelect(position, limit)) {
       return SelectForAllLanes(*uniform, dtype, then, otherwise);
     }
     // In the branch of another select the outer local is reused, so that a chain reads as if / else
     // if.
-    const std::string target =
-        branch_target_.empty() ? builder.Unique(FriendlyName(node_->result(result_number_)->name))
-                               : branch_target_;
+    const CExpr target = branch_target_.empty()
+                             ? builder.Unique(FriendlyName(node_->result(result_number_)->name))
+                             : branch_target_;
     if (branch_target_.empty()) {
       if (!commented_) builder.Comment(OpComment(*node_));
       commented_ = true;
-      builder.Declare(CTypeName(dtype), target, "");
+      builder.Declare(CTypeName(dtype), target.word());
     }
-    Statement choice;
-    choice.kind = Statement::Kind::kIf;
-    choice.text = ConditionText(position, limit);
-    const std::string outer_target = branch_target_;
+    Statement choice = Statement::If(IsBelow(position, limit), {});
+    const CExpr outer_target = branch_target_;
     for (const bool is_then : {true, false}) {
       builder.Open(/*is_branch=*/true);
       branch_target_ = target;
       const BranchRanges narrowed(builder.ranges(), position, limit, is_then);
       const Scalar chosen = is_then ? then() : otherwise();
       branch_target_ = outer_target;
-      if (chosen.text != target) builder.Assign(target, chosen.text);
+      if (!chosen.value.Is(target)) builder.Assign(target, chosen.value);
       (is_then ? choice.body : choice.otherwise) = builder.Close();
     }
     builder.Append(std::move(choice));
@@ -122,7 +118,7 @@ class ElementLowering : public LowerContext {
 
   Scalar DataFromIndex(const Expr& index, Dtype dtype) override {
     if (auto number = index.AsConstant()) {
-      const std::string literal = CLiteral(*number, dtype);
+      const CExpr literal = Literal(*number, dtype);
       if (std::abs(*number) <= 2) return {literal, dtype};
       return {parent_.builder_.expressions().TypedConstant(
                   CTypeName(dtype), FriendlyName(node_->result(result_number_)->name) + "_size",
@@ -132,25 +128,25 @@ class ElementLowering : public LowerContext {
               dtype};
     }
     const std::string name = FriendlyName(node_->result(result_number_)->name);
-    const std::string text =
-        parent_.builder_.WriteFactor(index, CountOf(name + "_size", "in \"" + name + "\""));
-    return Let("(" + CTypeName(dtype) + ")" + text, dtype, "");
+    const CExpr number =
+        parent_.builder_.Write(index, CountOf(name + "_size", "in \"" + name + "\""));
+    return Let(Cast(CTypeName(dtype), number), dtype);
   }
 
   Scalar FoldRange(OpKind how, Dtype dtype, const Scalar& first, const Scalar& last,
                    const Expr& extent, function_ref<Scalar(const Expr&)> element) override {
     if (!commented_) parent_.builder_.Comment(OpComment(*node_));
     commented_ = true;
-    const std::string total = WriteFold(parent_.builder_,
-                                        {FoldOf(how, dtype),
-                                         dtype,
-                                         FriendlyName(node_->result(result_number_)->name),
-                                         {extent},
-                                         {},
-                                         first.text,
-                                         last.text,
-                                         index()},
-                                        [&](ArrayRef<Expr> k) { return element(k[0]); });
+    const CExpr total = WriteFold(parent_.builder_,
+                                  {FoldOf(how, dtype),
+                                   dtype,
+                                   FriendlyName(node_->result(result_number_)->name),
+                                   {extent},
+                                   {},
+                                   first.value,
+                                   last.value,
+                                   index()},
+                                  [&](const std::vector<Expr>& k) { return element(k[0]); });
     return {total, dtype};
   }
 
@@ -165,24 +161,23 @@ class ElementLowering : public LowerContext {
                            function_ref<Scalar()> otherwise);
 
   // Where an element is made in another way from `limit` on.
-  std::string ConditionText(const Expr& position, const Expr& limit);
+  CExpr IsBelow(const Expr& position, const Expr& limit);
   // The axis of the first operand that the next index out of data is for.
   int64_t NextAxis();
 
   RegionLowering& parent_;
-  std::string branch_target_;
+  CExpr branch_target_;
   int64_t indices_ = 0;  // out of data, so far
   bool commented_ = false;
 };
 
-std::string ElementLowering::ConditionText(const Expr& position, const Expr& limit) {
+CExpr ElementLowering::IsBelow(const Expr& position, const Expr& limit) {
   const std::string name = FriendlyName(node_->result(result_number_)->name);
   const SizeNames of_position =
       CountOf(name + "_position", "of the place that \"" + name + "\" is made from");
   const SizeNames of_limit =
       Only({0, name + "_border", "where \"" + name + "\" begins to be made in another way"});
-  return parent_.builder_.Write(position, of_position) + " < " +
-         parent_.builder_.Write(limit, of_limit);
+  return parent_.builder_.Write(position, of_position) < parent_.builder_.Write(limit, of_limit);
 }
 
 // GatherND takes an index for each axis behind the batch.
@@ -211,18 +206,16 @@ Scalar ElementLowering::SelectForAllLanes(const Uniform& uniform, Dtype dtype,
                                           function_ref<Scalar()> otherwise) {
   KernelBuilder& builder = parent_.builder_;
   builder.SuspendLanes();
-  std::string target = branch_target_;
+  CExpr target = branch_target_;
   if (target.empty()) {
     if (!commented_) builder.Comment(OpComment(*node_));
     commented_ = true;
     const std::string array = builder.Unique(FriendlyName(node_->result(result_number_)->name));
     builder.DeclareLaneArray(CTypeName(dtype), array);
-    target = array + "[" + builder.lanes()->variable + "]";
+    target = CExpr(array)[builder.lanes()->variable];
   }
-  Statement choice;
-  choice.kind = Statement::Kind::kIf;
-  choice.text = ConditionText(uniform.position, uniform.limit);
-  const std::string outer_target = branch_target_;
+  Statement choice = Statement::If(IsBelow(uniform.position, uniform.limit), {});
+  const CExpr outer_target = branch_target_;
   for (const bool is_then : {true, false}) {
     builder.Open(/*is_branch=*/true);
     branch_target_ = target;
@@ -230,7 +223,7 @@ Scalar ElementLowering::SelectForAllLanes(const Uniform& uniform, Dtype dtype,
                                 is_then);
     const auto choose = [&] {
       const Scalar chosen = is_then ? then() : otherwise();
-      if (chosen.text != target) builder.Assign(target, chosen.text);
+      if (!chosen.value.Is(target)) builder.Assign(target, chosen.value);
     };
     builder.ForLanes(choose, /*nests=*/true);
     branch_target_ = outer_target;
@@ -246,14 +239,14 @@ Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int 
   KernelBuilder& builder = parent_.builder_;
   const Value* tensor = node_->operands[operand];
   const int64_t axis = NextAxis();
-  if (auto known = parent_.known_intervals_.find(data.text);
+  if (auto known = parent_.known_intervals_.find(data.text());
       known != parent_.known_intervals_.end()) {
     const auto [low, high] = known->second;
     if (low == high && low < 0 && ranges().ProvenNonNegative(extent + low)) return extent + low;
     if (low >= 0 && ranges().ProvenLess(Expr(high), extent)) {
       if (low == high) return Expr(low);
-      builder.ranges().Set(data.text, Expr(low), Expr(high));
-      return Expr::Symbol(data.text);
+      builder.ranges().Set(data.text(), Expr(low), Expr(high));
+      return Expr::Symbol(data.text());
     }
   }
   IndexSite site;
@@ -271,7 +264,7 @@ Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int 
   });
   site.extent = known ? extent : Expr(ranges().IntervalOf(extent).low);
   Expr flat;
-  if (auto origin = parent_.origins_.find(data.text); origin != parent_.origins_.end()) {
+  if (auto origin = parent_.origins_.find(data.text()); origin != parent_.origins_.end()) {
     const Value* source = origin->second.tensor;
     const Graph& program = builder.program();
     site.tensor = source->name;
@@ -289,12 +282,12 @@ Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int 
   const Value* indexed = node_->operand(0);
   const SizeName size = ExtentOf(NameOf(builder, parent_.Outside(indexed)), indexed->type.shape,
                                  static_cast<size_t>(axis));
-  const std::string name =
-      builder.Let(builder.plan().index_type, FriendlyName(tensor->name) + "_index",
-                  "CheckedIndex(" + data.text + ", " + builder.Write(extent, Only(size)) +
-                      ", errors, " + builder.SiteName(number) + ", " +
-                      builder.Write(flat, PlaceIn(FriendlyName(site.tensor), site.shape)) + ")",
-                  commented_ ? "" : OpComment(*node_));
+  const std::string name = builder.Let(
+      builder.plan().index_type, FriendlyName(tensor->name) + "_index",
+      Call("CheckedIndex",
+           {data.value, builder.Write(extent, Only(size)), "errors", builder.SiteName(number),
+            builder.Write(flat, PlaceIn(FriendlyName(site.tensor), site.shape))}),
+      commented_ ? "" : OpComment(*node_));
   commented_ = true;
   builder.ranges().Set(name, 0, extent - 1);
   return Expr::Symbol(name);
@@ -326,12 +319,12 @@ std::optional<Scalar> RegionLowering::ConstantElement(const Value* value,
   const int64_t at = whole ? 0 : *position;
   if (at < 0 || at >= data->element_count()) return std::nullopt;
   const Dtype dtype = value->type.dtype;
-  const auto scalar = [&](const std::string& literal) {
+  const auto scalar = [&](const CExpr& literal) {
     return Scalar{NameNumber(builder_, Outside(value), at, literal), dtype};
   };
-  if (IsFloat(dtype)) return scalar(CLiteral(data->GetDouble(at), dtype));
-  const Scalar literal = scalar(CLiteral(data->GetInt(at), dtype));
-  known_intervals_[literal.text] = {data->GetInt(at), data->GetInt(at)};
+  if (IsFloat(dtype)) return scalar(Literal(data->GetDouble(at), dtype));
+  const Scalar literal = scalar(Literal(data->GetInt(at), dtype));
+  known_intervals_[literal.text()] = {data->GetInt(at), data->GetInt(at)};
   return literal;
 }
 
@@ -339,34 +332,33 @@ RegionLowering::ElementType RegionLowering::ElementType::InMemory(Dtype dtype) {
   return {std::string(MemoryTypeName(dtype)), DtypeBytes(dtype)};
 }
 
-std::string RegionLowering::LoadText(const std::string& buffer, const ElementType& type,
-                                     ShapeRef shape, const Expr& position,
-                                     const SizeNames& names) {
-  const std::string text = buffer + "[" + builder_.Write(position, names) + "]";
+CExpr RegionLowering::Load(const CExpr& buffer, const ElementType& type, const Shape& shape,
+                           const Expr& position, const SizeNames& names) {
+  const CExpr element = buffer[builder_.Write(position, names)];
   const auto base = VectorBase(position, shape, kVectorBytes / type.bytes);
   if (!base) {
-    loads_.of_lanes += builder_.DependsOnLane(text);
-    return text;
+    loads_.of_lanes += builder_.DependsOnLane(element);
+    return element;
   }
   ++loads_.of_vectors;
   builder_.Use("vector.cuh");
-  const std::string& lanes = builder_.lanes()->count_name;
-  const std::string vector =
-      builder_.Let("Vector<" + type.name + ", " + lanes + ">", names.subject + "_vector",
-                   "LoadVector<" + lanes + ">(" + PlaceText(builder_, buffer, *base, names) + ")");
-  return vector + ".at[" + builder_.lanes()->variable + "]";
+  const CExpr& lanes = builder_.lanes()->count_name;
+  const CExpr vector = builder_.Let(
+      VectorType(type.name, lanes), names.subject + "_vector",
+      Call(Template("LoadVector", {lanes}), {PointerTo(builder_, buffer, *base, names)}));
+  return vector.Dot("at")[builder_.lanes()->variable];
 }
 
 Scalar RegionLowering::LoadElement(const Value* outside, ArrayRef<Expr> index) {
   const Dtype dtype = outside->type.dtype;
-  const std::string buffer = builder_.Buffer(outside);
+  const CExpr buffer = builder_.Buffer(outside);
   const std::string label = FriendlyName(outside->name);
   const Expr position = Linearize(index, outside->type.shape, builder_.ranges());
-  std::string text =
-      LoadText(buffer, ElementType::InMemory(dtype), outside->type.shape, position,
-               WithPath(PlaceIn(label, outside->type.shape, ViewsInPath()), ReshapedInPath()));
-  if (dtype == Dtype::kF16 || dtype == Dtype::kBF16) text = "ToFloat(" + text + ")";
-  const std::string name = builder_.Let(CTypeName(dtype), ValueName(label), text);
+  CExpr element =
+      Load(buffer, ElementType::InMemory(dtype), outside->type.shape, position,
+           WithPath(PlaceIn(label, outside->type.shape, ViewsInPath()), ReshapedInPath()));
+  if (dtype == Dtype::kF16 || dtype == Dtype::kBF16) element = Call("ToFloat", {element});
+  const std::string name = builder_.Let(CTypeName(dtype), ValueName(label), element);
   if (IsInteger(dtype)) {
     origins_[name] = {outside, position};
     if (const auto interval = ConstantInterval(outside)) known_intervals_[name] = *interval;
@@ -404,9 +396,9 @@ Scalar RegionLowering::Evaluate(const Value* value, ArrayRef<Expr> index) {
   if (auto slots = slots_.find(value);
       slots != slots_.end() && !slot_.empty() && index == slot_index_) {
     const Dtype dtype = value->type.dtype;
-    const Scalar scalar{builder_.Let(CTypeName(dtype), ValueName(FriendlyName(value->name)),
-                                     slots->second + "[" + slot_ + "]"),
-                        dtype};
+    const Scalar scalar{
+        builder_.Let(CTypeName(dtype), ValueName(FriendlyName(value->name)), slots->second[slot_]),
+        dtype};
     builder_.Remember(key, scalar);
     return scalar;
   }
@@ -463,37 +455,30 @@ std::optional<Expr> RegionLowering::VectorBase(const Expr& position, ShapeRef sh
   return VectorBegin(position, shape, *lanes, aligned);
 }
 
-std::string PlaceText(KernelBuilder& builder, const std::string& buffer, const Expr& offset,
-                      const SizeNames& names) {
-  return offset.IsConstant(0) ? buffer : buffer + " + " + builder.Write(offset, names);
-}
-
-void RegionLowering::Store(int output, ArrayRef<Expr> index, const Scalar& scalar,
-                           ArrayRef<SizeName> offsets) {
+void RegionLowering::Store(int output, const std::vector<Expr>& index, const Scalar& scalar,
+                           const std::vector<SizeName>& offsets) {
   const Value* result = region_.result(output);
-  const std::string buffer = builder_.Buffer(result, /*written=*/true);
+  const std::string buffer = builder_.Buffer(result, /*written=*/true).word();
   SizeNames names = PlaceIn(buffer, result->type.shape);
   names.offsets = offsets;
   StoreElement(buffer, ElementType::InMemory(result->type.dtype), result->type.shape,
                Linearize(index, result->type.shape, builder_.ranges()),
-               ToMemory(scalar.text, result->type.dtype), "StoreVector", names);
+               ToMemory(scalar.value, result->type.dtype), "StoreVector", names);
 }
 
 void RegionLowering::StoreElement(const std::string& buffer, const ElementType& type,
-                                  ShapeRef shape, const Expr& position, const std::string& text,
-                                  const std::string& store, const SizeNames& names) {
+                                  const Shape& shape, const Expr& position, const CExpr& value,
+                                  const char* store, const SizeNames& names) {
   const auto base =
       builder_.AtLanes() ? VectorBase(position, shape, kVectorBytes / type.bytes) : std::nullopt;
-  if (!base) return builder_.Assign(buffer + "[" + builder_.Write(position, names) + "]", text);
-  const std::string& lanes = builder_.lanes()->count_name;
+  if (!base) return builder_.Assign(CExpr(buffer)[builder_.Write(position, names)], value);
+  const CExpr& lanes = builder_.lanes()->count_name;
   const std::string vector = builder_.Unique(buffer + "_vector");
   builder_.Use("vector.cuh");
-  builder_.BeforeLanes(
-      {Statement::Kind::kDeclare, "Vector<" + type.name + ", " + lanes + ">", vector, "", {}, {}});
-  builder_.Assign(vector + ".at[" + builder_.lanes()->variable + "]", text);
-  const std::string place = PlaceText(builder_, buffer, *base, names);
+  builder_.BeforeLanes(Statement::Declare(VectorType(type.name, lanes), vector));
+  builder_.Assign(CExpr(vector).Dot("at")[builder_.lanes()->variable], value);
   builder_.AfterLanes(
-      {Statement::Kind::kCall, "", "", store + "(" + place + ", " + vector + ")", {}, {}});
+      Statement::Call(Call(store, {PointerTo(builder_, buffer, *base, names), vector})));
 }
 
 }  // namespace fusec

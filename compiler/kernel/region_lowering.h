@@ -57,14 +57,14 @@ class RegionLowering {
   void SetRowInBlock(const Expr& row_in_block) { row_in_block_ = row_in_block; }
   // From now on `value` is read from `array` where it is wanted for the element that SetSlot names:
   // `index`, which a thread keeps in its place `slot`.
-  void KeepInSlots(const Value* value, const std::string& array) { slots_[value] = array; }
+  void KeepInSlots(const Value* value, const CExpr& array) { slots_[value] = array; }
   bool IsInSlots(const Value* value) const { return slots_.count(value) > 0; }
-  void SetSlot(ArrayRef<Expr> index, const std::string& slot) {
-    slot_index_ = Exprs(index);
+  void SetSlot(const std::vector<Expr>& index, const CExpr& slot) {
+    slot_index_ = index;
     slot_ = slot;
   }
   // The next statements are about no element that is kept.
-  void LeaveSlot() { slot_.clear(); }
+  void LeaveSlot() { slot_ = {}; }
   // The local that holds element `index` of `value`, if one does.
   const Scalar* Known(const Value* value, ArrayRef<Expr> index) const;
   // Writes `scalar` to element `index` of result number `output` of the region; `offsets` are what
@@ -97,13 +97,13 @@ class RegionLowering {
     static ElementType InMemory(Dtype dtype);
     static ElementType Kept(const Value* value, const KeptRows& rows);
   };
-  // `buffer[position] = text`, or a part of the vector that the lanes store together by `store`.
-  void StoreElement(const std::string& buffer, const ElementType& type, ShapeRef shape,
-                    const Expr& position, const std::string& text, const std::string& store,
+  // `buffer[position] = value`, or a part of the vector that the lanes store together by `store`.
+  void StoreElement(const std::string& buffer, const ElementType& type, const Shape& shape,
+                    const Expr& position, const CExpr& value, const char* store,
                     const SizeNames& names);
   // `buffer[position]`, or its part of a vector that is loaded for all lanes.
-  std::string LoadText(const std::string& buffer, const ElementType& type, ShapeRef shape,
-                       const Expr& position, const SizeNames& names);
+  CExpr Load(const CExpr& buffer, const ElementType& type, const Shape& shape, const Expr& position,
+             const SizeNames& names);
   // What a row of a kept value takes, as a shape.
   Shape PlacesOfRow(const Value* value, const KeptRows& rows) const;
   // What positions in the array of a kept value are made of.
@@ -134,9 +134,9 @@ class RegionLowering {
   std::unordered_map<const Value*, KeptRows> kept_;
   std::vector<const Value*> path_;  // that are being evaluated, each for the one before it
   Expr row_in_block_;
-  std::unordered_map<const Value*, std::string> slots_;  // arrays
-  Exprs slot_index_;
-  std::string slot_;
+  std::map<const Value*, CExpr> slots_;  // arrays
+  std::vector<Expr> slot_index_;
+  CExpr slot_;
   ReducerFunction make_reduced_;
   SelectFunction decide_;
   Loads loads_;
@@ -156,12 +156,5 @@ std::vector<SizeName> KeptSizes(const Value* value, const RegionLowering::KeptRo
 // What an element of a tensor is called, and by which key a builder recalls it.
 std::string ValueName(const std::string& tensor);
 std::string ElementKey(const Value* value, ArrayRef<Expr> index);
-
-// "x + row * kColumns"
-std::string PlaceText(KernelBuilder& builder, const std::string& buffer, const Expr& offset,
-                      const SizeNames& names);
-
-// What memory holds for a local of `dtype`: ToHalf(x), ToBFloat16(x) or x itself.
-std::string ToMemory(const std::string& text, Dtype dtype);
 
 }  // namespace fusec

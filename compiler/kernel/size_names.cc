@@ -76,10 +76,10 @@ std::vector<SizeName> SizesOf(const std::string& name, ShapeRef shape, size_t fi
   return sizes;
 }
 
-std::vector<SizeName> VectorsOf(const std::string& name, ShapeRef shape, size_t first,
-                                int64_t lanes, const std::string& lanes_name) {
+std::vector<SizeName> VectorsOf(const std::string& name, const Shape& shape, size_t first,
+                                int64_t lanes, const CExpr& lanes_name) {
   std::vector<SizeName> sizes;
-  const std::string each = lanes_name + " elements each, ";
+  const std::string each = lanes_name.ToString() + " elements each, ";
   int64_t count = 1;
   for (size_t axis = shape.size(); axis-- > first;) {
     count *= shape[axis].AsConstant().value_or(0) / (axis + 1 == shape.size() ? lanes : 1);
@@ -155,8 +155,7 @@ std::vector<SizeName> PlaceOfPart(const KernelBuilder& builder, const Value* res
            "where \"" + part + "\" begins in " + Quoted(NameOf(builder, result))}};
 }
 
-std::string NameNumber(KernelBuilder& builder, const Value* constant, int64_t at,
-                       const std::string& literal) {
+CExpr NameNumber(KernelBuilder& builder, const Value* constant, int64_t at, const CExpr& literal) {
   const TensorData& data = constant->producer->constant;
   const double number = data.GetDouble(at);
   const bool is_small = std::abs(number) <= 3 && number == std::floor(number);

@@ -18,8 +18,8 @@ SizeName ExtentOf(const std::string& name, ShapeRef shape, size_t axis);
 SizeName ElementsOf(const std::string& name, ShapeRef shape, size_t first = 0);
 
 // The same in vectors of `lanes` elements of the last axis, which the kernel calls `lanes_name`.
-std::vector<SizeName> VectorsOf(const std::string& name, ShapeRef shape, size_t first,
-                                int64_t lanes, const std::string& lanes_name);
+std::vector<SizeName> VectorsOf(const std::string& name, const Shape& shape, size_t first,
+                                int64_t lanes, const CExpr& lanes_name);
 
 // A position in such a tensor, which may be read through `views` of other shapes.
 SizeNames PlaceIn(const std::string& name, ShapeRef shape);
@@ -41,7 +41,6 @@ std::vector<SizeName> PlaceOfPart(const KernelBuilder& builder, const Value* res
                                   ArrayRef<Expr> offset, const std::string& part);
 // The constant that holds element `at` of a constant tensor, or its literal where this speaks for
 // itself: small whole numbers.
-std::string NameNumber(KernelBuilder& builder, const Value* constant, int64_t at,
-                       const std::string& literal);
+CExpr NameNumber(KernelBuilder& builder, const Value* constant, int64_t at, const CExpr& literal);
 
 }  // namespace fusec

@@ -197,13 +197,13 @@ struct OneHotOp {
     place.erase(place.begin() + axis);
     const Scalar loaded = context.Load(0, place);
     const Scalar index =
-        context.Let(fmt::format("({}){}", CTypeName(Dtype::kI64), loaded.text), Dtype::kI64);
+        context.Let(fmt::format("({}){}", CTypeName(Dtype::kI64), loaded.text()), Dtype::kI64);
     const Scalar from_begin = context.DataFromIndex(wanted, Dtype::kI64);
     const Scalar from_end = context.DataFromIndex(wanted - depth, Dtype::kI64);
     const Scalar off = context.Load(1, {Expr(0)});
     const Scalar on = context.Load(1, {Expr(1)});
-    return context.Let(fmt::format("{0} == {1} || {0} == {2} ? {3} : {4}", index.text,
-                                   from_begin.text, from_end.text, on.text, off.text),
+    return context.Let(fmt::format("{0} == {1} || {0} == {2} ? {3} : {4}", index.text(),
+                                   from_begin.text(), from_end.text(), on.text(), off.text()),
                        on.dtype);
   }
 };
@@ -251,7 +251,7 @@ struct RangeOp {
     const Scalar steps = context.DataFromIndex(i, Dtype::kI64);
     return context.Let(
         fmt::format("{} + ({})({}) * {}", CLiteral(context.node().Float("start"), dtype),
-                    CTypeName(dtype), steps.text, CLiteral(context.node().Float("delta"), dtype)),
+                    CTypeName(dtype), steps.text(), CLiteral(context.node().Float("delta"), dtype)),
         dtype);
   }
   static std::optional<Expr> Symbolic(const SymbolicContext& context) {

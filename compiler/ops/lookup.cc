@@ -45,8 +45,8 @@ struct LookupOp {
     const Scalar count =
         context.DataFromIndex(context.node().operand(0)->type.shape[0], Dtype::kI64);
     return context.Let(
-        fmt::format("Lookup({}, {}, {}, {}, {}LL)", context.Array(0), context.Array(2), count.text,
-                    key.text, context.node().Int("absent")),
+        fmt::format("Lookup({}, {}, {}, {}, {}LL)", context.Array(0), context.Array(2),
+                    count.text(), key.text(), context.node().Int("absent")),
         Dtype::kI64);
   }
 };

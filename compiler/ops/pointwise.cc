@@ -27,7 +27,7 @@ std::string Placeholder(const std::string& name, ArrayRef<Scalar> operands,
   if (name == "zero") return CLiteral(0, dtype);
   if (name == "one") return CLiteral(1, dtype);
   if (name == "type") return CTypeName(dtype);
-  if (name[0] >= '0' && name[0] <= '9') return Protected(operands[name[0] - '0'].text);
+  if (name[0] >= '0' && name[0] <= '9') return Protected(operands[name[0] - '0'].text());
   return Protected(CLiteral(context.node.Float(name), IsFloat(dtype) ? dtype : Dtype::kF64));
 }
 
@@ -115,7 +115,7 @@ Scalar LowerPointwise(LowerContext& context, std::string (*formula)(FormulaConte
   FormulaContext formula_context(context, dtype);
   const std::string text = formula(formula_context);
   const Scalar first = LoadBroadcast(context, 0);
-  if (text == "{0}") return {first.text, result};
+  if (text == "{0}") return {first.value, result};
   if (text.find("{1}") == std::string::npos) {
     return context.Let(FillFormula(text, {first}, formula_context), result);
   }
@@ -123,8 +123,8 @@ Scalar LowerPointwise(LowerContext& context, std::string (*formula)(FormulaConte
   for (int i = 1; i < static_cast<int>(node.operands.size()); ++i) {
     const Scalar next = LoadBroadcast(context, i);
     const std::string one = CLiteral(1, dtype);
-    if (text == "{0} * {1}" && (value.text == one || next.text == one)) {
-      value = {value.text == one ? next.text : value.text, result};
+    if (text == "{0} * {1}" && (value.text() == one || next.text() == one)) {
+      value = {value.text() == one ? next.value : value.value, result};
       continue;
     }
     value = context.Let(FillFormula(text, {value, next}, formula_context), result);

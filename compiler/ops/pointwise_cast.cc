@@ -52,21 +52,21 @@ Scalar LowerCast(LowerContext& context, const Scalar& value, Dtype to) {
   const Dtype from = value.dtype;
   if (from == to) return value;
   const bool same_local = CTypeName(from) == CTypeName(to);
-  if (to == Dtype::kBool) return context.Let(value.text + " != " + CLiteral(0, from), to);
+  if (to == Dtype::kBool) return context.Let(value.text() + " != " + CLiteral(0, from), to);
   if (to == Dtype::kF16 || to == Dtype::kBF16) {
     context.Use("half.cuh");
     const char* round = to == Dtype::kF16 ? "RoundToHalf(" : "RoundToBFloat16(";
-    std::string x = (same_local ? "" : "(float)") + value.text;
+    std::string x = (same_local ? "" : "(float)") + value.text();
     if (from == Dtype::kF64) {
       context.Use("round_to_odd.cuh");
-      x = "RoundToOdd(" + value.text + ")";
+      x = "RoundToOdd(" + value.text() + ")";
     }
     return context.Let(round + x + ")", to);
   }
-  if (same_local) return {value.text, to};  // f16 and bf16 are floats already
+  if (same_local) return {value.value, to};  // f16 and bf16 are floats already
   if (IsFloat(from) && !IsFloat(to))
-    return context.Let(CastFloatToInt(context, value.text, to), to);
-  return context.Let("(" + CTypeName(to) + ")" + value.text, to);
+    return context.Let(CastFloatToInt(context, value.text(), to), to);
+  return context.Let("(" + CTypeName(to) + ")" + value.text(), to);
 }
 
 namespace {

@@ -153,7 +153,7 @@ struct WhereOp {
     const Scalar condition = LoadBroadcast(context, 0);
     const Scalar a = LoadBroadcast(context, 1);
     const Scalar b = LoadBroadcast(context, 2);
-    return context.Let(condition.text + " ? " + a.text + " : " + b.text, dtype);
+    return context.Let(condition.text() + " ? " + a.text() + " : " + b.text(), dtype);
   }
 
   static std::optional<Expr> Symbolic(const SymbolicContext& context) {

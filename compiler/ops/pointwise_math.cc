@@ -91,8 +91,8 @@ struct PowOp {
       return LowerCast(context, context.Let(text, Dtype::kF64), dtype);
     }
     // Exporters write squares and cubes as powers; a product is exact to one rounding each and much cheaper.
-    if (exponent.text == CLiteral(2, exponent.dtype)) return let("{0} * {0}");
-    if (exponent.text == CLiteral(3, exponent.dtype)) return let("{0} * {0} * {0}");
+    if (exponent.text() == CLiteral(2, exponent.dtype)) return let("{0} * {0}");
+    if (exponent.text() == CLiteral(3, exponent.dtype)) return let("{0} * {0} * {0}");
     if (CTypeName(exponent.dtype) == CTypeName(dtype)) return let("pow{f}({0}, {1})");
     if (dtype == Dtype::kF64) return let("pow({0}, (double){1})");
     return let("(float)pow((double){0}, (double){1})");  // float may not hold the exponent

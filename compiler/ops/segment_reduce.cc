@@ -91,7 +91,7 @@ struct SegmentReduceOp {
     const Scalar number = context.DataFromIndex(bag + 1, Dtype::kI64);
     const Scalar count = context.DataFromIndex(bags, Dtype::kI64);
     return context.Let(
-        fmt::format("{} < {} ? {} : {}", number.text, count.text, next.text, rows.text),
+        fmt::format("{} < {} ? {} : {}", number.text(), count.text(), next.text(), rows.text()),
         Dtype::kI64, "next_bag");
   }
   static Scalar Lower(LowerContext& context) {
@@ -105,8 +105,9 @@ struct SegmentReduceOp {
     Scalar bounds[2], given[2];
     for (int side = 0; side < 2; ++side) {
       given[side] = side == 0 ? context.Load(1, {context.index()[0]}) : LoadEnd(context, count);
-      bounds[side] = context.Let(fmt::format("SliceBound({}, {})", given[side].text, count.text),
-                                 Dtype::kI64, names[side]);
+      bounds[side] =
+          context.Let(fmt::format("SliceBound({}, {})", given[side].text(), count.text()),
+                      Dtype::kI64, names[side]);
     }
     const auto& [first, last] = bounds;
     const Scalar folded = context.FoldRange(mode == "max" ? OpKind::kReduceMax : OpKind::kReduceSum,
@@ -115,15 +116,15 @@ struct SegmentReduceOp {
                                               source[0] = k;
                                               return context.Load(0, source);
                                             });
-    std::string text = folded.text;
+    std::string text = folded.text();
     if (mode == "mean") {
-      text += fmt::format(" / ({})max({} - {}, 1LL)", CTypeName(dtype), last.text, first.text);
+      text += fmt::format(" / ({})max({} - {}, 1LL)", CTypeName(dtype), last.text(), first.text());
     }
     if (node.Int("zero_if_empty") != 0) {
-      text = fmt::format("{} == {} ? {} : {}", given[0].text, given[1].text, CLiteral(0.0, dtype),
-                         text);
+      text = fmt::format("{} == {} ? {} : {}", given[0].text(), given[1].text(),
+                         CLiteral(0.0, dtype), text);
     }
-    return text == folded.text ? folded : context.Let(text, dtype);
+    return text == folded.text() ? folded : context.Let(text, dtype);
   }
   // All rows may be left out.
   static std::optional<IndexUse> UseOfIndices(const Node& node, int operand) {

@@ -148,8 +148,8 @@ Scalar SelectFrom(LowerContext& context, const Expr& position, ArrayRef<Expr> en
 
 }  // namespace
 
-Scalar ZeroOf(Dtype dtype) { return {CLiteral(0, dtype), dtype}; }
-Scalar OneOf(Dtype dtype) { return {CLiteral(1, dtype), dtype}; }
+Scalar ZeroOf(Dtype dtype) { return {Literal(0, dtype), dtype}; }
+Scalar OneOf(Dtype dtype) { return {Literal(1, dtype), dtype}; }
 
 Scalar SelectAmong(LowerContext& context, const Expr& position, ArrayRef<Expr> ends,
                    Dtype dtype, function_ref<Scalar(int)> scalar) {

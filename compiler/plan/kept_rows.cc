@@ -4,6 +4,7 @@
 
 #include "compiler/ir/c_text.h"
 #include "compiler/kernel/fold.h"
+#include "compiler/kernel/idioms.h"
 #include "compiler/plan/plan_region.h"
 
 namespace fusec {
@@ -58,14 +59,15 @@ bool IsKeepableWeights(const Node& region, const Value* value) {
 }
 
 void CopyKeptWeights(KernelBuilder& builder, const Value* weights, const Value* outside,
-                     const RegionLowering::KeptRows& kept, const std::string& lanes_name) {
+                     const RegionLowering::KeptRows& kept, const CExpr& lanes_name) {
   builder.Use("async_copy.cuh");
-  CExpressionWriter& names = builder.expressions();
+  IndexWriter& names = builder.expressions();
   const std::string name = FriendlyName(weights->name);
   const SizeNames kept_sizes{name, "", true, KeptSizes(weights, kept), {}, {}};
   const int64_t lanes = KeptLanes(weights), vectors = ElementsPerRow(weights, {}) / lanes;
-  const std::string count = names.Constant(name + "_vectors", vectors,
-                                           lanes_name + " elements each, of \"" + name + "\"");
+  const std::string each = lanes_name.ToString();
+  const CExpr count =
+      names.Constant(name + "_vectors", vectors, each + " elements each, of \"" + name + "\"");
   const bool once = vectors <= builder.plan().block_size;
   builder.Open(/*is_branch=*/once);
   if (once) builder.AppendLet("i", "threadIdx.x");
@@ -75,23 +77,25 @@ void CopyKeptWeights(KernelBuilder& builder, const Value* weights, const Value* 
   Expr place = first;
   if (kept.run > 0) {
     const int64_t of_line = kept.run / lanes;
-    builder.AppendLet("line", "i / " + names.Constant(name + "_line_vectors", of_line,
-                                                      "from one gap to the next"));
+    builder.AppendLet(
+        "line", "i" / names.Constant(name + "_line_vectors", of_line, "from one gap to the next"));
     builder.DefineVariable("line", 0, vectors / of_line - 1);
     place = place + Expr::Symbol("line") * kept.gap;
   }
-  const std::string bytes = names.Constant(
-      name + "_vector_bytes", lanes * DtypeBytes(weights->type.dtype), "of " + lanes_name);
-  builder.AppendCall("CopyAsync<" + bytes + ", false>(" + kept.array + " + " +
-                     builder.Write(place, kept_sizes) + ", " + builder.Buffer(outside) + " + " +
-                     builder.Write(first, PlaceIn(name, weights->type.shape)) + ", true)");
+  const CExpr bytes =
+      names.Constant(name + "_vector_bytes", lanes * DtypeBytes(weights->type.dtype), "of " + each);
+  builder.AppendCall(
+      Call(Template("CopyAsync", {bytes, "false"}),
+           {PointerTo(builder, kept.array, place, kept_sizes),
+            PointerTo(builder, builder.Buffer(outside), first, PlaceIn(name, weights->type.shape)),
+            "true"}));
   if (once)
-    builder.Append({Statement::Kind::kIf, "", "", "threadIdx.x < " + count, builder.Close(), {}});
+    builder.CloseIf("threadIdx.x" < count);
   else
     builder.CloseFor(LoopHeader(builder, "i", "threadIdx.x", count, BlockSizeName(builder)));
 }
 
-void DeclareKeptRows(KernelBuilder& builder, const Value* value, const std::string& rows_per_block,
+void DeclareKeptRows(KernelBuilder& builder, const Value* value, const CExpr& rows_per_block,
                      RegionLowering::KeptRows& kept) {
   const std::string name = FriendlyName(value->name);
   kept.array = builder.Unique(name + (kept.for_all_rows ? "_kept" : "_rows"));
@@ -101,19 +105,16 @@ void DeclareKeptRows(KernelBuilder& builder, const Value* value, const std::stri
   const SizeNames names =
       kept.run > 0 ? CountOf(name, "", KeptSizes(value, kept))
                    : Only(ElementsOf(name, shape, std::min(kept.row_rank, shape.size() - 1)));
-  const std::string row = builder.Write(Expr(elements), names);
-  const std::string places = rows_per_block.empty() ? row
-                             : elements == 1        ? rows_per_block
-                                                    : rows_per_block + " * " + row;
+  const CExpr row = builder.Write(Expr(elements), names);
+  const CExpr places = rows_per_block.empty() ? row
+                       : elements == 1        ? rows_per_block
+                                              : rows_per_block * row;
   const bool has_vectors = elements % KeptLanes(value) == 0;
-  builder.Append({Statement::Kind::kDeclare,
-                  (has_vectors ? "alignas(16) __shared__ " : "__shared__ ") +
-                      std::string(kept.for_all_rows ? MemoryTypeName(value->type.dtype)
-                                                    : CTypeName(value->type.dtype)),
-                  kept.array + "[" + places + "]",
-                  "",
-                  {},
-                  {}});
+  const std::string type =
+      kept.for_all_rows ? MemoryTypeName(value->type.dtype) : CTypeName(value->type.dtype);
+  builder.Append(Statement::Declare(
+      CExpr::Type((has_vectors ? "alignas(16) __shared__ " : "__shared__ ") + type),
+      CExpr(kept.array)[places]));
 }
 
 int64_t KeptBytes(const Value* value, const RegionLowering::KeptRows& kept) {
@@ -147,21 +148,19 @@ bool KeepsLinesTogether(const Node& region, ArrayRef<BlockStage> stages,
 
 void PlanKeptProduct(const Node& product, const RegionLowering::KeptRows& left,
                      const RegionLowering::KeptRows& right, const RegionLowering::KeptRows& sums,
-                     const std::string& row_count, const std::string& precision,
-                     KernelBuilder& builder) {
+                     const CExpr& row_count, const std::string& precision, KernelBuilder& builder) {
   builder.Use("tensor_core.cuh");
   builder.Use("kept_product.cuh");
-  CExpressionWriter& names = builder.expressions();
+  IndexWriter& names = builder.expressions();
   const Value *a = product.operand(0), *b = product.operand(1), *d = product.result();
   const std::string name = FriendlyName(d->name);
   const auto extent = [&](const Value* value, size_t axis) {
     return *value->type.shape[sums.row_rank + axis].AsConstant();
   };
-  const std::string lines =
+  const CExpr lines =
       names.Constant(name + "_lines", extent(d, 0), "rows of each product in \"" + name + "\"");
-  const std::string columns =
-      names.Constant(ExtentOf(name, d->type.shape, d->type.shape.size() - 1));
-  const std::string depth = builder.Write(extent(a, 1), LengthOf(product));
+  const CExpr columns = names.Constant(ExtentOf(name, d->type.shape, d->type.shape.size() - 1));
+  const CExpr depth = builder.Write(extent(a, 1), LengthOf(product));
   // As its device function takes it.
   const auto matrices = [&](const Value* value, const RegionLowering::KeptRows& kept) {
     const Shape matrix(value->type.shape.begin() + static_cast<int64_t>(kept.row_rank),
@@ -169,16 +168,16 @@ void PlanKeptProduct(const Node& product, const RegionLowering::KeptRows& left,
     const Expr pitch = kept.Places(matrix[1], builder.ranges());
     const Expr places = kept.Places(Product(matrix), builder.ranges());
     const SizeNames sizes = CountOf(FriendlyName(value->name), "", KeptSizes(value, kept));
-    return "{" + kept.array + ", " + builder.Write(pitch, sizes) + ", " +
-           builder.Write(places, sizes) + "}";
+    return List({kept.array, builder.Write(pitch, sizes), builder.Write(places, sizes)});
   };
   // Halves are numbers of TF32, too.
-  const std::string arithmetic = d->type.dtype == Dtype::kF32
-                                     ? TensorCoreArithmetic(Dtype::kF32, precision)
-                                     : "Arithmetic::kTf32";
-  builder.AppendCall("MultiplyKeptMatrices<" + arithmetic + ", " + lines + ", " + columns + ", " +
-                     depth + ", " + BlockSizeName(builder) + ">(" + matrices(a, left) + ", " +
-                     matrices(b, right) + ", " + matrices(d, sums) + ", " + row_count + ")");
+  const CExpr arithmetic = d->type.dtype == Dtype::kF32
+                               ? TensorCoreArithmetic(Dtype::kF32, precision)
+                               : "Arithmetic::kTf32";
+  const CExpr multiply =
+      Template("MultiplyKeptMatrices", {arithmetic, lines, columns, depth, BlockSizeName(builder)});
+  builder.AppendCall(
+      Call(multiply, {matrices(a, left), matrices(b, right), matrices(d, sums), row_count}));
 }
 
 }  // namespace fusec

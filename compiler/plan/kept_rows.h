@@ -22,10 +22,10 @@ bool IsKeepableWeights(const Node& region, const Value* value);
 RegionLowering::KeptRows PlaceKeptWeights(const Node& region, const Value* weights);
 // Begins to copy them from `outside`, the region's operand; `lanes` names the elements of a vector.
 void CopyKeptWeights(KernelBuilder& builder, const Value* weights, const Value* outside,
-                     const RegionLowering::KeptRows& kept, const std::string& lanes);
+                     const RegionLowering::KeptRows& kept, const CExpr& lanes);
 
-// Declares the array for `rows_per_block` rows, a named constant ("" for one row).
-void DeclareKeptRows(KernelBuilder& builder, const Value* value, const std::string& rows_per_block,
+// Declares the array for `rows_per_block` rows, a named constant (none for one row).
+void DeclareKeptRows(KernelBuilder& builder, const Value* value, const CExpr& rows_per_block,
                      RegionLowering::KeptRows& kept);
 
 // Shared memory that a row of it takes, or all of what is kept for all rows.
@@ -42,7 +42,6 @@ bool KeepsLinesTogether(const Node& region, ArrayRef<BlockStage> stages,
 // (kept_product.cuh); those of f32 are as `precision` says.
 void PlanKeptProduct(const Node& product, const RegionLowering::KeptRows& left,
                      const RegionLowering::KeptRows& right, const RegionLowering::KeptRows& sums,
-                     const std::string& row_count, const std::string& precision,
-                     KernelBuilder& builder);
+                     const CExpr& row_count, const std::string& precision, KernelBuilder& builder);
 
 }  // namespace fusec

@@ -22,8 +22,8 @@ SizeNames PartNames::Elements(const Value* result) const {
   return CountOf("elements", "of the result", std::move(columns));
 }
 
-SizeNames PartNames::Row(const Value* part, size_t first, int64_t lanes,
-                         const std::string& lanes_name, int64_t count) const {
+SizeNames PartNames::Row(const Value* part, size_t first, int64_t lanes, const CExpr& lanes_name,
+                         int64_t count) const {
   const std::string name = NameOf(part);
   const Shape& shape = part->type.shape;
   SizeNames names = CountOf(name, "of \"" + name + "\"");
@@ -33,9 +33,9 @@ SizeNames PartNames::Row(const Value* part, size_t first, int64_t lanes,
   int64_t row = count;
   for (size_t axis = first; axis < shape.size(); ++axis)
     row *= shape[axis].AsConstant().value_or(0);
-  names.sizes.push_back(
-      {row / lanes, lanes == 1 ? "part_elements" : "part_vectors",
-       (lanes == 1 ? "" : lanes_name + " elements each, ") + std::string("of a row of all parts")});
+  names.sizes.push_back({row / lanes, lanes == 1 ? "part_elements" : "part_vectors",
+                         (lanes == 1 ? "" : lanes_name.ToString() + " elements each, ") +
+                             std::string("of a row of all parts")});
   names.sizes.push_back(Parts(count));
   return names;
 }

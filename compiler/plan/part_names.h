@@ -20,7 +20,7 @@ class PartNames {
   SizeNames Elements(const Value* result) const;
   // What a row of a part is made of, the axes from `first` on: elements, or vectors of `lanes`
   // (called `lanes_name`) if these are more than one; and a row of a run of `count` such parts.
-  SizeNames Row(const Value* part, size_t first, int64_t lanes, const std::string& lanes_name,
+  SizeNames Row(const Value* part, size_t first, int64_t lanes, const CExpr& lanes_name,
                 int64_t count) const;
   // How many parts a run has.
   static SizeName Parts(int64_t count = 0) { return {count, "parts", "alike parts of the result"}; }

@@ -223,7 +223,7 @@ std::optional<PartRun> FindPartRun(const Node& region, ArrayRef<const Value*> pa
 void PartTables::Declare(KernelBuilder& builder, const PartRun& run) {
   for (const auto& list : run.table_lists) {
     const std::string name = builder.Tables(list.tables, "tables");
-    builder.Alias(list.stand_in.get(), name + ".first_row[" + kPartVariable + "]");
+    builder.Alias(list.stand_in.get(), CExpr(name).Dot("first_row")[kPartVariable]);
     if (!list.rows_symbol.empty()) {
       rows_arrays_[list.stand_in.get()] =
           builder.ConstantArray("k" + PascalCase(name) + "Rows", list.rows, "rows of each table");
@@ -235,8 +235,7 @@ void PartTables::DefinePart(KernelBuilder& builder, const PartRun& run) {
   for (const auto& list : run.table_lists) {
     if (list.rows_symbol.empty()) continue;
     const auto [low, high] = std::minmax_element(list.rows.begin(), list.rows.end());
-    builder.AppendLet(list.rows_symbol,
-                      rows_arrays_.at(list.stand_in.get()) + "[" + kPartVariable + "]");
+    builder.AppendLet(list.rows_symbol, CExpr(rows_arrays_.at(list.stand_in.get()))[kPartVariable]);
     builder.DefineVariable(list.rows_symbol, Expr(*low), Expr(*high));
   }
 }

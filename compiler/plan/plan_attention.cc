@@ -1,6 +1,7 @@
 #include <numeric>
 
 #include "compiler/kernel/fold.h"
+#include "compiler/kernel/idioms.h"
 #include "compiler/plan/attention_drawing.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/plan/tile_copier.h"
@@ -86,24 +87,21 @@ class AttentionPlanner {
     return {tile_queries(), tile_keys(), row(depth_), row(columns_), ByWarpgroups(), tiles};
   }
   int SharedBytes() const { return Tiles().shared_bytes(); }
-  std::string Own(const std::string& name, int64_t value, const std::string& comment) {
+  CExpr Own(const std::string& name, int64_t value, const std::string& comment) {
     return builder_.expressions().Constant(name, value, comment);
   }
-  std::string TileQueries() { return Own("tile_queries", tile_queries(), "of a block"); }
-  std::string TileKeys() { return Own("tile_keys", tile_keys(), "in shared memory at a time"); }
-  Expr Let(const std::string& name, const std::string& text, const Expr& extent) {
-    builder_.AppendLet(name, text);
+  CExpr TileQueries() { return Own("tile_queries", tile_queries(), "of a block"); }
+  CExpr TileKeys() { return Own("tile_keys", tile_keys(), "in shared memory at a time"); }
+  Expr Let(const std::string& name, const CExpr& value, const Expr& extent) {
+    builder_.AppendLet(name, value);
     builder_.DefineVariable(name, 0, extent - 1);
     return Expr::Symbol(name);
   }
   // The constant or local that holds how many tiles there are.
-  std::string TileCount(const std::string& name, const Expr& tiles, const Expr& extent,
-                        const SizeName& extent_name, const std::string& tile,
-                        const std::string& comment) {
+  CExpr TileCount(const std::string& name, const Expr& tiles, const Expr& extent,
+                  const SizeName& extent_name, const CExpr& tile, const std::string& comment) {
     if (const auto count = tiles.AsConstant()) return Own(name, *count, comment);
-    Let(name,
-        "(" + builder_.WriteFactor(extent, Only(extent_name)) + " + " + tile + " - 1) / " + tile,
-        tiles + 1);
+    Let(name, (builder_.Write(extent, Only(extent_name)) + tile - 1) / tile, tiles + 1);
     return name;
   }
 
@@ -117,38 +115,36 @@ class AttentionPlanner {
     if (!is_float() && depth_ <= 64 && columns_ <= 64)
       plan.blocks_together = kResidentThreads / plan.block_size;
     plan.launch_in_words = "a block owns " + std::to_string(tile_queries()) + " queries of a head";
-    const std::string depth =
+    const CExpr depth =
         Own("depth", Padded(depth_), "elements of a query and a key, in shared memory");
-    const std::string columns = Own("columns", Padded(columns_), "elements of a value there");
-    builder_.AppendCall("using Shape = AttentionShape<" +
-                        TensorCoreArithmetic(dtype(), options_.matmul_precision) + ", " +
-                        TileQueries() + ", " + TileKeys() + ", " + depth + ", " + columns +
-                        (ByWarpgroups() ? ", WarpgroupProducts>" : ", WarpProducts>"));
+    const CExpr columns = Own("columns", Padded(columns_), "elements of a value there");
+    builder_.Append(Statement::Using(
+        "Shape",
+        Template("AttentionShape", {TensorCoreArithmetic(dtype(), options_.matmul_precision),
+                                    TileQueries(), TileKeys(), depth, columns,
+                                    ByWarpgroups() ? "WarpgroupProducts" : "WarpProducts"})));
     DeclareSharedMemory(builder_);
-    const std::string tile_count =
+    const CExpr tile_count =
         TileCount("query_tiles", tiles, queries_, Queries(), TileQueries(), "of a head");
     if (Masks() > 0) {
       // A causal mask leaves the last queries the most keys: these begin first, so that blocks end
       // together.
-      const std::string heads =
-          builder_.WriteFactor(Product(heads_), CountOf("heads", "that have queries"));
-      Let("head", "blockIdx.x % " + heads, Product(heads_));
-      Let("first_query", "(" + tile_count + " - 1 - blockIdx.x / " + heads + ") * " + TileQueries(),
-          queries_);
+      const CExpr heads = builder_.Write(Product(heads_), CountOf("heads", "that have queries"));
+      Let("head", "blockIdx.x" % heads, Product(heads_));
+      Let("first_query", (tile_count - 1 - "blockIdx.x" / heads) * TileQueries(), queries_);
     } else {
-      Let("head", "blockIdx.x / " + tile_count, Product(heads_));
-      Let("first_query", "blockIdx.x % " + tile_count + " * " + TileQueries(), queries_);
+      Let("head", "blockIdx.x" / tile_count, Product(heads_));
+      Let("first_query", "blockIdx.x" % tile_count * TileQueries(), queries_);
     }
     head_ = Coordinates(builder_, Expr::Symbol("head"), heads_, "head");
     if (Padded(depth_) != depth_ || Padded(columns_) != columns_) {
       builder_.Blank();
       builder_.Comment("What pads rows stays zero.");
       builder_.Open();
-      builder_.AppendCall("reinterpret_cast<unsigned*>(shared_memory)[i] = 0");
-      builder_.CloseFor(
-          LoopHeader(builder_, "i", "threadIdx.x",
-                     Own("shared_bytes", plan.shared_bytes, "") + " / sizeof(unsigned)",
-                     BlockSizeName(builder_)));
+      builder_.Assign("reinterpret_cast<unsigned*>(shared_memory)[i]", 0);
+      builder_.CloseFor(LoopHeader(builder_, "i", "threadIdx.x",
+                                   Own("shared_bytes", plan.shared_bytes, "") / "sizeof(unsigned)",
+                                   BlockSizeName(builder_)));
       builder_.AppendCall("__syncthreads()");
     }
   }
@@ -181,15 +177,15 @@ class AttentionPlanner {
       builder_.AppendCall("ShowTensorCores()");
     }
     builder_.AppendCall("__syncthreads()");
-    builder_.AppendCall("const auto queries = TakeQueries<Shape>(memory)");
-    builder_.Append({Statement::Kind::kDeclare, "AttentionSums<Shape>", "attention", "", {}, {}});
+    builder_.Append(Statement::Declare("const auto", "queries", "TakeQueries<Shape>(memory)"));
+    builder_.Append(Statement::Declare("AttentionSums<Shape>", "attention"));
   }
 
   void WalkKeys() {
     builder_.Blank();
     builder_.Comment("Tile after tile of keys and values, of which the next is copied meanwhile.");
     const Expr tiles = CeilDiv(keys_, tile_keys(), builder_.ranges());
-    const std::string tile_count =
+    const CExpr tile_count =
         TileCount("key_tiles", tiles, keys_, KeyCount(), TileKeys(), "of keys and values");
     builder_.Open();
     builder_.DefineVariable("tile", 0, tiles);
@@ -199,15 +195,11 @@ class AttentionPlanner {
     StageTile(tile_count);
     builder_.AppendCall("CloseCopies()");
     builder_.AppendIf("tile == 0", "continue");
-    Let("first_key", "(tile - 1) * " + TileKeys(), keys_);
-    builder_.Append({Statement::Kind::kDeclare,
-                     "const Shape::Tile&",
-                     "here",
-                     "memory.tiles[(tile - 1) % 2]",
-                     {},
-                     {}});
+    Let("first_key", "tile - 1" * TileKeys(), keys_);
+    builder_.Append(Statement::Declare(CExpr::Type("const Shape::Tile&"), "here",
+                                       "memory.tiles[(tile - 1) % 2]"));
     PlanScores();
-    builder_.CloseFor("int tile = 0; tile <= " + tile_count + "; ++tile");
+    builder_.CloseFor(IntLoopHeader("tile", 0, "tile" <= tile_count));
   }
 
   // How often something is chosen or added between the product and softmax.
@@ -248,37 +240,32 @@ class AttentionPlanner {
             }};
   }
 
-  void StageTile(const std::string& tile_count) {
+  void StageTile(const CExpr& tile_count) {
     builder_.Open(/*is_branch=*/true);
-    Let("first_key", "tile * " + TileKeys(), keys_);
+    Let("first_key", "tile" * TileKeys(), keys_);
     builder_.Append(
-        {Statement::Kind::kDeclare, "Shape::Tile&", "next", "memory.tiles[tile % 2]", {}, {}});
+        Statement::Declare(CExpr::Type("Shape::Tile&"), "next", "memory.tiles[tile % 2]"));
     const bool copies_keys = copier_.Stage(Keys()), copies_values = copier_.Stage(Values());
     // Warpgroups' tensor cores see what copies bring, but not what threads store.
     if (ByWarpgroups() && !(copies_keys && copies_values)) builder_.AppendCall("ShowTensorCores()");
-    builder_.Append({Statement::Kind::kIf, "", "", "tile < " + tile_count, builder_.Close(), {}});
+    builder_.CloseIf("tile" < tile_count);
   }
 
   void PlanScores() {
     builder_.Blank();
-    builder_.Append({Statement::Kind::kDeclare,
-                     "float",
-                     "tile_scores[Shape::kKeyPieces][Shape::kPlaces]",
-                     "",
-                     {},
-                     {}});
+    builder_.Append(Statement::Declare("float", "tile_scores[Shape::kKeyPieces][Shape::kPlaces]"));
     if (!diagonal_) return TakeTile(std::nullopt);
     // Only where the diagonal crosses a tile does each element ask on which side it stands.
-    const auto branch = [&](const std::string& condition, const std::optional<bool>& is_below) {
+    const auto branch = [&](const std::optional<bool>& is_below) {
       builder_.Open(/*is_branch=*/true);
       TakeTile(is_below);
-      return Statement{Statement::Kind::kIf, "", "", condition, builder_.Close(), {}};
+      return builder_.Close();
     };
-    const std::string first = builder_.Write(Expr::Symbol("first_key") + *diagonal_ + 1,
-                                             CountOf("diagonal", "of the mask"));
-    Statement below = branch(first + " + " + TileKeys() + " - 1 <= first_query", true);
-    Statement beyond = branch(first + " > first_query + " + TileQueries() + " - 1", false);
-    beyond.otherwise = branch("", std::nullopt).body;
+    const CExpr first = builder_.Write(Expr::Symbol("first_key") + *diagonal_ + 1,
+                                       CountOf("diagonal", "of the mask"));
+    Statement below = Statement::If(first + TileKeys() - 1 <= "first_query", branch(true));
+    Statement beyond = Statement::If(first > "first_query" + TileQueries() - 1, branch(false));
+    beyond.otherwise = branch(std::nullopt);
     below.otherwise = {std::move(beyond)};
     builder_.Append(std::move(below));
   }
@@ -296,8 +283,8 @@ class AttentionPlanner {
         "Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul");
     // Of what the diagonal crosses or leaves, only a further mask may hide all.
     const bool masked = Masks() > (diagonal_ && is_below.value_or(true) ? 1 : 0);
-    const std::string add = masked ? "AddMaskedTile" : "AddTile";
-    builder_.AppendCall(add + "<Shape>(here, tile_scores, attention)");
+    builder_.AppendCall(masked ? "AddMaskedTile<Shape>(here, tile_scores, attention)"
+                               : "AddTile<Shape>(here, tile_scores, attention)");
   }
 
   // The pointwise ops between the product and softmax. Sets reads_product_.
@@ -308,18 +295,16 @@ class AttentionPlanner {
     lowering_.OnSelect([&](const Expr& position, const Expr& limit) {
       return DiagonalOf(position, limit) ? is_below : std::nullopt;
     });
-    ForElements(
-        "key_row", tile_keys(), "Shape::kKeyPieces", "first_key", keys_, KeyCount(),
-        [&](const Expr& query, const Expr& key, const std::string& key_text) {
-          builder_.Append(
-              {Statement::Kind::kLet, "float", "product", "tile_scores[piece][place]", {}, {}});
-          builder_.DefineVariable("product", 0, 0);
-          const Scalar score = EvaluateScore(lowering_, At(parts_.score, query, key));
-          builder_.Assign("tile_scores[piece][place]",
-                          whole ? score.text
-                                : key_text + " < " + builder_.Write(keys_, Only(KeyCount())) +
-                                      " ? " + score.text + " : NoScore()");
-        });
+    ForElements("key_row", tile_keys(), "Shape::kKeyPieces", "first_key", keys_, KeyCount(),
+                [&](const Expr& query, const Expr& key, const CExpr& unclamped) {
+                  builder_.Append(Statement::Let("float", "product", "tile_scores[piece][place]"));
+                  builder_.DefineVariable("product", 0, 0);
+                  const Scalar score = EvaluateScore(lowering_, At(parts_.score, query, key));
+                  const CExpr count = builder_.Write(keys_, Only(KeyCount()));
+                  builder_.Assign("tile_scores[piece][place]",
+                                  whole ? score.value
+                                        : Conditional(unclamped < count, score.value, "NoScore()"));
+                });
     lowering_.OnSelect(nullptr);
     return builder_.Close();
   }
@@ -366,21 +351,22 @@ class AttentionPlanner {
 
   // Two loops over the elements of the tile that a thread owns: of 64 queries, and of `extent`
   // columns called `name`.
-  void ForElements(const std::string& name, int tile, const std::string& pieces,
-                   const std::string& first, const Expr& extent, const SizeName& extent_name,
-                   function_ref<void(const Expr& query, const Expr& column,
-                                            const std::string& unclamped)> body) {
+  void ForElements(const std::string& name, int tile, const CExpr& pieces, const CExpr& first,
+                   const Expr& extent, const SizeName& extent_name,
+                   const std::function<void(const Expr& query, const Expr& column,
+                                            const CExpr& unclamped)>& body) {
     builder_.Open();
     builder_.DefineVariable("place", 0, 3);
     const Expr query = LetWithin(builder_, "query_row", "first_query + QueryInTile(place)",
                                  queries_, Queries(), tile_queries());
     builder_.Open();
     builder_.DefineVariable("piece", 0, tile / 8 - 1);
-    const std::string place = (first.empty() ? "" : first + " + ") + "ColumnInTile(piece, place)";
+    const CExpr in_tile = "ColumnInTile(piece, place)";
+    const CExpr place = first.empty() ? in_tile : first + in_tile;
     const Expr column = LetWithin(builder_, name, place, extent, extent_name, tile);
     body(query, column, place);
-    Unroll(builder_, "int piece = 0; piece < " + pieces + "; ++piece");
-    Unroll(builder_, "int place = 0; place < Shape::kPlaces; ++place");
+    builder_.CloseFor(IntLoopHeader("piece", 0, "piece" < pieces), "#pragma unroll");
+    builder_.CloseFor(IntLoopHeader("place", 0, "place < Shape::kPlaces"), "#pragma unroll");
   }
 
   void StoreResult() {
@@ -397,34 +383,26 @@ class AttentionPlanner {
     if (value->producer != parts_.values)
       words += ", " + std::string(GetOpDef(value->producer->kind).text);
     builder_.Comment(words);
-    const std::string divide = parts_.guard ? "DivideByTotalsOrZero" : "DivideByTotals";
-    builder_.AppendCall(divide + "<Shape>(attention)");
+    builder_.AppendCall(parts_.guard ? "DivideByTotalsOrZero<Shape>(attention)"
+                                     : "DivideByTotals<Shape>(attention)");
     if (value->producer == parts_.values && StoreVectors(views)) return;
-    ForElements("column", static_cast<int>(Padded(columns_)), "Shape::kColumnPieces", "", columns_,
-                ValueColumns(),
-                [&](const Expr& query, const Expr& column, const std::string& unclamped) {
-                  builder_.Append({Statement::Kind::kLet,
-                                   "float",
-                                   "attended",
-                                   "attention.values[0][piece][place]",
-                                   {},
-                                   {}});
-                  builder_.DefineVariable("attended", 0, 0);
-                  const Exprs index = At(parts_.values->result(), query, column);
-                  lowering_.Bind(parts_.values->result(), index, {"attended", dtype()});
-                  std::string inside;
-                  if (!IsMultiple(queries_, tile_queries()))
-                    inside = "first_query + QueryInTile(place) < " +
-                             builder_.Write(queries_, Only(Queries()));
-                  if (Padded(columns_) != columns_)
-                    inside += (inside.empty() ? "" : " && ") + unclamped + " < " +
-                              builder_.Write(columns_, Only(ValueColumns()));
-                  if (!inside.empty()) builder_.Open(/*is_branch=*/true);
-                  lowering_.Store(0, IndexBehind(views, index, builder_.ranges()),
-                                  lowering_.Evaluate(value, index));
-                  if (!inside.empty())
-                    builder_.Append({Statement::Kind::kIf, "", "", inside, builder_.Close(), {}});
-                });
+    ForElements(
+        "column", static_cast<int>(Padded(columns_)), "Shape::kColumnPieces", {}, columns_,
+        ValueColumns(), [&](const Expr& query, const Expr& column, const CExpr& unclamped) {
+          builder_.Append(Statement::Let("float", "attended", "attention.values[0][piece][place]"));
+          builder_.DefineVariable("attended", 0, 0);
+          const std::vector<Expr> index = At(parts_.values->result(), query, column);
+          lowering_.Bind(parts_.values->result(), index, {"attended", dtype()});
+          CExpr inside;
+          if (!IsMultiple(queries_, tile_queries()))
+            inside = "first_query + QueryInTile(place)" < builder_.Write(queries_, Only(Queries()));
+          if (Padded(columns_) != columns_)
+            inside = And(inside, unclamped < builder_.Write(columns_, Only(ValueColumns())));
+          if (!inside.empty()) builder_.Open(/*is_branch=*/true);
+          lowering_.Store(0, IndexBehind(views, index, builder_.ranges()),
+                          lowering_.Evaluate(value, index));
+          if (!inside.empty()) builder_.CloseIf(inside);
+        });
   }
 
   // Stores the values' sums, of which `views` make the result, through shared memory: a vector at
@@ -444,27 +422,23 @@ class AttentionPlanner {
     const Expr position = Linearize(IndexBehind(views, index, ranges), result->type.shape, ranges);
     const auto begin = VectorBegin(position, result->type.shape, {"lane", lanes, true, ""});
     if (!begin) return false;
-    const std::string buffer = builder_.Buffer(result, /*written=*/true);
-    const SizeNames names = PlaceIn(buffer, result->type.shape, {parts_.values->result()});
-    const std::string lanes_name = Own("lanes", lanes, "neighbours that a thread takes at once");
-    builder_.Append({Statement::Kind::kDeclare,
-                     "const Shape::Results&",
-                     "results",
-                     "ShareResults<Shape>(attention, memory)",
-                     {},
-                     {}});
+    const CExpr buffer = builder_.Buffer(result, /*written=*/true);
+    const SizeNames names = PlaceIn(buffer.word(), result->type.shape, {parts_.values->result()});
+    const CExpr lanes_name = Own("lanes", lanes, "neighbours that a thread takes at once");
+    builder_.Append(Statement::Declare(CExpr::Type("const Shape::Results&"), "results",
+                                       "ShareResults<Shape>(attention, memory)"));
     const VectorsOfRows rows = {"query_in_tile", tile_queries(), TileQueries(), columns_ / lanes,
                                 Own("result_vectors", columns_ / lanes, "of a query's results")};
     ForVectors(builder_, rows, [&] {
       builder_.expressions().NameFactor("vector", lanes, lanes_name);
       Let("query_row", "first_query + query_in_tile", queries_);
-      const std::string store = "StoreVector(" + PlaceText(builder_, buffer, *begin, names) +
-                                ", ReadResults<" + MemoryTypeName(dtype()) + ", " + lanes_name +
-                                ">(results, query_in_tile, vector))";
+      const CExpr read = Template("ReadResults", {MemoryTypeName(dtype()), lanes_name});
+      const CExpr store = Call("StoreVector", {PointerTo(builder_, buffer, *begin, names),
+                                               Call(read, {"results", "query_in_tile", "vector"})});
       if (IsMultiple(queries_, tile_queries()))
         builder_.AppendCall(store);
       else
-        builder_.AppendIf("query_row < " + builder_.Write(queries_, Only(Queries())), store);
+        builder_.AppendIf("query_row" < builder_.Write(queries_, Only(Queries())), store);
     });
     return true;
   }

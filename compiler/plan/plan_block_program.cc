@@ -96,7 +96,7 @@ class BlockProgramPlanner {
         if (bytes + KeptBytes(value, kept) > kMostKeptBytes) return;
         bytes += KeptBytes(value, kept);
         builder_.Blank();
-        DeclareKeptRows(builder_, value, "", kept);
+        DeclareKeptRows(builder_, value, /*rows_per_block=*/{}, kept);
         builder_.Comment(FriendlyName(value->name) + ", in the background");
         CopyKeptWeights(builder_, value, lowering_.Outside(value), kept,
                         LanesName(KeptLanes(value)));
@@ -106,11 +106,7 @@ class BlockProgramPlanner {
     }
     if (weights_.empty()) return;
     builder_.AppendCall("CloseCopies()");
-    builder_.Append({Statement::Kind::kAwait, "", "", "", {}, {}});
-  }
-
-  void CloseBranch(const std::string& condition) {
-    builder_.Append({Statement::Kind::kIf, "", "", condition, builder_.Close(), {}});
+    builder_.Append(Statement::Await());
   }
 
   // How many neighbours the next loop takes at once, which could take `lanes`.
@@ -130,12 +126,12 @@ class BlockProgramPlanner {
     const int vectors = after.of_vectors - before.of_vectors;
     if (is_trial_) serves_.push_back(vectors > 0 && vectors >= after.of_lanes - before.of_lanes);
   }
-  std::string LanesName(int64_t count) {
+  CExpr LanesName(int64_t count) {
     return builder_.expressions().Constant("lanes", count,
                                            "neighbours that a thread takes at once");
   }
 
-  std::string RowsPerBlock() {
+  CExpr RowsPerBlock() {
     return builder_.expressions().Constant("rows_per_block", rows_per_block_,
                                            "rows that a block owns");
   }
@@ -168,11 +164,10 @@ class BlockProgramPlanner {
       row_index_ = Coordinates(builder_, Expr::Symbol("row"), rows_, "row");
       return;
     }
-    builder_.AppendLet("first_row", BlockNumber(builder_) + " * " + RowsPerBlock());
+    builder_.AppendLet("first_row", BlockNumber(builder_) * RowsPerBlock());
     builder_.DefineVariable("first_row", 0, rows - 1);
-    builder_.AppendLet("rows_here", "min(" + WriteSize(builder_, RowsPerBlock()) + ", " +
-                                        builder_.Write(rows, CountOf("rows", "of the results")) +
-                                        " - first_row)");
+    const CExpr all = builder_.Write(rows, CountOf("rows", "of the results"));
+    builder_.AppendLet("rows_here", Min(WriteSize(builder_, RowsPerBlock()), all - "first_row"));
     builder_.DefineVariable("rows_here", 1, rows_per_block_);
   }
 
@@ -189,7 +184,7 @@ class BlockProgramPlanner {
     if (stage.kept && kept_.count(stage.value) == 0) {
       RegionLowering::KeptRows& kept = kept_[stage.value];
       kept = PlaceKeptRows(region_, stage.value, rows_, has_vector_gaps_);
-      DeclareKeptRows(builder_, stage.value, rows_per_block_ > 1 ? RowsPerBlock() : "", kept);
+      DeclareKeptRows(builder_, stage.value, rows_per_block_ > 1 ? RowsPerBlock() : CExpr(), kept);
     }
     for (const BlockStage::Part& part : stage.parts) DeclareKept(StageOf(stages_, part.concat));
   }
@@ -228,21 +223,22 @@ class BlockProgramPlanner {
     if (lanes > 1) inner.back() = FloorDiv(inner.back(), lanes, builder_.ranges());
     const int64_t elements = *Product(inner).AsConstant();  // or vectors
     const SizeNames names =
-        part_names_.Row(piece.value, rows_.size(), lanes, lanes > 1 ? LanesName(lanes) : "",
+        part_names_.Row(piece.value, rows_.size(), lanes, lanes > 1 ? LanesName(lanes) : CExpr(),
                         piece.run ? piece.run->count : 1);
-    const std::string size = builder_.Write(Expr(elements), names);
-    const std::string total = rows_per_block_ == 1 ? size
-                              : elements == 1      ? "rows_here"
-                                                   : "rows_here * " + size;
-    const std::string first = warps_ ? "threadIdx.x / " + WarpSize() : "threadIdx.x";
-    const std::string step = BlockSizeName(builder_) + (warps_ ? " / " + WarpSize() : "");
+    const CExpr size = builder_.Write(Expr(elements), names);
+    const CExpr total = rows_per_block_ == 1 ? size
+                        : elements == 1      ? "rows_here"
+                                             : "rows_here" * size;
+    const CExpr thread = "threadIdx.x", block = BlockSizeName(builder_);
+    const CExpr first = warps_ ? thread / WarpSize() : thread;
+    const CExpr step = warps_ ? block / WarpSize() : block;
     // A loop, unless there are threads for everything.
     const int teams = builder_.plan().block_size / (warps_ ? kWarpSize : 1);
     const bool once = rows_per_block_ * elements <= teams;
-    const std::string first_thread =
-        once && !warps_ ? TakeThreads(rows_per_block_ * elements, part) : "";
+    const CExpr first_thread =
+        once && !warps_ ? TakeThreads(rows_per_block_ * elements, part) : CExpr();
     builder_.Open(/*is_branch=*/once);
-    if (once) builder_.AppendLet("i", first + (first_thread.empty() ? "" : " - " + first_thread));
+    if (once) builder_.AppendLet("i", first_thread.empty() ? first : first - first_thread);
     builder_.DefineVariable("i", 0, Expr(rows_per_block_ * elements) - 1);
     Exprs index = ElementIndex(inner, elements, name, names);
     Expr offset = piece.offset;
@@ -262,20 +258,17 @@ class BlockProgramPlanner {
     if (warps_) builder_.Open(/*is_branch=*/true);
     StoreStage(stage, index, scalar, piece.axis, piece.offset, part);
     if (lanes > 1) CloseLanes(before, after);
-    if (warps_) {
-      CloseBranch("threadIdx.x % " + WarpSize() + " == 0");
-    }
-    if (once) {
-      std::string condition = total == "1" ? first + " == 0" : first + " < " + total;
-      if (!first_thread.empty() && total == "1")
-        condition = first + " == " + first_thread;
-      else if (!first_thread.empty())
-        condition =
-            first + " >= " + first_thread + " && " + first + " < " + first_thread + " + " + total;
-      CloseBranch(condition);
-    } else {
+    if (warps_) builder_.CloseIf(Equal(thread % WarpSize(), 0));
+    if (once)
+      builder_.CloseIf(IsAmong(first, first_thread, total));
+    else
       builder_.CloseFor(LoopHeader(builder_, "i", first, total, step));
-    }
+  }
+
+  // Whether `thread` is one of `count`, from the block's first on or from `begin`.
+  static CExpr IsAmong(const CExpr& thread, const CExpr& begin, const CExpr& count) {
+    if (count.Is(1)) return Equal(thread, begin.empty() ? 0 : begin);
+    return begin.empty() ? thread < count : And(thread >= begin, thread < begin + count);
   }
 
   // How many neighbours a thread may make at once in a piece of `inner` elements of each row: 1
@@ -294,19 +287,17 @@ class BlockProgramPlanner {
   }
 
   // The first of `count` threads, a constant, so that other warps than those of the phase's earlier
-  // loops wait for memory meanwhile; "" for the block's first.
-  std::string TakeThreads(int64_t count, const std::string& part) {
+  // loops wait for memory meanwhile; none for the block's first.
+  CExpr TakeThreads(int64_t count, const std::string& part) {
     const int64_t first = next_thread_;
-    if (first + count > builder_.plan().block_size) return "";
+    if (first + count > builder_.plan().block_size) return {};
     next_thread_ = (first + count + kWarpSize - 1) / kWarpSize * kWarpSize;
-    if (first == 0) return "";
+    if (first == 0) return {};
     return builder_.expressions().Constant(part + "_first_thread", first,
                                            "of those that make \"" + part + "\"");
   }
 
-  std::string WarpSize() {
-    return builder_.expressions().Constant("warp_size", kWarpSize, "threads");
-  }
+  CExpr WarpSize() { return builder_.expressions().Constant("warp_size", kWarpSize, "threads"); }
 
   // The whole index of the element that `i` counts: its row of the block, its place in the row.
   Exprs ElementIndex(ShapeRef inner, int64_t elements, const std::string& name,
@@ -364,25 +355,26 @@ class BlockProgramPlanner {
     const SizeNames names = LengthOf(reducer);
     const int64_t lanes = LanesOfLoop(PossibleLanes(reducer, dims));
     const Expr steps = FloorDiv(length, lanes, builder_.ranges());
-    const std::string count =
+    const CExpr count =
         builder_.Write(steps, lanes == 1 ? names : LengthOf(reducer, LanesName(lanes)));
-    const std::string header =
-        warps_ ? LoopHeader(builder_, "k", "threadIdx.x % " + WarpSize(), count, WarpSize())
-               : LoopHeader(builder_, "k", "0", count);
+    const Statement header =
+        warps_ ? LoopHeader(builder_, "k", "threadIdx.x" % WarpSize(), count, WarpSize())
+               : LoopHeader(builder_, "k", 0, count);
     builder_.Open();
     builder_.DefineVariable("k", 0, steps - 1);
     const RegionLowering::Loads before = lowering_.loads();
     const Exprs k = lanes > 1 ? Exprs{OpenLanes(Expr::Symbol("k"), lanes)}
                                           : Coordinates(builder_, Expr::Symbol("k"), dims, "k");
-    std::string term;
+    CExpr term;
     if (is_matmul) {
-      const std::string a =
-          lowering_.Evaluate(reducer.operand(0), MatMulOperandIndex(reducer, 0, index, k[0])).text;
-      const std::string b =
-          lowering_.Evaluate(reducer.operand(1), MatMulOperandIndex(reducer, 1, index, k[0])).text;
-      term = a + " * " + b;
+      const auto factor = [&](int side) {
+        return lowering_.Evaluate(reducer.operand(side),
+                                  MatMulOperandIndex(reducer, side, index, k[0]));
+      };
+      const Scalar a = factor(0), b = factor(1);
+      term = a.value * b.value;
     } else {
-      term = lowering_.Evaluate(reducer.operand(0), ReductionOperandIndex(reducer, index, k)).text;
+      term = lowering_.Evaluate(reducer.operand(0), ReductionOperandIndex(reducer, index, k)).value;
     }
     if (fold.calls_how) builder_.Use("block_reduce.cuh");
     builder_.Assign(total, fold.step(total, term));
@@ -390,7 +382,7 @@ class BlockProgramPlanner {
     builder_.CloseFor(header);
     if (warps_) {
       builder_.Use("block_reduce.cuh");
-      builder_.Assign(total, "WarpReduce<" + fold.how + ">(" + total + ")");
+      builder_.Assign(total, Call(Template("WarpReduce", {fold.how}), {total}));
     }
     return {is_mean ? WriteMean(builder_, reducer, total, length, names) : total,
             result->type.dtype};

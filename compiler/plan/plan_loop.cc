@@ -210,8 +210,8 @@ class LoopPlanner {
   void OneThreadPerVector(const Expr& elements, int64_t lanes, std::vector<SizeName> of_row) {
     const Expr total = FloorDiv(elements, lanes, builder_.ranges());
     builder_.DefineVariable("i", 0, total - 1);
-    OneThreadPerElement(total,
-                        CountOf("vectors", LanesName(lanes) + " elements each", std::move(of_row)));
+    OneThreadPerElement(total, CountOf("vectors", LanesName(lanes).ToString() + " elements each",
+                                       std::move(of_row)));
     builder_.plan().launch_in_words =
         "one thread per " + std::to_string(lanes) + " elements of the result";
   }
@@ -222,9 +222,8 @@ class LoopPlanner {
     plan.block_size = GpuBlockSize(builder_);
     plan.blocks = CeilDiv(total, plan.block_size, builder_.ranges());
     plan.launch_in_words = "one thread per element of the result";
-    builder_.AppendLet("i",
-                       BlockNumber(builder_) + " * " + BlockSizeName(builder_) + " + threadIdx.x");
-    builder_.AppendIf("i >= " + builder_.Write(total, names), "return");
+    builder_.AppendLet("i", BlockNumber(builder_) * BlockSizeName(builder_) + "threadIdx.x");
+    builder_.AppendIf("i" >= builder_.Write(total, names), "return");
   }
 
   // const long long first = blockIdx.x * kChunk; const long long last = min(first + kChunk, total);
@@ -233,11 +232,10 @@ class LoopPlanner {
     KernelPlan& plan = builder_.plan();
     const SizeNames names = first == "first" ? Elements() : CountOf("rows", "of the result");
     plan.blocks = CeilDiv(total, chunk, builder_.ranges());
-    const std::string chunk_name = builder_.expressions().Constant(
+    const CExpr chunk_name = builder_.expressions().Constant(
         "chunk", chunk, "what one block owns of " + total.ToString());
-    builder_.AppendLet(first, BlockNumber(builder_) + " * " + chunk_name);
-    builder_.AppendLet(
-        last, "min(" + first + " + " + chunk_name + ", " + WriteSize(builder_, total, names) + ")");
+    builder_.AppendLet(first, BlockNumber(builder_) * chunk_name);
+    builder_.AppendLet(last, Min(first + chunk_name, WriteSize(builder_, total, names)));
     // Blocks beyond the chunk's dims have nothing to do; within it positions are below total.
     builder_.DefineVariable(first, 0, total - 1);
     builder_.DefineVariable(last, 0, total);
@@ -283,10 +281,10 @@ class LoopPlanner {
     const auto lead = Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
     for (const Group& group : groups_) {
       const Shape inner = Inner(group.shape());
-      Exprs index = lead;
-      std::vector<std::string> headers;
+      std::vector<Expr> index = lead;
+      std::vector<Statement> headers;
       if (group.run) {
-        headers.push_back(LoopHeader(builder_, kPartVariable, "0",
+        headers.push_back(LoopHeader(builder_, kPartVariable, 0,
                                      builder_.Write(group.parts(), Only(PartNames::Parts()))));
         builder_.Open();
         builder_.DefineVariable(kPartVariable, 0, group.parts() - 1);
@@ -300,15 +298,14 @@ class LoopPlanner {
         const std::string variable =
             i + 1 == inner.size() ? "column" : "inner_" + std::to_string(i);
         const Value* value = group.segments[0].value;
-        const std::string extent =
-            builder_.Write(inner[i], Only(part_names_.Extent(value, lead_ + i)));
+        const CExpr extent = builder_.Write(inner[i], Only(part_names_.Extent(value, lead_ + i)));
         index.push_back(Expr::Symbol(variable));
         const int64_t count = inner[i].AsConstant().value_or(kMostLanes + 1);
         if (i + 1 == inner.size() && count > 0 && count <= kMostLanes) {
           builder_.OpenLanes({variable, count, false, "", extent});
           continue;
         }
-        headers.push_back(LoopHeader(builder_, variable, "0", extent));
+        headers.push_back(LoopHeader(builder_, variable, 0, extent));
         builder_.Open();
         builder_.DefineVariable(variable, 0, inner[i] - 1);
       }
@@ -355,7 +352,7 @@ class LoopPlanner {
     return Expr::Symbol("lane");
   }
 
-  std::string LanesName(int64_t lanes) {
+  CExpr LanesName(int64_t lanes) {
     return builder_.expressions().Constant("lanes", lanes, "neighbours that a thread makes");
   }
 
@@ -384,7 +381,7 @@ class LoopPlanner {
     const Shape& shape = groups_[0].shape();
     const Expr vectors = *shape.back().AsConstant() / lanes;
     const SizeName of_row = {*vectors.AsConstant(), "vectors_per_row",
-                             LanesName(lanes) + " elements each"};
+                             LanesName(lanes).ToString() + " elements each"};
     OneThreadPerVector(Product(shape), lanes, {of_row});
     Exprs index = RowOfThread(vectors, Only(of_row));
     AddVectorOf({shape.back()}, Expr::Symbol("i"), lanes, Only(of_row), index);
@@ -402,8 +399,9 @@ class LoopPlanner {
       const int64_t lanes = LanesOfRows(group);
       const Expr inner_total = FloorDiv(Product(inner), lanes, builder_.ranges());
       const Expr per_row = inner_total * group.parts();
-      const SizeNames names = part_names_.Row(group.segments[0].value, lead_, lanes,
-                                              lanes > 1 ? LanesName(lanes) : "", group.parts());
+      const SizeNames names =
+          part_names_.Row(group.segments[0].value, lead_, lanes,
+                          lanes > 1 ? LanesName(lanes) : CExpr(), group.parts());
       builder_.Open();
       builder_.DefineVariable("i", 0, rows * per_row - 1);
       const Expr i = Expr::Symbol("i");
@@ -428,11 +426,9 @@ class LoopPlanner {
       }
       StoreGroup(group, index);
       if (lanes > 1) builder_.CloseLanes();
-      builder_.CloseFor(LoopHeader(builder_, "i", "threadIdx.x",
-                                   per_row.IsConstant(1) ? "last_row - first_row"
-                                                         : "(last_row - first_row) * " +
-                                                               builder_.WriteFactor(per_row, names),
-                                   BlockSizeName(builder_)));
+      CExpr count = "last_row - first_row";
+      if (!per_row.IsConstant(1)) count = count * builder_.Write(per_row, names);
+      builder_.CloseFor(LoopHeader(builder_, "i", "threadIdx.x", count, BlockSizeName(builder_)));
     }
   }
 

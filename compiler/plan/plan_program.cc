@@ -14,19 +14,15 @@ void LaunchDependently(KernelPlan& kernel) {
   kernel.dependent_launch = true;
   kernel.device_files.push_back("dependent_launch.cuh");
   std::vector<Statement>& body = kernel.body;
-  const auto add = [&](auto place, Statement::Kind kind, const char* text) {
-    return body.insert(place, {kind, "", "", text, {}, {}}) + 1;
-  };
   auto place = std::find_if(body.begin(), body.end(), [](const Statement& statement) {
     return statement.kind == Statement::Kind::kAwait;
   });
   const bool is_first = place == body.end();
   if (is_first) place = body.begin();
-  place = add(place, Statement::Kind::kComment,
-              is_first ? "No load and no store stands before this."
-                       : "No other load and no store stands before this.");
-  add(place, Statement::Kind::kCall, "AwaitEarlierKernels()");
-  if (kernel.has_small_blocks) add(body.begin(), Statement::Kind::kCall, "LetNextKernelStart()");
+  const char* const comment = is_first ? "No load and no store stands before this."
+                                       : "No other load and no store stands before this.";
+  body.insert(place, {Statement::Comment(comment), Statement::Call("AwaitEarlierKernels()")});
+  if (kernel.has_small_blocks) body.insert(body.begin(), Statement::Call("LetNextKernelStart()"));
 }
 
 // Lets kernels start while the ones before them run, which needs at least two.

@@ -23,7 +23,7 @@ KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);  // scan,
 // Shared by them.
 
 // The template argument of products on tensor cores; those of f32 are as `precision` says.
-std::string TensorCoreArithmetic(Dtype dtype, const std::string& precision);
+CExpr TensorCoreArithmetic(Dtype dtype, const std::string& precision);
 // `int` where every position fits it, else `long long`; the CPU always counts in long long.
 void ChooseIndexType(const Node& region, KernelBuilder& builder);
 // Bytes that must move and operations that must be done: operands once (gathered tables: the rows

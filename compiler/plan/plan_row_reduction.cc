@@ -114,11 +114,10 @@ class RowReductionPlanner {
     KernelPlan& plan = builder_.plan();
     plan.blocks = CeilDiv(rows, chunk, builder_.ranges());
     plan.launch_in_words = "blocks of " + std::to_string(chunk) + " rows";
-    const std::string chunk_name =
-        builder_.expressions().Constant("chunk", chunk, "rows of one block");
-    builder_.AppendLet("first_row", BlockNumber(builder_) + " * " + chunk_name);
-    builder_.AppendLet("last_row", "min(first_row + " + chunk_name + ", " +
-                                       WriteSize(builder_, rows, Rows()) + ")");
+    const CExpr chunk_name = builder_.expressions().Constant("chunk", chunk, "rows of one block");
+    builder_.AppendLet("first_row", BlockNumber(builder_) * chunk_name);
+    builder_.AppendLet("last_row",
+                       Min("first_row" + chunk_name, WriteSize(builder_, rows, Rows())));
     builder_.Open();
     builder_.DefineVariable("row", 0, rows - 1);
   }
@@ -138,13 +137,13 @@ class RowReductionPlanner {
     const int rows_in_block = builder_.plan().block_size / RowWalk::kWarpSize;
     builder_.plan().launch_in_words = "one warp per row";
     auto& constants = builder_.expressions();
-    const std::string rows_per_block =
+    const CExpr rows_per_block =
         constants.Constant("rows_per_block", rows_in_block, "one per warp");
-    const std::string warp_size =
+    const CExpr warp_size =
         constants.Constant("warp_size", RowWalk::kWarpSize, "threads of a warp");
-    builder_.Append({Statement::Kind::kLet, "int", "lane", "threadIdx.x % " + warp_size, {}, {}});
+    builder_.Append(Statement::Let("int", "lane", "threadIdx.x" % warp_size));
     builder_.DefineVariable("lane", 0, RowWalk::kWarpSize - 1);
-    RowOfBlock(rows, rows_in_block, rows_per_block, "threadIdx.x / " + warp_size);
+    RowOfBlock(rows, rows_in_block, rows_per_block, "threadIdx.x" / warp_size);
   }
 
   void OneBlockPerRow(const Expr& rows) {
@@ -157,12 +156,11 @@ class RowReductionPlanner {
   }
 
   // Row number `row_in_block` of a block's `count` rows.
-  void RowOfBlock(const Expr& rows, int count, const std::string& count_name,
-                  const std::string& row_in_block) {
+  void RowOfBlock(const Expr& rows, int count, const CExpr& count_name, const CExpr& row_in_block) {
     KernelPlan& plan = builder_.plan();
     plan.blocks = CeilDiv(rows, count, builder_.ranges());
-    builder_.AppendLet("row", BlockNumber(builder_) + " * " + count_name + " + " + row_in_block);
-    builder_.AppendIf("row >= " + builder_.Write(rows, Rows()), "return");
+    builder_.AppendLet("row", BlockNumber(builder_) * count_name + row_in_block);
+    builder_.AppendIf("row" >= builder_.Write(rows, Rows()), "return");
     builder_.DefineVariable("row", 0, rows - 1);
   }
 
@@ -263,8 +261,8 @@ class RowReductionPlanner {
     const Dtype dtype = value->type.dtype;
     if (!IsFloat(dtype) || value->type.shape != space_) return false;
     const Scalar* known = lowering_.Known(value, index);
-    if (!known || !builder_.IsInnermost(known->text)) return false;
-    if (auto same = arrays_.find(known->text); same != arrays_.end()) {  // a view of it is kept
+    if (!known || !builder_.IsInnermost(known->value)) return false;
+    if (auto same = arrays_.find(known->text()); same != arrays_.end()) {  // a view of it is kept
       lowering_.KeepInSlots(value, same->second);
       return true;
     }
@@ -272,9 +270,9 @@ class RowReductionPlanner {
     if (kept_registers_ + registers > kKeptRegisters) return false;
     kept_registers_ += registers;
     const std::string array = builder_.Unique(FriendlyName(value->name) + "_kept");
-    builder_.DeclareAtTop(CTypeName(dtype), array + "[" + walk_->SlotsName() + "]");
-    builder_.Assign(array + "[" + walk_->Slot() + "]", known->text);
-    arrays_[known->text] = array;
+    builder_.DeclareAtTop(CTypeName(dtype), CExpr(array)[walk_->SlotsName()]);
+    builder_.Assign(CExpr(array)[walk_->Slot()], known->value);
+    arrays_[known->text()] = array;
     lowering_.KeepInSlots(value, array);
     return true;
   }
@@ -288,8 +286,7 @@ class RowReductionPlanner {
       factors[side] = lowering_.Evaluate(reducer.operand(side),
                                          MatMulOperandIndex(reducer, side, row_index_, k[0]));
     }
-    return {builder_.Let(CTypeName(dtype), "product", factors[0].text + " * " + factors[1].text),
-            dtype};
+    return {builder_.Let(CTypeName(dtype), "product", factors[0].value * factors[1].value), dtype};
   }
 
   // One pass over the row for `reducers`; they are the last of those that are `done` then.
@@ -309,9 +306,9 @@ class RowReductionPlanner {
       builder_.Comment(std::string(GetOpDef(reducer->kind).text) + " over the row");
       if (IsArg(*reducer)) {
         running.total = builder_.Unique(name + "_best");
-        builder_.Declare(CTypeName(dtype), running.total, CLiteral(int64_t{0}, dtype));
+        builder_.Declare(CTypeName(dtype), running.total, Literal(0, dtype));
         running.position = builder_.Unique(name);
-        builder_.Declare("long long", running.position, "-1");
+        builder_.Declare("long long", running.position, -1);
         by_lanes = false;
       } else {
         running.total =
@@ -331,7 +328,7 @@ class RowReductionPlanner {
       if (IsArg(*running.node))
         KeepBest(*running.node, running.total, running.position, element, k);
       else
-        builder_.Assign(running.total, running.fold.step(running.total, element.text));
+        builder_.Assign(running.total, running.fold.step(running.total, element.value));
     }
     KeepForLater(done, k);
     std::string pragma;
@@ -351,20 +348,13 @@ class RowReductionPlanner {
     const bool is_max = reducer.kind == OpKind::kArgMax;
     const bool last = reducer.Int("select_last_index") != 0;
     const std::string compare = std::string(is_max ? ">" : "<") + (last ? "=" : "");
-    std::string better = position + " < 0 || " + element.text + " " + compare + " " + best;
-    if (IsFloat(element.dtype)) {
-      better += " || (" + element.text + " != " + element.text +
-                (last ? "" : " && " + best + " == " + best) + ")";
-    }
-    std::vector<Statement> body;
-    body.push_back({Statement::Kind::kAssign, "", best, element.text, {}, {}});
-    body.push_back({Statement::Kind::kAssign,
-                    "",
-                    position,
-                    builder_.Write(k[0], CountOf("k", "of its position")),
-                    {},
-                    {}});
-    builder_.Append({Statement::Kind::kIf, "", "", better, std::move(body), {}});
+    const CExpr& value = element.value;
+    CExpr better = Or(position < CExpr(0), Binary(value, compare, best));
+    if (IsFloat(element.dtype))
+      better = Or(better, And(NotEqual(value, value), last ? CExpr() : Equal(best, best)));
+    const CExpr here = builder_.Write(k[0], CountOf("k", "of its position"));
+    builder_.Append(
+        Statement::If(better, {Statement::Assign(best, value), Statement::Assign(position, here)}));
   }
 
   void Finish(const Node& reducer, const Fold& fold, const std::string& total,
@@ -372,17 +362,17 @@ class RowReductionPlanner {
     const Value* result = reducer.result();
     Scalar scalar{total, result->type.dtype};
     if (IsArg(reducer)) {
-      scalar.text = position;
+      scalar.value = position;
     } else if (walk_->team() == Team::kWarp) {
       builder_.Use("block_reduce.cuh");
-      builder_.Assign(total, "WarpReduce<" + fold.how + ">(" + total + ")");
+      builder_.Assign(total, Call(Template("WarpReduce", {fold.how}), {total}));
     } else if (walk_->team() == Team::kBlock) {
       builder_.Use("block_reduce.cuh");
-      const std::string type = CTypeName(FoldDtype(reducer));
-      builder_.Assign(total, "BlockReduce<" + fold.how + ">(" + total + ", " + Scratch(type) + ")");
+      builder_.Assign(total, Call(Template("BlockReduce", {fold.how}),
+                                  {total, Scratch(CTypeName(FoldDtype(reducer)))}));
     }
     if (reducer.kind == OpKind::kReduceMean)
-      scalar.text = WriteMean(builder_, reducer, total, Product(reduced_), RowWalk::Length());
+      scalar.value = WriteMean(builder_, reducer, total, Product(reduced_), RowWalk::Length());
     lowering_.Bind(result, ResultIndex(reducer), scalar);
   }
 
@@ -390,14 +380,8 @@ class RowReductionPlanner {
   std::string Scratch(const std::string& type) {
     if (auto found = scratch_.find(type); found != scratch_.end()) return found->second;
     const std::string name = builder_.Unique("warp_results");
-    builder_.Append({Statement::Kind::kDeclare,
-                     "__shared__ " + type,
-                     name + "[" +
-                         builder_.expressions().Constant("warps_at_most", 32, "warps of a block") +
-                         "]",
-                     "",
-                     {},
-                     {}});
+    const CExpr warps = builder_.expressions().Constant("warps_at_most", 32, "warps of a block");
+    builder_.Append(Statement::Declare(CExpr::Type("__shared__ " + type), CExpr(name)[warps]));
     return scratch_[type] = name;
   }
 
@@ -421,10 +405,7 @@ class RowReductionPlanner {
       const bool by_one = walk_->team() != Team::kThread;
       if (by_one) builder_.Open(/*is_branch=*/true);
       for (int output : single) StoreAt(output, flat);
-      if (by_one) {
-        builder_.Append(
-            {Statement::Kind::kIf, "", "", walk_->Member() + " == 0", builder_.Close(), {}});
-      }
+      if (by_one) builder_.CloseIf(Equal(walk_->Member(), 0));
     }
     if (whole_rows.empty()) return;
     const Exprs k = OpenRow();

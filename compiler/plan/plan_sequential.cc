@@ -1,4 +1,5 @@
 #include "compiler/ir/c_text.h"
+#include "compiler/kernel/idioms.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/support/check.h"
 
@@ -53,13 +54,9 @@ class SequentialPlanner {
     plan.block_size = cpu ? 1 : GpuBlockSize(builder_);
     plan.blocks = CeilDiv(count, plan.block_size, builder_.ranges());
     plan.launch_in_words = "one thread per " + line + " " + where;
-    std::string first = BlockNumber(builder_);
-    if (!cpu) {
-      first += " * " + BlockSizeName(builder_) + " + threadIdx.x";
-    }
-    builder_.AppendLet(variable, first);
-    builder_.AppendIf(variable + " >= " + builder_.Write(count, CountOf(line + "s", where)),
-                      "return");
+    const CExpr block = BlockNumber(builder_);
+    builder_.AppendLet(variable, cpu ? block : block * BlockSizeName(builder_) + "threadIdx.x");
+    builder_.AppendIf(variable >= builder_.Write(count, CountOf(line + "s", where)), "return");
     builder_.DefineVariable(variable, 0, count - 1);
     return Coordinates(builder_, Expr::Symbol(variable), lines, variable);
   }
@@ -79,7 +76,7 @@ class SequentialPlanner {
     builder_.DefineVariable(variable, 0, extent - 1);
   }
   void CloseLoop(const std::string& variable, const Expr& extent, const SizeNames& names) {
-    builder_.CloseFor(LoopHeader(builder_, variable, "0", builder_.Write(extent, names)));
+    builder_.CloseFor(LoopHeader(builder_, variable, 0, builder_.Write(extent, names)));
   }
   // What the kernel calls the extent of an axis.
   SizeNames Extent(const Value* value, int64_t axis) const {
@@ -95,16 +92,16 @@ class SequentialPlanner {
     const auto line = OpenLines(Without(x->type.shape, axis));
     builder_.Comment("cumsum: a running total along the axis");
     const std::string total = builder_.Unique("total");
-    builder_.Declare(CTypeName(dtype), total, CLiteral(int64_t{0}, dtype));
+    builder_.Declare(CTypeName(dtype), total, Literal(0, dtype));
     OpenLoop("k", length);
     const Expr k = Expr::Symbol("k");
     const auto index = Insert(line, axis, node_.Int("reverse") ? length - 1 - k : k);
     const Scalar element = lowering_.Evaluate(x, index);
     if (node_.Int("exclusive")) {
       lowering_.Store(0, index, {total, dtype});
-      builder_.Assign(total, total + " + " + element.text);
+      builder_.Assign(total, total + element.value);
     } else {
-      builder_.Assign(total, total + " + " + element.text);
+      builder_.Assign(total, total + element.value);
       lowering_.Store(0, index, {total, dtype});
     }
     CloseLoop("k", length, Extent(x, axis));
@@ -120,36 +117,31 @@ class SequentialPlanner {
     const Dtype dtype = x->type.dtype;
     const std::string type = CTypeName(dtype);
     // Whether `a` comes before `b` in the result, not looking at their places; NaN is the largest.
-    const auto precedes = [&](const std::string& a, const std::string& b) {
+    const auto precedes = [&](const CExpr& a, const CExpr& b) {
       const bool largest = node_.Int("largest") != 0;
-      if (!IsFloat(dtype)) return a + (largest ? " > " : " < ") + b;
+      if (!IsFloat(dtype)) return largest ? a > b : a < b;
       builder_.Use("order.cuh");
-      return "IsAbove(" + (largest ? a + ", " + b : b + ", " + a) + ")";
+      return largest ? Call("IsAbove", {a, b}) : Call("IsAbove", {b, a});
     };
     const auto line = OpenLines(Without(x->type.shape, axis));
     builder_.Comment("top_k: round after round the best that comes after the one taken last");
     const std::string taken = builder_.Unique("taken"), taken_at = builder_.Unique("taken_at");
     const std::string best = builder_.Unique("best"), best_at = builder_.Unique("best_at");
-    builder_.Declare(type, taken, CLiteral(int64_t{0}, dtype));
-    builder_.Declare(type_, taken_at, "-1");
+    builder_.Declare(type, taken, Literal(0, dtype));
+    builder_.Declare(type_, taken_at, -1);
     OpenLoop("k", count);
-    builder_.Declare(type, best, CLiteral(int64_t{0}, dtype));
-    builder_.Declare(type_, best_at, "-1");
+    builder_.Declare(type, best, Literal(0, dtype));
+    builder_.Declare(type_, best_at, -1);
     OpenLoop("column", length);
     const Scalar element = lowering_.Evaluate(x, Insert(line, axis, Expr::Symbol("column")));
-    const std::string& e = element.text;
-    const std::string after_taken =
-        builder_.Let("bool", "is_left",
-                     taken_at + " < 0 || " + precedes(taken, e) + " || (!" +
-                         (IsFloat(dtype) ? precedes(e, taken) : "(" + precedes(e, taken) + ")") +
-                         " && column > " + taken_at + ")");
-    builder_.Append({Statement::Kind::kIf,
-                     "",
-                     "",
-                     after_taken + " && (" + best_at + " < 0 || " + precedes(e, best) + ")",
-                     {{Statement::Kind::kAssign, "", best, e, {}, {}},
-                      {Statement::Kind::kAssign, "", best_at, "column", {}, {}}},
-                     {}});
+    const CExpr& e = element.value;
+    const CExpr column = "column", none = 0;
+    const CExpr is_left = builder_.Let("bool", "is_left",
+                                       Or(Or(taken_at < none, precedes(taken, e)),
+                                          And(Not(precedes(e, taken)), column > taken_at)));
+    builder_.Append(
+        Statement::If(And(is_left, Or(best_at < none, precedes(e, best))),
+                      {Statement::Assign(best, e), Statement::Assign(best_at, column)}));
     CloseLoop("column", length, Extent(x, axis));
     builder_.Assign(taken, best);
     builder_.Assign(taken_at, best_at);
@@ -163,34 +155,30 @@ class SequentialPlanner {
   }
 
   // `place` = how(place, update)
-  void Update(const std::string& place, const std::string& update, Dtype dtype) {
+  void Update(const CExpr& place, const CExpr& update, Dtype dtype) {
     const std::string& how = node_.Get<std::string>("reduction");
-    std::string old = place;
-    if (dtype == Dtype::kF16 || dtype == Dtype::kBF16) old = "ToFloat(" + place + ")";
-    std::string value = update;
-    if (how == "add") value = dtype == Dtype::kBool ? old + " || " + update : old + " + " + update;
-    if (how == "mul") value = dtype == Dtype::kBool ? old + " && " + update : old + " * " + update;
+    CExpr old = place;
+    if (dtype == Dtype::kF16 || dtype == Dtype::kBF16) old = Call("ToFloat", {place});
+    CExpr value = update;
+    if (how == "add") value = dtype == Dtype::kBool ? Or(old, update) : old + update;
+    if (how == "mul") value = dtype == Dtype::kBool ? And(old, update) : old * update;
     if (how == "max" || how == "min") {
       builder_.Use("block_reduce.cuh");
-      value = std::string(how == "max" ? "LargerOf" : "SmallerOf") + "::Combine(" + old + ", " +
-              update + ")";
+      value = Call(how == "max" ? "LargerOf::Combine" : "SmallerOf::Combine", {old, update});
     }
     builder_.Assign(place, ToMemory(value, dtype));
   }
 
-  std::string ResultAt(ArrayRef<Expr> index) {
+  CExpr ResultAt(const std::vector<Expr>& index) {
     const Value* result = region_.result(0);
-    const std::string buffer = builder_.Buffer(result, /*written=*/true);
-    return buffer + "[" +
-           builder_.Write(Linearize(index, result->type.shape, builder_.ranges()),
-                          PlaceIn(buffer, result->type.shape)) +
-           "]";
+    const CExpr buffer = builder_.Buffer(result, /*written=*/true);
+    return buffer[builder_.Write(Linearize(index, result->type.shape, builder_.ranges()),
+                                 PlaceIn(buffer.word(), result->type.shape))];
   }
 
   // An index out of data, as a local that stays in the innermost scope.
   // It is for an axis of the first operand.
-  std::string CheckedIndexText(const Scalar& data, int64_t axis, const Value* tensor,
-                               const Expr& at) {
+  CExpr CheckedIndex(const Scalar& data, int64_t axis, const Value* tensor, const Expr& at) {
     const Expr& extent = node_.operand(0)->type.shape[axis];
     const Value* outside = lowering_.Outside(tensor);
     IndexSite site;
@@ -206,10 +194,10 @@ class SequentialPlanner {
     site.shape = tensor->type.shape;
     site.extent = extent;
     const int number = builder_.AddSite(site);
-    return "CheckedIndex(" + data.text + ", " +
-           builder_.Write(extent, Extent(node_.operand(0), axis)) + ", errors, " +
-           builder_.SiteName(number) + ", " +
-           builder_.Write(at, PlaceIn(NameOf(builder_, outside), tensor->type.shape)) + ")";
+    return Call("CheckedIndex",
+                {data.value, builder_.Write(extent, Extent(node_.operand(0), axis)), "errors",
+                 builder_.SiteName(number),
+                 builder_.Write(at, PlaceIn(NameOf(builder_, outside), tensor->type.shape))});
   }
 
   void PlanScatterElements() {
@@ -227,12 +215,12 @@ class SequentialPlanner {
 
     // Lines beyond the indices' dims receive nothing.
     const Shape index_lines = Without(indices->type.shape, axis);
-    std::string inside;
+    CExpr inside;
     for (size_t i = 0; i < index_lines.size(); ++i) {
       if (builder_.ranges().ProvenLess(line[i], index_lines[i])) continue;
       const SizeNames extent = Extent(indices, static_cast<int64_t>(i) < axis ? i : i + 1);
-      inside += (inside.empty() ? "" : " && ") + builder_.Write(line[i], extent) + " < " +
-                builder_.Write(index_lines[i], extent);
+      const CExpr place = builder_.Write(line[i], extent);
+      inside = And(inside, place < builder_.Write(index_lines[i], extent));
     }
     builder_.Open(/*is_branch=*/true);
     const Expr count = indices->type.shape[axis];
@@ -241,18 +229,14 @@ class SequentialPlanner {
     const Scalar data = lowering_.Evaluate(indices, source);
     const std::string at =
         builder_.Let(type_, "target",
-                     CheckedIndexText(data, axis, indices,
-                                      Linearize(source, indices->type.shape, builder_.ranges())));
+                     CheckedIndex(data, axis, indices,
+                                  Linearize(source, indices->type.shape, builder_.ranges())));
     builder_.ranges().Set(at, 0, length - 1);
     const Scalar update = lowering_.Evaluate(updates, source);
-    Update(ResultAt(Insert(line, axis, Expr::Symbol(at))), update.text, x->type.dtype);
+    Update(ResultAt(Insert(line, axis, Expr::Symbol(at))), update.value, x->type.dtype);
     CloseLoop("k", count, Extent(indices, axis));
-    std::vector<Statement> body = builder_.Close();
-    if (inside.empty()) {
-      for (Statement& statement : body) builder_.Append(std::move(statement));
-    } else {
-      builder_.Append({Statement::Kind::kIf, "", "", inside, std::move(body), {}});
-    }
+    if (!inside.empty()) return builder_.CloseIf(inside);
+    for (Statement& statement : builder_.Close()) builder_.Append(std::move(statement));
   }
 
   // Threads own the positions inside a slice, which stands as a row; each copies its column of all
@@ -289,12 +273,12 @@ class SequentialPlanner {
       const Scalar data = lowering_.Evaluate(indices, source);
       const std::string at = builder_.Let(
           type_, "target",
-          CheckedIndexText(data, d, indices, Linearize(source, index_shape, builder_.ranges())));
+          CheckedIndex(data, d, indices, Linearize(source, index_shape, builder_.ranges())));
       builder_.ranges().Set(at, 0, outer[d] - 1);
       target.push_back(Expr::Symbol(at));
     }
     const Scalar update = lowering_.Evaluate(updates, full(tuple));
-    Update(ResultAt(full(target)), update.text, x->type.dtype);
+    Update(ResultAt(full(target)), update.value, x->type.dtype);
     CloseLoop("k", count, tuples.size() == 1 ? Extent(indices, 0) : Only({0, "updates", "in all"}));
   }
 

@@ -55,7 +55,7 @@ void CountTraffic(const Node& region, KernelPlan& plan) {
   }
 }
 
-std::string TensorCoreArithmetic(Dtype dtype, const std::string& precision) {
+CExpr TensorCoreArithmetic(Dtype dtype, const std::string& precision) {
   if (dtype == Dtype::kF16) return "Arithmetic::kHalf";
   if (dtype == Dtype::kBF16) return "Arithmetic::kBFloat16";
   return precision == "highest" ? "Arithmetic::kSplitTf32" : "Arithmetic::kTf32";

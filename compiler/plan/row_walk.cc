@@ -3,23 +3,15 @@
 #include <algorithm>
 
 #include "compiler/plan/plan_region.h"
-#include "compiler/support/words.h"
 
 namespace fusec {
 
 namespace {
 
-bool Mentions(const std::string& text, const std::string& word) {
-  bool mentions = false;
-  ForEachWord(text, [&](std::string_view here, size_t) { mentions |= here == word; });
-  return mentions;
-}
-
-bool Mentions(ArrayRef<Statement> statements, const std::string& word) {
+bool Mentions(const std::vector<Statement>& statements, const std::string& name) {
   return std::any_of(statements.begin(), statements.end(), [&](const Statement& s) {
-    const bool is_code = s.kind != Statement::Kind::kComment;
-    return (is_code && (Mentions(s.text, word) || Mentions(s.name, word))) ||
-           Mentions(s.body, word) || Mentions(s.otherwise, word);
+    return s.place.Mentions(name) || s.value.Mentions(name) || s.condition.Mentions(name) ||
+           Mentions(s.body, name) || Mentions(s.otherwise, name);
   });
 }
 
@@ -43,23 +35,23 @@ RowWalk::RowWalk(KernelBuilder& builder, Shape reduced, Team team, int64_t wides
   has_tail_ = vectors % threads != 0;
 }
 
-std::string RowWalk::TeamSize() {
+CExpr RowWalk::TeamSize() {
   return team_ == Team::kBlock
              ? BlockSizeName(builder_)
              : builder_.expressions().Constant("warp_size", kWarpSize, "threads of a warp");
 }
 
-std::string RowWalk::SlotsName() {
+CExpr RowWalk::SlotsName() {
   return builder_.expressions().Constant("elements_per_thread", slots(),
                                          "of a row, kept in registers");
 }
 
-std::string RowWalk::VectorLength() const {
+CExpr RowWalk::VectorLength() const {
   return builder_.expressions().Constant("vector_length", vector_length_,
                                          "neighbours that a thread takes at once");
 }
 
-std::string RowWalk::Slot() const {
+CExpr RowWalk::Slot() const {
   if (vector_length_ == 1) return "step";
   builder_.expressions().NameFactor("step", vector_length_, VectorLength());
   return builder_.Write(Expr::Symbol("step") * vector_length_ + Expr::Symbol("element"), {});
@@ -82,7 +74,7 @@ Exprs RowWalk::OpenNest() {
       continue;
     }
     const std::string variable = i + 1 == reduced_.size() ? "k" : "k_" + std::to_string(i);
-    headers_.push_back(LoopHeader(builder_, variable, "0", builder_.Write(reduced_[i], counts)));
+    headers_.push_back(LoopHeader(builder_, variable, 0, builder_.Write(reduced_[i], counts)));
     builder_.Open();
     builder_.DefineVariable(variable, 0, reduced_[i] - 1);
     k.push_back(Expr::Symbol(variable));
@@ -103,25 +95,21 @@ Exprs RowWalk::OpenSteps() {
   const Expr count = *Product(reduced_).AsConstant() / vector_length_;
   const bool by_vectors = vector_length_ > 1;
   const std::string variable = by_vectors ? "vector" : "k";
-  const std::string steps =
+  const CExpr steps =
       builder_.expressions().Constant("steps", steps_, "of a thread through its row");
-  headers_.push_back("int step = 0; step < " + steps + "; ++step");
+  headers_.push_back(IntLoopHeader("step", 0, "step" < steps));
   builder_.Open();
   builder_.DefineVariable("step", 0, Expr(steps_) - 1);
-  place_ = {Statement::Kind::kLet,
-            builder_.plan().index_type,
-            variable,
-            Member() + " + step * " + TeamSize(),
-            {},
-            {}};
+  place_ = Statement::Let(builder_.plan().index_type, variable, Member() + "step" * TeamSize());
   builder_.DefineVariable(variable, 0, count - 1);
   if (by_vectors) {
     builder_.expressions().NameFactor(variable, vector_length_, VectorLength());
   }
   if (has_tail_) {
     const SizeNames names =
-        by_vectors ? Only({0, "vectors_per_row", VectorLength() + " elements each"}) : Length();
-    builder_.AppendIf(variable + " >= " + builder_.Write(count, names), "break");
+        by_vectors ? Only({0, "vectors_per_row", VectorLength().ToString() + " elements each"})
+                   : Length();
+    builder_.AppendIf(variable >= builder_.Write(count, names), "break");
   }
   if (!by_vectors) return Coordinates(builder_, Expr::Symbol("k"), reduced_, "k");
   builder_.OpenLanes({"element", vector_length_, true, "#pragma unroll", VectorLength()});
@@ -134,13 +122,15 @@ void RowWalk::Close(const std::string& pragma) {
   if (vector_length_ > 1) builder_.CloseLanes();
   std::string innermost = steps_ > 0 ? "#pragma unroll" : pragma;
   while (!headers_.empty()) {
-    std::vector<Statement> body = builder_.Close();
-    // A pass that reads registers only need not know where in the row it is.
-    if (steps_ > 0 && Mentions(body, place_.name)) body.insert(body.begin(), place_);
-    if (!innermost.empty()) builder_.Append({Statement::Kind::kPragma, "", "", innermost, {}, {}});
-    innermost.clear();
-    builder_.Append({Statement::Kind::kFor, "", "", headers_.back(), std::move(body), {}});
+    Statement loop = std::move(headers_.back());
     headers_.pop_back();
+    loop.body = builder_.Close();
+    // A pass that reads registers only need not know where in the row it is.
+    if (steps_ > 0 && Mentions(loop.body, place_.place.word()))
+      loop.body.insert(loop.body.begin(), place_);
+    if (!innermost.empty()) builder_.Append(Statement::Pragma(innermost));
+    innermost.clear();
+    builder_.Append(std::move(loop));
   }
 }
 

@@ -33,20 +33,20 @@ class RowWalk {
   // How many elements of a row one thread owns, if that is a constant; else 0.
   int64_t slots() const { return steps_ * vector_length_; }
   // Inside the loops: the number of the thread's element.
-  std::string Slot() const;
+  CExpr Slot() const;
   // The constant of the kernel that holds slots().
-  std::string SlotsName();
+  CExpr SlotsName();
   // What the kernel calls the number of a row's elements.
   static SizeNames Length();
   // The thread's number in its team.
-  std::string Member() const { return team_ == Team::kWarp ? "lane" : "threadIdx.x"; }
+  CExpr Member() const { return team_ == Team::kWarp ? "lane" : "threadIdx.x"; }
 
  private:
-  Exprs OpenNest();
-  Exprs OpenStride();
-  Exprs OpenSteps();
-  std::string TeamSize();
-  std::string VectorLength() const;
+  std::vector<Expr> OpenNest();
+  std::vector<Expr> OpenStride();
+  std::vector<Expr> OpenSteps();
+  CExpr TeamSize();
+  CExpr VectorLength() const;
 
   KernelBuilder& builder_;
   Shape reduced_;
@@ -55,7 +55,7 @@ class RowWalk {
   int64_t steps_ = 0;  // 0: not a constant, or too many
   bool has_tail_ = false;
   Statement place_;  // of a step: the local that says which element or vector it is about
-  std::vector<std::string> headers_;
+  std::vector<Statement> headers_;
 };
 
 }  // namespace fusec

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "compiler/ir/c_text.h"
+#include "compiler/kernel/idioms.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/region/memory_place.h"
 
@@ -15,9 +16,9 @@ Dtype DtypeOf(const TileRows& rows) { return rows.operand->type.dtype; }
 std::string RowInTile(const TileRows& rows) { return rows.name + "_in_tile"; }
 
 // A local of 32 bits.
-void LetSmall(KernelBuilder& builder, const std::string& name, const std::string& text,
+void LetSmall(KernelBuilder& builder, const std::string& name, const CExpr& value,
               const Expr& extent) {
-  builder.Append({Statement::Kind::kLet, "int", name, text, {}, {}});
+  builder.Append(Statement::Let("int", name, value));
   builder.DefineVariable(name, 0, extent - 1);
 }
 
@@ -29,33 +30,30 @@ int64_t Lanes(const TileRows& rows) {
 }  // namespace
 
 void ForVectors(KernelBuilder& builder, const VectorsOfRows& rows,
-                function_ref<void()> body) {
-  const std::string size = BlockSizeName(builder);
+                const std::function<void()>& body) {
+  const CExpr size = BlockSizeName(builder);
   const int block_size = builder.plan().block_size;
-  const std::string count = rows.rows_name + " * " + rows.vectors_name;
+  const CExpr count = rows.rows_name * rows.vectors_name;
   const bool is_whole = rows.rows * rows.vectors % block_size == 0;
   // Threads that keep their place in a row leave the compiler less to count.
   const bool keep_place = is_whole && block_size % rows.vectors == 0;
   builder.Open();
   if (!keep_place) {
     builder.DefineVariable("i", 0, rows.rows * rows.vectors - 1);
-    if (is_whole)
-      builder.Append(
-          {Statement::Kind::kLet, "int", "i", "round * " + size + " + threadIdx.x", {}, {}});
+    if (is_whole) builder.Append(Statement::Let("int", "i", "round" * size + "threadIdx.x"));
   }
-  const std::string thread = keep_place ? "threadIdx.x" : "i";
-  const std::string first_row =
-      keep_place ? "round * (" + size + " / " + rows.vectors_name + ") + " : "";
-  LetSmall(builder, rows.row_name, first_row + thread + " / " + rows.vectors_name, rows.rows);
-  LetSmall(builder, "vector", thread + " % " + rows.vectors_name, rows.vectors);
+  const CExpr thread = keep_place ? "threadIdx.x" : "i", row = thread / rows.vectors_name;
+  LetSmall(builder, rows.row_name, keep_place ? "round" * (size / rows.vectors_name) + row : row,
+           rows.rows);
+  LetSmall(builder, "vector", thread % rows.vectors_name, rows.vectors);
   body();
   if (is_whole)
-    Unroll(builder, "int round = 0; round < " + count + " / " + size + "; ++round");
+    builder.CloseFor(IntLoopHeader("round", 0, "round" < count / size), "#pragma unroll");
   else
-    builder.CloseFor("int i = threadIdx.x; i < " + count + "; i += " + size);
+    builder.CloseFor(IntLoopHeader("i", "threadIdx.x", "i" < count, size));
 }
 
-std::string TileCopier::LanesName(const TileRows& rows) {
+CExpr TileCopier::LanesName(const TileRows& rows) {
   return builder_.expressions().Constant("lanes", Lanes(rows),
                                          "neighbours that a thread takes at once");
 }
@@ -63,17 +61,16 @@ std::string TileCopier::LanesName(const TileRows& rows) {
 bool TileCopier::Stage(const TileRows& rows) {
   const int64_t vectors = rows.elements / Lanes(rows);
   const std::string row = RowInTile(rows);
-  const std::string vectors_name =
+  const CExpr vectors_name =
       builder_.expressions().Constant(rows.name + "_vectors", vectors, "of a " + rows.name);
-  const std::string inside =
-      IsMultiple(rows.count, rows.tile_rows)
-          ? ""
-          : rows.first + " + " + row + " < " + builder_.Write(rows.count, Only(rows.count_name));
-  const std::string words = builder_.expressions().Constant(
+  CExpr inside;
+  if (!IsMultiple(rows.count, rows.tile_rows))
+    inside = CExpr(rows.first) + row < builder_.Write(rows.count, Only(rows.count_name));
+  const CExpr words = builder_.expressions().Constant(
       "vector_words", Lanes(rows) * DtypeBytes(DtypeOf(rows)) / 4, "of 32 bits");
-  const std::string place = rows.array + ".at(" + row + ", vector * " + words + ")";
+  const CExpr place = Call(rows.array.Dot("at"), {row, "vector" * words});
   const auto tile = Find(rows);
-  const std::string name = tile ? NameTile(rows, *tile) : "";
+  const CExpr name = tile ? NameTile(rows, *tile) : CExpr();
   ForVectors(builder_, {row, rows.tile_rows, rows.tile_rows_name, vectors, vectors_name}, [&] {
     builder_.expressions().NameFactor("vector", Lanes(rows), LanesName(rows));
     if (tile)
@@ -129,67 +126,51 @@ SizeNames TileCopier::PlaceIn(const TileRows& rows, const TileInMemory& tile) co
   return fusec::PlaceIn(NameOf(builder_, tile.tensor), tile.tensor->type.shape, {rows.operand});
 }
 
-std::string TileCopier::NameTile(const TileRows& rows, const TileInMemory& tile) {
-  const std::string buffer = builder_.Buffer(tile.tensor);
-  builder_.Append({Statement::Kind::kLet,
-                   MemoryTypeName(DtypeOf(rows)) + "*",
-                   rows.name + "_tile",
-                   PlaceText(builder_, buffer, tile.begin, PlaceIn(rows, tile)),
-                   {},
-                   {}});
+CExpr TileCopier::NameTile(const TileRows& rows, const TileInMemory& tile) {
+  const CExpr buffer = builder_.Buffer(tile.tensor);
+  builder_.Append(Statement::Let(CExpr::Type(MemoryTypeName(DtypeOf(rows)) + "*"),
+                                 rows.name + "_tile",
+                                 PointerTo(builder_, buffer, tile.begin, PlaceIn(rows, tile))));
   return rows.name + "_tile";
 }
 
 // Copies a vector in the background.
-void TileCopier::Copy(const TileRows& rows, const TileInMemory& tile, const std::string& name,
-                      const std::string& place, const std::string& inside) {
-  const std::string source = PlaceText(builder_, name, tile.inside, PlaceIn(rows, tile));
-  const std::string bytes = builder_.expressions().Constant(
+void TileCopier::Copy(const TileRows& rows, const TileInMemory& tile, const CExpr& name,
+                      const CExpr& place, const CExpr& inside) {
+  const CExpr source = PointerTo(builder_, name, tile.inside, PlaceIn(rows, tile));
+  const CExpr bytes = builder_.expressions().Constant(
       "vector_bytes", Lanes(rows) * DtypeBytes(DtypeOf(rows)), "of a copy");
-  builder_.AppendCall("CopyAsync<" + bytes + ">(" + place + ", " +
-                      (inside.empty() ? source + ", true"
-                                      : inside + " ? " + source + " : " + name + ", " + inside) +
-                      ")");
+  builder_.AppendCall(inside.empty() ? Call(Template("CopyAsync", {bytes}), {place, source, "true"})
+                                     : Call(Template("CopyAsync", {bytes}),
+                                            {place, Conditional(inside, source, name), inside}));
 }
 
 // Makes a vector, element by element.
-void TileCopier::Compute(const TileRows& rows, const std::string& place,
-                         const std::string& inside) {
-  const Expr row = LetWithin(builder_, rows.name + "_row", rows.first + " + " + RowInTile(rows),
+void TileCopier::Compute(const TileRows& rows, const CExpr& place, const CExpr& inside) {
+  const Expr row = LetWithin(builder_, rows.name + "_row", CExpr(rows.first) + RowInTile(rows),
                              rows.count, rows.count_name, rows.tile_rows);
   const int64_t lanes = Lanes(rows);
-  const std::string name = LanesName(rows);
+  const CExpr name = LanesName(rows);
   builder_.OpenLanes({"lane", lanes, true, "#pragma unroll", name});
-  builder_.BeforeLanes({Statement::Kind::kDeclare,
-                        "Vector<" + MemoryTypeName(DtypeOf(rows)) + ", " + name + ">",
-                        "copy",
-                        "",
-                        {},
-                        {}});
+  builder_.BeforeLanes(Statement::Declare(VectorType(MemoryTypeName(DtypeOf(rows)), name), "copy"));
   const Expr element = Expr::Symbol("vector") * lanes + Expr::Symbol("lane");
-  std::string text = lowering_.Evaluate(rows.operand, rows.at(row, element)).text;
-  if (!inside.empty()) text = inside + " ? " + text + " : 0.0f";
-  builder_.Assign("copy.at[lane]", ToMemory(text, DtypeOf(rows)));
-  builder_.AfterLanes({Statement::Kind::kCall, "", "", "KeepVector(" + place + ", copy)", {}, {}});
+  CExpr value = lowering_.Evaluate(rows.operand, rows.at(row, element)).value;
+  if (!inside.empty()) value = Conditional(inside, value, "0.0f");
+  builder_.Assign("copy.at[lane]", ToMemory(value, DtypeOf(rows)));
+  builder_.AfterLanes(Statement::Call(Call("KeepVector", {place, "copy"})));
   builder_.CloseLanes();
 }
 
-Expr LetWithin(KernelBuilder& builder, const std::string& name, const std::string& text,
+Expr LetWithin(KernelBuilder& builder, const std::string& name, const CExpr& value,
                const Expr& extent, const SizeName& extent_name, int tile) {
-  std::string within = text;
+  CExpr within = value;
   if (!IsMultiple(extent, tile)) {
-    const std::string last = builder.Write(extent, Only(extent_name)) + " - 1";
-    within = "min(" + WriteSize(builder, text) + ", " + WriteSize(builder, last) + ")";
+    const CExpr last = builder.Write(extent, Only(extent_name)) - 1;
+    within = Min(WriteSize(builder, value), WriteSize(builder, last));
   }
   builder.AppendLet(name, within);
   builder.DefineVariable(name, 0, extent - 1);
   return Expr::Symbol(name);
-}
-
-void Unroll(KernelBuilder& builder, const std::string& header) {
-  std::vector<Statement> body = builder.Close();
-  builder.Append({Statement::Kind::kPragma, "", "", "#pragma unroll", {}, {}});
-  builder.Append({Statement::Kind::kFor, "", "", header, std::move(body), {}});
 }
 
 }  // namespace fusec

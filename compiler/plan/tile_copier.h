@@ -18,10 +18,10 @@ struct TileRows {
   Expr count;            // of all that exist
   SizeName count_name;
   int tile_rows;
-  std::string tile_rows_name;
-  int64_t elements;   // of a row
-  std::string array;  // in shared memory: has at(row, word)
-  std::function<Exprs(const Expr& row, const Expr& element)> at;  // index in operand
+  CExpr tile_rows_name;
+  int64_t elements;  // of a row
+  CExpr array;       // in shared memory: has at(row, word)
+  std::function<std::vector<Expr>(const Expr& row, const Expr& element)> at;  // index in operand
 };
 
 // Writes how a block brings rows to its shared memory: those that lie in memory as they are wanted
@@ -43,13 +43,13 @@ class TileCopier {
   };
   std::optional<TileInMemory> Find(const TileRows& rows) const;
   // Names a pointer to the first row of the tile; returns the name.
-  std::string NameTile(const TileRows& rows, const TileInMemory& tile);
+  CExpr NameTile(const TileRows& rows, const TileInMemory& tile);
   // What positions in the tensor are made of.
   SizeNames PlaceIn(const TileRows& rows, const TileInMemory& tile) const;
-  void Copy(const TileRows& rows, const TileInMemory& tile, const std::string& name,
-            const std::string& place, const std::string& inside);
-  void Compute(const TileRows& rows, const std::string& place, const std::string& inside);
-  std::string LanesName(const TileRows& rows);
+  void Copy(const TileRows& rows, const TileInMemory& tile, const CExpr& name, const CExpr& place,
+            const CExpr& inside);
+  void Compute(const TileRows& rows, const CExpr& place, const CExpr& inside);
+  CExpr LanesName(const TileRows& rows);
 
   const Node& region_;
   KernelBuilder& builder_;
@@ -60,17 +60,15 @@ class TileCopier {
 struct VectorsOfRows {
   std::string row_name;  // the local for a row
   int64_t rows;
-  std::string rows_name;
+  CExpr rows_name;
   int64_t vectors;  // of a row
-  std::string vectors_name;
+  CExpr vectors_name;
 };
 // Writes a loop of `body`, in which the locals `rows.row_name` and `vector` say which a thread has.
 void ForVectors(KernelBuilder& builder, const VectorsOfRows& rows,
                 function_ref<void()> body);
 // A local that counts up to `extent`, or stays at its last where the tile goes beyond.
-Expr LetWithin(KernelBuilder& builder, const std::string& name, const std::string& text,
+Expr LetWithin(KernelBuilder& builder, const std::string& name, const CExpr& value,
                const Expr& extent, const SizeName& extent_name, int tile);
-// Makes the open scope an unrolled loop.
-void Unroll(KernelBuilder& builder, const std::string& header);
 
 }  // namespace fusec

@@ -35,8 +35,8 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
               int batch) {
   constexpr int kDepth = 16;             // elements of a query and a key, in shared memory
   constexpr int kColumns = 16;           // elements of a value there
-  constexpr int kTileKeys = 32;          // in shared memory at a time
   constexpr int kTileQueries = 64;       // of a block
+  constexpr int kTileKeys = 32;          // in shared memory at a time
   constexpr int kSharedBytes = 15360;    // given at launch
   constexpr int kQueryTiles = 1;         // of a head
   constexpr int kBlockSize = 128;        // threads

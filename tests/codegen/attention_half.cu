@@ -33,8 +33,8 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
               const Half* __restrict__ v, Half* __restrict__ y, int batch) {
   constexpr int kDepth = 32;             // elements of a query and a key, in shared memory
   constexpr int kColumns = 32;           // elements of a value there
-  constexpr int kTileKeys = 64;          // in shared memory at a time
   constexpr int kTileQueries = 64;       // of a block
+  constexpr int kTileKeys = 64;          // in shared memory at a time
   constexpr int kSharedBytes = 25600;    // given at launch
   constexpr int kQueryTiles = 1;         // of a head
   constexpr int kHeadsPerBatch = 2;      // that have queries, for each batch

@@ -42,7 +42,7 @@ k00_matmul_add_relu_rows_1(const float* __restrict__ x, const float* __restrict_
   const int matrix = blockIdx.x % kMatrices;
   const float* x_matrix = x + batch * matrix * kXColumns;
   const float* weight_matrix = weight + matrix * kWeightMatrixElements;
-  const int column = blockIdx.x / kMatrices * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
+  const int column = (blockIdx.x / kMatrices) * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight_matrix + min(kHiddenColumns - 1, column) * kProductDepth;
 
   // Weights, before it is known what they meet.
@@ -99,7 +99,7 @@ k00_matmul_add_relu_rows_4(const float* __restrict__ x, const float* __restrict_
   const int matrix = blockIdx.x % kMatrices;
   const float* x_matrix = x + batch * matrix * kXColumns;
   const float* weight_matrix = weight + matrix * kWeightMatrixElements;
-  const int column = blockIdx.x / kMatrices * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
+  const int column = (blockIdx.x / kMatrices) * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight_matrix + min(kHiddenColumns - 1, column) * kProductDepth;
 
   // Weights, before it is known what they meet.
@@ -156,12 +156,12 @@ k00_matmul_add_relu_rows_by_8(const float* __restrict__ x, const float* __restri
   constexpr int kBiasColumns = 70;             // last axis of "bias"
   // Neighbours make other rows with the same weights.
   const int row_groups = (batch + kMostRows - 1) / kMostRows;
-  const int first_row = blockIdx.x % row_groups * kMostRows;
-  const int matrix = blockIdx.x / row_groups % kMatrices;
+  const int first_row = (blockIdx.x % row_groups) * kMostRows;
+  const int matrix = (blockIdx.x / row_groups) % kMatrices;
   const float* x_matrix = x + batch * matrix * kXColumns;
   const float* weight_matrix = weight + matrix * kWeightMatrixElements;
   const int column =
-      blockIdx.x / (kMatrices * row_groups) * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
+      (blockIdx.x / (kMatrices * row_groups)) * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight_matrix + min(kHiddenColumns - 1, column) * kProductDepth;
 
   // Weights, before it is known what they meet.
@@ -229,11 +229,11 @@ k00_matmul_add_relu_tile_16x32(const float* __restrict__ x, const float* __restr
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int matrix = blockIdx.x / kColumnTiles % kMatrices;
+  const int matrix = (blockIdx.x / kColumnTiles) % kMatrices;
   const float* x_matrix = x + batch * matrix * kXColumns;
   const float* weight_matrix = weight + matrix * kWeightMatrixElements;
-  const int first_row = blockIdx.x / (kMatrices * kColumnTiles) * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / (kMatrices * kColumnTiles)) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = x_matrix x weight_matrix, transposed
   MultiplyTile<Shape, kCopyBytes>(
@@ -305,11 +305,11 @@ k00_matmul_add_relu_tile_32x64(const float* __restrict__ x, const float* __restr
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int matrix = blockIdx.x / kColumnTiles % kMatrices;
+  const int matrix = (blockIdx.x / kColumnTiles) % kMatrices;
   const float* x_matrix = x + batch * matrix * kXColumns;
   const float* weight_matrix = weight + matrix * kWeightMatrixElements;
-  const int first_row = blockIdx.x / (kMatrices * kColumnTiles) * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / (kMatrices * kColumnTiles)) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = x_matrix x weight_matrix, transposed
   MultiplyTile<Shape, kCopyBytes>(
@@ -384,11 +384,11 @@ k00_matmul_add_relu_tile_128x64(const float* __restrict__ x, const float* __rest
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int matrix = blockIdx.x / kColumnTiles % kMatrices;
+  const int matrix = (blockIdx.x / kColumnTiles) % kMatrices;
   const float* x_matrix = x + batch * matrix * kXColumns;
   const float* weight_matrix = weight + matrix * kWeightMatrixElements;
-  const int first_row = blockIdx.x / (kMatrices * kColumnTiles) * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / (kMatrices * kColumnTiles)) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = x_matrix x weight_matrix, transposed
   MultiplyTile<Shape, kCopyBytes>(

@@ -85,7 +85,7 @@ k00_matmul_add_relu_rows_4(const float* __restrict__ x, const float* __restrict_
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 2;            // elements of one load
   constexpr int kFirstPacks = 2;      // of a thread's share of the weights
-  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const float* weights = weight + column * kProductDepth;
@@ -138,11 +138,11 @@ k00_matmul_add_relu_rows_by_8(const float* __restrict__ x, const float* __restri
   constexpr int kBlockSize = 256;     // threads
   constexpr int kPack = 2;            // elements of one load
   constexpr int kFirstPacks = 2;      // of a thread's share of the weights
-  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   // Neighbours make other rows with the same weights.
   const int row_groups = (batch + kMostRows - 1) / kMostRows;
-  const int first_row = blockIdx.x % row_groups * kMostRows;
-  const int column = blockIdx.x / row_groups * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
+  const int first_row = (blockIdx.x % row_groups) * kMostRows;
+  const int column = (blockIdx.x / row_groups) * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const float* weights = weight + min(kHiddenColumns - 1, column) * kProductDepth;
 
@@ -207,8 +207,8 @@ k00_matmul_add_relu_tile_16x32(const float* __restrict__ x, const float* __restr
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = x x weight, transposed
   MultiplyTile<Shape, kCopyBytes>(x + first_row * kProductDepth, min(kTileRows, batch - first_row),
@@ -276,8 +276,8 @@ k00_matmul_add_relu_tile_32x64(const float* __restrict__ x, const float* __restr
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = x x weight, transposed
   MultiplyTile<Shape, kCopyBytes>(x + first_row * kProductDepth, min(kTileRows, batch - first_row),
@@ -348,8 +348,8 @@ k00_matmul_add_relu_tile_128x64(const float* __restrict__ x, const float* __rest
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = x x weight, transposed
   MultiplyTile<Shape, kCopyBytes>(x + first_row * kProductDepth, min(kTileRows, batch - first_row),

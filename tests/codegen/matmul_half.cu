@@ -86,7 +86,7 @@ k00_matmul_add_relu_rows_4(const Half* __restrict__ x, const Half* __restrict__ 
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 2;            // elements of one load
   constexpr int kFirstPacks = 2;      // of a thread's share of the weights
-  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const Half* weights = weight + column * kProductDepth;
@@ -138,7 +138,7 @@ k00_matmul_add_relu_rows_8(const Half* __restrict__ x, const Half* __restrict__ 
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 2;            // elements of one load
   constexpr int kFirstPacks = 2;      // of a thread's share of the weights
-  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const Half* weights = weight + column * kProductDepth;
@@ -203,8 +203,8 @@ k00_matmul_add_relu_tile_16x32(const Half* __restrict__ x, const Half* __restric
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = x x weight, transposed
   MultiplyTile<Shape, kCopyBytes>(x + first_row * kProductDepth, min(kTileRows, batch - first_row),

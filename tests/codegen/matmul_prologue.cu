@@ -56,7 +56,7 @@ k00_interaction_linear_rows_1(const float* __restrict__ weight_folded_shares,
   const int matrix = blockIdx.x % kMatrices;
   const float* weight_folded_shares_matrix =
       weight_folded_shares + matrix * kWeightFoldedSharesMatrixElements;
-  const int column = blockIdx.x / kMatrices * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
+  const int column = (blockIdx.x / kMatrices) * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
   const float* weights = weight_folded_shares_matrix + column * kProductPartsDepth;
 
   // Weights, before it is known what they meet.
@@ -157,11 +157,11 @@ k00_interaction_linear_warpgroup_64x128_cluster_2(
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int tile = blockIdx.x / kClusterBlocks;
-  const int matrix = tile / kColumnTiles % kMatrices;
+  const int matrix = (tile / kColumnTiles) % kMatrices;
   const float* weight_folded_shares_matrix =
       weight_folded_shares + matrix * kWeightFoldedSharesMatrixElements;
-  const int first_row = tile / (kMatrices * kColumnTiles) * kTileRows;
-  const int first_column = tile % kColumnTiles * kTileColumns;
+  const int first_row = (tile / (kMatrices * kColumnTiles)) * kTileRows;
+  const int first_column = (tile % kColumnTiles) * kTileColumns;
 
   // The left operand: gather, gather, mul, transpose. kPackLanes neighbours in a row, number `pack`
   // of these; rows count from first_row on.
@@ -195,7 +195,7 @@ k00_interaction_linear_warpgroup_64x128_cluster_2(
       memory);
 
   // The result
-  const int first_tile_row = blockIdx.x % kClusterBlocks * kBlockRows;
+  const int first_tile_row = (blockIdx.x % kClusterBlocks) * kBlockRows;
   const int tile_vector = threadIdx.x % kTileVectors;
   const int vector = first_column / kLanes + tile_vector;
   if (vector * kLanes < kProductPartsColumns) {
@@ -276,11 +276,11 @@ k00_interaction_linear_warpgroup_64x128(const float* __restrict__ weight_folded_
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int matrix = blockIdx.x / kColumnTiles % kMatrices;
+  const int matrix = (blockIdx.x / kColumnTiles) % kMatrices;
   const float* weight_folded_shares_matrix =
       weight_folded_shares + matrix * kWeightFoldedSharesMatrixElements;
-  const int first_row = blockIdx.x / (kMatrices * kColumnTiles) * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / (kMatrices * kColumnTiles)) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // The left operand: gather, gather, mul, transpose. kPackLanes neighbours in a row, number `pack`
   // of these; rows count from first_row on.

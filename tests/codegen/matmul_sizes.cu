@@ -91,7 +91,7 @@ k00_linear_relu_rows_4(const float* x, const float* __restrict__ first_weight,
   constexpr int kPack = 4;            // elements of one load
   constexpr int kFirstPacks = 2;      // of a thread's share of the weights
   LetNextKernelStart();
-  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const float* weights = first_weight + column * kFirstProductDepth;
@@ -144,11 +144,11 @@ k00_linear_relu_rows_by_8(const float* x, const float* __restrict__ first_weight
   constexpr int kPack = 4;            // elements of one load
   constexpr int kFirstPacks = 2;      // of a thread's share of the weights
   LetNextKernelStart();
-  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   // Neighbours make other rows with the same weights.
   const int row_groups = (batch + kMostRows - 1) / kMostRows;
-  const int first_row = blockIdx.x % row_groups * kMostRows;
-  const int column = blockIdx.x / row_groups * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
+  const int first_row = (blockIdx.x % row_groups) * kMostRows;
+  const int column = (blockIdx.x / row_groups) * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const float* weights = first_weight + column * kFirstProductDepth;
 
@@ -214,8 +214,8 @@ k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weigh
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = x x first_weight, transposed
   MultiplyTile<Shape, kCopyBytes>(x + first_row * kFirstProductDepth,
@@ -284,8 +284,8 @@ k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = x x first_weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
@@ -359,8 +359,8 @@ k00_linear_relu_warpgroup_128x128(const float* x, const float* __restrict__ firs
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / column_tiles * kTileRows;
-  const int first_column = blockIdx.x % column_tiles * kTileColumns;
+  const int first_row = (blockIdx.x / column_tiles) * kTileRows;
+  const int first_column = (blockIdx.x % column_tiles) * kTileColumns;
 
   // memory.sums = x x first_weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
@@ -468,7 +468,7 @@ k01_linear_relu_rows_4(const float* first_tensor, const float* __restrict__ seco
   constexpr int kPack = 4;            // elements of one load
   constexpr int kFirstPacks = 1;      // of a thread's share of the weights
   LetNextKernelStart();
-  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const float* weights = second_weight + column * kSecondProductDepth;
@@ -521,11 +521,11 @@ k01_linear_relu_rows_by_8(const float* first_tensor, const float* __restrict__ s
   constexpr int kPack = 4;            // elements of one load
   constexpr int kFirstPacks = 1;      // of a thread's share of the weights
   LetNextKernelStart();
-  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   // Neighbours make other rows with the same weights.
   const int row_groups = (batch + kMostRows - 1) / kMostRows;
-  const int first_row = blockIdx.x % row_groups * kMostRows;
-  const int column = blockIdx.x / row_groups * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
+  const int first_row = (blockIdx.x % row_groups) * kMostRows;
+  const int column = (blockIdx.x / row_groups) * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const float* weights = second_weight + column * kSecondProductDepth;
 
@@ -591,8 +591,8 @@ k01_linear_relu_tile_16x32(const float* first_tensor, const float* __restrict__ 
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = first_tensor x second_weight, transposed
   MultiplyTile<Shape, kCopyBytes>(first_tensor + first_row * kSecondProductDepth,
@@ -661,8 +661,8 @@ k01_linear_relu_warpgroup_64x64(const float* first_tensor, const float* __restri
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = first_tensor x second_weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(

@@ -42,7 +42,7 @@ k00_linear_add_rows_1(const Half* x, const Half* __restrict__ weight, const Half
   constexpr int kPack = 2;             // elements of one load
   constexpr int kFirstPacks = 5;       // of a thread's share of the weights
   LetNextKernelStart();
-  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const Half* weights = weight + column * kProductDepth;
@@ -95,7 +95,7 @@ k00_linear_add_rows_4(const Half* x, const Half* __restrict__ weight, const Half
   constexpr int kPack = 2;             // elements of one load
   constexpr int kFirstPacks = 5;       // of a thread's share of the weights
   LetNextKernelStart();
-  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const Half* weights = weight + column * kProductDepth;
@@ -149,7 +149,7 @@ k00_linear_add_rows_8(const Half* x, const Half* __restrict__ weight, const Half
   constexpr int kPack = 2;             // elements of one load
   constexpr int kFirstPacks = 5;       // of a thread's share of the weights
   LetNextKernelStart();
-  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const Half* weights = weight + column * kProductDepth;
@@ -223,8 +223,8 @@ k00_linear_add_warpgroup_64x64_cluster_8(const Half* x, const Half* __restrict__
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int tile = blockIdx.x / kClusterBlocks;
-  const int first_row = tile / kColumnTiles * kTileRows;
-  const int first_column = tile % kColumnTiles * kTileColumns;
+  const int first_row = (tile / kColumnTiles) * kTileRows;
+  const int first_column = (tile % kColumnTiles) * kTileColumns;
 
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
@@ -233,7 +233,7 @@ k00_linear_add_warpgroup_64x64_cluster_8(const Half* x, const Half* __restrict__
       kProductDepth * sizeof(Half), memory);
 
   // The result: add
-  const int first_tile_row = blockIdx.x % kClusterBlocks * kBlockRows;
+  const int first_tile_row = (blockIdx.x % kClusterBlocks) * kBlockRows;
   const int tile_vector = threadIdx.x % kTileVectors;
   const int vector = first_column / kLanes + tile_vector;
   if (vector * kLanes < kSumColumns) {
@@ -308,8 +308,8 @@ k00_linear_add_warpgroup_64x64_cluster_4(const Half* x, const Half* __restrict__
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int tile = blockIdx.x / kClusterBlocks;
-  const int first_row = tile / kColumnTiles * kTileRows;
-  const int first_column = tile % kColumnTiles * kTileColumns;
+  const int first_row = (tile / kColumnTiles) * kTileRows;
+  const int first_column = (tile % kColumnTiles) * kTileColumns;
 
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
@@ -318,7 +318,7 @@ k00_linear_add_warpgroup_64x64_cluster_4(const Half* x, const Half* __restrict__
       kProductDepth * sizeof(Half), memory);
 
   // The result: add
-  const int first_tile_row = blockIdx.x % kClusterBlocks * kBlockRows;
+  const int first_tile_row = (blockIdx.x % kClusterBlocks) * kBlockRows;
   const int tile_vector = threadIdx.x % kTileVectors;
   const int vector = first_column / kLanes + tile_vector;
   if (vector * kLanes < kSumColumns) {
@@ -393,8 +393,8 @@ k00_linear_add_warpgroup_64x64_cluster_2(const Half* x, const Half* __restrict__
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int tile = blockIdx.x / kClusterBlocks;
-  const int first_row = tile / kColumnTiles * kTileRows;
-  const int first_column = tile % kColumnTiles * kTileColumns;
+  const int first_row = (tile / kColumnTiles) * kTileRows;
+  const int first_column = (tile % kColumnTiles) * kTileColumns;
 
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
@@ -403,7 +403,7 @@ k00_linear_add_warpgroup_64x64_cluster_2(const Half* x, const Half* __restrict__
       kProductDepth * sizeof(Half), memory);
 
   // The result: add
-  const int first_tile_row = blockIdx.x % kClusterBlocks * kBlockRows;
+  const int first_tile_row = (blockIdx.x % kClusterBlocks) * kBlockRows;
   const int tile_vector = threadIdx.x % kTileVectors;
   const int vector = first_column / kLanes + tile_vector;
   if (vector * kLanes < kSumColumns) {

@@ -151,8 +151,8 @@ k00_linear_add_sigmoid_tile_16x32(const float* __restrict__ x, const float* __re
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = x x weight, transposed
   MultiplyTile<Shape, kCopyBytes>(x + first_row * kProductDepth, min(kTileRows, batch - first_row),
@@ -222,8 +222,8 @@ k00_linear_add_sigmoid_tile_32x64(const float* __restrict__ x, const float* __re
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = x x weight, transposed
   MultiplyTile<Shape, kCopyBytes>(x + first_row * kProductDepth, min(kTileRows, batch - first_row),
@@ -300,8 +300,8 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
@@ -378,8 +378,8 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
@@ -457,8 +457,8 @@ k00_linear_add_sigmoid_warpgroup_128x128(const float* __restrict__ x,
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(

@@ -91,7 +91,7 @@ k00_linear_add_sigmoid_rows_4(const Half* __restrict__ x, const Half* __restrict
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 2;            // elements of one load
   constexpr int kFirstPacks = 2;      // of a thread's share of the weights
-  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const Half* weights = weight + column * kProductDepth;
@@ -144,7 +144,7 @@ k00_linear_add_sigmoid_rows_8(const Half* __restrict__ x, const Half* __restrict
   constexpr int kBlockSize = 128;     // threads
   constexpr int kPack = 2;            // elements of one load
   constexpr int kFirstPacks = 2;      // of a thread's share of the weights
-  __shared__ float scratch[kBlockSize / kWarpSize * kMostRows];
+  __shared__ float scratch[(kBlockSize / kWarpSize) * kMostRows];
   const int column = blockIdx.x * (kBlockSize / (kWarpsPerColumn * kWarpSize)) +
                      threadIdx.x / (kWarpsPerColumn * kWarpSize);
   const Half* weights = weight + column * kProductDepth;
@@ -210,8 +210,8 @@ k00_linear_add_sigmoid_tile_16x32(const Half* __restrict__ x, const Half* __rest
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = x x weight, transposed
   MultiplyTile<Shape, kCopyBytes>(x + first_row * kProductDepth, min(kTileRows, batch - first_row),
@@ -280,8 +280,8 @@ k00_linear_add_sigmoid_tile_32x64(const Half* __restrict__ x, const Half* __rest
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = x x weight, transposed
   MultiplyTile<Shape, kCopyBytes>(x + first_row * kProductDepth, min(kTileRows, batch - first_row),
@@ -356,8 +356,8 @@ k00_linear_add_sigmoid_warpgroup_64x64(const Half* __restrict__ x,
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
@@ -432,8 +432,8 @@ k00_linear_add_sigmoid_warpgroup_64x128(const Half* __restrict__ x,
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
@@ -509,8 +509,8 @@ k00_linear_add_sigmoid_warpgroup_128x256(const Half* __restrict__ x,
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
-  const int first_row = blockIdx.x / kColumnTiles * kTileRows;
-  const int first_column = blockIdx.x % kColumnTiles * kTileColumns;
+  const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
+  const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(

@@ -56,28 +56,27 @@ class TilePlanner : ProductPlanner {
   // notice.
   bool TakesTiles() const { return HasLongSums() && tile_.rows > kSmallTileRows; }
   // What a kernel calls a size.
-  std::string Size(bool is_parameter, const std::string& name, int64_t size,
-                   const std::string& comment) {
+  CExpr Size(bool is_parameter, const std::string& name, int64_t size, const std::string& comment) {
     return is_parameter ? builder_.SizeParameter(name, size, comment)
                         : builder_.expressions().Constant(name, size, comment);
   }
   // Whether the blocks of a cluster share out the sums of a tile.
   bool IsShared() const { return tile_.split_k.blocks > 1; }
-  std::string ClusterBlocks() {
+  CExpr ClusterBlocks() {
     return builder_.expressions().Constant("cluster_blocks", tile_.split_k.blocks,
                                            "that share out the sums");
   }
   const char* WhoseTile() const { return IsShared() ? "of a cluster" : "of a block"; }
   // The number of the block, or of its cluster.
-  std::string TileNumber() const { return IsShared() ? "tile" : BlockNumber(); }
+  CExpr TileNumber() const { return IsShared() ? "tile" : BlockNumber(); }
 
   // The kernel's name of what the tile is made by.
   void DeclareShape() {
-    CExpressionWriter& names = builder_.expressions();
+    IndexWriter& names = builder_.expressions();
     const schedule::ResultTile& tile = tile_;
-    std::string shape = TensorCoreArithmetic(dtype(), precision_);
+    std::vector<CExpr> shape = {TensorCoreArithmetic(dtype(), precision_)};
     const auto add = [&](const char* name, int64_t value, const char* comment) {
-      shape += ", " + names.Constant(name, value, comment);
+      shape.push_back(names.Constant(name, value, comment));
     };
     add("tile_rows", tile.rows, WhoseTile());
     add("tile_columns", tile.columns, WhoseTile());
@@ -89,12 +88,12 @@ class TilePlanner : ProductPlanner {
     }
     add("stages", tile.stages, "chunks in shared memory");
     if (ByWarpgroups()) {
-      shape += ", " + names.TypedConstant("bool", "long_sums", HasLongSums() ? "true" : "false",
-                                          "whose loop need not be held twice");
+      shape.push_back(names.TypedConstant("bool", "long_sums", HasLongSums() ? "true" : "false",
+                                          "whose loop need not be held twice"));
     }
-    if (IsShared()) shape += ", " + ClusterBlocks();
-    builder_.AppendCall(std::string("using Shape = ") +
-                        (ByWarpgroups() ? "WarpgroupShape<" : "TileShape<") + shape + ">");
+    if (IsShared()) shape.push_back(ClusterBlocks());
+    builder_.Append(Statement::Using(
+        "Shape", Template(ByWarpgroups() ? "WarpgroupShape" : "TileShape", std::move(shape))));
   }
 
   void Write() {
@@ -115,7 +114,7 @@ class TilePlanner : ProductPlanner {
     if (matmul_.made) builder_.Use("made_operand.cuh");
     builder_.Use(ByWarpgroups() ? "matmul_warpgroup.cuh" : "matmul_tile.cuh");
     KernelPlan& plan = builder_.plan();
-    CExpressionWriter& names = builder_.expressions();
+    IndexWriter& names = builder_.expressions();
     const schedule::ResultTile& tile = tile_;
     plan.block_size = BlockSizeOf(schedule_);
     const Expr row_tiles = CeilDiv(matmul_.m, tile.rows, builder_.ranges());
@@ -127,23 +126,22 @@ class TilePlanner : ProductPlanner {
         (IsShared() ? "a cluster of " + std::to_string(tile.split_k.blocks) + " makes "
                     : "a block makes ") +
         std::to_string(tile.rows) + " x " + std::to_string(tile.columns) + " of the result";
-    const std::string rows = names.Constant("tile_rows", tile.rows, WhoseTile());
-    const std::string width = names.Constant("tile_columns", tile.columns, WhoseTile());
+    const CExpr rows = names.Constant("tile_rows", tile.rows, WhoseTile());
+    const CExpr width = names.Constant("tile_columns", tile.columns, WhoseTile());
     DeclareShape();
     plan.shared_bytes = SharedBytesOf(schedule_, ArithmeticOf(dtype(), precision_));
     plan.drawing = Draw();
     DeclareSharedMemory(builder_);
-    const std::string tiles =
-        Size(TakesTiles(), "column_tiles", column_tiles, "tiles side by side");
-    if (IsShared()) Let("tile", BlockNumber() + " / " + ClusterBlocks(), 0, tiles_in_all - 1);
-    const std::string neighbours = ChooseMatrix(TileNumber(), tiles);
-    Let("first_row", TileNumber() + " / " + neighbours + " * " + rows, 0, matmul_.m - 1);
-    Let("first_column", TileNumber() + " % " + tiles + " * " + width, 0, matmul_.n - 1);
+    const CExpr tiles = Size(TakesTiles(), "column_tiles", column_tiles, "tiles side by side");
+    if (IsShared()) Let("tile", BlockNumber() / ClusterBlocks(), 0, tiles_in_all - 1);
+    const CExpr neighbours = ChooseMatrix(TileNumber(), tiles);
+    Let("first_row", TileNumber() / neighbours * rows, 0, matmul_.m - 1);
+    Let("first_column", TileNumber() % tiles * width, 0, matmul_.n - 1);
     builder_.Blank();
     Multiply(rows, width);
     builder_.Blank();
     builder_.Comment(EpilogueInWords());
-    const std::string share = ShareOfRows(rows);
+    const CExpr share = ShareOfRows(rows);
     if (lanes_ == 1)
       StoreElements(share, width);
     else
@@ -164,58 +162,53 @@ class TilePlanner : ProductPlanner {
   }
 
   // How many rows of the tile the block stores, of a cluster from first_tile_row on.
-  std::string ShareOfRows(const std::string& rows) {
+  CExpr ShareOfRows(const CExpr& rows) {
     if (!IsShared()) return rows;
     const int64_t share = tile_.rows / tile_.split_k.blocks;
-    const std::string name =
-        builder_.expressions().Constant("block_rows", share, "that a block stores");
-    Let("first_tile_row", BlockNumber() + " % " + ClusterBlocks() + " * " + name, 0,
-        tile_.rows - 1);
+    const CExpr name = builder_.expressions().Constant("block_rows", share, "that a block stores");
+    Let("first_tile_row", BlockNumber() % ClusterBlocks() * name, 0, tile_.rows - 1);
     return name;
   }
-  std::string FromTileRow(const std::string& from) const {
-    return IsShared() ? "first_tile_row + " + from : from;
-  }
+  CExpr FromTileRow(const CExpr& from) const { return IsShared() ? "first_tile_row" + from : from; }
 
-  void Multiply(const std::string& rows, const std::string& width) {
-    const std::string m = RowCount();
-    const std::string b = ByWarpgroups() ? FriendlyName(matmul_.b.value->name) : b_;
-    const std::string left = LeftFrom("first_row");
-    builder_.Comment("memory.sums = " + a_ + " x " + b + ", transposed");
-    const std::string right = ByWarpgroups() ? PanelsOfTile() : b_ + " + first_column * " + depth_;
+  void Multiply(const CExpr& rows, const CExpr& width) {
+    const CExpr m = RowCount();
+    const std::string b = ByWarpgroups() ? FriendlyName(matmul_.b.value->name) : b_.word();
+    const CExpr left = LeftFrom("first_row");
+    builder_.Comment("memory.sums = " + a_.word() + " x " + b + ", transposed");
+    const CExpr right = ByWarpgroups() ? PanelsOfTile() : b_ + "first_column" * depth_;
     const int64_t copy = Aligned(16 / DtypeBytes(dtype())) * DtypeBytes(dtype());
-    const std::string copy_name =
-        builder_.expressions().Constant("copy_bytes", copy, "of one copy");
-    builder_.AppendCall((ByWarpgroups() ? "MultiplyTileByWarpgroups" : "MultiplyTile") +
-                        ("<Shape, " + copy_name) + ">(" + left + ", " +
-                        MinText(rows, m + " - first_row") + ", " + right + ", " +
-                        MinText(width, columns_ + " - first_column") + ", " + depth_ +
-                        " * sizeof(" + MemoryTypeName(dtype()) + "), memory)");
+    const CExpr copy_name = builder_.expressions().Constant("copy_bytes", copy, "of one copy");
+    builder_.AppendCall(
+        Call(Template(ByWarpgroups() ? "MultiplyTileByWarpgroups" : "MultiplyTile",
+                      {"Shape", copy_name}),
+             {left, MinOf(rows, m - "first_row"), right, MinOf(width, columns_ - "first_column"),
+              depth_ * Call("sizeof", {MemoryTypeName(dtype())}), "memory"}));
   }
 
   // Where the panels of the tile's columns begin.
-  std::string PanelsOfTile() {
+  CExpr PanelsOfTile() {
     const WeightLayout layout = PanelLayout(dtype(), precision_);
-    std::string panels = builder_.Panels(matmul_.b.value, layout);
+    CExpr panels = builder_.Panels(matmul_.b.value, layout);
     const int64_t elements = PanelElements(columns(), depth(), dtype(), layout);
     const bool has_several = !matmul_.b.batch_stride.IsConstant(0);
     if (has_several)
       panels = OfMatrix(elements, panels, {{elements, "panel_elements", "of a matrix in panels"}});
     more_bytes_ =
         (elements - columns() * depth()) * (has_several ? matrices() : 1) * DtypeBytes(dtype());
-    return panels + " + first_column * " +
-           Size(HasLongSums(), "panel_depth", PanelDepth(depth(), dtype(), layout),
-                "elements that panels have for a column");
+    return panels + "first_column" * Size(HasLongSums(), "panel_depth",
+                                          PanelDepth(depth(), dtype(), layout),
+                                          "elements that panels have for a column");
   }
 
-  void StoreElements(const std::string& rows, const std::string& width) {
+  void StoreElements(const CExpr& rows, const CExpr& width) {
     const schedule::ResultTile& tile = tile_;
-    const std::string header =
-        LoopHeader(builder_, "i", "threadIdx.x", rows + " * " + width, "Shape::kThreads");
+    const Statement header =
+        LoopHeader(builder_, "i", "threadIdx.x", rows * width, "Shape::kThreads");
     builder_.Open();
     builder_.DefineVariable("i", 0, tile.rows * tile.columns - 1);
-    Let("tile_row", FromTileRow("i / " + width), 0, tile.rows - 1);
-    Let("tile_column", "i % " + width, 0, tile.columns - 1);
+    Let("tile_row", FromTileRow("i" / width), 0, tile.rows - 1);
+    Let("tile_column", "i" % width, 0, tile.columns - 1);
     Let("row", "first_row + tile_row", 0, matmul_.m - 1);
     Let("column", "first_column + tile_column", 0, matmul_.n - 1);
     builder_.Open(/*is_branch=*/true);
@@ -223,69 +216,51 @@ class TilePlanner : ProductPlanner {
                                   : "TileSum<Shape>(memory, tile_row, tile_column)",
                        "column"));
     StoreElement(Expr::Symbol("row"), Expr::Symbol("column"), "product");
-    builder_.Append({Statement::Kind::kIf,
-                     "",
-                     "",
-                     "row < " + RowCount() + " && column < " + columns_,
-                     builder_.Close(),
-                     {}});
+    builder_.CloseIf(And("row" < RowCount(), "column" < columns_));
     builder_.CloseFor(header);
   }
 
   // As StoreElements, with neighbours in one thread, which stays in their columns.
-  void StoreVectors(const std::string& rows) {
-    CExpressionWriter& names = builder_.expressions();
+  void StoreVectors(const CExpr& rows) {
+    IndexWriter& names = builder_.expressions();
     const schedule::ResultTile& tile = tile_;
-    const std::string lanes =
-        names.Constant("lanes", lanes_, "neighbours that a thread makes at once");
+    const CExpr lanes = names.Constant("lanes", lanes_, "neighbours that a thread makes at once");
     const int64_t vectors = tile.columns / lanes_;
-    const std::string count = names.Constant("tile_vectors", vectors, lanes + " columns each");
-    Let("tile_vector", "threadIdx.x % " + count, 0, vectors - 1);
-    Let("vector", "first_column / " + lanes + " + tile_vector", 0, columns() / lanes_ - 1);
+    const CExpr count = names.Constant("tile_vectors", vectors, lanes.ToString() + " columns each");
+    Let("tile_vector", "threadIdx.x" % count, 0, vectors - 1);
+    Let("vector", "first_column" / lanes + "tile_vector", 0, columns() / lanes_ - 1);
     names.NameFactor("vector", lanes_, lanes);
     const bool all_inside = columns() % tile.columns == 0;
     if (!all_inside) builder_.Open(/*is_branch=*/true);
     const std::string end = IsShared() ? "last_tile_row" : "tile_rows_here";
-    Let(end, MinText(FromTileRow(rows), RowCount() + " - first_row"), 0, tile.rows);
+    Let(end, MinOf(FromTileRow(rows), RowCount() - "first_row"), 0, tile.rows);
     builder_.Open();
     builder_.DefineVariable("tile_row", 0, tile.rows - 1);
     Let("row", "first_row + tile_row", 0, matmul_.m - 1);
     builder_.OpenLanes({"lane", lanes_, true, "#pragma unroll", lanes});
-    const std::string sums =
-        (IsShared() ? "ClusterSums" : "TileSums") +
-        ("<Shape, " + lanes + ">(memory, tile_row, tile_vector * " + lanes + ")");
-    builder_.BeforeLanes({Statement::Kind::kLet,
-                          "Vector<float, " + lanes + ">",
-                          "sums",
-                          Checked(sums, "vector * " + lanes),
-                          {},
-                          {}});
+    const CExpr sums = Call(Template(IsShared() ? "ClusterSums" : "TileSums", {"Shape", lanes}),
+                            {"memory", "tile_row", "tile_vector" * lanes});
+    builder_.BeforeLanes(
+        Statement::Let(VectorType("float", lanes), "sums", Checked(sums, "vector" * lanes)));
     LetProduct("sums.at[lane]");
     StoreElement(Expr::Symbol("row"), Expr::Symbol("vector") * lanes_ + Expr::Symbol("lane"),
                  "product");
     builder_.CloseLanes();
-    builder_.CloseFor(LoopHeader(builder_, "tile_row", FromTileRow("threadIdx.x / " + count), end,
-                                 "Shape::kThreads / " + count));
+    builder_.CloseFor(LoopHeader(builder_, "tile_row", FromTileRow("threadIdx.x" / count), end,
+                                 "Shape::kThreads" / count));
     if (all_inside) return;
-    builder_.Append({Statement::Kind::kIf,
-                     "",
-                     "",
-                     "vector * " + lanes + " < " + columns_,
-                     builder_.Close(),
-                     {}});
+    builder_.CloseIf("vector" * lanes < columns_);
   }
 
-  void LetProduct(const std::string& text) {
-    builder_.Append({Statement::Kind::kLet, "float", "product", text, {}, {}});
+  void LetProduct(const CExpr& value) {
+    builder_.Append(Statement::Let("float", "product", value));
     builder_.DefineVariable("product", 0, 0);
   }
   // `sums`, of the row and of columns from `column` on, made good where they are not finite.
-  std::string Checked(const std::string& sums, const std::string& column) {
+  CExpr Checked(const CExpr& sums, const CExpr& column) {
     if (dtype() != Dtype::kF32) return sums;
-    const std::string left =
-        matmul_.made ? "RowOf(" + a_ + ", tile_row)" : a_ + " + row * " + depth_;
-    return "PlainUnlessFinite(" + sums + ", " + left + ", " + b_ + " + " + column + " * " + depth_ +
-           ", " + depth_ + ")";
+    const CExpr left = matmul_.made ? Call("RowOf", {a_, "tile_row"}) : a_ + "row" * depth_;
+    return Call("PlainUnlessFinite", {sums, left, b_ + column * depth_, depth_});
   }
 
   const MatMulSchedule& schedule_;

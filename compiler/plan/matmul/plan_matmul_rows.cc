@@ -29,7 +29,7 @@ class RowsPlanner : ProductPlanner {
     if (matmul_.made) builder_.Use("made_operand.cuh");
     builder_.Use("matmul_rows.cuh");
     KernelPlan& plan = builder_.plan();
-    CExpressionWriter& names = builder_.expressions();
+    IndexWriter& names = builder_.expressions();
     const int per_column = kernel_.split_k.warps;
     const int wanted = builder_.shape().block_size;
     plan.block_size = std::max(wanted > 0 ? wanted : kernel_.BlockSize(), per_column * kWarpSize);
@@ -43,102 +43,85 @@ class RowsPlanner : ProductPlanner {
         (per_column == 1 ? "one warp" : std::to_string(per_column) + " warps") + " per column" +
         (kernel_.in_groups ? " of " + std::to_string(kernel_.most_rows) + " rows" : "");
     plan.drawing = DrawColumns({block_columns, per_column, kernel_.most_rows, PackElements()});
-    const std::string most =
-        names.Constant("most_rows", kernel_.most_rows,
-                       kernel_.in_groups ? "rows of a group" : "rows of the result");
-    const std::string size = names.Constant("warp_size", kWarpSize, "threads");
-    const std::string threads =
-        per_column == 1 ? size : "(" + WarpsPerColumn() + " * " + size + ")";
+    const CExpr most = names.Constant("most_rows", kernel_.most_rows,
+                                      kernel_.in_groups ? "rows of a group" : "rows of the result");
+    const CExpr size = names.Constant("warp_size", kWarpSize, "threads");
+    const CExpr threads = per_column == 1 ? size : WarpsPerColumn() * size;
     if (per_column > 1)
-      builder_.Append({Statement::Kind::kDeclare,
-                       "__shared__ float",
-                       "scratch[" + BlockSizeName(builder_) + " / " + size + " * " + most + "]",
-                       "",
-                       {},
-                       {}});
-    const std::string neighbours = ChooseGroup(most);
-    Let("column",
-        BlockNumber() + (neighbours.empty() ? "" : " / " + neighbours) + " * (" +
-            BlockSizeName(builder_) + " / " + threads + ") + threadIdx.x / " + threads,
-        0, matmul_.n - 1);
+      builder_.Append(Statement::Declare("__shared__ float",
+                                         CExpr("scratch")[BlockSizeName(builder_) / size * most]));
+    const CExpr neighbours = ChooseGroup(most);
+    const CExpr number = neighbours.empty() ? BlockNumber() : BlockNumber() / neighbours;
+    Let("column", number * (BlockSizeName(builder_) / threads) + "threadIdx.x" / threads, 0,
+        matmul_.n - 1);
     const bool fits = columns() % block_columns == 0;
-    const std::string weights = ReadWeights(fits);
+    const auto [weights, first_weights] = ReadWeights(fits);
     builder_.Blank();
-    const std::string a = LeftFrom(kernel_.in_groups ? "first_row" : "");
+    const CExpr a = LeftFrom(kernel_.in_groups ? "first_row" : CExpr());
     builder_.Comment(kernel_.in_groups
                          ? "The sum of a row of the group in the thread of its number there."
                          : "The sum of row number `row` in the thread of that number.");
-    const std::string rows = kernel_.most_rows == 1 ? "1" : RowCount();
-    const std::string left = kernel_.in_groups ? rows + " - first_row" : rows;
-    builder_.Append({Statement::Kind::kLet,
-                     "float",
-                     "product",
-                     "MultiplyRows<" + most + ">(" + a + ", " + left + ", " + weights + ", " +
-                         depth_ + ", " + (per_column > 1 ? "scratch" : "nullptr") + ")",
-                     {},
-                     {}});
-    const std::string row = "threadIdx.x % " + threads;
+    const CExpr rows = kernel_.most_rows == 1 ? 1 : RowCount();
+    const CExpr left = kernel_.in_groups ? rows - "first_row" : rows;
+    builder_.Append(Statement::Let(
+        "float", "product",
+        Call(Template("MultiplyRows", {most}),
+             {a, left, weights, first_weights, depth_, per_column > 1 ? "scratch" : "nullptr"})));
+    const CExpr row = "threadIdx.x" % threads;
     if (kernel_.in_groups)
-      StoreRows("first_row + " + row, row + " < " + most + " && ", fits);
+      StoreRows("first_row" + row, row < most, fits);
     else
-      StoreRows(row, "", fits);
+      StoreRows(row, {}, fits);
   }
 
   // The block's product, of several, and its first row, of several groups. Returns how many blocks
   // are neighbours that make the same columns.
-  std::string ChooseGroup(const std::string& most) {
-    if (!kernel_.in_groups) return ChooseMatrix(BlockNumber(), "");
+  CExpr ChooseGroup(const CExpr& most) {
+    if (!kernel_.in_groups) return ChooseMatrix(BlockNumber(), {});
     builder_.Comment("Neighbours make other rows with the same weights.");
-    Let("row_groups", "(" + RowCount() + " + " + most + " - 1) / " + most, 1, matmul_.m);
-    Let("first_row", BlockNumber() + " % row_groups * " + most, 0, matmul_.m - 1);
+    Let("row_groups", (RowCount() + most - 1) / most, 1, matmul_.m);
+    Let("first_row", BlockNumber() % "row_groups" * most, 0, matmul_.m - 1);
     return ChooseMatrix(BlockNumber(), "row_groups");
   }
 
   // Elements of one load.
   int64_t PackElements() const { return Aligned(16 / DtypeBytes(dtype())); }
 
-  std::string WarpsPerColumn() {
+  CExpr WarpsPerColumn() {
     return builder_.expressions().Constant("warps_per_column", kernel_.split_k.warps,
                                            "warps that share out a sum");
   }
 
   // Reads of the weights of `column` what fits in registers, and then waits for earlier kernels.
   // Returns the weights and those that were read. Every column is there if it `fits`.
-  std::string ReadWeights(bool fits) {
-    CExpressionWriter& names = builder_.expressions();
+  std::pair<CExpr, CExpr> ReadWeights(bool fits) {
+    IndexWriter& names = builder_.expressions();
     const int64_t pack = PackElements();
-    const std::string pack_name = names.Constant("pack", pack, "elements of one load");
+    const CExpr pack_name = names.Constant("pack", pack, "elements of one load");
     const int64_t terms = pack * kWarpSize * kernel_.split_k.warps;
-    const std::string packs =
+    const CExpr packs =
         names.Constant("first_packs", std::min(CeilDiv(depth(), terms), kMostFirstPacks),
                        "of a thread's share of the weights");
     const std::string weights = builder_.Unique("weights");
     const std::string first = builder_.Unique("first_weights");
-    const std::string last = fits ? "" : columns_ + " - 1";
-    builder_.Append({Statement::Kind::kLet,
-                     MemoryTypeName(dtype()) + "*",
-                     weights,
-                     b_ + " + " + (fits ? "column" : MinText(last, "column")) + " * " + depth_,
-                     {},
-                     {}});
+    const CExpr column = fits ? "column" : MinOf(columns_ - 1, "column");
+    builder_.Append(
+        Statement::Let(CExpr::Type(MemoryTypeName(dtype()) + "*"), weights, b_ + column * depth_));
     builder_.Blank();
     builder_.Comment("Weights, before it is known what they meet.");
-    builder_.Append({Statement::Kind::kLet,
-                     "auto",
-                     first,
-                     "ReadFirstWeights<" + WarpsPerColumn() + ", " + pack_name + ", " + packs +
-                         ">(" + weights + ", " + depth_ + ")",
-                     {},
-                     {}});
+    builder_.Append(
+        Statement::Let("auto", first,
+                       Call(Template("ReadFirstWeights", {WarpsPerColumn(), pack_name, packs}),
+                            {weights, depth_})));
     if (IsConstant(matmul_.b.value)) {
       if (fits) ReadColumnWeights(Expr::Symbol("column"));
-      builder_.Append({Statement::Kind::kAwait, "", "", "", {}, {}});
+      builder_.Append(Statement::Await());
     }
-    return weights + ", " + first;
+    return {weights, first};
   }
 
   // From the threads that have a row, which `is_row` and what follows says of `row`.
-  void StoreRows(const std::string& row, const std::string& is_row, bool fits) {
+  void StoreRows(const CExpr& row, const CExpr& is_row, bool fits) {
     const Expr column = Expr::Symbol("column");
     if (kernel_.most_rows == 1 && fits) {
       // Without a branch, what it loads is under way before the sum is there.
@@ -147,7 +130,7 @@ class RowsPlanner : ProductPlanner {
       const std::vector<Scalar> results = EvaluateResults(0, column, "product");
       builder_.Open(/*is_branch=*/true);
       Store(IndexOf(0, column), results);
-      builder_.Append({Statement::Kind::kIf, "", "", row + " == 0", builder_.Close(), {}});
+      builder_.CloseIf(Equal(row, 0));
       return;
     }
     Let("row", row, 0, matmul_.m - 1);
@@ -155,13 +138,8 @@ class RowsPlanner : ProductPlanner {
     builder_.Comment(EpilogueInWords());
     builder_.Open(/*is_branch=*/true);
     StoreElement(Expr::Symbol("row"), column, "product");
-    const std::string inside = fits ? "" : " && column < " + columns_;
-    builder_.Append({Statement::Kind::kIf,
-                     "",
-                     "",
-                     is_row + "row < " + RowCount() + inside,
-                     builder_.Close(),
-                     {}});
+    const CExpr inside = And(is_row, "row" < RowCount());
+    builder_.CloseIf(fits ? inside : And(inside, "column" < columns_));
   }
 
   const schedule::Rows& kernel_;

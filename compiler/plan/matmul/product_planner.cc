@@ -42,85 +42,70 @@ KernelPlan ProductPlanner::Finish(int64_t more_bytes) {
   return builder_.Finish();
 }
 
-std::string ProductPlanner::BlockNumber() const {
-  return builder_.plan().index_type == "int" ? "blockIdx.x" : "(long long)blockIdx.x";
-}
-
-std::string ProductPlanner::OfMatrix(const Expr& stride, const std::string& name,
-                                     std::vector<SizeName> sizes) {
+CExpr ProductPlanner::OfMatrix(const Expr& stride, const CExpr& name, std::vector<SizeName> sizes) {
   if (stride.IsConstant(0)) return name;
-  const std::string first = builder_.Unique(name + "_matrix");
-  const SizeNames names{name, "", true, std::move(sizes), {}, {}};
-  builder_.Append({Statement::Kind::kLet,
-                   MemoryTypeName(dtype()) + "*",
-                   first,
-                   name + " + " + builder_.Write(Expr::Symbol("matrix") * stride, names),
-                   {},
-                   {}});
+  const std::string first = builder_.Unique(name.word() + "_matrix");
+  const SizeNames names{name.word(), "", true, std::move(sizes), {}, {}};
+  builder_.Append(Statement::Let(CExpr::Type(MemoryTypeName(dtype()) + "*"), first,
+                                 name + builder_.Write(Expr::Symbol("matrix") * stride, names)));
   return first;
 }
 
-std::string ProductPlanner::ChooseMatrix(const std::string& number, const std::string& together) {
+CExpr ProductPlanner::ChooseMatrix(const CExpr& number, const CExpr& together) {
   if (matrices() == 1) return together;
-  CExpressionWriter& names = builder_.expressions();
-  const std::string count =
+  IndexWriter& names = builder_.expressions();
+  const CExpr count =
       names.Constant("matrices", matrices(), "products, each of matrices of its own");
-  Let("matrix", number + (together.empty() ? "" : " / " + together) + " % " + count, 0,
-      matrices() - 1);
-  const auto of_matrix = [&](const MatMulPlan::Operand& operand, const std::string& name) {
+  Let("matrix", (together.empty() ? number : number / together) % count, 0, matrices() - 1);
+  const auto of_matrix = [&](const MatMulPlan::Operand& operand, const CExpr& place) {
+    const std::string& name = place.word();
     std::vector<SizeName> sizes = SizesOf(name, operand.value->type.shape);
     if (const auto stride = operand.batch_stride.AsConstant())
       sizes.insert(sizes.begin(),
                    {*stride, name + "_matrix_elements", "of a matrix of \"" + name + "\""});
-    return OfMatrix(operand.batch_stride, name, std::move(sizes));
+    return OfMatrix(operand.batch_stride, place, std::move(sizes));
   };
   if (!a_.empty()) a_ = of_matrix(matmul_.a, a_);
   if (!b_.empty()) b_ = of_matrix(matmul_.b, b_);
-  return together.empty() ? count : "(" + count + " * " + together + ")";
+  return together.empty() ? count : count * together;
 }
 
-std::string ProductPlanner::LeftFrom(const std::string& first_row) {
-  if (!matmul_.made) return a_ + (first_row.empty() ? "" : " + " + first_row + " * " + depth_);
+CExpr ProductPlanner::LeftFrom(const CExpr& first_row) {
+  if (!matmul_.made) return first_row.empty() ? a_ : a_ + first_row * depth_;
   const int64_t lanes = Aligned(16 / DtypeBytes(dtype()));
-  const std::string lanes_name =
+  const CExpr lanes_name =
       builder_.expressions().Constant("pack_lanes", lanes, "neighbours in a row");
   a_ = builder_.Unique(FriendlyName(matmul_.made->name));
-  builder_.Comment("The left operand: " + OpsInWords(/*behind_product=*/false) + ". " + lanes_name +
-                   " neighbours in a row, number `pack` of these" +
-                   (first_row.empty() ? "." : "; rows count from " + first_row + " on."));
+  builder_.Comment(
+      "The left operand: " + OpsInWords(/*behind_product=*/false) + ". " + lanes_name.ToString() +
+      " neighbours in a row, number `pack` of these" +
+      (first_row.empty() ? "." : "; rows count from " + first_row.ToString() + " on."));
   builder_.Open();
   builder_.DefineVariable("left_row", 0, matmul_.m - 1);
   builder_.DefineVariable("pack", 0, depth() / lanes - 1);
   std::string row = "left_row";
   if (!first_row.empty()) {
     row = "made_row";
-    Let(row, first_row + " + left_row", 0, matmul_.m - 1);
+    Let(row, first_row + "left_row", 0, matmul_.m - 1);
   }
   const Expr first = FirstOfPack(lanes, lanes_name);
   builder_.OpenLanes({"lane", lanes, true, "#pragma unroll", lanes_name});
-  builder_.BeforeLanes({Statement::Kind::kDeclare,
-                        "Vector<" + MemoryTypeName(dtype()) + ", " + lanes_name + ">",
-                        "made",
-                        "",
-                        {},
-                        {}});
+  builder_.BeforeLanes(Statement::Declare(VectorType(MemoryTypeName(dtype()), lanes_name), "made"));
   const Scalar made = lowering_.Evaluate(
       matmul_.made, IndexOf(matmul_.made, Expr::Symbol(row), first + Expr::Symbol("lane")));
-  builder_.Assign("made.at[lane]", ToMemory(made.text, dtype()));
+  builder_.Assign("made.at[lane]", ToMemory(made.value, dtype()));
   builder_.CloseLanes();
-  builder_.AppendCall("return made");
+  builder_.Append(Statement::Return("made"));
   const std::string& type = builder_.index_type();
-  builder_.Append({Statement::Kind::kLambda,
-                   "",
-                   a_,
-                   type + " left_row, " + type + " pack",
-                   builder_.Close(),
-                   {}});
+  builder_.Append({.kind = Statement::Kind::kLambda,
+                   .text = type + " left_row, " + type + " pack",
+                   .place = a_,
+                   .body = builder_.Close()});
   return a_;
 }
 
-Expr ProductPlanner::FirstOfPack(int64_t lanes, const std::string& lanes_name) {
-  CExpressionWriter& names = builder_.expressions();
+Expr ProductPlanner::FirstOfPack(int64_t lanes, const CExpr& lanes_name) {
+  IndexWriter& names = builder_.expressions();
   const Value* base = matmul_.made;
   while (GetOpDef(base->producer->kind).op_class == OpClass::kView)
     base = base->producer->operand(0);
@@ -132,9 +117,9 @@ Expr ProductPlanner::FirstOfPack(int64_t lanes, const std::string& lanes_name) {
   // The operand is a view of shorter rows.
   const std::string name = FriendlyName(base->name), of_base = "of \"" + base->name + "\"";
   const int64_t rows = depth() / columns, packs = columns / lanes;
-  const std::string packs_name = names.Constant(name + "_packs", packs, "in a row " + of_base);
-  Let("base_row", "pack / " + packs_name, 0, rows - 1);
-  Let("base_pack", "pack % " + packs_name, 0, packs - 1);
+  const CExpr packs_name = names.Constant(name + "_packs", packs, "in a row " + of_base);
+  Let("base_row", "pack" / packs_name, 0, rows - 1);
+  Let("base_pack", "pack" % packs_name, 0, packs - 1);
   names.NameFactor("base_pack", lanes, lanes_name);
   return Expr::Symbol("base_row") * columns + Expr::Symbol("base_pack") * lanes;
 }
@@ -158,13 +143,13 @@ Exprs ProductPlanner::IndexOf(const Value* value, const Expr& row, const Expr& c
   return index;
 }
 
-void ProductPlanner::StoreElement(const Expr& row, const Expr& column, const std::string& product) {
+void ProductPlanner::StoreElement(const Expr& row, const Expr& column, const CExpr& product) {
   Store(IndexOf(row, column), EvaluateResults(row, column, product));
 }
 
 std::vector<Scalar> ProductPlanner::EvaluateResults(const Expr& row, const Expr& column,
-                                                    const std::string& product) {
-  const Exprs index = IndexOf(row, column);
+                                                    const CExpr& product) {
+  const std::vector<Expr> index = IndexOf(row, column);
   lowering_.Bind(product_->result(), index, {product, product_->result()->type.dtype});
   std::vector<Scalar> results;
   for (const Value* value : region_.body->outputs) {
@@ -215,13 +200,13 @@ std::string ProductPlanner::EpilogueInWords() const {
 
 int64_t ProductPlanner::Aligned(int64_t most) const { return std::gcd(depth(), most); }
 
-std::string ProductPlanner::MinText(const std::string& constant, const std::string& other) {
-  return "min(" + WriteSize(builder_, constant) + ", " + other + ")";
+CExpr ProductPlanner::MinOf(const CExpr& constant, const CExpr& other) {
+  return Min(WriteSize(builder_, constant), other);
 }
 
-void ProductPlanner::Let(const std::string& name, const std::string& text, const Expr& low,
+void ProductPlanner::Let(const std::string& name, const CExpr& value, const Expr& low,
                          const Expr& high) {
-  builder_.AppendLet(name, text);
+  builder_.AppendLet(name, value);
   builder_.DefineVariable(name, low, high);
 }
 

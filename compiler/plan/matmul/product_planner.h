@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/kernel/idioms.h"
 #include "compiler/kernel/region_lowering.h"
 #include "compiler/plan/matmul/schedule.h"
 #include "compiler/plan/plan_region.h"
@@ -30,39 +31,39 @@ class ProductPlanner {
   int64_t Aligned(int64_t most) const;
 
   // blockIdx.x, in the type of indices.
-  std::string BlockNumber() const;
-  std::string MinText(const std::string& constant, const std::string& other);
-  void Let(const std::string& name, const std::string& text, const Expr& low, const Expr& high);
+  CExpr BlockNumber() const { return fusec::BlockNumber(builder_); }
+  // The smaller of a `constant`, which is an int, and another.
+  CExpr MinOf(const CExpr& constant, const CExpr& other);
+  void Let(const std::string& name, const CExpr& value, const Expr& low, const Expr& high);
 
   // How many rows the result has.
-  std::string RowCount() { return builder_.Write(matmul_.m, CountOf("rows", "of the result")); }
+  CExpr RowCount() { return builder_.Write(matmul_.m, CountOf("rows", "of the result")); }
 
   // From the operand that is called `name` on: the block's matrix of several, `stride` elements
   // each, as `sizes` call them.
-  std::string OfMatrix(const Expr& stride, const std::string& name, std::vector<SizeName> sizes);
+  CExpr OfMatrix(const Expr& stride, const CExpr& name, std::vector<SizeName> sizes);
   // Which of the products the block takes part in, by its `number`. Of every `together` neighbours
   // all take part in the same one. Returns how many blocks are neighbours of any product.
-  std::string ChooseMatrix(const std::string& number, const std::string& together);
+  CExpr ChooseMatrix(const CExpr& number, const CExpr& together);
 
-  // What is multiplied from row `first_row` on (a local, or "" for row 0): a place in memory, or
+  // What is multiplied from row `first_row` on (a local, or none for row 0): a place in memory, or
   // the function that makes it (made_operand.cuh), which is written here. Needs the matrix to be
   // chosen.
-  std::string LeftFrom(const std::string& first_row);
+  CExpr LeftFrom(const CExpr& first_row);
 
   // The element of a made row with which pack number `pack` begins, of `lanes` elements each;
   // writes down where that is.
-  Expr FirstOfPack(int64_t lanes, const std::string& lanes_name);
+  Expr FirstOfPack(int64_t lanes, const CExpr& lanes_name);
 
   // Where a value of the product's rows has the element at `row` and `column`.
   Exprs IndexOf(const Value* value, const Expr& row, const Expr& column);
   // The same of the product.
   Exprs IndexOf(const Expr& row, const Expr& column);
   // The epilogue for that element, whose value is `product`.
-  void StoreElement(const Expr& row, const Expr& column, const std::string& product);
+  void StoreElement(const Expr& row, const Expr& column, const CExpr& product);
   // The region's results there, of which reshapes are left out.
-  std::vector<Scalar> EvaluateResults(const Expr& row, const Expr& column,
-                                      const std::string& product);
-  void Store(ArrayRef<Expr> index, ArrayRef<Scalar> results);
+  std::vector<Scalar> EvaluateResults(const Expr& row, const Expr& column, const CExpr& product);
+  void Store(const std::vector<Expr>& index, const std::vector<Scalar>& results);
   // What the epilogue reads of weights that have one element for each column, such as a bias.
   void ReadColumnWeights(const Expr& column);
   // The ops in front of the product or behind it.
@@ -74,11 +75,12 @@ class ProductPlanner {
   KernelBuilder& builder_;
   RegionLowering lowering_;
   const Node* product_ = nullptr;
-  std::string a_, b_;            // a_: also the function that makes it
-  std::string columns_, depth_;  // what the kernel calls these
+  CExpr a_, b_;            // a_: also the function that makes it
+  CExpr columns_, depth_;  // what the kernel calls these
 };
 
-// The kernels of schedules, but for those that other planners make; `tile` is a Tile or a Warpgroup.
+// The kernels of schedules, but for those that other planners make; `tile` is a Tile or a
+// Warpgroup.
 KernelPlan PlanMatMulRows(const Node& region, const MatMulPlan& matmul, const schedule::Rows& rows,
                           KernelBuilder& builder);
 KernelPlan PlanMatMulTile(const Node& region, const MatMulPlan& matmul, const MatMulSchedule& tile,

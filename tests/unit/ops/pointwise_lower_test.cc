@@ -172,7 +172,7 @@ std::string FunctionText(const Case& test, const TextRecorder& lowered, size_t n
             "*)operands[" + number_text + "])[" + (test.operands[i].dims.empty() ? "0" : "i") + "];\n";
   }
   for (const std::string& statement : lowered.statements) text += "    " + statement + "\n";
-  return text + "    ((" + CTypeName(lowered.result.dtype) + "*)results)[i] = " + lowered.result.text +
+  return text + "    ((" + CTypeName(lowered.result.dtype) + "*)results)[i] = " + lowered.result.text() +
          ";\n  }\n}\n";
 }
 

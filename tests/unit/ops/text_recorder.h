@@ -26,7 +26,7 @@ class TextRecorder : public LowerContext {
     const Value& value = *node_->operand(operand);
     const Node* producer = value.producer;
     if (producer != nullptr && producer->kind == OpKind::kConstant) {
-      return {CLiteral(producer->constant.GetDouble(0), value.type.dtype), value.type.dtype};
+      return {Literal(producer->constant.GetDouble(0), value.type.dtype), value.type.dtype};
     }
     return {"x" + std::to_string(operand), value.type.dtype};
   }

@@ -169,7 +169,7 @@ class LowerEvaluator : public LowerContext {
   }
   double At(const IntList& index) {
     for (size_t i = 0; i < index.size(); ++i) symbols_["i" + std::to_string(i)] = index[i];
-    return std::stod(GetOpDef(node_->kind).functions.lower(*this).text);
+    return std::stod(GetOpDef(node_->kind).functions.lower(*this).text());
   }
 
   const Ranges& ranges() const override { return ranges_; }
@@ -183,7 +183,7 @@ class LowerEvaluator : public LowerContext {
       EXPECT_LT(place[i], tensor.dims[i]) << index[i].ToString();
       if (place[i] < 0 || place[i] >= tensor.dims[i]) return {"-12345", tensor.dtype};
     }
-    return {std::to_string(tensor.Real(tensor.Position(place))), tensor.dtype};
+    return {CExpr::Parse(std::to_string(tensor.Real(tensor.Position(place)))), tensor.dtype};
   }
   std::string Array(int) override { return "array"; }
   Scalar Let(const std::string& c_expression, Dtype dtype, const std::string&) override {
@@ -197,12 +197,12 @@ class LowerEvaluator : public LowerContext {
     return Number(position) < Number(limit) ? then() : otherwise();
   }
   Expr IndexFromData(const Scalar& data, const Expr& extent, int,
-                     ArrayRef<Expr>) override {
-    const int64_t value = std::stoll(data.text);
+                     const std::vector<Expr>&) override {
+    const int64_t value = std::stoll(data.text());
     return Expr(value < 0 ? value + Number(extent) : value);
   }
   Scalar DataFromIndex(const Expr& index, Dtype dtype) override {
-    return {std::to_string(Number(index)), dtype};
+    return {Number(index), dtype};
   }
   Scalar FoldRange(OpKind, Dtype, const Scalar&, const Scalar&, const Expr&,
                    function_ref<Scalar(const Expr&)>) override {

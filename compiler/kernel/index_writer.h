@@ -31,32 +31,28 @@ struct SizeNames {
 
 // Writes index expressions as C, outer axes first. Integers above 1 become named constants of the
 // kernel, so that a reader learns what they are. A constant has one meaning.
-class CExpressionWriter {
+class IndexWriter {
  public:
   // `ranges` tell where C's division, which rounds toward zero, is the index arithmetic's, which
   // rounds down. They must outlive the writer.
-  explicit CExpressionWriter(const Ranges& ranges) : ranges_(ranges) {}
+  explicit IndexWriter(const Ranges& ranges) : ranges_(ranges) {}
 
   // `value` is a size of the kernel's own where a tensor's last axis has it: it is written as
   // `name`, which is no constant.
-  void NameColumns(int64_t value, const std::string& name) { columns_[value] = name; }
+  void NameColumns(int64_t value, const CExpr& name) { columns_[value] = name; }
   // `variable * value` is written as `variable * constant`, and multiples of `value` alike.
-  void NameFactor(const std::string& variable, int64_t value, const std::string& constant) {
+  void NameFactor(const std::string& variable, int64_t value, const CExpr& constant) {
     factors_[variable] = {value, constant};
   }
   // From now on `variable` counts something else.
   void ForgetFactor(const std::string& variable) { factors_.erase(variable); }
   // A constant of another type, such as a float; its name.
-  std::string TypedConstant(const std::string& type, const std::string& hint,
-                            const std::string& value, const std::string& comment);
+  CExpr TypedConstant(const std::string& type, const std::string& hint, const CExpr& value,
+                      const std::string& comment);
   // The constant of this meaning: block size, chunk. Returns its name.
-  std::string Constant(const std::string& hint, int64_t value, const std::string& comment);
-  std::string Constant(const SizeName& size) {
-    return Constant(size.hint, size.value, size.comment);
-  }
-  std::string Write(const Expr& expr, const SizeNames& names);
-  // In parentheses where a product needs them.
-  std::string WriteFactor(const Expr& expr, const SizeNames& names);
+  CExpr Constant(const std::string& hint, int64_t value, const std::string& comment);
+  CExpr Constant(const SizeName& size) { return Constant(size.hint, size.value, size.comment); }
+  CExpr Write(const Expr& expr, const SizeNames& names);
   // Symbols are `long long` from now on, which min and max want both of their arguments to be.
   void CountInLongLong() { wide_ = true; }
   bool wrote_division() const { return wrote_division_; }
@@ -65,26 +61,26 @@ class CExpressionWriter {
  private:
   struct Factor {
     int64_t value;
-    std::string constant;
+    CExpr constant;
   };
   std::string NewName(const std::string& hint);
-  // The text of `size`, which is above 1.
-  std::string Text(const SizeName& size);
+  // What stands for `size`, which is above 1.
+  CExpr Name(const SizeName& size);
   // A number that is a size, one that divides, or one that is added to a place.
-  std::string WriteSize(int64_t value, const SizeNames& names);
-  std::string WriteDivisor(int64_t value, const SizeNames& names);
-  std::string WriteOffset(int64_t value, const SizeNames& names);
-  std::string WriteCoefficient(const Expr::Term& term, const std::string& atoms, int64_t magnitude,
-                               const SizeNames& names);
-  std::string WriteTerm(const Expr::Term& term, int64_t magnitude, const SizeNames& names);
-  std::string WriteAtom(const Atom& atom, const SizeNames& names);
-  std::string WriteDivision(const Atom& atom, const SizeNames& names);
-  std::string WriteExtremum(const char* function, const Atom& atom, const SizeNames& names);
+  CExpr WriteSize(int64_t value, const SizeNames& names);
+  CExpr WriteDivisor(int64_t value, const SizeNames& names);
+  CExpr WriteOffset(int64_t value, const SizeNames& names);
+  CExpr WriteCoefficient(const Expr::Term& term, const CExpr& atoms, int64_t magnitude,
+                         const SizeNames& names);
+  CExpr WriteTerm(const Expr::Term& term, int64_t magnitude, const SizeNames& names);
+  CExpr WriteAtom(const Atom& atom, const SizeNames& names);
+  CExpr WriteDivision(const Atom& atom, const SizeNames& names);
+  CExpr WriteExtremum(const char* function, const Atom& atom, const SizeNames& names);
 
   const Ranges& ranges_;
   bool wide_ = false;
   bool wrote_division_ = false;
-  std::map<int64_t, std::string> columns_;
+  std::map<int64_t, CExpr> columns_;
   std::map<std::string, Factor> factors_;                // by variable
   std::map<std::vector<std::string>, std::string> own_;  // by hint, value and comment
   std::map<std::string, int> taken_;

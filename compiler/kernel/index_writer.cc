@@ -1,4 +1,4 @@
-#include "compiler/kernel/c_expression.h"
+#include "compiler/kernel/index_writer.h"
 
 #include <algorithm>
 #include <cctype>
@@ -21,30 +21,30 @@ std::string PascalCase(const std::string& name) {
   return out;
 }
 
-std::string CExpressionWriter::NewName(const std::string& hint) {
+std::string IndexWriter::NewName(const std::string& hint) {
   const std::string name = "k" + PascalCase(hint);
   const int repeat = ++taken_[name];
   return repeat == 1 ? name : name + "_" + std::to_string(repeat);
 }
 
-std::string CExpressionWriter::TypedConstant(const std::string& type, const std::string& hint,
-                                             const std::string& value, const std::string& comment) {
-  auto found = own_.find({hint, value, comment});
+CExpr IndexWriter::TypedConstant(const std::string& type, const std::string& hint,
+                                 const CExpr& value, const std::string& comment) {
+  const std::vector<std::string> meaning = {hint, value.ToString(), comment};
+  auto found = own_.find(meaning);
   if (found == own_.end()) {
     const std::string name = NewName(hint);
     constants_.push_back({type, name, value, comment});
-    found = own_.emplace(std::vector{hint, value, comment}, name).first;
+    found = own_.emplace(meaning, name).first;
   }
   return found->second;
 }
 
-std::string CExpressionWriter::Constant(const std::string& hint, int64_t value,
-                                        const std::string& comment) {
+CExpr IndexWriter::Constant(const std::string& hint, int64_t value, const std::string& comment) {
   const bool is_wide = value > INT32_MAX || value < INT32_MIN;
-  return TypedConstant(is_wide ? "long long" : "int", hint, std::to_string(value), comment);
+  return TypedConstant(is_wide ? "long long" : "int", hint, value, comment);
 }
 
-std::string CExpressionWriter::Text(const SizeName& size) {
+CExpr IndexWriter::Name(const SizeName& size) {
   const auto columns = columns_.find(size.value);
   return columns != columns_.end() && size.hint.ends_with("_columns") ? columns->second
                                                                       : Constant(size);
@@ -70,27 +70,35 @@ std::string PerAtoms(const Expr::Term& term) {
   return per;
 }
 
+// Integers may be multiplied in any order: from left to right there are no parentheses.
+CExpr Times(const CExpr& a, const CExpr& b) {
+  return b.IsBinary("*") ? Times(Times(a, b.operand(0)), b.operand(1)) : a * b;
+}
+CExpr Negated(const CExpr& a) {
+  return a.IsBinary("*") ? Negated(a.operand(0)) * a.operand(1) : -a;
+}
+
 }  // namespace
 
-std::string CExpressionWriter::WriteSize(int64_t value, const SizeNames& names) {
-  if (IsPlain(value)) return std::to_string(value);
-  if (value == INT64_MIN) return "(-9223372036854775807LL - 1)";  // C has no literal for it
-  if (value < 0) return "-" + WriteSize(-value, names);
-  if (const SizeName* size = Find(names.sizes, value)) return Text(*size);
+CExpr IndexWriter::WriteSize(int64_t value, const SizeNames& names) {
+  if (IsPlain(value)) return value;
+  if (value == INT64_MIN) return "-9223372036854775807LL - 1";  // C has no literal for it
+  if (value < 0) return -WriteSize(-value, names);
+  if (const SizeName* size = Find(names.sizes, value)) return Name(*size);
   if (!names.is_place) return Constant(names.subject, value, names.phrase);
   return Constant(names.subject + "_group", value,
                   "what positions in \"" + names.subject + "\" are divided by");
 }
 
-std::string CExpressionWriter::WriteDivisor(int64_t value, const SizeNames& names) {
+CExpr IndexWriter::WriteDivisor(int64_t value, const SizeNames& names) {
   const SizeName* divisor = Find(names.divisors, value);
-  return divisor && !Find(names.sizes, value) ? Text(*divisor) : WriteSize(value, names);
+  return divisor && !Find(names.sizes, value) ? Name(*divisor) : WriteSize(value, names);
 }
 
-std::string CExpressionWriter::WriteOffset(int64_t value, const SizeNames& names) {
-  if (IsPlain(value)) return std::to_string(value);
+CExpr IndexWriter::WriteOffset(int64_t value, const SizeNames& names) {
+  if (IsPlain(value)) return value;
   if (value == INT64_MIN) return WriteSize(value, names);
-  if (value < 0) return "-" + WriteOffset(-value, names);
+  if (value < 0) return -WriteOffset(-value, names);
   if (const SizeName* offset = Find(names.offsets, value)) return Constant(*offset);
   const std::string comment =
       names.is_place ? "between an element and what is read of \"" + names.subject + "\""
@@ -99,20 +107,20 @@ std::string CExpressionWriter::WriteOffset(int64_t value, const SizeNames& names
 }
 
 // Of a variable that counts vectors, the elements of each stand in front of what they step by.
-std::string CExpressionWriter::WriteCoefficient(const Expr::Term& term, const std::string& atoms,
-                                                int64_t magnitude, const SizeNames& names) {
-  if (const auto factor = factors_.find(atoms);
+CExpr IndexWriter::WriteCoefficient(const Expr::Term& term, const CExpr& atoms, int64_t magnitude,
+                                    const SizeNames& names) {
+  const std::string text = term.atoms.size() == 1 ? atoms.ToOperandString() : atoms.ToString();
+  if (const auto factor = factors_.find(text);
       factor != factors_.end() && magnitude % factor->second.value == 0) {
     const auto& [value, constant] = factor->second;
     if (magnitude == value) return constant;
-    if (const SizeName* size = Find(names.sizes, magnitude / value))
-      return constant + " * " + Text(*size);
+    if (const SizeName* size = Find(names.sizes, magnitude / value)) return constant * Name(*size);
   }
-  if (const SizeName* size = Find(names.sizes, magnitude)) return Text(*size);
+  if (const SizeName* size = Find(names.sizes, magnitude)) return Name(*size);
   const std::string per = PerAtoms(term);
   if (names.is_place)
     return Constant(names.subject + per, magnitude,
-                    "elements of \"" + names.subject + "\" per step of " + atoms);
+                    "elements of \"" + names.subject + "\" per step of " + text);
   std::string each;
   for (const AtomRef& atom : term.atoms) {
     const bool is_symbol = atom->kind == Atom::Kind::kSymbol;
@@ -121,21 +129,11 @@ std::string CExpressionWriter::WriteCoefficient(const Expr::Term& term, const st
   return Constant(names.subject + per, magnitude, names.phrase + each);
 }
 
-std::string CExpressionWriter::WriteFactor(const Expr& expr, const SizeNames& names) {
-  const auto& terms = expr.terms();
-  const bool simple =
-      terms.empty() ||
-      (terms.size() == 1 && terms[0].coefficient >= 0 &&
-       (terms[0].atoms.empty() || (terms[0].atoms.size() == 1 && terms[0].coefficient == 1 &&
-                                   terms[0].atoms[0]->kind == Atom::Kind::kSymbol)));
-  return simple ? Write(expr, names) : "(" + Write(expr, names) + ")";
-}
-
-std::string CExpressionWriter::WriteAtom(const Atom& atom, const SizeNames& names) {
+CExpr IndexWriter::WriteAtom(const Atom& atom, const SizeNames& names) {
   wrote_division_ |= atom.kind == Atom::Kind::kFloorDiv || atom.kind == Atom::Kind::kMod;
   switch (atom.kind) {
     case Atom::Kind::kSymbol:
-      return atom.name;
+      return CExpr::Parse(atom.name);  // which may be an element of an array
     case Atom::Kind::kFloorDiv:
     case Atom::Kind::kMod:
       return WriteDivision(atom, names);
@@ -144,44 +142,40 @@ std::string CExpressionWriter::WriteAtom(const Atom& atom, const SizeNames& name
     case Atom::Kind::kMax:
       return WriteExtremum("max", atom, names);
   }
-  return "";
+  return {};
 }
 
-std::string CExpressionWriter::WriteDivision(const Atom& atom, const SizeNames& names) {
+CExpr IndexWriter::WriteDivision(const Atom& atom, const SizeNames& names) {
   const auto divisor = atom.right.AsConstant();
-  const std::string a = WriteFactor(atom.left, names);
-  const std::string b = divisor ? WriteDivisor(*divisor, names) : WriteFactor(atom.right, names);
+  const CExpr a = Write(atom.left, names);
+  const CExpr b = divisor ? WriteDivisor(*divisor, names) : Write(atom.right, names);
   const bool is_mod = atom.kind == Atom::Kind::kMod;
-  if (ranges_.ProvenNonNegative(atom.left)) return a + (is_mod ? " % " : " / ") + b;
-  const std::string mod = "(" + a + " % " + b + " + " + b + ") % " + b;
-  return is_mod ? mod : "(" + a + " - " + mod + ") / " + b;
+  if (ranges_.ProvenNonNegative(atom.left)) return is_mod ? a % b : a / b;
+  const CExpr mod = (a % b + b) % b;
+  return is_mod ? mod : (a - mod) / b;
 }
 
-std::string CExpressionWriter::WriteExtremum(const char* function, const Atom& atom,
-                                             const SizeNames& names) {
+CExpr IndexWriter::WriteExtremum(const char* function, const Atom& atom, const SizeNames& names) {
   const auto argument = [&](const Expr& expr) {
     const bool cast = wide_ && expr.AsConstant();
-    return cast ? "(long long)" + WriteFactor(expr, names) : Write(expr, names);
+    return cast ? Cast("long long", Write(expr, names)) : Write(expr, names);
   };
-  return std::string(function) + "(" + argument(atom.left) + ", " + argument(atom.right) + ")";
+  return Call(function, {argument(atom.left), argument(atom.right)});
 }
 
-std::string CExpressionWriter::WriteTerm(const Expr::Term& term, int64_t magnitude,
-                                         const SizeNames& names) {
+CExpr IndexWriter::WriteTerm(const Expr::Term& term, int64_t magnitude, const SizeNames& names) {
   if (term.atoms.empty()) return WriteOffset(magnitude, names);
-  std::string text;
-  const bool product = term.atoms.size() > 1 || magnitude != 1;
+  CExpr product;
   for (const AtomRef& atom : term.atoms) {
-    if (!text.empty()) text += " * ";
-    const bool quotient = atom->kind == Atom::Kind::kFloorDiv || atom->kind == Atom::Kind::kMod;
-    text += product && quotient ? "(" + WriteAtom(*atom, names) + ")" : WriteAtom(*atom, names);
+    const CExpr factor = WriteAtom(*atom, names);
+    product = product.empty() ? factor : product * factor;
   }
-  if (magnitude == 1) return text;
-  return text + " * " + WriteCoefficient(term, text, magnitude, names);
+  if (magnitude == 1) return product;
+  return Times(product, WriteCoefficient(term, product, magnitude, names));
 }
 
-std::string CExpressionWriter::Write(const Expr& expr, const SizeNames& names) {
-  if (expr.terms().empty()) return "0";
+CExpr IndexWriter::Write(const Expr& expr, const SizeNames& names) {
+  if (expr.terms().empty()) return 0;
   if (const auto number = expr.AsConstant())
     return names.is_place ? WriteOffset(*number, names) : WriteSize(*number, names);
   // Positive terms first, so that the text starts with a minus only where all terms do; of these,
@@ -195,19 +189,19 @@ std::string CExpressionWriter::Write(const Expr& expr, const SizeNames& names) {
     };
     return rank(a) < rank(b);
   });
-  std::string text;
+  CExpr sum;
   for (const Expr::Term& term : terms) {
     if (term.coefficient == INT64_MIN) {  // a constant, which has no magnitude
-      text += " + " + WriteSize(INT64_MIN, names);
+      sum = sum + WriteSize(INT64_MIN, names);
       continue;
     }
+    const CExpr part = WriteTerm(term, std::abs(term.coefficient), names);
     if (term.coefficient < 0)
-      text += text.empty() ? "-" : " - ";
-    else if (!text.empty())
-      text += " + ";
-    text += WriteTerm(term, std::abs(term.coefficient), names);
+      sum = sum.empty() ? Negated(part) : sum - part;
+    else
+      sum = sum.empty() ? part : sum + part;
   }
-  return text;
+  return sum;
 }
 
 }  // namespace fusec

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/ir/c_expr.h"
+
+namespace fusec {
+
+// What stays together in a line.
+struct CodeToken {
+  // How tightly operators bind, as clang-format numbers them.
+  enum Precedence {
+    kNoOperator = -1,
+    kSemicolon,
+    kComma,
+    kAssignment,
+    kConditional,
+    kLogicalOr,
+    kLogicalAnd,
+    kEquality = 9,
+    kRelational = 10,
+    kShift = 12,
+    kSum,
+    kProduct,
+  };
+  std::string text;
+  int spaces = 0;                // in front of it
+  int precedence = kNoOperator;  // of an operator, comma or semicolon
+  bool opens = false, closes = false;
+  bool is_template = false;  // < and > around arguments
+  bool is_ternary = false;   // ? or :
+  bool has_two_operands = true;
+  std::vector<int> starts;  // precedences of the operations that begin here, outermost first
+  int ends = 0;             // operations that end here
+};
+
+// Of +, <, && and the like.
+int PrecedenceOf(std::string_view binary_operator);
+
+// A line of code as its tokens, with the operations that they make up: what prints trees, and what
+// knows where a line may be broken.
+class CodeTokens {
+ public:
+  // Words as they are; spaces between them separate tokens. What stands behind a word without a
+  // space belongs to it.
+  CodeTokens& Words(std::string_view text);
+  CodeTokens& Space();
+  CodeTokens& Add(const CExpr& expr);
+  CodeTokens& Open(std::string_view bracket, bool is_template = false);
+  CodeTokens& Close(std::string_view bracket, bool is_template = false);
+  CodeTokens& Semicolon() { return Mark(";", CodeToken::kSemicolon); }
+  CodeTokens& Comma() { return Mark(",", CodeToken::kComma).Space(); }
+  // ` = `
+  CodeTokens& Assign(std::string_view op = "=") { return Operator(op, CodeToken::kAssignment); }
+  // An operation begins with the next token, and ends with the last one.
+  CodeTokens& Begin(int precedence);
+  CodeTokens& End();
+
+  const std::vector<CodeToken>& tokens() const { return tokens_; }
+  std::string ToString() const;
+
+ private:
+  CodeTokens& Operator(std::string_view op, int precedence, bool has_two_operands = true);
+  CodeTokens& Mark(std::string_view text, int precedence);
+  CodeToken& New(std::string_view text);
+  void AddChain(const CExpr& expr, int precedence);
+  void AddOperand(const CExpr& operand, const CExpr& of, bool is_right);
+  void AddPrefixed(const CExpr& operand);
+  void AddPostfixed(const CExpr& operand);
+  void AddInParentheses(const CExpr& expr);
+  void AddItems(const std::vector<CExpr>& items, size_t first);
+  void AddConditional(const CExpr& expr);
+
+  std::vector<CodeToken> tokens_;
+  std::vector<int> begun_;  // operations that begin with the next token
+  bool space_ = false;      // in front of it
+  bool is_word_ = false;    // the last one, to which more may belong
+};
+
+}  // namespace fusec
