@@ -28,8 +28,7 @@ class ProbedElement : public LowerContext {
   Scalar Let(const std::string&, Dtype dtype, const std::string&) override { return {"x", dtype}; }
   void Use(const std::string&) override {}
   Scalar SelectBelow(const Expr& position, const Expr& limit, Dtype dtype,
-                     function_ref<Scalar()> then,
-                     function_ref<Scalar()> otherwise) override {
+                     function_ref<Scalar()> then, function_ref<Scalar()> otherwise) override {
     if (!ranges().ProvenNonNegative(position - limit)) then();
     if (!ranges().ProvenLess(position, limit)) otherwise();
     return {"x", dtype};
@@ -51,9 +50,7 @@ class ProbedElement : public LowerContext {
   AccessProbe& probe_;
 };
 
-Exprs AccessProbe::AnyElementOf(ShapeRef shape) {
-  return AnyIndex(shape, ranges_);
-}
+Exprs AccessProbe::AnyElementOf(ShapeRef shape) { return AnyIndex(shape, ranges_); }
 
 bool AccessProbe::Follows(const Value* value, ArrayRef<Expr> index) {
   if (auto expected = expected_.find(value); expected != expected_.end()) {

@@ -14,8 +14,7 @@ namespace fusec {
 // only at the element that the kernel has at hand.
 class AccessProbe {
  public:
-  AccessProbe(const NodeSet& group, Ranges ranges)
-      : group_(group), ranges_(std::move(ranges)) {}
+  AccessProbe(const NodeSet& group, Ranges ranges) : group_(group), ranges_(std::move(ranges)) {}
 
   Ranges& ranges() { return ranges_; }
   // The index of any element of a value of that shape: a variable for each axis, and 0 for axes of
@@ -24,9 +23,7 @@ class AccessProbe {
   // `value` may be read at `index` only.
   void Expect(const Value* value, Exprs index) { expected_[value] = std::move(index); }
   // `value` may be read in the row `row` (its leading coordinates) only.
-  void ExpectRow(const Value* value, Exprs row) {
-    expected_rows_[value] = std::move(row);
-  }
+  void ExpectRow(const Value* value, Exprs row) { expected_rows_[value] = std::move(row); }
   // Like Follows, for a `value` that itself has an expectation: its producer is followed.
   bool FollowsProducer(const Value* value, ArrayRef<Expr> index);
   // Whether all reads that make element `index` of `value` are as expected.

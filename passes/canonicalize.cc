@@ -103,7 +103,7 @@ Value* SimplifyMatMul(const Node& node, Builder& builder) {
   for (int side = 0; side < 2; ++side) {
     const Node* transpose = ProducerOf(node.operand(side), OpKind::kTranspose);
     if (!transpose || !SwapsLastTwo(*transpose)) continue;
-    Values operands = node.operands;
+    ValueList operands = node.operands;
     operands[side] = transpose->operand(0);
     Attributes attributes = node.attributes;
     const char* name = side == 0 ? "transpose_a" : "transpose_b";

@@ -1,6 +1,5 @@
 #include "passes/check_fused.h"
 
-
 namespace fusec {
 
 Result<void> CheckFused(const Graph& graph) {

@@ -16,7 +16,7 @@ Result<bool> Decompose(Graph& graph, const PassOptions&, PassReport&) {
                 "composite without a definition: " + PrintNode(node));
     Builder builder(graph, i);
     builder.set_provenance(node.provenance);
-    FUSEC_ASSIGN(const Values parts, def.functions.decompose(node, builder));
+    FUSEC_ASSIGN(const ValueList parts, def.functions.decompose(node, builder));
     for (size_t r = 0; r < parts.size(); ++r) {
       if (parts[r]) graph.ReplaceAllUses(node.results[r].get(), parts[r]);
     }

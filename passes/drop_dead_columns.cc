@@ -97,7 +97,7 @@ class Cutter {
       return builder.Constant(CutData(*data, span), name);
     if (!Pays(value, span.axis)) return Sliced(value, span, builder);
     if (node->kind == OpKind::kConcat) return CutConcat(*node, span, builder);
-    Values operands = node->operands;
+    ValueList operands = node->operands;
     if (node->kind == OpKind::kGather) {
       operands[0] = Cut(operands[0], {1, span.low, span.high}, builder);
     } else if (node->kind == OpKind::kMatMul) {
@@ -146,7 +146,7 @@ class Cutter {
   }
 
   Value* CutConcat(const Node& concat, const Span& span, Builder& builder) const {
-    Values parts;
+    ValueList parts;
     int64_t offset = 0;
     for (Value* part : concat.operands) {
       const int64_t extent = *Extent(part, span.axis);

@@ -1,6 +1,5 @@
 #pragma once
 
-
 #include "passes/graph_edit.h"
 #include "passes/pass_manager.h"
 

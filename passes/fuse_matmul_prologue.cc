@@ -54,8 +54,7 @@ int64_t ElementsRead(const Graph& graph, const NodeSet& group) {
 
 }  // namespace
 
-NodeSet FindPrologue(const Graph& graph, const ReaderMap& readers,
-                                   const Node& matmul) {
+NodeSet FindPrologue(const Graph& graph, const ReaderMap& readers, const Node& matmul) {
   const int64_t elements = ElementsForOnes(graph, matmul.operand(0));
   NodeSet group = {&matmul};
   // From the product upwards: every reader of a node has been looked at before the node itself.

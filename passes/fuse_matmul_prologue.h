@@ -1,6 +1,5 @@
 #pragma once
 
-
 #include "passes/graph_edit.h"
 #include "passes/pass_manager.h"
 
@@ -24,7 +23,6 @@ Result<bool> FuseMatMulPrologue(Graph& graph, const PassOptions& options, PassRe
 // elements as the data it is made of; otherwise the set is empty. They are gathers by constant
 // indices, views and cheap pointwise ops that nothing else reads, since every column of tiles
 // computes them again.
-NodeSet FindPrologue(const Graph& graph, const ReaderMap& readers,
-                                   const Node& matmul);
+NodeSet FindPrologue(const Graph& graph, const ReaderMap& readers, const Node& matmul);
 
 }  // namespace fusec

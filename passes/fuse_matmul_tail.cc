@@ -43,8 +43,8 @@ bool EndsInAKernel(const ReaderMap& readers, const NodeSet& group) {
 
 // Whether a reduction reads `node`, and nobody else, and can make it itself from a value that is
 // stored anyway: then storing the node's result as well only costs.
-bool IsBetterMadeByItsReader(const Graph& graph, const ReaderMap& readers,
-                             const NodeSet& group, const Node& node) {
+bool IsBetterMadeByItsReader(const Graph& graph, const ReaderMap& readers, const NodeSet& group,
+                             const Node& node) {
   const OpDef& def = GetOpDef(node.kind);
   if (def.op_class != OpClass::kPointwise || (def.algebra & kExpensive) != 0 ||
       IsOutput(graph, node.result()))
@@ -60,8 +60,7 @@ bool IsBetterMadeByItsReader(const Graph& graph, const ReaderMap& readers,
 
 // Adds the pointwise ops of the product's shape behind it, as long as nothing else lies between,
 // and reshapes of what they give that nobody else reads.
-void AddTail(const Graph& graph, const ReaderMap& readers, ShapeRef shape,
-             NodeSet& group) {
+void AddTail(const Graph& graph, const ReaderMap& readers, ShapeRef shape, NodeSet& group) {
   for (const auto& node : graph.nodes) {
     const bool is_pointwise = IsPointwise(*node, shape);
     if (!is_pointwise && node->kind != OpKind::kReshape) continue;
@@ -76,17 +75,15 @@ void AddTail(const Graph& graph, const ReaderMap& readers, ShapeRef shape,
     group.insert(node.get());
     if (!IsConvex(graph, group)) group.erase(node.get());
   }
-  group.remove_if([&](const Node* node) {
-    return IsBetterMadeByItsReader(graph, readers, group, *node);
-  });
+  group.remove_if(
+      [&](const Node* node) { return IsBetterMadeByItsReader(graph, readers, group, *node); });
 }
 
 // The product with what stands behind it where a kernel of ours had better make it than the
 // library, which in one call makes `least` or, of a GPU, `most`.
 std::optional<NodeSet> OwnKernel(const Graph& graph, const ReaderMap& readers,
-                                               const PassOptions& options, const Node& matmul,
-                                               const NodeSet& least,
-                                               const NodeSet& most) {
+                                 const PassOptions& options, const Node& matmul,
+                                 const NodeSet& least, const NodeSet& most) {
   const std::optional<ProductShape> own = FindProductShape(matmul);
   if (!own) return std::nullopt;
   NodeSet group = least;

@@ -40,8 +40,8 @@ bool IsOutput(const Graph& graph, const Value* value) {
   return std::find(graph.outputs.begin(), graph.outputs.end(), value) != graph.outputs.end();
 }
 
-GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers,
-                       const NodeSet& group, const Value* value) {
+GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers, const NodeSet& group,
+                       const Value* value) {
   GroupReaders result;
   result.outside = IsOutput(graph, value);
   if (auto found = readers.find(value); found != readers.end()) {
@@ -51,8 +51,8 @@ GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers,
   return result;
 }
 
-GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers,
-                       const NodeSet& group, const Node& node) {
+GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers, const NodeSet& group,
+                       const Node& node) {
   GroupReaders all;
   for (const auto& result : node.results) {
     const GroupReaders one = ReadersOf(graph, readers, group, result.get());
@@ -62,8 +62,8 @@ GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers,
   return all;
 }
 
-void Refuse(PassReport& report, const ReaderMap& readers, const NodeSet& group,
-            const Node& node, const std::string& reason, const std::string& needed) {
+void Refuse(PassReport& report, const ReaderMap& readers, const NodeSet& group, const Node& node,
+            const std::string& reason, const std::string& needed) {
   for (const Value* operand : node.operands) {
     if (operand && operand->producer && group.count(operand->producer))
       report.Refuse(operand, node, reason, needed);
@@ -77,8 +77,7 @@ void Refuse(PassReport& report, const ReaderMap& readers, const NodeSet& group,
   }
 }
 
-Value* WithZeros(Builder& builder, Values parts, int64_t missing,
-                 const std::string& name) {
+Value* WithZeros(Builder& builder, ValueList parts, int64_t missing, const std::string& name) {
   const TensorType& type = parts[0]->type;
   Shape shape = type.shape;
   shape.back() = missing;
@@ -147,8 +146,8 @@ Node* MakeRegion(Graph& graph, const NodeSet& group, RegionClass region_class) {
   auto body = std::make_unique<Graph>();
   body->symbols = graph.symbols;
   DenseMap<const Value*, Value*> inside;  // values of the graph -> values of the body
-  Values operands;
-  Values results;  // values of the graph that the region will produce
+  ValueList operands;
+  ValueList results;  // values of the graph that the region will produce
   Provenance provenance;
   const auto readers = Readers(graph);
   std::vector<std::unique_ptr<Node>> kept;

@@ -30,21 +30,20 @@ struct GroupReaders {
   bool inside = false;   // a node of the group
   bool outside = false;  // another node, or the graph's caller
 };
-GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers,
-                       const NodeSet& group, const Value* value);
-GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers,
-                       const NodeSet& group, const Node& node);
+GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers, const NodeSet& group,
+                       const Value* value);
+GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers, const NodeSet& group,
+                       const Node& node);
 
 // Tells `report` that `node` stays out of `group`, for every edge between the two.
-void Refuse(PassReport& report, const ReaderMap& readers, const NodeSet& group,
-            const Node& node, const std::string& reason, const std::string& needed);
+void Refuse(PassReport& report, const ReaderMap& readers, const NodeSet& group, const Node& node,
+            const std::string& reason, const std::string& needed);
 // The reason and the need of a node that would make its group not convex.
 inline constexpr const char* kBetween = "another kernel runs between the two and needs one of them";
 inline constexpr const char* kBetweenNeeded = "that other kernel's ops in the same kernel";
 
 // The concatenation of `parts` along their last axis, with `missing` zeros after each row.
-Value* WithZeros(Builder& builder, Values parts, int64_t missing,
-                 const std::string& name);
+Value* WithZeros(Builder& builder, ValueList parts, int64_t missing, const std::string& name);
 
 // Removes nodes nobody reads, from the end to the start. Returns whether there were any.
 bool RemoveDeadNodes(Graph& graph);

@@ -75,7 +75,7 @@ class Rewrite {
 
  private:
   const Expr& Extent(size_t i) const { return data_->type.shape[axes_[i]]; }
-  Value* Make(OpKind kind, Values operands, const std::string& hint,
+  Value* Make(OpKind kind, ValueList operands, const std::string& hint,
               Attributes attributes = {}) {
     return builder_.Make(kind, std::move(operands), std::move(attributes),
                          indices_->name + "_" + hint);
@@ -102,7 +102,7 @@ class Rewrite {
 
   // The node with other data and indices.
   Value* Again(Value* data, Value* indices) {
-    Values operands = node_.operands;
+    ValueList operands = node_.operands;
     operands[0] = data;
     operands[1] = indices;
     return builder_.Make(node_.kind, std::move(operands), node_.attributes, node_.result()->name);

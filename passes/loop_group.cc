@@ -140,7 +140,7 @@ const Value* CutFrom(const Node& node) {
 // size which the group reads too, or another part of a tensor that the group reads a part of;
 // nothing if there is none.
 NodeSet FindSibling(const Graph& graph, const ReaderMap& readers, const Node& root,
-                                  const NodeSet& group) {
+                    const NodeSet& group) {
   ValueSet read;
   for (const Node* node : group) read.insert(node->operands.begin(), node->operands.end());
   const TensorType& type = root.result()->type;
@@ -164,8 +164,7 @@ NodeSet FindSibling(const Graph& graph, const ReaderMap& readers, const Node& ro
 
 }  // namespace
 
-NodeSet GrowLoopGroup(const Graph& graph, const Node& root, PassReport& report,
-                                    bool pools) {
+NodeSet GrowLoopGroup(const Graph& graph, const Node& root, PassReport& report, bool pools) {
   NodeSet group = {&root};
   const auto readers = Readers(graph);
   AddProducers(graph, readers, root, report, pools, group);

@@ -1,6 +1,5 @@
 #pragma once
 
-
 #include "passes/pass_manager.h"
 
 namespace fusec {
@@ -18,7 +17,6 @@ namespace fusec {
 // With `pools`, reductions that one thread can do alone join as well: embedding bags, which reduce
 // gathered rows but not their columns, so that neighbouring threads sum neighbouring columns; and
 // short reductions.
-NodeSet GrowLoopGroup(const Graph& graph, const Node& root, PassReport& report,
-                                    bool pools = false);
+NodeSet GrowLoopGroup(const Graph& graph, const Node& root, PassReport& report, bool pools = false);
 
 }  // namespace fusec

@@ -112,7 +112,7 @@ class Chains {
     DenseMap<const Value*, Value*> stacks;  // by what the first chain has
     for (const Nodes& step : steps_) {
       builder.set_provenance({});
-      Values operands;
+      ValueList operands;
       for (size_t i = 0; i < step[0]->operands.size(); ++i) {
         const auto stack = stacks.find(step[0]->operands[i]);
         operands.push_back(stack != stacks.end() ? stack->second : Stacked(builder, step, i));
@@ -268,8 +268,7 @@ class Chains {
 
   // What would be stored by a kernel of its own, of `value` and what others make of it: outputs,
   // and what products read, or kernels that read no slices.
-  void CollectStored(const Value* value, ValueSet& stored,
-                     ValueSet& seen) const {
+  void CollectStored(const Value* value, ValueSet& stored, ValueSet& seen) const {
     if (!seen.insert(value).second) return;
     if (IsOutput(graph_, value) && !places_.count(value)) stored.insert(value);
     for (const Node* reader : ReadersOfValue(value)) {
@@ -327,7 +326,7 @@ class Chains {
 
   Value* StackedInputs(Builder& builder) const {
     const int64_t depth = Depth(steps_[0]);
-    Values parts;
+    ValueList parts;
     for (const Node* layer : steps_[0]) {
       Value* input = layer->operand(0);
       const int64_t missing = depth - DepthOf(*layer);
@@ -335,7 +334,7 @@ class Chains {
         const bool extends = input->producer && input->producer->kind == OpKind::kConcat &&
                              input->producer->Int("axis") == 1 &&
                              HasOneReader(graph_, readers_, input);
-        Values rows = {input};
+        ValueList rows = {input};
         if (extends) rows = input->producer->operands;
         if (extends) builder.set_provenance(input->producer->provenance);
         input = WithZeros(builder, rows, missing, input->name + "_padded");

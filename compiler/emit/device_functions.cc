@@ -250,8 +250,7 @@ std::set<const DevicePart*> Reached(std::string_view code, ArrayRef<std::string>
 }
 
 // Which parts of a file a kernel carries: what is reached, and what stands around it.
-std::vector<bool> Kept(ArrayRef<DevicePart> parts,
-                       const std::set<const DevicePart*>& reached) {
+std::vector<bool> Kept(ArrayRef<DevicePart> parts, const std::set<const DevicePart*>& reached) {
   std::vector<bool> kept(parts.size(), false);
   std::vector<size_t> open;  // the branches around a part: each #if, and its #else behind it
   bool any = false;

@@ -41,7 +41,7 @@ std::string NameOf(CExpr place) {
   return place.word().substr(0, place.word().find('['));
 }
 
-void AddLocals(const std::vector<Statement>& statements, Renaming& renaming) {
+void AddLocals(ArrayRef<Statement> statements, Renaming& renaming) {
   for (const Statement& statement : statements) {
     if (statement.kind == Statement::Kind::kLet || statement.kind == Statement::Kind::kDeclare)
       renaming.Add(NameOf(statement.place));

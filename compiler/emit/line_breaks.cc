@@ -272,7 +272,7 @@ std::vector<std::string> LayOutItems(ArrayRef<std::string> items, int column) {
 }
 
 // `name = {item, item, ...};`, where each item is one token.
-std::vector<std::string> BreakList(const std::vector<CodeToken>& tokens, int indent) {
+std::vector<std::string> BreakList(ArrayRef<CodeToken> tokens, int indent) {
   std::string head, tail;
   std::vector<std::string> items;
   bool is_inside = false;

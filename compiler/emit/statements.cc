@@ -21,7 +21,7 @@ CodeTokens& AddAssignment(CodeTokens& line, const std::string& type, const CExpr
 
 namespace {
 
-void WriteBlock(TextWriter& out, CodeTokens header, const std::vector<Statement>& body,
+void WriteBlock(TextWriter& out, CodeTokens header, ArrayRef<Statement> body,
                 const std::string& end) {
   out.Code(OpenBody(header));
   out.Indent();
@@ -138,7 +138,7 @@ void WriteStatement(TextWriter& out, const Statement& s) {
 
 }  // namespace
 
-void WriteStatements(TextWriter& out, const std::vector<Statement>& statements) {
+void WriteStatements(TextWriter& out, ArrayRef<Statement> statements) {
   for (const Statement& statement : statements) WriteStatement(out, statement);
 }
 

@@ -2,15 +2,15 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "compiler/emit/text_writer.h"
 #include "compiler/kernel/kernel_plan.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
 // Writes the statements of a kernel, one below the other.
-void WriteStatements(TextWriter& out, const std::vector<Statement>& statements);
+void WriteStatements(TextWriter& out, ArrayRef<Statement> statements);
 
 // What they have in common with the code around them.
 

@@ -3,9 +3,8 @@
 #include <string>
 #include <string_view>
 
-#include "compiler/support/adt.h"
-
 #include "compiler/ir/code_tokens.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 

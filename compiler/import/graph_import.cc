@@ -190,7 +190,7 @@ class NodeImporter {
   }
 
   Result<void> ImportLoop() {
-    Values results;
+    ValueList results;
     FUSEC_TRY(fusec::ImportLoop(node_, state_, scope_, results));
     for (size_t i = 0; i < results.size(); ++i) context_.SetOutput(static_cast<int>(i), results[i]);
     return {};

@@ -4,8 +4,7 @@
 
 namespace fusec {
 
-Result<void> ImportContext::AddNode(OpKind kind, Values operands,
-                                    Attributes attributes) {
+Result<void> ImportContext::AddNode(OpKind kind, ValueList operands, Attributes attributes) {
   Result<Node*> node = builder().Add(kind, std::move(operands), std::move(attributes));
   if (!node) return tl::unexpected<Error>(node.error());
   const int results = static_cast<int>((*node)->results.size());

@@ -45,7 +45,7 @@ class ImportContext {
   virtual tl::unexpected<Error> Fail(const std::string& message) const = 0;
 
   // The common case: one IR node from all inputs, its results the outputs.
-  Result<void> AddNode(OpKind kind, Values operands, Attributes attributes = {});
+  Result<void> AddNode(OpKind kind, ValueList operands, Attributes attributes = {});
 };
 
 // An axis in -rank..rank-1 made non-negative, or an error saying which axis and rank.

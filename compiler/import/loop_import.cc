@@ -18,7 +18,7 @@ class LoopImporter {
   LoopImporter(onnx::NodeProto& node, ImportState& state, const Scope& scope)
       : node_(node), state_(state), scope_(&scope) {}
 
-  Result<void> Run(Values& results) {
+  Result<void> Run(ValueList& results) {
     onnx::GraphProto* body = nullptr;
     for (onnx::AttributeProto& attribute : *node_.mutable_attribute()) {
       if (attribute.name() == "body" && attribute.has_g()) body = attribute.mutable_g();
@@ -241,8 +241,7 @@ class LoopImporter {
     return WithOwnLast(term, starts, ends, name);
   }
 
-  Result<Value*> Reduced(const LoopTerm& term, Values operands,
-                         const std::string& name) {
+  Result<Value*> Reduced(const LoopTerm& term, ValueList operands, const std::string& name) {
     const char* mode = term.mode == Mode::kMax ? "max" : term.mode == Mode::kMean ? "mean" : "sum";
     // Only a maximum of no rows is not 0 anyway.
     const int64_t zero_if_empty = term.zero_if_empty && term.mode == Mode::kMax;
@@ -321,7 +320,7 @@ class LoopImporter {
 }  // namespace
 
 Result<void> ImportLoop(onnx::NodeProto& node, ImportState& state, const Scope& scope,
-                        Values& results) {
+                        ValueList& results) {
   return LoopImporter(node, state, scope).Run(results);
 }
 

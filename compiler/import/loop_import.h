@@ -20,6 +20,6 @@ namespace fusec {
 // `results` gets one value per output of the node, and null for an output that nobody may read. An
 // output that is a sequence of rows is added to `state.sequences`.
 Result<void> ImportLoop(onnx::NodeProto& node, ImportState& state, const Scope& scope,
-                        Values& results);
+                        ValueList& results);
 
 }  // namespace fusec

@@ -98,7 +98,7 @@ class NodeContext : public ImportContext {
   const Scope& scope_;
   const onnx::NodeProto& node_;
   std::map<std::string, TensorData> tensors_;  // by attribute
-  Values outputs_;
+  ValueList outputs_;
 };
 
 }  // namespace fusec

@@ -143,8 +143,7 @@ std::set<std::string> UsedTensors(const onnx::GraphProto& graph) {
 }
 
 std::vector<int> OrderNodes(const onnx::GraphProto& graph,
-                            function_ref<bool(const std::string&)> is_outer,
-                            Problems& problems) {
+                            function_ref<bool(const std::string&)> is_outer, Problems& problems) {
   const Definitions definitions(graph, problems);
   std::vector<std::set<int>> makers(graph.node_size());
   for (int i = 0; i < graph.node_size(); ++i) {

@@ -22,7 +22,6 @@ std::set<std::string> UsedTensors(const onnx::GraphProto& graph);
 // `problems` every tensor that is defined twice or nowhere, and the nodes of a cycle; the order is
 // then meaningless. `is_outer` tells which tensors the enclosing graphs define.
 std::vector<int> OrderNodes(const onnx::GraphProto& graph,
-                            function_ref<bool(const std::string&)> is_outer,
-                            Problems& problems);
+                            function_ref<bool(const std::string&)> is_outer, Problems& problems);
 
 }  // namespace fusec

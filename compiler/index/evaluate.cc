@@ -38,7 +38,7 @@ class Substitution {
       : replace_(replace), ranges_(ranges) {}
 
   Expr Rebuild(const Expr& expr) {
-    std::vector<Expr::Term> terms;  // those of one term each, added up at once
+    Expr::Terms terms;  // those of one term each, added up at once
     Expr sum;
     for (const Expr::Term& term : expr.terms()) {
       Expr product(term.coefficient);

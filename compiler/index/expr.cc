@@ -101,7 +101,7 @@ Expr Expr::Symbol(std::string name) {
       Atom{Atom::Kind::kSymbol, std::move(name), Expr(), Expr(), std::move(text)}));
 }
 
-Expr Expr::FromTerms(std::vector<Term> terms) {
+Expr Expr::FromTerms(Expr::Terms terms) {
   Expr expr;
   expr.terms_ = std::move(terms);
   expr.Canonicalize();

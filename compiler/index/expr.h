@@ -16,6 +16,7 @@ namespace fusec {
 class Ranges;
 struct Atom;
 using AtomRef = std::shared_ptr<const Atom>;
+using Atoms = SmallVector<AtomRef, 1>;
 
 // A symbolic integer: a sum of terms, each an integer times a product of atoms. An atom is a symbol ("batch", a loop variable) or
 // a floordiv, mod, min or max of two expressions. Immutable and canonical: equal expressions have equal text. One class serves as
@@ -25,18 +26,19 @@ class Expr {
  public:
   struct Term {
     int64_t coefficient = 0;
-    std::vector<AtomRef> atoms;  // sorted by text; empty for the constant term
+    Atoms atoms;  // sorted by text; empty for the constant term
   };
+  using Terms = SmallVector<Term, 1>;
 
   Expr() = default;  // zero
   Expr(int64_t constant);
   Expr(int constant) : Expr(static_cast<int64_t>(constant)) {}
   static Expr Symbol(std::string name);
-  static Expr FromTerms(std::vector<Term> terms);  // in any order; repeats are added up
+  static Expr FromTerms(Terms terms);  // in any order; repeats are added up
   // Reads the text that ToString writes: + - * ( ) integers, names, floordiv(a, b), mod(a, b), min(a, b), max(a, b).
   static Result<Expr> Parse(std::string_view text);
 
-  const std::vector<Term>& terms() const { return terms_; }
+  ArrayRef<Term> terms() const { return terms_; }
   std::optional<int64_t> AsConstant() const;      // the number, if no symbol is left
   std::optional<std::string> AsSymbol() const;    // the name, if it is just one symbol
   bool IsConstant(int64_t value) const { return AsConstant() == value; }
@@ -59,7 +61,7 @@ class Expr {
 
  private:
   void Canonicalize();
-  std::vector<Term> terms_;  // sorted by atoms' text, the constant last; no zero coefficients
+  Terms terms_;  // sorted by atoms' text, the constant last; no zero coefficients
 };
 
 // Dims of a tensor, or coordinates of an element.

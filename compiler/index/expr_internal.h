@@ -22,7 +22,7 @@ inline __int128 FloorDivide(__int128 a, __int128 b) {
 // An atom with exactly these operands; nothing is simplified.
 AtomRef MakeAtom(Atom::Kind kind, Expr left, Expr right);
 inline Expr FromTerm(Expr::Term term) {
-  std::vector<Expr::Term> terms;
+  Expr::Terms terms;
   terms.push_back(std::move(term));
   return Expr::FromTerms(std::move(terms));
 }

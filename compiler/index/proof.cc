@@ -36,7 +36,7 @@ size_t Find(const Term& term, const Atom& atom) {
 // expr = atom*factor + rest, both of which may mention the atom again.
 struct Factored {
   Factored(const Expr& expr, const Atom& atom) {
-    std::vector<Term> factor_terms, rest_terms;
+    Expr::Terms factor_terms, rest_terms;
     for (const Term& term : expr.terms()) {
       const size_t position = Find(term, atom);
       if (position == term.atoms.size()) {
@@ -77,7 +77,7 @@ class Prover {
  private:
   // In the order to try: what is computed before what it is computed from, symbols that others'
   // bounds mention after those, and last the symbols bounded by numbers.
-  std::vector<AtomRef> Candidates(const Expr& expr) const {
+  Atoms Candidates(const Expr& expr) const {
     std::vector<std::pair<int, AtomRef>> ranked;
     for (const Term& term : expr.terms()) {
       for (const AtomRef& atom : term.atoms) {
@@ -92,7 +92,7 @@ class Prover {
     }
     std::stable_sort(ranked.begin(), ranked.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
-    std::vector<AtomRef> atoms;
+    Atoms atoms;
     for (auto& [rank, atom] : ranked) {
       if (rank != kUseless) atoms.push_back(std::move(atom));
     }

@@ -24,9 +24,9 @@ namespace {
 using Term = Expr::Term;
 
 // The atoms of `dividend` less those of `divisor`, if all of those are there.
-std::optional<std::vector<AtomRef>> DivideAtoms(ArrayRef<AtomRef> dividend,
+std::optional<Atoms> DivideAtoms(ArrayRef<AtomRef> dividend,
                                                 ArrayRef<AtomRef> divisor) {
-  std::vector<AtomRef> rest = dividend;
+  Atoms rest(dividend);
   for (const AtomRef& atom : divisor) {
     const auto found = std::find_if(rest.begin(), rest.end(),
                                     [&](const AtomRef& other) { return SameAtom(atom, other); });
@@ -38,7 +38,7 @@ std::optional<std::vector<AtomRef>> DivideAtoms(ArrayRef<AtomRef> dividend,
 
 // Coefficients divide toward zero (7*i by 3 leaves i, -7*i leaves -i), the constant downward.
 Division DivideByTerm(const Expr& dividend, const Term& divisor) {
-  std::vector<Term> quotient, remainder;
+  Expr::Terms quotient, remainder;
   for (const Term& term : dividend.terms()) {
     auto atoms = DivideAtoms(term.atoms, divisor.atoms);
     const __int128 coefficient = term.coefficient;
@@ -83,7 +83,7 @@ Term CommonFactor(const Term& a, const Term& b) {
   Term common;
   const uint64_t divisor = std::gcd(Magnitude(a.coefficient), Magnitude(b.coefficient));
   common.coefficient = divisor > INT64_MAX ? 1 : static_cast<int64_t>(divisor);
-  std::vector<AtomRef> rest = b.atoms;
+  Atoms rest = b.atoms;
   for (const AtomRef& atom : a.atoms) {
     const auto found = std::find_if(rest.begin(), rest.end(),
                                     [&](const AtomRef& other) { return SameAtom(atom, other); });
@@ -180,7 +180,7 @@ class DividedExpr {
 
   // The terms of `rest` that the factor divides without remainder, and the others.
   Division Split(const Term& factor) const {
-    std::vector<Term> multiple, small;
+    Expr::Terms multiple, small;
     for (const Term& term : rest.terms()) {
       auto atoms = DivideAtoms(term.atoms, factor.atoms);
       if (term.atoms.empty() && factor.atoms.empty()) {

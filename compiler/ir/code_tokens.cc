@@ -152,7 +152,7 @@ void CodeTokens::AddPostfixed(const CExpr& operand) {
     Add(operand);
 }
 
-void CodeTokens::AddItems(const std::vector<CExpr>& items, size_t first) {
+void CodeTokens::AddItems(ArrayRef<CExpr> items, size_t first) {
   const size_t count = items.size() - first;
   if (count > 1) Begin(CodeToken::kComma);
   for (size_t i = first; i < items.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/ir/c_expr.h"
+#include "compiler/support/adt.h"
 
 namespace fusec {
 
@@ -70,7 +71,7 @@ class CodeTokens {
   void AddPrefixed(const CExpr& operand);
   void AddPostfixed(const CExpr& operand);
   void AddInParentheses(const CExpr& expr);
-  void AddItems(const std::vector<CExpr>& items, size_t first);
+  void AddItems(ArrayRef<CExpr> items, size_t first);
   void AddConditional(const CExpr& expr);
 
   std::vector<CodeToken> tokens_;

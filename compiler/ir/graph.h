@@ -26,7 +26,7 @@ struct Value {
   int result_index = 0;
 };
 
-using Values = SmallVector<Value*, 4>;
+using ValueList = SmallVector<Value*, 4>;
 // Looked up, never walked through in order: that is the order of addresses.
 using NodeSet = SmallPtrSet<const Node*, 16>;
 using ValueSet = SmallPtrSet<const Value*, 16>;
@@ -51,7 +51,7 @@ using Provenance = std::vector<Origin>;
 class Node {
  public:
   OpKind kind;
-  Values operands;
+  ValueList operands;
   SmallVector<std::unique_ptr<Value>, 1> results;
   Attributes attributes;
   Provenance provenance;
@@ -95,7 +95,7 @@ class Graph {
   std::vector<DimSymbol> symbols;
   std::vector<std::unique_ptr<Value>> inputs;
   std::vector<std::unique_ptr<Node>> nodes;
-  Values outputs;
+  ValueList outputs;
   std::vector<std::string> output_names;  // as the user calls them, one per output or none at all
   std::vector<std::string> input_names;   // as the user calls them, one per input or none at all
   std::map<std::string, std::string> metadata;  // "opset", "ir_version", "producer", "file"

@@ -48,6 +48,7 @@ const IntegerFacts& IntegerFactsOf(OpKind kind);
 
 #define FUSEC_OP(Kind, text, onnx, operands, Class, algebra) IntegerFacts Kind##IntegerFacts();
 #include "compiler/ir/op_list.def"
+#include "compiler/support/adt.h"
 #undef FUSEC_OP
 
 }  // namespace fusec

@@ -130,7 +130,7 @@ struct OpFunctions {
   InferResult (*infer)(const InferContext&) = nullptr;           // every op
   Result<void> (*reference)(ReferenceContext&) = nullptr;        // every op but kComposite (judged through its parts)
   Scalar (*lower)(LowerContext&) = nullptr;                      // kPointwise, kView, kGather
-  Result<Values> (*decompose)(const Node&, Builder&) = nullptr;  // kComposite: one value per result
+  Result<ValueList> (*decompose)(const Node&, Builder&) = nullptr;  // kComposite: one value per result
 };
 
 struct OpDef {

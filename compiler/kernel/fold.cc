@@ -55,7 +55,7 @@ Fold FoldOf(OpKind kind, Dtype dtype) {
 }
 
 CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
-                const std::function<Scalar(const std::vector<Expr>&)>& element) {
+                function_ref<Scalar(ArrayRef<Expr>)> element) {
   const Fold& fold = loop.fold;
   if (fold.calls_how) builder.Use("block_reduce.cuh");
   // With the lanes inside the fold, unless its bounds are different for every lane.
@@ -71,7 +71,7 @@ CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
   } else {
     builder.Declare(CTypeName(loop.dtype), array, fold.start);
   }
-  std::vector<Expr> k;
+  Exprs k;
   std::vector<Statement> headers;
   for (size_t axis = 0; axis < loop.dims.size(); ++axis) {
     const Expr& dim = loop.dims[axis];
@@ -94,8 +94,7 @@ CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
   return total;
 }
 
-Scalar FoldSerially(RegionLowering& lowering, const Node& reduction,
-                    ArrayRef<Expr> index) {
+Scalar FoldSerially(RegionLowering& lowering, const Node& reduction, ArrayRef<Expr> index) {
   KernelBuilder& builder = lowering.builder();
   const Value* result = reduction.result();
   const Dtype dtype = FoldDtype(reduction);
@@ -116,8 +115,8 @@ Scalar FoldSerially(RegionLowering& lowering, const Node& reduction,
        sizes,
        {},
        {},
-       index},
-      [&](const std::vector<Expr>& k) {
+       Exprs(index)},
+      [&](ArrayRef<Expr> k) {
         return lowering.Evaluate(reduction.operand(0), ReductionOperandIndex(reduction, index, k));
       });
   return {

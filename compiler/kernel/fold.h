@@ -31,16 +31,15 @@ struct FoldLoop {
   Shape dims;
   std::vector<SizeNames> sizes;  // what the dims are called; not read where `last` is given
   CExpr first, last;             // none: 0 and the extent
-  std::vector<Expr> index;
+  Exprs index;
 };
 CExpr WriteFold(KernelBuilder& builder, const FoldLoop& loop,
-                const std::function<Scalar(const std::vector<Expr>& k)>& element);
+                function_ref<Scalar(ArrayRef<Expr> k)> element);
 
 class RegionLowering;
 
 // Element `index` of a reduction, folded by one thread in a loop that stands where it is needed.
-Scalar FoldSerially(RegionLowering& lowering, const Node& reduction,
-                    ArrayRef<Expr> index);
+Scalar FoldSerially(RegionLowering& lowering, const Node& reduction, ArrayRef<Expr> index);
 
 // What a reduction, or a product of matrices, reduces to one element; in vectors of `lanes`, if
 // that is a constant's name.

@@ -44,12 +44,12 @@ CExpr BlockSizeName(KernelBuilder& builder) {
 }
 
 Exprs Coordinates(KernelBuilder& builder, const Expr& flat, ShapeRef dims,
-                              const std::string& prefix) {
+                  const std::string& prefix) {
   return Coordinates(builder, flat, dims, prefix, CoordinatesOf(prefix, dims));
 }
 
 Exprs Coordinates(KernelBuilder& builder, const Expr& flat, ShapeRef dims,
-                              const std::string& prefix, const SizeNames& names) {
+                  const std::string& prefix, const SizeNames& names) {
   Exprs coordinates = Delinearize(flat, dims, builder.ranges());
   for (size_t i = 0; i < coordinates.size(); ++i) {
     Expr& coordinate = coordinates[i];

@@ -30,9 +30,9 @@ void DeclareSharedMemory(KernelBuilder& builder);
 // Coordinates of position `flat` in a row-major `dims`, as named locals; `names` are those of the
 // dims' sizes, if these are not just counts of coordinates.
 Exprs Coordinates(KernelBuilder& builder, const Expr& flat, ShapeRef dims,
-                              const std::string& prefix);
+                  const std::string& prefix);
 Exprs Coordinates(KernelBuilder& builder, const Expr& flat, ShapeRef dims,
-                              const std::string& prefix, const SizeNames& names);
+                  const std::string& prefix, const SizeNames& names);
 // for (long long row = first_row; row < last_row; ++row) and the like, still without a body;
 // variables count by ones, or by `step`.
 Statement LoopHeader(KernelBuilder& builder, const std::string& variable, const CExpr& first,

@@ -180,7 +180,7 @@ CExpr IndexWriter::Write(const Expr& expr, const SizeNames& names) {
     return names.is_place ? WriteOffset(*number, names) : WriteSize(*number, names);
   // Positive terms first, so that the text starts with a minus only where all terms do; of these,
   // what steps farthest.
-  std::vector<Expr::Term> terms = expr.terms();
+  Expr::Terms terms(expr.terms());
   std::stable_sort(terms.begin(), terms.end(), [](const Expr::Term& a, const Expr::Term& b) {
     const auto rank = [](const Expr::Term& term) {
       return std::tuple{term.coefficient < 0, term.atoms.empty(),

@@ -69,8 +69,7 @@ SizeNames RegionLowering::PlaceInRows(const Value* value, const KeptRows& rows) 
   return {FriendlyName(value->name), "", true, KeptSizes(value, rows), {}, {}};
 }
 
-Scalar RegionLowering::LoadKept(const Value* value, const KeptRows& kept,
-                                ArrayRef<Expr> index) {
+Scalar RegionLowering::LoadKept(const Value* value, const KeptRows& kept, ArrayRef<Expr> index) {
   const std::string key = ElementKey(value, index);
   if (const Scalar* known = builder_.Recall(key)) return *known;
   const std::string type = CTypeName(value->type.dtype), label = FriendlyName(value->name);
@@ -84,9 +83,8 @@ Scalar RegionLowering::LoadKept(const Value* value, const KeptRows& kept,
   return scalar;
 }
 
-void RegionLowering::StoreKept(const Value* value, const KeptRows& rows,
-                               ArrayRef<Expr> index, const Scalar& scalar,
-                               ArrayRef<SizeName> offsets) {
+void RegionLowering::StoreKept(const Value* value, const KeptRows& rows, ArrayRef<Expr> index,
+                               const Scalar& scalar, ArrayRef<SizeName> offsets) {
   SizeNames names = PlaceInRows(value, rows);
   names.offsets = offsets;
   StoreElement(rows.array, ElementType::Kept(value, rows), PlacesOfRow(value, rows),

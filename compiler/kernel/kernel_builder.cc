@@ -145,7 +145,7 @@ CExpr KernelBuilder::Buffer(const Value* value, bool written) {
     const auto reserved = reserved_names_.find(value);
     const std::string name =
         reserved != reserved_names_.end() ? reserved->second : Unique(FriendlyName(value->name));
-    found = buffers_.emplace(value, name).first;
+    found = buffers_.try_emplace(value, name).first;
     if (value->type.dtype == Dtype::kF16 || value->type.dtype == Dtype::kBF16) Use("half.cuh");
     KernelParameter parameter;
     parameter.value = value;
@@ -176,8 +176,7 @@ CExpr KernelBuilder::SizeParameter(const std::string& wanted_name, int64_t size,
   return parameter.name;
 }
 
-std::string KernelBuilder::Tables(ArrayRef<const Value*> tables,
-                                  const std::string& wanted_name) {
+std::string KernelBuilder::Tables(ArrayRef<const Value*> tables, const std::string& wanted_name) {
   KernelParameter parameter;
   parameter.kind = KernelParameter::Kind::kTables;
   parameter.tables = tables;
@@ -190,12 +189,11 @@ std::string KernelBuilder::Tables(ArrayRef<const Value*> tables,
   return parameter.name;
 }
 
-std::string KernelBuilder::ConstantArray(const std::string& wanted_name,
-                                         ArrayRef<int64_t> values,
+std::string KernelBuilder::ConstantArray(const std::string& wanted_name, ArrayRef<int64_t> values,
                                          const std::string& comment) {
   const std::string name = Unique(wanted_name);
   plan_.constants.push_back(
-      {plan_.index_type, name, List({values.begin(), values.end()}), comment});
+      {plan_.index_type, name, List(std::vector<CExpr>(values.begin(), values.end())), comment});
   return name;
 }
 

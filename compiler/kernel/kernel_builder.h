@@ -50,7 +50,7 @@ class KernelBuilder {
   // its name.
   CExpr SizeParameter(const std::string& wanted_name, int64_t size, const std::string& comment);
   // A struct of pointers to `tables`; returns its name.
-  std::string Tables(const std::vector<const Value*>& tables, const std::string& wanted_name);
+  std::string Tables(ArrayRef<const Value*> tables, const std::string& wanted_name);
   // From now on `value` is read as `place`, such as tables.first_row[part].
   void Alias(const Value* value, const CExpr& place) { buffers_[value] = place; }
   // A constant array of this kernel; returns its name.
@@ -167,8 +167,8 @@ class KernelBuilder {
   std::set<std::string> names_;
   std::map<std::string, int, std::less<>> depth_of_;  // by local name
   std::vector<Scope> scopes_;
-  std::map<const Value*, CExpr> buffers_;
-  std::map<const Value*, std::string> reserved_names_;
+  DenseMap<const Value*, CExpr> buffers_;
+  DenseMap<const Value*, std::string> reserved_names_;
   bool needs_errors_ = false;
   Lanes lanes_;
   size_t lane_depth_ = 0;  // 0: suspended

@@ -21,8 +21,7 @@ std::optional<Ranges::Interval> RegionLowering::ConstantInterval(const Value* va
   return interval;
 }
 
-Ranges::Interval RegionLowering::IntervalOf(const Node& node, int operand,
-                                            ArrayRef<Expr> index) {
+Ranges::Interval RegionLowering::IntervalOf(const Node& node, int operand, ArrayRef<Expr> index) {
   const Value* value = node.operand(operand);
   const Scalar scalar = Evaluate(value, BroadcastIndex(index, value->type.shape));
   const auto known = known_intervals_.find(scalar.text());
@@ -30,8 +29,7 @@ Ranges::Interval RegionLowering::IntervalOf(const Node& node, int operand,
   return {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
 }
 
-void RegionLowering::NoteInterval(const Node& node, const Scalar& scalar,
-                                  ArrayRef<Expr> index) {
+void RegionLowering::NoteInterval(const Node& node, const Scalar& scalar, ArrayRef<Expr> index) {
   if (node.kind == OpKind::kMod && node.Int("fmod") == 0) {
     const Scalar divisor =
         Evaluate(node.operand(1), BroadcastIndex(index, node.operand(1)->type.shape));

@@ -74,8 +74,7 @@ class ElementLowering : public LowerContext {
   void Use(const std::string& device_file) override { parent_.builder_.Use(device_file); }
 
   Scalar SelectBelow(const Expr& position, const Expr& limit, Dtype dtype,
-                     function_ref<Scalar()> then,
-                     function_ref<Scalar()> otherwise) override {
+                     function_ref<Scalar()> then, function_ref<Scalar()> otherwise) override {
     KernelBuilder& builder = parent_.builder_;
     if (ranges().ProvenLess(position, limit)) return then();
     if (ranges().ProvenNonNegative(position - limit)) return otherwise();
@@ -146,7 +145,7 @@ class ElementLowering : public LowerContext {
                                    first.value,
                                    last.value,
                                    index()},
-                                  [&](const std::vector<Expr>& k) { return element(k[0]); });
+                                  [&](ArrayRef<Expr> k) { return element(k[0]); });
     return {total, dtype};
   }
 
@@ -309,8 +308,7 @@ void RegionLowering::Bind(const Value* value, ArrayRef<Expr> index, const Scalar
   bindings_[value] = {Exprs(index), local};
 }
 
-std::optional<Scalar> RegionLowering::ConstantElement(const Value* value,
-                                                      ArrayRef<Expr> index) {
+std::optional<Scalar> RegionLowering::ConstantElement(const Value* value, ArrayRef<Expr> index) {
   const TensorData* data = ConstantPayload(value);
   if (!data || data->element_count() == 0) return std::nullopt;
   const auto position = Linearize(index, value->type.shape, builder_.ranges()).AsConstant();
@@ -332,7 +330,7 @@ RegionLowering::ElementType RegionLowering::ElementType::InMemory(Dtype dtype) {
   return {std::string(MemoryTypeName(dtype)), DtypeBytes(dtype)};
 }
 
-CExpr RegionLowering::Load(const CExpr& buffer, const ElementType& type, const Shape& shape,
+CExpr RegionLowering::Load(const CExpr& buffer, const ElementType& type, ShapeRef shape,
                            const Expr& position, const SizeNames& names) {
   const CExpr element = buffer[builder_.Write(position, names)];
   const auto base = VectorBase(position, shape, kVectorBytes / type.bytes);
@@ -455,8 +453,8 @@ std::optional<Expr> RegionLowering::VectorBase(const Expr& position, ShapeRef sh
   return VectorBegin(position, shape, *lanes, aligned);
 }
 
-void RegionLowering::Store(int output, const std::vector<Expr>& index, const Scalar& scalar,
-                           const std::vector<SizeName>& offsets) {
+void RegionLowering::Store(int output, ArrayRef<Expr> index, const Scalar& scalar,
+                           ArrayRef<SizeName> offsets) {
   const Value* result = region_.result(output);
   const std::string buffer = builder_.Buffer(result, /*written=*/true).word();
   SizeNames names = PlaceIn(buffer, result->type.shape);
@@ -467,7 +465,7 @@ void RegionLowering::Store(int output, const std::vector<Expr>& index, const Sca
 }
 
 void RegionLowering::StoreElement(const std::string& buffer, const ElementType& type,
-                                  const Shape& shape, const Expr& position, const CExpr& value,
+                                  ShapeRef shape, const Expr& position, const CExpr& value,
                                   const char* store, const SizeNames& names) {
   const auto base =
       builder_.AtLanes() ? VectorBase(position, shape, kVectorBytes / type.bytes) : std::nullopt;

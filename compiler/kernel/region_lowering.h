@@ -40,8 +40,7 @@ class RegionLowering {
   // Where a row of it holds element `index` of `value`, and where that is for the row that
   // SetRowInBlock names.
   Expr PlaceInRow(const Value* value, const KeptRows& rows, ArrayRef<Expr> index) const;
-  Expr PositionInRows(const Value* value, const KeptRows& rows,
-                      ArrayRef<Expr> index) const;
+  Expr PositionInRows(const Value* value, const KeptRows& rows, ArrayRef<Expr> index) const;
   // Makes an element of a matmul's or reduction's result where it is needed.
   using ReducerFunction = std::function<Scalar(const Node&, ArrayRef<Expr>)>;
   void OnReducer(ReducerFunction make) { make_reduced_ = std::move(make); }
@@ -59,8 +58,8 @@ class RegionLowering {
   // `index`, which a thread keeps in its place `slot`.
   void KeepInSlots(const Value* value, const CExpr& array) { slots_[value] = array; }
   bool IsInSlots(const Value* value) const { return slots_.count(value) > 0; }
-  void SetSlot(const std::vector<Expr>& index, const CExpr& slot) {
-    slot_index_ = index;
+  void SetSlot(ArrayRef<Expr> index, const CExpr& slot) {
+    slot_index_ = Exprs(index);
     slot_ = slot;
   }
   // The next statements are about no element that is kept.
@@ -98,11 +97,11 @@ class RegionLowering {
     static ElementType Kept(const Value* value, const KeptRows& rows);
   };
   // `buffer[position] = value`, or a part of the vector that the lanes store together by `store`.
-  void StoreElement(const std::string& buffer, const ElementType& type, const Shape& shape,
+  void StoreElement(const std::string& buffer, const ElementType& type, ShapeRef shape,
                     const Expr& position, const CExpr& value, const char* store,
                     const SizeNames& names);
   // `buffer[position]`, or its part of a vector that is loaded for all lanes.
-  CExpr Load(const CExpr& buffer, const ElementType& type, const Shape& shape, const Expr& position,
+  CExpr Load(const CExpr& buffer, const ElementType& type, ShapeRef shape, const Expr& position,
              const SizeNames& names);
   // What a row of a kept value takes, as a shape.
   Shape PlacesOfRow(const Value* value, const KeptRows& rows) const;
@@ -134,8 +133,8 @@ class RegionLowering {
   std::unordered_map<const Value*, KeptRows> kept_;
   std::vector<const Value*> path_;  // that are being evaluated, each for the one before it
   Expr row_in_block_;
-  std::map<const Value*, CExpr> slots_;  // arrays
-  std::vector<Expr> slot_index_;
+  DenseMap<const Value*, CExpr> slots_;  // arrays
+  Exprs slot_index_;
   CExpr slot_;
   ReducerFunction make_reduced_;
   SelectFunction decide_;

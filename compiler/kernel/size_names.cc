@@ -76,7 +76,7 @@ std::vector<SizeName> SizesOf(const std::string& name, ShapeRef shape, size_t fi
   return sizes;
 }
 
-std::vector<SizeName> VectorsOf(const std::string& name, const Shape& shape, size_t first,
+std::vector<SizeName> VectorsOf(const std::string& name, ShapeRef shape, size_t first,
                                 int64_t lanes, const CExpr& lanes_name) {
   std::vector<SizeName> sizes;
   const std::string each = lanes_name.ToString() + " elements each, ";
@@ -101,8 +101,7 @@ SizeNames PlaceIn(const std::string& name, ShapeRef shape) {
   return {name, "", true, SizesOf(name, shape), {}, {}};
 }
 
-SizeNames PlaceIn(const std::string& name, ShapeRef shape,
-                  ArrayRef<const Value*> views) {
+SizeNames PlaceIn(const std::string& name, ShapeRef shape, ArrayRef<const Value*> views) {
   SizeNames names = PlaceIn(name, shape);
   for (const Value* view : views) {
     for (SizeName& size : SizesOf(FriendlyName(view->name), view->type.shape)) {

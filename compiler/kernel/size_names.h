@@ -18,13 +18,12 @@ SizeName ExtentOf(const std::string& name, ShapeRef shape, size_t axis);
 SizeName ElementsOf(const std::string& name, ShapeRef shape, size_t first = 0);
 
 // The same in vectors of `lanes` elements of the last axis, which the kernel calls `lanes_name`.
-std::vector<SizeName> VectorsOf(const std::string& name, const Shape& shape, size_t first,
+std::vector<SizeName> VectorsOf(const std::string& name, ShapeRef shape, size_t first,
                                 int64_t lanes, const CExpr& lanes_name);
 
 // A position in such a tensor, which may be read through `views` of other shapes.
 SizeNames PlaceIn(const std::string& name, ShapeRef shape);
-SizeNames PlaceIn(const std::string& name, ShapeRef shape,
-                  ArrayRef<const Value*> views);
+SizeNames PlaceIn(const std::string& name, ShapeRef shape, ArrayRef<const Value*> views);
 // A position that has come through values of the `path` to it, the nearest first.
 SizeNames WithPath(SizeNames names, ArrayRef<const Value*> path);
 // A count, such as 16 or batch * 16: of a kernel's elements, or of what `sizes` have.

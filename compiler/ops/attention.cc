@@ -32,7 +32,7 @@ std::vector<const TensorType*> OperandTypes(ArrayRef<Value*> operands) {
 }
 
 Result<void> ImportAttention(ImportContext& context) {
-  Values operands;
+  ValueList operands;
   for (int i = 0; i < context.input_count(); ++i) operands.push_back(context.input(i));
   while (operands.back() == nullptr) operands.pop_back();
   const int64_t q_heads = context.Int("q_num_heads", 0);
@@ -239,7 +239,7 @@ Value* MaskedScores(const Node& node, Builder& builder, const AttentionShape& s,
   return scores;
 }
 
-Result<Values> DecomposeAttention(const Node& node, Builder& builder) {
+Result<ValueList> DecomposeAttention(const Node& node, Builder& builder) {
   FUSEC_ASSIGN(const AttentionShape s,
                AttentionShape::Of(OperandTypes(node.operands), node.Int("q_num_heads"),
                                   node.Int("kv_num_heads")));
@@ -271,7 +271,7 @@ Result<Values> DecomposeAttention(const Node& node, Builder& builder) {
     y = f.Reshape(f.Transpose(y, {0, 2, 1, 3}), {s.batch, s.q_length, s.q_heads * s.v_head_size});
   }
   Value* const stages[] = {product, capped, masked, probabilities};
-  return Values{y, key, value,
+  return ValueList{y, key, value,
                              f.Cast(stages[node.Int("qk_matmul_output_mode")], q_dtype)};
 }
 
@@ -284,7 +284,7 @@ struct AttentionOp {
   static Result<void> Import(ImportContext& context) { return ImportAttention(context); }
   static InferResult Infer(const InferContext& context) { return InferAttention(context); }
   static Result<void> Reference(ReferenceContext& context) { return ReferenceAttention(context); }
-  static Result<Values> Decompose(const Node& node, Builder& builder) {
+  static Result<ValueList> Decompose(const Node& node, Builder& builder) {
     return DecomposeAttention(node, builder);
   }
 };

@@ -59,7 +59,7 @@ struct BatchNormalizationOp {
         return context.Fail(fmt::format("output {} is used, which only training gives", i));
       }
     }
-    Values operands;
+    ValueList operands;
     for (int i = 0; i < 5; ++i) operands.push_back(context.input(i));
     return context.AddNode(OpKind::kBatchNormalization, std::move(operands),
                            {{"epsilon", context.Float("epsilon", 1e-5)}});
@@ -76,7 +76,7 @@ struct BatchNormalizationOp {
     return std::vector<TensorType>{x};
   }
 
-  static Result<Values> Decompose(const Node& node, Builder& builder) {
+  static Result<ValueList> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     const Dtype dtype = node.operand(0)->type.dtype;
     const Dtype compute = ComputeDtype(dtype);
@@ -88,7 +88,7 @@ struct BatchNormalizationOp {
     const int axis = rank == 1 ? 0 : 1;
     Value* y = f.Add(f.Mul(operand(0), AlongAxis(f, factor, axis, rank)),
                      AlongAxis(f, offset, axis, rank));
-    return Values{f.Cast(y, dtype)};
+    return ValueList{f.Cast(y, dtype)};
   }
 };
 
@@ -121,7 +121,7 @@ struct GroupNormalizationOp {
     return std::vector<TensorType>{x};
   }
 
-  static Result<Values> Decompose(const Node& node, Builder& builder) {
+  static Result<ValueList> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     const TensorType& type = node.operand(0)->type;
     const Dtype compute = ComputeDtype(type.dtype);
@@ -143,7 +143,7 @@ struct GroupNormalizationOp {
     Value* scale = per_group(1);
     y = f.Mul(y, scale);
     y = f.Add(y, per_group(2));
-    return Values{f.Cast(f.Reshape(y, type.shape), type.dtype)};
+    return ValueList{f.Cast(f.Reshape(y, type.shape), type.dtype)};
   }
 };
 
@@ -165,7 +165,7 @@ struct InstanceNormalizationOp {
     return std::vector<TensorType>{x};
   }
 
-  static Result<Values> Decompose(const Node& node, Builder& builder) {
+  static Result<ValueList> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     const Dtype dtype = node.operand(0)->type.dtype;
     const Dtype compute = ComputeDtype(dtype);
@@ -174,7 +174,7 @@ struct InstanceNormalizationOp {
     Value* y = Normalized(f, x, AxesFrom(2, rank), node.Float("epsilon"));
     y = f.Mul(y, AlongAxis(f, f.Cast(node.operand(1), compute), 1, rank));
     y = f.Add(y, AlongAxis(f, f.Cast(node.operand(2), compute), 1, rank));
-    return Values{f.Cast(y, dtype)};
+    return ValueList{f.Cast(y, dtype)};
   }
 };
 
@@ -197,7 +197,7 @@ struct MeanVarianceNormalizationOp {
     return std::vector<TensorType>{context.operand(0)};
   }
 
-  static Result<Values> Decompose(const Node& node, Builder& builder) {
+  static Result<ValueList> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     const Dtype dtype = node.operand(0)->type.dtype;
     const std::vector<int64_t>& axes = node.Ints("axes");
@@ -205,7 +205,7 @@ struct MeanVarianceNormalizationOp {
     Value* d = f.Sub(x, f.Mean(x, axes, "mean"), "centered");
     Value* variance = f.Mean(f.Mul(d, d, "square"), axes, "variance");
     Value* y = f.Div(d, f.Add(f.Unary(OpKind::kSqrt, variance, "deviation"), 1e-9));
-    return Values{f.Cast(y, dtype)};
+    return ValueList{f.Cast(y, dtype)};
   }
 };
 

@@ -79,7 +79,7 @@ struct ConvOp {
       return context.Fail("auto_pad is " + automatic +
                           ", expected NOTSET, VALID, SAME_UPPER or SAME_LOWER");
     }
-    Values operands = {context.input(0), context.input(1)};
+    ValueList operands = {context.input(0), context.input(1)};
     if (context.input_count() > 2 && context.input(2)) operands.push_back(context.input(2));
     return context.AddNode(OpKind::kConv, operands,
                            {{"pads", pads},
@@ -167,7 +167,7 @@ struct ConvOp {
   }
 
   // One product: w as [G, M/G, C*K] times the windows as [N, G, C*K, positions], K kernel places.
-  static Result<Values> Decompose(const Node& node, Builder& builder) {
+  static Result<ValueList> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     const int64_t group = node.Int("group");
     const Shape& w = node.operand(1)->type.shape;
@@ -190,7 +190,7 @@ struct ConvOp {
       along[0] = w[0];
       result = f.Add(result, f.Reshape(bias, along));
     }
-    return Values{result};
+    return ValueList{result};
   }
 
  private:
@@ -212,7 +212,7 @@ struct ConvOp {
       x = builder.Make(OpKind::kPad, {x, f.Number(0, x->type.dtype)},
                        {{"pads", pads}, {"mode", std::string("constant")}});
     }
-    Values parts;
+    ValueList parts;
     ForEachIndex(kernel, [&](ArrayRef<int64_t> place) {
       Value* part = x;
       for (int i = 0; i < count; ++i) {

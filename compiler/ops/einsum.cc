@@ -204,7 +204,7 @@ struct EinsumOp {
   static Result<void> Import(ImportContext& context) {
     std::string equation = context.String("equation", "");
     equation.erase(std::remove(equation.begin(), equation.end(), ' '), equation.end());
-    Values operands;
+    ValueList operands;
     for (int i = 0; i < context.input_count(); ++i) operands.push_back(context.input(i));
     return context.AddNode(OpKind::kEinsum, std::move(operands), {{"equation", equation}});
   }
@@ -219,12 +219,12 @@ struct EinsumOp {
     return std::vector<TensorType>{{context.operand(0).dtype, equation.ResultShape()}};
   }
 
-  static Result<Values> Decompose(const Node& node, Builder& builder) {
+  static Result<ValueList> Decompose(const Node& node, Builder& builder) {
     std::vector<Shape> shapes;
     for (const Value* operand : node.operands) shapes.push_back(operand->type.shape);
     FUSEC_ASSIGN(const EinsumEquation equation,
                  EinsumEquation::Parse(node.Get<std::string>("equation"), shapes));
-    return Values{EinsumWriter(builder, equation).Write(node.operands)};
+    return ValueList{EinsumWriter(builder, equation).Write(node.operands)};
   }
 
  private:

@@ -93,7 +93,7 @@ std::optional<FittingDim> Multiple(const Expr& product, const Expr& sum) {
   const std::string& symbol = atoms[0]->name;
   if (!IsPlain(atoms[0]) || factor <= 0 || sum.AsConstant()) return std::nullopt;
   const auto is_other = [&](const AtomRef& atom) { return IsPlain(atom) && atom->name != symbol; };
-  std::vector<Expr::Term> terms = sum.terms();
+  Expr::Terms terms(sum.terms());
   for (Expr::Term& term : terms) {
     const bool is_size = term.coefficient > 0 && term.coefficient % factor == 0 &&
                          std::all_of(term.atoms.begin(), term.atoms.end(), is_other);

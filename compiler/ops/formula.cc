@@ -44,7 +44,7 @@ Value* Formula::Slice(Value* x, int axis, const Expr& begin, const Expr& length,
                        {{"starts", starts}, {"steps", steps}, {"shape", shape}});
 }
 
-Value* Formula::Concat(Values parts, int axis) {
+Value* Formula::Concat(ValueList parts, int axis) {
   if (parts.size() == 1) return parts[0];
   return builder_.Make(OpKind::kConcat, std::move(parts), {{"axis", int64_t{axis}}});
 }

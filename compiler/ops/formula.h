@@ -44,7 +44,7 @@ class Formula {
 
   // Elements `begin`, `begin` + `step`, ... of one axis, `length` of them.
   Value* Slice(Value* x, int axis, const Expr& begin, const Expr& length, int64_t step = 1);
-  Value* Concat(Values parts, int axis);
+  Value* Concat(ValueList parts, int axis);
   // Rows of `table` (axis 0), one per element of `indices`.
   Value* Gather(Value* table, Value* indices);
   // start, start + 1, ..., `length` of them, as i64.

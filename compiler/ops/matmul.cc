@@ -155,7 +155,7 @@ struct GemmOp {
   static constexpr AttributeSpec kAttributes[] = {
       {"alpha", "float"}, {"beta", "float"}, {"transpose_a", "int"}, {"transpose_b", "int"}};
   static Result<void> Import(ImportContext& context) {
-    Values operands = {context.input(0), context.input(1)};
+    ValueList operands = {context.input(0), context.input(1)};
     if (context.input_count() > 2) operands.push_back(context.input(2));
     return context.AddNode(OpKind::kGemm, operands,
                            {{"alpha", context.Float("alpha", 1.0)},
@@ -212,7 +212,7 @@ struct GemmOp {
     return {};
   }
 
-  static Result<Values> Decompose(const Node& node, Builder& builder) {
+  static Result<ValueList> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     Value* y = f.MatMul(node.operand(0), node.operand(1), node.Int("transpose_a") != 0,
                         node.Int("transpose_b") != 0);
@@ -221,7 +221,7 @@ struct GemmOp {
       if (node.Float("beta") != 1.0) addend = f.Mul(addend, node.Float("beta"));
       y = f.Add(y, addend);
     }
-    return Values{y};
+    return ValueList{y};
   }
 };
 

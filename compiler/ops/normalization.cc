@@ -37,7 +37,7 @@ Result<void> ImportTrailingNormalization(ImportContext& context, OpKind kind,
   if (!axis) return context.Fail(axis.error().message);
   attributes["axis"] = *axis;
   attributes["epsilon"] = context.Float("epsilon", 1e-5);
-  Values operands;
+  ValueList operands;
   for (int i = 0; i < context.input_count(); ++i) operands.push_back(context.input(i));
   return context.AddNode(kind, std::move(operands), std::move(attributes));
 }
@@ -116,7 +116,7 @@ struct LayerNormalizationOp {
     return {};
   }
 
-  static Result<Values> Decompose(const Node& node, Builder& builder) {
+  static Result<ValueList> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     const Dtype dtype = node.operand(0)->type.dtype;
     const Dtype compute = ComputeDtype(dtype);
@@ -130,7 +130,7 @@ struct LayerNormalizationOp {
     Value* deviation = f.Unary(OpKind::kSqrt, f.Add(variance, epsilon), "deviation");
     Value* y = f.Mul(f.Div(d, deviation), f.Cast(node.operand(1), compute));
     if (node.operand(2) != nullptr) y = f.Add(y, f.Cast(node.operand(2), compute));
-    return Values{f.Cast(y, dtype), f.Cast(mean, stash),
+    return ValueList{f.Cast(y, dtype), f.Cast(mean, stash),
                                f.Cast(f.Unary(OpKind::kReciprocal, deviation), stash)};
   }
 };
@@ -165,7 +165,7 @@ struct RMSNormalizationOp {
     return {};
   }
 
-  static Result<Values> Decompose(const Node& node, Builder& builder) {
+  static Result<ValueList> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     const Dtype dtype = node.operand(0)->type.dtype;
     const Dtype compute = ComputeDtype(dtype);
@@ -175,7 +175,7 @@ struct RMSNormalizationOp {
     Value* epsilon = f.Number(node.Float("epsilon"), compute, "epsilon");
     Value* root = f.Unary(OpKind::kSqrt, f.Add(mean_square, epsilon), "root");
     Value* y = f.Mul(f.Div(x, root), f.Cast(node.operand(1), compute));
-    return Values{f.Cast(y, dtype)};
+    return ValueList{f.Cast(y, dtype)};
   }
 };
 

@@ -60,8 +60,8 @@ std::string FillFormula(const std::string& formula, ArrayRef<Scalar> operands,
   return text;
 }
 
-Values Inputs(const ImportContext& context) {
-  Values inputs;
+ValueList Inputs(const ImportContext& context) {
+  ValueList inputs;
   for (int i = 0; i < context.input_count(); ++i) inputs.push_back(context.input(i));
   return inputs;
 }

@@ -55,7 +55,7 @@ std::string FillFormula(const std::string& formula, ArrayRef<Scalar> operands,
                         const FormulaContext& context);
 
 // The parts of the template below that do not depend on the op.
-Values Inputs(const ImportContext& context);
+ValueList Inputs(const ImportContext& context);
 Result<void> ImportPointwise(ImportContext& context, OpKind kind,
                              ArrayRef<AttributeDefault> defaults);
 InferResult InferPointwise(const InferContext& context, DtypeSet dtypes, bool gives_bool);

@@ -220,7 +220,7 @@ struct MinOp : Pointwise<MinOp, OpKind::kMin, kNumbers> {
 struct ClipOp {
   static Result<void> Import(ImportContext& context) {
     Value* x = context.input(0);
-    Values operands = Inputs(context);
+    ValueList operands = Inputs(context);
     operands.resize(3, nullptr);
     // Before opset 11 the bounds were attributes.
     const char* bounds[] = {"min", "max"};

@@ -35,12 +35,12 @@ struct ReduceL1Op {
     return ImportReduction(context, OpKind::kReduceL1, 18);
   }
   static InferResult Infer(const InferContext& context) { return InferReduction(context); }
-  static Result<Values> Decompose(const Node& node, Builder& builder) {
+  static Result<ValueList> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     const Dtype dtype = node.operand(0)->type.dtype;
     Value* x = f.Cast(node.operand(0), ComputeDtype(dtype));
     Value* sum = ReduceOf(f, node, OpKind::kReduceSum, f.Unary(OpKind::kAbs, x));
-    return Values{f.Cast(sum, dtype)};
+    return ValueList{f.Cast(sum, dtype)};
   }
 };
 
@@ -51,12 +51,12 @@ struct ReduceL2Op {
     return ImportReduction(context, OpKind::kReduceL2, 18);
   }
   static InferResult Infer(const InferContext& context) { return InferReduction(context); }
-  static Result<Values> Decompose(const Node& node, Builder& builder) {
+  static Result<ValueList> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     const Dtype dtype = node.operand(0)->type.dtype;
     Value* x = f.Cast(node.operand(0), RealDtype(dtype));
     Value* sum = ReduceOf(f, node, OpKind::kReduceSum, f.Mul(x, x));
-    return Values{f.Cast(f.Unary(OpKind::kSqrt, sum), dtype)};
+    return ValueList{f.Cast(f.Unary(OpKind::kSqrt, sum), dtype)};
   }
 };
 
@@ -67,12 +67,12 @@ struct ReduceLogSumOp {
     return ImportReduction(context, OpKind::kReduceLogSum, 18);
   }
   static InferResult Infer(const InferContext& context) { return InferReduction(context); }
-  static Result<Values> Decompose(const Node& node, Builder& builder) {
+  static Result<ValueList> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     const Dtype dtype = node.operand(0)->type.dtype;
     Value* x = f.Cast(node.operand(0), RealDtype(dtype));
     Value* sum = ReduceOf(f, node, OpKind::kReduceSum, x);
-    return Values{f.Cast(f.Unary(OpKind::kLog, sum), dtype)};
+    return ValueList{f.Cast(f.Unary(OpKind::kLog, sum), dtype)};
   }
 };
 
@@ -84,7 +84,7 @@ struct ReduceLogSumExpOp {
     return ImportReduction(context, OpKind::kReduceLogSumExp, 18);
   }
   static InferResult Infer(const InferContext& context) { return InferReduction(context); }
-  static Result<Values> Decompose(const Node& node, Builder& builder) {
+  static Result<ValueList> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     const Dtype dtype = node.operand(0)->type.dtype;
     const Dtype real = RealDtype(dtype);
@@ -96,7 +96,7 @@ struct ReduceLogSumExpOp {
     Value* power = f.Unary(OpKind::kExp, f.Sub(x, shift));
     Value* sum = ReduceOf(f, node, OpKind::kReduceSum, power);
     shift = f.Reshape(shift, sum->type.shape);
-    return Values{f.Cast(f.Add(f.Unary(OpKind::kLog, sum), shift), dtype)};
+    return ValueList{f.Cast(f.Add(f.Unary(OpKind::kLog, sum), shift), dtype)};
   }
 };
 
@@ -107,16 +107,16 @@ struct ReduceSumSquareOp {
     return ImportReduction(context, OpKind::kReduceSumSquare, 18);
   }
   static InferResult Infer(const InferContext& context) { return InferReduction(context); }
-  static Result<Values> Decompose(const Node& node, Builder& builder) {
+  static Result<ValueList> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     const Dtype dtype = node.operand(0)->type.dtype;
     Value* x = f.Cast(node.operand(0), ComputeDtype(dtype));
-    return Values{f.Cast(ReduceOf(f, node, OpKind::kReduceSum, f.Mul(x, x)), dtype)};
+    return ValueList{f.Cast(ReduceOf(f, node, OpKind::kReduceSum, f.Mul(x, x)), dtype)};
   }
 };
 
 Result<void> ImportVariadic(ImportContext& context, OpKind kind) {
-  Values operands;
+  ValueList operands;
   for (int i = 0; i < context.input_count(); ++i) operands.push_back(context.input(i));
   return context.AddNode(kind, std::move(operands));
 }
@@ -143,9 +143,9 @@ struct SumOp {
     return ImportVariadic(context, OpKind::kSum);
   }
   static InferResult Infer(const InferContext& context) { return InferVariadic(context); }
-  static Result<Values> Decompose(const Node& node, Builder& builder) {
+  static Result<ValueList> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
-    return Values{f.Cast(SumOfOperands(f, node), node.operand(0)->type.dtype)};
+    return ValueList{f.Cast(SumOfOperands(f, node), node.operand(0)->type.dtype)};
   }
 };
 
@@ -155,12 +155,12 @@ struct MeanOp {
     return ImportVariadic(context, OpKind::kMean);
   }
   static InferResult Infer(const InferContext& context) { return InferVariadic(context); }
-  static Result<Values> Decompose(const Node& node, Builder& builder) {
+  static Result<ValueList> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     Value* sum = SumOfOperands(f, node);
     const double count = static_cast<double>(node.operands.size());
     if (count != 1) sum = f.Div(sum, count);
-    return Values{f.Cast(sum, node.operand(0)->type.dtype)};
+    return ValueList{f.Cast(sum, node.operand(0)->type.dtype)};
   }
 };
 

@@ -99,7 +99,7 @@ struct RotaryEmbeddingOp {
   static constexpr AttributeSpec kAttributes[] = {
       {"interleaved", "int"}, {"rotary_embedding_dim", "int"}, {"num_heads", "int"}};
   static Result<void> Import(ImportContext& context) {
-    Values operands;
+    ValueList operands;
     for (int i = 0; i < context.input_count(); ++i) operands.push_back(context.input(i));
     return context.AddNode(OpKind::kRotaryEmbedding, std::move(operands),
                            {{"interleaved", int64_t{context.Int("interleaved", 0) != 0}},
@@ -135,10 +135,10 @@ struct RotaryEmbeddingOp {
     return std::vector<TensorType>{x};
   }
 
-  static Result<Values> Decompose(const Node& node, Builder& builder) {
+  static Result<ValueList> Decompose(const Node& node, Builder& builder) {
     FUSEC_ASSIGN(const RotaryShape s, RotaryShapeOf(node.operand(0)->type, node.Int("num_heads"),
                                                     node.Int("rotary_embedding_dim")));
-    return Values{DecomposeRotary(s, node, builder)};
+    return ValueList{DecomposeRotary(s, node, builder)};
   }
 };
 

@@ -89,11 +89,11 @@ struct SoftmaxOp {
     return {};
   }
 
-  static Result<Values> Decompose(const Node& node, Builder& builder) {
+  static Result<ValueList> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     const Dtype dtype = node.operand(0)->type.dtype;
     Value* x = f.Cast(node.operand(0), ComputeDtype(dtype));
-    return Values{f.Cast(f.Softmax(x, node.Int("axis")), dtype)};
+    return ValueList{f.Cast(f.Softmax(x, node.Int("axis")), dtype)};
   }
 };
 
@@ -116,7 +116,7 @@ struct LogSoftmaxOp {
     return {};
   }
 
-  static Result<Values> Decompose(const Node& node, Builder& builder) {
+  static Result<ValueList> Decompose(const Node& node, Builder& builder) {
     Formula f(builder);
     const std::vector<int64_t> axes = {node.Int("axis")};
     const Dtype dtype = node.operand(0)->type.dtype;
@@ -124,7 +124,7 @@ struct LogSoftmaxOp {
     Value* shifted = f.Sub(x, f.Reduce(OpKind::kReduceMax, x, axes));
     Value* sum = f.Reduce(OpKind::kReduceSum, f.Unary(OpKind::kExp, shifted), axes);
     Value* y = f.Sub(shifted, f.Unary(OpKind::kLog, sum));
-    return Values{f.Cast(y, dtype)};
+    return ValueList{f.Cast(y, dtype)};
   }
 };
 

@@ -14,7 +14,7 @@ namespace fusec {
 struct ConcatOp {
   static constexpr AttributeSpec kAttributes[] = {{"axis", "int"}};
   static Result<void> Import(ImportContext& context) {
-    Values operands;
+    ValueList operands;
     for (int i = 0; i < context.input_count(); ++i) operands.push_back(context.input(i));
     FUSEC_ASSIGN(const int64_t axis,
                  ImportAxis(context, context.Int("axis", 0), operands[0]->type.rank()));

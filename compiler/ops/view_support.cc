@@ -12,7 +12,7 @@ bool HasInput(const ImportContext& context, int i) {
   return i < context.input_count() && context.input(i) != nullptr;
 }
 
-Result<Value*> AddView(ImportContext& context, OpKind kind, Values operands,
+Result<Value*> AddView(ImportContext& context, OpKind kind, ValueList operands,
                        Attributes attributes) {
   Result<Node*> node = context.builder().Add(kind, std::move(operands), std::move(attributes));
   if (!node) return tl::unexpected<Error>(node.error());

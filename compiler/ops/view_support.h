@@ -16,7 +16,7 @@ namespace fusec {
 
 bool HasInput(const ImportContext& context, int i);
 // A node with one result; what Infer rejects becomes an error at the ONNX node.
-Result<Value*> AddView(ImportContext& context, OpKind kind, Values operands,
+Result<Value*> AddView(ImportContext& context, OpKind kind, ValueList operands,
                        Attributes attributes);
 Result<int64_t> ImportAxis(const ImportContext& context, int64_t axis, int rank);
 Result<std::vector<int64_t>> ImportAxes(const ImportContext& context, std::vector<int64_t> axes,

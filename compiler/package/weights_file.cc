@@ -87,9 +87,8 @@ class HashedFile {
 
 }  // namespace
 
-Result<std::string> WriteWeights(
-    const std::string& path,
-    ArrayRef<std::pair<std::string, const TensorData*>> tensors) {
+Result<std::string> WriteWeights(const std::string& path,
+                                 ArrayRef<std::pair<std::string, const TensorData*>> tensors) {
   // Offsets first: the header comes before the data. Gaps are tensors too, because the format
   // allows no holes.
   nlohmann::ordered_json header = nlohmann::ordered_json::object();

@@ -10,8 +10,8 @@ namespace fusec {
 
 // Writes tensors as a safetensors file, each starting at a multiple of 256 bytes of the file's
 // data, without copying their bytes first. Returns the XXH3-128 of the file.
-Result<std::string> WriteWeights(
-    const std::string& path, ArrayRef<std::pair<std::string, const TensorData*>> tensors);
+Result<std::string> WriteWeights(const std::string& path,
+                                 ArrayRef<std::pair<std::string, const TensorData*>> tensors);
 
 // Writes `bytes` to a new file. The error names the path and the system's reason, such as a full
 // disk.

@@ -30,8 +30,7 @@ std::vector<size_t> CellWidths(ArrayRef<DrawnRow> rows) {
   return widths;
 }
 
-void DrawAligned(ArrayRef<DrawnRow> rows, ArrayRef<size_t> widths,
-                 Drawing& drawing) {
+void DrawAligned(ArrayRef<DrawnRow> rows, ArrayRef<size_t> widths, Drawing& drawing) {
   const size_t label_width = LabelWidth(rows);
   for (const DrawnRow& row : rows) {
     std::string line = Padded(row.label, label_width) + " |";

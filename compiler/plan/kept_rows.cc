@@ -124,8 +124,7 @@ int64_t KeptBytes(const Value* value, const RegionLowering::KeptRows& kept) {
          *kept.Places(ElementsPerRow(value, rows), {}).AsConstant();
 }
 
-int64_t KeptBytesWithGaps(const Node& region, ArrayRef<BlockStage> stages,
-                          ShapeRef rows) {
+int64_t KeptBytesWithGaps(const Node& region, ArrayRef<BlockStage> stages, ShapeRef rows) {
   int64_t bytes = 0;
   for (const BlockStage& stage : stages) {
     if (stage.kept) bytes += KeptBytes(stage.value, PlaceKeptRows(region, stage.value, rows, true));
@@ -133,8 +132,7 @@ int64_t KeptBytesWithGaps(const Node& region, ArrayRef<BlockStage> stages,
   return bytes;
 }
 
-bool KeepsLinesTogether(const Node& region, ArrayRef<BlockStage> stages,
-                        ShapeRef rows) {
+bool KeepsLinesTogether(const Node& region, ArrayRef<BlockStage> stages, ShapeRef rows) {
   return std::all_of(stages.begin(), stages.end(), [&](const BlockStage& stage) {
     const Node& product = *stage.value->producer;
     if (!stage.by_tensor_cores) return true;

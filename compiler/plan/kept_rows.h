@@ -32,11 +32,9 @@ void DeclareKeptRows(KernelBuilder& builder, const Value* value, const CExpr& ro
 int64_t KeptBytes(const Value* value, const RegionLowering::KeptRows& kept);
 
 // Shared memory that one row takes, with gaps that keep vectors together.
-int64_t KeptBytesWithGaps(const Node& region, ArrayRef<BlockStage> stages,
-                          ShapeRef rows);
+int64_t KeptBytesWithGaps(const Node& region, ArrayRef<BlockStage> stages, ShapeRef rows);
 // Whether no line of a matrix that tensor cores read or make has a gap inside.
-bool KeepsLinesTogether(const Node& region, ArrayRef<BlockStage> stages,
-                        ShapeRef rows);
+bool KeepsLinesTogether(const Node& region, ArrayRef<BlockStage> stages, ShapeRef rows);
 
 // The products of matrices that a block keeps for each of `row_count` rows, by its warps
 // (kept_product.cuh); those of f32 are as `precision` says.

@@ -104,8 +104,7 @@ std::optional<Expr> Affine(ArrayRef<int64_t> values) {
 }
 
 // The starts of one slice as functions of the part.
-std::optional<Exprs> AffineStarts(
-    ArrayRef<Exprs> starts_by_part) {
+std::optional<Exprs> AffineStarts(ArrayRef<Exprs> starts_by_part) {
   Exprs result;
   for (size_t axis = 0; axis < starts_by_part[0].size(); ++axis) {
     std::vector<int64_t> values;

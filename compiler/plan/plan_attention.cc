@@ -351,10 +351,10 @@ class AttentionPlanner {
 
   // Two loops over the elements of the tile that a thread owns: of 64 queries, and of `extent`
   // columns called `name`.
-  void ForElements(const std::string& name, int tile, const CExpr& pieces, const CExpr& first,
-                   const Expr& extent, const SizeName& extent_name,
-                   const std::function<void(const Expr& query, const Expr& column,
-                                            const CExpr& unclamped)>& body) {
+  void ForElements(
+      const std::string& name, int tile, const CExpr& pieces, const CExpr& first,
+      const Expr& extent, const SizeName& extent_name,
+      function_ref<void(const Expr& query, const Expr& column, const CExpr& unclamped)> body) {
     builder_.Open();
     builder_.DefineVariable("place", 0, 3);
     const Expr query = LetWithin(builder_, "query_row", "first_query + QueryInTile(place)",
@@ -391,7 +391,7 @@ class AttentionPlanner {
         ValueColumns(), [&](const Expr& query, const Expr& column, const CExpr& unclamped) {
           builder_.Append(Statement::Let("float", "attended", "attention.values[0][piece][place]"));
           builder_.DefineVariable("attended", 0, 0);
-          const std::vector<Expr> index = At(parts_.values->result(), query, column);
+          const Exprs index = At(parts_.values->result(), query, column);
           lowering_.Bind(parts_.values->result(), index, {"attended", dtype()});
           CExpr inside;
           if (!IsMultiple(queries_, tile_queries()))
@@ -418,7 +418,7 @@ class AttentionPlanner {
     ranges.Set("vector", 0, Expr(columns_ / lanes) - 1);
     ranges.Set("query_row", 0, queries_ - 1);
     const Exprs index = At(parts_.values->result(), Expr::Symbol("query_row"),
-                                       Expr::Symbol("vector") * lanes + Expr::Symbol("lane"));
+                           Expr::Symbol("vector") * lanes + Expr::Symbol("lane"));
     const Expr position = Linearize(IndexBehind(views, index, ranges), result->type.shape, ranges);
     const auto begin = VectorBegin(position, result->type.shape, {"lane", lanes, true, ""});
     if (!begin) return false;

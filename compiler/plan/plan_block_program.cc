@@ -58,9 +58,8 @@ class BlockProgramPlanner {
       stages_ = FindBlockStages(nodes, rows_, is_result);
     FUSEC_CHECK(!stages_.empty(), "no stages in " + PrintNode(region_));
     OpenRows();
-    lowering_.OnReducer([this](const Node& reducer, ArrayRef<Expr> index) {
-      return Reduce(reducer, index);
-    });
+    lowering_.OnReducer(
+        [this](const Node& reducer, ArrayRef<Expr> index) { return Reduce(reducer, index); });
     schedule_ = ScheduleStages(region_, stages_);
     const std::vector<BlockPiece>& pieces = schedule_.pieces;
     for (const BlockPiece& piece : pieces) {
@@ -301,7 +300,7 @@ class BlockProgramPlanner {
 
   // The whole index of the element that `i` counts: its row of the block, its place in the row.
   Exprs ElementIndex(ShapeRef inner, int64_t elements, const std::string& name,
-                                 const SizeNames& names) {
+                     const SizeNames& names) {
     Expr element = Expr::Symbol("i");
     if (rows_per_block_ > 1) {
       Expr row_in_block = element;
@@ -318,9 +317,8 @@ class BlockProgramPlanner {
     } else if (elements == 1) {
       element = 0;
     }
-    Exprs index = rows_per_block_ == 1
-                                  ? row_index_
-                                  : Coordinates(builder_, Expr::Symbol("row"), rows_, "row");
+    Exprs index = rows_per_block_ == 1 ? row_index_
+                                       : Coordinates(builder_, Expr::Symbol("row"), rows_, "row");
     for (const Expr& coordinate : Coordinates(builder_, element, inner, name, names))
       index.push_back(coordinate);
     return index;
@@ -364,7 +362,7 @@ class BlockProgramPlanner {
     builder_.DefineVariable("k", 0, steps - 1);
     const RegionLowering::Loads before = lowering_.loads();
     const Exprs k = lanes > 1 ? Exprs{OpenLanes(Expr::Symbol("k"), lanes)}
-                                          : Coordinates(builder_, Expr::Symbol("k"), dims, "k");
+                              : Coordinates(builder_, Expr::Symbol("k"), dims, "k");
     CExpr term;
     if (is_matmul) {
       const auto factor = [&](int side) {
@@ -390,8 +388,8 @@ class BlockProgramPlanner {
 
   // Writes an element of a stage wherever it is kept or stored: one of `part`, which begins `start`
   // along an axis.
-  void StoreStage(const BlockStage& stage, ArrayRef<Expr> index, const Scalar& scalar,
-                  int64_t axis, const Expr& start, const std::string& part) {
+  void StoreStage(const BlockStage& stage, ArrayRef<Expr> index, const Scalar& scalar, int64_t axis,
+                  const Expr& start, const std::string& part) {
     Exprs offset(stage.value->type.rank(), 0);
     if (!start.IsConstant(0)) offset[axis] = start;
     if (stage.kept)
@@ -440,7 +438,7 @@ class BlockProgramPlanner {
   std::vector<bool> serves_;     // by loop that may take vectors: whether it does
   size_t loops_ = 0;             // of these so far
   bool warps_ = false;           // the open stage's sums are shared out among the threads of a warp
-  Exprs row_index_;  // where a block owns one row
+  Exprs row_index_;              // where a block owns one row
 };
 
 }  // namespace

@@ -281,7 +281,7 @@ class LoopPlanner {
     const auto lead = Coordinates(builder_, Expr::Symbol("row"), Lead(), "row");
     for (const Group& group : groups_) {
       const Shape inner = Inner(group.shape());
-      std::vector<Expr> index = lead;
+      Exprs index = lead;
       std::vector<Statement> headers;
       if (group.run) {
         headers.push_back(LoopHeader(builder_, kPartVariable, 0,

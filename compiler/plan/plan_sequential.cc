@@ -46,8 +46,7 @@ class SequentialPlanner {
   // One thread per line; `lines` are the dims other than the axis. Returns their coordinates, of
   // which `variable` is the position.
   Exprs OpenLines(ShapeRef lines, const std::string& variable = "row",
-                              const std::string& line = "line",
-                              const std::string& where = "along the axis") {
+                  const std::string& line = "line", const std::string& where = "along the axis") {
     const Expr count = Product(lines);
     KernelPlan& plan = builder_.plan();
     const bool cpu = builder_.target() == TargetKind::kCpu;
@@ -169,7 +168,7 @@ class SequentialPlanner {
     builder_.Assign(place, ToMemory(value, dtype));
   }
 
-  CExpr ResultAt(const std::vector<Expr>& index) {
+  CExpr ResultAt(ArrayRef<Expr> index) {
     const Value* result = region_.result(0);
     const CExpr buffer = builder_.Buffer(result, /*written=*/true);
     return buffer[builder_.Write(Linearize(index, result->type.shape, builder_.ranges()),

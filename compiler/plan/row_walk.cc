@@ -8,7 +8,7 @@ namespace fusec {
 
 namespace {
 
-bool Mentions(const std::vector<Statement>& statements, const std::string& name) {
+bool Mentions(ArrayRef<Statement> statements, const std::string& name) {
   return std::any_of(statements.begin(), statements.end(), [&](const Statement& s) {
     return s.place.Mentions(name) || s.value.Mentions(name) || s.condition.Mentions(name) ||
            Mentions(s.body, name) || Mentions(s.otherwise, name);

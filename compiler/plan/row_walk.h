@@ -42,9 +42,9 @@ class RowWalk {
   CExpr Member() const { return team_ == Team::kWarp ? "lane" : "threadIdx.x"; }
 
  private:
-  std::vector<Expr> OpenNest();
-  std::vector<Expr> OpenStride();
-  std::vector<Expr> OpenSteps();
+  Exprs OpenNest();
+  Exprs OpenStride();
+  Exprs OpenSteps();
   CExpr TeamSize();
   CExpr VectorLength() const;
 

@@ -29,8 +29,7 @@ int64_t Lanes(const TileRows& rows) {
 
 }  // namespace
 
-void ForVectors(KernelBuilder& builder, const VectorsOfRows& rows,
-                const std::function<void()>& body) {
+void ForVectors(KernelBuilder& builder, const VectorsOfRows& rows, function_ref<void()> body) {
   const CExpr size = BlockSizeName(builder);
   const int block_size = builder.plan().block_size;
   const CExpr count = rows.rows_name * rows.vectors_name;

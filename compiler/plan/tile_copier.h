@@ -21,7 +21,7 @@ struct TileRows {
   CExpr tile_rows_name;
   int64_t elements;  // of a row
   CExpr array;       // in shared memory: has at(row, word)
-  std::function<std::vector<Expr>(const Expr& row, const Expr& element)> at;  // index in operand
+  std::function<Exprs(const Expr& row, const Expr& element)> at;  // index in operand
 };
 
 // Writes how a block brings rows to its shared memory: those that lie in memory as they are wanted
@@ -65,8 +65,7 @@ struct VectorsOfRows {
   CExpr vectors_name;
 };
 // Writes a loop of `body`, in which the locals `rows.row_name` and `vector` say which a thread has.
-void ForVectors(KernelBuilder& builder, const VectorsOfRows& rows,
-                function_ref<void()> body);
+void ForVectors(KernelBuilder& builder, const VectorsOfRows& rows, function_ref<void()> body);
 // A local that counts up to `extent`, or stays at its last where the tile goes beyond.
 Expr LetWithin(KernelBuilder& builder, const std::string& name, const CExpr& value,
                const Expr& extent, const SizeName& extent_name, int tile);

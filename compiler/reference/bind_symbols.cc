@@ -170,8 +170,7 @@ class SymbolBinder {
 
 }  // namespace
 
-Result<Symbols> BindSymbols(const Graph& graph,
-                            ArrayRef<std::vector<int64_t>> input_dims) {
+Result<Symbols> BindSymbols(const Graph& graph, ArrayRef<std::vector<int64_t>> input_dims) {
   return SymbolBinder(graph, input_dims).Run();
 }
 

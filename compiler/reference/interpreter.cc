@@ -25,8 +25,7 @@ Result<ReferenceTensor> Evaluate(const Node& constant) {
 // A composite op is judged through its parts: a graph of them is made and run. Operands that are
 // constants stay constants in it, as decompositions may look at them.
 Result<Tensors> RunComposite(const Graph& graph, const Node& node,
-                             ArrayRef<const ReferenceTensor*> operands,
-                             const Symbols& symbols) {
+                             ArrayRef<const ReferenceTensor*> operands, const Symbols& symbols) {
   Graph parts;
   parts.name = GetOpDef(node.kind).text;
   parts.symbols = graph.symbols;
@@ -170,7 +169,7 @@ Result<std::vector<ReferenceTensor>> InterpretNode(const Node& node,
                                                    ArrayRef<ReferenceTensor> inputs) {
   Graph graph;
   graph.name = "alone";
-  Values operands;
+  ValueList operands;
   size_t next = 0;
   for (const Value* operand : node.operands) {
     operands.push_back(nullptr);

@@ -17,8 +17,8 @@ Result<std::vector<ReferenceTensor>> Interpret(const Graph& graph,
 
 // The value of every symbol, which follows from the inputs' dims. The error names input, dim, the
 // size that was found and the size that was expected.
-Result<std::map<std::string, int64_t>> BindSymbols(
-    const Graph& graph, ArrayRef<std::vector<int64_t>> input_dims);
+Result<std::map<std::string, int64_t>> BindSymbols(const Graph& graph,
+                                                   ArrayRef<std::vector<int64_t>> input_dims);
 
 // The results of `node` alone, for those of its operands that are given, in order. Their dims may
 // differ from the node's.

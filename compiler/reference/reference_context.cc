@@ -65,8 +65,7 @@ void ReferenceTensor::WrapInts() {
   for (int64_t& value : ints) value = Wrap(dtype, value);
 }
 
-void ForEachIndex(ArrayRef<int64_t> dims,
-                  function_ref<void(ArrayRef<int64_t>)> visit) {
+void ForEachIndex(ArrayRef<int64_t> dims, function_ref<void(ArrayRef<int64_t>)> visit) {
   if (CountElements(dims) == 0) return;
   std::vector<int64_t> index(dims.size(), 0);
   while (true) {

@@ -28,8 +28,7 @@ struct ReferenceTensor {
 };
 
 // Calls `visit(index)` for every index of `dims`, row-major; once with an empty index for a scalar, never if a dim is 0.
-void ForEachIndex(ArrayRef<int64_t> dims,
-                  function_ref<void(ArrayRef<int64_t>)> visit);
+void ForEachIndex(ArrayRef<int64_t> dims, function_ref<void(ArrayRef<int64_t>)> visit);
 
 // What an op's Reference sees: operands with values, results already allocated with their concrete dims.
 class ReferenceContext {

@@ -24,8 +24,8 @@ constexpr int64_t kMostLines = 64, kFewestSums = 128, kDepthStep = 8;
 
 class StageFinder {
  public:
-  StageFinder(ArrayRef<const Node*> nodes,
-              function_ref<bool(const Value*)> read_outside, bool tensor_cores)
+  StageFinder(ArrayRef<const Node*> nodes, function_ref<bool(const Value*)> read_outside,
+              bool tensor_cores)
       : nodes_(nodes), read_outside_(read_outside), tensor_cores_(tensor_cores) {
     for (const Node* node : nodes) {
       inside_.insert(node);
@@ -241,8 +241,7 @@ std::vector<BlockStage> FindBlockStages(ArrayRef<const Node*> nodes, ShapeRef ro
   return StageFinder(nodes, read_outside, tensor_cores).Find(rows);
 }
 
-Exprs IndexBehind(ArrayRef<const Node*> views, Exprs index,
-                              const Ranges& ranges) {
+Exprs IndexBehind(ArrayRef<const Node*> views, Exprs index, const Ranges& ranges) {
   for (const Node* view : views) {
     if (view->kind == OpKind::kTranspose) {
       Exprs permuted;

@@ -305,8 +305,9 @@ class LimitFinder {
   const Graph& graph_;
   Ranges ranges_;
   std::unordered_map<const Value*, Limits> limits_;  // looked up, never iterated
-  std::unordered_map<const Value*, std::optional<std::vector<int64_t>>> elements_;  // looked up, never iterated
-  ValueSet ascending_;       // looked up, never iterated
+  std::unordered_map<const Value*, std::optional<std::vector<int64_t>>>
+      elements_;        // looked up, never iterated
+  ValueSet ascending_;  // looked up, never iterated
 };
 
 }  // namespace

@@ -11,8 +11,7 @@ namespace fusec {
 // What the values of one integer input must stay below for every row that they choose to exist.
 struct IndexLimits {
   int axis = 0;  // along which the limits differ
-  Exprs
-      limits;  // one for all values, or one for each place of the axis, whose dim is constant
+  Exprs limits;  // one for all values, or one for each place of the axis, whose dim is constant
 };
 
 // By name, the limits of every integer input that chooses rows of a table. Followed from the tables back through views, casts, and

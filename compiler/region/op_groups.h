@@ -11,7 +11,7 @@ namespace fusec {
 // exporter or a pass spelled it out.
 struct OpGroup {
   std::string name;             // see FindOpGroups
-  NodeSet nodes;  // of the region's body
+  NodeSet nodes;                // of the region's body
 };
 
 // The groups of a region, which share no node:

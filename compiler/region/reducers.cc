@@ -20,8 +20,7 @@ Expr MatMulDepth(const Node& matmul) {
   return a[a.size() - (matmul.Int("transpose_a") != 0 ? 2 : 1)];
 }
 
-Exprs MatMulOperandIndex(const Node& matmul, int side, ArrayRef<Expr> index,
-                                     const Expr& k) {
+Exprs MatMulOperandIndex(const Node& matmul, int side, ArrayRef<Expr> index, const Expr& k) {
   const Shape& shape = matmul.operand(side)->type.shape;
   const Exprs batch(index.begin(), index.end() - 2);
   Exprs at = BroadcastIndex(batch, Shape(shape.begin(), shape.end() - 2));
@@ -40,8 +39,7 @@ Shape ReducedDims(const Node& reduction) {
   return dims;
 }
 
-Exprs ReductionOperandIndex(const Node& reduction, ArrayRef<Expr> index,
-                                        ArrayRef<Expr> k) {
+Exprs ReductionOperandIndex(const Node& reduction, ArrayRef<Expr> index, ArrayRef<Expr> k) {
   const auto& axes = reduction.Ints("axes");
   const bool keeps = reduction.Int("keepdims") != 0;
   Exprs at;

@@ -12,15 +12,13 @@ Dtype FoldDtype(const Node& reducer);
 bool IsReducer(const Node& node);
 
 // The operand elements that a matmul multiplies for element `index` of its result at step `k`.
-Exprs MatMulOperandIndex(const Node& matmul, int side, ArrayRef<Expr> index,
-                                     const Expr& k);
+Exprs MatMulOperandIndex(const Node& matmul, int side, ArrayRef<Expr> index, const Expr& k);
 // Steps of a matmul's sum.
 Expr MatMulDepth(const Node& matmul);
 
 // For a reduction: the operand's element for element `index` of its result at coordinates `k` of
 // the reduced axes.
-Exprs ReductionOperandIndex(const Node& reduction, ArrayRef<Expr> index,
-                                        ArrayRef<Expr> k);
+Exprs ReductionOperandIndex(const Node& reduction, ArrayRef<Expr> index, ArrayRef<Expr> k);
 Shape ReducedDims(const Node& reduction);
 
 }  // namespace fusec

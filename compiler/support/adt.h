@@ -3,8 +3,8 @@
 // LLVM's containers and references, by the names that they have in LLVM: this project's vocabulary
 // for lists, sets and maps in the compiler. (The runtime does without.)
 //
-//   ArrayRef, function_ref   parameters: a list that somebody else holds, a callback that is not kept
-//   SmallVector              lists that are mostly short: operands, shapes, coordinates
+//   ArrayRef, function_ref   parameters: a list that somebody else holds, a callback that is not
+//   kept SmallVector              lists that are mostly short: operands, shapes, coordinates
 //   SmallPtrSet, DenseMap    keyed by pointer: looked up, never walked through in order
 //   SetVector, MapVector     keyed by pointer and walked through, in the order of insertion
 //

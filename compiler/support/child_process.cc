@@ -80,8 +80,7 @@ int WaitFor(pid_t child) {
 
 }  // namespace
 
-ChildResult RunChild(ArrayRef<std::string> arguments,
-                     const std::string& temporary_folder) {
+ChildResult RunChild(ArrayRef<std::string> arguments, const std::string& temporary_folder) {
   ChildResult result;
   const Capture output, errors;
   if (!output.good() || !errors.good()) return result;

@@ -14,8 +14,7 @@ struct ChildResult {
 
 // Runs a program, found on PATH if its name has no slash, without a shell, and waits for it. Once
 // Interrupted(), it and what it started are ended. `temporary_folder`, if given, is its TMPDIR.
-ChildResult RunChild(ArrayRef<std::string> arguments,
-                     const std::string& temporary_folder = "");
+ChildResult RunChild(ArrayRef<std::string> arguments, const std::string& temporary_folder = "");
 
 // A new folder in $TMPDIR or /tmp; the caller removes it (TemporaryFolder).
 Result<std::string> MakeTemporaryFolder();

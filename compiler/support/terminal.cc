@@ -90,8 +90,7 @@ std::string Plural(int64_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : hisses ? "es" : "s");
 }
 
-std::string FormatTable(ArrayRef<std::vector<std::string>> rows,
-                        const std::string& alignment) {
+std::string FormatTable(ArrayRef<std::vector<std::string>> rows, const std::string& alignment) {
   std::vector<size_t> widths(alignment.size());
   for (const auto& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());

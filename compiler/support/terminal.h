@@ -34,8 +34,7 @@ std::string Plural(int64_t count, const std::string& noun);  // "1 launch", "3 l
 // Rows of cells in aligned columns, two spaces apart: column i to the right where alignment[i] is
 // 'r', else to the left. Each line is indented by two spaces. Cells must be plain text; the first
 // row is a heading.
-std::string FormatTable(ArrayRef<std::vector<std::string>> rows,
-                        const std::string& alignment);
+std::string FormatTable(ArrayRef<std::vector<std::string>> rows, const std::string& alignment);
 
 // One line on stderr that is redrawn while something takes longer than a second; silent where
 // stderr is no terminal.

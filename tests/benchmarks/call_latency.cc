@@ -73,7 +73,7 @@ Input MakeInput(const fusec_program* program, int i, int64_t size) {
   return input;
 }
 
-void Call(fusec_context* context, ArrayRef<Input> inputs, Place place) {
+void Call(fusec_context* context, const std::vector<Input>& inputs, Place place) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto& [dims, pageable, page_locked, device] = inputs[i];
     const void* data = place == Place::kPageable     ? pageable.data()
@@ -86,7 +86,7 @@ void Call(fusec_context* context, ArrayRef<Input> inputs, Place place) {
 }
 
 // "p50": .., "p99": ..
-std::string Percentiles(fusec_context* context, ArrayRef<Input> inputs, Place place,
+std::string Percentiles(fusec_context* context, const std::vector<Input>& inputs, Place place,
                         double seconds) {
   using Clock = std::chrono::steady_clock;
   std::vector<double> us;

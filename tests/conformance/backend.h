@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "compiler/ir/tensor.h"
-#include "compiler/support/adt.h"
 #include "compiler/support/result.h"
 
 namespace fusec {
@@ -15,7 +14,7 @@ namespace fusec {
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual Result<std::vector<TensorData>> Run(ArrayRef<TensorData> inputs) = 0;
+  virtual Result<std::vector<TensorData>> Run(const std::vector<TensorData>& inputs) = 0;
 };
 
 using FrozenInputs = std::map<std::string, TensorData>;

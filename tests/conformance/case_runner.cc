@@ -44,7 +44,7 @@ Result<std::vector<NamedTensor>> ReadTensors(const std::string& data_set, const 
 // The fewest inputs whose freezing lets the model be imported; those of rank 0 and 1 are tried. The
 // error is that of an import with all of them frozen: what is left to complain about.
 Result<FrozenInputs> ChooseFrozen(const std::string& model,
-                                  ArrayRef<NamedTensor> inputs) {
+                                  const std::vector<NamedTensor>& inputs) {
   const auto imports = [&](const FrozenInputs& frozen) {
     return ImportOnnx(model, {.frozen_inputs = frozen});
   };
@@ -63,7 +63,7 @@ Result<FrozenInputs> ChooseFrozen(const std::string& model,
 
 std::optional<Outcome> RunDataSet(Backend& backend, const std::string& model,
                                   const FrozenInputs& frozen,
-                                  ArrayRef<NamedTensor> inputs,
+                                  const std::vector<NamedTensor>& inputs,
                                   const std::string& data_set) {
   std::vector<TensorData> given;
   for (const NamedTensor& input : inputs) {

@@ -29,7 +29,7 @@ class CompiledBackend : public Backend {
     return Check(fusec_create_context(program_, &context_));
   }
 
-  Result<std::vector<TensorData>> Run(ArrayRef<TensorData> inputs) override {
+  Result<std::vector<TensorData>> Run(const std::vector<TensorData>& inputs) override {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const TensorData& input = inputs[i];
       FUSEC_TRY(Check(fusec_bind_input(context_, static_cast<int>(i), input.bytes(),

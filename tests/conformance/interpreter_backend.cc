@@ -9,7 +9,7 @@ class InterpreterBackend : public Backend {
  public:
   explicit InterpreterBackend(std::unique_ptr<Graph> graph) : graph_(std::move(graph)) {}
 
-  Result<std::vector<TensorData>> Run(ArrayRef<TensorData> inputs) override {
+  Result<std::vector<TensorData>> Run(const std::vector<TensorData>& inputs) override {
     std::vector<ReferenceTensor> tensors;
     for (const TensorData& input : inputs) tensors.push_back(ReferenceTensor::FromData(input));
     FUSEC_ASSIGN(const std::vector<ReferenceTensor> results, Interpret(*graph_, tensors));

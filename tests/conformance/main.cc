@@ -97,7 +97,7 @@ class Runner {
   Runner(const Arguments& arguments, std::string work_folder)
       : arguments_(arguments), work_folder_(std::move(work_folder)) {}
 
-  std::map<std::string, Outcome> Run(ArrayRef<std::string> names) {
+  std::map<std::string, Outcome> Run(const std::vector<std::string>& names) {
     for (const std::string& name : names) {
       while (static_cast<int>(children_.size()) >= arguments_.jobs) Collect();
       Start(name);

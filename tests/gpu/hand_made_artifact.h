@@ -15,7 +15,6 @@
 #include <string>
 #include <vector>
 
-#include "compiler/support/adt.h"
 #include "runtime/src/artifact/dtype.h"
 #include "runtime/src/artifact/hash.h"
 #include "runtime/src/cuda/nvrtc.h"
@@ -60,13 +59,13 @@ class HandMadeArtifact {
 
   void Precision(const std::string& precision);
   void Symbol(const std::string& name, int64_t min, int64_t max);
-  int Input(const std::string& name, fusec_dtype dtype, ArrayRef<std::string> shape);
-  int Output(const std::string& name, fusec_dtype dtype, ArrayRef<std::string> shape);
+  int Input(const std::string& name, fusec_dtype dtype, const std::vector<std::string>& shape);
+  int Output(const std::string& name, fusec_dtype dtype, const std::vector<std::string>& shape);
   int Arena(const std::string& name, fusec_dtype dtype, const std::string& elements);
   int Constant(const std::string& name, fusec_dtype dtype, int64_t elements, const void* data);
   // Returns the number that kernels report, 1 for the first.
   int IndexSite(const std::string& node, const std::string& tensor,
-                ArrayRef<std::string> shape, int64_t extent);
+                const std::vector<std::string>& shape, int64_t extent);
   void Kernel(const KernelStep& kernel);
   void Matmul(const MatmulStep& matmul);
 
@@ -80,7 +79,7 @@ class HandMadeArtifact {
   struct Contents;
   int Buffer(const char* kind, const std::string& name, fusec_dtype dtype,
              const std::string& elements);
-  std::string BytesOf(ArrayRef<int> buffers) const;
+  std::string BytesOf(const std::vector<int>& buffers) const;
   void WriteFile(const std::string& relative_path, const std::string& bytes);
   std::unique_ptr<Contents> contents_;
   std::string path_;
@@ -90,7 +89,7 @@ class HandMadeArtifact {
 
 using HandMadeJson = nlohmann::ordered_json;
 
-inline std::string ShapeProduct(ArrayRef<std::string> shape) {
+inline std::string ShapeProduct(const std::vector<std::string>& shape) {
   std::string product = "1";
   for (const std::string& dim : shape) product += "*(" + dim + ")";
   return product;
@@ -152,7 +151,7 @@ inline int HandMadeArtifact::Buffer(const char* kind, const std::string& name, f
 }
 
 inline int HandMadeArtifact::Input(const std::string& name, fusec_dtype dtype,
-                                   ArrayRef<std::string> shape) {
+                                   const std::vector<std::string>& shape) {
   const int buffer = Buffer("input", name, dtype, ShapeProduct(shape));
   contents_->manifest["inputs"].push_back({{"name", name},
                                            {"dtype", std::string(DtypeName(dtype))},
@@ -162,7 +161,7 @@ inline int HandMadeArtifact::Input(const std::string& name, fusec_dtype dtype,
 }
 
 inline int HandMadeArtifact::Output(const std::string& name, fusec_dtype dtype,
-                                    ArrayRef<std::string> shape) {
+                                    const std::vector<std::string>& shape) {
   const int buffer = Buffer("output", name, dtype, ShapeProduct(shape));
   contents_->manifest["outputs"].push_back({{"name", name},
                                             {"dtype", std::string(DtypeName(dtype))},
@@ -192,7 +191,7 @@ inline int HandMadeArtifact::Constant(const std::string& name, fusec_dtype dtype
 }
 
 inline int HandMadeArtifact::IndexSite(const std::string& node, const std::string& tensor,
-                                       ArrayRef<std::string> shape, int64_t extent) {
+                                       const std::vector<std::string>& shape, int64_t extent) {
   HandMadeJson& sites = contents_->manifest["index_sites"];
   sites.push_back({{"node", node},
                    {"tensor", tensor},
@@ -202,7 +201,7 @@ inline int HandMadeArtifact::IndexSite(const std::string& node, const std::strin
   return static_cast<int>(sites.size());
 }
 
-inline std::string HandMadeArtifact::BytesOf(ArrayRef<int> buffers) const {
+inline std::string HandMadeArtifact::BytesOf(const std::vector<int>& buffers) const {
   std::string sum = "0";
   for (const int i : buffers) {
     const HandMadeJson& buffer = contents_->manifest["buffers"][static_cast<size_t>(i)];

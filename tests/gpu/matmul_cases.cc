@@ -102,8 +102,8 @@ Layout LayoutOf(const MatmulCase& c) {
   return layout;
 }
 
-std::string Compare(const MatmulCase& c, const Layout& layout, ArrayRef<Value*> a, ArrayRef<Value*> b,
-                    ArrayRef<Value*> bias, const std::byte* found) {
+std::string Compare(const MatmulCase& c, const Layout& layout, const Values& a, const Values& b,
+                    const Values& bias, const std::byte* found) {
   const int64_t size = DtypeBytes(c.dtype);
   for (int64_t i = 0; i < c.batch * c.m * c.n; ++i) {
     const int64_t matrix = i / (c.m * c.n), row = i / c.n % c.m, column = i % c.n;

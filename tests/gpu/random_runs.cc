@@ -83,7 +83,7 @@ class RandomRuns::Floats {
   bool on_device() const { return kind_ == Kind::kDevice; }
   void* data() const { return on_device() ? reinterpret_cast<void*>(device_.get()) : host_; }
 
-  Status Write(ArrayRef<float> values) const {
+  Status Write(const std::vector<float>& values) const {
     if (!on_device()) {
       std::copy(values.begin(), values.end(), host_);
       return {};

@@ -32,7 +32,7 @@ class LayerGraph {
   std::unique_ptr<Graph> Take() { return std::move(graph_); }
 
  private:
-  Value* Make(OpKind kind, Values operands, Attributes attributes = {}) {
+  Value* Make(OpKind kind, ValueList operands, Attributes attributes = {}) {
     return Builder(*graph_).Make(kind, std::move(operands), std::move(attributes));
   }
   void Return(Value* value) {

@@ -19,8 +19,8 @@ class InteractionGenerator {
   }
 
   std::unique_ptr<Graph> Run() {
-    Values flat = {Tower(), Input({5 + random_.Below(8)})};
-    Values lines = {AsLine(flat[0])};
+    ValueList flat = {Tower(), Input({5 + random_.Below(8)})};
+    ValueList lines = {AsLine(flat[0])};
     AddTables(lines);
     if (random_.OneIn(2)) lines.push_back(Input({1 + random_.Below(12), width_}));
     if (random_.OneIn(3)) flat.push_back(Tower()), lines.push_back(AsLine(flat.back()));
@@ -38,7 +38,7 @@ class InteractionGenerator {
   }
 
  private:
-  Value* Make(OpKind kind, Values operands, Attributes attributes = {}) {
+  Value* Make(OpKind kind, ValueList operands, Attributes attributes = {}) {
     return Builder(*graph_).Make(kind, std::move(operands), std::move(attributes));
   }
   void Return(Value* value) {
@@ -49,7 +49,7 @@ class InteractionGenerator {
     inner.insert(inner.begin(), Expr::Symbol("batch"));
     return inner;
   }
-  Value* Input(ShapeRef inner) { return graph_->AddInput(graph_->UniqueName("x"), {dtype_, Rows(inner)}); }
+  Value* Input(ShapeRef inner) { return graph_->AddInput(graph_->UniqueName("x"), {dtype_, Rows(Shape(inner))}); }
   Value* Constant(std::vector<int64_t> dims) {
     TensorData data(dtype_, std::move(dims));
     for (int64_t i = 0; i < data.element_count(); ++i) data.SetDouble(i, random_.Eighths() / 4);
@@ -57,7 +57,7 @@ class InteractionGenerator {
   }
   static int64_t Extent(const Value* x, size_t axis) { return *x->type.shape[axis].AsConstant(); }
   static int64_t ElementsOf(const Value* x) { return Extent(x, 1) * (x->type.rank() > 2 ? Extent(x, 2) : 1); }
-  Value* Reshaped(Value* x, ShapeRef inner) { return Make(OpKind::kReshape, {x}, {{"shape", Rows(inner)}}); }
+  Value* Reshaped(Value* x, ShapeRef inner) { return Make(OpKind::kReshape, {x}, {{"shape", Rows(Shape(inner))}}); }
   Value* AsLine(Value* x) { return Reshaped(x, {1, width_}); }
   Value* Product(Value* x, int64_t columns) {
     const bool transposed = random_.OneIn(2);
@@ -65,13 +65,13 @@ class InteractionGenerator {
     if (transposed) std::swap(dims[0], dims[1]);
     return Make(OpKind::kMatMul, {x, Constant(dims)}, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{transposed}}});
   }
-  void Shuffle(Values& values) {
+  void Shuffle(ValueList& values) {
     for (size_t i = values.size(); i > 1; --i)
       std::swap(values[i - 1], values[static_cast<size_t>(random_.Below(static_cast<int64_t>(i)))]);
   }
 
   // Along axis 1, now and then some of them first.
-  Value* Joined(Values parts) {
+  Value* Joined(ValueList parts) {
     if (parts.size() > 2 && random_.OneIn(3)) {
       Value* first = Make(OpKind::kConcat, {parts[0], parts[1]}, {{"axis", int64_t{1}}});
       if (random_.OneIn(4)) Return(first);
@@ -94,7 +94,7 @@ class InteractionGenerator {
   }
 
   // Tables of one id each, alike so that they are one loop, or one of several.
-  void AddTables(Values& lines) {
+  void AddTables(ValueList& lines) {
     const int64_t count = 1 + random_.Below(8);
     Value* ids = graph_->AddInput(graph_->UniqueName("ids"), {Dtype::kI64, {Expr::Symbol("batch"), count}});
     if (random_.OneIn(3)) {

@@ -48,7 +48,7 @@ Result<std::vector<ReferenceTensor>> RunAlone(const Graph& graph, const Node& no
   alone.symbols = graph.symbols;
   std::vector<ReferenceTensor> inputs = graph_inputs;  // they bind the symbols
   for (const auto& input : graph.inputs) alone.AddInput(alone.UniqueName(input->name), input->type);
-  Values operands;
+  ValueList operands;
   for (const Value* operand : node.operands) {
     if (operand == nullptr) {
       operands.push_back(nullptr);

@@ -66,7 +66,7 @@ class Cases {
     Graph& graph = *made.graph;
     graph.name = "one_op";
     graph.symbols = {{"batch", 1, 16}};
-    Values values;
+    ValueList values;
     for (const Operand& operand : operands) {
       if (operand.absent) {
         values.push_back(nullptr);

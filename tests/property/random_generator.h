@@ -26,7 +26,7 @@ class Random {
   }
   bool OneIn(int64_t n) { return Below(n) == 0; }
   template <class T>
-  const T& From(ArrayRef<T> choices) {
+  const T& From(const std::vector<T>& choices) {
     return choices[static_cast<size_t>(Below(static_cast<int64_t>(choices.size())))];
   }
   int64_t Size() { return OneIn(20) ? 0 : kSizes[Below(6)]; }
@@ -78,16 +78,16 @@ class Generator {
   }
 
   // What Infer rejects is not added.
-  Value* TryAdd(OpKind kind, Values operands, Attributes attributes = {}) {
+  Value* TryAdd(OpKind kind, ValueList operands, Attributes attributes = {}) {
     const Result<Node*> node =
         Builder(*graph_).Add(kind, std::move(operands), std::move(attributes));
     return node ? (*node)->result() : nullptr;
   }
-  Value* Make(OpKind kind, Values operands, Attributes attributes = {}) {
+  Value* Make(OpKind kind, ValueList operands, Attributes attributes = {}) {
     return Builder(*graph_).Make(kind, std::move(operands), std::move(attributes));
   }
   // `bits` of the result; without it those of the widest operand, as views have it.
-  void Add(OpKind kind, Values operands, Attributes attributes = {},
+  void Add(OpKind kind, ValueList operands, Attributes attributes = {},
            std::optional<Bits> bits = std::nullopt) {
     if (!bits) {
       bits = Bits();
@@ -151,7 +151,7 @@ class Generator {
   const RandomGraphOptions options_;
   Random random_;
   std::unique_ptr<Graph> graph_;
-  Values floats_;
+  ValueList floats_;
   DenseMap<const Value*, Bits> bits_;  // looked up only; constants are as inputs
   int made_ = 0;
 };

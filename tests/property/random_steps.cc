@@ -80,7 +80,7 @@ void Generator::Slice() {
 void Generator::Concat() {
   Value* x = AnyOfRank(1);
   const int64_t axis = AxisOf(x);
-  Values operands = {x};
+  ValueList operands = {x};
   for (int64_t i = random_.Below(3); i >= 0; --i) {
     operands.push_back(random_.OneIn(2) ? x : Any());
   }
@@ -155,7 +155,7 @@ void Generator::Embeddings() {
   const bool hashed = random_.OneIn(2), apart = random_.OneIn(4);
   const Expr batch = Expr::Symbol("batch");
   Value* ids = graph_->AddInput("ids", {Dtype::kI64, {batch, Expr(count)}});
-  Values parts;
+  ValueList parts;
   if (random_.OneIn(2)) parts.push_back(floats_[0]);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t rows = 1 + random_.Below(9);

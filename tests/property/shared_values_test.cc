@@ -16,7 +16,7 @@ class SharedValues : public testing::Test {
     graph_->symbols = {{"batch", 0, 9000}};
   }
 
-  Value* Make(OpKind kind, Values operands, Attributes attributes = {}) {
+  Value* Make(OpKind kind, ValueList operands, Attributes attributes = {}) {
     return Builder(*graph_).Make(kind, std::move(operands), std::move(attributes));
   }
   Value* Input(const std::string& name, ArrayRef<int64_t> behind_batch, Dtype dtype = Dtype::kF32) {
@@ -43,7 +43,7 @@ class SharedValues : public testing::Test {
     return Make(OpKind::kMod, {x, Builder(*graph_).Scalar(x->type.dtype, static_cast<double>(divisor))}, {{"fmod", int64_t{0}}});
   }
   Value* Row(Value* table, Value* ids) { return Make(OpKind::kGather, {table, ids}, {{"axis", int64_t{0}}}); }
-  Value* Concat(Values parts, int64_t axis) { return Make(OpKind::kConcat, std::move(parts), {{"axis", axis}}); }
+  Value* Concat(ValueList parts, int64_t axis) { return Make(OpKind::kConcat, std::move(parts), {{"axis", axis}}); }
 
   void ExpectRight(Value* result) {
     graph_->outputs.push_back(result);
@@ -61,7 +61,7 @@ class SharedValues : public testing::Test {
 // x0 * x0 is no part like x0 * x1, though its ops are the same.
 TEST_F(SharedValues, ProductsOfOnePartWithEachOfThem) {
   Value* x = Input("x", {20});
-  Values parts, products;
+  ValueList parts, products;
   for (int64_t i = 0; i < 5; ++i) parts.push_back(Columns(x, 4 * i, 4));
   for (Value* part : parts) products.push_back(Make(OpKind::kMul, {parts[0], part}));
   ExpectRight(Concat(products, 1));
@@ -69,7 +69,7 @@ TEST_F(SharedValues, ProductsOfOnePartWithEachOfThem) {
 
 TEST_F(SharedValues, ProductsOfOneEmbeddingWithEachOfThem) {
   Value* ids = Input("ids", {4}, Dtype::kI64);
-  Values rows, products;
+  ValueList rows, products;
   for (int64_t i = 0; i < 4; ++i) rows.push_back(Reshaped(Row(Weights({10, 4}), Columns(ids, i, 1)), {4}));
   for (Value* row : rows) products.push_back(Make(OpKind::kMul, {rows[0], row}));
   ExpectRight(Concat(products, 1));
@@ -78,7 +78,7 @@ TEST_F(SharedValues, ProductsOfOneEmbeddingWithEachOfThem) {
 TEST_F(SharedValues, OneTableForBothLookUpsOfTheFirstPartOnly) {
   Value *i = Input("i", {4}, Dtype::kI64), *j = Input("j", {4}, Dtype::kI64);
   Value* first = Weights({10, 4});
-  Values parts;
+  ValueList parts;
   for (int64_t k = 0; k < 4; ++k) {
     Value* left = Row(k == 0 ? first : Weights({10, 4}), Columns(i, k, 1));
     Value* right = Row(k == 0 ? first : Weights({10, 4}), Columns(j, k, 1));

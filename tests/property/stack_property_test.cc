@@ -45,7 +45,7 @@ class TowersGenerator {
   }
 
  private:
-  Value* Make(OpKind kind, Values operands, Attributes attributes = {}) {
+  Value* Make(OpKind kind, ValueList operands, Attributes attributes = {}) {
     return Builder(*graph_).Make(kind, std::move(operands), std::move(attributes));
   }
   void Return(Value* value) {
@@ -118,7 +118,7 @@ class TowersGenerator {
   std::unique_ptr<Graph> graph_;
   bool shared_ = false;
   Value *first_ = nullptr, *other_ = nullptr;
-  Values tops_;
+  ValueList tops_;
 };
 
 TEST(StackProperty, StackedChainsComputeTheSame) {

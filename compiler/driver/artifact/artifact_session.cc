@@ -55,10 +55,8 @@ Result<std::vector<int64_t>> LimitsOf(const runtime::TensorSignature& input,
 }
 
 // Row-major, for an input of that shape.
-std::vector<int64_t> RandomIntegers(const runtime::TensorSignature& input,
-                                    ArrayRef<int64_t> shape,
-                                    ArrayRef<int64_t> limits, bool zipf,
-                                    RandomBits& random) {
+std::vector<int64_t> RandomIntegers(const runtime::TensorSignature& input, ArrayRef<int64_t> shape,
+                                    ArrayRef<int64_t> limits, bool zipf, RandomBits& random) {
   int64_t count = 1, inner = 1;  // elements, and those of one place of the index axis
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     count *= shape[axis];
@@ -79,8 +77,8 @@ std::vector<int64_t> RandomIntegers(const runtime::TensorSignature& input,
 }
 
 // Zeros of that shape, if they fit into memory.
-Result<TensorData> NewTensor(const runtime::TensorSignature& input,
-                             ArrayRef<int64_t> shape, const DimValues& dims) {
+Result<TensorData> NewTensor(const runtime::TensorSignature& input, ArrayRef<int64_t> shape,
+                             const DimValues& dims) {
   const Dtype dtype = ToDtype(input.dtype);
   int64_t bytes = DtypeBytes(dtype);
   bool overflows = false;
@@ -160,8 +158,7 @@ std::string TypeText(const TensorData& data) {
   return text + "]";
 }
 
-std::string SignatureText(ArrayRef<runtime::TensorSignature> tensors,
-                          const std::string& what) {
+std::string SignatureText(ArrayRef<runtime::TensorSignature> tensors, const std::string& what) {
   if (tensors.empty()) return "the model has no " + what;
   std::string text = "the model has " + what + " ";
   for (size_t i = 0; i < tensors.size(); ++i)

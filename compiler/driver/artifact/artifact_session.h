@@ -48,8 +48,7 @@ std::string TypeText(const runtime::TensorSignature& tensor);  // "f32[batch, 13
 std::string TypeText(const TensorData& data);                  // "f32[64, 13]"
 // "the model has inputs dense f32[batch, 13], ids i64[26, batch]", for messages; `what` is "inputs"
 // or "outputs".
-std::string SignatureText(ArrayRef<runtime::TensorSignature> tensors,
-                          const std::string& what);
+std::string SignatureText(ArrayRef<runtime::TensorSignature> tensors, const std::string& what);
 
 // One tensor per input, in the manifest's order.
 using Inputs = std::vector<TensorData>;

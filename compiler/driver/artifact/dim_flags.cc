@@ -21,8 +21,7 @@ tl::unexpected<Error> BadFlag(const std::string& flag, const std::string& expect
   return Fail(ErrorKind::kUsage, "--dim " + flag + ": expected " + expected);
 }
 
-Result<std::map<std::string, std::vector<int64_t>>> ParseDimLists(
-    ArrayRef<std::string> flags) {
+Result<std::map<std::string, std::vector<int64_t>>> ParseDimLists(ArrayRef<std::string> flags) {
   constexpr const char* kExpected = "NAME=SIZE or NAME=SIZE,SIZE,..., such as batch=1,64";
   std::map<std::string, std::vector<int64_t>> lists;
   for (const std::string& flag : flags) {
@@ -76,8 +75,7 @@ Result<std::map<std::string, std::pair<int64_t, int64_t>>> ParseDimRanges(
   return ranges;
 }
 
-Result<std::vector<DimValues>> DimCases(ArrayRef<std::string> flags,
-                                        ArrayRef<DimRange> symbols,
+Result<std::vector<DimValues>> DimCases(ArrayRef<std::string> flags, ArrayRef<DimRange> symbols,
                                         ArrayRef<int64_t> defaults) {
   FUSEC_ASSIGN(const auto lists, ParseDimLists(flags));
   for (const auto& [name, sizes] : lists) {

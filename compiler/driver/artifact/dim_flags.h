@@ -28,8 +28,7 @@ Result<std::map<std::string, std::pair<int64_t, int64_t>>> ParseDimRanges(
 // `defaults[i]`, clamped to its range, in the i-th of as many cases as there are defaults; repeated
 // cases are left out. Unknown symbols are usage errors that list the known ones; sizes outside a
 // range are input errors.
-Result<std::vector<DimValues>> DimCases(ArrayRef<std::string> flags,
-                                        ArrayRef<DimRange> symbols,
+Result<std::vector<DimValues>> DimCases(ArrayRef<std::string> flags, ArrayRef<DimRange> symbols,
                                         ArrayRef<int64_t> defaults);
 
 std::string DimsText(const DimValues& dims);  // "batch=64, items=10"; "static dims" without symbols

@@ -10,9 +10,8 @@ namespace fusec {
 // The inputs that --input NAME=FILE, --input FILE.npz and --random with --dim ask for. Errors name
 // the inputs that exist. An array of an .npz that is not an input is left out with a note; an input
 // without data is an error unless `random` fills it.
-Result<Inputs> ChooseInputs(const runtime::Manifest& manifest,
-                            ArrayRef<std::string> input_flags, bool random,
-                            ArrayRef<std::string> dim_flags,
+Result<Inputs> ChooseInputs(const runtime::Manifest& manifest, ArrayRef<std::string> input_flags,
+                            bool random, ArrayRef<std::string> dim_flags,
                             const RandomFlags& random_flags);
 
 // The arrays of an .npz as inputs, all of which it must have.

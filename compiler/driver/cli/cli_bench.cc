@@ -77,8 +77,8 @@ Result<double> TimeCall(runtime::Context& context, const HostInputs& inputs) {
 
 // Microseconds of calls from one context until `seconds` are over, at least 10 of them; the first
 // tenth of the time warms up.
-Result<std::vector<double>> MeasureCalls(const runtime::Program& program,
-                                         ArrayRef<HostInputs> sets, double seconds) {
+Result<std::vector<double>> MeasureCalls(const runtime::Program& program, ArrayRef<HostInputs> sets,
+                                         double seconds) {
   constexpr size_t kMinSamples = 10, kMaxSamples = 1000000;
   FUSEC_RUNTIME_ASSIGN(const auto context, runtime::Context::Create(program));
   size_t next = 0;
@@ -139,9 +139,8 @@ Result<std::vector<double>> CallsOfOneContext(const runtime::Program& program,
   return samples;
 }
 
-Result<Throughput> MeasureThroughput(const runtime::Program& program,
-                                     ArrayRef<HostInputs> sets, int contexts,
-                                     double seconds) {
+Result<Throughput> MeasureThroughput(const runtime::Program& program, ArrayRef<HostInputs> sets,
+                                     int contexts, double seconds) {
   std::vector<Result<std::vector<double>>> samples(contexts);
   std::latch ready(contexts);
   std::vector<std::thread> threads;
@@ -196,8 +195,8 @@ Result<std::vector<Case>> CasesOf(const runtime::Manifest& manifest, const Bench
 }
 
 // Appends what the manifest tells of the steps that run, and the times of each, if they are given.
-Result<void> DescribeSteps(const runtime::Program& program,
-                           ArrayRef<runtime::StepTimes> times, Measurement& result) {
+Result<void> DescribeSteps(const runtime::Program& program, ArrayRef<runtime::StepTimes> times,
+                           Measurement& result) {
   const runtime::Manifest& manifest = program.manifest();
   const std::vector<int64_t> symbols = SymbolValues(manifest, result.dims);
   const auto& steps = program.device().target().steps;

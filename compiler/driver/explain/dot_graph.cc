@@ -1,6 +1,5 @@
 #include "compiler/driver/explain/dot_graph.h"
 
-
 #include "compiler/ir/op_def.h"
 #include "compiler/support/adt.h"
 #include "compiler/support/terminal.h"

@@ -143,8 +143,7 @@ Result<std::vector<KernelResources>> ReadResources(const std::string& artifact,
   return kernels;
 }
 
-std::string ResourcesText(ArrayRef<KernelResources> kernels,
-                          const std::string& architecture) {
+std::string ResourcesText(ArrayRef<KernelResources> kernels, const std::string& architecture) {
   if (kernels.empty()) return "no generated kernels: a library computes all steps\n";
   std::vector<std::vector<std::string>> rows = {{"kernel", "threads", "registers", "spills",
                                                  "stack", "shared", "code", "blocks/SM",

@@ -28,8 +28,7 @@ struct KernelResources {
 Result<std::vector<KernelResources>> ReadResources(const std::string& artifact,
                                                    const Explanation& explanation);
 
-std::string ResourcesText(ArrayRef<KernelResources> kernels,
-                          const std::string& architecture);
+std::string ResourcesText(ArrayRef<KernelResources> kernels, const std::string& architecture);
 // `json`, ExplanationJson's, with the key "ptx" in every kernel that has resources.
 std::string WithResources(const std::string& json, ArrayRef<KernelResources> kernels);
 

@@ -53,7 +53,7 @@ std::unique_ptr<Graph> Extract(const Graph& fused, size_t number) {
     return graph->nodes.back().get();
   };
   const Node* wanted = RegionsOf(*copy)[number];
-  const Values operands = wanted->operands;
+  const ValueList operands = wanted->operands;
   DenseMap<const Value*, Value*> given;  // what stands for an operand
   for (Value* operand : operands) {
     if (operand == nullptr || given.count(operand) != 0) continue;

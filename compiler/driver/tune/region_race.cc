@@ -206,8 +206,7 @@ Result<std::vector<TensorData>> RegionRace::Answers(size_t kernel, size_t planne
   return CopyOutputs(*contexts_[0]);
 }
 
-std::string RegionRace::Problem(ArrayRef<TensorData> found,
-                                ArrayRef<TensorData> expected) const {
+std::string RegionRace::Problem(ArrayRef<TensorData> found, ArrayRef<TensorData> expected) const {
   const Graph& body = *region_.region().body;
   for (size_t i = 0; i < found.size(); ++i) {
     Tolerance tolerance = ToleranceOf(CoarsestDtype(body.outputs[i]), target_.matmul_precision);

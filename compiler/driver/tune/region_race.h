@@ -49,8 +49,7 @@ class RegionRace {
   Result<void> Compile(const std::string& folder);
   // Times the kernels for one of the sizes; Compile was called. Nothing if `is_over` before the
   // last of them is timed.
-  Result<std::optional<MeasuredSize>> Measure(const DimValues& dims,
-                                              function_ref<bool()> is_over);
+  Result<std::optional<MeasuredSize>> Measure(const DimValues& dims, function_ref<bool()> is_over);
 
  private:
   struct Kernel {
@@ -68,13 +67,12 @@ class RegionRace {
   Result<void> RunOn(size_t set, size_t kernel);
   Result<std::vector<TensorData>> Answers(size_t kernel, size_t planned);
   // What is wrong with the answers of a kernel; "" for nothing.
-  std::string Problem(ArrayRef<TensorData> found,
-                      ArrayRef<TensorData> expected) const;
+  std::string Problem(ArrayRef<TensorData> found, ArrayRef<TensorData> expected) const;
   Result<std::vector<double>> Samples(size_t kernel, bool repeated, int count, int replays);
   // Microseconds of a launch; less exactly where that is far above `best`.
   Result<double> Time(size_t kernel, double best);
-  Result<void> TimeAgain(ArrayRef<size_t> numbers, double best,
-                         function_ref<bool()> is_over, MeasuredSize& measured);
+  Result<void> TimeAgain(ArrayRef<size_t> numbers, double best, function_ref<bool()> is_over,
+                         MeasuredSize& measured);
 
   Target target_;
   CanonicalRegion region_;

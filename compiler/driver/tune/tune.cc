@@ -65,8 +65,7 @@ std::string Identity(const runtime::Program& program) {
 }
 
 // kTunedSizes for each of the dims that no flag is of; of several dims a root of these.
-std::vector<int64_t> TunedSizes(ArrayRef<DimRange> symbols,
-                                ArrayRef<std::string> flags) {
+std::vector<int64_t> TunedSizes(ArrayRef<DimRange> symbols, ArrayRef<std::string> flags) {
   const auto dims = std::count_if(symbols.begin(), symbols.end(), [&](const DimRange& symbol) {
     return std::none_of(flags.begin(), flags.end(), [&](const std::string& flag) {
       return flag.starts_with(symbol.name + "=");

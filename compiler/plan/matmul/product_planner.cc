@@ -149,7 +149,7 @@ void ProductPlanner::StoreElement(const Expr& row, const Expr& column, const CEx
 
 std::vector<Scalar> ProductPlanner::EvaluateResults(const Expr& row, const Expr& column,
                                                     const CExpr& product) {
-  const std::vector<Expr> index = IndexOf(row, column);
+  const Exprs index = IndexOf(row, column);
   lowering_.Bind(product_->result(), index, {product, product_->result()->type.dtype});
   std::vector<Scalar> results;
   for (const Value* value : region_.body->outputs) {
@@ -165,7 +165,8 @@ void ProductPlanner::Store(ArrayRef<Expr> index, ArrayRef<Scalar> results) {
     for (const Value* value = region_.body->outputs[i]; value->producer->kind == OpKind::kReshape;
          value = value->producer->operand(0))
       views.insert(views.begin(), value->producer);
-    lowering_.Store(static_cast<int>(i), IndexBehind(views, Exprs(index), builder_.ranges()), results[i]);
+    lowering_.Store(static_cast<int>(i), IndexBehind(views, Exprs(index), builder_.ranges()),
+                    results[i]);
   }
 }
 

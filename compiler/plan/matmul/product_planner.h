@@ -63,7 +63,7 @@ class ProductPlanner {
   void StoreElement(const Expr& row, const Expr& column, const CExpr& product);
   // The region's results there, of which reshapes are left out.
   std::vector<Scalar> EvaluateResults(const Expr& row, const Expr& column, const CExpr& product);
-  void Store(const std::vector<Expr>& index, const std::vector<Scalar>& results);
+  void Store(ArrayRef<Expr> index, ArrayRef<Scalar> results);
   // What the epilogue reads of weights that have one element for each column, such as a bias.
   void ReadColumnWeights(const Expr& column);
   // The ops in front of the product or behind it.

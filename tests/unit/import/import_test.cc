@@ -54,7 +54,7 @@ std::vector<double> Answer(const Graph& graph, ArrayRef<ReferenceTensor> inputs)
 }
 
 ReferenceTensor F32(std::vector<int64_t> dims, ArrayRef<double> values) {
-  return ReferenceTensor::FromData(TensorData::From(Dtype::kF32, std::move(dims), values));
+  return ReferenceTensor::FromData(TensorData::From(Dtype::kF32, std::move(dims), values.vec()));
 }
 
 TEST_F(Import, NamesTypesAndMetadata) {

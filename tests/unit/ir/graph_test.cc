@@ -39,7 +39,7 @@ TEST(Graph, BuildsInPlaceAndCountsUses) {
   EXPECT_EQ(graph.CountUses()[last], 2);
 
   graph.ReplaceAllUses(last, first);
-  EXPECT_EQ(graph.outputs, (Values{first, first}));
+  EXPECT_EQ(graph.outputs, (ValueList{first, first}));
   EXPECT_TRUE(Verify(graph).has_value());
 }
 

@@ -13,7 +13,7 @@ struct SymbolicContentsTest : testing::Test {
         {{"values", Exprs{Sym("n"), Sym("m"), 768}}, {"scalar", int64_t{0}}});
   }
   Builder builder() { return Builder(graph); }
-  Value* Make(OpKind kind, Values operands, Attributes attributes = {}) {
+  Value* Make(OpKind kind, ValueList operands, Attributes attributes = {}) {
     return builder().Make(kind, std::move(operands), std::move(attributes));
   }
   Value* Element(int64_t i) {

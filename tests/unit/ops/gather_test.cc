@@ -11,7 +11,7 @@ struct Gathered {
 Gathered Gather(const std::string& op, const ReferenceTensor& data, const ReferenceTensor& indices,
                 const std::string& attribute, int64_t value) {
   Graph graph;
-  Values inputs;
+  ValueList inputs;
   for (const ReferenceTensor* tensor : {&data, &indices}) {
     inputs.push_back(
         graph.AddInput("x", {tensor->dtype, Shape(tensor->dims.begin(), tensor->dims.end())}));

@@ -115,7 +115,7 @@ void FillOperands(Case& test) {
 void AddCase(std::vector<std::unique_ptr<Case>>& cases, const OpDef& op,
              ArrayRef<Dtype> dtypes, const Attributes& attributes) {
   auto test = std::make_unique<Case>();
-  Values operands;
+  ValueList operands;
   for (size_t i = 0; i < dtypes.size(); ++i) {
     const bool single = op.kind == OpKind::kClip && i > 0;
     operands.push_back(test->graph.AddInput("x" + std::to_string(i),

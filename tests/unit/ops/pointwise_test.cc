@@ -20,7 +20,7 @@ struct Operand {
 
 Result<Node*> Add(Graph& graph, OpKind kind, ArrayRef<TensorType> types,
                   const Attributes& attributes = {}) {
-  Values operands;
+  ValueList operands;
   for (const TensorType& type : types) {
     operands.push_back(graph.AddInput("x" + std::to_string(operands.size()), type));
   }
@@ -179,7 +179,7 @@ std::vector<std::string> Lowered(OpKind kind, Dtype dtype, const Attributes& att
                                  std::optional<double> constant = std::nullopt) {
   Graph graph;
   Builder builder(graph);
-  Values operands = {graph.AddInput("x", {dtype, {3}})};
+  ValueList operands = {graph.AddInput("x", {dtype, {3}})};
   if (constant) operands.push_back(builder.Scalar(dtype, *constant));
   return TextRecorder(**builder.Add(kind, operands, attributes)).statements;
 }

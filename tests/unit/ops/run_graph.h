@@ -78,7 +78,7 @@ inline void DecomposeAll(Graph& graph) {
       continue;
     }
     Builder builder(graph, i);
-    const Result<Values> values = op.functions.decompose(*graph.nodes[i], builder);
+    const Result<ValueList> values = op.functions.decompose(*graph.nodes[i], builder);
     if (!values) throw std::runtime_error(values.error().message);
     const size_t at = builder.insert_at();
     const Node& node = *graph.nodes[at];

@@ -15,7 +15,7 @@ Bags Pool(const std::string& mode, const IntList& starts, const IntList& ends,
           int64_t zero_if_empty = 0, IntList rows = {4, 1}) {
   Graph graph;
   Value* x = graph.AddInput("x", {Dtype::kF32, Shape(rows.begin(), rows.end())});
-  Values operands = {x, IntsConstant(graph, starts)};
+  ValueList operands = {x, IntsConstant(graph, starts)};
   if (!ends.empty()) operands.push_back(IntsConstant(graph, ends, Dtype::kI64));
   const auto node = Builder(graph).Add(OpKind::kSegmentReduce, operands,
                                        {{"mode", mode}, {"zero_if_empty", zero_if_empty}});

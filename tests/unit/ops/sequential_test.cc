@@ -28,7 +28,7 @@ struct OneNode {
   }
   Graph graph;
   std::vector<ReferenceTensor> tensors;
-  Values inputs;
+  ValueList inputs;
 };
 
 std::vector<double> CumSum(const ReferenceTensor& x, int64_t axis, int64_t exclusive,

@@ -47,7 +47,7 @@ inline std::vector<double> Values(const ReferenceTensor& tensor) {
 // One ONNX node without a file: inputs are values of `graph`, attributes are set by hand.
 class FakeImport : public ImportContext {
  public:
-  FakeImport(Graph& graph, std::string op, int opset, Values inputs, int outputs = 1)
+  FakeImport(Graph& graph, std::string op, int opset, ValueList inputs, int outputs = 1)
       : op_(std::move(op)),
         opset_(opset),
         inputs_(std::move(inputs)),
@@ -126,10 +126,10 @@ class FakeImport : public ImportContext {
   }
   std::string op_;
   int opset_;
-  Values inputs_;
+  ValueList inputs_;
 
  public:
-  Values outputs;
+  ValueList outputs;
   int unused_output = -1;
 
  private:
@@ -197,7 +197,7 @@ class LowerEvaluator : public LowerContext {
     return Number(position) < Number(limit) ? then() : otherwise();
   }
   Expr IndexFromData(const Scalar& data, const Expr& extent, int,
-                     const std::vector<Expr>&) override {
+                     ArrayRef<Expr>) override {
     const int64_t value = std::stoll(data.text());
     return Expr(value < 0 ? value + Number(extent) : value);
   }

@@ -223,7 +223,7 @@ TEST_F(Views, TileByNumbersAndBySymbols) {
 }
 
 TEST_F(Views, ConcatOfManyAndOfEmptyParts) {
-  Values parts;
+  ValueList parts;
   std::vector<ReferenceTensor> inputs = {Iota(Dtype::kF32, {2, 3, 4})};
   std::vector<double> expected;
   for (int64_t i = 0; i < 7; ++i) {

@@ -18,7 +18,7 @@ TensorData Numbers(Dtype dtype, std::vector<int64_t> dims) {
 void Check(OpKind kind, ArrayRef<TensorData> operands, Attributes attributes = {}) {
   Graph graph;
   Builder builder(graph);
-  Values values;
+  ValueList values;
   for (const TensorData& data : operands) values.push_back(builder.Constant(data));
   auto node = builder.Add(kind, values, std::move(attributes));
   ASSERT_TRUE(node) << node.error().message;

@@ -10,7 +10,7 @@ namespace {
 using Dims = std::vector<std::vector<int64_t>>;
 
 Manifest Signature(std::vector<Symbol> symbols,
-                   ArrayRef<std::pair<std::string, std::vector<std::string>>> inputs) {
+                   const std::vector<std::pair<std::string, std::vector<std::string>>>& inputs) {
   Manifest manifest;
   manifest.symbols = std::move(symbols);
   for (const auto& [name, shape] : inputs) {

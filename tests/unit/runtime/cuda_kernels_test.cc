@@ -9,7 +9,7 @@
 namespace fusec::runtime {
 namespace {
 
-Manifest WithTargets(ArrayRef<std::string> names) {
+Manifest WithTargets(const std::vector<std::string>& names) {
   Manifest manifest;
   for (const std::string& name : names) {
     manifest.targets[name].name = name;
@@ -44,7 +44,7 @@ TEST(ChooseGpuTarget, CompilesWhereThereIsNoMachineCode) {
 }
 
 // Kernels "name" that serve sizes from..to (all, if from is 0 and to is 0) with shared memory, each of the same output.
-std::vector<Step> StepsOf(ArrayRef<std::tuple<std::string, int, int64_t, int64_t>> kernels) {
+std::vector<Step> StepsOf(const std::vector<std::tuple<std::string, int, int64_t, int64_t>>& kernels) {
   std::vector<Step> steps;
   for (const auto& [name, shared_bytes, from, to] : kernels) {
     Step& step = steps.emplace_back();
@@ -56,7 +56,7 @@ std::vector<Step> StepsOf(ArrayRef<std::tuple<std::string, int, int64_t, int64_t
   return steps;
 }
 
-std::string TextOf(ArrayRef<Step> steps) {
+std::string TextOf(const std::vector<Step>& steps) {
   std::string text;
   for (const Step& step : steps) {
     text += step.name;

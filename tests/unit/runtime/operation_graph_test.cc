@@ -62,7 +62,7 @@ class OperationGraphTest : public testing::Test {
     return matmul;
   }
 
-  OperationGraph Build(ArrayRef<Operation> operations) {
+  OperationGraph Build(const std::vector<Operation>& operations) {
     auto graphs = OperationGraph::Build(environment_, operations, 1);
     EXPECT_TRUE(graphs);
     return std::move((*graphs)[0]);

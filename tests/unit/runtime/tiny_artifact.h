@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "compiler/support/adt.h"
-
 namespace fusec::runtime {
 
 // A hand-written artifact in a folder of its own that goes with it. The model, for x f32[batch, 3] and index i64[batch, 2]:
@@ -24,7 +22,7 @@ class TinyArtifact {
   void EditManifest(const std::string& from, const std::string& to) const;
 
   // What the model gives.
-  static std::vector<float> Expected(ArrayRef<float> x, ArrayRef<int64_t> index);
+  static std::vector<float> Expected(const std::vector<float>& x, const std::vector<int64_t>& index);
 
  private:
   std::string path_;

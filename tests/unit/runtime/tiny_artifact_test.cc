@@ -153,8 +153,8 @@ void TinyArtifact::EditManifest(const std::string& from, const std::string& to) 
   Write("manifest.json", text.replace(at, from.size(), to));
 }
 
-std::vector<float> TinyArtifact::Expected(ArrayRef<float> x,
-                                          ArrayRef<int64_t> index) {
+std::vector<float> TinyArtifact::Expected(const std::vector<float>& x,
+                                          const std::vector<int64_t>& index) {
   std::vector<float> y;
   for (size_t row = 0; row < x.size() / 3; ++row) {
     for (size_t column = 0; column < 4; ++column) {
