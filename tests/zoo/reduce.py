@@ -3,7 +3,8 @@
 
     .deps/zoo/bin/python tests/zoo/reduce.py MODEL.onnx SMALL.onnx [--fusec PROGRAM] [-- FLAGS OF FUSEC]
 
-Nodes behind the one that fails go, nodes in front of it become inputs one after the other, initializers become inputs where they may.
+Nodes behind the one that fails go, nodes in front of it become inputs one after the other. What follows from constants and shapes alone
+stays so: made an input, it would be another failure. Great weights become inputs.
 """
 
 import argparse
@@ -31,9 +32,15 @@ def main():
     wanted = judge.reason(model)
     if not wanted:
         sys.exit("it compiles")
-    fails = lambda candidate: judge.reason(candidate) == wanted
-    for step in (cut_behind, cut_in_front, free_constants, cut_in_front):
+    data = values_of_data(model)
+
+    def fails(candidate):
+        invented = {one.name for one in candidate.graph.input} - data
+        return not invented and judge.reason(candidate) == wanted
+
+    for step in (cut_behind, cut_in_front, lambda model, fails: bypass_each(model, fails, data), cut_in_front):
         model = step(model, fails)
+    model = free_constants(model, lambda candidate: judge.reason(candidate) == wanted)
     onnx.save(model, arguments.small)
     print(f"{len(model.graph.node)} nodes, {pathlib.Path(arguments.small).stat().st_size} bytes: {wanted}")
 
@@ -132,12 +139,30 @@ def cut_in_front(model, fails):
             if candidate and fails(candidate):
                 model, changed = candidate, True
                 break
-        for node in model.graph.node if not changed else ():  # a node that makes what it reads may go wholly
-            bypassed = bypass(model, node)
+    return model
+
+
+def bypass_each(model, fails, data):
+    """Without the nodes that the failure does not need, each replaced by what it reads."""
+    changed = True
+    while changed:
+        changed = False
+        for node in model.graph.node:
+            alike = reads(node) and len(node.output) == 1 and (reads(node)[0] in data) == (node.output[0] in data)
+            bypassed = bypass(model, node) if alike else None
             if bypassed and fails(bypassed):
                 model, changed = bypassed, True
                 break
     return model
+
+
+def values_of_data(model):
+    """Values that depend on what the inputs hold, rather than on shapes and constants alone."""
+    data = {one.name for one in model.graph.input}
+    for node in model.graph.node:
+        if node.op_type not in ("Shape", "Size") and data & set(reads(node)):
+            data |= set(node.output)
+    return data
 
 
 def bypass(model, node):
@@ -160,7 +185,7 @@ def bypass(model, node):
 
 def free_constants(model, fails):
     for held in list(model.graph.initializer):
-        if numpy_helper.to_array(held).size < 8:
+        if held.data_type != onnx.TensorProto.FLOAT or numpy_helper.to_array(held).size < 256:
             continue
         candidate = onnx.ModelProto()
         candidate.CopyFrom(model)
