@@ -67,7 +67,7 @@ def smallest(verdict, words, folder, arguments):
         if verdict in REDUCED:
             command = [sys.executable, HERE / "reduce.py", folder / "model.onnx", target, "--fusec", arguments.fusec]
             try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+                done = subprocess.run(command, capture_output=True, text=True, timeout=90)
                 print(f"{name}: {done.stdout.strip() or done.stderr.strip()[-300:]}", file=sys.stderr, flush=True)
             except subprocess.TimeoutExpired:
                 print(f"{name}: reduction took too long", file=sys.stderr, flush=True)

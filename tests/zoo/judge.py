@@ -36,8 +36,8 @@ class Row:
 
 VERDICTS = {
     "crash": "a signal, or exit code 70",
-    "wrong": "with valid inputs an answer differs from the interpreter's or onnxruntime's by more than its tolerance",
-    "doubtful": "right with valid inputs; differs with inputs of `fusec verify`'s own, which the model may be ill-conditioned for",
+    "wrong": "with valid inputs an answer differs from the interpreter's and from onnxruntime's by more than its tolerance",
+    "doubtful": "differs from only one of the two judges, or only with inputs of `fusec verify`'s own: to be looked at by hand",
     "unsupported": "does not compile",
     "narrowed": "compiles for one size of a dim only, with a warning",
     "refused": "compiles, but does not run sizes that onnxruntime runs",
@@ -140,17 +140,25 @@ def _cpu(fusec, row, folder, artifact, ran):
     for check in [*checks, own]:
         if check.crashed:
             return "crash", "verify: " + check.reason
-    for check in checks:
-        if check.code == 1:
+    differing = [check for check in checks if check.code == 1]
+    for check in differing:
+        if not _one_judge_agrees(check):
             return "wrong", _first_difference(check)
     if narrowed:
         return "narrowed", first_line(narrowed.group())
     for check in checks:
-        if check.code != 0:
+        if check.code not in (0, 1):
             return "refused", check.reason
-    if own.code == 1:
-        return "doubtful", _first_difference(own)
+    for check in [*differing, own]:
+        if check.code == 1:
+            return "doubtful", _first_difference(check)
     return ("right", "") if own.code == 0 else ("verify-erred", own.reason)
+
+
+def _one_judge_agrees(check):
+    """Whether all differences are from the interpreter, or all from onnxruntime: then the two differ from each other."""
+    judges = {line.split()[2] for line in check.output.split("\n") if re.search(r"\bFAIL\b", line) and len(line.split()) > 3}
+    return len(judges & {"interpreter", "onnxruntime"}) == 1
 
 
 def _first_difference(check):

@@ -116,7 +116,8 @@ def exported(row, model, exporter, folder):
 def kept_rows(work, tag):
     rows = [json.loads(file.read_text()) for file in sorted(work.glob("*/*/row.json"))]
     fields = {field.name for field in dataclasses.fields(Row)}
-    return [Row(**{k: v for k, v in row.items() if k in fields}) for row in rows if row["tag"] == tag]
+    return [Row(**{k: v for k, v in row.items() if k in fields} | {"library": row["library"].removesuffix("_models")})
+            for row in rows if row["tag"] == tag]  # fmt: skip
 
 
 def write_table(path, rows):
@@ -124,8 +125,13 @@ def write_table(path, rows):
     with open(path, "w", newline="") as file:
         table = csv.writer(file, delimiter="\t", lineterminator="\n")
         table.writerow(field.name for field in dataclasses.fields(Row))
-        table.writerows([value.replace("\t", " ") for value in dataclasses.astuple(row)] for row in rows)
+        table.writerows([plain(value) for value in dataclasses.astuple(row)] for row in rows)
     say(f"wrote {path}")
+
+
+def plain(text):
+    """Without tabs, colours, addresses and paths of this machine, which would differ in every table."""
+    return re.sub(r"\x1b\[\d*m|object at 0x\w+|Load model from \S+ failed:", "", text).replace("\t", " ")
 
 
 def print_counts(rows):
