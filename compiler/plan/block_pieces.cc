@@ -116,8 +116,9 @@ BlockSchedule ScheduleStages(const Node& region, ArrayRef<BlockStage> stages) {
       last = std::max(last, piece.phase);
       schedule.pieces.push_back(std::move(piece));
     }
+    const int phase = last;  // `last` moves when others are added
     for (const BlockStage::Part& part : stage.parts)
-      phases[part.concat] = std::max(phases[part.concat], phases.at(stage.value));
+      phases[part.concat] = std::max(phases.lookup(part.concat), phase);
   }
   // First what waits for memory twice.
   std::stable_sort(schedule.pieces.begin(), schedule.pieces.end(),

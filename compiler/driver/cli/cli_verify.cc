@@ -114,18 +114,28 @@ Result<int> RunVerify(const VerifyFlags& flags) {
           "no python3 with onnxruntime was found (FUSEC_PYTHON names one): the interpreter judges "
           "alone");
     bool ask_onnxruntime = judge.has_value();
-    FUSEC_ASSIGN(const auto cases, VerifyCases(flags, subject.program->manifest()));
+    FUSEC_ASSIGN(auto cases, VerifyCases(flags, subject.program->manifest()));
     // One context, which goes from size to size as that of a server does.
     FUSEC_RUNTIME_ASSIGN(const auto context, runtime::Context::Create(*subject.program));
-    for (size_t i = 0; i < cases.size(); ++i) {
+    for (size_t i = 0; i < cases.size();) {
       const auto& [dims, inputs] = cases[i];
       progress.Update("comparing " + DimsText(dims),
                       static_cast<double>(i) / static_cast<double>(cases.size()));
-      FUSEC_ASSIGN(const std::vector<TensorData> outputs, RunIn(*context, inputs));
+      const Result<std::vector<TensorData>> ran = RunIn(*context, inputs);
+      if (!ran) {
+        FUSEC_ASSIGN(auto smaller, SmallerCase(subject, flags, cases[i]));
+        if (!smaller) return tl::unexpected(ran.error());
+        PrintNote("not compared at " + DimsText(dims) + ", but at " + DimsText(smaller->first) +
+                  ": " + ran.error().message);
+        cases[i] = std::move(*smaller);
+        continue;
+      }
+      const std::vector<TensorData>& outputs = *ran;
       FUSEC_TRY(JudgeByInterpreter(subject, inputs, outputs, dims, judgements));
       ask_onnxruntime =
           ask_onnxruntime && JudgeByOnnxruntime(*judge, subject, inputs, outputs, dims, judgements);
       if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
+      ++i;
     }
   }
   const bool pass =

@@ -80,8 +80,10 @@ class DotWriter {
     for (size_t i = 0; i < region.operands.size(); ++i)
       outside[region.body->inputs[i].get()] = region.operands[i];
     for (const auto& node : region.body->nodes) WriteOperands(*node, outside);
-    for (size_t i = 0; i < region.results.size(); ++i)
-      ids_[region.result(static_cast<int>(i))] = ids_.at(region.body->outputs[i]);
+    for (size_t i = 0; i < region.results.size(); ++i) {
+      const std::string id = ids_.at(region.body->outputs[i]);
+      ids_[region.result(static_cast<int>(i))] = id;
+    }
   }
 
   void WriteOperands(const Node& node, const DenseMap<const Value*, const Value*>& outside) {

@@ -171,4 +171,21 @@ Result<std::vector<VerifyCase>> VerifyCases(const VerifyFlags& flags,
   return cases;
 }
 
+Result<std::optional<VerifyCase>> SmallerCase(const Subject& subject, const VerifyFlags& flags,
+                                              const VerifyCase& refused) {
+  const auto& [dims, inputs] = refused;
+  if (!flags.dims.empty() || !flags.inputs.empty()) return std::nullopt;
+  FUSEC_ASSIGN(const auto reference_inputs, ReferenceInputs(subject, *subject.graph, inputs));
+  if (Interpret(*subject.graph, reference_inputs)) return std::nullopt;
+  const runtime::Manifest& manifest = subject.program->manifest();
+  DimValues halved = dims;
+  for (const DimRange& range : DimRanges(manifest)) {
+    int64_t& size = halved.at(range.name);
+    size = std::max(range.low, size / 2);
+  }
+  if (halved == dims) return std::nullopt;
+  FUSEC_ASSIGN(Inputs smaller, RandomInputs(manifest, halved, flags.random_flags));
+  return VerifyCase(std::move(halved), std::move(smaller));
+}
+
 }  // namespace fusec

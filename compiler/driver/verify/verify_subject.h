@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,12 @@ Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
 using VerifyCase = std::pair<DimValues, Inputs>;
 Result<std::vector<VerifyCase>> VerifyCases(const VerifyFlags& flags,
                                             const runtime::Manifest& manifest);
+
+// A smaller case than one whose sizes nobody asked for and whose random data the model itself
+// refuses, as one with a table of 32 positions does at a length of 64: all sizes halved, within
+// their ranges. nullopt where the case was asked for, the model takes it, or no size is smaller.
+Result<std::optional<VerifyCase>> SmallerCase(const Subject& subject, const VerifyFlags& flags,
+                                              const VerifyCase& refused);
 
 // The tensors for the inputs of `graph`, found by name; a mismatch means another model, or other
 // frozen inputs.
