@@ -35,22 +35,23 @@ def floats(name, *shape):
     return Input(name, shape, lambda sizes: torch.randn(sizes))
 
 
+def first_items(sizes):
+    """True for the first items of a row, at least one of them."""
+    lengths = torch.randint(1, sizes[-1] + 1, sizes[:-1] + (1,))
+    return torch.arange(sizes[-1]) < lengths
+
+
 def mask(name, *shape, dtype=torch.int64):
     """1 for the first items of a row, at least one of them, then 0."""
-
-    def draw(sizes):
-        lengths = torch.randint(1, sizes[-1] + 1, sizes[:-1] + (1,))
-        return (torch.arange(sizes[-1]) < lengths).to(dtype)
-
-    return Input(name, shape, draw)
+    return Input(name, shape, lambda sizes: first_items(sizes).to(dtype))
 
 
 def history(name, *shape, below=20, dtype=torch.int64):
     """Ids from 1, at least one a row, padded with 0."""
 
     def draw(sizes):
-        lengths = torch.randint(1, sizes[-1] + 1, sizes[:-1] + (1,))
-        return torch.randint(1, below, sizes, dtype=dtype) * (torch.arange(sizes[-1]) < lengths)
+        given = first_items(sizes)
+        return torch.randint(1, below, sizes, dtype=dtype) * given
 
     return Input(name, shape, draw)
 

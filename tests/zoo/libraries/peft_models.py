@@ -123,18 +123,26 @@ def models():
     yield from vision()
 
 
+def plain_and_adapted(name, make, names, inputs, call):
+    """The model, and the same with LoRA on its layers of those names, if there are any."""
+    yield Model(name, make, inputs, call)
+    if names:
+        yield Model(f"{name}_LoRA", adapted(make, "LoRA", names), inputs, call)
+
+
+def other_adapters(name, make, names, inputs, call):
+    for adapter in ADAPTERS:
+        if adapter != "LoRA":
+            yield Model(f"{name}_{adapter}", adapted(make, adapter, names), inputs, call)
+
+
 def encoders():
     for name, (prefix, settings, names) in ENCODERS.items():
         make = lambda p=prefix, s=settings: configured(p, s)
         call = encode if name != "FNet" else lambda net, tokens: net(input_ids=tokens).last_hidden_state
         inputs = [TOKENS, MASK] if name != "FNet" else [TOKENS]
-        yield Model(name, make, inputs, call)
-        if names:
-            yield Model(f"{name}_LoRA", adapted(make, "LoRA", names), inputs, call)
-    bert = lambda: configured("Bert", SMALL)
-    for adapter in ADAPTERS:
-        if adapter != "LoRA":
-            yield Model(f"BERT_{adapter}", adapted(bert, adapter, "query value"), [TOKENS, MASK], encode)
+        yield from plain_and_adapted(name, make, names, inputs, call)
+    yield from other_adapters("BERT", lambda: configured("Bert", SMALL), "query value", [TOKENS, MASK], encode)
     yield Model("BERT_eager", lambda: configured("Bert", SMALL, attn_implementation="eager"), [TOKENS, MASK], encode)
     yield Model("BERT_classifier", lambda: configured("Bert", SMALL, "ForSequenceClassification"), [TOKENS, MASK], classify)
     yield Model("BERT_masked_words", lambda: configured("Bert", SMALL, "ForMaskedLM"), [TOKENS, MASK], classify)
@@ -143,12 +151,8 @@ def encoders():
 def decoders():
     for name, (prefix, settings, names) in DECODERS.items():
         make = lambda p=prefix, s=settings: configured(p, s)
-        yield Model(name, make, [TOKENS, MASK], decode)
-        yield Model(f"{name}_LoRA", adapted(make, "LoRA", names), [TOKENS, MASK], decode)
-    llama = lambda: configured("Llama", GROUPED)
-    for adapter in ADAPTERS:
-        if adapter != "LoRA":
-            yield Model(f"Llama_{adapter}", adapted(llama, adapter, "q_proj v_proj"), [TOKENS, MASK], decode)
+        yield from plain_and_adapted(name, make, names, [TOKENS, MASK], decode)
+    yield from other_adapters("Llama", lambda: configured("Llama", GROUPED), "q_proj v_proj", [TOKENS, MASK], decode)
     yield Model("Llama_words", lambda: configured("Llama", GROUPED, "ForCausalLM"), [TOKENS, MASK],
                 lambda net, tokens, ones: net(input_ids=tokens, attention_mask=ones, use_cache=False).logits)  # fmt: skip
     yield Model("Llama_classifier", lambda: configured("Llama", GROUPED, "ForSequenceClassification"), [TOKENS, MASK], classify)
@@ -159,8 +163,7 @@ def crossed():
     for name, (prefix, settings, names) in CROSSED.items():
         make = lambda p=prefix, s=settings: configured(p, s)
         call = lambda net, tokens, ones, past: net(input_ids=tokens, attention_mask=ones, decoder_input_ids=past, use_cache=False).last_hidden_state
-        yield Model(name, make, [TOKENS, MASK, target], call)
-        yield Model(f"{name}_LoRA", adapted(make, "LoRA", names), [TOKENS, MASK, target], call)
+        yield from plain_and_adapted(name, make, names, [TOKENS, MASK, target], call)
     yield Model("T5_encoder", lambda: transformers.T5EncoderModel(transformers.T5Config(**CROSSED["T5"][1])), [TOKENS, MASK], encode)
 
 
@@ -170,8 +173,5 @@ def vision():
     call = lambda net, x: net(pixel_values=x).last_hidden_state
     for name, prefix, names in (("ViT", "ViT", "q_proj v_proj"), ("DeiT", "DeiT", "q_proj v_proj"), ("DINOv2", "Dinov2", "q_proj v_proj")):
         make = lambda p=prefix: configured(p, settings)
-        yield Model(name, make, [images], call)
-        yield Model(f"{name}_LoRA", adapted(make, "LoRA", names), [images], call)
-    for adapter in ADAPTERS:
-        if adapter != "LoRA":
-            yield Model(f"ViT_{adapter}", adapted(lambda: configured("ViT", settings), adapter, "q_proj v_proj"), [images], call)
+        yield from plain_and_adapted(name, make, names, [images], call)
+    yield from other_adapters("ViT", lambda: configured("ViT", settings), "q_proj v_proj", [images], call)
