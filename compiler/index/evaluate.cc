@@ -33,8 +33,7 @@ Result<int64_t> EvaluateAtom(const Atom& atom, const std::map<std::string, int64
 // became of each is remembered in a list.
 class Substitution {
  public:
-  Substitution(function_ref<std::optional<Expr>(const std::string&)> replace,
-               const Ranges& ranges)
+  Substitution(function_ref<std::optional<Expr>(const std::string&)> replace, const Ranges& ranges)
       : replace_(replace), ranges_(ranges) {}
 
   Expr Rebuild(const Expr& expr) {

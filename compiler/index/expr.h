@@ -117,9 +117,7 @@ bool IsMultiple(const Expr& expr, int64_t divisor);
 Expr SimplifySum(const Expr& expr, const Ranges& ranges);
 
 // The position of `index` in a row-major tensor of `shape`, and back.
-Expr Linearize(ArrayRef<Expr> index, ArrayRef<Expr> shape,
-               const Ranges& ranges);
-Exprs Delinearize(const Expr& position, ArrayRef<Expr> shape,
-                              const Ranges& ranges);
+Expr Linearize(ArrayRef<Expr> index, ArrayRef<Expr> shape, const Ranges& ranges);
+Exprs Delinearize(const Expr& position, ArrayRef<Expr> shape, const Ranges& ranges);
 
 }  // namespace fusec

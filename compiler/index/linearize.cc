@@ -95,8 +95,7 @@ Expr SimplifySum(const Expr& expr, const Ranges& ranges) {
 
 // Horner's scheme, simplified after each step: the sum of the leading coordinates is then already a
 // single floordiv when its mod comes.
-Expr Linearize(ArrayRef<Expr> index, ArrayRef<Expr> shape,
-               const Ranges& ranges) {
+Expr Linearize(ArrayRef<Expr> index, ArrayRef<Expr> shape, const Ranges& ranges) {
   FUSEC_CHECK(
       index.size() == shape.size(),
       std::to_string(index.size()) + " coordinates for rank " + std::to_string(shape.size()));
@@ -107,8 +106,7 @@ Expr Linearize(ArrayRef<Expr> index, ArrayRef<Expr> shape,
   return position;
 }
 
-Exprs Delinearize(const Expr& position, ArrayRef<Expr> shape,
-                              const Ranges& ranges) {
+Exprs Delinearize(const Expr& position, ArrayRef<Expr> shape, const Ranges& ranges) {
   Exprs index(shape.size());
   const Expr count = Product(shape);
   if (count.IsConstant(0)) return index;  // nothing to index, and no division by zero to write

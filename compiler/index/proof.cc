@@ -114,8 +114,7 @@ class Prover {
     return uses > 1 ? kNumeric : kUseless;
   }
 
-  bool MentionedInBounds(const Atom& symbol,
-                         ArrayRef<std::pair<int, AtomRef>> others) const {
+  bool MentionedInBounds(const Atom& symbol, ArrayRef<std::pair<int, AtomRef>> others) const {
     for (const auto& [rank, other] : others) {
       if (rank != kLoose && rank != kLooseBase) continue;
       const Ranges::Bounds* bounds = ranges_.Find(other->name);

@@ -24,8 +24,7 @@ namespace {
 using Term = Expr::Term;
 
 // The atoms of `dividend` less those of `divisor`, if all of those are there.
-std::optional<Atoms> DivideAtoms(ArrayRef<AtomRef> dividend,
-                                                ArrayRef<AtomRef> divisor) {
+std::optional<Atoms> DivideAtoms(ArrayRef<AtomRef> dividend, ArrayRef<AtomRef> divisor) {
   Atoms rest(dividend);
   for (const AtomRef& atom : divisor) {
     const auto found = std::find_if(rest.begin(), rest.end(),

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <utility>
 
 #include "compiler/ir/c_expr.h"
 #include "compiler/ir/code_tokens.h"
@@ -107,13 +108,10 @@ class ExpressionParser {
   }
 
   CExpr ParsePrimary() {
-    const bool in_template = in_template_;
     if (Take("(")) {
-      in_template_ = false;
-      CExpr inside = ParseConditional();
-      in_template_ = in_template;
-      Check(Take(")"));
-      return inside;
+      const std::vector<CExpr> inside = ParseItems(")");
+      Check(inside.size() == 1);
+      return inside[0];
     }
     if (Take("{")) return List(ParseItems("}"));
     const size_t begin = at_;
@@ -134,10 +132,7 @@ class ExpressionParser {
     const CExpr name = CExpr::Type(std::string(text_.substr(begin, at_ - begin)));
     if (Peek() != '<') return name;
     ++at_;
-    in_template_ = true;
-    CExpr made = Template(name, ParseItems(">"));
-    in_template_ = in_template;
-    return made;
+    return Template(name, ParseItems(">"));
   }
 
   // Whether a sign belongs to the number that began at `begin`: 1e-05.
@@ -149,10 +144,7 @@ class ExpressionParser {
     for (;;) {
       if (Peek() == '(') {
         ++at_;
-        const bool in_template = in_template_;
-        in_template_ = false;
         expr = Call(expr, ParseItems(")"));
-        in_template_ = in_template;
       } else if (Peek() == '[') {
         ++at_;
         expr = expr[ParseConditional()];
@@ -171,9 +163,11 @@ class ExpressionParser {
   std::vector<CExpr> ParseItems(std::string_view end) {
     std::vector<CExpr> items;
     if (Take(end)) return items;
+    const bool in_template = std::exchange(in_template_, end == ">");
     do {
       items.push_back(ParseConditional());
     } while (Take(","));
+    in_template_ = in_template;
     Check(Take(end));
     return items;
   }

@@ -93,6 +93,13 @@ CodeTokens& CodeTokens::End() {
 
 void CodeTokens::AddInParentheses(const CExpr& expr) { Open("(").Add(expr).Close(")"); }
 
+void CodeTokens::Add(const CExpr& expr, bool in_parentheses) {
+  if (in_parentheses)
+    AddInParentheses(expr);
+  else
+    Add(expr);
+}
+
 // Operators that bind equally are one operation: a + b - c.
 void CodeTokens::AddChain(const CExpr& expr, int precedence) {
   std::vector<const CExpr*> chain;  // the last operator first
@@ -129,27 +136,19 @@ void CodeTokens::AddOperand(const CExpr& operand, const CExpr& of, bool is_right
                             outer == CodeToken::kShift;
     in_parentheses = inner <= outer || is_and_in_or || is_bitwise;
   }
-  if (in_parentheses)
-    AddInParentheses(operand);
-  else
-    Add(operand);
+  Add(operand, in_parentheses);
 }
 
 void CodeTokens::AddPrefixed(const CExpr& operand) {
-  const bool is_plain = operand.kind() != Kind::kBinary && operand.kind() != Kind::kConditional;
-  if (is_plain && !(operand.kind() == Kind::kPrefix && tokens_.back().text == operand.word()))
-    Add(operand);
-  else
-    AddInParentheses(operand);
+  const Kind kind = operand.kind();
+  const bool repeats = kind == Kind::kPrefix && tokens_.back().text == operand.word();
+  Add(operand, kind == Kind::kBinary || kind == Kind::kConditional || repeats);
 }
 
 void CodeTokens::AddPostfixed(const CExpr& operand) {
   const Kind kind = operand.kind();
-  if (kind == Kind::kPrefix || kind == Kind::kBinary || kind == Kind::kConditional ||
-      kind == Kind::kCast)
-    AddInParentheses(operand);
-  else
-    Add(operand);
+  Add(operand, kind == Kind::kPrefix || kind == Kind::kBinary || kind == Kind::kConditional ||
+                   kind == Kind::kCast);
 }
 
 void CodeTokens::AddItems(ArrayRef<CExpr> items, size_t first) {
@@ -164,15 +163,9 @@ void CodeTokens::AddItems(ArrayRef<CExpr> items, size_t first) {
 
 void CodeTokens::AddConditional(const CExpr& expr) {
   Begin(CodeToken::kConditional);
-  if (expr.operand(0).kind() == Kind::kConditional)
-    AddInParentheses(expr.operand(0));
-  else
-    Add(expr.operand(0));
+  Add(expr.operand(0), expr.operand(0).kind() == Kind::kConditional);
   Operator("?", CodeToken::kConditional);
-  if (expr.operand(1).kind() == Kind::kConditional)
-    AddInParentheses(expr.operand(1));
-  else
-    Add(expr.operand(1));
+  Add(expr.operand(1), expr.operand(1).kind() == Kind::kConditional);
   Operator(":", CodeToken::kConditional);
   Add(expr.operand(2));
   End();

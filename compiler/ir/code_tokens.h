@@ -71,6 +71,7 @@ class CodeTokens {
   void AddPrefixed(const CExpr& operand);
   void AddPostfixed(const CExpr& operand);
   void AddInParentheses(const CExpr& expr);
+  void Add(const CExpr& expr, bool in_parentheses);
   void AddItems(ArrayRef<CExpr> items, size_t first);
   void AddConditional(const CExpr& expr);
 

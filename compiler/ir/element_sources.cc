@@ -9,7 +9,7 @@ namespace fusec {
 
 namespace {
 
-constexpr std::string_view kLoad = "load_";     // followed by its number
+constexpr std::string_view kLoad = "load_";    // followed by its number
 constexpr const char* kRecorded = "recorded";  // its sources are known already
 
 // Runs an op's Lower to see which load is the result. The text of a scalar names a load; any other
@@ -37,8 +37,7 @@ class SourceRecorder : public LowerContext {
             node_->operands[operand]->type.dtype};
   }
   Scalar SelectBelow(const Expr& position, const Expr& limit, Dtype dtype,
-                     function_ref<Scalar()> then,
-                     function_ref<Scalar()> otherwise) override {
+                     function_ref<Scalar()> then, function_ref<Scalar()> otherwise) override {
     if (ranges_.ProvenLess(position, limit)) return then();
     if (ranges_.ProvenNonNegative(position - limit)) return otherwise();
     Record(then());
@@ -94,8 +93,7 @@ Exprs AnyIndex(ShapeRef shape, Ranges& ranges) {
 }
 
 std::optional<std::vector<ElementSource>> ElementSources(const Node& node, int result,
-                                                         ArrayRef<Expr> index,
-                                                         const Ranges& ranges,
+                                                         ArrayRef<Expr> index, const Ranges& ranges,
                                                          IndexAt index_at) {
   const OpDef& def = GetOpDef(node.kind);
   const bool moves = def.op_class == OpClass::kView || def.op_class == OpClass::kGather;

@@ -30,7 +30,7 @@ struct LimitContext {
 
 // What an op asks of an operand whose integers choose places.
 struct IndexUse {
-  Exprs limits;  // each of which they must stay below
+  Exprs limits;              // each of which they must stay below
   bool ascend = false;       // along their last axis, as the bounds of bags do
 };
 

@@ -62,9 +62,7 @@ struct InferContext {
   const std::vector<int64_t>& Ints(const std::string& name) const {
     return std::get<std::vector<int64_t>>(attributes.at(name));
   }
-  const Exprs& Dims(const std::string& name) const {
-    return std::get<Exprs>(attributes.at(name));
-  }
+  const Exprs& Dims(const std::string& name) const { return std::get<Exprs>(attributes.at(name)); }
 };
 using InferResult = Result<std::vector<TensorType>>;
 
@@ -95,16 +93,15 @@ class LowerContext {
   virtual Scalar Load(int operand, ArrayRef<Expr> index) = 0;
   // The C expression of a pointer to the elements of an operand that is a constant.
   virtual std::string Array(int operand) = 0;
-  // `c_expression` of `dtype` as a scalar with a name of its own: the result's, or `name`. Ops write
-  // their formulas as text; a kernel has them as trees from here on.
+  // `c_expression` of `dtype` as a scalar with a name of its own: the result's, or `name`. Ops
+  // write their formulas as text; a kernel has them as trees from here on.
   virtual Scalar Let(const std::string& c_expression, Dtype dtype,
                      const std::string& name = "") = 0;
   // Copies a file of codegen_templates/device ("gelu.cuh") into the kernel, once, so that expressions may call what it defines.
   virtual void Use(const std::string& device_file) = 0;
   // The scalar of `then` where `position` < `limit`, of `otherwise` elsewhere; only the chosen one is evaluated.
   virtual Scalar SelectBelow(const Expr& position, const Expr& limit, Dtype dtype,
-                             function_ref<Scalar()> then,
-                             function_ref<Scalar()> otherwise) = 0;
+                             function_ref<Scalar()> then, function_ref<Scalar()> otherwise) = 0;
   // Makes an index out of data that was loaded from element `position` of operand `operand`: negative values count from the end
   // (`extent`), values outside raise the call's index error and read element 0 instead.
   virtual Expr IndexFromData(const Scalar& data, const Expr& extent, int operand,
@@ -114,8 +111,7 @@ class LowerContext {
   // Folds `element(k)` over first <= k < last in a loop, as a reduction of kind `how` would; the bounds are i64 data that lie in
   // 0..extent.
   virtual Scalar FoldRange(OpKind how, Dtype dtype, const Scalar& first, const Scalar& last,
-                           const Expr& extent,
-                           function_ref<Scalar(const Expr& k)> element) = 0;
+                           const Expr& extent, function_ref<Scalar(const Expr& k)> element) = 0;
 
  protected:
   const Node* node_ = nullptr;

@@ -2,7 +2,6 @@
 
 #include <unordered_map>
 
-
 #include "compiler/ir/element_sources.h"
 #include "compiler/ir/integer_facts.h"
 #include "compiler/ir/op_def.h"

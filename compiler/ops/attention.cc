@@ -271,8 +271,7 @@ Result<ValueList> DecomposeAttention(const Node& node, Builder& builder) {
     y = f.Reshape(f.Transpose(y, {0, 2, 1, 3}), {s.batch, s.q_length, s.q_heads * s.v_head_size});
   }
   Value* const stages[] = {product, capped, masked, probabilities};
-  return ValueList{y, key, value,
-                             f.Cast(stages[node.Int("qk_matmul_output_mode")], q_dtype)};
+  return ValueList{y, key, value, f.Cast(stages[node.Int("qk_matmul_output_mode")], q_dtype)};
 }
 
 struct AttentionOp {

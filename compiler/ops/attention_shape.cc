@@ -47,8 +47,8 @@ Result<void> CheckType(const char* what, const TensorType& found, const TensorTy
 
 }  // namespace
 
-Result<AttentionShape> AttentionShape::Of(ArrayRef<const TensorType*> operands,
-                                          int64_t q_heads, int64_t kv_heads) {
+Result<AttentionShape> AttentionShape::Of(ArrayRef<const TensorType*> operands, int64_t q_heads,
+                                          int64_t kv_heads) {
   const auto operand = [&](size_t i) { return i < operands.size() ? operands[i] : nullptr; };
   FUSEC_ASSIGN(const HeadShape q, HeadShapeOf("q", *operands[0], q_heads));
   FUSEC_ASSIGN(const HeadShape k, HeadShapeOf("k", *operands[1], kv_heads));

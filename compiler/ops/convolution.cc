@@ -26,8 +26,7 @@ Result<std::vector<int64_t>> PerAxis(const ImportContext& context, const std::st
 // auto_pad SAME_UPPER and SAME_LOWER: ceil(size / stride) windows, centred, the odd element after
 // (before) the data.
 Result<std::vector<int64_t>> SamePads(const ImportContext& context, ShapeRef spatial,
-                                      ArrayRef<int64_t> kernel,
-                                      ArrayRef<int64_t> strides,
+                                      ArrayRef<int64_t> kernel, ArrayRef<int64_t> strides,
                                       ArrayRef<int64_t> dilations, bool lower) {
   const size_t count = spatial.size();
   std::vector<int64_t> pads(2 * count);

@@ -58,8 +58,7 @@ std::string ImplicitResult(const std::string& operands) {
 
 }  // namespace
 
-Result<EinsumEquation> EinsumEquation::Parse(const std::string& equation,
-                                             ArrayRef<Shape> shapes) {
+Result<EinsumEquation> EinsumEquation::Parse(const std::string& equation, ArrayRef<Shape> shapes) {
   const size_t arrow = equation.find("->");
   const std::string left = equation.substr(0, arrow);
   const std::string right =

@@ -21,8 +21,7 @@ struct EinsumEquation {
   EinsumLabels result;
   std::map<EinsumLabel, Expr> sizes;  // an operand's own dim may also be 1, which broadcasts
 
-  static Result<EinsumEquation> Parse(const std::string& equation,
-                                      ArrayRef<Shape> shapes);
+  static Result<EinsumEquation> Parse(const std::string& equation, ArrayRef<Shape> shapes);
   Shape ResultShape() const;
 };
 

@@ -43,11 +43,9 @@ Result<void> ImportFloatRange(ImportContext& context, Dtype dtype) {
         fmt::format("a range from {} to {} by {} has no end", numbers[0], numbers[1], numbers[2]));
   }
   const Expr count(static_cast<int64_t>(std::max(length, 0.0)));
-  return context.AddNode(OpKind::kRange, {},
-                         {{"start", numbers[0]},
-                          {"delta", numbers[2]},
-                          {"length", Exprs{count}},
-                          {"dtype", dtype}});
+  return context.AddNode(
+      OpKind::kRange, {},
+      {{"start", numbers[0]}, {"delta", numbers[2]}, {"length", Exprs{count}}, {"dtype", dtype}});
 }
 
 // Range of integers, whose start and limit may be symbolic. A symbolic start is added afterwards.
@@ -71,15 +69,12 @@ Result<void> ImportIntegerRange(ImportContext& context, Dtype dtype) {
   const Expr distance = *step > 0 ? limit - start : start - limit;
   const Expr length = Max(CeilDiv(distance, *step > 0 ? *step : -*step, ranges), 0, ranges);
   const std::optional<int64_t> first = start.AsConstant();
-  Attributes attributes = {{"start", first.value_or(0)},
-                           {"delta", *step},
-                           {"length", Exprs{length}},
-                           {"dtype", dtype}};
+  Attributes attributes = {
+      {"start", first.value_or(0)}, {"delta", *step}, {"length", Exprs{length}}, {"dtype", dtype}};
   if (first) return context.AddNode(OpKind::kRange, {}, std::move(attributes));
   FUSEC_ASSIGN(Value * range, AddView(context, OpKind::kRange, {}, std::move(attributes)));
-  FUSEC_ASSIGN(Value * offset,
-               AddView(context, OpKind::kSymbolicDims, {},
-                       {{"values", Exprs{start}}, {"scalar", int64_t{1}}}));
+  FUSEC_ASSIGN(Value * offset, AddView(context, OpKind::kSymbolicDims, {},
+                                       {{"values", Exprs{start}}, {"scalar", int64_t{1}}}));
   if (dtype != Dtype::kI64) {
     FUSEC_ASSIGN(offset, AddView(context, OpKind::kCast, {offset}, {{"to", dtype}}));
   }
@@ -267,9 +262,8 @@ struct SymbolicDimsOp {
   static Result<void> Import(ImportContext& context) {
     const Shape& shape = context.input(0)->type.shape;
     if (context.onnx_op() == "Size") {
-      return context.AddNode(
-          OpKind::kSymbolicDims, {},
-          {{"values", Exprs{Product(shape)}}, {"scalar", int64_t{1}}});
+      return context.AddNode(OpKind::kSymbolicDims, {},
+                             {{"values", Exprs{Product(shape)}}, {"scalar", int64_t{1}}});
     }
     const int64_t rank = static_cast<int64_t>(shape.size());
     const auto clamped = [rank](int64_t axis) {

@@ -95,19 +95,17 @@ void ReferenceProduct(const ReferenceTensor& a, bool transpose_a, const Referenc
   const MatrixView left(a, transpose_a);
   const MatrixView right(b, transpose_b);
   int64_t to = 0;
-  ForEachIndex(ArrayRef(product.dims).drop_back(2),
-               [&](ArrayRef<int64_t> batch) {
-                 const int64_t i = left.Offset(batch);
-                 const int64_t j = right.Offset(batch);
-                 if (IsFloat(product.dtype)) {
-                   MultiplyMatrices(a.reals.data() + i, left, b.reals.data() + j, right,
-                                    product.reals.data() + to);
-                 } else {
-                   MultiplyMatrices(a.ints.data() + i, left, b.ints.data() + j, right,
-                                    product.ints.data() + to);
-                 }
-                 to += left.rows * right.columns;
-               });
+  ForEachIndex(ArrayRef(product.dims).drop_back(2), [&](ArrayRef<int64_t> batch) {
+    const int64_t i = left.Offset(batch);
+    const int64_t j = right.Offset(batch);
+    if (IsFloat(product.dtype)) {
+      MultiplyMatrices(a.reals.data() + i, left, b.reals.data() + j, right,
+                       product.reals.data() + to);
+    } else {
+      MultiplyMatrices(a.ints.data() + i, left, b.ints.data() + j, right, product.ints.data() + to);
+    }
+    to += left.rows * right.columns;
+  });
   product.WrapInts();
 }
 
@@ -203,8 +201,10 @@ struct GemmOp {
       int64_t to = 0;
       ForEachIndex(y.dims, [&](ArrayRef<int64_t> index) {
         const int64_t from = BroadcastPosition(addend.dims, index);
-        if (IsFloat(y.dtype)) y.reals[to] += beta * addend.reals[from];
-        else y.ints[to] += static_cast<int64_t>(beta) * addend.ints[from];
+        if (IsFloat(y.dtype))
+          y.reals[to] += beta * addend.reals[from];
+        else
+          y.ints[to] += static_cast<int64_t>(beta) * addend.ints[from];
         ++to;
       });
     }

@@ -131,7 +131,7 @@ struct LayerNormalizationOp {
     Value* y = f.Mul(f.Div(d, deviation), f.Cast(node.operand(1), compute));
     if (node.operand(2) != nullptr) y = f.Add(y, f.Cast(node.operand(2), compute));
     return ValueList{f.Cast(y, dtype), f.Cast(mean, stash),
-                               f.Cast(f.Unary(OpKind::kReciprocal, deviation), stash)};
+                     f.Cast(f.Unary(OpKind::kReciprocal, deviation), stash)};
   }
 };
 

@@ -77,9 +77,8 @@ int64_t TruncateReal(double value, Dtype dtype);
 double ToReal(const ReferenceTensor& tensor, int64_t i);
 
 // Visits every element of the result with its position and the positions of the operands' elements that meet it there.
-void ForEachBroadcast(
-    const ReferenceContext& context,
-    function_ref<void(int64_t result, ArrayRef<int64_t>)> visit);
+void ForEachBroadcast(const ReferenceContext& context,
+                      function_ref<void(int64_t result, ArrayRef<int64_t>)> visit);
 
 template <class T>
 T ReadElement(const ReferenceTensor& tensor, int64_t i) {
@@ -143,8 +142,10 @@ struct Pointwise {
     ReferenceTensor& result = context.output();
     ForEachBroadcast(context, [&](int64_t i, ArrayRef<int64_t> positions) {
       const auto value = Fold<T>(context, positions);
-      if (IsFloat(result.dtype)) result.reals[i] = static_cast<double>(value);
-      else result.ints[i] = static_cast<int64_t>(value);
+      if (IsFloat(result.dtype))
+        result.reals[i] = static_cast<double>(value);
+      else
+        result.ints[i] = static_cast<int64_t>(value);
     });
   }
 

@@ -142,8 +142,10 @@ struct WhereOp {
     ForEachBroadcast(context, [&](int64_t i, ArrayRef<int64_t> positions) {
       const int chosen = context.input(0).ints[positions[0]] != 0 ? 1 : 2;
       const ReferenceTensor& source = context.input(chosen);
-      if (IsFloat(result.dtype)) result.reals[i] = source.reals[positions[chosen]];
-      else result.ints[i] = source.ints[positions[chosen]];
+      if (IsFloat(result.dtype))
+        result.reals[i] = source.reals[positions[chosen]];
+      else
+        result.ints[i] = source.ints[positions[chosen]];
     });
     return {};
   }

@@ -116,8 +116,8 @@ Result<Shape> ReshapedShape(const ImportContext& context, ShapeRef shape) {
 
 // The smallest groups of neighbouring dims, from `from_in` and `from_out` on, that hold the same
 // number of elements; all the rest if there are none.
-std::pair<size_t, size_t> NextGroup(ShapeRef in, size_t from_in, ShapeRef out,
-                                    size_t from_out, const Ranges& ranges) {
+std::pair<size_t, size_t> NextGroup(ShapeRef in, size_t from_in, ShapeRef out, size_t from_out,
+                                    const Ranges& ranges) {
   const size_t in_left = in.size() - from_in;
   const size_t out_left = out.size() - from_out;
   for (size_t dims = 1; dims < in_left + out_left; ++dims) {

@@ -135,8 +135,8 @@ void MoveElements(ReferenceContext& context,
 
 namespace {
 
-Scalar SelectFrom(LowerContext& context, const Expr& position, ArrayRef<Expr> ends,
-                  Dtype dtype, function_ref<Scalar(int)> scalar, int first, int last) {
+Scalar SelectFrom(LowerContext& context, const Expr& position, ArrayRef<Expr> ends, Dtype dtype,
+                  function_ref<Scalar(int)> scalar, int first, int last) {
   if (first == last) return scalar(first);
   const bool is_short = last - first < 4;
   const int middle = is_short ? first : first + (last - first) / 2;
@@ -151,8 +151,8 @@ Scalar SelectFrom(LowerContext& context, const Expr& position, ArrayRef<Expr> en
 Scalar ZeroOf(Dtype dtype) { return {Literal(0, dtype), dtype}; }
 Scalar OneOf(Dtype dtype) { return {Literal(1, dtype), dtype}; }
 
-Scalar SelectAmong(LowerContext& context, const Expr& position, ArrayRef<Expr> ends,
-                   Dtype dtype, function_ref<Scalar(int)> scalar) {
+Scalar SelectAmong(LowerContext& context, const Expr& position, ArrayRef<Expr> ends, Dtype dtype,
+                   function_ref<Scalar(int)> scalar) {
   return SelectFrom(context, position, ends, dtype, scalar, 0, static_cast<int>(ends.size()) - 1);
 }
 

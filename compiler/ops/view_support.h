@@ -62,7 +62,7 @@ Scalar OneOf(Dtype dtype);
 // scalar(i) for the i with ends[i - 1] <= position < ends[i]; the last end is not looked at. A few
 // are asked one by one (if / else if), more in a balanced tree, so that 27 embeddings cost 6
 // comparisons an element at most.
-Scalar SelectAmong(LowerContext& context, const Expr& position, ArrayRef<Expr> ends,
-                   Dtype dtype, function_ref<Scalar(int)> scalar);
+Scalar SelectAmong(LowerContext& context, const Expr& position, ArrayRef<Expr> ends, Dtype dtype,
+                   function_ref<Scalar(int)> scalar);
 
 }  // namespace fusec

@@ -396,7 +396,7 @@ class BlockProgramPlanner {
       lowering_.StoreKept(stage.value, kept_.at(stage.value), index, scalar,
                           PlaceInKept(stage.value, offset, part));
     for (const BlockStage::Part& place : stage.parts) {
-      Exprs at = IndexBehind(place.views, Exprs(index), builder_.ranges());
+      Exprs at = IndexBehind(place.views, index, builder_.ranges());
       const int64_t along = place.concat->producer->Int("axis");
       at[along] = at[along] + StartOf(place);
       StoreStage(StageOf(stages_, place.concat), at, scalar, along, StartOf(place), part);
@@ -405,7 +405,7 @@ class BlockProgramPlanner {
       const auto& outputs = region_.body->outputs;
       const auto place = std::find(outputs.begin(), outputs.end(), stored.result);
       const int output = static_cast<int>(place - outputs.begin());
-      lowering_.Store(output, IndexBehind(stored.views, Exprs(index), builder_.ranges()), scalar,
+      lowering_.Store(output, IndexBehind(stored.views, index, builder_.ranges()), scalar,
                       PlaceOfPart(builder_, region_.result(output),
                                   IndexBehind(stored.views, offset, builder_.ranges()), part));
     }
@@ -425,7 +425,7 @@ class BlockProgramPlanner {
   KernelBuilder& builder_;
   RegionLowering lowering_;
   std::unordered_map<const Value*, RegionLowering::KeptRows> kept_;  // of the stages so far
-  std::vector<const Value*> weights_;                      // that the block keeps
+  std::vector<const Value*> weights_;                                // that the block keeps
   int64_t next_thread_ = 0;  // behind those that the phase's earlier loops have taken
   Shape rows_;
   std::vector<BlockStage> stages_;
@@ -435,10 +435,10 @@ class BlockProgramPlanner {
   int64_t rows_per_block_ = 1;
   bool has_vector_gaps_ = false;
   bool is_trial_ = false;
-  std::vector<bool> serves_;     // by loop that may take vectors: whether it does
-  size_t loops_ = 0;             // of these so far
-  bool warps_ = false;           // the open stage's sums are shared out among the threads of a warp
-  Exprs row_index_;              // where a block owns one row
+  std::vector<bool> serves_;  // by loop that may take vectors: whether it does
+  size_t loops_ = 0;          // of these so far
+  bool warps_ = false;        // the open stage's sums are shared out among the threads of a warp
+  Exprs row_index_;           // where a block owns one row
 };
 
 }  // namespace

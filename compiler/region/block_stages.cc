@@ -241,18 +241,19 @@ std::vector<BlockStage> FindBlockStages(ArrayRef<const Node*> nodes, ShapeRef ro
   return StageFinder(nodes, read_outside, tensor_cores).Find(rows);
 }
 
-Exprs IndexBehind(ArrayRef<const Node*> views, Exprs index, const Ranges& ranges) {
+Exprs IndexBehind(ArrayRef<const Node*> views, ArrayRef<Expr> index, const Ranges& ranges) {
+  Exprs behind(index);
   for (const Node* view : views) {
     if (view->kind == OpKind::kTranspose) {
       Exprs permuted;
-      for (const int64_t axis : view->Ints("perm")) permuted.push_back(index[axis]);
-      index = std::move(permuted);
+      for (const int64_t axis : view->Ints("perm")) permuted.push_back(behind[axis]);
+      behind = std::move(permuted);
     } else {
-      const Expr flat = Linearize(index, view->operand(0)->type.shape, ranges);
-      index = Delinearize(flat, view->result()->type.shape, ranges);
+      const Expr flat = Linearize(behind, view->operand(0)->type.shape, ranges);
+      behind = Delinearize(flat, view->result()->type.shape, ranges);
     }
   }
-  return index;
+  return behind;
 }
 
 }  // namespace fusec

@@ -54,6 +54,6 @@ constexpr int64_t kMostKeptBytes = 40
 bool HasRows(const Value* value, ShapeRef rows);
 
 // The index in a stored result of element `index` of its stage's value.
-Exprs IndexBehind(ArrayRef<const Node*> views, Exprs index, const Ranges& ranges);
+Exprs IndexBehind(ArrayRef<const Node*> views, ArrayRef<Expr> index, const Ranges& ranges);
 
 }  // namespace fusec

@@ -165,8 +165,7 @@ void ProductPlanner::Store(ArrayRef<Expr> index, ArrayRef<Scalar> results) {
     for (const Value* value = region_.body->outputs[i]; value->producer->kind == OpKind::kReshape;
          value = value->producer->operand(0))
       views.insert(views.begin(), value->producer);
-    lowering_.Store(static_cast<int>(i), IndexBehind(views, Exprs(index), builder_.ranges()),
-                    results[i]);
+    lowering_.Store(static_cast<int>(i), IndexBehind(views, index, builder_.ranges()), results[i]);
   }
 }
 
