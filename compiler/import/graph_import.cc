@@ -7,10 +7,14 @@
 #include <exception>
 #include <limits>
 
+#include "compiler/import/function_import.h"
 #include "compiler/import/loop_import.h"
+#include "compiler/import/loop_unroll.h"
 #include "compiler/import/names.h"
 #include "compiler/import/node_order.h"
 #include "compiler/import/provenance.h"
+#include "compiler/import/sequence_import.h"
+#include "compiler/import/subgraph.h"
 #include "compiler/ir/op_def.h"
 
 namespace fusec {
@@ -39,6 +43,7 @@ class NodeImporter {
       return;
     }
     for (int i = 0; i < node_.output_size(); ++i) {
+      if (scope_.GetSequence(node_.output(i)) != nullptr) continue;
       Define(node_.output(i), context_.output(i));
       NameResult(node_.output(i), context_.output(i), nodes_before);
     }
@@ -51,37 +56,43 @@ class NodeImporter {
 
   bool NeedsFailedTensor() const {
     return std::any_of(node_.input().begin(), node_.input().end(), [&](const std::string& input) {
-      return !input.empty() && scope_.Get(input) == nullptr && !state_.sequences.count(input);
+      return !input.empty() && !FindNamed(scope_, input);
     });
   }
 
   bool IsSupported() const {
-    if (!node_.domain().empty()) return false;
-    for (const char* op : {"Constant", "If", "Loop", "SequenceEmpty", "ConcatFromSequence"}) {
-      if (node_.op_type() == op) return true;
+    if (node_.domain().empty()) {
+      for (const char* op : {"Constant", "If", "Loop", "Scan"}) {
+        if (node_.op_type() == op) return true;
+      }
+      if (IsSequenceOp(node_.op_type()) || HasOwnOp()) return true;
     }
-    const OpDef* op = FindOpByOnnx(node_.op_type());
-    return op != nullptr && op->functions.import != nullptr;
+    return HasFunctionBody(node_, state_);
+  }
+  // Whether a row of op_list.def or expansion_list.def imports it.
+  bool HasOwnOp() const {
+    return node_.domain().empty() && FindImport(node_.op_type()) != nullptr;
   }
 
   Result<void> Import() {
     if (node_.op_type() == "Constant") return ImportConstant();
     if (node_.op_type() == "If") return ImportIf();
-    if (node_.op_type() == "Loop") return ImportLoop();
+    if (node_.op_type() == "Loop" || node_.op_type() == "Scan") return ImportLoop();
     FUSEC_TRY(CheckSchema());
-    if (node_.op_type() == "SequenceEmpty") {
-      state_.sequences[node_.output(0)] = nullptr;
-      return {};
-    }
-    if (node_.op_type() == "ConcatFromSequence") return ImportConcatFromSequence();
+    if (IsSequenceOp(node_.op_type())) return ImportSequenceOp();
     for (const std::string& input : node_.input()) {
-      if (state_.sequences.count(input)) {
-        return ModelError("reads the sequence \"" + input +
-                          "\", which fusec supports between a Loop and a ConcatFromSequence only");
+      if (const Sequence* sequence = scope_.GetSequence(input)) {
+        if (node_.op_type() != "Identity") {
+          return ModelError("reads the sequence \"" + input + "\", expected a tensor");
+        }
+        scope_.Define(node_.output(0), *sequence);
+        return {};
       }
     }
+    if (FindOpByOnnx(node_.op_type()) == nullptr) FUSEC_TRY(CheckDtypes());
+    if (!HasOwnOp()) return ImportFunction();
     FUSEC_TRY(context_.ReadTensors());
-    FUSEC_TRY(FindOpByOnnx(node_.op_type())->functions.import(context_));
+    FUSEC_TRY(FindImport(node_.op_type())(context_));
     for (int i = 0; i < node_.output_size(); ++i) {
       if (context_.output_used(i) && context_.output(i) == nullptr) {
         return ModelError("fusec does not support output " + std::to_string(i) + " (\"" +
@@ -93,21 +104,54 @@ class NodeImporter {
 
   // Attributes, their kinds and the number of inputs and outputs, as ONNX's own schema wants them.
   Result<void> CheckSchema() const {
-    const auto* schema = onnx::OpSchemaRegistry::Schema(node_.op_type(), context_.opset(), "");
+    const std::string& domain = node_.domain();
+    const int opset = static_cast<int>(state_.opsets.at(domain));
+    const auto* schema = onnx::OpSchemaRegistry::Schema(node_.op_type(), opset, domain);
     if (schema == nullptr) {
-      return ModelError("opset " + std::to_string(context_.opset()) + " of ai.onnx has no such op");
+      return ModelError("opset " + std::to_string(opset) + " of " + DomainName(domain) +
+                        " has no such op");
     }
     FUSEC_TRY(CheckCount("input", node_.input_size(), schema->min_input(), schema->max_input()));
     FUSEC_TRY(
         CheckCount("output", node_.output_size(), schema->min_output(), schema->max_output()));
     onnx::checker::CheckerContext checker;
     checker.set_ir_version(static_cast<int>(onnx::Version::IR_VERSION));
-    checker.set_opset_imports({{"", context_.opset()}});
+    std::unordered_map<std::string, int> opsets;
+    for (const auto& [name, version] : state_.opsets) opsets[name] = static_cast<int>(version);
+    checker.set_opset_imports(std::move(opsets));
     checker.set_model_dir(state_.external.folder());
     try {
       onnx::checker::check_node(node_, checker, onnx::checker::LexicalScopeContext());
     } catch (const std::exception& error) {
       return ModelError(OneLine(error.what()));
+    }
+    return {};
+  }
+
+  // That operands are tensors of the element types which ONNX's schema allows, and of one type
+  // where it says so: for ops that have no Infer to say it.
+  Result<void> CheckDtypes() const {
+    const auto* schema = onnx::OpSchemaRegistry::Schema(
+        node_.op_type(), static_cast<int>(state_.opsets.at(node_.domain())), node_.domain());
+    std::map<std::string, Dtype> bound;  // by the schema's name of a type
+    const auto& formals = schema->inputs();
+    for (int i = 0; i < node_.input_size() && !formals.empty(); ++i) {
+      const auto& formal = formals[std::min<size_t>(i, formals.size() - 1)];
+      const Value* value = context_.input(i);
+      if (value == nullptr) {
+        if (formal.GetOption() != onnx::OpSchema::Single) continue;
+        return ModelError("input " + std::to_string(i) + " (" + formal.GetName() + ") is missing");
+      }
+      const Dtype dtype = value->type.dtype;
+      const std::string type = "tensor(" + OnnxTypeName(OnnxTypeOf(dtype)) + ")";
+      const auto& allowed = formal.GetTypes();
+      const bool is_allowed = std::any_of(allowed.begin(), allowed.end(),
+                                          [&](const std::string* one) { return *one == type; });
+      const auto [same, is_new] = bound.emplace(formal.GetTypeStr(), dtype);
+      if (is_allowed && (is_new || same->second == dtype || !formal.GetIsHomogeneous())) continue;
+      return ModelError("input " + std::to_string(i) + " (" + formal.GetName() + ") is " +
+                        value->type.ToString() + ", expected " +
+                        (is_allowed ? std::string(DtypeName(same->second)) : "another dtype"));
     }
     return {};
   }
@@ -157,56 +201,97 @@ class NodeImporter {
                       "value_float, value_floats, value_int, value_ints");
   }
 
-  // The branch that a constant condition takes becomes part of the graph.
+  // The branch that a known condition takes becomes part of the graph; of a condition that is
+  // run-time data both do, and the results are chosen element by element.
   Result<void> ImportIf() {
-    const std::optional<TensorData> condition = context_.TryConstant(0);
-    if (!condition) {
-      return ModelError(
-          "the condition is computed from run-time data, which fusec does not support");
+    const onnx::GraphProto* branches[] = {SubgraphOf(node_, "else_branch"),
+                                          SubgraphOf(node_, "then_branch")};
+    for (const onnx::GraphProto* branch : branches) {
+      if (branch == nullptr) return ModelError("has no attribute then_branch or no else_branch");
+      if (branch->output_size() != node_.output_size()) {
+        return ModelError("the branch has " + std::to_string(branch->output_size()) +
+                          " outputs, expected " + std::to_string(node_.output_size()));
+      }
     }
-    if (condition->element_count() != 1) {
-      return ModelError("the condition has " + std::to_string(condition->element_count()) +
-                        " elements, expected 1");
+    Value* condition = context_.input(0);
+    if (condition == nullptr) return ModelError("the condition is missing");
+    const std::optional<TensorData> known = context_.TryConstant(0);
+    const auto elements = condition->type.ElementCount().AsConstant();
+    if (elements != 1) {
+      return ModelError("the condition is " + condition->type.ToString() + ", expected 1 element");
     }
-    const std::string wanted = condition->GetInt(0) != 0 ? "then_branch" : "else_branch";
-    for (onnx::AttributeProto& attribute : *node_.mutable_attribute()) {
-      if (attribute.name() == wanted && attribute.has_g()) return Inline(*attribute.mutable_g());
+    if (known) {
+      FUSEC_ASSIGN(const auto taken, InlineSubgraph(*branches[known->GetInt(0) != 0 ? 1 : 0], {},
+                                                    state_, scope_));
+      for (size_t i = 0; i < taken.size(); ++i) SetResult(static_cast<int>(i), taken[i]);
+      return {};
     }
-    return ModelError("has no attribute " + wanted);
-  }
-
-  Result<void> Inline(onnx::GraphProto& branch) {
-    if (branch.output_size() != node_.output_size()) {
-      return ModelError("the branch has " + std::to_string(branch.output_size()) +
-                        " outputs, expected " + std::to_string(node_.output_size()));
+    FUSEC_ASSIGN(const auto otherwise, InlineSubgraph(*branches[0], {}, state_, scope_));
+    FUSEC_ASSIGN(const auto then, InlineSubgraph(*branches[1], {}, state_, scope_));
+    state_.builder.set_provenance({OriginOf(node_)});
+    if (condition->type.rank() > 0) {
+      condition = state_.builder.Make(OpKind::kReshape, {condition}, {{"shape", Shape{}}});
     }
-    Scope inner(&scope_);
-    ImportInitializers(branch, {}, state_, inner);
-    ImportNodes(branch, state_, inner);
-    for (int i = 0; i < branch.output_size(); ++i) {
-      context_.SetOutput(i, inner.Get(branch.output(i).name()));
+    for (size_t i = 0; i < then.size(); ++i) {
+      Value* const* a = std::get_if<Value*>(&then[i]);
+      Value* const* b = std::get_if<Value*>(&otherwise[i]);
+      if (a == nullptr || b == nullptr || !((*a)->type == (*b)->type)) {
+        return ModelError("the condition is computed from run-time data, and output " +
+                          std::to_string(i) + " is " + (a ? (*a)->type.ToString() : "a sequence") +
+                          " or " + (b ? (*b)->type.ToString() : "a sequence") +
+                          ", which fusec does not support");
+      }
+      context_.SetOutput(static_cast<int>(i),
+                         state_.builder.Make(OpKind::kWhere, {condition, *a, *b}));
     }
     return {};
   }
 
+  void SetResult(int i, const Named& result) {
+    if (const auto* sequence = std::get_if<Sequence>(&result)) {
+      scope_.Define(node_.output(i), *sequence);
+    } else {
+      context_.SetOutput(i, std::get<Value*>(result));
+    }
+  }
+
+  // Embedding bags become one op; other loops of a known length are written out.
   Result<void> ImportLoop() {
     ValueList results;
-    FUSEC_TRY(fusec::ImportLoop(node_, state_, scope_, results));
+    if (node_.op_type() == "Loop") {
+      const Problems before = state_.problems;
+      onnx::NodeProto copy = node_;
+      const Result<void> bags = fusec::ImportLoop(copy, state_, scope_, results);
+      if (bags || !CanUnroll(node_, state_, scope_)) {
+        FUSEC_TRY(bags);
+        SetResults(results);
+        return {};
+      }
+      state_.problems = before;
+      results.clear();
+    } else if (!CanUnroll(node_, state_, scope_)) {
+      return ModelError("the length that it scans is not a number, which fusec does not support");
+    }
+    state_.builder.set_provenance({OriginOf(node_)});
+    FUSEC_TRY(Unroll(node_, state_, scope_, results));
+    SetResults(results);
+    return {};
+  }
+  void SetResults(ArrayRef<Value*> results) {
     for (size_t i = 0; i < results.size(); ++i) context_.SetOutput(static_cast<int>(i), results[i]);
+  }
+
+  Result<void> ImportSequenceOp() {
+    ValueList outputs(node_.output_size(), nullptr);
+    FUSEC_TRY(fusec::ImportSequenceOp(node_, context_, state_, scope_, outputs));
+    SetResults(outputs);
     return {};
   }
 
-  // The rows that a loop has put into a sequence one by one.
-  Result<void> ImportConcatFromSequence() {
-    const auto sequence = state_.sequences.find(node_.input(0));
-    if (sequence == state_.sequences.end() || sequence->second == nullptr) {
-      return ModelError("its input is not the sequence of a Loop, which fusec does not support");
-    }
-    if (context_.Int("axis", 0) != 0 || context_.Int("new_axis", 0) != 0) {
-      return ModelError("axis is " + std::to_string(context_.Int("axis", 0)) + " and new_axis " +
-                        std::to_string(context_.Int("new_axis", 0)) + ", expected 0 and 0");
-    }
-    context_.SetOutput(0, sequence->second);
+  Result<void> ImportFunction() {
+    ValueList results;
+    FUSEC_TRY(ImportFunctionBody(node_, state_, scope_, results));
+    SetResults(results);
     return {};
   }
 

@@ -108,6 +108,9 @@ void AddOutputs(const onnx::GraphProto& graph, ImportState& state, const Scope& 
     if (++seen[output.name()] == 2) {
       state.problems.Add("output \"" + output.name() + "\" is declared twice");
     }
+    if (scope.GetSequence(output.name()) != nullptr) {
+      state.problems.Add("output \"" + output.name() + "\" is a sequence, expected a tensor");
+    }
     Value* value = scope.Get(output.name());
     if (value == nullptr) continue;  // its node failed, or nothing makes it: reported already
     state.graph.outputs.push_back(value);

@@ -36,6 +36,8 @@ class ImportContext {
   virtual Result<std::vector<int64_t>> ConstantInts(int i, const std::string& what) const = 0;
   virtual Result<Exprs> SymbolicInts(int i, const std::string& what) const = 0;
   virtual std::optional<TensorData> TryConstant(int i) const = 0;
+  // The tensor that a value is, if it depends neither on run-time data nor on a symbol.
+  virtual std::optional<TensorData> TryConstant(const Value* value) const = 0;
 
   virtual Builder& builder() = 0;  // carries this node's provenance
   virtual const Ranges& ranges() const = 0;

@@ -4,7 +4,6 @@
 
 #include "compiler/import/node_order.h"
 #include "compiler/ir/op_def.h"
-#include "compiler/ir/symbolic_contents.h"
 
 namespace fusec {
 namespace {
@@ -68,7 +67,7 @@ Result<void> LoopBody::Run(onnx::GraphProto& graph, Scope& scope, LoopTerms& ter
 
 std::optional<Expr> LoopBody::Number(const LoopTerm& term) const {
   if (term.kind != Kind::kInvariant) return std::nullopt;
-  const auto contents = SymbolicContents(term.value, state_.ranges);
+  const auto contents = KnownContents(term.value, state_);
   if (!contents || contents->size() != 1) return std::nullopt;
   return (*contents)[0];
 }

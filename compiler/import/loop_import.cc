@@ -5,7 +5,6 @@
 
 #include "compiler/import/loop_body.h"
 #include "compiler/import/names.h"
-#include "compiler/ir/symbolic_contents.h"
 
 namespace fusec {
 namespace {
@@ -15,7 +14,7 @@ using Mode = LoopTerm::Mode;
 
 class LoopImporter {
  public:
-  LoopImporter(onnx::NodeProto& node, ImportState& state, const Scope& scope)
+  LoopImporter(onnx::NodeProto& node, ImportState& state, Scope& scope)
       : node_(node), state_(state), scope_(&scope) {}
 
   Result<void> Run(ValueList& results) {
@@ -61,7 +60,7 @@ class LoopImporter {
                                                              : nullptr;
   }
   std::optional<Expr> Number(const Value* value) const {
-    const auto contents = value ? SymbolicContents(value, state_.ranges) : std::nullopt;
+    const auto contents = value ? KnownContents(value, state_) : std::nullopt;
     if (!contents || contents->size() != 1) return std::nullopt;
     return (*contents)[0];
   }
@@ -101,8 +100,10 @@ class LoopImporter {
   }
 
   Result<LoopTerm> Carried(const std::string& name) const {
-    if (const auto sequence = state_.sequences.find(name); sequence != state_.sequences.end()) {
-      if (sequence->second != nullptr) return ModelError("it adds to a sequence that is not empty");
+    if (const Sequence* sequence = scope_->GetSequence(name)) {
+      if (sequence->rows != nullptr || !sequence->tensors.empty()) {
+        return ModelError("it adds to a sequence that is not empty");
+      }
       return LoopTerm{.kind = Kind::kSequence};
     }
     const Value* value = scope_->Get(name);
@@ -132,7 +133,8 @@ class LoopImporter {
     }
     if (before.kind == Kind::kSequence && after.kind == Kind::kInserted && after.keepdims) {
       const std::string& name = node_.output(output);
-      FUSEC_ASSIGN(state_.sequences[name], Pooled(after, TensorIdentifier(name)));
+      FUSEC_ASSIGN(Value * rows, Pooled(after, TensorIdentifier(name)));
+      scope_->Define(name, Sequence{{}, rows});
       return nullptr;
     }
     return ModelError(
@@ -312,14 +314,14 @@ class LoopImporter {
 
   onnx::NodeProto& node_;
   ImportState& state_;
-  const Scope* scope_;
+  Scope* scope_;
   Expr trips_;
   std::optional<Expr> limit_;  // of a loop that runs while its counter is below it
 };
 
 }  // namespace
 
-Result<void> ImportLoop(onnx::NodeProto& node, ImportState& state, const Scope& scope,
+Result<void> ImportLoop(onnx::NodeProto& node, ImportState& state, Scope& scope,
                         ValueList& results) {
   return LoopImporter(node, state, scope).Run(results);
 }

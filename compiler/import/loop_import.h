@@ -17,9 +17,9 @@ namespace fusec {
 // depends on data. If the padding row is zeros, as torch initialises and keeps it, a sum without
 // the option gives the same result.
 //
-// `results` gets one value per output of the node, and null for an output that nobody may read. An
-// output that is a sequence of rows is added to `state.sequences`.
-Result<void> ImportLoop(onnx::NodeProto& node, ImportState& state, const Scope& scope,
+// `results` gets one value per output of the node, and null for an output that is a sequence of
+// rows, which is added to `scope`.
+Result<void> ImportLoop(onnx::NodeProto& node, ImportState& state, Scope& scope,
                         ValueList& results);
 
 }  // namespace fusec

@@ -5,6 +5,29 @@
 
 namespace fusec {
 
+std::optional<Exprs> KnownContents(const Value* value, ImportState& state) {
+  return SymbolicContents(value, state.ranges,
+                          [&](const Value* constant) { return state.constants.Of(constant); });
+}
+
+std::optional<TensorData> KnownTensor(const Value* value, ImportState& state) {
+  if (const TensorData* data = state.constants.Of(value)) return *data;
+  const auto dims = StaticShape(value->type.shape);
+  const auto contents = KnownContents(value, state);
+  if (!dims || !contents) return std::nullopt;
+  TensorData data(value->type.dtype, *dims);
+  for (size_t k = 0; k < contents->size(); ++k) {
+    const std::optional<int64_t> element = (*contents)[k].AsConstant();
+    if (!element) return std::nullopt;
+    if (IsFloat(value->type.dtype)) {
+      data.SetDouble(static_cast<int64_t>(k), static_cast<double>(*element));
+    } else {
+      data.SetInt(static_cast<int64_t>(k), *element);
+    }
+  }
+  return data;
+}
+
 NodeContext::NodeContext(ImportState& state, const Scope& scope, const onnx::NodeProto& node)
     : state_(state), scope_(scope), node_(node), outputs_(node.output_size()) {}
 
@@ -79,18 +102,11 @@ Result<Dtype> NodeContext::Type(const std::string& attribute, Dtype otherwise) c
 
 std::optional<TensorData> NodeContext::TryConstant(int i) const {
   const Value* value = input(i);
-  if (value == nullptr) return std::nullopt;
-  if (IsConstant(value)) return value->producer->constant;
-  const auto dims = StaticShape(value->type.shape);
-  const auto contents = SymbolicContents(value, state_.ranges);
-  if (!dims || !contents) return std::nullopt;
-  TensorData data(value->type.dtype, *dims);
-  for (size_t k = 0; k < contents->size(); ++k) {
-    const std::optional<int64_t> element = (*contents)[k].AsConstant();
-    if (!element) return std::nullopt;
-    data.SetInt(static_cast<int64_t>(k), *element);
-  }
-  return data;
+  return value == nullptr ? std::nullopt : KnownTensor(value, state_);
+}
+
+std::optional<TensorData> NodeContext::TryConstant(const Value* value) const {
+  return KnownTensor(value, state_);
 }
 
 tl::unexpected<Error> NodeContext::NotConstant(int i, const std::string& what) const {
@@ -114,7 +130,7 @@ Result<std::vector<int64_t>> NodeContext::ConstantInts(int i, const std::string&
 Result<Exprs> NodeContext::SymbolicInts(int i, const std::string& what) const {
   const Value* value = input(i);
   if (value == nullptr) return NotConstant(i, what);
-  auto contents = SymbolicContents(value, state_.ranges);
+  auto contents = KnownContents(value, state_);
   if (!contents) return NotConstant(i, what);
   return *std::move(contents);
 }

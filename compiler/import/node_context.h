@@ -4,37 +4,56 @@
 
 #include <map>
 
+#include "compiler/import/constant_values.h"
 #include "compiler/import/external_data.h"
 #include "compiler/import/import_context.h"
 #include "compiler/import/problems.h"
 
 namespace fusec {
 
-// The tensors that are known by name while a graph is imported, including those of enclosing graphs.
+// A sequence of tensors, which exists only while a graph is imported.
+struct Sequence {
+  ValueList tensors;
+  // Of a loop that appends rows: all of them concatenated; they are then not known one by one.
+  Value* rows = nullptr;
+};
+
+// The tensors and sequences that are known by name while a graph is imported, including those of
+// enclosing graphs.
 class Scope {
  public:
   explicit Scope(const Scope* outer = nullptr) : outer_(outer) {}
   // A null value stands for a tensor whose node failed.
-  void Define(const std::string& tensor, Value* value) { values_[tensor] = value; }
-  bool Knows(const std::string& tensor) const { return Find(tensor) != nullptr; }
-  Value* Get(const std::string& tensor) const {
-    Value* const* value = Find(tensor);
-    return value == nullptr ? nullptr : *value;
-  }
+  void Define(const std::string& tensor, Value* value) { names_[tensor] = value; }
+  void Define(const std::string& name, Sequence sequence) { names_[name] = std::move(sequence); }
+  bool Knows(const std::string& name) const { return Find(name) != nullptr; }
+  // Null if there is none, or if the name is a sequence's.
+  Value* Get(const std::string& tensor) const { return TensorOf(Find(tensor)); }
   Value* GetOwn(const std::string& tensor) const {
-    const auto found = values_.find(tensor);
-    return found == values_.end() ? nullptr : found->second;
+    const auto found = names_.find(tensor);
+    return found == names_.end() ? nullptr : TensorOf(&found->second);
+  }
+  // Null if there is none, or if the name is a tensor's.
+  const Sequence* GetSequence(const std::string& name) const {
+    const Named* found = Find(name);
+    return found == nullptr ? nullptr : std::get_if<Sequence>(found);
   }
 
  private:
-  Value* const* Find(const std::string& tensor) const {
-    const auto found = values_.find(tensor);
-    if (found != values_.end()) return &found->second;
-    return outer_ == nullptr ? nullptr : outer_->Find(tensor);
+  using Named = std::variant<Value*, Sequence>;
+
+  static Value* TensorOf(const Named* named) {
+    Value* const* value = named == nullptr ? nullptr : std::get_if<Value*>(named);
+    return value == nullptr ? nullptr : *value;
+  }
+  const Named* Find(const std::string& name) const {
+    const auto found = names_.find(name);
+    if (found != names_.end()) return &found->second;
+    return outer_ == nullptr ? nullptr : outer_->Find(name);
   }
 
   const Scope* outer_;
-  std::map<std::string, Value*> values_;
+  std::map<std::string, Named> names_;
 };
 
 // The state that all nodes of one import share.
@@ -49,10 +68,14 @@ struct ImportState {
   ExternalData external;
   Problems problems;
   std::vector<std::string> warnings;
-  // Sequences of tensors by name, each as the concatenated rows of its tensors; null if it is empty.
-  // The only sequences are those that a loop fills and that are then concatenated.
-  std::map<std::string, Value*> sequences;
+  ConstantValues constants;
 };
+
+// The elements of an integer tensor, or of one of whole numbers, as expressions of symbols; nullopt
+// if they depend on run-time data.
+std::optional<Exprs> KnownContents(const Value* value, ImportState& state);
+// The tensor, if it depends neither on run-time data nor on a symbol.
+std::optional<TensorData> KnownTensor(const Value* value, ImportState& state);
 
 // One ONNX node of the default domain, as an op's Import sees it.
 class NodeContext : public ImportContext {
@@ -81,6 +104,7 @@ class NodeContext : public ImportContext {
   Result<std::vector<int64_t>> ConstantInts(int i, const std::string& what) const override;
   Result<Exprs> SymbolicInts(int i, const std::string& what) const override;
   std::optional<TensorData> TryConstant(int i) const override;
+  std::optional<TensorData> TryConstant(const Value* value) const override;
 
   Builder& builder() override { return state_.builder; }
   const Ranges& ranges() const override { return state_.ranges; }

@@ -123,6 +123,12 @@ std::optional<Dtype> DtypeFromOnnx(int data_type) {
   }
 }
 
+int OnnxTypeOf(Dtype dtype) {
+  int data_type = onnx::TensorProto::UNDEFINED;
+  while (DtypeFromOnnx(data_type) != dtype) ++data_type;
+  return data_type;
+}
+
 std::string OnnxTypeName(int data_type) {
   if (!onnx::TensorProto::DataType_IsValid(data_type)) return std::to_string(data_type);
   std::string name = onnx::TensorProto::DataType_Name(data_type);

@@ -19,6 +19,7 @@ class ExternalData;
 // name in ONNX ("float", "int4").
 std::optional<Dtype> DtypeFromOnnx(int data_type);
 std::string OnnxTypeName(int data_type);
+int OnnxTypeOf(Dtype dtype);
 // `element type int4, which fusec does not support`
 std::string UnsupportedType(int data_type);
 

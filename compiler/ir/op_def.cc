@@ -74,6 +74,26 @@ const OpDef* FindOpByOnnx(std::string_view onnx_op_type) {
   return found == index.end() ? nullptr : found->second;
 }
 
+ImportFunction FindImport(std::string_view onnx_op_type) {
+  static const std::map<std::string_view, ImportFunction> expansions = {
+#define FUSEC_EXPANSION(Name) {#Name, &Import##Name},
+#include "compiler/ir/expansion_list.def"
+#undef FUSEC_EXPANSION
+  };
+  if (const OpDef* op = FindOpByOnnx(onnx_op_type)) return op->functions.import;
+  const auto found = expansions.find(onnx_op_type);
+  return found == expansions.end() ? nullptr : found->second;
+}
+
+const std::vector<std::string>& AllExpansions() {
+  static const std::vector<std::string> names = {
+#define FUSEC_EXPANSION(Name) #Name,
+#include "compiler/ir/expansion_list.def"
+#undef FUSEC_EXPANSION
+  };
+  return names;
+}
+
 const char* OpClassName(OpClass op_class) {
   switch (op_class) {
     case OpClass::kConstant: return "constant";

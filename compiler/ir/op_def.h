@@ -145,6 +145,17 @@ const OpDef* FindOpByText(std::string_view text);
 const OpDef* FindOpByOnnx(std::string_view onnx_op_type);
 const std::vector<OpDef>& AllOps();
 
+// Writes one ONNX node down in ops of the IR.
+using ImportFunction = Result<void> (*)(ImportContext&);
+// How an op type of the default domain is imported: as an op of the IR, or as an expansion into
+// several (expansion_list.def); null if fusec has neither.
+ImportFunction FindImport(std::string_view onnx_op_type);
+// The ONNX op types that are expansions, sorted.
+const std::vector<std::string>& AllExpansions();
+#define FUSEC_EXPANSION(Name) Result<void> Import##Name(ImportContext&);
+#include "compiler/ir/expansion_list.def"
+#undef FUSEC_EXPANSION
+
 // In a family file: `struct AddOp {...}; FUSEC_DEFINE_OP(Add)` (define_op.h); a row without a definition does not link.
 #define FUSEC_OP(Kind, text, onnx, operands, Class, algebra) OpFunctions Kind##Functions();
 #include "compiler/ir/op_list.def"

@@ -1,5 +1,6 @@
 #include "compiler/ir/symbolic_contents.h"
 
+#include <cmath>
 #include <unordered_map>
 
 #include "compiler/ir/element_sources.h"
@@ -44,7 +45,8 @@ int64_t BroadcastPosition(const Dims& index, const Dims& dims) {
 
 class Evaluator {
  public:
-  explicit Evaluator(const Ranges& ranges) : ranges_(ranges) {}
+  Evaluator(const Ranges& ranges, ConstantLookup constant_of)
+      : ranges_(ranges), constant_of_(constant_of) {}
 
   const Elements& Of(const Value* value) {
     const auto known = memo_.find(value);
@@ -57,7 +59,7 @@ class Evaluator {
   Elements Compute(const Value& value) {
     const Dtype dtype = value.type.dtype;
     const std::optional<Dims> dims = StaticShape(value.type.shape);
-    if (IsFloat(dtype) || value.producer == nullptr || !dims) return std::nullopt;
+    if (value.producer == nullptr || !dims) return std::nullopt;
     int64_t count = 1;
     for (int64_t dim : *dims) {
       if (dim > kMostElements) return std::nullopt;
@@ -65,6 +67,9 @@ class Evaluator {
       if (count > kMostElements) return std::nullopt;
     }
     Elements elements = Evaluate(*value.producer, *dims, count);
+    if (!elements && constant_of_) {
+      if (const TensorData* data = constant_of_(&value)) elements = Literals(*data, count);
+    }
     if (!elements) return std::nullopt;
     for (const Expr& element : *elements) {
       if (!Fits(element, dtype)) return std::nullopt;
@@ -78,6 +83,9 @@ class Evaluator {
     const bool moves = def.op_class == OpClass::kView || def.op_class == OpClass::kGather;
     const auto symbolic = IntegerFactsOf(node.kind).symbolic;
     if (!moves && symbolic == nullptr) return std::nullopt;
+    if (IsFloat(node.results[0]->type.dtype) && !moves && !KeepsWholeNumbers(node.kind)) {
+      return std::nullopt;
+    }
     std::vector<const Elements*> operands;
     for (const Value* operand : node.operands) {
       operands.push_back(&Of(operand));
@@ -145,6 +153,22 @@ class Evaluator {
     return elements;
   }
 
+  // Whether an op's rule for integers holds for floats that are whole numbers, too.
+  static bool KeepsWholeNumbers(OpKind kind) {
+    switch (kind) {
+      case OpKind::kAdd:
+      case OpKind::kSub:
+      case OpKind::kMul:
+      case OpKind::kNeg:
+      case OpKind::kMin:
+      case OpKind::kMax:
+      case OpKind::kCast:
+        return true;
+      default:
+        return false;
+    }
+  }
+
   // A constant must be a number of the dtype, since wrapping is not followed. Symbols are sizes;
   // only narrow and unsigned dtypes ask for a proof.
   bool Fits(const Expr& element, Dtype dtype) const {
@@ -159,10 +183,20 @@ class Evaluator {
     if (dtype == Dtype::kBool) return number == 0 || number == 1;
     if (dtype == Dtype::kI64) return true;
     if (dtype == Dtype::kU64) return number >= 0;
+    if (IsFloat(dtype)) return number >= -MostExact(dtype) && number <= MostExact(dtype);
     const int bits = 8 * DtypeBytes(dtype);
     const int64_t low = IsUnsigned(dtype) ? 0 : -(int64_t{1} << (bits - 1));
     const int64_t high = (int64_t{1} << (IsUnsigned(dtype) ? bits : bits - 1)) - 1;
     return number >= low && number <= high;
+  }
+
+  // A float dtype holds every integer up to this one.
+  static int64_t MostExact(Dtype dtype) {
+    const int digits = dtype == Dtype::kF64   ? 53
+                       : dtype == Dtype::kF32 ? 24
+                       : dtype == Dtype::kF16 ? 11
+                                              : 8;
+    return int64_t{1} << digits;
   }
 
   static Elements Literals(const TensorData& data, int64_t count) {
@@ -170,18 +204,32 @@ class Evaluator {
       return std::nullopt;  // the payload was not loaded
     }
     Exprs elements;
-    for (int64_t i = 0; i < count; ++i) elements.emplace_back(data.GetInt(i));
+    for (int64_t i = 0; i < count; ++i) {
+      if (IsFloat(data.dtype())) {
+        const double number = data.GetDouble(i);
+        // -0 is no integer: 1 / -0 is not 1 / 0.
+        if (number != std::trunc(number) || std::abs(number) > 0x1p53 ||
+            (number == 0 && std::signbit(number))) {
+          return std::nullopt;
+        }
+        elements.emplace_back(static_cast<int64_t>(number));
+      } else {
+        elements.emplace_back(data.GetInt(i));
+      }
+    }
     return elements;
   }
 
   const Ranges& ranges_;
+  ConstantLookup constant_of_;
   std::unordered_map<const Value*, Elements> memo_;  // looked up, never iterated
 };
 
 }  // namespace
 
-std::optional<Exprs> SymbolicContents(const Value* value, const Ranges& ranges) {
-  return Evaluator(ranges).Of(value);
+std::optional<Exprs> SymbolicContents(const Value* value, const Ranges& ranges,
+                                      ConstantLookup constant_of) {
+  return Evaluator(ranges, constant_of).Of(value);
 }
 
 }  // namespace fusec

@@ -6,44 +6,19 @@
 #include "compiler/ops/fitting_sizes.h"
 #include "compiler/ops/formula.h"
 #include "compiler/ops/view_support.h"
+#include "compiler/ops/windows.h"
 #include "compiler/reference/reference_context.h"
 
 namespace fusec {
 namespace {
 
-// How many elements one window of a kernel spans.
-int64_t Span(int64_t kernel, int64_t dilation) { return (kernel - 1) * dilation + 1; }
-
-// The attribute, or `missing` for every spatial axis.
-Result<std::vector<int64_t>> PerAxis(const ImportContext& context, const std::string& name,
-                                     size_t count, int64_t missing) {
-  if (!context.Has(name)) return std::vector<int64_t>(count, missing);
-  const std::vector<int64_t> given = context.Ints(name);
-  if (given.size() == count) return given;
-  return context.Fail(fmt::format("{} has {} values, expected {}", name, given.size(), count));
-}
-
-// auto_pad SAME_UPPER and SAME_LOWER: ceil(size / stride) windows, centred, the odd element after
-// (before) the data.
-Result<std::vector<int64_t>> SamePads(const ImportContext& context, ShapeRef spatial,
-                                      ArrayRef<int64_t> kernel, ArrayRef<int64_t> strides,
-                                      ArrayRef<int64_t> dilations, bool lower) {
-  const size_t count = spatial.size();
-  std::vector<int64_t> pads(2 * count);
-  for (size_t i = 0; i < count; ++i) {
-    const std::optional<int64_t> size = spatial[i].AsConstant();
-    if (!size && strides[i] != 1) {
-      return context.Fail(fmt::format("auto_pad with stride {} needs a fixed size, found {}",
-                                      strides[i], spatial[i].ToString()));
-    }
-    // With stride 1 the sum does not depend on the size.
-    const int64_t last = size ? (*size + strides[i] - 1) / strides[i] * strides[i] - strides[i] : 0;
-    const int64_t covered = size ? *size : 1;
-    const int64_t sum = std::max<int64_t>(last + Span(kernel[i], dilations[i]) - covered, 0);
-    pads[i] = lower ? sum - sum / 2 : sum / 2;
-    pads[count + i] = sum - pads[i];
-  }
-  return pads;
+// The windows of a node that is in the IR.
+Windows WindowsOf(const Node& node) {
+  const std::vector<int64_t> weights = *StaticShape(node.operand(1)->type.shape);
+  return {{weights.begin() + 2, weights.end()},
+          node.Ints("strides"),
+          node.Ints("dilations"),
+          node.Ints("pads")};
 }
 
 // y[n, m, o...] = bias[m] + sum over c, k... of w[m, c, k...] * x[n, g*C + c, o*stride + k*dilation - pad ...], where g is the group
@@ -61,29 +36,18 @@ struct ConvOp {
       return context.Fail(fmt::format("the weights are {}, expected fixed sizes and rank {}",
                                       context.input(1)->type.ToString(), x.size()));
     }
-    const size_t count = x.size() - 2;
     const std::vector<int64_t> kernel(w->begin() + 2, w->end());
     if (context.Has("kernel_shape") && context.Ints("kernel_shape") != kernel) {
       return context.Fail("kernel_shape is not that of the weights " +
                           context.input(1)->type.ToString());
     }
-    FUSEC_ASSIGN(const auto strides, PerAxis(context, "strides", count, 1));
-    FUSEC_ASSIGN(const auto dilations, PerAxis(context, "dilations", count, 1));
-    FUSEC_ASSIGN(auto pads, PerAxis(context, "pads", 2 * count, 0));
-    const std::string automatic = context.String("auto_pad", "NOTSET");
-    if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
-      FUSEC_ASSIGN(pads, SamePads(context, Shape(x.begin() + 2, x.end()), kernel, strides,
-                                  dilations, automatic == "SAME_LOWER"));
-    } else if (automatic != "NOTSET" && automatic != "VALID") {
-      return context.Fail("auto_pad is " + automatic +
-                          ", expected NOTSET, VALID, SAME_UPPER or SAME_LOWER");
-    }
+    FUSEC_ASSIGN(const Windows windows, ImportWindows(context, x, kernel));
     ValueList operands = {context.input(0), context.input(1)};
     if (context.input_count() > 2 && context.input(2)) operands.push_back(context.input(2));
     return context.AddNode(OpKind::kConv, operands,
-                           {{"pads", pads},
-                            {"strides", strides},
-                            {"dilations", dilations},
+                           {{"pads", windows.pads},
+                            {"strides", windows.strides},
+                            {"dilations", windows.dilations},
                             {"group", context.Int("group", 1)}});
   }
 
@@ -125,12 +89,11 @@ struct ConvOp {
       if (stride < 1 || dilation < 1 || pads[i] < 0 || pads[count + i] < 0) {
         return ModelError("strides and dilations are expected above 0, and no pads below it");
       }
-      const Expr room = x.shape[2 + i] + (pads[i] + pads[count + i]) -
-                        Span((*weights)[2 + i], dilation);
+      const int64_t span = ((*weights)[2 + i] - 1) * dilation + 1;
+      const Expr room = x.shape[2 + i] + (pads[i] + pads[count + i]) - span;
       if (!context.ranges.ProvenNonNegative(room)) {
         return SizeTooSmall(fmt::format("axis {} has {} elements, too few for a window of {}",
-                                        2 + i, x.shape[2 + i].ToString(),
-                                        Span((*weights)[2 + i], dilation)),
+                                        2 + i, x.shape[2 + i].ToString(), span),
                             Expr(0), room);
       }
       y.shape.push_back(FloorDiv(room, stride, context.ranges) + 1);
@@ -174,7 +137,9 @@ struct ConvOp {
     const Expr positions = Product(Shape(y.begin() + 2, y.end()));
     const Expr terms = Product(Shape(w.begin() + 1, w.end()));
     const Expr channels = *w[0].AsConstant() / group;
-    Value* windows = Windows(f, node, builder, positions);
+    const Windows places = WindowsOf(node);
+    Value* x = PadSpatial(f, node.operand(0), places.pads, 0);
+    Value* windows = WindowElements(f, x, places, Shape(y.begin() + 2, y.end()));
     Value* product = nullptr;
     if (group == 1) {
       product = f.MatMul(f.Reshape(node.operand(1), {w[0], terms}),
@@ -192,36 +157,6 @@ struct ConvOp {
     return ValueList{result};
   }
 
- private:
-  // [N, G*C, K, positions]: for every place of the kernel, the elements that it meets.
-  static Value* Windows(Formula& f, const Node& node, Builder& builder, const Expr& positions) {
-    Value* x = node.operand(0);
-    const Shape& y = node.result()->type.shape;
-    const int count = x->type.rank() - 2;
-    const std::vector<int64_t> weights = *StaticShape(node.operand(1)->type.shape);
-    const std::vector<int64_t> kernel(weights.begin() + 2, weights.end());
-    Shape pads(2 * x->type.rank(), Expr(0));
-    bool is_padded = false;
-    for (int i = 0; i < count; ++i) {
-      pads[2 + i] = node.Ints("pads")[i];
-      pads[x->type.rank() + 2 + i] = node.Ints("pads")[count + i];
-      is_padded |= node.Ints("pads")[i] != 0 || node.Ints("pads")[count + i] != 0;
-    }
-    if (is_padded) {
-      x = builder.Make(OpKind::kPad, {x, f.Number(0, x->type.dtype)},
-                       {{"pads", pads}, {"mode", std::string("constant")}});
-    }
-    ValueList parts;
-    ForEachIndex(kernel, [&](ArrayRef<int64_t> place) {
-      Value* part = x;
-      for (int i = 0; i < count; ++i) {
-        part = f.Slice(part, 2 + i, place[i] * node.Ints("dilations")[i], y[2 + i],
-                       node.Ints("strides")[i]);
-      }
-      parts.push_back(f.Reshape(part, {y[0], x->type.shape[1], 1, positions}));
-    });
-    return f.Concat(parts, 2);
-  }
 };
 
 }  // namespace

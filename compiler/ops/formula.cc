@@ -2,7 +2,34 @@
 
 #include <numeric>
 
+#include "compiler/import/import_context.h"
+
 namespace fusec {
+
+Formula::Formula(ImportContext& context) : builder_(context.builder()), context_(&context) {}
+
+Result<void> Formula::Finish(ArrayRef<Value*> outputs) {
+  if (problem_) {
+    Error placed = context_->Fail(problem_->message).value();
+    placed.fitting_dim = problem_->fitting_dim;
+    return tl::unexpected<Error>(std::move(placed));
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i] != nullptr) context_->SetOutput(static_cast<int>(i), outputs[i]);
+  }
+  return {};
+}
+
+Value* Formula::Make(OpKind kind, ArrayRef<Value*> operands, Attributes attributes,
+                     const std::string& name) {
+  if (context_ == nullptr) return builder_.Make(kind, operands, std::move(attributes), name);
+  if (!problem_) {
+    Result<Node*> node = builder_.Add(kind, operands, std::move(attributes), name);
+    if (node) return (*node)->result();
+    problem_ = std::move(node.error());
+  }
+  return operands.empty() ? builder_.Scalar(Dtype::kF32, 0) : operands[0];
+}
 
 Value* Formula::Number(double value, Dtype dtype, const std::string& name) {
   TensorData data(dtype, {});
@@ -12,27 +39,28 @@ Value* Formula::Number(double value, Dtype dtype, const std::string& name) {
 
 Value* Formula::Cast(Value* x, Dtype dtype) {
   if (x->type.dtype == dtype) return x;
-  return builder_.Make(OpKind::kCast, {x}, {{"to", dtype}});
+  return Make(OpKind::kCast, {x}, {{"to", dtype}});
 }
 
 Value* Formula::Reshape(Value* x, ShapeRef shape) {
   if (x->type.shape == shape) return x;
-  return builder_.Make(OpKind::kReshape, {x}, {{"shape", Shape(shape)}});
+  return Make(OpKind::kReshape, {x}, {{"shape", Shape(shape)}});
 }
 
 Value* Formula::Expand(Value* x, ShapeRef shape) {
   if (x->type.shape == shape) return x;
-  return builder_.Make(OpKind::kExpand, {x}, {{"shape", Shape(shape)}});
+  return Make(OpKind::kExpand, {x}, {{"shape", Shape(shape)}});
 }
 
 Value* Formula::Transpose(Value* x, ArrayRef<int64_t> perm) {
   std::vector<int64_t> in_order(perm.size());
   std::iota(in_order.begin(), in_order.end(), 0);
   if (perm == ArrayRef(in_order)) return x;
-  return builder_.Make(OpKind::kTranspose, {x}, {{"perm", perm.vec()}});
+  return Make(OpKind::kTranspose, {x}, {{"perm", perm.vec()}});
 }
 
 Value* Formula::Slice(Value* x, int axis, const Expr& begin, const Expr& length, int64_t step) {
+  if (problem_) return x;
   Shape starts(x->type.rank(), Expr(0));
   std::vector<int64_t> steps(x->type.rank(), 1);
   Shape shape = x->type.shape;
@@ -40,39 +68,39 @@ Value* Formula::Slice(Value* x, int axis, const Expr& begin, const Expr& length,
   starts[axis] = begin;
   steps[axis] = step;
   shape[axis] = length;
-  return builder_.Make(OpKind::kSlice, {x},
+  return Make(OpKind::kSlice, {x},
                        {{"starts", starts}, {"steps", steps}, {"shape", shape}});
 }
 
 Value* Formula::Concat(ValueList parts, int axis) {
   if (parts.size() == 1) return parts[0];
-  return builder_.Make(OpKind::kConcat, std::move(parts), {{"axis", int64_t{axis}}});
+  return Make(OpKind::kConcat, std::move(parts), {{"axis", int64_t{axis}}});
 }
 
-Value* Formula::Gather(Value* table, Value* indices) {
-  return builder_.Make(OpKind::kGather, {table, indices}, {{"axis", int64_t{0}}});
+Value* Formula::Gather(Value* table, Value* indices, int64_t axis) {
+  return Make(OpKind::kGather, {table, indices}, {{"axis", axis}});
 }
 
 Value* Formula::Iota(const Expr& start, const Expr& length) {
   const std::optional<int64_t> first = start.AsConstant();
-  Value* range = builder_.Make(OpKind::kRange, {},
+  Value* range = Make(OpKind::kRange, {},
                                {{"start", first.value_or(0)},
                                 {"delta", int64_t{1}},
                                 {"length", Shape{length}},
                                 {"dtype", Dtype::kI64}});
   if (first) return range;
-  return Add(range, builder_.Make(OpKind::kSymbolicDims, {},
+  return Add(range, Make(OpKind::kSymbolicDims, {},
                                   {{"values", Shape{start}}, {"scalar", int64_t{1}}}));
 }
 
 Value* Formula::Reduce(OpKind kind, Value* x, ArrayRef<int64_t> axes, bool keepdims,
                        const std::string& name) {
   if (axes.empty()) return x;
-  return builder_.Make(kind, {x}, {{"axes", axes}, {"keepdims", int64_t{keepdims}}}, name);
+  return Make(kind, {x}, {{"axes", axes}, {"keepdims", int64_t{keepdims}}}, name);
 }
 
 Value* Formula::MatMul(Value* a, Value* b, bool transpose_a, bool transpose_b) {
-  return builder_.Make(
+  return Make(
       OpKind::kMatMul, {a, b},
       {{"transpose_a", int64_t{transpose_a}}, {"transpose_b", int64_t{transpose_b}}});
 }
@@ -81,6 +109,10 @@ Value* Formula::Softmax(Value* x, int64_t axis) {
   Value* greatest = Reduce(OpKind::kReduceMax, x, {axis}, /*keepdims=*/true, "greatest");
   Value* power = Unary(OpKind::kExp, Sub(x, greatest, "shifted"), "power");
   return Div(power, Reduce(OpKind::kReduceSum, power, {axis}, /*keepdims=*/true, "total"));
+}
+
+Value* Formula::Tensor(Dtype dtype, std::vector<int64_t> dims, std::vector<double> values) {
+  return builder_.Constant(TensorData::From(dtype, std::move(dims), std::move(values)));
 }
 
 Dtype ComputeDtype(Dtype dtype) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,31 +10,39 @@
 
 namespace fusec {
 
-// Writes formulas into a graph, for Decompose and Import: `f.Div(f.Sub(x, mean), deviation)`. Every
-// call is correct by construction, what could be wrong with the operands having been rejected by
-// the composite's Infer.
+class ImportContext;
+
+// Writes formulas into a graph, for Decompose and Import: `f.Div(f.Sub(x, mean), deviation)`.
 class Formula {
  public:
+  // For Decompose: every call is correct by construction, what could be wrong with the operands
+  // having been rejected by the composite's Infer.
   explicit Formula(Builder& builder) : builder_(builder) {}
+  // For Import: what an op refuses is kept, all later calls do nothing, and Finish gives the error.
+  explicit Formula(ImportContext& context);
+  // Makes `outputs` the results of the ONNX node; null for one that nobody may read.
+  Result<void> Finish(ArrayRef<Value*> outputs);
 
   // A result is called `name`, which generated code shows, or else as its op.
   Value* Unary(OpKind kind, Value* x, const std::string& name = "") {
-    return builder_.Make(kind, {x}, {}, name);
+    return Make(kind, {x}, {}, name);
   }
-  Value* Add(Value* a, Value* b) { return builder_.Make(OpKind::kAdd, {a, b}); }
+  Value* Add(Value* a, Value* b) { return Make(OpKind::kAdd, {a, b}); }
   Value* Sub(Value* a, Value* b, const std::string& name = "") {
-    return builder_.Make(OpKind::kSub, {a, b}, {}, name);
+    return Make(OpKind::kSub, {a, b}, {}, name);
   }
   Value* Mul(Value* a, Value* b, const std::string& name = "") {
-    return builder_.Make(OpKind::kMul, {a, b}, {}, name);
+    return Make(OpKind::kMul, {a, b}, {}, name);
   }
-  Value* Div(Value* a, Value* b) { return builder_.Make(OpKind::kDiv, {a, b}); }
+  Value* Div(Value* a, Value* b) { return Make(OpKind::kDiv, {a, b}); }
   Value* Add(Value* a, double b) { return Add(a, Number(b, a->type.dtype)); }
   Value* Mul(Value* a, double b) { return Mul(a, Number(b, a->type.dtype)); }
   Value* Div(Value* a, double b) { return Div(a, Number(b, a->type.dtype)); }
   Value* Where(Value* condition, Value* then, Value* otherwise) {
-    return builder_.Make(OpKind::kWhere, {condition, then, otherwise});
+    return Make(OpKind::kWhere, {condition, then, otherwise});
   }
+  Value* Make(OpKind kind, ArrayRef<Value*> operands, Attributes attributes = {},
+              const std::string& name = "");
   Value* Number(double value, Dtype dtype, const std::string& name = "constant");
 
   // x itself where the node would change nothing.
@@ -45,8 +54,8 @@ class Formula {
   // Elements `begin`, `begin` + `step`, ... of one axis, `length` of them.
   Value* Slice(Value* x, int axis, const Expr& begin, const Expr& length, int64_t step = 1);
   Value* Concat(ValueList parts, int axis);
-  // Rows of `table` (axis 0), one per element of `indices`.
-  Value* Gather(Value* table, Value* indices);
+  // Rows of `table` (along `axis`), one per element of `indices`.
+  Value* Gather(Value* table, Value* indices, int64_t axis = 0);
   // start, start + 1, ..., `length` of them, as i64.
   Value* Iota(const Expr& start, const Expr& length);
   Value* Reduce(OpKind kind, Value* x, ArrayRef<int64_t> axes, bool keepdims = true,
@@ -57,9 +66,13 @@ class Formula {
   Value* MatMul(Value* a, Value* b, bool transpose_a = false, bool transpose_b = false);
   // exp(x - max) / sum(exp(x - max)) along `axis`.
   Value* Softmax(Value* x, int64_t axis);
+  // A constant of `dims`, row-major.
+  Value* Tensor(Dtype dtype, std::vector<int64_t> dims, std::vector<double> values);
 
  private:
   Builder& builder_;
+  ImportContext* context_ = nullptr;
+  std::optional<Error> problem_;
 };
 
 // In which dtype a composite computes between its operands and results: f32 for f16 and bf16, whose

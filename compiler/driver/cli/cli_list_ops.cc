@@ -14,18 +14,21 @@ namespace fusec {
 
 namespace {
 
-// One line per ONNX op type; ops that never come from ONNX have one with an empty type.
+// One line per ONNX op type; ops that never come from ONNX have one with an empty type, and ops that
+// import writes down in others one with an empty name.
 struct OpLine {
-  const OpDef* op;
+  std::string name;
   std::string onnx;
+  std::string op_class;
+  std::string operands;
   std::vector<int> since_versions;
   std::vector<std::string> dtypes;
 };
 
-std::vector<std::string> DtypeNames(const OpDef& op, const std::string& onnx) {
+std::vector<std::string> DtypeNames(const std::string& onnx) {
   std::vector<std::string> names;
   std::vector<Dtype> dtypes = OnnxDtypes(onnx);
-  const bool any = onnx.empty() || op.op_class == OpClass::kConstant;
+  const bool any = onnx.empty() || onnx == "Constant";
   for (int i = 0; any && i < kDtypeCount; ++i) names.emplace_back(DtypeName(static_cast<Dtype>(i)));
   for (size_t i = 0; !any && i < dtypes.size(); ++i) names.emplace_back(DtypeName(dtypes[i]));
   return names;
@@ -39,8 +42,12 @@ std::vector<OpLine> OpLines() {
     do {
       onnx.clear();
       std::getline(names, onnx, ',');
-      lines.push_back({&op, onnx, OnnxSinceVersions(onnx), DtypeNames(op, onnx)});
+      lines.push_back({op.text, onnx, OpClassName(op.op_class), op.operands,
+                       OnnxSinceVersions(onnx), DtypeNames(onnx)});
     } while (names.good());
+  }
+  for (const std::string& onnx : AllExpansions()) {
+    lines.push_back({"", onnx, "expansion", "", OnnxSinceVersions(onnx), DtypeNames(onnx)});
   }
   return lines;
 }
@@ -51,12 +58,12 @@ Result<int> RunListOps(bool json) {
   if (json) {
     auto list = nlohmann::ordered_json::array();
     for (const OpLine& line : OpLines()) {
-      list.push_back({{"name", line.op->text},
+      list.push_back({{"name", line.name},
                       {"onnx", line.onnx},
                       {"since_versions", line.since_versions},
                       {"dtypes", line.dtypes},
-                      {"class", OpClassName(line.op->op_class)},
-                      {"operands", line.op->operands}});
+                      {"class", line.op_class},
+                      {"operands", line.operands}});
     }
     std::printf("%s\n", list.dump(1).c_str());
     return 0;
@@ -67,8 +74,8 @@ Result<int> RunListOps(bool json) {
     std::vector<std::string> versions;
     for (const int version : line.since_versions) versions.push_back(std::to_string(version));
     const bool all = line.dtypes.size() == kDtypeCount;
-    rows.push_back({line.op->text, line.onnx.empty() ? "-" : line.onnx,
-                    OpClassName(line.op->op_class), line.op->operands,
+    rows.push_back({line.name.empty() ? "-" : line.name, line.onnx.empty() ? "-" : line.onnx,
+                    line.op_class, line.operands.empty() ? "-" : line.operands,
                     versions.empty() ? "-" : Join(versions, ","),
                     all ? "all" : Join(line.dtypes, " ")});
   }

@@ -63,7 +63,7 @@ class FakeImport : public ImportContext {
     tensors_[name] = std::move(value);
     return *this;
   }
-  Result<void> Run() { return FindOpByOnnx(op_)->functions.import(*this); }
+  Result<void> Run() { return FindImport(op_)(*this); }
 
   const std::string& onnx_op() const override { return op_; }
   int opset() const override { return opset_; }
@@ -108,8 +108,9 @@ class FakeImport : public ImportContext {
     if (auto contents = SymbolicContents(inputs_[i], ranges_)) return *contents;
     return RunTimeData(what);
   }
-  std::optional<TensorData> TryConstant(int i) const override {
-    const Node* producer = inputs_[i]->producer;
+  std::optional<TensorData> TryConstant(int i) const override { return TryConstant(inputs_[i]); }
+  std::optional<TensorData> TryConstant(const Value* value) const override {
+    const Node* producer = value->producer;
     if (producer == nullptr || producer->kind != OpKind::kConstant) return std::nullopt;
     return producer->constant;
   }

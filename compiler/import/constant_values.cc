@@ -1,0 +1,59 @@
+#include "compiler/import/constant_values.h"
+
+#include "compiler/ir/op_def.h"
+#include "compiler/reference/interpreter.h"
+
+namespace fusec {
+namespace {
+
+constexpr int64_t kMostElements = int64_t{1} << 20;
+constexpr int kDeepest = 1000;  // ops behind each other, so that no model exhausts the stack
+
+bool IsSmall(const Value* value) {
+  const std::optional<int64_t> elements = value->type.ElementCount().AsConstant();
+  return elements && *elements <= kMostElements && StaticShape(value->type.shape).has_value();
+}
+
+// Whether the interpreter makes the results of `node` from its operands alone, and soon.
+bool CanEvaluate(const Node& node) {
+  const OpDef& def = GetOpDef(node.kind);
+  if (def.functions.reference == nullptr || def.op_class == OpClass::kContraction) return false;
+  for (const auto& result : node.results) {
+    if (!IsSmall(result.get())) return false;
+  }
+  for (const auto& [name, attribute] : node.attributes) {
+    const auto* dims = std::get_if<Exprs>(&attribute);
+    if (dims != nullptr && !StaticShape(*dims)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+const TensorData* ConstantValues::Of(const Value* value) {
+  if (IsConstant(value)) return Payload(value);
+  const auto found = known_.find(value);
+  if (found != known_.end()) return found->second.get();
+  if (depth_ == kDeepest) return nullptr;
+  ++depth_;
+  std::unique_ptr<TensorData> data = Compute(*value);
+  --depth_;
+  return (known_[value] = std::move(data)).get();
+}
+
+std::unique_ptr<TensorData> ConstantValues::Compute(const Value& value) {
+  if (value.producer == nullptr || !CanEvaluate(*value.producer)) return nullptr;
+  std::vector<ReferenceTensor> inputs;
+  for (const Value* operand : value.producer->operands) {
+    if (operand == nullptr) continue;
+    const TensorData* data = IsSmall(operand) ? Of(operand) : nullptr;
+    if (data == nullptr) return nullptr;
+    inputs.push_back(ReferenceTensor::FromData(*data));
+  }
+  // What the interpreter refuses, an index outside its table, is told when the model runs.
+  const auto results = InterpretNode(*value.producer, inputs);
+  if (!results) return nullptr;
+  return std::make_unique<TensorData>((*results)[value.result_index].ToData());
+}
+
+}  // namespace fusec

@@ -1,0 +1,152 @@
+// Ops that put elements elsewhere, written as views and gathers: depth_to_space, reverse_sequence,
+// the places of a mask that is known, and the old name of scatter_elements.
+#include <fmt/format.h>
+
+#include "compiler/ops/formula.h"
+#include "compiler/ops/view_support.h"
+
+namespace fusec {
+namespace {
+
+// The blocksize b of images [N, C, H, W].
+Result<int64_t> BlockSize(const ImportContext& context) {
+  const TensorType& x = context.input(0)->type;
+  const int64_t size = context.Int("blocksize", 0);
+  if (x.rank() != 4 || size < 1) {
+    return context.Fail(fmt::format("x is {} and blocksize {}, expected rank 4 and 1 or more",
+                                    x.ToString(), size));
+  }
+  return size;
+}
+
+}  // namespace
+
+// [N, b*b*C, H, W] -> [N, C, b*H, b*W]; the block's place is the slow part of the channel (DCR) or
+// the fast one (CRD).
+Result<void> ImportDepthToSpace(ImportContext& context) {
+  FUSEC_ASSIGN(const int64_t b, BlockSize(context));
+  const Shape x = context.input(0)->type.shape;
+  const Expr channels = FloorDiv(x[1], b * b, context.ranges());
+  Formula f(context);
+  Value* apart = nullptr;
+  if (context.String("mode", "DCR") == "CRD") {
+    apart = f.Reshape(context.input(0), {x[0], channels, b, b, x[2], x[3]});
+    apart = f.Transpose(apart, {0, 1, 4, 2, 5, 3});
+  } else {
+    apart = f.Reshape(context.input(0), {x[0], b, b, channels, x[2], x[3]});
+    apart = f.Transpose(apart, {0, 3, 4, 1, 5, 2});
+  }
+  return f.Finish({f.Reshape(apart, {x[0], channels, x[2] * b, x[3] * b})});
+}
+
+Result<void> ImportSpaceToDepth(ImportContext& context) {
+  FUSEC_ASSIGN(const int64_t b, BlockSize(context));
+  const Shape x = context.input(0)->type.shape;
+  const Expr height = FloorDiv(x[2], b, context.ranges()), width = FloorDiv(x[3], b, context.ranges());
+  Formula f(context);
+  Value* apart = f.Reshape(context.input(0), {x[0], x[1], height, b, width, b});
+  apart = f.Transpose(apart, {0, 3, 5, 1, 2, 4});
+  return f.Finish({f.Reshape(apart, {x[0], x[1] * (b * b), height, width})});
+}
+
+// The first lengths[n] elements of sequence n backwards, the rest as they are.
+Result<void> ImportReverseSequence(ImportContext& context) {
+  Value* x = context.input(0);
+  Value* lengths = context.input(1);
+  const Shape shape = x->type.shape;
+  const int64_t time = context.Int("time_axis", 0), batch = context.Int("batch_axis", 1);
+  if (x->type.rank() < 2 || time + batch != 1 || time * batch != 0 ||
+      lengths->type.shape != Shape{shape[batch]}) {
+    return context.Fail(fmt::format(
+        "x is {}, sequence_lens {}, time_axis {} and batch_axis {}, expected axes 0 and 1 and a "
+        "length for each sequence",
+        x->type.ToString(), lengths->type.ToString(), time, batch));
+  }
+  Formula f(context);
+  Shape along_time(2, Expr(1)), along_batch(2, Expr(1));
+  along_time[time] = shape[time];
+  along_batch[batch] = shape[batch];
+  Value* step = f.Reshape(f.Iota(0, shape[time]), along_time);
+  Value* length = f.Reshape(f.Cast(lengths, Dtype::kI64), along_batch);
+  Value* from_end = f.Sub(f.Sub(length, f.Number(1, Dtype::kI64)), step);
+  Value* source = f.Where(f.Make(OpKind::kLess, {step, length}), from_end, step);
+  Shape spread(shape.size(), Expr(1));
+  spread[0] = shape[0];
+  spread[1] = shape[1];
+  source = f.Expand(f.Reshape(source, spread), shape);
+  return f.Finish({f.Make(OpKind::kGatherElements, {x, source}, {{"axis", time}})});
+}
+
+// What ScatterElements was called before opset 11.
+Result<void> ImportScatter(ImportContext& context) {
+  Value* data = context.input(0);
+  FUSEC_ASSIGN(const int64_t axis, ImportAxis(context, context.Int("axis", 0), data->type.rank()));
+  Formula f(context);
+  return f.Finish({f.Make(OpKind::kScatterElements, {data, context.input(1), context.input(2)},
+                          {{"axis", axis}, {"reduction", std::string("none")}})});
+}
+
+// The places of the elements that are not 0, one row per axis, of a tensor that is known: a
+// constant, or one that is expanded along its leading axes by symbols, whose places repeat.
+Result<void> ImportNonZero(ImportContext& context) {
+  Value* x = context.input(0);
+  const Shape shape = x->type.shape;
+  // The constant part of an expanded tensor, and how many leading axes it is repeated along.
+  const Node* expand = x->producer;
+  size_t repeated = 0;
+  Value* inner = x;
+  if (!context.TryConstant(x) && expand != nullptr && expand->kind == OpKind::kExpand) {
+    inner = expand->operand(0);
+    const Shape& small = inner->type.shape;
+    while (repeated < shape.size() && !shape[repeated].AsConstant()) ++repeated;
+    const size_t offset = shape.size() - small.size();
+    for (size_t i = offset; i < shape.size(); ++i) {
+      if (i < repeated && !small[i - offset].IsConstant(1)) repeated = 0;
+    }
+  }
+  const std::optional<TensorData> known = context.TryConstant(inner);
+  if (!known) return context.Fail("it reads run-time data, which fusec does not support");
+  const auto rest = StaticShape(Shape(shape.begin() + repeated, shape.end()));
+  if (!rest) return context.Fail("it reads run-time data, which fusec does not support");
+
+  // Coordinates within the part that is not repeated.
+  std::vector<std::vector<double>> places(rest->size());
+  const ReferenceTensor values = ReferenceTensor::FromData(*known);
+  ForEachIndex(*rest, [&](ArrayRef<int64_t> index) {
+    std::vector<int64_t> at(values.dims.size());
+    for (size_t i = 0; i < at.size(); ++i) {  // of the same axes, counted from the last
+      const size_t back = at.size() - i;
+      at[i] = back <= index.size() && values.dims[i] != 1 ? index[index.size() - back] : 0;
+    }
+    if (values.Real(values.Position(at)) == 0) return;
+    for (size_t i = 0; i < index.size(); ++i) places[i].push_back(static_cast<double>(index[i]));
+  });
+  Formula f(context);
+  const auto count = static_cast<int64_t>(places.empty() ? 0 : places[0].size());
+  const Shape leading(shape.begin(), shape.begin() + repeated);
+  const Expr repeats = Product(leading);
+  ValueList rows;
+  // Element k of the result is place k % count of repetition k / count.
+  Value* number = repeated == 0 ? nullptr : f.Reshape(f.Iota(0, repeats), {repeats, 1});
+  Expr below = repeats;
+  for (size_t i = 0; i < repeated; ++i) {
+    below = FloorDiv(below, leading[i], context.ranges());
+    Value* coordinate = number;
+    if (i > 0 || repeated > 1) {
+      const auto as_data = [&](const Expr& dim) {
+        return f.Make(OpKind::kSymbolicDims, {}, {{"values", Exprs{dim}}, {"scalar", int64_t{1}}});
+      };
+      coordinate = f.Div(coordinate, as_data(below));
+      coordinate = f.Make(OpKind::kMod, {coordinate, as_data(leading[i])}, {{"fmod", int64_t{0}}});
+    }
+    rows.push_back(f.Reshape(f.Expand(coordinate, {repeats, count}), {1, repeats * count}));
+  }
+  for (const std::vector<double>& row : places) {
+    Value* coordinates = f.Tensor(Dtype::kI64, {1, count}, row);
+    rows.push_back(f.Reshape(f.Expand(coordinates, {repeats, count}), {1, repeats * count}));
+  }
+  if (rows.empty()) return context.Fail("x is a scalar, expected rank 1 or more");
+  return f.Finish({f.Concat(rows, 0)});
+}
+
+}  // namespace fusec

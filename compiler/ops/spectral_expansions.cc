@@ -1,0 +1,120 @@
+// The discrete Fourier transform as a product with the matrix of its roots of unity.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "compiler/ops/formula.h"
+#include "compiler/ops/view_support.h"
+
+namespace fusec {
+namespace {
+
+// What the real (and imaginary) part of each of `terms` elements adds to the real and imaginary part
+// of each of `results`, as a matrix [terms * parts, results * 2] whose entries are
+// exp(-+ 2 pi i n m / length), by `scale`.
+std::vector<double> Roots(int64_t terms, int64_t parts, int64_t results, int64_t length,
+                          bool inverse) {
+  std::vector<double> matrix(terms * parts * results * 2);
+  const double scale = inverse ? 1.0 / static_cast<double>(length) : 1.0;
+  for (int64_t n = 0; n < terms; ++n) {
+    for (int64_t m = 0; m < results; ++m) {
+      const double turns = static_cast<double>(n * m % length) / static_cast<double>(length);
+      const double angle = (inverse ? 2 : -2) * M_PI * turns;
+      const double real = std::cos(angle) * scale, imaginary = std::sin(angle) * scale;
+      double* row = &matrix[n * parts * results * 2 + m * 2];
+      row[0] = real;
+      row[1] = imaginary;
+      if (parts == 1) continue;
+      row[results * 2] = -imaginary;
+      row[results * 2 + 1] = real;
+    }
+  }
+  return matrix;
+}
+
+// The same for N real results of the inverse, from the first N / 2 + 1 of N complex elements; the
+// others are their conjugates: [terms * 2, results].
+std::vector<double> RealRoots(int64_t terms, int64_t results) {
+  std::vector<double> matrix(terms * 2 * results);
+  for (int64_t m = 0; m < terms; ++m) {
+    const bool is_alone = m == 0 || 2 * m == results;
+    const double scale = (is_alone ? 1.0 : 2.0) / static_cast<double>(results);
+    for (int64_t n = 0; n < results; ++n) {
+      const double turns = static_cast<double>(n * m % results) / static_cast<double>(results);
+      matrix[(2 * m) * results + n] = std::cos(2 * M_PI * turns) * scale;
+      matrix[(2 * m + 1) * results + n] = is_alone ? 0 : -std::sin(2 * M_PI * turns) * scale;
+    }
+  }
+  return matrix;
+}
+
+}  // namespace
+
+// y[m] = sum over n of x[n] exp(-2 pi i n m / N) along an axis; the last axis has the real part, or
+// real and imaginary part. The inverse has +2 pi i and divides by N. N is dft_length, to which x is
+// cut or filled with zeros, and a number. With onesided only m = 0..N/2 of a real x are there; its
+// inverse takes those and gives real numbers.
+Result<void> ImportDFT(ImportContext& context) {
+  constexpr int64_t kLongest = 4096;
+  Value* x = context.input(0);
+  const Shape shape = x->type.shape;
+  const int rank = x->type.rank();
+  if (rank < 2 || !(shape.back().IsConstant(1) || shape.back().IsConstant(2))) {
+    return context.Fail(fmt::format(
+        "the input is {}, expected rank 2 or more and 1 or 2 parts of a number along its last axis",
+        x->type.ToString()));
+  }
+  int64_t given = context.Int("axis", context.opset() < 20 ? 1 : -2);
+  if (HasInput(context, 2)) {
+    FUSEC_ASSIGN(const std::vector<int64_t> axes, context.ConstantInts(2, "axis"));
+    if (axes.size() != 1) return context.Fail("axis is empty or a list, expected a number");
+    given = axes[0];
+  }
+  FUSEC_ASSIGN(const int64_t axis, ImportAxis(context, given, rank));
+  if (axis == rank - 1) return context.Fail("axis is the last, which holds the parts of a number");
+  Exprs length = {shape[axis]};
+  if (HasInput(context, 1)) {
+    FUSEC_ASSIGN(length, context.SymbolicInts(1, "dft_length"));
+  }
+  auto size = length.size() == 1 ? length[0].AsConstant() : std::nullopt;
+  if (!size || *size < 1 || *size > kLongest) {
+    return context.Fail(fmt::format("its length is {}, expected a number from 1 to {}",
+                                    length.empty() ? "empty" : length[0].ToString(), kLongest));
+  }
+  const int64_t parts = *shape.back().AsConstant();
+  const bool inverse = context.Int("inverse", 0) != 0, onesided = context.Int("onesided", 0) != 0;
+  if (onesided && inverse != (parts == 2)) {
+    return context.Fail("onesided is for the transform of real numbers, and the inverse of complex ones");
+  }
+  const bool to_real = onesided && inverse;
+  if (to_real && !HasInput(context, 1)) size = 2 * (*size - 1);
+  const int64_t results = onesided && !inverse ? *size / 2 + 1 : *size;
+  Formula f(context);
+  const std::optional<int64_t> known = shape[axis].AsConstant();
+  if (!known && !(shape[axis] == Expr(*size))) {
+    return context.Fail(fmt::format("axis {} has {} elements, expected a number", axis,
+                                    shape[axis].ToString()));
+  }
+  // Zeros that fill up add nothing.
+  const int64_t terms = std::min(*known, to_real ? *size / 2 + 1 : *size);
+  const Dtype dtype = x->type.dtype, real = ComputeDtype(dtype);
+  std::vector<int64_t> perm, back(rank);
+  for (int i = 0; i < rank; ++i) {
+    if (i != axis && i != rank - 1) perm.push_back(i);
+  }
+  Shape rows;
+  for (int64_t i : perm) rows.push_back(shape[i]);
+  perm.insert(perm.end(), {axis, rank - 1});
+  for (int i = 0; i < rank; ++i) back[perm[i]] = i;
+  Value* line = f.Transpose(f.Slice(f.Cast(x, real), static_cast<int>(axis), 0, terms), perm);
+  const int64_t made = to_real ? 1 : 2;  // parts of a result
+  Value* matrix = f.Tensor(real, {terms * parts, results * made},
+                           to_real ? RealRoots(terms, results)
+                                   : Roots(terms, parts, results, *size, inverse));
+  Value* y = f.MatMul(f.Reshape(line, {Product(rows), terms * parts}), matrix);
+  rows.push_back(results);
+  rows.push_back(made);
+  return f.Finish({f.Cast(f.Transpose(f.Reshape(y, rows), back), dtype)});
+}
+
+}  // namespace fusec
