@@ -1,6 +1,7 @@
 #include "compiler/import/constant_values.h"
 
 #include "compiler/ir/op_def.h"
+#include "compiler/ir/symbolic_contents.h"
 #include "compiler/reference/interpreter.h"
 
 namespace fusec {
@@ -36,7 +37,9 @@ const TensorData* ConstantValues::Of(const Value* value) {
   if (found != known_.end()) return found->second.get();
   if (depth_ == kDeepest) return nullptr;
   ++depth_;
+  known_[value] = nullptr;  // while it is computed: whoever asks meanwhile is told so
   std::unique_ptr<TensorData> data = Compute(*value);
+  if (data == nullptr) data = FromSizes(*value);
   --depth_;
   return (known_[value] = std::move(data)).get();
 }
@@ -54,6 +57,23 @@ std::unique_ptr<TensorData> ConstantValues::Compute(const Value& value) {
   const auto results = InterpretNode(*value.producer, inputs);
   if (!results) return nullptr;
   return std::make_unique<TensorData>((*results)[value.result_index].ToData());
+}
+
+std::unique_ptr<TensorData> ConstantValues::FromSizes(const Value& value) {
+  const auto contents =
+      SymbolicContents(&value, ranges_, [&](const Value* other) { return Of(other); });
+  if (!contents) return nullptr;
+  auto data = std::make_unique<TensorData>(value.type.dtype, *StaticShape(value.type.shape));
+  for (size_t i = 0; i < contents->size(); ++i) {
+    const std::optional<int64_t> number = (*contents)[i].AsConstant();
+    if (!number) return nullptr;
+    if (IsFloat(value.type.dtype)) {
+      data->SetDouble(static_cast<int64_t>(i), static_cast<double>(*number));
+    } else {
+      data->SetInt(static_cast<int64_t>(i), *number);
+    }
+  }
+  return data;
 }
 
 }  // namespace fusec

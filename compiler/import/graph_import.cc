@@ -11,11 +11,13 @@
 #include "compiler/import/loop_import.h"
 #include "compiler/import/loop_unroll.h"
 #include "compiler/import/names.h"
+#include "compiler/import/narrow_types.h"
 #include "compiler/import/node_order.h"
 #include "compiler/import/provenance.h"
 #include "compiler/import/sequence_import.h"
 #include "compiler/import/subgraph.h"
 #include "compiler/ir/op_def.h"
+#include "compiler/ir/symbolic_contents.h"
 
 namespace fusec {
 namespace {
@@ -145,7 +147,7 @@ class NodeImporter {
       const Dtype dtype = value->type.dtype;
       const std::string type = "tensor(" + OnnxTypeName(OnnxTypeOf(dtype)) + ")";
       const auto& allowed = formal.GetTypes();
-      const bool is_allowed = std::any_of(allowed.begin(), allowed.end(),
+      const bool is_allowed = state_.narrow.count(value) != 0 || std::any_of(allowed.begin(), allowed.end(),
                                           [&](const std::string* one) { return *one == type; });
       const auto [same, is_new] = bound.emplace(formal.GetTypeStr(), dtype);
       if (is_allowed && (is_new || same->second == dtype || !formal.GetIsHomogeneous())) continue;
@@ -172,9 +174,11 @@ class NodeImporter {
       return ModelError("has " + std::to_string(node_.attribute_size()) + " attributes and " +
                         std::to_string(node_.output_size()) + " outputs, expected one each");
     }
-    FUSEC_ASSIGN(TensorData data, ConstantAttribute(*node_.mutable_attribute(0)));
-    context_.SetOutput(0,
-                       state_.builder.Constant(std::move(data), TensorIdentifier(node_.output(0))));
+    onnx::AttributeProto& attribute = *node_.mutable_attribute(0);
+    FUSEC_ASSIGN(TensorData data, ConstantAttribute(attribute));
+    Value* value = state_.builder.Constant(std::move(data), TensorIdentifier(node_.output(0)));
+    if (NarrowTypeFromOnnx(attribute.t().data_type())) state_.narrow.insert(value);
+    context_.SetOutput(0, value);
     return {};
   }
 
@@ -226,6 +230,10 @@ class NodeImporter {
       for (size_t i = 0; i < taken.size(); ++i) SetResult(static_cast<int>(i), taken[i]);
       return {};
     }
+    if (const std::optional<FittingDim> larger = SizesThatDecide(condition)) {
+      return tl::unexpected<Error>(Error{
+          ErrorKind::kModel, "the condition is whether " + larger->symbol + " is 1", larger});
+    }
     FUSEC_ASSIGN(const auto otherwise, InlineSubgraph(*branches[0], {}, state_, scope_));
     FUSEC_ASSIGN(const auto then, InlineSubgraph(*branches[1], {}, state_, scope_));
     state_.builder.set_provenance({OriginOf(node_)});
@@ -245,6 +253,21 @@ class NodeImporter {
                          state_.builder.Make(OpKind::kWhere, {condition, *a, *b}));
     }
     return {};
+  }
+
+  // Exporters ask whether a dim is 1 before they squeeze it: the sizes from 2 on, if they decide a
+  // condition that all sizes leave open.
+  std::optional<FittingDim> SizesThatDecide(const Value* condition) const {
+    for (const DimSymbol& symbol : state_.graph.symbols) {
+      if (symbol.low > 1 || symbol.high < 2) continue;
+      Ranges ranges = state_.ranges;
+      ranges.Set(symbol.name, 2, symbol.high);
+      const auto contents = SymbolicContents(condition, ranges);
+      if (contents && (*contents)[0].AsConstant()) {
+        return FittingDim{symbol.name, 2, symbol.high};
+      }
+    }
+    return std::nullopt;
   }
 
   void SetResult(int i, const Named& result) {
@@ -343,10 +366,12 @@ void ImportInitializers(onnx::GraphProto& graph, const Payloads& payloads, Impor
         TakeTensor(proto, state.external,
                    payload == payloads.end() ? std::nullopt : std::optional(payload->second));
     Value* value = nullptr;
-    if (data)
+    if (data) {
       value = state.builder.Constant(*std::move(data), TensorIdentifier(proto.name()));
-    else
+      if (NarrowTypeFromOnnx(proto.data_type())) state.narrow.insert(value);
+    } else {
       state.problems.Add("initializer \"" + proto.name() + "\": " + data.error().message);
+    }
     scope.Define(proto.name(), value);
   }
 }

@@ -11,21 +11,8 @@ std::optional<Exprs> KnownContents(const Value* value, ImportState& state) {
 }
 
 std::optional<TensorData> KnownTensor(const Value* value, ImportState& state) {
-  if (const TensorData* data = state.constants.Of(value)) return *data;
-  const auto dims = StaticShape(value->type.shape);
-  const auto contents = KnownContents(value, state);
-  if (!dims || !contents) return std::nullopt;
-  TensorData data(value->type.dtype, *dims);
-  for (size_t k = 0; k < contents->size(); ++k) {
-    const std::optional<int64_t> element = (*contents)[k].AsConstant();
-    if (!element) return std::nullopt;
-    if (IsFloat(value->type.dtype)) {
-      data.SetDouble(static_cast<int64_t>(k), static_cast<double>(*element));
-    } else {
-      data.SetInt(static_cast<int64_t>(k), *element);
-    }
-  }
-  return data;
+  const TensorData* data = state.constants.Of(value);
+  return data == nullptr ? std::nullopt : std::optional(*data);
 }
 
 NodeContext::NodeContext(ImportState& state, const Scope& scope, const onnx::NodeProto& node)

@@ -68,7 +68,8 @@ struct ImportState {
   ExternalData external;
   Problems problems;
   std::vector<std::string> warnings;
-  ConstantValues constants;
+  ConstantValues constants{ranges};
+  ValueSet narrow;  // constants of types that only constants have (narrow_types.h)
 };
 
 // The elements of an integer tensor, or of one of whole numbers, as expressions of symbols; nullopt

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "compiler/import/external_data.h"
+#include "compiler/import/narrow_types.h"
 
 namespace fusec {
 namespace {
@@ -88,6 +89,29 @@ Result<TensorData> FromTypedFields(const onnx::TensorProto& proto, Dtype dtype,
   return ModelError("has an unknown element type");
 }
 
+// A constant of a type that computations do not have, in one that they do.
+Result<TensorData> TakeNarrow(const onnx::TensorProto& proto, const NarrowType& type,
+                              ExternalData& external, const std::optional<FilePayload>& payload) {
+  FUSEC_ASSIGN(std::vector<int64_t> dims, Dims(proto, type.held));
+  int64_t count = 1;
+  for (const int64_t dim : dims) count *= dim;
+  const int64_t packed = (count + 8 / type.bits - 1) / (8 / type.bits);
+  if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
+    FUSEC_ASSIGN(const TensorData bytes, external.View(proto, Dtype::kU8, {packed}));
+    return Unpacked(proto.data_type(), std::move(dims), {bytes.bytes(), bytes.byte_count()});
+  }
+  std::string typed;  // each of its values is a byte
+  for (const int32_t value : proto.int32_data()) typed.push_back(static_cast<char>(value));
+  const std::span<const std::byte> bytes =
+      payload              ? payload->bytes
+      : proto.has_raw_data() ? std::as_bytes(std::span(proto.raw_data()))
+                             : std::as_bytes(std::span(typed));
+  if (bytes.size() != static_cast<size_t>(packed)) {
+    return WrongCount(proto, "bytes", bytes.size(), static_cast<size_t>(packed));
+  }
+  return Unpacked(proto.data_type(), std::move(dims), bytes);
+}
+
 }  // namespace
 
 std::optional<Dtype> DtypeFromOnnx(int data_type) {
@@ -143,9 +167,12 @@ std::string UnsupportedType(int data_type) {
 
 Result<TensorData> TakeTensor(onnx::TensorProto& proto, ExternalData& external,
                               const std::optional<FilePayload>& payload) {
+  if (proto.has_segment()) return ModelError("is stored in segments, which fusec does not support");
+  if (const std::optional<NarrowType> narrow = NarrowTypeFromOnnx(proto.data_type())) {
+    return TakeNarrow(proto, *narrow, external, payload);
+  }
   const std::optional<Dtype> dtype = DtypeFromOnnx(proto.data_type());
   if (!dtype) return ModelError("has " + UnsupportedType(proto.data_type()));
-  if (proto.has_segment()) return ModelError("is stored in segments, which fusec does not support");
   FUSEC_ASSIGN(std::vector<int64_t> dims, Dims(proto, *dtype));
   if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
     return external.View(proto, *dtype, std::move(dims));

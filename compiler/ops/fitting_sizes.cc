@@ -103,10 +103,37 @@ std::optional<FittingDim> Multiple(const Expr& product, const Expr& sum) {
   return FittingDim{symbol, 0, 0, Expr::FromTerms(std::move(terms)).ToString()};
 }
 
+// `symbol` as a multiple of `factor`, a number: the symbol that counts it has a name of its own.
+FittingDim MultipleOf(const std::string& symbol, int64_t factor) {
+  const std::string number = std::to_string(factor);
+  return FittingDim{symbol, 0, 0, symbol + "_per_" + number + "*" + number};
+}
+
+// Where `a` and `b` are equal if a symbol that one of them divides by a number is a multiple of it:
+// [n] as [3, n / 3].
+std::optional<FittingDim> DividedEvenly(const Expr& a, const Expr& b) {
+  std::optional<FittingDim> found;
+  for (const Expr* side : {&a, &b}) {
+    for (const Expr::Term& term : side->terms()) {
+      for (const AtomRef& atom : term.atoms) {
+        if (atom->kind != Atom::Kind::kFloorDiv) continue;
+        const auto symbol = atom->left.AsSymbol();
+        const auto divisor = atom->right.AsConstant();
+        if (!symbol || !divisor || *divisor < 2 || found) continue;
+        if (EqualWhere(a, b, *symbol, Expr::Symbol("quotient") * *divisor)) {
+          found = MultipleOf(*symbol, *divisor);
+        }
+      }
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 tl::unexpected<Error> SizesDiffer(std::string message, const Expr& a, const Expr& b) {
-  std::optional<FittingDim> fitting = FittingSizes(a, b);
+  std::optional<FittingDim> fitting = DividedEvenly(a, b);
+  if (!fitting) fitting = FittingSizes(a, b);
   if (!fitting) fitting = SameDims(a, b);
   if (!fitting) fitting = Multiple(a, b);
   if (!fitting) fitting = Multiple(b, a);
@@ -121,9 +148,7 @@ tl::unexpected<Error> DoesNotDivide(std::string message, const Expr& dividend,
     const auto& [number, missing] = divisor.terms()[0];
     const auto symbol = std::find_if(atoms.begin(), atoms.end(), IsPlain);
     if (symbol != atoms.end() && missing.empty() && number > 0) {
-      const std::string least = std::to_string(number / std::gcd(number, factor));
-      fitting = FittingDim{(*symbol)->name, 0, 0,
-                           (*symbol)->name + "_per_" + least + "*" + least};
+      fitting = MultipleOf((*symbol)->name, number / std::gcd(number, factor));
     }
   }
   if (!fitting) {

@@ -1,4 +1,4 @@
-// Ops whose elements depend on each other in order: cumsum, top_k, scatter.
+// Ops whose elements depend on each other in order: cumsum, cumprod, top_k, scatter.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -89,9 +89,11 @@ Result<void> CheckScatter(const InferContext& context) {
 
 }  // namespace
 
-// result[j] = sum of operand[0..j] along `axis`; exclusive leaves out j itself, reverse counts from
-// the end.
-struct CumSumOp {
+// result[j] = the sum, or the product, of operand[0..j] along `axis`; exclusive leaves out j itself,
+// reverse counts from the end.
+template <OpKind kKind>
+struct RunningFold {
+  static constexpr bool kIsSum = kKind == OpKind::kCumSum;
   static constexpr AttributeSpec kAttributes[] = {
       {"axis", "int"}, {"exclusive", "int"}, {"reverse", "int"}};
   static Result<void> Import(ImportContext& context) {
@@ -102,7 +104,7 @@ struct CumSumOp {
     FUSEC_ASSIGN(const int64_t axis, ImportAxis(context, axes[0], context.input(0)->type.rank()));
     const int64_t exclusive = context.Int("exclusive", 0) != 0 ? 1 : 0;
     const int64_t reverse = context.Int("reverse", 0) != 0 ? 1 : 0;
-    return context.AddNode(OpKind::kCumSum, {context.input(0)},
+    return context.AddNode(kKind, {context.input(0)},
                            {{"axis", axis}, {"exclusive", exclusive}, {"reverse", reverse}});
   }
   static InferResult Infer(const InferContext& context) {
@@ -112,6 +114,17 @@ struct CumSumOp {
     }
     return std::vector<TensorType>{context.operand(0)};
   }
+  template <class T>
+  static void FoldLine(const std::vector<T>& from, std::vector<T>& to, int64_t start,
+                       const Lines& lines, bool exclusive, bool reverse) {
+    T total = kIsSum ? 0 : 1;
+    for (int64_t j = 0; j < lines.length; ++j) {
+      const int64_t place = start + (reverse ? lines.length - 1 - j : j) * lines.stride;
+      const T before = total;
+      total = kIsSum ? total + from[place] : total * from[place];
+      to[place] = exclusive ? before : total;
+    }
+  }
   static Result<void> Reference(ReferenceContext& context) {
     const ReferenceTensor& input = context.input(0);
     ReferenceTensor& output = context.output();
@@ -119,25 +132,21 @@ struct CumSumOp {
     const bool reverse = context.node.Int("reverse") != 0;
     const Lines lines(input.dims, context.node.Int("axis"));
     for (int64_t start : lines.starts) {
-      double real_sum = 0;
-      int64_t int_sum = 0;
-      for (int64_t j = 0; j < lines.length; ++j) {
-        const int64_t place = start + (reverse ? lines.length - 1 - j : j) * lines.stride;
-        if (IsFloat(input.dtype)) {
-          const double before = real_sum;
-          real_sum += input.reals[place];
-          output.reals[place] = exclusive ? before : real_sum;
-        } else {
-          const int64_t before = int_sum;
-          int_sum += input.ints[place];
-          output.ints[place] = exclusive ? before : int_sum;
-        }
+      if (IsFloat(input.dtype)) {
+        FoldLine(input.reals, output.reals, start, lines, exclusive, reverse);
+      } else {
+        FoldLine(input.ints, output.ints, start, lines, exclusive, reverse);
       }
     }
     output.WrapInts();
     return {};
   }
 };
+
+struct CumProdOp : RunningFold<OpKind::kCumProd> {};
+FUSEC_DEFINE_OP(CumProd)
+
+struct CumSumOp : RunningFold<OpKind::kCumSum> {};
 FUSEC_DEFINE_OP(CumSum)
 
 // The k largest (or smallest) elements along `axis` in order, and where they were; of equal ones

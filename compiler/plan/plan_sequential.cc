@@ -23,8 +23,9 @@ class SequentialPlanner {
     // Threads store element after element of lines of their own, and scatters load them again.
     builder_.plan().outputs_in_device_memory = true;
     switch (node_.kind) {
+      case OpKind::kCumProd:
       case OpKind::kCumSum:
-        PlanCumSum();
+        PlanRunningFold();
         break;
       case OpKind::kTopK:
         PlanTopK();
@@ -83,24 +84,29 @@ class SequentialPlanner {
     return Only(ExtentOf(name, value->type.shape, static_cast<size_t>(axis)));
   }
 
-  void PlanCumSum() {
+  void PlanRunningFold() {
+    const bool is_sum = node_.kind == OpKind::kCumSum;
     const Value* x = node_.operand(0);
     const int64_t axis = node_.Int("axis");
     const Expr length = x->type.shape[axis];
     const Dtype dtype = x->type.dtype;
     const auto line = OpenLines(Without(x->type.shape, axis));
-    builder_.Comment("cumsum: a running total along the axis");
-    const std::string total = builder_.Unique("total");
-    builder_.Declare(CTypeName(dtype), total, Literal(0, dtype));
+    builder_.Comment(is_sum ? "cumsum: a running total along the axis"
+                            : "cumprod: a running product along the axis");
+    const std::string total = builder_.Unique(is_sum ? "total" : "product");
+    builder_.Declare(CTypeName(dtype), total, Literal(is_sum ? 0 : 1, dtype));
+    const auto fold = [&](const CExpr& element) {
+      builder_.Assign(total, is_sum ? total + element : total * element);
+    };
     OpenLoop("k", length);
     const Expr k = Expr::Symbol("k");
     const auto index = Insert(line, axis, node_.Int("reverse") ? length - 1 - k : k);
     const Scalar element = lowering_.Evaluate(x, index);
     if (node_.Int("exclusive")) {
       lowering_.Store(0, index, {total, dtype});
-      builder_.Assign(total, total + element.value);
+      fold(element.value);
     } else {
-      builder_.Assign(total, total + element.value);
+      fold(element.value);
       lowering_.Store(0, index, {total, dtype});
     }
     CloseLoop("k", length, Extent(x, axis));

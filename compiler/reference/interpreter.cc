@@ -1,5 +1,6 @@
 #include "compiler/reference/interpreter.h"
 
+#include <cmath>
 #include <unordered_map>
 
 #include "compiler/ir/op_def.h"
@@ -11,8 +12,41 @@ namespace {
 using Symbols = std::map<std::string, int64_t>;
 using Tensors = std::vector<ReferenceTensor>;
 
+// Rounds to f32, up or down at random; what f32 holds exactly stays, so that ops without rounding
+// have none.
+class RandomRounding {
+ public:
+  explicit RandomRounding(uint64_t seed) : bits_(seed * 2 + 1) {}
+
+  void Round(ReferenceTensor& tensor) {
+    if (!IsFloat(tensor.dtype) || tensor.dtype == Dtype::kF64) return;
+    for (double& value : tensor.reals) {
+      const auto nearest = static_cast<float>(value);
+      if (static_cast<double>(nearest) == value || !std::isfinite(nearest) || !Bit()) {
+        value = static_cast<double>(nearest);
+      } else {
+        const float beyond = value > nearest ? HUGE_VALF : -HUGE_VALF;
+        value = static_cast<double>(std::nextafter(nearest, beyond));
+      }
+    }
+  }
+
+ private:
+  bool Bit() {  // Knuth's MMIX generator
+    bits_ = bits_ * 6364136223846793005u + 1442695040888963407u;
+    return (bits_ >> 63) != 0;
+  }
+  uint64_t bits_;
+};
+
+// What a run is given besides its inputs.
+struct RunContext {
+  const Symbols& symbols;
+  RandomRounding* rounding = nullptr;  // null: results stay doubles
+};
+
 Result<Tensors> RunGraph(const Graph& graph, ArrayRef<const ReferenceTensor*> inputs,
-                         const Symbols& symbols);
+                         const RunContext& context);
 
 Result<ReferenceTensor> Evaluate(const Node& constant) {
   if (constant.constant.bytes() == nullptr) {
@@ -25,7 +59,7 @@ Result<ReferenceTensor> Evaluate(const Node& constant) {
 // A composite op is judged through its parts: a graph of them is made and run. Operands that are
 // constants stay constants in it, as decompositions may look at them.
 Result<Tensors> RunComposite(const Graph& graph, const Node& node,
-                             ArrayRef<const ReferenceTensor*> operands, const Symbols& symbols) {
+                             ArrayRef<const ReferenceTensor*> operands, const RunContext& context) {
   Graph parts;
   parts.name = GetOpDef(node.kind).text;
   parts.symbols = graph.symbols;
@@ -51,13 +85,13 @@ Result<Tensors> RunComposite(const Graph& graph, const Node& node,
     composite.results.back()->producer = &composite;
   }
   FUSEC_ASSIGN(parts.outputs, GetOpDef(node.kind).functions.decompose(composite, builder));
-  return RunGraph(parts, inputs, symbols);
+  return RunGraph(parts, inputs, context);
 }
 
 class Run {
  public:
-  Run(const Graph& graph, const Symbols& symbols)
-      : graph_(graph), symbols_(symbols), uses_left_(graph.CountUses()) {}
+  Run(const Graph& graph, const RunContext& context)
+      : graph_(graph), context_(context), uses_left_(graph.CountUses()) {}
 
   Result<Tensors> Outputs(ArrayRef<const ReferenceTensor*> inputs) {
     for (size_t i = 0; i < inputs.size(); ++i) given_[graph_.inputs[i].get()] = inputs[i];
@@ -107,17 +141,17 @@ class Run {
   }
 
   Result<Tensors> Compute(const Node& node, ArrayRef<const ReferenceTensor*> operands) {
-    if (node.kind == OpKind::kRegion) return RunGraph(*node.body, operands, symbols_);
+    if (node.kind == OpKind::kRegion) return RunGraph(*node.body, operands, context_);
     const OpFunctions& functions = GetOpDef(node.kind).functions;
     if (functions.reference == nullptr) {
       FUSEC_CHECK(functions.decompose != nullptr, "no reference for " + PrintNode(node));
-      return RunComposite(graph_, node, operands, symbols_);
+      return RunComposite(graph_, node, operands, context_);
     }
     Tensors results;
     for (const auto& result : node.results) {
       std::vector<int64_t> dims;
       for (const Expr& dim : result->type.shape) {
-        FUSEC_ASSIGN(const int64_t extent, dim.Evaluate(symbols_));
+        FUSEC_ASSIGN(const int64_t extent, dim.Evaluate(context_.symbols));
         if (extent < 0) {
           return Fail(ErrorKind::kInput, "dim " + dim.ToString() + " of \"" + result->name +
                                              "\" is " + std::to_string(extent) +
@@ -127,27 +161,29 @@ class Run {
       }
       results.emplace_back(result->type.dtype, std::move(dims));
     }
-    ReferenceContext context(node, operands, results, symbols_);
+    ReferenceContext context(node, operands, results, context_.symbols);
     FUSEC_TRY(functions.reference(context));
+    for (ReferenceTensor& result : results) {
+      if (context_.rounding != nullptr) context_.rounding->Round(result);
+    }
     return results;
   }
 
   const Graph& graph_;
-  const Symbols& symbols_;
+  const RunContext context_;
   DenseMap<const Value*, int> uses_left_;
   DenseMap<const Value*, const ReferenceTensor*> given_;
   std::unordered_map<const Value*, ReferenceTensor> computed_;  // freed after their last use
 };
 
 Result<Tensors> RunGraph(const Graph& graph, ArrayRef<const ReferenceTensor*> inputs,
-                         const Symbols& symbols) {
+                         const RunContext& context) {
   FUSEC_CHECK(inputs.size() == graph.inputs.size(), Print(graph));
-  return Run(graph, symbols).Outputs(inputs);
+  return Run(graph, context).Outputs(inputs);
 }
 
-}  // namespace
-
-Result<Tensors> Interpret(const Graph& graph, ArrayRef<ReferenceTensor> inputs) {
+Result<Tensors> InterpretWith(const Graph& graph, ArrayRef<ReferenceTensor> inputs,
+                              RandomRounding* rounding) {
   std::vector<std::vector<int64_t>> dims;
   std::vector<const ReferenceTensor*> pointers;
   for (const ReferenceTensor& input : inputs) {
@@ -162,7 +198,19 @@ Result<Tensors> Interpret(const Graph& graph, ArrayRef<ReferenceTensor> inputs) 
                                        std::string(DtypeName(inputs[i].dtype)) + ", expected " +
                                        std::string(DtypeName(expected)));
   }
-  return RunGraph(graph, pointers, symbols);
+  return RunGraph(graph, pointers, {symbols, rounding});
+}
+
+}  // namespace
+
+Result<Tensors> Interpret(const Graph& graph, ArrayRef<ReferenceTensor> inputs) {
+  return InterpretWith(graph, inputs, nullptr);
+}
+
+Result<Tensors> InterpretRounded(const Graph& graph, ArrayRef<ReferenceTensor> inputs,
+                                 uint64_t seed) {
+  RandomRounding rounding(seed);
+  return InterpretWith(graph, inputs, &rounding);
 }
 
 Result<std::vector<ReferenceTensor>> InterpretNode(const Node& node,

@@ -36,7 +36,7 @@ class RandomBits {
 // What random data of an integer input stay below: one number for all, or one for each place of
 // the input's index axis.
 Result<std::vector<int64_t>> LimitsOf(const runtime::TensorSignature& input,
-                                      ArrayRef<int64_t> symbols) {
+                                      ArrayRef<int64_t> symbols, bool masks) {
   const Dtype dtype = ToDtype(input.dtype);
   int64_t most = std::numeric_limits<int64_t>::max();
   if (dtype == Dtype::kBool)
@@ -49,7 +49,7 @@ Result<std::vector<int64_t>> LimitsOf(const runtime::TensorSignature& input,
   for (const runtime::DimExpression& limit : input.index_limits) {
     FUSEC_RUNTIME_ASSIGN(limits.emplace_back(), limit.Evaluate(symbols));
   }
-  if (limits.empty()) limits = {1001};  // of an input that reaches no table
+  if (limits.empty()) limits = {masks ? 2 : 1001};  // of an input that reaches no table
   for (int64_t& limit : limits) limit = std::clamp<int64_t>(limit, 1, most);
   return limits;
 }
@@ -185,7 +185,7 @@ Result<TensorData> RandomInput(const runtime::Manifest& manifest, int number, co
     for (int64_t i = 0; i < data.element_count(); ++i) data.SetDouble(i, random.InUnit() * 2 - 1);
     return data;
   }
-  FUSEC_ASSIGN(const std::vector<int64_t> limits, LimitsOf(input, symbols));
+  FUSEC_ASSIGN(const std::vector<int64_t> limits, LimitsOf(input, symbols, flags.masks));
   const bool zipf = flags.ids == "zipf" && !input.index_limits.empty() && !input.ascending;
   std::vector<int64_t> values = RandomIntegers(input, shape, limits, zipf, random);
   const int64_t length = shape.empty() ? 1 : shape.back();

@@ -43,20 +43,23 @@ using VerifyCase = std::pair<DimValues, Inputs>;
 Result<std::vector<VerifyCase>> VerifyCases(const VerifyFlags& flags,
                                             const runtime::Manifest& manifest);
 
-// A smaller case than one whose sizes nobody asked for and whose random data the model itself
-// refuses, as one with a table of 32 positions does at a length of 64: all sizes halved, within
-// their ranges. nullopt where the case was asked for, the model takes it, or no size is smaller.
-Result<std::optional<VerifyCase>> SmallerCase(const Subject& subject, const VerifyFlags& flags,
-                                              const VerifyCase& refused);
+// A milder case than one that nobody asked for and that the model itself refuses. First integers that
+// reach no table become masks of 0 and 1 (`flags` keeps that): positions may be counted from them.
+// Then all sizes are halved, within their ranges, as for a table of 32 positions at a length of 64.
+// nullopt where the case was asked for, the model takes it, or nothing milder is left.
+Result<std::optional<VerifyCase>> MilderCase(const Subject& subject, VerifyFlags& flags,
+                                             const VerifyCase& refused);
 
 // The tensors for the inputs of `graph`, found by name; a mismatch means another model, or other
 // frozen inputs.
 Result<std::vector<ReferenceTensor>> ReferenceInputs(const Subject& subject, const Graph& graph,
                                                      const Inputs& inputs);
 
-// Appends the comparison of every output.
-Result<void> JudgeByInterpreter(const Subject& subject, const Inputs& inputs,
-                                ArrayRef<TensorData> outputs, const DimValues& dims,
-                                std::vector<Judgement>& judgements);
+// Appends the comparison of every output, and returns the interpreter's outputs.
+Result<std::vector<ReferenceTensor>> JudgeByInterpreter(const Subject& subject,
+                                                        const Inputs& inputs,
+                                                        ArrayRef<TensorData> outputs,
+                                                        const DimValues& dims,
+                                                        std::vector<Judgement>& judgements);
 
 }  // namespace fusec

@@ -1,0 +1,198 @@
+// What import resolves before there is a graph: functions, sequences, loops, branches, constants of
+// narrow types, and sizes that are computed.
+#include "tests/unit/import/import_fixture.h"
+
+namespace fusec {
+namespace {
+
+using Numbers = std::vector<double>;
+
+class ImportStructure : public Import {
+ protected:
+  // The answer of a model to `inputs`, or the error.
+  Numbers AnswerOf(const std::string& graph, ArrayRef<ReferenceTensor> inputs, int opset = 20) {
+    const auto model =
+        Load(graph, {}, "ir_version: 10, opset_import: [\"\": " + std::to_string(opset) + "]");
+    EXPECT_TRUE(model) << ErrorOf(model);
+    return model ? Answer(*model->graph, inputs) : Numbers{};
+  }
+  std::string Refusal(const std::string& graph) { return ErrorOf(Load(graph)); }
+};
+
+TEST_F(ImportStructure, OpsThatOnnxDefinesByOthers) {
+  EXPECT_EQ(AnswerOf(R"(g (float[4] x) => (float[2] y) {
+    size = Constant<value = int64[1] {2}>()
+    y = CenterCropPad<axes = [0]>(x, size)
+  })", {F32({4}, {1, 2, 3, 4})}), (Numbers{2, 3}));
+  EXPECT_NEAR(AnswerOf(R"(g (float[1, 2] x, int64[1] label) => (float loss) {
+    loss = SoftmaxCrossEntropyLoss(x, label)
+  })", {F32({1, 2}, {0, 0}), ReferenceTensor::FromData(TensorData::From<int64_t>(Dtype::kI64, {1}, {1}))})
+                  .at(0),
+              0.6931, 1e-4);
+}
+
+TEST_F(ImportStructure, ProblemsInsideABodyNameTheNode) {
+  EXPECT_EQ(Refusal(R"(g (float[4] x, int64[1] size) => (float[n] y) {
+    [crop] y = CenterCropPad<axes = [0]>(x, size)
+  })").substr(0, 46), "m.onnxtxt: node \"crop\" (Pad): pads is computed");
+}
+
+TEST_F(ImportStructure, SequencesCarryTensors) {
+  EXPECT_EQ(AnswerOf(R"(g (float[n, 4] x) => (float[n, 3] y) {
+    lengths = Constant<value = int64[2] {1, 3}>()
+    parts = SplitToSequence<axis = 1>(x, lengths)
+    first = Constant<value_int = 0>()
+    last = Constant<value_int = -1>()
+    a = SequenceAt(parts, first)
+    b = SequenceAt(parts, last)
+    y = Add(a, b)
+  })", {F32({1, 4}, {10, 1, 2, 3})}), (Numbers{11, 12, 13}));
+  EXPECT_EQ(AnswerOf(R"(g (float[2] x, float[2] z) => (float[2, 2] y) {
+    s = SequenceConstruct(x, z)
+    t = SequenceMap(s) <body = twice (float[2] e) => (float[2] d) { d = Add(e, e) }>
+    y = ConcatFromSequence<axis = 0, new_axis = 1>(t)
+  })", {F32({2}, {1, 2}), F32({2}, {3, 4})}), (Numbers{2, 4, 6, 8}));
+}
+
+TEST_F(ImportStructure, SequencesAreNoTensors) {
+  EXPECT_EQ(Refusal("g (float[2] x) => (float[2] y) { s = SequenceConstruct(x)\n y = Relu(s) }"),
+            "m.onnxtxt: node producing \"y\" (Relu): reads the sequence \"s\", expected a tensor");
+  EXPECT_EQ(Refusal("g (float[2] x) => (float[2] s) { s = SequenceConstruct(x) }"),
+            "m.onnxtxt: output \"s\" is a sequence, expected a tensor");
+  EXPECT_EQ(Refusal(R"(g (float[2] x) => (float[2] y) {
+    s = SequenceConstruct(x)
+    two = Constant<value_int = 2>()
+    y = SequenceAt(s, two)
+  })"),
+            "m.onnxtxt: node producing \"y\" (SequenceAt): position is 2, but the sequence has 1 tensors");
+}
+
+// s doubles in each of three iterations, of which each gives its own.
+constexpr char kLoop[] = R"(g (float[2] x) => (float[2] last, float[3, 2] all) {
+    trips = Constant<value_int = 3>()
+    last, all = Loop(trips, , x) <body = b (int64 i, bool c, float[2] s) => (bool on, float[2] t, float[2] seen) {
+      on = Identity(c)
+      t = Add(s, s)
+      seen = Identity(t)
+    }>
+  })";
+
+TEST_F(ImportStructure, LoopsOfKnownLengthAreUnrolled) {
+  const auto model = Load(kLoop);
+  ASSERT_TRUE(model) << ErrorOf(model);
+  const auto outputs = Interpret(*model->graph, std::vector{F32({2}, {1, 3})});
+  ASSERT_TRUE(outputs);
+  EXPECT_EQ((*outputs)[0].reals, (Numbers{8, 24}));
+  EXPECT_EQ((*outputs)[1].reals, (Numbers{2, 6, 4, 12, 8, 24}));
+}
+
+TEST_F(ImportStructure, LoopsOfUnknownLengthAreRefused) {
+  EXPECT_EQ(Refusal(R"(g (float[2] x, int64 trips) => (float[2] y) {
+    [loop] y = Loop(trips, , x) <body = b (int64 i, bool c, float[2] s) => (bool on, float[2] t) {
+      on = Identity(c)
+      t = Add(s, s)
+    }>
+  })"), "m.onnxtxt: node \"loop\" (Loop): its number of trips is computed from run-time data, which "
+        "fusec does not support");
+}
+
+TEST_F(ImportStructure, ScansAreUnrolled) {
+  EXPECT_EQ(AnswerOf(R"(g (float[2] zero, float[3, 2] x) => (float[2] sum) {
+    sum, sums = Scan(zero, x) <num_scan_inputs = 1, body = b (float[2] s, float[2] e) => (float[2] t, float[2] seen) {
+      t = Add(s, e)
+      seen = Identity(t)
+    }>
+  })", {F32({2}, {0, 0}), F32({3, 2}, {1, 2, 3, 4, 5, 6})}), (Numbers{9, 12}));
+}
+
+TEST_F(ImportStructure, BothBranchesOfARunTimeCondition) {
+  const std::string graph = R"(g (bool c, float[2] x) => (float[2] y) {
+    y = If(c) <then_branch = t () => (float[2] a) { a = Neg(x) }, else_branch = e () => (float[2] b) { b = Exp(x) }>
+  })";
+  const auto of = [&](int64_t condition) {
+    return AnswerOf(graph, {ReferenceTensor::FromData(TensorData::From<int64_t>(Dtype::kBool, {}, {condition})),
+                            F32({2}, {0, 0})});
+  };
+  EXPECT_EQ(of(1), (Numbers{0, 0}));
+  EXPECT_EQ(of(0), (Numbers{1, 1}));
+}
+
+// As TorchScript writes squeeze(0) of a dim that it calls free.
+TEST_F(ImportStructure, ABranchForASizeOf1IsNotTaken) {
+  const auto model = Load(R"(g (float[batch, 2] x) => (float[batch, 2] y) {
+    shape = Shape(x)
+    zero = Constant<value_int = 0>()
+    one = Constant<value_int = 1>()
+    axes = Constant<value_ints = [0]>()
+    rows = Gather(shape, zero)
+    alone = Equal(rows, one)
+    y = If(alone) <then_branch = t () => (float[2] a) { a = Squeeze(x, axes) },
+                   else_branch = e () => (float[batch, 2] b) { b = Identity(x) }>
+  })");
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(model->graph->symbols, (std::vector<DimSymbol>{{"batch", 2, 65536}}));
+  ASSERT_EQ(model->warnings.size(), 1u);
+}
+
+TEST_F(ImportStructure, ConstantsOfNarrowTypes) {
+  // Two elements of 4 bits to a byte, the first in its low half: 7 and -8 are 0x87.
+  EXPECT_EQ(AnswerOf(R"(g (float[3] x) => (float[3] y) <int4[3] w = {135, 3}, float scale = {0.5}> {
+    d = DequantizeLinear(w, scale)
+    y = Add(x, d)
+  })", {F32({3}, {0, 0, 0})}, 21), (Numbers{3.5, -4, 1.5}));
+  EXPECT_EQ(Refusal("g (int4[3] x) => (int4[3] y) { y = Identity(x) }").substr(0, 55),
+            "m.onnxtxt: input \"x\" has element type int4, which fusec");
+}
+
+TEST_F(ImportStructure, ShapesThroughFloatsAndConstantOps) {
+  // Range to a size that passed through a float, and a Tile by what a OneHot makes of a size.
+  EXPECT_EQ(AnswerOf(R"(g (float[batch] x) => (int64[batch] y) {
+    shape = Shape(x)
+    real = Cast<to = 1>(shape)
+    zero = Constant<value_float = 0.0>()
+    one = Constant<value_float = 1.0>()
+    axes = Constant<value_ints = [0]>()
+    limit = Squeeze(real, axes)
+    count = Cast<to = 7>(limit)
+    start = Constant<value_int = 0>()
+    step = Constant<value_int = 1>()
+    y = Range(start, count, step)
+  })", {F32({3}, {0, 0, 0})}), (Numbers{0, 1, 2}));
+  EXPECT_EQ(AnswerOf(R"(g (float[batch, 2] x) => (float[batch, 4] y) {
+    shape = Shape(x)
+    places = Constant<value_ints = [1]>()
+    width = Gather(shape, places)
+    ones = Constant<value_ints = [1]>()
+    values = Concat<axis = 0>(ones, width)
+    place = Constant<value_int = 1>()
+    depth = Constant<value_int = 2>()
+    repeats = OneHot(place, depth, values)
+    y = Tile(x, repeats)
+  })", {F32({1, 2}, {5, 6})}), (Numbers{5, 6, 5, 6}));
+}
+
+TEST_F(ImportStructure, PlacesOfAMask) {
+  // The pairs of an interaction: a mask that is expanded by the batch.
+  EXPECT_EQ(AnswerOf(R"(g (float[batch, 2, 2] x) => (float[n] y) <bool[2, 2] mask = {0, 1, 1, 0}> {
+    shape = Shape(x)
+    wide = Expand(mask, shape)
+    places = NonZero(wide)
+    rows = Transpose(places)
+    y = GatherND(x, rows)
+  })", {F32({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8})}), (Numbers{2, 3, 6, 7}));
+}
+
+TEST_F(ImportStructure, ADimThatMustDivide) {
+  const auto model = Load(R"(g (float[lengths] x) => (float[3, n] y) {
+    shape = Shape(x)
+    three = Constant<value_ints = [3]>()
+    each = Div(shape, three)
+    wanted = Concat<axis = 0>(three, each)
+    y = Reshape(x, wanted)
+  })");
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(model->graph->inputs[0]->type.ToString(), "f32[lengths_per_3*3]");
+}
+
+}  // namespace
+}  // namespace fusec
