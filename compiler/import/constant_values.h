@@ -6,9 +6,9 @@
 
 namespace fusec {
 
-// The tensors of a graph that depend on constants and fixed sizes alone, computed by the interpreter
-// when an import asks for them: a mask from which a NonZero takes its places, the bounds of a Range
-// in floats.
+// The tensors of a graph that depend on constants and fixed sizes alone, computed by the
+// interpreter when an import asks for them: a mask from which a NonZero takes its places, the
+// bounds of a Range in floats.
 class ConstantValues {
  public:
   // `ranges`: of the graph's symbols, which sizes are computed from; kept by reference.
@@ -23,7 +23,8 @@ class ConstantValues {
 
   const Ranges& ranges_;
   int depth_ = 0;  // of values whose operands are being computed
-  DenseMap<const Value*, std::unique_ptr<TensorData>> known_;  // null: asked before, and not constant
+  DenseMap<const Value*, std::unique_ptr<TensorData>>
+      known_;  // null: asked before, and not constant
 };
 
 }  // namespace fusec

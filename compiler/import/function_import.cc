@@ -143,8 +143,8 @@ bool HasFunctionBody(const onnx::NodeProto& node, const ImportState& state) {
   return schema != nullptr && (schema->HasFunction() || schema->HasContextDependentFunction());
 }
 
-Result<void> ImportFunctionBody(const onnx::NodeProto& node, ImportState& state,
-                                const Scope& scope, ValueList& results) {
+Result<void> ImportFunctionBody(const onnx::NodeProto& node, ImportState& state, const Scope& scope,
+                                ValueList& results) {
   std::optional<onnx::FunctionProto> body;
   try {
     body = BodyOf(node, state, scope);

@@ -4,13 +4,14 @@
 
 namespace fusec {
 
-// Whether ONNX itself defines the op of `node` by other ops, as it does CenterCropPad or HannWindow.
+// Whether ONNX itself defines the op of `node` by other ops, as it does CenterCropPad or
+// HannWindow.
 bool HasFunctionBody(const onnx::NodeProto& node, const ImportState& state);
 
 // Adds the nodes of that definition for `node`, whose operands are in `scope`; `results` gets one
 // value per output, null for one whose node failed. Every op without a row in op_list.def comes
 // this way. Names inside the body are its own.
-Result<void> ImportFunctionBody(const onnx::NodeProto& node, ImportState& state,
-                                const Scope& scope, ValueList& results);
+Result<void> ImportFunctionBody(const onnx::NodeProto& node, ImportState& state, const Scope& scope,
+                                ValueList& results);
 
 }  // namespace fusec

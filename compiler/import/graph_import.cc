@@ -72,9 +72,7 @@ class NodeImporter {
     return HasFunctionBody(node_, state_);
   }
   // Whether a row of op_list.def or expansion_list.def imports it.
-  bool HasOwnOp() const {
-    return node_.domain().empty() && FindImport(node_.op_type()) != nullptr;
-  }
+  bool HasOwnOp() const { return node_.domain().empty() && FindImport(node_.op_type()) != nullptr; }
 
   Result<void> Import() {
     if (node_.op_type() == "Constant") return ImportConstant();
@@ -147,7 +145,8 @@ class NodeImporter {
       const Dtype dtype = value->type.dtype;
       const std::string type = "tensor(" + OnnxTypeName(OnnxTypeOf(dtype)) + ")";
       const auto& allowed = formal.GetTypes();
-      const bool is_allowed = state_.narrow.count(value) != 0 || std::any_of(allowed.begin(), allowed.end(),
+      const bool is_allowed = state_.narrow.count(value) != 0 ||
+                              std::any_of(allowed.begin(), allowed.end(),
                                           [&](const std::string* one) { return *one == type; });
       const auto [same, is_new] = bound.emplace(formal.GetTypeStr(), dtype);
       if (is_allowed && (is_new || same->second == dtype || !formal.GetIsHomogeneous())) continue;
@@ -225,14 +224,14 @@ class NodeImporter {
       return ModelError("the condition is " + condition->type.ToString() + ", expected 1 element");
     }
     if (known) {
-      FUSEC_ASSIGN(const auto taken, InlineSubgraph(*branches[known->GetInt(0) != 0 ? 1 : 0], {},
-                                                    state_, scope_));
+      FUSEC_ASSIGN(const auto taken,
+                   InlineSubgraph(*branches[known->GetInt(0) != 0 ? 1 : 0], {}, state_, scope_));
       for (size_t i = 0; i < taken.size(); ++i) SetResult(static_cast<int>(i), taken[i]);
       return {};
     }
     if (const std::optional<FittingDim> larger = SizesThatDecide(condition)) {
-      return tl::unexpected<Error>(Error{
-          ErrorKind::kModel, "the condition is whether " + larger->symbol + " is 1", larger});
+      return tl::unexpected<Error>(
+          Error{ErrorKind::kModel, "the condition is whether " + larger->symbol + " is 1", larger});
     }
     FUSEC_ASSIGN(const auto otherwise, InlineSubgraph(*branches[0], {}, state_, scope_));
     FUSEC_ASSIGN(const auto then, InlineSubgraph(*branches[1], {}, state_, scope_));

@@ -48,7 +48,7 @@ class Unroller {
     const int scanned = is_scan ? static_cast<int>(IntAttribute(node_, "num_scan_inputs")) : 0;
     const int first = is_scan ? 0 : 2;  // of the carried inputs
     const int carried = node_.input_size() - first - scanned;
-    const int own = is_scan ? 0 : 2;  // inputs of a loop's body that are the counter and condition
+    const int own = is_scan ? 0 : 2;   // inputs of a loop's body that are the counter and condition
     const int kept = is_scan ? 0 : 1;  // output of a loop's body that is the condition
     if (carried < 0 || body_->input_size() != own + carried + scanned ||
         body_->output_size() != kept + node_.output_size() || node_.output_size() < carried) {
@@ -78,7 +78,8 @@ class Unroller {
         FUSEC_ASSIGN(Value * element, ScanElement(carried + i, i, trip, trips));
         inputs.push_back(element);
       }
-      FUSEC_ASSIGN(const std::vector<Named> outputs, InlineSubgraph(*body_, inputs, state_, scope_));
+      FUSEC_ASSIGN(const std::vector<Named> outputs,
+                   InlineSubgraph(*body_, inputs, state_, scope_));
       state_.builder.set_provenance(provenance);
       std::copy_n(outputs.begin() + kept, carried, state.begin());
       for (size_t i = 0; i < collected.size(); ++i) {
@@ -119,7 +120,8 @@ class Unroller {
       if (scanned < 1 || scanned > node_.input_size()) return std::nullopt;
       const int at = node_.input_size() - static_cast<int>(scanned);
       const Value* value = Given(at);
-      const int64_t axis = value == nullptr ? 0 : Axis(ListedInt(node_, "scan_input_axes", 0), *value);
+      const int64_t axis =
+          value == nullptr ? 0 : Axis(ListedInt(node_, "scan_input_axes", 0), *value);
       if (value == nullptr || axis < 0 || axis >= value->type.rank()) return std::nullopt;
       return value->type.shape[axis].AsConstant();
     }
@@ -162,10 +164,9 @@ class Unroller {
     Exprs starts(shape.size(), Expr(0));
     starts[axis] = backwards ? trips - 1 - trip : trip;
     shape[axis] = 1;
-    Value* slice = state_.builder.Make(OpKind::kSlice, {value},
-                                       {{"starts", starts},
-                                        {"steps", std::vector<int64_t>(shape.size(), 1)},
-                                        {"shape", shape}});
+    Value* slice = state_.builder.Make(
+        OpKind::kSlice, {value},
+        {{"starts", starts}, {"steps", std::vector<int64_t>(shape.size(), 1)}, {"shape", shape}});
     shape.erase(shape.begin() + axis);
     return state_.builder.Make(OpKind::kReshape, {slice}, {{"shape", shape}});
   }
@@ -173,12 +174,14 @@ class Unroller {
   // What the iterations gave for output `i` of those that collect, along a new axis.
   Result<Value*> Stacked(ValueList parts, int i) {
     if (parts.empty()) {
-      return ModelError("it makes no iteration, so that the shape of what it collects is not known");
+      return ModelError(
+          "it makes no iteration, so that the shape of what it collects is not known");
     }
     const int64_t given = ListedInt(node_, "scan_output_axes", i);
     const int rank = parts[0]->type.rank() + 1;
     FUSEC_ASSIGN(const int64_t axis, NormalizeAxis(given, rank));
-    if (ListedInt(node_, "scan_output_directions", i) != 0) std::reverse(parts.begin(), parts.end());
+    if (ListedInt(node_, "scan_output_directions", i) != 0)
+      std::reverse(parts.begin(), parts.end());
     for (Value*& part : parts) {
       Shape shape = part->type.shape;
       if (axis > static_cast<int64_t>(shape.size())) {

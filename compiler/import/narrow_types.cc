@@ -92,8 +92,8 @@ TensorData Unpacked(int data_type, std::vector<int64_t> dims, std::span<const st
     const int byte = static_cast<int>(packed[static_cast<size_t>(i / per_byte)]);
     const int bits = byte >> (i % per_byte * type.bits) & ((1 << type.bits) - 1);
     if (data_type == TensorProto::FLOAT8E8M0) {
-      data.SetDouble(i, bits == 255 ? std::numeric_limits<double>::quiet_NaN()
-                                    : std::ldexp(1.0, bits - 127));
+      data.SetDouble(
+          i, bits == 255 ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(1.0, bits - 127));
     } else if (type.held == Dtype::kF32) {
       data.SetDouble(i, Decoded(LayoutOf(data_type), bits));
     } else {

@@ -115,8 +115,8 @@ class SequenceImporter {
     Expr sum;
     for (const Expr& length : lengths) sum = sum + length;
     if (!SimplifySum(sum - shape[axis], state_.ranges).IsConstant(0)) {
-      return ModelError(fmt::format("split adds up to {}, expected {}", sum.ToString(),
-                                    shape[axis].ToString()));
+      return ModelError(
+          fmt::format("split adds up to {}, expected {}", sum.ToString(), shape[axis].ToString()));
     }
     Sequence sequence;
     Exprs starts(shape.size(), Expr(0));
@@ -144,19 +144,22 @@ class SequenceImporter {
     const bool is_new = context_.Int("new_axis", 0) != 0;
     if (sequence.rows != nullptr) {
       if (given != 0 || is_new) {
-        return ModelError(fmt::format("axis is {} and new_axis {}, expected 0 and 0 for a Loop's rows",
-                                      given, context_.Int("new_axis", 0)));
+        return ModelError(
+            fmt::format("axis is {} and new_axis {}, expected 0 and 0 for a Loop's rows", given,
+                        context_.Int("new_axis", 0)));
       }
       outputs_[0] = sequence.rows;
       return {};
     }
     ValueList parts = sequence.tensors;
     if (parts.empty()) return ModelError("the sequence is empty");
-    FUSEC_ASSIGN(const int64_t axis, NormalizeAxis(given, parts[0]->type.rank() + (is_new ? 1 : 0)));
+    FUSEC_ASSIGN(const int64_t axis,
+                 NormalizeAxis(given, parts[0]->type.rank() + (is_new ? 1 : 0)));
     for (Value*& part : parts) {
       if (!is_new) break;
       Shape shape = part->type.shape;
-      if (axis > static_cast<int64_t>(shape.size())) return ModelError("its tensors differ in rank");
+      if (axis > static_cast<int64_t>(shape.size()))
+        return ModelError("its tensors differ in rank");
       shape.insert(shape.begin() + axis, Expr(1));
       part = state_.builder.Make(OpKind::kReshape, {part}, {{"shape", shape}});
     }
@@ -216,9 +219,9 @@ class SequenceImporter {
 }  // namespace
 
 bool IsSequenceOp(const std::string& onnx_op) {
-  for (const char* op : {"ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceEmpty",
-                         "SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap",
-                         "SplitToSequence"}) {
+  for (const char* op :
+       {"ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase",
+        "SequenceInsert", "SequenceLength", "SequenceMap", "SplitToSequence"}) {
     if (onnx_op == op) return true;
   }
   return false;

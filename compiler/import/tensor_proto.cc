@@ -102,10 +102,10 @@ Result<TensorData> TakeNarrow(const onnx::TensorProto& proto, const NarrowType& 
   }
   std::string typed;  // each of its values is a byte
   for (const int32_t value : proto.int32_data()) typed.push_back(static_cast<char>(value));
-  const std::span<const std::byte> bytes =
-      payload              ? payload->bytes
-      : proto.has_raw_data() ? std::as_bytes(std::span(proto.raw_data()))
-                             : std::as_bytes(std::span(typed));
+  const std::span<const std::byte> bytes = payload ? payload->bytes
+                                           : proto.has_raw_data()
+                                               ? std::as_bytes(std::span(proto.raw_data()))
+                                               : std::as_bytes(std::span(typed));
   if (bytes.size() != static_cast<size_t>(packed)) {
     return WrongCount(proto, "bytes", bytes.size(), static_cast<size_t>(packed));
   }

@@ -6,7 +6,8 @@
 
 namespace fusec {
 
-// The tensor that a value is, if it depends on constants alone and is known to whoever asks; else null.
+// The tensor that a value is, if it depends on constants alone and is known to whoever asks; else
+// null.
 using ConstantLookup = function_ref<const TensorData*(const Value*)>;
 
 // The elements, row-major, of a small integer or bool tensor (static shape, at most 256 elements)

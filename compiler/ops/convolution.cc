@@ -156,7 +156,6 @@ struct ConvOp {
     }
     return ValueList{result};
   }
-
 };
 
 }  // namespace

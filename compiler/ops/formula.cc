@@ -68,8 +68,7 @@ Value* Formula::Slice(Value* x, int axis, const Expr& begin, const Expr& length,
   starts[axis] = begin;
   steps[axis] = step;
   shape[axis] = length;
-  return Make(OpKind::kSlice, {x},
-                       {{"starts", starts}, {"steps", steps}, {"shape", shape}});
+  return Make(OpKind::kSlice, {x}, {{"starts", starts}, {"steps", steps}, {"shape", shape}});
 }
 
 Value* Formula::Concat(ValueList parts, int axis) {
@@ -84,13 +83,13 @@ Value* Formula::Gather(Value* table, Value* indices, int64_t axis) {
 Value* Formula::Iota(const Expr& start, const Expr& length) {
   const std::optional<int64_t> first = start.AsConstant();
   Value* range = Make(OpKind::kRange, {},
-                               {{"start", first.value_or(0)},
-                                {"delta", int64_t{1}},
-                                {"length", Shape{length}},
-                                {"dtype", Dtype::kI64}});
+                      {{"start", first.value_or(0)},
+                       {"delta", int64_t{1}},
+                       {"length", Shape{length}},
+                       {"dtype", Dtype::kI64}});
   if (first) return range;
-  return Add(range, Make(OpKind::kSymbolicDims, {},
-                                  {{"values", Shape{start}}, {"scalar", int64_t{1}}}));
+  return Add(range,
+             Make(OpKind::kSymbolicDims, {}, {{"values", Shape{start}}, {"scalar", int64_t{1}}}));
 }
 
 Value* Formula::Reduce(OpKind kind, Value* x, ArrayRef<int64_t> axes, bool keepdims,
@@ -100,9 +99,8 @@ Value* Formula::Reduce(OpKind kind, Value* x, ArrayRef<int64_t> axes, bool keepd
 }
 
 Value* Formula::MatMul(Value* a, Value* b, bool transpose_a, bool transpose_b) {
-  return Make(
-      OpKind::kMatMul, {a, b},
-      {{"transpose_a", int64_t{transpose_a}}, {"transpose_b", int64_t{transpose_b}}});
+  return Make(OpKind::kMatMul, {a, b},
+              {{"transpose_a", int64_t{transpose_a}}, {"transpose_b", int64_t{transpose_b}}});
 }
 
 Value* Formula::Softmax(Value* x, int64_t axis) {

@@ -53,8 +53,7 @@ Result<void> ImportLRN(ImportContext& context) {
   Value* x = context.input(0);
   const int rank = x->type.rank();
   const int64_t size = context.Int("size", 0);
-  const std::optional<int64_t> channels =
-      rank < 2 ? std::nullopt : x->type.shape[1].AsConstant();
+  const std::optional<int64_t> channels = rank < 2 ? std::nullopt : x->type.shape[1].AsConstant();
   if (!channels || size < 1 || size > 4096) {
     return context.Fail(fmt::format("x is {} and size {}, expected fixed channels and 1 to 4096",
                                     x->type.ToString(), size));

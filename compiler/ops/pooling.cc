@@ -121,11 +121,12 @@ Result<void> ImportAveragePool(ImportContext& context) {
   const Dtype dtype = x->type.dtype, real = ComputeDtype(dtype);
   const Shape shape = Result4(x->type.shape, pool.out);
   Value* padded = PadSpatial(f, f.Cast(x, real), pool.filled, 0);
-  Value* sum = Fold(f, OpKind::kReduceSum, WindowElements(f, padded, pool.windows, pool.out), shape);
+  Value* sum =
+      Fold(f, OpKind::kReduceSum, WindowElements(f, padded, pool.windows, pool.out), shape);
   const auto& pads = pool.windows.pads;
   const bool counts_pads = context.Int("count_include_pad", 0) != 0;
-  const bool has_pads = std::any_of(pool.filled.begin(), pool.filled.end(),
-                                    [](int64_t pad) { return pad != 0; });
+  const bool has_pads =
+      std::any_of(pool.filled.begin(), pool.filled.end(), [](int64_t pad) { return pad != 0; });
   if (!has_pads || (counts_pads && pool.filled == pads)) {
     return f.Finish({f.Cast(f.Div(sum, static_cast<double>(pool.windows.Places())), dtype)});
   }
@@ -173,9 +174,8 @@ Result<void> ImportGlobalLpPool(ImportContext& context) {
   FUSEC_ASSIGN(const std::vector<int64_t> axes, SpatialAxes(context));
   FUSEC_ASSIGN(const double p, ImportNorm(context));
   Formula f(context);
-  return f.Finish({Norm(f, context.input(0), p, [&](Value* terms) {
-    return f.Reduce(OpKind::kReduceSum, terms, axes);
-  })});
+  return f.Finish({Norm(f, context.input(0), p,
+                        [&](Value* terms) { return f.Reduce(OpKind::kReduceSum, terms, axes); })});
 }
 
 }  // namespace fusec

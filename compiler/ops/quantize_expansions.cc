@@ -88,9 +88,10 @@ Value* ExactConv(const ImportContext& context, Formula& f, Value* x, Value* w,
 Result<Windows> ImportConvWindows(const ImportContext& context, const Value* x, const Value* w) {
   const auto weights = StaticShape(w->type.shape);
   if (!weights || w->type.rank() != x->type.rank() || weights->size() < 3) {
-    return context.Fail(fmt::format("x is {} and the weights {}, expected one rank of 3 or more and "
-                                    "fixed weights",
-                                    x->type.ToString(), w->type.ToString()));
+    return context.Fail(
+        fmt::format("x is {} and the weights {}, expected one rank of 3 or more and "
+                    "fixed weights",
+                    x->type.ToString(), w->type.ToString()));
   }
   return ImportWindows(context, x->type.shape,
                        std::vector<int64_t>(weights->begin() + 2, weights->end()));
@@ -138,7 +139,8 @@ Result<void> ImportDequantizeLinear(ImportContext& context) {
     FUSEC_ASSIGN(zero_point, Spread(context, f, zero_point, x->type.shape, "x_zero_point"));
   }
   const Dtype real = ComputeDtype(dtype);
-  Value* centred = IsFloat(x->type.dtype) ? f.Cast(x, real) : f.Cast(Centred(f, x, zero_point), real);
+  Value* centred =
+      IsFloat(x->type.dtype) ? f.Cast(x, real) : f.Cast(Centred(f, x, zero_point), real);
   Dtype to = dtype;
   if (context.Int("output_dtype", 0) != 0) {
     FUSEC_ASSIGN(to, context.Type("output_dtype", dtype));
@@ -153,7 +155,8 @@ Result<void> ImportMatMulInteger(ImportContext& context) {
   Formula f(context);
   FUSEC_ASSIGN(Value * a_zero, OfFactor(context, f, 2, /*as_column=*/true));
   FUSEC_ASSIGN(Value * b_zero, OfFactor(context, f, 3, /*as_column=*/false));
-  return f.Finish({f.MatMul(Centred(f, context.input(0), a_zero), Centred(f, context.input(1), b_zero))});
+  return f.Finish(
+      {f.MatMul(Centred(f, context.input(0), a_zero), Centred(f, context.input(1), b_zero))});
 }
 
 // y = saturate(round((a - za) (b - zb) * (sa sb / sy)) + zy)
@@ -171,7 +174,8 @@ Result<void> ImportQLinearMatMul(ImportContext& context) {
       f.MatMul(Centred(f, context.input(0), a_zero), Centred(f, context.input(3), b_zero));
   const auto real = [&](Value* x) { return f.Cast(x, Dtype::kF32); };
   Value* scale = f.Div(f.Mul(real(a_scale), real(b_scale)), real(y_scale));
-  return f.Finish({Saturated(f, f.Mul(real(product), scale), y_zero, context.input(7)->type.dtype)});
+  return f.Finish(
+      {Saturated(f, f.Mul(real(product), scale), y_zero, context.input(7)->type.dtype)});
 }
 
 // The convolution of (x - x's zero point) and (w - w's zero point) as i32.
@@ -205,13 +209,14 @@ Result<void> ImportQLinearConv(ImportContext& context) {
   Value* y = ExactConv(context, f, Centred(f, x, f.Reshape(context.input(2), {})),
                        Centred(f, w, f.Reshape(w_zero, along)), windows);
   if (Value* bias = GivenOrNull(context, 8)) {
-    if (bias->type.rank() != 1) return context.Fail("the bias is " + bias->type.ToString() + ", expected rank 1");
+    if (bias->type.rank() != 1)
+      return context.Fail("the bias is " + bias->type.ToString() + ", expected rank 1");
     y = f.Add(y, f.Cast(AlongChannels(f, bias, rank), Dtype::kF64));
   }
   const auto real = [&](Value* value) { return f.Cast(value, Dtype::kF32); };
-  Value* scale = f.Div(f.Mul(real(f.Reshape(context.input(1), {})),
-                             real(AlongChannels(f, context.input(4), rank))),
-                       real(f.Reshape(context.input(6), {})));
+  Value* scale = f.Div(
+      f.Mul(real(f.Reshape(context.input(1), {})), real(AlongChannels(f, context.input(4), rank))),
+      real(f.Reshape(context.input(6), {})));
   Value* y_zero = f.Reshape(context.input(7), {});
   return f.Finish({Saturated(f, f.Mul(real(y), scale), y_zero, context.input(7)->type.dtype)});
 }

@@ -13,8 +13,8 @@ Result<int64_t> BlockSize(const ImportContext& context) {
   const TensorType& x = context.input(0)->type;
   const int64_t size = context.Int("blocksize", 0);
   if (x.rank() != 4 || size < 1) {
-    return context.Fail(fmt::format("x is {} and blocksize {}, expected rank 4 and 1 or more",
-                                    x.ToString(), size));
+    return context.Fail(
+        fmt::format("x is {} and blocksize {}, expected rank 4 and 1 or more", x.ToString(), size));
   }
   return size;
 }
@@ -42,7 +42,8 @@ Result<void> ImportDepthToSpace(ImportContext& context) {
 Result<void> ImportSpaceToDepth(ImportContext& context) {
   FUSEC_ASSIGN(const int64_t b, BlockSize(context));
   const Shape x = context.input(0)->type.shape;
-  const Expr height = FloorDiv(x[2], b, context.ranges()), width = FloorDiv(x[3], b, context.ranges());
+  const Expr height = FloorDiv(x[2], b, context.ranges()),
+             width = FloorDiv(x[3], b, context.ranges());
   Formula f(context);
   Value* apart = f.Reshape(context.input(0), {x[0], x[1], height, b, width, b});
   apart = f.Transpose(apart, {0, 3, 5, 1, 2, 4});

@@ -103,7 +103,8 @@ Value* Resized(Formula& f, Value* x, int axis, const Method& method, const AxisR
     std::vector<double> places, weights;
     for (const auto& of_one : taps) {
       const bool is_there = t < of_one.size();
-      const auto tap = is_there ? std::next(of_one.begin(), static_cast<int64_t>(t)) : of_one.begin();
+      const auto tap =
+          is_there ? std::next(of_one.begin(), static_cast<int64_t>(t)) : of_one.begin();
       places.push_back(static_cast<double>(tap->first));
       weights.push_back(is_there ? tap->second : 0);
     }
@@ -170,13 +171,24 @@ Result<Sizes> ImportSizes(const ImportContext& context, int rank) {
   return given;
 }
 
-}  // namespace
+// With sizes and a policy that keeps the aspect ratio, the one scale of all axes: the least, or the
+// greatest; else 0.
+Result<double> CommonScale(const ImportContext& context, const Sizes& given, ShapeRef shape) {
+  const std::string policy = context.String("keep_aspect_ratio_policy", "stretch");
+  double common = 0;
+  for (size_t i = 0; i < given.sizes.size() && policy != "stretch"; ++i) {
+    const auto size = given.sizes[i].AsConstant(), in = shape[given.axes[i]].AsConstant();
+    if (!size || !in || *in == 0) {
+      return context.Fail("a policy of aspect ratios needs fixed sizes");
+    }
+    const double ratio = static_cast<double>(*size) / static_cast<double>(*in);
+    const bool is_better = policy == "not_larger" ? ratio < common : ratio > common;
+    if (common == 0 || is_better) common = ratio;
+  }
+  return common;
+}
 
-Result<void> ImportResize(ImportContext& context) {
-  constexpr double kLongest = 1 << 20;
-  Value* x = context.input(0);
-  const Shape shape = x->type.shape;
-  FUSEC_ASSIGN(const Sizes given, ImportSizes(context, x->type.rank()));
+Result<Method> ImportMethod(const ImportContext& context) {
   Method method;
   const bool is_old = context.opset() < 11;
   method.mode = context.String("mode", "nearest");
@@ -186,23 +198,23 @@ Result<void> ImportResize(ImportContext& context) {
   method.cubic = context.Float("cubic_coeff_a", -0.75);
   method.exclude_outside = context.Int("exclude_outside", 0) != 0;
   method.antialias = context.Int("antialias", 0) != 0;
-  for (const std::string mode : {"nearest", "linear", "cubic"}) {
-    if (method.mode == mode) break;
-    if (mode == "cubic") return context.Fail("mode is " + method.mode + ", expected nearest, linear or cubic");
+  if (method.mode != "nearest" && method.mode != "linear" && method.mode != "cubic") {
+    return context.Fail("mode is " + method.mode + ", expected nearest, linear or cubic");
   }
+  return method;
+}
+
+}  // namespace
+
+Result<void> ImportResize(ImportContext& context) {
+  constexpr double kLongest = 1 << 20;
+  Value* x = context.input(0);
+  const Shape shape = x->type.shape;
+  FUSEC_ASSIGN(const Sizes given, ImportSizes(context, x->type.rank()));
+  FUSEC_ASSIGN(const Method method, ImportMethod(context));
   const bool crops = method.coordinates == "tf_crop_and_resize";
 
-  // With sizes and a policy, one scale for all axes: the least, or the greatest.
-  const std::string policy = context.String("keep_aspect_ratio_policy", "stretch");
-  double common = 0;
-  for (size_t i = 0; i < given.sizes.size() && policy != "stretch"; ++i) {
-    const auto size = given.sizes[i].AsConstant(), in = shape[given.axes[i]].AsConstant();
-    if (!size || !in || *in == 0) return context.Fail("a policy of aspect ratios needs fixed sizes");
-    const double ratio = static_cast<double>(*size) / static_cast<double>(*in);
-    const bool is_less = policy == "not_larger";
-    if (common == 0 || (is_less ? ratio < common : ratio > common)) common = ratio;
-  }
-
+  FUSEC_ASSIGN(const double common, CommonScale(context, given, shape));
   Formula f(context);
   const Dtype dtype = x->type.dtype;
   const Dtype real = IsFloat(dtype) ? ComputeDtype(dtype) : Dtype::kF32;
@@ -241,9 +253,10 @@ Result<void> ImportResize(ImportContext& context) {
       resize.scale = length / static_cast<double>(*in);
     }
     if (!(resize.scale > 0) || !(length >= 0 && length <= kLongest)) {
-      return context.Fail(fmt::format("axis {} of {} elements is scaled by {}, expected a scale above "
-                                      "0 and at most {} elements",
-                                      axis, *in, resize.scale, kLongest));
+      return context.Fail(
+          fmt::format("axis {} of {} elements is scaled by {}, expected a scale above "
+                      "0 and at most {} elements",
+                      axis, *in, resize.scale, kLongest));
     }
     resize.out = static_cast<int64_t>(length);
     y = Resized(f, y, static_cast<int>(axis), method, resize,

@@ -89,8 +89,8 @@ Result<void> CheckScatter(const InferContext& context) {
 
 }  // namespace
 
-// result[j] = the sum, or the product, of operand[0..j] along `axis`; exclusive leaves out j itself,
-// reverse counts from the end.
+// result[j] = the sum, or the product, of operand[0..j] along `axis`; exclusive leaves out j
+// itself, reverse counts from the end.
 template <OpKind kKind>
 struct RunningFold {
   static constexpr bool kIsSum = kKind == OpKind::kCumSum;

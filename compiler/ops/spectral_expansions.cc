@@ -9,9 +9,9 @@
 namespace fusec {
 namespace {
 
-// What the real (and imaginary) part of each of `terms` elements adds to the real and imaginary part
-// of each of `results`, as a matrix [terms * parts, results * 2] whose entries are
-// exp(-+ 2 pi i n m / length), by `scale`.
+// What the real (and imaginary) part of each of `terms` elements adds to the real and imaginary
+// part of each of `results`, as a matrix [terms * parts, results * 2] whose entries are exp(-+ 2 pi
+// i n m / length), by `scale`.
 std::vector<double> Roots(int64_t terms, int64_t parts, int64_t results, int64_t length,
                           bool inverse) {
   std::vector<double> matrix(terms * parts * results * 2);
@@ -84,7 +84,8 @@ Result<void> ImportDFT(ImportContext& context) {
   const int64_t parts = *shape.back().AsConstant();
   const bool inverse = context.Int("inverse", 0) != 0, onesided = context.Int("onesided", 0) != 0;
   if (onesided && inverse != (parts == 2)) {
-    return context.Fail("onesided is for the transform of real numbers, and the inverse of complex ones");
+    return context.Fail(
+        "onesided is for the transform of real numbers, and the inverse of complex ones");
   }
   const bool to_real = onesided && inverse;
   if (to_real && !HasInput(context, 1)) size = 2 * (*size - 1);
@@ -92,8 +93,8 @@ Result<void> ImportDFT(ImportContext& context) {
   Formula f(context);
   const std::optional<int64_t> known = shape[axis].AsConstant();
   if (!known && !(shape[axis] == Expr(*size))) {
-    return context.Fail(fmt::format("axis {} has {} elements, expected a number", axis,
-                                    shape[axis].ToString()));
+    return context.Fail(
+        fmt::format("axis {} has {} elements, expected a number", axis, shape[axis].ToString()));
   }
   // Zeros that fill up add nothing.
   const int64_t terms = std::min(*known, to_real ? *size / 2 + 1 : *size);
@@ -108,9 +109,9 @@ Result<void> ImportDFT(ImportContext& context) {
   for (int i = 0; i < rank; ++i) back[perm[i]] = i;
   Value* line = f.Transpose(f.Slice(f.Cast(x, real), static_cast<int>(axis), 0, terms), perm);
   const int64_t made = to_real ? 1 : 2;  // parts of a result
-  Value* matrix = f.Tensor(real, {terms * parts, results * made},
-                           to_real ? RealRoots(terms, results)
-                                   : Roots(terms, parts, results, *size, inverse));
+  Value* matrix =
+      f.Tensor(real, {terms * parts, results * made},
+               to_real ? RealRoots(terms, results) : Roots(terms, parts, results, *size, inverse));
   Value* y = f.MatMul(f.Reshape(line, {Product(rows), terms * parts}), matrix);
   rows.push_back(results);
   rows.push_back(made);

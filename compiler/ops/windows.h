@@ -11,10 +11,10 @@ namespace fusec {
 // as convolutions and pools have them. Window o starts at element o * stride - pad of its axis and
 // meets every dilation-th element.
 struct Windows {
-  std::vector<int64_t> kernel;     // elements of a window, per spatial axis
+  std::vector<int64_t> kernel;  // elements of a window, per spatial axis
   std::vector<int64_t> strides;
   std::vector<int64_t> dilations;
-  std::vector<int64_t> pads;       // the begins of all spatial axes, then the ends
+  std::vector<int64_t> pads;  // the begins of all spatial axes, then the ends
 
   // How many elements of an axis one window spans.
   int64_t Span(size_t i) const { return (kernel[i] - 1) * dilations[i] + 1; }

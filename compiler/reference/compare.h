@@ -35,8 +35,8 @@ struct Comparison {
   std::vector<int64_t> worst_index;
   double worst_found = 0, worst_expected = 0;
   Tolerance tolerance;
-  // How far the reference itself moves, as a relative L2, where its results are rounded another way;
-  // 0 if that was not asked.
+  // How far the reference itself moves, as a relative L2, where its results are rounded another
+  // way; 0 if that was not asked.
   double moves = 0;
   std::string note;  // what is unusual, or why it failed if the numbers do not show it
   bool pass = false;
@@ -48,8 +48,8 @@ Comparison Compare(const std::string& name, const TensorData& found,
                    const ReferenceTensor& expected, const Tolerance& tolerance);
 
 // Judges a comparison that failed again, by `rounded`: the reference with its intermediate results
-// rounded to f32 (InterpretRounded). What is no farther from the reference than 8 times that, and has
-// NaN or infinities only if it does, passes as ill-conditioned: rounding alone explains it.
+// rounded to f32 (InterpretRounded). What is no farther from the reference than 8 times that, and
+// has NaN or infinities only if it does, passes as ill-conditioned: rounding alone explains it.
 void JudgeByConditioning(const ReferenceTensor& expected, ArrayRef<ReferenceTensor> rounded,
                          Comparison& comparison);
 

@@ -15,9 +15,9 @@ namespace fusec {
 Result<std::vector<ReferenceTensor>> Interpret(const Graph& graph,
                                                ArrayRef<ReferenceTensor> inputs);
 
-// The same with every float result rounded as a program of that dtype would (f16 and bf16 as f32), up
-// or down at random: stochastic arithmetic, after Vignes and Parker. How far answers of several seeds
-// lie apart tells how much of an answer is rounding error.
+// The same with every float result rounded as a program of that dtype would (f16 and bf16 as f32),
+// up or down at random: stochastic arithmetic, after Vignes and Parker. How far answers of several
+// seeds lie apart tells how much of an answer is rounding error.
 Result<std::vector<ReferenceTensor>> InterpretRounded(const Graph& graph,
                                                       ArrayRef<ReferenceTensor> inputs,
                                                       uint64_t seed);

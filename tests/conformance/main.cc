@@ -2,11 +2,12 @@
 // that a change that loses (or wins) a case is seen. Every case runs in a child process, so that a
 // crash is counted and cannot stop the run.
 //
-//   conformance [--interpreter | --cuda] [--update] [--filter TEXT] [-j N] [--list FILE] [NODE_TESTS_FOLDER]
+//   conformance [--interpreter | --cuda] [--update] [--filter TEXT] [-j N] [--list FILE]
+//   [NODE_TESTS_FOLDER]
 //
 // The last line says how many passed and how many failed: an answer is wrong, the child crashed, or
-// the list says something else. A line `differs: REASON` is written by hand, for a case whose answer
-// is not the only right one.
+// the list says something else. A line `differs: REASON` is written by hand, for a case whose
+// answer is not the only right one.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>

@@ -14,8 +14,8 @@ namespace fusec {
 
 namespace {
 
-// One line per ONNX op type; ops that never come from ONNX have one with an empty type, and ops that
-// import writes down in others one with an empty name.
+// One line per ONNX op type; ops that never come from ONNX have one with an empty type, and ops
+// that import writes down in others one with an empty name.
 struct OpLine {
   std::string name;
   std::string onnx;

@@ -18,8 +18,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of answers that differ from onnxruntime's, `ours` being their comparison with the interpreter, which
-// they passed, and `theirs` that of onnxruntime's: where that is no better, the difference is its own.
+// Of answers that differ from onnxruntime's, `ours` being their comparison with the interpreter,
+// which they passed, and `theirs` that of onnxruntime's: where that is no better, the difference is
+// its own.
 void JudgeByInterpretersWord(const Comparison& ours, const Comparison& theirs,
                              Comparison& comparison) {
   const bool is_closer = ours.rel_l2 <= theirs.rel_l2 && ours.misplaced <= theirs.misplaced;
@@ -56,10 +57,11 @@ bool JudgeByOnnxruntime(const OnnxruntimeJudge& judge, const Subject& subject, c
       tolerance.reason += ", on both sides";
     }
     const TensorData& theirs = (*expected)[i].second;
-    Comparison comparison = Compare(manifest.outputs[i].name, outputs[i],
-                                    ReferenceTensor::FromData(theirs), tolerance);
+    Comparison comparison =
+        Compare(manifest.outputs[i].name, outputs[i], ReferenceTensor::FromData(theirs), tolerance);
     const Comparison& ours = judgements[first + i].comparison;
-    const bool same_type = theirs.dtype() == outputs[i].dtype() && theirs.dims() == outputs[i].dims();
+    const bool same_type =
+        theirs.dtype() == outputs[i].dtype() && theirs.dims() == outputs[i].dims();
     if (!comparison.pass && ours.pass && same_type) {
       JudgeByInterpretersWord(ours, Compare("", theirs, interpreted[i], tolerance), comparison);
     }
@@ -156,9 +158,8 @@ Result<int> RunVerify(const VerifyFlags& given) {
       const std::vector<TensorData>& outputs = *ran;
       FUSEC_ASSIGN(const auto interpreted,
                    JudgeByInterpreter(subject, inputs, outputs, dims, judgements));
-      ask_onnxruntime =
-          ask_onnxruntime &&
-          JudgeByOnnxruntime(*judge, subject, inputs, outputs, interpreted, dims, judgements);
+      ask_onnxruntime = ask_onnxruntime && JudgeByOnnxruntime(*judge, subject, inputs, outputs,
+                                                              interpreted, dims, judgements);
       if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
       ++i;
     }

@@ -61,8 +61,8 @@ Result<void> TakeFlags(const std::string& artifact, const runtime::Manifest& man
 }
 
 // The outputs of the model in f32 as several roundings make them, by output.
-Result<std::vector<std::vector<ReferenceTensor>>> RoundedOutputs(
-    const Graph& graph, ArrayRef<ReferenceTensor> inputs) {
+Result<std::vector<std::vector<ReferenceTensor>>> RoundedOutputs(const Graph& graph,
+                                                                 ArrayRef<ReferenceTensor> inputs) {
   constexpr uint64_t kSamples = 3;
   std::vector<std::vector<ReferenceTensor>> rounded(graph.outputs.size());
   for (uint64_t seed = 1; seed <= kSamples; ++seed) {

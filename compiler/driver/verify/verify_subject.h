@@ -43,10 +43,10 @@ using VerifyCase = std::pair<DimValues, Inputs>;
 Result<std::vector<VerifyCase>> VerifyCases(const VerifyFlags& flags,
                                             const runtime::Manifest& manifest);
 
-// A milder case than one that nobody asked for and that the model itself refuses. First integers that
-// reach no table become masks of 0 and 1 (`flags` keeps that): positions may be counted from them.
-// Then all sizes are halved, within their ranges, as for a table of 32 positions at a length of 64.
-// nullopt where the case was asked for, the model takes it, or nothing milder is left.
+// A milder case than one that nobody asked for and that the model itself refuses. First integers
+// that reach no table become masks of 0 and 1 (`flags` keeps that): positions may be counted from
+// them. Then all sizes are halved, within their ranges, as for a table of 32 positions at a length
+// of 64. nullopt where the case was asked for, the model takes it, or nothing milder is left.
 Result<std::optional<VerifyCase>> MilderCase(const Subject& subject, VerifyFlags& flags,
                                              const VerifyCase& refused);
 

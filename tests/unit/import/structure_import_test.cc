@@ -23,10 +23,14 @@ TEST_F(ImportStructure, OpsThatOnnxDefinesByOthers) {
   EXPECT_EQ(AnswerOf(R"(g (float[4] x) => (float[2] y) {
     size = Constant<value = int64[1] {2}>()
     y = CenterCropPad<axes = [0]>(x, size)
-  })", {F32({4}, {1, 2, 3, 4})}), (Numbers{2, 3}));
+  })",
+                     {F32({4}, {1, 2, 3, 4})}),
+            (Numbers{2, 3}));
   EXPECT_NEAR(AnswerOf(R"(g (float[1, 2] x, int64[1] label) => (float loss) {
     loss = SoftmaxCrossEntropyLoss(x, label)
-  })", {F32({1, 2}, {0, 0}), ReferenceTensor::FromData(TensorData::From<int64_t>(Dtype::kI64, {1}, {1}))})
+  })",
+                       {F32({1, 2}, {0, 0}), ReferenceTensor::FromData(
+                                                 TensorData::From<int64_t>(Dtype::kI64, {1}, {1}))})
                   .at(0),
               0.6931, 1e-4);
 }
@@ -34,7 +38,9 @@ TEST_F(ImportStructure, OpsThatOnnxDefinesByOthers) {
 TEST_F(ImportStructure, ProblemsInsideABodyNameTheNode) {
   EXPECT_EQ(Refusal(R"(g (float[4] x, int64[1] size) => (float[n] y) {
     [crop] y = CenterCropPad<axes = [0]>(x, size)
-  })").substr(0, 46), "m.onnxtxt: node \"crop\" (Pad): pads is computed");
+  })")
+                .substr(0, 46),
+            "m.onnxtxt: node \"crop\" (Pad): pads is computed");
 }
 
 TEST_F(ImportStructure, SequencesCarryTensors) {
@@ -46,12 +52,16 @@ TEST_F(ImportStructure, SequencesCarryTensors) {
     a = SequenceAt(parts, first)
     b = SequenceAt(parts, last)
     y = Add(a, b)
-  })", {F32({1, 4}, {10, 1, 2, 3})}), (Numbers{11, 12, 13}));
+  })",
+                     {F32({1, 4}, {10, 1, 2, 3})}),
+            (Numbers{11, 12, 13}));
   EXPECT_EQ(AnswerOf(R"(g (float[2] x, float[2] z) => (float[2, 2] y) {
     s = SequenceConstruct(x, z)
     t = SequenceMap(s) <body = twice (float[2] e) => (float[2] d) { d = Add(e, e) }>
     y = ConcatFromSequence<axis = 0, new_axis = 1>(t)
-  })", {F32({2}, {1, 2}), F32({2}, {3, 4})}), (Numbers{2, 4, 6, 8}));
+  })",
+                     {F32({2}, {1, 2}), F32({2}, {3, 4})}),
+            (Numbers{2, 4, 6, 8}));
 }
 
 TEST_F(ImportStructure, SequencesAreNoTensors) {
@@ -64,7 +74,8 @@ TEST_F(ImportStructure, SequencesAreNoTensors) {
     two = Constant<value_int = 2>()
     y = SequenceAt(s, two)
   })"),
-            "m.onnxtxt: node producing \"y\" (SequenceAt): position is 2, but the sequence has 1 tensors");
+            "m.onnxtxt: node producing \"y\" (SequenceAt): position is 2, but the sequence has 1 "
+            "tensors");
 }
 
 // s doubles in each of three iterations, of which each gives its own.
@@ -87,13 +98,15 @@ TEST_F(ImportStructure, LoopsOfKnownLengthAreUnrolled) {
 }
 
 TEST_F(ImportStructure, LoopsOfUnknownLengthAreRefused) {
-  EXPECT_EQ(Refusal(R"(g (float[2] x, int64 trips) => (float[2] y) {
+  EXPECT_EQ(
+      Refusal(R"(g (float[2] x, int64 trips) => (float[2] y) {
     [loop] y = Loop(trips, , x) <body = b (int64 i, bool c, float[2] s) => (bool on, float[2] t) {
       on = Identity(c)
       t = Add(s, s)
     }>
-  })"), "m.onnxtxt: node \"loop\" (Loop): its number of trips is computed from run-time data, which "
-        "fusec does not support");
+  })"),
+      "m.onnxtxt: node \"loop\" (Loop): its number of trips is computed from run-time data, which "
+      "fusec does not support");
 }
 
 TEST_F(ImportStructure, ScansAreUnrolled) {
@@ -102,7 +115,9 @@ TEST_F(ImportStructure, ScansAreUnrolled) {
       t = Add(s, e)
       seen = Identity(t)
     }>
-  })", {F32({2}, {0, 0}), F32({3, 2}, {1, 2, 3, 4, 5, 6})}), (Numbers{9, 12}));
+  })",
+                     {F32({2}, {0, 0}), F32({3, 2}, {1, 2, 3, 4, 5, 6})}),
+            (Numbers{9, 12}));
 }
 
 TEST_F(ImportStructure, BothBranchesOfARunTimeCondition) {
@@ -110,8 +125,9 @@ TEST_F(ImportStructure, BothBranchesOfARunTimeCondition) {
     y = If(c) <then_branch = t () => (float[2] a) { a = Neg(x) }, else_branch = e () => (float[2] b) { b = Exp(x) }>
   })";
   const auto of = [&](int64_t condition) {
-    return AnswerOf(graph, {ReferenceTensor::FromData(TensorData::From<int64_t>(Dtype::kBool, {}, {condition})),
-                            F32({2}, {0, 0})});
+    return AnswerOf(
+        graph, {ReferenceTensor::FromData(TensorData::From<int64_t>(Dtype::kBool, {}, {condition})),
+                F32({2}, {0, 0})});
   };
   EXPECT_EQ(of(1), (Numbers{0, 0}));
   EXPECT_EQ(of(0), (Numbers{1, 1}));
@@ -139,7 +155,9 @@ TEST_F(ImportStructure, ConstantsOfNarrowTypes) {
   EXPECT_EQ(AnswerOf(R"(g (float[3] x) => (float[3] y) <int4[3] w = {135, 3}, float scale = {0.5}> {
     d = DequantizeLinear(w, scale)
     y = Add(x, d)
-  })", {F32({3}, {0, 0, 0})}, 21), (Numbers{3.5, -4, 1.5}));
+  })",
+                     {F32({3}, {0, 0, 0})}, 21),
+            (Numbers{3.5, -4, 1.5}));
   EXPECT_EQ(Refusal("g (int4[3] x) => (int4[3] y) { y = Identity(x) }").substr(0, 55),
             "m.onnxtxt: input \"x\" has element type int4, which fusec");
 }
@@ -157,7 +175,9 @@ TEST_F(ImportStructure, ShapesThroughFloatsAndConstantOps) {
     start = Constant<value_int = 0>()
     step = Constant<value_int = 1>()
     y = Range(start, count, step)
-  })", {F32({3}, {0, 0, 0})}), (Numbers{0, 1, 2}));
+  })",
+                     {F32({3}, {0, 0, 0})}),
+            (Numbers{0, 1, 2}));
   EXPECT_EQ(AnswerOf(R"(g (float[batch, 2] x) => (float[batch, 4] y) {
     shape = Shape(x)
     places = Constant<value_ints = [1]>()
@@ -168,7 +188,9 @@ TEST_F(ImportStructure, ShapesThroughFloatsAndConstantOps) {
     depth = Constant<value_int = 2>()
     repeats = OneHot(place, depth, values)
     y = Tile(x, repeats)
-  })", {F32({1, 2}, {5, 6})}), (Numbers{5, 6, 5, 6}));
+  })",
+                     {F32({1, 2}, {5, 6})}),
+            (Numbers{5, 6, 5, 6}));
 }
 
 TEST_F(ImportStructure, PlacesOfAMask) {
@@ -179,7 +201,9 @@ TEST_F(ImportStructure, PlacesOfAMask) {
     places = NonZero(wide)
     rows = Transpose(places)
     y = GatherND(x, rows)
-  })", {F32({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8})}), (Numbers{2, 3, 6, 7}));
+  })",
+                     {F32({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8})}),
+            (Numbers{2, 3, 6, 7}));
 }
 
 TEST_F(ImportStructure, ADimThatMustDivide) {
