@@ -4,9 +4,10 @@
 #          tests/run.sh --sanitize    unit, pass, error and serving tests again, fusec and the CPU kernels it makes built with
 #                                     AddressSanitizer and UndefinedBehaviorSanitizer; then tests/run.sh --threads
 #          tests/run.sh --threads     serving tests again, the runtime and the CPU kernels built with ThreadSanitizer
-#          tests/run.sh --nightly     10,000 random graphs, other ones every day, fused and compiled for the CPU, against the interpreter; a
-#                                     tenth of them by every kernel that may be tried, and by the text for GPUs; and as many random
-#                                     sequences of runs on a CUDA driver of our own
+#          tests/run.sh --nightly     pages of fusec report in a headless Chromium, which is installed where it is missing; 10,000 random
+#                                     graphs, other ones every day, fused and compiled for the CPU, against the interpreter; a tenth of
+#                                     them by every kernel that may be tried, and by the text for GPUs; and as many random sequences of
+#                                     runs on a CUDA driver of our own
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/.setup/setup.sh"
@@ -32,7 +33,9 @@ case ${1:-} in
   FUSEC_CMAKE_FLAGS="-DFUSEC_SANITIZE=thread" build_fusec "$folder" serving_tests
   ;;
 --nightly)
-  build_fusec "$folder" property_tests serving_tests
+  build_fusec "$folder" fusec property_tests serving_tests
+  command -v chromium >/dev/null || apt-get install -y -q --no-install-recommends chromium
+  "$deps/venv/bin/python" "$root/tests/report/check_browser.py" "$folder/fusec"
   export FUSEC_PROPERTY_RUNS=${FUSEC_PROPERTY_RUNS:-10000}
   export FUSEC_PROPERTY_SEED=${FUSEC_PROPERTY_SEED:-$(($(date +%s) / 86400 * 10000))}
   echo "these graphs again: FUSEC_PROPERTY_SEED=$FUSEC_PROPERTY_SEED FUSEC_PROPERTY_RUNS=$FUSEC_PROPERTY_RUNS tests/run.sh --nightly"

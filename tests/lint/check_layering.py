@@ -39,7 +39,8 @@ def of_runtime(*headers):
 #   region     facts of a fused region, for passes and planners
 #   kernel     the kernel language; knows no class of region
 #   passes     never plan, emit, CUDA or protobuf
-#   driver     artifact <- build <- tune <- explain <- verify <- cli: explain shows what tune measured, verify the page of a kernel
+#   driver     artifact <- build <- tune <- explain <- {report, verify} <- cli: explain shows what tune measured, report draws what explain
+#              knows, verify shows the page of a kernel
 #   runtime    stands alone, as it is what users link: status <- artifact <- what its executors share <- {cpu, cuda} <- the rest of src.
 #              cpu and cuda do not know each other, and only cuda sees NVIDIA's headers
 GROUND = ["compiler/support/", "compiler/index/", "compiler/ir/"]
@@ -87,6 +88,10 @@ ALLOWED = {
     "compiler/driver/explain/": GROUND + ["compiler/driver/artifact/", "compiler/driver/tune/"] + of_runtime(
         "arena.h", "artifact/artifact.h", "artifact/hash.h", "artifact/manifest.h", "artifact/step_sizes.h", "cuda/kernel_cache.h",
         "cuda/nvrtc.h"),
+    "compiler/driver/report/": GROUND + [
+        "compiler/driver/artifact/", "compiler/driver/explain/",
+        "compiler/kernel/kernel_builder.h",  # FriendlyName: what locals of kernels are called
+    ],
     "compiler/driver/verify/": GROUND + BUILD + [
         "compiler/reference/",
         "compiler/driver/explain/kernel_page.h",  # shows the region that is wrong

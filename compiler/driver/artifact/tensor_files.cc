@@ -1,17 +1,15 @@
 #include "compiler/driver/artifact/tensor_files.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <optional>
 
 #include "compiler/driver/artifact/zip_archive.h"
 #include "compiler/import/tensor_file.h"
 #include "compiler/support/adt.h"
 #include "compiler/support/read_file.h"
+#include "compiler/support/write_file.h"
 
 namespace fusec {
 
@@ -154,16 +152,7 @@ std::string NpyBytes(const TensorData& data) {
 }
 
 Result<void> WriteNpy(const std::string& path, const TensorData& data) {
-  // Aside first, so that a full disk costs nobody the file that was there.
-  const std::string aside = path + ".partial";
-  errno = 0;
-  std::ofstream file(aside, std::ios::binary);
-  file << NpyBytes(data);
-  file.close();
-  if (file && std::rename(aside.c_str(), path.c_str()) == 0) return {};
-  const std::string reason = std::strerror(errno);
-  std::remove(aside.c_str());
-  return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + reason);
+  return WriteWholeFile(path, NpyBytes(data));
 }
 
 Result<NamedTensors> ReadNpz(const std::string& path) {

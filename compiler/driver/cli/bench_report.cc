@@ -87,6 +87,12 @@ std::string PeaksText(const runtime::DevicePeaks& peaks) {
   return text + ": " + peaks.source;
 }
 
+Json PeaksJson(const runtime::DevicePeaks& peaks) {
+  return {{"bytes_per_second", peaks.bytes_per_second},
+          {"f32_per_second", peaks.f32_per_second},
+          {"source", peaks.source}};
+}
+
 Json TraceEvent(const StepMeasurement& step, const runtime::DevicePeaks& peaks, size_t process,
                 double start_us) {
   const int64_t bytes = step.bytes_read + step.bytes_written;
@@ -181,9 +187,7 @@ std::string BenchJson(const BenchReport& report) {
                             {"call_us", SpreadJson(m.throughput->call_us)}};
     }
     if (!m.steps.empty()) {
-      item["peak"] = {{"bytes_per_second", report.peaks.bytes_per_second},
-                      {"f32_per_second", report.peaks.f32_per_second},
-                      {"source", report.peaks.source}};
+      item["peak"] = PeaksJson(report.peaks);
       for (const StepMeasurement& step : m.steps)
         item["kernels"].push_back(StepJson(step, report.peaks));
     }
@@ -208,11 +212,13 @@ std::string BenchTrace(const BenchReport& report) {
                                             "buffers; the slices are the medians, laid out in order"
                                           : "each kernel was timed within whole runs; the slices "
                                             "are the medians, laid out in order";
-  const Json trace = {
-      {"traceEvents", events},
-      {"displayTimeUnit", "ns"},
-      {"otherData",
-       {{"device", report.device}, {"times", times}, {"peak", PeaksText(report.peaks)}}}};
+  const Json trace = {{"traceEvents", events},
+                      {"displayTimeUnit", "ns"},
+                      {"otherData",
+                       {{"device", report.device},
+                        {"times", times},
+                        {"peak", PeaksText(report.peaks)},
+                        {"peaks", PeaksJson(report.peaks)}}}};
   return trace.dump(1) + "\n";
 }
 

@@ -75,6 +75,13 @@ struct ExplainFlags {
 };
 Result<int> RunExplain(const ExplainFlags& flags);
 
+struct ReportFlags {
+  std::string artifact, output, target;
+  std::vector<std::string> dims;
+  std::string bench;  // a file of RunBench
+};
+Result<int> RunReport(const ReportFlags& flags);
+
 struct OptFlags {
   std::string file, output;  // "-" reads stdin
   std::vector<std::string> passes;

@@ -128,7 +128,7 @@ Result<int> RunExplain(const ExplainFlags& flags) {
       std::printf("    runs    at other sizes than %s\n", DimsText(explanation.dims).c_str());
     std::fputs(page.c_str(), stdout);
   } else if (flags.ptx) {
-    FUSEC_ASSIGN(const auto kernels, ReadResources(flags.artifact, explanation));
+    FUSEC_ASSIGN(const auto kernels, ReadResources(flags.artifact, explanation.target));
     const std::string text = flags.json
                                  ? WithResources(ExplanationJson(explanation), kernels) + "\n"
                                  : ResourcesText(kernels, explanation.target);

@@ -22,6 +22,7 @@ usage: fusec MODEL.onnx -o OUT          compile a model into the folder OUT (an 
        fusec bench OUT                  measure how long it takes
        fusec tune OUT                   choose its kernels by measuring them on this machine
        fusec explain OUT                show its kernels, and what was not fused and why
+       fusec report OUT -o FILE.html    write a page that shows them in a browser
        fusec opt FILE.ir --passes=A,B   run passes on IR text
        fusec --list-ops [--json]        list every supported operator
        fusec --version                  print versions, and which parts of CUDA were found
@@ -297,6 +298,35 @@ Command DeclareExplain(CLI::App& app) {
   return [flags] { return RunExplain(*flags); };
 }
 
+Command DeclareReport(CLI::App& app) {
+  auto flags = std::make_shared<ReportFlags>();
+  app.description(
+      "Writes one HTML file, which loads nothing and works without a network: the model as a graph "
+      "with its ONNX nodes\n"
+      "inside the kernels that they became, what still crosses memory and why, IR and CUDA beside "
+      "it, and all figures.");
+  app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
+  app.add_option("-o,--output", flags->output, "the page to write")
+      ->required()
+      ->type_name("FILE.html");
+  app.add_option("--target", flags->target,
+                 "show the kernels of cpu, sm_90a, ... (default: what --bench measured, or a GPU)")
+      ->type_name("NAME");
+  AddRepeated(app, "--dim", flags->dims,
+              "size of a symbolic dim, from which bytes and flops follow (default: the last one "
+              "of --bench, or 128)",
+              "NAME=SIZE");
+  app.add_option("--bench", flags->bench,
+                 "show the times in this file of `fusec bench OUT --per-kernel --json`, or of "
+                 "`--trace`")
+      ->type_name("FILE.json");
+  app.footer(
+      "example: fusec report dlrm -o dlrm.html\n"
+      "         fusec bench dlrm --per-kernel --json >times.json && fusec report dlrm --bench "
+      "times.json -o dlrm.html");
+  return [flags] { return RunReport(*flags); };
+}
+
 Command DeclareOpt(CLI::App& app) {
   auto flags = std::make_shared<OptFlags>();
   app.description("Runs passes on IR text and prints the result.");
@@ -329,7 +359,7 @@ struct Verb {
 constexpr Verb kVerbs[] = {{"compile", &DeclareCompile}, {"run", &DeclareRun},
                            {"verify", &DeclareVerify},   {"bench", &DeclareBench},
                            {"tune", &DeclareTune},       {"explain", &DeclareExplain},
-                           {"opt", &DeclareOpt}};
+                           {"report", &DeclareReport},   {"opt", &DeclareOpt}};
 
 // CLI11 looks for what is missing first, but a name that it does not know is mostly the cause.
 std::string Problem(const CLI::App& app, const CLI::ParseError& error) {

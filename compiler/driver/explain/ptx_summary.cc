@@ -92,9 +92,8 @@ Json MixJson(const InstructionMix& mix) {
 
 }  // namespace
 
-Result<std::vector<KernelResources>> ReadResources(const std::string& artifact,
-                                                   const Explanation& explanation) {
-  const std::string& architecture = explanation.target;
+Result<std::vector<KernelResources>> ReadCubinResources(const std::string& artifact,
+                                                        const std::string& architecture) {
   if (!architecture.starts_with("sm_")) {
     return Fail(ErrorKind::kUsage, "--ptx is for GPU kernels, but the target is " + architecture +
                                        "; compile for a GPU such as sm_90a (--target)");
@@ -105,25 +104,14 @@ Result<std::vector<KernelResources>> ReadResources(const std::string& artifact,
   const runtime::Target& target = manifest.targets.at(architecture);
   FUSEC_ASSIGN(const std::vector<CubinKernel> cubin, ReadTargetCubin(artifact, target));
   const Gpu* gpu = FindGpu(architecture);
-
-  std::vector<const runtime::Step*> steps;  // of alternatives every one, whichever runs
-  std::map<std::string, std::shared_future<Result<runtime::Nvrtc::Inspection>>>
-      inspections;  // by function
-  for (const runtime::Step& step : target.steps) {
-    if (step.kind != runtime::Step::Kind::kKernel) continue;  // the library's
-    steps.push_back(&step);
-    const StepCode code = CodeOf(manifest, step);
-    if (inspections.count(code.function)) continue;
-    FUSEC_ASSIGN(std::string source, KernelText(artifact, code));
-    inspections[code.function] =
-        std::async(std::launch::async, InspectCached, code.source, std::move(source), architecture);
-  }
   std::vector<KernelResources> kernels;
-  for (const runtime::Step* step : steps) {
-    const std::string& function = step->kernel.function;
+  for (const runtime::Step& step : target.steps) {  // of alternatives every one, whichever runs
+    if (step.kind != runtime::Step::Kind::kKernel) continue;  // the library's
+    const std::string& function = step.kernel.function;
     KernelResources& kernel = kernels.emplace_back();
-    kernel.name = step->name;
-    kernel.block_size = step->kernel.block_size;
+    kernel.name = step.name;
+    kernel.code = CodeOf(manifest, step);
+    kernel.block_size = step.kernel.block_size;
     const auto found = std::find_if(cubin.begin(), cubin.end(),
                                     [&](const CubinKernel& k) { return k.name == function; });
     if (found == cubin.end()) {
@@ -131,14 +119,30 @@ Result<std::vector<KernelResources>> ReadResources(const std::string& artifact,
                                             " has the kernel \"" + function + "\"");
     }
     kernel.cubin = *found;
-    kernel.shared_bytes = found->shared_bytes + step->kernel.shared_bytes;
+    kernel.shared_bytes = found->shared_bytes + step.kernel.shared_bytes;
     if (gpu != nullptr) {
       kernel.occupancy =
           OccupancyOf(*gpu, kernel.block_size, kernel.cubin.registers, kernel.shared_bytes);
     }
+  }
+  return kernels;
+}
+
+Result<std::vector<KernelResources>> ReadResources(const std::string& artifact,
+                                                   const std::string& architecture) {
+  FUSEC_ASSIGN(std::vector<KernelResources> kernels, ReadCubinResources(artifact, architecture));
+  std::map<std::string, std::shared_future<Result<runtime::Nvrtc::Inspection>>>
+      inspections;  // by function
+  for (const KernelResources& kernel : kernels) {
+    if (inspections.count(kernel.code.function)) continue;
+    FUSEC_ASSIGN(std::string source, KernelText(artifact, kernel.code));
+    inspections[kernel.code.function] = std::async(
+        std::launch::async, InspectCached, kernel.code.source, std::move(source), architecture);
+  }
+  for (KernelResources& kernel : kernels) {
+    const std::string& function = kernel.code.function;
     FUSEC_ASSIGN(const runtime::Nvrtc::Inspection inspection, inspections.at(function).get());
-    kernel.mix = ReadPtx(inspection.ptx)[function];
-    kernel.ptxas = ReadPtxasLog(inspection.log)[function];
+    kernel.compiled = {ReadPtxasLog(inspection.log)[function], ReadPtx(inspection.ptx)[function]};
   }
   return kernels;
 }
@@ -151,7 +155,7 @@ std::string ResourcesText(ArrayRef<KernelResources> kernels, const std::string& 
   for (const KernelResources& k : kernels) {
     const auto& occupancy = k.occupancy;
     rows.push_back({k.name, std::to_string(k.block_size), std::to_string(k.cubin.registers),
-                    SpillText(k.ptxas), std::to_string(k.cubin.frame_bytes) + " B",
+                    SpillText(k.compiled->ptxas), std::to_string(k.cubin.frame_bytes) + " B",
                     std::to_string(k.shared_bytes) + " B",
                     FormatBytes(static_cast<double>(k.cubin.code_bytes)),
                     occupancy ? std::to_string(occupancy->blocks) : "?",
@@ -162,7 +166,7 @@ std::string ResourcesText(ArrayRef<KernelResources> kernels, const std::string& 
          " (spills: ptxas; registers, stack, shared memory, code: the cubin)\n\n" +
          FormatTable(rows, "lrrrrrrrrl") +
          "\nPTX instructions in the text of each kernel, by class (a loop counts once)\n\n" +
-         MixTable(kernels, [](const KernelResources& k) { return k.mix; }) +
+         MixTable(kernels, [](const KernelResources& k) { return k.compiled->mix; }) +
          "\nmachine instructions in its code, after unrolling and scheduling\n\n" +
          MixTable(kernels, [](const KernelResources& k) { return k.cubin.mix; });
 }
@@ -175,20 +179,23 @@ std::string WithResources(const std::string& text, ArrayRef<KernelResources> ker
     });
     if (found == kernels.end()) continue;
     const KernelResources& k = *found;
-    item["ptx"] = {{"threads", k.block_size},
-                   {"max_threads", k.cubin.max_threads},
-                   {"registers", k.cubin.registers},
-                   {"spill_store_bytes", k.ptxas.spill_store_bytes},
-                   {"spill_load_bytes", k.ptxas.spill_load_bytes},
-                   {"frame_bytes", k.cubin.frame_bytes},
-                   {"shared_bytes", k.shared_bytes},
-                   {"code_bytes", k.cubin.code_bytes},
-                   {"instructions", MixJson(k.mix)},
-                   {"machine_instructions", MixJson(k.cubin.mix)}};
+    Json& ptx = item["ptx"];
+    ptx = {{"threads", k.block_size},
+           {"max_threads", k.cubin.max_threads},
+           {"registers", k.cubin.registers},
+           {"frame_bytes", k.cubin.frame_bytes},
+           {"shared_bytes", k.shared_bytes},
+           {"code_bytes", k.cubin.code_bytes},
+           {"machine_instructions", MixJson(k.cubin.mix)}};
+    if (k.compiled) {
+      ptx["spill_store_bytes"] = k.compiled->ptxas.spill_store_bytes;
+      ptx["spill_load_bytes"] = k.compiled->ptxas.spill_load_bytes;
+      ptx["instructions"] = MixJson(k.compiled->mix);
+    }
     if (k.occupancy) {
-      item["ptx"]["blocks_per_sm"] = k.occupancy->blocks;
-      item["ptx"]["occupancy"] = k.occupancy->fraction;
-      item["ptx"]["limited_by"] = k.occupancy->limit;
+      ptx["blocks_per_sm"] = k.occupancy->blocks;
+      ptx["occupancy"] = k.occupancy->fraction;
+      ptx["limited_by"] = k.occupancy->limit;
     }
   }
   return json.dump(1);
