@@ -197,6 +197,7 @@ Result<ImportedModel> ImportWith(const std::string& path, const ImportOptions& o
   ImportInitializers(*onnx.model.mutable_graph(), OwnedPayloads(onnx), state, scope);
   ImportNodes(*onnx.model.mutable_graph(), state, scope);
   AddOutputs(onnx.model.graph(), state, scope);
+  state.counts.Resolve(*graph, state.problems);
   NoteRefusedFunctions(onnx.model, state);
   CheckSizes(*graph, state.problems);
 

@@ -39,6 +39,9 @@ class ImportContext {
   // The tensor that a value is, if it depends neither on run-time data nor on a symbol.
   virtual std::optional<TensorData> TryConstant(const Value* value) const = 0;
 
+  // A size of 0 to `bound` that only run-time data tell (run_time_counts.h).
+  virtual Expr RunTimeCount(const Expr& bound) = 0;
+
   virtual Builder& builder() = 0;  // carries this node's provenance
   virtual const Ranges& ranges() const = 0;
   virtual void SetOutput(int i, Value* value) = 0;

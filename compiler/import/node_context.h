@@ -8,6 +8,7 @@
 #include "compiler/import/external_data.h"
 #include "compiler/import/import_context.h"
 #include "compiler/import/problems.h"
+#include "compiler/import/run_time_counts.h"
 
 namespace fusec {
 
@@ -69,6 +70,7 @@ struct ImportState {
   Problems problems;
   std::vector<std::string> warnings;
   ConstantValues constants{ranges};
+  RunTimeCounts counts;
   ValueSet narrow;  // constants of types that only constants have (narrow_types.h)
 };
 
@@ -106,6 +108,8 @@ class NodeContext : public ImportContext {
   Result<Exprs> SymbolicInts(int i, const std::string& what) const override;
   std::optional<TensorData> TryConstant(int i) const override;
   std::optional<TensorData> TryConstant(const Value* value) const override;
+
+  Expr RunTimeCount(const Expr& bound) override { return state_.counts.Add(bound, state_.ranges); }
 
   Builder& builder() override { return state_.builder; }
   const Ranges& ranges() const override { return state_.ranges; }

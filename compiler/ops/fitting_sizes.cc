@@ -85,8 +85,8 @@ std::optional<FittingDim> FittingSizes(const Expr& a, const Expr& b) {
 
 bool IsPlain(const AtomRef& atom) { return atom->kind == Atom::Kind::kSymbol; }
 
-// What a symbol is where `product`, a number times that symbol, is `sum`: a sum of products of other
-// symbols, which sizes are.
+// What a symbol is where `product`, a number times that symbol, is `sum`: a sum of products of
+// other symbols, which sizes are.
 std::optional<FittingDim> Multiple(const Expr& product, const Expr& sum) {
   if (product.terms().size() != 1 || product.terms()[0].atoms.size() != 1) return std::nullopt;
   const auto& [factor, atoms] = product.terms()[0];
@@ -109,24 +109,45 @@ FittingDim MultipleOf(const std::string& symbol, int64_t factor) {
   return FittingDim{symbol, 0, 0, symbol + "_per_" + number + "*" + number};
 }
 
-// Where `a` and `b` are equal if a symbol that one of them divides by a number is a multiple of it:
-// [n] as [3, n / 3].
-std::optional<FittingDim> DividedEvenly(const Expr& a, const Expr& b) {
-  std::optional<FittingDim> found;
-  for (const Expr* side : {&a, &b}) {
-    for (const Expr::Term& term : side->terms()) {
-      for (const AtomRef& atom : term.atoms) {
-        if (atom->kind != Atom::Kind::kFloorDiv) continue;
-        const auto symbol = atom->left.AsSymbol();
-        const auto divisor = atom->right.AsConstant();
-        if (!symbol || !divisor || *divisor < 2 || found) continue;
-        if (EqualWhere(a, b, *symbol, Expr::Symbol("quotient") * *divisor)) {
-          found = MultipleOf(*symbol, *divisor);
-        }
-      }
+// The divisions by numbers that `expr` is made of, at any depth.
+void CollectDivisions(const Expr& expr, Atoms& divisions) {
+  for (const Expr::Term& term : expr.terms()) {
+    for (const AtomRef& atom : term.atoms) {
+      if (IsPlain(atom)) continue;
+      if (atom->kind == Atom::Kind::kFloorDiv && atom->right.AsConstant())
+        divisions.push_back(atom);
+      CollectDivisions(atom->left, divisions);
+      CollectDivisions(atom->right, divisions);
     }
   }
-  return found;
+}
+
+// Where `a` and `b` are equal if a symbol that they divide by a number has a certain remainder: [n]
+// as [3, n / 3], or [n - 1] as [3, (n - 1) / 3].
+std::optional<FittingDim> DividedEvenly(const Expr& a, const Expr& b) {
+  constexpr int64_t kMostTried = 64;
+  Atoms divisions;
+  CollectDivisions(a, divisions);
+  CollectDivisions(b, divisions);
+  Ranges ranges;
+  ranges.Set("quotient", 1, kLargestTried);
+  for (const AtomRef& division : divisions) {
+    std::vector<std::string> symbols;
+    division->left.CollectSymbols(symbols);
+    const int64_t divisor = *division->right.AsConstant();
+    if (symbols.size() != 1 || divisor < 2 || divisor > kMostTried) continue;
+    for (int64_t rest = 0; rest < divisor; ++rest) {
+      const auto replace = [&](const std::string& name) {
+        return name == symbols[0] ? std::optional(Expr::Symbol("quotient") * divisor + rest)
+                                  : std::nullopt;
+      };
+      if (a.Substitute(replace, ranges) != b.Substitute(replace, ranges)) continue;
+      FittingDim multiple = MultipleOf(symbols[0], divisor);
+      if (rest != 0) multiple.same_as += "+" + std::to_string(rest);
+      return multiple;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -140,8 +161,8 @@ tl::unexpected<Error> SizesDiffer(std::string message, const Expr& a, const Expr
   return tl::unexpected<Error>(Error{ErrorKind::kModel, std::move(message), std::move(fitting)});
 }
 
-tl::unexpected<Error> DoesNotDivide(std::string message, const Expr& dividend,
-                                    const Expr& divisor, const Ranges& ranges) {
+tl::unexpected<Error> DoesNotDivide(std::string message, const Expr& dividend, const Expr& divisor,
+                                    const Ranges& ranges) {
   std::optional<FittingDim> fitting;
   if (dividend.terms().size() == 1 && divisor.terms().size() == 1) {
     const auto& [factor, atoms] = dividend.terms()[0];

@@ -6,6 +6,7 @@
 
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/fitting_sizes.h"
+#include "compiler/ops/formula.h"
 #include "compiler/ops/view_support.h"
 
 namespace fusec {
@@ -154,9 +155,43 @@ Result<Exprs> SplitLengths(const ImportContext& context, const Expr& dim) {
   return lengths;
 }
 
+// Parts whose lengths are run-time data, as those of a jagged tensor are: element i of a part is
+// element (sum of the lengths before) + i. Of lengths below 0, or that do not add up, every element
+// is looked up outside the data, which fails the run.
+Result<void> SplitByData(ImportContext& context, int64_t axis) {
+  Value* data = context.input(0);
+  const Expr& dim = data->type.shape[axis];
+  if (context.input(1)->type.shape != Shape{Expr(context.output_count())}) {
+    return context.Fail(fmt::format("split is {}, but there are {} outputs",
+                                    context.input(1)->type.ToString(), context.output_count()));
+  }
+  Formula f(context);
+  Value* lengths = f.Cast(context.input(1), Dtype::kI64);
+  Value* zero = f.Number(0, Dtype::kI64);
+  Value* rows = f.Make(OpKind::kSymbolicDims, {}, {{"values", Exprs{dim}}, {"scalar", int64_t{1}}});
+  Value* start = zero;
+  ValueList parts;
+  for (int i = 0; i < context.output_count(); ++i) {
+    Value* length = f.Reshape(f.Slice(lengths, 0, i, 1), {});
+    Value* end = f.Add(start, length);
+    Value* place = f.Iota(0, context.RunTimeCount(dim));
+    Value* inside = f.Make(OpKind::kLess, {place, length});
+    Value* source = f.Where(inside, f.Add(place, start), zero);
+    Value* is_wrong = f.Make(OpKind::kLess, {length, zero});
+    if (i + 1 == context.output_count()) {
+      Value* adds_up = f.Make(OpKind::kEqual, {end, rows});
+      is_wrong = f.Make(OpKind::kOr, {is_wrong, f.Unary(OpKind::kNot, adds_up)});
+    }
+    parts.push_back(f.Gather(data, f.Where(is_wrong, rows, source), axis));
+    start = end;
+  }
+  return f.Finish(parts);
+}
+
 Result<void> ImportSplit(ImportContext& context) {
   Value* data = context.input(0);
   FUSEC_ASSIGN(const int64_t axis, ImportAxis(context, context.Int("axis", 0), data->type.rank()));
+  if (HasInput(context, 1) && !context.SymbolicInts(1, "split")) return SplitByData(context, axis);
   FUSEC_ASSIGN(const Exprs lengths, SplitLengths(context, data->type.shape[axis]));
   WholeSlice part(data->type.shape);
   for (int i = 0; i < context.output_count(); ++i) {

@@ -218,5 +218,26 @@ TEST_F(ImportStructure, ADimThatMustDivide) {
   EXPECT_EQ(model->graph->inputs[0]->type.ToString(), "f32[lengths_per_3*3]");
 }
 
+// A jagged tensor: the lengths say where its parts begin, and bags have bounds of their own.
+constexpr char kJagged[] =
+    R"(g (float[values, 2] x, int64[2] lengths, int64[1] at) => (float[1, 2] y) {
+  first, second = Split<axis = 0>(x, lengths)
+  doubled = Add(second, second)
+  y = Gather(doubled, at)
+})";
+
+TEST_F(ImportStructure, PartsOfRunTimeLengthsAreRefusedWhereTheirEndMatters) {
+  EXPECT_EQ(
+      Refusal(kJagged),
+      "m.onnxtxt: node of \"y\" (gather) reads a tensor whose size is computed from run-time "
+      "data, which fusec supports in look-ups, element by element, and in bags with bounds of "
+      "their own");
+  EXPECT_EQ(Refusal(R"(g (float[values] x, int64[2] lengths) => (float[n] y) {
+    y, second = Split<axis = 0>(x, lengths)
+  })"),
+            "m.onnxtxt: output \"y\" has a size that is computed from run-time data, which fusec "
+            "does not support");
+}
+
 }  // namespace
 }  // namespace fusec
