@@ -26,6 +26,7 @@ class ImportContext {
   virtual std::string String(const std::string& attribute, const std::string& otherwise) const = 0;
   virtual std::vector<int64_t> Ints(const std::string& attribute) const = 0;
   virtual std::vector<double> Floats(const std::string& attribute) const = 0;
+  virtual std::vector<std::string> Strings(const std::string& attribute) const = 0;
   virtual std::optional<TensorData> Tensor(const std::string& attribute) const = 0;
   // An attribute that names an ONNX element type ("to", "dtype"), or an error naming the type that fusec lacks.
   virtual Result<Dtype> Type(const std::string& attribute, Dtype otherwise) const = 0;

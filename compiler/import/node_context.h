@@ -74,6 +74,7 @@ class NodeContext : public ImportContext {
   std::string String(const std::string& attribute, const std::string& otherwise) const override;
   std::vector<int64_t> Ints(const std::string& attribute) const override;
   std::vector<double> Floats(const std::string& attribute) const override;
+  std::vector<std::string> Strings(const std::string& attribute) const override;
   std::optional<TensorData> Tensor(const std::string& attribute) const override;
   Result<Dtype> Type(const std::string& attribute, Dtype otherwise) const override;
 

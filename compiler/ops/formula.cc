@@ -32,7 +32,8 @@ Value* Formula::Transpose(Value* x, ArrayRef<int64_t> perm) {
   return builder_.Make(OpKind::kTranspose, {x}, {{"perm", perm.vec()}});
 }
 
-Value* Formula::Slice(Value* x, int axis, const Expr& begin, const Expr& length, int64_t step) {
+Value* Formula::Slice(Value* x, int axis, const Expr& begin, const Expr& length, int64_t step,
+                      const std::string& name) {
   Shape starts(x->type.rank(), Expr(0));
   std::vector<int64_t> steps(x->type.rank(), 1);
   Shape shape = x->type.shape;
@@ -41,7 +42,7 @@ Value* Formula::Slice(Value* x, int axis, const Expr& begin, const Expr& length,
   steps[axis] = step;
   shape[axis] = length;
   return builder_.Make(OpKind::kSlice, {x},
-                       {{"starts", starts}, {"steps", steps}, {"shape", shape}});
+                       {{"starts", starts}, {"steps", steps}, {"shape", shape}}, name);
 }
 
 Value* Formula::Concat(ValueList parts, int axis) {

@@ -19,6 +19,7 @@ KernelPlan PlanBlockProgram(const Node& region, const PlanOptions& options, Kern
 // Products of f32 are as `precision` says (PlanOptions).
 KernelPlan PlanAttention(const Node& region, const PlanOptions& options, KernelBuilder& builder);
 KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);  // scan, sort, scatter
+KernelPlan PlanRecurrence(const Node& region, KernelBuilder& builder);  // steps of GRU, LSTM, RNN
 
 // Shared by them.
 

@@ -268,12 +268,12 @@ TEST_F(Import, ProblemsAreCollectedAndCut) {
     const std::string n = std::to_string(i);
     nodes += "  a" + n + " = Transpose<perm = [7]>(x)\n";
   }
-  nodes += "  [\"/c/GRU\"] u = GRU(x, x)\n  v = GRU(u, u)\n  w = com.example.Foo(v)\n z = Sum(w";
+  nodes += "  [\"/c/STFT\"] u = STFT(x, x)\n  v = STFT(u, u)\n  w = com.example.Foo(v)\n z = Sum(w";
   for (int i = 0; i < 30; ++i) nodes += ", a" + std::to_string(i);
   const std::string message =
       ErrorOf(Load("g (float[n, 2] x) => (float[n, 2] z) {\n" + nodes + ") }"));
   EXPECT_EQ(message.substr(0, message.find('\n')),
-            "m.onnxtxt: 2 unsupported ops: GRU (ai.onnx, opset 20): nodes \"/c/GRU\", \"v\"; "
+            "m.onnxtxt: 2 unsupported ops: STFT (ai.onnx, opset 20): nodes \"/c/STFT\", \"v\"; "
             "Foo (com.example): node \"w\"");
   EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), 20);
   EXPECT_EQ(message.substr(message.rfind('\n') + 1), "and 11 more");
