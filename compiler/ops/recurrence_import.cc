@@ -154,10 +154,10 @@ class RecurrenceImport {
     if (x.rank() != 3) return context_.Fail(fmt::format("X is {}, expected rank 3", x.ToString()));
     const auto units = r.rank() == 3 ? r.shape[2].AsConstant() : std::nullopt;
     units_ = context_.Int("hidden_size", units.value_or(0));
-    if (units_ < 1) {
-      return context_.Fail(
-          fmt::format("hidden_size is {}, expected 1 or more", units ? units_ : 0));
-    }
+    if (!context_.Has("hidden_size") && !units)
+      return context_.Fail(fmt::format("hidden_size is missing, and R is {}", r.ToString()));
+    if (units_ < 1)
+      return context_.Fail(fmt::format("hidden_size is {}, expected 1 or more", units_));
     const Expr columns = kind_.gates * units_;
     FUSEC_TRY(CheckShape(kR, "R", {directions_, columns, units_}));
     FUSEC_TRY(CheckShape(kW, "W", {directions_, columns, x.shape[2]}));

@@ -15,12 +15,13 @@ import torch
 from interaction_models import AutoInt, Cin, DcnMixture, DeepFm, DotTriangle, Experts, TwoTowers
 from lookup_models import Bags, EmbeddingBags, IdList, IndexHash, OffsetBags, Requests
 from lora_models import LoraAttention, LoraLlama, LoraPerRow
+from recurrent_models import BiLstm, Gru4Rec
 from sequence_models import Din, Encoder
 
 MODELS = {
-    "auto_int": AutoInt, "bags": Bags, "cin": Cin, "dcn_mixture": DcnMixture, "deep_fm": DeepFm,
+    "auto_int": AutoInt, "bags": Bags, "bi_lstm": BiLstm, "cin": Cin, "dcn_mixture": DcnMixture, "deep_fm": DeepFm,
     "din": Din, "dot_triangle": DotTriangle, "embedding_bags": EmbeddingBags, "encoder": Encoder,
-    "experts": Experts, "id_list": IdList, "index_hash": IndexHash,
+    "experts": Experts, "gru4rec": Gru4Rec, "id_list": IdList, "index_hash": IndexHash,
     "lora_attention": LoraAttention, "lora_llama": LoraLlama, "lora_per_row": LoraPerRow,
     "offset_bags": OffsetBags, "requests": Requests, "two_towers": TwoTowers,
 }  # fmt: skip
