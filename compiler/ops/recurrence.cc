@@ -276,7 +276,7 @@ struct RecurrenceOp {
 
   // A length may be that of the longest sequence.
   static std::optional<IndexUse> UseOfIndices(const Node& node, int operand) {
-    if (operand != kLengths) return std::nullopt;
+    if (operand != kLengths || node.operand(kLengths) == nullptr) return std::nullopt;
     return IndexUse{{SizesOfRecurrence(node).steps + 1}};
   }
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/op_def.h"
 #include "compiler/ir/recurrence.h"
 #include "compiler/ops/fitting_sizes.h"
 #include "compiler/ops/formula.h"
@@ -14,6 +15,8 @@ namespace {
 
 // Inputs of the ONNX ops.
 enum OnnxInput { kX, kW, kR, kB, kSequenceLens, kInitialH, kInitialC, kP };
+
+constexpr int64_t kMostZeros = 65536;  // of an initial state that is looked at
 
 // What `x` is with its first two axes exchanged, if it was transposed so: torch's layers that are
 // batch_first do this in front of an op that is not. Reshapes to the same shape stand between
@@ -28,6 +31,22 @@ Value* BeforeTransposition(Value* x) {
     return nullptr;
   const bool exchanges = transposition->Ints("perm") == std::vector<int64_t>{1, 0, 2};
   return exchanges ? transposition->operand(0) : nullptr;
+}
+
+// Whether `value` is known to be zeros, as torch's initial states are, which it expands to the batch.
+bool IsZeros(const Value* value) {
+  while (!IsConstant(value)) {
+    if (value->producer == nullptr || value->producer->operands.size() != 1 ||
+        GetOpDef(value->producer->kind).op_class != OpClass::kView)
+      return false;
+    value = value->producer->operand(0);
+  }
+  const TensorData* data = Payload(value);
+  if (data == nullptr || data->element_count() > kMostZeros) return false;
+  for (int64_t i = 0; i < data->element_count(); ++i) {
+    if (data->GetDouble(i) != 0) return false;
+  }
+  return true;
 }
 
 class RecurrenceImport {
@@ -199,7 +218,7 @@ class RecurrenceImport {
     const int64_t columns = kind_.gates * units_;
     const auto of_directions = [&](int input, bool is_state = false) -> Value* {
       Value* value = Input(input);
-      if (value == nullptr) return nullptr;
+      if (value == nullptr || (is_state && IsZeros(value))) return nullptr;
       return f_.Slice(is_state ? ExchangeIfBatchFirst(value) : value, 0, first, count);
     };
     Value* of_state = nullptr;
