@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/element_sources.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/ir/recurrence.h"
 #include "compiler/ops/fitting_sizes.h"
@@ -18,19 +19,27 @@ enum OnnxInput { kX, kW, kR, kB, kSequenceLens, kInitialH, kInitialC, kP };
 
 constexpr int64_t kMostZeros = 65536;  // of an initial state that is looked at
 
-// What `x` is with its first two axes exchanged, if it was transposed so: torch's layers that are
-// batch_first do this in front of an op that is not. Reshapes to the same shape stand between
-// layers.
-Value* BeforeTransposition(Value* x) {
-  const Value* reshaped = x;
-  while (reshaped->producer != nullptr && reshaped->producer->kind == OpKind::kReshape)
-    reshaped = reshaped->producer->operand(0);
-  const Node* transposition = reshaped->producer;
-  if (transposition == nullptr || transposition->kind != OpKind::kTranspose ||
-      reshaped->type.shape != x->type.shape)
-    return nullptr;
-  const bool exchanges = transposition->Ints("perm") == std::vector<int64_t>{1, 0, 2};
-  return exchanges ? transposition->operand(0) : nullptr;
+// What `x` is with its first two axes exchanged, if views have made it of that: torch's layers that
+// are batch_first transpose in front of an op that is not, and back behind it. Null if not.
+Value* BeforeTransposition(Value* x, Formula& f, Ranges ranges) {
+  const Shape& shape = x->type.shape;
+  const Shape exchanged = {shape[1], shape[0], shape[2]};
+  Exprs index = AnyIndex(shape, ranges);
+  const Expr place = Linearize({index[1], index[0], index[2]}, exchanged, ranges);
+  if (place == Linearize(index, shape, ranges)) return nullptr;
+  const Value* value = x;
+  while (value->producer != nullptr && GetOpDef(value->producer->kind).op_class == OpClass::kView) {
+    const auto sources =
+        ElementSources(*value->producer, value->result_index, index, ranges, NoIndexIsKnown);
+    if (!sources || sources->size() != 1 || sources->front().operand < 0) return nullptr;
+    Value* from = value->producer->operand(sources->front().operand);
+    index = sources->front().index;
+    if (from->type.ElementCount() == x->type.ElementCount() &&
+        Linearize(index, from->type.shape, ranges) == place)
+      return f.Reshape(from, exchanged);
+    value = from;
+  }
+  return nullptr;
 }
 
 // Whether `value` is known to be zeros, as torch's initial states are, which it expands to the batch.
@@ -60,7 +69,7 @@ class RecurrenceImport {
     FUSEC_TRY(ReadSizes());
     x_ = context_.input(kX);
     if (!batch_first_) {
-      if (Value* before = BeforeTransposition(x_)) {
+      if (Value* before = BeforeTransposition(x_, f_, context_.ranges())) {
         x_ = before;
         batch_first_ = true;
       }

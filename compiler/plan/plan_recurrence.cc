@@ -1,40 +1,21 @@
-#include <algorithm>
-
-#include "compiler/ir/c_text.h"
-#include "compiler/ir/recurrence.h"
-#include "compiler/kernel/idioms.h"
 #include "compiler/plan/plan_region.h"
-#include "compiler/plan/recurrence_rows.h"
-#include "compiler/support/check.h"
-#include "compiler/support/words.h"
+#include "compiler/plan/recurrence_writer.h"
 
 namespace fusec {
 
 namespace {
-
-constexpr int kMostThreads = 512;     // of a block
-constexpr int kWarpThreads = 32;      // of which blocks are made
-constexpr int64_t kUnitsAtOnce = 16;  // on the CPU: one or two vectors of floats
 
 // The steps of a GRU, LSTM or RNN layer: a block walks through all steps of some rows of the batch,
 // whose states it keeps in shared memory, those before and behind a step in turn. A thread makes
 // the sums of all gates of a hidden unit, for all rows of the block, so that they share what is
 // read of the weights; on the CPU it makes those of neighbouring units at once. The last of these
 // overlap where units are no multiple: they are made twice, of what no step writes.
-class RecurrencePlanner {
+class RecurrencePlanner : RecurrenceWriter {
  public:
   RecurrencePlanner(const Node& region, KernelBuilder& builder)
-      : region_(region),
-        builder_(builder),
-        lowering_(region, builder),
-        node_(*region.body->nodes.back()),
-        sizes_(SizesOfRecurrence(node_)),
+      : RecurrenceWriter(region, builder),
         activations_(ActivationsOf(node_)),
-        dtype_(node_.result()->type.dtype),
-        batch_first_(node_.Int("batch_first") != 0),
-        resets_first_(sizes_.kind->cell == Cell::kGru && node_.Int("linear_before_reset") == 0),
-        is_cpu_(builder.target() == TargetKind::kCpu),
-        lanes_(is_cpu_ ? std::min(kUnitsAtOnce, sizes_.units) : 1) {}
+        resets_first_(sizes_.kind->cell == Cell::kGru && node_.Int("linear_before_reset") == 0) {}
 
   KernelPlan Plan() {
     ChooseIndexType(region_, builder_);
@@ -53,183 +34,6 @@ class RecurrencePlanner {
   }
 
  private:
-  bool has(int operand) const { return node_.operand(operand) != nullptr; }
-  bool is_lstm() const { return sizes_.kind->cell == Cell::kLstm; }
-  std::string Real() const { return CTypeName(dtype_); }
-  CExpr Zero() const { return Literal(0.0, dtype_); }
-
-  // --- names ---
-
-  CExpr Own(const std::string& hint, int64_t value, const std::string& comment) {
-    return builder_.expressions().Constant(hint, value, comment);
-  }
-  CExpr Units() { return Own("units", sizes_.units, "hidden units of the layer"); }
-  CExpr Gates() { return Own("gates", sizes_.kind->gates, "of a unit"); }
-  CExpr GateColumns() {
-    return Own("gate_columns", sizes_.kind->gates * sizes_.units, "of all gates of all units");
-  }
-  CExpr Rows() { return Own("rows_per_block", rows_, "rows of the batch that a block owns"); }
-  CExpr Lanes() { return Own("lanes", lanes_, "units that are made at once"); }
-  CExpr Steps() { return builder_.Write(sizes_.steps, CountOf("steps", "of the sequences")); }
-  CExpr Batch() { return builder_.Write(sizes_.batch, CountOf("batch_rows", "of the batch")); }
-  // The number of a gate, by name: kResetGate.
-  CExpr Gate(const std::string& name) {
-    int64_t number = 0;
-    for (const std::string& known : ActivationNames(sizes_.kind->gate_names)) {
-      if (known == name) break;
-      ++number;
-    }
-    return Own(name + "_gate", number, "its number among the gates");
-  }
-  // A local of the innermost scope.
-  CExpr Local(const CExpr& type, const std::string& wanted, const CExpr& value) {
-    const std::string name = builder_.Unique(wanted);
-    builder_.Append(Statement::Let(type, name, value));
-    return name;
-  }
-  CExpr Local(const std::string& wanted, const CExpr& value) {
-    return Local(Real(), wanted, value);
-  }
-
-  // --- places ---
-
-  // A position by coordinates and extents, the outermost first; that of a missing coordinate is 0.
-  struct Coordinate {
-    CExpr at, extent;
-  };
-  static CExpr Position(ArrayRef<Coordinate> coordinates) {
-    CExpr position;
-    for (const auto& [at, extent] : coordinates) {
-      if (!position.empty() && !extent.Is(1)) position = position * extent;
-      if (!at.empty()) position = position.empty() ? at : position + at;
-    }
-    return position;
-  }
-  CExpr Directions() { return Own("directions", sizes_.directions, "that the layer walks in"); }
-  // None, if there is only one.
-  CExpr Direction() const { return sizes_.directions > 1 ? "direction" : CExpr(); }
-
-  // Of what belongs to `step` of the row, `columns` as given.
-  CExpr AtStep(const CExpr& step, ArrayRef<Coordinate> columns) {
-    std::vector<Coordinate> all;
-    if (batch_first_)
-      all = {{"row", Batch()}, {step, Steps()}};
-    else
-      all = {{step, Steps()}, {"row", Batch()}};
-    if (sizes_.directions > 1) all.push_back({Direction(), Directions()});
-    all.insert(all.end(), columns.begin(), columns.end());
-    return Position(all);
-  }
-  CExpr OfState() { return Position({{Direction(), 1}, {"row", Batch()}, {"unit", Units()}}); }
-
-  CExpr Load(int operand, const CExpr& position) {
-    const CExpr element = builder_.Buffer(lowering_.Outside(node_.operand(operand)))[position];
-    const bool is_half = dtype_ == Dtype::kF16 || dtype_ == Dtype::kBF16;
-    return is_half ? Call("ToFloat", {element}) : element;
-  }
-  CExpr GateInput(const CExpr& step, const CExpr& gate) {
-    if (sizes_.kind->gates == 1) return Load(kGates, AtStep(step, {{"unit", Units()}}));
-    return Load(kGates, AtStep(step, {{gate, Gates()}, {"unit", Units()}}));
-  }
-  // What result number `result` is written to, none if nobody reads it.
-  CExpr Output(int result) {
-    const auto& outputs = region_.body->outputs;
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      if (outputs[i]->result_index == result)
-        return builder_.Buffer(region_.result(static_cast<int>(i)), /*written=*/true);
-    }
-    return {};
-  }
-  void StoreState(const CExpr& step, const CExpr& state) {
-    const CExpr output = Output(0);
-    if (output.empty()) return;
-    builder_.Assign(output[AtStep(step, {{"unit", Units()}})], ToMemory(state, dtype_));
-  }
-
-  // In arrays that hold something of the block's rows.
-  CExpr RowInBlock() const { return rows_ > 1 ? "row_in_block" : CExpr(); }
-  CExpr InBlock() { return Position({{RowInBlock(), Rows()}, {"unit", Units()}}); }
-  CExpr OfRow(const std::string& array) const {
-    return CExpr(array)[rows_ > 1 ? "row_in_block" : "0"];
-  }
-  CExpr Sum(const CExpr& gate) const {
-    const CExpr sum = OfRow("sums")[gate];
-    return is_cpu_ ? sum["lane"] : sum;
-  }
-
-  // --- loops ---
-
-  void OpenBlock() {
-    const int wanted = builder_.shape().block_size;
-    const auto enough = static_cast<int>(CeilDiv(sizes_.units, kWarpThreads) * kWarpThreads);
-    KernelPlan& plan = builder_.plan();
-    plan.block_size = is_cpu_ ? 1 : wanted > 0 ? wanted : std::min(enough, kMostThreads);
-    rows_ = RecurrenceRows(node_, builder_.target(), builder_.shape().rows);
-    const Expr groups = CeilDiv(sizes_.batch, rows_, builder_.ranges());
-    plan.blocks = groups * sizes_.directions;
-    plan.launch_in_words =
-        (rows_ == 1 ? "one block per row" : "a block owns " + std::to_string(rows_) + " rows") +
-        std::string(sizes_.directions > 1 ? ", in one direction" : "");
-    CExpr group = BlockNumber(builder_);
-    if (sizes_.directions > 1) {
-      builder_.AppendLet("direction", group % Directions());
-      group = group / Directions();
-    }
-    if (rows_ == 1)
-      builder_.AppendLet("row", group);
-    else
-      builder_.AppendLet("first_row", group * Rows());
-    if (IsOnce()) builder_.AppendLet("unit", "threadIdx.x");
-  }
-
-  // Whether there is a thread for each unit.
-  bool IsOnce() const { return !is_cpu_ && builder_.plan().block_size >= sizes_.units; }
-
-  // The units of the open scope's thread, one after the other, or several at once.
-  void ForUnits(function_ref<void()> body) {
-    builder_.Open(/*is_branch=*/true);
-    if (is_cpu_) {
-      builder_.AppendLet("first_unit",
-                         Min("vector" * Lanes(), WriteSize(builder_, Units() - Lanes())));
-      body();
-      const CExpr vectors = Own("unit_vectors", CeilDiv(sizes_.units, lanes_),
-                                "kLanes units each, the last overlaps");
-      builder_.CloseFor(LoopHeader(builder_, "vector", 0, vectors));
-      return;
-    }
-    body();
-    if (IsOnce())
-      builder_.CloseIf("unit" < Units());
-    else
-      builder_.CloseFor(
-          LoopHeader(builder_, "unit", "threadIdx.x", Units(), BlockSizeName(builder_)));
-  }
-
-  // The rows of the block; those behind the last of the batch are that one again.
-  void ForRows(function_ref<void()> body) {
-    if (rows_ == 1) return body();
-    builder_.Open(/*is_branch=*/true);
-    const Expr last = sizes_.batch - 1;
-    builder_.AppendLet("row", Min("first_row" + CExpr("row_in_block"),
-                                  WriteSize(builder_, last, CountOf("last_row", "of the batch"))));
-    body();
-    builder_.CloseFor(LoopHeader(builder_, "row_in_block", 0, Rows()), "#pragma unroll");
-  }
-
-  // The units that are made at once.
-  void ForLanes(function_ref<void()> body) {
-    if (!is_cpu_) return body();
-    builder_.Open(/*is_branch=*/true);
-    builder_.AppendLet("unit", "first_unit" + CExpr("lane"));
-    body();
-    builder_.CloseFor(LoopHeader(builder_, "lane", 0, Lanes()), "#pragma omp simd");
-  }
-  void ForElements(function_ref<void()> body) {
-    ForRows([&] { ForLanes(body); });
-  }
-
-  // --- the kernel, from its beginning to its end ---
-
   void KeepStates() {
     builder_.Blank();
     builder_.Comment("The states of the block's rows before and behind a step, in turn.");
@@ -366,10 +170,7 @@ class RecurrencePlanner {
       ForLanes([&] { builder_.Assign(Sum("gate_number"), GateInput(at_, "gate_number")); });
       builder_.CloseFor(IntLoopHeader("gate_number", 0, "gate_number" < without), "#pragma unroll");
       if (without.Is(count_name)) return;
-      ForLanes([&] {
-        const CExpr place = Position({{Direction(), 1}, {"unit", Units()}});
-        builder_.Assign(Sum(without), has(kBias) ? Load(kBias, place) : Zero());
-      });
+      ForLanes([&] { builder_.Assign(Sum(without), has(kBias) ? Load(kBias, OfUnit()) : Zero()); });
     });
     builder_.Use("recurrence.cuh");
     CExpr weights = builder_.Buffer(lowering_.Outside(node_.operand(kWeights)));
@@ -528,31 +329,12 @@ class RecurrencePlanner {
     });
   }
 
-  const Node& region_;
-  KernelBuilder& builder_;
-  RegionLowering lowering_;
-  const Node& node_;
-  const RecurrenceSizes sizes_;
   const std::vector<ChosenActivation> activations_;
-  const Dtype dtype_;
-  const bool batch_first_;
   const bool resets_first_;  // a GRU's state, before it is multiplied
-  const bool is_cpu_;
-  const int64_t lanes_;
-  int64_t rows_ = 1;
   CExpr at_;  // the step of its sequence that the row is at
 };
 
 }  // namespace
-
-int64_t RecurrenceRows(const Node& node, TargetKind target, int64_t wanted) {
-  const RecurrenceSizes sizes = SizesOfRecurrence(node);
-  const int64_t bytes = StateBytesPerRow(
-      *sizes.kind, sizes.units, node.Int("linear_before_reset") != 0, node.result()->type.dtype);
-  int64_t rows = std::max<int64_t>(wanted, 1);
-  while (target == TargetKind::kGpu && rows > 1 && rows * bytes > kMostStateBytes) rows /= 2;
-  return rows;
-}
 
 KernelPlan PlanRecurrence(const Node& region, KernelBuilder& builder) {
   return RecurrencePlanner(region, builder).Plan();

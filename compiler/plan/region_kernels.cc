@@ -10,7 +10,7 @@
 #include "compiler/plan/matmul/choose_schedules.h"
 #include "compiler/plan/matmul/plan_schedule.h"
 #include "compiler/plan/plan_region.h"
-#include "compiler/plan/recurrence_rows.h"
+#include "compiler/plan/recurrence_writer.h"
 
 namespace fusec {
 

@@ -306,7 +306,8 @@ void AddRecurrences(Cases& cases, Dtype dtype) {
       for (size_t i = 3; i > kind.activations.size(); --i) chosen.resize(chosen.rfind(' '));
       const std::vector<double> alphas(kind.activations.size(), 0.75), betas(kind.activations.size(), 0.25);
       cases.Try(OpKind::kRecurrence, operands,
-                {{"cell", std::string(kind.name)}, {"direction", std::string(way == 0 ? "forward" : way == 1 ? "reverse" : "bidirectional")},
+                {{"cell", std::string(kind.name)},
+                 {"direction", std::string(way == 0 ? "forward" : way == 1 ? "reverse" : "bidirectional")},
                  {"batch_first", int64_t{batch_first}}, {"activations", chosen}, {"alphas", alphas}, {"betas", betas},
                  {"clip", below(3) == 0 ? 0.5 : 0.0}, {"linear_before_reset", int64_t{linear_before_reset}},
                  {"input_forget", below(2)}});

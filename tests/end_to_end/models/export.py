@@ -3,7 +3,7 @@
     python3 -m venv /tmp/torch && /tmp/torch/bin/pip install torch onnx onnxscript
     /tmp/torch/bin/python tests/end_to_end/models/export.py [NAME ...]
 
-torch 2.15 made the files that are checked in, and makes the same again, but for names of values in the dynamo exports of EmbeddingBag,
+torch 2.15 (2.13 for bi_lstm and gru4rec) made the files that are checked in, and makes the same again, but for names of values in the dynamo exports of EmbeddingBag,
 which follow Python's hashes (PYTHONHASHSEED). Tables and widths are tiny: the ops and shapes are what is tested.
 """
 
