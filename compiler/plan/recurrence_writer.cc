@@ -8,7 +8,10 @@ namespace {
 
 constexpr int kMostThreads = 512;     // of a block
 constexpr int kWarpThreads = 32;      // of which blocks are made
-constexpr int64_t kUnitsAtOnce = 16;  // on the CPU: one or two vectors of floats
+// Of the CPU: sums of so many units and gates, of one row or several, fit its vector registers.
+constexpr int64_t kUnitsOfRow = 32;
+constexpr int64_t kUnitsOfRows = 16;
+constexpr int64_t kFewGates = 3;
 
 }  // namespace
 
@@ -29,8 +32,7 @@ RecurrenceWriter::RecurrenceWriter(const Node& region, KernelBuilder& builder)
       sizes_(SizesOfRecurrence(node_)),
       dtype_(node_.result()->type.dtype),
       batch_first_(node_.Int("batch_first") != 0),
-      is_cpu_(builder.target() == TargetKind::kCpu),
-      lanes_(is_cpu_ ? std::min(kUnitsAtOnce, sizes_.units) : 1) {}
+      is_cpu_(builder.target() == TargetKind::kCpu) {}
 
 CExpr RecurrenceWriter::Gate(const std::string& name) {
   int64_t number = 0;
@@ -99,6 +101,8 @@ void RecurrenceWriter::OpenBlock() {
   KernelPlan& plan = builder_.plan();
   plan.block_size = is_cpu_ ? 1 : wanted > 0 ? wanted : std::min(enough, kMostThreads);
   rows_ = RecurrenceRows(node_, builder_.target(), builder_.shape().rows);
+  const bool many_units = rows_ == 1 && sizes_.kind->gates <= kFewGates;
+  if (is_cpu_) lanes_ = std::min(many_units ? kUnitsOfRow : kUnitsOfRows, sizes_.units);
   const Expr groups = CeilDiv(sizes_.batch, rows_, builder_.ranges());
   plan.blocks = groups * sizes_.directions;
   plan.launch_in_words =

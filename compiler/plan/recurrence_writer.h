@@ -102,8 +102,8 @@ class RecurrenceWriter {
   const Dtype dtype_;
   const bool batch_first_;
   const bool is_cpu_;
-  const int64_t lanes_;
-  int64_t rows_ = 1;
+  int64_t rows_ = 1;   // of a block
+  int64_t lanes_ = 1;  // units that a thread makes at once
 };
 
 }  // namespace fusec

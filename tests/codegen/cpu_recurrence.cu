@@ -19,9 +19,9 @@ k00_recurrence(const int* __restrict__ lengths, const float* __restrict__ gates,
                float* __restrict__ last_tensor, long long items, long long batch,
                IndexError* errors) {
   constexpr int kUnits = 20;         // hidden units of the layer
-  constexpr int kLanes = 16;         // units that are made at once
+  constexpr int kLanes = 20;         // units that are made at once
   constexpr int kRowsPerBlock = 1;   // rows of the batch that a block owns
-  constexpr int kUnitVectors = 2;    // kLanes units each, the last overlaps
+  constexpr int kUnitVectors = 1;    // kLanes units each, the last overlaps
   constexpr int kCandidateGate = 2;  // its number among the gates
   constexpr int kGates = 3;          // of a unit
   constexpr int kGateColumns = 60;   // of all gates of all units
