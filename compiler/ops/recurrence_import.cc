@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "compiler/ir/element_sources.h"
 #include "compiler/ir/op_def.h"
@@ -115,6 +116,7 @@ class RecurrenceImport {
       return context_.Fail(fmt::format("layout is {}, expected 0 or 1", layout_));
     batch_first_ = layout_ == 1;
     clip_ = context_.Float("clip", 0);
+    if (std::isinf(clip_)) clip_ = 0;
     if (clip_ < 0) return context_.Fail(fmt::format("clip is {}, expected 0 or more", clip_));
     linear_before_reset_ = kind_.cell == Cell::kGru && context_.Int("linear_before_reset", 0) != 0;
     input_forget_ = kind_.cell == Cell::kLstm && context_.Int("input_forget", 0) != 0;

@@ -75,17 +75,7 @@ class RecurrencePlanner : RecurrenceWriter {
 
   CExpr CheckedLength() {
     const Value* outside = lowering_.Outside(node_.operand(kLengths));
-    IndexSite site;
-    site.node = node_.provenance.empty() || node_.provenance[0].onnx_node.empty()
-                    ? std::string(GetOpDef(node_.kind).text)
-                    : node_.provenance[0].onnx_node;
-    site.tensor = outside->name;
-    for (size_t i = 0; i < builder_.program().inputs.size(); ++i) {
-      if (builder_.program().inputs[i].get() == outside)
-        site.tensor = site.input = builder_.program().InputName(i);
-    }
-    site.shape = outside->type.shape;
-    site.extent = sizes_.steps;
+    IndexSite site = SiteOf(node_, outside, sizes_.steps, builder_);
     site.is_length = true;
     const int number = builder_.AddSite(site);
     return Call("CheckedLength", {builder_.Buffer(outside)["row"], Steps(), "errors",
@@ -153,8 +143,9 @@ class RecurrencePlanner : RecurrenceWriter {
     if (!at.Is("step")) builder_.AppendLet("sequence_step", at);
   }
 
-  // Sums of the gates from `first` on, `count` of them: what the inputs give to those in front of
-  // `without`, to which then the state's part is added.
+  // Sums of `count` gates from number `first` on (none: 0). Those in front of `without` begin as
+  // what the inputs give to them, one behind as the recurrent bias; then `state` times the weights
+  // comes to each.
   void MakeSums(const std::string& state, const CExpr& first, int64_t count,
                 const CExpr& count_name, const CExpr& without) {
     CExpr place = CExpr("sums")[Rows()][count_name];
@@ -268,12 +259,10 @@ class RecurrencePlanner : RecurrenceWriter {
     const auto gate = [&](const std::string& name, const CExpr& cell) {
       CExpr sum = Sum(Gate(name));
       if (has(kPeepholes)) {
-        std::vector<Coordinate> place;
-        if (sizes_.directions > 1)
-          place.push_back({Direction(), Own("peepholes", 3, "gates that see the cell")});
-        place.push_back({Gate(name), Own("peepholes", 3, "gates that see the cell")});
-        place.push_back({"unit", Units()});
-        sum = sum + Load(kPeepholes, Position(place)) * cell;
+        const CExpr peepholes = Own("peepholes", 3, "gates that see the cell");
+        const CExpr place =
+            Position({{Direction(), 1}, {Gate(name), peepholes}, {"unit", Units()}});
+        sum = sum + Load(kPeepholes, place) * cell;
       }
       return Activate(0, name + "_gate", sum);
     };

@@ -427,5 +427,48 @@ TEST_F(Import, Provenance) {
   EXPECT_EQ(model->graph->nodes[1]->provenance, (Provenance{{"z", "Neg", "", ""}}));
 }
 
+int CountOf(const Graph& graph, OpKind kind) {
+  int count = 0;
+  for (const auto& node : graph.nodes) count += node->kind == kind;
+  return count;
+}
+
+TEST_F(Import, DirectionsWithFunctionsOfTheirOwnAreApart) {
+  const auto rnn = [&](const std::string& activations) {
+    return Load(
+        "g (float[seq, batch, 1] x) => (float[seq, 2, batch, 1] y)\n"
+        "<float[2, 1, 1] w = {1, 1}, float[2, 1, 1] r = {0.5, 0.5}> {\n"
+        "  y = RNN <hidden_size = 1, direction = \"bidirectional\"" +
+        activations + "> (x, w, r) }");
+  };
+  const auto model =
+      rnn(", activations = [\"Relu\", \"Affine\"], activation_alpha = [2.0], "
+          "activation_beta = [1.0]");
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(CountOf(*model->graph, OpKind::kRecurrence), 2);
+  EXPECT_EQ(Answer(*model->graph, {F32({3, 1, 1}, {1, 2, 3})}),
+            (std::vector<double>{1, 15, 2.5, 12, 4.25, 7}));
+  EXPECT_EQ(CountOf(*(rnn("")->graph), OpKind::kRecurrence), 1);
+}
+
+// What torch writes for batch_first: no transposition is left in front of the steps.
+TEST_F(Import, RecurrencesTakeTheBatchFirst) {
+  const auto model = Load(
+      "g (float[batch, seq, 1] x) => (float[batch, seq, 1] y)\n"
+      "<float[1, 1, 1] w = {1}, float[1, 1, 1] r = {0.5}, int64[1] one = {1}> {\n"
+      "  by_step = Transpose <perm = [1, 0, 2]> (x)\n"
+      "  first = RNN <hidden_size = 1, activations = [\"Relu\"]> (by_step, w, r)\n"
+      "  between = Squeeze(first, one)\n"
+      "  second = RNN <hidden_size = 1, activations = [\"Relu\"]> (between, w, r)\n"
+      "  squeezed = Squeeze(second, one)\n"
+      "  y = Transpose <perm = [1, 0, 2]> (squeezed) }");
+  ASSERT_TRUE(model) << ErrorOf(model);
+  for (const auto& node : model->graph->nodes) {
+    EXPECT_TRUE(node->kind != OpKind::kRecurrence || node->Int("batch_first") == 1);
+  }
+  EXPECT_EQ(Answer(*model->graph, {F32({2, 2, 1}, {1, 2, 3, 4})}),
+            (std::vector<double>{1, 3, 3, 7}));
+}
+
 }  // namespace
 }  // namespace fusec
