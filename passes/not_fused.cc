@@ -28,6 +28,13 @@ Why WhyByClass(RegionClass producer, RegionClass consumer) {
         "depend on each other in an order",
         "a kernel for that op that also computes its neighbours"};
   }
+  if (producer == RegionClass::kRecurrence || consumer == RegionClass::kRecurrence) {
+    return {
+        "a recurrence (GRU, LSTM, RNN) is a kernel of its own: its blocks walk through all steps "
+        "of "
+        "their rows",
+        "a kernel for the steps that also computes its neighbours"};
+  }
   if (consumer == RegionClass::kMatMul) {
     return {"a matrix product reads its operands from memory",
             "a matmul kernel that computes them on the way"};

@@ -20,7 +20,7 @@ Result<RegionClass> ClassOfLoneNode(const Node& node) {
     case OpClass::kContraction:
       return RegionClass::kMatMul;
     case OpClass::kSequential:
-      return RegionClass::kSequential;
+      return node.kind == OpKind::kRecurrence ? RegionClass::kRecurrence : RegionClass::kSequential;
     default:
       break;
   }

@@ -18,3 +18,17 @@ __device__ __forceinline__ long long CheckedIndex(long long value, long long ext
   }
   return 0;
 }
+
+// `value` as a length of at most `extent`. If it is negative or greater, the first thread of the
+// call to get here reports it, and 0 is taken instead.
+__device__ __forceinline__ long long CheckedLength(long long value, long long extent,
+                                                   IndexError* error, int site,
+                                                   long long position) {
+  if (value >= 0 && value <= extent) return value;
+  if (atomicCAS(&error->site, 0, site) == 0) {
+    error->position = position;
+    error->value = value;
+    error->extent = extent;
+  }
+  return 0;
+}

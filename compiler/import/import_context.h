@@ -26,6 +26,7 @@ class ImportContext {
   virtual std::string String(const std::string& attribute, const std::string& otherwise) const = 0;
   virtual std::vector<int64_t> Ints(const std::string& attribute) const = 0;
   virtual std::vector<double> Floats(const std::string& attribute) const = 0;
+  virtual std::vector<std::string> Strings(const std::string& attribute) const = 0;
   virtual std::optional<TensorData> Tensor(const std::string& attribute) const = 0;
   // An attribute that names an ONNX element type ("to", "dtype"), or an error naming the type that fusec lacks.
   virtual Result<Dtype> Type(const std::string& attribute, Dtype otherwise) const = 0;
@@ -39,8 +40,8 @@ class ImportContext {
   // The tensor that a value is, if it depends neither on run-time data nor on a symbol.
   virtual std::optional<TensorData> TryConstant(const Value* value) const = 0;
 
-  // A size of 0 to `bound` that only run-time data tell (run_time_counts.h).
-  virtual Expr RunTimeCount(const Expr& bound) = 0;
+  // The size, 0 to `bound`, of part `number` of a tensor that is split by run-time data (run_time_counts.h).
+  virtual Expr RunTimeCount(const Value* lengths, int number, const Expr& bound) = 0;
 
   virtual Builder& builder() = 0;  // carries this node's provenance
   virtual const Ranges& ranges() const = 0;

@@ -61,6 +61,12 @@ std::vector<double> NodeContext::Floats(const std::string& attribute) const {
   return {found->floats().begin(), found->floats().end()};
 }
 
+std::vector<std::string> NodeContext::Strings(const std::string& attribute) const {
+  const auto* found = Find(attribute);
+  if (found == nullptr) return {};
+  return {found->strings().begin(), found->strings().end()};
+}
+
 Result<void> NodeContext::ReadTensors() {
   for (const onnx::AttributeProto& attribute : node_.attribute()) {
     if (!attribute.has_t()) continue;

@@ -100,6 +100,7 @@ class NodeContext : public ImportContext {
   std::string String(const std::string& attribute, const std::string& otherwise) const override;
   std::vector<int64_t> Ints(const std::string& attribute) const override;
   std::vector<double> Floats(const std::string& attribute) const override;
+  std::vector<std::string> Strings(const std::string& attribute) const override;
   std::optional<TensorData> Tensor(const std::string& attribute) const override;
   Result<Dtype> Type(const std::string& attribute, Dtype otherwise) const override;
 
@@ -109,7 +110,9 @@ class NodeContext : public ImportContext {
   std::optional<TensorData> TryConstant(int i) const override;
   std::optional<TensorData> TryConstant(const Value* value) const override;
 
-  Expr RunTimeCount(const Expr& bound) override { return state_.counts.Add(bound, state_.ranges); }
+  Expr RunTimeCount(const Value* lengths, int number, const Expr& bound) override {
+    return state_.counts.Of(lengths, number, bound, state_.ranges);
+  }
 
   Builder& builder() override { return state_.builder; }
   const Ranges& ranges() const override { return state_.ranges; }

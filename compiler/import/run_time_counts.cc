@@ -123,8 +123,13 @@ bool MentionsCounts(const Node& node) {
 
 }  // namespace
 
-Expr RunTimeCounts::Add(const Expr& bound, Ranges& ranges) {
-  counts_.push_back({kPrefix + std::to_string(counts_.size()), bound});
+Expr RunTimeCounts::Of(const Value* lengths, int number, const Expr& bound, Ranges& ranges) {
+  for (const Count& count : counts_) {
+    if (count.lengths == lengths && count.number == number && count.bound == bound) {
+      return Expr::Symbol(count.symbol);
+    }
+  }
+  counts_.push_back({kPrefix + std::to_string(counts_.size()), bound, lengths, number});
   ranges.Set(counts_.back().symbol, 0, bound);
   return Expr::Symbol(counts_.back().symbol);
 }

@@ -15,7 +15,9 @@ namespace fusec {
 // number, as bags are by their bounds; everything else is refused.
 class RunTimeCounts {
  public:
-  Expr Add(const Expr& bound, Ranges& ranges);
+  // The size of part `number` of those that `lengths` holds the lengths of, at most `bound`; the
+  // same for each tensor that is split by them.
+  Expr Of(const Value* lengths, int number, const Expr& bound, Ranges& ranges);
   bool empty() const { return counts_.empty(); }
 
   // Checks all nodes that an output needs, and puts the bounds in. Problems name the node, or the
@@ -26,6 +28,8 @@ class RunTimeCounts {
   struct Count {
     std::string symbol;
     Expr bound;
+    const Value* lengths;
+    int number;
   };
   std::vector<Count> counts_;
 };

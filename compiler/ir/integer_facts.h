@@ -39,7 +39,7 @@ struct IndexUse {
 // (element_sources.h).
 struct IntegerFacts {
   std::optional<Expr> (*symbolic)(const SymbolicContext&) = nullptr;    // pointwise, reductions
-  std::optional<Expr> (*operand_limit)(const LimitContext&) = nullptr;  // pointwise
+  std::optional<Expr> (*operand_limit)(const LimitContext&) = nullptr;  // pointwise, sorts
   std::optional<IndexUse> (*index_use)(const Node&, int operand) = nullptr;
   bool keeps_order = false;  // a result never falls where an operand grows, but for overflow
 };

@@ -22,7 +22,7 @@ enum class OpClass : uint8_t {
   kReduction,    // folds the elements along some axes
   kContraction,  // a sum of products: matmul
   kComposite,    // defined by other ops; the decompose pass replaces it
-  kSequential,   // elements depend on each other in order: scan, sort, scatter; a kernel of its own
+  kSequential,   // elements depend on each other in order: scan, sort, scatter, recurrence; a kernel of its own
   kRegion,       // a fused group with a body
 };
 const char* OpClassName(OpClass op_class);

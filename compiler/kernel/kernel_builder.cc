@@ -210,7 +210,8 @@ std::string KernelBuilder::SiteName(int number) {
   if (found == site_names_.end()) {
     const IndexSite& site = sites_[number - 1];
     const std::string name = Unique("k" + PascalCase(FriendlyName(site.tensor)) + "Site");
-    plan_.constants.push_back({"int", name, number, "who reports a bad index: " + site.node});
+    const std::string what = site.is_length ? "length: " : "index: ";
+    plan_.constants.push_back({"int", name, number, "who reports a bad " + what + site.node});
     found = site_names_.emplace(number, name).first;
   }
   return found->second;

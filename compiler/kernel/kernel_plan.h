@@ -139,6 +139,7 @@ struct IndexSite {
   std::string input;   // the model input it came from unchanged, or ""
   Shape shape;         // of that tensor
   Expr extent;         // valid values are -extent..extent-1
+  bool is_length = false;  // they are 0..extent: the value says how many steps a sequence has
   bool operator==(const IndexSite&) const = default;
 };
 

@@ -52,7 +52,8 @@ class Formula {
   Value* Transpose(Value* x, ArrayRef<int64_t> perm);
 
   // Elements `begin`, `begin` + `step`, ... of one axis, `length` of them.
-  Value* Slice(Value* x, int axis, const Expr& begin, const Expr& length, int64_t step = 1);
+  Value* Slice(Value* x, int axis, const Expr& begin, const Expr& length, int64_t step = 1,
+               const std::string& name = "");
   Value* Concat(ValueList parts, int axis);
   // Rows of `table` (along `axis`), one per element of `indices`.
   Value* Gather(Value* table, Value* indices, int64_t axis = 0);

@@ -205,6 +205,7 @@ struct TopKOp {
     }
     return {};
   }
+  static std::optional<Expr> OperandLimit(const LimitContext& context) { return context.limit; }
 };
 FUSEC_DEFINE_OP(TopK)
 

@@ -174,7 +174,7 @@ Result<void> SplitByData(ImportContext& context, int64_t axis) {
   for (int i = 0; i < context.output_count(); ++i) {
     Value* length = f.Reshape(f.Slice(lengths, 0, i, 1), {});
     Value* end = f.Add(start, length);
-    Value* place = f.Iota(0, context.RunTimeCount(dim));
+    Value* place = f.Iota(0, context.RunTimeCount(context.input(1), i, dim));
     Value* inside = f.Make(OpKind::kLess, {place, length});
     Value* source = f.Where(inside, f.Add(place, start), zero);
     Value* is_wrong = f.Make(OpKind::kLess, {length, zero});

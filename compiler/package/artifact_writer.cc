@@ -314,6 +314,7 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
                      {"input", site.input},
                      {"shape", ShapeJson(site.shape)},
                      {"extent", site.extent.ToString()}});
+    if (site.is_length) sites.back()["length"] = true;
   }
   json["index_sites"] = sites;
   Json targets = Json::object();

@@ -186,19 +186,7 @@ class SequentialPlanner {
   CExpr CheckedIndex(const Scalar& data, int64_t axis, const Value* tensor, const Expr& at) {
     const Expr& extent = node_.operand(0)->type.shape[axis];
     const Value* outside = lowering_.Outside(tensor);
-    IndexSite site;
-    site.node = node_.provenance.empty() || node_.provenance[0].onnx_node.empty()
-                    ? std::string(GetOpDef(node_.kind).text)
-                    : node_.provenance[0].onnx_node;
-    site.tensor = outside->name;
-    for (size_t i = 0; i < builder_.program().inputs.size(); ++i) {
-      if (builder_.program().inputs[i].get() == outside) {
-        site.tensor = site.input = builder_.program().InputName(i);
-      }
-    }
-    site.shape = tensor->type.shape;
-    site.extent = extent;
-    const int number = builder_.AddSite(site);
+    const int number = builder_.AddSite(SiteOf(node_, outside, extent, builder_));
     return Call("CheckedIndex",
                 {data.value, builder_.Write(extent, Extent(node_.operand(0), axis)), "errors",
                  builder_.SiteName(number),

@@ -5,10 +5,12 @@
 #include <set>
 
 #include "compiler/ir/op_def.h"
+#include "compiler/ir/recurrence.h"
 #include "compiler/kernel/fold.h"
 #include "compiler/plan/matmul/choose_schedules.h"
 #include "compiler/plan/matmul/plan_schedule.h"
 #include "compiler/plan/plan_region.h"
+#include "compiler/plan/recurrence_writer.h"
 
 namespace fusec {
 
@@ -20,6 +22,8 @@ namespace {
 constexpr int64_t kBlocksTogether = 6;
 constexpr int64_t kBlocksOfCpu = 792;
 constexpr int64_t kRowsOfMany = 4;
+// From so many on, sequences share blocks on a CPU, whose cores are unknown.
+constexpr int64_t kSequencesOfCpu = 16;
 // Few rows of so many elements are reduced by a block each, many by a warp each.
 constexpr int64_t kLongRow = 512;
 constexpr int64_t kManyLongRows = 1024;
@@ -98,6 +102,8 @@ RegionKernels::RegionKernels(const Node& region, std::string name, std::vector<s
       class_(RegionClassOf(region)) {
   size_ = region.result()->type.ElementCount();
   if (class_ == RegionClass::kBlockProgram) size_ = Product(region.Get<Exprs>("rows"));
+  if (class_ == RegionClass::kRecurrence)
+    size_ = SizesOfRecurrence(*region.body->nodes.back()).batch;
   if (const Node* reduction = class_ == RegionClass::kRowReduction ? ReductionOf(region) : nullptr)
     size_ = reduction->result()->type.ElementCount();
   if (class_ != RegionClass::kMatMul) return;
@@ -109,6 +115,7 @@ RegionKernels::RegionKernels(const Node& region, std::string name, std::vector<s
 
 std::vector<Variant> RegionKernels::Planned() const {
   if (class_ == RegionClass::kBlockProgram) return PlannedBlocks();
+  if (class_ == RegionClass::kRecurrence) return PlannedSteps();
   if (class_ == RegionClass::kRowReduction && options_.target == TargetKind::kGpu)
     return PlannedRows();
   if (!product_) return {Variant()};
@@ -139,6 +146,18 @@ std::vector<Variant> RegionKernels::PlannedBlocks() const {
   const bool same = variants.size() > 1 &&
                     PlanOne(few, sites).kernel.blocks == PlanOne(many, sites).kernel.blocks;
   return same ? std::vector<Variant>{few} : variants;
+}
+
+// A row per block where a GPU has a multiprocessor for each, several where it has not: they read
+// the weights of the states together.
+std::vector<Variant> RegionKernels::PlannedSteps() const {
+  Variant few, many;
+  many.choice.shape.rows = kRowsOfMany;
+  const Node& node = *region_.body->nodes.back();
+  if (RecurrenceRows(node, options_.target, kRowsOfMany) == 1) return {few};
+  const int64_t first =
+      options_.target == TargetKind::kCpu ? kSequencesOfCpu : options_.gpu->multiprocessors() + 1;
+  return FewAndMany(few, many, first);
 }
 
 // One for few rows and one for many, from `first` on, if so many are possible.
@@ -220,6 +239,10 @@ std::vector<KernelChoice> RegionKernels::Candidates(int64_t size) const {
   const KernelChoice planned = candidates.front();
   if (options_.target == TargetKind::kCpu) {
     if (product_ && library_) return candidates;
+    if (class_ == RegionClass::kRecurrence) {
+      for (const int64_t rows : {1, 2, 4, 8}) add(planned, {.rows = rows});
+      return candidates;
+    }
     for (const int64_t chunk : {1024, 4096, 16384, 65536}) add(planned, {.chunk = chunk});
     return candidates;
   }
@@ -230,6 +253,9 @@ std::vector<KernelChoice> RegionKernels::Candidates(int64_t size) const {
   for (const int block_size : {64, 128, 256, 512}) {
     if (class_ == RegionClass::kBlockProgram) {
       for (const int64_t rows : {1, 2, 4, 8, 16, 32})
+        add(planned, {.block_size = block_size, .rows = rows});
+    } else if (class_ == RegionClass::kRecurrence) {
+      for (const int64_t rows : {1, 2, 4, 8})
         add(planned, {.block_size = block_size, .rows = rows});
     } else if (class_ == RegionClass::kRowReduction || class_ == RegionClass::kMatMul) {
       for (const Team team : {Team::kThread, Team::kWarp, Team::kBlock})
@@ -304,6 +330,8 @@ Step RegionKernels::PlanOne(const Variant& variant, std::vector<IndexSite>& site
     step.kernel = PlanAttention(region_, options_, builder);
   else if (class_ == RegionClass::kSequential)
     step.kernel = PlanSequential(region_, builder);
+  else if (class_ == RegionClass::kRecurrence)
+    step.kernel = PlanRecurrence(region_, builder);
   else
     step.kernel = PlanLoop(region_, builder);
   return step;

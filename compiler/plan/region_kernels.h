@@ -66,6 +66,7 @@ class RegionKernels {
  private:
   Step PlanOne(const Variant& variant, std::vector<IndexSite>& sites) const;
   std::vector<Variant> PlannedBlocks() const;
+  std::vector<Variant> PlannedSteps() const;
   std::vector<Variant> PlannedRows() const;
   std::vector<Variant> FewAndMany(Variant few, Variant many, int64_t first) const;
   std::vector<Variant> WithoutIdle(std::vector<Variant> variants) const;

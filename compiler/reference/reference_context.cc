@@ -79,6 +79,22 @@ void ForEachIndex(ArrayRef<int64_t> dims, function_ref<void(ArrayRef<int64_t>)> 
 Result<int64_t> ReferenceContext::CheckedIndex(int operand, int64_t position, int64_t value,
                                                int64_t extent) const {
   if (value >= -extent && value < extent) return value < 0 ? value + extent : value;
+  return OutsideError(
+      operand, position, "index " + std::to_string(value),
+      extent == 0 ? "an empty axis" : std::to_string(-extent) + ".." + std::to_string(extent - 1));
+}
+
+Result<int64_t> ReferenceContext::CheckedLength(int operand, int64_t position,
+                                                int64_t longest) const {
+  const int64_t value = input(operand).ints[position];
+  if (value >= 0 && value <= longest) return value;
+  return OutsideError(operand, position, "length " + std::to_string(value),
+                      "0.." + std::to_string(longest));
+}
+
+tl::unexpected<Error> ReferenceContext::OutsideError(int operand, int64_t position,
+                                                     const std::string& found,
+                                                     const std::string& limits) const {
   std::vector<int64_t> index = input(operand).dims;
   for (size_t axis = index.size(); axis-- > 0;) {
     const int64_t dim = index[axis];
@@ -87,11 +103,9 @@ Result<int64_t> ReferenceContext::CheckedIndex(int operand, int64_t position, in
   }
   const std::string place =
       node.provenance.empty() ? "%" + node.result()->name : node.provenance.front().onnx_node;
-  std::string message = "node \"" + place + "\": index " + std::to_string(value) + " at " +
-                        ListText(index) + " of \"" + node.operand(operand)->name + "\" is outside ";
-  message += extent == 0 ? "an empty axis"
-                         : std::to_string(-extent) + ".." + std::to_string(extent - 1);
-  return Fail(ErrorKind::kInput, message);
+  return Fail(ErrorKind::kInput, "node \"" + place + "\": " + found + " at " + ListText(index) +
+                                     " of \"" + node.operand(operand)->name + "\" is outside " +
+                                     limits);
 }
 
 }  // namespace fusec

@@ -46,8 +46,14 @@ class ReferenceContext {
   ReferenceTensor& output(int i = 0) const { return results_[i]; }
   // An index into `extent` elements as ONNX means it (negative counts from the end), or the index error of the call.
   Result<int64_t> CheckedIndex(int operand, int64_t position, int64_t value, int64_t extent) const;
+  // Element `position` of an operand of rank 1, which is a length of at most `longest`, or the
+  // index error of the call.
+  Result<int64_t> CheckedLength(int operand, int64_t position, int64_t longest) const;
 
  private:
+  tl::unexpected<Error> OutsideError(int operand, int64_t position, const std::string& found,
+                                     const std::string& limits) const;
+
   std::vector<const ReferenceTensor*> operands_;
   std::vector<ReferenceTensor>& results_;
 

@@ -150,7 +150,9 @@ class LimitFinder {
     if (facts.keeps_order && ascending_.count(node.result()))
       ascending_.insert(node.operands.begin(), node.operands.end());
     if (facts.operand_limit == nullptr) return;
-    for (int i = 0; i < static_cast<int>(node.operands.size()); ++i) PassOnTo(node, i, limits);
+    const bool moves = op_class == OpClass::kSequential;  // elements to places that are data
+    for (int i = 0; i < static_cast<int>(node.operands.size()); ++i)
+      PassOnTo(node, i, moves ? Least(limits) : limits);
   }
 
   // Of an operand that is repeated, or has fewer axes than the result.

@@ -31,9 +31,11 @@ Status CheckIndexError(const Manifest& manifest, std::span<const int64_t> symbol
                 error.site);
   }
   const IndexSite& site = manifest.index_sites[static_cast<size_t>(error.site) - 1];
-  const std::string where = Text("node \"", site.node, "\": index ", error.value, " at position ",
-                                 Unravel(site.shape, symbols, error.position), " of \"",
-                                 site.input.empty() ? site.tensor : site.input, "\"");
+  const std::string where =
+      Text("node \"", site.node, site.is_length ? "\": length " : "\": index ", error.value,
+           " at position ", Unravel(site.shape, symbols, error.position), " of \"",
+           site.input.empty() ? site.tensor : site.input, "\"");
+  if (site.is_length) return Fail(FUSEC_BAD_INPUT, where, " is outside 0..", error.extent);
   if (error.extent == 0) return Fail(FUSEC_BAD_INPUT, where, " reads an empty axis");
   return Fail(FUSEC_BAD_INPUT, where, " is outside ", -error.extent, "..", error.extent - 1);
 }

@@ -15,7 +15,7 @@ struct IndexError {
   int32_t reserved = 0;
   long long position = 0;  // row-major, in the tensor of indices
   long long value = 0;     // the index found
-  long long extent = 0;    // valid are -extent .. extent - 1
+  long long extent = 0;    // valid are -extent .. extent - 1; of lengths 0 .. extent
 };
 
 // Turns what the kernels left there into FUSEC_BAD_INPUT:

@@ -7,11 +7,13 @@
 #include <limits>
 
 #include "compiler/ir/op_def.h"
+#include "compiler/ir/recurrence.h"
 
 namespace fusec {
 namespace {
 
-constexpr int64_t kAnything = 0, kTame = -1;
+constexpr int64_t kAnything = 0, kTame = -1, kSmall = -2;
+constexpr int64_t UpTo(int64_t most) { return -3 - most; }
 
 const std::vector<double>& AwkwardReals() {
   static const std::vector<double>& values = *new std::vector<double>{
@@ -36,7 +38,9 @@ ReferenceTensor Filled(Dtype dtype, std::vector<int64_t> dims, int64_t fill, uin
   for (int64_t i = 0; i < tensor.element_count(); ++i) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     const auto random = static_cast<int64_t>(state >> 40);
-    if (fill > 0) tensor.ints[i] = IsUnsigned(dtype) ? random % fill : random % (2 * fill) - fill;
+    if (fill <= UpTo(0)) tensor.ints[i] = random % (UpTo(0) - fill + 1);
+    else if (fill == kSmall) tensor.reals[i] = static_cast<double>(random % 33 - 16) / 32;
+    else if (fill > 0) tensor.ints[i] = IsUnsigned(dtype) ? random % fill : random % (2 * fill) - fill;
     else if (dtype == Dtype::kBool) tensor.ints[i] = fill == kTame ? random % 2 : i % 2;
     else if (fill == kTame && IsFloat(dtype)) tensor.reals[i] = static_cast<double>(random % 33 - 16) / 8;
     else if (fill == kTame) tensor.ints[i] = random % 11 - (IsUnsigned(dtype) ? 0 : 5);
@@ -271,6 +275,46 @@ void AddProducts(Cases& cases, Dtype dtype) {
   cases.Try(OpKind::kEinsum, {{dtype, {4, 4}, kTame}}, {{"equation", std::string("ii->i")}});
 }
 
+// Layers of each cell, with everything that one may have turned on and off.
+void AddRecurrences(Cases& cases, Dtype dtype) {
+  const std::string activations[] = {"Sigmoid Tanh Tanh", "HardSigmoid Softsign Relu", "Tanh Softplus ScaledTanh",
+                                     "Elu Affine LeakyRelu", "ThresholdedRelu Sigmoid Softsign"};
+  uint64_t state = 5;
+  const auto below = [&](int64_t limit) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<int64_t>(state >> 40) % limit;
+  };
+  const Shape sizes = {1, 5, 16, 20, 33};
+  for (const CellKind& kind : CellKinds()) {
+    for (int round = 0; round < 24; ++round) {
+      const int64_t way = below(3), directions = way == 2 ? 2 : 1, steps = below(6), units = *sizes[below(5)].AsConstant();
+      const bool batch_first = below(2) == 1, linear_before_reset = below(2) == 1, is_lstm = kind.cell == Cell::kLstm;
+      const auto some = [&](bool may_be, Shape shape, int64_t fill) {
+        return Operand{dtype, std::move(shape), fill, !may_be || below(2) == 0};
+      };
+      const Expr columns = directions * kind.gates * units;
+      std::vector<Operand> operands = {
+          {dtype, batch_first ? Shape{kBatch, steps, columns} : Shape{steps, kBatch, columns}, below(3) == 0 ? kTame : kSmall},
+          {dtype, {directions, units, kind.gates * units}, kSmall},
+          some(linear_before_reset && kind.cell == Cell::kGru, {directions, units}, kSmall),
+          some(true, {kBatch}, UpTo(steps)),
+          some(true, {directions, kBatch, units}, kSmall),
+          some(is_lstm, {directions, kBatch, units}, kSmall),
+          some(is_lstm, {directions, 3 * units}, kSmall)};
+      operands[kLengths].dtype = Dtype::kI32;
+      std::string chosen = activations[below(5)];
+      for (size_t i = 3; i > kind.activations.size(); --i) chosen.resize(chosen.rfind(' '));
+      const std::vector<double> alphas(kind.activations.size(), 0.75), betas(kind.activations.size(), 0.25);
+      cases.Try(OpKind::kRecurrence, operands,
+                {{"cell", std::string(kind.name)},
+                 {"direction", std::string(way == 0 ? "forward" : way == 1 ? "reverse" : "bidirectional")},
+                 {"batch_first", int64_t{batch_first}}, {"activations", chosen}, {"alphas", alphas}, {"betas", betas},
+                 {"clip", below(3) == 0 ? 0.5 : 0.0}, {"linear_before_reset", int64_t{linear_before_reset}},
+                 {"input_forget", below(2)}});
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<ReferenceTensor> OpCase::Inputs(int64_t batch) const {
@@ -320,6 +364,12 @@ std::vector<OpCase> StructuralCases(Dtype dtype) {
   AddWholeVectors(cases, dtype);
   AddIndexed(cases, dtype);
   AddProducts(cases, dtype);
+  return cases.Take();
+}
+
+std::vector<OpCase> RecurrenceCases(Dtype dtype) {
+  Cases cases;
+  AddRecurrences(cases, dtype);
   return cases.Take();
 }
 

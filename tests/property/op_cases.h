@@ -14,12 +14,14 @@ namespace fusec {
 struct OpCase {
   std::unique_ptr<Graph> graph;
   std::vector<ReferenceTensor> Inputs(int64_t batch) const;
-  // By input: 0 numbers of every kind; n > 0: indices into n elements; kTame: numbers of about 1, whose sums are short.
+  // By input: 0 numbers of every kind; n > 0: indices into n elements; kTame: numbers of about 1, whose sums are short; kSmall:
+  // floats of up to 1/2; UpTo(n): integers from 0 to n.
   std::vector<int64_t> fills;
 };
 
 // Every op with operands of `dtype` in the shapes and with the attributes listed in the .cc; what Infer refuses is left out.
 std::vector<OpCase> PointwiseCases(Dtype dtype);
 std::vector<OpCase> StructuralCases(Dtype dtype);  // views, gathers, reductions, matmuls, composites, scans
+std::vector<OpCase> RecurrenceCases(Dtype dtype);  // of floats
 
 }  // namespace fusec

@@ -50,12 +50,13 @@ std::string FirstWrongElement(ArrayRef<ReferenceTensor> expected,
   return "";
 }
 
-void Compare(ArrayRef<OpCase> cases, Dtype dtype, RunOn where = RunOn::kCpu) {
+void Compare(ArrayRef<OpCase> cases, Dtype dtype, RunOn where = RunOn::kCpu,
+             ArrayRef<int64_t> batches = {1, 2, 7}) {
   std::vector<const Graph*> graphs;
   for (const OpCase& one : cases) graphs.push_back(one.graph.get());
   const auto compiled = CompiledGraphs::Make(graphs, where);
   ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
-  for (const int64_t batch : {1, 2, 7}) {
+  for (const int64_t batch : batches) {
     std::vector<std::vector<ReferenceTensor>> inputs;
     for (const OpCase& one : cases) inputs.push_back(one.Inputs(batch));
     const auto found = (*compiled)->Run(inputs);
@@ -97,6 +98,17 @@ INSTANTIATE_TEST_SUITE_P(Of, StructuralOps,
                          testing::ValuesIn(Some({Dtype::kF32, Dtype::kF16, Dtype::kBF16, Dtype::kI8,
                                                  Dtype::kI64, Dtype::kU8, Dtype::kBool})),
                          NameOf);
+
+// A batch of 16 is for the kernels of many rows.
+class Recurrences : public testing::TestWithParam<Dtype> {};
+TEST_P(Recurrences, AnswersMatch) {
+  Compare(RecurrenceCases(GetParam()), GetParam(), RunOn::kCpu, {1, 3, 16});
+}
+TEST_P(Recurrences, AnswersOnGpuMatch) {
+  Compare(RecurrenceCases(GetParam()), GetParam(), GpuOrItsText(), {1, 3});
+}
+INSTANTIATE_TEST_SUITE_P(Of, Recurrences,
+                         testing::Values(Dtype::kF32, Dtype::kF16, Dtype::kBF16, Dtype::kF64), NameOf);
 
 class OpsOnGpu : public testing::TestWithParam<Dtype> {};
 TEST_P(OpsOnGpu, PointwiseAnswersMatch) {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "compiler/driver/build/pipeline.h"
+#include "compiler/ir/recurrence.h"
 #include "compiler/support/check.h"
 #include "passes/pass_manager.h"
 #include "tests/property/random_generator.h"
@@ -107,6 +108,15 @@ int64_t SmallestTable(const Graph& graph, const Value* indices,
   return smallest;
 }
 
+// Of an input that says how many steps sequences have: the most, or -1 for other inputs.
+int64_t MostSteps(const Graph& graph, const Value* lengths, const std::map<std::string, int64_t>& symbols) {
+  for (const auto& node : graph.nodes) {
+    if (node->kind == OpKind::kRecurrence && node->operand(kLengths) == lengths)
+      return SizesOfRecurrence(*node).steps.Evaluate(symbols).value();
+  }
+  return -1;
+}
+
 bool Same(double expected, double found, double tolerance) {
   if (std::isnan(expected) || std::isnan(found)) return std::isnan(expected) == std::isnan(found);
   if (std::isinf(expected) || std::isinf(found)) return expected == found;
@@ -131,8 +141,8 @@ std::vector<ReferenceTensor> RandomInputs(const Graph& graph, uint64_t seed,
     for (const Expr& dim : input->type.shape) dims.push_back(dim.Evaluate(symbols).value());
     ReferenceTensor tensor(input->type.dtype, dims);
     for (double& value : tensor.reals) value = random.Eighths();
-    const int64_t extent = SmallestTable(graph, input.get(), symbols);
-    for (int64_t& value : tensor.ints) value = random.Below(2 * extent) - extent;
+    const int64_t extent = SmallestTable(graph, input.get(), symbols), steps = MostSteps(graph, input.get(), symbols);
+    for (int64_t& value : tensor.ints) value = steps >= 0 ? random.Below(steps + 1) : random.Below(2 * extent) - extent;
     inputs.push_back(std::move(tensor));
   }
   return inputs;

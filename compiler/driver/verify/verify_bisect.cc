@@ -32,6 +32,7 @@ const char* PassOfClass(RegionClass region_class) {
     case RegionClass::kPointwise:
       return "fuse-pointwise";
     case RegionClass::kSequential:
+    case RegionClass::kRecurrence:
       return "";
   }
   return "";

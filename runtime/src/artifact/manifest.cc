@@ -199,6 +199,9 @@ class ManifestReader {
     FUSEC_RT_ASSIGN(site.input, ReadText(item, "input"));
     FUSEC_RT_ASSIGN(site.shape, ReadShape(item));
     FUSEC_RT_ASSIGN(site.extent, ReadDim(item, "extent"));
+    if (item.Has("length")) {
+      FUSEC_RT_ASSIGN(site.is_length, ReadBool(item, "length"));
+    }
     return site;
   }
 

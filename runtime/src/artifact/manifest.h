@@ -50,6 +50,7 @@ struct IndexSite {
   std::string input;                 // the input that it comes from unchanged, or ""
   std::vector<DimExpression> shape;  // of the tensor of indices
   DimExpression extent;              // valid indices are -extent .. extent - 1
+  bool is_length = false;            // it is a length instead, and valid are 0 .. extent
 };
 
 struct KernelArgument {

@@ -214,12 +214,12 @@ TEST_F(Import, ProblemsAreCollectedAndCut) {
     const std::string n = std::to_string(i);
     nodes += "  a" + n + " = Transpose<perm = [7]>(x)\n";
   }
-  nodes += "  [\"/c/GRU\"] u = GRU(x, x)\n  v = GRU(u, u)\n  w = com.example.Foo(v)\n z = Sum(w";
+  nodes += "  [\"/c/STFT\"] u = STFT(x, x)\n  v = STFT(u, u)\n  w = com.example.Foo(v)\n z = Sum(w";
   for (int i = 0; i < 30; ++i) nodes += ", a" + std::to_string(i);
   const std::string message =
       ErrorOf(Load("g (float[n, 2] x) => (float[n, 2] z) {\n" + nodes + ") }"));
   EXPECT_EQ(message.substr(0, message.find('\n')),
-            "m.onnxtxt: 2 unsupported ops: GRU (ai.onnx, opset 20): nodes \"/c/GRU\", \"v\"; "
+            "m.onnxtxt: 2 unsupported ops: STFT (ai.onnx, opset 20): nodes \"/c/STFT\", \"v\"; "
             "Foo (com.example): node \"w\"");
   EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), 20);
   EXPECT_EQ(message.substr(message.rfind('\n') + 1), "and 11 more");
@@ -371,6 +371,49 @@ TEST_F(Import, Provenance) {
   EXPECT_EQ(model->graph->nodes[0]->provenance,
             (Provenance{{"/top/top.0/act/Relu", "Relu", "top.0.act", ""}}));
   EXPECT_EQ(model->graph->nodes[1]->provenance, (Provenance{{"z", "Neg", "", ""}}));
+}
+
+int CountOf(const Graph& graph, OpKind kind) {
+  int count = 0;
+  for (const auto& node : graph.nodes) count += node->kind == kind;
+  return count;
+}
+
+TEST_F(Import, DirectionsWithFunctionsOfTheirOwnAreApart) {
+  const auto rnn = [&](const std::string& activations) {
+    return Load(
+        "g (float[seq, batch, 1] x) => (float[seq, 2, batch, 1] y)\n"
+        "<float[2, 1, 1] w = {1, 1}, float[2, 1, 1] r = {0.5, 0.5}> {\n"
+        "  y = RNN <hidden_size = 1, direction = \"bidirectional\"" +
+        activations + "> (x, w, r) }");
+  };
+  const auto model =
+      rnn(", activations = [\"Relu\", \"Affine\"], activation_alpha = [2.0], "
+          "activation_beta = [1.0]");
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(CountOf(*model->graph, OpKind::kRecurrence), 2);
+  EXPECT_EQ(Answer(*model->graph, {F32({3, 1, 1}, {1, 2, 3})}),
+            (std::vector<double>{1, 15, 2.5, 12, 4.25, 7}));
+  EXPECT_EQ(CountOf(*(rnn("")->graph), OpKind::kRecurrence), 1);
+}
+
+// What torch writes for batch_first: no transposition is left in front of the steps.
+TEST_F(Import, RecurrencesTakeTheBatchFirst) {
+  const auto model = Load(
+      "g (float[batch, seq, 1] x) => (float[batch, seq, 1] y)\n"
+      "<float[1, 1, 1] w = {1}, float[1, 1, 1] r = {0.5}, int64[1] one = {1}> {\n"
+      "  by_step = Transpose <perm = [1, 0, 2]> (x)\n"
+      "  first = RNN <hidden_size = 1, activations = [\"Relu\"]> (by_step, w, r)\n"
+      "  between = Squeeze(first, one)\n"
+      "  second = RNN <hidden_size = 1, activations = [\"Relu\"]> (between, w, r)\n"
+      "  squeezed = Squeeze(second, one)\n"
+      "  y = Transpose <perm = [1, 0, 2]> (squeezed) }");
+  ASSERT_TRUE(model) << ErrorOf(model);
+  for (const auto& node : model->graph->nodes) {
+    EXPECT_TRUE(node->kind != OpKind::kRecurrence || node->Int("batch_first") == 1);
+  }
+  EXPECT_EQ(Answer(*model->graph, {F32({2, 2, 1}, {1, 2, 3, 4})}),
+            (std::vector<double>{1, 3, 3, 7}));
 }
 
 }  // namespace

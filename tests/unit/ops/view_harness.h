@@ -86,7 +86,11 @@ class FakeImport : public ImportContext {
   IntList Ints(const std::string& name) const override {
     return attributes_.count(name) ? std::get<IntList>(attributes_.at(name)) : IntList();
   }
-  std::vector<double> Floats(const std::string&) const override { return {}; }
+  std::vector<double> Floats(const std::string& name) const override {
+    return attributes_.count(name) ? std::get<std::vector<double>>(attributes_.at(name))
+                                   : std::vector<double>();
+  }
+  std::vector<std::string> Strings(const std::string&) const override { return {}; }
   std::optional<TensorData> Tensor(const std::string& name) const override {
     if (tensors_.count(name) == 0) return std::nullopt;
     return tensors_.at(name);
@@ -114,7 +118,7 @@ class FakeImport : public ImportContext {
     if (producer == nullptr || producer->kind != OpKind::kConstant) return std::nullopt;
     return producer->constant;
   }
-  Expr RunTimeCount(const Expr&) override { return Expr::Symbol("count"); }
+  Expr RunTimeCount(const Value*, int, const Expr&) override { return Expr::Symbol("count"); }
   Builder& builder() override { return builder_; }
   const Ranges& ranges() const override { return ranges_; }
   void SetOutput(int i, Value* value) override { outputs[i] = value; }

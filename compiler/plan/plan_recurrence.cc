@@ -1,0 +1,332 @@
+#include "compiler/plan/plan_region.h"
+#include "compiler/plan/recurrence_writer.h"
+
+namespace fusec {
+
+namespace {
+
+// The steps of a GRU, LSTM or RNN layer: a block walks through all steps of some rows of the batch,
+// whose states it keeps in shared memory, those before and behind a step in turn. A thread makes
+// the sums of all gates of a hidden unit, for all rows of the block, so that they share what is
+// read of the weights; on the CPU it makes those of neighbouring units at once. The last of these
+// overlap where units are no multiple: they are made twice, of what no step writes.
+class RecurrencePlanner : RecurrenceWriter {
+ public:
+  RecurrencePlanner(const Node& region, KernelBuilder& builder)
+      : RecurrenceWriter(region, builder),
+        activations_(ActivationsOf(node_)),
+        resets_first_(sizes_.kind->cell == Cell::kGru && node_.Int("linear_before_reset") == 0) {}
+
+  KernelPlan Plan() {
+    ChooseIndexType(region_, builder_);
+    builder_.plan().outputs_in_device_memory = true;  // they are stored element by element
+    OpenBlock();
+    KeepStates();
+    ReadLengths();
+    BeginStates();
+    WalkSteps();
+    if (has(kLengths)) StoreZerosBehindEnds();
+    StoreLastStates();
+    CountTraffic(region_, builder_.plan());
+    const Expr products = sizes_.steps * sizes_.batch * sizes_.columns() * sizes_.units;
+    builder_.plan().flops = products * 2;
+    return builder_.Finish();
+  }
+
+ private:
+  void KeepStates() {
+    builder_.Blank();
+    builder_.Comment("The states of the block's rows before and behind a step, in turn.");
+    Keep("kept_states", true);
+    // A thread reads and writes those of its own units alone, but for units that overlap.
+    if (is_lstm()) Keep("kept_cells", is_cpu_);
+    if (!resets_first_) return;
+    builder_.Comment("Between the halves of a step: the states that are reset, and update gates.");
+    Keep("kept_resets", false);
+    Keep("kept_updates", false);
+  }
+  void Keep(const std::string& array, bool twice) {
+    CExpr place = array;
+    if (twice) place = place["2"];
+    const CExpr elements = rows_ > 1 ? Rows() * Units() : Units();
+    builder_.Append(
+        Statement::Declare(CExpr::Type("alignas(16) __shared__ " + Real()), place[elements]));
+  }
+
+  // The steps of the block's rows, and the most of these.
+  void ReadLengths() {
+    if (!has(kLengths)) return;
+    builder_.Blank();
+    if (rows_ == 1) {
+      builder_.Comment("How many steps the sequence has.");
+      builder_.AppendLet("longest", CheckedLength());
+      return;
+    }
+    builder_.Comment("How many steps each of the block's sequences has, and the longest.");
+    const std::string& type = builder_.index_type();
+    builder_.Append(Statement::Declare(type, CExpr("lengths_here")[Rows()]));
+    builder_.Append(Statement::Declare(type, "longest", 0));
+    ForRows([&] {
+      const CExpr length = OfRow("lengths_here");
+      builder_.Assign(length, CheckedLength());
+      builder_.Assign("longest", Call("max", {"longest", length}));
+    });
+  }
+
+  CExpr CheckedLength() {
+    const Value* outside = lowering_.Outside(node_.operand(kLengths));
+    IndexSite site = SiteOf(node_, outside, sizes_.steps, builder_);
+    site.is_length = true;
+    const int number = builder_.AddSite(site);
+    return Call("CheckedLength", {builder_.Buffer(outside)["row"], Steps(), "errors",
+                                  builder_.SiteName(number), "row"});
+  }
+
+  void BeginStates() {
+    builder_.Blank();
+    ForUnits([&] {
+      ForElements([&] {
+        const auto begin = [&](int operand, const CExpr& array) {
+          builder_.Assign(array[InBlock()], has(operand) ? Load(operand, OfState()) : Zero());
+        };
+        begin(kInitialState, CExpr("kept_states")["0"]);
+        if (is_lstm()) begin(kInitialCell, Cells("0"));
+      });
+    });
+    builder_.AppendCall("__syncthreads()");
+  }
+  CExpr Cells(const CExpr& which) const {
+    return is_cpu_ ? CExpr("kept_cells")[which] : "kept_cells";
+  }
+  CExpr Longest() { return has(kLengths) ? "longest" : Steps(); }
+  CExpr Length() { return MayEnd() ? OfRow("lengths_here") : Longest(); }
+  // Whether a row's sequence may have ended before a step of the block.
+  bool MayEnd() const { return has(kLengths) && rows_ > 1; }
+
+  void WalkSteps() {
+    builder_.Blank();
+    builder_.Comment(std::string("recurrence: the steps of ") + sizes_.kind->onnx +
+                     " cells, one after the other");
+    builder_.Open(/*is_branch=*/true);
+    const std::string pointer = Real() + "*";
+    builder_.Append(Statement::Declare(CExpr::Type("const " + pointer), "old_states",
+                                       CExpr("kept_states")["step % 2"]));
+    builder_.Append(Statement::Declare(CExpr::Type(pointer), "new_states",
+                                       CExpr("kept_states")["(step + 1) % 2"]));
+    if (resets_first_) {
+      ForUnits([&] { PlanFirstHalf(); });
+      builder_.AppendCall("__syncthreads()");
+    }
+    ForUnits([&] { PlanStep(); });
+    builder_.AppendCall("__syncthreads()");
+    builder_.CloseFor(LoopHeader(builder_, "step", 0, Longest()));
+  }
+
+  // Which step of its sequence the row is at, as a local where it is not the block's: sequences
+  // that are walked through from their end have their steps in front of that end.
+  void LetSequenceStep() {
+    const CExpr from_end = Length() - "1" - "step";
+    CExpr at = "step";
+    if (sizes_.directions > 1)
+      at = Conditional(Equal("direction", 0), "step", from_end);
+    else if (node_.Get<std::string>("direction") == "reverse")
+      at = from_end;
+    if (MayEnd()) {
+      builder_.Append(Statement::Let("bool", "is_running", "step" < Length()));
+      if (!at.Is("step")) {
+        CExpr stays = Not("is_running");
+        if (sizes_.directions > 1) stays = Or(stays, Equal("direction", 0));
+        at = Conditional(stays, "step", from_end);
+      }
+    }
+    at_ = at.Is("step") ? "step" : "sequence_step";
+    if (!at.Is("step")) builder_.AppendLet("sequence_step", at);
+  }
+
+  // Sums of `count` gates from number `first` on (none: 0). Those in front of `without` begin as
+  // what the inputs give to them, one behind as the recurrent bias; then `state` times the weights
+  // comes to each.
+  void MakeSums(const std::string& state, const CExpr& first, int64_t count,
+                const CExpr& count_name, const CExpr& without) {
+    CExpr place = CExpr("sums")[Rows()][count_name];
+    if (is_cpu_) place = place[Lanes()];
+    builder_.Append(Statement::Declare(Real(), place));
+    ForRows([&] {
+      LetSequenceStep();
+      if (count == 1) {
+        ForLanes([&] { builder_.Assign(Sum(0), GateInput(at_, first)); });
+        return;
+      }
+      builder_.Open(/*is_branch=*/true);
+      ForLanes([&] { builder_.Assign(Sum("gate_number"), GateInput(at_, "gate_number")); });
+      builder_.CloseFor(IntLoopHeader("gate_number", 0, "gate_number" < without), "#pragma unroll");
+      if (without.Is(count_name)) return;
+      ForLanes([&] { builder_.Assign(Sum(without), has(kBias) ? Load(kBias, OfUnit()) : Zero()); });
+    });
+    builder_.Use("recurrence.cuh");
+    CExpr weights = builder_.Buffer(lowering_.Outside(node_.operand(kWeights)));
+    if (sizes_.directions > 1)
+      weights = weights + "direction" * Own("direction_weights",
+                                            sizes_.kind->gates * sizes_.units * sizes_.units,
+                                            "of one direction");
+    if (!first.empty()) weights = weights + first * Units();
+    const CExpr unit = is_cpu_ ? "first_unit" : "unit";
+    const CExpr add =
+        Template(is_cpu_ ? "AddProductsOfLanes" : "AddProducts", {Units(), GateColumns()});
+    builder_.AppendCall(Call(add, {state, weights + unit, "sums"}));
+  }
+
+  // Function number `which` of ONNX's f, g and h.
+  CExpr Activate(size_t which, const std::string& name, CExpr x, bool may_clip = true) {
+    const ChosenActivation& chosen = activations_[which];
+    const std::string formula = chosen.function->formula;
+    if (const double clip = node_.Float("clip"); clip != 0 && may_clip) {
+      builder_.Use("recurrence.cuh");
+      x = Call("Clipped", {x, Parameter("clip", clip, "what gates are clipped to")});
+    }
+    const size_t first = formula.find("{x}");
+    if (formula.find("{x}", first + 1) != std::string::npos) x = Local(name + "_sum", x);
+    if (chosen.function->device_file != nullptr) builder_.Use(chosen.function->device_file);
+    const std::string letter(1, "fgh"[which]);
+    const auto parameter = [&](const char* what, double value) {
+      return Parameter(letter + "_" + what, value,
+                       std::string(what) + " of the activation " + letter);
+    };
+    std::string text = formula;
+    const auto fill = [&](const std::string& placeholder, const std::string& filling) {
+      for (size_t at = text.find(placeholder); at != std::string::npos; at = text.find(placeholder))
+        text.replace(at, placeholder.size(), filling);
+    };
+    fill("{x}", x.ToOperandString());
+    fill("{f}", dtype_ == Dtype::kF64 ? "" : "f");
+    if (chosen.function->has_alpha) fill("{alpha}", parameter("alpha", chosen.alpha).ToString());
+    if (chosen.function->has_beta) fill("{beta}", parameter("beta", chosen.beta).ToString());
+    return Local(name, CExpr::Parse(text));
+  }
+  CExpr Parameter(const std::string& hint, double value, const std::string& comment) {
+    return builder_.expressions().TypedConstant(Real(), hint, Literal(value, dtype_), comment);
+  }
+
+  // Of a GRU that resets the state before it multiplies it: the update gates and the reset states.
+  void PlanFirstHalf() {
+    const CExpr candidate = Gate("candidate");
+    MakeSums("old_states", {}, 2, candidate, candidate);
+    ForElements([&] {
+      const CExpr update = Activate(0, "update_gate", Sum(Gate("update")));
+      const CExpr reset = Activate(0, "reset_gate", Sum(Gate("reset")));
+      builder_.Assign(CExpr("kept_updates")[InBlock()], update);
+      builder_.Assign(CExpr("kept_resets")[InBlock()], reset * CExpr("old_states")[InBlock()]);
+    });
+  }
+
+  void PlanStep() {
+    const CExpr candidate = Gate("candidate");
+    const bool is_gru = sizes_.kind->cell == Cell::kGru;
+    if (resets_first_)
+      MakeSums("kept_resets", candidate, 1, "1", "1");
+    else
+      MakeSums("old_states", {}, sizes_.kind->gates, Gates(), is_gru ? candidate : Gates());
+    ForRows([&] {
+      if (rows_ > 1) LetSequenceStep();
+      ForLanes([&] {
+        if (is_lstm()) return StepLstm();
+        if (is_gru) return StepGru();
+        FinishStep(Activate(0, "new_state", Sum(0)));
+      });
+    });
+  }
+
+  void StepGru() {
+    CExpr update, sum;
+    if (resets_first_) {
+      update = CExpr("kept_updates")[InBlock()];
+      sum = Sum(0);
+    } else {
+      const CExpr candidate = Gate("candidate");
+      update = Activate(0, "update_gate", Sum(Gate("update")));
+      const CExpr reset = Activate(0, "reset_gate", Sum(Gate("reset")));
+      sum = GateInput(at_, candidate) + reset * Sum(candidate);
+    }
+    const CExpr candidate = Activate(1, "candidate", sum);
+    const CExpr old_state = Local("old_state", CExpr("old_states")[InBlock()]);
+    const CExpr one = Literal(1.0, dtype_);
+    FinishStep(Local("new_state", (one - update) * candidate + update * old_state));
+  }
+
+  void StepLstm() {
+    const CExpr before = Cells("step % 2"), behind = Cells("(step + 1) % 2");
+    const CExpr old_cell = Local("old_cell", before[InBlock()]);
+    const auto gate = [&](const std::string& name, const CExpr& cell) {
+      CExpr sum = Sum(Gate(name));
+      if (has(kPeepholes)) {
+        const CExpr peepholes = Own("peepholes", 3, "gates that see the cell");
+        const CExpr place =
+            Position({{Direction(), 1}, {Gate(name), peepholes}, {"unit", Units()}});
+        sum = sum + Load(kPeepholes, place) * cell;
+      }
+      return Activate(0, name + "_gate", sum);
+    };
+    const CExpr input = gate("input", old_cell);
+    const CExpr forget = node_.Int("input_forget") != 0
+                             ? Local("forget_gate", Literal(1.0, dtype_) - input)
+                             : gate("forget", old_cell);
+    const CExpr candidate = Activate(1, "candidate", Sum(Gate("cell")));
+    const CExpr new_cell = Local("new_cell", forget * old_cell + input * candidate);
+    const CExpr output = gate("output", new_cell);
+    const CExpr shown = Activate(2, "shown_cell", new_cell, /*may_clip=*/false);
+    builder_.Assign(behind[InBlock()], IfRunning(new_cell, old_cell));
+    FinishStep(Local("new_state", output * shown));
+  }
+
+  CExpr IfRunning(const CExpr& value, const CExpr& otherwise) const {
+    return MayEnd() ? Conditional("is_running", value, otherwise) : value;
+  }
+  void FinishStep(const CExpr& state) {
+    builder_.Assign(CExpr("new_states")[InBlock()],
+                    IfRunning(state, CExpr("old_states")[InBlock()]));
+    StoreState(at_, IfRunning(state, Zero()));
+  }
+
+  void StoreZerosBehindEnds() {
+    if (Output(0).empty()) return;
+    builder_.Blank();
+    builder_.Comment(rows_ == 1 ? "Zeros behind the sequence's end."
+                                : "Zeros behind the longest of the block's sequences.");
+    builder_.Open(/*is_branch=*/true);
+    ForUnits([&] { ForElements([&] { StoreState("step", Zero()); }); });
+    builder_.CloseFor(LoopHeader(builder_, "step", "longest", Steps()));
+  }
+
+  void StoreLastStates() {
+    const CExpr last = Output(1), last_cell = is_lstm() ? Output(2) : CExpr();
+    if (last.empty() && last_cell.empty()) return;
+    builder_.Blank();
+    builder_.Comment(has(kLengths) ? "The last states, zeros of empty sequences."
+                                   : "The last states.");
+    ForUnits([&] {
+      ForElements([&] {
+        const auto store = [&](const CExpr& output, const CExpr& array) {
+          if (output.empty()) return;
+          CExpr state = array[InBlock()];
+          if (has(kLengths)) state = Conditional(Length() > CExpr(0), state, Zero());
+          builder_.Assign(output[OfState()], ToMemory(state, dtype_));
+        };
+        const CExpr which = Longest() % "2";
+        store(last, CExpr("kept_states")[which]);
+        store(last_cell, Cells(which));
+      });
+    });
+  }
+
+  const std::vector<ChosenActivation> activations_;
+  const bool resets_first_;  // a GRU's state, before it is multiplied
+  CExpr at_;  // the step of its sequence that the row is at
+};
+
+}  // namespace
+
+KernelPlan PlanRecurrence(const Node& region, KernelBuilder& builder) {
+  return RecurrencePlanner(region, builder).Plan();
+}
+
+}  // namespace fusec

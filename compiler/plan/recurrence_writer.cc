@@ -1,0 +1,160 @@
+#include "compiler/plan/recurrence_writer.h"
+
+#include <algorithm>
+
+namespace fusec {
+
+namespace {
+
+constexpr int kMostThreads = 512;     // of a block
+constexpr int kWarpThreads = 32;      // of which blocks are made
+// Of the CPU: sums of so many units and gates, of one row or several, fit its vector registers.
+constexpr int64_t kUnitsOfRow = 32;
+constexpr int64_t kUnitsOfRows = 16;
+constexpr int64_t kFewGates = 3;
+
+}  // namespace
+
+int64_t RecurrenceRows(const Node& node, TargetKind target, int64_t wanted) {
+  const RecurrenceSizes sizes = SizesOfRecurrence(node);
+  const int64_t bytes = StateBytesPerRow(
+      *sizes.kind, sizes.units, node.Int("linear_before_reset") != 0, node.result()->type.dtype);
+  int64_t rows = std::max<int64_t>(wanted, 1);
+  while (target == TargetKind::kGpu && rows > 1 && rows * bytes > kMostStateBytes) rows /= 2;
+  return rows;
+}
+
+RecurrenceWriter::RecurrenceWriter(const Node& region, KernelBuilder& builder)
+    : region_(region),
+      builder_(builder),
+      lowering_(region, builder),
+      node_(*region.body->nodes.back()),
+      sizes_(SizesOfRecurrence(node_)),
+      dtype_(node_.result()->type.dtype),
+      batch_first_(node_.Int("batch_first") != 0),
+      is_cpu_(builder.target() == TargetKind::kCpu) {}
+
+CExpr RecurrenceWriter::Gate(const std::string& name) {
+  int64_t number = 0;
+  for (const std::string& known : ActivationNames(sizes_.kind->gate_names)) {
+    if (known == name) break;
+    ++number;
+  }
+  return Own(name + "_gate", number, "its number among the gates");
+}
+
+CExpr RecurrenceWriter::Local(const std::string& wanted, const CExpr& value) {
+  const std::string name = builder_.Unique(wanted);
+  builder_.Append(Statement::Let(Real(), name, value));
+  return name;
+}
+
+CExpr RecurrenceWriter::Position(ArrayRef<Coordinate> coordinates) {
+  CExpr position;
+  for (const auto& [at, extent] : coordinates) {
+    if (!position.empty() && !extent.Is(1)) position = position * extent;
+    if (!at.empty()) position = position.empty() ? at : position + at;
+  }
+  return position;
+}
+
+CExpr RecurrenceWriter::AtStep(const CExpr& step, ArrayRef<Coordinate> columns) {
+  std::vector<Coordinate> all;
+  if (batch_first_)
+    all = {{"row", Batch()}, {step, Steps()}};
+  else
+    all = {{step, Steps()}, {"row", Batch()}};
+  if (sizes_.directions > 1) all.push_back({Direction(), Directions()});
+  all.insert(all.end(), columns.begin(), columns.end());
+  return Position(all);
+}
+
+CExpr RecurrenceWriter::Load(int operand, const CExpr& position) {
+  const CExpr element = builder_.Buffer(lowering_.Outside(node_.operand(operand)))[position];
+  const bool is_half = dtype_ == Dtype::kF16 || dtype_ == Dtype::kBF16;
+  return is_half ? Call("ToFloat", {element}) : element;
+}
+
+CExpr RecurrenceWriter::GateInput(const CExpr& step, const CExpr& gate) {
+  if (sizes_.kind->gates == 1) return Load(kGates, AtStep(step, {{"unit", Units()}}));
+  return Load(kGates, AtStep(step, {{gate, Gates()}, {"unit", Units()}}));
+}
+
+CExpr RecurrenceWriter::Output(int result) {
+  const auto& outputs = region_.body->outputs;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i]->result_index == result)
+      return builder_.Buffer(region_.result(static_cast<int>(i)), /*written=*/true);
+  }
+  return {};
+}
+
+void RecurrenceWriter::StoreState(const CExpr& step, const CExpr& state) {
+  const CExpr output = Output(0);
+  if (output.empty()) return;
+  builder_.Assign(output[AtStep(step, {{"unit", Units()}})], ToMemory(state, dtype_));
+}
+
+void RecurrenceWriter::OpenBlock() {
+  const int wanted = builder_.shape().block_size;
+  const auto enough = static_cast<int>(CeilDiv(sizes_.units, kWarpThreads) * kWarpThreads);
+  KernelPlan& plan = builder_.plan();
+  plan.block_size = is_cpu_ ? 1 : wanted > 0 ? wanted : std::min(enough, kMostThreads);
+  rows_ = RecurrenceRows(node_, builder_.target(), builder_.shape().rows);
+  const bool many_units = rows_ == 1 && sizes_.kind->gates <= kFewGates;
+  if (is_cpu_) lanes_ = std::min(many_units ? kUnitsOfRow : kUnitsOfRows, sizes_.units);
+  const Expr groups = CeilDiv(sizes_.batch, rows_, builder_.ranges());
+  plan.blocks = groups * sizes_.directions;
+  plan.launch_in_words =
+      (rows_ == 1 ? "one block per row" : "a block owns " + std::to_string(rows_) + " rows") +
+      std::string(sizes_.directions > 1 ? ", in one direction" : "");
+  CExpr group = BlockNumber(builder_);
+  if (sizes_.directions > 1) {
+    builder_.AppendLet("direction", group % Directions());
+    group = group / Directions();
+  }
+  if (rows_ == 1)
+    builder_.AppendLet("row", group);
+  else
+    builder_.AppendLet("first_row", group * Rows());
+  if (IsOnce()) builder_.AppendLet("unit", "threadIdx.x");
+}
+
+void RecurrenceWriter::ForUnits(function_ref<void()> body) {
+  builder_.Open(/*is_branch=*/true);
+  if (is_cpu_) {
+    builder_.AppendLet("first_unit",
+                       Min("vector" * Lanes(), WriteSize(builder_, Units() - Lanes())));
+    body();
+    const CExpr vectors =
+        Own("unit_vectors", CeilDiv(sizes_.units, lanes_), "kLanes units each, the last overlaps");
+    builder_.CloseFor(LoopHeader(builder_, "vector", 0, vectors));
+    return;
+  }
+  body();
+  if (IsOnce())
+    builder_.CloseIf("unit" < Units());
+  else
+    builder_.CloseFor(
+        LoopHeader(builder_, "unit", "threadIdx.x", Units(), BlockSizeName(builder_)));
+}
+
+void RecurrenceWriter::ForRows(function_ref<void()> body) {
+  if (rows_ == 1) return body();
+  builder_.Open(/*is_branch=*/true);
+  const Expr last = sizes_.batch - 1;
+  builder_.AppendLet("row", Min("first_row" + CExpr("row_in_block"),
+                                WriteSize(builder_, last, CountOf("last_row", "of the batch"))));
+  body();
+  builder_.CloseFor(LoopHeader(builder_, "row_in_block", 0, Rows()), "#pragma unroll");
+}
+
+void RecurrenceWriter::ForLanes(function_ref<void()> body) {
+  if (!is_cpu_) return body();
+  builder_.Open(/*is_branch=*/true);
+  builder_.AppendLet("unit", "first_unit" + CExpr("lane"));
+  body();
+  builder_.CloseFor(LoopHeader(builder_, "lane", 0, Lanes()), "#pragma omp simd");
+}
+
+}  // namespace fusec
