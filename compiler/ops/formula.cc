@@ -59,13 +59,9 @@ Value* Formula::Transpose(Value* x, ArrayRef<int64_t> perm) {
   return Make(OpKind::kTranspose, {x}, {{"perm", perm.vec()}});
 }
 
-<<<<<<< HEAD
-Value* Formula::Slice(Value* x, int axis, const Expr& begin, const Expr& length, int64_t step) {
-  if (problem_) return x;
-=======
 Value* Formula::Slice(Value* x, int axis, const Expr& begin, const Expr& length, int64_t step,
                       const std::string& name) {
->>>>>>> recurrent
+  if (problem_) return x;
   Shape starts(x->type.rank(), Expr(0));
   std::vector<int64_t> steps(x->type.rank(), 1);
   Shape shape = x->type.shape;
@@ -73,12 +69,7 @@ Value* Formula::Slice(Value* x, int axis, const Expr& begin, const Expr& length,
   starts[axis] = begin;
   steps[axis] = step;
   shape[axis] = length;
-<<<<<<< HEAD
-  return Make(OpKind::kSlice, {x}, {{"starts", starts}, {"steps", steps}, {"shape", shape}});
-=======
-  return builder_.Make(OpKind::kSlice, {x},
-                       {{"starts", starts}, {"steps", steps}, {"shape", shape}}, name);
->>>>>>> recurrent
+  return Make(OpKind::kSlice, {x}, {{"starts", starts}, {"steps", steps}, {"shape", shape}}, name);
 }
 
 Value* Formula::Concat(ValueList parts, int axis) {

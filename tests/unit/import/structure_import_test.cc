@@ -229,7 +229,7 @@ constexpr char kJagged[] =
 TEST_F(ImportStructure, PartsOfRunTimeLengthsAreRefusedWhereTheirEndMatters) {
   EXPECT_EQ(
       Refusal(kJagged),
-      "m.onnxtxt: node of \"y\" (gather) reads a tensor whose size is computed from run-time "
+      "m.onnxtxt: node \"y\" (gather) reads a tensor whose size is computed from run-time "
       "data, which fusec supports in look-ups, element by element, and in bags with bounds of "
       "their own");
   EXPECT_EQ(Refusal(R"(g (float[values] x, int64[2] lengths) => (float[n] y) {
