@@ -6,7 +6,7 @@
 #          tests/run.sh --threads     serving tests again, the runtime and the CPU kernels built with ThreadSanitizer
 #          tests/run.sh --nightly     10,000 random graphs, other ones every day, fused and compiled for the CPU, against the interpreter; a
 #                                     tenth of them by every kernel that may be tried, and by the text for GPUs; and as many random
-#                                     sequences of runs on a CUDA driver of our own
+#                                     sequences of runs on a CUDA driver of our own; then tests/python/nightly.sh
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/.setup/setup.sh"
@@ -32,14 +32,15 @@ case ${1:-} in
   FUSEC_CMAKE_FLAGS="-DFUSEC_SANITIZE=thread" build_fusec "$folder" serving_tests
   ;;
 --nightly)
-  build_fusec "$folder" property_tests serving_tests
+  build_fusec "$folder" property_tests serving_tests fusec_python fake_cuda
   export FUSEC_PROPERTY_RUNS=${FUSEC_PROPERTY_RUNS:-10000}
   export FUSEC_PROPERTY_SEED=${FUSEC_PROPERTY_SEED:-$(($(date +%s) / 86400 * 10000))}
   echo "these graphs again: FUSEC_PROPERTY_SEED=$FUSEC_PROPERTY_SEED FUSEC_PROPERTY_RUNS=$FUSEC_PROPERTY_RUNS tests/run.sh --nightly"
   nice -n 19 "$folder/tests/property_tests" --gtest_filter=CodegenProperty.CpuAnswersMatch
   export FUSEC_PROPERTY_RUNS=$(((FUSEC_PROPERTY_RUNS + 9) / 10))
   nice -n 19 "$folder/tests/property_tests" --gtest_filter=CodegenProperty.CandidatesOfTuningMatch:CodegenProperty.GpuAnswersMatch
-  exec nice -n 19 "$folder/tests/serving_tests" --gtest_filter='RandomRuns.*'
+  nice -n 19 "$folder/tests/serving_tests" --gtest_filter='RandomRuns.*'
+  exec nice -n 19 "$root/tests/python/nightly.sh"
   ;;
 *)
   build_fusec "$folder" all

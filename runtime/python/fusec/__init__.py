@@ -18,6 +18,7 @@ from fusec._errors import (
     ComparisonFailed,
     CopyWarning,
     Error,
+    FallbackWarning,
     NoDevice,
 )
 from fusec._model import Context, Model, Tensor, TensorInfo, load

@@ -53,4 +53,8 @@ class CopyWarning(UserWarning):
     """A tensor is copied before every run because of how it lies in memory."""
 
 
+class FallbackWarning(UserWarning):
+    """PyTorch runs a graph of torch.compile that fusec does not support."""
+
+
 BY_CODE = {kind.code: kind for kind in (ComparisonFailed, BadUsage, BadModel, NoDevice, BadArtifact, BadInput)}

@@ -47,6 +47,7 @@ def _run(command: list[str]) -> tuple[int, str, str]:
         reading, writing = pty.openpty()
     else:
         reading, writing = os.pipe()
+    interrupts = _HeldInterrupts()
     try:
         # In a session of its own, so that the terminal's Ctrl-C reaches this process alone, which hands it on once: the program cleans
         # up after the first interrupt, and a second one would end it in the middle of that.
@@ -55,6 +56,7 @@ def _run(command: list[str]) -> tuple[int, str, str]:
         )
     except OSError as failure:
         os.close(reading)
+        interrupts.release()
         raise _errors.NoDevice(f"{command[0]} cannot be started: {failure.strerror}") from failure
     finally:
         os.close(writing)
@@ -66,13 +68,30 @@ def _run(command: list[str]) -> tuple[int, str, str]:
     for thread in threads:
         thread.start()
     try:
-        _wait(child)
+        _wait(child, interrupts)
     finally:
         for thread in threads:
             thread.join()
         child.stdout.close()
         os.close(reading)
     return child.returncode, b"".join(output).decode(errors="replace"), show.error
+
+
+class _HeldInterrupts:
+    """From now on an interrupt waits for release(), so that no child is started that nobody knows. Only the main thread gets any."""
+
+    def __init__(self) -> None:
+        self._came: list[tuple[int, Any]] = []
+        self._is_main = threading.current_thread() is threading.main_thread()
+        if self._is_main:
+            self._handler = signal.signal(signal.SIGINT, lambda number, frame: self._came.append((number, frame)))
+
+    def release(self) -> None:
+        if not self._is_main:
+            return
+        signal.signal(signal.SIGINT, self._handler)
+        if self._came and callable(self._handler):
+            self._handler(*self._came[0])
 
 
 def _environment() -> dict[str, str]:
@@ -82,8 +101,9 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "FUSEC_PYTHON": sys.executable}
 
 
-def _wait(child: subprocess.Popen[bytes]) -> None:
+def _wait(child: subprocess.Popen[bytes], interrupts: _HeldInterrupts) -> None:
     try:
+        interrupts.release()
         child.wait()
         return
     except BaseException:  # an interrupt, or what else a signal handler raises: nothing outlives the call
@@ -103,7 +123,7 @@ class _Shown:
     def __init__(self, stream: Any) -> None:
         self.error = ""
         self._stream = stream
-        self._line = b""  # the beginning of one that may be an error's
+        self._held = b""  # what may be the beginning of an error
 
     def copy(self, reading: int) -> None:
         while True:
@@ -116,19 +136,18 @@ class _Shown:
             if not text:
                 break
             self._take(text.replace(b"\r\n", b"\n"))
-        self._show(self._line)
+        self._show(self._held)
 
     def _take(self, text: bytes) -> None:
-        for line in (self._line + text).splitlines(keepends=True):
-            if line.startswith(_ERROR) and line.endswith(b"\n"):
-                self.error = line[len(_ERROR) :].decode(errors="replace").strip()
-                self._line = b""
-            elif not line.endswith(b"\n") and _ERROR.startswith(line[: len(_ERROR)]):
-                self._line = line
-                return
-            else:
-                self._show(line)
-        self._line = b""
+        text = self._held + text
+        while (start := text.find(_ERROR)) >= 0 and (end := text.find(b"\n", start)) >= 0:
+            self._show(text[:start])
+            self.error = text[start + len(_ERROR) : end].decode(errors="replace")
+            text = text[end + 1 :]
+        if start < 0:
+            start = next(place for place in range(len(text) + 1) if _ERROR.startswith(text[place:]))
+        self._show(text[:start])
+        self._held = text[start:]
 
     def _show(self, text: bytes) -> None:
         if text and self._stream is not None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import sys
 import tempfile
 from typing import Any, Mapping, Sequence, Union
 
@@ -53,9 +54,11 @@ class Artifact:
 
 
 def compile(
-    model: Path,
+    model: Any,
     output: Path | None = None,
     *,
+    args: Any = None,
+    dynamic_shapes: Any = None,
     target: str | Sequence[str] | None = None,
     dims: Mapping[str, Any] | None = None,
     freeze: Mapping[str, Any] | None = None,
@@ -70,9 +73,12 @@ def compile(
     time_passes: bool = False,
     tune: bool = False,
 ) -> Artifact:
-    """Compiles an ONNX model into a folder that fusec.load loads.
+    """Compiles a model into a folder that fusec.load loads.
 
-    model: the file. output: the folder to write, "NAME_fused" beside the working directory's files where it is not given.
+    model: an ONNX file, or a torch.nn.Module or ExportedProgram, which PyTorch exports first, in evaluation mode.
+    output: the folder to write; "NAME_fused" in the working directory where it is not given.
+    args: of a module, what it is called with: a tensor or a tuple. The first axis of its tensors is the dim "batch", of any size, where it
+    is as long as that of the first tensor; or dynamic_shapes says which sizes are free, as for torch.onnx.export.
     target: what to compile for, such as "cpu,sm_90a" or ["cpu", "sm_90a"]; this machine by default.
     dims: the sizes that a symbolic dim may have, in elements: {"batch": (1, 4096)}, or {"batch": 64} for one size.
     freeze: inputs that become constants, as an array or a file (.npy or .pb): {"mask": mask}.
@@ -87,9 +93,9 @@ def compile(
     wrong, and NoDevice where a compiler is missing: targets of a GPU need NVRTC (a CUDA toolkit, or pip install "fusec[cuda]"), those of
     a CPU the compiler c++.
     """
-    path = os.fspath(model)
-    folder = pathlib.Path(path).stem.split(".")[0] + "_fused" if output is None else os.fspath(output)
     with tempfile.TemporaryDirectory(prefix="fusec_") as temporary:
+        path = _model_file(model, args, dynamic_shapes, temporary)
+        folder = pathlib.Path(path).stem.split(".")[0] + "_fused" if output is None else os.fspath(output)
         flags = {
             "target": _program.listed(target),
             "dim": _program.named(dims, _program.size_range),
@@ -107,6 +113,19 @@ def compile(
         }
         _program.run(["compile", path, f"--output={folder}", *_program.flags(flags)])
     return Artifact(folder)
+
+
+def _model_file(model: Any, args: Any, dynamic_shapes: Any, folder: str) -> str:
+    if isinstance(model, (str, os.PathLike)):
+        return os.fspath(model)
+    if "torch" in sys.modules:
+        from fusec import _torch
+
+        if _torch.is_model(model):
+            path = os.path.join(folder, type(model).__name__.lower() + ".onnx")
+            _torch.export(model, args, path, dynamic_shapes)
+            return path
+    raise _errors.BadUsage(f"a model is a path or a module of PyTorch, got {type(model).__name__}")
 
 
 def _frozen(values: Mapping[str, Any] | None, folder: str) -> list[str] | None:

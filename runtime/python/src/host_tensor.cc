@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "runtime/python/src/docs.h"
 #include "runtime/python/src/dtype.h"
 #include "runtime/python/src/errors.h"
 
@@ -155,14 +156,12 @@ int HostTensor::FillBuffer(PyObject* self, Py_buffer* buffer, int flags) const {
 }
 
 void HostTensor::Declare(nb::module_& module) {
-  nb::class_<HostTensor>(module, "Tensor", nb::type_slots(slots),
-                         "A dense tensor in host memory. It speaks DLPack and, but for bf16, the "
-                         "buffer protocol: torch.from_dlpack(t), numpy.asarray(t), memoryview(t).")
-      .def_prop_ro("shape", ShapeOf, "The sizes, in elements.")
+  nb::class_<HostTensor>(module, "Tensor", nb::type_slots(slots), docs::kTensor)
+      .def_prop_ro("shape", ShapeOf, docs::kShape)
       .def_prop_ro(
           "dtype", [](const HostTensor& tensor) { return fusec_dtype_name(tensor.dtype()); },
-          "\"f32\", \"f16\", \"bf16\", \"f64\", \"i8\" to \"i64\", \"u8\" to \"u64\" or \"bool\".")
-      .def_prop_ro("nbytes", &HostTensor::bytes, "The size in bytes.")
+          docs::kDtype)
+      .def_prop_ro("nbytes", &HostTensor::bytes, docs::kBytes)
       .def("__dlpack__", DlpackOf, nb::kw_only(), nb::arg("stream") = nb::none(),
            nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(),
            nb::arg("copy") = nb::none())

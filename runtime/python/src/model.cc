@@ -5,6 +5,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include "runtime/python/src/docs.h"
 #include "runtime/python/src/dtype.h"
 #include "runtime/python/src/errors.h"
 #include "runtime/python/src/host_tensor.h"
@@ -169,36 +170,46 @@ HostTensor AllocateHost(const Model& model, const std::vector<int64_t>& shape,
 void DeclareModel(nb::module_& module) {
   using Arguments = const nb::args&;
   using ByName = const nb::kwargs&;
-  nb::class_<Context>(module, "Context", nb::type_slots(context_slots),
-                      "One call at a time on a model: bindings, scratch memory and, on a GPU, a "
-                      "stream and CUDA graphs. Each thread needs its own.")
-      .def("run_into",
-           [](Context& context, Arguments arguments, ByName by_name) {
-             context.RunInto(FirstOf(arguments), arguments.ptr(), 1, by_name.ptr());
-           })
-      .def("synchronize", &Context::Synchronize)
-      .def_prop_ro("stream", [](const Context& context) { return StreamNumber(context.stream()); })
-      .def_prop_ro("scratch_bytes", &Context::scratch_bytes);
+  nb::class_<Context>(module, "Context", nb::type_slots(context_slots), docs::kContext)
+      .def(
+          "run_into",
+          [](Context& context, Arguments arguments, ByName by_name) {
+            context.RunInto(FirstOf(arguments), arguments.ptr(), 1, by_name.ptr());
+          },
+          docs::kRunInto)
+      .def("synchronize", &Context::Synchronize, docs::kSynchronize)
+      .def_prop_ro(
+          "stream", [](const Context& context) { return StreamNumber(context.stream()); },
+          docs::kContextStream)
+      .def_prop_ro("scratch_bytes", &Context::scratch_bytes, docs::kScratchBytes);
 
   nb::class_<Model>(module, "Model", nb::type_slots(model_slots))
       .def(nb::init<const std::string&, const std::optional<std::string>&, bool>(), nb::arg("path"),
            nb::arg("device").none() = nb::none(), nb::arg("strict") = false)
-      .def("run_into",
-           [](Model& model, Arguments arguments, ByName by_name) {
-             model.RunInto(FirstOf(arguments), arguments.ptr(), by_name.ptr());
-           })
-      .def("context", &Model::NewContext)
-      .def("synchronize", &Model::Synchronize)
-      .def("close", &Model::Close)
+      .def(
+          "run_into",
+          [](Model& model, Arguments arguments, ByName by_name) {
+            model.RunInto(FirstOf(arguments), arguments.ptr(), by_name.ptr());
+          },
+          docs::kRunInto)
+      .def("context", &Model::NewContext, docs::kNewContext)
+      .def("synchronize", &Model::Synchronize, docs::kSynchronize)
+      .def("close", &Model::Close, docs::kClose)
       .def_prop_ro("is_closed", &Model::is_closed)
-      .def_prop_ro("stream", [](Model& model) { return StreamNumber(model.stream()); })
-      .def_prop_ro("device",
-                   [](const Model& model) {
-                     return std::string(fusec_device_name(model.program()->handle()));
-                   })
-      .def_prop_ro("weight_bytes",
-                   [](const Model& model) { return fusec_weight_bytes(model.program()->handle()); })
-      .def("allocate_host", AllocateHost, nb::arg("shape"), nb::arg("dtype") = "f32")
+      .def_prop_ro(
+          "stream", [](Model& model) { return StreamNumber(model.stream()); }, docs::kModelStream)
+      .def_prop_ro(
+          "device",
+          [](const Model& model) {
+            return std::string(fusec_device_name(model.program()->handle()));
+          },
+          docs::kDevice)
+      .def_prop_ro(
+          "weight_bytes",
+          [](const Model& model) { return fusec_weight_bytes(model.program()->handle()); },
+          docs::kWeightBytes)
+      .def("allocate_host", AllocateHost, nb::arg("shape"), nb::arg("dtype") = "f32",
+           docs::kAllocateHost)
       .def_prop_ro("_inputs",
                    [](const Model& model) { return SignatureTuple(model.program()->inputs()); })
       .def_prop_ro("_outputs",
