@@ -5,18 +5,24 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import inspect
+import logging
 import os
 import pathlib
 import shutil
 import tempfile
 import threading
 import warnings
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 import torch
 
 import fusec
 from fusec import _errors
+
+
+class Unsupported(Exception):
+    """Why PyTorch runs a graph of torch.compile."""
+
 
 # ---- modules ----
 
@@ -52,15 +58,23 @@ def export(module: Any, args: Any, path: str, dynamic_shapes: Any = None) -> Non
 
 
 def _write(module: Any, args: tuple, path: str, **flags: Any) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # those of the exporter are about itself
-        torch.onnx.export(module, args, path, dynamo=True, verbose=False, **flags)
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # the exporter's warnings are about itself
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(module, args, path, dynamo=True, verbose=False, **flags)
+    finally:
+        logger.setLevel(level)
 
 
 @contextlib.contextmanager
 def _export_errors(name: str):
     try:
         yield
+    except Unsupported:
+        raise
     except Exception as failure:
         raise _errors.BadModel(f"{name} cannot be exported to ONNX: {_reason(failure)}") from failure
 
@@ -96,18 +110,16 @@ def _parameter_names(module: torch.nn.Module, args: tuple) -> list[str] | None:
 # ---- torch.compile ----
 
 
-def backend(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
+def backend(
+    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
     """torch.compile(model, backend="fusec"): runs graphs of inference as fused kernels.
 
     A graph is exported to ONNX and compiled when it first runs; artifacts are cached by content. What fusec does not support, and what
     needs gradients, PyTorch runs as ever, and one FallbackWarning says why. options: those of fusec.compile, such as
     options={"matmul_precision": "high"}.
     """
-    return _Graph(graph_module, options)
-
-
-class Unsupported(Exception):
-    """Why PyTorch runs a graph."""
+    return _Graph(graph_module, dict(options or {}))
 
 
 class _Graph:
@@ -143,25 +155,29 @@ class _Plan:
     """A graph's artifact for the values that its parameters have now."""
 
     def __init__(self, graph_module: torch.fx.GraphModule, placeholders: list, args: tuple, options: dict[str, Any]):
-        self._frozen = [(i, _state(arg)) for i, arg in enumerate(args) if _is_constant(arg)]
-        constant = {i for i, _ in self._frozen}
-        self._inputs = [i for i, arg in enumerate(args) if isinstance(arg, torch.Tensor) and i not in constant]
+        numbers = {i: args[i].item() for i, node in enumerate(placeholders) if _is_number(node)}
+        constant = {i for i, arg in enumerate(args) if _is_constant(arg)} - set(numbers)
+        self._frozen = [(i, _state(args[i])) for i in constant]
+        self._numbers = list(numbers.items())
+        self._inputs = [i for i, arg in enumerate(args) if isinstance(arg, torch.Tensor) and i not in constant and i not in numbers]
         devices = {args[i].device for i in self._inputs} | {args[i].device for i in constant}
         if len(devices) != 1:
             raise Unsupported(f"its tensors are on {len(devices)} devices")
         device = devices.pop()
         if device.type not in ("cpu", "cuda"):
             raise Unsupported(f"its tensors are on {device}")
-        module, self._results = _with_constants(graph_module, placeholders, args)
+        module, self._results = _with_constants(graph_module, placeholders, args, self._inputs, constant, numbers)
         if not any(kind == "output" for kind, _ in self._results):
             raise Unsupported("it computes no tensor")
         shapes = tuple(_dynamic_axes(placeholders[i]) for i in self._inputs)
-        self._model = _load_cached(_exported(module, tuple(args[i] for i in self._inputs), shapes), device, options)
-        # Inputs that the exporter found unused are not the model's.
-        self._order = [self._inputs[int(tensor.name[len("input_") :])] for tensor in self._model.inputs]
+        names = {f"input_{i}": i for i in self._inputs}
+        write = _exported(module, tuple(args[i] for i in self._inputs), list(names), shapes)
+        self._model = _load_cached(write, device, options)
+        self._order = [names[tensor.name] for tensor in self._model.inputs]  # all, or those that are used
 
     def fits(self, args: tuple) -> bool:
-        return all(_state(args[i]) == state for i, state in self._frozen)
+        has_numbers = all(args[i].item() == number for i, number in self._numbers)
+        return has_numbers and all(_state(args[i]) == state for i, state in self._frozen)
 
     def run(self, args: tuple) -> tuple:
         results = self._model(*[args[i] for i in self._order])
@@ -176,6 +192,14 @@ def _is_constant(arg: Any) -> bool:
     return isinstance(arg, torch.nn.Parameter) or (isinstance(arg, torch.Tensor) and is_static)
 
 
+def _is_number(placeholder: torch.fx.Node) -> bool:
+    """Numbers of Python that torch.compile hands over as tensors, of which the graph takes the item."""
+    value = placeholder.meta.get("example_value")
+    if not isinstance(value, torch.Tensor) or value.dim() > 0 or not placeholder.users:
+        return False
+    return all(user.op == "call_method" and user.target == "item" for user in placeholder.users)
+
+
 def _state(tensor: torch.Tensor) -> tuple:
     """Changes when the values do, but for writes through tensor.data."""
     version = None if tensor.is_inference() else tensor._version
@@ -188,28 +212,25 @@ def _dynamic_axes(placeholder: torch.fx.Node) -> dict[int, Any] | None:
     return axes or None
 
 
-def _with_constants(graph_module: torch.fx.GraphModule, placeholders: list, args: tuple) -> tuple[torch.fx.GraphModule, list]:
-    """The graph with parameters as constants of its own, sizes asked of tensors, and tensors as its only results; and for each result
-    of before ("output", number), ("input", number) or ("value", value)."""
+def _with_constants(
+    graph_module: torch.fx.GraphModule, placeholders: list, args: tuple, inputs: list[int], constant: set[int], numbers: dict[int, Any]
+) -> tuple[torch.fx.GraphModule, list]:
+    """The graph with parameters and numbers as constants of its own, sizes asked of tensors, and tensors as its only results; and for
+    each result of before ("output", number), ("input", number) or ("value", value)."""
     graph = torch.fx.Graph()
-    copies: dict[torch.fx.Node, torch.fx.Node] = {}
-    attributes: dict[str, Any] = {}
-    sizes: list[tuple[int, torch.fx.Node]] = []
+    copies: dict[torch.fx.Node, Any] = {}
+    for i in inputs:
+        copies[placeholders[i]] = graph.placeholder(f"input_{i}")
+    for i in constant:
+        copies[placeholders[i]] = graph.get_attr(f"constant_{i}")
+    for i, number in numbers.items():
+        copies.update((user, number) for user in placeholders[i].users)
     for i, node in enumerate(placeholders):
-        if _is_constant(args[i]):
-            attributes[f"constant_{i}"] = args[i].detach()
-            copies[node] = graph.get_attr(f"constant_{i}")
-        elif isinstance(args[i], torch.Tensor):
-            copies[node] = graph.placeholder(f"input_{i}")
-            copies[node].meta.update(node.meta)
-        else:
-            sizes.append((i, node))
-    tensors = [node for i, node in enumerate(placeholders) if isinstance(args[i], torch.Tensor) and not _is_constant(args[i])]
-    for i, node in sizes:
-        copies[node] = _size_of(node, tensors, copies, graph, args[i])
+        if node not in copies and i not in numbers:
+            copies[node] = _size_of(node, [placeholders[i] for i in inputs], copies, graph, args[i])
     results: list[tuple[str, Any]] = []
     for node in graph_module.graph.nodes:
-        if node.op == "placeholder":
+        if node in copies or node.op == "placeholder":
             continue
         if node.op == "output":
             kept = []
@@ -229,7 +250,8 @@ def _with_constants(graph_module: torch.fx.GraphModule, placeholders: list, args
     root = torch.nn.Module()
     for name, child in graph_module.named_children():
         root.add_module(name, child)
-    for name, value in [*graph_module.named_buffers(recurse=False), *graph_module.named_parameters(recurse=False), *attributes.items()]:
+    own = {**dict(graph_module.named_buffers(recurse=False)), **dict(graph_module.named_parameters(recurse=False))}
+    for name, value in {**own, **{f"constant_{i}": args[i] for i in constant}}.items():
         root.register_buffer(name, value.detach(), persistent=False)
     return torch.fx.GraphModule(root, graph), results
 
@@ -246,16 +268,23 @@ def _size_of(node: torch.fx.Node, tensors: list, copies: dict, graph: torch.fx.G
     return value
 
 
-def _exported(module: torch.fx.GraphModule, args: tuple, dynamic_shapes: tuple) -> Callable[[str], None]:
+def _exported(module: torch.fx.GraphModule, args: tuple, names: list[str], dynamic_shapes: tuple) -> Callable[[str], None]:
     def write(path: str) -> None:
         with _export_errors("the graph"), torch.no_grad():
             program = torch.export.export(module, args, dynamic_shapes=dynamic_shapes or None, strict=False)
-            signature = program.graph_signature
-            if signature.user_inputs_to_mutate or signature.buffers_to_mutate:
+            if _changes_inputs(program):
                 raise Unsupported("it changes its inputs or buffers in place")
-            _write(program, (), path, input_names=[f"input_{i}" for i in range(len(args))])
+            _write(program, (), path, input_names=names)
 
     return write
+
+
+def _changes_inputs(program: torch.export.ExportedProgram) -> bool:
+    """Changes of values that the graph makes itself are good."""
+    if not any(getattr(getattr(node.target, "_schema", None), "is_mutable", False) for node in program.graph.nodes):
+        return False
+    signature = program.run_decompositions({}).graph_signature
+    return bool(signature.user_inputs_to_mutate or signature.buffers_to_mutate)
 
 
 def _load_cached(write: Callable[[str], None], device: torch.device, options: dict[str, Any]) -> fusec.Model:
