@@ -32,7 +32,7 @@ case ${1:-} in
   FUSEC_CMAKE_FLAGS="-DFUSEC_SANITIZE=thread" build_fusec "$folder" serving_tests
   ;;
 --nightly)
-  build_fusec "$folder" property_tests serving_tests fusec_python fake_cuda
+  build_fusec "$folder" property_tests serving_tests
   export FUSEC_PROPERTY_RUNS=${FUSEC_PROPERTY_RUNS:-10000}
   export FUSEC_PROPERTY_SEED=${FUSEC_PROPERTY_SEED:-$(($(date +%s) / 86400 * 10000))}
   echo "these graphs again: FUSEC_PROPERTY_SEED=$FUSEC_PROPERTY_SEED FUSEC_PROPERTY_RUNS=$FUSEC_PROPERTY_RUNS tests/run.sh --nightly"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Builds the wheel in the folder of the ordinary build, installs it into an empty environment, without an index, and has it compile and
-run a model there: with neither numpy nor what the build machine has in its own folders.
+"""Makes the wheel of the build, installs it into an empty environment, without an index, and has it compile and run a model there: with
+neither numpy nor what the build machine has in its own folders.
 
-usage: check_wheel.py BUILD_FOLDER ROOT PYTHON CMAKE       PYTHON has scikit-build-core and nanobind, CMAKE configured the build
+usage: check_wheel.py BUILD_FOLDER ROOT PYTHON CMAKE       PYTHON has scikit-build-core
 """
 
 import os
@@ -41,18 +41,11 @@ def run(*command, cwd=None, **environment):
 
 
 def build(folder):
-    """The wheel; the build keeps its settings, as after .setup/wheel.sh."""
-    cache = BUILD / "CMakeCache.txt"
-    kept, times = cache.read_bytes(), (cache.stat().st_atime_ns, cache.stat().st_mtime_ns)
-    path = f"{CMAKE.parent}:{PYTHON.parent}:{os.environ['PATH']}"
-    try:
-        code, text = run(
-            PYTHON, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--disable-pip-version-check", "--wheel-dir", folder,
-            "--config-settings", f"build-dir={BUILD}", ROOT / "runtime/python", PATH=path,
-        )  # fmt: skip
-    finally:
-        cache.write_bytes(kept)
-        os.utime(cache, ns=times)
+    code, text = run(
+        PYTHON, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--disable-pip-version-check", "--wheel-dir", folder,
+        "--config-settings", f"cmake.define.FUSEC_BUILD={BUILD}", ROOT / "runtime/python",
+        PATH=f"{CMAKE.parent}:{PYTHON.parent}:{os.environ['PATH']}",
+    )  # fmt: skip
     check("the wheel is built", code == 0, text)
     return next(folder.glob("fusec-*.whl"), None)
 

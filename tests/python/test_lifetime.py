@@ -1,7 +1,6 @@
 """Threads, processes, signals and memory: what lives how long, and who may use what."""
 
 import gc
-import os
 import threading
 import time
 import unittest
@@ -11,7 +10,7 @@ import numpy as np
 from support import artifact, load, resident_bytes, run_python
 
 BIAS = np.float32([10, 20, 30, 40])
-RUNS = int(os.environ.get("FUSEC_PYTHON_RUNS", "1000"))  # the nightly run takes 10,000
+RUNS = 10000
 
 
 class Threads(unittest.TestCase):
