@@ -1,18 +1,26 @@
-"""The exceptions of fusec. Each class stands for an exit code of the program and a status of the C ABI, and its text is the one line
-that those give."""
+"""The exceptions and warnings of fusec. Each class of exceptions stands for an exit code of the program and a status of the C ABI, and its
+text is the one line that those give."""
+
+from __future__ import annotations
+
+import typing
+
+if typing.TYPE_CHECKING:
+    from fusec._reports import Verification
 
 
 class Error(Exception):
-    """Something that fusec was asked to do failed. `code` is the program's exit code."""
+    """Something that fusec was asked to do failed. `code` is the program's exit code, `output` what it printed before."""
 
     code = 70
+    output = ""
 
 
 class ComparisonFailed(Error):
     """An answer differs by more than its tolerance (exit code 1). `report` is the Verification."""
 
     code = 1
-    report = None
+    report: Verification | None = None
 
 
 class BadUsage(Error, ValueError):
@@ -57,4 +65,4 @@ class FallbackWarning(UserWarning):
     """PyTorch runs a graph of torch.compile that fusec does not support."""
 
 
-BY_CODE = {kind.code: kind for kind in (ComparisonFailed, BadUsage, BadModel, NoDevice, BadArtifact, BadInput)}
+BY_CODE: dict[int, type[Error]] = {kind.code: kind for kind in (ComparisonFailed, BadUsage, BadModel, NoDevice, BadArtifact, BadInput)}

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import typing
 from typing import Any, Callable, Mapping, Sequence
 
 from fusec import _errors
@@ -61,8 +62,9 @@ def _run(command: list[str]) -> tuple[int, str, str]:
     finally:
         os.close(writing)
     output: list[bytes] = []
+    stdout = typing.cast(typing.IO[bytes], child.stdout)
     threads = [
-        threading.Thread(target=lambda: output.append(child.stdout.read()), daemon=True),
+        threading.Thread(target=lambda: output.append(stdout.read()), daemon=True),
         threading.Thread(target=show.copy, args=(reading,), daemon=True),
     ]
     for thread in threads:
@@ -72,7 +74,7 @@ def _run(command: list[str]) -> tuple[int, str, str]:
     finally:
         for thread in threads:
             thread.join()
-        child.stdout.close()
+        stdout.close()
         os.close(reading)
     return child.returncode, b"".join(output).decode(errors="replace"), show.error
 

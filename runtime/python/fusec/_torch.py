@@ -233,7 +233,7 @@ def _with_constants(
         if node in copies or node.op == "placeholder":
             continue
         if node.op == "output":
-            kept = []
+            kept: list[torch.fx.Node] = []
             for value in node.args[0]:
                 if isinstance(value, torch.fx.Node) and value.op == "placeholder":
                     results.append(("input", placeholders.index(value)))
