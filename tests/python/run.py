@@ -19,6 +19,6 @@ names = sys.argv[1:]
 suite = loader.loadTestsFromNames(names) if names else loader.discover(str(pathlib.Path(__file__).parent), "test_*.py")
 result = unittest.TextTestRunner(stream=sys.stdout, verbosity=1).run(suite)
 shutil.rmtree(support.FOLDER)
-bad = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses) + len(result.skipped)
+bad = len({test.id() for test, _ in result.failures + result.errors + result.skipped}) + len(result.unexpectedSuccesses)
 print(f"{result.testsRun - bad} passed, {bad} failed")
 sys.exit(bad != 0)

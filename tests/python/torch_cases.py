@@ -3,13 +3,14 @@
 import contextlib
 import io
 import os
+import sys
 import unittest
 import unittest.mock
 import warnings
 
 import fusec
 import torch
-from support import FOLDER, load, run_python
+from support import FOLDER, ROOT, load, run_python
 
 os.environ["FUSEC_CACHE_DIR"] = str(FOLDER / "torch_cache")
 ROUNDING = dict(atol=1e-5, rtol=1e-4)
@@ -265,8 +266,52 @@ class Backend(TorchTest):
             torch._dynamo.reset()
             torch.testing.assert_close(self.compiled(module)(*inputs(3)), module(*inputs(3)), **ROUNDING)
 
-    def test_a_transformer_block(self):
+    def test_attention_of_torch(self):
         block = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0.0).eval()
         x = torch.rand(2, 6, 32)
-        with torch.no_grad():
+        with torch.no_grad(), self.warns(r"set_fastpath_enabled\(False\)"):
             torch.testing.assert_close(self.compiled(block)(x), block(x), atol=1e-4, rtol=1e-3)
+        torch.backends.mha.set_fastpath_enabled(False)
+        self.addCleanup(torch.backends.mha.set_fastpath_enabled, True)
+        torch._dynamo.reset()
+        with torch.no_grad(), self.warns():
+            torch.testing.assert_close(self.compiled(block)(x), block(x), atol=1e-4, rtol=1e-3)
+
+
+class Families(TorchTest):
+    """The modules of tests/end_to_end/models: recommendation and LoRA networks with tiny tables."""
+
+    # Whose loops over bags have no fixed number of steps in a graph without free sizes; and whose attention is a single op of PyTorch.
+    LEFT_TO_TORCH = {"embedding_bags", "offset_bags", "encoder"}
+
+    def modules(self):
+        sys.path.insert(0, str(ROOT / "tests/end_to_end/models"))
+        self.addCleanup(sys.path.pop, 0)
+        import export
+
+        for name, kind in export.MODELS.items():
+            torch.manual_seed(7)
+            torch._dynamo.reset()
+            yield name, kind, kind().eval(), kind.inputs()
+
+    def test_behind_torch_compile(self):
+        left = set()
+        for name, _, module, given in self.modules():
+            with torch.no_grad(), warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                result = torch.compile(module, backend="fusec")(*given)
+                torch.testing.assert_close(result, module(*given), **ROUNDING, msg=lambda text: f"{name}: {text}")
+            if any(issubclass(warning.category, fusec.FallbackWarning) for warning in caught):
+                left.add(name)
+            fusec_torch()._warned.clear()
+        self.assertEqual(left, self.LEFT_TO_TORCH)
+
+    def test_compiled_ahead_of_time(self):
+        for name, kind, module, given in self.modules():
+            shapes = tuple(dict(shape) for shape in kind.dims)
+            made = fusec.compile(
+                module, FOLDER / f"family_{name}", args=given, dynamic_shapes=shapes, target="cpu", cpu_level="native"
+            )
+            with torch.no_grad():
+                result = made.load("cpu")(*given)
+                torch.testing.assert_close(result, module(*given), **ROUNDING, msg=lambda text: f"{name}: {text}")

@@ -49,10 +49,13 @@ def export(module: Any, args: Any, path: str, dynamic_shapes: Any = None) -> Non
         args, dynamic_shapes = _batched(args)
     training = [part for part in module.modules() if part.training]
     module.eval()
+    fastpath = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # attention as its own ops, which ONNX has
     try:
         with _export_errors(name), torch.no_grad():
             _write(module, args, path, dynamic_shapes=dynamic_shapes, input_names=_parameter_names(module, args))
     finally:
+        torch.backends.mha.set_fastpath_enabled(fastpath)
         for part in training:
             part.training = True
 
@@ -319,6 +322,8 @@ _warned: set[str] = set()
 
 
 def _warn_once(why: str) -> None:
+    if any(op in why for op in ("_transformer_encoder_layer_fwd", "_native_multi_head_attention")):
+        why += "; torch.backends.mha.set_fastpath_enabled(False) before torch.compile keeps attention as ops that fusec has"
     if why not in _warned:
         _warned.add(why)
         warnings.warn(f"PyTorch runs what fusec does not: {why}", _errors.FallbackWarning, stacklevel=4)
