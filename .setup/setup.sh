@@ -10,7 +10,7 @@ mkdir -p "$deps"
 say() { printf '\033[2m[set-up]\033[0m %s\n' "$*" >&2; }
 
 # 1. Debian packages, only the ones that are missing.
-packages=(g++ make ninja-build ccache git ca-certificates python3 python3-venv
+packages=(g++ make ninja-build ccache git ca-certificates python3 python3-dev python3-venv
           libprotobuf-dev protobuf-compiler libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev libxxhash-dev
           zlib1g-dev "llvm-$LLVM_VERSION-dev" libgtest-dev librapidcheck-dev libdnnl-dev clang-format)
 missing=()
@@ -33,8 +33,9 @@ if [ ${#missing[@]} -gt 0 ]; then
     >"$deps/apt.log" 2>&1 || { tail -5 "$deps/apt.log" >&2; exit 4; }
 fi
 
-# 2. A private virtual environment: cmake for libonnx, numpy and onnxruntime as the judges of the tests.
-wheels=("cmake==$CMAKE_WHEEL_VERSION" "numpy==$NUMPY_VERSION" "onnxruntime==$ONNXRUNTIME_VERSION" "onnx==$ONNX_VERSION")
+# 2. A private virtual environment: cmake for libonnx, nanobind for the Python package, numpy and onnxruntime as the judges of the tests.
+wheels=("cmake==$CMAKE_WHEEL_VERSION" "numpy==$NUMPY_VERSION" "onnxruntime==$ONNXRUNTIME_VERSION" "onnx==$ONNX_VERSION"
+        "nanobind==$NANOBIND_VERSION" "scikit-build-core==$SCIKIT_BUILD_CORE_VERSION")
 cuda_home=
 for candidate in "${CUDA_HOME:-}" /usr/local/cuda; do
   [ -n "$candidate" ] && [ -e "$candidate/include/cuda.h" ] && [ -e "$candidate/lib64/libnvrtc.so" ] && cuda_home=$candidate && break

@@ -7,7 +7,7 @@
 #          tests/run.sh --nightly     pages of fusec report in a headless Chromium, which is installed where it is missing; 10,000 random
 #                                     graphs, other ones every day, fused and compiled for the CPU, against the interpreter; a tenth of
 #                                     them by every kernel that may be tried, and by the text for GPUs; and as many random sequences of
-#                                     runs on a CUDA driver of our own
+#                                     runs on a CUDA driver of our own; then tests/python/nightly.sh
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/.setup/setup.sh"
@@ -42,7 +42,8 @@ case ${1:-} in
   nice -n 19 "$folder/tests/property_tests" --gtest_filter=CodegenProperty.CpuAnswersMatch
   export FUSEC_PROPERTY_RUNS=$(((FUSEC_PROPERTY_RUNS + 9) / 10))
   nice -n 19 "$folder/tests/property_tests" --gtest_filter=CodegenProperty.CandidatesOfTuningMatch:CodegenProperty.GpuAnswersMatch
-  exec nice -n 19 "$folder/tests/serving_tests" --gtest_filter='RandomRuns.*'
+  nice -n 19 "$folder/tests/serving_tests" --gtest_filter='RandomRuns.*'
+  exec nice -n 19 "$root/tests/python/nightly.sh"
   ;;
 *)
   build_fusec "$folder" all

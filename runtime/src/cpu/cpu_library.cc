@@ -55,35 +55,13 @@ bool HasAll(const std::string& features) {
 
 }  // namespace
 
-CpuLibrary::CpuLibrary(CpuLibrary&& other) noexcept { *this = std::move(other); }
-
-CpuLibrary& CpuLibrary::operator=(CpuLibrary&& other) noexcept {
-  std::swap(level_, other.level_);
-  std::swap(path_, other.path_);
-  std::swap(file_, other.file_);
-  std::swap(handle_, other.handle_);
-  return *this;
-}
-
-CpuLibrary::~CpuLibrary() {
-  if (handle_) dlclose(handle_);
-}
-
 StatusOr<CpuLibrary> CpuLibrary::Load(const Artifact& artifact, const std::string& level,
                                       const std::string& relative_path) {
   CpuLibrary library;
   library.level_ = level;
   library.path_ = artifact.path() + "/" + relative_path;
-  FUSEC_RT_ASSIGN(library.file_, artifact.ReadFile(relative_path));
-  // By descriptor: these are the bytes whose hash was compared, and the loader, which knows
-  // libraries by name, cannot take an older one for this when an artifact was replaced while a
-  // program from it is still loaded.
-  const std::string by_descriptor = Text("/proc/self/fd/", library.file_.descriptor());
-  library.handle_ = dlopen(by_descriptor.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library.handle_) {
-    const char* reason = dlerror();
-    return Fail(FUSEC_BAD_ARTIFACT, library.path_, ": cannot be loaded: ", reason ? reason : "");
-  }
+  FUSEC_RT_ASSIGN(MappedFile file, artifact.ReadFile(relative_path));
+  FUSEC_RT_ASSIGN(library.code_, LoadedCode::Of(std::move(file), library.path_));
   return library;
 }
 
@@ -91,7 +69,7 @@ StatusOr<CpuLibrary> CpuLibrary::Open(const Artifact& artifact, const Target& ta
   std::optional<CpuLibrary> undeclared;
   if (const auto native = target.files.find("native"); native != target.files.end()) {
     FUSEC_RT_ASSIGN(CpuLibrary library, Load(artifact, native->first, native->second));
-    const char* features = DeclaredFeatures(library.handle_);
+    const char* features = DeclaredFeatures(library.code_.handle());
     if (features && HasAll(features)) return library;
     if (!features) undeclared = std::move(library);
   }
@@ -107,7 +85,7 @@ StatusOr<CpuLibrary> CpuLibrary::Open(const Artifact& artifact, const Target& ta
 }
 
 StatusOr<CpuLibrary::BlocksFunction> CpuLibrary::FindKernel(const std::string& name) const {
-  void* function = dlsym(handle_, (name + "_blocks").c_str());
+  void* function = dlsym(code_.handle(), (name + "_blocks").c_str());
   if (!function) return Fail(FUSEC_BAD_ARTIFACT, path_, ": has no function ", name, "_blocks");
   return reinterpret_cast<BlocksFunction>(function);
 }

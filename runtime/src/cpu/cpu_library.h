@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "runtime/src/artifact/artifact.h"
-#include "runtime/src/artifact/mapped_file.h"
+#include "runtime/src/cpu/loaded_code.h"
 #include "runtime/src/status.h"
 
 namespace fusec::runtime {
@@ -15,11 +15,6 @@ class CpuLibrary {
  public:
   using BlocksFunction = void (*)(void* const* arguments, long long first_block,
                                   long long last_block);
-
-  CpuLibrary() = default;
-  CpuLibrary(CpuLibrary&&) noexcept;
-  CpuLibrary& operator=(CpuLibrary&&) noexcept;
-  ~CpuLibrary();
 
   // Chooses among the files of `target` by their keys: "native" if it names the features it needs
   // (below) and they are all here, then "x86-64-v4", "x86-64-v3", then a "native" that names none.
@@ -36,8 +31,7 @@ class CpuLibrary {
   static StatusOr<CpuLibrary> Load(const Artifact& artifact, const std::string& level,
                                    const std::string& relative_path);
   std::string level_, path_;
-  MappedFile file_;  // open as long as the library, so that its name in /proc stays its own
-  void* handle_ = nullptr;
+  LoadedCode code_;
 };
 
 }  // namespace fusec::runtime

@@ -19,6 +19,9 @@ bool IsFolder(const std::string& path) {
 
 std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
+// Below the site-packages of a Python, where NVIDIA's wheels put the libraries of CUDA 13.
+constexpr const char* kWheelFolder = "/nvidia/cu13/lib";
+
 // What `pip install nvidia-...` leaves in a virtual environment, for every Python in it, in a
 // stable order.
 std::vector<std::string> WheelFolders(const std::string& environment) {
@@ -27,7 +30,7 @@ std::vector<std::string> WheelFolders(const std::string& environment) {
   if (pythons == nullptr) return folders;
   while (const dirent* python = readdir(pythons)) {
     const std::string_view name = python->d_name;
-    std::string folder = Text(environment, "/lib/", name, "/site-packages/nvidia/cu13/lib");
+    std::string folder = Text(environment, "/lib/", name, "/site-packages", kWheelFolder);
     if (name.starts_with("python3") && IsFolder(folder)) folders.push_back(std::move(folder));
   }
   closedir(pythons);
@@ -67,6 +70,9 @@ std::vector<std::string> NvidiaLibraryPaths(const std::string& soname,
 #endif
   for (const std::string& own : OwnFolders()) {
     folders.push_back(own);
+    // In a wheel of fusec, whose folder fusec/bin or fusec/lib is in the same site-packages.
+    std::string beside = FolderOf(FolderOf(own)) + kWheelFolder;
+    if (IsFolder(beside)) folders.push_back(std::move(beside));
     for (std::string& folder : WheelFolders(FolderOf(own) + "/.deps/venv")) {
       folders.push_back(folder);
     }

@@ -3,8 +3,10 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <fusec/fusec.hpp>
 #include <limits>
+#include <memory>
 #include <thread>
 
 #include "tests/unit/runtime/tiny_artifact.h"
@@ -309,6 +311,25 @@ TEST_F(RunTest, LoadsAReplacedArtifactBesideTheOldOne) {
     context.Run();
     EXPECT_EQ(Copy(context.Output<float>(0)), TinyArtifact::Expected(data.x, data.index));
   }
+}
+
+bool IsMappedAsCode(const std::string& path) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find(" r-xp ") != std::string::npos && line.ends_with(path)) return true;
+  }
+  return false;
+}
+
+// The loader knows a library by every name under which it was asked for, also by one that
+// belongs to another file by now.
+TEST_F(RunTest, LoadsAnotherArtifactAfterASecondProgramOfTheFirst) {
+  const FusecProgram first(artifact_.path(), "cpu");
+  std::make_unique<FusecProgram>(artifact_.path(), "cpu").reset();
+  const TinyArtifact other;
+  const FusecProgram program(other.path(), "cpu");
+  EXPECT_TRUE(IsMappedAsCode(artifact_.path() + "/cpu/kernels-native.so"));
+  EXPECT_TRUE(IsMappedAsCode(other.path() + "/cpu/kernels-native.so"));
 }
 
 TEST_F(RunTest, MatmulOutsideItsBuffersIsRefused) {

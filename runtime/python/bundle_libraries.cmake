@@ -1,0 +1,9 @@
+# Run by the installation of the component `python`: copies the shared libraries that the program and libfusec_rt.so are linked with
+# into fusec/lib, under the names that they are asked for. The C library stays the system's.
+file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${program} LIBRARIES ${library} RESOLVED_DEPENDENCIES_VAR needed
+     PRE_EXCLUDE_REGEXES "^lib(c|m|dl|rt|pthread|fusec_rt)\\.so" "^ld-linux")
+foreach(path ${needed})
+  get_filename_component(name ${path} NAME)
+  file(REAL_PATH ${path} file)
+  file(INSTALL ${file} DESTINATION ${CMAKE_INSTALL_PREFIX}/fusec/lib TYPE FILE RENAME ${name})
+endforeach()

@@ -1,0 +1,28 @@
+"""fusec compiles recommendation and LoRA models from ONNX into fused CUDA C, and runs them on an NVIDIA GPU or a CPU.
+
+    artifact = fusec.compile("model.onnx", output="model_fused", target="cpu,sm_90a", dims={"batch": (1, 4096)})
+    model = fusec.load("model_fused")
+    scores = model(dense, ids)
+
+Tensors of NumPy, PyTorch, CuPy, JAX and other libraries that speak DLPack come in; results are of the same library and on the same
+device. Neither of them is imported by fusec.
+"""
+
+from fusec import _native
+from fusec._errors import (
+    BadArtifact,
+    BadInput,
+    BadModel,
+    BadUsage,
+    Bug,
+    ComparisonFailed,
+    CopyWarning,
+    Error,
+    FallbackWarning,
+    NoDevice,
+)
+from fusec._model import Context, Model, Tensor, TensorInfo, load
+from fusec._reports import Bench, Explanation, Verification
+from fusec._verbs import Artifact, bench, bisect, compile, explain, tune, verify
+
+__version__: str = _native.version()

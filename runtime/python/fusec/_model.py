@@ -1,0 +1,99 @@
+"""Loading and running artifacts."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from fusec import _native
+from fusec._native import Context, Tensor
+
+__all__ = ["Context", "Model", "Tensor", "TensorInfo", "load"]
+
+
+class TensorInfo(NamedTuple):
+    """An input or output of a model."""
+
+    name: str
+    dtype: str  # "f32", "f16", "bf16", "f64", "i8" to "i64", "u8" to "u64", "bool"
+    shape: tuple[int | str, ...]  # a number of elements, or an expression of dims such as "batch*27"
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+def _tensor_infos(signature: tuple) -> tuple[TensorInfo, ...]:
+    return tuple(
+        TensorInfo(name, dtype, tuple(int(dim) if dim.lstrip("-").isdigit() else dim for dim in dims))
+        for name, dtype, dims in signature
+    )
+
+
+class Model(_native.Model):
+    """An artifact on a device: kernels and weights, which all threads share.
+
+    Calling it runs the model. Tensors are given in the model's order or by name:
+
+        scores = model(dense, ids)
+        scores = model(dense, ids=ids)
+
+    They are tensors of NumPy, PyTorch, CuPy, JAX or another library that speaks DLPack, or buffers such as array.array. The result is a
+    tensor, or a tuple of them in the order of `outputs`, of the library of the first tensor and in host memory; where a tensor lies on
+    the model's GPU it is of the library of the first of those, and on that GPU. Of buffers it is a fusec.Tensor.
+
+    Tensors on the GPU are used in place, on the current stream of their library. If all tensors of a call are there and of PyTorch or
+    of CuPy, the call returns when the work is enqueued, as theirs do; an out-of-range id then shows in a later call or in
+    synchronize(). Otherwise it returns when the results are there. The GIL is released while the model runs. Tensors that are not
+    contiguous, or on a GPU do not start at a multiple of 16 bytes, are copied, of which a CopyWarning tells once for each input.
+
+    Raises BadInput where a tensor is missing, unknown, or has the wrong dtype, shape or device, or where an id is out of range; NoDevice
+    where memory runs out or the device fails; BadUsage in a process forked after the model was loaded.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], device: Any = None, *, strict: bool = False):
+        self._path = os.fspath(path)
+        super().__init__(self._path, None if device is None else str(device), strict)
+
+    @property
+    def path(self) -> str:
+        """The folder that was loaded."""
+        return self._path
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """Names, dtypes and shapes of the inputs, in the order of positional arguments."""
+        return _tensor_infos(self._inputs)
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """Names, dtypes and shapes of the outputs, in the order of results."""
+        return _tensor_infos(self._outputs)
+
+    @property
+    def dims(self) -> dict[str, tuple[int, int]]:
+        """The smallest and the largest size of each dim that calls choose, in elements."""
+        return self._dims
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self.is_closed:
+            return f"fusec.Model({self._path!r}, closed)"
+        inputs, outputs = (", ".join(map(str, tensors)) for tensors in (self.inputs, self.outputs))
+        return f"fusec.Model({self._path!r} on {self.device}: {inputs} -> {outputs})"
+
+
+def load(path: str | os.PathLike[str], device: Any = None, *, strict: bool = False) -> Model:
+    """Loads the folder that fusec.compile wrote: reads and checks its files, and on a GPU copies the weights there.
+
+    path: the folder. device: "cpu", "cuda" (the first GPU), "cuda:1", a torch.device, or None for a GPU where the artifact and the
+    machine have one, else the CPU. strict: tensors that would have to be copied are refused with BadInput.
+
+    Raises BadArtifact where a file is missing or damaged, NoDevice where the device or a library is missing or memory runs out, and
+    BadUsage where the device has an unknown name, or a process that has already run models or used CUDA was forked into this one.
+    """
+    return Model(path, device, strict=strict)

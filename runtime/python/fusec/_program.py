@@ -1,0 +1,209 @@
+"""The program `fusec` that the package brings along: runs it, shows what it says, and raises its errors."""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import os
+import pathlib
+import pty
+import signal
+import subprocess
+import sys
+import threading
+import typing
+from typing import Any, Callable, Mapping, Sequence
+
+from fusec import _errors
+
+PROGRAM = str(pathlib.Path(__file__).parent / "bin" / "fusec")
+INTERRUPTED = 130
+_ERROR = b"fusec: error: "
+
+
+def main() -> None:
+    """The command `fusec` of the environment: becomes the program."""
+    os.execv(PROGRAM, ["fusec", *sys.argv[1:]])
+
+
+def run(arguments: Sequence[str]) -> str:
+    """What the program prints on stdout. What it says on stderr, progress included, appears on sys.stderr as it comes; the line of an
+    error becomes the exception. Ctrl-C stops the program, which removes what is half written, before KeyboardInterrupt goes on."""
+    code, output, error = _run([PROGRAM, *arguments])
+    if code == 0:
+        return output
+    if code == INTERRUPTED or code == -signal.SIGINT:
+        raise KeyboardInterrupt
+    kind = _errors.BY_CODE.get(code, _errors.Bug)
+    failure = kind(error or f"fusec {arguments[0]} ended with exit code {code}")
+    failure.output = output
+    raise failure
+
+
+def _run(command: list[str]) -> tuple[int, str, str]:
+    show = _Shown(sys.stderr)
+    # A terminal of its own for a program whose progress somebody sees: it draws progress only there.
+    is_seen = hasattr(sys.stderr, "isatty") and sys.stderr.isatty()
+    if is_seen:
+        reading, writing = pty.openpty()
+    else:
+        reading, writing = os.pipe()
+    interrupts = _HeldInterrupts()
+    try:
+        # In a session of its own, so that the terminal's Ctrl-C reaches this process alone, which hands it on once: the program cleans
+        # up after the first interrupt, and a second one would end it in the middle of that.
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=writing, env=_environment(), start_new_session=True
+        )
+    except OSError as failure:
+        os.close(reading)
+        interrupts.release()
+        raise _errors.NoDevice(f"{command[0]} cannot be started: {failure.strerror}") from failure
+    finally:
+        os.close(writing)
+    output: list[bytes] = []
+    stdout = typing.cast(typing.IO[bytes], child.stdout)
+    threads = [
+        threading.Thread(target=lambda: output.append(stdout.read()), daemon=True),
+        threading.Thread(target=show.copy, args=(reading,), daemon=True),
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        _wait(child, interrupts)
+    finally:
+        for thread in threads:
+            thread.join()
+        stdout.close()
+        os.close(reading)
+    return child.returncode, b"".join(output).decode(errors="replace"), show.error
+
+
+class _HeldInterrupts:
+    """From now on an interrupt waits for release(), so that no child is started that nobody knows. Only the main thread gets any."""
+
+    def __init__(self) -> None:
+        self._came: list[tuple[int, Any]] = []
+        self._is_main = threading.current_thread() is threading.main_thread()
+        if self._is_main:
+            self._handler = signal.signal(signal.SIGINT, lambda number, frame: self._came.append((number, frame)))
+
+    def release(self) -> None:
+        if not self._is_main:
+            return
+        signal.signal(signal.SIGINT, self._handler)
+        if self._came and callable(self._handler):
+            self._handler(*self._came[0])
+
+
+def _environment() -> dict[str, str]:
+    """This interpreter judges answers, too, where it has onnxruntime."""
+    if "FUSEC_PYTHON" in os.environ or importlib.util.find_spec("onnxruntime") is None:
+        return dict(os.environ)
+    return {**os.environ, "FUSEC_PYTHON": sys.executable}
+
+
+def _wait(child: subprocess.Popen[bytes], interrupts: _HeldInterrupts) -> None:
+    try:
+        interrupts.release()
+        child.wait()
+        return
+    except BaseException:  # an interrupt, or what else a signal handler raises: nothing outlives the call
+        child.send_signal(signal.SIGINT)
+        try:
+            child.wait()
+        except BaseException:  # a second one
+            child.kill()
+            child.wait()
+            raise
+        raise
+
+
+class _Shown:
+    """Copies what the program says to a stream, and keeps the line of its error."""
+
+    def __init__(self, stream: Any) -> None:
+        self.error = ""
+        self._stream = stream
+        self._held = b""  # what may be the beginning of an error
+
+    def copy(self, reading: int) -> None:
+        while True:
+            try:
+                text = os.read(reading, 65536)
+            except OSError as failure:
+                if failure.errno != errno.EIO:  # how a terminal says that its other end is closed
+                    raise
+                text = b""
+            if not text:
+                break
+            self._take(text.replace(b"\r\n", b"\n"))
+        self._show(self._held)
+
+    def _take(self, text: bytes) -> None:
+        text = self._held + text
+        while (start := text.find(_ERROR)) >= 0 and (end := text.find(b"\n", start)) >= 0:
+            self._show(text[:start])
+            self.error = text[start + len(_ERROR) : end].decode(errors="replace")
+            text = text[end + 1 :]
+        if start < 0:
+            start = next(place for place in range(len(text) + 1) if _ERROR.startswith(text[place:]))
+        self._show(text[:start])
+        self._held = text[start:]
+
+    def _show(self, text: bytes) -> None:
+        if text and self._stream is not None:
+            self._stream.write(text.decode(errors="replace"))
+            self._stream.flush()
+
+
+def flags(values: Mapping[str, Any]) -> list[str]:
+    """--name=value for every flag that is given: once for each item of a list, without a value where it is True."""
+    arguments: list[str] = []
+    for name, value in values.items():
+        flag = "--" + name.replace("_", "-")
+        if value is None or value is False:
+            continue
+        if value is True:
+            arguments.append(flag)
+        else:
+            items = value if isinstance(value, (list, tuple)) else [value]
+            arguments += [f"{flag}={_text(item)}" for item in items]
+    return arguments
+
+
+def _text(value: Any) -> str:
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+def named(values: Mapping[str, Any] | None, text: Callable[[Any], str]) -> list[str] | None:
+    """["batch=1..4096"] of {"batch": (1, 4096)}."""
+    if values is None:
+        return None
+    if not isinstance(values, Mapping):
+        raise _errors.BadUsage(f"expected a dict by name, got {values!r}")
+    return [f"{name}={text(value)}" for name, value in values.items()]
+
+
+def listed(value: str | Sequence[Any] | None) -> str | None:
+    """"cpu,sm_90a" of ["cpu", "sm_90a"]."""
+    return value if value is None or isinstance(value, str) else ",".join(map(str, value))
+
+
+def size_range(value: Any) -> str:
+    """"1..4096" of (1, 4096), "64" of 64."""
+    if isinstance(value, (tuple, list)) and len(value) == 2:
+        return f"{int(value[0])}..{int(value[1])}"
+    if isinstance(value, (int, str)):
+        return str(value)
+    raise _errors.BadUsage(f"the sizes of a dim are a number or a pair (low, high), got {value!r}")
+
+
+def sizes(value: Any) -> str:
+    """"1,128" of [1, 128], "64" of 64."""
+    if isinstance(value, str):
+        return value
+    try:
+        return ",".join(str(int(size)) for size in value)
+    except TypeError:
+        return str(int(value))

@@ -1,0 +1,404 @@
+"""What verify, bench and explain say, as objects. `json` of each is the whole of it; attributes are its parts."""
+
+from __future__ import annotations
+
+import html
+from typing import Any, Iterable, Iterator, Mapping, Sequence
+
+from fusec import _program
+
+
+class Report:
+    """A part of what the program printed with --json. `json` has all of its keys."""
+
+    def __init__(self, values: Mapping[str, Any]):
+        self.json = values
+
+    def __repr__(self) -> str:
+        return f"fusec.{type(self).__name__}({dict(self.json)!r})"
+
+
+class Spread(Report):
+    """Times in microseconds."""
+
+    @property
+    def median(self) -> float:
+        return self.json["median"]
+
+    @property
+    def p10(self) -> float:
+        return self.json["p10"]
+
+    @property
+    def p90(self) -> float:
+        return self.json["p90"]
+
+    @property
+    def p99(self) -> float:
+        return self.json["p99"]
+
+    def __repr__(self) -> str:
+        return f"{self.median:.4g} us (p99 {self.p99:.4g} us)"
+
+
+class ComparedOutput(Report):
+    """How far the answers of an output, or of a kernel's output, are from a judge's."""
+
+    @property
+    def name(self) -> str:
+        return self.json["name"]
+
+    @property
+    def passed(self) -> bool:
+        return self.json["pass"]
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """The sizes, in elements."""
+        return self.json["dims"]
+
+    @property
+    def against(self) -> str:
+        """"interpreter", "onnxruntime" or "unfused regions"."""
+        return self.json.get("against", "unfused regions")
+
+    @property
+    def kernel(self) -> str | None:
+        """Of verify with per_fusion."""
+        return self.json.get("kernel")
+
+    @property
+    def max_abs(self) -> float:
+        return self.json["max_abs"]
+
+    @property
+    def max_rel(self) -> float:
+        return self.json["max_rel"]
+
+    @property
+    def rel_l2(self) -> float:
+        """The norm of the difference over that of the judge's answers, which `tolerance` limits."""
+        return self.json["rel_l2"]
+
+    @property
+    def tolerance(self) -> float:
+        return self.json["tolerance"]
+
+    @property
+    def reason(self) -> str:
+        """Of the tolerance."""
+        return self.json["reason"]
+
+
+class Verification(Report):
+    """Whether the answers are right."""
+
+    @property
+    def passed(self) -> bool:
+        return self.json["pass"]
+
+    @property
+    def against(self) -> list[str]:
+        """The judges."""
+        return self.json["against"]
+
+    @property
+    def outputs(self) -> list[ComparedOutput]:
+        return [ComparedOutput(output) for output in self.json["outputs"]]
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __repr__(self) -> str:
+        result = "passed" if self.passed else "FAILED"
+        return f"fusec.Verification({result}, {len(self.json['outputs'])} comparisons with {', '.join(self.against)})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [o.kernel or o.name, _dims(o.dims), o.against, f"{o.max_abs:.3g}", f"{o.rel_l2:.3g}", f"{o.tolerance:.3g}", o.reason,
+             "pass" if o.passed else "FAIL"]
+            for o in self.outputs
+        ]
+        heads = ["output", "dims", "against", "max abs", "relative L2", "tolerance", "reason", ""]
+        return _title("pass" if self.passed else "FAIL") + _table(heads, rows)
+
+
+class KernelTime(Report):
+    """The time of one kernel."""
+
+    @property
+    def name(self) -> str:
+        return self.json["name"]
+
+    @property
+    def us(self) -> Spread:
+        return Spread(self.json["us"])
+
+    @property
+    def floor_us(self) -> float:
+        """Microseconds that its bytes take at the peak bandwidth of memory."""
+        return self.json["floor_us"]
+
+    @property
+    def bytes(self) -> int:
+        return self.json["bytes_read"] + self.json["bytes_written"]
+
+    @property
+    def flops(self) -> int:
+        return self.json["flops"]
+
+
+class Measurement(Report):
+    """The times for one size of every dim."""
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """The sizes, in elements."""
+        return self.json["dims"]
+
+    @property
+    def device(self) -> str:
+        return self.json["device"]
+
+    @property
+    def device_us(self) -> Spread:
+        """Of the device alone."""
+        return Spread(self.json["device_us"])
+
+    @property
+    def call_us(self) -> Spread:
+        """Of whole calls, from host memory to host memory."""
+        return Spread(self.json["call_us"])
+
+    @property
+    def launches(self) -> int:
+        return self.json["launches"]
+
+    @property
+    def bytes(self) -> int:
+        """That all kernels read and write."""
+        return self.json["bytes"]
+
+    @property
+    def flops(self) -> int:
+        return self.json["flops"]
+
+    @property
+    def kernels(self) -> list[KernelTime]:
+        """Of bench with per_kernel."""
+        return [KernelTime(kernel) for kernel in self.json.get("kernels", [])]
+
+    @property
+    def runs_per_second(self) -> float | None:
+        """Of bench with contexts."""
+        throughput = self.json.get("throughput")
+        return throughput and throughput["runs_per_second"]
+
+    def __repr__(self) -> str:
+        return f"fusec.Measurement({_dims(self.dims)} on {self.device}: device {self.device_us}, call {self.call_us})"
+
+
+class Bench(Sequence[Measurement]):
+    """A Measurement for each size, in the order that was asked for."""
+
+    def __init__(self, values: list[Mapping[str, Any]]):
+        self.json = values
+        self._measurements = [Measurement(value) for value in values]
+
+    def __len__(self) -> int:
+        return len(self._measurements)
+
+    def __getitem__(self, place):  # type: ignore[no-untyped-def]  # an index or a slice
+        return self._measurements[place]
+
+    def __iter__(self) -> Iterator[Measurement]:
+        return iter(self._measurements)
+
+    def __repr__(self) -> str:
+        return f"fusec.Bench({self._measurements!r})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [_dims(m.dims), f"{m.device_us.median:.4g}", f"{m.call_us.median:.4g}", f"{m.call_us.p99:.4g}", m.launches, _bytes(m.bytes)]
+            for m in self
+        ]
+        text = _table(["dims", "device us", "call us", "p99", "launches", "moved"], rows)
+        for measurement in self:
+            kernels = [
+                [k.name, f"{k.us.median:.4g}", f"{k.floor_us:.4g}", _bytes(k.bytes), f"{k.flops:,}"] for k in measurement.kernels
+            ]
+            if kernels:
+                text += _title(_dims(measurement.dims)) + _table(["kernel", "us", "floor us", "moved", "flops"], kernels)
+        return text
+
+
+class Kernel(Report):
+    """One launch of an artifact: a generated kernel, or a product of the library."""
+
+    @property
+    def name(self) -> str:
+        return self.json["name"]
+
+    @property
+    def kind(self) -> str:
+        """The class of fusion, such as "pointwise" or "matmul"."""
+        return self.json["class"]
+
+    @property
+    def ops(self) -> list[str]:
+        return self.json["ops"]
+
+    @property
+    def onnx_nodes(self) -> list[str]:
+        return self.json["onnx_nodes"]
+
+    @property
+    def modules(self) -> list[str]:
+        """The modules of PyTorch that it computes, where the exporter kept their names."""
+        return self.json["modules"]
+
+    @property
+    def launch(self) -> str:
+        return self.json["launch"]
+
+    @property
+    def bytes_read(self) -> int:
+        return self.json["bytes_read"]
+
+    @property
+    def bytes_written(self) -> int:
+        return self.json["bytes_written"]
+
+    @property
+    def flops(self) -> int:
+        return self.json["flops"]
+
+
+class NotFused(Report):
+    """A tensor that crosses memory between two kernels."""
+
+    @property
+    def tensor(self) -> str:
+        return self.json["tensor"]
+
+    @property
+    def type(self) -> str:
+        return self.json["type"]
+
+    @property
+    def bytes(self) -> int:
+        return self.json["bytes"]
+
+    @property
+    def producer_kernel(self) -> str:
+        return self.json["producer_kernel"]
+
+    @property
+    def consumer_kernel(self) -> str:
+        return self.json["consumer_kernel"]
+
+    @property
+    def reason(self) -> str:
+        return self.json["reason"]
+
+    @property
+    def needed(self) -> str:
+        """What would have to hold."""
+        return self.json["needed"]
+
+
+class Explanation(Report):
+    """What an artifact launches and why."""
+
+    def __init__(self, values: Mapping[str, Any], path: str, flags: Mapping[str, Any]):
+        super().__init__(values)
+        self._path, self._flags = path, flags
+
+    @property
+    def target(self) -> str:
+        return self.json["target"]
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """The sizes that bytes and flops are of, in elements."""
+        return self.json["dims"]
+
+    @property
+    def launches(self) -> int:
+        return self.json["launches"]
+
+    @property
+    def launches_before(self) -> int:
+        """Of the ops as the model has them."""
+        return self.json["before"]["launches"]
+
+    @property
+    def bytes(self) -> int:
+        """That all kernels read and write."""
+        return self.json["after"]["bytes"]
+
+    @property
+    def bytes_before(self) -> int:
+        return self.json["before"]["bytes"]
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        return [Kernel(kernel) for kernel in self.json["kernels"]]
+
+    @property
+    def not_fused(self) -> list[NotFused]:
+        return [NotFused(edge) for edge in self.json["not_fused"]]
+
+    def kernel(self, name: str) -> str:
+        """A kernel's page: its ONNX nodes, its IR and its code."""
+        return self._run({"kernel": name})
+
+    def dot(self) -> str:
+        """A drawing: Graphviz text with one cluster per kernel."""
+        return self._run({"dot": True})
+
+    def _run(self, flags: Mapping[str, Any]) -> str:
+        return _program.run(["explain", self._path, *_program.flags({**self._flags, **flags})])
+
+    def __repr__(self) -> str:
+        return (
+            f"fusec.Explanation({self.json['model']} for {self.target}: {self.launches_before} launches -> {self.launches}, "
+            f"{_bytes(self.bytes_before)} moved -> {_bytes(self.bytes)} at {_dims(self.dims)})"
+        )
+
+    def _repr_html_(self) -> str:
+        kernels = [
+            [k.name, k.kind, ", ".join(dict.fromkeys(k.ops)), ", ".join(k.modules), _bytes(k.bytes_read), _bytes(k.bytes_written)]
+            for k in self.kernels
+        ]
+        edges = [[e.producer_kernel, e.consumer_kernel, f"{e.tensor} {e.type}", _bytes(e.bytes), e.reason] for e in self.not_fused]
+        text = _title(repr(self)[len("fusec.Explanation(") : -1])
+        text += _table(["kernel", "class", "ops", "modules", "reads", "writes"], kernels)
+        if edges:
+            text += _title("What still crosses memory, and why") + _table(["from", "to", "tensor", "bytes", "why"], edges)
+        return text
+
+
+def _dims(dims: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {size}" for name, size in dims.items()) or "no dims"
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            break
+        count /= 1000
+    else:
+        unit = "TB"
+    return f"{count:.3g} {unit}"
+
+
+def _title(text: str) -> str:
+    return f"<p><b>{html.escape(text)}</b></p>"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    def line(cells: Sequence[Any], tag: str) -> str:
+        return "<tr>" + "".join(f'<{tag} style="text-align: left">{html.escape(str(cell))}</{tag}>' for cell in cells) + "</tr>"
+
+    return f"<table><thead>{line(heads, 'th')}</thead><tbody>{''.join(line(row, 'td') for row in rows)}</tbody></table>"

@@ -1,0 +1,281 @@
+"""What the program's verbs do, as functions: compile, verify, bench, tune and explain. Each passes its flags on and gives what the
+program says as an object."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import sys
+import tempfile
+from typing import Any, Mapping, Sequence, Union
+
+from fusec import _errors, _model, _program
+from fusec._reports import Bench, Explanation, Verification
+
+Path = Union[str, "os.PathLike[str]"]
+Size = Union[int, Sequence[int], str]
+
+
+class Artifact:
+    """A folder that fusec wrote: kernels, weights and what they were made from. It may be given wherever a path is."""
+
+    def __init__(self, path: Path):
+        self.path = os.fspath(path)
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __repr__(self) -> str:
+        return f"fusec.Artifact({self.path!r})"
+
+    def _repr_html_(self) -> str:
+        return self.explain()._repr_html_()
+
+    def load(self, device: Any = None, *, strict: bool = False) -> _model.Model:
+        """fusec.load of this folder."""
+        return _model.load(self.path, device, strict=strict)
+
+    def verify(self, **flags: Any) -> Verification:
+        """fusec.verify of this folder."""
+        return verify(self, **flags)
+
+    def bench(self, **flags: Any) -> Bench:
+        """fusec.bench of this folder."""
+        return bench(self, **flags)
+
+    def explain(self, **flags: Any) -> Explanation:
+        """fusec.explain of this folder."""
+        return explain(self, **flags)
+
+    def tune(self, **flags: Any) -> str:
+        """fusec.tune of this folder."""
+        return tune(self, **flags)
+
+
+def compile(
+    model: Any,
+    output: Path | None = None,
+    *,
+    args: Any = None,
+    dynamic_shapes: Any = None,
+    target: str | Sequence[str] | None = None,
+    dims: Mapping[str, Any] | None = None,
+    freeze: Mapping[str, Any] | None = None,
+    matmul_precision: str | None = None,
+    index_policy: str | None = None,
+    disable_fusion: str | Sequence[str] | None = None,
+    keep_lora: bool = False,
+    round_every_op: bool = False,
+    cpu_level: str | None = None,
+    dump_ir: Path | None = None,
+    dump_kernels: Path | None = None,
+    time_passes: bool = False,
+    tune: bool = False,
+) -> Artifact:
+    """Compiles a model into a folder that fusec.load loads.
+
+    model: an ONNX file, or a torch.nn.Module or ExportedProgram, which PyTorch exports first, in evaluation mode.
+    output: the folder to write; "NAME_fused" in the working directory where it is not given.
+    args: of a module, what it is called with: a tensor or a tuple. The first axis of its tensors is the dim "batch", of any size, where it
+    is as long as that of the first tensor; or dynamic_shapes says which sizes are free, as for torch.onnx.export.
+    target: what to compile for, such as "cpu,sm_90a" or ["cpu", "sm_90a"]; this machine by default.
+    dims: the sizes that a symbolic dim may have, in elements: {"batch": (1, 4096)}, or {"batch": 64} for one size.
+    freeze: inputs that become constants, as an array or a file (.npy or .pb): {"mask": mask}.
+    matmul_precision: arithmetic of f32 products: "highest" (f32, the default), "high" (TF32) or "medium" (bf16).
+    index_policy: what an id outside its table means: "error" (the run raises BadInput, the default), "clamp", "wrap" or "zero".
+    disable_fusion: names of fusions and rewrites to switch off. keep_lora: LoRA adapters stay layers of their own.
+    round_every_op: f16 and bf16 values are rounded after every op. cpu_level: "both" (the default), "x86-64-v3", "x86-64-v4" or
+    "native". dump_ir, dump_kernels: folders for the graph after every pass, and for kernels. time_passes: prints how long passes took.
+    tune: chooses kernels by measuring them on this machine.
+
+    Progress and warnings appear on sys.stderr. Raises BadModel where the model is damaged or unsupported, BadUsage where an argument is
+    wrong, and NoDevice where a compiler is missing: targets of a GPU need NVRTC (a CUDA toolkit, or pip install "fusec[cuda]"), those of
+    a CPU the compiler c++.
+    """
+    with tempfile.TemporaryDirectory(prefix="fusec_") as temporary:
+        path = _model_file(model, args, dynamic_shapes, temporary)
+        folder = pathlib.Path(path).stem.split(".")[0] + "_fused" if output is None else os.fspath(output)
+        flags = {
+            "target": _program.listed(target),
+            "dim": _program.named(dims, _program.size_range),
+            "freeze": _frozen(freeze, temporary),
+            "matmul_precision": matmul_precision,
+            "index_policy": index_policy,
+            "disable_fusion": _program.listed(disable_fusion),
+            "keep_lora": keep_lora,
+            "round_every_op": round_every_op,
+            "cpu_level": cpu_level,
+            "dump_ir": dump_ir,
+            "dump_kernels": dump_kernels,
+            "time_passes": time_passes,
+            "tune": tune,
+        }
+        _program.run(["compile", path, f"--output={folder}", *_program.flags(flags)])
+    return Artifact(folder)
+
+
+def _model_file(model: Any, args: Any, dynamic_shapes: Any, folder: str) -> str:
+    if isinstance(model, (str, os.PathLike)):
+        return os.fspath(model)
+    if "torch" in sys.modules:
+        from fusec import _torch
+
+        if _torch.is_model(model):
+            path = os.path.join(folder, type(model).__name__.lower() + ".onnx")
+            _torch.export(model, args, path, dynamic_shapes)
+            return path
+    raise _errors.BadUsage(f"a model is a path or a module of PyTorch, got {type(model).__name__}")
+
+
+def _frozen(values: Mapping[str, Any] | None, folder: str) -> list[str] | None:
+    """NAME=FILE for every input to freeze; arrays become files."""
+
+    def file_of(value: Any) -> str:
+        if isinstance(value, (str, os.PathLike)):
+            return os.fspath(value)
+        import numpy
+
+        handle, name = tempfile.mkstemp(suffix=".npy", dir=folder)
+        with os.fdopen(handle, "wb") as file:
+            numpy.save(file, numpy.asarray(value))
+        return name
+
+    return _program.named(values, file_of)
+
+
+def verify(
+    subject: Path,
+    *,
+    model: Path | None = None,
+    dims: Mapping[str, Size] | None = None,
+    inputs: Path | None = None,
+    seed: int | None = None,
+    ids: str | None = None,
+    freeze: Mapping[str, Any] | None = None,
+    matmul_precision: str | None = None,
+    index_policy: str | None = None,
+    disable_fusion: str | Sequence[str] | None = None,
+    keep_lora: bool = False,
+    round_every_op: bool = False,
+    device: Any = None,
+    per_fusion: bool = False,
+) -> Verification:
+    """Compares the answers of an artifact, or of a model that is compiled for it, with the interpreter in double precision, and with
+    onnxruntime where this or another Python has it.
+
+    subject: an artifact or a model. model: the model that the artifact was made from. dims: sizes to try, in elements:
+    {"batch": [1, 64]}. inputs: a file .npz in place of random data. seed, ids ("uniform" or "zipf"): of the random data.
+    per_fusion: compares every kernel alone with its unfused ops, which needs no model. The other flags are those of fusec.compile.
+
+    Raises ComparisonFailed, whose `report` is the Verification, where an answer differs by more than its tolerance.
+    """
+    with tempfile.TemporaryDirectory(prefix="fusec_") as temporary:
+        flags = {
+            "model": model,
+            "dim": _program.named(dims, _program.sizes),
+            "inputs": inputs,
+            "seed": seed,
+            "ids": ids,
+            "freeze": _frozen(freeze, temporary),
+            "matmul_precision": matmul_precision,
+            "index_policy": index_policy,
+            "disable_fusion": _program.listed(disable_fusion),
+            "keep_lora": keep_lora,
+            "round_every_op": round_every_op,
+            "device": device,
+            "per_fusion": per_fusion,
+            "json": True,
+        }
+        try:
+            return Verification(json.loads(_program.run(["verify", os.fspath(subject), *_program.flags(flags)])))
+        except _errors.ComparisonFailed as failure:
+            report = Verification(json.loads(failure.output))
+            worst = ", ".join(dict.fromkeys(f'"{output.name}"' for output in report.outputs if not output.passed))
+            error = _errors.ComparisonFailed(f"answers differ by more than their tolerance: {worst}")
+            error.report = report
+            raise error from None
+
+
+def bisect(artifact: Path, *, model: Path, **flags: Any) -> str:
+    """Finds the kernel or the pass that makes an answer wrong, and the flag that cures it: what fusec verify --bisect says. The flags
+    are those of verify."""
+    given = {"model": model, "dim": _program.named(flags.pop("dims", None), _program.sizes), **flags, "bisect": True}
+    try:
+        return _program.run(["verify", os.fspath(artifact), *_program.flags(given)])
+    except _errors.ComparisonFailed as failure:  # something was found
+        return failure.output
+
+
+def bench(
+    artifact: Path,
+    *,
+    dims: Mapping[str, Size] | None = None,
+    inputs: Path | Sequence[Path] | None = None,
+    output: Path | None = None,
+    seconds: float | None = None,
+    rotate: int | None = None,
+    contexts: int | None = None,
+    pageable: bool = False,
+    per_kernel: bool = False,
+    trace: Path | None = None,
+    threads: int | None = None,
+    seed: int | None = None,
+    ids: str | None = None,
+    device: Any = None,
+) -> Bench:
+    """Measures how long an artifact takes: whole calls of one context, and on a GPU also the device alone.
+
+    dims: sizes to measure, in elements: {"batch": [1, 128]}. inputs: files .npz in place of random data. output: a folder for the
+    outputs. seconds: to measure each time (1 by default). rotate: sets of inputs that runs use in turn. contexts: also measures the
+    throughput of so many at once. pageable: inputs lie in ordinary host memory. per_kernel: also measures every kernel. trace: a file
+    for Perfetto. threads: of a run on the CPU.
+    """
+    flags = {
+        "dim": _program.named(dims, _program.sizes),
+        "inputs": inputs,
+        "output": output,
+        "seconds": seconds,
+        "rotate": rotate,
+        "contexts": contexts,
+        "pageable": pageable,
+        "per_kernel": per_kernel,
+        "trace": trace,
+        "threads": threads,
+        "seed": seed,
+        "ids": ids,
+        "device": device,
+        "json": True,
+    }
+    return Bench(json.loads(_program.run(["bench", os.fspath(artifact), *_program.flags(flags)])))
+
+
+def tune(
+    artifact: Path,
+    *,
+    dims: Mapping[str, Size] | None = None,
+    time_limit: float | None = None,
+    device: Any = None,
+    table: bool = True,
+) -> str:
+    """Measures on this machine the kernels that can compute each part of an artifact, and builds it again with the fastest.
+
+    dims: sizes to measure at, in elements. time_limit: in seconds (60 by default); the next call goes on from there. Gives the table of
+    what was measured.
+    """
+    flags = {"dim": _program.named(dims, _program.sizes), "time_limit": time_limit, "device": device, "table": table}
+    return _program.run(["tune", os.fspath(artifact), *_program.flags(flags)])
+
+
+def explain(
+    artifact: Path, *, target: str | None = None, dims: Mapping[str, Size] | None = None, ptx: bool = False
+) -> Explanation:
+    """What an artifact launches, what was fused into each kernel, and what was not fused and why.
+
+    target: "cpu", "sm_90a", ...; a GPU by default. dims: sizes in elements from which bytes and flops follow (128 by default).
+    ptx: adds registers, spills, occupancy and instructions of every GPU kernel.
+    """
+    path = os.fspath(artifact)
+    flags = {"target": target, "dim": _program.named(dims, _program.sizes)}
+    text = _program.run(["explain", path, *_program.flags({**flags, "ptx": ptx, "json": True})])
+    return Explanation(json.loads(text), path, flags)

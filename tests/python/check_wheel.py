@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Makes the wheel of the build, installs it into an empty environment, without an index, and has it compile and run a model there: with
+neither numpy nor what the build machine has in its own folders.
+
+usage: check_wheel.py BUILD_FOLDER ROOT PYTHON CMAKE       PYTHON has scikit-build-core
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+BUILD, ROOT, PYTHON, CMAKE = (pathlib.Path(argument) for argument in sys.argv[1:])
+passed = failed = 0
+
+# What a user does first, with the memory that Python itself has.
+TEN_LINES = """
+import array, fusec
+artifact = fusec.compile("MODEL", output="fused", target="cpu", dims={"batch": (1, 64)})
+model = fusec.load("fused")
+x = memoryview(array.array("f", [0.5] * 32)).cast("B").cast("f", (2, 16))
+print(model)
+print(memoryview(model(x)).shape, memoryview(model(x)).tolist()[0] == memoryview(model(x)).tolist()[1])
+print(fusec.__file__)
+"""
+
+
+def check(name, good, text):
+    global passed, failed
+    passed, failed = passed + bool(good), failed + (not good)
+    if not good:
+        print(f"FAIL  {name}\n{text}")
+
+
+def run(*command, cwd=None, **environment):
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd=cwd, env={**os.environ, **environment})
+    return done.returncode, done.stdout + done.stderr
+
+
+def build(folder):
+    code, text = run(
+        PYTHON, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--disable-pip-version-check", "--wheel-dir", folder,
+        "--config-settings", f"cmake.define.FUSEC_BUILD={BUILD}", ROOT / "runtime/python",
+        PATH=f"{CMAKE.parent}:{PYTHON.parent}:{os.environ['PATH']}",
+    )  # fmt: skip
+    check("the wheel is built", code == 0, text)
+    return next(folder.glob("fusec-*.whl"), None)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        wheel = build(folder)
+        if wheel is None:
+            return
+        names = zipfile.ZipFile(wheel).namelist()
+        wanted = ["fusec/py.typed", "fusec/_native.pyi", "fusec/bin/fusec", "fusec/lib/libfusec_rt.so.1"]
+        check("it has its parts", set(wanted) <= set(names), "\n".join(names))
+        environment = folder / "environment"
+        subprocess.run(["/usr/bin/env", "python3", "-m", "venv", environment], check=True)
+        python = environment / "bin/python"
+        code, text = run(python, "-m", "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check", wheel)
+        check("it is installed without an index", code == 0, text)
+        bare = {"PYTHONPATH": "", "LD_LIBRARY_PATH": "", "VIRTUAL_ENV": ""}
+        code, text = run(python, "-c", TEN_LINES.replace("MODEL", str(ROOT / "models/lora_mlp.ts.onnx")), cwd=folder, **bare)
+        check("it compiles and runs a model", code == 0 and "(2, 4) True" in text and str(environment) in text, text)
+        code, text = run(environment / "bin/fusec", "--version", **bare)
+        check("its command is the program", code == 0 and re.match(r"fusec \d", text), text)
+        code, text = run(environment / "bin/fusec", "nothing.onnx", "-o", "out", cwd=folder, **bare)
+        check("the command has the program's exit codes", code == 3, text)
+        package = next(environment.rglob("fusec/__init__.py")).parent
+        for path in (package / "bin/fusec", package / "lib/libfusec_rt.so.1", *package.glob("_native.*.so")):
+            _, text = run("ldd", path, **bare)
+            foreign = re.findall(r"=> (?!/lib/x86_64-linux-gnu/lib(?:c|m|dl|rt|pthread)\.so)(/(?:usr/)?lib/\S+|not found)", text)
+            check(f"{path.name} needs nothing but the C library", not foreign, text)
+
+
+main()
+print(f"{passed} passed, {failed} failed")
+sys.exit(failed != 0)

@@ -1,0 +1,74 @@
+"""What the tests of the Python package share: models, artifacts, and a second process."""
+
+import contextlib
+import functools
+import io
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import onnx.parser
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="fusec_python_"))
+
+MODELS = {
+    # The smallest one: y = x + bias, of any batch.
+    "sum": "g (float[batch, 4] x) => (float[batch, 4] y) <float[4] bias = {10, 20, 30, 40}> { y = Add(x, bias) }",
+    # Two outputs, the second of which has a size of its own.
+    "pair": "g (float[batch, 3] a, float[batch, 5] b) => (float[batch, 8] both, float[batch, 3] twice)"
+    " { both = Concat<axis=1>(a, b) twice = Add(a, a) }",
+    # An id for each row of a table.
+    "lookup": "g (int64[batch] ids) => (float[batch, 2] rows)"
+    " <float[3, 2] table = {0, 1, 10, 11, 20, 21}> { rows = Gather<axis=0>(table, ids) }",
+    "half": "g (float16[batch, 8] x) => (float16[batch, 8] y) { y = Add(x, x) }",
+    "bfloat": "g (bfloat16[batch, 8] x) => (bfloat16[batch, 8] y) { y = Add(x, x) }",
+    "bools": "g (bool[n] a, bool[n] b) => (bool[n] both) { both = And(a, b) }",
+    "scalar": "g (float x) => (float y) { y = Neg(x) }",
+    "odd_names": "g (float[n] out, float[n] strict) => (float[n] difference) { difference = Sub(out, strict) }",
+}
+
+
+@functools.cache
+def model(name):
+    """The path of a model: of one above, or of one of models/."""
+    if name not in MODELS:
+        return str(ROOT / "models" / f"{name}.onnx")
+    path = FOLDER / f"{name}.onnx"
+    text = f'<ir_version: 8, opset_import: ["" : 18]> {MODELS[name]}'
+    onnx.save(onnx.parser.parse_model(text), path)
+    return str(path)
+
+
+@functools.cache
+def artifact(name, target="cpu"):
+    """The folder that a model was compiled into."""
+    import fusec
+
+    with contextlib.redirect_stderr(io.StringIO()):
+        return fusec.compile(model(name), FOLDER / f"{name}_{target}", target=target, cpu_level="native")
+
+
+def load(name, device="cpu", **options):
+    import fusec
+
+    return fusec.load(artifact(name, "cpu" if device == "cpu" else "sm_90a"), device, **options)
+
+
+def run_python(code, *arguments, **environment):
+    """Runs code in another interpreter, and gives the process with its output as text."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=FOLDER,
+        env={**os.environ, **environment},
+    )
+
+
+def resident_bytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
