@@ -51,7 +51,7 @@ case ${1:-} in
 esac
 
 status=0
-"$(dirname "$cmake")/ctest" --test-dir "$folder" --output-on-failure "${selection[@]}" || status=$?
+"$(dirname "$cmake")/ctest" --test-dir "$folder" --output-on-failure --parallel 2 "${selection[@]}" || status=$?
 
 # One line for all runners: what GoogleTest and the scripts printed, from ctest's log.
 "$deps/venv/bin/python" - "$folder/Testing/Temporary/LastTest.log" "$status" <<'PYTHON'

@@ -293,11 +293,14 @@ def overhead(artifact):
     }
     results["overhead"] = {name: round(value, 2) for name, value in times.items()}
     print(json.dumps(results["overhead"]))
-    for name in ("run_into_us", "context_run_into_us", "call_us"):
+    # A call that returns a new tensor lets PyTorch allocate it, which takes as long there as anywhere.
+    own = {name: times[name] for name in ("run_into_us", "context_run_into_us")}
+    own["call_us"] = times["call_us"] - times["torch_empty_us"]
+    for name, taken in own.items():
 
         @check(f"{name} is at most {MOST_OVERHEAD_US} us more than in C")
         def _():
-            assert times[name] - in_c <= MOST_OVERHEAD_US, f"{times[name]:.2f} us, in C {in_c:.2f} us"
+            assert taken - in_c <= MOST_OVERHEAD_US, f"{taken:.2f} us, in C {in_c:.2f} us"
 
 
 def threads(model):
