@@ -114,8 +114,7 @@ void PrintTables(ArrayRef<Judgement> judgements) {
 
 }  // namespace
 
-Result<int> RunVerify(const VerifyFlags& given) {
-  VerifyFlags flags = given;  // of which a refused case may change what data are drawn
+Result<int> RunVerify(const VerifyFlags& flags) {
   std::error_code ignored;  // LoadSubject tells of a path that cannot be looked at
   if (!flags.model.empty() && std::filesystem::is_regular_file(flags.subject, ignored))
     return Fail(ErrorKind::kUsage,
@@ -137,31 +136,19 @@ Result<int> RunVerify(const VerifyFlags& given) {
           "no python3 with onnxruntime was found (FUSEC_PYTHON names one): the interpreter judges "
           "alone");
     bool ask_onnxruntime = judge.has_value();
-    FUSEC_ASSIGN(auto cases, VerifyCases(flags, subject.program->manifest()));
+    FUSEC_ASSIGN(const auto cases, VerifyCases(flags, subject));
     // One context, which goes from size to size as that of a server does.
     FUSEC_RUNTIME_ASSIGN(const auto context, runtime::Context::Create(*subject.program));
-    for (size_t i = 0; i < cases.size();) {
+    for (size_t i = 0; i < cases.size(); ++i) {
       const auto& [dims, inputs] = cases[i];
       progress.Update("comparing " + DimsText(dims),
                       static_cast<double>(i) / static_cast<double>(cases.size()));
-      const Result<std::vector<TensorData>> ran = RunIn(*context, inputs);
-      if (!ran) {
-        FUSEC_ASSIGN(auto milder, MilderCase(subject, flags, cases[i]));
-        if (!milder) return tl::unexpected(ran.error());
-        const bool same_dims = milder->first == dims;
-        PrintNote("not compared at " + DimsText(dims) + ", but " +
-                  (same_dims ? "with masks of 0 and 1" : "at " + DimsText(milder->first)) + ": " +
-                  ran.error().message);
-        cases[i] = std::move(*milder);
-        continue;
-      }
-      const std::vector<TensorData>& outputs = *ran;
+      FUSEC_ASSIGN(const std::vector<TensorData> outputs, RunIn(*context, inputs));
       FUSEC_ASSIGN(const auto interpreted,
                    JudgeByInterpreter(subject, inputs, outputs, dims, judgements));
       ask_onnxruntime = ask_onnxruntime && JudgeByOnnxruntime(*judge, subject, inputs, outputs,
                                                               interpreted, dims, judgements);
       if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
-      ++i;
     }
   }
   const bool pass =

@@ -202,7 +202,7 @@ Result<int> RunVerifyBisect(const VerifyFlags& flags) {
     ProgressLine progress;
     FUSEC_ASSIGN(subject, LoadSubject(flags, progress, folder, true));
   }
-  FUSEC_ASSIGN(const auto cases, VerifyCases(flags, subject.program->manifest()));
+  FUSEC_ASSIGN(const auto cases, VerifyCases(flags, subject));
   Bisection bisection(flags, subject, cases);
   FUSEC_ASSIGN(const auto failure, bisection.FirstFailure());
   PrintNote("ran on " + subject.program->device().name());

@@ -91,7 +91,7 @@ Result<int> RunVerifyPerFusion(const VerifyFlags& flags) {
     ProgressLine progress;
     FUSEC_ASSIGN(subject, LoadSubject(flags, progress, folder, false));
     FUSEC_ASSIGN(const RegionCheck check, RegionCheck::Make(subject, apart));
-    FUSEC_ASSIGN(const auto cases, VerifyCases(flags, subject.program->manifest()));
+    FUSEC_ASSIGN(const auto cases, VerifyCases(flags, subject));
     for (size_t i = 0; i < cases.size(); ++i) {
       progress.Update("comparing " + DimsText(cases[i].first),
                       static_cast<double>(i) / static_cast<double>(cases.size()));

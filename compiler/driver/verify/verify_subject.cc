@@ -60,18 +60,6 @@ Result<void> TakeFlags(const std::string& artifact, const runtime::Manifest& man
   return {};
 }
 
-// The outputs of the model in f32 as several roundings make them, by output.
-Result<std::vector<std::vector<ReferenceTensor>>> RoundedOutputs(const Graph& graph,
-                                                                 ArrayRef<ReferenceTensor> inputs) {
-  constexpr uint64_t kSamples = 3;
-  std::vector<std::vector<ReferenceTensor>> rounded(graph.outputs.size());
-  for (uint64_t seed = 1; seed <= kSamples; ++seed) {
-    FUSEC_ASSIGN(auto sample, InterpretRounded(graph, inputs, seed));
-    for (size_t i = 0; i < sample.size(); ++i) rounded[i].push_back(std::move(sample[i]));
-  }
-  return rounded;
-}
-
 }  // namespace
 
 Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
@@ -114,6 +102,17 @@ Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
   if (manager.options.index_policy != "error")
     FUSEC_TRY(manager.Run(*subject.graph, {"decompose", "index-policy"}));
   return subject;
+}
+
+Result<std::vector<std::vector<ReferenceTensor>>> RoundedOutputs(const Graph& graph,
+                                                                 ArrayRef<ReferenceTensor> inputs) {
+  constexpr uint64_t kSamples = 3;
+  std::vector<std::vector<ReferenceTensor>> rounded(graph.outputs.size());
+  for (uint64_t seed = 1; seed <= kSamples; ++seed) {
+    FUSEC_ASSIGN(auto sample, InterpretRounded(graph, inputs, seed));
+    for (size_t i = 0; i < sample.size(); ++i) rounded[i].push_back(std::move(sample[i]));
+  }
+  return rounded;
 }
 
 Result<std::vector<ReferenceTensor>> ReferenceInputs(const Subject& subject, const Graph& graph,
@@ -174,8 +173,61 @@ Result<std::vector<ReferenceTensor>> JudgeByInterpreter(const Subject& subject,
   return expected;
 }
 
-Result<std::vector<VerifyCase>> VerifyCases(const VerifyFlags& flags,
-                                            const runtime::Manifest& manifest) {
+namespace {
+
+// Whether it is the model that refuses the data, and not only the program. Without a model the
+// program is believed.
+Result<bool> ModelRefuses(const Subject& subject, const Inputs& inputs) {
+  if (subject.graph == nullptr) return true;
+  FUSEC_ASSIGN(const auto reference_inputs, ReferenceInputs(subject, *subject.graph, inputs));
+  return !Interpret(*subject.graph, reference_inputs);
+}
+
+// A case milder than one that was refused; `flags` keeps that masks are drawn. nullopt if nothing
+// milder is left.
+Result<std::optional<VerifyCase>> Milder(const runtime::Manifest& manifest, const DimValues& dims,
+                                         RandomFlags& flags) {
+  const bool has_unlimited = std::any_of(
+      manifest.inputs.begin(), manifest.inputs.end(), [](const runtime::TensorSignature& input) {
+        return input.index_limits.empty() && IsInteger(ToDtype(input.dtype));
+      });
+  DimValues milder = dims;
+  if (has_unlimited && !flags.masks) {
+    flags.masks = true;
+  } else {
+    for (const DimRange& range : DimRanges(manifest)) {
+      int64_t& size = milder.at(range.name);
+      size = std::max(range.low, size / 2);
+    }
+    if (milder == dims) return std::nullopt;
+  }
+  FUSEC_ASSIGN(Inputs inputs, RandomInputs(manifest, milder, flags));
+  return VerifyCase(std::move(milder), std::move(inputs));
+}
+
+// Replaces a case by milder ones until the program takes it. What a program says of a case that its
+// model takes, or that nothing milder is left of, is told where the case is compared.
+Result<void> MakeAcceptable(const Subject& subject, runtime::Context& context, RandomFlags& flags,
+                            VerifyCase& given) {
+  while (true) {
+    const Result<std::vector<TensorData>> ran = RunIn(context, given.second);
+    if (ran || ran.error().kind != ErrorKind::kInput) return {};
+    FUSEC_ASSIGN(const bool refused, ModelRefuses(subject, given.second));
+    if (!refused) return {};
+    FUSEC_ASSIGN(auto milder, Milder(subject.program->manifest(), given.first, flags));
+    if (!milder) return {};
+    PrintNote(
+        "not compared at " + DimsText(given.first) + ", but " +
+        (milder->first == given.first ? "with masks of 0 and 1" : "at " + DimsText(milder->first)) +
+        ": " + ran.error().message);
+    given = *std::move(milder);
+  }
+}
+
+}  // namespace
+
+Result<std::vector<VerifyCase>> VerifyCases(const VerifyFlags& flags, const Subject& subject) {
+  const runtime::Manifest& manifest = subject.program->manifest();
   std::vector<VerifyCase> cases;
   if (!flags.inputs.empty()) {
     if (!flags.dims.empty())
@@ -185,38 +237,17 @@ Result<std::vector<VerifyCase>> VerifyCases(const VerifyFlags& flags,
     cases.emplace_back(std::move(dims), std::move(inputs));
     return cases;
   }
+  RandomFlags random_flags = flags.random_flags;
+  FUSEC_RUNTIME_ASSIGN(const auto context, runtime::Context::Create(*subject.program));
   FUSEC_ASSIGN(const auto dim_cases, DimCases(flags.dims, DimRanges(manifest), kDefaultSizes));
   for (const DimValues& dims : dim_cases) {
-    FUSEC_ASSIGN(Inputs inputs, RandomInputs(manifest, dims, flags.random_flags));
+    FUSEC_ASSIGN(Inputs inputs, RandomInputs(manifest, dims, random_flags));
     cases.emplace_back(dims, std::move(inputs));
+    if (flags.dims.empty()) {
+      FUSEC_TRY(MakeAcceptable(subject, *context, random_flags, cases.back()));
+    }
   }
   return cases;
-}
-
-Result<std::optional<VerifyCase>> MilderCase(const Subject& subject, VerifyFlags& flags,
-                                             const VerifyCase& refused) {
-  const auto& [dims, inputs] = refused;
-  if (!flags.dims.empty() || !flags.inputs.empty()) return std::nullopt;
-  FUSEC_ASSIGN(const auto reference_inputs, ReferenceInputs(subject, *subject.graph, inputs));
-  if (Interpret(*subject.graph, reference_inputs)) return std::nullopt;
-  const runtime::Manifest& manifest = subject.program->manifest();
-  const bool has_unlimited = std::any_of(
-      manifest.inputs.begin(), manifest.inputs.end(), [](const runtime::TensorSignature& input) {
-        return input.index_limits.empty() && IsInteger(ToDtype(input.dtype));
-      });
-  if (has_unlimited && !flags.random_flags.masks) {
-    flags.random_flags.masks = true;
-    FUSEC_ASSIGN(Inputs masks, RandomInputs(manifest, dims, flags.random_flags));
-    return VerifyCase(dims, std::move(masks));
-  }
-  DimValues halved = dims;
-  for (const DimRange& range : DimRanges(manifest)) {
-    int64_t& size = halved.at(range.name);
-    size = std::max(range.low, size / 2);
-  }
-  if (halved == dims) return std::nullopt;
-  FUSEC_ASSIGN(Inputs smaller, RandomInputs(manifest, halved, flags.random_flags));
-  return VerifyCase(std::move(halved), std::move(smaller));
 }
 
 }  // namespace fusec

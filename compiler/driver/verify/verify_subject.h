@@ -38,17 +38,13 @@ struct Subject {
 Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
                             const std::string& folder, bool needs_model);
 
-// Sizes and inputs of every comparison.
+// Sizes and inputs of every comparison. Random data that nobody asked for (--dim, --inputs) and
+// that the model refuses, because an index lies outside its table, give way to milder ones, with a
+// note: first integers that reach no table become masks of 0 and 1, as positions may be counted
+// from them; then all sizes are halved, within their ranges, as for a table of 32 positions at a
+// length of 64.
 using VerifyCase = std::pair<DimValues, Inputs>;
-Result<std::vector<VerifyCase>> VerifyCases(const VerifyFlags& flags,
-                                            const runtime::Manifest& manifest);
-
-// A milder case than one that nobody asked for and that the model itself refuses. First integers
-// that reach no table become masks of 0 and 1 (`flags` keeps that): positions may be counted from
-// them. Then all sizes are halved, within their ranges, as for a table of 32 positions at a length
-// of 64. nullopt where the case was asked for, the model takes it, or nothing milder is left.
-Result<std::optional<VerifyCase>> MilderCase(const Subject& subject, VerifyFlags& flags,
-                                             const VerifyCase& refused);
+Result<std::vector<VerifyCase>> VerifyCases(const VerifyFlags& flags, const Subject& subject);
 
 // The tensors for the inputs of `graph`, found by name; a mismatch means another model, or other
 // frozen inputs.
@@ -61,5 +57,10 @@ Result<std::vector<ReferenceTensor>> JudgeByInterpreter(const Subject& subject,
                                                         ArrayRef<TensorData> outputs,
                                                         const DimValues& dims,
                                                         std::vector<Judgement>& judgements);
+
+// The outputs of `graph` with intermediate results rounded to f32 in several ways, by output, for
+// JudgeByConditioning.
+Result<std::vector<std::vector<ReferenceTensor>>> RoundedOutputs(const Graph& graph,
+                                                                 ArrayRef<ReferenceTensor> inputs);
 
 }  // namespace fusec
