@@ -48,11 +48,38 @@ std::vector<double> RealRoots(int64_t terms, int64_t results) {
   return matrix;
 }
 
+// Roots for a length that a call chooses: the same matrix of `length` terms and results, computed.
+// Turns are reduced to one as integers, so that the angles keep their digits.
+Value* ComputedRoots(Formula& f, const Expr& length, const Expr& results, int64_t parts,
+                     bool inverse, Dtype real) {
+  Value* n = f.Reshape(f.Iota(0, length), {length, 1});
+  Value* m = f.Reshape(f.Iota(0, results), {1, results});
+  Value* size =
+      f.Make(OpKind::kSymbolicDims, {}, {{"values", Exprs{length}}, {"scalar", int64_t{1}}});
+  Value* turns = f.Make(OpKind::kMod, {f.Mul(n, m), size}, {{"fmod", int64_t{0}}});
+  Value* count = f.Cast(size, real);
+  Value* angle = f.Div(f.Mul(f.Cast(turns, real), (inverse ? 2 : -2) * M_PI), count);
+  Value* cosine = f.Unary(OpKind::kCos, angle);
+  Value* sine = f.Unary(OpKind::kSin, angle);
+  if (inverse) {
+    cosine = f.Div(cosine, count);
+    sine = f.Div(sine, count);
+  }
+  const auto pair = [&](Value* first, Value* second) {
+    const Shape apart = {length, 1, results, 1};
+    return f.Concat({f.Reshape(first, apart), f.Reshape(second, apart)}, 3);
+  };
+  Value* rows = pair(cosine, sine);
+  if (parts == 2) rows = f.Concat({rows, pair(f.Unary(OpKind::kNeg, sine), cosine)}, 1);
+  return f.Reshape(rows, {length * parts, results * 2});
+}
+
 }  // namespace
 
 // y[m] = sum over n of x[n] exp(-2 pi i n m / N) along an axis; the last axis has the real part, or
 // real and imaginary part. The inverse has +2 pi i and divides by N. N is dft_length, to which x is
-// cut or filled with zeros, and a number. With onesided only m = 0..N/2 of a real x are there; its
+// cut or filled with zeros, and a number, or the dim itself.
+// With onesided only m = 0..N/2 of a real x are there; its
 // inverse takes those and gives real numbers.
 Result<void> ImportDFT(ImportContext& context) {
   constexpr int64_t kLongest = 4096;
@@ -76,11 +103,7 @@ Result<void> ImportDFT(ImportContext& context) {
   if (HasInput(context, 1)) {
     FUSEC_ASSIGN(length, context.SymbolicInts(1, "dft_length"));
   }
-  auto size = length.size() == 1 ? length[0].AsConstant() : std::nullopt;
-  if (!size || *size < 1 || *size > kLongest) {
-    return context.Fail(fmt::format("its length is {}, expected a number from 1 to {}",
-                                    length.empty() ? "empty" : length[0].ToString(), kLongest));
-  }
+  if (length.size() != 1) return context.Fail("dft_length is empty or a list, expected a number");
   const int64_t parts = *shape.back().AsConstant();
   const bool inverse = context.Int("inverse", 0) != 0, onesided = context.Int("onesided", 0) != 0;
   if (onesided && inverse != (parts == 2)) {
@@ -88,16 +111,21 @@ Result<void> ImportDFT(ImportContext& context) {
         "onesided is for the transform of real numbers, and the inverse of complex ones");
   }
   const bool to_real = onesided && inverse;
-  if (to_real && !HasInput(context, 1)) size = 2 * (*size - 1);
-  const int64_t results = onesided && !inverse ? *size / 2 + 1 : *size;
-  Formula f(context);
+  std::optional<int64_t> size = length[0].AsConstant();
   const std::optional<int64_t> known = shape[axis].AsConstant();
-  if (!known && !(shape[axis] == Expr(*size))) {
+  const bool is_free = !size && !known && length[0] == shape[axis] && !to_real;
+  if (!is_free && (!size || !known || *size < 1 || *size > kLongest)) {
     return context.Fail(
-        fmt::format("axis {} has {} elements, expected a number", axis, shape[axis].ToString()));
+        fmt::format("axis {} has {} elements, and its length is {}, expected numbers "
+                    "from 1 to {}, or one free dim",
+                    axis, shape[axis].ToString(), length[0].ToString(), kLongest));
   }
+  if (to_real && !HasInput(context, 1)) size = 2 * (*size - 1);
+  const Expr whole = is_free ? length[0] : Expr(*size);
+  const Expr results = onesided && !inverse ? FloorDiv(whole, 2, context.ranges()) + 1 : whole;
   // Zeros that fill up add nothing.
-  const int64_t terms = std::min(*known, to_real ? *size / 2 + 1 : *size);
+  const Expr terms = is_free ? whole : Expr(std::min(*known, to_real ? *size / 2 + 1 : *size));
+  Formula f(context);
   const Dtype dtype = x->type.dtype, real = ComputeDtype(dtype);
   std::vector<int64_t> perm, back(rank);
   for (int i = 0; i < rank; ++i) {
@@ -109,9 +137,14 @@ Result<void> ImportDFT(ImportContext& context) {
   for (int i = 0; i < rank; ++i) back[perm[i]] = i;
   Value* line = f.Transpose(f.Slice(f.Cast(x, real), static_cast<int>(axis), 0, terms), perm);
   const int64_t made = to_real ? 1 : 2;  // parts of a result
-  Value* matrix =
-      f.Tensor(real, {terms * parts, results * made},
-               to_real ? RealRoots(terms, results) : Roots(terms, parts, results, *size, inverse));
+  Value* matrix = nullptr;
+  if (is_free) {
+    matrix = ComputedRoots(f, whole, results, parts, inverse, real);
+  } else {
+    const int64_t from = *terms.AsConstant(), to = *results.AsConstant();
+    matrix = f.Tensor(real, {from * parts, to * made},
+                      to_real ? RealRoots(from, to) : Roots(from, parts, to, *size, inverse));
+  }
   Value* y = f.MatMul(f.Reshape(line, {Product(rows), terms * parts}), matrix);
   rows.push_back(results);
   rows.push_back(made);

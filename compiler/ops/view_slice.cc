@@ -182,7 +182,10 @@ Result<void> SplitByData(ImportContext& context, int64_t axis) {
       Value* adds_up = f.Make(OpKind::kEqual, {end, rows});
       is_wrong = f.Make(OpKind::kOr, {is_wrong, f.Unary(OpKind::kNot, adds_up)});
     }
-    parts.push_back(f.Gather(data, f.Where(is_wrong, rows, source), axis));
+    // What an error calls the places: they are outside the data where the lengths are wrong.
+    Value* places =
+        f.Make(OpKind::kWhere, {is_wrong, rows, source}, {}, "places_by_" + context.input(1)->name);
+    parts.push_back(f.Gather(data, places, axis));
     start = end;
   }
   return f.Finish(parts);
