@@ -120,12 +120,32 @@ class NodeImporter {
     for (const auto& [name, version] : state_.opsets) opsets[name] = static_cast<int>(version);
     checker.set_opset_imports(std::move(opsets));
     checker.set_model_dir(state_.external.folder());
+    onnx::checker::LexicalScopeContext outside;
+    for (const onnx::AttributeProto& attribute : node_.attribute()) {
+      if (attribute.has_g()) AddOutside(attribute.g(), outside);
+    }
     try {
-      onnx::checker::check_node(node_, checker, onnx::checker::LexicalScopeContext());
+      onnx::checker::check_node(node_, checker, outside);
     } catch (const std::exception& error) {
       return ModelError(OneLine(error.what()));
     }
     return {};
+  }
+
+  // The tensors of enclosing graphs that a subgraph reads.
+  void AddOutside(const onnx::GraphProto& graph,
+                  onnx::checker::LexicalScopeContext& outside) const {
+    for (const onnx::NodeProto& node : graph.node()) {
+      for (const std::string& input : node.input()) {
+        if (scope_.Knows(input)) outside.add(input);
+      }
+      for (const onnx::AttributeProto& attribute : node.attribute()) {
+        if (attribute.has_g()) AddOutside(attribute.g(), outside);
+      }
+    }
+    for (const onnx::ValueInfoProto& output : graph.output()) {
+      if (scope_.Knows(output.name())) outside.add(output.name());
+    }
   }
 
   // That operands are tensors of the element types which ONNX's schema allows, and of one type

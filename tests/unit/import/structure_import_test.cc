@@ -57,11 +57,11 @@ TEST_F(ImportStructure, SequencesCarryTensors) {
             (Numbers{11, 12, 13}));
   EXPECT_EQ(AnswerOf(R"(g (float[2] x, float[2] z) => (float[2, 2] y) {
     s = SequenceConstruct(x, z)
-    t = SequenceMap(s) <body = twice (float[2] e) => (float[2] d) { d = Add(e, e) }>
+    t = SequenceMap(s) <body = b (float[2] e) => (float[2] d) { d = Add(e, x) }>
     y = ConcatFromSequence<axis = 0, new_axis = 1>(t)
   })",
                      {F32({2}, {1, 2}), F32({2}, {3, 4})}),
-            (Numbers{2, 4, 6, 8}));
+            (Numbers{2, 4, 4, 6}));
 }
 
 TEST_F(ImportStructure, SequencesAreNoTensors) {
