@@ -41,7 +41,7 @@ class ImportContext {
   virtual std::optional<TensorData> TryConstant(const Value* value) const = 0;
 
   // The size, 0 to `bound`, of part `number` of a tensor that is split by run-time data (run_time_counts.h).
-  virtual Expr RunTimeCount(const Value* lengths, int number, const Expr& bound) = 0;
+  virtual Expr RunTimeCount(Value* lengths, int number, const Expr& bound) = 0;
 
   virtual Builder& builder() = 0;  // carries this node's provenance
   virtual const Ranges& ranges() const = 0;

@@ -110,7 +110,7 @@ class NodeContext : public ImportContext {
   std::optional<TensorData> TryConstant(int i) const override;
   std::optional<TensorData> TryConstant(const Value* value) const override;
 
-  Expr RunTimeCount(const Value* lengths, int number, const Expr& bound) override {
+  Expr RunTimeCount(Value* lengths, int number, const Expr& bound) override {
     return state_.counts.Of(lengths, number, bound, state_.ranges);
   }
 

@@ -123,7 +123,7 @@ bool MentionsCounts(const Node& node) {
 
 }  // namespace
 
-Expr RunTimeCounts::Of(const Value* lengths, int number, const Expr& bound, Ranges& ranges) {
+Expr RunTimeCounts::Of(Value* lengths, int number, const Expr& bound, Ranges& ranges) {
   for (const Count& count : counts_) {
     if (count.lengths == lengths && count.number == number && count.bound == bound) {
       return Expr::Symbol(count.symbol);
@@ -134,8 +134,42 @@ Expr RunTimeCounts::Of(const Value* lengths, int number, const Expr& bound, Rang
   return Expr::Symbol(counts_.back().symbol);
 }
 
+const RunTimeCounts::Count* RunTimeCounts::Find(const Expr& dim) const {
+  const std::optional<std::string> symbol = dim.AsSymbol();
+  const auto found = std::find_if(counts_.begin(), counts_.end(), [&](const Count& count) {
+    return symbol && count.symbol == *symbol;
+  });
+  return found == counts_.end() ? nullptr : &*found;
+}
+
+// The number of rows of a part, as a mean over it asks for it, is one of the lengths.
+void RunTimeCounts::CountsBecomeLengths(Graph& graph, const NodeSet& live) const {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node& node = *graph.nodes[i];
+    if (live.count(&node) == 0 || node.kind != OpKind::kSymbolicDims) continue;
+    const Exprs& values = node.Get<Exprs>("values");
+    const Count* count = values.size() == 1 ? Find(values[0]) : nullptr;
+    if (count == nullptr) continue;
+    Builder builder(graph, i);
+    builder.set_provenance(node.provenance);
+    Value* length = builder.Make(OpKind::kSlice, {count->lengths},
+                                 {{"starts", Exprs{Expr(count->number)}},
+                                  {"steps", std::vector<int64_t>{1}},
+                                  {"shape", Exprs{Expr(1)}}});
+    if (length->type.dtype != Dtype::kI64) {
+      length = builder.Make(OpKind::kCast, {length}, {{"to", Dtype::kI64}});
+    }
+    if (node.result()->type.rank() == 0) {
+      length = builder.Make(OpKind::kReshape, {length}, {{"shape", Shape{}}});
+    }
+    graph.ReplaceAllUses(node.result(), length);
+    i = builder.insert_at();  // the node itself, which nothing reads any more
+  }
+}
+
 void RunTimeCounts::Resolve(Graph& graph, Problems& problems) const {
   if (empty()) return;
+  CountsBecomeLengths(graph, NodesOfOutputs(graph));
   const NodeSet live = NodesOfOutputs(graph);
   for (const auto& node : graph.nodes) {
     if (live.count(node.get()) == 0 || !MentionsCounts(*node) || IsRowLocal(*node)) continue;
@@ -154,10 +188,8 @@ void RunTimeCounts::Resolve(Graph& graph, Problems& problems) const {
   }
   const Ranges ranges = graph.SymbolRanges();
   const auto bound_of = [&](const std::string& symbol) -> std::optional<Expr> {
-    for (const Count& count : counts_) {
-      if (count.symbol == symbol) return count.bound;
-    }
-    return std::nullopt;
+    const Count* count = Find(Expr::Symbol(symbol));
+    return count == nullptr ? std::nullopt : std::optional(count->bound);
   };
   const auto substitute = [&](auto& dims) {
     for (Expr& dim : dims) {

@@ -239,5 +239,16 @@ TEST_F(ImportStructure, PartsOfRunTimeLengthsAreRefusedWhereTheirEndMatters) {
             "does not support");
 }
 
+TEST_F(ImportStructure, TheSizeOfAPartIsItsLength) {
+  const auto lengths =
+      ReferenceTensor::FromData(TensorData::From<int64_t>(Dtype::kI64, {2}, {1, 2}));
+  EXPECT_EQ(AnswerOf(R"(g (float[values] x, int64[2] lengths) => (int64 y) {
+    first, second = Split<axis = 0>(x, lengths)
+    y = Size(second)
+  })",
+                     {F32({3}, {4, 5, 6}), lengths}),
+            (Numbers{2}));
+}
+
 }  // namespace
 }  // namespace fusec

@@ -118,7 +118,7 @@ class FakeImport : public ImportContext {
     if (producer == nullptr || producer->kind != OpKind::kConstant) return std::nullopt;
     return producer->constant;
   }
-  Expr RunTimeCount(const Value*, int, const Expr&) override { return Expr::Symbol("count"); }
+  Expr RunTimeCount(Value*, int, const Expr&) override { return Expr::Symbol("count"); }
   Builder& builder() override { return builder_; }
   const Ranges& ranges() const override { return ranges_; }
   void SetOutput(int i, Value* value) override { outputs[i] = value; }
