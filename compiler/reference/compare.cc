@@ -157,7 +157,7 @@ void JudgeByConditioning(const ReferenceTensor& expected, ArrayRef<ReferenceTens
   bool has_misplaced = false;
   for (const ReferenceTensor& sample : rounded) {
     const Comparison moved = Compare("", sample.ToData(), expected, comparison.tolerance);
-    if (!moved.worst_index.empty()) comparison.moves = std::max(comparison.moves, moved.rel_l2);
+    comparison.moves = std::max(comparison.moves, moved.rel_l2);
     has_misplaced |= moved.misplaced > 0;
   }
   const bool explained = comparison.rel_l2 <= kSlack * comparison.moves ||

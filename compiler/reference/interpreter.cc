@@ -22,7 +22,8 @@ class RandomRounding {
     if (!IsFloat(tensor.dtype) || tensor.dtype == Dtype::kF64) return;
     for (double& value : tensor.reals) {
       const auto nearest = static_cast<float>(value);
-      if (static_cast<double>(nearest) == value || !std::isfinite(nearest) || !Bit()) {
+      const bool is_kept = static_cast<double>(nearest) == value || !std::isfinite(nearest);
+      if (is_kept || nearest == 0 || !Bit()) {  // what underflows is gone, as it is in a program
         value = static_cast<double>(nearest);
       } else {
         const float beyond = value > nearest ? HUGE_VALF : -HUGE_VALF;
