@@ -144,6 +144,11 @@ constexpr std::string_view kVariables[] = {
     "kept_updates",
     "lengths_here",
     "longest",
+    "products",
+    "register_weights",
+    "candidate_inputs",
+    "candidate_sums",
+    "last_state",
     "Shape",
 };
 
