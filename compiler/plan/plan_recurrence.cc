@@ -70,7 +70,10 @@ class RecurrencePlanner : RecurrenceWriter {
     const CExpr read = Template("ReadWeights", {Units(), GateColumns(), vectors});
     builder_.Append(Statement::Let(Template("RegisterWeights", {vectors}), "register_weights",
                                    Call(read, {Weights()})));
+    if (!resets_first_) return;
+    builder_.AppendLet("warp_column", "column" - "column" % WarpThreads());
   }
+  CExpr WarpThreads() { return Own("warp_threads", 32, "neighbouring columns of a warp"); }
   CExpr Weights() {
     const CExpr weights = builder_.Buffer(lowering_.Outside(node_.operand(kWeights)));
     if (sizes_.directions == 1) return weights;
@@ -192,7 +195,10 @@ class RecurrencePlanner : RecurrenceWriter {
       // What the inputs give is loaded before it is needed, behind the products.
       DeclareSums(sums);
       ForUnits([&] { BeginSums(sums); });
-      StoreProducts(sums.state);
+      if (resets_first_)
+        StoreProductsOfHalf(sums);
+      else
+        StoreProducts(sums);
       builder_.AppendCall("__syncthreads()");
       ForUnits([&] {
         AddStoredProducts(sums);
@@ -254,11 +260,13 @@ class RecurrencePlanner : RecurrenceWriter {
   }
 
   // The product of each row's state and the thread's column, for the threads of its unit.
-  void StoreProducts(const std::string& state) {
+  void StoreProducts(const Sums& sums) {
     const CExpr row = RowInBlock();
-    const CExpr begin = rows_ > 1 ? CExpr(state) + row * StatePitch() : CExpr(state);
+    CExpr state = sums.state;
+    if (rows_ > 1) state = state + row * StatePitch();
     if (rows_ > 1) builder_.Open(/*is_branch=*/true);
-    const CExpr product = Local("product", Call("ColumnProduct", {begin, "register_weights"}));
+    const CExpr product = Local(sums.first.empty() ? "column_product" : "candidate_product",
+                                Call("ColumnProduct", {state, "register_weights"}));
     builder_.Append(Statement::If(
         "column" < GateColumns(),
         {Statement::Assign(CExpr("products")[Position({{row, 1}, {"column", GateColumns()}})],
@@ -267,13 +275,24 @@ class RecurrencePlanner : RecurrenceWriter {
       builder_.CloseFor(LoopHeader(builder_, "row_in_block", 0, Rows()), "#pragma unroll 1");
   }
 
+  // The same in warps that have columns of the gates of half a step.
+  void StoreProductsOfHalf(const Sums& sums) {
+    const CExpr first_candidate = Gate("candidate") * Units();
+    builder_.Open(/*is_branch=*/true);
+    StoreProducts(sums);
+    builder_.CloseIf(sums.first.empty() ? "warp_column" < first_candidate
+                                        : first_candidate < "warp_column" + WarpThreads());
+  }
+
   void AddStoredProducts(const Sums& sums) {
-    ForRows([&] {
-      builder_.Open(/*is_branch=*/true);
-      CExpr gate = "gate_number";
-      if (!sums.first.empty()) gate = sums.first + gate;
+    const auto add = [&](const CExpr& sum, const CExpr& gate) {
       const CExpr place = Position({{RowInBlock(), 1}, {gate, Gates()}, {"unit", Units()}});
-      builder_.Assign(Sum("gate_number"), Sum("gate_number") + CExpr("products")[place]);
+      builder_.Assign(sum, sum + CExpr("products")[place]);
+    };
+    ForRows([&] {
+      if (sums.count == 1) return add(Sum(0), sizes_.kind->gates == 1 ? CExpr() : sums.first);
+      builder_.Open(/*is_branch=*/true);
+      add(Sum("gate_number"), "gate_number");
       builder_.CloseFor(IntLoopHeader("gate_number", 0, "gate_number" < sums.count_name),
                         "#pragma unroll");
     });

@@ -146,9 +146,9 @@ constexpr std::string_view kVariables[] = {
     "longest",
     "products",
     "register_weights",
+    "warp_column",
     "candidate_inputs",
     "candidate_sums",
-    "last_state",
     "Shape",
 };
 

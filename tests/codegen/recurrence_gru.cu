@@ -69,9 +69,9 @@ k00_recurrence(const float* __restrict__ state_weights, const int* __restrict__ 
       }
       sums[0][kCandidateGate] = state_bias[unit];
     }
-    const float product_tensor = ColumnProduct(old_states, register_weights);
+    const float column_product = ColumnProduct(old_states, register_weights);
     if (column < kGateColumns) {
-      products[column] = product_tensor;
+      products[column] = column_product;
     }
     __syncthreads();
     if (unit < kUnits) {
@@ -99,8 +99,8 @@ k00_recurrence(const float* __restrict__ state_weights, const int* __restrict__ 
 
   // The last states, zeros of empty sequences.
   if (unit < kUnits) {
-    const float last_state_tensor = kept_states[longest % 2][unit];
-    last_tensor[row * kUnits + unit] = longest > 0 ? last_state_tensor : 0.0f;
+    const float last_state = kept_states[longest % 2][unit];
+    last_tensor[row * kUnits + unit] = longest > 0 ? last_state : 0.0f;
   }
 }
 
@@ -189,10 +189,10 @@ k00_recurrence_many_rows(const float* __restrict__ state_weights, const int* __r
     }
     #pragma unroll 1
     for (int row_in_block = 0; row_in_block < kRowsPerBlock; ++row_in_block) {
-      const float product_tensor =
+      const float column_product =
           ColumnProduct(old_states + row_in_block * kStatePitch, register_weights);
       if (column < kGateColumns) {
-        products[row_in_block * kGateColumns + column] = product_tensor;
+        products[row_in_block * kGateColumns + column] = column_product;
       }
     }
     __syncthreads();
@@ -239,8 +239,8 @@ k00_recurrence_many_rows(const float* __restrict__ state_weights, const int* __r
     #pragma unroll
     for (int row_in_block = 0; row_in_block < kRowsPerBlock; ++row_in_block) {
       const int row = min(first_row + row_in_block, batch - 1);
-      const float last_state_tensor = kept_states[longest % 2][row_in_block * kStatePitch + unit];
-      last_tensor[row * kUnits + unit] = lengths_here[row_in_block] > 0 ? last_state_tensor : 0.0f;
+      const float last_state = kept_states[longest % 2][row_in_block * kStatePitch + unit];
+      last_tensor[row * kUnits + unit] = lengths_here[row_in_block] > 0 ? last_state : 0.0f;
     }
   }
 }

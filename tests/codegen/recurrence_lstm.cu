@@ -82,9 +82,9 @@ k00_recurrence(const Half* __restrict__ state_weights, const Half* __restrict__ 
                           unit]);
       }
     }
-    const float product_tensor = ColumnProduct(old_states, register_weights);
+    const float column_product = ColumnProduct(old_states, register_weights);
     if (column < kGateColumns) {
-      products[column] = product_tensor;
+      products[column] = column_product;
     }
     __syncthreads();
     if (unit < kUnits) {
@@ -221,10 +221,10 @@ k00_recurrence_many_rows(const Half* __restrict__ state_weights, const Half* __r
     }
     #pragma unroll 1
     for (int row_in_block = 0; row_in_block < kRowsPerBlock; ++row_in_block) {
-      const float product_tensor =
+      const float column_product =
           ColumnProduct(old_states + row_in_block * kStatePitch, register_weights);
       if (column < kGateColumns) {
-        products[row_in_block * kGateColumns + column] = product_tensor;
+        products[row_in_block * kGateColumns + column] = column_product;
       }
     }
     __syncthreads();
