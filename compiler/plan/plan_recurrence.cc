@@ -22,6 +22,7 @@ class RecurrencePlanner : RecurrenceWriter {
     builder_.plan().outputs_in_device_memory = true;  // they are stored element by element
     OpenBlock();
     KeepStates();
+    if (in_registers_) KeepWeights();
     ReadLengths();
     BeginStates();
     WalkSteps();
@@ -40,6 +41,12 @@ class RecurrencePlanner : RecurrenceWriter {
     Keep("kept_states", true);
     // A thread reads and writes those of its own units alone, but for units that overlap.
     if (is_lstm()) Keep("kept_cells", is_cpu_);
+    if (in_registers_) {
+      builder_.Comment("The products of the states and each column of the weights.");
+      const CExpr products = rows_ > 1 ? Rows() * GateColumns() : GateColumns();
+      builder_.Append(
+          Statement::Declare(CExpr::Type("__shared__ " + Real()), CExpr("products")[products]));
+    }
     if (!resets_first_) return;
     builder_.Comment("Between the halves of a step: the states that are reset, and update gates.");
     Keep("kept_resets", false);
@@ -48,9 +55,31 @@ class RecurrencePlanner : RecurrenceWriter {
   void Keep(const std::string& array, bool twice) {
     CExpr place = array;
     if (twice) place = place["2"];
-    const CExpr elements = rows_ > 1 ? Rows() * Units() : Units();
+    const CExpr elements = rows_ > 1 ? Rows() * StatePitch() : StatePitch();
     builder_.Append(
         Statement::Declare(CExpr::Type("alignas(16) __shared__ " + Real()), place[elements]));
+  }
+
+  void KeepWeights() {
+    builder_.Blank();
+    builder_.Comment("The weights stay in registers: a thread makes the products of a column.");
+    builder_.Use("vector.cuh");
+    builder_.Use("register_weights.cuh");
+    const CExpr vectors = Own("thread_vectors", pitch_ / kStateMultiple,
+                              "of a state, 4 elements each, that a thread multiplies");
+    const CExpr read = Template("ReadWeights", {Units(), GateColumns(), vectors});
+    builder_.Append(Statement::Let(Template("RegisterWeights", {vectors}), "register_weights",
+                                   Call(read, {Weights()})));
+    if (!resets_first_) return;
+    builder_.AppendLet("warp_column", "column" - "column" % WarpThreads());
+  }
+  CExpr WarpThreads() { return Own("warp_threads", 32, "neighbouring columns of a warp"); }
+  CExpr Weights() {
+    const CExpr weights = builder_.Buffer(lowering_.Outside(node_.operand(kWeights)));
+    if (sizes_.directions == 1) return weights;
+    return weights + "direction" * Own("direction_weights",
+                                       sizes_.kind->gates * sizes_.units * sizes_.units,
+                                       "of one direction");
   }
 
   // The steps of the block's rows, and the most of these.
@@ -93,7 +122,18 @@ class RecurrencePlanner : RecurrenceWriter {
         if (is_lstm()) begin(kInitialCell, Cells("0"));
       });
     });
+    if (pitch_ > sizes_.units) BeginPadding();
     builder_.AppendCall("__syncthreads()");
+  }
+  // Zeros behind the units of each row, which the products take in.
+  void BeginPadding() {
+    builder_.Open(/*is_branch=*/true);
+    ForRows([&] {
+      builder_.Assign(CExpr("kept_states")["0"][InBlock()], Zero());
+      builder_.Assign(CExpr("kept_states")["1"][InBlock()], Zero());
+      if (resets_first_) builder_.Assign(CExpr("kept_resets")[InBlock()], Zero());
+    });
+    builder_.CloseIf(And(Units() <= CExpr("unit"), "unit" < StatePitch()));
   }
   CExpr Cells(const CExpr& which) const {
     return is_cpu_ ? CExpr("kept_cells")[which] : "kept_cells";
@@ -113,12 +153,8 @@ class RecurrencePlanner : RecurrenceWriter {
                                        CExpr("kept_states")["step % 2"]));
     builder_.Append(Statement::Declare(CExpr::Type(pointer), "new_states",
                                        CExpr("kept_states")["(step + 1) % 2"]));
-    if (resets_first_) {
-      ForUnits([&] { PlanFirstHalf(); });
-      builder_.AppendCall("__syncthreads()");
-    }
-    ForUnits([&] { PlanStep(); });
-    builder_.AppendCall("__syncthreads()");
+    if (resets_first_) PlanFirstHalf();
+    PlanStep();
     builder_.CloseFor(LoopHeader(builder_, "step", 0, Longest()));
   }
 
@@ -146,13 +182,61 @@ class RecurrencePlanner : RecurrenceWriter {
   // Sums of `count` gates from number `first` on (none: 0). Those in front of `without` begin as
   // what the inputs give to them, one behind as the recurrent bias; then `state` times the weights
   // comes to each.
-  void MakeSums(const std::string& state, const CExpr& first, int64_t count,
-                const CExpr& count_name, const CExpr& without) {
-    CExpr place = CExpr("sums")[Rows()][count_name];
+  struct Sums {
+    std::string state;
+    CExpr first;
+    int64_t count;
+    CExpr count_name, without;
+  };
+
+  // A step, or half of one, which `finish` makes of its sums.
+  void PlanSums(const Sums& sums, function_ref<void()> finish) {
+    if (in_registers_) {
+      // What the inputs give is loaded before it is needed, behind the products.
+      DeclareSums(sums);
+      ForUnits([&] { BeginSums(sums); });
+      if (resets_first_)
+        StoreProductsOfHalf(sums);
+      else
+        StoreProducts(sums);
+      builder_.AppendCall("__syncthreads()");
+      ForUnits([&] {
+        AddStoredProducts(sums);
+        finish();
+      });
+    } else {
+      ForUnits([&] {
+        DeclareSums(sums);
+        BeginSums(sums);
+        AddProducts(sums);
+        finish();
+      });
+    }
+    builder_.AppendCall("__syncthreads()");
+  }
+
+  void DeclareSums(const Sums& sums) {
+    if (in_registers_ && !sums.first.empty()) sums_ = "candidate_sums";
+    CExpr place = CExpr(sums_)[Rows()][sums.count_name];
     if (is_cpu_) place = place[Lanes()];
     builder_.Append(Statement::Declare(Real(), place));
+    if (LoadsCandidates())
+      builder_.Append(Statement::Declare(Real(), CExpr("candidate_inputs")[Rows()]));
+  }
+  // Whether what the inputs give to a candidate, which no sum holds, is loaded with the sums.
+  bool LoadsCandidates() const {
+    return in_registers_ && sizes_.kind->cell == Cell::kGru && !resets_first_;
+  }
+  CExpr CandidateInput() {
+    return LoadsCandidates() ? OfRow("candidate_inputs") : GateInput(at_, Gate("candidate"));
+  }
+
+  void BeginSums(const Sums& sums) {
+    const auto& [state, first, count, count_name, without] = sums;
     ForRows([&] {
       LetSequenceStep();
+      if (LoadsCandidates())
+        builder_.Assign(OfRow("candidate_inputs"), GateInput(at_, Gate("candidate")));
       if (count == 1) {
         ForLanes([&] { builder_.Assign(Sum(0), GateInput(at_, first)); });
         return;
@@ -163,17 +247,55 @@ class RecurrencePlanner : RecurrenceWriter {
       if (without.Is(count_name)) return;
       ForLanes([&] { builder_.Assign(Sum(without), has(kBias) ? Load(kBias, OfUnit()) : Zero()); });
     });
+  }
+
+  void AddProducts(const Sums& sums) {
     builder_.Use("recurrence.cuh");
-    CExpr weights = builder_.Buffer(lowering_.Outside(node_.operand(kWeights)));
-    if (sizes_.directions > 1)
-      weights = weights + "direction" * Own("direction_weights",
-                                            sizes_.kind->gates * sizes_.units * sizes_.units,
-                                            "of one direction");
-    if (!first.empty()) weights = weights + first * Units();
+    CExpr weights = Weights();
+    if (!sums.first.empty()) weights = weights + sums.first * Units();
     const CExpr unit = is_cpu_ ? "first_unit" : "unit";
     const CExpr add =
         Template(is_cpu_ ? "AddProductsOfLanes" : "AddProducts", {Units(), GateColumns()});
-    builder_.AppendCall(Call(add, {state, weights + unit, "sums"}));
+    builder_.AppendCall(Call(add, {sums.state, weights + unit, "sums"}));
+  }
+
+  // The product of each row's state and the thread's column, for the threads of its unit.
+  void StoreProducts(const Sums& sums) {
+    const CExpr row = RowInBlock();
+    CExpr state = sums.state;
+    if (rows_ > 1) state = state + row * StatePitch();
+    if (rows_ > 1) builder_.Open(/*is_branch=*/true);
+    const CExpr product = Local(sums.first.empty() ? "column_product" : "candidate_product",
+                                Call("ColumnProduct", {state, "register_weights"}));
+    builder_.Append(Statement::If(
+        "column" < GateColumns(),
+        {Statement::Assign(CExpr("products")[Position({{row, 1}, {"column", GateColumns()}})],
+                           product)}));
+    if (rows_ > 1)
+      builder_.CloseFor(LoopHeader(builder_, "row_in_block", 0, Rows()), "#pragma unroll 1");
+  }
+
+  // The same in warps that have columns of the gates of half a step.
+  void StoreProductsOfHalf(const Sums& sums) {
+    const CExpr first_candidate = Gate("candidate") * Units();
+    builder_.Open(/*is_branch=*/true);
+    StoreProducts(sums);
+    builder_.CloseIf(sums.first.empty() ? "warp_column" < first_candidate
+                                        : first_candidate < "warp_column" + WarpThreads());
+  }
+
+  void AddStoredProducts(const Sums& sums) {
+    const auto add = [&](const CExpr& sum, const CExpr& gate) {
+      const CExpr place = Position({{RowInBlock(), 1}, {gate, Gates()}, {"unit", Units()}});
+      builder_.Assign(sum, sum + CExpr("products")[place]);
+    };
+    ForRows([&] {
+      if (sums.count == 1) return add(Sum(0), sizes_.kind->gates == 1 ? CExpr() : sums.first);
+      builder_.Open(/*is_branch=*/true);
+      add(Sum("gate_number"), "gate_number");
+      builder_.CloseFor(IntLoopHeader("gate_number", 0, "gate_number" < sums.count_name),
+                        "#pragma unroll");
+    });
   }
 
   // Function number `which` of ONNX's f, g and h.
@@ -210,28 +332,30 @@ class RecurrencePlanner : RecurrenceWriter {
   // Of a GRU that resets the state before it multiplies it: the update gates and the reset states.
   void PlanFirstHalf() {
     const CExpr candidate = Gate("candidate");
-    MakeSums("old_states", {}, 2, candidate, candidate);
-    ForElements([&] {
-      const CExpr update = Activate(0, "update_gate", Sum(Gate("update")));
-      const CExpr reset = Activate(0, "reset_gate", Sum(Gate("reset")));
-      builder_.Assign(CExpr("kept_updates")[InBlock()], update);
-      builder_.Assign(CExpr("kept_resets")[InBlock()], reset * CExpr("old_states")[InBlock()]);
+    PlanSums({"old_states", {}, 2, candidate, candidate}, [&] {
+      ForElements([&] {
+        const CExpr update = Activate(0, "update_gate", Sum(Gate("update")));
+        const CExpr reset = Activate(0, "reset_gate", Sum(Gate("reset")));
+        builder_.Assign(CExpr("kept_updates")[InBlock()], update);
+        builder_.Assign(CExpr("kept_resets")[InBlock()], reset * CExpr("old_states")[InBlock()]);
+      });
     });
   }
 
   void PlanStep() {
     const CExpr candidate = Gate("candidate");
     const bool is_gru = sizes_.kind->cell == Cell::kGru;
-    if (resets_first_)
-      MakeSums("kept_resets", candidate, 1, "1", "1");
-    else
-      MakeSums("old_states", {}, sizes_.kind->gates, Gates(), is_gru ? candidate : Gates());
-    ForRows([&] {
-      if (rows_ > 1) LetSequenceStep();
-      ForLanes([&] {
-        if (is_lstm()) return StepLstm();
-        if (is_gru) return StepGru();
-        FinishStep(Activate(0, "new_state", Sum(0)));
+    const Sums second_half = {"kept_resets", candidate, 1, "1", "1"};
+    const Sums whole = {
+        "old_states", {}, sizes_.kind->gates, Gates(), is_gru ? candidate : Gates()};
+    PlanSums(resets_first_ ? second_half : whole, [&] {
+      ForRows([&] {
+        if (rows_ > 1 || in_registers_) LetSequenceStep();
+        ForLanes([&] {
+          if (is_lstm()) return StepLstm();
+          if (is_gru) return StepGru();
+          FinishStep(Activate(0, "new_state", Sum(0)));
+        });
       });
     });
   }
@@ -245,7 +369,7 @@ class RecurrencePlanner : RecurrenceWriter {
       const CExpr candidate = Gate("candidate");
       update = Activate(0, "update_gate", Sum(Gate("update")));
       const CExpr reset = Activate(0, "reset_gate", Sum(Gate("reset")));
-      sum = GateInput(at_, candidate) + reset * Sum(candidate);
+      sum = CandidateInput() + reset * Sum(candidate);
     }
     const CExpr candidate = Activate(1, "candidate", sum);
     const CExpr old_state = Local("old_state", CExpr("old_states")[InBlock()]);
@@ -308,7 +432,8 @@ class RecurrencePlanner : RecurrenceWriter {
         const auto store = [&](const CExpr& output, const CExpr& array) {
           if (output.empty()) return;
           CExpr state = array[InBlock()];
-          if (has(kLengths)) state = Conditional(Length() > CExpr(0), state, Zero());
+          if (has(kLengths))
+            state = Conditional(Length() > CExpr(0), Local("last_state", state), Zero());
           builder_.Assign(output[OfState()], ToMemory(state, dtype_));
         };
         const CExpr which = Longest() % "2";
@@ -320,7 +445,7 @@ class RecurrencePlanner : RecurrenceWriter {
 
   const std::vector<ChosenActivation> activations_;
   const bool resets_first_;  // a GRU's state, before it is multiplied
-  CExpr at_;  // the step of its sequence that the row is at
+  CExpr at_;                 // the step of its sequence that the row is at
 };
 
 }  // namespace

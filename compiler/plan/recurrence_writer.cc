@@ -6,12 +6,28 @@ namespace fusec {
 
 namespace {
 
-constexpr int kMostThreads = 512;     // of a block
-constexpr int kWarpThreads = 32;      // of which blocks are made
+constexpr int kMostThreads = 512;  // of a block
+constexpr int kWarpThreads = 32;   // of which blocks are made
+// Registers of a multiprocessor, the most of a thread, and those that a thread needs beside
+// weights.
+constexpr int64_t kRegisters = 65536;
+constexpr int64_t kMostRegisters = 255;
+constexpr int64_t kOtherRegisters = 40;
+constexpr int64_t kMostThreadsOfGpu = 1024;
 // Of the CPU: sums of so many units and gates, of one row or several, fit its vector registers.
 constexpr int64_t kUnitsOfRow = 32;
 constexpr int64_t kUnitsOfRows = 16;
 constexpr int64_t kFewGates = 3;
+
+int64_t RoundedUp(int64_t value, int64_t to) { return CeilDiv(value, to) * to; }
+
+// Whether a block of a GPU has registers for all weights of the states, in f32.
+bool FitsRegisters(const RecurrenceSizes& sizes) {
+  const int64_t threads = RoundedUp(sizes.kind->gates * sizes.units, kWarpThreads);
+  const int64_t registers = RoundedUp(sizes.units, kStateMultiple) + kOtherRegisters;
+  return threads <= kMostThreadsOfGpu && registers <= kMostRegisters &&
+         threads * registers <= kRegisters;
+}
 
 }  // namespace
 
@@ -32,7 +48,10 @@ RecurrenceWriter::RecurrenceWriter(const Node& region, KernelBuilder& builder)
       sizes_(SizesOfRecurrence(node_)),
       dtype_(node_.result()->type.dtype),
       batch_first_(node_.Int("batch_first") != 0),
-      is_cpu_(builder.target() == TargetKind::kCpu) {}
+      is_cpu_(builder.target() == TargetKind::kCpu),
+      in_registers_(!is_cpu_ && builder.shape().block_size == 0 && dtype_ != Dtype::kF64 &&
+                    FitsRegisters(sizes_)),
+      pitch_(in_registers_ ? RoundedUp(sizes_.units, kStateMultiple) : sizes_.units) {}
 
 CExpr RecurrenceWriter::Gate(const std::string& name) {
   int64_t number = 0;
@@ -97,9 +116,13 @@ void RecurrenceWriter::StoreState(const CExpr& step, const CExpr& state) {
 
 void RecurrenceWriter::OpenBlock() {
   const int wanted = builder_.shape().block_size;
-  const auto enough = static_cast<int>(CeilDiv(sizes_.units, kWarpThreads) * kWarpThreads);
+  const int64_t all = in_registers_ ? sizes_.kind->gates * sizes_.units : sizes_.units;
+  const auto enough = static_cast<int>(RoundedUp(all, kWarpThreads));
   KernelPlan& plan = builder_.plan();
-  plan.block_size = is_cpu_ ? 1 : wanted > 0 ? wanted : std::min(enough, kMostThreads);
+  plan.block_size = is_cpu_         ? 1
+                    : in_registers_ ? enough
+                    : wanted > 0    ? wanted
+                                    : std::min(enough, kMostThreads);
   rows_ = RecurrenceRows(node_, builder_.target(), builder_.shape().rows);
   const bool many_units = rows_ == 1 && sizes_.kind->gates <= kFewGates;
   if (is_cpu_) lanes_ = std::min(many_units ? kUnitsOfRow : kUnitsOfRows, sizes_.units);
@@ -107,7 +130,8 @@ void RecurrenceWriter::OpenBlock() {
   plan.blocks = groups * sizes_.directions;
   plan.launch_in_words =
       (rows_ == 1 ? "one block per row" : "a block owns " + std::to_string(rows_) + " rows") +
-      std::string(sizes_.directions > 1 ? ", in one direction" : "");
+      std::string(sizes_.directions > 1 ? ", in one direction" : "") +
+      (in_registers_ ? ", and keeps the weights in registers" : "");
   CExpr group = BlockNumber(builder_);
   if (sizes_.directions > 1) {
     builder_.AppendLet("direction", group % Directions());
@@ -118,6 +142,7 @@ void RecurrenceWriter::OpenBlock() {
   else
     builder_.AppendLet("first_row", group * Rows());
   if (IsOnce()) builder_.AppendLet("unit", "threadIdx.x");
+  if (in_registers_) builder_.AppendLet("column", "threadIdx.x");
 }
 
 void RecurrenceWriter::ForUnits(function_ref<void()> body) {

@@ -16,6 +16,10 @@ namespace fusec {
 // find room in the shared memory of a GPU.
 int64_t RecurrenceRows(const Node& node, TargetKind target, int64_t wanted);
 
+// Where weights are in registers, four threads share out a state by vectors of four elements, so
+// that it is kept in multiples of these (codegen_templates/device/register_weights.cuh).
+inline constexpr int64_t kStateMultiple = 4 * 4;
+
 // What kernels of recurrences say: sizes, places in tensors and in what a block keeps, and the
 // loops over the block's rows and a thread's units. plan_recurrence.cc says what stands in these.
 class RecurrenceWriter {
@@ -36,6 +40,11 @@ class RecurrenceWriter {
   CExpr Gates() { return Own("gates", sizes_.kind->gates, "of a unit"); }
   CExpr GateColumns() {
     return Own("gate_columns", sizes_.kind->gates * sizes_.units, "of all gates of all units");
+  }
+  // Elements between the states of two rows of a block.
+  CExpr StatePitch() {
+    if (pitch_ == sizes_.units) return Units();
+    return Own("state_pitch", pitch_, "of a row's kept states: the units, and zeros behind them");
   }
   CExpr Directions() { return Own("directions", sizes_.directions, "that the layer walks in"); }
   CExpr Rows() { return Own("rows_per_block", rows_, "rows of the batch that a block owns"); }
@@ -69,12 +78,12 @@ class RecurrenceWriter {
 
   // In arrays that hold something of the block's rows.
   CExpr RowInBlock() const { return rows_ > 1 ? "row_in_block" : CExpr(); }
-  CExpr InBlock() { return Position({{RowInBlock(), Rows()}, {"unit", Units()}}); }
+  CExpr InBlock() { return Position({{RowInBlock(), Rows()}, {"unit", StatePitch()}}); }
   CExpr OfRow(const std::string& array) const {
     return CExpr(array)[rows_ > 1 ? "row_in_block" : "0"];
   }
   CExpr Sum(const CExpr& gate) const {
-    const CExpr sum = OfRow("sums")[gate];
+    const CExpr sum = OfRow(sums_)[gate];
     return is_cpu_ ? sum["lane"] : sum;
   }
 
@@ -102,8 +111,13 @@ class RecurrenceWriter {
   const Dtype dtype_;
   const bool batch_first_;
   const bool is_cpu_;
-  int64_t rows_ = 1;   // of a block
-  int64_t lanes_ = 1;  // units that a thread makes at once
+  // Whether a thread keeps a column of the state's weights in its registers, and makes the sums of
+  // a gate of a unit; otherwise it reads them at each step, and makes those of all gates.
+  const bool in_registers_;
+  const int64_t pitch_;        // of a row's kept states
+  int64_t rows_ = 1;           // of a block
+  int64_t lanes_ = 1;          // units that a thread makes at once
+  std::string sums_ = "sums";  // the array of a thread's sums, by rows and gates
 };
 
 }  // namespace fusec

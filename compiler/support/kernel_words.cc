@@ -144,6 +144,11 @@ constexpr std::string_view kVariables[] = {
     "kept_updates",
     "lengths_here",
     "longest",
+    "products",
+    "register_weights",
+    "warp_column",
+    "candidate_inputs",
+    "candidate_sums",
     "Shape",
 };
 

@@ -121,7 +121,8 @@ k00_recurrence(const int* __restrict__ lengths, const float* __restrict__ gates,
     #pragma omp simd
     for (long long lane = 0; lane < kLanes; ++lane) {
       const long long unit = first_unit + lane;
-      last_tensor[row * kUnits + unit] = longest > 0 ? kept_states[longest % 2][unit] : 0.0f;
+      const float last_state = kept_states[longest % 2][unit];
+      last_tensor[row * kUnits + unit] = longest > 0 ? last_state : 0.0f;
     }
   }
 }
@@ -280,9 +281,8 @@ k00_recurrence_many_rows(const int* __restrict__ lengths, const float* __restric
       #pragma omp simd
       for (long long lane = 0; lane < kLanes; ++lane) {
         const long long unit = first_unit + lane;
-        last_tensor[row * kUnits + unit] =
-            lengths_here[row_in_block] > 0 ? kept_states[longest % 2][row_in_block * kUnits + unit]
-                                           : 0.0f;
+        const float last_state = kept_states[longest % 2][row_in_block * kUnits + unit];
+        last_tensor[row * kUnits + unit] = lengths_here[row_in_block] > 0 ? last_state : 0.0f;
       }
     }
   }

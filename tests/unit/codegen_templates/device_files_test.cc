@@ -38,6 +38,7 @@ std::string TextWithNeeds(const std::string& path) {
       {"device/block_cluster.cuh", {"vector"}},
       {"device/made_operand.cuh", {"vector"}},
       {"device/matmul_rows.cuh", {"vector"}},
+      {"device/register_weights.cuh", {"half", "vector"}},
       {"device/simd_reduce.cuh", {"block_reduce"}},
       {"device/matmul_warpgroup.cuh",
        {"async_copy", "tensor_core", "vector", "tile_memory", "block_cluster", "warpgroup", "copy_barrier"}},
