@@ -18,7 +18,10 @@ bool IsSmall(const Value* value) {
 // Whether the interpreter makes the results of `node` from its operands alone, and soon.
 bool CanEvaluate(const Node& node) {
   const OpDef& def = GetOpDef(node.kind);
-  if (def.functions.reference == nullptr || def.op_class == OpClass::kContraction) return false;
+  if (def.functions.reference == nullptr || def.op_class == OpClass::kContraction ||
+      def.op_class == OpClass::kComposite) {
+    return false;
+  }
   for (const auto& result : node.results) {
     if (!IsSmall(result.get())) return false;
   }

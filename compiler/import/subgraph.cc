@@ -22,6 +22,12 @@ Result<std::vector<Named>> InlineSubgraph(const onnx::GraphProto& body,
     return ModelError("its subgraph has " + std::to_string(body.input_size()) +
                       " inputs, expected " + std::to_string(inputs.size()));
   }
+  constexpr int64_t kMostNodes = 200'000;
+  state.inlined_nodes += 1 + body.node_size();
+  if (state.inlined_nodes > kMostNodes) {
+    return ModelError("its loops and branches make a graph of more than " +
+                      std::to_string(kMostNodes) + " nodes");
+  }
   Scope inner(&scope);
   for (int i = 0; i < body.input_size(); ++i) {
     const std::string& name = body.input(i).name();

@@ -81,6 +81,7 @@ std::map<int64_t, double> Taps(const Method& method, const AxisResize& axis, dou
     total += weight;
   }
   for (auto& [i, weight] : taps) weight /= total;
+  if (taps.empty()) taps[inside(Nearest(method, x))] = 1;  // nothing inside is near
   return taps;
 }
 
@@ -207,7 +208,7 @@ Result<Method> ImportMethod(const ImportContext& context) {
 }  // namespace
 
 Result<void> ImportResize(ImportContext& context) {
-  constexpr double kLongest = 1 << 20;
+  constexpr double kLongest = 1 << 20, kFarthest = 1000;
   Value* x = context.input(0);
   const Shape shape = x->type.shape;
   FUSEC_ASSIGN(const Sizes given, ImportSizes(context, x->type.rank()));
@@ -231,11 +232,15 @@ Result<void> ImportResize(ImportContext& context) {
     if (!given.roi.empty() && crops) {
       resize.begin = given.roi[i];
       resize.end = given.roi[given.axes.size() + i];
+      if (!(std::abs(resize.begin) <= kFarthest) || !(std::abs(resize.end) <= kFarthest)) {
+        return context.Fail(
+            fmt::format("roi is {} to {}, expected parts of an axis", resize.begin, resize.end));
+      }
       if (in && given.sizes.empty() && given.scales[i] == 1 && resize.begin == 0 && resize.end == 1)
         continue;
     }
     const auto out = given.sizes.empty() ? std::optional<int64_t>(0) : given.sizes[i].AsConstant();
-    if (!in || *in < 1 || !out) {
+    if (!in || *in < 1 || static_cast<double>(*in) > kLongest || !out) {
       return context.Fail(fmt::format("axis {} has {} elements, expected a fixed size to resize it",
                                       axis, shape[axis].ToString()));
     }

@@ -82,7 +82,7 @@ Value* ComputedRoots(Formula& f, const Expr& length, const Expr& results, int64_
 // With onesided only m = 0..N/2 of a real x are there; its
 // inverse takes those and gives real numbers.
 Result<void> ImportDFT(ImportContext& context) {
-  constexpr int64_t kLongest = 4096;
+  constexpr int64_t kLongest = 1024;  // whose matrix is stored; it has up to 16 MB
   Value* x = context.input(0);
   const Shape shape = x->type.shape;
   const int rank = x->type.rank();
@@ -113,11 +113,12 @@ Result<void> ImportDFT(ImportContext& context) {
   const bool to_real = onesided && inverse;
   std::optional<int64_t> size = length[0].AsConstant();
   const std::optional<int64_t> known = shape[axis].AsConstant();
-  const bool is_free = !size && !known && length[0] == shape[axis] && !to_real;
+  const bool is_stored = size && *size <= kLongest;
+  const bool is_free = !is_stored && length[0] == shape[axis] && !to_real;
   if (!is_free && (!size || !known || *size < 1 || *size > kLongest)) {
     return context.Fail(
         fmt::format("axis {} has {} elements, and its length is {}, expected numbers "
-                    "from 1 to {}, or one free dim",
+                    "from 1 to {}, or the dim itself",
                     axis, shape[axis].ToString(), length[0].ToString(), kLongest));
   }
   if (to_real && !HasInput(context, 1)) size = 2 * (*size - 1);

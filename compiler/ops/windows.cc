@@ -59,10 +59,16 @@ Result<Windows> ImportWindows(const ImportContext& context, ShapeRef x,
     windows.kernel = *kernel;
   } else {
     FUSEC_ASSIGN(windows.kernel, PerAxis(context, "kernel_shape", count, 0));
+    constexpr int64_t kMostPlaces = 4096;  // each is a view of its own
+    int64_t places = 1;
     for (int64_t size : windows.kernel) {
-      if (size < 1 || size > 4096) {
-        return context.Fail(fmt::format("kernel_shape has {}, expected 1 to 4096", size));
+      if (size < 1 || size > kMostPlaces || places * size > kMostPlaces) {
+        return context.Fail(
+            fmt::format("kernel_shape has {}, expected 1 or more and at most {} "
+                        "elements in all",
+                        size, kMostPlaces));
       }
+      places *= size;
     }
   }
   FUSEC_ASSIGN(windows.strides, PerAxis(context, "strides", count, 1));
