@@ -8,7 +8,7 @@ namespace fusec {
 namespace {
 
 constexpr int64_t kMostElements = int64_t{1} << 20;
-constexpr int kDeepest = 1000;  // ops behind each other, so that no model exhausts the stack
+constexpr int kDeepest = 200;  // ops behind each other, so that no model exhausts the stack
 
 bool IsSmall(const Value* value) {
   const std::optional<int64_t> elements = value->type.ElementCount().AsConstant();

@@ -11,6 +11,7 @@ namespace fusec {
 namespace {
 
 constexpr int64_t kMostElements = 256;
+constexpr int kDeepest = 500;  // ops behind each other, so that no model exhausts the stack
 
 using Elements = std::optional<Exprs>;
 using Dims = std::vector<int64_t>;
@@ -51,7 +52,10 @@ class Evaluator {
   const Elements& Of(const Value* value) {
     const auto known = memo_.find(value);
     if (known != memo_.end()) return known->second;
+    if (depth_ == kDeepest) return unknown_;
+    ++depth_;
     Elements elements = Compute(*value);
+    --depth_;
     return memo_.try_emplace(value, std::move(elements)).first->second;
   }
 
@@ -222,6 +226,8 @@ class Evaluator {
 
   const Ranges& ranges_;
   ConstantLookup constant_of_;
+  int depth_ = 0;  // of values whose operands are being followed
+  const Elements unknown_;
   std::unordered_map<const Value*, Elements> memo_;  // looked up, never iterated
 };
 
