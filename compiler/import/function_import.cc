@@ -6,18 +6,11 @@
 #include <set>
 #include <utility>
 
+#include "compiler/import/graph_import.h"
 #include "compiler/import/names.h"
-#include "compiler/import/subgraph.h"
 
 namespace fusec {
 namespace {
-
-const onnx::OpSchema* SchemaOf(const onnx::NodeProto& node, const ImportState& state) {
-  const auto opset = state.opsets.find(node.domain());
-  if (opset == state.opsets.end()) return nullptr;
-  return onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(opset->second),
-                                        node.domain());
-}
 
 // What the body's builder may ask of an operand; without a type for one that is absent.
 onnx::TypeProto TypeOf(const Value* value) {
@@ -112,13 +105,10 @@ onnx::GraphProto GraphOf(onnx::FunctionProto& body, const onnx::NodeProto& node,
   std::set<std::string> absent;
   for (int i = 0; i < body.input_size(); ++i) {
     const std::string given = i < node.input_size() ? node.input(i) : "";
-    const std::optional<Named> named = FindNamed(scope, given);
-    if (!named) {
-      absent.insert(body.input(i));
-    } else if (const auto* sequence = std::get_if<Sequence>(&*named)) {
-      inner.Define(body.input(i), *sequence);
+    if (std::optional<Named> named = scope.Find(given)) {
+      inner.Define(body.input(i), *std::move(named));
     } else {
-      inner.Define(body.input(i), std::get<Value*>(*named));
+      absent.insert(body.input(i));
     }
   }
   ResolveReferences(*body.mutable_node(), AttributesOf(node, schema));
@@ -137,6 +127,13 @@ onnx::GraphProto GraphOf(onnx::FunctionProto& body, const onnx::NodeProto& node,
 }
 
 }  // namespace
+
+const onnx::OpSchema* SchemaOf(const onnx::NodeProto& node, const ImportState& state) {
+  const auto opset = state.opsets.find(node.domain());
+  if (opset == state.opsets.end()) return nullptr;
+  return onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(opset->second),
+                                        node.domain());
+}
 
 bool HasFunctionBody(const onnx::NodeProto& node, const ImportState& state) {
   const onnx::OpSchema* schema = SchemaOf(node, state);

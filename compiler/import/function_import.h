@@ -2,7 +2,14 @@
 
 #include "compiler/import/node_context.h"
 
+namespace onnx {
+class OpSchema;
+}
+
 namespace fusec {
+
+// What ONNX says of the op of `node` in the model's opset; null if it has none.
+const onnx::OpSchema* SchemaOf(const onnx::NodeProto& node, const ImportState& state);
 
 // Whether ONNX itself defines the op of `node` by other ops, as it does CenterCropPad or
 // HannWindow.

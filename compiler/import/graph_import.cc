@@ -58,7 +58,7 @@ class NodeImporter {
 
   bool NeedsFailedTensor() const {
     return std::any_of(node_.input().begin(), node_.input().end(), [&](const std::string& input) {
-      return !input.empty() && !FindNamed(scope_, input);
+      return !input.empty() && !scope_.Find(input);
     });
   }
 
@@ -104,12 +104,10 @@ class NodeImporter {
 
   // Attributes, their kinds and the number of inputs and outputs, as ONNX's own schema wants them.
   Result<void> CheckSchema() const {
-    const std::string& domain = node_.domain();
-    const int opset = static_cast<int>(state_.opsets.at(domain));
-    const auto* schema = onnx::OpSchemaRegistry::Schema(node_.op_type(), opset, domain);
+    const onnx::OpSchema* schema = SchemaOf(node_, state_);
     if (schema == nullptr) {
-      return ModelError("opset " + std::to_string(opset) + " of " + DomainName(domain) +
-                        " has no such op");
+      return ModelError("opset " + std::to_string(state_.opsets.at(node_.domain())) + " of " +
+                        DomainName(node_.domain()) + " has no such op");
     }
     FUSEC_TRY(CheckCount("input", node_.input_size(), schema->min_input(), schema->max_input()));
     FUSEC_TRY(
@@ -121,8 +119,8 @@ class NodeImporter {
     checker.set_opset_imports(std::move(opsets));
     checker.set_model_dir(state_.external.folder());
     onnx::checker::LexicalScopeContext outside;
-    for (const onnx::AttributeProto& attribute : node_.attribute()) {
-      if (attribute.has_g()) AddOutside(attribute.g(), outside);
+    for (const std::string& name : CapturesOf(node_)) {
+      if (scope_.Knows(name)) outside.add(name);
     }
     try {
       onnx::checker::check_node(node_, checker, outside);
@@ -132,27 +130,10 @@ class NodeImporter {
     return {};
   }
 
-  // The tensors of enclosing graphs that a subgraph reads.
-  void AddOutside(const onnx::GraphProto& graph,
-                  onnx::checker::LexicalScopeContext& outside) const {
-    for (const onnx::NodeProto& node : graph.node()) {
-      for (const std::string& input : node.input()) {
-        if (scope_.Knows(input)) outside.add(input);
-      }
-      for (const onnx::AttributeProto& attribute : node.attribute()) {
-        if (attribute.has_g()) AddOutside(attribute.g(), outside);
-      }
-    }
-    for (const onnx::ValueInfoProto& output : graph.output()) {
-      if (scope_.Knows(output.name())) outside.add(output.name());
-    }
-  }
-
   // That operands are tensors of the element types which ONNX's schema allows, and of one type
   // where it says so: for ops that have no Infer to say it.
   Result<void> CheckDtypes() const {
-    const auto* schema = onnx::OpSchemaRegistry::Schema(
-        node_.op_type(), static_cast<int>(state_.opsets.at(node_.domain())), node_.domain());
+    const onnx::OpSchema* schema = SchemaOf(node_, state_);
     std::map<std::string, Dtype> bound;  // by the schema's name of a type
     const auto& formals = schema->inputs();
     for (int i = 0; i < node_.input_size() && !formals.empty(); ++i) {
@@ -290,10 +271,10 @@ class NodeImporter {
   }
 
   void SetResult(int i, const Named& result) {
-    if (const auto* sequence = std::get_if<Sequence>(&result)) {
-      scope_.Define(node_.output(i), *sequence);
+    if (Value* const* tensor = std::get_if<Value*>(&result)) {
+      context_.SetOutput(i, *tensor);
     } else {
-      context_.SetOutput(i, std::get<Value*>(result));
+      scope_.Define(node_.output(i), result);
     }
   }
 
@@ -304,18 +285,18 @@ class NodeImporter {
       const Problems before = state_.problems;
       onnx::NodeProto copy = node_;
       const Result<void> bags = fusec::ImportLoop(copy, state_, scope_, results);
-      if (bags || !CanUnroll(node_, state_, scope_)) {
+      if (bags || !CanUnroll(node_, context_, state_, scope_)) {
         FUSEC_TRY(bags);
         SetResults(results);
         return {};
       }
       state_.problems = before;
       results.clear();
-    } else if (!CanUnroll(node_, state_, scope_)) {
+    } else if (!CanUnroll(node_, context_, state_, scope_)) {
       return ModelError("the length that it scans is not a number, which fusec does not support");
     }
     state_.builder.set_provenance({OriginOf(node_)});
-    FUSEC_TRY(Unroll(node_, state_, scope_, results));
+    FUSEC_TRY(Unroll(node_, context_, state_, scope_, results));
     SetResults(results);
     return {};
   }

@@ -12,25 +12,15 @@ namespace {
 constexpr int64_t kMostTrips = 1024;
 constexpr int64_t kMostNodes = 20'000;
 
-int64_t IntAttribute(const onnx::NodeProto& node, const std::string& name) {
-  for (const onnx::AttributeProto& attribute : node.attribute()) {
-    if (attribute.name() == name) return attribute.i();
-  }
-  return 0;
-}
-
-// Element `i` of a list of ints that an attribute holds, 0 where the list is absent or too short.
-int64_t ListedInt(const onnx::NodeProto& node, const std::string& name, int i) {
-  for (const onnx::AttributeProto& attribute : node.attribute()) {
-    if (attribute.name() == name && i < attribute.ints_size()) return attribute.ints(i);
-  }
-  return 0;
-}
-
 class Unroller {
  public:
-  Unroller(const onnx::NodeProto& node, ImportState& state, Scope& scope)
-      : node_(node), state_(state), scope_(scope), body_(SubgraphOf(node, "body")) {}
+  Unroller(const onnx::NodeProto& node, const NodeContext& context, ImportState& state,
+           Scope& scope)
+      : node_(node),
+        context_(context),
+        state_(state),
+        scope_(scope),
+        body_(SubgraphOf(node, "body")) {}
 
   bool CanUnroll() const {
     if (body_ == nullptr) return false;
@@ -45,7 +35,7 @@ class Unroller {
       return ModelError("the opset is " + std::to_string(state_.opsets.at("")) +
                         ", expected 9 or more for a Scan");
     }
-    const int scanned = is_scan ? static_cast<int>(IntAttribute(node_, "num_scan_inputs")) : 0;
+    const int scanned = is_scan ? Scanned() : 0;
     const int first = is_scan ? 0 : 2;  // of the carried inputs
     const int carried = node_.input_size() - first - scanned;
     const int own = is_scan ? 0 : 2;   // inputs of a loop's body that are the counter and condition
@@ -56,7 +46,7 @@ class Unroller {
     }
     std::vector<Named> state;
     for (int i = 0; i < carried; ++i) {
-      std::optional<Named> found = FindNamed(scope_, node_.input(first + i));
+      std::optional<Named> found = scope_.Find(node_.input(first + i));
       if (!found) return ModelError("");
       state.push_back(*std::move(found));
     }
@@ -64,7 +54,7 @@ class Unroller {
     const Provenance provenance = state_.builder.provenance();
     bool goes_on = true;
     if (!is_scan) {
-      FUSEC_ASSIGN(goes_on, Condition(Given(1)));
+      FUSEC_ASSIGN(goes_on, Condition(context_.input(1)));
     }
     const int64_t trips = *Trips();
     for (int64_t trip = 0; goes_on && trip < trips; ++trip) {
@@ -102,30 +92,32 @@ class Unroller {
       }
     }
     for (size_t i = 0; i < collected.size(); ++i) {
-      FUSEC_ASSIGN(Value * stacked, Stacked(collected[i], static_cast<int>(i)));
+      FUSEC_ASSIGN(Value * stacked, Collected(collected[i], static_cast<int>(i)));
       results.push_back(stacked);
     }
     return {};
   }
 
  private:
-  Value* Given(int i) const {
-    return i < node_.input_size() && !node_.input(i).empty() ? scope_.Get(node_.input(i)) : nullptr;
+  // Element `i` of an attribute that lists integers, 0 where the list is absent or too short.
+  int64_t Listed(const std::string& name, int i) const {
+    const std::vector<int64_t> list = context_.Ints(name);
+    return static_cast<size_t>(i) < list.size() ? list[i] : 0;
   }
+  int Scanned() const { return static_cast<int>(context_.Int("num_scan_inputs", 0)); }
 
   // A Loop's first input; the length of the axis that a Scan walks along.
   std::optional<int64_t> Trips() const {
     if (node_.op_type() == "Scan") {
-      const int64_t scanned = IntAttribute(node_, "num_scan_inputs");
+      const int scanned = Scanned();
       if (scanned < 1 || scanned > node_.input_size()) return std::nullopt;
-      const int at = node_.input_size() - static_cast<int>(scanned);
-      const Value* value = Given(at);
-      const int64_t axis =
-          value == nullptr ? 0 : Axis(ListedInt(node_, "scan_input_axes", 0), *value);
-      if (value == nullptr || axis < 0 || axis >= value->type.rank()) return std::nullopt;
+      const Value* value = context_.input(node_.input_size() - scanned);
+      if (value == nullptr) return std::nullopt;
+      const int64_t axis = Axis(Listed("scan_input_axes", 0), *value);
+      if (axis < 0 || axis >= value->type.rank()) return std::nullopt;
       return value->type.shape[axis].AsConstant();
     }
-    const Value* trips = Given(0);
+    const Value* trips = context_.input(0);
     const auto contents = trips ? KnownContents(trips, state_) : std::nullopt;
     if (!contents || contents->size() != 1) return std::nullopt;
     return (*contents)[0].AsConstant();
@@ -152,49 +144,30 @@ class Unroller {
 
   // What iteration `trip` gets of scan input `i`, which is input `at` of the node.
   Result<Value*> ScanElement(int at, int i, int64_t trip, int64_t trips) {
-    Value* value = Given(at);
+    Value* value = context_.input(at);
     if (value == nullptr) return ModelError("");
-    const int64_t axis = Axis(ListedInt(node_, "scan_input_axes", i), *value);
-    Shape shape = value->type.shape;
-    if (axis < 0 || axis >= value->type.rank() || !shape[axis].IsConstant(trips)) {
+    const int64_t axis = Axis(Listed("scan_input_axes", i), *value);
+    if (axis < 0 || axis >= value->type.rank() || !value->type.shape[axis].IsConstant(trips)) {
       return ModelError(fmt::format("scan input \"{}\" is {}, expected {} elements along axis {}",
                                     node_.input(at), value->type.ToString(), trips, axis));
     }
-    const bool backwards = ListedInt(node_, "scan_input_directions", i) != 0;
-    Exprs starts(shape.size(), Expr(0));
-    starts[axis] = backwards ? trips - 1 - trip : trip;
-    shape[axis] = 1;
-    Value* slice = state_.builder.Make(
-        OpKind::kSlice, {value},
-        {{"starts", starts}, {"steps", std::vector<int64_t>(shape.size(), 1)}, {"shape", shape}});
-    shape.erase(shape.begin() + axis);
-    return state_.builder.Make(OpKind::kReshape, {slice}, {{"shape", shape}});
+    const bool backwards = Listed("scan_input_directions", i) != 0;
+    return PartOf(state_.builder, value, axis, backwards ? trips - 1 - trip : trip, 1,
+                  /*keeps_axis=*/false);
   }
 
   // What the iterations gave for output `i` of those that collect, along a new axis.
-  Result<Value*> Stacked(ValueList parts, int i) {
+  Result<Value*> Collected(ValueList parts, int i) {
     if (parts.empty()) {
       return ModelError(
           "it makes no iteration, so that the shape of what it collects is not known");
     }
-    const int64_t given = ListedInt(node_, "scan_output_axes", i);
-    const int rank = parts[0]->type.rank() + 1;
-    FUSEC_ASSIGN(const int64_t axis, NormalizeAxis(given, rank));
-    if (ListedInt(node_, "scan_output_directions", i) != 0)
-      std::reverse(parts.begin(), parts.end());
-    for (Value*& part : parts) {
-      Shape shape = part->type.shape;
-      if (axis > static_cast<int64_t>(shape.size())) {
-        return ModelError("what it collects differs in rank between iterations");
-      }
-      shape.insert(shape.begin() + axis, Expr(1));
-      part = state_.builder.Make(OpKind::kReshape, {part}, {{"shape", shape}});
-    }
-    FUSEC_ASSIGN(Node * joined, state_.builder.Add(OpKind::kConcat, parts, {{"axis", axis}}));
-    return joined->result();
+    if (Listed("scan_output_directions", i) != 0) std::reverse(parts.begin(), parts.end());
+    return Stacked(state_.builder, std::move(parts), Listed("scan_output_axes", i));
   }
 
   const onnx::NodeProto& node_;
+  const NodeContext& context_;
   ImportState& state_;
   Scope& scope_;
   const onnx::GraphProto* body_;
@@ -202,14 +175,14 @@ class Unroller {
 
 }  // namespace
 
-bool CanUnroll(const onnx::NodeProto& node, ImportState& state, const Scope& scope) {
-  Scope here(&scope);
-  return Unroller(node, state, here).CanUnroll();
+bool CanUnroll(const onnx::NodeProto& node, const NodeContext& context, ImportState& state,
+               Scope& scope) {
+  return Unroller(node, context, state, scope).CanUnroll();
 }
 
-Result<void> Unroll(const onnx::NodeProto& node, ImportState& state, Scope& scope,
-                    ValueList& results) {
-  return Unroller(node, state, scope).Run(results);
+Result<void> Unroll(const onnx::NodeProto& node, const NodeContext& context, ImportState& state,
+                    Scope& scope, ValueList& results) {
+  return Unroller(node, context, state, scope).Run(results);
 }
 
 }  // namespace fusec

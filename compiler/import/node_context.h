@@ -19,38 +19,43 @@ struct Sequence {
   Value* rows = nullptr;
 };
 
+// What a name stands for while a graph is imported. A null value is a tensor whose node failed.
+using Named = std::variant<Value*, Sequence>;
+
 // The tensors and sequences that are known by name while a graph is imported, including those of
 // enclosing graphs.
 class Scope {
  public:
   explicit Scope(const Scope* outer = nullptr) : outer_(outer) {}
-  // A null value stands for a tensor whose node failed.
-  void Define(const std::string& tensor, Value* value) { names_[tensor] = value; }
-  void Define(const std::string& name, Sequence sequence) { names_[name] = std::move(sequence); }
-  bool Knows(const std::string& name) const { return Find(name) != nullptr; }
+  void Define(const std::string& name, Named named) { names_[name] = std::move(named); }
+  bool Knows(const std::string& name) const { return Lookup(name) != nullptr; }
+  // nullopt if there is none, or if its node failed.
+  std::optional<Named> Find(const std::string& name) const {
+    const Named* found = Lookup(name);
+    const bool failed = found != nullptr && found->index() == 0 && TensorOf(found) == nullptr;
+    return found == nullptr || failed ? std::nullopt : std::optional(*found);
+  }
   // Null if there is none, or if the name is a sequence's.
-  Value* Get(const std::string& tensor) const { return TensorOf(Find(tensor)); }
+  Value* Get(const std::string& tensor) const { return TensorOf(Lookup(tensor)); }
   Value* GetOwn(const std::string& tensor) const {
     const auto found = names_.find(tensor);
     return found == names_.end() ? nullptr : TensorOf(&found->second);
   }
   // Null if there is none, or if the name is a tensor's.
   const Sequence* GetSequence(const std::string& name) const {
-    const Named* found = Find(name);
+    const Named* found = Lookup(name);
     return found == nullptr ? nullptr : std::get_if<Sequence>(found);
   }
 
  private:
-  using Named = std::variant<Value*, Sequence>;
-
   static Value* TensorOf(const Named* named) {
     Value* const* value = named == nullptr ? nullptr : std::get_if<Value*>(named);
     return value == nullptr ? nullptr : *value;
   }
-  const Named* Find(const std::string& name) const {
+  const Named* Lookup(const std::string& name) const {
     const auto found = names_.find(name);
     if (found != names_.end()) return &found->second;
-    return outer_ == nullptr ? nullptr : outer_->Find(name);
+    return outer_ == nullptr ? nullptr : outer_->Lookup(name);
   }
 
   const Scope* outer_;
@@ -71,7 +76,8 @@ struct ImportState {
   std::vector<std::string> warnings;
   ConstantValues constants{ranges};
   RunTimeCounts counts;
-  int64_t inlined_nodes = 0;  // of loops' bodies and branches, once for each time they are written out
+  int64_t inlined_nodes =
+      0;            // of loops' bodies and branches, once for each time they are written out
   ValueSet narrow;  // constants of types that only constants have (narrow_types.h)
 };
 

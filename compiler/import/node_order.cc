@@ -27,14 +27,18 @@ void CollectCaptures(const onnx::GraphProto& graph, std::set<std::string>& reads
   }
 }
 
-void CollectReads(const onnx::NodeProto& node, std::set<std::string>& reads) {
-  for (const std::string& input : node.input()) {
-    if (!input.empty()) reads.insert(input);
-  }
+void CollectCaptures(const onnx::NodeProto& node, std::set<std::string>& reads) {
   for (const onnx::AttributeProto& attribute : node.attribute()) {
     if (attribute.has_g()) CollectCaptures(attribute.g(), reads);
     for (const onnx::GraphProto& graph : attribute.graphs()) CollectCaptures(graph, reads);
   }
+}
+
+void CollectReads(const onnx::NodeProto& node, std::set<std::string>& reads) {
+  for (const std::string& input : node.input()) {
+    if (!input.empty()) reads.insert(input);
+  }
+  CollectCaptures(node, reads);
 }
 
 // Who makes each tensor of a graph: a node's index, or kGiven for inputs and initializers.
@@ -179,6 +183,12 @@ std::vector<int> OrderNodes(const onnx::GraphProto& graph,
     for (const int maker : makers[node]) want(maker);
   }
   return Sorter(graph, std::move(makers)).Run(wanted, problems);
+}
+
+std::set<std::string> CapturesOf(const onnx::NodeProto& node) {
+  std::set<std::string> captures;
+  CollectCaptures(node, captures);
+  return captures;
 }
 
 }  // namespace fusec

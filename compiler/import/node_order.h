@@ -8,6 +8,7 @@
 
 namespace onnx {
 class GraphProto;
+class NodeProto;
 }
 
 namespace fusec {
@@ -23,5 +24,8 @@ std::set<std::string> UsedTensors(const onnx::GraphProto& graph);
 // then meaningless. `is_outer` tells which tensors the enclosing graphs define.
 std::vector<int> OrderNodes(const onnx::GraphProto& graph,
                             function_ref<bool(const std::string&)> is_outer, Problems& problems);
+
+// The tensors of enclosing graphs that the subgraphs of a node read.
+std::set<std::string> CapturesOf(const onnx::NodeProto& node);
 
 }  // namespace fusec

@@ -119,22 +119,11 @@ class SequenceImporter {
           fmt::format("split adds up to {}, expected {}", sum.ToString(), shape[axis].ToString()));
     }
     Sequence sequence;
-    Exprs starts(shape.size(), Expr(0));
+    Expr start;
     for (const Expr& length : lengths) {
-      Shape part = shape;
-      part[axis] = length;
-      FUSEC_ASSIGN(Node * slice,
-                   state_.builder.Add(OpKind::kSlice, {data},
-                                      {{"starts", starts},
-                                       {"steps", std::vector<int64_t>(shape.size(), 1)},
-                                       {"shape", part}}));
-      Value* tensor = slice->result();
-      if (!keeps_axis) {
-        part.erase(part.begin() + axis);
-        tensor = state_.builder.Make(OpKind::kReshape, {tensor}, {{"shape", part}});
-      }
-      sequence.tensors.push_back(tensor);
-      starts[axis] = starts[axis] + length;
+      FUSEC_ASSIGN(Value * part, PartOf(state_.builder, data, axis, start, length, keeps_axis));
+      sequence.tensors.push_back(part);
+      start = start + length;
     }
     return Define(std::move(sequence));
   }
@@ -151,19 +140,14 @@ class SequenceImporter {
       outputs_[0] = sequence.rows;
       return {};
     }
-    ValueList parts = sequence.tensors;
-    if (parts.empty()) return ModelError("the sequence is empty");
-    FUSEC_ASSIGN(const int64_t axis,
-                 NormalizeAxis(given, parts[0]->type.rank() + (is_new ? 1 : 0)));
-    for (Value*& part : parts) {
-      if (!is_new) break;
-      Shape shape = part->type.shape;
-      if (axis > static_cast<int64_t>(shape.size()))
-        return ModelError("its tensors differ in rank");
-      shape.insert(shape.begin() + axis, Expr(1));
-      part = state_.builder.Make(OpKind::kReshape, {part}, {{"shape", shape}});
+    if (sequence.tensors.empty()) return ModelError("the sequence is empty");
+    if (is_new) {
+      FUSEC_ASSIGN(outputs_[0], Stacked(state_.builder, sequence.tensors, given));
+      return {};
     }
-    FUSEC_ASSIGN(Node * joined, state_.builder.Add(OpKind::kConcat, parts, {{"axis", axis}}));
+    FUSEC_ASSIGN(const int64_t axis, NormalizeAxis(given, sequence.tensors[0]->type.rank()));
+    FUSEC_ASSIGN(Node * joined,
+                 state_.builder.Add(OpKind::kConcat, sequence.tensors, {{"axis", axis}}));
     outputs_[0] = joined->result();
     return {};
   }

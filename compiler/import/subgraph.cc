@@ -2,12 +2,6 @@
 
 namespace fusec {
 
-std::optional<Named> FindNamed(const Scope& scope, const std::string& name) {
-  if (const Sequence* sequence = scope.GetSequence(name)) return Named(*sequence);
-  if (Value* value = scope.Get(name)) return Named(value);
-  return std::nullopt;
-}
-
 const onnx::GraphProto* SubgraphOf(const onnx::NodeProto& node, const std::string& attribute) {
   for (const onnx::AttributeProto& candidate : node.attribute()) {
     if (candidate.name() == attribute && candidate.has_g()) return &candidate.g();
@@ -29,14 +23,7 @@ Result<std::vector<Named>> InlineSubgraph(const onnx::GraphProto& body,
                       std::to_string(kMostNodes) + " nodes");
   }
   Scope inner(&scope);
-  for (int i = 0; i < body.input_size(); ++i) {
-    const std::string& name = body.input(i).name();
-    if (const auto* sequence = std::get_if<Sequence>(&inputs[i])) {
-      inner.Define(name, *sequence);
-    } else {
-      inner.Define(name, std::get<Value*>(inputs[i]));
-    }
-  }
+  for (int i = 0; i < body.input_size(); ++i) inner.Define(body.input(i).name(), inputs[i]);
   onnx::GraphProto copy = body;  // which gives up its constants' data
   ImportInitializers(copy, {}, state, inner);
   ImportNodes(copy, state, inner);
@@ -45,11 +32,39 @@ Result<std::vector<Named>> InlineSubgraph(const onnx::GraphProto& body,
     if (!inner.Knows(output.name())) {
       return ModelError("no node of its subgraph makes \"" + output.name() + "\"");
     }
-    std::optional<Named> found = FindNamed(inner, output.name());
+    std::optional<Named> found = inner.Find(output.name());
     if (!found) return ModelError("");
     outputs.push_back(*std::move(found));
   }
   return outputs;
+}
+
+Result<Value*> PartOf(Builder& builder, Value* value, int64_t axis, const Expr& start,
+                      const Expr& length, bool keeps_axis) {
+  Shape shape = value->type.shape;
+  Exprs starts(shape.size(), Expr(0));
+  starts[axis] = start;
+  shape[axis] = length;
+  FUSEC_ASSIGN(Node * slice, builder.Add(OpKind::kSlice, {value},
+                                         {{"starts", starts},
+                                          {"steps", std::vector<int64_t>(shape.size(), 1)},
+                                          {"shape", shape}}));
+  if (keeps_axis) return slice->result();
+  shape.erase(shape.begin() + axis);
+  return builder.Make(OpKind::kReshape, {slice->result()}, {{"shape", shape}});
+}
+
+Result<Value*> Stacked(Builder& builder, ValueList parts, int64_t axis) {
+  const int rank = parts[0]->type.rank();
+  FUSEC_ASSIGN(axis, NormalizeAxis(axis, rank + 1));
+  for (Value*& part : parts) {
+    if (part->type.rank() != rank) return ModelError("the tensors that it joins differ in rank");
+    Shape shape = part->type.shape;
+    shape.insert(shape.begin() + axis, Expr(1));
+    part = builder.Make(OpKind::kReshape, {part}, {{"shape", shape}});
+  }
+  FUSEC_ASSIGN(Node * joined, builder.Add(OpKind::kConcat, parts, {{"axis", axis}}));
+  return joined->result();
 }
 
 }  // namespace fusec

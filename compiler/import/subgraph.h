@@ -1,18 +1,11 @@
 #pragma once
 
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "compiler/import/graph_import.h"
 
 namespace fusec {
-
-// What a name inside a subgraph (a loop's body, a branch) stands for.
-using Named = std::variant<Value*, Sequence>;
-
-// The tensor or sequence called `name`; nullopt if there is none, or if its node failed.
-std::optional<Named> FindNamed(const Scope& scope, const std::string& name);
 
 // The subgraph that an attribute of `node` holds, or null.
 const onnx::GraphProto* SubgraphOf(const onnx::NodeProto& node, const std::string& attribute);
@@ -22,5 +15,12 @@ const onnx::GraphProto* SubgraphOf(const onnx::NodeProto& node, const std::strin
 Result<std::vector<Named>> InlineSubgraph(const onnx::GraphProto& body,
                                           const std::vector<Named>& inputs, ImportState& state,
                                           const Scope& scope);
+
+// `length` elements of `value` from `start` on along `axis`, which is left out of the shape if
+// `keeps_axis` is false (and `length` 1).
+Result<Value*> PartOf(Builder& builder, Value* value, int64_t axis, const Expr& start,
+                      const Expr& length, bool keeps_axis);
+// `parts`, at least one, side by side along a new axis (negative: from the last of the result's).
+Result<Value*> Stacked(Builder& builder, ValueList parts, int64_t axis);
 
 }  // namespace fusec

@@ -1,7 +1,5 @@
 #include "compiler/ir/graph.h"
 
-#include <set>
-
 namespace fusec {
 namespace {
 
@@ -73,13 +71,14 @@ Ranges Graph::SymbolRanges() const {
 
 std::string Graph::UniqueName(const std::string& wanted) const {
   const std::string stem = MakeIdentifier(wanted);
+  size_t values = inputs.size();
+  for (const auto& node : nodes) values += node->results.size();
   bool taken = false;
-  std::set<uint64_t> taken_numbers;
+  std::vector<bool> is_taken(values + 2);  // by number; one of the first `values` + 1 is free
   auto look_at = [&](const std::string& name) {
-    if (name == stem)
-      taken = true;
-    else if (const auto number = NumberBehind(stem, name))
-      taken_numbers.insert(*number);
+    if (name == stem) taken = true;
+    const auto number = NumberBehind(stem, name);
+    if (number && *number < is_taken.size()) is_taken[*number] = true;
   };
   for (const auto& input : inputs) look_at(input->name);
   for (const auto& node : nodes) {
@@ -87,7 +86,7 @@ std::string Graph::UniqueName(const std::string& wanted) const {
   }
   if (!taken) return stem;
   uint64_t number = 1;
-  while (taken_numbers.count(number) != 0) ++number;
+  while (is_taken[number]) ++number;
   return stem + "_" + std::to_string(number);
 }
 

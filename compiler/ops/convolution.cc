@@ -150,9 +150,7 @@ struct ConvOp {
     }
     Value* result = f.Reshape(product, y);
     if (Value* bias = node.operand(2)) {
-      Shape along(y.size() - 1, Expr(1));
-      along[0] = w[0];
-      result = f.Add(result, f.Reshape(bias, along));
+      result = f.Add(result, f.AlongAxis(bias, 0, static_cast<int64_t>(y.size()) - 1));
     }
     return ValueList{result};
   }

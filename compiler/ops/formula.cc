@@ -47,6 +47,12 @@ Value* Formula::Reshape(Value* x, ShapeRef shape) {
   return Make(OpKind::kReshape, {x}, {{"shape", Shape(shape)}});
 }
 
+Value* Formula::AlongAxis(Value* x, int64_t axis, int64_t rank) {
+  Shape along(rank, Expr(1));
+  if (!x->type.ElementCount().IsConstant(1)) along[axis] = x->type.shape[0];
+  return Reshape(x, along);
+}
+
 Value* Formula::Expand(Value* x, ShapeRef shape) {
   if (x->type.shape == shape) return x;
   return Make(OpKind::kExpand, {x}, {{"shape", Shape(shape)}});

@@ -48,6 +48,8 @@ class Formula {
   // x itself where the node would change nothing.
   Value* Cast(Value* x, Dtype dtype);
   Value* Reshape(Value* x, ShapeRef shape);
+  // A vector, or one element, along `axis` of a tensor of `rank` axes that it is to meet.
+  Value* AlongAxis(Value* x, int64_t axis, int64_t rank);
   Value* Expand(Value* x, ShapeRef shape);
   Value* Transpose(Value* x, ArrayRef<int64_t> perm);
 

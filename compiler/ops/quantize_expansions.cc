@@ -24,9 +24,7 @@ Result<Value*> Spread(const ImportContext& context, Formula& f, Value* parameter
   };
   if (block == 0) {
     if (given != Shape{x[axis]}) return refused();
-    Shape along(rank, Expr(1));
-    along[axis] = x[axis];
-    return f.Reshape(parameter, along);
+    return f.AlongAxis(parameter, axis, rank);
   }
   Shape blocks(x);
   if (block < 0) return refused();
@@ -95,14 +93,6 @@ Result<Windows> ImportConvWindows(const ImportContext& context, const Value* x, 
   }
   return ImportWindows(context, x->type.shape,
                        std::vector<int64_t>(weights->begin() + 2, weights->end()));
-}
-
-// Per output channel, where there are several, along axis 1 of y.
-Value* AlongChannels(Formula& f, Value* parameter, int rank) {
-  if (parameter->type.rank() == 0) return parameter;
-  Shape along(rank, Expr(1));
-  if (!parameter->type.ElementCount().IsConstant(1)) along[1] = parameter->type.shape[0];
-  return f.Reshape(parameter, along);
 }
 
 }  // namespace
@@ -187,11 +177,7 @@ Result<void> ImportConvInteger(ImportContext& context) {
   Value* x_zero = GivenOrNull(context, 2);
   Value* w_zero = GivenOrNull(context, 3);
   if (x_zero != nullptr) x_zero = f.Reshape(x_zero, {});
-  if (w_zero != nullptr) {
-    Shape along(w->type.rank(), Expr(1));
-    if (!w_zero->type.ElementCount().IsConstant(1)) along[0] = w->type.shape[0];
-    w_zero = f.Reshape(w_zero, along);
-  }
+  if (w_zero != nullptr) w_zero = f.AlongAxis(w_zero, 0, w->type.rank());
   Value* y = ExactConv(context, f, Centred(f, x, x_zero), Centred(f, w, w_zero), windows);
   return f.Finish({f.Cast(y, Dtype::kI32)});
 }
@@ -203,19 +189,17 @@ Result<void> ImportQLinearConv(ImportContext& context) {
   FUSEC_ASSIGN(const Windows windows, ImportConvWindows(context, x, w));
   Formula f(context);
   const int rank = x->type.rank();
-  Shape along(rank, Expr(1));
-  Value* w_zero = context.input(5);
-  if (!w_zero->type.ElementCount().IsConstant(1)) along[0] = w->type.shape[0];
+  Value* w_zero = f.AlongAxis(context.input(5), 0, rank);
   Value* y = ExactConv(context, f, Centred(f, x, f.Reshape(context.input(2), {})),
-                       Centred(f, w, f.Reshape(w_zero, along)), windows);
+                       Centred(f, w, w_zero), windows);
   if (Value* bias = GivenOrNull(context, 8)) {
     if (bias->type.rank() != 1)
       return context.Fail("the bias is " + bias->type.ToString() + ", expected rank 1");
-    y = f.Add(y, f.Cast(AlongChannels(f, bias, rank), Dtype::kF64));
+    y = f.Add(y, f.Cast(f.AlongAxis(bias, 1, rank), Dtype::kF64));
   }
   const auto real = [&](Value* value) { return f.Cast(value, Dtype::kF32); };
   Value* scale = f.Div(
-      f.Mul(real(f.Reshape(context.input(1), {})), real(AlongChannels(f, context.input(4), rank))),
+      f.Mul(real(f.Reshape(context.input(1), {})), real(f.AlongAxis(context.input(4), 1, rank))),
       real(f.Reshape(context.input(6), {})));
   Value* y_zero = f.Reshape(context.input(7), {});
   return f.Finish({Saturated(f, f.Mul(real(y), scale), y_zero, context.input(7)->type.dtype)});

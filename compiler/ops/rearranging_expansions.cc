@@ -64,11 +64,8 @@ Result<void> ImportReverseSequence(ImportContext& context) {
         x->type.ToString(), lengths->type.ToString(), time, batch));
   }
   Formula f(context);
-  Shape along_time(2, Expr(1)), along_batch(2, Expr(1));
-  along_time[time] = shape[time];
-  along_batch[batch] = shape[batch];
-  Value* step = f.Reshape(f.Iota(0, shape[time]), along_time);
-  Value* length = f.Reshape(f.Cast(lengths, Dtype::kI64), along_batch);
+  Value* step = f.AlongAxis(f.Iota(0, shape[time]), time, 2);
+  Value* length = f.AlongAxis(f.Cast(lengths, Dtype::kI64), batch, 2);
   Value* from_end = f.Sub(f.Sub(length, f.Number(1, Dtype::kI64)), step);
   Value* source = f.Where(f.Make(OpKind::kLess, {step, length}), from_end, step);
   Shape spread(shape.size(), Expr(1));

@@ -97,8 +97,9 @@ Value* Resized(Formula& f, Value* x, int axis, const Method& method, const AxisR
     most = std::max(most, taps.back().size());
     is_outside.push_back(source < 0 || source > static_cast<double>(resize.in - 1) ? 1 : 0);
   }
-  Shape along(x->type.shape.size(), Expr(1));
-  along[axis] = resize.out;
+  const auto along_axis = [&](Dtype dtype, const std::vector<double>& values) {
+    return f.AlongAxis(f.Tensor(dtype, {resize.out}, values), axis, x->type.rank());
+  };
   Value* sum = nullptr;
   for (size_t t = 0; t < most; ++t) {
     std::vector<double> places, weights;
@@ -111,14 +112,14 @@ Value* Resized(Formula& f, Value* x, int axis, const Method& method, const AxisR
     }
     Value* term = f.Gather(x, f.Tensor(Dtype::kI64, {resize.out}, places), axis);
     if (method.mode != "nearest") {
-      term = f.Mul(term, f.Reshape(f.Tensor(x->type.dtype, {resize.out}, weights), along));
+      term = f.Mul(term, along_axis(x->type.dtype, weights));
     }
     sum = sum == nullptr ? term : f.Add(sum, term);
   }
   const bool crops = method.coordinates == "tf_crop_and_resize" &&
                      std::find(is_outside.begin(), is_outside.end(), 1) != is_outside.end();
   if (!crops) return sum;
-  Value* condition = f.Reshape(f.Tensor(Dtype::kBool, {resize.out}, is_outside), along);
+  Value* condition = along_axis(Dtype::kBool, is_outside);
   return f.Where(condition, f.Number(outside, x->type.dtype), sum);
 }
 

@@ -242,7 +242,7 @@ Result<std::vector<RegionJudgement>> RegionCheck::Judge(const Inputs& inputs,
   FUSEC_ASSIGN(const auto expected, Interpret(*separated_, operands));
   FUSEC_ASSIGN(const std::vector<TensorData> found, RunOnce(*program_, given));
   std::vector<RegionJudgement> judgements;
-  std::vector<std::vector<ReferenceTensor>> rounded;  // by output, made when one fails
+  OutputJudge judge(*separated_, operands, expected);
   const runtime::Target& target = program_->device().target();
   const std::vector<StepRange> ranges = StepsOfRegions(target);
   const std::vector<int64_t> symbols = SymbolValues(program_->manifest(), dims);
@@ -257,14 +257,8 @@ Result<std::vector<RegionJudgement>> RegionCheck::Judge(const Inputs& inputs,
       const size_t number = judgements.size();
       const Tolerance tolerance = ToleranceOf(CoarsestDtype(regions[region]->body->outputs[i]),
                                               program_->manifest().matmul_precision);
-      Comparison comparison =
-          Compare(regions[region]->results[i]->name, found[number], expected[number], tolerance);
-      if (!comparison.pass && found[number].dims() == expected[number].dims) {
-        if (rounded.empty()) {
-          FUSEC_ASSIGN(rounded, RoundedOutputs(*separated_, operands));
-        }
-        JudgeByConditioning(expected[number], rounded[number], comparison);
-      }
+      FUSEC_ASSIGN(Comparison comparison, judge.Judge(number, regions[region]->results[i]->name,
+                                                      found[number], tolerance));
       judgements.push_back({region, target.steps[step].name, RegionClassOf(*regions[region]), dims,
                             std::move(comparison)});
     }

@@ -104,15 +104,24 @@ Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
   return subject;
 }
 
-Result<std::vector<std::vector<ReferenceTensor>>> RoundedOutputs(const Graph& graph,
-                                                                 ArrayRef<ReferenceTensor> inputs) {
-  constexpr uint64_t kSamples = 3;
-  std::vector<std::vector<ReferenceTensor>> rounded(graph.outputs.size());
-  for (uint64_t seed = 1; seed <= kSamples; ++seed) {
-    FUSEC_ASSIGN(auto sample, InterpretRounded(graph, inputs, seed));
-    for (size_t i = 0; i < sample.size(); ++i) rounded[i].push_back(std::move(sample[i]));
+Result<Comparison> OutputJudge::Judge(size_t output, const std::string& name,
+                                      const TensorData& found, const Tolerance& tolerance) {
+  Comparison comparison = Compare(name, found, expected_[output], tolerance);
+  if (!comparison.pass && found.dims() == expected_[output].dims) {
+    if (rounded_.empty()) FUSEC_TRY(InterpretRoundedly());
+    JudgeByConditioning(expected_[output], rounded_[output], comparison);
   }
-  return rounded;
+  return comparison;
+}
+
+Result<void> OutputJudge::InterpretRoundedly() {
+  constexpr uint64_t kSamples = 3;
+  rounded_.resize(graph_.outputs.size());
+  for (uint64_t seed = 1; seed <= kSamples; ++seed) {
+    FUSEC_ASSIGN(auto sample, InterpretRounded(graph_, inputs_, seed));
+    for (size_t i = 0; i < sample.size(); ++i) rounded_[i].push_back(std::move(sample[i]));
+  }
+  return {};
 }
 
 Result<std::vector<ReferenceTensor>> ReferenceInputs(const Subject& subject, const Graph& graph,
@@ -156,17 +165,12 @@ Result<std::vector<ReferenceTensor>> JudgeByInterpreter(const Subject& subject,
                                        Plural(static_cast<int64_t>(expected.size()), "output") +
                                        ", the artifact " + std::to_string(outputs.size()));
   }
-  std::vector<std::vector<ReferenceTensor>> rounded;  // by output, made when one fails
+  OutputJudge judge(*subject.graph, reference_inputs, expected);
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tolerance tolerance =
         ToleranceOf(CoarsestDtype(subject.graph->outputs[i]), manifest.matmul_precision);
-    Comparison comparison = Compare(manifest.outputs[i].name, outputs[i], expected[i], tolerance);
-    if (!comparison.pass && outputs[i].dims() == expected[i].dims) {
-      if (rounded.empty()) {
-        FUSEC_ASSIGN(rounded, RoundedOutputs(*subject.graph, reference_inputs));
-      }
-      JudgeByConditioning(expected[i], rounded[i], comparison);
-    }
+    FUSEC_ASSIGN(Comparison comparison,
+                 judge.Judge(i, manifest.outputs[i].name, outputs[i], tolerance));
     judgements.push_back({"interpreter", dims, std::move(comparison)});
   }
   return expected;

@@ -58,9 +58,24 @@ Result<std::vector<ReferenceTensor>> JudgeByInterpreter(const Subject& subject,
                                                         const DimValues& dims,
                                                         std::vector<Judgement>& judgements);
 
-// The outputs of `graph` with intermediate results rounded to f32 in several ways, by output, for
-// JudgeByConditioning.
-Result<std::vector<std::vector<ReferenceTensor>>> RoundedOutputs(const Graph& graph,
-                                                                 ArrayRef<ReferenceTensor> inputs);
+// Compares outputs of a graph with the interpreter's, and judges those that are too far by
+// conditioning, for which it interprets the graph again when the first of them is met.
+class OutputJudge {
+ public:
+  // `expected`: what the interpreter makes of `inputs`. All are kept by reference.
+  OutputJudge(const Graph& graph, ArrayRef<ReferenceTensor> inputs,
+              ArrayRef<ReferenceTensor> expected)
+      : graph_(graph), inputs_(inputs), expected_(expected) {}
+
+  Result<Comparison> Judge(size_t output, const std::string& name, const TensorData& found,
+                           const Tolerance& tolerance);
+
+ private:
+  Result<void> InterpretRoundedly();
+
+  const Graph& graph_;
+  ArrayRef<ReferenceTensor> inputs_, expected_;
+  std::vector<std::vector<ReferenceTensor>> rounded_;  // by output, several each
+};
 
 }  // namespace fusec
