@@ -278,6 +278,26 @@ void WarnOfDefaults(const onnx::ModelProto& model, const std::set<std::string>& 
                      names + (count > 5 ? ", ..." : ""));
 }
 
+// Exporters fix all dims unless they are told which are dynamic, and a model that serves one batch
+// is seldom meant.
+void WarnOfAFixedBatch(ArrayRef<const onnx::ValueInfoProto*> inputs,
+                       std::vector<std::string>& warnings) {
+  int64_t batch = -1;
+  for (const onnx::ValueInfoProto* input : inputs) {
+    const onnx::TensorShapeProto& shape = input->type().tensor_type().shape();
+    for (const auto& dim : shape.dim()) {
+      if (!dim.has_dim_value()) return;
+    }
+    if (shape.dim_size() == 0) continue;
+    if (batch >= 0 && shape.dim(0).dim_value() != batch) return;
+    batch = shape.dim(0).dim_value();
+  }
+  if (batch < 0) return;
+  warnings.push_back("the first dim of every input was fixed at " + std::to_string(batch) +
+                     " by the export, and no other size will run; dynamic_axes or dynamic_shapes "
+                     "make it symbolic");
+}
+
 }  // namespace
 
 Result<ModelInputs> ReadInputs(const onnx::ModelProto& model, const ImportOptions& options,
@@ -305,6 +325,8 @@ Result<ModelInputs> ReadInputs(const onnx::ModelProto& model, const ImportOption
     FUSEC_TRY(CheckFrozen(*input, frozen->second, problems.path()));
     FUSEC_TRY(dims.Freeze(input->name(), input->type().tensor_type().shape(), frozen->second));
   }
+
+  WarnOfAFixedBatch(declared, warnings);
 
   ModelInputs result;
   for (const onnx::ValueInfoProto* proto : declared) {

@@ -184,7 +184,7 @@ fusec_status fusec_symbol_info(const fusec_program* program, int i, fusec_symbol
     FUSEC_RT_TRY(NotNull(info, "info"));
     const auto& symbols = program->program->manifest().symbols;
     FUSEC_RT_TRY(CheckIndex("symbol", i, symbols.size()));
-    *info = {symbols[i].name.c_str(), symbols[i].min, symbols[i].max};
+    *info = {symbols[i].name.c_str(), symbols[i].lowest(), symbols[i].max};
     return {};
   });
 }

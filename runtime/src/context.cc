@@ -10,24 +10,29 @@
 namespace fusec::runtime {
 namespace {
 
+// The product of the dims of a tensor in bytes, -1 if that is no size.
+StatusOr<int64_t> TensorBytes(const TensorSignature& tensor, std::span<const int64_t> symbols) {
+  int64_t bytes = DtypeBytes(tensor.dtype);
+  bool good = true, is_empty = false;
+  for (const DimExpression& dim : tensor.shape) {
+    FUSEC_RT_ASSIGN(const int64_t size, dim.Evaluate(symbols));
+    if (size < 0) good = false;
+    if (size == 0)
+      is_empty = true;
+    else if (__builtin_mul_overflow(bytes, size, &bytes))
+      good = false;
+  }
+  return !good ? -1 : is_empty ? 0 : bytes;
+}
+
 // A product of dims that differs from the buffer's size would be a hole in the artifact through
 // which memory is overrun.
 Status CheckSignatureSizes(const Manifest& manifest, std::span<const int64_t> symbols,
                            std::span<const int64_t> buffer_bytes) {
   for (const auto* tensors : {&manifest.inputs, &manifest.outputs}) {
     for (const TensorSignature& tensor : *tensors) {
-      int64_t bytes = DtypeBytes(tensor.dtype);
-      bool good = true, is_empty = false;
-      for (const DimExpression& dim : tensor.shape) {
-        FUSEC_RT_ASSIGN(const int64_t size, dim.Evaluate(symbols));
-        if (size < 0) good = false;
-        if (size == 0)
-          is_empty = true;
-        else if (__builtin_mul_overflow(bytes, size, &bytes))
-          good = false;
-      }
-      if (is_empty) bytes = 0;
-      if (good && bytes == buffer_bytes[tensor.buffer]) continue;
+      FUSEC_RT_ASSIGN(const int64_t bytes, TensorBytes(tensor, symbols));
+      if (bytes == buffer_bytes[tensor.buffer]) continue;
       return Fail(FUSEC_BAD_ARTIFACT, "tensor \"", tensor.name, "\" does not fill its buffer of ",
                   buffer_bytes[tensor.buffer], " bytes");
     }
@@ -56,6 +61,14 @@ Status CheckRoomForResults(const Manifest& manifest, const Target& target,
                 missing, " more than its buffers hold:", names);
   }
   return {};
+}
+
+// Whether a dim is 0 that kernels are not made for: the outputs are empty then.
+bool IsEmptyRun(const Manifest& manifest, std::span<const int64_t> symbols) {
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    if (symbols[i] < manifest.symbols[i].min) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -118,16 +131,32 @@ Status Context::UpdateDims() {
   const Manifest& manifest = program_.manifest();
   FUSEC_RT_ASSIGN(auto symbols, BindSymbols(manifest, input_dims_));
   if (dims_version_ == 0 || symbols != symbols_) {
-    FUSEC_RT_ASSIGN(auto buffer_bytes, BufferBytes(manifest, symbols));
-    const Target& target = program_.device().target();
-    FUSEC_RT_TRY(CheckSignatureSizes(manifest, symbols, buffer_bytes));
-    FUSEC_RT_TRY(CheckRoomForResults(manifest, target, symbols, buffer_bytes));
-    FUSEC_RT_ASSIGN(arena_, PackArena(manifest, target, buffer_bytes));
+    FUSEC_RT_TRY(UpdateSizes(symbols));
     symbols_ = std::move(symbols);
-    buffer_bytes_ = std::move(buffer_bytes);
     ++dims_version_;
   }
   dims_are_current_ = true;
+  return {};
+}
+
+Status Context::UpdateSizes(std::span<const int64_t> symbols) {
+  const Manifest& manifest = program_.manifest();
+  if (IsEmptyRun(manifest, symbols)) {
+    std::vector<int64_t> buffer_bytes(manifest.buffers.size());
+    for (const TensorSignature& input : manifest.inputs) {
+      FUSEC_RT_ASSIGN(buffer_bytes[input.buffer], TensorBytes(input, symbols));
+    }
+    buffer_bytes_ = std::move(buffer_bytes);
+    is_empty_run_ = true;
+    return {};
+  }
+  FUSEC_RT_ASSIGN(auto buffer_bytes, BufferBytes(manifest, symbols));
+  const Target& target = program_.device().target();
+  FUSEC_RT_TRY(CheckSignatureSizes(manifest, symbols, buffer_bytes));
+  FUSEC_RT_TRY(CheckRoomForResults(manifest, target, symbols, buffer_bytes));
+  FUSEC_RT_ASSIGN(arena_, PackArena(manifest, target, buffer_bytes));
+  buffer_bytes_ = std::move(buffer_bytes);
+  is_empty_run_ = false;
   return {};
 }
 
@@ -180,14 +209,14 @@ StatusOr<RunBindings> Context::Prepare() {
 
 Status Context::Run() {
   FUSEC_RT_ASSIGN(const RunBindings bindings, Prepare());
-  FUSEC_RT_TRY(executor_->Run(bindings));
+  if (!is_empty_run_) FUSEC_RT_TRY(executor_->Run(bindings));
   has_result_ = true;
   return {};
 }
 
 Status Context::RunAsync(void* stream) {
   FUSEC_RT_ASSIGN(const RunBindings bindings, Prepare());
-  FUSEC_RT_TRY(executor_->RunAsync(bindings, stream));
+  if (!is_empty_run_) FUSEC_RT_TRY(executor_->RunAsync(bindings, stream));
   has_result_ = true;
   return {};
 }
@@ -200,6 +229,8 @@ Status Context::Synchronize() {
 
 StatusOr<std::vector<double>> Context::MeasureRuns(int count) {
   FUSEC_RT_ASSIGN(const RunBindings bindings, Prepare());
+  if (is_empty_run_)
+    return Fail(FUSEC_BAD_INPUT, "the batch is empty: there is nothing to measure");
   return executor_->MeasureRuns(bindings, count);
 }
 

@@ -42,6 +42,7 @@ class Context {
  private:
   explicit Context(const Program& program);
   Status UpdateDims();
+  Status UpdateSizes(std::span<const int64_t> symbols);
 
   struct OwnedOutput {
     void* memory = nullptr;
@@ -59,6 +60,7 @@ class Context {
   bool dims_are_current_ = false;  // what follows is derived from input_dims_
   uint64_t dims_version_ = 0;
   std::vector<int64_t> symbols_, buffer_bytes_;
+  bool is_empty_run_ = false;  // all outputs are empty, so that nothing is run
   ArenaPlan arena_;
 };
 

@@ -60,7 +60,7 @@ def main():
             run("cc", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", include, root / "examples/serve_c/serve.c",
                 "-o", folder / "serve", *library)
             text = run(folder / "serve", artifact, "cpu", environment=environment)
-            for line in ("symbol batch 1..65536", "input in0 f32[batch, 13]", "input in1 i64[batch, 26]", "output out0 f32[batch, 1]"):
+            for line in ("symbol batch 0..65536", "input in0 f32[batch, 13]", "input in1 i64[batch, 26]", "output out0 f32[batch, 1]"):
                 assert line in text.splitlines(), f"{line} is not in\n{text}"
             np.testing.assert_allclose(scores_in(text), expected_scores(fusec, artifact, folder, 4), atol=2e-6)
 

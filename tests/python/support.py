@@ -23,6 +23,7 @@ MODELS = {
     # An id for each row of a table.
     "lookup": "g (int64[batch] ids) => (float[batch, 2] rows)"
     " <float[3, 2] table = {0, 1, 10, 11, 20, 21}> { rows = Gather<axis=0>(table, ids) }",
+    "mean": "g (float[batch, 4] x) => (float[4] y) <int64[1] axes = {0}> { y = ReduceMean<keepdims=0>(x, axes) }",
     "half": "g (float16[batch, 8] x) => (float16[batch, 8] y) { y = Add(x, x) }",
     "bfloat": "g (bfloat16[batch, 8] x) => (bfloat16[batch, 8] y) { y = Add(x, x) }",
     "bools": "g (bool[n] a, bool[n] b) => (bool[n] both) { both = And(a, b) }",

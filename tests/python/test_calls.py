@@ -43,9 +43,18 @@ class Answers(unittest.TestCase):
             np.testing.assert_array_equal(model(x), x + np.float32([10, 20, 30, 40]))
 
     def test_an_empty_batch(self):
-        self.assertEqual(load("sum").dims["batch"][0], 1)
-        with self.assertRaisesRegex(fusec.BadInput, "batch"):
-            load("sum")(np.zeros((0, 4), np.float32))
+        model = load("pair")
+        self.assertEqual(model.dims["batch"][0], 0)
+        for batch in (0, 3, 0, 2):
+            a, b = np.ones((batch, 3), np.float32), np.ones((batch, 5), np.float32)
+            both, twice = model(a, b)
+            np.testing.assert_array_equal(both, np.ones((batch, 8), np.float32))
+            np.testing.assert_array_equal(twice, 2 * a)
+
+    def test_an_empty_batch_of_which_something_is_asked(self):
+        self.assertEqual(load("mean").dims["batch"][0], 1)
+        with self.assertRaisesRegex(fusec.BadInput, '"batch" must be in 1..65536$'):
+            load("mean")(np.zeros((0, 4), np.float32))
 
     def test_results_outlive_the_model(self):
         model = load("sum")

@@ -131,6 +131,12 @@ std::vector<DimRange> DimRanges(const runtime::Manifest& manifest) {
   return ranges;
 }
 
+std::vector<DimRange> ServedDimRanges(const runtime::Manifest& manifest) {
+  std::vector<DimRange> ranges = DimRanges(manifest);
+  for (size_t i = 0; i < ranges.size(); ++i) ranges[i].low = manifest.symbols[i].lowest();
+  return ranges;
+}
+
 std::vector<int64_t> SymbolValues(const runtime::Manifest& manifest, const DimValues& dims) {
   std::vector<int64_t> values;
   for (const runtime::Symbol& symbol : manifest.symbols) values.push_back(dims.at(symbol.name));

@@ -39,7 +39,9 @@ Result<void> CheckArtifact(const std::string& path);
 Result<std::unique_ptr<runtime::Program>> LoadProgram(const std::string& path,
                                                       const std::string& device);
 
+// What kernels are made for, and what runs take: an empty batch besides, if outputs are empty then.
 std::vector<DimRange> DimRanges(const runtime::Manifest& manifest);
+std::vector<DimRange> ServedDimRanges(const runtime::Manifest& manifest);
 // In the order of Manifest::symbols.
 std::vector<int64_t> SymbolValues(const runtime::Manifest& manifest, const DimValues& dims);
 

@@ -96,7 +96,7 @@ Result<Inputs> ChooseInputs(const Manifest& manifest, ArrayRef<std::string> inpu
   if (!random && !dim_flags.empty())
     return Fail(ErrorKind::kUsage, "--dim needs --random: files have sizes of their own");
 
-  FUSEC_ASSIGN(const auto cases, DimCases(dim_flags, DimRanges(manifest), {kDefaultSize}));
+  FUSEC_ASSIGN(const auto cases, DimCases(dim_flags, ServedDimRanges(manifest), {kDefaultSize}));
   if (cases.size() != 1) return Fail(ErrorKind::kUsage, "--dim takes one size per dim here");
   DimValues dims = cases[0];
   for (const auto& [name, size] : SymbolsOf(manifest, given)) dims[name] = size;

@@ -112,7 +112,8 @@ typedef struct fusec_tensor_info {
   const char* const* dims; /* `rank` texts: "13", or an expression of symbols such as "batch*27" */
 } fusec_tensor_info;
 
-/* A size that each call chooses, within what the artifact was compiled for. */
+/* A size that each call chooses, within what the artifact was compiled for. 0 is taken as well where
+   it makes all outputs empty: such a call launches nothing. */
 typedef struct fusec_symbol {
   const char* name;
   int64_t min, max; /* inclusive */

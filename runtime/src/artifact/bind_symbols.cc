@@ -51,13 +51,13 @@ class SymbolBinder {
 
   Status Bind(int index, int64_t value, size_t input, size_t axis) {
     const Symbol& symbol = manifest_.symbols[index];
-    if (value < symbol.min || value > symbol.max) {
+    if (value < symbol.lowest() || value > symbol.max) {
       const std::string derived =
           Dim(input, axis).AsSymbol() >= 0
               ? std::string()
               : Text(", which makes \"", symbol.name, "\" ", value);
       return Fail(FUSEC_BAD_INPUT, Place(input, axis), derived, ", but \"", symbol.name,
-                  "\" must be in ", symbol.min, "..", symbol.max);
+                  "\" must be in ", symbol.lowest(), "..", symbol.max);
     }
     values_[index] = value;
     sources_[index] = static_cast<int>(input);

@@ -18,7 +18,12 @@ namespace fusec::runtime {
 
 struct Symbol {
   std::string name;
-  int64_t min = 1, max = 1;  // inclusive
+  int64_t min = 1, max = 1;  // what kernels are made for, inclusive
+  // Whether all outputs are empty where it is 0, although kernels are made for 1 and more: a run
+  // has nothing to do then.
+  bool serves_empty = false;
+
+  int64_t lowest() const { return serves_empty ? 0 : min; }
 };
 
 struct TensorSignature {
