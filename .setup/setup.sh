@@ -33,9 +33,11 @@ if [ ${#missing[@]} -gt 0 ]; then
     >"$deps/apt.log" 2>&1 || { tail -5 "$deps/apt.log" >&2; exit 4; }
 fi
 
-# 2. A private virtual environment: cmake for libonnx, nanobind for the Python package, numpy and onnxruntime as the judges of the tests.
+# 2. A private virtual environment: cmake for libonnx, nanobind for the Python package, numpy and onnxruntime as the judges of the tests,
+# nbclient to execute notebooks.
 wheels=("cmake==$CMAKE_WHEEL_VERSION" "numpy==$NUMPY_VERSION" "onnxruntime==$ONNXRUNTIME_VERSION" "onnx==$ONNX_VERSION"
-        "nanobind==$NANOBIND_VERSION" "scikit-build-core==$SCIKIT_BUILD_CORE_VERSION")
+        "nanobind==$NANOBIND_VERSION" "scikit-build-core==$SCIKIT_BUILD_CORE_VERSION"
+        "nbclient==$NBCLIENT_VERSION" "ipykernel==$IPYKERNEL_VERSION")
 cuda_home=
 for candidate in "${CUDA_HOME:-}" /usr/local/cuda; do
   [ -n "$candidate" ] && [ -e "$candidate/include/cuda.h" ] && [ -e "$candidate/lib64/libnvrtc.so" ] && cuda_home=$candidate && break

@@ -28,7 +28,7 @@ class BadInput(unittest.TestCase):
         self.refuses(r'^input "b" dim 0 is 3, but "batch" is already 2 \(from input "a"\)$', a, np.ones((3, 5), np.float32))
         self.refuses(r'^input "a" has rank 1 \(\[6\]\), expected rank 2 \(\[batch, 3\]\)$', a.ravel(), b)
         self.refuses('^input "a" dim 1 is 4', np.ones((2, 4), np.float32), b)
-        self.refuses('^input "a" dim 0 is 0, but "batch" is already 2', a[:0], b[:2])
+        self.refuses('^input "b" dim 0 is 2, but "batch" is already 0', a[:0], b)
 
     def test_what_is_no_tensor(self):
         for value in (1, 1.5, None, "text", [1.0, 2.0], (1,), {}, object(), np.float32, print):

@@ -18,7 +18,7 @@ from unittest import mock
 import fusec
 import numpy as np
 from fusec import _program
-from support import FOLDER, ROOT, artifact, model, run_python
+from support import FOLDER, ROOT, artifact, load, model, run_python
 
 
 class Quiet(unittest.TestCase):
@@ -40,6 +40,7 @@ class Flags(Quiet):
         "bench": {"help", "json"},
         "tune": {"help"},
         "explain": {"help", "json", "kernel", "dot"},  # methods of the Explanation
+        "report": {"help"},
     }
 
     def test_every_flag_of_the_program_is_a_parameter(self):
@@ -287,6 +288,19 @@ class Reports(Quiet):
         self.assertIn(first.kernels[0].name, measured._repr_html_())
         self.assertIn("us", repr(measured))
         self.assertEqual(len(measured[:1]), 1)
+
+    def test_report(self):
+        page = artifact("pair").report(FOLDER / "pair.html", target="cpu", dims={"batch": 10})
+        self.assertTrue(page.html.startswith("<!doctype html>"), page.html[:60])
+        self.assertIn("srcdoc=", page._repr_html_())
+        measured = artifact("pair").bench(dims={"batch": 8}, seconds=0.02, per_kernel=True, device="cpu")
+        for given in (measured, FOLDER / "pair.json"):
+            (FOLDER / "pair.json").write_text(json.dumps(measured.json))
+            timed = load("pair").report(FOLDER / "timed.html", bench=given)
+            self.assertGreater(len(timed.html), len(page.html))
+        self.assertEqual(repr(timed), f"fusec.Page({os.fspath(timed)!r})")
+        with self.assertRaisesRegex(fusec.BadUsage, "^cannot write "):
+            artifact("pair").report(FOLDER / "none" / "pair.html")
 
     def test_tune(self):
         made = fusec.compile(model("sum"), FOLDER / "tuned", target="cpu", cpu_level="native")

@@ -22,7 +22,7 @@ from fusec._errors import (
     NoDevice,
 )
 from fusec._model import Context, Model, Tensor, TensorInfo, load
-from fusec._reports import Bench, Explanation, Verification
-from fusec._verbs import Artifact, bench, bisect, compile, explain, tune, verify
+from fusec._reports import Bench, Explanation, Page, Verification
+from fusec._verbs import Artifact, bench, bisect, compile, explain, report, tune, verify
 
 __version__: str = _native.version()

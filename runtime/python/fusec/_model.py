@@ -74,6 +74,12 @@ class Model(_native.Model):
         """The smallest and the largest size of each dim that calls choose, in elements."""
         return self._dims
 
+    def report(self, output: str | os.PathLike[str] | None = None, **flags: Any):  # type: ignore[no-untyped-def]  # a fusec.Page
+        """fusec.report of the folder that was loaded."""
+        from fusec import _verbs  # which loads models itself
+
+        return _verbs.report(self._path, output, **flags)
+
     def __enter__(self) -> Model:
         return self
 

@@ -379,6 +379,29 @@ class Explanation(Report):
         return text
 
 
+class Page:
+    """A file that fusec.report wrote: HTML that needs no network."""
+
+    def __init__(self, path: str):
+        self.path = path
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __repr__(self) -> str:
+        return f"fusec.Page({self.path!r})"
+
+    @property
+    def html(self) -> str:
+        with open(self.path, encoding="utf-8") as page:
+            return page.read()
+
+    def _repr_html_(self) -> str:
+        # A frame keeps the page's styles and scripts apart from those of the notebook.
+        frame = 'style="width: 100%; height: 720px; border: 1px solid #8888" sandbox="allow-scripts"'
+        return f'<iframe {frame} srcdoc="{html.escape(self.html)}"></iframe>'
+
+
 def _dims(dims: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {size}" for name, size in dims.items()) or "no dims"
 

@@ -1,4 +1,4 @@
-"""What the program's verbs do, as functions: compile, verify, bench, tune and explain. Each passes its flags on and gives what the
+"""What the program's verbs do, as functions: compile, verify, bench, tune, explain and report. Each passes its flags on and gives what the
 program says as an object."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import tempfile
 from typing import Any, Mapping, Sequence, Union
 
 from fusec import _errors, _model, _program
-from fusec._reports import Bench, Explanation, Verification
+from fusec._reports import Bench, Explanation, Page, Verification
 
 Path = Union[str, "os.PathLike[str]"]
 Size = Union[int, Sequence[int], str]
@@ -51,6 +51,10 @@ class Artifact:
     def tune(self, **flags: Any) -> str:
         """fusec.tune of this folder."""
         return tune(self, **flags)
+
+    def report(self, output: Path | None = None, **flags: Any) -> Page:
+        """fusec.report of this folder."""
+        return report(self, output, **flags)
 
 
 def compile(
@@ -279,3 +283,30 @@ def explain(
     flags = {"target": target, "dim": _program.named(dims, _program.sizes)}
     text = _program.run(["explain", path, *_program.flags({**flags, "ptx": ptx, "json": True})])
     return Explanation(json.loads(text), path, flags)
+
+
+def report(
+    artifact: Path,
+    output: Path | None = None,
+    *,
+    target: str | None = None,
+    dims: Mapping[str, int] | None = None,
+    bench: Bench | Path | None = None,
+) -> Page:
+    """Writes one HTML file that shows in a browser what became of a model: its ONNX nodes inside the kernels, what still crosses memory and
+    why, IR and CUDA beside it, and all figures. A notebook shows the page itself.
+
+    output: the file; "NAME.html" in the working directory where it is not given, NAME being that of the folder. target: "cpu", "sm_90a",
+    ...; what was measured, or a GPU, by default. dims: sizes in elements from which bytes and flops follow. bench: what fusec.bench gave
+    with per_kernel, or a file of `fusec bench --json` or `--trace`; the page then shows times beside their floors.
+    """
+    path = os.fspath(artifact)
+    page = pathlib.Path(path).name + ".html" if output is None else os.fspath(output)
+    with tempfile.TemporaryDirectory(prefix="fusec_") as temporary:
+        times = bench
+        if isinstance(bench, Bench):
+            times = pathlib.Path(temporary, "bench.json")
+            times.write_text(json.dumps(bench.json))
+        flags = {"output": page, "target": target, "dim": _program.named(dims, _program.sizes), "bench": times}
+        _program.run(["report", path, *_program.flags(flags)])
+    return Page(page)

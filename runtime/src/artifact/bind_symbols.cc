@@ -1,5 +1,6 @@
 #include "runtime/src/artifact/bind_symbols.h"
 
+#include <algorithm>
 #include <string>
 
 namespace fusec::runtime {
@@ -52,10 +53,9 @@ class SymbolBinder {
   Status Bind(int index, int64_t value, size_t input, size_t axis) {
     const Symbol& symbol = manifest_.symbols[index];
     if (value < symbol.lowest() || value > symbol.max) {
-      const std::string derived =
-          Dim(input, axis).AsSymbol() >= 0
-              ? std::string()
-              : Text(", which makes \"", symbol.name, "\" ", value);
+      const std::string derived = Dim(input, axis).AsSymbol() >= 0
+                                      ? std::string()
+                                      : Text(", which makes \"", symbol.name, "\" ", value);
       return Fail(FUSEC_BAD_INPUT, Place(input, axis), derived, ", but \"", symbol.name,
                   "\" must be in ", symbol.lowest(), "..", symbol.max);
     }
@@ -154,6 +154,19 @@ Status CheckRank(const TensorSignature& input, std::span<const int64_t> dims) {
   }
   return Fail(FUSEC_BAD_INPUT, "input \"", input.name, "\" has rank ", dims.size(), " ([", given,
               "]), expected rank ", input.shape.size(), " ([", expected, "])");
+}
+
+bool EmptiesOutputs(const Manifest& manifest, size_t symbol) {
+  if (manifest.symbols[symbol].min != 1) return false;
+  std::vector<int64_t> values;  // the others as small as they can be
+  for (const Symbol& other : manifest.symbols) values.push_back(std::max<int64_t>(other.min, 1));
+  values[symbol] = 0;
+  const auto is_empty = [&](const TensorSignature& output) {
+    return std::any_of(output.shape.begin(), output.shape.end(), [&](const DimExpression& dim) {
+      return dim.Evaluate(values).value_or(1) == 0;
+    });
+  };
+  return std::all_of(manifest.outputs.begin(), manifest.outputs.end(), is_empty);
 }
 
 StatusOr<std::vector<int64_t>> BindSymbols(const Manifest& manifest,

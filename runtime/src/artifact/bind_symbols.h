@@ -13,6 +13,9 @@ namespace fusec::runtime {
 // ([batch, 13])`.
 Status CheckRank(const TensorSignature& input, std::span<const int64_t> dims);
 
+// Whether kernels take `symbol` from 1 on and all outputs are empty where it is 0.
+bool EmptiesOutputs(const Manifest& manifest, size_t symbol);
+
 // The value of every symbol for these dims of all inputs, whose ranks are right. A dim that is just
 // a symbol binds it, one that is a*symbol + b solves for it; the first to do so wins and all others
 // must agree. Errors are FUSEC_BAD_INPUT: `input "dense" dim 0 is 7, but "batch" is already 5 (from

@@ -5,6 +5,7 @@
 #include <set>
 #include <span>
 
+#include "runtime/src/artifact/bind_symbols.h"
 #include "runtime/src/artifact/dtype.h"
 #include "runtime/src/artifact/hash.h"
 #include "runtime/src/artifact/json_reader.h"
@@ -61,7 +62,9 @@ class ManifestReader {
                     }));
     FUSEC_RT_TRY(ReadSignature("inputs", BufferKind::kInput, manifest_.inputs));
     FUSEC_RT_TRY(ReadSignature("outputs", BufferKind::kOutput, manifest_.outputs));
-    FindEmptyRuns();
+    for (size_t i = 0; i < symbols_.size(); ++i) {
+      manifest_.symbols[i].serves_empty = EmptiesOutputs(manifest_, i);
+    }
     FUSEC_RT_ASSIGN(manifest_.index_sites,
                     ReadList(root_, "index_sites",
                              [this](const JsonValue& item) { return ReadIndexSite(item); }));
@@ -71,24 +74,6 @@ class ManifestReader {
   }
 
  private:
-  // A dim that is 0 empties an output if it does where the others are as small as they can be.
-  void FindEmptyRuns() {
-    for (size_t i = 0; i < manifest_.symbols.size(); ++i) {
-      if (manifest_.symbols[i].min != 1) continue;
-      std::vector<int64_t> values;
-      for (const Symbol& symbol : manifest_.symbols)
-        values.push_back(std::max<int64_t>(symbol.min, 1));
-      values[i] = 0;
-      const auto is_empty = [&](const TensorSignature& output) {
-        return std::any_of(output.shape.begin(), output.shape.end(), [&](const DimExpression& dim) {
-          return dim.Evaluate(values).value_or(1) == 0;
-        });
-      };
-      manifest_.symbols[i].serves_empty =
-          std::all_of(manifest_.outputs.begin(), manifest_.outputs.end(), is_empty);
-    }
-  }
-
   Status ReadHead() {
     FUSEC_RT_ASSIGN(const auto format, root_.Field("format"));
     FUSEC_RT_ASSIGN(const auto format_name, format.AsText());
