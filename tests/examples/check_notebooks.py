@@ -49,7 +49,7 @@ def complaints(path):
     cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
     found = [f"cell {cell.id} has no stored output" for cell in cells if not cell.outputs]
     text = nbformat.writes(nbformat.from_dict({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
-    if " on NVIDIA" not in text:
+    if " NVIDIA " not in text:
         found.append("the stored outputs are not of a GPU")
     return found
 
