@@ -146,6 +146,12 @@ Status Context::UpdateSizes(std::span<const int64_t> symbols) {
     for (const TensorSignature& input : manifest.inputs) {
       FUSEC_RT_ASSIGN(buffer_bytes[input.buffer], TensorBytes(input, symbols));
     }
+    for (const TensorSignature& output : manifest.outputs) {
+      FUSEC_RT_ASSIGN(const int64_t bytes, TensorBytes(output, symbols));
+      if (bytes == 0) continue;
+      return Fail(FUSEC_BAD_INPUT, "a dim is 0, but output \"", output.name,
+                  "\" is not empty then");
+    }
     buffer_bytes_ = std::move(buffer_bytes);
     is_empty_run_ = true;
     return {};

@@ -24,6 +24,9 @@ MODELS = {
     "lookup": "g (int64[batch] ids) => (float[batch, 2] rows)"
     " <float[3, 2] table = {0, 1, 10, 11, 20, 21}> { rows = Gather<axis=0>(table, ids) }",
     "mean": "g (float[batch, 4] x) => (float[4] y) <int64[1] axes = {0}> { y = ReduceMean<keepdims=0>(x, axes) }",
+    # Empty where one dim is 0 and the other 1, and only then.
+    "tail": "g (float[batch, 4] x, float[items, 4] z) => (float[n, 4] y)"
+    " <int64[1] one = {1}, int64[1] most = {9223372036854775807}, int64[1] axes = {0}> { both = Concat<axis=0>(x, z) y = Slice(both, one, most, axes) }",
     "half": "g (float16[batch, 8] x) => (float16[batch, 8] y) { y = Add(x, x) }",
     "bfloat": "g (bfloat16[batch, 8] x) => (bfloat16[batch, 8] y) { y = Add(x, x) }",
     "bools": "g (bool[n] a, bool[n] b) => (bool[n] both) { both = And(a, b) }",

@@ -1,13 +1,15 @@
 """Calls of models on the CPU: what comes in, and what goes out."""
 
 import array
+import re
+import shutil
 import unittest
 import warnings
 
 import fusec
 import ml_dtypes
 import numpy as np
-from support import ROOT, load
+from support import FOLDER, ROOT, artifact, load
 
 
 class Answers(unittest.TestCase):
@@ -55,6 +57,23 @@ class Answers(unittest.TestCase):
         self.assertEqual(load("mean").dims["batch"][0], 1)
         with self.assertRaisesRegex(fusec.BadInput, '"batch" must be in 1..65536$'):
             load("mean")(np.zeros((0, 4), np.float32))
+        self.assertEqual(load("tail").dims["batch"][0], 1)
+        for items in (1, 5):
+            with self.assertRaisesRegex(fusec.BadInput, '"batch" must be in 1..'):
+                load("tail")(np.zeros((0, 4), np.float32), np.ones((items, 4), np.float32))
+
+    def test_an_output_that_is_empty_for_some_sizes_only(self):
+        # Where a manifest's dims look as if batch 0 emptied the output: the sizes of the run decide.
+        edited = FOLDER / "tail_edited"
+        shutil.copytree(artifact("tail"), edited)
+        manifest = (edited / "manifest.json").read_text().replace("batch + items - 1", "batch + mod(items - 1, 65535)")
+        (edited / "manifest.json").write_text(re.sub(' "hash": .*\n', "", manifest, count=1))
+        model = fusec.load(edited, "cpu")
+        self.assertEqual(model.dims["batch"][0], 0)
+        empty = np.zeros((0, 4), np.float32)
+        self.assertEqual(model(empty, np.ones((1, 4), np.float32)).shape, (0, 4))
+        with self.assertRaisesRegex(fusec.BadInput, '^a dim is 0, but output "y" is not empty then$'):
+            model(empty, np.ones((5, 4), np.float32))
 
     def test_results_outlive_the_model(self):
         model = load("sum")

@@ -158,12 +158,15 @@ Status CheckRank(const TensorSignature& input, std::span<const int64_t> dims) {
 
 bool EmptiesOutputs(const Manifest& manifest, size_t symbol) {
   if (manifest.symbols[symbol].min != 1) return false;
-  std::vector<int64_t> values;  // the others as small as they can be
-  for (const Symbol& other : manifest.symbols) values.push_back(std::max<int64_t>(other.min, 1));
-  values[symbol] = 0;
+  std::vector<int64_t> low, high;  // the others as small and as large as they can be
+  for (const Symbol& other : manifest.symbols) {
+    low.push_back(std::max<int64_t>(other.min, 1));
+    high.push_back(other.max);
+  }
+  low[symbol] = high[symbol] = 0;
   const auto is_empty = [&](const TensorSignature& output) {
     return std::any_of(output.shape.begin(), output.shape.end(), [&](const DimExpression& dim) {
-      return dim.Evaluate(values).value_or(1) == 0;
+      return dim.Evaluate(low).value_or(1) == 0 && dim.Evaluate(high).value_or(1) == 0;
     });
   };
   return std::all_of(manifest.outputs.begin(), manifest.outputs.end(), is_empty);

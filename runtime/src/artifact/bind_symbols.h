@@ -13,7 +13,8 @@ namespace fusec::runtime {
 // ([batch, 13])`.
 Status CheckRank(const TensorSignature& input, std::span<const int64_t> dims);
 
-// Whether kernels take `symbol` from 1 on and all outputs are empty where it is 0.
+// Whether kernels take `symbol` from 1 on and all outputs are empty where it is 0, judged by the
+// ends of the ranges of the others: a context looks again at the dims of a run.
 bool EmptiesOutputs(const Manifest& manifest, size_t symbol);
 
 // The value of every symbol for these dims of all inputs, whose ranks are right. A dim that is just

@@ -44,6 +44,21 @@ TEST(BindSymbolsTest, BindsPlainDimsAndChecksTheRest) {
             "input \"sparse\" dim 0 is -1, but \"batch\" must be in 1..65536");
 }
 
+TEST(BindSymbolsTest, KnowsWhereAllOutputsAreEmpty) {
+  const auto empties = [](int64_t least, const std::vector<std::string>& shape) {
+    Manifest manifest = Signature({{"batch", least, 100}, {"items", 1, 9}},
+                                  {{"a", {"batch*4", "3"}}, {"b", shape}});
+    std::swap(manifest.inputs, manifest.outputs);
+    return EmptiesOutputs(manifest, 0);
+  };
+  EXPECT_TRUE(empties(1, {"items", "batch"}));
+  EXPECT_TRUE(empties(1, {"min(batch, items)"}));
+  EXPECT_FALSE(empties(1, {"items"}));
+  EXPECT_FALSE(empties(1, {"batch + items - 1"}));  // empty for one item alone
+  EXPECT_FALSE(empties(2, {"batch"}));              // the model is another one below 2
+  EXPECT_FALSE(empties(0, {"batch"}));              // kernels take 0 themselves
+}
+
 TEST(BindSymbolsTest, SolvesLinearDims) {
   const Manifest manifest = Signature({{"batch", 1, 100}, {"items", 0, 9}},
                                       {{"a", {"items + 2*batch"}}, {"b", {"3 - -4*batch"}}});
