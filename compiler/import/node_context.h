@@ -76,8 +76,7 @@ struct ImportState {
   std::vector<std::string> warnings;
   ConstantValues constants{ranges};
   RunTimeCounts counts;
-  int64_t inlined_nodes =
-      0;            // of loops' bodies and branches, once for each time they are written out
+  int64_t inlined_nodes = 0;  // of loops' bodies and branches, each time they are written out
   ValueSet narrow;  // constants of types that only constants have (narrow_types.h)
 };
 
