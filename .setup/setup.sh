@@ -12,7 +12,8 @@ say() { printf '\033[2m[set-up]\033[0m %s\n' "$*" >&2; }
 # 1. Debian packages, only the ones that are missing.
 packages=(g++ make ninja-build ccache git ca-certificates python3 python3-dev python3-venv
           libprotobuf-dev protobuf-compiler libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev libxxhash-dev
-          zlib1g-dev "llvm-$LLVM_VERSION-dev" libgtest-dev librapidcheck-dev libdnnl-dev clang-format)
+          zlib1g-dev "llvm-$LLVM_VERSION-dev" libgtest-dev librapidcheck-dev libdnnl-dev clang-format
+          abigail-tools dpkg-dev pkg-config)
 missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
@@ -65,7 +66,7 @@ if [ "$(cat "$deps/onnx.stamp" 2>/dev/null)" != "$ONNX_VERSION" ]; then
     tar -xzf "$deps/onnx-$ONNX_VERSION.tar.gz" -C "$deps" &&
     "$cmake" -S "$deps/onnx-$ONNX_VERSION" -B "$deps/onnx-build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DONNX_ML=ON \
       -DONNX_BUILD_PYTHON=OFF -DONNX_USE_PROTOBUF_SHARED_LIBS=OFF -DProtobuf_USE_STATIC_LIBS=ON \
-      -DCMAKE_INSTALL_PREFIX="$deps/onnx" &&
+      -DCMAKE_CXX_FLAGS="-ffile-prefix-map=$deps/=" -DCMAKE_INSTALL_PREFIX="$deps/onnx" &&
     "$cmake" --build "$deps/onnx-build" &&
     "$cmake" --install "$deps/onnx-build"
   } >"$deps/onnx.log" 2>&1 || { tail -20 "$deps/onnx.log" >&2; exit 4; }

@@ -53,6 +53,19 @@ std::vector<std::string> OwnFolders() {
   return folders;
 }
 
+// The wheels that set-up installed, if this code is in a build tree: the folder with
+// CMakeCache.txt, at most two above `own` (build/tests/gpu). What is installed has no such folder
+// above it, and carries no path of the machine that built it.
+std::vector<std::string> SetUpFolders(const std::string& own) {
+  std::string build = own;
+  for (int above = 0; above <= 2 && !build.empty(); ++above, build = FolderOf(build)) {
+    if (access(Text(build, "/CMakeCache.txt").c_str(), F_OK) == 0) {
+      return WheelFolders(FolderOf(build) + "/.deps/venv");
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<std::string> NvidiaLibraryPaths(const std::string& soname,
@@ -65,17 +78,12 @@ std::vector<std::string> NvidiaLibraryPaths(const std::string& soname,
   const char* cuda_home = std::getenv("CUDA_HOME");
   if (cuda_home != nullptr && *cuda_home != '\0') folders.push_back(Text(cuda_home, "/lib64"));
   folders.push_back("/usr/local/cuda/lib64");
-#ifdef FUSEC_BUILD_ENVIRONMENT
-  for (std::string& folder : WheelFolders(FUSEC_BUILD_ENVIRONMENT)) folders.push_back(folder);
-#endif
   for (const std::string& own : OwnFolders()) {
     folders.push_back(own);
     // In a wheel of fusec, whose folder fusec/bin or fusec/lib is in the same site-packages.
     std::string beside = FolderOf(FolderOf(own)) + kWheelFolder;
     if (IsFolder(beside)) folders.push_back(std::move(beside));
-    for (std::string& folder : WheelFolders(FolderOf(own) + "/.deps/venv")) {
-      folders.push_back(folder);
-    }
+    for (std::string& folder : SetUpFolders(own)) folders.push_back(std::move(folder));
   }
   const char* environment = std::getenv("VIRTUAL_ENV");
   if (environment != nullptr && *environment != '\0') {

@@ -9,9 +9,10 @@ namespace fusec::runtime {
 
 // Opens one of NVIDIA's libraries and leaves it open for the life of the process. If the
 // environment variable `override_variable` is set (to the library or its folder), only that is
-// tried; else, in this order, CUDA_HOME/lib64, /usr/local/cuda/lib64, the folder of the pip wheels
-// (nvidia/cu13/lib) where the build found it, beside the executable and in VIRTUAL_ENV, and the
-// loader's own path. The error is FUSEC_NO_DEVICE and names all that was tried.
+// tried; else, in this order, CUDA_HOME/lib64, /usr/local/cuda/lib64, the folders of the executable
+// and of the runtime, the folder of the pip wheels (nvidia/cu13/lib) beside those, in set-up's
+// virtual environment if they are in a build tree, and in VIRTUAL_ENV, and the loader's own path.
+// The error is FUSEC_NO_DEVICE and names all that was tried.
 StatusOr<void*> OpenNvidiaLibrary(const std::string& soname, const char* override_variable);
 
 // The paths that OpenNvidiaLibrary tries, in order.

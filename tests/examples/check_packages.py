@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Makes the Debian packages twice, and looks at what they have and need: their names, files, dependencies, and that both are the same.
+
+usage: check_packages.py BUILD_FOLDER CMAKE ROOT
+"""
+
+import pathlib
+import re
+import sys
+import tempfile
+
+from serving import check, report, run
+
+BUILD, CMAKE, ROOT = (pathlib.Path(argument).absolute() for argument in sys.argv[1:])
+RELEASE = re.search(r'FUSEC_VERSION "(.*)"', (ROOT / "runtime/include/fusec/fusec.h").read_text()).group(1)
+# package -> its files below /usr, and what its control file must name, with the reason in .setup/packages.cmake
+PACKAGES = {
+    "fusec": (["bin/fusec"], {"Depends": ["g++ | c++-compiler", "libc6", "libfmt9", "libgomp1", "zlib1g"], "Recommends": ["libdnnl2"]}),
+    "libfusec-rt1": (
+        ["lib/libfusec_rt.so.1", f"lib/libfusec_rt.so.1.{RELEASE}"],
+        {"Depends": ["libc6", "libgomp1"], "Recommends": ["libdnnl2"]},
+    ),
+    "libfusec-dev": (
+        ["include/fusec/fusec.h", "include/fusec/fusec.hpp", "lib/cmake/fusec/fusecConfig.cmake",
+         "lib/cmake/fusec/fusecConfigVersion.cmake", "lib/cmake/fusec/fusecTargets-release.cmake",
+         "lib/cmake/fusec/fusecTargets.cmake", "lib/libfusec_rt.so", "lib/pkgconfig/fusec.pc"],
+        {"Depends": [f"libfusec-rt1 (= {RELEASE})"]},
+    ),
+}  # fmt: skip
+
+
+def make(folder):
+    """package -> its file"""
+    run(CMAKE.parent / "cpack", "--config", BUILD / "CPackConfig.cmake", "-G", "DEB", "-B", folder,
+        environment={"SOURCE_DATE_EPOCH": "1700000000"})  # fmt: skip
+    return {path.name.split("_")[0]: path for path in folder.glob("*.deb")}
+
+
+def files_of(package, folder):
+    run("dpkg-deb", "-x", package, folder)
+    return sorted(str(path.relative_to(folder / "usr")) for path in folder.rglob("*") if not path.is_dir())
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        packages, again = make(folder / "packages"), make(folder / "again")
+
+        def names():
+            assert packages.keys() == PACKAGES.keys(), sorted(packages)
+
+        def contents():
+            for package, (wanted, _) in PACKAGES.items():
+                found = files_of(packages[package], folder / package)
+                assert found == wanted, f"{package}: {found}"
+
+        def dependencies():
+            for package, (_, fields) in PACKAGES.items():
+                assert run("dpkg-deb", "-f", packages[package], "Version").strip() == RELEASE
+                for field, wanted in fields.items():
+                    value = run("dpkg-deb", "-f", packages[package], field).strip()
+                    found = [part if part in wanted else part.split(" ")[0] for part in value.split(", ")]
+                    assert set(wanted) <= set(found), f"{package} {field}: {value}"
+
+        def library_is_known():  # to the loader, and to packages that are linked with it
+            control = folder / "control"
+            run("dpkg-deb", "-e", packages["libfusec-rt1"], control)
+            assert "ldconfig" in (control / "postinst").read_text()
+            assert (control / "shlibs").read_text().strip() == f"libfusec_rt 1 libfusec-rt1 (>= {RELEASE})"
+
+        def same_bytes():
+            for package, path in packages.items():
+                assert path.read_bytes() == again[package].read_bytes(), package
+
+        def program_runs():
+            assert RELEASE in run(folder / "fusec/usr/bin/fusec", "--version")
+
+        for case in (names, contents, dependencies, library_is_known, same_bytes, program_runs):
+            check(case.__name__, case)
+    return report()
+
+
+sys.exit(main())
