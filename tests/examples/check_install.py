@@ -19,8 +19,7 @@ STRICT = ("-pedantic", "-Wall", "-Wextra", "-Werror")
 
 def install(folder):
     """The prefix, which is not where the files were installed."""
-    for component in ("program", "runtime", "development"):
-        run(CMAKE, "--install", BUILD, "--prefix", folder / "installed", "--component", component)
+    run(CMAKE, "--install", BUILD, "--prefix", folder / "installed")
     return (folder / "installed").rename(folder / "moved")
 
 
@@ -61,6 +60,10 @@ def main():
         def no_path_of_the_build():
             check_paths(prefix, folder / "installed")
 
+        def folders():  # the Python package is a component that is installed only by name
+            names = sorted(path.name for path in prefix.iterdir())
+            assert names == ["bin", "include", "lib"], names
+
         def one_version():
             release = run("pkg-config", "--modversion", "fusec", environment=pkg_config).strip()
             header = (prefix / "include/fusec/fusec.h").read_text()
@@ -85,8 +88,8 @@ def main():
             build_by_pkg_config("server", "g++", "-std=c++20", "-pthread", pages_of("serve_cpp") / "server.cc")
             expect_scores(run(folder / "server", artifact, environment=library_path), 4, 64)
 
-        for case in (no_path_of_the_build, one_version, serve_c_by_cmake, serve_cpp_by_cmake, serve_c_by_pkg_config,
-                     serve_cpp_by_pkg_config):  # fmt: skip
+        for case in (folders, no_path_of_the_build, one_version, serve_c_by_cmake, serve_cpp_by_cmake,
+                     serve_c_by_pkg_config, serve_cpp_by_pkg_config):  # fmt: skip
             check(case.__name__, case)
     return report()
 

@@ -53,10 +53,9 @@ std::vector<std::string> OwnFolders() {
   return folders;
 }
 
-// The wheels that set-up installed, if this code is in a build tree: the folder with
-// CMakeCache.txt, at most two above `own` (build/tests/gpu). What is installed has no such folder
-// above it, and carries no path of the machine that built it.
-std::vector<std::string> SetUpFolders(const std::string& own) {
+}  // namespace
+
+std::vector<std::string> SetUpWheelFolders(const std::string& own) {
   std::string build = own;
   for (int above = 0; above <= 2 && !build.empty(); ++above, build = FolderOf(build)) {
     if (access(Text(build, "/CMakeCache.txt").c_str(), F_OK) == 0) {
@@ -65,8 +64,6 @@ std::vector<std::string> SetUpFolders(const std::string& own) {
   }
   return {};
 }
-
-}  // namespace
 
 std::vector<std::string> NvidiaLibraryPaths(const std::string& soname,
                                             const char* override_variable) {
@@ -83,7 +80,7 @@ std::vector<std::string> NvidiaLibraryPaths(const std::string& soname,
     // In a wheel of fusec, whose folder fusec/bin or fusec/lib is in the same site-packages.
     std::string beside = FolderOf(FolderOf(own)) + kWheelFolder;
     if (IsFolder(beside)) folders.push_back(std::move(beside));
-    for (std::string& folder : SetUpFolders(own)) folders.push_back(std::move(folder));
+    for (std::string& folder : SetUpWheelFolders(own)) folders.push_back(std::move(folder));
   }
   const char* environment = std::getenv("VIRTUAL_ENV");
   if (environment != nullptr && *environment != '\0') {

@@ -19,6 +19,11 @@ StatusOr<void*> OpenNvidiaLibrary(const std::string& soname, const char* overrid
 std::vector<std::string> NvidiaLibraryPaths(const std::string& soname,
                                             const char* override_variable);
 
+// The folders of the wheels that set-up installed, for code of the folder `own` in a build tree:
+// the folder with CMakeCache.txt, at most two above `own` (build/tests/gpu). Nothing that is
+// installed has such a folder above it, so it needs no path of the machine that built it.
+std::vector<std::string> SetUpWheelFolders(const std::string& own);
+
 // The address of `name`, or an error that tells the library to be too old.
 StatusOr<void*> FindSymbol(void* library, const std::string& soname, const char* name);
 
