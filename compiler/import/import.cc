@@ -197,6 +197,7 @@ Result<ImportedModel> ImportWith(const std::string& path, const ImportOptions& o
   ImportInitializers(*onnx.model.mutable_graph(), OwnedPayloads(onnx), state, scope);
   ImportNodes(*onnx.model.mutable_graph(), state, scope);
   AddOutputs(onnx.model.graph(), state, scope);
+  SizeTotals totals = state.counts.Totals(*graph);
   state.counts.Resolve(*graph, state.problems);
   NoteRefusedFunctions(onnx.model, state);
   CheckSizes(*graph, state.problems);
@@ -204,7 +205,7 @@ Result<ImportedModel> ImportWith(const std::string& path, const ImportOptions& o
   size_problem = state.problems.size_problem();
   if (size_problem) NameByFlags(inputs, size_problem->fitting_dim);
   FUSEC_TRY(state.problems.ToResult());
-  return ImportedModel{std::move(graph), std::move(state.warnings)};
+  return ImportedModel{std::move(graph), std::move(state.warnings), std::move(totals)};
 }
 
 std::string RangeText(const std::string& name, int64_t low, int64_t high) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/import/part_lengths.h"
 #include "compiler/ir/graph.h"
 
 namespace fusec {
@@ -25,6 +26,7 @@ struct ImportOptions {
 struct ImportedModel {
   std::unique_ptr<Graph> graph;
   std::vector<std::string> warnings;  // one line each, without the file's name
+  SizeTotals totals;
 };
 
 // Reads an ONNX model (protobuf; or ONNX's text syntax, if the name ends in `.onnxtxt`) into a

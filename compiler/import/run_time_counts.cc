@@ -167,6 +167,12 @@ void RunTimeCounts::CountsBecomeLengths(Graph& graph, const NodeSet& live) const
   }
 }
 
+SizeTotals RunTimeCounts::Totals(const Graph& graph) const {
+  SizeTotals totals;
+  for (const Count& count : counts_) NoteTotal(graph, count.lengths, count.bound, totals);
+  return totals;
+}
+
 void RunTimeCounts::Resolve(Graph& graph, Problems& problems) const {
   if (empty()) return;
   CountsBecomeLengths(graph, NodesOfOutputs(graph));

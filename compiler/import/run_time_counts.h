@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/import/part_lengths.h"
 #include "compiler/import/problems.h"
 #include "compiler/ir/graph.h"
 
@@ -18,6 +19,8 @@ class RunTimeCounts {
   // The size of part `number` of those that `lengths` holds the lengths of, at most `bound`; the
   // same for each tensor that is split by them.
   Expr Of(Value* lengths, int number, const Expr& bound, Ranges& ranges);
+  // Of the inputs that lengths are made of, before Resolve.
+  SizeTotals Totals(const Graph& graph) const;
   bool empty() const { return counts_.empty(); }
 
   // Checks all nodes that an output needs, and puts the bounds in. Problems name the node, or the

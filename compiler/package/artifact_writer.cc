@@ -302,6 +302,8 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
       if (found->second.limits.size() > 1) input["index_axis"] = found->second.axis;
     }
     if (contents.ascending_inputs.count(graph.InputName(i)) != 0) input["ascending"] = true;
+    const auto total = contents.totals.find(graph.InputName(i));
+    if (total != contents.totals.end()) input["total"] = total->second.ToString();
   }
   json["outputs"] = Json::array();
   for (size_t i = 0; i < graph.outputs.size(); ++i)

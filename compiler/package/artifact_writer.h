@@ -20,7 +20,7 @@ struct TargetContents {
   ProgramPlan plan;
   std::map<std::string, std::string> files;
   std::map<std::string, std::string> modules = {};  // for a GPU: kernel -> key in `files`
-  std::string ir = "";  // the file with the graph as text, "ir/gpu.ir"
+  std::string ir = "";                              // the file with the graph as text, "ir/gpu.ir"
   std::vector<NotFused> not_fused = {};
 };
 
@@ -31,7 +31,8 @@ struct ArtifactContents {
   std::vector<IndexSite> sites;
   std::map<std::string, IndexLimits> index_limits;  // by input, for random data
   std::set<std::string> ascending_inputs;           // likewise
-  std::map<std::string, std::string> files;         // relative path -> bytes
+  std::map<std::string, Expr> totals;        // of lengths, and of offsets, which ascend; likewise
+  std::map<std::string, std::string> files;  // relative path -> bytes
   std::string matmul_precision;
   bool round_every_op = false;  // f16 and bf16 are rounded after every op
   std::string index_policy = "error";
@@ -40,9 +41,9 @@ struct ArtifactContents {
   std::vector<std::string> warnings;
 };
 
-// Writes the folder described in runtime/ARTIFACT.md, where CheckOutputPath allows it. It is written
-// beside the path first and then renamed over what is there, so a failure leaves nothing behind. The
-// same contents give the same bytes.
+// Writes the folder described in runtime/ARTIFACT.md, where CheckOutputPath allows it. It is
+// written beside the path first and then renamed over what is there, so a failure leaves nothing
+// behind. The same contents give the same bytes.
 Result<void> WriteArtifact(const std::string& path, const ArtifactContents& contents);
 
 }  // namespace fusec

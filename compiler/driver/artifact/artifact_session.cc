@@ -54,6 +54,21 @@ Result<std::vector<int64_t>> LimitsOf(const runtime::TensorSignature& input,
   return limits;
 }
 
+// `count` lengths of parts of `rows` rows; or as many offsets, from 0 to `rows`.
+std::vector<int64_t> RandomParts(int64_t count, int64_t rows, bool offsets, RandomBits& random) {
+  std::vector<int64_t> values(count);
+  if (count == 0) return values;
+  if (!offsets) {
+    for (int64_t row = 0; row < rows; ++row) ++values[random.Below(count)];
+    return values;
+  }
+  for (int64_t& value : values) value = random.Below(rows + 1);
+  std::sort(values.begin(), values.end());
+  values.front() = 0;
+  values.back() = rows;
+  return values;
+}
+
 // Row-major, for an input of that shape.
 std::vector<int64_t> RandomIntegers(const runtime::TensorSignature& input, ArrayRef<int64_t> shape,
                                     ArrayRef<int64_t> limits, bool zipf, RandomBits& random) {
@@ -189,6 +204,12 @@ Result<TensorData> RandomInput(const runtime::Manifest& manifest, int number, co
   RandomBits random(RandomBits(flags.seed * 4096 + static_cast<uint64_t>(number)).Next());
   if (IsFloat(data.dtype())) {
     for (int64_t i = 0; i < data.element_count(); ++i) data.SetDouble(i, random.InUnit() * 2 - 1);
+    return data;
+  }
+  if (input.total) {
+    FUSEC_RUNTIME_ASSIGN(const int64_t rows, input.total->Evaluate(symbols));
+    const auto parts = RandomParts(data.element_count(), rows, input.ascending, random);
+    for (int64_t i = 0; i < data.element_count(); ++i) data.SetInt(i, parts[i]);
     return data;
   }
   FUSEC_ASSIGN(const std::vector<int64_t> limits, LimitsOf(input, symbols, flags.masks));

@@ -100,7 +100,7 @@ Result<LoadedModel> LoadModel(const CompileOptions& options) {
   import_options.dim_ranges = options.dim_ranges;
   import_options.frozen_inputs = options.frozen_inputs;
   FUSEC_ASSIGN(ImportedModel model, ImportOnnx(options.model_path, import_options));
-  return LoadedModel{std::move(model.graph), std::move(model.warnings)};
+  return LoadedModel{std::move(model.graph), std::move(model.warnings), std::move(model.totals)};
 }
 
 Result<CompileReport> CompileModel(const CompileOptions& options) {
@@ -122,6 +122,11 @@ Result<CompileReport> CompileModel(const CompileOptions& options) {
   report.launches_before = contents.launches_before;
   contents.index_limits = FindIndexLimits(graph);
   contents.ascending_inputs = AscendingInputs(graph);
+  contents.totals = std::move(model.totals.of_lengths);
+  for (auto& [name, total] : model.totals.of_offsets) {
+    contents.ascending_inputs.insert(name);
+    contents.totals[name] = std::move(total);
+  }
 
   progress("fusing", 0.1);
   PassManager manager;

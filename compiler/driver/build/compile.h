@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/import/part_lengths.h"
 #include "compiler/ir/graph.h"
 #include "passes/pass_manager.h"
 
@@ -19,8 +20,8 @@ struct CompileOptions {
   std::map<std::string, std::pair<int64_t, int64_t>> dim_ranges;
   std::map<std::string, TensorData> frozen_inputs;  // inputs made constants
   std::string matmul_precision = "highest";         // highest, high, medium
-  bool round_every_op = false;  // half types, as the unfused model would
-  std::string index_policy = "error";  // error, clamp, wrap, zero
+  bool round_every_op = false;                      // half types, as the unfused model would
+  std::string index_policy = "error";               // error, clamp, wrap, zero
   std::set<std::string> disabled_fusions;
   std::string dump_ir_directory, dump_kernels_directory;  // "" for none
   std::string cpu_level =
@@ -48,6 +49,7 @@ Result<CompileReport> CompileModel(const CompileOptions& options);
 struct LoadedModel {
   std::unique_ptr<Graph> imported;
   std::vector<std::string> warnings;
+  SizeTotals totals;
 };
 Result<LoadedModel> LoadModel(const CompileOptions& options);
 }  // namespace fusec

@@ -37,6 +37,9 @@ Result<void> FillContents(const Json& json, ArtifactContents& contents) {
       FUSEC_ASSIGN(known.limits.emplace_back(), Expr::Parse(limit.get<std::string>()));
     }
     if (input.value("ascending", false)) contents.ascending_inputs.insert(name);
+    if (input.contains("total")) {
+      FUSEC_ASSIGN(contents.totals[name], Expr::Parse(input.at("total").get<std::string>()));
+    }
   }
   return {};
 }

@@ -36,6 +36,10 @@ StatusOr<std::string> CheckPath(const JsonValue& value, std::string path) {
   return path;
 }
 
+StatusOr<bool> ReadFlag(const JsonValue& item, std::string_view key) {  // false if it is missing
+  return item.Has(key) ? ReadBool(item, key) : StatusOr<bool>(false);
+}
+
 StatusOr<Symbol> ReadSymbol(const JsonValue& item) {
   Symbol symbol;
   FUSEC_RT_ASSIGN(symbol.name, ReadText(item, "name"));
@@ -168,8 +172,9 @@ class ManifestReader {
       FUSEC_RT_ASSIGN(tensor.shape, ReadShape(item));
       FUSEC_RT_ASSIGN(tensor.buffer, ReadBufferIndex(item, "buffer"));
       if (item.Has("index_limits")) FUSEC_RT_TRY(ReadIndexLimits(item, tensor));
-      if (item.Has("ascending")) {
-        FUSEC_RT_ASSIGN(tensor.ascending, ReadBool(item, "ascending"));
+      FUSEC_RT_ASSIGN(tensor.ascending, ReadFlag(item, "ascending"));
+      if (item.Has("total")) {
+        FUSEC_RT_ASSIGN(tensor.total, ReadDim(item, "total"));
       }
       FUSEC_RT_ASSIGN(const auto field, item.Field("buffer"));
       const Buffer& buffer = manifest_.buffers[tensor.buffer];
@@ -203,9 +208,7 @@ class ManifestReader {
     FUSEC_RT_ASSIGN(site.input, ReadText(item, "input"));
     FUSEC_RT_ASSIGN(site.shape, ReadShape(item));
     FUSEC_RT_ASSIGN(site.extent, ReadDim(item, "extent"));
-    if (item.Has("length")) {
-      FUSEC_RT_ASSIGN(site.is_length, ReadBool(item, "length"));
-    }
+    FUSEC_RT_ASSIGN(site.is_length, ReadFlag(item, "length"));
     return site;
   }
 
@@ -262,12 +265,8 @@ class ManifestReader {
     FUSEC_RT_ASSIGN(const auto shared_bytes, ReadInt(item, "shared_bytes", 0, 1 << 20));
     kernel.block_size = static_cast<int>(block_size);
     kernel.shared_bytes = static_cast<int>(shared_bytes);
-    if (item.Has("dependent_launch")) {
-      FUSEC_RT_ASSIGN(kernel.dependent_launch, ReadBool(item, "dependent_launch"));
-    }
-    if (item.Has("outputs_in_device_memory")) {
-      FUSEC_RT_ASSIGN(kernel.outputs_in_device_memory, ReadBool(item, "outputs_in_device_memory"));
-    }
+    FUSEC_RT_ASSIGN(kernel.dependent_launch, ReadFlag(item, "dependent_launch"));
+    FUSEC_RT_ASSIGN(kernel.outputs_in_device_memory, ReadFlag(item, "outputs_in_device_memory"));
     FUSEC_RT_ASSIGN(kernel.arguments,
                     ReadList(item, "arguments",
                              [this](const JsonValue& argument) { return ReadArgument(argument); }));

@@ -36,6 +36,7 @@ struct TensorSignature {
   std::vector<DimExpression> index_limits;
   int index_axis = 0;
   bool ascending = false;
+  std::optional<DimExpression> total = {};  // of lengths; of offsets, which ascend: the last one
 };
 
 enum class BufferKind { kInput, kOutput, kConstant, kArena };
