@@ -198,7 +198,7 @@ Result<ImportedModel> ImportWith(const std::string& path, const ImportOptions& o
   ImportNodes(*onnx.model.mutable_graph(), state, scope);
   AddOutputs(onnx.model.graph(), state, scope);
   SizeTotals totals = state.counts.Totals(*graph);
-  state.counts.Resolve(*graph, state.problems);
+  state.counts.Resolve(*graph, state.ranges, state.problems);
   NoteRefusedFunctions(onnx.model, state);
   CheckSizes(*graph, state.problems);
 

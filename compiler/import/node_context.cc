@@ -124,6 +124,9 @@ Result<Exprs> NodeContext::SymbolicInts(int i, const std::string& what) const {
   const Value* value = input(i);
   if (value == nullptr) return NotConstant(i, what);
   auto contents = KnownContents(value, state_);
+  if (!contents && value->type.ElementCount().IsConstant(1)) {
+    if (const std::optional<Expr> count = state_.counts.OfSum(value)) return Exprs{*count};
+  }
   if (!contents) return NotConstant(i, what);
   return *std::move(contents);
 }

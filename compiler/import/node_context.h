@@ -117,7 +117,7 @@ class NodeContext : public ImportContext {
   std::optional<TensorData> TryConstant(const Value* value) const override;
 
   Expr RunTimeCount(Value* lengths, int number, const Expr& bound) override {
-    return state_.counts.Of(lengths, number, bound, state_.ranges);
+    return state_.counts.Of(lengths, number, bound, state_.graph, state_.ranges);
   }
 
   Builder& builder() override { return state_.builder; }

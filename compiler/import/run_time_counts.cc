@@ -2,96 +2,44 @@
 
 #include <algorithm>
 
+#include "compiler/import/counted_rows.h"
 #include "compiler/ir/op_def.h"
 
 namespace fusec {
 namespace {
 
-constexpr char kPrefix[] = "run_time_count_";
-
-bool IsCounted(const Expr& dim) {
-  std::vector<std::string> symbols;
-  dim.CollectSymbols(symbols);
-  return std::any_of(symbols.begin(), symbols.end(),
-                     [](const std::string& symbol) { return symbol.starts_with(kPrefix); });
-}
-
-bool IsCounted(ShapeRef shape) {
-  return std::any_of(shape.begin(), shape.end(), [](const Expr& dim) { return IsCounted(dim); });
-}
-
-// The axis of `shape` that is a count by itself, the only one that mentions counts; -1 if there is
-// none, or if counts are part of other sizes.
-int CountedAxis(ShapeRef shape) {
-  int found = -1;
-  for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis) {
-    if (!IsCounted(shape[axis])) continue;
-    if (found >= 0 || !shape[axis].AsSymbol()) return -1;
-    found = axis;
+// The tensor whose elements other than 0 are those of `value`, in the same order.
+const Value* MaskOf(const Value* value) {
+  for (const Node* node = value->producer; node != nullptr; node = value->producer) {
+    const bool keeps =
+        node->kind == OpKind::kIdentity || node->kind == OpKind::kReshape ||
+        (node->kind == OpKind::kCast &&
+         (value->type.dtype == Dtype::kBool || node->operand(0)->type.dtype == Dtype::kBool));
+    if (!keeps) break;
+    value = node->operand(0);
   }
-  return found;
+  return value;
 }
 
-bool Has(const std::vector<int64_t>& axes, int axis) {
-  return std::find(axes.begin(), axes.end(), axis) != axes.end();
-}
-
-// Whether each row of the result comes from the same row of the operand.
-bool KeepsRows(const Node& view) {
-  const Shape& from = view.operand(0)->type.shape;
-  const Shape& to = view.result()->type.shape;
-  const int before = CountedAxis(from), after = CountedAxis(to);
-  switch (view.kind) {
-    case OpKind::kIdentity:
-    case OpKind::kTranspose:
-      return true;
-    case OpKind::kExpand:  // broadcasting aligns the last axes
-      return before < 0 || from.size() - before == to.size() - after;
-    case OpKind::kReshape: {
-      const auto product = [](ShapeRef shape, size_t begin, size_t end) {
-        return Product(Shape(shape.begin() + begin, shape.begin() + end));
-      };
-      return before >= 0 && after >= 0 && from[before] == to[after] &&
-             product(from, 0, before) == product(to, 0, after) &&
-             product(from, before + 1, from.size()) == product(to, after + 1, to.size());
-    }
-    case OpKind::kSlice:
-      return before >= 0 && before == after && from[before] == to[after] &&
-             view.Get<Exprs>("starts")[before].IsConstant(0);
-    default:
-      return false;
+// The mask whose elements other than 0 `value`, one element, counts; null for other values.
+const Value* CountedMask(const Value* value) {
+  const auto maker = [&] { return value->producer; };
+  while (maker() && (maker()->kind == OpKind::kReshape || maker()->kind == OpKind::kIdentity)) {
+    value = maker()->operand(0);
   }
-}
-
-// Whether rows behind the count of an operand only reach rows behind that of the result.
-bool IsRowLocal(const Node& node) {
-  const Shape& result = node.result()->type.shape;
-  if (IsCounted(result) && CountedAxis(result) < 0) return false;
-  for (const Value* operand : node.operands) {
-    if (operand && IsCounted(operand->type.shape) && CountedAxis(operand->type.shape) < 0) {
-      return false;
-    }
+  const Node* sum = maker();
+  if (sum == nullptr || sum->kind != OpKind::kReduceSum) return nullptr;
+  const Value* terms = sum->operand(0);
+  const bool sums_all = static_cast<int>(sum->Ints("axes").size()) == terms->type.rank();
+  while (terms->producer != nullptr && (terms->producer->kind == OpKind::kReshape ||
+                                        terms->producer->kind == OpKind::kIdentity)) {
+    terms = terms->producer->operand(0);
   }
-  const Value* first = node.operand(0);
-  const int axis = first == nullptr ? -1 : CountedAxis(first->type.shape);
-  switch (GetOpDef(node.kind).op_class) {
-    case OpClass::kPointwise:
-      return node.kind != OpKind::kSymbolicDims;
-    case OpClass::kView:
-      if (node.kind != OpKind::kConcat) return KeepsRows(node);
-      return CountedAxis(result) >= 0 && CountedAxis(result) != node.Int("axis");
-    case OpClass::kGather:
-      if (node.kind == OpKind::kGather) return axis < 0 || axis != node.Int("axis");
-      if (node.kind == OpKind::kSegmentReduce) return node.operand(2) != nullptr || axis < 0;
-      return false;
-    case OpClass::kReduction:
-      return !Has(node.Ints("axes"), axis);
-    case OpClass::kContraction:  // rows of the left factor
-      return CountedAxis(node.operand(1)->type.shape) < 0 && axis == first->type.rank() - 2 &&
-             node.Int("transpose_a") == 0;
-    default:
-      return false;
-  }
+  const Node* cast = terms->producer;
+  const bool are_bits = cast != nullptr && cast->kind == OpKind::kCast &&
+                        cast->operand(0)->type.dtype == Dtype::kBool;
+  const bool is_wide = terms->type.dtype == Dtype::kI64 || terms->type.dtype == Dtype::kI32;
+  return sums_all && are_bits && is_wide ? MaskOf(cast->operand(0)) : nullptr;
 }
 
 NodeSet NodesOfOutputs(const Graph& graph) {
@@ -123,78 +71,116 @@ bool MentionsCounts(const Node& node) {
 
 }  // namespace
 
-Expr RunTimeCounts::Of(Value* lengths, int number, const Expr& bound, Ranges& ranges) {
+Expr RunTimeCounts::Of(Value* lengths, int number, const Expr& bound, Graph& graph,
+                       Ranges& ranges) {
+  const Value* mask = CountedMask(lengths);
   for (const Count& count : counts_) {
-    if (count.lengths == lengths && count.number == number && count.bound == bound) {
-      return Expr::Symbol(count.symbol);
-    }
+    const bool is_same =
+        mask != nullptr ? mask == count.mask : count.lengths == lengths && count.number == number;
+    if (is_same && count.bound == bound) return Expr::Symbol(count.symbol);
   }
-  counts_.push_back({kPrefix + std::to_string(counts_.size()), bound, lengths, number});
+  counts_.push_back({CountSymbol(counts_.size()), bound, lengths, number, mask});
   ranges.Set(counts_.back().symbol, 0, bound);
+  graph.symbols.push_back({counts_.back().symbol, 0, ranges.IntervalOf(bound).high});
   return Expr::Symbol(counts_.back().symbol);
 }
 
-const RunTimeCounts::Count* RunTimeCounts::Find(const Expr& dim) const {
-  const std::optional<std::string> symbol = dim.AsSymbol();
-  const auto found = std::find_if(counts_.begin(), counts_.end(), [&](const Count& count) {
-    return symbol && count.symbol == *symbol;
-  });
+std::optional<Expr> RunTimeCounts::OfSum(const Value* sum) const {
+  const Value* mask = CountedMask(sum);
+  for (const Count& count : counts_) {
+    if (mask != nullptr && mask == count.mask) return Expr::Symbol(count.symbol);
+  }
+  return std::nullopt;
+}
+
+const RunTimeCounts::Count* RunTimeCounts::Find(const std::string& symbol) const {
+  const auto found = std::find_if(counts_.begin(), counts_.end(),
+                                  [&](const Count& count) { return count.symbol == symbol; });
   return found == counts_.end() ? nullptr : &*found;
 }
 
-// The number of rows of a part, as a mean over it asks for it, is one of the lengths.
-void RunTimeCounts::CountsBecomeLengths(Graph& graph, const NodeSet& live) const {
+Value* RunTimeCounts::Held(const std::string& symbol, Formula& f) const {
+  const Count* count = Find(symbol);
+  if (count == nullptr) return nullptr;
+  Value* length = f.Slice(count->lengths, 0, count->number, 1);
+  return f.Reshape(f.Cast(length, Dtype::kI64), {});
+}
+
+// A size as data, as a mean over rows asks for their number.
+void RunTimeCounts::SizesBecomeData(Graph& graph, const NodeSet& live) const {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& node = *graph.nodes[i];
     if (live.count(&node) == 0 || node.kind != OpKind::kSymbolicDims) continue;
-    const Exprs& values = node.Get<Exprs>("values");
-    const Count* count = values.size() == 1 ? Find(values[0]) : nullptr;
-    if (count == nullptr) continue;
+    const Exprs& sizes = node.Get<Exprs>("values");
+    if (!IsCounted(sizes)) continue;
     Builder builder(graph, i);
     builder.set_provenance(node.provenance);
-    Value* length = builder.Make(OpKind::kSlice, {count->lengths},
-                                 {{"starts", Exprs{Expr(count->number)}},
-                                  {"steps", std::vector<int64_t>{1}},
-                                  {"shape", Exprs{Expr(1)}}});
-    if (length->type.dtype != Dtype::kI64) {
-      length = builder.Make(OpKind::kCast, {length}, {{"to", Dtype::kI64}});
+    Formula f(builder);
+    ValueList elements;
+    for (const Expr& size : sizes) {
+      Value* element = SizeAsData(
+          size, [&](const std::string& symbol) { return Held(symbol, f); }, f);
+      if (element != nullptr) elements.push_back(f.Reshape(element, {1}));
     }
-    if (node.result()->type.rank() == 0) {
-      length = builder.Make(OpKind::kReshape, {length}, {{"shape", Shape{}}});
-    }
-    graph.ReplaceAllUses(node.result(), length);
-    i = builder.insert_at();  // the node itself, which nothing reads any more
+    i = builder.insert_at();  // the node itself
+    if (elements.size() < sizes.size()) continue;
+    Value* data = f.Reshape(f.Concat(elements, 0), node.result()->type.shape);
+    i = builder.insert_at();
+    graph.ReplaceAllUses(node.result(), data);
   }
 }
 
 SizeTotals RunTimeCounts::Totals(const Graph& graph) const {
   SizeTotals totals;
-  for (const Count& count : counts_) NoteTotal(graph, count.lengths, count.bound, totals);
+  for (const Count& count : counts_) {
+    if (count.mask == nullptr) NoteTotal(graph, count.lengths, count.bound, totals);
+  }
   return totals;
 }
 
-void RunTimeCounts::Resolve(Graph& graph, Problems& problems) const {
-  if (empty()) return;
-  CountsBecomeLengths(graph, NodesOfOutputs(graph));
-  const NodeSet live = NodesOfOutputs(graph);
-  for (const auto& node : graph.nodes) {
-    if (live.count(node.get()) == 0 || !MentionsCounts(*node) || IsRowLocal(*node)) continue;
-    const std::string place = node->provenance.empty() || node->provenance[0].onnx_node.empty()
-                                  ? "node of \"" + node->result()->name + "\""
-                                  : "node \"" + node->provenance[0].onnx_node + "\"";
-    problems.Add(place + " (" + GetOpDef(node->kind).text +
-                 ") reads a tensor whose size is computed from run-time data, which fusec supports "
-                 "in look-ups, element by element, and in bags with bounds of their own");
+void RunTimeCounts::RowsBehindDoNotMatter(Graph& graph, const NodeSet& live, const Ranges& ranges,
+                                          Problems& problems) const {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = *graph.nodes[i];
+    if (live.count(&node) == 0 || !MentionsCounts(node) || IsRowLocal(node)) continue;
+    Builder builder(graph, i);
+    builder.set_provenance(node.provenance);
+    Formula f(builder);
+    const ValueList results = WithoutRowsBehind(
+        node, [&](const std::string& symbol) { return Held(symbol, f); }, ranges, builder);
+    i = builder.insert_at();  // the node itself, which nothing reads any more
+    for (size_t k = 0; k < results.size(); ++k) {
+      graph.ReplaceAllUses(node.results[k].get(), results[k]);
+    }
+    if (!results.empty()) continue;
+    const std::string place = node.provenance.empty() || node.provenance[0].onnx_node.empty()
+                                  ? "node of \"" + node.result()->name + "\""
+                                  : "node \"" + node.provenance[0].onnx_node + "\"";
+    problems.Add(
+        place + " (" + GetOpDef(node.kind).text +
+        ") reads a tensor whose size is computed from run-time data, which fusec supports "
+        "in look-ups, scatters and reductions, element by element, and in bags with bounds "
+        "of their own");
     return;  // what follows would say the same
   }
+}
+
+void RunTimeCounts::Resolve(Graph& graph, const Ranges& with_counts, Problems& problems) const {
+  if (empty()) return;
+  SizesBecomeData(graph, NodesOfOutputs(graph));
+  RowsBehindDoNotMatter(graph, NodesOfOutputs(graph), with_counts, problems);
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
     if (!IsCounted(graph.outputs[i]->type.shape)) continue;
     problems.Add("output \"" + graph.OutputName(i) +
                  "\" has a size that is computed from run-time data, which fusec does not support");
   }
+  auto& symbols = graph.symbols;
+  symbols.erase(std::remove_if(symbols.begin(), symbols.end(),
+                               [&](const DimSymbol& symbol) { return Find(symbol.name); }),
+                symbols.end());
   const Ranges ranges = graph.SymbolRanges();
   const auto bound_of = [&](const std::string& symbol) -> std::optional<Expr> {
-    const Count* count = Find(Expr::Symbol(symbol));
+    const Count* count = Find(symbol);
     return count == nullptr ? std::nullopt : std::optional(count->bound);
   };
   const auto substitute = [&](auto& dims) {

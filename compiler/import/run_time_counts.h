@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,23 +10,26 @@
 
 namespace fusec {
 
-// Sizes that only run-time data tell, as those of the parts of a Split by lengths. While a graph is
-// imported each is a symbol between 0 and a bound. In the end the bound takes its place: a tensor
-// has as many rows as it can have, and those behind its count hold anything. That is right while
-// each row is computed from the same row of the operands, and in the end some rows are looked up by
-// number, as bags are by their bounds; everything else is refused. A count as data is a length.
+class Formula;
+
+// Sizes that only run-time data tell, as those of the parts of a Split by lengths and the number of
+// places of a NonZero. While a graph is imported each is a symbol of it between 0 and a bound. In
+// the end the bound takes its place: a tensor has as many rows as it can have, and those behind its
+// count hold anything. Nodes for which that matters are written again (counted_rows.h), or refused.
 class RunTimeCounts {
  public:
-  // The size of part `number` of those that `lengths` holds the lengths of, at most `bound`; the
-  // same for each tensor that is split by them.
-  Expr Of(Value* lengths, int number, const Expr& bound, Ranges& ranges);
-  // Of the inputs that lengths are made of, before Resolve.
+  // The size that element `number` of `lengths` holds, at most `bound`; the same for each tensor
+  // that is split by them. Sums of the elements of one mask are one count.
+  Expr Of(Value* lengths, int number, const Expr& bound, Graph& graph, Ranges& ranges);
+  // The count that a sum of a mask's elements is, if it is known.
+  std::optional<Expr> OfSum(const Value* sum) const;
+  // Of the inputs that lengths of parts are made of, before Resolve.
   SizeTotals Totals(const Graph& graph) const;
   bool empty() const { return counts_.empty(); }
 
   // Checks all nodes that an output needs, and puts the bounds in. Problems name the node, or the
-  // output whose size is one of the counts.
-  void Resolve(Graph& graph, Problems& problems) const;
+  // output whose size is one of the counts. `with_counts`: of the symbols of the graph and counts.
+  void Resolve(Graph& graph, const Ranges& with_counts, Problems& problems) const;
 
  private:
   struct Count {
@@ -33,9 +37,13 @@ class RunTimeCounts {
     Expr bound;
     Value* lengths;
     int number;
+    const Value* mask;  // whose elements other than 0 are counted; null for other lengths
   };
-  const Count* Find(const Expr& dim) const;  // null unless `dim` is a count by itself
-  void CountsBecomeLengths(Graph& graph, const NodeSet& live) const;
+  const Count* Find(const std::string& symbol) const;
+  Value* Held(const std::string& symbol, Formula& f) const;  // a scalar i64 at run time
+  void SizesBecomeData(Graph& graph, const NodeSet& live) const;
+  void RowsBehindDoNotMatter(Graph& graph, const NodeSet& live, const Ranges& ranges,
+                             Problems& problems) const;
   std::vector<Count> counts_;
 };
 

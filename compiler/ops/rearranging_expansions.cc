@@ -1,5 +1,5 @@
 // Ops that put elements elsewhere, written as views and gathers: depth_to_space, reverse_sequence,
-// the places of a mask that is known, and the old name of scatter_elements.
+// the places of a mask, and the old name of scatter_elements.
 #include <fmt/format.h>
 
 #include "compiler/ops/formula.h"
@@ -17,6 +17,73 @@ Result<int64_t> BlockSize(const ImportContext& context) {
         fmt::format("x is {} and blocksize {}, expected rank 4 and 1 or more", x.ToString(), size));
   }
   return size;
+}
+
+// Into how many leading axes of an expanded tensor the rest is repeated: mask [batch, 1, 1] of x
+// [batch, seq, 8] has 1; the rank of x where x is no such tensor.
+size_t AxesOfMask(const Value* x, Value*& mask) {
+  const size_t rank = x->type.shape.size();
+  const Node* expand = x->producer;
+  if (expand == nullptr || expand->kind != OpKind::kExpand) return rank;
+  const Shape& small = expand->operand(0)->type.shape;
+  if (small.size() != rank) return rank;
+  size_t axes = 0;
+  while (axes < rank && small[axes] == x->type.shape[axes]) ++axes;
+  for (size_t i = axes; i < rank; ++i) {
+    if (!small[i].IsConstant(1)) return rank;
+  }
+  mask = expand->operand(0);
+  return axes;
+}
+
+Value* SizeOf(Formula& f, const Expr& size) {
+  return f.Make(OpKind::kSymbolicDims, {}, {{"values", Exprs{size}}, {"scalar", int64_t{1}}});
+}
+
+// The positions in x, row-major, of its elements that are not 0; those behind their number are 0.
+// The k-th such element is where the number of them up to there becomes k.
+Value* PositionsOfData(ImportContext& context, Formula& f) {
+  Value* mask = context.input(0);
+  const Shape& shape = mask->type.shape;
+  const size_t axes = AxesOfMask(context.input(0), mask);
+  const Expr repeats = Product(Shape(shape.begin() + axes, shape.end()));
+  const Expr size = Product(Shape(shape.begin(), shape.begin() + axes));
+  Value* zero = f.Number(0, Dtype::kI64);
+  Value* is_found = f.Reshape(f.Cast(mask, Dtype::kBool), {size});
+  Value* found = f.Cast(is_found, Dtype::kI64);
+  const Expr count = context.RunTimeCount(
+      f.Reduce(OpKind::kReduceSum, found, {0}, /*keepdims=*/true, "count"), 0, size);
+  Value* found_so_far =
+      f.Make(OpKind::kCumSum, {found},
+             {{"axis", int64_t{0}}, {"exclusive", int64_t{0}}, {"reverse", int64_t{0}}});
+  Value* place = f.Make(OpKind::kMax, {f.Sub(found_so_far, f.Number(1, Dtype::kI64)), zero});
+  Value* number = f.Where(is_found, f.Iota(0, size), zero);
+  Value* positions = f.Make(OpKind::kScatterElements, {f.Expand(zero, {size}), place, number},
+                            {{"axis", int64_t{0}}, {"reduction", std::string("max")}}, "positions");
+  positions = f.Gather(positions, f.Iota(0, count));
+  if (repeats.IsConstant(1)) return positions;
+  positions = f.Mul(f.Reshape(positions, {count, 1}), SizeOf(f, repeats));
+  return f.Reshape(f.Add(positions, f.Reshape(f.Iota(0, repeats), {1, repeats})),
+                   {count * repeats});
+}
+
+// Of a tensor that is run-time data: as many columns as x has elements, of which a run-time count
+// says how many are meant.
+Result<void> PlacesOfData(ImportContext& context) {
+  const Shape shape = context.input(0)->type.shape;
+  Formula f(context);
+  Value* positions = PositionsOfData(context, f);
+  ValueList rows;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const Expr below = Product(Shape(shape.begin() + i + 1, shape.end()));
+    Value* coordinate = positions;
+    if (!below.IsConstant(1)) coordinate = f.Div(coordinate, SizeOf(f, below));
+    if (i > 0) {
+      coordinate = f.Make(OpKind::kMod, {coordinate, SizeOf(f, shape[i])}, {{"fmod", int64_t{0}}});
+    }
+    rows.push_back(f.Reshape(coordinate, {1, positions->type.shape[0]}));
+  }
+  return f.Finish({f.Concat(rows, 0)});
 }
 
 }  // namespace
@@ -84,8 +151,8 @@ Result<void> ImportScatter(ImportContext& context) {
                           {{"axis", axis}, {"reduction", std::string("none")}})});
 }
 
-// The places of the elements that are not 0, one row per axis, of a tensor that is known: a
-// constant, or one that is expanded along its leading axes by symbols, whose places repeat.
+// The places of the elements that are not 0, one row per axis. Their number is known of a constant,
+// and of one that is expanded along its leading axes by symbols, whose places repeat.
 Result<void> ImportNonZero(ImportContext& context) {
   Value* x = context.input(0);
   const Shape shape = x->type.shape;
@@ -103,9 +170,9 @@ Result<void> ImportNonZero(ImportContext& context) {
     }
   }
   const std::optional<TensorData> known = context.TryConstant(inner);
-  if (!known) return context.Fail("it reads run-time data, which fusec does not support");
   const auto rest = StaticShape(Shape(shape.begin() + repeated, shape.end()));
-  if (!rest) return context.Fail("it reads run-time data, which fusec does not support");
+  if (shape.empty()) return context.Fail("x is a scalar, expected rank 1 or more");
+  if (!known || !rest) return PlacesOfData(context);
 
   // Coordinates within the part that is not repeated.
   std::vector<std::vector<double>> places(rest->size());
@@ -131,11 +198,9 @@ Result<void> ImportNonZero(ImportContext& context) {
     below = FloorDiv(below, leading[i], context.ranges());
     Value* coordinate = number;
     if (i > 0 || repeated > 1) {
-      const auto as_data = [&](const Expr& dim) {
-        return f.Make(OpKind::kSymbolicDims, {}, {{"values", Exprs{dim}}, {"scalar", int64_t{1}}});
-      };
-      coordinate = f.Div(coordinate, as_data(below));
-      coordinate = f.Make(OpKind::kMod, {coordinate, as_data(leading[i])}, {{"fmod", int64_t{0}}});
+      coordinate = f.Div(coordinate, SizeOf(f, below));
+      coordinate =
+          f.Make(OpKind::kMod, {coordinate, SizeOf(f, leading[i])}, {{"fmod", int64_t{0}}});
     }
     rows.push_back(f.Reshape(f.Expand(coordinate, {repeats, count}), {1, repeats * count}));
   }
@@ -143,7 +208,6 @@ Result<void> ImportNonZero(ImportContext& context) {
     Value* coordinates = f.Tensor(Dtype::kI64, {1, count}, row);
     rows.push_back(f.Reshape(f.Expand(coordinates, {repeats, count}), {1, repeats * count}));
   }
-  if (rows.empty()) return context.Fail("x is a scalar, expected rank 1 or more");
   return f.Finish({f.Concat(rows, 0)});
 }
 

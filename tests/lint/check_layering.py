@@ -64,7 +64,11 @@ ALLOWED = {
     "compiler/ir/": ["compiler/support/", "compiler/index/"],
     "compiler/ops/": GROUND + ["compiler/import/import_context.h", "compiler/reference/"],
     "compiler/reference/": GROUND,
-    "compiler/import/": GROUND + ["onnx/", "google/protobuf/", "compiler/reference/"],  # which computes constants
+    "compiler/import/": GROUND + [
+        "onnx/", "google/protobuf/",
+        "compiler/reference/",  # which computes constants
+        "compiler/ops/formula.h",  # writes what run-time counts need
+    ],
     "compiler/region/": GROUND,
     "passes/": GROUND + ["compiler/region/", "compiler/reference/"],
     "compiler/kernel/": GROUND + ["compiler/region/"],
