@@ -5,6 +5,7 @@
 
 #include "compiler/ir/integer_facts.h"
 #include "compiler/ir/op_def.h"
+#include "compiler/ir/recurrence.h"
 
 namespace fusec {
 namespace {
@@ -98,7 +99,21 @@ bool IsRowLocalComposite(const Node& node, int axis) {
   }
 }
 
-// A tensor of rank 0 or 1 that stands for the least or greatest value of a dtype.
+// Whether the counted axes of both factors are axes of the product: rows, columns or a batch.
+bool IsRowLocalProduct(const Node& product) {
+  for (int i = 0; i < 2; ++i) {
+    const Value* factor = product.operand(i);
+    const int axis = CountedAxis(factor);
+    const bool is_transposed = product.Int(i == 0 ? "transpose_a" : "transpose_b") != 0;
+    const int depth = factor->type.rank() - ((i == 0) == is_transposed ? 2 : 1);
+    if (axis >= 0 && axis == depth) return false;
+  }
+  return true;
+}
+
+int BatchAxis(const Node& recurrence) { return recurrence.Int("batch_first") != 0 ? 0 : 1; }
+
+// A scalar: the least or greatest value of a dtype.
 TensorData Extremum(Dtype dtype, bool greatest) {
   if (IsFloat(dtype)) {
     const double infinity = std::numeric_limits<double>::infinity();
@@ -144,6 +159,10 @@ class Rewrite {
         return Fold(Extremum(ElementType(), node_.kind == OpKind::kArgMin));
       case OpKind::kReduceMean:
         return Mean();
+      case OpKind::kMatMul:
+        return SumOfProducts();
+      case OpKind::kRecurrence:
+        return Sequences();
       case OpKind::kSegmentReduce:
         return Bags();
       case OpKind::kTopK:
@@ -211,6 +230,27 @@ class Rewrite {
     Value* sum =
         f_.Reduce(Kind::kReduceSum, before, node_.Ints("axes"), node_.Int("keepdims") != 0);
     return {f_.Cast(f_.Div(sum, count), x->type.dtype)};
+  }
+
+  // A sum over counted rows of both factors. Both are 0 behind: 0 times infinity is NaN.
+  ValueList SumOfProducts() {
+    ValueList factors;
+    for (int i = 0; i < 2; ++i) {
+      Value* factor = node_.operand(i);
+      const int axis = CountedAxis(factor);
+      if (axis < factor->type.rank() - 2) return {};
+      factors.push_back(Masked(factor, axis, TensorData(factor->type.dtype, {})));
+    }
+    return Again(std::move(factors));
+  }
+
+  // Sequences behind the count have no steps.
+  ValueList Sequences() {
+    Value* lengths = node_.operand(kLengths);
+    if (lengths == nullptr || CountedAxis(node_.operand(kGates)) != BatchAxis(node_)) return {};
+    ValueList operands = node_.operands;
+    operands[kLengths] = Masked(lengths, 0, TensorData(lengths->type.dtype, {}));
+    return Again(std::move(operands));
   }
 
   // Rows behind the count come last: they hold what comes after everything, and of equals the
@@ -295,8 +335,13 @@ class Rewrite {
     Value* updates = node_.operand(2);
     const int axis = CountedAxis(node_.operand(1));
     const bool is_elements = node_.kind == Kind::kScatterElements;
-    if (IsCounted(data->type.shape) || (is_elements && axis != node_.Int("axis"))) return {};
-    Value* indices = Indices(node_.operand(1));
+    if (axis < 0 || (is_elements && axis != node_.Int("axis"))) return {};
+    Value* indices = node_.operand(1);
+    if (IsCounted(data->type.shape)) {
+      if (!is_elements || CountedAxis(data) != axis) return {};
+      indices = WithinCount(indices, data->type.shape[axis]);
+    }
+    indices = Indices(indices);
     if (indices == nullptr) return {};
     const std::string& reduction = node_.Get<std::string>("reduction");
     if (reduction != "none") {
@@ -390,13 +435,15 @@ bool IsRowLocal(const Node& node) {
              axis != node.Int("axis");
     case OpClass::kReduction:
       return !Has(node.Ints("axes"), axis);
-    case OpClass::kContraction:  // rows of the left factor
-      return CountedAxis(node.operand(1)) < 0 && axis == first->type.rank() - 2 &&
-             node.Int("transpose_a") == 0;
+    case OpClass::kContraction:
+      return IsRowLocalProduct(node);
     case OpClass::kComposite:
       return IsRowLocalComposite(node, axis);
     case OpClass::kSequential:
       if (node.kind == OpKind::kTopK) return axis >= 0 && axis != node.Int("axis");
+      if (node.kind == OpKind::kRecurrence) {
+        return axis == BatchAxis(node) && node.operand(kLengths) == nullptr;
+      }
       if (node.kind != OpKind::kCumSum && node.kind != OpKind::kCumProd) return false;
       return axis != node.Int("axis") || node.Int("reverse") == 0;
     default:
