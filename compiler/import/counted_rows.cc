@@ -89,6 +89,12 @@ bool IsRowLocalComposite(const Node& node, int axis) {
     case OpKind::kLogSoftmax:
     case OpKind::kSoftmax:
       return axis != node.Int("axis");
+    case OpKind::kReduceL1:
+    case OpKind::kReduceL2:
+    case OpKind::kReduceLogSum:
+    case OpKind::kReduceLogSumExp:
+    case OpKind::kReduceSumSquare:
+      return !Has(node.Ints("axes"), axis);
     case OpKind::kLayerNormalization:
     case OpKind::kRMSNormalization:
       return axis < node.Int("axis");
@@ -145,13 +151,20 @@ class Rewrite {
       case OpKind::kScatterElements:
       case OpKind::kScatterND:
         return Scatter();
+      case OpKind::kReduceLogSumExp:
       case OpKind::kReduceMax:
         return Fold(Extremum(ElementType(), false));
       case OpKind::kReduceMin:
         return Fold(Extremum(ElementType(), true));
+      case OpKind::kCumProd:  // from the end
       case OpKind::kReduceProd:
         return Fold(TensorData::From<int64_t>(ElementType(), {}, {1}));
+      case OpKind::kCumSum:  // from the end
+      case OpKind::kReduceL1:
+      case OpKind::kReduceL2:
+      case OpKind::kReduceLogSum:
       case OpKind::kReduceSum:
+      case OpKind::kReduceSumSquare:
         return Fold(TensorData(ElementType(), {}));
       case OpKind::kArgMax:
       case OpKind::kArgMin:

@@ -1,5 +1,5 @@
 // Ops that put elements elsewhere, written as views and gathers: depth_to_space, reverse_sequence,
-// the places of a mask, and the old name of scatter_elements.
+// the places of a mask, compress, and the old name of scatter_elements.
 #include <fmt/format.h>
 
 #include "compiler/ops/formula.h"
@@ -42,10 +42,10 @@ Value* SizeOf(Formula& f, const Expr& size) {
 
 // The positions in x, row-major, of its elements that are not 0; those behind their number are 0.
 // The k-th such element is where the number of them up to there becomes k.
-Value* PositionsOfData(ImportContext& context, Formula& f) {
-  Value* mask = context.input(0);
-  const Shape& shape = mask->type.shape;
-  const size_t axes = AxesOfMask(context.input(0), mask);
+Value* PositionsOfData(ImportContext& context, Value* x, Formula& f) {
+  const Shape& shape = x->type.shape;
+  Value* mask = x;
+  const size_t axes = AxesOfMask(x, mask);
   const Expr repeats = Product(Shape(shape.begin() + axes, shape.end()));
   const Expr size = Product(Shape(shape.begin(), shape.begin() + axes));
   Value* zero = f.Number(0, Dtype::kI64);
@@ -72,7 +72,7 @@ Value* PositionsOfData(ImportContext& context, Formula& f) {
 Result<void> PlacesOfData(ImportContext& context) {
   const Shape shape = context.input(0)->type.shape;
   Formula f(context);
-  Value* positions = PositionsOfData(context, f);
+  Value* positions = PositionsOfData(context, context.input(0), f);
   ValueList rows;
   for (size_t i = 0; i < shape.size(); ++i) {
     const Expr below = Product(Shape(shape.begin() + i + 1, shape.end()));
@@ -140,6 +140,32 @@ Result<void> ImportReverseSequence(ImportContext& context) {
   spread[1] = shape[1];
   source = f.Expand(f.Reshape(source, spread), shape);
   return f.Finish({f.Make(OpKind::kGatherElements, {x, source}, {{"axis", time}})});
+}
+
+// The elements of x along `axis`, or of x as a vector, for which the condition holds.
+Result<void> ImportCompress(ImportContext& context) {
+  Value* x = context.input(0);
+  Value* condition = context.input(1);
+  Formula f(context);
+  int64_t axis = 0;
+  if (context.Has("axis")) {
+    FUSEC_ASSIGN(axis, ImportAxis(context, context.Int("axis", 0), x->type.rank()));
+  } else {
+    x = f.Reshape(x, {x->type.ElementCount()});
+  }
+  const Expr& size = x->type.shape[axis];
+  if (condition->type.rank() != 1 || context.ranges().ProvenLess(size, condition->type.shape[0])) {
+    return context.Fail(fmt::format("the condition is {}, expected rank 1 and at most {} elements",
+                                    condition->type.ToString(), size.ToString()));
+  }
+  const std::optional<TensorData> known = context.TryConstant(condition);
+  if (!known) return f.Finish({f.Gather(x, PositionsOfData(context, condition, f), axis)});
+  std::vector<double> positions;
+  for (int64_t i = 0; i < known->element_count(); ++i) {
+    if (known->GetInt(i) != 0) positions.push_back(static_cast<double>(i));
+  }
+  const auto count = static_cast<int64_t>(positions.size());
+  return f.Finish({f.Gather(x, f.Tensor(Dtype::kI64, {count}, positions), axis)});
 }
 
 // What ScatterElements was called before opset 11.

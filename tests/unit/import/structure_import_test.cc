@@ -218,20 +218,140 @@ TEST_F(ImportStructure, ADimThatMustDivide) {
   EXPECT_EQ(model->graph->inputs[0]->type.ToString(), "f32[lengths_per_3*3]");
 }
 
-// A jagged tensor: the lengths say where its parts begin, and bags have bounds of their own.
+const auto Bools = [](std::vector<int64_t> values) {
+  const auto count = static_cast<int64_t>(values.size());
+  return ReferenceTensor::FromData(
+      TensorData::From<int64_t>(Dtype::kBool, {count}, std::move(values)));
+};
+const auto Ints = [](std::vector<int64_t> values) {
+  const auto count = static_cast<int64_t>(values.size());
+  return ReferenceTensor::FromData(
+      TensorData::From<int64_t>(Dtype::kI64, {count}, std::move(values)));
+};
+
+TEST_F(ImportStructure, PlacesOfRunTimeData) {
+  // x[mask] = 2 * x[mask], of no element, some, and all.
+  const std::string graph = R"(g (float[n] x, bool[n] mask) => (float[n] y) {
+    places = NonZero(mask)
+    rows = Transpose<perm = [1, 0]>(places)
+    chosen = GatherND(x, rows)
+    doubled = Add(chosen, chosen)
+    y = ScatterND(x, rows, doubled)
+  })";
+  const ReferenceTensor x = F32({4}, {1, 2, 3, 4});
+  EXPECT_EQ(AnswerOf(graph, {x, Bools({0, 0, 0, 0})}), (Numbers{1, 2, 3, 4}));
+  EXPECT_EQ(AnswerOf(graph, {x, Bools({0, 1, 0, 1})}), (Numbers{1, 4, 3, 8}));
+  EXPECT_EQ(AnswerOf(graph, {x, Bools({1, 1, 1, 1})}), (Numbers{2, 4, 6, 8}));
+}
+
+TEST_F(ImportStructure, PlacesOfAMaskThatIsExpanded) {
+  // Rows of a mask, which are as many rows when they are reshaped back.
+  EXPECT_EQ(AnswerOf(R"(g (float[n, 2] x, bool[n] mask) => (float[1, 2] y) {
+    one = Constant<value_ints = [1]>()
+    column = Unsqueeze(mask, one)
+    shape = Shape(x)
+    wide = Expand(column, shape)
+    places = NonZero(wide)
+    tuples = Transpose<perm = [1, 0]>(places)
+    chosen = GatherND(x, tuples)
+    row = Constant<value_ints = [-1, 2]>()
+    rows = Reshape(chosen, row)
+    zero = Constant<value_ints = [0]>()
+    y = ReduceMax(rows, zero)
+  })",
+                     {F32({3, 2}, {-1, -2, -3, -4, 5, 6}), Bools({1, 1, 0})}),
+            (Numbers{-1, -2}));
+}
+
+TEST_F(ImportStructure, RowsBehindACountAreNeverLookedUp) {
+  // The first id is outside of the table, and no row that counts.
+  EXPECT_EQ(AnswerOf(R"(g (int64[n] ids) => (float y) <float[3] table = {1, 2, 4}> {
+    zero = Constant<value_int = 0>()
+    is_id = GreaterOrEqual(ids, zero)
+    known = Compress(ids, is_id)
+    rows = Gather(table, known)
+    y = ReduceSum<keepdims = 0>(rows)
+  })",
+                     {Ints({-9, 2, -9, 1})}),
+            (Numbers{6}));
+}
+
+TEST_F(ImportStructure, FoldsEndAtTheCount) {
+  const auto fold = [&](const std::string& op) {
+    return AnswerOf(R"(g (float[n] x, bool[n] mask) => (float y) {
+      rows = Compress<axis = 0>(x, mask)
+      y = )" + op + R"(<keepdims = 0>(rows)
+    })",
+                    {F32({4}, {-9, -2, 9, -4}), Bools({0, 1, 0, 1})});
+  };
+  EXPECT_EQ(fold("ReduceSum"), (Numbers{-6}));
+  EXPECT_EQ(fold("ReduceMean"), (Numbers{-3}));
+  EXPECT_EQ(fold("ReduceProd"), (Numbers{8}));
+  EXPECT_EQ(fold("ReduceMax"), (Numbers{-2}));
+  EXPECT_EQ(fold("ReduceMin"), (Numbers{-4}));
+  EXPECT_EQ(fold("ReduceL1"), (Numbers{6}));
+}
+
+TEST_F(ImportStructure, SortedRowsAndTheirInverse) {
+  EXPECT_EQ(AnswerOf(R"(g (float[n] x, bool[n] mask) => (float[n] y) {
+    places = NonZero(mask)
+    tuples = Transpose<perm = [1, 0]>(places)
+    rows = GatherND(x, tuples)
+    size = Shape(rows)
+    sorted, order = TopK(rows, size)
+    zero = Constant<value_int = 0>()
+    one = Constant<value_int = 1>()
+    count = Size(rows)
+    numbers = Range(zero, count, one)
+    zeros = ConstantOfShape<value = int64[1] {0}>(size)
+    inverse = ScatterElements(zeros, order, numbers)
+    same = Gather(sorted, inverse)
+    y = ScatterND<reduction = "add">(x, tuples, same)
+  })",
+                     {F32({4}, {1, 2, 3, 4}), Bools({0, 1, 1, 0})}),
+            (Numbers{1, 4, 6, 4}));
+}
+
+TEST_F(ImportStructure, TheSumOfAMaskIsItsCount) {
+  // As torch.export writes x[mask] = 7: the value is expanded to a sum of the mask.
+  EXPECT_EQ(AnswerOf(R"(g (float[n] x, bool[n] mask) => (float[n] y) <float seven = {7}> {
+    places = NonZero(mask)
+    tuples = Transpose<perm = [1, 0]>(places)
+    bits = Cast<to = 7>(mask)
+    count = ReduceSum(bits)
+    values = Expand(seven, count)
+    y = ScatterND(x, tuples, values)
+  })",
+                     {F32({3}, {1, 2, 3}), Bools({0, 1, 0})}),
+            (Numbers{1, 7, 3}));
+}
+
+// A jagged tensor: the lengths say where its parts begin.
 constexpr char kJagged[] =
-    R"(g (float[values, 2] x, int64[2] lengths, int64[1] at) => (float[1, 2] y) {
+    R"(g (float[values, 1] x, int64[2] lengths, int64[1] at) => (float[1, 1] y) {
   first, second = Split<axis = 0>(x, lengths)
-  doubled = Add(second, second)
+  doubled = Add(first, first)
   y = Gather(doubled, at)
 })";
 
-TEST_F(ImportStructure, PartsOfRunTimeLengthsAreRefusedWhereTheirEndMatters) {
+TEST_F(ImportStructure, LookUpsInAPartEndAtItsLength) {
+  const ReferenceTensor x = F32({3, 1}, {4, 5, 6});
+  EXPECT_EQ(AnswerOf(kJagged, {x, Ints({2, 1}), Ints({1})}), (Numbers{10}));
+  EXPECT_EQ(AnswerOf(kJagged, {x, Ints({2, 1}), Ints({-2})}), (Numbers{8}));
+  EXPECT_EQ(AnswerOf(kJagged, {x, Ints({2, 1}), Ints({2})}), Numbers{});  // an index error
+}
+
+TEST_F(ImportStructure, CountsAreRefusedWhereTheyMatter) {
   EXPECT_EQ(
-      Refusal(kJagged),
-      "m.onnxtxt: node \"y\" (gather) reads a tensor whose size is computed from run-time "
-      "data, which fusec supports in look-ups, element by element, and in bags with bounds of "
-      "their own");
+      Refusal(R"(g (float[n] x, bool[n] mask) => (float[1] y) {
+    rows = Compress(x, mask)
+    zero = Constant<value_ints = [0]>()
+    all = Softmax<axis = 0>(rows)
+    y = ReduceSum(all, zero)
+  })"),
+      "m.onnxtxt: node \"all\" (softmax) reads a tensor whose size is computed from run-time "
+      "data, which fusec supports in look-ups, scatters and reductions, element by element, and in "
+      "bags with bounds of their own");
   EXPECT_EQ(Refusal(R"(g (float[values] x, int64[2] lengths) => (float[n] y) {
     y, second = Split<axis = 0>(x, lengths)
   })"),
