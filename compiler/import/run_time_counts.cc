@@ -58,6 +58,13 @@ NodeSet NodesOfOutputs(const Graph& graph) {
   return live;
 }
 
+void RemoveDeadNodes(Graph& graph) {
+  const NodeSet live = NodesOfOutputs(graph);
+  const auto is_dead = [&](const auto& node) { return live.count(node.get()) == 0; };
+  graph.nodes.erase(std::remove_if(graph.nodes.begin(), graph.nodes.end(), is_dead),
+                    graph.nodes.end());
+}
+
 bool MentionsCounts(const Node& node) {
   for (const Value* operand : node.operands) {
     if (operand != nullptr && IsCounted(operand->type.shape)) return true;
@@ -169,6 +176,7 @@ void RunTimeCounts::Resolve(Graph& graph, const Ranges& with_counts, Problems& p
   if (empty()) return;
   SizesBecomeData(graph, NodesOfOutputs(graph));
   RowsBehindDoNotMatter(graph, NodesOfOutputs(graph), with_counts, problems);
+  RemoveDeadNodes(graph);  // whose look-ups of rows behind a count would fail
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
     if (!IsCounted(graph.outputs[i]->type.shape)) continue;
     problems.Add("output \"" + graph.OutputName(i) +
