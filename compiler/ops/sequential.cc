@@ -5,8 +5,10 @@
 #include <cmath>
 #include <numeric>
 
+#include "compiler/ir/element_sources.h"
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/fitting_sizes.h"
+#include "compiler/ops/formula.h"
 #include "compiler/ops/view_support.h"
 
 namespace fusec {
@@ -71,6 +73,56 @@ void ReduceInto(ReferenceTensor& output, int64_t place, const ReferenceTensor& u
   } else {
     output.ints[place] = ReduceInt(reduction, output.dtype, output.ints[place], updates.ints[i]);
   }
+}
+
+// Element `index` of a value that views make of 0, 1, 2, ...; nullopt for other values.
+std::optional<Expr> NumberAt(const Value* value, Exprs index, const Ranges& ranges) {
+  for (const Node* node = value->producer; node != nullptr; node = value->producer) {
+    if (node->kind == OpKind::kRange) {
+      const bool counts =
+          IsInteger(value->type.dtype) && node->Int("start") == 0 && node->Int("delta") == 1;
+      return counts ? std::optional(index[0]) : std::nullopt;
+    }
+    if (GetOpDef(node->kind).op_class != OpClass::kView) break;
+    const auto sources = ElementSources(*node, 0, index, ranges, NoIndexIsKnown);
+    if (!sources || sources->size() != 1 || (*sources)[0].operand < 0) break;
+    value = node->operand((*sources)[0].operand);
+    index = (*sources)[0].index;
+  }
+  return std::nullopt;
+}
+
+// How many updates in a row each row of a matrix gets from a scatter_nd whose first coordinates are
+// 0, 0, .., 1, 1, .., as index_put_((row, column), x) of all rows has; null for other scatters.
+std::optional<Expr> UpdatesPerRow(const ImportContext& context) {
+  const Shape& data = context.input(0)->type.shape;
+  const Value* indices = context.input(1);
+  const Shape& shape = indices->type.shape;
+  if (data.size() != 2 || shape.size() < 2 || !shape.back().IsConstant(2)) return std::nullopt;
+  Ranges ranges = context.ranges();
+  const Shape tuples(shape.begin(), shape.end() - 1);
+  const Expr count = Product(tuples);
+  const Expr per_row = FloorDiv(count, data[0], ranges);
+  if (per_row * data[0] != count || !ranges.ProvenNonNegative(per_row - 1)) return std::nullopt;
+  const Expr update = AnyIndex({count}, ranges)[0];
+  Exprs index = Delinearize(update, tuples, ranges);
+  index.push_back(Expr(0));
+  const std::optional<Expr> row = NumberAt(indices, index, ranges);
+  if (!row || *row != FloorDiv(update, per_row, ranges)) return std::nullopt;
+  return per_row;
+}
+
+// Such a scatter, whose rows do not depend on each other.
+Result<void> ScatterInRows(ImportContext& context, const Expr& per_row) {
+  Value* data = context.input(0);
+  Value* indices = context.input(1);
+  const Shape rows = {data->type.shape[0], per_row};
+  Formula f(context);
+  Value* columns =
+      f.Slice(indices, indices->type.rank() - 1, 1, 1, /*step=*/1, indices->name + "_columns");
+  return f.Finish({f.Make(
+      OpKind::kScatterElements, {data, f.Reshape(columns, rows), f.Reshape(context.input(2), rows)},
+      {{"axis", int64_t{1}}, {"reduction", context.String("reduction", "none")}})});
 }
 
 Result<void> CheckScatter(const InferContext& context) {
@@ -266,6 +318,9 @@ FUSEC_DEFINE_OP(ScatterElements)
 struct ScatterNDOp {
   static constexpr AttributeSpec kAttributes[] = {{"reduction", "none|add|mul|max|min"}};
   static Result<void> Import(ImportContext& context) {
+    if (const std::optional<Expr> per_row = UpdatesPerRow(context)) {
+      return ScatterInRows(context, *per_row);
+    }
     return context.AddNode(OpKind::kScatterND,
                            {context.input(0), context.input(1), context.input(2)},
                            {{"reduction", context.String("reduction", "none")}});
