@@ -326,6 +326,36 @@ TEST_F(ImportStructure, TheSumOfAMaskIsItsCount) {
             (Numbers{1, 7, 3}));
 }
 
+TEST_F(ImportStructure, UpdatesOfAllRowsAreScatteredRowByRow) {
+  // As a rating matrix is filled; the last of equal ids wins.
+  const std::string graph =
+      R"(g (int64[n, 3] ids, float[n, 3] ratings, float[n, 4] none) => (float[n, 4] y) {
+    shape = Shape(ids)
+    zero = Constant<value_int = 0>()
+    one = Constant<value_int = 1>()
+    count = Gather(shape, zero)
+    numbers = Range(zero, count, one)
+    last = Constant<value_ints = [-1]>()
+    column = Unsqueeze(numbers, last)
+    same_rows = Expand(column, shape)
+    flat_rows = Reshape(same_rows, last)
+    flat_ids = Reshape(ids, last)
+    rows = Unsqueeze(flat_rows, last)
+    columns = Unsqueeze(flat_ids, last)
+    places = Concat<axis = 1>(rows, columns)
+    flat_ratings = Reshape(ratings, last)
+    y = ScatterND(none, places, flat_ratings)
+  })";
+  const auto model = Load(graph);
+  ASSERT_TRUE(model) << ErrorOf(model);
+  EXPECT_EQ(model->graph->outputs[0]->producer->kind, OpKind::kScatterElements);
+  const auto ids = ReferenceTensor::FromData(
+      TensorData::From<int64_t>(Dtype::kI64, {2, 3}, {1, 3, 1, 0, 2, -1}));
+  EXPECT_EQ(Answer(*model->graph,
+                   {ids, F32({2, 3}, {1, 2, 3, 4, 5, 6}), F32({2, 4}, {0, 0, 0, 9, 0, 9, 0, 0})}),
+            (Numbers{0, 3, 0, 2, 4, 9, 5, 6}));
+}
+
 // A jagged tensor: the lengths say where its parts begin.
 constexpr char kJagged[] =
     R"(g (float[values, 1] x, int64[2] lengths, int64[1] at) => (float[1, 1] y) {
