@@ -1,0 +1,119 @@
+// Rows whose number is run-time data: a model that gets its mask in a run answers as the same model
+// with the mask as a constant, whose places import knows.
+#include <cmath>
+
+#include "tests/property/random_generator.h"
+#include "tests/property/seeds_to_run.h"
+#include "tests/unit/import/import_fixture.h"
+
+namespace fusec {
+namespace {
+
+constexpr int64_t kRows = 5, kColumns = 3;
+
+// `text` with `number` for each # and `rows` for each $.
+std::string Filled(const std::string& text, int number, const std::string& rows) {
+  std::string filled;
+  for (const char c : text) {
+    filled += c == '#' ? std::to_string(number) : c == '$' ? rows : std::string(1, c);
+  }
+  return filled + "\n";
+}
+
+// Nodes that make rows r# [count, 3] of $.
+const std::vector<std::string> kSteps = {
+    "r# = Add($, scale)",
+    "r# = Softmax<axis = 1>($)",
+    "r# = MatMul($, weight)",
+    "r# = LayerNormalization<axis = 1>($, scale)",
+    "r# = CumSum($, zero)",
+    "r# = CumSum<reverse = 1>($, zero)",
+    "r# = CumSum<exclusive = 1>($, one)",
+    "k# = Shape<end = 1>($)\n r#, o# = TopK<axis = 0>($, k#)",
+    "k# = Shape<end = 1>($)\n r#, o# = TopK<axis = 0, largest = 0>($, k#)",
+    "s# = ReduceSum($, axis)\n r# = Sub($, s#)",
+    "s# = ReduceMax($, axis)\n r# = Sub($, s#)",
+    "s# = ReduceMean($, axis)\n r# = Sub($, s#)",
+    "s# = ReduceL1($, axis)\n r# = Min($, s#)",
+    "f# = Reshape($, all)\n h# = Relu(f#)\n r# = Reshape(h#, three)",
+    "t# = Transpose<perm = [1, 0]>($)\n p# = MatMul(t#, $)\n r# = MatMul($, p#)",
+    "k# = Shape<end = 1>($)\n c# = Squeeze(k#, axis)\n i# = Range(zero, c#, one)\n"
+    "g# = CumSum<reverse = 1>(i#, zero)\n m# = Min(i#, g#)\n r# = Gather($, m#)",
+};
+
+// Nodes that make y, which has no counted size, of $.
+const std::vector<std::string> kEnds = {
+    "y = ScatterND(x, tuples, $)",
+    "y = ScatterND<reduction = \"add\">(x, tuples, $)",
+    "y = ScatterND<reduction = \"max\">(x, tuples, $)",
+    "y = ScatterND<reduction = \"mul\">(x, tuples, $)",
+    "f = Gather<axis = 1>($, zero)\n to = Gather(ids, places1)\n"
+    "c = Gather<axis = 1>(x, zero)\n y = ScatterElements(c, to, f)",
+    "y = ReduceMin($, axis)",
+    "y = ReduceProd($, axis)",
+    "y = ReduceMean($, axis)",
+    "y = ReduceLogSumExp($, axis)",
+};
+
+std::string Model(Random& random) {
+  std::string text = R"(g (float[5, 3] x, int64[5] ids, bool[5] mask) => (float[k, m] y)
+<float[3] scale = {0.5, -1, 2}, float[3, 3] weight = {1, 0, -1, 2, 0.5, 0, 0, 1, 1}> {
+zero = Constant<value_int = 0>()
+one = Constant<value_int = 1>()
+axis = Constant<value_ints = [0]>()
+all = Constant<value_ints = [-1]>()
+three = Constant<value_ints = [-1, 3]>()
+places = NonZero(mask)
+tuples = Transpose<perm = [1, 0]>(places)
+places1 = Squeeze(places, axis)
+)";
+  text += random.OneIn(2) ? "r0 = GatherND(x, tuples)\n" : "r0 = Compress<axis = 0>(x, mask)\n";
+  int number = 0;
+  for (int64_t steps = random.Below(4); steps > 0; --steps) {
+    const std::string rows = "r" + std::to_string(number++);
+    text += Filled(random.From(kSteps), number, rows);
+  }
+  return text + Filled(random.From(kEnds), number, "r" + std::to_string(number)) + "}";
+}
+
+using CountedRows = Import;
+
+TEST_F(CountedRows, AnswerAsThoseOfAKnownMask) {
+  for (const uint64_t seed : SeedsToRun(200)) {
+    Random random(seed);
+    const std::string text = Model(random);
+    std::vector<double> values;
+    for (int64_t i = 0; i < kRows * kColumns; ++i) values.push_back(random.Eighths());
+    std::vector<int64_t> ids, bits;
+    const int64_t odds = 1 + random.Below(4);  // all, or fewer and fewer
+    for (int64_t i = 0; i < kRows; ++i) {
+      ids.push_back(random.Below(kRows));
+      bits.push_back(random.OneIn(odds) ? 1 : 0);
+    }
+    const auto mask = TensorData::From<int64_t>(Dtype::kBool, {kRows}, bits);
+    const std::vector<ReferenceTensor> inputs = {
+        F32({kRows, kColumns}, values),
+        ReferenceTensor::FromData(TensorData::From<int64_t>(Dtype::kI64, {kRows}, ids)),
+        ReferenceTensor::FromData(mask)};
+    ImportOptions known;
+    known.frozen_inputs.emplace("mask", mask);
+    const auto counted = Load(text);
+    ASSERT_TRUE(counted) << ErrorOf(counted) << "\nseed " << seed << "\n" << text;
+    const auto fixed = Load(text, known);
+    ASSERT_TRUE(fixed) << ErrorOf(fixed) << "\nseed " << seed << "\n" << text;
+    const std::vector<double> wanted = Answer(*fixed->graph, ArrayRef(inputs).slice(0, 2));
+    const std::vector<double> found = Answer(*counted->graph, inputs);
+    ASSERT_FALSE(wanted.empty()) << "seed " << seed << "\n" << text;
+    ASSERT_EQ(found.size(), wanted.size()) << "seed " << seed << "\n" << text;
+    for (size_t i = 0; i < found.size(); ++i) {
+      const bool agree = found[i] == wanted[i] || (std::isnan(found[i]) && std::isnan(wanted[i])) ||
+                         std::abs(found[i] - wanted[i]) <= 1e-9 * std::abs(wanted[i]);
+      EXPECT_TRUE(agree) << "element " << i << " is " << found[i] << ", expected " << wanted[i]
+                         << "\nseed " << seed << "\n"
+                         << text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fusec
