@@ -10,10 +10,8 @@
 namespace fusec {
 namespace {
 
-constexpr char kPrefix[] = "run_time_count_";
-
 bool IsCount(const AtomRef& atom) {
-  return atom->kind == Atom::Kind::kSymbol && atom->name.starts_with(kPrefix);
+  return atom->kind == Atom::Kind::kSymbol && atom->name.starts_with(kCountPrefix);
 }
 
 // Whether `dim` is one count times a factor without counts: rows behind it are those behind the
@@ -388,13 +386,13 @@ class Rewrite {
 
 }  // namespace
 
-std::string CountSymbol(size_t number) { return kPrefix + std::to_string(number); }
+std::string CountSymbol(size_t number) { return kCountPrefix + std::to_string(number); }
 
 bool IsCounted(const Expr& dim) {
   std::vector<std::string> symbols;
   dim.CollectSymbols(symbols);
   return std::any_of(symbols.begin(), symbols.end(),
-                     [](const std::string& symbol) { return symbol.starts_with(kPrefix); });
+                     [](const std::string& symbol) { return symbol.starts_with(kCountPrefix); });
 }
 
 bool IsCounted(ShapeRef shape) {

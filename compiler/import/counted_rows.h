@@ -8,7 +8,8 @@ namespace fusec {
 // Nodes that read tensors whose size is a run-time count (run_time_counts.h). Such a tensor gets as
 // many rows as it can have, and the rows behind its count hold anything.
 
-// The name of count `number`, and whether a size mentions one.
+// How the symbols of counts begin, and no dim of a model: count `number` has the number behind it.
+inline constexpr char kCountPrefix[] = "run_time_count_";
 std::string CountSymbol(size_t number);
 bool IsCounted(const Expr& dim);
 bool IsCounted(ShapeRef shape);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "compiler/import/counted_rows.h"
 #include "compiler/import/names.h"
 #include "compiler/import/problems.h"
 #include "compiler/import/tensor_proto.h"
@@ -14,10 +15,10 @@
 namespace fusec {
 namespace {
 
-// Names that mean something else in the text of an Expr or of a kernel.
+// Names that mean something else: in the text of an Expr or of a kernel, or a run-time count.
 bool IsTaken(const std::string& name) {
   return name == "floordiv" || name == "mod" || name.starts_with("__") || IsKernelWord(name) ||
-         IsKernelConstant(name);
+         IsKernelConstant(name) || name.starts_with(kCountPrefix);
 }
 
 // The symbols of a model's dims, by the text of dim_param.
