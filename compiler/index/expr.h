@@ -36,6 +36,7 @@ class Expr {
   static Expr Symbol(std::string name);
   static Expr FromTerms(Terms terms);  // in any order; repeats are added up
   // Reads the text that ToString writes: + - * ( ) integers, names, floordiv(a, b), mod(a, b), min(a, b), max(a, b).
+  // a / b is floordiv(a, b), as the comments of kernels write it.
   static Result<Expr> Parse(std::string_view text);
 
   ArrayRef<Term> terms() const { return terms_; }

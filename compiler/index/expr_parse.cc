@@ -73,8 +73,14 @@ class ExprParser {
   // The sign goes to the first factor, so that -9223372036854775808 can be read.
   Result<Expr> ParseProduct(bool negative) {
     FUSEC_ASSIGN(Expr product, ParseFactor(negative));
-    while (Accept('*')) {
+    while (true) {
+      const bool quotient = Accept('/');
+      if (!quotient && !Accept('*')) break;
       FUSEC_ASSIGN(const Expr factor, ParseFactor(false));
+      if (quotient) {
+        product = FloorDiv(product, factor, Ranges());
+        continue;
+      }
       if (product.terms().size() * factor.terms().size() > kMaxTerms)
         return FailHere("multiplied out it has more than " + std::to_string(kMaxTerms) + " terms");
       product = product * factor;

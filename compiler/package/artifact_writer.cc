@@ -1,27 +1,15 @@
 #include "compiler/package/artifact_writer.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "compiler/ir/op_def.h"
-#include "compiler/package/output_path.h"
+#include "compiler/package/artifact_folder.h"
 #include "compiler/package/weights_file.h"
 #include "compiler/plan/matmul/weight_panels.h"
 #include "compiler/support/check.h"
-#include "compiler/support/interrupt.h"
-#include "runtime/src/artifact/hash.h"
-#include "runtime/src/artifact/manifest.h"
 
 namespace fusec {
 
@@ -344,10 +332,6 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
   return json;
 }
 
-std::string HashOf(const std::string& bytes) {
-  return runtime::Hash128(std::as_bytes(std::span(bytes.data(), bytes.size())));
-}
-
 Result<void> WriteInto(const std::string& folder, const ArtifactContents& contents) {
   const BufferTable buffers(contents.targets);
   std::map<std::string, std::string> hashes;
@@ -361,68 +345,17 @@ Result<void> WriteInto(const std::string& folder, const ArtifactContents& conten
     FUSEC_TRY(WriteFile(folder + "/" + path, bytes));
     hashes[path] = HashOf(bytes);
   }
-  // A file's name may be of any bytes.
-  const auto replace = nlohmann::json::error_handler_t::replace;
-  const std::string json =
-      ManifestJson(contents, buffers, hashes).dump(1, ' ', false, replace) + "\n";
-  const std::string keys = json.substr(2);  // behind the brace and its line
   return WriteFile(folder + "/manifest.json",
-                   fmt::format("{}{}{}{}", runtime::kManifestHash, HashOf(keys),
-                               runtime::kManifestHashEnd, keys));
-}
-
-// Puts `made` in the place of `target`. What was there is found under the name `made` afterwards,
-// and a process that is killed meanwhile leaves one of the two in place, where the file system can
-// exchange names.
-bool Replace(const std::string& made, const std::string& target, std::error_code& error) {
-  if (renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0)
-    return true;
-  const bool can_exchange = errno != EINVAL && errno != ENOSYS && errno != ENOENT;
-  error = {errno, std::generic_category()};
-  if (can_exchange) return false;
-  const std::string old = made + ".old";
-  error.clear();
-  const bool exists = fs::exists(target, error);
-  if (exists) fs::rename(target, old, error);
-  if (!error) fs::rename(made, target, error);
-  std::error_code ignored;
-  if (error && exists) fs::rename(old, target, ignored);
-  if (!error) fs::remove_all(old, ignored);
-  return !error;
-}
-
-// A new folder beside `target`. Processes of containers have the same numbers, and one that was
-// killed leaves its folder.
-Result<std::string> MakeFolderBeside(const std::string& target) {
-  constexpr int kMostTries = 1000;
-  const std::string first = target + ".partial." + std::to_string(getpid());
-  for (int i = 0; i < kMostTries; ++i) {
-    std::string folder = i == 0 ? first : first + "." + std::to_string(i);
-    if (mkdir(folder.c_str(), 0777) == 0) return folder;
-    if (errno != EEXIST) break;
-  }
-  return Fail(ErrorKind::kUsage, std::strerror(errno));
+                   ManifestText(ManifestJson(contents, buffers, hashes)));
 }
 
 }  // namespace
 
 Result<void> WriteArtifact(const std::string& path, const ArtifactContents& contents) {
-  FUSEC_ASSIGN(const std::string target, CheckOutputPath(path));
-  const Result<std::string> made = MakeFolderBeside(target);
-  if (!made) return Fail(made.error().kind, "cannot write " + path + ": " + made.error().message);
-  const std::string& aside = *made;
-  const TemporaryFolder cleanup(aside);
-  std::error_code error;
-  if (auto written = WriteInto(aside, contents); !written) {
-    // Told of the place where the user wants it.
-    std::string message = written.error().message;
-    if (const size_t at = message.find(aside); at != std::string::npos)
-      message.replace(at, aside.size(), path);
-    return Fail(written.error().kind, message);
-  }
-  if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
-  if (!Replace(aside, target, error))
-    return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + error.message());
+  FUSEC_TRY(ReplaceFolder(path, [&](const std::string& folder) -> Result<bool> {
+    FUSEC_TRY(WriteInto(folder, contents));
+    return true;
+  }));
   return {};
 }
 

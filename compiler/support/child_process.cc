@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -61,17 +63,20 @@ std::vector<std::string> Environment(const std::string& temporary_folder) {
   return variables;
 }
 
-// The exit code, or -1. Looks every 10 ms whether it is to end.
-int WaitFor(pid_t child) {
+// The exit code, or minus the signal that ended it. Looks every 10 ms whether it is to end, which
+// `stop` does.
+int WaitFor(pid_t child, function_ref<void()> stop) {
   constexpr timespec kPause = {0, 10'000'000};
   bool ended = false;
   int status = 0;
   while (true) {
     const pid_t finished = waitpid(child, &status, WNOHANG);
-    if (finished == child) return WIFEXITED(status) && !ended ? WEXITSTATUS(status) : -1;
+    if (finished == child)
+      return WIFEXITED(status) && !ended ? WEXITSTATUS(status)
+                                         : -(ended ? SIGTERM : WTERMSIG(status));
     if (finished < 0 && errno != EINTR) return -1;
     if (Interrupted() && !ended) {
-      kill(-child, SIGTERM);
+      stop();
       ended = true;
     }
     nanosleep(&kPause, nullptr);
@@ -107,10 +112,23 @@ ChildResult RunChild(ArrayRef<std::string> arguments, const std::string& tempora
     result.errors = std::strerror(spawned);
     return result;
   }
-  result.exit_code = WaitFor(child);
+  result.exit_code = std::max(WaitFor(child, [child] { kill(-child, SIGTERM); }), -1);
   result.output = output.Text();
   result.errors = errors.Text();
   return result;
+}
+
+int RunInCopy(function_ref<int()> work) {
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child < 0) return work();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const int code = work();
+    std::fflush(nullptr);
+    _exit(code);
+  }
+  return WaitFor(child, [child] { kill(child, SIGKILL); });
 }
 
 Result<std::string> MakeTemporaryFolder() {

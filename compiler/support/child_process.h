@@ -16,6 +16,11 @@ struct ChildResult {
 // Interrupted(), it and what it started are ended. `temporary_folder`, if given, is its TMPDIR.
 ChildResult RunChild(ArrayRef<std::string> arguments, const std::string& temporary_folder = "");
 
+// Runs `work` in a copy of this process, so that a crash in it ends only the copy. Gives the code
+// that it returns, or minus the signal that ended it. No other thread may be at work. An interrupt
+// ends the copy.
+int RunInCopy(function_ref<int()> work);
+
 // A new folder in $TMPDIR or /tmp; the caller removes it (TemporaryFolder).
 Result<std::string> MakeTemporaryFolder();
 

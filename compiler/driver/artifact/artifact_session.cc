@@ -8,6 +8,7 @@
 #include <new>
 
 #include "compiler/support/adt.h"
+#include "compiler/support/terminal.h"
 
 namespace fusec {
 
@@ -137,6 +138,17 @@ Result<std::unique_ptr<runtime::Program>> LoadProgram(const std::string& path,
   FUSEC_RUNTIME_ASSIGN(auto program,
                        runtime::Program::Load(path, device.empty() ? nullptr : device.c_str()));
   return program;
+}
+
+void NoteEdits(const runtime::Program& program) {
+  std::vector<std::string> edited;
+  for (const runtime::Step& step : program.device().target().steps) {
+    if (step.edited.empty()) continue;
+    edited.push_back(step.name + (step.edited == "passed" ? "" : ", check " + step.edited));
+  }
+  if (edited.empty()) return;
+  PrintNote(Plural(static_cast<int64_t>(edited.size()), "kernel") + " edited (" +
+            Join(edited, "; ") + ")");
 }
 
 std::vector<DimRange> DimRanges(const runtime::Manifest& manifest) {

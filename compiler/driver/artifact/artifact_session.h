@@ -39,6 +39,9 @@ Result<void> CheckArtifact(const std::string& path);
 Result<std::unique_ptr<runtime::Program>> LoadProgram(const std::string& path,
                                                       const std::string& device);
 
+// Says on stderr which of the kernels that the program launches were edited, if any.
+void NoteEdits(const runtime::Program& program);
+
 // What kernels are made for, and what runs take: an empty batch besides, if outputs are empty then.
 std::vector<DimRange> DimRanges(const runtime::Manifest& manifest);
 std::vector<DimRange> ServedDimRanges(const runtime::Manifest& manifest);

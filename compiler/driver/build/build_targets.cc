@@ -95,6 +95,33 @@ void AddCpuJobs(size_t number, const ModelTitle& title, const BuildOptions& opti
   }
 }
 
+std::vector<Job> JobsOf(const ModelTitle& title, const BuildOptions& options,
+                        ArtifactContents& contents) {
+  std::vector<Job> jobs;
+  for (size_t i = 0; i < contents.targets.size(); ++i) {
+    if (contents.targets[i].plan.target == TargetKind::kGpu)
+      AddGpuJobs(i, title, contents, jobs);
+    else
+      AddCpuJobs(i, title, options, contents, jobs);
+  }
+  return jobs;
+}
+
+Result<void> PlanTargets(ArrayRef<TargetSource> sources, const BuildOptions& options,
+                         ArtifactContents& contents) {
+  for (const TargetSource& source : sources) {
+    PlanOptions plan_options = PlanFor(source.name, options.matmul_precision);
+    plan_options.tuning = &source.tuning;
+    FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*source.graph, plan_options, contents.sites));
+    ShareEqualKernels(plan);
+    const char* ir = plan.target == TargetKind::kGpu ? "ir/gpu.ir" : "ir/cpu.ir";
+    contents.files[ir] = Print(*source.graph);
+    contents.targets.push_back(
+        {source.name, source.graph, std::move(plan), {}, {}, ir, source.not_fused});
+  }
+  return {};
+}
+
 }  // namespace
 
 TargetKind KindOf(const std::string& target) {
@@ -109,30 +136,22 @@ PlanOptions PlanFor(const std::string& target, const std::string& matmul_precisi
 
 Result<void> BuildKernels(const ModelTitle& title, const BuildOptions& options,
                           ArtifactContents& contents) {
-  std::vector<Job> jobs;
-  for (size_t i = 0; i < contents.targets.size(); ++i) {
-    if (contents.targets[i].plan.target == TargetKind::kGpu)
-      AddGpuJobs(i, title, contents, jobs);
-    else
-      AddCpuJobs(i, title, options, contents, jobs);
-  }
+  std::vector<Job> jobs = JobsOf(title, options, contents);
   FUSEC_TRY(DumpKernels(options.dump_kernels_directory, contents.files));
   return RunJobs(jobs, contents, options);
 }
 
 Result<void> BuildTargets(ArrayRef<TargetSource> sources, const ModelTitle& title,
                           const BuildOptions& options, ArtifactContents& contents) {
-  for (const TargetSource& source : sources) {
-    PlanOptions plan_options = PlanFor(source.name, options.matmul_precision);
-    plan_options.tuning = &source.tuning;
-    FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*source.graph, plan_options, contents.sites));
-    ShareEqualKernels(plan);
-    const char* ir = plan.target == TargetKind::kGpu ? "ir/gpu.ir" : "ir/cpu.ir";
-    contents.files[ir] = Print(*source.graph);
-    contents.targets.push_back(
-        {source.name, source.graph, std::move(plan), {}, {}, ir, source.not_fused});
-  }
+  FUSEC_TRY(PlanTargets(sources, options, contents));
   return BuildKernels(title, options, contents);
+}
+
+Result<void> EmitTargets(ArrayRef<TargetSource> sources, const ModelTitle& title,
+                         const BuildOptions& options, ArtifactContents& contents) {
+  FUSEC_TRY(PlanTargets(sources, options, contents));
+  JobsOf(title, options, contents);
+  return {};
 }
 
 }  // namespace fusec

@@ -36,7 +36,11 @@ PlanOptions PlanFor(const std::string& target, const std::string& matmul_precisi
 Result<void> BuildTargets(ArrayRef<TargetSource> sources, const ModelTitle& title,
                           const BuildOptions& options, ArtifactContents& contents);
 
-// The same for targets that are planned already.
+// Plans every target and writes its kernels down, without compiling them.
+Result<void> EmitTargets(ArrayRef<TargetSource> sources, const ModelTitle& title,
+                         const BuildOptions& options, ArtifactContents& contents);
+
+// As BuildTargets, for targets that are planned already.
 Result<void> BuildKernels(const ModelTitle& title, const BuildOptions& options,
                           ArtifactContents& contents);
 

@@ -7,6 +7,7 @@
 
 #include "compiler/driver/artifact/random_flags.h"
 #include "compiler/driver/build/model_flags.h"
+#include "compiler/driver/edit/edit_flags.h"
 #include "compiler/driver/verify/verify_flags.h"
 #include "compiler/support/adt.h"
 #include "compiler/support/result.h"
@@ -81,6 +82,9 @@ struct ReportFlags {
   std::string bench;  // a file of RunBench
 };
 Result<int> RunReport(const ReportFlags& flags);
+
+Result<int> RunEdit(const EditFlags& flags);
+Result<int> RunRebuild(const RebuildFlags& flags);
 
 struct OptFlags {
   std::string file, output;  // "-" reads stdin

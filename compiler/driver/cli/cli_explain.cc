@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <map>
 
@@ -56,6 +57,8 @@ void PrintStep(const ExplainedStep& step) {
               Shorten(step.outputs, kShown).c_str());
   if (step.flops > 0)
     std::printf("    flops   %s\n", FormatCount(static_cast<double>(step.flops)).c_str());
+  if (!step.edited.empty())
+    std::printf("    edited  its check alone against its unfused ops: %s\n", step.edited.c_str());
   const std::string& function = step.code.function;
   if (!function.empty() && function != step.name)
     std::printf("    code    that of %s, which is equal\n", function.c_str());
@@ -107,6 +110,12 @@ void PrintPage(const Explanation& e) {
   line("after", e.after_launches, e.after_bytes);
   std::printf("  %-14s %s of weights, %s of scratch\n", "memory", Traffic(e.weight_bytes).c_str(),
               Traffic(e.arena_bytes).c_str());
+  const auto is_edited = [](const ExplainedStep& step) { return !step.edited.empty(); };
+  const int64_t edited = std::count_if(e.steps.begin(), e.steps.end(), is_edited);
+  if (edited > 0) {
+    std::printf("  %-14s %s (fusec rebuild --restore takes the originals back)\n", "edited",
+                Plural(edited, "kernel").c_str());
+  }
   for (const ExplainedStep& step : e.steps) PrintStep(step);
   PrintEdges(e);
   if (e.tuning) {

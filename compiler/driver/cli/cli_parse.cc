@@ -23,6 +23,8 @@ usage: fusec MODEL.onnx -o OUT          compile a model into the folder OUT (an 
        fusec tune OUT                   choose its kernels by measuring them on this machine
        fusec explain OUT                show its kernels, and what was not fused and why
        fusec report OUT -o FILE.html    write a page that shows them in a browser
+       fusec edit OUT [KERNEL]          copy kernels to edit them
+       fusec rebuild OUT                compile, check and time edited kernels, or restore them
        fusec opt FILE.ir --passes=A,B   run passes on IR text
        fusec --list-ops [--json]        list every supported operator
        fusec --version                  print versions, and which parts of CUDA were found
@@ -327,6 +329,62 @@ Command DeclareReport(CLI::App& app) {
   return [flags] { return RunReport(*flags); };
 }
 
+Command DeclareEdit(CLI::App& app) {
+  auto flags = std::make_shared<EditFlags>();
+  app.description(
+      "Copies the code of kernels into the folder OUT.edit, where you edit it: KERNEL.cu for a "
+      "GPU, "
+      "and kernels.cc with\n"
+      "all kernels for the CPU. On a terminal, the editor of $VISUAL or $EDITOR opens them. Copies "
+      "that are there stay as\n"
+      "they are. The launch of a kernel stands in its header comment behind \"launch  :\", and is "
+      "edited there, too; dynamic\n"
+      "shared memory is added at its end as \", 4096 bytes of dynamic shared memory\".");
+  app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
+  CLI::Option* kernels =
+      app.add_option("KERNEL", flags->kernels, "the kernels (default: all)")->type_name("");
+  app.add_option("--from", flags->from, "take edited files from this folder instead")
+      ->type_name("DIR")
+      ->excludes(kernels);
+  app.add_option("--copy", flags->copy, "the folder to copy to (default: OUT.edit)")
+      ->type_name("DIR");
+  app.footer("example: fusec edit dlrm k01_linear_relu && fusec rebuild dlrm");
+  return [flags] { return RunEdit(*flags); };
+}
+
+Command DeclareRebuild(CLI::App& app) {
+  auto flags = std::make_shared<RebuildFlags>();
+  app.description(
+      "Compiles the kernels whose code was edited, in OUT.edit (fusec edit) or in OUT itself, for "
+      "every target that has\n"
+      "them. Then it compares each of them alone with its unfused ops in double precision, as "
+      "verify --per-fusion does,\n"
+      "and times it beside the original. OUT stays as it was, and the exit code is 1, if an answer "
+      "differs by more than\n"
+      "its tolerance. Kernels for a GPU are checked where there is one. The replaced files are "
+      "kept in OUT/original;\n"
+      "those that were edited in OUT itself are written again from the graphs in OUT/ir.");
+  app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
+  CLI::Option* edits =
+      app.add_option("--edits", flags->edits, "the folder of edited files (default: OUT.edit)")
+          ->type_name("DIR");
+  CLI::Option* keep = app.add_flag("--keep-wrong", flags->keep_wrong,
+                                   "take the edits into OUT even if their check fails");
+  app.add_flag("--restore", flags->restore, "take the original kernels back; OUT.edit stays")
+      ->excludes(edits)
+      ->excludes(keep);
+  AddRepeated(app, "--dim", flags->dims,
+              "sizes of a symbolic dim to check and time at (default: check at 1,2,5,64 and at "
+              "several blocks, time at 64)",
+              "NAME=SIZE,...");
+  AddRandomFlags(app, flags->random_flags);
+  AddDevice(app, flags->device);
+  app.footer(
+      "example: fusec rebuild dlrm --dim batch=1,128\n"
+      "         fusec rebuild dlrm --restore");
+  return [flags] { return RunRebuild(*flags); };
+}
+
 Command DeclareOpt(CLI::App& app) {
   auto flags = std::make_shared<OptFlags>();
   app.description("Runs passes on IR text and prints the result.");
@@ -359,7 +417,8 @@ struct Verb {
 constexpr Verb kVerbs[] = {{"compile", &DeclareCompile}, {"run", &DeclareRun},
                            {"verify", &DeclareVerify},   {"bench", &DeclareBench},
                            {"tune", &DeclareTune},       {"explain", &DeclareExplain},
-                           {"report", &DeclareReport},   {"opt", &DeclareOpt}};
+                           {"report", &DeclareReport},   {"edit", &DeclareEdit},
+                           {"rebuild", &DeclareRebuild}, {"opt", &DeclareOpt}};
 
 // CLI11 looks for what is missing first, but a name that it does not know is mostly the cause.
 std::string Problem(const CLI::App& app, const CLI::ParseError& error) {

@@ -56,6 +56,7 @@ Result<int> RunRun(const RunFlags& flags) {
         {manifest.outputs[i].name, TypeText(outputs[i]), Summary(outputs[i]), paths[i]});
   }
   std::fputs(FormatTable(rows, "llll").c_str(), stdout);
+  NoteEdits(*program);
   PrintNote("ran on " + program->device().name());
   return 0;
 }

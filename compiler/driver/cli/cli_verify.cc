@@ -160,6 +160,7 @@ Result<int> RunVerify(const VerifyFlags& flags) {
     PrintTables(judgements);
     std::puts(pass ? Green("pass").c_str() : Red("FAIL").c_str());
   }
+  NoteEdits(*subject.program);
   PrintNote("ran on " + subject.program->device().name());
   return pass ? 0 : 1;
 }

@@ -73,6 +73,7 @@ Result<ExplainedStep> ExplainStep(const runtime::Manifest& manifest, const runti
                                   const Json& json, ArrayRef<int64_t> symbols) {
   ExplainedStep result;
   result.name = step.name;
+  result.edited = step.edited;
   result.op_class = ValueOf(json, "class", "");
   result.launch = ValueOf(json, "launch", "");
   result.ops = Texts(json, "ops");
@@ -268,6 +269,7 @@ std::string ExplanationJson(const Explanation& e) {
                        {"bytes_written", step.bytes_written},
                        {"flops", step.flops}});
     if (!step.code.function.empty()) kernels.back()["function"] = step.code.function;
+    if (!step.edited.empty()) kernels.back()["edited"] = {{"check", step.edited}};
   }
   for (const NotFusedEdge& edge : e.not_fused) {
     not_fused.push_back({{"producer", edge.producer},

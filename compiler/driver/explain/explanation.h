@@ -25,6 +25,7 @@ struct StepCode {
 struct ExplainedStep {
   std::string name, op_class, launch;
   StepCode code;
+  std::string edited;  // "", or of an edited kernel what its check said: "passed", ...
   std::vector<std::string> ops, onnx_nodes, modules, inputs, outputs;
   int64_t launches = 1;  // more for a library that computes a batch's matrices one by one
   int64_t bytes_read = 0, bytes_written = 0, flops = 0;

@@ -38,14 +38,16 @@ Result<runtime::Nvrtc::Inspection> InspectCached(const std::string& name, const 
   return runtime::Nvrtc::Inspection{both.substr(0, middle), both.substr(middle + 1)};
 }
 
-Result<std::vector<CubinKernel>> ReadTargetCubin(const std::string& artifact,
-                                                 const runtime::Target& target) {
-  std::vector<CubinKernel> kernels;  // none if there are library calls only
+// By the key of their file; an edited kernel is also in the file that had it before.
+using CubinKernels = std::vector<std::pair<std::string, CubinKernel>>;
+
+Result<CubinKernels> ReadTargetCubin(const std::string& artifact, const runtime::Target& target) {
+  CubinKernels kernels;  // none if there are library calls only
   FUSEC_RUNTIME_ASSIGN(const auto opened, runtime::Artifact::Open(artifact));
   for (const auto& [key, path] : target.files) {
     FUSEC_RUNTIME_ASSIGN(const runtime::MappedFile mapped, opened->ReadFile(path));
     FUSEC_ASSIGN(const auto of_file, ReadCubin(mapped.text(), artifact + "/" + path));
-    kernels.insert(kernels.end(), of_file.begin(), of_file.end());
+    for (const CubinKernel& kernel : of_file) kernels.emplace_back(key, kernel);
   }
   return kernels;
 }
@@ -102,7 +104,7 @@ Result<std::vector<KernelResources>> ReadCubinResources(const std::string& artif
   FUSEC_ASSIGN(const std::string text, ReadWholeFile(file, ErrorKind::kArtifact));
   FUSEC_RUNTIME_ASSIGN(const runtime::Manifest manifest, runtime::ParseManifest(text, file));
   const runtime::Target& target = manifest.targets.at(architecture);
-  FUSEC_ASSIGN(const std::vector<CubinKernel> cubin, ReadTargetCubin(artifact, target));
+  FUSEC_ASSIGN(const CubinKernels cubin, ReadTargetCubin(artifact, target));
   const Gpu* gpu = FindGpu(architecture);
   std::vector<KernelResources> kernels;
   for (const runtime::Step& step : target.steps) {  // of alternatives every one, whichever runs
@@ -112,14 +114,15 @@ Result<std::vector<KernelResources>> ReadCubinResources(const std::string& artif
     kernel.name = step.name;
     kernel.code = CodeOf(manifest, step);
     kernel.block_size = step.kernel.block_size;
-    const auto found = std::find_if(cubin.begin(), cubin.end(),
-                                    [&](const CubinKernel& k) { return k.name == function; });
+    const auto found = std::find_if(cubin.begin(), cubin.end(), [&](const auto& k) {
+      return k.first == step.kernel.module && k.second.name == function;
+    });
     if (found == cubin.end()) {
       return Fail(ErrorKind::kArtifact, artifact + "/cubin: no file for " + architecture +
                                             " has the kernel \"" + function + "\"");
     }
-    kernel.cubin = *found;
-    kernel.shared_bytes = found->shared_bytes + step.kernel.shared_bytes;
+    kernel.cubin = found->second;
+    kernel.shared_bytes = found->second.shared_bytes + step.kernel.shared_bytes;
     if (gpu != nullptr) {
       kernel.occupancy =
           OccupancyOf(*gpu, kernel.block_size, kernel.cubin.registers, kernel.shared_bytes);

@@ -142,6 +142,16 @@ class Tuner {
   bool IsOver() const { return Seconds() > options_.time_limit_s; }
 
   Result<void> ChooseTarget(const runtime::Program& program) {
+    for (const auto& [name, target] : program.manifest().targets) {
+      for (const runtime::Step& step : target.steps) {
+        if (step.edited.empty()) continue;
+        return Fail(ErrorKind::kUsage, options_.artifact + " has edited kernels (" + step.name +
+                                           "), which tuning would replace; fusec rebuild " +
+                                           options_.artifact +
+                                           " --restore takes the originals "
+                                           "back");
+      }
+    }
     target_.name = report_.target = program.device().target().name;
     target_.matmul_precision = source_.contents.matmul_precision;
     target_.device = options_.device;

@@ -10,6 +10,7 @@
 #include "compiler/reference/interpreter.h"
 #include "compiler/support/adt.h"
 #include "compiler/support/read_file.h"
+#include "compiler/support/terminal.h"
 #include "runtime/src/artifact/step_sizes.h"
 
 namespace fusec {
@@ -264,6 +265,22 @@ Result<std::vector<RegionJudgement>> RegionCheck::Judge(const Inputs& inputs,
     }
   }
   return judgements;
+}
+
+std::string JudgementTable(ArrayRef<RegionJudgement> judgements) {
+  std::vector<std::vector<std::string>> rows = {{"kernel", "class", "tensor", "dims", "max abs",
+                                                 "relative L2", "tolerance", "worst at", "found",
+                                                 "expected", "", ""}};
+  for (const RegionJudgement& judgement : judgements) {
+    const Comparison& c = judgement.comparison;
+    const bool exact = c.pass && c.max_abs == 0;
+    rows.push_back({judgement.kernel, RegionClassText(judgement.region_class), c.name,
+                    DimsText(judgement.dims), FormatNumber(c.max_abs), FormatNumber(c.rel_l2),
+                    FormatNumber(c.tolerance.relative_l2), exact ? "" : IndexText(c.worst_index),
+                    exact ? "" : FormatValue(c.worst_found),
+                    exact ? "" : FormatValue(c.worst_expected), c.pass ? "pass" : "FAIL", c.note});
+  }
+  return FormatTable(rows, "llllrrrlrrll");
 }
 
 }  // namespace fusec

@@ -41,4 +41,7 @@ class RegionCheck {
   size_t own_inputs_ = 0;
 };
 
+// One row each, for people.
+std::string JudgementTable(ArrayRef<RegionJudgement> judgements);
+
 }  // namespace fusec

@@ -205,6 +205,7 @@ Result<int> RunVerifyBisect(const VerifyFlags& flags) {
   FUSEC_ASSIGN(const auto cases, VerifyCases(flags, subject));
   Bisection bisection(flags, subject, cases);
   FUSEC_ASSIGN(const auto failure, bisection.FirstFailure());
+  NoteEdits(*subject.program);
   PrintNote("ran on " + subject.program->device().name());
   if (!failure) {
     std::printf("%s: all answers are right, there is nothing to find\n", Green("pass").c_str());

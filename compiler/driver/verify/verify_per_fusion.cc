@@ -61,22 +61,6 @@ void PrintJson(const Subject& subject, ArrayRef<RegionJudgement> judgements, boo
   std::printf("%s\n", json.dump(1).c_str());
 }
 
-void PrintTable(ArrayRef<RegionJudgement> judgements) {
-  std::vector<std::vector<std::string>> rows = {{"kernel", "class", "tensor", "dims", "max abs",
-                                                 "relative L2", "tolerance", "worst at", "found",
-                                                 "expected", "", ""}};
-  for (const RegionJudgement& judgement : judgements) {
-    const Comparison& c = judgement.comparison;
-    const bool exact = c.pass && c.max_abs == 0;
-    rows.push_back({judgement.kernel, RegionClassText(judgement.region_class), c.name,
-                    DimsText(judgement.dims), FormatNumber(c.max_abs), FormatNumber(c.rel_l2),
-                    FormatNumber(c.tolerance.relative_l2), exact ? "" : IndexText(c.worst_index),
-                    exact ? "" : FormatValue(c.worst_found),
-                    exact ? "" : FormatValue(c.worst_expected), c.pass ? "pass" : "FAIL", c.note});
-  }
-  std::fputs(FormatTable(rows, "llllrrrlrrll").c_str(), stdout);
-}
-
 }  // namespace
 
 Result<int> RunVerifyPerFusion(const VerifyFlags& flags) {
@@ -106,9 +90,10 @@ Result<int> RunVerifyPerFusion(const VerifyFlags& flags) {
   if (flags.json) {
     PrintJson(subject, judgements, pass);
   } else {
-    PrintTable(judgements);
+    std::fputs(JudgementTable(judgements).c_str(), stdout);
     std::puts(pass ? Green("pass").c_str() : Red("FAIL").c_str());
   }
+  NoteEdits(*subject.program);
   PrintNote("every kernel alone against its unfused ops in double; ran on " +
             subject.program->device().name());
   return pass ? 0 : 1;

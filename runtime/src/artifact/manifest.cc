@@ -334,6 +334,10 @@ class ManifestReader {
     Step step;
     FUSEC_RT_ASSIGN(step.kind, ReadChoice<Step::Kind>(item, "kind", {"kernel", "matmul"}));
     FUSEC_RT_ASSIGN(step.name, ReadText(item, "name"));
+    if (item.Has("edited")) {
+      FUSEC_RT_ASSIGN(const auto edited, item.Field("edited"));
+      FUSEC_RT_ASSIGN(step.edited, ReadText(edited, "check"));
+    }
     if (item.Has("when")) {
       SizeRange& when = step.when.emplace();
       FUSEC_RT_ASSIGN(const auto field, item.Field("when"));

@@ -115,6 +115,7 @@ struct Step {
   std::string name;                  // of a kernel: its symbol in the module or library
   KernelLaunch kernel;               // of kKernel
   Matmul matmul;                     // of kMatmul
+  std::string edited;  // of an edited kernel what its check said: "passed", "failed", "not run"
   std::vector<int> inputs, outputs;  // buffers
   DimExpression bytes_read, bytes_written, flops;
 };

@@ -1,0 +1,215 @@
+#include "compiler/driver/edit/check_edits.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "compiler/driver/artifact/artifact_session.h"
+#include "compiler/driver/verify/region_check.h"
+#include "compiler/support/adt.h"
+#include "compiler/support/child_process.h"
+#include "compiler/support/interrupt.h"
+#include "compiler/support/terminal.h"
+#include "runtime/src/artifact/step_sizes.h"
+#include "runtime/src/bench.h"
+
+namespace fusec {
+
+namespace {
+
+using Steps = std::vector<const runtime::Step*>;
+
+Steps EditedSteps(const runtime::Program& program) {
+  Steps edited;
+  for (const runtime::Step& step : program.device().target().steps) {
+    if (!step.edited.empty()) edited.push_back(&step);
+  }
+  return edited;
+}
+
+// The smallest sizes, of those that are tried, at which a step runs with several blocks: with one
+// block alone, a wrong number of blocks would not show.
+Result<std::optional<DimValues>> SizesOfSeveralBlocks(const runtime::Manifest& manifest,
+                                                      const runtime::Step& step) {
+  constexpr int64_t kLargest = 4097, kBlocks = 3;
+  std::optional<DimValues> most;
+  int64_t most_blocks = -1;
+  for (int64_t size = 1; size <= kLargest; size = size == 1 ? 2 : 2 * size - 1) {
+    DimValues dims;
+    for (const DimRange& range : DimRanges(manifest))
+      dims[range.name] = std::clamp(size, range.low, range.high);
+    const std::vector<int64_t> symbols = SymbolValues(manifest, dims);
+    FUSEC_RUNTIME_ASSIGN(const bool runs, runtime::Runs(step, symbols));
+    if (!runs) continue;
+    FUSEC_RUNTIME_ASSIGN(const int64_t blocks, step.kernel.blocks.Evaluate(symbols));
+    if (blocks <= most_blocks) continue;
+    most_blocks = blocks;
+    most = dims;
+    if (blocks >= kBlocks) break;
+  }
+  return most;
+}
+
+struct Sizes {
+  std::vector<VerifyCase> cases;
+  size_t needed = 0;  // as many of the cases must run; random data may not suit the others
+};
+
+Result<Sizes> SizesToCheck(const Subject& subject, const EditChecks& checks) {
+  VerifyFlags flags;
+  flags.dims = checks.dims;
+  flags.random_flags = checks.random_flags;
+  Sizes sizes;
+  FUSEC_ASSIGN(sizes.cases, VerifyCases(flags, subject));
+  sizes.needed = sizes.cases.size();
+  if (!checks.dims.empty()) return sizes;
+  const runtime::Manifest& manifest = subject.program->manifest();
+  std::set<DimValues> known;
+  for (const auto& [dims, inputs] : sizes.cases) known.insert(dims);
+  for (const runtime::Step* step : EditedSteps(*subject.program)) {
+    FUSEC_ASSIGN(const auto dims, SizesOfSeveralBlocks(manifest, *step));
+    if (!dims || !known.insert(*dims).second) continue;
+    // Other data than above: memory that a kernel leaves unwritten must not hold its answers.
+    RandomFlags other = checks.random_flags;
+    other.seed += known.size();
+    FUSEC_ASSIGN(Inputs inputs, RandomInputs(manifest, *dims, other));
+    sizes.cases.emplace_back(*dims, std::move(inputs));
+  }
+  return sizes;
+}
+
+bool IsWorse(const Comparison& a, const Comparison& b) {
+  return a.pass != b.pass ? !a.pass : a.rel_l2 > b.rel_l2;
+}
+
+// Of every result of every edited kernel the sizes at which it was worst.
+class WorstJudgements {
+ public:
+  void Add(ArrayRef<RegionJudgement> judgements, const std::set<std::string>& edited) {
+    for (const RegionJudgement& judgement : judgements) {
+      if (edited.count(judgement.kernel) == 0) continue;
+      const auto found =
+          std::find_if(worst_.begin(), worst_.end(), [&](const RegionJudgement& known) {
+            return known.kernel == judgement.kernel &&
+                   known.comparison.name == judgement.comparison.name;
+          });
+      if (found == worst_.end()) {
+        worst_.push_back(judgement);
+      } else if (IsWorse(judgement.comparison, found->comparison)) {
+        *found = judgement;
+      }
+    }
+  }
+  ArrayRef<RegionJudgement> list() const { return worst_; }
+
+ private:
+  std::vector<RegionJudgement> worst_;
+};
+
+// The fastest of some samples, in microseconds, by step.
+using Times = std::map<size_t, double>;
+
+Result<void> AddTimes(const runtime::Program& program, const DimValues& dims,
+                      const EditChecks& checks, Times& times) {
+  constexpr int kSamples = 20;
+  constexpr uint64_t kSets = 2;  // of inputs, so that a run does not find its own in a cache
+  std::vector<Inputs> sets;
+  std::vector<std::unique_ptr<runtime::Context>> contexts;
+  std::vector<runtime::Context*> pointers;
+  for (uint64_t i = 0; i < kSets; ++i) {
+    RandomFlags flags = checks.random_flags;
+    flags.seed += i;
+    FUSEC_ASSIGN(sets.emplace_back(), RandomInputs(program.manifest(), dims, flags));
+    FUSEC_RUNTIME_ASSIGN(contexts.emplace_back(), runtime::Context::Create(program));
+    pointers.push_back(contexts.back().get());
+  }
+  for (uint64_t i = 0; i < kSets; ++i) FUSEC_TRY(BindInputs(*contexts[i], sets[i]));
+  FUSEC_RUNTIME_ASSIGN(const auto measured, runtime::MeasureSteps(pointers, kSamples));
+  for (const runtime::StepTimes& step : measured) {
+    if (step.us.empty()) continue;
+    const double least = *std::min_element(step.us.begin(), step.us.end());
+    const auto [known, is_new] = times.emplace(step.step, least);
+    if (!is_new) known->second = std::min(known->second, least);
+  }
+  return {};
+}
+
+std::string Microseconds(double us) {
+  char text[32];
+  std::snprintf(text, sizeof text, us < 100 ? "%.2f" : "%.0f", us);
+  return text;
+}
+
+std::string Ratio(double ratio) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", ratio);
+  return text;
+}
+
+}  // namespace
+
+Result<bool> CheckEdits(const std::string& folder, const EditChecks& checks) {
+  FUSEC_ASSIGN(const std::string apart, MakeTemporaryFolder());
+  const TemporaryFolder cleanup(apart);
+  Subject subject;
+  subject.artifact = folder;
+  subject.device = checks.device;
+  FUSEC_ASSIGN(subject.program, LoadProgram(folder, checks.device));
+  FUSEC_ASSIGN(const RegionCheck check, RegionCheck::Make(subject, apart));
+  FUSEC_ASSIGN(const Sizes sizes, SizesToCheck(subject, checks));
+  std::set<std::string> edited;
+  for (const runtime::Step* step : EditedSteps(*subject.program)) edited.insert(step->name);
+  WorstJudgements worst;
+  for (size_t i = 0; i < sizes.cases.size(); ++i) {
+    const auto& [dims, inputs] = sizes.cases[i];
+    const auto judged = check.Judge(inputs, dims);
+    if (!judged && i >= sizes.needed && judged.error().kind == ErrorKind::kInput) {
+      PrintNote("not checked at " + DimsText(dims) + ": " + judged.error().message);
+      continue;
+    }
+    FUSEC_TRY(judged);
+    worst.Add(*judged, edited);
+  }
+  for (const RegionJudgement& judgement : worst.list()) edited.erase(judgement.kernel);
+  if (!edited.empty()) {
+    const std::vector<std::string> names(edited.begin(), edited.end());
+    return Fail(ErrorKind::kUsage, Join(names, " and ") +
+                                       " did not run at any size of the check; give sizes at "
+                                       "which it does (--dim)");
+  }
+  std::printf("every edited kernel alone against its unfused ops in double, on %s:\n\n%s",
+              subject.program->device().name().c_str(), JudgementTable(worst.list()).c_str());
+  return std::all_of(worst.list().begin(), worst.list().end(),
+                     [](const RegionJudgement& judgement) { return judgement.comparison.pass; });
+}
+
+Result<void> TimeEdits(const std::string& folder, const std::string& original,
+                       const EditChecks& checks) {
+  constexpr int64_t kDefaultSize = 64;
+  constexpr int kRounds = 3;  // in turn, so that both meet the same disturbances
+  FUSEC_ASSIGN(const auto edited, LoadProgram(folder, checks.device));
+  FUSEC_ASSIGN(const auto before, LoadProgram(original, checks.device));
+  const auto& steps = edited->device().target().steps;
+  FUSEC_ASSIGN(const auto cases,
+               DimCases(checks.dims, DimRanges(edited->manifest()), {kDefaultSize}));
+  std::vector<std::vector<std::string>> rows = {
+      {"kernel", "dims", "original us", "edited us", "original / edited"}};
+  for (const DimValues& dims : cases) {
+    Times before_times, edited_times;
+    for (int round = 0; round < kRounds; ++round) {
+      FUSEC_TRY(AddTimes(*before, dims, checks, before_times));
+      FUSEC_TRY(AddTimes(*edited, dims, checks, edited_times));
+    }
+    for (const auto& [step, us] : edited_times) {
+      if (steps[step].edited.empty() || before_times.count(step) == 0) continue;
+      const double then = before_times.at(step);
+      rows.push_back({steps[step].name, DimsText(dims), Microseconds(then), Microseconds(us),
+                      us > 0 ? Ratio(then / us) : ""});
+    }
+  }
+  if (rows.size() > 1) std::printf("\n%s", FormatTable(rows, "llrrr").c_str());
+  return {};
+}
+
+}  // namespace fusec

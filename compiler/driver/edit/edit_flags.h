@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/driver/artifact/random_flags.h"
+
+namespace fusec {
+
+// The flags of `fusec edit`.
+struct EditFlags {
+  std::string artifact;
+  std::vector<std::string> kernels;
+  std::string from;  // a folder with edited files
+  std::string copy;  // the folder to open; "" for the usual one
+};
+
+// The flags of `fusec rebuild`.
+struct RebuildFlags {
+  std::string artifact;
+  std::string edits;  // the working copy; "" for the usual one
+  std::string device;
+  std::vector<std::string> dims;
+  RandomFlags random_flags;
+  bool restore = false, keep_wrong = false;
+};
+
+}  // namespace fusec
