@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// Two kernels for the CPU, of which the first makes tables' rows and the second normalises.
+// An artifact in a folder of its own, and its working copy.
 class Edit : public testing::Test {
  protected:
   void SetUp() override {
@@ -139,6 +139,17 @@ TEST_F(Edit, FindsBlocksThatAreTooFew) {
   const ChildResult child = Rebuild();
   EXPECT_EQ(child.exit_code, 1) << child.errors;
   EXPECT_NE(child.output.find("FAIL"), std::string::npos) << child.output;
+  EXPECT_EQ(Files(), before_);
+
+  // The same mistake in the kernel: its blocks have become smaller than the launch says.
+  Replace(copy_ + "/kernels.cc", "(batch + 511) / 512 blocks", "(batch + 255) / 256 blocks");
+  Replace(copy_ + "/kernels.cc", "kChunk = 256", "kChunk = 64");
+  EXPECT_EQ(Rebuild().exit_code, 1);
+  EXPECT_EQ(Files(), before_);
+  Replace(copy_ + "/kernels.cc", "(batch + 255) / 256 blocks", "(batch + 63) / 64 blocks");
+  const ChildResult right = Rebuild();
+  EXPECT_EQ(right.exit_code, 0) << right.errors;
+  EXPECT_EQ(Rebuild({"--restore"}).exit_code, 0);
   EXPECT_EQ(Files(), before_);
 }
 

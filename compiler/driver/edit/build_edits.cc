@@ -113,6 +113,10 @@ void MarkSteps(const Edit& edit, Json& json) {
   for (Json& step : json["steps"]) {
     if (!Launches(step, edit)) continue;
     step["edited"] = {{"original", HashOf(edit.source->original)}, {"check", "not run"}};
+    // What the compiler has proven of its own text need not hold of this one.
+    step["outputs_in_device_memory"] = true;
+    if (step.value("dependent_launch", false))
+      step["dependent_launch"] = edit.text.find("griddepcontrol.wait") != std::string::npos;
     const auto launch = edit.launches.find(FunctionOf(step));
     if (launch == edit.launches.end()) continue;
     step["launch"] = launch->second.words;
