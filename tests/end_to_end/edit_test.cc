@@ -165,6 +165,22 @@ TEST_F(Edit, SurvivesAKernelThatCrashes) {
   ExpectNoOtherFolders();
 }
 
+// Interrupted, it leaves nothing; killed, it leaves the artifact.
+TEST_F(Edit, StopsAKernelThatNeverEnds) {
+  Compile("11_softmax", "cpu");
+  Open();
+  Replace(copy_ + "/kernels.cc", "const float y_value = power / total;",
+          "const float y_value = power / total;\n      while (k == 5) asm volatile(\"\");");
+  const auto stopped_by = [&](const char* signal) {
+    return RunChild({"timeout", "-s", signal, "2", FUSEC_PROGRAM, "rebuild", artifact_}).exit_code;
+  };
+  EXPECT_EQ(stopped_by("INT"), 124);
+  EXPECT_EQ(Files(), before_);
+  ExpectNoOtherFolders();
+  EXPECT_NE(stopped_by("KILL"), 0);
+  EXPECT_EQ(Files(), before_);
+}
+
 TEST_F(Edit, ShowsTheLineThatDoesNotCompile) {
   Compile("11_softmax", "cpu,sm_90a");
   Open();
@@ -220,6 +236,23 @@ TEST_F(Edit, TakesTextsThatWereEditedInTheArtifact) {
   ASSERT_EQ(child.exit_code, 0) << child.errors;
   EXPECT_EQ(Explained("cpu")["kernels"][0]["edited"]["check"], "passed");
   EXPECT_TRUE(Explained("sm_90a")["kernels"][0].contains("edited"));
+  EXPECT_EQ(Rebuild({"--restore"}).exit_code, 0);
+  EXPECT_EQ(Files(), before_);
+}
+
+// What lies in the folder is the text of the last GPU; another one keeps what it has where it differs.
+TEST_F(Edit, CompilesForTheGpusThatHaveTheText) {
+  Compile("11_softmax", "sm_80,sm_90a");
+  Open();
+  Replace(copy_ + "/k00_softmax.cu", "const float y_value = power_value / total;",
+          "const float y_value = power_value * (1.0f / total);");
+  const ChildResult child = Rebuild();
+  ASSERT_EQ(child.exit_code, 0) << child.errors;
+  const Json manifest = Json::parse(*ReadWholeFile(artifact_ + "/manifest.json", ErrorKind::kInput));
+  const bool warned = child.errors.find("is not the text for sm_80") != std::string::npos;
+  EXPECT_EQ(manifest["targets"]["sm_80"]["steps"][0].contains("edited"), !warned) << child.errors;
+  EXPECT_EQ(manifest["targets"]["sm_90a"]["steps"][0]["edited"]["original"],
+            Json::parse(before_.at("manifest.json"))["files"]["kernels/k00_softmax.cu"]);
   EXPECT_EQ(Rebuild({"--restore"}).exit_code, 0);
   EXPECT_EQ(Files(), before_);
 }

@@ -146,9 +146,14 @@ void NoteEdits(const runtime::Program& program) {
     if (step.edited.empty()) continue;
     edited.push_back(step.name + (step.edited == "passed" ? "" : ", check " + step.edited));
   }
-  if (edited.empty()) return;
-  PrintNote(Plural(static_cast<int64_t>(edited.size()), "kernel") + " edited (" +
-            Join(edited, "; ") + ")");
+  constexpr size_t kMost = 4;
+  const auto count = static_cast<int64_t>(edited.size());
+  if (count == 0) return;
+  if (edited.size() > kMost) {
+    edited.resize(kMost);
+    edited.push_back("...");
+  }
+  PrintNote(Plural(count, "kernel") + " edited (" + Join(edited, "; ") + ")");
 }
 
 std::vector<DimRange> DimRanges(const runtime::Manifest& manifest) {

@@ -50,24 +50,25 @@ Result<void> Compare(ArrayRef<std::string> symbols, Edit& edit) {
   return {};
 }
 
-// The texts for several GPUs are one file, which holds that of the last target. Whether `target`
-// launches its kernels as that one does, so that the text is its own, too.
-bool HasText(const Json& targets, const std::string& target, const Edit& edit) {
-  const auto launches_of = [&](const std::string& name) {
-    Json launches = Json::array();
-    for (const Json& step : targets.at(name).at("steps")) {
-      if (Launches(step, edit))
-        launches.push_back({step.at("blocks"), step.at("block_size"), step.at("shared_bytes"),
-                            step.at("arguments").size()});
-    }
-    return launches;
-  };
-  const Json own = launches_of(target);
-  Json last;
-  for (const auto& [name, ignored] : targets.items()) {
-    if (Json launches = launches_of(name); !launches.empty()) last = std::move(launches);
+// The texts of targets' kernels, by target, as far as they were asked for.
+using TextsOfTargets = std::map<std::string, std::map<std::string, std::string>>;
+
+// The texts for several GPUs are one file, which holds that of the last target. Whether it is that
+// of `target`, too.
+Result<bool> HasText(const EditableArtifact& artifact, const std::string& target, const Edit& edit,
+                     TextsOfTargets& texts) {
+  std::string last;
+  for (const auto& [name, json] : artifact.original["targets"].items()) {
+    const Json& steps = json["steps"];
+    if (std::any_of(steps.begin(), steps.end(),
+                    [&](const Json& step) { return Launches(step, edit); }))
+      last = name;
   }
-  return !own.empty() && own == last;
+  if (target == last) return true;
+  if (texts.count(target) == 0) {
+    FUSEC_ASSIGN(texts[target], EmitAgain(artifact.path, target));
+  }
+  return texts[target][edit.source->path] == edit.source->original;
 }
 
 // An error of the text becomes the user's, in the words of the compiler.
@@ -101,7 +102,8 @@ Result<void> BuildGpu(const Edit& edit, const std::string& target, Json& json, E
 
 Result<void> BuildCpu(const Edit& edit, const Json& json, EditedFiles& made) {
   for (const auto& [level, path] : json["files"].items()) {
-    const std::string text = "#line 1 \"" + edit.file + "\"\n" + edit.text;
+    const std::string name = std::regex_replace(edit.file, std::regex(R"(["\\])"), R"(\$&)");
+    const std::string text = "#line 1 \"" + name + "\"\n" + edit.text;
     const auto library = CompileHostLibrary(text, level, BuildOptions().cpu_optimization);
     if (!library) return CompileError(edit, "the CPU (" + level + ")", library.error().message);
     made.files[path] = *library;
@@ -158,6 +160,7 @@ Result<std::vector<Edit>> FindEdits(const EditableArtifact& artifact, const std:
 }
 
 Result<EditedFiles> BuildEdits(const EditableArtifact& artifact, ArrayRef<Edit> edits) {
+  TextsOfTargets texts;
   EditedFiles made;
   made.manifest = artifact.original;
   made.manifest.erase("hash");
@@ -168,7 +171,8 @@ Result<EditedFiles> BuildEdits(const EditableArtifact& artifact, ArrayRef<Edit> 
       const bool launches = std::any_of(steps.begin(), steps.end(),
                                         [&](const Json& step) { return Launches(step, edit); });
       if (!launches) continue;
-      if (!HasText(artifact.original["targets"], name, edit)) {
+      FUSEC_ASSIGN(const bool has_text, HasText(artifact, name, edit, texts));
+      if (!has_text) {
         made.warnings.push_back(edit.file + " is not the text for " + name +
                                 ", which keeps the kernel that it has");
         continue;

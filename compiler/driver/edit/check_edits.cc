@@ -8,8 +8,6 @@
 #include "compiler/driver/artifact/artifact_session.h"
 #include "compiler/driver/verify/region_check.h"
 #include "compiler/support/adt.h"
-#include "compiler/support/child_process.h"
-#include "compiler/support/interrupt.h"
 #include "compiler/support/terminal.h"
 #include "runtime/src/artifact/step_sizes.h"
 #include "runtime/src/bench.h"
@@ -149,9 +147,8 @@ std::string Ratio(double ratio) {
 
 }  // namespace
 
-Result<bool> CheckEdits(const std::string& folder, const EditChecks& checks) {
-  FUSEC_ASSIGN(const std::string apart, MakeTemporaryFolder());
-  const TemporaryFolder cleanup(apart);
+Result<bool> CheckEdits(const std::string& folder, const std::string& apart,
+                        const EditChecks& checks) {
   Subject subject;
   subject.artifact = folder;
   subject.device = checks.device;
@@ -187,7 +184,7 @@ Result<bool> CheckEdits(const std::string& folder, const EditChecks& checks) {
 Result<void> TimeEdits(const std::string& folder, const std::string& original,
                        const EditChecks& checks) {
   constexpr int64_t kDefaultSize = 64;
-  constexpr int kRounds = 3;  // in turn, so that both meet the same disturbances
+  constexpr int kRounds = 10;  // in turn, so that both meet the same disturbances
   FUSEC_ASSIGN(const auto edited, LoadProgram(folder, checks.device));
   FUSEC_ASSIGN(const auto before, LoadProgram(original, checks.device));
   const auto& steps = edited->device().target().steps;

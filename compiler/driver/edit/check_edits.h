@@ -16,8 +16,9 @@ struct EditChecks {
 
 // Compares every edited kernel of the artifact in `folder`, alone, with its unfused ops, as `fusec
 // verify --per-fusion` does, and prints a table. Without dims it does so at the sizes of verify and
-// at some for which each of them has several blocks. True if all pass.
-Result<bool> CheckEdits(const std::string& folder, const EditChecks& checks);
+// at some for which each of them has several blocks. True if all pass. `apart` is an empty folder.
+Result<bool> CheckEdits(const std::string& folder, const std::string& apart,
+                        const EditChecks& checks);
 
 // Prints how long the edited kernels take, and the originals in `original` beside them, at the
 // sizes of `checks` (without: 64).

@@ -38,13 +38,6 @@ void ForEachKernel(const Json& manifest, const Visit& visit) {
   }
 }
 
-// The texts of all kernels, written down again from the graphs in the artifact.
-Result<std::map<std::string, std::string>> EmitAgain(const std::string& artifact) {
-  FUSEC_ASSIGN(ArtifactSource source, ReadArtifactSource(artifact));
-  FUSEC_TRY(EmitTargets(source.targets, source.title, source.options, source.contents));
-  return std::move(source.contents.files);
-}
-
 Result<void> ReadSources(EditableArtifact& artifact) {
   std::map<std::string, std::string> emitted;
   std::vector<std::string> paths;
@@ -65,7 +58,7 @@ Result<void> ReadSources(EditableArtifact& artifact) {
     source.original = source.current;
     if (!source.altered) continue;
     if (emitted.empty()) {
-      FUSEC_ASSIGN(emitted, EmitAgain(artifact.path));
+      FUSEC_ASSIGN(emitted, EmitAgain(artifact.path, ""));
     }
     source.original = emitted[path];
     if (HashOf(source.original) == artifact.hashes.at(path)) continue;
@@ -106,6 +99,15 @@ Result<EditableArtifact> ReadEditable(const std::string& path) {
     return Fail(ErrorKind::kArtifact, file + ": files lacks the hash of a file");
   }
   return artifact;
+}
+
+Result<std::map<std::string, std::string>> EmitAgain(const std::string& artifact,
+                                                     const std::string& target) {
+  FUSEC_ASSIGN(ArtifactSource source, ReadArtifactSource(artifact));
+  if (!target.empty())
+    std::erase_if(source.targets, [&](const TargetSource& made) { return made.name != target; });
+  FUSEC_TRY(EmitTargets(source.targets, source.title, source.options, source.contents));
+  return std::move(source.contents.files);
 }
 
 Result<std::vector<const KernelSource*>> SourcesOf(const EditableArtifact& artifact,

@@ -42,6 +42,11 @@ inline constexpr const char* kOriginals = "original/";
 // that was altered in its place is made again, from the graph in the artifact.
 Result<EditableArtifact> ReadEditable(const std::string& artifact);
 
+// The texts of a target's kernels by path, written down again from the graph in the artifact; of
+// all targets for "".
+Result<std::map<std::string, std::string>> EmitAgain(const std::string& artifact,
+                                                     const std::string& target);
+
 // Sources of the kernels with these names, those of all kernels if there are none. The error
 // proposes similar names.
 Result<std::vector<const KernelSource*>> SourcesOf(const EditableArtifact& artifact,

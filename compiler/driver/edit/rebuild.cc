@@ -25,9 +25,10 @@ enum class Outcome { kPassed, kFailed, kNotRun };
 constexpr int kPassed = 0, kFailed = 1, kNoDevice = 100;
 
 // In a process of its own, before which nothing may have used the GPU's driver.
-int CheckAndTime(const std::string& folder, const std::string& original, const EditChecks& checks) {
+int CheckAndTime(const std::string& folder, const std::string& apart, const std::string& original,
+                 const EditChecks& checks) {
   if (checks.device != "cpu" && !runtime::GpuArchitecture()) return kNoDevice;
-  const Result<bool> passed = CheckEdits(folder, checks);
+  const Result<bool> passed = CheckEdits(folder, apart, checks);
   Result<void> timed;
   if (passed && *passed) timed = TimeEdits(folder, original, checks);
   if (passed && timed) return *passed ? kPassed : kFailed;
@@ -47,14 +48,16 @@ std::vector<std::string> EditedTargets(const EditedFiles& edited) {
   return names;
 }
 
-// "k00_softmax" of the kernels whose texts were edited, each once.
+// "k00_softmax", or how many where they are many, of the kernels whose texts were edited.
 std::string NamesOf(ArrayRef<Edit> edits) {
+  constexpr size_t kMost = 4;
   std::vector<std::string> names;
   for (const Edit& edit : edits) {
     for (const std::string& name : edit.functions) {
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
   }
+  if (names.size() > kMost) return Plural(static_cast<int64_t>(names.size()), "kernel");
   return Join(names, ", ");
 }
 
@@ -69,12 +72,9 @@ class Rebuilder {
     FUSEC_ASSIGN(const bool replaced,
                  ReplaceFolder(flags_.artifact, [&](const std::string& folder) -> Result<bool> {
                    FUSEC_TRY(WriteEdited(artifact_, edited_, folder));
-                   const std::string original = folder + ".original";
-                   std::error_code error;
-                   std::filesystem::create_directory(original, error);
-                   const TemporaryFolder cleanup(original);
-                   FUSEC_TRY(WriteOriginal(artifact_, original));
-                   FUSEC_TRY(CheckAll(folder, original));
+                   const TemporaryFolder original(folder + ".original");
+                   FUSEC_TRY(WriteOriginal(artifact_, original.path()));
+                   FUSEC_TRY(CheckAll(folder, original.path()));
                    if (code_ != kPassed && !flags_.keep_wrong) return false;
                    FUSEC_TRY(WriteEditedManifest(artifact_, edited_, folder));
                    return true;
@@ -123,8 +123,13 @@ class Rebuilder {
 
   Result<Outcome> Check(const std::string& folder, const std::string& original,
                         const std::string& device) {
+    // Made here, as the process that uses it may crash.
+    const TemporaryFolder apart(folder + ".apart");
+    std::error_code error;
+    std::filesystem::create_directory(apart.path(), error);
     const int code = RunInCopy([&] {
-      return CheckAndTime(folder, original, {device, flags_.dims, flags_.random_flags});
+      return CheckAndTime(folder, apart.path(), original,
+                          {device, flags_.dims, flags_.random_flags});
     });
     if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
     if (code == kPassed) return Outcome::kPassed;

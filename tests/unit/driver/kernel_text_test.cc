@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "compiler/support/read_file.h"
+
 namespace fusec {
 namespace {
 
@@ -52,6 +56,27 @@ TEST(KernelText, NamesTheLineOfALaunchThatDoesNotFit) {
   EXPECT_EQ(CheckBlockSize(parts.kernels[1], 64, "f.cu").error().message,
             "f.cu:10: __launch_bounds__(32), but the kernel is launched in blocks of 64 threads (line 9): both "
             "must be the same");
+}
+
+// Of every kernel that the compiler writes in the goldens and examples.
+TEST(KernelText, ReadsTheLaunchesThatAreGenerated) {
+  int read = 0;
+  for (const char* folder : {"/tests/codegen", "/examples/fusion"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(FUSEC_SOURCE_DIR + std::string(folder))) {
+      if (entry.path().extension() != ".cu") continue;
+      const std::string file = entry.path().filename();
+      const KernelParts parts = PartsOf(*ReadWholeFile(entry.path(), ErrorKind::kInput));
+      EXPECT_FALSE(parts.kernels.empty()) << file;
+      for (const KernelPart& part : parts.kernels) {
+        const auto launch = ParseLaunch(part, file);
+        ASSERT_TRUE(launch) << launch.error().message;
+        const auto fits = CheckBlockSize(part, launch->block_size, file);
+        EXPECT_TRUE(fits) << fits.error().message;
+        ++read;
+      }
+    }
+  }
+  EXPECT_GT(read, 100);
 }
 
 TEST(KernelText, ACopyToEditMayBeEdited) {

@@ -41,6 +41,13 @@ std::string Modulo(const std::string& a, const std::string& b) {
 }
 bool NonNegative(const std::string& text) { return TestRanges().ProvenNonNegative(E(text)); }
 
+TEST(Expr, ReadsQuotientsAsCommentsWriteThem) {
+  EXPECT_EQ(Expr::Parse("(batch + 15) / 16 * 2")->ToString(),
+            Expr::Parse("floordiv(batch + 15, 16) * 2")->ToString());
+  EXPECT_EQ(Expr::Parse("100 / 8 / 2")->ToString(), "6");
+  EXPECT_FALSE(Expr::Parse("batch /"));
+}
+
 TEST(Expr, PrintsCanonically) {
   EXPECT_EQ(E("351 + 27*batch").ToString(), "batch*27 + 351");
   EXPECT_EQ(E("3 - batch").ToString(), "-batch + 3");
