@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <set>
 
 #include "compiler/driver/artifact/artifact_session.h"
 #include "compiler/driver/verify/region_check.h"
+#include "compiler/package/weights_file.h"
 #include "compiler/support/adt.h"
 #include "compiler/support/terminal.h"
 #include "runtime/src/artifact/step_sizes.h"
@@ -147,13 +149,17 @@ std::string Ratio(double ratio) {
 
 }  // namespace
 
-Result<bool> CheckEdits(const std::string& folder, const std::string& apart,
+Result<bool> CheckEdits(const std::string& folder, const std::string& scratch,
                         const EditChecks& checks) {
   Subject subject;
   subject.artifact = folder;
   subject.device = checks.device;
   FUSEC_ASSIGN(subject.program, LoadProgram(folder, checks.device));
-  FUSEC_ASSIGN(const RegionCheck check, RegionCheck::Make(subject, apart));
+  FUSEC_TRY(WriteFile(scratch + kCheckedTarget, subject.program->device().target().name));
+  const std::string separated = scratch + "/separated";
+  std::error_code error;
+  std::filesystem::create_directory(separated, error);
+  FUSEC_ASSIGN(const RegionCheck check, RegionCheck::Make(subject, separated));
   FUSEC_ASSIGN(const Sizes sizes, SizesToCheck(subject, checks));
   std::set<std::string> edited;
   for (const runtime::Step* step : EditedSteps(*subject.program)) edited.insert(step->name);

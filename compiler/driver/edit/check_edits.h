@@ -16,9 +16,11 @@ struct EditChecks {
 
 // Compares every edited kernel of the artifact in `folder`, alone, with its unfused ops, as `fusec
 // verify --per-fusion` does, and prints a table. Without dims it does so at the sizes of verify and
-// at some for which each of them has several blocks. True if all pass. `apart` is an empty folder.
-Result<bool> CheckEdits(const std::string& folder, const std::string& apart,
+// at some for which each of them has several blocks. True if all pass. Writes into the empty folder
+// `scratch`, where the file kCheckedTarget names the target that the device runs.
+Result<bool> CheckEdits(const std::string& folder, const std::string& scratch,
                         const EditChecks& checks);
+inline constexpr const char* kCheckedTarget = "/target";
 
 // Prints how long the edited kernels take, and the originals in `original` beside them, at the
 // sizes of `checks` (without: 64).

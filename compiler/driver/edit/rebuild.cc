@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "compiler/driver/build/build_targets.h"
 #include "compiler/driver/edit/build_edits.h"
@@ -12,6 +13,7 @@
 #include "compiler/package/artifact_folder.h"
 #include "compiler/support/child_process.h"
 #include "compiler/support/interrupt.h"
+#include "compiler/support/read_file.h"
 #include "compiler/support/terminal.h"
 #include "runtime/src/cuda/cuda_pieces.h"
 
@@ -19,16 +21,14 @@ namespace fusec {
 
 namespace {
 
-enum class Outcome { kPassed, kFailed, kNotRun };
-
 // Exit codes of the process that checks, besides those of errors.
 constexpr int kPassed = 0, kFailed = 1, kNoDevice = 100;
 
 // In a process of its own, before which nothing may have used the GPU's driver.
-int CheckAndTime(const std::string& folder, const std::string& apart, const std::string& original,
+int CheckAndTime(const std::string& folder, const std::string& scratch, const std::string& original,
                  const EditChecks& checks) {
   if (checks.device != "cpu" && !runtime::GpuArchitecture()) return kNoDevice;
-  const Result<bool> passed = CheckEdits(folder, apart, checks);
+  const Result<bool> passed = CheckEdits(folder, scratch, checks);
   Result<void> timed;
   if (passed && *passed) timed = TimeEdits(folder, original, checks);
   if (passed && timed) return *passed ? kPassed : kFailed;
@@ -72,9 +72,10 @@ class Rebuilder {
     FUSEC_ASSIGN(const bool replaced,
                  ReplaceFolder(flags_.artifact, [&](const std::string& folder) -> Result<bool> {
                    FUSEC_TRY(WriteEdited(artifact_, edited_, folder));
-                   const TemporaryFolder original(folder + ".original");
-                   FUSEC_TRY(WriteOriginal(artifact_, original.path()));
-                   FUSEC_TRY(CheckAll(folder, original.path()));
+                   // Made here, as a process that checks may crash.
+                   const TemporaryFolder scratch(folder + ".check");
+                   FUSEC_TRY(WriteOriginal(artifact_, scratch.path() + "/original"));
+                   FUSEC_TRY(CheckAll(folder, scratch.path()));
                    if (code_ != kPassed && !flags_.keep_wrong) return false;
                    FUSEC_TRY(WriteEditedManifest(artifact_, edited_, folder));
                    return true;
@@ -91,56 +92,52 @@ class Rebuilder {
 
  private:
   // One check for each device. Targets for GPUs share one: the program chooses among them.
-  Result<void> CheckAll(const std::string& folder, const std::string& original) {
+  Result<void> CheckAll(const std::string& folder, const std::string& scratch) {
     bool gpu_seen = false;
     for (const std::string& target : EditedTargets(edited_)) {
       const bool is_cpu = KindOf(target) == TargetKind::kCpu;
-      if (!is_cpu && gpu_seen) continue;
-      gpu_seen |= !is_cpu;
-      const bool wanted = flags_.device.empty() || (flags_.device == "cpu") == is_cpu;
-      const std::string device = is_cpu ? "cpu" : flags_.device.empty() ? "cuda" : flags_.device;
-      Outcome outcome = Outcome::kNotRun;
-      if (wanted) {
-        FUSEC_ASSIGN(outcome, Check(folder, original, device));
-      }
-      for (const std::string& name : EditedTargets(edited_)) {
-        if ((KindOf(name) == TargetKind::kCpu) != is_cpu) continue;
-        MarkChecked(name,
-                    outcome == Outcome::kPassed   ? "passed"
-                    : outcome == Outcome::kFailed ? "failed"
-                                                  : "not run",
-                    edited_);
-      }
-      if (outcome == Outcome::kNotRun) {
-        PrintWarning(std::string("the edited kernels for ") + (is_cpu ? "the CPU" : "a GPU") +
-                     " were compiled but not checked, " +
-                     (wanted ? "as there is no GPU here; run fusec rebuild where one is"
-                             : "as --device names another device"));
-      }
+      if (!is_cpu && std::exchange(gpu_seen, true)) continue;
+      if (!flags_.device.empty() && (flags_.device == "cpu") != is_cpu) continue;
+      const std::string gpu = flags_.device.empty() ? "cuda" : flags_.device;
+      FUSEC_TRY(Check(folder, scratch, is_cpu ? "cpu" : gpu));
     }
+    std::vector<std::string> unchecked;
+    for (const auto& [name, target] : edited_.manifest["targets"].items()) {
+      const auto& steps = target["steps"];
+      if (std::any_of(steps.begin(), steps.end(), [](const auto& step) {
+            return step.contains("edited") && step["edited"]["check"] == "not run";
+          }))
+        unchecked.push_back(name);
+    }
+    if (unchecked.empty()) return {};
+    PrintWarning("the edited kernels for " + Join(unchecked, " and ") +
+                 " were compiled but not checked: " +
+                 (flags_.device.empty() ? "no device here runs them, and fusec rebuild checks them "
+                                          "where one does"
+                                        : "--device " + flags_.device + " does not run them"));
     return {};
   }
 
-  Result<Outcome> Check(const std::string& folder, const std::string& original,
-                        const std::string& device) {
-    // Made here, as the process that uses it may crash.
-    const TemporaryFolder apart(folder + ".apart");
+  Result<void> Check(const std::string& folder, const std::string& scratch,
+                     const std::string& device) {
+    const std::string own = scratch + "/" + device;
     std::error_code error;
-    std::filesystem::create_directory(apart.path(), error);
+    std::filesystem::create_directory(own, error);
     const int code = RunInCopy([&] {
-      return CheckAndTime(folder, apart.path(), original,
+      return CheckAndTime(folder, own, scratch + "/original",
                           {device, flags_.dims, flags_.random_flags});
     });
     if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
-    if (code == kPassed) return Outcome::kPassed;
-    if (code == kNoDevice) return Outcome::kNotRun;
+    if (code == kNoDevice) return {};
     if (code < 0) {
       PrintError(std::string("the check ended by a signal: ") + strsignal(-code) +
                  "; an edited kernel reads or writes where it may not");
     }
+    const auto target = ReadWholeFile(own + kCheckedTarget, ErrorKind::kArtifact);
+    if (target) MarkChecked(*target, code == kPassed ? "passed" : "failed", edited_);
     // Whatever ends a check of an edited kernel that the original would pass is a failure of it.
-    code_ = code < 0 ? kFailed : code_ == kPassed ? code : code_;
-    return Outcome::kFailed;
+    if (code_ == kPassed) code_ = code < 0 ? kFailed : code;
+    return {};
   }
 
   const RebuildFlags& flags_;
