@@ -361,9 +361,11 @@ Command DeclareRebuild(CLI::App& app) {
       "verify --per-fusion does,\n"
       "and times it beside the original. OUT stays as it was, and the exit code is 1, if an answer "
       "differs by more than\n"
-      "its tolerance. Kernels for a GPU are checked where there is one. The replaced files are "
-      "kept in OUT/original;\n"
-      "those that were edited in OUT itself are written again from the graphs in OUT/ir.");
+      "its tolerance. Kernels for a GPU are checked where there is one. OUT/original keeps the "
+      "files "
+      "that edits replace;\n"
+      "the original of a kernel that was edited in OUT itself is generated again from the graph in "
+      "OUT/ir.");
   app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
   CLI::Option* edits =
       app.add_option("--edits", flags->edits, "the folder of edited files (default: OUT.edit)")
@@ -379,6 +381,8 @@ Command DeclareRebuild(CLI::App& app) {
               "NAME=SIZE,...");
   AddRandomFlags(app, flags->random_flags);
   AddDevice(app, flags->device);
+  app.get_option("--device")
+      ->description("check and time only on cpu, cuda or cuda:N (default: on each that is here)");
   app.footer(
       "example: fusec rebuild dlrm --dim batch=1,128\n"
       "         fusec rebuild dlrm --restore");

@@ -30,7 +30,7 @@ TEST(KernelText, FindsKernelsAndTheirLaunches) {
   const auto first = ParseLaunch(*parts.Find("k00_a"), "f.cu");
   ASSERT_TRUE(first) << first.error().message;
   EXPECT_EQ(first->words, "one thread per 4 elements");
-  EXPECT_EQ(first->blocks.ToString(), "2*floordiv(batch + 15, 16)");
+  EXPECT_EQ(first->blocks.ToString(), "floordiv(batch + 15, 16)*2");
   EXPECT_EQ(first->block_size, 256);
   EXPECT_FALSE(first->shared_bytes);
   const auto second = ParseLaunch(*parts.Find("k01_b"), "f.cu");
