@@ -27,9 +27,12 @@ class Edit : public testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
+  // A model of examples/fusion, or the file of another one.
   void Compile(const std::string& model, const std::string& targets) {
-    const ChildResult child = Fusec({FUSEC_SOURCE_DIR "/examples/fusion/" + model + "/model.onnx", "-o",
-                                     artifact_, "--target", targets, "--cpu-level", "x86-64-v3"});
+    const std::string examples = FUSEC_SOURCE_DIR "/examples/fusion/";
+    const std::string file = model.ends_with(".onnx") ? model : examples + model + "/model.onnx";
+    const ChildResult child =
+        Fusec({file, "-o", artifact_, "--target", targets, "--cpu-level", "x86-64-v3"});
     ASSERT_EQ(child.exit_code, 0) << child.errors;
     before_ = Files();
   }
@@ -255,6 +258,22 @@ TEST_F(Edit, CompilesForTheGpusThatHaveTheText) {
             Json::parse(before_.at("manifest.json"))["files"]["kernels/k00_softmax.cu"]);
   EXPECT_EQ(Rebuild({"--restore"}).exit_code, 0);
   EXPECT_EQ(Files(), before_);
+}
+
+// Each runs at some of the sizes that are checked, also where only one of two can run.
+TEST_F(Edit, ChecksKernelsThatRunForOtherSizes) {
+  Compile(FUSEC_SOURCE_DIR "/tests/end_to_end/models/bi_lstm.ts.onnx", "cpu");
+  Open();
+  const std::string file = copy_ + "/kernels.cc";
+  std::string text = *ReadWholeFile(file, ErrorKind::kInput);
+  const std::string heading = "extern \"C\" __global__";
+  for (size_t at = 0; (at = text.find(heading, at)) != std::string::npos; at += heading.size() + 10)
+    text.insert(at, "// Edited.\n");
+  std::ofstream(file) << text;
+  const ChildResult child = Rebuild();
+  EXPECT_EQ(child.exit_code, 0) << child.errors;
+  EXPECT_NE(child.output.find("k07_recurrence "), std::string::npos) << child.output;
+  EXPECT_NE(child.output.find("k07_recurrence_many_rows"), std::string::npos) << child.output;
 }
 
 TEST_F(Edit, EditsOneOfSeveralKernels) {

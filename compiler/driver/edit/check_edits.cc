@@ -28,27 +28,64 @@ Steps EditedSteps(const runtime::Program& program) {
   return edited;
 }
 
-// The smallest sizes, of those that are tried, at which a step runs with several blocks: with one
-// block alone, a wrong number of blocks would not show.
+// One dim of that size and the others small, as far as their ranges allow it.
+DimValues WithOneDim(const runtime::Manifest& manifest, const DimRange& one, int64_t size) {
+  constexpr int64_t kSmall = 2;
+  DimValues dims;
+  for (const DimRange& range : DimRanges(manifest))
+    dims[range.name] = std::clamp(range.name == one.name ? size : kSmall, range.low, range.high);
+  return dims;
+}
+
+// The sizes of a dim to try a step at, ascending: 1, 2, 3, 5, 9, ... and the first of its range.
+Result<std::vector<int64_t>> SizesToTry(const runtime::Manifest& manifest,
+                                        const runtime::Step& step, const DimRange& one) {
+  constexpr int64_t kLargest = 4097;
+  std::vector<int64_t> sizes;
+  for (int64_t size = 1; size <= kLargest; size = size == 1 ? 2 : 2 * size - 1)
+    sizes.push_back(size);
+  if (!step.when) return sizes;
+  int64_t low = one.low, high = one.high;
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    const DimValues dims = WithOneDim(manifest, one, middle);
+    FUSEC_RUNTIME_ASSIGN(const int64_t size,
+                         step.when->size.Evaluate(SymbolValues(manifest, dims)));
+    if (size >= step.when->from) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  sizes.insert(std::lower_bound(sizes.begin(), sizes.end(), low), low);
+  return sizes;
+}
+
+// Of the sizes that are tried those at which a step runs with several blocks, and few elements:
+// with one block alone, a wrong number of blocks would not show. If there are none, those with
+// most.
 Result<std::optional<DimValues>> SizesOfSeveralBlocks(const runtime::Manifest& manifest,
                                                       const runtime::Step& step) {
-  constexpr int64_t kLargest = 4097, kBlocks = 3;
-  std::optional<DimValues> most;
-  int64_t most_blocks = -1;
-  for (int64_t size = 1; size <= kLargest; size = size == 1 ? 2 : 2 * size - 1) {
-    DimValues dims;
-    for (const DimRange& range : DimRanges(manifest))
-      dims[range.name] = std::clamp(size, range.low, range.high);
-    const std::vector<int64_t> symbols = SymbolValues(manifest, dims);
-    FUSEC_RUNTIME_ASSIGN(const bool runs, runtime::Runs(step, symbols));
-    if (!runs) continue;
-    FUSEC_RUNTIME_ASSIGN(const int64_t blocks, step.kernel.blocks.Evaluate(symbols));
-    if (blocks <= most_blocks) continue;
-    most_blocks = blocks;
-    most = dims;
-    if (blocks >= kBlocks) break;
+  constexpr int64_t kBlocks = 3;
+  std::optional<DimValues> best;
+  int64_t best_blocks = -1, best_size = 0;
+  for (const DimRange& one : DimRanges(manifest)) {
+    FUSEC_ASSIGN(const std::vector<int64_t> sizes, SizesToTry(manifest, step, one));
+    for (const int64_t size : sizes) {
+      DimValues dims = WithOneDim(manifest, one, size);
+      const std::vector<int64_t> symbols = SymbolValues(manifest, dims);
+      FUSEC_RUNTIME_ASSIGN(const bool runs, runtime::Runs(step, symbols));
+      if (!runs) continue;
+      FUSEC_RUNTIME_ASSIGN(int64_t blocks, step.kernel.blocks.Evaluate(symbols));
+      blocks = std::min(blocks, kBlocks);
+      if (blocks < best_blocks || (blocks == best_blocks && size >= best_size)) continue;
+      best_blocks = blocks;
+      best_size = size;
+      best = std::move(dims);
+      if (blocks == kBlocks) break;
+    }
   }
-  return most;
+  return best;
 }
 
 struct Sizes {
@@ -190,17 +227,18 @@ Result<bool> CheckEdits(const std::string& folder, const std::string& scratch,
 Result<void> TimeEdits(const std::string& folder, const std::string& original,
                        const EditChecks& checks) {
   constexpr int64_t kDefaultSize = 64;
-  constexpr int kRounds = 10;  // in turn, so that both meet the same disturbances
   FUSEC_ASSIGN(const auto edited, LoadProgram(folder, checks.device));
   FUSEC_ASSIGN(const auto before, LoadProgram(original, checks.device));
   const auto& steps = edited->device().target().steps;
+  // In turn, so that both meet the same disturbances, of which a CPU has more.
+  const int rounds = edited->device().has_device_memory() ? 3 : 10;
   FUSEC_ASSIGN(const auto cases,
                DimCases(checks.dims, DimRanges(edited->manifest()), {kDefaultSize}));
   std::vector<std::vector<std::string>> rows = {
       {"kernel", "dims", "original us", "edited us", "original / edited"}};
   for (const DimValues& dims : cases) {
     Times before_times, edited_times;
-    for (int round = 0; round < kRounds; ++round) {
+    for (int round = 0; round < rounds; ++round) {
       FUSEC_TRY(AddTimes(*before, dims, checks, before_times));
       FUSEC_TRY(AddTimes(*edited, dims, checks, edited_times));
     }

@@ -1,6 +1,7 @@
 #include "compiler/driver/edit/rebuild.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -131,7 +132,8 @@ class Rebuilder {
     if (code == kNoDevice) return {};
     if (code < 0) {
       PrintError(std::string("the check ended by a signal: ") + strsignal(-code) +
-                 "; an edited kernel reads or writes where it may not");
+                 (code == -SIGKILL ? "; memory may have run out (--dim gives smaller sizes)"
+                                   : "; an edited kernel reads or writes where it may not"));
     }
     const auto target = ReadWholeFile(own + kCheckedTarget, ErrorKind::kArtifact);
     if (target) MarkChecked(*target, code == kPassed ? "passed" : "failed", edited_);
