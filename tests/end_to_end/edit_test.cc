@@ -175,7 +175,8 @@ TEST_F(Edit, StopsAKernelThatNeverEnds) {
   Replace(copy_ + "/kernels.cc", "const float y_value = power / total;",
           "const float y_value = power / total;\n      while (k == 5) asm volatile(\"\");");
   const auto stopped_by = [&](const char* signal) {
-    return RunChild({"timeout", "-s", signal, "2", FUSEC_PROGRAM, "rebuild", artifact_}).exit_code;
+    // In the foreground, as a second signal, to the group, would end it at once.
+    return RunChild({"timeout", "--foreground", "-s", signal, "2", FUSEC_PROGRAM, "rebuild", artifact_}).exit_code;
   };
   EXPECT_EQ(stopped_by("INT"), 124);
   EXPECT_EQ(Files(), before_);
