@@ -9,6 +9,7 @@
 #include "runtime/src/artifact/dtype.h"
 #include "runtime/src/artifact/hash.h"
 #include "runtime/src/artifact/json_reader.h"
+#include "runtime/src/artifact/step_order.h"
 
 namespace fusec::runtime {
 namespace {
@@ -36,8 +37,8 @@ StatusOr<std::string> CheckPath(const JsonValue& value, std::string path) {
   return path;
 }
 
-StatusOr<bool> ReadFlag(const JsonValue& item, std::string_view key) {  // false if it is missing
-  return item.Has(key) ? ReadBool(item, key) : StatusOr<bool>(false);
+StatusOr<bool> ReadFlag(const JsonValue& item, std::string_view key, bool if_missing = false) {
+  return item.Has(key) ? ReadBool(item, key) : StatusOr<bool>(if_missing);
 }
 
 StatusOr<Symbol> ReadSymbol(const JsonValue& item) {
@@ -266,7 +267,8 @@ class ManifestReader {
     kernel.block_size = static_cast<int>(block_size);
     kernel.shared_bytes = static_cast<int>(shared_bytes);
     FUSEC_RT_ASSIGN(kernel.dependent_launch, ReadFlag(item, "dependent_launch"));
-    FUSEC_RT_ASSIGN(kernel.outputs_in_device_memory, ReadFlag(item, "outputs_in_device_memory"));
+    FUSEC_RT_ASSIGN(kernel.outputs_in_device_memory,
+                    ReadFlag(item, "outputs_in_device_memory", true));
     FUSEC_RT_ASSIGN(kernel.arguments,
                     ReadList(item, "arguments",
                              [this](const JsonValue& argument) { return ReadArgument(argument); }));
@@ -402,31 +404,6 @@ class ManifestReader {
     return {};
   }
 
-  // Nothing is read before it is written, and every output of the model is written: other memory
-  // holds what was there before.
-  Status CheckOrder(const JsonValue& item, const List<Step>& steps) {
-    const List<Buffer>& buffers = manifest_.buffers;
-    List<bool> written(buffers.size());
-    for (size_t i = 0; i < buffers.size(); ++i) {
-      written[i] =
-          buffers[i].kind == BufferKind::kInput || buffers[i].kind == BufferKind::kConstant;
-    }
-    for (const Step& step : steps) {
-      for (const int buffer : step.inputs) {
-        if (written[buffer]) continue;
-        return Fail(FUSEC_BAD_ARTIFACT, item.where(), ".steps: \"", step.name, "\" reads buffer \"",
-                    buffers[buffer].name, "\", which no step before it writes");
-      }
-      for (const int buffer : step.outputs) written[buffer] = true;
-    }
-    for (const TensorSignature& output : manifest_.outputs) {
-      if (written[output.buffer]) continue;
-      return Fail(FUSEC_BAD_ARTIFACT, item.where(), ".steps: none writes output \"", output.name,
-                  "\"");
-    }
-    return {};
-  }
-
   Status ReadTargets() {
     FUSEC_RT_ASSIGN(const auto field, root_.Field("targets"));
     FUSEC_RT_ASSIGN(const auto targets, field.Members());
@@ -442,7 +419,7 @@ class ManifestReader {
       FUSEC_RT_ASSIGN(target.steps, ReadList(item, "steps", [this](const JsonValue& step) {
                         return ReadStep(step);
                       }));
-      FUSEC_RT_TRY(CheckOrder(item, target.steps));
+      FUSEC_RT_TRY(CheckStepOrder(manifest_, target.steps, item.where() + ".steps"));
     }
     return {};
   }
