@@ -345,6 +345,25 @@ class NodeImporter {
   NodeContext context_;
 };
 
+// What ImportOptions::weights has in the place of an initializer, or else the initializer's data.
+Result<TensorData> OrGiven(const onnx::TensorProto& proto, TensorData data,
+                           const ImportState& state) {
+  if (state.weights == nullptr) return data;
+  const auto given = state.weights->find(proto.name());
+  if (given == state.weights->end()) return data;
+  const TensorData& weights = given->second;
+  if (NarrowTypeFromOnnx(proto.data_type())) {
+    return Fail(ErrorKind::kInput, "the model has it as " + OnnxTypeName(proto.data_type()) +
+                                       ", and only another model can replace it");
+  }
+  const auto type_of = [](const TensorData& tensor) {
+    return TensorType{tensor.dtype(), Shape(tensor.dims().begin(), tensor.dims().end())}.ToString();
+  };
+  if (weights.dtype() == data.dtype() && weights.dims() == data.dims()) return weights;
+  return Fail(ErrorKind::kInput,
+              "the new weights have " + type_of(weights) + ", the model has " + type_of(data));
+}
+
 }  // namespace
 
 void ImportInitializers(onnx::GraphProto& graph, const Payloads& payloads, ImportState& state,
@@ -365,6 +384,7 @@ void ImportInitializers(onnx::GraphProto& graph, const Payloads& payloads, Impor
     Result<TensorData> data =
         TakeTensor(proto, state.external,
                    payload == payloads.end() ? std::nullopt : std::optional(payload->second));
+    if (data) data = OrGiven(proto, *std::move(data), state);
     Value* value = nullptr;
     if (data) {
       value = state.builder.Constant(*std::move(data), TensorIdentifier(proto.name()));

@@ -11,6 +11,8 @@
 #include "compiler/import/model_inputs.h"
 #include "compiler/import/names.h"
 #include "compiler/import/onnx_reader.h"
+#include "compiler/support/nearest_name.h"
+#include "compiler/support/terminal.h"
 
 namespace fusec {
 namespace {
@@ -175,6 +177,30 @@ void NameByFlags(const ModelInputs& inputs, FittingDim& fitting) {
   fitting.same_as = same_as.Substitute(by_flag, Ranges()).ToString();
 }
 
+// Says which of the given weights no initializer is called, as those of layers that were not
+// exported.
+Result<void> CompareNames(const onnx::GraphProto& graph,
+                          const std::map<std::string, TensorData>& weights, ImportState& state) {
+  std::set<std::string> known;
+  for (const auto& initializer : graph.initializer()) known.insert(initializer.name());
+  std::vector<std::string> unknown;
+  for (const auto& [name, data] : weights) {
+    if (known.count(name) == 0) unknown.push_back(name);
+  }
+  if (unknown.empty()) return {};
+  const std::vector<std::string> names(known.begin(), known.end());
+  const std::string first = "\"" + unknown[0] + "\"" + DidYouMean(unknown[0], names);
+  if (unknown.size() == weights.size()) {
+    return Fail(ErrorKind::kInput, state.problems.path() +
+                                       ": no initializer is called as any of the new weights, as " +
+                                       first);
+  }
+  state.warnings.push_back("left out " +
+                           Plural(static_cast<int64_t>(unknown.size()), "new tensor") +
+                           ", as no initializer has the name: " + first);
+  return {};
+}
+
 // One attempt; `size_problem` gets the first problem that other sizes of a dim would solve.
 Result<ImportedModel> ImportWith(const std::string& path, const ImportOptions& options,
                                  std::optional<Problems::SizeProblem>& size_problem) {
@@ -194,6 +220,8 @@ Result<ImportedModel> ImportWith(const std::string& path, const ImportOptions& o
   Scope scope;
   for (const auto& input : onnx.model.graph().input()) scope.Define(input.name(), nullptr);
   AddInputs(inputs, state, scope);
+  FUSEC_TRY(CompareNames(onnx.model.graph(), options.weights, state));
+  state.weights = &options.weights;
   ImportInitializers(*onnx.model.mutable_graph(), OwnedPayloads(onnx), state, scope);
   ImportNodes(*onnx.model.mutable_graph(), state, scope);
   AddOutputs(onnx.model.graph(), state, scope);
@@ -233,9 +261,9 @@ class Narrowing {
   // to say then, if it can.
   bool GiveUp(const Problems::SizeProblem& problem, std::string& wanted) {
     const auto& [message, fitting] = problem;
-    return fitting.same_as.empty() ? Limit(fitting, message, wanted)
-                                   : Tie(fitting.symbol, *Expr::Parse(fitting.same_as), message,
-                                         wanted);
+    return fitting.same_as.empty()
+               ? Limit(fitting, message, wanted)
+               : Tie(fitting.symbol, *Expr::Parse(fitting.same_as), message, wanted);
   }
 
  private:
@@ -243,8 +271,8 @@ class Narrowing {
 
   bool Limit(const FittingDim& fitting, const std::string& message, std::string& wanted) {
     const DimSymbol usual;
-    Range& known = options_.dim_ranges.try_emplace(fitting.symbol, usual.low, usual.high)
-                       .first->second;
+    Range& known =
+        options_.dim_ranges.try_emplace(fitting.symbol, usual.low, usual.high).first->second;
     const Range both = {std::max(known.first, fitting.low), std::min(known.second, fitting.high)};
     if (given_.dim_ranges.count(fitting.symbol) != 0 || both.first > both.second || known == both) {
       wanted = RangeText(fitting.symbol, fitting.low, std::max(both.second, fitting.low));

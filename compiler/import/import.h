@@ -21,6 +21,9 @@ struct ImportOptions {
   std::map<std::string, Expr> same_dims;
   // Graph inputs that become constants: name in the model -> value.
   std::map<std::string, TensorData> frozen_inputs;
+  // In the place of initializers: name in the model -> value of the same dtype and shape. Names
+  // that the model lacks become a warning; if it has none of them, that is an error.
+  std::map<std::string, TensorData> weights;
 };
 
 struct ImportedModel {

@@ -77,6 +77,7 @@ struct ImportState {
   ConstantValues constants{ranges};
   RunTimeCounts counts;
   int64_t inlined_nodes = 0;  // of loops' bodies and branches, each time they are written out
+  const std::map<std::string, TensorData>* weights = nullptr;  // ImportOptions::weights
   ValueSet narrow;  // constants of types that only constants have (narrow_types.h)
 };
 

@@ -151,6 +151,8 @@ class Builder {
 // IR text. `parse(print(g)) == g`, payloads of big constants aside: those print shape and hash, and
 // the parser asks `payloads` for the bytes (by hash) or leaves them out.
 std::string Print(const Graph& graph);
+// Whether the text has all elements of a constant.
+bool PrintsElements(const Node& constant);
 std::string PrintNode(const Node& node);
 using PayloadLookup = std::function<std::optional<TensorData>(const std::string& hash)>;
 Result<std::unique_ptr<Graph>> Parse(std::string_view text,

@@ -82,7 +82,7 @@ struct AttributeText {
 
 std::string PayloadText(const Node& node) {
   const TensorData& data = node.constant;
-  if (data.bytes() == nullptr || data.element_count() > kInlineElements) {
+  if (!PrintsElements(node)) {
     return fmt::format(" payload {}", Quoted(node.constant_hash));
   }
   std::vector<std::string> elements;
@@ -196,6 +196,11 @@ class Printer {
 };
 
 }  // namespace
+
+bool PrintsElements(const Node& constant) {
+  const TensorData& data = constant.constant;
+  return data.bytes() != nullptr && data.element_count() <= kInlineElements;
+}
 
 std::string Print(const Graph& graph) {
   Printer printer;

@@ -39,6 +39,7 @@ class BufferTable {
         for (const Step& step : target.plan.steps) AddStep(step, constants);
       }
     }
+    for (const TargetContents& target : targets) AddUnread(*target.graph);
   }
 
   int Number(const Value* value, WeightLayout layout = WeightLayout::kPlain) const {
@@ -72,6 +73,20 @@ class BufferTable {
     }
   }
 
+  // Constants of which kernels hold the elements that they need as numbers, and which the graph's
+  // text leaves out: they lie in the file of weights for whoever interprets the graph.
+  void AddUnread(const Graph& graph) {
+    for (const auto& node : graph.nodes) {
+      if (node->kind != OpKind::kConstant || PrintsElements(*node)) continue;
+      const auto known = numbers_.lower_bound({node->result(), WeightLayout::kPlain});
+      if (known != numbers_.end() && known->first.first == node->result()) continue;
+      const std::string& wanted = node->result()->name;
+      const std::string key = wanted + " " + node->constant_hash;
+      if (constant_numbers_.count(key) != 0 || !unread_.insert(key).second) continue;
+      constants_.emplace_back(UnusedName(wanted, node->constant_hash), &node->constant);
+    }
+  }
+
   // `value`, which stands for `first` in another target's graph.
   void AddAs(const Value* first, const Value* value, const char* kind, const std::string& name) {
     Add(first, kind, name);
@@ -85,14 +100,17 @@ class BufferTable {
         constant_numbers_.emplace(wanted + " " + hash, static_cast<int>(json_.size()));
     const bool is_known = !numbers_.emplace(Key(value, layout), number->second).second;
     if (is_known || !is_new) return;
-    // Targets may have made different constants of one name.
-    const bool taken = !constant_names_.insert(wanted).second;
-    const std::string name = taken ? wanted + "." + hash : wanted;
+    const std::string name = UnusedName(wanted, hash);
     const TensorData* data = &value->producer->constant;
     if (layout != WeightLayout::kPlain) data = &made_.emplace_back(MakePanels(*data, layout));
     AddJson("constant", name, value->type.dtype, std::to_string(data->element_count()));
     json_.back()["tensor"] = name;
     constants_.emplace_back(name, data);
+  }
+
+  // Targets may have made different constants of one name.
+  std::string UnusedName(const std::string& wanted, const std::string& hash) {
+    return constant_names_.insert(wanted).second ? wanted : wanted + "." + hash;
   }
 
   static std::string LayoutName(WeightLayout layout) {
@@ -124,7 +142,7 @@ class BufferTable {
   using Key = std::pair<const Value*, WeightLayout>;
   std::map<Key, int> numbers_;                   // looked up only, never iterated
   std::map<std::string, int> constant_numbers_;  // by name and hash
-  std::set<std::string> constant_names_;
+  std::set<std::string> constant_names_, unread_;  // the latter by name and hash
   Json json_ = Json::array();
   std::vector<std::pair<std::string, const TensorData*>> constants_;
   std::deque<TensorData> made_;  // of these constants, what the graph has in another layout
@@ -275,6 +293,8 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
                {"matmul_precision", contents.matmul_precision},
                {"rounding", contents.round_every_op ? "every op" : "stores"},
                {"index_policy", contents.index_policy}};
+  if (!contents.disabled_fusions.empty()) json["disabled_fusions"] = contents.disabled_fusions;
+  if (!contents.frozen_inputs.empty()) json["frozen_inputs"] = contents.frozen_inputs;
   Json symbols = Json::array();
   for (const DimSymbol& symbol : graph.symbols) {
     symbols.push_back({{"name", symbol.name}, {"min", symbol.low}, {"max", symbol.high}});
@@ -332,11 +352,32 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
   return json;
 }
 
+}  // namespace
+
+struct ArtifactImage::Parts {
+  const ArtifactContents& contents;
+  BufferTable buffers;
+};
+
+ArtifactImage::ArtifactImage(const ArtifactContents& contents)
+    : parts_(new Parts{contents, BufferTable(contents.targets)}) {}
+
+ArtifactImage::~ArtifactImage() = default;
+
+Json ArtifactImage::Manifest(const std::map<std::string, std::string>& hashes) const {
+  return ManifestJson(parts_->contents, parts_->buffers, hashes);
+}
+
+Result<std::string> ArtifactImage::WriteWeights(const std::string& folder) const {
+  return fusec::WriteWeights(folder + "/" + kWeightsFile, parts_->buffers.constants());
+}
+
+namespace {
+
 Result<void> WriteInto(const std::string& folder, const ArtifactContents& contents) {
-  const BufferTable buffers(contents.targets);
+  const ArtifactImage image(contents);
   std::map<std::string, std::string> hashes;
-  FUSEC_ASSIGN(hashes["weights.safetensors"],
-               WriteWeights(folder + "/weights.safetensors", buffers.constants()));
+  FUSEC_ASSIGN(hashes[kWeightsFile], image.WriteWeights(folder));
   for (const auto& [path, bytes] : contents.files) {
     std::error_code error;
     fs::create_directories(fs::path(folder + "/" + path).parent_path(), error);
@@ -345,8 +386,7 @@ Result<void> WriteInto(const std::string& folder, const ArtifactContents& conten
     FUSEC_TRY(WriteFile(folder + "/" + path, bytes));
     hashes[path] = HashOf(bytes);
   }
-  return WriteFile(folder + "/manifest.json",
-                   ManifestText(ManifestJson(contents, buffers, hashes)));
+  return WriteFile(folder + "/manifest.json", ManifestText(image.Manifest(hashes)));
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <set>
 #include <string>
 #include <utility>
@@ -36,9 +38,29 @@ struct ArtifactContents {
   std::string matmul_precision;
   bool round_every_op = false;  // f16 and bf16 are rounded after every op
   std::string index_policy = "error";
+  std::set<std::string> disabled_fusions, frozen_inputs;  // names
   int launches_before = 0;
   Expr bytes_before;
   std::vector<std::string> warnings;
+};
+
+inline constexpr const char* kWeightsFile = "weights.safetensors";
+
+// The parts of an artifact that numbers of its weights decide besides the contents' files. The
+// contents must outlive it.
+class ArtifactImage {
+ public:
+  explicit ArtifactImage(const ArtifactContents& contents);
+  ~ArtifactImage();
+
+  // `hashes`: of all other files, by path.
+  nlohmann::ordered_json Manifest(const std::map<std::string, std::string>& hashes) const;
+  // Writes the file of weights into a folder, and gives its hash.
+  Result<std::string> WriteWeights(const std::string& folder) const;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
 };
 
 // Writes the folder described in runtime/ARTIFACT.md, where CheckOutputPath allows it. It is

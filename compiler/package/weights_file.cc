@@ -97,7 +97,7 @@ Result<std::string> WriteWeights(const std::string& path,
   for (const auto& [name, data] : tensors) {
     const size_t gap = (kAlignment - offset % kAlignment) % kAlignment;
     if (gap > 0) {
-      header["_pad_" + std::to_string(padding.size())] = {
+      header[kPadding + std::to_string(padding.size())] = {
           {"dtype", "U8"}, {"shape", {gap}}, {"data_offsets", {offset, offset + gap}}};
     }
     padding.push_back(gap);
@@ -122,6 +122,13 @@ Result<std::string> WriteWeights(const std::string& path,
         [&](const std::byte* bytes, size_t count) { file.Write(bytes, count); });
   }
   return file.Finish();
+}
+
+std::optional<Dtype> DtypeOfSafetensors(std::string_view name) {
+  for (int i = 0; i < kDtypeCount; ++i) {
+    if (name == SafetensorsName(static_cast<Dtype>(i))) return static_cast<Dtype>(i);
+  }
+  return std::nullopt;
 }
 
 Result<void> WriteFile(const std::string& path, std::string_view bytes) {

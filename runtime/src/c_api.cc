@@ -122,6 +122,14 @@ fusec_status fusec_can_load(const char* artifact_path, const char* device) {
   });
 }
 
+fusec_status fusec_update_weights(fusec_program* program, const char* artifact_path) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(NotNull(program, "the program"));
+    FUSEC_RT_TRY(NotNull(artifact_path, "artifact_path"));
+    return program->program->UpdateWeights(artifact_path);
+  });
+}
+
 void fusec_unload(fusec_program* program) { delete program; }
 
 const char* fusec_device_name(const fusec_program* program) {

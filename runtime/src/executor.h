@@ -76,6 +76,10 @@ class Device {
   virtual bool has_device_memory() const = 0;   // whether bindings may be `on_device`
   virtual size_t weight_bytes() const = 0;      // of device memory
   virtual StatusOr<std::unique_ptr<Executor>> NewExecutor() = 0;
+  // Puts the constants of `weights`, an artifact of the same program, in the place of those it has.
+  // Every run sees all of the old ones or all of the new ones; after an error, the old ones. By one
+  // thread at a time.
+  virtual Status UpdateWeights(std::unique_ptr<Artifact> weights) = 0;
   // Host memory for inputs and outputs (page-locked on a GPU), at a multiple of 64 bytes. Never
   // null, even for 0 bytes.
   virtual StatusOr<void*> AllocateHost(size_t bytes) = 0;

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "runtime/src/artifact/same_program.h"
+
 namespace fusec::runtime {
 namespace {
 
@@ -42,6 +44,13 @@ Status Program::CanLoad(const std::string& path, const char* device) {
   FUSEC_RT_ASSIGN(const auto artifact, Artifact::OpenManifest(path));
   FUSEC_RT_ASSIGN(const int ordinal, ChooseDevice(device, *artifact));
   return ordinal >= 0 ? CheckCudaDevice(*artifact, ordinal) : CheckCpuDevice(*artifact);
+}
+
+Status Program::UpdateWeights(const std::string& path) {
+  const std::lock_guard lock(updates_);
+  FUSEC_RT_ASSIGN(auto weights, Artifact::Open(path));
+  FUSEC_RT_TRY(CheckSameProgram(manifest(), weights->manifest(), path));
+  return device_->UpdateWeights(std::move(weights));
 }
 
 Program::Program(std::unique_ptr<Artifact> artifact, std::unique_ptr<Device> device)

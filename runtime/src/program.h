@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,7 @@
 
 namespace fusec::runtime {
 
-// A loaded artifact on a device: what fusec_load gives. Immutable, so that any number of threads
-// may use it.
+// A loaded artifact on a device: what fusec_load gives. Any number of threads may use it.
 class Program {
  public:
   // `device`: "cpu", "cuda", "cuda:N", or null for a GPU where the artifact and the machine have
@@ -19,6 +19,9 @@ class Program {
   static StatusOr<std::unique_ptr<Program>> Load(const std::string& path, const char* device);
   // The error of Load that does not depend on the weights, if there is one.
   static Status CanLoad(const std::string& path, const char* device);
+  // Other weights for all contexts: those of the artifact at `path`, which must be the same
+  // program. Runs go on meanwhile.
+  Status UpdateWeights(const std::string& path);
   // On a device made for `artifact`.
   Program(std::unique_ptr<Artifact> artifact, std::unique_ptr<Device> device);
 
@@ -33,6 +36,7 @@ class Program {
 
   std::unique_ptr<Artifact> artifact_;
   std::unique_ptr<Device> device_;
+  std::mutex updates_;
   std::vector<fusec_tensor_info> input_infos_, output_infos_;
   std::vector<std::vector<const char*>> dim_texts_;  // what the infos' dims point to
 };

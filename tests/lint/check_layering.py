@@ -39,7 +39,7 @@ def of_runtime(*headers):
 #   region     facts of a fused region, for passes and planners
 #   kernel     the kernel language; knows no class of region
 #   passes     never plan, emit, CUDA or protobuf
-#   driver     artifact <- build <- tune <- explain <- {report, verify <- edit} <- cli: explain shows what tune measured, report draws what explain
+#   driver     artifact <- build <- tune <- explain <- {report, verify <- edit <- refit} <- cli: explain shows what tune measured, report draws what explain
 #              knows, verify shows the page of a kernel
 #   runtime    stands alone, as it is what users link: status <- artifact <- what its executors share <- {cpu, cuda} <- the rest of src.
 #              cpu and cuda do not know each other, and only cuda sees NVIDIA's headers
@@ -107,6 +107,11 @@ ALLOWED = {
         "compiler/driver/verify/",  # the check of a kernel alone
         "compiler/package/",
     ] + of_runtime("artifact/manifest.h", "artifact/step_sizes.h", "bench.h", "cuda/cuda_pieces.h", "cuda/nvrtc.h"),
+    "compiler/driver/refit/": GROUND + BUILD + [
+        "compiler/driver/tune/",  # the choices that the artifact was built with
+        "compiler/driver/edit/editable_artifact.h",  # its files as they were compiled and as they are
+        "compiler/package/", "compiler/plan/kernel_name.h",
+    ] + of_runtime("artifact/mapped_file.h", "artifact/safetensors.h"),
     "compiler/driver/cli/": GROUND + [
         "compiler/driver/", "passes/", "fusec/",
         "compiler/import/op_versions.h",  # which opsets --list-ops names

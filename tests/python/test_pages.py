@@ -18,9 +18,10 @@ from support import FOLDER, ROOT, artifact, run_python
 class Pages(unittest.TestCase):
     def test_the_readme(self):
         text = (ROOT / "README.md").read_text()
-        (code,) = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+        compiling, refitting = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
         os.symlink(ROOT / "models", FOLDER / "models")
-        done = run_python(code, LD_LIBRARY_PATH="")  # without the driver that computes nothing
+        os.symlink(ROOT / "models/dlrm_dot.ts.onnx", FOLDER / "retrained.onnx")
+        done = run_python(compiling + refitting, LD_LIBRARY_PATH="")  # without the driver that computes nothing
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"^\(64, 1\) True\nfusec.Explanation\(dlrm_dot.ts.onnx")
 
@@ -41,7 +42,7 @@ class Pages(unittest.TestCase):
 
     def test_the_page_names_every_function(self):
         page = (ROOT / "runtime/python/README.md").read_text()
-        for name in ("compile", "load", "verify", "bench", "explain", "tune", "bisect"):
+        for name in ("compile", "load", "verify", "bench", "explain", "tune", "bisect", "refit"):
             self.assertTrue(callable(getattr(fusec, name)))
             self.assertIn(f"fusec.{name}", page)
         for name in re.findall(r"`([A-Z]\w+)` \d", page):

@@ -41,6 +41,7 @@ class Flags(Quiet):
         "tune": {"help"},
         "explain": {"help", "json", "kernel", "dot"},  # methods of the Explanation
         "report": {"help"},
+        "refit": {"help"},
     }
 
     def test_every_flag_of_the_program_is_a_parameter(self):

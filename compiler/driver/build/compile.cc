@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "compiler/driver/build/build_targets.h"
 #include "compiler/driver/build/pipeline.h"
 #include "compiler/import/import.h"
 #include "compiler/package/output_path.h"
@@ -99,27 +98,24 @@ Result<LoadedModel> LoadModel(const CompileOptions& options) {
   ImportOptions import_options;
   import_options.dim_ranges = options.dim_ranges;
   import_options.frozen_inputs = options.frozen_inputs;
+  import_options.weights = options.weights;
   FUSEC_ASSIGN(ImportedModel model, ImportOnnx(options.model_path, import_options));
   return LoadedModel{std::move(model.graph), std::move(model.warnings), std::move(model.totals)};
 }
 
-Result<CompileReport> CompileModel(const CompileOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
+Result<FusedModel> FuseModel(const CompileOptions& options) {
   auto progress = [&](const char* stage, double fraction) {
     if (options.progress) options.progress(stage, fraction);
   };
   FUSEC_ASSIGN(const std::vector<std::string> targets, ResolveTargets(options.targets));
-  FUSEC_TRY(CheckOutputPath(options.output_path));
-
   progress("reading the model", 0.0);
   FUSEC_ASSIGN(LoadedModel model, LoadModel(options));
   Graph& graph = *model.imported;
-  CompileReport report;
-  report.warnings = model.warnings;
-  report.targets = targets;
-  ArtifactContents contents;
+  FusedModel result;
+  result.title = {graph.metadata["file"], graph.metadata["opset"]};
+  ArtifactContents& contents = result.contents;
+  contents.warnings = model.warnings;
   CountUnfused(graph, contents.launches_before, contents.bytes_before);
-  report.launches_before = contents.launches_before;
   contents.index_limits = FindIndexLimits(graph);
   contents.ascending_inputs = AscendingInputs(graph);
   contents.totals = std::move(model.totals.of_lengths);
@@ -127,29 +123,46 @@ Result<CompileReport> CompileModel(const CompileOptions& options) {
     contents.ascending_inputs.insert(name);
     contents.totals[name] = std::move(total);
   }
+  contents.matmul_precision = options.matmul_precision;
+  contents.round_every_op = options.round_every_op;
+  contents.index_policy = options.index_policy;
+  contents.disabled_fusions = options.disabled_fusions;
+  for (const auto& [name, data] : options.frozen_inputs) contents.frozen_inputs.insert(name);
 
   progress("fusing", 0.1);
   PassManager manager;
   manager.options = {options.disabled_fusions, options.matmul_precision, options.index_policy};
   manager.dump_directory = options.dump_ir_directory;
   FUSEC_ASSIGN(const FusedGraphs fused, Fuse(graph, targets, options.round_every_op, manager));
-  report.pass_timings = manager.timings();
+  result.pass_timings = manager.timings();
   if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
-
-  progress("planning kernels", 0.2);
-  contents.matmul_precision = options.matmul_precision;
-  contents.round_every_op = options.round_every_op;
-  contents.index_policy = options.index_policy;
-  contents.warnings = report.warnings;
-  std::vector<TargetSource> sources;
   for (const std::string& target : targets) {
     const Fused& made = fused.at(KindOf(target));
-    sources.push_back({target, made.graph, made.not_fused});
+    result.targets.push_back({target, made.graph, made.not_fused});
   }
-  FUSEC_TRY(BuildTargets(sources, {graph.metadata["file"], graph.metadata["opset"]},
-                         BuildOptionsOf(options), contents));
-  for (const TargetContents& target : contents.targets)
+  return result;
+}
+
+Result<CompileReport> CompileModel(const CompileOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  auto progress = [&](const char* stage, double fraction) {
+    if (options.progress) options.progress(stage, fraction);
+  };
+  FUSEC_TRY(ResolveTargets(options.targets));
+  FUSEC_TRY(CheckOutputPath(options.output_path));
+  FUSEC_ASSIGN(FusedModel model, FuseModel(options));
+  ArtifactContents& contents = model.contents;
+
+  progress("planning kernels", 0.2);
+  FUSEC_TRY(BuildTargets(model.targets, model.title, BuildOptionsOf(options), contents));
+  CompileReport report;
+  report.warnings = contents.warnings;
+  report.pass_timings = std::move(model.pass_timings);
+  report.launches_before = contents.launches_before;
+  for (const TargetContents& target : contents.targets) {
+    report.targets.push_back(target.name);
     report.launches[target.name] = target.plan.LaunchCount();
+  }
   if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
 
   progress("writing the artifact", 0.9);

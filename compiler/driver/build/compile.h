@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/driver/build/build_targets.h"
 #include "compiler/import/part_lengths.h"
 #include "compiler/ir/graph.h"
 #include "passes/pass_manager.h"
@@ -19,6 +20,7 @@ struct CompileOptions {
   std::vector<std::string> targets = {"native"};  // native, cpu, sm_80, sm_90a, ...
   std::map<std::string, std::pair<int64_t, int64_t>> dim_ranges;
   std::map<std::string, TensorData> frozen_inputs;  // inputs made constants
+  std::map<std::string, TensorData> weights;        // in the place of initializers
   std::string matmul_precision = "highest";         // highest, high, medium
   bool round_every_op = false;                      // half types, as the unfused model would
   std::string index_policy = "error";               // error, clamp, wrap, zero
@@ -39,6 +41,16 @@ struct CompileReport {
   std::map<std::string, int> launches;  // by target
   double seconds = 0;
 };
+
+// A model after all passes, to be planned and built.
+struct FusedModel {
+  ArtifactContents contents;  // without targets, index sites and files
+  std::vector<TargetSource> targets;
+  ModelTitle title;
+  std::vector<PassTiming> pass_timings;
+};
+// `options.output_path` is not used.
+Result<FusedModel> FuseModel(const CompileOptions& options);
 
 // Model file in, artifact folder out. Nothing is left behind on failure, and an existing folder is
 // replaced only if it is an artifact.

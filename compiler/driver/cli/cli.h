@@ -83,6 +83,12 @@ struct ReportFlags {
 };
 Result<int> RunReport(const ReportFlags& flags);
 
+struct RefitFlags {
+  std::string artifact, output, weights, model;
+  std::vector<std::string> freezes;
+};
+Result<int> RunRefit(const RefitFlags& flags);
+
 Result<int> RunEdit(const EditFlags& flags);
 Result<int> RunRebuild(const RebuildFlags& flags);
 

@@ -1,10 +1,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 
 #include "compiler/driver/cli/cli.h"
+#include "compiler/driver/cli/cli_declare.h"
 #include "compiler/support/adt.h"
 #include "compiler/support/nearest_name.h"
 #include "compiler/support/terminal.h"
@@ -23,6 +23,7 @@ usage: fusec MODEL.onnx -o OUT          compile a model into the folder OUT (an 
        fusec tune OUT                   choose its kernels by measuring them on this machine
        fusec explain OUT                show its kernels, and what was not fused and why
        fusec report OUT -o FILE.html    write a page that shows them in a browser
+       fusec refit OUT --weights FILE   put new weights in, without compiling a kernel
        fusec edit OUT [KERNEL]          copy kernels to edit them
        fusec rebuild OUT                compile, check and time edited kernels, or restore them
        fusec opt FILE.ir --passes=A,B   run passes on IR text
@@ -37,75 +38,10 @@ toolchain missing, 5 damaged artifact, 6 bad input data, 70 a bug of fusec, 130 
 example: fusec models/dlrm_dot.ts.onnx -o dlrm && fusec run dlrm --random --output out
 )";
 
-using Command = std::function<Result<int>()>;
-
 Command Done(int code) {
   return [code]() -> Result<int> { return code; };
 }
 
-// Flags that take one value and may be repeated; commas separate values where `delimiter` is one.
-void AddRepeated(CLI::App& app, const std::string& name, std::vector<std::string>& values,
-                 const std::string& help, const std::string& type, char delimiter = '\0') {
-  CLI::Option* option = app.add_option(name, values, help);
-  option->allow_extra_args(false)->type_name(type);
-  if (delimiter) option->delimiter(delimiter);
-}
-
-void AddDevice(CLI::App& app, std::string& device) {
-  app.add_option("--device", device, "run on cpu, cuda or cuda:N (default: a GPU if there is one)")
-      ->type_name("NAME")
-      ->check([](const std::string& name) {
-        const bool good = name == "cpu" || name == "cuda" ||
-                          (name.rfind("cuda:", 0) == 0 && name.size() > 5 &&
-                           name.find_first_not_of("0123456789", 5) == std::string::npos);
-        return good ? std::string() : "\"" + name + "\" is none of cpu, cuda, cuda:N";
-      });
-}
-
-void AddModelFlags(CLI::App& app, ModelFlags& flags) {
-  AddRepeated(app, "--freeze", flags.freezes, "make an input a constant (.npy or .pb)",
-              "NAME=FILE");
-  app.add_option(
-         "--matmul-precision", flags.matmul_precision,
-         "arithmetic of f32 products: highest (f32, the default), high (TF32), medium (bf16)")
-      ->type_name("WORD")
-      ->check(CLI::IsMember({"highest", "high", "medium"}));
-  app.add_option("--index-policy", flags.index_policy,
-                 "what an id outside its table means: error (the run fails and names the id, the "
-                 "default), clamp (the nearest row), wrap (the id modulo the rows), zero (a row of "
-                 "zeros)")
-      ->type_name("WORD")
-      ->check(CLI::IsMember({"error", "clamp", "wrap", "zero"}));
-  AddRepeated(app, "--disable-fusion", flags.disabled_fusions,
-              "switch off a fusion or a rewrite of weights (fusec opt --passes=help lists them)",
-              "NAME", ',');
-  app.add_flag(
-      "--keep-lora", flags.keep_lora,
-      "keep LoRA adapters as layers of their own instead of merging them into the weights");
-  app.add_flag("--round-every-op", flags.round_every_op,
-               "round f16 and bf16 values after every op, as unfused ops would, instead of only "
-               "where a kernel stores; weights then stay unmerged");
-}
-
-void AddRandomFlags(CLI::App& app, RandomFlags& flags) {
-  app.add_option("--seed", flags.seed, "seed of the random data (default: 0)")
-      ->type_name("N")
-      ->check([](const std::string& text) {
-        uint64_t seed = 0;
-        const char* end = text.data() + text.size();
-        const auto [read, error] = std::from_chars(text.data(), end, seed);
-        const bool good = error == std::errc() && read == end;
-        return good ? std::string() : text + " is no whole number from 0 to 2^64 - 1";
-      });
-  app.add_option(
-         "--ids", flags.ids,
-         "how random ids spread over a table: uniform (the default), or zipf (skewed: a few ids "
-         "dominate)")
-      ->type_name("WORD")
-      ->check(CLI::IsMember({"uniform", "zipf"}));
-}
-
-// Verbs declare their flags on `app` and give what is to be done once they are parsed.
 using Declare = Command (*)(CLI::App& app);
 
 Command DeclareCompile(CLI::App& app) {
@@ -244,29 +180,6 @@ Command DeclareBench(CLI::App& app) {
   return [flags] { return RunBench(*flags); };
 }
 
-Command DeclareTune(CLI::App& app) {
-  auto flags = std::make_shared<TuneFlags>();
-  app.description(
-      "Measures on this machine the kernels that can compute each part of an artifact, and builds "
-      "the artifact again\n"
-      "with the fastest. Times are kept in the kernel cache, so that equal parts of other models "
-      "need no measuring.");
-  app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
-  AddRepeated(app, "--dim", flags->dims,
-              "sizes of a symbolic dim to measure at (default: 1,16,128,1024,4096; if "
-              "there are several dims, these are their product)",
-              "NAME=SIZE,...");
-  app.add_option("--time-limit", flags->time_limit_s,
-                 "start no measurement after S seconds (default: 60); the next call continues from "
-                 "there")
-      ->type_name("S")
-      ->check(CLI::Range(0.0, 86400.0));
-  AddDevice(app, flags->device);
-  app.add_flag("--table", flags->table, "print every kernel that was measured, with its time");
-  app.footer("example: fusec tune dlrm --dim batch=1,128,2048 --table");
-  return [flags] { return RunTune(*flags); };
-}
-
 Command DeclareExplain(CLI::App& app) {
   auto flags = std::make_shared<ExplainFlags>();
   app.description(
@@ -329,66 +242,6 @@ Command DeclareReport(CLI::App& app) {
   return [flags] { return RunReport(*flags); };
 }
 
-Command DeclareEdit(CLI::App& app) {
-  auto flags = std::make_shared<EditFlags>();
-  app.description(
-      "Copies the code of kernels into the folder OUT.edit, where you edit it: KERNEL.cu for a "
-      "GPU, "
-      "and kernels.cc with\n"
-      "all kernels for the CPU. On a terminal, the editor of $VISUAL or $EDITOR opens them. Copies "
-      "that are there stay as\n"
-      "they are. The launch of a kernel stands in its header comment behind \"launch  :\", and is "
-      "edited there, too; dynamic\n"
-      "shared memory is added at its end as \", 4096 bytes of dynamic shared memory\".");
-  app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
-  CLI::Option* kernels =
-      app.add_option("KERNEL", flags->kernels, "the kernels (default: all)")->type_name("");
-  app.add_option("--from", flags->from, "take edited files from this folder instead")
-      ->type_name("DIR")
-      ->excludes(kernels);
-  app.add_option("--copy", flags->copy, "the folder to copy to (default: OUT.edit)")
-      ->type_name("DIR");
-  app.footer("example: fusec edit dlrm k01_linear_relu && fusec rebuild dlrm");
-  return [flags] { return RunEdit(*flags); };
-}
-
-Command DeclareRebuild(CLI::App& app) {
-  auto flags = std::make_shared<RebuildFlags>();
-  app.description(
-      "Compiles the kernels whose code was edited, in OUT.edit (fusec edit) or in OUT itself, for "
-      "every target that has\n"
-      "them. Then it compares each of them alone with its unfused ops in double precision, as "
-      "verify --per-fusion does,\n"
-      "and times it beside the original. OUT stays as it was, and the exit code is 1, if an answer "
-      "differs by more than\n"
-      "its tolerance. Kernels for a GPU are checked where there is one. OUT/original keeps the "
-      "files "
-      "that edits replace;\n"
-      "the original of a kernel that was edited in OUT itself is generated again from the graph in "
-      "OUT/ir.");
-  app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
-  CLI::Option* edits =
-      app.add_option("--edits", flags->edits, "the folder of edited files (default: OUT.edit)")
-          ->type_name("DIR");
-  CLI::Option* keep = app.add_flag("--keep-wrong", flags->keep_wrong,
-                                   "take the edits into OUT even if their check fails");
-  app.add_flag("--restore", flags->restore, "take the original kernels back; OUT.edit stays")
-      ->excludes(edits)
-      ->excludes(keep);
-  AddRepeated(app, "--dim", flags->dims,
-              "sizes of a symbolic dim to check and time at (default: check at 1,2,5,64 and at "
-              "several blocks, time at 64)",
-              "NAME=SIZE,...");
-  AddRandomFlags(app, flags->random_flags);
-  AddDevice(app, flags->device);
-  app.get_option("--device")
-      ->description("check and time only on cpu, cuda or cuda:N (default: on each that is here)");
-  app.footer(
-      "example: fusec rebuild dlrm --dim batch=1,128\n"
-      "         fusec rebuild dlrm --restore");
-  return [flags] { return RunRebuild(*flags); };
-}
-
 Command DeclareOpt(CLI::App& app) {
   auto flags = std::make_shared<OptFlags>();
   app.description("Runs passes on IR text and prints the result.");
@@ -418,11 +271,11 @@ struct Verb {
   const char* name;
   Declare declare;
 };
-constexpr Verb kVerbs[] = {{"compile", &DeclareCompile}, {"run", &DeclareRun},
-                           {"verify", &DeclareVerify},   {"bench", &DeclareBench},
-                           {"tune", &DeclareTune},       {"explain", &DeclareExplain},
-                           {"report", &DeclareReport},   {"edit", &DeclareEdit},
-                           {"rebuild", &DeclareRebuild}, {"opt", &DeclareOpt}};
+constexpr Verb kVerbs[] = {
+    {"compile", &DeclareCompile}, {"run", &DeclareRun},     {"verify", &DeclareVerify},
+    {"bench", &DeclareBench},     {"tune", &DeclareTune},   {"explain", &DeclareExplain},
+    {"report", &DeclareReport},   {"refit", &DeclareRefit}, {"edit", &DeclareEdit},
+    {"rebuild", &DeclareRebuild}, {"opt", &DeclareOpt}};
 
 // CLI11 looks for what is missing first, but a name that it does not know is mostly the cause.
 std::string Problem(const CLI::App& app, const CLI::ParseError& error) {

@@ -52,8 +52,7 @@ Result<int> RunRun(const RunFlags& flags) {
   std::vector<std::vector<std::string>> rows = {
       {"output", "type", "values", flags.output.empty() ? "" : "file"}};
   for (size_t i = 0; i < outputs.size(); ++i) {
-    rows.push_back(
-        {manifest.outputs[i].name, TypeText(outputs[i]), Summary(outputs[i]), paths[i]});
+    rows.push_back({manifest.outputs[i].name, TypeText(outputs[i]), Summary(outputs[i]), paths[i]});
   }
   std::fputs(FormatTable(rows, "llll").c_str(), stdout);
   NoteEdits(*program);

@@ -86,6 +86,13 @@ FUSEC_API fusec_status fusec_load(const char* artifact_path, const char* device,
  * the artifact has code for it. Reads no weights, so damaged ones and a full GPU are not noticed.
  * Otherwise the error that fusec_load would give. */
 FUSEC_API fusec_status fusec_can_load(const char* artifact_path, const char* device);
+/* Puts other weights into a program: those of the artifact at this path, which is the same program with
+ * other weights (`fusec refit`). Contexts, their bindings and captured graphs stay, runs go on
+ * meanwhile, and every run sees all of the old weights or all of the new ones: those that are enqueued
+ * when it returns see the new ones. A GPU needs room for the tensors that change a second time until
+ * then, and its runs wait while these are copied within its memory. After an error the program has its
+ * old weights. */
+FUSEC_API fusec_status fusec_update_weights(fusec_program* program, const char* artifact_path);
 /* Frees a program without contexts; NULL is allowed. */
 FUSEC_API void fusec_unload(fusec_program* program);
 

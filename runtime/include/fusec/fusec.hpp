@@ -102,6 +102,11 @@ class Program {
     return fusec_can_load(artifact_path.c_str(), device) == FUSEC_OK ? "" : fusec_last_error();
   }
 
+  // The weights of the artifact at this path, which `fusec refit` wrote; any thread, any time.
+  void UpdateWeights(const std::string& artifact_path) {
+    internal::Check(fusec_update_weights(handle_, artifact_path.c_str()));
+  }
+
   fusec_program* handle() const { return handle_; }
   std::string device_name() const { return fusec_device_name(handle_); }
   size_t weight_bytes() const { return fusec_weight_bytes(handle_); }  // of device memory

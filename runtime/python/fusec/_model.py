@@ -74,6 +74,17 @@ class Model(_native.Model):
         """The smallest and the largest size of each dim that calls choose, in elements."""
         return self._dims
 
+    def update_weights(self, path: str | os.PathLike[str]) -> None:
+        """Puts other weights in: those of an artifact that fusec.refit wrote from the one that was loaded.
+
+        Calls of other threads go on meanwhile; each of them sees all of the old weights or all of the new ones, and those that begin
+        when this has returned see the new ones. A GPU needs room for the tensors that change a second time until then.
+
+        Raises BadArtifact where the folder is not the same program with other weights, and NoDevice where memory runs out; the model has
+        its old weights then.
+        """
+        self._update_weights(os.fspath(path))
+
     def report(self, output: str | os.PathLike[str] | None = None, **flags: Any):  # type: ignore[no-untyped-def]  # a fusec.Page
         """fusec.report of the folder that was loaded."""
         from fusec import _verbs  # which loads models itself

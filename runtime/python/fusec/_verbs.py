@@ -48,6 +48,10 @@ class Artifact:
         """fusec.explain of this folder."""
         return explain(self, **flags)
 
+    def refit(self, weights: Any, output: Path | None = None, **flags: Any) -> Artifact:
+        """fusec.refit of this folder."""
+        return refit(self, weights, output, **flags)
+
     def tune(self, **flags: Any) -> str:
         """fusec.tune of this folder."""
         return tune(self, **flags)
@@ -146,6 +150,33 @@ def _frozen(values: Mapping[str, Any] | None, folder: str) -> list[str] | None:
         return name
 
     return _program.named(values, file_of)
+
+
+def refit(
+    artifact: Path,
+    weights: Any,
+    output: Path | None = None,
+    *,
+    model: Path | None = None,
+    args: Any = None,
+    dynamic_shapes: Any = None,
+    freeze: Mapping[str, Any] | None = None,
+) -> Artifact:
+    """Writes an artifact again with other weights, those of the same model after more training, without compiling a kernel.
+
+    weights: the model with new weights, as an ONNX file or as what fusec.compile takes (args and dynamic_shapes are those of the
+    compilation then), or a file .safetensors with tensors that replace the initializers of their names in `model`. output: the folder to
+    write; the artifact itself where it is not given. freeze: the inputs that were frozen when the artifact was compiled.
+
+    Model.update_weights puts the result into a model that is loaded. Raises BadModel where the weights do not make the same program, as
+    where a number is part of a kernel's text: then nothing is written.
+    """
+    with tempfile.TemporaryDirectory(prefix="fusec_") as temporary:
+        path = _model_file(weights, args, dynamic_shapes, temporary)
+        folder = os.fspath(artifact if output is None else output)
+        flags = {"weights": path, "model": model, "freeze": _frozen(freeze, temporary), "output": folder}
+        _program.run(["refit", os.fspath(artifact), *_program.flags(flags)])
+    return Artifact(folder)
 
 
 def verify(

@@ -96,6 +96,19 @@ void* Model::stream() {
   return stream_owner_->stream();
 }
 
+void Model::UpdateWeights(const std::string& path) {
+  const std::shared_ptr<Program> loaded = program();  // should another thread close the model
+  loaded->CheckNotForked();
+  fusec_status status;
+  std::string message;
+  {
+    const nb::gil_scoped_release release;
+    status = fusec_update_weights(loaded->handle(), path.c_str());
+    if (status != FUSEC_OK) message = fusec_last_error();
+  }
+  if (status != FUSEC_OK) Raise(status, message);
+}
+
 void Model::Close() {
   idle_.clear();
   stream_owner_.reset();
@@ -194,6 +207,7 @@ void DeclareModel(nb::module_& module) {
           docs::kRunInto)
       .def("context", &Model::NewContext, docs::kNewContext)
       .def("synchronize", &Model::Synchronize, docs::kSynchronize)
+      .def("_update_weights", &Model::UpdateWeights)
       .def("close", &Model::Close, docs::kClose)
       .def_prop_ro("is_closed", &Model::is_closed)
       .def_prop_ro(

@@ -21,6 +21,8 @@ class Model {
   std::unique_ptr<Context> NewContext() const;
   void Synchronize();
   void* stream();
+  // Raises what fusec_update_weights says. Other threads may run meanwhile.
+  void UpdateWeights(const std::string& path);
   // Frees what is idle; contexts and memory of the caller's keep the program until they go.
   void Close();
   bool is_closed() const { return program_ == nullptr; }

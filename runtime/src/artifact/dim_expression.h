@@ -24,6 +24,7 @@ class DimExpression {
   StatusOr<int64_t> Evaluate(std::span<const int64_t> values) const;
 
   const std::string& text() const { return text_; }
+  bool operator==(const DimExpression& other) const { return text_ == other.text_; }
   int AsSymbol() const;        // the index of the symbol it plainly is, else -1
   bool IsConstant() const;     // no symbol in it
   std::vector<int> Symbols() const;  // in order of appearance, without repeats

@@ -65,6 +65,7 @@ struct KernelArgument {
   int buffer = 0;            // of kBuffer
   std::vector<int> buffers;  // of kBuffers: a struct of their addresses, passed by value
   DimExpression dim;         // of kInt32 and kInt64
+  bool operator==(const KernelArgument&) const = default;
 };
 
 struct KernelLaunch {
@@ -79,12 +80,14 @@ struct KernelLaunch {
   // small.
   bool outputs_in_device_memory = true;
   std::vector<KernelArgument> arguments;
+  bool operator==(const KernelLaunch&) const = default;
 };
 
 // Offsets and strides count elements of the matmul's dtype.
 struct MatmulOperand {
   int buffer = 0;
   DimExpression offset, batch_stride;
+  bool operator==(const MatmulOperand&) const = default;
 };
 
 enum class Activation { kNone, kRelu, kGeluTanh, kGeluErf, kSigmoid, kTanh };
@@ -100,12 +103,14 @@ struct Matmul {
   int addend = -1;  // buffer whose matrices lie as those of d, from 0 on, or -1; k > 0
   Activation activation = Activation::kNone;
   MatmulAlgorithm algorithm;  // measured to be fast, if any
+  bool operator==(const Matmul&) const = default;
 };
 
 // Of several steps that make the same values, the one runs whose range holds the size.
 struct SizeRange {
   DimExpression size;
   int64_t from = 0, to = 0;  // inclusive
+  bool operator==(const SizeRange&) const = default;
 };
 
 struct Step {
@@ -118,12 +123,14 @@ struct Step {
   std::string edited;  // of an edited kernel what its check said: "passed", "failed", "not run"
   std::vector<int> inputs, outputs;  // buffers
   DimExpression bytes_read, bytes_written, flops;
+  bool operator==(const Step&) const = default;
 };
 
 struct Target {
   std::string name;                          // "cpu", "sm_90a"
   std::map<std::string, std::string> files;  // "cubin", "cubin_2" or an x86-64 level -> path
   std::vector<Step> steps;
+  bool operator==(const Target&) const = default;
 };
 
 struct Manifest {

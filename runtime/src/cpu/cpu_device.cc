@@ -29,6 +29,8 @@ class CpuDevice : public Device {
       FUSEC_RT_ASSIGN(program_.functions.back(), program_.library.FindKernel(step.kernel.function));
     }
     if (has_matmuls) program_.onednn = OneDnn::Get();
+    // The program owns its first artifact.
+    SetWeights(std::shared_ptr<const Artifact>(std::shared_ptr<void>(), &program_.artifact));
     return {};
   }
 
@@ -41,6 +43,12 @@ class CpuDevice : public Device {
     return std::make_unique<CpuExecutor>(program_);
   }
 
+  // Runs under way keep the weights that they began with.
+  Status UpdateWeights(std::unique_ptr<Artifact> weights) override {
+    SetWeights(std::move(weights));
+    return {};
+  }
+
   StatusOr<void*> AllocateHost(size_t bytes) override {
     void* memory = nullptr;
     if (bytes <= PTRDIFF_MAX)
@@ -51,6 +59,12 @@ class CpuDevice : public Device {
   void FreeHost(void* memory) override { std::free(memory); }
 
  private:
+  void SetWeights(std::shared_ptr<const Artifact> artifact) {
+    auto weights = std::make_shared<CpuWeights>();
+    weights->artifact = std::move(artifact);
+    program_.weights.Set(std::move(weights));
+  }
+
   std::string name_;
   CpuProgram program_;
 };

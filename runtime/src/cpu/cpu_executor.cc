@@ -46,13 +46,8 @@ CpuExecutor::CpuExecutor(CpuProgram& program)
       manifest_(program.artifact.manifest()),
       buffers_(manifest_.buffers.size(), empty_buffer),
       steps_(program.target.steps.size()),
-      matmul_(program.onednn, program.weights),
       aligned_inputs_(manifest_.inputs.size()),
       aligned_outputs_(manifest_.outputs.size()) {
-  for (size_t i = 0; i < buffers_.size(); ++i) {
-    const auto constant = program.artifact.Constant(static_cast<int>(i));
-    if (!constant.empty()) buffers_[i] = const_cast<std::byte*>(constant.data());
-  }
   for (size_t i = 0; i < steps_.size(); ++i) {
     const auto& arguments = program.target.steps[i].kernel.arguments;
     steps_[i].dims.resize(arguments.size());
@@ -62,9 +57,8 @@ CpuExecutor::CpuExecutor(CpuProgram& program)
         case KernelArgument::Kind::kBuffer:
           steps_[i].arguments.push_back(&buffers_[arguments[j].buffer]);
           break;
-        case KernelArgument::Kind::kBuffers:  // constants, so their addresses stay
-          for (const int buffer : arguments[j].buffers)
-            steps_[i].tables[j].push_back(buffers_[buffer]);
+        case KernelArgument::Kind::kBuffers:  // constants, filled in by TakeWeights
+          steps_[i].tables[j].resize(arguments[j].buffers.size());
           steps_[i].arguments.push_back(steps_[i].tables[j].data());
           break;
         case KernelArgument::Kind::kErrors:
@@ -76,6 +70,22 @@ CpuExecutor::CpuExecutor(CpuProgram& program)
           steps_[i].arguments.push_back(&steps_[i].dims[j]);
           break;
       }
+    }
+  }
+}
+
+void CpuExecutor::TakeWeights(std::shared_ptr<CpuWeights> weights) {
+  weights_ = std::move(weights);
+  matmul_.emplace(program_.onednn, weights_->for_matmuls);
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    const auto constant = weights_->artifact->Constant(static_cast<int>(i));
+    if (!constant.empty()) buffers_[i] = const_cast<std::byte*>(constant.data());
+  }
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const auto& arguments = program_.target.steps[i].kernel.arguments;
+    for (size_t j = 0; j < arguments.size(); ++j) {
+      for (size_t k = 0; k < steps_[i].tables[j].size(); ++k)
+        steps_[i].tables[j][k] = buffers_[arguments[j].buffers[k]];
     }
   }
 }
@@ -174,8 +184,8 @@ Status CpuExecutor::RunMatmulCall(int index, const MatmulSizes& sizes, int threa
   }
   if (matmul.bias >= 0) call.matmul.bias = at(matmul.bias, sizes.bias_offset);
   if (matmul.addend >= 0) call.matmul.addend = buffers_[matmul.addend];
-  call.constant_b = program_.artifact.Constant(matmul.b.buffer);
-  return matmul_.Run(index, call, threads);
+  call.constant_b = weights_->artifact->Constant(matmul.b.buffer);
+  return matmul_->Run(index, call, threads);
 }
 
 Status CpuExecutor::RunStep(size_t index, int threads) {
@@ -203,6 +213,7 @@ Status CpuExecutor::RunSteps(int threads) {
 }
 
 Status CpuExecutor::Run(const RunBindings& bindings) {
+  if (auto weights = program_.weights.Get(); weights != weights_) TakeWeights(std::move(weights));
   if (dims_version_ == 0 || dims_version_ != bindings.dims_version) FUSEC_RT_TRY(Update(bindings));
   FUSEC_RT_TRY(BindTensors(bindings));
   error_ = {};

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,6 +16,29 @@
 
 namespace fusec::runtime {
 
+// A set of weights on the CPU, used in the mapped file, and what was made of them.
+struct CpuWeights {
+  std::shared_ptr<const Artifact> artifact;
+  CpuMatmulWeights for_matmuls = {};
+};
+
+// The weights that runs begin with.
+class CurrentWeights {
+ public:
+  std::shared_ptr<CpuWeights> Get() const {
+    const std::lock_guard lock(mutex_);
+    return weights_;
+  }
+  void Set(std::shared_ptr<CpuWeights> weights) {
+    const std::lock_guard lock(mutex_);
+    weights_.swap(weights);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<CpuWeights> weights_;
+};
+
 // What the contexts of a program on the CPU share.
 struct CpuProgram {
   const Artifact& artifact;
@@ -22,7 +47,7 @@ struct CpuProgram {
   CpuLibrary library;
   std::vector<CpuLibrary::BlocksFunction> functions;  // by step; null for matmuls
   const OneDnn* onednn = nullptr;
-  CpuMatmulWeights weights;
+  CurrentWeights weights = {};
 };
 
 class AlignedMemory {
@@ -64,6 +89,7 @@ class CpuExecutor : public Executor {
     MatmulSizes sizes;  // of a matmul
     int useful_threads = 1;
   };
+  void TakeWeights(std::shared_ptr<CpuWeights> weights);
   Status Update(const RunBindings& bindings);
   Status UpdateKernel(const Step& step, StepState& state, std::span<const int64_t> symbols);
   Status BindTensors(const RunBindings& bindings);
@@ -74,11 +100,12 @@ class CpuExecutor : public Executor {
 
   CpuProgram& program_;
   const Manifest& manifest_;
-  std::vector<void*> buffers_;  // by buffer; kernel arguments point into it
+  std::shared_ptr<CpuWeights> weights_;  // of the last run
+  std::vector<void*> buffers_;           // by buffer; kernel arguments point into it
   std::vector<StepState> steps_;
   IndexError error_;
   IndexError* error_address_ = &error_;
-  CpuMatmul matmul_;
+  std::optional<CpuMatmul> matmul_;  // with these weights
   uint64_t dims_version_ = 0;
   std::vector<double>* step_us_ = nullptr;  // where MeasureSteps wants them
   AlignedMemory arena_;

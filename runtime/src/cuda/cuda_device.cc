@@ -52,12 +52,26 @@ Status CudaDevice::Load() {
     FUSEC_RT_ASSIGN(cublaslt_, CublasLt::Create(*context_));
   }
   FUSEC_RT_ASSIGN(weights_, CudaWeights::Upload(*context_, artifact_));
+  FUSEC_RT_ASSIGN(weights_switch_, WeightsSwitch::Create(*context_));
   return {};
 }
 
 StatusOr<std::unique_ptr<Executor>> CudaDevice::NewExecutor() {
   FUSEC_RT_ASSIGN(std::unique_ptr<CudaExecutor> executor, CudaExecutor::Create(*this));
   return std::unique_ptr<Executor>(std::move(executor));
+}
+
+// The addresses stay, as captured graphs have them.
+Status CudaDevice::UpdateWeights(std::unique_ptr<Artifact> weights) {
+  FUSEC_RT_TRY(context_->Usable());
+  ScopedContext scope(*context_);
+  const Artifact& old = updated_ ? *updated_ : artifact_;
+  FUSEC_RT_ASSIGN(const CudaWeights changed, CudaWeights::Upload(*context_, *weights, &old));
+  FUSEC_RT_TRY(weights_switch_->Switch([&](CUstream stream) {
+    return weights_.EnqueueCopies(*context_, changed, *weights, stream);
+  }));
+  updated_ = std::move(weights);
+  return {};
 }
 
 StatusOr<void*> CudaDevice::AllocateHost(size_t bytes) {

@@ -12,6 +12,7 @@
 #include "runtime/src/cuda/cuda_kernels.h"
 #include "runtime/src/cuda/cuda_matmul_epilogue.h"
 #include "runtime/src/cuda/cuda_weights.h"
+#include "runtime/src/cuda/weights_switch.h"
 #include "runtime/src/executor.h"
 
 namespace fusec::runtime {
@@ -28,6 +29,7 @@ class CudaDevice : public Device {
   bool has_device_memory() const override { return true; }
   size_t weight_bytes() const override { return weights_.bytes(); }
   StatusOr<std::unique_ptr<Executor>> NewExecutor() override;
+  Status UpdateWeights(std::unique_ptr<Artifact> weights) override;
   StatusOr<void*> AllocateHost(size_t bytes) override;
   void FreeHost(void* memory) override;
 
@@ -36,6 +38,7 @@ class CudaDevice : public Device {
   const CudaKernels& kernels() const { return kernels_; }
   CudaInputCopy input_copy() const { return CudaInputCopy(kernels_.of_runtime().copy_inputs); }
   const CudaWeights& weights() const { return weights_; }
+  WeightsSwitch& weights_switch() { return *weights_switch_; }
   CublasLt* cublaslt() const { return cublaslt_.get(); }  // null without a matmul step
   MatmulEpilogues& epilogues() { return epilogues_; }
   MatmulPrecision precision() const { return precision_; }
@@ -61,6 +64,8 @@ class CudaDevice : public Device {
   Target target_;  // of the manifest, with the steps that this GPU can run
   CudaKernels kernels_;
   CudaWeights weights_;
+  std::unique_ptr<const Artifact> updated_;  // which has them now, after an update
+  std::unique_ptr<WeightsSwitch> weights_switch_;
   std::unique_ptr<CublasLt> cublaslt_;
   MatmulEpilogues epilogues_;
   MatmulPrecision precision_ = MatmulPrecision::kHighest;

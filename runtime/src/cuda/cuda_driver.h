@@ -21,7 +21,7 @@ namespace fusec::runtime {
   F(cuEventCreate) F(cuEventDestroy) F(cuEventRecord) F(cuEventSynchronize) F(cuEventElapsedTime)  \
   F(cuMemGetInfo) F(cuMemAlloc) F(cuMemFree) F(cuMemHostAlloc) F(cuMemFreeHost)                    \
   F(cuMemHostGetDevicePointer) F(cuPointerGetAttributes)                                           \
-  F(cuMemcpyHtoDAsync) F(cuMemcpyDtoHAsync)                                                        \
+  F(cuMemcpyHtoDAsync) F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync)                                   \
   F(cuLaunchKernel)                                                                                \
   F(cuGraphCreate) F(cuGraphDestroy) F(cuGraphAddKernelNode) F(cuGraphAddMemcpyNode)               \
   F(cuGraphAddChildGraphNode) F(cuGraphAddDependencies)                                            \

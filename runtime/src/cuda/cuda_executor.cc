@@ -55,9 +55,13 @@ CudaExecutor::CudaExecutor(CudaDevice& device, Resources resources)
       graphs_(device.use_graphs(),
               {&context_, device.cublaslt(), own_.workspace.get(), own_.stream.get()},
               [this] { FinishEarlier(); }),
-      places_(device) {}
+      member_{own_.stream.get(), own_.done.get()},
+      places_(device) {
+  device_.weights_switch().Join(member_);
+}
 
 CudaExecutor::~CudaExecutor() {
+  device_.weights_switch().Leave(member_);
   // What is still running uses the memory that goes away now. Its errors have nobody left to hear
   // them.
   if (!running_) return;
@@ -158,6 +162,7 @@ std::vector<MemoryRange> CudaExecutor::OwnMemory() const {
 }
 
 Status CudaExecutor::Start(const RunBindings& bindings, CUstream stream, bool is_awaited) {
+  const WeightsSwitch::Enqueuing enqueuing(device_.weights_switch());
   const bool other_dims = !std::equal(bindings.symbols.begin(), bindings.symbols.end(),
                                       running_symbols_.begin(), running_symbols_.end());
   if (running_ && other_dims)
@@ -191,6 +196,8 @@ Status CudaExecutor::EnqueueRun(const PreparedRun& prepared, const RunBindings& 
     FUSEC_RT_TRY(FUSEC_CUDA(context_, {}, cuStreamWaitEvent, stream, own_.done.get(),
                             CU_EVENT_WAIT_DEFAULT));
   }
+  FUSEC_RT_TRY(device_.weights_switch().WaitForLast(member_, stream));
+  member_.is_on_own_stream = stream == own_stream;
   FUSEC_RT_TRY(staging_.SendInputs(bindings, prepared.layout, stream));
   FUSEC_RT_TRY(prepared.Launch(graphs_.environment(), stream));
   FUSEC_RT_TRY(staging_.FetchOutputs(bindings, prepared.layout, stream));

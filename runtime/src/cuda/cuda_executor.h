@@ -110,6 +110,7 @@ class CudaExecutor : public Executor {
   GrowingMemory<DeviceMemory> arena_{size_t{1} << 20};
   Staging staging_;
   GraphCache graphs_;
+  WeightsSwitch::Member member_;
 
   // Of the run that begins.
   TensorPlaces places_;

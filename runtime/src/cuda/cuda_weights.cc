@@ -16,6 +16,22 @@ constexpr size_t kMaxThreads =
 
 size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
+// The buffers that are constants, or those of them that are others than in `old`.
+std::vector<size_t> Constants(const Artifact& artifact, const Artifact* old) {
+  std::vector<size_t> wanted;
+  const std::vector<Buffer>& buffers = artifact.manifest().buffers;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (buffers[i].kind != BufferKind::kConstant) continue;
+    const std::span<const std::byte> bytes = artifact.Constant(static_cast<int>(i));
+    if (old != nullptr) {
+      const std::span<const std::byte> old_bytes = old->Constant(static_cast<int>(i));
+      if (std::memcmp(bytes.data(), old_bytes.data(), bytes.size()) == 0) continue;
+    }
+    wanted.push_back(i);
+  }
+  return wanted;
+}
+
 struct Chunk {
   CUdeviceptr destination;
   std::span<const std::byte> source;
@@ -51,13 +67,13 @@ Status CopyChunks(const CudaContext& context, const std::vector<Chunk>& chunks,
 
 }  // namespace
 
-StatusOr<CudaWeights> CudaWeights::Upload(const CudaContext& context, const Artifact& artifact) {
-  const std::vector<Buffer>& buffers = artifact.manifest().buffers;
+StatusOr<CudaWeights> CudaWeights::Upload(const CudaContext& context, const Artifact& artifact,
+                                          const Artifact* old) {
+  const std::vector<size_t> constants = Constants(artifact, old);
   CudaWeights weights;
-  weights.addresses_.assign(buffers.size(), 0);
+  weights.addresses_.assign(artifact.manifest().buffers.size(), 0);
   size_t total = 0;
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    if (buffers[i].kind != BufferKind::kConstant) continue;
+  for (const size_t i : constants) {
     weights.addresses_[i] = total;
     // An empty tensor gets room too, so that its address lies inside the allocation.
     total += std::max(kAlignment, RoundUp(artifact.Constant(static_cast<int>(i)).size()));
@@ -66,8 +82,7 @@ StatusOr<CudaWeights> CudaWeights::Upload(const CudaContext& context, const Arti
   weights.bytes_ = total;
   std::vector<Chunk> chunks;
   size_t largest = 0;
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    if (buffers[i].kind != BufferKind::kConstant) continue;
+  for (const size_t i : constants) {
     weights.addresses_[i] += weights.memory_.get();
     const std::span<const std::byte> bytes = artifact.Constant(static_cast<int>(i));
     for (size_t begin = 0; begin < bytes.size(); begin += kChunkBytes) {
@@ -93,6 +108,17 @@ StatusOr<CudaWeights> CudaWeights::Upload(const CudaContext& context, const Arti
   }
   for (const Status& result : results) FUSEC_RT_TRY(result);
   return weights;
+}
+
+Status CudaWeights::EnqueueCopies(const CudaContext& context, const CudaWeights& changed,
+                                  const Artifact& artifact, CUstream stream) const {
+  for (size_t i = 0; i < addresses_.size(); ++i) {
+    const size_t bytes = artifact.Constant(static_cast<int>(i)).size();
+    if (changed.addresses_[i] == 0 || bytes == 0) continue;
+    FUSEC_RT_TRY(FUSEC_CUDA(context, "new weights", cuMemcpyDtoDAsync, addresses_[i],
+                            changed.addresses_[i], bytes, stream));
+  }
+  return {};
 }
 
 }  // namespace fusec::runtime

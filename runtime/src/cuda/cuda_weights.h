@@ -11,8 +11,13 @@ namespace fusec::runtime {
 class CudaWeights {
  public:
   // Needs the context to be current; returns when all is there. Several threads read the mapped
-  // file into page-locked memory while earlier parts travel to the GPU.
-  static StatusOr<CudaWeights> Upload(const CudaContext& context, const Artifact& artifact);
+  // file into page-locked memory while earlier parts travel to the GPU. With `old`, only those
+  // constants that differ from its own are uploaded.
+  static StatusOr<CudaWeights> Upload(const CudaContext& context, const Artifact& artifact,
+                                      const Artifact* old = nullptr);
+  // Enqueues copies of the constants that `changed` has over these. Both are of `artifact`.
+  Status EnqueueCopies(const CudaContext& context, const CudaWeights& changed,
+                       const Artifact& artifact, CUstream stream) const;
 
   // By buffer, at a multiple of 256; 0 for buffers that are not constants.
   CUdeviceptr Address(int buffer) const { return addresses_[static_cast<size_t>(buffer)]; }

@@ -341,6 +341,11 @@ inline void FillStreamFunctions(CudaDriver& d) {
     FakeGpu::Of(stream)->queue.push_back(FakeGpu::CopyOf(to, HostPointer(from), bytes));
     return CUDA_SUCCESS;
   };
+  d.cuMemcpyDtoDAsync = [](CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    FakeGpu::Of(stream)->queue.push_back(
+        FakeGpu::CopyOf(HostPointer(to), HostPointer(from), bytes));
+    return CUDA_SUCCESS;
+  };
   d.cuLaunchKernel = [](CUfunction function, unsigned blocks, unsigned, unsigned,
                         unsigned block_size, unsigned, unsigned, unsigned, CUstream stream,
                         void** arguments, void**) {

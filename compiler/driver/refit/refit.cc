@@ -1,0 +1,177 @@
+#include "compiler/driver/refit/refit.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+
+#include "compiler/driver/artifact/artifact_ir.h"
+#include "compiler/driver/build/compile.h"
+#include "compiler/driver/build/model_flags.h"
+#include "compiler/driver/edit/editable_artifact.h"
+#include "compiler/driver/refit/new_weights.h"
+#include "compiler/driver/refit/same_program.h"
+#include "compiler/driver/tune/artifact_source.h"
+#include "compiler/package/artifact_folder.h"
+#include "compiler/package/output_path.h"
+#include "compiler/support/read_file.h"
+
+namespace fusec {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+bool IsSafetensors(const std::string& path) { return path.ends_with(".safetensors"); }
+
+// The options that the artifact was compiled with, and the model with the new weights.
+Result<CompileOptions> OptionsOf(const RefitOptions& refit, const Json& manifest) {
+  CompileOptions options;
+  options.model_path = refit.weights;
+  if (IsSafetensors(refit.weights)) {
+    if (refit.model.empty()) {
+      return Fail(ErrorKind::kUsage,
+                  "--weights " + refit.weights +
+                      " has no graph, expected the model that it belongs to as --model MODEL.onnx");
+    }
+    options.model_path = refit.model;
+    FUSEC_ASSIGN(options.weights, ReadWeights(refit.weights));
+  } else if (!refit.model.empty()) {
+    return Fail(ErrorKind::kUsage, "--model belongs to weights in a .safetensors file, and " +
+                                       refit.weights + " is a model itself");
+  }
+  ModelFlags flags;
+  flags.freezes = refit.freezes;
+  FUSEC_TRY(ApplyModelFlags(flags, options));
+  options.matmul_precision = manifest.at("matmul_precision");
+  options.round_every_op = manifest.at("rounding") == "every op";
+  options.index_policy = manifest.value("index_policy", "error");
+  options.disabled_fusions =
+      manifest.value("disabled_fusions", Json::array()).get<std::set<std::string>>();
+  for (const std::string name : manifest.value("frozen_inputs", Json::array())) {
+    if (options.frozen_inputs.count(name) == 0)
+      return Fail(ErrorKind::kUsage, "input \"" + name + "\" was frozen when " + refit.artifact +
+                                         " was compiled, expected --freeze " + name + "=FILE");
+  }
+  const DimSymbol usual;
+  for (const Json& symbol : manifest.at("symbols")) {
+    const int64_t low = symbol.at("min"), high = symbol.at("max");
+    if (low != usual.low || high != usual.high) options.dim_ranges[symbol.at("name")] = {low, high};
+  }
+  options.targets.clear();
+  for (const auto& [name, target] : manifest.at("targets").items()) options.targets.push_back(name);
+  options.progress = refit.progress;
+  return options;
+}
+
+// How many of the constants differ, and their bytes.
+Result<void> CountChanges(const std::string& artifact, const ArtifactContents& contents,
+                          RefitReport& report) {
+  std::set<std::string> seen, changed;  // names
+  for (const TargetContents& target : contents.targets) {
+    FUSEC_ASSIGN(const auto old, ReadFusedGraph(artifact, target.name));
+    std::map<std::string, std::string> hashes;
+    for (const auto& node : old->nodes) {
+      if (node->kind == OpKind::kConstant) hashes[node->result()->name] = node->constant_hash;
+    }
+    for (const auto& node : target.graph->nodes) {
+      if (node->kind != OpKind::kConstant) continue;
+      const std::string& name = node->result()->name;
+      const auto bytes = static_cast<int64_t>(node->constant.byte_count());
+      if (seen.insert(name).second) report.bytes += bytes;
+      if (hashes[name] != node->constant_hash && changed.insert(name).second)
+        report.changed_bytes += bytes;
+    }
+  }
+  report.tensors = static_cast<int64_t>(seen.size());
+  report.changed_tensors = static_cast<int64_t>(changed.size());
+  return {};
+}
+
+// A manifest of the artifact with what new weights change in it.
+void PutWeights(const Json& fresh, const std::map<std::string, std::string>& new_hashes,
+                Json& manifest) {
+  manifest.erase("hash");
+  manifest["buffers"] = fresh.at("buffers");
+  manifest["warnings"] = fresh.at("warnings");
+  for (const auto& [path, hash] : new_hashes) {
+    if (manifest["files"].contains(path)) manifest["files"][path] = hash;
+  }
+}
+
+class Refitter {
+ public:
+  Refitter(const EditableArtifact& artifact, const ArtifactContents& contents, const Json& manifest,
+           const ArtifactImage& image)
+      : artifact_(artifact), contents_(contents), fresh_(manifest), image_(image) {}
+
+  Result<void> Write(const std::string& folder) {
+    FUSEC_ASSIGN(new_hashes_[kWeightsFile], image_.WriteWeights(folder));
+    for (const TargetContents& target : contents_.targets) {
+      const std::string& text = contents_.files.at(target.ir);
+      FUSEC_TRY(WriteFileIn(folder, target.ir, text));
+      new_hashes_[target.ir] = HashOf(text);
+    }
+    const std::string original = std::string(kOriginals) + "manifest.json";
+    for (const auto& [path, hash] : artifact_.hashes) {
+      if (new_hashes_.count(path) == 0 && path != original)
+        FUSEC_TRY(LinkFile(artifact_, path, folder));
+    }
+    if (artifact_.hashes.count(original) != 0) FUSEC_TRY(WriteManifest(folder, original));
+    return WriteManifest(folder, "manifest.json");
+  }
+
+ private:
+  Result<void> WriteManifest(const std::string& folder, const std::string& path) {
+    FUSEC_ASSIGN(const std::string old,
+                 ReadWholeFile(artifact_.path + "/" + path, ErrorKind::kArtifact));
+    Json manifest = Json::parse(old);
+    PutWeights(fresh_, new_hashes_, manifest);
+    const std::string text = ManifestText(manifest);
+    new_hashes_[path] = HashOf(text);
+    return WriteFileIn(folder, path, text);
+  }
+
+  const EditableArtifact& artifact_;
+  const ArtifactContents& contents_;
+  const Json& fresh_;
+  const ArtifactImage& image_;
+  std::map<std::string, std::string> new_hashes_;
+};
+
+}  // namespace
+
+Result<RefitReport> RefitArtifact(const RefitOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  FUSEC_TRY(CheckOutputPath(options.output));
+  FUSEC_ASSIGN(const EditableArtifact artifact, ReadEditable(options.artifact));
+  if (const auto altered = std::find_if(artifact.sources.begin(), artifact.sources.end(),
+                                        [](const KernelSource& s) { return s.altered; });
+      altered != artifact.sources.end()) {
+    return Fail(ErrorKind::kUsage, options.artifact + "/" + altered->path +
+                                       " was edited and not rebuilt: fusec rebuild comes first");
+  }
+  FUSEC_ASSIGN(const CompileOptions compile, OptionsOf(options, artifact.original));
+  FUSEC_ASSIGN(FusedModel model, FuseModel(compile));
+  FUSEC_ASSIGN(TuningFile tuning, ReadTuning(options.artifact));
+  for (TargetSource& target : model.targets) target.tuning = tuning[target.name].Winners();
+  // The texts of kernels name the model that the artifact was compiled from.
+  model.title = {artifact.original.at("model"), artifact.original.at("opset")};
+  ArtifactContents& contents = model.contents;
+  FUSEC_TRY(EmitTargets(model.targets, model.title, {compile.matmul_precision}, contents));
+  const ArtifactImage image(contents);
+  const Json manifest = image.Manifest({});
+  FUSEC_TRY(CheckSameProgram(artifact, {contents, manifest, options.weights}));
+  RefitReport report;
+  report.warnings = contents.warnings;
+  FUSEC_TRY(CountChanges(options.artifact, contents, report));
+  if (options.progress) options.progress("writing the weights", 0.5);
+  FUSEC_TRY(ReplaceFolder(options.output, [&](const std::string& folder) -> Result<bool> {
+    FUSEC_TRY(Refitter(artifact, contents, manifest, image).Write(folder));
+    return true;
+  }));
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+}  // namespace fusec

@@ -1,0 +1,74 @@
+#include "runtime/src/cuda/weights_switch.h"
+
+#include <thread>
+
+namespace fusec::runtime {
+
+StatusOr<std::unique_ptr<WeightsSwitch>> WeightsSwitch::Create(const CudaContext& context) {
+  std::unique_ptr<WeightsSwitch> made(new WeightsSwitch(context));
+  FUSEC_RT_ASSIGN(made->stream_, CreateStream(context));
+  FUSEC_RT_ASSIGN(made->switched_, CreateEvent(context, false));
+  return made;
+}
+
+void WeightsSwitch::Join(Member& member) {
+  const std::lock_guard lock(mutex_);
+  members_.push_back(&member);
+}
+
+void WeightsSwitch::Leave(Member& member) {
+  const std::lock_guard lock(mutex_);
+  std::erase(members_, &member);
+}
+
+// A switch closes first and then counts, a run is counted first and then looks: one of the two sees
+// the other.
+void WeightsSwitch::Enter() {
+  while (true) {
+    ++enqueuing_;
+    if (!closed_) return;
+    --enqueuing_;
+    closed_.wait(true);
+  }
+}
+
+void WeightsSwitch::Exit() { --enqueuing_; }
+
+Status WeightsSwitch::WaitForLast(Member& member, CUstream stream) {
+  const uint64_t last = switches_;
+  if (member.seen == last) return {};
+  FUSEC_RT_TRY(FUSEC_CUDA(context_, "new weights", cuStreamWaitEvent, stream, switched_.get(),
+                          CU_EVENT_WAIT_DEFAULT));
+  member.seen = last;
+  return {};
+}
+
+Status WeightsSwitch::EnqueueSwitch(Status (*enqueue)(const void*, CUstream), const void* copies) {
+  const std::lock_guard lock(mutex_);  // no member comes or goes
+  closed_ = true;
+  while (enqueuing_ != 0) std::this_thread::yield();
+  const Status enqueued = EnqueueBehindRuns(enqueue, copies);
+  closed_ = false;
+  closed_.notify_all();
+  return enqueued;
+}
+
+Status WeightsSwitch::EnqueueBehindRuns(Status (*enqueue)(const void*, CUstream),
+                                        const void* copies) {
+  const CUstream stream = stream_.get();
+  for (const Member* member : members_) {
+    // Nobody records behind runs on an executor's own stream.
+    if (member->is_on_own_stream) {
+      FUSEC_RT_TRY(
+          FUSEC_CUDA(context_, "new weights", cuEventRecord, member->done, member->own_stream));
+    }
+    FUSEC_RT_TRY(FUSEC_CUDA(context_, "new weights", cuStreamWaitEvent, stream, member->done,
+                            CU_EVENT_WAIT_DEFAULT));
+  }
+  FUSEC_RT_TRY(enqueue(copies, stream));
+  FUSEC_RT_TRY(FUSEC_CUDA(context_, "new weights", cuEventRecord, switched_.get(), stream));
+  ++switches_;
+  return {};
+}
+
+}  // namespace fusec::runtime

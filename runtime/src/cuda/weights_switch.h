@@ -1,0 +1,73 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "runtime/src/cuda/cuda_context.h"
+
+namespace fusec::runtime {
+
+// Orders the runs of all executors of a program and the switches of its weights, so that each run
+// sees one set of weights: the copies of a switch wait on the GPU for every run enqueued before,
+// and every run enqueued later waits for the copies. Only the few microseconds in which a switch is
+// enqueued are threads kept from enqueuing.
+class WeightsSwitch {
+ public:
+  static StatusOr<std::unique_ptr<WeightsSwitch>> Create(const CudaContext& context);
+
+  // An executor, while it lives. What it tells is read while no run is being enqueued.
+  struct Member {
+    CUstream own_stream = nullptr;
+    CUevent done = nullptr;  // recorded behind its last run, if that was on another stream
+    bool is_on_own_stream = true;
+    uint64_t seen = 0;  // switches that its stream has waited for
+  };
+  void Join(Member& member);
+  void Leave(Member& member);
+
+  // Runs are enqueued while one of these lives.
+  class Enqueuing {
+   public:
+    explicit Enqueuing(WeightsSwitch& owner) : owner_(owner) { owner_.Enter(); }
+    ~Enqueuing() { owner_.Exit(); }
+    Enqueuing(const Enqueuing&) = delete;
+
+   private:
+    WeightsSwitch& owner_;
+  };
+  // Makes `stream` wait for the last switch, unless the member has waited for it.
+  Status WaitForLast(Member& member, CUstream stream);
+
+  // `enqueue` enqueues the copies on the stream it is given. Returns when they are done. By one
+  // thread at a time.
+  template <class Enqueue>
+  Status Switch(const Enqueue& enqueue) {
+    FUSEC_RT_TRY(EnqueueSwitch(
+        [](const void* copies, CUstream stream) {
+          return (*static_cast<const Enqueue*>(copies))(stream);
+        },
+        &enqueue));
+    return FUSEC_CUDA(context_, "new weights", cuEventSynchronize, switched_.get());
+  }
+
+ private:
+  explicit WeightsSwitch(const CudaContext& context) : context_(context) {}
+  void Enter();
+  void Exit();
+  Status EnqueueSwitch(Status (*enqueue)(const void*, CUstream), const void* copies);
+  Status EnqueueBehindRuns(Status (*enqueue)(const void*, CUstream), const void* copies);
+
+  const CudaContext& context_;
+  CudaStream stream_;
+  CudaEvent switched_;
+  std::atomic<uint64_t> switches_ = 0;
+  std::atomic<int> enqueuing_ = 0;
+  std::atomic<bool> closed_ = false;
+  std::mutex mutex_;
+  std::vector<Member*> members_;
+};
+
+}  // namespace fusec::runtime

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+
+#include "runtime/src/artifact/hash.h"
+#include "runtime/src/artifact/safetensors.h"
+
+namespace fusec::serving {
+
+// A copy of an artifact in `folder` whose f32 weights are `factor` times as large.
+inline std::string WithOtherWeights(const std::string& artifact, const std::string& folder,
+                                    float factor) {
+  namespace fs = std::filesystem;
+  const auto read = [](const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  fs::remove_all(folder);
+  fs::copy(artifact, folder, fs::copy_options::recursive);
+  const std::string weights = folder + "/weights.safetensors";
+  std::string bytes = read(weights);
+  const auto tensors = runtime::ReadSafetensors(std::as_bytes(std::span(bytes)), weights);
+  for (const auto& [name, tensor] : *tensors) {
+    if (tensor.dtype != "F32") continue;
+    auto* values = const_cast<std::byte*>(tensor.bytes.data());
+    for (size_t at = 0; at < tensor.bytes.size(); at += sizeof(float)) {
+      float value;
+      std::memcpy(&value, values + at, sizeof value);
+      value *= factor;
+      std::memcpy(values + at, &value, sizeof value);
+    }
+  }
+  std::ofstream(weights, std::ios::binary) << bytes;
+  auto manifest = nlohmann::ordered_json::parse(read(folder + "/manifest.json"));
+  manifest.erase("hash");  // as one that was edited by hand
+  manifest["files"]["weights.safetensors"] = runtime::Hash128(std::as_bytes(std::span(bytes)));
+  std::ofstream(folder + "/manifest.json") << manifest;
+  return folder;
+}
+
+}  // namespace fusec::serving
