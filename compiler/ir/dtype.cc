@@ -1,5 +1,6 @@
 #include "compiler/ir/dtype.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -102,5 +103,27 @@ double HalfToDouble(uint16_t bits) { return Widen(bits, kHalf); }
 uint16_t DoubleToHalf(double value) { return Narrow(value, kHalf); }
 double BFloat16ToDouble(uint16_t bits) { return Widen(bits, kBFloat16); }
 uint16_t DoubleToBFloat16(double value) { return Narrow(value, kBFloat16); }
+
+double E4M3ToDouble(uint8_t bits) {
+  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+  double magnitude =
+      exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
+  if ((bits & 0x7f) == 0x7f) magnitude = std::numeric_limits<double>::quiet_NaN();
+  return std::copysign(magnitude, (bits & 0x80) != 0 ? -1.0 : 1.0);
+}
+
+uint8_t DoubleToE4M3(double value) {
+  constexpr int kLargest = 0x7e;
+  const int sign = std::signbit(value) ? 0x80 : 0;
+  if (std::isnan(value)) return static_cast<uint8_t>(sign | 0x7f);
+  const double magnitude = std::abs(value);
+  if (magnitude >= E4M3ToDouble(kLargest)) return static_cast<uint8_t>(sign | kLargest);
+  // Neighbours are 2^(exponent - 3) apart, and 2^-9 among subnormals; nearbyint rounds ties to
+  // even.
+  const int exponent = std::max(magnitude > 0 ? std::ilogb(magnitude) : -6, -6);
+  const int steps = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 3 - exponent)));
+  // 8 steps are the implicit one of the mantissa; 16 carry into the next exponent.
+  return static_cast<uint8_t>(sign | (((exponent + 6) << 3) + steps));
+}
 
 }  // namespace fusec

@@ -23,5 +23,9 @@ double HalfToDouble(uint16_t bits);
 uint16_t DoubleToHalf(double value);
 double BFloat16ToDouble(uint16_t bits);
 uint16_t DoubleToBFloat16(double value);
+// The same for floats of 8 bits in the layout E4M3 (OCP 8-bit Floating Point Specification): they end at
+// 448, all ones are NaN, and there are no infinities. Greater magnitudes saturate.
+double E4M3ToDouble(uint8_t bits);
+uint8_t DoubleToE4M3(double value);
 
 }  // namespace fusec

@@ -31,8 +31,6 @@ std::string ElementKey(const Value* value, ArrayRef<Expr> index) {
   return key;
 }
 
-constexpr int64_t kVectorBytes = 16;  // that one instruction loads or stores
-
 std::string ValueName(const std::string& tensor) {
   return tensor + (tensor.ends_with("value") ? "_element" : "_value");
 }
@@ -238,6 +236,9 @@ Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int 
   KernelBuilder& builder = parent_.builder_;
   const Value* tensor = node_->operands[operand];
   const int64_t axis = NextAxis();
+  // Look-ups of one id in tables of as many rows share its check.
+  const std::string key = "index|" + data.text() + "|" + extent.ToString();
+  if (const Scalar* checked = builder.Recall(key)) return Expr::Symbol(checked->text());
   if (auto known = parent_.known_intervals_.find(data.text());
       known != parent_.known_intervals_.end()) {
     const auto [low, high] = known->second;
@@ -289,6 +290,7 @@ Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int 
       commented_ ? "" : OpComment(*node_));
   commented_ = true;
   builder.ranges().Set(name, 0, extent - 1);
+  builder.Remember(key, {name, Dtype::kI64});
   return Expr::Symbol(name);
 }
 
@@ -328,23 +330,6 @@ std::optional<Scalar> RegionLowering::ConstantElement(const Value* value, ArrayR
 
 RegionLowering::ElementType RegionLowering::ElementType::InMemory(Dtype dtype) {
   return {std::string(MemoryTypeName(dtype)), DtypeBytes(dtype)};
-}
-
-CExpr RegionLowering::Load(const CExpr& buffer, const ElementType& type, ShapeRef shape,
-                           const Expr& position, const SizeNames& names) {
-  const CExpr element = buffer[builder_.Write(position, names)];
-  const auto base = VectorBase(position, shape, kVectorBytes / type.bytes);
-  if (!base) {
-    loads_.of_lanes += builder_.DependsOnLane(element);
-    return element;
-  }
-  ++loads_.of_vectors;
-  builder_.Use("vector.cuh");
-  const CExpr& lanes = builder_.lanes()->count_name;
-  const CExpr vector = builder_.Let(
-      VectorType(type.name, lanes), names.subject + "_vector",
-      Call(Template("LoadVector", {lanes}), {PointerTo(builder_, buffer, *base, names)}));
-  return vector.Dot("at")[builder_.lanes()->variable];
 }
 
 Scalar RegionLowering::LoadElement(const Value* outside, ArrayRef<Expr> index) {
@@ -431,52 +416,6 @@ std::vector<const Value*> RegionLowering::ReshapedInPath() const {
 
 const Scalar* RegionLowering::Known(const Value* value, ArrayRef<Expr> index) const {
   return builder_.Recall(ElementKey(value, index));
-}
-
-std::optional<Expr> VectorBegin(const Expr& position, ShapeRef shape,
-                                const KernelBuilder::Lanes& lanes, int64_t aligned) {
-  const Expr base = position - Expr::Symbol(lanes.variable);
-  std::vector<std::string> symbols;
-  base.CollectSymbols(symbols);
-  if (std::find(symbols.begin(), symbols.end(), lanes.variable) != symbols.end())
-    return std::nullopt;
-  const int64_t multiple = std::min(lanes.count, aligned);
-  if (!IsMultiple(base, multiple) || !IsMultiple(Product(shape), multiple)) return std::nullopt;
-  return base;
-}
-
-std::optional<Expr> RegionLowering::VectorBase(const Expr& position, ShapeRef shape,
-                                               int64_t aligned) const {
-  const KernelBuilder::Lanes* lanes = builder_.lanes();
-  // In a branch for some lanes, the others may have no place in memory.
-  if (!lanes || !lanes->vectors || builder_.InLaneBranch()) return std::nullopt;
-  return VectorBegin(position, shape, *lanes, aligned);
-}
-
-void RegionLowering::Store(int output, ArrayRef<Expr> index, const Scalar& scalar,
-                           ArrayRef<SizeName> offsets) {
-  const Value* result = region_.result(output);
-  const std::string buffer = builder_.Buffer(result, /*written=*/true).word();
-  SizeNames names = PlaceIn(buffer, result->type.shape);
-  names.offsets = offsets;
-  StoreElement(buffer, ElementType::InMemory(result->type.dtype), result->type.shape,
-               Linearize(index, result->type.shape, builder_.ranges()),
-               ToMemory(scalar.value, result->type.dtype), "StoreVector", names);
-}
-
-void RegionLowering::StoreElement(const std::string& buffer, const ElementType& type,
-                                  ShapeRef shape, const Expr& position, const CExpr& value,
-                                  const char* store, const SizeNames& names) {
-  const auto base =
-      builder_.AtLanes() ? VectorBase(position, shape, kVectorBytes / type.bytes) : std::nullopt;
-  if (!base) return builder_.Assign(CExpr(buffer)[builder_.Write(position, names)], value);
-  const CExpr& lanes = builder_.lanes()->count_name;
-  const std::string vector = builder_.Unique(buffer + "_vector");
-  builder_.Use("vector.cuh");
-  builder_.BeforeLanes(Statement::Declare(VectorType(type.name, lanes), vector));
-  builder_.Assign(CExpr(vector).Dot("at")[builder_.lanes()->variable], value);
-  builder_.AfterLanes(
-      Statement::Call(Call(store, {PointerTo(builder_, buffer, *base, names), vector})));
 }
 
 }  // namespace fusec

@@ -114,6 +114,10 @@ class RegionLowering {
   // VectorBegin, for the open lanes.
   std::optional<Expr> VectorBase(const Expr& position, ShapeRef shape,
                                  int64_t aligned = INT64_MAX) const;
+  // Whether each element at `position` is read by two neighbouring lanes, and VectorBase of what
+  // all lanes read then.
+  bool ReadsInPairs(const Expr& position) const;
+  std::optional<Expr> PairBase(const Expr& position, ShapeRef shape, int64_t aligned) const;
   std::optional<Ranges::Interval> ConstantInterval(const Value* value) const;
   Scalar LoadElement(const Value* outside, ArrayRef<Expr> index);
   std::optional<Scalar> ConstantElement(const Value* value, ArrayRef<Expr> index);

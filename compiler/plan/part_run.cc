@@ -1,6 +1,7 @@
 #include "compiler/plan/part_run.h"
 
 #include <algorithm>
+#include <set>
 
 #include "compiler/ir/op_def.h"
 
@@ -125,6 +126,25 @@ std::optional<Exprs> AffineStarts(ArrayRef<Exprs> starts_by_part) {
   return result;
 }
 
+// What stands for the row counts `rows`: lists of equal ones share it, as those of a quantized
+// table's codes and factors, so that an id is checked once.
+std::string RowsSymbol(ArrayRef<PartRun::TableList> lists, const std::vector<int64_t>& rows) {
+  const auto same =
+      std::find_if(lists.begin(), lists.end(), [&](const auto& list) { return list.rows == rows; });
+  if (same != lists.end()) return same->rows_symbol;
+  return lists.empty() ? "rows" : "rows_" + std::to_string(lists.size());
+}
+
+// "table"; or "table_factors" for a table whose name is that of an earlier list's, and "_factors".
+std::string StandInName(ArrayRef<PartRun::TableList> lists, const Value& table) {
+  for (const PartRun::TableList& list : lists) {
+    const std::string& stem = list.tables[0]->name;
+    if (table.name.starts_with(stem + "_"))
+      return list.stand_in->name + table.name.substr(stem.size());
+  }
+  return "table";
+}
+
 }  // namespace
 
 std::optional<PartRun> FindPartRun(const Node& region, ArrayRef<const Value*> parts) {
@@ -181,12 +201,11 @@ std::optional<PartRun> FindPartRun(const Node& region, ArrayRef<const Value*> pa
       const bool same_rows = std::all_of(list.rows.begin(), list.rows.end(),
                                          [&](int64_t r) { return r == list.rows[0]; });
       if (!same_rows) {
-        list.rows_symbol =
-            "rows" + (run.table_lists.empty() ? "" : "_" + std::to_string(run.table_lists.size()));
+        list.rows_symbol = RowsSymbol(run.table_lists, list.rows);
         type.shape[0] = Expr::Symbol(list.rows_symbol);
       }
       list.stand_in = std::make_unique<Value>();
-      list.stand_in->name = "table";
+      list.stand_in->name = StandInName(run.table_lists, *list.tables[0]);
       list.stand_in->type = type;
       operand = list.stand_in.get();
       run.table_lists.push_back(std::move(list));
@@ -220,10 +239,11 @@ std::optional<PartRun> FindPartRun(const Node& region, ArrayRef<const Value*> pa
 }
 
 void PartTables::Declare(KernelBuilder& builder, const PartRun& run) {
+  std::set<std::string> declared;
   for (const auto& list : run.table_lists) {
     const std::string name = builder.Tables(list.tables, "tables");
     builder.Alias(list.stand_in.get(), CExpr(name).Dot("first_row")[kPartVariable]);
-    if (!list.rows_symbol.empty()) {
+    if (!list.rows_symbol.empty() && declared.insert(list.rows_symbol).second) {
       rows_arrays_[list.stand_in.get()] =
           builder.ConstantArray("k" + PascalCase(name) + "Rows", list.rows, "rows of each table");
     }
@@ -232,7 +252,7 @@ void PartTables::Declare(KernelBuilder& builder, const PartRun& run) {
 
 void PartTables::DefinePart(KernelBuilder& builder, const PartRun& run) {
   for (const auto& list : run.table_lists) {
-    if (list.rows_symbol.empty()) continue;
+    if (!rows_arrays_.count(list.stand_in.get())) continue;
     const auto [low, high] = std::minmax_element(list.rows.begin(), list.rows.end());
     builder.AppendLet(list.rows_symbol, CExpr(rows_arrays_.at(list.stand_in.get()))[kPartVariable]);
     builder.DefineVariable(list.rows_symbol, Expr(*low), Expr(*high));

@@ -3,6 +3,7 @@
 #include "compiler/plan/part_names.h"
 #include "compiler/plan/part_run.h"
 #include "compiler/plan/plan_region.h"
+#include "compiler/plan/pooled_lanes.h"
 #include "compiler/region/stack_parts.h"
 #include "compiler/support/check.h"
 
@@ -318,13 +319,15 @@ class LoopPlanner {
   }
 
   // How many neighbouring elements a thread makes: 16 bytes of the widest result (32 or 8 if the
-  // shape says so, 8 if all that is in `extents` is a multiple of no more), or else 1.
-  int64_t LanesOf(const Group& group, ArrayRef<Expr> extents) const {
+  // shape says so, `at_least` elements if that is more, 8 bytes if all that is in `extents` is a
+  // multiple of no more), or else 1.
+  int64_t LanesOf(const Group& group, ArrayRef<Expr> extents, int64_t at_least = 0) const {
     int bytes = 2;
     for (const Segment& segment : group.segments)
       bytes = std::max(bytes, DtypeBytes(region_.body->outputs[segment.output]->type.dtype));
-    const int64_t most = builder_.shape().lanes > 0 ? builder_.shape().lanes : 16 / bytes;
-    for (const int lanes : {32 / bytes, 16 / bytes, 8 / bytes}) {
+    const int64_t most = builder_.shape().lanes > 0 ? builder_.shape().lanes
+                                                    : std::max<int64_t>(16 / bytes, at_least);
+    for (const int lanes : {64 / bytes, 32 / bytes, 16 / bytes, 8 / bytes}) {
       if (lanes > most) continue;
       const bool fits = std::all_of(extents.begin(), extents.end(), [&](const Expr& extent) {
         return IsMultiple(extent, lanes) && !extent.IsConstant(0);
@@ -343,7 +346,8 @@ class LoopPlanner {
       extents.push_back(region_.body->outputs[segment.output]->type.shape.back());
       if (segment.offset.back() != 0) extents.push_back(segment.offset.back());
     }
-    return LanesOf(group, extents);
+    const bool is_gpu = builder_.target() == TargetKind::kGpu;
+    return LanesOf(group, extents, is_gpu ? LanesOfPooledRows(group.segments[0].value) : 0);
   }
 
   // The lane, in a loop over the elements of a vector.

@@ -68,5 +68,26 @@ TEST(Dtype, BFloat16Limits) {
   EXPECT_TRUE(std::isnan(BFloat16ToDouble(DoubleToBFloat16(-kNaN))));
 }
 
+TEST(Dtype, E4M3RoundsToTheNearest) {
+  EXPECT_EQ(E4M3ToDouble(0x38), 1);
+  EXPECT_EQ(E4M3ToDouble(0x7e), 448);
+  EXPECT_EQ(E4M3ToDouble(0x81), -std::ldexp(1, -9));
+  EXPECT_TRUE(std::isnan(E4M3ToDouble(0x7f)));
+  for (int bits = 0; bits < 0x7e; ++bits) {  // between neighbours, ties to even
+    const double low = E4M3ToDouble(static_cast<uint8_t>(bits));
+    const double high = E4M3ToDouble(static_cast<uint8_t>(bits + 1));
+    const double middle = (low + high) / 2;
+    EXPECT_EQ(DoubleToE4M3(low), bits);
+    EXPECT_EQ(DoubleToE4M3(std::nextafter(middle, 0)), bits);
+    EXPECT_EQ(DoubleToE4M3(middle), bits % 2 == 0 ? bits : bits + 1);
+    EXPECT_EQ(DoubleToE4M3(-std::nextafter(middle, kInfinity)), (bits + 1) | 0x80);
+  }
+  EXPECT_EQ(DoubleToE4M3(1e300), 0x7e);
+  EXPECT_EQ(DoubleToE4M3(-kInfinity), 0xfe);
+  EXPECT_EQ(DoubleToE4M3(-0.0), 0x80);
+  EXPECT_EQ(DoubleToE4M3(5e-324), 0);
+  EXPECT_EQ(DoubleToE4M3(kNaN), 0x7f);
+}
+
 }  // namespace
 }  // namespace fusec

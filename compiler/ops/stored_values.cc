@@ -1,0 +1,77 @@
+// Values that are stored in fewer bits than they are computed in: rows of quantized tables.
+#include <fmt/format.h>
+
+#include "compiler/ops/define_op.h"
+#include "compiler/ops/view_support.h"
+
+namespace fusec {
+namespace {
+
+Result<void> CheckBytes(const TensorType& stored) {
+  if (stored.dtype == Dtype::kU8) return {};
+  return ModelError(fmt::format("the stored values are {}, expected u8", stored.ToString()));
+}
+
+}  // namespace
+
+// The f32 value of each float in the layout E4M3 (dtype.h).
+struct FromE4M3Op {
+  static InferResult Infer(const InferContext& context) {
+    FUSEC_TRY(CheckBytes(context.operand(0)));
+    return std::vector<TensorType>{{Dtype::kF32, context.operand(0).shape}};
+  }
+  static Result<void> Reference(ReferenceContext& context) {
+    const ReferenceTensor& stored = context.input(0);
+    for (int64_t i = 0; i < stored.element_count(); ++i)
+      context.output().reals[i] = E4M3ToDouble(static_cast<uint8_t>(stored.ints[i]));
+    return {};
+  }
+  static Scalar Lower(LowerContext& context) {
+    context.Use("float8.cuh");
+    const Scalar stored = context.Load(0, context.index());
+    return context.Let("FromE4M3(" + stored.text() + ")", Dtype::kF32);
+  }
+};
+FUSEC_DEFINE_OP(FromE4M3)
+
+// result[i.., c] = the low (c even) or high (c odd) 4 bits of stored[i.., c / 2]; the last axis has
+// `columns` elements.
+struct UnpackInt4Op {
+  static constexpr AttributeSpec kAttributes[] = {{"columns", "int"}};
+  static InferResult Infer(const InferContext& context) {
+    const TensorType& stored = context.operand(0);
+    FUSEC_TRY(CheckBytes(stored));
+    const int64_t columns = context.Int("columns");
+    if (stored.rank() == 0 || columns < 0 || stored.shape.back() != Expr((columns + 1) / 2)) {
+      return ModelError(
+          fmt::format("{} columns of 4 bits do not lie in {}", columns, stored.ToString()));
+    }
+    TensorType result = stored;
+    result.shape.back() = columns;
+    return std::vector<TensorType>{std::move(result)};
+  }
+  static Result<void> Reference(ReferenceContext& context) {
+    const ReferenceTensor& stored = context.input(0);
+    int64_t position = 0;
+    ForEachIndex(context.output().dims, [&](std::vector<int64_t> index) {
+      const bool is_high = index.back() % 2 != 0;
+      index.back() /= 2;
+      const int64_t byte = stored.ints[stored.Position(index)];
+      context.output().ints[position++] = is_high ? byte >> 4 : byte & 15;
+    });
+    return {};
+  }
+  static Scalar Lower(LowerContext& context) {
+    const Expr& column = context.index().back();
+    Exprs source = context.index();
+    source.back() = FloorDiv(column, 2, context.ranges());
+    const Scalar byte = context.Load(0, source);
+    context.Use("int4.cuh");
+    const Scalar place = context.DataFromIndex(column, Dtype::kI64);
+    return context.Let(fmt::format("Int4At({}, {})", byte.text(), place.text()), Dtype::kU8,
+                       "code");
+  }
+};
+FUSEC_DEFINE_OP(UnpackInt4)
+
+}  // namespace fusec
