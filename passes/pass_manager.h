@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -7,13 +8,24 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/support/adt.h"
+#include "passes/stored_rows.h"
 
 namespace fusec {
+
+// How tables are stored whose name matches `pattern`, a glob as shells have it (--table-storage).
+struct TableStorage {
+  std::string pattern;
+  RowStorage storage = RowStorage::kInt8;
+};
 
 struct PassOptions {
   std::set<std::string> disabled_fusions;  // optional passes to leave out (--disable-fusion)
   std::string matmul_precision = "highest";
   std::string index_policy = "error";  // error, clamp, wrap, zero: see index_policy.h
+  // The last one that matches a table counts; see quantize_tables.h.
+  std::vector<TableStorage> table_storage = {};
+  // The model's names of constants, by the graph's; a constant that is not there has the same.
+  std::map<std::string, std::string> constant_names = {};
 };
 
 // An edge of the graph that a pass looked at and did not fuse. Values are given by name, since
@@ -29,6 +41,7 @@ struct Refusal {
 // What passes tell the user.
 struct PassReport {
   std::vector<Refusal> refusals;
+  std::vector<StoredTable> stored_tables;
   std::string pass;  // the pass that is running
   // The last word of a pass about an edge replaces its earlier ones.
   void Refuse(const Value* value, const Node& reader, const std::string& reason,
@@ -64,6 +77,7 @@ class PassManager {
   int stop_after = -1;         // number of passes to run, to bisect a wrong answer; -1 for all
 
   Result<void> Run(Graph& graph, ArrayRef<std::string> names);
+  const PassReport& report() const { return report_; }
   // What the passes have told since the last call.
   PassReport TakeReport() { return std::exchange(report_, {}); }
   const std::vector<PassTiming>& timings() const { return timings_; }

@@ -177,6 +177,7 @@ class NodeImporter {
     onnx::AttributeProto& attribute = *node_.mutable_attribute(0);
     FUSEC_ASSIGN(TensorData data, ConstantAttribute(attribute));
     Value* value = state_.builder.Constant(std::move(data), TensorIdentifier(node_.output(0)));
+    state_.constant_names[value->name] = node_.output(0);
     if (NarrowTypeFromOnnx(attribute.t().data_type())) state_.narrow.insert(value);
     context_.SetOutput(0, value);
     return {};
@@ -388,6 +389,7 @@ void ImportInitializers(onnx::GraphProto& graph, const Payloads& payloads, Impor
     Value* value = nullptr;
     if (data) {
       value = state.builder.Constant(*std::move(data), TensorIdentifier(proto.name()));
+      state.constant_names[value->name] = proto.name();
       if (NarrowTypeFromOnnx(proto.data_type())) state.narrow.insert(value);
     } else {
       state.problems.Add("initializer \"" + proto.name() + "\": " + data.error().message);

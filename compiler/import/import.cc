@@ -233,7 +233,8 @@ Result<ImportedModel> ImportWith(const std::string& path, const ImportOptions& o
   size_problem = state.problems.size_problem();
   if (size_problem) NameByFlags(inputs, size_problem->fitting_dim);
   FUSEC_TRY(state.problems.ToResult());
-  return ImportedModel{std::move(graph), std::move(state.warnings), std::move(totals)};
+  return ImportedModel{std::move(graph), std::move(state.warnings), std::move(totals),
+                       std::move(state.constant_names)};
 }
 
 std::string RangeText(const std::string& name, int64_t low, int64_t high) {

@@ -30,6 +30,9 @@ struct ImportedModel {
   std::unique_ptr<Graph> graph;
   std::vector<std::string> warnings;  // one line each, without the file's name
   SizeTotals totals;
+  // What the model calls its constants (initializers, and outputs of Constant nodes), by the
+  // graph's names, which are identifiers.
+  std::map<std::string, std::string> constant_names;
 };
 
 // Reads an ONNX model (protobuf; or ONNX's text syntax, if the name ends in `.onnxtxt`) into a

@@ -79,6 +79,7 @@ struct ImportState {
   int64_t inlined_nodes = 0;  // of loops' bodies and branches, each time they are written out
   const std::map<std::string, TensorData>* weights = nullptr;  // ImportOptions::weights
   ValueSet narrow;  // constants of types that only constants have (narrow_types.h)
+  std::map<std::string, std::string> constant_names;  // the model's, by the graph's
 };
 
 // The elements of an integer tensor, or of one of whole numbers, as expressions of symbols; nullopt

@@ -7,6 +7,7 @@
 
 #include "compiler/ir/op_def.h"
 #include "compiler/package/artifact_folder.h"
+#include "compiler/package/stored_tables.h"
 #include "compiler/package/weights_file.h"
 #include "compiler/plan/matmul/weight_panels.h"
 #include "compiler/support/check.h"
@@ -295,6 +296,8 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
                {"index_policy", contents.index_policy}};
   if (!contents.disabled_fusions.empty()) json["disabled_fusions"] = contents.disabled_fusions;
   if (!contents.frozen_inputs.empty()) json["frozen_inputs"] = contents.frozen_inputs;
+  if (!contents.stored_tables.empty())
+    json["table_storage"] = StoredTablesJson(contents.stored_tables);
   Json symbols = Json::array();
   for (const DimSymbol& symbol : graph.symbols) {
     symbols.push_back({{"name", symbol.name}, {"min", symbol.low}, {"max", symbol.high}});

@@ -11,6 +11,7 @@
 #include "compiler/plan/program_plan.h"
 #include "compiler/region/index_limits.h"
 #include "passes/not_fused.h"
+#include "passes/stored_rows.h"
 
 namespace fusec {
 
@@ -39,6 +40,7 @@ struct ArtifactContents {
   bool round_every_op = false;  // f16 and bf16 are rounded after every op
   std::string index_policy = "error";
   std::set<std::string> disabled_fusions, frozen_inputs;  // names
+  std::vector<StoredTable> stored_tables;
   int launches_before = 0;
   Expr bytes_before;
   std::vector<std::string> warnings;

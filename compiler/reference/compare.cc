@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/ir/op_def.h"
+
 namespace fusec {
 
 namespace {
@@ -112,8 +114,12 @@ Dtype CoarsestDtype(const Value* output) {
     // Inputs and weights are what they are on both sides.
     const Node* node = value->producer;
     if (!node || node->kind == OpKind::kConstant || !seen.insert(node).second) continue;
+    const bool moves = GetOpDef(node->kind).op_class == OpClass::kView ||
+                       node->kind == OpKind::kGather || node->kind == OpKind::kGatherElements ||
+                       node->kind == OpKind::kGatherND;
     for (const auto& result : node->results) {
       const Dtype dtype = result->type.dtype;
+      if (moves) break;  // nothing is rounded here
       if (IsFloat(dtype) && coarseness(dtype) > coarseness(coarsest)) coarsest = dtype;
     }
     for (const Value* operand : node->operands) {

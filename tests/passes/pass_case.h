@@ -20,8 +20,8 @@ namespace fusec {
 //     graph ...
 //
 // The passes of "# run:" run in this order. Behind a space, "disable: NAME" leaves a fusion out, and
-// "index-policy: WORD" or "matmul-precision: WORD" sets that option. Instead of a graph, "error: "
-// and its text may be expected.
+// "index-policy: WORD", "matmul-precision: WORD" or "table-storage: PATTERN=STORAGE" sets that option.
+// Instead of a graph, "error: " and its text may be expected.
 struct PassCase {
   std::vector<std::string> passes;
   PassOptions options;
@@ -47,6 +47,11 @@ inline PassCase ReadPassCase(const std::string& path) {
     if (keyword == "disable:") result.options.disabled_fusions.insert(value);
     if (keyword == "index-policy:") result.options.index_policy = value;
     if (keyword == "matmul-precision:") result.options.matmul_precision = value;
+    if (keyword == "table-storage:") {
+      const size_t equals = value.find('=');
+      result.options.table_storage.push_back(
+          {value.substr(0, equals), ParseRowStorage(value.substr(equals + 1)).value()});
+    }
     std::istringstream list(names);
     for (std::string name; std::getline(list, name, ',');) result.passes.push_back(name);
   }

@@ -256,6 +256,23 @@ class Reports(Quiet):
         self.assertTrue(all(output.kernel for output in kernels.outputs))
         self.assertIn(kernels.outputs[0].kernel, kernels._repr_html_())
 
+    def test_stored_tables(self):
+        folder = str(FOLDER / "stored")
+        fusec.compile(model("lookup"), folder, target="cpu", cpu_level="x86-64-v3", table_storage={"tab*": "int8"})
+        (table,) = fusec.explain(folder).table_storage
+        self.assertEqual((table["table"], table["storage"], table["bytes_before"], table["bytes"]), ("table", "int8", 24, 30))
+        np.savez(FOLDER / "ids.npz", ids=np.array([0, 1, 2]))
+        verification = fusec.verify(folder, model=model("lookup"), inputs=FOLDER / "ids.npz", labels=np.array([0, 0, 0, 1, 1, 1]))
+        (drift,) = verification.drift
+        self.assertEqual((drift.name, drift.elements, drift.model_auc, drift.auc, drift.misplaced), ("rows", 6, 1, 1, 0))
+        self.assertLess(drift.max_abs, 0.01)
+        self.assertLessEqual(drift.mean_abs, drift.max_abs)
+        self.assertEqual(drift.spearman, 1)
+        with self.assertRaisesRegex(fusec.ComparisonFailed, 'drift by more than the bound: "rows"'):
+            fusec.verify(model("lookup"), device="cpu", table_storage={"table": "fp8"}, drift_bound=1e-6)
+        with self.assertRaisesRegex(fusec.BadUsage, "no embedding table has such a name"):
+            fusec.compile(model("lookup"), folder, table_storage={"nothing*": "int8"})
+
     def test_a_wrong_answer(self):
         # An artifact of another model with the same signature, which says that it was made from this one.
         broken = FOLDER / "broken"

@@ -63,22 +63,32 @@ struct Fused {
   std::shared_ptr<const Graph> graph;
   std::vector<NotFused> not_fused;
 };
-using FusedGraphs = std::map<TargetKind, Fused>;
+struct FusedGraphs {
+  std::map<TargetKind, Fused> by_kind;
+  std::vector<StoredTable> stored_tables;
+};
 
 Result<FusedGraphs> Fuse(Graph& graph, ArrayRef<std::string> targets, bool round_every_op,
                          PassManager& manager) {
   FUSEC_TRY(manager.Run(graph, SharedPasses(round_every_op)));
   FusedGraphs fused;
+  fused.stored_tables = manager.report().stored_tables;
   for (const std::string& target : targets) {
     const TargetKind kind = KindOf(target);
-    if (fused.count(kind) != 0) continue;
+    if (fused.by_kind.count(kind) != 0) continue;
     std::shared_ptr<Graph> copy = graph.Clone();
     manager.dump_prefix = kind == TargetKind::kGpu ? "gpu-" : "cpu-";
     FUSEC_TRY(manager.Run(*copy, FusionPasses(kind)));
     std::vector<NotFused> not_fused = NotFusedEdges(*copy, manager.TakeReport());
-    fused[kind] = {std::move(copy), std::move(not_fused)};
+    fused.by_kind[kind] = {std::move(copy), std::move(not_fused)};
   }
   return fused;
+}
+
+std::string LargerTableWarning(const StoredTable& table) {
+  return "table \"" + table.table + "\" takes " + std::to_string(table.bytes) + " bytes as " +
+         table.storage + ", more than the " + std::to_string(table.bytes_before) +
+         " of the model: its rows are short (--table-storage)";
 }
 
 BuildOptions BuildOptionsOf(const CompileOptions& options) {
@@ -100,7 +110,8 @@ Result<LoadedModel> LoadModel(const CompileOptions& options) {
   import_options.frozen_inputs = options.frozen_inputs;
   import_options.weights = options.weights;
   FUSEC_ASSIGN(ImportedModel model, ImportOnnx(options.model_path, import_options));
-  return LoadedModel{std::move(model.graph), std::move(model.warnings), std::move(model.totals)};
+  return LoadedModel{std::move(model.graph), std::move(model.warnings), std::move(model.totals),
+                     std::move(model.constant_names)};
 }
 
 Result<FusedModel> FuseModel(const CompileOptions& options) {
@@ -131,13 +142,18 @@ Result<FusedModel> FuseModel(const CompileOptions& options) {
 
   progress("fusing", 0.1);
   PassManager manager;
-  manager.options = {options.disabled_fusions, options.matmul_precision, options.index_policy};
+  manager.options = {options.disabled_fusions, options.matmul_precision, options.index_policy,
+                     options.table_storage, std::move(model.constant_names)};
   manager.dump_directory = options.dump_ir_directory;
   FUSEC_ASSIGN(const FusedGraphs fused, Fuse(graph, targets, options.round_every_op, manager));
   result.pass_timings = manager.timings();
+  contents.stored_tables = fused.stored_tables;
+  for (const StoredTable& table : fused.stored_tables) {
+    if (table.bytes > table.bytes_before) contents.warnings.push_back(LargerTableWarning(table));
+  }
   if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
   for (const std::string& target : targets) {
-    const Fused& made = fused.at(KindOf(target));
+    const Fused& made = fused.by_kind.at(KindOf(target));
     result.targets.push_back({target, made.graph, made.not_fused});
   }
   return result;
@@ -157,6 +173,7 @@ Result<CompileReport> CompileModel(const CompileOptions& options) {
   FUSEC_TRY(BuildTargets(model.targets, model.title, BuildOptionsOf(options), contents));
   CompileReport report;
   report.warnings = contents.warnings;
+  report.stored_tables = contents.stored_tables;
   report.pass_timings = std::move(model.pass_timings);
   report.launches_before = contents.launches_before;
   for (const TargetContents& target : contents.targets) {

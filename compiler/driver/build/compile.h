@@ -24,6 +24,7 @@ struct CompileOptions {
   std::string matmul_precision = "highest";         // highest, high, medium
   bool round_every_op = false;                      // half types, as the unfused model would
   std::string index_policy = "error";               // error, clamp, wrap, zero
+  std::vector<TableStorage> table_storage;
   std::set<std::string> disabled_fusions;
   std::string dump_ir_directory, dump_kernels_directory;  // "" for none
   std::string cpu_level =
@@ -36,6 +37,7 @@ struct CompileOptions {
 struct CompileReport {
   std::vector<std::string> warnings;
   std::vector<std::string> targets;  // as built: "cpu", "sm_90a"
+  std::vector<StoredTable> stored_tables;
   std::vector<PassTiming> pass_timings;
   int launches_before = 0;
   std::map<std::string, int> launches;  // by target
@@ -62,6 +64,7 @@ struct LoadedModel {
   std::unique_ptr<Graph> imported;
   std::vector<std::string> warnings;
   SizeTotals totals;
+  std::map<std::string, std::string> constant_names;  // the model's, by the graph's
 };
 Result<LoadedModel> LoadModel(const CompileOptions& options);
 }  // namespace fusec

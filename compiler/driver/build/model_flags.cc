@@ -20,6 +20,21 @@ Result<void> CheckFusion(const std::string& name) {
                                      "; there are " + Join(known, ", "));
 }
 
+Result<TableStorage> ParseTableStorage(const std::string& flag) {
+  const size_t equals = flag.rfind('=');
+  const auto known = Join(RowStorageNames(), ", ");
+  if (equals == std::string::npos || equals == 0) {
+    return Fail(ErrorKind::kUsage, "--table-storage " + flag +
+                                       ": expected PATTERN=STORAGE, with a storage of " + known);
+  }
+  const std::string storage = flag.substr(equals + 1);
+  if (const auto parsed = ParseRowStorage(storage))
+    return TableStorage{flag.substr(0, equals), *parsed};
+  return Fail(ErrorKind::kUsage, "--table-storage " + flag + ": no storage is called \"" + storage +
+                                     "\"" + DidYouMean(storage, RowStorageNames()) +
+                                     "; there are " + known);
+}
+
 }  // namespace
 
 Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options) {
@@ -37,6 +52,10 @@ Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options) {
     if (!options.frozen_inputs.emplace(freeze.substr(0, equals), std::move(data)).second) {
       return Fail(ErrorKind::kUsage, "--freeze " + freeze + ": expected every name only once");
     }
+  }
+  for (const std::string& flag : flags.table_storage) {
+    FUSEC_ASSIGN(TableStorage storage, ParseTableStorage(flag));
+    options.table_storage.push_back(std::move(storage));
   }
   options.round_every_op = flags.round_every_op;
   if (flags.matmul_precision) options.matmul_precision = *flags.matmul_precision;

@@ -18,6 +18,7 @@ struct ModelFlags {
   bool keep_lora = false;
   bool round_every_op = false;
   std::optional<std::string> matmul_precision, index_policy;
+  std::vector<std::string> table_storage;  // PATTERN=STORAGE
 };
 
 // Reads the frozen tensors and checks the names; usage errors list the names that exist.

@@ -17,44 +17,45 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
       // Import leaves the chains that computed shapes; nobody reads them once shapes are
       // attributes.
       "eliminate-dead-nodes",
+      // While tables have the names that the model gave them, and before anything is computed of
+      // their numbers.
+      "quantize-tables",
   };
   // Before anything is taken apart or rewritten: the model's own ops are what rounds.
   if (round_every_op) passes.push_back("round-every-op");
-  Append(passes,
-         {
-             // Constants first, so that the rewrites below see them.
-             "fold-constants",
-             "canonicalize",
-             // Composite ops become primitives; what they are made of often folds again.
-             "decompose",
-             // All indices are operands of gathers and scatters now.
-             "index-policy",
-             "fold-constants",
-             "canonicalize",
-             // Before equal nodes are shared, because searches may share their list.
-             "recognize-lookup",
-             // Equal nodes are shared before anything is fused: a shared value is stored once or
-             // computed in one region.
-             "eliminate-common",
-             "eliminate-dead-nodes",
-             // Before its parts are fused as if they were any ops.
-             "recognize-gelu",
-         });
+  Append(passes, {
+                     // Constants first, so that the rewrites below see them.
+                     "fold-constants",
+                     "canonicalize",
+                     // Composite ops become primitives; what they are made of often folds again.
+                     "decompose",
+                     // All indices are operands of gathers and scatters now.
+                     "index-policy",
+                     "fold-constants",
+                     "canonicalize",
+                     // Before equal nodes are shared, because searches may share their list.
+                     "recognize-lookup",
+                     // Equal nodes are shared before anything is fused: a shared value is stored
+                     // once or computed in one region.
+                     "eliminate-common",
+                     "eliminate-dead-nodes",
+                     // Before its parts are fused as if they were any ops.
+                     "recognize-gelu",
+                 });
   if (!round_every_op) {
-    Append(passes,
-           {
-               // Needs the adapter's input to be one value with its layer's.
-               "merge-lora",
-               // What is not there need not be rewritten.
-               "drop-dead-columns",
-               // Behind merge-lora, which looks for the scale of the adapter.
-               "fold-scale",
-               "fold-affine",
-               // Layers between which a scale was see each other now.
-               "merge-linear",
-               // Behind all that changes what the vector is.
-               "fold-symmetric",
-           });
+    Append(passes, {
+                       // Needs the adapter's input to be one value with its layer's.
+                       "merge-lora",
+                       // What is not there need not be rewritten.
+                       "drop-dead-columns",
+                       // Behind merge-lora, which looks for the scale of the adapter.
+                       "fold-scale",
+                       "fold-affine",
+                       // Layers between which a scale was see each other now.
+                       "merge-linear",
+                       // Behind all that changes what the vector is.
+                       "fold-symmetric",
+                   });
   }
   return passes;
 }
@@ -72,12 +73,15 @@ std::vector<std::string> FusionPasses(TargetKind target) {
                        // Before the concatenation is part of a kernel.
                        "pad-depth",
                        // Before block programs, which take the sums of the parts.
-                       "share-long-sums", "fold-constants",
+                       "share-long-sums",
+                       "fold-constants",
                        // Before block programs, which take what is too small for it.
-                       "fuse-attention", "fuse-block-program",
+                       "fuse-attention",
+                       "fuse-block-program",
                        // For the products that are left, as they are the ones that read weights
                        // this way.
-                       "transpose-weights", "fold-constants",
+                       "transpose-weights",
+                       "fold-constants",
                        // Before all that would make a kernel of the operand alone.
                        "fuse-matmul-prologue",
                        // Before fuse-matmul-epilogue, which leaves what the library cannot do

@@ -96,6 +96,20 @@ void PrintEdges(const Explanation& e) {
   }
 }
 
+void PrintStoredTables(ArrayRef<StoredTable> tables) {
+  if (tables.empty()) return;
+  std::vector<std::vector<std::string>> rows = {
+      {"  table", "storage", "rows", "columns", "bytes before", "after"}};
+  for (const StoredTable& table : tables) {
+    rows.push_back({"  " + table.table, table.storage, std::to_string(table.rows),
+                    std::to_string(table.columns), Traffic(table.bytes_before),
+                    Traffic(table.bytes)});
+  }
+  std::printf(
+      "\ntables that are stored in fewer bits than the model has them in (--table-storage)\n\n%s",
+      FormatTable(rows, "llrrrr").c_str());
+}
+
 void PrintPage(const Explanation& e) {
   std::printf("%s  opset %s, matmul precision %s, %s%starget %s, %s\n\n", Bold(e.model).c_str(),
               e.opset.c_str(), e.matmul_precision.c_str(),
@@ -117,6 +131,7 @@ void PrintPage(const Explanation& e) {
                 Plural(edited, "kernel").c_str());
   }
   for (const ExplainedStep& step : e.steps) PrintStep(step);
+  PrintStoredTables(e.stored_tables);
   PrintEdges(e);
   if (e.tuning) {
     std::printf("\nchosen by measuring on %s\n\n%s", e.tuning->device.c_str(),

@@ -5,6 +5,7 @@
 
 #include "compiler/driver/cli/cli.h"
 #include "compiler/driver/cli/cli_declare.h"
+#include "compiler/driver/cli/cli_flags.h"
 #include "compiler/support/adt.h"
 #include "compiler/support/nearest_name.h"
 #include "compiler/support/terminal.h"
@@ -112,6 +113,15 @@ Command DeclareVerify(CLI::App& app) {
       ->type_name("FILE.npz");
   AddRandomFlags(app, flags->random_flags);
   AddModelFlags(app, flags->model_flags);
+  app.add_option("--drift-bound", flags->drift_bound,
+                 "with --table-storage: fail if an output is farther than this from that of the "
+                 "model with its own tables (default: drift is only reported)")
+      ->type_name("X")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--labels", flags->labels,
+                 "with --table-storage and --inputs: the true class of every score (.npy, 0 or 1), "
+                 "to report how the AUC changes")
+      ->type_name("FILE.npy");
   AddDevice(app, flags->device);
   CLI::Option* per_fusion =
       app.add_flag("--per-fusion", flags->per_fusion,

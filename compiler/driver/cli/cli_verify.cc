@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "compiler/driver/verify/drift.h"
 #include "compiler/driver/verify/onnxruntime_judge.h"
 #include "compiler/driver/verify/verify_modes.h"
 #include "compiler/driver/verify/verify_subject.h"
@@ -72,7 +73,33 @@ bool JudgeByOnnxruntime(const OnnxruntimeJudge& judge, const Subject& subject, c
 
 Json NumberJson(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-void PrintJson(const Subject& subject, ArrayRef<Judgement> judgements, bool pass) {
+// What --drift-bound and --labels need.
+Result<void> CheckDriftFlags(const VerifyFlags& flags) {
+  if (!flags.drift_bound && flags.labels.empty()) return {};
+  const char* flag = flags.drift_bound ? "--drift-bound" : "--labels";
+  if (flags.per_fusion || flags.bisect) {
+    return Fail(ErrorKind::kUsage,
+                std::string(flag) + ": " + (flags.bisect ? "--bisect" : "--per-fusion") +
+                    " compares with the stored tables, which drift is not about");
+  }
+  if (!flags.labels.empty() && flags.inputs.empty())
+    return Fail(ErrorKind::kUsage, "--labels: expected --inputs, whose scores they are about");
+  return {};
+}
+
+Result<DriftMeter> MeterFor(const VerifyFlags& flags, const Subject& subject) {
+  DriftMeter meter;
+  if (!subject.with_own_tables && (flags.drift_bound || !flags.labels.empty())) {
+    return Fail(ErrorKind::kUsage, std::string(flags.drift_bound ? "--drift-bound" : "--labels") +
+                                       ": all tables are stored as the model has them, so there is "
+                                       "no drift (--table-storage)");
+  }
+  if (!flags.labels.empty()) FUSEC_TRY(meter.ReadLabels(flags.labels));
+  return meter;
+}
+
+void PrintJson(const Subject& subject, ArrayRef<Judgement> judgements, std::optional<Json> drift,
+               bool pass) {
   Json against = Json::array(), outputs = Json::array();
   for (const Judgement& judgement : judgements) {
     if (std::find(against.begin(), against.end(), judgement.against) == against.end()) {
@@ -91,11 +118,12 @@ void PrintJson(const Subject& subject, ArrayRef<Judgement> judgements, bool pass
     if (!c.note.empty()) output["note"] = c.note;
     outputs.push_back(std::move(output));
   }
-  const Json json = {{"against", against},
-                     {"outputs", outputs},
-                     {"pass", pass},
-                     {"model", subject.program->manifest().model},
-                     {"device", subject.program->device().name()}};
+  Json json = {{"against", against},
+               {"outputs", outputs},
+               {"pass", pass},
+               {"model", subject.program->manifest().model},
+               {"device", subject.program->device().name()}};
+  if (drift) json["drift"] = *std::move(drift);
   std::printf("%s\n", json.dump(1).c_str());
 }
 
@@ -119,6 +147,7 @@ Result<int> RunVerify(const VerifyFlags& flags) {
   if (!flags.model.empty() && std::filesystem::is_regular_file(flags.subject, ignored))
     return Fail(ErrorKind::kUsage,
                 "--model is for an artifact, and " + flags.subject + " is a model");
+  FUSEC_TRY(CheckDriftFlags(flags));
   if (flags.per_fusion) return RunVerifyPerFusion(flags);
   if (flags.bisect) return RunVerifyBisect(flags);
   CatchInterrupts();
@@ -126,15 +155,23 @@ Result<int> RunVerify(const VerifyFlags& flags) {
   const TemporaryFolder cleanup(folder);
   std::vector<Judgement> judgements;
   Subject subject;
+  DriftMeter meter;
   {
     ProgressLine progress;
     FUSEC_ASSIGN(subject, LoadSubject(flags, progress, folder, true));
-    const auto judge = OnnxruntimeJudge::Find(folder);
+    FUSEC_ASSIGN(meter, MeterFor(flags, subject));
+    const auto judge = subject.with_own_tables ? std::nullopt : OnnxruntimeJudge::Find(folder);
     if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
-    if (!judge)
+    if (subject.with_own_tables) {
+      PrintNote(
+          "onnxruntime would run the model with its own tables: the interpreter, which has those "
+          "of "
+          "the artifact, judges alone");
+    } else if (!judge) {
       PrintNote(
           "no python3 with onnxruntime was found (FUSEC_PYTHON names one): the interpreter judges "
           "alone");
+    }
     bool ask_onnxruntime = judge.has_value();
     FUSEC_ASSIGN(const auto cases, VerifyCases(flags, subject));
     // One context, which goes from size to size as that of a server does.
@@ -148,16 +185,24 @@ Result<int> RunVerify(const VerifyFlags& flags) {
                    JudgeByInterpreter(subject, inputs, outputs, dims, judgements));
       ask_onnxruntime = ask_onnxruntime && JudgeByOnnxruntime(*judge, subject, inputs, outputs,
                                                               interpreted, dims, judgements);
+      if (subject.with_own_tables) FUSEC_TRY(MeasureDrift(subject, inputs, outputs, meter));
       if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
     }
   }
+  FUSEC_ASSIGN(const std::vector<Drift> drifts, meter.Measure());
   const bool pass =
       std::all_of(judgements.begin(), judgements.end(),
-                  [](const Judgement& judgement) { return judgement.comparison.pass; });
+                  [](const Judgement& judgement) { return judgement.comparison.pass; }) &&
+      std::all_of(drifts.begin(), drifts.end(),
+                  [&](const Drift& drift) { return Passes(drift, flags.drift_bound); });
   if (flags.json) {
-    PrintJson(subject, judgements, pass);
+    PrintJson(subject, judgements,
+              subject.with_own_tables ? std::optional(DriftJson(drifts, flags.drift_bound))
+                                      : std::nullopt,
+              pass);
   } else {
     PrintTables(judgements);
+    if (subject.with_own_tables) std::fputs(DriftText(drifts, flags.drift_bound).c_str(), stdout);
     std::puts(pass ? Green("pass").c_str() : Red("FAIL").c_str());
   }
   NoteEdits(*subject.program);

@@ -55,6 +55,14 @@ std::string ValueOf(const Json& object, const char* key, const char* otherwise) 
   return ValueOf(object, key, std::string(otherwise));
 }
 
+std::vector<StoredTable> StoredTables(const Json& json) {
+  try {
+    return StoredTablesOf(json);
+  } catch (const Json::exception&) {
+    throw WrongKey{"table_storage"};
+  }
+}
+
 std::vector<std::string> Texts(const Json& object, const char* key) {
   std::vector<std::string> texts;
   for (const Json& item : ValueOf(object, key, Json::array())) {
@@ -123,6 +131,7 @@ Result<void> FillStory(const runtime::Manifest& manifest, const Json& json,
   explanation.opset = ValueOf(json, "opset", "");
   explanation.rounding = ValueOf(json, "rounding", "stores");
   explanation.index_policy = ValueOf(json, "index_policy", "error");
+  explanation.stored_tables = StoredTables(json);
   const Json before = ValueOf(json, "before", Json::object());
   explanation.before_launches = ValueOf(before, "launches", int64_t{0});
   FUSEC_RUNTIME_ASSIGN(
@@ -294,6 +303,7 @@ std::string ExplanationJson(const Explanation& e) {
                {"before", {{"launches", e.before_launches}, {"bytes", e.before_bytes}}},
                {"after", {{"launches", e.after_launches}, {"bytes", e.after_bytes}}},
                {"footprint", {{"weight_bytes", e.weight_bytes}, {"arena_bytes", e.arena_bytes}}}};
+  if (!e.stored_tables.empty()) json["table_storage"] = StoredTablesJson(e.stored_tables);
   if (e.tuning) json["tuning"] = TuningJson(*e.tuning);
   return json.dump(1);
 }

@@ -9,6 +9,7 @@
 #include "compiler/driver/artifact/artifact_ir.h"
 #include "compiler/driver/artifact/dim_flags.h"
 #include "compiler/driver/tune/tuning_file.h"
+#include "compiler/package/stored_tables.h"
 #include "compiler/support/adt.h"
 #include "compiler/support/result.h"
 #include "runtime/src/artifact/manifest.h"
@@ -53,6 +54,7 @@ struct Explanation {
   std::shared_ptr<const Graph> graph;
   int64_t before_launches = 0, before_bytes = 0, after_launches = 0, after_bytes = 0;
   int64_t weight_bytes = 0, arena_bytes = 0;
+  std::vector<StoredTable> stored_tables;
   std::optional<TargetTuning> tuning;  // what was measured, if the target was tuned
 
   std::vector<const Node*> regions() const { return RegionsOf(*graph); }

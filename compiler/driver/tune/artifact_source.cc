@@ -4,6 +4,7 @@
 
 #include "compiler/driver/artifact/artifact_ir.h"
 #include "compiler/driver/artifact/artifact_session.h"
+#include "compiler/package/stored_tables.h"
 #include "compiler/support/read_file.h"
 
 namespace fusec {
@@ -26,6 +27,7 @@ Result<void> FillContents(const Json& json, ArtifactContents& contents) {
   contents.matmul_precision = json.at("matmul_precision");
   contents.round_every_op = json.at("rounding") == "every op";
   contents.index_policy = json.value("index_policy", "error");
+  contents.stored_tables = StoredTablesOf(json);
   contents.warnings = json.at("warnings").get<std::vector<std::string>>();
   contents.launches_before = json.at("before").at("launches");
   FUSEC_ASSIGN(contents.bytes_before, Expr::Parse(json["before"].at("bytes").get<std::string>()));

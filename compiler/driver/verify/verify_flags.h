@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,10 @@ struct VerifyFlags {
   ModelFlags model_flags;
   std::vector<std::string> dims;  // "batch=1,2,5"
   RandomFlags random_flags;
+  // Of an artifact with tables in --table-storage: how far outputs may be from those of the model,
+  // and the labels of scores.
+  std::optional<double> drift_bound;
+  std::string labels;
   bool per_fusion = false, bisect = false, json = false;
 };
 

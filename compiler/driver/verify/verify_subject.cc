@@ -5,8 +5,10 @@
 
 #include "compiler/driver/artifact/input_flags.h"
 #include "compiler/driver/build/model_flags.h"
+#include "compiler/package/stored_tables.h"
 #include "compiler/reference/interpreter.h"
 #include "compiler/support/adt.h"
+#include "compiler/support/read_file.h"
 #include "runtime/src/cuda/cuda_pieces.h"
 
 namespace fusec {
@@ -60,6 +62,55 @@ Result<void> TakeFlags(const std::string& artifact, const runtime::Manifest& man
   return {};
 }
 
+// Text as a pattern that matches it alone.
+std::string AsPattern(const std::string& text) {
+  std::string pattern;
+  for (const char c : text) {
+    if (std::string_view("*?[]\\").find(c) != std::string_view::npos) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
+std::string StorageText(ArrayRef<StoredTable> tables) {
+  std::vector<std::string> texts;
+  for (const StoredTable& table : tables) texts.push_back(table.table + "=" + table.storage);
+  return texts.empty() ? "as the model has them" : Join(texts, ", ");
+}
+
+Result<std::vector<StoredTable>> ReadStoredTables(const std::string& artifact) {
+  const std::string file = artifact + "/manifest.json";
+  FUSEC_ASSIGN(const std::string text, ReadWholeFile(file, ErrorKind::kArtifact));
+  try {
+    return StoredTablesOf(nlohmann::ordered_json::parse(text));
+  } catch (const nlohmann::ordered_json::exception& error) {
+    return Fail(ErrorKind::kArtifact, file + ": " + error.what());
+  }
+}
+
+// Stores the tables of the subject's graph as the program does, and keeps the graph before that.
+Result<void> StoreTables(const std::map<std::string, std::string>& constant_names,
+                         ArrayRef<StoredTable> stored, Subject& subject) {
+  if (subject.options.table_storage.empty()) return {};
+  subject.with_own_tables = subject.graph->Clone();
+  PassManager manager;
+  manager.options.table_storage = subject.options.table_storage;
+  manager.options.constant_names = constant_names;
+  FUSEC_TRY(manager.Run(*subject.graph, {"quantize-tables"}));
+  const auto found = StorageText(manager.report().stored_tables);
+  if (found == StorageText(stored)) return {};
+  return Fail(ErrorKind::kUsage, "--table-storage stores " + found + ", but " + subject.artifact +
+                                     " stores " + StorageText(stored) +
+                                     ", and is verified as it is");
+}
+
+Result<void> ApplyIndexPolicy(const std::string& policy, Graph& graph) {
+  if (policy == "error") return {};
+  PassManager manager;
+  manager.options.index_policy = policy;
+  return manager.Run(graph, {"decompose", "index-policy"});
+}
+
 }  // namespace
 
 Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
@@ -73,6 +124,11 @@ Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
   if (is_artifact) {
     FUSEC_ASSIGN(subject.program, LoadProgram(subject.artifact, flags.device));
     FUSEC_TRY(TakeFlags(subject.artifact, subject.program->manifest(), subject.model_flags));
+  }
+  if (is_artifact && subject.model_flags.table_storage.empty()) {
+    FUSEC_ASSIGN(const auto stored, ReadStoredTables(subject.artifact));
+    for (const StoredTable& table : stored)
+      subject.model_flags.table_storage.push_back(AsPattern(table.table) + "=" + table.storage);
   }
   FUSEC_TRY(ApplyModelFlags(subject.model_flags, subject.options));
   if (!is_artifact) {
@@ -97,10 +153,11 @@ Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
   }
   FUSEC_ASSIGN(LoadedModel loaded, LoadModel(subject.options));
   subject.graph = std::move(loaded.imported);
-  PassManager manager;
-  manager.options.index_policy = subject.program->manifest().index_policy;
-  if (manager.options.index_policy != "error")
-    FUSEC_TRY(manager.Run(*subject.graph, {"decompose", "index-policy"}));
+  FUSEC_ASSIGN(const auto stored, ReadStoredTables(subject.artifact));
+  FUSEC_TRY(StoreTables(loaded.constant_names, stored, subject));
+  const std::string& policy = subject.program->manifest().index_policy;
+  FUSEC_TRY(ApplyIndexPolicy(policy, *subject.graph));
+  if (subject.with_own_tables) FUSEC_TRY(ApplyIndexPolicy(policy, *subject.with_own_tables));
   return subject;
 }
 

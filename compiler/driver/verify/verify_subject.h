@@ -31,6 +31,8 @@ struct Subject {
   CompileOptions options;
   std::unique_ptr<runtime::Program> program;
   std::unique_ptr<Graph> graph;  // null without a model
+  // The graph with the model's own tables, where the program stores them in fewer bits; else null.
+  std::unique_ptr<Graph> with_own_tables;
 };
 
 // Opens the artifact, or compiles the model into `folder` first. `needs_model`: an artifact without

@@ -90,6 +90,50 @@ class ComparedOutput(Report):
         return self.json["reason"]
 
 
+class Drift(Report):
+    """How far an output is from that of the model with its own tables, where an artifact stores them in fewer bits."""
+
+    @property
+    def name(self) -> str:
+        return self.json["name"]
+
+    @property
+    def elements(self) -> int:
+        return self.json["elements"]
+
+    @property
+    def max_abs(self) -> float:
+        return self.json["max_abs"]
+
+    @property
+    def mean_abs(self) -> float:
+        return self.json["mean_abs"]
+
+    @property
+    def misplaced(self) -> int:
+        """Elements of which only one is NaN or infinite."""
+        return self.json["misplaced"]
+
+    @property
+    def spearman(self) -> float | None:
+        """The rank correlation, where neither side is constant."""
+        return self.json["spearman"]
+
+    @property
+    def model_auc(self) -> float | None:
+        """Of the model, where there are labels."""
+        return self.json["model_auc"]
+
+    @property
+    def auc(self) -> float | None:
+        """Of the artifact."""
+        return self.json["auc"]
+
+    @property
+    def passed(self) -> bool:
+        return self.json["pass"]
+
+
 class Verification(Report):
     """Whether the answers are right."""
 
@@ -105,6 +149,11 @@ class Verification(Report):
     @property
     def outputs(self) -> list[ComparedOutput]:
         return [ComparedOutput(output) for output in self.json["outputs"]]
+
+    @property
+    def drift(self) -> list[Drift]:
+        """Of the outputs, where tables are stored in fewer bits; else empty."""
+        return [Drift(output) for output in self.json.get("drift", {"outputs": []})["outputs"]]
 
     def __bool__(self) -> bool:
         return self.passed
@@ -340,6 +389,11 @@ class Explanation(Report):
     @property
     def bytes_before(self) -> int:
         return self.json["before"]["bytes"]
+
+    @property
+    def table_storage(self) -> list[dict[str, Any]]:
+        """The tables that are stored in fewer bits: table, storage, rows, columns, bytes_before and bytes of each."""
+        return self.json.get("table_storage", [])
 
     @property
     def kernels(self) -> list[Kernel]:

@@ -72,6 +72,7 @@ def compile(
     freeze: Mapping[str, Any] | None = None,
     matmul_precision: str | None = None,
     index_policy: str | None = None,
+    table_storage: Mapping[str, str] | None = None,
     disable_fusion: str | Sequence[str] | None = None,
     keep_lora: bool = False,
     round_every_op: bool = False,
@@ -92,6 +93,7 @@ def compile(
     freeze: inputs that become constants, as an array or a file (.npy or .pb): {"mask": mask}.
     matmul_precision: arithmetic of f32 products: "highest" (f32, the default), "high" (TF32) or "medium" (bf16).
     index_policy: what an id outside its table means: "error" (the run raises BadInput, the default), "clamp", "wrap" or "zero".
+    table_storage: how embedding tables are stored, by patterns of their names: {"emb.*": "int8"}; "int8", "int4", "fp8", "f16" or "bf16".
     disable_fusion: names of fusions and rewrites to switch off. keep_lora: LoRA adapters stay layers of their own.
     round_every_op: f16 and bf16 values are rounded after every op. cpu_level: "both" (the default), "x86-64-v3", "x86-64-v4" or
     "native". dump_ir, dump_kernels: folders for the graph after every pass, and for kernels. time_passes: prints how long passes took.
@@ -110,6 +112,7 @@ def compile(
             "freeze": _frozen(freeze, temporary),
             "matmul_precision": matmul_precision,
             "index_policy": index_policy,
+            "table_storage": _program.named(table_storage, str),
             "disable_fusion": _program.listed(disable_fusion),
             "keep_lora": keep_lora,
             "round_every_op": round_every_op,
@@ -138,18 +141,19 @@ def _model_file(model: Any, args: Any, dynamic_shapes: Any, folder: str) -> str:
 
 def _frozen(values: Mapping[str, Any] | None, folder: str) -> list[str] | None:
     """NAME=FILE for every input to freeze; arrays become files."""
+    return _program.named(values, lambda value: _file_of(value, folder))
 
-    def file_of(value: Any) -> str:
-        if isinstance(value, (str, os.PathLike)):
-            return os.fspath(value)
-        import numpy
 
-        handle, name = tempfile.mkstemp(suffix=".npy", dir=folder)
-        with os.fdopen(handle, "wb") as file:
-            numpy.save(file, numpy.asarray(value))
-        return name
+def _file_of(value: Any, folder: str) -> str:
+    """The file that a path names, or a new one with an array."""
+    if isinstance(value, (str, os.PathLike)):
+        return os.fspath(value)
+    import numpy
 
-    return _program.named(values, file_of)
+    handle, name = tempfile.mkstemp(suffix=".npy", dir=folder)
+    with os.fdopen(handle, "wb") as file:
+        numpy.save(file, numpy.asarray(value))
+    return name
 
 
 def refit(
@@ -190,18 +194,23 @@ def verify(
     freeze: Mapping[str, Any] | None = None,
     matmul_precision: str | None = None,
     index_policy: str | None = None,
+    table_storage: Mapping[str, str] | None = None,
     disable_fusion: str | Sequence[str] | None = None,
     keep_lora: bool = False,
     round_every_op: bool = False,
     device: Any = None,
     per_fusion: bool = False,
+    drift_bound: float | None = None,
+    labels: Any = None,
 ) -> Verification:
     """Compares the answers of an artifact, or of a model that is compiled for it, with the interpreter in double precision, and with
     onnxruntime where this or another Python has it.
 
     subject: an artifact or a model. model: the model that the artifact was made from. dims: sizes to try, in elements:
     {"batch": [1, 64]}. inputs: a file .npz in place of random data. seed, ids ("uniform" or "zipf"): of the random data.
-    per_fusion: compares every kernel alone with its unfused ops, which needs no model. The other flags are those of fusec.compile.
+    per_fusion: compares every kernel alone with its unfused ops, which needs no model. drift_bound: where tables are stored in fewer bits,
+    how far an output may be from that of the model with its own tables. labels: an array or a file .npy with the true class of every score
+    of `inputs`, 0 or 1, for the AUC. The other flags are those of fusec.compile.
 
     Raises ComparisonFailed, whose `report` is the Verification, where an answer differs by more than its tolerance.
     """
@@ -215,11 +224,14 @@ def verify(
             "freeze": _frozen(freeze, temporary),
             "matmul_precision": matmul_precision,
             "index_policy": index_policy,
+            "table_storage": _program.named(table_storage, str),
             "disable_fusion": _program.listed(disable_fusion),
             "keep_lora": keep_lora,
             "round_every_op": round_every_op,
             "device": device,
             "per_fusion": per_fusion,
+            "drift_bound": drift_bound,
+            "labels": None if labels is None else _file_of(labels, temporary),
             "json": True,
         }
         try:
@@ -227,7 +239,10 @@ def verify(
         except _errors.ComparisonFailed as failure:
             report = Verification(json.loads(failure.output))
             worst = ", ".join(dict.fromkeys(f'"{output.name}"' for output in report.outputs if not output.passed))
-            error = _errors.ComparisonFailed(f"answers differ by more than their tolerance: {worst}")
+            drifted = ", ".join(f'"{drift.name}"' for drift in report.drift if not drift.passed)
+            error = _errors.ComparisonFailed(
+                f"answers differ by more than their tolerance: {worst}" if worst else f"answers drift by more than the bound: {drifted}"
+            )
             error.report = report
             raise error from None
 

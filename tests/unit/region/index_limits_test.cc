@@ -142,5 +142,19 @@ TEST(CoarsestDtype, IsThatOfTheRoughestStepOnTheWay) {
   EXPECT_EQ(CoarsestDtype((*graph)->outputs[2]), Dtype::kI64);
 }
 
+TEST(CoarsestDtype, RowsOfAHalfTableAreExact) {
+  const auto graph = Parse(R"(graph @g(%ids: i64[2]) {
+  %table = constant() [1, 2, 3, 4] : f16[2, 2]
+  %half = gather(%table, %ids) {axis = 0} : f16[2, 2]
+  %y = cast(%half) {to = f32} : f32[2, 2]
+  %twice = add(%half, %half) : f16[2, 2]
+  %z = cast(%twice) {to = f32} : f32[2, 2]
+  return %y, %z
+})");
+  ASSERT_TRUE(graph) << graph.error().message;
+  EXPECT_EQ(CoarsestDtype((*graph)->outputs[0]), Dtype::kF32);
+  EXPECT_EQ(CoarsestDtype((*graph)->outputs[1]), Dtype::kF16);
+}
+
 }  // namespace
 }  // namespace fusec

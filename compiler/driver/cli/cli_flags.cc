@@ -1,0 +1,73 @@
+#include "compiler/driver/cli/cli_flags.h"
+
+#include <charconv>
+
+namespace fusec {
+
+void AddRepeated(CLI::App& app, const std::string& name, std::vector<std::string>& values,
+                 const std::string& help, const std::string& type, char delimiter) {
+  CLI::Option* option = app.add_option(name, values, help);
+  option->allow_extra_args(false)->type_name(type);
+  if (delimiter) option->delimiter(delimiter);
+}
+
+void AddDevice(CLI::App& app, std::string& device) {
+  app.add_option("--device", device, "run on cpu, cuda or cuda:N (default: a GPU if there is one)")
+      ->type_name("NAME")
+      ->check([](const std::string& name) {
+        const bool good = name == "cpu" || name == "cuda" ||
+                          (name.rfind("cuda:", 0) == 0 && name.size() > 5 &&
+                           name.find_first_not_of("0123456789", 5) == std::string::npos);
+        return good ? std::string() : "\"" + name + "\" is none of cpu, cuda, cuda:N";
+      });
+}
+
+void AddModelFlags(CLI::App& app, ModelFlags& flags) {
+  AddRepeated(app, "--freeze", flags.freezes, "make an input a constant (.npy or .pb)",
+              "NAME=FILE");
+  app.add_option(
+         "--matmul-precision", flags.matmul_precision,
+         "arithmetic of f32 products: highest (f32, the default), high (TF32), medium (bf16)")
+      ->type_name("WORD")
+      ->check(CLI::IsMember({"highest", "high", "medium"}));
+  app.add_option("--index-policy", flags.index_policy,
+                 "what an id outside its table means: error (the run fails and names the id, the "
+                 "default), clamp (the nearest row), wrap (the id modulo the rows), zero (a row of "
+                 "zeros)")
+      ->type_name("WORD")
+      ->check(CLI::IsMember({"error", "clamp", "wrap", "zero"}));
+  AddRepeated(
+      app, "--table-storage", flags.table_storage,
+      "store the rows of the embedding tables whose name matches PATTERN (as in a shell: *, "
+      "?, [..]) as int8, int4, fp8, f16 or bf16; may be repeated, the last match counts",
+      "PATTERN=STORAGE");
+  AddRepeated(app, "--disable-fusion", flags.disabled_fusions,
+              "switch off a fusion or a rewrite of weights (fusec opt --passes=help lists them)",
+              "NAME", ',');
+  app.add_flag(
+      "--keep-lora", flags.keep_lora,
+      "keep LoRA adapters as layers of their own instead of merging them into the weights");
+  app.add_flag("--round-every-op", flags.round_every_op,
+               "round f16 and bf16 values after every op, as unfused ops would, instead of only "
+               "where a kernel stores; weights then stay unmerged");
+}
+
+void AddRandomFlags(CLI::App& app, RandomFlags& flags) {
+  app.add_option("--seed", flags.seed, "seed of the random data (default: 0)")
+      ->type_name("N")
+      ->check([](const std::string& text) {
+        uint64_t seed = 0;
+        const char* end = text.data() + text.size();
+        const auto [read, error] = std::from_chars(text.data(), end, seed);
+        const bool good = error == std::errc() && read == end;
+        return good ? std::string() : text + " is no whole number from 0 to 2^64 - 1";
+      });
+  app.add_option(
+         "--ids", flags.ids,
+         "how random ids spread over a table: uniform (the default), or zipf (skewed: a few ids "
+         "dominate)")
+      ->type_name("WORD")
+      ->check(CLI::IsMember({"uniform", "zipf"}));
+}
+
+}  // namespace fusec
