@@ -7,6 +7,7 @@
 #include <exception>
 #include <limits>
 
+#include "compiler/import/contrib_ops.h"
 #include "compiler/import/function_import.h"
 #include "compiler/import/loop_import.h"
 #include "compiler/import/loop_unroll.h"
@@ -69,15 +70,20 @@ class NodeImporter {
       }
       if (IsSequenceOp(node_.op_type()) || HasOwnOp()) return true;
     }
-    return HasFunctionBody(node_, state_);
+    return Contrib() != nullptr || HasFunctionBody(node_, state_);
   }
   // Whether a row of op_list.def or expansion_list.def imports it.
+  ContribImport Contrib() const { return FindContribImport(node_.domain(), node_.op_type()); }
   bool HasOwnOp() const { return node_.domain().empty() && FindImport(node_.op_type()) != nullptr; }
 
   Result<void> Import() {
     if (node_.op_type() == "Constant") return ImportConstant();
     if (node_.op_type() == "If") return ImportIf();
     if (node_.op_type() == "Loop" || node_.op_type() == "Scan") return ImportLoop();
+    if (const ContribImport contrib = Contrib()) {
+      FUSEC_TRY(context_.ReadTensors());
+      return contrib(context_, state_);
+    }
     FUSEC_TRY(CheckSchema());
     if (IsSequenceOp(node_.op_type())) return ImportSequenceOp();
     for (const std::string& input : node_.input()) {

@@ -149,5 +149,26 @@ TEST_F(TableStorageProgram, IsRecordedExplainedAndVerified) {
   EXPECT_EQ(Fusec({"verify", out, "--model", model, "--bisect"}).exit_code, 0);
 }
 
+// onnxruntime's op with codes of 4 bits two a byte, whose zero point is 8, and a scale for each 2 of them.
+TEST_F(TableStorageProgram, GatherBlockQuantizedKeepsItsTable) {
+  const std::string model = folder_ + "/blocks.onnxtxt", out = folder_ + "/blocks";
+  std::ofstream(model) << R"(<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>
+g (int64[batch] ids) => (float[batch, 4] y)
+<uint8[3, 2] data = {16, 50, 84, 118, 152, 186}, float[3, 2] scales = {1, 2, 3, 4, 5, 6}> {
+  y = com.microsoft.GatherBlockQuantized <bits = 4, block_size = 2> (data, ids, scales)
+})";
+  ASSERT_TRUE(WriteNpy(folder_ + "/ids.npy", TensorData::From<int64_t>(Dtype::kI64, {2}, {2, -3})));
+  const ChildResult built = Fusec({model, "-o", out, "--target", "cpu", "--cpu-level", "x86-64-v3"});
+  ASSERT_EQ(built.exit_code, 0) << built.errors;
+  EXPECT_EQ(FusecJson({"explain", out, "--json"})["footprint"]["weight_bytes"], 6 + 6 * 4);
+  const ChildResult ran = Fusec({"run", out, "--input", "ids=" + folder_ + "/ids.npy", "--output", out + "_y"});
+  ASSERT_EQ(ran.exit_code, 0) << ran.errors;
+  const auto y = ReadNpy(out + "_y/y.npy");
+  ASSERT_TRUE(y);
+  const std::vector<double> expected = {(8 - 8) * 5, (9 - 8) * 5, (10 - 8) * 6, (11 - 8) * 6,
+                                        (0 - 8) * 1, (1 - 8) * 1, (2 - 8) * 2, (3 - 8) * 2};
+  for (int64_t i = 0; i < 8; ++i) EXPECT_EQ(y->GetDouble(i), expected[static_cast<size_t>(i)]) << i;
+}
+
 }  // namespace
 }  // namespace fusec

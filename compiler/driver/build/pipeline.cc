@@ -20,6 +20,8 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
       // While tables have the names that the model gave them, and before anything is computed of
       // their numbers.
       "quantize-tables",
+      // Before constants are folded, of which tables of floats would be made.
+      "dequantize-after-gather",
   };
   // Before anything is taken apart or rewritten: the model's own ops are what rounds.
   if (round_every_op) passes.push_back("round-every-op");
