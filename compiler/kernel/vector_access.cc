@@ -40,11 +40,14 @@ CExpr RegionLowering::Load(const CExpr& buffer, const ElementType& type, ShapeRe
   builder_.Use("vector.cuh");
   const CExpr lane = builder_.lanes()->variable;
   const CExpr& lanes = builder_.lanes()->count_name;
-  const CExpr count = in_pairs ? lanes / 2 : lanes;
+  const CExpr pair = in_pairs ? builder_.expressions().Constant("lanes_per_byte", 2,
+                                                                "neighbours that share a byte")
+                              : CExpr();
+  const CExpr count = in_pairs ? lanes / pair : lanes;
   const CExpr vector = builder_.Let(
       VectorType(type.name, count), names.subject + "_vector",
       Call(Template("LoadVector", {count}), {PointerTo(builder_, buffer, *base, names)}));
-  return vector.Dot("at")[in_pairs ? lane / 2 : lane];
+  return vector.Dot("at")[in_pairs ? lane / pair : lane];
 }
 
 std::optional<Expr> VectorBegin(const Expr& position, ShapeRef shape,

@@ -38,6 +38,7 @@ k00_gather_reduce_sum_unpack_int4(const long long* __restrict__ ids,
   constexpr int kItemEntries = 4;         // entries that "item" reduces to one
   constexpr int kItemsRows = 40;          // rows of "items"
   constexpr int kItemsColumns = 8;        // last axis of "items"
+  constexpr int kLanesPerByte = 2;        // neighbours that share a byte
   constexpr int kItemFactorsColumns = 2;  // last axis of "item_factors"
   constexpr int kItemPlace = 32;          // where "item" begins in "features"
   constexpr int kWordEntries = 4;         // entries that "word" reduces to one
@@ -97,13 +98,13 @@ k00_gather_reduce_sum_unpack_int4(const long long* __restrict__ ids,
       // gather
       const int ids_index_2 =
           CheckedIndex(ids_value_2, kItemsRows, errors, kIdsSite_2, row * kIdsColumns + entry_2);
-      const Vector<unsigned char, kLanes / 2> items_vector =
-          LoadVector<kLanes / 2>(items + ids_index_2 * kItemsColumns);
+      const Vector<unsigned char, kLanes / kLanesPerByte> items_vector =
+          LoadVector<kLanes / kLanesPerByte>(items + ids_index_2 * kItemsColumns);
       const float item_factors_value = item_factors[ids_index_2 * kItemFactorsColumns];
       const float item_factors_value_2 = item_factors[ids_index_2 * kItemFactorsColumns + 1];
       #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
-        const unsigned char items_value = items_vector.at[lane / 2];
+        const unsigned char items_value = items_vector.at[lane / kLanesPerByte];
         // unpack_int4
         const long long item_unpacked = (long long)lane;
         const unsigned char code = Int4At(items_value, item_unpacked);
