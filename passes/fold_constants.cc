@@ -20,7 +20,7 @@ bool CanFold(const Node& node) {
   int64_t operand_elements = 0;
   for (const Value* operand : node.operands) {
     if (!operand) continue;
-    const TensorData* data = Payload(operand);
+    const TensorData* data = StoredData(operand);
     if (data == nullptr) return false;
     operand_elements += data->element_count();
   }
@@ -91,10 +91,12 @@ Result<bool> FoldConstants(Graph& graph, const PassOptions&, PassReport&) {
     if (values.empty()) continue;
     Builder builder(graph, i);
     builder.set_provenance(node.provenance);
+    const bool is_updatable = std::any_of(node.operands.begin(), node.operands.end(), IsUpdatable);
     for (size_t r = 0; r < values.size(); ++r) {
       Value* constant = builder.Constant(std::move(values[r]), node.results[r]->name);
       graph.ReplaceAllUses(node.results[r].get(), constant);
       std::swap(constant->name, node.results[r]->name);  // as the model calls it
+      if (is_updatable) constant->producer->attributes[kUpdatable] = constant->name;
     }
     i = builder.insert_at();  // the folded node itself, now unread
     changed = true;

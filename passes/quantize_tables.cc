@@ -42,7 +42,7 @@ std::vector<Table> TablesOf(const Graph& graph, const PassOptions& options) {
   const ReaderMap readers = Readers(graph);
   std::vector<Table> tables;
   for (const auto& node : graph.nodes) {
-    const TensorData* data = node->kind == OpKind::kConstant ? Payload(node->result()) : nullptr;
+    const TensorData* data = node->kind == OpKind::kConstant ? StoredData(node->result()) : nullptr;
     if (data == nullptr || !IsFloat(data->dtype()) || data->dims().size() != 2 ||
         data->element_count() == 0)
       continue;
@@ -163,6 +163,9 @@ Result<StoredTable> Store(Graph& graph, const Table& table, RowStorage storage) 
   }
   Value* rows = constants.Constant(std::move(stored->rows), old->name);
   std::swap(rows->name, old->name);  // as the model calls it
+  for (Value* part : {rows, factors}) {
+    if (part && IsUpdatable(old)) part->producer->attributes[kUpdatable] = part->name;
+  }
   for (Node* gather : table.gathers) {
     Builder builder(graph, PlaceOf(graph, gather));
     builder.set_provenance(gather->provenance);

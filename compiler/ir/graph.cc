@@ -49,7 +49,15 @@ bool IsConstant(const Value* value) {
          value->producer->kind == OpKind::kConstant;
 }
 
+bool IsUpdatable(const Value* value) {
+  return IsConstant(value) && value->producer->Has(kUpdatable);
+}
+
 const TensorData* Payload(const Value* value) {
+  return IsUpdatable(value) ? nullptr : StoredData(value);
+}
+
+const TensorData* StoredData(const Value* value) {
   if (!IsConstant(value)) return nullptr;
   const TensorData& data = value->producer->constant;
   return data.bytes() != nullptr ? &data : nullptr;

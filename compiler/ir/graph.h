@@ -76,8 +76,16 @@ class Node {
 
 // Whether a value is a constant of the model, which nothing writes. False of null.
 bool IsConstant(const Value* value);
-// The data of a constant; null of other values, and where only the constant's hash is known.
+// The data of a constant, for whatever it decides; null of other values, where only the constant's
+// hash is known, and of constants that get other values later.
 const TensorData* Payload(const Value* value);
+// The same of these, too: for what computes with the data and decides nothing by them.
+const TensorData* StoredData(const Value* value);
+
+// Attribute of constants that get other values later (--updatable): a name that no other has, so
+// that no two are one. What is computed from them is updatable as well.
+inline constexpr const char* kUpdatable = "updatable";
+bool IsUpdatable(const Value* value);
 
 // A named size that is unknown until run time, and the range the user promised for it.
 struct DimSymbol {

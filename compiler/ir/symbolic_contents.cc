@@ -82,7 +82,9 @@ class Evaluator {
   }
 
   Elements Evaluate(const Node& node, const Dims& dims, int64_t count) {
-    if (node.kind == OpKind::kConstant) return Literals(node.constant, count);
+    if (node.kind == OpKind::kConstant) {
+      return node.Has(kUpdatable) ? std::nullopt : Literals(node.constant, count);
+    }
     const OpDef& def = GetOpDef(node.kind);
     const bool moves = def.op_class == OpClass::kView || def.op_class == OpClass::kGather;
     const auto symbolic = IntegerFactsOf(node.kind).symbolic;

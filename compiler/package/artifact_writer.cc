@@ -295,6 +295,7 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
                {"rounding", contents.round_every_op ? "every op" : "stores"},
                {"index_policy", contents.index_policy}};
   if (!contents.disabled_fusions.empty()) json["disabled_fusions"] = contents.disabled_fusions;
+  if (!contents.updatable.empty()) json["updatable"] = contents.updatable;
   if (!contents.frozen_inputs.empty()) json["frozen_inputs"] = contents.frozen_inputs;
   if (!contents.stored_tables.empty())
     json["table_storage"] = StoredTablesJson(contents.stored_tables);

@@ -40,6 +40,7 @@ struct ArtifactContents {
   bool round_every_op = false;  // f16 and bf16 are rounded after every op
   std::string index_policy = "error";
   std::set<std::string> disabled_fusions, frozen_inputs;  // names
+  std::vector<std::string> updatable;                     // patterns of names
   std::vector<StoredTable> stored_tables;
   int launches_before = 0;
   Expr bytes_before;

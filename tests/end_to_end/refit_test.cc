@@ -169,6 +169,27 @@ model (float[batch,24] x) => (float[batch,24] y, float[batch,24] z)
   EXPECT_EQ(FilesOf(a), before);
 }
 
+// Scales of ones, biases of zeros and bounds are what an optimizer would use up.
+TEST_F(Refit, TakesAnyValuesOfUpdatableTensors) {
+  const std::vector<std::string> flags = {"--updatable", "*"};
+  const std::string a = Compile(Model("a", 0, 6), "A", flags);
+  const std::string model = Model("b", 1.5, 5), b = Compile(model, "B", flags);
+  const ChildResult child = Fusec({"refit", a, "--weights", model});
+  ASSERT_EQ(child.exit_code, 0) << child.errors;
+  EXPECT_EQ(FilesOf(a), FilesOf(b));
+  const ChildResult verified = Fusec({"verify", a, "--model", model, "--device", "cpu"});
+  EXPECT_EQ(verified.exit_code, 0) << verified.output << verified.errors;
+  EXPECT_EQ(Fusec({"verify", a, "--per-fusion", "--device", "cpu"}).exit_code, 0);
+}
+
+TEST_F(Refit, StoresTablesAsTheArtifactDoes) {
+  const std::vector<std::string> flags = {"--table-storage", "table=int8", "--updatable", "tab*"};
+  const std::string a = Compile(Model("a", 1), "A", flags), b = Compile(Model("b", 2), "B", flags);
+  const ChildResult child = Fusec({"refit", a, "--weights", folder_ + "/b/model.onnxtxt"});
+  ASSERT_EQ(child.exit_code, 0) << child.errors;
+  EXPECT_EQ(FilesOf(a), FilesOf(b));
+}
+
 TEST_F(Refit, EditedKernelsStay) {
   const std::string a = Compile(Model("a", 1), "A");
   Fusec({"edit", a});

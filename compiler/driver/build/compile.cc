@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "compiler/driver/build/pipeline.h"
+#include "compiler/driver/build/updatable.h"
 #include "compiler/import/import.h"
 #include "compiler/package/output_path.h"
 #include "compiler/region/index_limits.h"
@@ -122,6 +123,7 @@ Result<FusedModel> FuseModel(const CompileOptions& options) {
   progress("reading the model", 0.0);
   FUSEC_ASSIGN(LoadedModel model, LoadModel(options));
   Graph& graph = *model.imported;
+  FUSEC_TRY(MarkUpdatable(options.updatable, model.constant_names, graph));
   FusedModel result;
   result.title = {graph.metadata["file"], graph.metadata["opset"]};
   ArtifactContents& contents = result.contents;
@@ -137,6 +139,7 @@ Result<FusedModel> FuseModel(const CompileOptions& options) {
   contents.matmul_precision = options.matmul_precision;
   contents.round_every_op = options.round_every_op;
   contents.index_policy = options.index_policy;
+  contents.updatable = options.updatable;
   contents.disabled_fusions = options.disabled_fusions;
   for (const auto& [name, data] : options.frozen_inputs) contents.frozen_inputs.insert(name);
 

@@ -37,6 +37,15 @@ Result<TableStorage> ParseTableStorage(const std::string& flag) {
 
 }  // namespace
 
+std::string AsPattern(const std::string& text) {
+  std::string pattern;
+  for (const char c : text) {
+    if (std::string_view("*?[]\\").find(c) != std::string_view::npos) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
 Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options) {
   for (const std::string& name : flags.disabled_fusions) {
     FUSEC_TRY(CheckFusion(name));
@@ -57,6 +66,7 @@ Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options) {
     FUSEC_ASSIGN(TableStorage storage, ParseTableStorage(flag));
     options.table_storage.push_back(std::move(storage));
   }
+  options.updatable = flags.updatable;
   options.round_every_op = flags.round_every_op;
   if (flags.matmul_precision) options.matmul_precision = *flags.matmul_precision;
   if (flags.index_policy) options.index_policy = *flags.index_policy;

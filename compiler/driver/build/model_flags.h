@@ -15,11 +15,15 @@ struct CompileOptions;
 struct ModelFlags {
   std::vector<std::string> freezes;  // NAME=FILE
   std::vector<std::string> disabled_fusions;
+  std::vector<std::string> updatable;  // patterns of names
   bool keep_lora = false;
   bool round_every_op = false;
   std::optional<std::string> matmul_precision, index_policy;
   std::vector<std::string> table_storage;  // PATTERN=STORAGE
 };
+
+// Text as a pattern that matches it alone.
+std::string AsPattern(const std::string& text);
 
 // Reads the frozen tensors and checks the names; usage errors list the names that exist.
 Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options);

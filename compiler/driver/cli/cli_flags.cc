@@ -37,6 +37,11 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
       ->type_name("WORD")
       ->check(CLI::IsMember({"error", "clamp", "wrap", "zero"}));
   AddRepeated(
+      app, "--updatable", flags.updatable,
+      "decide nothing by the values of the initializers whose names match a pattern ('*' for "
+      "all), so that fusec refit can give them any others",
+      "PATTERN");
+  AddRepeated(
       app, "--table-storage", flags.table_storage,
       "store the rows of the embedding tables whose name matches PATTERN (as in a shell: *, "
       "?, [..]) as int8, int4, fp8, f16 or bf16; may be repeated, the last match counts",

@@ -14,6 +14,7 @@
 #include "compiler/driver/tune/artifact_source.h"
 #include "compiler/package/artifact_folder.h"
 #include "compiler/package/output_path.h"
+#include "compiler/package/stored_tables.h"
 #include "compiler/support/read_file.h"
 
 namespace fusec {
@@ -42,6 +43,9 @@ Result<CompileOptions> OptionsOf(const RefitOptions& refit, const Json& manifest
   }
   ModelFlags flags;
   flags.freezes = refit.freezes;
+  flags.updatable = manifest.value("updatable", Json::array()).get<std::vector<std::string>>();
+  for (const StoredTable& table : StoredTablesOf(manifest))
+    flags.table_storage.push_back(AsPattern(table.table) + "=" + table.storage);
   FUSEC_TRY(ApplyModelFlags(flags, options));
   options.matmul_precision = manifest.at("matmul_precision");
   options.round_every_op = manifest.at("rounding") == "every op";

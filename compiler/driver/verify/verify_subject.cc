@@ -62,16 +62,6 @@ Result<void> TakeFlags(const std::string& artifact, const runtime::Manifest& man
   return {};
 }
 
-// Text as a pattern that matches it alone.
-std::string AsPattern(const std::string& text) {
-  std::string pattern;
-  for (const char c : text) {
-    if (std::string_view("*?[]\\").find(c) != std::string_view::npos) pattern += '\\';
-    pattern += c;
-  }
-  return pattern;
-}
-
 std::string StorageText(ArrayRef<StoredTable> tables) {
   std::vector<std::string> texts;
   for (const StoredTable& table : tables) texts.push_back(table.table + "=" + table.storage);

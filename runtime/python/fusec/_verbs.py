@@ -73,6 +73,7 @@ def compile(
     matmul_precision: str | None = None,
     index_policy: str | None = None,
     table_storage: Mapping[str, str] | None = None,
+    updatable: str | Sequence[str] | None = None,
     disable_fusion: str | Sequence[str] | None = None,
     keep_lora: bool = False,
     round_every_op: bool = False,
@@ -94,6 +95,7 @@ def compile(
     matmul_precision: arithmetic of f32 products: "highest" (f32, the default), "high" (TF32) or "medium" (bf16).
     index_policy: what an id outside its table means: "error" (the run raises BadInput, the default), "clamp", "wrap" or "zero".
     table_storage: how embedding tables are stored, by patterns of their names: {"emb.*": "int8"}; "int8", "int4", "fp8", "f16" or "bf16".
+    updatable: patterns of initializers by whose values nothing is decided, so that fusec.refit can give them any others ("*" for all).
     disable_fusion: names of fusions and rewrites to switch off. keep_lora: LoRA adapters stay layers of their own.
     round_every_op: f16 and bf16 values are rounded after every op. cpu_level: "both" (the default), "x86-64-v3", "x86-64-v4" or
     "native". dump_ir, dump_kernels: folders for the graph after every pass, and for kernels. time_passes: prints how long passes took.
@@ -113,6 +115,7 @@ def compile(
             "matmul_precision": matmul_precision,
             "index_policy": index_policy,
             "table_storage": _program.named(table_storage, str),
+            "updatable": [updatable] if isinstance(updatable, str) else updatable,
             "disable_fusion": _program.listed(disable_fusion),
             "keep_lora": keep_lora,
             "round_every_op": round_every_op,
@@ -195,6 +198,7 @@ def verify(
     matmul_precision: str | None = None,
     index_policy: str | None = None,
     table_storage: Mapping[str, str] | None = None,
+    updatable: str | Sequence[str] | None = None,
     disable_fusion: str | Sequence[str] | None = None,
     keep_lora: bool = False,
     round_every_op: bool = False,
@@ -225,6 +229,7 @@ def verify(
             "matmul_precision": matmul_precision,
             "index_policy": index_policy,
             "table_storage": _program.named(table_storage, str),
+            "updatable": [updatable] if isinstance(updatable, str) else updatable,
             "disable_fusion": _program.listed(disable_fusion),
             "keep_lora": keep_lora,
             "round_every_op": round_every_op,

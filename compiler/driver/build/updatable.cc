@@ -1,0 +1,32 @@
+#include "compiler/driver/build/updatable.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "compiler/support/nearest_name.h"
+
+namespace fusec {
+
+Result<void> MarkUpdatable(ArrayRef<std::string> patterns,
+                           const std::map<std::string, std::string>& names, Graph& graph) {
+  for (const std::string& pattern : patterns) {
+    bool found = false;
+    std::vector<std::string> initializers;
+    for (const auto& node : graph.nodes) {
+      const auto name =
+          node->kind == OpKind::kConstant ? names.find(node->result()->name) : names.end();
+      if (name == names.end()) continue;
+      initializers.push_back(name->second);
+      if (fnmatch(pattern.c_str(), name->second.c_str(), 0) != 0) continue;
+      node->attributes[kUpdatable] = node->result()->name;
+      found = true;
+    }
+    if (found) continue;
+    return Fail(ErrorKind::kUsage, "--updatable " + pattern + " matches no initializer" +
+                                       DidYouMean(pattern, initializers));
+  }
+  return {};
+}
+
+}  // namespace fusec

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "compiler/ir/graph.h"
+#include "compiler/support/adt.h"
+
+namespace fusec {
+
+// Marks the constants whose initializers have a name that one of `patterns` matches, globs as
+// shells have them. `names`: the model's, by the graph's. A pattern that matches none is an error.
+Result<void> MarkUpdatable(ArrayRef<std::string> patterns,
+                           const std::map<std::string, std::string>& names, Graph& graph);
+
+}  // namespace fusec
