@@ -145,7 +145,9 @@ class Refitter {
 
 }  // namespace
 
-Result<RefitReport> RefitArtifact(const RefitOptions& options) {
+namespace {
+
+Result<RefitReport> RefitReadable(const RefitOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   FUSEC_TRY(CheckOutputPath(options.output));
   FUSEC_ASSIGN(const EditableArtifact artifact, ReadEditable(options.artifact));
@@ -176,6 +178,16 @@ Result<RefitReport> RefitArtifact(const RefitOptions& options) {
   }));
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
+}
+
+}  // namespace
+
+Result<RefitReport> RefitArtifact(const RefitOptions& options) {
+  try {
+    return RefitReadable(options);
+  } catch (const Json::exception& error) {
+    return Fail(ErrorKind::kArtifact, options.artifact + "/manifest.json: " + error.what());
+  }
 }
 
 }  // namespace fusec
