@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/import/counted_outputs.h"
 #include "compiler/import/counted_rows.h"
 #include "compiler/ir/op_def.h"
 
@@ -42,12 +43,13 @@ const Value* CountedMask(const Value* value) {
   return sums_all && are_bits && is_wide ? MaskOf(cast->operand(0)) : nullptr;
 }
 
-NodeSet NodesOfOutputs(const Graph& graph) {
+// Those that `values` need.
+NodeSet NodesOf(const Graph& graph, ArrayRef<Value*> values) {
   NodeSet live;
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = *graph.nodes[i];
     const bool is_read = std::any_of(node.results.begin(), node.results.end(), [&](const auto& r) {
-      return std::find(graph.outputs.begin(), graph.outputs.end(), r.get()) != graph.outputs.end();
+      return std::find(values.begin(), values.end(), r.get()) != values.end();
     });
     if (!is_read && live.count(&node) == 0) continue;
     live.insert(&node);
@@ -59,7 +61,7 @@ NodeSet NodesOfOutputs(const Graph& graph) {
 }
 
 void RemoveDeadNodes(Graph& graph) {
-  const NodeSet live = NodesOfOutputs(graph);
+  const NodeSet live = NodesOf(graph, graph.outputs);
   const auto is_dead = [&](const auto& node) { return live.count(node.get()) == 0; };
   graph.nodes.erase(std::remove_if(graph.nodes.begin(), graph.nodes.end(), is_dead),
                     graph.nodes.end());
@@ -113,8 +115,39 @@ Value* RunTimeCounts::Held(const std::string& symbol, Formula& f) const {
   return f.Reshape(f.Cast(length, Dtype::kI64), {});
 }
 
+// Those of outputs, and of counts that are sizes of what these read.
+NodeSet RunTimeCounts::NodesThatMatter(const Graph& graph) const {
+  ValueList roots = graph.outputs;
+  NodeSet live = NodesOf(graph, roots);
+  std::vector<bool> is_root(counts_.size());
+  for (bool grows = true; grows;) {
+    grows = false;
+    std::vector<std::string> symbols;
+    for (const auto& node : graph.nodes) {
+      if (live.count(node.get()) == 0) continue;
+      for (const auto& result : node->results) {
+        for (const Expr& dim : result->type.shape) dim.CollectSymbols(symbols);
+      }
+      for (const auto& [name, attribute] : node->attributes) {
+        const auto* dims = std::get_if<Exprs>(&attribute);
+        for (const Expr& dim : dims == nullptr ? Exprs() : *dims) dim.CollectSymbols(symbols);
+      }
+    }
+    for (size_t k = 0; k < counts_.size(); ++k) {
+      const bool is_size =
+          std::find(symbols.begin(), symbols.end(), counts_[k].symbol) != symbols.end();
+      if (is_root[k] || !is_size) continue;
+      is_root[k] = grows = true;
+      roots.push_back(counts_[k].lengths);
+    }
+    if (grows) live = NodesOf(graph, roots);
+  }
+  return live;
+}
+
 // A size as data, as a mean over rows asks for their number.
-void RunTimeCounts::SizesBecomeData(Graph& graph, const NodeSet& live) const {
+void RunTimeCounts::SizesBecomeData(Graph& graph) const {
+  const NodeSet live = NodesThatMatter(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& node = *graph.nodes[i];
     if (live.count(&node) == 0 || node.kind != OpKind::kSymbolicDims) continue;
@@ -145,8 +178,8 @@ SizeTotals RunTimeCounts::Totals(const Graph& graph) const {
   return totals;
 }
 
-void RunTimeCounts::RowsBehindDoNotMatter(Graph& graph, const NodeSet& live, const Ranges& ranges,
-                                          Problems& problems) const {
+void RunTimeCounts::RowsBehindDoNotMatter(Graph& graph, const Ranges& ranges, Problems& problems) {
+  const NodeSet live = NodesThatMatter(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = *graph.nodes[i];
     if (live.count(&node) == 0 || !MentionsCounts(node) || IsRowLocal(node)) continue;
@@ -158,6 +191,9 @@ void RunTimeCounts::RowsBehindDoNotMatter(Graph& graph, const NodeSet& live, con
     i = builder.insert_at();  // the node itself, which nothing reads any more
     for (size_t k = 0; k < results.size(); ++k) {
       graph.ReplaceAllUses(node.results[k].get(), results[k]);
+      for (Count& count : counts_) {
+        if (count.lengths == node.results[k].get()) count.lengths = results[k];
+      }
     }
     if (!results.empty()) continue;
     const std::string place = node.provenance.empty() || node.provenance[0].onnx_node.empty()
@@ -172,16 +208,14 @@ void RunTimeCounts::RowsBehindDoNotMatter(Graph& graph, const NodeSet& live, con
   }
 }
 
-void RunTimeCounts::Resolve(Graph& graph, const Ranges& with_counts, Problems& problems) const {
+void RunTimeCounts::Resolve(Graph& graph, const Ranges& with_counts, Problems& problems) {
   if (empty()) return;
-  SizesBecomeData(graph, NodesOfOutputs(graph));
-  RowsBehindDoNotMatter(graph, NodesOfOutputs(graph), with_counts, problems);
+  SizesBecomeData(graph);
+  RowsBehindDoNotMatter(graph, with_counts, problems);
+  Builder at_end(graph);
+  Formula f(at_end);
+  AddRunTimeSizes([&](const std::string& symbol) { return Held(symbol, f); }, at_end, problems);
   RemoveDeadNodes(graph);  // whose look-ups of rows behind a count would fail
-  for (size_t i = 0; i < graph.outputs.size(); ++i) {
-    if (!IsCounted(graph.outputs[i]->type.shape)) continue;
-    problems.Add("output \"" + graph.OutputName(i) +
-                 "\" has a size that is computed from run-time data, which fusec does not support");
-  }
   auto& symbols = graph.symbols;
   symbols.erase(std::remove_if(symbols.begin(), symbols.end(),
                                [&](const DimSymbol& symbol) { return Find(symbol.name); }),

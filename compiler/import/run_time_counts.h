@@ -29,7 +29,7 @@ class RunTimeCounts {
 
   // Checks all nodes that an output needs, and puts the bounds in. Problems name the node, or the
   // output whose size is one of the counts. `with_counts`: of the symbols of the graph and counts.
-  void Resolve(Graph& graph, const Ranges& with_counts, Problems& problems) const;
+  void Resolve(Graph& graph, const Ranges& with_counts, Problems& problems);
 
  private:
   struct Count {
@@ -41,9 +41,9 @@ class RunTimeCounts {
   };
   const Count* Find(const std::string& symbol) const;
   Value* Held(const std::string& symbol, Formula& f) const;  // a scalar i64 at run time
-  void SizesBecomeData(Graph& graph, const NodeSet& live) const;
-  void RowsBehindDoNotMatter(Graph& graph, const NodeSet& live, const Ranges& ranges,
-                             Problems& problems) const;
+  NodeSet NodesThatMatter(const Graph& graph) const;
+  void SizesBecomeData(Graph& graph) const;
+  void RowsBehindDoNotMatter(Graph& graph, const Ranges& ranges, Problems& problems);
   std::vector<Count> counts_;
 };
 

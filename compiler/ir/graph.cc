@@ -126,6 +126,7 @@ std::unique_ptr<Graph> Graph::Clone() const {
   clone->symbols = symbols;
   clone->output_names = output_names;
   clone->input_names = input_names;
+  clone->run_time_sizes = run_time_sizes;
   clone->metadata = metadata;
 
   DenseMap<const Value*, Value*> copies;

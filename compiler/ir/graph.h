@@ -95,6 +95,14 @@ struct DimSymbol {
   bool operator==(const DimSymbol&) const = default;
 };
 
+// An axis of an output whose size only run-time data tell: the output's type has room for the most
+// that it can be.
+struct RunTimeSize {
+  int output = 0;
+  int axis = 0;
+  bool operator==(const RunTimeSize&) const = default;
+};
+
 // A function of tensors: inputs, nodes in execution order (every operand is defined before it is
 // used), outputs.
 class Graph {
@@ -106,12 +114,18 @@ class Graph {
   ValueList outputs;
   std::vector<std::string> output_names;  // as the user calls them, one per output or none at all
   std::vector<std::string> input_names;   // as the user calls them, one per input or none at all
+  // Where there are any, the last output is an i64 vector that no user asked for: element k is the
+  // true size of the axis that run_time_sizes[k] names. The elements of the result come first in
+  // the output, row-major by its true dims; what is behind them may be anything.
+  std::vector<RunTimeSize> run_time_sizes;
   std::map<std::string, std::string> metadata;  // "opset", "ir_version", "producer", "file"
 
   Value* AddInput(std::string value_name, TensorType type);
   // As the user calls them, or by the value where the graph was given no such names.
   const std::string& InputName(size_t i) const;
   const std::string& OutputName(size_t i) const;
+  // How many outputs the model has: all but the run-time sizes.
+  size_t model_output_count() const { return outputs.size() - (run_time_sizes.empty() ? 0 : 1); }
   Ranges SymbolRanges() const;
   // A name not yet used by any value of this graph: `wanted` itself, or with a number behind it.
   std::string UniqueName(const std::string& wanted) const;

@@ -37,8 +37,10 @@ class Parser {
     FUSEC_ASSIGN(graph->name, WordOrString("the graph's name"));
     FUSEC_TRY(ParseInputs(*graph, names));
     FUSEC_ASSIGN(const bool has_symbols, Accept(lexer_, "symbols"));
-    if (has_symbols) FUSEC_TRY(ParseSymbols(*graph));
-    else if (parent != nullptr) graph->symbols = parent->symbols;
+    if (has_symbols)
+      FUSEC_TRY(ParseSymbols(*graph));
+    else if (parent != nullptr)
+      graph->symbols = parent->symbols;
     FUSEC_ASSIGN(const bool has_metadata, Accept(lexer_, "metadata"));
     if (has_metadata) FUSEC_TRY(ParseMetadata(*graph));
     FUSEC_TRY(Expect(lexer_, "{"));
@@ -166,8 +168,7 @@ class Parser {
     while (!lexer_.At("}")) {
       if (lexer_.current().kind == Token::Kind::kWord &&
           node.Has(std::string(lexer_.current().text))) {
-        return lexer_.FailHere(
-            fmt::format("attribute '{}' is given twice", lexer_.current().text));
+        return lexer_.FailHere(fmt::format("attribute '{}' is given twice", lexer_.current().text));
       }
       FUSEC_ASSIGN(const std::string key, ExpectWord(lexer_, "an attribute's name"));
       FUSEC_TRY(Expect(lexer_, "="));
@@ -229,18 +230,35 @@ class Parser {
     return {};
   }
 
+  // sizes(0 axis 1, ...): of output 0
+  Result<void> ParseRunTimeSizes(Graph& graph) {
+    FUSEC_TRY(Expect(lexer_, "("));
+    while (true) {
+      RunTimeSize size;
+      FUSEC_ASSIGN(const int64_t output, ExpectInt(lexer_, "the number of an output"));
+      FUSEC_TRY(Expect(lexer_, "axis"));
+      FUSEC_ASSIGN(const int64_t axis, ExpectInt(lexer_, "an axis of the output"));
+      graph.run_time_sizes.push_back({static_cast<int>(output), static_cast<int>(axis)});
+      if (lexer_.At(")")) break;
+      FUSEC_TRY(Expect(lexer_, ","));
+    }
+    return lexer_.Advance();
+  }
+
   Result<void> ParseOutputs(Graph& graph, const Names& names) {
     while (lexer_.At("%")) {
-      FUSEC_ASSIGN(Value* output, UseValue(names));
+      FUSEC_ASSIGN(Value * output, UseValue(names));
       graph.outputs.push_back(output);
       if (lexer_.current().kind == Token::Kind::kString) {
         FUSEC_ASSIGN(std::string user_name, ExpectString(lexer_, "the output's name"));
         graph.output_names.push_back(std::move(user_name));
       }
-      if (lexer_.At("}")) break;
+      if (lexer_.At("}") || lexer_.At("sizes")) break;
       FUSEC_TRY(Expect(lexer_, ","));
       if (!lexer_.At("%")) return lexer_.Expected("'%'");
     }
+    FUSEC_ASSIGN(const bool has_sizes, Accept(lexer_, "sizes"));
+    if (has_sizes) FUSEC_TRY(ParseRunTimeSizes(graph));
     if (!graph.output_names.empty() && graph.output_names.size() != graph.outputs.size()) {
       return lexer_.FailHere(
           fmt::format("{} of {} outputs have a quoted name, expected all or none",

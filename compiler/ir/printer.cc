@@ -144,10 +144,20 @@ class Printer {
       text_ += (i == 0 ? " " : ", ") + NameText(graph.outputs[i]);
       if (i < graph.output_names.size()) text_ += " " + Quoted(graph.output_names[i]);
     }
+    PrintRunTimeSizes(graph);
     text_ += "\n" + std::string(static_cast<size_t>(indent), ' ') + "}\n";
   }
 
  private:
+  void PrintRunTimeSizes(const Graph& graph) {
+    if (graph.run_time_sizes.empty()) return;
+    std::vector<std::string> sizes;
+    for (const RunTimeSize& size : graph.run_time_sizes) {
+      sizes.push_back(fmt::format("{} axis {}", size.output, size.axis));
+    }
+    text_ += fmt::format(" sizes({})", fmt::join(sizes, ", "));
+  }
+
   void PrintHeader(const Graph& graph, const std::vector<DimSymbol>* inherited) {
     text_ += "graph @" + (IsIdentifier(graph.name) ? graph.name : Quoted(graph.name)) + "(";
     std::vector<std::string> inputs;

@@ -30,6 +30,7 @@ class Verifier {
     }
     place_ = "return";
     for (const Value* output : graph_.outputs) FUSEC_TRY(CheckUse(output));
+    FUSEC_TRY(CheckRunTimeSizes());
     FUSEC_TRY(CheckNames("input", graph_.inputs.size(), graph_.input_names.size()));
     return CheckNames("output", graph_.outputs.size(), graph_.output_names.size());
   }
@@ -39,14 +40,29 @@ class Verifier {
     return ModelError(fmt::format("graph @{}: {}: {}", graph_.name, place_, message));
   }
 
+  Result<void> CheckRunTimeSizes() {
+    if (graph_.run_time_sizes.empty()) return {};
+    const auto count = static_cast<int64_t>(graph_.run_time_sizes.size());
+    const TensorType wanted = {Dtype::kI64, {Expr(count)}};
+    if (graph_.outputs.empty() || graph_.outputs.back()->type != wanted) {
+      return Bad("the last output holds run-time sizes, expected " + wanted.ToString());
+    }
+    for (const auto& [output, axis] : graph_.run_time_sizes) {
+      const bool is_output = output >= 0 && output < static_cast<int>(graph_.model_output_count());
+      if (is_output && axis >= 0 && axis < graph_.outputs[output]->type.rank()) continue;
+      return Bad(fmt::format("there is no output {} with an axis {}", output, axis));
+    }
+    return {};
+  }
+
   Result<void> CheckSymbols() {
     for (const DimSymbol& symbol : graph_.symbols) {
       place_ = "symbol " + symbol.name;
       if (!IsIdentifier(symbol.name)) return Bad("is no identifier");
       if (!symbols_.insert(symbol.name).second) return Bad("is declared twice");
       if (symbol.low < 0 || symbol.low > symbol.high) {
-        return Bad(fmt::format("ranges over {}..{}, expected a range of sizes", symbol.low,
-                               symbol.high));
+        return Bad(
+            fmt::format("ranges over {}..{}, expected a range of sizes", symbol.low, symbol.high));
       }
       smallest_[symbol.name] = std::max<int64_t>(symbol.low, 1);
     }

@@ -32,7 +32,8 @@ class BufferTable {
     }
     for (size_t i = 0; i < first.outputs.size(); ++i) {
       for (const TargetContents& target : targets) {
-        AddAs(first.outputs[i], target.graph->outputs[i], "output", first.OutputName(i));
+        const char* kind = i < first.model_output_count() ? "output" : "sizes";
+        AddAs(first.outputs[i], target.graph->outputs[i], kind, first.OutputName(i));
       }
     }
     for (const bool constants : {true, false}) {
@@ -280,6 +281,21 @@ Json NotFusedJson(const TargetContents& target) {
   return not_fused;
 }
 
+void AddOutputs(const Graph& graph, const BufferTable& buffers, Json& json) {
+  Json& outputs = json["outputs"] = Json::array();
+  const size_t count = graph.model_output_count();
+  for (size_t i = 0; i < count; ++i)
+    outputs.push_back(SignatureJson(graph.OutputName(i), graph.outputs[i], buffers));
+  for (size_t k = 0; k < graph.run_time_sizes.size(); ++k) {
+    const auto& [output, axis] = graph.run_time_sizes[k];
+    Json& sizes = outputs[output]["sizes"];
+    if (sizes.is_null()) sizes = std::vector<int>(graph.outputs[output]->type.rank(), -1);
+    sizes[axis] = k;
+  }
+  if (count == graph.outputs.size()) return;
+  json["run_time_sizes"] = SignatureJson(graph.OutputName(count), graph.outputs[count], buffers);
+}
+
 Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
                   const std::map<std::string, std::string>& hashes) {
   const Graph& graph = *contents.targets.front().graph;
@@ -317,9 +333,7 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
     const auto total = contents.totals.find(graph.InputName(i));
     if (total != contents.totals.end()) input["total"] = total->second.ToString();
   }
-  json["outputs"] = Json::array();
-  for (size_t i = 0; i < graph.outputs.size(); ++i)
-    json["outputs"].push_back(SignatureJson(graph.OutputName(i), graph.outputs[i], buffers));
+  AddOutputs(graph, buffers, json);
   json["buffers"] = buffers.ToJson();
   Json sites = Json::array();
   for (const IndexSite& site : contents.sites) {

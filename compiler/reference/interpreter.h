@@ -10,8 +10,8 @@
 namespace fusec {
 
 // Runs a graph node by node in double precision. Inputs match `graph.inputs`; symbols are bound
-// from their dims. Errors: a dim that contradicts its symbol or its range, an index outside its
-// table.
+// from their dims. Outputs have their true dims, and run-time sizes are none of them. Errors: a dim
+// that contradicts its symbol or its range, an index outside its table.
 Result<std::vector<ReferenceTensor>> Interpret(const Graph& graph,
                                                ArrayRef<ReferenceTensor> inputs);
 

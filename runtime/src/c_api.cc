@@ -1,5 +1,6 @@
 #include <fusec/fusec.h>
 
+#include <algorithm>
 #include <exception>
 #include <new>
 #include <span>
@@ -12,6 +13,7 @@ using fusec::runtime::Context;
 using fusec::runtime::DtypeBytes;
 using fusec::runtime::DtypeName;
 using fusec::runtime::Fail;
+using fusec::runtime::Manifest;
 using fusec::runtime::Program;
 using fusec::runtime::Status;
 using fusec::runtime::TensorSignature;
@@ -60,8 +62,7 @@ Status NotNull(const void* pointer, const char* name) {
 
 bool IsDtype(fusec_dtype dtype) { return dtype >= FUSEC_F32 && dtype <= FUSEC_BOOL; }
 
-Status Find(const char* what, const std::vector<TensorSignature>& tensors, const char* name,
-            int* i) {
+Status Find(const char* what, std::span<const TensorSignature> tensors, const char* name, int* i) {
   FUSEC_RT_TRY(NotNull(name, "name"));
   FUSEC_RT_TRY(NotNull(i, "i"));
   std::string known;
@@ -83,7 +84,13 @@ Status CheckInput(const fusec_context* context, int i) {
 
 Status CheckOutput(const fusec_context* context, int i) {
   FUSEC_RT_TRY(NotNull(context, "the context"));
-  return CheckIndex("output", i, context->context->program().manifest().outputs.size());
+  return CheckIndex("output", i, context->context->program().manifest().output_count());
+}
+
+Status CopyDims(std::span<const int64_t> from, int64_t* dims) {
+  if (!from.empty()) FUSEC_RT_TRY(NotNull(dims, "dims"));
+  std::copy(from.begin(), from.end(), dims);
+  return {};
 }
 
 }  // namespace
@@ -159,7 +166,7 @@ int fusec_input_count(const fusec_program* program) {
 }
 
 int fusec_output_count(const fusec_program* program) {
-  return program ? static_cast<int>(program->program->manifest().outputs.size()) : 0;
+  return program ? static_cast<int>(program->program->manifest().output_count()) : 0;
 }
 
 int fusec_symbol_count(const fusec_program* program) {
@@ -180,7 +187,7 @@ fusec_status fusec_output_info(const fusec_program* program, int i, fusec_tensor
   return Guard([&]() -> Status {
     FUSEC_RT_TRY(NotNull(program, "the program"));
     FUSEC_RT_TRY(NotNull(info, "info"));
-    FUSEC_RT_TRY(CheckIndex("output", i, program->program->manifest().outputs.size()));
+    FUSEC_RT_TRY(CheckIndex("output", i, program->program->manifest().output_count()));
     *info = program->program->output_info(i);
     return {};
   });
@@ -207,8 +214,15 @@ fusec_status fusec_find_input(const fusec_program* program, const char* name, in
 fusec_status fusec_find_output(const fusec_program* program, const char* name, int* i) {
   return Guard([&]() -> Status {
     FUSEC_RT_TRY(NotNull(program, "the program"));
-    return Find("output", program->program->manifest().outputs, name, i);
+    const Manifest& manifest = program->program->manifest();
+    return Find("output", std::span(manifest.outputs).first(manifest.output_count()), name, i);
   });
+}
+
+int fusec_output_has_run_time_dims(const fusec_program* program, int i) {
+  if (!program || i < 0) return 0;
+  const auto& outputs = program->program->manifest().outputs;
+  return static_cast<size_t>(i) < outputs.size() && !outputs[static_cast<size_t>(i)].sizes.empty();
 }
 
 fusec_status fusec_create_context(fusec_program* program, fusec_context** context) {
@@ -247,9 +261,15 @@ fusec_status fusec_output_dims(fusec_context* context, int i, int64_t* dims) {
   return Guard([&]() -> Status {
     FUSEC_RT_TRY(CheckOutput(context, i));
     FUSEC_RT_ASSIGN(const auto values, context->context->OutputDims(i));
-    if (!values.empty()) FUSEC_RT_TRY(NotNull(dims, "dims"));
-    for (size_t axis = 0; axis < values.size(); ++axis) dims[axis] = values[axis];
-    return {};
+    return CopyDims(values, dims);
+  });
+}
+
+fusec_status fusec_output_bounds(fusec_context* context, int i, int64_t* dims) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(CheckOutput(context, i));
+    FUSEC_RT_ASSIGN(const auto values, context->context->OutputBounds(i));
+    return CopyDims(values, dims);
   });
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/src/arena.h"
 #include "runtime/src/artifact/bind_symbols.h"
 #include "runtime/src/artifact/dtype.h"
+#include "runtime/src/artifact/run_time_sizes.h"
 
 namespace fusec::runtime {
 namespace {
@@ -105,6 +106,7 @@ Status Context::BindInput(int i, const void* data, std::span<const int64_t> dims
   }
   inputs_[i] = {const_cast<void*>(data), 0, on_device};
   input_is_bound_[i] = true;
+  inputs_are_of_run_ = false;
   if (!std::equal(dims.begin(), dims.end(), input_dims_[i].begin(), input_dims_[i].end())) {
     input_dims_[i].assign(dims.begin(), dims.end());
     dims_are_current_ = false;
@@ -146,7 +148,8 @@ Status Context::UpdateSizes(std::span<const int64_t> symbols) {
     for (const TensorSignature& input : manifest.inputs) {
       FUSEC_RT_ASSIGN(buffer_bytes[input.buffer], TensorBytes(input, symbols));
     }
-    for (const TensorSignature& output : manifest.outputs) {
+    for (size_t i = 0; i < manifest.output_count(); ++i) {
+      const TensorSignature& output = manifest.outputs[i];
       FUSEC_RT_ASSIGN(const int64_t bytes, TensorBytes(output, symbols));
       if (bytes == 0) continue;
       return Fail(FUSEC_BAD_INPUT, "a dim is 0, but output \"", output.name,
@@ -167,6 +170,10 @@ Status Context::UpdateSizes(std::span<const int64_t> symbols) {
 }
 
 StatusOr<std::vector<int64_t>> Context::OutputDims(int i) {
+  return run_dims_are_true_ && inputs_are_of_run_ ? run_dims_[i] : OutputBounds(i);
+}
+
+StatusOr<std::vector<int64_t>> Context::OutputBounds(int i) {
   FUSEC_RT_TRY(UpdateDims());
   std::vector<int64_t> dims;
   for (const DimExpression& dim : program_.manifest().outputs[i].shape) {
@@ -180,10 +187,23 @@ StatusOr<std::span<const int64_t>> Context::SymbolValues() {
   return std::span<const int64_t>(symbols_);
 }
 
+// Before a run.
+Status Context::NoteRunDims() {
+  if (!program_.manifest().has_run_time_sizes) return {};
+  run_dims_are_true_ = is_empty_run_;  // its run-time dims are 0 at most
+  run_dims_.resize(program_.manifest().output_count());
+  for (size_t i = 0; i < run_dims_.size(); ++i) {
+    FUSEC_RT_ASSIGN(run_dims_[i], OutputBounds(static_cast<int>(i)));
+  }
+  inputs_are_of_run_ = true;
+  return {};
+}
+
 StatusOr<RunBindings> Context::Prepare() {
   FUSEC_RT_TRY(UpdateDims());
   const Manifest& manifest = program_.manifest();
   has_result_ = false;
+  FUSEC_RT_TRY(NoteRunDims());
   for (size_t i = 0; i < inputs_.size(); ++i) {
     inputs_[i].bytes = static_cast<size_t>(buffer_bytes_[manifest.inputs[i].buffer]);
     if (inputs_[i].data || inputs_[i].bytes == 0) continue;
@@ -213,9 +233,22 @@ StatusOr<RunBindings> Context::Prepare() {
   return RunBindings{symbols_, dims_version_, buffer_bytes_, &arena_, inputs_, run_outputs_};
 }
 
+// After a run that has ended: where its sizes lie is host memory of the context.
+Status Context::ReadRunTimeSizes() {
+  const Manifest& manifest = program_.manifest();
+  if (!manifest.has_run_time_sizes || run_dims_are_true_) return {};
+  const auto* sizes = static_cast<const int64_t*>(run_outputs_.back().data);
+  for (size_t i = 0; i < run_dims_.size(); ++i) {
+    FUSEC_RT_ASSIGN(run_dims_[i], TrueDims(manifest.outputs[i], run_dims_[i], sizes));
+  }
+  run_dims_are_true_ = true;
+  return {};
+}
+
 Status Context::Run() {
   FUSEC_RT_ASSIGN(const RunBindings bindings, Prepare());
   if (!is_empty_run_) FUSEC_RT_TRY(executor_->Run(bindings));
+  FUSEC_RT_TRY(ReadRunTimeSizes());
   has_result_ = true;
   return {};
 }
@@ -223,12 +256,14 @@ Status Context::Run() {
 Status Context::RunAsync(void* stream) {
   FUSEC_RT_ASSIGN(const RunBindings bindings, Prepare());
   if (!is_empty_run_) FUSEC_RT_TRY(executor_->RunAsync(bindings, stream));
+  if (!program_.device().has_device_memory()) FUSEC_RT_TRY(ReadRunTimeSizes());  // it has ended
   has_result_ = true;
   return {};
 }
 
 Status Context::Synchronize() {
   auto status = executor_->Synchronize();
+  if (status && has_result_) status = ReadRunTimeSizes();
   if (!status) has_result_ = false;
   return status;
 }
@@ -243,7 +278,14 @@ StatusOr<std::vector<double>> Context::MeasureRuns(int count) {
 TensorBinding Context::GetOutput(int i) const {
   // Whose memory it is follows from the run, and from what is bound since.
   const bool is_owned = !output_is_given_[i] && run_outputs_[i].data == owned_[i].memory;
-  return has_result_ && is_owned ? run_outputs_[i] : TensorBinding();
+  if (!has_result_ || !is_owned) return TensorBinding();
+  TensorBinding result = run_outputs_[i];
+  if (const TensorSignature& output = program_.manifest().outputs[i]; !output.sizes.empty()) {
+    if (!run_dims_are_true_) return TensorBinding();  // the run may not have ended
+    result.bytes = static_cast<size_t>(DtypeBytes(output.dtype));
+    for (const int64_t dim : run_dims_[i]) result.bytes *= static_cast<size_t>(dim);
+  }
+  return result;
 }
 
 }  // namespace fusec::runtime

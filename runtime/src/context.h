@@ -22,6 +22,7 @@ class Context {
   Status BindInput(int i, const void* data, std::span<const int64_t> dims, bool on_device);
   Status BindOutput(int i, void* data, size_t bytes, bool on_device);
   StatusOr<std::vector<int64_t>> OutputDims(int i);
+  StatusOr<std::vector<int64_t>> OutputBounds(int i);
   Status Run();
   Status RunAsync(void* stream);
   Status Synchronize();
@@ -43,6 +44,8 @@ class Context {
   explicit Context(const Program& program);
   Status UpdateDims();
   Status UpdateSizes(std::span<const int64_t> symbols);
+  Status NoteRunDims();
+  Status ReadRunTimeSizes();
 
   struct OwnedOutput {
     void* memory = nullptr;
@@ -56,6 +59,11 @@ class Context {
   std::vector<std::vector<int64_t>> input_dims_;
   std::vector<OwnedOutput> owned_;
   bool has_result_ = false;
+  // By output of a program with run-time sizes: what the dims of the last run can be, and once it
+  // has ended what they are.
+  std::vector<std::vector<int64_t>> run_dims_;
+  bool run_dims_are_true_ = false;
+  bool inputs_are_of_run_ = false;  // none was bound since that run began
 
   bool dims_are_current_ = false;  // what follows is derived from input_dims_
   uint64_t dims_version_ = 0;

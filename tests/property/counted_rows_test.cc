@@ -41,7 +41,7 @@ const std::vector<std::string> kSteps = {
     "g# = CumSum<reverse = 1>(i#, zero)\n m# = Min(i#, g#)\n r# = Gather($, m#)",
 };
 
-// Nodes that make y, which has no counted size, of $.
+// Nodes that make y of $; y has a counted size in the last two.
 const std::vector<std::string> kEnds = {
     "y = ScatterND(x, tuples, $)",
     "y = ScatterND<reduction = \"add\">(x, tuples, $)",
@@ -53,6 +53,8 @@ const std::vector<std::string> kEnds = {
     "y = ReduceProd($, axis)",
     "y = ReduceMean($, axis)",
     "y = ReduceLogSumExp($, axis)",
+    "y = Transpose<perm = [1, 0]>($)",
+    "y = Identity($)",
 };
 
 std::string Model(Random& random) {
@@ -103,7 +105,6 @@ TEST_F(CountedRows, AnswerAsThoseOfAKnownMask) {
     ASSERT_TRUE(fixed) << ErrorOf(fixed) << "\nseed " << seed << "\n" << text;
     const std::vector<double> wanted = Answer(*fixed->graph, ArrayRef(inputs).slice(0, 2));
     const std::vector<double> found = Answer(*counted->graph, inputs);
-    ASSERT_FALSE(wanted.empty()) << "seed " << seed << "\n" << text;
     ASSERT_EQ(found.size(), wanted.size()) << "seed " << seed << "\n" << text;
     for (size_t i = 0; i < found.size(); ++i) {
       const bool agree = found[i] == wanted[i] || (std::isnan(found[i]) && std::isnan(wanted[i])) ||

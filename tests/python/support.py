@@ -30,6 +30,10 @@ MODELS = {
     "half": "g (float16[batch, 8] x) => (float16[batch, 8] y) { y = Add(x, x) }",
     "bfloat": "g (bfloat16[batch, 8] x) => (bfloat16[batch, 8] y) { y = Add(x, x) }",
     "bools": "g (bool[n] a, bool[n] b) => (bool[n] both) { both = And(a, b) }",
+    # Only the mask tells how many rows come out.
+    "chosen": "g (float[n, 2] x, bool[n, 2] mask) => (float[k] values, int64[2, k] places, float[n, 2] twice)"
+    " <int64[1] all = {-1}> { places = NonZero(mask) flat = Reshape(x, all) bits = Reshape(mask, all) values = Compress(flat, bits)"
+    " twice = Add(x, x) }",
     "scalar": "g (float x) => (float y) { y = Neg(x) }",
     "odd_names": "g (float[n] out, float[n] strict) => (float[n] difference) { difference = Sub(out, strict) }",
 }

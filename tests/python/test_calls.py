@@ -44,6 +44,33 @@ class Answers(unittest.TestCase):
             x = np.random.default_rng(batch).random((batch, 4), np.float32)
             np.testing.assert_array_equal(model(x), x + np.float32([10, 20, 30, 40]))
 
+    def test_outputs_whose_size_the_data_tell(self):
+        model = load("chosen")
+        self.assertEqual([output.shape for output in model.outputs], [("n*2",), (2, "n*2"), ("n", 2)])
+        for odds in (0.3, 1, 0, 0.6):
+            random = np.random.default_rng(7)
+            x, mask = random.random((5, 2), np.float32), random.random((5, 2)) < odds
+            values, places, twice = model(x, mask)
+            np.testing.assert_array_equal(values, x[mask])
+            np.testing.assert_array_equal(places, np.nonzero(mask))
+            np.testing.assert_array_equal(twice, 2 * x)
+            self.assertEqual(places.shape, (2, mask.sum()))
+        values, places, _ = model(memoryview(x), mask)
+        self.assertEqual((values.shape, places.shape), ((mask.sum(),), (2, mask.sum())))
+        self.assertIsInstance(values, fusec.Tensor)
+        np.testing.assert_array_equal(np.asarray(places), np.nonzero(mask))
+
+    def test_outputs_whose_size_the_data_tell_in_memory_of_the_caller(self):
+        model = load("chosen")
+        x, mask = np.float32([[1, 2], [3, 4]]), np.array([[False, True], [True, False]])
+        values, places, twice = np.zeros(4, np.float32), np.zeros((2, 4), np.int64), np.zeros((2, 2), np.float32)
+        shapes = model.run_into((values, places, twice), x, mask)
+        self.assertEqual(shapes, ((2,), (2, 2), (2, 2)))
+        np.testing.assert_array_equal(values[:2], [2, 3])
+        np.testing.assert_array_equal(places.reshape(-1)[:4].reshape(2, 2), [[0, 1], [1, 0]])
+        with self.assertRaisesRegex(fusec.BadInput, r'output "values" is f32\[2\], expected f32\[4\]'):
+            model.run_into((np.zeros(2, np.float32), places, twice), x, mask)
+
     def test_an_empty_batch(self):
         model = load("pair")
         self.assertEqual(model.dims["batch"][0], 0)

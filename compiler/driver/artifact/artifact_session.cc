@@ -184,7 +184,10 @@ static_assert(static_cast<int>(Dtype::kBool) == FUSEC_BOOL &&
 std::string TypeText(const runtime::TensorSignature& tensor) {
   std::string text(DtypeName(ToDtype(tensor.dtype)));
   text += "[";
-  for (size_t i = 0; i < tensor.shape.size(); ++i) text += (i ? ", " : "") + tensor.shape[i].text();
+  for (size_t i = 0; i < tensor.shape.size(); ++i) {
+    const bool is_bound = !tensor.sizes.empty() && tensor.sizes[i] >= 0;
+    text += (i ? ", " : "") + std::string(is_bound ? "0.." : "") + tensor.shape[i].text();
+  }
   return text + "]";
 }
 
@@ -269,7 +272,7 @@ Result<void> BindInputs(runtime::Context& context, const Inputs& inputs) {
 Result<std::vector<TensorData>> CopyOutputs(runtime::Context& context) {
   const runtime::Manifest& manifest = context.program().manifest();
   std::vector<TensorData> outputs;
-  for (size_t i = 0; i < manifest.outputs.size(); ++i) {
+  for (size_t i = 0; i < manifest.output_count(); ++i) {
     FUSEC_RUNTIME_ASSIGN(const std::vector<int64_t> dims, context.OutputDims(static_cast<int>(i)));
     const runtime::TensorBinding result = context.GetOutput(static_cast<int>(i));
     TensorData data(ToDtype(manifest.outputs[i].dtype), dims);

@@ -49,7 +49,7 @@ std::vector<DimRange> ServedDimRanges(const runtime::Manifest& manifest);
 std::vector<int64_t> SymbolValues(const runtime::Manifest& manifest, const DimValues& dims);
 
 Dtype ToDtype(fusec_dtype dtype);
-std::string TypeText(const runtime::TensorSignature& tensor);  // "f32[batch, 13]"
+std::string TypeText(const runtime::TensorSignature& tensor);  // "f32[batch, 0..50]"
 std::string TypeText(const TensorData& data);                  // "f32[64, 13]"
 // "the model has inputs dense f32[batch, 13], ids i64[26, batch]", for messages; `what` is "inputs"
 // or "outputs".

@@ -124,6 +124,10 @@ void PrintPage(const Explanation& e) {
   line("after", e.after_launches, e.after_bytes);
   std::printf("  %-14s %s of weights, %s of scratch\n", "memory", Traffic(e.weight_bytes).c_str(),
               Traffic(e.arena_bytes).c_str());
+  if (!e.run_time_outputs.empty()) {
+    std::printf("  %-14s %s (each run tells their sizes)\n", "outputs",
+                Join(e.run_time_outputs, ", ").c_str());
+  }
   const auto is_edited = [](const ExplainedStep& step) { return !step.edited.empty(); };
   const int64_t edited = std::count_if(e.steps.begin(), e.steps.end(), is_edited);
   if (edited > 0) {

@@ -223,6 +223,10 @@ Result<Explanation> ExplainArtifact(const std::string& path, const std::string& 
   FUSEC_ASSIGN(const auto cases, DimCases(dim_flags, DimRanges(manifest), {kDefaultSize}));
   if (cases.size() != 1) return Fail(ErrorKind::kUsage, "--dim takes one size per dim here");
   explanation.dims = cases[0];
+  for (const runtime::TensorSignature& output : manifest.outputs) {
+    if (output.sizes.empty()) continue;
+    explanation.run_time_outputs.push_back(output.name + " " + TypeText(output));
+  }
   const std::vector<int64_t> symbols = SymbolValues(manifest, explanation.dims);
   const runtime::Target& target = manifest.targets.at(explanation.target);
   FUSEC_ASSIGN(explanation.graph, ReadFusedGraph(path, explanation.target));
@@ -304,6 +308,7 @@ std::string ExplanationJson(const Explanation& e) {
                {"after", {{"launches", e.after_launches}, {"bytes", e.after_bytes}}},
                {"footprint", {{"weight_bytes", e.weight_bytes}, {"arena_bytes", e.arena_bytes}}}};
   if (!e.stored_tables.empty()) json["table_storage"] = StoredTablesJson(e.stored_tables);
+  if (!e.run_time_outputs.empty()) json["run_time_outputs"] = e.run_time_outputs;
   if (e.tuning) json["tuning"] = TuningJson(*e.tuning);
   return json.dump(1);
 }

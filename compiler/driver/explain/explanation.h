@@ -45,6 +45,7 @@ struct NotFusedEdge {
 struct Explanation {
   std::string model, opset, matmul_precision, rounding, index_policy, target;
   DimValues dims;
+  std::vector<std::string> run_time_outputs;  // whose size only a run tells: "rows f32[0..n, 8]"
   std::vector<ExplainedStep> steps;
   // Alternatives that run instead of one of these steps for other dims, with their regions'
   // numbers.

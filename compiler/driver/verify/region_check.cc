@@ -48,6 +48,7 @@ Value* FindResult(Graph& graph, const std::string& name) {
 void ExposeResults(Graph& graph) {
   graph.outputs.clear();
   graph.output_names.clear();
+  graph.run_time_sizes.clear();
   for (const Node* region : RegionsOf(graph)) {
     for (const auto& result : region->results) {
       graph.outputs.push_back(result.get());
@@ -87,6 +88,11 @@ std::vector<StepRange> StepsOfRegions(const runtime::Target& target) {
   return ranges;
 }
 
+const Json& BufferOfOutput(const Json& manifest, size_t output) {
+  const Json& outputs = manifest["outputs"];
+  return (output < outputs.size() ? outputs[output] : manifest["run_time_sizes"])["buffer"];
+}
+
 // The buffers that hold the regions' results: of those that a region's step writes, the one that is
 // called like the result, or that is the output which the result is. -1 where there is none.
 std::map<std::string, int> BuffersOfResults(const Json& manifest, const runtime::Target& target,
@@ -101,10 +107,11 @@ std::map<std::string, int> BuffersOfResults(const Json& manifest, const runtime:
       int& number = numbers[result->name] = -1;
       for (const Json& written : step["outputs"]) {
         const Json& buffer = manifest["buffers"][written.get<size_t>()];
-        const bool is_it = output == graph.outputs.end()
-                               ? buffer["kind"] == "arena" && buffer["name"] == result->name
-                               : written == manifest["outputs"][static_cast<size_t>(
-                                                output - graph.outputs.begin())]["buffer"];
+        const bool is_it =
+            output == graph.outputs.end()
+                ? buffer["kind"] == "arena" && buffer["name"] == result->name
+                : written ==
+                      BufferOfOutput(manifest, static_cast<size_t>(output - graph.outputs.begin()));
         if (is_it) number = written.get<int>();
       }
     }
@@ -170,6 +177,7 @@ Result<Json> SeparateManifest(Json manifest, const runtime::Target& target, cons
     }
   }
   manifest["outputs"] = outputs;
+  manifest.erase("run_time_sizes");  // an output like others
   for (Json& step : manifest["targets"][target.name]["steps"]) {
     std::map<int, int> reads = given;
     for (const Json& written : step["outputs"]) reads.erase(written.get<int>());

@@ -135,6 +135,10 @@ FUSEC_API fusec_status fusec_input_info(const fusec_program* program, int i,
                                         fusec_tensor_info* info);
 FUSEC_API fusec_status fusec_output_info(const fusec_program* program, int i,
                                          fusec_tensor_info* info);
+/* Nonzero if only the data of a run tell how large output i is, as where it holds the places that a
+ * mask chooses. Its dims in fusec_tensor_info are the most that they can be then. 0 for NULL or a
+ * number out of range. */
+FUSEC_API int fusec_output_has_run_time_dims(const fusec_program* program, int i);
 FUSEC_API fusec_status fusec_symbol_info(const fusec_program* program, int i, fusec_symbol* info);
 /* The number of the input or output of that name. FUSEC_BAD_INPUT, with the names there are, if no
  * tensor is called so. */
@@ -161,13 +165,21 @@ FUSEC_API void fusec_destroy_context(fusec_context* context);
  * dims fit each other, the symbols' ranges and the memory is checked by the run. */
 FUSEC_API fusec_status fusec_bind_input(fusec_context* context, int i, const void* data,
                                         const int64_t* dims, int rank, int on_device);
-/* Where output i goes in all runs from now on: room for `bytes` or more than it needs, host or
- * device memory as above. NULL and 0 undo it: the context keeps the result for fusec_get_output. */
+/* Where output i goes in all runs from now on: room for `bytes` or more than it needs (the most of
+ * fusec_output_bounds), host or device memory as above. NULL and 0 undo it: the context keeps the
+ * result for fusec_get_output. */
 FUSEC_API fusec_status fusec_bind_output(fusec_context* context, int i, void* data, size_t bytes,
                                          int on_device);
 /* The dims of output i for the inputs bound now, before or after a run. `dims` has room for the
- * `rank` entries of fusec_output_info. */
+ * `rank` entries of fusec_output_info.
+ * With run-time dims (fusec_output_has_run_time_dims): once a run has ended well, by fusec_run or
+ * fusec_synchronize, the dims of its result, until an input is bound or another run begins; before,
+ * those of fusec_output_bounds. The result is dense, and begins where the output's memory does; what
+ * is behind its last element is not part of it. */
 FUSEC_API fusec_status fusec_output_dims(fusec_context* context, int i, int64_t* dims);
+/* The most that the dims of output i can be for the inputs bound now: what memory for
+ * fusec_bind_output must have room for. Those of fusec_output_dims, unless it has run-time dims. */
+FUSEC_API fusec_status fusec_output_bounds(fusec_context* context, int i, int64_t* dims);
 
 /* Runs with what is bound and returns when all outputs are written.
  * FUSEC_BAD_INPUT: an input is not bound, dims contradict each other or lie outside their ranges, an
@@ -191,7 +203,8 @@ FUSEC_API void* fusec_stream(const fusec_context* context);
 /* Waits for all runs of the context, and gives the first error that they met. */
 FUSEC_API fusec_status fusec_synchronize(fusec_context* context);
 /* Host memory with output i of the last run, valid until the context runs or is destroyed; `bytes`,
- * if not NULL, is its size. NULL and 0 if the output was bound elsewhere or nothing has run well. */
+ * if not NULL, is its size, of run-time dims the size of the result. NULL and 0 if the output was
+ * bound elsewhere or nothing has run well. */
 FUSEC_API const void* fusec_get_output(fusec_context* context, int i, size_t* bytes);
 /* Bytes of scratch memory that the context holds now, on the device of its program: the arena, and
  * on a GPU staging copies and the library's workspace too. */

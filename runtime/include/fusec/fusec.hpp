@@ -75,7 +75,8 @@ constexpr bool Holds(fusec_dtype dtype) {
 struct TensorInfo {
   std::string name;
   fusec_dtype dtype = FUSEC_F32;
-  std::vector<std::string> dims;  // each "13" or an expression such as "batch*27"
+  std::vector<std::string> dims;   // each "13" or an expression such as "batch*27"
+  bool has_run_time_dims = false;  // of an output: `dims` are the most that the data can make them
 };
 
 struct Symbol {
@@ -115,7 +116,11 @@ class Program {
     return Describe(fusec_input_count(handle_), fusec_input_info);
   }
   std::vector<TensorInfo> Outputs() const {
-    return Describe(fusec_output_count(handle_), fusec_output_info);
+    std::vector<TensorInfo> outputs = Describe(fusec_output_count(handle_), fusec_output_info);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      outputs[i].has_run_time_dims = fusec_output_has_run_time_dims(handle_, static_cast<int>(i));
+    }
+    return outputs;
   }
   std::vector<Symbol> Symbols() const {
     std::vector<Symbol> symbols;
@@ -134,7 +139,7 @@ class Program {
     for (int i = 0; i < count; ++i) {
       fusec_tensor_info info;
       internal::Check(describe(handle_, i, &info));
-      tensors.push_back({info.name, info.dtype, {info.dims, info.dims + info.rank}});
+      tensors.push_back({info.name, info.dtype, {info.dims, info.dims + info.rank}, false});
     }
     return tensors;
   }
@@ -237,14 +242,13 @@ class Context {
     BindOutput(FindOutput(name), data, bytes, on_device);
   }
 
-  std::vector<int64_t> OutputDims(int i) {
-    fusec_tensor_info info;
-    internal::Check(fusec_output_info(program_, i, &info));
-    std::vector<int64_t> dims(static_cast<size_t>(info.rank));
-    internal::Check(fusec_output_dims(handle_, i, dims.data()));
-    return dims;
-  }
+  std::vector<int64_t> OutputDims(int i) { return Dims(i, fusec_output_dims); }
   std::vector<int64_t> OutputDims(const std::string& name) { return OutputDims(FindOutput(name)); }
+  // The most that run-time dims can be: the room that BindOutput needs.
+  std::vector<int64_t> OutputBounds(int i) { return Dims(i, fusec_output_bounds); }
+  std::vector<int64_t> OutputBounds(const std::string& name) {
+    return OutputBounds(FindOutput(name));
+  }
 
   void Run() { internal::Check(fusec_run(handle_)); }
   void RunAsync(void* stream) { internal::Check(fusec_run_async(handle_, stream)); }
@@ -268,6 +272,13 @@ class Context {
   }
 
  private:
+  std::vector<int64_t> Dims(int i, fusec_status (*ask)(fusec_context*, int, int64_t*)) {
+    fusec_tensor_info info;
+    internal::Check(fusec_output_info(program_, i, &info));
+    std::vector<int64_t> dims(static_cast<size_t>(info.rank));
+    internal::Check(ask(handle_, i, dims.data()));
+    return dims;
+  }
   int FindInput(const std::string& name) const {
     int i = 0;
     internal::Check(fusec_find_input(program_, name.c_str(), &i));

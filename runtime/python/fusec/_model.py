@@ -41,6 +41,9 @@ class Model(_native.Model):
     tensor, or a tuple of them in the order of `outputs`, of the library of the first tensor and in host memory; where a tensor lies on
     the model's GPU it is of the library of the first of those, and on that GPU. Of buffers it is a fusec.Tensor.
 
+    An output whose size only the data of a run tell, as of the places that a mask chooses, is a view of memory that has room for the most:
+    `outputs` shows that size, the result has its own. Calls of such a model wait for the results.
+
     Tensors on the GPU are used in place, on the current stream of their library. If all tensors of a call are there and of PyTorch or
     of CuPy, the call returns when the work is enqueued, as theirs do; an out-of-range id then shows in a later call or in
     synchronize(). Otherwise it returns when the results are there. The GIL is released while the model runs. Tensors that are not

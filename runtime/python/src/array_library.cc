@@ -209,6 +209,16 @@ nb::object ArrayLibrary::DtypeObject(fusec_dtype dtype) {
   return object = module_.attr("dtype")(name);
 }
 
+// A view of the first elements of a dense tensor.
+nb::object FirstElements(nb::handle tensor, const std::vector<int64_t>& dims) {
+  if (nb::isinstance<HostTensor>(tensor))
+    return nb::cast(nb::cast<const HostTensor&>(tensor).FirstElements(dims));
+  int64_t count = 1;
+  for (const int64_t dim : dims) count *= dim;
+  const nb::object flat = tensor.attr("reshape")(-1);
+  return flat[nb::slice(static_cast<Py_ssize_t>(count))].attr("reshape")(ShapeTuple(dims));
+}
+
 Output ArrayLibrary::AllocateExchanged(fusec_dtype dtype, const std::vector<int64_t>& dims,
                                        int gpu) {
   Output output;
@@ -263,8 +273,9 @@ Output ArrayLibrary::Allocate(fusec_dtype dtype, const std::vector<int64_t>& dim
   return output;
 }
 
-nb::object ArrayLibrary::Finish(Output output) {
+nb::object ArrayLibrary::Finish(Output output, const std::vector<int64_t>& dims) {
   output.view.owner.Release();
+  if (dims != output.view.dims) output.object = FirstElements(output.object, dims);
   if (kind_ == Kind::kArrayApi && !output.view.is_on_gpu)
     return module_.attr("from_dlpack")(output.object);
   return output.object;

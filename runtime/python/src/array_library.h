@@ -51,7 +51,8 @@ class ArrayLibrary {
   // `stream`: on which the result will be written. Pass it to Finish once it is written.
   Output Allocate(fusec_dtype dtype, const std::vector<int64_t>& dims, int gpu, nb::handle like,
                   void* stream);
-  nb::object Finish(Output output);
+  // `dims`: those of the result, whose elements come first in that room.
+  nb::object Finish(Output output, const std::vector<int64_t>& dims);
   // A dense copy of a tensor on a GPU, aligned as kernels need it; null where the library has no
   // function that makes one.
   nb::object DenseCopy(nb::handle object);

@@ -221,6 +221,7 @@ void Context::ReadInput(size_t i, Given& given) {
 // Tensors of libraries that order nothing decide on the stream, so they come first.
 Context::Given Context::ReadInputs() {
   Given given;
+  given.must_wait = program_->has_run_time_dims();
   bool any_needs_stream = false;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (libraries_[i]->needs_stream())
@@ -251,8 +252,16 @@ void Context::BindInputs() {
   }
   if (output_dims_are_current_) return;
   for (size_t i = 0; i < output_dims_.size(); ++i)
-    Check(fusec_output_dims(handle_, static_cast<int>(i), output_dims_[i].data()));
+    Check(fusec_output_bounds(handle_, static_cast<int>(i), output_dims_[i].data()));
   output_dims_are_current_ = true;
+}
+
+// After a run.
+std::vector<int64_t> Context::ResultDims(size_t i) {
+  std::vector<int64_t> dims = output_dims_[i];
+  if (program_->outputs()[i].has_run_time_dims)
+    Check(fusec_output_dims(handle_, static_cast<int>(i), dims.data()));
+  return dims;
 }
 
 void Context::BindOutput(size_t i, const TensorView& view) {
@@ -287,9 +296,10 @@ nb::object Context::Call(PyObject* arguments, Py_ssize_t skipped, PyObject* by_n
     BindOutput(i, outputs[i].view);
   }
   Run(given);
-  if (outputs.size() == 1) return given.library->Finish(std::move(outputs[0]));
+  if (outputs.size() == 1) return given.library->Finish(std::move(outputs[0]), ResultDims(0));
   nb::list results;
-  for (Output& output : outputs) results.append(given.library->Finish(std::move(output)));
+  for (size_t i = 0; i < outputs.size(); ++i)
+    results.append(given.library->Finish(std::move(outputs[i]), ResultDims(i)));
   return nb::tuple(results);
 }
 
@@ -345,8 +355,8 @@ void Context::CheckOutput(size_t i, const TensorView& view) const {
   }
 }
 
-void Context::RunInto(nb::handle outputs, PyObject* arguments, Py_ssize_t skipped,
-                      PyObject* by_name) {
+nb::object Context::RunInto(nb::handle outputs, PyObject* arguments, Py_ssize_t skipped,
+                            PyObject* by_name) {
   const Use use(*this);
   CollectInputs(arguments, skipped, by_name);
   Given given = ReadInputs();
@@ -372,6 +382,14 @@ void Context::RunInto(nb::handle outputs, PyObject* arguments, Py_ssize_t skippe
     BindOutput(i, views[i]);
   }
   Run(given);
+  if (!program_->has_run_time_dims()) return nb::none();
+  nb::list shapes;
+  for (size_t i = 0; i < views.size(); ++i) {
+    nb::list shape;
+    for (const int64_t dim : ResultDims(i)) shape.append(dim);
+    shapes.append(nb::tuple(shape));
+  }
+  return nb::tuple(shapes);
 }
 
 void Context::Synchronize() {

@@ -21,8 +21,10 @@ class Context {
   // The results for tensors in the model's order and by name: a tensor, or a tuple of them.
   // `arguments` is a tuple whose first `skipped` items are no inputs; `by_name` a dict or null.
   nb::object Call(PyObject* arguments, Py_ssize_t skipped, PyObject* by_name);
-  // The same into tensors of the caller's: one, a sequence in the model's order, or a dict.
-  void RunInto(nb::handle outputs, PyObject* arguments, Py_ssize_t skipped, PyObject* by_name);
+  // The same into tensors of the caller's: one, a sequence in the model's order, or a dict. None,
+  // or with run-time dims the shapes of the results in the model's order.
+  nb::object RunInto(nb::handle outputs, PyObject* arguments, Py_ssize_t skipped,
+                     PyObject* by_name);
 
   // Waits for what runs, and raises the first error that it met.
   void Synchronize();
@@ -39,7 +41,8 @@ class Context {
     bool any_on_gpu = false;
     void* stream = nullptr;  // with tensors on the GPU: where the run goes
     // Whether the run must have ended when the call returns: a tensor is in host memory, which the
-    // caller may change or free then, or of a library that does not give memory back to `stream`.
+    // caller may change or free then, or of a library that does not give memory back to `stream`,
+    // or only the run tells dims of results.
     bool must_wait = false;
   };
   class Use;  // while it lives, the context is in use
@@ -54,6 +57,7 @@ class Context {
   void CheckInput(size_t i) const;
   void MakeDense(size_t i, ArrayLibrary& library, void* stream);
   void BindInputs();
+  std::vector<int64_t> ResultDims(size_t i);
   void BindOutput(size_t i, const TensorView& view);
   void CheckOutput(size_t i, const TensorView& view) const;
   std::vector<nb::object> CollectOutputs(nb::handle outputs) const;
@@ -68,7 +72,7 @@ class Context {
   std::vector<ArrayLibrary*> libraries_;
   std::vector<TensorView> inputs_;
   std::vector<std::unique_ptr<HostMemory>> copies_;
-  // By output, for the dims of inputs that were bound last.
+  // By output, for the dims of inputs that were bound last; of run-time dims the most they can be.
   std::vector<std::vector<int64_t>> bound_dims_, output_dims_;
   bool output_dims_are_current_ = false;
 };

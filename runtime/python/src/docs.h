@@ -28,7 +28,10 @@ inline constexpr char kRunInto[] =
 out: a tensor, a sequence of them in the order of `outputs`, or a dict by name. Each is
 contiguous and writable, has the output's dtype and shape, lies in host memory or on the
 model's GPU, and shares no memory with an input. It returns when a call would, and raises what
-a call raises.)";
+a call raises.
+
+Where only a run tells how large outputs are, tensors have the shape that is the most they can
+be, results come first in them, and their shapes are returned, in the order of `outputs`.)";
 inline constexpr char kSynchronize[] =
     R"(Waits for all runs of its calls, and raises the first error that they met, such as an
 out-of-range id.)";

@@ -20,6 +20,10 @@ class HostTensor {
   const std::vector<int64_t>& dims() const { return dims_; }
   size_t bytes() const;
   void View(TensorView& view) const;  // without an owner
+  // Of other dims, in the same memory.
+  HostTensor FirstElements(std::vector<int64_t> dims) const {
+    return HostTensor(memory_, dtype_, std::move(dims));
+  }
   // A capsule "dltensor_versioned" or, for libraries from before DLPack 1.0, "dltensor".
   nb::object ToDlpack(bool versioned, bool copy) const;
   int FillBuffer(PyObject* self, Py_buffer* buffer, int flags) const;

@@ -66,8 +66,8 @@ nb::object Model::Call(PyObject* arguments, PyObject* by_name) {
   return Lease(*this)->Call(arguments, 0, by_name);
 }
 
-void Model::RunInto(nb::handle outputs, PyObject* arguments, PyObject* by_name) {
-  Lease(*this)->RunInto(outputs, arguments, 1, by_name);
+nb::object Model::RunInto(nb::handle outputs, PyObject* arguments, PyObject* by_name) {
+  return Lease(*this)->RunInto(outputs, arguments, 1, by_name);
 }
 
 std::unique_ptr<Context> Model::NewContext() const { return std::make_unique<Context>(program()); }
@@ -187,7 +187,7 @@ void DeclareModel(nb::module_& module) {
       .def(
           "run_into",
           [](Context& context, Arguments arguments, ByName by_name) {
-            context.RunInto(FirstOf(arguments), arguments.ptr(), 1, by_name.ptr());
+            return context.RunInto(FirstOf(arguments), arguments.ptr(), 1, by_name.ptr());
           },
           docs::kRunInto)
       .def("synchronize", &Context::Synchronize, docs::kSynchronize)
@@ -202,7 +202,7 @@ void DeclareModel(nb::module_& module) {
       .def(
           "run_into",
           [](Model& model, Arguments arguments, ByName by_name) {
-            model.RunInto(FirstOf(arguments), arguments.ptr(), by_name.ptr());
+            return model.RunInto(FirstOf(arguments), arguments.ptr(), by_name.ptr());
           },
           docs::kRunInto)
       .def("context", &Model::NewContext, docs::kNewContext)

@@ -17,7 +17,7 @@ class Model {
   Model(const std::string& path, const std::optional<std::string>& device, bool strict);
 
   nb::object Call(PyObject* arguments, PyObject* by_name);
-  void RunInto(nb::handle outputs, PyObject* arguments, PyObject* by_name);
+  nb::object RunInto(nb::handle outputs, PyObject* arguments, PyObject* by_name);
   std::unique_ptr<Context> NewContext() const;
   void Synchronize();
   void* stream();

@@ -16,8 +16,9 @@ namespace nb = nanobind;
 struct TensorSignature {
   std::string name;
   fusec_dtype dtype = FUSEC_F32;
-  std::vector<std::string> dims;  // "13", or an expression of symbols
-  nb::object key;                 // the name as an interned str, as keywords are
+  std::vector<std::string> dims;   // "13", or an expression of symbols
+  nb::object key;                  // the name as an interned str, as keywords are
+  bool has_run_time_dims = false;  // of an output: a run tells its dims, `dims` are the most
 
   std::string type() const;                    // "f32[batch, 13]"
   std::string Quoted(const char* what) const;  // "input "x""
@@ -38,6 +39,7 @@ class Program {
   bool is_on_gpu() const { return gpu_ >= 0; }
   int gpu() const { return gpu_; }  // the N of cuda:N, -1 on the CPU
   bool is_strict() const { return strict_; }
+  bool has_run_time_dims() const { return has_run_time_dims_; }  // any of its outputs
   // Raises BadUsage in a process that was forked since the program was loaded.
   void CheckNotForked() const;
   bool is_of_this_process() const;
@@ -49,6 +51,7 @@ class Program {
   uint64_t fork_count_;
   int gpu_ = -1;
   bool strict_;
+  bool has_run_time_dims_ = false;
   std::vector<TensorSignature> inputs_, outputs_;
   std::vector<bool> warned_;  // by input
 };

@@ -164,12 +164,17 @@ bool EmptiesOutputs(const Manifest& manifest, size_t symbol) {
     high.push_back(other.max);
   }
   low[symbol] = high[symbol] = 0;
-  const auto is_empty = [&](const TensorSignature& output) {
-    return std::any_of(output.shape.begin(), output.shape.end(), [&](const DimExpression& dim) {
-      return dim.Evaluate(low).value_or(1) == 0 && dim.Evaluate(high).value_or(1) == 0;
-    });
+  const auto is_zero = [&](const DimExpression& dim) {
+    return dim.Evaluate(low).value_or(1) == 0 && dim.Evaluate(high).value_or(1) == 0;
   };
-  return std::all_of(manifest.outputs.begin(), manifest.outputs.end(), is_empty);
+  const auto is_empty = [&](const TensorSignature& output) {
+    for (size_t axis = 0; axis < output.sizes.size(); ++axis) {  // which nothing would compute
+      if (output.sizes[axis] >= 0 && !is_zero(output.shape[axis])) return false;
+    }
+    return std::any_of(output.shape.begin(), output.shape.end(), is_zero);
+  };
+  const auto begin = manifest.outputs.begin();
+  return std::all_of(begin, begin + static_cast<int64_t>(manifest.output_count()), is_empty);
 }
 
 StatusOr<std::vector<int64_t>> BindSymbols(const Manifest& manifest,

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
-#include <span>
 
 #include "runtime/src/artifact/bind_symbols.h"
 #include "runtime/src/artifact/dtype.h"
-#include "runtime/src/artifact/hash.h"
 #include "runtime/src/artifact/json_reader.h"
+#include "runtime/src/artifact/manifest_hash.h"
+#include "runtime/src/artifact/run_time_sizes.h"
 #include "runtime/src/artifact/step_order.h"
 
 namespace fusec::runtime {
@@ -137,8 +137,12 @@ class ManifestReader {
   StatusOr<Buffer> ReadBuffer(const JsonValue& item) {
     Buffer buffer;
     FUSEC_RT_ASSIGN(buffer.name, ReadText(item, "name"));
-    FUSEC_RT_ASSIGN(buffer.kind,
-                    ReadChoice<BufferKind>(item, "kind", {"input", "output", "constant", "arena"}));
+    FUSEC_RT_ASSIGN(const int kind,
+                    ReadPosition(item, "kind", {"input", "output", "constant", "arena", "sizes"}));
+    // A loader that does not know of run-time sizes would take bounds for sizes, so their buffer is
+    // of a kind that it refuses. Here it is an output like others.
+    constexpr int kSizes = 4;
+    buffer.kind = kind == kSizes ? BufferKind::kOutput : static_cast<BufferKind>(kind);
     FUSEC_RT_ASSIGN(buffer.dtype, ReadDtype(item));
     FUSEC_RT_ASSIGN(buffer.elements, ReadDim(item, "elements"));
     if (buffer.kind != BufferKind::kConstant) return buffer;
@@ -177,6 +181,7 @@ class ManifestReader {
       if (item.Has("total")) {
         FUSEC_RT_ASSIGN(tensor.total, ReadDim(item, "total"));
       }
+      FUSEC_RT_ASSIGN(tensor.sizes, ReadSizeNumbers(item));
       FUSEC_RT_ASSIGN(const auto field, item.Field("buffer"));
       const Buffer& buffer = manifest_.buffers[tensor.buffer];
       if (buffer.kind != kind || !seen.insert(tensor.buffer).second) {
@@ -192,6 +197,12 @@ class ManifestReader {
       return tensor;
     };
     FUSEC_RT_ASSIGN(signature, ReadList(root_, key, read));
+    if (kind == BufferKind::kOutput && root_.Has("run_time_sizes")) {
+      FUSEC_RT_ASSIGN(const auto sizes, root_.Field("run_time_sizes"));
+      FUSEC_RT_ASSIGN(signature.emplace_back(), read(sizes));
+      manifest_.has_run_time_sizes = true;
+    }
+    FUSEC_RT_TRY(CheckRunTimeSizes(manifest_, root_.where()));
     // A buffer of this kind that no tensor names would have no memory.
     for (int i = 0; i < static_cast<int>(manifest_.buffers.size()); ++i) {
       if (manifest_.buffers[i].kind == kind && !seen.count(i)) {
@@ -444,20 +455,6 @@ class ManifestReader {
   List<std::string> symbols_;
 };
 
-// Most of what steers kernels has no other witness: a digit that changed in a dim would overrun
-// memory.
-Status CheckHash(std::string_view json, const std::string& file) {
-  constexpr size_t kDigits = 32;
-  constexpr size_t kLine = kManifestHash.size() + kDigits + kManifestHashEnd.size();
-  if (!json.starts_with(kManifestHash) || json.size() < kLine) return {};
-  const std::string_view expected = json.substr(kManifestHash.size(), kDigits);
-  const std::string_view rest = json.substr(kLine);
-  const std::string hash = Hash128(std::as_bytes(std::span(rest.data(), rest.size())));
-  if (hash == expected) return {};
-  return Fail(FUSEC_BAD_ARTIFACT, file, ": was altered: its hash is ", hash, ", expected ",
-              expected);
-}
-
 }  // namespace
 
 std::vector<std::string> Manifest::SymbolNames() const {
@@ -467,7 +464,7 @@ std::vector<std::string> Manifest::SymbolNames() const {
 }
 
 StatusOr<Manifest> ParseManifest(std::string_view json, const std::string& file) {
-  FUSEC_RT_TRY(CheckHash(json, file));
+  FUSEC_RT_TRY(CheckManifestHash(json, file));
   FUSEC_RT_ASSIGN(const auto document, JsonDocument::Parse(json, file));
   Manifest manifest;
   const JsonValue root = document.root();

@@ -37,6 +37,9 @@ struct TensorSignature {
   int index_axis = 0;
   bool ascending = false;
   std::optional<DimExpression> total = {};  // of lengths; of offsets, which ascend: the last one
+  // Of an output with sizes that run-time data tell, which `shape` has room for: by axis the
+  // element of the run-time sizes that is the true one, or -1. Empty for other tensors.
+  std::vector<int> sizes = {};
 };
 
 enum class BufferKind { kInput, kOutput, kConstant, kArena };
@@ -116,10 +119,10 @@ struct SizeRange {
 struct Step {
   enum class Kind { kKernel, kMatmul };
   Kind kind = Kind::kKernel;
-  std::optional<SizeRange> when;     // always, if empty
-  std::string name;                  // of a kernel: its symbol in the module or library
-  KernelLaunch kernel;               // of kKernel
-  Matmul matmul;                     // of kMatmul
+  std::optional<SizeRange> when;  // always, if empty
+  std::string name;               // of a kernel: its symbol in the module or library
+  KernelLaunch kernel;            // of kKernel
+  Matmul matmul;                  // of kMatmul
   std::string edited;  // of an edited kernel what its check said: "passed", "failed", "not run"
   std::vector<int> inputs, outputs;  // buffers
   DimExpression bytes_read, bytes_written, flops;
@@ -139,14 +142,18 @@ struct Manifest {
   std::string rounding = "stores";     // of f16 and bf16: "stores", "every op"
   std::string index_policy = "error";  // "error", "clamp", "wrap", "zero"; kernels obey it
   std::vector<Symbol> symbols;
-  std::vector<TensorSignature> inputs,
-      outputs;  // their buffers are of kind input and output, each used once
+  // Their buffers are of kind input and output, each used once. With run-time sizes, the last
+  // output is their i64 vector, which is no output of the model: contexts read it when a run has
+  // ended.
+  std::vector<TensorSignature> inputs, outputs;
+  bool has_run_time_sizes = false;
   std::vector<Buffer> buffers;
   std::vector<IndexSite> index_sites;
   std::map<std::string, Target> targets;
   std::map<std::string, std::string> hashes;  // relative path -> XXH3-128, lower case hexadecimal
 
   std::vector<std::string> SymbolNames() const;
+  size_t output_count() const { return outputs.size() - (has_run_time_sizes ? 1 : 0); }
 };
 
 // How a manifest.json that fusec wrote begins: 32 digits follow, the end of the line, and what they

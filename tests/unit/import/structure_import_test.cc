@@ -382,11 +382,6 @@ TEST_F(ImportStructure, CountsAreRefusedWhereTheyMatter) {
       "m.onnxtxt: node \"all\" (softmax) reads a tensor whose size is computed from run-time "
       "data, which fusec supports in look-ups, scatters and reductions, element by element, and in "
       "bags with bounds of their own");
-  EXPECT_EQ(Refusal(R"(g (float[values] x, int64[2] lengths) => (float[n] y) {
-    y, second = Split<axis = 0>(x, lengths)
-  })"),
-            "m.onnxtxt: output \"y\" has a size that is computed from run-time data, which fusec "
-            "does not support");
 }
 
 TEST_F(ImportStructure, TheSizeOfAPartIsItsLength) {

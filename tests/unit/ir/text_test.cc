@@ -98,6 +98,24 @@ TEST(Text, ManyInputsGetALineEach) {
   EXPECT_EQ(Print(*MustParse(Print(graph))), Print(graph));
 }
 
+TEST(Text, RunTimeSizesOfOutputs) {
+  const std::string text =
+      "graph @g(%x: f32[n], %s: i64[1]) symbols(n in 1..9) {\n  return %x \"x\", %s \"sizes\" "
+      "sizes(0 axis 0)\n}\n";
+  const auto graph = MustParse(text);
+  EXPECT_EQ(Print(*graph), text);
+  EXPECT_EQ(Print(*graph->Clone()), text);
+  EXPECT_EQ(graph->model_output_count(), 1u);
+  EXPECT_EQ(graph->run_time_sizes, (std::vector<RunTimeSize>{{0, 0}}));
+  EXPECT_TRUE(Verify(*graph));
+  graph->run_time_sizes[0].axis = 1;
+  EXPECT_EQ(Verify(*graph).error().message,
+            "graph @g: return: there is no output 0 with an axis 1");
+  graph->run_time_sizes.push_back({0, 0});
+  EXPECT_EQ(Verify(*graph).error().message,
+            "graph @g: return: the last output holds run-time sizes, expected i64[2]");
+}
+
 TEST(Text, ErrorsNameThePlace) {
   EXPECT_EQ(ErrorOf(""), "line 1, column 1: expected 'graph', found the end of the text");
   EXPECT_EQ(ErrorOf("# why\ngraph x"), "line 2, column 7: expected '@', found 'x'");
