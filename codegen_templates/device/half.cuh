@@ -39,3 +39,13 @@ __device__ __forceinline__ float RoundToHalf(float x) { return ToFloat(ToHalf(x)
 
 // The nearest value of the 16-bit format, as a float: what a cast to it means inside a kernel.
 __device__ __forceinline__ float RoundToBFloat16(float x) { return ToFloat(ToBFloat16(x)); }
+
+// The bits of the 16-bit format that a float holds, and the float that holds such bits.
+__device__ __forceinline__ unsigned short HalfBits(float x) { return ToHalf(x).bits; }
+__device__ __forceinline__ unsigned short BFloat16Bits(float x) { return ToBFloat16(x).bits; }
+__device__ __forceinline__ float FloatOfHalfBits(unsigned short bits) {
+  return ToFloat(Half{bits});
+}
+__device__ __forceinline__ float FloatOfBFloat16Bits(unsigned short bits) {
+  return ToFloat(BFloat16{bits});
+}

@@ -7,6 +7,7 @@
 
 #include "compiler/ir/c_text.h"
 #include "compiler/ops/define_op.h"
+#include "compiler/ops/run_time_bound.h"
 #include "compiler/ops/view_support.h"
 
 namespace fusec {
@@ -48,26 +49,37 @@ Result<void> ImportFloatRange(ImportContext& context, Dtype dtype) {
       {{"start", numbers[0]}, {"delta", numbers[2]}, {"length", Exprs{count}}, {"dtype", dtype}});
 }
 
-// Range of integers, whose start and limit may be symbolic. A symbolic start is added afterwards.
-Result<void> ImportIntegerRange(ImportContext& context, Dtype dtype) {
-  Expr numbers[3];
+// The elements of a range input, one integer as an expression of symbols.
+Result<Expr> RangeNumber(const ImportContext& context, int i) {
   const char* const names[3] = {"start", "limit", "delta"};
-  for (int i = 0; i < 3; ++i) {
-    FUSEC_ASSIGN(const Exprs contents, context.SymbolicInts(i, names[i]));
-    if (contents.size() != 1) {
-      return context.Fail(fmt::format("{} has {} elements, expected 1", names[i], contents.size()));
-    }
-    numbers[i] = contents[0];
+  FUSEC_ASSIGN(const Exprs contents, context.SymbolicInts(i, names[i]));
+  if (contents.size() != 1) {
+    return context.Fail(fmt::format("{} has {} elements, expected 1", names[i], contents.size()));
   }
-  const auto& [start, limit, delta] = numbers;
+  return contents[0];
+}
+
+// Range of integers, whose start and limit may be symbolic, and the limit run-time data with a
+// bound. A symbolic start is added afterwards.
+Result<void> ImportIntegerRange(ImportContext& context, Dtype dtype) {
+  FUSEC_ASSIGN(const Expr start, RangeNumber(context, 0));
+  FUSEC_ASSIGN(const Expr delta, RangeNumber(context, 2));
   const std::optional<int64_t> step = delta.AsConstant();
   if (!step || *step == 0 || *step == std::numeric_limits<int64_t>::min()) {
     return context.Fail(
         fmt::format("delta is {}, expected a constant other than 0", delta.ToString()));
   }
   const Ranges& ranges = context.ranges();
-  const Expr distance = *step > 0 ? limit - start : start - limit;
-  const Expr length = Max(CeilDiv(distance, *step > 0 ? *step : -*step, ranges), 0, ranges);
+  Expr length;
+  const Result<Expr> limit = RangeNumber(context, 1);
+  if (limit) {
+    const Expr distance = *step > 0 ? *limit - start : start - *limit;
+    length = Max(CeilDiv(distance, *step > 0 ? *step : -*step, ranges), 0, ranges);
+  } else {
+    const std::optional<Expr> count = CountBelowInput(context, 1, start, *step);
+    if (!count) return tl::unexpected<Error>(limit.error());
+    length = *count;
+  }
   const std::optional<int64_t> first = start.AsConstant();
   Attributes attributes = {
       {"start", first.value_or(0)}, {"delta", *step}, {"length", Exprs{length}}, {"dtype", dtype}};

@@ -1,3 +1,4 @@
+#include <bit>
 #include <limits>
 
 #include "compiler/ops/pointwise.h"
@@ -127,8 +128,95 @@ struct CastOp {
   static std::optional<Expr> OperandLimit(const LimitContext& context) { return context.limit; }
 };
 
+// The bits of a float as an integer that is as wide.
+int64_t BitsOf(Dtype dtype, double value) {
+  switch (dtype) {
+    case Dtype::kF16: return DoubleToHalf(value);
+    case Dtype::kBF16: return DoubleToBFloat16(value);
+    case Dtype::kF32: return std::bit_cast<int32_t>(static_cast<float>(value));
+    default: return std::bit_cast<int64_t>(value);
+  }
+}
+
+double FloatOfBits(Dtype dtype, int64_t bits) {
+  switch (dtype) {
+    case Dtype::kF16: return HalfToDouble(static_cast<uint16_t>(bits));
+    case Dtype::kBF16: return BFloat16ToDouble(static_cast<uint16_t>(bits));
+    case Dtype::kF32: return std::bit_cast<float>(static_cast<uint32_t>(bits));
+    default: return std::bit_cast<double>(bits);
+  }
+}
+
+// Functions from a float to an integer of its width, and back.
+struct BitFunctions {
+  const char *to_bits, *from_bits;
+  Dtype bits;
+};
+BitFunctions BitFunctionsOf(Dtype real) {
+  switch (real) {
+    case Dtype::kF16: return {"HalfBits", "FloatOfHalfBits", Dtype::kU16};
+    case Dtype::kBF16: return {"BFloat16Bits", "FloatOfBFloat16Bits", Dtype::kU16};
+    case Dtype::kF32: return {"__float_as_int", "__int_as_float", Dtype::kI32};
+    default: return {"__double_as_longlong", "__longlong_as_double", Dtype::kI64};
+  }
+}
+
+// The bits of an element as another dtype that is as wide.
+struct BitCastOp {
+  static constexpr AttributeSpec kAttributes[] = {{"to", "dtype"}};
+  static Result<void> Import(ImportContext& context) {
+    Value* x = context.input(0);
+    FUSEC_ASSIGN(const Dtype to, context.Type("to", x->type.dtype));
+    if (x->type.dtype != to) return context.AddNode(OpKind::kBitCast, {x}, {{"to", to}});
+    context.SetOutput(0, x);
+    return {};
+  }
+
+  static InferResult Infer(const InferContext& context) {
+    const Dtype from = context.operand(0).dtype, to = std::get<Dtype>(context.attributes.at("to"));
+    if (DtypeBytes(from) != DtypeBytes(to)) {
+      return ModelError("the bits of " + std::string(DtypeName(from)) + " are not as many as of " +
+                        std::string(DtypeName(to)));
+    }
+    return std::vector<TensorType>{{to, context.operand(0).shape}};
+  }
+
+  static Result<void> Reference(ReferenceContext& context) {
+    const ReferenceTensor& x = context.input(0);
+    ReferenceTensor& result = context.output();
+    const Dtype to = result.dtype;
+    for (int64_t i = 0; i < x.element_count(); ++i) {
+      const int64_t bits = IsFloat(x.dtype) ? BitsOf(x.dtype, x.reals[i]) : x.ints[i];
+      if (IsFloat(to)) {
+        result.reals[i] = FloatOfBits(to, bits);
+      } else {
+        result.ints[i] = to == Dtype::kBool ? bits != 0 : bits;
+      }
+    }
+    result.WrapInts();
+    return {};
+  }
+
+  static Scalar Lower(LowerContext& context) {
+    Scalar x = context.Load(0, context.index());
+    const Dtype to = context.node().result()->type.dtype;
+    if (DtypeBytes(to) == 2) context.Use("half.cuh");
+    const auto call = [&](const char* function, const Scalar& bits, Dtype dtype) {
+      return context.Let(std::string(function) + "(" + bits.text() + ")", dtype);
+    };
+    if (IsFloat(x.dtype)) {
+      const BitFunctions from = BitFunctionsOf(x.dtype);
+      x = call(from.to_bits, x, from.bits);
+    }
+    if (!IsFloat(to)) return LowerCast(context, x, to);
+    const BitFunctions as = BitFunctionsOf(to);
+    return call(as.from_bits, LowerCast(context, x, as.bits), to);
+  }
+};
+
 }  // namespace
 
+FUSEC_DEFINE_OP(BitCast)
 FUSEC_DEFINE_OP(Cast)
 
 }  // namespace fusec

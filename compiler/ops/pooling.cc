@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "compiler/ops/fitting_sizes.h"
+#include "compiler/ops/places.h"
 #include "compiler/ops/reduction_common.h"
 #include "compiler/ops/windows.h"
 
@@ -74,6 +75,43 @@ Value* Fold(Formula& f, OpKind kind, Value* elements, const Shape& shape) {
   return f.Reshape(f.Reduce(kind, elements, {2}, /*keepdims=*/false), shape);
 }
 
+// Row-major positions in `spatial` as those with the first axis fastest.
+Value* ColumnMajor(Formula& f, Value* position, ShapeRef spatial) {
+  Value* result = nullptr;
+  for (size_t i = spatial.size(); i-- > 0;) {
+    const Expr behind = Product(Shape(spatial.begin(), spatial.begin() + i));
+    Value* size = SizeOf(f, spatial[i]);
+    Value* rest = f.Div(position, size);
+    Value* term = f.Mul(f.Sub(position, f.Mul(rest, size)), SizeOf(f, behind));
+    result = result == nullptr ? term : f.Add(result, term);
+    position = rest;
+  }
+  return result;
+}
+
+// Where in x, flattened, the greatest element of each window is, the first of equals (or of NaNs).
+// `elements`: of the windows, [N, C, places, windows].
+Value* IndicesOfGreatest(Formula& f, Value* elements, const Shape& x, const Pool& pool,
+                         bool column_major) {
+  const Shape spatial(x.begin() + 2, x.end());
+  const Expr size = Product(spatial);
+  Shape of_positions = x;
+  of_positions[0] = of_positions[1] = 1;
+  Value* positions = f.Reshape(f.Iota(0, size), of_positions);
+  positions = WindowElements(f, PadSpatial(f, positions, pool.filled, -1), pool.windows, pool.out);
+  Value* greatest = f.Reduce(OpKind::kReduceMax, elements, {2});
+  Value* is_it = f.Make(OpKind::kEqual, {elements, greatest});
+  if (IsFloat(elements->type.dtype)) {
+    is_it = f.Make(OpKind::kOr, {is_it, f.Make(OpKind::kIsNaN, {elements})});
+  }
+  Value* is_data = f.Make(OpKind::kGreaterOrEqual, {positions, f.Number(0, Dtype::kI64)});
+  Value* candidates = f.Where(f.Make(OpKind::kAnd, {is_it, is_data}), positions, SizeOf(f, size));
+  Value* first = f.Reduce(OpKind::kReduceMin, candidates, {2}, /*keepdims=*/false);
+  if (column_major) first = ColumnMajor(f, first, spatial);
+  Value* image = f.Reshape(f.Iota(0, x[0] * x[1]), {x[0], x[1], 1});
+  return f.Add(f.Mul(image, SizeOf(f, size)), first);
+}
+
 Result<std::vector<int64_t>> SpatialAxes(const ImportContext& context) {
   const int rank = context.input(0)->type.rank();
   if (rank < 3) return context.Fail(fmt::format("x has rank {}, expected 3 or more", rank));
@@ -102,14 +140,17 @@ Result<double> ImportNorm(const ImportContext& context) {
 }  // namespace
 
 Result<void> ImportMaxPool(ImportContext& context) {
-  if (context.output_used(1)) return context.Fail("fusec does not support its output Indices");
   FUSEC_ASSIGN(const Pool pool, ImportPool(context));
   Formula f(context);
   Value* x = context.input(0);
   const Shape shape = Result4(x->type.shape, pool.out);
   Value* padded = PadSpatial(f, x, pool.filled, Lowest(x->type.dtype));
   Value* elements = WindowElements(f, padded, pool.windows, pool.out);
-  return f.Finish({Fold(f, OpKind::kReduceMax, elements, shape)});
+  Value* greatest = Fold(f, OpKind::kReduceMax, elements, shape);
+  if (!context.output_used(1)) return f.Finish({greatest});
+  const bool column_major = context.Int("storage_order", 0) != 0;
+  Value* indices = IndicesOfGreatest(f, elements, x->type.shape, pool, column_major);
+  return f.Finish({greatest, f.Reshape(indices, shape)});
 }
 
 // The sum of a window over the number of its elements: those in the data, or with count_include_pad

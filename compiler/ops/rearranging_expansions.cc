@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "compiler/ops/formula.h"
+#include "compiler/ops/places.h"
 #include "compiler/ops/view_support.h"
 
 namespace fusec {
@@ -36,12 +37,14 @@ size_t AxesOfMask(const Value* x, Value*& mask) {
   return axes;
 }
 
+}  // namespace
+
 Value* SizeOf(Formula& f, const Expr& size) {
   return f.Make(OpKind::kSymbolicDims, {}, {{"values", Exprs{size}}, {"scalar", int64_t{1}}});
 }
 
-// The positions in x, row-major, of its elements that are not 0; those behind their number are 0.
-// The k-th such element is where the number of them up to there becomes k.
+// Those behind the count are 0. The k-th such element is where the number of them up to there
+// becomes k.
 Value* PositionsOfData(ImportContext& context, Value* x, Formula& f) {
   const Shape& shape = x->type.shape;
   Value* mask = x;
@@ -66,6 +69,8 @@ Value* PositionsOfData(ImportContext& context, Value* x, Formula& f) {
   return f.Reshape(f.Add(positions, f.Reshape(f.Iota(0, repeats), {1, repeats})),
                    {count * repeats});
 }
+
+namespace {
 
 // Of a tensor that is run-time data: as many columns as x has elements, of which a run-time count
 // says how many are meant.

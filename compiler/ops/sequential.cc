@@ -9,6 +9,7 @@
 #include "compiler/ops/define_op.h"
 #include "compiler/ops/fitting_sizes.h"
 #include "compiler/ops/formula.h"
+#include "compiler/ops/run_time_bound.h"
 #include "compiler/ops/view_support.h"
 
 namespace fusec {
@@ -208,16 +209,33 @@ struct TopKOp {
   static constexpr AttributeSpec kAttributes[] = {
       {"axis", "int"}, {"k", "dims"}, {"largest", "int"}, {"sorted", "int"}};
   static Result<void> Import(ImportContext& context) {
-    Exprs k = {context.Int("k", 0)};  // before opset 10 an attribute
-    if (!context.Has("k")) {
-      FUSEC_ASSIGN(k, context.SymbolicInts(1, "k"));
-    }
     FUSEC_ASSIGN(const int64_t axis,
                  ImportAxis(context, context.Int("axis", -1), context.input(0)->type.rank()));
     const int64_t largest = context.Int("largest", 1) != 0 ? 1 : 0;
     const int64_t sorted = context.Int("sorted", 1) != 0 ? 1 : 0;
-    return context.AddNode(OpKind::kTopK, {context.input(0)},
-                           {{"axis", axis}, {"k", k}, {"largest", largest}, {"sorted", sorted}});
+    Attributes attributes = {{"axis", axis}, {"largest", largest}, {"sorted", sorted}};
+    if (context.Has("k")) {  // before opset 10
+      attributes["k"] = Exprs{context.Int("k", 0)};
+    } else if (Result<Exprs> k = context.SymbolicInts(1, "k")) {
+      attributes["k"] = *std::move(k);
+    } else {
+      const std::optional<Expr> most = UpperBound(context.input(1), context);
+      if (!most) return tl::unexpected<Error>(k.error());
+      return ImportFirst(context, *most, std::move(attributes));
+    }
+    return context.AddNode(OpKind::kTopK, {context.input(0)}, std::move(attributes));
+  }
+  // Of as many as run-time data say, `most` at most.
+  static Result<void> ImportFirst(ImportContext& context, const Expr& most, Attributes attributes) {
+    const int64_t axis = std::get<int64_t>(attributes["axis"]);
+    attributes["k"] = Exprs{most};
+    FUSEC_ASSIGN(Node * all,
+                 context.builder().Add(OpKind::kTopK, {context.input(0)}, std::move(attributes)));
+    const std::optional<Expr> k = CountBelowInput(context, 1);
+    if (!k) return context.Fail("k has several elements, expected 1");
+    Formula f(context);
+    Value* first = f.Iota(0, *k);
+    return f.Finish({f.Gather(all->result(0), first, axis), f.Gather(all->result(1), first, axis)});
   }
   static InferResult Infer(const InferContext& context) {
     TensorType values = context.operand(0);

@@ -45,6 +45,7 @@ std::vector<Attributes> AttributeChoices(OpKind kind) {
         }
       }
       return choices;
+    case OpKind::kBitCast:
     case OpKind::kCast:
       for (int i = 0; i < kDtypeCount; ++i) choices.push_back({{"to", static_cast<Dtype>(i)}});
       return choices;
