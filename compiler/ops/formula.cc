@@ -1,5 +1,6 @@
 #include "compiler/ops/formula.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "compiler/import/import_context.h"
@@ -14,7 +15,8 @@ Result<void> Formula::Finish(ArrayRef<Value*> outputs) {
     placed.fitting_dim = problem_->fitting_dim;
     return tl::unexpected<Error>(std::move(placed));
   }
-  for (size_t i = 0; i < outputs.size(); ++i) {
+  const auto count = static_cast<size_t>(context_->output_count());  // without those behind
+  for (size_t i = 0; i < std::min(outputs.size(), count); ++i) {
     if (outputs[i] != nullptr) context_->SetOutput(static_cast<int>(i), outputs[i]);
   }
   return {};

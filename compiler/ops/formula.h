@@ -20,7 +20,8 @@ class Formula {
   explicit Formula(Builder& builder) : builder_(builder) {}
   // For Import: what an op refuses is kept, all later calls do nothing, and Finish gives the error.
   explicit Formula(ImportContext& context);
-  // Makes `outputs` the results of the ONNX node; null for one that nobody may read.
+  // Makes `outputs` the results of the ONNX node; null for one that nobody may read. Of optional
+  // ones the node may have fewer.
   Result<void> Finish(ArrayRef<Value*> outputs);
 
   // A result is called `name`, which generated code shows, or else as its op.

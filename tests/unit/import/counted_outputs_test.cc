@@ -142,6 +142,12 @@ TEST_F(CountedOutputs, DifferentElementsOfCountedRows) {
   EXPECT_EQ(y[1].ints, (Dims{2, 1}));
 }
 
+TEST_F(CountedOutputs, OnlyTheElements) {
+  const auto y = Run("g (int64[n] x) => (int64[a] y) { y = Unique(x) }", {Ints({3, 1, 3})});
+  ASSERT_EQ(y.size(), 1u);
+  EXPECT_EQ(y[0].ints, (Dims{1, 3}));
+}
+
 TEST_F(CountedOutputs, NaNsAreOneElement) {
   const double nan = std::nan("");
   const auto y =
