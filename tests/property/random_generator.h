@@ -132,6 +132,8 @@ class Generator {
   void Transpose();
   void Reshape();
   void Slice();
+  void First();
+  void Group();
   void Concat();
   void Pad();
   void Expand();

@@ -29,6 +29,8 @@ std::unique_ptr<Graph> Generator::Run() {
     AddFloat({Expr::Symbol("items"), Expr(width)});
     if (random_.OneIn(2)) AddFloat({batch, Expr::Symbol("items"), Expr(random_.Size())});
   }
+  // A size that is a multiple of another, as that of the lookups of several features.
+  if (random_.OneIn(4)) AddFloat({batch * (2 + random_.Below(2)), Expr(width)});
   if (random_.OneIn(2)) floats_.push_back(Constant({1 + random_.Below(3), width}));
 
   using Step = void (Generator::*)();
@@ -42,6 +44,8 @@ std::unique_ptr<Graph> Generator::Run() {
   offer(options_.views, &Generator::Transpose, 1);
   offer(options_.views, &Generator::Reshape, 2);
   offer(options_.views, &Generator::Slice, 2);
+  offer(options_.views, &Generator::First, 1);
+  offer(options_.views, &Generator::Group, 1);
   offer(options_.views, &Generator::Concat, 2);
   offer(options_.views, &Generator::Pad, 1);
   offer(options_.views, &Generator::Expand, 1);

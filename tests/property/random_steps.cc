@@ -77,6 +77,52 @@ void Generator::Slice() {
   Add(OpKind::kSlice, {x}, {{"starts", starts}, {"steps", steps}, {"shape", shape}});
 }
 
+// The first or last min(size, limit) of a symbolic axis, as of sequences that are cut; now and then
+// the rows of a table of positions are added, which is as long as the limit.
+void Generator::First() {
+  Value* x = AnyOfRank(1);
+  const int64_t axis = AxisOf(x), limit = 1 + random_.Below(12);
+  const Expr size = x->type.shape[axis];
+  if (size.AsConstant()) return;
+  const auto first = [&](Value* value, const Expr& length, const Expr& start) {
+    Shape shape = value->type.shape;
+    const int64_t along = axis - x->type.rank() + value->type.rank();
+    Exprs starts(shape.size(), Expr(0));
+    shape[along] = length;
+    starts[along] = start;
+    const std::vector<int64_t> steps(shape.size(), 1);
+    return TryAdd(OpKind::kSlice, {value}, {{"starts", starts}, {"steps", steps}, {"shape", shape}});
+  };
+  const Expr length = Min(size, limit, graph_->SymbolRanges());
+  Value* part = first(x, length, random_.OneIn(3) ? size - length : Expr(0));
+  if (part == nullptr) return;
+  floats_.push_back(part);
+  bits_[part] = bits_[x];
+  ++made_;
+  const Shape& shape = x->type.shape;
+  const auto rest = StaticShape(Shape(shape.begin() + axis + 1, shape.end()));
+  if (!rest || random_.OneIn(2)) return;
+  std::vector<int64_t> dims = {limit};
+  dims.insert(dims.end(), rest->begin(), rest->end());
+  Value* rows = first(Constant(dims), length, Expr(0));
+  if (rows == nullptr) return;
+  Bits bits = Widest(bits_[x], {});
+  ++bits.magnitude;
+  Add(OpKind::kAdd, {part, rows}, {}, bits);
+}
+
+// A symbolic axis that is a multiple of a number as two axes.
+void Generator::Group() {
+  Value* x = AnyOfRank(1);
+  const int64_t axis = AxisOf(x);
+  Shape shape = x->type.shape;
+  const Expr size = shape[axis];
+  if (size.terms().size() != 1 || size.AsConstant() || size.terms()[0].coefficient < 2) return;
+  shape[axis] = FloorDiv(size, size.terms()[0].coefficient, graph_->SymbolRanges());
+  shape.insert(shape.begin() + axis + 1, Expr(size.terms()[0].coefficient));
+  Add(OpKind::kReshape, {x}, {{"shape", shape}});
+}
+
 void Generator::Concat() {
   Value* x = AnyOfRank(1);
   const int64_t axis = AxisOf(x);
