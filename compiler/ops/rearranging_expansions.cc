@@ -47,6 +47,7 @@ Value* SizeOf(Formula& f, const Expr& size) {
 // becomes k.
 Value* PositionsOfData(ImportContext& context, Value* x, Formula& f) {
   const Shape& shape = x->type.shape;
+  if (Product(shape).IsConstant(0)) return f.Iota(0, 0);
   Value* mask = x;
   const size_t axes = AxesOfMask(x, mask);
   const Expr repeats = Product(Shape(shape.begin() + axes, shape.end()));

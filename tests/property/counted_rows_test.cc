@@ -36,12 +36,16 @@ const std::vector<std::string> kSteps = {
     "s# = ReduceMean($, axis)\n r# = Sub($, s#)",
     "s# = ReduceL1($, axis)\n r# = Min($, s#)",
     "f# = Reshape($, all)\n h# = Relu(f#)\n r# = Reshape(h#, three)",
+    "f# = Reshape($, all)\n u#, p#, v#, c# = Unique(f#)\n g# = Gather(u#, v#)\n"
+    "r# = Reshape(g#, three)",
+    "f# = Reshape($, all)\n u#, p#, v#, c# = Unique<sorted = 0>(f#)\n q# = Gather(p#, v#)\n"
+    "g# = Gather(f#, q#)\n r# = Reshape(g#, three)",
     "t# = Transpose<perm = [1, 0]>($)\n p# = MatMul(t#, $)\n r# = MatMul($, p#)",
     "k# = Shape<end = 1>($)\n c# = Squeeze(k#, axis)\n i# = Range(zero, c#, one)\n"
     "g# = CumSum<reverse = 1>(i#, zero)\n m# = Min(i#, g#)\n r# = Gather($, m#)",
 };
 
-// Nodes that make y of $; y has a counted size in the last two.
+// Nodes that make y of $; y has a counted size in the last five.
 const std::vector<std::string> kEnds = {
     "y = ScatterND(x, tuples, $)",
     "y = ScatterND<reduction = \"add\">(x, tuples, $)",
@@ -53,6 +57,9 @@ const std::vector<std::string> kEnds = {
     "y = ReduceProd($, axis)",
     "y = ReduceMean($, axis)",
     "y = ReduceLogSumExp($, axis)",
+    "f = Reshape($, all)\n b = Cast<to = 9>(f)\n y = Compress(f, b)",
+    "f = Reshape($, all)\n b = Cast<to = 9>(f)\n y = NonZero(b)",
+    "f = Reshape($, all)\n u, p, v, c = Unique<sorted = 0>(f)\n s = Neg(c)\n y = Mul(s, p)",
     "y = Transpose<perm = [1, 0]>($)",
     "y = Identity($)",
 };
