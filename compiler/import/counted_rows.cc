@@ -149,8 +149,10 @@ class Rewrite {
       case OpKind::kScatterElements:
       case OpKind::kScatterND:
         return Scatter();
+      case OpKind::kLogSoftmax:
       case OpKind::kReduceLogSumExp:
       case OpKind::kReduceMax:
+      case OpKind::kSoftmax:
         return Fold(Extremum(ElementType(), false));
       case OpKind::kReduceMin:
         return Fold(Extremum(ElementType(), true));

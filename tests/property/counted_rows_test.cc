@@ -23,7 +23,9 @@ std::string Filled(const std::string& text, int number, const std::string& rows)
 // Nodes that make rows r# [count, 3] of $.
 const std::vector<std::string> kSteps = {
     "r# = Add($, scale)",
+    "r# = Softmax<axis = 0>($)",
     "r# = Softmax<axis = 1>($)",
+    "r# = LogSoftmax<axis = 0>($)",
     "r# = MatMul($, weight)",
     "r# = LayerNormalization<axis = 1>($, scale)",
     "r# = CumSum($, zero)",
