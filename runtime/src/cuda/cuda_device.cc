@@ -21,7 +21,10 @@ bool HasMatmul(const Target& target) {
 }  // namespace
 
 CudaDevice::CudaDevice(const Artifact& artifact, std::unique_ptr<CudaContext> context)
-    : artifact_(artifact), context_(std::move(context)), epilogues_(*context_) {}
+    : artifact_(artifact),
+      context_(std::move(context)),
+      weights_switch_(*context_),
+      epilogues_(*context_) {}
 
 CudaDevice::~CudaDevice() = default;
 
@@ -52,7 +55,6 @@ Status CudaDevice::Load() {
     FUSEC_RT_ASSIGN(cublaslt_, CublasLt::Create(*context_));
   }
   FUSEC_RT_ASSIGN(weights_, CudaWeights::Upload(*context_, artifact_));
-  FUSEC_RT_ASSIGN(weights_switch_, WeightsSwitch::Create(*context_));
   return {};
 }
 
@@ -67,7 +69,7 @@ Status CudaDevice::UpdateWeights(std::unique_ptr<Artifact> weights) {
   ScopedContext scope(*context_);
   const Artifact& old = updated_ ? *updated_ : artifact_;
   FUSEC_RT_ASSIGN(const CudaWeights changed, CudaWeights::Upload(*context_, *weights, &old));
-  FUSEC_RT_TRY(weights_switch_->Switch([&](CUstream stream) {
+  FUSEC_RT_TRY(weights_switch_.Switch([&](CUstream stream) {
     return weights_.EnqueueCopies(*context_, changed, *weights, stream);
   }));
   updated_ = std::move(weights);

@@ -38,7 +38,7 @@ class CudaDevice : public Device {
   const CudaKernels& kernels() const { return kernels_; }
   CudaInputCopy input_copy() const { return CudaInputCopy(kernels_.of_runtime().copy_inputs); }
   const CudaWeights& weights() const { return weights_; }
-  WeightsSwitch& weights_switch() { return *weights_switch_; }
+  WeightsSwitch& weights_switch() { return weights_switch_; }
   CublasLt* cublaslt() const { return cublaslt_.get(); }  // null without a matmul step
   MatmulEpilogues& epilogues() { return epilogues_; }
   MatmulPrecision precision() const { return precision_; }
@@ -65,7 +65,7 @@ class CudaDevice : public Device {
   CudaKernels kernels_;
   CudaWeights weights_;
   std::unique_ptr<const Artifact> updated_;  // which has them now, after an update
-  std::unique_ptr<WeightsSwitch> weights_switch_;
+  WeightsSwitch weights_switch_;
   std::unique_ptr<CublasLt> cublaslt_;
   MatmulEpilogues epilogues_;
   MatmulPrecision precision_ = MatmulPrecision::kHighest;

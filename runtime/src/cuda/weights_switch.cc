@@ -4,13 +4,6 @@
 
 namespace fusec::runtime {
 
-StatusOr<std::unique_ptr<WeightsSwitch>> WeightsSwitch::Create(const CudaContext& context) {
-  std::unique_ptr<WeightsSwitch> made(new WeightsSwitch(context));
-  FUSEC_RT_ASSIGN(made->stream_, CreateStream(context));
-  FUSEC_RT_ASSIGN(made->switched_, CreateEvent(context, false));
-  return made;
-}
-
 void WeightsSwitch::Join(Member& member) {
   const std::lock_guard lock(mutex_);
   members_.push_back(&member);
@@ -44,6 +37,10 @@ Status WeightsSwitch::WaitForLast(Member& member, CUstream stream) {
 }
 
 Status WeightsSwitch::EnqueueSwitch(Status (*enqueue)(const void*, CUstream), const void* copies) {
+  if (!stream_) {
+    FUSEC_RT_ASSIGN(switched_, CreateEvent(context_, false));
+    FUSEC_RT_ASSIGN(stream_, CreateStream(context_));
+  }
   const std::lock_guard lock(mutex_);  // no member comes or goes
   closed_ = true;
   while (enqueuing_ != 0) std::this_thread::yield();

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -16,7 +15,7 @@ namespace fusec::runtime {
 // enqueued are threads kept from enqueuing.
 class WeightsSwitch {
  public:
-  static StatusOr<std::unique_ptr<WeightsSwitch>> Create(const CudaContext& context);
+  explicit WeightsSwitch(const CudaContext& context) : context_(context) {}
 
   // An executor, while it lives. What it tells is read while no run is being enqueued.
   struct Member {
@@ -54,14 +53,13 @@ class WeightsSwitch {
   }
 
  private:
-  explicit WeightsSwitch(const CudaContext& context) : context_(context) {}
   void Enter();
   void Exit();
   Status EnqueueSwitch(Status (*enqueue)(const void*, CUstream), const void* copies);
   Status EnqueueBehindRuns(Status (*enqueue)(const void*, CUstream), const void* copies);
 
   const CudaContext& context_;
-  CudaStream stream_;
+  CudaStream stream_;  // with the event, from the first switch on: most programs never have one
   CudaEvent switched_;
   std::atomic<uint64_t> switches_ = 0;
   std::atomic<int> enqueuing_ = 0;
