@@ -42,7 +42,7 @@ class Pages(unittest.TestCase):
 
     def test_the_page_names_every_function(self):
         page = (ROOT / "runtime/python/README.md").read_text()
-        for name in ("compile", "load", "verify", "bench", "explain", "tune", "bisect", "refit"):
+        for name in ("compile", "load", "verify", "bench", "explain", "tune", "bisect", "refit", "edit", "rebuild"):
             self.assertTrue(callable(getattr(fusec, name)))
             self.assertIn(f"fusec.{name}", page)
         for name in re.findall(r"`([A-Z]\w+)` \d", page):

@@ -23,6 +23,6 @@ from fusec._errors import (
 )
 from fusec._model import Context, Model, Tensor, TensorInfo, load
 from fusec._reports import Bench, Explanation, Page, Verification
-from fusec._verbs import Artifact, bench, bisect, compile, explain, refit, report, tune, verify
+from fusec._verbs import Artifact, bench, bisect, compile, edit, explain, rebuild, refit, report, tune, verify
 
 __version__: str = _native.version()

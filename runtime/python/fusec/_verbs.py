@@ -52,6 +52,14 @@ class Artifact:
         """fusec.refit of this folder."""
         return refit(self, weights, output, **flags)
 
+    def edit(self, *kernels: str, **flags: Any) -> list[str]:
+        """fusec.edit of this folder."""
+        return edit(self, *kernels, **flags)
+
+    def rebuild(self, **flags: Any) -> str:
+        """fusec.rebuild of this folder."""
+        return rebuild(self, **flags)
+
     def tune(self, **flags: Any) -> str:
         """fusec.tune of this folder."""
         return tune(self, **flags)
@@ -320,6 +328,50 @@ def tune(
     """
     flags = {"dim": _program.named(dims, _program.sizes), "time_limit": time_limit, "device": device, "table": table}
     return _program.run(["tune", os.fspath(artifact), *_program.flags(flags)])
+
+
+def edit(artifact: Path, *kernels: str, from_: Path | None = None, copy: Path | None = None) -> list[str]:
+    """Copies the code of kernels, of all if none are named, into a folder where you edit it, and gives the paths of the copies:
+    KERNEL.cu for a GPU, kernels.cc with all kernels for the CPU. Copies that are there stay as they are.
+
+    from_: takes edited files from this folder instead. copy: the folder to copy to, "OUT.edit" by default.
+    """
+    flags = {"from": from_, "copy": copy}
+    return _program.run(["edit", os.fspath(artifact), *kernels, *_program.flags(flags)]).splitlines()
+
+
+def rebuild(
+    artifact: Path,
+    *,
+    edits: Path | None = None,
+    keep_wrong: bool = False,
+    restore: bool = False,
+    dims: Mapping[str, Size] | None = None,
+    seed: int | None = None,
+    ids: str | None = None,
+    device: Any = None,
+) -> str:
+    """Compiles the kernels that were edited, compares each alone with its unfused ops in double precision, times it beside the original,
+    and puts it into the artifact. Gives the tables of what was compared and timed; models load the artifact again to run it.
+
+    edits: the folder of edited files, "OUT.edit" by default. keep_wrong: takes kernels whose check fails, too. restore: takes the
+    original kernels back. dims: sizes to check and time at, in elements. seed, ids ("uniform" or "zipf"): of the random data. device: the
+    only one to check on.
+
+    Raises ComparisonFailed, whose `output` has the tables, where an answer differs by more than its tolerance: the artifact stays as it
+    was then, unless keep_wrong is given. Raises BadInput where an edited kernel does not compile; what the
+    compiler says of the edited lines appears on sys.stderr.
+    """
+    flags = {
+        "edits": edits,
+        "keep_wrong": keep_wrong,
+        "restore": restore,
+        "dim": _program.named(dims, _program.sizes),
+        "seed": seed,
+        "ids": ids,
+        "device": device,
+    }
+    return _program.run(["rebuild", os.fspath(artifact), *_program.flags(flags)])
 
 
 def explain(
