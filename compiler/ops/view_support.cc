@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/ir/c_text.h"
+#include "compiler/ops/fitting_sizes.h"
 
 namespace fusec {
 
@@ -65,13 +66,12 @@ Result<void> CheckCount(const std::string& what, size_t found, size_t expected) 
 
 Result<void> CheckIndexedShape(const TensorType& data, const TensorType& indices, int64_t axis,
                                const Ranges& ranges) {
-  bool fits = data.rank() == indices.rank();
-  for (int i = 0; fits && i < data.rank(); ++i) {
-    fits = i == axis || ranges.ProvenNonNegative(data.shape[i] - indices.shape[i]);
-  }
-  if (!fits) {
-    return ModelError(fmt::format("the indices {} reach beyond {} on another axis than {}",
-                                  indices.ToString(), data.ToString(), axis));
+  const std::string message = fmt::format("the indices {} reach beyond {} on another axis than {}",
+                                          indices.ToString(), data.ToString(), axis);
+  if (data.rank() != indices.rank()) return ModelError(message);
+  for (int i = 0; i < data.rank(); ++i) {
+    if (i != axis && !ranges.ProvenNonNegative(data.shape[i] - indices.shape[i]))
+      return SizeTooSmall(message, indices.shape[i], data.shape[i]);
   }
   return {};
 }

@@ -17,7 +17,8 @@ bool AllSame(const std::vector<T>& a, const std::vector<T>& b, Same same) {
 
 bool SameSignature(const std::vector<TensorSignature>& a, const std::vector<TensorSignature>& b) {
   return AllSame(a, b, [](const TensorSignature& x, const TensorSignature& y) {
-    return x.name == y.name && x.dtype == y.dtype && x.shape == y.shape && x.buffer == y.buffer;
+    return x.name == y.name && x.dtype == y.dtype && x.shape == y.shape && x.buffer == y.buffer &&
+           x.sizes == y.sizes;
   });
 }
 
