@@ -69,6 +69,8 @@ bool KeepsRows(const Node& view) {
       return true;
     case OpKind::kExpand:  // broadcasting aligns the last axes
       return before < 0 || from.size() - before == to.size() - after;
+    case OpKind::kTile:  // along other axes
+      return before >= 0 && before == after && from[before] == to[after];
     case OpKind::kReshape:  // [count*4, 8] has the rows of [count, 4, 8] in the same order
       return before >= 0 && after >= 0 && SizeBefore(from, before) == SizeBefore(to, after);
     case OpKind::kSlice:

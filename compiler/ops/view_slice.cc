@@ -78,7 +78,47 @@ Result<Exprs> SliceBounds(const ImportContext& context, const char* name, int i)
   return Exprs(bounds.begin(), bounds.end());
 }
 
+// Whether a slice cuts one axis by steps of 1 between run-time data.
+bool IsCutByData(const ImportContext& context) {
+  if (context.Has("starts") || context.Has("ends")) return false;
+  for (const int i : {1, 2}) {
+    if (!HasInput(context, i) || context.input(i)->type.shape != Shape{Expr(1)}) return false;
+  }
+  if (context.SymbolicInts(1, "starts") && context.SymbolicInts(2, "ends")) return false;
+  if (!HasInput(context, 4)) return true;
+  const auto steps = context.ConstantInts(4, "steps");
+  return steps && *steps == std::vector<int64_t>{1};
+}
+
+// Element i of the part is element start + i; there are as many as lie between the two.
+Result<void> CutByData(ImportContext& context) {
+  Value* data = context.input(0);
+  std::vector<int64_t> axes = {0};
+  if (HasInput(context, 3)) {
+    FUSEC_ASSIGN(axes, context.ConstantInts(3, "axes"));
+  }
+  if (axes.size() != 1)
+    return context.Fail(fmt::format("axes has {} values, expected 1", axes.size()));
+  FUSEC_ASSIGN(const int64_t axis, ImportAxis(context, axes[0], data->type.rank()));
+  const Expr& dim = data->type.shape[axis];
+  Formula f(context);
+  Value* zero = f.Number(0, Dtype::kI64);
+  Value* rows = f.Make(OpKind::kSymbolicDims, {}, {{"values", Exprs{dim}}, {"scalar", int64_t{1}}});
+  const auto bound = [&](int input) {  // as ClampedBound has it
+    Value* given = f.Reshape(f.Cast(context.input(input), Dtype::kI64), {});
+    Value* is_from_end = f.Make(OpKind::kLess, {given, zero});
+    Value* place = f.Where(is_from_end, f.Add(given, rows), given);
+    return f.Make(OpKind::kMax, {f.Make(OpKind::kMin, {place, rows}), zero});
+  };
+  Value* start = bound(1);
+  Value* length = f.Make(OpKind::kMax, {f.Sub(bound(2), start), zero}, {}, "length");
+  Value* place = f.Iota(0, context.RunTimeCount(f.Reshape(length, {1}), 0, dim));
+  Value* source = f.Where(f.Make(OpKind::kLess, {place, length}), f.Add(place, start), zero);
+  return f.Finish({f.Gather(data, source, axis)});
+}
+
 Result<void> ImportSlice(ImportContext& context) {
+  if (IsCutByData(context)) return CutByData(context);
   Value* data = context.input(0);
   FUSEC_ASSIGN(const Exprs starts, SliceBounds(context, "starts", 1));
   FUSEC_ASSIGN(const Exprs ends, SliceBounds(context, "ends", 2));

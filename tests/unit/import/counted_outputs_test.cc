@@ -95,6 +95,49 @@ TEST_F(CountedOutputs, RangesWithALimitOfData) {
             "not support");
 }
 
+// As NumPy cuts: from the end where a bound is negative, and to what there is.
+TEST_F(CountedOutputs, PartsBetweenData) {
+  const std::string graph = R"(g (float[n, 2] x, int64[1] start, int64[1] end) => (float[k, 2] y) {
+    axis = Constant<value_ints = [0]>()
+    y = Slice(x, start, end, axis)
+  })";
+  const ReferenceTensor x = F32({4, 2}, {0, 1, 2, 3, 4, 5, 6, 7});
+  const auto part = [&](int64_t start, int64_t end) {
+    const auto y = Run(graph, {x, Ints({start}), Ints({end})});
+    if (y.empty()) return Numbers{-1};
+    EXPECT_EQ(y[0].dims[0] * 2, static_cast<int64_t>(y[0].reals.size()));
+    return Values(y[0]);
+  };
+  EXPECT_EQ(part(1, 3), (Numbers{2, 3, 4, 5}));
+  EXPECT_EQ(part(-3, -1), (Numbers{2, 3, 4, 5}));
+  EXPECT_EQ(part(2, INT64_MAX), (Numbers{4, 5, 6, 7}));
+  EXPECT_EQ(part(INT64_MIN, 1), (Numbers{0, 1}));
+  EXPECT_EQ(part(3, 1), Numbers{});
+  EXPECT_EQ(part(9, 12), Numbers{});
+  EXPECT_EQ(
+      ErrorOf(Load(R"(g (float[4, 4] x, int64[2] end) => (float[j, k] y) {
+    start = Constant<value_ints = [0, 0]>()
+    ["s"] y = Slice(x, start, end)
+  })")),
+      "m.onnxtxt: node \"s\" (Slice): ends is computed from run-time data, which fusec does not "
+      "support");
+}
+
+// Each of three rows of a mean over the first two of four elements, repeated along another axis.
+TEST_F(CountedOutputs, RepeatedAlongOtherAxes) {
+  const std::string graph = R"(g (float[1, 4] x, int64[1] end) => (float[3] y) {
+    zero = Constant<value_ints = [0]>()
+    axis = Constant<value_ints = [1]>()
+    repeats = Constant<value_ints = [3, 1]>()
+    part = Slice(x, zero, end, axis)
+    rows = Tile(part, repeats)
+    y = ReduceMean<keepdims = 0>(rows, axis)
+  })";
+  const auto y = Run(graph, {F32({1, 4}, {1, 2, 30, 40}), Ints({2})});
+  ASSERT_EQ(y.size(), 1u);
+  EXPECT_EQ(Values(y[0]), (Numbers{1.5, 1.5, 1.5}));
+}
+
 TEST_F(CountedOutputs, TopOfAsManyAsDataSay) {
   const std::string graph =
       R"(g (float[2, 5] x, int64[1] k) => (float[2, m] y, int64[2, m] places) {
