@@ -289,9 +289,7 @@ class Rewrite {
     Value* zero = Integer(0);
     Value* bounds[2];
     for (int side = 0; side < 2; ++side) {
-      Value* given = f_.Cast(node_.operand(side + 1), Dtype::kI64);
-      Value* is_from_end = f_.Make(Kind::kLess, {given, zero});
-      Value* from_start = f_.Where(is_from_end, f_.Add(given, count), given);
+      Value* from_start = f_.FromStart(node_.operand(side + 1), count);
       bounds[side] = f_.Make(Kind::kMax, {f_.Make(Kind::kMin, {from_start, count}), zero});
     }
     Attributes attributes = node_.attributes;
@@ -309,9 +307,7 @@ class Rewrite {
   Value* WithinCount(Value* indices, const Expr& rows) {
     Value* count = SizeAsData(rows, count_of_, f_);
     Value* zero = Integer(0);
-    Value* given = f_.Cast(indices, Dtype::kI64);
-    Value* is_from_end = f_.Make(Kind::kLess, {given, zero});
-    Value* from_start = f_.Where(is_from_end, f_.Add(given, count), given);
+    Value* from_start = f_.FromStart(indices, count);
     Value* is_inside = f_.Make(Kind::kAnd, {f_.Make(Kind::kGreaterOrEqual, {from_start, zero}),
                                             f_.Make(Kind::kLess, {from_start, count})});
     return f_.Make(Kind::kWhere, {is_inside, from_start, Bound(rows)}, {},

@@ -89,6 +89,12 @@ Value* Formula::Gather(Value* table, Value* indices, int64_t axis) {
   return Make(OpKind::kGather, {table, indices}, {{"axis", axis}});
 }
 
+Value* Formula::FromStart(Value* indices, Value* size) {
+  Value* given = Cast(indices, Dtype::kI64);
+  Value* is_from_end = Make(OpKind::kLess, {given, Number(0, Dtype::kI64)});
+  return Where(is_from_end, Add(given, size), given);
+}
+
 Value* Formula::Iota(const Expr& start, const Expr& length) {
   const std::optional<int64_t> first = start.AsConstant();
   Value* range = Make(OpKind::kRange, {},

@@ -60,6 +60,9 @@ class Formula {
   Value* Concat(ValueList parts, int axis);
   // Rows of `table` (along `axis`), one per element of `indices`.
   Value* Gather(Value* table, Value* indices, int64_t axis = 0);
+  // Indices into `size` elements (a scalar i64) as i64 from the start: negative ones count from the
+  // end.
+  Value* FromStart(Value* indices, Value* size);
   // start, start + 1, ..., `length` of them, as i64.
   Value* Iota(const Expr& start, const Expr& length);
   Value* Reduce(OpKind kind, Value* x, ArrayRef<int64_t> axes, bool keepdims = true,

@@ -105,9 +105,7 @@ Result<void> CutByData(ImportContext& context) {
   Value* zero = f.Number(0, Dtype::kI64);
   Value* rows = f.Make(OpKind::kSymbolicDims, {}, {{"values", Exprs{dim}}, {"scalar", int64_t{1}}});
   const auto bound = [&](int input) {  // as ClampedBound has it
-    Value* given = f.Reshape(f.Cast(context.input(input), Dtype::kI64), {});
-    Value* is_from_end = f.Make(OpKind::kLess, {given, zero});
-    Value* place = f.Where(is_from_end, f.Add(given, rows), given);
+    Value* place = f.FromStart(f.Reshape(context.input(input), {}), rows);
     return f.Make(OpKind::kMax, {f.Make(OpKind::kMin, {place, rows}), zero});
   };
   Value* start = bound(1);
