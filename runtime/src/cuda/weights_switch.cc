@@ -36,7 +36,12 @@ Status WeightsSwitch::WaitForLast(Member& member, CUstream stream) {
   return {};
 }
 
-Status WeightsSwitch::EnqueueSwitch(Status (*enqueue)(const void*, CUstream), const void* copies) {
+Status WeightsSwitch::Switch(const std::function<Status(CUstream)>& enqueue) {
+  FUSEC_RT_TRY(EnqueueSwitch(enqueue));
+  return FUSEC_CUDA(context_, "new weights", cuEventSynchronize, switched_.get());
+}
+
+Status WeightsSwitch::EnqueueSwitch(const std::function<Status(CUstream)>& enqueue) {
   if (!stream_) {
     FUSEC_RT_ASSIGN(switched_, CreateEvent(context_, false));
     FUSEC_RT_ASSIGN(stream_, CreateStream(context_));
@@ -44,14 +49,13 @@ Status WeightsSwitch::EnqueueSwitch(Status (*enqueue)(const void*, CUstream), co
   const std::lock_guard lock(mutex_);  // no member comes or goes
   closed_ = true;
   while (enqueuing_ != 0) std::this_thread::yield();
-  const Status enqueued = EnqueueBehindRuns(enqueue, copies);
+  const Status enqueued = EnqueueBehindRuns(enqueue);
   closed_ = false;
   closed_.notify_all();
   return enqueued;
 }
 
-Status WeightsSwitch::EnqueueBehindRuns(Status (*enqueue)(const void*, CUstream),
-                                        const void* copies) {
+Status WeightsSwitch::EnqueueBehindRuns(const std::function<Status(CUstream)>& enqueue) {
   const CUstream stream = stream_.get();
   for (const Member* member : members_) {
     // Nobody records behind runs on an executor's own stream.
@@ -62,7 +66,7 @@ Status WeightsSwitch::EnqueueBehindRuns(Status (*enqueue)(const void*, CUstream)
     FUSEC_RT_TRY(FUSEC_CUDA(context_, "new weights", cuStreamWaitEvent, stream, member->done,
                             CU_EVENT_WAIT_DEFAULT));
   }
-  FUSEC_RT_TRY(enqueue(copies, stream));
+  FUSEC_RT_TRY(enqueue(stream));
   FUSEC_RT_TRY(FUSEC_CUDA(context_, "new weights", cuEventRecord, switched_.get(), stream));
   ++switches_;
   return {};

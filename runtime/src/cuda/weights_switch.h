@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -42,21 +43,13 @@ class WeightsSwitch {
 
   // `enqueue` enqueues the copies on the stream it is given. Returns when they are done. By one
   // thread at a time.
-  template <class Enqueue>
-  Status Switch(const Enqueue& enqueue) {
-    FUSEC_RT_TRY(EnqueueSwitch(
-        [](const void* copies, CUstream stream) {
-          return (*static_cast<const Enqueue*>(copies))(stream);
-        },
-        &enqueue));
-    return FUSEC_CUDA(context_, "new weights", cuEventSynchronize, switched_.get());
-  }
+  Status Switch(const std::function<Status(CUstream)>& enqueue);
 
  private:
   void Enter();
   void Exit();
-  Status EnqueueSwitch(Status (*enqueue)(const void*, CUstream), const void* copies);
-  Status EnqueueBehindRuns(Status (*enqueue)(const void*, CUstream), const void* copies);
+  Status EnqueueSwitch(const std::function<Status(CUstream)>& enqueue);
+  Status EnqueueBehindRuns(const std::function<Status(CUstream)>& enqueue);
 
   const CudaContext& context_;
   CudaStream stream_;  // with the event, from the first switch on: most programs never have one
