@@ -38,6 +38,9 @@ class ProbedElement : public LowerContext {
     probe_.ranges_.Set(name, 0, extent - 1);
     return Expr::Symbol(name);
   }
+  Expr SlotFromData(const Scalar& data, int operand, ArrayRef<Expr> position, int bank) override {
+    return IndexFromData(data, node_->operand(bank)->type.shape[0], operand, position);
+  }
   Scalar DataFromIndex(const Expr&, Dtype dtype) override { return {"x", dtype}; }
   Scalar FoldRange(OpKind, Dtype, const Scalar&, const Scalar&, const Expr& extent,
                    function_ref<Scalar(const Expr&)> element) override {

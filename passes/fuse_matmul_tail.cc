@@ -58,27 +58,6 @@ bool IsBetterMadeByItsReader(const Graph& graph, const ReaderMap& readers, const
   });
 }
 
-// Adds the pointwise ops of the product's shape behind it, as long as nothing else lies between,
-// and reshapes of what they give that nobody else reads.
-void AddTail(const Graph& graph, const ReaderMap& readers, ShapeRef shape, NodeSet& group) {
-  for (const auto& node : graph.nodes) {
-    const bool is_pointwise = IsPointwise(*node, shape);
-    if (!is_pointwise && node->kind != OpKind::kReshape) continue;
-    const auto comes_from = [&](const Value* operand) {
-      return operand && operand->producer && group.count(operand->producer) &&
-             ShapeRef(operand->type.shape) == shape;
-    };
-    if (!std::any_of(node->operands.begin(), node->operands.end(), comes_from)) continue;
-    if (!is_pointwise &&
-        (readers.at(node->operand(0)).size() > 1 || IsOutput(graph, node->operand(0))))
-      continue;
-    group.insert(node.get());
-    if (!IsConvex(graph, group)) group.erase(node.get());
-  }
-  group.remove_if(
-      [&](const Node* node) { return IsBetterMadeByItsReader(graph, readers, group, *node); });
-}
-
 // The product with what stands behind it where a kernel of ours had better make it than the
 // library, which in one call makes `least` or, of a GPU, `most`.
 std::optional<NodeSet> OwnKernel(const Graph& graph, const ReaderMap& readers,
@@ -121,6 +100,25 @@ void ExplainEnds(const Graph& graph, const ReaderMap& readers, const NodeSet& gr
 }
 
 }  // namespace
+
+void AddTail(const Graph& graph, const ReaderMap& readers, ShapeRef shape, NodeSet& group) {
+  for (const auto& node : graph.nodes) {
+    const bool is_pointwise = IsPointwise(*node, shape);
+    if (!is_pointwise && node->kind != OpKind::kReshape) continue;
+    const auto comes_from = [&](const Value* operand) {
+      return operand && operand->producer && group.count(operand->producer) &&
+             ShapeRef(operand->type.shape) == shape;
+    };
+    if (!std::any_of(node->operands.begin(), node->operands.end(), comes_from)) continue;
+    if (!is_pointwise &&
+        (readers.at(node->operand(0)).size() > 1 || IsOutput(graph, node->operand(0))))
+      continue;
+    group.insert(node.get());
+    if (!IsConvex(graph, group)) group.erase(node.get());
+  }
+  group.remove_if(
+      [&](const Node* node) { return IsBetterMadeByItsReader(graph, readers, group, *node); });
+}
 
 Result<bool> FuseMatMulTail(Graph& graph, const PassOptions& options, PassReport& report) {
   std::vector<const Node*> matmuls;

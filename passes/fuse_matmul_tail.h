@@ -1,6 +1,6 @@
 #pragma once
 
-#include "passes/pass_manager.h"
+#include "passes/graph_edit.h"
 
 namespace fusec {
 
@@ -12,5 +12,9 @@ namespace fusec {
 // in the same call, which may add a tensor of the product's shape after the bias. Epilogues that
 // every library has are left to fuse-matmul-epilogue.
 Result<bool> FuseMatMulTail(Graph& graph, const PassOptions& options, PassReport& report);
+
+// Adds to a product's group the pointwise ops of its `shape` behind it, as long as nothing else
+// lies between, and reshapes of what they give that nobody else reads.
+void AddTail(const Graph& graph, const ReaderMap& readers, ShapeRef shape, NodeSet& group);
 
 }  // namespace fusec

@@ -12,8 +12,7 @@ namespace fusec {
 namespace {
 
 bool IsElementwise(const Node& node) {
-  if (node.kind == OpKind::kSegmentReduce)
-    return false;  // every pass over the row would fold again
+  if (Folds(node)) return false;  // every pass over the row would fold again
   const OpClass op_class = GetOpDef(node.kind).op_class;
   return op_class == OpClass::kPointwise || op_class == OpClass::kView ||
          op_class == OpClass::kGather;

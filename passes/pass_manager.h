@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -8,6 +9,7 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/support/adt.h"
+#include "passes/adapter_site.h"
 #include "passes/stored_rows.h"
 
 namespace fusec {
@@ -26,6 +28,7 @@ struct PassOptions {
   std::vector<TableStorage> table_storage = {};
   // The model's names of constants, by the graph's; a constant that is not there has the same.
   std::map<std::string, std::string> constant_names = {};
+  std::optional<AdapterSlots> adapters = {};  // see adapter_slots.h
 };
 
 // An edge of the graph that a pass looked at and did not fuse. Values are given by name, since
@@ -42,6 +45,7 @@ struct Refusal {
 struct PassReport {
   std::vector<Refusal> refusals;
   std::vector<StoredTable> stored_tables;
+  std::vector<AdapterSite> adapter_sites;
   std::string pass;  // the pass that is running
   // The last word of a pass about an edge replaces its earlier ones.
   void Refuse(const Value* value, const Node& reader, const std::string& reason,

@@ -5,18 +5,33 @@ struct IndexError {
   long long position, value, extent;
 };
 
-// `value` as an index into `extent` elements; a negative one counts from the end. If it is out of
-// range, the first thread of the call to get here reports it, and element 0 is read instead.
-__device__ __forceinline__ long long CheckedIndex(long long value, long long extent,
-                                                  IndexError* error, int site, long long position) {
-  const long long index = value < 0 ? value + extent : value;
-  if (index >= 0 && index < extent) return index;
+// Keeps the first bad index of the call.
+__device__ __forceinline__ void ReportIndex(long long value, long long extent, IndexError* error,
+                                            int site, long long position) {
   if (atomicCAS(&error->site, 0, site) == 0) {
     error->position = position;
     error->value = value;
     error->extent = extent;
   }
+}
+
+// `value` as an index into `extent` elements; a negative one counts from the end. If it is out of
+// range, it is reported, and element 0 is read instead.
+__device__ __forceinline__ long long CheckedIndex(long long value, long long extent,
+                                                  IndexError* error, int site, long long position) {
+  const long long index = value < 0 ? value + extent : value;
+  if (index >= 0 && index < extent) return index;
+  ReportIndex(value, extent, error, site, position);
   return 0;
+}
+
+// `value` as one of `extent` slots, or -1 for none. If it is neither, the first thread of the call to
+// get here reports it, and none is taken instead.
+__device__ __forceinline__ long long CheckedSlot(long long value, long long extent,
+                                                 IndexError* error, int site, long long position) {
+  if (value >= -1 && value < extent) return value;
+  ReportIndex(value, extent, error, site, position);
+  return -1;
 }
 
 // `value` as a length of at most `extent`. If it is negative or greater, the first thread of the
@@ -25,10 +40,6 @@ __device__ __forceinline__ long long CheckedLength(long long value, long long ex
                                                    IndexError* error, int site,
                                                    long long position) {
   if (value >= 0 && value <= extent) return value;
-  if (atomicCAS(&error->site, 0, site) == 0) {
-    error->position = position;
-    error->value = value;
-    error->extent = extent;
-  }
+  ReportIndex(value, extent, error, site, position);
   return 0;
 }

@@ -50,6 +50,10 @@ class SourceRecorder : public LowerContext {
     computes_ |= !index;
     return index.value_or(Expr(0));
   }
+  Expr SlotFromData(const Scalar&, int, ArrayRef<Expr>, int) override {
+    computes_ = true;
+    return 0;
+  }
   void Use(const std::string&) override {}
   std::string Array(int) override { return Computed(Dtype::kF32).text(); }
   Scalar Let(const std::string&, Dtype dtype, const std::string&) override {

@@ -36,6 +36,7 @@ enum AlgebraBits : uint32_t {
   kInvolution = 1u << 3,   // f(f(x)) == x
   kExpensive = 1u << 4,    // a transcendental function: do not compute it twice to save a load
   kActivation = 1u << 5,   // what stands between a network's layers so that two are more than one
+  kFolds = 1u << 6,        // of kGather: an element of the result folds many of the first operand
 };
 
 // An attribute that a node of an op has; it has no others. `kind` is int, float, text, ints,
@@ -106,6 +107,9 @@ class LowerContext {
   // (`extent`), values outside raise the call's index error and read element 0 instead.
   virtual Expr IndexFromData(const Scalar& data, const Expr& extent, int operand,
                              ArrayRef<Expr> position) = 0;
+  // The same of a slot, which is a place of the first axis of operand `bank`, or -1 for none: other values outside raise the error,
+  // and count as none. The expression is -1 there, and what reads through it must not be evaluated then.
+  virtual Expr SlotFromData(const Scalar& data, int operand, ArrayRef<Expr> position, int bank) = 0;
   // An index expression as data of an integer dtype (for Range, ArgMax, EyeLike, ...).
   virtual Scalar DataFromIndex(const Expr& index, Dtype dtype) = 0;
   // Folds `element(k)` over first <= k < last in a loop, as a reduction of kind `how` would; the bounds are i64 data that lie in
@@ -140,6 +144,7 @@ struct OpDef {
 };
 
 const OpDef& GetOpDef(OpKind kind);
+inline bool Folds(const Node& node) { return (GetOpDef(node.kind).algebra & kFolds) != 0; }
 const OpDef* FindOpByText(std::string_view text);
 // The row through which an op type of the default domain is imported, or null.
 const OpDef* FindOpByOnnx(std::string_view onnx_op_type);

@@ -197,6 +197,11 @@ std::string KernelBuilder::ConstantArray(const std::string& wanted_name, ArrayRe
   return name;
 }
 
+const char* WordFor(IndexValues values) {
+  if (values == IndexValues::kLength) return "length";
+  return values == IndexValues::kSlot ? "slot" : "index";
+}
+
 int KernelBuilder::AddSite(const IndexSite& site) {
   auto found = std::find(sites_.begin(), sites_.end(), site);
   if (found == sites_.end()) found = sites_.insert(sites_.end(), site);
@@ -210,8 +215,9 @@ std::string KernelBuilder::SiteName(int number) {
   if (found == site_names_.end()) {
     const IndexSite& site = sites_[number - 1];
     const std::string name = Unique("k" + PascalCase(FriendlyName(site.tensor)) + "Site");
-    const std::string what = site.is_length ? "length: " : "index: ";
-    plan_.constants.push_back({"int", name, number, "who reports a bad " + what + site.node});
+    const std::string what = WordFor(site.values);
+    plan_.constants.push_back(
+        {"int", name, number, "who reports a bad " + what + ": " + site.node});
     found = site_names_.emplace(number, name).first;
   }
   return found->second;

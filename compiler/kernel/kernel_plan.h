@@ -132,14 +132,23 @@ struct KernelPlan {
   const std::string& function() const { return same_as.empty() ? name : same_as; }
 };
 
+// What data that choose something may be, of `extent` things.
+enum class IndexValues {
+  kIndex,   // -extent..extent-1: negative ones count from the end
+  kLength,  // 0..extent: how many steps a sequence has
+  kSlot,    // -1..extent-1: -1 chooses nothing
+};
+
+const char* WordFor(IndexValues values);
+
 // A place where data chooses an index, for the run-time error message.
 struct IndexSite {
   std::string node;    // ONNX node, or the IR op
   std::string tensor;  // the tensor that holds the index
   std::string input;   // the model input it came from unchanged, or ""
   Shape shape;         // of that tensor
-  Expr extent;         // valid values are -extent..extent-1
-  bool is_length = false;  // they are 0..extent: the value says how many steps a sequence has
+  Expr extent;
+  IndexValues values = IndexValues::kIndex;
   bool operator==(const IndexSite&) const = default;
 };
 

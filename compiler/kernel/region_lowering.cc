@@ -112,6 +112,7 @@ class ElementLowering : public LowerContext {
 
   Expr IndexFromData(const Scalar& data, const Expr& extent, int operand,
                      ArrayRef<Expr> position) override;
+  Expr SlotFromData(const Scalar& data, int operand, ArrayRef<Expr> position, int bank) override;
 
   Scalar DataFromIndex(const Expr& index, Dtype dtype) override {
     if (auto number = index.AsConstant()) {
@@ -161,6 +162,13 @@ class ElementLowering : public LowerContext {
   CExpr IsBelow(const Expr& position, const Expr& limit);
   // The axis of the first operand that the next index out of data is for.
   int64_t NextAxis();
+  // The local that holds `data`, which chooses a place of an axis of operand `chosen`, once it has
+  // been checked.
+  Expr Checked(IndexValues values, const Scalar& data, int operand, ArrayRef<Expr> position,
+               int chosen, int64_t axis);
+  // Where the check finds the data.
+  IndexSite SiteOfData(const Scalar& data, int operand, ArrayRef<Expr> position, const Expr& extent,
+                       Expr& flat) const;
 
   RegionLowering& parent_;
   CExpr branch_target_;
@@ -234,11 +242,7 @@ Scalar ElementLowering::SelectForAllLanes(const Uniform& uniform, Dtype dtype,
 Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int operand,
                                     ArrayRef<Expr> position) {
   KernelBuilder& builder = parent_.builder_;
-  const Value* tensor = node_->operands[operand];
   const int64_t axis = NextAxis();
-  // Look-ups of one id in tables of as many rows share its check.
-  const std::string key = "index|" + data.text() + "|" + extent.ToString();
-  if (const Scalar* checked = builder.Recall(key)) return Expr::Symbol(checked->text());
   if (auto known = parent_.known_intervals_.find(data.text());
       known != parent_.known_intervals_.end()) {
     const auto [low, high] = known->second;
@@ -249,6 +253,18 @@ Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int 
       return Expr::Symbol(data.text());
     }
   }
+  return Checked(IndexValues::kIndex, data, operand, position, 0, axis);
+}
+
+Expr ElementLowering::SlotFromData(const Scalar& data, int operand, ArrayRef<Expr> position,
+                                   int bank) {
+  return Checked(IndexValues::kSlot, data, operand, position, bank, 0);
+}
+
+IndexSite ElementLowering::SiteOfData(const Scalar& data, int operand, ArrayRef<Expr> position,
+                                      const Expr& extent, Expr& flat) const {
+  const KernelBuilder& builder = parent_.builder_;
+  const Value* tensor = node_->operands[operand];
   IndexSite site;
   site.node = !node_->provenance.empty() && !node_->provenance[0].onnx_node.empty()
                   ? node_->provenance[0].onnx_node
@@ -263,7 +279,6 @@ Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int 
                        [&](const DimSymbol& dim) { return dim.name == name; });
   });
   site.extent = known ? extent : Expr(ranges().IntervalOf(extent).low);
-  Expr flat;
   if (auto origin = parent_.origins_.find(data.text()); origin != parent_.origins_.end()) {
     const Value* source = origin->second.tensor;
     const Graph& program = builder.program();
@@ -278,13 +293,28 @@ Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int 
     site.shape = tensor->type.shape;
     flat = Linearize(position, site.shape, ranges());
   }
+  return site;
+}
+
+Expr ElementLowering::Checked(IndexValues values, const Scalar& data, int operand,
+                              ArrayRef<Expr> position, int chosen, int64_t axis) {
+  KernelBuilder& builder = parent_.builder_;
+  const Value* tensor = node_->operands[operand];
+  const Value* indexed = node_->operand(chosen);
+  const Expr& extent = indexed->type.shape[static_cast<size_t>(axis)];
+  const std::string word = WordFor(values);
+  // Look-ups of one id in tables of as many rows share its check.
+  const std::string key = word + "|" + data.text() + "|" + extent.ToString();
+  if (const Scalar* checked = builder.Recall(key)) return Expr::Symbol(checked->text());
+  Expr flat;
+  IndexSite site = SiteOfData(data, operand, position, extent, flat);
+  site.values = values;
   const int number = builder.AddSite(site);
-  const Value* indexed = node_->operand(0);
   const SizeName size = ExtentOf(NameOf(builder, parent_.Outside(indexed)), indexed->type.shape,
                                  static_cast<size_t>(axis));
   const std::string name = builder.Let(
-      builder.plan().index_type, FriendlyName(tensor->name) + "_index",
-      Call("CheckedIndex",
+      builder.plan().index_type, FriendlyName(tensor->name) + "_" + word,
+      Call("Checked" + PascalCase(word),
            {data.value, builder.Write(extent, Only(size)), "errors", builder.SiteName(number),
             builder.Write(flat, PlaceIn(FriendlyName(site.tensor), site.shape))}),
       commented_ ? "" : OpComment(*node_));
@@ -393,6 +423,11 @@ Scalar RegionLowering::Evaluate(const Value* value, ArrayRef<Expr> index) {
   path_.pop_back();
   builder_.Remember(key, scalar);
   return scalar;
+}
+
+Expr RegionLowering::SlotAt(const Node& node, int operand, ArrayRef<Expr> place, int bank) {
+  ElementLowering element(*this, node, 0, place);
+  return element.SlotFromData(element.Load(operand, place), operand, place, bank);
 }
 
 std::vector<const Value*> RegionLowering::ViewsInPath() const {

@@ -64,6 +64,9 @@ class RegionLowering {
   }
   // The next statements are about no element that is kept.
   void LeaveSlot() { slot_ = {}; }
+  // The checked slot (LowerContext::SlotFromData) that operand number `operand` of `node`, of the
+  // region's body, has at `place`; it chooses a place of the first axis of operand `bank`.
+  Expr SlotAt(const Node& node, int operand, ArrayRef<Expr> place, int bank);
   // The local that holds element `index` of `value`, if one does.
   const Scalar* Known(const Value* value, ArrayRef<Expr> index) const;
   // Writes `scalar` to element `index` of result number `output` of the region; `offsets` are what

@@ -142,8 +142,8 @@ class BufferTable {
   }
 
   using Key = std::pair<const Value*, WeightLayout>;
-  std::map<Key, int> numbers_;                   // looked up only, never iterated
-  std::map<std::string, int> constant_numbers_;  // by name and hash
+  std::map<Key, int> numbers_;                     // looked up only, never iterated
+  std::map<std::string, int> constant_numbers_;    // by name and hash
   std::set<std::string> constant_names_, unread_;  // the latter by name and hash
   Json json_ = Json::array();
   std::vector<std::pair<std::string, const TensorData*>> constants_;
@@ -315,6 +315,7 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
   if (!contents.frozen_inputs.empty()) json["frozen_inputs"] = contents.frozen_inputs;
   if (!contents.stored_tables.empty())
     json["table_storage"] = StoredTablesJson(contents.stored_tables);
+  if (contents.adapters) json["adapters"] = AdaptersJson(*contents.adapters);
   Json symbols = Json::array();
   for (const DimSymbol& symbol : graph.symbols) {
     symbols.push_back({{"name", symbol.name}, {"min", symbol.low}, {"max", symbol.high}});
@@ -342,7 +343,8 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
                      {"input", site.input},
                      {"shape", ShapeJson(site.shape)},
                      {"extent", site.extent.ToString()}});
-    if (site.is_length) sites.back()["length"] = true;
+    if (site.values == IndexValues::kLength) sites.back()["length"] = true;
+    if (site.values == IndexValues::kSlot) sites.back()["slot"] = true;
   }
   json["index_sites"] = sites;
   Json targets = Json::object();

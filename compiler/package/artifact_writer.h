@@ -3,11 +3,13 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "compiler/package/adapter_sites.h"
 #include "compiler/plan/program_plan.h"
 #include "compiler/region/index_limits.h"
 #include "passes/not_fused.h"
@@ -42,6 +44,7 @@ struct ArtifactContents {
   std::set<std::string> disabled_fusions, frozen_inputs;  // names
   std::vector<std::string> updatable;                     // patterns of names
   std::vector<StoredTable> stored_tables;
+  std::optional<ArtifactAdapters> adapters;
   int launches_before = 0;
   Expr bytes_before;
   std::vector<std::string> warnings;

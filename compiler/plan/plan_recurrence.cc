@@ -105,7 +105,7 @@ class RecurrencePlanner : RecurrenceWriter {
   CExpr CheckedLength() {
     const Value* outside = lowering_.Outside(node_.operand(kLengths));
     IndexSite site = SiteOf(node_, outside, sizes_.steps, builder_);
-    site.is_length = true;
+    site.values = IndexValues::kLength;
     const int number = builder_.AddSite(site);
     return Call("CheckedLength", {builder_.Buffer(outside)["row"], Steps(), "errors",
                                   builder_.SiteName(number), "row"});

@@ -18,6 +18,7 @@ KernelPlan PlanRowReduction(const Node& region,
 KernelPlan PlanBlockProgram(const Node& region, const PlanOptions& options, KernelBuilder& builder);
 // Products of f32 are as `precision` says (PlanOptions).
 KernelPlan PlanAttention(const Node& region, const PlanOptions& options, KernelBuilder& builder);
+KernelPlan PlanSlotMatMul(const Node& region, KernelBuilder& builder);  // of halves, for GPUs
 KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);  // scan, sort, scatter
 KernelPlan PlanRecurrence(const Node& region, KernelBuilder& builder);  // steps of GRU, LSTM, RNN
 

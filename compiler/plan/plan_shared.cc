@@ -49,7 +49,10 @@ void CountTraffic(const Node& region, KernelPlan& plan) {
       plan.flops = plan.flops + node->result()->type.ElementCount();
     if (node->kind == OpKind::kMatMul)
       plan.flops = plan.flops + node->result()->type.ElementCount() * MatMulDepth(*node) * 2;
-    if (op_class == OpClass::kReduction || node->kind == OpKind::kSegmentReduce) {
+    if (node->kind == OpKind::kSlotMatMul)
+      plan.flops = plan.flops +
+                   node->result()->type.ElementCount() * node->operand(0)->type.shape.back() * 2;
+    else if (op_class == OpClass::kReduction || Folds(*node)) {
       plan.flops = plan.flops + node->operands[0]->type.ElementCount();
     }
   }

@@ -22,8 +22,7 @@ int64_t BitsOfPooledRows(const Value* value, bool pooled, int64_t elements_per_b
     if (table.rank() < 2 || table.shape.back().AsConstant().value_or(0) < 8) return 0;
     return 8 * DtypeBytes(table.dtype) / elements_per_byte;
   }
-  pooled |=
-      GetOpDef(node->kind).op_class == OpClass::kReduction || node->kind == OpKind::kSegmentReduce;
+  pooled |= GetOpDef(node->kind).op_class == OpClass::kReduction || Folds(*node);
   if (node->kind == OpKind::kUnpackInt4) elements_per_byte = 2;
   int64_t fewest = 0;
   for (const Value* operand : node->operands) {

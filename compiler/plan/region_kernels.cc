@@ -250,6 +250,7 @@ std::vector<KernelChoice> RegionKernels::Candidates(int64_t size) const {
     for (const KernelChoice& choice : ProductCandidates(size)) candidates.push_back(choice);
     return candidates;
   }
+  if (class_ == RegionClass::kSlotMatMul) return candidates;
   for (const int block_size : {64, 128, 256, 512}) {
     if (class_ == RegionClass::kBlockProgram) {
       for (const int64_t rows : {1, 2, 4, 8, 16, 32})
@@ -326,6 +327,8 @@ Step RegionKernels::PlanOne(const Variant& variant, std::vector<IndexSite>& site
     step.kernel = PlanBlockProgram(region_, options_, builder);
   else if (class_ == RegionClass::kRowReduction || class_ == RegionClass::kMatMul)
     step.kernel = PlanRowReduction(region_, builder);
+  else if (class_ == RegionClass::kSlotMatMul)
+    step.kernel = PlanSlotMatMul(region_, builder);
   else if (class_ == RegionClass::kAttention)
     step.kernel = PlanAttention(region_, options_, builder);
   else if (class_ == RegionClass::kSequential)

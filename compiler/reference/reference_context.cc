@@ -11,14 +11,22 @@ int64_t CountElements(ArrayRef<int64_t> dims) {
 
 int64_t Wrap(Dtype dtype, int64_t value) {
   switch (dtype) {
-    case Dtype::kI8: return static_cast<int8_t>(value);
-    case Dtype::kI16: return static_cast<int16_t>(value);
-    case Dtype::kI32: return static_cast<int32_t>(value);
-    case Dtype::kU8: return static_cast<uint8_t>(value);
-    case Dtype::kU16: return static_cast<uint16_t>(value);
-    case Dtype::kU32: return static_cast<uint32_t>(value);
-    case Dtype::kBool: return value != 0;
-    default: return value;
+    case Dtype::kI8:
+      return static_cast<int8_t>(value);
+    case Dtype::kI16:
+      return static_cast<int16_t>(value);
+    case Dtype::kI32:
+      return static_cast<int32_t>(value);
+    case Dtype::kU8:
+      return static_cast<uint8_t>(value);
+    case Dtype::kU16:
+      return static_cast<uint16_t>(value);
+    case Dtype::kU32:
+      return static_cast<uint32_t>(value);
+    case Dtype::kBool:
+      return value != 0;
+    default:
+      return value;
   }
 }
 
@@ -35,8 +43,10 @@ std::string ListText(ArrayRef<int64_t> values) {
 
 ReferenceTensor::ReferenceTensor(Dtype dtype, std::vector<int64_t> dims)
     : dtype(dtype), dims(std::move(dims)) {
-  if (IsFloat(dtype)) reals.resize(static_cast<size_t>(element_count()));
-  else ints.resize(static_cast<size_t>(element_count()));
+  if (IsFloat(dtype))
+    reals.resize(static_cast<size_t>(element_count()));
+  else
+    ints.resize(static_cast<size_t>(element_count()));
 }
 
 ReferenceTensor ReferenceTensor::FromData(const TensorData& data) {
@@ -90,6 +100,13 @@ Result<int64_t> ReferenceContext::CheckedLength(int operand, int64_t position,
   if (value >= 0 && value <= longest) return value;
   return OutsideError(operand, position, "length " + std::to_string(value),
                       "0.." + std::to_string(longest));
+}
+
+Result<int64_t> ReferenceContext::CheckedSlot(int operand, int64_t position, int64_t count) const {
+  const int64_t value = input(operand).ints[position];
+  if (value >= -1 && value < count) return value;
+  return OutsideError(operand, position, "slot " + std::to_string(value),
+                      "-1.." + std::to_string(count - 1));
 }
 
 tl::unexpected<Error> ReferenceContext::OutsideError(int operand, int64_t position,

@@ -9,8 +9,9 @@
 
 namespace fusec {
 
-// A tensor of the interpreter: floats of every width are doubles, integers and bools are int64 (u64 as bits). Never rounded to
-// f32 or f16 on the way, so that its answers are what the compiled program's are judged against.
+// A tensor of the interpreter: floats of every width are doubles, integers and bools are int64 (u64
+// as bits). Never rounded to f32 or f16 on the way, so that its answers are what the compiled
+// program's are judged against.
 struct ReferenceTensor {
   Dtype dtype = Dtype::kF32;
   std::vector<int64_t> dims;
@@ -27,10 +28,12 @@ struct ReferenceTensor {
   void WrapInts();  // integers reduced to the dtype's width, after arithmetic in 64 bits
 };
 
-// Calls `visit(index)` for every index of `dims`, row-major; once with an empty index for a scalar, never if a dim is 0.
+// Calls `visit(index)` for every index of `dims`, row-major; once with an empty index for a scalar,
+// never if a dim is 0.
 void ForEachIndex(ArrayRef<int64_t> dims, function_ref<void(ArrayRef<int64_t>)> visit);
 
-// What an op's Reference sees: operands with values, results already allocated with their concrete dims.
+// What an op's Reference sees: operands with values, results already allocated with their concrete
+// dims.
 class ReferenceContext {
  public:
   ReferenceContext(const Node& node, std::vector<const ReferenceTensor*> operands,
@@ -44,11 +47,15 @@ class ReferenceContext {
   }
   const ReferenceTensor& input(int i) const { return *operands_[i]; }
   ReferenceTensor& output(int i = 0) const { return results_[i]; }
-  // An index into `extent` elements as ONNX means it (negative counts from the end), or the index error of the call.
+  // An index into `extent` elements as ONNX means it (negative counts from the end), or the index
+  // error of the call.
   Result<int64_t> CheckedIndex(int operand, int64_t position, int64_t value, int64_t extent) const;
   // Element `position` of an operand of rank 1, which is a length of at most `longest`, or the
   // index error of the call.
   Result<int64_t> CheckedLength(int operand, int64_t position, int64_t longest) const;
+  // Row-major element `position` of an operand, which is one of `count` slots or -1 for none, or
+  // the index error of the call.
+  Result<int64_t> CheckedSlot(int operand, int64_t position, int64_t count) const;
 
  private:
   tl::unexpected<Error> OutsideError(int operand, int64_t position, const std::string& found,

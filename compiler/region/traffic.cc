@@ -10,7 +10,7 @@ namespace {
 // segment_reduce are is data, so it counts as reading all.
 bool IsTable(const Node& node, size_t i) {
   if (GetOpDef(node.kind).op_class != OpClass::kGather) return false;
-  if (node.kind == OpKind::kSegmentReduce) return false;
+  if (Folds(node)) return false;
   return i == 0 || (node.kind == OpKind::kLookup && i == 2);
 }
 

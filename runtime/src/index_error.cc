@@ -21,6 +21,11 @@ std::string Unravel(const std::vector<DimExpression>& shape, std::span<const int
   return rest == 0 && position >= 0 ? Text("[", text, "]") : Text(position);
 }
 
+const char* WordFor(IndexValues values) {
+  if (values == IndexValues::kLength) return "length";
+  return values == IndexValues::kSlot ? "slot" : "index";
+}
+
 }  // namespace
 
 Status CheckIndexError(const Manifest& manifest, std::span<const int64_t> symbols,
@@ -32,10 +37,13 @@ Status CheckIndexError(const Manifest& manifest, std::span<const int64_t> symbol
   }
   const IndexSite& site = manifest.index_sites[static_cast<size_t>(error.site) - 1];
   const std::string where =
-      Text("node \"", site.node, site.is_length ? "\": length " : "\": index ", error.value,
-           " at position ", Unravel(site.shape, symbols, error.position), " of \"",
+      Text("node \"", site.node, "\": ", WordFor(site.values), " ", error.value, " at position ",
+           Unravel(site.shape, symbols, error.position), " of \"",
            site.input.empty() ? site.tensor : site.input, "\"");
-  if (site.is_length) return Fail(FUSEC_BAD_INPUT, where, " is outside 0..", error.extent);
+  if (site.values == IndexValues::kLength)
+    return Fail(FUSEC_BAD_INPUT, where, " is outside 0..", error.extent);
+  if (site.values == IndexValues::kSlot)
+    return Fail(FUSEC_BAD_INPUT, where, " is outside -1..", error.extent - 1);
   if (error.extent == 0) return Fail(FUSEC_BAD_INPUT, where, " reads an empty axis");
   return Fail(FUSEC_BAD_INPUT, where, " is outside ", -error.extent, "..", error.extent - 1);
 }

@@ -76,6 +76,7 @@ ALLOWED = {
     "compiler/emit/": GROUND + ["compiler/kernel/", "compiler/plan/program_plan.h", "codegen_templates/"],
     "compiler/package/": GROUND + [
         "compiler/region/", "compiler/plan/",
+        "passes/adapter_site.h",  # AdapterSite, which the manifest lists
         "passes/not_fused.h",  # NotFused, which the manifest lists
         "passes/stored_rows.h",  # StoredTable, likewise
     ] + of_runtime("artifact/hash.h", "artifact/manifest.h"),
@@ -93,7 +94,7 @@ ALLOWED = {
     ] + of_runtime("artifact/hash.h", "bench.h", "cuda/cublaslt_proposals.h", "cuda/cuda_pieces.h", "cuda/kernel_cache.h"),
     "compiler/driver/explain/": GROUND + [
         "compiler/driver/artifact/", "compiler/driver/tune/",
-        "compiler/package/stored_tables.h",  # which the manifest lists
+        "compiler/package/adapter_sites.h", "compiler/package/stored_tables.h",  # which the manifest lists
     ] + of_runtime(
         "arena.h", "artifact/artifact.h", "artifact/hash.h", "artifact/manifest.h", "artifact/step_sizes.h", "cuda/kernel_cache.h",
         "cuda/nvrtc.h"),
@@ -105,7 +106,6 @@ ALLOWED = {
         "compiler/reference/",
         "compiler/driver/explain/kernel_page.h",  # shows the region that is wrong
         "compiler/package/weights_file.h",  # the temporary folder
-        "compiler/package/stored_tables.h",  # the tables that an artifact was made with
     ] + of_runtime("artifact/step_sizes.h", "cuda/cuda_pieces.h"),
     "compiler/driver/edit/": GROUND + BUILD + [
         "compiler/driver/tune/artifact_source.h",  # the graphs of an artifact, to write its kernels again

@@ -20,7 +20,8 @@ namespace fusec {
 //     graph ...
 //
 // The passes of "# run:" run in this order. Behind a space, "disable: NAME" leaves a fusion out, and
-// "index-policy: WORD", "matmul-precision: WORD" or "table-storage: PATTERN=STORAGE" sets that option.
+// "index-policy: WORD", "matmul-precision: WORD", "table-storage: PATTERN=STORAGE" or "adapters: SLOTS,RANK"
+// sets that option.
 // Instead of a graph, "error: " and its text may be expected.
 struct PassCase {
   std::vector<std::string> passes;
@@ -52,6 +53,8 @@ inline PassCase ReadPassCase(const std::string& path) {
       result.options.table_storage.push_back(
           {value.substr(0, equals), ParseRowStorage(value.substr(equals + 1)).value()});
     }
+    if (keyword == "adapters:")
+      result.options.adapters = {std::stoll(value), std::stoll(value.substr(value.find(',') + 1))};
     std::istringstream list(names);
     for (std::string name; std::getline(list, name, ',');) result.passes.push_back(name);
   }

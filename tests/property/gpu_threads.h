@@ -132,6 +132,21 @@ inline bool __all_sync(unsigned mask, bool holds) {
   __syncwarp();
   return all;
 }
+// For which threads of the warp it holds, a bit each.
+inline unsigned __ballot_sync(unsigned mask, bool holds) {
+  if (mask != 0xffffffffu) Complain("a vote of a part of a warp");
+  gpu_block.slots[threadIdx.x] = holds;
+  __syncwarp();
+  const unsigned first = threadIdx.x / 32 * 32;
+  unsigned bits = 0;
+  for (unsigned t = first; t < first + 32 && t < blockDim.x; ++t) {
+    if (gpu_block.has_left[t]) Complain("a vote of a thread that has left");
+    bits |= (gpu_block.slots[t] != 0 ? 1u : 0u) << (t - first);
+  }
+  __syncwarp();
+  return bits;
+}
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
 template <class T>
 T __shfl_sync(unsigned mask, T value, int lane, int width = 32) {
   const unsigned first = threadIdx.x / width * width;

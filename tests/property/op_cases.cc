@@ -14,6 +14,8 @@ namespace {
 
 constexpr int64_t kAnything = 0, kTame = -1, kSmall = -2;
 constexpr int64_t UpTo(int64_t most) { return -3 - most; }
+constexpr int64_t kFirstOfSlots = int64_t{1} << 20;
+constexpr int64_t Slots(int64_t count) { return kFirstOfSlots + count; }
 
 const std::vector<double>& AwkwardReals() {
   static const std::vector<double>& values = *new std::vector<double>{
@@ -40,6 +42,7 @@ ReferenceTensor Filled(Dtype dtype, std::vector<int64_t> dims, int64_t fill, uin
     const auto random = static_cast<int64_t>(state >> 40);
     if (fill <= UpTo(0)) tensor.ints[i] = random % (UpTo(0) - fill + 1);
     else if (fill == kSmall) tensor.reals[i] = static_cast<double>(random % 33 - 16) / 32;
+    else if (fill >= Slots(0)) tensor.ints[i] = random % (fill - Slots(0) + 1) - 1;
     else if (fill > 0) tensor.ints[i] = IsUnsigned(dtype) ? random % fill : random % (2 * fill) - fill;
     else if (dtype == Dtype::kBool) tensor.ints[i] = fill == kTame ? random % 2 : i % 2;
     else if (fill == kTame && IsFloat(dtype)) tensor.reals[i] = static_cast<double>(random % 33 - 16) / 8;
@@ -219,6 +222,21 @@ void AddIndexed(Cases& cases, Dtype dtype) {
       cases.Try(OpKind::kSegmentReduce,
                 {{dtype, {kBatch, 2, 3}, kTame}, {Dtype::kI32, {6}, 8}, {Dtype::kI32, {6}, 8}}, attributes);
     }
+  }
+  if (IsFloat(dtype)) {
+    const auto products = [&](const Shape& x, const Shape& bank, const Operand& slots) {
+      for (const int64_t transposed : {0, 1}) {
+        Shape stored = bank;
+        if (transposed == 1) std::swap(stored[1], stored[2]);
+        cases.Try(OpKind::kSlotMatMul, {{dtype, x, kTame}, {dtype, stored, kTame}, slots},
+                  {{"transpose_b", transposed}});
+      }
+    };
+    products({kBatch, 5}, {3, 5, 4}, {Dtype::kI32, {kBatch}, Slots(3)});
+    products({kBatch, 2, 3, 8}, {2, 8, 6}, {Dtype::kI64, {kBatch}, Slots(2)});
+    products({kBatch, 3, 1}, {4, 1, 8}, {Dtype::kI64, {kBatch, 3}, Slots(4)});
+    products({kBatch, 3}, {1, 3, 1}, {Dtype::kI32, {kBatch}, Slots(1)});
+    products({kBatch, 0}, {2, 0, 3}, {Dtype::kI32, {kBatch}, Slots(2)});
   }
   for (const char* how : {"none", "add", "mul", "max", "min"}) {
     const Attribute reduction = std::string(how);

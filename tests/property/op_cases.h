@@ -15,7 +15,7 @@ struct OpCase {
   std::unique_ptr<Graph> graph;
   std::vector<ReferenceTensor> Inputs(int64_t batch) const;
   // By input: 0 numbers of every kind; n > 0: indices into n elements; kTame: numbers of about 1, whose sums are short; kSmall:
-  // floats of up to 1/2; UpTo(n): integers from 0 to n.
+  // floats of up to 1/2; UpTo(n): integers from 0 to n; Slots(n): integers from -1 to n - 1.
   std::vector<int64_t> fills;
 };
 

@@ -11,6 +11,7 @@
 #include "compiler/region/traffic.h"
 #include "compiler/support/adt.h"
 #include "compiler/support/interrupt.h"
+#include "passes/adapter_site.h"
 
 namespace fusec {
 
@@ -67,6 +68,7 @@ struct Fused {
 struct FusedGraphs {
   std::map<TargetKind, Fused> by_kind;
   std::vector<StoredTable> stored_tables;
+  std::vector<AdapterSite> adapter_sites;
 };
 
 Result<FusedGraphs> Fuse(Graph& graph, ArrayRef<std::string> targets, bool round_every_op,
@@ -74,6 +76,7 @@ Result<FusedGraphs> Fuse(Graph& graph, ArrayRef<std::string> targets, bool round
   FUSEC_TRY(manager.Run(graph, SharedPasses(round_every_op)));
   FusedGraphs fused;
   fused.stored_tables = manager.report().stored_tables;
+  fused.adapter_sites = manager.report().adapter_sites;
   for (const std::string& target : targets) {
     const TargetKind kind = KindOf(target);
     if (fused.by_kind.count(kind) != 0) continue;
@@ -145,12 +148,18 @@ Result<FusedModel> FuseModel(const CompileOptions& options) {
 
   progress("fusing", 0.1);
   PassManager manager;
-  manager.options = {options.disabled_fusions, options.matmul_precision, options.index_policy,
-                     options.table_storage, std::move(model.constant_names)};
+  manager.options = {
+      options.disabled_fusions, options.matmul_precision,        options.index_policy,
+      options.table_storage,    std::move(model.constant_names), options.adapters};
   manager.dump_directory = options.dump_ir_directory;
   FUSEC_ASSIGN(const FusedGraphs fused, Fuse(graph, targets, options.round_every_op, manager));
   result.pass_timings = manager.timings();
   contents.stored_tables = fused.stored_tables;
+  if (options.adapters) {
+    contents.adapters = ArtifactAdapters{*options.adapters, fused.adapter_sites};
+    // Random data take the model's own adapter, so that its judges know the answer.
+    contents.index_limits[kAdapterInput] = {0, {1}};
+  }
   for (const StoredTable& table : fused.stored_tables) {
     if (table.bytes > table.bytes_before) contents.warnings.push_back(LargerTableWarning(table));
   }

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -25,6 +26,7 @@ struct CompileOptions {
   bool round_every_op = false;                      // half types, as the unfused model would
   std::string index_policy = "error";               // error, clamp, wrap, zero
   std::vector<TableStorage> table_storage;
+  std::optional<AdapterSlots> adapters;
   std::vector<std::string> updatable;  // patterns of initializers that get other values later
   std::set<std::string> disabled_fusions;
   std::string dump_ir_directory, dump_kernels_directory;  // "" for none

@@ -1,5 +1,8 @@
 #include "compiler/driver/build/model_flags.h"
 
+#include <charconv>
+#include <sstream>
+
 #include "compiler/driver/artifact/tensor_files.h"
 #include "compiler/driver/build/compile.h"
 #include "compiler/support/nearest_name.h"
@@ -35,7 +38,38 @@ Result<TableStorage> ParseTableStorage(const std::string& flag) {
                                      "; there are " + known);
 }
 
+// "slots=64,rank=16", in either order.
+Result<AdapterSlots> ParseAdapters(const std::string& flag) {
+  constexpr int64_t kMostSlots = 65536, kMostRank = 4096;
+  AdapterSlots adapters;
+  const auto bad = [&](const std::string& why) {
+    return Fail(ErrorKind::kUsage, "--adapters " + flag + ": " + why +
+                                       ", expected slots=N,rank=N, as in slots=64,rank=16");
+  };
+  std::stringstream parts(flag);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const size_t equals = part.find('=');
+    const std::string key = part.substr(0, equals);
+    if (equals == std::string::npos || (key != "slots" && key != "rank"))
+      return bad("\"" + part + "\" is neither slots=N nor rank=N");
+    const int64_t most = key == "slots" ? kMostSlots : kMostRank;
+    int64_t number = 0;
+    const char* const end = part.data() + part.size();
+    const auto [read, error] = std::from_chars(part.data() + equals + 1, end, number);
+    if (error != std::errc() || read != end || number < 1 || number > most)
+      return bad(key + " is no number from 1 to " + std::to_string(most));
+    (key == "slots" ? adapters.slots : adapters.rank) = number;
+  }
+  if (adapters.slots == 0 || adapters.rank == 0)
+    return bad(std::string(adapters.slots == 0 ? "slots" : "rank") + " is missing");
+  return adapters;
+}
+
 }  // namespace
+
+std::string AdaptersText(const AdapterSlots& adapters) {
+  return "slots=" + std::to_string(adapters.slots) + ",rank=" + std::to_string(adapters.rank);
+}
 
 std::string AsPattern(const std::string& text) {
   std::string pattern;
@@ -65,6 +99,9 @@ Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options) {
   for (const std::string& flag : flags.table_storage) {
     FUSEC_ASSIGN(TableStorage storage, ParseTableStorage(flag));
     options.table_storage.push_back(std::move(storage));
+  }
+  if (flags.adapters) {
+    FUSEC_ASSIGN(options.adapters, ParseAdapters(*flags.adapters));
   }
   options.updatable = flags.updatable;
   options.round_every_op = flags.round_every_op;

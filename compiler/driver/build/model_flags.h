@@ -8,6 +8,7 @@
 
 namespace fusec {
 
+struct AdapterSlots;
 struct CompileOptions;
 
 // What decides how a model becomes an artifact; shared by compile and verify. Texts are as typed;
@@ -20,7 +21,11 @@ struct ModelFlags {
   bool round_every_op = false;
   std::optional<std::string> matmul_precision, index_policy;
   std::vector<std::string> table_storage;  // PATTERN=STORAGE
+  std::optional<std::string> adapters;     // slots=N,rank=N
 };
+
+// As --adapters has it.
+std::string AdaptersText(const AdapterSlots& adapters);
 
 // Text as a pattern that matches it alone.
 std::string AsPattern(const std::string& text);

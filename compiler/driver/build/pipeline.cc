@@ -44,6 +44,8 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
                      // Before its parts are fused as if they were any ops.
                      "recognize-gelu",
                  });
+  // Before adapters are merged.
+  passes.push_back("adapter-slots");
   if (!round_every_op) {
     Append(passes, {
                        // Needs the adapter's input to be one value with its layer's.
@@ -72,6 +74,9 @@ std::vector<std::string> FusionPasses(TargetKind target) {
   // library's products and the cache do as well.
   if (target == TargetKind::kGpu) {
     Append(passes, {
+                       // Before attention and products take the sums of layers and adapters, for
+                       // which they would read both.
+                       "fuse-slot-matmul",
                        // Before the concatenation is part of a kernel.
                        "pad-depth",
                        // Before block programs, which take the sums of the parts.

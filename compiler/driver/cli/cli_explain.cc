@@ -110,6 +110,16 @@ void PrintStoredTables(ArrayRef<StoredTable> tables) {
       FormatTable(rows, "llrrrr").c_str());
 }
 
+void PrintAdapters(const ArtifactAdapters& adapters) {
+  std::vector<std::vector<std::string>> rows = {{"  layer", "inputs", "outputs"}};
+  for (const AdapterSite& site : adapters.sites) {
+    rows.push_back({"  " + site.module, std::to_string(site.inputs), std::to_string(site.outputs)});
+  }
+  std::printf("\nlayers with %s of adapters of rank %s (--adapters)\n\n%s",
+              Plural(adapters.slots.slots, "slot").c_str(),
+              std::to_string(adapters.slots.rank).c_str(), FormatTable(rows, "lrr").c_str());
+}
+
 void PrintPage(const Explanation& e) {
   std::printf("%s  opset %s, matmul precision %s, %s%starget %s, %s\n\n", Bold(e.model).c_str(),
               e.opset.c_str(), e.matmul_precision.c_str(),
@@ -136,6 +146,7 @@ void PrintPage(const Explanation& e) {
   }
   for (const ExplainedStep& step : e.steps) PrintStep(step);
   PrintStoredTables(e.stored_tables);
+  if (e.adapters) PrintAdapters(*e.adapters);
   PrintEdges(e);
   if (e.tuning) {
     std::printf("\nchosen by measuring on %s\n\n%s", e.tuning->device.c_str(),

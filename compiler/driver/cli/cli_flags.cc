@@ -46,6 +46,12 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
       "store the rows of the embedding tables whose name matches PATTERN (as in a shell: *, "
       "?, [..]) as int8, int4, fp8, f16 or bf16; may be repeated, the last match counts",
       "PATTERN=STORAGE");
+  app.add_option(
+         "--adapters", flags.adapters,
+         "keep LoRA adapters in slots, for adapters of up to that rank that are loaded "
+         "while the model serves; the input adapter_id says for each row of the batch which "
+         "slot it takes, -1 for none (slot 0 holds the model's own adapter)")
+      ->type_name("slots=N,rank=N");
   AddRepeated(app, "--disable-fusion", flags.disabled_fusions,
               "switch off a fusion or a rewrite of weights (fusec opt --passes=help lists them)",
               "NAME", ',');

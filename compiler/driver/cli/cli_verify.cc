@@ -12,6 +12,7 @@
 #include "compiler/support/adt.h"
 #include "compiler/support/child_process.h"
 #include "compiler/support/interrupt.h"
+#include "passes/adapter_site.h"
 
 namespace fusec {
 
@@ -41,7 +42,11 @@ bool JudgeByOnnxruntime(const OnnxruntimeJudge& judge, const Subject& subject, c
   const size_t first = judgements.size() - outputs.size();  // of the interpreter's
   const runtime::Manifest& manifest = subject.program->manifest();
   NamedTensors named;
-  for (size_t i = 0; i < inputs.size(); ++i) named.emplace_back(manifest.inputs[i].name, inputs[i]);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::string& name = manifest.inputs[i].name;
+    if (subject.options.adapters && name == kAdapterInput) continue;  // the model has none
+    named.emplace_back(name, inputs[i]);
+  }
   for (const auto& [name, data] : subject.options.frozen_inputs) named.emplace_back(name, data);
   const Result<NamedTensors> expected = judge.Run(subject.model, named);
   if (!expected) {

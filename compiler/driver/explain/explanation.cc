@@ -63,6 +63,14 @@ std::vector<StoredTable> StoredTables(const Json& json) {
   }
 }
 
+std::optional<ArtifactAdapters> Adapters(const Json& json) {
+  try {
+    return AdaptersOf(json);
+  } catch (const Json::exception&) {
+    throw WrongKey{"adapters"};
+  }
+}
+
 std::vector<std::string> Texts(const Json& object, const char* key) {
   std::vector<std::string> texts;
   for (const Json& item : ValueOf(object, key, Json::array())) {
@@ -132,6 +140,7 @@ Result<void> FillStory(const runtime::Manifest& manifest, const Json& json,
   explanation.rounding = ValueOf(json, "rounding", "stores");
   explanation.index_policy = ValueOf(json, "index_policy", "error");
   explanation.stored_tables = StoredTables(json);
+  explanation.adapters = Adapters(json);
   const Json before = ValueOf(json, "before", Json::object());
   explanation.before_launches = ValueOf(before, "launches", int64_t{0});
   FUSEC_RUNTIME_ASSIGN(
@@ -308,6 +317,7 @@ std::string ExplanationJson(const Explanation& e) {
                {"after", {{"launches", e.after_launches}, {"bytes", e.after_bytes}}},
                {"footprint", {{"weight_bytes", e.weight_bytes}, {"arena_bytes", e.arena_bytes}}}};
   if (!e.stored_tables.empty()) json["table_storage"] = StoredTablesJson(e.stored_tables);
+  if (e.adapters) json["adapters"] = AdaptersJson(*e.adapters);
   if (!e.run_time_outputs.empty()) json["run_time_outputs"] = e.run_time_outputs;
   if (e.tuning) json["tuning"] = TuningJson(*e.tuning);
   return json.dump(1);

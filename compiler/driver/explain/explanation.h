@@ -9,6 +9,7 @@
 #include "compiler/driver/artifact/artifact_ir.h"
 #include "compiler/driver/artifact/dim_flags.h"
 #include "compiler/driver/tune/tuning_file.h"
+#include "compiler/package/adapter_sites.h"
 #include "compiler/package/stored_tables.h"
 #include "compiler/support/adt.h"
 #include "compiler/support/result.h"
@@ -56,6 +57,7 @@ struct Explanation {
   int64_t before_launches = 0, before_bytes = 0, after_launches = 0, after_bytes = 0;
   int64_t weight_bytes = 0, arena_bytes = 0;
   std::vector<StoredTable> stored_tables;
+  std::optional<ArtifactAdapters> adapters;
   std::optional<TargetTuning> tuning;  // what was measured, if the target was tuned
 
   std::vector<const Node*> regions() const { return RegionsOf(*graph); }

@@ -7,14 +7,13 @@
 
 #include "compiler/driver/artifact/artifact_ir.h"
 #include "compiler/driver/build/compile.h"
-#include "compiler/driver/build/model_flags.h"
+#include "compiler/driver/build/recorded_flags.h"
 #include "compiler/driver/edit/editable_artifact.h"
 #include "compiler/driver/refit/new_weights.h"
 #include "compiler/driver/refit/same_program.h"
 #include "compiler/driver/tune/artifact_source.h"
 #include "compiler/package/artifact_folder.h"
 #include "compiler/package/output_path.h"
-#include "compiler/package/stored_tables.h"
 #include "compiler/support/read_file.h"
 
 namespace fusec {
@@ -41,17 +40,9 @@ Result<CompileOptions> OptionsOf(const RefitOptions& refit, const Json& manifest
     return Fail(ErrorKind::kUsage, "--model belongs to weights in a .safetensors file, and " +
                                        refit.weights + " is a model itself");
   }
-  ModelFlags flags;
+  FUSEC_ASSIGN(ModelFlags flags, RecordedFlags(refit.artifact, manifest));
   flags.freezes = refit.freezes;
-  flags.updatable = manifest.value("updatable", Json::array()).get<std::vector<std::string>>();
-  for (const StoredTable& table : StoredTablesOf(manifest))
-    flags.table_storage.push_back(AsPattern(table.table) + "=" + table.storage);
   FUSEC_TRY(ApplyModelFlags(flags, options));
-  options.matmul_precision = manifest.at("matmul_precision");
-  options.round_every_op = manifest.at("rounding") == "every op";
-  options.index_policy = manifest.value("index_policy", "error");
-  options.disabled_fusions =
-      manifest.value("disabled_fusions", Json::array()).get<std::set<std::string>>();
   for (const std::string name : manifest.value("frozen_inputs", Json::array())) {
     if (options.frozen_inputs.count(name) == 0)
       return Fail(ErrorKind::kUsage, "input \"" + name + "\" was frozen when " + refit.artifact +

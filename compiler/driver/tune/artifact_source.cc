@@ -27,7 +27,12 @@ Result<void> FillContents(const Json& json, ArtifactContents& contents) {
   contents.matmul_precision = json.at("matmul_precision");
   contents.round_every_op = json.at("rounding") == "every op";
   contents.index_policy = json.value("index_policy", "error");
+  contents.disabled_fusions =
+      json.value("disabled_fusions", Json::array()).get<std::set<std::string>>();
+  contents.updatable = json.value("updatable", Json::array()).get<std::vector<std::string>>();
+  contents.frozen_inputs = json.value("frozen_inputs", Json::array()).get<std::set<std::string>>();
   contents.stored_tables = StoredTablesOf(json);
+  contents.adapters = AdaptersOf(json);
   contents.warnings = json.at("warnings").get<std::vector<std::string>>();
   contents.launches_before = json.at("before").at("launches");
   FUSEC_ASSIGN(contents.bytes_before, Expr::Parse(json["before"].at("bytes").get<std::string>()));

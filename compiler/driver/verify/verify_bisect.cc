@@ -25,6 +25,8 @@ const char* PassOfClass(RegionClass region_class) {
       return "fuse-block-program";
     case RegionClass::kMatMul:
       return "fuse-matmul-epilogue";
+    case RegionClass::kSlotMatMul:
+      return "fuse-slot-matmul";
     case RegionClass::kRowReduction:
       return "fuse-row-reduction";
     case RegionClass::kGatherConcat:

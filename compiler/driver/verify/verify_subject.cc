@@ -4,11 +4,9 @@
 #include <filesystem>
 
 #include "compiler/driver/artifact/input_flags.h"
-#include "compiler/driver/build/model_flags.h"
-#include "compiler/package/stored_tables.h"
+#include "compiler/driver/build/recorded_flags.h"
 #include "compiler/reference/interpreter.h"
 #include "compiler/support/adt.h"
-#include "compiler/support/read_file.h"
 #include "runtime/src/cuda/cuda_pieces.h"
 
 namespace fusec {
@@ -38,27 +36,33 @@ Result<std::string> ModelOf(const VerifyFlags& flags, bool needed) {
 }
 
 // A flag that an artifact has decided: it may be repeated, and is set where it was not given.
-Result<void> TakeFlag(const char* name, const std::string& artifact, const std::string& decided,
-                      std::optional<std::string>& flag) {
-  if (flag.value_or(decided) != decided)
+Result<void> TakeFlag(const char* name, const std::string& artifact,
+                      const std::optional<std::string>& decided, std::optional<std::string>& flag) {
+  if (flag && flag != decided) {
+    const std::string with = decided ? std::string("with ") + name + " " + *decided : "without it";
     return Fail(ErrorKind::kUsage, std::string(name) + " " + *flag + ": " + artifact +
-                                       " was compiled with " + name + " " + decided +
-                                       ", and is verified as it is");
+                                       " was compiled " + with + ", and is verified as it is");
+  }
   flag = decided;
   return {};
 }
 
 // Makes the flags those that the artifact was compiled with, as far as its manifest tells.
-Result<void> TakeFlags(const std::string& artifact, const runtime::Manifest& manifest,
-                       ModelFlags& flags) {
+Result<void> TakeFlags(const std::string& artifact, ModelFlags& flags) {
+  FUSEC_ASSIGN(const auto manifest, ReadManifest(artifact));
+  FUSEC_ASSIGN(const ModelFlags recorded, RecordedFlags(artifact, manifest));
   FUSEC_TRY(
-      TakeFlag("--matmul-precision", artifact, manifest.matmul_precision, flags.matmul_precision));
-  FUSEC_TRY(TakeFlag("--index-policy", artifact, manifest.index_policy, flags.index_policy));
-  const bool rounds_every_op = manifest.rounding == "every op";
-  if (flags.round_every_op && !rounds_every_op)
+      TakeFlag("--matmul-precision", artifact, recorded.matmul_precision, flags.matmul_precision));
+  FUSEC_TRY(TakeFlag("--index-policy", artifact, recorded.index_policy, flags.index_policy));
+  FUSEC_TRY(TakeFlag("--adapters", artifact, recorded.adapters, flags.adapters));
+  if (flags.round_every_op && !recorded.round_every_op)
     return Fail(ErrorKind::kUsage, "--round-every-op: " + artifact +
                                        " was compiled without it, and is verified as it is");
-  flags.round_every_op = rounds_every_op;
+  flags.round_every_op = recorded.round_every_op;
+  if (flags.table_storage.empty()) flags.table_storage = recorded.table_storage;
+  flags.disabled_fusions.insert(flags.disabled_fusions.end(), recorded.disabled_fusions.begin(),
+                                recorded.disabled_fusions.end());
+  flags.updatable = recorded.updatable;
   return {};
 }
 
@@ -68,25 +72,17 @@ std::string StorageText(ArrayRef<StoredTable> tables) {
   return texts.empty() ? "as the model has them" : Join(texts, ", ");
 }
 
-Result<std::vector<StoredTable>> ReadStoredTables(const std::string& artifact) {
-  const std::string file = artifact + "/manifest.json";
-  FUSEC_ASSIGN(const std::string text, ReadWholeFile(file, ErrorKind::kArtifact));
-  try {
-    return StoredTablesOf(nlohmann::ordered_json::parse(text));
-  } catch (const nlohmann::ordered_json::exception& error) {
-    return Fail(ErrorKind::kArtifact, file + ": " + error.what());
-  }
-}
-
 // Stores the tables of the subject's graph as the program does, and keeps the graph before that.
 Result<void> StoreTables(const std::map<std::string, std::string>& constant_names,
-                         ArrayRef<StoredTable> stored, Subject& subject) {
+                         Subject& subject) {
   if (subject.options.table_storage.empty()) return {};
   subject.with_own_tables = subject.graph->Clone();
   PassManager manager;
   manager.options.table_storage = subject.options.table_storage;
   manager.options.constant_names = constant_names;
   FUSEC_TRY(manager.Run(*subject.graph, {"quantize-tables"}));
+  FUSEC_ASSIGN(const auto manifest, ReadManifest(subject.artifact));
+  FUSEC_ASSIGN(const auto stored, RecordedTables(subject.artifact, manifest));
   const auto found = StorageText(manager.report().stored_tables);
   if (found == StorageText(stored)) return {};
   return Fail(ErrorKind::kUsage, "--table-storage stores " + found + ", but " + subject.artifact +
@@ -113,12 +109,7 @@ Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
   const bool is_artifact = IsFolder(flags.subject);
   if (is_artifact) {
     FUSEC_ASSIGN(subject.program, LoadProgram(subject.artifact, flags.device));
-    FUSEC_TRY(TakeFlags(subject.artifact, subject.program->manifest(), subject.model_flags));
-  }
-  if (is_artifact && subject.model_flags.table_storage.empty()) {
-    FUSEC_ASSIGN(const auto stored, ReadStoredTables(subject.artifact));
-    for (const StoredTable& table : stored)
-      subject.model_flags.table_storage.push_back(AsPattern(table.table) + "=" + table.storage);
+    FUSEC_TRY(TakeFlags(subject.artifact, subject.model_flags));
   }
   FUSEC_TRY(ApplyModelFlags(subject.model_flags, subject.options));
   if (!is_artifact) {
@@ -143,8 +134,7 @@ Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
   }
   FUSEC_ASSIGN(LoadedModel loaded, LoadModel(subject.options));
   subject.graph = std::move(loaded.imported);
-  FUSEC_ASSIGN(const auto stored, ReadStoredTables(subject.artifact));
-  FUSEC_TRY(StoreTables(loaded.constant_names, stored, subject));
+  FUSEC_TRY(StoreTables(loaded.constant_names, subject));
   const std::string& policy = subject.program->manifest().index_policy;
   FUSEC_TRY(ApplyIndexPolicy(policy, *subject.graph));
   if (subject.with_own_tables) FUSEC_TRY(ApplyIndexPolicy(policy, *subject.with_own_tables));

@@ -11,7 +11,7 @@ namespace fusec {
 ProductPlanner::ProductPlanner(const Node& region, const MatMulPlan& matmul, KernelBuilder& builder)
     : region_(region), matmul_(matmul), builder_(builder), lowering_(region, builder) {
   for (const auto& node : region.body->nodes) {
-    if (node->kind == OpKind::kMatMul) product_ = node.get();
+    if (node->kind == OpKind::kMatMul || node->kind == OpKind::kSlotMatMul) product_ = node.get();
   }
 }
 
@@ -107,7 +107,7 @@ CExpr ProductPlanner::LeftFrom(const CExpr& first_row) {
 Expr ProductPlanner::FirstOfPack(int64_t lanes, const CExpr& lanes_name) {
   IndexWriter& names = builder_.expressions();
   const Value* base = matmul_.made;
-  while (GetOpDef(base->producer->kind).op_class == OpClass::kView)
+  while (base->producer && GetOpDef(base->producer->kind).op_class == OpClass::kView)
     base = base->producer->operand(0);
   const int64_t columns = base->type.shape.back().AsConstant().value_or(0);
   if (columns <= lanes || columns % lanes != 0 || depth() % columns != 0) {
@@ -186,7 +186,7 @@ std::string ProductPlanner::OpsInWords(bool behind_product) const {
   bool is_behind = false;
   for (const auto& node : region_.body->nodes) {
     is_behind |= node.get() == product_;
-    if (node->kind == OpKind::kMatMul || node->kind == OpKind::kReshape) continue;
+    if (node.get() == product_ || node->kind == OpKind::kReshape) continue;
     if (is_behind == behind_product)
       words += (words.empty() ? "" : ", ") + std::string(GetOpDef(node->kind).text);
   }

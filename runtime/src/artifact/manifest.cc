@@ -220,7 +220,10 @@ class ManifestReader {
     FUSEC_RT_ASSIGN(site.input, ReadText(item, "input"));
     FUSEC_RT_ASSIGN(site.shape, ReadShape(item));
     FUSEC_RT_ASSIGN(site.extent, ReadDim(item, "extent"));
-    FUSEC_RT_ASSIGN(site.is_length, ReadFlag(item, "length"));
+    FUSEC_RT_ASSIGN(const bool is_length, ReadFlag(item, "length"));
+    FUSEC_RT_ASSIGN(const bool is_slot, ReadFlag(item, "slot"));
+    if (is_length) site.values = IndexValues::kLength;
+    if (is_slot) site.values = IndexValues::kSlot;
     return site;
   }
 

@@ -52,14 +52,17 @@ struct Buffer {
   std::string tensor;  // of kConstant: its name in weights.safetensors
 };
 
+// What the values may be: -extent..extent-1, 0..extent, -1..extent-1.
+enum class IndexValues { kIndex, kLength, kSlot };
+
 // A place where a kernel reads through an index from the data.
 struct IndexSite {
   std::string node;                  // "tables.3/Gather"
   std::string tensor;                // the tensor of indices
   std::string input;                 // the input that it comes from unchanged, or ""
   std::vector<DimExpression> shape;  // of the tensor of indices
-  DimExpression extent;              // valid indices are -extent .. extent - 1
-  bool is_length = false;            // it is a length instead, and valid are 0 .. extent
+  DimExpression extent;
+  IndexValues values = IndexValues::kIndex;
 };
 
 struct KernelArgument {

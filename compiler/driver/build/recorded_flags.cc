@@ -1,0 +1,55 @@
+#include "compiler/driver/build/recorded_flags.h"
+
+#include "compiler/package/adapter_sites.h"
+#include "compiler/package/stored_tables.h"
+#include "compiler/support/read_file.h"
+
+namespace fusec {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string FileOf(const std::string& artifact) { return artifact + "/manifest.json"; }
+
+// What `read` makes of a manifest, or the error that a key has another form.
+template <class Read>
+auto Reading(const std::string& artifact, const Read& read) -> Result<decltype(read())> {
+  try {
+    return read();
+  } catch (const Json::exception& error) {
+    return Fail(ErrorKind::kArtifact, FileOf(artifact) + ": " + error.what());
+  }
+}
+
+}  // namespace
+
+Result<Json> ReadManifest(const std::string& artifact) {
+  FUSEC_ASSIGN(const std::string text, ReadWholeFile(FileOf(artifact), ErrorKind::kArtifact));
+  Json manifest = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!manifest.is_object())
+    return Fail(ErrorKind::kArtifact, FileOf(artifact) + " is no JSON object");
+  return manifest;
+}
+
+Result<ModelFlags> RecordedFlags(const std::string& artifact, const Json& manifest) {
+  return Reading(artifact, [&] {
+    ModelFlags flags;
+    flags.matmul_precision = manifest.at("matmul_precision");
+    flags.index_policy = manifest.value("index_policy", "error");
+    flags.round_every_op = manifest.at("rounding") == "every op";
+    flags.disabled_fusions =
+        manifest.value("disabled_fusions", Json::array()).get<std::vector<std::string>>();
+    flags.updatable = manifest.value("updatable", Json::array()).get<std::vector<std::string>>();
+    for (const StoredTable& table : StoredTablesOf(manifest))
+      flags.table_storage.push_back(AsPattern(table.table) + "=" + table.storage);
+    if (const auto adapters = AdaptersOf(manifest)) flags.adapters = AdaptersText(adapters->slots);
+    return flags;
+  });
+}
+
+Result<std::vector<StoredTable>> RecordedTables(const std::string& artifact, const Json& manifest) {
+  return Reading(artifact, [&] { return StoredTablesOf(manifest); });
+}
+
+}  // namespace fusec

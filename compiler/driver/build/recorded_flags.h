@@ -1,0 +1,24 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "compiler/driver/build/model_flags.h"
+#include "passes/stored_rows.h"
+
+namespace fusec {
+
+// The manifest of the artifact in the folder `artifact`.
+Result<nlohmann::ordered_json> ReadManifest(const std::string& artifact);
+
+// The flags that an artifact was compiled with, by its manifest, but for --freeze: of these it has
+// the names only.
+Result<ModelFlags> RecordedFlags(const std::string& artifact,
+                                 const nlohmann::ordered_json& manifest);
+
+// How it stores the tables that --table-storage names.
+Result<std::vector<StoredTable>> RecordedTables(const std::string& artifact,
+                                                const nlohmann::ordered_json& manifest);
+
+}  // namespace fusec

@@ -1,0 +1,187 @@
+#include "compiler/ir/c_text.h"
+#include "compiler/kernel/fold.h"
+#include "compiler/plan/matmul/product_planner.h"
+#include "compiler/region/slot_product.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr int64_t kTileRows = 16;
+constexpr int kWarps = 8;
+constexpr int64_t kGroupColumns = 16;
+constexpr int64_t kMostColumns = 256;  // of a tile
+constexpr int64_t kLanes = 4;          // 16 bytes of sums
+
+int64_t RoundUp(int64_t number, int64_t step) { return (number + step - 1) / step * step; }
+
+// What a tile's warps share out: the depth where columns are few, else the columns.
+struct SlotTile {
+  int64_t columns = 0;
+  int column_warps = 1, depth_warps = 1;
+
+  SlotTile(int64_t all_columns, int64_t depth) {
+    const int64_t chunk = 4 * PackOf(depth);
+    while (depth_warps < kWarps && depth_warps * chunk < depth) depth_warps *= 2;
+    // Of long sums as many columns as they need, of short ones as many as there are warps for.
+    column_warps = kWarps / depth_warps;
+    const int64_t wanted =
+        std::min(RoundUp(all_columns, kGroupColumns), kMostColumns / depth_warps);
+    columns = RoundUp(wanted, kGroupColumns * column_warps);
+  }
+  // Neighbours that a thread takes of a row.
+  static int64_t PackOf(int64_t depth) { return depth % 32 == 0 ? 8 : 4; }
+  int64_t SharedBytes() const { return depth_warps * kTileRows * (columns + 8) * 4; }
+};
+
+class SlotPlanner : ProductPlanner {
+ public:
+  SlotPlanner(const Node& region, const MatMulPlan& matmul, KernelBuilder& builder)
+      : ProductPlanner(region, matmul, builder), tile_(columns(), depth()) {}
+
+  KernelPlan Plan() {
+    NameOperands();
+    for (const char* file : {"async_copy.cuh", "tensor_core.cuh", "vector.cuh", "tile_memory.cuh",
+                             "matmul_rows.cuh", "slot_matmul.cuh"})
+      builder_.Use(file);
+    if (matmul_.made) builder_.Use("made_operand.cuh");
+    KernelPlan& plan = builder_.plan();
+    IndexWriter& names = builder_.expressions();
+    const int64_t column_tiles = CeilDiv(columns(), tile_.columns);
+    plan.block_size = 32 * kWarps;
+    plan.blocks = CeilDiv(matmul_.m, kTileRows, builder_.ranges()) * column_tiles;
+    plan.shared_bytes = static_cast<int>(tile_.SharedBytes());
+    plan.launch_in_words = "a block makes " + std::to_string(kTileRows) + " x " +
+                           std::to_string(tile_.columns) + " of the result";
+    const CExpr rows = names.Constant("tile_rows", kTileRows, "of a block");
+    const CExpr width = names.Constant("tile_columns", tile_.columns, "of a block");
+    const CExpr column_warps = names.Constant("column_warps", tile_.column_warps, "side by side");
+    const CExpr depth_warps =
+        names.Constant("depth_warps", tile_.depth_warps, "that share out the sums");
+    builder_.Append(Statement::Using(
+        "Shape", Template("SlotShape",
+                          {TensorCoreArithmetic(dtype(), ""), width, column_warps, depth_warps})));
+    DeclareSharedMemory(builder_);
+    const CExpr tiles = names.Constant("column_tiles", column_tiles, "tiles side by side");
+    Let("first_row", BlockNumber() / tiles * rows, 0, matmul_.m - 1);
+    Let("first_column", BlockNumber() % tiles * width, 0, matmul_.n - 1);
+    builder_.Blank();
+    Multiply(rows);
+    builder_.Blank();
+    builder_.Comment(EpilogueInWords());
+    StoreTile(rows);
+    return Finish(0);
+  }
+
+ private:
+  void NameOperands() {
+    ChooseIndexType(region_, builder_);
+    const std::string name = NameOf(builder_, matmul_.result);
+    columns_ =
+        builder_.Write(matmul_.n, Only({0, name + "_columns", "last axis of \"" + name + "\""}));
+    const std::string left =
+        matmul_.made ? FriendlyName(matmul_.made->name) : NameOf(builder_, matmul_.a.value);
+    depth_ = builder_.Write(matmul_.k, Only({0, FriendlyName(product_->result()->name) + "_depth",
+                                             "terms of each sum: last axis of \"" + left + "\""}));
+    if (matmul_.a.value) a_ = builder_.Buffer(matmul_.a.value);
+    b_ = builder_.Buffer(matmul_.b.value);
+  }
+
+  void Multiply(const CExpr& rows) {
+    const CExpr slot = ReadSlot(rows);
+    const CExpr left = LeftFrom("first_row");
+    const CExpr pack =
+        builder_.expressions().Constant("pack", SlotTile::PackOf(depth()), "elements of one load");
+    builder_.Comment("memory.sums = " + a_.word() + " x what the slots name of " + b_.word());
+    builder_.AppendCall(
+        Call(Template("MultiplyBySlots", {"Shape", pack, matmul_.b.transposed ? "true" : "false"}),
+             {left, slot, b_, "first_column", columns_, depth_, "memory"}));
+  }
+
+  // The slot of a row of the tile in each thread of its number there, in every warp.
+  CExpr ReadSlot(const CExpr& rows) {
+    builder_.Comment("The slot of row threadIdx.x % " + rows.ToString() + " of the tile.");
+    builder_.Append(Statement::Declare("int", "slot", -1));
+    Let("slot_row", "first_row" + "threadIdx.x" % rows, 0, matmul_.m - 1);
+    builder_.Open(/*is_branch=*/true);
+    const Value* slots = product_->operand(kSlotsOfProduct);
+    const Exprs place = Coordinates(builder_, Expr::Symbol("slot_row"), RowsShape(), "slot_row");
+    const Exprs of_slots(place.begin(), place.begin() + slots->type.rank());
+    const Expr checked = lowering_.SlotAt(*product_, kSlotsOfProduct, of_slots, kBankOfProduct);
+    builder_.Assign("slot", builder_.Write(checked, {}));
+    builder_.CloseIf("slot_row" < RowCount());
+    builder_.Blank();
+    return "slot";
+  }
+  Shape RowsShape() const {
+    const Shape& shape = product_->result()->type.shape;
+    return Shape(shape.begin(), shape.end() - 1);
+  }
+
+  // Four neighbours at a time.
+  void StoreTile(const CExpr& rows) {
+    IndexWriter& names = builder_.expressions();
+    const CExpr lanes = names.Constant("lanes", kLanes, "neighbours that a thread makes at once");
+    const int64_t vectors = tile_.columns / kLanes;
+    const CExpr count = names.Constant("tile_vectors", vectors, lanes.ToString() + " columns each");
+    const Statement header =
+        LoopHeader(builder_, "i", "threadIdx.x", rows * count, "Shape::kThreads");
+    builder_.Open();
+    builder_.DefineVariable("i", 0, kTileRows * vectors - 1);
+    Let("tile_row", "i" / count, 0, kTileRows - 1);
+    Let("tile_vector", "i" % count, 0, vectors - 1);
+    Let("row", "first_row + tile_row", 0, matmul_.m - 1);
+    Let("vector", "first_column" / lanes + "tile_vector", 0, columns() / kLanes - 1);
+    names.NameFactor("vector", kLanes, lanes);
+    builder_.Open(/*is_branch=*/true);
+    builder_.OpenLanes({"lane", kLanes, true, "#pragma unroll", lanes});
+    builder_.BeforeLanes(Statement::Let(VectorType("float", lanes), "sums",
+                                        Call(Template("TileSums", {"Shape", lanes}),
+                                             {"memory", "tile_row", "tile_vector" * lanes})));
+    builder_.Append(Statement::Let("float", "product", "sums.at[lane]"));
+    builder_.DefineVariable("product", 0, 0);
+    StoreElement(Expr::Symbol("row"), Expr::Symbol("vector") * kLanes + Expr::Symbol("lane"),
+                 "product");
+    builder_.CloseLanes();
+    builder_.CloseIf(And("row" < RowCount(), "vector" * lanes < columns_));
+    builder_.CloseFor(header);
+  }
+
+  const SlotTile tile_;
+};
+
+// The product as others are planned: rows by a matrix, of which the bank has many.
+MatMulPlan PlanOf(const Node& region) {
+  const Node& product = SlotProductOf(region);
+  MatMulPlan plan;
+  const auto outside = [&](const Value* value) -> const Value* {
+    while (value->producer && value->producer->kind == OpKind::kReshape)
+      value = value->producer->operand(0);
+    for (size_t i = 0; i < region.operands.size(); ++i) {
+      if (region.body->inputs[i].get() == value) return region.operands[i];
+    }
+    return nullptr;
+  };
+  const Value* x = product.operand(0);
+  plan.a.value = outside(x);
+  if (!plan.a.value) plan.made = x;
+  plan.b.value = outside(product.operand(kBankOfProduct));
+  plan.b.transposed = product.Int("transpose_b") != 0;
+  plan.result = region.result();
+  const Shape& shape = product.result()->type.shape;
+  plan.m = Product(Shape(shape.begin(), shape.end() - 1));
+  plan.n = shape.back();
+  plan.k = x->type.shape.back();
+  plan.batch = 1;
+  plan.a.batch_stride = plan.b.batch_stride = 0;
+  return plan;
+}
+
+}  // namespace
+
+KernelPlan PlanSlotMatMul(const Node& region, KernelBuilder& builder) {
+  const MatMulPlan plan = PlanOf(region);
+  return SlotPlanner(region, plan, builder).Plan();
+}
+
+}  // namespace fusec

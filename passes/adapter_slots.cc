@@ -1,0 +1,194 @@
+#include "passes/adapter_slots.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/ir/op_def.h"
+#include "compiler/support/terminal.h"
+#include "passes/graph_edit.h"
+#include "passes/low_rank_adapter.h"
+
+namespace fusec {
+
+namespace {
+
+using Components = std::vector<std::string>;
+
+// "/layers.0/q_proj/MatMul" or "layers.0.q_proj" in parts between dots or slashes.
+Components Split(const std::string& path, char separator) {
+  Components parts;
+  size_t begin = 0;
+  while (begin <= path.size()) {
+    const size_t end = std::min(path.find(separator, begin), path.size());
+    if (end > begin) parts.push_back(path.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+// The module that a node belongs to, as far as its exporter recorded it.
+Components ModuleOf(const Node& node) {
+  for (const Origin& origin : node.provenance) {
+    if (!origin.module_path.empty()) return Split(origin.module_path, '.');
+    Components parts = Split(origin.onnx_node, '/');
+    if (parts.size() > 1) {
+      parts.pop_back();  // the op
+      return Split(Join(parts, "."), '.');
+    }
+  }
+  return {};
+}
+
+Components CommonPrefix(const Components& a, const Components& b) {
+  const auto end = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
+  return Components(a.begin(), end);
+}
+
+class SlotMaker {
+ public:
+  SlotMaker(Graph& graph, const PassOptions& options, PassReport& report)
+      : graph_(graph), options_(options), report_(report) {}
+
+  Result<bool> Run() {
+    FUSEC_TRY(AddAdapterInput());
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      Node& sum = *graph_.nodes[i];
+      if (sum.kind != OpKind::kAdd) continue;
+      const auto adapter = FindLowRankAdapter(graph_, Readers(graph_), sum);
+      if (!adapter) continue;
+      Builder builder(graph_, i);
+      FUSEC_TRY(Replace(*adapter, sum, builder));
+      i = builder.insert_at();
+    }
+    if (report_.adapter_sites.empty()) {
+      return Fail(ErrorKind::kUsage,
+                  "--adapters: the model has no low-rank adapters (LoRA): expected layers x W + "
+                  "s (x A) B, as PEFT exports them unmerged");
+    }
+    RemoveDeadNodes(graph_);
+    return true;
+  }
+
+ private:
+  // One element for each place of the first axis of the model's first input.
+  Result<void> AddAdapterInput() {
+    for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+      if (graph_.InputName(i) == kAdapterInput) {
+        return Fail(ErrorKind::kUsage, std::string("--adapters: the model has an input \"") +
+                                           kAdapterInput + "\" already");
+      }
+    }
+    const auto first = std::find_if(graph_.inputs.begin(), graph_.inputs.end(),
+                                    [](const auto& input) { return input->type.rank() > 0; });
+    if (first == graph_.inputs.end())
+      return Fail(ErrorKind::kUsage, "--adapters: the model has no input with a batch");
+    batch_ = (*first)->type.shape[0];
+    if (!graph_.input_names.empty()) graph_.input_names.push_back(kAdapterInput);
+    slots_ = graph_.AddInput(graph_.UniqueName(kAdapterInput), {Dtype::kI32, {batch_}});
+    return {};
+  }
+
+  std::string NameOf(const Value* constant) const {
+    const auto found = options_.constant_names.find(constant->name);
+    return found == options_.constant_names.end() ? constant->name : found->second;
+  }
+
+  // The common part of the modules of both products, or of the names of their weights; the name of
+  // the product where there is none.
+  std::string ModuleOf(const LowRankAdapter& adapter) {
+    Components module =
+        CommonPrefix(fusec::ModuleOf(*adapter.down_product), fusec::ModuleOf(*adapter.up_product));
+    if (module.empty()) {
+      module = CommonPrefix(Split(NameOf(adapter.down_product->operand(1)), '.'),
+                            Split(NameOf(adapter.up_product->operand(1)), '.'));
+    }
+    const std::string name =
+        module.empty() ? adapter.base->result()->name : Join(ArrayRef<std::string>(module), ".");
+    std::string unique = name;
+    for (int i = 2; !modules_.insert(unique).second; ++i) unique = fmt::format("{}.{}", name, i);
+    return unique;
+  }
+
+  Result<void> Replace(const LowRankAdapter& adapter, Node& sum, Builder& builder) {
+    AdapterSite site;
+    site.module = ModuleOf(adapter);
+    site.inputs = adapter.down.terms();
+    site.outputs = adapter.up.results();
+    site.scale = adapter.scale;
+    const int64_t rank = adapter.down.results();
+    if (rank > options_.adapters->rank) {
+      return Fail(ErrorKind::kUsage,
+                  fmt::format("--adapters: the adapter of \"{}\" has rank {}, more than rank={}",
+                              site.module, rank, options_.adapters->rank));
+    }
+    builder.set_provenance(sum.provenance);
+    FUSEC_ASSIGN(Value * slots, SlotsOfRows(adapter.x, site.module, builder));
+    const std::string name = sum.result()->name;
+    Value* down = MakeBank(builder, name + "_lora_A", site.inputs, rank,
+                           [&](int64_t k, int64_t r) { return adapter.down.At(k, r); });
+    Value* up = MakeBank(builder, name + "_lora_B", site.outputs, rank,
+                         [&](int64_t n, int64_t r) { return adapter.scale * adapter.up.At(r, n); });
+    site.down = down->name;
+    site.up = up->name;
+    Value* reduced = builder.Make(OpKind::kSlotMatMul, {adapter.x, down, slots},
+                                  {{"transpose_b", int64_t{0}}}, name + "_down");
+    Value* delta = builder.Make(OpKind::kSlotMatMul, {reduced, up, slots},
+                                {{"transpose_b", int64_t{1}}}, name + "_delta");
+    sum.operands[adapter.delta] = delta;
+    report_.adapter_sites.push_back(std::move(site));
+    return {};
+  }
+
+  // A constant [slots, rows, rank] of which slot 0 begins with `element`, updatable because other
+  // adapters take its place.
+  Value* MakeBank(Builder& builder, const std::string& name, int64_t rows, int64_t own_rank,
+                  function_ref<double(int64_t row, int64_t r)> element) {
+    const int64_t slots = options_.adapters->slots, rank = StoredRank(options_.adapters->rank);
+    TensorData bank(dtype_, {slots, rows, rank});
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t r = 0; r < own_rank; ++r) bank.SetDouble(row * rank + r, element(row, r));
+    }
+    Value* constant = builder.Constant(std::move(bank), name);
+    constant->producer->attributes[kUpdatable] = constant->name;
+    return constant;
+  }
+
+  // The slots for the rows of `x`: those of the batch, each as often as it has rows there.
+  Result<Value*> SlotsOfRows(const Value* x, const std::string& module, Builder& builder) {
+    dtype_ = x->type.dtype;
+    const Expr& rows = x->type.shape[0];
+    if (rows == batch_) return slots_;
+    const Ranges ranges = graph_.SymbolRanges();
+    const Expr times = FloorDiv(rows, batch_, ranges);
+    if (times * batch_ != rows || x->type.rank() != 2) {
+      return Fail(ErrorKind::kUsage,
+                  fmt::format("--adapters: the layer \"{}\" has rows of {}, expected a multiple of "
+                              "the {} rows of the batch",
+                              module, x->type.ToString(), batch_.ToString()));
+    }
+    Value* column =
+        builder.Make(OpKind::kReshape, {slots_}, {{"shape", Exprs{batch_, 1}}}, "adapter_column");
+    Value* repeated = builder.Make(OpKind::kExpand, {column}, {{"shape", Exprs{batch_, times}}},
+                                   "adapter_of_rows");
+    return builder.Make(OpKind::kReshape, {repeated}, {{"shape", Exprs{rows}}}, "adapter_rows");
+  }
+
+  Graph& graph_;
+  const PassOptions& options_;
+  PassReport& report_;
+  Expr batch_;
+  Value* slots_ = nullptr;
+  Dtype dtype_ = Dtype::kF32;
+  std::set<std::string> modules_;
+};
+
+}  // namespace
+
+Result<bool> KeepAdapterSlots(Graph& graph, const PassOptions& options, PassReport& report) {
+  if (!options.adapters) return false;
+  return SlotMaker(graph, options, report).Run();
+}
+
+}  // namespace fusec

@@ -1,0 +1,63 @@
+#include "passes/low_rank_adapter.h"
+
+#include "compiler/ir/op_def.h"
+#include "passes/graph_edit.h"
+
+namespace fusec {
+
+namespace {
+
+// Follows `value` through multiplications by constant scalars, collected in `scale`, to a matmul by
+// a constant.
+const Node* ScaledProduct(const Value* value, double& scale) {
+  while (value->producer && value->producer->kind == OpKind::kMul) {
+    const Node& mul = *value->producer;
+    const int constant = Payload(mul.operand(0)) ? 0 : 1;
+    const TensorData* factor = Payload(mul.operand(constant));
+    const Value* other = mul.operand(1 - constant);
+    if (!factor || factor->element_count() != 1 || other->type != value->type) return nullptr;
+    scale *= factor->GetDouble(0);
+    value = other;
+  }
+  const Node* node = value->producer;
+  return node && RightWeights(*node) ? node : nullptr;
+}
+
+// The matmul of `x` by a constant among the terms of the sum `value`, each of them read by the sum
+// only, and once.
+Node* FindBase(const Graph& graph, const ReaderMap& readers, const Value* value, const Value* x) {
+  Node* node = value->producer;
+  if (!node || !HasOneReader(graph, readers, value)) return nullptr;
+  if (node->kind == OpKind::kMatMul) {
+    return node->operand(0) == x && RightWeights(*node) ? node : nullptr;
+  }
+  if (node->kind != OpKind::kAdd || node->operand(0) == node->operand(1)) return nullptr;
+  for (const Value* term : node->operands) {
+    if (term->type != value->type) continue;
+    if (Node* base = FindBase(graph, readers, term, x)) return base;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::optional<LowRankAdapter> FindLowRankAdapter(const Graph& graph, const ReaderMap& readers,
+                                                 const Node& sum) {
+  for (int side = 0; side < 2; ++side) {
+    const Value* rest = sum.operand(1 - side);
+    if (sum.operand(side)->type != sum.result()->type || rest->type != sum.result()->type) continue;
+    LowRankAdapter adapter{side};
+    adapter.up_product = ScaledProduct(sum.operand(side), adapter.scale);
+    if (!adapter.up_product) continue;
+    adapter.down_product = ScaledProduct(adapter.up_product->operand(0), adapter.scale);
+    if (!adapter.down_product) continue;
+    adapter.up = *RightWeights(*adapter.up_product);
+    adapter.down = *RightWeights(*adapter.down_product);
+    adapter.x = adapter.down_product->operand(0);
+    adapter.base = FindBase(graph, readers, rest, adapter.x);
+    if (adapter.base) return adapter;
+  }
+  return std::nullopt;
+}
+
+}  // namespace fusec

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+
+#include "passes/constant_linear.h"
+
+namespace fusec {
+
+// A low-rank adapter (LoRA, Hu et al. 2021, section 4.1) of a linear layer, as models spell it:
+//
+//   %base  = matmul(%x, %W)
+//   %down  = matmul(%x, %A)
+//   %delta = matmul(%down, %B)
+//   %scaled = mul(%delta, %s)
+//   %sum   = add(%base, %scaled)
+//
+// where W, A, B and s are constants; a bias may be added in between, and s may follow either
+// product.
+struct LowRankAdapter {
+  int delta = 0;  // the operand of the sum that is the adapter's
+  Value* x = nullptr;
+  const Node* down_product = nullptr;
+  const Node* up_product = nullptr;
+  ConstantMatrix down, up;  // A, B
+  double scale = 1;
+  Node* base = nullptr;  // the product by W, which is not read elsewhere
+};
+
+// The adapter that `sum`, an add, adds to its layer.
+std::optional<LowRankAdapter> FindLowRankAdapter(const Graph& graph, const ReaderMap& readers,
+                                                 const Node& sum);
+
+}  // namespace fusec
