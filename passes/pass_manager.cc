@@ -58,6 +58,7 @@ Result<void> PassManager::Run(Graph& graph, ArrayRef<std::string> names) {
       FUSEC_CHECK(false, "pass " + name + " left a broken graph: " + verified.error().message +
                              "\n" + Print(graph));
     }
+    if (watch_changes) watch_changes(graph, name);
     FUSEC_TRY(Dump(graph, name));
   }
   return {};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -79,6 +80,8 @@ class PassManager {
                                // for none
   std::string dump_prefix;     // in front of those names
   int stop_after = -1;         // number of passes to run, to bisect a wrong answer; -1 for all
+  // Called with the graph that a pass has changed, and the name of the pass.
+  std::function<void(const Graph&, const std::string&)> watch_changes;
 
   Result<void> Run(Graph& graph, ArrayRef<std::string> names);
   const PassReport& report() const { return report_; }

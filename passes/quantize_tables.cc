@@ -166,6 +166,8 @@ Result<StoredTable> Store(Graph& graph, const Table& table, RowStorage storage) 
   for (Value* part : {rows, factors}) {
     if (part && IsUpdatable(old)) part->producer->attributes[kUpdatable] = part->name;
   }
+  record.constant = rows->name;
+  if (factors) record.factors = factors->name;
   for (Node* gather : table.gathers) {
     Builder builder(graph, PlaceOf(graph, gather));
     builder.set_provenance(gather->provenance);

@@ -26,8 +26,8 @@ const std::vector<std::string>& RowStorageNames();
 //   fp8        u8[rows, columns]            f32[rows, 1]         e4m3[c] * scale
 //   f16, bf16  f16 or bf16[rows, columns]   none                 itself
 //
-// Rows of int4 hold two values a byte, the low bits first. `factors` are a row's scale and bias next to
-// each other, so that both lie in one 32-byte sector of memory.
+// Rows of int4 hold two values a byte, the low bits first. `factors` are a row's scale and bias
+// next to each other, so that both lie in one 32-byte sector of memory.
 struct StoredRows {
   TensorData rows;
   std::optional<TensorData> factors;
@@ -50,6 +50,9 @@ struct StoredTable {
   std::string storage;  // RowStorageName
   int64_t rows = 0, columns = 0;
   int64_t bytes_before = 0, bytes = 0;
+  // The constants of the graph that hold it, of which `factors` may be "". No manifest has them
+  // here.
+  std::string constant = {}, factors = {};
   bool operator==(const StoredTable&) const = default;
 };
 

@@ -343,6 +343,14 @@ std::string_view EmitRuntimeKernels() {
   return *text;
 }
 
+std::string EmitRowKernels() {
+  const auto functions = TemplateText("device/stored_row.cuh"),
+             kernels = TemplateText("runtime/update_rows.cu");
+  FUSEC_CHECK(functions && kernels, "the kernels of fusec_update_rows are missing");
+  return "// ---- from codegen_templates/device/stored_row.cuh ----\n" + std::string(*functions) +
+         "\n" + std::string(*kernels);
+}
+
 std::string EmitCpuLibrary(ArrayRef<const KernelPlan*> plans, const ModelTitle& title) {
   TextWriter kernels;
   for (const KernelPlan* plan : plans) {

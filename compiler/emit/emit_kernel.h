@@ -21,6 +21,8 @@ std::string EmitKernelCode(const KernelPlan& plan);
 std::string EmitGpuModule(ArrayRef<const KernelPlan*> plans, const ModelTitle& title);
 // The kernels that the runtime launches itself, for the first module.
 std::string_view EmitRuntimeKernels();
+// Those of fusec_update_rows, a module of their own.
+std::string EmitRowKernels();
 // The CPU library: host header, device functions once, kernels, and a launcher `NAME_blocks` per
 // kernel (runtime/ARTIFACT.md).
 std::string EmitCpuLibrary(ArrayRef<const KernelPlan*> plans, const ModelTitle& title);

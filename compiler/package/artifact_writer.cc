@@ -49,6 +49,13 @@ class BufferTable {
     FUSEC_CHECK(found != numbers_.end(), "no buffer for " + value->name);
     return found->second;
   }
+  // The number of the constant that kernels of all targets read as it is.
+  int NumberOf(const std::string& constant) const {
+    for (size_t i = 0; i < json_.size(); ++i) {
+      if (json_[i].value("tensor", "") == constant) return static_cast<int>(i);
+    }
+    FUSEC_CHECK(false, "no buffer for the table " + constant);
+  }
   Json ToJson() const { return json_; }
   // Constants in buffer order, by the name they have in the weights file.
   const std::vector<std::pair<std::string, const TensorData*>>& constants() const {
@@ -336,6 +343,10 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
   }
   AddOutputs(graph, buffers, json);
   json["buffers"] = buffers.ToJson();
+  if (!contents.tables.empty()) {
+    json["tables"] = RowTablesJson(contents.tables,
+                                   [&](const std::string& name) { return buffers.NumberOf(name); });
+  }
   Json sites = Json::array();
   for (const IndexSite& site : contents.sites) {
     sites.push_back({{"node", site.node},

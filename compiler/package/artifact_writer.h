@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compiler/package/adapter_sites.h"
+#include "compiler/package/row_tables.h"
 #include "compiler/plan/program_plan.h"
 #include "compiler/region/index_limits.h"
 #include "passes/not_fused.h"
@@ -45,6 +46,7 @@ struct ArtifactContents {
   std::vector<std::string> updatable;                     // patterns of names
   std::vector<StoredTable> stored_tables;
   std::optional<ArtifactAdapters> adapters;
+  std::vector<RowTable> tables;
   int launches_before = 0;
   Expr bytes_before;
   std::vector<std::string> warnings;

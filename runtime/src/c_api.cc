@@ -15,7 +15,9 @@ using fusec::runtime::DtypeName;
 using fusec::runtime::Fail;
 using fusec::runtime::Manifest;
 using fusec::runtime::Program;
+using fusec::runtime::RowUpdate;
 using fusec::runtime::Status;
+using fusec::runtime::Table;
 using fusec::runtime::TensorSignature;
 using fusec::runtime::Text;
 
@@ -137,6 +139,23 @@ fusec_status fusec_update_weights(fusec_program* program, const char* artifact_p
   });
 }
 
+fusec_status fusec_update_rows(fusec_program* program, const char* table, const void* ids,
+                               fusec_dtype id_dtype, const void* rows, fusec_dtype row_dtype,
+                               int64_t count, int on_device, void* stream) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(NotNull(program, "the program"));
+    FUSEC_RT_TRY(NotNull(table, "table"));
+    RowUpdate update;
+    update.ids = ids;
+    update.id_dtype = id_dtype;
+    update.rows = rows;
+    update.count = count;
+    update.on_device = on_device != 0;
+    update.stream = stream;
+    return program->program->UpdateRows(table, update, row_dtype);
+  });
+}
+
 void fusec_unload(fusec_program* program) { delete program; }
 
 const char* fusec_device_name(const fusec_program* program) {
@@ -223,6 +242,36 @@ int fusec_output_has_run_time_dims(const fusec_program* program, int i) {
   if (!program || i < 0) return 0;
   const auto& outputs = program->program->manifest().outputs;
   return static_cast<size_t>(i) < outputs.size() && !outputs[static_cast<size_t>(i)].sizes.empty();
+}
+
+int fusec_table_count(const fusec_program* program) {
+  return program ? static_cast<int>(program->program->manifest().tables.size()) : 0;
+}
+
+fusec_status fusec_table_info(const fusec_program* program, int i, fusec_table* info) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(NotNull(program, "the program"));
+    FUSEC_RT_TRY(NotNull(info, "info"));
+    const auto& tables = program->program->manifest().tables;
+    FUSEC_RT_TRY(CheckIndex("table", i, tables.size()));
+    const Table& table = tables[static_cast<size_t>(i)];
+    const size_t bytes = table.fixed.empty() ? static_cast<size_t>(table.bytes()) : 0;
+    *info = {table.name.c_str(),    table.dtype, table.rows,         table.columns,
+             table.storage.c_str(), bytes,       table.fixed.c_str()};
+    return {};
+  });
+}
+
+fusec_status fusec_table_version(const fusec_program* program, const char* table,
+                                 uint64_t* version) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(NotNull(program, "the program"));
+    FUSEC_RT_TRY(NotNull(table, "table"));
+    FUSEC_RT_TRY(NotNull(version, "version"));
+    FUSEC_RT_ASSIGN(const size_t number, program->program->FindTable(table));
+    *version = program->program->table_version(number);
+    return {};
+  });
 }
 
 fusec_status fusec_create_context(fusec_program* program, fusec_context** context) {

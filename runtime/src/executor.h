@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/src/row_update.h"
 #include "runtime/src/status.h"
 
 namespace fusec::runtime {
@@ -80,21 +81,26 @@ class Device {
   // Every run sees all of the old ones or all of the new ones; after an error, the old ones. By one
   // thread at a time.
   virtual Status UpdateWeights(std::unique_ptr<Artifact> weights) = 0;
+  // Puts rows into a table. A run sees each of its rows either old or new, and runs that are
+  // enqueued when it returns see the new ones. After an error of the data nothing was written. By
+  // one thread at a time, and not beside UpdateWeights.
+  virtual Status UpdateRows(const RowUpdate& update) = 0;
   // Host memory for inputs and outputs (page-locked on a GPU), at a multiple of 64 bytes. Never
   // null, even for 0 bytes.
   virtual StatusOr<void*> AllocateHost(size_t bytes) = 0;
   virtual void FreeHost(void* memory) = 0;  // null is allowed
 };
 
-// The artifact must outlive the device, the device its executors. FUSEC_NO_DEVICE where the machine
+// The artifact must outlive the device, the device its executors. On the CPU its constants are used
+// in place, and updates of rows write to them. FUSEC_NO_DEVICE where the machine
 // cannot run it.
-StatusOr<std::unique_ptr<Device>> CreateCpuDevice(const Artifact& artifact);
+StatusOr<std::unique_ptr<Device>> CreateCpuDevice(Artifact& artifact);
 // `ordinal` is the N of "cuda:N". Where the artifact has no target for that GPU's architecture, the
 // .cu files of a GPU target of it are compiled anew.
 StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const Artifact& artifact, int ordinal);
 // What CreateCpuDevice and CreateCudaDevice would find missing on this machine; they read no
 // weights for it, and neither must have the artifact.
-Status CheckCpuDevice(const Artifact& artifact);
+Status CheckCpuDevice(Artifact& artifact);
 Status CheckCudaDevice(const Artifact& artifact, int ordinal);
 // Whether CreateCudaDevice(artifact, 0) is worth trying: the artifact has a GPU target, and a
 // driver shows a GPU.

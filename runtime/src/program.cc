@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "runtime/src/artifact/dtype.h"
 #include "runtime/src/artifact/same_program.h"
 
 namespace fusec::runtime {
@@ -29,6 +30,17 @@ StatusOr<int> ChooseDevice(const char* device, const Artifact& artifact) {
   return CudaUsable(artifact) || artifact.manifest().targets.count("cpu") == 0 ? 0 : -1;
 }
 
+std::string_view NameOf(fusec_dtype dtype) {
+  return dtype >= FUSEC_F32 && dtype <= FUSEC_BOOL ? DtypeName(dtype) : "of no dtype";
+}
+
+Status CheckAligned(const std::string& table, const char* what, const void* data, int bytes) {
+  const uintptr_t rest = reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(bytes);
+  if (rest == 0) return {};
+  return Fail(FUSEC_BAD_INPUT, table, ": the memory of ", what, " starts ", rest,
+              " bytes after a multiple of ", bytes, ", expected a multiple of ", bytes);
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<Program>> Program::Load(const std::string& path, const char* device) {
@@ -50,11 +62,58 @@ Status Program::UpdateWeights(const std::string& path) {
   const std::lock_guard lock(updates_);
   FUSEC_RT_ASSIGN(auto weights, Artifact::Open(path));
   FUSEC_RT_TRY(CheckSameProgram(manifest(), weights->manifest(), path));
-  return device_->UpdateWeights(std::move(weights));
+  FUSEC_RT_TRY(device_->UpdateWeights(std::move(weights)));
+  for (auto& version : versions_) ++version;
+  return {};
+}
+
+StatusOr<size_t> Program::FindTable(const char* name) const {
+  constexpr size_t kMostListed = 30;
+  const std::vector<Table>& tables = manifest().tables;
+  std::string known;
+  for (size_t i = 0; i < tables.size(); ++i) {
+    if (tables[i].name == name) return i;
+    if (i < kMostListed) known += Text(known.empty() ? "\"" : ", \"", tables[i].name, "\"");
+  }
+  if (tables.size() > kMostListed) known += Text(" and ", tables.size() - kMostListed, " more");
+  return Fail(FUSEC_BAD_INPUT, "there is no table \"", name, "\", the program has ",
+              known.empty() ? "none" : known);
+}
+
+Status Program::UpdateRows(const char* name, RowUpdate update, fusec_dtype row_dtype) {
+  FUSEC_RT_ASSIGN(const size_t number, FindTable(name));
+  const Table& table = manifest().tables[number];
+  const std::string place = Text("table \"", table.name, "\"");
+  if (!table.fixed.empty()) {
+    return Fail(FUSEC_BAD_INPUT, place, " cannot be updated by rows: ", table.fixed);
+  }
+  if (update.id_dtype != FUSEC_I32 && update.id_dtype != FUSEC_I64)
+    return Fail(FUSEC_BAD_INPUT, place, ": ids are ", NameOf(update.id_dtype),
+                ", expected i32 or i64");
+  if (row_dtype != table.dtype)
+    return Fail(FUSEC_BAD_INPUT, place, ": rows are ", NameOf(row_dtype), ", expected ",
+                DtypeName(table.dtype));
+  if (update.count < 0)
+    return Fail(FUSEC_BAD_USAGE, "count is ", update.count, ", expected 0 or more");
+  if (update.on_device && !device_->has_device_memory())
+    return Fail(FUSEC_BAD_INPUT, place, ": ids and rows are in device memory, the program runs on ",
+                device_->name());
+  if (update.count == 0) return {};
+  if (!update.ids || !update.rows)
+    return Fail(FUSEC_BAD_USAGE, update.ids ? "rows" : "ids", " is null");
+  update.table = &table;
+  FUSEC_RT_TRY(CheckAligned(place, "ids", update.ids, DtypeBytes(update.id_dtype)));
+  FUSEC_RT_TRY(CheckAligned(place, "rows", update.rows, DtypeBytes(table.dtype)));
+  const std::lock_guard lock(updates_);
+  FUSEC_RT_TRY(device_->UpdateRows(update));
+  ++versions_[number];
+  return {};
 }
 
 Program::Program(std::unique_ptr<Artifact> artifact, std::unique_ptr<Device> device)
-    : artifact_(std::move(artifact)), device_(std::move(device)) {
+    : artifact_(std::move(artifact)),
+      device_(std::move(device)),
+      versions_(manifest().tables.size()) {
   DescribeTensors();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,6 +23,12 @@ class Program {
   // Other weights for all contexts: those of the artifact at `path`, which must be the same
   // program. Runs go on meanwhile.
   Status UpdateWeights(const std::string& path);
+  // Puts rows into a table (fusec_update_rows); the memory is as fusec.h says.
+  Status UpdateRows(const char* table, RowUpdate update, fusec_dtype row_dtype);
+  // How often the table's rows were updated, or all weights.
+  uint64_t table_version(size_t table) const { return versions_[table]; }
+  // The number of the table of that name.
+  StatusOr<size_t> FindTable(const char* name) const;
   // On a device made for `artifact`.
   Program(std::unique_ptr<Artifact> artifact, std::unique_ptr<Device> device);
 
@@ -36,7 +43,8 @@ class Program {
 
   std::unique_ptr<Artifact> artifact_;
   std::unique_ptr<Device> device_;
-  std::mutex updates_;
+  std::mutex updates_;  // of weights and rows, which come one behind the other
+  std::vector<std::atomic<uint64_t>> versions_;  // by table
   std::vector<fusec_tensor_info> input_infos_, output_infos_;
   std::vector<std::vector<const char*>> dim_texts_;  // what the infos' dims point to
 };

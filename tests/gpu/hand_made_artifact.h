@@ -17,6 +17,7 @@
 
 #include "runtime/src/artifact/dtype.h"
 #include "runtime/src/artifact/hash.h"
+#include "runtime/src/artifact/table.h"
 #include "runtime/src/cuda/nvrtc.h"
 
 namespace fusec::runtime {
@@ -63,6 +64,10 @@ class HandMadeArtifact {
   int Output(const std::string& name, fusec_dtype dtype, const std::vector<std::string>& shape);
   int Arena(const std::string& name, fusec_dtype dtype, const std::string& elements);
   int Constant(const std::string& name, fusec_dtype dtype, int64_t elements, const void* data);
+  // Tells that a constant is a table of this storage in `buffer`, with scales in `factors` or -1;
+  // the target's machine code stands for the kernels of its updates.
+  void Table(const std::string& name, fusec_dtype dtype, int64_t rows, int64_t columns,
+             const std::string& storage, int buffer, int factors = -1);
   // Returns the number that kernels report, 1 for the first.
   int IndexSite(const std::string& node, const std::string& tensor,
                 const std::vector<std::string>& shape, int64_t extent);
@@ -190,6 +195,18 @@ inline int HandMadeArtifact::Constant(const std::string& name, fusec_dtype dtype
   return buffer;
 }
 
+inline void HandMadeArtifact::Table(const std::string& name, fusec_dtype dtype, int64_t rows,
+                                    int64_t columns, const std::string& storage, int buffer,
+                                    int factors) {
+  contents_->manifest["tables"].push_back({{"table", name},
+                                           {"dtype", std::string(DtypeName(dtype))},
+                                           {"rows", rows},
+                                           {"columns", columns},
+                                           {"storage", storage},
+                                           {"buffer", buffer}});
+  if (factors >= 0) contents_->manifest["tables"].back()["factors_buffer"] = factors;
+}
+
 inline int HandMadeArtifact::IndexSite(const std::string& node, const std::string& tensor,
                                        const std::vector<std::string>& shape, int64_t extent) {
   HandMadeJson& sites = contents_->manifest["index_sites"];
@@ -294,6 +311,7 @@ inline std::string HandMadeArtifact::Write(const std::string& target, bool with_
     const std::string path = "cubin/" + target + ".cubin";
     WriteFile(path, *cubin);
     files["cubin"] = path;
+    if (contents_->manifest.contains("tables")) files[kRowKernels] = path;
   }
   if (!contents_->tensors.empty()) {
     std::string header = contents_->tensors.dump();

@@ -5,9 +5,12 @@
 #include <future>
 
 #include "compiler/driver/build/host_compiler.h"
+#include "compiler/driver/build/table_tracker.h"
+#include "compiler/driver/build/updatable.h"
 #include "compiler/emit/equal_kernels.h"
 #include "compiler/package/weights_file.h"
 #include "compiler/support/adt.h"
+#include "runtime/src/artifact/table.h"
 #include "runtime/src/cuda/nvrtc.h"
 
 namespace fusec {
@@ -82,6 +85,20 @@ void AddGpuJobs(size_t number, const ModelTitle& title, ArtifactContents& conten
   }
 }
 
+// The kernels of fusec_update_rows. The runtime loads them when rows are first updated; the text is
+// for GPUs that the machine code does not fit.
+void AddRowKernels(size_t number, ArtifactContents& contents, std::vector<Job>& jobs) {
+  const std::string target = contents.targets[number].name;
+  const std::string text = EmitRowKernels();
+  contents.files[runtime::kRowKernelsText] = text;
+  jobs.push_back({number, runtime::kRowKernels, "cubin/" + target + "_rows.cubin",
+                  [text, target]() -> Result<std::string> {
+                    auto cubin = runtime::CompileCached("update_rows.cu", text, target);
+                    if (!cubin) return Fail(ErrorKind::kToolchain, cubin.error().message);
+                    return *std::move(cubin);
+                  }});
+}
+
 void AddCpuJobs(size_t number, const ModelTitle& title, const BuildOptions& options,
                 ArtifactContents& contents, std::vector<Job>& jobs) {
   const auto kernels = FunctionsOf(contents.targets[number].plan);
@@ -99,12 +116,25 @@ std::vector<Job> JobsOf(const ModelTitle& title, const BuildOptions& options,
                         ArtifactContents& contents) {
   std::vector<Job> jobs;
   for (size_t i = 0; i < contents.targets.size(); ++i) {
-    if (contents.targets[i].plan.target == TargetKind::kGpu)
-      AddGpuJobs(i, title, contents, jobs);
-    else
+    if (contents.targets[i].plan.target != TargetKind::kGpu) {
       AddCpuJobs(i, title, options, contents, jobs);
+      continue;
+    }
+    AddGpuJobs(i, title, contents, jobs);
+    if (HasReplaceableRows(contents.tables)) AddRowKernels(i, contents, jobs);
   }
   return jobs;
+}
+
+// Of those that --updatable names and that the model looks rows up in.
+void WarnOfFixedTables(ArtifactContents& contents) {
+  for (const RowTable& table : contents.tables) {
+    const bool is_wanted = table.is_looked_up && MatchesAny(contents.updatable, table.table);
+    if (!is_wanted || table.fixed.empty()) continue;
+    contents.warnings.push_back(
+        "table \"" + table.table +
+        "\" cannot be updated by rows, though --updatable names it: " + table.fixed);
+  }
 }
 
 Result<void> PlanTargets(ArrayRef<TargetSource> sources, const BuildOptions& options,
@@ -114,11 +144,13 @@ Result<void> PlanTargets(ArrayRef<TargetSource> sources, const BuildOptions& opt
     plan_options.tuning = &source.tuning;
     FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*source.graph, plan_options, contents.sites));
     ShareEqualKernels(plan);
+    FixTablesOfPlan(plan, *source.graph, contents.tables);
     const char* ir = plan.target == TargetKind::kGpu ? "ir/gpu.ir" : "ir/cpu.ir";
     contents.files[ir] = Print(*source.graph);
     contents.targets.push_back(
         {source.name, source.graph, std::move(plan), {}, {}, ir, source.not_fused});
   }
+  WarnOfFixedTables(contents);
   return {};
 }
 

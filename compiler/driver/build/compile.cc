@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "compiler/driver/build/pipeline.h"
+#include "compiler/driver/build/table_tracker.h"
 #include "compiler/driver/build/updatable.h"
 #include "compiler/import/import.h"
 #include "compiler/package/output_path.h"
@@ -69,23 +70,37 @@ struct FusedGraphs {
   std::map<TargetKind, Fused> by_kind;
   std::vector<StoredTable> stored_tables;
   std::vector<AdapterSite> adapter_sites;
+  std::vector<RowTable> tables;
 };
 
 Result<FusedGraphs> Fuse(Graph& graph, ArrayRef<std::string> targets, bool round_every_op,
                          PassManager& manager) {
+  TableTracker shared(graph, manager.options.constant_names);
+  const auto follow = [&manager](TableTracker& tracker) {
+    manager.watch_changes = [&](const Graph& changed, const std::string& pass) {
+      tracker.Watch(changed, pass, manager.report().stored_tables);
+    };
+  };
+  follow(shared);
   FUSEC_TRY(manager.Run(graph, SharedPasses(round_every_op)));
   FusedGraphs fused;
   fused.stored_tables = manager.report().stored_tables;
   fused.adapter_sites = manager.report().adapter_sites;
+  std::vector<std::vector<RowTable>> tables;
   for (const std::string& target : targets) {
     const TargetKind kind = KindOf(target);
     if (fused.by_kind.count(kind) != 0) continue;
     std::shared_ptr<Graph> copy = graph.Clone();
     manager.dump_prefix = kind == TargetKind::kGpu ? "gpu-" : "cpu-";
+    TableTracker tracker = shared;
+    follow(tracker);
     FUSEC_TRY(manager.Run(*copy, FusionPasses(kind)));
+    tables.push_back(tracker.Finish(*copy));
     std::vector<NotFused> not_fused = NotFusedEdges(*copy, manager.TakeReport());
     fused.by_kind[kind] = {std::move(copy), std::move(not_fused)};
   }
+  manager.watch_changes = nullptr;
+  fused.tables = MergeTables(tables);
   return fused;
 }
 
@@ -160,6 +175,7 @@ Result<FusedModel> FuseModel(const CompileOptions& options) {
     // Random data take the model's own adapter, so that its judges know the answer.
     contents.index_limits[kAdapterInput] = {0, {1}};
   }
+  contents.tables = fused.tables;
   for (const StoredTable& table : fused.stored_tables) {
     if (table.bytes > table.bytes_before) contents.warnings.push_back(LargerTableWarning(table));
   }

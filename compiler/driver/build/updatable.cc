@@ -8,6 +8,12 @@
 
 namespace fusec {
 
+bool MatchesAny(ArrayRef<std::string> patterns, const std::string& name) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+    return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+  });
+}
+
 Result<void> MarkUpdatable(ArrayRef<std::string> patterns,
                            const std::map<std::string, std::string>& names, Graph& graph) {
   for (const std::string& pattern : patterns) {
@@ -18,7 +24,7 @@ Result<void> MarkUpdatable(ArrayRef<std::string> patterns,
           node->kind == OpKind::kConstant ? names.find(node->result()->name) : names.end();
       if (name == names.end()) continue;
       initializers.push_back(name->second);
-      if (fnmatch(pattern.c_str(), name->second.c_str(), 0) != 0) continue;
+      if (!MatchesAny(pattern, name->second)) continue;
       node->attributes[kUpdatable] = node->result()->name;
       found = true;
     }

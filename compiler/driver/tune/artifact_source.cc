@@ -4,6 +4,7 @@
 
 #include "compiler/driver/artifact/artifact_ir.h"
 #include "compiler/driver/artifact/artifact_session.h"
+#include "compiler/package/row_tables.h"
 #include "compiler/package/stored_tables.h"
 #include "compiler/support/read_file.h"
 
@@ -33,6 +34,7 @@ Result<void> FillContents(const Json& json, ArtifactContents& contents) {
   contents.frozen_inputs = json.value("frozen_inputs", Json::array()).get<std::set<std::string>>();
   contents.stored_tables = StoredTablesOf(json);
   contents.adapters = AdaptersOf(json);
+  contents.tables = RowTablesOf(json);
   contents.warnings = json.at("warnings").get<std::vector<std::string>>();
   contents.launches_before = json.at("before").at("launches");
   FUSEC_ASSIGN(contents.bytes_before, Expr::Parse(json["before"].at("bytes").get<std::string>()));

@@ -93,6 +93,32 @@ FUSEC_API fusec_status fusec_can_load(const char* artifact_path, const char* dev
  * then, and its runs wait while these are copied within its memory. After an error the program has its
  * old weights. */
 FUSEC_API fusec_status fusec_update_weights(fusec_program* program, const char* artifact_path);
+/* Puts rows into a table while runs go on: the `count` rows at `rows`, one behind the other, become the
+ * rows of that many ids, and are stored as the table is (rounded, or quantized row by row), with the
+ * bits that `fusec refit` would give them. Of an id that is there twice, the last row counts.
+ * table: a name of fusec_table_info. ids: FUSEC_I32 or FUSEC_I64, each in 0 .. rows - 1, with no
+ * counting from the end. row_dtype: that of the table in the model.
+ * A run sees each row either old or new, never a part of one. Runs that are enqueued when this returns
+ * see all of the new ones; on a CPU every run sees all of an update or nothing of it. Updates, and those
+ * of fusec_update_weights, come one behind the other; after the latter, the rows of its file count.
+ * Memory: host memory, pageable or page-locked, or, when `on_device` is nonzero, of the program's GPU.
+ * It starts at a multiple of the size of its elements.
+ * stream: NULL to return when the rows are in the table; the memory is then free. Device memory is read
+ * behind what CUDA's default stream does before. Otherwise a CUstream of the program's GPU, not one that is being
+ * captured: work that was put there before is waited for on the GPU, and work that is put there later
+ * waits for the update. Host memory is checked at once, and if it is page-locked, or device memory, must
+ * not change until the stream gets past the update; pageable memory is free when this returns. The ids
+ * of device memory are checked by the GPU, for which the call waits, and so for the work before it. On
+ * a CPU the stream is ignored.
+ * FUSEC_BAD_INPUT: no such table, or one whose rows cannot be updated (the error says why), another
+ * dtype, an id outside the table, or an element that the stored form has no code for: NaN and infinities
+ * in int8, int4 and fp8, and numbers that f16, bf16 or f32 would make infinite. Nothing is written then.
+ * FUSEC_NO_DEVICE: without memory for it nothing is written either; after an error of the device some
+ * of the rows may be. */
+FUSEC_API fusec_status fusec_update_rows(fusec_program* program, const char* table, const void* ids,
+                                         fusec_dtype id_dtype, const void* rows,
+                                         fusec_dtype row_dtype, int64_t count, int on_device,
+                                         void* stream);
 /* Frees a program without contexts; NULL is allowed. */
 FUSEC_API void fusec_unload(fusec_program* program);
 
@@ -144,6 +170,27 @@ FUSEC_API fusec_status fusec_symbol_info(const fusec_program* program, int i, fu
  * tensor is called so. */
 FUSEC_API fusec_status fusec_find_input(const fusec_program* program, const char* name, int* i);
 FUSEC_API fusec_status fusec_find_output(const fusec_program* program, const char* name, int* i);
+
+/* ---- tables, for fusec_update_rows ---- */
+
+/* A float initializer of the model that look-ups read rows of, or that --updatable named. */
+typedef struct fusec_table {
+  const char* name; /* in the model */
+  fusec_dtype dtype; /* in the model */
+  int64_t rows, columns; /* columns: elements of a row */
+  const char* storage; /* of its rows: "f32", "f16", "bf16", "f64", "int8", "int4", "fp8" */
+  size_t bytes; /* of all rows as they are stored, with their scales and biases */
+  const char* fixed; /* "", or why its rows cannot be updated; `storage` is "" and `bytes` 0 then */
+} fusec_table;
+
+/* 0 for NULL. */
+FUSEC_API int fusec_table_count(const fusec_program* program);
+/* Table i, by name. FUSEC_BAD_USAGE if there is no such number. */
+FUSEC_API fusec_status fusec_table_info(const fusec_program* program, int i, fusec_table* info);
+/* How often the rows of a table have been updated, by fusec_update_rows or fusec_update_weights.
+ * FUSEC_BAD_INPUT, with the names there are, if no table is called so. */
+FUSEC_API fusec_status fusec_table_version(const fusec_program* program, const char* table,
+                                           uint64_t* version);
 
 /* ---- contexts ---- */
 

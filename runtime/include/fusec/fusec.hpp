@@ -84,6 +84,16 @@ struct Symbol {
   int64_t min = 1, max = 1;  // inclusive
 };
 
+// A table whose rows fusec_update_rows puts in.
+struct TableInfo {
+  std::string name;
+  fusec_dtype dtype = FUSEC_F32;  // in the model
+  int64_t rows = 0, columns = 0;
+  std::string storage;  // "f32", "int8"
+  size_t bytes = 0;     // as stored
+  std::string fixed;    // why its rows cannot be updated; "" if they can
+};
+
 // A loaded artifact; any number of threads may use it.
 class Program {
  public:
@@ -106,6 +116,56 @@ class Program {
   // The weights of the artifact at this path, which `fusec refit` wrote; any thread, any time.
   void UpdateWeights(const std::string& artifact_path) {
     internal::Check(fusec_update_weights(handle_, artifact_path.c_str()));
+  }
+
+  // New rows for these ids of a table, in host memory: `rows` are those of all ids, one behind the
+  // other, of the table's type (half types are uint16_t). fusec_update_rows says what holds.
+  template <class Id, class T>
+  void UpdateRows(const std::string& table, std::span<const Id> ids, std::span<const T> rows) {
+    static_assert(std::is_same_v<Id, int32_t> || std::is_same_v<Id, int64_t>);
+    const TableInfo info = Table(table);
+    if (!internal::Holds<T>(info.dtype)) {
+      throw Exception(FUSEC_BAD_INPUT, "table \"" + table + "\" is " +
+                                           fusec_dtype_name(info.dtype) +
+                                           ", which is not the type of the rows");
+    }
+    const size_t elements = ids.size() * static_cast<size_t>(info.columns);
+    if (rows.size() != elements) {
+      throw Exception(FUSEC_BAD_INPUT, "table \"" + table + "\": the rows have " +
+                                           std::to_string(rows.size()) + " elements, expected " +
+                                           std::to_string(elements));
+    }
+    constexpr fusec_dtype kIdDtype = std::is_same_v<Id, int32_t> ? FUSEC_I32 : FUSEC_I64;
+    internal::Check(fusec_update_rows(handle_, table.c_str(), ids.data(), kIdDtype, rows.data(),
+                                      info.dtype, static_cast<int64_t>(ids.size()), 0, nullptr));
+  }
+  template <class Id, class T>
+  void UpdateRows(const std::string& table, const std::vector<Id>& ids,
+                  const std::vector<T>& rows) {
+    UpdateRows(table, std::span<const Id>(ids), std::span<const T>(rows));
+  }
+  // How often the rows of a table have been updated.
+  uint64_t TableVersion(const std::string& table) const {
+    uint64_t version = 0;
+    internal::Check(fusec_table_version(handle_, table.c_str(), &version));
+    return version;
+  }
+  std::vector<TableInfo> Tables() const {
+    std::vector<TableInfo> tables;
+    for (int i = 0; i < fusec_table_count(handle_); ++i) {
+      fusec_table table;
+      internal::Check(fusec_table_info(handle_, i, &table));
+      tables.push_back({table.name, table.dtype, table.rows, table.columns, table.storage,
+                        table.bytes, table.fixed});
+    }
+    return tables;
+  }
+  TableInfo Table(const std::string& name) const {
+    for (const TableInfo& table : Tables()) {
+      if (table.name == name) return table;
+    }
+    static_cast<void>(TableVersion(name));  // throws, with the names there are
+    return {};
   }
 
   fusec_program* handle() const { return handle_; }

@@ -49,6 +49,15 @@ StatusOr<MappedFile> Artifact::ReadFile(const std::string& relative_path) const 
   return file;
 }
 
+StatusOr<std::span<std::byte>> Artifact::MakeWritable(int buffer) {
+  const std::span<const std::byte> constant = Constant(buffer);
+  const std::span<const std::byte> file = weights_.bytes();
+  const bool is_mapped =
+      constant.data() >= file.data() && constant.data() < file.data() + file.size();
+  if (is_mapped) return weights_.MakeWritable(constant);
+  return std::span(const_cast<std::byte*>(constant.data()), constant.size());
+}
+
 Status Artifact::LoadConstants() {
   constants_.resize(manifest_.buffers.size());
   std::map<std::string, StoredTensor> tensors;

@@ -12,7 +12,8 @@
 
 namespace fusec::runtime {
 
-// An opened artifact: its manifest and its weights, mapped and checked. Immutable after Open.
+// An opened artifact: its manifest and its weights, mapped and checked. Immutable after Open, but
+// for constants that were made writable.
 class Artifact {
  public:
   static StatusOr<std::unique_ptr<Artifact>> Open(const std::string& path);
@@ -24,6 +25,10 @@ class Artifact {
   // The bytes of a buffer of kind constant, of exactly the size that the manifest says; empty for
   // any other buffer. They start at a multiple of 256 bytes and live as long as the artifact.
   std::span<const std::byte> Constant(int buffer) const { return constants_[buffer]; }
+
+  // The same bytes to be written: in the memory of this process alone, and of pages that are
+  // written to.
+  StatusOr<std::span<std::byte>> MakeWritable(int buffer);
 
   // Maps a file of the artifact after comparing it with its hash in the manifest. A path that the
   // manifest does not list, a missing and an altered file are errors that name it.

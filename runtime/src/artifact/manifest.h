@@ -9,6 +9,7 @@
 
 #include "runtime/src/artifact/dim_expression.h"
 #include "runtime/src/artifact/matmul_algorithm.h"
+#include "runtime/src/artifact/table.h"
 #include "runtime/src/status.h"
 
 namespace fusec::runtime {
@@ -151,6 +152,7 @@ struct Manifest {
   std::vector<TensorSignature> inputs, outputs;
   bool has_run_time_sizes = false;
   std::vector<Buffer> buffers;
+  std::vector<Table> tables;  // by name
   std::vector<IndexSite> index_sites;
   std::map<std::string, Target> targets;
   std::map<std::string, std::string> hashes;  // relative path -> XXH3-128, lower case hexadecimal

@@ -41,4 +41,16 @@ StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   return file;
 }
 
+StatusOr<std::span<std::byte>> MappedFile::MakeWritable(std::span<const std::byte> part) {
+  const auto page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<uintptr_t>(part.data());
+  const uintptr_t begin = address / page_bytes * page_bytes;
+  auto* pages = reinterpret_cast<void*>(begin);
+  if (mprotect(pages, address + part.size() - begin, PROT_READ | PROT_WRITE) != 0) {
+    return Fail(FUSEC_NO_DEVICE, "cannot make ", part.size(),
+                " bytes of the weights writable: ", std::strerror(errno));
+  }
+  return std::span(const_cast<std::byte*>(part.data()), part.size());
+}
+
 }  // namespace fusec::runtime

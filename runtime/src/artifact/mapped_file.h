@@ -24,6 +24,9 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+  // Lets `part` of bytes() be written in the memory of this process: pages that are written to are
+  // copied, the file stays as it is. FUSEC_NO_DEVICE without memory for it.
+  StatusOr<std::span<std::byte>> MakeWritable(std::span<const std::byte> part);
   int descriptor() const { return descriptor_; }
 
  private:

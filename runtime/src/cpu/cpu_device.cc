@@ -2,6 +2,7 @@
 
 #include "runtime/src/cpu/cpu_executor.h"
 #include "runtime/src/parallel.h"
+#include "runtime/src/row_update.h"
 
 namespace fusec::runtime {
 namespace {
@@ -10,7 +11,8 @@ constexpr size_t kHostAlignment = 64;
 
 class CpuDevice : public Device {
  public:
-  CpuDevice(const Artifact& artifact, const Target& target) : program_{artifact, target} {}
+  CpuDevice(Artifact& artifact, const Target& target)
+      : program_{artifact, target}, artifact_(artifact) {}
 
   Status Load() {
     FUSEC_RT_ASSIGN(program_.threads, ThreadCountFromEnvironment());
@@ -30,7 +32,7 @@ class CpuDevice : public Device {
     }
     if (has_matmuls) program_.onednn = OneDnn::Get();
     // The program owns its first artifact.
-    SetWeights(std::shared_ptr<const Artifact>(std::shared_ptr<void>(), &program_.artifact));
+    SetWeights(std::shared_ptr<Artifact>(std::shared_ptr<void>(), &artifact_));
     return {};
   }
 
@@ -49,6 +51,26 @@ class CpuDevice : public Device {
     return {};
   }
 
+  // Runs of other threads end before the first row is written, and begin behind the last one.
+  Status UpdateRows(const RowUpdate& update) override {
+    FUSEC_RT_TRY(CheckRows(update));
+    const Table& table = *update.table;
+    Artifact& artifact = *program_.weights.Get()->artifact;
+    FUSEC_RT_ASSIGN(const std::span<std::byte> stored, artifact.MakeWritable(table.buffer));
+    float* factors = nullptr;
+    if (table.factors >= 0) {
+      FUSEC_RT_ASSIGN(const std::span<std::byte> bytes, artifact.MakeWritable(table.factors));
+      factors = reinterpret_cast<float*>(bytes.data());
+    }
+    const Gate::Closed alone(program_.runs);
+    for (int64_t i = 0; i < update.count; ++i) {
+      const int64_t id = update.IdAt(i);
+      table.Store(update.RowAt(i), stored.data() + id * table.stored_bytes(),
+                  factors ? factors + id * table.factor_count() : nullptr);
+    }
+    return {};
+  }
+
   StatusOr<void*> AllocateHost(size_t bytes) override {
     void* memory = nullptr;
     if (bytes <= PTRDIFF_MAX)
@@ -59,7 +81,7 @@ class CpuDevice : public Device {
   void FreeHost(void* memory) override { std::free(memory); }
 
  private:
-  void SetWeights(std::shared_ptr<const Artifact> artifact) {
+  void SetWeights(std::shared_ptr<Artifact> artifact) {
     auto weights = std::make_shared<CpuWeights>();
     weights->artifact = std::move(artifact);
     program_.weights.Set(std::move(weights));
@@ -67,11 +89,12 @@ class CpuDevice : public Device {
 
   std::string name_;
   CpuProgram program_;
+  Artifact& artifact_;  // the first one
 };
 
 }  // namespace
 
-StatusOr<std::unique_ptr<Device>> CreateCpuDevice(const Artifact& artifact) {
+StatusOr<std::unique_ptr<Device>> CreateCpuDevice(Artifact& artifact) {
   const auto target = artifact.manifest().targets.find("cpu");
   if (target == artifact.manifest().targets.end()) {
     return Fail(FUSEC_NO_DEVICE, artifact.path(), ": was not compiled for the CPU");
@@ -81,7 +104,7 @@ StatusOr<std::unique_ptr<Device>> CreateCpuDevice(const Artifact& artifact) {
   return device;
 }
 
-Status CheckCpuDevice(const Artifact& artifact) {
+Status CheckCpuDevice(Artifact& artifact) {
   FUSEC_RT_TRY(CreateCpuDevice(artifact));  // touches no weights
   return {};
 }

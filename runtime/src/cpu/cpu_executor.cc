@@ -213,6 +213,7 @@ Status CpuExecutor::RunSteps(int threads) {
 }
 
 Status CpuExecutor::Run(const RunBindings& bindings) {
+  const Gate::Inside inside(program_.runs);
   if (auto weights = program_.weights.Get(); weights != weights_) TakeWeights(std::move(weights));
   if (dims_version_ == 0 || dims_version_ != bindings.dims_version) FUSEC_RT_TRY(Update(bindings));
   FUSEC_RT_TRY(BindTensors(bindings));

@@ -12,13 +12,14 @@
 #include "runtime/src/cpu/cpu_library.h"
 #include "runtime/src/cpu/cpu_matmul.h"
 #include "runtime/src/executor.h"
+#include "runtime/src/gate.h"
 #include "runtime/src/index_error.h"
 
 namespace fusec::runtime {
 
 // A set of weights on the CPU, used in the mapped file, and what was made of them.
 struct CpuWeights {
-  std::shared_ptr<const Artifact> artifact;
+  std::shared_ptr<Artifact> artifact;
   CpuMatmulWeights for_matmuls = {};
 };
 
@@ -48,6 +49,7 @@ struct CpuProgram {
   std::vector<CpuLibrary::BlocksFunction> functions;  // by step; null for matmuls
   const OneDnn* onednn = nullptr;
   CurrentWeights weights = {};
+  Gate runs = {};  // which are inside while they run; updates of rows close it
 };
 
 class AlignedMemory {

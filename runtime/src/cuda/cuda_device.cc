@@ -43,7 +43,8 @@ Status CudaDevice::Load() {
   target_ = *choice.target;
   target_.steps = WithinSharedMemory(choice.target->steps, most_shared_bytes);
   choice.target = &target_;
-  launches_dependently_ = choice.machine_code_fits && context_->capability() >= 90;
+  machine_code_fits_ = choice.machine_code_fits;
+  launches_dependently_ = machine_code_fits_ && context_->capability() >= 90;
   precision_ = PrecisionNamed(manifest().matmul_precision);
   const char* graphs = std::getenv("FUSEC_CUDA_GRAPH");
   use_graphs_ = graphs == nullptr || std::string_view(graphs) != "0";
@@ -68,12 +69,24 @@ Status CudaDevice::UpdateWeights(std::unique_ptr<Artifact> weights) {
   FUSEC_RT_TRY(context_->Usable());
   ScopedContext scope(*context_);
   const Artifact& old = updated_ ? *updated_ : artifact_;
-  FUSEC_RT_ASSIGN(const CudaWeights changed, CudaWeights::Upload(*context_, *weights, &old));
+  FUSEC_RT_ASSIGN(const CudaWeights changed,
+                  CudaWeights::Upload(*context_, *weights, &old, rows_.written()));
   FUSEC_RT_TRY(weights_switch_.Switch([&](CUstream stream) {
     return weights_.EnqueueCopies(*context_, changed, *weights, stream);
   }));
   updated_ = std::move(weights);
+  rows_.ForgetWritten();
   return {};
+}
+
+Status CudaDevice::UpdateRows(const RowUpdate& update) {
+  FUSEC_RT_TRY(context_->Usable());
+  ScopedContext scope(*context_);
+  return rows_.Update(update);
+}
+
+StatusOr<CudaModule> CudaDevice::LoadRowKernels() const {
+  return runtime::LoadRowKernels(*context_, artifact_, {&target_, machine_code_fits_});
 }
 
 StatusOr<void*> CudaDevice::AllocateHost(size_t bytes) {

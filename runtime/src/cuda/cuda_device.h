@@ -11,6 +11,7 @@
 #include "runtime/src/cuda/cuda_input_copy.h"
 #include "runtime/src/cuda/cuda_kernels.h"
 #include "runtime/src/cuda/cuda_matmul_epilogue.h"
+#include "runtime/src/cuda/cuda_rows.h"
 #include "runtime/src/cuda/cuda_weights.h"
 #include "runtime/src/cuda/weights_switch.h"
 #include "runtime/src/executor.h"
@@ -30,6 +31,7 @@ class CudaDevice : public Device {
   size_t weight_bytes() const override { return weights_.bytes(); }
   StatusOr<std::unique_ptr<Executor>> NewExecutor() override;
   Status UpdateWeights(std::unique_ptr<Artifact> weights) override;
+  Status UpdateRows(const RowUpdate& update) override;
   StatusOr<void*> AllocateHost(size_t bytes) override;
   void FreeHost(void* memory) override;
 
@@ -37,6 +39,7 @@ class CudaDevice : public Device {
   const CudaContext& context() const { return *context_; }
   const CudaKernels& kernels() const { return kernels_; }
   CudaInputCopy input_copy() const { return CudaInputCopy(kernels_.of_runtime().copy_inputs); }
+  StatusOr<CudaModule> LoadRowKernels() const;
   const CudaWeights& weights() const { return weights_; }
   WeightsSwitch& weights_switch() { return weights_switch_; }
   CublasLt* cublaslt() const { return cublaslt_.get(); }  // null without a matmul step
@@ -66,10 +69,12 @@ class CudaDevice : public Device {
   CudaWeights weights_;
   std::unique_ptr<const Artifact> updated_;  // which has them now, after an update
   WeightsSwitch weights_switch_;
+  CudaRows rows_{*this};
   std::unique_ptr<CublasLt> cublaslt_;
   MatmulEpilogues epilogues_;
   MatmulPrecision precision_ = MatmulPrecision::kHighest;
   bool use_graphs_ = true;
+  bool machine_code_fits_ = false;
   bool launches_dependently_ = false;
   int copy_threads_ = 1;
 

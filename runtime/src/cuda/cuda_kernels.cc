@@ -74,6 +74,7 @@ StatusOr<std::map<std::string, CudaModule>> LoadModules(const CudaContext& conte
   std::map<std::string, CudaModule> modules;
   if (choice.machine_code_fits) {
     for (const auto& [key, path] : choice.target->files) {
+      if (key == kRowKernels) continue;  // see LoadRowKernels
       FUSEC_RT_ASSIGN(const MappedFile file, artifact.ReadFile(path));
       FUSEC_RT_ASSIGN(CudaModule module, LoadModule(context, file.bytes().data(), path));
       modules.emplace(key, std::move(module));
@@ -189,6 +190,22 @@ StatusOr<CudaModule> LoadModule(const CudaContext& context, const void* image,
   CUmodule module = nullptr;
   FUSEC_RT_TRY(FUSEC_CUDA(context, purpose, cuModuleLoadData, &module, image));
   return CudaModule(context, module);
+}
+
+StatusOr<CudaModule> LoadRowKernels(const CudaContext& context, const Artifact& artifact,
+                                    const GpuTargetChoice& choice) {
+  const auto code = choice.target->files.find(kRowKernels);
+  if (choice.machine_code_fits && code != choice.target->files.end()) {
+    FUSEC_RT_ASSIGN(const MappedFile file, artifact.ReadFile(code->second));
+    return LoadModule(context, file.bytes().data(), code->second);
+  }
+  FUSEC_RT_ASSIGN(const MappedFile text, artifact.ReadFile(kRowKernelsText));
+  FUSEC_RT_ASSIGN(const Nvrtc* nvrtc, Nvrtc::Get());
+  FUSEC_RT_ASSIGN(const std::string arch,
+                  NvrtcArchitecture(context.capability(), nvrtc->supported_capabilities()));
+  FUSEC_RT_ASSIGN(const std::string image,
+                  CompileCached(kRowKernelsText, std::string(text.text()), arch));
+  return LoadModule(context, image.c_str(), kRowKernelsText);
 }
 
 StatusOr<CudaKernels> CudaKernels::Load(const CudaContext& context, const Artifact& artifact,

@@ -58,6 +58,10 @@ class CudaKernels {
   OfRuntime of_runtime_;
 };
 
+// The kernels of codegen_templates/runtime/update_rows.cu, which only updates of rows need.
+StatusOr<CudaModule> LoadRowKernels(const CudaContext& context, const Artifact& artifact,
+                                    const GpuTargetChoice& choice);
+
 StatusOr<CudaModule> LoadModule(const CudaContext& context, const void* image,
                                 std::string_view purpose);
 

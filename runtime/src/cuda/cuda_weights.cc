@@ -16,14 +16,15 @@ constexpr size_t kMaxThreads =
 
 size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// The buffers that are constants, or those of them that are others than in `old`.
-std::vector<size_t> Constants(const Artifact& artifact, const Artifact* old) {
+// The buffers that are constants, or those of them that are others than in `old` or `written`.
+std::vector<size_t> Constants(const Artifact& artifact, const Artifact* old,
+                              const std::set<int>& written) {
   std::vector<size_t> wanted;
   const std::vector<Buffer>& buffers = artifact.manifest().buffers;
   for (size_t i = 0; i < buffers.size(); ++i) {
     if (buffers[i].kind != BufferKind::kConstant) continue;
     const std::span<const std::byte> bytes = artifact.Constant(static_cast<int>(i));
-    if (old != nullptr) {
+    if (old != nullptr && written.count(static_cast<int>(i)) == 0) {
       const std::span<const std::byte> old_bytes = old->Constant(static_cast<int>(i));
       if (std::memcmp(bytes.data(), old_bytes.data(), bytes.size()) == 0) continue;
     }
@@ -68,8 +69,8 @@ Status CopyChunks(const CudaContext& context, const std::vector<Chunk>& chunks,
 }  // namespace
 
 StatusOr<CudaWeights> CudaWeights::Upload(const CudaContext& context, const Artifact& artifact,
-                                          const Artifact* old) {
-  const std::vector<size_t> constants = Constants(artifact, old);
+                                          const Artifact* old, const std::set<int>& written) {
+  const std::vector<size_t> constants = Constants(artifact, old, written);
   CudaWeights weights;
   weights.addresses_.assign(artifact.manifest().buffers.size(), 0);
   size_t total = 0;

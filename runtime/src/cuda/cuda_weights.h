@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <vector>
 
 #include "runtime/src/artifact/artifact.h"
@@ -12,9 +13,11 @@ class CudaWeights {
  public:
   // Needs the context to be current; returns when all is there. Several threads read the mapped
   // file into page-locked memory while earlier parts travel to the GPU. With `old`, only those
-  // constants that differ from its own are uploaded.
+  // constants that differ from its own are uploaded, and those of `written`, which the GPU has with
+  // other rows.
   static StatusOr<CudaWeights> Upload(const CudaContext& context, const Artifact& artifact,
-                                      const Artifact* old = nullptr);
+                                      const Artifact* old = nullptr,
+                                      const std::set<int>& written = {});
   // Enqueues copies of the constants that `changed` has over these. Both are of `artifact`.
   Status EnqueueCopies(const CudaContext& context, const CudaWeights& changed,
                        const Artifact& artifact, CUstream stream) const;

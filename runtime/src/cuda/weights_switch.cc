@@ -1,7 +1,5 @@
 #include "runtime/src/cuda/weights_switch.h"
 
-#include <thread>
-
 namespace fusec::runtime {
 
 void WeightsSwitch::Join(Member& member) {
@@ -14,45 +12,36 @@ void WeightsSwitch::Leave(Member& member) {
   std::erase(members_, &member);
 }
 
-// A switch closes first and then counts, a run is counted first and then looks: one of the two sees
-// the other.
-void WeightsSwitch::Enter() {
-  while (true) {
-    ++enqueuing_;
-    if (!closed_) return;
-    --enqueuing_;
-    closed_.wait(true);
-  }
-}
-
-void WeightsSwitch::Exit() { --enqueuing_; }
-
 Status WeightsSwitch::WaitForLast(Member& member, CUstream stream) {
   const uint64_t last = switches_;
   if (member.seen == last) return {};
-  FUSEC_RT_TRY(FUSEC_CUDA(context_, "new weights", cuStreamWaitEvent, stream, switched_.get(),
-                          CU_EVENT_WAIT_DEFAULT));
+  FUSEC_RT_TRY(MakeWait(stream));
   member.seen = last;
   return {};
 }
 
 Status WeightsSwitch::Switch(const std::function<Status(CUstream)>& enqueue) {
-  FUSEC_RT_TRY(EnqueueSwitch(enqueue));
+  FUSEC_RT_TRY(Enqueue(enqueue));
+  return Wait();
+}
+
+Status WeightsSwitch::Wait() const {
   return FUSEC_CUDA(context_, "new weights", cuEventSynchronize, switched_.get());
 }
 
-Status WeightsSwitch::EnqueueSwitch(const std::function<Status(CUstream)>& enqueue) {
+Status WeightsSwitch::MakeWait(CUstream stream) const {
+  return FUSEC_CUDA(context_, "new weights", cuStreamWaitEvent, stream, switched_.get(),
+                    CU_EVENT_WAIT_DEFAULT);
+}
+
+Status WeightsSwitch::Enqueue(const std::function<Status(CUstream)>& enqueue) {
   if (!stream_) {
     FUSEC_RT_ASSIGN(switched_, CreateEvent(context_, false));
     FUSEC_RT_ASSIGN(stream_, CreateStream(context_));
   }
   const std::lock_guard lock(mutex_);  // no member comes or goes
-  closed_ = true;
-  while (enqueuing_ != 0) std::this_thread::yield();
-  const Status enqueued = EnqueueBehindRuns(enqueue);
-  closed_ = false;
-  closed_.notify_all();
-  return enqueued;
+  const Gate::Closed alone(gate_);
+  return EnqueueBehindRuns(enqueue);
 }
 
 Status WeightsSwitch::EnqueueBehindRuns(const std::function<Status(CUstream)>& enqueue) {

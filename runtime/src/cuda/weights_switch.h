@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/src/cuda/cuda_context.h"
+#include "runtime/src/gate.h"
 
 namespace fusec::runtime {
 
@@ -31,12 +32,10 @@ class WeightsSwitch {
   // Runs are enqueued while one of these lives.
   class Enqueuing {
    public:
-    explicit Enqueuing(WeightsSwitch& owner) : owner_(owner) { owner_.Enter(); }
-    ~Enqueuing() { owner_.Exit(); }
-    Enqueuing(const Enqueuing&) = delete;
+    explicit Enqueuing(WeightsSwitch& owner) : inside_(owner.gate_) {}
 
    private:
-    WeightsSwitch& owner_;
+    Gate::Inside inside_;
   };
   // Makes `stream` wait for the last switch, unless the member has waited for it.
   Status WaitForLast(Member& member, CUstream stream);
@@ -44,19 +43,20 @@ class WeightsSwitch {
   // `enqueue` enqueues the copies on the stream it is given. Returns when they are done. By one
   // thread at a time.
   Status Switch(const std::function<Status(CUstream)>& enqueue);
+  // The same, but returns when they are enqueued; then Wait waits for them, and MakeWait makes a
+  // stream wait.
+  Status Enqueue(const std::function<Status(CUstream)>& enqueue);
+  Status Wait() const;
+  Status MakeWait(CUstream stream) const;
 
  private:
-  void Enter();
-  void Exit();
-  Status EnqueueSwitch(const std::function<Status(CUstream)>& enqueue);
   Status EnqueueBehindRuns(const std::function<Status(CUstream)>& enqueue);
 
   const CudaContext& context_;
   CudaStream stream_;  // with the event, from the first switch on: most programs never have one
   CudaEvent switched_;
   std::atomic<uint64_t> switches_ = 0;
-  std::atomic<int> enqueuing_ = 0;
-  std::atomic<bool> closed_ = false;
+  Gate gate_;  // of threads that enqueue runs
   std::mutex mutex_;
   std::vector<Member*> members_;
 };

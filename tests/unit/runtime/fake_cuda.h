@@ -308,7 +308,8 @@ inline void FillStreamFunctions(CudaDriver& d) {
   };
   d.cuStreamWaitEvent = [](CUstream stream, CUevent event, unsigned) {
     FakeGpu::Of(stream)->queue.push_back([recorded = *reinterpret_cast<FakeGpu::Event*>(event)] {
-      FakeGpu::current->Drain(recorded.stream, recorded.reached.get());
+      if (recorded.stream != nullptr)  // else it was never recorded
+        FakeGpu::current->Drain(recorded.stream, recorded.reached.get());
     });
     return CUDA_SUCCESS;
   };
