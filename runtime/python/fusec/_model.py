@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from fusec import _native
 from fusec._native import Context, Tensor
 
-__all__ = ["Context", "Model", "Tensor", "TensorInfo", "load"]
+__all__ = ["Context", "Model", "TableInfo", "Tensor", "TensorInfo", "load"]
 
 
 class TensorInfo(NamedTuple):
@@ -20,6 +20,18 @@ class TensorInfo(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.name} {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+class TableInfo(NamedTuple):
+    """A table of a model whose rows look-ups read, or that updatable= named."""
+
+    name: str  # in the model
+    dtype: str  # in the model: "f32", "f16", "bf16", "f64"
+    rows: int
+    columns: int  # elements of a row
+    storage: str  # of the rows: a dtype, or "int8", "int4", "fp8"
+    nbytes: int  # as they are stored, with scales and biases
+    fixed: str  # "", or why update_rows cannot update it; storage is "" and nbytes 0 then
 
 
 def _tensor_infos(signature: tuple) -> tuple[TensorInfo, ...]:
@@ -87,6 +99,33 @@ class Model(_native.Model):
         its old weights then.
         """
         self._update_weights(os.fspath(path))
+
+    def update_rows(self, table: str, ids: Any, rows: Any) -> None:
+        """Puts rows into a table while calls go on, and stores them as the table is, with the bits that fusec.refit would give them.
+
+            model.update_rows("emb.weight", ids, rows)
+
+        ids: a vector of i32 or i64, each in 0 .. rows - 1; of an id that is there twice, the last row counts. rows: a tensor
+        [len(ids), columns] of the table's dtype in the model (`tables` has it). Both are tensors as calls take them, in host memory or both on
+        the model's GPU. Page-locked host memory (allocate_host) is the fastest there.
+
+        A call sees each row either old or new, and calls that begin when this has returned see the new ones. On a GPU, tensors of PyTorch
+        and CuPy on a current stream that is not the default one are only enqueued there: work on other streams waits as for any other op.
+        In all other cases the rows are in the table when this returns. After update_weights, the rows of its file count.
+
+        Raises BadInput where the table is unknown or cannot be updated (the error says why), a tensor has another dtype, shape or device, an
+        id is outside the table, or the storage has no code for an element; nothing is written then.
+        """
+        self._update_rows(table, ids, rows)
+
+    @property
+    def tables(self) -> tuple[TableInfo, ...]:
+        """The tables of update_rows, by name."""
+        return tuple(TableInfo(*table) for table in self._tables)
+
+    def table_version(self, table: str) -> int:
+        """How often the rows of a table have been updated, by update_rows or update_weights."""
+        return self._table_version(table)
 
     def report(self, output: str | os.PathLike[str] | None = None, **flags: Any):  # type: ignore[no-untyped-def]  # a fusec.Page
         """fusec.report of the folder that was loaded."""

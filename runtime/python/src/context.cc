@@ -5,6 +5,7 @@
 #include "runtime/python/src/errors.h"
 #include "runtime/python/src/host_tensor.h"
 #include "runtime/python/src/process.h"
+#include "runtime/python/src/reading.h"
 
 namespace fusec::python {
 namespace {
@@ -22,10 +23,6 @@ bool Overlap(const TensorView& a, const TensorView& b) {
   return a_start < b_start + b.bytes() && b_start < a_start + a.bytes();
 }
 
-std::string DeviceOf(const TensorView& view) {
-  return view.is_on_gpu ? "on cuda:" + std::to_string(view.gpu) : "in host memory";
-}
-
 std::string Names(const std::vector<TensorSignature>& tensors) {
   std::string names;
   for (const TensorSignature& tensor : tensors)
@@ -37,22 +34,6 @@ std::string Utf8(PyObject* text) {
   const char* utf8 = PyUnicode_AsUTF8AndSize(text, nullptr);
   if (utf8 == nullptr) throw nb::python_error();
   return utf8;
-}
-
-std::string TypeName(nb::handle object) {
-  return nb::str(object.type().attr("__qualname__")).c_str();
-}
-
-// Runs `read`; what the object raises while it is read becomes a BadInput that names the tensor.
-template <class Body>
-void Reading(const std::string& what, Body read) {
-  try {
-    read();
-  } catch (const Unreadable& error) {
-    Raise(FUSEC_BAD_INPUT, what + " cannot be read: " + error.what());
-  } catch (nb::python_error& error) {
-    RaiseBadTensor(what, error);
-  }
 }
 
 }  // namespace

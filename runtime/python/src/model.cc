@@ -9,6 +9,7 @@
 #include "runtime/python/src/dtype.h"
 #include "runtime/python/src/errors.h"
 #include "runtime/python/src/host_tensor.h"
+#include "runtime/python/src/row_update.h"
 
 namespace fusec::python {
 namespace {
@@ -109,6 +110,11 @@ void Model::UpdateWeights(const std::string& path) {
   if (status != FUSEC_OK) Raise(status, message);
 }
 
+void Model::UpdateRows(const std::string& table, nb::handle ids, nb::handle rows) {
+  const std::shared_ptr<Program> loaded = program();  // should another thread close the model
+  python::UpdateRows(loaded, table, ids, rows);
+}
+
 void Model::Close() {
   idle_.clear();
   stream_owner_.reset();
@@ -166,6 +172,25 @@ nb::dict SymbolRanges(const Model& model) {
   return ranges;
 }
 
+// (name, dtype, rows, columns, storage, bytes, fixed) of each.
+nb::tuple TableTuples(const Model& model) {
+  nb::list tables;
+  const fusec_program* program = model.program()->handle();
+  for (int i = 0; i < fusec_table_count(program); ++i) {
+    fusec_table table;
+    Check(fusec_table_info(program, i, &table));
+    tables.append(nb::make_tuple(table.name, fusec_dtype_name(table.dtype), table.rows,
+                                 table.columns, table.storage, table.bytes, table.fixed));
+  }
+  return nb::tuple(tables);
+}
+
+uint64_t TableVersion(const Model& model, const std::string& table) {
+  uint64_t version = 0;
+  Check(fusec_table_version(model.program()->handle(), table.c_str(), &version));
+  return version;
+}
+
 HostTensor AllocateHost(const Model& model, const std::vector<int64_t>& shape,
                         const std::string& dtype) {
   const auto known = FromName(dtype);
@@ -208,6 +233,9 @@ void DeclareModel(nb::module_& module) {
       .def("context", &Model::NewContext, docs::kNewContext)
       .def("synchronize", &Model::Synchronize, docs::kSynchronize)
       .def("_update_weights", &Model::UpdateWeights)
+      .def("_update_rows", &Model::UpdateRows)
+      .def("_table_version", TableVersion)
+      .def_prop_ro("_tables", TableTuples)
       .def("close", &Model::Close, docs::kClose)
       .def_prop_ro("is_closed", &Model::is_closed)
       .def_prop_ro(

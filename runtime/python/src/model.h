@@ -23,6 +23,7 @@ class Model {
   void* stream();
   // Raises what fusec_update_weights says. Other threads may run meanwhile.
   void UpdateWeights(const std::string& path);
+  void UpdateRows(const std::string& table, nb::handle ids, nb::handle rows);
   // Frees what is idle; contexts and memory of the caller's keep the program until they go.
   void Close();
   bool is_closed() const { return program_ == nullptr; }

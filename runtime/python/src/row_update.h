@@ -1,0 +1,18 @@
+// New rows of a table, from tensors of the caller's.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <string>
+
+#include "runtime/python/src/program.h"
+
+namespace fusec::python {
+
+// `ids`: a vector of i32 or i64; `rows`: a row of the table for each, of its dtype in the model.
+// Both are in host memory or both on the program's GPU. Raises what fusec_update_rows says.
+void UpdateRows(const std::shared_ptr<Program>& program, const std::string& table, nb::handle ids,
+                nb::handle rows);
+
+}  // namespace fusec::python
