@@ -16,6 +16,7 @@ Json AdaptersJson(const ArtifactAdapters& adapters) {
   }
   return {{"slots", adapters.slots.slots},
           {"rank", adapters.slots.rank},
+          {"stored_rank", StoredRank(adapters.slots.rank)},
           {"input", kAdapterInput},
           {"sites", std::move(sites)}};
 }

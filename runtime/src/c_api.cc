@@ -156,6 +156,25 @@ fusec_status fusec_update_rows(fusec_program* program, const char* table, const 
   });
 }
 
+int fusec_adapter_slots(const fusec_program* program) {
+  return program ? static_cast<int>(program->program->manifest().adapters.slots) : 0;
+}
+
+fusec_status fusec_load_adapter(fusec_program* program, int slot, const char* path) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(NotNull(program, "the program"));
+    FUSEC_RT_TRY(NotNull(path, "path"));
+    return program->program->LoadAdapter(slot, path);
+  });
+}
+
+fusec_status fusec_unload_adapter(fusec_program* program, int slot) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(NotNull(program, "the program"));
+    return program->program->UnloadAdapter(slot);
+  });
+}
+
 void fusec_unload(fusec_program* program) { delete program; }
 
 const char* fusec_device_name(const fusec_program* program) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/src/artifact/adapters.h"
 #include "runtime/src/row_update.h"
 #include "runtime/src/status.h"
 
@@ -80,7 +81,12 @@ class Device {
   // Puts the constants of `weights`, an artifact of the same program, in the place of those it has.
   // Every run sees all of the old ones or all of the new ones; after an error, the old ones. By one
   // thread at a time.
-  virtual Status UpdateWeights(std::unique_ptr<Artifact> weights) = 0;
+  // `kept` parts of constants stay as they are.
+  virtual Status UpdateWeights(std::unique_ptr<Artifact> weights,
+                               std::span<const ConstantPart> kept) = 0;
+  // Writes to parts of constants, `contents` to each in turn, likewise.
+  virtual Status WriteConstants(std::span<const ConstantPart> parts,
+                                std::span<const std::vector<std::byte>> contents) = 0;
   // Puts rows into a table. A run sees each of its rows either old or new, and runs that are
   // enqueued when it returns see the new ones. After an error of the data nothing was written. By
   // one thread at a time, and not beside UpdateWeights.

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "runtime/src/adapter_file.h"
 #include "runtime/src/artifact/dtype.h"
 #include "runtime/src/artifact/same_program.h"
 
@@ -62,8 +63,44 @@ Status Program::UpdateWeights(const std::string& path) {
   const std::lock_guard lock(updates_);
   FUSEC_RT_ASSIGN(auto weights, Artifact::Open(path));
   FUSEC_RT_TRY(CheckSameProgram(manifest(), weights->manifest(), path));
-  FUSEC_RT_TRY(device_->UpdateWeights(std::move(weights)));
+  std::vector<ConstantPart> kept;
+  for (const int64_t slot : written_slots_) {
+    const std::vector<ConstantPart> parts = PartsOfSlot(manifest().adapters, slot);
+    kept.insert(kept.end(), parts.begin(), parts.end());
+  }
+  FUSEC_RT_TRY(device_->UpdateWeights(std::move(weights), kept));
   for (auto& version : versions_) ++version;
+  return {};
+}
+
+Status Program::LoadAdapter(int64_t slot, const std::string& path) {
+  FUSEC_RT_TRY(CheckSlot(slot));
+  FUSEC_RT_ASSIGN(const SlotContents contents, ReadAdapter(manifest().adapters, path));
+  return WriteSlot(slot, contents);
+}
+
+Status Program::UnloadAdapter(int64_t slot) {
+  FUSEC_RT_TRY(CheckSlot(slot));
+  SlotContents zeros;
+  for (const ConstantPart& part : PartsOfSlot(manifest().adapters, slot))
+    zeros.emplace_back(part.bytes);
+  return WriteSlot(slot, zeros);
+}
+
+Status Program::CheckSlot(int64_t slot) const {
+  const int64_t slots = manifest().adapters.slots;
+  if (slots == 0)
+    return Fail(FUSEC_BAD_USAGE, artifact_->path(),
+                ": has no slots for adapters, it was compiled without --adapters");
+  if (slot < 0 || slot >= slots)
+    return Fail(FUSEC_BAD_USAGE, "slot ", slot, " is outside 0..", slots - 1);
+  return {};
+}
+
+Status Program::WriteSlot(int64_t slot, std::span<const std::vector<std::byte>> contents) {
+  const std::lock_guard lock(updates_);
+  FUSEC_RT_TRY(device_->WriteConstants(PartsOfSlot(manifest().adapters, slot), contents));
+  written_slots_.insert(slot);
   return {};
 }
 

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,9 @@ class Program {
   Status UpdateWeights(const std::string& path);
   // Puts rows into a table (fusec_update_rows); the memory is as fusec.h says.
   Status UpdateRows(const char* table, RowUpdate update, fusec_dtype row_dtype);
+  // Puts the adapter of a file (adapter_file.h) into a slot, or nothing.
+  Status LoadAdapter(int64_t slot, const std::string& path);
+  Status UnloadAdapter(int64_t slot);
   // How often the table's rows were updated, or all weights.
   uint64_t table_version(size_t table) const { return versions_[table]; }
   // The number of the table of that name.
@@ -40,11 +45,14 @@ class Program {
 
  private:
   void DescribeTensors();
+  Status CheckSlot(int64_t slot) const;
+  Status WriteSlot(int64_t slot, std::span<const std::vector<std::byte>> contents);
 
   std::unique_ptr<Artifact> artifact_;
   std::unique_ptr<Device> device_;
   std::mutex updates_;  // of weights and rows, which come one behind the other
   std::vector<std::atomic<uint64_t>> versions_;  // by table
+  std::set<int64_t> written_slots_;              // which updates of weights leave alone
   std::vector<fusec_tensor_info> input_infos_, output_infos_;
   std::vector<std::vector<const char*>> dim_texts_;  // what the infos' dims point to
 };

@@ -34,6 +34,7 @@ Result<int> RunCompile(const CompileFlags& flags);
 struct RunFlags {
   std::string artifact, device, output;
   std::vector<std::string> inputs;  // NAME=FILE, or FILE.npz
+  std::vector<std::string> adapters;  // SLOT=PATH
   bool random = false;
   std::vector<std::string> dims;
   RandomFlags random_flags;

@@ -83,6 +83,11 @@ Command DeclareRun(CLI::App& app) {
   AddRepeated(app, "--input", flags->inputs,
               "the data of one input (.npy or .pb), or of all inputs (.npz)", "NAME=FILE|FILE.npz");
   app.add_flag("--random", flags->random, "fill the inputs that have no file with random data");
+  AddRepeated(
+      app, "--adapter", flags->adapters,
+      "of an artifact with --adapters: put a LoRA adapter (a folder or file that PEFT saved) "
+      "into a slot first",
+      "SLOT=PATH");
   AddRepeated(app, "--dim", flags->dims, "with --random: size of a symbolic dim (default: 64)",
               "NAME=SIZE");
   AddRandomFlags(app, flags->random_flags);

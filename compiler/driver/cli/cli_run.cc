@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 
@@ -37,10 +38,24 @@ std::string Summary(const TensorData& data) {
   return rest == 0 ? text : text + "  " + std::to_string(rest) + " not finite";
 }
 
+// "SLOT=PATH".
+Result<void> LoadAdapter(const std::string& flag, runtime::Program& program) {
+  const size_t equals = flag.find('=');
+  int64_t slot = 0;
+  const char* const end = flag.data() + std::min(equals, flag.size());
+  const auto [read, error] = std::from_chars(flag.data(), end, slot);
+  if (equals == std::string::npos || error != std::errc() || read != end)
+    return Fail(ErrorKind::kUsage,
+                "--adapter " + flag + ": expected SLOT=PATH, with the number of a slot");
+  FUSEC_RUNTIME_TRY(program.LoadAdapter(slot, flag.substr(equals + 1)));
+  return {};
+}
+
 }  // namespace
 
 Result<int> RunRun(const RunFlags& flags) {
   FUSEC_ASSIGN(const auto program, LoadProgram(flags.artifact, flags.device));
+  for (const std::string& adapter : flags.adapters) FUSEC_TRY(LoadAdapter(adapter, *program));
   const runtime::Manifest& manifest = program->manifest();
   FUSEC_ASSIGN(const Inputs inputs,
                ChooseInputs(manifest, flags.inputs, flags.random, flags.dims, flags.random_flags));

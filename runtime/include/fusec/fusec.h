@@ -171,6 +171,27 @@ FUSEC_API fusec_status fusec_symbol_info(const fusec_program* program, int i, fu
 FUSEC_API fusec_status fusec_find_input(const fusec_program* program, const char* name, int* i);
 FUSEC_API fusec_status fusec_find_output(const fusec_program* program, const char* name, int* i);
 
+/* ---- LoRA adapters, of programs that were compiled with --adapters ---- */
+
+/* How many adapters a program holds at a time. Its input "adapter_id" says for each row of the batch
+ * which slot it takes: 0 .. slots - 1, or -1 for none. Slot 0 holds the model's own adapter at first,
+ * the others nothing. 0 for NULL, and without --adapters. */
+FUSEC_API int fusec_adapter_slots(const fusec_program* program);
+/* Puts an adapter into a slot while runs go on: contexts, their bindings and captured graphs stay.
+ * Every run sees all of the old one or all of the new one; those that are enqueued when this returns
+ * see the new one. fusec_update_weights leaves the slot alone from then on.
+ * path: adapter_model.safetensors as PEFT saves it, with adapter_config.json beside it, or the folder
+ * of both. Layers mean each other where one path ends with the other. lora_B is multiplied by
+ * lora_alpha / rank (lora_alpha / sqrt(rank) with use_rslora), and both are rounded to the model's
+ * type; without a config, by the scale that the model's own adapter has there. Layers that the file
+ * does not name get nothing.
+ * FUSEC_BAD_USAGE: no such slot. FUSEC_BAD_INPUT names the file and the tensor: a layer that the
+ * program has no slots for, another shape, a rank above that of --adapters, DoRA, biases. The slot
+ * keeps what it had after an error. */
+FUSEC_API fusec_status fusec_load_adapter(fusec_program* program, int slot, const char* path);
+/* Empties a slot in the same way: rows that choose it get what the model is without an adapter. */
+FUSEC_API fusec_status fusec_unload_adapter(fusec_program* program, int slot);
+
 /* ---- tables, for fusec_update_rows ---- */
 
 /* A float initializer of the model that look-ups read rows of, or that --updatable named. */

@@ -118,6 +118,13 @@ class Program {
     internal::Check(fusec_update_weights(handle_, artifact_path.c_str()));
   }
 
+  // Adapters of a program that was compiled with --adapters (fusec_load_adapter says what holds).
+  int adapter_slots() const { return fusec_adapter_slots(handle_); }
+  void LoadAdapter(int slot, const std::string& path) {
+    internal::Check(fusec_load_adapter(handle_, slot, path.c_str()));
+  }
+  void UnloadAdapter(int slot) { internal::Check(fusec_unload_adapter(handle_, slot)); }
+
   // New rows for these ids of a table, in host memory: `rows` are those of all ids, one behind the
   // other, of the table's type (half types are uint16_t). fusec_update_rows says what holds.
   template <class Id, class T>

@@ -119,6 +119,31 @@ class Model(_native.Model):
         self._update_rows(table, ids, rows)
 
     @property
+    def adapter_slots(self) -> int:
+        """How many LoRA adapters the model holds at a time; 0 unless it was compiled with adapters=.
+
+        The input adapter_id, i32[batch], says for each row of the batch which slot it takes, -1 for none. Slot 0 holds the model's own
+        adapter at first, the others nothing.
+        """
+        return self._adapter_slots
+
+    def load_adapter(self, slot: int, path: str | os.PathLike[str]) -> None:
+        """Puts a LoRA adapter into a slot while calls go on: what peft_model.save_pretrained(path) wrote, the folder or its .safetensors.
+
+        Calls that begin when this has returned see the new one, and no call sees a part of it. Layers are found by their paths, and the
+        scale is that of adapter_config.json beside the file (lora_alpha, use_rslora, alpha_pattern); without one, the scale of the model's
+        own adapter. update_weights leaves the slot alone from then on.
+
+        Raises BadInput where a tensor belongs to no layer with slots or has another shape or a higher rank, and for DoRA and biases, and
+        BadUsage where there is no such slot; the slot keeps what it had.
+        """
+        self._load_adapter(slot, os.fspath(path))
+
+    def unload_adapter(self, slot: int) -> None:
+        """Empties a slot in the same way: rows that choose it get what the model is without an adapter."""
+        self._unload_adapter(slot)
+
+    @property
     def tables(self) -> tuple[TableInfo, ...]:
         """The tables of update_rows, by name."""
         return tuple(TableInfo(*table) for table in self._tables)

@@ -81,6 +81,7 @@ def compile(
     matmul_precision: str | None = None,
     index_policy: str | None = None,
     table_storage: Mapping[str, str] | None = None,
+    adapters: str | Mapping[str, int] | None = None,
     updatable: str | Sequence[str] | None = None,
     disable_fusion: str | Sequence[str] | None = None,
     keep_lora: bool = False,
@@ -103,6 +104,8 @@ def compile(
     matmul_precision: arithmetic of f32 products: "highest" (f32, the default), "high" (TF32) or "medium" (bf16).
     index_policy: what an id outside its table means: "error" (the run raises BadInput, the default), "clamp", "wrap" or "zero".
     table_storage: how embedding tables are stored, by patterns of their names: {"emb.*": "int8"}; "int8", "int4", "fp8", "f16" or "bf16".
+    adapters: {"slots": 64, "rank": 16} keeps LoRA adapters in slots, for Model.load_adapter; each row of a batch chooses one by the input
+    adapter_id (Model.adapter_slots says more).
     updatable: patterns of initializers by whose values nothing is decided, so that fusec.refit can give them any others ("*" for all).
     disable_fusion: names of fusions and rewrites to switch off. keep_lora: LoRA adapters stay layers of their own.
     round_every_op: f16 and bf16 values are rounded after every op. cpu_level: "both" (the default), "x86-64-v3", "x86-64-v4" or
@@ -123,6 +126,7 @@ def compile(
             "matmul_precision": matmul_precision,
             "index_policy": index_policy,
             "table_storage": _program.named(table_storage, str),
+            "adapters": adapters if isinstance(adapters, str) else ",".join(_program.named(adapters, str) or []) or None,
             "updatable": [updatable] if isinstance(updatable, str) else updatable,
             "disable_fusion": _program.listed(disable_fusion),
             "keep_lora": keep_lora,
@@ -206,6 +210,7 @@ def verify(
     matmul_precision: str | None = None,
     index_policy: str | None = None,
     table_storage: Mapping[str, str] | None = None,
+    adapters: str | Mapping[str, int] | None = None,
     updatable: str | Sequence[str] | None = None,
     disable_fusion: str | Sequence[str] | None = None,
     keep_lora: bool = False,
@@ -237,6 +242,7 @@ def verify(
             "matmul_precision": matmul_precision,
             "index_policy": index_policy,
             "table_storage": _program.named(table_storage, str),
+            "adapters": adapters if isinstance(adapters, str) else ",".join(_program.named(adapters, str) or []) or None,
             "updatable": [updatable] if isinstance(updatable, str) else updatable,
             "disable_fusion": _program.listed(disable_fusion),
             "keep_lora": keep_lora,

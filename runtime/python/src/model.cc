@@ -97,18 +97,33 @@ void* Model::stream() {
   return stream_owner_->stream();
 }
 
-void Model::UpdateWeights(const std::string& path) {
+template <class Function>
+void Model::Waiting(const Function& change) {
   const std::shared_ptr<Program> loaded = program();  // should another thread close the model
   loaded->CheckNotForked();
   fusec_status status;
   std::string message;
   {
     const nb::gil_scoped_release release;
-    status = fusec_update_weights(loaded->handle(), path.c_str());
+    status = change(loaded->handle());
     if (status != FUSEC_OK) message = fusec_last_error();
   }
   if (status != FUSEC_OK) Raise(status, message);
 }
+
+void Model::UpdateWeights(const std::string& path) {
+  Waiting([&](fusec_program* program) { return fusec_update_weights(program, path.c_str()); });
+}
+
+void Model::LoadAdapter(int slot, const std::string& path) {
+  Waiting([&](fusec_program* program) { return fusec_load_adapter(program, slot, path.c_str()); });
+}
+
+void Model::UnloadAdapter(int slot) {
+  Waiting([&](fusec_program* program) { return fusec_unload_adapter(program, slot); });
+}
+
+int Model::adapter_slots() const { return fusec_adapter_slots(program()->handle()); }
 
 void Model::UpdateRows(const std::string& table, nb::handle ids, nb::handle rows) {
   const std::shared_ptr<Program> loaded = program();  // should another thread close the model
@@ -234,6 +249,9 @@ void DeclareModel(nb::module_& module) {
       .def("synchronize", &Model::Synchronize, docs::kSynchronize)
       .def("_update_weights", &Model::UpdateWeights)
       .def("_update_rows", &Model::UpdateRows)
+      .def("_load_adapter", &Model::LoadAdapter)
+      .def("_unload_adapter", &Model::UnloadAdapter)
+      .def_prop_ro("_adapter_slots", &Model::adapter_slots)
       .def("_table_version", TableVersion)
       .def_prop_ro("_tables", TableTuples)
       .def("close", &Model::Close, docs::kClose)

@@ -24,11 +24,17 @@ class Model {
   // Raises what fusec_update_weights says. Other threads may run meanwhile.
   void UpdateWeights(const std::string& path);
   void UpdateRows(const std::string& table, nb::handle ids, nb::handle rows);
+  void LoadAdapter(int slot, const std::string& path);
+  void UnloadAdapter(int slot);
+  int adapter_slots() const;
   // Frees what is idle; contexts and memory of the caller's keep the program until they go.
   void Close();
   bool is_closed() const { return program_ == nullptr; }
   // Raises BadUsage once the model is closed.
   const std::shared_ptr<Program>& program() const;
+  // Calls a function of the C ABI that changes the program, without Python's lock.
+  template <class Function>
+  void Waiting(const Function& change);
 
  private:
   // A context as long as a call runs.

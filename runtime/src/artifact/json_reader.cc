@@ -1,5 +1,6 @@
 #include "runtime/src/artifact/json_reader.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace fusec::runtime {
@@ -77,6 +78,12 @@ StatusOr<int64_t> JsonValue::AsInt(int64_t low, int64_t high) const {
   const int64_t value = json.get<int64_t>();
   if (value < low || value > high) return Unexpected(expected);
   return value;
+}
+
+StatusOr<double> JsonValue::AsNumber() const {
+  const Json& json = Node(node_);
+  if (!json.is_number() || !std::isfinite(json.get<double>())) return Unexpected("a number");
+  return json.get<double>();
 }
 
 StatusOr<bool> JsonValue::AsBool() const {

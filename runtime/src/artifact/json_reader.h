@@ -25,6 +25,7 @@ class JsonValue {
   StatusOr<std::vector<std::pair<std::string, JsonValue>>> Members() const;  // of an object, by key
   StatusOr<std::string> AsText() const;
   StatusOr<int64_t> AsInt(int64_t low, int64_t high) const;  // inclusive bounds
+  StatusOr<double> AsNumber() const;  // finite
   StatusOr<bool> AsBool() const;
 
   const std::string& where() const {

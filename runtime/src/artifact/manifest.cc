@@ -66,6 +66,7 @@ class ManifestReader {
                       return ReadBuffer(item);
                     }));
     FUSEC_RT_ASSIGN(manifest_.tables, ReadTables(root_, manifest_.buffers));
+    FUSEC_RT_ASSIGN(manifest_.adapters, ReadAdapters(root_, manifest_.buffers));
     FUSEC_RT_TRY(ReadSignature("inputs", BufferKind::kInput, manifest_.inputs));
     FUSEC_RT_TRY(ReadSignature("outputs", BufferKind::kOutput, manifest_.outputs));
     for (size_t i = 0; i < symbols_.size(); ++i) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/src/artifact/adapters.h"
 #include "runtime/src/artifact/dim_expression.h"
 #include "runtime/src/artifact/matmul_algorithm.h"
 #include "runtime/src/artifact/table.h"
@@ -154,6 +155,7 @@ struct Manifest {
   std::vector<Buffer> buffers;
   std::vector<Table> tables;  // by name
   std::vector<IndexSite> index_sites;
+  Adapters adapters;
   std::map<std::string, Target> targets;
   std::map<std::string, std::string> hashes;  // relative path -> XXH3-128, lower case hexadecimal
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdlib>
 
 #include "runtime/src/cpu/cpu_executor.h"
@@ -46,8 +47,27 @@ class CpuDevice : public Device {
   }
 
   // Runs under way keep the weights that they began with.
-  Status UpdateWeights(std::unique_ptr<Artifact> weights) override {
+  Status UpdateWeights(std::unique_ptr<Artifact> weights,
+                       std::span<const ConstantPart> kept) override {
+    const Artifact& old = *program_.weights.Get()->artifact;
+    for (const ConstantPart& part : kept) {
+      FUSEC_RT_ASSIGN(const std::span<std::byte> bytes, weights->MakeWritable(part.buffer));
+      std::ranges::copy(old.Constant(part.buffer).subspan(part.offset, part.bytes),
+                        bytes.begin() + static_cast<ptrdiff_t>(part.offset));
+    }
     SetWeights(std::move(weights));
+    return {};
+  }
+
+  Status WriteConstants(std::span<const ConstantPart> parts,
+                        std::span<const std::vector<std::byte>> contents) override {
+    Artifact& artifact = *program_.weights.Get()->artifact;
+    for (const ConstantPart& part : parts) FUSEC_RT_TRY(artifact.MakeWritable(part.buffer));
+    const Gate::Closed alone(program_.runs);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      FUSEC_RT_ASSIGN(const std::span<std::byte> bytes, artifact.MakeWritable(parts[i].buffer));
+      std::ranges::copy(contents[i], bytes.begin() + static_cast<ptrdiff_t>(parts[i].offset));
+    }
     return {};
   }
 

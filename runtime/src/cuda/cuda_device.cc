@@ -65,18 +65,35 @@ StatusOr<std::unique_ptr<Executor>> CudaDevice::NewExecutor() {
 }
 
 // The addresses stay, as captured graphs have them.
-Status CudaDevice::UpdateWeights(std::unique_ptr<Artifact> weights) {
+Status CudaDevice::UpdateWeights(std::unique_ptr<Artifact> weights,
+                                 std::span<const ConstantPart> kept) {
   FUSEC_RT_TRY(context_->Usable());
   ScopedContext scope(*context_);
   const Artifact& old = updated_ ? *updated_ : artifact_;
   FUSEC_RT_ASSIGN(const CudaWeights changed,
                   CudaWeights::Upload(*context_, *weights, &old, rows_.written()));
   FUSEC_RT_TRY(weights_switch_.Switch([&](CUstream stream) {
-    return weights_.EnqueueCopies(*context_, changed, *weights, stream);
+    return weights_.EnqueueCopies(*context_, changed, *weights, kept, stream);
   }));
   updated_ = std::move(weights);
   rows_.ForgetWritten();
   return {};
+}
+
+Status CudaDevice::WriteConstants(std::span<const ConstantPart> parts,
+                                  std::span<const std::vector<std::byte>> contents) {
+  FUSEC_RT_TRY(context_->Usable());
+  ScopedContext scope(*context_);
+  FUSEC_RT_ASSIGN(const UploadedBytes uploaded, UploadBytes(*context_, contents));
+  return weights_switch_.Switch([&](CUstream stream) -> Status {
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (parts[i].bytes == 0) continue;
+      FUSEC_RT_TRY(FUSEC_CUDA(*context_, "new weights", cuMemcpyDtoDAsync,
+                              weights_.Address(parts[i].buffer) + parts[i].offset,
+                              uploaded.addresses[i], parts[i].bytes, stream));
+    }
+    return {};
+  });
 }
 
 Status CudaDevice::UpdateRows(const RowUpdate& update) {

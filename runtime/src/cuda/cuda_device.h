@@ -30,7 +30,10 @@ class CudaDevice : public Device {
   bool has_device_memory() const override { return true; }
   size_t weight_bytes() const override { return weights_.bytes(); }
   StatusOr<std::unique_ptr<Executor>> NewExecutor() override;
-  Status UpdateWeights(std::unique_ptr<Artifact> weights) override;
+  Status UpdateWeights(std::unique_ptr<Artifact> weights,
+                       std::span<const ConstantPart> kept) override;
+  Status WriteConstants(std::span<const ConstantPart> parts,
+                        std::span<const std::vector<std::byte>> contents) override;
   Status UpdateRows(const RowUpdate& update) override;
   StatusOr<void*> AllocateHost(size_t bytes) override;
   void FreeHost(void* memory) override;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <map>
 #include <span>
 #include <thread>
 
@@ -66,6 +67,40 @@ Status CopyChunks(const CudaContext& context, const std::vector<Chunk>& chunks,
   return FUSEC_CUDA(context, "the weights", cuStreamSynchronize, stream.get());
 }
 
+// Appends what is to be copied to `destination`, in pieces that travel while others are read.
+void AddChunks(CUdeviceptr destination, std::span<const std::byte> bytes,
+               std::vector<Chunk>& chunks) {
+  for (size_t begin = 0; begin < bytes.size(); begin += kChunkBytes) {
+    const size_t size = std::min(kChunkBytes, bytes.size() - begin);
+    chunks.push_back({destination + begin, bytes.subspan(begin, size)});
+  }
+}
+
+// Returns when all is there.
+Status CopyToDevice(const CudaContext& context, const std::vector<Chunk>& chunks) {
+  if (chunks.empty()) return {};
+  size_t total = 0, largest = 0;
+  for (const Chunk& chunk : chunks) {
+    total += chunk.source.size();
+    largest = std::max(largest, chunk.source.size());
+  }
+  // A thread for every 32 MiB: below that, starting it and locking its pages costs more than it
+  // gains.
+  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const size_t count =
+      std::clamp<size_t>(total / (8 * kChunkBytes), 1, std::min(cores, kMaxThreads));
+  std::vector<Status> results(count);
+  std::atomic<size_t> next = 0;
+  const auto work = [&](size_t i) { results[i] = CopyChunks(context, chunks, next, largest); };
+  {
+    std::vector<std::jthread> threads;
+    for (size_t i = 1; i < count; ++i) threads.emplace_back(work, i);
+    work(0);
+  }
+  for (const Status& result : results) FUSEC_RT_TRY(result);
+  return {};
+}
+
 }  // namespace
 
 StatusOr<CudaWeights> CudaWeights::Upload(const CudaContext& context, const Artifact& artifact,
@@ -82,42 +117,51 @@ StatusOr<CudaWeights> CudaWeights::Upload(const CudaContext& context, const Arti
   FUSEC_RT_ASSIGN(weights.memory_, AllocateDevice(context, total, "the weights"));
   weights.bytes_ = total;
   std::vector<Chunk> chunks;
-  size_t largest = 0;
   for (const size_t i : constants) {
     weights.addresses_[i] += weights.memory_.get();
-    const std::span<const std::byte> bytes = artifact.Constant(static_cast<int>(i));
-    for (size_t begin = 0; begin < bytes.size(); begin += kChunkBytes) {
-      const size_t size = std::min(kChunkBytes, bytes.size() - begin);
-      chunks.push_back({weights.addresses_[i] + begin, bytes.subspan(begin, size)});
-      largest = std::max(largest, size);
-    }
+    AddChunks(weights.addresses_[i], artifact.Constant(static_cast<int>(i)), chunks);
   }
-  if (chunks.empty()) return weights;
-
-  // A thread for every 32 MiB: below that, starting it and locking its pages costs more than it
-  // gains.
-  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  const size_t count =
-      std::clamp<size_t>(total / (8 * kChunkBytes), 1, std::min(cores, kMaxThreads));
-  std::vector<Status> results(count);
-  std::atomic<size_t> next = 0;
-  const auto work = [&](size_t i) { results[i] = CopyChunks(context, chunks, next, largest); };
-  {
-    std::vector<std::jthread> threads;
-    for (size_t i = 1; i < count; ++i) threads.emplace_back(work, i);
-    work(0);
-  }
-  for (const Status& result : results) FUSEC_RT_TRY(result);
+  FUSEC_RT_TRY(CopyToDevice(context, chunks));
   return weights;
 }
 
+StatusOr<UploadedBytes> UploadBytes(const CudaContext& context,
+                                    std::span<const std::vector<std::byte>> contents) {
+  UploadedBytes uploaded;
+  size_t total = 0;
+  for (const std::vector<std::byte>& bytes : contents) {
+    uploaded.addresses.push_back(total);
+    total += RoundUp(bytes.size());
+  }
+  FUSEC_RT_ASSIGN(uploaded.memory, AllocateDevice(context, total, "new weights"));
+  std::vector<Chunk> chunks;
+  for (size_t i = 0; i < contents.size(); ++i) {
+    uploaded.addresses[i] += uploaded.memory.get();
+    AddChunks(uploaded.addresses[i], contents[i], chunks);
+  }
+  FUSEC_RT_TRY(CopyToDevice(context, chunks));
+  return uploaded;
+}
+
 Status CudaWeights::EnqueueCopies(const CudaContext& context, const CudaWeights& changed,
-                                  const Artifact& artifact, CUstream stream) const {
+                                  const Artifact& artifact, std::span<const ConstantPart> kept,
+                                  CUstream stream) const {
+  std::map<int, std::map<size_t, size_t>> kept_of;  // by buffer: offset and bytes
+  for (const ConstantPart& part : kept) kept_of[part.buffer][part.offset] = part.bytes;
   for (size_t i = 0; i < addresses_.size(); ++i) {
     const size_t bytes = artifact.Constant(static_cast<int>(i)).size();
-    if (changed.addresses_[i] == 0 || bytes == 0) continue;
-    FUSEC_RT_TRY(FUSEC_CUDA(context, "new weights", cuMemcpyDtoDAsync, addresses_[i],
-                            changed.addresses_[i], bytes, stream));
+    if (changed.addresses_[i] == 0) continue;
+    const auto copy = [&](size_t begin, size_t end) -> Status {
+      if (begin >= end) return {};
+      return FUSEC_CUDA(context, "new weights", cuMemcpyDtoDAsync, addresses_[i] + begin,
+                        changed.addresses_[i] + begin, end - begin, stream);
+    };
+    size_t begin = 0;
+    for (const auto& [offset, size] : kept_of[static_cast<int>(i)]) {
+      FUSEC_RT_TRY(copy(begin, offset));
+      begin = offset + size;
+    }
+    FUSEC_RT_TRY(copy(begin, bytes));
   }
   return {};
 }

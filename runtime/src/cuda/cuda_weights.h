@@ -1,6 +1,7 @@
 #pragma once
 
 #include <set>
+#include <span>
 #include <vector>
 
 #include "runtime/src/artifact/artifact.h"
@@ -18,9 +19,11 @@ class CudaWeights {
   static StatusOr<CudaWeights> Upload(const CudaContext& context, const Artifact& artifact,
                                       const Artifact* old = nullptr,
                                       const std::set<int>& written = {});
-  // Enqueues copies of the constants that `changed` has over these. Both are of `artifact`.
+  // Enqueues copies of the constants that `changed` has over these, but for `kept` parts. Both are
+  // of `artifact`.
   Status EnqueueCopies(const CudaContext& context, const CudaWeights& changed,
-                       const Artifact& artifact, CUstream stream) const;
+                       const Artifact& artifact, std::span<const ConstantPart> kept,
+                       CUstream stream) const;
 
   // By buffer, at a multiple of 256; 0 for buffers that are not constants.
   CUdeviceptr Address(int buffer) const { return addresses_[static_cast<size_t>(buffer)]; }
@@ -31,5 +34,14 @@ class CudaWeights {
   size_t bytes_ = 0;
   std::vector<CUdeviceptr> addresses_;
 };
+
+// Bytes on a GPU, each of the given ones at a multiple of 256.
+struct UploadedBytes {
+  DeviceMemory memory;
+  std::vector<CUdeviceptr> addresses;
+};
+// Needs the context to be current; returns when all is there.
+StatusOr<UploadedBytes> UploadBytes(const CudaContext& context,
+                                    std::span<const std::vector<std::byte>> contents);
 
 }  // namespace fusec::runtime

@@ -1,0 +1,327 @@
+#include "runtime/src/adapter_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <regex>
+#include <string_view>
+
+#include "runtime/src/artifact/dtype.h"
+#include "runtime/src/artifact/half.h"
+#include "runtime/src/artifact/json_reader.h"
+#include "runtime/src/artifact/mapped_file.h"
+#include "runtime/src/artifact/safetensors.h"
+
+namespace fusec::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A file of the adapter is data of the caller's, not a part of an artifact.
+tl::unexpected<RuntimeError> AsInput(RuntimeError error) {
+  if (error.code == FUSEC_BAD_ARTIFACT) error.code = FUSEC_BAD_INPUT;
+  return tl::unexpected(std::move(error));
+}
+
+// Which matrix a tensor is, of which module.
+struct TensorRole {
+  std::string module;
+  bool is_up = false;
+  bool is_plain = false;  // "A" [inputs, rank], "B" [rank, outputs]
+};
+
+std::optional<TensorRole> RoleOf(const std::string& name) {
+  static const std::regex kPeft(R"((?:(.*)\.)?lora_([AB])(?:(?:\.[^.]+)?\.weight)?)");
+  static const std::regex kPlain(R"((?:(.*)\.)?([AB]))");
+  std::smatch match;
+  const bool is_peft = std::regex_match(name, match, kPeft);
+  if (!is_peft && !std::regex_match(name, match, kPlain)) return std::nullopt;
+  return TensorRole{match[1], match[2] == "B", !is_peft};
+}
+
+std::string_view WithoutWrapper(std::string_view module) {
+  constexpr std::string_view kWrapper = "base_model.model.";
+  return module.starts_with(kWrapper) ? module.substr(kWrapper.size()) : module;
+}
+
+// Whether one of two dotted paths ends with the other.
+bool MeanTheSame(std::string_view a, std::string_view b) {
+  if (a.size() < b.size()) std::swap(a, b);
+  return a.ends_with(b) && (a.size() == b.size() || a[a.size() - b.size() - 1] == '.');
+}
+
+// What adapter_config.json says, as far as it matters here.
+class Config {
+ public:
+  static StatusOr<Config> Read(const std::string& file) {
+    Config config;
+    auto mapped = MappedFile::Open(file);
+    if (!mapped) return AsInput(mapped.error());
+    auto document = JsonDocument::Parse(mapped->text(), file);
+    if (!document) return AsInput(document.error());
+    if (auto status = config.ReadRoot(document->root(), file); !status)
+      return AsInput(status.error());
+    return config;
+  }
+
+  StatusOr<double> ScaleOf(const std::string& module, int64_t rank) const {
+    double alpha = alpha_;
+    for (const auto& [pattern, value] : alpha_pattern_) {
+      if (std::regex_match(module, pattern)) {
+        alpha = value;
+        break;
+      }
+    }
+    return alpha / (uses_root_ ? std::sqrt(static_cast<double>(rank)) : static_cast<double>(rank));
+  }
+
+ private:
+  Status ReadRoot(const JsonValue& root, const std::string& file) {
+    if (root.Has("peft_type")) {
+      FUSEC_RT_ASSIGN(const std::string type, ReadText(root, "peft_type"));
+      if (type != "LORA")
+        return Fail(FUSEC_BAD_INPUT, file, ": peft_type is \"", type, "\", expected LORA");
+    }
+    for (const char* refused : {"use_dora", "lora_bias"}) {
+      FUSEC_RT_ASSIGN(const bool is_used, ReadFlagOf(root, refused));
+      if (is_used)
+        return Fail(FUSEC_BAD_INPUT, file, ": ", refused,
+                    " is true, which slots of adapters do not hold, expected plain LoRA");
+    }
+    if (root.Has("bias")) {
+      FUSEC_RT_ASSIGN(const std::string bias, ReadText(root, "bias"));
+      if (bias != "none")
+        return Fail(FUSEC_BAD_INPUT, file, ": bias is \"", bias,
+                    "\", which slots of adapters do not hold, expected none");
+    }
+    FUSEC_RT_ASSIGN(uses_root_, ReadFlagOf(root, "use_rslora"));
+    FUSEC_RT_ASSIGN(const JsonValue alpha, root.Field("lora_alpha"));
+    FUSEC_RT_ASSIGN(alpha_, alpha.AsNumber());
+    if (!root.Has("alpha_pattern")) return {};
+    FUSEC_RT_ASSIGN(const JsonValue patterns, root.Field("alpha_pattern"));
+    FUSEC_RT_ASSIGN(const auto members, patterns.Members());
+    for (const auto& [pattern, value] : members) {
+      FUSEC_RT_ASSIGN(const double number, value.AsNumber());
+      try {
+        alpha_pattern_.emplace_back(std::regex("(?:.*\\.)?(?:" + pattern + ")"), number);
+      } catch (const std::regex_error&) {
+        return Fail(FUSEC_BAD_INPUT, value.where(), " has no regular expression as its name");
+      }
+    }
+    return {};
+  }
+  static StatusOr<bool> ReadFlagOf(const JsonValue& root, const char* key) {
+    if (!root.Has(key)) return false;
+    return ReadBool(root, key);
+  }
+
+  double alpha_ = 0;
+  bool uses_root_ = false;
+  std::vector<std::pair<std::regex, double>> alpha_pattern_;
+};
+
+// The tensors of one layer.
+struct Pair {
+  const StoredTensor* tensors[2] = {nullptr, nullptr};  // down, up
+  std::string names[2];
+  bool is_plain = false;
+  std::string module;  // in the file
+};
+
+class AdapterReader {
+ public:
+  AdapterReader(const Adapters& adapters, std::string file)
+      : adapters_(adapters), file_(std::move(file)), pairs_(adapters.sites.size()) {}
+
+  StatusOr<SlotContents> Read(const std::optional<Config>& config) {
+    auto mapped = MappedFile::Open(file_);
+    if (!mapped) return AsInput(mapped.error());
+    const MappedFile weights = *std::move(mapped);
+    auto tensors = ReadSafetensors(weights.bytes(), file_);
+    if (!tensors) return AsInput(tensors.error());
+    for (const auto& [name, tensor] : *tensors) FUSEC_RT_TRY(Place(name, tensor));
+    SlotContents contents;
+    for (size_t i = 0; i < pairs_.size(); ++i) {
+      FUSEC_RT_TRY(Append(adapters_.sites[i], pairs_[i], config, contents));
+    }
+    return contents;
+  }
+
+ private:
+  tl::unexpected<RuntimeError> Bad(const std::string& name, const std::string& what) const {
+    return Fail(FUSEC_BAD_INPUT, file_, ": tensor \"", name, "\" ", what);
+  }
+
+  Status Place(const std::string& name, const StoredTensor& tensor) {
+    const auto role = RoleOf(name);
+    if (!role)
+      return Bad(name,
+                 "is no matrix of a LoRA adapter, expected PATH.lora_A.weight or "
+                 "PATH.lora_B.weight");
+    std::vector<size_t> found;
+    for (size_t i = 0; i < pairs_.size(); ++i) {
+      if (MeanTheSame(WithoutWrapper(role->module), WithoutWrapper(adapters_.sites[i].module)))
+        found.push_back(i);
+    }
+    if (found.size() != 1) {
+      return Bad(name, found.empty()
+                           ? "belongs to a layer that has no slots; there are " + Modules()
+                           : Text("may belong to \"", adapters_.sites[found[0]].module, "\" or \"",
+                                  adapters_.sites[found[1]].module, "\""));
+    }
+    Pair& pair = pairs_[found[0]];
+    const int side = role->is_up ? 1 : 0;
+    if (pair.tensors[side] != nullptr || (!pair.module.empty() && pair.module != role->module)) {
+      return Bad(name, Text("belongs to the layer \"", adapters_.sites[found[0]].module, "\" as \"",
+                            pair.names[pair.tensors[side] ? side : 1 - side], "\" does"));
+    }
+    pair.tensors[side] = &tensor;
+    pair.names[side] = name;
+    pair.is_plain = role->is_plain;
+    pair.module = role->module;
+    return {};
+  }
+
+  std::string Modules() const {
+    constexpr size_t kMostListed = 10;
+    std::string list;
+    for (size_t i = 0; i < adapters_.sites.size() && i < kMostListed; ++i)
+      list += Text(i == 0 ? "\"" : ", \"", adapters_.sites[i].module, "\"");
+    if (adapters_.sites.size() > kMostListed)
+      list += Text(" and ", adapters_.sites.size() - kMostListed, " more");
+    return list;
+  }
+
+  // The parts of a layer: [inputs, stored_rank] and [outputs, stored_rank].
+  Status Append(const AdapterSite& site, const Pair& pair, const std::optional<Config>& config,
+                SlotContents& contents) {
+    const int64_t rows[2] = {site.inputs, site.outputs};
+    if (!pair.tensors[0] && !pair.tensors[1]) {
+      for (const int64_t count : rows) contents.push_back(Stored(site, {}, count, 0, 1));
+      return {};
+    }
+    for (const int side : {0, 1}) {
+      if (!pair.tensors[side])
+        return Bad(pair.names[1 - side], side == 0 ? "has no lora_A" : "has no lora_B");
+    }
+    int64_t ranks[2];
+    std::vector<float> values[2];
+    for (const int side : {0, 1}) {
+      // lora_A is stored by ranks, lora_B by outputs; plain ones the other way round.
+      const bool by_ranks = (side == 0) != pair.is_plain;
+      FUSEC_RT_ASSIGN(ranks[side],
+                      RankOf(*pair.tensors[side], pair.names[side], rows[side], by_ranks));
+      FUSEC_RT_ASSIGN(values[side], Floats(*pair.tensors[side], pair.names[side]));
+      if (by_ranks) values[side] = Transposed(values[side], ranks[side], rows[side]);
+    }
+    if (ranks[0] != ranks[1])
+      return Bad(pair.names[1],
+                 Text("has rank ", ranks[1], ", but \"", pair.names[0], "\" has ", ranks[0]));
+    double scale = site.scale;
+    if (config) {
+      FUSEC_RT_ASSIGN(scale, config->ScaleOf(std::string(WithoutWrapper(pair.module)), ranks[0]));
+    }
+    contents.push_back(Stored(site, values[0], rows[0], ranks[0], 1));
+    contents.push_back(Stored(site, values[1], rows[1], ranks[1], scale));
+    return {};
+  }
+
+  StatusOr<int64_t> RankOf(const StoredTensor& tensor, const std::string& name, int64_t rows,
+                           bool by_ranks) const {
+    const std::vector<int64_t>& shape = tensor.shape;
+    if (shape.size() != 2 || shape[by_ranks ? 1 : 0] != rows) {
+      std::string dims;
+      for (const int64_t dim : shape) dims += Text(dims.empty() ? "" : ", ", dim);
+      return Bad(name, Text("is [", dims, "], expected ", by_ranks ? "[rank, " : "[", rows,
+                            by_ranks ? "]" : ", rank]"));
+    }
+    const int64_t rank = shape[by_ranks ? 0 : 1];
+    if (rank > adapters_.rank)
+      return Bad(name, Text("has rank ", rank, ", the slots hold up to ", adapters_.rank));
+    return rank;
+  }
+
+  StatusOr<std::vector<float>> Floats(const StoredTensor& tensor, const std::string& name) const {
+    std::vector<float> values;
+    const auto count = static_cast<size_t>(tensor.shape[0] * tensor.shape[1]);
+    if (tensor.dtype == "F32") {
+      values.resize(count);
+      std::memcpy(values.data(), tensor.bytes.data(), count * sizeof(float));
+    } else if (tensor.dtype == "F64") {
+      for (size_t i = 0; i < count; ++i) {
+        double value;
+        std::memcpy(&value, tensor.bytes.data() + i * sizeof(value), sizeof(value));
+        values.push_back(static_cast<float>(value));
+      }
+    } else if (tensor.dtype == "F16" || tensor.dtype == "BF16") {
+      std::vector<uint16_t> bits(count);
+      std::memcpy(bits.data(), tensor.bytes.data(), count * sizeof(uint16_t));
+      values.resize(count);
+      WidenToFloat(tensor.dtype == "F16" ? FUSEC_F16 : FUSEC_BF16, bits, values.data());
+    } else {
+      return Bad(name, "is " + tensor.dtype + ", expected F32, F16, BF16 or F64");
+    }
+    return values;
+  }
+
+  static std::vector<float> Transposed(const std::vector<float>& values, int64_t rows,
+                                       int64_t columns) {
+    std::vector<float> turned(values.size());
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t column = 0; column < columns; ++column)
+        turned[static_cast<size_t>(column * rows + row)] =
+            values[static_cast<size_t>(row * columns + column)];
+    }
+    return turned;
+  }
+
+  // [rows, stored_rank] in the layer's dtype, of [rows, rank].
+  std::vector<std::byte> Stored(const AdapterSite& site, const std::vector<float>& values,
+                                int64_t rows, int64_t rank, double scale) const {
+    const int64_t stored = adapters_.stored_rank;
+    const auto count = static_cast<size_t>(rows * stored);
+    std::vector<double> wide(count, 0.0);
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t r = 0; r < rank; ++r)
+        wide[static_cast<size_t>(row * stored + r)] =
+            scale * static_cast<double>(values[static_cast<size_t>(row * rank + r)]);
+    }
+    std::vector<std::byte> bytes(count * static_cast<size_t>(DtypeBytes(site.dtype)));
+    if (site.dtype == FUSEC_F64) {
+      std::memcpy(bytes.data(), wide.data(), bytes.size());
+      return bytes;
+    }
+    const std::vector<float> narrow(wide.begin(), wide.end());
+    if (site.dtype == FUSEC_F32) {
+      std::memcpy(bytes.data(), narrow.data(), bytes.size());
+      return bytes;
+    }
+    std::vector<uint16_t> bits(count);
+    NarrowFromFloat(site.dtype, narrow, bits.data());
+    std::memcpy(bytes.data(), bits.data(), bytes.size());
+    return bytes;
+  }
+
+  const Adapters& adapters_;
+  const std::string file_;
+  std::vector<Pair> pairs_;  // by layer
+};
+
+}  // namespace
+
+StatusOr<SlotContents> ReadAdapter(const Adapters& adapters, const std::string& path) {
+  std::error_code error;
+  const bool is_folder = fs::is_directory(path, error);
+  const fs::path file = is_folder ? fs::path(path) / "adapter_model.safetensors" : fs::path(path);
+  const fs::path config_file = file.parent_path() / "adapter_config.json";
+  std::optional<Config> config;
+  if (fs::exists(config_file, error)) {
+    FUSEC_RT_ASSIGN(config, Config::Read(config_file.string()));
+  }
+  return AdapterReader(adapters, file.string()).Read(config);
+}
+
+}  // namespace fusec::runtime

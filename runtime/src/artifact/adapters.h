@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/src/status.h"
+
+namespace fusec::runtime {
+
+class JsonValue;
+struct Buffer;
+
+// A layer whose low-rank adapters lie in slots. `down` and `up` are the buffers of constants
+// [slots, inputs, stored_rank] and [slots, outputs, stored_rank].
+struct AdapterSite {
+  std::string module;
+  int down = -1, up = -1;
+  fusec_dtype dtype = FUSEC_F32;
+  int64_t inputs = 0, outputs = 0;
+  double scale = 1;  // of the model's own adapter
+};
+
+struct Adapters {
+  int64_t slots = 0;        // 0 without --adapters
+  int64_t rank = 0;         // that an adapter may have
+  int64_t stored_rank = 0;  // that a slot has room for
+  std::vector<AdapterSite> sites;
+};
+
+// The key "adapters" of a manifest; none without it. Its buffers are constants of the right size.
+StatusOr<Adapters> ReadAdapters(const JsonValue& manifest, const std::vector<Buffer>& buffers);
+
+// A part of a constant.
+struct ConstantPart {
+  int buffer = 0;
+  size_t offset = 0, bytes = 0;
+};
+// The parts that are slot number `slot`: of each layer in turn, down and up.
+std::vector<ConstantPart> PartsOfSlot(const Adapters& adapters, int64_t slot);
+
+}  // namespace fusec::runtime
