@@ -130,17 +130,18 @@ __device__ __forceinline__ RowFactors Fp8Factors(RowForm from, const void* row, 
   return {scale, 0.0f, are_finite && IsFinite(static_cast<float>(448.0 * scale))};
 }
 
-// Floats have no factors. They hold NaN and infinities; only a finite number that would become
-// infinite is lost.
+// Floats have no factors. They hold NaN and infinities; only a finite number that would be rounded
+// to an infinity is lost.
 __device__ __forceinline__ RowFactors FloatFactors(RowForm from, const void* row, RowForm to,
                                                    int columns) {
+  // Half a step above the greatest number, (2 - 2^-mantissa_bits) * 2^exponent.
+  const double limit = to == RowForm::kF16    ? 65520.0
+                       : to == RowForm::kBF16 ? (2.0 - PowerOf2(-8)) * PowerOf2(127)
+                                              : (2.0 - PowerOf2(-24)) * PowerOf2(127);
   bool fits = true;
   for (int c = 0; c < columns && to != RowForm::kF64; ++c) {
-    const double x = ElementOf(from, row, c);
-    const double stored = to == RowForm::kF32   ? static_cast<double>(static_cast<float>(x))
-                          : to == RowForm::kF16 ? Widen16(Narrow16(x, 10), 10)
-                                                : Widen16(Narrow16(x, 7), 7);
-    fits = fits && (IsFinite(stored) || !IsFinite(x));
+    const double x = ElementOf(from, row, c), magnitude = x < 0.0 ? -x : x;
+    fits = fits && !(magnitude >= limit && IsFinite(x));
   }
   return {1.0f, 0.0f, fits};
 }
@@ -165,7 +166,9 @@ __device__ __forceinline__ int CodeOf(double x, RowFactors factors, double great
 // Stores a row that fits. `factors_row` gets scale and bias of integers, the scale of fp8.
 __device__ __forceinline__ void StoreRow(RowForm from, const void* row, RowForm to, int columns,
                                          void* stored, float* factors_row) {
-  const RowFactors factors = FactorsOf(from, row, to, columns);
+  const bool has_codes = to == RowForm::kInt8 || to == RowForm::kInt4 || to == RowForm::kFp8;
+  const RowFactors factors =
+      has_codes ? FactorsOf(from, row, to, columns) : RowFactors{1.0f, 0.0f, true};
   auto* bytes = static_cast<unsigned char*>(stored);
   for (int c = 0; c < columns; ++c) {
     const double x = ElementOf(from, row, c);

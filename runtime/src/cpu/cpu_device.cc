@@ -1,5 +1,8 @@
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
+#include <span>
+#include <vector>
 
 #include "runtime/src/cpu/cpu_executor.h"
 #include "runtime/src/parallel.h"
@@ -76,18 +79,20 @@ class CpuDevice : public Device {
     FUSEC_RT_TRY(CheckRows(update));
     const Table& table = *update.table;
     Artifact& artifact = *program_.weights.Get()->artifact;
-    FUSEC_RT_ASSIGN(const std::span<std::byte> stored, artifact.MakeWritable(table.buffer));
-    float* factors = nullptr;
+    FUSEC_RT_ASSIGN(const std::span<std::byte> rows, artifact.MakeWritable(table.buffer));
+    std::span<std::byte> factors;
     if (table.factors >= 0) {
-      FUSEC_RT_ASSIGN(const std::span<std::byte> bytes, artifact.MakeWritable(table.factors));
-      factors = reinterpret_cast<float*>(bytes.data());
+      FUSEC_RT_ASSIGN(factors, artifact.MakeWritable(table.factors));
     }
+    const StoredRows stored = StoreRows(update);  // while runs go on
     const Gate::Closed alone(program_.runs);
-    for (int64_t i = 0; i < update.count; ++i) {
-      const int64_t id = update.IdAt(i);
-      table.Store(update.RowAt(i), stored.data() + id * table.stored_bytes(),
-                  factors ? factors + id * table.factor_count() : nullptr);
-    }
+    const auto put = [&update](std::span<std::byte> to, const std::byte* from, size_t bytes) {
+      for (int64_t i = 0; i < update.count; ++i, from += bytes)
+        std::memcpy(to.data() + static_cast<size_t>(update.IdAt(i)) * bytes, from, bytes);
+    };
+    put(rows, stored.rows, static_cast<size_t>(table.stored_bytes()));
+    if (!factors.empty())
+      put(factors, stored.factors, static_cast<size_t>(table.factor_count()) * sizeof(float));
     return {};
   }
 
@@ -101,6 +106,34 @@ class CpuDevice : public Device {
   void FreeHost(void* memory) override { std::free(memory); }
 
  private:
+  // The rows of an update as its table stores them.
+  struct StoredRows {
+    const std::byte *rows = nullptr, *factors = nullptr;
+    std::vector<std::byte> row_memory, factor_memory;  // where they are not the caller's
+  };
+  StoredRows StoreRows(const RowUpdate& update) const {
+    const Table& table = *update.table;
+    if (table.form == table.model_form())
+      return {static_cast<const std::byte*>(update.rows), nullptr, {}, {}};
+    const int64_t row_bytes = table.stored_bytes(), factor_count = table.factor_count();
+    StoredRows stored;
+    stored.row_memory.resize(static_cast<size_t>(update.count * row_bytes));
+    stored.factor_memory.resize(static_cast<size_t>(update.count * factor_count) * sizeof(float));
+    std::byte* const rows = stored.row_memory.data();
+    auto* const factors = reinterpret_cast<float*>(stored.factor_memory.data());
+    const ThreadShare share(program_.threads);
+    constexpr double kFlopsOfElement = 20;
+    const auto elements = static_cast<double>(update.count * table.columns);
+    const int threads = UsefulThreads(0, kFlopsOfElement * elements, share.threads());
+    ParallelFor(threads, update.count, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i)
+        table.Store(update.RowAt(i), rows + i * row_bytes, factors + i * factor_count);
+    });
+    stored.rows = rows;
+    stored.factors = stored.factor_memory.data();
+    return stored;
+  }
+
   void SetWeights(std::shared_ptr<Artifact> artifact) {
     auto weights = std::make_shared<CpuWeights>();
     weights->artifact = std::move(artifact);
