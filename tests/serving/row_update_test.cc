@@ -429,7 +429,6 @@ TEST_F(RowUpdate, RacesWithFilesOfWeights) {
 }
 
 TEST_F(RowUpdate, AFeedOfUpdatesTakesNoMoreMemory) {
-  if (!serving::kResidentBytesMeanSomething) GTEST_SKIP() << "sanitizers keep freed memory";
   std::vector<int64_t> ids(1000);
   std::vector<float> rows(ids.size() * kColumns, 1);
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int64_t>(i % kRows);
@@ -439,7 +438,10 @@ TEST_F(RowUpdate, AFeedOfUpdatesTakesNoMoreMemory) {
   feed(50);
   const int64_t before = serving::ResidentBytes();
   feed(1000);
-  EXPECT_LT(serving::ResidentBytes() - before, 4 << 20);
+  const int64_t grown = serving::ResidentBytes() - before;
+  if (serving::kResidentBytesMeanSomething) {
+    EXPECT_LT(grown, 4 << 20);
+  }
 }
 
 }  // namespace
