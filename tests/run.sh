@@ -7,7 +7,8 @@
 #          tests/run.sh --nightly     pages of fusec report in a headless Chromium, which is installed where it is missing; 10,000 random
 #                                     graphs, other ones every day, fused and compiled for the CPU, against the interpreter; a tenth of
 #                                     them by every kernel that may be tried, and by the text for GPUs; and as many random sequences of
-#                                     runs on a CUDA driver of our own; then tests/python/nightly.sh
+#                                     runs on a CUDA driver of our own; rows of --batch-invariant models in all batches of 1 to 300;
+#                                     then tests/python/nightly.sh
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/.setup/setup.sh"
@@ -33,7 +34,7 @@ case ${1:-} in
   FUSEC_CMAKE_FLAGS="-DFUSEC_SANITIZE=thread" build_fusec "$folder" serving_tests
   ;;
 --nightly)
-  build_fusec "$folder" fusec property_tests serving_tests
+  build_fusec "$folder" fusec property_tests serving_tests end_to_end_tests
   command -v chromium >/dev/null || apt-get install -y -q --no-install-recommends chromium
   "$deps/venv/bin/python" "$root/tests/report/check_browser.py" "$folder/fusec"
   export FUSEC_PROPERTY_RUNS=${FUSEC_PROPERTY_RUNS:-10000}
@@ -43,6 +44,7 @@ case ${1:-} in
   export FUSEC_PROPERTY_RUNS=$(((FUSEC_PROPERTY_RUNS + 9) / 10))
   nice -n 19 "$folder/tests/property_tests" --gtest_filter=CodegenProperty.CandidatesOfTuningMatch:CodegenProperty.GpuAnswersMatch
   nice -n 19 "$folder/tests/serving_tests" --gtest_filter='RandomRuns.*'
+  FUSEC_TEST_BATCHES=all nice -n 19 "$folder/tests/end_to_end_tests" --gtest_filter='*BatchInvariance*'
   exec nice -n 19 "$root/tests/python/nightly.sh"
   ;;
 *)

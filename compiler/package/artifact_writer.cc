@@ -317,6 +317,7 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
                {"matmul_precision", contents.matmul_precision},
                {"rounding", contents.round_every_op ? "every op" : "stores"},
                {"index_policy", contents.index_policy}};
+  if (contents.batch_invariant) json["batch_invariant"] = true;
   if (!contents.disabled_fusions.empty()) json["disabled_fusions"] = contents.disabled_fusions;
   if (!contents.updatable.empty()) json["updatable"] = contents.updatable;
   if (!contents.frozen_inputs.empty()) json["frozen_inputs"] = contents.frozen_inputs;

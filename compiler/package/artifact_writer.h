@@ -40,7 +40,8 @@ struct ArtifactContents {
   std::map<std::string, Expr> totals;        // of lengths, and of offsets, which ascend; likewise
   std::map<std::string, std::string> files;  // relative path -> bytes
   std::string matmul_precision;
-  bool round_every_op = false;  // f16 and bf16 are rounded after every op
+  bool round_every_op = false;   // f16 and bf16 are rounded after every op
+  bool batch_invariant = false;  // see PlanOptions
   std::string index_policy = "error";
   std::set<std::string> disabled_fusions, frozen_inputs;  // names
   std::vector<std::string> updatable;                     // patterns of names

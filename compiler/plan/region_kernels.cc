@@ -11,6 +11,7 @@
 #include "compiler/plan/matmul/plan_schedule.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/plan/recurrence_writer.h"
+#include "compiler/support/check.h"
 
 namespace fusec {
 
@@ -28,6 +29,9 @@ constexpr int64_t kSequencesOfCpu = 16;
 constexpr int64_t kLongRow = 512;
 constexpr int64_t kManyLongRows = 1024;
 constexpr int kLongRowBlockSize = 128;
+// The size of the batch, or of all symbols of a size together, for which the one kernel is planned
+// that serves every batch: between a single request and the large batches of ranking.
+constexpr double kUsualBatch = 256;
 using Team = LaunchShape::Team;
 
 std::string TeamName(Team team) {
@@ -108,12 +112,44 @@ RegionKernels::RegionKernels(const Node& region, std::string name, std::vector<s
     size_ = reduction->result()->type.ElementCount();
   if (class_ != RegionClass::kMatMul) return;
   product_ = PlanLibraryMatMul(region, options.target);
-  library_ = product_.has_value();
-  if (!library_) product_ = PlanProduct(region);
+  // cuBLASLt chooses tiles and split-K by the number of rows. On a CPU the runtime's own product
+  // takes the place of oneDNN.
+  library_ =
+      product_.has_value() && !(options.batch_invariant && options.target == TargetKind::kGpu);
+  if (!product_) product_ = PlanProduct(region);
   if (product_) size_ = product_->m;
 }
 
 std::vector<Variant> RegionKernels::Planned() const {
+  if (options_.batch_invariant) return {OneForAllSizes(PlannedBySize())};
+  return PlannedBySize();
+}
+
+// The variant for the usual size, or the next one that can make as many rows as there can be.
+Variant RegionKernels::OneForAllSizes(std::vector<Variant> by_size) const {
+  const int64_t usual = UsualSize(), most = graph_.SymbolRanges().IntervalOf(size_).high;
+  const auto serves = [&](const Variant& variant) {
+    return usual <= variant.to && most <= variant.choice.MostRows();
+  };
+  const auto found = std::find_if(by_size.begin(), by_size.end(), serves);
+  FUSEC_CHECK(found != by_size.end(), "no kernel makes all sizes of " + PrintNode(region_));
+  return {found->choice, SuffixOf(found->choice.product)};
+}
+
+int64_t RegionKernels::UsualSize() const {
+  std::vector<std::string> symbols;
+  size_.CollectSymbols(symbols);
+  const double root = 1 / std::max(1.0, static_cast<double>(symbols.size()));
+  std::map<std::string, int64_t> usual;
+  for (const std::string& symbol : symbols) {
+    const auto range = graph_.SymbolRanges().IntervalOf(Expr::Symbol(symbol));
+    usual[symbol] =
+        std::clamp<int64_t>(std::llround(std::pow(kUsualBatch, root)), range.low, range.high);
+  }
+  return size_.Evaluate(usual).value_or(kUsualBatch);
+}
+
+std::vector<Variant> RegionKernels::PlannedBySize() const {
   if (class_ == RegionClass::kBlockProgram) return PlannedBlocks();
   if (class_ == RegionClass::kRecurrence) return PlannedSteps();
   if (class_ == RegionClass::kRowReduction && options_.target == TargetKind::kGpu)
@@ -204,7 +240,8 @@ std::vector<Variant> RegionKernels::Tuned(ArrayRef<Winner> winners) const {
     if (i + 1 == winners.size()) add_planned(from, INT64_MAX);
   }
   if (winners.empty()) return planned;
-  return WithoutIdle(std::move(variants));
+  variants = WithoutIdle(std::move(variants));
+  return options_.batch_invariant && variants.size() > 1 ? planned : variants;
 }
 
 // Neighbours that are alike as one, and those that no size of the graph needs left out.
@@ -228,6 +265,14 @@ std::vector<Variant> RegionKernels::WithoutIdle(std::vector<Variant> variants) c
 }
 
 std::vector<KernelChoice> RegionKernels::Candidates(int64_t size) const {
+  std::vector<KernelChoice> candidates = CandidatesOf(size);
+  if (!options_.batch_invariant) return candidates;
+  const int64_t most = graph_.SymbolRanges().IntervalOf(size_).high;
+  std::erase_if(candidates, [&](const KernelChoice& choice) { return choice.MostRows() < most; });
+  return candidates;
+}
+
+std::vector<KernelChoice> RegionKernels::CandidatesOf(int64_t size) const {
   std::vector<KernelChoice> candidates;
   for (const Variant& variant : Planned()) {
     if (variant.from <= size && size <= variant.to) candidates.push_back(variant.choice);
@@ -303,6 +348,8 @@ std::vector<KernelChoice> RegionKernels::ProductCandidates(int64_t size) const {
 
 std::vector<Step> RegionKernels::Plan(ArrayRef<Variant> variants,
                                       std::vector<IndexSite>& sites) const {
+  FUSEC_CHECK(!options_.batch_invariant || variants.size() == 1,
+              "a batch chooses among kernels of " + PrintNode(region_));
   std::vector<Step> steps;
   for (const Variant& variant : variants) {
     steps.push_back(PlanOne(variant, sites));

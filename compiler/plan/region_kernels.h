@@ -46,18 +46,21 @@ class RegionKernels {
   RegionKernels(const Node& region, std::string name, std::vector<std::string> ops,
                 const PlanOptions& options, const Graph& graph);
 
-  // What the choice of a kernel goes by: the rows of a product, a block program or a reduction, else
-  // the elements of the first result.
+  // What the choice of a kernel goes by: the rows of a product, a block program or a reduction,
+  // else the elements of the first result.
   const Expr& size() const { return size_; }
 
-  // What serves which sizes where nothing was measured: ascending, without gaps.
+  // What serves which sizes where nothing was measured: ascending, without gaps. One that serves
+  // all where nothing may depend on the batch.
   std::vector<Variant> Planned() const;
-  // Planned(), but each winner from halfway between the sizes around it (geometrically) on.
+  // Planned(), but each winner from halfway between the sizes around it (geometrically) on. Where
+  // nothing may depend on the batch, what won at all sizes, or else Planned().
   std::vector<Variant> Tuned(ArrayRef<Winner> winners) const;
-  // What is worth measuring at `size`; some of these may turn out to be the same kernel.
+  // What is worth measuring at `size`; some of these may turn out to be the same kernel. Where
+  // nothing may depend on the batch, they make any size.
   std::vector<KernelChoice> Candidates(int64_t size) const;
 
-  // The product that a library can make, null of other regions.
+  // The product that a library can and may make, null of other regions.
   const MatMulPlan* library_product() const { return library_ ? &*product_ : nullptr; }
 
   // One step per variant, alternatives of each other.
@@ -65,11 +68,15 @@ class RegionKernels {
 
  private:
   Step PlanOne(const Variant& variant, std::vector<IndexSite>& sites) const;
+  std::vector<Variant> PlannedBySize() const;
+  Variant OneForAllSizes(std::vector<Variant> by_size) const;
+  int64_t UsualSize() const;
   std::vector<Variant> PlannedBlocks() const;
   std::vector<Variant> PlannedSteps() const;
   std::vector<Variant> PlannedRows() const;
   std::vector<Variant> FewAndMany(Variant few, Variant many, int64_t first) const;
   std::vector<Variant> WithoutIdle(std::vector<Variant> variants) const;
+  std::vector<KernelChoice> CandidatesOf(int64_t size) const;
   std::vector<KernelChoice> ProductCandidates(int64_t size) const;
 
   const Node& region_;
@@ -79,7 +86,7 @@ class RegionKernels {
   const Graph& graph_;
   const RegionClass class_;
   std::optional<MatMulPlan> product_;
-  bool library_ = false;  // takes product_
+  bool library_ = false;  // takes product_, and may
   Expr size_;
 };
 

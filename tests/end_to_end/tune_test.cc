@@ -111,6 +111,42 @@ TEST_F(Tune, BuildsTheSameBytesWhereNothingIsChosen) {
   EXPECT_EQ(Files(), before);
 }
 
+// `fusec refit` and others ask what the flags of the compilation were.
+TEST_F(Tune, KeepsWhatFlagsSaid) {
+  const ChildResult child =
+      Fusec({kModels + "lora_mlp.ts.onnx", "-o", artifact_, "--target", "cpu", "--cpu-level",
+             "native", "--updatable", "*", "--disable-fusion", "fuse-pointwise", "--index-policy",
+             "clamp", "--batch-invariant"});
+  ASSERT_EQ(child.exit_code, 0) << child.errors;
+  const auto before = Files();
+  ASSERT_TRUE(WriteAgain(*ReadArtifactSource(artifact_), artifact_));
+  EXPECT_EQ(Files(), before);
+}
+
+// Every kernel is measured at every size, and one of them serves all.
+TEST_F(Tune, ChoosesOneKernelForEveryBatch) {
+  const ChildResult child = Fusec({kModels + "lola.dynamo.onnx", "-o", artifact_, "--target", "cpu",
+                                   "--cpu-level", "native", "--batch-invariant"});
+  ASSERT_EQ(child.exit_code, 0) << child.errors;
+  ASSERT_EQ(TuneIt({"--dim", "s77=1,64"}).exit_code, 0);
+  const Json manifest = Json::parse(Files().at("manifest.json"));
+  EXPECT_TRUE(manifest.at("batch_invariant"));
+  for (const Json& step : manifest.at("targets").at("cpu").at("steps"))
+    EXPECT_FALSE(step.contains("when")) << step.dump(1);
+  const ArtifactSource source = *ReadArtifactSource(artifact_);
+  for (const MeasuredRegion& region : source.tuning.at("cpu").regions) {
+    ASSERT_EQ(region.sizes.size(), 2u);
+    const MeasuredSize &one = region.sizes[0], &many = region.sizes[1];
+    EXPECT_EQ(one.kernels.size(), many.kernels.size());
+    EXPECT_EQ(one.kernels[one.winner].choice, many.kernels[many.winner].choice);
+  }
+  EXPECT_EQ(Fusec({"verify", artifact_, "--model", kModels + "lola.dynamo.onnx", "--device", "cpu"})
+                .exit_code,
+            0);
+  const ChildResult explained = Fusec({"explain", artifact_, "--target", "cpu"});
+  EXPECT_NE(explained.output.find("batch-invariant"), std::string::npos) << explained.output;
+}
+
 TEST_F(Tune, RunsWhatWasChosenAndAnswersTheSame) {
   ASSERT_EQ(TuneIt({"--dim", "s77=1,64"}).exit_code, 0);
   KernelChoice choice;

@@ -106,8 +106,9 @@ void AddCpuJobs(size_t number, const ModelTitle& title, const BuildOptions& opti
   contents.files["cpu/kernels.cc"] = *text;
   for (const std::string& level : options.cpu_levels) {
     jobs.push_back({number, level, "cpu/kernels-" + level + ".so",
-                    [text, level, optimization = options.cpu_optimization] {
-                      return CompileHostLibrary(*text, level, optimization);
+                    [text, level, optimization = options.cpu_optimization,
+                     batch_invariant = options.batch_invariant] {
+                      return CompileHostLibrary(*text, level, optimization, batch_invariant);
                     }});
   }
 }
@@ -140,7 +141,8 @@ void WarnOfFixedTables(ArtifactContents& contents) {
 Result<void> PlanTargets(ArrayRef<TargetSource> sources, const BuildOptions& options,
                          ArtifactContents& contents) {
   for (const TargetSource& source : sources) {
-    PlanOptions plan_options = PlanFor(source.name, options.matmul_precision);
+    PlanOptions plan_options =
+        PlanFor(source.name, options.matmul_precision, options.batch_invariant);
     plan_options.tuning = &source.tuning;
     FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*source.graph, plan_options, contents.sites));
     ShareEqualKernels(plan);
@@ -160,8 +162,10 @@ TargetKind KindOf(const std::string& target) {
   return target == "cpu" ? TargetKind::kCpu : TargetKind::kGpu;
 }
 
-PlanOptions PlanFor(const std::string& target, const std::string& matmul_precision) {
+PlanOptions PlanFor(const std::string& target, const std::string& matmul_precision,
+                    bool batch_invariant) {
   PlanOptions options{KindOf(target), matmul_precision};
+  options.batch_invariant = batch_invariant;
   if (options.target == TargetKind::kGpu) options.gpu = &GpuFor(target);
   return options;
 }

@@ -22,6 +22,7 @@ struct TargetSource {
 
 struct BuildOptions {
   std::string matmul_precision = "highest";
+  bool batch_invariant = false;
   std::vector<std::string> cpu_levels = {"x86-64-v3", "x86-64-v4"};
   int cpu_optimization = 3;
   std::string dump_kernels_directory = "";                  // "" for none
@@ -29,7 +30,8 @@ struct BuildOptions {
 };
 
 TargetKind KindOf(const std::string& target);
-PlanOptions PlanFor(const std::string& target, const std::string& matmul_precision);
+PlanOptions PlanFor(const std::string& target, const std::string& matmul_precision,
+                    bool batch_invariant = false);
 
 // Plans every target, writes its kernels down and compiles them: `contents` gets targets, index
 // sites and files.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "compiler/driver/build/batch_sums.h"
 #include "compiler/driver/build/pipeline.h"
 #include "compiler/driver/build/table_tracker.h"
 #include "compiler/driver/build/updatable.h"
@@ -71,9 +72,10 @@ struct FusedGraphs {
   std::vector<StoredTable> stored_tables;
   std::vector<AdapterSite> adapter_sites;
   std::vector<RowTable> tables;
+  std::vector<std::string> sums_over_batch;  // warnings
 };
 
-Result<FusedGraphs> Fuse(Graph& graph, ArrayRef<std::string> targets, bool round_every_op,
+Result<FusedGraphs> Fuse(Graph& graph, ArrayRef<std::string> targets, const CompileOptions& options,
                          PassManager& manager) {
   TableTracker shared(graph, manager.options.constant_names);
   const auto follow = [&manager](TableTracker& tracker) {
@@ -82,8 +84,9 @@ Result<FusedGraphs> Fuse(Graph& graph, ArrayRef<std::string> targets, bool round
     };
   };
   follow(shared);
-  FUSEC_TRY(manager.Run(graph, SharedPasses(round_every_op)));
+  FUSEC_TRY(manager.Run(graph, SharedPasses(options.round_every_op)));
   FusedGraphs fused;
+  if (options.batch_invariant) fused.sums_over_batch = SumsOverBatch(graph);
   fused.stored_tables = manager.report().stored_tables;
   fused.adapter_sites = manager.report().adapter_sites;
   std::vector<std::vector<RowTable>> tables;
@@ -111,7 +114,7 @@ std::string LargerTableWarning(const StoredTable& table) {
 }
 
 BuildOptions BuildOptionsOf(const CompileOptions& options) {
-  BuildOptions build{options.matmul_precision};
+  BuildOptions build{options.matmul_precision, options.batch_invariant};
   if (options.cpu_level != "both") build.cpu_levels = {options.cpu_level};
   build.cpu_optimization = options.cpu_optimization;
   build.dump_kernels_directory = options.dump_kernels_directory;
@@ -156,6 +159,7 @@ Result<FusedModel> FuseModel(const CompileOptions& options) {
   }
   contents.matmul_precision = options.matmul_precision;
   contents.round_every_op = options.round_every_op;
+  contents.batch_invariant = options.batch_invariant;
   contents.index_policy = options.index_policy;
   contents.updatable = options.updatable;
   contents.disabled_fusions = options.disabled_fusions;
@@ -167,7 +171,7 @@ Result<FusedModel> FuseModel(const CompileOptions& options) {
       options.disabled_fusions, options.matmul_precision,        options.index_policy,
       options.table_storage,    std::move(model.constant_names), options.adapters};
   manager.dump_directory = options.dump_ir_directory;
-  FUSEC_ASSIGN(const FusedGraphs fused, Fuse(graph, targets, options.round_every_op, manager));
+  FUSEC_ASSIGN(const FusedGraphs fused, Fuse(graph, targets, options, manager));
   result.pass_timings = manager.timings();
   contents.stored_tables = fused.stored_tables;
   if (options.adapters) {
@@ -179,6 +183,8 @@ Result<FusedModel> FuseModel(const CompileOptions& options) {
   for (const StoredTable& table : fused.stored_tables) {
     if (table.bytes > table.bytes_before) contents.warnings.push_back(LargerTableWarning(table));
   }
+  contents.warnings.insert(contents.warnings.end(), fused.sums_over_batch.begin(),
+                           fused.sums_over_batch.end());
   if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
   for (const std::string& target : targets) {
     const Fused& made = fused.by_kind.at(KindOf(target));

@@ -24,6 +24,7 @@ struct CompileOptions {
   std::map<std::string, TensorData> weights;        // in the place of initializers
   std::string matmul_precision = "highest";         // highest, high, medium
   bool round_every_op = false;                      // half types, as the unfused model would
+  bool batch_invariant = false;                     // see PlanOptions
   std::string index_policy = "error";               // error, clamp, wrap, zero
   std::vector<TableStorage> table_storage;
   std::optional<AdapterSlots> adapters;

@@ -84,7 +84,7 @@ Result<std::string> Compile(const std::string& compiler, ArrayRef<std::string> f
 }  // namespace
 
 Result<std::string> CompileHostLibrary(const std::string& source, const std::string& march,
-                                       int optimization) {
+                                       int optimization, bool batch_invariant) {
   FUSEC_ASSIGN(const std::string compiler, FindCompiler());
   std::vector<std::string> flags = {"-std=c++20",
                                     "-O" + std::to_string(optimization),
@@ -101,6 +101,11 @@ Result<std::string> CompileHostLibrary(const std::string& source, const std::str
                                     "-nostartfiles",
                                     "-w"};
   if (march == "x86-64-v4") flags.push_back("-mprefer-vector-width=512");
+  // g++ contracts products and sums to FMAs block by block, so that the vectors of a loop and the
+  // elements behind the last of them may be rounded differently; and it may begin a sum at an
+  // aligned address.
+  if (batch_invariant)
+    flags.insert(flags.end(), {"-ffp-contract=off", "--param=vect-max-peeling-for-alignment=0"});
   if (const char* more = std::getenv("FUSEC_CXXFLAGS")) {  // for tests, which sanitise the kernels
     std::istringstream words(more);
     for (std::string word; words >> word;) flags.push_back(word);

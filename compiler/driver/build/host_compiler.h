@@ -8,8 +8,9 @@ namespace fusec {
 
 // A shared library from C++ text, made by the machine's C++ compiler ($FUSEC_CXX, else g++, c++,
 // clang++ on PATH), through the kernel cache. `march` is "x86-64-v3", "x86-64-v4" or "native". No
-// compiler is a kToolchain error; so is a failure, with the compiler's log.
+// compiler is a kToolchain error; so is a failure, with the compiler's log. `batch_invariant`: an
+// element has the same bits wherever it lies in a loop or in memory.
 Result<std::string> CompileHostLibrary(const std::string& source, const std::string& march,
-                                       int optimization);
+                                       int optimization, bool batch_invariant = false);
 
 }  // namespace fusec

@@ -105,6 +105,7 @@ Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options) {
   }
   options.updatable = flags.updatable;
   options.round_every_op = flags.round_every_op;
+  options.batch_invariant = flags.batch_invariant;
   if (flags.matmul_precision) options.matmul_precision = *flags.matmul_precision;
   if (flags.index_policy) options.index_policy = *flags.index_policy;
   return {};

@@ -19,6 +19,7 @@ struct ModelFlags {
   std::vector<std::string> updatable;  // patterns of names
   bool keep_lora = false;
   bool round_every_op = false;
+  bool batch_invariant = false;
   std::optional<std::string> matmul_precision, index_policy;
   std::vector<std::string> table_storage;  // PATTERN=STORAGE
   std::optional<std::string> adapters;     // slots=N,rank=N

@@ -38,6 +38,7 @@ Result<ModelFlags> RecordedFlags(const std::string& artifact, const Json& manife
     flags.matmul_precision = manifest.at("matmul_precision");
     flags.index_policy = manifest.value("index_policy", "error");
     flags.round_every_op = manifest.at("rounding") == "every op";
+    flags.batch_invariant = manifest.value("batch_invariant", false);
     flags.disabled_fusions =
         manifest.value("disabled_fusions", Json::array()).get<std::vector<std::string>>();
     flags.updatable = manifest.value("updatable", Json::array()).get<std::vector<std::string>>();

@@ -121,11 +121,12 @@ void PrintAdapters(const ArtifactAdapters& adapters) {
 }
 
 void PrintPage(const Explanation& e) {
-  std::printf("%s  opset %s, matmul precision %s, %s%starget %s, %s\n\n", Bold(e.model).c_str(),
+  std::printf("%s  opset %s, matmul precision %s, %s%s%starget %s, %s\n\n", Bold(e.model).c_str(),
               e.opset.c_str(), e.matmul_precision.c_str(),
               e.rounding == "stores" ? "" : ("rounding after " + e.rounding + ", ").c_str(),
               e.index_policy == "error" ? "" : ("index policy " + e.index_policy + ", ").c_str(),
-              e.target.c_str(), DimsText(e.dims).c_str());
+              e.batch_invariant ? "batch-invariant, " : "", e.target.c_str(),
+              DimsText(e.dims).c_str());
   const auto line = [](const char* label, int64_t launches, int64_t bytes) {
     std::printf("  %-14s %-13s %s moved\n", label, Plural(launches, "launch").c_str(),
                 Traffic(bytes).c_str());

@@ -61,6 +61,10 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
   app.add_flag("--round-every-op", flags.round_every_op,
                "round f16 and bf16 values after every op, as unfused ops would, instead of only "
                "where a kernel stores; weights then stay unmerged");
+  app.add_flag(
+      "--batch-invariant", flags.batch_invariant,
+      "give a row the same bits in every batch and at every place in it: one kernel and one "
+      "order of sums for all sizes, without libraries");
 }
 
 void AddRandomFlags(CLI::App& app, RandomFlags& flags) {

@@ -101,10 +101,12 @@ Result<void> BuildGpu(const Edit& edit, const std::string& target, Json& json, E
 }
 
 Result<void> BuildCpu(const Edit& edit, const Json& json, EditedFiles& made) {
+  const bool batch_invariant = made.manifest.value("batch_invariant", false);
   for (const auto& [level, path] : json["files"].items()) {
     const std::string name = std::regex_replace(edit.file, std::regex(R"(["\\])"), R"(\$&)");
     const std::string text = "#line 1 \"" + name + "\"\n" + edit.text;
-    const auto library = CompileHostLibrary(text, level, BuildOptions().cpu_optimization);
+    const auto library =
+        CompileHostLibrary(text, level, BuildOptions().cpu_optimization, batch_invariant);
     if (!library) return CompileError(edit, "the CPU (" + level + ")", library.error().message);
     made.files[path] = *library;
   }

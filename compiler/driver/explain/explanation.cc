@@ -139,6 +139,7 @@ Result<void> FillStory(const runtime::Manifest& manifest, const Json& json,
   explanation.opset = ValueOf(json, "opset", "");
   explanation.rounding = ValueOf(json, "rounding", "stores");
   explanation.index_policy = ValueOf(json, "index_policy", "error");
+  explanation.batch_invariant = manifest.batch_invariant;
   explanation.stored_tables = StoredTables(json);
   explanation.adapters = Adapters(json);
   const Json before = ValueOf(json, "before", Json::object());
@@ -309,6 +310,7 @@ std::string ExplanationJson(const Explanation& e) {
                {"matmul_precision", e.matmul_precision},
                {"rounding", e.rounding},
                {"index_policy", e.index_policy},
+               {"batch_invariant", e.batch_invariant},
                {"dims", e.dims.empty() ? Json::object() : Json(e.dims)},
                {"launches", e.after_launches},
                {"kernels", kernels},

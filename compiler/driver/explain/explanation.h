@@ -45,6 +45,7 @@ struct NotFusedEdge {
 // What manifest.json says about one target, with all sizes computed for `dims`.
 struct Explanation {
   std::string model, opset, matmul_precision, rounding, index_policy, target;
+  bool batch_invariant = false;
   DimValues dims;
   std::vector<std::string> run_time_outputs;  // whose size only a run tells: "rows f32[0..n, 8]"
   std::vector<ExplainedStep> steps;

@@ -155,7 +155,8 @@ Result<RefitReport> RefitReadable(const RefitOptions& options) {
   // The texts of kernels name the model that the artifact was compiled from.
   model.title = {artifact.original.at("model"), artifact.original.at("opset")};
   ArtifactContents& contents = model.contents;
-  FUSEC_TRY(EmitTargets(model.targets, model.title, {compile.matmul_precision}, contents));
+  FUSEC_TRY(EmitTargets(model.targets, model.title,
+                        {compile.matmul_precision, compile.batch_invariant}, contents));
   const ArtifactImage image(contents);
   const Json manifest = image.Manifest({});
   FUSEC_TRY(CheckSameProgram(artifact, {contents, manifest, options.weights}));

@@ -28,10 +28,11 @@ Result<void> FillContents(const Json& json, ArtifactContents& contents) {
   contents.matmul_precision = json.at("matmul_precision");
   contents.round_every_op = json.at("rounding") == "every op";
   contents.index_policy = json.value("index_policy", "error");
-  contents.disabled_fusions =
-      json.value("disabled_fusions", Json::array()).get<std::set<std::string>>();
-  contents.updatable = json.value("updatable", Json::array()).get<std::vector<std::string>>();
-  contents.frozen_inputs = json.value("frozen_inputs", Json::array()).get<std::set<std::string>>();
+  contents.batch_invariant = json.value("batch_invariant", false);
+  const auto names = [&](const char* key) { return json.value(key, Json::array()); };
+  contents.disabled_fusions = names("disabled_fusions").get<std::set<std::string>>();
+  contents.updatable = names("updatable").get<std::vector<std::string>>();
+  contents.frozen_inputs = names("frozen_inputs").get<std::set<std::string>>();
   contents.stored_tables = StoredTablesOf(json);
   contents.adapters = AdaptersOf(json);
   contents.tables = RowTablesOf(json);
@@ -66,6 +67,7 @@ Result<ArtifactSource> ReadArtifactSource(const std::string& artifact) {
     FUSEC_TRY(FillContents(json, source.contents));
     source.title = {json.at("model"), json.at("opset")};
     source.options.matmul_precision = source.contents.matmul_precision;
+    source.options.batch_invariant = source.contents.batch_invariant;
     for (const auto& [name, target] : json.at("targets").items()) {
       FUSEC_ASSIGN(auto graph, ReadFusedGraph(artifact, name));
       FUSEC_TRY(LoadPayloads(artifact, *graph));

@@ -1,6 +1,7 @@
 #include "compiler/driver/tune/region_race.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "compiler/reference/compare.h"
 #include "compiler/region/index_limits.h"
@@ -18,8 +19,6 @@ constexpr const char* kWhich = "kernel";  // the symbol, and the input whose len
 constexpr int kRepeats = 16;              // launches in a graph of a kernel that takes little time
 constexpr double kLittleMicroseconds = 40;
 constexpr size_t kSets = 3;  // of inputs, so that a launch does not find its own in a cache
-// A kernel replaces the planned one if it is this much ahead.
-constexpr double kAhead = 0.98;
 // Times that are this close to the best are taken again.
 constexpr double kClose = 1.15;
 constexpr double kHopeless = 3;
@@ -63,7 +62,8 @@ Result<RegionRace> RegionRace::Make(const Graph& fused, size_t number, const Tar
   race.target_ = target;
   FUSEC_ASSIGN(race.region_, Canonicalize(fused, number));
   race.AddInputs();
-  race.options_ = std::make_unique<PlanOptions>(PlanFor(target.name, target.matmul_precision));
+  race.options_ = std::make_unique<PlanOptions>(
+      PlanFor(target.name, target.matmul_precision, target.batch_invariant));
   race.ways_ =
       std::make_unique<RegionKernels>(race.region_.region(), "kernel", std::vector<std::string>(),
                                       *race.options_, *race.region_.graph);
@@ -125,6 +125,11 @@ Result<void> RegionRace::AddKernels(ArrayRef<DimValues> sizes) {
         numbers.push_back(number);
     }
   }
+  if (!target_.batch_invariant) return {};
+  for (auto& [size, numbers] : by_size_) {
+    numbers.resize(kernels_.size());
+    std::iota(numbers.begin(), numbers.end(), 0);  // the planned one is the first of all
+  }
   return {};
 }
 
@@ -163,8 +168,9 @@ Result<void> RegionRace::Compile(const std::string& folder) {
   contents.index_limits = FindIndexLimits(*unfused);
   contents.ascending_inputs = AscendingInputs(*unfused);
   contents.matmul_precision = target_.matmul_precision;
+  contents.batch_invariant = target_.batch_invariant;
   contents.targets.push_back({target_.name, region_.graph, Program(), {}});
-  BuildOptions options{target_.matmul_precision, target_.cpu_levels};
+  BuildOptions options{target_.matmul_precision, target_.batch_invariant, target_.cpu_levels};
   FUSEC_TRY(BuildKernels({}, options, contents));
   return WriteArtifact(folder_, contents);
 }

@@ -34,6 +34,7 @@ class RegionRace {
     std::function<Result<std::vector<runtime::CublasLtProposals::Proposal>>(const MatMulPlan&,
                                                                             const DimValues&)>
         algorithms;
+    bool batch_invariant = false;  // one kernel is sought for all sizes: each is timed at each
   };
 
   // `sizes` are those of the region's own symbols.

@@ -154,10 +154,11 @@ class Tuner {
     }
     target_.name = report_.target = program.device().target().name;
     target_.matmul_precision = source_.contents.matmul_precision;
+    target_.batch_invariant = source_.contents.batch_invariant;
     target_.device = options_.device;
     target_.cpu_levels = {"native"};
     target_.identity = report_.tuning.device = Identity(program);
-    if (KindOf(target_.name) == TargetKind::kGpu) AskCublasLt();
+    if (KindOf(target_.name) == TargetKind::kGpu && !target_.batch_invariant) AskCublasLt();
     for (TargetSource& target : source_.targets) {
       if (target.name == target_.name) chosen_ = &target;
     }
@@ -322,6 +323,7 @@ class Tuner {
         region.sizes.push_back(known->second);
         region.sizes.back().dims = entrant->sizes[i];
       }
+      if (target_.batch_invariant && region.complete) TakeOneWinner(region);
       report_.changed += region.complete && std::any_of(region.sizes.begin(), region.sizes.end(),
                                                         [](const auto& s) { return s.winner > 0; });
       for (const MeasuredSize& size : region.sizes) {

@@ -1,8 +1,10 @@
 #include "compiler/driver/tune/tuning_file.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 
 #include "compiler/support/read_file.h"
@@ -101,7 +103,43 @@ MeasuredRegion RegionOf(const Json& json) {
   return region;
 }
 
+// The kernel of a choice; null where it was not timed.
+const MeasuredKernel* TimedKernel(const MeasuredSize& size, const KernelChoice& choice) {
+  const auto found = std::find_if(size.kernels.begin(), size.kernels.end(),
+                                  [&](const MeasuredKernel& k) { return k.choice == choice; });
+  return found != size.kernels.end() && found->problem.empty() ? &*found : nullptr;
+}
+
+// The geometric mean of its times relative to the planned kernel's; nullopt where a size has none.
+std::optional<double> RelativeTime(ArrayRef<MeasuredSize> sizes, const KernelChoice& choice) {
+  double logarithms = 0;
+  for (const MeasuredSize& size : sizes) {
+    const MeasuredKernel* kernel = TimedKernel(size, choice);
+    if (kernel == nullptr) return std::nullopt;
+    logarithms += std::log(kernel->microseconds / size.kernels[0].microseconds);
+  }
+  return std::exp(logarithms / static_cast<double>(sizes.size()));
+}
+
 }  // namespace
+
+void TakeOneWinner(MeasuredRegion& region) {
+  if (region.sizes.empty()) return;
+  KernelChoice best = region.sizes[0].kernels[0].choice;
+  double best_time = kAhead;
+  for (const MeasuredKernel& kernel : region.sizes[0].kernels) {
+    const auto time = RelativeTime(region.sizes, kernel.choice);
+    if (!time || *time >= best_time) continue;
+    best = kernel.choice;
+    best_time = *time;
+  }
+  for (MeasuredSize& size : region.sizes) {
+    const auto found =
+        std::find_if(size.kernels.begin(), size.kernels.end(),
+                     [&](const MeasuredKernel& kernel) { return kernel.choice == best; });
+    size.winner = found - size.kernels.begin();
+  }
+}
 
 Tuning TargetTuning::Winners() const {
   Tuning tuning;

@@ -35,6 +35,12 @@ struct MeasuredRegion {
   std::vector<MeasuredSize> sizes;
 };
 
+// A kernel replaces the planned one if it is this much ahead.
+inline constexpr double kAhead = 0.98;
+// For artifacts whose kernels serve every batch: the kernel with the best geometric mean of its
+// times, relative to the planned one's, becomes the winner at all sizes.
+void TakeOneWinner(MeasuredRegion& region);
+
 struct TargetTuning {
   std::string device;  // "NVIDIA H200, driver 13.0, ...": what the times hold for
   std::vector<MeasuredRegion> regions;

@@ -47,6 +47,14 @@ Result<void> TakeFlag(const char* name, const std::string& artifact,
   return {};
 }
 
+Result<void> TakeSwitch(const char* name, const std::string& artifact, bool decided, bool& flag) {
+  if (flag && !decided)
+    return Fail(ErrorKind::kUsage, std::string(name) + ": " + artifact +
+                                       " was compiled without it, and is verified as it is");
+  flag = decided;
+  return {};
+}
+
 // Makes the flags those that the artifact was compiled with, as far as its manifest tells.
 Result<void> TakeFlags(const std::string& artifact, ModelFlags& flags) {
   FUSEC_ASSIGN(const auto manifest, ReadManifest(artifact));
@@ -55,10 +63,9 @@ Result<void> TakeFlags(const std::string& artifact, ModelFlags& flags) {
       TakeFlag("--matmul-precision", artifact, recorded.matmul_precision, flags.matmul_precision));
   FUSEC_TRY(TakeFlag("--index-policy", artifact, recorded.index_policy, flags.index_policy));
   FUSEC_TRY(TakeFlag("--adapters", artifact, recorded.adapters, flags.adapters));
-  if (flags.round_every_op && !recorded.round_every_op)
-    return Fail(ErrorKind::kUsage, "--round-every-op: " + artifact +
-                                       " was compiled without it, and is verified as it is");
-  flags.round_every_op = recorded.round_every_op;
+  FUSEC_TRY(TakeSwitch("--round-every-op", artifact, recorded.round_every_op, flags.round_every_op));
+  FUSEC_TRY(
+      TakeSwitch("--batch-invariant", artifact, recorded.batch_invariant, flags.batch_invariant));
   if (flags.table_storage.empty()) flags.table_storage = recorded.table_storage;
   flags.disabled_fusions.insert(flags.disabled_fusions.end(), recorded.disabled_fusions.begin(),
                                 recorded.disabled_fusions.end());

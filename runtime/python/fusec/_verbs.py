@@ -86,6 +86,7 @@ def compile(
     disable_fusion: str | Sequence[str] | None = None,
     keep_lora: bool = False,
     round_every_op: bool = False,
+    batch_invariant: bool = False,
     cpu_level: str | None = None,
     dump_ir: Path | None = None,
     dump_kernels: Path | None = None,
@@ -108,9 +109,9 @@ def compile(
     adapter_id (Model.adapter_slots says more).
     updatable: patterns of initializers by whose values nothing is decided, so that fusec.refit can give them any others ("*" for all).
     disable_fusion: names of fusions and rewrites to switch off. keep_lora: LoRA adapters stay layers of their own.
-    round_every_op: f16 and bf16 values are rounded after every op. cpu_level: "both" (the default), "x86-64-v3", "x86-64-v4" or
-    "native". dump_ir, dump_kernels: folders for the graph after every pass, and for kernels. time_passes: prints how long passes took.
-    tune: chooses kernels by measuring them on this machine.
+    round_every_op: f16 and bf16 values are rounded after every op. batch_invariant: a row has the same bits in every batch and at every
+    place in it. cpu_level: "both" (the default), "x86-64-v3", "x86-64-v4" or "native". dump_ir, dump_kernels: folders for the graph
+    after every pass, and for kernels. time_passes: prints how long passes took. tune: chooses kernels by measuring them on this machine.
 
     Progress and warnings appear on sys.stderr. Raises BadModel where the model is damaged or unsupported, BadUsage where an argument is
     wrong, and NoDevice where a compiler is missing: targets of a GPU need NVRTC (a CUDA toolkit, or pip install "fusec[cuda]"), those of
@@ -131,6 +132,7 @@ def compile(
             "disable_fusion": _program.listed(disable_fusion),
             "keep_lora": keep_lora,
             "round_every_op": round_every_op,
+            "batch_invariant": batch_invariant,
             "cpu_level": cpu_level,
             "dump_ir": dump_ir,
             "dump_kernels": dump_kernels,
@@ -215,6 +217,7 @@ def verify(
     disable_fusion: str | Sequence[str] | None = None,
     keep_lora: bool = False,
     round_every_op: bool = False,
+    batch_invariant: bool = False,
     device: Any = None,
     per_fusion: bool = False,
     drift_bound: float | None = None,
@@ -247,6 +250,7 @@ def verify(
             "disable_fusion": _program.listed(disable_fusion),
             "keep_lora": keep_lora,
             "round_every_op": round_every_op,
+            "batch_invariant": batch_invariant,
             "device": device,
             "per_fusion": per_fusion,
             "drift_bound": drift_bound,

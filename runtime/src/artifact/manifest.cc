@@ -100,6 +100,7 @@ class ManifestReader {
       FUSEC_RT_TRY(
           ReadWord("index_policy", {"error", "clamp", "wrap", "zero"}, manifest_.index_policy));
     }
+    FUSEC_RT_ASSIGN(manifest_.batch_invariant, ReadFlag(root_, "batch_invariant"));
     return {};
   }
   Status ReadWord(std::string_view key, std::initializer_list<std::string_view> words,

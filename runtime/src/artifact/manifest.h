@@ -146,6 +146,7 @@ struct Manifest {
   std::string matmul_precision;        // "highest", "high", "medium"
   std::string rounding = "stores";     // of f16 and bf16: "stores", "every op"
   std::string index_policy = "error";  // "error", "clamp", "wrap", "zero"; kernels obey it
+  bool batch_invariant = false;        // no product by a library: its sums may depend on the rows
   std::vector<Symbol> symbols;
   // Their buffers are of kind input and output, each used once. With run-time sizes, the last
   // output is their i64 vector, which is no output of the model: contexts read it when a run has

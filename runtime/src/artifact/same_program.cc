@@ -54,6 +54,8 @@ Status CheckSameProgram(const Manifest& manifest, const Manifest& other, const s
       if (!in_both || a->second != b->second) return differs(file, " is another");
     }
   }
+  if (manifest.batch_invariant != other.batch_invariant)
+    return differs("sums are made in another order (--batch-invariant)");
   if (manifest.targets == other.targets) return {};
   return differs("steps are others");
 }

@@ -34,7 +34,9 @@ class CpuDevice : public Device {
       if (step.kind != Step::Kind::kKernel) continue;
       FUSEC_RT_ASSIGN(program_.functions.back(), program_.library.FindKernel(step.kernel.function));
     }
-    if (has_matmuls) program_.onednn = OneDnn::Get();
+    // oneDNN splits sums by the number of rows and threads, the runtime's own product does not.
+    if (has_matmuls && !program_.artifact.manifest().batch_invariant)
+      program_.onednn = OneDnn::Get();
     // The program owns its first artifact.
     SetWeights(std::shared_ptr<Artifact>(std::shared_ptr<void>(), &artifact_));
     return {};

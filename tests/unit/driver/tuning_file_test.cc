@@ -42,11 +42,45 @@ TEST(TuningFile, ReadsItsOwnVersionOnly) {
   EXPECT_EQ(again->at("sm_90a").regions.at(0).sizes.at(0).kernels.size(), 2u);
   const std::string version = "\"version\": 2";
   ASSERT_NE(text.find(version), std::string::npos);
-  const auto old =
-      ParseTuning(text.replace(text.find(version), version.size(), "\"version\": 1"), "art/tuning.json");
+  const auto old = ParseTuning(text.replace(text.find(version), version.size(), "\"version\": 1"),
+                               "art/tuning.json");
   ASSERT_FALSE(old);
-  EXPECT_EQ(old.error().message,
-            "art/tuning.json: version is 1, expected 2; compile and tune the model with this release");
+  EXPECT_EQ(
+      old.error().message,
+      "art/tuning.json: version is 1, expected 2; compile and tune the model with this release");
+}
+
+MeasuredSize Timed(int64_t size, std::vector<std::pair<int, double>> us_of_blocks) {
+  MeasuredSize measured{{{"batch", size}}, size, 0, 0, {}, 0};
+  for (const auto& [block_size, us] : us_of_blocks) {
+    MeasuredKernel& kernel = measured.kernels.emplace_back();
+    kernel.choice.shape.block_size = block_size;
+    kernel.microseconds = us;
+    if (us == 0) kernel.problem = "its answers differ";
+  }
+  return measured;
+}
+
+// The planned kernel has blocks of 0 threads here: as the planner wants them.
+TEST(TuningFile, TakesTheKernelThatIsBestOverAllSizes) {
+  const auto winners = [](std::vector<MeasuredSize> sizes) {
+    MeasuredRegion region{0, "k00", RegionClass::kPointwise, true, std::move(sizes)};
+    TakeOneWinner(region);
+    std::vector<size_t> numbers;
+    for (const MeasuredSize& size : region.sizes) numbers.push_back(size.winner);
+    return numbers;
+  };
+  using Numbers = std::vector<size_t>;
+  // 64 is twice as fast at one size and as fast at the other; 128 is three times as fast, and slow.
+  EXPECT_EQ(
+      winners({Timed(1, {{0, 6}, {64, 3}, {128, 2}}), Timed(9, {{0, 6}, {64, 6}, {128, 60}})}),
+      Numbers({1, 1}));
+  // One that fails somewhere, or is not there, wins nowhere.
+  EXPECT_EQ(winners({Timed(1, {{0, 6}, {64, 1}}), Timed(9, {{0, 6}, {64, 0}})}), Numbers({0, 0}));
+  EXPECT_EQ(winners({Timed(1, {{0, 6}, {64, 1}}), Timed(9, {{0, 6}})}), Numbers({0, 0}));
+  // As where kernels are chosen by size, one that is ahead by less than noise does not win.
+  EXPECT_EQ(winners({Timed(1, {{0, 6}, {64, 5.95}})}), Numbers({0}));
+  EXPECT_EQ(winners({}), Numbers());
 }
 
 }  // namespace

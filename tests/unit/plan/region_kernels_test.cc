@@ -49,7 +49,8 @@ constexpr const char* kManyMatrices =
     "      return %y\n    }\n  }\n"
     "  return %y \"y\"\n}\n";
 
-// x, repeated to 32 matrices of 3024 terms, by weights of `columns`: the kernel makes the repetition.
+// x, repeated to 32 matrices of 3024 terms, by weights of `columns`: the kernel makes the
+// repetition.
 std::string MadeOperand(int columns) {
   const std::string n = std::to_string(columns), y = "f32[32, b, " + n + "]";
   const std::string w = "f32[32, " + n + ", 3024]";
@@ -81,17 +82,17 @@ constexpr const char* kSoftmaxSum =
     "  return %s \"s\"\n}\n";
 
 // Those of the table that are planned for by what was measured, and another that runs fewer blocks.
-constexpr const char* kGpus[] = {"sm_75",  "sm_80",   "sm_86",  "sm_89", "sm_90",
-                                 "sm_90a", "sm_100a", "sm_120"};
+constexpr const char* kGpus[] = {"sm_75", "sm_80",  "sm_86",   "sm_89",
+                                 "sm_90", "sm_90a", "sm_100a", "sm_120"};
 constexpr std::pair<const char*, const char*> kNumbers[] = {
     {"f32", "highest"}, {"f32", "high"}, {"f16", "high"}, {"bf16", "high"}};
 
 struct Planner {
   explicit Planner(const std::string& text, const std::string& target = "sm_90",
-                   const char* precision = "highest")
+                   const char* precision = "highest", bool batch_invariant = false)
       : graph(*Parse(text)),
         options{target == "cpu" ? TargetKind::kCpu : TargetKind::kGpu, precision,
-                target == "cpu" ? nullptr : &GpuFor(target)},
+                target == "cpu" ? nullptr : &GpuFor(target), nullptr, batch_invariant},
         kernels(*graph->nodes.back(), "k00", {}, options, *graph) {}
   // "from..to suffix" of every variant.
   std::vector<std::string> Ranges(ArrayRef<Winner> winners) const {
@@ -116,11 +117,11 @@ struct Planner {
 
 // Calls test(planner) for products of many sizes and types on all GPUs, with and without a library.
 template <class Test>
-void ForEachProduct(const Test& test) {
+void ForEachProduct(const Test& test, bool batch_invariant = false) {
   const auto run = [&](const std::string& text, const char* precision) {
     for (const char* gpu : kGpus) {
       SCOPED_TRACE(text + gpu + " " + precision);
-      test(Planner(text, gpu, precision));
+      test(Planner(text, gpu, precision, batch_invariant));
     }
   };
   for (const auto& [dtype, precision] : kNumbers) {
@@ -221,8 +222,8 @@ TEST(RegionKernels, PlansWhatThePolicySays) {
   });
 }
 
-// All blocks of clusters run at once, up to two on a multiprocessor, and the more tiles there are, the
-// fewer blocks share one out.
+// All blocks of clusters run at once, up to two on a multiprocessor, and the more tiles there are,
+// the fewer blocks share one out.
 TEST(RegionKernels, SharesSumsOutWhileBlocksFindRoom) {
   ForEachProduct([](const Planner& planner) {
     int last_blocks = kMostClusterBlocks;
@@ -392,6 +393,54 @@ TEST(RegionKernels, ProposesKernelsThatCanBePlanned) {
       }
     }
   }
+}
+
+// ---- Where nothing may depend on the batch ----
+
+TEST(BatchInvariantKernels, ServeAllRowsOfAProduct) {
+  ForEachProduct(
+      [](const Planner& planner) {
+        const auto planned = planner.kernels.Planned();
+        ASSERT_EQ(planned.size(), 1u);
+        EXPECT_EQ(planned[0].from, 0);
+        EXPECT_EQ(planned[0].to, INT64_MAX);
+        EXPECT_EQ(planned[0].choice.MostRows(), INT64_MAX);
+        EXPECT_FALSE(IsLibrary(planned[0].choice));
+        EXPECT_TRUE(Fits(planned[0].choice.product, planner.product(), planner.options));
+        EXPECT_EQ(planner.kernels.library_product(), nullptr);
+        for (const int64_t size : {1, 8, 16, 4096}) {
+          for (const KernelChoice& choice : planner.kernels.Candidates(size)) {
+            EXPECT_FALSE(IsLibrary(choice)) << choice.Words();
+            EXPECT_EQ(choice.MostRows(), INT64_MAX) << choice.Words();
+          }
+        }
+      },
+      /*batch_invariant=*/true);
+}
+
+TEST(BatchInvariantKernels, AreThoseOfTheUsualBatch) {
+  const auto planned = [](const std::string& text, const char* target, const char* precision) {
+    return Planner(text, target, precision, /*batch_invariant=*/true).Ranges({});
+  };
+  EXPECT_EQ(planned(Layer(3456, 512), "sm_90a", "highest"),
+            Texts({"0.._warpgroup_64x64_cluster_4"}));
+  EXPECT_EQ(planned(kSoftmaxSum, "sm_90a", "highest"), Texts({"0.."}));
+  // oneDNN's place is taken by the runtime's own product.
+  EXPECT_TRUE(IsLibrary(
+      Planner(kProduct, "cpu", "highest", /*batch_invariant=*/true).kernels.Planned()[0].choice));
+  // A batch that is never usual is planned for what it can be.
+  std::string few = Layer(3456, 512);
+  few.replace(few.find("1..65536"), 8, "1..4");
+  EXPECT_EQ(planned(few, "sm_90a", "highest"), Texts({"0.._rows_4"}));
+}
+
+TEST(BatchInvariantKernels, AreOnesThatWonAtAllSizes) {
+  const Planner sum(kSoftmaxSum, "sm_90", "highest", /*batch_invariant=*/true);
+  EXPECT_EQ(sum.Ranges({{1, Blocks(64)}, {4096, Blocks(64)}}), Texts({"0.._block_64"}));
+  EXPECT_EQ(sum.Ranges({{1, Blocks(64)}, {4096, Blocks(512)}}), sum.Ranges({}));
+  EXPECT_EQ(sum.Ranges({{1, Blocks(64)}, {4096, {}}}), sum.Ranges({}));
+  const Planner product(kProduct, "sm_90", "highest", /*batch_invariant=*/true);
+  EXPECT_EQ(product.Ranges({{1, Rows(4)}, {4, Rows(4)}}), product.Ranges({}));
 }
 
 }  // namespace

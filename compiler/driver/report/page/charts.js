@@ -24,7 +24,7 @@ function startSummary() {
   replaceAll(byId("facts"), [
     "target " + data.target, dims || "static sizes", "opset " + data.opset, "matmul precision " + data.matmul_precision,
     data.rounding === "stores" ? "" : "rounding after " + data.rounding,
-    data.index_policy === "error" ? "" : "index policy " + data.index_policy,
+    data.index_policy === "error" ? "" : "index policy " + data.index_policy, data.batch_invariant ? "batch-invariant" : "",
     bytesText(data.footprint.weight_bytes) + " of weights", bytesText(data.footprint.arena_bytes) + " of scratch",
     run && run.device_us !== null ? microsecondsText(run.device_us) + " a run on " + run.device : "",
   ].filter((text) => text !== "").map((text) => html("span", null, text)));

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Times models of the suite with and without --batch-invariant.
+
+    FUSEC=build/fusec python3 tests/benchmarks/batch_invariant.py [--models dlrm_dot,lola] [--batches 1,64,2048]
+        [--precision high] [--dtype fp16] [--scale medium] [--tune] [--json FILE]
+
+For each model and batch the script prints the device time of one run (the whole call on a CPU) of an artifact whose kernels are chosen by
+the batch, and of one whose kernels serve every batch, and the ratio of the two. Both are timed one after the other, in two rounds, of which the
+better counts. --tune lets `fusec tune` choose the kernels of both, at the same sizes. It needs numpy and onnx; --folder must hold the tables of
+one model twice (2.9 GB at --scale full).
+"""
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.append(str(Path(__file__).resolve().parents[2] / "models"))
+import suite  # noqa: E402
+
+FUSEC = os.environ.get("FUSEC", str(Path(__file__).resolve().parents[2] / "build" / "fusec"))
+MODELS = ("dlrm_dot", "dcnv2", "lecture_small", "lora_mlp_1k", "lola")
+ROUNDS = 2
+
+
+def said(*command):
+    result = subprocess.run([FUSEC, *map(str, command)], stdout=subprocess.PIPE, text=True)
+    if result.returncode != 0:
+        sys.exit(f"fusec {command[0]} failed with exit code {result.returncode}")
+    return result.stdout
+
+
+def build(model, artifact, flags, args):
+    target = ["--target", args.target] if args.target else []
+    said("compile", model, "-o", artifact, "--matmul-precision", args.precision, *target, *flags)
+    if args.tune:
+        said("tune", artifact, "--dim", f"batch={args.batches}", *device_of(args))
+
+
+def device_of(args):
+    return ["--device", args.device] if args.device else []
+
+
+def time_of(artifact, batch, args):
+    """Microseconds of a run, and what ran it."""
+    (report,) = json.loads(said("bench", artifact, "--dim", f"batch={batch}", "--json", *device_of(args)))
+    times = report.get("device_us") or report["call_us"]
+    return times["median"] if isinstance(times, dict) else times, report["device"]
+
+
+def measure(name, folder, args):
+    model = suite.write_model(name, folder, args.dtype, args.scale)
+    artifacts = {"by_batch": folder / f"{name}_by_batch", "invariant": folder / f"{name}_invariant"}
+    build(model, artifacts["by_batch"], [], args)
+    build(model, artifacts["invariant"], ["--batch-invariant"], args)
+    results = []
+    for batch in map(int, args.batches.split(",")):
+        best = {}
+        for _ in range(ROUNDS):
+            for kind, artifact in artifacts.items():
+                us, device = time_of(artifact, batch, args)
+                best[kind] = min(us, best.get(kind, math.inf))
+        results.append({"model": name, "batch": batch, "device": device, **best})
+    return results
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default=",".join(MODELS), help="names of models/suite.py (default: %(default)s)")
+    parser.add_argument("--batches", default="1,64,2048")
+    parser.add_argument("--precision", default="highest", help="as for fusec compile")
+    parser.add_argument("--dtype", choices=suite.NUMPY_DTYPES, default="fp32")
+    parser.add_argument("--scale", choices=suite.SCALES, default="medium")
+    parser.add_argument("--tune", action="store_true")
+    parser.add_argument("--device", default="", help="as for fusec bench")
+    parser.add_argument("--target", default="", help="as for fusec compile")
+    parser.add_argument("--folder", type=Path, help="where models and artifacts are written for the time being")
+    parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
+    args = parser.parse_args()
+    results = []
+    for name in args.models.split(","):
+        with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+            results += measure(name, Path(folder), args)
+    print(f"{args.dtype}, precision {args.precision}, on {results[0]['device']}\n")
+    print("| model | batch | us | us, batch-invariant | ratio |\n| --- | --- | --- | --- | --- |")
+    for r in results:
+        print(f"| {r['model']} | {r['batch']} | {r['by_batch']:.1f} | {r['invariant']:.1f} | {r['invariant'] / r['by_batch']:.2f} |")
+    mean = math.exp(sum(math.log(r["invariant"] / r["by_batch"]) for r in results) / len(results))
+    print(f"\ngeometric mean of the ratios: {mean:.2f}")
+    if args.json:
+        args.json.write_text(json.dumps({"arguments": {k: str(v) for k, v in vars(args).items()}, "results": results}, indent=1) + "\n")
+
+
+main()
