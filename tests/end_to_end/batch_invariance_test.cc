@@ -231,6 +231,27 @@ class BatchInvariance : public testing::TestWithParam<std::string> {
 
 TEST_P(BatchInvariance, ARowHasTheSameBitsInEveryBatch) { ExpectSameBits(GetParam()); }
 
+// What needs no GPU to be seen: its kernels serve all sizes, and no library makes a product.
+TEST_P(BatchInvariance, HasOneKernelForEveryBatchOnAGpu) {
+  CompileOptions options;
+  options.model_path = GetParam();
+  options.targets = {"sm_80", "sm_90a"};
+  options.batch_invariant = true;
+  const auto model = FuseModel(options);
+  ASSERT_TRUE(model.has_value()) << model.error().message;
+  for (const TargetSource& source : model->targets) {
+    for (const std::string precision : {"highest", "high"}) {
+      std::vector<IndexSite> sites;
+      const auto plan = PlanProgram(*source.graph, PlanFor(source.name, precision, true), sites);
+      ASSERT_TRUE(plan.has_value()) << plan.error().message;
+      for (const Step& step : plan->steps) {
+        EXPECT_FALSE(step.is_matmul) << step.matmul.name;
+        EXPECT_FALSE(step.alternative.has_value()) << step.kernel.name;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, BatchInvariance, testing::ValuesIn(ModelFiles()),
                          [](const auto& info) {
                            std::string name = fs::path(info.param).stem();

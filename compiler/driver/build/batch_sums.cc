@@ -30,8 +30,7 @@ std::set<std::string> BatchSymbols(const Graph& graph) {
 Expr FoldedLength(const Node& node) {
   if (node.kind == OpKind::kMatMul) return MatMulDepth(node);
   if (IsReducer(node)) return Product(ReducedDims(node));
-  const bool walks =
-      node.kind == OpKind::kCumSum || node.kind == OpKind::kCumProd || node.kind == OpKind::kTopK;
+  const bool walks = node.kind == OpKind::kCumSum || node.kind == OpKind::kCumProd;
   return walks ? node.operand(0)->type.shape[node.Int("axis")] : Expr(1);
 }
 

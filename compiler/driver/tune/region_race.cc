@@ -141,7 +141,8 @@ Result<std::string> RegionRace::KeyAt(const DimValues& dims) const {
   FUSEC_ASSIGN(const int64_t size, SizeAt(dims));
   // 3: what was measured before told of its kernels in other words.
   std::string key = "fusec times 3\n" + target_.identity + "\n" + target_.name + " " +
-                    target_.matmul_precision + "\n" + DimsText(dims) + "\n" + region_.key;
+                    target_.matmul_precision + (target_.batch_invariant ? " batch-invariant" : "") +
+                    "\n" + DimsText(dims) + "\n" + region_.key;
   for (const size_t number : by_size_.at(size)) key += "\n" + texts_[number];
   return key;
 }

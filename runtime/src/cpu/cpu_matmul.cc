@@ -76,6 +76,13 @@ const float* CpuMatmulWeights::Widened(fusec_dtype dtype, std::span<const std::b
   return values.data();
 }
 
+const float* CpuMatmulWeights::Panels(const HostMatmul& call) {
+  const std::lock_guard lock(mutex_);
+  std::vector<float>& panels = panels_[{call.b, call.transpose_b, call.sizes.n, call.sizes.k}];
+  if (panels.empty()) panels = PackPanels(call);
+  return panels.data();
+}
+
 const OneDnnMatmul* CpuMatmul::Prepare(int step, const CpuMatmulCall& call, int threads) {
   std::vector<Prepared>& known = prepared_[step];
   const void* constant_b = call.constant_b.data();
@@ -167,6 +174,10 @@ Status CpuMatmul::Run(int step, const CpuMatmulCall& call, int threads) {
     }
     if (relu) folded.matmul.activation = Activation::kRelu;
   }
+  const bool is_constant_matrix = !call.constant_b.empty() && (folded.matmul.sizes.batch == 1 ||
+                                                               folded.matmul.sizes.b_stride == 0);
+  if (dtype == FUSEC_F32 && is_constant_matrix && folded.matmul.sizes.k > 0)
+    folded.matmul.panels = weights_.Panels(folded.matmul);
   if (PlainMatmul(folded.matmul, threads)) return {};
   if (IsHalf(dtype) && RunWidened(step, folded, threads)) return {};
   return Fail(FUSEC_BAD_ARTIFACT, "no matmul of ", DtypeName(dtype), " on the CPU",

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -21,11 +22,20 @@ class CpuMatmulWeights {
   PackedWeights& packed() { return packed_; }
   // A constant buffer of f16 or bf16 as f32, once.
   const float* Widened(fusec_dtype dtype, std::span<const std::byte> constant);
+  // A constant f32 matrix b as PackPanels lays it out, once.
+  const float* Panels(const HostMatmul& call);
 
  private:
+  struct PanelsKey {
+    const void* b;
+    bool transposed;
+    int64_t n, k;
+    auto operator<=>(const PanelsKey&) const = default;
+  };
   PackedWeights packed_;
   std::mutex mutex_;
   std::map<const void*, std::vector<float>> widened_;  // by the constant's first byte
+  std::map<PanelsKey, std::vector<float>> panels_;
 };
 
 // One matmul of a run.

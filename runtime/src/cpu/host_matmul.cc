@@ -132,8 +132,10 @@ void Multiply(const HostMatmul& call, int threads) {
   const int64_t wanted_chunks = (2 * threads + panels * s.batch - 1) / (panels * s.batch);
   const int64_t chunks = threads > 1 ? std::clamp<int64_t>(wanted_chunks, 1, (s.m + 63) / 64) : 1;
   const int64_t chunk_rows = (s.m + chunks - 1) / chunks;
+  const T* packed = nullptr;
+  if constexpr (std::is_same_v<T, float>) packed = call.panels;
   const auto work = [&](int64_t first, int64_t last) {
-    std::vector<T> panel(s.k * kColumns<T>);
+    std::vector<T> own_panel(packed ? 0 : s.k * kColumns<T>);
     T sums[kRows * kColumns<T>];
     for (int64_t task = first; task < last; ++task) {
       const int64_t chunk = task % chunks;
@@ -146,12 +148,13 @@ void Multiply(const HostMatmul& call, int threads) {
       if (addend) addend += matrix * s.d_stride;
       const int64_t columns = std::min<int64_t>(kColumns<T>, s.n - column);
       const int64_t end_row = std::min(s.m, (chunk + 1) * chunk_rows);
-      PackPanel(call, b, column, panel.data());
+      const T* panel = packed ? packed + column * s.k : own_panel.data();
+      if (!packed) PackPanel(call, b, column, own_panel.data());
       for (int64_t row = chunk * chunk_rows; row < end_row; row += kRows) {
         const int rows = static_cast<int>(std::min<int64_t>(kRows, end_row - row));
         const int64_t row_step = call.transpose_a ? 1 : s.k;
         const int64_t k_step = call.transpose_a ? s.m : 1;
-        multiply({a + row * row_step, row_step, k_step, s.k, panel.data(), sums}, rows);
+        multiply({a + row * row_step, row_step, k_step, s.k, panel, sums}, rows);
         for (int i = 0; i < rows; ++i) {
           const int64_t place = (row + i) * s.n + column;
           T* to = d + place;
@@ -170,6 +173,17 @@ void Multiply(const HostMatmul& call, int threads) {
 }
 
 }  // namespace
+
+std::vector<float> PackPanels(const HostMatmul& call) {
+  const int64_t n = call.sizes.n, k = call.sizes.k;
+  const int64_t panels = (n + kColumns<float> - 1) / kColumns<float>;
+  std::vector<float> packed(panels * k * kColumns<float>);
+  for (int64_t i = 0; i < panels; ++i) {
+    const int64_t column = i * kColumns<float>;
+    PackPanel(call, static_cast<const float*>(call.b), column, &packed[column * k]);
+  }
+  return packed;
+}
 
 bool PlainMatmulHas(fusec_dtype dtype) {
   return dtype == FUSEC_F32 || dtype == FUSEC_F64 || dtype == FUSEC_I32 || dtype == FUSEC_I64 ||
