@@ -182,6 +182,29 @@ TEST_F(Refit, TakesAnyValuesOfUpdatableTensors) {
   EXPECT_EQ(Fusec({"verify", a, "--per-fusion", "--device", "cpu"}).exit_code, 0);
 }
 
+TEST_F(Refit, KeepsRowsIndependentOfTheBatch) {
+  const std::vector<std::string> flags = {"--batch-invariant"};
+  const std::string a = Compile(Model("a", 1), "A", flags);
+  const std::string model = Model("b", 2), b = Compile(model, "B", flags);
+  const ChildResult child = Fusec({"refit", a, "--weights", model});
+  ASSERT_EQ(child.exit_code, 0) << child.errors;
+  EXPECT_EQ(FilesOf(a), FilesOf(b));
+  EXPECT_EQ(Fusec({"verify", a, "--per-fusion", "--device", "cpu"}).exit_code, 0);
+}
+
+// The layer normalization has products and sums that g++ would contract.
+TEST_F(Refit, EditedKernelsOfBatchInvariantArtifactsAreCompiledAsTheOthers) {
+  const std::string model = FUSEC_SOURCE_DIR "/models/lola.ts.onnx",
+                    so = "cpu/kernels-x86-64-v3.so";
+  const std::string a = Compile(model, "A", {"--batch-invariant"}), b = Compile(model, "B");
+  const std::string before = FilesOf(a).at(so);
+  EXPECT_NE(FilesOf(b).at(so), before);
+  Fusec({"edit", a});
+  std::ofstream(a + ".edit/kernels.cc", std::ios::app) << "// edited\n";
+  ASSERT_EQ(Fusec({"rebuild", a}).exit_code, 0);
+  EXPECT_EQ(FilesOf(a).at(so), before);
+}
+
 TEST_F(Refit, StoresTablesAsTheArtifactDoes) {
   const std::vector<std::string> flags = {"--table-storage", "table=int8", "--updatable", "tab*"};
   const std::string a = Compile(Model("a", 1), "A", flags), b = Compile(Model("b", 2), "B", flags);
