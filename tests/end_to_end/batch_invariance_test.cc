@@ -266,8 +266,9 @@ TEST_P(BatchInvarianceOfSuite, ARowHasTheSameBitsInEveryBatch) {
   const size_t end = GetParam().rfind('_');
   const std::string name = GetParam().substr(0, end), arithmetic = GetParam().substr(end + 1);
   const std::string type = arithmetic == "fp16" ? "fp16" : "fp32";
-  const ChildResult made = RunChild({FUSEC_PYTHON, FUSEC_SOURCE_DIR "/models/suite.py", name,
-                                     folder_, "--scale", "small", "--dtype", type});
+  const ChildResult made =
+      RunChild({Setting("FUSEC_PYTHON", FUSEC_PYTHON), FUSEC_SOURCE_DIR "/models/suite.py", name,
+                folder_, "--scale", "small", "--dtype", type});
   ASSERT_EQ(made.exit_code, 0) << made.errors;
   ExpectSameBits(folder_ + "/" + name + "." + type + ".small.onnx",
                  arithmetic == "high" ? "high" : "highest");
