@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Times LoRA models of the suite with adapters in slots (--adapters) beside the same model with its adapter merged.
+
+    FUSEC=build/fusec python3 tests/benchmarks/adapters.py [--models lora_block:4,lora_mlp_1k:4096] [--dtype fp16] [--slots 64] [--rank 16]
+        [--mixed 8] [--json FILE]
+
+A model is named with its batch. For each the script prints the device time of one run (the whole call on a CPU) of the merged model, and
+with slots where no row has an adapter, all rows have one, and each row has one of --mixed at random, with the ratio to the merged model.
+What a slot holds does not change the time, so none is loaded. It needs numpy and onnx.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.append(str(Path(__file__).resolve().parents[2] / "models"))
+import suite  # noqa: E402
+
+FUSEC = os.environ.get("FUSEC", str(Path(__file__).resolve().parents[2] / "build" / "fusec"))
+ROUNDS = 2
+
+
+def said(*command):
+    result = subprocess.run([FUSEC, *map(str, command)], stdout=subprocess.PIPE, text=True)
+    if result.returncode != 0:
+        sys.exit(f"fusec {command[0]} failed with exit code {result.returncode}")
+    return result.stdout
+
+
+def time_of(artifact, inputs, args):
+    """Microseconds of a run, launches, and what ran it."""
+    device = ["--device", args.device] if args.device else []
+    (report,) = json.loads(said("bench", artifact, "--inputs", inputs, "--json", *device))
+    times = report.get("device_us") or report["call_us"]
+    return times["median"] if isinstance(times, dict) else times, report["launches"], report["device"]
+
+
+def measure(name, batch, folder, args):
+    import numpy as np
+
+    model = suite.write_model(name, folder, args.dtype, "small")
+    target = ["--target", args.target] if args.target else []
+    merged, slots = folder / f"{name}_merged", folder / f"{name}_slots"
+    said("compile", model, "-o", merged, *target)
+    said("compile", model, "-o", slots, *target, "--adapters", f"slots={args.slots},rank={args.rank}")
+    inputs = suite.inputs_of(name, batch, args.dtype, seed=1)
+    random = np.random.default_rng(1)
+    cases = {
+        "merged": (merged, None),
+        "none": (slots, np.full(batch, -1)),
+        "one": (slots, np.zeros(batch)),
+        "mixed": (slots, random.integers(0, args.mixed, batch)),
+    }
+    best = {}
+    for _ in range(ROUNDS):
+        for case, (artifact, ids) in cases.items():
+            named = dict(inputs)
+            if ids is not None:
+                named["adapter_id"] = ids.astype(np.int32)
+            file = folder / "inputs.npz"
+            np.savez(file, **named)
+            us, launches, device = time_of(artifact, file, args)
+            if case not in best or us < best[case]["us"]:
+                best[case] = {"us": us, "launches": launches}
+    return {"model": name, "batch": batch, "device": device, **best}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default="lora_block:4,lora_mlp_1k:4096,lora_mlp_1k:128", help="NAME:BATCH,... (default: %(default)s)")
+    parser.add_argument("--dtype", choices=suite.NUMPY_DTYPES, default="fp16")
+    for name, value in (("slots", 64), ("rank", 16), ("mixed", 8)):
+        parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--device", default="", help="as for fusec bench")
+    parser.add_argument("--target", default="", help="as for fusec compile")
+    parser.add_argument("--folder", type=Path, help="where models and artifacts are written for the time being")
+    parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
+    args = parser.parse_args()
+    results = []
+    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+        for model in args.models.split(","):
+            name, batch = model.split(":")
+            results.append(measure(name, int(batch), Path(folder), args))
+    print(f"{args.dtype}, {args.slots} slots of rank {args.rank}, mixed: {args.mixed} adapters, on {results[0]['device']}\n")
+    print("| model | batch | merged us | no adapter | one | mixed | mixed / merged | launches |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for r in results:
+        times = " | ".join(f"{r[case]['us']:.1f}" for case in ("merged", "none", "one", "mixed"))
+        launches = f"{r['merged']['launches']} -> {r['mixed']['launches']}"
+        print(f"| {r['model']} | {r['batch']} | {times} | {r['mixed']['us'] / r['merged']['us']:.2f} | {launches} |")
+    if args.json:
+        args.json.write_text(json.dumps({"arguments": {k: str(v) for k, v in vars(args).items()}, "results": results}, indent=1) + "\n")
+
+
+main()
