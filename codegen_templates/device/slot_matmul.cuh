@@ -1,23 +1,30 @@
 // Rows times the matrices of a bank that their slots name, on tensor cores. A block makes a tile of
-// 16 rows. Its warps lie side by side, and behind each other, where they share out the depth. Each
-// goes through the slots that its rows name, and multiplies those rows by the slot's matrix: a tile
-// whose rows name one slot costs one product, and rows without a slot cost nothing.
+// rows and columns. It sorts its rows into groups of up to 16 that share a slot, so that a tile whose
+// rows name few slots costs few products, and rows without a slot cost nothing. Its warps share out
+// the groups, the columns, and the depth.
 //
-// Nothing passes through shared memory but the sums in the end. Four threads share a row; each takes
-// kPack neighbours in it, and of the matrix what meets these, so that all loads are of neighbours.
+// Only the sums pass through shared memory. Four threads share a row; each takes kPack neighbours in
+// it, and of the matrix what meets these, so that all loads are of neighbours.
 
-// The sizes of a tile. A warp's columns lie in groups of 16: a piece of the even ones and one of the
-// odd ones, so that two neighbours are one word.
-template <Arithmetic kArithmetic_, int kColumns_, int kColumnWarps_, int kDepthWarps_>
+// The sizes of a tile. A warp's columns lie in pairs of pieces: one of 8 even columns, and one of the
+// odd ones beside them, so that two neighbours are one load.
+template <Arithmetic kArithmetic_, int kRows_, int kColumns_, int kGroupWarps_, int kColumnWarps_,
+          int kDepthWarps_>
 struct SlotShape {
   static constexpr Arithmetic kArithmetic = kArithmetic_;
-  static constexpr int kRows = 16, kColumns = kColumns_;
-  static constexpr int kColumnWarps = kColumnWarps_, kDepthWarps = kDepthWarps_;
-  static constexpr int kThreads = 32 * kColumnWarps * kDepthWarps;
-  static constexpr int kGroups = kColumns / kColumnWarps / 16;  // of columns of a warp
+  static constexpr int kRows = kRows_, kColumns = kColumns_;
+  static constexpr int kGroupWarps = kGroupWarps_, kColumnWarps = kColumnWarps_;
+  static constexpr int kDepthWarps = kDepthWarps_;
+  static constexpr int kThreads = 32 * kGroupWarps * kColumnWarps * kDepthWarps;
+  static constexpr int kPairs = kColumns / kColumnWarps / 16;  // of a warp
 
   struct alignas(16) Memory {
     float sums[kDepthWarps][kRows][kColumns + 8];
+    int slots[kRows];           // of rows, -1 for none
+    int groups;                 // how many there are
+    int group_of_row[kRows];    // of rows that begin one
+    int group_slots[kRows];     // by group
+    int group_rows[kRows][16];  // likewise, -1 where there are fewer
   };
 };
 
@@ -26,97 +33,173 @@ template <bool kTransposed, class T>
 struct SlotMatrix {
   const T* elements;
   int columns, depth;
+
+  __device__ __forceinline__ T At(int k, int column) const {
+    return elements[kTransposed ? static_cast<long long>(column) * depth + k
+                                : static_cast<long long>(k) * columns + column];
+  }
 };
+
+// Sorts the rows into groups; `slot` is that of row threadIdx.x. All threads of the block call this
+// together, which wait for each other.
+template <class Shape>
+__device__ __forceinline__ void GroupRows(int slot, typename Shape::Memory& memory) {
+  const int row = threadIdx.x;
+  const bool is_row = row < Shape::kRows;
+  if (is_row) memory.slots[row] = slot;
+  if (row == 0) memory.groups = 0;
+  __syncthreads();
+  // All rows of one request mostly name one slot.
+  const int first_slot = memory.slots[0];
+  if (__syncthreads_and(!is_row || (slot == first_slot && slot >= 0))) {
+    if (is_row) memory.group_rows[row / 16][row % 16] = row;
+    if (row < Shape::kRows / 16) memory.group_slots[row] = slot;
+    if (row == 0) memory.groups = Shape::kRows / 16;
+    __syncthreads();
+    return;
+  }
+  int before = 0, leader = row;  // rows of the slot in front of this one; the first of its group
+  if (is_row) {
+#pragma unroll
+    for (int i = 0; i < 16; ++i) memory.group_rows[row][i] = -1;
+#pragma unroll
+    for (int other = 0; other < Shape::kRows; ++other) {
+      const bool counts = other < row && memory.slots[other] == slot;
+      leader = counts && before % 16 == 0 ? other : leader;
+      before += counts;
+    }
+    if (slot >= 0 && before % 16 == 0) {
+      leader = row;
+      const int group = atomicAdd(&memory.groups, 1);
+      memory.group_of_row[row] = group;
+      memory.group_slots[group] = slot;
+    }
+  }
+  __syncthreads();
+  if (is_row && slot >= 0) memory.group_rows[memory.group_of_row[leader]][before % 16] = row;
+  __syncthreads();
+}
 
 #ifdef __CUDACC__
 // Elements as words.
-template <int kPack, class T>
-__device__ __forceinline__ void ToWords(const Vector<T, kPack>& pack,
-                                        unsigned (&words)[kPack / 2]) {
+template <int kPack, class T, int kWords>
+__device__ __forceinline__ void ToWords(const Vector<T, kPack>& pack, unsigned (&words)[kWords]) {
+  static_assert(sizeof(pack) == sizeof(words));
   memcpy(words, &pack, sizeof(words));
 }
 
 // The words of columns `column` (even) and `column` + 1 that meet kPack terms from `k` on.
-template <int kPack, bool kTransposed, class T>
+template <int kPack, bool kTransposed, class T, int kWords>
 __device__ __forceinline__ void LoadColumns(const SlotMatrix<kTransposed, T>& matrix, int column,
-                                            int k, unsigned (&even)[kPack / 2],
-                                            unsigned (&odd)[kPack / 2]) {
+                                            int k, unsigned (&even)[kWords],
+                                            unsigned (&odd)[kWords]) {
   if (k >= matrix.depth || column >= matrix.columns) {
 #pragma unroll
-    for (int i = 0; i < kPack / 2; ++i) even[i] = odd[i] = 0;
+    for (int i = 0; i < kWords; ++i) even[i] = odd[i] = 0;
   } else if constexpr (kTransposed) {
     const T* const place = matrix.elements + static_cast<long long>(column) * matrix.depth + k;
     ToWords<kPack>(LoadVector<kPack>(place), even);
     ToWords<kPack>(LoadVector<kPack>(place + matrix.depth), odd);
   } else {
     const T* const place = matrix.elements + static_cast<long long>(k) * matrix.columns + column;
+    if constexpr (sizeof(T) == 4) {
 #pragma unroll
-    for (int i = 0; i < kPack / 2; ++i) {
-      unsigned rows[2];
-#pragma unroll
-      for (int row = 0; row < 2; ++row) {
-        const auto pair = LoadVector<2>(place + (2 * i + row) * matrix.columns);
-        memcpy(&rows[row], &pair, sizeof(pair));
+      for (int i = 0; i < kWords; ++i) {
+        const auto pair = LoadVector<2>(place + i * matrix.columns);
+        even[i] = __float_as_uint(pair.at[0]);
+        odd[i] = __float_as_uint(pair.at[1]);
       }
-      even[i] = __byte_perm(rows[0], rows[1], 0x5410);
-      odd[i] = __byte_perm(rows[0], rows[1], 0x7632);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) {
+        unsigned rows[2];
+#pragma unroll
+        for (int row = 0; row < 2; ++row)
+          ToWords<2>(LoadVector<2>(place + (2 * i + row) * matrix.columns),
+                     reinterpret_cast<unsigned(&)[1]>(rows[row]));
+        even[i] = __byte_perm(rows[0], rows[1], 0x5410);
+        odd[i] = __byte_perm(rows[0], rows[1], 0x7632);
+      }
     }
   }
 }
 
-// Adds the products of the rows of the tile that `chosen` has bits for.
+// sums += a x b for two steps of depth of one piece; `a_low` and `b_low` are what rounding to TF32
+// took.
+template <Arithmetic kArithmetic, int kWords>
+__device__ __forceinline__ void MultiplyPacks(float (&sums)[4], const unsigned (&upper)[2][kWords],
+                                              const unsigned (&lower)[2][kWords],
+                                              const unsigned (&columns)[2][kWords]) {
+#pragma unroll
+  for (int i = 0; i < kWords; i += 2) {
+    const auto multiply = [&](int of_rows, int of_columns) {
+      const unsigned a[4] = {upper[of_rows][i], lower[of_rows][i], upper[of_rows][i + 1],
+                             lower[of_rows][i + 1]};
+      const unsigned b[2] = {columns[of_columns][i], columns[of_columns][i + 1]};
+      MultiplyPiece<kArithmetic>(sums, a, b);
+    };
+    // Small products first.
+    if constexpr (kArithmetic == Arithmetic::kSplitTf32) {
+      multiply(1, 0);
+      multiply(0, 1);
+    }
+    multiply(0, 0);
+  }
+}
+
+// The products of a group's rows. `rows` are the two of this thread, -1 for none. Tensor cores round
+// sums toward zero, so a few terms are summed from zero and then added in float, to nearest.
 template <class Shape, int kPack, bool kTransposed, class Left, class T>
-__device__ __forceinline__ void AddRowsOfSlot(const Left& left, unsigned chosen,
+__device__ __forceinline__ void MultiplyGroup(const Left& left, const int (&rows)[2],
                                               const SlotMatrix<kTransposed, T>& matrix,
                                               int first_column, int depth_warp,
-                                              float (&sums)[Shape::kGroups][2][4]) {
-  constexpr int kWords = kPack / 2;
-  const int row = threadIdx.x % 32 / 4;
+                                              float (&sums)[Shape::kPairs][2][4]) {
+  constexpr int kWords = kPack * sizeof(T) / 4;
 #pragma unroll 4
   for (int begin = depth_warp * 4 * kPack; begin < matrix.depth;
        begin += Shape::kDepthWarps * 4 * kPack) {
     const int k = begin + threadIdx.x % 4 * kPack;
-    unsigned upper[kWords] = {}, lower[kWords] = {};
-    if (chosen >> row & 1 && k < matrix.depth)
-      ToWords<kPack>(LoadPack<kPack>(left, row, k, matrix.depth), upper);
-    if (chosen >> (row + 8) & 1 && k < matrix.depth)
-      ToWords<kPack>(LoadPack<kPack>(left, row + 8, k, matrix.depth), lower);
+    // Words, and what rounding them to TF32 takes.
+    unsigned upper[2][kWords] = {}, lower[2][kWords] = {};
+    if (rows[0] >= 0 && k < matrix.depth)
+      ToWords<kPack>(LoadPack<kPack>(left, rows[0], k, matrix.depth), upper[0]);
+    if (rows[1] >= 0 && k < matrix.depth)
+      ToWords<kPack>(LoadPack<kPack>(left, rows[1], k, matrix.depth), lower[0]);
+    SplitWords<Shape::kArithmetic>(upper[0], upper[1]);
+    SplitWords<Shape::kArithmetic>(lower[0], lower[1]);
 #pragma unroll
-    for (int group = 0; group < Shape::kGroups; ++group) {
-      unsigned even[kWords], odd[kWords];
-      LoadColumns<kPack>(matrix, first_column + 16 * group + 2 * row, k, even, odd);
+    for (int pair = 0; pair < Shape::kPairs; ++pair) {
+      unsigned even[2][kWords], odd[2][kWords];
+      LoadColumns<kPack>(matrix, first_column + 16 * pair + threadIdx.x % 32 / 4 * 2, k, even[0],
+                         odd[0]);
+      SplitWords<Shape::kArithmetic>(even[0], even[1]);
+      SplitWords<Shape::kArithmetic>(odd[0], odd[1]);
+      float some[2][4] = {};
+      MultiplyPacks<Shape::kArithmetic>(some[0], upper, lower, even);
+      MultiplyPacks<Shape::kArithmetic>(some[1], upper, lower, odd);
 #pragma unroll
-      for (int i = 0; i < kWords; i += 2) {
-        const unsigned a[4] = {upper[i], lower[i], upper[i + 1], lower[i + 1]};
-        const unsigned b_even[2] = {even[i], even[i + 1]}, b_odd[2] = {odd[i], odd[i + 1]};
-        MultiplyPiece<Shape::kArithmetic>(sums[group][0], a, b_even);
-        MultiplyPiece<Shape::kArithmetic>(sums[group][1], a, b_odd);
-      }
+      for (int i = 0; i < 8; ++i) sums[pair][i / 4][i % 4] += some[i / 4][i % 4];
     }
   }
 }
 #else
 // The same sums without tensor cores.
 template <class Shape, int kPack, bool kTransposed, class Left, class T>
-void AddRowsOfSlot(const Left& left, unsigned chosen, const SlotMatrix<kTransposed, T>& matrix,
-                   int first_column, int depth_warp, float (&sums)[Shape::kGroups][2][4]) {
+void MultiplyGroup(const Left& left, const int (&rows)[2], const SlotMatrix<kTransposed, T>& matrix,
+                   int first_column, int depth_warp, float (&sums)[Shape::kPairs][2][4]) {
   for (int begin = depth_warp * 4 * kPack; begin < matrix.depth;
        begin += Shape::kDepthWarps * 4 * kPack) {
     for (int k = begin; k < begin + 4 * kPack && k < matrix.depth; k += kPack) {
       for (int half = 0; half < 2; ++half) {
-        const int row = threadIdx.x % 32 / 4 + 8 * half;
-        if (!(chosen >> row & 1)) continue;
-        const auto pack = LoadPack<kPack>(left, row, k, matrix.depth);
-        for (int group = 0; group < Shape::kGroups; ++group) {
+        if (rows[half] < 0) continue;
+        const auto pack = LoadPack<kPack>(left, rows[half], k, matrix.depth);
+        for (int pair = 0; pair < Shape::kPairs; ++pair) {
           for (int i = 0; i < 4; ++i) {
-            const int column = first_column + 16 * group + threadIdx.x % 4 * 4 + i;
+            const int column = first_column + 16 * pair + threadIdx.x % 4 * 4 + i;
             if (column >= matrix.columns) continue;
             for (int term = 0; term < kPack; ++term) {
-              const long long place =
-                  kTransposed ? static_cast<long long>(column) * matrix.depth + k + term
-                              : static_cast<long long>(k + term) * matrix.columns + column;
-              sums[group][i % 2][2 * half + i / 2] +=
-                  ToFloat(pack.at[term]) * ToFloat(matrix.elements[place]);
+              sums[pair][i % 2][2 * half + i / 2] +=
+                  ToFloat(pack.at[term]) * ToFloat(matrix.At(k + term, column));
             }
           }
         }
@@ -126,43 +209,63 @@ void AddRowsOfSlot(const Left& left, unsigned chosen, const SlotMatrix<kTranspos
 }
 #endif
 
-// memory.sums = the tile, in kDepthWarps parts that are still to be added (tile_memory.cuh). `slot`
-// is that of row threadIdx.x % 16 of the tile, -1 for none; `left` are the tile's rows. Of the
-// bank's matrices it takes the columns from `first_column` on.
+// memory.sums = the tile, in kDepthWarps parts that are still to be added. `slot` is that of row
+// threadIdx.x of the tile, -1 for none; `left` are the tile's rows. Of the bank's matrices it takes
+// the columns from `first_column` on.
 template <class Shape, int kPack, bool kTransposed, class Left, class T>
 __device__ __forceinline__ void MultiplyBySlots(const Left& left, int slot, const T* bank,
                                                 int first_column, int columns, int depth,
                                                 typename Shape::Memory& memory) {
-  const int warp = threadIdx.x / 32, depth_warp = warp / Shape::kColumnWarps;
-  const int warp_column = warp % Shape::kColumnWarps * (16 * Shape::kGroups);
-  float sums[Shape::kGroups][2][4] = {};
-  unsigned waiting = __ballot_sync(~0u, slot >= 0) & 0xffffu;  // rows
-  while (waiting != 0) {
-    const int chosen = __shfl_sync(~0u, slot, __ffs(static_cast<int>(waiting)) - 1);
-    const unsigned rows = __ballot_sync(~0u, slot == chosen) & waiting;
-    waiting &= ~rows;
+  GroupRows<Shape>(slot, memory);
+  const int warp = threadIdx.x / 32, depth_warp = warp % Shape::kDepthWarps;
+  const int warp_column =
+      warp / Shape::kDepthWarps % Shape::kColumnWarps * (16 * Shape::kPairs);
+  for (int group = warp / (Shape::kDepthWarps * Shape::kColumnWarps); group < memory.groups;
+       group += Shape::kGroupWarps) {
+    const int rows[2] = {memory.group_rows[group][threadIdx.x % 32 / 4],
+                         memory.group_rows[group][threadIdx.x % 32 / 4 + 8]};
     const SlotMatrix<kTransposed, T> matrix = {
-        bank + static_cast<long long>(chosen) * columns * depth, columns, depth};
-    float of_slot[Shape::kGroups][2][4] = {};
-    AddRowsOfSlot<Shape, kPack>(left, rows, matrix, first_column + warp_column, depth_warp,
-                                of_slot);
-    // Other rows met the matrix as zeros, of which infinite weights make NaN.
+        bank + static_cast<long long>(memory.group_slots[group]) * columns * depth, columns, depth};
+    float sums[Shape::kPairs][2][4] = {};
+    MultiplyGroup<Shape, kPack>(left, rows, matrix, first_column + warp_column, depth_warp, sums);
 #pragma unroll
-    for (int i = 0; i < Shape::kGroups * 8; ++i) {
-      if (rows >> (threadIdx.x % 32 / 4 + i % 4 / 2 * 8) & 1)
-        sums[i / 8][i / 4 % 2][i % 4] = of_slot[i / 8][i / 4 % 2][i % 4];
-    }
-  }
-#pragma unroll
-  for (int group = 0; group < Shape::kGroups; ++group) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = threadIdx.x % 32 / 4 + 8 * half;
-      const int column = warp_column + 16 * group + threadIdx.x % 4 * 4;
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        memory.sums[depth_warp][row][column + i] = sums[group][i % 2][2 * half + i / 2];
+    for (int i = 0; i < Shape::kPairs * 8; ++i) {
+      const int half = i / 4 % 2, column = warp_column + i / 8 * 16 + threadIdx.x % 4 * 4 + i % 4;
+      if (rows[half] >= 0)
+        memory.sums[depth_warp][rows[half]][column] = sums[i / 8][i % 2][2 * half + i % 4 / 2];
     }
   }
   __syncthreads();
+}
+
+// Neighbouring sums of a row of the tile, from `column` of it on. Floats that are not finite are
+// summed again, term by term, as PlainUnlessFinite does it (tile_memory.cuh).
+template <class Shape, int kPack, int kCount, bool kTransposed, class Left, class T>
+__device__ __forceinline__ Vector<float, kCount> SlotSums(const typename Shape::Memory& memory,
+                                                          int row, int column, const Left& left,
+                                                          const T* bank, int first_column,
+                                                          int columns, int depth) {
+  Vector<float, kCount> sums = {};
+  const int slot = memory.slots[row];
+  if (slot < 0) return sums;
+  for (int part = 0; part < Shape::kDepthWarps; ++part) {
+    const Vector<float, kCount> more = LoadVector<kCount>(&memory.sums[part][row][column]);
+    for (int i = 0; i < kCount; ++i) sums.at[i] += more.at[i];
+  }
+  if constexpr (kIsOfFloats<Shape::kArithmetic>) {
+    const SlotMatrix<kTransposed, T> matrix = {
+        bank + static_cast<long long>(slot) * columns * depth, columns, depth};
+    for (int i = 0; i < kCount; ++i) {
+      if (IsFinite(sums.at[i])) continue;
+      float plain = 0.0f;
+#pragma unroll 1
+      for (int k = 0; k < depth; k += kPack) {
+        const auto pack = LoadPack<kPack>(left, row, k, depth);
+        for (int term = 0; term < kPack; ++term)
+          plain += pack.at[term] * matrix.At(k + term, first_column + column + i);
+      }
+      sums.at[i] = plain;
+    }
+  }
+  return sums;
 }

@@ -12,7 +12,7 @@ struct LaunchShape {
 
   int block_size = 0;          // threads of a block, on a GPU
   int64_t lanes = 0;           // neighbouring elements that a thread makes, at most
-  int64_t rows = 0;            // that a block of a block program owns, at least
+  int64_t rows = 0;            // that a block owns, at least, where blocks own rows
   int64_t chunk = 0;           // elements that a block owns, on the CPU
   Team team = Team::kPlanned;  // who reduces a row, on a GPU
 

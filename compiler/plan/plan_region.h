@@ -18,7 +18,9 @@ KernelPlan PlanRowReduction(const Node& region,
 KernelPlan PlanBlockProgram(const Node& region, const PlanOptions& options, KernelBuilder& builder);
 // Products of f32 are as `precision` says (PlanOptions).
 KernelPlan PlanAttention(const Node& region, const PlanOptions& options, KernelBuilder& builder);
-KernelPlan PlanSlotMatMul(const Node& region, KernelBuilder& builder);  // of halves, for GPUs
+// Of a GPU. A block makes as many rows as its shape asks for, kFewRowsOfSlots by itself.
+KernelPlan PlanSlotMatMul(const Node& region, const PlanOptions& options, KernelBuilder& builder);
+inline constexpr int64_t kFewRowsOfSlots = 16, kManyRowsOfSlots = 64, kMostColumnsOfSlots = 128;
 KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);  // scan, sort, scatter
 KernelPlan PlanRecurrence(const Node& region, KernelBuilder& builder);  // steps of GRU, LSTM, RNN
 

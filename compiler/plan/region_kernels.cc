@@ -11,6 +11,7 @@
 #include "compiler/plan/matmul/plan_schedule.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/plan/recurrence_writer.h"
+#include "compiler/region/slot_product.h"
 #include "compiler/support/check.h"
 
 namespace fusec {
@@ -110,6 +111,10 @@ RegionKernels::RegionKernels(const Node& region, std::string name, std::vector<s
     size_ = SizesOfRecurrence(*region.body->nodes.back()).batch;
   if (const Node* reduction = class_ == RegionClass::kRowReduction ? ReductionOf(region) : nullptr)
     size_ = reduction->result()->type.ElementCount();
+  if (class_ == RegionClass::kSlotMatMul) {
+    const Shape& shape = SlotProductOf(region).result()->type.shape;
+    size_ = Product(Shape(shape.begin(), shape.end() - 1));
+  }
   if (class_ != RegionClass::kMatMul) return;
   product_ = PlanLibraryMatMul(region, options.target);
   // cuBLASLt chooses tiles and split-K by the number of rows. On a CPU the runtime's own product
@@ -154,6 +159,7 @@ std::vector<Variant> RegionKernels::PlannedBySize() const {
   if (class_ == RegionClass::kRecurrence) return PlannedSteps();
   if (class_ == RegionClass::kRowReduction && options_.target == TargetKind::kGpu)
     return PlannedRows();
+  if (class_ == RegionClass::kSlotMatMul) return PlannedSlots();
   if (!product_) return {Variant()};
   MatMulRanges ranges(library_ ? 1 : 0);
   if (HasTensorCores(options_))
@@ -194,6 +200,18 @@ std::vector<Variant> RegionKernels::PlannedSteps() const {
   const int64_t first =
       options_.target == TargetKind::kCpu ? kSequencesOfCpu : options_.gpu->multiprocessors() + 1;
   return FewAndMany(few, many, first);
+}
+
+// Large tiles, whose rows of a slot share what is read of its matrix, where a GPU has a small one
+// for each multiprocessor and more.
+std::vector<Variant> RegionKernels::PlannedSlots() const {
+  const int64_t columns =
+      SlotProductOf(region_).result()->type.shape.back().AsConstant().value_or(1);
+  const int64_t tiles = CeilDiv(columns, kMostColumnsOfSlots);
+  Variant few, many;
+  // Of one tile side by side, many small blocks read the rows sooner than few large ones.
+  many.choice.shape.rows = tiles == 1 ? kManyRowsOfSlots / 2 : kManyRowsOfSlots;
+  return FewAndMany(few, many, kFewRowsOfSlots * options_.gpu->multiprocessors() / tiles + 1);
 }
 
 // One for few rows and one for many, from `first` on, if so many are possible.
@@ -375,7 +393,7 @@ Step RegionKernels::PlanOne(const Variant& variant, std::vector<IndexSite>& site
   else if (class_ == RegionClass::kRowReduction || class_ == RegionClass::kMatMul)
     step.kernel = PlanRowReduction(region_, builder);
   else if (class_ == RegionClass::kSlotMatMul)
-    step.kernel = PlanSlotMatMul(region_, builder);
+    step.kernel = PlanSlotMatMul(region_, options_, builder);
   else if (class_ == RegionClass::kAttention)
     step.kernel = PlanAttention(region_, options_, builder);
   else if (class_ == RegionClass::kSequential)

@@ -74,6 +74,7 @@ class RegionKernels {
   std::vector<Variant> PlannedBlocks() const;
   std::vector<Variant> PlannedSteps() const;
   std::vector<Variant> PlannedRows() const;
+  std::vector<Variant> PlannedSlots() const;
   std::vector<Variant> FewAndMany(Variant few, Variant many, int64_t first) const;
   std::vector<Variant> WithoutIdle(std::vector<Variant> variants) const;
   std::vector<KernelChoice> CandidatesOf(int64_t size) const;

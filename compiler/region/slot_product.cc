@@ -9,8 +9,8 @@ bool TakesSlotKernel(const Node& slot_matmul) {
   const Dtype dtype = slot_matmul.result()->type.dtype;
   const int64_t terms = slot_matmul.operand(0)->type.shape.back().AsConstant().value_or(0);
   const int64_t columns = slot_matmul.result()->type.shape.back().AsConstant().value_or(0);
-  return (dtype == Dtype::kF16 || dtype == Dtype::kBF16) && terms % kStep == 0 &&
-         columns % kStep == 0 && terms * columns > kElementsOfSmall;
+  return dtype != Dtype::kF64 && terms % kStep == 0 && columns % kStep == 0 &&
+         terms * columns > kElementsOfSmall;
 }
 
 const Node& SlotProductOf(const Node& region) {

@@ -1,12 +1,14 @@
 #include "runtime/src/adapter_file.h"
 
+#include <regex.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
-#include <regex>
 #include <string_view>
 
 #include "runtime/src/artifact/dtype.h"
@@ -17,8 +19,6 @@
 
 namespace fusec::runtime {
 namespace {
-
-namespace fs = std::filesystem;
 
 // A file of the adapter is data of the caller's, not a part of an artifact.
 tl::unexpected<RuntimeError> AsInput(RuntimeError error) {
@@ -33,13 +33,27 @@ struct TensorRole {
   bool is_plain = false;  // "A" [inputs, rank], "B" [rank, outputs]
 };
 
-std::optional<TensorRole> RoleOf(const std::string& name) {
-  static const std::regex kPeft(R"((?:(.*)\.)?lora_([AB])(?:(?:\.[^.]+)?\.weight)?)");
-  static const std::regex kPlain(R"((?:(.*)\.)?([AB]))");
-  std::smatch match;
-  const bool is_peft = std::regex_match(name, match, kPeft);
-  if (!is_peft && !std::regex_match(name, match, kPlain)) return std::nullopt;
-  return TensorRole{match[1], match[2] == "B", !is_peft};
+// Removes the last part of a dotted path, and returns it.
+std::string_view TakeLast(std::string_view& path) {
+  const size_t dot = path.rfind('.');
+  const std::string_view last = dot == std::string_view::npos ? path : path.substr(dot + 1);
+  path.remove_suffix(std::min(path.size(), last.size() + 1));
+  return last;
+}
+
+std::optional<TensorRole> RoleOf(std::string_view name) {
+  const auto matrix = [](std::string_view part) {
+    return part == "lora_A" || part == "lora_B" || part == "A" || part == "B";
+  };
+  std::string_view part = TakeLast(name);
+  const bool has_suffix = part == "weight";
+  if (has_suffix) {
+    part = TakeLast(name);
+    if (!matrix(part)) part = TakeLast(name);  // behind the name of an adapter
+  }
+  const bool is_plain = part.size() == 1;
+  if (!matrix(part) || (is_plain && has_suffix)) return std::nullopt;
+  return TensorRole{std::string(name), part.back() == 'B', is_plain};
 }
 
 std::string_view WithoutWrapper(std::string_view module) {
@@ -52,6 +66,31 @@ bool MeanTheSame(std::string_view a, std::string_view b) {
   if (a.size() < b.size()) std::swap(a, b);
   return a.ends_with(b) && (a.size() == b.size() || a[a.size() - b.size() - 1] == '.');
 }
+
+// An extended regular expression of POSIX.
+class Pattern {
+ public:
+  // nullopt if `text` is none.
+  static std::optional<Pattern> Parse(const std::string& text) {
+    auto compiled = std::make_unique<regex_t>();
+    if (regcomp(compiled.get(), text.c_str(), REG_EXTENDED | REG_NOSUB) != 0) return std::nullopt;
+    Pattern pattern;
+    pattern.compiled_.reset(compiled.release());
+    return pattern;
+  }
+  bool Matches(const std::string& text) const {
+    return regexec(compiled_.get(), text.c_str(), 0, nullptr, 0) == 0;
+  }
+
+ private:
+  struct Free {
+    void operator()(regex_t* compiled) const {
+      regfree(compiled);
+      delete compiled;
+    }
+  };
+  std::unique_ptr<regex_t, Free> compiled_;
+};
 
 // What adapter_config.json says, as far as it matters here.
 class Config {
@@ -70,7 +109,7 @@ class Config {
   StatusOr<double> ScaleOf(const std::string& module, int64_t rank) const {
     double alpha = alpha_;
     for (const auto& [pattern, value] : alpha_pattern_) {
-      if (std::regex_match(module, pattern)) {
+      if (pattern.Matches(module)) {
         alpha = value;
         break;
       }
@@ -105,11 +144,10 @@ class Config {
     FUSEC_RT_ASSIGN(const auto members, patterns.Members());
     for (const auto& [pattern, value] : members) {
       FUSEC_RT_ASSIGN(const double number, value.AsNumber());
-      try {
-        alpha_pattern_.emplace_back(std::regex("(?:.*\\.)?(?:" + pattern + ")"), number);
-      } catch (const std::regex_error&) {
+      auto parsed = Pattern::Parse("^(.*\\.)?(" + pattern + ")$");  // as PEFT does
+      if (!parsed)
         return Fail(FUSEC_BAD_INPUT, value.where(), " has no regular expression as its name");
-      }
+      alpha_pattern_.emplace_back(*std::move(parsed), number);
     }
     return {};
   }
@@ -120,7 +158,7 @@ class Config {
 
   double alpha_ = 0;
   bool uses_root_ = false;
-  std::vector<std::pair<std::regex, double>> alpha_pattern_;
+  std::vector<std::pair<Pattern, double>> alpha_pattern_;
 };
 
 // The tensors of one layer.
@@ -313,15 +351,17 @@ class AdapterReader {
 }  // namespace
 
 StatusOr<SlotContents> ReadAdapter(const Adapters& adapters, const std::string& path) {
-  std::error_code error;
-  const bool is_folder = fs::is_directory(path, error);
-  const fs::path file = is_folder ? fs::path(path) / "adapter_model.safetensors" : fs::path(path);
-  const fs::path config_file = file.parent_path() / "adapter_config.json";
+  struct stat found = {};
+  const bool is_folder = stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
+  const std::string file = is_folder ? path + "/adapter_model.safetensors" : path;
+  const size_t slash = file.rfind('/');
+  const std::string folder = slash == std::string::npos ? "" : file.substr(0, slash + 1);
+  const std::string config_file = folder + "adapter_config.json";
   std::optional<Config> config;
-  if (fs::exists(config_file, error)) {
-    FUSEC_RT_ASSIGN(config, Config::Read(config_file.string()));
+  if (stat(config_file.c_str(), &found) == 0) {
+    FUSEC_RT_ASSIGN(config, Config::Read(config_file));
   }
-  return AdapterReader(adapters, file.string()).Read(config);
+  return AdapterReader(adapters, file).Read(config);
 }
 
 }  // namespace fusec::runtime

@@ -146,6 +146,11 @@ inline unsigned __ballot_sync(unsigned mask, bool holds) {
   __syncwarp();
   return bits;
 }
+inline int atomicAdd(int* place, int added) {
+  const int before = *place;
+  *place += added;
+  return before;
+}
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
 template <class T>
 T __shfl_sync(unsigned mask, T value, int lane, int width = 32) {

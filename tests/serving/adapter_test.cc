@@ -292,10 +292,9 @@ TEST_F(Adapters, WhatIsWrongIsSaidAndTheSlotKeepsItsAdapter) {
     Run(program_, std::vector<int32_t>(kBatch, 4));
     ADD_FAILURE() << "slot 4 was taken";
   } catch (const Exception& error) {
-    EXPECT_NE(std::string(error.what()).find("slot 4 at position [0] of \"adapter_id\" is outside "
-                                             "-1..3"),
-              std::string::npos)
-        << error.what();
+    const std::string said = error.what();  // of any row
+    EXPECT_NE(said.find("slot 4 at position ["), std::string::npos) << said;
+    EXPECT_NE(said.find("] of \"adapter_id\" is outside -1..3"), std::string::npos) << said;
   }
 }
 

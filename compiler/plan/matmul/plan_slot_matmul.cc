@@ -7,37 +7,45 @@ namespace fusec {
 
 namespace {
 
-constexpr int64_t kTileRows = 16;
-constexpr int kWarps = 8;
-constexpr int64_t kGroupColumns = 16;
-constexpr int64_t kMostColumns = 256;  // of a tile
-constexpr int64_t kLanes = 4;          // 16 bytes of sums
+constexpr int kWarps = 16;
+constexpr int kMostDepthWarps = 8;
+constexpr int64_t kPairColumns = 16;
+constexpr int64_t kGroupRows = 16;
+constexpr int64_t kLanes = 4;  // 16 bytes of sums
 
 int64_t RoundUp(int64_t number, int64_t step) { return (number + step - 1) / step * step; }
 
-// What a tile's warps share out: the depth where columns are few, else the columns.
+// What a block makes, and how its warps share it out: columns first, then the depth of long sums,
+// then groups of rows.
 struct SlotTile {
-  int64_t columns = 0;
-  int column_warps = 1, depth_warps = 1;
+  int64_t rows = 0, columns = 0;
+  int group_warps = 1, column_warps = 1, depth_warps = 1;
 
-  SlotTile(int64_t all_columns, int64_t depth) {
-    const int64_t chunk = 4 * PackOf(depth);
-    while (depth_warps < kWarps && depth_warps * chunk < depth) depth_warps *= 2;
-    // Of long sums as many columns as they need, of short ones as many as there are warps for.
-    column_warps = kWarps / depth_warps;
-    const int64_t wanted =
-        std::min(RoundUp(all_columns, kGroupColumns), kMostColumns / depth_warps);
-    columns = RoundUp(wanted, kGroupColumns * column_warps);
+  SlotTile(int64_t tile_rows, int64_t all_columns, int64_t depth, int64_t pack) : rows(tile_rows) {
+    columns = std::min(RoundUp(all_columns, kPairColumns), kMostColumnsOfSlots);
+    // A warp has two pairs of pieces at least, where there are as many.
+    while (column_warps < 4 && columns % (4 * kPairColumns * column_warps) == 0) column_warps *= 2;
+    // Of many rows there are groups to be shared out.
+    const int most = rows > 2 * kGroupRows ? kMostDepthWarps / 2 : kMostDepthWarps;
+    while (depth_warps < most && depth_warps * column_warps < kWarps &&
+           depth_warps * 4 * pack < depth)
+      depth_warps *= 2;
+    group_warps = kWarps / (column_warps * depth_warps);
   }
-  // Neighbours that a thread takes of a row.
-  static int64_t PackOf(int64_t depth) { return depth % 32 == 0 ? 8 : 4; }
-  int64_t SharedBytes() const { return depth_warps * kTileRows * (columns + 8) * 4; }
+  int64_t SharedBytes() const {
+    const int64_t lists = rows * 4 + 4 + rows * 4 * 2 + rows * 16 * 4;
+    return RoundUp(depth_warps * rows * (columns + 8) * 4 + lists, 16);
+  }
 };
 
 class SlotPlanner : ProductPlanner {
  public:
-  SlotPlanner(const Node& region, const MatMulPlan& matmul, KernelBuilder& builder)
-      : ProductPlanner(region, matmul, builder), tile_(columns(), depth()) {}
+  SlotPlanner(const Node& region, const MatMulPlan& matmul, const std::string& precision,
+              KernelBuilder& builder)
+      : ProductPlanner(region, matmul, builder),
+        precision_(precision),
+        tile_(std::max<int64_t>(builder.shape().rows, kFewRowsOfSlots), columns(), depth(),
+              PackElements()) {}
 
   KernelPlan Plan() {
     NameOperands();
@@ -49,24 +57,31 @@ class SlotPlanner : ProductPlanner {
     IndexWriter& names = builder_.expressions();
     const int64_t column_tiles = CeilDiv(columns(), tile_.columns);
     plan.block_size = 32 * kWarps;
-    plan.blocks = CeilDiv(matmul_.m, kTileRows, builder_.ranges()) * column_tiles;
+    plan.blocks = CeilDiv(matmul_.m, tile_.rows, builder_.ranges()) * column_tiles;
     plan.shared_bytes = static_cast<int>(tile_.SharedBytes());
-    plan.launch_in_words = "a block makes " + std::to_string(kTileRows) + " x " +
+    plan.launch_in_words = "a block makes " + std::to_string(tile_.rows) + " x " +
                            std::to_string(tile_.columns) + " of the result";
-    const CExpr rows = names.Constant("tile_rows", kTileRows, "of a block");
+    const CExpr rows = names.Constant("tile_rows", tile_.rows, "of a block");
     const CExpr width = names.Constant("tile_columns", tile_.columns, "of a block");
+    const CExpr group_warps =
+        names.Constant("group_warps", tile_.group_warps, "that share out the rows");
     const CExpr column_warps = names.Constant("column_warps", tile_.column_warps, "side by side");
     const CExpr depth_warps =
         names.Constant("depth_warps", tile_.depth_warps, "that share out the sums");
     builder_.Append(Statement::Using(
-        "Shape", Template("SlotShape",
-                          {TensorCoreArithmetic(dtype(), ""), width, column_warps, depth_warps})));
+        "Shape", Template("SlotShape", {TensorCoreArithmetic(dtype(), precision_), rows, width,
+                                        group_warps, column_warps, depth_warps})));
     DeclareSharedMemory(builder_);
     const CExpr tiles = names.Constant("column_tiles", column_tiles, "tiles side by side");
     Let("first_row", BlockNumber() / tiles * rows, 0, matmul_.m - 1);
     Let("first_column", BlockNumber() % tiles * width, 0, matmul_.n - 1);
     builder_.Blank();
-    Multiply(rows);
+    const CExpr slot = ReadSlot(rows);
+    left_ = LeftFrom("first_row");
+    pack_ = names.Constant("pack", PackElements(), "elements of one load");
+    builder_.Comment("memory.sums = " + a_.word() + " x what the slots name of " + b_.word());
+    builder_.AppendCall(Call(Template("MultiplyBySlots", {"Shape", pack_, IsTransposed()}),
+                             {left_, slot, b_, "first_column", columns_, depth_, "memory"}));
     builder_.Blank();
     builder_.Comment(EpilogueInWords());
     StoreTile(rows);
@@ -87,29 +102,23 @@ class SlotPlanner : ProductPlanner {
     b_ = builder_.Buffer(matmul_.b.value);
   }
 
-  void Multiply(const CExpr& rows) {
-    const CExpr slot = ReadSlot(rows);
-    const CExpr left = LeftFrom("first_row");
-    const CExpr pack =
-        builder_.expressions().Constant("pack", SlotTile::PackOf(depth()), "elements of one load");
-    builder_.Comment("memory.sums = " + a_.word() + " x what the slots name of " + b_.word());
-    builder_.AppendCall(
-        Call(Template("MultiplyBySlots", {"Shape", pack, matmul_.b.transposed ? "true" : "false"}),
-             {left, slot, b_, "first_column", columns_, depth_, "memory"}));
-  }
+  // Neighbours that a thread takes of a row: 16 bytes, or as many as four threads fill with a step
+  // of halves.
+  int64_t PackElements() const { return dtype() != Dtype::kF32 && depth() % 32 == 0 ? 8 : 4; }
+  CExpr IsTransposed() const { return matmul_.b.transposed ? "true" : "false"; }
 
-  // The slot of a row of the tile in each thread of its number there, in every warp.
+  // The slot of a row of the tile in the thread of its number there.
   CExpr ReadSlot(const CExpr& rows) {
-    builder_.Comment("The slot of row threadIdx.x % " + rows.ToString() + " of the tile.");
+    builder_.Comment("The slot of row number threadIdx.x of the tile.");
     builder_.Append(Statement::Declare("int", "slot", -1));
-    Let("slot_row", "first_row" + "threadIdx.x" % rows, 0, matmul_.m - 1);
+    Let("slot_row", CExpr("first_row") + "threadIdx.x", 0, matmul_.m - 1);
     builder_.Open(/*is_branch=*/true);
     const Value* slots = product_->operand(kSlotsOfProduct);
     const Exprs place = Coordinates(builder_, Expr::Symbol("slot_row"), RowsShape(), "slot_row");
     const Exprs of_slots(place.begin(), place.begin() + slots->type.rank());
     const Expr checked = lowering_.SlotAt(*product_, kSlotsOfProduct, of_slots, kBankOfProduct);
     builder_.Assign("slot", builder_.Write(checked, {}));
-    builder_.CloseIf("slot_row" < RowCount());
+    builder_.CloseIf(And("threadIdx.x" < rows, "slot_row" < RowCount()));
     builder_.Blank();
     return "slot";
   }
@@ -127,17 +136,19 @@ class SlotPlanner : ProductPlanner {
     const Statement header =
         LoopHeader(builder_, "i", "threadIdx.x", rows * count, "Shape::kThreads");
     builder_.Open();
-    builder_.DefineVariable("i", 0, kTileRows * vectors - 1);
-    Let("tile_row", "i" / count, 0, kTileRows - 1);
+    builder_.DefineVariable("i", 0, tile_.rows * vectors - 1);
+    Let("tile_row", "i" / count, 0, tile_.rows - 1);
     Let("tile_vector", "i" % count, 0, vectors - 1);
     Let("row", "first_row + tile_row", 0, matmul_.m - 1);
     Let("vector", "first_column" / lanes + "tile_vector", 0, columns() / kLanes - 1);
     names.NameFactor("vector", kLanes, lanes);
     builder_.Open(/*is_branch=*/true);
     builder_.OpenLanes({"lane", kLanes, true, "#pragma unroll", lanes});
-    builder_.BeforeLanes(Statement::Let(VectorType("float", lanes), "sums",
-                                        Call(Template("TileSums", {"Shape", lanes}),
-                                             {"memory", "tile_row", "tile_vector" * lanes})));
+    builder_.BeforeLanes(
+        Statement::Let(VectorType("float", lanes), "sums",
+                       Call(Template("SlotSums", {"Shape", pack_, lanes, IsTransposed()}),
+                            {"memory", "tile_row", "tile_vector" * lanes, left_, b_, "first_column",
+                             columns_, depth_})));
     builder_.Append(Statement::Let("float", "product", "sums.at[lane]"));
     builder_.DefineVariable("product", 0, 0);
     StoreElement(Expr::Symbol("row"), Expr::Symbol("vector") * kLanes + Expr::Symbol("lane"),
@@ -147,7 +158,9 @@ class SlotPlanner : ProductPlanner {
     builder_.CloseFor(header);
   }
 
+  const std::string& precision_;
   const SlotTile tile_;
+  CExpr left_, pack_;
 };
 
 // The product as others are planned: rows by a matrix, of which the bank has many.
@@ -179,9 +192,9 @@ MatMulPlan PlanOf(const Node& region) {
 
 }  // namespace
 
-KernelPlan PlanSlotMatMul(const Node& region, KernelBuilder& builder) {
+KernelPlan PlanSlotMatMul(const Node& region, const PlanOptions& options, KernelBuilder& builder) {
   const MatMulPlan plan = PlanOf(region);
-  return SlotPlanner(region, plan, builder).Plan();
+  return SlotPlanner(region, plan, options.matmul_precision, builder).Plan();
 }
 
 }  // namespace fusec

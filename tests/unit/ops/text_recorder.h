@@ -44,6 +44,9 @@ class TextRecorder : public LowerContext {
   Expr IndexFromData(const Scalar&, const Expr&, int, ArrayRef<Expr>) override {
     ReportBug(__FILE__, __LINE__, "IndexFromData", "is not for these ops");
   }
+  Expr SlotFromData(const Scalar&, int, ArrayRef<Expr>, int) override {
+    ReportBug(__FILE__, __LINE__, "SlotFromData", "is not for these ops");
+  }
   Scalar DataFromIndex(const Expr&, Dtype) override {
     ReportBug(__FILE__, __LINE__, "DataFromIndex", "is not for these ops");
   }

@@ -207,6 +207,9 @@ class LowerEvaluator : public LowerContext {
     const int64_t value = std::stoll(data.text());
     return Expr(value < 0 ? value + Number(extent) : value);
   }
+  Expr SlotFromData(const Scalar&, int, ArrayRef<Expr>, int) override {
+    ReportBug(__FILE__, __LINE__, "SlotFromData", "is not for these ops");
+  }
   Scalar DataFromIndex(const Expr& index, Dtype dtype) override {
     return {Number(index), dtype};
   }
