@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/host_table.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/ir/symbolic_contents.h"
 #include "compiler/reference/interpreter.h"
@@ -97,6 +98,9 @@ Result<bool> FoldConstants(Graph& graph, const PassOptions&, PassReport&) {
       graph.ReplaceAllUses(node.results[r].get(), constant);
       std::swap(constant->name, node.results[r]->name);  // as the model calls it
       if (is_updatable) constant->producer->attributes[kUpdatable] = constant->name;
+      if (node.kind == OpKind::kIdentity && IsHostTable(node.operand(0)))
+        constant->producer->attributes[kHostTable] =
+            node.operand(0)->producer->attributes.at(kHostTable);
     }
     i = builder.insert_at();  // the folded node itself, now unread
     changed = true;

@@ -1,5 +1,7 @@
 #include "passes/pass_manager.h"
 
+#include <fnmatch.h>
+
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -18,6 +20,14 @@ const std::vector<PassInfo>& AllPasses() {
 #undef FUSEC_PASS
   };
   return passes;
+}
+
+bool LiesOnHost(ArrayRef<TablePlacement> placements, const std::string& table) {
+  bool on_host = false;
+  for (const TablePlacement& placement : placements) {
+    if (fnmatch(placement.pattern.c_str(), table.c_str(), 0) == 0) on_host = placement.on_host;
+  }
+  return on_host;
 }
 
 const PassInfo* FindPass(std::string_view name) {

@@ -21,6 +21,14 @@ struct TableStorage {
   RowStorage storage = RowStorage::kInt8;
 };
 
+// Where tables lie whose name matches `pattern` while a GPU runs the program (--table-placement).
+struct TablePlacement {
+  std::string pattern;
+  bool on_host = false;
+};
+// Whether the last one that matches a table of that name puts it into host memory.
+bool LiesOnHost(ArrayRef<TablePlacement> placements, const std::string& table);
+
 struct PassOptions {
   std::set<std::string> disabled_fusions;  // optional passes to leave out (--disable-fusion)
   std::string matmul_precision = "highest";
@@ -29,7 +37,8 @@ struct PassOptions {
   std::vector<TableStorage> table_storage = {};
   // The model's names of constants, by the graph's; a constant that is not there has the same.
   std::map<std::string, std::string> constant_names = {};
-  std::optional<AdapterSlots> adapters = {};  // see adapter_slots.h
+  std::optional<AdapterSlots> adapters = {};         // see adapter_slots.h
+  std::vector<TablePlacement> table_placement = {};  // see place_tables.h
 };
 
 // An edge of the graph that a pass looked at and did not fuse. Values are given by name, since

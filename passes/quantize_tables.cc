@@ -1,81 +1,16 @@
 #include "passes/quantize_tables.h"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 
-#include "compiler/support/terminal.h"
+#include "compiler/ir/host_table.h"
+#include "passes/embedding_tables.h"
 #include "passes/graph_edit.h"
 
 namespace fusec {
 
 namespace {
-
-// A table and the nodes that look its rows up.
-struct Table {
-  Node* constant = nullptr;
-  std::string name;  // the model's
-  std::vector<Node*> gathers;
-};
-
-// The gathers that read `value`, directly or through identities; false if anything else does.
-bool CollectGathers(const Graph& graph, const ReaderMap& readers, const Value* value,
-                    std::vector<Node*>& gathers) {
-  if (IsOutput(graph, value)) return false;
-  const auto found = readers.find(value);
-  if (found == readers.end()) return true;
-  for (Node* reader : found->second) {
-    if (reader->kind == OpKind::kIdentity) {
-      if (!CollectGathers(graph, readers, reader->result(), gathers)) return false;
-      continue;
-    }
-    const bool looks_up = reader->kind == OpKind::kGather && reader->Int("axis") == 0 &&
-                          reader->operand(0) == value && reader->operand(1) != value;
-    if (!looks_up) return false;
-    gathers.push_back(reader);
-  }
-  return true;
-}
-
-std::vector<Table> TablesOf(const Graph& graph, const PassOptions& options) {
-  const ReaderMap readers = Readers(graph);
-  std::vector<Table> tables;
-  for (const auto& node : graph.nodes) {
-    const TensorData* data = node->kind == OpKind::kConstant ? StoredData(node->result()) : nullptr;
-    if (data == nullptr || !IsFloat(data->dtype()) || data->dims().size() != 2 ||
-        data->element_count() == 0)
-      continue;
-    Table table{node.get(), node->result()->name, {}};
-    const auto named = options.constant_names.find(table.name);
-    if (named != options.constant_names.end()) table.name = named->second;
-    if (CollectGathers(graph, readers, node->result(), table.gathers) && !table.gathers.empty())
-      tables.push_back(std::move(table));
-  }
-  return tables;
-}
-
-bool Matches(const TableStorage& wanted, const Table& table) {
-  return fnmatch(wanted.pattern.c_str(), table.name.c_str(), 0) == 0;
-}
-
-tl::unexpected<Error> NoSuchTable(const TableStorage& wanted, ArrayRef<Table> tables) {
-  constexpr size_t kMostListed = 30;
-  std::vector<std::string> listed;
-  for (const Table& table : tables) {
-    if (listed.size() < kMostListed)
-      listed.push_back(table.name + " " + table.constant->result()->type.ToString());
-  }
-  if (tables.size() > listed.size())
-    listed.push_back(fmt::format("and {} more", tables.size() - listed.size()));
-  return Fail(
-      ErrorKind::kUsage,
-      fmt::format("--table-storage {}={}: no embedding table has such a name; {}", wanted.pattern,
-                  RowStorageName(wanted.storage),
-                  listed.empty() ? "the model has none (a table is a constant of floats [rows, "
-                                   "columns] that only gathers along its rows read)"
-                                 : "there are " + Join(listed, ", ")));
-}
 
 // Writes the elements of looked-up rows down.
 class Dequantizer {
@@ -139,7 +74,7 @@ size_t PlaceOf(const Graph& graph, const Node* node) {
 }
 
 // Replaces the table, and every look-up of it; the old nodes are dead then.
-Result<StoredTable> Store(Graph& graph, const Table& table, RowStorage storage) {
+Result<StoredTable> Store(Graph& graph, const EmbeddingTable& table, RowStorage storage) {
   Value* const old = table.constant->result();
   const TensorData& data = table.constant->constant;
   const int64_t columns = data.dims()[1];
@@ -165,6 +100,7 @@ Result<StoredTable> Store(Graph& graph, const Table& table, RowStorage storage) 
   std::swap(rows->name, old->name);  // as the model calls it
   for (Value* part : {rows, factors}) {
     if (part && IsUpdatable(old)) part->producer->attributes[kUpdatable] = part->name;
+    if (part && IsHostTable(old)) part->producer->attributes[kHostTable] = table.name;
   }
   record.constant = rows->name;
   if (factors) record.factors = factors->name;
@@ -182,16 +118,21 @@ Result<StoredTable> Store(Graph& graph, const Table& table, RowStorage storage) 
 
 Result<bool> QuantizeTables(Graph& graph, const PassOptions& options, PassReport& report) {
   if (options.table_storage.empty()) return false;
-  const std::vector<Table> tables = TablesOf(graph, options);
+  const std::vector<EmbeddingTable> tables = EmbeddingTables(graph, options.constant_names);
   for (const TableStorage& wanted : options.table_storage) {
-    if (std::none_of(tables.begin(), tables.end(),
-                     [&](const Table& table) { return Matches(wanted, table); }))
-      return NoSuchTable(wanted, tables);
+    const bool is_used =
+        std::any_of(tables.begin(), tables.end(),
+                    [&](const EmbeddingTable& table) { return table.Matches(wanted.pattern); });
+    if (is_used) continue;
+    return NoSuchTable(
+        fmt::format("--table-storage {}={}", wanted.pattern, RowStorageName(wanted.storage)),
+        wanted.pattern, graph, options.constant_names);
   }
   bool changed = false;
-  for (const Table& table : tables) {
-    const auto wanted = std::find_if(options.table_storage.rbegin(), options.table_storage.rend(),
-                                     [&](const TableStorage& one) { return Matches(one, table); });
+  for (const EmbeddingTable& table : tables) {
+    const auto wanted =
+        std::find_if(options.table_storage.rbegin(), options.table_storage.rend(),
+                     [&](const TableStorage& one) { return table.Matches(one.pattern); });
     if (wanted == options.table_storage.rend()) continue;
     FUSEC_ASSIGN(StoredTable stored, Store(graph, table, wanted->storage));
     report.stored_tables.push_back(std::move(stored));

@@ -1,5 +1,7 @@
 #include "compiler/ir/graph.h"
 
+#include "compiler/ir/host_table.h"
+
 namespace fusec {
 namespace {
 
@@ -54,7 +56,7 @@ bool IsUpdatable(const Value* value) {
 }
 
 const TensorData* Payload(const Value* value) {
-  return IsUpdatable(value) ? nullptr : StoredData(value);
+  return IsUpdatable(value) || IsHostTable(value) ? nullptr : StoredData(value);
 }
 
 const TensorData* StoredData(const Value* value) {

@@ -1,6 +1,7 @@
 // constant and region: their types come from the payload and from the body, which Infer does not
 // see.
 #include "compiler/import/import_context.h"
+#include "compiler/ir/host_table.h"
 #include "compiler/ir/region_class.h"
 #include "compiler/ops/define_op.h"
 
@@ -33,7 +34,8 @@ Result<TensorData> ConstantValue(const ImportContext& context) {
 }
 
 struct ConstantOp {
-  static constexpr AttributeSpec kAttributes[] = {{kUpdatable, "text", true}};
+  static constexpr AttributeSpec kAttributes[] = {{kUpdatable, "text", true},
+                                                  {kHostTable, "text", true}};
   static Result<void> Import(ImportContext& context) {
     FUSEC_ASSIGN(TensorData value, ConstantValue(context));
     context.SetOutput(0, context.builder().Constant(std::move(value)));

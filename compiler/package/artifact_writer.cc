@@ -1,12 +1,15 @@
 #include "compiler/package/artifact_writer.h"
 
+#include <algorithm>
 #include <deque>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "compiler/ir/host_table.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/package/artifact_folder.h"
+#include "compiler/package/placed_tables.h"
 #include "compiler/package/stored_tables.h"
 #include "compiler/package/weights_file.h"
 #include "compiler/plan/matmul/weight_panels.h"
@@ -61,6 +64,8 @@ class BufferTable {
   const std::vector<std::pair<std::string, const TensorData*>>& constants() const {
     return constants_;
   }
+  // Of which constants lie in host memory.
+  ArrayRef<PlacedTable> placed_tables() const { return placed_tables_; }
 
  private:
   void AddStep(const Step& step, bool constants) {
@@ -96,6 +101,16 @@ class BufferTable {
     }
   }
 
+  // The last constant, which is the whole of a table or a part.
+  void PlaceOnHost(const Node& constant) {
+    json_.back()["placement"] = "host";
+    const std::string& name = constant.Get<std::string>(kHostTable);
+    auto table = std::find_if(placed_tables_.begin(), placed_tables_.end(),
+                              [&](const PlacedTable& other) { return other.table == name; });
+    if (table == placed_tables_.end()) table = placed_tables_.insert(placed_tables_.end(), {name});
+    table->bytes += static_cast<int64_t>(constant.constant.byte_count());
+  }
+
   // `value`, which stands for `first` in another target's graph.
   void AddAs(const Value* first, const Value* value, const char* kind, const std::string& name) {
     Add(first, kind, name);
@@ -115,6 +130,7 @@ class BufferTable {
     AddJson("constant", name, value->type.dtype, std::to_string(data->element_count()));
     json_.back()["tensor"] = name;
     constants_.emplace_back(name, data);
+    if (IsHostTable(value)) PlaceOnHost(*value->producer);
   }
 
   // Targets may have made different constants of one name.
@@ -154,6 +170,7 @@ class BufferTable {
   std::set<std::string> constant_names_, unread_;  // the latter by name and hash
   Json json_ = Json::array();
   std::vector<std::pair<std::string, const TensorData*>> constants_;
+  std::vector<PlacedTable> placed_tables_;
   std::deque<TensorData> made_;  // of these constants, what the graph has in another layout
 };
 
@@ -323,6 +340,8 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
   if (!contents.frozen_inputs.empty()) json["frozen_inputs"] = contents.frozen_inputs;
   if (!contents.stored_tables.empty())
     json["table_storage"] = StoredTablesJson(contents.stored_tables);
+  if (!buffers.placed_tables().empty())
+    json["table_placement"] = PlacedTablesJson(buffers.placed_tables());
   if (contents.adapters) json["adapters"] = AdaptersJson(*contents.adapters);
   Json symbols = Json::array();
   for (const DimSymbol& symbol : graph.symbols) {

@@ -76,7 +76,7 @@ class Device {
   virtual const std::string& name() const = 0;  // "cpu (x86-64-v4)", "cuda:0 NVIDIA H200"
   virtual const Target& target() const = 0;     // the target of the manifest that it runs
   virtual bool has_device_memory() const = 0;   // whether bindings may be `on_device`
-  virtual size_t weight_bytes() const = 0;      // of device memory
+  virtual size_t weight_bytes() const = 0;      // of device memory, without tables on the host
   virtual StatusOr<std::unique_ptr<Executor>> NewExecutor() = 0;
   // Puts the constants of `weights`, an artifact of the same program, in the place of those it has.
   // Every run sees all of the old ones or all of the new ones; after an error, the old ones. By one

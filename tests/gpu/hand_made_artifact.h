@@ -64,6 +64,8 @@ class HandMadeArtifact {
   int Output(const std::string& name, fusec_dtype dtype, const std::vector<std::string>& shape);
   int Arena(const std::string& name, fusec_dtype dtype, const std::string& elements);
   int Constant(const std::string& name, fusec_dtype dtype, int64_t elements, const void* data);
+  // Keeps a constant in host memory while a GPU runs the program.
+  void PlaceOnHost(int constant);
   // Tells that a constant is a table of this storage in `buffer`, with scales in `factors` or -1;
   // the target's machine code stands for the kernels of its updates.
   void Table(const std::string& name, fusec_dtype dtype, int64_t rows, int64_t columns,
@@ -178,6 +180,10 @@ inline int HandMadeArtifact::Output(const std::string& name, fusec_dtype dtype,
 inline int HandMadeArtifact::Arena(const std::string& name, fusec_dtype dtype,
                                    const std::string& elements) {
   return Buffer("arena", name, dtype, elements);
+}
+
+inline void HandMadeArtifact::PlaceOnHost(int constant) {
+  contents_->manifest["buffers"][static_cast<size_t>(constant)]["placement"] = "host";
 }
 
 inline int HandMadeArtifact::Constant(const std::string& name, fusec_dtype dtype, int64_t elements,

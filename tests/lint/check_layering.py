@@ -99,7 +99,7 @@ ALLOWED = {
     ] + of_runtime("artifact/hash.h", "bench.h", "cuda/cublaslt_proposals.h", "cuda/cuda_pieces.h", "cuda/kernel_cache.h"),
     "compiler/driver/explain/": GROUND + [
         "compiler/driver/artifact/", "compiler/driver/tune/",
-        "compiler/package/adapter_sites.h", "compiler/package/stored_tables.h",  # which the manifest lists
+        "compiler/package/adapter_sites.h", "compiler/package/placed_tables.h", "compiler/package/stored_tables.h",  # which the manifest lists
     ] + of_runtime(
         "arena.h", "artifact/artifact.h", "artifact/hash.h", "artifact/manifest.h", "artifact/step_sizes.h", "cuda/kernel_cache.h",
         "cuda/nvrtc.h"),

@@ -19,9 +19,9 @@ namespace fusec {
 //     # ---- expected ----
 //     graph ...
 //
-// The passes of "# run:" run in this order. Behind a space, "disable: NAME" leaves a fusion out, and
-// "index-policy: WORD", "matmul-precision: WORD", "table-storage: PATTERN=STORAGE" or "adapters: SLOTS,RANK"
-// sets that option.
+// The passes of "# run:" run in this order. Behind a space, "disable: NAME" leaves a fusion out,
+// and "index-policy: WORD", "matmul-precision: WORD", "table-storage: PATTERN=STORAGE",
+// "table-placement: PATTERN=host" or "adapters: SLOTS,RANK" sets that option; there may be several.
 // Instead of a graph, "error: " and its text may be expected.
 struct PassCase {
   std::vector<std::string> passes;
@@ -31,6 +31,24 @@ struct PassCase {
 
 inline const std::string kPassCases = FUSEC_SOURCE_DIR "/tests/passes/";
 inline const std::string kExpectedLine = "# ---- expected ----\n";
+
+inline void SetOption(const std::string& keyword, const std::string& value, PassOptions& options) {
+  if (keyword == "disable:") options.disabled_fusions.insert(value);
+  if (keyword == "index-policy:") options.index_policy = value;
+  if (keyword == "matmul-precision:") options.matmul_precision = value;
+  if (keyword == "table-storage:") {
+    const size_t equals = value.find('=');
+    options.table_storage.push_back(
+        {value.substr(0, equals), ParseRowStorage(value.substr(equals + 1)).value()});
+  }
+  if (keyword == "table-placement:") {
+    const size_t equals = value.find('=');
+    options.table_placement.push_back(
+        {value.substr(0, equals), value.substr(equals + 1) == "host"});
+  }
+  if (keyword == "adapters:")
+    options.adapters = {std::stoll(value), std::stoll(value.substr(value.find(',') + 1))};
+}
 
 inline PassCase ReadPassCase(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -44,17 +62,8 @@ inline PassCase ReadPassCase(const std::string& path) {
     if (!line.starts_with("# run: ")) continue;
     std::istringstream words(line.substr(7));
     std::string names, keyword, value;
-    words >> names >> keyword >> value;
-    if (keyword == "disable:") result.options.disabled_fusions.insert(value);
-    if (keyword == "index-policy:") result.options.index_policy = value;
-    if (keyword == "matmul-precision:") result.options.matmul_precision = value;
-    if (keyword == "table-storage:") {
-      const size_t equals = value.find('=');
-      result.options.table_storage.push_back(
-          {value.substr(0, equals), ParseRowStorage(value.substr(equals + 1)).value()});
-    }
-    if (keyword == "adapters:")
-      result.options.adapters = {std::stoll(value), std::stoll(value.substr(value.find(',') + 1))};
+    words >> names;
+    while (words >> keyword >> value) SetOption(keyword, value, result.options);
     std::istringstream list(names);
     for (std::string name; std::getline(list, name, ',');) result.passes.push_back(name);
   }

@@ -312,6 +312,11 @@ class Reports(Quiet):
             fusec.verify(model("lookup"), device="cpu", table_storage={"table": "fp8"}, drift_bound=1e-6)
         with self.assertRaisesRegex(fusec.BadUsage, "no embedding table has such a name"):
             fusec.compile(model("lookup"), folder, table_storage={"nothing*": "int8"})
+        with self.assertRaisesRegex(fusec.BadUsage, "--table-placement nothing[*]=host: no embedding table has such a name"):
+            fusec.compile(model("lookup"), folder, table_placement={"nothing*": "host"})
+        fusec.compile(model("lookup"), folder, target="cpu", cpu_level="x86-64-v3", table_placement={"tab*": "host"})
+        self.assertEqual(fusec.explain(folder).table_placement, [])  # a GPU would have it there, this is for a CPU
+        self.assertTrue(fusec.verify(folder, model=model("lookup"), device="cpu", table_placement={"tab*": "host"}))
 
     def test_a_wrong_answer(self):
         # An artifact of another model with the same signature, which says that it was made from this one.

@@ -38,7 +38,8 @@ namespace {
 
 using fusec_kernels::RowPiece;
 
-class FakeGpuRows : public FakeGpuTest {
+// With the tables in the GPU's memory, or in the host's.
+class FakeGpuRows : public FakeGpuTest, public testing::WithParamInterface<bool> {
  protected:
   static constexpr int64_t kRows = 4;
 
@@ -54,6 +55,9 @@ class FakeGpuRows : public FakeGpuTest {
     made_.Table("int8", FUSEC_F32, kRows, 3, "int8", int8, factors);
     made_.Table("weights", FUSEC_F32, kRows, 1, "f32", 1);
     made_.Table("wide", FUSEC_F32, kRows, 8, "f32", wide);
+    if (GetParam()) {
+      for (const int table : {1, int8, factors, wide}) made_.PlaceOnHost(table);
+    }
     path_ = made_.Write("sm_90a", true);
     for (const auto& [name, kernel] : {std::pair("clear_slots", &fusec_kernels::clear_slots),
                                        {"claim_rows", &fusec_kernels::claim_rows},
@@ -105,7 +109,7 @@ class FakeGpuRows : public FakeGpuTest {
   }
 };
 
-TEST_F(FakeGpuRows, StoresTheBitsOfTheCpu) {
+TEST_P(FakeGpuRows, StoresTheBitsOfTheCpu) {
   const auto program = Load();
   std::mt19937 random(3);
   std::vector<int64_t> ids(100'000);
@@ -134,7 +138,7 @@ TEST_F(FakeGpuRows, StoresTheBitsOfTheCpu) {
   EXPECT_EQ(program->table_version(0), 1u);
 }
 
-TEST_F(FakeGpuRows, RunsSeeTheRowsOfTheirTurn) {
+TEST_P(FakeGpuRows, RunsSeeTheRowsOfTheirTurn) {
   const auto program = Load();
   CUstream stream = nullptr;
   driver_.cuStreamCreate(&stream, 0);
@@ -171,7 +175,7 @@ TEST_F(FakeGpuRows, RunsSeeTheRowsOfTheirTurn) {
   driver_.cuStreamDestroy(stream);
 }
 
-TEST_F(FakeGpuRows, ChecksRowsInDeviceMemory) {
+TEST_P(FakeGpuRows, ChecksRowsInDeviceMemory) {
   const auto program = Load();
   const std::vector<float> zeros(9);
   const auto update = [&](const std::vector<int64_t>& ids, const std::vector<float>& rows) {
@@ -190,7 +194,7 @@ TEST_F(FakeGpuRows, ChecksRowsInDeviceMemory) {
   EXPECT_EQ(OnGpu<float>(*program, "factors")[7], 2);
 }
 
-TEST_F(FakeGpuRows, PageLockedRowsNeedNoStaging) {
+TEST_P(FakeGpuRows, PageLockedRowsNeedNoStaging) {
   const auto program = Load();
   const size_t before = gpu_.pinned_bytes;
   auto* ids = static_cast<int64_t*>(*program->device().AllocateHost(8));
@@ -209,7 +213,7 @@ TEST_F(FakeGpuRows, PageLockedRowsNeedNoStaging) {
   program->device().FreeHost(rows);
 }
 
-TEST_F(FakeGpuRows, AFullGpuKeepsItsRows) {
+TEST_P(FakeGpuRows, AFullGpuKeepsItsRows) {
   const auto program = Load();
   driver_.cuMemAlloc = [](CUdeviceptr*, size_t) { return CUDA_ERROR_OUT_OF_MEMORY; };
   const Status full = Update(*program, "wide", {1}, std::vector<float>(8, 1));
@@ -220,6 +224,9 @@ TEST_F(FakeGpuRows, AFullGpuKeepsItsRows) {
   ASSERT_TRUE(Update(*program, "wide", {1}, std::vector<float>(8, 1)));
   EXPECT_EQ(OnGpu<float>(*program, "wide")[8], 1);
 }
+
+INSTANTIATE_TEST_SUITE_P(Placement, FakeGpuRows, testing::Bool(),
+                         [](const auto& on_host) { return on_host.param ? "Host" : "Device"; });
 
 }  // namespace
 }  // namespace fusec::runtime

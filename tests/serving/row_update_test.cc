@@ -3,6 +3,7 @@
 //
 //   FUSEC_TEST_SECONDS=10                       instead of one second
 //   FUSEC_TEST_DEVICE=cuda                      on the first GPU
+//   FUSEC_TEST_PLACEMENT=host                   with its tables in host memory
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -44,7 +45,7 @@ class TablesModel {
   TablesModel() : folder_(fs::temp_directory_path() / ("fusec_rows_" + std::to_string(getpid()))) {
     fs::create_directories(folder_);
     const std::string target = DeviceUnderTest() == "cpu" ? "cpu" : "native";
-    std::string flags = " --target " + target;
+    std::string flags = " --target " + target + serving::PlacementFlags();
     for (const std::string& storage : kStorages) {
       if (storage != "f32") flags += " --table-storage t_" + storage + "=" + storage;
     }

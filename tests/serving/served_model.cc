@@ -34,7 +34,8 @@ struct CompiledArtifact {
     path = folder / "model_fused";
     const std::string target = DeviceUnderTest() == "cpu" ? "cpu" : "native";
     const std::string command = Environment("FUSEC", FUSEC_PROGRAM) + " " + FUSEC_SOURCE_DIR +
-                                "/models/dlrm_dot.ts.onnx -o " + path + " --target " + target;
+                                "/models/dlrm_dot.ts.onnx -o " + path + " --target " + target +
+                                PlacementFlags();
     if (std::system(command.c_str()) == 0) return;
     throw Exception(FUSEC_BAD_ARTIFACT, "failed: " + command);
   }
@@ -70,6 +71,11 @@ std::vector<std::byte> RandomInput(const runtime::TensorSignature& input, int64_
 }
 
 }  // namespace
+
+std::string PlacementFlags() {
+  const std::string place = Environment("FUSEC_TEST_PLACEMENT", "");
+  return place.empty() ? "" : " --table-placement '*=" + place + "'";
+}
 
 std::string DeviceUnderTest() { return Environment("FUSEC_TEST_DEVICE", "cpu"); }
 

@@ -14,6 +14,9 @@ namespace fusec::serving {
 // "cpu", or what FUSEC_TEST_DEVICE says: "cuda" on a machine with a GPU.
 std::string DeviceUnderTest();
 
+// Flags of the compiler that FUSEC_TEST_PLACEMENT ("host" or "device") asks for: where tables lie.
+std::string PlacementFlags();
+
 // A DLRM compiled for that device when first asked for, by the program that FUSEC names (else the
 // one of this build). FUSEC_TEST_ARTIFACT names an artifact to take instead. The folder goes away
 // with the process.

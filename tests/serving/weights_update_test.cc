@@ -3,6 +3,7 @@
 //
 //   FUSEC_TEST_SECONDS=10                       instead of one second
 //   FUSEC_TEST_DEVICE=cuda                      on the first GPU
+//   FUSEC_TEST_PLACEMENT=host                   with its tables in host memory
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,8 +24,15 @@ namespace {
 
 using serving::WithOtherWeights;
 
-class FakeGpuUpdate : public runtime::FakeGpuTest {
+// With the weights in the GPU's memory, or in the host's.
+class FakeGpuUpdate : public runtime::FakeGpuTest, public testing::WithParamInterface<bool> {
  protected:
+  void SetUp() override {
+    FakeGpuTest::SetUp();
+    if (!GetParam()) return;
+    made_.PlaceOnHost(1);
+    path_ = made_.Write("sm_90a", true);
+  }
   static constexpr int64_t kBatch = 100;
 
   // A run of 1, 2, 3, ... on the context's own stream, or on one of the caller.
@@ -46,7 +54,7 @@ class FakeGpuUpdate : public runtime::FakeGpuTest {
   const std::vector<float> x_ = std::vector<float>(kBatch, 3);
 };
 
-TEST_F(FakeGpuUpdate, RunsSeeTheWeightsOfTheirTurn) {
+TEST_P(FakeGpuUpdate, RunsSeeTheWeightsOfTheirTurn) {
   const std::string other = WithOtherWeights(path_, path_ + ".other", 2);
   const auto program = Load();
   CUstream stream = nullptr;
@@ -78,7 +86,7 @@ TEST_F(FakeGpuUpdate, RunsSeeTheWeightsOfTheirTurn) {
   std::filesystem::remove_all(other);
 }
 
-TEST_F(FakeGpuUpdate, CapturesNoGraphAgainAndCopiesWhatChanged) {
+TEST_P(FakeGpuUpdate, CapturesNoGraphAgainAndCopiesWhatChanged) {
   const std::string other = WithOtherWeights(path_, path_ + ".other", 2);
   const auto program = Load();
   {
@@ -94,22 +102,24 @@ TEST_F(FakeGpuUpdate, CapturesNoGraphAgainAndCopiesWhatChanged) {
     ASSERT_TRUE(run());
     EXPECT_EQ(Factor(x_, y), 2);
     EXPECT_EQ(gpu_.calls["cuGraphInstantiate"], 0);
-    EXPECT_EQ(gpu_.calls["cuMemcpyDtoDAsync"], 1);
+    EXPECT_EQ(gpu_.calls["cuMemcpyDtoDAsync"], GetParam() ? 0 : 1);
+    EXPECT_EQ(gpu_.calls["cuLaunchHostFunc"], GetParam() ? 1 : 0);
     gpu_.calls.clear();
     ASSERT_TRUE(program->UpdateWeights(other));  // nothing is other
-    EXPECT_EQ(gpu_.calls["cuMemcpyDtoDAsync"], 0);
+    EXPECT_EQ(gpu_.calls["cuMemcpyDtoDAsync"] + gpu_.calls["cuLaunchHostFunc"], 0);
   }
   std::filesystem::remove_all(other);
 }
 
-TEST_F(FakeGpuUpdate, KeepsTheOldWeightsAfterAnError) {
+TEST_P(FakeGpuUpdate, KeepsTheOldWeightsAfterAnError) {
   const std::string other = WithOtherWeights(path_, path_ + ".other", 2);
   const auto program = Load();
   {
     const auto context = *runtime::Context::Create(*program);
     driver_.cuMemAlloc = [](CUdeviceptr*, size_t) { return CUDA_ERROR_OUT_OF_MEMORY; };
+    driver_.cuLaunchHostFunc = [](CUstream, CUhostFn, void*) { return CUDA_ERROR_OUT_OF_MEMORY; };
     const auto full = program->UpdateWeights(other);
-    driver_.cuMemAlloc = gpu_.Driver().cuMemAlloc;
+    driver_ = gpu_.Driver();
     ASSERT_FALSE(full);
     EXPECT_EQ(full.error().code, FUSEC_NO_DEVICE);
     std::ofstream(other + "/weights.safetensors", std::ios::app) << "x";
@@ -121,7 +131,7 @@ TEST_F(FakeGpuUpdate, KeepsTheOldWeightsAfterAnError) {
   std::filesystem::remove_all(other);
 }
 
-TEST_F(FakeGpuUpdate, RefusesAnotherProgram) {
+TEST_P(FakeGpuUpdate, RefusesAnotherProgram) {
   const auto program = Load();
   const std::string other = WithOtherWeights(path_, path_ + ".other", 2);
   std::ifstream file(other + "/manifest.json");
@@ -135,6 +145,9 @@ TEST_F(FakeGpuUpdate, RefusesAnotherProgram) {
             other + ": is not the loaded program with other weights, its steps are others");
   std::filesystem::remove_all(other);
 }
+
+INSTANTIATE_TEST_SUITE_P(Placement, FakeGpuUpdate, testing::Bool(),
+                         [](const auto& on_host) { return on_host.param ? "Host" : "Device"; });
 
 using Clock = std::chrono::steady_clock;
 using serving::Request;

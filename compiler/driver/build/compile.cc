@@ -8,6 +8,7 @@
 #include "compiler/driver/build/table_tracker.h"
 #include "compiler/driver/build/updatable.h"
 #include "compiler/import/import.h"
+#include "compiler/ir/host_table.h"
 #include "compiler/package/output_path.h"
 #include "compiler/region/index_limits.h"
 #include "compiler/region/traffic.h"
@@ -62,6 +63,24 @@ void CountUnfused(const Graph& graph, int& launches, Expr& bytes) {
   }
 }
 
+// Warnings of tables that were to lie in host memory and of which passes have left nothing but what
+// they computed of them.
+std::vector<std::string> UnplacedTables(const Graph& fused, ArrayRef<RowTable> tables,
+                                        const CompileOptions& options) {
+  std::set<std::string> on_host;
+  for (const auto& node : fused.nodes) {
+    if (IsHostTable(node->result())) on_host.insert(node->Get<std::string>(kHostTable));
+  }
+  std::vector<std::string> warnings;
+  for (const RowTable& table : tables) {
+    const bool is_wanted = LiesOnHost(options.table_placement, table.table);
+    if (!is_wanted || table.fixed.empty() || on_host.count(table.table) != 0) continue;
+    warnings.push_back("table \"" + table.table +
+                       "\" is not in host memory (--table-placement): " + table.fixed);
+  }
+  return warnings;
+}
+
 // By kind of target, all from one simplified graph.
 struct Fused {
   std::shared_ptr<const Graph> graph;
@@ -72,7 +91,7 @@ struct FusedGraphs {
   std::vector<StoredTable> stored_tables;
   std::vector<AdapterSite> adapter_sites;
   std::vector<RowTable> tables;
-  std::vector<std::string> sums_over_batch;  // warnings
+  std::vector<std::string> warnings;
 };
 
 Result<FusedGraphs> Fuse(Graph& graph, ArrayRef<std::string> targets, const CompileOptions& options,
@@ -86,7 +105,7 @@ Result<FusedGraphs> Fuse(Graph& graph, ArrayRef<std::string> targets, const Comp
   follow(shared);
   FUSEC_TRY(manager.Run(graph, SharedPasses(options.round_every_op)));
   FusedGraphs fused;
-  if (options.batch_invariant) fused.sums_over_batch = SumsOverBatch(graph);
+  if (options.batch_invariant) fused.warnings = SumsOverBatch(graph);
   fused.stored_tables = manager.report().stored_tables;
   fused.adapter_sites = manager.report().adapter_sites;
   std::vector<std::vector<RowTable>> tables;
@@ -99,6 +118,10 @@ Result<FusedGraphs> Fuse(Graph& graph, ArrayRef<std::string> targets, const Comp
     follow(tracker);
     FUSEC_TRY(manager.Run(*copy, FusionPasses(kind)));
     tables.push_back(tracker.Finish(*copy));
+    if (kind == TargetKind::kGpu) {
+      const auto unplaced = UnplacedTables(*copy, tables.back(), options);
+      fused.warnings.insert(fused.warnings.end(), unplaced.begin(), unplaced.end());
+    }
     std::vector<NotFused> not_fused = NotFusedEdges(*copy, manager.TakeReport());
     fused.by_kind[kind] = {std::move(copy), std::move(not_fused)};
   }
@@ -169,7 +192,8 @@ Result<FusedModel> FuseModel(const CompileOptions& options) {
   PassManager manager;
   manager.options = {
       options.disabled_fusions, options.matmul_precision,        options.index_policy,
-      options.table_storage,    std::move(model.constant_names), options.adapters};
+      options.table_storage,    std::move(model.constant_names), options.adapters,
+      options.table_placement};
   manager.dump_directory = options.dump_ir_directory;
   FUSEC_ASSIGN(const FusedGraphs fused, Fuse(graph, targets, options, manager));
   result.pass_timings = manager.timings();
@@ -183,8 +207,7 @@ Result<FusedModel> FuseModel(const CompileOptions& options) {
   for (const StoredTable& table : fused.stored_tables) {
     if (table.bytes > table.bytes_before) contents.warnings.push_back(LargerTableWarning(table));
   }
-  contents.warnings.insert(contents.warnings.end(), fused.sums_over_batch.begin(),
-                           fused.sums_over_batch.end());
+  contents.warnings.insert(contents.warnings.end(), fused.warnings.begin(), fused.warnings.end());
   if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
   for (const std::string& target : targets) {
     const Fused& made = fused.by_kind.at(KindOf(target));

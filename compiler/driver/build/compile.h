@@ -27,6 +27,7 @@ struct CompileOptions {
   bool batch_invariant = false;                     // see PlanOptions
   std::string index_policy = "error";               // error, clamp, wrap, zero
   std::vector<TableStorage> table_storage;
+  std::vector<TablePlacement> table_placement;
   std::optional<AdapterSlots> adapters;
   std::vector<std::string> updatable;  // patterns of initializers that get other values later
   std::set<std::string> disabled_fusions;

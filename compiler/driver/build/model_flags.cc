@@ -67,6 +67,21 @@ Result<AdapterSlots> ParseAdapters(const std::string& flag) {
 
 }  // namespace
 
+Result<TablePlacement> ParseTablePlacement(const std::string& flag) {
+  const std::vector<std::string> known = {"host", "device"};
+  const size_t equals = flag.rfind('=');
+  if (equals == std::string::npos || equals == 0) {
+    return Fail(ErrorKind::kUsage,
+                "--table-placement " + flag + ": expected PATTERN=host or PATTERN=device");
+  }
+  const std::string place = flag.substr(equals + 1);
+  if (place == "host" || place == "device")
+    return TablePlacement{flag.substr(0, equals), place == "host"};
+  return Fail(ErrorKind::kUsage, "--table-placement " + flag + ": no placement is called \"" +
+                                     place + "\"" + DidYouMean(place, known) + "; there are " +
+                                     Join(known, ", "));
+}
+
 std::string AdaptersText(const AdapterSlots& adapters) {
   return "slots=" + std::to_string(adapters.slots) + ",rank=" + std::to_string(adapters.rank);
 }
@@ -99,6 +114,10 @@ Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options) {
   for (const std::string& flag : flags.table_storage) {
     FUSEC_ASSIGN(TableStorage storage, ParseTableStorage(flag));
     options.table_storage.push_back(std::move(storage));
+  }
+  for (const std::string& flag : flags.table_placement) {
+    FUSEC_ASSIGN(TablePlacement placement, ParseTablePlacement(flag));
+    options.table_placement.push_back(std::move(placement));
   }
   if (flags.adapters) {
     FUSEC_ASSIGN(options.adapters, ParseAdapters(*flags.adapters));

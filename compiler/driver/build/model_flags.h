@@ -10,6 +10,7 @@ namespace fusec {
 
 struct AdapterSlots;
 struct CompileOptions;
+struct TablePlacement;
 
 // What decides how a model becomes an artifact; shared by compile and verify. Texts are as typed;
 // what is not typed is as CompileOptions have it.
@@ -21,8 +22,9 @@ struct ModelFlags {
   bool round_every_op = false;
   bool batch_invariant = false;
   std::optional<std::string> matmul_precision, index_policy;
-  std::vector<std::string> table_storage;  // PATTERN=STORAGE
-  std::optional<std::string> adapters;     // slots=N,rank=N
+  std::vector<std::string> table_storage;    // PATTERN=STORAGE
+  std::vector<std::string> table_placement;  // PATTERN=host or PATTERN=device
+  std::optional<std::string> adapters;       // slots=N,rank=N
 };
 
 // As --adapters has it.
@@ -30,6 +32,9 @@ std::string AdaptersText(const AdapterSlots& adapters);
 
 // Text as a pattern that matches it alone.
 std::string AsPattern(const std::string& text);
+
+// One of ModelFlags::table_placement; a usage error for another form.
+Result<TablePlacement> ParseTablePlacement(const std::string& flag);
 
 // Reads the frozen tensors and checks the names; usage errors list the names that exist.
 Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options);

@@ -19,6 +19,8 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
       "eliminate-dead-nodes",
       // While tables have the names that the model gave them, and before anything is computed of
       // their numbers.
+      "place-tables",
+      // Likewise; what it makes of a table lies where the table does.
       "quantize-tables",
       // Before constants are folded, of which tables of floats would be made.
       "dequantize-after-gather",

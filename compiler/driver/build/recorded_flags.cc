@@ -1,6 +1,8 @@
 #include "compiler/driver/build/recorded_flags.h"
 
 #include "compiler/package/adapter_sites.h"
+#include "compiler/package/placed_tables.h"
+#include "compiler/package/row_tables.h"
 #include "compiler/package/stored_tables.h"
 #include "compiler/support/read_file.h"
 
@@ -44,8 +46,20 @@ Result<ModelFlags> RecordedFlags(const std::string& artifact, const Json& manife
     flags.updatable = manifest.value("updatable", Json::array()).get<std::vector<std::string>>();
     for (const StoredTable& table : StoredTablesOf(manifest))
       flags.table_storage.push_back(AsPattern(table.table) + "=" + table.storage);
+    for (const PlacedTable& table : PlacedTablesOf(manifest))
+      flags.table_placement.push_back(AsPattern(table.table) + "=host");
     if (const auto adapters = AdaptersOf(manifest)) flags.adapters = AdaptersText(adapters->slots);
     return flags;
+  });
+}
+
+Result<std::map<std::string, bool>> RecordedPlacement(const std::string& artifact,
+                                                      const Json& manifest) {
+  return Reading(artifact, [&] {
+    std::map<std::string, bool> on_host;
+    for (const RowTable& table : RowTablesOf(manifest)) on_host[table.table] = false;
+    for (const PlacedTable& table : PlacedTablesOf(manifest)) on_host[table.table] = true;
+    return on_host;
   });
 }
 

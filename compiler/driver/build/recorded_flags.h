@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -16,6 +17,10 @@ Result<nlohmann::ordered_json> ReadManifest(const std::string& artifact);
 // the names only.
 Result<ModelFlags> RecordedFlags(const std::string& artifact,
                                  const nlohmann::ordered_json& manifest);
+
+// Its tables, by the model's names, and whether --table-placement put them into host memory.
+Result<std::map<std::string, bool>> RecordedPlacement(const std::string& artifact,
+                                                      const nlohmann::ordered_json& manifest);
 
 // How it stores the tables that --table-storage names.
 Result<std::vector<StoredTable>> RecordedTables(const std::string& artifact,

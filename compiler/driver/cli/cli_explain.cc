@@ -110,6 +110,17 @@ void PrintStoredTables(ArrayRef<StoredTable> tables) {
       FormatTable(rows, "llrrrr").c_str());
 }
 
+void PrintPlacedTables(ArrayRef<PlacedTable> tables) {
+  if (tables.empty()) return;
+  std::vector<std::vector<std::string>> rows = {{"  table", "placement", "bytes"}};
+  for (const PlacedTable& table : tables)
+    rows.push_back({"  " + table.table, "host", Traffic(table.bytes)});
+  std::printf(
+      "\ntables whose rows kernels read over the bus (--table-placement); all other weights lie in "
+      "the GPU's memory\n\n%s",
+      FormatTable(rows, "llr").c_str());
+}
+
 void PrintAdapters(const ArtifactAdapters& adapters) {
   std::vector<std::vector<std::string>> rows = {{"  layer", "inputs", "outputs"}};
   for (const AdapterSite& site : adapters.sites) {
@@ -133,8 +144,10 @@ void PrintPage(const Explanation& e) {
   };
   line("before fusion", e.before_launches, e.before_bytes);
   line("after", e.after_launches, e.after_bytes);
-  std::printf("  %-14s %s of weights, %s of scratch\n", "memory", Traffic(e.weight_bytes).c_str(),
-              Traffic(e.arena_bytes).c_str());
+  const std::string on_host =
+      e.placed_tables.empty() ? "" : " (" + Traffic(e.host_bytes()) + " of them in host memory)";
+  std::printf("  %-14s %s of weights%s, %s of scratch\n", "memory", Traffic(e.weight_bytes).c_str(),
+              on_host.c_str(), Traffic(e.arena_bytes).c_str());
   if (!e.run_time_outputs.empty()) {
     std::printf("  %-14s %s (each run tells their sizes)\n", "outputs",
                 Join(e.run_time_outputs, ", ").c_str());
@@ -147,6 +160,7 @@ void PrintPage(const Explanation& e) {
   }
   for (const ExplainedStep& step : e.steps) PrintStep(step);
   PrintStoredTables(e.stored_tables);
+  PrintPlacedTables(e.placed_tables);
   if (e.adapters) PrintAdapters(*e.adapters);
   PrintEdges(e);
   if (e.tuning) {

@@ -46,6 +46,13 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
       "store the rows of the embedding tables whose name matches PATTERN (as in a shell: *, "
       "?, [..]) as int8, int4, fp8, f16 or bf16; may be repeated, the last match counts",
       "PATTERN=STORAGE");
+  AddRepeated(
+      app, "--table-placement", flags.table_placement,
+      "where the embedding tables whose name matches PATTERN lie while a GPU runs the program: "
+      "device (its memory, the default) or host (page-locked memory, whose rows kernels read over "
+      "the bus, so that tables may be larger than the GPU); may be repeated, the last match "
+      "counts; it changes nothing on a CPU",
+      "PATTERN=PLACE");
   app.add_option(
          "--adapters", flags.adapters,
          "keep LoRA adapters in slots, for adapters of up to that rank that are loaded "

@@ -63,6 +63,14 @@ std::vector<StoredTable> StoredTables(const Json& json) {
   }
 }
 
+std::vector<PlacedTable> PlacedTables(const Json& json) {
+  try {
+    return PlacedTablesOf(json);
+  } catch (const Json::exception&) {
+    throw WrongKey{"table_placement"};
+  }
+}
+
 std::optional<ArtifactAdapters> Adapters(const Json& json) {
   try {
     return AdaptersOf(json);
@@ -141,6 +149,7 @@ Result<void> FillStory(const runtime::Manifest& manifest, const Json& json,
   explanation.index_policy = ValueOf(json, "index_policy", "error");
   explanation.batch_invariant = manifest.batch_invariant;
   explanation.stored_tables = StoredTables(json);
+  if (explanation.target != "cpu") explanation.placed_tables = PlacedTables(json);
   explanation.adapters = Adapters(json);
   const Json before = ValueOf(json, "before", Json::object());
   explanation.before_launches = ValueOf(before, "launches", int64_t{0});
@@ -202,6 +211,12 @@ std::vector<std::string> Explanation::step_names() const {
   std::vector<std::string> names;
   for (const ExplainedStep& step : steps) names.push_back(step.name);
   return names;
+}
+
+int64_t Explanation::host_bytes() const {
+  int64_t bytes = 0;
+  for (const PlacedTable& table : placed_tables) bytes += table.bytes;
+  return bytes;
 }
 
 Result<Explanation::FoundStep> Explanation::FindStep(const std::string& name) const {
@@ -319,6 +334,10 @@ std::string ExplanationJson(const Explanation& e) {
                {"after", {{"launches", e.after_launches}, {"bytes", e.after_bytes}}},
                {"footprint", {{"weight_bytes", e.weight_bytes}, {"arena_bytes", e.arena_bytes}}}};
   if (!e.stored_tables.empty()) json["table_storage"] = StoredTablesJson(e.stored_tables);
+  if (!e.placed_tables.empty()) {
+    json["table_placement"] = PlacedTablesJson(e.placed_tables);
+    json["footprint"]["host_bytes"] = e.host_bytes();
+  }
   if (e.adapters) json["adapters"] = AdaptersJson(*e.adapters);
   if (!e.run_time_outputs.empty()) json["run_time_outputs"] = e.run_time_outputs;
   if (e.tuning) json["tuning"] = TuningJson(*e.tuning);

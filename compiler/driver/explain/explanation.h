@@ -10,6 +10,7 @@
 #include "compiler/driver/artifact/dim_flags.h"
 #include "compiler/driver/tune/tuning_file.h"
 #include "compiler/package/adapter_sites.h"
+#include "compiler/package/placed_tables.h"
 #include "compiler/package/stored_tables.h"
 #include "compiler/support/adt.h"
 #include "compiler/support/result.h"
@@ -57,10 +58,12 @@ struct Explanation {
   std::shared_ptr<const Graph> graph;
   int64_t before_launches = 0, before_bytes = 0, after_launches = 0, after_bytes = 0;
   int64_t weight_bytes = 0, arena_bytes = 0;
+  std::vector<PlacedTable> placed_tables;  // of these weights, if the target is a GPU
   std::vector<StoredTable> stored_tables;
   std::optional<ArtifactAdapters> adapters;
   std::optional<TargetTuning> tuning;  // what was measured, if the target was tuned
 
+  int64_t host_bytes() const;  // of placed_tables
   std::vector<const Node*> regions() const { return RegionsOf(*graph); }
   std::vector<std::string> step_names() const;
   // The step with that name, which may be an alternative for other dims, and its region. The error

@@ -55,6 +55,25 @@ Result<void> TakeSwitch(const char* name, const std::string& artifact, bool deci
   return {};
 }
 
+// Whether flags, if any are given, put those tables into host memory that the artifact has there.
+Result<void> CheckPlacement(const std::string& artifact, const nlohmann::ordered_json& manifest,
+                            ArrayRef<std::string> flags) {
+  if (flags.empty()) return {};
+  std::vector<TablePlacement> placements;
+  for (const std::string& flag : flags) {
+    FUSEC_ASSIGN(TablePlacement placement, ParseTablePlacement(flag));
+    placements.push_back(std::move(placement));
+  }
+  FUSEC_ASSIGN(const auto decided, RecordedPlacement(artifact, manifest));
+  for (const auto& [table, on_host] : decided) {
+    if (LiesOnHost(placements, table) == on_host) continue;
+    return Fail(ErrorKind::kUsage, "--table-placement: table \"" + table + "\" of " + artifact +
+                                       " lies in " + (on_host ? "host" : "device") +
+                                       " memory, and is verified as it is");
+  }
+  return {};
+}
+
 // Makes the flags those that the artifact was compiled with, as far as its manifest tells.
 Result<void> TakeFlags(const std::string& artifact, ModelFlags& flags) {
   FUSEC_ASSIGN(const auto manifest, ReadManifest(artifact));
@@ -63,10 +82,13 @@ Result<void> TakeFlags(const std::string& artifact, ModelFlags& flags) {
       TakeFlag("--matmul-precision", artifact, recorded.matmul_precision, flags.matmul_precision));
   FUSEC_TRY(TakeFlag("--index-policy", artifact, recorded.index_policy, flags.index_policy));
   FUSEC_TRY(TakeFlag("--adapters", artifact, recorded.adapters, flags.adapters));
-  FUSEC_TRY(TakeSwitch("--round-every-op", artifact, recorded.round_every_op, flags.round_every_op));
+  FUSEC_TRY(
+      TakeSwitch("--round-every-op", artifact, recorded.round_every_op, flags.round_every_op));
   FUSEC_TRY(
       TakeSwitch("--batch-invariant", artifact, recorded.batch_invariant, flags.batch_invariant));
   if (flags.table_storage.empty()) flags.table_storage = recorded.table_storage;
+  FUSEC_TRY(CheckPlacement(artifact, manifest, flags.table_placement));
+  flags.table_placement = recorded.table_placement;
   flags.disabled_fusions.insert(flags.disabled_fusions.end(), recorded.disabled_fusions.begin(),
                                 recorded.disabled_fusions.end());
   flags.updatable = recorded.updatable;

@@ -124,7 +124,8 @@ FUSEC_API void fusec_unload(fusec_program* program);
 
 /* "cpu (x86-64-v4)", "cuda:0 NVIDIA H200"; lives as long as the program. */
 FUSEC_API const char* fusec_device_name(const fusec_program* program);
-/* Bytes of device memory for the weights; 0 on the CPU, where they are used in the mapped file. */
+/* Bytes of device memory for the weights, without tables in host memory (--table-placement); 0 on the
+ * CPU, where they are used in the mapped file. */
 FUSEC_API size_t fusec_weight_bytes(const fusec_program* program);
 
 /* Host memory for inputs and outputs, at a multiple of 64 bytes: page-locked for a program on a GPU,

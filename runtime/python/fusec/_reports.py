@@ -396,6 +396,11 @@ class Explanation(Report):
         return self.json.get("table_storage", [])
 
     @property
+    def table_placement(self) -> list[dict[str, Any]]:
+        """The tables that lie in host memory while a GPU runs the model: table, placement and bytes of each."""
+        return self.json.get("table_placement", [])
+
+    @property
     def kernels(self) -> list[Kernel]:
         return [Kernel(kernel) for kernel in self.json["kernels"]]
 

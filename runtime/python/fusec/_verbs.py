@@ -81,6 +81,7 @@ def compile(
     matmul_precision: str | None = None,
     index_policy: str | None = None,
     table_storage: Mapping[str, str] | None = None,
+    table_placement: Mapping[str, str] | None = None,
     adapters: str | Mapping[str, int] | None = None,
     updatable: str | Sequence[str] | None = None,
     disable_fusion: str | Sequence[str] | None = None,
@@ -105,6 +106,8 @@ def compile(
     matmul_precision: arithmetic of f32 products: "highest" (f32, the default), "high" (TF32) or "medium" (bf16).
     index_policy: what an id outside its table means: "error" (the run raises BadInput, the default), "clamp", "wrap" or "zero".
     table_storage: how embedding tables are stored, by patterns of their names: {"emb.*": "int8"}; "int8", "int4", "fp8", "f16" or "bf16".
+    table_placement: where embedding tables lie while a GPU runs the model, likewise: {"emb.*": "host"}; "device" (the default), or "host",
+    whose rows kernels read over the bus, so that tables may be larger than the GPU. It changes nothing on a CPU.
     adapters: {"slots": 64, "rank": 16} keeps LoRA adapters in slots, for Model.load_adapter; each row of a batch chooses one by the input
     adapter_id (Model.adapter_slots says more).
     updatable: patterns of initializers by whose values nothing is decided, so that fusec.refit can give them any others ("*" for all).
@@ -127,6 +130,7 @@ def compile(
             "matmul_precision": matmul_precision,
             "index_policy": index_policy,
             "table_storage": _program.named(table_storage, str),
+            "table_placement": _program.named(table_placement, str),
             "adapters": adapters if isinstance(adapters, str) else ",".join(_program.named(adapters, str) or []) or None,
             "updatable": [updatable] if isinstance(updatable, str) else updatable,
             "disable_fusion": _program.listed(disable_fusion),
@@ -212,6 +216,7 @@ def verify(
     matmul_precision: str | None = None,
     index_policy: str | None = None,
     table_storage: Mapping[str, str] | None = None,
+    table_placement: Mapping[str, str] | None = None,
     adapters: str | Mapping[str, int] | None = None,
     updatable: str | Sequence[str] | None = None,
     disable_fusion: str | Sequence[str] | None = None,
@@ -245,6 +250,7 @@ def verify(
             "matmul_precision": matmul_precision,
             "index_policy": index_policy,
             "table_storage": _program.named(table_storage, str),
+            "table_placement": _program.named(table_placement, str),
             "adapters": adapters if isinstance(adapters, str) else ",".join(_program.named(adapters, str) or []) or None,
             "updatable": [updatable] if isinstance(updatable, str) else updatable,
             "disable_fusion": _program.listed(disable_fusion),

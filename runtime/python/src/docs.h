@@ -46,8 +46,8 @@ inline constexpr char kModelStream[] =
 none: torch.cuda.ExternalStream(model.stream). None on the CPU.)";
 inline constexpr char kDevice[] = R"doc(Such as "cpu (x86-64-v4)" or "cuda:0 NVIDIA H200".)doc";
 inline constexpr char kWeightBytes[] =
-    R"(Bytes of the GPU's memory for the weights; 0 on the CPU, where they are used in the
-mapped file.)";
+    R"(Bytes of the GPU's memory for the weights, without tables in host memory
+(table_placement); 0 on the CPU, where they are used in the mapped file.)";
 inline constexpr char kAllocateHost[] =
     R"(A tensor for inputs and outputs, not initialised. For a model on a GPU its memory is
 page-locked, so that the GPU copies from and to it directly. Allocating is slow, so keep it.

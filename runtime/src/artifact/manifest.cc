@@ -150,6 +150,10 @@ class ManifestReader {
     FUSEC_RT_ASSIGN(buffer.elements, ReadDim(item, "elements"));
     if (buffer.kind != BufferKind::kConstant) return buffer;
     FUSEC_RT_ASSIGN(buffer.tensor, ReadText(item, "tensor"));
+    if (item.Has("placement")) {
+      FUSEC_RT_ASSIGN(const int place, ReadPosition(item, "placement", {"device", "host"}));
+      buffer.on_host = place == 1;
+    }
     if (!buffer.elements.IsConstant()) {
       FUSEC_RT_ASSIGN(const auto elements, item.Field("elements"));
       return elements.Unexpected("a number, because the buffer is constant");

@@ -51,7 +51,8 @@ struct Buffer {
   BufferKind kind = BufferKind::kArena;
   fusec_dtype dtype = FUSEC_F32;
   DimExpression elements;
-  std::string tensor;  // of kConstant: its name in weights.safetensors
+  std::string tensor;    // of kConstant: its name in weights.safetensors
+  bool on_host = false;  // of kConstant: a GPU reads it in host memory
 };
 
 // What the values may be: -extent..extent-1, 0..extent, -1..extent-1.

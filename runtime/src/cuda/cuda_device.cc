@@ -70,11 +70,11 @@ Status CudaDevice::UpdateWeights(std::unique_ptr<Artifact> weights,
   FUSEC_RT_TRY(context_->Usable());
   ScopedContext scope(*context_);
   const Artifact& old = updated_ ? *updated_ : artifact_;
-  FUSEC_RT_ASSIGN(const CudaWeights changed,
-                  CudaWeights::Upload(*context_, *weights, &old, rows_.written()));
-  FUSEC_RT_TRY(weights_switch_.Switch([&](CUstream stream) {
-    return weights_.EnqueueCopies(*context_, changed, *weights, kept, stream);
-  }));
+  FUSEC_RT_ASSIGN(ChangedWeights changed,
+                  CudaWeights::UploadChanged(*context_, *weights, old, rows_.written()));
+  const CudaContext& context = *context_;
+  FUSEC_RT_TRY(weights_switch_.Switch(
+      [&](CUstream to) { return weights_.EnqueueCopies(context, changed, *weights, kept, to); }));
   updated_ = std::move(weights);
   rows_.ForgetWritten();
   return {};
@@ -87,10 +87,7 @@ Status CudaDevice::WriteConstants(std::span<const ConstantPart> parts,
   FUSEC_RT_ASSIGN(const UploadedBytes uploaded, UploadBytes(*context_, contents));
   return weights_switch_.Switch([&](CUstream stream) -> Status {
     for (size_t i = 0; i < parts.size(); ++i) {
-      if (parts[i].bytes == 0) continue;
-      FUSEC_RT_TRY(FUSEC_CUDA(*context_, "new weights", cuMemcpyDtoDAsync,
-                              weights_.Address(parts[i].buffer) + parts[i].offset,
-                              uploaded.addresses[i], parts[i].bytes, stream));
+      FUSEC_RT_TRY(weights_.EnqueueCopy(*context_, parts[i], uploaded.addresses[i], stream));
     }
     return {};
   });

@@ -20,9 +20,10 @@ namespace fusec::runtime {
   F(cuStreamBeginCapture) F(cuStreamEndCapture)                                                    \
   F(cuEventCreate) F(cuEventDestroy) F(cuEventRecord) F(cuEventSynchronize) F(cuEventElapsedTime)  \
   F(cuMemGetInfo) F(cuMemAlloc) F(cuMemFree) F(cuMemHostAlloc) F(cuMemFreeHost)                    \
+  F(cuMemHostRegister) F(cuMemHostUnregister)                                                      \
   F(cuMemHostGetDevicePointer) F(cuPointerGetAttributes)                                           \
   F(cuMemcpyHtoDAsync) F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync)                                   \
-  F(cuLaunchKernel)                                                                                \
+  F(cuLaunchKernel) F(cuLaunchHostFunc)                                                            \
   F(cuGraphCreate) F(cuGraphDestroy) F(cuGraphAddKernelNode) F(cuGraphAddMemcpyNode)               \
   F(cuGraphAddChildGraphNode) F(cuGraphAddDependencies)                                            \
   F(cuGraphInstantiate) F(cuGraphExecDestroy) F(cuGraphLaunch)                                     \

@@ -3,35 +3,21 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <map>
-#include <span>
-#include <thread>
+
+#include "runtime/src/cuda/copy_threads.h"
 
 namespace fusec::runtime {
 namespace {
 
 constexpr size_t kAlignment = 256;
-constexpr size_t kChunkBytes = size_t{4} << 20;
-constexpr size_t kMaxThreads =
-    8;  // about what it takes to read the page cache as fast as PCIe 5 takes it
 
-size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+// An empty tensor gets room too, so that its address lies inside the allocation.
+size_t RoomFor(size_t bytes) {
+  return std::max<size_t>(1, (bytes + kAlignment - 1) / kAlignment) * kAlignment;
+}
 
-// The buffers that are constants, or those of them that are others than in `old` or `written`.
-std::vector<size_t> Constants(const Artifact& artifact, const Artifact* old,
-                              const std::set<int>& written) {
-  std::vector<size_t> wanted;
-  const std::vector<Buffer>& buffers = artifact.manifest().buffers;
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    if (buffers[i].kind != BufferKind::kConstant) continue;
-    const std::span<const std::byte> bytes = artifact.Constant(static_cast<int>(i));
-    if (old != nullptr && written.count(static_cast<int>(i)) == 0) {
-      const std::span<const std::byte> old_bytes = old->Constant(static_cast<int>(i));
-      if (std::memcmp(bytes.data(), old_bytes.data(), bytes.size()) == 0) continue;
-    }
-    wanted.push_back(i);
-  }
-  return wanted;
+bool IsSame(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return std::memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 struct Chunk {
@@ -70,8 +56,8 @@ Status CopyChunks(const CudaContext& context, const std::vector<Chunk>& chunks,
 // Appends what is to be copied to `destination`, in pieces that travel while others are read.
 void AddChunks(CUdeviceptr destination, std::span<const std::byte> bytes,
                std::vector<Chunk>& chunks) {
-  for (size_t begin = 0; begin < bytes.size(); begin += kChunkBytes) {
-    const size_t size = std::min(kChunkBytes, bytes.size() - begin);
+  for (size_t begin = 0; begin < bytes.size(); begin += kCopyPieceBytes) {
+    const size_t size = std::min(kCopyPieceBytes, bytes.size() - begin);
     chunks.push_back({destination + begin, bytes.subspan(begin, size)});
   }
 }
@@ -84,56 +70,24 @@ Status CopyToDevice(const CudaContext& context, const std::vector<Chunk>& chunks
     total += chunk.source.size();
     largest = std::max(largest, chunk.source.size());
   }
-  // A thread for every 32 MiB: below that, starting it and locking its pages costs more than it
-  // gains.
-  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  const size_t count =
-      std::clamp<size_t>(total / (8 * kChunkBytes), 1, std::min(cores, kMaxThreads));
+  const size_t count = CopyThreadsFor(total);
   std::vector<Status> results(count);
   std::atomic<size_t> next = 0;
-  const auto work = [&](size_t i) { results[i] = CopyChunks(context, chunks, next, largest); };
-  {
-    std::vector<std::jthread> threads;
-    for (size_t i = 1; i < count; ++i) threads.emplace_back(work, i);
-    work(0);
-  }
+  InCopyThreads(count, [&](size_t i) { results[i] = CopyChunks(context, chunks, next, largest); });
   for (const Status& result : results) FUSEC_RT_TRY(result);
   return {};
 }
 
-}  // namespace
+using Spans = std::vector<std::span<const std::byte>>;
 
-StatusOr<CudaWeights> CudaWeights::Upload(const CudaContext& context, const Artifact& artifact,
-                                          const Artifact* old, const std::set<int>& written) {
-  const std::vector<size_t> constants = Constants(artifact, old, written);
-  CudaWeights weights;
-  weights.addresses_.assign(artifact.manifest().buffers.size(), 0);
-  size_t total = 0;
-  for (const size_t i : constants) {
-    weights.addresses_[i] = total;
-    // An empty tensor gets room too, so that its address lies inside the allocation.
-    total += std::max(kAlignment, RoundUp(artifact.Constant(static_cast<int>(i)).size()));
-  }
-  FUSEC_RT_ASSIGN(weights.memory_, AllocateDevice(context, total, "the weights"));
-  weights.bytes_ = total;
-  std::vector<Chunk> chunks;
-  for (const size_t i : constants) {
-    weights.addresses_[i] += weights.memory_.get();
-    AddChunks(weights.addresses_[i], artifact.Constant(static_cast<int>(i)), chunks);
-  }
-  FUSEC_RT_TRY(CopyToDevice(context, chunks));
-  return weights;
-}
-
-StatusOr<UploadedBytes> UploadBytes(const CudaContext& context,
-                                    std::span<const std::vector<std::byte>> contents) {
+StatusOr<UploadedBytes> UploadSpans(const CudaContext& context, const Spans& contents,
+                                    std::string_view purpose) {
   UploadedBytes uploaded;
-  size_t total = 0;
-  for (const std::vector<std::byte>& bytes : contents) {
-    uploaded.addresses.push_back(total);
-    total += RoundUp(bytes.size());
+  for (const std::span<const std::byte> bytes : contents) {
+    uploaded.addresses.push_back(uploaded.bytes);
+    uploaded.bytes += RoomFor(bytes.size());
   }
-  FUSEC_RT_ASSIGN(uploaded.memory, AllocateDevice(context, total, "new weights"));
+  FUSEC_RT_ASSIGN(uploaded.memory, AllocateDevice(context, uploaded.bytes, purpose));
   std::vector<Chunk> chunks;
   for (size_t i = 0; i < contents.size(); ++i) {
     uploaded.addresses[i] += uploaded.memory.get();
@@ -143,27 +97,121 @@ StatusOr<UploadedBytes> UploadBytes(const CudaContext& context,
   return uploaded;
 }
 
-Status CudaWeights::EnqueueCopies(const CudaContext& context, const CudaWeights& changed,
+}  // namespace
+
+StatusOr<CudaWeights> CudaWeights::Upload(const CudaContext& context, const Artifact& artifact) {
+  const std::vector<Buffer>& buffers = artifact.manifest().buffers;
+  CudaWeights weights;
+  weights.addresses_.assign(buffers.size(), 0);
+  std::vector<size_t> on_device;
+  Spans contents;
+  std::vector<HostCopy> host_copies;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (buffers[i].kind != BufferKind::kConstant) continue;
+    const auto number = static_cast<int>(i);
+    const std::span<const std::byte> bytes = artifact.Constant(number);
+    if (!buffers[i].on_host) {
+      on_device.push_back(i);
+      contents.push_back(bytes);
+      continue;
+    }
+    FUSEC_RT_ASSIGN(HostConstant constant,
+                    HostConstant::Allocate(context, bytes.size(), buffers[i].name));
+    weights.addresses_[i] = constant.address();
+    host_copies.push_back({constant.bytes().data(), bytes});
+    weights.on_host_.emplace(number, std::move(constant));
+  }
+  FUSEC_RT_ASSIGN(UploadedBytes uploaded, UploadSpans(context, contents, "the weights"));
+  for (size_t i = 0; i < on_device.size(); ++i)
+    weights.addresses_[on_device[i]] = uploaded.addresses[i];
+  weights.memory_ = std::move(uploaded.memory);
+  weights.bytes_ = uploaded.bytes;
+  CopyOnHost(host_copies);
+  return weights;
+}
+
+StatusOr<ChangedWeights> CudaWeights::UploadChanged(const CudaContext& context,
+                                                    const Artifact& artifact, const Artifact& old,
+                                                    const std::set<int>& written) {
+  const std::vector<Buffer>& buffers = old.manifest().buffers;  // which places them
+  ChangedWeights changed;
+  std::vector<int> on_device;
+  Spans contents;
+  for (int i = 0; i < static_cast<int>(buffers.size()); ++i) {
+    const Buffer& buffer = buffers[static_cast<size_t>(i)];
+    if (buffer.kind != BufferKind::kConstant) continue;
+    const std::span<const std::byte> bytes = artifact.Constant(i);
+    if (written.count(i) == 0 && IsSame(bytes, old.Constant(i))) continue;
+    if (buffer.on_host) {
+      changed.on_host.push_back(i);
+      continue;
+    }
+    on_device.push_back(i);
+    contents.push_back(bytes);
+  }
+  FUSEC_RT_ASSIGN(UploadedBytes uploaded, UploadSpans(context, contents, "new weights"));
+  for (size_t i = 0; i < on_device.size(); ++i)
+    changed.addresses[on_device[i]] = uploaded.addresses[i];
+  changed.memory = std::move(uploaded.memory);
+  return changed;
+}
+
+StatusOr<UploadedBytes> UploadBytes(const CudaContext& context,
+                                    std::span<const std::vector<std::byte>> contents) {
+  return UploadSpans(context, Spans(contents.begin(), contents.end()), "new weights");
+}
+
+namespace {
+
+// Calls copy(begin, end) for all ranges of a constant's bytes that lie in none of the kept parts.
+template <class Copy>
+Status ForEachReplaced(int buffer, size_t bytes, std::span<const ConstantPart> kept,
+                       const Copy& copy) {
+  std::map<size_t, size_t> kept_bytes;  // by offset
+  for (const ConstantPart& part : kept) {
+    if (part.buffer == buffer) kept_bytes[part.offset] = part.bytes;
+  }
+  size_t begin = 0;
+  for (const auto& [offset, size] : kept_bytes) {
+    if (begin < offset) FUSEC_RT_TRY(copy(begin, offset));
+    begin = offset + size;
+  }
+  return begin < bytes ? copy(begin, bytes) : Status();
+}
+
+}  // namespace
+
+Status CudaWeights::EnqueueCopies(const CudaContext& context, ChangedWeights& changed,
                                   const Artifact& artifact, std::span<const ConstantPart> kept,
                                   CUstream stream) const {
-  std::map<int, std::map<size_t, size_t>> kept_of;  // by buffer: offset and bytes
-  for (const ConstantPart& part : kept) kept_of[part.buffer][part.offset] = part.bytes;
-  for (size_t i = 0; i < addresses_.size(); ++i) {
-    const size_t bytes = artifact.Constant(static_cast<int>(i)).size();
-    if (changed.addresses_[i] == 0) continue;
-    const auto copy = [&](size_t begin, size_t end) -> Status {
-      if (begin >= end) return {};
-      return FUSEC_CUDA(context, "new weights", cuMemcpyDtoDAsync, addresses_[i] + begin,
-                        changed.addresses_[i] + begin, end - begin, stream);
+  for (const auto& [buffer, address] : changed.addresses) {
+    const auto copy = [&, from = address, to = Address(buffer)](size_t begin, size_t end) {
+      return FUSEC_CUDA(context, "new weights", cuMemcpyDtoDAsync, to + begin, from + begin,
+                        end - begin, stream);
     };
-    size_t begin = 0;
-    for (const auto& [offset, size] : kept_of[static_cast<int>(i)]) {
-      FUSEC_RT_TRY(copy(begin, offset));
-      begin = offset + size;
-    }
-    FUSEC_RT_TRY(copy(begin, bytes));
+    FUSEC_RT_TRY(ForEachReplaced(buffer, artifact.Constant(buffer).size(), kept, copy));
   }
-  return {};
+  for (const int buffer : changed.on_host) {
+    const std::span<const std::byte> bytes = artifact.Constant(buffer);
+    std::byte* const to = on_host_.at(buffer).bytes().data();
+    const auto copy = [&](size_t begin, size_t end) -> Status {
+      changed.host_copies.push_back({to + begin, bytes.subspan(begin, end - begin)});
+      return {};
+    };
+    FUSEC_RT_TRY(ForEachReplaced(buffer, bytes.size(), kept, copy));
+  }
+  return EnqueueCopyOnHost(context, changed.host_copies, stream);
+}
+
+Status CudaWeights::EnqueueCopy(const CudaContext& context, const ConstantPart& part,
+                                CUdeviceptr from, CUstream stream) const {
+  if (part.bytes == 0) return {};
+  const auto on_host = on_host_.find(part.buffer);
+  if (on_host == on_host_.end())
+    return FUSEC_CUDA(context, "new weights", cuMemcpyDtoDAsync, Address(part.buffer) + part.offset,
+                      from, part.bytes, stream);
+  return FUSEC_CUDA(context, "new weights", cuMemcpyDtoHAsync,
+                    on_host->second.bytes().data() + part.offset, from, part.bytes, stream);
 }
 
 }  // namespace fusec::runtime

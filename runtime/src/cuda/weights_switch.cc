@@ -21,8 +21,11 @@ Status WeightsSwitch::WaitForLast(Member& member, CUstream stream) {
 }
 
 Status WeightsSwitch::Switch(const std::function<Status(CUstream)>& enqueue) {
-  FUSEC_RT_TRY(Enqueue(enqueue));
-  return Wait();
+  const Status enqueued = Enqueue(enqueue);
+  if (enqueued) return Wait();
+  // Whoever hears of an error may free the memory that copies already enqueued would read.
+  if (stream_) static_cast<void>(context_.driver().cuStreamSynchronize(stream_.get()));
+  return enqueued;
 }
 
 Status WeightsSwitch::Wait() const {

@@ -40,8 +40,8 @@ class WeightsSwitch {
   // Makes `stream` wait for the last switch, unless the member has waited for it.
   Status WaitForLast(Member& member, CUstream stream);
 
-  // `enqueue` enqueues the copies on the stream it is given. Returns when they are done. By one
-  // thread at a time.
+  // `enqueue` enqueues the copies on the stream it is given. Returns when they are done, after an
+  // error when those are that were enqueued before it. By one thread at a time.
   Status Switch(const std::function<Status(CUstream)>& enqueue);
   // The same, but returns when they are enqueued; then Wait waits for them, and MakeWait makes a
   // stream wait.

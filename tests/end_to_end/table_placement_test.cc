@@ -1,0 +1,111 @@
+// Where tables lie, in what the program writes: everything that makes an artifact of another keeps
+// it.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "compiler/driver/tune/artifact_source.h"
+#include "compiler/support/child_process.h"
+
+namespace fusec {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kModel[] = R"(<ir_version: 10, opset_import: ["" : 20]>
+g (int64[batch] ids) => (float[batch, 3] y)
+<float[2, 3] "emb.0.weight" = {1, 2, 3, 4, 5, 6}, float[2, 3] "emb.1.weight" = {1, 2, 3, 4, 5, 6}> {
+  a = Gather("emb.0.weight", ids)
+  b = Gather("emb.1.weight", ids)
+  y = Add(a, b)
+}
+)";
+
+class TablePlacement : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = *MakeTemporaryFolder();
+    model_ = folder_ + "/model.onnxtxt";
+    std::ofstream(model_) << kModel;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  static ChildResult Fusec(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), FUSEC_PROGRAM);
+    return RunChild(arguments);
+  }
+  std::string Compiled(const std::vector<std::string>& flags) const {
+    std::vector<std::string> arguments = {model_,       "-o",          folder_ + "/out", "--target",
+                                          "cpu,sm_90a", "--cpu-level", "x86-64-v3"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const ChildResult built = Fusec(arguments);
+    EXPECT_EQ(built.exit_code, 0) << built.errors;
+    return folder_ + "/out";
+  }
+  static Json ManifestOf(const std::string& artifact) {
+    std::ifstream file(artifact + "/manifest.json");
+    return Json::parse(file);
+  }
+  // The constants that the runtime keeps in host memory.
+  static std::vector<std::string> OnHost(const Json& manifest) {
+    std::vector<std::string> names;
+    for (const Json& buffer : manifest["buffers"]) {
+      if (buffer.value("placement", "device") == "host") names.push_back(buffer["name"]);
+    }
+    return names;
+  }
+
+  std::string folder_, model_;
+};
+
+TEST_F(TablePlacement, IsRecordedAndExplained) {
+  const std::string out =
+      Compiled({"--table-placement", "emb.*=host", "--table-placement", "emb.1.*=device"});
+  const Json expected = {{"table", "emb.0.weight"}, {"placement", "host"}, {"bytes", 24}};
+  const Json manifest = ManifestOf(out);
+  EXPECT_EQ(manifest["table_placement"], Json::array({expected}));
+  EXPECT_EQ(OnHost(manifest), std::vector<std::string>{"emb_0_weight"});
+  const Json explained = Json::parse(Fusec({"explain", out, "--json"}).output);
+  EXPECT_EQ(explained["table_placement"], Json::array({expected}));
+  EXPECT_EQ(explained["footprint"]["host_bytes"], 24);
+  EXPECT_EQ(explained["footprint"]["weight_bytes"], 48);  // equal tables in two places
+  EXPECT_NE(Fusec({"explain", out}).output.find("(24 B of them in host memory)"),
+            std::string::npos);
+  const Json of_cpu = Json::parse(Fusec({"explain", out, "--target", "cpu", "--json"}).output);
+  EXPECT_FALSE(of_cpu.contains("table_placement"));
+}
+
+TEST_F(TablePlacement, IsThatOfCodesAndFactors) {
+  const Json manifest =
+      ManifestOf(Compiled({"--table-placement", "*=host", "--table-storage", "emb.0.*=int8"}));
+  EXPECT_EQ(OnHost(manifest),
+            (std::vector<std::string>{"emb_0_weight", "emb_0_weight_factors", "emb_1_weight"}));
+  const Json expected = {{{"table", "emb.0.weight"}, {"placement", "host"}, {"bytes", 6 + 16}},
+                         {{"table", "emb.1.weight"}, {"placement", "host"}, {"bytes", 24}}};
+  EXPECT_EQ(manifest["table_placement"], expected);
+}
+
+TEST_F(TablePlacement, IsKeptByRefitTuneAndVerify) {
+  const std::string out = Compiled({"--table-placement", "emb.0.weight=host"});
+  const Json before = ManifestOf(out);
+  const ChildResult refitted =
+      Fusec({"refit", out, "--weights", model_, "-o", folder_ + "/refitted"});
+  ASSERT_EQ(refitted.exit_code, 0) << refitted.errors;
+  auto source = ReadArtifactSource(out);
+  ASSERT_TRUE(source) << source.error().message;
+  const auto written = WriteAgain(*std::move(source), folder_ + "/again");  // as fusec tune does
+  ASSERT_TRUE(written) << written.error().message;
+  for (const std::string other : {"/refitted", "/again"}) {
+    const Json after = ManifestOf(folder_ + other);
+    EXPECT_EQ(after["table_placement"], before["table_placement"]) << other;
+    EXPECT_EQ(OnHost(after), OnHost(before)) << other;
+  }
+  const ChildResult verified = Fusec(
+      {"verify", out, "--model", model_, "--device", "cpu", "--table-placement", "emb.0.*=host"});
+  EXPECT_EQ(verified.exit_code, 0) << verified.errors;
+}
+
+}  // namespace
+}  // namespace fusec
