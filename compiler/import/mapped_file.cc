@@ -53,11 +53,13 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& pa
       return ModelError(std::string("cannot be mapped into memory: ") + std::strerror(errno));
     }
     mapped->bytes_ = {static_cast<const std::byte*>(address), size};
+    mapped->holes_.emplace(file.number, mapped->bytes_);
   }
   return std::shared_ptr<const MappedFile>(std::move(mapped));
 }
 
 MappedFile::~MappedFile() {
+  holes_.reset();  // before another mapping may have these addresses
   if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 

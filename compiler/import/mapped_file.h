@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
+#include "compiler/support/mapped_holes.h"
 #include "compiler/support/result.h"
 
 namespace fusec {
@@ -28,6 +30,7 @@ class MappedFile {
  private:
   MappedFile() = default;
   std::span<const std::byte> bytes_;
+  std::optional<MappedHoles> holes_;
 };
 
 }  // namespace fusec

@@ -13,6 +13,7 @@
 #include <new>
 
 #include "compiler/support/check.h"
+#include "compiler/support/mapped_holes.h"
 
 namespace fusec {
 namespace {
@@ -123,10 +124,14 @@ TensorData TensorData::Reshaped(std::vector<int64_t> dims) const {
 void TensorData::ForEachPiece(
     function_ref<void(const std::byte* bytes, size_t count)> visit) const {
   constexpr size_t kPieceBytes = 8 << 20;
-  for (size_t begin = 0; begin < byte_count(); begin += kPieceBytes) {
-    const size_t count = std::min(kPieceBytes, byte_count() - begin);
-    visit(bytes_ + begin, count);
-    Release(bytes_ + begin, count);
+  size_t count = 0;
+  for (size_t begin = 0; begin < byte_count(); begin += count) {
+    const std::byte* const piece = bytes_ + begin;
+    const size_t rest = byte_count() - begin;
+    const size_t hole = in_file_ ? HoleBytes(piece, rest) : 0;
+    count = std::min(hole > 0 ? std::min(hole, Zeros().size()) : kPieceBytes, rest);
+    visit(hole > 0 ? Zeros().data() : piece, count);
+    if (hole == 0) Release(piece, count);
   }
 }
 

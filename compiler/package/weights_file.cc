@@ -1,6 +1,7 @@
 #include "compiler/package/weights_file.h"
 
 #define XXH_INLINE_ALL
+#include <unistd.h>
 #include <xxhash.h>
 
 #include <cerrno>
@@ -8,6 +9,9 @@
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
+
+#include "compiler/support/mapped_holes.h"
 
 namespace fusec {
 
@@ -47,7 +51,8 @@ const char* SafetensorsName(Dtype dtype) {
   return "";
 }
 
-// A file being written and hashed at once.
+// A file being written and hashed at once. Long runs of zeros become holes of the file, which take
+// neither time nor room.
 class HashedFile {
  public:
   explicit HashedFile(const std::string& path)
@@ -61,9 +66,13 @@ class HashedFile {
   void Write(const void* bytes, size_t count) {
     if (!file_ || !error_.empty() || count == 0) return;
     XXH3_128bits_update(state_.get(), bytes, count);
-    if (std::fwrite(bytes, 1, count, file_) != count) error_ = std::strerror(errno);
+    ends_in_hole_ = AreZeros(static_cast<const std::byte*>(bytes), count);
+    const bool good = ends_in_hole_ ? fseeko(file_, static_cast<off_t>(count), SEEK_CUR) == 0
+                                    : std::fwrite(bytes, 1, count, file_) == count;
+    if (!good) error_ = std::strerror(errno);
   }
   Result<std::string> Finish() {
+    if (file_ && error_.empty() && ends_in_hole_ && !SetLength()) error_ = std::strerror(errno);
     if (file_ && std::fclose(file_) != 0 && error_.empty()) error_ = std::strerror(errno);
     file_ = nullptr;
     if (!error_.empty()) return Fail(ErrorKind::kUsage, "cannot write " + path_ + ": " + error_);
@@ -79,8 +88,20 @@ class HashedFile {
   }
 
  private:
+  static bool AreZeros(const std::byte* bytes, size_t count) {
+    constexpr size_t kLeastBytes = size_t{1} << 20;
+    const std::span<const std::byte> zeros = Zeros();
+    if (count < kLeastBytes || count > zeros.size()) return false;
+    return bytes == zeros.data() || std::memcmp(bytes, zeros.data(), count) == 0;
+  }
+  // A hole at the end is no part of a file by itself.
+  bool SetLength() {
+    return std::fflush(file_) == 0 && ftruncate(fileno(file_), ftello(file_)) == 0;
+  }
+
   std::string path_, error_;
   FILE* file_;
+  bool ends_in_hole_ = false;
   std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state_{XXH3_createState(),
                                                                          &XXH3_freeState};
 };

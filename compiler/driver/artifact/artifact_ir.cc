@@ -5,10 +5,10 @@
 #include <span>
 
 #include "compiler/driver/artifact/artifact_session.h"
+#include "compiler/driver/artifact/mapped_weights.h"
 #include "compiler/support/read_file.h"
 #include "passes/check_fused.h"
 #include "runtime/src/artifact/hash.h"
-#include "runtime/src/artifact/mapped_file.h"
 #include "runtime/src/artifact/safetensors.h"
 
 namespace fusec {
@@ -73,8 +73,8 @@ std::vector<const Node*> RegionsOf(const Graph& graph) {
 Result<void> LoadPayloads(const std::string& artifact, Graph& graph) {
   const std::string file = artifact + "/weights.safetensors";
   FUSEC_RUNTIME_ASSIGN(auto mapped, runtime::MappedFile::Open(file));
-  const auto owner = std::make_shared<runtime::MappedFile>(std::move(mapped));
-  FUSEC_RUNTIME_ASSIGN(const auto tensors, runtime::ReadSafetensors(owner->bytes(), file));
+  const auto owner = std::make_shared<MappedWeights>(std::move(mapped));
+  FUSEC_RUNTIME_ASSIGN(const auto tensors, runtime::ReadSafetensors(owner->file.bytes(), file));
   for (const auto& node : graph.nodes) {
     if (node->kind != OpKind::kConstant) continue;
     const std::string& name = node->result()->name;
@@ -86,7 +86,7 @@ Result<void> LoadPayloads(const std::string& artifact, Graph& graph) {
     const std::span<const std::byte> bytes = stored->second.bytes;
     const bool fits =
         dims && TensorData(dtype, *dims, owner, bytes.data()).byte_count() == bytes.size();
-    if (fits) node->constant = TensorData(dtype, *dims, owner, bytes.data());
+    if (fits) node->constant = TensorData(dtype, *dims, owner, bytes.data(), /*in_file=*/true);
     if (!fits || node->constant.Hash() != node->constant_hash) {
       return Fail(ErrorKind::kArtifact, file + ": tensor \"" + stored->first +
                                             "\" is not the one that was compiled in: expected " +

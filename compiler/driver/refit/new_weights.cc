@@ -3,8 +3,8 @@
 #include <memory>
 #include <optional>
 
+#include "compiler/driver/artifact/mapped_weights.h"
 #include "compiler/package/weights_file.h"
-#include "runtime/src/artifact/mapped_file.h"
 #include "runtime/src/artifact/safetensors.h"
 
 namespace fusec {
@@ -12,8 +12,8 @@ namespace fusec {
 Result<std::map<std::string, TensorData>> ReadWeights(const std::string& path) {
   auto mapped = runtime::MappedFile::Open(path);
   if (!mapped) return Fail(ErrorKind::kInput, mapped.error().message);
-  const auto owner = std::make_shared<runtime::MappedFile>(*std::move(mapped));
-  const auto stored = runtime::ReadSafetensors(owner->bytes(), path);
+  const auto owner = std::make_shared<MappedWeights>(*std::move(mapped));
+  const auto stored = runtime::ReadSafetensors(owner->file.bytes(), path);
   if (!stored) return Fail(ErrorKind::kInput, stored.error().message);
   std::map<std::string, TensorData> weights;
   for (const auto& [name, tensor] : *stored) {

@@ -6,7 +6,7 @@
 #include <new>
 
 #include "runtime/src/artifact/dtype.h"
-#include "runtime/src/artifact/hash.h"
+#include "runtime/src/artifact/file_hash.h"
 #include "runtime/src/artifact/safetensors.h"
 
 namespace fusec::runtime {
@@ -42,7 +42,7 @@ StatusOr<MappedFile> Artifact::ReadFile(const std::string& relative_path) const 
   }
   const std::string full_path = path_ + "/" + relative_path;
   FUSEC_RT_ASSIGN(MappedFile file, MappedFile::Open(full_path));
-  if (const std::string hash = Hash128(file.bytes()); hash != expected->second) {
+  if (const std::string hash = HashOfFile(file); hash != expected->second) {
     return Fail(FUSEC_BAD_ARTIFACT, full_path, ": was altered: its hash is ", hash, ", expected ",
                 expected->second);
   }
