@@ -3,12 +3,15 @@
 import contextlib
 import functools
 import io
+import json
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
 
+import numpy as np
 import onnx.parser
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -80,3 +83,19 @@ def run_python(code, *arguments, **environment):
 def resident_bytes():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def save_adapter(folder, tensors, **config):
+    """Writes adapter_model.safetensors (f32) and, if there is a config, adapter_config.json, as PEFT does; returns the folder."""
+    os.makedirs(folder, exist_ok=True)
+    header, data = {}, b""
+    for name, array in tensors.items():
+        raw = np.ascontiguousarray(array, np.float32).tobytes()
+        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    pathlib.Path(folder, "adapter_model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    if config:
+        pathlib.Path(folder, "adapter_config.json").write_text(json.dumps(config))
+    return folder

@@ -1,27 +1,15 @@
 """Model.load_adapter: LoRA adapters in slots, from files as PEFT saves them."""
 
-import json
 import os
 import pathlib
-import struct
 import tempfile
 import unittest
 
 import fusec
 import numpy as np
+from support import save_adapter
 
 MODELS = pathlib.Path(__file__).resolve().parents[2] / "models"
-
-
-def save_safetensors(path, tensors):
-    header, data = {}, b""
-    for name, array in tensors.items():
-        raw = np.ascontiguousarray(array, np.float32).tobytes()
-        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
 class Adapters(unittest.TestCase):
@@ -36,12 +24,7 @@ class Adapters(unittest.TestCase):
         cls.folder.cleanup()
 
     def save(self, name, tensors, **config):
-        folder = os.path.join(self.folder.name, name)
-        os.makedirs(folder, exist_ok=True)
-        save_safetensors(os.path.join(folder, "adapter_model.safetensors"), tensors)
-        if config:
-            pathlib.Path(folder, "adapter_config.json").write_text(json.dumps(config))
-        return folder
+        return save_adapter(os.path.join(self.folder.name, name), tensors, **config)
 
     def test_rows_take_the_adapters_of_their_slots(self):
         random = np.random.default_rng(0)

@@ -12,7 +12,7 @@ import unittest
 import fusec
 import numpy as np
 from fusec import _program
-from support import FOLDER, ROOT, artifact, run_python
+from support import FOLDER, ROOT, artifact, run_python, save_adapter
 
 
 class Pages(unittest.TestCase):
@@ -21,6 +21,8 @@ class Pages(unittest.TestCase):
         compiling, refitting = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
         os.symlink(ROOT / "models", FOLDER / "models")
         os.symlink(ROOT / "models/dlrm_dot.ts.onnx", FOLDER / "retrained.onnx")
+        matrices = {"layers.0.lora_A.weight": np.ones((4, 256)), "layers.0.lora_B.weight": np.ones((128, 4))}
+        save_adapter(FOLDER / "finance", matrices, peft_type="LORA", lora_alpha=8, r=4)
         done = run_python(compiling + refitting, LD_LIBRARY_PATH="")  # without the driver that computes nothing
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"^\(64, 1\) True\nfusec.Explanation\(dlrm_dot.ts.onnx")

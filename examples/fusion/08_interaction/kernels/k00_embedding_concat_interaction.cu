@@ -9,17 +9,23 @@ struct IndexError {
   long long position, value, extent;
 };
 
-// `value` as an index into `extent` elements; a negative one counts from the end. If it is out of
-// range, the first thread of the call to get here reports it, and element 0 is read instead.
-__device__ __forceinline__ long long CheckedIndex(long long value, long long extent,
-                                                  IndexError* error, int site, long long position) {
-  const long long index = value < 0 ? value + extent : value;
-  if (index >= 0 && index < extent) return index;
+// Keeps the first bad index of the call.
+__device__ __forceinline__ void ReportIndex(long long value, long long extent, IndexError* error,
+                                            int site, long long position) {
   if (atomicCAS(&error->site, 0, site) == 0) {
     error->position = position;
     error->value = value;
     error->extent = extent;
   }
+}
+
+// `value` as an index into `extent` elements; a negative one counts from the end. If it is out of
+// range, it is reported, and element 0 is read instead.
+__device__ __forceinline__ long long CheckedIndex(long long value, long long extent,
+                                                  IndexError* error, int site, long long position) {
+  const long long index = value < 0 ? value + extent : value;
+  if (index >= 0 && index < extent) return index;
+  ReportIndex(value, extent, error, site, position);
   return 0;
 }
 
