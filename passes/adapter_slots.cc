@@ -136,6 +136,9 @@ class SlotMaker {
                                   {{"transpose_b", int64_t{0}}}, name + "_down");
     Value* delta = builder.Make(OpKind::kSlotMatMul, {reduced, up, slots},
                                 {{"transpose_b", int64_t{1}}}, name + "_delta");
+    const Dtype dtype = sum.operand(adapter.delta)->type.dtype;
+    if (delta->type.dtype != dtype)
+      delta = builder.Make(OpKind::kCast, {delta}, {{"to", dtype}}, name + "_cast_delta");
     sum.operands[adapter.delta] = delta;
     report_.adapter_sites.push_back(std::move(site));
     return {};

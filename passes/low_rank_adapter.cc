@@ -7,10 +7,22 @@ namespace fusec {
 
 namespace {
 
-// Follows `value` through multiplications by constant scalars, collected in `scale`, to a matmul by
-// a constant.
+bool IsFloatCast(const Node* node) {
+  return node && node->kind == OpKind::kCast && IsFloat(node->result()->type.dtype) &&
+         IsFloat(node->operand(0)->type.dtype);
+}
+
+const Value* WithoutCasts(const Value* value) {
+  while (IsFloatCast(value->producer)) value = value->producer->operand(0);
+  return value;
+}
+
+// Follows `value` through casts and multiplications by constant scalars, collected in `scale`, to a
+// matmul by a constant.
 const Node* ScaledProduct(const Value* value, double& scale) {
-  while (value->producer && value->producer->kind == OpKind::kMul) {
+  while (true) {
+    value = WithoutCasts(value);
+    if (!value->producer || value->producer->kind != OpKind::kMul) break;
     const Node& mul = *value->producer;
     const int constant = Payload(mul.operand(0)) ? 0 : 1;
     const TensorData* factor = Payload(mul.operand(constant));
@@ -29,8 +41,10 @@ Node* FindBase(const Graph& graph, const ReaderMap& readers, const Value* value,
   Node* node = value->producer;
   if (!node || !HasOneReader(graph, readers, value)) return nullptr;
   if (node->kind == OpKind::kMatMul) {
-    return node->operand(0) == x && RightWeights(*node) ? node : nullptr;
+    const bool same_rows = WithoutCasts(node->operand(0)) == WithoutCasts(x);
+    return same_rows && RightWeights(*node) ? node : nullptr;
   }
+  if (IsFloatCast(node)) return FindBase(graph, readers, node->operand(0), x);
   if (node->kind != OpKind::kAdd || node->operand(0) == node->operand(1)) return nullptr;
   for (const Value* term : node->operands) {
     if (term->type != value->type) continue;

@@ -15,10 +15,11 @@ namespace fusec {
 //   %sum   = add(%base, %scaled)
 //
 // where W, A, B and s are constants; a bias may be added in between, and s may follow either
-// product.
+// product. Casts between float types may stand anywhere, as PEFT computes adapters in f32 beside
+// layers in f16.
 struct LowRankAdapter {
   int delta = 0;  // the operand of the sum that is the adapter's
-  Value* x = nullptr;
+  Value* x = nullptr;  // as %down reads it
   const Node* down_product = nullptr;
   const Node* up_product = nullptr;
   ConstantMatrix down, up;  // A, B

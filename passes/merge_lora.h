@@ -9,7 +9,8 @@ namespace fusec {
 //   %sum = add(%base, %scaled)   =>    %sum = matmul(%x, %merged)     merged = W + s A B
 //
 // W + s A B is computed in double and rounded to the weights' dtype once, so an answer differs by
-// the rounding of the weights: at most 2^-24 of each for f32. `--keep-lora` leaves the adapter as
+// the rounding of the weights: at most 2^-24 of each for f32; and where casts stand, by that of the
+// rows and of the layer's sum to its own type. `--keep-lora` leaves the adapter as
 // layers of its own. As with merge-linear, this holds where %base, %down and %delta are finite: in
 // a row with an infinity, an infinity may become NaN, and NaN an infinity.
 Result<bool> MergeLora(Graph& graph, const PassOptions& options, PassReport& report);

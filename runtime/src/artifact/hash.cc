@@ -45,7 +45,7 @@ void HashData(XXH3_state_t* state, std::span<const std::byte> data, bool release
 }
 
 void HashZeros(XXH3_state_t* state, size_t count) {
-  static const std::byte zeros[1 << 20] = {};
+  static std::byte zeros[1 << 20] = {};  // not const, which the library's file would hold
   for (; count > 0; count -= std::min(count, sizeof zeros))
     XXH3_128bits_update(state, zeros, std::min(count, sizeof zeros));
 }
