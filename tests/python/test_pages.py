@@ -25,7 +25,7 @@ class Pages(unittest.TestCase):
         save_adapter(FOLDER / "finance", matrices, peft_type="LORA", lora_alpha=8, r=4)
         done = run_python(compiling + refitting, LD_LIBRARY_PATH="")  # without the driver that computes nothing
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"^\(64, 1\) True\nfusec.Explanation\(dlrm_dot.ts.onnx")
+        self.assertRegex(done.stdout, r"^\(64, 1\) True fusec.Explanation\(dlrm_dot.ts.onnx")
 
     def test_the_example(self):
         made = artifact("dlrm_dot.ts")
