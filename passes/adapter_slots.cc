@@ -53,14 +53,16 @@ class SlotMaker {
 
   Result<bool> Run() {
     FUSEC_TRY(AddAdapterInput());
+    ReaderMap readers = Readers(graph_);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       Node& sum = *graph_.nodes[i];
       if (sum.kind != OpKind::kAdd) continue;
-      const auto adapter = FindLowRankAdapter(graph_, Readers(graph_), sum);
+      const auto adapter = FindLowRankAdapter(graph_, readers, sum);
       if (!adapter) continue;
       Builder builder(graph_, i);
       FUSEC_TRY(Replace(*adapter, sum, builder));
       i = builder.insert_at();
+      readers = Readers(graph_);
     }
     if (report_.adapter_sites.empty()) {
       return Fail(ErrorKind::kUsage,
@@ -90,19 +92,15 @@ class SlotMaker {
     return {};
   }
 
-  std::string NameOf(const Value* constant) const {
-    const auto found = options_.constant_names.find(constant->name);
-    return found == options_.constant_names.end() ? constant->name : found->second;
-  }
-
   // The common part of the modules of both products, or of the names of their weights; the name of
   // the product where there is none.
   std::string ModuleOf(const LowRankAdapter& adapter) {
     Components module =
         CommonPrefix(fusec::ModuleOf(*adapter.down_product), fusec::ModuleOf(*adapter.up_product));
     if (module.empty()) {
-      module = CommonPrefix(Split(NameOf(adapter.down_product->operand(1)), '.'),
-                            Split(NameOf(adapter.up_product->operand(1)), '.'));
+      module = CommonPrefix(
+          Split(ModelName(*adapter.down_product->operand(1), options_.constant_names), '.'),
+          Split(ModelName(*adapter.up_product->operand(1), options_.constant_names), '.'));
     }
     const std::string name =
         module.empty() ? adapter.base->result()->name : Join(ArrayRef<std::string>(module), ".");

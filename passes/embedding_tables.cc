@@ -1,9 +1,9 @@
 #include "passes/embedding_tables.h"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include "compiler/ir/op_def.h"
+#include "compiler/support/glob.h"
 #include "compiler/support/terminal.h"
 #include "passes/graph_edit.h"
 
@@ -43,15 +43,6 @@ bool HasRows(const Node& constant) {
          data->element_count() > 0;
 }
 
-const std::string& NameOf(const Node& constant, const std::map<std::string, std::string>& names) {
-  const auto named = names.find(constant.result()->name);
-  return named == names.end() ? constant.result()->name : named->second;
-}
-
-bool MatchesGlob(const std::string& pattern, const std::string& name) {
-  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
-
 constexpr const char* kWhatATableIs =
     "a table is a constant of floats [rows, columns] that only gathers along its rows read";
 
@@ -82,7 +73,7 @@ std::vector<EmbeddingTable> EmbeddingTables(const Graph& graph,
     TableReaders found;
     Collect(graph, readers, node->result(), found);
     if (found.is_output || !found.others.empty() || found.gathers.empty()) continue;
-    tables.push_back({node.get(), NameOf(*node, names), std::move(found.gathers)});
+    tables.push_back({node.get(), ModelName(*node->result(), names), std::move(found.gathers)});
   }
   return tables;
 }
@@ -102,8 +93,9 @@ tl::unexpected<Error> NoSuchTable(const std::string& flag, const std::string& pa
   std::string why = "no embedding table has such a name";
   const ReaderMap readers = Readers(graph);
   for (const auto& node : graph.nodes) {
-    if (node->kind != OpKind::kConstant || !MatchesGlob(pattern, NameOf(*node, names))) continue;
-    why = fmt::format("\"{}\" is no embedding table, for {}", NameOf(*node, names),
+    if (node->kind != OpKind::kConstant || !MatchesGlob(pattern, ModelName(*node->result(), names)))
+      continue;
+    why = fmt::format("\"{}\" is no embedding table, for {}", ModelName(*node->result(), names),
                       WhyNoTable(graph, readers, *node));
     break;
   }

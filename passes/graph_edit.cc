@@ -7,6 +7,12 @@
 
 namespace fusec {
 
+const std::string& ModelName(const Value& constant,
+                             const std::map<std::string, std::string>& names) {
+  const auto named = names.find(constant.name);
+  return named == names.end() ? constant.name : named->second;
+}
+
 ReaderMap Readers(const Graph& graph) {
   ReaderMap readers;
   for (const auto& node : graph.nodes) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,11 @@
 
 // Edits that several passes need.
 namespace fusec {
+
+// What the model calls a constant. `names`: the model's names, by the graph's; one that is not
+// there has the same.
+const std::string& ModelName(const Value& constant,
+                             const std::map<std::string, std::string>& names);
 
 // Every value's readers, in graph order; looked up only.
 using ReaderMap = DenseMap<const Value*, std::vector<Node*>>;

@@ -27,10 +27,11 @@ TensorData Merge(const ConstantMatrix& base, const LowRankAdapter& adapter) {
 
 Result<bool> MergeLora(Graph& graph, const PassOptions&, PassReport&) {
   bool changed = false;
+  ReaderMap readers = Readers(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& sum = *graph.nodes[i];
     if (sum.kind != OpKind::kAdd) continue;
-    const auto adapter = FindLowRankAdapter(graph, Readers(graph), sum);
+    const auto adapter = FindLowRankAdapter(graph, readers, sum);
     if (!adapter) continue;
     size_t place = 0;
     while (graph.nodes[place].get() != adapter->base) ++place;
@@ -43,6 +44,7 @@ Result<bool> MergeLora(Graph& graph, const PassOptions&, PassReport&) {
     Value* rest = sum.operand(1 - adapter->delta);
     std::swap(rest->name, sum.result()->name);
     graph.ReplaceAllUses(sum.result(), rest);
+    readers = Readers(graph);
     changed = true;
   }
   if (changed) RemoveDeadNodes(graph);

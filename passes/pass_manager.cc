@@ -1,7 +1,5 @@
 #include "passes/pass_manager.h"
 
-#include <fnmatch.h>
-
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -9,6 +7,7 @@
 #include <fstream>
 
 #include "compiler/support/check.h"
+#include "compiler/support/glob.h"
 #include "passes/passes.h"
 
 namespace fusec {
@@ -25,7 +24,7 @@ const std::vector<PassInfo>& AllPasses() {
 bool LiesOnHost(ArrayRef<TablePlacement> placements, const std::string& table) {
   bool on_host = false;
   for (const TablePlacement& placement : placements) {
-    if (fnmatch(placement.pattern.c_str(), table.c_str(), 0) == 0) on_host = placement.on_host;
+    if (MatchesGlob(placement.pattern, table)) on_host = placement.on_host;
   }
   return on_host;
 }

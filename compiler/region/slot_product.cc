@@ -18,7 +18,6 @@ const Node& SlotProductOf(const Node& region) {
     if (node->kind == OpKind::kSlotMatMul) return *node;
   }
   FUSEC_CHECK(false, "no slot_matmul in a region of that class");
-  return *region.body->nodes.front();
 }
 
 }  // namespace fusec

@@ -11,8 +11,6 @@ What a slot holds does not change the time, so none is loaded. It needs numpy an
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -20,24 +18,9 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.append(str(Path(__file__).resolve().parents[2] / "models"))
 import suite  # noqa: E402
+from program import benched, said  # noqa: E402
 
-FUSEC = os.environ.get("FUSEC", str(Path(__file__).resolve().parents[2] / "build" / "fusec"))
 ROUNDS = 2
-
-
-def said(*command):
-    result = subprocess.run([FUSEC, *map(str, command)], stdout=subprocess.PIPE, text=True)
-    if result.returncode != 0:
-        sys.exit(f"fusec {command[0]} failed with exit code {result.returncode}")
-    return result.stdout
-
-
-def time_of(artifact, inputs, args):
-    """Microseconds of a run, launches, and what ran it."""
-    device = ["--device", args.device] if args.device else []
-    (report,) = json.loads(said("bench", artifact, "--inputs", inputs, "--json", *device))
-    times = report.get("device_us") or report["call_us"]
-    return times["median"] if isinstance(times, dict) else times, report["launches"], report["device"]
 
 
 def measure(name, batch, folder, args):
@@ -64,10 +47,10 @@ def measure(name, batch, folder, args):
                 named["adapter_id"] = ids.astype(np.int32)
             file = folder / "inputs.npz"
             np.savez(file, **named)
-            us, launches, device = time_of(artifact, file, args)
+            us, report = benched(artifact, "--inputs", file, device=args.device)
             if case not in best or us < best[case]["us"]:
-                best[case] = {"us": us, "launches": launches}
-    return {"model": name, "batch": batch, "device": device, **best}
+                best[case] = {"us": us, "launches": report["launches"]}
+    return {"model": name, "batch": batch, "device": report["device"], **best}
 
 
 def main():

@@ -13,8 +13,6 @@ one model twice (2.9 GB at --scale full).
 import argparse
 import json
 import math
-import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -22,35 +20,18 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.append(str(Path(__file__).resolve().parents[2] / "models"))
 import suite  # noqa: E402
+from program import benched, said  # noqa: E402
 
-FUSEC = os.environ.get("FUSEC", str(Path(__file__).resolve().parents[2] / "build" / "fusec"))
 MODELS = ("dlrm_dot", "dcnv2", "lecture_small", "lora_mlp_1k", "lola")
 ROUNDS = 2
-
-
-def said(*command):
-    result = subprocess.run([FUSEC, *map(str, command)], stdout=subprocess.PIPE, text=True)
-    if result.returncode != 0:
-        sys.exit(f"fusec {command[0]} failed with exit code {result.returncode}")
-    return result.stdout
 
 
 def build(model, artifact, flags, args):
     target = ["--target", args.target] if args.target else []
     said("compile", model, "-o", artifact, "--matmul-precision", args.precision, *target, *flags)
     if args.tune:
-        said("tune", artifact, "--dim", f"batch={args.batches}", *device_of(args))
-
-
-def device_of(args):
-    return ["--device", args.device] if args.device else []
-
-
-def time_of(artifact, batch, args):
-    """Microseconds of a run, and what ran it."""
-    (report,) = json.loads(said("bench", artifact, "--dim", f"batch={batch}", "--json", *device_of(args)))
-    times = report.get("device_us") or report["call_us"]
-    return times["median"] if isinstance(times, dict) else times, report["device"]
+        device = ["--device", args.device] if args.device else []
+        said("tune", artifact, "--dim", f"batch={args.batches}", *device)
 
 
 def measure(name, folder, args):
@@ -63,9 +44,9 @@ def measure(name, folder, args):
         best = {}
         for _ in range(ROUNDS):
             for kind, artifact in artifacts.items():
-                us, device = time_of(artifact, batch, args)
+                us, report = benched(artifact, "--dim", f"batch={batch}", device=args.device)
                 best[kind] = min(us, best.get(kind, math.inf))
-        results.append({"model": name, "batch": batch, "device": device, **best})
+        results.append({"model": name, "batch": batch, "device": report["device"], **best})
     return results
 
 

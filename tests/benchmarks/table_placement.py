@@ -19,46 +19,16 @@ must hold twice that.
 import argparse
 import ctypes
 import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-FUSEC = os.environ.get("FUSEC", str(Path(__file__).resolve().parents[2] / "build" / "fusec"))
+sys.dont_write_bytecode = True
+from bags import write_model  # noqa: E402
+from program import benched, said  # noqa: E402
+
 STORAGES = {"f32": lambda dim: 4 * dim, "int8": lambda dim: dim + 8}  # bytes of a row
-
-
-def write_model(path, tables, rows, dim, ids):
-    import numpy as np
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-
-    random = np.random.default_rng(0)
-    initializers = [numpy_helper.from_array(np.array([1], np.int64), "axes")]
-    nodes = []
-    for t in range(tables):
-        initializers.append(numpy_helper.from_array(random.standard_normal((rows, dim), dtype=np.float32), f"emb.{t}.weight"))
-        nodes.append(helper.make_node("Gather", [f"emb.{t}.weight", f"ids_{t}"], [f"rows_{t}"]))
-        nodes.append(helper.make_node("ReduceSum", [f"rows_{t}", "axes"], [f"bag_{t}"], keepdims=0))
-    nodes.append(helper.make_node("Concat", [f"bag_{t}" for t in range(tables)], ["features"], axis=1))
-    graph = helper.make_graph(
-        nodes,
-        "bags",
-        [helper.make_tensor_value_info(f"ids_{t}", TensorProto.INT64, ["batch", ids]) for t in range(tables)],
-        [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["batch", tables * dim])],
-        initializers,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    onnx.save(model, str(path), save_as_external_data=True, all_tensors_to_one_file=True, location=path.stem + ".data")
-
-
-def said(*command):
-    result = subprocess.run([FUSEC, *map(str, command)], stdout=subprocess.PIPE, text=True)
-    if result.returncode != 0:
-        sys.exit(f"fusec {command[0]} failed with exit code {result.returncode}")
-    return result.stdout
 
 
 def copy_rate(count=256 << 20, times=10):
@@ -105,9 +75,7 @@ def measure(model, storage, folder, args):
             flags += ["--table-storage", f"emb.*={storage}"]
         said(model, "-o", artifact, *flags)
         for ids in ("uniform", "zipf"):
-            (report,) = json.loads(said("bench", artifact, "--dim", f"batch={args.batch}", "--ids", ids, "--json", "--device", "cuda"))
-            times = report["device_us"]
-            us = times["median"] if isinstance(times, dict) else times
+            us, report = benched(artifact, "--dim", f"batch={args.batch}", "--ids", ids, device="cuda")
             looked_up = args.batch * args.tables * args.ids * STORAGES[storage](args.dim)
             results.append({"storage": storage, "placement": placement, "ids": ids, "us": us, "row_bytes": looked_up, "device": report["device"]})
         shutil.rmtree(artifact)

@@ -18,36 +18,16 @@ import contextlib
 import io
 import json
 import os
+import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 
+sys.dont_write_bytecode = True
+from bags import write_model  # noqa: E402
+
 STORAGES = ("f32", "f16", "int8", "int4", "fp8")
-
-
-def write_model(path, tables, rows, dim, ids):
-    import numpy as np
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-
-    random = np.random.default_rng(0)
-    initializers = [numpy_helper.from_array(np.array([1], np.int64), "axes")]
-    nodes = []
-    for t in range(tables):
-        initializers.append(numpy_helper.from_array(random.standard_normal((rows, dim), dtype=np.float32), f"emb.{t}.weight"))
-        nodes.append(helper.make_node("Gather", [f"emb.{t}.weight", f"ids_{t}"], [f"rows_{t}"]))
-        nodes.append(helper.make_node("ReduceSum", [f"rows_{t}", "axes"], [f"bag_{t}"], keepdims=0))
-    nodes.append(helper.make_node("Concat", [f"bag_{t}" for t in range(tables)], ["features"], axis=1))
-    graph = helper.make_graph(
-        nodes,
-        "bags",
-        [helper.make_tensor_value_info(f"ids_{t}", TensorProto.INT64, ["batch", ids]) for t in range(tables)],
-        [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["batch", tables * dim])],
-        initializers,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    onnx.save(model, str(path), save_as_external_data=True, all_tensors_to_one_file=True, location=path.stem + ".data")
 
 
 def load(model, storage, folder, args):

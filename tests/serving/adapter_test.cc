@@ -26,6 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 using serving::DeviceUnderTest;
+using serving::RunFusec;
 
 constexpr int64_t kBatch = 37, kInputs = 256, kOutputs = 64, kRank = 8, kSlots = 4;
 constexpr double kTolerance = 1e-5;
@@ -97,15 +98,15 @@ class AdapterModels {
     fs::create_directories(folder_);
     const std::string model = std::string(FUSEC_SOURCE_DIR) + "/models/lora_mlp_256.ts.onnx";
     const std::string target = " --target " + std::string(OnCpu() ? "cpu" : "native");
-    Fusec(model + " -o " + slots() + target + " --adapters slots=4,rank=12");
-    Fusec(model + " -o " + (folder_ / "own").string() + target);
+    RunFusec(model + " -o " + slots() + target + " --adapters slots=4,rank=12");
+    RunFusec(model + " -o " + (folder_ / "own").string() + target);
     for (int number = 0; number < kCount; ++number) {
       WriteSafetensors(file(number), PlainAdapter(number));
-      Fusec("refit " + (folder_ / "own").string() + " --weights " + file(number) + " --model " +
-            model + " -o " + merged(number));
+      RunFusec("refit " + (folder_ / "own").string() + " --weights " + file(number) + " --model " +
+               model + " -o " + merged(number));
     }
-    Fusec("refit " + slots() + " --weights " + file(3) + " --model " + model + " -o " +
-          (folder_ / "refit").string());
+    RunFusec("refit " + slots() + " --weights " + file(3) + " --model " + model + " -o " +
+             (folder_ / "refit").string());
   }
   ~AdapterModels() {
     std::error_code error;
@@ -122,12 +123,6 @@ class AdapterModels {
   const fs::path& folder() const { return folder_; }
 
  private:
-  static void Fusec(const std::string& arguments) {
-    const char* program = std::getenv("FUSEC");
-    const std::string command = std::string(program ? program : FUSEC_PROGRAM) + " " + arguments;
-    if (std::system(command.c_str()) != 0)
-      throw Exception(FUSEC_BAD_ARTIFACT, "failed: " + command);
-  }
   fs::path folder_;
 };
 
@@ -232,13 +227,13 @@ TEST_F(Adapters, PeftFilesAreReadByTheirConfig) {
   program_.LoadAdapter(1, plain / "adapter_model.safetensors");
   EXPECT_TRUE(is_merged(Run(program_, ids)));
   const double root = std::sqrt(static_cast<double>(kRank));
-  program_.LoadAdapter(1, PeftFolder("rs", PeftAdapter(2),
-                                     config(alpha / root, ", \"use_rslora\": true")));
+  program_.LoadAdapter(
+      1, PeftFolder("rs", PeftAdapter(2), config(alpha / root, ", \"use_rslora\": true")));
   EXPECT_TRUE(is_merged(Run(program_, ids)));
   program_.LoadAdapter(
-      1, PeftFolder("pattern", PeftAdapter(2),
-                    config(1, ", \"alpha_pattern\": {\"layers.[02]\": " + std::to_string(alpha) +
-                                  "}")));
+      1, PeftFolder(
+             "pattern", PeftAdapter(2),
+             config(1, ", \"alpha_pattern\": {\"layers.[02]\": " + std::to_string(alpha) + "}")));
   EXPECT_TRUE(is_merged(Run(program_, ids)));
   program_.LoadAdapter(1, PeftFolder("double", PeftAdapter(2), config(2 * alpha)));
   EXPECT_FALSE(is_merged(Run(program_, ids)));
@@ -260,7 +255,10 @@ TEST_F(Adapters, WhatIsWrongIsSaidAndTheSlotKeepsItsAdapter) {
     return folder + "/" + name;
   };
   fails(folder + "/none.safetensors", "none.safetensors");
-  fails(with("shape", [](auto& t) { t[0].shape = {kRank, 256}; }),
+  fails(with("shape",
+             [](auto& t) {
+               t[0].shape = {kRank, 256};
+             }),
         "tensor \"layers.0.A\" is [8, 256], expected [256, rank]");
   fails(with("layer", [](auto& t) { t[0].name = "layers.7.A"; }),
         "tensor \"layers.7.A\" belongs to a layer that has no slots; there are \"layers.0\", "
@@ -269,15 +267,17 @@ TEST_F(Adapters, WhatIsWrongIsSaidAndTheSlotKeepsItsAdapter) {
         "tensor \"layers.0.weight\" is no matrix of a LoRA adapter");
   fails(with("half", [](auto& t) { t.erase(t.begin() + 1); }),
         "tensor \"layers.0.A\" has no lora_B");
-  fails(with("rank", [](auto& t) {
-          t[0].shape[1] = 13;
-          t[0].values.resize(256 * 13);
-        }),
+  fails(with("rank",
+             [](auto& t) {
+               t[0].shape[1] = 13;
+               t[0].values.resize(256 * 13);
+             }),
         "tensor \"layers.0.A\" has rank 13, the slots hold up to 12");
-  fails(with("ranks", [](auto& t) {
-          t[0].shape[1] = 4;
-          t[0].values.resize(256 * 4);
-        }),
+  fails(with("ranks",
+             [](auto& t) {
+               t[0].shape[1] = 4;
+               t[0].values.resize(256 * 4);
+             }),
         "tensor \"layers.0.B\" has rank 8, but \"layers.0.A\" has 4");
   fails(PeftFolder("dora", PeftAdapter(2), "{\"use_dora\": true, \"lora_alpha\": 8}"),
         "use_dora is true");

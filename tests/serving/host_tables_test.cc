@@ -18,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using serving::DeviceUnderTest;
+using serving::RunFusec;
 
 constexpr int64_t kRows = 200'000, kColumns = 64;
 constexpr int64_t kTableBytes = kRows * kColumns * 4;
@@ -29,10 +30,10 @@ class PlacedModel {
     fs::create_directories(folder_);
     const std::string target = DeviceUnderTest() == "cpu" ? "cpu" : "native";
     for (const std::string place : {"host", "device"}) {
-      Fusec(Write(1) + " -o " + path(place) + " --target " + target +
-            " --table-storage small=int8 --table-placement '*=" + place + "'");
+      RunFusec(Write(1) + " -o " + path(place) + " --target " + target +
+               " --table-storage small=int8 --table-placement '*=" + place + "'");
     }
-    Fusec("refit " + path("host") + " --weights " + Write(2) + " -o " + path("refitted"));
+    RunFusec("refit " + path("host") + " --weights " + Write(2) + " -o " + path("refitted"));
   }
   ~PlacedModel() {
     std::error_code error;
@@ -41,13 +42,6 @@ class PlacedModel {
   std::string path(const std::string& name) const { return folder_ / name; }
 
  private:
-  static void Fusec(const std::string& arguments) {
-    const char* program = std::getenv("FUSEC");
-    const std::string command = std::string(program ? program : FUSEC_PROGRAM) + " " + arguments;
-    if (std::system(command.c_str()) != 0)
-      throw Exception(FUSEC_BAD_ARTIFACT, "failed: " + command);
-  }
-
   std::string Write(unsigned seed) const {
     const std::string name = "model_" + std::to_string(seed), data = name + ".bin";
     std::vector<float> elements(static_cast<size_t>(2 * kRows * kColumns));

@@ -28,6 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 using serving::DeviceUnderTest;
+using serving::RunFusec;
 
 constexpr int64_t kRows = 40, kColumns = 6;
 const std::vector<std::string> kStorages = {"f32", "f16", "bf16", "int8", "int4", "fp8"};
@@ -49,8 +50,8 @@ class TablesModel {
     for (const std::string& storage : kStorages) {
       if (storage != "f32") flags += " --table-storage t_" + storage + "=" + storage;
     }
-    Fusec(Write(1) + " -o " + path(1) + flags);
-    Fusec("refit " + path(1) + " --weights " + Write(2) + " -o " + path(2));
+    RunFusec(Write(1) + " -o " + path(1) + flags);
+    RunFusec("refit " + path(1) + " --weights " + Write(2) + " -o " + path(2));
   }
   ~TablesModel() {
     std::error_code error;
@@ -59,13 +60,6 @@ class TablesModel {
   std::string path(int version) const { return folder_ / ("fused_" + std::to_string(version)); }
 
  private:
-  static void Fusec(const std::string& arguments) {
-    const char* program = std::getenv("FUSEC");
-    const std::string command = std::string(program ? program : FUSEC_PROGRAM) + " " + arguments;
-    if (std::system(command.c_str()) != 0)
-      throw Exception(FUSEC_BAD_ARTIFACT, "failed: " + command);
-  }
-
   static std::string Table(const std::string& name, int version, int64_t columns) {
     std::string text = "float[" + std::to_string(kRows) +
                        (columns > 1 ? ", " + std::to_string(columns) : "") + "] " + name + " = {";

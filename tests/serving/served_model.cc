@@ -33,11 +33,8 @@ struct CompiledArtifact {
     fs::create_directories(folder);
     path = folder / "model_fused";
     const std::string target = DeviceUnderTest() == "cpu" ? "cpu" : "native";
-    const std::string command = Environment("FUSEC", FUSEC_PROGRAM) + " " + FUSEC_SOURCE_DIR +
-                                "/models/dlrm_dot.ts.onnx -o " + path + " --target " + target +
-                                PlacementFlags();
-    if (std::system(command.c_str()) == 0) return;
-    throw Exception(FUSEC_BAD_ARTIFACT, "failed: " + command);
+    RunFusec(std::string(FUSEC_SOURCE_DIR) + "/models/dlrm_dot.ts.onnx -o " + path + " --target " +
+             target + PlacementFlags());
   }
   ~CompiledArtifact() {
     std::error_code error;
@@ -75,6 +72,11 @@ std::vector<std::byte> RandomInput(const runtime::TensorSignature& input, int64_
 std::string PlacementFlags() {
   const std::string place = Environment("FUSEC_TEST_PLACEMENT", "");
   return place.empty() ? "" : " --table-placement '*=" + place + "'";
+}
+
+void RunFusec(const std::string& arguments) {
+  const std::string command = Environment("FUSEC", FUSEC_PROGRAM) + " " + arguments;
+  if (std::system(command.c_str()) != 0) throw Exception(FUSEC_BAD_ARTIFACT, "failed: " + command);
 }
 
 std::string DeviceUnderTest() { return Environment("FUSEC_TEST_DEVICE", "cpu"); }

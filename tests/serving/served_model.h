@@ -17,8 +17,10 @@ std::string DeviceUnderTest();
 // Flags of the compiler that FUSEC_TEST_PLACEMENT ("host" or "device") asks for: where tables lie.
 std::string PlacementFlags();
 
-// A DLRM compiled for that device when first asked for, by the program that FUSEC names (else the
-// one of this build). FUSEC_TEST_ARTIFACT names an artifact to take instead. The folder goes away
+// Runs the program that FUSEC names, else the one of this build, and throws if it fails.
+void RunFusec(const std::string& arguments);
+
+// A DLRM compiled for that device when first asked for. FUSEC_TEST_ARTIFACT names an artifact to take instead. The folder goes away
 // with the process.
 const std::string& ServedArtifact();
 

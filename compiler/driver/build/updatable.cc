@@ -1,17 +1,15 @@
 #include "compiler/driver/build/updatable.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 
+#include "compiler/support/glob.h"
 #include "compiler/support/nearest_name.h"
 
 namespace fusec {
 
 bool MatchesAny(ArrayRef<std::string> patterns, const std::string& name) {
-  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
-    return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-  });
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return MatchesGlob(pattern, name); });
 }
 
 Result<void> MarkUpdatable(ArrayRef<std::string> patterns,

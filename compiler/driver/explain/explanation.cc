@@ -55,27 +55,13 @@ std::string ValueOf(const Json& object, const char* key, const char* otherwise) 
   return ValueOf(object, key, std::string(otherwise));
 }
 
-std::vector<StoredTable> StoredTables(const Json& json) {
+// What `read` makes of a whole manifest, of which it reads that key.
+template <class Read>
+auto Recorded(const Json& json, const char* key, const Read& read) {
   try {
-    return StoredTablesOf(json);
+    return read(json);
   } catch (const Json::exception&) {
-    throw WrongKey{"table_storage"};
-  }
-}
-
-std::vector<PlacedTable> PlacedTables(const Json& json) {
-  try {
-    return PlacedTablesOf(json);
-  } catch (const Json::exception&) {
-    throw WrongKey{"table_placement"};
-  }
-}
-
-std::optional<ArtifactAdapters> Adapters(const Json& json) {
-  try {
-    return AdaptersOf(json);
-  } catch (const Json::exception&) {
-    throw WrongKey{"adapters"};
+    throw WrongKey{key};
   }
 }
 
@@ -148,9 +134,10 @@ Result<void> FillStory(const runtime::Manifest& manifest, const Json& json,
   explanation.rounding = ValueOf(json, "rounding", "stores");
   explanation.index_policy = ValueOf(json, "index_policy", "error");
   explanation.batch_invariant = manifest.batch_invariant;
-  explanation.stored_tables = StoredTables(json);
-  if (explanation.target != "cpu") explanation.placed_tables = PlacedTables(json);
-  explanation.adapters = Adapters(json);
+  explanation.stored_tables = Recorded(json, "table_storage", StoredTablesOf);
+  if (explanation.target != "cpu")
+    explanation.placed_tables = Recorded(json, "table_placement", PlacedTablesOf);
+  explanation.adapters = Recorded(json, "adapters", AdaptersOf);
   const Json before = ValueOf(json, "before", Json::object());
   explanation.before_launches = ValueOf(before, "launches", int64_t{0});
   FUSEC_RUNTIME_ASSIGN(

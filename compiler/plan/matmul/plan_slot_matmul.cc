@@ -48,9 +48,8 @@ class SlotPlanner : ProductPlanner {
               PackElements()) {}
 
   KernelPlan Plan() {
-    NameOperands();
-    for (const char* file : {"async_copy.cuh", "tensor_core.cuh", "vector.cuh", "tile_memory.cuh",
-                             "matmul_rows.cuh", "slot_matmul.cuh"})
+    NameOperands(/*reads_weights=*/true, /*takes_sizes=*/false);
+    for (const char* file : {"tensor_core.cuh", "vector.cuh", "matmul_rows.cuh", "slot_matmul.cuh"})
       builder_.Use(file);
     if (matmul_.made) builder_.Use("made_operand.cuh");
     KernelPlan& plan = builder_.plan();
@@ -89,19 +88,6 @@ class SlotPlanner : ProductPlanner {
   }
 
  private:
-  void NameOperands() {
-    ChooseIndexType(region_, builder_);
-    const std::string name = NameOf(builder_, matmul_.result);
-    columns_ =
-        builder_.Write(matmul_.n, Only({0, name + "_columns", "last axis of \"" + name + "\""}));
-    const std::string left =
-        matmul_.made ? FriendlyName(matmul_.made->name) : NameOf(builder_, matmul_.a.value);
-    depth_ = builder_.Write(matmul_.k, Only({0, FriendlyName(product_->result()->name) + "_depth",
-                                             "terms of each sum: last axis of \"" + left + "\""}));
-    if (matmul_.a.value) a_ = builder_.Buffer(matmul_.a.value);
-    b_ = builder_.Buffer(matmul_.b.value);
-  }
-
   // Neighbours that a thread takes of a row: 16 bytes, or as many as four threads fill with a step
   // of halves.
   int64_t PackElements() const { return dtype() != Dtype::kF32 && depth() % 32 == 0 ? 8 : 4; }
@@ -167,18 +153,10 @@ class SlotPlanner : ProductPlanner {
 MatMulPlan PlanOf(const Node& region) {
   const Node& product = SlotProductOf(region);
   MatMulPlan plan;
-  const auto outside = [&](const Value* value) -> const Value* {
-    while (value->producer && value->producer->kind == OpKind::kReshape)
-      value = value->producer->operand(0);
-    for (size_t i = 0; i < region.operands.size(); ++i) {
-      if (region.body->inputs[i].get() == value) return region.operands[i];
-    }
-    return nullptr;
-  };
   const Value* x = product.operand(0);
-  plan.a.value = outside(x);
+  plan.a.value = OperandOf(region, x);
   if (!plan.a.value) plan.made = x;
-  plan.b.value = outside(product.operand(kBankOfProduct));
+  plan.b.value = OperandOf(region, product.operand(kBankOfProduct));
   plan.b.transposed = product.Int("transpose_b") != 0;
   plan.result = region.result();
   const Shape& shape = product.result()->type.shape;

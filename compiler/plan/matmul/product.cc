@@ -1,22 +1,13 @@
+#include "compiler/region/product.h"
+
 #include "compiler/ir/op_def.h"
+#include "compiler/plan/matmul/product_planner.h"
 #include "compiler/plan/plan_program.h"
 #include "compiler/plan/plan_region.h"
-#include "compiler/region/product.h"
 
 namespace fusec {
 
 namespace {
-
-// The value outside the region that holds the bytes of `value`: an operand, perhaps reshaped; null
-// for anything else.
-const Value* OperandOf(const Node& region, const Value* value) {
-  while (value->producer && value->producer->kind == OpKind::kReshape)
-    value = value->producer->operand(0);
-  for (size_t i = 0; i < region.operands.size(); ++i) {
-    if (region.body->inputs[i].get() == value) return region.operands[i];
-  }
-  return nullptr;
-}
 
 // Batch dims as one count and one stride: both operands' batch dims must be the result's, or all 1
 // (the matrix is repeated).
@@ -63,6 +54,15 @@ bool Adds(const Node& region, const Node& add, TargetKind target, MatMulPlan& pl
 }
 
 }  // namespace
+
+const Value* OperandOf(const Node& region, const Value* value) {
+  while (value->producer && value->producer->kind == OpKind::kReshape)
+    value = value->producer->operand(0);
+  for (size_t i = 0; i < region.operands.size(); ++i) {
+    if (region.body->inputs[i].get() == value) return region.operands[i];
+  }
+  return nullptr;
+}
 
 std::optional<MatMulPlan> PlanProduct(const Node& region) {
   const Node* matmul = nullptr;

@@ -27,10 +27,12 @@ void ProductPlanner::NameOperands(bool reads_weights, bool takes_sizes) {
         builder_.Write(matmul_.n, Only({0, name + "_columns", "last axis of \"" + name + "\""}));
     const std::string left =
         matmul_.made ? FriendlyName(matmul_.made->name) : NameOf(builder_, matmul_.a.value);
+    // The last axis of weights, unless they lie the other way round.
+    const std::string right =
+        matmul_.b.transposed ? " and of \"" + NameOf(builder_, matmul_.b.value) + "\"" : "";
     depth_ = builder_.Write(matmul_.k,
                             Only({0, FriendlyName(product_->result()->name) + "_depth",
-                                  "terms of each sum: last axis of \"" + left + "\" and of \"" +
-                                      NameOf(builder_, matmul_.b.value) + "\""}));
+                                  "terms of each sum: last axis of \"" + left + "\"" + right}));
   }
   if (matmul_.a.value) a_ = builder_.Buffer(matmul_.a.value);
   if (reads_weights) b_ = builder_.Buffer(matmul_.b.value);

@@ -11,6 +11,10 @@
 
 namespace fusec {
 
+// The value outside the region that holds the bytes of `value`: an operand, perhaps reshaped; null
+// for anything else.
+const Value* OperandOf(const Node& region, const Value* value);
+
 // What kernels for matrix products have in common: names and operands, which of several products a
 // block makes, and the epilogue, from one element of a product to the region's results there.
 class ProductPlanner {

@@ -67,12 +67,13 @@ class CpuDevice : public Device {
   Status WriteConstants(std::span<const ConstantPart> parts,
                         std::span<const std::vector<std::byte>> contents) override {
     Artifact& artifact = *program_.weights.Get()->artifact;
-    for (const ConstantPart& part : parts) FUSEC_RT_TRY(artifact.MakeWritable(part.buffer));
-    const Gate::Closed alone(program_.runs);
-    for (size_t i = 0; i < parts.size(); ++i) {
-      FUSEC_RT_ASSIGN(const std::span<std::byte> bytes, artifact.MakeWritable(parts[i].buffer));
-      std::ranges::copy(contents[i], bytes.begin() + static_cast<ptrdiff_t>(parts[i].offset));
+    std::vector<std::span<std::byte>> places;
+    for (const ConstantPart& part : parts) {
+      FUSEC_RT_ASSIGN(const std::span<std::byte> bytes, artifact.MakeWritable(part.buffer));
+      places.push_back(bytes.subspan(part.offset, part.bytes));
     }
+    const Gate::Closed alone(program_.runs);
+    for (size_t i = 0; i < parts.size(); ++i) std::ranges::copy(contents[i], places[i].begin());
     return {};
   }
 
