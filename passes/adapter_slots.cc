@@ -124,9 +124,12 @@ class SlotMaker {
     builder.set_provenance(sum.provenance);
     FUSEC_ASSIGN(Value * slots, SlotsOfRows(adapter.x, site.module, builder));
     const std::string name = sum.result()->name;
-    Value* down = MakeBank(builder, name + "_lora_A", site.inputs, rank,
+    Recipe of_down, of_up;
+    Value* columns = of_down.Turned(of_down.Exact(adapter.down.constant), adapter.down.transposed);
+    Value* rows = of_up.Turned(of_up.Exact(adapter.up.constant), !adapter.up.transposed);
+    Value* down = MakeBank(builder, name + "_lora_A", of_down, columns,
                            [&](int64_t k, int64_t r) { return adapter.down.At(k, r); });
-    Value* up = MakeBank(builder, name + "_lora_B", site.outputs, rank,
+    Value* up = MakeBank(builder, name + "_lora_B", of_up, Scaled(of_up, adapter, rows),
                          [&](int64_t n, int64_t r) { return adapter.scale * adapter.up.At(r, n); });
     site.down = down->name;
     site.up = up->name;
@@ -142,16 +145,20 @@ class SlotMaker {
     return {};
   }
 
-  // A constant [slots, rows, rank] of which slot 0 begins with `element`, updatable because other
-  // adapters take its place.
-  Value* MakeBank(Builder& builder, const std::string& name, int64_t rows, int64_t own_rank,
+  // A constant [slots, rows, rank] of which slot 0 begins with `element`, the elements of `matrix`
+  // in the recipe; updatable because other adapters take its place.
+  Value* MakeBank(Builder& builder, const std::string& name, Recipe& recipe, Value* matrix,
                   function_ref<double(int64_t row, int64_t r)> element) {
+    const std::vector<int64_t> dims = *StaticShape(matrix->type.shape);
+    const int64_t rows = dims[0], own_rank = dims[1];
     const int64_t slots = options_.adapters->slots, rank = StoredRank(options_.adapters->rank);
     TensorData bank(dtype_, {slots, rows, rank});
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t r = 0; r < own_rank; ++r) bank.SetDouble(row * rank + r, element(row, r));
     }
-    Value* constant = builder.Constant(std::move(bank), name);
+    matrix = recipe.Reshape(recipe.Padded(matrix, 1, rank - own_rank), {1, rows, rank});
+    matrix = recipe.Padded(matrix, 0, slots - 1);
+    Value* constant = AddConstant(builder, recipe.Finish(matrix, std::move(bank)), name);
     constant->producer->attributes[kUpdatable] = constant->name;
     return constant;
   }

@@ -6,6 +6,7 @@
 
 #include "compiler/ir/op_def.h"
 #include "passes/graph_edit.h"
+#include "passes/recipe.h"
 #include "passes/simplify_arithmetic.h"
 
 namespace fusec {
@@ -130,6 +131,13 @@ std::optional<int64_t> FromFront(int64_t index, int64_t extent) {
   return index < 0 ? index + extent : index;
 }
 
+// The same of all indices that a constant holds, as i64.
+Value* FromFront(Recipe& recipe, const Value* indices, Value* extent) {
+  Value* given = recipe.Cast(recipe.Use(indices), Dtype::kI64);
+  Value* is_from_end = recipe.Make(OpKind::kLess, {given, recipe.Number(0, Dtype::kI64)});
+  return recipe.Where(is_from_end, recipe.Add(given, extent), given);
+}
+
 // Constant indices of 64 bits as such of 32, counted from the front; null if any is outside, which
 // the call reports.
 Value* NarrowIndices(const TensorData& indices, int64_t extent, Value* value, Builder& builder) {
@@ -139,7 +147,10 @@ Value* NarrowIndices(const TensorData& indices, int64_t extent, Value* value, Bu
     if (!at) return nullptr;
     narrow.SetInt(i, *at);
   }
-  Value* constant = builder.Constant(std::move(narrow), value->name);
+  Recipe recipe;
+  Value* from_front =
+      FromFront(recipe, value, recipe.Number(static_cast<double>(extent), Dtype::kI64));
+  Value* constant = AddConstant(builder, recipe.Finish(from_front, std::move(narrow)), value->name);
   std::swap(constant->name, value->name);  // as the model calls it
   return constant;
 }
@@ -187,20 +198,32 @@ Value* SimplifyGatherND(const Node& node, Builder& builder) {
     extent *= *size;
   }
   TensorData flat(Dtype::kI32, {places->dims().begin(), places->dims().end() - 1});
+  std::vector<int64_t> sizes(chosen), strides(chosen);
+  for (int64_t j = chosen, stride = 1; j-- > 0; stride *= sizes[j]) {
+    sizes[j] = *x->type.shape[j].AsConstant();
+    strides[j] = stride;
+  }
   for (int64_t i = 0; i < flat.element_count(); ++i) {
     int64_t place = 0;
     for (int64_t j = 0; j < chosen; ++j) {
-      const int64_t size = *x->type.shape[j].AsConstant();
-      const auto at = FromFront(places->GetInt(i * chosen + j), size);
+      const auto at = FromFront(places->GetInt(i * chosen + j), sizes[j]);
       if (!at) return nullptr;
-      place = place * size + *at;
+      place += *at * strides[j];
     }
     flat.SetInt(i, place);
   }
   Shape shape(first_kept, x->type.shape.end());
   shape.insert(shape.begin(), extent);
   Value* rows = ReshapeTo(builder, x, shape, x->name + "_flat");
-  Value* indices = builder.Constant(std::move(flat), node.operand(1)->name + "_flat");
+  Recipe recipe;
+  const auto literal = [&](ArrayRef<int64_t> numbers) {
+    return recipe.Literal(TensorData::From(Dtype::kI64, {chosen}, numbers.vec()));
+  };
+  Value* from_front = FromFront(recipe, node.operand(1), literal(sizes));
+  Value* sum = recipe.Reduce(OpKind::kReduceSum, recipe.Mul(from_front, literal(strides)),
+                             node.operand(1)->type.rank() - 1, /*keepdims=*/false);
+  Value* indices =
+      AddConstant(builder, recipe.Finish(sum, std::move(flat)), node.operand(1)->name + "_flat");
   return builder.Make(OpKind::kGather, {rows, indices}, {{"axis", int64_t{0}}},
                       node.result()->name);
 }

@@ -38,14 +38,26 @@ std::optional<ConstantMatrix> RightWeights(const Node& product) {
   if (product.kind != OpKind::kMatMul || product.Int("transpose_a") != 0) return std::nullopt;
   const TensorData* data = Payload(product.operand(1));
   if (!data || data->dims().size() != 2 || !IsFloat(data->dtype())) return std::nullopt;
-  return ConstantMatrix{data, product.Int("transpose_b") != 0};
+  return ConstantMatrix{product.operand(1), data, product.Int("transpose_b") != 0};
 }
 
 std::optional<ConstantMatrix> LeftWeights(const Node& product) {
   if (product.kind != OpKind::kMatMul) return std::nullopt;
   const TensorData* data = Payload(product.operand(0));
   if (!data || data->dims().size() != 2 || !IsFloat(data->dtype())) return std::nullopt;
-  return ConstantMatrix{data, product.Int("transpose_a") == 0};
+  return ConstantMatrix{product.operand(0), data, product.Int("transpose_a") == 0};
+}
+
+void Factors::Invert() {
+  for (double& factor : *this) factor = 1 / factor;
+  inverted = !inverted;
+}
+
+Value* Factors::In(Recipe& recipe, ArrayRef<int64_t> dims) const {
+  if (constant == nullptr)
+    return recipe.Literal(TensorData::From<double>(Dtype::kF64, dims.vec(), *this));
+  Value* factors = recipe.Reshape(recipe.Exact(constant), dims);
+  return inverted ? recipe.Div(recipe.Number(1), factors) : factors;
 }
 
 std::optional<Factors> FactorsAlong(const Value* value, int64_t axis, int64_t rank) {
@@ -57,6 +69,7 @@ std::optional<Factors> FactorsAlong(const Value* value, int64_t axis, int64_t ra
     if (static_cast<int64_t>(i) + missing != axis && dims[i] != 1) return std::nullopt;
   }
   Factors factors(data->element_count());
+  factors.constant = value;
   for (size_t i = 0; i < factors.size(); ++i) factors[i] = data->GetDouble(static_cast<int64_t>(i));
   return factors;
 }
@@ -65,8 +78,8 @@ bool AllFinite(const Factors& factors) {
   return std::all_of(factors.begin(), factors.end(), [](double x) { return std::isfinite(x); });
 }
 
-std::optional<TensorData> Scaled(const ConstantMatrix& weights, const Factors& terms,
-                                 const Factors& results) {
+std::optional<MadeConstant> Scaled(const ConstantMatrix& weights, const Factors& terms,
+                                   const Factors& results) {
   TensorData scaled(weights.data->dtype(), weights.data->dims());
   const double smallest = SmallestNormal(scaled.dtype());
   for (int64_t n = 0; n < weights.results(); ++n) {
@@ -83,13 +96,22 @@ std::optional<TensorData> Scaled(const ConstantMatrix& weights, const Factors& t
     }
     if (largest_before > 0 && largest < smallest) return std::nullopt;
   }
-  return scaled;
+  Recipe recipe;
+  Value* product = recipe.Exact(weights.constant);
+  for (const Factors* factors : {&terms, &results}) {
+    if (factors->are_one()) continue;
+    std::vector<int64_t> dims = {1, 1};
+    dims[(factors == &terms) == weights.transposed ? 1 : 0] = static_cast<int64_t>(factors->size());
+    product = recipe.Mul(product, factors->In(recipe, dims));
+  }
+  return recipe.Finish(product, std::move(scaled));
 }
 
-void SetConstant(Graph& graph, Node& node, int operand, TensorData data, const std::string& name) {
+void SetConstant(Graph& graph, Node& node, int operand, MadeConstant made,
+                 const std::string& name) {
   Builder builder(graph, PlaceOf(graph, &node));
   builder.set_provenance(node.provenance);
-  node.operands[operand] = builder.Constant(std::move(data), name);
+  node.operands[operand] = AddConstant(builder, std::move(made), name);
 }
 
 std::optional<ResultShift> ShiftOfResult(const Graph& graph, const ReaderMap& readers,
@@ -97,7 +119,8 @@ std::optional<ResultShift> ShiftOfResult(const Graph& graph, const ReaderMap& re
   if (std::all_of(shift.begin(), shift.end(), [](double x) { return x == 0; }))
     return ResultShift();
   const ConstantMatrix weights = *RightWeights(product);
-  ResultShift result{TensorData(weights.data->dtype(), {weights.results()}), nullptr};
+  TensorData addend(weights.data->dtype(), {weights.results()});
+  ResultShift result;
   Factors c = {0.0};
   const Value* y = product.result();
   if (HasOneReader(graph, readers, y) && readers.at(y)[0]->kind == OpKind::kAdd) {
@@ -112,24 +135,31 @@ std::optional<ResultShift> ShiftOfResult(const Graph& graph, const ReaderMap& re
   for (int64_t n = 0; n < weights.results(); ++n) {
     double sum = 0;
     for (int64_t k = 0; k < weights.terms(); ++k) sum += FactorAt(shift, k) * weights.At(k, n);
-    result.addend.SetDouble(n, FactorAt(c, n) + sum);
-    if (!std::isfinite(result.addend.GetDouble(n))) return std::nullopt;
+    addend.SetDouble(n, FactorAt(c, n) + sum);
+    if (!std::isfinite(addend.GetDouble(n))) return std::nullopt;
   }
+  Recipe recipe;
+  Value* row = recipe.Expand(shift.In(recipe, {1, static_cast<int64_t>(shift.size())}),
+                             {1, weights.terms()});
+  Value* sums = recipe.MatMul(row, recipe.Exact(weights.constant), false, weights.transposed);
+  sums = recipe.Reshape(sums, {weights.results()});
+  if (c.constant) sums = recipe.Add(c.In(recipe, {static_cast<int64_t>(c.size())}), sums);
+  result.addend = recipe.Finish(sums, std::move(addend));
   return result;
 }
 
 void ShiftResult(Graph& graph, Node& product, const ResultShift& shift, const std::string& name) {
-  if (shift.addend.dims().empty()) return;
+  if (!shift.addend) return;
   Value* y = product.result();
   if (shift.bias) {
     const int constant = shift.bias->operand(0) == y ? 1 : 0;
     const std::string old = shift.bias->operand(constant)->name;
-    SetConstant(graph, *shift.bias, constant, shift.addend, old + "_shifted");
+    SetConstant(graph, *shift.bias, constant, *shift.addend, old + "_shifted");
     return;
   }
   Builder builder(graph, PlaceOf(graph, &product) + 1);
   builder.set_provenance(product.provenance);
-  Value* addend = builder.Constant(shift.addend, name);
+  Value* addend = AddConstant(builder, *shift.addend, name);
   Value* sum = builder.Make(OpKind::kAdd, {y, addend}, {}, y->name);
   graph.ReplaceAllUses(y, sum);
   sum->producer->operands[0] = y;

@@ -5,12 +5,14 @@
 
 #include "passes/graph_edit.h"
 #include "passes/pass_manager.h"
+#include "passes/recipe.h"
 
 // What the passes that rewrite constant weights share.
 namespace fusec {
 
 // A constant matrix as a sum of products reads it: term k of result n.
 struct ConstantMatrix {
+  const Value* constant = nullptr;
   const TensorData* data = nullptr;
   bool transposed = false;  // stored as [n, k]
   int64_t terms() const { return data->dims()[transposed ? 1 : 0]; }
@@ -27,7 +29,15 @@ std::optional<ConstantMatrix> RightWeights(const Node& product);
 std::optional<ConstantMatrix> LeftWeights(const Node& product);
 
 // One factor for all elements of an axis, or one for each.
-using Factors = std::vector<double>;
+struct Factors : std::vector<double> {
+  using std::vector<double>::vector;
+  const Value* constant = nullptr;  // whose elements they are, or what these are divided into 1
+  bool inverted = false;
+  void Invert();
+  bool are_one() const { return constant == nullptr && *this == Factors{1.0}; }
+  // As f64[dims], which has as many elements.
+  Value* In(Recipe& recipe, ArrayRef<int64_t> dims) const;
+};
 inline double FactorAt(const Factors& factors, int64_t i) {
   return factors[factors.size() == 1 ? 0 : i];
 }
@@ -38,17 +48,17 @@ bool AllFinite(const Factors& factors);
 // w[k, n] * terms[k] * results[n], computed in double and rounded to the dtype once. nullopt if a
 // weight is NaN or infinite, or if the largest weight of a result is below the dtype's normal
 // range. Smaller weights beside it therefore lose at most what rounding takes from the largest.
-std::optional<TensorData> Scaled(const ConstantMatrix& weights, const Factors& terms,
-                                 const Factors& results);
+std::optional<MadeConstant> Scaled(const ConstantMatrix& weights, const Factors& terms,
+                                   const Factors& results);
 
 // Gives `node` a new constant for an operand.
-void SetConstant(Graph& graph, Node& node, int operand, TensorData data, const std::string& name);
+void SetConstant(Graph& graph, Node& node, int operand, MadeConstant made, const std::string& name);
 
 // What must be added to the result of a product by constant weights when `shift` is taken from all
 // rows of its left operand: sum over k of shift[k] w[k, n], computed in double and rounded once
 // together with the constant that is added already, if there is one. nullopt if it is not finite.
 struct ResultShift {
-  TensorData addend;     // empty if nothing is added
+  std::optional<MadeConstant> addend;
   Node* bias = nullptr;  // the sum with a constant that `addend` holds as well
 };
 std::optional<ResultShift> ShiftOfResult(const Graph& graph, const ReaderMap& readers,

@@ -5,6 +5,7 @@
 
 #include "compiler/ir/op_def.h"
 #include "passes/graph_edit.h"
+#include "passes/recipe.h"
 
 namespace fusec {
 
@@ -42,7 +43,8 @@ Packing PackingOf(const TensorData& table, const Expr& columns) {
   return Packing::kNone;
 }
 
-TensorData Packed(const TensorData& table, Packing packing) {
+MadeConstant Packed(const Value* constant, Packing packing) {
+  const TensorData& table = constant->producer->constant;
   const int64_t rows = table.dims()[0], columns = table.dims()[1];
   const bool is_float = packing == Packing::kE4M3;
   const int64_t row_bytes = is_float ? columns : (columns + 1) / 2;
@@ -60,7 +62,16 @@ TensorData Packed(const TensorData& table, Packing packing) {
       }
     }
   }
-  return packed;
+  Recipe recipe;
+  Value* codes = nullptr;
+  if (is_float) {
+    codes = recipe.E4M3Codes(recipe.Exact(constant));
+  } else {
+    codes = recipe.Add(recipe.Cast(recipe.Use(constant), Dtype::kI32),
+                       recipe.Number(static_cast<double>(zero), Dtype::kI32));
+    codes = recipe.Int4Pairs(codes);
+  }
+  return recipe.Finish(codes, std::move(packed));
 }
 
 bool IsRowwisePointwise(const Node& node) {
@@ -174,7 +185,7 @@ class Dequantization {
     if (packing == Packing::kNone) return Gather(constant, gather, builder);
     Value*& packed = packed_[constant];
     if (packed == nullptr) {
-      packed = builder.Constant(Packed(constant->producer->constant, packing), constant->name);
+      packed = AddConstant(builder, Packed(constant, packing), constant->name);
       std::swap(packed->name, constant->name);
     }
     Value* rows = Gather(packed, gather, builder);

@@ -61,6 +61,13 @@ TensorData CutData(const TensorData& data, const Span& span) {
   return cut;
 }
 
+Value* CutConstant(const Value* constant, const TensorData& data, const Span& span,
+                   const std::string& name, Builder& builder) {
+  Recipe recipe;
+  Value* cut = recipe.Slice(recipe.Use(constant), span.axis, span.low, span.high);
+  return AddConstant(builder, recipe.Finish(cut, CutData(data, span)), name);
+}
+
 class Cutter {
  public:
   Cutter(const Graph& graph, const ReaderMap& readers, const PassOptions& options)
@@ -94,7 +101,7 @@ class Cutter {
     Node* node = value->producer;
     const std::string name = value->name + "_cut";
     if (const TensorData* data = Payload(value))
-      return builder.Constant(CutData(*data, span), name);
+      return CutConstant(value, *data, span, name, builder);
     if (!Pays(value, span.axis)) return Sliced(value, span, builder);
     if (node->kind == OpKind::kConcat) return CutConcat(*node, span, builder);
     ValueList operands = node->operands;

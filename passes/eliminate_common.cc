@@ -5,6 +5,7 @@
 
 #include "compiler/ir/op_def.h"
 #include "passes/graph_edit.h"
+#include "passes/recipe.h"
 
 namespace fusec {
 
@@ -40,6 +41,8 @@ Result<bool> EliminateCommon(Graph& graph, const PassOptions&, PassReport&) {
     for (size_t i = 0; i < node->results.size(); ++i) {
       graph.ReplaceAllUses(node->results[i].get(), first->second->results[i].get());
     }
+    if (node->kind == OpKind::kConstant)
+      DerivationOf(first->second->result())->equals.push_back(DerivationOf(node->result()));
     changed = true;
   }
   if (changed) RemoveDeadNodes(graph);

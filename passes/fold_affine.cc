@@ -27,9 +27,7 @@ std::optional<Affine> MatchScale(const Node& node) {
   const int64_t rank = node.result()->type.rank();
   auto scale = FactorsAlong(node.operand(constant), rank - 1, rank);
   if (!scale || x->type != node.result()->type) return std::nullopt;
-  if (node.kind == OpKind::kDiv) {
-    for (double& factor : *scale) factor = 1 / factor;
-  }
+  if (node.kind == OpKind::kDiv) scale->Invert();
   if (!AllFinite(*scale)) return std::nullopt;
   return Affine{x, *std::move(scale), {0.0}, {&node}};
 }
@@ -84,7 +82,7 @@ bool FindLayers(const Graph& graph, const ReaderMap& readers, const PassOptions&
 // A layer's new weights, and what it then adds to the result.
 struct NewLayer {
   Node* product = nullptr;
-  TensorData weights;
+  MadeConstant weights;
   ResultShift shift;
 };
 

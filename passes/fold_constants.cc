@@ -8,6 +8,7 @@
 #include "compiler/reference/interpreter.h"
 #include "passes/fold_large.h"
 #include "passes/graph_edit.h"
+#include "passes/recipe.h"
 
 namespace fusec {
 
@@ -76,6 +77,31 @@ Result<std::vector<TensorData>> ValuesOf(const Node& node) {
   return values;
 }
 
+MadeConstant Folded(const Node& node, int result, TensorData data) {
+  Recipe recipe;
+  Value* copied = recipe.Copy(node)->result(result);
+  return recipe.Finish(copied, std::move(data));
+}
+
+// The constants that the value of `node` depends on, directly or through other nodes.
+void CollectConstants(const Node& node, NodeSet& seen, std::vector<const Value*>& constants) {
+  for (const Value* operand : node.operands) {
+    if (!operand || !operand->producer || !seen.insert(operand->producer).second) continue;
+    if (IsConstant(operand))
+      constants.push_back(operand);
+    else
+      CollectConstants(*operand->producer, seen, constants);
+  }
+}
+
+// What is known of sizes follows from the constants that it was computed with as well.
+MadeConstant Known(const Node& node, TensorData data) {
+  NodeSet seen;
+  std::vector<const Value*> constants;
+  CollectConstants(node, seen, constants);
+  return Frozen(std::move(data), constants);
+}
+
 }  // namespace
 
 Result<bool> FoldConstants(Graph& graph, const PassOptions&, PassReport&) {
@@ -83,18 +109,20 @@ Result<bool> FoldConstants(Graph& graph, const PassOptions&, PassReport&) {
   const Ranges ranges = graph.SymbolRanges();
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& node = *graph.nodes[i];
-    std::vector<TensorData> values;
+    std::vector<MadeConstant> values;
     if (CanFold(node)) {
-      FUSEC_ASSIGN(values, ValuesOf(node));
+      FUSEC_ASSIGN(std::vector<TensorData> results, ValuesOf(node));
+      for (size_t r = 0; r < results.size(); ++r)
+        values.push_back(Folded(node, static_cast<int>(r), std::move(results[r])));
     } else if (std::optional<TensorData> sizes = KnownSizes(node, ranges)) {
-      values.push_back(*std::move(sizes));
+      values.push_back(Known(node, *std::move(sizes)));
     }
     if (values.empty()) continue;
     Builder builder(graph, i);
     builder.set_provenance(node.provenance);
     const bool is_updatable = std::any_of(node.operands.begin(), node.operands.end(), IsUpdatable);
     for (size_t r = 0; r < values.size(); ++r) {
-      Value* constant = builder.Constant(std::move(values[r]), node.results[r]->name);
+      Value* constant = AddConstant(builder, std::move(values[r]), node.results[r]->name);
       graph.ReplaceAllUses(node.results[r].get(), constant);
       std::swap(constant->name, node.results[r]->name);  // as the model calls it
       if (is_updatable) constant->producer->attributes[kUpdatable] = constant->name;

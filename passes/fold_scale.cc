@@ -15,7 +15,7 @@ namespace {
 struct Replacement {
   Node* node = nullptr;
   int operand = 0;
-  TensorData data;
+  MadeConstant made;
 };
 
 // Follows a scale from where it is applied to the weights that take it in, and makes the new
@@ -63,7 +63,7 @@ class ScalePath {
 
   bool Scale(Node& product, int operand, const ConstantMatrix& weights) {
     if (readers_.at(product.operand(operand)).size() != 1) return false;
-    std::optional<TensorData> scaled = Scaled(weights, {1.0}, factors_);
+    std::optional<MadeConstant> scaled = Scaled(weights, {1.0}, factors_);
     if (!scaled) return false;
     replacements_.push_back({&product, operand, *std::move(scaled)});
     return true;
@@ -79,12 +79,15 @@ class ScalePath {
     return Follow(rest, axis);
   }
 
-  std::optional<TensorData> ScaledAddend(const Value* addend, const TensorType& type,
-                                         int64_t axis) const {
+  std::optional<MadeConstant> ScaledAddend(const Value* addend, const TensorType& type,
+                                           int64_t axis) const {
     const TensorData* data = Payload(addend);
     if (!data || !IsFloat(data->dtype())) return std::nullopt;
     TensorData scaled(data->dtype(), data->dims());
+    Recipe recipe;
+    Value* product = nullptr;
     if (IsOneNumber()) {
+      product = recipe.Mul(recipe.Exact(addend), factors_.In(recipe, {}));
       for (int64_t i = 0; i < data->element_count(); ++i)
         scaled.SetDouble(i, data->GetDouble(i) * factors_[0]);
     } else {
@@ -94,11 +97,14 @@ class ScalePath {
       dims[0] = static_cast<int64_t>(factors_.size());
       scaled = TensorData(data->dtype(), dims);
       for (int64_t i = 0; i < dims[0]; ++i) scaled.SetDouble(i, FactorAt(*values, i) * factors_[i]);
+      std::vector<int64_t> own(dims.size(), 1);
+      own[0] = static_cast<int64_t>(values->size());
+      product = recipe.Mul(values->In(recipe, own), factors_.In(recipe, dims));
     }
     for (int64_t i = 0; i < scaled.element_count(); ++i) {
       if (!std::isfinite(scaled.GetDouble(i))) return std::nullopt;
     }
-    return scaled;
+    return recipe.Finish(product, std::move(scaled));
   }
 
   bool FollowReshape(const Node& reshape, int64_t axis) {
@@ -125,7 +131,7 @@ void Replace(Graph& graph, const Replacement& replacement, const Node& cause,
              const std::string& suffix) {
   Node& node = *replacement.node;
   AddProvenance(node, cause);
-  SetConstant(graph, node, replacement.operand, replacement.data,
+  SetConstant(graph, node, replacement.operand, replacement.made,
               node.operand(replacement.operand)->name + suffix);
 }
 
@@ -145,9 +151,7 @@ bool FoldIntoLayer(Graph& graph, Node& node, const PassOptions& options) {
   for (int64_t axis = type.rank() - 1; axis >= 0; --axis) {
     auto factors = FactorsAlong(node.operand(constant), axis, type.rank());
     if (!factors || !AllFinite(*factors)) continue;
-    if (node.kind == OpKind::kDiv) {
-      for (double& factor : *factors) factor = 1 / factor;
-    }
+    if (node.kind == OpKind::kDiv) factors->Invert();
     if (!AllFinite(*factors) || std::count(factors->begin(), factors->end(), 0.0) != 0)
       return false;
     const auto readers = Readers(graph);
@@ -188,7 +192,14 @@ bool JoinAddends(Graph& graph, Node& node) {
       joined.SetDouble(i, FactorAt(*c, i) + FactorAt(*o, i));
       if (!std::isfinite(joined.GetDouble(i))) return false;
     }
-    Replace(graph, {sum, inner_constant, std::move(joined)}, node, "_shifted");
+    Recipe recipe;
+    const auto in_recipe = [&](const Factors& factors) {
+      std::vector<int64_t> own(dims.size(), 1);
+      own[0] = static_cast<int64_t>(factors.size());
+      return factors.In(recipe, own);
+    };
+    Value* both = recipe.Add(in_recipe(*c), in_recipe(*o));
+    Replace(graph, {sum, inner_constant, recipe.Finish(both, std::move(joined))}, node, "_shifted");
     GiveWay(graph, node, inner);
     return true;
   }

@@ -61,8 +61,30 @@ Pairs PairsOf(int64_t n) {
   return pairs;
 }
 
+// What Fold computes, of the matrices [results, n, n]: for each block of rows, its columns from
+// there on with the rows of its columns behind the block, block by block.
+Value* Folded(Recipe& recipe, const ConstantMatrix& weights, const Pairs& pairs, int64_t n) {
+  const int64_t results = weights.results(), width = pairs.width;
+  Value* matrices = recipe.Turned(recipe.Exact(weights.constant), !weights.transposed);
+  matrices = recipe.Reshape(matrices, {results, n, n});
+  ValueList parts;
+  for (int64_t begin = 0, end = width; begin < n; begin = end, end += width) {
+    Value* rows = recipe.Slice(matrices, 1, begin, end);
+    parts.push_back(recipe.Reshape(recipe.Slice(rows, 2, begin, end), {results, width * width}));
+    if (end == n) break;
+    Value* columns = recipe.Slice(recipe.Slice(matrices, 2, begin, end), 1, end, n);
+    Value* mirrored =
+        recipe.Make(OpKind::kTranspose, {columns}, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+    Value* sums = recipe.Add(recipe.Slice(rows, 2, end, n), mirrored);
+    sums = recipe.Reshape(sums, {results, width, (n - end) / width, width});
+    sums = recipe.Make(OpKind::kTranspose, {sums}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+    parts.push_back(recipe.Reshape(sums, {results, width * (n - end)}));
+  }
+  return recipe.Concat(parts, 1);
+}
+
 // Stored [results, pairs]; nullopt if a sum is no number.
-std::optional<TensorData> Fold(const ConstantMatrix& weights, const Pairs& pairs, int64_t n) {
+std::optional<MadeConstant> Fold(const ConstantMatrix& weights, const Pairs& pairs, int64_t n) {
   const auto count = static_cast<int64_t>(pairs.first.size());
   TensorData folded(weights.data->dtype(), {weights.results(), count * pairs.width});
   int64_t to = 0;
@@ -77,7 +99,8 @@ std::optional<TensorData> Fold(const ConstantMatrix& weights, const Pairs& pairs
       }
     }
   }
-  return folded;
+  Recipe recipe;
+  return recipe.Finish(Folded(recipe, weights, pairs, n), std::move(folded));
 }
 
 Value* Indices(Builder& builder, ArrayRef<int64_t> indices, const std::string& name) {
@@ -95,7 +118,7 @@ bool FoldProduct(Graph& graph, size_t place) {
   const Pairs pairs = PairsOf(n);
   const int64_t left = static_cast<int64_t>(pairs.first.size()) * pairs.width;
   if (4 * left > 3 * n * n) return false;  // looking up what to multiply costs more
-  std::optional<TensorData> folded = Fold(*weights, pairs, n);
+  std::optional<MadeConstant> folded = Fold(*weights, pairs, n);
   if (!folded) return false;
 
   const std::string& name = product.operand(0)->name;
@@ -120,7 +143,8 @@ bool FoldProduct(Graph& graph, size_t place) {
   Value* products = builder.Make(OpKind::kMul, {first, second}, {}, name + "_products");
   product.operands[0] =
       builder.Make(OpKind::kReshape, {products}, {{"shape", flat}}, name + "_pairs");
-  product.operands[1] = builder.Constant(*std::move(folded), product.operand(1)->name + "_folded");
+  product.operands[1] =
+      AddConstant(builder, *std::move(folded), product.operand(1)->name + "_folded");
   product.attributes["transpose_b"] = int64_t{1};
   return true;
 }

@@ -178,6 +178,7 @@ Node* MakeRegion(Graph& graph, const NodeSet& group, RegionClass region_class) {
     copy->provenance = node->provenance;
     copy->constant = node->constant;
     copy->constant_hash = node->constant_hash;
+    copy->derivation = node->derivation;
     for (Value* operand : node->operands) {
       if (operand && !inside.count(operand)) {
         operands.push_back(operand);

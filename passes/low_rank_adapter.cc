@@ -17,9 +17,9 @@ const Value* WithoutCasts(const Value* value) {
   return value;
 }
 
-// Follows `value` through casts and multiplications by constant scalars, collected in `scale`, to a
-// matmul by a constant.
-const Node* ScaledProduct(const Value* value, double& scale) {
+// Follows `value` through casts and multiplications by constant scalars, collected in the adapter's
+// scale, to a matmul by a constant.
+const Node* ScaledProduct(const Value* value, LowRankAdapter& adapter) {
   while (true) {
     value = WithoutCasts(value);
     if (!value->producer || value->producer->kind != OpKind::kMul) break;
@@ -28,7 +28,8 @@ const Node* ScaledProduct(const Value* value, double& scale) {
     const TensorData* factor = Payload(mul.operand(constant));
     const Value* other = mul.operand(1 - constant);
     if (!factor || factor->element_count() != 1 || other->type != value->type) return nullptr;
-    scale *= factor->GetDouble(0);
+    adapter.scale *= factor->GetDouble(0);
+    adapter.scale_factors.push_back(mul.operand(constant));
     value = other;
   }
   const Node* node = value->producer;
@@ -55,15 +56,24 @@ Node* FindBase(const Graph& graph, const ReaderMap& readers, const Value* value,
 
 }  // namespace
 
+Value* Scaled(Recipe& recipe, const LowRankAdapter& adapter, Value* product) {
+  Value* scale = nullptr;
+  for (const Value* constant : adapter.scale_factors) {
+    Value* factor = recipe.Reshape(recipe.Exact(constant), {});
+    scale = scale ? recipe.Mul(scale, factor) : factor;
+  }
+  return scale ? recipe.Mul(scale, product) : product;
+}
+
 std::optional<LowRankAdapter> FindLowRankAdapter(const Graph& graph, const ReaderMap& readers,
                                                  const Node& sum) {
   for (int side = 0; side < 2; ++side) {
     const Value* rest = sum.operand(1 - side);
     if (sum.operand(side)->type != sum.result()->type || rest->type != sum.result()->type) continue;
     LowRankAdapter adapter{side};
-    adapter.up_product = ScaledProduct(sum.operand(side), adapter.scale);
+    adapter.up_product = ScaledProduct(sum.operand(side), adapter);
     if (!adapter.up_product) continue;
-    adapter.down_product = ScaledProduct(adapter.up_product->operand(0), adapter.scale);
+    adapter.down_product = ScaledProduct(adapter.up_product->operand(0), adapter);
     if (!adapter.down_product) continue;
     adapter.up = *RightWeights(*adapter.up_product);
     adapter.down = *RightWeights(*adapter.down_product);

@@ -18,14 +18,18 @@ namespace fusec {
 // product. Casts between float types may stand anywhere, as PEFT computes adapters in f32 beside
 // layers in f16.
 struct LowRankAdapter {
-  int delta = 0;  // the operand of the sum that is the adapter's
+  int delta = 0;       // the operand of the sum that is the adapter's
   Value* x = nullptr;  // as %down reads it
   const Node* down_product = nullptr;
   const Node* up_product = nullptr;
   ConstantMatrix down, up;  // A, B
   double scale = 1;
-  Node* base = nullptr;  // the product by W, which is not read elsewhere
+  std::vector<const Value*> scale_factors;  // constants of one element each
+  Node* base = nullptr;                     // the product by W, which is not read elsewhere
 };
+
+// `product`, an f64 tensor, times the scale of the adapter.
+Value* Scaled(Recipe& recipe, const LowRankAdapter& adapter, Value* product);
 
 // The adapter that `sum`, an add, adds to its layer.
 std::optional<LowRankAdapter> FindLowRankAdapter(const Graph& graph, const ReaderMap& readers,

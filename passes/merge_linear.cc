@@ -45,9 +45,9 @@ bool IsCheaper(const ConstantMatrix& w, const ConstantMatrix& v) {
 }
 
 // w v, row by row; nullopt if an element is no number.
-std::optional<TensorData> Product(const ConstantMatrix& w, const ConstantMatrix& v) {
+std::optional<MadeConstant> Product(const ConstantMatrix& w, const ConstantMatrix& v) {
   TensorData merged(w.data->dtype(), {w.terms(), v.results()});
-  Factors row(v.results());
+  std::vector<double> row(v.results());
   for (int64_t k = 0; k < w.terms(); ++k) {
     for (double& sum : row) sum = 0;
     for (int64_t m = 0; m < w.results(); ++m) {
@@ -60,7 +60,10 @@ std::optional<TensorData> Product(const ConstantMatrix& w, const ConstantMatrix&
       if (!std::isfinite(merged.GetDouble(at))) return std::nullopt;
     }
   }
-  return merged;
+  Recipe recipe;
+  Value* product =
+      recipe.MatMul(recipe.Exact(w.constant), recipe.Exact(v.constant), w.transposed, v.transposed);
+  return recipe.Finish(product, std::move(merged));
 }
 
 bool MergeAbove(Graph& graph, const PassOptions& options, Node& product) {

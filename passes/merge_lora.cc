@@ -8,7 +8,7 @@ namespace fusec {
 namespace {
 
 // W + s A B, stored as W is.
-TensorData Merge(const ConstantMatrix& base, const LowRankAdapter& adapter) {
+MadeConstant Merge(const ConstantMatrix& base, const LowRankAdapter& adapter) {
   TensorData merged(base.data->dtype(), base.data->dims());
   std::vector<double> row(base.results());
   for (int64_t k = 0; k < base.terms(); ++k) {
@@ -20,7 +20,12 @@ TensorData Merge(const ConstantMatrix& base, const LowRankAdapter& adapter) {
     for (int64_t n = 0; n < base.results(); ++n)
       merged.SetDouble(base.Position(k, n), base.At(k, n) + adapter.scale * row[n]);
   }
-  return merged;
+  Recipe recipe;
+  Value* down = recipe.Exact(adapter.down.constant);
+  Value* up = recipe.Exact(adapter.up.constant);
+  Value* product = recipe.MatMul(down, up, adapter.down.transposed, adapter.up.transposed);
+  product = recipe.Turned(Scaled(recipe, adapter, product), base.transposed);
+  return recipe.Finish(recipe.Add(recipe.Exact(base.constant), product), std::move(merged));
 }
 
 }  // namespace
@@ -37,8 +42,9 @@ Result<bool> MergeLora(Graph& graph, const PassOptions&, PassReport&) {
     while (graph.nodes[place].get() != adapter->base) ++place;
     Builder builder(graph, place);
     builder.set_provenance(adapter->base->provenance);
-    adapter->base->operands[1] = builder.Constant(Merge(*RightWeights(*adapter->base), *adapter),
-                                                  adapter->base->operand(1)->name + "_with_lora");
+    adapter->base->operands[1] =
+        AddConstant(builder, Merge(*RightWeights(*adapter->base), *adapter),
+                    adapter->base->operand(1)->name + "_with_lora");
     adapter->base->provenance.insert(adapter->base->provenance.end(), sum.provenance.begin(),
                                      sum.provenance.end());
     Value* rest = sum.operand(1 - adapter->delta);

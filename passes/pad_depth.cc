@@ -21,7 +21,7 @@ int64_t MissingElements(const Node& concat) {
   return (pack - length % pack) % pack;
 }
 
-TensorData Padded(const ConstantMatrix& weights, int64_t terms) {
+MadeConstant Padded(const ConstantMatrix& weights, int64_t terms) {
   ConstantMatrix padded = weights;
   const int64_t results = weights.results();
   TensorData data(weights.data->dtype(), weights.transposed ? std::vector<int64_t>{results, terms}
@@ -30,7 +30,10 @@ TensorData Padded(const ConstantMatrix& weights, int64_t terms) {
   for (int64_t k = 0; k < weights.terms(); ++k) {
     for (int64_t n = 0; n < results; ++n) data.SetDouble(padded.Position(k, n), weights.At(k, n));
   }
-  return data;
+  Recipe recipe;
+  Value* rows = recipe.Padded(recipe.Use(weights.constant), weights.transposed ? 1 : 0,
+                              terms - weights.terms());
+  return recipe.Finish(rows, std::move(data));
 }
 
 bool PadRows(Graph& graph, size_t place) {
@@ -53,7 +56,7 @@ bool PadRows(Graph& graph, size_t place) {
   for (Node* reader : found->second) {
     const ConstantMatrix weights = *RightWeights(*reader);
     reader->operands[1] =
-        builder.Constant(Padded(weights, terms), reader->operand(1)->name + "_padded");
+        AddConstant(builder, Padded(weights, terms), reader->operand(1)->name + "_padded");
     reader->operands[0] = padded;
   }
   std::swap(padded->name, concat.result()->name);

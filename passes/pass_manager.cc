@@ -8,6 +8,7 @@
 
 #include "compiler/support/check.h"
 #include "compiler/support/glob.h"
+#include "passes/lineage.h"
 #include "passes/passes.h"
 
 namespace fusec {
@@ -50,6 +51,7 @@ void PassReport::Refuse(const Value* value, const Node& reader, const std::strin
 }
 
 Result<void> PassManager::Run(Graph& graph, ArrayRef<std::string> names) {
+  MarkInitializers(graph);
   for (const std::string& name : names) {
     if (stop_after >= 0 && run_count_ >= stop_after) return {};
     const PassInfo* pass = FindPass(name);
@@ -57,6 +59,7 @@ Result<void> PassManager::Run(Graph& graph, ArrayRef<std::string> names) {
     if (options.disabled_fusions.count(name)) continue;
     const auto start = std::chrono::steady_clock::now();
     report_.pass = name;
+    const LineageRecorder lineage(graph);
     FUSEC_ASSIGN(const bool changed, pass->run(graph, options, report_));
     const std::chrono::duration<double, std::milli> spent =
         std::chrono::steady_clock::now() - start;
@@ -67,6 +70,7 @@ Result<void> PassManager::Run(Graph& graph, ArrayRef<std::string> names) {
       FUSEC_CHECK(false, "pass " + name + " left a broken graph: " + verified.error().message +
                              "\n" + Print(graph));
     }
+    lineage.Record(graph, name);
     if (watch_changes) watch_changes(graph, name);
     FUSEC_TRY(Dump(graph, name));
   }

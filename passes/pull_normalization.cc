@@ -37,7 +37,7 @@ std::optional<Normalization> Match(const Value* n) {
 }
 
 // The sum of each column; nullopt if one is no number.
-std::optional<TensorData> ColumnSums(const ConstantMatrix& weights) {
+std::optional<MadeConstant> ColumnSums(const ConstantMatrix& weights) {
   TensorData sums(weights.data->dtype(), {weights.results()});
   for (int64_t n = 0; n < weights.results(); ++n) {
     double sum = 0;
@@ -45,7 +45,10 @@ std::optional<TensorData> ColumnSums(const ConstantMatrix& weights) {
     sums.SetDouble(n, sum);
     if (!std::isfinite(sums.GetDouble(n))) return std::nullopt;
   }
-  return sums;
+  Recipe recipe;
+  Value* sum = recipe.Reduce(OpKind::kReduceSum, recipe.Exact(weights.constant),
+                             weights.transposed ? 1 : 0, /*keepdims=*/false);
+  return recipe.Finish(sum, std::move(sums));
 }
 
 }  // namespace
@@ -62,7 +65,7 @@ Result<bool> PullNormalization(Graph& graph, const PassOptions&, PassReport&) {
     Builder builder(graph, i + 1);
     builder.set_provenance(product.provenance);
     Value* p = product.result();
-    Value* constant = builder.Constant(*std::move(sums), product.operand(1)->name + "_sums");
+    Value* constant = AddConstant(builder, *std::move(sums), product.operand(1)->name + "_sums");
     Value* t = builder.Make(OpKind::kMul, {normalization->mean, constant}, {}, p->name + "_mean");
     Value* q = builder.Make(OpKind::kSub, {p, t}, {}, p->name + "_centred");
     Value* y = builder.Make(OpKind::kDiv, {q, normalization->deviation}, {}, p->name);

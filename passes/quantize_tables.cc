@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "compiler/ir/host_table.h"
 #include "passes/embedding_tables.h"
 #include "passes/graph_edit.h"
+#include "passes/recipe.h"
 
 namespace fusec {
 
@@ -73,6 +75,59 @@ size_t PlaceOf(const Graph& graph, const Node* node) {
   return static_cast<size_t>(found - graph.nodes.begin());
 }
 
+// The least f32 that is not below `value`, an f64 tensor, as StoreRows takes it.
+Value* RoundedUp(Recipe& recipe, Value* value) {
+  Value* nearest = recipe.Cast(recipe.Cast(value, Dtype::kF32), Dtype::kF64);
+  // Between half of a unit in the last place and one and a half: the sum is rounded to the next.
+  Value* step =
+      recipe.Make(OpKind::kMax, {recipe.Mul(nearest, recipe.Number(std::ldexp(1.25, -24))),
+                                 recipe.Number(std::ldexp(0.75, -149))});
+  Value* next = recipe.Cast(recipe.Cast(recipe.Add(nearest, step), Dtype::kF32), Dtype::kF64);
+  return recipe.Where(recipe.Make(OpKind::kLess, {nearest, value}), next, nearest);
+}
+
+struct MadeRows {
+  MadeConstant rows;
+  std::optional<MadeConstant> factors;
+};
+
+// How StoreRows makes `stored` of a table (stored_rows.h has the formulas).
+MadeRows HowStored(const Value* table, RowStorage storage, StoredRows stored) {
+  Recipe of_rows, of_factors;
+  if (!stored.factors)
+    return {of_rows.Finish(of_rows.Use(table), std::move(stored.rows)), std::nullopt};
+  const bool is_fp8 = storage == RowStorage::kFp8;
+  const double greatest = is_fp8 ? 448 : storage == RowStorage::kInt4 ? 15 : 255;
+  const auto bias = [&](Recipe& recipe, Value* x) {
+    return recipe.Cast(
+        recipe.Cast(recipe.Reduce(OpKind::kReduceMin, x, 1, /*keepdims=*/true), Dtype::kF32),
+        Dtype::kF64);
+  };
+  const auto scale = [&](Recipe& recipe, Value* x) {
+    Value* most = is_fp8 ? recipe.Make(OpKind::kAbs, {x}) : x;
+    most = recipe.Reduce(OpKind::kReduceMax, most, 1, /*keepdims=*/true);
+    if (!is_fp8) most = recipe.Sub(most, bias(recipe, x));
+    return RoundedUp(recipe, recipe.Div(most, recipe.Number(greatest)));
+  };
+  Value* x = of_rows.Exact(table);
+  Value* divisor = scale(of_rows, x);
+  Value* zero = of_rows.Number(0);
+  Value* codes = of_rows.Div(is_fp8 ? x : of_rows.Sub(x, bias(of_rows, x)), divisor);
+  if (is_fp8) {
+    codes = of_rows.E4M3Codes(codes);
+  } else {
+    codes = of_rows.Make(OpKind::kMax, {of_rows.Make(OpKind::kRound, {codes}), zero});
+    codes = of_rows.Make(OpKind::kMin, {codes, of_rows.Number(greatest)});
+  }
+  codes = of_rows.Where(of_rows.Make(OpKind::kGreater, {divisor, zero}), codes, zero);
+  if (storage == RowStorage::kInt4) codes = of_rows.Int4Pairs(codes);
+  x = of_factors.Exact(table);
+  ValueList factors = {scale(of_factors, x)};
+  if (!is_fp8) factors.push_back(bias(of_factors, x));
+  return {of_rows.Finish(codes, std::move(stored.rows)),
+          of_factors.Finish(of_factors.Concat(factors, 1), *std::move(stored.factors))};
+}
+
 // Replaces the table, and every look-up of it; the old nodes are dead then.
 Result<StoredTable> Store(Graph& graph, const EmbeddingTable& table, RowStorage storage) {
   Value* const old = table.constant->result();
@@ -91,12 +146,12 @@ Result<StoredTable> Store(Graph& graph, const EmbeddingTable& table, RowStorage 
                      static_cast<int64_t>(stored->rows.byte_count())};
   Builder constants(graph, PlaceOf(graph, table.constant));
   constants.set_provenance(table.constant->provenance);
+  if (stored->factors) record.bytes += static_cast<int64_t>(stored->factors->byte_count());
+  MadeRows made = HowStored(old, storage, *std::move(stored));
   Value* factors = nullptr;
-  if (stored->factors) {
-    record.bytes += static_cast<int64_t>(stored->factors->byte_count());
-    factors = constants.Constant(*std::move(stored->factors), old->name + "_factors");
-  }
-  Value* rows = constants.Constant(std::move(stored->rows), old->name);
+  if (made.factors)
+    factors = AddConstant(constants, *std::move(made.factors), old->name + "_factors");
+  Value* rows = AddConstant(constants, std::move(made.rows), old->name);
   std::swap(rows->name, old->name);  // as the model calls it
   for (Value* part : {rows, factors}) {
     if (part && IsUpdatable(old)) part->producer->attributes[kUpdatable] = part->name;

@@ -13,6 +13,7 @@ namespace {
 struct Search {
   Value* ids = nullptr;  // of the comparison's rank, 1 along the list
   const TensorData* list = nullptr;
+  const Value* constant = nullptr;  // that has the list
 };
 
 // The comparison behind casts that keep 0 less than 1.
@@ -45,7 +46,7 @@ std::optional<Search> FindSearch(const Node& reduction) {
     const TensorData* list = ListAlong(equal->operand(side), axes[0], rank);
     if (list && ids->type.rank() == rank && ids->type.shape[axes[0]].IsConstant(1) &&
         equal->result()->type.shape[axes[0]].IsConstant(list->element_count()))
-      return Search{ids, list};
+      return Search{ids, list, equal->operand(side)};
   }
   return std::nullopt;
 }
@@ -73,11 +74,14 @@ Value* Replacement(Builder& builder, const Node& reduction, const Search& search
   const bool last = reduction.kind == OpKind::kArgMax && reduction.Int("select_last_index") != 0;
   const int64_t absent = last ? search.list->element_count() - 1 : 0;
   const std::string name = reduction.result()->name;
-  Value* found = builder.Make(
-      OpKind::kLookup,
-      {builder.Constant(TensorData::From(search.list->dtype(), dims, keys), name + "_keys"),
-       search.ids, builder.Constant(TensorData::From(Dtype::kI32, dims, values), name + "_values")},
-      {{"absent", absent}}, name);
+  const auto frozen = [&](Dtype dtype, ArrayRef<int64_t> elements, const char* suffix) {
+    TensorData data = TensorData::From(dtype, dims, elements.vec());
+    return AddConstant(builder, Frozen(std::move(data), {search.constant}), name + suffix);
+  };
+  Value* sorted = frozen(search.list->dtype(), keys, "_keys");
+  Value* found =
+      builder.Make(OpKind::kLookup, {sorted, search.ids, frozen(Dtype::kI32, values, "_values")},
+                   {{"absent", absent}}, name);
   const TensorType& type = reduction.result()->type;
   if (found->type.dtype != type.dtype)
     found = builder.Make(OpKind::kCast, {found}, {{"to", type.dtype}}, name);

@@ -82,7 +82,10 @@ Value* SimplifyDivision(const Node& node, Builder& builder) {
   const TensorData& data = *Payload(divisor);
   TensorData inverse(data.dtype(), data.dims());
   for (int64_t i = 0; i < data.element_count(); ++i) inverse.SetDouble(i, 1 / data.GetDouble(i));
-  Value* factor = builder.Constant(std::move(inverse), divisor->name + "_inverse");
+  Recipe recipe;
+  Value* quotient = recipe.Div(recipe.Number(1), recipe.Exact(divisor));
+  Value* factor =
+      AddConstant(builder, recipe.Finish(quotient, std::move(inverse)), divisor->name + "_inverse");
   return builder.Make(OpKind::kMul, {node.operands[0], factor}, {}, node.result()->name);
 }
 

@@ -357,7 +357,16 @@ class Chains {
           data.SetDouble((chain * results + n) * depth + k, weights.At(k, n));
       }
     }
-    return builder.Constant(std::move(data), NameOf(*step[0]->operand(1)));
+    Recipe recipe;
+    ValueList parts;
+    for (const Node* layer : step) {
+      const ConstantMatrix weights = *RightWeights(*layer);
+      Value* rows = recipe.Turned(recipe.Use(weights.constant), !weights.transposed);
+      rows = recipe.Padded(rows, 1, depth - weights.terms());
+      parts.push_back(recipe.Reshape(rows, {1, results, depth}));
+    }
+    return AddConstant(builder, recipe.Finish(recipe.Concat(parts, 0), std::move(data)),
+                       NameOf(*step[0]->operand(1)));
   }
 
   // [count, 1, columns], or the one number that all have.
@@ -373,7 +382,14 @@ class Chains {
       const int64_t column = at % static_cast<int64_t>(columns);
       data.SetDouble(at, FactorAt(factors[at / columns], column));
     }
-    return builder.Constant(std::move(data), NameOf(*step[0]->operands[i]));
+    Recipe recipe;
+    ValueList parts;
+    for (const Factors& own : factors) {
+      Value* row = own.In(recipe, {1, 1, static_cast<int64_t>(own.size())});
+      parts.push_back(recipe.Expand(row, {1, 1, static_cast<int64_t>(columns)}));
+    }
+    return AddConstant(builder, recipe.Finish(recipe.Concat(parts, 0), std::move(data)),
+                       NameOf(*step[0]->operands[i]));
   }
 
   // Gives those that read the chain's value outside of the chains its place in the stack.

@@ -1,5 +1,6 @@
 #include "compiler/ir/graph.h"
 
+#include "compiler/ir/derivation.h"
 #include "compiler/ir/host_table.h"
 
 namespace fusec {
@@ -56,7 +57,10 @@ bool IsUpdatable(const Value* value) {
 }
 
 const TensorData* Payload(const Value* value) {
-  return IsUpdatable(value) || IsHostTable(value) ? nullptr : StoredData(value);
+  if (!IsConstant(value) || IsUpdatable(value) || IsHostTable(value)) return nullptr;
+  const auto& derivation = value->producer->derivation;
+  if (derivation) derivation->looked_at.store(true, std::memory_order_relaxed);
+  return StoredData(value);
 }
 
 const TensorData* StoredData(const Value* value) {
@@ -152,6 +156,7 @@ std::unique_ptr<Graph> Graph::Clone() const {
     copy->provenance = node->provenance;
     copy->constant = node->constant;  // shares the bytes
     copy->constant_hash = node->constant_hash;
+    copy->derivation = node->derivation;
     if (node->body != nullptr) copy->body = node->body->Clone();
     clone->nodes.push_back(std::move(copy));
   }

@@ -17,6 +17,7 @@ namespace fusec {
 
 class Graph;
 class Node;
+struct Derivation;
 
 // One SSA value: an input of a graph or a result of a node.
 struct Value {
@@ -57,6 +58,8 @@ class Node {
   Provenance provenance;
   TensorData constant;        // payload of kConstant
   std::string constant_hash;  // of kConstant; set even where the payload was not loaded
+  // Of kConstant: how it came about (compiler/ir/derivation.h); null where nobody follows that.
+  std::shared_ptr<Derivation> derivation;
   // Of kRegion: its unfused form, inputs matching the operands one to one.
   std::unique_ptr<Graph> body;
 
@@ -77,7 +80,8 @@ class Node {
 // Whether a value is a constant of the model, which nothing writes. False of null.
 bool IsConstant(const Value* value);
 // The data of a constant, for whatever it decides; null of other values, where only the constant's
-// hash is known, and of constants that get other values later.
+// hash is known, and of constants that get other values later. The constant's derivation remembers
+// that its data were looked at.
 const TensorData* Payload(const Value* value);
 // The same of these, too: for what computes with the data and decides nothing by them.
 const TensorData* StoredData(const Value* value);

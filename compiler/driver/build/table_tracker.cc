@@ -3,35 +3,11 @@
 #include <algorithm>
 #include <functional>
 
+#include "passes/lineage.h"
+
 namespace fusec {
 
 namespace {
-
-using Readers = DenseMap<const Value*, std::vector<const Node*>>;
-
-// The nodes that read constants of the graph, within regions too.
-void Collect(const Graph& graph, const DenseMap<const Value*, const Value*>& outside,
-             Readers& readers) {
-  for (const auto& node : graph.nodes) {
-    DenseMap<const Value*, const Value*> inside;
-    for (size_t i = 0; i < node->operands.size(); ++i) {
-      const Value* value = node->operands[i];
-      if (const auto found = outside.find(value); found != outside.end()) value = found->second;
-      if (!IsConstant(value)) continue;
-      if (node->body)
-        inside[node->body->inputs[i].get()] = value;
-      else
-        readers[value].push_back(node.get());
-    }
-    if (node->body) Collect(*node->body, inside, readers);
-  }
-}
-
-Readers ReadersOfConstants(const Graph& graph) {
-  Readers readers;
-  Collect(graph, DenseMap<const Value*, const Value*>(), readers);
-  return readers;
-}
 
 bool LooksUpRows(const Node& node, const Value* table) {
   return node.kind == OpKind::kGather && node.Int("axis") == 0 && node.operand(0) == table;
@@ -105,7 +81,7 @@ TableTracker::TableTracker(const Graph& imported, const std::map<std::string, st
 }
 
 void TableTracker::CountReaders(const Graph& graph) {
-  const Readers readers = ReadersOfConstants(graph);
+  const ConstantReaders readers = ReadersOfConstants(graph);
   const Constants constants = ConstantsOf(graph);
   for (Tracked& tracked : tables_) {
     tracked.readers = 0;
@@ -206,7 +182,7 @@ void TableTracker::Watch(const Graph& graph, const std::string& pass,
 
 std::vector<RowTable> TableTracker::Finish(const Graph& graph) const {
   const Constants constants = ConstantsOf(graph);
-  const Readers readers = ReadersOfConstants(graph);
+  const ConstantReaders readers = ReadersOfConstants(graph);
   std::vector<RowTable> tables;
   for (Tracked tracked : tables_) {
     const RowTable& table = tracked.table;
