@@ -10,6 +10,7 @@
 #include "compiler/ir/op_def.h"
 #include "compiler/package/artifact_folder.h"
 #include "compiler/package/placed_tables.h"
+#include "compiler/package/specializations.h"
 #include "compiler/package/stored_tables.h"
 #include "compiler/package/weights_file.h"
 #include "compiler/plan/matmul/weight_panels.h"
@@ -119,7 +120,7 @@ class BufferTable {
 
   void AddConstant(const Value* value, WeightLayout layout) {
     const std::string& hash = value->producer->constant_hash;
-    const std::string wanted = value->name + LayoutName(layout);
+    const std::string wanted = value->name + LayoutSuffix(layout);
     const auto [number, is_new] =
         constant_numbers_.emplace(wanted + " " + hash, static_cast<int>(json_.size()));
     const bool is_known = !numbers_.emplace(Key(value, layout), number->second).second;
@@ -136,20 +137,6 @@ class BufferTable {
   // Targets may have made different constants of one name.
   std::string UnusedName(const std::string& wanted, const std::string& hash) {
     return constant_names_.insert(wanted).second ? wanted : wanted + "." + hash;
-  }
-
-  static std::string LayoutName(WeightLayout layout) {
-    switch (layout) {
-      case WeightLayout::kPlain:
-        return "";
-      case WeightLayout::kPanels:
-        return ".panels";
-      case WeightLayout::kTf32Panels:
-        return ".tf32_panels";
-      case WeightLayout::kSplitTf32Panels:
-        return ".split_tf32_panels";
-    }
-    return "";
   }
 
   void Add(const Value* value, const char* kind, const std::string& name) {
@@ -367,6 +354,8 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
     json["tables"] = RowTablesJson(contents.tables,
                                    [&](const std::string& name) { return buffers.NumberOf(name); });
   }
+  if (!contents.specializations.empty())
+    json["specialized"] = SpecializationsJson(contents.specializations);
   Json sites = Json::array();
   for (const IndexSite& site : contents.sites) {
     sites.push_back({{"node", site.node},

@@ -14,6 +14,7 @@
 #include "compiler/plan/program_plan.h"
 #include "compiler/region/index_limits.h"
 #include "passes/not_fused.h"
+#include "passes/specialization.h"
 #include "passes/stored_rows.h"
 
 namespace fusec {
@@ -48,6 +49,7 @@ struct ArtifactContents {
   std::vector<StoredTable> stored_tables;
   std::optional<ArtifactAdapters> adapters;
   std::vector<RowTable> tables;
+  std::vector<Specialization> specializations;
   int launches_before = 0;
   Expr bytes_before;
   std::vector<std::string> warnings;

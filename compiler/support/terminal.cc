@@ -85,6 +85,30 @@ std::string Join(ArrayRef<std::string> items, const std::string& separator) {
   return text;
 }
 
+std::string Shorten(ArrayRef<std::string> items, size_t limit) {
+  if (items.size() <= limit) return Join(items, ", ");
+  const std::vector<std::string> first(items.begin(), items.begin() + static_cast<long>(limit));
+  return Join(first, ", ") + ", and " + std::to_string(items.size() - limit) + " more";
+}
+
+std::string CountedText(ArrayRef<std::string> items) {
+  std::vector<std::pair<std::string, int>> counts;
+  for (const std::string& item : items) {
+    bool found = false;
+    for (auto& [name, count] : counts) {
+      if (name != item) continue;
+      ++count;
+      found = true;
+    }
+    if (!found) counts.emplace_back(item, 1);
+  }
+  std::string text;
+  for (const auto& [name, count] : counts) {
+    text += (text.empty() ? "" : ", ") + name + (count > 1 ? " x" + std::to_string(count) : "");
+  }
+  return text;
+}
+
 std::string Plural(int64_t count, const std::string& noun) {
   const bool hisses = noun.ends_with("ch") || noun.ends_with("s");
   return std::to_string(count) + " " + noun + (count == 1 ? "" : hisses ? "es" : "s");

@@ -29,6 +29,10 @@ std::string FormatCount(double count);   // "1.23 G", in steps of 1000
 std::string FormatNumber(double value);  // "1.2e-07", "0"; "nan", "inf"
 std::string FormatValue(double value);   // "1.2345678": enough digits to tell floats apart
 std::string Join(ArrayRef<std::string> items, const std::string& separator);
+// The first `limit` items, and how many more there are.
+std::string Shorten(ArrayRef<std::string> items, size_t limit);
+// "gather x26, concat" for 26 gathers and a concat, in order of first appearance.
+std::string CountedText(ArrayRef<std::string> items);
 std::string Plural(int64_t count, const std::string& noun);  // "1 launch", "3 launches"
 
 // Rows of cells in aligned columns, two spaces apart: column i to the right where alignment[i] is

@@ -29,8 +29,9 @@ class Explained : public testing::TestWithParam<const char*> {
 
   static void ExpectReasons(const Json& explained) {
     for (const Json& edge : explained["not_fused"]) {
-      EXPECT_TRUE(std::regex_match(edge["reason"].get<std::string>(),
-                                   std::regex("fuse-[a-z-]+: \\S.*"))) << edge;
+      EXPECT_TRUE(
+          std::regex_match(edge["reason"].get<std::string>(), std::regex("fuse-[a-z-]+: \\S.*")))
+          << edge;
       EXPECT_NE(edge["needed"], "") << edge;
       EXPECT_NE(edge["producer_kernel"], edge["consumer_kernel"]) << edge;
       EXPECT_GT(edge["bytes"], 0) << edge;
@@ -48,6 +49,35 @@ class Explained : public testing::TestWithParam<const char*> {
       EXPECT_TRUE(nodes.count(from) && nodes.count(to)) << from << " -> " << to;
     EXPECT_FALSE(drawing.edges.empty());
     EXPECT_FALSE(drawing.clusters.empty());
+  }
+
+  // Every tensor that the target's steps read has sources, and every initializer went somewhere.
+  static void ExpectKnownWeights(const std::string& artifact, const std::string& target) {
+    const Json manifest =
+        Json::parse(*ReadWholeFile(artifact + "/manifest.json", ErrorKind::kInput));
+    std::set<std::string> read;
+    for (const Json& step : manifest["targets"][target]["steps"]) {
+      for (const int number : step["inputs"]) {
+        const Json& buffer = manifest["buffers"][number];
+        if (buffer["kind"] == "constant") read.insert(buffer["tensor"]);
+      }
+    }
+    const Json explained =
+        Json::parse(Fusec({"explain", artifact, "--weights", "--json", "--target", target}).output);
+    std::set<std::string> told, initializers;
+    for (const Json& constant : explained["weights"]["constants"]) {
+      EXPECT_FALSE(constant["initializers"].empty() && constant["made_by"].empty()) << constant;
+      EXPECT_FALSE(constant["kernels"].empty()) << constant;
+      if (constant["stored"]) told.insert(constant["name"]);
+      for (const Json& initializer : constant["initializers"]) initializers.insert(initializer);
+    }
+    EXPECT_EQ(told, read);
+    for (const Json& initializer : explained["weights"]["initializers"]) {
+      EXPECT_FALSE(initializer["constants"].empty() && initializer["specialized"].empty())
+          << initializer;
+      initializers.erase(initializer["name"]);
+    }
+    EXPECT_TRUE(initializers.empty()) << Json(initializers);
   }
 
   // A kernel that launches an equal one's function shows that one's code, which names both.
@@ -81,10 +111,12 @@ class Explained : public testing::TestWithParam<const char*> {
 };
 
 TEST(DotParser, SeesWhatIsWrong) {
-  EXPECT_EQ(ParseDot("digraph \"a \\\" b\" { x [label=\"y\"]; subgraph c { y; } x -> y; }").error, "");
-  for (const char* wrong : {"digraph g { x [label=\"y]; }", "digraph g { x [label=\"y\"] }", "digraph g { x -> ; }",
-                            "digraph g { subgraph a { x; }", "digraph g { x; } }", "digraph g { x [label y]; }",
-                            "digraph g { label=\"a\" b\"; }"})
+  EXPECT_EQ(ParseDot("digraph \"a \\\" b\" { x [label=\"y\"]; subgraph c { y; } x -> y; }").error,
+            "");
+  for (const char* wrong :
+       {"digraph g { x [label=\"y]; }", "digraph g { x [label=\"y\"] }", "digraph g { x -> ; }",
+        "digraph g { subgraph a { x; }", "digraph g { x; } }", "digraph g { x [label y]; }",
+        "digraph g { label=\"a\" b\"; }"})
     EXPECT_NE(ParseDot(wrong).error, "") << wrong;
 }
 
@@ -98,6 +130,7 @@ TEST_P(Explained, IsWholeAndTrue) {
     ExpectReasons(explained);
     ExpectSharedCode(artifact, target, explained);
     ExpectDrawable(Fusec({"explain", artifact, "--dot", "--target", target}).output);
+    ExpectKnownWeights(artifact, target);
   }
   ExpectResources(
       Json::parse(Fusec({"explain", artifact, "--json", "--ptx", "--target", "sm_90a"}).output));

@@ -17,12 +17,37 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The file of the artifact with the target's graph, and its hash.
-Result<std::pair<std::string, std::string>> IrFile(const std::string& artifact,
-                                                   const std::string& target) {
-  const std::string manifest = artifact + "/manifest.json";
+Result<Json> ReadManifest(const std::string& manifest) {
   FUSEC_ASSIGN(const std::string text, ReadWholeFile(manifest, ErrorKind::kArtifact));
-  const Json json = Json::parse(text, nullptr, false);
+  return Json::parse(text, nullptr, false);
+}
+
+// The graph in a file of the artifact, which has the hash that the manifest says.
+Result<std::unique_ptr<Graph>> ReadGraph(const std::string& artifact, const std::string& name,
+                                         const std::string& expected) {
+  const std::string file = artifact + "/" + name;
+  FUSEC_ASSIGN(const std::string text, ReadWholeFile(file, ErrorKind::kArtifact));
+  const std::string hash = runtime::Hash128(std::as_bytes(std::span(text)));
+  if (hash != expected) {
+    return Fail(ErrorKind::kArtifact,
+                file + ": was altered: its hash is " + hash + ", expected " + expected);
+  }
+  Result<std::unique_ptr<Graph>> graph = Parse(text);
+  if (!graph) return Fail(ErrorKind::kArtifact, file + ": " + graph.error().message);
+  if (auto verified = Verify(**graph); !verified)
+    return Fail(ErrorKind::kArtifact, file + ": " + verified.error().message);
+  if ((*graph)->input_names.size() != (*graph)->inputs.size() ||
+      (*graph)->output_names.size() != (*graph)->outputs.size())
+    return Fail(ErrorKind::kArtifact, file + ": its inputs or outputs have no quoted names");
+  return graph;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Graph>> ReadFusedGraph(const std::string& artifact,
+                                              const std::string& target) {
+  const std::string manifest = artifact + "/manifest.json";
+  FUSEC_ASSIGN(const Json json, ReadManifest(manifest));
   const auto file = json.is_object()
                         ? json.value(Json::json_pointer("/targets/" + target + "/ir"), Json())
                         : Json();
@@ -32,34 +57,25 @@ Result<std::pair<std::string, std::string>> IrFile(const std::string& artifact,
                     " names no file \"ir\": was the artifact made by an earlier fusec?");
   }
   const std::string name = file.get<std::string>();
-  const auto hash = json["files"].find(name);
-  if (hash == json["files"].end() || !hash->is_string())
+  const Json hash = json.value("files", Json::object()).value(name, Json());
+  if (!hash.is_string())
     return Fail(ErrorKind::kArtifact, manifest + ": files has no hash of \"" + name + "\"");
-  return std::pair(name, hash->get<std::string>());
+  FUSEC_ASSIGN(auto graph, ReadGraph(artifact, name, hash.get<std::string>()));
+  if (auto checked = CheckFused(*graph); !checked)
+    return Fail(ErrorKind::kArtifact, artifact + "/" + name + ": " + checked.error().message);
+  return graph;
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Graph>> ReadFusedGraph(const std::string& artifact,
-                                              const std::string& target) {
-  FUSEC_ASSIGN(const auto named, IrFile(artifact, target));
-  const std::string file = artifact + "/" + named.first;
-  FUSEC_ASSIGN(const std::string text, ReadWholeFile(file, ErrorKind::kArtifact));
-  const std::string hash = runtime::Hash128(std::as_bytes(std::span(text)));
-  if (hash != named.second) {
-    return Fail(ErrorKind::kArtifact,
-                file + ": was altered: its hash is " + hash + ", expected " + named.second);
+Result<std::unique_ptr<Graph>> ReadWeightsProgram(const std::string& artifact) {
+  const std::string manifest = artifact + "/manifest.json";
+  FUSEC_ASSIGN(const Json json, ReadManifest(manifest));
+  const Json files = json.is_object() ? json.value("files", Json::object()) : Json::object();
+  const Json hash = files.is_object() ? files.value(kWeightsProgram, Json()) : Json();
+  if (!hash.is_string()) {
+    return Fail(ErrorKind::kArtifact, manifest + ": files has no " + kWeightsProgram +
+                                          ": was the artifact made by an earlier fusec?");
   }
-  Result<std::unique_ptr<Graph>> graph = Parse(text);
-  if (!graph) return Fail(ErrorKind::kArtifact, file + ": " + graph.error().message);
-  for (const auto& check : {&Verify, &CheckFused}) {
-    if (auto checked = check(**graph); !checked)
-      return Fail(ErrorKind::kArtifact, file + ": " + checked.error().message);
-  }
-  if ((*graph)->input_names.size() != (*graph)->inputs.size() ||
-      (*graph)->output_names.size() != (*graph)->outputs.size())
-    return Fail(ErrorKind::kArtifact, file + ": its inputs or outputs have no quoted names");
-  return graph;
+  return ReadGraph(artifact, kWeightsProgram, hash.get<std::string>());
 }
 
 std::vector<const Node*> RegionsOf(const Graph& graph) {

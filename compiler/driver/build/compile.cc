@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "compiler/driver/artifact/artifact_ir.h"
 #include "compiler/driver/build/batch_sums.h"
 #include "compiler/driver/build/pipeline.h"
 #include "compiler/driver/build/table_tracker.h"
@@ -15,6 +16,7 @@
 #include "compiler/support/adt.h"
 #include "compiler/support/interrupt.h"
 #include "passes/adapter_site.h"
+#include "passes/weights_program.h"
 
 namespace fusec {
 
@@ -136,6 +138,15 @@ std::string LargerTableWarning(const StoredTable& table) {
          " of the model: its rows are short (--table-storage)";
 }
 
+void AddLineage(ArrayRef<TargetSource> targets, const Derivations& initializers,
+                const std::map<std::string, std::string>& names, ArtifactContents& contents) {
+  std::vector<std::shared_ptr<const Graph>> graphs;
+  for (const TargetSource& target : targets) graphs.push_back(target.graph);
+  const std::vector<FinalConstant> constants = FinalConstants(graphs);
+  contents.files[kWeightsProgram] = Print(*WeightsProgram(initializers, constants, names));
+  contents.specializations = Specializations(initializers, constants, names);
+}
+
 BuildOptions BuildOptionsOf(const CompileOptions& options) {
   BuildOptions build{options.matmul_precision, options.batch_invariant};
   if (options.cpu_level != "both") build.cpu_levels = {options.cpu_level};
@@ -168,6 +179,7 @@ Result<FusedModel> FuseModel(const CompileOptions& options) {
   FUSEC_ASSIGN(LoadedModel model, LoadModel(options));
   Graph& graph = *model.imported;
   FUSEC_TRY(MarkUpdatable(options.updatable, model.constant_names, graph));
+  const Derivations initializers = MarkInitializers(graph, &model.constant_names);
   FusedModel result;
   result.title = {graph.metadata["file"], graph.metadata["opset"]};
   ArtifactContents& contents = result.contents;
@@ -213,6 +225,7 @@ Result<FusedModel> FuseModel(const CompileOptions& options) {
     const Fused& made = fused.by_kind.at(KindOf(target));
     result.targets.push_back({target, made.graph, made.not_fused});
   }
+  AddLineage(result.targets, initializers, manager.options.constant_names, contents);
   return result;
 }
 

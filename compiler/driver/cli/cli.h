@@ -72,8 +72,9 @@ Result<int> RunTune(const TuneFlags& flags);
 
 struct ExplainFlags {
   std::string artifact, kernel, target;
+  std::string tensor;  // with `weights`: a pattern of names
   std::vector<std::string> dims;
-  bool dot = false, ptx = false, json = false;
+  bool dot = false, ptx = false, weights = false, json = false;
 };
 Result<int> RunExplain(const ExplainFlags& flags);
 

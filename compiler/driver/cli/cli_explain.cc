@@ -8,6 +8,7 @@
 #include "compiler/driver/explain/explanation.h"
 #include "compiler/driver/explain/kernel_page.h"
 #include "compiler/driver/explain/ptx_summary.h"
+#include "compiler/driver/explain/weights_story.h"
 #include "compiler/driver/tune/tuning_table.h"
 #include "compiler/support/adt.h"
 #include "compiler/support/terminal.h"
@@ -15,31 +16,6 @@
 namespace fusec {
 
 namespace {
-
-std::string Shorten(ArrayRef<std::string> items, size_t limit) {
-  if (items.size() <= limit) return Join(items, ", ");
-  const std::vector<std::string> first(items.begin(), items.begin() + static_cast<long>(limit));
-  return Join(first, ", ") + ", and " + std::to_string(items.size() - limit) + " more";
-}
-
-// "gather x26, concat" for 26 gathers and a concat, in order of first appearance.
-std::string CountedText(ArrayRef<std::string> items) {
-  std::vector<std::pair<std::string, int>> counts;
-  for (const std::string& item : items) {
-    bool found = false;
-    for (auto& [name, count] : counts) {
-      if (name != item) continue;
-      ++count;
-      found = true;
-    }
-    if (!found) counts.emplace_back(item, 1);
-  }
-  std::string text;
-  for (const auto& [name, count] : counts) {
-    text += (text.empty() ? "" : ", ") + name + (count > 1 ? " x" + std::to_string(count) : "");
-  }
-  return text;
-}
 
 std::string Traffic(int64_t bytes) { return FormatBytes(static_cast<double>(bytes)); }
 
@@ -186,6 +162,11 @@ Result<int> RunExplain(const ExplainFlags& flags) {
     const std::string text = flags.json
                                  ? WithResources(ExplanationJson(explanation), kernels) + "\n"
                                  : ResourcesText(kernels, explanation.target);
+    std::fputs(text.c_str(), stdout);
+  } else if (flags.weights) {
+    FUSEC_ASSIGN(const auto story, ReadWeightsStory(flags.artifact, explanation, flags.tensor));
+    const std::string text =
+        flags.json ? WithWeights(ExplanationJson(explanation), story) + "\n" : WeightsText(story);
     std::fputs(text.c_str(), stdout);
   } else if (flags.dot) {
     std::fputs(DotText(explanation).c_str(), stdout);

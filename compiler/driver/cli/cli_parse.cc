@@ -214,17 +214,29 @@ Command DeclareExplain(CLI::App& app) {
   CLI::Option* dot =
       app.add_flag("--dot", flags->dot,
                    "print a drawing: Graphviz text with one cluster per kernel, for dot -Tsvg");
-  app.add_flag(
-         "--ptx", flags->ptx,
-         "show registers, spills, shared memory, occupancy and instructions of every GPU kernel")
-      ->excludes(dot)
-      ->excludes(kernel);
+  CLI::Option* ptx = app.add_flag("--ptx", flags->ptx,
+                                  "show registers, spills, shared memory, occupancy and "
+                                  "instructions of every GPU kernel")
+                         ->excludes(dot)
+                         ->excludes(kernel);
+  CLI::Option* weights =
+      app.add_flag("--weights", flags->weights,
+                   "show what each stored tensor was made of, and where each initializer went")
+          ->excludes(dot)
+          ->excludes(kernel)
+          ->excludes(ptx);
+  app.add_option("--tensor", flags->tensor,
+                 "with --weights: only initializers and tensors whose names match, as "
+                 "'layers.*.weight'")
+      ->type_name("PATTERN")
+      ->needs(weights);
   app.add_flag("--json", flags->json, "print JSON, for scripts")->excludes(dot)->excludes(kernel);
   dot->excludes(kernel);
   app.footer(
       "example: fusec explain dlrm --kernel k01_linear_relu\n"
       "         fusec explain dlrm --dot | dot -Tsvg -o dlrm.svg\n"
-      "         fusec explain dlrm --ptx --target sm_90a");
+      "         fusec explain dlrm --ptx --target sm_90a\n"
+      "         fusec explain dlrm --weights --tensor 'top.*'");
   return [flags] { return RunExplain(*flags); };
 }
 

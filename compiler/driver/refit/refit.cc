@@ -89,6 +89,11 @@ void PutWeights(const Json& fresh, const std::map<std::string, std::string>& new
   manifest.erase("hash");
   manifest["buffers"] = fresh.at("buffers");
   manifest["warnings"] = fresh.at("warnings");
+  if (fresh.contains("specialized"))
+    manifest["specialized"] = fresh.at("specialized");
+  else
+    manifest.erase("specialized");
+  manifest["files"][kWeightsProgram] = "";  // an earlier fusec wrote none
   for (const auto& [path, hash] : new_hashes) {
     if (manifest["files"].contains(path)) manifest["files"][path] = hash;
   }
@@ -102,10 +107,12 @@ class Refitter {
 
   Result<void> Write(const std::string& folder) {
     FUSEC_ASSIGN(new_hashes_[kWeightsFile], image_.WriteWeights(folder));
-    for (const TargetContents& target : contents_.targets) {
-      const std::string& text = contents_.files.at(target.ir);
-      FUSEC_TRY(WriteFileIn(folder, target.ir, text));
-      new_hashes_[target.ir] = HashOf(text);
+    std::set<std::string> graphs = {kWeightsProgram};
+    for (const TargetContents& target : contents_.targets) graphs.insert(target.ir);
+    for (const std::string& path : graphs) {
+      const std::string& text = contents_.files.at(path);
+      FUSEC_TRY(WriteFileIn(folder, path, text));
+      new_hashes_[path] = HashOf(text);
     }
     const std::string original = std::string(kOriginals) + "manifest.json";
     for (const auto& [path, hash] : artifact_.hashes) {

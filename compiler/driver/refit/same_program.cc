@@ -32,7 +32,7 @@ std::string PlainName(const std::string& name) {
 // What of a manifest neither weights nor machine code decide.
 Json Program(const Json& manifest) {
   Json program = manifest;
-  for (const char* key : {"hash", "files", "warnings", "model"}) program.erase(key);
+  for (const char* key : {"hash", "files", "warnings", "model", "specialized"}) program.erase(key);
   program["buffers"] = PlainBuffers(manifest.at("buffers"));
   for (auto& [name, target] : program.at("targets").items()) target.erase("files");
   return program;

@@ -5,6 +5,7 @@
 #include "compiler/driver/artifact/artifact_ir.h"
 #include "compiler/driver/artifact/artifact_session.h"
 #include "compiler/package/row_tables.h"
+#include "compiler/package/specializations.h"
 #include "compiler/package/stored_tables.h"
 #include "compiler/support/read_file.h"
 
@@ -36,6 +37,7 @@ Result<void> FillContents(const Json& json, ArtifactContents& contents) {
   contents.stored_tables = StoredTablesOf(json);
   contents.adapters = AdaptersOf(json);
   contents.tables = RowTablesOf(json);
+  contents.specializations = SpecializationsOf(json);
   contents.warnings = json.at("warnings").get<std::vector<std::string>>();
   contents.launches_before = json.at("before").at("launches");
   FUSEC_ASSIGN(contents.bytes_before, Expr::Parse(json["before"].at("bytes").get<std::string>()));
@@ -66,6 +68,10 @@ Result<ArtifactSource> ReadArtifactSource(const std::string& artifact) {
     const Json json = Json::parse(text);
     FUSEC_TRY(FillContents(json, source.contents));
     source.title = {json.at("model"), json.at("opset")};
+    if (json.at("files").contains(kWeightsProgram)) {
+      FUSEC_ASSIGN(const auto weights, ReadWeightsProgram(artifact));
+      source.contents.files[kWeightsProgram] = Print(*weights);
+    }
     source.options.matmul_precision = source.contents.matmul_precision;
     source.options.batch_invariant = source.contents.batch_invariant;
     for (const auto& [name, target] : json.at("targets").items()) {

@@ -29,6 +29,20 @@ void Round(std::byte* place, std::byte* rest) {
 
 }  // namespace
 
+const char* LayoutSuffix(WeightLayout layout) {
+  switch (layout) {
+    case WeightLayout::kPlain:
+      return "";
+    case WeightLayout::kPanels:
+      return ".panels";
+    case WeightLayout::kTf32Panels:
+      return ".tf32_panels";
+    case WeightLayout::kSplitTf32Panels:
+      return ".split_tf32_panels";
+  }
+  return "";
+}
+
 WeightLayout PanelLayout(Dtype dtype, const std::string& precision) {
   switch (ArithmeticOf(dtype, precision)) {
     case Arithmetic::kSplitTf32:

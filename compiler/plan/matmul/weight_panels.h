@@ -14,6 +14,9 @@ namespace fusec {
 // the panel of the next 128 bytes, and at the rows' end by the next rows. Behind a row's end and
 // the last row stand zeros.
 
+// What the names of tensors that lie so in an artifact end in: "", ".panels", ...
+const char* LayoutSuffix(WeightLayout layout);
+
 // How a tile by warpgroups wants weights of that type; those of f32 are as `precision` says.
 WeightLayout PanelLayout(Dtype dtype, const std::string& precision);
 
