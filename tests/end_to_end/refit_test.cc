@@ -163,10 +163,44 @@ model (float[batch,24] x) => (float[batch,24] y, float[batch,24] z)
   const Files before = FilesOf(a);
   const ChildResult child = Fusec({"refit", a, "--weights", model("b", 2)});
   EXPECT_EQ(child.exit_code, 3) << child.errors;
-  EXPECT_NE(child.errors.find("tensor \"b\" is stored with the new weights only"),
+  EXPECT_NE(child.errors.find("tensor \"b\" equals \"a\" with the old weights only, and "
+                              "eliminate-common stores the two as one"),
             std::string::npos)
       << child.errors;
   EXPECT_EQ(FilesOf(a), before);
+}
+
+// The factor of one is gone from the program, and the bound that was computed is a number in it.
+TEST_F(Refit, TellsWhichPassDecided) {
+  const auto model = [&](const std::string& version, double factor, double bound) {
+    fs::create_directories(folder_ + "/" + version);
+    const std::string path = folder_ + "/" + version + "/model.onnxtxt";
+    std::ofstream(path) << R"(<ir_version: 8, opset_import: ["" : 17]>
+model (float[batch,24] x) => (float[batch,24] y)
+  <float factor = {)" << factor
+                        << "}, float low = {0}, float half = {" << bound / 2 << R"(}>
+{
+  high = Add(half, half)
+  c = Clip(x, low, high)
+  s = Mul(c, factor)
+  y = Exp(s)
+}
+)";
+    return path;
+  };
+  const std::string a = Compile(model("a", 1, 6), "A");
+  ChildResult child = Fusec({"refit", a, "--weights", model("b", 2, 6)});
+  EXPECT_EQ(child.exit_code, 3) << child.errors;
+  EXPECT_NE(child.errors.find("tensor \"factor\" has another value, and canonicalize decides by "
+                              "the old one; kernel k00_clip_exp"),
+            std::string::npos)
+      << child.errors;
+  child = Fusec({"refit", a, "--weights", model("b", 1, 5)});
+  EXPECT_EQ(child.exit_code, 3) << child.errors;
+  EXPECT_NE(child.errors.find("tensor \"high\" (made of \"half\" by fold-constants) has another "
+                              "value, and kernel k00_clip_exp"),
+            std::string::npos)
+      << child.errors;
 }
 
 // Scales of ones, biases of zeros and bounds are what an optimizer would use up.

@@ -9,8 +9,12 @@
 #include <vector>
 
 #include "compiler/driver/artifact/artifact_ir.h"
+#include "compiler/driver/artifact/constant_sources.h"
 #include "compiler/package/artifact_folder.h"
+#include "compiler/package/specializations.h"
 #include "compiler/plan/kernel_name.h"
+#include "compiler/support/check.h"
+#include "compiler/support/terminal.h"
 
 namespace fusec {
 
@@ -50,26 +54,71 @@ std::set<std::string> StoredTensors(const Json& manifest) {
   return names;
 }
 
-// The lines of a text that are code, without what they are indented by.
-std::vector<std::string> CodeLines(const std::string& text) {
-  std::vector<std::string> code;
+struct CodeLine {
+  std::string text;    // without what it is indented by
+  std::string kernel;  // whose code it is
+};
+
+// The lines of a text that are code.
+std::vector<CodeLine> CodeLines(const std::string& text) {
+  const std::string heading = "// kernel  : ";
+  std::vector<CodeLine> code;
+  std::string kernel;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(heading)) {
+      const size_t end = line.find(' ', heading.size());
+      kernel = line.substr(heading.size(), end - heading.size());
+    }
     const size_t first = line.find_first_not_of(' ');
     if (first != std::string::npos && line.compare(first, 2, "//") != 0)
-      code.push_back("`" + line.substr(first) + "`");
+      code.push_back({"`" + line.substr(first) + "`", kernel});
   }
-  code.push_back("nothing");
+  code.push_back({"nothing", kernel});
   return code;
 }
 
-// The first line of code in which two texts differ, of each.
-std::pair<std::string, std::string> FirstDifference(const std::string& a, const std::string& b) {
-  const std::vector<std::string> lines_a = CodeLines(a), lines_b = CodeLines(b);
-  const size_t most = std::min(lines_a.size(), lines_b.size()) - 1;
+// "kernel k01_mul of kernels/k01_mul.cu would have `...` where it has `...`", of the first line of
+// code in which two texts differ.
+std::string FirstDifference(const std::string& path, const std::string& before,
+                            const std::string& after) {
+  const std::vector<CodeLine> old_lines = CodeLines(before), lines = CodeLines(after);
+  const size_t most = std::min(old_lines.size(), lines.size()) - 1;
   size_t i = 0;
-  while (i < most && lines_a[i] == lines_b[i]) ++i;
-  return {lines_a[i], lines_b[i]};
+  while (i < most && old_lines[i].text == lines[i].text) ++i;
+  const std::string where =
+      old_lines[i].kernel.empty() ? path : "kernel " + old_lines[i].kernel + " of " + path;
+  return where + " would have " + lines[i].text + " where it has " + old_lines[i].text;
+}
+
+std::string Quoted(ArrayRef<std::string> names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "\"" : ", \"") + name + "\"";
+  return text;
+}
+
+const Specialization* FindAlike(ArrayRef<Specialization> all, const Specialization& wanted) {
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Specialization& one) {
+    return one.kind == wanted.kind && one.tensor == wanted.tensor && one.pass == wanted.pass &&
+           one.constant == wanted.constant;
+  });
+  return found == all.end() ? nullptr : &*found;
+}
+
+// Why a program that passes specialized on a tensor's value may not fit another value.
+std::string WhyOfSpecialization(const Specialization& one, const char* whose) {
+  switch (one.kind) {
+    case Specialization::Kind::kDecided:
+      return "tensor \"" + one.tensor + "\" has another value, and " + one.pass + " decides by " +
+             whose + " one";
+    case Specialization::Kind::kEqual:
+      return "tensor \"" + one.tensor + "\" equals \"" + one.constant + "\" with " + whose +
+             " weights only, and " + one.pass + " stores the two as one";
+    case Specialization::Kind::kFrozen:
+      return "tensor \"" + one.tensor + "\" has another value, after which " + one.pass +
+             " writes \"" + one.constant + "\" down";
+  }
+  return "";
 }
 
 class Comparison {
@@ -82,8 +131,9 @@ class Comparison {
     FUSEC_TRY(CheckVersion());
     FUSEC_TRY(CheckInterface());
     FUSEC_TRY(CheckNumbersInKernels());
+    FUSEC_TRY(CheckSpecializations());
     FUSEC_TRY(CheckStoredTensors());
-    if (const std::string* path = DifferingText()) return TextDiffers(*path);
+    if (const std::string why = DifferenceOfTexts(); !why.empty()) return Differs(why);
     return Differs("the two make different programs");
   }
 
@@ -144,12 +194,89 @@ class Comparison {
         const auto same = known.find(name);
         if (same == known.end() || stored.count(name) != 0) continue;
         if (same->second->constant_hash == node->constant_hash) continue;
-        return Differs("tensor \"" + name + "\" has another value, and kernel " +
-                       ReaderOf(*target.graph, node->result()) + " of " + target.name +
-                       " holds it as a number in its text");
+        return Differs("tensor \"" + name + "\"" + MadeOf(*node, NewTrace()) +
+                       " has another value, and kernel " + ReaderOf(*target.graph, node->result()) +
+                       " of " + target.name + " holds it as a number in its text");
       }
     }
     return {};
+  }
+
+  // What passes specialized the program on with the old weights or the new ones.
+  Result<void> CheckSpecializations() const {
+    const std::vector<Specialization> old = SpecializationsOf(artifact_.original);
+    const std::vector<Specialization>& fresh = program_.contents.specializations;
+    const std::string where = DifferenceOfTexts();
+    const auto differs = [&](const Specialization& one, const char* whose) {
+      return Differs(WhyOfSpecialization(one, whose) + (where.empty() ? "" : "; " + where));
+    };
+    if (!HasTrace()) return {};  // an earlier fusec recorded none
+    for (const Specialization& one : old) {
+      const Specialization* alike = FindAlike(fresh, one);
+      const bool differs_in_value =
+          one.kind != Specialization::Kind::kEqual && alike && alike->hash != one.hash;
+      if (alike == nullptr || differs_in_value) return differs(one, "the old");
+    }
+    for (const Specialization& one : fresh) {
+      if (FindAlike(old, one) == nullptr) return differs(one, "the new");
+    }
+    return {};
+  }
+
+  bool HasTrace() const { return artifact_.hashes.count(kWeightsProgram) != 0; }
+
+  WeightsTrace NewTrace() const {
+    auto program = Parse(program_.contents.files.at(kWeightsProgram));
+    FUSEC_CHECK(program.has_value(), program.error().message);
+    return WeightsTrace(*std::move(program));
+  }
+
+  // " (made of "a" and "b" by fold-constants)"; "" of what no pass made.
+  static std::string MadeOf(const Node& constant, const WeightsTrace& trace) {
+    const auto sources = trace.SourcesOf(constant);
+    if (!sources || sources->steps.empty()) return "";
+    std::vector<std::string> passes;
+    for (const ConstantSources::Step& step : sources->steps) {
+      if (std::find(passes.begin(), passes.end(), step.pass) == passes.end())
+        passes.push_back(step.pass);
+    }
+    const std::string of =
+        sources->initializers.empty() ? "" : " of " + Quoted(sources->initializers);
+    return " (made" + of + " by " + Join(passes, ", ") + ")";
+  }
+
+  // The same of the constant that is stored as `tensor`, with the kernel that reads it.
+  static std::string StoryOf(const std::string& tensor, const Graph& graph,
+                             const WeightsTrace& trace, const std::string& target) {
+    for (const auto& node : graph.nodes) {
+      if (node->kind != OpKind::kConstant) continue;
+      const std::string& name = node->result()->name;
+      if (tensor != name && !tensor.starts_with(name + ".")) continue;
+      const std::string reader = ReaderOf(graph, node->result());
+      if (reader == "?") continue;
+      return MadeOf(*node, trace) + ", which kernel " + reader + " of " + target + " reads,";
+    }
+    return "";
+  }
+
+  Result<std::string> OldStoryOf(const std::string& tensor) const {
+    if (!HasTrace()) return "";
+    FUSEC_ASSIGN(auto program, ReadWeightsProgram(artifact_.path));
+    const WeightsTrace trace(std::move(program));
+    for (const TargetContents& target : program_.contents.targets) {
+      FUSEC_ASSIGN(const auto graph, ReadFusedGraph(artifact_.path, target.name));
+      const std::string story = StoryOf(tensor, *graph, trace, target.name);
+      if (!story.empty()) return story;
+    }
+    return "";
+  }
+
+  Result<std::string> NewStoryOf(const std::string& tensor) const {
+    for (const TargetContents& target : program_.contents.targets) {
+      const std::string story = StoryOf(tensor, *target.graph, NewTrace(), target.name);
+      if (!story.empty()) return story;
+    }
+    return "";
   }
 
   static std::string ReaderOf(const Graph& graph, const Value* constant) {
@@ -170,19 +297,21 @@ class Comparison {
          {std::tuple(&before, &after, "the old"), std::tuple(&after, &before, "the new")}) {
       for (const std::string& name : *one) {
         if (other->count(name) != 0) continue;
-        return Differs("tensor \"" + name + "\" is stored with " + whose +
+        FUSEC_ASSIGN(const std::string story, one == &before ? OldStoryOf(name) : NewStoryOf(name));
+        return Differs("tensor \"" + name + "\"" + story + " is stored with " + whose +
                        " weights only, as equal tensors share one and dead columns go");
       }
     }
     return {};
   }
 
-  Result<void> TextDiffers(const std::string& path) const {
-    const KernelSource* source = SourceAt(path);
-    if (source == nullptr) return Differs("it has no kernel " + path);
-    const auto [before, after] =
-        FirstDifference(source->original, program_.contents.files.at(path));
-    return Differs(path + " would have " + after + " where it has " + before);
+  // What the first differing text of kernels would have; "" if all texts are the same.
+  std::string DifferenceOfTexts() const {
+    const std::string* path = DifferingText();
+    if (path == nullptr) return "";
+    const KernelSource* source = SourceAt(*path);
+    if (source == nullptr) return "it has no kernel " + *path;
+    return FirstDifference(*path, source->original, program_.contents.files.at(*path));
   }
 
   const EditableArtifact& artifact_;
