@@ -74,7 +74,7 @@ class SlotMaker {
   }
 
  private:
-  // One element for each place of the first axis of the model's first input.
+  // One element for each place of the first axis of the model's first input that has items.
   Result<void> AddAdapterInput() {
     for (size_t i = 0; i < graph_.inputs.size(); ++i) {
       if (graph_.InputName(i) == kAdapterInput) {
@@ -82,11 +82,14 @@ class SlotMaker {
                                            kAdapterInput + "\" already");
       }
     }
-    const auto first = std::find_if(graph_.inputs.begin(), graph_.inputs.end(),
-                                    [](const auto& input) { return input->type.rank() > 0; });
-    if (first == graph_.inputs.end())
+    size_t first = 0;
+    while (first < graph_.inputs.size() &&
+           (graph_.inputs[first]->type.rank() == 0 ||
+            IsPerRequest(graph_.InputName(first), options_.per_request)))
+      ++first;
+    if (first == graph_.inputs.size())
       return Fail(ErrorKind::kUsage, "--adapters: the model has no input with a batch");
-    batch_ = (*first)->type.shape[0];
+    batch_ = graph_.inputs[first]->type.shape[0];
     if (!graph_.input_names.empty()) graph_.input_names.push_back(kAdapterInput);
     slots_ = graph_.AddInput(graph_.UniqueName(kAdapterInput), {Dtype::kI32, {batch_}});
     return {};

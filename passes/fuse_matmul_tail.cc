@@ -58,6 +58,22 @@ bool IsBetterMadeByItsReader(const Graph& graph, const ReaderMap& readers, const
   });
 }
 
+// Adds what gives the tail rows by ids, or one row again and again, and nothing else reads: an
+// epilogue reads it through an index, where it would be a kernel that writes as much as the
+// product.
+void AddRowReads(const Graph& graph, const ReaderMap& readers, ShapeRef shape, NodeSet& group) {
+  for (const auto& node : graph.nodes) {
+    const bool is_gather = node->kind == OpKind::kGather && node->Int("axis") == 0;
+    if (!is_gather && node->kind != OpKind::kExpand) continue;
+    const Value* rows = node->result();
+    if (ShapeRef(rows->type.shape) != shape || !HasOneReader(graph, readers, rows)) continue;
+    const Node* reader = readers.at(rows)[0];
+    if (!group.count(reader) || !IsPointwise(*reader, shape)) continue;
+    group.insert(node.get());
+    if (!IsConvex(graph, group)) group.erase(node.get());
+  }
+}
+
 // The product with what stands behind it where a kernel of ours had better make it than the
 // library, which in one call makes `least` or, of a GPU, `most`.
 std::optional<NodeSet> OwnKernel(const Graph& graph, const ReaderMap& readers,
@@ -66,7 +82,9 @@ std::optional<NodeSet> OwnKernel(const Graph& graph, const ReaderMap& readers,
   const std::optional<ProductShape> own = FindProductShape(matmul);
   if (!own) return std::nullopt;
   NodeSet group = least;
-  AddTail(graph, readers, matmul.result()->type.shape, group);
+  const ShapeRef shape = matmul.result()->type.shape;
+  AddTail(graph, readers, shape, group);
+  AddRowReads(graph, readers, shape, group);
   const bool is_split = IsSplit(matmul.result()->type.dtype, options.matmul_precision);
   const bool is_better =
       is_split ? IsAheadOfLibrary(*own)

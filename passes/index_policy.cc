@@ -3,6 +3,7 @@
 #include "compiler/ir/op_def.h"
 #include "passes/constant_linear.h"
 #include "passes/graph_edit.h"
+#include "passes/request_rows.h"
 
 namespace fusec {
 
@@ -153,9 +154,11 @@ class Rewrite {
 
 Result<bool> ApplyIndexPolicy(Graph& graph, const PassOptions& options, PassReport&) {
   if (options.index_policy == "error") return false;
+  const Value* map = options.per_request.is_mapped ? FindRequestMap(graph) : nullptr;
   bool changed = false;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = *graph.nodes[i];
+    if (map && ReplicationOf(node.result(), map)) continue;
     Builder builder(graph, i);
     builder.set_provenance(node.provenance);
     Rewrite rewrite(node, builder);

@@ -11,6 +11,7 @@
 #include "compiler/ir/graph.h"
 #include "compiler/support/adt.h"
 #include "passes/adapter_site.h"
+#include "passes/per_request.h"
 #include "passes/stored_rows.h"
 
 namespace fusec {
@@ -39,6 +40,7 @@ struct PassOptions {
   std::map<std::string, std::string> constant_names = {};
   std::optional<AdapterSlots> adapters = {};         // see adapter_slots.h
   std::vector<TablePlacement> table_placement = {};  // see place_tables.h
+  PerRequest per_request = {};                       // see hoist_requests.h
 };
 
 // An edge of the graph that a pass looked at and did not fuse. Values are given by name, since
@@ -56,6 +58,7 @@ struct PassReport {
   std::vector<Refusal> refusals;
   std::vector<StoredTable> stored_tables;
   std::vector<AdapterSite> adapter_sites;
+  RequestSplit request_split;
   std::string pass;  // the pass that is running
   // The last word of a pass about an edge replaces its earlier ones.
   void Refuse(const Value* value, const Node& reader, const std::string& reason,

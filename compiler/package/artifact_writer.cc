@@ -329,6 +329,7 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
     json["table_storage"] = StoredTablesJson(contents.stored_tables);
   if (!buffers.placed_tables().empty())
     json["table_placement"] = PlacedTablesJson(buffers.placed_tables());
+  if (contents.requests) json["requests"] = RequestsJson(*contents.requests);
   if (contents.adapters) json["adapters"] = AdaptersJson(*contents.adapters);
   Json symbols = Json::array();
   for (const DimSymbol& symbol : graph.symbols) {

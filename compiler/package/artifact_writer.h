@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compiler/package/adapter_sites.h"
+#include "compiler/package/requests.h"
 #include "compiler/package/row_tables.h"
 #include "compiler/plan/program_plan.h"
 #include "compiler/region/index_limits.h"
@@ -47,6 +48,7 @@ struct ArtifactContents {
   std::set<std::string> disabled_fusions, frozen_inputs;  // names
   std::vector<std::string> updatable;                     // patterns of names
   std::vector<StoredTable> stored_tables;
+  std::optional<ArtifactRequests> requests;
   std::optional<ArtifactAdapters> adapters;
   std::vector<RowTable> tables;
   std::vector<Specialization> specializations;

@@ -84,6 +84,7 @@ ALLOWED = {
         "passes/adapter_site.h",  # AdapterSite, which the manifest lists
         "passes/not_fused.h",  # NotFused, which the manifest lists
         "passes/specialization.h",  # Specialization, likewise
+        "passes/per_request.h",  # RequestSplit, likewise
         "passes/stored_rows.h",  # StoredTable, likewise
     ] + of_runtime("artifact/hash.h", "artifact/manifest.h"),
     "compiler/driver/artifact/": GROUND + [
@@ -101,7 +102,7 @@ ALLOWED = {
     "compiler/driver/explain/": GROUND + [
         "compiler/driver/artifact/", "compiler/driver/tune/",
         "compiler/package/adapter_sites.h", "compiler/package/placed_tables.h", "compiler/package/stored_tables.h",  # which the manifest lists
-        "compiler/package/specializations.h", "passes/specialization.h",  # likewise
+        "compiler/package/requests.h", "compiler/package/specializations.h", "passes/specialization.h",  # likewise
         "compiler/plan/matmul/weight_panels.h",  # what tensors in panels are called
     ] + of_runtime(
         "arena.h", "artifact/artifact.h", "artifact/hash.h", "artifact/manifest.h", "artifact/step_sizes.h", "cuda/kernel_cache.h",

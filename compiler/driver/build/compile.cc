@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <tuple>
 
 #include "compiler/driver/artifact/artifact_ir.h"
 #include "compiler/driver/build/batch_sums.h"
@@ -92,6 +93,7 @@ struct FusedGraphs {
   std::map<TargetKind, Fused> by_kind;
   std::vector<StoredTable> stored_tables;
   std::vector<AdapterSite> adapter_sites;
+  RequestSplit request_split;
   std::vector<RowTable> tables;
   std::vector<std::string> warnings;
 };
@@ -105,11 +107,13 @@ Result<FusedGraphs> Fuse(Graph& graph, ArrayRef<std::string> targets, const Comp
     };
   };
   follow(shared);
-  FUSEC_TRY(manager.Run(graph, SharedPasses(options.round_every_op)));
+  FUSEC_TRY(manager.Run(graph,
+                        SharedPasses(options.round_every_op, !options.per_request.inputs.empty())));
   FusedGraphs fused;
   if (options.batch_invariant) fused.warnings = SumsOverBatch(graph);
   fused.stored_tables = manager.report().stored_tables;
   fused.adapter_sites = manager.report().adapter_sites;
+  fused.request_split = manager.report().request_split;
   std::vector<std::vector<RowTable>> tables;
   for (const std::string& target : targets) {
     const TargetKind kind = KindOf(target);
@@ -158,6 +162,20 @@ BuildOptions BuildOptionsOf(const CompileOptions& options) {
   return build;
 }
 
+// Lengths and offsets of bags tell how long another input is, which has rows for all items.
+Result<void> CheckNoLengths(const Graph& graph, const SizeTotals& totals,
+                            const PerRequest& per_request) {
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    const std::string& name = graph.InputName(i);
+    const bool has_lengths = totals.of_lengths.count(name) + totals.of_offsets.count(name) > 0;
+    if (!has_lengths || !IsPerRequest(name, per_request)) continue;
+    return Fail(ErrorKind::kUsage, "--per-request: input \"" + name +
+                                       "\" splits a tensor of run-time length, expected inputs "
+                                       "with a row for each item");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<LoadedModel> LoadModel(const CompileOptions& options) {
@@ -165,7 +183,16 @@ Result<LoadedModel> LoadModel(const CompileOptions& options) {
   import_options.dim_ranges = options.dim_ranges;
   import_options.frozen_inputs = options.frozen_inputs;
   import_options.weights = options.weights;
+  // A dim that the model does not have, but its inputs per request will.
+  DimSymbol requests{kRequests};
+  if (const auto range = import_options.dim_ranges.find(kRequests);
+      options.per_request.is_mapped && range != import_options.dim_ranges.end()) {
+    std::tie(requests.low, requests.high) = range->second;
+    import_options.dim_ranges.erase(range);
+  }
   FUSEC_ASSIGN(ImportedModel model, ImportOnnx(options.model_path, import_options));
+  FUSEC_TRY(CheckNoLengths(*model.graph, model.totals, options.per_request));
+  FUSEC_TRY(DeclarePerRequest(*model.graph, options.per_request, requests));
   return LoadedModel{std::move(model.graph), std::move(model.warnings), std::move(model.totals),
                      std::move(model.constant_names)};
 }
@@ -202,10 +229,14 @@ Result<FusedModel> FuseModel(const CompileOptions& options) {
 
   progress("fusing", 0.1);
   PassManager manager;
-  manager.options = {
-      options.disabled_fusions, options.matmul_precision,        options.index_policy,
-      options.table_storage,    std::move(model.constant_names), options.adapters,
-      options.table_placement};
+  manager.options = {options.disabled_fusions,
+                     options.matmul_precision,
+                     options.index_policy,
+                     options.table_storage,
+                     std::move(model.constant_names),
+                     options.adapters,
+                     options.table_placement,
+                     options.per_request};
   manager.dump_directory = options.dump_ir_directory;
   FUSEC_ASSIGN(const FusedGraphs fused, Fuse(graph, targets, options, manager));
   result.pass_timings = manager.timings();
@@ -215,6 +246,8 @@ Result<FusedModel> FuseModel(const CompileOptions& options) {
     // Random data take the model's own adapter, so that its judges know the answer.
     contents.index_limits[kAdapterInput] = {0, {1}};
   }
+  if (!options.per_request.inputs.empty())
+    contents.requests = ArtifactRequests{options.per_request, fused.request_split};
   contents.tables = fused.tables;
   for (const StoredTable& table : fused.stored_tables) {
     if (table.bytes > table.bytes_before) contents.warnings.push_back(LargerTableWarning(table));

@@ -29,6 +29,7 @@ struct CompileOptions {
   std::vector<TableStorage> table_storage;
   std::vector<TablePlacement> table_placement;
   std::optional<AdapterSlots> adapters;
+  PerRequest per_request;
   std::vector<std::string> updatable;  // patterns of initializers that get other values later
   std::set<std::string> disabled_fusions;
   std::string dump_ir_directory, dump_kernels_directory;  // "" for none

@@ -122,6 +122,10 @@ Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options) {
   if (flags.adapters) {
     FUSEC_ASSIGN(options.adapters, ParseAdapters(*flags.adapters));
   }
+  if (flags.request_map && flags.per_request.empty())
+    return Fail(ErrorKind::kUsage,
+                "--request-map: expected the inputs that come once per request (--per-request)");
+  options.per_request = {flags.per_request, flags.request_map};
   options.updatable = flags.updatable;
   options.round_every_op = flags.round_every_op;
   options.batch_invariant = flags.batch_invariant;

@@ -25,6 +25,8 @@ struct ModelFlags {
   std::vector<std::string> table_storage;    // PATTERN=STORAGE
   std::vector<std::string> table_placement;  // PATTERN=host or PATTERN=device
   std::optional<std::string> adapters;       // slots=N,rank=N
+  std::vector<std::string> per_request;      // patterns of inputs
+  bool request_map = false;
 };
 
 // As --adapters has it.

@@ -12,7 +12,7 @@ void Append(Names& passes, const Names& more) {
 
 }  // namespace
 
-std::vector<std::string> SharedPasses(bool round_every_op) {
+std::vector<std::string> SharedPasses(bool round_every_op, bool per_request) {
   std::vector<std::string> passes = {
       // Import leaves the chains that computed shapes; nobody reads them once shapes are
       // attributes.
@@ -61,6 +61,19 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
                        "merge-linear",
                        // Behind all that changes what the vector is.
                        "fold-symmetric",
+                   });
+  }
+  // Behind all that looks for layers and their adapters, of which it moves some apart.
+  passes.push_back("hoist-requests");
+  // Concatenations have their parts per request next to each other now.
+  if (!round_every_op) passes.push_back("split-seams");
+  if (per_request) {
+    Append(passes, {
+                       // Rows of weights, and replications that are none any more.
+                       "fold-constants",
+                       "canonicalize",
+                       "eliminate-common",
+                       "eliminate-dead-nodes",
                    });
   }
   return passes;
@@ -116,8 +129,8 @@ std::vector<std::string> FusionPasses(TargetKind target) {
   return passes;
 }
 
-std::vector<std::string> PipelinePasses(TargetKind target, bool round_every_op) {
-  std::vector<std::string> passes = SharedPasses(round_every_op);
+std::vector<std::string> PipelinePasses(TargetKind target, bool round_every_op, bool per_request) {
+  std::vector<std::string> passes = SharedPasses(round_every_op, per_request);
   Append(passes, FusionPasses(target));
   return passes;
 }

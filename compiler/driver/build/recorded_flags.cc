@@ -2,6 +2,7 @@
 
 #include "compiler/package/adapter_sites.h"
 #include "compiler/package/placed_tables.h"
+#include "compiler/package/requests.h"
 #include "compiler/package/row_tables.h"
 #include "compiler/package/stored_tables.h"
 #include "compiler/support/read_file.h"
@@ -48,6 +49,10 @@ Result<ModelFlags> RecordedFlags(const std::string& artifact, const Json& manife
       flags.table_storage.push_back(AsPattern(table.table) + "=" + table.storage);
     for (const PlacedTable& table : PlacedTablesOf(manifest))
       flags.table_placement.push_back(AsPattern(table.table) + "=host");
+    if (const auto requests = RequestsOf(manifest)) {
+      flags.per_request = requests->per_request.inputs;
+      flags.request_map = requests->per_request.is_mapped;
+    }
     if (const auto adapters = AdaptersOf(manifest)) flags.adapters = AdaptersText(adapters->slots);
     return flags;
   });

@@ -107,6 +107,30 @@ void PrintAdapters(const ArtifactAdapters& adapters) {
               std::to_string(adapters.slots.rank).c_str(), FormatTable(rows, "lrr").c_str());
 }
 
+void PrintRequests(const ArtifactRequests& requests) {
+  constexpr size_t kShown = 12;
+  const RequestSplit& split = requests.split;
+  std::vector<std::string> ops, values;
+  for (const RequestSplit::Op& op : split.per_request) {
+    ops.push_back(op.op);
+    values.push_back(op.value);
+  }
+  std::printf("\nwhat is computed per request, and what per item (--per-request %s%s)\n\n",
+              Join(requests.per_request.inputs, ",").c_str(),
+              requests.per_request.is_mapped ? " --request-map" : "");
+  std::printf("  per request  %s\n", ops.empty() ? "nothing" : CountedText(ops).c_str());
+  if (!values.empty()) std::printf("    values     %s\n", Shorten(values, kShown).c_str());
+  for (const RequestSplit::Seam& seam : split.seams) {
+    std::printf("  split        product %s: %s per request, %s per item\n", seam.value.c_str(),
+                Plural(seam.columns_of_request, "column").c_str(),
+                std::to_string(seam.columns_of_items).c_str());
+  }
+  for (const RequestSplit::Stop& stop : split.stops) {
+    std::printf("  per item     %s %s reads %s: %s\n", stop.reader.op.c_str(),
+                stop.reader.value.c_str(), stop.value.c_str(), stop.reason.c_str());
+  }
+}
+
 void PrintPage(const Explanation& e) {
   std::printf("%s  opset %s, matmul precision %s, %s%s%starget %s, %s\n\n", Bold(e.model).c_str(),
               e.opset.c_str(), e.matmul_precision.c_str(),
@@ -138,6 +162,7 @@ void PrintPage(const Explanation& e) {
   PrintStoredTables(e.stored_tables);
   PrintPlacedTables(e.placed_tables);
   if (e.adapters) PrintAdapters(*e.adapters);
+  if (e.requests) PrintRequests(*e.requests);
   PrintEdges(e);
   if (e.tuning) {
     std::printf("\nchosen by measuring on %s\n\n%s", e.tuning->device.c_str(),

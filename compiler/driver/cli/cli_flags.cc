@@ -59,6 +59,14 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
          "while the model serves; the input adapter_id says for each row of the batch which "
          "slot it takes, -1 for none (slot 0 holds the model's own adapter)")
       ->type_name("slots=N,rank=N");
+  AddRepeated(app, "--per-request", flags.per_request,
+              "inputs, by name or pattern, that come once per request: their first dim becomes 1, "
+              "what depends on them alone is computed once, and all items of the batch share it",
+              "INPUT", ',');
+  app.add_flag("--request-map", flags.request_map,
+               "a call may have several requests: the first dim of inputs per request becomes "
+               "`requests`, and the input request_of_item, i64[batch], says for each item which of "
+               "them it belongs to");
   AddRepeated(app, "--disable-fusion", flags.disabled_fusions,
               "switch off a fusion or a rewrite of weights (fusec opt --passes=help lists them)",
               "NAME", ',');

@@ -6,13 +6,13 @@
 #include <optional>
 
 #include "compiler/driver/verify/drift.h"
+#include "compiler/driver/verify/model_inputs.h"
 #include "compiler/driver/verify/onnxruntime_judge.h"
 #include "compiler/driver/verify/verify_modes.h"
 #include "compiler/driver/verify/verify_subject.h"
 #include "compiler/support/adt.h"
 #include "compiler/support/child_process.h"
 #include "compiler/support/interrupt.h"
-#include "passes/adapter_site.h"
 
 namespace fusec {
 
@@ -41,14 +41,8 @@ bool JudgeByOnnxruntime(const OnnxruntimeJudge& judge, const Subject& subject, c
                         const DimValues& dims, std::vector<Judgement>& judgements) {
   const size_t first = judgements.size() - outputs.size();  // of the interpreter's
   const runtime::Manifest& manifest = subject.program->manifest();
-  NamedTensors named;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const std::string& name = manifest.inputs[i].name;
-    if (subject.options.adapters && name == kAdapterInput) continue;  // the model has none
-    named.emplace_back(name, inputs[i]);
-  }
-  for (const auto& [name, data] : subject.options.frozen_inputs) named.emplace_back(name, data);
-  const Result<NamedTensors> expected = judge.Run(subject.model, named);
+  const Result<NamedTensors> expected =
+      judge.Run(subject.model, ModelInputs(subject, inputs, dims));
   if (!expected) {
     if (Interrupted()) return false;  // of which it is told elsewhere
     PrintNote("not compared with onnxruntime at " + DimsText(dims) +

@@ -138,6 +138,7 @@ Result<void> FillStory(const runtime::Manifest& manifest, const Json& json,
   if (explanation.target != "cpu")
     explanation.placed_tables = Recorded(json, "table_placement", PlacedTablesOf);
   explanation.adapters = Recorded(json, "adapters", AdaptersOf);
+  explanation.requests = Recorded(json, "requests", RequestsOf);
   const Json before = ValueOf(json, "before", Json::object());
   explanation.before_launches = ValueOf(before, "launches", int64_t{0});
   FUSEC_RUNTIME_ASSIGN(
@@ -326,6 +327,7 @@ std::string ExplanationJson(const Explanation& e) {
     json["footprint"]["host_bytes"] = e.host_bytes();
   }
   if (e.adapters) json["adapters"] = AdaptersJson(*e.adapters);
+  if (e.requests) json["requests"] = RequestsJson(*e.requests);
   if (!e.run_time_outputs.empty()) json["run_time_outputs"] = e.run_time_outputs;
   if (e.tuning) json["tuning"] = TuningJson(*e.tuning);
   return json.dump(1);

@@ -11,6 +11,7 @@
 #include "compiler/driver/tune/tuning_file.h"
 #include "compiler/package/adapter_sites.h"
 #include "compiler/package/placed_tables.h"
+#include "compiler/package/requests.h"
 #include "compiler/package/stored_tables.h"
 #include "compiler/support/adt.h"
 #include "compiler/support/result.h"
@@ -61,6 +62,7 @@ struct Explanation {
   std::vector<PlacedTable> placed_tables;  // of these weights, if the target is a GPU
   std::vector<StoredTable> stored_tables;
   std::optional<ArtifactAdapters> adapters;
+  std::optional<ArtifactRequests> requests;
   std::optional<TargetTuning> tuning;  // what was measured, if the target was tuned
 
   int64_t host_bytes() const;  // of placed_tables

@@ -4,6 +4,7 @@
 
 #include "compiler/driver/artifact/artifact_ir.h"
 #include "compiler/driver/artifact/artifact_session.h"
+#include "compiler/package/requests.h"
 #include "compiler/package/row_tables.h"
 #include "compiler/package/specializations.h"
 #include "compiler/package/stored_tables.h"
@@ -35,6 +36,7 @@ Result<void> FillContents(const Json& json, ArtifactContents& contents) {
   contents.updatable = names("updatable").get<std::vector<std::string>>();
   contents.frozen_inputs = names("frozen_inputs").get<std::set<std::string>>();
   contents.stored_tables = StoredTablesOf(json);
+  contents.requests = RequestsOf(json);
   contents.adapters = AdaptersOf(json);
   contents.tables = RowTablesOf(json);
   contents.specializations = SpecializationsOf(json);

@@ -134,7 +134,9 @@ class Bisection {
     PassManager manager;
     manager.options = {subject_.options.disabled_fusions, manifest.matmul_precision,
                        manifest.index_policy};
-    for (const std::string& pass : PipelinePasses(kind, subject_.options.round_every_op)) {
+    manager.options.per_request = subject_.options.per_request;
+    for (const std::string& pass : PipelinePasses(kind, subject_.options.round_every_op,
+                                                  !subject_.options.per_request.inputs.empty())) {
       FUSEC_TRY(manager.Run(*graph, {pass}));
       FUSEC_ASSIGN(const auto found, Interpret(*graph, inputs));
       for (size_t i = 0; i < expected.size(); ++i) {

@@ -82,6 +82,17 @@ Result<void> TakeFlags(const std::string& artifact, ModelFlags& flags) {
       TakeFlag("--matmul-precision", artifact, recorded.matmul_precision, flags.matmul_precision));
   FUSEC_TRY(TakeFlag("--index-policy", artifact, recorded.index_policy, flags.index_policy));
   FUSEC_TRY(TakeFlag("--adapters", artifact, recorded.adapters, flags.adapters));
+  FUSEC_TRY(TakeSwitch("--request-map", artifact, recorded.request_map, flags.request_map));
+  if (!flags.per_request.empty() && flags.per_request != recorded.per_request) {
+    return Fail(ErrorKind::kUsage,
+                "--per-request " + Join(flags.per_request, ",") + ": " + artifact +
+                    " was compiled " +
+                    (recorded.per_request.empty()
+                         ? "without it"
+                         : "with --per-request " + Join(recorded.per_request, ",")) +
+                    ", and is verified as it is");
+  }
+  flags.per_request = recorded.per_request;
   FUSEC_TRY(
       TakeSwitch("--round-every-op", artifact, recorded.round_every_op, flags.round_every_op));
   FUSEC_TRY(
@@ -119,9 +130,11 @@ Result<void> StoreTables(const std::map<std::string, std::string>& constant_name
                                      ", and is verified as it is");
 }
 
-Result<void> ApplyIndexPolicy(const std::string& policy, Graph& graph) {
+Result<void> ApplyIndexPolicy(const std::string& policy, const PerRequest& per_request,
+                              Graph& graph) {
   if (policy == "error") return {};
   PassManager manager;
+  manager.options.per_request = per_request;
   manager.options.index_policy = policy;
   return manager.Run(graph, {"decompose", "index-policy"});
 }
@@ -165,8 +178,10 @@ Result<Subject> LoadSubject(const VerifyFlags& flags, ProgressLine& progress,
   subject.graph = std::move(loaded.imported);
   FUSEC_TRY(StoreTables(loaded.constant_names, subject));
   const std::string& policy = subject.program->manifest().index_policy;
-  FUSEC_TRY(ApplyIndexPolicy(policy, *subject.graph));
-  if (subject.with_own_tables) FUSEC_TRY(ApplyIndexPolicy(policy, *subject.with_own_tables));
+  const PerRequest& per_request = subject.options.per_request;
+  FUSEC_TRY(ApplyIndexPolicy(policy, per_request, *subject.graph));
+  if (subject.with_own_tables)
+    FUSEC_TRY(ApplyIndexPolicy(policy, per_request, *subject.with_own_tables));
   return subject;
 }
 

@@ -83,6 +83,8 @@ def compile(
     table_storage: Mapping[str, str] | None = None,
     table_placement: Mapping[str, str] | None = None,
     adapters: str | Mapping[str, int] | None = None,
+    per_request: str | Sequence[str] | None = None,
+    request_map: bool = False,
     updatable: str | Sequence[str] | None = None,
     disable_fusion: str | Sequence[str] | None = None,
     keep_lora: bool = False,
@@ -110,6 +112,9 @@ def compile(
     whose rows kernels read over the bus, so that tables may be larger than the GPU. It changes nothing on a CPU.
     adapters: {"slots": 64, "rank": 16} keeps LoRA adapters in slots, for Model.load_adapter; each row of a batch chooses one by the input
     adapter_id (Model.adapter_slots says more).
+    per_request: names or patterns of inputs of which a call has one row, for all items of the batch to share: what depends on them alone
+    is computed once. request_map: a call may have several requests, and the input request_of_item, i64[batch], says for each item which of
+    them it belongs to.
     updatable: patterns of initializers by whose values nothing is decided, so that fusec.refit can give them any others ("*" for all).
     disable_fusion: names of fusions and rewrites to switch off. keep_lora: LoRA adapters stay layers of their own.
     round_every_op: f16 and bf16 values are rounded after every op. batch_invariant: a row has the same bits in every batch and at every
@@ -132,6 +137,8 @@ def compile(
             "table_storage": _program.named(table_storage, str),
             "table_placement": _program.named(table_placement, str),
             "adapters": adapters if isinstance(adapters, str) else ",".join(_program.named(adapters, str) or []) or None,
+            "per_request": _program.listed(per_request),
+            "request_map": request_map,
             "updatable": [updatable] if isinstance(updatable, str) else updatable,
             "disable_fusion": _program.listed(disable_fusion),
             "keep_lora": keep_lora,
@@ -218,6 +225,8 @@ def verify(
     table_storage: Mapping[str, str] | None = None,
     table_placement: Mapping[str, str] | None = None,
     adapters: str | Mapping[str, int] | None = None,
+    per_request: str | Sequence[str] | None = None,
+    request_map: bool = False,
     updatable: str | Sequence[str] | None = None,
     disable_fusion: str | Sequence[str] | None = None,
     keep_lora: bool = False,
@@ -252,6 +261,8 @@ def verify(
             "table_storage": _program.named(table_storage, str),
             "table_placement": _program.named(table_placement, str),
             "adapters": adapters if isinstance(adapters, str) else ",".join(_program.named(adapters, str) or []) or None,
+            "per_request": _program.listed(per_request),
+            "request_map": request_map,
             "updatable": [updatable] if isinstance(updatable, str) else updatable,
             "disable_fusion": _program.listed(disable_fusion),
             "keep_lora": keep_lora,

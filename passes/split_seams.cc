@@ -1,0 +1,189 @@
+#include "passes/split_seams.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "compiler/ir/op_def.h"
+#include "passes/graph_edit.h"
+#include "passes/request_rows.h"
+
+namespace fusec {
+
+namespace {
+
+// Columns of a concatenation, and which rows of the weights they meet.
+struct Columns {
+  ValueList parts;
+  std::vector<std::pair<int64_t, int64_t>> rows;  // first, count
+
+  void Add(Value* part, int64_t first, int64_t count) {
+    parts.push_back(part);
+    if (!rows.empty() && rows.back().first + rows.back().second == first)
+      rows.back().second += count;
+    else
+      rows.emplace_back(first, count);
+  }
+  int64_t count() const {
+    int64_t sum = 0;
+    for (const auto& [first, count] : rows) sum += count;
+    return sum;
+  }
+};
+
+struct Seams {
+  Columns of_request, of_items;
+  const Node* replication = nullptr;  // of one of the parts, as all others are replicated
+};
+
+class Splitter {
+ public:
+  Splitter(Graph& graph, PassReport& report)
+      : graph_(graph), report_(report), map_(FindRequestMap(graph)) {}
+
+  bool Run() {
+    bool changed = false;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      Node& product = *graph_.nodes[i];
+      const auto seams = FindSeams(product);
+      if (!seams) continue;
+      const ReaderMap readers = Readers(graph_);
+      Builder builder(graph_, i);
+      builder.set_provenance(product.provenance);
+      Split(product, *seams, readers, builder);
+      i = builder.insert_at();
+      changed = true;
+    }
+    if (changed) {
+      RemoveDeadNodes(graph_);
+      ForgetStops();
+    }
+    return changed;
+  }
+
+ private:
+  // The parts of the product's rows, if they are of both kinds.
+  std::optional<Seams> FindSeams(const Node& product) const {
+    if (product.kind != OpKind::kMatMul || product.Int("transpose_a") != 0 ||
+        product.operand(1)->type.rank() != 2 || !IsFloat(product.result()->type.dtype))
+      return std::nullopt;
+    const Node* concat = product.operand(0)->producer;
+    if (!concat || concat->kind != OpKind::kConcat ||
+        concat->Int("axis") != concat->result()->type.rank() - 1)
+      return std::nullopt;
+    Seams seams;
+    int64_t first = 0;
+    for (Value* part : concat->operands) {
+      const auto count = part->type.shape.back().AsConstant();
+      if (!count) return std::nullopt;
+      const auto* replication = ReplicationOf(part, map_);
+      if (replication) seams.replication = replication;
+      (replication ? seams.of_request : seams.of_items)
+          .Add(replication ? replication->operand(0) : part, first, *count);
+      first += *count;
+    }
+    if (seams.of_request.parts.empty() || seams.of_items.parts.empty()) return std::nullopt;
+    return seams;
+  }
+
+  void Split(Node& product, const Seams& seams, const ReaderMap& readers, Builder& builder) {
+    const std::string name = product.result()->name;
+    Value* of_request = Multiply(product, seams.of_request, name + "_of_request", builder);
+    Value* of_items = Multiply(product, seams.of_items, name + "_of_items", builder);
+    // The sum takes the place of the bias's sum, if there is one.
+    if (Node* biased = BiasOf(product, readers)) {
+      const bool is_left = biased->operand(0) == product.result();
+      Builder behind(graph_, PlaceOf(*biased));
+      behind.set_provenance(biased->provenance);
+      of_request = behind.Make(OpKind::kAdd, {of_request, biased->operand(is_left ? 1 : 0)}, {},
+                               biased->result()->name + "_of_request");
+      SetSum(*biased, of_items, of_request, *seams.replication, behind);
+    } else {
+      SetSum(product, of_items, of_request, *seams.replication, builder);
+    }
+    report_.request_split.seams.push_back({name, seams.of_request.count(), seams.of_items.count()});
+  }
+
+  Value* Multiply(const Node& product, const Columns& columns, const std::string& name,
+                  Builder& builder) const {
+    Value* row = columns.parts[0];
+    if (columns.parts.size() > 1) {
+      row = builder.Make(OpKind::kConcat, columns.parts, {{"axis", int64_t{row->type.rank() - 1}}},
+                         name + "_row");
+    }
+    Value* weights = product.operand(1);
+    const int64_t axis = product.Int("transpose_b") != 0 ? 1 : 0;
+    ValueList slices;
+    for (const auto& [first, count] : columns.rows) {
+      Exprs starts = {0, 0}, shape = weights->type.shape;
+      starts[axis] = first;
+      shape[axis] = count;
+      slices.push_back(builder.Make(
+          OpKind::kSlice, {weights},
+          {{"starts", starts}, {"steps", std::vector<int64_t>{1, 1}}, {"shape", shape}},
+          weights->name + "_rows"));
+    }
+    Value* rows = slices.size() == 1
+                      ? slices[0]
+                      : builder.Make(OpKind::kConcat, slices, {{"axis", axis}}, name + "_weights");
+    return builder.Make(OpKind::kMatMul, {row, rows}, product.attributes, name);
+  }
+
+  // The only reader of the product, if it adds one number per column.
+  Node* BiasOf(const Node& product, const ReaderMap& readers) const {
+    if (!HasOneReader(graph_, readers, product.result())) return nullptr;
+    Node* add = readers.at(product.result())[0];
+    if (add->kind != OpKind::kAdd || add->operand(0) == add->operand(1) ||
+        add->result()->type != product.result()->type)
+      return nullptr;
+    const Value* bias = add->operand(add->operand(0) == product.result() ? 1 : 0);
+    const bool is_bias = IsConstant(bias) && bias->type.rank() > 0 &&
+                         bias->type.rank() <= product.result()->type.rank() &&
+                         bias->type.ElementCount() == bias->type.shape.back();
+    return is_bias ? add : nullptr;
+  }
+
+  // Concatenations that are no more stop nothing.
+  void ForgetStops() {
+    std::set<std::string> names;
+    for (const auto& node : graph_.nodes) {
+      for (const auto& result : node->results) names.insert(result->name);
+    }
+    auto& stops = report_.request_split.stops;
+    stops.erase(std::remove_if(stops.begin(), stops.end(),
+                               [&](const auto& stop) { return !names.count(stop.reader.value); }),
+                stops.end());
+  }
+
+  size_t PlaceOf(const Node& node) const {
+    const auto found = std::find_if(graph_.nodes.begin(), graph_.nodes.end(),
+                                    [&](const auto& other) { return other.get() == &node; });
+    return static_cast<size_t>(found - graph_.nodes.begin());
+  }
+
+  // Makes `node` the sum of both, of which the request's is replicated unless the sum broadcasts
+  // it.
+  void SetSum(Node& node, Value* of_items, Value* of_request, const Node& replication,
+              Builder& builder) const {
+    if (replication.kind == OpKind::kGather) {
+      of_request = builder.Make(OpKind::kGather, {of_request, replication.operand(1)},
+                                {{"axis", int64_t{0}}}, of_request->name + "_of_item");
+    }
+    node.kind = OpKind::kAdd;
+    node.operands = {of_items, of_request};
+    node.attributes.clear();
+  }
+
+  Graph& graph_;
+  PassReport& report_;
+  const Value* map_;
+};
+
+}  // namespace
+
+Result<bool> SplitSeams(Graph& graph, const PassOptions& options, PassReport& report) {
+  if (options.per_request.inputs.empty()) return false;
+  return Splitter(graph, report).Run();
+}
+
+}  // namespace fusec
