@@ -63,6 +63,9 @@ WORKLOADS = {
     "dlrm_dot_small": Workload("dot", {**DLRM, "rows": capped(KAGGLE_ROWS, 1000)}),
     "deep_fm": Workload("deep_fm", {"rows": capped(KAGGLE_ROWS, 1000), "dim": 16, "deep": [400, 400, 1]}),
     "two_tower": Workload("two_tower", {"rows": [1000] * 8, "dim": 32, "tower": [256, 128, 64]}),
+    # Not timed by itself: beside a model that is split by hand (tests/benchmarks/per_request.py).
+    "dlrm_request": Workload("dlrm_request", {"rows": capped(KAGGLE_ROWS, 100_000)[:20], "dim": 64, "user_tables": 8, "history": 50,
+                                              "tower": [512, 256], "bottom": [256, 64], "top": [512, 256, 1]}),
     "dcnv2_small": Workload("dcnv2", {"rows": capped(KAGGLE_ROWS, 1000), "dim": 16, "rank": 64, "crosses": 3,
                                       "bottom": [13, 64, 16], "top": [256, 64, 1]}),
 }

@@ -164,6 +164,28 @@ def dcnv2(b, config):
     return b.node("Sigmoid", b.mlp(x, "top", [width, *config["top"]])), ["batch", 1]
 
 
+def dlrm_request(b, config):
+    """DLRM of one user and many items: a tower of the user, attention over the user's history, features of items. Of its inputs, in0 (dense
+    features of the user), in1 (ids of the user) and in2 (the history, ids of items) are the same for all items of a request."""
+    dim, tower, tokens = config["dim"], config["tower"], config["history"]
+    tables = named_tables(config)
+    of_user, of_items = tables[:config["user_tables"]], tables[config["user_tables"]:]
+    user_dense, user_ids = b.input([13]), b.input([len(of_user)], integer=True)
+    history = b.input([tokens], integer=True)
+    item_dense, item_ids = b.input([13]), b.input([len(of_items)], integer=True)
+    user = b.node("Concat", user_dense, *b.embeddings(user_ids, of_user), axis=1)
+    user = b.node("Relu", b.mlp(user, "user", [13 + dim * len(of_user), *tower]))
+    rows = b.node("Gather", b.table("history", config["rows"][-1], dim), history, axis=0)
+    q, k, v = (b.product(rows, f"attention.{name}", dim, dim) for name in "qkv")
+    scores = b.node("MatMul", q, b.node("Transpose", k, perm=[0, 2, 1]))
+    weights = b.node("Softmax", b.node("Mul", scores, b.scalar(dim**-0.5)), axis=-1)
+    seen = b.node("ReduceMean", b.node("MatMul", weights, v), b.ints(1), keepdims=0)
+    item = b.node("Relu", b.mlp(item_dense, "item", [13, *config["bottom"]]))
+    x = b.node("Concat", user, seen, item, *b.embeddings(item_ids, of_items), axis=1)
+    width = tower[-1] + dim + config["bottom"][-1] + dim * len(of_items)
+    return b.node("Sigmoid", b.mlp(x, "top", [width, *config["top"]])), ["batch", 1]
+
+
 def lora_mlp(b, config):
     width, rank = config["width"], config["rank"]
     x = b.input([width])

@@ -141,6 +141,8 @@ class Hoister {
   // The rows of each item of a value that is computed per request.
   Value* ForItems(Value* value, Builder& builder) {
     if (!IsHoisted(value) || !IsOfRequest(value)) return value;
+    if (Replicates(*value->producer) && small_.at(value) == value->producer->operand(0))
+      return value;
     Value*& replicated = replicated_[value];
     if (!replicated) replicated = Replicate(small_.at(value), value, builder);
     return replicated;
@@ -227,6 +229,7 @@ class Hoister {
   // Concatenates neighbours that are computed per request before they are replicated.
   void JoinNeighbours(Node& concat, Builder& builder) {
     const int64_t axis = concat.Int("axis");
+    if (axis == 0) return;  // of rows
     ValueList parts;
     for (size_t i = 0; i < concat.operands.size();) {
       size_t end = i;

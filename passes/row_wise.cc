@@ -12,6 +12,7 @@ namespace {
 
 constexpr const char* kItem = "item_of_row";
 constexpr const char* kRow = "row_of_item";
+constexpr const char* kByPlace = "it tells items apart by their places";
 
 bool Contains(const Expr& expr, const std::string& symbol) {
   std::vector<std::string> names;
@@ -53,7 +54,7 @@ class RowProbe : public LowerContext {
                      function_ref<Scalar()> then, function_ref<Scalar()> otherwise) override {
     if (ranges_.ProvenLess(position, limit)) return then();
     if (ranges_.ProvenNonNegative(position - limit)) return otherwise();
-    if (IsOfItem(position) || IsOfItem(limit)) Refuse("it tells items apart by their places");
+    if (IsOfItem(position) || IsOfItem(limit)) Refuse(kByPlace);
     then();
     otherwise();
     return {"x", dtype};
@@ -65,7 +66,7 @@ class RowProbe : public LowerContext {
     return Step(node_->operand(bank)->type.shape[0]);
   }
   Scalar DataFromIndex(const Expr& index, Dtype dtype) override {
-    if (IsOfItem(index)) Refuse("it tells items apart by their places");
+    if (IsOfItem(index)) Refuse(kByPlace);
     return {"x", dtype};
   }
   Scalar FoldRange(OpKind, Dtype, const Scalar&, const Scalar&, const Expr& extent,
@@ -109,7 +110,10 @@ class RowProbe : public LowerContext {
   void FollowLine(int64_t axis) {
     const Shape& shape = node_->operand(0)->type.shape;
     Exprs index = index_;
-    if (index.size() < shape.size()) index.insert(index.begin() + axis, Expr(0));
+    if (index.size() < shape.size())
+      index.insert(index.begin() + axis, Expr(0));
+    else if (IsOfItem(index[axis]))
+      Refuse(kByPlace);
     index[axis] = Step(shape[axis]);
     Look(node_->operand(0), index);
   }
@@ -117,9 +121,8 @@ class RowProbe : public LowerContext {
   // An element of an operand that the result's element depends on.
   void Look(const Value* value, ArrayRef<Expr> index) {
     if (!is_by_item_(value)) {
-      for (const Expr& at : index) {
-        if (IsOfItem(at)) Refuse("it reads \"" + value->name + "\", which is computed per item");
-      }
+      if (std::any_of(index.begin(), index.end(), [&](const Expr& at) { return IsOfItem(at); }))
+        Refuse(kByPlace);
       return;
     }
     const Expr rows = *items_.RowsPerItem(value->type.shape);
@@ -154,6 +157,13 @@ std::optional<Expr> Items::RowsPerItem(ShapeRef shape) const {
 
 std::optional<std::string> WhyNotRowWise(const Node& node, const Items& items,
                                          function_ref<bool(const Value*)> is_by_item) {
+  for (const Value* operand : node.operands) {
+    if (!operand || is_by_item(operand)) continue;
+    const Shape& shape = operand->type.shape;
+    if (std::any_of(shape.begin(), shape.end(),
+                    [&](const Expr& dim) { return items.DependOn(dim); }))
+      return "it reads \"" + operand->name + "\", which is computed per item";
+  }
   for (size_t i = 0; i < node.results.size(); ++i) {
     if (auto reason = RowProbe(node, items, is_by_item).Probe(static_cast<int>(i))) return reason;
   }

@@ -28,8 +28,8 @@ class Items {
 };
 
 // Says why the rows of an item in `node`'s results depend on more than the same item's rows of the
-// operands for which `is_by_item` says yes, and all of the others; nullopt if they do not. They may
-// then be computed once for items whose operands are equal. `node` is no region.
+// operands for which `is_by_item` says yes, and others that have no rows of items; nullopt if they
+// do not. They may then be computed once for items whose operands are equal. `node` is no region.
 std::optional<std::string> WhyNotRowWise(const Node& node, const Items& items,
                                          function_ref<bool(const Value*)> is_by_item);
 

@@ -115,6 +115,7 @@ ALLOWED = {
         "compiler/reference/",
         "compiler/driver/explain/kernel_page.h",  # shows the region that is wrong
         "compiler/package/weights_file.h",  # the temporary folder
+        "passes/adapter_site.h", "passes/request_rows.h",  # which inputs the model itself has, and with how many rows
     ] + of_runtime("artifact/step_sizes.h", "cuda/cuda_pieces.h"),
     "compiler/driver/edit/": GROUND + BUILD + [
         "compiler/driver/tune/artifact_source.h",  # the graphs of an artifact, to write its kernels again
