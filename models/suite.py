@@ -82,16 +82,18 @@ def inputs_of(name, batch, dtype, seed, scale="full", ids="uniform"):
     """Random inputs by name: standard normal floats; ids uniform, or such that id i is about 1/i as frequent."""
     workload, config = WORKLOADS[name], config_of(name, scale)
     rng = np.random.default_rng([seed, batch, zlib.crc32(name.encode())])
-    shape = suite_graphs.dense_shape(workload.family, config)
-    inputs = {"in0": rng.standard_normal([batch, *shape], np.float32).astype(NUMPY_DTYPES[dtype])}
-    if "rows" in config:
-        rows = workload.id_rows or config["rows"]
-        draw = rng.random([batch, len(rows)])
+    inputs = {}
+    id_rows = workload.id_rows or config.get("rows")
+    for i, (shape, rows) in enumerate(suite_graphs.inputs_of_family(workload.family, config, id_rows)):
+        if rows is None:
+            inputs[f"in{i}"] = rng.standard_normal([batch, *shape], np.float32).astype(NUMPY_DTYPES[dtype])
+            continue
+        draw = rng.random([batch, *shape])
         if ids == "zipf":
             values = np.exp(draw * np.log(np.asarray(rows) + 1.0)) - 1
         else:
             values = draw * np.asarray(rows)
-        inputs["in1"] = np.minimum(values.astype(np.int64), np.asarray(rows) - 1)
+        inputs[f"in{i}"] = np.minimum(values.astype(np.int64), np.asarray(rows) - 1)
     return inputs
 
 

@@ -270,6 +270,16 @@ def two_tower(b, config):
     return b.node("ReduceSum", b.node("Mul", *sides), b.ints(-1), keepdims=0), ["batch"]
 
 
+def inputs_of_family(family, config, id_rows):
+    """What in0, in1, ... are: dims behind the batch, of floats, and below what the ids of each column are, or None."""
+    if family == "dlrm_request":
+        count = config["user_tables"]
+        return [([13], None), ([count], id_rows[:count]), ([config["history"]], [id_rows[-1]] * config["history"]), ([13], None),
+                ([len(id_rows) - count], id_rows[count:])]
+    dense = [(dense_shape(family, config), None)]
+    return dense + [([len(id_rows)], id_rows)] if id_rows else dense
+
+
 def dense_shape(family, config):
     """The dims of in0 behind the batch."""
     if family == "lora_block":

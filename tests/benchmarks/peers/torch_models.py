@@ -171,8 +171,36 @@ class TwoTower(nn.Module):
         return (u * v).sum(-1)
 
 
+class DlrmRequest(nn.Module):
+    """Split by hand: inputs of the user have one row for all items, or one for each."""
+
+    def __init__(self, config):
+        super().__init__()
+        dim, count = config["dim"], config["user_tables"]
+        self.count, self.scale = count, dim**-0.5
+        self.tables = tables_of(config)
+        self.user = mlp([13 + dim * count, *config["tower"]], nn.ReLU())
+        self.history = nn.Embedding(config["rows"][-1], dim)
+        self.attention = nn.ModuleDict({name: nn.Linear(dim, dim) for name in "qkv"})
+        self.item = mlp([13, *config["bottom"]], nn.ReLU())
+        self.of_user = config["tower"][-1] + dim  # columns of the top
+        self.top = mlp([self.of_user + config["bottom"][-1] + dim * (len(config["rows"]) - count), *config["top"]], nn.Sigmoid())
+
+    def forward(self, user_dense, user_ids, history, item_dense, item_ids):
+        user = self.user(torch.cat([user_dense, *look_up(self.tables[:self.count], user_ids)], 1))
+        q, k, v = (self.attention[name](self.history(history)) for name in "qkv")
+        seen = functional.scaled_dot_product_attention(q, k, v, scale=self.scale).mean(1)
+        item = torch.cat([self.item(item_dense), *look_up(self.tables[self.count:], item_ids)], 1)
+        first, *rest = self.top
+        of_user, of_items = first.weight[:, :self.of_user], first.weight[:, self.of_user:]
+        x = functional.linear(item, of_items) + functional.linear(torch.cat([user, seen], 1), of_user, first.bias)
+        for layer in rest:
+            x = layer(x)
+        return x
+
+
 FAMILIES = {"lecture": Lecture, "dot": Dot, "dcnv2": Dcnv2, "lora_mlp": LoraMlp, "lola": Lola,
-            "lora_block": LoraBlock, "deep_fm": DeepFm, "two_tower": TwoTower}
+            "lora_block": LoraBlock, "deep_fm": DeepFm, "two_tower": TwoTower, "dlrm_request": DlrmRequest}
 
 
 def load(family, config, weights, device):
