@@ -84,11 +84,14 @@ std::optional<NodeSet> OwnKernel(const Graph& graph, const ReaderMap& readers,
   NodeSet group = least;
   const ShapeRef shape = matmul.result()->type.shape;
   AddTail(graph, readers, shape, group);
+  const size_t without_rows = group.size();
   AddRowReads(graph, readers, shape, group);
+  // A library would read them from memory, where another kernel had written them.
+  const bool reads_rows = group.size() > without_rows && own->k <= kTermsThatLibrarySplits;
   const bool is_split = IsSplit(matmul.result()->type.dtype, options.matmul_precision);
-  const bool is_better =
-      is_split ? IsAheadOfLibrary(*own)
-               : IsSmall(*own) && group.size() > most.size() && EndsInAKernel(readers, group);
+  const bool is_better = is_split ? IsAheadOfLibrary(*own)
+                                  : (IsSmall(*own) || reads_rows) && group.size() > most.size() &&
+                                        EndsInAKernel(readers, group);
   return is_better ? std::optional(group) : std::nullopt;
 }
 

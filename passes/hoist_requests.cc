@@ -22,8 +22,10 @@ class Hoister {
         items_(std::move(items)),
         requests_(map ? Expr::Symbol(kRequests) : Expr(1)) {
     for (size_t i = 0; i < graph.inputs.size(); ++i) {
-      if (IsPerRequest(graph.InputName(i), options.per_request))
-        of_request_.insert(graph.inputs[i].get());
+      const Value* input = graph.inputs[i].get();
+      const bool has_items = items_.RowsPerItem(input->type.shape).has_value();  // adapter_id
+      if (!has_items && IsPerRequest(graph.InputName(i), options.per_request))
+        of_request_.insert(input);
     }
   }
 

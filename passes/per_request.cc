@@ -87,6 +87,7 @@ Result<Value*> AddMap(Graph& graph, const std::string& batch, const DimSymbol& r
 }  // namespace
 
 bool IsPerRequest(const std::string& input, const PerRequest& per_request) {
+  if (per_request.is_mapped && input == kRequestMap) return false;
   return std::any_of(per_request.inputs.begin(), per_request.inputs.end(),
                      [&](const std::string& pattern) { return MatchesGlob(pattern, input); });
 }
