@@ -168,5 +168,47 @@ TEST(RequestsProperty, GpuAnswersMatch) {
   CompareCompiled(SeedsToRun(8), Dtype::kF16, 1e-3, GpuOrItsText());
 }
 
+// relu(x W + the row of `of_request` that request_of_item names), as split-seams leaves it.
+std::unique_ptr<Graph> ProductOfItems(Dtype dtype) {
+  constexpr int64_t kTerms = 192, kColumns = 256;
+  auto graph = std::make_unique<Graph>();
+  graph->symbols = {{"batch", 1, 9000}, {kRequests, 1, 64}};
+  Builder builder(*graph);
+  Random random(3);
+  TensorData weights(dtype, {kColumns, kTerms});
+  for (int64_t i = 0; i < weights.element_count(); ++i) weights.SetDouble(i, random.Eighths() / 8);
+  Value* x = graph->AddInput("x", {dtype, {Expr::Symbol("batch"), kTerms}});
+  Value* of_request = graph->AddInput("of_request", {dtype, {Expr::Symbol(kRequests), kColumns}});
+  Value* map = graph->AddInput(kRequestMap, {Dtype::kI64, {Expr::Symbol("batch")}});
+  Value* product = builder.Make(OpKind::kMatMul, {x, builder.Constant(std::move(weights))},
+                                {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{1}}});
+  Value* row = builder.Make(OpKind::kGather, {of_request, map}, {{"axis", int64_t{0}}});
+  graph->outputs = {builder.Make(OpKind::kRelu, {builder.Make(OpKind::kAdd, {product, row})})};
+  graph->output_names = {"y"};
+  return graph;
+}
+
+// By every kernel that may make such a product, and with a request that is not there, of which nothing is read.
+TEST(RequestsProperty, EpiloguesLookRowsUp) {
+  for (const auto& [dtype, tolerance] : {std::pair{Dtype::kF32, 1e-5}, {Dtype::kF16, 4e-3}}) {
+    const auto graph = ProductOfItems(dtype);
+    for (int candidate = -1; candidate < 6; ++candidate) {
+      const auto number = candidate < 0 ? std::nullopt : std::optional<size_t>(candidate);
+      const auto compiled = CompiledGraphs::Make({graph.get()}, GpuOrItsText(), {}, "highest", number);
+      ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
+      for (const int64_t batch : {1, 4, 40, 300}) {
+        auto inputs = RandomInputs(*graph, /*seed=*/batch, {{"batch", batch}, {kRequests, 5}});
+        for (int64_t item = 0; item < batch; ++item) inputs[2].ints[item] = item * 7 % 10 - 5;
+        ExpectAnswers(**compiled, {graph.get()}, {inputs}, tolerance, "batch " + std::to_string(batch));
+        inputs[2].ints[batch / 2] = 1000000;
+        const auto refused = (*compiled)->Run({inputs});
+        ASSERT_FALSE(refused.has_value());
+        EXPECT_NE(refused.error().message.find("index 1000000 at position [" + std::to_string(batch / 2) + "]"), std::string::npos)
+            << refused.error().message;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace fusec
