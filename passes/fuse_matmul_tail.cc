@@ -17,6 +17,10 @@ constexpr int64_t kTermsThatLibrarySplits = 2048;
 constexpr int64_t kColumnsThatFillTheGpu = 256;
 // Products of up to so many columns and terms take little time whoever makes them.
 constexpr int64_t kSmallColumns = 512, kSmallTerms = 512;
+// For rows that the library would read from memory, another kernel writes as much as the product.
+// Of halves on an H100, writing and reading an element takes as long as some 250 of its terms (4
+// bytes at 4 TB/s, 2 operations at 500 TFLOP/s), which is a quarter of the product here.
+constexpr int64_t kTermsThatRowsPayFor = 1024;
 
 // Whether kernels of ours are no slower than the library's at any size: those of floats as such
 // are.
@@ -86,8 +90,7 @@ std::optional<NodeSet> OwnKernel(const Graph& graph, const ReaderMap& readers,
   AddTail(graph, readers, shape, group);
   const size_t without_rows = group.size();
   AddRowReads(graph, readers, shape, group);
-  // A library would read them from memory, where another kernel had written them.
-  const bool reads_rows = group.size() > without_rows && own->k <= kTermsThatLibrarySplits;
+  const bool reads_rows = group.size() > without_rows && own->k <= kTermsThatRowsPayFor;
   const bool is_split = IsSplit(matmul.result()->type.dtype, options.matmul_precision);
   const bool is_better = is_split ? IsAheadOfLibrary(*own)
                                   : (IsSmall(*own) || reads_rows) && group.size() > most.size() &&
