@@ -41,6 +41,7 @@ class ProbedElement : public LowerContext {
   Expr SlotFromData(const Scalar& data, int operand, ArrayRef<Expr> position, int bank) override {
     return IndexFromData(data, node_->operand(bank)->type.shape[0], operand, position);
   }
+  Expr PlaceOfCachedRow(const Expr& row, int) override { return row; }
   Scalar DataFromIndex(const Expr&, Dtype dtype) override { return {"x", dtype}; }
   Scalar FoldRange(OpKind, Dtype, const Scalar&, const Scalar&, const Expr& extent,
                    function_ref<Scalar(const Expr&)> element) override {

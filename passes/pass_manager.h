@@ -30,6 +30,13 @@ struct TablePlacement {
 // Whether the last one that matches a table of that name puts it into host memory.
 bool LiesOnHost(ArrayRef<TablePlacement> placements, const std::string& table);
 
+// How much of the GPU's memory the caches of such tables take (--table-cache): bytes, or what holds
+// that much of the tables' rows.
+struct TableCache {
+  int64_t bytes = 0;
+  double percent = 0;  // 0: `bytes` counts
+};
+
 struct PassOptions {
   std::set<std::string> disabled_fusions;  // optional passes to leave out (--disable-fusion)
   std::string matmul_precision = "highest";
@@ -41,6 +48,7 @@ struct PassOptions {
   std::optional<AdapterSlots> adapters = {};         // see adapter_slots.h
   std::vector<TablePlacement> table_placement = {};  // see place_tables.h
   PerRequest per_request = {};                       // see hoist_requests.h
+  std::optional<TableCache> table_cache = {};        // see cache_tables.h
 };
 
 // An edge of the graph that a pass looked at and did not fuse. Values are given by name, since

@@ -65,6 +65,7 @@ class RowProbe : public LowerContext {
   Expr SlotFromData(const Scalar&, int, ArrayRef<Expr>, int bank) override {
     return Step(node_->operand(bank)->type.shape[0]);
   }
+  Expr PlaceOfCachedRow(const Expr& row, int) override { return row; }
   Scalar DataFromIndex(const Expr& index, Dtype dtype) override {
     if (IsOfItem(index)) Refuse(kByPlace);
     return {"x", dtype};

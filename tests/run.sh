@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs all tests. Ends with "N passed, N failed": GoogleTest cases, node tests of ONNX, lint scripts.
 #   usage: tests/run.sh               everything, as users build it
-#          tests/run.sh --sanitize    unit, pass, error and serving tests again, fusec and the CPU kernels it makes built with
-#                                     AddressSanitizer and UndefinedBehaviorSanitizer; then tests/run.sh --threads
+#          tests/run.sh --sanitize    serving tests again, the runtime and the CPU kernels built with AddressSanitizer and
+#                                     UndefinedBehaviorSanitizer; then tests/run.sh --threads
 #          tests/run.sh --threads     serving tests again, the runtime and the CPU kernels built with ThreadSanitizer
-#          tests/run.sh --nightly     pages of fusec report in a headless Chromium, which is installed where it is missing; 10,000 random
-#                                     graphs, other ones every day, fused and compiled for the CPU, against the interpreter; a tenth of
-#                                     them by every kernel that may be tried, and by the text for GPUs; and as many random sequences of
-#                                     runs on a CUDA driver of our own; rows of --batch-invariant models in all batches of 1 to 300;
-#                                     then tests/python/nightly.sh
+#          tests/run.sh --sanitize-compiler
+#                                     unit, pass and error tests again, fusec built with AddressSanitizer and UndefinedBehaviorSanitizer
+#          tests/run.sh --nightly     the latter; pages of fusec report in a headless Chromium, which is installed where it is missing;
+#                                     10,000 random graphs, other ones every day, fused and compiled for the CPU, against the interpreter;
+#                                     a tenth of them by every kernel that may be tried, and by the text for GPUs; and as many random
+#                                     sequences of runs on a CUDA driver of our own; rows of --batch-invariant models in all batches of 1
+#                                     to 300; then tests/python/nightly.sh
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/.setup/setup.sh"
@@ -16,13 +18,19 @@ source "$root/.setup/setup.sh"
 folder=$root/build
 selection=()
 case ${1:-} in
---sanitize)
+--sanitize | --sanitize-compiler)
   folder=$root/build-sanitize
-  selection=(-R '^(unit_tests|passes_tests|errors_tests|serving_tests)$')
   # oneDNN's and OpenMP's threads confuse the leak checker's look at thread-local storage.
   export ASAN_OPTIONS=intercept_tls_get_addr=0:detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
   export FUSEC_CXXFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined -g1"  # for generated kernels
-  FUSEC_CMAKE_FLAGS="-DFUSEC_SANITIZE=address,undefined" build_fusec "$folder" fusec unit_tests passes_tests errors_tests serving_tests
+  targets=(serving_tests)
+  if [ "$1" = --sanitize-compiler ]; then
+    targets=(fusec unit_tests passes_tests errors_tests)
+  else
+    export FUSEC=$root/build/fusec  # which compiles the models
+  fi
+  selection=(-R "^($(IFS='|' && echo "${targets[*]}"))\$")
+  FUSEC_CMAKE_FLAGS="-DFUSEC_SANITIZE=address,undefined" build_fusec "$folder" "${targets[@]}"
   ;;
 --threads)
   folder=$root/build-threads
@@ -34,6 +42,7 @@ case ${1:-} in
   FUSEC_CMAKE_FLAGS="-DFUSEC_SANITIZE=thread" build_fusec "$folder" serving_tests
   ;;
 --nightly)
+  "$0" --sanitize-compiler
   build_fusec "$folder" fusec property_tests serving_tests end_to_end_tests
   command -v chromium >/dev/null || apt-get install -y -q --no-install-recommends chromium
   "$deps/venv/bin/python" "$root/tests/report/check_browser.py" "$folder/fusec"

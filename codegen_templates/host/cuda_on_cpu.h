@@ -66,6 +66,14 @@ __forceinline__ int atomicCAS(int* address, int expected, int desired) {
   return expected;
 }
 template <class T>
+__forceinline__ T atomicAdd(T* address, T added) {
+  return __atomic_fetch_add(address, added, __ATOMIC_RELAXED);
+}
+template <class T>
+__forceinline__ T atomicExch(T* address, T desired) {
+  return __atomic_exchange_n(address, desired, __ATOMIC_RELAXED);
+}
+template <class T>
 __forceinline__ T __ldg(const T* address) {
   return *address;
 }

@@ -64,8 +64,8 @@ std::string TableText(const Value* table) {
 // "table_0 f32[10, 4]" entries; many as "table_0 f32[10, 4] to table_25 f32[7, 4] (26 tables)".
 std::vector<std::string> TableTexts(ArrayRef<const Value*> tables) {
   if (tables.size() > kMostAlike)
-    return {fmt::format("{} to {} ({} tables)", TableText(tables.front()), TableText(tables.back()),
-                        tables.size())};
+    return {fmt::format("{} to {} ({} {})", TableText(tables.front()), TableText(tables.back()),
+                        tables.size(), IsConstant(tables.front()) ? "tables" : "tensors")};
   std::vector<std::string> texts;
   for (const Value* table : tables) texts.push_back(TableText(table));
   return texts;
@@ -343,12 +343,21 @@ std::string_view EmitRuntimeKernels() {
   return *text;
 }
 
-std::string EmitRowKernels() {
-  const auto functions = TemplateText("device/stored_row.cuh"),
-             kernels = TemplateText("runtime/update_rows.cu");
-  FUSEC_CHECK(functions && kernels, "the kernels of fusec_update_rows are missing");
-  return "// ---- from codegen_templates/device/stored_row.cuh ----\n" + std::string(*functions) +
-         "\n" + std::string(*kernels);
+std::string EmitRowKernels(bool has_caches) {
+  std::vector<std::string> names = {"device/stored_row.cuh", "runtime/update_rows.cu"};
+  if (has_caches)
+    names.insert(names.end(),
+                 {"device/vector.cuh", "device/row_cache.cuh", "runtime/row_cache.cu"});
+  std::string module;
+  for (const std::string& name : names) {
+    const auto text = TemplateText(name);
+    FUSEC_CHECK(text.has_value(), "a part of the kernels that change rows is missing: " + name);
+    if (!module.empty()) module += "\n";
+    // Kernels say themselves where they are from.
+    if (name.starts_with("device/")) module += "// ---- from codegen_templates/" + name + " ----\n";
+    module += *text;
+  }
+  return module;
 }
 
 std::string EmitCpuLibrary(ArrayRef<const KernelPlan*> plans, const ModelTitle& title) {

@@ -21,8 +21,9 @@ std::string EmitKernelCode(const KernelPlan& plan);
 std::string EmitGpuModule(ArrayRef<const KernelPlan*> plans, const ModelTitle& title);
 // The kernels that the runtime launches itself, for the first module.
 std::string_view EmitRuntimeKernels();
-// Those of fusec_update_rows, a module of their own.
-std::string EmitRowKernels();
+// Those of fusec_update_rows, a module of their own, with those that change caches of rows where
+// the program has any.
+std::string EmitRowKernels(bool has_caches);
 // The CPU library: host header, device functions once, kernels, and a launcher `NAME_blocks` per
 // kernel (runtime/ARTIFACT.md).
 std::string EmitCpuLibrary(ArrayRef<const KernelPlan*> plans, const ModelTitle& title);

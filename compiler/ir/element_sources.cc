@@ -54,6 +54,7 @@ class SourceRecorder : public LowerContext {
     computes_ = true;
     return 0;
   }
+  Expr PlaceOfCachedRow(const Expr& row, int) override { return row; }
   void Use(const std::string&) override {}
   std::string Array(int) override { return Computed(Dtype::kF32).text(); }
   Scalar Let(const std::string&, Dtype dtype, const std::string&) override {

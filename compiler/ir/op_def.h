@@ -110,6 +110,8 @@ class LowerContext {
   // The same of a slot, which is a place of the first axis of operand `bank`, or -1 for none: other values outside raise the error,
   // and count as none. The expression is -1 there, and what reads through it must not be evaluated then.
   virtual Expr SlotFromData(const Scalar& data, int operand, ArrayRef<Expr> position, int bank) = 0;
+  // Where `row` of a table lies that operand `cache` caches (row_cache.h); not a row of the table, but as far from its beginning.
+  virtual Expr PlaceOfCachedRow(const Expr& row, int cache) = 0;
   // An index expression as data of an integer dtype (for Range, ArgMax, EyeLike, ...).
   virtual Scalar DataFromIndex(const Expr& index, Dtype dtype) = 0;
   // Folds `element(k)` over first <= k < last in a loop, as a reduction of kind `how` would; the bounds are i64 data that lie in

@@ -202,22 +202,39 @@ const char* WordFor(IndexValues values) {
   return values == IndexValues::kSlot ? "slot" : "index";
 }
 
-int KernelBuilder::AddSite(const IndexSite& site) {
-  auto found = std::find(sites_.begin(), sites_.end(), site);
-  if (found == sites_.end()) found = sites_.insert(sites_.end(), site);
+void KernelBuilder::DeclareParts(const std::string& variable,
+                                 const DenseMap<const Node*, std::vector<const Node*>>& nodes) {
+  part_variable_ = variable;
+  for (const auto& [node, of_parts] : nodes) nodes_of_parts_[node] = of_parts;
+}
+
+ArrayRef<const Node*> KernelBuilder::NodesOfParts(const Node* node) const {
+  const auto found = nodes_of_parts_.find(node);
+  if (found == nodes_of_parts_.end()) return {};
+  return found->second;
+}
+
+const Value* KernelBuilder::ValueOfPart(const Value* value, size_t part) const {
+  const auto found = values_of_parts_.find(value);
+  return found == values_of_parts_.end() ? value : found->second[part];
+}
+
+int KernelBuilder::AddSites(ArrayRef<IndexSite> sites) {
+  auto found = std::search(sites_.begin(), sites_.end(), sites.begin(), sites.end());
+  if (found == sites_.end()) found = sites_.insert(sites_.end(), sites.begin(), sites.end());
   needs_errors_ = true;
   Use("index_check.cuh");
   return static_cast<int>(found - sites_.begin()) + 1;
 }
 
-std::string KernelBuilder::SiteName(int number) {
+std::string KernelBuilder::SiteName(int number, const std::string& where) {
   auto found = site_names_.find(number);
   if (found == site_names_.end()) {
     const IndexSite& site = sites_[number - 1];
     const std::string name = Unique("k" + PascalCase(FriendlyName(site.tensor)) + "Site");
     const std::string what = WordFor(site.values);
     plan_.constants.push_back(
-        {"int", name, number, "who reports a bad " + what + ": " + site.node});
+        {"int", name, number, "who reports a bad " + what + where + ": " + site.node});
     found = site_names_.emplace(number, name).first;
   }
   return found->second;

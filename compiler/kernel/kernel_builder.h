@@ -53,13 +53,30 @@ class KernelBuilder {
   std::string Tables(ArrayRef<const Value*> tables, const std::string& wanted_name);
   // From now on `value` is read as `place`, such as tables.first_row[part].
   void Alias(const Value* value, const CExpr& place) { buffers_[value] = place; }
+  // The same where `part`, a variable, chooses one of several values of one dtype.
+  void AliasOfParts(const Value* value, const CExpr& place, ArrayRef<const Value*> of_parts) {
+    buffers_[value] = place;
+    values_of_parts_[value] = of_parts;
+  }
+  // Ops that stand for those of several parts, by the variable that counts the parts.
+  void DeclareParts(const std::string& variable,
+                    const DenseMap<const Node*, std::vector<const Node*>>& nodes);
+  // The ops that `node` stands for; none if it is of no part.
+  ArrayRef<const Node*> NodesOfParts(const Node* node) const;
+  // What `value` is for a part.
+  const Value* ValueOfPart(const Value* value, size_t part) const;
   // A constant array of this kernel; returns its name.
   std::string ConstantArray(const std::string& wanted_name, ArrayRef<int64_t> values,
                             const std::string& comment);
-  // The number (from 1) of an index site, and the constant of this kernel that holds it; the kernel
-  // gets the error parameter.
-  int AddSite(const IndexSite& site);
-  std::string SiteName(int number);
+  // The number (from 1) of the first of some index sites, which follow one another, and the
+  // constant of this kernel that holds it; the kernel gets the error parameter.
+  int AddSites(ArrayRef<IndexSite> sites);
+  int AddSite(const IndexSite& site) { return AddSites(site); }
+  std::string SiteName(int number, const std::string& where = "");
+  // The number of the site of the part that the variable counts.
+  CExpr SiteOfPart(int first) {
+    return CExpr(SiteName(first, " in the first part")) + part_variable_;
+  }
   void Use(const std::string& device_file);
   // An index expression in C, with numbers called as `names` say; its symbols become parameters.
   CExpr Write(const Expr& expr, const SizeNames& names);
@@ -160,6 +177,9 @@ class KernelBuilder {
   TargetKind target_;
   const Graph& program_;
   std::vector<IndexSite>& sites_;
+  std::string part_variable_;
+  DenseMap<const Node*, std::vector<const Node*>> nodes_of_parts_;
+  DenseMap<const Value*, std::vector<const Value*>> values_of_parts_;
   const LaunchShape shape_;
   Ranges ranges_;
   IndexWriter expressions_{ranges_};

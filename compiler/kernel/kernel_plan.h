@@ -81,7 +81,7 @@ struct KernelParameter {
   WeightLayout layout = WeightLayout::kPlain;  // of a constant
   bool written = false;
   std::vector<const Value*>
-      tables;  // of kTables: constants of one dtype, passed as one struct of pointers
+      tables;  // of kTables: values of one dtype, passed as one struct of pointers
   std::string name;
   Expr dim;             // of kDim: a symbol, or a size that kernels of one text may differ in
   std::string comment;  // on such a size

@@ -113,6 +113,7 @@ class ElementLowering : public LowerContext {
   Expr IndexFromData(const Scalar& data, const Expr& extent, int operand,
                      ArrayRef<Expr> position) override;
   Expr SlotFromData(const Scalar& data, int operand, ArrayRef<Expr> position, int bank) override;
+  Expr PlaceOfCachedRow(const Expr& row, int cache) override;
 
   Scalar DataFromIndex(const Expr& index, Dtype dtype) override {
     if (auto number = index.AsConstant()) {
@@ -167,8 +168,9 @@ class ElementLowering : public LowerContext {
   Expr Checked(IndexValues values, const Scalar& data, int operand, ArrayRef<Expr> position,
                int chosen, int64_t axis);
   // Where the check finds the data.
-  IndexSite SiteOfData(const Scalar& data, int operand, ArrayRef<Expr> position, const Expr& extent,
-                       Expr& flat) const;
+  RegionLowering::Origin OriginOf(const Scalar& data, int operand, ArrayRef<Expr> position) const;
+  // The site of a check of data that `node`, this one or what it stands for, finds in `tensor`.
+  IndexSite SiteOf(const Node& node, const Value* tensor, const Expr& extent) const;
 
   RegionLowering& parent_;
   CExpr branch_target_;
@@ -261,37 +263,52 @@ Expr ElementLowering::SlotFromData(const Scalar& data, int operand, ArrayRef<Exp
   return Checked(IndexValues::kSlot, data, operand, position, bank, 0);
 }
 
-IndexSite ElementLowering::SiteOfData(const Scalar& data, int operand, ArrayRef<Expr> position,
-                                      const Expr& extent, Expr& flat) const {
-  const KernelBuilder& builder = parent_.builder_;
+// Look-ups of one row in tables of one cache share the place.
+Expr ElementLowering::PlaceOfCachedRow(const Expr& row, int cache) {
+  KernelBuilder& builder = parent_.builder_;
+  const std::string array = Array(cache);
+  const std::string key = "place|" + array + "|" + row.ToString();
+  if (const Scalar* known = builder.Recall(key)) return Expr::Symbol(known->text());
+  Use("vector.cuh");
+  Use("row_cache.cuh");
+  const Value* table = node_->operand(0);
+  const std::string label = FriendlyName(parent_.Outside(table)->name);
+  const CExpr number = builder.Write(row, CountOf(label + "_row", "of \"" + label + "\""));
+  const std::string name = builder.Let("long long", label + "_place",
+                                       Call("PlaceOfCachedRow", {CExpr::Parse(array), number}));
+  // What is known of a row lets positions in it be simplified; that of the place is not asked.
+  builder.ranges().Set(name, 0, table->type.shape[0] - 1);
+  builder.Remember(key, {name, Dtype::kI64});
+  return Expr::Symbol(name);
+}
+
+RegionLowering::Origin ElementLowering::OriginOf(const Scalar& data, int operand,
+                                                 ArrayRef<Expr> position) const {
+  const auto origin = parent_.origins_.find(data.text());
+  if (origin != parent_.origins_.end()) return origin->second;
   const Value* tensor = node_->operands[operand];
+  return {tensor, Linearize(position, tensor->type.shape, ranges())};
+}
+
+IndexSite ElementLowering::SiteOf(const Node& node, const Value* tensor, const Expr& extent) const {
+  const Graph& program = parent_.builder_.program();
   IndexSite site;
-  site.node = !node_->provenance.empty() && !node_->provenance[0].onnx_node.empty()
-                  ? node_->provenance[0].onnx_node
-                  : std::string(GetOpDef(node_->kind).text);
+  site.node = !node.provenance.empty() && !node.provenance[0].onnx_node.empty()
+                  ? node.provenance[0].onnx_node
+                  : std::string(GetOpDef(node.kind).text);
   // The manifest knows the model's dims only; a row count that depends on the part is there as the
   // smallest.
   std::vector<std::string> symbols;
   extent.CollectSymbols(symbols);
-  const auto& dims = builder.program().symbols;
   const bool known = std::all_of(symbols.begin(), symbols.end(), [&](const std::string& name) {
-    return std::any_of(dims.begin(), dims.end(),
+    return std::any_of(program.symbols.begin(), program.symbols.end(),
                        [&](const DimSymbol& dim) { return dim.name == name; });
   });
   site.extent = known ? extent : Expr(ranges().IntervalOf(extent).low);
-  if (auto origin = parent_.origins_.find(data.text()); origin != parent_.origins_.end()) {
-    const Value* source = origin->second.tensor;
-    const Graph& program = builder.program();
-    site.tensor = source->name;
-    site.shape = source->type.shape;
-    for (size_t i = 0; i < program.inputs.size(); ++i) {
-      if (program.inputs[i].get() == source) site.input = site.tensor = program.InputName(i);
-    }
-    flat = origin->second.position;
-  } else {
-    site.tensor = tensor->name;
-    site.shape = tensor->type.shape;
-    flat = Linearize(position, site.shape, ranges());
+  site.tensor = tensor->name;
+  site.shape = tensor->type.shape;
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    if (program.inputs[i].get() == tensor) site.input = site.tensor = program.InputName(i);
   }
   return site;
 }
@@ -299,25 +316,36 @@ IndexSite ElementLowering::SiteOfData(const Scalar& data, int operand, ArrayRef<
 Expr ElementLowering::Checked(IndexValues values, const Scalar& data, int operand,
                               ArrayRef<Expr> position, int chosen, int64_t axis) {
   KernelBuilder& builder = parent_.builder_;
-  const Value* tensor = node_->operands[operand];
-  const Value* indexed = node_->operand(chosen);
-  const Expr& extent = indexed->type.shape[static_cast<size_t>(axis)];
+  const Value* indexed = parent_.Outside(node_->operand(chosen));
+  const Shape& shape = node_->operand(chosen)->type.shape;
+  const Expr& extent = shape[static_cast<size_t>(axis)];
   const std::string word = WordFor(values);
   // Look-ups of one id in tables of as many rows share its check.
   const std::string key = word + "|" + data.text() + "|" + extent.ToString();
   if (const Scalar* checked = builder.Recall(key)) return Expr::Symbol(checked->text());
-  Expr flat;
-  IndexSite site = SiteOfData(data, operand, position, extent, flat);
-  site.values = values;
-  const int number = builder.AddSite(site);
-  const SizeName size = ExtentOf(NameOf(builder, parent_.Outside(indexed)), indexed->type.shape,
-                                 static_cast<size_t>(axis));
-  const std::string name = builder.Let(
-      builder.plan().index_type, FriendlyName(tensor->name) + "_" + word,
-      Call("Checked" + PascalCase(word),
-           {data.value, builder.Write(extent, Only(size)), "errors", builder.SiteName(number),
-            builder.Write(flat, PlaceIn(FriendlyName(site.tensor), site.shape))}),
-      commented_ ? "" : OpComment(*node_));
+  const RegionLowering::Origin origin = OriginOf(data, operand, position);
+  const ArrayRef<const Node*> alike = builder.NodesOfParts(node_);
+  std::vector<IndexSite> sites;
+  for (size_t part = 0; part < alike.size(); ++part) {
+    const Value* of_part = builder.ValueOfPart(indexed, part);
+    const bool is_list = of_part != indexed;
+    sites.push_back(SiteOf(*alike[part], builder.ValueOfPart(origin.tensor, part),
+                           is_list ? of_part->type.shape[static_cast<size_t>(axis)] : extent));
+  }
+  if (alike.empty()) sites.push_back(SiteOf(*node_, origin.tensor, extent));
+  for (IndexSite& site : sites) site.values = values;
+  const int number = builder.AddSites(sites);
+  const CExpr site = alike.empty() ? CExpr(builder.SiteName(number)) : builder.SiteOfPart(number);
+  const SizeName size = ExtentOf(NameOf(builder, indexed), shape, static_cast<size_t>(axis));
+  const bool is_list = builder.ValueOfPart(origin.tensor, 0) != origin.tensor;
+  const std::string label = FriendlyName(is_list ? origin.tensor->name : sites.front().tensor);
+  const std::string name =
+      builder.Let(builder.plan().index_type,
+                  FriendlyName(parent_.Outside(node_->operands[operand])->name) + "_" + word,
+                  Call("Checked" + PascalCase(word),
+                       {data.value, builder.Write(extent, Only(size)), "errors", site,
+                        builder.Write(origin.position, PlaceIn(label, origin.tensor->type.shape))}),
+                  commented_ ? "" : OpComment(*node_));
   commented_ = true;
   builder.ranges().Set(name, 0, extent - 1);
   builder.Remember(key, {name, Dtype::kI64});

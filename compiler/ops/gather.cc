@@ -15,7 +15,8 @@ Result<void> CheckIndices(const TensorType& indices) {
 }  // namespace
 
 // result[a.., i.., b..] = data[a.., indices[i..], b..] with `axis` dims in front: row lookup,
-// embedding tables.
+// embedding tables. A third operand is the cache of a table's rows (row_cache.h), which changes no
+// result.
 struct GatherOp {
   static constexpr AttributeSpec kAttributes[] = {{"axis", "int"}};
   static Result<void> Import(ImportContext& context) {
@@ -28,6 +29,12 @@ struct GatherOp {
     const int64_t axis = context.Int("axis");
     FUSEC_TRY(CheckAxis(axis, data.rank()));
     FUSEC_TRY(CheckIndices(context.operand(1)));
+    if (context.has_operand(kCache)) {
+      const TensorType& cache = context.operand(kCache);
+      if (axis != 0 || cache.dtype != Dtype::kI32)
+        return ModelError("a cache of rows is " + cache.ToString() + " and the axis " +
+                          std::to_string(axis) + ", expected i32 and 0");
+    }
     TensorType result = data;
     result.shape.erase(result.shape.begin() + axis);
     const Shape& indices = context.operand(1).shape;
@@ -63,13 +70,18 @@ struct GatherOp {
     const auto end = begin + context.node().operand(1)->type.rank();
     const Exprs place(begin, end);
     Exprs source(context.index().begin(), begin);
-    source.push_back(context.IndexFromData(context.Load(1, place), extent, 1, place));
+    Expr row = context.IndexFromData(context.Load(1, place), extent, 1, place);
+    if (context.node().operands.size() > kCache) row = context.PlaceOfCachedRow(row, kCache);
+    source.push_back(std::move(row));
     source.insert(source.end(), end, context.index().end());
     return context.Load(0, source);
   }
   static std::optional<IndexUse> UseOfIndices(const Node& node, int operand) {
     return IndicesAlongAxis(node, operand);
   }
+
+ private:
+  static constexpr int kCache = 2;  // the operand
 };
 FUSEC_DEFINE_OP(Gather)
 

@@ -35,7 +35,9 @@ Result<TensorData> ConstantValue(const ImportContext& context) {
 
 struct ConstantOp {
   static constexpr AttributeSpec kAttributes[] = {{kUpdatable, "text", true},
-                                                  {kHostTable, "text", true}};
+                                                  {kHostTable, "text", true},
+                                                  {kCachedTable, "text", true},
+                                                  {kCachedRows, "int", true}};
   static Result<void> Import(ImportContext& context) {
     FUSEC_ASSIGN(TensorData value, ConstantValue(context));
     context.SetOutput(0, context.builder().Constant(std::move(value)));

@@ -46,6 +46,7 @@ class BufferTable {
       }
     }
     for (const TargetContents& target : targets) AddUnread(*target.graph);
+    for (const Node* cache : caches_) AddRowCache(*cache);
   }
 
   int Number(const Value* value, WeightLayout layout = WeightLayout::kPlain) const {
@@ -67,6 +68,7 @@ class BufferTable {
   }
   // Of which constants lie in host memory.
   ArrayRef<PlacedTable> placed_tables() const { return placed_tables_; }
+  Json RowCachesJson() const { return row_caches_; }
 
  private:
   void AddStep(const Step& step, bool constants) {
@@ -112,6 +114,20 @@ class BufferTable {
     table->bytes += static_cast<int64_t>(constant.constant.byte_count());
   }
 
+  // A constant that stands for a cache of a table's rows.
+  void AddRowCache(const Node& cache) {
+    const std::string& constant = cache.Get<std::string>(kCachedTable);
+    const Value* table = host_constants_.at(constant);
+    row_caches_.push_back({{"cache", NumberOf(cache.result()->name)},
+                           {"table", NumberOf(constant)},
+                           {"table_rows", *table->type.shape[0].AsConstant()},
+                           {"rows", cache.Int(kCachedRows)}});
+    const std::string& name = table->producer->Get<std::string>(kHostTable);
+    for (PlacedTable& placed : placed_tables_) {
+      if (placed.table == name) placed.cached_rows = cache.Int(kCachedRows);
+    }
+  }
+
   // `value`, which stands for `first` in another target's graph.
   void AddAs(const Value* first, const Value* value, const char* kind, const std::string& name) {
     Add(first, kind, name);
@@ -131,7 +147,11 @@ class BufferTable {
     AddJson("constant", name, value->type.dtype, std::to_string(data->element_count()));
     json_.back()["tensor"] = name;
     constants_.emplace_back(name, data);
-    if (IsHostTable(value)) PlaceOnHost(*value->producer);
+    if (IsHostTable(value)) {
+      PlaceOnHost(*value->producer);
+      host_constants_[value->name] = value;
+    }
+    if (value->producer->Has(kCachedTable)) caches_.push_back(value->producer);
   }
 
   // Targets may have made different constants of one name.
@@ -158,6 +178,9 @@ class BufferTable {
   Json json_ = Json::array();
   std::vector<std::pair<std::string, const TensorData*>> constants_;
   std::vector<PlacedTable> placed_tables_;
+  std::map<std::string, const Value*> host_constants_;  // by name
+  std::vector<const Node*> caches_;                     // constants that stand for them
+  Json row_caches_ = Json::array();
   std::deque<TensorData> made_;  // of these constants, what the graph has in another layout
 };
 
@@ -330,6 +353,7 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
   if (!buffers.placed_tables().empty())
     json["table_placement"] = PlacedTablesJson(buffers.placed_tables());
   if (contents.requests) json["requests"] = RequestsJson(*contents.requests);
+  if (!contents.table_cache.empty()) json["table_cache"] = contents.table_cache;
   if (contents.adapters) json["adapters"] = AdaptersJson(*contents.adapters);
   Json symbols = Json::array();
   for (const DimSymbol& symbol : graph.symbols) {
@@ -357,6 +381,7 @@ Json ManifestJson(const ArtifactContents& contents, const BufferTable& buffers,
   }
   if (!contents.specializations.empty())
     json["specialized"] = SpecializationsJson(contents.specializations);
+  if (const Json caches = buffers.RowCachesJson(); !caches.empty()) json["row_caches"] = caches;
   Json sites = Json::array();
   for (const IndexSite& site : contents.sites) {
     sites.push_back({{"node", site.node},

@@ -50,6 +50,7 @@ struct ArtifactContents {
   std::vector<StoredTable> stored_tables;
   std::optional<ArtifactRequests> requests;
   std::optional<ArtifactAdapters> adapters;
+  std::string table_cache;  // as --table-cache has it, "" for none
   std::vector<RowTable> tables;
   std::vector<Specialization> specializations;
   int launches_before = 0;

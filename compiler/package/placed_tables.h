@@ -10,8 +10,9 @@ namespace fusec {
 
 // A table that lies in host memory while a GPU runs the program (--table-placement).
 struct PlacedTable {
-  std::string table;  // the model's name
-  int64_t bytes = 0;  // as it is stored, with its scales and biases
+  std::string table;        // the model's name
+  int64_t bytes = 0;        // as it is stored, with its scales and biases
+  int64_t cached_rows = 0;  // at most, in the GPU's memory (--table-cache)
   bool operator==(const PlacedTable&) const = default;
 };
 

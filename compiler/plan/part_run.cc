@@ -1,6 +1,7 @@
 #include "compiler/plan/part_run.h"
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 #include "compiler/ir/op_def.h"
@@ -20,12 +21,12 @@ class PartMatcher {
   // input.
   struct Differences {
     DenseMap<const Node*, Exprs> starts;
-    DenseMap<const Value*, const Value*> tables;  // body inputs: the first part's -> this part's
+    DenseMap<const Value*, const Value*> tables;    // body inputs: the first part's -> this part's
+    DenseMap<const Value*, const Value*> partners;  // all values, likewise
   };
 
   bool Match(const Value* part, Differences& differences) {
-    DenseMap<const Value*, const Value*> partners;
-    return Same(first_, part, differences, partners);
+    return Same(first_, part, differences);
   }
 
  private:
@@ -38,10 +39,10 @@ class PartMatcher {
 
   // A value of the first part has one partner: what it uses twice (x0 * x0) is no part like one of
   // two values (x0 * x1).
-  bool Same(const Value* a, const Value* b, Differences& differences,
-            DenseMap<const Value*, const Value*>& partners) {
+  bool Same(const Value* a, const Value* b, Differences& differences) {
     if (!a || !b) return a == b;
-    if (const auto [known, fresh] = partners.try_emplace(a, b); !fresh) return known->second == b;
+    if (const auto [known, fresh] = differences.partners.try_emplace(a, b); !fresh)
+      return known->second == b;
     const Value* outside_a = Outside(a);
     const Value* outside_b = Outside(b);
     if (outside_a || outside_b) return SameInput(a, outside_a, b, outside_b, differences);
@@ -59,7 +60,7 @@ class PartMatcher {
     }
     if (left != right) return false;
     for (size_t i = 0; i < x.operands.size(); ++i) {
-      if (!Same(x.operands[i], y.operands[i], differences, partners)) return false;
+      if (!Same(x.operands[i], y.operands[i], differences)) return false;
     }
     return true;
   }
@@ -68,6 +69,10 @@ class PartMatcher {
                  Differences& differences) {
     if (!outside_a || !outside_b) return false;
     if (outside_a == outside_b) return true;
+    if (!IsConstant(outside_a) && !IsConstant(outside_b)) {
+      differences.tables[a] = b;
+      return outside_a->type == outside_b->type;
+    }
     const bool is_list = IsSearched(a);
     auto is_table = [&](const Value* value) {
       return IsConstant(value) && (value->type.rank() >= 2 || (is_list && value->type.rank() == 1));
@@ -135,12 +140,28 @@ std::string RowsSymbol(ArrayRef<PartRun::TableList> lists, const std::vector<int
   return lists.empty() ? "rows" : "rows_" + std::to_string(lists.size());
 }
 
-// "table"; or "table_factors" for a table whose name is that of an earlier list's, and "_factors".
-std::string StandInName(ArrayRef<PartRun::TableList> lists, const Value& table) {
-  for (const PartRun::TableList& list : lists) {
-    const std::string& stem = list.tables[0]->name;
+// What the names of all tensors begin with, without a number: "ids" of ids_0 to ids_25.
+std::string CommonName(ArrayRef<const Value*> tensors) {
+  std::string common = tensors.front()->name;
+  for (const Value* tensor : tensors) {
+    const auto [differs, unused] =
+        std::mismatch(common.begin(), common.end(), tensor->name.begin(), tensor->name.end());
+    common.erase(differs, common.end());
+  }
+  while (!common.empty() && (common.back() == '_' || std::isdigit(common.back()) != 0))
+    common.pop_back();
+  return common.empty() ? "tensor" : common;
+}
+
+// "table"; or "table_factors" for a table whose name is that of an earlier list's, and "_factors";
+// for other tensors what they are called.
+std::string StandInName(ArrayRef<PartRun::TableList> lists, const PartRun::TableList& list) {
+  const Value& table = *list.tables[0];
+  if (!IsConstant(&table)) return CommonName(list.tables);
+  for (const PartRun::TableList& earlier : lists) {
+    const std::string& stem = earlier.tables[0]->name;
     if (table.name.starts_with(stem + "_"))
-      return list.stand_in->name + table.name.substr(stem.size());
+      return earlier.stand_in->name + table.name.substr(stem.size());
   }
   return "table";
 }
@@ -196,7 +217,8 @@ std::optional<PartRun> FindPartRun(const Node& region, ArrayRef<const Value*> pa
         for (size_t k = 0; k < body.inputs.size(); ++k) {
           if (body.inputs[k].get() == table) list.tables.push_back(region.operands[k]);
         }
-        list.rows.push_back(*list.tables.back()->type.shape[0].AsConstant());
+        if (IsConstant(list.tables.back()))
+          list.rows.push_back(*list.tables.back()->type.shape[0].AsConstant());
       }
       const bool same_rows = std::all_of(list.rows.begin(), list.rows.end(),
                                          [&](int64_t r) { return r == list.rows[0]; });
@@ -205,7 +227,7 @@ std::optional<PartRun> FindPartRun(const Node& region, ArrayRef<const Value*> pa
         type.shape[0] = Expr::Symbol(list.rows_symbol);
       }
       list.stand_in = std::make_unique<Value>();
-      list.stand_in->name = StandInName(run.table_lists, *list.tables[0]);
+      list.stand_in->name = StandInName(run.table_lists, list);
       list.stand_in->type = type;
       operand = list.stand_in.get();
       run.table_lists.push_back(std::move(list));
@@ -225,6 +247,11 @@ std::optional<PartRun> FindPartRun(const Node& region, ArrayRef<const Value*> pa
     copy->constant = node->constant;
     for (const Value* operand : node->operands)
       copy->operands.push_back(operand ? copies.at(operand) : nullptr);
+    for (const auto& differences : all) {
+      const auto partner = differences.partners.find(node->result());
+      if (partner != differences.partners.end())
+        run.nodes[copy.get()].push_back(partner->second->producer);
+    }
     for (const auto& result : node->results) {
       auto value = std::make_unique<Value>(*result);
       value->producer = copy.get();
@@ -240,9 +267,13 @@ std::optional<PartRun> FindPartRun(const Node& region, ArrayRef<const Value*> pa
 
 void PartTables::Declare(KernelBuilder& builder, const PartRun& run) {
   std::set<std::string> declared;
+  builder.DeclareParts(kPartVariable, run.nodes);
   for (const auto& list : run.table_lists) {
-    const std::string name = builder.Tables(list.tables, "tables");
-    builder.Alias(list.stand_in.get(), CExpr(name).Dot("first_row")[kPartVariable]);
+    const bool are_tables = IsConstant(list.tables[0]);
+    const std::string name =
+        builder.Tables(list.tables, are_tables ? "tables" : list.stand_in->name);
+    builder.AliasOfParts(list.stand_in.get(), CExpr(name).Dot("first_row")[kPartVariable],
+                         list.tables);
     if (!list.rows_symbol.empty() && declared.insert(list.rows_symbol).second) {
       rows_arrays_[list.stand_in.get()] =
           builder.ConstantArray("k" + PascalCase(name) + "Rows", list.rows, "rows of each table");

@@ -12,15 +12,18 @@
 namespace fusec {
 
 // Neighbouring parts of a concatenation that are made alike: the same ops on the same tensors, but
-// for which table is read (constants of one row shape), how many rows it has, and where a slice
-// starts (evenly spaced). 26 embeddings become one loop over 26 tables instead of 26 loops.
+// for which table is read (constants of one row shape), how many rows it has, which of several
+// tensors of one type the ids come from, and where a slice starts (evenly spaced). 26 embeddings
+// become one loop over 26 tables instead of 26 loops.
 struct PartRun {
   int count = 0;
   const Value* output =
       nullptr;  // what to lower, a value of `region`'s body, for part number Symbol("part")
   std::unique_ptr<Node>
       region;  // the first part's ops with starts and row counts as functions of the part
-  // The tables, one list per place in the ops where one is read, and their row counts.
+  DenseMap<const Node*, std::vector<const Node*>> nodes;  // of `region`: those of all parts
+  // The tables, or tensors of one type, one list per place in the ops where one is read, and the
+  // row counts of tables.
   struct TableList {
     std::unique_ptr<Value> stand_in;  // the operand of `region` that means "table number part"
     std::vector<const Value*> tables;

@@ -293,6 +293,29 @@ fusec_status fusec_table_version(const fusec_program* program, const char* table
   });
 }
 
+fusec_status fusec_table_cache(fusec_program* program, const char* table, fusec_cache_info* info) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(NotNull(program, "the program"));
+    FUSEC_RT_TRY(NotNull(table, "table"));
+    FUSEC_RT_TRY(NotNull(info, "info"));
+    FUSEC_RT_ASSIGN(*info, program->program->TableCache(table));
+    return {};
+  });
+}
+
+fusec_status fusec_warm_table(fusec_program* program, const char* table, const void* ids,
+                              fusec_dtype id_dtype, int64_t count) {
+  return Guard([&]() -> Status {
+    FUSEC_RT_TRY(NotNull(program, "the program"));
+    FUSEC_RT_TRY(NotNull(table, "table"));
+    RowUpdate looked_up;
+    looked_up.ids = ids;
+    looked_up.id_dtype = id_dtype;
+    looked_up.count = count;
+    return program->program->WarmTable(table, looked_up);
+  });
+}
+
 fusec_status fusec_create_context(fusec_program* program, fusec_context** context) {
   return Guard([&]() -> Status {
     FUSEC_RT_TRY(NotNull(context, "context"));

@@ -91,6 +91,12 @@ class Device {
   // enqueued when it returns see the new ones. After an error of the data nothing was written. By
   // one thread at a time, and not beside UpdateWeights.
   virtual Status UpdateRows(const RowUpdate& update) = 0;
+  // Loads rows of a table into the cache that it has, if it has one: those of the ids that come
+  // most often, of which all are good.
+  virtual Status WarmTable(const Table&, const void* /*ids*/, fusec_dtype, int64_t /*count*/) {
+    return {};
+  }
+  virtual StatusOr<fusec_cache_info> TableCache(const Table&) { return fusec_cache_info{}; }
   // Host memory for inputs and outputs (page-locked on a GPU), at a multiple of 64 bytes. Never
   // null, even for 0 bytes.
   virtual StatusOr<void*> AllocateHost(size_t bytes) = 0;

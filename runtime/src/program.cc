@@ -42,6 +42,18 @@ Status CheckAligned(const std::string& table, const char* what, const void* data
               " bytes after a multiple of ", bytes, ", expected a multiple of ", bytes);
 }
 
+// What is wrong with the ids beside their values.
+Status CheckIds(const std::string& table, const RowUpdate& update) {
+  if (update.id_dtype != FUSEC_I32 && update.id_dtype != FUSEC_I64)
+    return Fail(FUSEC_BAD_INPUT, table, ": ids are ", NameOf(update.id_dtype),
+                ", expected i32 or i64");
+  if (update.count < 0)
+    return Fail(FUSEC_BAD_USAGE, "count is ", update.count, ", expected 0 or more");
+  if (update.count == 0) return {};
+  if (!update.ids) return Fail(FUSEC_BAD_USAGE, "ids is null");
+  return CheckAligned(table, "ids", update.ids, DtypeBytes(update.id_dtype));
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<Program>> Program::Load(const std::string& path, const char* device) {
@@ -124,27 +136,38 @@ Status Program::UpdateRows(const char* name, RowUpdate update, fusec_dtype row_d
   if (!table.fixed.empty()) {
     return Fail(FUSEC_BAD_INPUT, place, " cannot be updated by rows: ", table.fixed);
   }
-  if (update.id_dtype != FUSEC_I32 && update.id_dtype != FUSEC_I64)
-    return Fail(FUSEC_BAD_INPUT, place, ": ids are ", NameOf(update.id_dtype),
-                ", expected i32 or i64");
+  FUSEC_RT_TRY(CheckIds(place, update));
   if (row_dtype != table.dtype)
     return Fail(FUSEC_BAD_INPUT, place, ": rows are ", NameOf(row_dtype), ", expected ",
                 DtypeName(table.dtype));
-  if (update.count < 0)
-    return Fail(FUSEC_BAD_USAGE, "count is ", update.count, ", expected 0 or more");
   if (update.on_device && !device_->has_device_memory())
     return Fail(FUSEC_BAD_INPUT, place, ": ids and rows are in device memory, the program runs on ",
                 device_->name());
   if (update.count == 0) return {};
-  if (!update.ids || !update.rows)
-    return Fail(FUSEC_BAD_USAGE, update.ids ? "rows" : "ids", " is null");
+  if (!update.rows) return Fail(FUSEC_BAD_USAGE, "rows is null");
   update.table = &table;
-  FUSEC_RT_TRY(CheckAligned(place, "ids", update.ids, DtypeBytes(update.id_dtype)));
   FUSEC_RT_TRY(CheckAligned(place, "rows", update.rows, DtypeBytes(table.dtype)));
   const std::lock_guard lock(updates_);
   FUSEC_RT_TRY(device_->UpdateRows(update));
   ++versions_[number];
   return {};
+}
+
+StatusOr<fusec_cache_info> Program::TableCache(const char* name) const {
+  FUSEC_RT_ASSIGN(const size_t number, FindTable(name));
+  return device_->TableCache(manifest().tables[number]);
+}
+
+Status Program::WarmTable(const char* name, RowUpdate looked_up) {
+  FUSEC_RT_ASSIGN(const size_t number, FindTable(name));
+  const Table& table = manifest().tables[number];
+  FUSEC_RT_TRY(CheckIds(Text("table \"", table.name, "\""), looked_up));
+  looked_up.table = &table;
+  for (int64_t i = 0; i < looked_up.count; ++i) {
+    const int64_t id = looked_up.IdAt(i);
+    if (id < 0 || id >= table.rows) return BadId(looked_up, i, id);
+  }
+  return device_->WarmTable(table, looked_up.ids, looked_up.id_dtype, looked_up.count);
 }
 
 Program::Program(std::unique_ptr<Artifact> artifact, std::unique_ptr<Device> device)

@@ -27,6 +27,10 @@ class Program {
   Status UpdateWeights(const std::string& path);
   // Puts rows into a table (fusec_update_rows); the memory is as fusec.h says.
   Status UpdateRows(const char* table, RowUpdate update, fusec_dtype row_dtype);
+  // The cache of a table's rows (fusec_table_cache), and loading it (fusec_warm_table) with the
+  // rows of ids as an update has them in host memory.
+  StatusOr<fusec_cache_info> TableCache(const char* table) const;
+  Status WarmTable(const char* table, RowUpdate looked_up);
   // Puts the adapter of a file (adapter_file.h) into a slot, or nothing.
   Status LoadAdapter(int64_t slot, const std::string& path);
   Status UnloadAdapter(int64_t slot);

@@ -31,8 +31,8 @@ k00_embedding_concat(const Tables<float, 3> tables, const Tables<float, 3> table
   constexpr int kPartsPlace = 6;         // where "parts" begins in "features"
   static constexpr long long kTablesRows[3] = {3, 2, 4};   // rows of each table
   static constexpr long long kTables2Rows[3] = {5, 6, 3};  // rows of each table
-  constexpr int kIdsSite = 1;                              // who reports a bad index: gather
-  constexpr int kIdsSite_2 = 2;                            // who reports a bad index: gather
+  constexpr int kIdsSite = 1;    // who reports a bad index in the first part: gather
+  constexpr int kIdsSite_2 = 4;  // who reports a bad index in the first part: gather
   const long long first_row = (long long)blockIdx.x * kChunk;
   const long long last_row = min(first_row + kChunk, batch);
   for (long long row = first_row; row < last_row; ++row) {
@@ -41,7 +41,7 @@ k00_embedding_concat(const Tables<float, 3> tables, const Tables<float, 3> table
       const long long ids_value = ids[row * kIdsColumns + part];
       // gather
       const long long ids0_index =
-          CheckedIndex(ids_value, rows, errors, kIdsSite, row * kIdsColumns + part);
+          CheckedIndex(ids_value, rows, errors, kIdsSite + part, row * kIdsColumns + part);
       for (long long column = 0; column < kRow0Columns; ++column) {
         const float table_value = tables.first_row[part][ids0_index * kTableColumns + column];
         features[row * kFeaturesColumns + part * kFeaturesPerPart + column] = table_value;
@@ -51,7 +51,7 @@ k00_embedding_concat(const Tables<float, 3> tables, const Tables<float, 3> table
       const long long rows = kTables2Rows[part];
       const long long ids_value_2 = ids[row * kIdsColumns + part + kIdsOffset];
       // gather
-      const long long ids3_index = CheckedIndex(ids_value_2, rows, errors, kIdsSite_2,
+      const long long ids3_index = CheckedIndex(ids_value_2, rows, errors, kIdsSite_2 + part,
                                                 row * kIdsColumns + part + kIdsOffset);
       for (long long column = 0; column < kRow3Columns; ++column) {
         const float table_value = tables_2.first_row[part][ids3_index * kTableColumns_2 + column];

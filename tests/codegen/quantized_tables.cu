@@ -31,7 +31,7 @@ k00_gather_embedding_bag_concat(const Tables<unsigned char, 3> tables,
   constexpr int kFeaturesPerPart = 16;              // elements of "features" per step of part
   constexpr int kBlockSize = 256;                   // threads
   static constexpr int kTablesRows[3] = {5, 6, 4};  // rows of each table
-  constexpr int kIdsSite = 1;                       // who reports a bad index: gather
+  constexpr int kIdsSite = 1;  // who reports a bad index in the first part: gather
   const int first_row = blockIdx.x * kChunk;
   const int last_row = min(first_row + kChunk, batch);
   for (int i = threadIdx.x; i < (last_row - first_row) * kPartVectors; i += kBlockSize) {
@@ -46,7 +46,7 @@ k00_gather_embedding_bag_concat(const Tables<unsigned char, 3> tables,
     for (int entry = 0; entry < kBag0Entries; ++entry) {
       const long long ids_value = ids[row * kIdsStride0 + part * kIdsColumns + entry];
       // gather
-      const int ids0_index = CheckedIndex(ids_value, rows, errors, kIdsSite,
+      const int ids0_index = CheckedIndex(ids_value, rows, errors, kIdsSite + part,
                                           row * kIdsStride0 + part * kIdsColumns + entry);
       const Vector<unsigned char, kLanes> table_vector =
           LoadVector<kLanes>(tables.first_row[part] + ids0_index * kTableColumns);

@@ -29,7 +29,7 @@ k00_embedding_concat(const Tables<float, 4> tables, const float* __restrict__ de
   constexpr int kFeaturesPerPart = 2;   // elements of "features" per step of part
   constexpr int kPartsPlace = 2;        // where "parts" begins in "features"
   static constexpr int kTablesRows[4] = {3, 2, 4, 3};  // rows of each table
-  constexpr int kIdsSite = 1;                          // who reports a bad index: gather
+  constexpr int kIdsSite = 1;  // who reports a bad index in the first part: gather
   const int first_row = blockIdx.x * kChunk;
   const int last_row = min(first_row + kChunk, batch);
   for (int i = threadIdx.x; i < last_row - first_row; i += kBlockSize) {
@@ -50,7 +50,7 @@ k00_embedding_concat(const Tables<float, 4> tables, const float* __restrict__ de
     const long long ids_value = ids[row * kIdsColumns + part];
     // gather
     const int ids0_index =
-        CheckedIndex(ids_value, rows, errors, kIdsSite, row * kIdsColumns + part);
+        CheckedIndex(ids_value, rows, errors, kIdsSite + part, row * kIdsColumns + part);
     const Vector<float, kLanes> table_vector =
         LoadVector<kLanes>(tables.first_row[part] + ids0_index * kTableColumns);
     Vector<float, kLanes> features_vector_2;

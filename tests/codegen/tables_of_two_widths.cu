@@ -36,8 +36,8 @@ k00_embedding_concat(const Tables<float, 3> tables, const Tables<float, 3> table
   constexpr int kPartsPlace = 6;                     // where "parts" begins in "features"
   static constexpr int kTablesRows[3] = {3, 2, 4};   // rows of each table
   static constexpr int kTables2Rows[3] = {5, 6, 3};  // rows of each table
-  constexpr int kIdsSite = 1;                        // who reports a bad index: gather
-  constexpr int kIdsSite_2 = 2;                      // who reports a bad index: gather
+  constexpr int kIdsSite = 1;    // who reports a bad index in the first part: gather
+  constexpr int kIdsSite_2 = 4;  // who reports a bad index in the first part: gather
   const int first_row = blockIdx.x * kChunk;
   const int last_row = min(first_row + kChunk, batch);
   for (int i = threadIdx.x; i < (last_row - first_row) * kPartVectors; i += kBlockSize) {
@@ -47,7 +47,7 @@ k00_embedding_concat(const Tables<float, 3> tables, const Tables<float, 3> table
     const long long ids_value = ids[row * kIdsColumns + part];
     // gather
     const int ids0_index =
-        CheckedIndex(ids_value, rows, errors, kIdsSite, row * kIdsColumns + part);
+        CheckedIndex(ids_value, rows, errors, kIdsSite + part, row * kIdsColumns + part);
     const Vector<float, kLanes> table_vector =
         LoadVector<kLanes>(tables.first_row[part] + ids0_index * kTableColumns);
     Vector<float, kLanes> features_vector;
@@ -65,8 +65,8 @@ k00_embedding_concat(const Tables<float, 3> tables, const Tables<float, 3> table
     const int vector = i % kRow3Vectors;
     const long long ids_value_2 = ids[row * kIdsColumns + part + kIdsOffset];
     // gather
-    const int ids3_index =
-        CheckedIndex(ids_value_2, rows, errors, kIdsSite_2, row * kIdsColumns + part + kIdsOffset);
+    const int ids3_index = CheckedIndex(ids_value_2, rows, errors, kIdsSite_2 + part,
+                                        row * kIdsColumns + part + kIdsOffset);
     const Vector<float, kLanes> table_vector = LoadVector<kLanes>(
         tables_2.first_row[part] + ids3_index * kTableColumns_2 + vector * kLanes);
     Vector<float, kLanes> features_vector_2;

@@ -2,6 +2,7 @@
 // it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -87,8 +88,27 @@ TEST_F(TablePlacement, IsThatOfCodesAndFactors) {
   EXPECT_EQ(manifest["table_placement"], expected);
 }
 
+TEST_F(TablePlacement, HasACacheOnTheGpu) {
+  const std::string out = Compiled({"--table-placement", "emb.0.*=host", "--table-cache", "25%", "--table-storage", "*=int8"});
+  const Json manifest = ManifestOf(out);
+  EXPECT_EQ(manifest["table_cache"], "25%");
+  ASSERT_EQ(manifest["row_caches"].size(), 2u);  // of codes and factors
+  std::vector<std::string> tables;
+  for (const Json& cache : manifest["row_caches"]) {
+    EXPECT_EQ(cache["table_rows"], 2);
+    EXPECT_EQ(cache["rows"], 8);  // a set at least
+    tables.push_back(manifest["buffers"][cache["table"].get<size_t>()]["name"]);
+    EXPECT_EQ(manifest["buffers"][cache["cache"].get<size_t>()]["name"], tables.back() + "_cache");
+  }
+  std::sort(tables.begin(), tables.end());
+  EXPECT_EQ(tables, OnHost(manifest));
+  EXPECT_EQ(manifest["table_placement"][0]["cached_rows"], 8);
+  const ChildResult verified = Fusec({"verify", out, "--model", model_, "--device", "cpu"});
+  EXPECT_EQ(verified.exit_code, 0) << verified.errors;
+}
+
 TEST_F(TablePlacement, IsKeptByRefitTuneAndVerify) {
-  const std::string out = Compiled({"--table-placement", "emb.0.weight=host"});
+  const std::string out = Compiled({"--table-placement", "emb.0.weight=host", "--table-cache", "1KB"});
   const Json before = ManifestOf(out);
   const ChildResult refitted =
       Fusec({"refit", out, "--weights", model_, "-o", folder_ + "/refitted"});
@@ -101,6 +121,9 @@ TEST_F(TablePlacement, IsKeptByRefitTuneAndVerify) {
     const Json after = ManifestOf(folder_ + other);
     EXPECT_EQ(after["table_placement"], before["table_placement"]) << other;
     EXPECT_EQ(OnHost(after), OnHost(before)) << other;
+    EXPECT_EQ(after["table_cache"], "1024") << other;
+    EXPECT_EQ(after["row_caches"], before["row_caches"]) << other;
+    EXPECT_EQ(after["targets"]["sm_90a"]["files"].count("rows"), 1u) << other;
   }
   const ChildResult verified = Fusec(
       {"verify", out, "--model", model_, "--device", "cpu", "--table-placement", "emb.0.*=host"});

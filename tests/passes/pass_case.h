@@ -21,8 +21,8 @@ namespace fusec {
 //
 // The passes of "# run:" run in this order. Behind a space, "disable: NAME" leaves a fusion out,
 // and "index-policy: WORD", "matmul-precision: WORD", "table-storage: PATTERN=STORAGE",
-// "table-placement: PATTERN=host", "adapters: SLOTS,RANK" or "per-request: PATTERN" sets that option;
-// there may be several.
+// "table-placement: PATTERN=host", "table-cache: PERCENT%", "table-cache: BYTES", "adapters: SLOTS,RANK"
+// or "per-request: PATTERN" sets that option; there may be several.
 // Instead of a graph, "error: " and its text may be expected.
 struct PassCase {
   std::vector<std::string> passes;
@@ -48,6 +48,10 @@ inline void SetOption(const std::string& keyword, const std::string& value, Pass
         {value.substr(0, equals), value.substr(equals + 1) == "host"});
   }
   if (keyword == "per-request:") options.per_request.inputs.push_back(value);
+  if (keyword == "table-cache:") {
+    const double number = std::stod(value);
+    options.table_cache = value.ends_with('%') ? TableCache{0, number} : TableCache{std::stoll(value), 0};
+  }
   if (keyword == "adapters:")
     options.adapters = {std::stoll(value), std::stoll(value.substr(value.find(',') + 1))};
 }

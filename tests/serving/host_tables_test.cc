@@ -29,10 +29,13 @@ class PlacedModel {
   PlacedModel() : folder_(fs::temp_directory_path() / ("fusec_host_" + std::to_string(getpid()))) {
     fs::create_directories(folder_);
     const std::string target = DeviceUnderTest() == "cpu" ? "cpu" : "native";
-    for (const std::string place : {"host", "device"}) {
+    for (const std::string place : {"host", "device", "cached"}) {
       RunFusec(Write(1) + " -o " + path(place) + " --target " + target +
-               " --table-storage small=int8 --table-placement '*=" + place + "'");
+               " --table-storage small=int8 --table-placement '*=" +
+               (place == "cached" ? "host' --table-cache 2%" : place + "'"));
     }
+    RunFusec("refit " + path("cached") + " --weights " + Write(2) + " -o " + path("cached_refitted"));
+    RunFusec("refit " + path("device") + " --weights " + Write(2) + " -o " + path("refitted_device"));
     RunFusec("refit " + path("host") + " --weights " + Write(2) + " -o " + path("refitted"));
   }
   ~PlacedModel() {
@@ -93,6 +96,51 @@ class HostTables : public testing::Test {
     return answers;
   }
 };
+
+// Of one context, so that many runs follow one another, for ids of which few are frequent.
+TEST_F(HostTables, AnswersDoNotDependOnTheCache) {
+  Program cached = Load("cached"), device = Load("device");
+  Context of_cached(cached), of_device(device);
+  std::mt19937 random(6);
+  std::vector<int64_t> ids(4096);
+  std::vector<float> rows(500 * kColumns);
+  const auto check = [&](const std::string& when) {
+    for (int64_t& id : ids) {
+      const uint64_t range = 1 + random() % (random() % 4 == 0 ? kRows : 3000);
+      id = static_cast<int64_t>(random() % range * 61 % kRows);
+    }
+    for (Context* context : {&of_cached, &of_device}) {
+      context->BindInput<int64_t>("ids", ids, {static_cast<int64_t>(ids.size())});
+      context->Run();
+    }
+    for (const std::string output : {"y_large", "y_small"}) {
+      const auto found = of_cached.Output<float>(output), expected = of_device.Output<float>(output);
+      ASSERT_TRUE(std::equal(found.begin(), found.end(), expected.begin())) << when;
+    }
+  };
+  for (int round = 0; round < 300; ++round) {
+    check("run " + std::to_string(round));
+    if (round % 20 != 10) continue;
+    for (float& x : rows) x = static_cast<float>(random() % 1000);
+    const std::vector<int64_t> updated(ids.begin(), ids.begin() + 500);
+    for (const std::string table : {"large", "small"}) {
+      cached.UpdateRows(table, updated, rows);
+      device.UpdateRows(table, updated, rows);
+    }
+  }
+  const fusec_cache_info info = cached.TableCache("large");
+  if (DeviceUnderTest() != "cpu") {
+    EXPECT_EQ(info.rows, 4000);
+    EXPECT_GT(info.hits, info.misses);
+    EXPECT_GT(info.loaded, 1000u);
+  }
+  cached.UpdateWeights(Model().path("cached_refitted"));
+  device.UpdateWeights(Model().path("refitted_device"));
+  check("other weights");
+  cached.WarmTable("large", ids);
+  check("warm");
+  EXPECT_THROW(cached.WarmTable("large", std::vector<int64_t>{kRows}), Exception);
+}
 
 TEST_F(HostTables, GiveTheSameAnswersThroughAllUpdates) {
   Program host = Load("host"), device = Load("device");

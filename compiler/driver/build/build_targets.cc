@@ -85,11 +85,11 @@ void AddGpuJobs(size_t number, const ModelTitle& title, ArtifactContents& conten
   }
 }
 
-// The kernels of fusec_update_rows. The runtime loads them when rows are first updated; the text is
-// for GPUs that the machine code does not fit.
+// The kernels of fusec_update_rows, and those that change caches of rows. The runtime loads them
+// when they are first needed; the text is for GPUs that the machine code does not fit.
 void AddRowKernels(size_t number, ArtifactContents& contents, std::vector<Job>& jobs) {
   const std::string target = contents.targets[number].name;
-  const std::string text = EmitRowKernels();
+  const std::string text = EmitRowKernels(!contents.table_cache.empty());
   contents.files[runtime::kRowKernelsText] = text;
   jobs.push_back({number, runtime::kRowKernels, "cubin/" + target + "_rows.cubin",
                   [text, target]() -> Result<std::string> {
@@ -122,7 +122,8 @@ std::vector<Job> JobsOf(const ModelTitle& title, const BuildOptions& options,
       continue;
     }
     AddGpuJobs(i, title, contents, jobs);
-    if (HasReplaceableRows(contents.tables)) AddRowKernels(i, contents, jobs);
+    if (HasReplaceableRows(contents.tables) || !contents.table_cache.empty())
+      AddRowKernels(i, contents, jobs);
   }
   return jobs;
 }

@@ -6,6 +6,7 @@
 
 #include "compiler/driver/artifact/artifact_ir.h"
 #include "compiler/driver/build/batch_sums.h"
+#include "compiler/driver/build/model_flags.h"
 #include "compiler/driver/build/pipeline.h"
 #include "compiler/driver/build/table_tracker.h"
 #include "compiler/driver/build/updatable.h"
@@ -236,7 +237,8 @@ Result<FusedModel> FuseModel(const CompileOptions& options) {
                      std::move(model.constant_names),
                      options.adapters,
                      options.table_placement,
-                     options.per_request};
+                     options.per_request,
+                     options.table_cache};
   manager.dump_directory = options.dump_ir_directory;
   FUSEC_ASSIGN(const FusedGraphs fused, Fuse(graph, targets, options, manager));
   result.pass_timings = manager.timings();
@@ -248,6 +250,7 @@ Result<FusedModel> FuseModel(const CompileOptions& options) {
   }
   if (!options.per_request.inputs.empty())
     contents.requests = ArtifactRequests{options.per_request, fused.request_split};
+  if (options.table_cache) contents.table_cache = TableCacheText(*options.table_cache);
   contents.tables = fused.tables;
   for (const StoredTable& table : fused.stored_tables) {
     if (table.bytes > table.bytes_before) contents.warnings.push_back(LargerTableWarning(table));

@@ -28,6 +28,7 @@ struct CompileOptions {
   std::string index_policy = "error";               // error, clamp, wrap, zero
   std::vector<TableStorage> table_storage;
   std::vector<TablePlacement> table_placement;
+  std::optional<TableCache> table_cache;
   std::optional<AdapterSlots> adapters;
   PerRequest per_request;
   std::vector<std::string> updatable;  // patterns of initializers that get other values later

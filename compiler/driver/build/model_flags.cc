@@ -1,6 +1,10 @@
 #include "compiler/driver/build/model_flags.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <charconv>
+#include <map>
 #include <sstream>
 
 #include "compiler/driver/artifact/tensor_files.h"
@@ -36,6 +40,26 @@ Result<TableStorage> ParseTableStorage(const std::string& flag) {
   return Fail(ErrorKind::kUsage, "--table-storage " + flag + ": no storage is called \"" + storage +
                                      "\"" + DidYouMean(storage, RowStorageNames()) +
                                      "; there are " + known);
+}
+
+// "512MB", in units of 1024, or "10%".
+Result<TableCache> ParseTableCache(const std::string& flag) {
+  const std::map<std::string, double> units = {{"", 1},        {"B", 1},       {"KB", 0x1p10},
+                                               {"MB", 0x1p20}, {"GB", 0x1p30}, {"TB", 0x1p40}};
+  double number = 0;
+  const char* const end = flag.data() + flag.size();
+  const auto [read, error] = std::from_chars(flag.data(), end, number, std::chars_format::fixed);
+  const std::string unit(error == std::errc() ? read : end, end);
+  const auto factor = units.find(unit);
+  const bool is_share = unit == "%";
+  const bool is_size = factor != units.end() && number * factor->second < 0x1p62;
+  if (error == std::errc() && number > 0 && is_share && number <= 100) return TableCache{0, number};
+  if (error == std::errc() && number > 0 && is_size)
+    return TableCache{static_cast<int64_t>(number * factor->second), 0};
+  return Fail(ErrorKind::kUsage,
+              "--table-cache " + flag +
+                  ": expected a size as in 512MB (B, KB, MB, GB or TB) or a share of the tables' "
+                  "rows as in 10%");
 }
 
 // "slots=64,rank=16", in either order.
@@ -82,6 +106,10 @@ Result<TablePlacement> ParseTablePlacement(const std::string& flag) {
                                      Join(known, ", "));
 }
 
+std::string TableCacheText(const TableCache& cache) {
+  return cache.percent > 0 ? fmt::format("{}%", cache.percent) : std::to_string(cache.bytes);
+}
+
 std::string AdaptersText(const AdapterSlots& adapters) {
   return "slots=" + std::to_string(adapters.slots) + ",rank=" + std::to_string(adapters.rank);
 }
@@ -118,6 +146,17 @@ Result<void> ApplyModelFlags(const ModelFlags& flags, CompileOptions& options) {
   for (const std::string& flag : flags.table_placement) {
     FUSEC_ASSIGN(TablePlacement placement, ParseTablePlacement(flag));
     options.table_placement.push_back(std::move(placement));
+  }
+  if (flags.table_cache) {
+    const bool has_host_tables =
+        std::any_of(options.table_placement.begin(), options.table_placement.end(),
+                    [](const TablePlacement& placement) { return placement.on_host; });
+    if (!has_host_tables) {
+      return Fail(ErrorKind::kUsage, "--table-cache " + *flags.table_cache +
+                                         ": no table lies in host memory; --table-placement "
+                                         "'PATTERN=host' puts some there");
+    }
+    FUSEC_ASSIGN(options.table_cache, ParseTableCache(*flags.table_cache));
   }
   if (flags.adapters) {
     FUSEC_ASSIGN(options.adapters, ParseAdapters(*flags.adapters));

@@ -10,6 +10,7 @@ namespace fusec {
 
 struct AdapterSlots;
 struct CompileOptions;
+struct TableCache;
 struct TablePlacement;
 
 // What decides how a model becomes an artifact; shared by compile and verify. Texts are as typed;
@@ -24,11 +25,14 @@ struct ModelFlags {
   std::optional<std::string> matmul_precision, index_policy;
   std::vector<std::string> table_storage;    // PATTERN=STORAGE
   std::vector<std::string> table_placement;  // PATTERN=host or PATTERN=device
+  std::optional<std::string> table_cache;    // bytes as in 512MB, or a share as in 10%
   std::optional<std::string> adapters;       // slots=N,rank=N
   std::vector<std::string> per_request;      // patterns of inputs
   bool request_map = false;
 };
 
+// As --table-cache has it.
+std::string TableCacheText(const TableCache& cache);
 // As --adapters has it.
 std::string AdaptersText(const AdapterSlots& adapters);
 

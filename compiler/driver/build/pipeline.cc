@@ -83,6 +83,8 @@ std::vector<std::string> FusionPasses(TargetKind target) {
   std::vector<std::string> passes;
   // A small batch waits for launches on a GPU. Before inputs and tails of products are fused.
   if (target == TargetKind::kGpu) passes.push_back("stack-products");
+  // Behind all that makes look-ups of others. The CPU reads rows where they are.
+  if (target == TargetKind::kGpu) passes.push_back("cache-tables");
   // A view read twice would look like a value read twice and end up in memory.
   passes.push_back("split-views");
   // A block of a GPU keeps a whole chain of small products in its shared memory. On the CPU the

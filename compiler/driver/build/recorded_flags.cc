@@ -53,6 +53,7 @@ Result<ModelFlags> RecordedFlags(const std::string& artifact, const Json& manife
       flags.per_request = requests->per_request.inputs;
       flags.request_map = requests->per_request.is_mapped;
     }
+    if (manifest.contains("table_cache")) flags.table_cache = manifest.at("table_cache");
     if (const auto adapters = AdaptersOf(manifest)) flags.adapters = AdaptersText(adapters->slots);
     return flags;
   });

@@ -88,13 +88,16 @@ void PrintStoredTables(ArrayRef<StoredTable> tables) {
 
 void PrintPlacedTables(ArrayRef<PlacedTable> tables) {
   if (tables.empty()) return;
-  std::vector<std::vector<std::string>> rows = {{"  table", "placement", "bytes"}};
-  for (const PlacedTable& table : tables)
-    rows.push_back({"  " + table.table, "host", Traffic(table.bytes)});
+  std::vector<std::vector<std::string>> rows = {
+      {"  table", "placement", "bytes", "rows cached on the GPU"}};
+  for (const PlacedTable& table : tables) {
+    rows.push_back({"  " + table.table, "host", Traffic(table.bytes),
+                    table.cached_rows > 0 ? std::to_string(table.cached_rows) : "none"});
+  }
   std::printf(
       "\ntables whose rows kernels read over the bus (--table-placement); all other weights lie in "
       "the GPU's memory\n\n%s",
-      FormatTable(rows, "llr").c_str());
+      FormatTable(rows, "llrr").c_str());
 }
 
 void PrintAdapters(const ArtifactAdapters& adapters) {

@@ -54,6 +54,12 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
       "counts; it changes nothing on a CPU",
       "PATTERN=PLACE");
   app.add_option(
+         "--table-cache", flags.table_cache,
+         "keep the rows that are looked up most often in tables of host memory (--table-placement) "
+         "in the GPU's memory as well: SIZE is what this takes in all, as in 2GB, or a share of "
+         "the tables' rows, as in 10%; it is filled while the model serves")
+      ->type_name("SIZE");
+  app.add_option(
          "--adapters", flags.adapters,
          "keep LoRA adapters in slots, for adapters of up to that rank that are loaded "
          "while the model serves; the input adapter_id says for each row of the batch which "

@@ -31,6 +31,7 @@ Result<void> FillContents(const Json& json, ArtifactContents& contents) {
   contents.round_every_op = json.at("rounding") == "every op";
   contents.index_policy = json.value("index_policy", "error");
   contents.batch_invariant = json.value("batch_invariant", false);
+  contents.table_cache = json.value("table_cache", "");
   const auto names = [&](const char* key) { return json.value(key, Json::array()); };
   contents.disabled_fusions = names("disabled_fusions").get<std::set<std::string>>();
   contents.updatable = names("updatable").get<std::vector<std::string>>();

@@ -81,6 +81,7 @@ Result<void> TakeFlags(const std::string& artifact, ModelFlags& flags) {
   FUSEC_TRY(
       TakeFlag("--matmul-precision", artifact, recorded.matmul_precision, flags.matmul_precision));
   FUSEC_TRY(TakeFlag("--index-policy", artifact, recorded.index_policy, flags.index_policy));
+  FUSEC_TRY(TakeFlag("--table-cache", artifact, recorded.table_cache, flags.table_cache));
   FUSEC_TRY(TakeFlag("--adapters", artifact, recorded.adapters, flags.adapters));
   FUSEC_TRY(TakeSwitch("--request-map", artifact, recorded.request_map, flags.request_map));
   if (!flags.per_request.empty() && flags.per_request != recorded.per_request) {

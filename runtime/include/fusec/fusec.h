@@ -214,6 +214,27 @@ FUSEC_API fusec_status fusec_table_info(const fusec_program* program, int i, fus
 FUSEC_API fusec_status fusec_table_version(const fusec_program* program, const char* table,
                                            uint64_t* version);
 
+/* ---- caches of tables in host memory (--table-cache) ---- */
+
+/* Copies of a table's rows in the memory of the GPU. They come and go between runs: those of the rows
+ * that the runs look up most often, as they note it of one look-up in some. */
+typedef struct fusec_cache_info {
+  int64_t rows; /* that have room; 0 for a table without a cache, and on a CPU */
+  size_t bytes; /* of the GPU's memory, with those for scales and biases */
+  uint64_t hits, misses; /* of the look-ups that were noted since the program was loaded */
+  uint64_t loaded; /* rows that were copied into it since then */
+} fusec_cache_info;
+
+/* FUSEC_BAD_INPUT, with the names there are, if no table is called so. */
+FUSEC_API fusec_status fusec_table_cache(fusec_program* program, const char* table,
+                                         fusec_cache_info* info);
+/* Loads into a table's cache the rows that come most often among `count` ids, such as those of an hour's
+ * requests, and returns when they are there. Runs go on meanwhile. ids: host memory, FUSEC_I32 or
+ * FUSEC_I64, each in 0 .. rows - 1. Nothing happens where the table has no cache.
+ * FUSEC_BAD_INPUT: no such table, another dtype, or an id outside the table; nothing is loaded then. */
+FUSEC_API fusec_status fusec_warm_table(fusec_program* program, const char* table, const void* ids,
+                                        fusec_dtype id_dtype, int64_t count);
+
 /* ---- contexts ---- */
 
 /* Cheap beside the program, which owns the weights; a server keeps one per thread. Scratch memory

@@ -157,6 +157,17 @@ class Program {
     internal::Check(fusec_table_version(handle_, table.c_str(), &version));
     return version;
   }
+  // The GPU's cache of rows of a table in host memory (--table-cache), and loading it with those that
+  // come most often among these ids.
+  fusec_cache_info TableCache(const std::string& table) const {
+    fusec_cache_info info;
+    internal::Check(fusec_table_cache(handle_, table.c_str(), &info));
+    return info;
+  }
+  void WarmTable(const std::string& table, std::span<const int64_t> ids) {
+    internal::Check(fusec_warm_table(handle_, table.c_str(), ids.data(), FUSEC_I64,
+                                     static_cast<int64_t>(ids.size())));
+  }
   std::vector<TableInfo> Tables() const {
     std::vector<TableInfo> tables;
     for (int i = 0; i < fusec_table_count(handle_); ++i) {

@@ -21,7 +21,7 @@ from fusec._errors import (
     FallbackWarning,
     NoDevice,
 )
-from fusec._model import Context, Model, TableInfo, Tensor, TensorInfo, load
+from fusec._model import CacheInfo, Context, Model, TableInfo, Tensor, TensorInfo, load
 from fusec._reports import Bench, Explanation, Page, Verification
 from fusec._verbs import Artifact, bench, bisect, compile, edit, explain, rebuild, refit, report, tune, verify
 

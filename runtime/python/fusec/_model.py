@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from fusec import _native
 from fusec._native import Context, Tensor
 
-__all__ = ["Context", "Model", "TableInfo", "Tensor", "TensorInfo", "load"]
+__all__ = ["CacheInfo", "Context", "Model", "TableInfo", "Tensor", "TensorInfo", "load"]
 
 
 class TensorInfo(NamedTuple):
@@ -32,6 +32,21 @@ class TableInfo(NamedTuple):
     storage: str  # of the rows: a dtype, or "int8", "int4", "fp8"
     nbytes: int  # as they are stored, with scales and biases
     fixed: str  # "", or why update_rows cannot update it; storage is "" and nbytes 0 then
+
+
+class CacheInfo(NamedTuple):
+    """Copies of a table's rows in the GPU's memory, which table_cache= of fusec.compile asked for."""
+
+    rows: int  # that have room; 0 for a table without a cache
+    nbytes: int  # of the GPU's memory, with those for scales and biases
+    hits: int  # of the look-ups that were noted, one in some of all, since the model was loaded
+    misses: int
+    loaded: int  # rows that were copied since then
+
+    @property
+    def hit_rate(self) -> float:
+        """The share of look-ups that found their row on the GPU; 0 before any was noted."""
+        return self.hits / max(1, self.hits + self.misses)
 
 
 def _tensor_infos(signature: tuple) -> tuple[TensorInfo, ...]:
@@ -117,6 +132,18 @@ class Model(_native.Model):
         id is outside the table, or the storage has no code for an element; nothing is written then.
         """
         self._update_rows(table, ids, rows)
+
+    def warm_table(self, table: str, ids: Any) -> None:
+        """Loads into a table's cache the rows that come most often among these ids, such as those of an hour's calls.
+
+        ids: i32 or i64, in host memory. The cache also fills by itself, with the rows that calls look up most often. Nothing happens where
+        the table has no cache. Raises BadInput where the table is unknown, or for ids of another dtype or outside the table.
+        """
+        self._warm_table(table, ids)
+
+    def table_cache(self, table: str) -> CacheInfo:
+        """The cache of a table's rows, and how often they were found there."""
+        return CacheInfo(*self._table_cache(table))
 
     @property
     def adapter_slots(self) -> int:

@@ -82,6 +82,7 @@ def compile(
     index_policy: str | None = None,
     table_storage: Mapping[str, str] | None = None,
     table_placement: Mapping[str, str] | None = None,
+    table_cache: str | int | None = None,
     adapters: str | Mapping[str, int] | None = None,
     per_request: str | Sequence[str] | None = None,
     request_map: bool = False,
@@ -110,6 +111,8 @@ def compile(
     table_storage: how embedding tables are stored, by patterns of their names: {"emb.*": "int8"}; "int8", "int4", "fp8", "f16" or "bf16".
     table_placement: where embedding tables lie while a GPU runs the model, likewise: {"emb.*": "host"}; "device" (the default), or "host",
     whose rows kernels read over the bus, so that tables may be larger than the GPU. It changes nothing on a CPU.
+    table_cache: GPU memory for the rows of such tables that are looked up most often, in bytes or as in "2GB", or a share of their rows as
+    in "10%".
     adapters: {"slots": 64, "rank": 16} keeps LoRA adapters in slots, for Model.load_adapter; each row of a batch chooses one by the input
     adapter_id (Model.adapter_slots says more).
     per_request: names or patterns of inputs of which a call has one row, for all items of the batch to share: what depends on them alone
@@ -136,6 +139,7 @@ def compile(
             "index_policy": index_policy,
             "table_storage": _program.named(table_storage, str),
             "table_placement": _program.named(table_placement, str),
+            "table_cache": None if table_cache is None else str(table_cache),
             "adapters": adapters if isinstance(adapters, str) else ",".join(_program.named(adapters, str) or []) or None,
             "per_request": _program.listed(per_request),
             "request_map": request_map,
@@ -224,6 +228,7 @@ def verify(
     index_policy: str | None = None,
     table_storage: Mapping[str, str] | None = None,
     table_placement: Mapping[str, str] | None = None,
+    table_cache: str | int | None = None,
     adapters: str | Mapping[str, int] | None = None,
     per_request: str | Sequence[str] | None = None,
     request_map: bool = False,
@@ -260,6 +265,7 @@ def verify(
             "index_policy": index_policy,
             "table_storage": _program.named(table_storage, str),
             "table_placement": _program.named(table_placement, str),
+            "table_cache": None if table_cache is None else str(table_cache),
             "adapters": adapters if isinstance(adapters, str) else ",".join(_program.named(adapters, str) or []) or None,
             "per_request": _program.listed(per_request),
             "request_map": request_map,

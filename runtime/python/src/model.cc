@@ -130,6 +130,11 @@ void Model::UpdateRows(const std::string& table, nb::handle ids, nb::handle rows
   python::UpdateRows(loaded, table, ids, rows);
 }
 
+void Model::WarmTable(const std::string& table, nb::handle ids) {
+  const std::shared_ptr<Program> loaded = program();
+  python::WarmTable(loaded, table, ids);
+}
+
 void Model::Close() {
   idle_.clear();
   stream_owner_.reset();
@@ -206,6 +211,13 @@ uint64_t TableVersion(const Model& model, const std::string& table) {
   return version;
 }
 
+// (rows, bytes, hits, misses, loaded)
+nb::tuple TableCache(const Model& model, const std::string& table) {
+  fusec_cache_info info;
+  Check(fusec_table_cache(model.program()->handle(), table.c_str(), &info));
+  return nb::make_tuple(info.rows, info.bytes, info.hits, info.misses, info.loaded);
+}
+
 HostTensor AllocateHost(const Model& model, const std::vector<int64_t>& shape,
                         const std::string& dtype) {
   const auto known = FromName(dtype);
@@ -249,6 +261,8 @@ void DeclareModel(nb::module_& module) {
       .def("synchronize", &Model::Synchronize, docs::kSynchronize)
       .def("_update_weights", &Model::UpdateWeights)
       .def("_update_rows", &Model::UpdateRows)
+      .def("_warm_table", &Model::WarmTable)
+      .def("_table_cache", TableCache)
       .def("_load_adapter", &Model::LoadAdapter)
       .def("_unload_adapter", &Model::UnloadAdapter)
       .def_prop_ro("_adapter_slots", &Model::adapter_slots)

@@ -24,6 +24,7 @@ class Model {
   // Raises what fusec_update_weights says. Other threads may run meanwhile.
   void UpdateWeights(const std::string& path);
   void UpdateRows(const std::string& table, nb::handle ids, nb::handle rows);
+  void WarmTable(const std::string& table, nb::handle ids);
   void LoadAdapter(int slot, const std::string& path);
   void UnloadAdapter(int slot);
   int adapter_slots() const;

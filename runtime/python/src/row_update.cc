@@ -73,6 +73,19 @@ void CheckRows(const std::string& what, const std::string& table, const Program&
   // An unknown table is told of by the update.
 }
 
+// Makes a call that may take long.
+template <class Call>
+void WithoutGilCheck(const Call& call) {
+  fusec_status status;
+  std::string message;
+  {
+    const WithoutGil released;
+    status = call();
+    if (status != FUSEC_OK) message = fusec_last_error();
+  }
+  if (status != FUSEC_OK) Raise(status, message);
+}
+
 }  // namespace
 
 void UpdateRows(const std::shared_ptr<Program>& program, const std::string& table, nb::handle ids,
@@ -94,16 +107,24 @@ void UpdateRows(const std::shared_ptr<Program>& program, const std::string& tabl
           ids_name + " and " + rows_name + " are of two libraries that work on different streams");
   const fusec_dtype id_dtype = DtypeOf(ids_name, id_view);
   const fusec_dtype row_dtype = DtypeOf(rows_name, row_view);
-  fusec_status status;
-  std::string message;
-  {
-    const WithoutGil released;
-    status =
-        fusec_update_rows(program->handle(), table.c_str(), id_view.data, id_dtype, row_view.data,
-                          row_dtype, id_view.elements(), id_view.is_on_gpu, given_ids.stream);
-    if (status != FUSEC_OK) message = fusec_last_error();
-  }
-  if (status != FUSEC_OK) Raise(status, message);
+  WithoutGilCheck([&] {
+    return fusec_update_rows(program->handle(), table.c_str(), id_view.data, id_dtype,
+                             row_view.data, row_dtype, id_view.elements(), id_view.is_on_gpu,
+                             given_ids.stream);
+  });
+}
+
+void WarmTable(const std::shared_ptr<Program>& program, const std::string& table, nb::handle ids) {
+  program->CheckNotForked();
+  const std::string what = "the ids of table \"" + table + "\"";
+  const GivenTensor given = ReadDense(*program, what, ids);
+  const TensorView& view = given.view;
+  if (view.is_on_gpu)
+    Raise(FUSEC_BAD_INPUT, what + " are " + DeviceOf(view) + ", expected host memory");
+  const fusec_dtype dtype = DtypeOf(what, view);
+  WithoutGilCheck([&] {
+    return fusec_warm_table(program->handle(), table.c_str(), view.data, dtype, view.elements());
+  });
 }
 
 }  // namespace fusec::python

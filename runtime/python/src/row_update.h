@@ -15,4 +15,8 @@ namespace fusec::python {
 void UpdateRows(const std::shared_ptr<Program>& program, const std::string& table, nb::handle ids,
                 nb::handle rows);
 
+// Loads rows into the table's cache, as fusec_warm_table does. `ids`: i32 or i64 of any shape, in
+// host memory.
+void WarmTable(const std::shared_ptr<Program>& program, const std::string& table, nb::handle ids);
+
 }  // namespace fusec::python

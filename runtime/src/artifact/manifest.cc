@@ -66,6 +66,7 @@ class ManifestReader {
                       return ReadBuffer(item);
                     }));
     FUSEC_RT_ASSIGN(manifest_.tables, ReadTables(root_, manifest_.buffers));
+    FUSEC_RT_ASSIGN(manifest_.row_caches, ReadRowCaches(root_, manifest_.buffers));
     FUSEC_RT_ASSIGN(manifest_.adapters, ReadAdapters(root_, manifest_.buffers));
     FUSEC_RT_TRY(ReadSignature("inputs", BufferKind::kInput, manifest_.inputs));
     FUSEC_RT_TRY(ReadSignature("outputs", BufferKind::kOutput, manifest_.outputs));
@@ -403,9 +404,9 @@ class ManifestReader {
     for (const KernelArgument& argument : step.kernel.arguments) {
       for (const int buffer : argument.buffers) {
         if (!has(step.inputs, buffer)) return missing(buffer);
-        if (manifest_.buffers[buffer].kind != BufferKind::kConstant) {
+        if (has(step.outputs, buffer)) {
           return Fail(FUSEC_BAD_ARTIFACT, item.where(), " passes buffer ", buffer,
-                      " in a list, but it is not constant");
+                      " in a list, but writes it");
         }
       }
       if (argument.kind != KernelArgument::Kind::kBuffer) continue;

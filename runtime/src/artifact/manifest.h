@@ -10,6 +10,7 @@
 #include "runtime/src/artifact/adapters.h"
 #include "runtime/src/artifact/dim_expression.h"
 #include "runtime/src/artifact/matmul_algorithm.h"
+#include "runtime/src/artifact/row_cache.h"
 #include "runtime/src/artifact/table.h"
 #include "runtime/src/status.h"
 
@@ -155,7 +156,8 @@ struct Manifest {
   std::vector<TensorSignature> inputs, outputs;
   bool has_run_time_sizes = false;
   std::vector<Buffer> buffers;
-  std::vector<Table> tables;  // by name
+  std::vector<Table> tables;         // by name
+  std::vector<RowCache> row_caches;  // of tables in host memory
   std::vector<IndexSite> index_sites;
   Adapters adapters;
   std::map<std::string, Target> targets;

@@ -57,7 +57,7 @@ CpuExecutor::CpuExecutor(CpuProgram& program)
         case KernelArgument::Kind::kBuffer:
           steps_[i].arguments.push_back(&buffers_[arguments[j].buffer]);
           break;
-        case KernelArgument::Kind::kBuffers:  // constants, filled in by TakeWeights
+        case KernelArgument::Kind::kBuffers:  // filled in by FillTables
           steps_[i].tables[j].resize(arguments[j].buffers.size());
           steps_[i].arguments.push_back(steps_[i].tables[j].data());
           break;
@@ -81,6 +81,9 @@ void CpuExecutor::TakeWeights(std::shared_ptr<CpuWeights> weights) {
     const auto constant = weights_->artifact->Constant(static_cast<int>(i));
     if (!constant.empty()) buffers_[i] = const_cast<std::byte*>(constant.data());
   }
+}
+
+void CpuExecutor::FillTables() {
   for (size_t i = 0; i < steps_.size(); ++i) {
     const auto& arguments = program_.target.steps[i].kernel.arguments;
     for (size_t j = 0; j < arguments.size(); ++j) {
@@ -217,6 +220,7 @@ Status CpuExecutor::Run(const RunBindings& bindings) {
   if (auto weights = program_.weights.Get(); weights != weights_) TakeWeights(std::move(weights));
   if (dims_version_ == 0 || dims_version_ != bindings.dims_version) FUSEC_RT_TRY(Update(bindings));
   FUSEC_RT_TRY(BindTensors(bindings));
+  FillTables();
   error_ = {};
   {
     const ThreadShare share(program_.threads);

@@ -92,6 +92,7 @@ class CpuExecutor : public Executor {
     int useful_threads = 1;
   };
   void TakeWeights(std::shared_ptr<CpuWeights> weights);
+  void FillTables();  // of steps, from buffers_
   Status Update(const RunBindings& bindings);
   Status UpdateKernel(const Step& step, StepState& state, std::span<const int64_t> symbols);
   Status BindTensors(const RunBindings& bindings);

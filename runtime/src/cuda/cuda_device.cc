@@ -56,7 +56,33 @@ Status CudaDevice::Load() {
     FUSEC_RT_ASSIGN(cublaslt_, CublasLt::Create(*context_));
   }
   FUSEC_RT_ASSIGN(weights_, CudaWeights::Upload(*context_, artifact_));
-  return {};
+  return row_caches_.Create();
+}
+
+CUdeviceptr CudaDevice::AddressForKernels(int buffer) const {
+  const CUdeviceptr cached = row_caches_.Address(buffer);
+  return cached != 0 ? cached : weights_.Address(buffer);
+}
+
+Status CudaDevice::AfterRun() {
+  if (row_caches_.empty() || !row_caches_.Ended()) return {};
+  const std::unique_lock lock(changes_, std::try_to_lock);
+  return lock ? row_caches_.EndPeriod() : Status();  // else after one of the next runs
+}
+
+Status CudaDevice::WarmTable(const Table& table, const void* ids, fusec_dtype id_dtype,
+                             int64_t count) {
+  FUSEC_RT_TRY(context_->Usable());
+  const std::lock_guard lock(changes_);
+  ScopedContext scope(*context_);
+  return row_caches_.Warm(table, ids, id_dtype, count);
+}
+
+StatusOr<fusec_cache_info> CudaDevice::TableCache(const Table& table) {
+  FUSEC_RT_TRY(context_->Usable());
+  const std::lock_guard lock(changes_);
+  ScopedContext scope(*context_);
+  return row_caches_.Info(table);
 }
 
 StatusOr<std::unique_ptr<Executor>> CudaDevice::NewExecutor() {
@@ -64,17 +90,23 @@ StatusOr<std::unique_ptr<Executor>> CudaDevice::NewExecutor() {
   return std::unique_ptr<Executor>(std::move(executor));
 }
 
+Status CudaDevice::EnqueueWeights(ChangedWeights& changed, const Artifact& weights,
+                                  std::span<const ConstantPart> kept, CUstream stream) const {
+  FUSEC_RT_TRY(weights_.EnqueueCopies(*context_, changed, weights, kept, stream));
+  return changed.on_host.empty() ? Status() : row_caches_.EnqueueCopyOfAll(stream);
+}
+
 // The addresses stay, as captured graphs have them.
 Status CudaDevice::UpdateWeights(std::unique_ptr<Artifact> weights,
                                  std::span<const ConstantPart> kept) {
   FUSEC_RT_TRY(context_->Usable());
+  const std::lock_guard lock(changes_);
   ScopedContext scope(*context_);
   const Artifact& old = updated_ ? *updated_ : artifact_;
   FUSEC_RT_ASSIGN(ChangedWeights changed,
                   CudaWeights::UploadChanged(*context_, *weights, old, rows_.written()));
-  const CudaContext& context = *context_;
   FUSEC_RT_TRY(weights_switch_.Switch(
-      [&](CUstream to) { return weights_.EnqueueCopies(context, changed, *weights, kept, to); }));
+      [&](CUstream stream) { return EnqueueWeights(changed, *weights, kept, stream); }));
   updated_ = std::move(weights);
   rows_.ForgetWritten();
   return {};
@@ -83,6 +115,7 @@ Status CudaDevice::UpdateWeights(std::unique_ptr<Artifact> weights,
 Status CudaDevice::WriteConstants(std::span<const ConstantPart> parts,
                                   std::span<const std::vector<std::byte>> contents) {
   FUSEC_RT_TRY(context_->Usable());
+  const std::lock_guard lock(changes_);
   ScopedContext scope(*context_);
   FUSEC_RT_ASSIGN(const UploadedBytes uploaded, UploadBytes(*context_, contents));
   return weights_switch_.Switch([&](CUstream stream) -> Status {
@@ -95,6 +128,7 @@ Status CudaDevice::WriteConstants(std::span<const ConstantPart> parts,
 
 Status CudaDevice::UpdateRows(const RowUpdate& update) {
   FUSEC_RT_TRY(context_->Usable());
+  const std::lock_guard lock(changes_);
   ScopedContext scope(*context_);
   return rows_.Update(update);
 }

@@ -11,6 +11,7 @@
 #include "runtime/src/cuda/cuda_input_copy.h"
 #include "runtime/src/cuda/cuda_kernels.h"
 #include "runtime/src/cuda/cuda_matmul_epilogue.h"
+#include "runtime/src/cuda/cuda_row_caches.h"
 #include "runtime/src/cuda/cuda_rows.h"
 #include "runtime/src/cuda/cuda_weights.h"
 #include "runtime/src/cuda/weights_switch.h"
@@ -28,13 +29,16 @@ class CudaDevice : public Device {
   const std::string& name() const override { return name_; }
   const Target& target() const override { return target_; }
   bool has_device_memory() const override { return true; }
-  size_t weight_bytes() const override { return weights_.bytes(); }
+  size_t weight_bytes() const override { return weights_.bytes() + row_caches_.bytes(); }
   StatusOr<std::unique_ptr<Executor>> NewExecutor() override;
   Status UpdateWeights(std::unique_ptr<Artifact> weights,
                        std::span<const ConstantPart> kept) override;
   Status WriteConstants(std::span<const ConstantPart> parts,
                         std::span<const std::vector<std::byte>> contents) override;
   Status UpdateRows(const RowUpdate& update) override;
+  Status WarmTable(const Table& table, const void* ids, fusec_dtype id_dtype,
+                   int64_t count) override;
+  StatusOr<fusec_cache_info> TableCache(const Table& table) override;
   StatusOr<void*> AllocateHost(size_t bytes) override;
   void FreeHost(void* memory) override;
 
@@ -44,6 +48,11 @@ class CudaDevice : public Device {
   CudaInputCopy input_copy() const { return CudaInputCopy(kernels_.of_runtime().copy_inputs); }
   StatusOr<CudaModule> LoadRowKernels() const;
   const CudaWeights& weights() const { return weights_; }
+  const CudaRowCaches& row_caches() const { return row_caches_; }
+  // Of a constant, for kernels; 0 for other buffers.
+  CUdeviceptr AddressForKernels(int buffer) const;
+  // A run was enqueued, by a thread that is not Enqueuing any more.
+  Status AfterRun();
   WeightsSwitch& weights_switch() { return weights_switch_; }
   CublasLt* cublaslt() const { return cublaslt_.get(); }  // null without a matmul step
   MatmulEpilogues& epilogues() { return epilogues_; }
@@ -63,6 +72,8 @@ class CudaDevice : public Device {
  private:
   CudaDevice(const Artifact& artifact, std::unique_ptr<CudaContext> context);
   Status Load();
+  Status EnqueueWeights(ChangedWeights& changed, const Artifact& weights,
+                        std::span<const ConstantPart> kept, CUstream stream) const;
 
   const Artifact& artifact_;
   std::unique_ptr<CudaContext> context_;  // outlives all below
@@ -73,6 +84,8 @@ class CudaDevice : public Device {
   std::unique_ptr<const Artifact> updated_;  // which has them now, after an update
   WeightsSwitch weights_switch_;
   CudaRows rows_{*this};
+  CudaRowCaches row_caches_{*this};
+  std::mutex changes_;  // of weights, rows and caches: one at a time
   std::unique_ptr<CublasLt> cublaslt_;
   MatmulEpilogues epilogues_;
   MatmulPrecision precision_ = MatmulPrecision::kHighest;

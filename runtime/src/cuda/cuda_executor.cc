@@ -127,7 +127,7 @@ StatusOr<std::vector<CUdeviceptr>> CudaExecutor::Locate(const RunBindings& bindi
   for (size_t i = 0; i < buffers.size(); ++i) {
     const int64_t offset = bindings.arena->offsets[i];
     buffers[i] = offset >= 0 ? arena_.get() + static_cast<CUdeviceptr>(offset)
-                             : device_.weights().Address(static_cast<int>(i));
+                             : device_.AddressForKernels(static_cast<int>(i));
   }
   const auto buffer_of = [&](const TensorSignature& tensor) -> CUdeviceptr& {
     return buffers[static_cast<size_t>(tensor.buffer)];
@@ -261,13 +261,15 @@ Status CudaExecutor::Run(const RunBindings& bindings) {
   ScopedContext scope(context_);
   FinishEarlier();
   FUSEC_RT_TRY(Start(bindings, own_.stream.get(), true));
-  return Finish();
+  FUSEC_RT_TRY(Finish());
+  return device_.AfterRun();
 }
 
 Status CudaExecutor::RunAsync(const RunBindings& bindings, void* stream) {
   FUSEC_RT_TRY(context_.Usable());
   ScopedContext scope(context_);
-  return Start(bindings, static_cast<CUstream>(stream), false);
+  FUSEC_RT_TRY(Start(bindings, static_cast<CUstream>(stream), false));
+  return device_.AfterRun();
 }
 
 Status CudaExecutor::Synchronize() {

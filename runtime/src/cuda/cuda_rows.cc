@@ -198,6 +198,9 @@ Status CudaRows::Write(const Source& update) {
         FUSEC_RT_TRY(Launch(kernels_.copy_16, "copy_rows_16", words, piece, stream));
       else
         FUSEC_RT_TRY(Launch(kernels_.copy_2, "copy_rows_2", words, piece, stream));
+      for (const int buffer : {update.table->buffer, update.table->factors})
+        FUSEC_RT_TRY(device_.row_caches().EnqueueCopyOfRows(buffer, piece.ids, piece.id_bytes,
+                                                            piece.count, stream));
       return FUSEC_CUDA(context, kPurpose, cuEventRecord, room.written.get(), stream);
     }));
   }

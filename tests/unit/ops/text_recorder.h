@@ -47,6 +47,9 @@ class TextRecorder : public LowerContext {
   Expr SlotFromData(const Scalar&, int, ArrayRef<Expr>, int) override {
     ReportBug(__FILE__, __LINE__, "SlotFromData", "is not for these ops");
   }
+  Expr PlaceOfCachedRow(const Expr&, int) override {
+    ReportBug(__FILE__, __LINE__, "PlaceOfCachedRow", "is not for these ops");
+  }
   Scalar DataFromIndex(const Expr&, Dtype) override {
     ReportBug(__FILE__, __LINE__, "DataFromIndex", "is not for these ops");
   }

@@ -210,6 +210,7 @@ class LowerEvaluator : public LowerContext {
   Expr SlotFromData(const Scalar&, int, ArrayRef<Expr>, int) override {
     ReportBug(__FILE__, __LINE__, "SlotFromData", "is not for these ops");
   }
+  Expr PlaceOfCachedRow(const Expr& row, int) override { return row; }
   Scalar DataFromIndex(const Expr& index, Dtype dtype) override {
     return {Number(index), dtype};
   }

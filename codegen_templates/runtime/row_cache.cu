@@ -1,0 +1,166 @@
+// ---- from codegen_templates/runtime/row_cache.cu ----
+// What changes caches of rows (device/row_cache.cuh) between runs: empty_sets when they are made;
+// note_rows for ids that are known to be looked up; admit_rows, then end_period, now and then; and
+// copy_all_rows or copy_rows where the table has got other rows.
+
+// A cache, and the table whose rows it holds. The sets lie behind the header.
+struct CachedTable {
+  RowCache* cache;
+  const unsigned char* table;
+  unsigned char* bank;
+  long long row_bytes;
+  unsigned set_count;
+  unsigned most_admitted;  // rows in a period
+};
+
+// Of a cache, since it was made.
+struct CacheTotals {
+  unsigned long long hits, misses, admitted;
+};
+
+constexpr unsigned kWholeWarp = 0xffffffffu;
+constexpr int kSetInts = sizeof(RowCacheSet) / sizeof(int);  // one for each lane of a warp
+
+__device__ __forceinline__ int* SetOf(const CachedTable& table, unsigned set) {
+  return reinterpret_cast<int*>(table.cache + 1) + static_cast<long long>(set) * kSetInts;
+}
+
+template <class Word>
+__device__ __forceinline__ void CopyWords(const unsigned char* from, unsigned char* to,
+                                          long long count, int lane) {
+  for (long long i = lane; i < count; i += 32)
+    reinterpret_cast<Word*>(to)[i] = reinterpret_cast<const Word*>(from)[i];
+}
+
+// A warp copies a row of the table to a place of the bank.
+__device__ __forceinline__ void CopyRow(const CachedTable& table, long long row, long long place,
+                                        int lane) {
+  const unsigned char* from = table.table + row * table.row_bytes;
+  unsigned char* to = table.bank + place * table.row_bytes;
+  if (table.row_bytes % 16 == 0)
+    CopyWords<uint4>(from, to, table.row_bytes / 16, lane);
+  else if (table.row_bytes % 4 == 0)
+    CopyWords<unsigned>(from, to, table.row_bytes / 4, lane);
+  else
+    CopyWords<unsigned char>(from, to, table.row_bytes, lane);
+}
+
+// The lane with the greatest `value`, the first of equal ones.
+__device__ __forceinline__ int LaneOfMaximum(int value) {
+  int most = value;
+  for (int step = 16; step > 0; step /= 2) most = max(most, __shfl_xor_sync(kWholeWarp, most, step));
+  return __ffs(static_cast<int>(__ballot_sync(kWholeWarp, value == most))) - 1;
+}
+
+// A thread for each int of a set.
+extern "C" __global__ void __launch_bounds__(256) empty_sets(const CachedTable* tables) {
+  const CachedTable table = tables[blockIdx.y];
+  const unsigned set = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+  const int lane = threadIdx.x % 32;
+  if (set >= table.set_count) return;
+  const bool is_row = lane / kCacheWays % 2 == 0;
+  SetOf(table, set)[lane] = is_row ? -1 : 0;
+}
+
+// A thread for each id.
+extern "C" __global__ void __launch_bounds__(256)
+note_rows(const CachedTable* tables, int number, const void* ids, int id_bytes, int count) {
+  const CachedTable table = tables[number];
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  const int row = id_bytes == 4 ? static_cast<const int*>(ids)[i]
+                                : static_cast<int>(static_cast<const long long*>(ids)[i]);
+  const unsigned hash = HashOfRow(static_cast<unsigned>(row));
+  auto* set = reinterpret_cast<RowCacheSet*>(SetOf(table, CacheSetOf(hash, table.set_count)));
+  int way = -1;
+  for (int k = 0; k < kCacheWays; ++k) way = set->rows[k] == row ? k : way;
+  NoteUse(set, way, row, hash);
+}
+
+// A warp for each set, a lane for each of its ints. Candidates that were used more often than rows
+// of the set take their places, as long as the period may still admit rows; `first_set` varies so
+// that all sets get their turn. With `ages`, all uses count half from now on.
+extern "C" __global__ void __launch_bounds__(256)
+admit_rows(const CachedTable* tables, unsigned first_set, int ages) {
+  const CachedTable table = tables[blockIdx.y];
+  const unsigned number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+  if (number >= table.set_count) return;
+  const unsigned set =
+      static_cast<unsigned>((number + static_cast<unsigned long long>(first_set)) % table.set_count);
+  const int lane = threadIdx.x % 32;
+  const bool counts_row = lane / kCacheWays == 1, counts_candidate = lane / kCacheWays == 3;
+  int word = SetOf(table, set)[lane];
+  for (int n = 0; n < kCacheWays; ++n) {
+    const int row_of_count = __shfl_up_sync(kWholeWarp, word, kCacheWays);
+    // Lanes of empty places come first.
+    const int of_row = !counts_row ? -2147483647 - 1 : row_of_count < 0 ? 2147483647 : -word;
+    const int of_candidate = counts_candidate && row_of_count >= 0 ? word : 0;
+    const int most = LaneOfMaximum(of_candidate), least = LaneOfMaximum(of_row);
+    const int uses = __shfl_sync(kWholeWarp, of_candidate, most);
+    const int row = __shfl_sync(kWholeWarp, word, most - kCacheWays);
+    const int old_row = __shfl_sync(kWholeWarp, word, least - kCacheWays);
+    const int old_uses = __shfl_sync(kWholeWarp, word, least);
+    if (uses <= 0 || (old_row >= 0 && uses <= old_uses)) break;
+    // Two threads may have made it a candidate in two places.
+    const bool is_there = __any_sync(kWholeWarp, lane < kCacheWays && word == row);
+    if (!is_there) {
+      unsigned admitted = 0;
+      if (lane == 0) admitted = atomicAdd(&table.cache->admitted, 1u);
+      if (__shfl_sync(kWholeWarp, admitted, 0) >= table.most_admitted) break;
+      CopyRow(table, row, static_cast<long long>(set) * kCacheWays + least - kCacheWays, lane);
+    }
+    if (lane == most) word = 0;
+    if (lane == most - kCacheWays) word = -1;
+    if (lane == least && !is_there) word = uses;
+    if (lane == least - kCacheWays && !is_there) word = row;
+  }
+  if (ages != 0 && (counts_row || counts_candidate)) word = word > 0 ? word / 2 : 0;
+  SetOf(table, set)[lane] = word;
+}
+
+// A thread for each counter: adds what was counted to the totals, and lets the next runs note the
+// uses of others.
+extern "C" __global__ void __launch_bounds__(64)
+end_period(const CachedTable* tables, CacheTotals* totals, unsigned noting_limit,
+           unsigned noting_seed) {
+  const CachedTable table = tables[blockIdx.x];
+  RowCache& cache = *table.cache;
+  CacheTotals& total = totals[blockIdx.x];
+  const int i = threadIdx.x;
+  atomicAdd(&total.hits, static_cast<unsigned long long>(cache.hits[i]));
+  atomicAdd(&total.misses, static_cast<unsigned long long>(cache.misses[i]));
+  cache.hits[i] = cache.misses[i] = 0;
+  if (i != 0) return;
+  total.admitted += min(cache.admitted, table.most_admitted);
+  cache.admitted = 0;
+  cache.noting_limit = noting_limit;
+  cache.noting_seed = noting_seed;
+}
+
+// A warp for each set: the rows that it holds, as the table has them now.
+extern "C" __global__ void __launch_bounds__(256) copy_all_rows(const CachedTable* tables) {
+  const CachedTable table = tables[blockIdx.y];
+  const unsigned set = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+  if (set >= table.set_count) return;
+  for (int way = 0; way < kCacheWays; ++way) {
+    const int row = SetOf(table, set)[way];
+    if (row >= 0)
+      CopyRow(table, row, static_cast<long long>(set) * kCacheWays + way, threadIdx.x % 32);
+  }
+}
+
+// A warp for each id: the same of these rows.
+extern "C" __global__ void __launch_bounds__(256)
+copy_rows(const CachedTable* tables, int number, const void* ids, int id_bytes, int count) {
+  const CachedTable table = tables[number];
+  const int i = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+  if (i >= count) return;
+  const long long row = id_bytes == 4 ? static_cast<const int*>(ids)[i]
+                                      : static_cast<const long long*>(ids)[i];
+  const unsigned hash = HashOfRow(static_cast<unsigned>(row));
+  const unsigned set = CacheSetOf(hash, table.set_count);
+  for (int way = 0; way < kCacheWays; ++way) {
+    if (SetOf(table, set)[way] == row)
+      CopyRow(table, row, static_cast<long long>(set) * kCacheWays + way, threadIdx.x % 32);
+  }
+}
