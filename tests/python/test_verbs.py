@@ -39,7 +39,7 @@ class Flags(Quiet):
         "verify": {"help", "json", "bisect"},  # always; fusec.bisect
         "bench": {"help", "json"},
         "tune": {"help"},
-        "explain": {"help", "json", "kernel", "dot"},  # methods of the Explanation
+        "explain": {"help", "json", "kernel", "dot", "weights", "tensor"},  # methods of the Explanation
         "report": {"help"},
         "refit": {"help"},
         "edit": {"help"},
@@ -263,6 +263,9 @@ class Reports(Quiet):
         self.assertGreater(explained.bytes_before, 0)
         kernel = explained.kernels[0]
         self.assertIn(kernel.name, explained.kernel(kernel.name))
+        self.assertEqual(set(explained.weights()), {"constants", "initializers"})
+        with self.assertRaisesRegex(fusec.BadUsage, "--tensor none"):
+            explained.weights("none")
         self.assertTrue(explained.dot().startswith("digraph"))
         page = explained._repr_html_()
         self.assertIn(kernel.name, page)

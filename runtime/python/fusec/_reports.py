@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 from fusec import _program
@@ -411,6 +412,10 @@ class Explanation(Report):
     def kernel(self, name: str) -> str:
         """A kernel's page: its ONNX nodes, its IR and its code."""
         return self._run({"kernel": name})
+
+    def weights(self, pattern: str | None = None) -> dict[str, Any]:
+        """What each stored tensor was made of, and where each initializer went; those whose names match, as "layers.*.weight"."""
+        return json.loads(self._run({"weights": True, "tensor": pattern, "json": True}))["weights"]
 
     def dot(self) -> str:
         """A drawing: Graphviz text with one cluster per kernel."""

@@ -38,6 +38,7 @@ std::string TextWithNeeds(const std::string& path) {
       {"device/block_cluster.cuh", {"vector"}},
       {"device/made_operand.cuh", {"vector"}},
       {"device/matmul_rows.cuh", {"vector"}},
+      {"device/row_cache.cuh", {"vector"}},
       {"device/slot_matmul.cuh", {"half", "vector", "tensor_core", "matmul_rows"}},
       {"device/register_weights.cuh", {"half", "vector"}},
       {"device/simd_reduce.cuh", {"block_reduce"}},
