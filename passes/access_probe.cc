@@ -6,11 +6,12 @@
 #include "compiler/ir/op_def.h"
 #include "compiler/region/block_stages.h"
 #include "compiler/region/reducers.h"
+#include "passes/op_probe.h"
 
 namespace fusec {
 
-// Says yes to everything an op's Lower asks for and only looks at what it loads.
-class ProbedElement : public LowerContext {
+// Follows what an element of an op is made of.
+class ProbedElement : public OpProbe {
  public:
   ProbedElement(AccessProbe& probe, const Node& node, int result, ArrayRef<Expr> index)
       : probe_(probe) {
@@ -22,32 +23,20 @@ class ProbedElement : public LowerContext {
   Scalar Load(int operand, ArrayRef<Expr> index) override {
     const Value* value = node_->operands[operand];
     probe_.Follows(value, index);
-    return {"x", value->type.dtype};
+    return {kScalar, value->type.dtype};
   }
-  std::string Array(int) override { return "x"; }
-  Scalar Let(const std::string&, Dtype dtype, const std::string&) override { return {"x", dtype}; }
-  void Use(const std::string&) override {}
   Scalar SelectBelow(const Expr& position, const Expr& limit, Dtype dtype,
                      function_ref<Scalar()> then, function_ref<Scalar()> otherwise) override {
     if (!ranges().ProvenNonNegative(position - limit)) then();
     if (!ranges().ProvenLess(position, limit)) otherwise();
-    return {"x", dtype};
+    return {kScalar, dtype};
   }
-  Expr IndexFromData(const Scalar&, const Expr& extent, int, ArrayRef<Expr>) override {
-    const std::string name = "data_index_" + std::to_string(probe_.fresh_++);
-    probe_.ranges_.Set(name, 0, extent - 1);
-    return Expr::Symbol(name);
-  }
-  Expr SlotFromData(const Scalar& data, int operand, ArrayRef<Expr> position, int bank) override {
-    return IndexFromData(data, node_->operand(bank)->type.shape[0], operand, position);
-  }
-  Expr PlaceOfCachedRow(const Expr& row, int) override { return row; }
-  Scalar DataFromIndex(const Expr&, Dtype dtype) override { return {"x", dtype}; }
-  Scalar FoldRange(OpKind, Dtype, const Scalar&, const Scalar&, const Expr& extent,
-                   function_ref<Scalar(const Expr&)> element) override {
+
+ protected:
+  Expr AnyBelow(const Expr& extent) override {
     const std::string name = "step_" + std::to_string(probe_.fresh_++);
     probe_.ranges_.Set(name, 0, extent - 1);
-    return element(Expr::Symbol(name));
+    return Expr::Symbol(name);
   }
 
  private:

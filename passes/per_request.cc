@@ -68,11 +68,9 @@ bool IsTold(const Graph& graph, ArrayRef<size_t> per_request, const std::string&
 }
 
 Result<Value*> AddMap(Graph& graph, const std::string& batch, const DimSymbol& requests) {
-  for (size_t i = 0; i < graph.inputs.size(); ++i) {
-    if (graph.InputName(i) == kRequestMap) {
-      return Usage(std::string("the model has an input \"") + kRequestMap +
-                   "\" already, which --request-map would add");
-    }
+  if (FindRequestMap(graph)) {
+    return Usage(std::string("the model has an input \"") + kRequestMap +
+                 "\" already, which --request-map would add");
   }
   for (const DimSymbol& symbol : graph.symbols) {
     if (symbol.name == requests.name)
@@ -85,6 +83,13 @@ Result<Value*> AddMap(Graph& graph, const std::string& batch, const DimSymbol& r
 }
 
 }  // namespace
+
+Value* FindRequestMap(const Graph& graph) {
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    if (graph.InputName(i) == kRequestMap) return graph.inputs[i].get();
+  }
+  return nullptr;
+}
 
 bool IsPerRequest(const std::string& input, const PerRequest& per_request) {
   if (per_request.is_mapped && input == kRequestMap) return false;

@@ -21,6 +21,9 @@ struct PerRequest {
 inline constexpr const char* kRequestMap = "request_of_item";
 inline constexpr const char* kRequests = "requests";
 
+// The input request_of_item, or null where a call has one request.
+Value* FindRequestMap(const Graph& graph);
+
 // Whether the input of that name has one row per request.
 bool IsPerRequest(const std::string& input, const PerRequest& per_request);
 

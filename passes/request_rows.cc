@@ -4,13 +4,6 @@
 
 namespace fusec {
 
-Value* FindRequestMap(const Graph& graph) {
-  for (size_t i = 0; i < graph.inputs.size(); ++i) {
-    if (graph.InputName(i) == kRequestMap) return graph.inputs[i].get();
-  }
-  return nullptr;
-}
-
 std::optional<std::string> BatchOfItems(const Graph& graph, const PerRequest& per_request) {
   if (per_request.inputs.empty()) return std::nullopt;
   if (const Value* map = FindRequestMap(graph)) return map->type.shape[0].AsSymbol();

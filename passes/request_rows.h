@@ -9,9 +9,6 @@ namespace fusec {
 
 // What passes ask of a graph with inputs per request.
 
-// The input request_of_item, or null where a call has one request.
-Value* FindRequestMap(const Graph& graph);
-
 // The dim of the items that share requests; nullopt if nothing is replicated for them.
 std::optional<std::string> BatchOfItems(const Graph& graph, const PerRequest& per_request);
 

@@ -5,6 +5,7 @@
 #include "compiler/ir/element_sources.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/region/reducers.h"
+#include "passes/op_probe.h"
 
 namespace fusec {
 
@@ -21,7 +22,7 @@ bool Contains(const Expr& expr, const std::string& symbol) {
 }
 
 // Follows any element of a result to the elements of the operands that it is made of.
-class RowProbe : public LowerContext {
+class RowProbe : public OpProbe {
  public:
   RowProbe(const Node& node, const Items& items, function_ref<bool(const Value*)> is_by_item)
       : items_(items), is_by_item_(is_by_item), ranges_(items.ranges()) {
@@ -45,11 +46,8 @@ class RowProbe : public LowerContext {
   Scalar Load(int operand, ArrayRef<Expr> index) override {
     const Value* value = node_->operands[operand];
     Look(value, index);
-    return {"x", value->type.dtype};
+    return {kScalar, value->type.dtype};
   }
-  std::string Array(int) override { return "x"; }
-  Scalar Let(const std::string&, Dtype dtype, const std::string&) override { return {"x", dtype}; }
-  void Use(const std::string&) override {}
   Scalar SelectBelow(const Expr& position, const Expr& limit, Dtype dtype,
                      function_ref<Scalar()> then, function_ref<Scalar()> otherwise) override {
     if (ranges_.ProvenLess(position, limit)) return then();
@@ -57,22 +55,19 @@ class RowProbe : public LowerContext {
     if (IsOfItem(position) || IsOfItem(limit)) Refuse(kByPlace);
     then();
     otherwise();
-    return {"x", dtype};
+    return {kScalar, dtype};
   }
-  Expr IndexFromData(const Scalar&, const Expr& extent, int, ArrayRef<Expr>) override {
-    return Step(extent);
-  }
-  Expr SlotFromData(const Scalar&, int, ArrayRef<Expr>, int bank) override {
-    return Step(node_->operand(bank)->type.shape[0]);
-  }
-  Expr PlaceOfCachedRow(const Expr& row, int) override { return row; }
   Scalar DataFromIndex(const Expr& index, Dtype dtype) override {
     if (IsOfItem(index)) Refuse(kByPlace);
-    return {"x", dtype};
+    return {kScalar, dtype};
   }
-  Scalar FoldRange(OpKind, Dtype, const Scalar&, const Scalar&, const Expr& extent,
-                   function_ref<Scalar(const Expr&)> element) override {
-    return element(Step(extent));
+
+ protected:
+  Expr AnyBelow(const Expr& extent) override {
+    if (extent.IsConstant(1)) return 0;
+    const std::string name = "any_" + std::to_string(steps_++);
+    ranges_.Set(name, 0, extent - 1);
+    return Expr::Symbol(name);
   }
 
  private:
@@ -81,24 +76,17 @@ class RowProbe : public LowerContext {
   }
   bool IsOfItem(const Expr& expr) const { return Contains(expr, kItem) || items_.DependOn(expr); }
 
-  Expr Step(const Expr& extent) {
-    if (extent.IsConstant(1)) return 0;
-    const std::string name = "any_" + std::to_string(steps_++);
-    ranges_.Set(name, 0, extent - 1);
-    return Expr::Symbol(name);
-  }
-
   void Follow() {
     const OpFunctions& functions = GetOpDef(node_->kind).functions;
     if (functions.lower) {
       functions.lower(*this);
     } else if (node_->kind == OpKind::kMatMul) {
-      const Expr k = Step(MatMulDepth(*node_));
+      const Expr k = AnyBelow(MatMulDepth(*node_));
       for (int side = 0; side < 2; ++side)
         Look(node_->operand(side), MatMulOperandIndex(*node_, side, index_, k));
     } else if (IsReducer(*node_) && node_->Has("axes")) {
       Exprs k;
-      for (const Expr& dim : ReducedDims(*node_)) k.push_back(Step(dim));
+      for (const Expr& dim : ReducedDims(*node_)) k.push_back(AnyBelow(dim));
       Look(node_->operand(0), ReductionOperandIndex(*node_, index_, k));
     } else if (node_->operands.size() == 1 && node_->Has("axis")) {
       FollowLine(node_->Int("axis"));
@@ -115,7 +103,7 @@ class RowProbe : public LowerContext {
       index.insert(index.begin() + axis, Expr(0));
     else if (IsOfItem(index[axis]))
       Refuse(kByPlace);
-    index[axis] = Step(shape[axis]);
+    index[axis] = AnyBelow(shape[axis]);
     Look(node_->operand(0), index);
   }
 

@@ -27,6 +27,7 @@ struct RowCache {
 };
 // The sets lie behind the header.
 constexpr int kCacheHeaderInts = sizeof(RowCache) / sizeof(int);
+constexpr int kCacheSetInts = sizeof(RowCacheSet) / sizeof(int);  // one for each lane of a warp
 
 // Scrambled, so that neighbours belong to different sets (the finalizer of MurmurHash3).
 __device__ __forceinline__ unsigned HashOfRow(unsigned row) {
@@ -37,44 +38,62 @@ __device__ __forceinline__ unsigned HashOfRow(unsigned row) {
   return row ^ row >> 16;
 }
 
-__device__ __forceinline__ unsigned CacheSetOf(unsigned hash, unsigned set_count) {
-  return static_cast<unsigned>(static_cast<unsigned long long>(hash) * set_count >> 32);
+// Where a cache may hold a row, and whether it does.
+struct CachePlace {
+  int row;
+  unsigned hash, set;
+  int way;  // -1: the set does not hold it
+  // Of the copy, in rows from the bank's beginning.
+  __device__ __forceinline__ long long in_bank() const {
+    return static_cast<long long>(set) * kCacheWays + way;
+  }
+};
+
+// `cache` is the header, with sets behind it.
+__device__ __forceinline__ const int* CacheSetAt(const int* cache, unsigned set) {
+  return cache + kCacheHeaderInts + static_cast<long long>(set) * kCacheSetInts;
 }
 
-// Counts a use of a row that the set holds (`way`), or else one of its candidates. A candidate
-// yields its place to another row once that one has been seen more often.
-__device__ __forceinline__ void NoteUse(RowCacheSet* set, int way, int row, unsigned hash) {
-  const int place = static_cast<int>(hash) & (kCacheWays - 1);
-  if (way >= 0) {
-    atomicAdd(&set->uses[way], 1);
-  } else if (set->candidates[place] == row) {
-    atomicAdd(&set->candidate_uses[place], 1);
-  } else if (atomicAdd(&set->candidate_uses[place], -1) <= 1) {
-    atomicExch(&set->candidates[place], row);
-    atomicExch(&set->candidate_uses[place], 1);
+__device__ __forceinline__ CachePlace FindRow(const int* cache, unsigned set_count,
+                                              long long row) {
+  const int number = static_cast<int>(row);
+  const unsigned hash = HashOfRow(static_cast<unsigned>(number));
+  const unsigned set =
+      static_cast<unsigned>(static_cast<unsigned long long>(hash) * set_count >> 32);
+  const Vector<int, kCacheWays> rows = LoadVector<kCacheWays>(CacheSetAt(cache, set));
+  int way = -1;
+#pragma unroll
+  for (int i = 0; i < kCacheWays; ++i) way = rows.at[i] == number ? i : way;
+  return {number, hash, set, way};
+}
+
+// Counts a use of a row that the set holds, or else of one of its candidates. A candidate yields its
+// place to another row once that one has been seen more often.
+__device__ __forceinline__ void NoteUse(const int* cache, const CachePlace& place) {
+  auto* set = reinterpret_cast<RowCacheSet*>(const_cast<int*>(CacheSetAt(cache, place.set)));
+  const int candidate = static_cast<int>(place.hash) & (kCacheWays - 1);
+  if (place.way >= 0) {
+    atomicAdd(&set->uses[place.way], 1);
+  } else if (set->candidates[candidate] == place.row) {
+    atomicAdd(&set->candidate_uses[candidate], 1);
+  } else if (atomicAdd(&set->candidate_uses[candidate], -1) <= 1) {
+    atomicExch(&set->candidates[candidate], place.row);
+    atomicExch(&set->candidate_uses[candidate], 1);
   }
 }
 
-// Where `row` of a table lies, in rows from the address that is given for the table. `cache` is the
-// header.
+// Where `row` of a table lies, in rows from the address that is given for the table.
 __device__ __forceinline__ long long PlaceOfCachedRow(const int* cache, long long row) {
   const RowCache& header = *reinterpret_cast<const RowCache*>(cache);
   const unsigned set_count = header.set_count;
   if (set_count == 0) return row;
-  const int number = static_cast<int>(row);
-  const unsigned hash = HashOfRow(static_cast<unsigned>(number));
-  const unsigned index = CacheSetOf(hash, set_count);
-  const int* set = cache + kCacheHeaderInts + index * (sizeof(RowCacheSet) / sizeof(int));
-  const Vector<int, kCacheWays> rows = LoadVector<kCacheWays>(set);
-  int way = -1;
-#pragma unroll
-  for (int i = 0; i < kCacheWays; ++i) way = rows.at[i] == number ? i : way;
+  const CachePlace place = FindRow(cache, set_count, row);
   const unsigned thread = blockIdx.x * blockDim.x + threadIdx.x;
   if (HashOfRow(thread + header.noting_seed) < header.noting_limit) {
     RowCache* counters = reinterpret_cast<RowCache*>(const_cast<int*>(cache));
-    unsigned* counted = way >= 0 ? counters->hits : counters->misses;
+    unsigned* counted = place.way >= 0 ? counters->hits : counters->misses;
     atomicAdd(&counted[thread % kCacheCounters], 1u);
-    NoteUse(reinterpret_cast<RowCacheSet*>(const_cast<int*>(set)), way, number, hash);
+    NoteUse(cache, place);
   }
-  return way >= 0 ? static_cast<long long>(index) * kCacheWays + way : header.first_row + row;
+  return place.way >= 0 ? place.in_bank() : header.first_row + row;
 }

@@ -19,10 +19,13 @@ struct CacheTotals {
 };
 
 constexpr unsigned kWholeWarp = 0xffffffffu;
-constexpr int kSetInts = sizeof(RowCacheSet) / sizeof(int);  // one for each lane of a warp
 
 __device__ __forceinline__ int* SetOf(const CachedTable& table, unsigned set) {
-  return reinterpret_cast<int*>(table.cache + 1) + static_cast<long long>(set) * kSetInts;
+  return const_cast<int*>(CacheSetAt(reinterpret_cast<const int*>(table.cache), set));
+}
+
+__device__ __forceinline__ CachePlace FindRow(const CachedTable& table, long long row) {
+  return FindRow(reinterpret_cast<const int*>(table.cache), table.set_count, row);
 }
 
 template <class Word>
@@ -68,13 +71,7 @@ note_rows(const CachedTable* tables, int number, const void* ids, int id_bytes, 
   const CachedTable table = tables[number];
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= count) return;
-  const int row = id_bytes == 4 ? static_cast<const int*>(ids)[i]
-                                : static_cast<int>(static_cast<const long long*>(ids)[i]);
-  const unsigned hash = HashOfRow(static_cast<unsigned>(row));
-  auto* set = reinterpret_cast<RowCacheSet*>(SetOf(table, CacheSetOf(hash, table.set_count)));
-  int way = -1;
-  for (int k = 0; k < kCacheWays; ++k) way = set->rows[k] == row ? k : way;
-  NoteUse(set, way, row, hash);
+  NoteUse(reinterpret_cast<const int*>(table.cache), FindRow(table, IdAt(ids, id_bytes, i)));
 }
 
 // A warp for each set, a lane for each of its ints. Candidates that were used more often than rows
@@ -155,12 +152,6 @@ copy_rows(const CachedTable* tables, int number, const void* ids, int id_bytes, 
   const CachedTable table = tables[number];
   const int i = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
   if (i >= count) return;
-  const long long row = id_bytes == 4 ? static_cast<const int*>(ids)[i]
-                                      : static_cast<const long long*>(ids)[i];
-  const unsigned hash = HashOfRow(static_cast<unsigned>(row));
-  const unsigned set = CacheSetOf(hash, table.set_count);
-  for (int way = 0; way < kCacheWays; ++way) {
-    if (SetOf(table, set)[way] == row)
-      CopyRow(table, row, static_cast<long long>(set) * kCacheWays + way, threadIdx.x % 32);
-  }
+  const CachePlace place = FindRow(table, IdAt(ids, id_bytes, i));
+  if (place.way >= 0) CopyRow(table, place.row, place.in_bank(), threadIdx.x % 32);
 }

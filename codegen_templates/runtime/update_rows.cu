@@ -18,9 +18,11 @@ struct RowPiece {
 constexpr unsigned long long kEmptySlot = ~0ULL;
 constexpr int kPositionBits = 20;  // of a slot; the id is above them
 
+__device__ __forceinline__ long long IdAt(const void* ids, int id_bytes, long long i) {
+  return id_bytes == 4 ? static_cast<const int*>(ids)[i] : static_cast<const long long*>(ids)[i];
+}
 __device__ __forceinline__ long long IdAt(const RowPiece& piece, long long i) {
-  return piece.id_bytes == 4 ? static_cast<const int*>(piece.ids)[i]
-                             : static_cast<const long long*>(piece.ids)[i];
+  return IdAt(piece.ids, piece.id_bytes, i);
 }
 
 // Where the search for an id begins: the high bits of its product with 2^64 / golden ratio.

@@ -20,25 +20,17 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.append(str(Path(__file__).resolve().parents[2] / "models"))
 import suite  # noqa: E402
-from program import benched, said  # noqa: E402
+from program import add_model_arguments, benched, compiled  # noqa: E402
 
 MODELS = ("dlrm_dot", "dcnv2", "lecture_small", "lora_mlp_1k", "lola")
 ROUNDS = 2
 
 
-def build(model, artifact, flags, args):
-    target = ["--target", args.target] if args.target else []
-    said("compile", model, "-o", artifact, "--matmul-precision", args.precision, *target, *flags)
-    if args.tune:
-        device = ["--device", args.device] if args.device else []
-        said("tune", artifact, "--dim", f"batch={args.batches}", *device)
-
-
 def measure(name, folder, args):
     model = suite.write_model(name, folder, args.dtype, args.scale)
     artifacts = {"by_batch": folder / f"{name}_by_batch", "invariant": folder / f"{name}_invariant"}
-    build(model, artifacts["by_batch"], [], args)
-    build(model, artifacts["invariant"], ["--batch-invariant"], args)
+    compiled(model, artifacts["by_batch"], [], args, f"batch={args.batches}")
+    compiled(model, artifacts["invariant"], ["--batch-invariant"], args, f"batch={args.batches}")
     results = []
     for batch in map(int, args.batches.split(",")):
         best = {}
@@ -54,14 +46,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default=",".join(MODELS), help="names of models/suite.py (default: %(default)s)")
     parser.add_argument("--batches", default="1,64,2048")
-    parser.add_argument("--precision", default="highest", help="as for fusec compile")
-    parser.add_argument("--dtype", choices=suite.NUMPY_DTYPES, default="fp32")
-    parser.add_argument("--scale", choices=suite.SCALES, default="medium")
-    parser.add_argument("--tune", action="store_true")
-    parser.add_argument("--device", default="", help="as for fusec bench")
-    parser.add_argument("--target", default="", help="as for fusec compile")
+    add_model_arguments(parser, suite)
     parser.add_argument("--folder", type=Path, help="where models and artifacts are written for the time being")
-    parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
     args = parser.parse_args()
     results = []
     for name in args.models.split(","):

@@ -23,7 +23,7 @@ sys.dont_write_bytecode = True
 sys.path.append(str(Path(__file__).resolve().parents[2] / "models"))
 sys.path.append(str(Path(__file__).resolve().parent / "peers"))
 import suite  # noqa: E402
-from program import benched, said  # noqa: E402
+from program import add_model_arguments, benched, compiled, said  # noqa: E402
 
 NAME = "dlrm_request"
 OF_USER = "in0,in1,in2"
@@ -34,15 +34,10 @@ REPLAYS = 200  # of a CUDA graph between two events
 def build(model, folder, args):
     """The artifacts by what they are."""
     flags = {"replicated": [], "split": ["--per-request", OF_USER], "mapped": ["--per-request", OF_USER, "--request-map"]}
-    target = ["--target", args.target] if args.target else []
-    artifacts = {}
-    for kind, of_kind in flags.items():
-        artifacts[kind] = folder / kind
-        said("compile", model, "-o", artifacts[kind], "--matmul-precision", args.precision, *target, *of_kind)
-        if args.tune:
-            device = ["--device", args.device] if args.device else []
-            requests = ["--dim", f"requests={args.requests}"] if kind == "mapped" else []
-            said("tune", artifacts[kind], "--dim", f"batch={args.batches}", *requests, *device)
+    artifacts = {kind: folder / kind for kind in flags}
+    for kind, artifact in artifacts.items():
+        requests = [f"requests={args.requests}"] if kind == "mapped" else []
+        compiled(model, artifact, flags[kind], args, f"batch={args.batches}", *requests)
     return artifacts
 
 
@@ -114,14 +109,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batches", default="2048")
     parser.add_argument("--requests", default="1,8", help="of artifacts with a map (default: %(default)s)")
-    parser.add_argument("--precision", default="highest", help="as for fusec compile")
-    parser.add_argument("--dtype", choices=suite.NUMPY_DTYPES, default="fp32")
-    parser.add_argument("--scale", choices=suite.SCALES, default="medium")
-    parser.add_argument("--tune", action="store_true")
+    add_model_arguments(parser, suite)
     parser.add_argument("--torch", action="store_true", help="time a module of PyTorch, too")
-    parser.add_argument("--device", default="", help="as for fusec bench")
-    parser.add_argument("--target", default="", help="as for fusec compile")
-    parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -23,3 +23,23 @@ def benched(artifact, *flags, device=""):
     (report,) = json.loads(said("bench", artifact, *flags, "--json", *chosen))
     times = report.get("device_us") or report["call_us"]
     return times["median"] if isinstance(times, dict) else times, report
+
+
+def add_model_arguments(parser, suite):
+    """How a model of models/suite.py is written, compiled, tuned and timed, for `compiled` and `benched`."""
+    parser.add_argument("--precision", default="highest", help="as for fusec compile")
+    parser.add_argument("--dtype", choices=suite.NUMPY_DTYPES, default="fp32")
+    parser.add_argument("--scale", choices=suite.SCALES, default="medium")
+    parser.add_argument("--tune", action="store_true")
+    parser.add_argument("--device", default="", help="as for fusec bench")
+    parser.add_argument("--target", default="", help="as for fusec compile")
+    parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
+
+
+def compiled(model, artifact, flags, args, *dims):
+    """Compiles a model as the arguments say, and tunes it for `dims`, each NAME=SIZE,..., if they want it."""
+    target = ["--target", args.target] if args.target else []
+    said("compile", model, "-o", artifact, "--matmul-precision", args.precision, *target, *flags)
+    if args.tune:
+        device = ["--device", args.device] if args.device else []
+        said("tune", artifact, *(word for dim in dims for word in ("--dim", dim)), *device)

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "compiler/support/child_process.h"
 #include "compiler/support/read_file.h"
 #include "runtime/src/artifact/hash.h"
+#include "tests/end_to_end/program_test.h"
 
 namespace fusec {
 namespace {
@@ -27,10 +27,6 @@ class Blame : public testing::Test {
     fs::remove_all(folder_);
   }
 
-  static ChildResult Fusec(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), FUSEC_PROGRAM);
-    return RunChild(arguments);
-  }
   void Compile(const std::string& model) const {
     const ChildResult child = Fusec(
         {kModels + model, "-o", artifact_, "--target", "cpu,sm_90a", "--cpu-level", "x86-64-v3"});

@@ -8,8 +8,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "compiler/support/child_process.h"
 #include "compiler/support/read_file.h"
+#include "tests/end_to_end/program_test.h"
 
 namespace fusec {
 namespace {
@@ -37,10 +37,6 @@ class Edit : public testing::Test {
     before_ = Files();
   }
 
-  static ChildResult Fusec(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), FUSEC_PROGRAM);
-    return RunChild(arguments);
-  }
   ChildResult Rebuild(const std::vector<std::string>& flags = {}) const {
     std::vector<std::string> arguments = {"rebuild", artifact_};
     arguments.insert(arguments.end(), flags.begin(), flags.end());

@@ -8,9 +8,9 @@
 #include <regex>
 #include <set>
 
-#include "compiler/support/child_process.h"
 #include "compiler/support/read_file.h"
 #include "tests/end_to_end/dot_parser.h"
+#include "tests/end_to_end/program_test.h"
 
 namespace fusec {
 namespace {
@@ -20,9 +20,8 @@ using Json = nlohmann::json;
 
 class Explained : public testing::TestWithParam<const char*> {
  protected:
-  static ChildResult Fusec(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), FUSEC_PROGRAM);
-    const ChildResult child = RunChild(arguments);
+  static ChildResult Fusec(const std::vector<std::string>& arguments) {
+    const ChildResult child = fusec::Fusec(arguments);
     EXPECT_EQ(child.exit_code, 0) << child.errors;
     return child;
   }

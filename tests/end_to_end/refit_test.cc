@@ -11,8 +11,8 @@
 
 #include "compiler/package/artifact_folder.h"
 #include "compiler/package/weights_file.h"
-#include "compiler/support/child_process.h"
 #include "compiler/support/read_file.h"
+#include "tests/end_to_end/program_test.h"
 
 namespace fusec {
 namespace {
@@ -78,10 +78,6 @@ model (float[batch,5] x, int64[batch] id) => (float[batch,4] y)
     const ChildResult child = Fusec(arguments);
     EXPECT_EQ(child.exit_code, 0) << child.errors;
     return out;
-  }
-  static ChildResult Fusec(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), FUSEC_PROGRAM);
-    return RunChild(arguments);
   }
 
   std::string folder_;

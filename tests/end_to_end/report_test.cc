@@ -8,8 +8,8 @@
 #include <regex>
 #include <set>
 
-#include "compiler/support/child_process.h"
 #include "compiler/support/read_file.h"
+#include "tests/end_to_end/program_test.h"
 
 namespace fusec {
 namespace {
@@ -22,9 +22,8 @@ class Reported : public testing::Test {
   void SetUp() override { folder_ = *MakeTemporaryFolder(); }
   void TearDown() override { fs::remove_all(folder_); }
 
-  static ChildResult Fusec(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), FUSEC_PROGRAM);
-    const ChildResult child = RunChild(arguments);
+  static ChildResult Fusec(const std::vector<std::string>& arguments) {
+    const ChildResult child = fusec::Fusec(arguments);
     EXPECT_EQ(child.exit_code, 0) << child.errors;
     return child;
   }

@@ -6,7 +6,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "compiler/support/child_process.h"
+#include "tests/end_to_end/program_test.h"
+
 
 namespace fusec {
 namespace {
@@ -55,27 +56,10 @@ g (float[batch, 3] user, int64[batch, 5] history, int64[batch] item) => (float[b
 }
 )";
 
-class Requests : public testing::Test {
+class Requests : public ModelTest {
  protected:
-  void SetUp() override {
-    folder_ = *MakeTemporaryFolder();
-    model_ = folder_ + "/model.onnxtxt";
-    std::ofstream(model_) << kModel;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  Requests() : ModelTest(kModel) {}
 
-  static ChildResult Fusec(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), FUSEC_PROGRAM);
-    return RunChild(arguments);
-  }
-  std::string Compiled(const std::vector<std::string>& flags) const {
-    std::vector<std::string> arguments = {model_,       "-o",          folder_ + "/out", "--target",
-                                          "cpu,sm_90a", "--cpu-level", "x86-64-v3"};
-    arguments.insert(arguments.end(), flags.begin(), flags.end());
-    const ChildResult built = Fusec(arguments);
-    EXPECT_EQ(built.exit_code, 0) << built.errors;
-    return folder_ + "/out";
-  }
   // Against the model as it was exported, with a row for each item.
   void ExpectVerified(const std::string& artifact, const std::vector<std::string>& dims) const {
     std::vector<std::string> arguments = {"verify", artifact, "--model", model_, "--device", "cpu"};
@@ -86,8 +70,6 @@ class Requests : public testing::Test {
   static Json Explained(const std::string& artifact, const char* target) {
     return Json::parse(Fusec({"explain", artifact, "--target", target, "--json"}).output);
   }
-
-  std::string folder_, model_;
 };
 
 const std::vector<std::string> kOne = {"--per-request", "user,history"};

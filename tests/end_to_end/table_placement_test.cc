@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/driver/tune/artifact_source.h"
-#include "compiler/support/child_process.h"
+#include "tests/end_to_end/program_test.h"
 
 namespace fusec {
 namespace {
@@ -24,27 +24,10 @@ g (int64[batch] ids) => (float[batch, 3] y)
 }
 )";
 
-class TablePlacement : public testing::Test {
+class TablePlacement : public ModelTest {
  protected:
-  void SetUp() override {
-    folder_ = *MakeTemporaryFolder();
-    model_ = folder_ + "/model.onnxtxt";
-    std::ofstream(model_) << kModel;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  TablePlacement() : ModelTest(kModel) {}
 
-  static ChildResult Fusec(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), FUSEC_PROGRAM);
-    return RunChild(arguments);
-  }
-  std::string Compiled(const std::vector<std::string>& flags) const {
-    std::vector<std::string> arguments = {model_,       "-o",          folder_ + "/out", "--target",
-                                          "cpu,sm_90a", "--cpu-level", "x86-64-v3"};
-    arguments.insert(arguments.end(), flags.begin(), flags.end());
-    const ChildResult built = Fusec(arguments);
-    EXPECT_EQ(built.exit_code, 0) << built.errors;
-    return folder_ + "/out";
-  }
   static Json ManifestOf(const std::string& artifact) {
     std::ifstream file(artifact + "/manifest.json");
     return Json::parse(file);
@@ -57,8 +40,6 @@ class TablePlacement : public testing::Test {
     }
     return names;
   }
-
-  std::string folder_, model_;
 };
 
 TEST_F(TablePlacement, IsRecordedAndExplained) {

@@ -8,8 +8,8 @@
 
 #include "compiler/driver/artifact/tensor_files.h"
 #include "compiler/driver/tune/artifact_source.h"
-#include "compiler/support/child_process.h"
 #include "passes/stored_rows.h"
+#include "tests/end_to_end/program_test.h"
 
 namespace fusec {
 namespace {
@@ -22,10 +22,6 @@ class TableStorageProgram : public testing::Test {
   void SetUp() override { folder_ = *MakeTemporaryFolder(); }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  static ChildResult Fusec(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), FUSEC_PROGRAM);
-    return RunChild(arguments);
-  }
   static Json FusecJson(const std::vector<std::string>& arguments) {
     const ChildResult child = Fusec(arguments);
     EXPECT_EQ(child.exit_code, 0) << child.errors;

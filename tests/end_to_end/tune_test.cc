@@ -9,9 +9,9 @@
 
 #include "compiler/driver/tune/artifact_source.h"
 #include "compiler/driver/tune/region_race.h"
-#include "compiler/support/child_process.h"
 #include "compiler/support/interrupt.h"
 #include "compiler/support/read_file.h"
+#include "tests/end_to_end/program_test.h"
 
 namespace fusec {
 namespace {
@@ -35,10 +35,6 @@ class Tune : public testing::Test {
     unsetenv("FUSEC_CACHE_DIR");
   }
 
-  static ChildResult Fusec(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), FUSEC_PROGRAM);
-    return RunChild(arguments);
-  }
   ChildResult TuneIt(ArrayRef<std::string> more) {
     std::vector<std::string> arguments = {"tune", artifact_, "--device", "cpu"};
     arguments.insert(arguments.end(), more.begin(), more.end());

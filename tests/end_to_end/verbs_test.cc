@@ -9,8 +9,8 @@
 
 #include "compiler/driver/artifact/tensor_files.h"
 #include "compiler/driver/tune/artifact_source.h"
-#include "compiler/support/child_process.h"
 #include "compiler/support/read_file.h"
+#include "tests/end_to_end/program_test.h"
 
 namespace fusec {
 namespace {
@@ -34,10 +34,6 @@ class Verbs : public testing::Test {
   }
   static void TearDownTestSuite() { fs::remove_all(folder_); }
 
-  static ChildResult Fusec(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), FUSEC_PROGRAM);
-    return RunChild(arguments);
-  }
   // The JSON that a call prints, which must be all of stdout.
   static Json FusecJson(ArrayRef<std::string> arguments) {
     const ChildResult child = Fusec(arguments);

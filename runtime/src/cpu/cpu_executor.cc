@@ -57,8 +57,10 @@ CpuExecutor::CpuExecutor(CpuProgram& program)
         case KernelArgument::Kind::kBuffer:
           steps_[i].arguments.push_back(&buffers_[arguments[j].buffer]);
           break;
-        case KernelArgument::Kind::kBuffers:  // filled in by FillTables
+        case KernelArgument::Kind::kBuffers:
           steps_[i].tables[j].resize(arguments[j].buffers.size());
+          for (size_t k = 0; k < arguments[j].buffers.size(); ++k)
+            listed_.push_back({&steps_[i].tables[j][k], arguments[j].buffers[k]});
           steps_[i].arguments.push_back(steps_[i].tables[j].data());
           break;
         case KernelArgument::Kind::kErrors:
@@ -80,16 +82,6 @@ void CpuExecutor::TakeWeights(std::shared_ptr<CpuWeights> weights) {
   for (size_t i = 0; i < buffers_.size(); ++i) {
     const auto constant = weights_->artifact->Constant(static_cast<int>(i));
     if (!constant.empty()) buffers_[i] = const_cast<std::byte*>(constant.data());
-  }
-}
-
-void CpuExecutor::FillTables() {
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const auto& arguments = program_.target.steps[i].kernel.arguments;
-    for (size_t j = 0; j < arguments.size(); ++j) {
-      for (size_t k = 0; k < steps_[i].tables[j].size(); ++k)
-        steps_[i].tables[j][k] = buffers_[arguments[j].buffers[k]];
-    }
   }
 }
 
@@ -220,7 +212,7 @@ Status CpuExecutor::Run(const RunBindings& bindings) {
   if (auto weights = program_.weights.Get(); weights != weights_) TakeWeights(std::move(weights));
   if (dims_version_ == 0 || dims_version_ != bindings.dims_version) FUSEC_RT_TRY(Update(bindings));
   FUSEC_RT_TRY(BindTensors(bindings));
-  FillTables();
+  for (const Listed& listed : listed_) *listed.place = buffers_[listed.buffer];
   error_ = {};
   {
     const ThreadShare share(program_.threads);

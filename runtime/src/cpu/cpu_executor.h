@@ -91,8 +91,12 @@ class CpuExecutor : public Executor {
     MatmulSizes sizes;  // of a matmul
     int useful_threads = 1;
   };
+  // Where a step's argument has the address of a buffer in a list.
+  struct Listed {
+    void** place;
+    int buffer;
+  };
   void TakeWeights(std::shared_ptr<CpuWeights> weights);
-  void FillTables();  // of steps, from buffers_
   Status Update(const RunBindings& bindings);
   Status UpdateKernel(const Step& step, StepState& state, std::span<const int64_t> symbols);
   Status BindTensors(const RunBindings& bindings);
@@ -106,6 +110,7 @@ class CpuExecutor : public Executor {
   std::shared_ptr<CpuWeights> weights_;  // of the last run
   std::vector<void*> buffers_;           // by buffer; kernel arguments point into it
   std::vector<StepState> steps_;
+  std::vector<Listed> listed_;  // of all steps, filled in before each run
   IndexError error_;
   IndexError* error_address_ = &error_;
   std::optional<CpuMatmul> matmul_;  // with these weights

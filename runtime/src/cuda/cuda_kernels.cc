@@ -192,6 +192,16 @@ StatusOr<CudaModule> LoadModule(const CudaContext& context, const void* image,
   return CudaModule(context, module);
 }
 
+Status LoadFunctions(const CudaContext& context, const CudaModule& module,
+                     std::initializer_list<std::pair<CUfunction*, const char*>> wanted) {
+  for (const auto& [function, name] : wanted) {
+    const std::string purpose = Text("kernel ", name);
+    FUSEC_RT_TRY(FUSEC_CUDA(context, purpose, cuModuleGetFunction, function, module.get(), name));
+    FUSEC_RT_TRY(FUSEC_CUDA(context, purpose, cuFuncLoad, *function));
+  }
+  return {};
+}
+
 StatusOr<CudaModule> LoadRowKernels(const CudaContext& context, const Artifact& artifact,
                                     const GpuTargetChoice& choice) {
   const auto code = choice.target->files.find(kRowKernels);

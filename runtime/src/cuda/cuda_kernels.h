@@ -1,7 +1,9 @@
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/src/artifact/artifact.h"
@@ -61,6 +63,10 @@ class CudaKernels {
 // The kernels of codegen_templates/runtime/update_rows.cu, which only updates of rows need.
 StatusOr<CudaModule> LoadRowKernels(const CudaContext& context, const Artifact& artifact,
                                     const GpuTargetChoice& choice);
+
+// Gives kernels of a module by name, which must be there, loaded so that the first launch need not.
+Status LoadFunctions(const CudaContext& context, const CudaModule& module,
+                     std::initializer_list<std::pair<CUfunction*, const char*>> wanted);
 
 StatusOr<CudaModule> LoadModule(const CudaContext& context, const void* image,
                                 std::string_view purpose);

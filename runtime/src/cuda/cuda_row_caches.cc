@@ -69,19 +69,14 @@ StatusOr<CudaRowCaches::CachedTable> CudaRowCaches::Allocate(const RowCache& cac
 }
 
 Status CudaRowCaches::AcquireKernels() {
-  const CudaContext& context = device_.context();
   FUSEC_RT_ASSIGN(module_, device_.LoadRowKernels());
-  for (const auto& [function, name] : {std::pair(&kernels_.empty_sets, "empty_sets"),
-                                       {&kernels_.note_rows, "note_rows"},
-                                       {&kernels_.admit_rows, "admit_rows"},
-                                       {&kernels_.end_period, "end_period"},
-                                       {&kernels_.copy_all_rows, "copy_all_rows"},
-                                       {&kernels_.copy_rows, "copy_rows"}}) {
-    FUSEC_RT_TRY(FUSEC_CUDA(context, Text("kernel ", name), cuModuleGetFunction, function,
-                            module_.get(), name));
-    FUSEC_RT_TRY(FUSEC_CUDA(context, Text("kernel ", name), cuFuncLoad, *function));
-  }
-  return {};
+  return LoadFunctions(device_.context(), module_,
+                       {{&kernels_.empty_sets, "empty_sets"},
+                        {&kernels_.note_rows, "note_rows"},
+                        {&kernels_.admit_rows, "admit_rows"},
+                        {&kernels_.end_period, "end_period"},
+                        {&kernels_.copy_all_rows, "copy_all_rows"},
+                        {&kernels_.copy_rows, "copy_rows"}});
 }
 
 Status CudaRowCaches::Create() {
@@ -248,14 +243,9 @@ StatusOr<fusec_cache_info> CudaRowCaches::Info(const Table& table) {
   fusec_cache_info info{};
   const std::vector<size_t> caches = CachesOf(table);
   if (caches.empty()) return info;
-  std::vector<Totals> totals(tables_.size());
-  std::vector<Header> headers(tables_.size());
-  const CudaContext& context = device_.context();
-  FUSEC_RT_TRY(device_.weights_switch().Switch([&](CUstream stream) -> Status {
-    FUSEC_RT_TRY(EnqueueEndOfPeriod(stream));
-    return FUSEC_CUDA(context, kPurpose, cuMemcpyDtoHAsync, totals.data(), totals_.get(),
-                      totals.size() * sizeof(Totals), stream);
-  }));
+  FUSEC_RT_TRY(
+      device_.weights_switch().Switch([&](CUstream stream) { return EnqueueEndOfPeriod(stream); }));
+  const auto* totals = static_cast<const Totals*>(seen_totals_.get());
   for (const size_t cache : caches) {
     const int64_t rows = tables_[cache].set_count * RowCache::kWays;
     info.rows = std::max(info.rows, rows);

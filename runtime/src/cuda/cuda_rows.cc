@@ -35,18 +35,14 @@ Status CudaRows::Launch(CUfunction kernel, const char* name, int64_t threads, co
 
 Status CudaRows::AcquireKernels() {
   if (module_) return {};
-  const CudaContext& context = device_.context();
   FUSEC_RT_ASSIGN(CudaModule module, device_.LoadRowKernels());
-  for (const auto& [function, name] : {std::pair(&kernels_.check, "check_rows"),
-                                       {&kernels_.clear, "clear_slots"},
-                                       {&kernels_.claim, "claim_rows"},
-                                       {&kernels_.copy_16, "copy_rows_16"},
-                                       {&kernels_.copy_2, "copy_rows_2"},
-                                       {&kernels_.store, "store_rows"}}) {
-    FUSEC_RT_TRY(FUSEC_CUDA(context, Text("kernel ", name), cuModuleGetFunction, function,
-                            module.get(), name));
-    FUSEC_RT_TRY(FUSEC_CUDA(context, Text("kernel ", name), cuFuncLoad, *function));
-  }
+  FUSEC_RT_TRY(LoadFunctions(device_.context(), module,
+                             {{&kernels_.check, "check_rows"},
+                              {&kernels_.clear, "clear_slots"},
+                              {&kernels_.claim, "claim_rows"},
+                              {&kernels_.copy_16, "copy_rows_16"},
+                              {&kernels_.copy_2, "copy_rows_2"},
+                              {&kernels_.store, "store_rows"}}));
   module_ = std::move(module);
   return {};
 }
