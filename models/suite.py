@@ -17,7 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
+import family_graphs
 import suite_graphs
+
+FAMILIES = {**suite_graphs.FAMILIES, **family_graphs.FAMILIES}
 
 # Rows of the 26 tables of Criteo Kaggle: 33.8 million.
 KAGGLE_ROWS = [1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27,
@@ -34,7 +37,7 @@ def capped(rows, most):
 
 @dataclasses.dataclass
 class Workload:
-    family: str                                  # a function of suite_graphs, and its twins in PyTorch and JAX
+    family: str                                  # a function of suite_graphs or family_graphs, and its twins in PyTorch and JAX
     config: dict                                 # of that function
     cells: dict = dataclasses.field(default_factory=dict)  # precision class -> batches that are measured
     id_rows: list = None                         # ids of column i are below id_rows[i]; default: config["rows"]
@@ -68,6 +71,18 @@ WORKLOADS = {
                                               "tower": [512, 256], "bottom": [256, 64], "top": [512, 256, 1]}),
     "dcnv2_small": Workload("dcnv2", {"rows": capped(KAGGLE_ROWS, 1000), "dim": 16, "rank": 64, "crosses": 3,
                                       "bottom": [13, 64, 16], "top": [256, 64, 1]}),
+    # Families that nothing was tuned for when they were added.
+    "target_attention": Workload("target_attention", {"rows": [1_000_000], "dim": 64, "history": 50, "attention": [80, 40]}, {"high": [1024]}),
+    "compressed_interaction": Workload("compressed_interaction", {"rows": capped(KAGGLE_ROWS, 100_000), "dim": 16, "layers": [100, 100, 50]},
+                                       {"high": [1024]}),
+    "hstu": Workload("hstu", {"width": 256, "heads": 4, "tokens": 200}, {"fp16": [16]}),
+    "experts": Workload("experts", {"rows": capped(KAGGLE_ROWS, 100_000), "dim": 16, "tasks": 3, "experts": 4, "levels": [256, 128],
+                                    "tower": [64, 1]}, {"high": [2048]}),
+    "field_attention": Workload("field_attention", {"rows": capped(KAGGLE_ROWS, 100_000), "dim": 32, "heads": 2, "layers": 3}, {"high": [2048]}),
+    "bert": Workload("bert", {"width": 384, "heads": 6, "tokens": 128, "layers": 2}, {"fp16": [16]}),
+    "llama_block": Workload("llama_block", {"width": 1024, "heads": 16, "key_heads": 4, "tokens": 256, "hidden": 2816, "rank": 16},
+                            {"fp16": [8]}),
+    "gru": Workload("gru", {"rows": [1_000_000], "dim": 128, "history": 50}, {"high": [64]}),
 }
 
 
@@ -78,13 +93,20 @@ def config_of(name, scale="full"):
     return config
 
 
+def inputs_of_family(family, config, id_rows):
+    """What in0, in1, ... are: dims behind the batch, and below what the ids of each column are, or None of floats."""
+    if family in family_graphs.FAMILIES:
+        return family_graphs.inputs_of(family, config)
+    return suite_graphs.inputs_of_family(family, config, id_rows)
+
+
 def inputs_of(name, batch, dtype, seed, scale="full", ids="uniform"):
     """Random inputs by name: standard normal floats; ids uniform, or such that id i is about 1/i as frequent."""
     workload, config = WORKLOADS[name], config_of(name, scale)
     rng = np.random.default_rng([seed, batch, zlib.crc32(name.encode())])
     inputs = {}
     id_rows = workload.id_rows or config.get("rows")
-    for i, (shape, rows) in enumerate(suite_graphs.inputs_of_family(workload.family, config, id_rows)):
+    for i, (shape, rows) in enumerate(inputs_of_family(workload.family, config, id_rows)):
         if rows is None:
             inputs[f"in{i}"] = rng.standard_normal([batch, *shape], np.float32).astype(NUMPY_DTYPES[dtype])
             continue
@@ -136,7 +158,7 @@ def write_model(name, folder, dtype="fp32", scale="full", seed=1):
     if path.exists():
         return path
     config = config_of(name, scale)
-    model, weights = suite_graphs.build(name, WORKLOADS[name].family, config, dtype)
+    model, weights = suite_graphs.build(name, FAMILIES[WORKLOADS[name].family], config, dtype)
     write_files(path, model, weights, dtype, seed, family=WORKLOADS[name].family, config=config)
     return path
 

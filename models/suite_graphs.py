@@ -287,8 +287,11 @@ def dense_shape(family, config):
     return [config["width"]] if "width" in config else [13]
 
 
-def build(name, family, config, dtype):
-    """The model, whose weights are declared and have no data yet, and those weights."""
+FAMILIES = {function.__name__: function for function in (lecture, dot, dcnv2, dlrm_request, lora_mlp, lola, lora_block, deep_fm, two_tower)}
+
+
+def build(name, function, config, dtype):
+    """The model of a family's function, whose weights are declared and have no data yet, and those weights."""
     builder = Builder(dtype)
-    output, shape = globals()[family](builder, config)
+    output, shape = function(builder, config)
     return builder.model(name, output, shape), builder.weights

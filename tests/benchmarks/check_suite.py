@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """That the suite's models, with cut tables, compile for a GPU and give the interpreter's and onnxruntime's answers on
-the CPU, in float32 and float16. lecture_main, dcnv2 and lora_block are left to the benchmark: their widths take minutes here.
+the CPU, in float32 and float16. lecture_main, dcnv2 and the transformer blocks of GPT-2 and Llama are left to the
+benchmark: their widths take minutes here.
 
 usage: check_suite.py FUSEC
 """
@@ -14,7 +15,7 @@ sys.dont_write_bytecode = True
 sys.path.append(str(Path(__file__).resolve().parents[2] / "models"))
 import suite  # noqa: E402
 
-SLOW = ("lecture_main", "dcnv2", "lora_block")
+SLOW = ("lecture_main", "dcnv2", "lora_block", "llama_block")
 
 
 def problem_of(fusec, model, folder):
