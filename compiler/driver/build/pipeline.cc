@@ -81,6 +81,8 @@ std::vector<std::string> SharedPasses(bool round_every_op, bool per_request) {
 
 std::vector<std::string> FusionPasses(TargetKind target) {
   std::vector<std::string> passes;
+  // Before chains are stacked, since chains of one input are better off side by side.
+  passes.push_back("join-products");
   // A small batch waits for launches on a GPU. Before inputs and tails of products are fused.
   if (target == TargetKind::kGpu) passes.push_back("stack-products");
   // Behind all that makes look-ups of others. The CPU reads rows where they are.

@@ -3,24 +3,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-ALPHA = 0.5
-DTYPES = {"fp32": torch.float32, "fp16": torch.float16}
-
-
-def mlp(widths, last=None):
-    layers = []
-    for i, (a, b) in enumerate(zip(widths, widths[1:])):
-        layers += [nn.ReLU()] if i else []
-        layers.append(nn.Linear(a, b))
-    return nn.Sequential(*layers, *([last] if last is not None else []))
-
-
-def tables_of(config):
-    return nn.ModuleList([nn.Embedding(rows, config["dim"]) for rows in config["rows"]])
-
-
-def look_up(tables, ids):
-    return [table(ids[:, i]) for i, table in enumerate(tables)]
+import family_models
+from modules import ALPHA, look_up, mlp, tables_of
 
 
 def indices_of(family, config):
@@ -200,13 +184,13 @@ class DlrmRequest(nn.Module):
 
 
 FAMILIES = {"lecture": Lecture, "dot": Dot, "dcnv2": Dcnv2, "lora_mlp": LoraMlp, "lola": Lola,
-            "lora_block": LoraBlock, "deep_fm": DeepFm, "two_tower": TwoTower, "dlrm_request": DlrmRequest}
+            "lora_block": LoraBlock, "deep_fm": DeepFm, "two_tower": TwoTower, "dlrm_request": DlrmRequest, **family_models.FAMILIES}
 
 
 def load(family, config, weights, device):
     """The module on `device`, its parameters from numpy arrays by name; without adapters if `weights` has none."""
     if not any(name.endswith(".A") for name in weights):
-        config = {**config, "rank": 0} if family.startswith("lora") else config
+        config = {**config, "rank": 0} if "rank" in config and family != "dcnv2" else config
     with torch.device("meta"):
         module = FAMILIES[family](config)
     state = {}
@@ -216,4 +200,6 @@ def load(family, config, weights, device):
     module.load_state_dict(state, assign=True)
     for name, values in indices_of(family, config).items():  # the constructor's are on the meta device, too
         setattr(module, name, torch.tensor(values, device=device))
+    if hasattr(module, "prepare"):
+        module.prepare(device)
     return module.eval().requires_grad_(False)

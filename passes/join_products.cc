@@ -1,0 +1,338 @@
+#include "passes/join_products.h"
+
+#include <algorithm>
+
+#include "compiler/ir/op_def.h"
+#include "compiler/region/product.h"
+#include "passes/constant_linear.h"
+#include "passes/fuse_block_program.h"
+#include "passes/graph_edit.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr int64_t kPackBytes = 16;  // of one load, of which columns should be multiples
+
+// A product and the pointwise ops behind it that read nothing else but constants.
+struct Member {
+  std::vector<Node*> steps;  // the product first
+  std::string words;         // what the steps do; equal for members that are joined
+  bool stays_alone = false;
+
+  const Node& product() const { return *steps[0]; }
+  int64_t columns() const { return RightWeights(product())->results(); }
+  // The step that makes `value`, or -1.
+  int StepOf(const Value* value) const {
+    const auto made = [&](const Node* step) { return step->result() == value; };
+    const auto found = std::find_if(steps.begin(), steps.end(), made);
+    return found == steps.end() ? -1 : static_cast<int>(found - steps.begin());
+  }
+};
+
+class Joiner {
+ public:
+  Joiner(Graph& graph, const ReaderMap& readers, const PassOptions& options)
+      : graph_(graph), readers_(readers), options_(options) {}
+
+  Member MemberOf(Node& product) const {
+    Member member;
+    member.steps = {&product};
+    for (size_t i = 0; i < member.steps.size(); ++i) {
+      for (Node* reader : ReadersOfValue(member.steps[i]->result())) {
+        if (member.StepOf(reader->result()) < 0 && WordsOf(member, *reader))
+          member.steps.push_back(reader);
+      }
+    }
+    member.stays_alone = !LeavesNoWork(member) || (IsSmall(product) && !IsReadByProducts(member));
+    while (member.steps.size() > 1 && IsLeftToReaders(member)) member.steps.pop_back();
+    member.words = std::string(DtypeName(product.result()->type.dtype));
+    for (size_t i = 1; i < member.steps.size(); ++i)
+      member.words += *WordsOf(member, *member.steps[i]);
+    return member;
+  }
+
+  void Join(const std::vector<Member>& members) {
+    Builder builder(graph_);
+    std::vector<Value*> joined;
+    for (size_t step = 0; step < members[0].steps.size(); ++step) {
+      builder.set_provenance({});
+      const Node& first = *members[0].steps[step];
+      ValueList operands;
+      for (size_t i = 0; i < first.operands.size(); ++i) {
+        const int made = members[0].StepOf(first.operands[i]);
+        operands.push_back(made >= 0 ? joined[static_cast<size_t>(made)]
+                                     : Joined(builder, members, step, i));
+      }
+      joined.push_back(builder.Make(first.kind, operands, AttributesOf(first),
+                                    first.result()->name + "_joined"));
+      for (const Member& member : members)
+        AddProvenance(*joined.back()->producer, *member.steps[step]);
+    }
+    int64_t begin = 0;
+    for (const Member& member : members) {
+      for (size_t step = 0; step < member.steps.size(); ++step)
+        CutOut(builder, joined[step], member, step, begin);
+      begin += member.columns();
+    }
+    SortNodes(graph_);
+    RemoveDeadNodes(graph_);
+  }
+
+ private:
+  const std::vector<Node*>& ReadersOfValue(const Value* value) const {
+    static const std::vector<Node*> kNone;
+    const auto found = readers_.find(value);
+    return found == readers_.end() ? kNone : found->second;
+  }
+
+  static std::optional<Factors> ColumnsOf(const Node& node, size_t operand) {
+    const int64_t rank = node.result()->type.rank();
+    return FactorsAlong(node.operands[operand], rank - 1, rank);
+  }
+
+  // What `reader` does to values of the member, if it reads these and constants alone.
+  static std::optional<std::string> WordsOf(const Member& member, const Node& reader) {
+    if (!IsPointwise(reader, member.product().result()->type.shape)) return std::nullopt;
+    std::string words = "; " + std::string(GetOpDef(reader.kind).text) + " " +
+                        std::string(DtypeName(reader.result()->type.dtype));
+    for (size_t i = 0; i < reader.operands.size(); ++i) {
+      const Value* operand = reader.operands[i];
+      const int step = member.StepOf(operand);
+      if (step >= 0) {
+        words += " " + std::to_string(step);
+      } else if (operand && ColumnsOf(reader, i)) {
+        words += " " + std::string(DtypeName(operand->type.dtype));
+      } else {
+        return std::nullopt;
+      }
+    }
+    return words;
+  }
+
+  // Whether the last step is made better by those who read it: by reductions, which make light ops
+  // from a value that is stored anyway, and by loops and reductions what the library does not do in
+  // the call of the product.
+  bool IsLeftToReaders(const Member& member) const {
+    const Node& last = *member.steps.back();
+    const std::vector<Node*>& readers = ReadersOfValue(last.result());
+    const bool is_light = (GetOpDef(last.kind).algebra & kExpensive) == 0;
+    if (is_light && std::all_of(readers.begin(), readers.end(),
+                                [](const Node* reader) { return IsReduction(*reader); }))
+      return true;
+    if (std::any_of(readers.begin(), readers.end(),
+                    [&](const Node* reader) { return IsForProducts(*reader); }))
+      return false;
+    const Dtype dtype = member.product().result()->type.dtype;
+    if (IsSplit(dtype, options_.matmul_precision)) return false;  // by kernels of ours
+    const bool reads_product = member.steps.size() == 2;
+    const bool is_bias = reads_product && last.kind == OpKind::kAdd;
+    const bool is_relu = last.kind == OpKind::kRelu &&
+                         (reads_product || member.steps[1]->kind == OpKind::kAdd) &&
+                         member.steps.size() <= 3;
+    return !is_bias && !is_relu;
+  }
+
+  // Whether all who read the member's results from outside read slices as well as whole tensors.
+  bool LeavesNoWork(const Member& member) const {
+    ValueSet made;
+    for (const Node* step : member.steps) made.insert(step->result());
+    for (const Node* step : member.steps) {
+      if (IsOutput(graph_, step->result()) || !AreFree(step->result(), member, made)) return false;
+    }
+    return true;
+  }
+
+  bool AreFree(const Value* value, const Member& member, const ValueSet& made) const {
+    for (const Node* reader : ReadersOfValue(value)) {
+      if (member.StepOf(reader->result()) >= 0) continue;
+      if (RightWeights(*reader) || LeftWeights(*reader)) return false;
+      const OpClass op_class = GetOpDef(reader->kind).op_class;
+      if (op_class == OpClass::kView) {
+        if (IsOutput(graph_, reader->result()) || !AreFree(reader->result(), member, made))
+          return false;
+      } else if (IsPointwise(*reader, member.product().result()->type.shape) &&
+                 !DependsOnlyOn(*reader, made)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // A block program would take it together with what reads it, unless that is a product.
+  static bool IsSmall(const Node& product) {
+    const ConstantMatrix weights = *RightWeights(product);
+    return weights.terms() * weights.results() <= kMostSharedWeights;
+  }
+  bool IsReadByProducts(const Member& member) const {
+    return std::all_of(member.steps.begin(), member.steps.end(), [&](const Node* step) {
+      return std::all_of(ReadersOfValue(step->result()).begin(),
+                         ReadersOfValue(step->result()).end(), [&](const Node* reader) {
+                           return member.StepOf(reader->result()) >= 0 || IsForProducts(*reader);
+                         });
+    });
+  }
+  // Whether `node` is a product, or a view for products.
+  bool IsForProducts(const Node& node) const {
+    const OpClass op_class = GetOpDef(node.kind).op_class;
+    if (op_class != OpClass::kView) return op_class == OpClass::kContraction;
+    const std::vector<Node*>& readers = ReadersOfValue(node.result());
+    return std::all_of(readers.begin(), readers.end(),
+                       [&](const Node* reader) { return IsForProducts(*reader); });
+  }
+
+  // Whether every operand but constants is one of `made`, or made of one.
+  static bool DependsOnlyOn(const Node& node, const ValueSet& made) {
+    return std::all_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
+      if (!operand || made.count(operand) || Payload(operand)) return true;
+      const Node* maker = operand->producer;
+      return maker && std::any_of(maker->operands.begin(), maker->operands.end(),
+                                  [&](const Value* v) { return v && made.count(v) != 0; });
+    });
+  }
+
+  static Attributes AttributesOf(const Node& step) {
+    Attributes attributes = step.attributes;
+    if (step.kind == OpKind::kMatMul) attributes["transpose_b"] = int64_t{1};
+    return attributes;
+  }
+
+  // Operand number `i` of a joined step, which no step makes.
+  static Value* Joined(Builder& builder, const std::vector<Member>& members, size_t step,
+                       size_t i) {
+    Value* first = members[0].steps[step]->operands[i];
+    if (step == 0) return i == 0 ? first : JoinedWeights(builder, members);
+    std::vector<Factors> factors;
+    for (const Member& member : members) factors.push_back(*ColumnsOf(*member.steps[step], i));
+    const auto alike = [&](const Factors& own) { return own.size() == 1 && own == factors[0]; };
+    if (std::all_of(factors.begin(), factors.end(), alike)) return first;
+    std::vector<double> elements;
+    Recipe recipe;
+    ValueList parts;
+    for (size_t member = 0; member < members.size(); ++member) {
+      const Factors& own = factors[member];
+      const int64_t columns = members[member].columns();
+      for (int64_t column = 0; column < columns; ++column)
+        elements.push_back(FactorAt(own, column));
+      parts.push_back(recipe.Expand(own.In(recipe, {static_cast<int64_t>(own.size())}), {columns}));
+    }
+    TensorData data(first->type.dtype, {static_cast<int64_t>(elements.size())});
+    for (size_t at = 0; at < elements.size(); ++at)
+      data.SetDouble(static_cast<int64_t>(at), elements[at]);
+    return AddConstant(builder, recipe.Finish(recipe.Concat(parts, 0), std::move(data)),
+                       first->name + "_joined");
+  }
+
+  // [columns of all members, depth]
+  static Value* JoinedWeights(Builder& builder, const std::vector<Member>& members) {
+    const ConstantMatrix first = *RightWeights(members[0].product());
+    int64_t columns = 0;
+    for (const Member& member : members) columns += member.columns();
+    TensorData data(first.data->dtype(), {columns, first.terms()});
+    Recipe recipe;
+    ValueList parts;
+    int64_t begin = 0;
+    for (const Member& member : members) {
+      const ConstantMatrix weights = *RightWeights(member.product());
+      for (int64_t n = 0; n < weights.results(); ++n) {
+        for (int64_t k = 0; k < weights.terms(); ++k)
+          data.SetDouble((begin + n) * first.terms() + k, weights.At(k, n));
+      }
+      begin += weights.results();
+      parts.push_back(recipe.Turned(recipe.Use(weights.constant), !weights.transposed));
+    }
+    return AddConstant(builder, recipe.Finish(recipe.Concat(parts, 0), std::move(data)),
+                       first.constant->name + "_joined");
+  }
+
+  // Gives those that read a member's value from outside its columns, from `begin` on.
+  void CutOut(Builder& builder, Value* joined, const Member& member, size_t step, int64_t begin) {
+    const Node& node = *member.steps[step];
+    Value* value = node.result();
+    const std::vector<Node*>& readers = ReadersOfValue(value);
+    const bool is_read = std::any_of(readers.begin(), readers.end(), [&](const Node* reader) {
+      return member.StepOf(reader->result()) < 0;
+    });
+    if (!is_read) return;
+    builder.set_provenance(node.provenance);
+    Shape starts(value->type.shape.size(), Expr(0));
+    starts.back() = Expr(begin);
+    Value* own = builder.Make(OpKind::kSlice, {joined},
+                              {{"starts", starts},
+                               {"steps", std::vector<int64_t>(starts.size(), 1)},
+                               {"shape", value->type.shape}},
+                              value->name);
+    graph_.ReplaceAllUses(value, own);
+    std::swap(own->name, value->name);
+  }
+
+  Graph& graph_;
+  const ReaderMap& readers_;
+  const PassOptions& options_;
+};
+
+bool IsWhole(const Node& product) {
+  const Value& result = *product.result();
+  return RightWeights(product)->results() * DtypeBytes(result.type.dtype) % kPackBytes == 0;
+}
+
+// Members that read one value and do the same, or one that stays alone.
+using Group = std::vector<Member>;
+
+std::vector<Group> FindGroups(const Graph& graph, const ReaderMap& readers, const Joiner& joiner,
+                              const PassOptions& options) {
+  std::vector<Group> groups;
+  DenseMap<const Value*, std::vector<size_t>> by_input;
+  for (const auto& node : graph.nodes) {
+    if (node->kind != OpKind::kMatMul || !RightWeights(*node) || !IsWhole(*node) ||
+        IsKeptAdapter(*node, readers, options))
+      continue;
+    Member member = joiner.MemberOf(*node);
+    std::vector<size_t>& of_input = by_input[node->operand(0)];
+    const auto found = std::find_if(of_input.begin(), of_input.end(), [&](size_t group) {
+      return groups[group][0].words == member.words && !groups[group][0].stays_alone;
+    });
+    if (found != of_input.end() && !member.stays_alone) {
+      groups[*found].push_back(std::move(member));
+    } else {
+      of_input.push_back(groups.size());
+      groups.push_back({std::move(member)});
+    }
+  }
+  return groups;
+}
+
+int64_t DepthOf(const Member& member) { return RightWeights(member.product())->terms(); }
+
+// Whether stack-products might take products of the group together with others as they are, which
+// it could not if the group was joined: others of the same shapes, in groups of fewer or more.
+bool IsStackedApart(const Group& group, const std::vector<Group>& groups) {
+  const TensorType& type = group[0].product().result()->type;
+  if (type.rank() != 2) return false;
+  return std::any_of(groups.begin(), groups.end(), [&](const Group& other) {
+    return other.size() != group.size() && other[0].product().result()->type == type &&
+           DepthOf(other[0]) == DepthOf(group[0]);
+  });
+}
+
+bool JoinSome(Graph& graph, const PassOptions& options) {
+  const ReaderMap readers = Readers(graph);
+  Joiner joiner(graph, readers, options);
+  const std::vector<Group> groups = FindGroups(graph, readers, joiner, options);
+  for (const Group& group : groups) {
+    if (group.size() < 2 || IsStackedApart(group, groups)) continue;
+    joiner.Join(group);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<bool> JoinProducts(Graph& graph, const PassOptions& options, PassReport&) {
+  bool changed = false;
+  while (JoinSome(graph, options)) changed = true;
+  return changed;
+}
+
+}  // namespace fusec

@@ -1,0 +1,20 @@
+"""What the families' modules in PyTorch share."""
+from torch import nn
+
+ALPHA = 0.5
+
+
+def mlp(widths, last=None):
+    layers = []
+    for i, (a, b) in enumerate(zip(widths, widths[1:])):
+        layers += [nn.ReLU()] if i else []
+        layers.append(nn.Linear(a, b))
+    return nn.Sequential(*layers, *([last] if last is not None else []))
+
+
+def tables_of(config):
+    return nn.ModuleList([nn.Embedding(rows, config["dim"]) for rows in config["rows"]])
+
+
+def look_up(tables, ids):
+    return [table(ids[:, i]) for i, table in enumerate(tables)]
