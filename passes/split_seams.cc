@@ -5,6 +5,7 @@
 #include <set>
 
 #include "compiler/ir/op_def.h"
+#include "passes/fuse_block_program.h"
 #include "passes/graph_edit.h"
 #include "passes/request_rows.h"
 
@@ -36,10 +37,17 @@ struct Seams {
   const Node* replication = nullptr;  // of one of the parts, as all others are replicated
 };
 
+// The smallest number of rows for which a part is multiplied once, and of its weights, where nobody
+// declared what comes once per request: a product more is a launch more.
+constexpr int64_t kFewestRows = 8;
+
 class Splitter {
  public:
-  Splitter(Graph& graph, PassReport& report)
-      : graph_(graph), report_(report), map_(FindRequestMap(graph)) {}
+  Splitter(Graph& graph, PassReport& report, bool has_requests)
+      : graph_(graph),
+        report_(report),
+        has_requests_(has_requests),
+        map_(has_requests ? FindRequestMap(graph) : nullptr) {}
 
   bool Run() {
     bool changed = false;
@@ -76,33 +84,63 @@ class Splitter {
     for (Value* part : concat->operands) {
       const auto count = part->type.shape.back().AsConstant();
       if (!count) return std::nullopt;
-      const auto* replication = ReplicationOf(part, map_);
+      const Node* replication = ReplicationOf(part, map_);
+      if (!replication && !has_requests_) replication = ReplicatedRows(part);
+      if (replication && seams.replication && !AreAlike(*replication, *seams.replication))
+        replication = nullptr;
       if (replication) seams.replication = replication;
       (replication ? seams.of_request : seams.of_items)
           .Add(replication ? replication->operand(0) : part, first, *count);
       first += *count;
     }
     if (seams.of_request.parts.empty() || seams.of_items.parts.empty()) return std::nullopt;
+    const Expr weights = product.result()->type.shape.back() * seams.of_request.count();
+    if (!has_requests_ && weights.AsConstant().value_or(0) <= kMostSharedWeights)
+      return std::nullopt;
     return seams;
+  }
+
+  // The expand that gives many rows the columns of one, if that is what makes `part`.
+  static const Node* ReplicatedRows(const Value* part) {
+    const Node* expand = part->producer;
+    if (!expand || expand->kind != OpKind::kExpand) return nullptr;
+    const Shape &source = expand->operand(0)->type.shape, &shape = part->type.shape;
+    if (source.size() != shape.size() || source.back() != shape.back()) return nullptr;
+    int64_t rows = 1;
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      if (source[axis] != shape[axis]) rows *= shape[axis].AsConstant().value_or(kFewestRows);
+    }
+    return rows >= kFewestRows ? expand : nullptr;
+  }
+  // Whether both replicate along the same axes.
+  static bool AreAlike(const Node& first, const Node& second) {
+    const Shape &a = first.operand(0)->type.shape, &b = second.operand(0)->type.shape;
+    return first.kind == second.kind && a.size() == b.size() &&
+           std::equal(a.begin(), a.end() - 1, b.begin());
   }
 
   void Split(Node& product, const Seams& seams, const ReaderMap& readers, Builder& builder) {
     const std::string name = product.result()->name;
-    Value* of_request = Multiply(product, seams.of_request, name + "_of_request", builder);
-    Value* of_items = Multiply(product, seams.of_items, name + "_of_items", builder);
+    Value* of_request = Multiply(product, seams.of_request, name + SharedSuffix(), builder);
+    Value* of_items = Multiply(product, seams.of_items,
+                               name + (has_requests_ ? "_of_items" : "_of_rows"), builder);
     // The sum takes the place of the bias's sum, if there is one.
     if (Node* biased = BiasOf(product, readers)) {
       const bool is_left = biased->operand(0) == product.result();
       Builder behind(graph_, PlaceOf(*biased));
       behind.set_provenance(biased->provenance);
       of_request = behind.Make(OpKind::kAdd, {of_request, biased->operand(is_left ? 1 : 0)}, {},
-                               biased->result()->name + "_of_request");
+                               biased->result()->name + SharedSuffix());
       SetSum(*biased, of_items, of_request, *seams.replication, behind);
     } else {
       SetSum(product, of_items, of_request, *seams.replication, builder);
     }
-    report_.request_split.seams.push_back({name, seams.of_request.count(), seams.of_items.count()});
+    if (has_requests_)
+      report_.request_split.seams.push_back(
+          {name, seams.of_request.count(), seams.of_items.count()});
   }
+
+  std::string SharedSuffix() const { return has_requests_ ? "_of_request" : "_shared"; }
 
   Value* Multiply(const Node& product, const Columns& columns, const std::string& name,
                   Builder& builder) const {
@@ -176,14 +214,14 @@ class Splitter {
 
   Graph& graph_;
   PassReport& report_;
+  const bool has_requests_;
   const Value* map_;
 };
 
 }  // namespace
 
 Result<bool> SplitSeams(Graph& graph, const PassOptions& options, PassReport& report) {
-  if (options.per_request.inputs.empty()) return false;
-  return Splitter(graph, report).Run();
+  return Splitter(graph, report, !options.per_request.inputs.empty()).Run();
 }
 
 }  // namespace fusec

@@ -4,8 +4,10 @@
 
 namespace fusec {
 
-// Splits products over a concatenation of columns per request and columns per item at the seams
-// (PassOptions::per_request), so that the columns per request are multiplied once per request:
+// Splits products over a concatenation of columns that are the same for many rows and columns of
+// each row at the seams, so that the former are multiplied once: columns per request
+// (PassOptions::per_request), and columns that the model itself replicates (expand), such as a
+// target beside each item of a history, where their product is worth a launch.
 //
 //   %row = concat(%u_of_item, %i)            %of_request = add(matmul(%u, %w_of_request), %b)
 //   %p = matmul(%row, %w)             =>     %of_items = matmul(%i, %w_of_items)

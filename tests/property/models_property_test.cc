@@ -99,7 +99,7 @@ TEST_P(ModelsProperty, GpuAnswersMatchPerRequest) {
   const auto declared = DeclarePerRequest(graph, manager.options.per_request, {"requests_of_test"});
   ASSERT_TRUE(declared.has_value()) << declared.error().message;
   const auto split = graph.Clone();
-  const auto ran = manager.Run(*split, SharedPasses(false, true));
+  const auto ran = manager.Run(*split, SharedPasses());
   ASSERT_TRUE(ran.has_value()) << ran.error().message;
   const auto compiled = CompiledGraphs::Make({split.get()}, GpuOrItsText(), FusionPasses(TargetKind::kGpu));
   ASSERT_TRUE(compiled.has_value()) << compiled.error().message;

@@ -108,8 +108,7 @@ Result<FusedGraphs> Fuse(Graph& graph, ArrayRef<std::string> targets, const Comp
     };
   };
   follow(shared);
-  FUSEC_TRY(manager.Run(graph,
-                        SharedPasses(options.round_every_op, !options.per_request.inputs.empty())));
+  FUSEC_TRY(manager.Run(graph, SharedPasses(options.round_every_op)));
   FusedGraphs fused;
   if (options.batch_invariant) fused.warnings = SumsOverBatch(graph);
   fused.stored_tables = manager.report().stored_tables;

@@ -12,7 +12,7 @@ void Append(Names& passes, const Names& more) {
 
 }  // namespace
 
-std::vector<std::string> SharedPasses(bool round_every_op, bool per_request) {
+std::vector<std::string> SharedPasses(bool round_every_op) {
   std::vector<std::string> passes = {
       // Import leaves the chains that computed shapes; nobody reads them once shapes are
       // attributes.
@@ -59,6 +59,8 @@ std::vector<std::string> SharedPasses(bool round_every_op, bool per_request) {
                        "fold-affine",
                        // Layers between which a scale was see each other now.
                        "merge-linear",
+                       // Behind all that changes the weights of layers.
+                       "combine-parts",
                        // Behind all that changes what the vector is.
                        "fold-symmetric",
                    });
@@ -67,15 +69,13 @@ std::vector<std::string> SharedPasses(bool round_every_op, bool per_request) {
   passes.push_back("hoist-requests");
   // Concatenations have their parts per request next to each other now.
   if (!round_every_op) passes.push_back("split-seams");
-  if (per_request) {
-    Append(passes, {
-                       // Rows of weights, and replications that are none any more.
-                       "fold-constants",
-                       "canonicalize",
-                       "eliminate-common",
-                       "eliminate-dead-nodes",
-                   });
-  }
+  Append(passes, {
+                     // Rows of weights, and replications that are none any more.
+                     "fold-constants",
+                     "canonicalize",
+                     "eliminate-common",
+                     "eliminate-dead-nodes",
+                 });
   return passes;
 }
 
@@ -133,8 +133,8 @@ std::vector<std::string> FusionPasses(TargetKind target) {
   return passes;
 }
 
-std::vector<std::string> PipelinePasses(TargetKind target, bool round_every_op, bool per_request) {
-  std::vector<std::string> passes = SharedPasses(round_every_op, per_request);
+std::vector<std::string> PipelinePasses(TargetKind target, bool round_every_op) {
+  std::vector<std::string> passes = SharedPasses(round_every_op);
   Append(passes, FusionPasses(target));
   return passes;
 }

@@ -135,8 +135,7 @@ class Bisection {
     manager.options = {subject_.options.disabled_fusions, manifest.matmul_precision,
                        manifest.index_policy};
     manager.options.per_request = subject_.options.per_request;
-    for (const std::string& pass : PipelinePasses(kind, subject_.options.round_every_op,
-                                                  !subject_.options.per_request.inputs.empty())) {
+    for (const std::string& pass : PipelinePasses(kind, subject_.options.round_every_op)) {
       FUSEC_TRY(manager.Run(*graph, {pass}));
       FUSEC_ASSIGN(const auto found, Interpret(*graph, inputs));
       for (size_t i = 0; i < expected.size(); ++i) {
