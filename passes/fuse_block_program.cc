@@ -22,8 +22,11 @@ bool IsProduct(const Node& node) { return node.kind == OpKind::kMatMul; }
 // The group around one matmul or reduction, while it grows.
 class BlockGroup {
  public:
-  BlockGroup(const Graph& graph, const Node& seed, size_t row_rank)
-      : graph_(graph), readers_(Readers(graph)), seed_(seed) {
+  BlockGroup(const Graph& graph, const Node& seed, size_t row_rank, int64_t block_shared_bytes)
+      : graph_(graph),
+        readers_(Readers(graph)),
+        seed_(seed),
+        block_shared_bytes_(block_shared_bytes) {
     const Shape& shape = seed.result()->type.shape;
     rows_ = Shape(shape.begin(), shape.begin() + static_cast<int64_t>(row_rank));
     nodes_.insert(&seed);
@@ -56,6 +59,22 @@ class BlockGroup {
       const std::string why = why_.empty() ? WhyOutside(*node) : why_;
       Refuse(report, readers_, nodes_, *node, why,
              "a block with more shared memory, or tiles in which rows share a matrix");
+    }
+  }
+
+  // Tensor cores take weights along the depth.
+  void TurnWeights(Graph& graph) const {
+    for (const BlockStage& stage : Stages()) {
+      Node& product = *stage.value->producer;
+      if (!stage.weights || product.Int("transpose_b") != 0) continue;
+      const auto place = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                      [&](const auto& node) { return node.get() == &product; });
+      Builder builder(graph, static_cast<size_t>(place - graph.nodes.begin()));
+      Value* weights = product.operand(1);
+      product.operands[1] =
+          builder.Make(OpKind::kTranspose, {weights}, {{"perm", std::vector<int64_t>{1, 0}}},
+                       weights->name + "_transposed");
+      product.attributes["transpose_b"] = int64_t{1};
     }
   }
 
@@ -215,10 +234,17 @@ class BlockGroup {
     const bool own_matrix =
         right.size() == matmul.result()->type.shape.size() && rows_.size() + 2 <= right.size();
     const Expr shared = right[right.size() - 2] * right.back();
-    if (own_matrix || shared.AsConstant().value_or(kMostSharedWeights + 1) <= kMostSharedWeights)
+    if (own_matrix || IsSharedProduct(matmul) ||
+        shared.AsConstant().value_or(kMostSharedWeights + 1) <= kMostSharedWeights)
       return "";
     return "every block would read a matrix of " + shared.ToString() + " elements for " + product +
            " again; the limit is " + std::to_string(kMostSharedWeights);
+  }
+
+  // Whether tensor cores make the product by weights that the block keeps.
+  bool IsSharedProduct(const Node& node) const {
+    return block_shared_bytes_ > 0 && FindSharedProduct(node, rows_) &&
+           IsConstant(node.operand(1));
   }
 
   bool Follows(const Node& node) const {
@@ -251,17 +277,27 @@ class BlockGroup {
     for (const auto& node : graph_.nodes) {
       if (nodes_.count(node.get())) ordered.push_back(node.get());
     }
-    return FindBlockStages(ordered, rows_, [this](const Value* value) {
+    const auto read_outside = [this](const Value* value) {
       return ReadersOf(graph_, readers_, nodes_, value).outside;
-    });
+    };
+    if (block_shared_bytes_ == 0) return FindBlockStages(ordered, rows_, read_outside);
+    const auto is_weights = [](const Value* value) { return IsConstant(value); };
+    return FindBlockStages(ordered, rows_, read_outside, {false, is_weights});
+  }
+
+  // What the kept values of a row may take, and the weights.
+  int64_t MostKeptBytes(ArrayRef<BlockStage> stages) const {
+    // Gaps behind lines take an eighth, and a block that has all of it has no other beside it.
+    return HasSharedProducts(stages) ? block_shared_bytes_ / 4 * 3 : kMostKeptBytes;
   }
 
   std::string WhyIllegal() const {
     const std::vector<BlockStage> stages = Stages();
     if (stages.empty()) return "a value that a block would keep does not have the block's rows";
-    if (const int64_t bytes = KeptBytesPerRow(stages, rows_); bytes > kMostKeptBytes) {
+    const int64_t bytes = KeptBytesPerRow(stages, rows_) + SharedWeightBytes(stages);
+    if (const int64_t most = MostKeptBytes(stages); bytes > most) {
       return "a row would take " + std::to_string(bytes) +
-             " bytes of shared memory; the limit is " + std::to_string(kMostKeptBytes);
+             " bytes of shared memory; the limit is " + std::to_string(most);
     }
     for (const BlockStage& stage : stages) {
       if (!StaysInItsRow(stage, stages))
@@ -314,6 +350,7 @@ class BlockGroup {
   const Graph& graph_;
   ReaderMap readers_;
   const Node& seed_;
+  const int64_t block_shared_bytes_;
   NodeSet nodes_;
   NodeSet left_;  // to the loops that read them
   Shape rows_;
@@ -321,9 +358,14 @@ class BlockGroup {
 };
 
 // Fewest leading dims first: the more a block owns, the less crosses memory.
-std::vector<size_t> RowRanks(const Node& seed) {
-  const size_t rank = seed.result()->type.shape.size();
-  if (IsProduct(seed) && seed.operand(1)->type.rank() == 2) return {rank - 1};
+std::vector<size_t> RowRanks(const Node& seed, int64_t block_shared_bytes) {
+  const Shape& shape = seed.result()->type.shape;
+  const size_t rank = shape.size();
+  if (IsProduct(seed) && seed.operand(1)->type.rank() == 2) {
+    const bool has_lines = block_shared_bytes > 0 && rank >= 3 &&
+                           FindSharedProduct(seed, ShapeRef(shape.begin(), shape.end() - 2));
+    return has_lines ? std::vector<size_t>{rank - 2, rank - 1} : std::vector<size_t>{rank - 1};
+  }
   if (IsProduct(seed)) return {rank - 2, rank - 1};
   const std::vector<int64_t> axes = seed.Ints("axes");
   const int64_t first = axes.empty() ? 0 : *std::min_element(axes.begin(), axes.end());
@@ -331,16 +373,18 @@ std::vector<size_t> RowRanks(const Node& seed) {
 }
 
 // Makes regions of what can grow from the nodes that are seeds.
-bool FuseFrom(bool (*is_seed)(const Node&), Graph& graph, PassReport& report) {
+bool FuseFrom(bool (*is_seed)(const Node&), Graph& graph, const PassOptions& options,
+              PassReport& report) {
   bool changed = false;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = *graph.nodes[i];
     if (!is_seed(node)) continue;
-    for (const size_t row_rank : RowRanks(node)) {
-      BlockGroup group(graph, node, row_rank);
+    for (const size_t row_rank : RowRanks(node, options.block_shared_bytes)) {
+      BlockGroup group(graph, node, row_rank, options.block_shared_bytes);
       const bool grown = group.Grow();
       if (grown || IsProduct(node)) group.ExplainEnds(report);
       if (!grown) continue;
+      group.TurnWeights(graph);
       Node* region = MakeRegion(graph, group.nodes(), RegionClass::kBlockProgram);
       region->attributes["rows"] = group.rows();
       changed = true;
@@ -353,9 +397,9 @@ bool FuseFrom(bool (*is_seed)(const Node&), Graph& graph, PassReport& report) {
 
 }  // namespace
 
-Result<bool> FuseBlockProgram(Graph& graph, const PassOptions&, PassReport& report) {
-  const bool products = FuseFrom(IsProduct, graph, report);
-  return FuseFrom(IsReduction, graph, report) || products;
+Result<bool> FuseBlockProgram(Graph& graph, const PassOptions& options, PassReport& report) {
+  const bool products = FuseFrom(IsProduct, graph, options, report);
+  return FuseFrom(IsReduction, graph, options, report) || products;
 }
 
 }  // namespace fusec

@@ -184,7 +184,7 @@ class Joiner {
   // Whether every operand but constants is one of `made`, or made of one.
   static bool DependsOnlyOn(const Node& node, const ValueSet& made) {
     return std::all_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
-      if (!operand || made.count(operand) || Payload(operand)) return true;
+      if (!operand || made.count(operand) || IsConstant(operand)) return true;
       const Node* maker = operand->producer;
       return maker && std::any_of(maker->operands.begin(), maker->operands.end(),
                                   [&](const Value* v) { return v && made.count(v) != 0; });

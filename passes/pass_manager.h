@@ -49,6 +49,9 @@ struct PassOptions {
   std::vector<TablePlacement> table_placement = {};  // see place_tables.h
   PerRequest per_request = {};                       // see hoist_requests.h
   std::optional<TableCache> table_cache = {};        // see cache_tables.h
+  // Shared memory that a block may have on every GPU of the targets, if all of these have tensor
+  // cores for f32; otherwise 0.
+  int64_t block_shared_bytes = 0;
 };
 
 // An edge of the graph that a pass looked at and did not fuse. Values are given by name, since

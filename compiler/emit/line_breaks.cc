@@ -132,9 +132,11 @@ class LayoutSearch {
   // What follows a broken left side, or a broken argument, begins a line.
   bool MustBreak(const State& state) const {
     if (!CanBreak(state) || !state.levels.back().is_broken_inside) return false;
+    const Token& token = tokens_[state.next];
     const Token& left = tokens_[state.next - 1];
     if (left.precedence == CodeToken::kComma || left.precedence == CodeToken::kSemicolon)
       return true;
+    if (token.is_ternary && left.text != "?") return true;  // the other branch, behind a broken one
     const bool is_comparison =
         left.precedence == CodeToken::kEquality || left.precedence == CodeToken::kRelational;
     const bool behind_operation = state.next >= 2 && tokens_[state.next - 2].ends > 0;

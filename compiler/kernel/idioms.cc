@@ -29,12 +29,16 @@ CExpr WriteSize(KernelBuilder& builder, const Expr& size, const SizeNames& names
   return size.AsConstant() ? WriteSize(builder, written) : written;
 }
 
+void DeclareBytesOfLaunch(KernelBuilder& builder) {
+  builder.Append(Statement::Declare(CExpr::Type("alignas(1024) extern __shared__ char"),
+                                    CExpr::Type("shared_memory[]")));
+}
+
 void DeclareSharedMemory(KernelBuilder& builder) {
   const CExpr bytes = builder.expressions().Constant("shared_bytes", builder.plan().shared_bytes,
                                                      "given at launch");
   builder.AppendCall(Call("static_assert", {Equal("sizeof(Shape::Memory)", bytes)}));
-  builder.Append(Statement::Declare(CExpr::Type("alignas(1024) extern __shared__ char"),
-                                    CExpr::Type("shared_memory[]")));
+  DeclareBytesOfLaunch(builder);
   builder.Append(Statement::Declare(CExpr::Type("Shape::Memory&"), "memory",
                                     "reinterpret_cast<Shape::Memory&>(shared_memory)"));
 }

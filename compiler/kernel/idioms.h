@@ -24,6 +24,8 @@ CExpr BlockNumber(const KernelBuilder& builder);
 CExpr WriteSize(KernelBuilder& builder, const Expr& size, const SizeNames& names);
 CExpr WriteSize(KernelBuilder& builder, const CExpr& size);
 
+// `shared_memory`, the bytes that the kernel is given at launch.
+void DeclareBytesOfLaunch(KernelBuilder& builder);
 // `memory`, a Shape::Memory of the plan's shared bytes.
 void DeclareSharedMemory(KernelBuilder& builder);
 

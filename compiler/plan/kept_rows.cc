@@ -13,7 +13,11 @@ namespace {
 
 // How many elements lie together: those that a loop runs along while its threads stand at different
 // runs; 0 where no gaps are needed.
-int64_t RunOf(const Node& region, const Value* value, ShapeRef rows) {
+int64_t RunOf(const Node& region, const Value* value, ShapeRef rows, bool is_matrix) {
+  if (is_matrix) {
+    const int64_t line = value->type.shape.back().AsConstant().value_or(0);
+    return line % 8 == 0 ? line : 0;
+  }
   int64_t run = 0;
   const auto consider = [&](ShapeRef shape) {
     if (shape.size() < rows.size() + 2) return;
@@ -36,12 +40,22 @@ int64_t KeptLanes(const Value* value) {
 }
 
 RegionLowering::KeptRows PlaceKeptRows(const Node& region, const Value* value, ShapeRef rows,
-                                       bool vector_gaps) {
-  return {"", rows.size(), RunOf(region, value, rows), vector_gaps ? KeptLanes(value) : 1};
+                                       bool vector_gaps, bool is_matrix) {
+  return {"", rows.size(), RunOf(region, value, rows, is_matrix),
+          vector_gaps ? KeptLanes(value) : 1};
+}
+
+bool IsMatrixOfTensorCores(ArrayRef<BlockStage> stages, const Value* value) {
+  return std::any_of(stages.begin(), stages.end(), [&](const BlockStage& stage) {
+    if (!stage.by_tensor_cores) return false;
+    const Node& product = *stage.value->producer;
+    return value == stage.value || value == product.operand(0) || value == product.operand(1);
+  });
 }
 
 RegionLowering::KeptRows PlaceKeptWeights(const Node& region, const Value* weights) {
-  RegionLowering::KeptRows kept = PlaceKeptRows(region, weights, {}, /*vector_gaps=*/true);
+  RegionLowering::KeptRows kept =
+      PlaceKeptRows(region, weights, {}, /*vector_gaps=*/true, /*is_matrix=*/false);
   kept.for_all_rows = true;
   return kept;
 }
@@ -56,6 +70,14 @@ bool IsKeepableWeights(const Node& region, const Value* value) {
   return input != body.inputs.end() && is_taken && value->type.rank() == 2 &&
          IsConstant(region.operand(static_cast<int>(input - body.inputs.begin()))) &&
          IsMultiple(value->type.shape.back(), KeptLanes(value)) && ElementsPerRow(value, {}) > 0;
+}
+
+bool IsReadAlongDepth(const Node& region, const Value* weights) {
+  const auto& nodes = region.body->nodes;
+  return std::all_of(nodes.begin(), nodes.end(), [&](const auto& node) {
+    return node->kind != OpKind::kMatMul || node->operand(1) != weights ||
+           node->Int("transpose_b") != 0;
+  });
 }
 
 void CopyKeptWeights(KernelBuilder& builder, const Value* weights, const Value* outside,
@@ -96,9 +118,23 @@ void CopyKeptWeights(KernelBuilder& builder, const Value* weights, const Value* 
 }
 
 void DeclareKeptRows(KernelBuilder& builder, const Value* value, const CExpr& rows_per_block,
-                     RegionLowering::KeptRows& kept) {
+                     std::optional<int64_t> place, RegionLowering::KeptRows& kept) {
   const std::string name = FriendlyName(value->name);
   kept.array = builder.Unique(name + (kept.for_all_rows ? "_kept" : "_rows"));
+  const std::string type =
+      kept.for_all_rows ? MemoryTypeName(value->type.dtype) : CTypeName(value->type.dtype);
+  if (place) {
+    CExpr begin = "shared_memory";
+    if (*place > 0) {
+      begin =
+          begin + builder.expressions().Constant(name + "_byte", *place,
+                                                 "of shared memory, where \"" + name + "\" begins");
+    }
+    builder.Append(
+        Statement::Declare(CExpr::Type(type + "*"), CExpr(kept.array),
+                           Call(Template("reinterpret_cast", {CExpr::Type(type + "*")}), {begin})));
+    return;
+  }
   const Shape& shape = value->type.shape;
   const Shape rows(shape.begin(), shape.begin() + static_cast<int64_t>(kept.row_rank));
   const int64_t elements = *kept.Places(ElementsPerRow(value, rows), {}).AsConstant();
@@ -110,8 +146,6 @@ void DeclareKeptRows(KernelBuilder& builder, const Value* value, const CExpr& ro
                        : elements == 1        ? rows_per_block
                                               : rows_per_block * row;
   const bool has_vectors = elements % KeptLanes(value) == 0;
-  const std::string type =
-      kept.for_all_rows ? MemoryTypeName(value->type.dtype) : CTypeName(value->type.dtype);
   builder.Append(Statement::Declare(
       CExpr::Type((has_vectors ? "alignas(16) __shared__ " : "__shared__ ") + type),
       CExpr(kept.array)[places]));
@@ -127,21 +161,11 @@ int64_t KeptBytes(const Value* value, const RegionLowering::KeptRows& kept) {
 int64_t KeptBytesWithGaps(const Node& region, ArrayRef<BlockStage> stages, ShapeRef rows) {
   int64_t bytes = 0;
   for (const BlockStage& stage : stages) {
-    if (stage.kept) bytes += KeptBytes(stage.value, PlaceKeptRows(region, stage.value, rows, true));
+    if (!stage.kept) continue;
+    const bool is_matrix = IsMatrixOfTensorCores(stages, stage.value);
+    bytes += KeptBytes(stage.value, PlaceKeptRows(region, stage.value, rows, true, is_matrix));
   }
   return bytes;
-}
-
-bool KeepsLinesTogether(const Node& region, ArrayRef<BlockStage> stages, ShapeRef rows) {
-  return std::all_of(stages.begin(), stages.end(), [&](const BlockStage& stage) {
-    const Node& product = *stage.value->producer;
-    if (!stage.by_tensor_cores) return true;
-    const Value* const matrices[] = {product.operand(0), product.operand(1), stage.value};
-    return std::all_of(std::begin(matrices), std::end(matrices), [&](const Value* matrix) {
-      const int64_t run = PlaceKeptRows(region, matrix, rows, true).run;
-      return run == 0 || matrix->type.shape.back().IsConstant(run);
-    });
-  });
 }
 
 void PlanKeptProduct(const Node& product, const RegionLowering::KeptRows& left,
@@ -164,7 +188,8 @@ void PlanKeptProduct(const Node& product, const RegionLowering::KeptRows& left,
     const Shape matrix(value->type.shape.begin() + static_cast<int64_t>(kept.row_rank),
                        value->type.shape.end());
     const Expr pitch = kept.Places(matrix[1], builder.ranges());
-    const Expr places = kept.Places(Product(matrix), builder.ranges());
+    const Expr places =
+        kept.for_all_rows ? Expr(0) : kept.Places(Product(matrix), builder.ranges());
     const SizeNames sizes = CountOf(FriendlyName(value->name), "", KeptSizes(value, kept));
     return List({kept.array, builder.Write(pitch, sizes), builder.Write(places, sizes)});
   };
@@ -172,8 +197,10 @@ void PlanKeptProduct(const Node& product, const RegionLowering::KeptRows& left,
   const CExpr arithmetic = d->type.dtype == Dtype::kF32
                                ? TensorCoreArithmetic(Dtype::kF32, precision)
                                : "Arithmetic::kTf32";
-  const CExpr multiply =
-      Template("MultiplyKeptMatrices", {arithmetic, lines, columns, depth, BlockSizeName(builder)});
+  std::vector<CExpr> shape = {arithmetic, lines, columns, depth, BlockSizeName(builder)};
+  if (right.for_all_rows && b->type.dtype != Dtype::kF32)
+    shape.emplace_back(MemoryTypeName(b->type.dtype));
+  const CExpr multiply = Template("MultiplyKeptMatrices", std::move(shape));
   builder.AppendCall(
       Call(multiply, {matrices(a, left), matrices(b, right), matrices(d, sums), row_count}));
 }

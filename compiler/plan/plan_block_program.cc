@@ -4,6 +4,7 @@
 #include "compiler/ir/c_text.h"
 #include "compiler/kernel/fold.h"
 #include "compiler/plan/block_pieces.h"
+#include "compiler/plan/kept_memory.h"
 #include "compiler/plan/kept_rows.h"
 #include "compiler/plan/part_names.h"
 #include "compiler/plan/plan_region.h"
@@ -52,10 +53,7 @@ class BlockProgramPlanner {
     const std::function<bool(const Value*)> is_result = [&](const Value* value) {
       return std::find(body.outputs.begin(), body.outputs.end(), value) != body.outputs.end();
     };
-    stages_ = FindBlockStages(nodes, rows_, is_result, MayUseTensorCores());
-    if (KeptBytesWithGaps(region_, stages_, rows_) > kMostKeptBytes ||
-        !KeepsLinesTogether(region_, stages_, rows_))
-      stages_ = FindBlockStages(nodes, rows_, is_result);
+    FindStages(nodes, is_result);
     FUSEC_CHECK(!stages_.empty(), "no stages in " + PrintNode(region_));
     OpenRows();
     lowering_.OnReducer(
@@ -65,6 +63,7 @@ class BlockProgramPlanner {
     for (const BlockPiece& piece : pieces) {
       if (piece.run) tables_.Declare(builder_, *piece.run);
     }
+    if (HasSharedProducts(stages_)) PlaceStages();
     KeepWeights();
     for (size_t i = 0; i < pieces.size(); ++i) {
       const bool new_phase = i > 0 && pieces[i].phase != pieces[i - 1].phase;
@@ -79,33 +78,79 @@ class BlockProgramPlanner {
     }
   }
 
-  // One row is too little for them.
-  bool MayUseTensorCores() const { return HasTensorCores(options_) && builder_.shape().rows > 1; }
+  void FindStages(ArrayRef<const Node*> nodes, function_ref<bool(const Value*)> is_result) {
+    const auto is_weights = [this](const Value* value) {
+      return IsKeepableWeights(region_, value) && IsReadAlongDepth(region_, value);
+    };
+    ByTensorCores by_tensor_cores;
+    if (HasTensorCores(options_)) {
+      by_tensor_cores.own_matrices = builder_.shape().rows > 1;  // one row is too little for them
+      by_tensor_cores.is_weights = is_weights;
+    }
+    stages_ = FindBlockStages(nodes, rows_, is_result, by_tensor_cores);
+    if (!HasSharedProducts(stages_) && KeptBytesWithGaps(region_, stages_, rows_) > kMostKeptBytes)
+      stages_ = FindBlockStages(nodes, rows_, is_result);
+  }
+
+  // Gives every stage its place in the memory that the kernel is launched with.
+  void PlaceStages() {
+    const auto bytes_of = [&](const Value* value) {
+      const bool is_weights = std::none_of(stages_.begin(), stages_.end(),
+                                           [&](const auto& stage) { return stage.value == value; });
+      return is_weights ? KeptBytes(value, PlaceKeptWeights(region_, value))
+                        : rows_per_block_ * KeptBytes(value, KeptPlaceOf(value));
+    };
+    memory_ = PlaceInMemory(schedule_, stages_, bytes_of);
+    if (memory_.bytes > options_.gpu->block_shared_bytes) {
+      has_vector_gaps_ = false;
+      memory_ = PlaceInMemory(schedule_, stages_, bytes_of);
+    }
+    FUSEC_CHECK(memory_.bytes <= options_.gpu->block_shared_bytes,
+                "too little shared memory for " + PrintNode(region_));
+    builder_.plan().shared_bytes = static_cast<int>(memory_.bytes);
+    DeclareBytesOfLaunch(builder_);
+  }
+  std::optional<int64_t> PlaceOf(const Value* value) const {
+    const auto found = memory_.places.find(value);
+    return found == memory_.places.end() ? std::nullopt : std::optional(found->second);
+  }
+  RegionLowering::KeptRows KeptPlaceOf(const Value* value) const {
+    return PlaceKeptRows(region_, value, rows_, has_vector_gaps_,
+                         IsMatrixOfTensorCores(stages_, value));
+  }
 
   // Copies the weights of products that stand behind a barrier to shared memory, in the background
   // and before it is known what they meet: later every thread reads another column.
   void KeepWeights() {
     if (!HasTensorCores(options_)) return;
-    int64_t bytes = rows_per_block_ * KeptBytesWithGaps(region_, stages_, rows_);
+    for (const BlockStage& stage : stages_) {
+      if (stage.weights && kept_.count(stage.weights) == 0) KeepOne(stage.weights);
+    }
+    int64_t bytes = rows_per_block_ * KeptBytesWithGaps(region_, stages_, rows_) + memory_.bytes;
     for (const BlockPiece& piece : schedule_.pieces) {
       if (piece.phase == 0 || piece.stage->by_tensor_cores) continue;
       schedule_.VisitMadeFrom(piece, [&](const Value* value) {
         if (!IsKeepableWeights(region_, value) || kept_.count(value) > 0) return;
-        RegionLowering::KeptRows kept = PlaceKeptWeights(region_, value);
-        if (bytes + KeptBytes(value, kept) > kMostKeptBytes) return;
-        bytes += KeptBytes(value, kept);
-        builder_.Blank();
-        DeclareKeptRows(builder_, value, /*rows_per_block=*/{}, kept);
-        builder_.Comment(FriendlyName(value->name) + ", in the background");
-        CopyKeptWeights(builder_, value, lowering_.Outside(value), kept,
-                        LanesName(KeptLanes(value)));
-        kept_[value] = kept;
-        weights_.push_back(value);
+        const int64_t more = KeptBytes(value, PlaceKeptWeights(region_, value));
+        if (bytes + more > kMostKeptBytes) return;
+        bytes += more;
+        KeepOne(value);
       });
     }
     if (weights_.empty()) return;
     builder_.AppendCall("CloseCopies()");
     builder_.Append(Statement::Await());
+  }
+
+  void KeepOne(const Value* weights) {
+    RegionLowering::KeptRows kept = PlaceKeptWeights(region_, weights);
+    builder_.Blank();
+    DeclareKeptRows(builder_, weights, /*rows_per_block=*/{}, PlaceOf(weights), kept);
+    builder_.Comment(FriendlyName(weights->name) + ", in the background");
+    CopyKeptWeights(builder_, weights, lowering_.Outside(weights), kept,
+                    LanesName(KeptLanes(weights)));
+    kept_[weights] = kept;
+    weights_.push_back(weights);
   }
 
   // How many neighbours the next loop takes at once, which could take `lanes`.
@@ -148,6 +193,7 @@ class BlockProgramPlanner {
       rows_per_block_ *= 2;
     }
     has_vector_gaps_ =
+        HasSharedProducts(stages_) ||
         rows_per_block_ * KeptBytesWithGaps(region_, stages_, rows_) <= kMostKeptBytes;
     KernelPlan& plan = builder_.plan();
     const Expr rows = Product(rows_);
@@ -182,8 +228,9 @@ class BlockProgramPlanner {
   void DeclareKept(const BlockStage& stage) {
     if (stage.kept && kept_.count(stage.value) == 0) {
       RegionLowering::KeptRows& kept = kept_[stage.value];
-      kept = PlaceKeptRows(region_, stage.value, rows_, has_vector_gaps_);
-      DeclareKeptRows(builder_, stage.value, rows_per_block_ > 1 ? RowsPerBlock() : CExpr(), kept);
+      kept = KeptPlaceOf(stage.value);
+      DeclareKeptRows(builder_, stage.value, rows_per_block_ > 1 ? RowsPerBlock() : CExpr(),
+                      PlaceOf(stage.value), kept);
     }
     for (const BlockStage::Part& part : stage.parts) DeclareKept(StageOf(stages_, part.concat));
   }
@@ -430,6 +477,7 @@ class BlockProgramPlanner {
   Shape rows_;
   std::vector<BlockStage> stages_;
   BlockSchedule schedule_;
+  KeptMemory memory_;  // with products by weights on tensor cores
   PartTables tables_;
   const PartNames part_names_{region_, builder_};
   int64_t rows_per_block_ = 1;

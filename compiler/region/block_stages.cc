@@ -21,12 +21,18 @@ bool IsStorableView(const Node& node) {
 // Extents of a product that tensor cores make of what shared memory keeps: so large that a thread
 // per element would read the same again and again, so small that its operands and sums fit.
 constexpr int64_t kMostLines = 64, kFewestSums = 128, kDepthStep = 8;
+// The same of one by weights, whose sums are made in pieces of 16 lines and 8 columns.
+constexpr int64_t kFewestLines = 16, kFewestColumns = 16, kMostColumns = 512, kMostDepth = 1024;
+// A block reads its weights from the second cache, and spares that a matrix with `depth` columns is
+// read from memory and one with `columns` written there, and the same again beside the product. So
+// many elements of weights take no longer than one that is spared.
+constexpr int64_t kWeightsPerSpared = 4;
 
 class StageFinder {
  public:
   StageFinder(ArrayRef<const Node*> nodes, function_ref<bool(const Value*)> read_outside,
-              bool tensor_cores)
-      : nodes_(nodes), read_outside_(read_outside), tensor_cores_(tensor_cores) {
+              const ByTensorCores& by_tensor_cores)
+      : nodes_(nodes), read_outside_(read_outside), by_tensor_cores_(by_tensor_cores) {
     for (const Node* node : nodes) {
       inside_.insert(node);
       for (const Value* operand : node->operands) {
@@ -39,7 +45,9 @@ class StageFinder {
 
   std::vector<BlockStage> Find(ShapeRef rows) {
     for (const Node* node : nodes_) {
-      if (IsForTensorCores(*node, rows))
+      const bool by_weights = IsByWeights(*node, rows);
+      if (by_weights) stages_[node->result()].weights = node->operand(1);
+      if (by_weights || IsForTensorCores(*node, rows))
         stages_[node->result()].by_tensor_cores = true;
       else if (IsReducer(*node))
         AddWithTail(*node, rows);
@@ -63,8 +71,9 @@ class StageFinder {
  private:
   // Whether it is left x right^T of matrices of each row that are made here.
   bool IsForTensorCores(const Node& node, ShapeRef rows) const {
-    if (!tensor_cores_ || node.kind != OpKind::kMatMul || node.Int("transpose_a") != 0 ||
-        node.Int("transpose_b") != 1 || read_outside_(node.result()))
+    if (!by_tensor_cores_.own_matrices || node.kind != OpKind::kMatMul ||
+        node.Int("transpose_a") != 0 || node.Int("transpose_b") != 1 ||
+        read_outside_(node.result()))
       return false;
     const auto extent = [&](const Value* value, size_t axis) {
       return value->type.shape[rows.size() + axis].AsConstant().value_or(0);
@@ -75,16 +84,27 @@ class StageFinder {
              extent(value, 1) <= kMostLines;
     };
     const auto is_made_here = [&](const Value* value) {
-      const Node* producer = value->producer;
-      return producer && inside_.count(producer) && is_matrix(value) &&
-             (producer->kind == OpKind::kConcat ||
-              GetOpDef(producer->kind).op_class != OpClass::kView);
+      return is_matrix(value) && IsMadeHere(value);
     };
     const Value* sums = node.result();
     return is_matrix(sums) && extent(sums, 0) * extent(sums, 1) >= kFewestSums &&
            DtypeBytes(sums->type.dtype) <= 4 && IsFloat(sums->type.dtype) &&
            is_made_here(node.operand(0)) && is_made_here(node.operand(1)) &&
            extent(node.operand(0), 1) % kDepthStep == 0;
+  }
+
+  // Whether it is left x weights^T of a matrix of each row that is made here.
+  bool IsByWeights(const Node& node, ShapeRef rows) const {
+    return by_tensor_cores_.is_weights && FindSharedProduct(node, rows) &&
+           by_tensor_cores_.is_weights(node.operand(1)) && !read_outside_(node.result()) &&
+           IsMadeHere(node.operand(0));
+  }
+
+  bool IsMadeHere(const Value* value) const {
+    const Node* producer = value->producer;
+    return producer && inside_.count(producer) &&
+           (producer->kind == OpKind::kConcat ||
+            GetOpDef(producer->kind).op_class != OpClass::kView);
   }
 
   // The last value of the chain that alone reads the reducer's result, each element from one
@@ -205,7 +225,7 @@ class StageFinder {
 
   ArrayRef<const Node*> nodes_;
   function_ref<bool(const Value*)> read_outside_;
-  const bool tensor_cores_;
+  const ByTensorCores& by_tensor_cores_;
   NodeSet inside_;
   DenseMap<const Value*, std::vector<const Node*>> readers_;
   std::unordered_map<const Value*, BlockStage> stages_;
@@ -237,8 +257,43 @@ int64_t KeptBytesPerRow(ArrayRef<BlockStage> stages, ShapeRef rows) {
 
 std::vector<BlockStage> FindBlockStages(ArrayRef<const Node*> nodes, ShapeRef rows,
                                         function_ref<bool(const Value*)> read_outside,
-                                        bool tensor_cores) {
-  return StageFinder(nodes, read_outside, tensor_cores).Find(rows);
+                                        const ByTensorCores& by_tensor_cores) {
+  return StageFinder(nodes, read_outside, by_tensor_cores).Find(rows);
+}
+
+std::optional<SharedProduct> FindSharedProduct(const Node& node, ShapeRef rows) {
+  if (node.kind != OpKind::kMatMul || node.Int("transpose_a") != 0 ||
+      node.operand(1)->type.rank() != 2)
+    return std::nullopt;
+  const Value *left = node.operand(0), *sums = node.result();
+  const auto rank = static_cast<size_t>(sums->type.rank());
+  if (rank != rows.size() + 2 || !HasRows(sums, rows) || !HasRows(left, rows) ||
+      !IsFloat(sums->type.dtype) || DtypeBytes(sums->type.dtype) > 4)
+    return std::nullopt;
+  const auto extent = [](const Value* value, size_t axis) {
+    return value->type.shape[axis].AsConstant().value_or(0);
+  };
+  const SharedProduct product = {extent(sums, rank - 2), extent(sums, rank - 1),
+                                 extent(left, rank - 1)};
+  const auto& [lines, columns, depth] = product;
+  const bool fits = lines >= kFewestLines && lines <= kMostLines && columns >= kFewestColumns &&
+                    columns <= kMostColumns && depth >= 2 * kDepthStep && depth <= kMostDepth &&
+                    depth % kDepthStep == 0;
+  const bool pays = columns * depth <= kWeightsPerSpared * lines * (columns + depth);
+  return fits && pays ? std::optional(product) : std::nullopt;
+}
+
+bool HasSharedProducts(ArrayRef<BlockStage> stages) {
+  return std::any_of(stages.begin(), stages.end(),
+                     [](const BlockStage& stage) { return stage.weights != nullptr; });
+}
+
+int64_t SharedWeightBytes(ArrayRef<BlockStage> stages) {
+  int64_t bytes = 0;
+  for (const BlockStage& stage : stages) {
+    if (stage.weights) bytes += *stage.weights->type.Bytes().AsConstant();
+  }
+  return bytes;
 }
 
 Exprs IndexBehind(ArrayRef<const Node*> views, ArrayRef<Expr> index, const Ranges& ranges) {

@@ -21,6 +21,7 @@ Result<std::vector<EmittedKernel>> EmitKernels(const Graph& simplified, const st
   const PlanOptions options = PlanFor(target, matmul_precision);
   const auto fused = simplified.Clone();
   PassManager manager;
+  if (options.gpu) manager.options.block_shared_bytes = options.gpu->block_shared_bytes;
   FUSEC_TRY(manager.Run(*fused, FusionPasses(options.target)));
   std::vector<IndexSite> sites;
   FUSEC_ASSIGN(ProgramPlan plan, PlanProgram(*fused, options, sites));

@@ -86,6 +86,7 @@ std::string Module(ArrayRef<const Graph*> graphs, TargetKind target, const std::
     fused.push_back(graph->Clone());
     PassManager manager;
     manager.options.matmul_precision = precision;
+    if (target == TargetKind::kGpu) manager.options.block_shared_bytes = GpuFor("sm_90a").block_shared_bytes;
     const auto ran = manager.Run(*fused.back(), PipelinePasses(target));
     EXPECT_TRUE(ran.has_value()) << ran.error().message;
     parts.push_back(fused.back().get());

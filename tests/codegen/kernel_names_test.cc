@@ -77,6 +77,7 @@ ProgramPlan PlanOf(Graph& graph, const std::string& target, const std::string& p
   const PlanOptions options = PlanFor(target, precision);
   PassManager manager;
   manager.options.matmul_precision = precision;
+  if (options.gpu) manager.options.block_shared_bytes = options.gpu->block_shared_bytes;
   const auto ran = manager.Run(graph, PipelinePasses(options.target));
   EXPECT_TRUE(ran.has_value()) << ran.error().message;
   std::vector<IndexSite> sites;

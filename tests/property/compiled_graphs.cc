@@ -126,6 +126,7 @@ Result<std::unique_ptr<CompiledGraphs>> CompiledGraphs::Make(
     parts.push_back(fused.back().get());
     PassManager manager;
     manager.options.matmul_precision = precision;
+    if (where != RunOn::kCpu) manager.options.block_shared_bytes = GpuFor("sm_90a").block_shared_bytes;
     FUSEC_TRY(manager.Run(*fused.back(), passes));
   }
   FUSEC_TRY(made->Load(SideBySide(parts), where, precision, candidate));

@@ -99,6 +99,18 @@ struct FusedGraphs {
   std::vector<std::string> warnings;
 };
 
+// PassOptions::block_shared_bytes of these targets.
+int64_t BlockSharedBytes(ArrayRef<std::string> targets) {
+  int64_t least = INT64_MAX;
+  for (const std::string& target : targets) {
+    if (KindOf(target) != TargetKind::kGpu) continue;
+    const Gpu& gpu = GpuFor(target);
+    const bool takes_floats = gpu.has.tensor_cores && gpu.has.async_copies;
+    least = std::min<int64_t>(least, takes_floats ? gpu.block_shared_bytes : 0);
+  }
+  return least == INT64_MAX ? 0 : least;
+}
+
 Result<FusedGraphs> Fuse(Graph& graph, ArrayRef<std::string> targets, const CompileOptions& options,
                          PassManager& manager) {
   TableTracker shared(graph, manager.options.constant_names);
@@ -237,7 +249,8 @@ Result<FusedModel> FuseModel(const CompileOptions& options) {
                      options.adapters,
                      options.table_placement,
                      options.per_request,
-                     options.table_cache};
+                     options.table_cache,
+                     BlockSharedBytes(targets)};
   manager.dump_directory = options.dump_ir_directory;
   FUSEC_ASSIGN(const FusedGraphs fused, Fuse(graph, targets, options, manager));
   result.pass_timings = manager.timings();

@@ -55,6 +55,7 @@ BeforeWait InPtx(const std::string& ptx, const Pointers& pointers) {
   BeforeWait found;
   std::map<std::string, std::set<int>> from;  // the parameters that a register was made of
   std::set<std::string> ahead;                // labels that must stand before the wait, too
+  std::set<std::string> behind;               // and those that do
   bool has_waited = false;
   std::istringstream lines(ptx.substr(ptx.find(".entry")));
   std::smatch match;
@@ -63,6 +64,7 @@ BeforeWait InPtx(const std::string& ptx, const Pointers& pointers) {
       if (!ahead.empty()) return {"a way around the wait", 0};
       has_waited = true;
     } else if (line.starts_with("$")) {
+      behind.insert(line.substr(0, line.find(':')));
       ahead.erase(line.substr(0, line.find(':')));
     } else if (std::regex_search(line, match, kParameter)) {
       from[match[1]] = {std::stoi(match[2])};
@@ -78,7 +80,7 @@ BeforeWait InPtx(const std::string& ptx, const Pointers& pointers) {
         return {line, 0};
       ++found.weights_loads;
     } else if (!has_waited && std::regex_search(line, match, kBranch)) {
-      ahead.insert(match[2]);
+      if (!behind.count(match[2])) ahead.insert(match[2]);
     } else if (!has_waited && std::regex_search(line, kForbidden)) {
       return {line, 0};
     } else if (std::sregex_iterator at(line.begin(), line.end(), kRegister), end; at != end) {
