@@ -21,69 +21,144 @@ __device__ __forceinline__ float KeptNumber(Half x) {
 }
 
 // The sizes of a product, and the pieces of 16 x 8 sums that tensor cores make of it. A warp makes
-// up to kMostPieces of them side by side.
+// up to kMostPieces of them side by side, fewer if kSharingWarps would have nothing to do: less
+// than these read and round too much again.
 template <Arithmetic kArithmetic, int kLines, int kColumns, int kDepth>
 struct KeptProduct {
   static constexpr int kTileLines = 16, kTiles = (kLines + kTileLines - 1) / kTileLines;
-  static constexpr int kMostPieces = 8, kAllPieces = (kColumns + 7) / 8;
-  static constexpr int kGroups = (kAllPieces + kMostPieces - 1) / kMostPieces;
-  static constexpr int kPieces = (kAllPieces + kGroups - 1) / kGroups;
+  static constexpr int kMostPieces = 8, kAllPieces = (kColumns + 7) / 8, kSharingWarps = 8;
+  static constexpr int kWarpsOfTile = kTiles < kSharingWarps ? kSharingWarps / kTiles : 1;
+  static constexpr int kFewestGroups = (kAllPieces + kMostPieces - 1) / kMostPieces;
+  static constexpr int kMostGroups = kFewestGroups < kWarpsOfTile ? kWarpsOfTile : kFewestGroups;
+  static constexpr int kPieces = (kAllPieces + kMostGroups - 1) / kMostGroups;
+  static constexpr int kGroups = (kAllPieces + kPieces - 1) / kPieces;
   static constexpr int kSteps = kDepth / 8, kChunkSteps = 8;
   static_assert(kDepth % 8 == 0);
   static_assert(kIsOfFloats<kArithmetic>);
 };
 
+#ifdef __CUDACC__
+// Four matrices of 8 lines of 4 floats from shared memory: lane i says where line i % 8 of matrix
+// i / 8 begins, at a multiple of 16 bytes, and gets word i % 4 of line i / 4 of each.
+__device__ __forceinline__ void LoadFourMatrices(unsigned (&words)[4], const float* line) {
+  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(line));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(address)
+               : "memory");
+}
+
+// The words of 16 lines of `left` in the layout of MultiplyPiece, 8 columns a step.
+template <int kLines>
+struct LeftLines {
+  const float* line;
+
+  __device__ __forceinline__ LeftLines(const KeptMatrices<const float>& left, int row, int first)
+      : line(left.Line(row, min(first + static_cast<int>(threadIdx.x % 16), kLines - 1)) +
+             threadIdx.x % 32 / 16 * 4) {}
+  __device__ __forceinline__ void Read(int step, unsigned (&words)[4]) const {
+    LoadFourMatrices(words, line + 8 * step);
+  }
+};
+
+// The words of kPieces times 8 lines of `right`, which are columns of the product.
+template <int kColumns, int kPieces, class Right>
+struct RightLines {
+  const Right* lines[kPieces];
+
+  __device__ __forceinline__ RightLines(const KeptMatrices<const Right>& right, int row,
+                                        int first) {
+#pragma unroll
+    for (int piece = 0; piece < kPieces; ++piece) {
+      lines[piece] = right.Line(row, min(first + 8 * piece + static_cast<int>(threadIdx.x % 32 / 4),
+                                         kColumns - 1)) +
+                     threadIdx.x % 4;
+    }
+  }
+  __device__ __forceinline__ void Read(int step, unsigned (&words)[kPieces][2]) const {
+#pragma unroll
+    for (int piece = 0; piece < kPieces; ++piece) {
+      words[piece][0] = __float_as_uint(KeptNumber(lines[piece][8 * step]));
+      words[piece][1] = __float_as_uint(KeptNumber(lines[piece][8 * step + 4]));
+    }
+  }
+};
+// Of floats two pieces are four matrices.
+template <int kColumns, int kPieces>
+struct RightLines<kColumns, kPieces, float> {
+  static constexpr int kPairs = (kPieces + 1) / 2;
+  const float* lines[kPairs];
+
+  __device__ __forceinline__ RightLines(const KeptMatrices<const float>& right, int row,
+                                        int first) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int pair = 0; pair < kPairs; ++pair) {
+      const int column = first + 16 * pair + lane / 16 * 8 + lane % 8;
+      lines[pair] = right.Line(row, min(column, kColumns - 1)) + lane / 8 % 2 * 4;
+    }
+  }
+  __device__ __forceinline__ void Read(int step, unsigned (&words)[kPieces][2]) const {
+#pragma unroll
+    for (int pair = 0; pair < kPairs; ++pair) {
+      unsigned both[4];
+      LoadFourMatrices(both, lines[pair] + 8 * step);
+      words[2 * pair][0] = both[0], words[2 * pair][1] = both[1];
+      if (2 * pair + 1 < kPieces)
+        words[2 * pair + 1][0] = both[2], words[2 * pair + 1][1] = both[3];
+    }
+  }
+};
+#endif
+
 // Adds the products of 16 lines to `sums`, pieces of 8 columns in the layout of MultiplyPiece.
 // Lines and columns behind the last are copies of it. Tensor cores round sums toward zero, so that
 // split floats are summed from zero again and again, and then added in float, to nearest.
-template <Arithmetic kArithmetic, int kLines, int kColumns, int kDepth, class Right>
+template <Arithmetic kArithmetic, int kLines, int kColumns, int kDepth, bool kRoundedRight,
+          class Right>
 __device__ __forceinline__ void MultiplyLines(
     const KeptMatrices<const float>& left, const KeptMatrices<const Right>& right, int row,
     int line, int first_column,
     float (&sums)[KeptProduct<kArithmetic, kLines, kColumns, kDepth>::kPieces][4]) {
   using Product = KeptProduct<kArithmetic, kLines, kColumns, kDepth>;
-  const int lane = threadIdx.x % 32;
+  constexpr int kPieces = Product::kPieces;
 #ifdef __CUDACC__
-  const float* upper = left.Line(row, min(line + lane / 4, kLines - 1)) + lane % 4;
-  const float* lower = left.Line(row, min(line + lane / 4 + 8, kLines - 1)) + lane % 4;
-  const auto add = [&](int step, float(&to)[Product::kPieces][4]) {
-    unsigned a[4] = {__float_as_uint(upper[8 * step]), __float_as_uint(lower[8 * step]),
-                     __float_as_uint(upper[8 * step + 4]), __float_as_uint(lower[8 * step + 4])};
-    unsigned a_low[4];
+  const LeftLines<kLines> left_lines(left, row, line);
+  const RightLines<kColumns, kPieces, Right> right_lines(right, row, first_column);
+  const auto add = [&](int step, float(&to)[kPieces][4]) {
+    unsigned a[4], a_low[4], b[kPieces][2];
+    left_lines.Read(step, a);
+    right_lines.Read(step, b);
     SplitWords<kArithmetic>(a, a_low);
 #pragma unroll
-    for (int piece = 0; piece < Product::kPieces; ++piece) {
-      const Right* column =
-          right.Line(row, min(first_column + 8 * piece + lane / 4, kColumns - 1)) + lane % 4 +
-          8 * step;
-      unsigned b[2] = {__float_as_uint(KeptNumber(column[0])),
-                       __float_as_uint(KeptNumber(column[4]))};
+    for (int piece = 0; piece < kPieces; ++piece) {
       unsigned b_low[2];
-      SplitWords<kArithmetic>(b, b_low);
+      if constexpr (!kRoundedRight) SplitWords<kArithmetic>(b[piece], b_low);
       if constexpr (kArithmetic == Arithmetic::kSplitTf32) {  // small products first
-        MultiplyPiece<kArithmetic>(to[piece], a_low, b);
+        MultiplyPiece<kArithmetic>(to[piece], a_low, b[piece]);
         MultiplyPiece<kArithmetic>(to[piece], a, b_low);
       }
-      MultiplyPiece<kArithmetic>(to[piece], a, b);
+      MultiplyPiece<kArithmetic>(to[piece], a, b[piece]);
     }
   };
   if constexpr (kArithmetic == Arithmetic::kSplitTf32 && Product::kSteps > Product::kChunkSteps) {
 #pragma unroll 1
     for (int chunk = 0; chunk < Product::kSteps; chunk += Product::kChunkSteps) {
-      float chunk_sums[Product::kPieces][4] = {};
+      float chunk_sums[kPieces][4] = {};
 #pragma unroll
       for (int step = 0; step < Product::kChunkSteps; ++step) {
         if (chunk + step < Product::kSteps) add(chunk + step, chunk_sums);
       }
 #pragma unroll
-      for (int e = 0; e < 4 * Product::kPieces; ++e) sums[e / 4][e % 4] += chunk_sums[e / 4][e % 4];
+      for (int e = 0; e < 4 * kPieces; ++e) sums[e / 4][e % 4] += chunk_sums[e / 4][e % 4];
     }
   } else {
 #pragma unroll 8
     for (int step = 0; step < Product::kSteps; ++step) add(step, sums);
   }
 #else
-  for (int i = 0; i < 4 * Product::kPieces; ++i) {
+  const int lane = threadIdx.x % 32;
+  for (int i = 0; i < 4 * kPieces; ++i) {
     const float* a = left.Line(row, min(line + lane / 4 + i % 4 / 2 * 8, kLines - 1));
     const Right* b =
         right.Line(row, min(first_column + i / 4 * 8 + lane % 4 * 2 + i % 2, kColumns - 1));
@@ -92,9 +167,10 @@ __device__ __forceinline__ void MultiplyLines(
 #endif
 }
 
-// Makes the products of `rows` rows, by all warps of a block of kThreads threads.
+// Makes the products of `rows` rows, by all warps of a block of kThreads threads. Numbers of
+// `right` may be rounded already (kRoundedRight). Lines of floats begin at multiples of 16 bytes.
 template <Arithmetic kArithmetic, int kLines, int kColumns, int kDepth, int kThreads,
-          class Right = float>
+          bool kRoundedRight = false, class Right = float>
 __device__ __forceinline__ void MultiplyKeptMatrices(const KeptMatrices<const float>& left,
                                                      const KeptMatrices<const Right>& right,
                                                      const KeptMatrices<float>& sums, int rows) {
@@ -106,8 +182,8 @@ __device__ __forceinline__ void MultiplyKeptMatrices(const KeptMatrices<const fl
     const int first_line = i % kUnits / Product::kGroups * Product::kTileLines;
     const int first_column = i % Product::kGroups * (8 * Product::kPieces);
     float pieces[Product::kPieces][4] = {};
-    MultiplyLines<kArithmetic, kLines, kColumns, kDepth>(left, right, row, first_line, first_column,
-                                                         pieces);
+    MultiplyLines<kArithmetic, kLines, kColumns, kDepth, kRoundedRight>(
+        left, right, row, first_line, first_column, pieces);
     bool are_finite = true;
 #pragma unroll
     for (int e = 0; e < 4 * Product::kPieces; ++e) are_finite &= IsFinite(pieces[e / 4][e % 4]);

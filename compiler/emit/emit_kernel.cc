@@ -17,8 +17,10 @@ namespace fusec {
 namespace {
 
 std::string Describe(const KernelParameter& parameter) {
-  const bool is_plain = parameter.layout == WeightLayout::kPlain;
-  return parameter.name + " " + parameter.value->type.ToString() + (is_plain ? "" : " in panels");
+  const char* layout = parameter.layout == WeightLayout::kPlain  ? ""
+                       : parameter.layout == WeightLayout::kTf32 ? " rounded to TF32"
+                                                                 : " in panels";
+  return parameter.name + " " + parameter.value->type.ToString() + layout;
 }
 
 // Of more, a header names the first and the last.

@@ -156,11 +156,12 @@ CExpr KernelBuilder::Buffer(const Value* value, bool written) {
   return found->second;
 }
 
-std::string KernelBuilder::Panels(const Value* weights, WeightLayout layout) {
+std::string KernelBuilder::InLayout(const Value* weights, WeightLayout layout) {
   KernelParameter parameter;
   parameter.value = weights;
   parameter.layout = layout;
-  parameter.name = Unique(FriendlyName(weights->name) + "_panels");
+  const char* suffix = layout == WeightLayout::kTf32 ? "_rounded" : "_panels";
+  parameter.name = Unique(FriendlyName(weights->name) + suffix);
   plan_.parameters.push_back(parameter);
   return parameter.name;
 }

@@ -44,8 +44,8 @@ class KernelBuilder {
   std::string Unique(const std::string& wanted);
   // The parameter that holds `value` (added on first use).
   CExpr Buffer(const Value* value, bool written = false);
-  // The parameter that holds the constant `weights` in panels, added by each call.
-  std::string Panels(const Value* weights, WeightLayout layout);
+  // The parameter that holds the constant `weights` in another layout, added by each call.
+  std::string InLayout(const Value* weights, WeightLayout layout);
   // A parameter for `size`, which is constant, in kernels that serve layers of other sizes as well;
   // its name.
   CExpr SizeParameter(const std::string& wanted_name, int64_t size, const std::string& comment);

@@ -69,9 +69,9 @@ struct NamedConstant {
   bool is_array() const { return value.kind() == CExpr::Kind::kList; }
 };
 
-// How a constant lies in memory: as it is, or in panels (weight_panels.h), of floats rounded to
-// TF32 or as two such numbers each.
-enum class WeightLayout { kPlain, kPanels, kTf32Panels, kSplitTf32Panels };
+// How a constant lies in memory: as it is, its floats rounded to TF32 or not, or in panels
+// (weight_panels.h), of floats rounded to TF32 or as two such numbers each.
+enum class WeightLayout { kPlain, kTf32, kPanels, kTf32Panels, kSplitTf32Panels };
 
 // One parameter of a kernel, in the order of the signature.
 struct KernelParameter {

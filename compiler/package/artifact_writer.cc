@@ -143,7 +143,7 @@ class BufferTable {
     if (is_known || !is_new) return;
     const std::string name = UnusedName(wanted, hash);
     const TensorData* data = &value->producer->constant;
-    if (layout != WeightLayout::kPlain) data = &made_.emplace_back(MakePanels(*data, layout));
+    if (layout != WeightLayout::kPlain) data = &made_.emplace_back(InLayout(*data, layout));
     AddJson("constant", name, value->type.dtype, std::to_string(data->element_count()));
     json_.back()["tensor"] = name;
     constants_.emplace_back(name, data);

@@ -89,4 +89,11 @@ KeptMemory PlaceInMemory(const BlockSchedule& schedule, ArrayRef<BlockStage> sta
   return memory;
 }
 
+void ShareMultiprocessor(const Gpu& gpu, bool may_have_more_threads, KernelPlan& plan) {
+  constexpr int kThreads = 1024, kReservedBytes = 1024;  // of a block, by the system
+  const int blocks = gpu.shared_bytes / (plan.shared_bytes + kReservedBytes);
+  if (may_have_more_threads && 2 * blocks * plan.block_size <= kThreads) plan.block_size *= 2;
+  plan.blocks_together = std::clamp(kThreads / plan.block_size, 1, std::max(1, blocks));
+}
+
 }  // namespace fusec

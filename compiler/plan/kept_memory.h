@@ -1,7 +1,11 @@
 #pragma once
 
+#include <optional>
+
+#include "compiler/kernel/kernel_plan.h"
 #include "compiler/plan/block_pieces.h"
 #include "compiler/support/adt.h"
+#include "compiler/support/gpu.h"
 
 namespace fusec {
 
@@ -11,10 +15,19 @@ namespace fusec {
 struct KeptMemory {
   DenseMap<const Value*, int64_t> places;  // in bytes
   int64_t bytes = 0;
+
+  std::optional<int64_t> PlaceOf(const Value* value) const {
+    const auto found = places.find(value);
+    return found == places.end() ? std::nullopt : std::optional(found->second);
+  }
 };
 
 // `bytes_of` is what a value takes for all rows of the block.
 KeptMemory PlaceInMemory(const BlockSchedule& schedule, ArrayRef<BlockStage> stages,
                          function_ref<int64_t(const Value*)> bytes_of);
+
+// How many such blocks share a multiprocessor. Where their memory leaves room for few, these get
+// twice the threads if they may: most of what they do is to wait.
+void ShareMultiprocessor(const Gpu& gpu, bool may_have_more_threads, KernelPlan& plan);
 
 }  // namespace fusec

@@ -6,6 +6,7 @@
 #include "compiler/kernel/fold.h"
 #include "compiler/kernel/idioms.h"
 #include "compiler/plan/plan_region.h"
+#include "compiler/region/product.h"
 
 namespace fusec {
 
@@ -80,7 +81,7 @@ bool IsReadAlongDepth(const Node& region, const Value* weights) {
   });
 }
 
-void CopyKeptWeights(KernelBuilder& builder, const Value* weights, const Value* outside,
+void CopyKeptWeights(KernelBuilder& builder, const Value* weights, const CExpr& buffer,
                      const RegionLowering::KeptRows& kept, const CExpr& lanes_name) {
   builder.Use("async_copy.cuh");
   IndexWriter& names = builder.expressions();
@@ -109,8 +110,7 @@ void CopyKeptWeights(KernelBuilder& builder, const Value* weights, const Value* 
   builder.AppendCall(
       Call(Template("CopyAsync", {bytes, "false"}),
            {PointerTo(builder, kept.array, place, kept_sizes),
-            PointerTo(builder, builder.Buffer(outside), first, PlaceIn(name, weights->type.shape)),
-            "true"}));
+            PointerTo(builder, buffer, first, PlaceIn(name, weights->type.shape)), "true"}));
   if (once)
     builder.CloseIf("threadIdx.x" < count);
   else
@@ -168,6 +168,10 @@ int64_t KeptBytesWithGaps(const Node& region, ArrayRef<BlockStage> stages, Shape
   return bytes;
 }
 
+bool IsKeptRounded(const Value* weights, const std::string& precision) {
+  return weights->type.dtype == Dtype::kF32 && !IsSplit(Dtype::kF32, precision);
+}
+
 void PlanKeptProduct(const Node& product, const RegionLowering::KeptRows& left,
                      const RegionLowering::KeptRows& right, const RegionLowering::KeptRows& sums,
                      const CExpr& row_count, const std::string& precision, KernelBuilder& builder) {
@@ -198,8 +202,10 @@ void PlanKeptProduct(const Node& product, const RegionLowering::KeptRows& left,
                                ? TensorCoreArithmetic(Dtype::kF32, precision)
                                : "Arithmetic::kTf32";
   std::vector<CExpr> shape = {arithmetic, lines, columns, depth, BlockSizeName(builder)};
-  if (right.for_all_rows && b->type.dtype != Dtype::kF32)
-    shape.emplace_back(MemoryTypeName(b->type.dtype));
+  if (right.for_all_rows) {
+    shape.emplace_back(IsKeptRounded(b, precision) ? "true" : "false");
+    if (b->type.dtype != Dtype::kF32) shape.emplace_back(MemoryTypeName(b->type.dtype));
+  }
   const CExpr multiply = Template("MultiplyKeptMatrices", std::move(shape));
   builder.AppendCall(
       Call(multiply, {matrices(a, left), matrices(b, right), matrices(d, sums), row_count}));

@@ -27,9 +27,12 @@ bool IsKeepableWeights(const Node& region, const Value* value);
 // Whether all products that take it have its rows along their depth.
 bool IsReadAlongDepth(const Node& region, const Value* weights);
 RegionLowering::KeptRows PlaceKeptWeights(const Node& region, const Value* weights);
-// Begins to copy them from `outside`, the region's operand; `lanes` names the elements of a vector.
-void CopyKeptWeights(KernelBuilder& builder, const Value* weights, const Value* outside,
+// Begins to copy them from `buffer`, a parameter; `lanes` names the elements of a vector.
+void CopyKeptWeights(KernelBuilder& builder, const Value* weights, const CExpr& buffer,
                      const RegionLowering::KeptRows& kept, const CExpr& lanes);
+
+// Whether the weights of a product on tensor cores come rounded (WeightLayout::kTf32).
+bool IsKeptRounded(const Value* weights, const std::string& precision);
 
 // Declares the array for `rows_per_block` rows, a named constant (none for one row); with a
 // `place`, in bytes, in the memory that is given at launch.

@@ -55,15 +55,15 @@ class BlockProgramPlanner {
     };
     FindStages(nodes, is_result);
     FUSEC_CHECK(!stages_.empty(), "no stages in " + PrintNode(region_));
+    schedule_ = ScheduleStages(region_, stages_);
     OpenRows();
     lowering_.OnReducer(
         [this](const Node& reducer, ArrayRef<Expr> index) { return Reduce(reducer, index); });
-    schedule_ = ScheduleStages(region_, stages_);
     const std::vector<BlockPiece>& pieces = schedule_.pieces;
     for (const BlockPiece& piece : pieces) {
       if (piece.run) tables_.Declare(builder_, *piece.run);
     }
-    if (HasSharedProducts(stages_)) PlaceStages();
+    if (HasSharedProducts(stages_)) DeclareBytesOfLaunch(builder_);
     KeepWeights();
     for (size_t i = 0; i < pieces.size(); ++i) {
       const bool new_phase = i > 0 && pieces[i].phase != pieces[i - 1].phase;
@@ -95,10 +95,9 @@ class BlockProgramPlanner {
   // Gives every stage its place in the memory that the kernel is launched with.
   void PlaceStages() {
     const auto bytes_of = [&](const Value* value) {
-      const bool is_weights = std::none_of(stages_.begin(), stages_.end(),
-                                           [&](const auto& stage) { return stage.value == value; });
-      return is_weights ? KeptBytes(value, PlaceKeptWeights(region_, value))
-                        : rows_per_block_ * KeptBytes(value, KeptPlaceOf(value));
+      return IsKeepableWeights(region_, value)
+                 ? KeptBytes(value, PlaceKeptWeights(region_, value))
+                 : rows_per_block_ * KeptBytes(value, KeptPlaceOf(value));
     };
     memory_ = PlaceInMemory(schedule_, stages_, bytes_of);
     if (memory_.bytes > options_.gpu->block_shared_bytes) {
@@ -108,11 +107,6 @@ class BlockProgramPlanner {
     FUSEC_CHECK(memory_.bytes <= options_.gpu->block_shared_bytes,
                 "too little shared memory for " + PrintNode(region_));
     builder_.plan().shared_bytes = static_cast<int>(memory_.bytes);
-    DeclareBytesOfLaunch(builder_);
-  }
-  std::optional<int64_t> PlaceOf(const Value* value) const {
-    const auto found = memory_.places.find(value);
-    return found == memory_.places.end() ? std::nullopt : std::optional(found->second);
   }
   RegionLowering::KeptRows KeptPlaceOf(const Value* value) const {
     return PlaceKeptRows(region_, value, rows_, has_vector_gaps_,
@@ -124,7 +118,11 @@ class BlockProgramPlanner {
   void KeepWeights() {
     if (!HasTensorCores(options_)) return;
     for (const BlockStage& stage : stages_) {
-      if (stage.weights && kept_.count(stage.weights) == 0) KeepOne(stage.weights);
+      if (!stage.weights || kept_.count(stage.weights) > 0) continue;
+      const Value* outside = lowering_.Outside(stage.weights);
+      const bool is_rounded = IsKeptRounded(stage.weights, options_.matmul_precision);
+      KeepOne(stage.weights, is_rounded ? CExpr(builder_.InLayout(outside, WeightLayout::kTf32))
+                                        : builder_.Buffer(outside));
     }
     int64_t bytes = rows_per_block_ * KeptBytesWithGaps(region_, stages_, rows_) + memory_.bytes;
     for (const BlockPiece& piece : schedule_.pieces) {
@@ -134,7 +132,7 @@ class BlockProgramPlanner {
         const int64_t more = KeptBytes(value, PlaceKeptWeights(region_, value));
         if (bytes + more > kMostKeptBytes) return;
         bytes += more;
-        KeepOne(value);
+        KeepOne(value, builder_.Buffer(lowering_.Outside(value)));
       });
     }
     if (weights_.empty()) return;
@@ -142,13 +140,12 @@ class BlockProgramPlanner {
     builder_.Append(Statement::Await());
   }
 
-  void KeepOne(const Value* weights) {
+  void KeepOne(const Value* weights, const CExpr& buffer) {
     RegionLowering::KeptRows kept = PlaceKeptWeights(region_, weights);
     builder_.Blank();
-    DeclareKeptRows(builder_, weights, /*rows_per_block=*/{}, PlaceOf(weights), kept);
+    DeclareKeptRows(builder_, weights, /*rows_per_block=*/{}, memory_.PlaceOf(weights), kept);
     builder_.Comment(FriendlyName(weights->name) + ", in the background");
-    CopyKeptWeights(builder_, weights, lowering_.Outside(weights), kept,
-                    LanesName(KeptLanes(weights)));
+    CopyKeptWeights(builder_, weights, buffer, kept, LanesName(KeptLanes(weights)));
     kept_[weights] = kept;
     weights_.push_back(weights);
   }
@@ -198,6 +195,10 @@ class BlockProgramPlanner {
     KernelPlan& plan = builder_.plan();
     const Expr rows = Product(rows_);
     plan.block_size = block_size;
+    if (HasSharedProducts(stages_)) {
+      PlaceStages();
+      ShareMultiprocessor(*options_.gpu, builder_.shape().block_size == 0, plan);
+    }
     plan.blocks = CeilDiv(rows, rows_per_block_, builder_.ranges());
     plan.launch_in_words = rows_per_block_ == 1
                                ? "one block per row"
@@ -230,7 +231,7 @@ class BlockProgramPlanner {
       RegionLowering::KeptRows& kept = kept_[stage.value];
       kept = KeptPlaceOf(stage.value);
       DeclareKeptRows(builder_, stage.value, rows_per_block_ > 1 ? RowsPerBlock() : CExpr(),
-                      PlaceOf(stage.value), kept);
+                      memory_.PlaceOf(stage.value), kept);
     }
     for (const BlockStage::Part& part : stage.parts) DeclareKept(StageOf(stages_, part.concat));
   }

@@ -189,7 +189,7 @@ class TilePlanner : ProductPlanner {
   // Where the panels of the tile's columns begin.
   CExpr PanelsOfTile() {
     const WeightLayout layout = PanelLayout(dtype(), precision_);
-    CExpr panels = builder_.Panels(matmul_.b.value, layout);
+    CExpr panels = builder_.InLayout(matmul_.b.value, layout);
     const int64_t elements = PanelElements(columns(), depth(), dtype(), layout);
     const bool has_several = !matmul_.b.batch_stride.IsConstant(0);
     if (has_several)

@@ -33,6 +33,8 @@ const char* LayoutSuffix(WeightLayout layout) {
   switch (layout) {
     case WeightLayout::kPlain:
       return "";
+    case WeightLayout::kTf32:
+      return ".tf32";
     case WeightLayout::kPanels:
       return ".panels";
     case WeightLayout::kTf32Panels:
@@ -66,8 +68,7 @@ int64_t PanelElements(int64_t n, int64_t k, Dtype dtype, WeightLayout layout) {
 
 TensorData MakePanels(const TensorData& weights, WeightLayout layout) {
   const std::vector<int64_t>& dims = weights.dims();
-  FUSEC_CHECK(layout != WeightLayout::kPlain && dims.size() >= 2 && weights.element_count() > 0,
-              "panels are of matrices");
+  FUSEC_CHECK(dims.size() >= 2 && weights.element_count() > 0, "panels are of matrices");
   const Dtype dtype = weights.dtype();
   const int64_t rows = dims[dims.size() - 2], k = dims.back(), parts = PartsOf(layout);
   const int64_t row_bytes = k * DtypeBytes(dtype), matrices = weights.element_count() / (rows * k);
@@ -90,6 +91,20 @@ TensorData MakePanels(const TensorData& weights, WeightLayout layout) {
       for (std::byte* at = to; at < to + bytes; at += sizeof(float))
         Round(at, parts == 2 ? at + kPanelRows * kPanelBytes : nullptr);
     }
+  }
+  return made;
+}
+
+TensorData InLayout(const TensorData& weights, WeightLayout layout) {
+  FUSEC_CHECK(layout != WeightLayout::kPlain, "plain weights need not be made");
+  if (layout != WeightLayout::kTf32) return MakePanels(weights, layout);
+  TensorData made = weights;
+  std::byte* const bytes = made.mutable_bytes();
+  for (int64_t i = 0; i < made.element_count(); ++i) {
+    float x;
+    std::memcpy(&x, bytes + i * int64_t{sizeof x}, sizeof x);
+    const float rounded = RoundTo11Bits(x);
+    if (std::isfinite(rounded)) std::memcpy(bytes + i * int64_t{sizeof x}, &rounded, sizeof x);
   }
   return made;
 }

@@ -28,4 +28,8 @@ int64_t PanelElements(int64_t n, int64_t k, Dtype dtype, WeightLayout layout);
 // The panels of `weights`, [.., n, k] of f32, f16 or bf16.
 TensorData MakePanels(const TensorData& weights, WeightLayout layout);
 
+// `weights` as they lie in any layout but the plain one. Of kTf32 numbers that have no neighbour of
+// 11 bits stay as they are: infinities, and those above 2^114.
+TensorData InLayout(const TensorData& weights, WeightLayout layout);
+
 }  // namespace fusec

@@ -55,6 +55,22 @@ TEST(WeightPanels, RoundToElevenBitsAndKeepWhatThatTakes) {
   }
 }
 
+TEST(WeightPanels, RoundedWeightsLieAsTheyDid) {
+  TensorData weights = Weights(3, 5);
+  weights.SetDouble(7, std::numeric_limits<double>::infinity());
+  const TensorData rounded = InLayout(weights, WeightLayout::kTf32);
+  ASSERT_EQ(rounded.dims(), weights.dims());
+  for (int64_t i = 0; i < 15; ++i) {
+    const double exact = weights.GetDouble(i);
+    if (i == 7) {
+      EXPECT_EQ(rounded.GetDouble(i), exact);
+      continue;
+    }
+    EXPECT_EQ(std::remainder(rounded.GetDouble(i), std::ldexp(1.0, std::ilogb(exact) - 10)), 0);
+    EXPECT_LE(std::abs(rounded.GetDouble(i) - exact), std::ldexp(1.0, std::ilogb(exact) - 10));
+  }
+}
+
 TEST(WeightPanels, MakeNaNOfInfinities) {
   TensorData weights(Dtype::kF32, {64, 32});
   weights.SetDouble(0, std::numeric_limits<double>::infinity());
