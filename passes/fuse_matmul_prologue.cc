@@ -1,7 +1,5 @@
 #include "passes/fuse_matmul_prologue.h"
 
-#include <map>
-
 #include "compiler/ir/op_def.h"
 #include "compiler/region/product.h"
 #include "passes/share_long_sums.h"
@@ -19,13 +17,6 @@ bool HasLongSums(const Node& node) {
   const Shape &a = node.operand(0)->type.shape, &weights = node.operand(1)->type.shape;
   return a.size() == 3 && weights.size() == 3 && a[0] == weights[0] &&
          product->matrices * product->k >= kFewestSharedTerms;
-}
-
-// Elements of a value if every symbol is 1; 0 where that cannot be said.
-int64_t ElementsForOnes(const Graph& graph, const Value* value) {
-  std::map<std::string, int64_t> ones;
-  for (const DimSymbol& symbol : graph.symbols) ones[symbol.name] = 1;
-  return value->type.ElementCount().Evaluate(ones).value_or(0);
 }
 
 // Whether a node costs little where one of `elements` of an operand is made. A pointwise op on few

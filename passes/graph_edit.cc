@@ -46,6 +46,12 @@ bool IsOutput(const Graph& graph, const Value* value) {
   return std::find(graph.outputs.begin(), graph.outputs.end(), value) != graph.outputs.end();
 }
 
+int64_t ElementsForOnes(const Graph& graph, const Value* value) {
+  std::map<std::string, int64_t> ones;
+  for (const DimSymbol& symbol : graph.symbols) ones[symbol.name] = 1;
+  return value->type.ElementCount().Evaluate(ones).value_or(0);
+}
+
 GroupReaders ReadersOf(const Graph& graph, const ReaderMap& readers, const NodeSet& group,
                        const Value* value) {
   GroupReaders result;

@@ -30,6 +30,8 @@ bool IsReduction(const Node& node);
 // Whether the node computes each element of a value of that shape by itself.
 bool IsPointwise(const Node& node, ShapeRef shape);
 bool IsOutput(const Graph& graph, const Value* value);
+// Elements of a value if every symbol is 1, for comparing sizes; 0 where that cannot be said.
+int64_t ElementsForOnes(const Graph& graph, const Value* value);
 
 // Who reads a value or a node's results, seen from a group of nodes.
 struct GroupReaders {

@@ -36,6 +36,10 @@ std::vector<std::string> SharedPasses(bool round_every_op) {
                      // All indices are operands of gathers and scatters now.
                      "index-policy",
                      "fold-constants",
+                     // Of the products that convolutions have become, whose weights are constants
+                     // now; what it does to these folds again.
+                     "channels-last",
+                     "fold-constants",
                      "canonicalize",
                      // Before equal nodes are shared, because searches may share their list.
                      "recognize-lookup",

@@ -1,0 +1,283 @@
+#include "passes/channels_last.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "compiler/ir/op_def.h"
+#include "passes/graph_edit.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr int64_t kManyTimes = 4;    // as many elements has the operand as are transposed
+constexpr int kMostOpsUpwards = 32;  // through which the other order is carried at a time
+
+// The order in which a tensor's last axis stands behind the first `batch` ones.
+std::vector<int64_t> LastAxisBehind(int64_t batch, int64_t rank) {
+  std::vector<int64_t> perm(rank);
+  std::iota(perm.begin(), perm.end(), 0);
+  std::rotate(perm.begin() + batch, perm.end() - 1, perm.end());
+  return perm;
+}
+
+Shape InOrder(ShapeRef shape, ArrayRef<int64_t> perm) {
+  Shape result;
+  for (const int64_t axis : perm) result.push_back(shape[axis]);
+  return result;
+}
+
+// Whether a tensor in another order has its elements as they are: all axes from the first `batch`
+// ones on have one element, or the last one has.
+bool KeepsElements(ShapeRef shape, int64_t batch) {
+  if (shape.empty() || shape.back().IsConstant(1)) return true;
+  const int64_t last = static_cast<int64_t>(shape.size()) - 1;
+  return Product(Shape(shape.begin() + std::clamp<int64_t>(batch, 0, last), shape.begin() + last))
+      .IsConstant(1);
+}
+
+// The other way round: `turned` as `shape`, in the order that it had before.
+Value* TurnedBack(Builder& builder, Value* turned, int64_t batch, ShapeRef shape,
+                  const std::string& name) {
+  if (KeepsElements(shape, batch))
+    return builder.Make(OpKind::kReshape, {turned}, {{"shape", Shape(shape)}}, name);
+  const std::vector<int64_t> there = LastAxisBehind(batch, turned->type.rank());
+  std::vector<int64_t> perm(there.size());
+  for (size_t axis = 0; axis < there.size(); ++axis) perm[there[axis]] = static_cast<int64_t>(axis);
+  return builder.Make(OpKind::kTranspose, {turned}, {{"perm", perm}}, name);
+}
+
+// Whether the node computes elements of its result from those of its operands at the same place,
+// whatever the order of the axes is.
+bool KeepsPlaces(const Node& node) {
+  return GetOpDef(node.kind).op_class == OpClass::kPointwise && !node.operands.empty() &&
+         !node.Has("axis");
+}
+
+// Whether the node is a reshape that keeps the first `batch` axes and the last one.
+bool KeepsEnds(const Node& node, int64_t batch) {
+  if (node.kind != OpKind::kReshape) return false;
+  const Shape &from = node.operand(0)->type.shape, &to = node.result()->type.shape;
+  const auto least = static_cast<size_t>(batch) + 1;
+  return from.size() >= least && to.size() >= least && from.back() == to.back() &&
+         std::equal(from.begin(), from.begin() + batch, to.begin());
+}
+
+// Whether the node is a reduction whose result does not depend on the order of its axes, the last
+// one among them.
+bool ReducesLastAxis(const Node& node) {
+  if (!IsReduction(node) || node.kind == OpKind::kArgMax || node.kind == OpKind::kArgMin)
+    return false;
+  const auto& axes = node.Ints("axes");
+  return std::find(axes.begin(), axes.end(), node.operand(0)->type.rank() - 1) != axes.end();
+}
+
+// Values whose last axis stands behind the first `batch` ones, the others in their order.
+class Turner {
+ public:
+  explicit Turner(Graph& graph) : graph_(graph), readers_(Readers(graph)) {}
+
+  // In order: what is behind a product finds it in the other order already.
+  bool Run() {
+    bool changed = false;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      Node& node = *graph_.nodes[i];
+      Builder builder(graph_, i);
+      builder.set_provenance(node.provenance);
+      Value* result = Rewritten(node, builder);
+      if (!result) continue;
+      graph_.ReplaceAllUses(node.result(), result);
+      i = builder.insert_at();
+      changed = true;
+    }
+    if (changed) RemoveDeadNodes(graph_);
+    return changed;
+  }
+
+ private:
+  using Key = std::pair<const Value*, int64_t>;
+
+  // What stands for the node's result; null where the node stays as it is.
+  Value* Rewritten(const Node& node, Builder& builder) {
+    if (node.kind == OpKind::kMatMul) return ProductOfRows(node, builder);
+    for (const Value* operand : node.operands) {
+      const auto found = behind_.find(operand);
+      if (found == behind_.end()) continue;
+      const int64_t batch = found->second;
+      if (IsReduction(node)) return Reduced(node, batch, builder);
+      if (!IsFree(node, batch)) continue;
+      return Behind(MakeTurned(node, batch, builder), batch, node, builder);
+    }
+    return nullptr;
+  }
+
+  Value* ProductOfRows(const Node& node, Builder& builder) {
+    Value *weights = node.operand(0), *matrices = node.operand(1);
+    const int64_t rank = matrices->type.rank(), batch = rank - 2;
+    if (!IsConstant(weights) || IsConstant(matrices) || weights->type.rank() != 2 || rank < 3 ||
+        !IsFloat(node.result()->type.dtype))
+      return nullptr;
+    const bool has_rows = node.Int("transpose_b") != 0;
+    const bool is_column = node.result()->type.shape.back().IsConstant(1);
+    ValueSet seen;
+    const int64_t transposed = (has_rows ? 0 : ElementsToTranspose(matrices, batch, 0, seen)) +
+                               (is_column ? 0 : ElementsForOnes(graph_, node.result()));
+    if (kManyTimes * transposed > ElementsForOnes(graph_, matrices)) return nullptr;
+    Value* rows = has_rows ? matrices : Turned(matrices, batch, 0, builder);
+    Value* product = builder.Make(
+        OpKind::kMatMul, {rows, weights},
+        {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{1} - node.Int("transpose_a")}},
+        node.result()->name);
+    return Behind(product, batch, node, builder);
+  }
+
+  // The node's result in its own order, known to be `turned`.
+  Value* Behind(Value* turned, int64_t batch, const Node& node, Builder& builder) {
+    const Value& own = *node.result();
+    Value* result = TurnedBack(builder, turned, batch, own.type.shape, own.name);
+    std::swap(turned->name, node.result()->name);
+    turned_[{result, batch}] = turned;
+    behind_[result] = batch;
+    return result;
+  }
+
+  Value* Reduced(const Node& node, int64_t batch, Builder& builder) {
+    const Value* operand = node.operand(0);
+    if (!ReducesLastAxis(node) || node.operands.size() != 1) return nullptr;
+    const int64_t rank = operand->type.rank();
+    std::vector<int64_t> axes;
+    const std::vector<int64_t> order = LastAxisBehind(batch, rank);
+    for (int64_t axis = 0; axis < rank; ++axis) {
+      const auto& reduced = node.Ints("axes");
+      if (std::find(reduced.begin(), reduced.end(), order[axis]) != reduced.end())
+        axes.push_back(axis);
+    }
+    Attributes attributes = node.attributes;
+    attributes["axes"] = axes;
+    attributes["keepdims"] = int64_t{0};
+    Value* sums =
+        builder.Make(node.kind, {turned_.at({operand, batch})}, attributes, node.result()->name);
+    std::swap(sums->name, node.result()->name);
+    if (node.Int("keepdims") == 0) return sums;
+    return builder.Make(OpKind::kReshape, {sums}, {{"shape", node.result()->type.shape}},
+                        sums->name);
+  }
+
+  // Whether the node's result is there in the other order without transposing anything.
+  bool IsFree(const Node& node, int64_t batch) const {
+    if (KeepsEnds(node, batch)) return turned_.count({node.operand(0), batch}) != 0;
+    const int64_t rank = node.results.size() == 1 ? node.result()->type.rank() : 0;
+    return KeepsPlaces(node) && rank > batch &&
+           std::all_of(node.operands.begin(), node.operands.end(), [&](const Value* operand) {
+             return !operand || IsConstant(operand) || turned_.count({operand, batch}) != 0 ||
+                    IsReshapedOnly(*operand, batch, rank);
+           });
+  }
+
+  // Whether an operand that a result of `rank` axes reads has its elements as they are in the other
+  // order.
+  static bool IsReshapedOnly(const Value& operand, int64_t batch, int64_t rank) {
+    return KeepsElements(operand.type.shape, batch - (rank - operand.type.rank()));
+  }
+
+  enum class Way { kDone, kReshape, kOps, kView, kTranspose };
+
+  // How the other order of a value is had.
+  Way WayOf(const Value* value, int64_t batch, int ops) const {
+    if (turned_.count({value, batch})) return Way::kDone;
+    if (IsReshapedOnly(*value, batch, value->type.rank())) return Way::kReshape;
+    const Node* node = value->producer;
+    if (!node || node->results.size() != 1 || ops >= kMostOpsUpwards) return Way::kTranspose;
+    if (KeepsEnds(*node, batch)) return Way::kView;
+    return KeepsPlaces(*node) && HasOneReader(graph_, readers_, value) ? Way::kOps
+                                                                       : Way::kTranspose;
+  }
+
+  // How many elements are transposed for it, each value's once.
+  int64_t ElementsToTranspose(const Value* value, int64_t batch, int ops, ValueSet& seen) const {
+    switch (WayOf(value, batch, ops)) {
+      case Way::kDone:
+      case Way::kReshape:
+        return 0;
+      case Way::kView:
+        return ElementsToTranspose(value->producer->operand(0), batch, ops + 1, seen);
+      case Way::kTranspose:
+        return IsConstant(value) || !seen.insert(value).second ? 0 : ElementsForOnes(graph_, value);
+      case Way::kOps:
+        break;
+    }
+    int64_t elements = 0;
+    const int64_t rank = value->type.rank();
+    for (const Value* operand : value->producer->operands) {
+      if (!operand || IsReshapedOnly(*operand, batch, rank)) continue;
+      if (operand->type.rank() == rank)
+        elements += ElementsToTranspose(operand, batch, ops + 1, seen);
+      else if (!IsConstant(operand) && seen.insert(operand).second)
+        elements += ElementsForOnes(graph_, operand);
+    }
+    return elements;
+  }
+
+  // The value in the other order.
+  Value* Turned(Value* value, int64_t batch, int ops, Builder& builder) {
+    const Way way = WayOf(value, batch, ops);
+    if (way == Way::kDone) return turned_.at({value, batch});
+    const std::vector<int64_t> order = LastAxisBehind(batch, value->type.rank());
+    const std::string name = value->name + "_channels_last";
+    Value* turned = nullptr;
+    switch (way) {
+      case Way::kReshape:
+        turned = builder.Make(OpKind::kReshape, {value},
+                              {{"shape", InOrder(value->type.shape, order)}}, name);
+        break;
+      case Way::kTranspose:
+        turned = builder.Make(OpKind::kTranspose, {value}, {{"perm", order}}, name);
+        break;
+      default:
+        turned = MakeTurned(*value->producer, batch, builder, ops + 1);
+        // Nobody reads the other one any more.
+        if (HasOneReader(graph_, readers_, value)) std::swap(turned->name, value->name);
+    }
+    turned_[{value, batch}] = turned;
+    return turned;
+  }
+
+  // The result of a node that KeepsPlaces or KeepsEnds in the other order.
+  Value* MakeTurned(const Node& node, int64_t batch, Builder& builder, int ops = 0) {
+    const int64_t rank = node.result()->type.rank();
+    const Provenance provenance = builder.provenance();
+    ValueList operands;
+    for (Value* operand : node.operands) {
+      if (operand && node.kind != OpKind::kReshape) operand = WithRank(operand, rank, builder);
+      operands.push_back(operand ? Turned(operand, batch, ops, builder) : nullptr);
+    }
+    builder.set_provenance(node.provenance);
+    Attributes attributes = node.attributes;
+    if (node.kind == OpKind::kReshape)
+      attributes["shape"] = InOrder(node.result()->type.shape, LastAxisBehind(batch, rank));
+    Value* made = builder.Make(node.kind, operands, attributes, node.result()->name);
+    builder.set_provenance(provenance);
+    return made;
+  }
+
+  // An operand with axes of one element in front.
+  static Value* WithRank(Value* operand, int64_t rank, Builder& builder) {
+    Shape shape = operand->type.shape;
+    if (static_cast<int64_t>(shape.size()) == rank) return operand;
+    shape.insert(shape.begin(), rank - shape.size(), Expr(1));
+    return builder.Make(OpKind::kReshape, {operand}, {{"shape", shape}}, operand->name);
+  }
+
+  Graph& graph_;
+  const ReaderMap readers_;
+  DenseMap<Key, Value*> turned_;            // by value and batch axes
+  DenseMap<const Value*, int64_t> behind_;  // products and what follows them: by batch axes
+};
+
+}  // namespace
+
+Result<bool> ChannelsLast(Graph& graph, const PassOptions&, PassReport&) {
+  return Turner(graph).Run();
+}
+
+}  // namespace fusec
