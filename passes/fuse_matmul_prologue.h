@@ -5,18 +5,21 @@
 
 namespace fusec {
 
-// Fuses a product with long sums and the ops that make its left operand (its prologue), where that
-// operand is many times as large as the data it is made of. The kernel makes the operand while it
-// fills its tiles, so it is never stored in memory.
+// Fuses a product by constant weights with the ops that make its left operand (its prologue), where
+// that operand is many times as large as the data it is made of, and with the pointwise ops behind
+// it (its epilogue). The kernel makes the operand while it fills its tiles, so it is never stored
+// in memory.
 //
-//   %f = gather(%x, %first)          f32[batch, 6048, 1]
-//   %b = gather(%blocks, %second)    f32[batch, 6048, 16]
-//   %p = mul(%f, %b)                                        =>   %y = region "matmul"(%x, ..) {
-//   %s = transpose(reshape(%p))      f32[32, batch, 3024]          all of this
-//   %y = matmul(%s, %w)              f32[32, batch, 512]         }
+//   %a = reshape(%x)                 f32[batch, 100, 1]
+//   %b = reshape(%y)                 f32[batch, 1, 24]
+//   %p = mul(%a, %b)                 f32[batch, 100, 24]    =>   %h = region "matmul"(%x, ..) {
+//   %r = reshape(%p)                 f32[batch, 2400]              all of this
+//   %z = matmul(%r, %w)              f32[batch, 100]             }
+//   %h = relu(%z)
 //
-// Must run after share-long-sums, which splits the sums, and transpose-weights, which stores
-// weights along the depth.
+// Every column of tiles makes the operand again, and the library is no alternative to the kernel:
+// products that are not of long sums may have 512 columns. Must run after share-long-sums, which
+// splits long sums, and transpose-weights, which stores weights along the depth.
 Result<bool> FuseMatMulPrologue(Graph& graph, const PassOptions& options, PassReport& report);
 
 // The nodes that make the left operand of `matmul`, if the operand has at least eight times as many

@@ -65,8 +65,25 @@ __device__ __forceinline__ auto RowOf(const Left& left, int row) {
   return [=](int k) { return left(row, k / kElements).at[k % kElements]; };
 }
 
-// kPack neighbours of a row from element k on, a multiple of kPack.
+// kPack neighbours of a row from element k on, of which the first pack is there.
+template <int kPack, class T, int kElements, class Left>
+__device__ __forceinline__ Vector<T, kPack> JoinPacks(const Vector<T, kElements>& first,
+                                                      const Left& left, int row, int k) {
+  static_assert(kPack % kElements == 0);
+  Vector<T, kPack> joined;
+#pragma unroll
+  for (int element = 0; element < kPack; element += kElements) {
+    const Vector<T, kElements> part = element == 0 ? first : left(row, (k + element) / kElements);
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) joined.at[element + i] = part.at[i];
+  }
+  return joined;
+}
+
+// kPack neighbours of a row from element k on, a multiple of kPack: one of the packs that make up
+// the row, or several.
 template <int kPack, class Left>
 __device__ __forceinline__ auto LoadPack(const Left& left, int row, int k, int) {
-  return left(row, k / kPack);
+  constexpr int kElements = sizeof(left(0, 0).at) / sizeof(left(0, 0).at[0]);
+  return JoinPacks<kPack>(left(row, k / kElements), left, row, k);
 }

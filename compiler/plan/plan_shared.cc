@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "compiler/ir/element_sources.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/ir/region_class.h"
 #include "compiler/kernel/fold.h"
@@ -8,6 +9,36 @@
 
 namespace fusec {
 
+namespace {
+
+constexpr int64_t kMostInInt = INT32_MAX / 2;
+
+// Whether no part of what an index is computed by leaves the range of an int.
+bool FitsInt(const Expr& expr, const Ranges& ranges) {
+  const Ranges::Interval interval = ranges.IntervalOf(expr);
+  if (interval.low < -kMostInInt || interval.high > kMostInInt) return false;
+  for (const Expr::Term& term : expr.terms()) {
+    for (const AtomRef& atom : term.atoms) {
+      if (!FitsInt(atom->left, ranges) || !FitsInt(atom->right, ranges)) return false;
+    }
+  }
+  return true;
+}
+
+// Whether `view` takes each element from a place that is computed without large numbers, such as
+// the element's position in the whole tensor.
+bool KeepsIndicesSmall(const Node& view, Ranges ranges) {
+  const Exprs index = AnyIndex(view.result()->type.shape, ranges);
+  const auto sources = ElementSources(view, 0, index, ranges, NoIndexIsKnown);
+  if (!sources) return false;
+  return std::all_of(sources->begin(), sources->end(), [&](const ElementSource& source) {
+    return std::all_of(source.index.begin(), source.index.end(),
+                       [&](const Expr& place) { return FitsInt(place, ranges); });
+  });
+}
+
+}  // namespace
+
 void ChooseIndexType(const Node& region, KernelBuilder& builder) {
   if (builder.target() == TargetKind::kCpu) {
     builder.plan().index_type = "long long";
@@ -15,15 +46,18 @@ void ChooseIndexType(const Node& region, KernelBuilder& builder) {
     return;
   }
   auto fits = [&](const Value* value) {
-    return builder.ranges().IntervalOf(value->type.ElementCount()).high <= INT32_MAX / 2;
+    return builder.ranges().IntervalOf(value->type.ElementCount()).high <= kMostInInt;
   };
   bool all_fit = true;
   for (const Value* operand : region.operands) all_fit &= fits(operand);
   for (const auto& result : region.results) all_fit &= fits(result.get());
-  // Scores of attention have no positions unless a view asks for them.
-  const bool only_views = RegionClassOf(region) == RegionClass::kAttention;
+  // Scores of attention have no positions unless a view asks for them; what a product's kernel
+  // makes has none unless a view needs them.
+  const bool is_product = RegionClassOf(region) == RegionClass::kMatMul;
+  const bool only_views = is_product || RegionClassOf(region) == RegionClass::kAttention;
   for (const auto& node : region.body->nodes) {
     if (only_views && GetOpDef(node->kind).op_class != OpClass::kView) continue;
+    if (is_product && KeepsIndicesSmall(*node, region.body->SymbolRanges())) continue;
     for (const auto& result : node->results) all_fit &= fits(result.get());
   }
   builder.plan().index_type = all_fit ? "int" : "long long";

@@ -108,6 +108,8 @@ std::vector<std::string> FusionPasses(TargetKind target) {
                        // Before block programs, which take what is too small for it.
                        "fuse-attention",
                        "fuse-block-program",
+                       // Of products whose kernels make the pairs themselves.
+                       "order-pairs",
                        // For the products that are left, as they are the ones that read weights
                        // this way.
                        "transpose-weights",

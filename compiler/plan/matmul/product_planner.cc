@@ -74,7 +74,7 @@ CExpr ProductPlanner::ChooseMatrix(const CExpr& number, const CExpr& together) {
 
 CExpr ProductPlanner::LeftFrom(const CExpr& first_row) {
   if (!matmul_.made) return first_row.empty() ? a_ : a_ + first_row * depth_;
-  const int64_t lanes = Aligned(16 / DtypeBytes(dtype()));
+  const int64_t lanes = PackLanes();
   const CExpr lanes_name =
       builder_.expressions().Constant("pack_lanes", lanes, "neighbours in a row");
   a_ = builder_.Unique(FriendlyName(matmul_.made->name));
@@ -106,11 +106,24 @@ CExpr ProductPlanner::LeftFrom(const CExpr& first_row) {
   return a_;
 }
 
-Expr ProductPlanner::FirstOfPack(int64_t lanes, const CExpr& lanes_name) {
-  IndexWriter& names = builder_.expressions();
+const Value* ProductPlanner::BaseOfMade() const {
   const Value* base = matmul_.made;
   while (base->producer && GetOpDef(base->producer->kind).op_class == OpClass::kView)
     base = base->producer->operand(0);
+  return base;
+}
+
+int64_t ProductPlanner::PackLanes() const {
+  const int64_t most = Aligned(16 / DtypeBytes(dtype()));
+  const int64_t columns = BaseOfMade()->type.shape.back().AsConstant().value_or(0);
+  if (columns <= 1 || depth() % columns != 0) return most;
+  const int64_t within = std::gcd(columns, most);
+  return within > 1 ? within : most;
+}
+
+Expr ProductPlanner::FirstOfPack(int64_t lanes, const CExpr& lanes_name) {
+  IndexWriter& names = builder_.expressions();
+  const Value* base = BaseOfMade();
   const int64_t columns = base->type.shape.back().AsConstant().value_or(0);
   if (columns <= lanes || columns % lanes != 0 || depth() % columns != 0) {
     names.NameFactor("pack", lanes, lanes_name);
