@@ -1,5 +1,6 @@
 #include "passes/fuse_matmul_prologue.h"
 
+#include "compiler/ir/host_table.h"
 #include "compiler/ir/op_def.h"
 #include "compiler/region/product.h"
 #include "passes/fuse_matmul_tail.h"
@@ -9,69 +10,165 @@ namespace fusec {
 
 namespace {
 
-constexpr int64_t kManyTimes = 8;  // as many elements as what an operand is made of
-// Columns up to which an operand is sooner made than stored and read again. A kernel of ours takes
-// up to half as long again as the library's. On an H200, an element of TF32 is written and read in
-// the time of 2 * 4 bytes * 395 TFLOP/s / 4.25 TB/s = 743 operations, which is half of those of 743
-// columns; one of halves in that of 697.
-constexpr int64_t kMostColumns = 512;
+// As many elements has the operand of long sums as what it is made of.
+constexpr int64_t kManyTimes = 8;
+// Of other sums, times 2: what is read row by row is sooner copied.
+constexpr int64_t kTwiceLeastTimes = 3;
+// Columns that cost as much time as moving the operand once. A kernel of ours takes up to half as
+// long again as the library's. On an H200, an element of TF32 moves in the time of 4 bytes
+// * 395 TFLOP/s / 4.25 TB/s = 372 operations, half of those of 372 columns; one of halves in that
+// of 348.
+constexpr int64_t kColumnsPerMove = 256;
+constexpr int64_t kTileColumns = 128;
 constexpr int64_t kFewestTerms = 64;  // of a sum, below which tiles are mostly empty
 
-// Whether the product is one of shares of long sums: [s, m, k] by weights [s, n, k].
-bool HasLongSums(const Node& node) {
-  const std::optional<ProductShape> product = FindProductShape(node);
-  if (!product || !IsConstant(node.operand(1))) return false;
-  const Shape &a = node.operand(0)->type.shape, &weights = node.operand(1)->type.shape;
-  return a.size() == 3 && weights.size() == 3 && a[0] == weights[0] &&
-         product->matrices * product->k >= kFewestSharedTerms;
+bool IsLong(const ProductShape& product) {
+  return product.matrices * product.k >= kFewestSharedTerms;
 }
 
-// Whether the product's kernel may make its left operand.
+// Whether a kernel may make the left operand of the node, a product by constant weights. Blocks of
+// its own do not share out long sums, but are as many as the shares of one: [s, m, k] by weights
+// [s, n, k].
 bool MayMakeOperand(const Node& node) {
   const std::optional<ProductShape> product = FindProductShape(node);
   if (!product || !IsConstant(node.operand(1))) return false;
-  return HasLongSums(node) || (product->n <= kMostColumns && product->k >= kFewestTerms);
+  const Shape &a = node.operand(0)->type.shape, &weights = node.operand(1)->type.shape;
+  return !IsLong(*product) || (a.size() == 3 && weights.size() == 3 && a[0] == weights[0]);
 }
 
-// Whether a node costs little where one of `elements` of an operand is made. A pointwise op on few
-// elements is sooner done once.
-bool IsCheap(const Graph& graph, const Node& node, int64_t elements) {
-  const OpDef& def = GetOpDef(node.kind);
-  if (node.kind == OpKind::kGather) return IsConstant(node.operand(1));
-  if (def.op_class == OpClass::kPointwise)
-    return (def.algebra & kExpensive) == 0 && 2 * ElementsForOnes(graph, node.result()) >= elements;
-  return node.kind == OpKind::kReshape || node.kind == OpKind::kTranspose;
+// Whether `node` looks up rows by ids that are not known before a run.
+bool LooksUpRows(const Node& node) {
+  return node.kind == OpKind::kGather && !IsConstant(node.operand(1));
 }
 
-// Elements of what a group reads that is no constant.
-int64_t ElementsRead(const Graph& graph, const NodeSet& group) {
-  ValueSet read;
-  for (const Node* node : group) {
+// Pointwise ops behind a product or a reduction, whose kernel makes them from what it has anyway.
+NodeSet Tails(const Graph& graph) {
+  NodeSet tails;
+  for (const auto& node : graph.nodes) {
+    if (GetOpDef(node->kind).op_class != OpClass::kPointwise) continue;
     for (const Value* operand : node->operands) {
-      if (!operand || IsConstant(operand)) continue;
-      if (!operand->producer || !group.count(operand->producer)) read.insert(operand);
+      while (operand && operand->producer && operand->producer->kind == OpKind::kReshape)
+        operand = operand->producer->operand(0);
+      const Node* producer = operand ? operand->producer : nullptr;
+      if (!producer || operand->type.ElementCount() != node->result()->type.ElementCount())
+        continue;
+      if (producer->kind == OpKind::kMatMul || producer->kind == OpKind::kRegion ||
+          IsReduction(*producer) || tails.count(producer))
+        tails.insert(node.get());
     }
   }
-  int64_t elements = 0;
-  for (const Value* value : read) elements += ElementsForOnes(graph, value);
-  return elements;
+  return tails;
 }
+
+// Grows the prologue of a product.
+class Prologue {
+ public:
+  Prologue(const Graph& graph, const ReaderMap& readers, const Node& matmul)
+      : graph_(graph), readers_(readers), matmul_(matmul), tails_(Tails(graph)) {}
+
+  NodeSet Find() {
+    group_ = {&matmul_};
+    uses_[&matmul_] = 1;
+    // From the product upwards: every reader of a node has been looked at before the node itself.
+    for (size_t i = graph_.nodes.size(); i-- > 0;) {
+      const Node& node = *graph_.nodes[i];
+      if (node.results.size() != 1 || !IsOp(node)) continue;
+      const GroupReaders read = ReadersOf(graph_, readers_, group_, node);
+      if (!read.inside || read.outside) continue;
+      const double uses = UsesOf(node.result());
+      if (!IsCheap(node, uses)) continue;
+      group_.insert(&node);
+      uses_[&node] = uses;
+    }
+    group_.erase(&matmul_);
+    if (!group_.empty() && !Pays()) group_.clear();
+    return group_;
+  }
+
+ private:
+  static bool IsOp(const Node& node) {
+    switch (node.kind) {
+      case OpKind::kConcat:
+      case OpKind::kExpand:
+      case OpKind::kReshape:
+      case OpKind::kSlice:
+      case OpKind::kTranspose:
+        return true;
+      case OpKind::kGather:
+        // Rows in host memory come over the bus, once if possible.
+        return !LooksUpRows(node) || (node.Int("axis") == 0 && !IsHostTable(node.operand(0)));
+      default:
+        return GetOpDef(node.kind).op_class == OpClass::kPointwise;
+    }
+  }
+
+  int64_t Elements(const Value* value) const { return ElementsForOnes(graph_, value); }
+
+  // How often each element of `value`, which the group alone reads, is used to make the operand.
+  double UsesOf(const Value* value) const {
+    const auto elements = static_cast<double>(std::max<int64_t>(Elements(value), 1));
+    double uses = 0;
+    for (const Node* reader : readers_.at(value)) {
+      // A part of the columns; an index, which is as good as used once for each row that it
+      // chooses.
+      const bool takes_each_once = reader == &matmul_ || reader->kind == OpKind::kConcat ||
+                                   (reader->kind == OpKind::kGather && reader->operand(1) == value);
+      const double repeats =
+          takes_each_once ? 1 : static_cast<double>(Elements(reader->result())) / elements;
+      uses += repeats * uses_.at(reader);
+    }
+    return uses;
+  }
+
+  // Whether a node costs little where its elements are used. A pointwise op whose elements are used
+  // many times is sooner done once.
+  bool IsCheap(const Node& node, double uses) const {
+    const OpDef& def = GetOpDef(node.kind);
+    if (def.op_class != OpClass::kPointwise) return true;
+    constexpr double kFewUses = 2;
+    return (def.algebra & kExpensive) == 0 && !tails_.count(&node) && uses <= kFewUses;
+  }
+
+  // Elements of what the group reads that is no constant; of tables, those of the rows.
+  int64_t ElementsRead() const {
+    ValueSet read;
+    int64_t elements = 0;
+    for (const Node* node : group_) {
+      for (const Value* operand : node->operands) {
+        const bool is_inside = operand && operand->producer && group_.count(operand->producer);
+        if (!operand || is_inside) continue;
+        if (LooksUpRows(*node) && operand == node->operand(0))
+          elements += std::min(Elements(node->result()), Elements(operand));
+        else if (!IsConstant(operand) && read.insert(operand).second)
+          elements += Elements(operand);
+      }
+    }
+    return elements;
+  }
+
+  // Whether what the kernel spares is worth what it costs: it neither writes the operand nor reads
+  // it, but reads what it is made of for every column of tiles.
+  bool Pays() const {
+    const std::optional<ProductShape> product = FindProductShape(matmul_);
+    const int64_t made = Elements(matmul_.operand(0)), read = ElementsRead();
+    if (!product || IsLong(*product)) return made >= kManyTimes * read;
+    const int64_t tiles = CeilDiv(product->n, kTileColumns);
+    return product->k >= kFewestTerms && 2 * made >= kTwiceLeastTimes * read &&
+           kColumnsPerMove * (2 * made - (tiles - 1) * read) >= product->n * made;
+  }
+
+  const Graph& graph_;
+  const ReaderMap& readers_;
+  const Node& matmul_;
+  const NodeSet tails_;
+  NodeSet group_;
+  DenseMap<const Node*, double> uses_;  // of the results of nodes in the group
+};
 
 }  // namespace
 
 NodeSet FindPrologue(const Graph& graph, const ReaderMap& readers, const Node& matmul) {
-  const int64_t elements = ElementsForOnes(graph, matmul.operand(0));
-  NodeSet group = {&matmul};
-  // From the product upwards: every reader of a node has been looked at before the node itself.
-  for (size_t i = graph.nodes.size(); i-- > 0;) {
-    const Node& node = *graph.nodes[i];
-    if (node.results.size() != 1 || !IsCheap(graph, node, elements)) continue;
-    const GroupReaders read = ReadersOf(graph, readers, group, node);
-    if (read.inside && !read.outside) group.insert(&node);
-  }
-  group.erase(&matmul);
-  if (elements < kManyTimes * ElementsRead(graph, group)) group.clear();
-  return group;
+  return Prologue(graph, readers, matmul).Find();
 }
 
 Result<bool> FuseMatMulPrologue(Graph& graph, const PassOptions&, PassReport&) {

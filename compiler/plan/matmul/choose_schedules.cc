@@ -268,21 +268,28 @@ class Chooser {
       if (planned.Serves(n_)) Follow(planned.tile, planned.from, ranges_);
     }
     for (const Planned<Warpgroup>& planned : policy_.large_tiles) {
-      if (planned.Serves(n_)) AddPairs(planned);
+      if (planned.Serves(n_)) AddShares(planned);
     }
   }
 
-  // Pairs of blocks share out the sums while all of them run at once.
-  void AddPairs(const Planned<Warpgroup>& planned) {
+  // Blocks share out the sums while all of them run at once: pairs and, of one product with a good
+  // share of chunks for each, as many as there can be.
+  void AddShares(const Planned<Warpgroup>& planned) {
     const int shared_bytes = planned.tile.SharedBytes(policy_.arithmetic);
     const int64_t at_once = 2 * shared_bytes <= gpu_.block_shared_bytes ? 2 * Wave() : Wave();
-    const int64_t alone = RowsBeyond(at_once / 2, planned.tile, n_, matrices_);
-    if (planned.from < alone) {
-      Warpgroup pair = planned.tile;
-      pair.split_k.blocks = 2;
-      Follow(pair, planned.from, ranges_);
-    }
-    Follow(planned.tile, std::max(planned.from, alone), ranges_);
+    const int64_t chunks = CeilDiv(RowBytes(matmul_), Warpgroup::kChunkBytes);
+    int64_t from = planned.from;
+    const auto add = [&](int blocks) {
+      const int64_t end = RowsBeyond(at_once / blocks, planned.tile, n_, matrices_);
+      if (from >= end) return;
+      Warpgroup shared = planned.tile;
+      shared.split_k.blocks = blocks;
+      Follow(shared, from, ranges_);
+      from = end;
+    };
+    if (matrices_ == 1 && chunks / kMostClusterBlocks >= kGoodShare) add(kMostClusterBlocks);
+    add(2);
+    Follow(planned.tile, from, ranges_);
   }
 
   const MatMulPlan& matmul_;

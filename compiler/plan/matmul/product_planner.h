@@ -55,11 +55,13 @@ class ProductPlanner {
   // chosen.
   CExpr LeftFrom(const CExpr& first_row);
 
-  // What the made operand is a view of.
-  const Value* BaseOfMade() const;
   // How many neighbours of a made row are made together: those of 16 bytes, or fewer that lie in
   // one row of what the operand is a view of.
   int64_t PackLanes() const;
+  // Writes how that function makes a pack of `lanes` elements, from `first` on, of a made row; and
+  // how it does so where the operand concatenates columns of several parts.
+  void ReturnPack(const Expr& row, const Expr& first, int64_t lanes, const CExpr& lanes_name);
+  void ReturnPackOfParts(const Expr& row, int64_t lanes, const CExpr& lanes_name);
   // The element of a made row with which pack number `pack` begins, of `lanes` elements each;
   // writes down where that is.
   Expr FirstOfPack(int64_t lanes, const CExpr& lanes_name);
