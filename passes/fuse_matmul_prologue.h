@@ -22,9 +22,9 @@ namespace fusec {
 Result<bool> FuseMatMulPrologue(Graph& graph, const PassOptions& options, PassReport& report);
 
 // The nodes that make the left operand of `matmul`: gathers, views, concatenations and cheap
-// pointwise ops that nothing else reads, since every column of tiles computes them again. The set is
-// empty if the operand is not many times as large as the data it is made of: 8 times that of long
-// sums, and of others as much as pays for what it costs.
+// pointwise ops that nothing else reads, since every column of tiles computes them again. The set
+// is empty if the operand is not many times as large as the data it is made of: 8 times that of
+// long sums, and of others as much as pays for what it costs.
 NodeSet FindPrologue(const Graph& graph, const ReaderMap& readers, const Node& matmul);
 
 }  // namespace fusec

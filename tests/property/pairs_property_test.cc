@@ -18,7 +18,9 @@ Value* Weights(Builder& builder, Random& random, Dtype dtype, std::vector<int64_
   for (int64_t i = 0; i < data.element_count(); ++i) data.SetDouble(i, random.Eighths() * scale);
   return builder.Constant(std::move(data));
 }
-Value* Reshape(Builder& builder, Value* x, Shape shape) { return builder.Make(OpKind::kReshape, {x}, {{"shape", std::move(shape)}}); }
+Value* Reshape(Builder& builder, Value* x, Shape shape) {
+  return builder.Make(OpKind::kReshape, {x}, {{"shape", std::move(shape)}});
+}
 Value* MatMul(Builder& builder, Value* a, Value* b) {
   return builder.Make(OpKind::kMatMul, {a, b}, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}});
 }
@@ -49,7 +51,8 @@ std::unique_ptr<Graph> Interaction(const Case& c, uint64_t seed) {
   int64_t height = c.fields;
   ValueList sums;
   for (const int64_t columns : c.layers) {
-    Value* pairs = builder.Make(OpKind::kMul, {Reshape(builder, x, {batch, height, 1, c.dim}), Reshape(builder, x0, {batch, 1, c.fields, c.dim})});
+    Value* first = Reshape(builder, x, {batch, height, 1, c.dim});
+    Value* pairs = builder.Make(OpKind::kMul, {first, Reshape(builder, x0, {batch, 1, c.fields, c.dim})});
     const int64_t terms = height * c.fields;
     Value* rows = Reshape(builder, pairs, {batch, terms, c.dim});
     Value* product = MatMul(builder, Weights(builder, random, c.dtype, {columns, terms}, 1.0 / 16), rows);
@@ -122,7 +125,8 @@ std::unique_ptr<Graph> TargetBesideHistory(const TargetCase& c, uint64_t seed) {
   Value* table = Weights(builder, random, c.dtype, {kTableRows, c.dim}, 1);
   const auto rows = [&](Value* ids) { return builder.Make(OpKind::kGather, {table, ids}, {{"axis", int64_t{0}}}); };
   Value* h = rows(history);
-  Value* q = builder.Make(OpKind::kExpand, {Reshape(builder, rows(target), {batch, 1, c.dim})}, {{"shape", Shape{batch, kItems, c.dim}}});
+  Value* row = Reshape(builder, rows(target), {batch, 1, c.dim});
+  Value* q = builder.Make(OpKind::kExpand, {row}, {{"shape", Shape{batch, kItems, c.dim}}});
   Value* x = builder.Make(OpKind::kConcat, {q, h, builder.Make(OpKind::kSub, {q, h}), builder.Make(OpKind::kMul, {q, h})},
                           {{"axis", int64_t{2}}});
   Value* product = MatMul(builder, x, Weights(builder, random, c.dtype, {4 * c.dim, c.columns}, 1.0 / 16));
@@ -142,7 +146,8 @@ TEST_P(Target, AnswersMatch) {
 INSTANTIATE_TEST_SUITE_P(All, Target,
                          testing::Values(TargetCase{Dtype::kF32, "highest", 64, 80, 1e-5}, TargetCase{Dtype::kF32, "high", 64, 80, 5e-3},
                                          TargetCase{Dtype::kF16, "highest", 64, 80, 5e-3}, TargetCase{Dtype::kF32, "high", 18, 130, 5e-3},
-                                         TargetCase{Dtype::kF16, "highest", 20, 9, 5e-3}, TargetCase{Dtype::kF32, "highest", 17, 33, 1e-5}));
+                                         TargetCase{Dtype::kF16, "highest", 20, 9, 5e-3},
+                                         TargetCase{Dtype::kF32, "highest", 17, 33, 1e-5}));
 
 // A bad id is reported as by a kernel that looks rows up and stores them.
 TEST(TargetIds, AreCheckedWhereRowsAreMade) {
