@@ -11,20 +11,27 @@ namespace fusec {
 
 namespace {
 
-// What one kernel gathers into one concatenation; empty if it gathers nothing.
+// Whether the group gathers rows, or makes sums that would be kernels of their own.
+bool IsWorthAKernel(const NodeSet& group) {
+  const auto has = [&](OpClass op_class, int64_t least) {
+    return std::count_if(group.begin(), group.end(), [&](const Node* node) {
+             return GetOpDef(node->kind).op_class == op_class;
+           }) >= least;
+  };
+  return has(OpClass::kGather, 1) || has(OpClass::kReduction, 2);
+}
+
+// What one kernel gathers or sums into one concatenation; empty if that is nothing.
 NodeSet GatheredInto(const Node& concat, const Graph& graph, PassReport& report) {
   PassReport attempt = report;
   NodeSet group = GrowLoopGroup(graph, concat, attempt, /*pools=*/true);
-  const bool gathers = std::any_of(group.begin(), group.end(), [](const Node* node) {
-    return GetOpDef(node->kind).op_class == OpClass::kGather;
-  });
   // A concat of a concat is planned from the outer one, but for those that it stacks.
   const std::vector<const Value*> stacked = StackedParts(concat.result());
   const bool nested = std::any_of(group.begin(), group.end(), [&](const Node* node) {
     return node != &concat && node->kind == OpKind::kConcat &&
            std::find(stacked.begin(), stacked.end(), node->result()) == stacked.end();
   });
-  if (!gathers || nested) return {};
+  if (!IsWorthAKernel(group) || nested) return {};
   report = attempt;
   return group;
 }

@@ -29,6 +29,7 @@ struct Chain {
 void Follow(const Value* value, Chain& chain, ValueSet& seen) {
   const Node* node = value ? value->producer : nullptr;
   if (!node || node->kind == OpKind::kConstant || !seen.insert(value).second) return;
+  if (node->kind == OpKind::kRegion) return;  // whose results are stored
   const OpDef& def = GetOpDef(node->kind);
   chain.gathers |= node->kind == OpKind::kGather || node->kind == OpKind::kGatherElements;
   chain.costs |= (def.algebra & kExpensive) != 0 || !CanJoin(*node);
