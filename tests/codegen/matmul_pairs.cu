@@ -209,7 +209,7 @@ k00_interaction_linear_relu_tile_16x32(const Half* __restrict__ first_folded,
                                        const int* __restrict__ pairs_blocks,
                                        const Half* __restrict__ first_bias_1_channels_last,
                                        Half* __restrict__ more_left, int batch) {
-  constexpr int kMoreLeftColumns = 24;  // last axis of "more_left"
+  constexpr int kMixedColumns = 24;  // last axis of "mixed"
   // terms of each sum: last axis of "pairs_pairs" and of "first_folded"
   constexpr int kMixedDepth = 96;
   constexpr int kTileRows = 16;              // of a block
@@ -264,7 +264,7 @@ k00_interaction_linear_relu_tile_16x32(const Half* __restrict__ first_folded,
   // memory.sums = pairs_pairs x first_folded, transposed
   MultiplyTile<Shape, kCopyBytes>(pairs_pairs, min(kTileRows, batch * kRowsPerBatch - first_row),
                                   first_folded + first_column * kMixedDepth,
-                                  min(kTileColumns, kMoreLeftColumns - first_column),
+                                  min(kTileColumns, kMixedColumns - first_column),
                                   kMixedDepth * sizeof(Half), memory);
 
   // The result: add, relu
@@ -273,7 +273,7 @@ k00_interaction_linear_relu_tile_16x32(const Half* __restrict__ first_folded,
     const int tile_column = i % kTileColumns;
     const int row = first_row + tile_row;
     const int column = first_column + tile_column;
-    if (row < batch * kRowsPerBatch && column < kMoreLeftColumns) {
+    if (row < batch * kRowsPerBatch && column < kMixedColumns) {
       const float product = TileSum<Shape>(memory, tile_row, tile_column);
       const float first_bias_1_channels_last_value = ToFloat(first_bias_1_channels_last[column]);
       // add
@@ -315,7 +315,7 @@ k00_interaction_linear_relu_warpgroup_64x64_cluster_2(
     const int* __restrict__ pairs_first, const Half* x, const int* __restrict__ pairs_blocks,
     const Half* __restrict__ first_folded_panels,
     const Half* __restrict__ first_bias_1_channels_last, Half* __restrict__ more_left, int batch) {
-  constexpr int kMoreLeftColumns = 24;  // last axis of "more_left"
+  constexpr int kMixedColumns = 24;  // last axis of "mixed"
   // terms of each sum: last axis of "pairs_pairs" and of "first_folded"
   constexpr int kMixedDepth = 96;
   constexpr int kTileRows = 64;              // of a cluster
@@ -374,13 +374,13 @@ k00_interaction_linear_relu_warpgroup_64x64_cluster_2(
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
       pairs_pairs, min(kTileRows, batch * kRowsPerBatch - first_row),
       first_folded_panels + first_column * kPanelDepth,
-      min(kTileColumns, kMoreLeftColumns - first_column), kMixedDepth * sizeof(Half), memory);
+      min(kTileColumns, kMixedColumns - first_column), kMixedDepth * sizeof(Half), memory);
 
   // The result: add, relu
   const int first_tile_row = (blockIdx.x % kClusterBlocks) * kBlockRows;
   const int tile_vector = threadIdx.x % kTileVectors;
   const int vector = first_column / kLanes + tile_vector;
-  if (vector * kLanes < kMoreLeftColumns) {
+  if (vector * kLanes < kMixedColumns) {
     const int last_tile_row = min(first_tile_row + kBlockRows, batch * kRowsPerBatch - first_row);
     const Vector<Half, kLanes> first_bias_1_channels_last_vector =
         LoadVector<kLanes>(first_bias_1_channels_last + vector * kLanes);
@@ -439,7 +439,7 @@ k00_interaction_linear_relu_warpgroup_64x64(const int* __restrict__ pairs_first,
                                             const Half* __restrict__ first_folded_panels,
                                             const Half* __restrict__ first_bias_1_channels_last,
                                             Half* __restrict__ more_left, int batch) {
-  constexpr int kMoreLeftColumns = 24;  // last axis of "more_left"
+  constexpr int kMixedColumns = 24;  // last axis of "mixed"
   // terms of each sum: last axis of "pairs_pairs" and of "first_folded"
   constexpr int kMixedDepth = 96;
   constexpr int kTileRows = 64;              // of a block
@@ -494,12 +494,12 @@ k00_interaction_linear_relu_warpgroup_64x64(const int* __restrict__ pairs_first,
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
       pairs_pairs, min(kTileRows, batch * kRowsPerBatch - first_row),
       first_folded_panels + first_column * kPanelDepth,
-      min(kTileColumns, kMoreLeftColumns - first_column), kMixedDepth * sizeof(Half), memory);
+      min(kTileColumns, kMixedColumns - first_column), kMixedDepth * sizeof(Half), memory);
 
   // The result: add, relu
   const int tile_vector = threadIdx.x % kTileVectors;
   const int vector = first_column / kLanes + tile_vector;
-  if (vector * kLanes < kMoreLeftColumns) {
+  if (vector * kLanes < kMixedColumns) {
     const int tile_rows_here = min(kTileRows, batch * kRowsPerBatch - first_row);
     const Vector<Half, kLanes> first_bias_1_channels_last_vector =
         LoadVector<kLanes>(first_bias_1_channels_last + vector * kLanes);

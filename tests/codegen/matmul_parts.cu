@@ -14,13 +14,13 @@
 // kernel  : k00_gather_concat_linear_rows_1   class: matmul
 // variants: batch * 5 up to 1: this kernel, 2..4: *_rows_4, 5..32: *_tile_16x32,
 //           from 33: *_tile_64x32
-// source  : gather, sub, mul, concat, matmul, add, sigmoid
-// inputs  : weight_transposed f32[24, 128], target i64[batch], items f32[50, 32],
+// source  : gather, mul, concat, matmul, add, sigmoid
+// inputs  : weight_combined_transposed f32[24, 96], target i64[batch], items f32[50, 32],
 //           history i64[batch, 5], bias f32[24]
 // outputs : gate f32[batch, 5, 24]
 // launch  : one warp per column; min(batch*5, 1) * 6 blocks of 128 threads
-// traffic : reads batch * 48 + min(batch*768, 6400) + 12384 bytes, writes batch * 480 bytes,
-//           keeps batch * 3008 bytes out of memory
+// traffic : reads batch * 48 + min(batch*768, 6400) + 9312 bytes, writes batch * 480 bytes,
+//           keeps batch * 2368 bytes out of memory
 // drawing : a block's columns of the product a x b^T
 //                        column 0   1        2        3
 //                      +----------+--------+--------+--------+
@@ -29,44 +29,42 @@
 //           thread t of a column's 32 takes packs t, t + 32, ... of 4 weights and all rows of a;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
-k00_gather_concat_linear_rows_1(const float* __restrict__ weight_transposed,
+k00_gather_concat_linear_rows_1(const float* __restrict__ weight_combined_transposed,
                                 const long long* __restrict__ target,
                                 const float* __restrict__ items,
                                 const long long* __restrict__ history,
                                 const float* __restrict__ bias, float* __restrict__ gate,
                                 IndexError* errors) {
-  // terms of each sum: last axis of "beside" and of "weight_transposed"
-  constexpr int kHiddenDepth = 128;
-  constexpr int kMostRows = 1;            // rows of the result
-  constexpr int kWarpSize = 32;           // threads
-  constexpr int kBlockSize = 128;         // threads
-  constexpr int kPack = 4;                // elements of one load
-  constexpr int kFirstPacks = 1;          // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;      // warps that share out a sum
-  constexpr int kPackLanes = 4;           // neighbours in a row
-  constexpr int kQ2EndPack = 8;           // the first pack behind "q_2"
-  constexpr int kRow1Count = 5;           // how many row_1 there are
-  constexpr int kItemsRows = 50;          // rows of "items"
-  constexpr int kItemsColumns = 32;       // last axis of "items"
-  constexpr int kHEndPack = 16;           // the first pack behind "h"
-  constexpr int kHistoryColumns = 5;      // last axis of "history"
-  constexpr int kItemsOffset = 32;        // between an element and what is read of "items"
-  constexpr int kDifferenceEndPack = 24;  // the first pack behind "difference"
-  constexpr int kItemsOffset_2 = 64;      // between an element and what is read of "items"
-  constexpr int kItemsOffset_3 = 96;      // between an element and what is read of "items"
-  constexpr int kTargetSite = 1;          // who reports a bad index: gather
-  constexpr int kHistorySite = 2;         // who reports a bad index: gather
+  // terms of each sum: last axis of "beside_combined" and of "weight_combined_transposed"
+  constexpr int kHiddenDepth = 96;
+  constexpr int kMostRows = 1;        // rows of the result
+  constexpr int kWarpSize = 32;       // threads
+  constexpr int kBlockSize = 128;     // threads
+  constexpr int kPack = 4;            // elements of one load
+  constexpr int kFirstPacks = 1;      // of a thread's share of the weights
+  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
+  constexpr int kPackLanes = 4;       // neighbours in a row
+  constexpr int kQ1EndPack = 8;       // the first pack behind "q_1"
+  constexpr int kRow1Count = 5;       // how many row_1 there are
+  constexpr int kItemsRows = 50;      // rows of "items"
+  constexpr int kItemsColumns = 32;   // last axis of "items"
+  constexpr int kHEndPack = 16;       // the first pack behind "h"
+  constexpr int kHistoryColumns = 5;  // last axis of "history"
+  constexpr int kItemsOffset = 32;    // between an element and what is read of "items"
+  constexpr int kItemsOffset_2 = 64;  // between an element and what is read of "items"
+  constexpr int kTargetSite = 1;      // who reports a bad index: gather
+  constexpr int kHistorySite = 2;     // who reports a bad index: gather
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
-  const float* weights = weight_transposed + column * kHiddenDepth;
+  const float* weights = weight_combined_transposed + column * kHiddenDepth;
 
   // Weights, before it is known what they meet.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kHiddenDepth);
 
-  // The left operand: gather, gather, expand, expand, expand, sub, mul, concat. kPackLanes
-  // neighbours in a row, number `pack` of these.
-  const auto beside = [&](int left_row, int pack) {
-    if (pack < kQ2EndPack) {
+  // The left operand: gather, gather, expand, expand, mul, concat. kPackLanes neighbours in a row,
+  // number `pack` of these.
+  const auto beside_combined = [&](int left_row, int pack) {
+    if (pack < kQ1EndPack) {
       Vector<float, kPackLanes> made;
       const int row_0 = left_row / kRow1Count;
       const long long target_value = target[row_0];
@@ -98,46 +96,20 @@ k00_gather_concat_linear_rows_1(const float* __restrict__ weight_transposed,
       }
       return made;
     }
-    if (pack < kDifferenceEndPack) {
-      Vector<float, kPackLanes> made;
-      const int row_0 = left_row / kRow1Count;
-      const int row_1 = left_row % kRow1Count;
-      const long long target_value_2 = target[row_0];
-      // gather
-      const int target_index_2 =
-          CheckedIndex(target_value_2, kItemsRows, errors, kTargetSite, row_0);
-      const Vector<float, kPackLanes> items_vector = LoadVector<kPackLanes>(
-          items + target_index_2 * kItemsColumns + pack * kPackLanes - kItemsOffset_2);
-      const long long history_value_2 = history[row_0 * kHistoryColumns + row_1];
-      // gather
-      const int history_index_2 = CheckedIndex(history_value_2, kItemsRows, errors, kHistorySite,
-                                               row_0 * kHistoryColumns + row_1);
-      const Vector<float, kPackLanes> items_vector_2 = LoadVector<kPackLanes>(
-          items + history_index_2 * kItemsColumns + pack * kPackLanes - kItemsOffset_2);
-      #pragma unroll
-      for (int lane = 0; lane < kPackLanes; ++lane) {
-        const float items_value = items_vector.at[lane];
-        const float items_value_2 = items_vector_2.at[lane];
-        // sub
-        const float difference = items_value - items_value_2;
-        made.at[lane] = difference;
-      }
-      return made;
-    }
     Vector<float, kPackLanes> made;
     const int row_0 = left_row / kRow1Count;
     const int row_1 = left_row % kRow1Count;
-    const long long target_value_3 = target[row_0];
+    const long long target_value_2 = target[row_0];
     // gather
-    const int target_index_3 = CheckedIndex(target_value_3, kItemsRows, errors, kTargetSite, row_0);
+    const int target_index_2 = CheckedIndex(target_value_2, kItemsRows, errors, kTargetSite, row_0);
     const Vector<float, kPackLanes> items_vector = LoadVector<kPackLanes>(
-        items + target_index_3 * kItemsColumns + pack * kPackLanes - kItemsOffset_3);
-    const long long history_value_3 = history[row_0 * kHistoryColumns + row_1];
+        items + target_index_2 * kItemsColumns + pack * kPackLanes - kItemsOffset_2);
+    const long long history_value_2 = history[row_0 * kHistoryColumns + row_1];
     // gather
-    const int history_index_3 = CheckedIndex(history_value_3, kItemsRows, errors, kHistorySite,
+    const int history_index_2 = CheckedIndex(history_value_2, kItemsRows, errors, kHistorySite,
                                              row_0 * kHistoryColumns + row_1);
     const Vector<float, kPackLanes> items_vector_2 = LoadVector<kPackLanes>(
-        items + history_index_3 * kItemsColumns + pack * kPackLanes - kItemsOffset_3);
+        items + history_index_2 * kItemsColumns + pack * kPackLanes - kItemsOffset_2);
     #pragma unroll
     for (int lane = 0; lane < kPackLanes; ++lane) {
       const float items_value = items_vector.at[lane];
@@ -150,7 +122,7 @@ k00_gather_concat_linear_rows_1(const float* __restrict__ weight_transposed,
   };
   // The sum of row number `row` in the thread of that number.
   const float product =
-      MultiplyRows<kMostRows>(beside, 1, weights, first_weights, kHiddenDepth, nullptr);
+      MultiplyRows<kMostRows>(beside_combined, 1, weights, first_weights, kHiddenDepth, nullptr);
 
   // The result: add, sigmoid
   const float bias_value = bias[column];
@@ -166,13 +138,13 @@ k00_gather_concat_linear_rows_1(const float* __restrict__ weight_transposed,
 // kernel  : k00_gather_concat_linear_rows_4   class: matmul
 // variants: batch * 5 up to 1: *_rows_1, 2..4: this kernel, 5..32: *_tile_16x32,
 //           from 33: *_tile_64x32
-// source  : gather, sub, mul, concat, matmul, add, sigmoid
-// inputs  : weight_transposed f32[24, 128], target i64[batch], items f32[50, 32],
+// source  : gather, mul, concat, matmul, add, sigmoid
+// inputs  : weight_combined_transposed f32[24, 96], target i64[batch], items f32[50, 32],
 //           history i64[batch, 5], bias f32[24]
 // outputs : gate f32[batch, 5, 24]
 // launch  : one warp per column; min(batch*5, 1) * 6 blocks of 128 threads
-// traffic : reads batch * 48 + min(batch*768, 6400) + 12384 bytes, writes batch * 480 bytes,
-//           keeps batch * 3008 bytes out of memory
+// traffic : reads batch * 48 + min(batch*768, 6400) + 9312 bytes, writes batch * 480 bytes,
+//           keeps batch * 2368 bytes out of memory
 // drawing : a block's columns of the product a x b^T
 //                        column 0   1        2        3
 //                      +----------+--------+--------+--------+
@@ -181,47 +153,45 @@ k00_gather_concat_linear_rows_1(const float* __restrict__ weight_transposed,
 //           thread t of a column's 32 takes packs t, t + 32, ... of 4 weights and all rows of a;
 //           then lane r of its warp has the sum of row r
 extern "C" __global__ void __launch_bounds__(128)
-k00_gather_concat_linear_rows_4(const float* __restrict__ weight_transposed,
+k00_gather_concat_linear_rows_4(const float* __restrict__ weight_combined_transposed,
                                 const long long* __restrict__ target,
                                 const float* __restrict__ items,
                                 const long long* __restrict__ history,
                                 const float* __restrict__ bias, float* __restrict__ gate, int batch,
                                 IndexError* errors) {
   constexpr int kGateColumns = 24;  // last axis of "gate"
-  // terms of each sum: last axis of "beside" and of "weight_transposed"
-  constexpr int kHiddenDepth = 128;
-  constexpr int kMostRows = 4;            // rows of the result
-  constexpr int kWarpSize = 32;           // threads
-  constexpr int kBlockSize = 128;         // threads
-  constexpr int kPack = 4;                // elements of one load
-  constexpr int kFirstPacks = 1;          // of a thread's share of the weights
-  constexpr int kWarpsPerColumn = 1;      // warps that share out a sum
-  constexpr int kPackLanes = 4;           // neighbours in a row
-  constexpr int kQ2EndPack = 8;           // the first pack behind "q_2"
-  constexpr int kRow1Count = 5;           // how many row_1 there are
-  constexpr int kItemsRows = 50;          // rows of "items"
-  constexpr int kItemsColumns = 32;       // last axis of "items"
-  constexpr int kHEndPack = 16;           // the first pack behind "h"
-  constexpr int kHistoryColumns = 5;      // last axis of "history"
-  constexpr int kItemsOffset = 32;        // between an element and what is read of "items"
-  constexpr int kDifferenceEndPack = 24;  // the first pack behind "difference"
-  constexpr int kItemsOffset_2 = 64;      // between an element and what is read of "items"
-  constexpr int kItemsOffset_3 = 96;      // between an element and what is read of "items"
-  constexpr int kRowsPerBatch = 5;        // of the result, for each batch
-  constexpr int kGateStride0 = 120;       // elements per step of axis 0 of "gate"
-  constexpr int kTargetSite = 1;          // who reports a bad index: gather
-  constexpr int kHistorySite = 2;         // who reports a bad index: gather
+  // terms of each sum: last axis of "beside_combined" and of "weight_combined_transposed"
+  constexpr int kHiddenDepth = 96;
+  constexpr int kMostRows = 4;        // rows of the result
+  constexpr int kWarpSize = 32;       // threads
+  constexpr int kBlockSize = 128;     // threads
+  constexpr int kPack = 4;            // elements of one load
+  constexpr int kFirstPacks = 1;      // of a thread's share of the weights
+  constexpr int kWarpsPerColumn = 1;  // warps that share out a sum
+  constexpr int kPackLanes = 4;       // neighbours in a row
+  constexpr int kQ1EndPack = 8;       // the first pack behind "q_1"
+  constexpr int kRow1Count = 5;       // how many row_1 there are
+  constexpr int kItemsRows = 50;      // rows of "items"
+  constexpr int kItemsColumns = 32;   // last axis of "items"
+  constexpr int kHEndPack = 16;       // the first pack behind "h"
+  constexpr int kHistoryColumns = 5;  // last axis of "history"
+  constexpr int kItemsOffset = 32;    // between an element and what is read of "items"
+  constexpr int kItemsOffset_2 = 64;  // between an element and what is read of "items"
+  constexpr int kRowsPerBatch = 5;    // of the result, for each batch
+  constexpr int kGateStride0 = 120;   // elements per step of axis 0 of "gate"
+  constexpr int kTargetSite = 1;      // who reports a bad index: gather
+  constexpr int kHistorySite = 2;     // who reports a bad index: gather
   const int column = blockIdx.x * (kBlockSize / kWarpSize) + threadIdx.x / kWarpSize;
-  const float* weights = weight_transposed + column * kHiddenDepth;
+  const float* weights = weight_combined_transposed + column * kHiddenDepth;
 
   // Weights, before it is known what they meet.
   const auto first_weights =
       ReadFirstWeights<kWarpsPerColumn, kPack, kFirstPacks>(weights, kHiddenDepth);
 
-  // The left operand: gather, gather, expand, expand, expand, sub, mul, concat. kPackLanes
-  // neighbours in a row, number `pack` of these.
-  const auto beside = [&](int left_row, int pack) {
-    if (pack < kQ2EndPack) {
+  // The left operand: gather, gather, expand, expand, mul, concat. kPackLanes neighbours in a row,
+  // number `pack` of these.
+  const auto beside_combined = [&](int left_row, int pack) {
+    if (pack < kQ1EndPack) {
       Vector<float, kPackLanes> made;
       const int row_0 = left_row / kRow1Count;
       const long long target_value = target[row_0];
@@ -253,46 +223,20 @@ k00_gather_concat_linear_rows_4(const float* __restrict__ weight_transposed,
       }
       return made;
     }
-    if (pack < kDifferenceEndPack) {
-      Vector<float, kPackLanes> made;
-      const int row_0 = left_row / kRow1Count;
-      const int row_1 = left_row % kRow1Count;
-      const long long target_value_2 = target[row_0];
-      // gather
-      const int target_index_2 =
-          CheckedIndex(target_value_2, kItemsRows, errors, kTargetSite, row_0);
-      const Vector<float, kPackLanes> items_vector = LoadVector<kPackLanes>(
-          items + target_index_2 * kItemsColumns + pack * kPackLanes - kItemsOffset_2);
-      const long long history_value_2 = history[row_0 * kHistoryColumns + row_1];
-      // gather
-      const int history_index_2 = CheckedIndex(history_value_2, kItemsRows, errors, kHistorySite,
-                                               row_0 * kHistoryColumns + row_1);
-      const Vector<float, kPackLanes> items_vector_2 = LoadVector<kPackLanes>(
-          items + history_index_2 * kItemsColumns + pack * kPackLanes - kItemsOffset_2);
-      #pragma unroll
-      for (int lane = 0; lane < kPackLanes; ++lane) {
-        const float items_value = items_vector.at[lane];
-        const float items_value_2 = items_vector_2.at[lane];
-        // sub
-        const float difference = items_value - items_value_2;
-        made.at[lane] = difference;
-      }
-      return made;
-    }
     Vector<float, kPackLanes> made;
     const int row_0 = left_row / kRow1Count;
     const int row_1 = left_row % kRow1Count;
-    const long long target_value_3 = target[row_0];
+    const long long target_value_2 = target[row_0];
     // gather
-    const int target_index_3 = CheckedIndex(target_value_3, kItemsRows, errors, kTargetSite, row_0);
+    const int target_index_2 = CheckedIndex(target_value_2, kItemsRows, errors, kTargetSite, row_0);
     const Vector<float, kPackLanes> items_vector = LoadVector<kPackLanes>(
-        items + target_index_3 * kItemsColumns + pack * kPackLanes - kItemsOffset_3);
-    const long long history_value_3 = history[row_0 * kHistoryColumns + row_1];
+        items + target_index_2 * kItemsColumns + pack * kPackLanes - kItemsOffset_2);
+    const long long history_value_2 = history[row_0 * kHistoryColumns + row_1];
     // gather
-    const int history_index_3 = CheckedIndex(history_value_3, kItemsRows, errors, kHistorySite,
+    const int history_index_2 = CheckedIndex(history_value_2, kItemsRows, errors, kHistorySite,
                                              row_0 * kHistoryColumns + row_1);
     const Vector<float, kPackLanes> items_vector_2 = LoadVector<kPackLanes>(
-        items + history_index_3 * kItemsColumns + pack * kPackLanes - kItemsOffset_3);
+        items + history_index_2 * kItemsColumns + pack * kPackLanes - kItemsOffset_2);
     #pragma unroll
     for (int lane = 0; lane < kPackLanes; ++lane) {
       const float items_value = items_vector.at[lane];
@@ -304,7 +248,7 @@ k00_gather_concat_linear_rows_4(const float* __restrict__ weight_transposed,
     return made;
   };
   // The sum of row number `row` in the thread of that number.
-  const float product = MultiplyRows<kMostRows>(beside, batch * kRowsPerBatch, weights,
+  const float product = MultiplyRows<kMostRows>(beside_combined, batch * kRowsPerBatch, weights,
                                                 first_weights, kHiddenDepth, nullptr);
   const int row = threadIdx.x % kWarpSize;
 
@@ -323,13 +267,13 @@ k00_gather_concat_linear_rows_4(const float* __restrict__ weight_transposed,
 
 // kernel  : k00_gather_concat_linear_tile_16x32   class: matmul
 // variants: batch * 5 up to 1: *_rows_1, 2..4: *_rows_4, 5..32: this kernel, from 33: *_tile_64x32
-// source  : gather, sub, mul, concat, matmul, add, sigmoid
-// inputs  : weight_transposed f32[24, 128], target i64[batch], items f32[50, 32],
+// source  : gather, mul, concat, matmul, add, sigmoid
+// inputs  : weight_combined_transposed f32[24, 96], target i64[batch], items f32[50, 32],
 //           history i64[batch, 5], bias f32[24]
 // outputs : gate f32[batch, 5, 24]
 // launch  : a block makes 16 x 32 of the result; (batch * 5 + 15) / 16 blocks of 256 threads
-// traffic : reads batch * 48 + min(batch*768, 6400) + 12384 bytes, writes batch * 480 bytes,
-//           keeps batch * 3008 bytes out of memory
+// traffic : reads batch * 48 + min(batch*768, 6400) + 9312 bytes, writes batch * 480 bytes,
+//           keeps batch * 2368 bytes out of memory
 // drawing : a block's tile, 16 x 32 of the product a x b^T; warps of a part share out each chunk
 //                        columns 0..31
 //                      +-----------------------+
@@ -341,40 +285,38 @@ k00_gather_concat_linear_rows_4(const float* __restrict__ weight_transposed,
 //           made       | 0 |   |  a by all threads; b is copied meanwhile
 //           multiplied |   | 0 |  by mma.sync
 extern "C" __global__ void __launch_bounds__(256)
-k00_gather_concat_linear_tile_16x32(const float* __restrict__ weight_transposed,
+k00_gather_concat_linear_tile_16x32(const float* __restrict__ weight_combined_transposed,
                                     const long long* __restrict__ target,
                                     const float* __restrict__ items,
                                     const long long* __restrict__ history,
                                     const float* __restrict__ bias, float* __restrict__ gate,
                                     int batch, IndexError* errors) {
   constexpr int kGateColumns = 24;  // last axis of "gate"
-  // terms of each sum: last axis of "beside" and of "weight_transposed"
-  constexpr int kHiddenDepth = 128;
-  constexpr int kTileRows = 16;           // of a block
-  constexpr int kTileColumns = 32;        // of a block
-  constexpr int kChunkBytes = 512;        // of a row, in shared memory at a time
-  constexpr int kRowWarps = 1;            // of a block, one below the other
-  constexpr int kColumnWarps = 1;         // side by side
-  constexpr int kDepthWarps = 8;          // that share out the sums
-  constexpr int kStages = 3;              // chunks in shared memory
-  constexpr int kSharedBytes = 76032;     // given at launch
-  constexpr int kColumnTiles = 1;         // tiles side by side
-  constexpr int kRowsPerBatch = 5;        // of the result, for each batch
-  constexpr int kPackLanes = 4;           // neighbours in a row
-  constexpr int kQ2EndPack = 8;           // the first pack behind "q_2"
-  constexpr int kRow1Count = 5;           // how many row_1 there are
-  constexpr int kItemsRows = 50;          // rows of "items"
-  constexpr int kItemsColumns = 32;       // last axis of "items"
-  constexpr int kHEndPack = 16;           // the first pack behind "h"
-  constexpr int kHistoryColumns = 5;      // last axis of "history"
-  constexpr int kItemsOffset = 32;        // between an element and what is read of "items"
-  constexpr int kDifferenceEndPack = 24;  // the first pack behind "difference"
-  constexpr int kItemsOffset_2 = 64;      // between an element and what is read of "items"
-  constexpr int kItemsOffset_3 = 96;      // between an element and what is read of "items"
-  constexpr int kCopyBytes = 16;          // of one copy
-  constexpr int kGateStride0 = 120;       // elements per step of axis 0 of "gate"
-  constexpr int kTargetSite = 1;          // who reports a bad index: gather
-  constexpr int kHistorySite = 2;         // who reports a bad index: gather
+  // terms of each sum: last axis of "beside_combined" and of "weight_combined_transposed"
+  constexpr int kHiddenDepth = 96;
+  constexpr int kTileRows = 16;        // of a block
+  constexpr int kTileColumns = 32;     // of a block
+  constexpr int kChunkBytes = 512;     // of a row, in shared memory at a time
+  constexpr int kRowWarps = 1;         // of a block, one below the other
+  constexpr int kColumnWarps = 1;      // side by side
+  constexpr int kDepthWarps = 8;       // that share out the sums
+  constexpr int kStages = 3;           // chunks in shared memory
+  constexpr int kSharedBytes = 76032;  // given at launch
+  constexpr int kColumnTiles = 1;      // tiles side by side
+  constexpr int kRowsPerBatch = 5;     // of the result, for each batch
+  constexpr int kPackLanes = 4;        // neighbours in a row
+  constexpr int kQ1EndPack = 8;        // the first pack behind "q_1"
+  constexpr int kRow1Count = 5;        // how many row_1 there are
+  constexpr int kItemsRows = 50;       // rows of "items"
+  constexpr int kItemsColumns = 32;    // last axis of "items"
+  constexpr int kHEndPack = 16;        // the first pack behind "h"
+  constexpr int kHistoryColumns = 5;   // last axis of "history"
+  constexpr int kItemsOffset = 32;     // between an element and what is read of "items"
+  constexpr int kItemsOffset_2 = 64;   // between an element and what is read of "items"
+  constexpr int kCopyBytes = 16;       // of one copy
+  constexpr int kGateStride0 = 120;    // elements per step of axis 0 of "gate"
+  constexpr int kTargetSite = 1;       // who reports a bad index: gather
+  constexpr int kHistorySite = 2;      // who reports a bad index: gather
   using Shape = TileShape<Arithmetic::kTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -383,11 +325,11 @@ k00_gather_concat_linear_tile_16x32(const float* __restrict__ weight_transposed,
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // The left operand: gather, gather, expand, expand, expand, sub, mul, concat. kPackLanes
-  // neighbours in a row, number `pack` of these; rows count from first_row on.
-  const auto beside = [&](int left_row, int pack) {
+  // The left operand: gather, gather, expand, expand, mul, concat. kPackLanes neighbours in a row,
+  // number `pack` of these; rows count from first_row on.
+  const auto beside_combined = [&](int left_row, int pack) {
     const int made_row = first_row + left_row;
-    if (pack < kQ2EndPack) {
+    if (pack < kQ1EndPack) {
       Vector<float, kPackLanes> made;
       const int row_0 = made_row / kRow1Count;
       const long long target_value = target[row_0];
@@ -419,46 +361,20 @@ k00_gather_concat_linear_tile_16x32(const float* __restrict__ weight_transposed,
       }
       return made;
     }
-    if (pack < kDifferenceEndPack) {
-      Vector<float, kPackLanes> made;
-      const int row_0 = made_row / kRow1Count;
-      const int row_1 = made_row % kRow1Count;
-      const long long target_value_2 = target[row_0];
-      // gather
-      const int target_index_2 =
-          CheckedIndex(target_value_2, kItemsRows, errors, kTargetSite, row_0);
-      const Vector<float, kPackLanes> items_vector = LoadVector<kPackLanes>(
-          items + target_index_2 * kItemsColumns + pack * kPackLanes - kItemsOffset_2);
-      const long long history_value_2 = history[row_0 * kHistoryColumns + row_1];
-      // gather
-      const int history_index_2 = CheckedIndex(history_value_2, kItemsRows, errors, kHistorySite,
-                                               row_0 * kHistoryColumns + row_1);
-      const Vector<float, kPackLanes> items_vector_2 = LoadVector<kPackLanes>(
-          items + history_index_2 * kItemsColumns + pack * kPackLanes - kItemsOffset_2);
-      #pragma unroll
-      for (int lane = 0; lane < kPackLanes; ++lane) {
-        const float items_value = items_vector.at[lane];
-        const float items_value_2 = items_vector_2.at[lane];
-        // sub
-        const float difference = items_value - items_value_2;
-        made.at[lane] = difference;
-      }
-      return made;
-    }
     Vector<float, kPackLanes> made;
     const int row_0 = made_row / kRow1Count;
     const int row_1 = made_row % kRow1Count;
-    const long long target_value_3 = target[row_0];
+    const long long target_value_2 = target[row_0];
     // gather
-    const int target_index_3 = CheckedIndex(target_value_3, kItemsRows, errors, kTargetSite, row_0);
+    const int target_index_2 = CheckedIndex(target_value_2, kItemsRows, errors, kTargetSite, row_0);
     const Vector<float, kPackLanes> items_vector = LoadVector<kPackLanes>(
-        items + target_index_3 * kItemsColumns + pack * kPackLanes - kItemsOffset_3);
-    const long long history_value_3 = history[row_0 * kHistoryColumns + row_1];
+        items + target_index_2 * kItemsColumns + pack * kPackLanes - kItemsOffset_2);
+    const long long history_value_2 = history[row_0 * kHistoryColumns + row_1];
     // gather
-    const int history_index_3 = CheckedIndex(history_value_3, kItemsRows, errors, kHistorySite,
+    const int history_index_2 = CheckedIndex(history_value_2, kItemsRows, errors, kHistorySite,
                                              row_0 * kHistoryColumns + row_1);
     const Vector<float, kPackLanes> items_vector_2 = LoadVector<kPackLanes>(
-        items + history_index_3 * kItemsColumns + pack * kPackLanes - kItemsOffset_3);
+        items + history_index_2 * kItemsColumns + pack * kPackLanes - kItemsOffset_2);
     #pragma unroll
     for (int lane = 0; lane < kPackLanes; ++lane) {
       const float items_value = items_vector.at[lane];
@@ -469,11 +385,11 @@ k00_gather_concat_linear_tile_16x32(const float* __restrict__ weight_transposed,
     }
     return made;
   };
-  // memory.sums = beside x weight_transposed, transposed
-  MultiplyTile<Shape, kCopyBytes>(beside, min(kTileRows, batch * kRowsPerBatch - first_row),
-                                  weight_transposed + first_column * kHiddenDepth,
-                                  min(kTileColumns, kGateColumns - first_column),
-                                  kHiddenDepth * sizeof(float), memory);
+  // memory.sums = beside_combined x weight_combined_transposed, transposed
+  MultiplyTile<Shape, kCopyBytes>(
+      beside_combined, min(kTileRows, batch * kRowsPerBatch - first_row),
+      weight_combined_transposed + first_column * kHiddenDepth,
+      min(kTileColumns, kGateColumns - first_column), kHiddenDepth * sizeof(float), memory);
 
   // The result: add, sigmoid
   for (int i = threadIdx.x; i < kTileRows * kTileColumns; i += Shape::kThreads) {
@@ -482,9 +398,9 @@ k00_gather_concat_linear_tile_16x32(const float* __restrict__ weight_transposed,
     const int row = first_row + tile_row;
     const int column = first_column + tile_column;
     if (row < batch * kRowsPerBatch && column < kGateColumns) {
-      const float product =
-          PlainUnlessFinite(TileSum<Shape>(memory, tile_row, tile_column), RowOf(beside, tile_row),
-                            weight_transposed + column * kHiddenDepth, kHiddenDepth);
+      const float product = PlainUnlessFinite(
+          TileSum<Shape>(memory, tile_row, tile_column), RowOf(beside_combined, tile_row),
+          weight_combined_transposed + column * kHiddenDepth, kHiddenDepth);
       const float bias_value = bias[column];
       // add
       const float sum = product + bias_value;
@@ -499,13 +415,13 @@ k00_gather_concat_linear_tile_16x32(const float* __restrict__ weight_transposed,
 
 // kernel  : k00_gather_concat_linear_tile_64x32   class: matmul
 // variants: batch * 5 up to 1: *_rows_1, 2..4: *_rows_4, 5..32: *_tile_16x32, from 33: this kernel
-// source  : gather, sub, mul, concat, matmul, add, sigmoid
-// inputs  : weight_transposed f32[24, 128], target i64[batch], items f32[50, 32],
+// source  : gather, mul, concat, matmul, add, sigmoid
+// inputs  : weight_combined_transposed f32[24, 96], target i64[batch], items f32[50, 32],
 //           history i64[batch, 5], bias f32[24]
 // outputs : gate f32[batch, 5, 24]
 // launch  : a block makes 64 x 32 of the result; (batch * 5 + 63) / 64 blocks of 256 threads
-// traffic : reads batch * 48 + min(batch*768, 6400) + 12384 bytes, writes batch * 480 bytes,
-//           keeps batch * 3008 bytes out of memory
+// traffic : reads batch * 48 + min(batch*768, 6400) + 9312 bytes, writes batch * 480 bytes,
+//           keeps batch * 2368 bytes out of memory
 // drawing : a block's tile, 64 x 32 of the product a x b^T; warps of a part share out each chunk
 //                         columns 0..31
 //                       +---------------+
@@ -518,42 +434,40 @@ k00_gather_concat_linear_tile_16x32(const float* __restrict__ weight_transposed,
 //           made       | 0..1 |   |   |  a by all threads; b is copied meanwhile
 //           multiplied |      | 0 | 1 |  by mma.sync
 extern "C" __global__ void __launch_bounds__(256)
-k00_gather_concat_linear_tile_64x32(const float* __restrict__ weight_transposed,
+k00_gather_concat_linear_tile_64x32(const float* __restrict__ weight_combined_transposed,
                                     const long long* __restrict__ target,
                                     const float* __restrict__ items,
                                     const long long* __restrict__ history,
                                     const float* __restrict__ bias, float* __restrict__ gate,
                                     int batch, IndexError* errors) {
   constexpr int kGateColumns = 24;  // last axis of "gate"
-  // terms of each sum: last axis of "beside" and of "weight_transposed"
-  constexpr int kHiddenDepth = 128;
-  constexpr int kTileRows = 64;           // of a block
-  constexpr int kTileColumns = 32;        // of a block
-  constexpr int kChunkBytes = 256;        // of a row, in shared memory at a time
-  constexpr int kRowWarps = 2;            // of a block, one below the other
-  constexpr int kColumnWarps = 1;         // side by side
-  constexpr int kDepthWarps = 4;          // that share out the sums
-  constexpr int kStages = 3;              // chunks in shared memory
-  constexpr int kSharedBytes = 78336;     // given at launch
-  constexpr int kColumnTiles = 1;         // tiles side by side
-  constexpr int kRowsPerBatch = 5;        // of the result, for each batch
-  constexpr int kPackLanes = 4;           // neighbours in a row
-  constexpr int kQ2EndPack = 8;           // the first pack behind "q_2"
-  constexpr int kRow1Count = 5;           // how many row_1 there are
-  constexpr int kItemsRows = 50;          // rows of "items"
-  constexpr int kItemsColumns = 32;       // last axis of "items"
-  constexpr int kHEndPack = 16;           // the first pack behind "h"
-  constexpr int kHistoryColumns = 5;      // last axis of "history"
-  constexpr int kItemsOffset = 32;        // between an element and what is read of "items"
-  constexpr int kDifferenceEndPack = 24;  // the first pack behind "difference"
-  constexpr int kItemsOffset_2 = 64;      // between an element and what is read of "items"
-  constexpr int kItemsOffset_3 = 96;      // between an element and what is read of "items"
-  constexpr int kCopyBytes = 16;          // of one copy
-  constexpr int kLanes = 4;               // neighbours that a thread makes at once
-  constexpr int kTileVectors = 8;         // kLanes columns each
-  constexpr int kGateStride0 = 120;       // elements per step of axis 0 of "gate"
-  constexpr int kTargetSite = 1;          // who reports a bad index: gather
-  constexpr int kHistorySite = 2;         // who reports a bad index: gather
+  // terms of each sum: last axis of "beside_combined" and of "weight_combined_transposed"
+  constexpr int kHiddenDepth = 96;
+  constexpr int kTileRows = 64;        // of a block
+  constexpr int kTileColumns = 32;     // of a block
+  constexpr int kChunkBytes = 256;     // of a row, in shared memory at a time
+  constexpr int kRowWarps = 2;         // of a block, one below the other
+  constexpr int kColumnWarps = 1;      // side by side
+  constexpr int kDepthWarps = 4;       // that share out the sums
+  constexpr int kStages = 3;           // chunks in shared memory
+  constexpr int kSharedBytes = 78336;  // given at launch
+  constexpr int kColumnTiles = 1;      // tiles side by side
+  constexpr int kRowsPerBatch = 5;     // of the result, for each batch
+  constexpr int kPackLanes = 4;        // neighbours in a row
+  constexpr int kQ1EndPack = 8;        // the first pack behind "q_1"
+  constexpr int kRow1Count = 5;        // how many row_1 there are
+  constexpr int kItemsRows = 50;       // rows of "items"
+  constexpr int kItemsColumns = 32;    // last axis of "items"
+  constexpr int kHEndPack = 16;        // the first pack behind "h"
+  constexpr int kHistoryColumns = 5;   // last axis of "history"
+  constexpr int kItemsOffset = 32;     // between an element and what is read of "items"
+  constexpr int kItemsOffset_2 = 64;   // between an element and what is read of "items"
+  constexpr int kCopyBytes = 16;       // of one copy
+  constexpr int kLanes = 4;            // neighbours that a thread makes at once
+  constexpr int kTileVectors = 8;      // kLanes columns each
+  constexpr int kGateStride0 = 120;    // elements per step of axis 0 of "gate"
+  constexpr int kTargetSite = 1;       // who reports a bad index: gather
+  constexpr int kHistorySite = 2;      // who reports a bad index: gather
   using Shape = TileShape<Arithmetic::kTf32, kTileRows, kTileColumns, kChunkBytes, kRowWarps,
                           kColumnWarps, kDepthWarps, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
@@ -562,11 +476,11 @@ k00_gather_concat_linear_tile_64x32(const float* __restrict__ weight_transposed,
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
 
-  // The left operand: gather, gather, expand, expand, expand, sub, mul, concat. kPackLanes
-  // neighbours in a row, number `pack` of these; rows count from first_row on.
-  const auto beside = [&](int left_row, int pack) {
+  // The left operand: gather, gather, expand, expand, mul, concat. kPackLanes neighbours in a row,
+  // number `pack` of these; rows count from first_row on.
+  const auto beside_combined = [&](int left_row, int pack) {
     const int made_row = first_row + left_row;
-    if (pack < kQ2EndPack) {
+    if (pack < kQ1EndPack) {
       Vector<float, kPackLanes> made;
       const int row_0 = made_row / kRow1Count;
       const long long target_value = target[row_0];
@@ -598,46 +512,20 @@ k00_gather_concat_linear_tile_64x32(const float* __restrict__ weight_transposed,
       }
       return made;
     }
-    if (pack < kDifferenceEndPack) {
-      Vector<float, kPackLanes> made;
-      const int row_0 = made_row / kRow1Count;
-      const int row_1 = made_row % kRow1Count;
-      const long long target_value_2 = target[row_0];
-      // gather
-      const int target_index_2 =
-          CheckedIndex(target_value_2, kItemsRows, errors, kTargetSite, row_0);
-      const Vector<float, kPackLanes> items_vector = LoadVector<kPackLanes>(
-          items + target_index_2 * kItemsColumns + pack * kPackLanes - kItemsOffset_2);
-      const long long history_value_2 = history[row_0 * kHistoryColumns + row_1];
-      // gather
-      const int history_index_2 = CheckedIndex(history_value_2, kItemsRows, errors, kHistorySite,
-                                               row_0 * kHistoryColumns + row_1);
-      const Vector<float, kPackLanes> items_vector_2 = LoadVector<kPackLanes>(
-          items + history_index_2 * kItemsColumns + pack * kPackLanes - kItemsOffset_2);
-      #pragma unroll
-      for (int lane = 0; lane < kPackLanes; ++lane) {
-        const float items_value = items_vector.at[lane];
-        const float items_value_2 = items_vector_2.at[lane];
-        // sub
-        const float difference = items_value - items_value_2;
-        made.at[lane] = difference;
-      }
-      return made;
-    }
     Vector<float, kPackLanes> made;
     const int row_0 = made_row / kRow1Count;
     const int row_1 = made_row % kRow1Count;
-    const long long target_value_3 = target[row_0];
+    const long long target_value_2 = target[row_0];
     // gather
-    const int target_index_3 = CheckedIndex(target_value_3, kItemsRows, errors, kTargetSite, row_0);
+    const int target_index_2 = CheckedIndex(target_value_2, kItemsRows, errors, kTargetSite, row_0);
     const Vector<float, kPackLanes> items_vector = LoadVector<kPackLanes>(
-        items + target_index_3 * kItemsColumns + pack * kPackLanes - kItemsOffset_3);
-    const long long history_value_3 = history[row_0 * kHistoryColumns + row_1];
+        items + target_index_2 * kItemsColumns + pack * kPackLanes - kItemsOffset_2);
+    const long long history_value_2 = history[row_0 * kHistoryColumns + row_1];
     // gather
-    const int history_index_3 = CheckedIndex(history_value_3, kItemsRows, errors, kHistorySite,
+    const int history_index_2 = CheckedIndex(history_value_2, kItemsRows, errors, kHistorySite,
                                              row_0 * kHistoryColumns + row_1);
     const Vector<float, kPackLanes> items_vector_2 = LoadVector<kPackLanes>(
-        items + history_index_3 * kItemsColumns + pack * kPackLanes - kItemsOffset_3);
+        items + history_index_2 * kItemsColumns + pack * kPackLanes - kItemsOffset_2);
     #pragma unroll
     for (int lane = 0; lane < kPackLanes; ++lane) {
       const float items_value = items_vector.at[lane];
@@ -648,11 +536,11 @@ k00_gather_concat_linear_tile_64x32(const float* __restrict__ weight_transposed,
     }
     return made;
   };
-  // memory.sums = beside x weight_transposed, transposed
-  MultiplyTile<Shape, kCopyBytes>(beside, min(kTileRows, batch * kRowsPerBatch - first_row),
-                                  weight_transposed + first_column * kHiddenDepth,
-                                  min(kTileColumns, kGateColumns - first_column),
-                                  kHiddenDepth * sizeof(float), memory);
+  // memory.sums = beside_combined x weight_combined_transposed, transposed
+  MultiplyTile<Shape, kCopyBytes>(
+      beside_combined, min(kTileRows, batch * kRowsPerBatch - first_row),
+      weight_combined_transposed + first_column * kHiddenDepth,
+      min(kTileColumns, kGateColumns - first_column), kHiddenDepth * sizeof(float), memory);
 
   // The result: add, sigmoid
   const int tile_vector = threadIdx.x % kTileVectors;
@@ -664,8 +552,9 @@ k00_gather_concat_linear_tile_64x32(const float* __restrict__ weight_transposed,
          tile_row += Shape::kThreads / kTileVectors) {
       const int row = first_row + tile_row;
       const Vector<float, kLanes> sums = PlainUnlessFinite(
-          TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes), RowOf(beside, tile_row),
-          weight_transposed + vector * kLanes * kHiddenDepth, kHiddenDepth);
+          TileSums<Shape, kLanes>(memory, tile_row, tile_vector * kLanes),
+          RowOf(beside_combined, tile_row),
+          weight_combined_transposed + vector * kLanes * kHiddenDepth, kHiddenDepth);
       const int row_0_2 = row / kRow1Count;
       const int row_1_2 = row % kRow1Count;
       Vector<float, kLanes> gate_vector;

@@ -22,7 +22,11 @@ void ProductPlanner::NameOperands(bool reads_weights, bool takes_sizes) {
     depth_ = builder_.SizeParameter("depth", depth(), "terms of each sum, last axis of operands");
     builder_.expressions().NameColumns(columns(), columns_);
   } else {
-    const std::string name = NameOf(builder_, matmul_.result);
+    // The result, unless it is a view of other rows.
+    const Shape& shape = matmul_.result->type.shape;
+    const bool has_columns = !shape.empty() && shape.back() == matmul_.n;
+    const std::string name =
+        has_columns ? NameOf(builder_, matmul_.result) : FriendlyName(product_->result()->name);
     columns_ =
         builder_.Write(matmul_.n, Only({0, name + "_columns", "last axis of \"" + name + "\""}));
     const std::string left =
