@@ -112,7 +112,7 @@ void PrintTo(const TargetCase& c, std::ostream* out) {
 
 constexpr int64_t kItems = 5, kTableRows = 11;
 
-// relu([q, h, q - h, q h] W + b) for the rows h that a history's ids choose, and the row q of a target.
+// relu([q, h, max(q, h), q h] W + b) for the rows h that a history's ids choose, and the row q of a target.
 std::unique_ptr<Graph> TargetBesideHistory(const TargetCase& c, uint64_t seed) {
   auto graph = std::make_unique<Graph>();
   graph->name = "target";
@@ -127,7 +127,7 @@ std::unique_ptr<Graph> TargetBesideHistory(const TargetCase& c, uint64_t seed) {
   Value* h = rows(history);
   Value* row = Reshape(builder, rows(target), {batch, 1, c.dim});
   Value* q = builder.Make(OpKind::kExpand, {row}, {{"shape", Shape{batch, kItems, c.dim}}});
-  Value* x = builder.Make(OpKind::kConcat, {q, h, builder.Make(OpKind::kSub, {q, h}), builder.Make(OpKind::kMul, {q, h})},
+  Value* x = builder.Make(OpKind::kConcat, {q, h, builder.Make(OpKind::kMax, {q, h}), builder.Make(OpKind::kMul, {q, h})},
                           {{"axis", int64_t{2}}});
   Value* product = MatMul(builder, x, Weights(builder, random, c.dtype, {4 * c.dim, c.columns}, 1.0 / 16));
   Value* sum = builder.Make(OpKind::kAdd, {product, Weights(builder, random, c.dtype, {c.columns}, 1)});
