@@ -14,8 +14,8 @@ namespace fusec {
 //   %r = reshape(%p)             [batch, 2600]          %r = reshape(%p)            [batch, 2600]
 //   %z = matmul(%r, %w)                                 %z = matmul(%r, %w_ordered)
 //
-// The result is exact except for the order of summation. Must run before transpose-weights, behind
-// which the weights fold.
+// The result is exact except for the order of summation. The weights are constants again behind
+// fold-constants.
 Result<bool> OrderPairs(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

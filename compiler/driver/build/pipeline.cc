@@ -93,6 +93,9 @@ std::vector<std::string> FusionPasses(TargetKind target) {
   if (target == TargetKind::kGpu) passes.push_back("cache-tables");
   // A view read twice would look like a value read twice and end up in memory.
   passes.push_back("split-views");
+  // Before anything looks at the weights, which it orders, too. Loops that make pairs and kernels of
+  // products that do read neighbours together.
+  Append(passes, {"order-pairs", "fold-constants"});
   // A block of a GPU keeps a whole chain of small products in its shared memory. On the CPU the
   // library's products and the cache do as well.
   if (target == TargetKind::kGpu) {
@@ -108,8 +111,6 @@ std::vector<std::string> FusionPasses(TargetKind target) {
                        // Before block programs, which take what is too small for it.
                        "fuse-attention",
                        "fuse-block-program",
-                       // Of products whose kernels make the pairs themselves.
-                       "order-pairs",
                        // For the products that are left, as they are the ones that read weights
                        // this way.
                        "transpose-weights",
