@@ -54,6 +54,10 @@ class AttentionGroup {
   std::string WhyNever() const {
     const Node &scores = *parts_.scores, &values = *parts_.values;
     const Dtype dtype = values.result()->type.dtype;
+    if (!parts_.has_softmax && (IsWeights(scores) || IsWeights(values)))
+      return "its keys or values are weights: it is a chain of layers";
+    if (!parts_.has_softmax && parts_.score == scores.result())
+      return "nothing stands between its products, of which the first need not come first";
     const bool is_float = dtype == Dtype::kF32 || dtype == Dtype::kF16 || dtype == Dtype::kBF16;
     if (!is_float || scores.result()->type.dtype != dtype)
       return "tensor cores need f32, f16 or bf16, the same type in both products";
@@ -71,6 +75,18 @@ class AttentionGroup {
                std::to_string(kWholeVectors) + " up to " + std::to_string(kMostElements);
     }
     return "";
+  }
+
+  // Whether all matrices on the left are multiplied by the same one, or by constants.
+  static bool IsWeights(const Node& matmul) {
+    const Value *left = matmul.operand(0), *right = matmul.operand(1);
+    return IsConstant(right) || (right->type.rank() == 2 && left->type.rank() > 2);
+  }
+  static bool IsConstant(const Value* value) {
+    const Node* node = value ? value->producer : nullptr;
+    if (!node || node->kind == OpKind::kConstant) return node != nullptr;
+    return !node->operands.empty() && std::all_of(node->operands.begin(), node->operands.end(),
+                                                  [](const Value* v) { return IsConstant(v); });
   }
 
   // Why the kernel could not make the group's values from the score that it has at hand.

@@ -4,8 +4,9 @@
 
 namespace fusec {
 
-// Makes one region of class "attention" out of two products with softmax between them, the views
-// and pointwise ops that make queries, keys, values and masks, and the views after it:
+// Makes one region of class "attention" out of two products with pointwise ops and perhaps softmax
+// between them, the views and pointwise ops that make queries, keys, values and masks, and the
+// views after it:
 //
 //   %s = matmul(%q, %k)          f32[batch, heads, tokens, tokens]
 //   %p = softmax's ops of %s                                        =>  one region without a tensor
@@ -13,6 +14,8 @@ namespace fusec {
 //
 // A scale of the keys moves to the queries, which a block reads once. In f32 that rounds as often
 // as before, and in f16 and bf16 once less.
+//
+// Two layers with an activation between them are none: their keys and values are weights.
 //
 // Attention with few keys or queries is left to fuse-block-program, since tiles of 16 queries would
 // be mostly empty.

@@ -15,11 +15,12 @@ namespace {
 // Sums of more terms, and of fewer columns, are better split among blocks, which the library does.
 constexpr int64_t kTermsThatLibrarySplits = 2048;
 constexpr int64_t kColumnsThatFillTheGpu = 256;
-// Products of up to so many columns and terms take little time whoever makes them.
-constexpr int64_t kSmallColumns = 512, kSmallTerms = 512;
-// For rows that the library would read from memory, another kernel writes as much as the product.
-// Of halves on an H100, writing and reading an element takes as long as some 250 of its terms (4
-// bytes at 4 TB/s, 2 operations at 500 TFLOP/s), which is a quarter of the product here.
+// What the library leaves to another kernel is written and read as often as the product has
+// elements. Of halves on an H200 that takes 0.94 us a million (4 bytes at 4.25 TB/s) and a launch
+// of 1 us, and the library 1.7 us of so many terms (2 operations each at 600 TFLOP/s): a kernel of
+// ours that makes both is ahead if it has 64 % of the library's speed.
+constexpr int64_t kTermsThatALoopPaysFor = 512;
+// Rows that the library would read from memory are written, too, with the ids' look-ups in between.
 constexpr int64_t kTermsThatRowsPayFor = 1024;
 
 // Whether kernels of ours are no slower than the library's at any size: those of floats as such
@@ -28,20 +29,25 @@ bool IsAheadOfLibrary(const ProductShape& product) {
   return product.k <= kTermsThatLibrarySplits ||
          product.n * product.matrices >= kColumnsThatFillTheGpu;
 }
-// Whether they lose less in products of shorter numbers than a kernel for what stands behind takes.
-bool IsSmall(const ProductShape& product) {
-  return product.n * product.matrices <= kSmallColumns && product.k <= kSmallTerms;
-}
 
-// Whether what the group gives away goes to the caller or to products, so that its last ops would
-// be a kernel without it.
-bool EndsInAKernel(const ReaderMap& readers, const NodeSet& group) {
+// Whether what the group gives away is read from memory in any case, by the caller, by products or
+// by regions, so that its last ops would be a kernel without it. Another reader of the same might
+// make it instead and store it for all, but not one that takes a slice of it.
+bool EndsInAKernel(const Graph& graph, const ReaderMap& readers, const NodeSet& group) {
   return std::all_of(group.begin(), group.end(), [&](const Node* node) {
     const auto found = readers.find(node->result());
-    return found == readers.end() ||
-           std::all_of(found->second.begin(), found->second.end(), [&](const Node* reader) {
-             return group.count(reader) > 0 || reader->kind == OpKind::kMatMul;
-           });
+    if (found == readers.end()) return true;
+    bool is_read = IsOutput(graph, node->result()), is_sliced = false;
+    for (const Node* reader : found->second) {
+      if (group.count(reader)) continue;
+      if (reader->kind == OpKind::kMatMul || reader->kind == OpKind::kRegion)
+        is_read = true;
+      else if (reader->kind == OpKind::kSlice)
+        is_sliced = true;
+      else
+        return false;
+    }
+    return is_read || !is_sliced;
   });
 }
 
@@ -93,8 +99,9 @@ std::optional<NodeSet> OwnKernel(const Graph& graph, const ReaderMap& readers,
   const bool reads_rows = group.size() > without_rows && own->k <= kTermsThatRowsPayFor;
   const bool is_split = IsSplit(matmul.result()->type.dtype, options.matmul_precision);
   const bool is_better = is_split ? IsAheadOfLibrary(*own)
-                                  : (IsSmall(*own) || reads_rows) && group.size() > most.size() &&
-                                        EndsInAKernel(readers, group);
+                                  : (own->k <= kTermsThatALoopPaysFor || reads_rows) &&
+                                        group.size() > most.size() &&
+                                        EndsInAKernel(graph, readers, group);
   return is_better ? std::optional(group) : std::nullopt;
 }
 

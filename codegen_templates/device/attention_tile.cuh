@@ -1,7 +1,8 @@
-// A block makes softmax(scores) x values for a tile of queries, on tensor cores. Keys and values
-// pass through shared memory tile by tile. Softmax keeps the largest score and the sum so far
-// (Milakov and Gimelshein's online softmax; Dao et al.'s FlashAttention), so that the scores of a
-// query are never stored.
+// A block makes weights x values for a tile of queries, on tensor cores, where the weights are
+// made of scores = queries x keys^T. Keys and values pass through shared memory tile by tile.
+// Weights that pointwise ops make are used as they are. Softmax keeps the largest score and the sum
+// so far (Milakov and Gimelshein's online softmax; Dao et al.'s FlashAttention), so that the scores
+// of a query are never stored.
 //
 // A warp owns 16 queries. Of every 8 keys or columns, a thread has the two from lane % 4 * 2 on: in
 // places 0 and 1 for query lane / 4 of its warp, in places 2 and 3 for query lane / 4 + 8.
@@ -60,9 +61,10 @@ __device__ __forceinline__ float NoScore() { return -__int_as_float(0x7f800000);
 // What a thread has of its two queries after some of the keys.
 template <class Shape>
 struct AttentionSums {
-  float most[2] = {NoScore(), NoScore()};  // the largest score
-  float total[2] = {};                     // of exp(score - most), over the thread's own keys
-  float values[1][Shape::kColumnPieces][4] = {};  // the values' sums, each times exp(score - most)
+  // Softmax's largest score, and the sum of exp(score - most) over the thread's own keys.
+  float most[2] = {NoScore(), NoScore()};
+  float total[2] = {};
+  float values[1][Shape::kColumnPieces][4] = {};  // the values' sums, each times its weight
 };
 
 // What a thread keeps of the queries, in registers, while it walks over the keys.
@@ -255,17 +257,37 @@ __device__ __forceinline__ void MultiplyKeys(const typename Shape::Memory& memor
 #endif
 }
 
-// Adds a tile of values to `sums`, each times its weight. Scores become weights.
+// Adds a tile of values to `sums`, each times its weight.
+template <class Shape>
+__device__ __forceinline__ void AddValues(const typename Shape::Tile& tile,
+                                          const float (&weights)[Shape::kKeyPieces][4],
+                                          AttentionSums<Shape>& sums) {
+#ifdef __CUDACC__
+  Shape::Products::template AddValues<Shape>(tile, weights, sums.values);
+#else
+  AddPlainly<Shape>(tile, weights, sums.values);
+#endif
+}
+
+// The same where a mask may make zeros of all weights of the block, which then skips the tile.
+template <class Shape>
+__device__ __forceinline__ void AddMaskedValues(const typename Shape::Tile& tile,
+                                                const float (&weights)[Shape::kKeyPieces][4],
+                                                AttentionSums<Shape>& sums) {
+  bool vanish = ValuesAreFinite<Shape>(tile);
+#pragma unroll
+  for (int i = 0; i < 4 * Shape::kKeyPieces; ++i) vanish = vanish && weights[i / 4][i % 4] == 0.0f;
+  if (__syncthreads_and(vanish)) return;
+  AddValues<Shape>(tile, weights, sums);
+}
+
+// Adds a tile of values to `sums`, each times the weight that softmax makes of its score.
 template <class Shape>
 __device__ __forceinline__ void AddTile(const typename Shape::Tile& tile,
                                         float (&scores)[Shape::kKeyPieces][4],
                                         AttentionSums<Shape>& sums) {
   Exponentiate<Shape>(scores, sums);
-#ifdef __CUDACC__
-  Shape::Products::template AddValues<Shape>(tile, scores, sums.values);
-#else
-  AddPlainly<Shape>(tile, scores, sums.values);
-#endif
+  AddValues<Shape>(tile, scores, sums);
 }
 
 // The same where a mask may hide a tile from the whole block, which then skips it.

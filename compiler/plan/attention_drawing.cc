@@ -42,7 +42,8 @@ Drawing DrawAttention(const DrawnAttention& drawn) {
   timeline.chunks = drawn.tiles;
   timeline.coming = "fetched";
   timeline.used = "used";
-  timeline.used_note = "softmax so far and values' sums in registers";
+  timeline.used_note = drawn.has_softmax ? "softmax so far and values' sums in registers"
+                                         : "values' sums in registers";
   DrawTimeline(timeline, drawing);
   return drawing;
 }

@@ -16,11 +16,12 @@ struct DrawnAttention {
   int64_t value_row = 0;
   bool by_warpgroups = false;
   std::optional<int64_t> tiles;  // of keys, where it is known how many
+  bool has_softmax = true;
 
   int64_t tile_bytes() const { return keys * (key_row + value_row); }
   int shared_bytes() const { return static_cast<int>(queries * key_row + 2 * tile_bytes()); }
 };
-// The ops from the product of queries and keys on, up to what softmax is of.
+// The ops from the product of queries and keys on, up to what softmax is of, or the weights.
 std::string ScoreInWords(const Node& region, const AttentionParts& parts);
 
 Drawing DrawAttention(const DrawnAttention& drawn);

@@ -1,3 +1,6 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <numeric>
 
 #include "compiler/kernel/fold.h"
@@ -84,7 +87,8 @@ class AttentionPlanner {
     const int64_t padding = ByWarpgroups() ? 0 : kPaddingBytes;  // panels have none
     const auto row = [&](int64_t n) { return Padded(n) * DtypeBytes(dtype()) + padding; };
     const auto tiles = CeilDiv(keys_, tile_keys(), builder_.ranges()).AsConstant();
-    return {tile_queries(), tile_keys(), row(depth_), row(columns_), ByWarpgroups(), tiles};
+    return {tile_queries(), tile_keys(), row(depth_),       row(columns_),
+            ByWarpgroups(), tiles,       parts_.has_softmax};
   }
   int SharedBytes() const { return Tiles().shared_bytes(); }
   CExpr Own(const std::string& name, int64_t value, const std::string& comment) {
@@ -202,10 +206,18 @@ class AttentionPlanner {
     builder_.CloseFor(IntLoopHeader("tile", 0, "tile" <= tile_count));
   }
 
-  // How often something is chosen or added between the product and softmax.
+  // How often something hides scores from softmax, or makes zeros of weights: a choice, and what is
+  // added to scores or multiplies weights, if it is no scalar.
   int64_t Masks() const {
     return std::count_if(parts_.nodes.begin(), parts_.nodes.end(), [&](const Node* node) {
-      return node != parts_.guard && (node->kind == OpKind::kWhere || node->kind == OpKind::kAdd);
+      if (node == parts_.guard) return false;
+      if (node->kind == OpKind::kWhere || parts_.has_softmax)
+        return node->kind == OpKind::kWhere || node->kind == OpKind::kAdd;
+      return node->kind == OpKind::kMul &&
+             std::any_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {
+               return !parts_.nodes.count(operand->producer) &&
+                      !operand->type.ElementCount().IsConstant(1);
+             });
     });
   }
 
@@ -279,15 +291,18 @@ class AttentionPlanner {
     if (reads_product_)
       builder_.AppendCall("MultiplyKeys<Shape>(memory, here, queries, tile_scores)");
     for (Statement& statement : finish) builder_.Append(std::move(statement));
-    builder_.Comment(
-        "Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul");
+    builder_.Comment(parts_.has_softmax ? "Softmax of the scores so far, times the values: "
+                                          "reduce_max, sub, exp, reduce_sum, matmul"
+                                        : "These weights times the values: matmul");
     // Of what the diagonal crosses or leaves, only a further mask may hide all.
     const bool masked = Masks() > (diagonal_ && is_below.value_or(true) ? 1 : 0);
-    builder_.AppendCall(masked ? "AddMaskedTile<Shape>(here, tile_scores, attention)"
-                               : "AddTile<Shape>(here, tile_scores, attention)");
+    const std::string what = parts_.has_softmax ? "Tile" : "Values";
+    builder_.AppendCall(Call(Template(masked ? "AddMasked" + what : "Add" + what, {"Shape"}),
+                             {"here", "tile_scores", "attention"}));
   }
 
-  // The pointwise ops between the product and softmax. Sets reads_product_.
+  // The pointwise ops between the product and softmax or the values. Sets reads_product_. Keys that
+  // do not exist have no score, or a weight of zero.
   std::vector<Statement> FinishScores(bool whole, const std::optional<bool>& is_below) {
     reads_product_ = whole && parts_.score == parts_.scores->result();
     if (reads_product_) return {};
@@ -303,7 +318,8 @@ class AttentionPlanner {
                   const CExpr count = builder_.Write(keys_, Only(KeyCount()));
                   builder_.Assign("tile_scores[piece][place]",
                                   whole ? score.value
-                                        : Conditional(unclamped < count, score.value, "NoScore()"));
+                                        : Conditional(unclamped < count, score.value,
+                                                      parts_.has_softmax ? "NoScore()" : "0.0f"));
                 });
     lowering_.OnSelect(nullptr);
     return builder_.Close();
@@ -378,13 +394,15 @@ class AttentionPlanner {
       value = value->producer->operand(0);
     }
     builder_.Blank();
-    std::string words = "The result: div";
-    if (parts_.guard) words += ", isnan, where";
-    if (value->producer != parts_.values)
-      words += ", " + std::string(GetOpDef(value->producer->kind).text);
-    builder_.Comment(words);
-    builder_.AppendCall(parts_.guard ? "DivideByTotalsOrZero<Shape>(attention)"
-                                     : "DivideByTotals<Shape>(attention)");
+    std::vector<std::string> words;
+    if (parts_.has_softmax) words.push_back("div");
+    if (parts_.guard) words.push_back("isnan, where");
+    if (value->producer != parts_.values) words.push_back(GetOpDef(value->producer->kind).text);
+    builder_.Comment(words.empty() ? "The result"
+                                   : fmt::format("The result: {}", fmt::join(words, ", ")));
+    if (parts_.has_softmax)
+      builder_.AppendCall(parts_.guard ? "DivideByTotalsOrZero<Shape>(attention)"
+                                       : "DivideByTotals<Shape>(attention)");
     if (value->producer == parts_.values && StoreVectors(views)) return;
     ForElements(
         "column", static_cast<int>(Padded(columns_)), "Shape::kColumnPieces", {}, columns_,

@@ -27,17 +27,22 @@ class AttentionFinder {
   explicit AttentionFinder(const Node& values) { parts_.values = &values; }
 
   std::optional<AttentionParts> Find() {
-    if (!Is(parts_.values, OpKind::kMatMul) || parts_.values->Int("transpose_a") != 0 ||
-        !FollowsSoftmax() || !FollowsScores(parts_.score)) {
+    if (!Is(parts_.values, OpKind::kMatMul) || parts_.values->Int("transpose_a") != 0)
       return std::nullopt;
+    parts_.has_softmax = FollowsSoftmax();
+    if (!parts_.has_softmax) {
+      parts_.nodes = {};
+      parts_.guard = nullptr;
+      parts_.score = parts_.values->operand(0);
     }
+    if (!FollowsScores(parts_.score)) return std::nullopt;
     parts_.nodes.insert(parts_.values);
     return parts_;
   }
 
  private:
-  // The node that makes what `node` chooses unless that is no number, then one other number; null if
-  // `node` does something else.
+  // The node that makes what `node` chooses unless that is no number, then one other number; null
+  // if `node` does something else.
   static const Node* Guarded(const Node* node) {
     if (!Is(node, OpKind::kWhere)) return nullptr;
     const Node* test = node->operand(0)->producer;
@@ -53,9 +58,8 @@ class AttentionFinder {
     const Node* divide = parts_.values->operand(0)->producer;
     while (true) {
       const Node* guarded = parts_.guard ? nullptr : Guarded(divide);
-      const bool passes_on =
-          Is(divide, OpKind::kReshape) ||
-          (Is(divide, OpKind::kCast) && IsFloat(divide->result()->type.dtype));
+      const bool passes_on = Is(divide, OpKind::kReshape) ||
+                             (Is(divide, OpKind::kCast) && IsFloat(divide->result()->type.dtype));
       if (!guarded && !passes_on) break;
       parts_.nodes.insert(divide);
       if (guarded) {
@@ -81,26 +85,26 @@ class AttentionFinder {
     return SameMatrices(parts_.values->operand(0)->type.shape, parts_.score->type.shape);
   }
 
-  // Whether the product of queries and keys is among what makes `value`; adds the nodes on the way.
+  // Whether the product of queries and keys is among what makes `value`; adds all nodes between.
   bool FollowsScores(const Value* value) {
     const Node* node = value->producer;
     if (node == nullptr || !SameMatrices(value->type.shape, parts_.score->type.shape)) return false;
+    if (const auto known = follows_.find(node); known != follows_.end()) return known->second;
+    bool follows = false;
     if (node->kind == OpKind::kMatMul) {
-      parts_.scores = node;
-    } else {
-      const OpClass op_class = GetOpDef(node->kind).op_class;
-      if (op_class != OpClass::kPointwise && node->kind != OpKind::kReshape) return false;
-      bool follows = false;
-      for (const Value* operand : node->operands) {
-        if (!follows && operand) follows = FollowsScores(operand);
-      }
-      if (!follows) return false;
+      follows = parts_.scores == nullptr;  // a second one is an operand like any other
+      parts_.scores = follows ? node : parts_.scores;
+    } else if (GetOpDef(node->kind).op_class == OpClass::kPointwise ||
+               node->kind == OpKind::kReshape) {
+      for (const Value* operand : node->operands)
+        follows = (operand && FollowsScores(operand)) || follows;
     }
-    parts_.nodes.insert(node);
-    return true;
+    if (follows) parts_.nodes.insert(node);
+    return follows_[node] = follows;
   }
 
   AttentionParts parts_;
+  DenseMap<const Node*, bool> follows_;  // of FollowsScores, by what makes its value
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compiler/ir/op_def.h"
+#include "compiler/ir/region_class.h"
 #include "compiler/region/attention_parts.h"
 
 namespace fusec {
@@ -40,7 +41,10 @@ bool FoldsLastAxis(const Node& reduction) {
 
 class GroupFinder {
  public:
-  explicit GroupFinder(const Node& region) : body_(*region.body), fixed_(FixedValues(region)) {
+  explicit GroupFinder(const Node& region)
+      : body_(*region.body),
+        is_attention_(RegionClassOf(region) == RegionClass::kAttention),
+        fixed_(FixedValues(region)) {
     for (const auto& node : body_.nodes) {
       for (const Value* operand : node->operands) {
         if (operand != nullptr) users_[operand].push_back(node.get());
@@ -97,7 +101,9 @@ class GroupFinder {
   }
 
   void FindAttentions(const Node& node) {
-    if (const auto parts = FindAttention(node)) AddGroup("attention", parts->nodes);
+    const auto parts = FindAttention(node);
+    // Without softmax, other kernels have layers that look like it.
+    if (parts && (parts->has_softmax || is_attention_)) AddGroup("attention", parts->nodes);
   }
 
   // Pointwise ops and views that only attention reads belong to it: its scale, its mask.
@@ -331,6 +337,7 @@ class GroupFinder {
   }
 
   const Graph& body_;
+  bool is_attention_;  // what the region is
   ValueSet fixed_;
   DenseMap<const Value*, std::vector<const Node*>> users_;
   std::vector<OpGroup> groups_;

@@ -13,10 +13,20 @@
 namespace fusec {
 namespace {
 
-// Heads of `depth` elements whose values have `columns`; `groups` of them share keys and values. What softmax is of stands in
-// `mask`: ops that make %masked out of the scaled scores %scaled. A guard gives zeros to probabilities that are no numbers.
-std::unique_ptr<Graph> Attention(const std::string& dtype, int depth, int columns, int groups,
-                                 const std::string& mask, bool guard = false) {
+enum class Weights { kSoftmax, kGuardedSoftmax, kMasked };
+
+// Heads of `depth` elements whose values have `columns`; `groups` of them share keys and values. What softmax is of, or what
+// multiplies the values, stands in `mask`: ops that make %masked out of the scaled scores %scaled. A guard gives zeros to
+// probabilities that are no numbers.
+std::unique_ptr<Graph> Attention(const std::string& dtype, int depth, int columns, int groups, const std::string& mask,
+                                 Weights weights = Weights::kSoftmax) {
+  const std::string softmax = fmt::format(
+      "  %most = reduce_max(%masked) {{axes = [3], keepdims = 1}} : {0}[batch, 6, tokens, 1]\n"
+      "  %difference = sub(%masked, %most) : {0}[batch, 6, tokens, keys]\n"
+      "  %e = exp(%difference) : {0}[batch, 6, tokens, keys]\n"
+      "  %sum = reduce_sum(%e) {{axes = [3], keepdims = 1}} : {0}[batch, 6, tokens, 1]\n"
+      "  %p = div(%e, %sum) : {0}[batch, 6, tokens, keys]\n",
+      dtype);
   const std::string guarded = fmt::format(
       "  %none = constant() [0.0] : {0}[]\n"
       "  %lost = is_nan(%p) : bool[batch, 6, tokens, keys]\n"
@@ -39,18 +49,15 @@ std::unique_ptr<Graph> Attention(const std::string& dtype, int depth, int column
       "  %scale = constant() [0.25] : {0}[]\n"
       "  %scaled = mul(%s, %scale) : {0}[batch, 6, tokens, keys]\n"
       "  {5}\n"
-      "  %most = reduce_max(%masked) {{axes = [3], keepdims = 1}} : {0}[batch, 6, tokens, 1]\n"
-      "  %difference = sub(%masked, %most) : {0}[batch, 6, tokens, keys]\n"
-      "  %e = exp(%difference) : {0}[batch, 6, tokens, keys]\n"
-      "  %sum = reduce_sum(%e) {{axes = [3], keepdims = 1}} : {0}[batch, 6, tokens, 1]\n"
-      "  %p = div(%e, %sum) : {0}[batch, 6, tokens, keys]\n"
       "{7}"
       "  %y = matmul(%{8}, %values) {{transpose_a = 0, transpose_b = 0}} : {0}[batch, 6, tokens, {2}]\n"
       "  %turned = transpose(%y) {{perm = [0, 2, 1, 3]}} : {0}[batch, tokens, 6, {2}]\n"
       "  %joined = reshape(%turned) {{shape = dims[batch, tokens, {6}]}} : {0}[batch, tokens, {6}]\n"
       "  return %joined \"joined\"\n"
       "}}\n",
-      dtype, depth, columns, groups, 6 / groups, mask, 6 * columns, guard ? guarded : "", guard ? "kept" : "p");
+      dtype, depth, columns, groups, 6 / groups, mask, 6 * columns,
+      (weights == Weights::kMasked ? "" : softmax) + (weights == Weights::kGuardedSoftmax ? guarded : ""),
+      weights == Weights::kSoftmax ? "p" : weights == Weights::kGuardedSoftmax ? "kept" : "masked");
   auto graph = Parse(text);
   EXPECT_TRUE(graph.has_value()) << graph.error().message << "\n" << text;
   return graph ? *std::move(graph) : nullptr;
@@ -61,6 +68,27 @@ const char* const kPadding =
     "%never = constant() [-inf] : {0}[]\n"
     "  %masked = where(%visible, %scaled, %never) : {0}[batch, 6, tokens, keys]";
 const char* const kSquashed = "%masked = tanh(%scaled) : {0}[batch, 6, tokens, keys]";
+// Chains that no softmax follows. What they make of a score of zero is another number, which keys beyond the last must not add.
+const char* const kSilu =
+    "%placed = add(%scaled, %bias) : {0}[batch, 6, tokens, keys]\n"
+    "  %gate = sigmoid(%placed) : {0}[batch, 6, tokens, keys]\n"
+    "  %silu = mul(%placed, %gate) : {0}[batch, 6, tokens, keys]\n"
+    "  %few = constant() [0.0625] : {0}[]\n"
+    "  %small = mul(%silu, %few) : {0}[batch, 6, tokens, keys]\n"
+    "  %one = constant() [1.0] : {0}[]\n"
+    "  %none = constant() [0.0] : {0}[]\n"
+    "  %seen = where(%visible, %one, %none) : {0}[batch, 1, 1, keys]\n"
+    "  %masked = mul(%small, %seen) : {0}[batch, 6, tokens, keys]";
+const char* const kShifted =
+    "%one = constant() [1.0] : {0}[]\n"
+    "  %masked = add(%scaled, %one) : {0}[batch, 6, tokens, keys]";
+const char* const kHidden =
+    "%none = constant() [0.0] : {0}[]\n"
+    "  %positive = relu(%scaled) : {0}[batch, 6, tokens, keys]\n"
+    "  %few = constant() [0.015625] : {0}[]\n"
+    "  %small = mul(%positive, %few) : {0}[batch, 6, tokens, keys]\n"
+    "  %square = mul(%small, %positive) : {0}[batch, 6, tokens, keys]\n"
+    "  %masked = where(%visible, %square, %none) : {0}[batch, 6, tokens, keys]";
 
 TEST(AttentionProperty, AnyShapeMatches) {
   for (const auto& [dtype, tolerance] : {std::pair{"f32", 1e-5}, {"f16", 4e-3}, {"bf16", 4e-2}}) {
@@ -91,6 +119,55 @@ TEST(AttentionProperty, AnyShapeMatches) {
   }
 }
 
+// The same without softmax: silu with relative positions and a mask that multiplies, what is not zero of a zero, a mask that chooses.
+TEST(AttentionProperty, AnyShapeWithoutSoftmaxMatches) {
+  for (const auto& [dtype, tolerance] : {std::pair{"f32", 1e-5}, {"f16", 4e-3}, {"bf16", 4e-2}}) {
+    std::vector<std::unique_ptr<Graph>> graphs;
+    const auto chain = [dtype = dtype](const char* ops) { return fmt::format(fmt::runtime(ops), dtype); };
+    graphs.push_back(Attention(dtype, 64, 64, 6, chain(kSilu), Weights::kMasked));
+    graphs.push_back(Attention(dtype, 20, 36, 2, chain(kShifted), Weights::kMasked));
+    graphs.push_back(Attention(dtype, 128, 8, 1, chain(kHidden), Weights::kMasked));
+    graphs.push_back(Attention(dtype, 16, 128, 3, chain(kSquashed), Weights::kMasked));
+    std::vector<const Graph*> pointers;
+    for (const auto& graph : graphs) {
+      ASSERT_NE(graph, nullptr);
+      pointers.push_back(graph.get());
+    }
+    const auto compiled = CompiledGraphs::Make(pointers, GpuOrItsText());
+    ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
+    struct Sizes {
+      int64_t batch, tokens, keys;
+    };
+    for (const auto& [batch, tokens, keys] :
+         {Sizes{0, 3, 4}, {1, 1, 1}, {2, 3, 17}, {1, 17, 65}, {1, 65, 200}}) {
+      std::vector<std::vector<ReferenceTensor>> inputs;
+      for (size_t i = 0; i < graphs.size(); ++i)
+        inputs.push_back(RandomInputs(*graphs[i], 5 * i + 2, {{"batch", batch}, {"tokens", tokens}, {"keys", keys}}));
+      ExpectAnswers(**compiled, pointers, inputs, tolerance,
+                    fmt::format("{} batch {} tokens {} keys {}", dtype, batch, tokens, keys));
+    }
+  }
+}
+
+// Without softmax as well, a value that is no number spoils what a weight of zero multiplies it by, wherever the mask stands.
+TEST(AttentionProperty, InfinitiesAndNaNWithoutSoftmaxMatch) {
+  for (const auto& [dtype, tolerance] : {std::pair{"f32", 1e-5}, {"f16", 4e-3}}) {
+    const auto graph = Attention(dtype, 64, 64, 3, fmt::format(fmt::runtime(kSilu), dtype), Weights::kMasked);
+    ASSERT_NE(graph, nullptr);
+    const auto compiled = CompiledGraphs::Make({graph.get()}, GpuOrItsText());
+    ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
+    enum Input { kQ, kK, kV, kBiases };
+    for (const Input input : {kQ, kK, kV, kBiases}) {
+      auto inputs = RandomInputs(*graph, 7, {{"batch", 1}, {"tokens", 20}, {"keys", 140}});
+      std::fill(inputs.back().ints.begin() + 64, inputs.back().ints.end(), 0);  // a whole tile of keys, and more
+      std::vector<double>& reals = inputs[input].reals;
+      reals[reals.size() - 3] = INFINITY;
+      reals[reals.size() / 2] = NAN;
+      ExpectAnswers(**compiled, {graph.get()}, {inputs}, tolerance, fmt::format("{} input {}", dtype, int{input}));
+    }
+  }
+}
+
 // Infinities and NaN among queries, keys, values and scores end where softmax and the products say.
 TEST(AttentionProperty, InfinitiesAndNaNMatch) {
   for (const auto& [dtype, tolerance] : {std::pair{"f32", 1e-5}, {"f16", 4e-3}}) {
@@ -114,7 +191,7 @@ TEST(AttentionProperty, InfinitiesAndNaNMatch) {
 // does so for scores that are no numbers, too, where the values are finite.
 TEST(AttentionProperty, GuardedRowsAreZeros) {
   for (const auto& [dtype, tolerance] : {std::pair{"f32", 1e-5}, {"f16", 4e-3}, {"bf16", 4e-2}}) {
-    const auto graph = Attention(dtype, 64, 64, 2, fmt::format(fmt::runtime(kPadding), dtype), /*guard=*/true);
+    const auto graph = Attention(dtype, 64, 64, 2, fmt::format(fmt::runtime(kPadding), dtype), Weights::kGuardedSoftmax);
     ASSERT_NE(graph, nullptr);
     const auto compiled = CompiledGraphs::Make({graph.get()}, GpuOrItsText());
     ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
@@ -200,8 +277,15 @@ TEST(AttentionProperty, HiddenTilesMatch) {
 
 // All of it is one region, whose scores are nowhere in memory.
 TEST(AttentionProperty, IsOneKernel) {
-  for (const auto& [mask, guard] : {std::pair{kBias, false}, {kPadding, false}, {kSquashed, false}, {kPadding, true}}) {
-    const auto graph = Attention("f32", 64, 64, 2, fmt::format(fmt::runtime(mask), "f32"), guard);
+  struct Case {
+    const char* mask;
+    Weights weights = Weights::kSoftmax;
+  };
+  for (const auto& [mask, weights] :
+       {Case{kBias}, {kPadding}, {kSquashed}, {kSilu}, {kPadding, Weights::kGuardedSoftmax}, {kSilu, Weights::kMasked},
+        {kShifted, Weights::kMasked}, {kHidden, Weights::kMasked}, {kSquashed, Weights::kMasked}}) {
+    const auto graph = Attention("f32", 64, 64, 2, fmt::format(fmt::runtime(mask), "f32"), weights);
+    ASSERT_NE(graph, nullptr);
     PassManager manager;
     ASSERT_TRUE(manager.Run(*graph, PipelinePasses(TargetKind::kGpu)).has_value());
     int regions = 0;
