@@ -4,24 +4,34 @@
 
 #include "compiler/ir/op_def.h"
 #include "compiler/region/attention_parts.h"
+#include "compiler/region/attention_tiles.h"
 #include "compiler/region/reducers.h"
 #include "passes/access_probe.h"
+#include "passes/fuse_block_program.h"
 #include "passes/graph_edit.h"
 
 namespace fusec {
 
 namespace {
 
+// Tiles that are as full as these leave a block program behind.
 constexpr int64_t kFewKeys = 32, kFewQueries = 16;
-constexpr int64_t kMostElements = 128;  // of a key or a value: a warp keeps 16 queries in registers
+// The tiles of keys that a warp with few queries may walk over. Each takes it about 1 us, which is
+// how long the copies of the next are on their way, and the launches of two products and a softmax
+// take about as long as these; the GPU is mostly idle in both unless there are many heads.
+constexpr int64_t kMostTilesOfFewQueries = 8;
 constexpr int64_t kWholeVectors = 4;
 
 bool IsView(const Node& node) { return GetOpDef(node.kind).op_class == OpClass::kView; }
 
 class AttentionGroup {
  public:
-  AttentionGroup(const Graph& graph, AttentionParts parts)
-      : graph_(graph), readers_(Readers(graph)), parts_(std::move(parts)), nodes_(parts_.nodes) {
+  AttentionGroup(const Graph& graph, const PassOptions& options, AttentionParts parts)
+      : graph_(graph),
+        options_(options),
+        readers_(Readers(graph)),
+        parts_(std::move(parts)),
+        nodes_(parts_.nodes) {
     result_ = parts_.values->result();
   }
 
@@ -63,18 +73,58 @@ class AttentionGroup {
       return "tensor cores need f32, f16 or bf16, the same type in both products";
     if (parts_.guard && ScalarConstant(parts_.guard->operand(1)) != 0.0)
       return "probabilities that are no numbers become something else than zeros";
-    const Shape& shape = values.result()->type.shape;
-    const Expr keys = scores.result()->type.shape.back(), queries = shape[shape.size() - 2];
-    if (keys.AsConstant().value_or(kFewKeys) < kFewKeys ||
-        queries.AsConstant().value_or(kFewQueries) < kFewQueries)
-      return "there are few keys or queries, so tiles would be mostly empty";
-    for (const Expr& extent : {MatMulDepth(scores), shape.back()}) {
+    for (const Expr& extent : {MatMulDepth(scores), values.result()->type.shape.back()}) {
       const int64_t elements = extent.AsConstant().value_or(0);
-      if (elements == 0 || elements > kMostElements || elements % kWholeVectors != 0)
+      if (elements == 0 || elements > kMostHeadElements || elements % kWholeVectors != 0)
         return "keys and values have " + extent.ToString() + " elements, expected a multiple of " +
-               std::to_string(kWholeVectors) + " up to " + std::to_string(kMostElements);
+               std::to_string(kWholeVectors) + " up to " + std::to_string(kMostHeadElements);
+    }
+    return WhySlow();
+  }
+
+  // Why kernels of other classes had better make it, as there are few keys or queries.
+  std::string WhySlow() const {
+    const AttentionSizes sizes = SizesOf(parts_, graph_.SymbolRanges(), options_.matmul_precision);
+    if (sizes.keys >= kFewKeys && sizes.queries >= kFewQueries) return "";
+    if (IsWeights(*parts_.scores) || IsWeights(*parts_.values))
+      return "all rows share its few keys or values, as they do weights";
+    if (IsMadeWithItsLayers())
+      return "it has few keys or queries, and a block program makes what it reads as well";
+    const std::optional<NodeSet> program = FindBlockProgram(graph_, *parts_.scores, options_);
+    if (program && program->count(parts_.values)) {
+      if (std::any_of(program->begin(), program->end(), [&](const Node* node) {
+            return IsReducer(*node) && !parts_.nodes.count(node);
+          }))
+        return "it has few keys or queries, and a block program makes what it reads as well";
+      const AttentionCycles cycles = EstimateCycles(sizes);
+      if (cycles.by_block_program <= cycles.by_tiles)
+        return "there are few keys or queries, so tiles would be mostly empty";
+    } else if (sizes.queries < kFewQueries &&
+               sizes.keys > kMostTilesOfFewQueries * KeysOfTile(sizes)) {
+      return "a block would walk over all keys for few queries";
     }
     return "";
+  }
+
+  // Whether a block program that begins with a layer in front makes the attention, too.
+  bool IsMadeWithItsLayers() const {
+    std::vector<const Value*> work = {parts_.scores->operand(0), parts_.scores->operand(1),
+                                      parts_.values->operand(1)};
+    ValueSet seen;
+    while (!work.empty()) {
+      const Value* value = work.back();
+      work.pop_back();
+      const Node* node = value ? value->producer : nullptr;
+      if (!node || !seen.insert(value).second) continue;
+      const OpClass op_class = GetOpDef(node->kind).op_class;
+      if (node->kind == OpKind::kMatMul && IsConstant(node->operand(1))) {
+        const std::optional<NodeSet> program = FindBlockProgram(graph_, *node, options_);
+        if (program && program->count(parts_.values)) return true;
+      } else if (op_class == OpClass::kView || op_class == OpClass::kPointwise) {
+        work.insert(work.end(), node->operands.begin(), node->operands.end());
+      }
+    }
+    return false;
   }
 
   // Whether all matrices on the left are multiplied by the same one, or by constants.
@@ -163,6 +213,7 @@ class AttentionGroup {
   }
 
   const Graph& graph_;
+  const PassOptions& options_;
   ReaderMap readers_;
   AttentionParts parts_;
   NodeSet nodes_;
@@ -189,12 +240,12 @@ void MoveScaleToQueries(Graph& graph, const AttentionGroup& group) {
 
 }  // namespace
 
-Result<bool> FuseAttention(Graph& graph, const PassOptions&, PassReport& report) {
+Result<bool> FuseAttention(Graph& graph, const PassOptions& options, PassReport& report) {
   bool changed = false;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     auto parts = FindAttention(*graph.nodes[i]);
     if (!parts) continue;
-    AttentionGroup group(graph, *std::move(parts));
+    AttentionGroup group(graph, options, *std::move(parts));
     const bool grown = group.Grow();
     group.ExplainEnds(report);
     if (!grown) continue;

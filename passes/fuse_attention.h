@@ -17,8 +17,9 @@ namespace fusec {
 //
 // Two layers with an activation between them are none: their keys and values are weights.
 //
-// Attention with few keys or queries is left to fuse-block-program, since tiles of 16 queries would
-// be mostly empty.
+// Attention with few keys or queries is left to fuse-block-program where tiles of 16 would be
+// mostly empty (an estimate of cycles decides), or where a block program makes what it reads as
+// well.
 Result<bool> FuseAttention(Graph& graph, const PassOptions& options, PassReport& report);
 
 }  // namespace fusec

@@ -243,8 +243,7 @@ class BlockGroup {
 
   // Whether tensor cores make the product by weights that the block keeps.
   bool IsSharedProduct(const Node& node) const {
-    return block_shared_bytes_ > 0 && FindSharedProduct(node, rows_) &&
-           IsConstant(node.operand(1));
+    return block_shared_bytes_ > 0 && FindSharedProduct(node, rows_) && IsConstant(node.operand(1));
   }
 
   bool Follows(const Node& node) const {
@@ -396,6 +395,15 @@ bool FuseFrom(bool (*is_seed)(const Node&), Graph& graph, const PassOptions& opt
 }
 
 }  // namespace
+
+std::optional<NodeSet> FindBlockProgram(const Graph& graph, const Node& seed,
+                                        const PassOptions& options) {
+  for (const size_t row_rank : RowRanks(seed, options.block_shared_bytes)) {
+    BlockGroup group(graph, seed, row_rank, options.block_shared_bytes);
+    if (group.Grow()) return group.nodes();
+  }
+  return std::nullopt;
+}
 
 Result<bool> FuseBlockProgram(Graph& graph, const PassOptions& options, PassReport& report) {
   const bool products = FuseFrom(IsProduct, graph, options, report);

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+
+#include "compiler/ir/graph.h"
 #include "passes/pass_manager.h"
 
 namespace fusec {
@@ -23,5 +26,9 @@ inline constexpr int64_t kMostSharedWeights = 2048;
 // layers go to the library. A group becomes a region only if that saves a launch, and if no value
 // is read across rows.
 Result<bool> FuseBlockProgram(Graph& graph, const PassOptions& options, PassReport& report);
+
+// The nodes that it would make a region of around the product or reduction `seed`, if any.
+std::optional<NodeSet> FindBlockProgram(const Graph& graph, const Node& seed,
+                                        const PassOptions& options);
 
 }  // namespace fusec

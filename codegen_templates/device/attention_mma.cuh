@@ -72,26 +72,27 @@ __device__ __forceinline__ void AddHalves(const typename Shape::Tile& tile,
   }
 }
 
-// sums += weights x values for floats.
-template <class Shape>
-__device__ __forceinline__ void AddFloats(const typename Shape::Tile& tile,
-                                          const float (&weights)[Shape::kKeyPieces][4],
-                                          float (&sums)[1][Shape::kColumnPieces][4]) {
+// sums += weights x values for floats, of kPieces pieces of columns from kFirst on.
+template <class Shape, int kFirst, int kPieces>
+__device__ __forceinline__ void AddFloatPieces(const typename Shape::Tile& tile,
+                                               const float (&weights)[Shape::kKeyPieces][4],
+                                               float (&sums)[1][Shape::kColumnPieces][4]) {
   constexpr Arithmetic kArithmetic = Shape::kArithmetic;
-  float added[1][Shape::kColumnPieces][4] = {};  // apart, as tensor cores round toward zero
+  float added[1][kPieces][4] = {};  // apart, as tensor cores round toward zero
 #pragma unroll
   for (int step = 0; step < Shape::kKeyPieces; ++step) {
     // The order of the keys does not matter to a sum: where tensor cores expect keys 0 to 7 stand
     // keys 0, 2, 4, 6, 1, 3, 5, 7, as the threads have them.
-    unsigned a[1][4], a_low[1][4], b[Shape::kColumnPieces][2], b_low[Shape::kColumnPieces][2];
+    unsigned a[1][4], a_low[1][4], b[kPieces][2], b_low[kPieces][2];
 #pragma unroll
     for (int i = 0; i < 4; ++i) a[0][i] = __float_as_uint(weights[step][i % 2 * 2 + i / 2]);
     SplitWords<kArithmetic>(a[0], a_low[0]);
 #pragma unroll
-    for (int piece = 0; piece < Shape::kColumnPieces; ++piece) {
+    for (int piece = 0; piece < kPieces; ++piece) {
       const int key = 8 * step + threadIdx.x % 4 * 2;
-      b[piece][0] = *tile.values.at(key, 8 * piece + threadIdx.x % 32 / 4);
-      b[piece][1] = *tile.values.at(key + 1, 8 * piece + threadIdx.x % 32 / 4);
+      const int column = 8 * (kFirst + piece) + threadIdx.x % 32 / 4;
+      b[piece][0] = *tile.values.at(key, column);
+      b[piece][1] = *tile.values.at(key + 1, column);
       SplitWords<kArithmetic>(b[piece], b_low[piece]);
     }
     if constexpr (kArithmetic == Arithmetic::kSplitTf32) {
@@ -100,11 +101,29 @@ __device__ __forceinline__ void AddFloats(const typename Shape::Tile& tile,
     }
     MultiplyPieces<kArithmetic>(added, a, b);
   }
-  if (!__all_sync(~0u, AreFinite(added[0]))) return AddPlainly<Shape>(tile, weights, sums);
+  if (!__all_sync(~0u, AreFinite(added[0])))
+    return AddPlainly<Shape, kFirst, kPieces>(tile, weights, sums);
 #pragma unroll
-  for (int piece = 0; piece < Shape::kColumnPieces; ++piece) {
+  for (int piece = 0; piece < kPieces; ++piece) {
 #pragma unroll
-    for (int place = 0; place < 4; ++place) sums[0][piece][place] += added[0][piece][place];
+    for (int place = 0; place < 4; ++place) {
+      sums[0][kFirst + piece][place] += added[0][piece][place];
+    }
+  }
+}
+
+// sums += weights x values for floats. Of long values, half at a time: what is added apart takes as
+// many registers as the sums.
+template <class Shape>
+__device__ __forceinline__ void AddFloats(const typename Shape::Tile& tile,
+                                          const float (&weights)[Shape::kKeyPieces][4],
+                                          float (&sums)[1][Shape::kColumnPieces][4]) {
+  constexpr int kMostPieces = 16, kAll = Shape::kColumnPieces;
+  if constexpr (kAll <= kMostPieces) {
+    AddFloatPieces<Shape, 0, kAll>(tile, weights, sums);
+  } else {
+    AddFloatPieces<Shape, 0, kAll / 2>(tile, weights, sums);
+    AddFloatPieces<Shape, kAll / 2, kAll - kAll / 2>(tile, weights, sums);
   }
 }
 #endif
@@ -115,21 +134,32 @@ struct WarpProducts {
   template <int kRows, int kWords>
   using Rows = PaddedRows<kRows, kWords>;
 
-  // A thread's share of its warp's queries, in the layout of mma.sync's left operand.
+  // A thread's share of its warp's queries, in the layout of mma.sync's left operand. Long queries
+  // stay in shared memory.
   template <class Shape>
   struct Queries {
-    unsigned words[Shape::kSteps][4];
+    static constexpr bool kAreKept = Shape::kSteps <= 16;
+    unsigned words[kAreKept ? Shape::kSteps : 1][4];
   };
 
 #ifdef __CUDACC__
+  // What step `step` of the sums takes of each query.
+  template <class Shape>
+  __device__ __forceinline__ static void ReadQueries(const typename Shape::Memory& memory, int step,
+                                                     unsigned (&words)[4]) {
+    for (int i = 0; i < 4; ++i) {
+      const int word = 8 * step + threadIdx.x % 4 + i / 2 * 4;
+      words[i] = *memory.queries.at(QueryInTile(i % 2 * 2), word);
+    }
+  }
+
   template <class Shape>
   __device__ __forceinline__ static Queries<Shape> TakeQueries(
       const typename Shape::Memory& memory) {
     Queries<Shape> queries;
-    for (int step = 0; step < Shape::kSteps; ++step) {
-      for (int i = 0; i < 4; ++i) {
-        const int word = 8 * step + threadIdx.x % 4 + i / 2 * 4;
-        queries.words[step][i] = *memory.queries.at(QueryInTile(i % 2 * 2), word);
+    if constexpr (Queries<Shape>::kAreKept) {
+      for (int step = 0; step < Shape::kSteps; ++step) {
+        ReadQueries<Shape>(memory, step, queries.words[step]);
       }
     }
     return queries;
@@ -146,7 +176,11 @@ struct WarpProducts {
 #pragma unroll
     for (int step = 0; step < Shape::kSteps; ++step) {
       unsigned a[1][4], a_low[1][4], b[Shape::kKeyPieces][2], b_low[Shape::kKeyPieces][2];
-      for (int i = 0; i < 4; ++i) a[0][i] = queries.words[step][i];
+      if constexpr (Queries<Shape>::kAreKept) {
+        for (int i = 0; i < 4; ++i) a[0][i] = queries.words[step][i];
+      } else {
+        ReadQueries<Shape>(memory, step, a[0]);
+      }
       SplitWords<kArithmetic>(a[0], a_low[0]);
       ReadKeys<Shape>(tile, step, b);
 #pragma unroll

@@ -19,10 +19,11 @@ struct alignas(16) PaddedRows {
   }
 };
 
-// The sizes of a tile. A query and a key have kDepth elements, a value has kColumns: multiples of
-// 16. Products_ is WarpProducts (attention_mma.cuh) or WarpgroupProducts (attention_warpgroup.cuh).
-template <Arithmetic kArithmetic_, int kQueries_, int kKeys_, int kDepth_, int kColumns_,
-          class Products_>
+// The queries of a block, the keys of a tile, and how many tiles there is room for. A query and a
+// key have kDepth elements, a value has kColumns: multiples of 16. Products_ is WarpProducts
+// (attention_mma.cuh) or WarpgroupProducts (attention_warpgroup.cuh).
+template <Arithmetic kArithmetic_, int kQueries_, int kKeys_, int kTiles, int kDepth_,
+          int kColumns_, class Products_>
 struct AttentionShape {
   using Products = Products_;
   static constexpr Arithmetic kArithmetic = kArithmetic_;
@@ -41,7 +42,7 @@ struct AttentionShape {
   };
   struct Memory {
     typename Products::template Rows<kQueries, kDepthWords> queries;
-    Tile tiles[2];  // one is filled while the other is worked on
+    Tile tiles[kTiles];  // of two, one is filled while the other is worked on
   };
   // The results, which take the place of all this in the end.
   using Results = PaddedRows<kQueries, kColumns_ / kPerWord>;
@@ -164,8 +165,9 @@ __device__ __forceinline__ void Exponentiate(float (&scores)[Shape::kKeyPieces][
   }
 }
 
-// sums += weights x values for a tile of values, term by term.
-template <class Shape>
+// sums += weights x values for a tile of values, term by term, of kPieces pieces of columns from
+// kFirst on.
+template <class Shape, int kFirst = 0, int kPieces = Shape::kColumnPieces>
 __device__ __forceinline__ void AddPlainly(const typename Shape::Tile& tile,
                                            const float (&weights)[Shape::kKeyPieces][4],
                                            float (&sums)[1][Shape::kColumnPieces][4]) {
@@ -178,7 +180,7 @@ __device__ __forceinline__ void AddPlainly(const typename Shape::Tile& tile,
     const float first = __shfl_sync(~0u, plain[key / 8 * 4 + key % 2], owner);
     const float second = __shfl_sync(~0u, plain[key / 8 * 4 + key % 2 + 2], owner);
 #pragma unroll
-    for (int piece = 0; piece < Shape::kColumnPieces; ++piece) {
+    for (int piece = kFirst; piece < kFirst + kPieces; ++piece) {
 #pragma unroll
       for (int place = 0; place < 4; ++place) {
         const int column = ColumnInTile(piece, place);

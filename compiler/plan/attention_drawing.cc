@@ -33,10 +33,11 @@ Drawing DrawAttention(const DrawnAttention& drawn) {
       drawn.by_warpgroups ? ", in panels of 128 bytes a row" : ", each row padded by 16"));
   DrawRows({{"queries", {fmt::format("{} x {}", drawn.queries, drawn.key_row)}, "read once"}},
            drawing);
-  DrawRows({{"tile t",
+  const bool has_one = drawn.tiles_in_memory() == 1;
+  DrawRows({{has_one ? "tile" : "tile t",
              {fmt::format("keys {} x {}", drawn.keys, drawn.key_row),
               fmt::format("values {} x {}", drawn.keys, drawn.value_row)},
-             fmt::format("place t % 2, {} bytes", drawn.tile_bytes())}},
+             fmt::format("{}{} bytes", has_one ? "" : "place t % 2, ", drawn.tile_bytes())}},
            drawing);
   ChunkTimeline timeline;  // of tiles
   timeline.chunks = drawn.tiles;

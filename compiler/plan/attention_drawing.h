@@ -9,7 +9,7 @@
 namespace fusec {
 
 // What a block of attention has in shared memory (AttentionShape::Memory): its queries, and two
-// tiles of keys and values. Rows are in bytes, with what follows them.
+// tiles of keys and values, or the only one. Rows are in bytes, with what follows them.
 struct DrawnAttention {
   int queries = 0, keys = 0;
   int64_t key_row = 0;  // and of a query
@@ -19,7 +19,10 @@ struct DrawnAttention {
   bool has_softmax = true;
 
   int64_t tile_bytes() const { return keys * (key_row + value_row); }
-  int shared_bytes() const { return static_cast<int>(queries * key_row + 2 * tile_bytes()); }
+  int tiles_in_memory() const { return tiles == 1 ? 1 : 2; }
+  int shared_bytes() const {
+    return static_cast<int>(queries * key_row + tiles_in_memory() * tile_bytes());
+  }
 };
 // The ops from the product of queries and keys on, up to what softmax is of, or the weights.
 std::string ScoreInWords(const Node& region, const AttentionParts& parts);

@@ -6,9 +6,11 @@
 #include "compiler/kernel/fold.h"
 #include "compiler/kernel/idioms.h"
 #include "compiler/plan/attention_drawing.h"
+#include "compiler/plan/attention_mask.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/plan/tile_copier.h"
 #include "compiler/region/attention_parts.h"
+#include "compiler/region/attention_tiles.h"
 #include "compiler/region/block_stages.h"
 #include "compiler/support/check.h"
 
@@ -16,11 +18,9 @@ namespace fusec {
 
 namespace {
 
-constexpr int kBlockSize = 128;          // where none was measured
-constexpr int kThreadsPerQuery = 2;      // a warp owns 16 of them
-constexpr int kResidentThreads = 512;    // of a multiprocessor, where registers allow it
-constexpr int64_t kTensorCoreStep = 16;  // elements that tensor cores take at once, at most
-constexpr int64_t kPanelElements = 64;   // halves of a row of a panel
+constexpr int kThreadsPerQuery = 2;    // a warp owns 16 of them
+constexpr int kResidentThreads = 512;  // of a multiprocessor, where registers allow it
+constexpr int kPanelElements = 64;     // halves of a row of a panel
 constexpr int kWarpgroupThreads = 128;
 constexpr int64_t kPaddingBytes = 16;  // behind a row of shared memory
 
@@ -48,6 +48,10 @@ class AttentionPlanner {
     columns_ = *shape.back().AsConstant();
     keys_ = parts_.scores->result()->type.shape.back();
     depth_ = *MatMulDepth(*parts_.scores).AsConstant();
+    sizes_ = SizesOf(parts_, builder.ranges(), options.matmul_precision);
+    block_size_ = builder.shape().block_size > 0 ? builder.shape().block_size
+                                                 : kThreadsPerQuery * QueriesOfBlock(sizes_);
+    while (SharedBytes() > options.gpu->block_shared_bytes) block_size_ /= 2;
   }
 
   KernelPlan Plan() {
@@ -58,9 +62,12 @@ class AttentionPlanner {
     builder_.Use("attention_tile.cuh");
     builder_.Use(ByWarpgroups() ? "attention_warpgroup.cuh" : "attention_mma.cuh");
     OpenBlock();
-    diagonal_ = FindDiagonal();
+    diagonal_ = FindDiagonal(region_, parts_, builder_, Product(heads_));
     StageQueries();
-    WalkKeys();
+    if (HasOneTile())
+      PlanScores();
+    else
+      WalkKeys();
     StoreResult();
     CountTraffic(region_, builder_.plan());
     return builder_.Finish();
@@ -69,24 +76,26 @@ class AttentionPlanner {
  private:
   Dtype dtype() const { return parts_.values->result()->type.dtype; }
   bool is_float() const { return dtype() == Dtype::kF32; }
-  int BlockSize() const {
-    return builder_.shape().block_size > 0 ? builder_.shape().block_size : kBlockSize;
-  }
   // Whether four warps make products together, from panels of shared memory (warpgroup.cuh).
   bool ByWarpgroups() const {
     return options_.gpu->has.warpgroup_products && !is_float() && depth_ % kPanelElements == 0 &&
-           columns_ % kPanelElements == 0 && BlockSize() % kWarpgroupThreads == 0;
+           columns_ % kPanelElements == 0 && block_size_ % kWarpgroupThreads == 0 &&
+           sizes_.keys > kPanelElements / 2;
   }
-  int tile_queries() const { return BlockSize() / kThreadsPerQuery; }
-  // Fewer keys at a time where tiles and sums take more registers and memory.
-  int tile_keys() const { return !is_float() ? 64 : depth_ <= 64 ? 32 : 16; }
+  int tile_queries() const { return block_size_ / kThreadsPerQuery; }
+  int tile_keys() const { return ByWarpgroups() ? kPanelElements : KeysOfTile(sizes_); }
+  // Whether one tile holds all keys, of which there is one at least.
+  bool HasOneTile() const {
+    return sizes_.keys <= tile_keys() && builder_.ranges().IntervalOf(keys_).low > 0;
+  }
   static int64_t Padded(int64_t elements) {
     return (elements + kTensorCoreStep - 1) / kTensorCoreStep * kTensorCoreStep;
   }
   DrawnAttention Tiles() const {
     const int64_t padding = ByWarpgroups() ? 0 : kPaddingBytes;  // panels have none
     const auto row = [&](int64_t n) { return Padded(n) * DtypeBytes(dtype()) + padding; };
-    const auto tiles = CeilDiv(keys_, tile_keys(), builder_.ranges()).AsConstant();
+    const auto tiles = HasOneTile() ? std::optional<int64_t>(1)
+                                    : CeilDiv(keys_, tile_keys(), builder_.ranges()).AsConstant();
     return {tile_queries(), tile_keys(), row(depth_),       row(columns_),
             ByWarpgroups(), tiles,       parts_.has_softmax};
   }
@@ -95,7 +104,11 @@ class AttentionPlanner {
     return builder_.expressions().Constant(name, value, comment);
   }
   CExpr TileQueries() { return Own("tile_queries", tile_queries(), "of a block"); }
-  CExpr TileKeys() { return Own("tile_keys", tile_keys(), "in shared memory at a time"); }
+  CExpr TileKeys() { return Own("tile_keys", tile_keys(), "of a tile"); }
+  CExpr TilesInMemory() {
+    return Own("tiles", Tiles().tiles_in_memory(),
+               HasOneTile() ? "with all keys and values" : "of keys and values in shared memory");
+  }
   Expr Let(const std::string& name, const CExpr& value, const Expr& extent) {
     builder_.AppendLet(name, value);
     builder_.DefineVariable(name, 0, extent - 1);
@@ -111,7 +124,7 @@ class AttentionPlanner {
 
   void OpenBlock() {
     KernelPlan& plan = builder_.plan();
-    plan.block_size = BlockSize();
+    plan.block_size = block_size_;
     const Expr tiles = CeilDiv(queries_, tile_queries(), builder_.ranges());
     plan.blocks = Product(heads_) * tiles;
     plan.shared_bytes = SharedBytes();
@@ -125,12 +138,12 @@ class AttentionPlanner {
     builder_.Append(Statement::Using(
         "Shape",
         Template("AttentionShape", {TensorCoreArithmetic(dtype(), options_.matmul_precision),
-                                    TileQueries(), TileKeys(), depth, columns,
+                                    TileQueries(), TileKeys(), TilesInMemory(), depth, columns,
                                     ByWarpgroups() ? "WarpgroupProducts" : "WarpProducts"})));
     DeclareSharedMemory(builder_);
     const CExpr tile_count =
         TileCount("query_tiles", tiles, queries_, Queries(), TileQueries(), "of a head");
-    if (Masks() > 0) {
+    if (CountMasks(parts_) > 0) {
       // A causal mask leaves the last queries the most keys: these begin first, so that blocks end
       // together.
       const CExpr heads = builder_.Write(Product(heads_), CountOf("heads", "that have queries"));
@@ -165,21 +178,33 @@ class AttentionPlanner {
     return index;
   }
 
+  // Brings the queries to shared memory, and all keys and values if they are one tile.
   void StageQueries() {
     const Node& scores = *parts_.scores;
     builder_.Blank();
-    builder_.Comment("The queries of this block.");
-    const bool copies = copier_.Stage(
+    builder_.Comment(HasOneTile() ? "The queries of this block, and all keys and values."
+                                  : "The queries of this block.");
+    bool copies = copier_.Stage(
         {"query", scores.operand(0), "first_query", queries_, Queries(), tile_queries(),
          TileQueries(), depth_, "memory.queries", [&](const Expr& row, const Expr& element) {
            return MatMulOperandIndex(scores, 0, At(scores.result(), row, 0), element);
          }});
+    bool all_are_copies = copies;
+    if (HasOneTile()) {
+      Let("first_key", 0, keys_);
+      builder_.Append(Statement::Declare(CExpr::Type("Shape::Tile&"), "here", "memory.tiles[0]"));
+      for (const TileRows& rows : {Keys("here"), Values("here")}) {
+        const bool is_copy = copier_.Stage(rows);
+        copies |= is_copy;
+        all_are_copies &= is_copy;
+      }
+    }
     if (copies) {
       builder_.AppendCall("CloseCopies()");
       builder_.AppendCall("AwaitCopies<0>()");
-    } else if (ByWarpgroups()) {
-      builder_.AppendCall("ShowTensorCores()");
     }
+    // Warpgroups' tensor cores see what copies bring, but not what threads store.
+    if (ByWarpgroups() && !all_are_copies) builder_.AppendCall("ShowTensorCores()");
     builder_.AppendCall("__syncthreads()");
     builder_.Append(Statement::Declare("const auto", "queries", "TakeQueries<Shape>(memory)"));
     builder_.Append(Statement::Declare("AttentionSums<Shape>", "attention"));
@@ -200,28 +225,14 @@ class AttentionPlanner {
     builder_.AppendCall("CloseCopies()");
     builder_.AppendIf("tile == 0", "continue");
     Let("first_key", "tile - 1" * TileKeys(), keys_);
-    builder_.Append(Statement::Declare(CExpr::Type("const Shape::Tile&"), "here",
-                                       "memory.tiles[(tile - 1) % 2]"));
+    builder_.Append(
+        Statement::Declare(CExpr::Type("const Shape::Tile&"), "here",
+                           CExpr("memory.tiles")[("tile" - CExpr(1)) % TilesInMemory()]));
     PlanScores();
     builder_.CloseFor(IntLoopHeader("tile", 0, "tile" <= tile_count));
   }
 
-  // How often something hides scores from softmax, or makes zeros of weights: a choice, and what is
-  // added to scores or multiplies weights, if it is no scalar.
-  int64_t Masks() const {
-    return std::count_if(parts_.nodes.begin(), parts_.nodes.end(), [&](const Node* node) {
-      if (node == parts_.guard) return false;
-      if (node->kind == OpKind::kWhere || parts_.has_softmax)
-        return node->kind == OpKind::kWhere || node->kind == OpKind::kAdd;
-      return node->kind == OpKind::kMul &&
-             std::any_of(node->operands.begin(), node->operands.end(), [&](const Value* operand) {
-               return !parts_.nodes.count(operand->producer) &&
-                      !operand->type.ElementCount().IsConstant(1);
-             });
-    });
-  }
-
-  TileRows Keys() {
+  TileRows Keys(const CExpr& tile) {
     return {"key",
             parts_.scores->operand(1),
             "first_key",
@@ -230,13 +241,13 @@ class AttentionPlanner {
             tile_keys(),
             TileKeys(),
             depth_,
-            "next.keys",
+            tile.Dot("keys"),
             [this](const Expr& row, const Expr& element) {
               const Node& scores = *parts_.scores;
               return MatMulOperandIndex(scores, 1, At(scores.result(), 0, row), element);
             }};
   }
-  TileRows Values() {
+  TileRows Values(const CExpr& tile) {
     return {"value",
             parts_.values->operand(1),
             "first_key",
@@ -245,7 +256,7 @@ class AttentionPlanner {
             tile_keys(),
             TileKeys(),
             columns_,
-            "next.values",
+            tile.Dot("values"),
             [this](const Expr& row, const Expr& element) {
               const Node& values = *parts_.values;
               return MatMulOperandIndex(values, 1, At(values.result(), 0, element), row);
@@ -255,9 +266,10 @@ class AttentionPlanner {
   void StageTile(const CExpr& tile_count) {
     builder_.Open(/*is_branch=*/true);
     Let("first_key", "tile" * TileKeys(), keys_);
-    builder_.Append(
-        Statement::Declare(CExpr::Type("Shape::Tile&"), "next", "memory.tiles[tile % 2]"));
-    const bool copies_keys = copier_.Stage(Keys()), copies_values = copier_.Stage(Values());
+    builder_.Append(Statement::Declare(CExpr::Type("Shape::Tile&"), "next",
+                                       CExpr("memory.tiles")["tile" % TilesInMemory()]));
+    const bool copies_keys = copier_.Stage(Keys("next")),
+               copies_values = copier_.Stage(Values("next"));
     // Warpgroups' tensor cores see what copies bring, but not what threads store.
     if (ByWarpgroups() && !(copies_keys && copies_values)) builder_.AppendCall("ShowTensorCores()");
     builder_.CloseIf("tile" < tile_count);
@@ -266,7 +278,7 @@ class AttentionPlanner {
   void PlanScores() {
     builder_.Blank();
     builder_.Append(Statement::Declare("float", "tile_scores[Shape::kKeyPieces][Shape::kPlaces]"));
-    if (!diagonal_) return TakeTile(std::nullopt);
+    if (!diagonal_ || HasOneTile()) return TakeTile(std::nullopt);
     // Only where the diagonal crosses a tile does each element ask on which side it stands.
     const auto branch = [&](const std::optional<bool>& is_below) {
       builder_.Open(/*is_branch=*/true);
@@ -295,7 +307,8 @@ class AttentionPlanner {
                                           "reduce_max, sub, exp, reduce_sum, matmul"
                                         : "These weights times the values: matmul");
     // Of what the diagonal crosses or leaves, only a further mask may hide all.
-    const bool masked = Masks() > (diagonal_ && is_below.value_or(true) ? 1 : 0);
+    const bool masked =
+        !HasOneTile() && CountMasks(parts_) > (diagonal_ && is_below.value_or(true) ? 1 : 0);
     const std::string what = parts_.has_softmax ? "Tile" : "Values";
     builder_.AppendCall(Call(Template(masked ? "AddMasked" + what : "Add" + what, {"Shape"}),
                              {"here", "tile_scores", "attention"}));
@@ -314,7 +327,8 @@ class AttentionPlanner {
                 [&](const Expr& query, const Expr& key, const CExpr& unclamped) {
                   builder_.Append(Statement::Let("float", "product", "tile_scores[piece][place]"));
                   builder_.DefineVariable("product", 0, 0);
-                  const Scalar score = EvaluateScore(lowering_, At(parts_.score, query, key));
+                  const Scalar score = EvaluateScore(lowering_, parts_,
+                                                     At(parts_.score, query, key), reads_product_);
                   const CExpr count = builder_.Write(keys_, Only(KeyCount()));
                   builder_.Assign("tile_scores[piece][place]",
                                   whole ? score.value
@@ -323,46 +337,6 @@ class AttentionPlanner {
                 });
     lowering_.OnSelect(nullptr);
     return builder_.Close();
-  }
-
-  // The score that is made of the local `product`.
-  Scalar EvaluateScore(RegionLowering& lowering, ArrayRef<Expr> index) {
-    lowering.OnReducer([&](const Node&, ArrayRef<Expr>) {
-      reads_product_ = true;
-      return Scalar{"product", dtype()};
-    });
-    return lowering.Evaluate(parts_.score, index);
-  }
-
-  // `position < limit` as key_row - query_row + c < 0: the constant c; nullopt for other selects.
-  static std::optional<Expr> DiagonalOf(const Expr& position, const Expr& limit) {
-    const Expr constant = position - limit - Expr::Symbol("key_row") + Expr::Symbol("query_row");
-    return constant.AsConstant() ? std::optional(constant) : std::nullopt;
-  }
-
-  // Of the only diagonal that scores are selected by.
-  std::optional<Expr> FindDiagonal() {
-    std::vector<IndexSite> sites;
-    KernelBuilder trial(builder_, sites);
-    trial.DefineVariable("query_row", 0, queries_ - 1);
-    trial.DefineVariable("key_row", 0, keys_ - 1);
-    trial.DefineVariable("head", 0, Product(heads_) - 1);
-    const Shape& shape = parts_.score->type.shape;  // its leading dims may not be the values'
-    const Shape lead(shape.begin(), shape.end() - 2);
-    Exprs index = Delinearize(Expr::Symbol("head"), lead, trial.ranges());
-    index.push_back(Expr::Symbol("query_row"));
-    index.push_back(Expr::Symbol("key_row"));
-    RegionLowering lowering(region_, trial);
-    Exprs diagonals;
-    lowering.OnSelect([&](const Expr& position, const Expr& limit) -> std::optional<bool> {
-      const auto diagonal = DiagonalOf(position, limit);
-      if (diagonal) diagonals.push_back(*diagonal);
-      return diagonal ? std::optional(true) : std::nullopt;
-    });
-    EvaluateScore(lowering, index);
-    const bool all_same = std::all_of(diagonals.begin(), diagonals.end(),
-                                      [&](const Expr& e) { return e == diagonals[0]; });
-    return !diagonals.empty() && all_same ? std::optional(diagonals[0]) : std::nullopt;
   }
 
   // Two loops over the elements of the tile that a thread owns: of 64 queries, and of `extent`
@@ -470,6 +444,8 @@ class AttentionPlanner {
   Shape heads_;  // the leading dims
   Exprs head_;
   Expr queries_, keys_;
+  AttentionSizes sizes_;
+  int block_size_ = 0;
   int64_t depth_ = 0, columns_ = 0;
   std::optional<Expr> diagonal_;  // of FindDiagonal
   bool reads_product_ = false;    // of the scores that were written last

@@ -13,34 +13,33 @@
 // inputs  : q f32[batch, 20, 16], k_tensor f32[batch, 40, 16], v f32[batch, 40, 8],
 //           bias f32[20, 40]
 // outputs : y f32[batch, 20, 8]
-// launch  : a block owns 64 queries of a head; batch blocks of 128 threads
+// launch  : a block owns 32 queries of a head; batch blocks of 64 threads
 // traffic : reads batch * 5120 + 3200 bytes, writes batch * 640 bytes,
 //           keeps batch * 16160 bytes out of memory
-// drawing : a block's scores, 64 queries of a head by 32 keys at a time
+// drawing : a block's scores, 32 queries of a head by 32 keys at a time
 //                            keys 0..31   32..63
 //                          +------------+--------+
 //           queries 0..15  | warp 0     | warp 0 |
 //           queries 16..31 | warp 1     | warp 1 |
-//           queries 32..47 | warp 2     | warp 2 |
-//           queries 48..63 | warp 3     | warp 3 |
 //                          +------------+--------+
-//           15360 bytes of shared memory, each row padded by 16:
-//           queries    | 64 x 80 |  read once
+//           12800 bytes of shared memory, each row padded by 16:
+//           queries    | 32 x 80 |  read once
 //           tile t     | keys 32 x 80 | values 32 x 80 |  place t % 2, 5120 bytes
 //           fetched    | 0 | 1 |   |
 //           used       |   | 0 | 1 |  softmax so far and values' sums in registers
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(64)
 k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
               const float* __restrict__ v, const float* __restrict__ bias, float* __restrict__ y,
               int batch) {
   constexpr int kDepth = 16;             // elements of a query and a key, in shared memory
   constexpr int kColumns = 16;           // elements of a value there
-  constexpr int kTileQueries = 64;       // of a block
-  constexpr int kTileKeys = 32;          // in shared memory at a time
-  constexpr int kSharedBytes = 15360;    // given at launch
+  constexpr int kTileQueries = 32;       // of a block
+  constexpr int kTileKeys = 32;          // of a tile
+  constexpr int kTiles = 2;              // of keys and values in shared memory
+  constexpr int kSharedBytes = 12800;    // given at launch
   constexpr int kQueryTiles = 1;         // of a head
-  constexpr int kBlockSize = 128;        // threads
-  constexpr int kSharedBytes_2 = 15360;  //
+  constexpr int kBlockSize = 64;         // threads
+  constexpr int kSharedBytes_2 = 12800;  //
   constexpr int kQueryVectors = 4;       // of a query
   constexpr int kQueries = 20;           // of a head
   constexpr int kVectorWords = 4;        // of 32 bits
@@ -60,8 +59,8 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
   constexpr int kResultVectors = 2;      // of a query's results
   constexpr int kYStride0 = 160;         // elements per step of axis 0 of "y"
   constexpr int kYColumns = 8;           // last axis of "y"
-  using Shape = AttentionShape<Arithmetic::kSplitTf32, kTileQueries, kTileKeys, kDepth, kColumns,
-                               WarpProducts>;
+  using Shape = AttentionShape<Arithmetic::kSplitTf32, kTileQueries, kTileKeys, kTiles, kDepth,
+                               kColumns, WarpProducts>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
@@ -99,7 +98,7 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
     __syncthreads();
     if (tile < kKeyTiles) {
       const int first_key = tile * kTileKeys;
-      Shape::Tile& next = memory.tiles[tile % 2];
+      Shape::Tile& next = memory.tiles[tile % kTiles];
       const float* key_tile = k_tensor + head * kKTensorStride0 + first_key * kKTensorColumns;
       #pragma unroll
       for (int round = 0; round < kTileKeys * kKeyVectors / kBlockSize; ++round) {
@@ -112,9 +111,11 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
                                 first_key + key_in_tile < kKeys);
       }
       const float* value_tile = v + head * kVStride0 + first_key * kVColumns;
-      for (int i = threadIdx.x; i < kTileKeys * kValueVectors; i += kBlockSize) {
-        const int value_in_tile = i / kValueVectors;
-        const int vector = i % kValueVectors;
+      #pragma unroll
+      for (int round = 0; round < kTileKeys * kValueVectors / kBlockSize; ++round) {
+        const int value_in_tile =
+            round * (kBlockSize / kValueVectors) + threadIdx.x / kValueVectors;
+        const int vector = threadIdx.x % kValueVectors;
         CopyAsync<kVectorBytes>(next.values.at(value_in_tile, vector * kVectorWords),
                                 first_key + value_in_tile < kKeys
                                     ? value_tile + value_in_tile * kVColumns + vector * kLanes
@@ -125,7 +126,7 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
     CloseCopies();
     if (tile == 0) continue;
     const int first_key = (tile - 1) * kTileKeys;
-    const Shape::Tile& here = memory.tiles[(tile - 1) % 2];
+    const Shape::Tile& here = memory.tiles[(tile - 1) % kTiles];
 
     float tile_scores[Shape::kKeyPieces][Shape::kPlaces];
     // The scores: matmul, add

@@ -15,17 +15,17 @@
 // launch  : a block owns 64 queries of a head; batch * 2 blocks of 128 threads
 // traffic : reads batch * 18432 + 6 bytes, writes batch * 6144 bytes,
 //           keeps batch * 108288 + 2304 bytes out of memory
-// drawing : a block's scores, 64 queries of a head by 64 keys at a time
-//                            keys 0..63
+// drawing : a block's scores, 64 queries of a head by 48 keys at a time
+//                            keys 0..47
 //                          +------------+
 //           queries 0..15  | warp 0     |
 //           queries 16..31 | warp 1     |
 //           queries 32..47 | warp 2     |
 //           queries 48..63 | warp 3     |
 //                          +------------+
-//           25600 bytes of shared memory, each row padded by 16:
+//           12800 bytes of shared memory, each row padded by 16:
 //           queries    | 64 x 80 |  read once
-//           tile t     | keys 64 x 80 | values 64 x 80 |  place t % 2, 10240 bytes
+//           tile       | keys 48 x 80 | values 48 x 80 |  7680 bytes
 //           fetched    | 0 |   |
 //           used       |   | 0 |  softmax so far and values' sums in registers
 extern "C" __global__ void __launch_bounds__(128, 4)
@@ -34,8 +34,9 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
   constexpr int kDepth = 32;             // elements of a query and a key, in shared memory
   constexpr int kColumns = 32;           // elements of a value there
   constexpr int kTileQueries = 64;       // of a block
-  constexpr int kTileKeys = 64;          // in shared memory at a time
-  constexpr int kSharedBytes = 25600;    // given at launch
+  constexpr int kTileKeys = 48;          // of a tile
+  constexpr int kTiles = 1;              // with all keys and values
+  constexpr int kSharedBytes = 12800;    // given at launch
   constexpr int kQueryTiles = 1;         // of a head
   constexpr int kHeadsPerBatch = 2;      // that have queries, for each batch
   constexpr int kHead1Count = 2;         // how many head_1 there are
@@ -48,9 +49,7 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
   constexpr int kQStride1 = 1536;        // elements per step of axis 1 of "q"
   constexpr int kQColumns = 32;          // last axis of "q"
   constexpr float kScale = 0.17675781f;  // "scale"
-  constexpr int kKeyTiles = 1;           // of keys and values
   constexpr int kKeyVectors = 4;         // of a key
-  constexpr int kKeys = 48;              // of a head, and as many values
   constexpr int kKTensorStride0 = 3072;  // elements per step of axis 0 of "k_tensor"
   constexpr int kKTensorStride1 = 1536;  // elements per step of axis 1 of "k_tensor"
   constexpr int kKTensorColumns = 32;    // last axis of "k_tensor"
@@ -63,8 +62,8 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
   constexpr int kYStride0 = 3072;        // elements per step of axis 0 of "y"
   constexpr int kYStride1 = 1536;        // elements per step of axis 1 of "y"
   constexpr int kYColumns = 32;          // last axis of "y"
-  using Shape =
-      AttentionShape<Arithmetic::kHalf, kTileQueries, kTileKeys, kDepth, kColumns, WarpProducts>;
+  using Shape = AttentionShape<Arithmetic::kHalf, kTileQueries, kTileKeys, kTiles, kDepth, kColumns,
+                               WarpProducts>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
@@ -73,7 +72,7 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
   const int head_0 = head / kHead1Count;
   const int head_1 = head % kHead1Count;
 
-  // The queries of this block.
+  // The queries of this block, and all keys and values.
   #pragma unroll
   for (int round = 0; round < kTileQueries * kQueryVectors / kBlockSize; ++round) {
     const int query_in_tile = round * (kBlockSize / kQueryVectors) + threadIdx.x / kQueryVectors;
@@ -91,118 +90,55 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
     }
     KeepVector(memory.queries.at(query_in_tile, vector * kVectorWords), copy);
   }
+  const int first_key = 0;
+  Shape::Tile& here = memory.tiles[0];
+  const Half* key_tile =
+      k_tensor + head_0 * kKTensorStride0 + head_1 * kKTensorStride1 + first_key * kKTensorColumns;
+  for (int i = threadIdx.x; i < kTileKeys * kKeyVectors; i += kBlockSize) {
+    const int key_in_tile = i / kKeyVectors;
+    const int vector = i % kKeyVectors;
+    CopyAsync<kVectorBytes>(here.keys.at(key_in_tile, vector * kVectorWords),
+                            key_tile + key_in_tile * kKTensorColumns + vector * kLanes, true);
+  }
+  const Half* value_tile = v + head_0 * kVStride0 + head_1 * kVStride1 + first_key * kVColumns;
+  for (int i = threadIdx.x; i < kTileKeys * kValueVectors; i += kBlockSize) {
+    const int value_in_tile = i / kValueVectors;
+    const int vector = i % kValueVectors;
+    CopyAsync<kVectorBytes>(here.values.at(value_in_tile, vector * kVectorWords),
+                            value_tile + value_in_tile * kVColumns + vector * kLanes, true);
+  }
+  CloseCopies();
+  AwaitCopies<0>();
   __syncthreads();
   const auto queries = TakeQueries<Shape>(memory);
   AttentionSums<Shape> attention;
 
-  // Tile after tile of keys and values, of which the next is copied meanwhile.
-  for (int tile = 0; tile <= kKeyTiles; ++tile) {
-    // The tile before is there now, and none reads the one before that any more.
-    AwaitCopies<0>();
-    __syncthreads();
-    if (tile < kKeyTiles) {
-      const int first_key = tile * kTileKeys;
-      Shape::Tile& next = memory.tiles[tile % 2];
-      const Half* key_tile = k_tensor + head_0 * kKTensorStride0 + head_1 * kKTensorStride1 +
-                             first_key * kKTensorColumns;
-      #pragma unroll
-      for (int round = 0; round < kTileKeys * kKeyVectors / kBlockSize; ++round) {
-        const int key_in_tile = round * (kBlockSize / kKeyVectors) + threadIdx.x / kKeyVectors;
-        const int vector = threadIdx.x % kKeyVectors;
-        CopyAsync<kVectorBytes>(next.keys.at(key_in_tile, vector * kVectorWords),
-                                first_key + key_in_tile < kKeys
-                                    ? key_tile + key_in_tile * kKTensorColumns + vector * kLanes
-                                    : key_tile,
-                                first_key + key_in_tile < kKeys);
-      }
-      const Half* value_tile = v + head_0 * kVStride0 + head_1 * kVStride1 + first_key * kVColumns;
-      #pragma unroll
-      for (int round = 0; round < kTileKeys * kValueVectors / kBlockSize; ++round) {
-        const int value_in_tile =
-            round * (kBlockSize / kValueVectors) + threadIdx.x / kValueVectors;
-        const int vector = threadIdx.x % kValueVectors;
-        CopyAsync<kVectorBytes>(next.values.at(value_in_tile, vector * kVectorWords),
-                                first_key + value_in_tile < kKeys
-                                    ? value_tile + value_in_tile * kVColumns + vector * kLanes
-                                    : value_tile,
-                                first_key + value_in_tile < kKeys);
-      }
-    }
-    CloseCopies();
-    if (tile == 0) continue;
-    const int first_key = (tile - 1) * kTileKeys;
-    const Shape::Tile& here = memory.tiles[(tile - 1) % 2];
-
-    float tile_scores[Shape::kKeyPieces][Shape::kPlaces];
-    if (first_key + kTileKeys - 1 <= first_query) {
-      // The scores: matmul, where, cast
-      MultiplyKeys<Shape>(memory, here, queries, tile_scores);
+  float tile_scores[Shape::kKeyPieces][Shape::kPlaces];
+  // The scores: matmul, where, cast
+  MultiplyKeys<Shape>(memory, here, queries, tile_scores);
+  #pragma unroll
+  for (int place = 0; place < Shape::kPlaces; ++place) {
+    const int query_row = min(first_query + QueryInTile(place), kQueries - 1);
+    #pragma unroll
+    for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
+      const int key_row = first_key + ColumnInTile(piece, place);
+      const float product = tile_scores[piece][place];
       // trilu
-      const float lower = 1.0f;
+      float lower;
+      if (key_row - query_row < 1) {
+        lower = 1.0f;
+      } else {
+        lower = 0.0f;
+      }
       // cast
       const bool seen = lower != 0.0f;
-      #pragma unroll
-      for (int place = 0; place < Shape::kPlaces; ++place) {
-        #pragma unroll
-        for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
-          const float product = tile_scores[piece][place];
-          // where
-          const float masked = seen ? product : -__int_as_float(0x7f800000);
-          tile_scores[piece][place] =
-              first_key + ColumnInTile(piece, place) < kKeys ? masked : NoScore();
-        }
-      }
-      // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
-      AddTile<Shape>(here, tile_scores, attention);
-    } else if (first_key > first_query + kTileQueries - 1) {
-      // The scores: matmul, where, cast
-      MultiplyKeys<Shape>(memory, here, queries, tile_scores);
-      // trilu
-      const float lower = 0.0f;
-      // cast
-      const bool seen_2 = lower != 0.0f;
-      #pragma unroll
-      for (int place = 0; place < Shape::kPlaces; ++place) {
-        #pragma unroll
-        for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
-          const float product = tile_scores[piece][place];
-          // where
-          const float masked = seen_2 ? product : -__int_as_float(0x7f800000);
-          tile_scores[piece][place] =
-              first_key + ColumnInTile(piece, place) < kKeys ? masked : NoScore();
-        }
-      }
-      // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
-      AddMaskedTile<Shape>(here, tile_scores, attention);
-    } else {
-      // The scores: matmul, where, cast
-      MultiplyKeys<Shape>(memory, here, queries, tile_scores);
-      #pragma unroll
-      for (int place = 0; place < Shape::kPlaces; ++place) {
-        const int query_row = min(first_query + QueryInTile(place), kQueries - 1);
-        #pragma unroll
-        for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
-          const int key_row = min(first_key + ColumnInTile(piece, place), kKeys - 1);
-          const float product = tile_scores[piece][place];
-          // trilu
-          float lower;
-          if (key_row - query_row < 1) {
-            lower = 1.0f;
-          } else {
-            lower = 0.0f;
-          }
-          // cast
-          const bool seen_3 = lower != 0.0f;
-          // where
-          const float masked = seen_3 ? product : -__int_as_float(0x7f800000);
-          tile_scores[piece][place] =
-              first_key + ColumnInTile(piece, place) < kKeys ? masked : NoScore();
-        }
-      }
-      // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
-      AddTile<Shape>(here, tile_scores, attention);
+      // where
+      const float masked = seen ? product : -__int_as_float(0x7f800000);
+      tile_scores[piece][place] = masked;
     }
   }
+  // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul
+  AddTile<Shape>(here, tile_scores, attention);
 
   // The result: div
   DivideByTotals<Shape>(attention);

@@ -35,7 +35,8 @@ k00_attention(const Half* __restrict__ uvqk, const Half* __restrict__ positions,
   constexpr int kDepth = 32;              // elements of a query and a key, in shared memory
   constexpr int kColumns = 32;            // elements of a value there
   constexpr int kTileQueries = 64;        // of a block
-  constexpr int kTileKeys = 64;           // in shared memory at a time
+  constexpr int kTileKeys = 64;           // of a tile
+  constexpr int kTiles = 2;               // of keys and values in shared memory
   constexpr int kSharedBytes = 25600;     // given at launch
   constexpr int kQueryTiles = 2;          // of a head
   constexpr int kHeadsPerBatch = 2;       // that have queries, for each batch
@@ -65,8 +66,8 @@ k00_attention(const Half* __restrict__ uvqk, const Half* __restrict__ positions,
   constexpr int kJoinedStride0 = 5120;    // elements per step of axis 0 of "joined"
   constexpr int kJoinedColumns = 64;      // last axis of "joined"
   constexpr int kYColumns = 32;           // last axis of "y", as which "joined" is read
-  using Shape =
-      AttentionShape<Arithmetic::kHalf, kTileQueries, kTileKeys, kDepth, kColumns, WarpProducts>;
+  using Shape = AttentionShape<Arithmetic::kHalf, kTileQueries, kTileKeys, kTiles, kDepth, kColumns,
+                               WarpProducts>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
@@ -101,7 +102,7 @@ k00_attention(const Half* __restrict__ uvqk, const Half* __restrict__ positions,
     __syncthreads();
     if (tile < kKeyTiles) {
       const int first_key = tile * kTileKeys;
-      Shape::Tile& next = memory.tiles[tile % 2];
+      Shape::Tile& next = memory.tiles[tile % kTiles];
       const Half* key_tile = uvqk + head_0 * kUvqkStride0 + first_key * kUvqkColumns +
                              head_1 * kKAxis2 + kUvqkOffset_2;
       #pragma unroll
@@ -131,7 +132,7 @@ k00_attention(const Half* __restrict__ uvqk, const Half* __restrict__ positions,
     CloseCopies();
     if (tile == 0) continue;
     const int first_key = (tile - 1) * kTileKeys;
-    const Shape::Tile& here = memory.tiles[(tile - 1) % 2];
+    const Shape::Tile& here = memory.tiles[(tile - 1) % kTiles];
 
     float tile_scores[Shape::kKeyPieces][Shape::kPlaces];
     // The scores: matmul, add, sigmoid, mul, mul, mul

@@ -6,89 +6,13 @@
 
 #include "compiler/driver/build/pipeline.h"
 #include "passes/pass_manager.h"
+#include "tests/property/attention_graphs.h"
 #include "tests/property/compiled_graphs.h"
 #include "tests/property/random_graph.h"
 #include "tests/property/run_settings.h"
 
 namespace fusec {
 namespace {
-
-enum class Weights { kSoftmax, kGuardedSoftmax, kMasked };
-
-// Heads of `depth` elements whose values have `columns`; `groups` of them share keys and values. What softmax is of, or what
-// multiplies the values, stands in `mask`: ops that make %masked out of the scaled scores %scaled. A guard gives zeros to
-// probabilities that are no numbers.
-std::unique_ptr<Graph> Attention(const std::string& dtype, int depth, int columns, int groups, const std::string& mask,
-                                 Weights weights = Weights::kSoftmax) {
-  const std::string softmax = fmt::format(
-      "  %most = reduce_max(%masked) {{axes = [3], keepdims = 1}} : {0}[batch, 6, tokens, 1]\n"
-      "  %difference = sub(%masked, %most) : {0}[batch, 6, tokens, keys]\n"
-      "  %e = exp(%difference) : {0}[batch, 6, tokens, keys]\n"
-      "  %sum = reduce_sum(%e) {{axes = [3], keepdims = 1}} : {0}[batch, 6, tokens, 1]\n"
-      "  %p = div(%e, %sum) : {0}[batch, 6, tokens, keys]\n",
-      dtype);
-  const std::string guarded = fmt::format(
-      "  %none = constant() [0.0] : {0}[]\n"
-      "  %lost = is_nan(%p) : bool[batch, 6, tokens, keys]\n"
-      "  %kept = where(%lost, %none, %p) : {0}[batch, 6, tokens, keys]\n",
-      dtype);
-  const std::string text = fmt::format(
-      "graph @g(%q: {0}[batch, tokens, 6, {1}], %k: {0}[batch, keys, {3}, {1}], %v: {0}[batch, keys, {3}, {2}], "
-      "%bias: {0}[tokens, keys], %visible: bool[batch, 1, 1, keys]) "
-      "symbols(batch in 0..8, tokens in 1..1000, keys in 1..1000) {{\n"
-      "  %rows = transpose(%q) {{perm = [0, 2, 1, 3]}} : {0}[batch, 6, tokens, {1}]\n"
-      "  %k1 = reshape(%k) {{shape = dims[batch, keys, {3}, 1, {1}]}} : {0}[batch, keys, {3}, 1, {1}]\n"
-      "  %k2 = expand(%k1) {{shape = dims[batch, keys, {3}, {4}, {1}]}} : {0}[batch, keys, {3}, {4}, {1}]\n"
-      "  %k3 = reshape(%k2) {{shape = dims[batch, keys, 6, {1}]}} : {0}[batch, keys, 6, {1}]\n"
-      "  %columns = transpose(%k3) {{perm = [0, 2, 3, 1]}} : {0}[batch, 6, {1}, keys]\n"
-      "  %v1 = reshape(%v) {{shape = dims[batch, keys, {3}, 1, {2}]}} : {0}[batch, keys, {3}, 1, {2}]\n"
-      "  %v2 = expand(%v1) {{shape = dims[batch, keys, {3}, {4}, {2}]}} : {0}[batch, keys, {3}, {4}, {2}]\n"
-      "  %v3 = reshape(%v2) {{shape = dims[batch, keys, 6, {2}]}} : {0}[batch, keys, 6, {2}]\n"
-      "  %values = transpose(%v3) {{perm = [0, 2, 1, 3]}} : {0}[batch, 6, keys, {2}]\n"
-      "  %s = matmul(%rows, %columns) {{transpose_a = 0, transpose_b = 0}} : {0}[batch, 6, tokens, keys]\n"
-      "  %scale = constant() [0.25] : {0}[]\n"
-      "  %scaled = mul(%s, %scale) : {0}[batch, 6, tokens, keys]\n"
-      "  {5}\n"
-      "{7}"
-      "  %y = matmul(%{8}, %values) {{transpose_a = 0, transpose_b = 0}} : {0}[batch, 6, tokens, {2}]\n"
-      "  %turned = transpose(%y) {{perm = [0, 2, 1, 3]}} : {0}[batch, tokens, 6, {2}]\n"
-      "  %joined = reshape(%turned) {{shape = dims[batch, tokens, {6}]}} : {0}[batch, tokens, {6}]\n"
-      "  return %joined \"joined\"\n"
-      "}}\n",
-      dtype, depth, columns, groups, 6 / groups, mask, 6 * columns,
-      (weights == Weights::kMasked ? "" : softmax) + (weights == Weights::kGuardedSoftmax ? guarded : ""),
-      weights == Weights::kSoftmax ? "p" : weights == Weights::kGuardedSoftmax ? "kept" : "masked");
-  auto graph = Parse(text);
-  EXPECT_TRUE(graph.has_value()) << graph.error().message << "\n" << text;
-  return graph ? *std::move(graph) : nullptr;
-}
-
-const char* const kBias = "%masked = add(%scaled, %bias) : {0}[batch, 6, tokens, keys]";
-const char* const kPadding =
-    "%never = constant() [-inf] : {0}[]\n"
-    "  %masked = where(%visible, %scaled, %never) : {0}[batch, 6, tokens, keys]";
-const char* const kSquashed = "%masked = tanh(%scaled) : {0}[batch, 6, tokens, keys]";
-// Chains that no softmax follows. What they make of a score of zero is another number, which keys beyond the last must not add.
-const char* const kSilu =
-    "%placed = add(%scaled, %bias) : {0}[batch, 6, tokens, keys]\n"
-    "  %gate = sigmoid(%placed) : {0}[batch, 6, tokens, keys]\n"
-    "  %silu = mul(%placed, %gate) : {0}[batch, 6, tokens, keys]\n"
-    "  %few = constant() [0.0625] : {0}[]\n"
-    "  %small = mul(%silu, %few) : {0}[batch, 6, tokens, keys]\n"
-    "  %one = constant() [1.0] : {0}[]\n"
-    "  %none = constant() [0.0] : {0}[]\n"
-    "  %seen = where(%visible, %one, %none) : {0}[batch, 1, 1, keys]\n"
-    "  %masked = mul(%small, %seen) : {0}[batch, 6, tokens, keys]";
-const char* const kShifted =
-    "%one = constant() [1.0] : {0}[]\n"
-    "  %masked = add(%scaled, %one) : {0}[batch, 6, tokens, keys]";
-const char* const kHidden =
-    "%none = constant() [0.0] : {0}[]\n"
-    "  %positive = relu(%scaled) : {0}[batch, 6, tokens, keys]\n"
-    "  %few = constant() [0.015625] : {0}[]\n"
-    "  %small = mul(%positive, %few) : {0}[batch, 6, tokens, keys]\n"
-    "  %square = mul(%small, %positive) : {0}[batch, 6, tokens, keys]\n"
-    "  %masked = where(%visible, %square, %none) : {0}[batch, 6, tokens, keys]";
 
 TEST(AttentionProperty, AnyShapeMatches) {
   for (const auto& [dtype, tolerance] : {std::pair{"f32", 1e-5}, {"f16", 4e-3}, {"bf16", 4e-2}}) {

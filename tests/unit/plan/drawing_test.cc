@@ -133,9 +133,9 @@ a block's scores, 64 queries of a head by 64 keys at a time
               +-------------+
 queries 0..63 | warpgroup 0 |
               +-------------+
-40960 bytes of shared memory, in panels of 128 bytes a row:
+24576 bytes of shared memory, in panels of 128 bytes a row:
 queries    | 64 x 128 |  read once
-tile t     | keys 64 x 128 | values 64 x 128 |  place t % 2, 16384 bytes
+tile       | keys 64 x 128 | values 64 x 128 |  16384 bytes
 fetched    | 0 |   |
 used       |   | 0 |  softmax so far and values' sums in registers
 )");
