@@ -16,6 +16,8 @@ namespace {
 
 // Tiles that are as full as these leave a block program behind.
 constexpr int64_t kFewKeys = 32, kFewQueries = 16;
+// How far tiles must be ahead of a block program by an estimate that no measurement has confirmed.
+constexpr double kMargin = 3;
 // The tiles of keys that a warp with few queries may walk over. Each takes it about 1 us, which is
 // how long the copies of the next are on their way, and the launches of two products and a softmax
 // take about as long as these; the GPU is mostly idle in both unless there are many heads.
@@ -97,7 +99,7 @@ class AttentionGroup {
           }))
         return "it has few keys or queries, and a block program makes what it reads as well";
       const AttentionCycles cycles = EstimateCycles(sizes);
-      if (cycles.by_block_program <= cycles.by_tiles)
+      if (cycles.by_block_program <= kMargin * cycles.by_tiles)
         return "there are few keys or queries, so tiles would be mostly empty";
     } else if (sizes.queries < kFewQueries &&
                sizes.keys > kMostTilesOfFewQueries * KeysOfTile(sizes)) {

@@ -34,6 +34,7 @@ struct AttentionShape {
   static constexpr int kSteps = kDepthWords / 8;  // of a sum of products of queries and keys
   static constexpr int kKeyPieces = kKeys / 8;
   static constexpr int kColumnPieces = kColumns_ / 8;
+  static constexpr int kRows = 2;    // queries of which a thread has elements
   static constexpr int kPlaces = 4;  // of a thread in 8 columns
 
   struct Tile {

@@ -26,8 +26,8 @@ int64_t CountMasks(const AttentionParts& parts) {
   });
 }
 
-std::optional<Expr> DiagonalOf(const Expr& position, const Expr& limit) {
-  const Expr constant = position - limit - Expr::Symbol("key_row") + Expr::Symbol("query_row");
+std::optional<Expr> DiagonalOf(const Expr& position, const Expr& limit, const Expr& key) {
+  const Expr constant = position - limit - key + Expr::Symbol("query_row");
   return constant.AsConstant() ? std::optional(constant) : std::nullopt;
 }
 
@@ -46,7 +46,7 @@ std::optional<Expr> FindDiagonal(const Node& region, const AttentionParts& parts
   RegionLowering lowering(region, trial);
   Exprs diagonals;
   lowering.OnSelect([&](const Expr& position, const Expr& limit) -> std::optional<bool> {
-    const auto diagonal = DiagonalOf(position, limit);
+    const auto diagonal = DiagonalOf(position, limit, Expr::Symbol("key_row"));
     if (diagonal) diagonals.push_back(*diagonal);
     return diagonal ? std::optional(true) : std::nullopt;
   });

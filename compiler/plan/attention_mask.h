@@ -17,8 +17,8 @@ Scalar EvaluateScore(RegionLowering& lowering, const AttentionParts& parts, Arra
 // added to scores or multiplies weights, if it is no scalar.
 int64_t CountMasks(const AttentionParts& parts);
 
-// `position < limit` as key_row - query_row + c < 0: the constant c; nullopt for other selects.
-std::optional<Expr> DiagonalOf(const Expr& position, const Expr& limit);
+// `position < limit` as key - query_row + c < 0: the constant c; nullopt for other selects.
+std::optional<Expr> DiagonalOf(const Expr& position, const Expr& limit, const Expr& key);
 
 // Of the only diagonal that scores are selected by. A block knows the locals query_row, key_row and
 // head, of `heads`.

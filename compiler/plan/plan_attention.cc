@@ -22,6 +22,7 @@ constexpr int kThreadsPerQuery = 2;    // a warp owns 16 of them
 constexpr int kResidentThreads = 512;  // of a multiprocessor, where registers allow it
 constexpr int kPanelElements = 64;     // halves of a row of a panel
 constexpr int kWarpgroupThreads = 128;
+constexpr int64_t kNeighbours = 2;     // elements of a row that a thread has side by side
 constexpr int64_t kPaddingBytes = 16;  // behind a row of shared memory
 
 SizeName Queries() { return {0, "queries", "of a head"}; }
@@ -88,12 +89,9 @@ class AttentionPlanner {
   bool HasOneTile() const {
     return sizes_.keys <= tile_keys() && builder_.ranges().IntervalOf(keys_).low > 0;
   }
-  static int64_t Padded(int64_t elements) {
-    return (elements + kTensorCoreStep - 1) / kTensorCoreStep * kTensorCoreStep;
-  }
   DrawnAttention Tiles() const {
     const int64_t padding = ByWarpgroups() ? 0 : kPaddingBytes;  // panels have none
-    const auto row = [&](int64_t n) { return Padded(n) * DtypeBytes(dtype()) + padding; };
+    const auto row = [&](int64_t n) { return InSteps(n) * DtypeBytes(dtype()) + padding; };
     const auto tiles = HasOneTile() ? std::optional<int64_t>(1)
                                     : CeilDiv(keys_, tile_keys(), builder_.ranges()).AsConstant();
     return {tile_queries(), tile_keys(), row(depth_),       row(columns_),
@@ -133,8 +131,8 @@ class AttentionPlanner {
       plan.blocks_together = kResidentThreads / plan.block_size;
     plan.launch_in_words = "a block owns " + std::to_string(tile_queries()) + " queries of a head";
     const CExpr depth =
-        Own("depth", Padded(depth_), "elements of a query and a key, in shared memory");
-    const CExpr columns = Own("columns", Padded(columns_), "elements of a value there");
+        Own("depth", InSteps(depth_), "elements of a query and a key, in shared memory");
+    const CExpr columns = Own("columns", InSteps(columns_), "elements of a value there");
     builder_.Append(Statement::Using(
         "Shape",
         Template("AttentionShape", {TensorCoreArithmetic(dtype(), options_.matmul_precision),
@@ -154,7 +152,7 @@ class AttentionPlanner {
       Let("first_query", "blockIdx.x" % tile_count * TileQueries(), queries_);
     }
     head_ = Coordinates(builder_, Expr::Symbol("head"), heads_, "head");
-    if (Padded(depth_) != depth_ || Padded(columns_) != columns_) {
+    if (InSteps(depth_) != depth_ || InSteps(columns_) != columns_) {
       builder_.Blank();
       builder_.Comment("What pads rows stays zero.");
       builder_.Open();
@@ -320,23 +318,62 @@ class AttentionPlanner {
     reads_product_ = whole && parts_.score == parts_.scores->result();
     if (reads_product_) return {};
     builder_.Open(/*is_branch=*/true);
-    lowering_.OnSelect([&](const Expr& position, const Expr& limit) {
-      return DiagonalOf(position, limit) ? is_below : std::nullopt;
-    });
-    ForElements("key_row", tile_keys(), "Shape::kKeyPieces", "first_key", keys_, KeyCount(),
-                [&](const Expr& query, const Expr& key, const CExpr& unclamped) {
-                  builder_.Append(Statement::Let("float", "product", "tile_scores[piece][place]"));
-                  builder_.DefineVariable("product", 0, 0);
-                  const Scalar score = EvaluateScore(lowering_, parts_,
-                                                     At(parts_.score, query, key), reads_product_);
-                  const CExpr count = builder_.Write(keys_, Only(KeyCount()));
-                  builder_.Assign("tile_scores[piece][place]",
-                                  whole ? score.value
-                                        : Conditional(unclamped < count, score.value,
-                                                      parts_.has_softmax ? "NoScore()" : "0.0f"));
-                });
-    lowering_.OnSelect(nullptr);
+    if (IsMultiple(keys_, kNeighbours))
+      ForPairs(whole, is_below);
+    else
+      ForElements("key_row", tile_keys(), "Shape::kKeyPieces", "first_key", keys_, KeyCount(),
+                  [&](const Expr& query, const Expr& key, const CExpr& unclamped) {
+                    FinishScore(query, key, "place", unclamped, whole, is_below);
+                  });
     return builder_.Close();
+  }
+
+  // The score in `place` of a thread's piece, of a key at `unclamped`.
+  void FinishScore(const Expr& query, const Expr& key, const CExpr& place, const CExpr& unclamped,
+                   bool whole, const std::optional<bool>& is_below) {
+    lowering_.OnSelect([&](const Expr& position, const Expr& limit) {
+      return DiagonalOf(position, limit, key) ? is_below : std::nullopt;
+    });
+    const CExpr score_here = CExpr("tile_scores")["piece"][place];
+    builder_.Append(Statement::Let("float", "product", score_here));
+    builder_.DefineVariable("product", 0, 0);
+    const Scalar score =
+        EvaluateScore(lowering_, parts_, At(parts_.score, query, key), reads_product_);
+    const CExpr count = builder_.Write(keys_, Only(KeyCount()));
+    builder_.Assign(score_here, whole ? score.value
+                                      : Conditional(unclamped < count, score.value,
+                                                    parts_.has_softmax ? "NoScore()" : "0.0f"));
+    lowering_.OnSelect(nullptr);
+  }
+
+  // The scores of a thread in pairs of neighbouring keys, whose biases and masks are loaded at
+  // once.
+  void ForPairs(bool whole, const std::optional<bool>& is_below) {
+    const CExpr neighbours =
+        Own("neighbours", kNeighbours, "keys of a piece whose scores a thread has");
+    builder_.Open();
+    builder_.DefineVariable("row", 0, 1);
+    const CExpr first_place = "row" * neighbours;
+    const Expr query =
+        LetWithin(builder_, "query_row", "first_query" + Call("QueryInTile", {first_place}),
+                  queries_, Queries(), tile_queries());
+    builder_.Open();
+    builder_.DefineVariable("piece", 0, tile_keys() / 8 - 1);
+    CExpr pair = ("first_key" + CExpr("ColumnInTile(piece, 0)")) / neighbours;
+    if (!whole) {
+      const CExpr last = builder_.Write(keys_, Only(KeyCount())) / neighbours - 1;
+      pair = Min(WriteSize(builder_, pair), WriteSize(builder_, last));
+    }
+    builder_.AppendLet("key_pair", pair);
+    builder_.DefineVariable("key_pair", 0, FloorDiv(keys_, kNeighbours, builder_.ranges()) - 1);
+    builder_.expressions().NameFactor("key_pair", kNeighbours, neighbours);
+    builder_.OpenLanes({"lane", kNeighbours, true, "#pragma unroll", neighbours});
+    FinishScore(query, Expr::Symbol("key_pair") * kNeighbours + Expr::Symbol("lane"),
+                first_place + "lane", "first_key" + CExpr("ColumnInTile(piece, lane)"), whole,
+                is_below);
+    builder_.CloseLanes();
+    builder_.CloseFor(IntLoopHeader("piece", 0, "piece < Shape::kKeyPieces"), "#pragma unroll");
+    builder_.CloseFor(IntLoopHeader("row", 0, "row < Shape::kRows"), "#pragma unroll");
   }
 
   // Two loops over the elements of the tile that a thread owns: of 64 queries, and of `extent`
@@ -379,7 +416,7 @@ class AttentionPlanner {
                                        : "DivideByTotals<Shape>(attention)");
     if (value->producer == parts_.values && StoreVectors(views)) return;
     ForElements(
-        "column", static_cast<int>(Padded(columns_)), "Shape::kColumnPieces", {}, columns_,
+        "column", static_cast<int>(InSteps(columns_)), "Shape::kColumnPieces", {}, columns_,
         ValueColumns(), [&](const Expr& query, const Expr& column, const CExpr& unclamped) {
           builder_.Append(Statement::Let("float", "attended", "attention.values[0][piece][place]"));
           builder_.DefineVariable("attended", 0, 0);
@@ -388,7 +425,7 @@ class AttentionPlanner {
           CExpr inside;
           if (!IsMultiple(queries_, tile_queries()))
             inside = "first_query + QueryInTile(place)" < builder_.Write(queries_, Only(Queries()));
-          if (Padded(columns_) != columns_)
+          if (InSteps(columns_) != columns_)
             inside = And(inside, unclamped < builder_.Write(columns_, Only(ValueColumns())));
           if (!inside.empty()) builder_.Open(/*is_branch=*/true);
           lowering_.Store(0, IndexBehind(views, index, builder_.ranges()),
@@ -401,7 +438,7 @@ class AttentionPlanner {
   // once. False if the result has no vectors, or there is too little memory.
   bool StoreVectors(ArrayRef<const Node*> views) {
     const int64_t lanes = std::gcd<int64_t>(columns_, 16 / DtypeBytes(dtype()));
-    const int64_t row_bytes = Padded(columns_) * DtypeBytes(dtype()) + kPaddingBytes;
+    const int64_t row_bytes = InSteps(columns_) * DtypeBytes(dtype()) + kPaddingBytes;
     if (lanes * DtypeBytes(dtype()) % 4 != 0 || tile_queries() * row_bytes > SharedBytes())
       return false;
     const Value* result = region_.result(0);

@@ -15,10 +15,6 @@ constexpr int64_t kShort = 64, kLong = 128;
 bool IsFloat(const AttentionSizes& sizes) { return sizes.arithmetic != Arithmetic::kHalf; }
 bool AreLong(const AttentionSizes& sizes) { return std::max(sizes.depth, sizes.columns) > kLong; }
 
-int64_t InSteps(int64_t elements) {
-  return (elements + kTensorCoreStep - 1) / kTensorCoreStep * kTensorCoreStep;
-}
-
 // Terms of sums that a multiprocessor adds in a cycle. Tensor cores of an H100 have 1024 of TF32
 // and 2048 of halves, of which mma.sync reaches about 60 %; a split float is three products and
 // their splitting. The block program reads two words of 32 bits for a term, keeps some of them in

@@ -18,6 +18,9 @@ AttentionSizes SizesOf(const AttentionParts& parts, const Ranges& ranges,
 
 // Tensor cores take so many queries, keys and elements at once, at most.
 inline constexpr int64_t kTensorCoreStep = 16;
+inline int64_t InSteps(int64_t elements) {
+  return CeilDiv(elements, kTensorCoreStep) * kTensorCoreStep;
+}
 inline constexpr int kWarpQueries = 16;
 
 // Elements of a key or a value that registers have room for.

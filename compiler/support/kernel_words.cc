@@ -101,6 +101,7 @@ constexpr std::string_view kVariables[] = {
     "first_query",
     "query_in_tile",
     "key_row",
+    "key_pair",
     "first_key",
     "key_in_tile",
     "value_row",

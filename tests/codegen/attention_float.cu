@@ -55,6 +55,7 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
   constexpr int kValueVectors = 2;       // of a value
   constexpr int kVStride0 = 320;         // elements per step of axis 0 of "v"
   constexpr int kVColumns = 8;           // last axis of "v"
+  constexpr int kNeighbours = 2;         // keys of a piece whose scores a thread has
   constexpr int kBiasColumns = 40;       // last axis of "bias"
   constexpr int kResultVectors = 2;      // of a query's results
   constexpr int kYStride0 = 160;         // elements per step of axis 0 of "y"
@@ -132,17 +133,23 @@ k00_attention(const float* __restrict__ q, const float* __restrict__ k_tensor,
     // The scores: matmul, add
     MultiplyKeys<Shape>(memory, here, queries, tile_scores);
     #pragma unroll
-    for (int place = 0; place < Shape::kPlaces; ++place) {
-      const int query_row = min(first_query + QueryInTile(place), kQueries - 1);
+    for (int row = 0; row < Shape::kRows; ++row) {
+      const int query_row = min(first_query + QueryInTile(row * kNeighbours), kQueries - 1);
       #pragma unroll
       for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
-        const int key_row = min(first_key + ColumnInTile(piece, place), kKeys - 1);
-        const float product = tile_scores[piece][place];
-        const float bias_value = bias[query_row * kBiasColumns + key_row];
-        // add
-        const float scores = product + bias_value;
-        tile_scores[piece][place] =
-            first_key + ColumnInTile(piece, place) < kKeys ? scores : NoScore();
+        const int key_pair =
+            min((first_key + ColumnInTile(piece, 0)) / kNeighbours, kKeys / kNeighbours - 1);
+        const Vector<float, kNeighbours> bias_vector =
+            LoadVector<kNeighbours>(bias + query_row * kBiasColumns + key_pair * kNeighbours);
+        #pragma unroll
+        for (int lane = 0; lane < kNeighbours; ++lane) {
+          const float product = tile_scores[piece][row * kNeighbours + lane];
+          const float bias_value = bias_vector.at[lane];
+          // add
+          const float scores = product + bias_value;
+          tile_scores[piece][row * kNeighbours + lane] =
+              first_key + ColumnInTile(piece, lane) < kKeys ? scores : NoScore();
+        }
       }
     }
     // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul

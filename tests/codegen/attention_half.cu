@@ -58,6 +58,7 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
   constexpr int kVStride0 = 3072;        // elements per step of axis 0 of "v"
   constexpr int kVStride1 = 1536;        // elements per step of axis 1 of "v"
   constexpr int kVColumns = 32;          // last axis of "v"
+  constexpr int kNeighbours = 2;         // keys of a piece whose scores a thread has
   constexpr int kResultVectors = 4;      // of a query's results
   constexpr int kYStride0 = 3072;        // elements per step of axis 0 of "y"
   constexpr int kYStride1 = 1536;        // elements per step of axis 1 of "y"
@@ -117,24 +118,27 @@ k00_attention(const Half* __restrict__ q, const Half* __restrict__ k_tensor,
   // The scores: matmul, where, cast
   MultiplyKeys<Shape>(memory, here, queries, tile_scores);
   #pragma unroll
-  for (int place = 0; place < Shape::kPlaces; ++place) {
-    const int query_row = min(first_query + QueryInTile(place), kQueries - 1);
+  for (int row = 0; row < Shape::kRows; ++row) {
+    const int query_row = min(first_query + QueryInTile(row * kNeighbours), kQueries - 1);
     #pragma unroll
     for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
-      const int key_row = first_key + ColumnInTile(piece, place);
-      const float product = tile_scores[piece][place];
-      // trilu
-      float lower;
-      if (key_row - query_row < 1) {
-        lower = 1.0f;
-      } else {
-        lower = 0.0f;
+      const int key_pair = (first_key + ColumnInTile(piece, 0)) / kNeighbours;
+      #pragma unroll
+      for (int lane = 0; lane < kNeighbours; ++lane) {
+        const float product = tile_scores[piece][row * kNeighbours + lane];
+        // trilu
+        float lower;
+        if (key_pair * kNeighbours + lane - query_row < 1) {
+          lower = 1.0f;
+        } else {
+          lower = 0.0f;
+        }
+        // cast
+        const bool seen = lower != 0.0f;
+        // where
+        const float masked = seen ? product : -__int_as_float(0x7f800000);
+        tile_scores[piece][row * kNeighbours + lane] = masked;
       }
-      // cast
-      const bool seen = lower != 0.0f;
-      // where
-      const float masked = seen ? product : -__int_as_float(0x7f800000);
-      tile_scores[piece][place] = masked;
     }
   }
   // Softmax of the scores so far, times the values: reduce_max, sub, exp, reduce_sum, matmul

@@ -59,6 +59,7 @@ k00_attention(const Half* __restrict__ uvqk, const Half* __restrict__ positions,
   constexpr int kValueVectors = 4;        // of a value
   constexpr int kVColumns = 32;           // last axis of "v", as which "uvqk" is read
   constexpr int kUvqkOffset_3 = 64;       // between an element and what is read of "uvqk"
+  constexpr int kNeighbours = 2;          // keys of a piece whose scores a thread has
   constexpr int kPositionsColumns = 80;   // last axis of "positions"
   constexpr float kScale = 0.012496948f;  // "scale"
   constexpr int kSeenColumns = 80;        // last axis of "seen"
@@ -138,25 +139,34 @@ k00_attention(const Half* __restrict__ uvqk, const Half* __restrict__ positions,
     // The scores: matmul, add, sigmoid, mul, mul, mul
     MultiplyKeys<Shape>(memory, here, queries, tile_scores);
     #pragma unroll
-    for (int place = 0; place < Shape::kPlaces; ++place) {
-      const int query_row = min(first_query + QueryInTile(place), kQueries - 1);
+    for (int row = 0; row < Shape::kRows; ++row) {
+      const int query_row = min(first_query + QueryInTile(row * kNeighbours), kQueries - 1);
       #pragma unroll
       for (int piece = 0; piece < Shape::kKeyPieces; ++piece) {
-        const int key_row = min(first_key + ColumnInTile(piece, place), kKeys - 1);
-        const float product = tile_scores[piece][place];
-        const float positions_value = ToFloat(positions[query_row * kPositionsColumns + key_row]);
-        // add
-        const float placed = product + positions_value;
-        // sigmoid
-        const float gate = Sigmoid(placed);
-        // mul
-        const float silu = placed * gate;
-        // mul
-        const float small = silu * kScale;
-        const float seen_value = ToFloat(seen[query_row * kSeenColumns + key_row]);
-        // mul
-        const float weights = small * seen_value;
-        tile_scores[piece][place] = first_key + ColumnInTile(piece, place) < kKeys ? weights : 0.0f;
+        const int key_pair =
+            min((first_key + ColumnInTile(piece, 0)) / kNeighbours, kKeys / kNeighbours - 1);
+        const Vector<Half, kNeighbours> positions_vector = LoadVector<kNeighbours>(
+            positions + query_row * kPositionsColumns + key_pair * kNeighbours);
+        const Vector<Half, kNeighbours> seen_vector =
+            LoadVector<kNeighbours>(seen + query_row * kSeenColumns + key_pair * kNeighbours);
+        #pragma unroll
+        for (int lane = 0; lane < kNeighbours; ++lane) {
+          const float product = tile_scores[piece][row * kNeighbours + lane];
+          const float positions_value = ToFloat(positions_vector.at[lane]);
+          // add
+          const float placed = product + positions_value;
+          // sigmoid
+          const float gate = Sigmoid(placed);
+          // mul
+          const float silu = placed * gate;
+          // mul
+          const float small = silu * kScale;
+          const float seen_value = ToFloat(seen_vector.at[lane]);
+          // mul
+          const float weights = small * seen_value;
+          tile_scores[piece][row * kNeighbours + lane] =
+              first_key + ColumnInTile(piece, lane) < kKeys ? weights : 0.0f;
+        }
       }
     }
     // These weights times the values: matmul
