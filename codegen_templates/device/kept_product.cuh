@@ -20,14 +20,15 @@ __device__ __forceinline__ float KeptNumber(Half x) {
   return ToFloat(x);
 }
 
-// The sizes of a product, and the pieces of 16 x 8 sums that tensor cores make of it. A warp makes
-// up to kMostPieces of them side by side, fewer if kSharingWarps would have nothing to do: less
-// than these read and round too much again.
-template <Arithmetic kArithmetic, int kLines, int kColumns, int kDepth>
+// The sizes of a product of kRows rows, and the pieces of 16 x 8 sums that tensor cores make of it.
+// A warp makes up to kMostPieces of them side by side, fewer if some of kSharingWarps would have
+// nothing to do. More warps would read and round too much again.
+template <Arithmetic kArithmetic, int kLines, int kColumns, int kDepth, int kRows>
 struct KeptProduct {
   static constexpr int kTileLines = 16, kTiles = (kLines + kTileLines - 1) / kTileLines;
   static constexpr int kMostPieces = 8, kAllPieces = (kColumns + 7) / 8, kSharingWarps = 8;
-  static constexpr int kWarpsOfTile = kTiles < kSharingWarps ? kSharingWarps / kTiles : 1;
+  static constexpr int kAllTiles = kRows * kTiles;
+  static constexpr int kWarpsOfTile = kAllTiles < kSharingWarps ? kSharingWarps / kAllTiles : 1;
   static constexpr int kFewestGroups = (kAllPieces + kMostPieces - 1) / kMostPieces;
   static constexpr int kMostGroups = kFewestGroups < kWarpsOfTile ? kWarpsOfTile : kFewestGroups;
   static constexpr int kPieces = (kAllPieces + kMostGroups - 1) / kMostGroups;
@@ -114,13 +115,13 @@ struct RightLines<kColumns, kPieces, float> {
 // Adds the products of 16 lines to `sums`, pieces of 8 columns in the layout of MultiplyPiece.
 // Lines and columns behind the last are copies of it. Tensor cores round sums toward zero, so that
 // split floats are summed from zero again and again, and then added in float, to nearest.
-template <Arithmetic kArithmetic, int kLines, int kColumns, int kDepth, bool kRoundedRight,
-          class Right>
+template <Arithmetic kArithmetic, int kLines, int kColumns, int kDepth, int kRows,
+          bool kRoundedRight, class Right>
 __device__ __forceinline__ void MultiplyLines(
     const KeptMatrices<const float>& left, const KeptMatrices<const Right>& right, int row,
     int line, int first_column,
-    float (&sums)[KeptProduct<kArithmetic, kLines, kColumns, kDepth>::kPieces][4]) {
-  using Product = KeptProduct<kArithmetic, kLines, kColumns, kDepth>;
+    float (&sums)[KeptProduct<kArithmetic, kLines, kColumns, kDepth, kRows>::kPieces][4]) {
+  using Product = KeptProduct<kArithmetic, kLines, kColumns, kDepth, kRows>;
   constexpr int kPieces = Product::kPieces;
 #ifdef __CUDACC__
   const LeftLines<kLines> left_lines(left, row, line);
@@ -167,14 +168,15 @@ __device__ __forceinline__ void MultiplyLines(
 #endif
 }
 
-// Makes the products of `rows` rows, by all warps of a block of kThreads threads. Numbers of
-// `right` may be rounded already (kRoundedRight). Lines of floats begin at multiples of 16 bytes.
-template <Arithmetic kArithmetic, int kLines, int kColumns, int kDepth, int kThreads,
+// Makes the products of `rows` rows, of the kRows of a block, by all warps of its kThreads threads.
+// Numbers of `right` may be rounded already (kRoundedRight). Lines of floats begin at multiples of
+// 16 bytes.
+template <Arithmetic kArithmetic, int kLines, int kColumns, int kDepth, int kRows, int kThreads,
           bool kRoundedRight = false, class Right = float>
 __device__ __forceinline__ void MultiplyKeptMatrices(const KeptMatrices<const float>& left,
                                                      const KeptMatrices<const Right>& right,
                                                      const KeptMatrices<float>& sums, int rows) {
-  using Product = KeptProduct<kArithmetic, kLines, kColumns, kDepth>;
+  using Product = KeptProduct<kArithmetic, kLines, kColumns, kDepth, kRows>;
   const int lane = threadIdx.x % 32;
   constexpr int kUnits = Product::kTiles * Product::kGroups;  // of a row, for a warp each
   for (int i = threadIdx.x / 32; i < rows * kUnits; i += kThreads / 32) {
@@ -182,7 +184,7 @@ __device__ __forceinline__ void MultiplyKeptMatrices(const KeptMatrices<const fl
     const int first_line = i % kUnits / Product::kGroups * Product::kTileLines;
     const int first_column = i % Product::kGroups * (8 * Product::kPieces);
     float pieces[Product::kPieces][4] = {};
-    MultiplyLines<kArithmetic, kLines, kColumns, kDepth, kRoundedRight>(
+    MultiplyLines<kArithmetic, kLines, kColumns, kDepth, kRows, kRoundedRight>(
         left, right, row, first_line, first_column, pieces);
     bool are_finite = true;
 #pragma unroll

@@ -174,7 +174,8 @@ bool IsKeptRounded(const Value* weights, const std::string& precision) {
 
 void PlanKeptProduct(const Node& product, const RegionLowering::KeptRows& left,
                      const RegionLowering::KeptRows& right, const RegionLowering::KeptRows& sums,
-                     const CExpr& row_count, const std::string& precision, KernelBuilder& builder) {
+                     const CExpr& rows_per_block, const std::string& precision,
+                     KernelBuilder& builder) {
   builder.Use("tensor_core.cuh");
   builder.Use("kept_product.cuh");
   IndexWriter& names = builder.expressions();
@@ -201,14 +202,19 @@ void PlanKeptProduct(const Node& product, const RegionLowering::KeptRows& left,
   const CExpr arithmetic = d->type.dtype == Dtype::kF32
                                ? TensorCoreArithmetic(Dtype::kF32, precision)
                                : "Arithmetic::kTf32";
-  std::vector<CExpr> shape = {arithmetic, lines, columns, depth, BlockSizeName(builder)};
+  std::vector<CExpr> shape = {arithmetic,
+                              lines,
+                              columns,
+                              depth,
+                              rows_per_block.empty() ? CExpr(1) : rows_per_block,
+                              BlockSizeName(builder)};
   if (right.for_all_rows) {
     shape.emplace_back(IsKeptRounded(b, precision) ? "true" : "false");
     if (b->type.dtype != Dtype::kF32) shape.emplace_back(MemoryTypeName(b->type.dtype));
   }
   const CExpr multiply = Template("MultiplyKeptMatrices", std::move(shape));
-  builder.AppendCall(
-      Call(multiply, {matrices(a, left), matrices(b, right), matrices(d, sums), row_count}));
+  builder.AppendCall(Call(multiply, {matrices(a, left), matrices(b, right), matrices(d, sums),
+                                     rows_per_block.empty() ? CExpr(1) : CExpr("rows_here")}));
 }
 
 }  // namespace fusec

@@ -45,10 +45,12 @@ int64_t KeptBytes(const Value* value, const RegionLowering::KeptRows& kept);
 // Shared memory that one row takes, with gaps that keep vectors together.
 int64_t KeptBytesWithGaps(const Node& region, ArrayRef<BlockStage> stages, ShapeRef rows);
 
-// The products of matrices that a block keeps for each of `row_count` rows by others, or by weights
-// that it keeps for all, by its warps (kept_product.cuh); those of f32 are as `precision` says.
+// The products of matrices that a block keeps for each of its `rows_per_block` rows (a named
+// constant, of which "rows_here" are there; none for one row) by others, or by weights that it
+// keeps for all, by its warps (kept_product.cuh); those of f32 are as `precision` says.
 void PlanKeptProduct(const Node& product, const RegionLowering::KeptRows& left,
                      const RegionLowering::KeptRows& right, const RegionLowering::KeptRows& sums,
-                     const CExpr& row_count, const std::string& precision, KernelBuilder& builder);
+                     const CExpr& rows_per_block, const std::string& precision,
+                     KernelBuilder& builder);
 
 }  // namespace fusec

@@ -177,6 +177,8 @@ class BlockProgramPlanner {
                                            "rows that a block owns");
   }
 
+  CExpr SeveralRows() { return rows_per_block_ > 1 ? RowsPerBlock() : CExpr(); }
+
   // Enough rows to occupy the block's threads, or as many as are wanted, if its shared memory holds
   // them.
   void OpenRows() {
@@ -230,8 +232,7 @@ class BlockProgramPlanner {
     if (stage.kept && kept_.count(stage.value) == 0) {
       RegionLowering::KeptRows& kept = kept_[stage.value];
       kept = KeptPlaceOf(stage.value);
-      DeclareKeptRows(builder_, stage.value, rows_per_block_ > 1 ? RowsPerBlock() : CExpr(),
-                      memory_.PlaceOf(stage.value), kept);
+      DeclareKeptRows(builder_, stage.value, SeveralRows(), memory_.PlaceOf(stage.value), kept);
     }
     for (const BlockStage::Part& part : stage.parts) DeclareKept(StageOf(stages_, part.concat));
   }
@@ -254,8 +255,7 @@ class BlockProgramPlanner {
     }
     const Node& product = *stage.value->producer;
     PlanKeptProduct(product, kept_.at(product.operand(0)), kept_.at(product.operand(1)),
-                    kept_.at(stage.value), rows_per_block_ == 1 ? "1" : "rows_here",
-                    options_.matmul_precision, builder_);
+                    kept_.at(stage.value), SeveralRows(), options_.matmul_precision, builder_);
   }
 
   void PlanLoop(const BlockPiece& piece) {
