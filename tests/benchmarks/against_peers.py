@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times fusec and its peers on the 43 cells of the suite, in one run on one machine with a GPU.
+"""Times fusec and its peers on the cells of models/suite.py, in one run on one machine with a GPU.
 
     FUSEC=build/fusec python3 tests/benchmarks/against_peers.py --results FILE.json [--only 'dlrm_dot/*/high,...']
         [--peers torch-eager,torch-compile,torch-max,xla,xla-scan,onnxruntime] [--minutes 8]

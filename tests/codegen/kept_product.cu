@@ -252,9 +252,10 @@ k00_relu_matmul_softmax_many_rows(const float* __restrict__ x, const float* __re
 
   __shared__ float dots_rows[kRowsPerBlock * kDotsElements];
   // dots: matmul
-  MultiplyKeptMatrices<Arithmetic::kSplitTf32, kDotsLines, kDotsColumns, kDotsDepth, kBlockSize>(
-      {left_rows, kLeftPitch, kLeftPlaces}, {right_rows, kRightPitch, kRightPlaces},
-      {dots_rows, kDotsColumns, kDotsElements}, rows_here);
+  MultiplyKeptMatrices<Arithmetic::kSplitTf32, kDotsLines, kDotsColumns, kDotsDepth, kRowsPerBlock,
+                       kBlockSize>({left_rows, kLeftPitch, kLeftPlaces},
+                                   {right_rows, kRightPitch, kRightPlaces},
+                                   {dots_rows, kDotsColumns, kDotsElements}, rows_here);
   __syncthreads();
 
   __shared__ float greatest_rows[kRowsPerBlock * kGreatestElements];

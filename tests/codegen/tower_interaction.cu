@@ -347,9 +347,10 @@ k00_mlp_gather_interaction_many_rows(const float* __restrict__ w2, const float* 
 
   alignas(16) __shared__ float dots_rows[kRowsPerBlock * kDotsElements];
   // dots: matmul
-  MultiplyKeptMatrices<Arithmetic::kSplitTf32, kDotsLines, kDotsColumns, kDotsDepth, kBlockSize>(
-      {lines_rows, kLinesPitch, kLinesPlaces}, {lines_rows, kLinesPitch, kLinesPlaces},
-      {dots_rows, kDotsColumns, kDotsElements}, rows_here);
+  MultiplyKeptMatrices<Arithmetic::kSplitTf32, kDotsLines, kDotsColumns, kDotsDepth, kRowsPerBlock,
+                       kBlockSize>({lines_rows, kLinesPitch, kLinesPlaces},
+                                   {lines_rows, kLinesPitch, kLinesPlaces},
+                                   {dots_rows, kDotsColumns, kDotsElements}, rows_here);
   __syncthreads();
 
   // y: concat

@@ -5,6 +5,8 @@
 #                compute-sanitizer (memcheck, racecheck, initcheck), device time and call latency; the smoke program; an id outside its
 #                table (7 minutes)
 #   families     float16 and bfloat16 versions of these models, and the small models of tests/end_to_end/models (3 minutes)
+#   suite        the families of models/suite.py beyond DLRM and LoRA, in TF32 and float16: answers at awkward batches, each kernel alone,
+#                compute-sanitizer (memcheck, racecheck, initcheck) (4 minutes)
 #   precisions   dlrm_dot and lora_mlp_1k in TF32 and float16, at batches of as many kernels as they have: answers in turn, each kernel alone,
 #                compute-sanitizer (1 minute)
 #   tuned        models of one exporter with kernels chosen by measuring: answers, each kernel alone, and that times are remembered;
@@ -125,6 +127,21 @@ families() {
   done
 }
 
+suite() {
+  for model in target_attention compressed_interaction experts field_attention gru hstu bert; do
+    for type in fp32 fp16; do
+      check "$model $type: write" 0 python3 "$root/models/suite.py" $model "$work/suite" --dtype $type --scale small
+      path=$(ls "$work/suite/$model.$type".*onnx)
+      out=$work/$model.$type
+      check "$model $type: compile" 0 "$fusec" "$path" -o "$out" --target sm_90a --matmul-precision high
+      check "$model $type: answers at batches 1, 65, 3 in turn" 0 "$fusec" verify "$out" --model "$path" --device cuda --dim batch=1,65,3
+      sed 's/^/      /' "$work/log"
+      check "$model $type: each kernel alone" 0 "$fusec" verify "$out" --per-fusion --device cuda --dim batch=3,65
+      sanitize "$model $type" "$out" batch 3 memcheck racecheck initcheck
+    done
+  done
+}
+
 precisions() {
   for model in dlrm_dot lora_mlp_1k; do
     for type in fp32 fp16; do
@@ -218,7 +235,7 @@ failures() {
 }
 
 status=0
-for part in "${@:-models families precisions examples tuned conformance failures}"; do
+for part in "${@:-models families suite precisions examples tuned conformance failures}"; do
   for name in $part; do
     passed=0 failed=0
     {

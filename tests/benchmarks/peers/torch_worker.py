@@ -15,7 +15,6 @@ from ahead import share_gpu  # noqa: E402
 from worker import WARM_SECONDS, count_for, load_inputs, repeat, serve  # noqa: E402
 
 MODES = {"torch-eager": None, "torch-compile": {}, "torch-max": {"mode": "max-autotune-no-cudagraphs"}}
-torch._dynamo.config.allow_rnn = True  # otherwise nn.GRU is an error
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # the CPU for trying this file out
 
 
