@@ -202,10 +202,9 @@ class BlockProgramPlanner {
       ShareMultiprocessor(*options_.gpu, builder_.shape().block_size == 0, plan);
     }
     plan.blocks = CeilDiv(rows, rows_per_block_, builder_.ranges());
-    plan.launch_in_words = rows_per_block_ == 1
-                               ? "one block per row"
-                               : "a block owns " + std::to_string(rows_per_block_) + " rows";
+    plan.launch_in_words = "a block owns " + std::to_string(rows_per_block_) + " rows";
     if (rows_per_block_ == 1) {
+      plan.launch_in_words = "one block per row";
       builder_.AppendLet("row", BlockNumber(builder_));
       builder_.DefineVariable("row", 0, rows - 1);
       lowering_.SetRowInBlock(0);

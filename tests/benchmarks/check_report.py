@@ -110,9 +110,9 @@ class Report(unittest.TestCase):
             self.assertEqual(len(data["runs"]), 2)
             self.assertEqual([contest["run"] for contest in data["cells"]["lola/1/high"]], [0, 1])
 
-    def test_the_suite_has_43_cells(self):
-        self.assertEqual(len(list(against_peers.all_cells(False))), 43)
-        self.assertEqual(len(list(against_peers.all_cells(True))), 53)
+    def test_the_suite_has_51_cells(self):
+        self.assertEqual(len(list(against_peers.all_cells(False))), 51)
+        self.assertEqual(len(list(against_peers.all_cells(True))), 61)
 
 
 class Turns(unittest.TestCase):

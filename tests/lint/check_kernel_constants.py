@@ -73,20 +73,20 @@ def pointers(statements, shapes):
             found[match[1]] = found.get(match[2], match[2])
         for match in re.finditer(r"__shared__ \w+ (\w+)\[", statement):
             found[match[1]] = match[1]
-        for match in re.finditer(r"\{(\w+), k\w+, k\w+\}", statement):
+        for match in re.finditer(r"\{(\w+), k\w+, (?:k\w+|0)\}", statement):
             found[match[1]] = match[1]
     return found
 
 
 def positions(statement, places):
     """(tensor, expression) of every place in memory in a statement: name[expression], name + expression, and what is handed to
-    functions for arrays in shared memory: {name, pitch, places}. Limits inside of min(...) and divisors are no part of it."""
+    functions for arrays in shared memory: {name, pitch, places}, 0 places if there is one for all rows. Limits inside of min(...) and divisors are no part of it."""
     for match in re.finditer(r"([\w.]+)\[", statement):
         yield places.get(match[1], match[1]), plain(balanced(statement, match.end()))
     for match in re.finditer(r"(?<![\w.])(\w+) \+ ", statement):
         if match[1] in places:
             yield places[match[1]], plain(balanced(statement, match.end()))
-    for match in re.finditer(r"\{(\w+), (k\w+, k\w+)\}", statement):
+    for match in re.finditer(r"\{(\w+), (k\w+, (?:k\w+|0))\}", statement):
         yield match[1], match[2]
 
 

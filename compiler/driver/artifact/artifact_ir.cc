@@ -6,6 +6,7 @@
 
 #include "compiler/driver/artifact/artifact_session.h"
 #include "compiler/driver/artifact/mapped_weights.h"
+#include "compiler/plan/matmul/weight_panels.h"
 #include "compiler/support/read_file.h"
 #include "passes/check_fused.h"
 #include "runtime/src/artifact/hash.h"
@@ -86,6 +87,42 @@ std::vector<const Node*> RegionsOf(const Graph& graph) {
   return regions;
 }
 
+namespace {
+
+// The data of a constant, in the first layout in which the artifact has it.
+Result<void> LoadPayload(Node& constant, const std::map<std::string, runtime::StoredTensor>& tensors,
+                         const std::shared_ptr<MappedWeights>& owner, const std::string& file) {
+  const TensorType& type = constant.result()->type;
+  const auto dims = StaticShape(type.shape);
+  for (const WeightLayout layout : kWeightLayouts) {
+    const std::string name = constant.result()->name + LayoutSuffix(layout);
+    auto stored = tensors.find(name + "." + constant.constant_hash);  // where targets differ
+    if (stored == tensors.end()) stored = tensors.find(name);
+    if (stored == tensors.end()) continue;  // no step reads it so
+    const std::span<const std::byte> bytes = stored->second.bytes;
+    const bool is_plain = layout == WeightLayout::kPlain;
+    std::optional<TensorData> data;
+    if (dims && !is_plain) data = FromLayout(type.dtype, *dims, bytes, layout);
+    if (dims && is_plain) {
+      data = TensorData(type.dtype, *dims, owner, bytes.data(), /*in_file=*/true);
+      if (data->byte_count() != bytes.size()) data.reset();
+    }
+    // What is rounded there has another hash.
+    const bool is_exact = is_plain || layout == WeightLayout::kPanels;
+    if (!data || (is_exact && data->Hash() != constant.constant_hash)) {
+      return Fail(ErrorKind::kArtifact, file + ": tensor \"" + stored->first +
+                                            "\" is not the one that was compiled in: expected " +
+                                            type.ToString() + " with hash " +
+                                            constant.constant_hash);
+    }
+    constant.constant = *std::move(data);
+    return {};
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<void> LoadPayloads(const std::string& artifact, Graph& graph) {
   const std::string file = artifact + "/weights.safetensors";
   FUSEC_RUNTIME_ASSIGN(auto mapped, runtime::MappedFile::Open(file));
@@ -93,22 +130,7 @@ Result<void> LoadPayloads(const std::string& artifact, Graph& graph) {
   FUSEC_RUNTIME_ASSIGN(const auto tensors, runtime::ReadSafetensors(owner->file.bytes(), file));
   for (const auto& node : graph.nodes) {
     if (node->kind != OpKind::kConstant) continue;
-    const std::string& name = node->result()->name;
-    auto stored = tensors.find(name + "." + node->constant_hash);  // where targets differ
-    if (stored == tensors.end()) stored = tensors.find(name);
-    if (stored == tensors.end()) continue;  // no step reads it
-    const auto dims = StaticShape(node->result()->type.shape);
-    const Dtype dtype = node->result()->type.dtype;
-    const std::span<const std::byte> bytes = stored->second.bytes;
-    const bool fits =
-        dims && TensorData(dtype, *dims, owner, bytes.data()).byte_count() == bytes.size();
-    if (fits) node->constant = TensorData(dtype, *dims, owner, bytes.data(), /*in_file=*/true);
-    if (!fits || node->constant.Hash() != node->constant_hash) {
-      return Fail(ErrorKind::kArtifact, file + ": tensor \"" + stored->first +
-                                            "\" is not the one that was compiled in: expected " +
-                                            node->result()->type.ToString() + " with hash " +
-                                            node->constant_hash);
-    }
+    FUSEC_TRY(LoadPayload(*node, tensors, owner, file));
   }
   return {};
 }

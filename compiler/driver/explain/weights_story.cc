@@ -26,9 +26,7 @@ struct StoredTensor {
 // Which of the tensors that a step reads are this constant, as it is or in another layout.
 std::vector<StoredTensor> StoredAs(const Node& constant, const ExplainedStep& step) {
   std::vector<StoredTensor> tensors;
-  for (const WeightLayout layout :
-       {WeightLayout::kPlain, WeightLayout::kTf32, WeightLayout::kPanels, WeightLayout::kTf32Panels,
-        WeightLayout::kSplitTf32Panels}) {
+  for (const WeightLayout layout : kWeightLayouts) {
     const std::string suffix = LayoutSuffix(layout);
     const std::string name = constant.result()->name + suffix;
     for (const std::string& wanted : {name + "." + constant.constant_hash, name}) {

@@ -27,6 +27,29 @@ void Round(std::byte* place, std::byte* rest) {
   if (rest != nullptr) std::memcpy(rest, &low, sizeof low);
 }
 
+// visit(place of 16 bytes or less in the matrices [.., n, k], their place in panels, how many
+// bytes).
+template <class Visit>
+void ForEachVector(const std::vector<int64_t>& dims, Dtype dtype, int64_t parts,
+                   const Visit& visit) {
+  const int64_t rows = dims[dims.size() - 2], row_bytes = dims.back() * DtypeBytes(dtype);
+  int64_t all_rows = 1;
+  for (size_t axis = 0; axis + 1 < dims.size(); ++axis) all_rows *= dims[axis];
+  const int64_t across = CeilDiv(row_bytes, kPanelBytes);  // panels of a row
+  const int64_t down = CeilDiv(rows, kPanelRows);
+  for (int64_t i = 0; i < all_rows; ++i) {
+    const int64_t matrix = i / rows, row = i % rows, in_panel = row % kPanelRows;
+    const int64_t first = (matrix * down + row / kPanelRows) * across * parts;
+    for (int64_t offset = 0; offset < row_bytes; offset += kVectorBytes) {
+      const int64_t panel = first + offset / kPanelBytes * parts;
+      const int64_t vector = offset % kPanelBytes / kVectorBytes ^ in_panel % 8;
+      visit(i * row_bytes + offset,
+            (panel * kPanelRows + in_panel) * kPanelBytes + vector * kVectorBytes,
+            std::min(kVectorBytes, row_bytes - offset));
+    }
+  }
+}
+
 }  // namespace
 
 const char* LayoutSuffix(WeightLayout layout) {
@@ -71,27 +94,15 @@ TensorData MakePanels(const TensorData& weights, WeightLayout layout) {
   FUSEC_CHECK(dims.size() >= 2 && weights.element_count() > 0, "panels are of matrices");
   const Dtype dtype = weights.dtype();
   const int64_t rows = dims[dims.size() - 2], k = dims.back(), parts = PartsOf(layout);
-  const int64_t row_bytes = k * DtypeBytes(dtype), matrices = weights.element_count() / (rows * k);
+  const int64_t matrices = weights.element_count() / (rows * k);
   TensorData made(dtype, {matrices * PanelElements(rows, k, dtype, layout)});
-  const int64_t across = CeilDiv(row_bytes, kPanelBytes);  // panels of a row
-  const int64_t down = CeilDiv(rows, kPanelRows);
-  const std::byte* from = weights.bytes();
-  for (int64_t i = 0; i < matrices * rows; ++i) {
-    const int64_t matrix = i / rows, row = i % rows, in_panel = row % kPanelRows;
-    const int64_t first = (matrix * down + row / kPanelRows) * across * parts;
-    for (int64_t offset = 0; offset < row_bytes; offset += kVectorBytes) {
-      const int64_t panel = first + offset / kPanelBytes * parts;
-      const int64_t vector = offset % kPanelBytes / kVectorBytes ^ in_panel % 8;
-      const int64_t bytes = std::min(kVectorBytes, row_bytes - offset);
-      std::byte* to = made.mutable_bytes() + (panel * kPanelRows + in_panel) * kPanelBytes +
-                      vector * kVectorBytes;
-      std::memcpy(to, from, static_cast<size_t>(bytes));
-      from += bytes;
-      if (layout == WeightLayout::kPanels) continue;
-      for (std::byte* at = to; at < to + bytes; at += sizeof(float))
-        Round(at, parts == 2 ? at + kPanelRows * kPanelBytes : nullptr);
-    }
-  }
+  ForEachVector(dims, dtype, parts, [&](int64_t plain, int64_t in_panels, int64_t bytes) {
+    std::byte* const to = made.mutable_bytes() + in_panels;
+    std::memcpy(to, weights.bytes() + plain, static_cast<size_t>(bytes));
+    if (layout == WeightLayout::kPanels) return;
+    for (std::byte* at = to; at < to + bytes; at += sizeof(float))
+      Round(at, parts == 2 ? at + kPanelRows * kPanelBytes : nullptr);
+  });
   return made;
 }
 
@@ -106,6 +117,36 @@ TensorData InLayout(const TensorData& weights, WeightLayout layout) {
     const float rounded = RoundTo11Bits(x);
     if (std::isfinite(rounded)) std::memcpy(bytes + i * int64_t{sizeof x}, &rounded, sizeof x);
   }
+  return made;
+}
+
+std::optional<TensorData> FromLayout(Dtype dtype, const std::vector<int64_t>& dims,
+                                     std::span<const std::byte> stored, WeightLayout layout) {
+  TensorData made(dtype, dims);
+  if (dims.size() < 2 || made.element_count() == 0) return std::nullopt;
+  const int64_t rows = dims[dims.size() - 2], k = dims.back();
+  const int64_t elements =
+      layout == WeightLayout::kTf32 || layout == WeightLayout::kPlain
+          ? made.element_count()
+          : made.element_count() / (rows * k) * PanelElements(rows, k, dtype, layout);
+  if (static_cast<int64_t>(stored.size()) != elements * DtypeBytes(dtype)) return std::nullopt;
+  if (elements == made.element_count() && layout <= WeightLayout::kTf32) {
+    std::memcpy(made.mutable_bytes(), stored.data(), stored.size());
+    return made;
+  }
+  const int64_t parts = PartsOf(layout);
+  ForEachVector(dims, dtype, parts, [&](int64_t plain, int64_t in_panels, int64_t bytes) {
+    std::byte* const to = made.mutable_bytes() + plain;
+    const std::byte* const from = stored.data() + in_panels;
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+    for (int64_t at = 0; parts == 2 && at < bytes; at += int64_t{sizeof(float)}) {
+      float high, low;
+      std::memcpy(&high, from + at, sizeof high);
+      std::memcpy(&low, from + at + kPanelRows * kPanelBytes, sizeof low);
+      high += low;
+      std::memcpy(to + at, &high, sizeof high);
+    }
+  });
   return made;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,10 @@ namespace fusec {
 // (warpgroup.cuh). It is followed by what rounding took from its numbers (of kSplitTf32Panels), by
 // the panel of the next 128 bytes, and at the rows' end by the next rows. Behind a row's end and
 // the last row stand zeros.
+
+inline constexpr WeightLayout kWeightLayouts[] = {WeightLayout::kPlain, WeightLayout::kTf32,
+                                                  WeightLayout::kPanels, WeightLayout::kTf32Panels,
+                                                  WeightLayout::kSplitTf32Panels};
 
 // What the names of tensors that lie so in an artifact end in: "", ".panels", ...
 const char* LayoutSuffix(WeightLayout layout);
@@ -31,5 +37,10 @@ TensorData MakePanels(const TensorData& weights, WeightLayout layout);
 // `weights` as they lie in any layout but the plain one. Of kTf32 numbers that have no neighbour of
 // 11 bits stay as they are: infinities, and those above 2^114.
 TensorData InLayout(const TensorData& weights, WeightLayout layout);
+
+// The weights of `dims` that lie in such a layout: as they were, or rounded to TF32 as they are
+// there; of kSplitTf32Panels the sums of both parts. nullopt if there are more or fewer bytes.
+std::optional<TensorData> FromLayout(Dtype dtype, const std::vector<int64_t>& dims,
+                                     std::span<const std::byte> stored, WeightLayout layout);
 
 }  // namespace fusec

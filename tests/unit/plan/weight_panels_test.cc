@@ -71,6 +71,26 @@ TEST(WeightPanels, RoundedWeightsLieAsTheyDid) {
   }
 }
 
+TEST(WeightPanels, CanBeReadBack) {
+  const TensorData weights = Weights(67, 41);
+  for (const WeightLayout layout : {WeightLayout::kTf32, WeightLayout::kPanels,
+                                    WeightLayout::kTf32Panels, WeightLayout::kSplitTf32Panels}) {
+    const TensorData made = InLayout(weights, layout);
+    const std::span<const std::byte> bytes(made.bytes(), static_cast<size_t>(made.byte_count()));
+    const auto back = FromLayout(Dtype::kF32, weights.dims(), bytes, layout);
+    ASSERT_TRUE(back.has_value());
+    const int bits = layout == WeightLayout::kPanels            ? 24
+                     : layout == WeightLayout::kSplitTf32Panels ? 21
+                                                                : 10;
+    for (int64_t i = 0; i < weights.element_count(); ++i) {
+      const double exact = weights.GetDouble(i);
+      EXPECT_LE(std::abs(back->GetDouble(i) - exact), std::ldexp(1.0, std::ilogb(exact) - bits));
+    }
+    EXPECT_FALSE(
+        FromLayout(Dtype::kF32, weights.dims(), bytes.first(bytes.size() - 4), layout).has_value());
+  }
+}
+
 TEST(WeightPanels, MakeNaNOfInfinities) {
   TensorData weights(Dtype::kF32, {64, 32});
   weights.SetDouble(0, std::numeric_limits<double>::infinity());
