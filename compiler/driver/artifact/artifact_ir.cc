@@ -90,7 +90,8 @@ std::vector<const Node*> RegionsOf(const Graph& graph) {
 namespace {
 
 // The data of a constant, in the first layout in which the artifact has it.
-Result<void> LoadPayload(Node& constant, const std::map<std::string, runtime::StoredTensor>& tensors,
+Result<void> LoadPayload(Node& constant,
+                         const std::map<std::string, runtime::StoredTensor>& tensors,
                          const std::shared_ptr<MappedWeights>& owner, const std::string& file) {
   const TensorType& type = constant.result()->type;
   const auto dims = StaticShape(type.shape);
