@@ -244,13 +244,18 @@ void MoveScaleToQueries(Graph& graph, const AttentionGroup& group) {
 
 Result<bool> FuseAttention(Graph& graph, const PassOptions& options, PassReport& report) {
   bool changed = false;
+  NodeSet refused;  // where it would begin
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    auto parts = FindAttention(*graph.nodes[i]);
+    const Node* values = graph.nodes[i].get();
+    auto parts = refused.count(values) ? std::nullopt : FindAttention(*values);
     if (!parts) continue;
     AttentionGroup group(graph, options, *std::move(parts));
     const bool grown = group.Grow();
     group.ExplainEnds(report);
-    if (!grown) continue;
+    if (!grown) {
+      refused.insert(values);
+      continue;
+    }
     MoveScaleToQueries(graph, group);
     MakeRegion(graph, group.nodes(), RegionClass::kAttention);
     changed = true;

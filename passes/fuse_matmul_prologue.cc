@@ -177,13 +177,14 @@ Result<bool> FuseMatMulPrologue(Graph& graph, const PassOptions&, PassReport&) {
     if (MayMakeOperand(*node)) matmuls.push_back(node.get());
   }
   bool changed = false;
+  ReaderMap readers = Readers(graph);
   for (const Node* matmul : matmuls) {
-    const ReaderMap readers = Readers(graph);
     NodeSet group = FindPrologue(graph, readers, *matmul);
     if (group.empty()) continue;
     group.insert(matmul);
     AddTail(graph, readers, matmul->result()->type.shape, group);
     MakeRegion(graph, group, RegionClass::kMatMul);
+    readers = Readers(graph);
     changed = true;
   }
   return changed;

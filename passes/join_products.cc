@@ -75,8 +75,6 @@ class Joiner {
         CutOut(builder, joined[step], member, step, begin);
       begin += member.columns();
     }
-    SortNodes(graph_);
-    RemoveDeadNodes(graph_);
   }
 
  private:
@@ -319,12 +317,17 @@ bool JoinSome(Graph& graph, const PassOptions& options) {
   const ReaderMap readers = Readers(graph);
   Joiner joiner(graph, readers, options);
   const std::vector<Group> groups = FindGroups(graph, readers, joiner, options);
+  // No group reads what another makes: products that do stay alone.
+  bool changed = false;
   for (const Group& group : groups) {
     if (group.size() < 2 || IsStackedApart(group, groups)) continue;
     joiner.Join(group);
-    return true;
+    changed = true;
   }
-  return false;
+  if (!changed) return false;
+  SortNodes(graph);
+  RemoveDeadNodes(graph);
+  return true;
 }
 
 }  // namespace

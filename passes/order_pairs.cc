@@ -17,13 +17,18 @@ struct Pairs {
   int64_t a, b;
 };
 
-std::optional<Pairs> FindPairs(const Graph& graph, const ReaderMap& readers, const Value* rows) {
+// Whether `rows` is a view of products, which few values are.
+bool IsOfProducts(const Value* rows) {
   const Node* view = rows->producer;
-  if (!view || view->kind != OpKind::kReshape || !HasOneReader(graph, readers, rows))
-    return std::nullopt;
+  if (!view || view->kind != OpKind::kReshape) return false;
   const Node* products = view->operand(0)->producer;
-  if (!products || products->kind != OpKind::kMul || products->result()->type.rank() < 3 ||
-      !HasOneReader(graph, readers, products->result()))
+  return products && products->kind == OpKind::kMul;
+}
+
+std::optional<Pairs> FindPairs(const Graph& graph, const ReaderMap& readers, const Value* rows) {
+  if (!IsOfProducts(rows) || !HasOneReader(graph, readers, rows)) return std::nullopt;
+  const Node* products = rows->producer->operand(0)->producer;
+  if (products->result()->type.rank() < 3 || !HasOneReader(graph, readers, products->result()))
     return std::nullopt;
   const Shape& shape = products->result()->type.shape;
   const size_t rank = shape.size();
@@ -66,7 +71,8 @@ Value* Ordered(Builder& builder, const Node& matmul, const Pairs& pairs) {
 
 bool OrderPairsOf(Graph& graph, size_t& place) {
   Node& matmul = *graph.nodes[place];
-  if (!RightWeights(matmul)) return false;
+  if (matmul.kind != OpKind::kMatMul || !IsOfProducts(matmul.operand(0)) || !RightWeights(matmul))
+    return false;
   const ReaderMap readers = Readers(graph);
   const auto pairs = FindPairs(graph, readers, matmul.operand(0));
   const int64_t pack = kAlignment / DtypeBytes(matmul.result()->type.dtype);
