@@ -22,9 +22,12 @@ inline constexpr int64_t kMostSharedWeights = 2048;
 // factorization machine: sums over the fields of a concatenation, then over their elements. The
 // concatenation stays in shared memory, and is also stored if other regions read it.
 //
-// Products by one matrix for all rows join if it has up to kMostSharedWeights elements; wider
-// layers go to the library. A group becomes a region only if that saves a launch, and if no value
-// is read across rows.
+// Products by one matrix for all rows join if it has up to kMostSharedWeights elements, or if
+// tensor cores make them for the many lines that each row has (FindSharedProduct), from weights
+// that the block keeps beside its rows (PassOptions::block_shared_bytes); wider layers go to the
+// library. An MLP on each item of a history with softmax over them, or all layers of attention over
+// the fields of an example, so become one kernel. A group becomes a region only if that saves a
+// launch, and if no value is read across rows.
 Result<bool> FuseBlockProgram(Graph& graph, const PassOptions& options, PassReport& report);
 
 // The nodes that it would make a region of around the product or reduction `seed`, if any.
