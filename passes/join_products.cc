@@ -17,11 +17,17 @@ constexpr int64_t kPackBytes = 16;  // of one load, of which columns should be m
 // A product and the pointwise ops behind it that read nothing else but constants.
 struct Member {
   std::vector<Node*> steps;  // the product first
-  std::string words;         // what the steps do; equal for members that are joined
+  std::string words;         // what the steps do but for their attributes
   bool stays_alone = false;
 
   const Node& product() const { return *steps[0]; }
   int64_t columns() const { return RightWeights(product())->results(); }
+  // Whether both do the same, each with its own constants.
+  bool DoesTheSame(const Member& other) const {
+    return words == other.words &&
+           std::equal(steps.begin() + 1, steps.end(), other.steps.begin() + 1,
+                      [](const Node* a, const Node* b) { return a->attributes == b->attributes; });
+  }
   // The step that makes `value`, or -1.
   int StepOf(const Value* value) const {
     const auto made = [&](const Node* step) { return step->result() == value; };
@@ -288,7 +294,7 @@ std::vector<Group> FindGroups(const Graph& graph, const ReaderMap& readers, cons
     Member member = joiner.MemberOf(*node);
     std::vector<size_t>& of_input = by_input[node->operand(0)];
     const auto found = std::find_if(of_input.begin(), of_input.end(), [&](size_t group) {
-      return groups[group][0].words == member.words && !groups[group][0].stays_alone;
+      return groups[group][0].DoesTheSame(member) && !groups[group][0].stays_alone;
     });
     if (found != of_input.end() && !member.stays_alone) {
       groups[*found].push_back(std::move(member));

@@ -61,6 +61,7 @@ class MixtureGenerator {
     if (activation == 0) return Make(OpKind::kRelu, {x});
     if (activation == 1) return Make(OpKind::kMul, {x, Make(OpKind::kSigmoid, {x})});
     if (activation == 2) return Make(OpKind::kTanh, {x});
+    if (activation == 3) return Make(OpKind::kGelu, {x}, {{"approximate", std::string(random_.OneIn(2) ? "none" : "tanh")}});
     return x;
   }
 

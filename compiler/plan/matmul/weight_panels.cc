@@ -109,13 +109,13 @@ TensorData MakePanels(const TensorData& weights, WeightLayout layout) {
 TensorData InLayout(const TensorData& weights, WeightLayout layout) {
   FUSEC_CHECK(layout != WeightLayout::kPlain, "plain weights need not be made");
   if (layout != WeightLayout::kTf32) return MakePanels(weights, layout);
-  TensorData made = weights;
-  std::byte* const bytes = made.mutable_bytes();
+  TensorData made(weights.dtype(), weights.dims());  // a copy of `weights` would share its bytes
   for (int64_t i = 0; i < made.element_count(); ++i) {
     float x;
-    std::memcpy(&x, bytes + i * int64_t{sizeof x}, sizeof x);
+    std::memcpy(&x, weights.bytes() + i * int64_t{sizeof x}, sizeof x);
     const float rounded = RoundTo11Bits(x);
-    if (std::isfinite(rounded)) std::memcpy(bytes + i * int64_t{sizeof x}, &rounded, sizeof x);
+    std::memcpy(made.mutable_bytes() + i * int64_t{sizeof x},
+                std::isfinite(rounded) ? &rounded : &x, sizeof x);
   }
   return made;
 }
@@ -125,12 +125,12 @@ std::optional<TensorData> FromLayout(Dtype dtype, const std::vector<int64_t>& di
   TensorData made(dtype, dims);
   if (dims.size() < 2 || made.element_count() == 0) return std::nullopt;
   const int64_t rows = dims[dims.size() - 2], k = dims.back();
+  const bool has_panels = layout != WeightLayout::kPlain && layout != WeightLayout::kTf32;
   const int64_t elements =
-      layout == WeightLayout::kTf32 || layout == WeightLayout::kPlain
-          ? made.element_count()
-          : made.element_count() / (rows * k) * PanelElements(rows, k, dtype, layout);
+      has_panels ? made.element_count() / (rows * k) * PanelElements(rows, k, dtype, layout)
+                 : made.element_count();
   if (static_cast<int64_t>(stored.size()) != elements * DtypeBytes(dtype)) return std::nullopt;
-  if (elements == made.element_count() && layout <= WeightLayout::kTf32) {
+  if (!has_panels) {
     std::memcpy(made.mutable_bytes(), stored.data(), stored.size());
     return made;
   }

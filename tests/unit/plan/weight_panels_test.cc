@@ -58,8 +58,11 @@ TEST(WeightPanels, RoundToElevenBitsAndKeepWhatThatTakes) {
 TEST(WeightPanels, RoundedWeightsLieAsTheyDid) {
   TensorData weights = Weights(3, 5);
   weights.SetDouble(7, std::numeric_limits<double>::infinity());
+  const std::string hash = weights.Hash();
   const TensorData rounded = InLayout(weights, WeightLayout::kTf32);
   ASSERT_EQ(rounded.dims(), weights.dims());
+  EXPECT_EQ(weights.Hash(), hash);
+  EXPECT_NE(rounded.Hash(), hash);
   for (int64_t i = 0; i < 15; ++i) {
     const double exact = weights.GetDouble(i);
     if (i == 7) {
