@@ -119,7 +119,7 @@ class AttentionGroup {
       const Node* node = value ? value->producer : nullptr;
       if (!node || !seen.insert(value).second) continue;
       const OpClass op_class = GetOpDef(node->kind).op_class;
-      if (node->kind == OpKind::kMatMul && IsConstant(node->operand(1))) {
+      if (node->kind == OpKind::kMatMul && IsMadeOfConstants(node->operand(1))) {
         const std::optional<NodeSet> program = FindBlockProgram(graph_, *node, options_);
         if (program && program->count(parts_.values)) return true;
       } else if (op_class == OpClass::kView || op_class == OpClass::kPointwise) {
@@ -132,13 +132,14 @@ class AttentionGroup {
   // Whether all matrices on the left are multiplied by the same one, or by constants.
   static bool IsWeights(const Node& matmul) {
     const Value *left = matmul.operand(0), *right = matmul.operand(1);
-    return IsConstant(right) || (right->type.rank() == 2 && left->type.rank() > 2);
+    return IsMadeOfConstants(right) || (right->type.rank() == 2 && left->type.rank() > 2);
   }
-  static bool IsConstant(const Value* value) {
+  static bool IsMadeOfConstants(const Value* value) {
     const Node* node = value ? value->producer : nullptr;
     if (!node || node->kind == OpKind::kConstant) return node != nullptr;
-    return !node->operands.empty() && std::all_of(node->operands.begin(), node->operands.end(),
-                                                  [](const Value* v) { return IsConstant(v); });
+    return !node->operands.empty() &&
+           std::all_of(node->operands.begin(), node->operands.end(),
+                       [](const Value* v) { return IsMadeOfConstants(v); });
   }
 
   // Why the kernel could not make the group's values from the score that it has at hand.

@@ -2,10 +2,8 @@
 // by the kernels planned for a GPU.
 #include <gtest/gtest.h>
 
-#include "compiler/driver/build/pipeline.h"
-#include "compiler/plan/plan_program.h"
-#include "passes/pass_manager.h"
 #include "tests/property/compiled_graphs.h"
+#include "tests/property/pass_checks.h"
 #include "tests/property/random_generator.h"
 #include "tests/property/run_settings.h"
 
@@ -122,24 +120,7 @@ class TowersGenerator {
 };
 
 TEST(StackProperty, StackedChainsComputeTheSame) {
-  int stacked = 0;
-  const std::vector<uint64_t> seeds = SeedsToRun(300);
-  for (const uint64_t seed : seeds) {
-    const auto graph = TowersGenerator(seed).Run();
-    const NowTrying trying(seed, *graph);
-    const auto after = graph->Clone();
-    PassManager manager;
-    const auto done = manager.Run(*after, {"stack-products"});
-    ASSERT_TRUE(done.has_value()) << done.error().message;
-    stacked += manager.timings().back().changed;
-    for (const int64_t batch : {0, 3}) {
-      const auto inputs = RandomInputs(*graph, seed, {{"batch", batch}});
-      const auto expected = Interpret(*graph, inputs), found = Interpret(*after, inputs);
-      ASSERT_TRUE(expected.has_value() && found.has_value());
-      EXPECT_EQ(FirstDifference(*expected, *found), "") << Print(*after);
-    }
-  }
-  EXPECT_GT(stacked, static_cast<int>(seeds.size()) / 4);
+  ExpectSameMeaning([](uint64_t seed) { return TowersGenerator(seed).Run(); }, "stack-products", 4);
 }
 
 void CompareOnGpu(uint64_t seed, Dtype dtype, const std::string& precision, ArrayRef<int64_t> batches,
@@ -164,26 +145,8 @@ TEST(StackProperty, GpuAnswersOfManyRowsMatch) {
 
 // Chains never launch more than they would one by one.
 TEST(StackProperty, NeverLaunchesMore) {
-  int saved = 0;
-  const std::vector<uint64_t> seeds = SeedsToRun(300);
-  for (const uint64_t seed : seeds) {
-    const auto graph = TowersGenerator(seed, seed % 2 == 0 ? Dtype::kF32 : Dtype::kF16).Run();
-    const NowTrying trying(seed, *graph);
-    int launches[2];
-    for (const bool stacks : {false, true}) {
-      const auto copy = graph->Clone();
-      PassManager manager;
-      if (!stacks) manager.options.disabled_fusions.insert("stack-products");
-      ASSERT_TRUE(manager.Run(*copy, PipelinePasses(TargetKind::kGpu)).has_value());
-      std::vector<IndexSite> sites;
-      const auto plan = PlanProgram(*copy, {TargetKind::kGpu, "highest", &GpuFor("sm_90a")}, sites);
-      ASSERT_TRUE(plan.has_value()) << plan.error().message;
-      launches[stacks] = plan->LaunchCount();
-    }
-    EXPECT_LE(launches[1], launches[0]);
-    saved += launches[0] - launches[1];
-  }
-  EXPECT_GT(saved, static_cast<int>(seeds.size()) / 4);
+  const auto make = [](uint64_t seed) { return TowersGenerator(seed, seed % 2 == 0 ? Dtype::kF32 : Dtype::kF16).Run(); };
+  ExpectNoMoreLaunches(make, "stack-products", 4);
 }
 
 }  // namespace

@@ -100,13 +100,12 @@ struct FusedGraphs {
 };
 
 // PassOptions::block_shared_bytes of these targets.
-int64_t BlockSharedBytes(ArrayRef<std::string> targets) {
+int64_t BlockSharedBytes(ArrayRef<std::string> targets, const std::string& matmul_precision) {
   int64_t least = INT64_MAX;
   for (const std::string& target : targets) {
-    if (KindOf(target) != TargetKind::kGpu) continue;
-    const Gpu& gpu = GpuFor(target);
-    const bool takes_floats = gpu.has.tensor_cores && gpu.has.async_copies;
-    least = std::min<int64_t>(least, takes_floats ? gpu.block_shared_bytes : 0);
+    const PlanOptions plan = PlanFor(target, matmul_precision);
+    if (plan.target != TargetKind::kGpu) continue;
+    least = std::min<int64_t>(least, HasTensorCores(plan) ? plan.gpu->block_shared_bytes : 0);
   }
   return least == INT64_MAX ? 0 : least;
 }
@@ -250,7 +249,7 @@ Result<FusedModel> FuseModel(const CompileOptions& options) {
                      options.table_placement,
                      options.per_request,
                      options.table_cache,
-                     BlockSharedBytes(targets)};
+                     BlockSharedBytes(targets, options.matmul_precision)};
   manager.dump_directory = options.dump_ir_directory;
   FUSEC_ASSIGN(const FusedGraphs fused, Fuse(graph, targets, options, manager));
   result.pass_timings = manager.timings();
