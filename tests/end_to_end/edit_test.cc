@@ -100,8 +100,13 @@ TEST_F(Edit, TakesAnEditThatIsRightAndRestoresTheOriginal) {
     EXPECT_EQ(used.exit_code, 0) << used.errors;
     EXPECT_NE(used.errors.find("1 kernel edited (k00_softmax)"), std::string::npos) << used.errors;
   }
-  const ChildResult again = Rebuild();  // checks it again, and changes nothing
+  const ChildResult again = Rebuild({"--json"});  // checks it again, and changes nothing
   EXPECT_EQ(again.exit_code, 0) << again.errors;
+  const Json said = Json::parse(again.output);
+  EXPECT_EQ(said["result"], "rebuilt");
+  EXPECT_EQ(said["kernels"], Json({"k00_softmax"}));
+  EXPECT_EQ(said["checks"][0]["outputs"][0]["kernel"], "k00_softmax");
+  EXPECT_GT(said["checks"][0]["times"][0]["edited_us"], 0);
   const ChildResult restored = Rebuild({"--restore"});
   EXPECT_EQ(restored.exit_code, 0) << restored.errors;
   EXPECT_EQ(Files(), before_);
@@ -157,9 +162,13 @@ TEST_F(Edit, SurvivesAKernelThatCrashes) {
   Open();
   Replace(copy_ + "/kernels.cc", "const float y_value = power / total;",
           "const float y_value = power / total + x[1LL << 50];");
-  const ChildResult child = Rebuild();
+  const ChildResult child = Rebuild({"--json"});
   EXPECT_EQ(child.exit_code, 1) << child.errors;
   EXPECT_NE(child.errors.find("ended by a signal"), std::string::npos) << child.errors;
+  const Json said = Json::parse(child.output);
+  EXPECT_EQ(said["result"], "left");
+  EXPECT_EQ(said["pass"], false);
+  EXPECT_EQ(said["checks"], Json::array());
   EXPECT_EQ(Files(), before_);
   ExpectNoOtherFolders();
 }

@@ -43,7 +43,7 @@ class Flags(Quiet):
         "report": {"help"},
         "refit": {"help"},
         "edit": {"help"},
-        "rebuild": {"help"},
+        "rebuild": {"help", "json"},
     }
 
     def test_every_flag_of_the_program_is_a_parameter(self):
@@ -140,17 +140,28 @@ class Edit(Quiet):
 
     def test_a_kernel_that_is_right_is_taken_and_given_back(self):
         self.replace("x_value + bias_value", "bias_value + x_value")
-        self.assertIn("original / edited", self.made.rebuild(dims={"batch": [1, 64]}))
+        rebuilt = self.made.rebuild(dims={"batch": [1, 64]})
+        self.assertEqual((rebuilt.result, rebuilt.passed, len(rebuilt.kernels), rebuilt.not_checked), ("rebuilt", True, 1, []))
+        (check,) = rebuilt.checks
+        self.assertEqual((check.target, check.passed), ("cpu", True))
+        self.assertEqual({output.kernel for output in check.outputs}, set(rebuilt.kernels))
+        self.assertEqual([time.dims for time in check.times], [{"batch": 1}, {"batch": 64}])
+        self.assertTrue(all(time.original_us > 0 and time.edited_us > 0 for time in check.times))
+        self.assertIn("original us", rebuilt._repr_html_())
         self.assertEqual(self.sum_of_ones(), [[11, 21, 31, 41]])
         self.assertEqual(self.made.explain().json["kernels"][0]["edited"]["check"], "passed")
-        self.made.rebuild(restore=True)
+        self.assertEqual(self.made.rebuild(restore=True).result, "restored")
+        self.assertEqual(self.made.rebuild(restore=True).result, "unchanged")
         self.assertNotIn("edited", self.made.explain().json["kernels"][0])
 
     def test_a_kernel_that_is_wrong_is_found(self):
         self.replace("x_value + bias_value", "x_value - bias_value")
         with self.assertRaises(fusec.ComparisonFailed) as caught:
             fusec.rebuild(self.made)
-        self.assertIn("FAIL", caught.exception.output)
+        report = caught.exception.report
+        self.assertEqual((report.result, report.passed, report.checks[0].times), ("left", False, []))
+        self.assertFalse(report.checks[0].outputs[0].passed)
+        self.assertIn(report.kernels[0], str(caught.exception))
         self.assertEqual(self.sum_of_ones(), [[11, 21, 31, 41]])
 
     def test_an_error_of_the_compiler_names_the_line(self):

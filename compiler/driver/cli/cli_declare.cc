@@ -110,6 +110,10 @@ Command DeclareRebuild(CLI::App& app) {
   AddDevice(app, flags->device);
   app.get_option("--device")
       ->description("check and time only on cpu, cuda or cuda:N (default: on each that is here)");
+  app.add_flag(
+      "--json", flags->json,
+      "print JSON, for scripts: result, pass, kernels[], checks[] with outputs[] and times[], "
+      "not_checked[]");
   app.footer(
       "example: fusec rebuild dlrm --dim batch=1,128\n"
       "         fusec rebuild dlrm --restore");

@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "compiler/driver/verify/drift.h"
+#include "compiler/driver/verify/judgement_json.h"
 #include "compiler/driver/verify/model_inputs.h"
 #include "compiler/driver/verify/onnxruntime_judge.h"
 #include "compiler/driver/verify/verify_modes.h"
@@ -70,8 +70,6 @@ bool JudgeByOnnxruntime(const OnnxruntimeJudge& judge, const Subject& subject, c
   return true;
 }
 
-Json NumberJson(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 // What --drift-bound and --labels need.
 Result<void> CheckDriftFlags(const VerifyFlags& flags) {
   if (!flags.drift_bound && flags.labels.empty()) return {};
@@ -104,17 +102,9 @@ void PrintJson(const Subject& subject, ArrayRef<Judgement> judgements, std::opti
     if (std::find(against.begin(), against.end(), judgement.against) == against.end()) {
       against.push_back(judgement.against);
     }
-    const Comparison& c = judgement.comparison;
-    Json output = {{"name", c.name},
-                   {"max_abs", NumberJson(c.max_abs)},
-                   {"max_rel", NumberJson(c.max_rel)},
-                   {"rel_l2", NumberJson(c.rel_l2)},
-                   {"tolerance", c.tolerance.relative_l2},
-                   {"pass", c.pass},
-                   {"reason", c.tolerance.reason},
-                   {"against", judgement.against},
-                   {"dims", judgement.dims.empty() ? Json::object() : Json(judgement.dims)}};
-    if (!c.note.empty()) output["note"] = c.note;
+    Json output = ComparisonJson(judgement.comparison);
+    output["against"] = judgement.against;
+    output["dims"] = DimsJson(judgement.dims);
     outputs.push_back(std::move(output));
   }
   Json json = {{"against", against},

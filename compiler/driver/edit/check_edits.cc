@@ -5,9 +5,10 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "compiler/driver/artifact/artifact_session.h"
-#include "compiler/driver/verify/region_check.h"
+#include "compiler/driver/verify/judgement_json.h"
 #include "compiler/package/weights_file.h"
 #include "compiler/support/adt.h"
 #include "compiler/support/terminal.h"
@@ -139,6 +140,7 @@ class WorstJudgements {
     }
   }
   ArrayRef<RegionJudgement> list() const { return worst_; }
+  std::vector<RegionJudgement> TakeList() { return std::move(worst_); }
 
  private:
   std::vector<RegionJudgement> worst_;
@@ -186,13 +188,21 @@ std::string Ratio(double ratio) {
 
 }  // namespace
 
-Result<bool> CheckEdits(const std::string& folder, const std::string& scratch,
-                        const EditChecks& checks) {
+bool EditReport::Passes() const {
+  return std::all_of(judgements.begin(), judgements.end(),
+                     [](const RegionJudgement& judgement) { return judgement.comparison.pass; });
+}
+
+Result<EditReport> CheckEdits(const std::string& folder, const std::string& scratch,
+                              const EditChecks& checks) {
   Subject subject;
   subject.artifact = folder;
   subject.device = checks.device;
   FUSEC_ASSIGN(subject.program, LoadProgram(folder, checks.device));
-  FUSEC_TRY(WriteFile(scratch + kCheckedTarget, subject.program->device().target().name));
+  EditReport report;
+  report.device = subject.program->device().name();
+  report.target = subject.program->device().target().name;
+  FUSEC_TRY(WriteFile(scratch + kCheckedTarget, report.target));
   const std::string separated = scratch + "/separated";
   std::error_code error;
   std::filesystem::create_directory(separated, error);
@@ -218,14 +228,12 @@ Result<bool> CheckEdits(const std::string& folder, const std::string& scratch,
                                        " did not run at any size of the check; give sizes at "
                                        "which it does (--dim)");
   }
-  std::printf("every edited kernel alone against its unfused ops in double, on %s:\n\n%s",
-              subject.program->device().name().c_str(), JudgementTable(worst.list()).c_str());
-  return std::all_of(worst.list().begin(), worst.list().end(),
-                     [](const RegionJudgement& judgement) { return judgement.comparison.pass; });
+  report.judgements = worst.TakeList();
+  return report;
 }
 
-Result<void> TimeEdits(const std::string& folder, const std::string& original,
-                       const EditChecks& checks) {
+Result<std::vector<EditTime>> TimeEdits(const std::string& folder, const std::string& original,
+                                        const EditChecks& checks) {
   constexpr int64_t kDefaultSize = 64;
   FUSEC_ASSIGN(const auto edited, LoadProgram(folder, checks.device));
   FUSEC_ASSIGN(const auto before, LoadProgram(original, checks.device));
@@ -234,8 +242,7 @@ Result<void> TimeEdits(const std::string& folder, const std::string& original,
   const int rounds = edited->device().has_device_memory() ? 3 : 10;
   FUSEC_ASSIGN(const auto cases,
                DimCases(checks.dims, DimRanges(edited->manifest()), {kDefaultSize}));
-  std::vector<std::vector<std::string>> rows = {
-      {"kernel", "dims", "original us", "edited us", "original / edited"}};
+  std::vector<EditTime> times;
   for (const DimValues& dims : cases) {
     Times before_times, edited_times;
     for (int round = 0; round < rounds; ++round) {
@@ -244,13 +251,40 @@ Result<void> TimeEdits(const std::string& folder, const std::string& original,
     }
     for (const auto& [step, us] : edited_times) {
       if (steps[step].edited.empty() || before_times.count(step) == 0) continue;
-      const double then = before_times.at(step);
-      rows.push_back({steps[step].name, DimsText(dims), Microseconds(then), Microseconds(us),
-                      us > 0 ? Ratio(then / us) : ""});
+      times.push_back({steps[step].name, dims, before_times.at(step), us});
     }
   }
-  if (rows.size() > 1) std::printf("\n%s", FormatTable(rows, "llrrr").c_str());
-  return {};
+  return times;
+}
+
+std::string EditTimesTable(ArrayRef<EditTime> times) {
+  if (times.empty()) return "";
+  std::vector<std::vector<std::string>> rows = {
+      {"kernel", "dims", "original us", "edited us", "original / edited"}};
+  for (const EditTime& time : times) {
+    rows.push_back({time.kernel, DimsText(time.dims), Microseconds(time.original_us),
+                    Microseconds(time.edited_us),
+                    time.edited_us > 0 ? Ratio(time.original_us / time.edited_us) : ""});
+  }
+  return FormatTable(rows, "llrrr");
+}
+
+nlohmann::ordered_json EditReportJson(const EditReport& report) {
+  using Json = nlohmann::ordered_json;
+  Json outputs = Json::array(), times = Json::array();
+  for (const RegionJudgement& judgement : report.judgements)
+    outputs.push_back(JudgementJson(judgement));
+  for (const EditTime& time : report.times) {
+    times.push_back({{"kernel", time.kernel},
+                     {"dims", DimsJson(time.dims)},
+                     {"original_us", time.original_us},
+                     {"edited_us", time.edited_us}});
+  }
+  return {{"device", report.device},
+          {"target", report.target},
+          {"pass", report.Passes()},
+          {"outputs", outputs},
+          {"times", times}};
 }
 
 }  // namespace fusec

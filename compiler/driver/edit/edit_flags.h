@@ -22,7 +22,7 @@ struct RebuildFlags {
   std::string device;
   std::vector<std::string> dims;
   RandomFlags random_flags;
-  bool restore = false, keep_wrong = false;
+  bool restore = false, keep_wrong = false, json = false;
 };
 
 }  // namespace fusec

@@ -12,6 +12,7 @@
 #include "compiler/driver/edit/check_edits.h"
 #include "compiler/driver/edit/working_copy.h"
 #include "compiler/package/artifact_folder.h"
+#include "compiler/package/weights_file.h"
 #include "compiler/support/child_process.h"
 #include "compiler/support/interrupt.h"
 #include "compiler/support/read_file.h"
@@ -20,22 +21,41 @@
 
 namespace fusec {
 
+using Json = nlohmann::ordered_json;
+
 namespace {
 
 // Exit codes of the process that checks, besides those of errors.
 constexpr int kPassed = 0, kFailed = 1, kNoDevice = 100;
 
+// Of the folder in which a device is checked, with --json: what was found.
+constexpr const char* kReport = "/report.json";
+
+// Whether the edited kernels pass. Prints tables, or writes kReport.
+Result<bool> CheckAndTime(const std::string& folder, const std::string& scratch,
+                          const std::string& original, const EditChecks& checks, bool as_json) {
+  FUSEC_ASSIGN(EditReport report, CheckEdits(folder, scratch, checks));
+  if (!as_json)
+    std::printf("every edited kernel alone against its unfused ops in double, on %s:\n\n%s",
+                report.device.c_str(), JudgementTable(report.judgements).c_str());
+  if (report.Passes()) {
+    FUSEC_ASSIGN(report.times, TimeEdits(folder, original, checks));
+  }
+  if (as_json)
+    FUSEC_TRY(WriteFile(scratch + kReport, EditReportJson(report).dump()));
+  else if (!report.times.empty())
+    std::printf("\n%s", EditTimesTable(report.times).c_str());
+  return report.Passes();
+}
+
 // In a process of its own, before which nothing may have used the GPU's driver.
-int CheckAndTime(const std::string& folder, const std::string& scratch, const std::string& original,
-                 const EditChecks& checks) {
+int ExitCodeOfCheck(const std::string& folder, const std::string& scratch,
+                    const std::string& original, const EditChecks& checks, bool as_json) {
   if (checks.device != "cpu" && !runtime::GpuArchitecture()) return kNoDevice;
-  const Result<bool> passed = CheckEdits(folder, scratch, checks);
-  Result<void> timed;
-  if (passed && *passed) timed = TimeEdits(folder, original, checks);
-  if (passed && timed) return *passed ? kPassed : kFailed;
-  const Error& error = passed ? timed.error() : passed.error();
-  PrintError(error.message);
-  return static_cast<int>(error.kind);
+  const Result<bool> passed = CheckAndTime(folder, scratch, original, checks, as_json);
+  if (passed) return *passed ? kPassed : kFailed;
+  PrintError(passed.error().message);
+  return static_cast<int>(passed.error().kind);
 }
 
 std::vector<std::string> EditedTargets(const EditedFiles& edited) {
@@ -49,23 +69,48 @@ std::vector<std::string> EditedTargets(const EditedFiles& edited) {
   return names;
 }
 
-// "k00_softmax", or how many where they are many, of the kernels whose texts were edited.
-std::string NamesOf(ArrayRef<Edit> edits) {
-  constexpr size_t kMost = 4;
+// The kernels whose texts were edited.
+std::vector<std::string> KernelsOf(ArrayRef<Edit> edits) {
   std::vector<std::string> names;
   for (const Edit& edit : edits) {
     for (const std::string& name : edit.functions) {
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
   }
+  return names;
+}
+
+// "k00_softmax", or how many where they are many.
+std::string KernelsText(ArrayRef<std::string> names) {
+  constexpr size_t kMost = 4;
   if (names.size() > kMost) return Plural(static_cast<int64_t>(names.size()), "kernel");
   return Join(names, ", ");
 }
 
+// With --json all that goes to stdout. `result`: what became of the artifact.
+struct Outcome {
+  const char* result = "unchanged";
+  std::vector<std::string> kernels;      // whose texts were edited
+  Json checks = Json::array();           // EditReportJson of every device
+  std::vector<std::string> not_checked;  // targets that no device here runs
+  bool pass = true;
+
+  void Print() const {
+    const Json json = {{"result", result},
+                       {"pass", pass},
+                       {"kernels", kernels},
+                       {"checks", checks},
+                       {"not_checked", not_checked}};
+    std::printf("%s\n", json.dump(1).c_str());
+  }
+};
+
 class Rebuilder {
  public:
   Rebuilder(const RebuildFlags& flags, const EditableArtifact& artifact, ArrayRef<Edit> edits)
-      : flags_(flags), artifact_(artifact), edits_(edits) {}
+      : flags_(flags), artifact_(artifact), edits_(edits) {
+    outcome_.kernels = KernelsOf(edits);
+  }
 
   Result<int> Run() {
     FUSEC_ASSIGN(edited_, BuildEdits(artifact_, edits_));
@@ -81,11 +126,13 @@ class Rebuilder {
                    FUSEC_TRY(WriteEditedManifest(artifact_, edited_, folder));
                    return true;
                  }));
-    const std::string names = NamesOf(edits_);
+    outcome_.result = replaced ? "rebuilt" : "left";
+    outcome_.pass = code_ == kPassed;
+    if (flags_.json) outcome_.Print();
     if (!replaced) {
       PrintNote(flags_.artifact + " is left as it was (--keep-wrong would take the edits)");
     } else {
-      PrintNote("rebuilt " + flags_.artifact + " with " + names +
+      PrintNote("rebuilt " + flags_.artifact + " with " + KernelsText(outcome_.kernels) +
                 " edited; --restore takes the original back");
     }
     return code_;
@@ -102,7 +149,7 @@ class Rebuilder {
       const std::string gpu = flags_.device.empty() ? "cuda" : flags_.device;
       FUSEC_TRY(Check(folder, scratch, is_cpu ? "cpu" : gpu));
     }
-    std::vector<std::string> unchecked;
+    std::vector<std::string>& unchecked = outcome_.not_checked;
     for (const auto& [name, target] : edited_.manifest["targets"].items()) {
       const auto& steps = target["steps"];
       if (std::any_of(steps.begin(), steps.end(), [](const auto& step) {
@@ -125,8 +172,8 @@ class Rebuilder {
     std::error_code error;
     std::filesystem::create_directory(own, error);
     const int code = RunInCopy([&] {
-      return CheckAndTime(folder, own, scratch + "/original",
-                          {device, flags_.dims, flags_.random_flags});
+      return ExitCodeOfCheck(folder, own, scratch + "/original",
+                             {device, flags_.dims, flags_.random_flags}, flags_.json);
     });
     if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
     if (code == kNoDevice) return {};
@@ -137,6 +184,8 @@ class Rebuilder {
     }
     const auto target = ReadWholeFile(own + kCheckedTarget, ErrorKind::kArtifact);
     if (target) MarkChecked(*target, code == kPassed ? "passed" : "failed", edited_);
+    if (const auto report = ReadWholeFile(own + kReport, ErrorKind::kArtifact))
+      outcome_.checks.push_back(Json::parse(*report));
     // Whatever ends a check of an edited kernel that the original would pass is a failure of it.
     if (code_ == kPassed) code_ = code < 0 ? kFailed : code;
     return {};
@@ -146,14 +195,16 @@ class Rebuilder {
   const EditableArtifact& artifact_;
   ArrayRef<Edit> edits_;
   EditedFiles edited_;
+  Outcome outcome_;
   int code_ = kPassed;
 };
 
-Result<int> Restore(const EditableArtifact& artifact) {
+Result<int> Restore(const EditableArtifact& artifact, bool as_json) {
   FUSEC_TRY(ReplaceFolder(artifact.path, [&](const std::string& folder) -> Result<bool> {
     FUSEC_TRY(WriteOriginal(artifact, folder));
     return true;
   }));
+  if (as_json) Outcome{"restored"}.Print();
   PrintNote("restored " + artifact.path + " as it was compiled");
   return 0;
 }
@@ -171,14 +222,16 @@ Result<int> RebuildArtifact(const RebuildFlags& flags) {
   }
   const bool is_altered = std::any_of(artifact.sources.begin(), artifact.sources.end(),
                                       [](const KernelSource& source) { return source.altered; });
-  if (flags.restore && (artifact.is_edited() || is_altered)) return Restore(artifact);
+  if (flags.restore && (artifact.is_edited() || is_altered)) return Restore(artifact, flags.json);
   if (flags.restore) {
+    if (flags.json) Outcome{"unchanged"}.Print();
     PrintNote("no kernel of " + flags.artifact + " is edited");
     return 0;
   }
   FUSEC_ASSIGN(const auto edits, FindEdits(artifact, folder));
   if (!edits.empty()) return Rebuilder(flags, artifact, edits).Run();
-  if (artifact.is_edited() || is_altered) return Restore(artifact);
+  if (artifact.is_edited() || is_altered) return Restore(artifact, flags.json);
+  if (flags.json) Outcome{"unchanged"}.Print();
   PrintNote("no kernel of " + flags.artifact + " differs from its original" +
             (folder.empty() ? "; fusec edit makes copies to edit" : ", and none in " + folder));
   return 0;

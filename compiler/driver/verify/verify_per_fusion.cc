@@ -1,8 +1,6 @@
-#include <cmath>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
-#include "compiler/driver/verify/region_check.h"
+#include "compiler/driver/verify/judgement_json.h"
 #include "compiler/driver/verify/verify_modes.h"
 #include "compiler/support/adt.h"
 #include "compiler/support/child_process.h"
@@ -30,29 +28,9 @@ void KeepWorst(std::vector<RegionJudgement>& kept, std::vector<RegionJudgement> 
   }
 }
 
-Json NumberJson(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 void PrintJson(const Subject& subject, ArrayRef<RegionJudgement> judgements, bool pass) {
   Json outputs = Json::array();
-  for (const RegionJudgement& judgement : judgements) {
-    const Comparison& c = judgement.comparison;
-    Json output = {{"name", c.name},
-                   {"kernel", judgement.kernel},
-                   {"class", RegionClassText(judgement.region_class)},
-                   {"max_abs", NumberJson(c.max_abs)},
-                   {"max_rel", NumberJson(c.max_rel)},
-                   {"rel_l2", NumberJson(c.rel_l2)},
-                   {"tolerance", c.tolerance.relative_l2},
-                   {"pass", c.pass},
-                   {"reason", c.tolerance.reason},
-                   {"worst",
-                    {{"index", c.worst_index},
-                     {"found", NumberJson(c.worst_found)},
-                     {"expected", NumberJson(c.worst_expected)}}},
-                   {"dims", judgement.dims.empty() ? Json::object() : Json(judgement.dims)}};
-    if (!c.note.empty()) output["note"] = c.note;
-    outputs.push_back(std::move(output));
-  }
+  for (const RegionJudgement& judgement : judgements) outputs.push_back(JudgementJson(judgement));
   const Json json = {{"against", {"unfused regions"}},
                      {"outputs", outputs},
                      {"pass", pass},

@@ -6,7 +6,7 @@ from __future__ import annotations
 import typing
 
 if typing.TYPE_CHECKING:
-    from fusec._reports import Verification
+    from fusec._reports import Rebuild, Verification
 
 
 class Error(Exception):
@@ -17,10 +17,10 @@ class Error(Exception):
 
 
 class ComparisonFailed(Error):
-    """An answer differs by more than its tolerance (exit code 1). `report` is the Verification."""
+    """An answer differs by more than its tolerance (exit code 1). `report` is the Verification, or of fusec.rebuild the Rebuild."""
 
     code = 1
-    report: Verification | None = None
+    report: Rebuild | Verification | None = None
 
 
 class BadUsage(Error, ValueError):

@@ -1,4 +1,4 @@
-"""What verify, bench and explain say, as objects. `json` of each is the whole of it; attributes are its parts."""
+"""What verify, bench, explain and rebuild say, as objects. `json` of each is the whole of it; attributes are its parts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ComparedOutput(Report):
 
     @property
     def kernel(self) -> str | None:
-        """Of verify with per_fusion."""
+        """Of verify with per_fusion, and of rebuild."""
         return self.json.get("kernel")
 
     @property
@@ -171,6 +171,107 @@ class Verification(Report):
         ]
         heads = ["output", "dims", "against", "max abs", "relative L2", "tolerance", "reason", ""]
         return _title("pass" if self.passed else "FAIL") + _table(heads, rows)
+
+
+class EditTime(Report):
+    """How long an edited kernel takes, and its original."""
+
+    @property
+    def kernel(self) -> str:
+        return self.json["kernel"]
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """The sizes, in elements."""
+        return self.json["dims"]
+
+    @property
+    def original_us(self) -> float:
+        """Microseconds of the fastest run, as edited_us."""
+        return self.json["original_us"]
+
+    @property
+    def edited_us(self) -> float:
+        return self.json["edited_us"]
+
+
+class EditCheck(Report):
+    """What rebuild found on a device."""
+
+    @property
+    def device(self) -> str:
+        return self.json["device"]
+
+    @property
+    def target(self) -> str:
+        """What the device runs: "cpu", "sm_90a"."""
+        return self.json["target"]
+
+    @property
+    def passed(self) -> bool:
+        return self.json["pass"]
+
+    @property
+    def outputs(self) -> list[ComparedOutput]:
+        """Of every result of every edited kernel the sizes at which it was worst."""
+        return [ComparedOutput(output) for output in self.json["outputs"]]
+
+    @property
+    def times(self) -> list[EditTime]:
+        """Empty where the check failed."""
+        return [EditTime(time) for time in self.json["times"]]
+
+
+class Rebuild(Report):
+    """What became of edited kernels."""
+
+    @property
+    def result(self) -> str:
+        """What became of the artifact: "rebuilt", "left" as it was because a check failed, "restored", or "unchanged"."""
+        return self.json["result"]
+
+    @property
+    def passed(self) -> bool:
+        return self.json["pass"]
+
+    @property
+    def kernels(self) -> list[str]:
+        """Those whose texts were edited."""
+        return self.json["kernels"]
+
+    @property
+    def checks(self) -> list[EditCheck]:
+        """By device; nothing of one whose check crashed."""
+        return [EditCheck(check) for check in self.json["checks"]]
+
+    @property
+    def not_checked(self) -> list[str]:
+        """Targets that no device here runs: their kernels were compiled only."""
+        return self.json["not_checked"]
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __repr__(self) -> str:
+        times = [f"{t.kernel} {t.original_us:.4g} -> {t.edited_us:.4g} us" for check in self.checks for t in check.times]
+        return f"fusec.Rebuild({', '.join([self.result, *times])})"
+
+    def _repr_html_(self) -> str:
+        compared = [
+            [o.kernel, o.name, check.device, _dims(o.dims), f"{o.max_abs:.3g}", f"{o.rel_l2:.3g}", f"{o.tolerance:.3g}",
+             "pass" if o.passed else "FAIL"]
+            for check in self.checks
+            for o in check.outputs
+        ]
+        timed = [
+            [t.kernel, check.device, _dims(t.dims), f"{t.original_us:.4g}", f"{t.edited_us:.4g}"]
+            for check in self.checks
+            for t in check.times
+        ]
+        heads = ["kernel", "output", "device", "dims", "max abs", "relative L2", "tolerance", ""]
+        page = _title(self.result)
+        page += _table(heads, compared) if compared else ""
+        return page + (_table(["kernel", "device", "dims", "original us", "edited us"], timed) if timed else "")
 
 
 class KernelTime(Report):

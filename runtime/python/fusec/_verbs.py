@@ -8,10 +8,10 @@ import os
 import pathlib
 import sys
 import tempfile
-from typing import Any, Mapping, Sequence, Union
+from typing import Any, Iterable, Mapping, Sequence, Union
 
 from fusec import _errors, _model, _program
-from fusec._reports import Bench, Explanation, Page, Verification
+from fusec._reports import Bench, Explanation, Page, Rebuild, Verification
 
 Path = Union[str, "os.PathLike[str]"]
 Size = Union[int, Sequence[int], str]
@@ -56,7 +56,7 @@ class Artifact:
         """fusec.edit of this folder."""
         return edit(self, *kernels, **flags)
 
-    def rebuild(self, **flags: Any) -> str:
+    def rebuild(self, **flags: Any) -> Rebuild:
         """fusec.rebuild of this folder."""
         return rebuild(self, **flags)
 
@@ -284,13 +284,21 @@ def verify(
             return Verification(json.loads(_program.run(["verify", os.fspath(subject), *_program.flags(flags)])))
         except _errors.ComparisonFailed as failure:
             report = Verification(json.loads(failure.output))
-            worst = ", ".join(dict.fromkeys(f'"{output.name}"' for output in report.outputs if not output.passed))
-            drifted = ", ".join(f'"{drift.name}"' for drift in report.drift if not drift.passed)
-            error = _errors.ComparisonFailed(
-                f"answers differ by more than their tolerance: {worst}" if worst else f"answers drift by more than the bound: {drifted}"
-            )
-            error.report = report
-            raise error from None
+            worst = _quoted(output.name for output in report.outputs if not output.passed)
+            drifted = _quoted(drift.name for drift in report.drift if not drift.passed)
+            raise _comparison_failed(
+                f"answers differ by more than their tolerance: {worst}" if worst else f"answers drift by more than the bound: {drifted}", report
+            ) from None
+
+
+def _quoted(names: Iterable[str | None]) -> str:
+    return ", ".join(dict.fromkeys(f'"{name}"' for name in names))
+
+
+def _comparison_failed(text: str, report: Rebuild | Verification) -> _errors.ComparisonFailed:
+    error = _errors.ComparisonFailed(text)
+    error.report = report
+    return error
 
 
 def bisect(artifact: Path, *, model: Path, **flags: Any) -> str:
@@ -383,15 +391,15 @@ def rebuild(
     seed: int | None = None,
     ids: str | None = None,
     device: Any = None,
-) -> str:
+) -> Rebuild:
     """Compiles the kernels that were edited, compares each alone with its unfused ops in double precision, times it beside the original,
-    and puts it into the artifact. Gives the tables of what was compared and timed; models load the artifact again to run it.
+    and puts it into the artifact. Models load the artifact again to run it.
 
     edits: the folder of edited files, "OUT.edit" by default. keep_wrong: takes kernels whose check fails, too. restore: takes the
     original kernels back. dims: sizes to check and time at, in elements. seed, ids ("uniform" or "zipf"): of the random data. device: the
     only one to check on.
 
-    Raises ComparisonFailed, whose `output` has the tables, where an answer differs by more than its tolerance: the artifact stays as it
+    Raises ComparisonFailed, whose `report` is the Rebuild, where an answer differs by more than its tolerance: the artifact stays as it
     was then, unless keep_wrong is given. Raises BadInput where an edited kernel does not compile; what the
     compiler says of the edited lines appears on sys.stderr.
     """
@@ -403,8 +411,16 @@ def rebuild(
         "seed": seed,
         "ids": ids,
         "device": device,
+        "json": True,
     }
-    return _program.run(["rebuild", os.fspath(artifact), *_program.flags(flags)])
+    try:
+        return Rebuild(json.loads(_program.run(["rebuild", os.fspath(artifact), *_program.flags(flags)])))
+    except _errors.ComparisonFailed as failure:
+        report = Rebuild(json.loads(failure.output))
+        wrong = [output.kernel for check in report.checks for output in check.outputs if not output.passed]
+        raise _comparison_failed(
+            "the check of an edited kernel crashed" if not wrong else f"edited kernels differ from their unfused ops: {_quoted(wrong)}", report
+        ) from None
 
 
 def explain(
