@@ -8,8 +8,5 @@ build_fusec "$root/build" fusec fusec_rt fusec_python
 
 mkdir -p "$root/dist"
 rm -f "$root"/dist/fusec-*.whl
-# Without isolation: scikit-build-core and cmake are those that set-up pins.
-PATH=$deps/venv/bin:$PATH "$deps/venv/bin/pip" wheel --no-build-isolation --no-deps --disable-pip-version-check \
-  --config-settings "cmake.define.FUSEC_BUILD=$root/build" --wheel-dir "$root/dist" "$root/runtime/python" \
-  >"$root/build/wheel.log" 2>&1 || { tail -30 "$root/build/wheel.log" >&2; exit 4; }
-ls "$root"/dist/fusec-*.whl
+PATH=$deps/venv/bin:$PATH "$deps/venv/bin/python" "$root/runtime/python/wheel/build_wheel.py" "$root/build" "$root/dist" \
+  2>"$root/build/wheel.log" || { tail -30 "$root/build/wheel.log" >&2; exit 4; }

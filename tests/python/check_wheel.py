@@ -14,6 +14,7 @@ import tempfile
 import zipfile
 
 BUILD, ROOT, PYTHON, CMAKE = (pathlib.Path(argument) for argument in sys.argv[1:])
+BUILDER = ROOT / "runtime/python/wheel/build_wheel.py"
 passed = failed = 0
 
 # What a user does first, with the memory that Python itself has.
@@ -41,13 +42,21 @@ def run(*command, cwd=None, **environment):
 
 
 def build(folder):
-    code, text = run(
-        PYTHON, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--disable-pip-version-check", "--wheel-dir", folder,
-        "--config-settings", f"cmake.define.FUSEC_BUILD={BUILD}", ROOT / "runtime/python",
-        PATH=f"{CMAKE.parent}:{PYTHON.parent}:{os.environ['PATH']}",
-    )  # fmt: skip
+    path = f"{CMAKE.parent}:{PYTHON.parent}:{os.environ['PATH']}"
+    code, text = run(PYTHON, BUILDER, BUILD, folder, PATH=path)
     check("the wheel is built", code == 0, text)
     return next(folder.glob("fusec-*.whl"), None)
+
+
+def check_platform(wheel, folder):
+    """Its name says of which C library it needs the symbols; a file that needs another library is refused."""
+    zipfile.ZipFile(wheel).extractall(folder / "unpacked")
+    code, text = run(PYTHON, BUILDER, "--platform", folder / "unpacked")
+    check("its name has the platform of its files", code == 0 and wheel.stem.endswith("-" + text.strip()), f"{wheel.name}: {text}")
+    check("that is one of manylinux", re.fullmatch(r"manylinux_2_\d+_x86_64\n", text), text)
+    (folder / "unpacked/fusec/lib/libz.so.1").unlink()
+    code, text = run(PYTHON, BUILDER, "--platform", folder / "unpacked")
+    check("a library of another package is refused", code == 1 and "needs libz.so.1" in text, text)
 
 
 def main():
@@ -59,6 +68,7 @@ def main():
         names = zipfile.ZipFile(wheel).namelist()
         wanted = ["fusec/py.typed", "fusec/_native.pyi", "fusec/bin/fusec", "fusec/lib/libfusec_rt.so.1"]
         check("it has its parts", set(wanted) <= set(names), "\n".join(names))
+        check_platform(wheel, folder)
         environment = folder / "environment"
         subprocess.run(["/usr/bin/env", "python3", "-m", "venv", environment], check=True)
         python = environment / "bin/python"
