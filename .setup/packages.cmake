@@ -2,7 +2,8 @@
 # package of libfusec_rt.so.1 is libfusec-rt1.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
-set(CPACK_PACKAGE_CONTACT "fusec maintainers <fusec@localhost>")
+set(FUSEC_MAINTAINER "fusec maintainers <fusec@localhost>" CACHE STRING "who answers for the packages; whoever publishes them says so")
+set(CPACK_PACKAGE_CONTACT ${FUSEC_MAINTAINER})
 set(CPACK_COMPONENTS_ALL program runtime development)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
@@ -14,6 +15,36 @@ set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)  # the packages of the libraries that the files are linked with
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)  # the same for packages of others that are linked with the library
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
+
+# What Debian's policy wants in a package's folder of documents: copyright (12.5) with fusec's own state and the texts of what is linked
+# into its files, which are packages of Debian, and ONNX; changelog.gz (12.7).
+set(copyright_of_onnx "Copyright (c) ONNX Project Contributors\nLicense: Apache-2.0, whose text is in /usr/share/common-licenses/Apache-2.0\n")
+function(fusec_documents component package)
+  string(CONCAT text "Copyright: the authors of fusec\nLicense: none. The authors have chosen none yet. Until they do, no right to use, "
+                     "copy, change or\ndistribute fusec follows from this package.\n")
+  foreach(part ${ARGN})
+    set(file /usr/share/doc/${part}/copyright)
+    set(of_part "The text was not on the machine that made this package.\n")
+    if(DEFINED copyright_of_${part})
+      set(of_part ${copyright_of_${part}})
+    elseif(EXISTS ${file})
+      file(READ ${file} of_part)
+    endif()
+    string(APPEND text "\n---- linked in: ${part} ----\n\n${of_part}")
+  endforeach()
+  set(made ${CMAKE_BINARY_DIR}/package/${package})
+  file(WRITE ${made}/copyright "${text}")
+  # Its date is that of the package (SOURCE_DATE_EPOCH).
+  set(entry "${package} (${PROJECT_VERSION}) unstable; urgency=medium\n\n  * This is release ${PROJECT_VERSION}.\n\n -- ${FUSEC_MAINTAINER}")
+  install(CODE "string(TIMESTAMP date \"%a, %d %b %Y %H:%M:%S +0000\" UTC)
+                file(WRITE ${made}/changelog \"${entry}  \${date}\\n\")
+                execute_process(COMMAND gzip -9nf ${made}/changelog COMMAND_ERROR_IS_FATAL ANY)" COMPONENT ${component})
+  install(FILES ${made}/copyright ${made}/changelog.gz DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${package} COMPONENT ${component})
+endfunction()
+set(parts_of_both gcc-12-base libxxhash-dev)  # libstdc++ is gcc-12-base's
+fusec_documents(program fusec ${parts_of_both} libcli11-dev libexpected-dev libprotobuf-dev llvm-${llvm_version}-dev nlohmann-json3-dev onnx)
+fusec_documents(runtime libfusec-rt${FUSEC_ABI_VERSION} ${parts_of_both})
+fusec_documents(development libfusec-dev)
 
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME fusec)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION devel)
@@ -29,6 +60,8 @@ GPU or a CPU. To compile for a GPU, NVRTC of CUDA 13 is needed.")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME libfusec-rt${FUSEC_ABI_VERSION})
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS libdnnl2)
+file(WRITE ${CMAKE_BINARY_DIR}/package/triggers "activate-noawait ldconfig\n")  # the loader finds the library
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${CMAKE_BINARY_DIR}/package/triggers)
 set(CPACK_DEBIAN_RUNTIME_DESCRIPTION "runtime of models that fusec compiled
 The library loads the folder that fusec wrote for a model and runs it on an
 NVIDIA GPU or a CPU.")

@@ -13,7 +13,7 @@ from serving import check, report, run
 
 BUILD, CMAKE, ROOT = (pathlib.Path(argument).absolute() for argument in sys.argv[1:])
 RELEASE = re.search(r'FUSEC_VERSION "(.*)"', (ROOT / "runtime/include/fusec/fusec.h").read_text()).group(1)
-# package -> its files below /usr, and what its control file must name, with the reason in .setup/packages.cmake
+# package -> its files below /usr, but for its documents, and what its control file must name, with the reason in .setup/packages.cmake
 PACKAGES = {
     "fusec": (["bin/fusec"], {"Depends": ["g++ | c++-compiler", "libc6", "libfmt9", "libgomp1", "zlib1g"], "Recommends": ["libdnnl2"]}),
     "libfusec-rt1": (
@@ -53,7 +53,8 @@ def main():
         def contents():
             for package, (wanted, _) in PACKAGES.items():
                 found = files_of(packages[package], folder / package)
-                assert found == wanted, f"{package}: {found}"
+                documents = [f"share/doc/{package}/{name}" for name in ("changelog.gz", "copyright")]
+                assert found == sorted(wanted + documents), f"{package}: {found}"
 
         def dependencies():
             for package, (_, fields) in PACKAGES.items():
@@ -62,6 +63,11 @@ def main():
                     value = run("dpkg-deb", "-f", packages[package], field).strip()
                     found = [part if part in wanted else part.split(" ")[0] for part in value.split(", ")]
                     assert set(wanted) <= set(found), f"{package} {field}: {value}"
+
+        def copyright_is_told():  # fusec's own, and of all that is linked in
+            for package in PACKAGES:
+                text = (folder / package / "usr/share/doc" / package / "copyright").read_text()
+                assert "License: none." in text and "was not on the machine" not in text, f"{package}: {text}"
 
         def library_is_known():  # to the loader, and to packages that are linked with it
             control = folder / "control"
@@ -76,7 +82,7 @@ def main():
         def program_runs():
             assert RELEASE in run(folder / "fusec/usr/bin/fusec", "--version")
 
-        for case in (names, contents, dependencies, library_is_known, same_bytes, program_runs):
+        for case in (names, contents, dependencies, copyright_is_told, library_is_known, same_bytes, program_runs):
             check(case.__name__, case)
     return report()
 
