@@ -12,8 +12,8 @@ namespace {
 // overlap where units are no multiple: they are made twice, of what no step writes.
 class RecurrencePlanner : RecurrenceWriter {
  public:
-  RecurrencePlanner(const Node& region, KernelBuilder& builder)
-      : RecurrenceWriter(region, builder),
+  RecurrencePlanner(const Node& region, const PlanOptions& options, KernelBuilder& builder)
+      : RecurrenceWriter(region, options, builder),
         activations_(ActivationsOf(node_)),
         resets_first_(sizes_.kind->cell == Cell::kGru && node_.Int("linear_before_reset") == 0) {}
 
@@ -450,8 +450,8 @@ class RecurrencePlanner : RecurrenceWriter {
 
 }  // namespace
 
-KernelPlan PlanRecurrence(const Node& region, KernelBuilder& builder) {
-  return RecurrencePlanner(region, builder).Plan();
+KernelPlan PlanRecurrence(const Node& region, const PlanOptions& options, KernelBuilder& builder) {
+  return RecurrencePlanner(region, options, builder).Plan();
 }
 
 }  // namespace fusec

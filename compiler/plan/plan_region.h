@@ -22,7 +22,8 @@ KernelPlan PlanAttention(const Node& region, const PlanOptions& options, KernelB
 KernelPlan PlanSlotMatMul(const Node& region, const PlanOptions& options, KernelBuilder& builder);
 inline constexpr int64_t kFewRowsOfSlots = 16, kManyRowsOfSlots = 64, kMostColumnsOfSlots = 128;
 KernelPlan PlanSequential(const Node& region, KernelBuilder& builder);  // scan, sort, scatter
-KernelPlan PlanRecurrence(const Node& region, KernelBuilder& builder);  // steps of GRU, LSTM, RNN
+// Steps of GRU, LSTM, RNN.
+KernelPlan PlanRecurrence(const Node& region, const PlanOptions& options, KernelBuilder& builder);
 
 // Shared by them.
 

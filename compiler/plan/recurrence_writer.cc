@@ -8,9 +8,7 @@ namespace {
 
 constexpr int kMostThreads = 512;  // of a block
 constexpr int kWarpThreads = 32;   // of which blocks are made
-// Registers of a multiprocessor, the most of a thread, and those that a thread needs beside
-// weights.
-constexpr int64_t kRegisters = 65536;
+// The most registers of a thread on any GPU, and those that it needs beside weights.
 constexpr int64_t kMostRegisters = 255;
 constexpr int64_t kOtherRegisters = 40;
 constexpr int64_t kMostThreadsOfGpu = 1024;
@@ -21,12 +19,12 @@ constexpr int64_t kFewGates = 3;
 
 int64_t RoundedUp(int64_t value, int64_t to) { return CeilDiv(value, to) * to; }
 
-// Whether a block of a GPU has registers for all weights of the states, in f32.
-bool FitsRegisters(const RecurrenceSizes& sizes) {
+// Whether a block on the GPU has registers for all weights of the states, in f32.
+bool FitsRegisters(const RecurrenceSizes& sizes, const Gpu& gpu) {
   const int64_t threads = RoundedUp(sizes.kind->gates * sizes.units, kWarpThreads);
   const int64_t registers = RoundedUp(sizes.units, kStateMultiple) + kOtherRegisters;
   return threads <= kMostThreadsOfGpu && registers <= kMostRegisters &&
-         threads * registers <= kRegisters;
+         threads * registers <= gpu.registers;
 }
 
 }  // namespace
@@ -40,7 +38,8 @@ int64_t RecurrenceRows(const Node& node, TargetKind target, int64_t wanted) {
   return rows;
 }
 
-RecurrenceWriter::RecurrenceWriter(const Node& region, KernelBuilder& builder)
+RecurrenceWriter::RecurrenceWriter(const Node& region, const PlanOptions& options,
+                                   KernelBuilder& builder)
     : region_(region),
       builder_(builder),
       lowering_(region, builder),
@@ -50,7 +49,7 @@ RecurrenceWriter::RecurrenceWriter(const Node& region, KernelBuilder& builder)
       batch_first_(node_.Int("batch_first") != 0),
       is_cpu_(builder.target() == TargetKind::kCpu),
       in_registers_(!is_cpu_ && builder.shape().block_size == 0 && dtype_ != Dtype::kF64 &&
-                    FitsRegisters(sizes_)),
+                    FitsRegisters(sizes_, *options.gpu)),
       pitch_(in_registers_ ? RoundedUp(sizes_.units, kStateMultiple) : sizes_.units) {}
 
 CExpr RecurrenceWriter::Gate(const std::string& name) {

@@ -8,6 +8,7 @@
 #include "compiler/kernel/idioms.h"
 #include "compiler/kernel/region_lowering.h"
 #include "compiler/kernel/size_names.h"
+#include "compiler/plan/plan_program.h"
 #include "compiler/support/adt.h"
 
 namespace fusec {
@@ -24,7 +25,7 @@ inline constexpr int64_t kStateMultiple = 4 * 4;
 // loops over the block's rows and a thread's units. plan_recurrence.cc says what stands in these.
 class RecurrenceWriter {
  protected:
-  RecurrenceWriter(const Node& region, KernelBuilder& builder);
+  RecurrenceWriter(const Node& region, const PlanOptions& options, KernelBuilder& builder);
 
   bool has(int operand) const { return node_.operand(operand) != nullptr; }
   bool is_lstm() const { return sizes_.kind->cell == Cell::kLstm; }

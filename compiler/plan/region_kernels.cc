@@ -105,6 +105,8 @@ RegionKernels::RegionKernels(const Node& region, std::string name, std::vector<s
       options_(options),
       graph_(graph),
       class_(RegionClassOf(region)) {
+  FUSEC_CHECK(options.target == TargetKind::kCpu || options.gpu != nullptr,
+              "plans for a GPU need one of the table in support/gpu.h");
   size_ = region.result()->type.ElementCount();
   if (class_ == RegionClass::kBlockProgram) size_ = Product(region.Get<Exprs>("rows"));
   if (class_ == RegionClass::kRecurrence)
@@ -399,7 +401,7 @@ Step RegionKernels::PlanOne(const Variant& variant, std::vector<IndexSite>& site
   else if (class_ == RegionClass::kSequential)
     step.kernel = PlanSequential(region_, builder);
   else if (class_ == RegionClass::kRecurrence)
-    step.kernel = PlanRecurrence(region_, builder);
+    step.kernel = PlanRecurrence(region_, options_, builder);
   else
     step.kernel = PlanLoop(region_, builder);
   return step;

@@ -10,16 +10,17 @@ namespace {
 // Data sheets of NVIDIA: T4 (2019), A100 80 GB SXM (2021), A10 (2021), L40S (2023), H100 SXM5
 // (2023; an H200 differs in memory only: 4.8 TB/s), DGX and HGX B200 (2024, an eighth); of the
 // GeForce RTX 5090 appendix A of "NVIDIA RTX Blackwell GPU Architecture". Where they give a peak
-// with sparsity only, half of it stands here.
-//
-//                       card              SMs  bytes/s   f32      TF32      f16
-constexpr Card kT4 = {"T4", 40, 0.320e12, 8.1e12, 0, 65e12};
-constexpr Card kA100 = {"A100 SXM 80 GB", 108, 2.039e12, 19.5e12, 156e12, 312e12};
-constexpr Card kA10 = {"A10", 72, 0.600e12, 31.2e12, 62.5e12, 125e12};
-constexpr Card kL40S = {"L40S", 142, 0.864e12, 91.6e12, 183e12, 362e12};
-constexpr Card kH100 = {"H100 SXM5", 132, 3.350e12, 67e12, 494e12, 989e12};
-constexpr Card kB200 = {"B200", 148, 8.000e12, 75e12, 1125e12, 2250e12};
-constexpr Card kRtx5090 = {"RTX 5090", 170, 1.792e12, 104.8e12, 104.8e12, 209.5e12};
+// with sparsity only, half of it stands here. Columns: name, multiprocessors, bytes a second of its
+// memory, and operations a second in f32, TF32 and f16.
+// clang-format off
+constexpr Card kT4      = {"T4",               40, 0.320e12,   8.1e12,        0,    65e12};
+constexpr Card kA100    = {"A100 SXM 80 GB",  108, 2.039e12,  19.5e12,   156e12,   312e12};
+constexpr Card kA10     = {"A10",              72, 0.600e12,  31.2e12,  62.5e12,   125e12};
+constexpr Card kL40S    = {"L40S",            142, 0.864e12,  91.6e12,   183e12,   362e12};
+constexpr Card kH100    = {"H100 SXM5",       132, 3.350e12,    67e12,   494e12,   989e12};
+constexpr Card kB200    = {"B200",            148, 8.000e12,    75e12,  1125e12,  2250e12};
+constexpr Card kRtx5090 = {"RTX 5090",        170, 1.792e12, 104.8e12, 104.8e12, 209.5e12};
+// clang-format on
 
 constexpr GpuFeatures kTuring = {};
 constexpr GpuFeatures kAmpere = {.tensor_cores = true, .async_copies = true};
@@ -38,23 +39,25 @@ constexpr int kRegisters = 64 << 10;
 // CUDA C++ Programming Guide 13.0, "Technical Specifications per Compute Capability" and "Feature
 // Support per Compute Capability"; blocks and shared memory also cuda_occupancy.h of toolkit 13.0;
 // wgmma: PTX ISA 9.0. Generations without a card of their own above have that of the one beside.
-//
-//   architecture cap  threads blocks registers  shared     a block's  features    card
+// Columns: architecture and capability; what a multiprocessor has of threads, blocks, registers and
+// shared bytes, and a block of the latter; features; card.
+// clang-format off
 constexpr Gpu kGpus[] = {
-    {"sm_75", 75, 1024, 16, kRegisters, 64 << 10, 64 << 10, kTuring, &kT4},
-    {"sm_80", 80, 2048, 32, kRegisters, 164 << 10, 163 << 10, kAmpere, &kA100},
-    {"sm_86", 86, 1536, 16, kRegisters, 100 << 10, 99 << 10, kAmpere, &kA10},
-    {"sm_87", 87, 1536, 16, kRegisters, 164 << 10, 163 << 10, kAmpere, &kA10},
-    {"sm_89", 89, 1536, 24, kRegisters, 100 << 10, 99 << 10, kAmpere, &kL40S},
-    {"sm_90", 90, 2048, 32, kRegisters, 228 << 10, 227 << 10, kHopper, &kH100},
-    {"sm_90a", 90, 2048, 32, kRegisters, 228 << 10, 227 << 10, kHopperA, &kH100},
-    {"sm_100", 100, 2048, 32, kRegisters, 228 << 10, 227 << 10, kBlackwell, &kB200},
+    {"sm_75",    75, 1024, 16, kRegisters,  64 << 10,  64 << 10, kTuring,    &kT4},
+    {"sm_80",    80, 2048, 32, kRegisters, 164 << 10, 163 << 10, kAmpere,    &kA100},
+    {"sm_86",    86, 1536, 16, kRegisters, 100 << 10,  99 << 10, kAmpere,    &kA10},
+    {"sm_87",    87, 1536, 16, kRegisters, 164 << 10, 163 << 10, kAmpere,    &kA10},
+    {"sm_89",    89, 1536, 24, kRegisters, 100 << 10,  99 << 10, kAmpere,    &kL40S},
+    {"sm_90",    90, 2048, 32, kRegisters, 228 << 10, 227 << 10, kHopper,    &kH100},
+    {"sm_90a",   90, 2048, 32, kRegisters, 228 << 10, 227 << 10, kHopperA,   &kH100},
+    {"sm_100",  100, 2048, 32, kRegisters, 228 << 10, 227 << 10, kBlackwell, &kB200},
     {"sm_100a", 100, 2048, 32, kRegisters, 228 << 10, 227 << 10, kBlackwell, &kB200},
-    {"sm_103", 103, 2048, 32, kRegisters, 228 << 10, 227 << 10, kBlackwell, &kB200},
-    {"sm_110", 110, 1536, 24, kRegisters, 228 << 10, 227 << 10, kBlackwell, &kB200},
-    {"sm_120", 120, 1536, 24, kRegisters, 100 << 10, 99 << 10, kBlackwell, &kRtx5090},
-    {"sm_121", 121, 1536, 24, kRegisters, 100 << 10, 99 << 10, kBlackwell, &kRtx5090},
+    {"sm_103",  103, 2048, 32, kRegisters, 228 << 10, 227 << 10, kBlackwell, &kB200},
+    {"sm_110",  110, 1536, 24, kRegisters, 228 << 10, 227 << 10, kBlackwell, &kB200},
+    {"sm_120",  120, 1536, 24, kRegisters, 100 << 10,  99 << 10, kBlackwell, &kRtx5090},
+    {"sm_121",  121, 1536, 24, kRegisters, 100 << 10,  99 << 10, kBlackwell, &kRtx5090},
 };
+// clang-format on
 
 // 90 of "sm_90a"; nothing of "cpu".
 std::optional<int> CapabilityOf(std::string_view architecture) {
