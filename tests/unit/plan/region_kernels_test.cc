@@ -160,17 +160,34 @@ TEST(RegionKernels, PlansWithoutMeasurementsAndWhereTheyAgree) {
   EXPECT_GT(product.Ranges({}).size(), 3u);
 }
 
-// One plan as a whole, to be read.
-TEST(RegionKernels, PlansALayerOfAnMlp) {
-  const Planner layer(Layer(3456, 512), "sm_90a");
-  EXPECT_EQ(layer.Ranges({}),
-            Texts({"0..1_rows_1", "2..4_rows_4", "5..16_rows_by_8",
-                   "17..128_warpgroup_64x64_cluster_8", "129..256_warpgroup_64x64_cluster_4",
-                   "257..512_warpgroup_64x64_cluster_2", "513..1024_warpgroup_64x64",
-                   "1025..2112_warpgroup_64x128", "2113.._warpgroup_128x128"}));
+// The more rows there are, the larger tiles get, and the fewer blocks share out a sum.
+TEST(RegionKernels, PlansALayerOfAnMlpFromFewRowsToMany) {
+  const auto planned = Planner(Layer(3456, 512), "sm_90a").kernels.Planned();
+  EXPECT_TRUE(std::holds_alternative<schedule::Rows>(planned.front().choice.product));
+  const auto* last = std::get_if<schedule::Warpgroup>(&planned.back().choice.product);
+  ASSERT_NE(last, nullptr);
+  EXPECT_EQ(last->split_k.blocks, 1);
+  bool has_tiles = false;
+  int64_t elements = 0;
+  for (const Variant& variant : planned) {
+    const auto* tile = std::get_if<schedule::Warpgroup>(&variant.choice.product);
+    EXPECT_TRUE(tile != nullptr || !has_tiles) << variant.suffix;
+    if (tile == nullptr) continue;
+    EXPECT_GE(tile->rows * tile->columns, elements) << variant.suffix;
+    elements = tile->rows * tile->columns;
+    has_tiles = true;
+  }
   // The library is ahead of blocks alone, of TF32.
-  const auto tf32 = Planner(Layer(3456, 512), "sm_90a", "high").Ranges({});
-  EXPECT_EQ(tf32.back(), "513..");
+  EXPECT_TRUE(
+      IsLibrary(Planner(Layer(3456, 512), "sm_90a", "high").kernels.Planned().back().choice));
+}
+
+// The kernels of a GPU depend on which it is.
+TEST(RegionKernelsDeathTest, NeedAGpuOfTheTable) {
+  const auto graph = *Parse(kProduct);
+  const PlanOptions options{TargetKind::kGpu};
+  EXPECT_DEATH(RegionKernels(*graph->nodes.back(), "k00", {}, options, *graph),
+               "need one of the table");
 }
 
 TEST(RegionKernels, ServesEveryNumberOfRowsByOneKernelThatCan) {
