@@ -3,6 +3,7 @@
 #include <set>
 
 #include "compiler/reference/interpreter.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/check.h"
 
 namespace fusec {
@@ -40,7 +41,7 @@ class ProgramWriter {
   }
 
   Value* WriteMade(const Derivation& made) {
-    std::map<const Value*, Value*> values;
+    DenseMap<const Value*, Value*> values;
     for (size_t i = 0; i < made.sources.size(); ++i)
       values[made.program->inputs[i].get()] = Write(*made.sources[i]);
     const Value* output = made.program->outputs[0];
@@ -85,7 +86,7 @@ class ProgramWriter {
   }
 
   Graph& graph_;
-  std::map<const Derivation*, Value*> known_;  // looked up only
+  DenseMap<const Derivation*, Value*> known_;
   std::set<std::string> names_;
 };
 
@@ -110,7 +111,7 @@ class Reached {
     for (const auto& equal : derivation.equals) Visit(*equal);
     all_.push_back(&derivation);
   }
-  std::set<const Derivation*> seen_;
+  SmallPtrSet<const Derivation*, 16> seen_;
   std::vector<const Derivation*> all_;
 };
 
@@ -178,7 +179,7 @@ std::unique_ptr<Graph> WeightsProgram(const Derivations& initializers,
 
 Result<std::vector<TensorData>> RunWeightsProgram(const Graph& program,
                                                   ArrayRef<TensorData> inputs) {
-  std::map<const Value*, TensorData> values;
+  DenseMap<const Value*, TensorData> values;
   for (size_t i = 0; i < inputs.size(); ++i) values[program.inputs[i].get()] = inputs[i];
   for (const auto& node : program.nodes) {
     if (node->kind == OpKind::kConstant) {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <set>
 
 #include "codegen_templates/templates.h"
+#include "compiler/support/adt.h"
 #include "compiler/support/check.h"
 #include "compiler/support/words.h"
 
@@ -226,15 +226,17 @@ const std::vector<DevicePart>& PartsOf(const std::string& file) {
   return found->second;
 }
 
+using DeviceParts = SmallPtrSet<const DevicePart*, 32>;
+
 // The declarations that some code reaches in files.
-std::set<const DevicePart*> Reached(std::string_view code, ArrayRef<std::string> files) {
+DeviceParts Reached(std::string_view code, ArrayRef<std::string> files) {
   std::map<std::string_view, std::vector<const DevicePart*>> by_name;
   for (const std::string& file : files) {
     for (const DevicePart& part : PartsOf(file)) {
       if (part.kind == Kind::kDeclaration) by_name[part.name].push_back(&part);
     }
   }
-  std::set<const DevicePart*> reached;
+  DeviceParts reached;
   std::vector<std::string_view> words = WordsOfCode(code);
   while (!words.empty()) {
     const auto found = by_name.find(words.back());
@@ -250,7 +252,7 @@ std::set<const DevicePart*> Reached(std::string_view code, ArrayRef<std::string>
 }
 
 // Which parts of a file a kernel carries: what is reached, and what stands around it.
-std::vector<bool> Kept(ArrayRef<DevicePart> parts, const std::set<const DevicePart*>& reached) {
+std::vector<bool> Kept(ArrayRef<DevicePart> parts, const DeviceParts& reached) {
   std::vector<bool> kept(parts.size(), false);
   std::vector<size_t> open;  // the branches around a part: each #if, and its #else behind it
   bool any = false;
@@ -275,7 +277,7 @@ std::vector<bool> Kept(ArrayRef<DevicePart> parts, const std::set<const DevicePa
 std::vector<DevicePart> TakeApart(std::string_view file) { return FileReader(file).Read(); }
 
 std::string DeviceFunctionsFor(std::string_view code, ArrayRef<std::string> files) {
-  const std::set<const DevicePart*> reached = Reached(code, files);
+  const DeviceParts reached = Reached(code, files);
   std::string text;
   for (const std::string& file : files) {
     const std::vector<DevicePart>& parts = PartsOf(file);

@@ -1,7 +1,6 @@
 #include "compiler/driver/artifact/constant_sources.h"
 
 #include <algorithm>
-#include <set>
 
 #include "compiler/ir/op_def.h"
 #include "compiler/support/adt.h"
@@ -11,8 +10,7 @@ namespace fusec {
 
 namespace {
 
-void CollectNodes(const Value* value, std::set<const Value*>& inputs,
-                  std::set<const Node*>& nodes) {
+void CollectNodes(const Value* value, ValueSet& inputs, NodeSet& nodes) {
   if (!value->producer) {
     inputs.insert(value);
     return;
@@ -40,8 +38,8 @@ const Value* WeightsTrace::OutputOf(const Node& constant) const {
 std::optional<ConstantSources> WeightsTrace::SourcesOf(const Node& constant) const {
   const Value* output = OutputOf(constant);
   if (output == nullptr) return std::nullopt;
-  std::set<const Value*> inputs;
-  std::set<const Node*> nodes;
+  ValueSet inputs;
+  NodeSet nodes;
   CollectNodes(output, inputs, nodes);
   ConstantSources sources;
   for (size_t i = 0; i < program_->inputs.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "compiler/support/adt.h"
 #include "passes/lineage.h"
 
 namespace fusec {
@@ -216,11 +217,11 @@ std::vector<RowTable> MergeTables(ArrayRef<std::vector<RowTable>> by_target) {
 
 void FixTablesOfPlan(const ProgramPlan& plan, const Graph& graph, std::vector<RowTable>& tables) {
   const std::map<std::string, const Node*> constants = ConstantsOf(graph);
-  std::map<const Value*, bool> is_plain;  // looked up only; of constants that steps read
-  std::map<const Value*, std::string> read_by;
+  DenseMap<const Value*, bool> is_plain;  // of constants that steps read
+  DenseMap<const Value*, std::string> read_by;
   const auto add = [&](const Value* value, bool plain, const std::string& step) {
     if (!IsConstant(value)) return;
-    const auto [place, is_new] = is_plain.emplace(value, plain);
+    const auto [place, is_new] = is_plain.try_emplace(value, plain);
     place->second = place->second && plain;
     if (is_new || !plain) read_by[value] = step;
   };

@@ -40,7 +40,7 @@ class CodeLinker {
  public:
   // Claims names in the order in which kernels do: results, operands, then what lies between.
   explicit CodeLinker(const Graph& body) : body_(body) {
-    std::map<const Value*, size_t> makers;  // looked up only
+    DenseMap<const Value*, size_t> makers;
     for (size_t i = 0; i < body.nodes.size(); ++i) {
       for (const auto& result : body.nodes[i]->results) makers[result.get()] = i;
     }
