@@ -209,6 +209,18 @@ nb::object ArrayLibrary::DtypeObject(fusec_dtype dtype) {
   return object = module_.attr("dtype")(name);
 }
 
+// The keyword arguments of torch.empty for a tensor on a device.
+nb::dict ArrayLibrary::TorchOptions(fusec_dtype dtype, int gpu) {
+  for (const TorchOption& option : torch_options_) {
+    if (option.dtype == dtype && option.gpu == gpu) return option.keywords;
+  }
+  nb::dict keywords;
+  keywords["dtype"] = DtypeObject(dtype);
+  keywords["device"] = module_.attr("device")(GpuName(gpu));
+  torch_options_.push_back({dtype, gpu, keywords});
+  return keywords;
+}
+
 // A view of the first elements of a dense tensor.
 nb::object FirstElements(nb::handle tensor, const std::vector<int64_t>& dims) {
   if (nb::isinstance<HostTensor>(tensor))
@@ -245,7 +257,10 @@ Output ArrayLibrary::AllocateExchanged(fusec_dtype dtype, const std::vector<int6
 
 Output ArrayLibrary::Allocate(fusec_dtype dtype, const std::vector<int64_t>& dims, int gpu,
                               nb::handle like, void* stream) {
-  if (api_ != nullptr) return AllocateExchanged(dtype, dims, gpu);
+  // On a GPU, torch.empty takes 2 us less than the same through DLPack (tests/gpu/python_checks.py,
+  // results of 2026-11-25: 4.3 us of 6.5); in host memory it takes longer.
+  const bool by_torch = kind_ == Kind::kTorch && (api_ == nullptr || gpu >= 0);
+  if (api_ != nullptr && !by_torch) return AllocateExchanged(dtype, dims, gpu);
   Output output;
   const bool as_host_tensor = kind_ == Kind::kPlain || (kind_ == Kind::kArrayApi && gpu < 0);
   if (as_host_tensor) {
@@ -257,19 +272,26 @@ Output ArrayLibrary::Allocate(fusec_dtype dtype, const std::vector<int64_t>& dim
     return output;
   }
   const nb::tuple shape = ShapeTuple(dims);
-  const nb::object type = DtypeObject(dtype);
   if (kind_ == Kind::kNumpy) {
-    output.object = empty_(shape, type);
+    output.object = empty_(shape, DtypeObject(dtype));
     ReadNumpy(output.object, true, output.view);
     return output;
   }
-  if (kind_ == Kind::kTorch)
-    output.object = empty_(shape, nb::arg("dtype") = type, nb::arg("device") = GpuName(gpu));
-  else if (kind_ == Kind::kCupy)
-    output.object = empty_(shape, type);
+  if (by_torch) {
+    const nb::tuple arguments = nb::make_tuple(shape);
+    PyObject* made = PyObject_Call(empty_.ptr(), arguments.ptr(), TorchOptions(dtype, gpu).ptr());
+    if (made == nullptr) throw nb::python_error();
+    output.object = nb::steal(made);
+  } else if (kind_ == Kind::kCupy) {
+    output.object = empty_(shape, DtypeObject(dtype));
+  } else {
+    output.object = empty_(shape, nb::arg("dtype") = DtypeObject(dtype),
+                           nb::arg("device") = like.attr("device"));
+  }
+  if (api_ != nullptr)
+    ReadExchanged(*api_, output.object, output.view);
   else
-    output.object = empty_(shape, nb::arg("dtype") = type, nb::arg("device") = like.attr("device"));
-  ReadDlpack(output.object, stream, output.view);
+    ReadDlpack(output.object, stream, output.view);
   return output;
 }
 

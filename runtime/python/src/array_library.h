@@ -6,6 +6,7 @@
 
 #include <array>
 #include <memory>
+#include <vector>
 
 #include "runtime/python/src/dtype.h"
 #include "runtime/python/src/tensor_view.h"
@@ -72,6 +73,7 @@ class ArrayLibrary {
   ArrayLibrary(Kind kind, nb::object module, const dlpack::ExchangeApi* api);
   void ReadNumpy(nb::handle object, bool writable, TensorView& view);
   nb::object DtypeObject(fusec_dtype dtype);
+  nb::dict TorchOptions(fusec_dtype dtype, int gpu);
   Output AllocateExchanged(fusec_dtype dtype, const std::vector<int64_t>& dims, int gpu);
 
   Kind kind_;
@@ -79,7 +81,14 @@ class ArrayLibrary {
   const dlpack::ExchangeApi* api_ = nullptr;
   bool is_stream_ordered_ = false;
   nb::object empty_;
-  std::array<nb::object, kDtypeCount> dtypes_;  // found when first asked for
+  // Made when first asked for.
+  std::array<nb::object, kDtypeCount> dtypes_;
+  struct TorchOption {
+    fusec_dtype dtype;
+    int gpu;
+    nb::dict keywords;
+  };
+  std::vector<TorchOption> torch_options_;
 };
 
 }  // namespace fusec::python
