@@ -198,6 +198,13 @@ class Progress(unittest.TestCase):
             fusec.compile("model.onnx")
         self.assertEqual(said.getvalue(), "fusec: warning: odd\nno end of line")
 
+    def test_another_stream(self):
+        self.fake_program('echo "fusec: warning: odd" >&2; exit 0')
+        stream = io.StringIO()
+        with contextlib.redirect_stderr(io.StringIO()) as said, _program.saying_to(stream):
+            fusec.compile("model.onnx")
+        self.assertEqual((stream.getvalue(), said.getvalue()), ("fusec: warning: odd\n", ""))
+
     def test_no_stderr_at_all(self):
         self.fake_program('echo "fusec: error: it broke" >&2; exit 70')
         with mock.patch.object(sys, "stderr", None):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import errno
 import importlib.util
 import os
@@ -12,18 +14,29 @@ import subprocess
 import sys
 import threading
 import typing
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from fusec import _errors
 
 PROGRAM = str(pathlib.Path(__file__).parent / "bin" / "fusec")
 INTERRUPTED = 130
 _ERROR = b"fusec: error: "
+_stream: contextvars.ContextVar[Any] = contextvars.ContextVar("stream", default=None)  # None: sys.stderr
 
 
 def main() -> None:
     """The command `fusec` of the environment: becomes the program."""
     os.execv(PROGRAM, ["fusec", *sys.argv[1:]])
+
+
+@contextlib.contextmanager
+def saying_to(stream: Any) -> Iterator[None]:
+    """In this context, what the program says on stderr goes to `stream` instead of sys.stderr."""
+    before = _stream.set(stream)
+    try:
+        yield
+    finally:
+        _stream.reset(before)
 
 
 def run(arguments: Sequence[str]) -> str:
@@ -41,9 +54,10 @@ def run(arguments: Sequence[str]) -> str:
 
 
 def _run(command: list[str]) -> tuple[int, str, str]:
-    show = _Shown(sys.stderr)
+    stream = _stream.get() or sys.stderr
+    show = _Shown(stream)
     # A terminal of its own for a program whose progress somebody sees: it draws progress only there.
-    is_seen = hasattr(sys.stderr, "isatty") and sys.stderr.isatty()
+    is_seen = hasattr(stream, "isatty") and stream.isatty()
     if is_seen:
         reading, writing = pty.openpty()
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import inspect
+import io
 import logging
 import os
 import pathlib
@@ -17,7 +18,9 @@ from typing import Any, Callable, Mapping, Sequence
 import torch
 
 import fusec
-from fusec import _errors
+from fusec import _errors, _program
+
+_log = logging.getLogger("fusec")
 
 
 class Unsupported(Exception):
@@ -61,13 +64,19 @@ def export(module: Any, args: Any, path: str, dynamic_shapes: Any = None) -> Non
 
 
 def _write(module: Any, args: tuple, path: str, **flags: Any) -> None:
+    import onnxscript.optimizer  # which the exporter needs, too
+
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)  # the exporter's warnings are about itself
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            torch.onnx.export(module, args, path, dynamo=True, verbose=False, **flags)
+            # Of the exporter's optimizer only what computes sizes. The rest takes numbers that are nearly 0 for 0, so that log(x + 1e-15)
+            # becomes log(x).
+            program = torch.onnx.export(module, args, dynamo=True, verbose=False, optimize=False, **flags)
+            onnxscript.optimizer.fold_constants(program.model)
+            program.save(path, external_data=True)
     finally:
         logger.setLevel(level)
 
@@ -119,7 +128,8 @@ def backend(
     """torch.compile(model, backend="fusec"): runs graphs of inference as fused kernels.
 
     A graph is exported to ONNX and compiled when it first runs; artifacts are cached by content. What fusec does not support, and what
-    needs gradients, PyTorch runs as ever, and one FallbackWarning says why. options: those of fusec.compile, such as
+    needs gradients, PyTorch runs as ever, and one FallbackWarning says why. What the compiler says of a graph goes to the logger "fusec".
+    options: those of fusec.compile, such as
     options={"matmul_precision": "high"}.
     """
     return _Graph(graph_module, dict(options or {}))
@@ -306,7 +316,14 @@ def _load_cached(write: Callable[[str], None], device: torch.device, options: di
             except _errors.BadArtifact:  # damaged, or of another version
                 shutil.rmtree(cached)
         cached.parent.mkdir(parents=True, exist_ok=True)
-        fusec.compile(path, cached, **flags)
+        # The user knows neither the file nor its sizes: where they are fixed, torch.compile exports others again.
+        said = io.StringIO()
+        try:
+            with _program.saying_to(said):
+                fusec.compile(path, cached, **flags)
+        finally:
+            for line in said.getvalue().splitlines():
+                _log.info(line)
     return fusec.load(cached, device)
 
 
