@@ -15,6 +15,7 @@
 
 #include "compiler/package/output_path.h"
 #include "compiler/support/interrupt.h"
+#include "compiler/support/leftovers.h"
 #include "runtime/src/artifact/hash.h"
 #include "runtime/src/artifact/manifest.h"
 
@@ -45,13 +46,19 @@ bool Replace(const std::string& made, const std::string& target, std::error_code
 }
 
 // A new folder beside `target`. Processes of containers have the same numbers, and one that was
-// killed leaves its folder.
+// killed leaves its folder, which the next one sweeps.
 Result<std::string> MakeFolderBeside(const std::string& target) {
   constexpr int kMostTries = 1000;
-  const std::string first = target + ".partial." + std::to_string(getpid());
+  const std::string prefix = target + ".fusec-partial.";
+  const fs::path beside(prefix);
+  SweepFolders(beside.parent_path().string(), beside.filename().string());
+  const std::string first = prefix + std::to_string(getpid());
   for (int i = 0; i < kMostTries; ++i) {
     std::string folder = i == 0 ? first : first + "." + std::to_string(i);
-    if (mkdir(folder.c_str(), 0777) == 0) return folder;
+    if (mkdir(folder.c_str(), 0777) == 0) {
+      HoldFolder(folder);
+      return folder;
+    }
     if (errno != EEXIST) break;
   }
   return Fail(ErrorKind::kUsage, std::strerror(errno));

@@ -13,9 +13,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <mutex>
 
 #include "compiler/support/adt.h"
 #include "compiler/support/interrupt.h"
+#include "compiler/support/leftovers.h"
 
 extern char** environ;
 
@@ -112,6 +114,7 @@ ChildResult RunChild(ArrayRef<std::string> arguments, const std::string& tempora
     result.errors = std::strerror(spawned);
     return result;
   }
+  const ChildGroup group(child);
   result.exit_code = std::max(WaitFor(child, [child] { kill(-child, SIGTERM); }), -1);
   result.output = output.Text();
   result.errors = errors.Text();
@@ -134,11 +137,15 @@ int RunInCopy(function_ref<int()> work) {
 Result<std::string> MakeTemporaryFolder() {
   const char* temp = std::getenv("TMPDIR");
   const std::string parent = temp && *temp ? temp : "/tmp";
-  std::string folder = parent + "/fusec-XXXXXX";
+  const std::string prefix = "fusec-work-";
+  static std::once_flag swept;
+  std::call_once(swept, [&] { SweepFolders(parent, prefix); });
+  std::string folder = parent + "/" + prefix + "XXXXXX";
   if (!mkdtemp(folder.data())) {
     return Fail(ErrorKind::kToolchain,
                 "cannot make a temporary folder in " + parent + ": " + std::strerror(errno));
   }
+  HoldFolder(folder);
   return folder;
 }
 

@@ -13,7 +13,8 @@ struct ChildResult {
 };
 
 // Runs a program, found on PATH if its name has no slash, without a shell, and waits for it. Once
-// Interrupted(), it and what it started are ended. `temporary_folder`, if given, is its TMPDIR.
+// Interrupted(), it and what it started are ended, as they are where this process is killed.
+// `temporary_folder`, if given, is its TMPDIR.
 ChildResult RunChild(ArrayRef<std::string> arguments, const std::string& temporary_folder = "");
 
 // Runs `work` in a copy of this process, so that a crash in it ends only the copy. Gives the code
@@ -21,7 +22,8 @@ ChildResult RunChild(ArrayRef<std::string> arguments, const std::string& tempora
 // ends the copy.
 int RunInCopy(function_ref<int()> work);
 
-// A new folder in $TMPDIR or /tmp; the caller removes it (TemporaryFolder).
+// A new folder in $TMPDIR or /tmp; the caller removes it (TemporaryFolder). The first one of a
+// process sweeps those that killed processes left there.
 Result<std::string> MakeTemporaryFolder();
 
 }  // namespace fusec

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <thread>
 
+#include "compiler/support/leftovers.h"
+
 namespace fusec {
 
 namespace {
@@ -17,6 +19,7 @@ void AwaitInterrupts(sigset_t signals) {
   sigwait(&signals, &signal);
   interrupted = true;
   sigwait(&signals, &signal);
+  EndAll();
   std::signal(signal, SIG_DFL);
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   raise(signal);
@@ -44,6 +47,7 @@ bool Interrupted() { return interrupted; }
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
+  ReleaseFolder(path_);
 }
 
 }  // namespace fusec
