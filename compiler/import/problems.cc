@@ -67,12 +67,12 @@ Result<void> Problems::ToResult() const {
   lines.insert(lines.end(), lines_.begin(), lines_.end());
   std::string message;
   for (size_t i = 0; i < std::min(lines.size(), kMaxLines); ++i) {
-    message += (i > 0 ? "\n" : "") + path_ + ": " + lines[i];
+    message += (i > 0 ? "\n" : "") + path_ + ": " + PrintableLine(lines[i]);
   }
   if (lines.size() > kMaxLines) {
     message += "\nand " + std::to_string(lines.size() - kMaxLines) + " more";
   }
-  return ModelError(Printable(message));
+  return ModelError(message);
 }
 
 }  // namespace fusec

@@ -22,9 +22,25 @@ std::string Painted(const std::string& text, const char* code, int descriptor) {
   return ColourOn(descriptor) ? std::string("\033[") + code + "m" + text + "\033[0m" : text;
 }
 
+// A line of a bounded length: names and attributes of models may have any.
+std::string Bounded(const std::string& line) {
+  constexpr size_t kMostBytes = 2000, kEndBytes = 300;
+  if (line.size() <= kMostBytes) return line;
+  const auto begins_character = [&](size_t at) { return (line[at] & 0xc0) != 0x80; };  // of UTF-8
+  size_t head = kMostBytes - kEndBytes, tail = line.size() - kEndBytes;
+  while (head > 0 && !begins_character(head)) --head;
+  while (tail < line.size() && !begins_character(tail)) ++tail;
+  return line.substr(0, head) + "..." + line.substr(tail);
+}
+
 void PrintLine(const std::string& prefix, const std::string& message) {
+  std::string lines;
+  for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+    end = message.find('\n', begin);
+    lines += Bounded(message.substr(begin, end - begin)) + "\n";
+  }
   std::fflush(stdout);
-  std::fprintf(stderr, "%s%s\n", prefix.c_str(), message.c_str());
+  std::fputs((prefix + lines).c_str(), stderr);
 }
 
 // Three significant digits and the prefix of a thousand, a million, ...

@@ -13,7 +13,7 @@
 namespace fusec {
 
 // Text for people. stdout carries results and nothing else; the three Print functions write a line
-// to stderr.
+// to stderr, or some if the message has some, of 2,000 bytes at most.
 void PrintError(const std::string& message);    // "fusec: error: ..."
 void PrintWarning(const std::string& message);  // "fusec: warning: ..."
 void PrintNote(const std::string& message);     // "fusec: ..."

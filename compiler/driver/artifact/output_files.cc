@@ -10,8 +10,11 @@ namespace fusec {
 
 namespace {
 
+// File systems take 255 bytes; a number and the ending come behind these.
+constexpr size_t kMostBytes = 240;
+
 std::string FileNameOf(const std::string& name, std::set<std::string>& taken) {
-  std::string file = name;
+  std::string file = name.substr(0, kMostBytes);
   for (char& c : file) {
     const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                       c == '.' || c == '_' || c == '-';

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -9,6 +10,21 @@
 #include "compiler/support/check.h"
 #include "compiler/support/interrupt.h"
 #include "compiler/support/terminal.h"
+
+namespace {
+
+// An error is one line, whatever names are in it. A model's problems are a list, and the log of a
+// compiler stands behind a line that ends in a colon.
+std::string TextOf(const fusec::Error& error) {
+  std::string text = error.message;
+  const bool may_be_list = error.kind == fusec::ErrorKind::kModel ||
+                           error.kind == fusec::ErrorKind::kToolchain ||
+                           text.find(":\n") != std::string::npos;
+  if (!may_be_list) std::replace(text.begin(), text.end(), '\n', '?');
+  return text;
+}
+
+}  // namespace
 
 // The program `fusec`. Its command line is described in README.md and by `fusec -h`.
 int main(int argc, char** argv) {
@@ -23,7 +39,7 @@ int main(int argc, char** argv) {
       return kInterrupted;
     }
     if (!code) {
-      fusec::PrintError(code.error().message);
+      fusec::PrintError(TextOf(code.error()));
       return static_cast<int>(code.error().kind);
     }
     // A full disk shows here at the latest.
