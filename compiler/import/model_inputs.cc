@@ -10,6 +10,7 @@
 #include "compiler/import/names.h"
 #include "compiler/import/problems.h"
 #include "compiler/import/tensor_proto.h"
+#include "compiler/ir/infer.h"
 #include "compiler/support/kernel_words.h"
 
 namespace fusec {
@@ -233,6 +234,9 @@ std::optional<std::string> WrongType(const onnx::ValueInfoProto& input) {
   const int element_type = input.type().tensor_type().elem_type();
   if (!DtypeFromOnnx(element_type)) return place + "has " + UnsupportedType(element_type);
   if (!input.type().tensor_type().has_shape()) return place + "has no shape, expected its rank";
+  if (const int rank = input.type().tensor_type().shape().dim_size(); rank > kMostAxes)
+    return place + "has rank " + std::to_string(rank) + ", expected at most " +
+           std::to_string(kMostAxes);
   return std::nullopt;
 }
 

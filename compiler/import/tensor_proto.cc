@@ -9,6 +9,7 @@
 
 #include "compiler/import/external_data.h"
 #include "compiler/import/narrow_types.h"
+#include "compiler/ir/infer.h"
 
 namespace fusec {
 namespace {
@@ -25,6 +26,9 @@ std::string DimsText(const onnx::TensorProto& proto) {
 
 // The dims, if none is negative and the tensor has an address space's worth of bytes at most.
 Result<std::vector<int64_t>> Dims(const onnx::TensorProto& proto, Dtype dtype) {
+  if (proto.dims_size() > kMostAxes)
+    return ModelError("has rank " + std::to_string(proto.dims_size()) + ", expected at most " +
+                      std::to_string(kMostAxes));
   int64_t bytes = DtypeBytes(dtype);
   for (const int64_t dim : proto.dims()) {
     if (dim < 0) return ModelError("has a negative dim: " + DimsText(proto));

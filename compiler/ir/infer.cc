@@ -101,7 +101,14 @@ Result<std::vector<TensorType>> InferTypes(OpKind kind, ArrayRef<Value*> operand
   for (const Value* operand : operands) {
     types.push_back(operand == nullptr ? nullptr : &operand->type);
   }
-  return def.functions.infer(InferContext{kind, types, attributes, ranges});
+  FUSEC_ASSIGN(std::vector<TensorType> results,
+               def.functions.infer(InferContext{kind, types, attributes, ranges}));
+  for (const TensorType& result : results) {
+    if (result.rank() > kMostAxes)
+      return ModelError(fmt::format("{} gives a tensor of rank {}, expected at most {}", def.text,
+                                    result.rank(), kMostAxes));
+  }
+  return results;
 }
 
 }  // namespace fusec
