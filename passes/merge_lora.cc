@@ -1,5 +1,7 @@
 #include "passes/merge_lora.h"
 
+#include <cmath>
+
 #include "passes/graph_edit.h"
 #include "passes/low_rank_adapter.h"
 
@@ -7,8 +9,9 @@ namespace fusec {
 
 namespace {
 
-// W + s A B, stored as W is.
-MadeConstant Merge(const ConstantMatrix& base, const LowRankAdapter& adapter) {
+// W + s A B, stored as W is; nullopt where an element is no finite number though W's is: a row
+// would meet NaN or infinity in other columns than it does beside the adapter.
+std::optional<MadeConstant> Merge(const ConstantMatrix& base, const LowRankAdapter& adapter) {
   TensorData merged(base.data->dtype(), base.data->dims());
   std::vector<double> row(base.results());
   for (int64_t k = 0; k < base.terms(); ++k) {
@@ -17,8 +20,13 @@ MadeConstant Merge(const ConstantMatrix& base, const LowRankAdapter& adapter) {
       const double weight = adapter.down.At(k, r);
       for (int64_t n = 0; n < base.results(); ++n) row[n] += weight * adapter.up.At(r, n);
     }
-    for (int64_t n = 0; n < base.results(); ++n)
-      merged.SetDouble(base.Position(k, n), base.At(k, n) + adapter.scale * row[n]);
+    for (int64_t n = 0; n < base.results(); ++n) {
+      const int64_t at = base.Position(k, n);
+      const double delta = adapter.scale * row[n];
+      merged.SetDouble(at, base.At(k, n) + delta);
+      const bool is_finite = std::isfinite(merged.GetDouble(at)) || !std::isfinite(base.At(k, n));
+      if (!is_finite || !std::isfinite(delta)) return std::nullopt;
+    }
   }
   Recipe recipe;
   Value* down = recipe.Exact(adapter.down.constant);
@@ -30,7 +38,7 @@ MadeConstant Merge(const ConstantMatrix& base, const LowRankAdapter& adapter) {
 
 }  // namespace
 
-Result<bool> MergeLora(Graph& graph, const PassOptions&, PassReport&) {
+Result<bool> MergeLora(Graph& graph, const PassOptions&, PassReport& report) {
   bool changed = false;
   ReaderMap readers = Readers(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -38,13 +46,17 @@ Result<bool> MergeLora(Graph& graph, const PassOptions&, PassReport&) {
     if (sum.kind != OpKind::kAdd) continue;
     const auto adapter = FindLowRankAdapter(graph, readers, sum);
     if (!adapter) continue;
+    std::optional<MadeConstant> merged = Merge(*RightWeights(*adapter->base), *adapter);
+    if (!merged) {
+      report.Refuse(sum.operand(adapter->delta), sum, kNotFinite, "finite weights");
+      continue;
+    }
     size_t place = 0;
     while (graph.nodes[place].get() != adapter->base) ++place;
     Builder builder(graph, place);
     builder.set_provenance(adapter->base->provenance);
     adapter->base->operands[1] =
-        AddConstant(builder, Merge(*RightWeights(*adapter->base), *adapter),
-                    adapter->base->operand(1)->name + "_with_lora");
+        AddConstant(builder, *std::move(merged), adapter->base->operand(1)->name + "_with_lora");
     adapter->base->provenance.insert(adapter->base->provenance.end(), sum.provenance.begin(),
                                      sum.provenance.end());
     Value* rest = sum.operand(1 - adapter->delta);

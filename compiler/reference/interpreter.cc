@@ -251,6 +251,7 @@ Result<std::vector<ReferenceTensor>> InterpretNode(const Node& node,
     graph.input_names.push_back(operand->name);
   }
   Builder builder(graph);
+  builder.set_provenance(node.provenance);  // for errors
   FUSEC_ASSIGN(Node * added, builder.Add(node.kind, operands, node.attributes));
   for (const auto& result : added->results) {
     graph.outputs.push_back(result.get());

@@ -18,6 +18,7 @@
 #include "compiler/support/adt.h"
 #include "compiler/support/interrupt.h"
 #include "passes/adapter_site.h"
+#include "passes/merge_lora.h"
 #include "passes/weights_program.h"
 
 namespace fusec {
@@ -110,6 +111,22 @@ int64_t BlockSharedBytes(ArrayRef<std::string> targets, const std::string& matmu
   return least == INT64_MAX ? 0 : least;
 }
 
+// Warnings of adapters whose merged weights would not be finite.
+std::vector<std::string> UnmergedAdapters(const PassReport& report) {
+  std::vector<std::string> warnings;
+  for (const Refusal& refusal : report.refusals) {
+    if (refusal.reason == kNotFinite)
+      warnings.push_back("adapter \"" + refusal.value + "\" is not merged: " + kNotFinite);
+  }
+  return warnings;
+}
+
+// Passes compute with the model's constants alone, so that data they meet are the model's.
+Error InModel(const std::string& path, Error error) {
+  if (error.kind != ErrorKind::kInput) return error;
+  return {ErrorKind::kModel, path + ": " + error.message};
+}
+
 Result<FusedGraphs> Fuse(Graph& graph, ArrayRef<std::string> targets, const CompileOptions& options,
                          PassManager& manager) {
   TableTracker shared(graph, manager.options.constant_names);
@@ -121,7 +138,11 @@ Result<FusedGraphs> Fuse(Graph& graph, ArrayRef<std::string> targets, const Comp
   follow(shared);
   FUSEC_TRY(manager.Run(graph, SharedPasses(options.round_every_op)));
   FusedGraphs fused;
-  if (options.batch_invariant) fused.warnings = SumsOverBatch(graph);
+  fused.warnings = UnmergedAdapters(manager.report());
+  if (options.batch_invariant) {
+    const auto sums = SumsOverBatch(graph);
+    fused.warnings.insert(fused.warnings.end(), sums.begin(), sums.end());
+  }
   fused.stored_tables = manager.report().stored_tables;
   fused.adapter_sites = manager.report().adapter_sites;
   fused.request_split = manager.report().request_split;
@@ -251,7 +272,9 @@ Result<FusedModel> FuseModel(const CompileOptions& options) {
                      options.table_cache,
                      BlockSharedBytes(targets, options.matmul_precision)};
   manager.dump_directory = options.dump_ir_directory;
-  FUSEC_ASSIGN(const FusedGraphs fused, Fuse(graph, targets, options, manager));
+  const Result<FusedGraphs> fused_graphs = Fuse(graph, targets, options, manager);
+  if (!fused_graphs) return tl::unexpected(InModel(options.model_path, fused_graphs.error()));
+  const FusedGraphs& fused = *fused_graphs;
   result.pass_timings = manager.timings();
   contents.stored_tables = fused.stored_tables;
   if (options.adapters) {
