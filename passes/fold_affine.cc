@@ -102,12 +102,11 @@ void Rewrite(Graph& graph, const NewLayer& layer, const Affine& affine) {
   ShiftResult(graph, product, layer.shift, name + "_shift");
 }
 
-bool FoldInto(Graph& graph, const PassOptions& options, Node& tail) {
+bool FoldInto(Graph& graph, const ReaderMap& readers, const PassOptions& options, Node& tail) {
   const bool may_match =
       tail.kind == OpKind::kMul || tail.kind == OpKind::kDiv ||
       (tail.kind == OpKind::kAdd && (Payload(tail.operand(0)) || Payload(tail.operand(1))));
   if (!may_match || tail.result()->type.rank() == 0) return false;
-  const auto readers = Readers(graph);
   const auto affine = MatchAffine(graph, readers, tail);
   std::vector<Node*> products;
   if (!affine || !FindLayers(graph, readers, options, tail.result(), products)) return false;
@@ -129,10 +128,12 @@ bool FoldInto(Graph& graph, const PassOptions& options, Node& tail) {
 
 Result<bool> FoldAffine(Graph& graph, const PassOptions& options, PassReport&) {
   bool changed = false;
+  ReaderMap readers = Readers(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (!FoldInto(graph, options, *graph.nodes[i])) continue;
+    if (!FoldInto(graph, readers, options, *graph.nodes[i])) continue;
     changed = true;
     RemoveDeadNodes(graph);
+    readers = Readers(graph);
     i = static_cast<size_t>(-1);  // the nodes moved: look again from the first
   }
   return changed;

@@ -142,7 +142,7 @@ void GiveWay(Graph& graph, Node& node, Value* value) {
 }
 
 // y = l * s or l / s, s constant and l scaled instead.
-bool FoldIntoLayer(Graph& graph, Node& node, const PassOptions& options) {
+bool FoldIntoLayer(Graph& graph, const ReaderMap& readers, Node& node, const PassOptions& options) {
   if (node.kind != OpKind::kMul && node.kind != OpKind::kDiv) return false;
   const int constant = node.kind == OpKind::kMul && Payload(node.operand(0)) ? 0 : 1;
   Value* scaled = node.operands[1 - constant];
@@ -154,7 +154,6 @@ bool FoldIntoLayer(Graph& graph, Node& node, const PassOptions& options) {
     if (node.kind == OpKind::kDiv) factors->Invert();
     if (!AllFinite(*factors) || std::count(factors->begin(), factors->end(), 0.0) != 0)
       return false;
-    const auto readers = Readers(graph);
     ScalePath path(graph, readers, options, *std::move(factors));
     if (!path.Follow(scaled, axis)) return false;
     for (const Replacement& replacement : path.replacements())
@@ -166,13 +165,12 @@ bool FoldIntoLayer(Graph& graph, Node& node, const PassOptions& options) {
 }
 
 // l + c + o, c and o constants behind a product l: l + (c + o).
-bool JoinAddends(Graph& graph, Node& node) {
+bool JoinAddends(Graph& graph, const ReaderMap& readers, Node& node) {
   if (node.kind != OpKind::kAdd) return false;
   const int constant = Payload(node.operand(0)) ? 0 : 1;
   Value* inner = node.operands[1 - constant];
   Node* sum = inner->producer;
   if (!sum || sum->kind != OpKind::kAdd || inner->type != node.result()->type) return false;
-  const auto readers = Readers(graph);
   if (readers.at(inner).size() != 1 || IsOutput(graph, inner)) return false;
   const int inner_constant = Payload(sum->operand(0)) ? 0 : 1;
   const Value* product = sum->operand(1 - inner_constant);
@@ -210,11 +208,14 @@ bool JoinAddends(Graph& graph, Node& node) {
 
 Result<bool> FoldScale(Graph& graph, const PassOptions& options, PassReport&) {
   bool changed = false;
+  ReaderMap readers = Readers(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& node = *graph.nodes[i];
-    if (!FoldIntoLayer(graph, node, options) && !JoinAddends(graph, node)) continue;
+    if (!FoldIntoLayer(graph, readers, node, options) && !JoinAddends(graph, readers, node))
+      continue;
     changed = true;
     RemoveDeadNodes(graph);
+    readers = Readers(graph);
     i = static_cast<size_t>(-1);  // the nodes moved: look again from the first
   }
   return changed;

@@ -66,10 +66,9 @@ std::optional<MadeConstant> Product(const ConstantMatrix& w, const ConstantMatri
   return recipe.Finish(product, std::move(merged));
 }
 
-bool MergeAbove(Graph& graph, const PassOptions& options, Node& product) {
+bool MergeAbove(Graph& graph, const ReaderMap& readers, const PassOptions& options, Node& product) {
   const auto v = RightWeights(product);
   if (!v) return false;
-  const auto readers = Readers(graph);
   const auto above = FindAbove(graph, readers, product.operand(0));
   if (!above || !HasOneReader(graph, readers, product.operand(1)) ||
       IsKeptAdapter(product, readers, options))
@@ -93,10 +92,12 @@ bool MergeAbove(Graph& graph, const PassOptions& options, Node& product) {
 
 Result<bool> MergeLinear(Graph& graph, const PassOptions& options, PassReport&) {
   bool changed = false;
+  ReaderMap readers = Readers(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (!MergeAbove(graph, options, *graph.nodes[i])) continue;
+    if (!MergeAbove(graph, readers, options, *graph.nodes[i])) continue;
     changed = true;
     RemoveDeadNodes(graph);
+    readers = Readers(graph);
     i = static_cast<size_t>(-1);  // the nodes moved: look again from the first
   }
   return changed;
