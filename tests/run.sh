@@ -9,8 +9,8 @@
 #          tests/run.sh --nightly     the latter; pages of fusec report in a headless Chromium, which is installed where it is missing;
 #                                     10,000 random graphs, other ones every day, fused and compiled for the CPU, against the interpreter;
 #                                     a tenth of them by every kernel that may be tried, and by the text for GPUs; and as many random
-#                                     sequences of runs on a CUDA driver of our own; rows of --batch-invariant models in all batches of 1
-#                                     to 300; then tests/python/nightly.sh
+#                                     sequences of runs on a CUDA driver of our own; all mutants of manifests; rows of --batch-invariant
+#                                     models in all batches of 1 to 300; then tests/python/nightly.sh
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/.setup/setup.sh"
@@ -53,6 +53,7 @@ case ${1:-} in
   export FUSEC_PROPERTY_RUNS=$(((FUSEC_PROPERTY_RUNS + 9) / 10))
   nice -n 19 "$folder/tests/property_tests" --gtest_filter=CodegenProperty.CandidatesOfTuningMatch:CodegenProperty.GpuAnswersMatch
   nice -n 19 "$folder/tests/serving_tests" --gtest_filter='RandomRuns.*'
+  FUSEC_TEST_MUTANTS=all nice -n 19 "$folder/tests/serving_tests" --gtest_filter='*ManifestMutation*'
   FUSEC_TEST_BATCHES=all nice -n 19 "$folder/tests/end_to_end_tests" --gtest_filter='*BatchInvariance*'
   exec nice -n 19 "$root/tests/python/nightly.sh"
   ;;

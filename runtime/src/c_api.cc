@@ -5,6 +5,7 @@
 #include <new>
 #include <span>
 
+#include "runtime/src/artifact/bind_symbols.h"
 #include "runtime/src/artifact/dtype.h"
 #include "runtime/src/context.h"
 #include "runtime/src/program.h"
@@ -333,7 +334,7 @@ fusec_status fusec_bind_input(fusec_context* context, int i, const void* data, c
                               int rank, int on_device) {
   return Guard([&]() -> Status {
     FUSEC_RT_TRY(CheckInput(context, i));
-    if (rank < 0) return Fail(FUSEC_BAD_USAGE, "rank is ", rank, ", expected 0 or more");
+    FUSEC_RT_TRY(CheckRank(context->context->program().manifest().inputs[i], rank));
     if (rank > 0) FUSEC_RT_TRY(NotNull(dims, "dims"));
     return context->context->BindInput(i, data, std::span(dims, static_cast<size_t>(rank)),
                                        on_device != 0);
@@ -344,6 +345,7 @@ fusec_status fusec_bind_output(fusec_context* context, int i, void* data, size_t
                                int on_device) {
   return Guard([&]() -> Status {
     FUSEC_RT_TRY(CheckOutput(context, i));
+    if (bytes > 0) FUSEC_RT_TRY(NotNull(data, "data"));
     return context->context->BindOutput(i, data, bytes, on_device != 0);
   });
 }

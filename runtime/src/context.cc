@@ -7,6 +7,7 @@
 #include "runtime/src/artifact/bind_symbols.h"
 #include "runtime/src/artifact/dtype.h"
 #include "runtime/src/artifact/run_time_sizes.h"
+#include "runtime/src/artifact/step_order.h"
 
 namespace fusec::runtime {
 namespace {
@@ -99,7 +100,6 @@ Context::~Context() {
 
 Status Context::BindInput(int i, const void* data, std::span<const int64_t> dims, bool on_device) {
   const TensorSignature& input = program_.manifest().inputs[i];
-  FUSEC_RT_TRY(CheckRank(input, dims));
   if (on_device && !program_.device().has_device_memory()) {
     return Fail(FUSEC_BAD_INPUT, "input \"", input.name,
                 "\" is device memory, but the program runs on ", program_.device().name());
@@ -162,6 +162,7 @@ Status Context::UpdateSizes(std::span<const int64_t> symbols) {
   FUSEC_RT_ASSIGN(auto buffer_bytes, BufferBytes(manifest, symbols));
   const Target& target = program_.device().target();
   FUSEC_RT_TRY(CheckSignatureSizes(manifest, symbols, buffer_bytes));
+  FUSEC_RT_TRY(CheckRunOrder(manifest, target.steps, symbols));
   FUSEC_RT_TRY(CheckRoomForResults(manifest, target, symbols, buffer_bytes));
   FUSEC_RT_ASSIGN(arena_, PackArena(manifest, target, buffer_bytes));
   buffer_bytes_ = std::move(buffer_bytes);

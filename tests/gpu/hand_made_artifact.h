@@ -274,8 +274,20 @@ inline void HandMadeArtifact::Matmul(const MatmulStep& step) {
     return HandMadeJson{
         {"buffer", o.buffer}, {"offset", o.offset}, {"batch_stride", o.batch_stride}};
   };
+  const std::string elements = ShapeProduct({step.batch, step.m, step.n});
+  const std::string bytes = std::to_string(DtypeBytes(step.dtype));
+  // Of an operand, which may repeat a matrix.
+  const auto all_of = [&](const std::string& stride, const std::string& rows,
+                          const std::string& columns) {
+    return "((" + step.batch + ") - 1)*(" + stride + ") + " + ShapeProduct({rows, columns});
+  };
+  std::string read = all_of(step.a.batch_stride, step.m, step.k) + " + " +
+                     all_of(step.b.batch_stride, step.k, step.n);
   std::vector<int> inputs = {step.a.buffer, step.b.buffer};
-  if (step.bias >= 0) inputs.push_back(step.bias);
+  if (step.bias >= 0) {
+    inputs.push_back(step.bias);
+    read += " + " + all_of(step.bias_stride, "1", step.n);
+  }
   contents_->steps.push_back({{"kind", "matmul"},
                               {"name", "m" + std::to_string(contents_->steps.size())},
                               {"class", "matmul"},
@@ -296,9 +308,9 @@ inline void HandMadeArtifact::Matmul(const MatmulStep& step) {
                               {"activation", step.activation},
                               {"inputs", inputs},
                               {"outputs", {step.d.buffer}},
-                              {"bytes_read", "0"},
-                              {"bytes_written", BytesOf({step.d.buffer})},
-                              {"flops", "0"}});
+                              {"bytes_read", ShapeProduct({read, bytes})},
+                              {"bytes_written", ShapeProduct({elements, bytes})},
+                              {"flops", ShapeProduct({elements, step.k, "2"})}});
 }
 
 inline void HandMadeArtifact::WriteFile(const std::string& relative_path,

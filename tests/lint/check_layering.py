@@ -11,6 +11,7 @@ OF_RUNTIME = {
     "arena.h": "explain tells how many bytes the arena of a run has",
     "artifact/artifact.h": "explain reads an artifact for other machines, which no program can load",
     "artifact/hash.h": "the hash of files, constants and measured kernels",
+    "artifact/launch_text.h": "how an edited kernel wants to be launched, in the words that the loader compares",
     "artifact/manifest.h": "the manifest as the loader reads it, where the compiler writes or explains it",
     "artifact/mapped_file.h": "weights of an artifact are mapped, not read",
     "artifact/safetensors.h": "where a constant lies in an artifact's weights",
@@ -121,8 +122,10 @@ ALLOWED = {
     "compiler/driver/edit/": GROUND + BUILD + [
         "compiler/driver/tune/artifact_source.h",  # the graphs of an artifact, to write its kernels again
         "compiler/driver/verify/",  # the check of a kernel alone
+        "compiler/emit/emit_launches.h",  # of an edited kernel
         "compiler/package/",
-    ] + of_runtime("artifact/manifest.h", "artifact/step_sizes.h", "bench.h", "cuda/cuda_pieces.h", "cuda/nvrtc.h"),
+    ] + of_runtime(
+        "artifact/launch_text.h", "artifact/manifest.h", "artifact/step_sizes.h", "bench.h", "cuda/cuda_pieces.h", "cuda/nvrtc.h"),
     "compiler/driver/refit/": GROUND + BUILD + [
         "compiler/driver/tune/",  # the choices that the artifact was built with
         "compiler/driver/edit/editable_artifact.h",  # its files as they were compiled and as they are

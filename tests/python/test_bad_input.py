@@ -26,7 +26,7 @@ class BadInput(unittest.TestCase):
     def test_shapes(self):
         a, b = np.ones((2, 3), np.float32), np.ones((2, 5), np.float32)
         self.refuses(r'^input "b" dim 0 is 3, but "batch" is already 2 \(from input "a"\)$', a, np.ones((3, 5), np.float32))
-        self.refuses(r'^input "a" has rank 1 \(\[6\]\), expected rank 2 \(\[batch, 3\]\)$', a.ravel(), b)
+        self.refuses(r'^input "a" has rank 1, expected rank 2 \(\[batch, 3\]\)$', a.ravel(), b)
         self.refuses('^input "a" dim 1 is 4', np.ones((2, 4), np.float32), b)
         self.refuses('^input "b" dim 0 is 2, but "batch" is already 0', a[:0], b)
 

@@ -7,6 +7,7 @@
 #include "compiler/driver/build/host_compiler.h"
 #include "compiler/driver/build/table_tracker.h"
 #include "compiler/driver/build/updatable.h"
+#include "compiler/emit/emit_launches.h"
 #include "compiler/emit/equal_kernels.h"
 #include "compiler/package/weights_file.h"
 #include "compiler/support/adt.h"
@@ -66,7 +67,6 @@ void AddGpuJobs(size_t number, const ModelTitle& title, ArtifactContents& conten
   for (const KernelPlan* kernel : kernels) {
     contents.files["kernels/" + kernel->name + ".cu"] = EmitKernelFile(*kernel, title);
   }
-  if (kernels.empty()) return;
   const size_t modules = std::clamp<size_t>(kernels.size() / kKernelsPerModule, 1, kMostModules);
   for (size_t i = 0; i < modules; ++i) {
     std::vector<const KernelPlan*> part;
@@ -104,6 +104,10 @@ void AddCpuJobs(size_t number, const ModelTitle& title, const BuildOptions& opti
   const auto kernels = FunctionsOf(contents.targets[number].plan);
   const auto text = std::make_shared<std::string>(EmitCpuLibrary(kernels, title));
   contents.files["cpu/kernels.cc"] = *text;
+  const TargetContents& target = contents.targets[number];
+  const std::string launches = EmitLaunches(LaunchTexts(target.plan, target.graph->symbols));
+  contents.files["cpu/launches.cc"] = launches;
+  *text += launches;
   for (const std::string& level : options.cpu_levels) {
     jobs.push_back({number, level, "cpu/kernels-" + level + ".so",
                     [text, level, optimization = options.cpu_optimization,

@@ -6,8 +6,10 @@
 
 #include "compiler/driver/build/build_targets.h"
 #include "compiler/driver/build/host_compiler.h"
+#include "compiler/emit/emit_launches.h"
 #include "compiler/package/artifact_folder.h"
 #include "compiler/support/read_file.h"
+#include "runtime/src/artifact/launch_text.h"
 #include "runtime/src/artifact/manifest.h"
 #include "runtime/src/cuda/nvrtc.h"
 
@@ -100,11 +102,18 @@ Result<void> BuildGpu(const Edit& edit, const std::string& target, Json& json, E
   return {};
 }
 
-Result<void> BuildCpu(const Edit& edit, const Json& json, EditedFiles& made) {
+// The library launches its kernels as the manifest says now.
+Result<void> BuildCpu(const Edit& edit, const std::string& target, const Json& json,
+                      EditedFiles& made) {
   const bool batch_invariant = made.manifest.value("batch_invariant", false);
+  const auto manifest = runtime::ParseManifest(made.manifest.dump(), edit.source->path);
+  if (!manifest) return Fail(ErrorKind::kInput, manifest.error().message);  // of a launch as edited
+  const std::string launches =
+      EmitLaunches(runtime::LaunchTexts(*manifest, manifest->targets.at(target)));
+  made.files["cpu/launches.cc"] = launches;
   for (const auto& [level, path] : json["files"].items()) {
     const std::string name = std::regex_replace(edit.file, std::regex(R"(["\\])"), R"(\$&)");
-    const std::string text = "#line 1 \"" + name + "\"\n" + edit.text;
+    const std::string text = "#line 1 \"" + name + "\"\n" + edit.text + "\n" + launches;
     const auto library =
         CompileHostLibrary(text, level, BuildOptions().cpu_optimization, batch_invariant);
     if (!library) return CompileError(edit, "the CPU (" + level + ")", library.error().message);
@@ -179,12 +188,12 @@ Result<EditedFiles> BuildEdits(const EditableArtifact& artifact, ArrayRef<Edit> 
                                 ", which keeps the kernel that it has");
         continue;
       }
+      MarkSteps(edit, target);
       if (edit.source->is_cpu()) {
-        FUSEC_TRY(BuildCpu(edit, target, made));
+        FUSEC_TRY(BuildCpu(edit, name, target, made));
       } else {
         FUSEC_TRY(BuildGpu(edit, name, target, made));
       }
-      MarkSteps(edit, target);
     }
   }
   return made;

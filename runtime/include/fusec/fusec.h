@@ -257,7 +257,7 @@ FUSEC_API fusec_status fusec_bind_input(fusec_context* context, int i, const voi
                                         const int64_t* dims, int rank, int on_device);
 /* Where output i goes in all runs from now on: room for `bytes` or more than it needs (the most of
  * fusec_output_bounds), host or device memory as above. NULL and 0 undo it: the context keeps the
- * result for fusec_get_output. */
+ * result for fusec_get_output. FUSEC_BAD_USAGE: NULL and more than 0. */
 FUSEC_API fusec_status fusec_bind_output(fusec_context* context, int i, void* data, size_t bytes,
                                          int on_device);
 /* The dims of output i for the inputs bound now, before or after a run. `dims` has room for the

@@ -49,6 +49,12 @@ StatusOr<MappedFile> Artifact::ReadFile(const std::string& relative_path) const 
   return file;
 }
 
+Status Artifact::CheckWeights() const {
+  if (weights_.IsWhole()) return {};
+  return Fail(FUSEC_BAD_ARTIFACT, path_, "/", kWeights,
+              ": was truncated while it is in use, expected ", weights_.bytes().size(), " bytes");
+}
+
 StatusOr<std::span<std::byte>> Artifact::MakeWritable(int buffer) {
   const std::span<const std::byte> constant = Constant(buffer);
   const std::span<const std::byte> file = weights_.bytes();

@@ -26,6 +26,10 @@ class Artifact {
   // any other buffer. They start at a multiple of 256 bytes and live as long as the artifact.
   std::span<const std::byte> Constant(int buffer) const { return constants_[buffer]; }
 
+  // An error if the file of weights was cut off since it was mapped. Asked before the constants are
+  // read: a moment later it may still happen, and the system would end the process.
+  Status CheckWeights() const;
+
   // The same bytes to be written: in the memory of this process alone, and of pages that are
   // written to.
   StatusOr<std::span<std::byte>> MakeWritable(int buffer);

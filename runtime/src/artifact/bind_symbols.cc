@@ -145,15 +145,14 @@ class SymbolBinder {
 
 }  // namespace
 
-Status CheckRank(const TensorSignature& input, std::span<const int64_t> dims) {
-  if (dims.size() == input.shape.size()) return {};
-  std::string given, expected;
-  for (const int64_t dim : dims) given += Text(given.empty() ? "" : ", ", dim);
+Status CheckRank(const TensorSignature& input, int64_t rank) {
+  if (rank == static_cast<int64_t>(input.shape.size())) return {};
+  std::string expected;
   for (const DimExpression& dim : input.shape) {
     expected += Text(expected.empty() ? "" : ", ", dim.text());
   }
-  return Fail(FUSEC_BAD_INPUT, "input \"", input.name, "\" has rank ", dims.size(), " ([", given,
-              "]), expected rank ", input.shape.size(), " ([", expected, "])");
+  return Fail(FUSEC_BAD_INPUT, "input \"", input.name, "\" has rank ", rank, ", expected rank ",
+              input.shape.size(), " ([", expected, "])");
 }
 
 bool EmptiesOutputs(const Manifest& manifest, size_t symbol) {

@@ -9,9 +9,9 @@
 
 namespace fusec::runtime {
 
-// The number of dims of an input that is given: `input "dense" has rank 1 ([13]), expected rank 2
-// ([batch, 13])`.
-Status CheckRank(const TensorSignature& input, std::span<const int64_t> dims);
+// The number of dims that is given for an input, before any of them is read: `input "dense" has
+// rank 1, expected rank 2 ([batch, 13])`.
+Status CheckRank(const TensorSignature& input, int64_t rank);
 
 // Whether kernels take `symbol` from 1 on and all outputs are empty where it is 0, judged by the
 // ends of the ranges of the others: a context looks again at the dims of a run.

@@ -159,7 +159,10 @@ StatusOr<int64_t> DimExpression::Evaluate(std::span<const int64_t> values) const
       continue;
     }
     if (instruction.op == Op::kSymbol) {
-      stack[top++] = values[static_cast<size_t>(instruction.operand)];
+      const auto symbol = static_cast<size_t>(instruction.operand);
+      if (symbol >= values.size())
+        return Fail(FUSEC_BAD_ARTIFACT, "the dim ", text_, " is no constant");
+      stack[top++] = values[symbol];
       continue;
     }
     const int64_t b = stack[--top];

@@ -19,8 +19,9 @@ class DimExpression {
   // must be one of `symbols`. Errors are FUSEC_BAD_ARTIFACT.
   static StatusOr<DimExpression> Parse(std::string_view text, std::span<const std::string> symbols);
 
-  // `values` holds one number per symbol. Overflow of 64 bits and division by zero are
-  // FUSEC_BAD_INPUT errors. floordiv rounds toward minus infinity, mod has the sign of the divisor.
+  // `values` holds one number per symbol, or none where it must be constant: FUSEC_BAD_ARTIFACT if
+  // it is not. Overflow of 64 bits and division by zero are FUSEC_BAD_INPUT errors. floordiv rounds
+  // toward minus infinity, mod has the sign of the divisor.
   StatusOr<int64_t> Evaluate(std::span<const int64_t> values) const;
 
   const std::string& text() const { return text_; }

@@ -9,6 +9,7 @@
 #include "runtime/src/artifact/json_reader.h"
 #include "runtime/src/artifact/manifest_hash.h"
 #include "runtime/src/artifact/run_time_sizes.h"
+#include "runtime/src/artifact/step_buffers.h"
 #include "runtime/src/artifact/step_order.h"
 
 namespace fusec::runtime {
@@ -199,6 +200,7 @@ class ManifestReader {
       if (buffer.dtype != tensor.dtype) {
         return field.Unexpected(Text("a buffer of ", DtypeName(tensor.dtype)));
       }
+      if (buffer.name != tensor.name) return field.Unexpected("the buffer of that name");
       if (!names.insert(tensor.name).second) {
         return Fail(FUSEC_BAD_ARTIFACT, item.where(), ".name \"", tensor.name, "\" is there twice");
       }
@@ -380,50 +382,8 @@ class ManifestReader {
     } else {
       FUSEC_RT_ASSIGN(step.matmul, ReadMatmul(item));
     }
-    FUSEC_RT_TRY(CheckUses(item, step));
+    FUSEC_RT_TRY(CheckStepBuffers(manifest_, step, item.where()));
     return step;
-  }
-
-  // Constants and inputs are never written, and the lists of inputs and outputs name all that the
-  // step touches: the arena is packed by them.
-  Status CheckUses(const JsonValue& item, const Step& step) {
-    for (const int buffer : step.outputs) {
-      const BufferKind kind = manifest_.buffers[buffer].kind;
-      if (kind == BufferKind::kInput || kind == BufferKind::kConstant) {
-        return Fail(FUSEC_BAD_ARTIFACT, item.where(), ".outputs has buffer ", buffer,
-                    ", which cannot be written");
-      }
-    }
-    auto has = [](const List<int>& list, int buffer) {
-      return std::find(list.begin(), list.end(), buffer) != list.end();
-    };
-    auto missing = [&](int buffer) {
-      return Fail(FUSEC_BAD_ARTIFACT, item.where(), " uses buffer ", buffer,
-                  ", which is not among its inputs and outputs");
-    };
-    for (const KernelArgument& argument : step.kernel.arguments) {
-      for (const int buffer : argument.buffers) {
-        if (!has(step.inputs, buffer)) return missing(buffer);
-        if (has(step.outputs, buffer)) {
-          return Fail(FUSEC_BAD_ARTIFACT, item.where(), " passes buffer ", buffer,
-                      " in a list, but writes it");
-        }
-      }
-      if (argument.kind != KernelArgument::Kind::kBuffer) continue;
-      if (!has(step.inputs, argument.buffer) && !has(step.outputs, argument.buffer)) {
-        return missing(argument.buffer);
-      }
-    }
-    if (step.kind == Step::Kind::kMatmul) {
-      const Matmul& matmul = step.matmul;
-      if (!has(step.inputs, matmul.a.buffer)) return missing(matmul.a.buffer);
-      if (!has(step.inputs, matmul.b.buffer)) return missing(matmul.b.buffer);
-      if (!has(step.outputs, matmul.d.buffer)) return missing(matmul.d.buffer);
-      for (const int added : {matmul.bias, matmul.addend}) {
-        if (added >= 0 && !has(step.inputs, added)) return missing(added);
-      }
-    }
-    return {};
   }
 
   Status ReadTargets() {

@@ -41,6 +41,12 @@ StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   return file;
 }
 
+bool MappedFile::IsWhole() const {
+  struct stat status;
+  return size_ == 0 ||
+         (fstat(descriptor_, &status) == 0 && static_cast<size_t>(status.st_size) >= size_);
+}
+
 StatusOr<std::span<std::byte>> MappedFile::MakeWritable(std::span<const std::byte> part) {
   const auto page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto address = reinterpret_cast<uintptr_t>(part.data());

@@ -28,6 +28,9 @@ class MappedFile {
   // copied, the file stays as it is. FUSEC_NO_DEVICE without memory for it.
   StatusOr<std::span<std::byte>> MakeWritable(std::span<const std::byte> part);
   int descriptor() const { return descriptor_; }
+  // Whether the file still has all bytes that are mapped: reading what somebody cut off would end
+  // the process.
+  bool IsWhole() const;
 
  private:
   const std::byte* data_ = nullptr;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,5 +14,10 @@ namespace fusec::runtime {
 // other memory holds what was there before. `where` is the list of steps, for errors.
 Status CheckStepOrder(const Manifest& manifest, const std::vector<Step>& steps,
                       const std::string& where);
+
+// The same of the steps that run for these sizes of the dims. Of steps that make the same values,
+// only one may.
+Status CheckRunOrder(const Manifest& manifest, const std::vector<Step>& steps,
+                     std::span<const int64_t> symbols);
 
 }  // namespace fusec::runtime

@@ -22,6 +22,30 @@ Status CheckInside(const Manifest& manifest, const Step& step, const char* opera
               " elements");
 }
 
+// The step says the sizes of its product a second time, by what it reads, writes and computes.
+Status CheckStated(const Step& step, const MatmulSizes& sizes, std::span<const int64_t> symbols) {
+  FUSEC_RT_ASSIGN(const int64_t read, step.bytes_read.Evaluate(symbols));
+  FUSEC_RT_ASSIGN(const int64_t written, step.bytes_written.Evaluate(symbols));
+  FUSEC_RT_ASSIGN(const int64_t flops, step.flops.Evaluate(symbols));
+  if (sizes.IsEmpty() && written == 0) return {};
+  const auto elements = [&](int64_t stride, int64_t rows, int64_t columns) {
+    return MultiplyAdd(MultiplyAdd(0, stride, sizes.batch - 1), rows, columns);
+  };
+  const int64_t result = MultiplyAdd(0, MultiplyAdd(0, sizes.batch, sizes.m), sizes.n);
+  int64_t operands = MultiplyAdd(elements(sizes.a_stride, sizes.m, sizes.k), 1,
+                                 elements(sizes.b_stride, sizes.k, sizes.n));
+  if (step.matmul.bias >= 0)
+    operands = MultiplyAdd(operands, 1, elements(sizes.bias_stride, 1, sizes.n));
+  if (step.matmul.addend >= 0) operands = MultiplyAdd(operands, 1, result);
+  const int64_t bytes = DtypeBytes(step.matmul.dtype);
+  if (read == MultiplyAdd(0, operands, bytes) && written == MultiplyAdd(0, result, bytes) &&
+      flops == MultiplyAdd(0, MultiplyAdd(0, result, sizes.k), 2))
+    return {};
+  return Fail(FUSEC_BAD_ARTIFACT, "step \"", step.name, "\": ", read, " bytes read, ", written,
+              " bytes written and ", flops, " flops do not fit its ", sizes.batch, " products of ",
+              sizes.m, " x ", sizes.k, " and ", sizes.k, " x ", sizes.n);
+}
+
 }  // namespace
 
 MatmulSizes MatmulSizes::OfCall(int64_t call) const {
@@ -56,6 +80,7 @@ StatusOr<MatmulSizes> EvaluateMatmul(const Manifest& manifest, const Step& step,
     return Fail(FUSEC_BAD_ARTIFACT, "step \"", step.name, "\": negative size ", sizes.batch, " x ",
                 sizes.m, " x ", sizes.n, " x ", sizes.k);
   }
+  FUSEC_RT_TRY(CheckStated(step, sizes, symbols));
   if (sizes.IsEmpty()) return sizes;
   if (sizes.batch > 1 && sizes.d_stride / sizes.m < sizes.n) {
     return Fail(FUSEC_BAD_ARTIFACT, "step \"", step.name, "\": the matrices of d overlap");
@@ -106,9 +131,11 @@ StatusOr<int64_t> EvaluateCalls(const Step& step, std::span<const int64_t> symbo
 
 StatusOr<int64_t> EvaluateBlocks(const Step& step, std::span<const int64_t> symbols) {
   FUSEC_RT_ASSIGN(const int64_t blocks, step.kernel.blocks.Evaluate(symbols));
-  if (blocks >= 0 && blocks <= INT32_MAX) return blocks;
-  return Fail(FUSEC_BAD_ARTIFACT, "step \"", step.name, "\": ", blocks, " blocks, expected 0..",
-              INT32_MAX);
+  FUSEC_RT_ASSIGN(const int64_t bytes_written, step.bytes_written.Evaluate(symbols));
+  const int64_t fewest = bytes_written > 0 ? 1 : 0;
+  if (blocks >= fewest && blocks <= INT32_MAX) return blocks;
+  return Fail(FUSEC_BAD_ARTIFACT, "step \"", step.name, "\": ", blocks, " blocks write ",
+              bytes_written, " bytes, expected ", fewest, "..", INT32_MAX, " blocks");
 }
 
 }  // namespace fusec::runtime

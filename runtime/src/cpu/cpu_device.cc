@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/src/artifact/launch_text.h"
 #include "runtime/src/cpu/cpu_executor.h"
 #include "runtime/src/parallel.h"
 #include "runtime/src/row_update.h"
@@ -28,6 +29,9 @@ class CpuDevice : public Device {
     if (has_kernels) {
       FUSEC_RT_ASSIGN(program_.library, CpuLibrary::Open(program_.artifact, program_.target));
       name_ += Text(" (", program_.library.level(), ")");
+      if (const char* launches = program_.library.Launches())
+        FUSEC_RT_TRY(CheckLaunches(program_.artifact.manifest(), program_.target, launches,
+                                   program_.artifact.path() + "/manifest.json"));
     }
     for (const Step& step : program_.target.steps) {
       program_.functions.push_back(nullptr);

@@ -210,6 +210,7 @@ Status CpuExecutor::RunSteps(int threads) {
 Status CpuExecutor::Run(const RunBindings& bindings) {
   const Gate::Inside inside(program_.runs);
   if (auto weights = program_.weights.Get(); weights != weights_) TakeWeights(std::move(weights));
+  FUSEC_RT_TRY(weights_->artifact->CheckWeights());
   if (dims_version_ == 0 || dims_version_ != bindings.dims_version) FUSEC_RT_TRY(Update(bindings));
   FUSEC_RT_TRY(BindTensors(bindings));
   for (const Listed& listed : listed_) *listed.place = buffers_[listed.buffer];

@@ -90,4 +90,8 @@ StatusOr<CpuLibrary::BlocksFunction> CpuLibrary::FindKernel(const std::string& n
   return reinterpret_cast<BlocksFunction>(function);
 }
 
+const char* CpuLibrary::Launches() const {
+  return static_cast<const char*>(dlsym(code_.handle(), "fusec_launches"));
+}
+
 }  // namespace fusec::runtime

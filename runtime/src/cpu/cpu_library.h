@@ -26,6 +26,8 @@ class CpuLibrary {
 
   const std::string& level() const { return level_; }  // the key chosen
   StatusOr<BlocksFunction> FindKernel(const std::string& name) const;
+  // How its kernels want to be launched (launch_text.h); null where it does not say.
+  const char* Launches() const;
 
  private:
   static StatusOr<CpuLibrary> Load(const Artifact& artifact, const std::string& level,

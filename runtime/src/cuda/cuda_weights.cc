@@ -133,6 +133,7 @@ StatusOr<CudaWeights> CudaWeights::Upload(const CudaContext& context, const Arti
 StatusOr<ChangedWeights> CudaWeights::UploadChanged(const CudaContext& context,
                                                     const Artifact& artifact, const Artifact& old,
                                                     const std::set<int>& written) {
+  FUSEC_RT_TRY(old.CheckWeights());
   const std::vector<Buffer>& buffers = old.manifest().buffers;  // which places them
   ChangedWeights changed;
   std::vector<int> on_device;

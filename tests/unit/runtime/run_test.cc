@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <climits>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -250,7 +251,7 @@ TEST_F(RunTest, RejectsBadCalls) {
   };
   EXPECT_EQ(error([&] { context.Run(); }), "input \"x\" is not bound");
   EXPECT_EQ(error([&] { context.BindInput(0, data.x.data(), {4}); }),
-            "input \"x\" has rank 1 ([4]), expected rank 2 ([batch, 3])");
+            "input \"x\" has rank 1, expected rank 2 ([batch, 3])");
   EXPECT_EQ(error([&] { context.BindInput("z", data.x.data(), {4}); }),
             "there is no input \"z\", the program has \"x\", \"index\"");
   EXPECT_EQ(error([&] { context.BindInput(7, data.x.data(), {4}); }, FUSEC_BAD_USAGE),
@@ -274,6 +275,39 @@ TEST_F(RunTest, RejectsBadCalls) {
   EXPECT_EQ(fusec_load(nullptr, "cpu", nullptr), FUSEC_BAD_USAGE);
   EXPECT_EQ(error([&] { FusecProgram(artifact_.path(), "tpu"); }, FUSEC_BAD_USAGE),
             "unknown device \"tpu\", expected cpu, cuda or cuda:N");
+}
+
+TEST_F(RunTest, TheRankIsCheckedBeforeDimsAreRead) {
+  fusec_program* program = nullptr;
+  fusec_context* context = nullptr;
+  ASSERT_EQ(fusec_load(artifact_.path().c_str(), "cpu", &program), FUSEC_OK);
+  ASSERT_EQ(fusec_create_context(program, &context), FUSEC_OK);
+  const int64_t dim = 4;
+  for (const int rank : {-1, 1, INT_MAX}) {
+    EXPECT_EQ(fusec_bind_input(context, 0, nullptr, &dim, rank, 0), FUSEC_BAD_INPUT);
+    EXPECT_EQ(std::string(fusec_last_error()),
+              "input \"x\" has rank " + std::to_string(rank) + ", expected rank 2 ([batch, 3])");
+  }
+  EXPECT_EQ(fusec_bind_input(context, 0, nullptr, nullptr, 2, 0), FUSEC_BAD_USAGE);
+  EXPECT_EQ(fusec_bind_output(context, 0, nullptr, 64, 0), FUSEC_BAD_USAGE);
+  EXPECT_STREQ(fusec_last_error(), "data is null");
+  EXPECT_EQ(fusec_bind_output(context, 0, nullptr, 0, 0), FUSEC_OK);
+  fusec_destroy_context(context);
+  fusec_unload(program);
+}
+
+TEST_F(RunTest, WeightsThatAreCutOffWhileInUseFailTheRun) {
+  const FusecProgram program(artifact_.path(), "cpu");
+  FusecContext context(program);
+  const Data data(4);
+  data.Bind(context);
+  context.Run();
+  const std::string weights = artifact_.path() + "/weights.safetensors";
+  const auto bytes = std::filesystem::file_size(weights);
+  std::filesystem::resize_file(weights, 1);
+  EXPECT_EQ(ErrorOf([&] { context.Run(); }, FUSEC_BAD_ARTIFACT),
+            weights + ": was truncated while it is in use, expected " + std::to_string(bytes) +
+                " bytes");
 }
 
 TEST_F(RunTest, DamagedFilesNameThemselves) {
@@ -333,13 +367,47 @@ TEST_F(RunTest, LoadsAnotherArtifactAfterASecondProgramOfTheFirst) {
 }
 
 TEST_F(RunTest, MatmulOutsideItsBuffersIsRefused) {
+  const auto error = [&] {
+    const FusecProgram program(artifact_.path(), "cpu");
+    FusecContext context(program);
+    const Data data(2);
+    data.Bind(context);
+    return ErrorOf([&] { context.Run(); }, FUSEC_BAD_ARTIFACT);
+  };
   artifact_.EditManifest("\"k\": \"3\"", "\"k\": \"4\"");
+  EXPECT_EQ(error(),
+            "step \"m00_matmul\": 88 bytes read, 32 bytes written and 48 flops do not fit its 1 "
+            "products of 2 x 4 and 4 x 4");
+  artifact_.EditManifest("batch*12 + 64", "batch*16 + 80");
+  artifact_.EditManifest("batch*24", "batch*32");
+  EXPECT_EQ(error(),
+            "step \"m00_matmul\": operand a does not lie inside buffer \"x\" of 6 elements");
+}
+
+TEST_F(RunTest, StepsThatDoNotRunForTheDimsWriteNothing) {
+  artifact_.EditManifest("\"kind\": \"matmul\",",
+                         "\"kind\": \"matmul\", \"when\": {\"size\": \"batch\", \"from\": 3, "
+                         "\"to\": 9},");
+  const FusecProgram program(artifact_.path(), "cpu");
+  FusecContext context(program);
+  const Data few(2), more(3);
+  few.Bind(context);
+  EXPECT_EQ(ErrorOf([&] { context.Run(); }, FUSEC_BAD_ARTIFACT),
+            "the steps for these dims: \"k01_gather_add\" reads buffer \"hidden\", which no step "
+            "before it writes");
+  more.Bind(context);
+  context.Run();
+  EXPECT_EQ(Copy(context.Output<float>(0)), TinyArtifact::Expected(more.x, more.index));
+}
+
+TEST_F(RunTest, AKernelWithoutBlocksIsRefused) {
+  artifact_.EditManifest("\"blocks\": \"batch\"", "\"blocks\": \"0\"");
   const FusecProgram program(artifact_.path(), "cpu");
   FusecContext context(program);
   const Data data(2);
   data.Bind(context);
   EXPECT_EQ(ErrorOf([&] { context.Run(); }, FUSEC_BAD_ARTIFACT),
-            "step \"m00_matmul\": operand a does not lie inside buffer \"x\" of 6 elements");
+            "step \"k01_gather_add\": 0 blocks write 32 bytes, expected 1..2147483647 blocks");
 }
 
 // Before anything is run, for the sizes at hand: the library's product would stay inside a smaller
