@@ -62,7 +62,7 @@ def main():
 
         def folders():  # the Python package is a component that is installed only by name
             names = sorted(path.name for path in prefix.iterdir())
-            assert names == ["bin", "include", "lib"], names
+            assert names == ["bin", "include", "lib", "share"], names
 
         def one_version():
             release = run("pkg-config", "--modversion", "fusec", environment=pkg_config).strip()
