@@ -4,6 +4,7 @@
 enum class Arithmetic {
   kTf32,       // floats, rounded to 11 bits
   kSplitTf32,  // floats as the sum of two such numbers: three products, as exact as those of floats
+  kSplitHalf,  // the same of two halves
   kHalf,
   kBFloat16,
 };
@@ -11,7 +12,8 @@ enum class Arithmetic {
 // Whether elements are floats, one in a word.
 template <Arithmetic kArithmetic>
 constexpr bool kIsOfFloats =
-    kArithmetic == Arithmetic::kTf32 || kArithmetic == Arithmetic::kSplitTf32;
+    kArithmetic == Arithmetic::kTf32 || kArithmetic == Arithmetic::kSplitTf32 ||
+    kArithmetic == Arithmetic::kSplitHalf;
 
 __device__ __forceinline__ bool IsFinite(float x) { return fabsf(x) <= 3.40282347e+38f; }
 

@@ -25,7 +25,7 @@ double TermsInACycle(Arithmetic arithmetic) {
       return 1200;
     case Arithmetic::kTf32:
       return 600;
-    case Arithmetic::kSplitTf32:
+    case Arithmetic::kSplit:
       break;
   }
   return 160;

@@ -23,7 +23,7 @@ bool IsSplit(Dtype dtype, const std::string& precision) {
 
 Arithmetic ArithmeticOf(Dtype dtype, const std::string& precision) {
   if (dtype != Dtype::kF32) return Arithmetic::kHalf;
-  return IsSplit(dtype, precision) ? Arithmetic::kSplitTf32 : Arithmetic::kTf32;
+  return IsSplit(dtype, precision) ? Arithmetic::kSplit : Arithmetic::kTf32;
 }
 
 std::optional<ProductShape> FindProductShape(const Node& node) {

@@ -18,14 +18,14 @@ inline constexpr int64_t kNarrowColumns = 32;
 
 // How tensor cores multiply numbers of a type.
 enum class Arithmetic {
-  kSplitTf32,  // f32 as three products of shorter numbers, as exact as f32
+  kSplit,  // f32 as three products of shorter numbers, as exact as f32
   kTf32,
   kHalf,  // f16 and bf16
 };
 // `precision` is that of f32 (PlanOptions::matmul_precision).
 Arithmetic ArithmeticOf(Dtype dtype, const std::string& precision);
 
-// Whether a product of such numbers takes three of shorter ones (Arithmetic::kSplitTf32).
+// Whether a product of such numbers takes three of shorter ones (Arithmetic::kSplit).
 bool IsSplit(Dtype dtype, const std::string& precision);
 
 // A product of known weights' shape that kernels of ours may make: x [.., m, k] by weights [n, k],

@@ -12,6 +12,7 @@
 // ---- from codegen_templates/device/matmul_tile.cuh ----
 // ---- from codegen_templates/device/block_cluster.cuh ----
 // ---- from codegen_templates/device/warpgroup.cuh ----
+// ---- from codegen_templates/device/split_half.cuh ----
 // ---- from codegen_templates/device/copy_barrier.cuh ----
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
 
@@ -291,8 +292,8 @@ k00_interaction_linear_relu_tile_16x32(const Half* __restrict__ first_folded,
 // variants: batch * 4 up to 1: *_rows_1, 2..4: *_rows_4, 5..32: *_tile_16x32,
 //           33..8448: this kernel, from 8449: *_warpgroup_64x64
 // source  : gather, mul, matmul, add, relu
-// inputs  : pairs_first i32[24], x f16[batch, 12, 4], pairs_blocks i32[24],
-//           first_folded_panels f16[24, 96] in panels, first_bias_1_channels_last f16[1, 1, 24]
+// inputs  : first_folded_panels f16[24, 96] in panels, pairs_first i32[24], x f16[batch, 12, 4],
+//           pairs_blocks i32[24], first_bias_1_channels_last f16[1, 1, 24]
 // outputs : more_left f16[batch, 4, 24, 1]
 // launch  : a cluster of 2 makes 64 x 64 of the result; (batch + 15) / 16 * 2 blocks of 256 threads
 // traffic : reads batch * 96 + 16624 bytes, writes batch * 192 bytes,
@@ -312,8 +313,8 @@ k00_interaction_linear_relu_tile_16x32(const Half* __restrict__ first_folded,
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
 extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(256, 2)
 k00_interaction_linear_relu_warpgroup_64x64_cluster_2(
-    const int* __restrict__ pairs_first, const Half* x, const int* __restrict__ pairs_blocks,
-    const Half* __restrict__ first_folded_panels,
+    const Half* __restrict__ first_folded_panels, const int* __restrict__ pairs_first,
+    const Half* x, const int* __restrict__ pairs_blocks,
     const Half* __restrict__ first_bias_1_channels_last, Half* __restrict__ more_left, int batch) {
   constexpr int kMixedColumns = 24;  // last axis of "mixed"
   // terms of each sum: last axis of "pairs_pairs" and of "first_folded"
@@ -321,33 +322,36 @@ k00_interaction_linear_relu_warpgroup_64x64_cluster_2(
   constexpr int kTileRows = 64;              // of a cluster
   constexpr int kTileColumns = 64;           // of a cluster
   constexpr int kStages = 4;                 // chunks in shared memory
-  constexpr bool kLongSums = false;          // whose loop need not be held twice
   constexpr int kClusterBlocks = 2;          // that share out the sums
   constexpr int kSharedBytes = 66560;        // given at launch
   constexpr int kColumnTiles = 1;            // tiles side by side
   constexpr int kRowsPerBatch = 4;           // of the result, for each batch
+  constexpr int kPanelDepth = 128;           // elements that panels have for a column
   constexpr int kPackLanes = 4;              // neighbours in a row
   constexpr int kRow1Count = 4;              // how many row_1 there are
   constexpr int kXStride0 = 48;              // elements per step of axis 0 of "x"
   constexpr int kXColumns = 4;               // last axis of "x"
   constexpr int kXPerPairsBlocksValue = 16;  // elements of "x" per step of pairs_blocks_value
-  constexpr int kPanelDepth = 128;           // elements that panels have for a column
   constexpr int kCopyBytes = 16;             // of one copy
   constexpr int kBlockRows = 32;             // that a block stores
   constexpr int kLanes = 4;                  // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;           // kLanes columns each
   constexpr int kMoreLeftStride0 = 96;       // elements per step of axis 0 of "more_left"
   constexpr int kMoreLeftStride1 = 24;       // elements per step of axis 1 of "more_left"
-  // No load and no store stands before this.
-  AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kLongSums,
-                               kClusterBlocks>;
+  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int tile = blockIdx.x / kClusterBlocks;
   const int first_row = (tile / kColumnTiles) * kTileRows;
   const int first_column = (tile % kColumnTiles) * kTileColumns;
+
+  // Weights, before it is known what they meet.
+  StartPanels<Shape>(first_folded_panels + first_column * kPanelDepth,
+                     min(kTileColumns, kMixedColumns - first_column), kMixedDepth * sizeof(Half),
+                     memory);
+  // No other load and no store stands before this.
+  AwaitEarlierKernels();
 
   // The left operand: transpose, transpose, gather, gather, mul. kPackLanes neighbours in a row,
   // number `pack` of these; rows count from first_row on.
@@ -416,8 +420,8 @@ k00_interaction_linear_relu_warpgroup_64x64_cluster_2(
 // variants: batch * 4 up to 1: *_rows_1, 2..4: *_rows_4, 5..32: *_tile_16x32,
 //           33..8448: *_warpgroup_64x64_cluster_2, from 8449: this kernel
 // source  : gather, mul, matmul, add, relu
-// inputs  : pairs_first i32[24], x f16[batch, 12, 4], pairs_blocks i32[24],
-//           first_folded_panels f16[24, 96] in panels, first_bias_1_channels_last f16[1, 1, 24]
+// inputs  : first_folded_panels f16[24, 96] in panels, pairs_first i32[24], x f16[batch, 12, 4],
+//           pairs_blocks i32[24], first_bias_1_channels_last f16[1, 1, 24]
 // outputs : more_left f16[batch, 4, 24, 1]
 // launch  : a block makes 64 x 64 of the result; (batch + 15) / 16 blocks of 256 threads
 // traffic : reads batch * 96 + 16624 bytes, writes batch * 192 bytes,
@@ -434,9 +438,9 @@ k00_interaction_linear_relu_warpgroup_64x64_cluster_2(
 //           filled     | 0..1 |   |  a is made, b by bulk copies
 //           multiplied | 0    | 1 |  by wgmma
 extern "C" __global__ void __launch_bounds__(256, 1)
-k00_interaction_linear_relu_warpgroup_64x64(const int* __restrict__ pairs_first, const Half* x,
+k00_interaction_linear_relu_warpgroup_64x64(const Half* __restrict__ first_folded_panels,
+                                            const int* __restrict__ pairs_first, const Half* x,
                                             const int* __restrict__ pairs_blocks,
-                                            const Half* __restrict__ first_folded_panels,
                                             const Half* __restrict__ first_bias_1_channels_last,
                                             Half* __restrict__ more_left, int batch) {
   constexpr int kMixedColumns = 24;  // last axis of "mixed"
@@ -445,29 +449,33 @@ k00_interaction_linear_relu_warpgroup_64x64(const int* __restrict__ pairs_first,
   constexpr int kTileRows = 64;              // of a block
   constexpr int kTileColumns = 64;           // of a block
   constexpr int kStages = 4;                 // chunks in shared memory
-  constexpr bool kLongSums = false;          // whose loop need not be held twice
   constexpr int kSharedBytes = 66560;        // given at launch
   constexpr int kColumnTiles = 1;            // tiles side by side
   constexpr int kRowsPerBatch = 4;           // of the result, for each batch
+  constexpr int kPanelDepth = 128;           // elements that panels have for a column
   constexpr int kPackLanes = 4;              // neighbours in a row
   constexpr int kRow1Count = 4;              // how many row_1 there are
   constexpr int kXStride0 = 48;              // elements per step of axis 0 of "x"
   constexpr int kXColumns = 4;               // last axis of "x"
   constexpr int kXPerPairsBlocksValue = 16;  // elements of "x" per step of pairs_blocks_value
-  constexpr int kPanelDepth = 128;           // elements that panels have for a column
   constexpr int kCopyBytes = 16;             // of one copy
   constexpr int kLanes = 4;                  // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;           // kLanes columns each
   constexpr int kMoreLeftStride0 = 96;       // elements per step of axis 0 of "more_left"
   constexpr int kMoreLeftStride1 = 24;       // elements per step of axis 1 of "more_left"
-  // No load and no store stands before this.
-  AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kLongSums>;
+  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
+
+  // Weights, before it is known what they meet.
+  StartPanels<Shape>(first_folded_panels + first_column * kPanelDepth,
+                     min(kTileColumns, kMixedColumns - first_column), kMixedDepth * sizeof(Half),
+                     memory);
+  // No other load and no store stands before this.
+  AwaitEarlierKernels();
 
   // The left operand: transpose, transpose, gather, gather, mul. kPackLanes neighbours in a row,
   // number `pack` of these; rows count from first_row on.
@@ -612,8 +620,8 @@ k01_mul_linear_relu_rows_1(const Half* __restrict__ second_ordered,
 // kernel  : k01_mul_linear_relu_warpgroup_64x64_cluster_2   class: matmul
 // variants: batch * 4 up to 1: *_rows_1, 2..8448: this kernel, from 8449: *_warpgroup_64x64
 // source  : mul, matmul, add, relu
-// inputs  : x f16[batch, 12, 4], more_left f16[batch, 4, 24, 1],
-//           second_ordered_panels f16[40, 288] in panels, second_bias_1_channels_last f16[1, 1, 40]
+// inputs  : second_ordered_panels f16[40, 288] in panels, x f16[batch, 12, 4],
+//           more_left f16[batch, 4, 24, 1], second_bias_1_channels_last f16[1, 1, 40]
 // outputs : more_fields f16[batch, 4, 40]
 // launch  : a cluster of 2 makes 64 x 64 of the result; (batch + 15) / 16 * 2 blocks of 256 threads
 // traffic : reads batch * 288 + 41040 bytes, writes batch * 320 bytes,
@@ -632,8 +640,8 @@ k01_mul_linear_relu_rows_1(const Half* __restrict__ second_ordered,
 //           filled     | 0..3 | 4 | 5 | 6 | ... |  a is made, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
 extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(256, 2)
-k01_mul_linear_relu_warpgroup_64x64_cluster_2(const Half* x, const Half* more_left,
-                                              const Half* __restrict__ second_ordered_panels,
+k01_mul_linear_relu_warpgroup_64x64_cluster_2(const Half* __restrict__ second_ordered_panels,
+                                              const Half* x, const Half* more_left,
                                               const Half* __restrict__ second_bias_1_channels_last,
                                               Half* __restrict__ more_fields, int batch) {
   constexpr int kMoreFieldsColumns = 40;  // last axis of "more_fields"
@@ -642,11 +650,11 @@ k01_mul_linear_relu_warpgroup_64x64_cluster_2(const Half* x, const Half* more_le
   constexpr int kTileRows = 64;            // of a cluster
   constexpr int kTileColumns = 64;         // of a cluster
   constexpr int kStages = 4;               // chunks in shared memory
-  constexpr bool kLongSums = false;        // whose loop need not be held twice
   constexpr int kClusterBlocks = 2;        // that share out the sums
   constexpr int kSharedBytes = 66560;      // given at launch
   constexpr int kColumnTiles = 1;          // tiles side by side
   constexpr int kRowsPerBatch = 4;         // of the result, for each batch
+  constexpr int kPanelDepth = 320;         // elements that panels have for a column
   constexpr int kPackLanes = 8;            // neighbours in a row
   constexpr int kMoreOuterPacks = 3;       // in a row of "more_outer"
   constexpr int kRow1Count = 4;            // how many row_1 there are
@@ -654,22 +662,25 @@ k01_mul_linear_relu_warpgroup_64x64_cluster_2(const Half* x, const Half* more_le
   constexpr int kXColumns = 4;             // last axis of "x"
   constexpr int kMoreLeftStride0 = 96;     // elements per step of axis 0 of "more_left"
   constexpr int kMoreLeftStride1 = 24;     // elements per step of axis 1 of "more_left"
-  constexpr int kPanelDepth = 320;         // elements that panels have for a column
   constexpr int kCopyBytes = 16;           // of one copy
   constexpr int kBlockRows = 32;           // that a block stores
   constexpr int kLanes = 4;                // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;         // kLanes columns each
   constexpr int kMoreFieldsStride0 = 160;  // elements per step of axis 0 of "more_fields"
-  // No load and no store stands before this.
-  AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kLongSums,
-                               kClusterBlocks>;
+  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int tile = blockIdx.x / kClusterBlocks;
   const int first_row = (tile / kColumnTiles) * kTileRows;
   const int first_column = (tile % kColumnTiles) * kTileColumns;
+
+  // Weights, before it is known what they meet.
+  StartPanels<Shape>(second_ordered_panels + first_column * kPanelDepth,
+                     min(kTileColumns, kMoreFieldsColumns - first_column),
+                     kMoreMixedDepth * sizeof(Half), memory);
+  // No other load and no store stands before this.
+  AwaitEarlierKernels();
 
   // The left operand: transpose, mul. kPackLanes neighbours in a row, number `pack` of these; rows
   // count from first_row on.
@@ -738,8 +749,8 @@ k01_mul_linear_relu_warpgroup_64x64_cluster_2(const Half* x, const Half* more_le
 // variants: batch * 4 up to 1: *_rows_1, 2..8448: *_warpgroup_64x64_cluster_2,
 //           from 8449: this kernel
 // source  : mul, matmul, add, relu
-// inputs  : x f16[batch, 12, 4], more_left f16[batch, 4, 24, 1],
-//           second_ordered_panels f16[40, 288] in panels, second_bias_1_channels_last f16[1, 1, 40]
+// inputs  : second_ordered_panels f16[40, 288] in panels, x f16[batch, 12, 4],
+//           more_left f16[batch, 4, 24, 1], second_bias_1_channels_last f16[1, 1, 40]
 // outputs : more_fields f16[batch, 4, 40]
 // launch  : a block makes 64 x 64 of the result; (batch + 15) / 16 blocks of 256 threads
 // traffic : reads batch * 288 + 41040 bytes, writes batch * 320 bytes,
@@ -756,8 +767,8 @@ k01_mul_linear_relu_warpgroup_64x64_cluster_2(const Half* x, const Half* more_le
 //           filled     | 0..3 | 4 |   |   |     |  a is made, b by bulk copies
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
 extern "C" __global__ void __launch_bounds__(256, 1)
-k01_mul_linear_relu_warpgroup_64x64(const Half* x, const Half* more_left,
-                                    const Half* __restrict__ second_ordered_panels,
+k01_mul_linear_relu_warpgroup_64x64(const Half* __restrict__ second_ordered_panels, const Half* x,
+                                    const Half* more_left,
                                     const Half* __restrict__ second_bias_1_channels_last,
                                     Half* __restrict__ more_fields, int batch) {
   constexpr int kMoreFieldsColumns = 40;  // last axis of "more_fields"
@@ -766,10 +777,10 @@ k01_mul_linear_relu_warpgroup_64x64(const Half* x, const Half* more_left,
   constexpr int kTileRows = 64;            // of a block
   constexpr int kTileColumns = 64;         // of a block
   constexpr int kStages = 4;               // chunks in shared memory
-  constexpr bool kLongSums = false;        // whose loop need not be held twice
   constexpr int kSharedBytes = 66560;      // given at launch
   constexpr int kColumnTiles = 1;          // tiles side by side
   constexpr int kRowsPerBatch = 4;         // of the result, for each batch
+  constexpr int kPanelDepth = 320;         // elements that panels have for a column
   constexpr int kPackLanes = 8;            // neighbours in a row
   constexpr int kMoreOuterPacks = 3;       // in a row of "more_outer"
   constexpr int kRow1Count = 4;            // how many row_1 there are
@@ -777,19 +788,23 @@ k01_mul_linear_relu_warpgroup_64x64(const Half* x, const Half* more_left,
   constexpr int kXColumns = 4;             // last axis of "x"
   constexpr int kMoreLeftStride0 = 96;     // elements per step of axis 0 of "more_left"
   constexpr int kMoreLeftStride1 = 24;     // elements per step of axis 1 of "more_left"
-  constexpr int kPanelDepth = 320;         // elements that panels have for a column
   constexpr int kCopyBytes = 16;           // of one copy
   constexpr int kLanes = 4;                // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;         // kLanes columns each
   constexpr int kMoreFieldsStride0 = 160;  // elements per step of axis 0 of "more_fields"
-  // No load and no store stands before this.
-  AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kLongSums>;
+  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
+
+  // Weights, before it is known what they meet.
+  StartPanels<Shape>(second_ordered_panels + first_column * kPanelDepth,
+                     min(kTileColumns, kMoreFieldsColumns - first_column),
+                     kMoreMixedDepth * sizeof(Half), memory);
+  // No other load and no store stands before this.
+  AwaitEarlierKernels();
 
   // The left operand: transpose, mul. kPackLanes neighbours in a row, number `pack` of these; rows
   // count from first_row on.

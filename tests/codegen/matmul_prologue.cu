@@ -10,6 +10,7 @@
 // ---- from codegen_templates/device/tile_memory.cuh ----
 // ---- from codegen_templates/device/block_cluster.cuh ----
 // ---- from codegen_templates/device/warpgroup.cuh ----
+// ---- from codegen_templates/device/split_half.cuh ----
 // ---- from codegen_templates/device/copy_barrier.cuh ----
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
 
@@ -99,8 +100,9 @@ k00_interaction_linear_rows_1(const float* __restrict__ weight_folded_shares,
 // kernel  : k00_interaction_linear_warpgroup_64x128_cluster_2   class: matmul
 // variants: batch up to 1: *_rows_1, 2..256: this kernel, from 257: *_warpgroup_64x128
 // source  : gather, mul, matmul
-// inputs  : weight_folded_shares f32[32, 72, 528], pairs_first i32[1056], x f32[batch, 176],
-//           pairs_blocks i32[1056], weight_folded_shares_panels f32[32, 72, 528] in panels
+// inputs  : weight_folded_shares f32[32, 72, 528],
+//           weight_folded_shares_panels f32[32, 72, 528] in panels, pairs_first i32[1056],
+//           x f32[batch, 176], pairs_blocks i32[1056]
 // outputs : product_parts f32[32, batch, 72]
 // launch  : a cluster of 2 makes 64 x 128 of the result; (batch + 63) / 64 * 64 blocks of 256
 //           threads
@@ -121,9 +123,9 @@ k00_interaction_linear_rows_1(const float* __restrict__ weight_folded_shares,
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
 extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(256, 2)
 k00_interaction_linear_warpgroup_64x128_cluster_2(
-    const float* __restrict__ weight_folded_shares, const int* __restrict__ pairs_first,
-    const float* x, const int* __restrict__ pairs_blocks,
-    const float* __restrict__ weight_folded_shares_panels, float* __restrict__ product_parts,
+    const float* __restrict__ weight_folded_shares,
+    const float* __restrict__ weight_folded_shares_panels, const int* __restrict__ pairs_first,
+    const float* x, const int* __restrict__ pairs_blocks, float* __restrict__ product_parts,
     int batch) {
   constexpr int kProductPartsColumns = 72;  // last axis of "product_parts"
   // terms of each sum: last axis of "pairs_shares" and of "weight_folded_shares"
@@ -131,28 +133,24 @@ k00_interaction_linear_warpgroup_64x128_cluster_2(
   constexpr int kTileRows = 64;                             // of a cluster
   constexpr int kTileColumns = 128;                         // of a cluster
   constexpr int kStages = 4;                                // chunks in shared memory
-  constexpr bool kLongSums = false;                         // whose loop need not be held twice
   constexpr int kClusterBlocks = 2;                         // that share out the sums
   constexpr int kSharedBytes = 99328;                       // given at launch
   constexpr int kColumnTiles = 1;                           // tiles side by side
   constexpr int kMatrices = 32;                             // products, each of matrices of its own
   constexpr int kWeightFoldedSharesMatrixElements = 38016;  // of a matrix of "weight_folded_shares"
-  constexpr int kPackLanes = 4;                             // neighbours in a row
-  constexpr int kPairsProductsPacks = 4;                    // in a row of "pairs_products"
+  constexpr int kPanelElements = 69632;                     // of a matrix in panels
+  constexpr int kPanelDepth = 544;           // elements that panels have for a column
+  constexpr int kPackLanes = 4;              // neighbours in a row
+  constexpr int kPairsProductsPacks = 4;     // in a row of "pairs_products"
   constexpr int kPairsFirstPerMatrix = 33;   // elements of "pairs_first" per step of matrix
   constexpr int kXColumns = 176;             // last axis of "x"
   constexpr int kPairsBlocksPerMatrix = 33;  // elements of "pairs_blocks" per step of matrix
   constexpr int kPairsInBlocksColumns = 16;  // last axis of "pairs_in_blocks", as which "x" is read
-  constexpr int kPanelElements = 69632;      // of a matrix in panels
-  constexpr int kPanelDepth = 544;           // elements that panels have for a column
   constexpr int kCopyBytes = 16;             // of one copy
   constexpr int kBlockRows = 32;             // that a block stores
   constexpr int kLanes = 4;                  // neighbours that a thread makes at once
   constexpr int kTileVectors = 32;           // kLanes columns each
-  // No load and no store stands before this.
-  AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kTf32, kTileRows, kTileColumns, kStages, kLongSums,
-                               kClusterBlocks>;
+  using Shape = WarpgroupShape<Arithmetic::kTf32, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
@@ -162,6 +160,15 @@ k00_interaction_linear_warpgroup_64x128_cluster_2(
       weight_folded_shares + matrix * kWeightFoldedSharesMatrixElements;
   const int first_row = (tile / (kMatrices * kColumnTiles)) * kTileRows;
   const int first_column = (tile % kColumnTiles) * kTileColumns;
+
+  const float* weight_folded_shares_panels_matrix =
+      weight_folded_shares_panels + matrix * kPanelElements;
+  // Weights, before it is known what they meet.
+  StartPanels<Shape>(weight_folded_shares_panels_matrix + first_column * kPanelDepth,
+                     min(kTileColumns, kProductPartsColumns - first_column),
+                     kProductPartsDepth * sizeof(float), memory);
+  // No other load and no store stands before this.
+  AwaitEarlierKernels();
 
   // The left operand: gather, gather, mul, transpose. kPackLanes neighbours in a row, number `pack`
   // of these; rows count from first_row on.
@@ -186,8 +193,6 @@ k00_interaction_linear_warpgroup_64x128_cluster_2(
     return made;
   };
   // memory.sums = pairs_shares x weight_folded_shares, transposed
-  const float* weight_folded_shares_panels_matrix =
-      weight_folded_shares_panels + matrix * kPanelElements;
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
       pairs_shares, min(kTileRows, batch - first_row),
       weight_folded_shares_panels_matrix + first_column * kPanelDepth,
@@ -225,8 +230,9 @@ k00_interaction_linear_warpgroup_64x128_cluster_2(
 // kernel  : k00_interaction_linear_warpgroup_64x128   class: matmul
 // variants: batch up to 1: *_rows_1, 2..256: *_warpgroup_64x128_cluster_2, from 257: this kernel
 // source  : gather, mul, matmul
-// inputs  : weight_folded_shares f32[32, 72, 528], pairs_first i32[1056], x f32[batch, 176],
-//           pairs_blocks i32[1056], weight_folded_shares_panels f32[32, 72, 528] in panels
+// inputs  : weight_folded_shares f32[32, 72, 528],
+//           weight_folded_shares_panels f32[32, 72, 528] in panels, pairs_first i32[1056],
+//           x f32[batch, 176], pairs_blocks i32[1056]
 // outputs : product_parts f32[32, batch, 72]
 // launch  : a block makes 64 x 128 of the result; (batch + 63) / 64 * 32 blocks of 256 threads
 // traffic : reads batch * 704 + 8921344 bytes, writes batch * 9216 bytes,
@@ -244,9 +250,9 @@ k00_interaction_linear_warpgroup_64x128_cluster_2(
 //           multiplied | 0    | 1 | 2 | 3 | ... |  by wgmma
 extern "C" __global__ void __launch_bounds__(256, 1)
 k00_interaction_linear_warpgroup_64x128(const float* __restrict__ weight_folded_shares,
+                                        const float* __restrict__ weight_folded_shares_panels,
                                         const int* __restrict__ pairs_first, const float* x,
                                         const int* __restrict__ pairs_blocks,
-                                        const float* __restrict__ weight_folded_shares_panels,
                                         float* __restrict__ product_parts, int batch) {
   constexpr int kProductPartsColumns = 72;  // last axis of "product_parts"
   // terms of each sum: last axis of "pairs_shares" and of "weight_folded_shares"
@@ -254,25 +260,22 @@ k00_interaction_linear_warpgroup_64x128(const float* __restrict__ weight_folded_
   constexpr int kTileRows = 64;                             // of a block
   constexpr int kTileColumns = 128;                         // of a block
   constexpr int kStages = 4;                                // chunks in shared memory
-  constexpr bool kLongSums = false;                         // whose loop need not be held twice
   constexpr int kSharedBytes = 99328;                       // given at launch
   constexpr int kColumnTiles = 1;                           // tiles side by side
   constexpr int kMatrices = 32;                             // products, each of matrices of its own
   constexpr int kWeightFoldedSharesMatrixElements = 38016;  // of a matrix of "weight_folded_shares"
-  constexpr int kPackLanes = 4;                             // neighbours in a row
-  constexpr int kPairsProductsPacks = 4;                    // in a row of "pairs_products"
+  constexpr int kPanelElements = 69632;                     // of a matrix in panels
+  constexpr int kPanelDepth = 544;           // elements that panels have for a column
+  constexpr int kPackLanes = 4;              // neighbours in a row
+  constexpr int kPairsProductsPacks = 4;     // in a row of "pairs_products"
   constexpr int kPairsFirstPerMatrix = 33;   // elements of "pairs_first" per step of matrix
   constexpr int kXColumns = 176;             // last axis of "x"
   constexpr int kPairsBlocksPerMatrix = 33;  // elements of "pairs_blocks" per step of matrix
   constexpr int kPairsInBlocksColumns = 16;  // last axis of "pairs_in_blocks", as which "x" is read
-  constexpr int kPanelElements = 69632;      // of a matrix in panels
-  constexpr int kPanelDepth = 544;           // elements that panels have for a column
   constexpr int kCopyBytes = 16;             // of one copy
   constexpr int kLanes = 4;                  // neighbours that a thread makes at once
   constexpr int kTileVectors = 32;           // kLanes columns each
-  // No load and no store stands before this.
-  AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kTf32, kTileRows, kTileColumns, kStages, kLongSums>;
+  using Shape = WarpgroupShape<Arithmetic::kTf32, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
@@ -281,6 +284,15 @@ k00_interaction_linear_warpgroup_64x128(const float* __restrict__ weight_folded_
       weight_folded_shares + matrix * kWeightFoldedSharesMatrixElements;
   const int first_row = (blockIdx.x / (kMatrices * kColumnTiles)) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
+
+  const float* weight_folded_shares_panels_matrix =
+      weight_folded_shares_panels + matrix * kPanelElements;
+  // Weights, before it is known what they meet.
+  StartPanels<Shape>(weight_folded_shares_panels_matrix + first_column * kPanelDepth,
+                     min(kTileColumns, kProductPartsColumns - first_column),
+                     kProductPartsDepth * sizeof(float), memory);
+  // No other load and no store stands before this.
+  AwaitEarlierKernels();
 
   // The left operand: gather, gather, mul, transpose. kPackLanes neighbours in a row, number `pack`
   // of these; rows count from first_row on.
@@ -305,8 +317,6 @@ k00_interaction_linear_warpgroup_64x128(const float* __restrict__ weight_folded_
     return made;
   };
   // memory.sums = pairs_shares x weight_folded_shares, transposed
-  const float* weight_folded_shares_panels_matrix =
-      weight_folded_shares_panels + matrix * kPanelElements;
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
       pairs_shares, min(kTileRows, batch - first_row),
       weight_folded_shares_panels_matrix + first_column * kPanelDepth,

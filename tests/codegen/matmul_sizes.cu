@@ -10,6 +10,7 @@
 // ---- from codegen_templates/device/matmul_tile.cuh ----
 // ---- from codegen_templates/device/block_cluster.cuh ----
 // ---- from codegen_templates/device/warpgroup.cuh ----
+// ---- from codegen_templates/device/split_half.cuh ----
 // ---- from codegen_templates/device/copy_barrier.cuh ----
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
 
@@ -251,41 +252,44 @@ k00_linear_relu_tile_16x32(const float* x, const float* __restrict__ first_weigh
 // sizes   : columns (last axis of the result), depth (terms of each sum, last axis of operands),
 //           panel_depth (elements that panels have for a column)
 // launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 4 blocks of 256 threads
-// traffic : reads batch * 1280 + 655360 bytes, writes batch * 1024 bytes,
+// traffic : reads batch * 1280 + 328704 bytes, writes batch * 1024 bytes,
 //           keeps batch * 1024 bytes out of memory
 // drawing : the tile of a block, 64 x 64 of the product a x b^T
 //                        columns 0..63
 //                      +--------------------------------+
 //           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
 //                      +--------------------------------+
-//           99328 bytes of shared memory: a row comes in chunks of 128 bytes:
-//           chunk k    | a 64 x 128 | b 64 x 128 | b_low 64 x 128 |  stage k % 4, 24576 bytes
-//           barriers   | filled[4] | used[4] |  that both sides wait for
+//           99328 bytes of shared memory: a row comes in chunks of 256 bytes:
+//           chunk k    | a 64 x 256 | b 64 x 128 | b_low 64 x 128 |  stage k % 3, 32768 bytes
+//           barriers   | filled[3] | used[3] | units f32[64] |  and the units of b's halves
 //           in the end | sums f32[64][72] |  18432 bytes in place of the stages
-//           filled     | 0..3 | 4 | 5 | 6 | ... |  a by cp.async, b by bulk copies
-//           multiplied | 0    | 1 | 2 | 3 | ... |  3xTF32: a_low b + a b_low + a b
-extern "C" __global__ void __launch_bounds__(256, 1)
+//           filled     | 0..2 | 3 | 4 | 5 | ... |  a by cp.async, b by bulk copies
+//           multiplied | 0    | 1 | 2 | 3 | ... |  3xf16: a b + (a_low b + a b_low) / 2048
+extern "C" __global__ void __launch_bounds__(256, 2)
 k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_weight,
                                 const float* __restrict__ first_weight_panels,
                                 float* __restrict__ first_tensor, int batch, int columns, int depth,
                                 int panel_depth) {
   constexpr int kTileRows = 64;        // of a block
   constexpr int kTileColumns = 64;     // of a block
-  constexpr int kStages = 4;           // chunks in shared memory
-  constexpr bool kLongSums = true;     // whose loop need not be held twice
+  constexpr int kStages = 3;           // chunks in shared memory
   constexpr int kSharedBytes = 99328;  // given at launch
   constexpr int kColumnTiles = 4;      // tiles side by side
   constexpr int kCopyBytes = 16;       // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  // No load and no store stands before this.
-  AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages, kLongSums>;
+  using Shape = WarpgroupShape<Arithmetic::kSplitHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
+
+  // Weights, before it is known what they meet.
+  StartPanels<Shape>(first_weight_panels + first_column * panel_depth,
+                     min(kTileColumns, columns - first_column), depth * sizeof(float), memory);
+  // No other load and no store stands before this.
+  AwaitEarlierKernels();
 
   // memory.sums = x x first_weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
@@ -326,7 +330,7 @@ k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_
 // sizes   : columns (last axis of the result), depth (terms of each sum, last axis of operands),
 //           column_tiles (tiles side by side), panel_depth (elements that panels have for a column)
 // launch  : a block makes 128 x 128 of the result; (batch + 127) / 128 * 2 blocks of 384 threads
-// traffic : reads batch * 1280 + 655360 bytes, writes batch * 1024 bytes,
+// traffic : reads batch * 1280 + 328704 bytes, writes batch * 1024 bytes,
 //           keeps batch * 1024 bytes out of memory
 // drawing : the tile of a block, 128 x 128 of the product a x b^T
 //                          columns 0..127
@@ -334,12 +338,12 @@ k00_linear_relu_warpgroup_64x64(const float* x, const float* __restrict__ first_
 //           rows 0..63   | warpgroup 0, each warp 16 rows |  warpgroup 2 fills the stages
 //           rows 64..127 | warpgroup 1, each warp 16 rows |
 //                        +--------------------------------+
-//           197632 bytes of shared memory: a row comes in chunks of 128 bytes:
-//           chunk k    | a 128 x 128 | b 128 x 128 | b_low 128 x 128 |  stage k % 4, 49152 bytes
-//           barriers   | filled[4] | used[4] |  that both sides wait for
+//           197632 bytes of shared memory: a row comes in chunks of 256 bytes:
+//           chunk k    | a 128 x 256 | b 128 x 128 | b_low 128 x 128 |  stage k % 3, 65536 bytes
+//           barriers   | filled[3] | used[3] | units f32[128] |  and the units of b's halves
 //           in the end | sums f32[128][136] |  69632 bytes in place of the stages
-//           filled     | 0..3 | 4 | 5 | 6 | ... |  a by cp.async, b by bulk copies
-//           multiplied | 0    | 1 | 2 | 3 | ... |  3xTF32: a_low b + a b_low + a b
+//           filled     | 0..2 | 3 | 4 | 5 | ... |  a by cp.async, b by bulk copies
+//           multiplied | 0    | 1 | 2 | 3 | ... |  3xf16: a b + (a_low b + a b_low) / 2048
 extern "C" __global__ void __launch_bounds__(384, 1)
 k00_linear_relu_warpgroup_128x128(const float* x, const float* __restrict__ first_weight,
                                   const float* __restrict__ first_weight_panels,
@@ -347,20 +351,23 @@ k00_linear_relu_warpgroup_128x128(const float* x, const float* __restrict__ firs
                                   int depth, int column_tiles, int panel_depth) {
   constexpr int kTileRows = 128;        // of a block
   constexpr int kTileColumns = 128;     // of a block
-  constexpr int kStages = 4;            // chunks in shared memory
-  constexpr bool kLongSums = true;      // whose loop need not be held twice
+  constexpr int kStages = 3;            // chunks in shared memory
   constexpr int kSharedBytes = 197632;  // given at launch
   constexpr int kCopyBytes = 16;        // of one copy
   constexpr int kLanes = 4;             // neighbours that a thread makes at once
   constexpr int kTileVectors = 32;      // kLanes columns each
-  // No load and no store stands before this.
-  AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages, kLongSums>;
+  using Shape = WarpgroupShape<Arithmetic::kSplitHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int first_row = (blockIdx.x / column_tiles) * kTileRows;
   const int first_column = (blockIdx.x % column_tiles) * kTileColumns;
+
+  // Weights, before it is known what they meet.
+  StartPanels<Shape>(first_weight_panels + first_column * panel_depth,
+                     min(kTileColumns, columns - first_column), depth * sizeof(float), memory);
+  // No other load and no store stands before this.
+  AwaitEarlierKernels();
 
   // memory.sums = x x first_weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
@@ -628,41 +635,44 @@ k01_linear_relu_tile_16x32(const float* first_tensor, const float* __restrict__ 
 // sizes   : columns (last axis of the result), depth (terms of each sum, last axis of operands),
 //           panel_depth (elements that panels have for a column)
 // launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 6 blocks of 256 threads
-// traffic : reads batch * 1024 + 786432 bytes, writes batch * 1536 bytes,
+// traffic : reads batch * 1024 + 394752 bytes, writes batch * 1536 bytes,
 //           keeps batch * 1536 bytes out of memory
 // drawing : the tile of a block, 64 x 64 of the product a x b^T
 //                        columns 0..63
 //                      +--------------------------------+
 //           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
 //                      +--------------------------------+
-//           99328 bytes of shared memory: a row comes in chunks of 128 bytes:
-//           chunk k    | a 64 x 128 | b 64 x 128 | b_low 64 x 128 |  stage k % 4, 24576 bytes
-//           barriers   | filled[4] | used[4] |  that both sides wait for
+//           99328 bytes of shared memory: a row comes in chunks of 256 bytes:
+//           chunk k    | a 64 x 256 | b 64 x 128 | b_low 64 x 128 |  stage k % 3, 32768 bytes
+//           barriers   | filled[3] | used[3] | units f32[64] |  and the units of b's halves
 //           in the end | sums f32[64][72] |  18432 bytes in place of the stages
-//           filled     | 0..3 | 4 | 5 | 6 | ... |  a by cp.async, b by bulk copies
-//           multiplied | 0    | 1 | 2 | 3 | ... |  3xTF32: a_low b + a b_low + a b
-extern "C" __global__ void __launch_bounds__(256, 1)
+//           filled     | 0..2 | 3 | 4 | 5 | ... |  a by cp.async, b by bulk copies
+//           multiplied | 0    | 1 | 2 | 3 | ... |  3xf16: a b + (a_low b + a b_low) / 2048
+extern "C" __global__ void __launch_bounds__(256, 2)
 k01_linear_relu_warpgroup_64x64(const float* first_tensor, const float* __restrict__ second_weight,
                                 const float* __restrict__ second_weight_panels,
                                 float* __restrict__ second, int batch, int columns, int depth,
                                 int panel_depth) {
   constexpr int kTileRows = 64;        // of a block
   constexpr int kTileColumns = 64;     // of a block
-  constexpr int kStages = 4;           // chunks in shared memory
-  constexpr bool kLongSums = true;     // whose loop need not be held twice
+  constexpr int kStages = 3;           // chunks in shared memory
   constexpr int kSharedBytes = 99328;  // given at launch
   constexpr int kColumnTiles = 6;      // tiles side by side
   constexpr int kCopyBytes = 16;       // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  // No load and no store stands before this.
-  AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages, kLongSums>;
+  using Shape = WarpgroupShape<Arithmetic::kSplitHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
+
+  // Weights, before it is known what they meet.
+  StartPanels<Shape>(second_weight_panels + first_column * panel_depth,
+                     min(kTileColumns, columns - first_column), depth * sizeof(float), memory);
+  // No other load and no store stands before this.
+  AwaitEarlierKernels();
 
   // memory.sums = first_tensor x second_weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(

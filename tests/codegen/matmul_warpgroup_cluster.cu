@@ -10,6 +10,7 @@
 // ---- from codegen_templates/device/tile_memory.cuh ----
 // ---- from codegen_templates/device/block_cluster.cuh ----
 // ---- from codegen_templates/device/warpgroup.cuh ----
+// ---- from codegen_templates/device/split_half.cuh ----
 // ---- from codegen_templates/device/copy_barrier.cuh ----
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
 // ---- from codegen_templates/device/sigmoid.cuh ----
@@ -206,7 +207,6 @@ k00_linear_add_warpgroup_64x64_cluster_8(const Half* x, const Half* __restrict__
   constexpr int kTileRows = 64;        // of a cluster
   constexpr int kTileColumns = 64;     // of a cluster
   constexpr int kStages = 4;           // chunks in shared memory
-  constexpr bool kLongSums = false;    // whose loop need not be held twice
   constexpr int kClusterBlocks = 8;    // that share out the sums
   constexpr int kSharedBytes = 66560;  // given at launch
   constexpr int kColumnTiles = 2;      // tiles side by side
@@ -215,16 +215,20 @@ k00_linear_add_warpgroup_64x64_cluster_8(const Half* x, const Half* __restrict__
   constexpr int kBlockRows = 8;        // that a block stores
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  // No load and no store stands before this.
-  AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kLongSums,
-                               kClusterBlocks>;
+  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int tile = blockIdx.x / kClusterBlocks;
   const int first_row = (tile / kColumnTiles) * kTileRows;
   const int first_column = (tile % kColumnTiles) * kTileColumns;
+
+  // Weights, before it is known what they meet.
+  StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
+                     min(kTileColumns, kSumColumns - first_column), kProductDepth * sizeof(Half),
+                     memory);
+  // No other load and no store stands before this.
+  AwaitEarlierKernels();
 
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
@@ -291,7 +295,6 @@ k00_linear_add_warpgroup_64x64_cluster_4(const Half* x, const Half* __restrict__
   constexpr int kTileRows = 64;        // of a cluster
   constexpr int kTileColumns = 64;     // of a cluster
   constexpr int kStages = 4;           // chunks in shared memory
-  constexpr bool kLongSums = false;    // whose loop need not be held twice
   constexpr int kClusterBlocks = 4;    // that share out the sums
   constexpr int kSharedBytes = 66560;  // given at launch
   constexpr int kColumnTiles = 2;      // tiles side by side
@@ -300,16 +303,20 @@ k00_linear_add_warpgroup_64x64_cluster_4(const Half* x, const Half* __restrict__
   constexpr int kBlockRows = 16;       // that a block stores
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  // No load and no store stands before this.
-  AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kLongSums,
-                               kClusterBlocks>;
+  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int tile = blockIdx.x / kClusterBlocks;
   const int first_row = (tile / kColumnTiles) * kTileRows;
   const int first_column = (tile % kColumnTiles) * kTileColumns;
+
+  // Weights, before it is known what they meet.
+  StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
+                     min(kTileColumns, kSumColumns - first_column), kProductDepth * sizeof(Half),
+                     memory);
+  // No other load and no store stands before this.
+  AwaitEarlierKernels();
 
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
@@ -376,7 +383,6 @@ k00_linear_add_warpgroup_64x64_cluster_2(const Half* x, const Half* __restrict__
   constexpr int kTileRows = 64;        // of a cluster
   constexpr int kTileColumns = 64;     // of a cluster
   constexpr int kStages = 4;           // chunks in shared memory
-  constexpr bool kLongSums = false;    // whose loop need not be held twice
   constexpr int kClusterBlocks = 2;    // that share out the sums
   constexpr int kSharedBytes = 66560;  // given at launch
   constexpr int kColumnTiles = 2;      // tiles side by side
@@ -385,16 +391,20 @@ k00_linear_add_warpgroup_64x64_cluster_2(const Half* x, const Half* __restrict__
   constexpr int kBlockRows = 32;       // that a block stores
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  // No load and no store stands before this.
-  AwaitEarlierKernels();
-  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kLongSums,
-                               kClusterBlocks>;
+  using Shape = WarpgroupShape<Arithmetic::kHalf, kTileRows, kTileColumns, kStages, kClusterBlocks>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int tile = blockIdx.x / kClusterBlocks;
   const int first_row = (tile / kColumnTiles) * kTileRows;
   const int first_column = (tile % kColumnTiles) * kTileColumns;
+
+  // Weights, before it is known what they meet.
+  StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
+                     min(kTileColumns, kSumColumns - first_column), kProductDepth * sizeof(Half),
+                     memory);
+  // No other load and no store stands before this.
+  AwaitEarlierKernels();
 
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(

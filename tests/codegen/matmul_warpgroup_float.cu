@@ -10,6 +10,7 @@
 // ---- from codegen_templates/device/matmul_tile.cuh ----
 // ---- from codegen_templates/device/block_cluster.cuh ----
 // ---- from codegen_templates/device/warpgroup.cuh ----
+// ---- from codegen_templates/device/split_half.cuh ----
 // ---- from codegen_templates/device/copy_barrier.cuh ----
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
 
@@ -265,20 +266,20 @@ k00_linear_add_sigmoid_tile_32x64(const float* __restrict__ x, const float* __re
 //           bias f32[6400]
 // outputs : gate f32[batch, 6400]
 // launch  : a block makes 64 x 64 of the result; (batch + 63) / 64 * 100 blocks of 256 threads
-// traffic : reads batch * 160 + 3302400 bytes, writes batch * 25600 bytes,
+// traffic : reads batch * 160 + 1689600 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
 // drawing : the tile of a block, 64 x 64 of the product a x b^T
 //                        columns 0..63
 //                      +--------------------------------+
 //           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
 //                      +--------------------------------+
-//           99328 bytes of shared memory: a row comes in 2 chunks of 128 bytes:
-//           chunk k    | a 64 x 128 | b 64 x 128 | b_low 64 x 128 |  stage k % 4, 24576 bytes
-//           barriers   | filled[4] | used[4] |  that both sides wait for
+//           99328 bytes of shared memory: a row comes in one chunk of 256 bytes:
+//           chunk k    | a 64 x 256 | b 64 x 128 | b_low 64 x 128 |  stage k % 3, 32768 bytes
+//           barriers   | filled[3] | used[3] | units f32[64] |  and the units of b's halves
 //           in the end | sums f32[64][72] |  18432 bytes in place of the stages
-//           filled     | 0..1 |   |  a by cp.async, b by bulk copies
-//           multiplied | 0    | 1 |  3xTF32: a_low b + a b_low + a b
-extern "C" __global__ void __launch_bounds__(256, 1)
+//           filled     | 0 |  a by cp.async, b by bulk copies
+//           multiplied | 0 |  3xf16: a b + (a_low b + a b_low) / 2048
+extern "C" __global__ void __launch_bounds__(256, 2)
 k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
                                        const float* __restrict__ weight,
                                        const float* __restrict__ weight_panels,
@@ -288,20 +289,24 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
   constexpr int kProductDepth = 40;    // terms of each sum: last axis of "x" and of "weight"
   constexpr int kTileRows = 64;        // of a block
   constexpr int kTileColumns = 64;     // of a block
-  constexpr int kStages = 4;           // chunks in shared memory
-  constexpr bool kLongSums = false;    // whose loop need not be held twice
+  constexpr int kStages = 3;           // chunks in shared memory
   constexpr int kSharedBytes = 99328;  // given at launch
   constexpr int kColumnTiles = 100;    // tiles side by side
-  constexpr int kPanelDepth = 128;     // elements that panels have for a column
+  constexpr int kPanelDepth = 65;      // elements that panels have for a column
   constexpr int kCopyBytes = 16;       // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages, kLongSums>;
+  using Shape = WarpgroupShape<Arithmetic::kSplitHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
+
+  // Weights, before it is known what they meet.
+  StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
+                     min(kTileColumns, kGateColumns - first_column), kProductDepth * sizeof(float),
+                     memory);
 
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
@@ -343,19 +348,19 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
 //           bias f32[6400]
 // outputs : gate f32[batch, 6400]
 // launch  : a block makes 64 x 128 of the result; (batch + 63) / 64 * 50 blocks of 256 threads
-// traffic : reads batch * 160 + 3302400 bytes, writes batch * 25600 bytes,
+// traffic : reads batch * 160 + 1689600 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
 // drawing : the tile of a block, 64 x 128 of the product a x b^T
 //                        columns 0..127
 //                      +--------------------------------+
 //           rows 0..63 | warpgroup 0, each warp 16 rows |  warpgroup 1 fills the stages
 //                      +--------------------------------+
-//           205824 bytes of shared memory: a row comes in 2 chunks of 128 bytes:
-//           chunk k    | a 64 x 128 | b 128 x 128 | b_low 128 x 128 |  stage k % 5, 40960 bytes
-//           barriers   | filled[5] | used[5] |  that both sides wait for
+//           197632 bytes of shared memory: a row comes in one chunk of 256 bytes:
+//           chunk k    | a 64 x 256 | b 128 x 128 | b_low 128 x 128 |  stage k % 4, 49152 bytes
+//           barriers   | filled[4] | used[4] | units f32[128] |  and the units of b's halves
 //           in the end | sums f32[64][136] |  34816 bytes in place of the stages
-//           filled     | 0..1 |   |  a by cp.async, b by bulk copies
-//           multiplied | 0    | 1 |  3xTF32: a_low b + a b_low + a b
+//           filled     | 0 |  a by cp.async, b by bulk copies
+//           multiplied | 0 |  3xf16: a b + (a_low b + a b_low) / 2048
 extern "C" __global__ void __launch_bounds__(256, 1)
 k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
                                         const float* __restrict__ weight,
@@ -366,20 +371,24 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
   constexpr int kProductDepth = 40;     // terms of each sum: last axis of "x" and of "weight"
   constexpr int kTileRows = 64;         // of a block
   constexpr int kTileColumns = 128;     // of a block
-  constexpr int kStages = 5;            // chunks in shared memory
-  constexpr bool kLongSums = false;     // whose loop need not be held twice
-  constexpr int kSharedBytes = 205824;  // given at launch
+  constexpr int kStages = 4;            // chunks in shared memory
+  constexpr int kSharedBytes = 197632;  // given at launch
   constexpr int kColumnTiles = 50;      // tiles side by side
-  constexpr int kPanelDepth = 128;      // elements that panels have for a column
+  constexpr int kPanelDepth = 65;       // elements that panels have for a column
   constexpr int kCopyBytes = 16;        // of one copy
   constexpr int kLanes = 4;             // neighbours that a thread makes at once
   constexpr int kTileVectors = 32;      // kLanes columns each
-  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages, kLongSums>;
+  using Shape = WarpgroupShape<Arithmetic::kSplitHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
+
+  // Weights, before it is known what they meet.
+  StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
+                     min(kTileColumns, kGateColumns - first_column), kProductDepth * sizeof(float),
+                     memory);
 
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
@@ -421,7 +430,7 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
 //           bias f32[6400]
 // outputs : gate f32[batch, 6400]
 // launch  : a block makes 128 x 128 of the result; (batch + 127) / 128 * 50 blocks of 384 threads
-// traffic : reads batch * 160 + 3302400 bytes, writes batch * 25600 bytes,
+// traffic : reads batch * 160 + 1689600 bytes, writes batch * 25600 bytes,
 //           keeps batch * 51200 bytes out of memory
 // drawing : the tile of a block, 128 x 128 of the product a x b^T
 //                          columns 0..127
@@ -429,12 +438,12 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
 //           rows 0..63   | warpgroup 0, each warp 16 rows |  warpgroup 2 fills the stages
 //           rows 64..127 | warpgroup 1, each warp 16 rows |
 //                        +--------------------------------+
-//           197632 bytes of shared memory: a row comes in 2 chunks of 128 bytes:
-//           chunk k    | a 128 x 128 | b 128 x 128 | b_low 128 x 128 |  stage k % 4, 49152 bytes
-//           barriers   | filled[4] | used[4] |  that both sides wait for
+//           197632 bytes of shared memory: a row comes in one chunk of 256 bytes:
+//           chunk k    | a 128 x 256 | b 128 x 128 | b_low 128 x 128 |  stage k % 3, 65536 bytes
+//           barriers   | filled[3] | used[3] | units f32[128] |  and the units of b's halves
 //           in the end | sums f32[128][136] |  69632 bytes in place of the stages
-//           filled     | 0..1 |   |  a by cp.async, b by bulk copies
-//           multiplied | 0    | 1 |  3xTF32: a_low b + a b_low + a b
+//           filled     | 0 |  a by cp.async, b by bulk copies
+//           multiplied | 0 |  3xf16: a b + (a_low b + a b_low) / 2048
 extern "C" __global__ void __launch_bounds__(384, 1)
 k00_linear_add_sigmoid_warpgroup_128x128(const float* __restrict__ x,
                                          const float* __restrict__ weight,
@@ -445,20 +454,24 @@ k00_linear_add_sigmoid_warpgroup_128x128(const float* __restrict__ x,
   constexpr int kProductDepth = 40;     // terms of each sum: last axis of "x" and of "weight"
   constexpr int kTileRows = 128;        // of a block
   constexpr int kTileColumns = 128;     // of a block
-  constexpr int kStages = 4;            // chunks in shared memory
-  constexpr bool kLongSums = false;     // whose loop need not be held twice
+  constexpr int kStages = 3;            // chunks in shared memory
   constexpr int kSharedBytes = 197632;  // given at launch
   constexpr int kColumnTiles = 50;      // tiles side by side
-  constexpr int kPanelDepth = 128;      // elements that panels have for a column
+  constexpr int kPanelDepth = 65;       // elements that panels have for a column
   constexpr int kCopyBytes = 16;        // of one copy
   constexpr int kLanes = 4;             // neighbours that a thread makes at once
   constexpr int kTileVectors = 32;      // kLanes columns each
-  using Shape = WarpgroupShape<Arithmetic::kSplitTf32, kTileRows, kTileColumns, kStages, kLongSums>;
+  using Shape = WarpgroupShape<Arithmetic::kSplitHalf, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
+
+  // Weights, before it is known what they meet.
+  StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
+                     min(kTileColumns, kGateColumns - first_column), kProductDepth * sizeof(float),
+                     memory);
 
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(

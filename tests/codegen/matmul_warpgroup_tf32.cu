@@ -10,6 +10,7 @@
 // ---- from codegen_templates/device/matmul_tile.cuh ----
 // ---- from codegen_templates/device/block_cluster.cuh ----
 // ---- from codegen_templates/device/warpgroup.cuh ----
+// ---- from codegen_templates/device/split_half.cuh ----
 // ---- from codegen_templates/device/copy_barrier.cuh ----
 // ---- from codegen_templates/device/matmul_warpgroup.cuh ----
 
@@ -355,19 +356,23 @@ k00_linear_add_sigmoid_warpgroup_64x64(const float* __restrict__ x,
   constexpr int kTileRows = 64;        // of a block
   constexpr int kTileColumns = 64;     // of a block
   constexpr int kStages = 4;           // chunks in shared memory
-  constexpr bool kLongSums = false;    // whose loop need not be held twice
   constexpr int kSharedBytes = 66560;  // given at launch
   constexpr int kColumnTiles = 8;      // tiles side by side
   constexpr int kPanelDepth = 160;     // elements that panels have for a column
   constexpr int kCopyBytes = 8;        // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 16;     // kLanes columns each
-  using Shape = WarpgroupShape<Arithmetic::kTf32, kTileRows, kTileColumns, kStages, kLongSums>;
+  using Shape = WarpgroupShape<Arithmetic::kTf32, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
+
+  // Weights, before it is known what they meet.
+  StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
+                     min(kTileColumns, kGateColumns - first_column), kProductDepth * sizeof(float),
+                     memory);
 
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
@@ -436,19 +441,23 @@ k00_linear_add_sigmoid_warpgroup_64x128(const float* __restrict__ x,
   constexpr int kTileRows = 64;        // of a block
   constexpr int kTileColumns = 128;    // of a block
   constexpr int kStages = 4;           // chunks in shared memory
-  constexpr bool kLongSums = false;    // whose loop need not be held twice
   constexpr int kSharedBytes = 99328;  // given at launch
   constexpr int kColumnTiles = 4;      // tiles side by side
   constexpr int kPanelDepth = 160;     // elements that panels have for a column
   constexpr int kCopyBytes = 8;        // of one copy
   constexpr int kLanes = 4;            // neighbours that a thread makes at once
   constexpr int kTileVectors = 32;     // kLanes columns each
-  using Shape = WarpgroupShape<Arithmetic::kTf32, kTileRows, kTileColumns, kStages, kLongSums>;
+  using Shape = WarpgroupShape<Arithmetic::kTf32, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
+
+  // Weights, before it is known what they meet.
+  StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
+                     min(kTileColumns, kGateColumns - first_column), kProductDepth * sizeof(float),
+                     memory);
 
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(
@@ -518,19 +527,23 @@ k00_linear_add_sigmoid_warpgroup_128x256(const float* __restrict__ x,
   constexpr int kTileRows = 128;        // of a block
   constexpr int kTileColumns = 256;     // of a block
   constexpr int kStages = 4;            // chunks in shared memory
-  constexpr bool kLongSums = false;     // whose loop need not be held twice
   constexpr int kSharedBytes = 197632;  // given at launch
   constexpr int kColumnTiles = 2;       // tiles side by side
   constexpr int kPanelDepth = 160;      // elements that panels have for a column
   constexpr int kCopyBytes = 8;         // of one copy
   constexpr int kLanes = 4;             // neighbours that a thread makes at once
   constexpr int kTileVectors = 64;      // kLanes columns each
-  using Shape = WarpgroupShape<Arithmetic::kTf32, kTileRows, kTileColumns, kStages, kLongSums>;
+  using Shape = WarpgroupShape<Arithmetic::kTf32, kTileRows, kTileColumns, kStages>;
   static_assert(sizeof(Shape::Memory) == kSharedBytes);
   alignas(1024) extern __shared__ char shared_memory[];
   Shape::Memory& memory = reinterpret_cast<Shape::Memory&>(shared_memory);
   const int first_row = (blockIdx.x / kColumnTiles) * kTileRows;
   const int first_column = (blockIdx.x % kColumnTiles) * kTileColumns;
+
+  // Weights, before it is known what they meet.
+  StartPanels<Shape>(weight_panels + first_column * kPanelDepth,
+                     min(kTileColumns, kGateColumns - first_column), kProductDepth * sizeof(float),
+                     memory);
 
   // memory.sums = x x weight, transposed
   MultiplyTileByWarpgroups<Shape, kCopyBytes>(

@@ -184,7 +184,7 @@ class Chooser {
   // there are enough of these.
   int64_t AddClusters(int64_t from, int most, int fewest) {
     Warpgroup tile = SquareTile();
-    const int64_t chunks = CeilDiv(RowBytes(matmul_), Warpgroup::kChunkBytes);
+    const int64_t chunks = CeilDiv(RowBytes(matmul_), Warpgroup::ChunkBytes(policy_.arithmetic));
     for (int blocks = most; blocks >= fewest; blocks /= 2) {
       tile.split_k.blocks = blocks;
       Follow(tile, from, ranges_);
@@ -243,8 +243,20 @@ class Chooser {
         const int64_t second_wave = RowsBeyond(Wave(), *last, n_, matrices_);
         from = std::min(from, std::max(second_wave, ranges_.back().from));
       }
+      if (tile == policy_.large_tiles.back().tile && PairsMakeLargeTiles()) {
+        Warpgroup pair = tile;
+        pair.split_k.blocks = 2;
+        Follow(pair, RowsFor(CeilDiv(EnoughBlocks(), 2), tile, n_, matrices_), ranges_);
+        from = RowsBeyond(Wave() / 2, tile, n_, matrices_);
+      }
       Follow(tile, from, ranges_);
     }
+  }
+
+  // Whether two blocks make one of the largest tiles where these are half a wave.
+  bool PairsMakeLargeTiles() const {
+    const int64_t chunks = CeilDiv(RowBytes(matmul_), Warpgroup::ChunkBytes(policy_.arithmetic));
+    return policy_.pairs_for_half_a_wave && matrices_ == 1 && chunks >= 4 * kGoodShare;
   }
 
   // That of the largest rows so far; null where it is none.
@@ -277,7 +289,7 @@ class Chooser {
   void AddShares(const Planned<Warpgroup>& planned) {
     const int shared_bytes = planned.tile.SharedBytes(policy_.arithmetic);
     const int64_t at_once = 2 * shared_bytes <= gpu_.block_shared_bytes ? 2 * Wave() : Wave();
-    const int64_t chunks = CeilDiv(RowBytes(matmul_), Warpgroup::kChunkBytes);
+    const int64_t chunks = CeilDiv(RowBytes(matmul_), Warpgroup::ChunkBytes(policy_.arithmetic));
     int64_t from = planned.from;
     const auto add = [&](int blocks) {
       const int64_t end = RowsBeyond(at_once / blocks, planned.tile, n_, matrices_);
@@ -335,7 +347,7 @@ std::vector<MatMulSchedule> MatMulCandidates(const MatMulPlan& matmul, int64_t r
     if (!by_warpgroups) break;
     const int64_t tiles = CeilDiv(rows, tile.rows) * CeilDiv(*matmul.n.AsConstant(), tile.columns) *
                           *matmul.batch.AsConstant();
-    const int64_t chunks = CeilDiv(RowBytes(matmul), Warpgroup::kChunkBytes);
+    const int64_t chunks = CeilDiv(RowBytes(matmul), Warpgroup::ChunkBytes(policy.arithmetic));
     const int64_t most =
         std::min<int64_t>({2 * options.gpu->multiprocessors() / tiles, chunks, kMostClusterBlocks});
     candidates.push_back(tile);

@@ -6,8 +6,8 @@
 
 namespace fusec {
 
-// In ascending order of rows, without gaps from the fewest rows that `rows` allow to the most. Empty
-// where neither the library (unless `library` allows it) nor a kernel of ours makes it.
+// In ascending order of rows, without gaps from the fewest rows that `rows` allow to the most.
+// Empty where neither the library (unless `library` allows it) nor a kernel of ours makes it.
 MatMulRanges ChooseMatMulSchedules(const MatMulPlan& matmul, const PlanOptions& options,
                                    const Ranges& symbols, bool library);
 

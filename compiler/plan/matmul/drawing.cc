@@ -8,6 +8,7 @@ namespace {
 
 constexpr int kWarpSize = 32;
 constexpr const char* kSplitInWords = "3xTF32: a_low b + a b_low + a b";
+constexpr const char* kSplitHalvesInWords = "3xf16: a b + (a_low b + a b_low) / 2048";
 
 // Numbers `first`, first + step, ... below `end`.
 std::string Numbers(int first, int step, int end) {
@@ -83,7 +84,8 @@ Drawing DrawTile(const schedule::Tile& tile, const DrawnProduct& drawn) {
 
 // As MultiplyTileByWarpgroups does (matmul_warpgroup.cuh).
 Drawing DrawTile(const schedule::Warpgroup& tile, const DrawnProduct& drawn) {
-  constexpr int kChunkBytes = schedule::Warpgroup::kChunkBytes;
+  const Arithmetic arithmetic = drawn.is_split ? Arithmetic::kSplit : Arithmetic::kHalf;
+  const int chunk_bytes = schedule::Warpgroup::ChunkBytes(arithmetic);
   const int groups = tile.groups(), blocks = tile.split_k.blocks;
   Drawing drawing = {fmt::format("the tile of a {}, {} x {} of the product a x b^T",
                                  blocks > 1 ? fmt::format("cluster of {} blocks", blocks) : "block",
@@ -103,15 +105,19 @@ Drawing DrawTile(const schedule::Warpgroup& tile, const DrawnProduct& drawn) {
         "stores {0} rows from {0} r on, adding the sums in the shared memory of the {1} blocks",
         share, blocks));
   }
-  drawing.push_back(ChunksInWords(drawn, kChunkBytes) + ":");
-  std::vector<std::string> stage = {fmt::format("a {} x {}", tile.rows, kChunkBytes),
-                                    fmt::format("b {} x {}", tile.columns, kChunkBytes)};
-  if (drawn.is_split) stage.push_back(fmt::format("b_low {} x {}", tile.columns, kChunkBytes));
-  const int stage_bytes = (tile.rows + tile.columns * (drawn.is_split ? 2 : 1)) * kChunkBytes;
-  DrawRows({{kChunk, stage, StageInWords(tile, stage_bytes)}}, drawing);
-  DrawRows({{"barriers",
-             {fmt::format("filled[{}]", tile.stages), fmt::format("used[{}]", tile.stages)},
-             "that both sides wait for"}},
+  drawing.push_back(ChunksInWords(drawn, chunk_bytes) + ":");
+  std::vector<std::string> stage = {fmt::format("a {} x {}", tile.rows, chunk_bytes)};
+  for (const char* part : {"b", "b_low"}) {
+    if (part[1] != 0 && !drawn.is_split) continue;
+    stage.push_back(
+        fmt::format("{} {} x {}", part, tile.columns, schedule::Warpgroup::kPanelBytes));
+  }
+  DrawRows({{kChunk, stage, StageInWords(tile, tile.StageBytes(arithmetic))}}, drawing);
+  std::vector<std::string> behind = {fmt::format("filled[{}]", tile.stages),
+                                     fmt::format("used[{}]", tile.stages)};
+  if (drawn.is_split) behind.push_back(fmt::format("units f32[{}]", tile.columns));
+  DrawRows({{"barriers", behind,
+             drawn.is_split ? "and the units of b's halves" : "that both sides wait for"}},
            drawing);
   DrawRows({{"in the end",
              {fmt::format("sums f32[{}][{}]", tile.rows, tile.columns + 8)},
@@ -121,12 +127,12 @@ Drawing DrawTile(const schedule::Warpgroup& tile, const DrawnProduct& drawn) {
   timeline.ahead = tile.stages;
   timeline.overlaps = true;
   // Of a cluster, each block has a share of them.
-  if (drawn.row_bytes && blocks == 1) timeline.chunks = CeilDiv(*drawn.row_bytes, kChunkBytes);
+  if (drawn.row_bytes && blocks == 1) timeline.chunks = CeilDiv(*drawn.row_bytes, chunk_bytes);
   timeline.coming = "filled";
   timeline.coming_note =
       drawn.is_made ? "a is made, b by bulk copies" : "a by cp.async, b by bulk copies";
   timeline.used = "multiplied";
-  timeline.used_note = drawn.is_split ? kSplitInWords : "by wgmma";
+  timeline.used_note = drawn.is_split ? kSplitHalvesInWords : "by wgmma";
   DrawTimeline(timeline, drawing);
   return drawing;
 }

@@ -74,7 +74,9 @@ class TilePlanner : ProductPlanner {
   void DeclareShape() {
     IndexWriter& names = builder_.expressions();
     const schedule::ResultTile& tile = tile_;
-    std::vector<CExpr> shape = {TensorCoreArithmetic(dtype(), precision_)};
+    std::vector<CExpr> shape = {ByWarpgroups() && IsSplit(dtype(), precision_)
+                                    ? CExpr("Arithmetic::kSplitHalf")
+                                    : TensorCoreArithmetic(dtype(), precision_)};
     const auto add = [&](const char* name, int64_t value, const char* comment) {
       shape.push_back(names.Constant(name, value, comment));
     };
@@ -87,10 +89,6 @@ class TilePlanner : ProductPlanner {
       add("depth_warps", tile.split_k.warps, "that share out the sums");
     }
     add("stages", tile.stages, "chunks in shared memory");
-    if (ByWarpgroups()) {
-      shape.push_back(names.TypedConstant("bool", "long_sums", HasLongSums() ? "true" : "false",
-                                          "whose loop need not be held twice"));
-    }
     if (IsShared()) shape.push_back(ClusterBlocks());
     builder_.Append(Statement::Using(
         "Shape", Template(ByWarpgroups() ? "WarpgroupShape" : "TileShape", std::move(shape))));
@@ -105,11 +103,16 @@ class TilePlanner : ProductPlanner {
     if (ByWarpgroups()) {
       builder_.Use("block_cluster.cuh");
       builder_.Use("warpgroup.cuh");
+      builder_.Use("split_half.cuh");
       builder_.Use("copy_barrier.cuh");
       // From which the compiler knows a thread's registers. Groups that take some from the one that
       // copies (LeaveRegisters) need a multiprocessor's all.
       const bool is_small = tile_.rows <= kSmallTileRows;
-      builder_.plan().blocks_together = IsShared() && is_small ? 2 : 1;
+      const bool has_neighbour =  // as of kHasNeighbour
+          IsSplit(dtype(), precision_)
+              ? is_small && tile_.columns <= kSmallTileRows && matmul_.made == nullptr
+              : is_small && IsShared();
+      builder_.plan().blocks_together = has_neighbour ? 2 : 1;
     }
     if (matmul_.made) builder_.Use("made_operand.cuh");
     builder_.Use(ByWarpgroups() ? "matmul_warpgroup.cuh" : "matmul_tile.cuh");
@@ -174,16 +177,24 @@ class TilePlanner : ProductPlanner {
   void Multiply(const CExpr& rows, const CExpr& width) {
     const CExpr m = RowCount();
     const std::string b = ByWarpgroups() ? FriendlyName(matmul_.b.value->name) : b_.word();
+    const CExpr right = ByWarpgroups() ? PanelsOfTile() : b_ + "first_column" * depth_;
+    const CExpr columns = MinOf(width, columns_ - "first_column");
+    const CExpr row_bytes = depth_ * Call("sizeof", {MemoryTypeName(dtype())});
+    if (ByWarpgroups()) {
+      builder_.Comment("Weights, before it is known what they meet.");
+      builder_.AppendCall(
+          Call(Template("StartPanels", {"Shape"}), {right, columns, row_bytes, "memory"}));
+      builder_.Append(Statement::Await());
+      builder_.Blank();
+    }
     const CExpr left = LeftFrom("first_row");
     builder_.Comment("memory.sums = " + a_.word() + " x " + b + ", transposed");
-    const CExpr right = ByWarpgroups() ? PanelsOfTile() : b_ + "first_column" * depth_;
     const int64_t copy = Aligned(16 / DtypeBytes(dtype())) * DtypeBytes(dtype());
     const CExpr copy_name = builder_.expressions().Constant("copy_bytes", copy, "of one copy");
     builder_.AppendCall(
         Call(Template(ByWarpgroups() ? "MultiplyTileByWarpgroups" : "MultiplyTile",
                       {"Shape", copy_name}),
-             {left, MinOf(rows, m - "first_row"), right, MinOf(width, columns_ - "first_column"),
-              depth_ * Call("sizeof", {MemoryTypeName(dtype())}), "memory"}));
+             {left, MinOf(rows, m - "first_row"), right, columns, row_bytes, "memory"}));
   }
 
   // Where the panels of the tile's columns begin.

@@ -28,10 +28,10 @@ constexpr Tile kTiles[] = {
     ByWarps(128, 128, 128, 4, 2, 1, 3), ByWarps(16, 32, 512, 1, 1, 8, 3),
     ByWarps(32, 64, 256, 1, 2, 4, 3),   ByWarps(128, 64, 128, 4, 2, 1, 3),
 };
-// rows, columns, stages. Of split floats a thread holds sums twice, and a block columns.
+// rows, columns, stages. Of split floats a thread holds sums twice, and stages are twice as large.
 constexpr Warpgroup kSplitWarpgroups[] = {
-    ByWarpgroups(64, 64, 4),  ByWarpgroups(64, 128, 3),  ByWarpgroups(64, 128, 5),
-    ByWarpgroups(128, 64, 4), ByWarpgroups(128, 128, 4),
+    ByWarpgroups(64, 64, 3),  ByWarpgroups(64, 128, 3),  ByWarpgroups(64, 128, 4),
+    ByWarpgroups(128, 64, 4), ByWarpgroups(128, 128, 3),
 };
 constexpr Warpgroup kShortWarpgroups[] = {
     ByWarpgroups(64, 64, 4),   ByWarpgroups(64, 128, 4),  ByWarpgroups(64, 256, 4),
@@ -76,9 +76,9 @@ constexpr Planned<Tile> kReadByWarps[] = {
     {Warps(128, 64, 128, 3), kWide, kAny},
 };
 constexpr Planned<Warpgroup> kReadSplit[] = {
-    {Split(64, 64, 4), 1, kAny},
-    {Split(64, 128, 5), 512, kAny},
-    {Split(128, 128, 4), 65, kAny},
+    {Split(64, 64, 3), 1, kAny},
+    {Split(64, 128, 4), 512, kAny},
+    {Split(128, 128, 3), 65, kAny},
 };
 constexpr Planned<Warpgroup> kReadShort[] = {
     {Short(64, 64, 4), 1, kAny},
@@ -104,9 +104,9 @@ constexpr Planned<Tile> kMakeSplitByWarps[] = {
     {Warps(32, 64, 256, 3), kWide, kAny, 17},
 };
 constexpr Planned<Warpgroup> kMakeSplit[] = {
-    {Split(64, 64, 4), kWide, kAny, 33},
+    {Split(64, 64, 3), kWide, kAny, 33},
     {Split(64, 128, 3), 65, kAny, 33},
-    {Split(128, 128, 4), 65, kAny, 65},
+    {Split(128, 128, 3), 65, kAny, 65},
 };
 constexpr Planned<Tile> kMakeShortByWarps[] = {{Warps(16, 32, 512, 3), 1, kAny, 5}};
 constexpr Planned<Warpgroup> kMakeShort[] = {
@@ -119,12 +119,12 @@ constexpr Planned<Warpgroup> kMakeShort[] = {
 // The measurements are of an H200 and lie in tests/gpu/results/; without warpgroups products are
 // planned by the same numbers, in blocks for the GPU's own multiprocessors.
 constexpr MatMulPolicy kPolicies[] = {
-    // 2026-11-22-h200-warpgroup-sweep.txt (large tiles), 2026-11-23-h200-clusters.txt (split-K),
+    // 2026-11-26-h200-two-halves.txt (large tiles, pairs), 2026-11-23-h200-clusters.txt (split-K),
     // 2026-11-23-h200-few-rows.txt (groups), 2026-11-23-h200-sizes.txt, part 3 (second waves). More
     // than two blocks for a few tiles would take longer to compile than they are worth:
     // 2026-11-23-h200-waves.txt.
     {.by_warpgroups = true,
-     .arithmetic = Arithmetic::kSplitTf32,
+     .arithmetic = Arithmetic::kSplit,
      .makes_operand = false,
      .tiles = kReadByWarps,
      .large_tiles = kReadSplit,
@@ -137,6 +137,7 @@ constexpr MatMulPolicy kPolicies[] = {
      .most_blocks_of_few = 2,
      .waves_of_smallest = 2,
      .doubles_for_second_wave = true,
+     .pairs_for_half_a_wave = true,
      .fewest_measured_rows = 17},
     // 2026-11-23-h200-waves.txt, 2026-11-23-h200-clusters.txt, 2026-11-23-h200-few-rows.txt.
     {.by_warpgroups = true,
@@ -164,7 +165,7 @@ constexpr MatMulPolicy kPolicies[] = {
      .fewest_measured_rows = 17},
     // 2026-11-22-h200-sweeps.txt (lola, dlrm, lecture), 2026-11-23-h200-few-rows.txt.
     {.by_warpgroups = false,
-     .arithmetic = Arithmetic::kSplitTf32,
+     .arithmetic = Arithmetic::kSplit,
      .makes_operand = false,
      .tiles = kReadByWarps,
      .most_rows_at_once = 8,
@@ -190,7 +191,7 @@ constexpr MatMulPolicy kPolicies[] = {
      .most_own_elements = 1 << 16},
     // 2026-11-24-h200-prologue.txt, all that make their operand.
     {.by_warpgroups = true,
-     .arithmetic = Arithmetic::kSplitTf32,
+     .arithmetic = Arithmetic::kSplit,
      .makes_operand = true,
      .tiles = kMakeSplitByWarps,
      .large_tiles = kMakeSplit,
@@ -211,7 +212,7 @@ constexpr MatMulPolicy kPolicies[] = {
      .most_rows_at_once = 4,
      .fewest_measured_rows = 2},
     {.by_warpgroups = false,
-     .arithmetic = Arithmetic::kSplitTf32,
+     .arithmetic = Arithmetic::kSplit,
      .makes_operand = true,
      .tiles = kMakeByWarps,
      .most_rows_at_once = 4},
@@ -248,7 +249,7 @@ const Tile& TileOfTinySums() { return kTinySums; }
 std::span<const Tile> TilesByWarps() { return kTiles; }
 
 std::span<const Warpgroup> TilesByWarpgroups(Arithmetic arithmetic) {
-  if (arithmetic == Arithmetic::kSplitTf32) return kSplitWarpgroups;
+  if (arithmetic == Arithmetic::kSplit) return kSplitWarpgroups;
   return kShortWarpgroups;
 }
 

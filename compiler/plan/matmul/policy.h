@@ -33,8 +33,8 @@ struct MatMulPolicy {
 
   // Kernels for few rows (schedule::Rows) make so many at once.
   int64_t most_rows_at_once;
-  // The elements of a result up to which groups of so many rows are ahead of tiles; and of long sums
-  // (kLongRowBytes). 0: they never are.
+  // The elements of a result up to which groups of so many rows are ahead of tiles; and of long
+  // sums (kLongRowBytes). 0: they never are.
   int64_t most_grouped_elements = 0, most_grouped_elements_of_long = 0;
 
   // Whether tiles by warpgroups are ahead of the library at any size. Where not, the library makes
@@ -49,6 +49,8 @@ struct MatMulPolicy {
   int64_t waves_of_smallest = 1;
   // Whether a larger tile takes over as soon as one of half its size has a second wave.
   bool doubles_for_second_wave = false;
+  // Whether blocks in pairs make long sums of the largest tiles where these are half a wave.
+  bool pairs_for_half_a_wave = false;
 
   // Rows from which on tuning measures tiles by warpgroups.
   int64_t fewest_measured_rows = 0;
@@ -57,8 +59,8 @@ struct MatMulPolicy {
 // The row of the table that the product falls under. It TakesOwnKernel.
 const MatMulPolicy& PolicyFor(const MatMulPlan& matmul, const PlanOptions& options);
 
-// Of sums that are a tile of one chunk, and of sums so short that a tile of them is mostly filled with
-// zeros (kTinySum).
+// Of sums that are a tile of one chunk, and of sums so short that a tile of them is mostly filled
+// with zeros (kTinySum).
 const schedule::Tile& TileOfShortSums();
 const schedule::Tile& TileOfTinySums();
 

@@ -102,12 +102,20 @@ std::string Warpgroup::Words() const {
          (split_k.blocks > 1 ? ", clusters of " + Number(split_k.blocks) + " blocks" : "");
 }
 
-// As WarpgroupShape::Memory: split floats have the weights twice.
+// As WarpgroupShape::Memory.
 int Warpgroup::SharedBytes(Arithmetic arithmetic) const {
-  constexpr int kAlignment = 1024;  // of panels; the barriers behind them need no more
-  const int parts = arithmetic == Arithmetic::kSplitTf32 ? 2 : 1;
-  const int most = std::max(stages * (rows + columns * parts) * kChunkBytes, SumBytes(*this));
+  constexpr int kAlignment = 1024;  // of panels; barriers and units behind them need no more
+  const int most = std::max(stages * StageBytes(arithmetic), SumBytes(*this));
   return static_cast<int>(CeilDiv(most, kAlignment) + 1) * kAlignment;
+}
+
+// Of split floats, panels hold twice as many numbers of each row, as two halves each.
+int Warpgroup::ChunkBytes(Arithmetic arithmetic) {
+  return arithmetic == Arithmetic::kSplit ? 2 * kPanelBytes : kPanelBytes;
+}
+
+int Warpgroup::StageBytes(Arithmetic arithmetic) const {
+  return (rows + columns) * ChunkBytes(arithmetic);
 }
 
 std::string Warpgroup::Problem() const {

@@ -36,8 +36,8 @@ inline constexpr int kMostClusterBlocks = 8;
 //   Problem           why there cannot be such a kernel of any product; "" where there can
 //   Fits              whether it makes that product on the GPU of `options`
 //
-// How each is planned stands in plan_schedule.cc. Whether the product's kernel makes its left operand
-// is the product's to say (MatMulPlan::made), and all but the library's can.
+// How each is planned stands in plan_schedule.cc. Whether the product's kernel makes its left
+// operand is the product's to say (MatMulPlan::made), and all but the library's can.
 namespace schedule {
 
 // cuBLASLt, or oneDNN on the CPU.
@@ -111,9 +111,9 @@ struct ResultTile {
   bool operator==(const ResultTile&) const = default;
 };
 
-// A tile by the warps of a block (matmul_tile.cuh), which lie in rows and columns of warps. A warp's
-// part is a multiple of 16 rows and 8 columns, and of a chunk 32 bytes; a chunk is a multiple of 128
-// bytes.
+// A tile by the warps of a block (matmul_tile.cuh), which lie in rows and columns of warps. A
+// warp's part is a multiple of 16 rows and 8 columns, and of a chunk 32 bytes; a chunk is a
+// multiple of 128 bytes.
 struct Tile : ResultTile {
   static constexpr const char* kKind = "tile";
   int chunk_bytes = 0;  // of a row of an operand
@@ -139,11 +139,11 @@ struct Tile : ResultTile {
   bool Fits(const MatMulPlan& matmul, const PlanOptions& options) const;
 };
 
-// A tile by four warps for each 64 rows, and four more that copy, in a block or in each of a cluster
-// (matmul_warpgroup.cuh).
+// A tile by four warps for each 64 rows, and four more that copy, in a block or in each of a
+// cluster (matmul_warpgroup.cuh).
 struct Warpgroup : ResultTile {
   static constexpr const char* kKind = "warpgroup";
-  static constexpr int kChunkBytes = 128;  // of a row of an operand
+  static constexpr int kPanelBytes = 128;  // of a row of weights
   static constexpr int kGroupRows = 64;
 
   bool operator==(const Warpgroup&) const = default;
@@ -155,6 +155,9 @@ struct Warpgroup : ResultTile {
     field("stages", self.stages);
   }
   int groups() const { return rows / kGroupRows; }
+  // In a stage: of a row of either operand, and of all.
+  static int ChunkBytes(Arithmetic arithmetic);
+  int StageBytes(Arithmetic arithmetic) const;
   std::string Suffix() const;
   std::string Words() const;
   int64_t MostRows() const { return INT64_MAX; }
@@ -180,8 +183,8 @@ int BlockSizeOf(const MatMulSchedule& schedule);
 int SharedBytesOf(const MatMulSchedule& schedule, Arithmetic arithmetic);
 bool Fits(const MatMulSchedule& schedule, const MatMulPlan& matmul, const PlanOptions& options);
 
-// {"kind": "tile", "rows": 64, ...}, and back: throws nlohmann::json::exception where the fields are
-// those of no schedule.
+// {"kind": "tile", "rows": 64, ...}, and back: throws nlohmann::json::exception where the fields
+// are those of no schedule.
 nlohmann::ordered_json ScheduleJson(const MatMulSchedule& schedule);
 MatMulSchedule ScheduleOf(const nlohmann::ordered_json& json);
 

@@ -12,13 +12,17 @@ namespace fusec {
 
 // Weights in panels, as tiles by warpgroups read them (matmul_warpgroup.cuh). A panel holds 64
 // neighbouring rows of a matrix [.., n, k], 128 bytes of each, in the order that PanelRows says
-// (warpgroup.cuh). It is followed by what rounding took from its numbers (of kSplitTf32Panels), by
-// the panel of the next 128 bytes, and at the rows' end by the next rows. Behind a row's end and
-// the last row stand zeros.
+// (warpgroup.cuh). It is followed by the panel of the next 128 bytes, and at the rows' end by the
+// next rows. Behind a row's end and the last row stand zeros.
+//
+// Of kSplitHalfPanels each number of a row is unit (high + low / 2048) with two halves
+// (split_half.cuh), and the row has one unit, a power of two. A panel holds 64 `high` of each row,
+// and the one behind it their `low`, 16 in the order of PlaceOfHalf. At the rows' end stand their
+// 64 units, floats.
 
 inline constexpr WeightLayout kWeightLayouts[] = {WeightLayout::kPlain, WeightLayout::kTf32,
                                                   WeightLayout::kPanels, WeightLayout::kTf32Panels,
-                                                  WeightLayout::kSplitTf32Panels};
+                                                  WeightLayout::kSplitHalfPanels};
 
 // What the names of tensors that lie so in an artifact end in: "", ".panels", ...
 const char* LayoutSuffix(WeightLayout layout);
@@ -39,7 +43,7 @@ TensorData MakePanels(const TensorData& weights, WeightLayout layout);
 TensorData InLayout(const TensorData& weights, WeightLayout layout);
 
 // The weights of `dims` that lie in such a layout: as they were, or rounded to TF32 as they are
-// there; of kSplitTf32Panels the sums of both parts. nullopt if there are more or fewer bytes.
+// there; of kSplitHalfPanels the sums of both parts. nullopt if there are more or fewer bytes.
 std::optional<TensorData> FromLayout(Dtype dtype, const std::vector<int64_t>& dims,
                                      std::span<const std::byte> stored, WeightLayout layout);
 

@@ -1,7 +1,8 @@
+#include "compiler/plan/matmul/drawing.h"
+
 #include <gtest/gtest.h>
 
 #include "compiler/plan/attention_drawing.h"
-#include "compiler/plan/matmul/drawing.h"
 
 namespace fusec {
 namespace {
@@ -10,7 +11,8 @@ constexpr size_t kMostLines = 14;
 constexpr size_t kMostColumns = 100 - sizeof("// drawing : ") + 1;
 
 // A tile by `row_warps` x `column_warps` warps, of which `depth` share out a sum.
-schedule::Tile ByWarps(int rows, int columns, int chunk_bytes, int row_warps, int column_warps, int depth, int stages) {
+schedule::Tile ByWarps(int rows, int columns, int chunk_bytes, int row_warps, int column_warps,
+                       int depth, int stages) {
   return {{rows, columns, stages, {depth, 1}}, chunk_bytes, row_warps, column_warps};
 }
 schedule::Warpgroup ByWarpgroups(int rows, int columns, int stages, int blocks) {
@@ -71,7 +73,7 @@ TEST(Drawing, TileOfACluster) {
   DrawnProduct drawn;
   drawn.is_split = true;
   drawn.shared_bytes = 197632;
-  EXPECT_EQ(Text(DrawTile(ByWarpgroups(128, 128, 4, 2), drawn)), R"(
+  EXPECT_EQ(Text(DrawTile(ByWarpgroups(128, 128, 3, 2), drawn)), R"(
 the tile of a cluster of 2 blocks, 128 x 128 of the product a x b^T
                columns 0..127
              +--------------------------------+
@@ -80,12 +82,12 @@ rows 64..127 | warpgroup 1, each warp 16 rows |
              +--------------------------------+
 of n chunks, block r of the cluster multiplies n r / 2 up to n (r + 1) / 2; then it
 stores 64 rows from 64 r on, adding the sums in the shared memory of the 2 blocks
-197632 bytes of shared memory: a row comes in chunks of 128 bytes:
-chunk k    | a 128 x 128 | b 128 x 128 | b_low 128 x 128 |  stage k % 4, 49152 bytes
-barriers   | filled[4] | used[4] |  that both sides wait for
+197632 bytes of shared memory: a row comes in chunks of 256 bytes:
+chunk k    | a 128 x 256 | b 128 x 128 | b_low 128 x 128 |  stage k % 3, 65536 bytes
+barriers   | filled[3] | used[3] | units f32[128] |  and the units of b's halves
 in the end | sums f32[128][136] |  69632 bytes in place of the stages
-filled     | 0..3 | 4 | 5 | 6 | ... |  a by cp.async, b by bulk copies
-multiplied | 0    | 1 | 2 | 3 | ... |  3xTF32: a_low b + a b_low + a b
+filled     | 0..2 | 3 | 4 | 5 | ... |  a by cp.async, b by bulk copies
+multiplied | 0    | 1 | 2 | 3 | ... |  3xf16: a b + (a_low b + a b_low) / 2048
 )");
 }
 
@@ -97,7 +99,8 @@ TEST(Drawing, FitsIntoAHeader) {
                                ByWarps(16, 32, 512, 1, 1, 8, 3)})
         ExpectToFit(DrawTile(tile, drawn));
       for (const int columns : {64, 128, 256}) {
-        for (const int blocks : {1, 2, 8}) ExpectToFit(DrawTile(ByWarpgroups(128, columns, 6, blocks), drawn));
+        for (const int blocks : {1, 2, 8})
+          ExpectToFit(DrawTile(ByWarpgroups(128, columns, 6, blocks), drawn));
       }
     }
   }

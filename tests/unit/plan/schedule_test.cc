@@ -79,7 +79,7 @@ TEST(MatMulSchedule, TakesNoFieldsThatThereCannotBe) {
 TEST(MatMulPolicy, HasTilesThatFit) {
   for (const char* architecture : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120"}) {
     const Gpu& gpu = GpuFor(architecture);
-    const Arithmetic kinds[] = {Arithmetic::kSplitTf32, Arithmetic::kTf32, Arithmetic::kHalf};
+    const Arithmetic kinds[] = {Arithmetic::kSplit, Arithmetic::kTf32, Arithmetic::kHalf};
     for (const Arithmetic arithmetic : kinds) {
       for (const schedule::Tile& tile : TilesByWarps()) {
         EXPECT_EQ(tile.Problem(), "") << tile.Words();

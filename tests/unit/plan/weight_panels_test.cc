@@ -8,10 +8,10 @@
 namespace fusec {
 namespace {
 
-// Where part `part` of element (row, column) of a matrix of `k` floats per row stands.
-int64_t Place(int64_t row, int64_t column, int64_t k, int64_t parts, int64_t part) {
+// Where element (row, column) of a matrix of `k` floats per row stands.
+int64_t Place(int64_t row, int64_t column, int64_t k) {
   const int64_t across = (k + 31) / 32;
-  const int64_t panel = (row / 64 * across + column / 32) * parts + part;
+  const int64_t panel = row / 64 * across + column / 32;
   const int64_t vector = column % 32 / 4 ^ row % 8;
   return (panel * 64 + row % 64) * 32 + vector * 4 + column % 4;
 }
@@ -31,27 +31,64 @@ TEST(WeightPanels, HoldEveryElementWhereTheKernelLooksAndZerosElsewhere) {
   double left = 0;
   for (int64_t i = 0; i < panels.element_count(); ++i) left += std::abs(panels.GetDouble(i));
   for (int64_t i = 0; i < kN * kK; ++i) {
-    const double found = panels.GetDouble(Place(i / kK, i % kK, kK, 1, 0));
+    const double found = panels.GetDouble(Place(i / kK, i % kK, kK));
     EXPECT_EQ(found, weights.GetDouble(i));
     left -= std::abs(found);
   }
   EXPECT_NEAR(left, 0, 1e-9);
 }
 
-TEST(WeightPanels, RoundToElevenBitsAndKeepWhatThatTakes) {
+TEST(WeightPanels, RoundToElevenBits) {
   const TensorData weights = Weights(64, 40);
   const TensorData rounded = MakePanels(weights, WeightLayout::kTf32Panels);
-  const TensorData split = MakePanels(weights, WeightLayout::kSplitTf32Panels);
-  ASSERT_EQ(split.element_count(), 2 * rounded.element_count());
   for (int64_t i = 0; i < 64 * 40; ++i) {
     const double exact = weights.GetDouble(i);
-    const double high = split.GetDouble(Place(i / 40, i % 40, 40, 2, 0));
-    const double low = split.GetDouble(Place(i / 40, i % 40, 40, 2, 1));
-    EXPECT_EQ(rounded.GetDouble(Place(i / 40, i % 40, 40, 1, 0)), high);
+    const double high = rounded.GetDouble(Place(i / 40, i % 40, 40));
     EXPECT_EQ(std::remainder(high, std::ldexp(1.0, std::ilogb(exact) - 10)), 0);
     // Below powers of two Dekker's split is off by up to a whole last place.
     EXPECT_LE(std::abs(high - exact), std::ldexp(1.0, std::ilogb(exact) - 10));
-    EXPECT_LE(std::abs(high + low - exact), std::ldexp(1.0, std::ilogb(exact) - 21));
+  }
+}
+
+TEST(WeightPanels, SplitHalvesStandWhereTheKernelLooks) {
+  constexpr int64_t kN = 70, kK = 90;
+  const TensorData panels = MakePanels(Weights(kN, kK), WeightLayout::kSplitHalfPanels);
+  ASSERT_EQ(panels.element_count(), 128 * (2 * 64 + 1));
+  const auto* halves = reinterpret_cast<const uint16_t*>(panels.bytes());
+  for (int64_t i = 0; i < kN * kK; ++i) {
+    const int64_t row = i / kK, column = i % kK, number = column % 16;
+    // Of 16 numbers, a thread of four has those at t, t + 4, t + 8 and t + 12 (mma.sync of floats);
+    // its words of 16 halves are t and t + 4 (mma.sync of halves).
+    const int64_t word = number % 4 + number / 8 * 4, half = word * 2 + number % 8 / 4;
+    const int64_t in_row = column % 64 / 16 * 16 + half;
+    const int64_t group = row / 64 * 64 * 2 * (2 * 64 + 1);
+    const int64_t high =
+        group + column / 64 * 2 * 64 * 64 + row % 64 * 64 + (in_row / 8 ^ row % 8) * 8 + in_row % 8;
+    const double unit = panels.GetDouble((group + 2 * 2 * 64 * 64) / 2 + row % 64);
+    ASSERT_EQ(std::ldexp(1.0, std::ilogb(unit)), unit);
+    const double exact = static_cast<float>(std::sin(static_cast<double>(i)));
+    const double x = HalfToDouble(halves[high]), rest = HalfToDouble(halves[high + 64 * 64]);
+    EXPECT_LE(std::abs(x), 32768);
+    EXPECT_LE(std::abs(x * unit - exact), std::ldexp(1.0, std::ilogb(exact) - 11));
+    EXPECT_LE(std::abs((x + rest / 2048) * unit - exact), std::ldexp(1.0, std::ilogb(exact) - 22));
+  }
+}
+
+TEST(WeightPanels, SplitHalvesHoldNumbersOfAnySize) {
+  TensorData weights(Dtype::kF32, {64, 3});
+  for (int64_t row = 0; row < 64; ++row) {
+    const double greatest = std::ldexp(1.7, static_cast<int>(row) * 4 - 126);
+    weights.SetDouble(3 * row, greatest);
+    weights.SetDouble(3 * row + 1, -greatest * 0x1.234568p-28);
+  }
+  const TensorData panels = MakePanels(weights, WeightLayout::kSplitHalfPanels);
+  const std::span<const std::byte> bytes(panels.bytes(), static_cast<size_t>(panels.byte_count()));
+  const auto back = FromLayout(Dtype::kF32, weights.dims(), bytes, WeightLayout::kSplitHalfPanels);
+  for (int64_t row = 0; row < 64; ++row) {
+    const double greatest = weights.GetDouble(3 * row), small = weights.GetDouble(3 * row + 1);
+    EXPECT_NEAR(back->GetDouble(3 * row), greatest, greatest * 0x1p-22) << row;
+    EXPECT_NEAR(back->GetDouble(3 * row + 1), small, std::max(greatest * 0x1p-50, 0x1p-149)) << row;
+    EXPECT_EQ(back->GetDouble(3 * row + 2), 0);
   }
 }
 
@@ -77,13 +114,13 @@ TEST(WeightPanels, RoundedWeightsLieAsTheyDid) {
 TEST(WeightPanels, CanBeReadBack) {
   const TensorData weights = Weights(67, 41);
   for (const WeightLayout layout : {WeightLayout::kTf32, WeightLayout::kPanels,
-                                    WeightLayout::kTf32Panels, WeightLayout::kSplitTf32Panels}) {
+                                    WeightLayout::kTf32Panels, WeightLayout::kSplitHalfPanels}) {
     const TensorData made = InLayout(weights, layout);
     const std::span<const std::byte> bytes(made.bytes(), static_cast<size_t>(made.byte_count()));
     const auto back = FromLayout(Dtype::kF32, weights.dims(), bytes, layout);
     ASSERT_TRUE(back.has_value());
     const int bits = layout == WeightLayout::kPanels            ? 24
-                     : layout == WeightLayout::kSplitTf32Panels ? 21
+                     : layout == WeightLayout::kSplitHalfPanels ? 22
                                                                 : 10;
     for (int64_t i = 0; i < weights.element_count(); ++i) {
       const double exact = weights.GetDouble(i);
@@ -97,8 +134,11 @@ TEST(WeightPanels, CanBeReadBack) {
 TEST(WeightPanels, MakeNaNOfInfinities) {
   TensorData weights(Dtype::kF32, {64, 32});
   weights.SetDouble(0, std::numeric_limits<double>::infinity());
-  const TensorData panels = MakePanels(weights, WeightLayout::kSplitTf32Panels);
-  EXPECT_TRUE(std::isnan(panels.GetDouble(0)));
+  EXPECT_TRUE(std::isnan(MakePanels(weights, WeightLayout::kTf32Panels).GetDouble(0)));
+  const TensorData split = MakePanels(weights, WeightLayout::kSplitHalfPanels);
+  const auto* halves = reinterpret_cast<const uint16_t*>(split.bytes());
+  EXPECT_TRUE(std::isinf(HalfToDouble(halves[0])));
+  EXPECT_TRUE(std::isnan(HalfToDouble(halves[64 * 64])));
 }
 
 TEST(WeightPanels, ComeOneMatrixAfterAnother) {
