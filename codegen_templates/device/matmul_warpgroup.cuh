@@ -7,8 +7,8 @@
 // the order of shared memory (compiler/plan/matmul/weight_panels.h). Each of the other warpgroups
 // multiplies 64 rows by all columns of the tile, 64 at a time. It holds its rows of a chunk in
 // registers, while tensor cores read the columns from shared memory, and reads its rows of the next
-// chunk while they work. Floats that are split become halves where they
-// are read (split_half.cuh), in units that each row has in each chunk.
+// chunk while they work. Floats that are split become halves where they are read (split_half.cuh),
+// in units that each row has in each chunk.
 
 // The sizes of a tile.
 template <Arithmetic kArithmetic_, int kRows_, int kColumns_, int kStages_, int kClusterBlocks_ = 1>

@@ -106,12 +106,10 @@ Drawing DrawTile(const schedule::Warpgroup& tile, const DrawnProduct& drawn) {
         share, blocks));
   }
   drawing.push_back(ChunksInWords(drawn, chunk_bytes) + ":");
-  std::vector<std::string> stage = {fmt::format("a {} x {}", tile.rows, chunk_bytes)};
-  for (const char* part : {"b", "b_low"}) {
-    if (part[1] != 0 && !drawn.is_split) continue;
-    stage.push_back(
-        fmt::format("{} {} x {}", part, tile.columns, schedule::Warpgroup::kPanelBytes));
-  }
+  const std::string panels = fmt::format("{} x {}", tile.columns, schedule::Warpgroup::kPanelBytes);
+  std::vector<std::string> stage = {fmt::format("a {} x {}", tile.rows, chunk_bytes),
+                                    "b " + panels};
+  if (drawn.is_split) stage.push_back("b_low " + panels);
   DrawRows({{kChunk, stage, StageInWords(tile, tile.StageBytes(arithmetic))}}, drawing);
   std::vector<std::string> behind = {fmt::format("filled[{}]", tile.stages),
                                      fmt::format("used[{}]", tile.stages)};

@@ -105,14 +105,12 @@ class TilePlanner : ProductPlanner {
       builder_.Use("warpgroup.cuh");
       builder_.Use("split_half.cuh");
       builder_.Use("copy_barrier.cuh");
-      // From which the compiler knows a thread's registers. Groups that take some from the one that
-      // copies (LeaveRegisters) need a multiprocessor's all.
-      const bool is_small = tile_.rows <= kSmallTileRows;
-      const bool has_neighbour =  // as of kHasNeighbour
-          IsSplit(dtype(), precision_)
-              ? is_small && tile_.columns <= kSmallTileRows && matmul_.made == nullptr
-              : is_small && IsShared();
-      builder_.plan().blocks_together = has_neighbour ? 2 : 1;
+      // From which the compiler knows a thread's registers. Two groups that take some from the one
+      // that copies (LeaveRegisters) need a multiprocessor's all. Of split floats as kHasNeighbour.
+      const bool has_neighbour = IsSplit(dtype(), precision_)
+                                     ? tile_.columns <= kSmallTileRows && matmul_.made == nullptr
+                                     : IsShared();
+      builder_.plan().blocks_together = tile_.rows <= kSmallTileRows && has_neighbour ? 2 : 1;
     }
     if (matmul_.made) builder_.Use("made_operand.cuh");
     builder_.Use(ByWarpgroups() ? "matmul_warpgroup.cuh" : "matmul_tile.cuh");
