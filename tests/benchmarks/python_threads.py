@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
@@ -38,31 +39,25 @@ def inputs_of(model, batch):
 def runs_a_second(model, batch, count, seconds):
     """Of `count` threads, all of which begin at once."""
     inputs = inputs_of(model, batch)
-    ready, done, errors = threading.Barrier(count), [0.0] * count, []
+    ready = threading.Barrier(count)
 
-    def work(number):
+    def work(_):
         try:
             context = model.context()
             out = model(*inputs)
-            ready.wait()
-            start, calls = time.perf_counter(), 0
-            while time.perf_counter() - start < seconds:
-                for _ in range(20):
-                    context.run_into(out, *inputs)
-                calls += 20
-            done[number] = calls / (time.perf_counter() - start)
-        except BaseException as error:  # raised below
-            errors.append(error)
-            ready.abort()
+        except BaseException:
+            ready.abort()  # the others would wait for ever
+            raise
+        ready.wait()
+        start, calls = time.perf_counter(), 0
+        while time.perf_counter() - start < seconds:
+            for _ in range(20):
+                context.run_into(out, *inputs)
+            calls += 20
+        return calls / (time.perf_counter() - start)
 
-    workers = [threading.Thread(target=work, args=(number,)) for number in range(count)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    if errors:
-        raise errors[0]
-    return sum(done)
+    with ThreadPoolExecutor(count) as pool:
+        return sum(pool.map(work, range(count)))
 
 
 def measure(name, batch, args, folder):
