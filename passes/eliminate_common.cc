@@ -33,18 +33,22 @@ std::string Meaning(const Node& node) {
 
 Result<bool> EliminateCommon(Graph& graph, const PassOptions&, PassReport&) {
   std::map<std::string, Node*> known;
-  bool changed = false;
+  DenseMap<const Value*, Value*> equals;  // by the value that goes: the one that stays
+  const auto follow = [&](Value*& value) {
+    if (const auto found = equals.find(value); found != equals.end()) value = found->second;
+  };
   for (const auto& node : graph.nodes) {
+    for (Value*& operand : node->operands) follow(operand);
     if (node->kind == OpKind::kRegion) continue;
     const auto [first, is_new] = known.emplace(Meaning(*node), node.get());
     if (is_new) continue;
-    for (size_t i = 0; i < node->results.size(); ++i) {
-      graph.ReplaceAllUses(node->results[i].get(), first->second->results[i].get());
-    }
+    for (size_t i = 0; i < node->results.size(); ++i)
+      equals[node->results[i].get()] = first->second->results[i].get();
     if (node->kind == OpKind::kConstant)
       DerivationOf(first->second->result())->equals.push_back(DerivationOf(node->result()));
-    changed = true;
   }
+  for (Value*& output : graph.outputs) follow(output);
+  const bool changed = !equals.empty();
   if (changed) RemoveDeadNodes(graph);
   return changed;
 }

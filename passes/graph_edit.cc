@@ -154,6 +154,22 @@ bool IsConvex(const Graph& graph, const NodeSet& group) {
   return true;
 }
 
+namespace {
+
+// The values of a group's nodes that other nodes or the graph's caller read.
+ValueSet ReadOutside(const Graph& graph, const NodeSet& group) {
+  ValueSet read(graph.outputs.begin(), graph.outputs.end());
+  for (const auto& node : graph.nodes) {
+    if (group.count(node.get()) != 0) continue;
+    for (const Value* operand : node->operands) {
+      if (operand && operand->producer && group.count(operand->producer) != 0) read.insert(operand);
+    }
+  }
+  return read;
+}
+
+}  // namespace
+
 Node* MakeRegion(Graph& graph, const NodeSet& group, RegionClass region_class) {
   auto body = std::make_unique<Graph>();
   body->symbols = graph.symbols;
@@ -161,7 +177,7 @@ Node* MakeRegion(Graph& graph, const NodeSet& group, RegionClass region_class) {
   ValueList operands;
   ValueList results;  // values of the graph that the region will produce
   Provenance provenance;
-  const auto readers = Readers(graph);
+  const ValueSet read_outside = ReadOutside(graph, group);
   std::vector<std::unique_ptr<Node>> kept;
   size_t position = 0;
 
@@ -178,28 +194,19 @@ Node* MakeRegion(Graph& graph, const NodeSet& group, RegionClass region_class) {
       if (std::find(provenance.begin(), provenance.end(), origin) == provenance.end())
         provenance.push_back(origin);
     }
-    auto copy = std::make_unique<Node>();
-    copy->kind = node->kind;
-    copy->attributes = node->attributes;
-    copy->provenance = node->provenance;
-    copy->constant = node->constant;
-    copy->constant_hash = node->constant_hash;
-    copy->derivation = node->derivation;
-    for (Value* operand : node->operands) {
-      if (operand && !inside.count(operand)) {
+    auto copy = CopyNode(*node, [&](Value* operand) {
+      if (!inside.count(operand)) {
         operands.push_back(operand);
         inside[operand] = body->AddInput(operand->name, operand->type);
       }
-      copy->operands.push_back(operand ? inside[operand] : nullptr);
-    }
-    for (const auto& result : node->results) {
-      auto value = std::make_unique<Value>(*result);
-      value->producer = copy.get();
-      inside[result.get()] = value.get();
-      copy->results.push_back(std::move(value));
-      if (ReadersOf(graph, readers, group, result.get()).outside) {
-        results.push_back(result.get());
-        body->outputs.push_back(inside[result.get()]);
+      return inside[operand];
+    });
+    for (size_t i = 0; i < node->results.size(); ++i) {
+      Value* const result = node->results[i].get();
+      inside[result] = copy->results[i].get();
+      if (read_outside.count(result) != 0) {
+        results.push_back(result);
+        body->outputs.push_back(inside[result]);
       }
     }
     body->nodes.push_back(std::move(copy));

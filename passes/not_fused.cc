@@ -1,7 +1,9 @@
 #include "passes/not_fused.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "compiler/ir/op_def.h"
 #include "compiler/ir/region_class.h"
@@ -50,15 +52,27 @@ Why WhyByClass(RegionClass producer, RegionClass consumer) {
           "a pass that plans both as one kernel"};
 }
 
-// The clauses of all passes that refused the edge, in the order in which they did.
-Why WhyOf(const PassReport& report, const std::string& value, const std::string& reader,
+// The refusals of each edge, by its value and its reader, in the order in which passes gave them.
+using RefusalsByEdge = std::map<std::pair<std::string, std::string>, std::vector<const Refusal*>>;
+
+RefusalsByEdge ByEdge(const PassReport& report) {
+  RefusalsByEdge refusals;
+  for (const Refusal& refusal : report.refusals)
+    refusals[{refusal.value, refusal.reader}].push_back(&refusal);
+  return refusals;
+}
+
+// The clauses of all passes that refused the edge.
+Why WhyOf(const RefusalsByEdge& refusals, const std::string& value, const std::string& reader,
           RegionClass producer_class, RegionClass consumer_class) {
   Why why;
-  for (const Refusal& refusal : report.refusals) {
-    if (refusal.value != value || refusal.reader != reader) continue;
-    why.reason += (why.reason.empty() ? "" : "; ") + refusal.pass + ": " + refusal.reason;
-    if (refusal.needed.empty() || why.needed.find(refusal.needed) != std::string::npos) continue;
-    why.needed += (why.needed.empty() ? "" : ", or ") + refusal.needed;
+  if (const auto found = refusals.find({value, reader}); found != refusals.end()) {
+    for (const Refusal* refusal : found->second) {
+      why.reason += (why.reason.empty() ? "" : "; ") + refusal->pass + ": " + refusal->reason;
+      if (refusal->needed.empty() || why.needed.find(refusal->needed) != std::string::npos)
+        continue;
+      why.needed += (why.needed.empty() ? "" : ", or ") + refusal->needed;
+    }
   }
   return why.reason.empty() ? WhyByClass(producer_class, consumer_class) : why;
 }
@@ -76,6 +90,7 @@ const Node* NodeOf(const Node& region, const std::string& value) {
 
 std::vector<NotFused> NotFusedEdges(const Graph& graph, const PassReport& report) {
   std::vector<NotFused> edges;
+  const RefusalsByEdge refusals = ByEdge(report);
   DenseMap<const Node*, size_t> numbers;  // looked up only
   for (const auto& region : graph.nodes) {
     if (region->kind != OpKind::kRegion) continue;
@@ -94,7 +109,7 @@ std::vector<NotFused> NotFusedEdges(const Graph& graph, const PassReport& report
             reader->operands.end())
           continue;
         Why why =
-            WhyOf(report, value->name, reader->result()->name, producer_class, consumer_class);
+            WhyOf(refusals, value->name, reader->result()->name, producer_class, consumer_class);
         edges.push_back({NameOf(maker ? *maker : *producer->first), NameOf(*reader), value->name,
                          producer->second, number, std::move(why.reason), std::move(why.needed)});
       }

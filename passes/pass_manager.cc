@@ -10,12 +10,14 @@
 #include "compiler/support/glob.h"
 #include "passes/lineage.h"
 #include "passes/passes.h"
+#include "passes/segments.h"
 
 namespace fusec {
 
 const std::vector<PassInfo>& AllPasses() {
   static const std::vector<PassInfo>& passes = *new std::vector<PassInfo>{
-#define FUSEC_PASS(name, Function, optional, summary) {name, &Function, optional, summary},
+#define FUSEC_PASS(name, Function, optional, segments, summary) \
+  {name, &Function, optional, segments, summary},
 #include "passes/passes.def"
 #undef FUSEC_PASS
   };
@@ -40,14 +42,12 @@ const PassInfo* FindPass(std::string_view name) {
 void PassReport::Refuse(const Value* value, const Node& reader, const std::string& reason,
                         const std::string& needed) {
   const std::string& reader_name = reader.result()->name;
-  for (Refusal& refusal : refusals) {
-    if (refusal.pass != pass || refusal.value != value->name || refusal.reader != reader_name)
-      continue;
-    refusal.reason = reason;
-    refusal.needed = needed;
-    return;
-  }
-  refusals.push_back({pass, value->name, reader_name, reason, needed});
+  const auto [place, is_new] =
+      places_.try_emplace({pass, value->name, reader_name}, refusals.size());
+  if (is_new) refusals.push_back({pass, value->name, reader_name, reason, needed});
+  Refusal& refusal = refusals[place->second];
+  refusal.reason = reason;
+  refusal.needed = needed;
 }
 
 Result<void> PassManager::Run(Graph& graph, ArrayRef<std::string> names) {
@@ -60,7 +60,9 @@ Result<void> PassManager::Run(Graph& graph, ArrayRef<std::string> names) {
     const auto start = std::chrono::steady_clock::now();
     report_.pass = name;
     const LineageRecorder lineage(graph);
-    FUSEC_ASSIGN(const bool changed, pass->run(graph, options, report_));
+    FUSEC_ASSIGN(const bool changed, pass->in_segments
+                                         ? RunInSegments(graph, pass->run, options, report_)
+                                         : pass->run(graph, options, report_));
     const std::chrono::duration<double, std::milli> spent =
         std::chrono::steady_clock::now() - start;
     timings_.push_back({name, spent.count(), changed});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -74,6 +75,9 @@ struct PassReport {
   // The last word of a pass about an edge replaces its earlier ones.
   void Refuse(const Value* value, const Node& reader, const std::string& reason,
               const std::string& needed);
+
+ private:
+  std::map<std::array<std::string, 3>, size_t> places_;  // in `refusals`, by pass, value and reader
 };
 
 // A pass changes the graph in place and says whether it did.
@@ -82,7 +86,8 @@ using PassFunction = Result<bool> (*)(Graph&, const PassOptions&, PassReport&);
 struct PassInfo {
   const char* name;
   PassFunction run;
-  bool optional;  // may be disabled
+  bool optional;     // may be disabled
+  bool in_segments;  // a large graph is cut for it (segments.h)
   const char* summary;
 };
 

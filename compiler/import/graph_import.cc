@@ -342,8 +342,7 @@ class NodeImporter {
                     [&](const auto& node) { return node.get() == value->producer; });
     const std::string wanted = TensorIdentifier(tensor);
     if (!made_here || value->name == wanted) return;
-    value->name.clear();
-    value->name = state_.graph.UniqueName(wanted);
+    state_.graph.Rename(value, wanted);
   }
 
   ImportState& state_;

@@ -208,6 +208,7 @@ Result<ImportedModel> ImportWith(const std::string& path, const ImportOptions& o
   FUSEC_TRY(InlineFunctions(onnx.model, path));
 
   auto graph = std::make_unique<Graph>();
+  graph->RememberNames();
   ImportState state(path, *graph);
   for (const auto& import : onnx.model.opset_import()) {
     state.opsets[import.domain()] = import.version();
@@ -225,6 +226,7 @@ Result<ImportedModel> ImportWith(const std::string& path, const ImportOptions& o
   ImportInitializers(*onnx.model.mutable_graph(), OwnedPayloads(onnx), state, scope);
   ImportNodes(*onnx.model.mutable_graph(), state, scope);
   AddOutputs(onnx.model.graph(), state, scope);
+  graph->ForgetNames();
   SizeTotals totals = state.counts.Totals(*graph);
   state.counts.Resolve(*graph, state.ranges, state.problems);
   NoteRefusedFunctions(onnx.model, state);

@@ -38,6 +38,24 @@ std::optional<uint64_t> NumberBehind(const std::string& stem, const std::string&
 
 }  // namespace
 
+std::unique_ptr<Node> CopyNode(const Node& node, function_ref<Value*(Value*)> operand_of) {
+  auto copy = std::make_unique<Node>();
+  copy->kind = node.kind;
+  for (Value* operand : node.operands)
+    copy->operands.push_back(operand == nullptr ? nullptr : operand_of(operand));
+  for (const auto& result : node.results) {
+    copy->results.push_back(std::make_unique<Value>(*result));
+    copy->results.back()->producer = copy.get();
+  }
+  copy->attributes = node.attributes;
+  copy->provenance = node.provenance;
+  copy->constant = node.constant;
+  copy->constant_hash = node.constant_hash;
+  copy->derivation = node.derivation;
+  if (node.body != nullptr) copy->body = node.body->Clone();
+  return copy;
+}
+
 Value* Graph::AddInput(std::string value_name, TensorType type) {
   auto value = std::make_unique<Value>();
   value->name = UniqueName(value_name);
@@ -85,6 +103,7 @@ Ranges Graph::SymbolRanges() const {
 
 std::string Graph::UniqueName(const std::string& wanted) const {
   const std::string stem = MakeIdentifier(wanted);
+  if (names_) return names_->Take(stem);
   size_t values = inputs.size();
   for (const auto& node : nodes) values += node->results.size();
   bool taken = false;
@@ -102,6 +121,20 @@ std::string Graph::UniqueName(const std::string& wanted) const {
   uint64_t number = 1;
   while (is_taken[number]) ++number;
   return stem + "_" + std::to_string(number);
+}
+
+void Graph::Rename(Value* value, const std::string& wanted) {
+  if (names_) names_->Remove(value->name);
+  value->name.clear();
+  value->name = UniqueName(wanted);
+}
+
+void Graph::RememberNames() {
+  names_ = std::make_unique<NameTable>();
+  for (const auto& input : inputs) names_->Add(input->name);
+  for (const auto& node : nodes) {
+    for (const auto& result : node->results) names_->Add(result->name);
+  }
 }
 
 DenseMap<const Value*, int> Graph::CountUses() const {
@@ -136,28 +169,15 @@ std::unique_ptr<Graph> Graph::Clone() const {
   clone->metadata = metadata;
 
   DenseMap<const Value*, Value*> copies;
-  auto copy_value = [&](const Value& value, Node* producer) {
-    auto copy = std::make_unique<Value>(value);
-    copy->producer = producer;
-    copies[&value] = copy.get();
-    return copy;
-  };
-  auto copy_of = [&](const Value* value) { return value == nullptr ? nullptr : copies.at(value); };
-
-  for (const auto& input : inputs) clone->inputs.push_back(copy_value(*input, nullptr));
+  const auto copy_of = [&](const Value* value) { return copies.at(value); };
+  for (const auto& input : inputs) {
+    clone->inputs.push_back(std::make_unique<Value>(*input));
+    copies[input.get()] = clone->inputs.back().get();
+  }
   for (const auto& node : nodes) {
-    auto copy = std::make_unique<Node>();
-    copy->kind = node->kind;
-    for (const Value* operand : node->operands) copy->operands.push_back(copy_of(operand));
-    for (const auto& result : node->results) {
-      copy->results.push_back(copy_value(*result, copy.get()));
-    }
-    copy->attributes = node->attributes;
-    copy->provenance = node->provenance;
-    copy->constant = node->constant;  // shares the bytes
-    copy->constant_hash = node->constant_hash;
-    copy->derivation = node->derivation;
-    if (node->body != nullptr) copy->body = node->body->Clone();
+    auto copy = CopyNode(*node, copy_of);
+    for (size_t i = 0; i < node->results.size(); ++i)
+      copies[node->results[i].get()] = copy->results[i].get();
     clone->nodes.push_back(std::move(copy));
   }
   for (const Value* output : outputs) clone->outputs.push_back(copy_of(output));

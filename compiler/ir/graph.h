@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/index/expr.h"
+#include "compiler/ir/name_table.h"
 #include "compiler/ir/op_kind.h"
 #include "compiler/ir/tensor.h"
 #include "compiler/support/adt.h"
@@ -77,6 +78,10 @@ class Node {
   }
 };
 
+// A copy of a node, its results and its body included, whose operands are what `operand_of` gives
+// for each that is there. The bytes of constants are shared.
+std::unique_ptr<Node> CopyNode(const Node& node, function_ref<Value*(Value*)> operand_of);
+
 // Whether a value is a constant of the model, which nothing writes. False of null.
 bool IsConstant(const Value* value);
 // The data of a constant, for whatever it decides; null of other values, where only the constant's
@@ -133,12 +138,21 @@ class Graph {
   Ranges SymbolRanges() const;
   // A name not yet used by any value of this graph: `wanted` itself, or with a number behind it.
   std::string UniqueName(const std::string& wanted) const;
+  // Gives `value`, which is in the graph, a name like `wanted` that no other value has.
+  void Rename(Value* value, const std::string& wanted);
+  // For the time in which a graph only grows: UniqueName then looks into a table instead of at all
+  // values, and gives no name a second time.
+  void RememberNames();
+  void ForgetNames() { names_.reset(); }
 
   // How often each value is used as an operand or output, by value. Not for printing: keyed by
   // pointer.
   DenseMap<const Value*, int> CountUses() const;
   void ReplaceAllUses(const Value* from, Value* to);
   std::unique_ptr<Graph> Clone() const;
+
+ private:
+  std::unique_ptr<NameTable> names_;
 };
 
 // Appends nodes to a graph (or inserts before a place in it), inferring result types through the op

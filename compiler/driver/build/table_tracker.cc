@@ -10,20 +10,19 @@ namespace fusec {
 
 namespace {
 
-bool LooksUpRows(const Node& node, const Value* table) {
-  return node.kind == OpKind::kGather && node.Int("axis") == 0 && node.operand(0) == table;
-}
-
 bool IsView(const Node& node) {
   return node.kind == OpKind::kCast || node.kind == OpKind::kIdentity;
 }
 
-// Whether a gather reads rows of `value`, directly or behind casts.
-bool IsLookedUp(const Graph& graph, const Value* value) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const auto& node) {
-    if (LooksUpRows(*node, value)) return true;
-    return IsView(*node) && node->operand(0) == value && IsLookedUp(graph, node->result());
-  });
+// The values of which a gather reads rows, directly or behind casts.
+ValueSet LookedUp(const Graph& graph) {
+  ValueSet looked_up;
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {  // readers first
+    const bool reads_rows = (*node)->kind == OpKind::kGather && (*node)->Int("axis") == 0;
+    const bool passes_on = IsView(**node) && looked_up.count((*node)->result()) != 0;
+    if (reads_rows || passes_on) looked_up.insert((*node)->operand(0));
+  }
+  return looked_up;
 }
 
 std::map<std::string, const Node*> ConstantsOf(const Graph& graph) {
@@ -64,11 +63,12 @@ struct TableTracker::Change {
 };
 
 TableTracker::TableTracker(const Graph& imported, const std::map<std::string, std::string>& names) {
+  const ValueSet looked_up = LookedUp(imported);
   for (const auto& [name, constant] : ConstantsOf(imported)) {
     hashes_[name] = constant->constant_hash;
     const auto in_model = names.find(name);
     if (in_model == names.end()) continue;
-    const bool is_looked_up = IsLookedUp(imported, constant->result());
+    const bool is_looked_up = looked_up.count(constant->result()) != 0;
     if (!IsUpdatable(constant->result()) && !is_looked_up) continue;
     auto table = TableOf(*constant, in_model->second);
     if (!table) continue;
