@@ -12,7 +12,7 @@ say() { printf '\033[2m[set-up]\033[0m %s\n' "$*" >&2; }
 # 1. Debian packages, only the ones that are missing.
 packages=(g++ make ninja-build ccache git ca-certificates python3 python3-dev python3-venv
           libprotobuf-dev protobuf-compiler libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev libxxhash-dev
-          zlib1g-dev "llvm-$LLVM_VERSION-dev" libgtest-dev librapidcheck-dev libdnnl-dev clang-format
+          zlib1g-dev "llvm-$LLVM_VERSION-dev" libgtest-dev librapidcheck-dev libdnnl-dev clang-format openssh-client
           abigail-tools dpkg-dev file pkg-config)
 missing=()
 for package in "${packages[@]}"; do

@@ -7,6 +7,7 @@
 #include "runtime/src/adapter_file.h"
 #include "runtime/src/artifact/dtype.h"
 #include "runtime/src/artifact/same_program.h"
+#include "runtime/src/artifact/signature.h"
 
 namespace fusec::runtime {
 namespace {
@@ -58,6 +59,7 @@ Status CheckIds(const std::string& table, const RowUpdate& update) {
 
 StatusOr<std::unique_ptr<Program>> Program::Load(const std::string& path, const char* device) {
   if (device) FUSEC_RT_TRY(ParseDevice(device));  // before files are read
+  FUSEC_RT_TRY(CheckSignature(path));
   FUSEC_RT_ASSIGN(auto artifact, Artifact::Open(path));
   FUSEC_RT_ASSIGN(const int ordinal, ChooseDevice(device, *artifact));
   FUSEC_RT_ASSIGN(auto chosen,
@@ -73,6 +75,7 @@ Status Program::CanLoad(const std::string& path, const char* device) {
 
 Status Program::UpdateWeights(const std::string& path) {
   const std::lock_guard lock(updates_);
+  FUSEC_RT_TRY(CheckSignature(path));
   FUSEC_RT_ASSIGN(auto weights, Artifact::Open(path));
   FUSEC_RT_TRY(CheckSameProgram(manifest(), weights->manifest(), path));
   std::vector<ConstantPart> kept;

@@ -1,5 +1,5 @@
-// The same model gives the same bytes, whatever the folder, the time and the state of the kernel
-// cache.
+// The same model gives the same bytes, whatever the folder, the time, the user, the locale, the time
+// zone, the number of CPUs and the state of the kernel cache.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -32,12 +32,17 @@ class Determinism : public testing::Test {
 
   // Compiles in the folder `where`, with the temporary files there too.
   std::map<std::string, std::string> Compile(const std::string& where, const std::string& model,
-                                             const std::string& cache, const std::string& out) {
+                                             const std::string& cache, const std::string& out,
+                                             const std::vector<std::string>& surroundings = {}) {
     const std::string folder = root_ + "/" + where;
     fs::create_directories(folder);
-    const ChildResult child =
-        RunChild({"env", "-C", folder, "TMPDIR=" + folder, "FUSEC_CACHE_DIR=" + root_ + "/" + cache,
-                  FUSEC_PROGRAM, model, "-o", out, "--target", "cpu,sm_90a"});
+    std::vector<std::string> words = {"env", "-C", folder, "TMPDIR=" + folder,
+                                      "FUSEC_CACHE_DIR=" + root_ + "/" + cache};
+    words.insert(words.end(), surroundings.begin(), surroundings.end());
+    for (const std::string& word : {std::string(FUSEC_PROGRAM), model, std::string("-o"), out,
+                                    std::string("--target"), std::string("cpu,sm_90a")})
+      words.push_back(word);
+    const ChildResult child = RunChild(words);
     EXPECT_EQ(child.exit_code, 0) << child.errors;
     return Contents(fs::path(folder) / out);
   }
@@ -66,6 +71,10 @@ TEST_F(Determinism, SameBytesForTheSameModel) {
     fs::create_directories(copy);
     fs::copy_file(model, copy + "/" + name, fs::copy_options::overwrite_existing);
     ExpectEqual(first, Compile("a/longer/path", name, "cache2" + name, "other_" + name));
+    // Another user with another home and locale, far away, with one CPU.
+    ExpectEqual(first, Compile("there", model, "cache3" + name, "out",
+                               {"HOME=" + root_, "USER=other", "LOGNAME=other", "LC_ALL=de_DE.UTF-8",
+                                "LANG=tr_TR.UTF-8", "TZ=Pacific/Chatham", "taskset", "-c", "0"}));
     // From the cache, over what is there.
     ExpectEqual(first, Compile("here", model, "cache1" + name, "out"));
   }

@@ -91,6 +91,11 @@ struct RefitFlags {
 };
 Result<int> RunRefit(const RefitFlags& flags);
 
+struct SignFlags {
+  std::string artifact, key;
+};
+Result<int> RunSign(const SignFlags& flags);
+
 Result<int> RunEdit(const EditFlags& flags);
 Result<int> RunRebuild(const RebuildFlags& flags);
 

@@ -56,6 +56,26 @@ Command DeclareRefit(CLI::App& app) {
   return [flags] { return RunRefit(*flags); };
 }
 
+Command DeclareSign(CLI::App& app) {
+  auto flags = std::make_shared<SignFlags>();
+  app.description(
+      "Signs an artifact with an OpenSSH key: OUT/SHA256SUMS lists its files, and "
+      "OUT/SHA256SUMS.sig is the signature.\n"
+      "A runtime whose environment names those who may sign, in FUSEC_ALLOWED_SIGNERS, loads "
+      "nothing else. Whatever changes\n"
+      "the artifact later (refit, tune, rebuild) takes the signature's worth away: sign it again.");
+  app.add_option("OUT", flags->artifact, "the artifact")->required()->type_name("");
+  app.add_option("--key", flags->key,
+                 "the private key, or the public one if an agent holds the private one")
+      ->required()
+      ->type_name("FILE");
+  app.footer(
+      "example: fusec sign ranker --key ~/.ssh/id_ed25519\n"
+      "         echo \"ann@example.org $(cat ~/.ssh/id_ed25519.pub)\" > signers\n"
+      "         FUSEC_ALLOWED_SIGNERS=signers fusec run ranker --random --output out");
+  return [flags] { return RunSign(*flags); };
+}
+
 Command DeclareEdit(CLI::App& app) {
   auto flags = std::make_shared<EditFlags>();
   app.description(

@@ -27,6 +27,7 @@ usage: fusec MODEL.onnx -o OUT          compile a model into the folder OUT (an 
        fusec refit OUT --weights FILE   put new weights in, without compiling a kernel
        fusec edit OUT [KERNEL]          copy kernels to edit them
        fusec rebuild OUT                compile, check and time edited kernels, or restore them
+       fusec sign OUT --key FILE        sign it, for runtimes that load signed artifacts only
        fusec opt FILE.ir --passes=A,B   run passes on IR text
        fusec --list-ops [--json]        list every supported operator
        fusec --version                  print versions, and which parts of CUDA were found
@@ -302,7 +303,7 @@ constexpr Verb kVerbs[] = {
     {"compile", &DeclareCompile}, {"run", &DeclareRun},     {"verify", &DeclareVerify},
     {"bench", &DeclareBench},     {"tune", &DeclareTune},   {"explain", &DeclareExplain},
     {"report", &DeclareReport},   {"refit", &DeclareRefit}, {"edit", &DeclareEdit},
-    {"rebuild", &DeclareRebuild}, {"opt", &DeclareOpt}};
+    {"rebuild", &DeclareRebuild}, {"sign", &DeclareSign},   {"opt", &DeclareOpt}};
 
 // CLI11 looks for what is missing first, but a name that it does not know is mostly the cause.
 std::string Problem(const CLI::App& app, const CLI::ParseError& error) {
