@@ -9,7 +9,7 @@
 #          tests/run.sh --nightly     the latter; pages of fusec report in a headless Chromium, which is installed where it is missing;
 #                                     10,000 random graphs, other ones every day, fused and compiled for the CPU, against the interpreter;
 #                                     a tenth of them by every kernel that may be tried, and by the text for GPUs; and as many random
-#                                     sequences of runs on a CUDA driver of our own; all mutants of manifests; rows of --batch-invariant
+#                                     sequences of runs on a CUDA driver of our own; 20,000 random ONNX models; all mutants of manifests; rows of --batch-invariant
 #                                     models in all batches of 1 to 300; then tests/python/nightly.sh
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -43,7 +43,7 @@ case ${1:-} in
   ;;
 --nightly)
   "$0" --sanitize-compiler
-  build_fusec "$folder" fusec property_tests serving_tests end_to_end_tests
+  build_fusec "$folder" fusec property_tests serving_tests end_to_end_tests model_judge
   command -v chromium >/dev/null || apt-get install -y -q --no-install-recommends chromium
   "$deps/venv/bin/python" "$root/tests/report/check_browser.py" "$folder/fusec"
   export FUSEC_PROPERTY_RUNS=${FUSEC_PROPERTY_RUNS:-10000}
@@ -53,6 +53,8 @@ case ${1:-} in
   export FUSEC_PROPERTY_RUNS=$(((FUSEC_PROPERTY_RUNS + 9) / 10))
   nice -n 19 "$folder/tests/property_tests" --gtest_filter=CodegenProperty.CandidatesOfTuningMatch:CodegenProperty.GpuAnswersMatch
   nice -n 19 "$folder/tests/serving_tests" --gtest_filter='RandomRuns.*'
+  nice -n 19 "$deps/venv/bin/python" "$root/tests/fuzz/run.py" --seed "${FUSEC_FUZZ_SEED:-$(($(date +%s) / 86400))}" \
+    --models "${FUSEC_FUZZ_MODELS:-20000}" --batch 64 --keep "$folder/fuzz"
   FUSEC_TEST_MUTANTS=all nice -n 19 "$folder/tests/serving_tests" --gtest_filter='*ManifestMutation*'
   FUSEC_TEST_BATCHES=all nice -n 19 "$folder/tests/end_to_end_tests" --gtest_filter='*BatchInvariance*'
   exec nice -n 19 "$root/tests/python/nightly.sh"

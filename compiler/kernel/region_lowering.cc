@@ -163,6 +163,8 @@ class ElementLowering : public LowerContext {
   CExpr IsBelow(const Expr& position, const Expr& limit);
   // The axis of the first operand that the next index out of data is for.
   int64_t NextAxis();
+  // `data`, which lies in low..high, as a local of the index type, which min and max need.
+  Expr AsIndex(const Scalar& data, int operand, int64_t low, int64_t high);
   // The local that holds `data`, which chooses a place of an axis of operand `chosen`, once it has
   // been checked.
   Expr Checked(IndexValues values, const Scalar& data, int operand, ArrayRef<Expr> position,
@@ -243,7 +245,6 @@ Scalar ElementLowering::SelectForAllLanes(const Uniform& uniform, Dtype dtype,
 
 Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int operand,
                                     ArrayRef<Expr> position) {
-  KernelBuilder& builder = parent_.builder_;
   const int64_t axis = NextAxis();
   if (auto known = parent_.known_intervals_.find(data.text());
       known != parent_.known_intervals_.end()) {
@@ -251,11 +252,25 @@ Expr ElementLowering::IndexFromData(const Scalar& data, const Expr& extent, int 
     if (low == high && low < 0 && ranges().ProvenNonNegative(extent + low)) return extent + low;
     if (low >= 0 && ranges().ProvenLess(Expr(high), extent)) {
       if (low == high) return Expr(low);
-      builder.ranges().Set(data.text(), Expr(low), Expr(high));
-      return Expr::Symbol(data.text());
+      return AsIndex(data, operand, low, high);
     }
   }
   return Checked(IndexValues::kIndex, data, operand, position, 0, axis);
+}
+
+Expr ElementLowering::AsIndex(const Scalar& data, int operand, int64_t low, int64_t high) {
+  KernelBuilder& builder = parent_.builder_;
+  const std::string& type = builder.plan().index_type;
+  std::string name = data.text();
+  if (CTypeName(data.dtype) != type) {
+    const std::string key = "index|" + name;
+    if (const Scalar* known = builder.Recall(key)) return Expr::Symbol(known->text());
+    const std::string label = FriendlyName(parent_.Outside(node_->operands[operand])->name);
+    name = builder.Let(type, label + "_" + WordFor(IndexValues::kIndex), Cast(type, data.value));
+    builder.Remember(key, {name, Dtype::kI64});
+  }
+  builder.ranges().Set(name, Expr(low), Expr(high));
+  return Expr::Symbol(name);
 }
 
 Expr ElementLowering::SlotFromData(const Scalar& data, int operand, ArrayRef<Expr> position,

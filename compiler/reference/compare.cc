@@ -1,7 +1,5 @@
 #include "compiler/reference/compare.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -133,6 +131,7 @@ Comparison Compare(const std::string& name, const TensorData& found,
                    const ReferenceTensor& expected, const Tolerance& tolerance) {
   Comparison result;
   result.name = name;
+  result.elements = expected.element_count();
   result.tolerance = tolerance;
   const bool same_values = WithoutOnes(found.dims()) == WithoutOnes(expected.dims);
   if (found.dtype() != expected.dtype || !same_values) {
@@ -155,24 +154,6 @@ Comparison Compare(const std::string& name, const TensorData& found,
   }
   result.pass = result.misplaced == 0 && result.rel_l2 <= tolerance.relative_l2;
   return result;
-}
-
-void JudgeByConditioning(const ReferenceTensor& expected, ArrayRef<ReferenceTensor> rounded,
-                         Comparison& comparison) {
-  constexpr double kSlack = 8;  // sums round at every term, the reference once
-  bool has_misplaced = false;
-  for (const ReferenceTensor& sample : rounded) {
-    const Comparison moved = Compare("", sample.ToData(), expected, comparison.tolerance);
-    comparison.moves = std::max(comparison.moves, moved.rel_l2);
-    has_misplaced |= moved.misplaced > 0;
-  }
-  const bool explained = comparison.rel_l2 <= kSlack * comparison.moves ||
-                         comparison.rel_l2 <= comparison.tolerance.relative_l2;
-  if (!explained || (comparison.misplaced > 0 && !has_misplaced)) return;
-  comparison.pass = true;
-  comparison.note = "ill-conditioned: rounding to f32 moves the reference itself by " +
-                    fmt::format("{:.1e}", comparison.moves) +
-                    (has_misplaced ? ", or makes it overflow" : "");
 }
 
 }  // namespace fusec

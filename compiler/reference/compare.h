@@ -29,6 +29,7 @@ Dtype CoarsestDtype(const Value* output);
 // than 0.
 struct Comparison {
   std::string name;
+  int64_t elements = 0;
   double max_abs = 0, max_rel = 0, rel_l2 = 0;
   int64_t misplaced = 0;  // elements of which only one is NaN or infinite
   // The element with the largest error, the first misplaced one if there is any.
@@ -36,8 +37,10 @@ struct Comparison {
   double worst_found = 0, worst_expected = 0;
   Tolerance tolerance;
   // How far the reference itself moves, as a relative L2, where its results are rounded another
-  // way; 0 if that was not asked.
+  // way, and how many elements it moves so far that they cannot be judged (conditioning.h); 0 if
+  // that was not asked.
   double moves = 0;
+  int64_t unjudged = 0;
   std::string note;  // what is unusual, or why it failed if the numbers do not show it
   bool pass = false;
 };
@@ -46,11 +49,5 @@ std::string IndexText(ArrayRef<int64_t> index);  // "[3, 17]"
 // Shapes that differ in dims of size 1 only are compared by position, with a note.
 Comparison Compare(const std::string& name, const TensorData& found,
                    const ReferenceTensor& expected, const Tolerance& tolerance);
-
-// Judges a comparison that failed again, by `rounded`: the reference with its intermediate results
-// rounded to f32 (InterpretRounded). What is no farther from the reference than 8 times that, and
-// has NaN or infinities only if it does, passes as ill-conditioned: rounding alone explains it.
-void JudgeByConditioning(const ReferenceTensor& expected, ArrayRef<ReferenceTensor> rounded,
-                         Comparison& comparison);
 
 }  // namespace fusec

@@ -13,23 +13,47 @@ namespace {
 using Symbols = std::map<std::string, int64_t>;
 using Tensors = std::vector<ReferenceTensor>;
 
-// Rounds to f32, up or down at random; what f32 holds exactly stays, so that ops without rounding
-// have none.
+// The distance between floats of `dtype` around `value`, which is finite.
+double Spacing(Dtype dtype, double value) {
+  struct Format {
+    int digits, least_exponent;
+  };
+  const Format format = dtype == Dtype::kF64    ? Format{53, -1074}
+                        : dtype == Dtype::kF32  ? Format{24, -149}
+                        : dtype == Dtype::kBF16 ? Format{8, -133}
+                                                : Format{11, -24};
+  const int exponent = value == 0 ? format.least_exponent : std::ilogb(value) + 1 - format.digits;
+  return std::ldexp(1.0, std::max(exponent, format.least_exponent));
+}
+
 class RandomRounding {
  public:
   explicit RandomRounding(uint64_t seed) : bits_(seed * 2 + 1) {}
 
+  // Moves floats by a unit in the last place, up or down, or leaves them; zeros stay.
+  ReferenceTensor Moved(const ReferenceTensor& tensor) {
+    ReferenceTensor moved = tensor;
+    for (double& value : moved.reals) {
+      const double step = Bit() ? 0 : Bit() ? 1 : -1;
+      if (value != 0 && std::isfinite(value)) value += step * Spacing(tensor.dtype, value);
+    }
+    return moved;
+  }
+
+  // Rounds to the dtype, up or down at random; what it holds exactly stays, so that ops without
+  // rounding have none. Halves are stored as such, or stay f32 as in a kernel.
   void Round(ReferenceTensor& tensor) {
     if (!IsFloat(tensor.dtype) || tensor.dtype == Dtype::kF64) return;
+    const Dtype dtype = tensor.dtype != Dtype::kF32 && Bit() ? Dtype::kF32 : tensor.dtype;
     for (double& value : tensor.reals) {
-      const auto nearest = static_cast<float>(value);
-      const bool is_kept = static_cast<double>(nearest) == value || !std::isfinite(nearest);
-      if (is_kept || nearest == 0 || !Bit()) {  // what underflows is gone, as it is in a program
-        value = static_cast<double>(nearest);
-      } else {
-        const float beyond = value > nearest ? HUGE_VALF : -HUGE_VALF;
-        value = static_cast<double>(std::nextafter(nearest, beyond));
-      }
+      if (value == 0 || !std::isfinite(value)) continue;
+      const double spacing = Spacing(dtype, value),
+                   nearest = std::nearbyint(value / spacing) * spacing;
+      const bool is_kept = nearest == value || nearest == 0;  // what underflows is gone
+      const double rounded = is_kept || !Bit() ? nearest
+                             : value > nearest ? nearest + spacing
+                                               : nearest - spacing;
+      value = TensorData::From<double>(dtype, {}, {rounded}).GetDouble(0);  // which may overflow
     }
   }
 
@@ -233,7 +257,9 @@ Result<Tensors> Interpret(const Graph& graph, ArrayRef<ReferenceTensor> inputs) 
 Result<Tensors> InterpretRounded(const Graph& graph, ArrayRef<ReferenceTensor> inputs,
                                  uint64_t seed) {
   RandomRounding rounding(seed);
-  return InterpretWith(graph, inputs, &rounding);
+  Tensors moved;
+  for (const ReferenceTensor& input : inputs) moved.push_back(rounding.Moved(input));
+  return InterpretWith(graph, moved, &rounding);
 }
 
 Result<std::vector<ReferenceTensor>> InterpretNode(const Node& node,

@@ -28,8 +28,9 @@ k00_lookup_gather(const int* __restrict__ ids, const int* __restrict__ rows_tens
   const int ids_value = ids[row];
   // lookup
   const long long found = Lookup(keys, rows_tensor, kFoundSize, ids_value, 0LL);
+  const int found_index = (int)found;
   const Vector<float, kLanes> table_vector =
-      LoadVector<kLanes>(table + found * kTableColumns + vector * kLanes);
+      LoadVector<kLanes>(table + found_index * kTableColumns + vector * kLanes);
   Vector<float, kLanes> embedding_vector;
   #pragma unroll
   for (int lane = 0; lane < kLanes; ++lane) {

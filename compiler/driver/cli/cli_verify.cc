@@ -70,6 +70,22 @@ bool JudgeByOnnxruntime(const OnnxruntimeJudge& judge, const Subject& subject, c
   return true;
 }
 
+// Whether so few elements could not be judged that the others tell something; a note says how many.
+bool JudgesEnough(ArrayRef<Judgement> judgements) {
+  int64_t elements = 0, unjudged = 0;
+  for (const Judgement& judgement : judgements) {
+    if (judgement.against != "interpreter") continue;
+    elements += judgement.comparison.elements;
+    unjudged += judgement.comparison.unjudged;
+  }
+  if (unjudged == 0) return true;
+  const bool is_enough = 2 * unjudged <= elements;
+  PrintNote(std::to_string(unjudged) + " of " + Plural(elements, "element") +
+            " cannot be judged, as rounding moves the reference itself that far" +
+            (is_enough ? "" : "; expected at most half of them"));
+  return is_enough;
+}
+
 // What --drift-bound and --labels need.
 Result<void> CheckDriftFlags(const VerifyFlags& flags) {
   if (!flags.drift_bound && flags.labels.empty()) return {};
@@ -183,7 +199,8 @@ Result<int> RunVerify(const VerifyFlags& flags) {
       std::all_of(judgements.begin(), judgements.end(),
                   [](const Judgement& judgement) { return judgement.comparison.pass; }) &&
       std::all_of(drifts.begin(), drifts.end(),
-                  [&](const Drift& drift) { return Passes(drift, flags.drift_bound); });
+                  [&](const Drift& drift) { return Passes(drift, flags.drift_bound); }) &&
+      JudgesEnough(judgements);
   if (flags.json) {
     PrintJson(subject, judgements,
               subject.with_own_tables ? std::optional(DriftJson(drifts, flags.drift_bound))

@@ -19,6 +19,7 @@ Json ComparisonJson(const Comparison& comparison) {
                {"rel_l2", NumberJson(comparison.rel_l2)},
                {"tolerance", comparison.tolerance.relative_l2},
                {"pass", comparison.pass},
+               {"unjudged", comparison.unjudged},
                {"reason", comparison.tolerance.reason}};
   if (!comparison.note.empty()) json["note"] = comparison.note;
   return json;

@@ -266,8 +266,8 @@ Result<std::vector<RegionJudgement>> RegionCheck::Judge(const Inputs& inputs,
       const size_t number = judgements.size();
       const Tolerance tolerance = ToleranceOf(CoarsestDtype(regions[region]->body->outputs[i]),
                                               program_->manifest().matmul_precision);
-      FUSEC_ASSIGN(Comparison comparison, judge.Judge(number, regions[region]->results[i]->name,
-                                                      found[number], tolerance));
+      Comparison comparison =
+          judge.Judge(number, regions[region]->results[i]->name, found[number], tolerance);
       judgements.push_back({region, target.steps[step].name, RegionClassOf(*regions[region]), dims,
                             std::move(comparison)});
     }

@@ -9,7 +9,7 @@
 #include "compiler/driver/artifact/artifact_session.h"
 #include "compiler/driver/build/compile.h"
 #include "compiler/driver/verify/verify_flags.h"
-#include "compiler/reference/compare.h"
+#include "compiler/reference/conditioning.h"
 #include "compiler/support/adt.h"
 #include "compiler/support/terminal.h"
 
@@ -59,25 +59,5 @@ Result<std::vector<ReferenceTensor>> JudgeByInterpreter(const Subject& subject,
                                                         ArrayRef<TensorData> outputs,
                                                         const DimValues& dims,
                                                         std::vector<Judgement>& judgements);
-
-// Compares outputs of a graph with the interpreter's, and judges those that are too far by
-// conditioning, for which it interprets the graph again when the first of them is met.
-class OutputJudge {
- public:
-  // `expected`: what the interpreter makes of `inputs`. All are kept by reference.
-  OutputJudge(const Graph& graph, ArrayRef<ReferenceTensor> inputs,
-              ArrayRef<ReferenceTensor> expected)
-      : graph_(graph), inputs_(inputs), expected_(expected) {}
-
-  Result<Comparison> Judge(size_t output, const std::string& name, const TensorData& found,
-                           const Tolerance& tolerance);
-
- private:
-  Result<void> InterpretRoundedly();
-
-  const Graph& graph_;
-  ArrayRef<ReferenceTensor> inputs_, expected_;
-  std::vector<std::vector<ReferenceTensor>> rounded_;  // by output, several each
-};
 
 }  // namespace fusec

@@ -4,8 +4,6 @@
 
 #include <cmath>
 
-#include "compiler/reference/interpreter.h"
-
 namespace fusec {
 namespace {
 
@@ -72,42 +70,6 @@ TEST(Compare, DroppedDimsOfOneAreANote) {
   EXPECT_FALSE(other.pass);
   EXPECT_EQ(other.note, "is f32[1, 2, 1], expected f32[3]");
   EXPECT_FALSE(Compare("y", found, Reference(Dtype::kF64, {1, 2, 1}, {1, 2}), {1e-5, "test"}).pass);
-}
-
-// How far the answer `found` may be from that of a graph of x, which is 1/3.
-Comparison JudgedByConditioning(const char* body, double found) {
-  const auto graph = Parse(std::string("graph @g(%x: f32[2]) {\n") + body + "  return %y\n}\n");
-  EXPECT_TRUE(graph) << (graph ? "" : graph.error().message);
-  const std::vector<ReferenceTensor> inputs = {
-      ReferenceTensor::FromData(TensorData::From<double>(Dtype::kF32, {2}, {1.0 / 3, 1.0 / 3}))};
-  const auto expected = Interpret(**graph, inputs);
-  std::vector<ReferenceTensor> rounded;
-  for (uint64_t seed = 1; seed <= 3; ++seed) {
-    rounded.push_back(InterpretRounded(**graph, inputs, seed)->front());
-  }
-  Comparison c = Compare("y", TensorData::From<double>(Dtype::kF32, {2}, {found, found}),
-                         expected->front(), {1e-5, "test"});
-  JudgeByConditioning(expected->front(), rounded, c);
-  return c;
-}
-
-TEST(Compare, WhatRoundingExplainsIsIllConditioned) {
-  // f32 has no digits left of 1/3 beside 1e8, so 0 and 8 are as right as any answer.
-  const char cancels[] =
-      "  %big = constant() [100000000.0] : f32[]\n"
-      "  %s = add(%x, %big) : f32[2]\n"
-      "  %y = sub(%s, %big) : f32[2]\n";
-  const Comparison zero = JudgedByConditioning(cancels, 0);
-  EXPECT_TRUE(zero.pass);
-  EXPECT_GT(zero.moves, 0.5);
-  EXPECT_EQ(zero.note.substr(0, 16), "ill-conditioned:");
-  EXPECT_FALSE(JudgedByConditioning(cancels, 1e6).pass);
-  // A sum that keeps its digits excuses nothing.
-  const char keeps[] =
-      "  %one = constant() [1.0] : f32[]\n"
-      "  %y = add(%x, %one) : f32[2]\n";
-  EXPECT_TRUE(JudgedByConditioning(keeps, 4.0 / 3).pass);
-  EXPECT_FALSE(JudgedByConditioning(keeps, 4.0 / 3 + 1e-3).pass);
 }
 
 }  // namespace

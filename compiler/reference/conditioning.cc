@@ -1,0 +1,141 @@
+#include "compiler/reference/conditioning.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/reference/interpreter.h"
+
+namespace fusec {
+
+namespace {
+
+constexpr double kSlack = 8;  // sums round at every term, the reference once
+
+double RootMeanSquare(const ReferenceTensor& tensor) {
+  double sum = 0;
+  int64_t count = 0;
+  for (const double value : tensor.reals) {
+    if (!std::isfinite(value)) continue;
+    sum += value * value;
+    ++count;
+  }
+  return count == 0 ? 0 : std::sqrt(sum / static_cast<double>(count));
+}
+
+bool SameValue(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+// What draws did to one element.
+struct Motion {
+  double distance = 0;
+  bool jumps = false;  // to another integer, NaN or infinity
+};
+
+Motion MotionOf(int64_t i, const TensorData& expected, ArrayRef<TensorData> draws) {
+  Motion motion;
+  for (const TensorData& draw : draws) {
+    if (!IsFloat(draw.dtype())) {
+      motion.jumps |= draw.GetInt(i) != expected.GetInt(i);
+      continue;
+    }
+    const double a = draw.GetDouble(i), b = expected.GetDouble(i);
+    if (std::isfinite(a) && std::isfinite(b)) {
+      motion.distance = std::max(motion.distance, std::abs(a - b));
+    } else {
+      motion.jumps |= !SameValue(a, b);
+    }
+  }
+  return motion;
+}
+
+// Between the numbers next to 0, which are all that is left of what underflows.
+double LeastStep(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kF16:
+      return 0x1p-24;
+    case Dtype::kBF16:
+      return 0x1p-133;
+    case Dtype::kF32:
+      return 0x1p-149;
+    default:
+      return 0x1p-1074;
+  }
+}
+
+enum class Word { kRight, kWrong, kUnjudged };
+
+Word JudgeElement(int64_t i, const TensorData& found, const ReferenceTensor& expected,
+                  const TensorData& stored, const Motion& motion, double unit, double tolerance) {
+  if (!IsFloat(found.dtype())) {
+    if (found.GetInt(i) == expected.ints[i]) return Word::kRight;
+    return motion.jumps ? Word::kUnjudged : Word::kWrong;
+  }
+  const double a = found.GetDouble(i), b = expected.reals[i];
+  if (!std::isfinite(a) || !std::isfinite(stored.GetDouble(i))) {
+    if (SameValue(a, stored.GetDouble(i))) return Word::kRight;
+    return motion.jumps ? Word::kUnjudged : Word::kWrong;
+  }
+  const double error = std::abs(a - b), scale = std::max(std::abs(b), unit);
+  if (error <= tolerance * scale + kSlack * LeastStep(found.dtype())) return Word::kRight;
+  if (motion.jumps) return Word::kUnjudged;
+  if (error > tolerance * scale + kSlack * motion.distance) return Word::kWrong;
+  return kSlack * motion.distance >= scale ? Word::kUnjudged : Word::kRight;
+}
+
+}  // namespace
+
+void JudgeByConditioning(const TensorData& found, const ReferenceTensor& expected,
+                         ArrayRef<ReferenceTensor> rounded, Comparison& comparison) {
+  const TensorData stored = expected.ToData();
+  std::vector<TensorData> draws;
+  for (const ReferenceTensor& draw : rounded) {
+    if (draw.dims != expected.dims) continue;  // a run-time size moved
+    draws.push_back(draw.ToData());
+    const Comparison moved = Compare("", draws.back(), expected, comparison.tolerance);
+    comparison.moves = std::max(comparison.moves, moved.rel_l2);
+  }
+  const double unit = RootMeanSquare(expected);
+  int64_t wrong = 0;
+  comparison.unjudged = 0;
+  for (int64_t i = 0; i < expected.element_count(); ++i) {
+    const Word word = JudgeElement(i, found, expected, stored, MotionOf(i, stored, draws), unit,
+                                   comparison.tolerance.relative_l2);
+    wrong += word == Word::kWrong;
+    comparison.unjudged += word == Word::kUnjudged;
+  }
+  if (wrong > 0) return;
+  comparison.pass = true;
+  comparison.note = "ill-conditioned: rounding moves the reference itself by " +
+                    fmt::format("{:.1e}", comparison.moves);
+  if (comparison.unjudged > 0) {
+    comparison.note += fmt::format(", and {} of {} elements so far that they cannot be judged",
+                                   comparison.unjudged, expected.element_count());
+  }
+}
+
+Comparison OutputJudge::Judge(size_t output, const std::string& name, const TensorData& found,
+                              const Tolerance& tolerance) {
+  Comparison comparison = Compare(name, found, expected_[output], tolerance);
+  if (comparison.pass || found.dims() != expected_[output].dims ||
+      found.dtype() != expected_[output].dtype)
+    return comparison;
+  constexpr uint64_t kFirstDraws = 4;
+  while (draws_ < kFirstDraws) Draw();
+  JudgeByConditioning(found, expected_[output], rounded_[output], comparison);
+  while (!comparison.pass && draws_ < kDraws) {
+    Draw();
+    JudgeByConditioning(found, expected_[output], rounded_[output], comparison);
+  }
+  return comparison;
+}
+
+// A draw that the graph refuses, as an index has left its table, tells nothing.
+void OutputJudge::Draw() {
+  rounded_.resize(graph_.outputs.size());
+  auto draw = InterpretRounded(graph_, inputs_, ++draws_);
+  if (!draw) return;
+  for (size_t i = 0; i < draw->size(); ++i) rounded_[i].push_back(std::move((*draw)[i]));
+}
+
+}  // namespace fusec

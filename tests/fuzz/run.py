@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Random ONNX models, judged. The last lines are a table of verdicts and the command that makes the same models again.
+
+usage: run.py [--seed S] [--first N] [--models N] [--keep FOLDER]
+
+Exit code 1: an answer is wrong, something crashed, or more than 1 in 100 elements could not be judged. An answer that differs from
+ONNX's reference alone, which judges what onnxruntime does not run, is doubtful: the reference has mistakes of its own.
+"""
+
+import argparse
+import collections
+import pathlib
+import re
+import shutil
+import sys
+import time
+
+import judging
+import onnx
+import onnxruntime_answers
+from random_model import Model
+
+MOST_UNJUDGED = 0.01  # of all elements
+BAD = ("wrong", "crash", "error", "refused")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="the first model's number")
+    parser.add_argument("--models", type=int, default=100)
+    parser.add_argument("--batch", type=int, default=48, help="models that are compiled together")
+    parser.add_argument("--gpu-text-share", type=float, default=0.25, help="of batches whose text for GPUs runs on the CPU")
+    parser.add_argument("--sm-90a-share", type=float, default=0.02, help="of batches that NVRTC compiles for sm_90a")
+    parser.add_argument("--keep", type=pathlib.Path, help="a folder for the models that failed")
+    parser.add_argument("--judge", type=pathlib.Path, default=judging.PROGRAM, help="the program model_judge")
+    arguments = parser.parse_args()
+    tally = Tally(arguments)
+    with judging.scratch() as folder:
+        run(arguments, pathlib.Path(folder), tally)
+    sys.exit(tally.report())
+
+
+def run(arguments, folder, tally):
+    """Makes the next batch while one is judged."""
+    judges = {flags: None for flags in ((), ("--gpu-text",), ("--gpu-text", "--sm-90a"))}
+    numbers = range(arguments.first, arguments.first + arguments.models)
+    batches = [numbers[i : i + arguments.batch] for i in range(0, len(numbers), arguments.batch)]
+    waiting = None
+    for index, batch in enumerate(batches):
+        made = make(arguments.seed, batch, folder)
+        if waiting:
+            waiting()
+        flags = flags_of(index, arguments)
+        if judges[flags] is None:
+            judges[flags] = judging.Judge(folder, flags, arguments.judge)
+        waiting = start(judges[flags], made, tally)
+    if waiting:
+        waiting()
+    for judge in judges.values():
+        if judge:
+            judge.close()
+
+
+def flags_of(index, arguments):
+    """Every so many batches, spread evenly."""
+    def is_due(share):
+        return int((index + 1) * share) > int(index * share) or (index == 0 and share > 0)
+
+    if is_due(arguments.sm_90a_share):
+        return ("--gpu-text", "--sm-90a")
+    return ("--gpu-text",) if is_due(arguments.gpu_text_share) else ()
+
+
+def start(judge, made, tally):
+    folders = {item["folder"]: item for item in made if item.get("folder")}
+    judge.start(folders)
+
+    def finish():
+        verdicts = judge.verdicts()
+        for item in made:
+            tally.add(item, verdicts.get(item.get("folder"), {"verdict": "lost"}))
+
+    return finish
+
+
+def make(seed, numbers, folder):
+    """What became of each number: {"number", "folder", "other", "ops"}. A crash of onnxruntime costs one model, not the batch."""
+    made = judging.in_a_copy(lambda: [make_one(seed, number, folder) for number in numbers])
+    if made is not None:
+        return made
+    for number in numbers:
+        shutil.rmtree(folder / f"{number}", ignore_errors=True)
+    made = [judging.in_a_copy(lambda number=number: [make_one(seed, number, folder)]) for number in numbers]
+    return [item for one in made if one for item in one]
+
+
+def make_one(seed, number, folder):
+    model = Model(seed, number)
+    onnx.checker.check_model(model.proto, full_check=True)
+    found, other = onnxruntime_answers.answers(model.proto, model.inputs)
+    judging.write(folder / f"{number}", model.proto, model.inputs, found, other)
+    return {"number": number, "folder": str(folder / f"{number}"), "other": other, "ran": found is not None,
+            "ops": sorted({node.op_type for node in model.proto.graph.node})}  # fmt: skip
+
+
+class Tally:
+    def __init__(self, arguments):
+        self.arguments, self.begin = arguments, time.monotonic()
+        self.verdicts, self.reasons, self.others, self.ops = (collections.Counter() for _ in range(4))
+        self.elements = self.unjudged = 0
+
+    def add(self, item, verdict):
+        word = verdict["verdict"]
+        if word == "refused" and not item["ran"]:
+            word = "refused by all"
+        if word == "wrong" and verdict["judge"] == "reference":
+            word = "doubtful"
+        self.verdicts[word] += 1
+        self.others[item["other"] if item["ran"] else "none"] += 1
+        self.ops.update(item["ops"])
+        self.elements += verdict.get("elements", 0)
+        self.unjudged += verdict.get("unjudged", 0)
+        folder = pathlib.Path(item["folder"])
+        if word in BAD:
+            print(f"{word} {verdict.get('judge', '')}: {again(self.arguments, item['number'])}\n    {verdict.get('reason', '')[:700]}", flush=True)
+            if self.arguments.keep:
+                shutil.copytree(folder, self.arguments.keep / f"{self.arguments.seed}-{item['number']}", dirs_exist_ok=True)
+                (self.arguments.keep / f"{self.arguments.seed}-{item['number']}/verdict.txt").write_text(str(verdict))
+        elif word == "unsupported":
+            self.reasons[shape_of(verdict["reason"])] += 1
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def report(self):
+        seconds = time.monotonic() - self.begin
+        for reason, count in self.reasons.most_common():
+            print(f"unsupported {count:6}  {reason}")
+        print("judged beside", dict(self.others), "ops", len(self.ops))
+        print(f"{sum(self.verdicts.values())} models in {seconds:.0f} s ({sum(self.verdicts.values()) / seconds:.1f} a second):", dict(self.verdicts))
+        share = self.unjudged / max(1, self.elements)
+        print(f"{self.unjudged} of {self.elements} elements could not be judged ({share:.4%}, at most {MOST_UNJUDGED:.0%})")
+        print(again(self.arguments))
+        failed = sum(self.verdicts[word] for word in (*BAD, "lost"))
+        passed = sum(self.verdicts.values()) - failed
+        print(f"{passed} passed, {failed + (share > MOST_UNJUDGED)} failed")
+        return 1 if failed or share > MOST_UNJUDGED else 0
+
+
+def again(arguments, number=None):
+    first, models = (arguments.first, arguments.models) if number is None else (number, 1)
+    return f"again: tests/fuzz/run.py --seed {arguments.seed} --first {first} --models {models}"
+
+
+def shape_of(words):
+    """A sentence without what differs from model to model."""
+    words = re.sub(r"^.*?model\.onnx: ", "", words.split("\n")[0])
+    words = re.sub(r'"[^"]*"', '"x"', words)
+    words = re.sub(r"\[[^\]]*\]", "[..]", words)
+    return re.sub(r"\d+", "N", words)
+
+
+if __name__ == "__main__":
+    main()

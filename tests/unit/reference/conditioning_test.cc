@@ -1,0 +1,77 @@
+#include "compiler/reference/conditioning.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "compiler/reference/interpreter.h"
+
+namespace fusec {
+namespace {
+
+// The answer `found` of a graph that makes %y of %x.
+Comparison Judged(const char* body, const std::vector<double>& x, const std::vector<double>& found,
+                  Dtype dtype = Dtype::kF32) {
+  const auto graph = Parse(std::string("graph @g(%x: f32[2]) {\n") + body + "  return %y\n}\n");
+  EXPECT_TRUE(graph) << (graph ? "" : graph.error().message);
+  const std::vector<ReferenceTensor> inputs = {
+      ReferenceTensor::FromData(TensorData::From<double>(Dtype::kF32, {2}, x))};
+  const auto expected = Interpret(**graph, inputs);
+  EXPECT_TRUE(expected) << (expected ? "" : expected.error().message);
+  OutputJudge judge(**graph, inputs, *expected);
+  return judge.Judge(0, "y",
+                     TensorData::From<double>(dtype, {static_cast<int64_t>(found.size())}, found),
+                     {1e-5, "test"});
+}
+
+TEST(OutputJudge, WhatRoundingExplainsIsIllConditioned) {
+  // f32 has no digits left of 1/3 beside 1e8, so 0 and 8 are as right as any answer.
+  const char cancels[] =
+      "  %big = constant() [100000000.0] : f32[]\n"
+      "  %s = add(%x, %big) : f32[2]\n"
+      "  %y = sub(%s, %big) : f32[2]\n";
+  const std::vector<double> third = {1.0 / 3, 1.0 / 3};
+  const Comparison zero = Judged(cancels, third, {0, 0});
+  EXPECT_TRUE(zero.pass);
+  EXPECT_GT(zero.moves, 0.5);
+  EXPECT_EQ(zero.unjudged, 2);
+  EXPECT_EQ(zero.note.substr(0, 16), "ill-conditioned:");
+  EXPECT_FALSE(Judged(cancels, third, {1e6, 1e6}).pass);
+  // A sum that keeps its digits excuses nothing.
+  const char keeps[] =
+      "  %one = constant() [1.0] : f32[]\n"
+      "  %y = add(%x, %one) : f32[2]\n";
+  EXPECT_TRUE(Judged(keeps, third, {4.0 / 3, 4.0 / 3}).pass);
+  EXPECT_FALSE(Judged(keeps, third, {4.0 / 3 + 1e-3, 4.0 / 3}).pass);
+}
+
+// The input of a step may lie on either side of it; that excuses no other element.
+TEST(OutputJudge, AStepIsJudgedElementByElement) {
+  const char floors[] = "  %y = floor(%x) : f32[2]\n";
+  const Comparison on_step = Judged(floors, {2, 5.3}, {1, 5});
+  EXPECT_TRUE(on_step.pass);
+  EXPECT_EQ(on_step.unjudged, 1);
+  EXPECT_FALSE(Judged(floors, {2, 5.3}, {2, 4}).pass);
+  EXPECT_FALSE(Judged(floors, {2, 5.3}, {1, 4}).pass);
+}
+
+TEST(OutputJudge, IntegersMayJumpWhereTheReferenceDoes) {
+  const char casts[] = "  %y = cast(%x) {to = i64} : i64[2]\n";
+  const Comparison on_step = Judged(casts, {2, 5.3}, {1, 5}, Dtype::kI64);
+  EXPECT_TRUE(on_step.pass);
+  EXPECT_EQ(on_step.unjudged, 1);
+  EXPECT_FALSE(Judged(casts, {2.5, 5.3}, {1, 5}, Dtype::kI64).pass);
+}
+
+TEST(OutputJudge, APoleMayBeOnEitherSide) {
+  const char divides[] =
+      "  %two = constant() [2.0] : f32[]\n"
+      "  %d = sub(%x, %two) : f32[2]\n"
+      "  %y = reciprocal(%d) : f32[2]\n";
+  EXPECT_TRUE(Judged(divides, {2, 4}, {4194304, 0.5}).pass);  // 1 / 2^-22
+  EXPECT_FALSE(Judged(divides, {2, 4}, {INFINITY, 0.25}).pass);
+  EXPECT_FALSE(Judged(divides, {3, 4}, {INFINITY, 0.5}).pass);
+}
+
+}  // namespace
+}  // namespace fusec
