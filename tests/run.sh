@@ -54,7 +54,7 @@ case ${1:-} in
   nice -n 19 "$folder/tests/property_tests" --gtest_filter=CodegenProperty.CandidatesOfTuningMatch:CodegenProperty.GpuAnswersMatch
   nice -n 19 "$folder/tests/serving_tests" --gtest_filter='RandomRuns.*'
   nice -n 19 "$deps/venv/bin/python" "$root/tests/fuzz/run.py" --seed "${FUSEC_FUZZ_SEED:-$(($(date +%s) / 86400))}" \
-    --models "${FUSEC_FUZZ_MODELS:-20000}" --batch 64 --keep "$folder/fuzz"
+    --models "${FUSEC_FUZZ_MODELS:-20000}" --keep "$folder/fuzz"
   FUSEC_TEST_MUTANTS=all nice -n 19 "$folder/tests/serving_tests" --gtest_filter='*ManifestMutation*'
   FUSEC_TEST_BATCHES=all nice -n 19 "$folder/tests/end_to_end_tests" --gtest_filter='*BatchInvariance*'
   exec nice -n 19 "$root/tests/python/nightly.sh"

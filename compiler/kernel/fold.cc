@@ -29,11 +29,17 @@ CExpr ExtremeLiteral(Dtype dtype, bool highest) {
 
 }  // namespace
 
+CExpr Combined(const std::string& how, Dtype dtype, const CExpr& a, const CExpr& b) {
+  const CExpr combine = how + "::Combine";
+  const bool is_narrow = IsInteger(dtype) && DtypeBytes(dtype) < 4;
+  return Call(is_narrow ? Template(combine, {CTypeName(dtype)}) : combine, {a, b});
+}
+
 Fold FoldOf(OpKind kind, Dtype dtype) {
   const bool is_bool = dtype == Dtype::kBool;
-  const auto call = [](const std::string& how) {
-    return [how](const CExpr& total, const CExpr& element) {
-      return Call(how + "::Combine", {total, element});
+  const auto call = [dtype](const std::string& how) {
+    return [how, dtype](const CExpr& total, const CExpr& element) {
+      return Combined(how, dtype, total, element);
     };
   };
   switch (kind) {

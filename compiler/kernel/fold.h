@@ -20,6 +20,9 @@ struct Fold {
 };
 
 Fold FoldOf(OpKind kind, Dtype dtype);
+// Two values of `dtype` made one by `how` of block_reduce.cuh. Integers narrower than int say their
+// type, as literals and sums of them are ints.
+CExpr Combined(const std::string& how, Dtype dtype, const CExpr& a, const CExpr& b);
 
 // Writes a fold as a loop where it is needed: `dims` are its loops' extents, or the one loop goes
 // from `first` to `last` (of at most dims[0] entries), for the element at `index`. Returns the

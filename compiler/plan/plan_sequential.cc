@@ -1,4 +1,5 @@
 #include "compiler/ir/c_text.h"
+#include "compiler/kernel/fold.h"
 #include "compiler/kernel/idioms.h"
 #include "compiler/plan/plan_region.h"
 #include "compiler/support/check.h"
@@ -169,7 +170,7 @@ class SequentialPlanner {
     if (how == "mul") value = dtype == Dtype::kBool ? And(old, update) : old * update;
     if (how == "max" || how == "min") {
       builder_.Use("block_reduce.cuh");
-      value = Call(how == "max" ? "LargerOf::Combine" : "SmallerOf::Combine", {old, update});
+      value = Combined(how == "max" ? "LargerOf" : "SmallerOf", dtype, old, update);
     }
     builder_.Assign(place, ToMemory(value, dtype));
   }

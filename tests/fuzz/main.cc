@@ -1,6 +1,6 @@
 // model_judge: judges ONNX models by the interpreter, many of them by one run of the host compiler.
 //
-//   model_judge [--gpu-text] [--sm-90a] < FOLDERS
+//   model_judge [--interpreter] [--gpu-text] [--sm-90a] < FOLDERS
 //
 // Each line of stdin is the folder of one model (judged_model.h says what is in it); an empty line
 // ends a batch, whose verdicts are printed, a JSON object a line, and an empty line behind them.
@@ -35,7 +35,7 @@ using Folders = std::vector<std::string>;
 constexpr int kSecondsPerBatch = 60, kSecondsPerModel = 20;
 
 struct Settings {
-  bool gpu_text = false, sm_90a = false;
+  bool compiles = true, gpu_text = false, sm_90a = false;
 };
 
 struct Scratch {
@@ -107,7 +107,7 @@ Result<void> JudgeAll(const Folders& folders, const Settings& settings, std::ost
     }
   }
   if (models.empty()) return {};
-  FUSEC_TRY(JudgeCompiled(models, RunOn::kCpu, settings));
+  if (settings.compiles) FUSEC_TRY(JudgeCompiled(models, RunOn::kCpu, settings));
   if (settings.gpu_text) FUSEC_TRY(JudgeCompiled(models, RunOn::kGpuTextOnCpu, settings));
   for (const JudgedModel& model : models) out << model.Verdict() << "\n";
   return {};
@@ -158,10 +158,14 @@ int main(int argc, char** argv) {
   fusec::Settings settings;
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
-    settings.gpu_text |= flag == "--gpu-text";
-    settings.sm_90a |= flag == "--sm-90a";
-    if (flag != "--gpu-text" && flag != "--sm-90a") {
-      fmt::print(stderr, "usage: model_judge [--gpu-text] [--sm-90a] < FOLDERS\n");
+    if (flag == "--interpreter") {
+      settings.compiles = false;
+    } else if (flag == "--gpu-text") {
+      settings.gpu_text = true;
+    } else if (flag == "--sm-90a") {
+      settings.sm_90a = true;
+    } else {
+      fmt::print(stderr, "usage: model_judge [--interpreter] [--gpu-text] [--sm-90a] < FOLDERS\n");
       return 2;
     }
   }

@@ -269,7 +269,7 @@ def counted_rows(b):
     """Results whose size only the data tell; they end here, as outputs."""
     op = b.random.choice(("NonZero", "Compress", "Unique"))
     x = b.pick(types_of(op, b.opset), 1, 3, lambda value: all(isinstance(dim, int) for dim in value.shape))
-    b.open_op(op, [x, *([b.new(BOOL, [b.random.randint(1, 5)])] if op == "Compress" else [])], 1 if op != "Unique" else 4)
+    b.open_op(op, [x, *([b.new(BOOL, [b.random.randint(1, b.elements(x.shape))])] if op == "Compress" else [])], 1 if op != "Unique" else 4)
 
 
 def generator(b):

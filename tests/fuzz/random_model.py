@@ -27,8 +27,10 @@ class Model:
         self.seed, self.number = seed, number
         opset = self.random.choice(OPSETS) if self.random.random() < 0.7 else self.random.choice((17, 18, 21))
         builder = Builder(self.random, opset, f"m{number}_")
-        for _ in range(self.random.choice((1, 2, 4, 6, 10, 16))):
+        steps = self.random.choice((1, 2, 4, 6, 10, 16))
+        while steps > 0 or not builder.nodes:
             _add_some_op(builder)
+            steps -= 1
         self.proto = _proto(builder)
         self.inputs = [_inputs(builder, which, f"{seed}:{number}:{which}") for which in range(SETS)]
 

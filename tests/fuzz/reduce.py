@@ -20,15 +20,24 @@ from onnx import helper, numpy_helper, shape_inference
 from run import shape_of
 
 
+# From the cheapest judge on.
+FLAGS = (("--interpreter",), (), ("--gpu-text",), ("--gpu-text", "--sm-90a"))
+MOST_TRIES = 500
+
+
 class Reducer:
     """Tries changes of a model and keeps those that leave it failing."""
 
     def __init__(self, proto, sets, scratch):
         self.proto, self.sets, self.scratch = proto, sets, scratch
-        self.judge = judging.Judge(scratch, ("--gpu-text", "--sm-90a"))
         self.tried = 0
-        self.wanted = self.failure(proto, sets)
-        self.verdict = self.last
+        for flags in FLAGS:
+            self.judge = judging.Judge(scratch, flags)
+            self.wanted = self.failure(proto, sets)
+            self.verdict = self.last
+            if self.wanted:
+                break
+            self.judge.close()
 
     def failure(self, proto, sets):
         """What is wrong, without names and numbers; "" if nothing is."""
@@ -45,6 +54,8 @@ class Reducer:
     def try_(self, proto, sets=None):
         """Keeps the model if it is valid and fails as the first one."""
         sets = self.sets if sets is None else sets
+        if self.tried >= MOST_TRIES:
+            return False
         try:
             onnx.checker.check_model(proto, full_check=True)
         except Exception:  # of the checker or of inference: not a model
@@ -177,9 +188,13 @@ def smaller_dims(self):
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             if dim.dim_param or dim.dim_value > 1:
                 proto, sets = halved(self.proto, self.sets, value.name, axis, dim.dim_param)
-                if sets != self.sets and self.try_(proto, sets):
+                if total_size(sets) < total_size(self.sets) and self.try_(proto, sets):
                     return True
     return False
+
+
+def total_size(sets):
+    return sum(numpy.prod(tensor.dims, dtype=int) for tensors in sets for tensor in tensors)
 
 
 def halved(proto, sets, name, axis, symbol):

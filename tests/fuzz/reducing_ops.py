@@ -59,7 +59,8 @@ def layer_normalization(b):
         axis -= 1
     scale = b.new(x.dtype, x.shape[axis:])
     bias = [b.new(x.dtype, x.shape[axis:])] if op == "LayerNormalization" and b.random.random() < 0.7 else []
-    b.op(op, [x, scale, *bias], axis=maybe_negative(b, axis, x.rank), epsilon=b.random.choice((None, 1e-5, 1e-3)), bound=1000)
+    b.op(op, [x, scale, *bias], axis=maybe_negative(b, axis, x.rank), epsilon=b.random.choice((None, 1e-5, 1e-3)),
+         bound=1000 if x.bound < 1e6 else UNKNOWN)  # fmt: skip
 
 
 def channels(b, op, low=3, high=4):

@@ -9,12 +9,14 @@ ONNX's reference alone, which judges what onnxruntime does not run, is doubtful:
 
 import argparse
 import collections
+import json
 import pathlib
 import re
 import shutil
 import sys
 import time
 
+import found_models
 import judging
 import onnx
 import onnxruntime_answers
@@ -29,12 +31,15 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="the first model's number")
     parser.add_argument("--models", type=int, default=100)
-    parser.add_argument("--batch", type=int, default=48, help="models that are compiled together")
+    parser.add_argument("--batch", type=int, default=64, help="models that are compiled together")
     parser.add_argument("--gpu-text-share", type=float, default=0.25, help="of batches whose text for GPUs runs on the CPU")
-    parser.add_argument("--sm-90a-share", type=float, default=0.02, help="of batches that NVRTC compiles for sm_90a")
+    parser.add_argument("--sm-90a-share", type=float, default=0.02, help="of batches that NVRTC compiles for sm_90a, and g++ with -O1")
+    parser.add_argument("--found", action="store_true", help="judge the models of tests/fuzz/found in the place of random ones")
     parser.add_argument("--keep", type=pathlib.Path, help="a folder for the models that failed")
     parser.add_argument("--judge", type=pathlib.Path, default=judging.PROGRAM, help="the program model_judge")
     arguments = parser.parse_args()
+    if arguments.found:
+        arguments.first, arguments.models = 0, len(found_models.FILES)
     tally = Tally(arguments)
     with judging.scratch() as folder:
         run(arguments, pathlib.Path(folder), tally)
@@ -48,7 +53,7 @@ def run(arguments, folder, tally):
     batches = [numbers[i : i + arguments.batch] for i in range(0, len(numbers), arguments.batch)]
     waiting = None
     for index, batch in enumerate(batches):
-        made = make(arguments.seed, batch, folder)
+        made = make(arguments, batch, folder)
         if waiting:
             waiting()
         flags = flags_of(index, arguments)
@@ -84,19 +89,19 @@ def start(judge, made, tally):
     return finish
 
 
-def make(seed, numbers, folder):
+def make(arguments, numbers, folder):
     """What became of each number: {"number", "folder", "other", "ops"}. A crash of onnxruntime costs one model, not the batch."""
-    made = judging.in_a_copy(lambda: [make_one(seed, number, folder) for number in numbers])
+    made = judging.in_a_copy(lambda: [make_one(arguments, number, folder) for number in numbers])
     if made is not None:
         return made
     for number in numbers:
         shutil.rmtree(folder / f"{number}", ignore_errors=True)
-    made = [judging.in_a_copy(lambda number=number: [make_one(seed, number, folder)]) for number in numbers]
+    made = [judging.in_a_copy(lambda number=number: [make_one(arguments, number, folder)]) for number in numbers]
     return [item for one in made if one for item in one]
 
 
-def make_one(seed, number, folder):
-    model = Model(seed, number)
+def make_one(arguments, number, folder):
+    model = found_models.Model(number) if arguments.found else Model(arguments.seed, number)
     onnx.checker.check_model(model.proto, full_check=True)
     found, other = onnxruntime_answers.answers(model.proto, model.inputs)
     judging.write(folder / f"{number}", model.proto, model.inputs, found, other)
@@ -107,7 +112,8 @@ def make_one(seed, number, folder):
 class Tally:
     def __init__(self, arguments):
         self.arguments, self.begin = arguments, time.monotonic()
-        self.verdicts, self.reasons, self.others, self.ops = (collections.Counter() for _ in range(4))
+        self.verdicts, self.others, self.ops = (collections.Counter() for _ in range(3))
+        self.reasons = {}  # numbers of models, by what is unsupported
         self.elements = self.unjudged = 0
 
     def add(self, item, verdict):
@@ -122,19 +128,20 @@ class Tally:
         self.elements += verdict.get("elements", 0)
         self.unjudged += verdict.get("unjudged", 0)
         folder = pathlib.Path(item["folder"])
-        if word in BAD:
+        if word in (*BAD, "doubtful"):
             print(f"{word} {verdict.get('judge', '')}: {again(self.arguments, item['number'])}\n    {verdict.get('reason', '')[:700]}", flush=True)
             if self.arguments.keep:
-                shutil.copytree(folder, self.arguments.keep / f"{self.arguments.seed}-{item['number']}", dirs_exist_ok=True)
-                (self.arguments.keep / f"{self.arguments.seed}-{item['number']}/verdict.txt").write_text(str(verdict))
+                kept = self.arguments.keep / f"{word}-{self.arguments.seed}-{item['number']}"
+                shutil.copytree(folder, kept, dirs_exist_ok=True)
+                (kept / "verdict.json").write_text(json.dumps(verdict))
         elif word == "unsupported":
-            self.reasons[shape_of(verdict["reason"])] += 1
+            self.reasons.setdefault(shape_of(verdict["reason"]), []).append(item["number"])
         shutil.rmtree(folder, ignore_errors=True)
 
     def report(self):
         seconds = time.monotonic() - self.begin
-        for reason, count in self.reasons.most_common():
-            print(f"unsupported {count:6}  {reason}")
+        for reason, numbers in sorted(self.reasons.items(), key=lambda item: -len(item[1])):
+            print(f"unsupported {len(numbers):6}  {reason} (as {numbers[0]})")
         print("judged beside", dict(self.others), "ops", len(self.ops))
         print(f"{sum(self.verdicts.values())} models in {seconds:.0f} s ({sum(self.verdicts.values()) / seconds:.1f} a second):", dict(self.verdicts))
         share = self.unjudged / max(1, self.elements)
@@ -147,6 +154,8 @@ class Tally:
 
 
 def again(arguments, number=None):
+    if arguments.found:
+        return f"again: tests/fuzz/run.py --found ({found_models.FILES[number].name if number is not None else 'all'})"
     first, models = (arguments.first, arguments.models) if number is None else (number, 1)
     return f"again: tests/fuzz/run.py --seed {arguments.seed} --first {first} --models {models}"
 
