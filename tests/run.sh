@@ -9,8 +9,8 @@
 #          tests/run.sh --nightly     the latter; pages of fusec report in a headless Chromium, which is installed where it is missing;
 #                                     10,000 random graphs, other ones every day, fused and compiled for the CPU, against the interpreter;
 #                                     a tenth of them by every kernel that may be tried, and by the text for GPUs; and as many random
-#                                     sequences of runs on a CUDA driver of our own; 20,000 random ONNX models; all mutants of manifests; rows of --batch-invariant
-#                                     models in all batches of 1 to 300; then tests/python/nightly.sh
+#                                     sequences of runs on a CUDA driver of our own; 20,000 random ONNX models; all mutants of manifests;
+#                                     rows of --batch-invariant models in all batches of 1 to 300; then tests/python/nightly.sh
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/.setup/setup.sh"

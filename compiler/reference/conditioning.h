@@ -33,6 +33,7 @@ class OutputJudge {
                    const Tolerance& tolerance);
 
  private:
+  void JudgeSize(size_t output, Comparison& comparison);
   void Draw();
 
   const Graph& graph_;

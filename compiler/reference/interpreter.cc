@@ -144,6 +144,9 @@ class Run {
     FUSEC_CHECK(IsConstant(value),
                 "%" + value->name + " is used before it is computed\n" + Print(graph_));
     FUSEC_ASSIGN(ReferenceTensor tensor, Evaluate(*value->producer));
+    // Weights move as inputs do; a number alone, as the 2 of a square, stays what it is.
+    if (context_.rounding != nullptr && tensor.element_count() > 1)
+      tensor = context_.rounding->Moved(tensor);
     return &computed_.try_emplace(value, std::move(tensor)).first->second;
   }
 

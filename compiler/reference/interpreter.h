@@ -15,10 +15,10 @@ namespace fusec {
 Result<std::vector<ReferenceTensor>> Interpret(const Graph& graph,
                                                ArrayRef<ReferenceTensor> inputs);
 
-// The same with every float input moved by a unit in the last place at random, and every float
-// result rounded up or down, as a program of its dtype rounds (halves that stay in a kernel are
-// f32): stochastic arithmetic, after Vignes and Parker. How far answers of several seeds lie apart
-// tells how much of an answer is rounding error. Results of f64 are not rounded.
+// The same with every float of inputs and weights moved by a unit in the last place at random, and
+// every float result rounded up or down, as a program of its dtype rounds (halves that stay in a
+// kernel are f32): stochastic arithmetic, after Vignes and Parker. How far answers of several seeds
+// lie apart tells how much of an answer is rounding error. Results of f64 are not rounded.
 Result<std::vector<ReferenceTensor>> InterpretRounded(const Graph& graph,
                                                       ArrayRef<ReferenceTensor> inputs,
                                                       uint64_t seed);

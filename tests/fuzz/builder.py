@@ -189,14 +189,15 @@ class Builder:
 
     # Nodes
 
-    def op(self, op, operands, outputs=1, bound=UNKNOWN, domain="", **attributes):
-        """Adds a node; gives its result, or all of them if they are several. Unfit if ONNX refuses it."""
+    def op(self, op, operands, outputs=1, bound=UNKNOWN, domain="", like=None, **attributes):
+        """Adds a node; gives its result, or all of them if they are several. Unfit if ONNX refuses it. `like`: a value of the type that
+        the result has, for an op of which inference says too little."""
         node = self._node(op, operands, outputs, domain, attributes)
         made = self._infer(node, operands)
         sized = None
         values = []
         for name in node.output:
-            value = value_of(name, made.get(name), bound)
+            value = value_of(name, made.get(name), bound) if like is None else Value(name, like.dtype, list(like.shape), bound)
             if None in value.shape:  # inference does not say it of symbols, but of numbers
                 sized = sized or [self._infer(node, operands, which) for which in (0, 1)]
                 numbers = [value_of(name, one.get(name), bound).shape for one in sized]

@@ -212,13 +212,12 @@ def gather_nd(b):
 
 
 def scatter_elements(b):
-    op = "ScatterElements" if b.random.random() < 0.9 else "Scatter"
     x = b.pick(ALL, 1, 4)
     axis = axis_of(b, x)
     shape = [b.random.randint(1, dim) if isinstance(dim, int) else dim for dim in x.shape]
     count, limit = b.elements([shape[axis]]), least(b, x.shape[axis])
     reductions = (None, "none") if b.opset < 16 else (None, "add", "mul") if b.opset < 18 else ("add", "mul", "max", "min") if x.bound < UNKNOWN else ("add",)
-    reduction = b.random.choice(reductions) if op == "ScatterElements" and x.dtype in NUMBERS else None
+    reduction = b.random.choice(reductions) if x.dtype in NUMBERS else None
     if reduction in (None, "none"):  # each place at most once, or the answer is anyone's
         if count > limit or not all(isinstance(dim, int) for dim in shape):
             raise Unfit("places twice")
@@ -228,7 +227,7 @@ def scatter_elements(b):
     else:
         where = indices(b, shape, limit)
     updates = b.new(x.dtype, shape)
-    b.op(op, [x, where, updates], axis=maybe_negative(b, axis, x.rank), reduction=reduction if b.opset >= 16 else None,
+    b.op("ScatterElements", [x, where, updates], axis=maybe_negative(b, axis, x.rank), reduction=reduction if b.opset >= 16 else None,
          bound=max(x.bound, updates.bound) if reduction in (None, "none", "max", "min") else UNKNOWN)  # fmt: skip
 
 
@@ -286,7 +285,7 @@ def generator(b):
     else:
         x = b.pick(FLOATS, 1, 4)
         shape = b.op("Shape", [x])
-        made = b.op("ConstantOfShape", [shape], value=helper.make_tensor("value", x.dtype, [1], [b.random.uniform(-2, 2)]), bound=2)
+        made = b.op("ConstantOfShape", [shape], value=helper.make_tensor("value", x.dtype, [1], [b.random.uniform(-2, 2)]), bound=2, like=x)
         b.op("Add", [x, made])
 
 

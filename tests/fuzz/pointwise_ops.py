@@ -2,7 +2,7 @@
 
 import math
 
-from builder import ALL, BOOL, FLOATS, I64, INTEGERS, SIGNED, UNKNOWN, UNSIGNED, Unfit, types_of
+from builder import ALL, BOOL, FLOATS, I64, INTEGERS, SIGNED, UNKNOWN, UNSIGNED, Unfit, Value, types_of
 
 # Ops of one operand: what bounds the result, given the operand's bound.
 UNARY = {
@@ -89,7 +89,9 @@ def prelu(b):
 def comparison(b):
     op = b.random.choice(COMPARISONS)
     x = b.pick(types_of(op, b.opset))
-    b.op(op, [x, b.beside(x)])
+    y = b.beside(x)
+    shape = Value("", BOOL, list(x.shape)) if x.shape == y.shape else None
+    b.op(op, [x, y], like=shape)
 
 
 def logic(b):
@@ -157,7 +159,8 @@ def bit_cast(b):
     same = [dtype for group in sizes for dtype in group if x.dtype in group and dtype in INTEGERS]
     if not same:
         raise Unfit("no integers of that width")
-    b.op("BitCast", [x], to=b.random.choice(same))
+    target = b.random.choice(same)
+    b.op("BitCast", [x], to=target, like=Value("", target, list(x.shape)))
 
 
 def one_hot(b):
@@ -187,4 +190,4 @@ def shape_arithmetic(b):
 
 
 OPS = {unary: 8, unary_with_parameters: 3, binary: 8, remainder: 1, power: 1, prelu: 1, comparison: 2, logic: 1, bits: 1, variadic: 2,
-       where: 2, clip: 1, cast: 2, bit_cast: 0.3, one_hot: 0.6, eye_like: 0.3, shape_arithmetic: 0.7}  # fmt: skip
+       where: 2, clip: 1, cast: 2, bit_cast: 1.5, one_hot: 0.6, eye_like: 0.3, shape_arithmetic: 0.7}  # fmt: skip

@@ -23,7 +23,7 @@ import onnxruntime_answers
 from random_model import Model
 
 MOST_UNJUDGED = 0.01  # of all elements
-BAD = ("wrong", "crash", "error", "refused")
+BAD = ("wrong", "crash", "error", "refused", "lost", "not made")
 
 
 def main():
@@ -35,6 +35,7 @@ def main():
     parser.add_argument("--gpu-text-share", type=float, default=0.25, help="of batches whose text for GPUs runs on the CPU")
     parser.add_argument("--sm-90a-share", type=float, default=0.02, help="of batches that NVRTC compiles for sm_90a, and g++ with -O1")
     parser.add_argument("--found", action="store_true", help="judge the models of tests/fuzz/found in the place of random ones")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no batch after so many")
     parser.add_argument("--keep", type=pathlib.Path, help="a folder for the models that failed")
     parser.add_argument("--judge", type=pathlib.Path, default=judging.PROGRAM, help="the program model_judge")
     arguments = parser.parse_args()
@@ -53,6 +54,9 @@ def run(arguments, folder, tally):
     batches = [numbers[i : i + arguments.batch] for i in range(0, len(numbers), arguments.batch)]
     waiting = None
     for index, batch in enumerate(batches):
+        if time.monotonic() - tally.begin > arguments.seconds:
+            arguments.models = batch[0] - arguments.first
+            break
         made = make(arguments, batch, folder)
         if waiting:
             waiting()
@@ -78,31 +82,37 @@ def flags_of(index, arguments):
 
 
 def start(judge, made, tally):
-    folders = {item["folder"]: item for item in made if item.get("folder")}
-    judge.start(folders)
+    judge.start([item["folder"] for item in made if item["folder"]])
 
     def finish():
         verdicts = judge.verdicts()
         for item in made:
-            tally.add(item, verdicts.get(item.get("folder"), {"verdict": "lost"}))
+            verdict = verdicts.get(item["folder"], {"verdict": "lost"}) if item["folder"] else {"verdict": "not made", "reason": item["other"]}
+            tally.add(item, verdict)
 
     return finish
 
 
 def make(arguments, numbers, folder):
-    """What became of each number: {"number", "folder", "other", "ops"}. A crash of onnxruntime costs one model, not the batch."""
+    """What became of each number: {"number", "folder", "other", "ran", "ops"}. A crash of onnxruntime costs one model, not the batch."""
     made = judging.in_a_copy(lambda: [make_one(arguments, number, folder) for number in numbers])
     if made is not None:
         return made
     for number in numbers:
         shutil.rmtree(folder / f"{number}", ignore_errors=True)
-    made = [judging.in_a_copy(lambda number=number: [make_one(arguments, number, folder)]) for number in numbers]
-    return [item for one in made if one for item in one]
+    made = []
+    for number in numbers:
+        one = judging.in_a_copy(lambda number=number: make_one(arguments, number, folder))
+        made.append(one or {"number": number, "folder": None, "other": "crashed", "ran": False, "ops": []})
+    return made
 
 
 def make_one(arguments, number, folder):
     model = found_models.Model(number) if arguments.found else Model(arguments.seed, number)
-    onnx.checker.check_model(model.proto, full_check=True)
+    try:
+        onnx.checker.check_model(model.proto, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as failure:
+        return {"number": number, "folder": None, "other": f"invalid: {failure}"[:300], "ran": False, "ops": []}
     found, other = onnxruntime_answers.answers(model.proto, model.inputs)
     judging.write(folder / f"{number}", model.proto, model.inputs, found, other)
     return {"number": number, "folder": str(folder / f"{number}"), "other": other, "ran": found is not None,
@@ -127,16 +137,17 @@ class Tally:
         self.ops.update(item["ops"])
         self.elements += verdict.get("elements", 0)
         self.unjudged += verdict.get("unjudged", 0)
-        folder = pathlib.Path(item["folder"])
+        folder = pathlib.Path(item["folder"] or "")
         if word in (*BAD, "doubtful"):
             print(f"{word} {verdict.get('judge', '')}: {again(self.arguments, item['number'])}\n    {verdict.get('reason', '')[:700]}", flush=True)
-            if self.arguments.keep:
+            if self.arguments.keep and item["folder"]:
                 kept = self.arguments.keep / f"{word}-{self.arguments.seed}-{item['number']}"
                 shutil.copytree(folder, kept, dirs_exist_ok=True)
                 (kept / "verdict.json").write_text(json.dumps(verdict))
         elif word == "unsupported":
             self.reasons.setdefault(shape_of(verdict["reason"]), []).append(item["number"])
-        shutil.rmtree(folder, ignore_errors=True)
+        if item["folder"]:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def report(self):
         seconds = time.monotonic() - self.begin
@@ -147,7 +158,7 @@ class Tally:
         share = self.unjudged / max(1, self.elements)
         print(f"{self.unjudged} of {self.elements} elements could not be judged ({share:.4%}, at most {MOST_UNJUDGED:.0%})")
         print(again(self.arguments))
-        failed = sum(self.verdicts[word] for word in (*BAD, "lost"))
+        failed = sum(self.verdicts[word] for word in BAD)
         passed = sum(self.verdicts.values()) - failed
         print(f"{passed} passed, {failed + (share > MOST_UNJUDGED)} failed")
         return 1 if failed or share > MOST_UNJUDGED else 0

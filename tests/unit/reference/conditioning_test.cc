@@ -73,5 +73,33 @@ TEST(OutputJudge, APoleMayBeOnEitherSide) {
   EXPECT_FALSE(Judged(divides, {3, 4}, {INFINITY, 0.5}).pass);
 }
 
+// As many elements as the smaller one says.
+Comparison JudgedSize(const std::vector<double>& x, std::vector<double> found) {
+  const auto graph = Parse(
+      "graph @g(%x: f32[2]) {\n"
+      "  %y = abs(%x) : f32[2]\n"
+      "  %m = reduce_min(%x) {axes = [0], keepdims = 1} : f32[1]\n"
+      "  %n = cast(%m) {to = i64} : i64[1]\n"
+      "  return %y \"y\", %n \"sizes\" sizes(0 axis 0)\n"
+      "}\n");
+  EXPECT_TRUE(graph) << (graph ? "" : graph.error().message);
+  const std::vector<ReferenceTensor> inputs = {
+      ReferenceTensor::FromData(TensorData::From<double>(Dtype::kF32, {2}, x))};
+  const auto expected = Interpret(**graph, inputs);
+  EXPECT_TRUE(expected) << (expected ? "" : expected.error().message);
+  OutputJudge judge(**graph, inputs, *expected);
+  return judge.Judge(
+      0, "y", TensorData::From<double>(Dtype::kF32, {static_cast<int64_t>(found.size())}, found),
+      {1e-5, "test"});
+}
+
+TEST(OutputJudge, ASizeMayMoveWhereTheReferenceDoes) {
+  EXPECT_TRUE(JudgedSize({1.5, 2}, {1.5}).pass);
+  EXPECT_FALSE(JudgedSize({1.5, 2}, {}).pass);
+  const Comparison on_step = JudgedSize({1, 2}, {});
+  EXPECT_TRUE(on_step.pass);
+  EXPECT_EQ(on_step.unjudged, 1);
+}
+
 }  // namespace
 }  // namespace fusec
