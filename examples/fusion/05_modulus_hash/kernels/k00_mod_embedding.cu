@@ -74,8 +74,9 @@ k00_mod_embedding(const long long* __restrict__ ids, const float* __restrict__ t
   const long long ids_value = ids[row];
   // mod
   const long long hashed = FloorMod<long long>(ids_value, kRows);
+  const int hashed_index = (int)hashed;
   const Vector<float, kLanes> table_vector =
-      LoadVector<kLanes>(table + hashed * kTableColumns + vector * kLanes);
+      LoadVector<kLanes>(table + hashed_index * kTableColumns + vector * kLanes);
   Vector<float, kLanes> y_vector;
   #pragma unroll
   for (int lane = 0; lane < kLanes; ++lane) {

@@ -72,8 +72,9 @@ k00_lookup_embedding(const long long* __restrict__ ids, const int* __restrict__ 
   const long long ids_value = ids[row];
   // lookup
   const long long row_1 = Lookup(row_keys, row_values, kRow1Size, ids_value, 0LL);
+  const int row_index = (int)row_1;
   const Vector<float, kLanes> table_vector =
-      LoadVector<kLanes>(table + row_1 * kTableColumns + vector * kLanes);
+      LoadVector<kLanes>(table + row_index * kTableColumns + vector * kLanes);
   Vector<float, kLanes> y_vector;
   #pragma unroll
   for (int lane = 0; lane < kLanes; ++lane) {
