@@ -1,0 +1,29 @@
+"""Serves artifacts over HTTP on Ray Serve: pip install "fusec[serve]".
+
+    python -m fusec.serve model_fused --http 0.0.0.0:8000
+
+    serve.run(fusec.serve.app("model_fused"))          # the same, as an application of Ray Serve
+
+Requests are gathered into batches, answered in the Open Inference Protocol (Triton's client speaks it), and go on while weights, rows and
+adapters change. Only `app` needs Ray.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fusec.serve._batcher import BatchOptions
+from fusec.serve._errors import DeadlineExceeded, NotFound, QueueFull, RequestError, TooLarge, Unavailable
+from fusec.serve._gateway import GatewayOptions
+
+__all__ = [
+    "BatchOptions", "DeadlineExceeded", "GatewayOptions", "NotFound", "QueueFull", "RequestError", "TooLarge", "Unavailable", "app",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from fusec.serve._deployment import app  # which imports Ray
+
+    return app

@@ -1,0 +1,92 @@
+"""python -m fusec.serve: serves artifacts over HTTP until it is interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import signal
+import sys
+import threading
+
+from fusec.serve import BatchOptions, GatewayOptions
+
+TOKEN_VARIABLE = "FUSEC_SERVE_TOKEN"
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no HOST:PORT")
+    return host.strip("[]") or "0.0.0.0", int(port)
+
+
+def _model(text: str) -> tuple[str, str]:
+    name, equals, path = text.rpartition("=")
+    folder = pathlib.Path(path)
+    if not (folder / "manifest.json").is_file():
+        raise argparse.ArgumentTypeError(f"{path!r} is no artifact: it has no manifest.json")
+    return (name if equals else folder.resolve().name), str(folder)
+
+
+def parser() -> argparse.ArgumentParser:
+    batch, gateway = BatchOptions(), GatewayOptions()
+    parser = argparse.ArgumentParser(
+        prog="python -m fusec.serve",
+        description="Serves artifacts over HTTP in the Open Inference Protocol, on Ray Serve. RAY_ADDRESS names a cluster; without it Ray is started "
+        f"here. {TOKEN_VARIABLE} is the token of requests that change the server (load, unload, weights, rows, adapters); without it they are off.",
+    )
+    add = parser.add_argument
+    add("models", nargs="*", type=_model, metavar="[NAME=]FOLDER", help="an artifact, and what requests call it (the folder's name)")
+    add("--http", type=_address, default=("127.0.0.1", 8000), metavar="HOST:PORT", help="where to listen (127.0.0.1:8000)")
+    add("--repository", metavar="FOLDER", help="the folder that requests may load artifacts, weights and adapters from")
+    add("--device", help='"cpu", "cuda" or "cuda:1"; a GPU where the artifact and the machine have one')
+    add("--replicas", type=int, default=1, help="of each model (1)")
+    add("--gpus", type=float, default=0.0, help="of each replica, which may be a fraction (0)")
+    add("--cpus", type=float, default=1.0, help="of each replica (1)")
+    add("--gateways", type=int, default=1, help="replicas of the deployment that speaks HTTP (1)")
+    add("--max-rows", type=int, default=batch.max_rows, help=f"of a batch ({batch.max_rows})")
+    add("--max-delay-ms", type=float, default=batch.max_delay_ms, help=f"that a request waits for others ({batch.max_delay_ms:g})")
+    add("--max-queue", type=int, default=batch.max_queue, help=f"requests that wait in a replica; one more gets 429 ({batch.max_queue})")
+    add("--lanes", type=int, default=batch.lanes, help=f"batches that a replica runs at a time ({batch.lanes})")
+    add("--timeout-ms", type=float, default=batch.timeout_ms, help="after which a request gets 504 (none)")
+    add("--max-body-mb", type=float, default=gateway.max_body_bytes / 2**20, help=f"of a request ({gateway.max_body_bytes >> 20})")
+    return parser
+
+
+def main() -> None:
+    arguments = parser().parse_args()
+    try:
+        import ray
+        from ray import serve
+
+        from fusec.serve import app
+    except ImportError as error:
+        sys.exit(f'fusec.serve needs Ray: pip install "fusec[serve]" ({error})')
+    host, port = arguments.http
+    ray.init(ignore_reinit_error=True, log_to_driver=True)
+    serve.start(http_options={"host": host, "port": port})
+    batch = BatchOptions(arguments.max_rows, arguments.max_delay_ms, arguments.max_queue, arguments.lanes, arguments.timeout_ms)
+    gateway = GatewayOptions(arguments.repository, os.environ.get(TOKEN_VARIABLE) or None, int(arguments.max_body_mb * 2**20))
+    resources = {"num_cpus": arguments.cpus, "num_gpus": arguments.gpus}
+    application = app(
+        *(path for _, path in arguments.models),
+        names=[name for name, _ in arguments.models],
+        device=arguments.device,
+        batch=batch,
+        gateway=gateway,
+        model_options={"num_replicas": arguments.replicas, "ray_actor_options": resources},
+        gateway_options={"num_replicas": arguments.gateways, "ray_actor_options": {"num_cpus": 0}},
+    )
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    serve.run(application, name="fusec")
+    print(f"fusec.serve: http://{host}:{port}/v2 has {', '.join(name for name, _ in arguments.models) or 'no model yet'}", file=sys.stderr, flush=True)
+    ended.wait()
+    serve.shutdown()
+    ray.shutdown()
+
+
+if __name__ == "__main__":
+    main()

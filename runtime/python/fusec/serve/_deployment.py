@@ -1,0 +1,247 @@
+"""fusec.serve on Ray Serve: an application of one deployment for HTTP, one for each model, and one that keeps the replicas alike."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import pathlib
+from typing import Any, Iterable, Mapping
+
+import numpy as np
+import ray
+from ray import serve
+from ray.serve.exceptions import DeploymentUnavailableError, ReplicaUnavailableError
+
+from fusec.serve import _ledger, _protocol
+from fusec.serve._batcher import BatchOptions
+from fusec.serve._changes import Change, ChangeLog
+from fusec.serve._errors import NotFound, RequestError, Unavailable
+from fusec.serve._gateway import Gateway, GatewayOptions
+from fusec.serve._metrics import Metrics
+from fusec.serve._server import Answer, ModelServer
+
+logger = logging.getLogger("fusec.serve")
+_MOST_ONGOING = 100_000  # requests in a deployment: the batcher's queue says when it is enough
+_ATTEMPTS = 4  # of a request, on other replicas where one dies
+_RETRY_AFTER_S = 0.1
+_QUIET = {"enable_access_log": False}  # a line for each request would cost more than the request
+_LOST = (ray.exceptions.RayActorError, DeploymentUnavailableError, ReplicaUnavailableError)
+
+
+@serve.deployment(name="Ledger", max_ongoing_requests=_MOST_ONGOING, logging_config=_QUIET, ray_actor_options={"num_cpus": 0})
+class LedgerDeployment:
+    """The ledger of an application, as an actor."""
+
+    async def __init__(self) -> None:
+        self._ledger = _ledger.Ledger()
+
+    async def log(self, name: str) -> ChangeLog:
+        return self._ledger.log(name)
+
+    async def add(self, name: str, change: Change) -> int:
+        return await self._ledger.add(name, change)
+
+    async def follow(self, name: str, replica: str, report: _ledger.Report, log: ChangeLog) -> ChangeLog:
+        return await self._ledger.follow(name, replica, report, log)
+
+    async def leave(self, name: str, replica: str) -> None:
+        await self._ledger.leave(name, replica)
+
+    async def wait_applied(self, name: str, version: int) -> RequestError | None:
+        return await _as_value(self._ledger.wait_applied(name, version))
+
+    async def overview(self) -> dict[str, dict[str, Any]]:
+        return self._ledger.overview()
+
+    async def samples(self) -> list[Any]:
+        return self._ledger.samples()
+
+
+async def _as_value(awaited: Any) -> Any:
+    """What is awaited, or the RequestError that it raises: as a value it needs no traceback on its way to the caller."""
+    try:
+        return await awaited
+    except RequestError as error:
+        return error
+
+
+def _unwrapped(value: Any) -> Any:
+    if isinstance(value, RequestError):
+        raise value
+    return value
+
+
+@serve.deployment(name="Model", max_ongoing_requests=_MOST_ONGOING, logging_config=_QUIET)
+class ModelDeployment:
+    """A replica of a model: its ModelServer, which follows the ledger."""
+
+    async def __init__(self, name: str, path: str, ledger: Any, device: str | None, options: BatchOptions) -> None:
+        self._server, self._ledger = ModelServer(name, path, device, options), ledger
+        self._replica = serve.get_replica_context().replica_id.unique_id
+        await self._server.start()
+        await self._server.follow(await ledger.log.remote(name))
+        self._following = asyncio.get_running_loop().create_task(self._follow())
+
+    async def _follow(self) -> None:
+        """Tells the ledger how far this replica is, and applies what comes."""
+        server = self._server
+        while True:
+            try:
+                report = _ledger.Report(server.log.version, server.is_ready, server.samples())
+                log = await self._ledger.follow.remote(server.name, self._replica, report, server.log)
+            except Exception as error:
+                logger.warning("%s: the ledger does not answer: %s", server.name, error)
+                await asyncio.sleep(1)
+                continue
+            await server.follow(log)
+
+    async def check_health(self) -> None:
+        """Ray starts a replica again whose model does not run any more, or that cannot follow the others."""
+        if self._following.done():
+            self._following.result()
+        await self._server.check_health()
+
+    async def reconfigure(self, user_config: Mapping[str, Any]) -> None:
+        """Ray's user_config: {"weights": path of an artifact of fusec.refit, "adapters": {slot: path}}."""
+        unknown = set(user_config) - {"weights", "adapters"}
+        if unknown:
+            raise ValueError(f"user_config has {', '.join(sorted(unknown))}; it takes weights and adapters")
+        if "weights" in user_config:
+            await self._server.try_change(Change("weights", path=os.fspath(user_config["weights"])))
+        for slot, path in user_config.get("adapters", {}).items():
+            await self._server.try_change(Change("adapter", str(slot), os.fspath(path)))
+
+    async def predict(self, tensors: Mapping[str, np.ndarray], timeout_ms: float | None = None) -> dict[str, np.ndarray]:
+        """The outputs by name, for callers with a handle of Ray. Raises RequestError."""
+        return await self._server.predict(tensors, timeout_ms)
+
+    async def infer(self, body: bytes, header_length: str | None, version: str) -> Answer | RequestError:
+        return await _as_value(self._server.infer(body, header_length, version))
+
+    async def describe(self, what: str) -> dict[str, Any] | RequestError:
+        try:
+            return self._server.metadata() if what == "metadata" else self._server.config()
+        except RequestError as error:
+            return error
+
+    async def rows_change(self, body: bytes, header_length: str | None) -> Change | RequestError:
+        try:
+            return self._server.rows_change(body, header_length)
+        except RequestError as error:
+            return error
+
+    async def try_change(self, change: Change) -> None | RequestError:
+        return await _as_value(self._server.try_change(change))
+
+    async def __del__(self) -> None:
+        self._following.cancel()
+        await self._ledger.leave.remote(self._server.name, self._replica)
+        await self._server.close()
+
+
+class _RayBackend:
+    """The models of an application, and those that were loaded since, each of which is an application of its own."""
+
+    def __init__(self, ledger: Any, models: Mapping[str, Any], device: str | None, options: BatchOptions):
+        self._ledger, self._handles, self._device, self._options = ledger, dict(models), device, options
+        self._app = serve.get_replica_context().app_name
+        self.metrics = Metrics()
+
+    async def _call(self, name: str, method: str, *arguments: Any) -> Any:
+        """Calls a replica of a model, and another one where that dies: nothing that is called changes more than its replica."""
+        handle = await self._handle(name)
+        for attempt in range(_ATTEMPTS):
+            try:
+                return _unwrapped(await getattr(handle, method).remote(*arguments))
+            except _LOST as error:
+                logger.warning("%s: a replica was lost: %s", name, type(error).__name__)
+                self.metrics.retries += 1
+                await asyncio.sleep(_RETRY_AFTER_S * 4**attempt)
+        raise Unavailable(f"no replica of model {_protocol.quoted(name)} answers")
+
+    async def _handle(self, name: str) -> Any:
+        if name not in self._handles:
+            if name not in await self._ledger.overview.remote():
+                raise NotFound(f"there is no model {_protocol.quoted(name)}")
+            self._handles[name] = serve.get_app_handle(self._app_of(name))
+        return self._handles[name]
+
+    def _app_of(self, name: str) -> str:
+        return f"{self._app}-{name}"
+
+    async def models(self) -> Mapping[str, Mapping[str, Any]]:
+        overview = await self._ledger.overview.remote()
+        return {**{name: {"version": 1, "ready": False} for name in self._handles}, **overview}
+
+    async def infer(self, name: str, body: bytes, header_length: str | None, version: str) -> Answer:
+        return await self._call(name, "infer", body, header_length, version)
+
+    async def describe(self, name: str, what: str) -> dict[str, Any]:
+        return await self._call(name, "describe", what)
+
+    async def rows_change(self, name: str, body: bytes, header_length: str | None) -> Change:
+        return await self._call(name, "rows_change", body, header_length)
+
+    async def change(self, name: str, change: Change) -> int:
+        if change.kind == "load" and name not in await self.models():
+            return await self._start(name, change.path)
+        await self._call(name, "try_change", change)
+        version = await self._ledger.add.remote(name, change)
+        _unwrapped(await self._ledger.wait_applied.remote(name, version))
+        return version
+
+    async def _start(self, name: str, path: str) -> int:
+        model = ModelDeployment.bind(name, path, self._ledger, self._device, self._options)
+        try:
+            await asyncio.to_thread(serve.run, model, name=self._app_of(name), route_prefix=None)
+        except RuntimeError as error:
+            await asyncio.to_thread(serve.delete, self._app_of(name), False)
+            raise RequestError(f"model {_protocol.quoted(name)} does not load: {error}") from None
+        return 1
+
+    async def samples(self) -> Iterable[Any]:
+        replica = serve.get_replica_context().replica_id.unique_id
+        return [*await self._ledger.samples.remote(), ({"model": "", "replica": replica}, [("retries_total", {}, self.metrics.retries)])]
+
+
+@serve.deployment(name="Gateway", max_ongoing_requests=_MOST_ONGOING, logging_config=_QUIET)
+@serve.ingress()
+class GatewayDeployment:
+    """The HTTP face, in as many replicas as Ray is told."""
+
+    def __init__(self, ledger: Any, models: Mapping[str, Any], gateway: GatewayOptions, device: str | None, options: BatchOptions) -> None:
+        self._gateway = Gateway(_RayBackend(ledger, models, device, options), gateway)
+
+    def __serve_build_asgi_app__(self) -> Gateway:
+        return self._gateway
+
+
+def app(
+    *models: str | os.PathLike[str],
+    names: Iterable[str] | None = None,
+    device: str | None = None,
+    batch: BatchOptions = BatchOptions(),
+    gateway: GatewayOptions = GatewayOptions(),
+    model_options: Mapping[str, Any] | None = None,
+    gateway_options: Mapping[str, Any] | None = None,
+) -> Any:
+    """An application of Ray Serve for serve.run: the models of these artifacts over HTTP.
+
+        serve.run(fusec.serve.app("model_fused", model_options={"num_replicas": 2, "ray_actor_options": {"num_gpus": 0.5}}))
+
+    models: folders of artifacts. names: what requests call them; the folders' names by default. device: as fusec.load takes it.
+    batch: how requests are gathered. gateway: limits of bodies, the folder to load from, the token of requests that change the server.
+    model_options, gateway_options: Ray's own for the deployments of the models and of HTTP: num_replicas, autoscaling_config,
+    ray_actor_options, user_config and others.
+    """
+    paths = [pathlib.Path(model).resolve() for model in models]
+    called = [path.name for path in paths] if names is None else list(names)
+    if len(called) != len(paths) or len(set(called)) != len(called):
+        raise ValueError(f"{len(paths)} models have the names {', '.join(called)}; each needs one of its own")
+    ledger = LedgerDeployment.bind()
+    handles = {
+        name: ModelDeployment.options(**{"name": name, **(model_options or {})}).bind(name, str(path), ledger, device, batch)
+        for name, path in zip(called, paths)
+    }
+    return GatewayDeployment.options(**(gateway_options or {})).bind(ledger, handles, gateway, device, batch)

@@ -1,0 +1,112 @@
+"""Who keeps the replicas of all models alike: the log of each model's changes, and how far each replica has come. It knows nothing of Ray.
+
+A change is tried on one replica first, which says what is wrong with it. What went well there is added here; the replicas follow, each at its own
+pace, and one that starts later begins with what the log has. The ledger has no file: should its process be lost, a new one takes the log of the
+replica that knows most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from fusec.serve._changes import Change, ChangeLog
+from fusec.serve._errors import RequestError
+
+POLL_S = 2.0  # that a replica waits for news, and the age of what /metrics shows of it at most
+_LOST_AFTER_S = 3 * POLL_S  # a replica that was not heard of for so long is not waited for
+_APPLIED_WITHIN_S = 600.0
+
+
+@dataclass
+class Report:
+    """What a replica says of itself."""
+
+    version: int
+    ready: bool
+    samples: list[tuple[str, dict[str, str], float]] = field(default_factory=list)
+    heard: float = 0.0
+
+
+class Ledger:
+    """Everything runs in one event loop."""
+
+    def __init__(self) -> None:
+        self._logs: dict[str, ChangeLog] = {}
+        self._replicas: dict[str, dict[str, Report]] = {}
+        self._news = asyncio.Condition()
+
+    def log(self, name: str) -> ChangeLog:
+        """The changes of a model."""
+        return self._logs.setdefault(name, ChangeLog())
+
+    async def add(self, name: str, change: Change) -> int:
+        """Adds a change, and gives its version."""
+        version = self.log(name).add(change).version
+        await self._tell()
+        return version
+
+    async def follow(self, name: str, replica: str, report: Report, log: ChangeLog) -> ChangeLog:
+        """Notes the report of a replica that has applied `log`, and gives the log when it has more, or as it is after POLL_S seconds."""
+        report.heard = time.monotonic()
+        self._replicas.setdefault(name, {})[replica] = report
+        self.log(name).restore(log)
+        await self._tell()
+        try:
+            await asyncio.wait_for(self._until(lambda: self.log(name).version > report.version), POLL_S)
+        except asyncio.TimeoutError:
+            pass
+        return self.log(name)
+
+    async def leave(self, name: str, replica: str) -> None:
+        """Forgets a replica that ends."""
+        self._replicas.get(name, {}).pop(replica, None)
+        await self._tell()
+
+    async def wait_applied(self, name: str, version: int) -> None:
+        """Returns when all replicas have come to a version; one that is lost meanwhile starts again from the log."""
+
+        def is_applied() -> bool:
+            return all(report.version >= version for report in self._alive(name).values())
+
+        end = time.monotonic() + _APPLIED_WITHIN_S
+        while not is_applied():
+            if time.monotonic() > end:
+                raise RequestError(f"version {version} is kept, but not all replicas had it after {_APPLIED_WITHIN_S:g} s", 504)
+            try:
+                await asyncio.wait_for(self._until(is_applied), POLL_S)  # or until one is lost
+            except asyncio.TimeoutError:
+                pass
+
+    def overview(self) -> dict[str, dict[str, Any]]:
+        """{model: {"version", "ready", "replicas"}}"""
+        return {
+            name: {
+                "version": self.log(name).version,
+                "ready": any(report.ready for report in self._alive(name).values()),
+                "replicas": len(self._alive(name)),
+            }
+            for name in self._logs
+        }
+
+    def samples(self) -> list[tuple[dict[str, str], list[tuple[str, dict[str, str], float]]]]:
+        """What /metrics shows, by replica."""
+        return [
+            ({"model": name, "replica": replica}, report.samples) for name in self._logs for replica, report in self._alive(name).items()
+        ]
+
+    def _alive(self, name: str) -> dict[str, Report]:
+        oldest = time.monotonic() - _LOST_AFTER_S
+        alive = {replica: report for replica, report in self._replicas.get(name, {}).items() if report.heard > oldest}
+        self._replicas[name] = alive
+        return alive
+
+    async def _tell(self) -> None:
+        async with self._news:
+            self._news.notify_all()
+
+    async def _until(self, holds: Any) -> None:
+        async with self._news:
+            await self._news.wait_for(holds)

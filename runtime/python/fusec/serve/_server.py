@@ -1,0 +1,252 @@
+"""One model as a replica serves it: loaded, batched, answered in the protocol, changed while it answers. It knows nothing of Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from dataclasses import dataclass
+from typing import Any, Mapping
+
+import numpy as np
+
+import fusec
+from fusec.serve import _protocol, _tracing
+from fusec.serve._batcher import BatchOptions, Batcher, Lane
+from fusec.serve._changes import Change, ChangeLog
+from fusec.serve._errors import RequestError, Unavailable
+from fusec.serve._metrics import Metrics
+from fusec.serve._signature import Signature, TensorSpec, numpy_dtype, read_signature
+
+logger = logging.getLogger("fusec.serve")
+_EXAMPLE_ROWS = (2, 3, 1)
+_STATUS_OF = {fusec.BadInput: 400, fusec.BadUsage: 400, fusec.BadArtifact: 400, fusec.BadModel: 400}
+
+
+@dataclass
+class _Loaded:
+    model: Any
+    signature: Signature
+    batcher: Batcher
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response of HTTP."""
+
+    body: bytes
+    status: int = 200
+    header_length: int | None = None  # where the JSON of the body ends, if binary data follows
+
+
+class ModelServer:
+    """Serves the artifact at `path` under a name.
+
+    device: as fusec.load takes it. log: the changes that the model has had, for a replica that starts later than they came.
+    """
+
+    def __init__(self, name: str, path: str | os.PathLike[str], device: Any = None, options: BatchOptions = BatchOptions()):
+        self.name, self.options, self.metrics, self.log = name, options, Metrics(), ChangeLog()
+        self._path, self._device = os.fspath(path), device
+        self._loaded: _Loaded | None = None
+        self._changing = asyncio.Lock()
+        self._random = np.random.default_rng(0)
+
+    # ---- its life ----
+
+    async def start(self) -> None:
+        """Loads the model. Raises what fusec.load raises."""
+        self._loaded = await self._load(self._path)
+        self.metrics.version = self.log.version
+
+    async def close(self) -> None:
+        """Frees the model when the requests that it has accepted have their answers."""
+        loaded, self._loaded = self._loaded, None
+        if loaded is not None:
+            await loaded.batcher.close()
+            loaded.model.close()
+
+    async def _load(self, path: str) -> _Loaded:
+        def load() -> tuple[Any, Signature]:
+            model = fusec.load(path, self._device)
+            signature = read_signature(model)
+            why = _why_not_joined(model, signature, self._random)
+            if why:
+                signature.row_dim = ""
+                logger.warning("%s: requests are not batched: %s", self.name, why)
+            return model, signature
+
+        model, signature = await asyncio.to_thread(load)
+        return _Loaded(model, signature, Batcher(model, signature, self.options, self.metrics, lambda: self.log.version))
+
+    async def check_health(self) -> None:
+        """Runs the model once. Raises where it does not run any more, as after an error of its GPU."""
+        if self._loaded is not None:
+            request = self._loaded.signature.example(1, self._random)
+            await self._loaded.batcher.submit(request)
+
+    # ---- requests ----
+
+    def _served(self) -> _Loaded:
+        if self._loaded is None:
+            raise Unavailable(f"model {_protocol.quoted(self.name)} is not loaded")
+        return self._loaded
+
+    @property
+    def is_ready(self) -> bool:
+        return self._loaded is not None
+
+    async def predict(self, tensors: Mapping[str, np.ndarray], timeout_ms: float | None = None) -> dict[str, np.ndarray]:
+        """The outputs by name, for inputs by name. Raises RequestError."""
+        start, status = time.perf_counter(), 500
+        try:
+            loaded = self._served()
+            results, _ = await loaded.batcher.submit(loaded.signature.request(tensors), timeout_ms)
+            status = 200
+            return {spec.name: result for spec, result in zip(loaded.signature.outputs, results)}
+        except RequestError as error:
+            status = error.status
+            raise
+        finally:
+            self.metrics.note_request(status, time.perf_counter() - start)
+
+    async def infer(self, body: bytes, header_length: str | None = None, version: str = "") -> Answer:
+        """Answers the body of POST v2/models/NAME/infer. Raises RequestError."""
+        start, status = time.perf_counter(), 500
+        try:
+            with _tracing.span("fusec.infer", model=self.name, bytes=len(body)):
+                answer = await self._infer(body, header_length, version)
+            status = 200
+            return answer
+        except RequestError as error:
+            status = error.status
+            raise
+        finally:
+            self.metrics.note_request(status, time.perf_counter() - start)
+
+    async def _infer(self, body: bytes, header_length: str | None, version: str) -> Answer:
+        loaded = self._served()
+        _protocol.check_version(version, self.log.version, self.name)
+        specs = loaded.signature.outputs
+        request = _protocol.parse_infer(body, header_length, loaded.signature.inputs)
+        selected = _protocol.select_outputs(request, specs)
+        results, version_of_run = await loaded.batcher.submit(loaded.signature.request(request.tensors), request.timeout_ms)
+        answer, json_length = _protocol.format_infer(self.name, version_of_run, request, specs, results, selected)
+        return Answer(answer, header_length=json_length)
+
+    # ---- what it says of itself ----
+
+    def metadata(self) -> dict[str, Any]:
+        return _protocol.model_metadata(self.name, self.log.version, self._served().signature)
+
+    def config(self) -> dict[str, Any]:
+        return _protocol.model_config(self.name, self._served().signature, self.options.max_rows, self.options.max_delay_ms)
+
+    def samples(self) -> list[tuple[str, dict[str, str], float]]:
+        """What Prometheus reads, as of now."""
+        if self._loaded is not None:
+            model = self._loaded.model
+            caches = {table.name: model.table_cache(table.name) for table in model.tables}
+            self.metrics.caches = {name: (cache.hits, cache.misses) for name, cache in caches.items() if cache.rows}
+        with open("/proc/self/statm") as file:
+            self.metrics.resident_bytes = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return self.metrics.samples()
+
+    # ---- changes ----
+
+    def rows_change(self, body: bytes, header_length: str | None) -> Change:
+        """The change in the body of a request for new rows: inputs `ids` and `rows`, and the parameter `table`."""
+        tables = {table.name: table for table in self._served().model.tables}
+        end = len(body) if header_length is None or not header_length.isdecimal() else int(header_length)
+        parameters = _protocol.parse_json(body[:end]).get("parameters")
+        name = parameters.get("table") if isinstance(parameters, dict) else None
+        if not isinstance(name, str) or name not in tables:
+            raise RequestError(f"the parameter table is {_protocol.quoted(name)}, the model has {', '.join(map(_protocol.quoted, tables)) or 'none'}")
+        table = tables[name]
+        specs = [
+            TensorSpec("ids", "i64", np.dtype(np.int64), ("count",)),
+            TensorSpec("rows", table.dtype, numpy_dtype(table.dtype), ("count", table.columns)),
+        ]
+        given = Signature(tuple(specs), (), {"count": (0, table.rows)}, "")
+        request = given.request(_protocol.parse_infer(body, header_length, specs).tensors)
+        return Change("rows", name, ids=request.arrays[0], rows=request.arrays[1])
+
+    async def change(self, change: Change) -> int:
+        """Applies a change and notes it: for a model that has no other replicas. Gives the model's new version."""
+        await self.try_change(change)
+        self.log.add(change)
+        self.metrics.version = self.log.version
+        return self.log.version
+
+    async def try_change(self, change: Change) -> None:
+        """Applies a change that has no version yet. Raises RequestError where it cannot be applied; the model is as it was then."""
+        async with self._changing:
+            try:
+                await self._apply(change)
+            except tuple(_STATUS_OF) as error:
+                raise RequestError(str(error), _STATUS_OF.get(type(error), 400)) from None
+            except fusec.NoDevice as error:
+                raise RequestError(str(error), 503) from None
+
+    async def follow(self, log: ChangeLog) -> None:
+        """Applies what a log has that this model has not."""
+        async with self._changing:
+            for change in log.since(self.log.version):
+                await self._apply(change)
+            self.log = log
+            self.metrics.version = log.version
+
+    async def _apply(self, change: Change) -> None:
+        if change.kind == "load":
+            loaded, old = await self._load(change.path or self._path), self._loaded
+            self._loaded = loaded
+            if old is not None:
+                await old.batcher.close()
+                old.model.close()
+            return
+        if change.kind == "unload":
+            await self.close()
+            return
+        model = self._served().model
+        if change.kind == "weights":
+            await asyncio.to_thread(model.update_weights, change.path)
+        elif change.kind == "rows":
+            await asyncio.to_thread(model.update_rows, change.subject, change.ids, change.rows)
+        elif change.path:
+            await asyncio.to_thread(model.load_adapter, int(change.subject), change.path)
+        else:
+            await asyncio.to_thread(model.unload_adapter, int(change.subject))
+
+
+def _why_not_joined(model: Any, signature: Signature, random: np.random.Generator) -> str:
+    """Why requests cannot share a run, or "" if joined ones get what single ones get, as a trial shows."""
+    if not signature.can_join:
+        return "no dim is the first of all outputs and of inputs"
+    requests = [signature.example(rows, random) for rows in _EXAMPLE_ROWS]
+    for i, spec in enumerate(signature.inputs):
+        if not spec.shape or spec.shape[0] not in signature.joined:
+            for request in requests:
+                request.arrays[i] = requests[0].arrays[i]
+    lane = Lane(model, signature)
+    try:
+        alone = [lane.run([request])[0] for request in requests]
+        joined = lane.run(requests)
+    except fusec.Error as error:
+        return str(error)
+    for one, other in zip(alone, joined):
+        for answer in (one, other):
+            if isinstance(answer, Exception):
+                return f"random inputs are refused: {answer}"
+        if not all(_are_close(a, b) for a, b in zip(one, other)):
+            return "joined requests get other results than single ones"
+    return ""
+
+
+def _are_close(a: np.ndarray, b: np.ndarray) -> bool:
+    """Within what another order of sums may change."""
+    if a.shape != b.shape:
+        return False
+    tolerance = 1e-3 if a.dtype.itemsize > 2 else 5e-2
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance * float(np.nanmax(np.abs(a), initial=0.0)), equal_nan=True))

@@ -1,0 +1,276 @@
+"""What the requests of a model look like, how several become one run, and how its results are split again.
+
+A run joins requests along the first axes of their inputs. The dims that stand there and nowhere else are the model's *joined* dims: `batch`, and
+of ragged bags the number of ids. Three kinds of inputs say positions along a joined dim, and are shifted by what the requests before take of it:
+
+    a map        request_of_item i64[batch], whose values count `requests`
+    offsets      i64[batch], where in `ids` the bag of each row begins; i64[bounds] also has the end of the last bag, which is the beginning
+                 of the next request's first
+    lengths      i64[batch], which need no shift: they must add up to the request's ids
+
+All other dims are *shared*: requests are joined where they agree on them. So are inputs that have no joined dim: their bytes must agree.
+
+Which inputs these are, an artifact's manifest says by the limits of their values. What it cannot say is whether the rows of a model depend on
+each other; `ModelServer` therefore compares joined requests with single ones before it joins any.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import pathlib
+import re
+from dataclasses import dataclass, field
+from typing import Any, Mapping, Sequence
+
+import numpy as np
+
+from fusec.serve._errors import RequestError
+
+_DTYPES = {
+    "f32": "float32", "f16": "float16", "f64": "float64", "bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
+    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+}  # fmt: skip
+_ROWS = re.compile(r"(?P<dim>[^-+*/() ]+)(?:\*(?P<factor>\d+)| - (?P<less>1))?")
+_LIMIT = re.compile(r"(?P<dim>[^-+*/() ]+)(?: \+ 1)?")
+
+
+def numpy_dtype(name: str) -> np.dtype:
+    """The dtype of NumPy for one of fusec: float32 for f32. bf16 is that of ml_dtypes."""
+    if name == "bf16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(_DTYPES[name])
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """An input or output as requests have it."""
+
+    name: str
+    dtype_name: str  # "f32"
+    dtype: np.dtype
+    shape: tuple[int | str, ...]
+    counts: str = ""  # the joined dim that the values are positions of
+    ascending: bool = False  # offsets
+    adds_up: bool = False  # lengths
+
+    def __str__(self) -> str:
+        return f'"{self.name}" {self.dtype_name}[{", ".join(map(str, self.shape))}]'
+
+
+@dataclass(frozen=True)
+class OutputRows:
+    """How many rows of an output belong to a request: dim * factor, or dim - 1."""
+
+    dim: str
+    factor: int = 1
+    less: int = 0
+
+    def of(self, sizes: Mapping[str, int]) -> int:
+        return sizes[self.dim] * self.factor - self.less
+
+
+@dataclass(eq=False)
+class Request:
+    """The checked inputs of a request, in the model's order."""
+
+    arrays: list[np.ndarray]
+    sizes: dict[str, int]  # of each symbolic dim
+    key: Any  # requests of equal keys may share a run
+    rows: int  # what it counts for in a batch
+
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays)
+
+
+@dataclass
+class Signature:
+    """The inputs and outputs of a model, from its artifact."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    dims: dict[str, tuple[int, int]]
+    row_dim: str  # what batches are counted in; "" for a model without joined dims
+    joined: frozenset[str] = frozenset()
+    fences: frozenset[str] = frozenset()  # joined dims of offsets that have the end of the last bag
+    output_rows: tuple[OutputRows, ...] = ()
+    limits: dict[str, list[int | str]] = field(default_factory=dict)  # of ids, for random ones
+
+    @property
+    def can_join(self) -> bool:
+        return bool(self.row_dim)
+
+    def request(self, tensors: Mapping[str, np.ndarray]) -> Request:
+        """Checks the inputs of a request. Raises RequestError, which names the input."""
+        for name in tensors:
+            if not any(spec.name == name for spec in self.inputs):
+                raise RequestError(f'there is no input "{name}", the model has {self._names()}')
+        arrays, sizes = [], {}
+        for spec in self.inputs:
+            if spec.name not in tensors:
+                raise RequestError(f'input "{spec.name}" is missing, the model takes {self._names()}')
+            array = tensors[spec.name]
+            if array.dtype != spec.dtype:
+                raise RequestError(f'input "{spec.name}" is {array.dtype}, expected {spec.dtype}')
+            self._note_sizes(spec, array.shape, sizes)
+            arrays.append(array)
+        for name, size in sizes.items():
+            low, high = self.dims[name]
+            if not low <= size <= high:
+                raise RequestError(f'"{name}" is {size}, the model takes {low} to {high}')
+        return Request(arrays, sizes, self._key(arrays, sizes), sizes.get(self.row_dim, 1))
+
+    def _names(self) -> str:
+        return ", ".join(f'"{spec.name}"' for spec in self.inputs) or "none"
+
+    def _note_sizes(self, spec: TensorSpec, shape: tuple[int, ...], sizes: dict[str, int]) -> None:
+        if len(shape) != len(spec.shape):
+            raise RequestError(f'input "{spec.name}" has {len(shape)} dims, expected {len(spec.shape)}: {spec}')
+        for axis, (size, dim) in enumerate(zip(shape, spec.shape)):
+            known = dim if isinstance(dim, int) else sizes.setdefault(dim, size) if dim in self.dims else size
+            if size != known:
+                of = f', as "{dim}" of another input' if isinstance(dim, str) else ""
+                raise RequestError(f'input "{spec.name}" has {size} as dim {axis}, expected {known}{of}')
+
+    def _key(self, arrays: list[np.ndarray], sizes: dict[str, int]) -> Any:
+        if not self.can_join or not self._positions_fit(arrays, sizes):
+            return object()  # equals none
+        shared: list[Any] = [size for name, size in sizes.items() if name not in self.joined]
+        for spec, array in zip(self.inputs, arrays):
+            if not spec.shape or spec.shape[0] not in self.joined:
+                shared.append(hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).digest())
+        return tuple(shared)
+
+    def _positions_fit(self, arrays: list[np.ndarray], sizes: dict[str, int]) -> bool:
+        """Whether the positions in a request are its own: those of others must not be reached, nor its own be left over. A request that does
+        not keep to this runs alone, where it means what it says."""
+        for spec, array in zip(self.inputs, arrays):
+            if not spec.counts:
+                continue
+            size = sizes[spec.counts]
+            if spec.adds_up:
+                fits = array.size == 0 or (array.min() >= 0 and int(array.sum()) == size)
+            elif spec.ascending:
+                is_fence = spec.shape[0] in self.fences
+                fits = array.size > is_fence and array[0] == 0 and array[-1] <= size and bool(np.all(array[1:] >= array[:-1]))
+                fits = fits and (not is_fence or array[-1] == size)
+                fits = fits or (array.size == 0 == size and not is_fence)
+            else:
+                fits = array.size == 0 or (array.min() >= -size and array.max() < size)
+            if not fits:
+                return False
+        return True
+
+    def joined_sizes(self, requests: Sequence[Request]) -> dict[str, int]:
+        sizes = dict(requests[0].sizes)
+        for name in self.joined:
+            sizes[name] = sum(request.sizes[name] for request in requests) - (len(requests) - 1) * (name in self.fences)
+        return sizes
+
+    def join(self, requests: Sequence[Request], i: int, out: np.ndarray) -> None:
+        """Writes input `i` of the requests one behind the other, which has the shape of `out`, with positions along joined dims shifted."""
+        spec = self.inputs[i]
+        parts = [request.arrays[i] for request in requests]
+        if spec.shape[0] in self.fences:
+            parts = parts[:1] + [part[1:] for part in parts[1:]]
+        np.concatenate(parts, out=out)
+        if not spec.counts or spec.adds_up:
+            return
+        start, base = 0, 0
+        for part, request in zip(parts, requests):
+            size = request.sizes[spec.counts]
+            mine = out[start : start + len(part)]
+            mine[mine < 0] += size  # -1 is the last of the request
+            mine += base
+            start, base = start + len(part), base + size
+
+    def split(self, results: Sequence[np.ndarray], requests: Sequence[Request]) -> list[list[np.ndarray]]:
+        """Views of the results of a run: for each request, its rows of each output."""
+        answers: list[list[np.ndarray]] = [[] for _ in requests]
+        for result, rows in zip(results, self.output_rows):
+            start = 0
+            for answer, request in zip(answers, requests):
+                count = rows.of(request.sizes)
+                answer.append(result[start : start + count])
+                start += count
+        return answers
+
+    def example(self, rows: int, random: np.random.Generator) -> Request:
+        """A random request whose joined dims are near `rows`; the ids and positions in it are valid."""
+        sizes = {}
+        for number, (name, (low, high)) in enumerate(sorted(self.dims.items())):
+            wanted = rows + number * (name in self.joined) if name in self.joined else max(low, 2)
+            sizes[name] = min(max(wanted, low), high)
+        tensors = {}
+        for spec in self.inputs:
+            shape = tuple(sizes.get(dim, 2) if isinstance(dim, str) else dim for dim in spec.shape)
+            tensors[spec.name] = self._example_input(spec, shape, sizes, random)
+        return self.request(tensors)
+
+    def _example_input(self, spec: TensorSpec, shape: tuple[int, ...], sizes: Mapping[str, int], random: np.random.Generator) -> np.ndarray:
+        count = math.prod(shape)
+        if spec.counts and spec.ascending:
+            values = np.sort(random.integers(0, sizes[spec.counts] + 1, shape))
+            values[:1] = 0
+            if spec.shape[0] in self.fences:
+                values[-1:] = sizes[spec.counts]
+        elif spec.counts and spec.adds_up:
+            values = random.multinomial(sizes[spec.counts], [1 / count] * count) if count else np.zeros(0)
+        elif spec.dtype.kind in "iu":
+            limits = [sizes.get(limit, 1) if isinstance(limit, str) else limit for limit in self.limits.get(spec.name, [2])]
+            values = random.integers(0, max(1, min([*limits, sizes.get(spec.counts, 2**31), 2**31, np.iinfo(spec.dtype).max])), shape)
+        elif spec.dtype.kind == "b":
+            values = random.integers(0, 2, shape)
+        else:
+            values = random.standard_normal(shape)
+        return values.astype(spec.dtype)
+
+
+def read_signature(model: Any) -> Signature:
+    """The signature of a loaded fusec.Model, with what its manifest says of the values of its inputs."""
+    manifest = json.loads((pathlib.Path(model.path) / "manifest.json").read_text())
+    about = {entry["name"]: entry for entry in manifest["inputs"]}
+    dims = model.dims
+    inputs = [_spec(info, about[info.name], dims) for info in model.inputs]
+    outputs = [_spec(info, {}, dims) for info in model.outputs]
+    limits = {name: [int(limit) if limit.isdigit() else limit for limit in entry.get("index_limits", ["2"])] for name, entry in about.items()}
+    signature = Signature(tuple(inputs), tuple(outputs), dims, "", limits=limits)
+    if any(entry.get("sizes") for entry in manifest["outputs"]):
+        return signature  # only the data of a run tell how its results would be split
+    first = {spec.shape[0] for spec in inputs if spec.shape} & set(dims)
+    elsewhere = {word for spec in inputs for dim in spec.shape[1:] for word in re.findall(r"[^-+*/() ]+", str(dim))}
+    expressions = {word for spec in inputs for dim in spec.shape if dim not in dims for word in re.findall(r"[^-+*/() ]+", str(dim))}
+    joined = first - elsewhere - expressions
+    rows = [_ROWS.fullmatch(str(spec.shape[0])) if spec.shape else None for spec in outputs]
+    if not rows or any(match is None or match["dim"] not in joined for match in rows):
+        return signature
+    signature.output_rows = tuple(OutputRows(match["dim"], int(match["factor"] or 1), int(match["less"] or 0)) for match in rows if match)
+    signature.fences = frozenset(rows.dim for rows in signature.output_rows if rows.less)
+    signature.joined = frozenset(joined)
+    if _all_positions_are_joined(signature):
+        signature.row_dim = signature.output_rows[0].dim
+    return signature
+
+
+def _spec(info: Any, entry: Mapping[str, Any], dims: Mapping[str, Any]) -> TensorSpec:
+    limits = entry.get("index_limits", [])
+    total = entry.get("total", "")
+    match = _LIMIT.fullmatch(limits[0]) if len(limits) == 1 else None
+    counts = match["dim"] if match and match["dim"] in dims else ""
+    return TensorSpec(
+        info.name, info.dtype, numpy_dtype(info.dtype), info.shape, total or counts, entry.get("ascending", False),
+        bool(total) and not entry.get("ascending", False),
+    )  # fmt: skip
+
+
+def _all_positions_are_joined(signature: Signature) -> bool:
+    """Whether each position counts a joined dim that has no fence, and each fence is one of offsets and of nothing else."""
+    for spec in signature.inputs:
+        if spec.counts and (spec.counts not in signature.joined or spec.counts in signature.fences or len(spec.shape) != 1):
+            return False
+        if spec.shape and spec.shape[0] in signature.fences and not (spec.counts and spec.ascending):
+            return False
+    return all(rows.less == (rows.dim in signature.fences) and rows.factor == 1 for rows in signature.output_rows if rows.dim in signature.fences)
