@@ -170,7 +170,8 @@ class ModelServer:
         ]
         given = Signature(tuple(specs), (), {"count": (0, table.rows)}, "")
         request = given.request(_protocol.parse_infer(body, header_length, specs).tensors)
-        return Change("rows", name, ids=request.arrays[0], rows=request.arrays[1])
+        ids, rows = (array.copy() for array in request.arrays)  # aligned, and without the body
+        return Change("rows", name, ids=ids, rows=rows)
 
     async def change(self, change: Change) -> int:
         """Applies a change and notes it: for a model that has no other replicas. Gives the model's new version."""

@@ -1,0 +1,213 @@
+"""fusec.serve's batches: requests that are joined get what they would get alone, and one that fails or goes takes no other with it."""
+
+import asyncio
+import contextlib
+import io
+import pathlib
+import threading
+import unittest
+
+import fusec
+import numpy as np
+from fusec.serve import BatchOptions, DeadlineExceeded, QueueFull, RequestError, Unavailable
+from fusec.serve._server import ModelServer
+from support import FOLDER, artifact
+
+MODELS = pathlib.Path(__file__).resolve().parents[1] / "end_to_end" / "models"
+WAITS = BatchOptions(max_delay_ms=50)  # so that what is sent together is joined
+
+
+def compiled(name, path, **flags):
+    folder = FOLDER / f"serve_{name}"
+    if not folder.exists():
+        with contextlib.redirect_stderr(io.StringIO()):
+            fusec.compile(path, folder, target="cpu", cpu_level="native", **flags)
+    return folder
+
+
+class Stuck:
+    """A lane that holds its batches until it is told to go on."""
+
+    def __init__(self, server):
+        self.go, self.batches = threading.Event(), []
+        (lane,) = server._loaded.batcher._idle
+        self._run, lane.run = lane.run, self
+
+    def __call__(self, requests):
+        self.batches.append(requests)
+        self.go.wait(30)
+        return self._run(requests)
+
+
+class Batches(unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self):
+        asyncio.get_running_loop().slow_callback_duration = 10  # nothing is told of what the tests themselves compute
+
+    async def served(self, path, options=WAITS):
+        server = ModelServer("m", path, "cpu", options)
+        await server.start()
+        self.addAsyncCleanup(server.close)
+        return server
+
+    async def check_joined(self, server, requests):
+        """All in one run, each with the answer that it gets alone."""
+        joined = await asyncio.gather(*(server.predict(request) for request in requests))
+        self.assertEqual(server.metrics.batch_requests.sum, len(requests))
+        self.assertEqual(sum(server.metrics.batch_requests.counts), 1)
+        for request, answer in zip(requests, joined):
+            alone = server._loaded.model(**request)
+            alone = alone if isinstance(alone, tuple) else (alone,)
+            for one, other in zip(answer.values(), alone):
+                np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+    async def test_rows_of_any_count(self):
+        server = await self.served(artifact("pair"))
+        random = np.random.default_rng(0)
+        rows = lambda count: {"a": random.random((count, 3), np.float32), "b": random.random((count, 5), np.float32)}
+        await self.check_joined(server, [rows(count) for count in (1, 4, 0, 2)])
+
+    async def test_users_and_their_items(self):
+        path = compiled("mapped", MODELS.parents[2] / "models/dlrm_dot.ts.onnx", per_request="in0", request_map=True)
+        server = await self.served(path)
+        random = np.random.default_rng(0)
+        requests = []
+        for users, items in ((1, 3), (2, 4), (3, 3)):
+            map_of_items = random.integers(0, users, items)
+            map_of_items[0] -= users  # counted from the end
+            dense = random.random((users, 13), np.float32)
+            requests.append({"in0": dense, "in1": random.integers(0, 3, (items, 26)), "request_of_item": map_of_items})
+        await self.check_joined(server, requests)
+
+    async def test_an_item_of_another_request_is_not_reached(self):
+        path = compiled("mapped", MODELS.parents[2] / "models/dlrm_dot.ts.onnx", per_request="in0", request_map=True)
+        server = await self.served(path)
+        request = {"in0": np.zeros((1, 13), np.float32), "in1": np.zeros((2, 26), np.int64), "request_of_item": np.array([0, 0])}
+        wrong = {**request, "request_of_item": np.array([0, 1])}
+        good, bad, last = await asyncio.gather(*map(server.predict, (request, wrong, request)), return_exceptions=True)
+        self.assertIn('index 1 at position [1] of "request_of_item" is outside -1..0', str(bad))
+        np.testing.assert_array_equal(good["out0"], last["out0"])
+
+    async def test_ragged_bags(self):
+        server = await self.served(compiled("bags", MODELS / "embedding_bags.ts.onnx"))
+        random = np.random.default_rng(0)
+        requests = []
+        for rows, first, second in ((1, 2, 3), (3, 5, 1), (2, 1, 4)):
+            offsets = lambda count: np.concatenate([[0], np.sort(random.integers(0, count + 1, rows - 1))])
+            requests.append(
+                {
+                    "dense": random.random((rows, 6), np.float32),
+                    "first": random.integers(0, 20, first),
+                    "first_offsets": offsets(first),
+                    "weights": random.random(first, np.float32),
+                    "second": random.integers(0, 20, second),
+                    "second_offsets": offsets(second),
+                    "third": random.integers(0, 20, (rows, 3)),
+                }
+            )
+        await self.check_joined(server, requests)
+
+    async def test_bags_with_the_end_of_the_last(self):
+        server = await self.served(compiled("offsets", MODELS / "offset_bags.ts.onnx"))
+        random = np.random.default_rng(0)
+        request = lambda *offsets: {
+            "bag_ids": random.integers(0, 9, offsets[-1]),
+            "offsets": np.array(offsets),
+            "weights": random.random(offsets[-1], np.float32),
+        }
+        await self.check_joined(server, [request(0, 2), request(0, 0, 3, 4), request(0, 1, 5)])
+        # What begins behind the first id cannot stand behind another request: it runs alone, and means the same.
+        late = {**request(0, 2, 4), "offsets": np.array([1, 2, 4])}
+        answers = await asyncio.gather(server.predict(late), server.predict(request(0, 2)))
+        np.testing.assert_allclose(answers[0]["y"], server._loaded.model(**late), rtol=1e-6)
+
+    async def test_adapters_by_row(self):
+        path = compiled("lora", MODELS.parents[2] / "models/lora_mlp.ts.onnx", adapters={"slots": 2, "rank": 5})
+        server = await self.served(path)
+        random = np.random.default_rng(0)
+        ids = ([0], [-1, 1], [1, 0, -1])
+        requests = [{"in0": random.random((len(i), 16), np.float32), "adapter_id": np.array(i, np.int32)} for i in ids]
+        await self.check_joined(server, requests)
+
+    async def test_one_user_joins_only_the_same(self):
+        server = await self.served(compiled("one", MODELS.parents[2] / "models/dlrm_dot.ts.onnx", per_request="in0"))
+        users = np.eye(2, 13, dtype=np.float32)
+        ids = np.zeros((2, 26), np.int64)
+        requests = [{"in0": users[i : i + 1], "in1": ids} for i in (0, 1, 0, 1)]
+        answers = await asyncio.gather(*map(server.predict, requests))
+        self.assertEqual(sum(server.metrics.batch_requests.counts), 2)
+        for request, answer in zip(requests, answers):
+            np.testing.assert_allclose(answer["out0"], server._loaded.model(**request), rtol=1e-6)
+
+    async def test_rows_that_depend_on_each_other_are_not_joined(self):
+        for name in ("chosen", "tail", "mean"):
+            with self.assertLogs("fusec.serve", "WARNING") as logs:
+                server = await self.served(artifact(name))
+            self.assertRegex(logs.output[0], "m: requests are not batched: ")
+            self.assertFalse(server._loaded.signature.can_join)
+        x = np.ones((2, 4), np.float32)
+        answers = await asyncio.gather(*(server.predict({"x": i * x}) for i in range(3)))
+        self.assertEqual([answer["y"][0] for answer in answers], [0, 1, 2])
+
+    async def test_a_request_that_fails_leaves_its_neighbours(self):
+        server = await self.served(artifact("lookup"))
+        ids = [[0, 1], [5], [2], [-3, 1], [0, 0, 9], [1]]
+        answers = await asyncio.gather(*(server.predict({"ids": np.array(i)}) for i in ids), return_exceptions=True)
+        self.assertEqual(sum(server.metrics.batch_requests.counts), 1)
+        for i, answer in zip(ids, answers):
+            if max(i) > 2:
+                self.assertEqual(answer.status, 400)
+                self.assertIn(f'index {max(i)} at position [{i.index(max(i))}] of "ids" is outside -3..2', str(answer))
+            else:
+                np.testing.assert_array_equal(answer["rows"], [[i % 3 * 10, i % 3 * 10 + 1] for i in i])
+        self.assertEqual(server.metrics.refused_inputs, 2)
+
+    async def test_the_queue_has_an_end_and_requests_leave_it(self):
+        server = await self.served(artifact("sum"), BatchOptions(max_delay_ms=0, max_queue=3, lanes=1))
+        stuck = Stuck(server)
+        predict = lambda value, **more: asyncio.create_task(server.predict({"x": np.full((1, 4), value, np.float32)}, **more))
+        running = predict(0)
+        while not stuck.batches:
+            await asyncio.sleep(0.001)
+        cancelled, late, good = predict(1), predict(2, timeout_ms=20), predict(3)
+        await asyncio.sleep(0)
+        with self.assertRaisesRegex(QueueFull, "3 requests wait already"):
+            await predict(4)
+        cancelled.cancel()
+        with self.assertRaisesRegex(DeadlineExceeded, "no answer within 20 ms"):
+            await late
+        stuck.go.set()
+        self.assertEqual((await good)["y"][0, 0], 13)
+        self.assertEqual((await running)["y"][0, 0], 10)
+        self.assertEqual([len(batch) for batch in stuck.batches], [1, 1])
+        self.assertEqual(server.metrics.requests, {200: 2, 429: 1, 500: 1, 504: 1})
+
+    async def test_batches_have_a_most(self):
+        server = await self.served(artifact("sum"), BatchOptions(max_delay_ms=20, max_rows=4))
+        await asyncio.gather(*(server.predict({"x": np.zeros((rows, 4), np.float32)}) for rows in (3, 1, 2, 3, 9)))
+        self.assertEqual(server.metrics.batch_rows.counts[:5], [0, 1, 2, 0, 1])  # 2; 3 and 3 + 1; 9 on its own
+
+    async def test_what_was_accepted_is_answered_before_the_end(self):
+        server = ModelServer("m", artifact("sum"), "cpu", WAITS)
+        await server.start()
+        request = {"x": np.zeros((1, 4), np.float32)}
+        waiting = asyncio.create_task(server.predict(request))
+        await asyncio.sleep(0.001)
+        await server.close()
+        self.assertEqual((await waiting)["y"][0, 0], 10)
+        with self.assertRaisesRegex(Unavailable, 'model "m" is not loaded'):
+            await server.predict(request)
+
+    async def test_what_is_wrong_with_a_request(self):
+        server = await self.served(artifact("pair"))
+        a, b = np.zeros((2, 3), np.float32), np.zeros((2, 5), np.float32)
+        for tensors, text in (
+            ({"a": a}, 'input "b" is missing, the model takes "a", "b"'),
+            ({"a": a, "b": b, "c": b}, 'there is no input "c"'),
+            ({"a": a, "b": b.astype(np.float64)}, 'input "b" is float64, expected float32'),
+            ({"a": a, "b": b[0]}, r'input "b" has 1 dims, expected 2: "b" f32\[batch, 5\]'),
+            ({"a": a, "b": b[:1]}, 'input "b" has 1 as dim 0, expected 2, as "batch" of another input'),
+            ({"a": b, "b": b}, 'input "a" has 5 as dim 1, expected 3'),
+            ({"a": np.zeros((70000, 3), np.float32), "b": np.zeros((70000, 5), np.float32)}, '"batch" is 70000, the model takes 0 to 65536'),
+        ):
+            with self.assertRaisesRegex(RequestError, text):
+                await server.predict(tensors)

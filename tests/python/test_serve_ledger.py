@@ -1,0 +1,82 @@
+"""fusec.serve's ledger: every replica of a model comes to the same weights, rows and adapters, whenever it starts."""
+
+import asyncio
+import unittest
+
+import numpy as np
+from fusec.serve import RequestError, _ledger
+from fusec.serve._changes import Change, ChangeLog
+from fusec.serve._ledger import Ledger, Report
+
+
+def rows(table, ids, value):
+    return Change("rows", table, ids=np.array(ids), rows=np.full((len(ids), 2), value, np.float32))
+
+
+class Logs(unittest.TestCase):
+    def test_it_keeps_what_a_new_replica_needs(self):
+        log = ChangeLog()
+        kept = lambda: [(change.kind, change.subject, change.path, change.version) for change in log.changes]
+        for change in (Change("weights", path="a"), rows("t", [1], 1), Change("adapter", "0", "x"), Change("weights", path="b")):
+            log.add(change)
+        self.assertEqual(kept(), [("adapter", "0", "x", 4), ("weights", "", "b", 5)])
+        log.add(Change("adapter", "0"))
+        log.add(Change("adapter", "1", "y"))
+        self.assertEqual(kept()[1:], [("adapter", "0", "", 6), ("adapter", "1", "y", 7)])
+        log.add(Change("unload"))
+        self.assertEqual(kept(), [("unload", "", "", 8)])
+
+    def test_rows_of_a_table_become_one_change(self):
+        log = ChangeLog()
+        for change in (rows("t", [1, 2], 1), rows("u", [9], 9), rows("t", [2, 3, 2], 2)):
+            log.add(change)
+        other, change = log.changes
+        self.assertEqual((other.subject, change.subject, change.version), ("u", "t", 4))
+        self.assertEqual((change.ids.tolist(), change.rows[:, 0].tolist()), ([1, 2, 3], [1, 2, 2]))
+        self.assertEqual(log.since(3), [change])
+
+
+class Following(unittest.IsolatedAsyncioTestCase):
+    def setUp(self):
+        self.poll, _ledger.POLL_S = _ledger.POLL_S, 0.05
+
+    def tearDown(self):
+        _ledger.POLL_S = self.poll
+
+    async def test_a_change_is_waited_for_until_all_replicas_have_it(self):
+        ledger, log = Ledger(), ChangeLog()
+        slow = asyncio.create_task(ledger.follow("m", "a", Report(1, True), log))
+        await asyncio.sleep(0)
+        version = await ledger.add("m", Change("weights", path="w"))
+        self.assertEqual((version, (await slow).version), (2, 2))
+        applied = asyncio.create_task(ledger.wait_applied("m", version))
+        await asyncio.sleep(0.1)
+        self.assertFalse(applied.done())
+        await ledger.follow("m", "a", Report(2, True), ledger.log("m"))
+        await asyncio.wait_for(applied, 1)
+        self.assertEqual(ledger.overview(), {"m": {"version": 2, "ready": True, "replicas": 1}})
+
+    async def test_a_lost_replica_is_not_waited_for(self):
+        ledger = Ledger()
+        await ledger.follow("m", "lost", Report(1, True), ChangeLog())
+        await ledger.follow("m", "gone", Report(1, True), ChangeLog())
+        await ledger.leave("m", "gone")
+        version = await ledger.add("m", Change("weights", path="w"))
+        ledger._replicas["m"]["lost"].heard -= 100
+        await asyncio.wait_for(ledger.wait_applied("m", version), 1)
+        self.assertFalse(ledger.overview()["m"]["ready"])
+
+    async def test_a_new_ledger_learns_from_the_replicas(self):
+        log = ChangeLog()
+        log.add(Change("weights", path="w"))
+        ledger = Ledger()
+        await ledger.follow("m", "a", Report(2, True), log)
+        self.assertEqual([change.path for change in (await ledger.follow("m", "b", Report(1, True), ChangeLog())).changes], ["w"])
+
+    async def test_a_replica_that_never_comes_is_told(self):
+        ledger, _ledger._APPLIED_WITHIN_S = Ledger(), 0.1
+        self.addCleanup(setattr, _ledger, "_APPLIED_WITHIN_S", 600.0)
+        await ledger.follow("m", "a", Report(1, True), ChangeLog())
+        version = await ledger.add("m", Change("weights", path="w"))
+        with self.assertRaisesRegex(RequestError, "version 2 is kept, but not all replicas had it"):
+            await ledger.wait_applied("m", version)
