@@ -1,19 +1,34 @@
 #!/usr/bin/env bash
-# The Python package with PyTorch, in an environment of its own, .deps/torch, in which the wheel is installed (3 GB, once). Ends with
-# "N passed, N failed".
+# The Python package with PyTorch, and fusec.serve with Ray and Triton's client, each in an environment of its own, .deps/torch (3 GB) and
+# .deps/serve (1 GB), in which the wheel is installed. Ends with "N passed, N failed" of each.
+#
+# usage: nightly.sh [torch] [serve]      both, without an argument
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 source "$root/.setup/setup.sh"
 
-environment=$deps/torch
-wheels=("torch==$TORCH_VERSION" "onnxscript==$ONNXSCRIPT_VERSION" "onnx==$ONNX_VERSION" "numpy==$NUMPY_VERSION"
-        "onnxruntime==$ONNXRUNTIME_VERSION")
-if [ "$(cat "$environment.stamp" 2>/dev/null)" != "${wheels[*]}" ]; then
-  say "creating a virtual environment in .deps/torch: ${wheels[*]}"
-  /usr/bin/python3 -m venv "$environment"
-  "$environment/bin/pip" install -q --disable-pip-version-check "${wheels[@]}"
-  echo "${wheels[*]}" >"$environment.stamp"
-fi
+# in_environment NAME TESTS WHEELS...: runs tests with these wheels and the package's.
+in_environment() {
+  local environment=$deps/$1 tests=$2
+  shift 2
+  local wheels=("$@" "onnx==$ONNX_VERSION" "numpy==$NUMPY_VERSION" "onnxruntime==$ONNXRUNTIME_VERSION")
+  if [ "$(cat "$environment.stamp" 2>/dev/null)" != "${wheels[*]}" ]; then
+    say "creating a virtual environment in $environment: ${wheels[*]}"
+    /usr/bin/python3 -m venv "$environment"
+    "$environment/bin/pip" install -q --disable-pip-version-check "${wheels[@]}"
+    echo "${wheels[*]}" >"$environment.stamp"
+  fi
+  "$environment/bin/pip" install -q --disable-pip-version-check --no-deps --force-reinstall "$wheel"
+  "$environment/bin/python" "$root/tests/python/run.py" "$tests"
+}
+
 wheel=$("$root/.setup/wheel.sh" | tail -n 1)
-"$environment/bin/pip" install -q --disable-pip-version-check --no-deps --force-reinstall "$wheel"
-"$environment/bin/python" "$root/tests/python/run.py" torch_cases
+status=0
+for part in ${@:-torch serve}; do
+  case $part in
+    torch) in_environment torch torch_cases "torch==$TORCH_VERSION" "onnxscript==$ONNXSCRIPT_VERSION" || status=1 ;;
+    serve) in_environment serve serve_ray "ray[serve]==$RAY_VERSION" "tritonclient[http]==$TRITONCLIENT_VERSION" || status=1 ;;
+    *) echo "there is no $part; nightly.sh takes torch and serve" >&2 && exit 2 ;;
+  esac
+done
+exit $status

@@ -103,6 +103,22 @@ class Http(unittest.IsolatedAsyncioTestCase):
                     self.assertEqual((output["name"], output["datatype"], output["shape"]), ("y", "FP32", [2, 4]))
                     np.testing.assert_array_equal(values, (x + [10, 20, 30, 40]).ravel())
 
+    async def test_half_types_travel_as_bytes_and_as_numbers(self):
+        import ml_dtypes
+
+        for name, dtype, datatype in (("half", np.dtype(np.float16), "FP16"), ("bfloat", np.dtype(ml_dtypes.bfloat16), "BF16")):
+            self.servers[name] = ModelServer(name, artifact(name), "cpu", BatchOptions(max_delay_ms=0))
+            await self.servers[name].start()
+            self.addAsyncCleanup(self.servers[name].close)
+            x = np.arange(8, dtype=np.float32).reshape(1, 8)
+            entry = {"name": "x", "datatype": datatype, "shape": x.shape}
+            body = json.dumps({"inputs": [{**entry, "data": x.tolist()}]}).encode()
+            _, answer = await self.ask_json("POST", f"/v2/models/{name}/infer", body)
+            self.assertEqual(answer["outputs"][0]["data"], (x + x).ravel().tolist())
+            head = json.dumps({"inputs": [{**entry, "parameters": {"binary_data_size": 16}}], "parameters": {"binary_data_output": True}}).encode()
+            _, found, answer = await self.infer(name, head + x.astype(dtype).tobytes(), {HEADER_LENGTH: str(len(head))})
+            np.testing.assert_array_equal(np.frombuffer(answer[int(found[HEADER_LENGTH]) :], dtype), (x + x).ravel().astype(dtype))
+
     async def test_large_answers_are_compressed_where_a_client_says_so(self):
         body, headers = body_of({"x": np.zeros((200, 4), np.float32)}, parameters={"binary_data_output": True})
         for accepted, unpack in (("gzip, br", gzip.decompress), ("deflate", zlib.decompress), ("br", bytes)):

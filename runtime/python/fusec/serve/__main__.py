@@ -76,7 +76,7 @@ def main() -> None:
         batch=batch,
         gateway=gateway,
         model_options={"num_replicas": arguments.replicas, "ray_actor_options": resources},
-        gateway_options={"num_replicas": arguments.gateways, "ray_actor_options": {"num_cpus": 0}},
+        gateway_options={"num_replicas": arguments.gateways},
     )
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -137,10 +137,9 @@ class Batcher:
             wait = self._queue[0].since + self._options.max_delay_ms / 1000 - time.perf_counter()
             if wait > 0 and self._signature.can_join and not self._is_closed and not self._is_full():
                 self._wake.clear()
-                try:
-                    await asyncio.wait_for(self._wake.wait(), wait)
-                except asyncio.TimeoutError:
-                    pass
+                timer = asyncio.get_running_loop().call_later(wait, self._wake.set)
+                await self._wake.wait()
+                timer.cancel()
                 continue
             self._start(self._take())
 

@@ -18,7 +18,6 @@ from fusec.serve._batcher import BatchOptions
 from fusec.serve._changes import Change, ChangeLog
 from fusec.serve._errors import NotFound, RequestError, Unavailable
 from fusec.serve._gateway import Gateway, GatewayOptions
-from fusec.serve._metrics import Metrics
 from fusec.serve._server import Answer, ModelServer
 
 logger = logging.getLogger("fusec.serve")
@@ -50,6 +49,9 @@ class LedgerDeployment:
 
     async def wait_applied(self, name: str, version: int) -> RequestError | None:
         return await _as_value(self._ledger.wait_applied(name, version))
+
+    async def note_retry(self, name: str) -> None:
+        self._ledger.note_retry(name)
 
     async def overview(self) -> dict[str, dict[str, Any]]:
         return self._ledger.overview()
@@ -146,7 +148,6 @@ class _RayBackend:
     def __init__(self, ledger: Any, models: Mapping[str, Any], device: str | None, options: BatchOptions):
         self._ledger, self._handles, self._device, self._options = ledger, dict(models), device, options
         self._app = serve.get_replica_context().app_name
-        self.metrics = Metrics()
 
     async def _call(self, name: str, method: str, *arguments: Any) -> Any:
         """Calls a replica of a model, and another one where that dies: nothing that is called changes more than its replica."""
@@ -156,7 +157,7 @@ class _RayBackend:
                 return _unwrapped(await getattr(handle, method).remote(*arguments))
             except _LOST as error:
                 logger.warning("%s: a replica was lost: %s", name, type(error).__name__)
-                self.metrics.retries += 1
+                self._ledger.note_retry.remote(name)
                 await asyncio.sleep(_RETRY_AFTER_S * 4**attempt)
         raise Unavailable(f"no replica of model {_protocol.quoted(name)} answers")
 
@@ -201,11 +202,10 @@ class _RayBackend:
         return 1
 
     async def samples(self) -> Iterable[Any]:
-        replica = serve.get_replica_context().replica_id.unique_id
-        return [*await self._ledger.samples.remote(), ({"model": "", "replica": replica}, [("retries_total", {}, self.metrics.retries)])]
+        return await self._ledger.samples.remote()
 
 
-@serve.deployment(name="Gateway", max_ongoing_requests=_MOST_ONGOING, logging_config=_QUIET)
+@serve.deployment(name="Gateway", max_ongoing_requests=_MOST_ONGOING, logging_config=_QUIET, ray_actor_options={"num_cpus": 0})
 @serve.ingress()
 class GatewayDeployment:
     """The HTTP face, in as many replicas as Ray is told."""

@@ -8,6 +8,7 @@ replica that knows most.
 from __future__ import annotations
 
 import asyncio
+import collections
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,6 +37,7 @@ class Ledger:
     def __init__(self) -> None:
         self._logs: dict[str, ChangeLog] = {}
         self._replicas: dict[str, dict[str, Report]] = {}
+        self._retries: collections.Counter[str] = collections.Counter()
         self._news = asyncio.Condition()
 
     def log(self, name: str) -> ChangeLog:
@@ -80,6 +82,10 @@ class Ledger:
             except asyncio.TimeoutError:
                 pass
 
+    def note_retry(self, name: str) -> None:
+        """Counts a request that was sent to another replica because the first was lost."""
+        self._retries[name] += 1
+
     def overview(self) -> dict[str, dict[str, Any]]:
         """{model: {"version", "ready", "replicas"}}"""
         return {
@@ -92,10 +98,11 @@ class Ledger:
         }
 
     def samples(self) -> list[tuple[dict[str, str], list[tuple[str, dict[str, str], float]]]]:
-        """What /metrics shows, by replica."""
-        return [
+        """What /metrics shows: of each replica, and of each model."""
+        of_replicas = [
             ({"model": name, "replica": replica}, report.samples) for name in self._logs for replica, report in self._alive(name).items()
         ]
+        return of_replicas + [({"model": name}, [("retries_total", {}, float(self._retries[name]))]) for name in self._logs]
 
     def _alive(self, name: str) -> dict[str, Report]:
         oldest = time.monotonic() - _LOST_AFTER_S

@@ -52,7 +52,6 @@ class Metrics:
         self.queued = 0
         self.version = 0
         self.refused_inputs = 0
-        self.retries = 0
         self.requests: dict[int, int] = {}
         self.request_seconds, self.wait_seconds, self.run_seconds = (Histogram(_SECONDS) for _ in range(3))
         self.batch_rows, self.batch_requests = Histogram(_SIZES), Histogram(_SIZES)
@@ -76,7 +75,6 @@ class Metrics:
         found: list[tuple[str, dict[str, str], float]] = [
             ("queued_requests", {}, self.queued),
             ("refused_inputs_total", {}, self.refused_inputs),
-            ("retries_total", {}, self.retries),
             ("version", {}, self.version),
             ("resident_bytes", {}, self.resident_bytes),
         ]

@@ -191,7 +191,8 @@ def format_infer(
             output["parameters"] = {"binary_data_size": results[i].nbytes}
             parts.append(np.ascontiguousarray(results[i]).tobytes())
         else:
-            output["data"] = results[i].ravel().tolist()
+            wide = results[i].astype(np.float32) if specs[i].dtype_name == "bf16" else results[i]  # whose elements are Python's
+            output["data"] = wide.ravel().tolist()
         outputs.append(output)
     answer: dict[str, Any] = {"model_name": model, "model_version": str(version), "outputs": outputs}
     if request.id:

@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+"""Times fusec.serve on this machine's CPU: what a replica adds to a run, and what 64 clients get of the model through Ray, beside onnxruntime
+behind the same batches and the same deployment.
+
+    PYTHONPATH=build/python PYTHON tests/benchmarks/serve.py [--model models/dlrm_dot.ts.onnx] [--seconds 5] [--rounds 3] [--json FILE]
+
+PYTHON has ray[serve], onnxruntime, onnx and numpy (.deps/serve of tests/python/nightly.sh). Everything runs with one thread in the model, so that
+Ray has the other cores. Three tables:
+
+  overhead     one client, one request at a time, without Ray: the median of ModelServer.infer (protocol, queue, batch, copies, split) less
+               the batching delay and the median of the model's own run in it, of a request that comes as rarely
+  saturation   64 clients at a time, each with `rows` rows a request: rows a second through ModelServer.predict in one process, and through
+               handles of Ray; "of bare" is their share of what the model alone does in a loop, in batches of the mean size that was reached
+  echo         what Ray takes without any model: the median of one call at a time through a handle to a deployment that returns its argument,
+               and how many a second 64 clients make
+
+Of each figure the best round counts. Other work on the machine disturbs all of them.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import io
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+os.environ.setdefault("FUSEC_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.dont_write_bytecode = True
+sys.path.append(str(Path(__file__).resolve().parent / "peers"))
+
+import fusec  # noqa: E402
+import numpy as np  # noqa: E402
+from fusec.serve import BatchOptions, _protocol  # noqa: E402
+from fusec.serve._server import ModelServer  # noqa: E402
+from machine import processor  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+CLIENTS = 64
+
+
+class OnnxRuntimeModel:
+    """onnxruntime with the interface that a ModelServer asks of a fusec.Model; the signature is that of the artifact."""
+
+    def __init__(self, model, onnx):
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        self._model, self._session = model, onnxruntime.InferenceSession(onnx, options, providers=["CPUExecutionProvider"])
+        self._names = [tensor.name for tensor in self._session.get_inputs()]
+        self.tables = ()
+
+    def __getattr__(self, name):
+        return getattr(self._model, name)
+
+    def context(self):
+        return lambda *inputs: tuple(self._session.run(None, dict(zip(self._names, inputs))))
+
+    def close(self):
+        self._model.close()
+
+
+def load(artifact, onnx, engine):
+    model = fusec.load(artifact, "cpu")
+    return OnnxRuntimeModel(model, onnx) if engine == "onnxruntime" else model
+
+
+async def started(artifact, onnx, engine, options=BatchOptions()):
+    """A ModelServer of either engine."""
+    server, original = ModelServer("m", artifact, "cpu", options), fusec.load
+    fusec.load = lambda *_: OnnxRuntimeModel(original(artifact, "cpu"), onnx) if engine == "onnxruntime" else original(artifact, "cpu")
+    try:
+        await server.start()
+    finally:
+        fusec.load = original
+    return server
+
+
+def tensors(server, rows, seed=0):
+    request = server._loaded.signature.example(rows, np.random.default_rng(seed))
+    return {spec.name: array for spec, array in zip(server._loaded.signature.inputs, request.arrays)}
+
+
+def body_of(server, rows):
+    entries, parts = [], []
+    for spec, (name, array) in zip(server._loaded.signature.inputs, tensors(server, rows).items()):
+        datatype = _protocol._DATATYPES[spec.dtype_name]
+        entries.append({"name": name, "datatype": datatype, "shape": array.shape, "parameters": {"binary_data_size": array.nbytes}})
+        parts.append(array.tobytes())
+    text = json.dumps({"inputs": entries, "parameters": {"binary_data_output": True}}).encode()
+    return b"".join([text, *parts]), str(len(text))
+
+
+async def overhead(artifact, onnx, delay_ms, rows, calls=300):
+    server = await started(artifact, onnx, "fusec", BatchOptions(max_delay_ms=delay_ms))
+    body, header_length = body_of(server, rows)
+    times, runs = [], []
+    lanes = list(server._loaded.batcher._idle)
+    for lane in lanes:  # the model's own time, where and when it runs
+        lane._context = _timed(lane._context, runs)
+    for _ in range(calls):
+        start = time.perf_counter()
+        await server.infer(body, header_length)
+        times.append(time.perf_counter() - start)
+        await asyncio.sleep(0.002)
+    await server.close()
+    whole, run = (1e3 * statistics.median(values) for values in (times, runs))
+    return {"delay_ms": delay_ms, "rows": rows, "infer_ms": whole, "run_ms": run, "overhead_ms": whole - run - delay_ms}
+
+
+def _timed(context, times):
+    def call(*inputs):
+        start = time.perf_counter()
+        results = context(*inputs)
+        times.append(time.perf_counter() - start)
+        return results
+
+    return call
+
+
+async def clients(predict, requests, seconds):
+    """Requests a second of CLIENTS clients."""
+    end, done = time.perf_counter() + seconds, 0
+
+    async def client(i):
+        nonlocal done
+        while time.perf_counter() < end:
+            await predict(requests[i])
+            done += 1
+
+    start = time.perf_counter()
+    await asyncio.gather(*(client(i) for i in range(CLIENTS)))
+    return done / (time.perf_counter() - start)
+
+
+def bare_rows(artifact, onnx, engine, rows, seconds):
+    """Rows a second of the model alone, in a loop of one thread, at a batch of `rows`."""
+    from fusec.serve._signature import read_signature
+
+    model = load(artifact, onnx, engine)
+    inputs = read_signature(model).example(rows, np.random.default_rng(0)).arrays
+    context, runs = model.context(), 0
+    context(*inputs)
+    start = time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        context(*inputs)
+        runs += 1
+    return rows * runs / (time.perf_counter() - start)
+
+
+def batch_rows(samples):
+    """The mean rows of a batch, of a server's samples."""
+    values = {name: value for name, _, value in samples if name in ("batch_rows_sum", "batch_rows_count")}
+    return values["batch_rows_sum"], values["batch_rows_count"]
+
+
+async def in_process(artifact, onnx, engine, rows, seconds):
+    server = await started(artifact, onnx, engine)
+    requests = [tensors(server, rows, seed) for seed in range(CLIENTS)]
+    before = batch_rows(server.samples())
+    rate = await clients(server.predict, requests, seconds)
+    after = batch_rows(server.samples())
+    await server.close()
+    return rate, (after[0] - before[0]) / (after[1] - before[1])
+
+
+async def through_ray(artifact, onnx, engine, rows, seconds):
+    from ray import serve
+
+    @serve.deployment(max_ongoing_requests=10_000, logging_config={"enable_access_log": False})
+    class Replica:
+        async def __init__(self):
+            self._server = await started(artifact, onnx, engine)
+
+        async def predict(self, request):
+            return await self._server.predict(request)
+
+        async def requests(self):
+            return [tensors(self._server, rows, seed) for seed in range(CLIENTS)]
+
+        async def batch_rows(self):
+            return batch_rows(self._server.samples())
+
+    handle = await asyncio.to_thread(serve.run, Replica.bind(), name=f"{engine}-{rows}", route_prefix=None)
+    requests = await handle.requests.remote()
+    await clients(handle.predict.remote, requests, 1)
+    before = await handle.batch_rows.remote()
+    rate = await clients(handle.predict.remote, requests, seconds)
+    after = await handle.batch_rows.remote()
+    await asyncio.to_thread(serve.delete, f"{engine}-{rows}")
+    return rate, (after[0] - before[0]) / (after[1] - before[1])
+
+
+async def echo(seconds):
+    from ray import serve
+
+    @serve.deployment(max_ongoing_requests=10_000, logging_config={"enable_access_log": False})
+    class Echo:
+        async def predict(self, request):
+            return request
+
+    handle = await asyncio.to_thread(serve.run, Echo.bind(), name="echo", route_prefix=None)
+    request, times = {"x": np.zeros((1, 13), np.float32)}, []
+    await clients(handle.predict.remote, [request] * CLIENTS, 1)
+    for _ in range(200):
+        start = time.perf_counter()
+        await handle.predict.remote(request)
+        times.append(time.perf_counter() - start)
+    rate = await clients(handle.predict.remote, [request] * CLIENTS, seconds)
+    await asyncio.to_thread(serve.delete, "echo")
+    return {"call_ms": 1e3 * statistics.median(times), "calls_per_second": rate}
+
+
+async def measure(artifact, args):
+    import ray
+    from ray import serve
+
+    found = {"overhead": [], "saturation": []}
+    for delay_ms in (0.0, 1.0, 2.0):
+        rounds = [await overhead(artifact, args.model, delay_ms, 1) for _ in range(args.rounds)]
+        found["overhead"].append(min(rounds, key=lambda row: row["overhead_ms"]))
+        print("overhead", found["overhead"][-1], file=sys.stderr)
+    ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False, logging_level="error")
+    serve.start(proxy_location="Disabled")
+    found["echo"] = max([await echo(args.seconds) for _ in range(args.rounds)], key=lambda row: row["calls_per_second"])
+    print("echo", found["echo"], file=sys.stderr)
+    for rows in args.rows:
+        for engine in ("fusec", "onnxruntime"):
+            for way, measured in (("in one process", in_process), ("handles of Ray", through_ray)):
+                rounds = [await measured(artifact, args.model, engine, rows, args.seconds) for _ in range(args.rounds)]
+                rate, batch = max(rounds)
+                bare = max(bare_rows(artifact, args.model, engine, max(1, round(batch)), 1) for _ in range(args.rounds))
+                row = {"engine": engine, "way": way, "rows": rows, "requests_per_second": rate, "batch_rows": batch, "bare_rows_per_second": bare}
+                found["saturation"].append({**row, "of_bare": rate * rows / bare})
+                print(found["saturation"][-1], file=sys.stderr)
+    serve.shutdown()
+    ray.shutdown()
+    return found
+
+
+def tables(found):
+    yield "| delay, ms | infer, p50 ms | of it the run | beyond delay and run |\n| --- | --- | --- | --- |"
+    for row in found["overhead"]:
+        yield f"| {row['delay_ms']:g} | {row['infer_ms']:.2f} | {row['run_ms']:.2f} | {row['overhead_ms']:.2f} |"
+    yield f"\nEcho through a handle: {found['echo']['call_ms']:.2f} ms, {found['echo']['calls_per_second']:,.0f} a second by {CLIENTS} clients\n"
+    yield "| rows a request | engine | through | requests a second | rows of a batch | rows a second of bare | of bare |\n" + "| --- " * 7 + "|"
+    for row in found["saturation"]:
+        yield (
+            f"| {row['rows']} | {row['engine']} | {row['way']} | {row['requests_per_second']:,.0f} | {row['batch_rows']:.0f} "
+            f"| {row['bare_rows_per_second']:,.0f} | {row['of_bare']:.0%} |"
+        )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default=str(ROOT / "models/dlrm_dot.ts.onnx"))
+    parser.add_argument("--rows", default="1,16,256", type=lambda text: [int(part) for part in text.split(",")], help="of a request")
+    parser.add_argument("--seconds", default=5.0, type=float)
+    parser.add_argument("--rounds", default=3, type=int)
+    parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        artifact = os.path.join(folder, "artifact")
+        with contextlib.redirect_stderr(io.StringIO()):
+            fusec.compile(args.model, artifact, target="cpu", cpu_level="native")
+        found = asyncio.run(measure(artifact, args))
+    found = {"machine": f"{processor()}, {os.cpu_count()} cores, no GPU", "model": Path(args.model).name, "clients": CLIENTS, **found}
+    print(found["machine"], *tables(found), sep="\n")
+    if args.json:
+        args.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+main()
