@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -230,6 +231,15 @@ class Served(unittest.TestCase):
         again, later = self.client.infer(tensors, "lora")
         np.testing.assert_array_equal(again, scores)
         self.assertEqual(later, version + 2)
+
+    def test_an_artifact_that_is_damaged_is_not_loaded(self):
+        shutil.copytree(REPOSITORY / "lora", REPOSITORY / "damaged")
+        self.addCleanup(shutil.rmtree, REPOSITORY / "damaged")
+        with open(REPOSITORY / "damaged/weights.safetensors", "r+b") as file:
+            file.truncate(100)
+        with self.assertRaisesRegex(InferenceServerException, 'model "damaged" does not load'):
+            self.client.http.load_model("damaged", headers=TOKEN)
+        self.assertTrue(self.client.http.is_server_ready())
 
     def test_handles_of_ray(self):
         handle = serve.get_deployment_handle("dlrm", "fusec")

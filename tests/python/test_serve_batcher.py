@@ -6,10 +6,12 @@ import io
 import pathlib
 import threading
 import unittest
+import unittest.mock
 
 import fusec
 import numpy as np
 from fusec.serve import BatchOptions, DeadlineExceeded, QueueFull, RequestError, Unavailable
+from fusec.serve._batcher import Lane
 from fusec.serve._server import ModelServer
 from support import FOLDER, artifact
 
@@ -179,7 +181,22 @@ class Batches(unittest.IsolatedAsyncioTestCase):
         self.assertEqual((await good)["y"][0, 0], 13)
         self.assertEqual((await running)["y"][0, 0], 10)
         self.assertEqual([len(batch) for batch in stuck.batches], [1, 1])
-        self.assertEqual(server.metrics.requests, {200: 2, 429: 1, 500: 1, 504: 1})
+        self.assertEqual(server.metrics.requests, {200: 2, 429: 1, 499: 1, 504: 1})
+
+    async def test_a_failure_of_the_model_is_told_and_looked_into(self):
+        server = await self.served(artifact("sum"), BatchOptions(max_delay_ms=0, lanes=1))
+        (lane,) = server._loaded.batcher._idle
+        context, lane._context = lane._context, unittest.mock.Mock(side_effect=fusec.NoDevice("the GPU is lost"))
+        with self.assertLogs("fusec.serve", "ERROR"), self.assertRaisesRegex(RequestError, "the model failed: the GPU is lost") as caught:
+            await server.predict({"x": np.zeros((1, 4), np.float32)})
+        self.assertEqual(caught.exception.status, 500)
+        with unittest.mock.patch.object(Lane, "run", side_effect=fusec.NoDevice("the GPU is lost")):
+            with self.assertRaisesRegex(fusec.NoDevice, "the GPU is lost"):
+                await server.check_health()
+        lane._context = context
+        await server.check_health()
+        self.assertFalse(server._loaded.batcher.has_failed)
+        self.assertEqual((await server.predict({"x": np.zeros((1, 4), np.float32)}))["y"][0, 0], 10)
 
     async def test_batches_have_a_most(self):
         server = await self.served(artifact("sum"), BatchOptions(max_delay_ms=20, max_rows=4))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import concurrent.futures
+import logging
 import math
 import time
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from fusec import BadInput
 from fusec.serve._errors import DeadlineExceeded, QueueFull, RequestError, Unavailable
 from fusec.serve._metrics import Metrics
 from fusec.serve._signature import Request, Signature
+
+logger = logging.getLogger("fusec.serve")
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,7 @@ class Batcher:
         self._wake: asyncio.Event | None = None
         self._gathering: asyncio.Task | None = None
         self._is_closed = False
+        self.has_failed = False  # since somebody looked: a batch, of which no request was to blame
 
     async def submit(self, request: Request, timeout_ms: float | None = None) -> tuple[list[np.ndarray], int]:
         """The results of a request, in the model's order, and the version of the model that computed them."""
@@ -197,14 +201,17 @@ class Batcher:
     def _answer(self, batch: list[_Waiting], done: asyncio.Future, version: int, start: float) -> None:
         end = time.perf_counter()
         failed = done.exception()
-        answers = [failed] * len(batch) if failed else done.result()
+        if failed is not None:
+            self.has_failed = True
+            logger.error("a batch failed: %s", failed)
+        answers = [RequestError(f"the model failed: {failed}", 500) for _ in batch] if failed else done.result()
         self._metrics.note_batch(sum(waiting.request.rows for waiting in batch), len(batch), end - start)
         for waiting, answer in zip(batch, answers):
             self._metrics.note_wait(start - waiting.since)
             if waiting.answer.done():
                 continue  # cancelled meanwhile
             if isinstance(answer, BaseException):
-                self._metrics.refused_inputs += isinstance(answer, RequestError)
+                self._metrics.refused_inputs += failed is None
                 waiting.answer.set_exception(answer)
             else:
                 waiting.answer.set_result((answer, version))

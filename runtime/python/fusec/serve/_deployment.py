@@ -35,11 +35,11 @@ class LedgerDeployment:
     async def __init__(self) -> None:
         self._ledger = _ledger.Ledger()
 
-    async def log(self, name: str) -> ChangeLog:
-        return self._ledger.log(name)
-
     async def add(self, name: str, change: Change) -> int:
         return await self._ledger.add(name, change)
+
+    async def hear(self, name: str, replica: str, report: _ledger.Report, log: ChangeLog) -> ChangeLog:
+        return await self._ledger.hear(name, replica, report, log)
 
     async def follow(self, name: str, replica: str, report: _ledger.Report, log: ChangeLog) -> ChangeLog:
         return await self._ledger.follow(name, replica, report, log)
@@ -82,21 +82,31 @@ class ModelDeployment:
         self._server, self._ledger = ModelServer(name, path, device, options), ledger
         self._replica = serve.get_replica_context().replica_id.unique_id
         await self._server.start()
-        await self._server.follow(await ledger.log.remote(name))
+        # The first report takes up what the log has; from the second on, no change is complete without this replica.
+        for _ in range(2):
+            await self._server.follow(await self._report("hear"))
         self._following = asyncio.get_running_loop().create_task(self._follow())
+
+    async def _report(self, method: str) -> ChangeLog:
+        report = _ledger.Report(self._server.log.version, self._server.is_ready, self._server.samples())
+        return await getattr(self._ledger, method).remote(self._server.name, self._replica, report, self._server.log)
 
     async def _follow(self) -> None:
         """Tells the ledger how far this replica is, and applies what comes."""
-        server = self._server
+        while True:
+            log = await self._until_answered("follow")
+            applying = asyncio.create_task(self._server.follow(log))
+            while not (await asyncio.wait({applying}, timeout=_ledger.POLL_S))[0]:
+                await self._until_answered("hear")  # it takes long, but the replica is there
+            await applying
+
+    async def _until_answered(self, method: str) -> ChangeLog:
         while True:
             try:
-                report = _ledger.Report(server.log.version, server.is_ready, server.samples())
-                log = await self._ledger.follow.remote(server.name, self._replica, report, server.log)
+                return await self._report(method)
             except Exception as error:
-                logger.warning("%s: the ledger does not answer: %s", server.name, error)
-                await asyncio.sleep(1)
-                continue
-            await server.follow(log)
+                logger.warning("%s: the ledger does not answer: %s", self._server.name, error)
+                await asyncio.sleep(_RETRY_AFTER_S)
 
     async def check_health(self) -> None:
         """Ray starts a replica again whose model does not run any more, or that cannot follow the others."""
@@ -105,14 +115,13 @@ class ModelDeployment:
         await self._server.check_health()
 
     async def reconfigure(self, user_config: Mapping[str, Any]) -> None:
-        """Ray's user_config: {"weights": path of an artifact of fusec.refit, "adapters": {slot: path}}."""
+        """Ray's user_config: {"weights": path of an artifact of fusec.refit, "adapters": {slot: path}}. What came through the gateway lies above."""
         unknown = set(user_config) - {"weights", "adapters"}
         if unknown:
             raise ValueError(f"user_config has {', '.join(sorted(unknown))}; it takes weights and adapters")
-        if "weights" in user_config:
-            await self._server.try_change(Change("weights", path=os.fspath(user_config["weights"])))
-        for slot, path in user_config.get("adapters", {}).items():
-            await self._server.try_change(Change("adapter", str(slot), os.fspath(path)))
+        weights = [Change("weights", path=os.fspath(user_config["weights"]))] if "weights" in user_config else []
+        adapters = [Change("adapter", str(slot), os.fspath(path)) for slot, path in user_config.get("adapters", {}).items()]
+        await self._server.rebase([*weights, *adapters])
 
     async def predict(self, tensors: Mapping[str, np.ndarray], timeout_ms: float | None = None) -> dict[str, np.ndarray]:
         """The outputs by name, for callers with a handle of Ray. Raises RequestError."""
@@ -193,7 +202,7 @@ class _RayBackend:
         return version
 
     async def _start(self, name: str, path: str) -> int:
-        model = ModelDeployment.bind(name, path, self._ledger, self._device, self._options)
+        model = ModelDeployment.options(max_constructor_retry_count=1).bind(name, path, self._ledger, self._device, self._options)
         try:
             await asyncio.to_thread(serve.run, model, name=self._app_of(name), route_prefix=None)
         except RuntimeError as error:

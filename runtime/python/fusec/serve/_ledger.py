@@ -50,12 +50,17 @@ class Ledger:
         await self._tell()
         return version
 
-    async def follow(self, name: str, replica: str, report: Report, log: ChangeLog) -> ChangeLog:
-        """Notes the report of a replica that has applied `log`, and gives the log when it has more, or as it is after POLL_S seconds."""
+    async def hear(self, name: str, replica: str, report: Report, log: ChangeLog) -> ChangeLog:
+        """Notes the report of a replica that has applied `log`, and gives the log as it is."""
         report.heard = time.monotonic()
         self._replicas.setdefault(name, {})[replica] = report
         self.log(name).restore(log)
         await self._tell()
+        return self.log(name)
+
+    async def follow(self, name: str, replica: str, report: Report, log: ChangeLog) -> ChangeLog:
+        """The same, but waits up to POLL_S seconds for the log to have more."""
+        await self.hear(name, replica, report, log)
         try:
             await asyncio.wait_for(self._until(lambda: self.log(name).version > report.version), POLL_S)
         except asyncio.TimeoutError:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
 from dataclasses import dataclass
-from typing import Any, Mapping
+from typing import Any, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from fusec.serve._signature import Signature, TensorSpec, numpy_dtype, read_sign
 
 logger = logging.getLogger("fusec.serve")
 _EXAMPLE_ROWS = (2, 3, 1)
-_STATUS_OF = {fusec.BadInput: 400, fusec.BadUsage: 400, fusec.BadArtifact: 400, fusec.BadModel: 400}
+_CLIENT_HAS_GONE = 499  # as nginx counts it
 
 
 @dataclass
@@ -81,10 +82,12 @@ class ModelServer:
         return _Loaded(model, signature, Batcher(model, signature, self.options, self.metrics, lambda: self.log.version))
 
     async def check_health(self) -> None:
-        """Runs the model once. Raises where it does not run any more, as after an error of its GPU."""
-        if self._loaded is not None:
-            request = self._loaded.signature.example(1, self._random)
-            await self._loaded.batcher.submit(request)
+        """After a failure that was no request's fault, runs the model once. Raises where it does not run any more, as after an error of its GPU."""
+        loaded = self._loaded
+        if loaded is not None and loaded.batcher.has_failed:
+            request = loaded.signature.example(1, self._random)
+            await asyncio.to_thread(lambda: Lane(loaded.model, loaded.signature).run([request]))
+            loaded.batcher.has_failed = False
 
     # ---- requests ----
 
@@ -97,30 +100,31 @@ class ModelServer:
     def is_ready(self) -> bool:
         return self._loaded is not None
 
-    async def predict(self, tensors: Mapping[str, np.ndarray], timeout_ms: float | None = None) -> dict[str, np.ndarray]:
+    async def predict(self, tensors: Mapping[str, Any], timeout_ms: float | None = None) -> dict[str, np.ndarray]:
         """The outputs by name, for inputs by name. Raises RequestError."""
-        start, status = time.perf_counter(), 500
-        try:
+        with self._counted():
             loaded = self._served()
-            results, _ = await loaded.batcher.submit(loaded.signature.request(tensors), timeout_ms)
-            status = 200
+            request = loaded.signature.request({name: np.asarray(tensor) for name, tensor in tensors.items()})
+            results, _ = await loaded.batcher.submit(request, timeout_ms)
             return {spec.name: result for spec, result in zip(loaded.signature.outputs, results)}
-        except RequestError as error:
-            status = error.status
-            raise
-        finally:
-            self.metrics.note_request(status, time.perf_counter() - start)
 
     async def infer(self, body: bytes, header_length: str | None = None, version: str = "") -> Answer:
         """Answers the body of POST v2/models/NAME/infer. Raises RequestError."""
+        with self._counted(), _tracing.span("fusec.infer", model=self.name, bytes=len(body)):
+            return await self._infer(body, header_length, version)
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Counts the request that is answered in it."""
         start, status = time.perf_counter(), 500
         try:
-            with _tracing.span("fusec.infer", model=self.name, bytes=len(body)):
-                answer = await self._infer(body, header_length, version)
+            yield
             status = 200
-            return answer
         except RequestError as error:
             status = error.status
+            raise
+        except asyncio.CancelledError:
+            status = _CLIENT_HAS_GONE
             raise
         finally:
             self.metrics.note_request(status, time.perf_counter() - start)
@@ -185,10 +189,10 @@ class ModelServer:
         async with self._changing:
             try:
                 await self._apply(change)
-            except tuple(_STATUS_OF) as error:
-                raise RequestError(str(error), _STATUS_OF.get(type(error), 400)) from None
             except fusec.NoDevice as error:
                 raise RequestError(str(error), 503) from None
+            except fusec.Error as error:
+                raise RequestError(str(error)) from None
 
     async def follow(self, log: ChangeLog) -> None:
         """Applies what a log has that this model has not."""
@@ -197,6 +201,12 @@ class ModelServer:
                 await self._apply(change)
             self.log = log
             self.metrics.version = log.version
+
+    async def rebase(self, changes: Sequence[Change]) -> None:
+        """Applies changes below those of the log, which then hold again."""
+        async with self._changing:
+            for change in (*changes, *self.log.changes):
+                await self._apply(change)
 
     async def _apply(self, change: Change) -> None:
         if change.kind == "load":
