@@ -12,6 +12,7 @@ import sys
 
 FUSEC = pathlib.Path(sys.argv[1]).resolve()
 ROOT = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else pathlib.Path(__file__).parents[2]).resolve()
+SERVE = ROOT / "runtime/python/fusec/serve/__main__.py"  # the command line of python -m fusec.serve
 
 # Pages about one day's measurement tell of the files of that day.
 DATED = re.compile(r"(^|/)results/")
@@ -185,11 +186,11 @@ def command_problems(page, verbs):
             flag = word.split("=")[0].rstrip(",).")
             if re.fullmatch(r"--?[a-z][\w-]*", flag) and flag not in flags_of[verb]:
                 yield f"{page.name}:{number}: says {flag}, which fusec {verb} -h does not know"
-    every_flag = set().union(*flags_of.values())
+    every_flag = set().union(*flags_of.values()) | set(re.findall(r'"(--[a-z][\w-]*)"', SERVE.read_text()))
     for number, span in page.spans:
         flag = re.match(r"--[a-z][\w-]*", span)
         if flag and flag.group() not in every_flag:
-            yield f"{page.name}:{number}: says {flag.group()}, which no verb of fusec knows"
+            yield f"{page.name}:{number}: says {flag.group()}, which neither a verb of fusec nor fusec.serve knows"
 
 
 def main():

@@ -66,7 +66,7 @@ def main():
         if wheel is None:
             return
         names = zipfile.ZipFile(wheel).namelist()
-        wanted = ["fusec/py.typed", "fusec/_native.pyi", "fusec/bin/fusec", "fusec/lib/libfusec_rt.so.1"]
+        wanted = ["fusec/py.typed", "fusec/_native.pyi", "fusec/serve/__main__.py", "fusec/bin/fusec", "fusec/lib/libfusec_rt.so.1"]
         check("it has its parts", set(wanted) <= set(names), "\n".join(names))
         check_platform(wheel, folder)
         environment = folder / "environment"

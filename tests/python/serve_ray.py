@@ -5,6 +5,8 @@ import collections
 import contextlib
 import io
 import json
+import os
+import pathlib
 import re
 import shutil
 import signal
@@ -237,7 +239,7 @@ class Served(unittest.TestCase):
         self.addCleanup(shutil.rmtree, REPOSITORY / "damaged")
         with open(REPOSITORY / "damaged/weights.safetensors", "r+b") as file:
             file.truncate(100)
-        with self.assertRaisesRegex(InferenceServerException, 'model "damaged" does not load'):
+        with self.assertRaisesRegex(InferenceServerException, 'model "damaged" does not load: .*weights.safetensors'):
             self.client.http.load_model("damaged", headers=TOKEN)
         self.assertTrue(self.client.http.is_server_ready())
 
@@ -327,6 +329,30 @@ class Served(unittest.TestCase):
         return connection
 
 
+class UserConfig(unittest.TestCase):
+    def test_weights_come_from_ray_and_others_lie_above(self):
+        if not REPOSITORY.exists():
+            make_artifacts()
+        port = free_port()
+        ray.init(**RAY_OPTIONS)
+        self.addCleanup(ray.shutdown)
+        self.addCleanup(serve.shutdown)
+        serve.start(http_options={"host": "127.0.0.1", "port": port})
+        configured = {"user_config": {"weights": str(REPOSITORY / "dlrm_tuesday")}, **QUICK}
+        serve.run(app(REPOSITORY / "dlrm", device="cpu", gateway=GatewayOptions(str(REPOSITORY), "secret"), model_options=configured), name="fusec")
+        with Load(port, ["dlrm_tuesday"], threads=1) as load:
+            time.sleep(2)
+        load.check(self, 0)
+        path = f"http://127.0.0.1:{port}/admin/models/dlrm/weights"
+        urllib.request.urlopen(urllib.request.Request(path, b'{"artifact": "dlrm"}', TOKEN)).close()
+        kill("dlrm")
+        wait_until(lambda: replicas_of("dlrm"))
+        wait_until(Client(port).http.is_server_ready)
+        with Load(port, ["dlrm"], threads=1) as load:
+            time.sleep(2)
+        load.check(self, 0)
+
+
 class Nodes(unittest.TestCase):
     def test_a_node_is_removed(self):
         if not REPOSITORY.exists():
@@ -371,6 +397,26 @@ class Memory(unittest.IsolatedAsyncioTestCase):
         self.assertLess(grown, 2 << 20)
         self.assertEqual(server.metrics.requests[400], server.metrics.refused_inputs)
         await server.close()
+
+
+class Example(unittest.TestCase):
+    def test_it_runs_as_its_page_says(self):
+        port = free_port()
+        program = pathlib.Path(fusec.__file__).parent / "bin"
+        environment = {**os.environ, "PATH": f"{pathlib.Path(sys.executable).parent}:{program}:{os.environ['PATH']}"}
+        up = [ROOT / "examples/serve_ray/up.sh", FOLDER / "ranker", "--http", f"127.0.0.1:{port}"]
+        with subprocess.Popen(up, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment) as server:
+            self.addCleanup(server.kill)
+            for line in server.stderr:
+                if "/v2 has ranker" in line:
+                    break
+            threading.Thread(target=server.stderr.read, daemon=True).start()
+            load = [sys.executable, ROOT / "examples/serve_ray/load.py", "9", f"127.0.0.1:{port}"]
+            done = subprocess.run(load, capture_output=True, text=True, env=environment, timeout=120)
+            server.send_signal(signal.SIGINT)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        for text in ("tuesday is version 2 in all replicas", "monday is version 3 in all replicas", "0 failed", "'3': "):
+            self.assertIn(text, done.stdout)
 
 
 class CommandLine(unittest.TestCase):

@@ -12,6 +12,7 @@ import unittest
 import fusec
 import numpy as np
 from fusec import _program
+from fusec.serve.__main__ import parser
 from support import FOLDER, ROOT, artifact, run_python, save_adapter
 
 
@@ -49,6 +50,14 @@ class Pages(unittest.TestCase):
             self.assertIn(f"fusec.{name}", page)
         for name in re.findall(r"`([A-Z]\w+)` \d", page):
             self.assertTrue(issubclass(getattr(fusec, name), fusec.Error))
+
+
+    def test_the_page_has_what_serving_has(self):
+        page = (ROOT / "runtime/python/README.md").read_text()
+        for path in (ROOT / "runtime/python/fusec/serve").glob("*.py"):
+            self.assertTrue(path.name == "__init__.py" or f"`{path.name}`" in page, path.name)
+        flags = {word for action in parser()._actions for word in action.option_strings}
+        self.assertEqual(set(re.findall(r"`(--[a-z-]+)`", page[page.index("## Serving") :])) - flags, set())
 
 
 class Types(unittest.TestCase):

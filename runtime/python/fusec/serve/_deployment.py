@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import pathlib
+import re
 from typing import Any, Iterable, Mapping
 
 import numpy as np
@@ -206,12 +207,20 @@ class _RayBackend:
         try:
             await asyncio.to_thread(serve.run, model, name=self._app_of(name), route_prefix=None)
         except RuntimeError as error:
+            why = await asyncio.to_thread(_last_error, self._app_of(name)) or str(error)
             await asyncio.to_thread(serve.delete, self._app_of(name), False)
-            raise RequestError(f"model {_protocol.quoted(name)} does not load: {error}") from None
+            raise RequestError(f"model {_protocol.quoted(name)} does not load: {why}") from None
         return 1
 
     async def samples(self) -> Iterable[Any]:
         return await self._ledger.samples.remote()
+
+
+def _last_error(app: str) -> str:
+    """The line of fusec's in what Ray says of an application that failed, or ""."""
+    deployments = serve.status().applications[app].deployments.values()
+    lines = re.findall(r"^fusec\.\S*: (.+)$", "\n".join(deployment.message for deployment in deployments), re.M)
+    return lines[-1] if lines else ""
 
 
 @serve.deployment(name="Gateway", max_ongoing_requests=_MOST_ONGOING, logging_config=_QUIET, ray_actor_options={"num_cpus": 0})
