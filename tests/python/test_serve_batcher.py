@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import io
+import os
 import pathlib
 import threading
 import unittest
@@ -12,6 +13,7 @@ import fusec
 import numpy as np
 from fusec.serve import BatchOptions, DeadlineExceeded, QueueFull, RequestError, Unavailable
 from fusec.serve._batcher import Lane
+from fusec.serve._changes import Change
 from fusec.serve._server import ModelServer
 from support import FOLDER, artifact
 
@@ -182,6 +184,16 @@ class Batches(unittest.IsolatedAsyncioTestCase):
         self.assertEqual((await running)["y"][0, 0], 10)
         self.assertEqual([len(batch) for batch in stuck.batches], [1, 1])
         self.assertEqual(server.metrics.requests, {200: 2, 429: 1, 499: 1, 504: 1})
+
+    async def test_a_change_that_was_tried_is_not_applied_again(self):
+        server = await self.served(artifact("sum"))
+        with unittest.mock.patch.object(server, "_load", wraps=server._load) as load:
+            await server.try_change(Change("load", path=os.fspath(artifact("pair"))))
+            await server.follow([Change("load", path=os.fspath(artifact("pair")), version=2)])
+            self.assertEqual((load.call_count, server.log.version), (1, 2))
+            await server.follow([Change("load", path=os.fspath(artifact("pair")), version=3)])
+            self.assertEqual((load.call_count, server.log.version), (2, 3))
+        self.assertEqual(set(await server.predict({"a": np.zeros((1, 3), np.float32), "b": np.zeros((1, 5), np.float32)})), {"both", "twice"})
 
     async def test_a_failure_of_the_model_is_told_and_looked_into(self):
         server = await self.served(artifact("sum"), BatchOptions(max_delay_ms=0, lanes=1))

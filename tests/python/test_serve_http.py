@@ -11,8 +11,9 @@ import unittest
 import zlib
 
 import numpy as np
-from fusec.serve import BatchOptions, GatewayOptions
-from fusec.serve._gateway import Gateway, LocalBackend
+from fusec.serve import BatchOptions, GatewayOptions, NotFound
+from fusec.serve._changes import ChangeLog
+from fusec.serve._gateway import Gateway
 from fusec.serve._server import ModelServer
 from support import FOLDER, artifact, model, run_python
 
@@ -34,6 +35,40 @@ def body_of(inputs, binary=True, **more):
         entries.append(entry)
     text = json.dumps({"inputs": entries, **more}).encode()
     return b"".join([text, *parts]), {HEADER_LENGTH: str(len(text))} if binary else {}
+
+
+class LocalBackend:
+    """Models of this process, in place of Ray's deployments."""
+
+    def __init__(self, servers):
+        self.servers = servers
+
+    def server(self, name):
+        if name not in self.servers:
+            raise NotFound(f'there is no model "{name}"')
+        return self.servers[name]
+
+    async def models(self):
+        return {name: {"version": server.log.version, "ready": server.is_ready} for name, server in self.servers.items()}
+
+    async def infer(self, name, body, header_length, version):
+        return await self.server(name).infer(body, header_length, version)
+
+    async def describe(self, name, what):
+        return getattr(self.server(name), what)()
+
+    async def rows_change(self, name, body, header_length):
+        return self.server(name).rows_change(body, header_length)
+
+    async def change(self, name, change):
+        await self.server(name).try_change(change)
+        log = ChangeLog()
+        log.version = self.server(name).log.version
+        await self.server(name).follow([log.add(change)])
+        return log.version
+
+    async def samples(self):
+        return [({"model": name}, server.samples()) for name, server in self.servers.items()]
 
 
 class Http(unittest.IsolatedAsyncioTestCase):

@@ -26,6 +26,18 @@ class Logs(unittest.TestCase):
         log.add(Change("unload"))
         self.assertEqual(kept(), [("unload", "", "", 8)])
 
+    def test_a_log_that_follows_another_becomes_the_same(self):
+        log, follower = ChangeLog(), ChangeLog()
+        for change in (rows("t", [1, 2], 1), Change("adapter", "0", "x"), rows("t", [2, 3], 2), Change("adapter", "1", "y")):
+            log.add(change)
+            if change.kind == "adapter":
+                for missed in log.since(follower.version):
+                    follower.add(missed)
+        self.assertEqual(follower.version, log.version)
+        self.assertEqual([(c.what, c.version) for c in follower.changes], [(c.what, c.version) for c in log.changes])
+        for mine, other in zip(follower.changes, log.changes):
+            np.testing.assert_array_equal(mine.rows, other.rows)
+
     def test_rows_of_a_table_become_one_change(self):
         log = ChangeLog()
         for change in (rows("t", [1, 2], 1), rows("u", [9], 9), rows("t", [2, 3, 2], 2)):
@@ -44,22 +56,23 @@ class Following(unittest.IsolatedAsyncioTestCase):
         _ledger.POLL_S = self.poll
 
     async def test_a_change_is_waited_for_until_all_replicas_have_it(self):
-        ledger, log = Ledger(), ChangeLog()
-        slow = asyncio.create_task(ledger.follow("m", "a", Report(1, True), log))
+        ledger = Ledger()
+        slow = asyncio.create_task(ledger.follow("m", "a", Report(1, True)))
         await asyncio.sleep(0)
         version = await ledger.add("m", Change("weights", path="w"))
-        self.assertEqual((version, (await slow).version), (2, 2))
+        self.assertEqual((version, await slow), (2, 2))
         applied = asyncio.create_task(ledger.wait_applied("m", version))
         await asyncio.sleep(0.1)
         self.assertFalse(applied.done())
-        await ledger.follow("m", "a", Report(2, True), ledger.log("m"))
+        self.assertEqual([change.path for change in ledger.since("m", 1)], ["w"])
+        self.assertEqual(await ledger.follow("m", "a", Report(2, True)), 2)
         await asyncio.wait_for(applied, 1)
         self.assertEqual(ledger.overview(), {"m": {"version": 2, "ready": True, "replicas": 1}})
 
     async def test_a_lost_replica_is_not_waited_for(self):
         ledger = Ledger()
-        await ledger.follow("m", "lost", Report(1, True), ChangeLog())
-        await ledger.follow("m", "gone", Report(1, True), ChangeLog())
+        await ledger.hear("m", "lost", Report(1, True))
+        await ledger.hear("m", "gone", Report(1, True))
         await ledger.leave("m", "gone")
         version = await ledger.add("m", Change("weights", path="w"))
         ledger._replicas["m"]["lost"].heard -= 100
@@ -70,13 +83,16 @@ class Following(unittest.IsolatedAsyncioTestCase):
         log = ChangeLog()
         log.add(Change("weights", path="w"))
         ledger = Ledger()
-        await ledger.follow("m", "a", Report(2, True), log)
-        self.assertEqual([change.path for change in (await ledger.follow("m", "b", Report(1, True), ChangeLog())).changes], ["w"])
+        self.assertEqual(await ledger.follow("m", "a", Report(2, True)), 1)
+        await ledger.restore("m", log)
+        self.assertEqual(await ledger.follow("m", "b", Report(1, True)), 2)
+        await ledger.restore("m", ChangeLog())
+        self.assertEqual([change.path for change in ledger.since("m", 1)], ["w"])
 
     async def test_a_replica_that_never_comes_is_told(self):
         ledger, _ledger._APPLIED_WITHIN_S = Ledger(), 0.1
         self.addCleanup(setattr, _ledger, "_APPLIED_WITHIN_S", 600.0)
-        await ledger.follow("m", "a", Report(1, True), ChangeLog())
+        await ledger.hear("m", "a", Report(1, True))
         version = await ledger.add("m", Change("weights", path="w"))
         with self.assertRaisesRegex(RequestError, "version 2 is kept, but not all replicas had it"):
             await ledger.wait_applied("m", version)

@@ -23,6 +23,11 @@ class Change:
     rows: np.ndarray | None = None
     version: int = 0
 
+    @property
+    def what(self) -> tuple[str, str, str]:
+        """What tells it from other changes that a model may have been tried with, but for rows."""
+        return self.kind, self.subject, self.path
+
     def ends(self, older: Change) -> bool:
         """Whether nothing is left of an older change."""
         if self.kind in ("load", "unload"):
@@ -40,8 +45,8 @@ class ChangeLog:
         self.changes: list[Change] = []
 
     def add(self, change: Change) -> Change:
-        """Gives a change its version and keeps it."""
-        self.version += 1
+        """Keeps a change, and gives it the next version unless it has one, as those from another log have."""
+        self.version = change.version or self.version + 1
         change = replace(change, version=self.version)
         self.changes = [older for older in self.changes if not change.ends(older)]
         for i, older in enumerate(self.changes):
@@ -55,15 +60,6 @@ class ChangeLog:
     def since(self, version: int) -> list[Change]:
         """What a replica has to apply that is at `version`."""
         return [change for change in self.changes if change.version > version]
-
-    def restore(self, other: ChangeLog) -> None:
-        """Takes the changes of a replica that knows of later ones, as after a loss of the log."""
-        if other.version > self.version:
-            self.version, self.changes = other.version, list(other.changes)
-
-    @property
-    def is_unloaded(self) -> bool:
-        return any(change.kind == "unload" for change in self.changes)
 
 
 def _merged(older: Change, newer: Change) -> Change:

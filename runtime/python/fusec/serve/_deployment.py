@@ -7,7 +7,7 @@ import logging
 import os
 import pathlib
 import re
-from typing import Any, Iterable, Mapping
+from typing import Any, Awaitable, Callable, Iterable, Mapping
 
 import numpy as np
 import ray
@@ -39,11 +39,17 @@ class LedgerDeployment:
     async def add(self, name: str, change: Change) -> int:
         return await self._ledger.add(name, change)
 
-    async def hear(self, name: str, replica: str, report: _ledger.Report, log: ChangeLog) -> ChangeLog:
-        return await self._ledger.hear(name, replica, report, log)
+    async def hear(self, name: str, replica: str, report: _ledger.Report) -> int:
+        return await self._ledger.hear(name, replica, report)
 
-    async def follow(self, name: str, replica: str, report: _ledger.Report, log: ChangeLog) -> ChangeLog:
-        return await self._ledger.follow(name, replica, report, log)
+    async def follow(self, name: str, replica: str, report: _ledger.Report) -> int:
+        return await self._ledger.follow(name, replica, report)
+
+    async def since(self, name: str, version: int) -> list[Change]:
+        return self._ledger.since(name, version)
+
+    async def restore(self, name: str, log: ChangeLog) -> None:
+        await self._ledger.restore(name, log)
 
     async def leave(self, name: str, replica: str) -> None:
         await self._ledger.leave(name, replica)
@@ -83,28 +89,35 @@ class ModelDeployment:
         self._server, self._ledger = ModelServer(name, path, device, options), ledger
         self._replica = serve.get_replica_context().replica_id.unique_id
         await self._server.start()
-        # The first report takes up what the log has; from the second on, no change is complete without this replica.
-        for _ in range(2):
-            await self._server.follow(await self._report("hear"))
+        # What the log had before the first report is taken up then, and no change after it is complete without this replica.
+        await self._server.follow(await self._news("hear"))
         self._following = asyncio.get_running_loop().create_task(self._follow())
 
-    async def _report(self, method: str) -> ChangeLog:
+    async def _report(self, method: str) -> int:
+        """Tells the ledger how far this replica is, and gives the version of the log."""
         report = _ledger.Report(self._server.log.version, self._server.is_ready, self._server.samples())
-        return await getattr(self._ledger, method).remote(self._server.name, self._replica, report, self._server.log)
+        return await getattr(self._ledger, method).remote(self._server.name, self._replica, report)
+
+    async def _news(self, method: str) -> list[Change]:
+        """The changes that come next for this replica, after a report."""
+        name, log = self._server.name, self._server.log
+        version = await self._report(method)
+        if version < log.version:
+            await self._ledger.restore.remote(name, log)
+        return await self._ledger.since.remote(name, log.version) if version > log.version else []
 
     async def _follow(self) -> None:
-        """Tells the ledger how far this replica is, and applies what comes."""
         while True:
-            log = await self._until_answered("follow")
-            applying = asyncio.create_task(self._server.follow(log))
+            changes = await self._retried(self._news, "follow")
+            applying = asyncio.create_task(self._server.follow(changes))
             while not (await asyncio.wait({applying}, timeout=_ledger.POLL_S))[0]:
-                await self._until_answered("hear")  # it takes long, but the replica is there
+                await self._retried(self._report, "hear")  # it takes long, but the replica is there
             await applying
 
-    async def _until_answered(self, method: str) -> ChangeLog:
+    async def _retried(self, ask: Callable[[str], Awaitable[Any]], method: str) -> Any:
         while True:
             try:
-                return await self._report(method)
+                return await ask(method)
             except Exception as error:
                 logger.warning("%s: the ledger does not answer: %s", self._server.name, error)
                 await asyncio.sleep(_RETRY_AFTER_S)
@@ -161,19 +174,26 @@ class _RayBackend:
 
     async def _call(self, name: str, method: str, *arguments: Any) -> Any:
         """Calls a replica of a model, and another one where that dies: nothing that is called changes more than its replica."""
-        handle = await self._handle(name)
+        return await self._retried(await self._handle(name), method, *arguments, note=name)
+
+    async def _ask(self, method: str, *arguments: Any) -> Any:
+        """Calls the ledger, and the next one where that dies: what is asked twice does no harm."""
+        return await self._retried(self._ledger, method, *arguments)
+
+    async def _retried(self, handle: Any, method: str, *arguments: Any, note: str = "") -> Any:
         for attempt in range(_ATTEMPTS):
             try:
                 return _unwrapped(await getattr(handle, method).remote(*arguments))
             except _LOST as error:
-                logger.warning("%s: a replica was lost: %s", name, type(error).__name__)
-                self._ledger.note_retry.remote(name)
+                logger.warning("%s of %s: a replica was lost: %s", method, note or "the ledger", type(error).__name__)
+                if note:
+                    self._ledger.note_retry.remote(note)
                 await asyncio.sleep(_RETRY_AFTER_S * 4**attempt)
-        raise Unavailable(f"no replica of model {_protocol.quoted(name)} answers")
+        raise Unavailable(f"no replica of {f'model {_protocol.quoted(note)}' if note else 'the ledger'} answers")
 
     async def _handle(self, name: str) -> Any:
         if name not in self._handles:
-            if name not in await self._ledger.overview.remote():
+            if name not in await self._ask("overview"):
                 raise NotFound(f"there is no model {_protocol.quoted(name)}")
             self._handles[name] = serve.get_app_handle(self._app_of(name))
         return self._handles[name]
@@ -182,7 +202,7 @@ class _RayBackend:
         return f"{self._app}-{name}"
 
     async def models(self) -> Mapping[str, Mapping[str, Any]]:
-        overview = await self._ledger.overview.remote()
+        overview = await self._ask("overview")
         return {**{name: {"version": 1, "ready": False} for name in self._handles}, **overview}
 
     async def infer(self, name: str, body: bytes, header_length: str | None, version: str) -> Answer:
@@ -198,8 +218,8 @@ class _RayBackend:
         if change.kind == "load" and name not in await self.models():
             return await self._start(name, change.path)
         await self._call(name, "try_change", change)
-        version = await self._ledger.add.remote(name, change)
-        _unwrapped(await self._ledger.wait_applied.remote(name, version))
+        version = await self._ask("add", name, change)
+        await self._ask("wait_applied", name, version)
         return version
 
     async def _start(self, name: str, path: str) -> int:
@@ -213,7 +233,7 @@ class _RayBackend:
         return 1
 
     async def samples(self) -> Iterable[Any]:
-        return await self._ledger.samples.remote()
+        return await self._ask("samples")
 
 
 def _last_error(app: str) -> str:

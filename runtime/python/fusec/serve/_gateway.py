@@ -249,35 +249,3 @@ async def _send(response: _Response, accepted: str, send: Callable[..., Awaitabl
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": response.status, "headers": raw})
     await send({"type": "http.response.body", "body": body})
-
-
-class LocalBackend:
-    """Models of this process, without replicas."""
-
-    def __init__(self, servers: Mapping[str, Any]):
-        self._servers = servers
-
-    def _server(self, name: str) -> Any:
-        if name not in self._servers:
-            raise NotFound(f"there is no model {_protocol.quoted(name)}")
-        return self._servers[name]
-
-    async def models(self) -> Mapping[str, Mapping[str, Any]]:
-        return {name: {"version": server.log.version, "ready": server.is_ready} for name, server in self._servers.items()}
-
-    async def infer(self, name: str, body: bytes, header_length: str | None, version: str) -> Answer:
-        return await self._server(name).infer(body, header_length, version)
-
-    async def describe(self, name: str, what: str) -> dict[str, Any]:
-        return self._server(name).metadata() if what == "metadata" else self._server(name).config()
-
-    async def rows_change(self, name: str, body: bytes, header_length: str | None) -> Change:
-        return self._server(name).rows_change(body, header_length)
-
-    async def change(self, name: str, change: Change) -> int:
-        return await self._server(name).change(change)
-
-    async def samples(self) -> Any:
-        return [({"model": name}, server.samples()) for name, server in self._servers.items()]
-
-

@@ -1,8 +1,8 @@
 """Who keeps the replicas of all models alike: the log of each model's changes, and how far each replica has come. It knows nothing of Ray.
 
 A change is tried on one replica first, which says what is wrong with it. What went well there is added here; the replicas follow, each at its own
-pace, and one that starts later begins with what the log has. The ledger has no file: should its process be lost, a new one takes the log of the
-replica that knows most.
+pace, and one that starts later begins with what the log has. The ledger has no file: should its process be lost, a new one takes the log of a
+replica.
 """
 
 from __future__ import annotations
@@ -40,32 +40,41 @@ class Ledger:
         self._retries: collections.Counter[str] = collections.Counter()
         self._news = asyncio.Condition()
 
-    def log(self, name: str) -> ChangeLog:
-        """The changes of a model."""
+    def _log(self, name: str) -> ChangeLog:
         return self._logs.setdefault(name, ChangeLog())
 
     async def add(self, name: str, change: Change) -> int:
         """Adds a change, and gives its version."""
-        version = self.log(name).add(change).version
+        version = self._log(name).add(change).version
         await self._tell()
         return version
 
-    async def hear(self, name: str, replica: str, report: Report, log: ChangeLog) -> ChangeLog:
-        """Notes the report of a replica that has applied `log`, and gives the log as it is."""
+    async def hear(self, name: str, replica: str, report: Report) -> int:
+        """Notes the report of a replica, and gives the version of the log: a replica below it asks for the changes `since`, and one above it
+        restores the log."""
         report.heard = time.monotonic()
         self._replicas.setdefault(name, {})[replica] = report
-        self.log(name).restore(log)
         await self._tell()
-        return self.log(name)
+        return self._log(name).version
 
-    async def follow(self, name: str, replica: str, report: Report, log: ChangeLog) -> ChangeLog:
-        """The same, but waits up to POLL_S seconds for the log to have more."""
-        await self.hear(name, replica, report, log)
+    async def follow(self, name: str, replica: str, report: Report) -> int:
+        """The same, but waits up to POLL_S seconds for another version than the replica's."""
+        await self.hear(name, replica, report)
         try:
-            await asyncio.wait_for(self._until(lambda: self.log(name).version > report.version), POLL_S)
+            await asyncio.wait_for(self._until(lambda: self._log(name).version != report.version), POLL_S)
         except asyncio.TimeoutError:
             pass
-        return self.log(name)
+        return self._log(name).version
+
+    def since(self, name: str, version: int) -> list[Change]:
+        """The changes behind a version."""
+        return self._log(name).since(version)
+
+    async def restore(self, name: str, log: ChangeLog) -> None:
+        """Takes the log of a replica, if it has more."""
+        if log.version > self._log(name).version:
+            self._logs[name] = log
+            await self._tell()
 
     async def leave(self, name: str, replica: str) -> None:
         """Forgets a replica that ends."""
@@ -95,7 +104,7 @@ class Ledger:
         """{model: {"version", "ready", "replicas"}}"""
         return {
             name: {
-                "version": self.log(name).version,
+                "version": self._log(name).version,
                 "ready": any(report.ready for report in self._alive(name).values()),
                 "replicas": len(self._alive(name)),
             }

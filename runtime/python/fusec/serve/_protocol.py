@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
 import numpy as np
@@ -33,7 +33,6 @@ class Infer:
     outputs: tuple[tuple[str, bool], ...] = ()  # names, and whether their data is binary; all of them if empty
     binary: bool = False  # of outputs that are not named
     timeout_ms: float | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 def quoted(value: Any) -> str:
@@ -76,12 +75,12 @@ def parse_infer(body: bytes, header_length: str | None, specs: Sequence[TensorSp
         tensors[name], end = _tensor(entry, known[name], body, end)
     if end != len(body):
         raise RequestError(f"{len(body) - end} bytes are left behind the binary data of the inputs")
-    outputs = tuple(_output(entry, bool(parameters.get("binary_data_output"))) for entry in _objects(request, "outputs"))
+    binary = bool(parameters.get("binary_data_output"))
+    outputs = tuple(_output(entry, binary) for entry in _objects(request, "outputs"))
     identity = request.get("id", "")
     if not isinstance(identity, str):
         raise RequestError("id is no string")
-    binary = bool(parameters.get("binary_data_output"))
-    return Infer(tensors, identity, outputs, binary, _timeout_ms(parameters), parameters)
+    return Infer(tensors, identity, outputs, binary, _timeout_ms(parameters))
 
 
 def _objects(request: Mapping[str, Any], key: str) -> list[dict[str, Any]]:

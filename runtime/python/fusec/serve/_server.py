@@ -44,7 +44,7 @@ class Answer:
 class ModelServer:
     """Serves the artifact at `path` under a name.
 
-    device: as fusec.load takes it. log: the changes that the model has had, for a replica that starts later than they came.
+    device: as fusec.load takes it.
     """
 
     def __init__(self, name: str, path: str | os.PathLike[str], device: Any = None, options: BatchOptions = BatchOptions()):
@@ -52,6 +52,7 @@ class ModelServer:
         self._path, self._device = os.fspath(path), device
         self._loaded: _Loaded | None = None
         self._changing = asyncio.Lock()
+        self._tried: tuple[str, str, str] | None = None  # the change that was applied last, if it was tried and has no version yet
         self._random = np.random.default_rng(0)
 
     # ---- its life ----
@@ -177,30 +178,26 @@ class ModelServer:
         ids, rows = (array.copy() for array in request.arrays)  # aligned, and without the body
         return Change("rows", name, ids=ids, rows=rows)
 
-    async def change(self, change: Change) -> int:
-        """Applies a change and notes it: for a model that has no other replicas. Gives the model's new version."""
-        await self.try_change(change)
-        self.log.add(change)
-        self.metrics.version = self.log.version
-        return self.log.version
-
     async def try_change(self, change: Change) -> None:
         """Applies a change that has no version yet. Raises RequestError where it cannot be applied; the model is as it was then."""
         async with self._changing:
             try:
                 await self._apply(change)
+                self._tried = change.what if change.kind != "rows" else None
             except fusec.NoDevice as error:
                 raise RequestError(str(error), 503) from None
             except fusec.Error as error:
                 raise RequestError(str(error)) from None
 
-    async def follow(self, log: ChangeLog) -> None:
-        """Applies what a log has that this model has not."""
+    async def follow(self, changes: Sequence[Change]) -> None:
+        """Applies changes with versions, as the log of all replicas has them behind this one's version."""
         async with self._changing:
-            for change in log.since(self.log.version):
-                await self._apply(change)
-            self.log = log
-            self.metrics.version = log.version
+            for change in changes:
+                if change.what != self._tried:
+                    await self._apply(change)
+                self._tried = None
+                self.log.add(change)
+                self.metrics.version = self.log.version
 
     async def rebase(self, changes: Sequence[Change]) -> None:
         """Applies changes below those of the log, which then hold again."""
@@ -209,6 +206,7 @@ class ModelServer:
                 await self._apply(change)
 
     async def _apply(self, change: Change) -> None:
+        self._tried = None
         if change.kind == "load":
             loaded, old = await self._load(change.path or self._path), self._loaded
             self._loaded = loaded

@@ -82,9 +82,6 @@ class Request:
     key: Any  # requests of equal keys may share a run
     rows: int  # what it counts for in a batch
 
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays)
-
 
 @dataclass
 class Signature:
