@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Times fusec.serve on this machine's CPU: what a replica adds to a run, and what 64 clients get of the model through Ray, beside onnxruntime
-behind the same batches and the same deployment.
+behind the same batches and the same deployment. It runs nothing on a GPU.
 
     PYTHONPATH=build/python PYTHON tests/benchmarks/serve.py [--model models/dlrm_dot.ts.onnx] [--seconds 5] [--rounds 3] [--json FILE]
 
 PYTHON has ray[serve], onnxruntime, onnx and numpy (.deps/serve of tests/python/nightly.sh). Everything runs with one thread in the model, so that
-Ray has the other cores. Three tables:
+Ray has the other cores. Four tables:
 
   overhead     one client, one request at a time, without Ray: the median of ModelServer.infer (protocol, queue, batch, copies, split) less
                the batching delay and the median of the model's own run in it, of a request that comes as rarely
   saturation   64 clients at a time, each with `rows` rows a request: rows a second through ModelServer.predict in one process, and through
                handles of Ray; "of bare" is their share of what the model alone does in a loop, in batches of the mean size that was reached
+  start        seconds of serve.run until the application of fusec.serve answers, and of one that returns its argument, both in a Ray that runs
   echo         what Ray takes without any model: the median of one call at a time through a handle to a deployment that returns its argument,
                and how many a second 64 clients make
 
@@ -217,6 +218,24 @@ async def echo(seconds):
     return {"call_ms": 1e3 * statistics.median(times), "calls_per_second": rate}
 
 
+async def starts(artifact):
+    """Seconds until an application is ready: of fusec.serve, and of a deployment that does nothing."""
+    from fusec.serve import app
+    from ray import serve
+
+    @serve.deployment
+    class Nothing:
+        pass
+
+    seconds = {}
+    for name, application in (("nothing", Nothing.bind()), ("fusec", app(artifact, device="cpu"))):
+        start = time.perf_counter()
+        await asyncio.to_thread(serve.run, application, name=name, route_prefix=None)
+        seconds[name] = time.perf_counter() - start
+        await asyncio.to_thread(serve.delete, name)
+    return seconds
+
+
 async def measure(artifact, args):
     import ray
     from ray import serve
@@ -228,6 +247,8 @@ async def measure(artifact, args):
         print("overhead", found["overhead"][-1], file=sys.stderr)
     ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False, logging_level="error")
     serve.start(proxy_location="Disabled")
+    found["start"] = min([await starts(artifact) for _ in range(args.rounds)], key=lambda seconds: seconds["fusec"])
+    print("start", found["start"], file=sys.stderr)
     found["echo"] = max([await echo(args.seconds) for _ in range(args.rounds)], key=lambda row: row["calls_per_second"])
     print("echo", found["echo"], file=sys.stderr)
     for rows in args.rows:
@@ -248,7 +269,8 @@ def tables(found):
     yield "| delay, ms | infer, p50 ms | of it the run | beyond delay and run |\n| --- | --- | --- | --- |"
     for row in found["overhead"]:
         yield f"| {row['delay_ms']:g} | {row['infer_ms']:.2f} | {row['run_ms']:.2f} | {row['overhead_ms']:.2f} |"
-    yield f"\nEcho through a handle: {found['echo']['call_ms']:.2f} ms, {found['echo']['calls_per_second']:,.0f} a second by {CLIENTS} clients\n"
+    yield f"\nStart: {found['start']['fusec']:.1f} s, of a deployment that does nothing {found['start']['nothing']:.1f} s"
+    yield f"Echo through a handle: {found['echo']['call_ms']:.2f} ms, {found['echo']['calls_per_second']:,.0f} a second by {CLIENTS} clients\n"
     yield "| rows a request | engine | through | requests a second | rows of a batch | rows a second of bare | of bare |\n" + "| --- " * 7 + "|"
     for row in found["saturation"]:
         yield (
@@ -265,13 +287,14 @@ def main():
     parser.add_argument("--rounds", default=3, type=int)
     parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
     args = parser.parse_args()
+    before = os.getloadavg()[0]  # of what else the machine did
     with tempfile.TemporaryDirectory() as folder:
         artifact = os.path.join(folder, "artifact")
         with contextlib.redirect_stderr(io.StringIO()):
             fusec.compile(args.model, artifact, target="cpu", cpu_level="native")
         found = asyncio.run(measure(artifact, args))
-    found = {"machine": f"{processor()}, {os.cpu_count()} cores, no GPU", "model": Path(args.model).name, "clients": CLIENTS, **found}
-    print(found["machine"], *tables(found), sep="\n")
+    found = {"machine": f"{processor()}, {os.cpu_count()} cores, no GPU", "load_average": before, "model": Path(args.model).name, "clients": CLIENTS, **found}
+    print(f"{found['machine']}, load average {before:.1f} before", *tables(found), sep="\n")
     if args.json:
         args.json.write_text(json.dumps(found, indent=1) + "\n")
 

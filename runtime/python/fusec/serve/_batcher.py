@@ -105,6 +105,8 @@ class Batcher:
         if self._is_closed:
             raise Unavailable("the model is being unloaded")
         if len(self._queue) >= self._options.max_queue:
+            self._queue = collections.deque(waiting for waiting in self._queue if not waiting.answer.done())
+        if len(self._queue) >= self._options.max_queue:
             raise QueueFull(f"{len(self._queue)} requests wait already")
         loop = asyncio.get_running_loop()
         waiting = _Waiting(request, loop.create_future())
