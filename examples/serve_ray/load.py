@@ -61,7 +61,9 @@ def watch():
         times = sorted(latencies.popleft() for _ in range(len(latencies)))
         requests, runs = batches()
         p50, p99 = (1e3 * times[int(part * len(times))] if times else float("nan") for part in (0.5, 0.99))
-        print(f"{second:3} s  {len(times):5} requests  p50 {p50:6.1f} ms  p99 {p99:6.1f} ms  {requests / max(1, runs):4.1f} requests a batch")
+        print(
+            f"{second:3} s  {len(times):5} requests  p50 {p50:6.1f} ms  p99 {p99:6.1f} ms  {requests / max(1, runs):4.1f} requests a batch"
+        )
 
 
 threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(CLIENTS)]

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Times fusec.serve on this machine's CPU: what a replica adds to a run, and what 64 clients get of the model through Ray, beside onnxruntime
-behind the same batches and the same deployment. It runs nothing on a GPU.
+"""Times fusec.serve on this machine's CPU: what a replica adds to a run, and what 64 clients get of the model through Ray, beside
+onnxruntime behind the same batches and the same deployment. It runs nothing on a GPU.
 
     PYTHONPATH=build/python PYTHON tests/benchmarks/serve.py [--model models/dlrm_dot.ts.onnx] [--seconds 5] [--rounds 3] [--json FILE]
 
-PYTHON has ray[serve], onnxruntime, onnx and numpy (.deps/serve of tests/python/nightly.sh). Everything runs with one thread in the model, so that
-Ray has the other cores. Four tables:
+PYTHON has ray[serve], onnxruntime, onnx and numpy (.deps/serve of tests/python/nightly.sh). Everything runs with one thread in the model,
+so that Ray has the other cores. Four tables:
 
   overhead     one client, one request at a time, without Ray: the median of ModelServer.infer (protocol, queue, batch, copies, split) less
                the batching delay and the median of the model's own run in it, of a request that comes as rarely
   saturation   64 clients at a time, each with `rows` rows a request: rows a second through ModelServer.predict in one process, and through
                handles of Ray; "of bare" is their share of what the model alone does in a loop, in batches of the mean size that was reached
-  start        seconds of serve.run until the application of fusec.serve answers, and of one that returns its argument, both in a Ray that runs
-  echo         what Ray takes without any model: the median of one call at a time through a handle to a deployment that returns its argument,
-               and how many a second 64 clients make
+  start        seconds of serve.run until an application of fusec.serve is ready, and one that does nothing, both in a Ray that runs
+  echo         what Ray takes without any model: the median of one call at a time through a handle to a deployment that returns its
+               argument, and how many a second 64 clients make
 
 Of each figure the best round counts. Other work on the machine disturbs all of them.
 """
@@ -257,7 +257,14 @@ async def measure(artifact, args):
                 rounds = [await measured(artifact, args.model, engine, rows, args.seconds) for _ in range(args.rounds)]
                 rate, batch = max(rounds)
                 bare = max(bare_rows(artifact, args.model, engine, max(1, round(batch)), 1) for _ in range(args.rounds))
-                row = {"engine": engine, "way": way, "rows": rows, "requests_per_second": rate, "batch_rows": batch, "bare_rows_per_second": bare}
+                row = {
+                    "engine": engine,
+                    "way": way,
+                    "rows": rows,
+                    "requests_per_second": rate,
+                    "batch_rows": batch,
+                    "bare_rows_per_second": bare,
+                }
                 found["saturation"].append({**row, "of_bare": rate * rows / bare})
                 print(found["saturation"][-1], file=sys.stderr)
     serve.shutdown()
@@ -270,8 +277,13 @@ def tables(found):
     for row in found["overhead"]:
         yield f"| {row['delay_ms']:g} | {row['infer_ms']:.2f} | {row['run_ms']:.2f} | {row['overhead_ms']:.2f} |"
     yield f"\nStart: {found['start']['fusec']:.1f} s, of a deployment that does nothing {found['start']['nothing']:.1f} s"
-    yield f"Echo through a handle: {found['echo']['call_ms']:.2f} ms, {found['echo']['calls_per_second']:,.0f} a second by {CLIENTS} clients\n"
-    yield "| rows a request | engine | through | requests a second | rows of a batch | rows a second of bare | of bare |\n" + "| --- " * 7 + "|"
+    echoed = found["echo"]
+    yield f"Echo through a handle: {echoed['call_ms']:.2f} ms, {echoed['calls_per_second']:,.0f} a second by {CLIENTS} clients\n"
+    yield (
+        "| rows a request | engine | through | requests a second | rows of a batch | rows a second of bare | of bare |\n"
+        + "| --- " * 7
+        + "|"
+    )
     for row in found["saturation"]:
         yield (
             f"| {row['rows']} | {row['engine']} | {row['way']} | {row['requests_per_second']:,.0f} | {row['batch_rows']:.0f} "
@@ -293,7 +305,13 @@ def main():
         with contextlib.redirect_stderr(io.StringIO()):
             fusec.compile(args.model, artifact, target="cpu", cpu_level="native")
         found = asyncio.run(measure(artifact, args))
-    found = {"machine": f"{processor()}, {os.cpu_count()} cores, no GPU", "load_average": before, "model": Path(args.model).name, "clients": CLIENTS, **found}
+    found = {
+        "machine": f"{processor()}, {os.cpu_count()} cores, no GPU",
+        "load_average": before,
+        "model": Path(args.model).name,
+        "clients": CLIENTS,
+        **found,
+    }
     print(f"{found['machine']}, load average {before:.1f} before", *tables(found), sep="\n")
     if args.json:
         args.json.write_text(json.dumps(found, indent=1) + "\n")

@@ -54,7 +54,9 @@ def make_artifacts():
     with contextlib.redirect_stderr(io.StringIO()):
         fusec.compile(MODEL, REPOSITORY / "dlrm", target="cpu", cpu_level="native")
         fusec.refit(REPOSITORY / "dlrm", FOLDER / "changed.onnx", REPOSITORY / "dlrm_tuesday")
-        fusec.compile(ROOT / "models/lora_mlp.ts.onnx", REPOSITORY / "lora", target="cpu", cpu_level="native", adapters={"slots": 2, "rank": 5})
+        fusec.compile(
+            ROOT / "models/lora_mlp.ts.onnx", REPOSITORY / "lora", target="cpu", cpu_level="native", adapters={"slots": 2, "rank": 5}
+        )
 
 
 class Client:
@@ -187,7 +189,9 @@ class Served(unittest.TestCase):
 
     def post(self, path, body):
         headers = {**TOKEN, "content-type": "application/json"}
-        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", json.dumps(body).encode(), headers)) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", json.dumps(body).encode(), headers)
+        ) as answer:
             return json.loads(answer.read())
 
     def test_the_client_of_triton(self):
@@ -349,7 +353,10 @@ class UserConfig(unittest.TestCase):
         self.addCleanup(serve.shutdown)
         serve.start(http_options={"host": "127.0.0.1", "port": port})
         configured = {"user_config": {"weights": str(REPOSITORY / "dlrm_tuesday")}, **QUICK}
-        serve.run(app(REPOSITORY / "dlrm", device="cpu", gateway=GatewayOptions(str(REPOSITORY), "secret"), model_options=configured), name="fusec")
+        serve.run(
+            app(REPOSITORY / "dlrm", device="cpu", gateway=GatewayOptions(str(REPOSITORY), "secret"), model_options=configured),
+            name="fusec",
+        )
         with Load(port, ["dlrm_tuesday"], threads=1) as load:
             load.more()
         load.check(self)

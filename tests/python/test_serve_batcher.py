@@ -15,6 +15,7 @@ from fusec.serve import BatchOptions, DeadlineExceeded, QueueFull, RequestError,
 from fusec.serve._batcher import Lane
 from fusec.serve._changes import Change
 from fusec.serve._server import ModelServer
+from fusec.serve._signature import OutputRows, Signature, TensorSpec
 from support import FOLDER, artifact
 
 MODELS = pathlib.Path(__file__).resolve().parents[1] / "end_to_end" / "models"
@@ -111,7 +112,7 @@ class Batches(unittest.IsolatedAsyncioTestCase):
         await self.check_joined(server, requests)
 
     async def test_bags_with_the_end_of_the_last(self):
-        server = await self.served(compiled("offsets", MODELS / "offset_bags.ts.onnx"))
+        server = await self.served(compiled("offsets", MODELS / "offset_bags.dynamo.onnx"))
         random = np.random.default_rng(0)
         request = lambda *offsets: {
             "bag_ids": random.integers(0, 9, offsets[-1]),
@@ -123,6 +124,12 @@ class Batches(unittest.IsolatedAsyncioTestCase):
         late = {**request(0, 2, 4), "offsets": np.array([1, 2, 4])}
         answers = await asyncio.gather(server.predict(late), server.predict(request(0, 2)))
         np.testing.assert_allclose(answers[0]["y"], server._loaded.model(**late), rtol=1e-6)
+
+    async def test_a_place_in_a_history_stays(self):
+        server = await self.served(compiled("gru4rec", MODELS / "gru4rec.ts.onnx"))
+        signature, random = server._loaded.signature, np.random.default_rng(0)
+        requests = [dict(zip((spec.name for spec in signature.inputs), signature.example(rows, random).arrays)) for rows in (1, 3, 2)]
+        await self.check_joined(server, requests)
 
     async def test_adapters_by_row(self):
         path = compiled("lora", MODELS.parents[2] / "models/lora_mlp.ts.onnx", adapters={"slots": 2, "rank": 5})
@@ -195,7 +202,9 @@ class Batches(unittest.IsolatedAsyncioTestCase):
             self.assertEqual((load.call_count, server.log.version), (1, 2))
             await server.follow([Change("load", path=os.fspath(artifact("pair")), version=3)])
             self.assertEqual((load.call_count, server.log.version), (2, 3))
-        self.assertEqual(set(await server.predict({"a": np.zeros((1, 3), np.float32), "b": np.zeros((1, 5), np.float32)})), {"both", "twice"})
+        self.assertEqual(
+            set(await server.predict({"a": np.zeros((1, 3), np.float32), "b": np.zeros((1, 5), np.float32)})), {"both", "twice"}
+        )
 
     async def test_a_failure_of_the_model_is_told_and_looked_into(self):
         server = await self.served(artifact("sum"), BatchOptions(max_delay_ms=0, lanes=1))
@@ -238,7 +247,40 @@ class Batches(unittest.IsolatedAsyncioTestCase):
             ({"a": a, "b": b[0]}, r'input "b" has 1 dims, expected 2: "b" f32\[batch, 5\]'),
             ({"a": a, "b": b[:1]}, 'input "b" has 1 as dim 0, expected 2, as "batch" of another input'),
             ({"a": b, "b": b}, 'input "a" has 5 as dim 1, expected 3'),
-            ({"a": np.zeros((70000, 3), np.float32), "b": np.zeros((70000, 5), np.float32)}, '"batch" is 70000, the model takes 0 to 65536'),
+            (
+                {"a": np.zeros((70000, 3), np.float32), "b": np.zeros((70000, 5), np.float32)},
+                '"batch" is 70000, the model takes 0 to 65536',
+            ),
         ):
             with self.assertRaisesRegex(RequestError, text):
                 await server.predict(tensors)
+
+
+class Lengths(unittest.TestCase):
+    """Of bags: no shift is needed, but they must add up to the ids of their request."""
+
+    spec = lambda name, dim, **more: TensorSpec(name, "i64", np.dtype(np.int64), (dim,), **more)
+    signature = Signature(
+        (spec("ids", "n"), spec("lengths", "batch", counts="n", adds_up=True)),
+        (spec("sums", "batch"),),
+        {"n": (0, 100), "batch": (1, 100)},
+        "batch",
+        frozenset({"n", "batch"}),
+        output_rows=(OutputRows("batch"),),
+    )
+
+    def request(self, ids, lengths):
+        return self.signature.request({"ids": np.arange(ids), "lengths": np.array(lengths)})
+
+    def test_requests_join_where_they_add_up(self):
+        first, second = self.request(3, [1, 2]), self.request(2, [2])
+        self.assertEqual(first.key, second.key)
+        for wrong in (self.request(3, [1, 1]), self.request(3, [4, -1])):
+            self.assertNotEqual(first.key, wrong.key)
+        out = np.empty(3, np.int64)
+        self.signature.join([first, second], 1, out)
+        self.assertEqual((out.tolist(), self.signature.joined_sizes([first, second])), ([1, 2, 2], {"n": 5, "batch": 3}))
+        answers = self.signature.split([np.array([3, 4, 5])], [first, second])
+        self.assertEqual([answer[0].tolist() for answer in answers], [[3, 4], [5]])
+        example = self.signature.example(4, np.random.default_rng(0))
+        self.assertEqual(example.arrays[1].sum(), example.sizes["n"])

@@ -84,7 +84,7 @@ class Http(unittest.IsolatedAsyncioTestCase):
         self.gateway = Gateway(LocalBackend(self.servers), self.options)
 
     async def ask(self, method, path, body=b"", headers={}, pieces=None):
-        """(status, headers, body) of an answer. The body of the request comes in pieces; None is a client that hangs up, ... one that stalls."""
+        """(status, headers, body) of an answer. The request's body comes in pieces; None is a client that hangs up, ... one that stalls."""
         sent, left = [], list(pieces or [body])
 
         async def receive():
@@ -150,7 +150,9 @@ class Http(unittest.IsolatedAsyncioTestCase):
             body = json.dumps({"inputs": [{**entry, "data": x.tolist()}]}).encode()
             _, answer = await self.ask_json("POST", f"/v2/models/{name}/infer", body)
             self.assertEqual(answer["outputs"][0]["data"], (x + x).ravel().tolist())
-            head = json.dumps({"inputs": [{**entry, "parameters": {"binary_data_size": 16}}], "parameters": {"binary_data_output": True}}).encode()
+            head = json.dumps(
+                {"inputs": [{**entry, "parameters": {"binary_data_size": 16}}], "parameters": {"binary_data_output": True}}
+            ).encode()
             _, found, answer = await self.infer(name, head + x.astype(dtype).tobytes(), {HEADER_LENGTH: str(len(head))})
             np.testing.assert_array_equal(np.frombuffer(answer[int(found[HEADER_LENGTH]) :], dtype), (x + x).ravel().astype(dtype))
 
@@ -218,7 +220,10 @@ class Http(unittest.IsolatedAsyncioTestCase):
             ([{**entry, "parameters": 3}], "parameters is no object"),
             ([{**binary, "parameters": {"binary_data_size": 15}}], "has 15 bytes of binary data, but its shape needs 16"),
             ([{**binary, "parameters": {"binary_data_size": "16"}}], 'has "16" bytes of binary data'),
-            ([{**binary, "shape": [2, 4], "parameters": {"binary_data_size": 32}}], "has 32 bytes of binary data, but the body has 16 left"),
+            (
+                [{**binary, "shape": [2, 4], "parameters": {"binary_data_size": 32}}],
+                "has 32 bytes of binary data, but the body has 16 left",
+            ),
             ([{**binary, "data": []}], "has both data and binary data"),
             ([{**binary, "parameters": {"shared_memory_region": "r"}}], "is in shared memory"),
             ([entry], "16 bytes are left behind the binary data"),
@@ -248,7 +253,9 @@ class Http(unittest.IsolatedAsyncioTestCase):
         await self.check_refused(400, r"index 3 at position \[1\]", "POST", "/v2/models/lookup/infer", body, headers)
         body, _ = body_of({"ids": np.array([2**40])}, binary=False)
         await self.check_refused(400, "index 1099511627776", "POST", "/v2/models/lookup/infer", body)
-        await self.check_refused(400, "outside -9223372036854775808", "POST", "/v2/models/lookup/infer", body.replace(b"1099511627776", b"9223372036854775808"))
+        await self.check_refused(
+            400, "outside -9223372036854775808", "POST", "/v2/models/lookup/infer", body.replace(b"1099511627776", b"9223372036854775808")
+        )
 
     async def test_bodies_are_refused_while_they_come(self):
         path = "/v2/models/sum/infer"
@@ -258,7 +265,9 @@ class Http(unittest.IsolatedAsyncioTestCase):
         bomb = gzip.compress(b" " * 1_000_000)
         await self.check_refused(413, "too many bytes when it is unpacked", "POST", path, bomb, {"content-encoding": "gzip"})
         await self.check_refused(400, "the compressed body is damaged", "POST", path, b"{}", {"content-encoding": "gzip"})
-        await self.check_refused(400, "the compressed body ends early", "POST", path, gzip.compress(b"{}")[:-4], {"content-encoding": "gzip"})
+        await self.check_refused(
+            400, "the compressed body ends early", "POST", path, gzip.compress(b"{}")[:-4], {"content-encoding": "gzip"}
+        )
         await self.check_refused(415, 'Content-Encoding is "br"', "POST", path, b"{}", {"content-encoding": "br"})
         await self.check_refused(408, "the body was not there within 0.2 s", "POST", path, pieces=[b"{", ...])
         self.assertIsNone(await self.ask("POST", path, pieces=[b"{", None]))
@@ -266,7 +275,12 @@ class Http(unittest.IsolatedAsyncioTestCase):
     # ---- changes ----
 
     async def test_changes_need_a_token(self):
-        requests = ("/v2/repository/models/sum/load", "/v2/repository/models/sum/unload", "/admin/models/sum/weights", "/admin/models/sum/rows")
+        requests = (
+            "/v2/repository/models/sum/load",
+            "/v2/repository/models/sum/unload",
+            "/admin/models/sum/weights",
+            "/admin/models/sum/rows",
+        )
         for path in requests:
             await self.check_refused(401, "Authorization", "POST", path)
             await self.check_refused(401, "Authorization", "POST", path, headers={"authorization": "Bearer other"})
@@ -330,7 +344,9 @@ class Http(unittest.IsolatedAsyncioTestCase):
         body, _ = body_of({"x": np.zeros((1, 4), np.float32)}, binary=False)
         _, answer = await self.ask_json("POST", "/v2/models/sum/infer", body)
         self.assertEqual((answer["model_version"], answer["outputs"][0]["data"]), ("2", [1, 2, 3, 4]))
-        await self.check_refused(400, "artifact|program|weights", "POST", "/admin/models/lookup/weights", b'{"artifact": "sum_refitted"}', TOKEN)
+        await self.check_refused(
+            400, "artifact|program|weights", "POST", "/admin/models/lookup/weights", b'{"artifact": "sum_refitted"}', TOKEN
+        )
 
     async def test_adapters_need_slots(self):
         (FOLDER / "adapter").mkdir(exist_ok=True)

@@ -33,8 +33,9 @@ def parser() -> argparse.ArgumentParser:
     batch, gateway = BatchOptions(), GatewayOptions()
     parser = argparse.ArgumentParser(
         prog="python -m fusec.serve",
-        description="Serves artifacts over HTTP in the Open Inference Protocol, on Ray Serve. RAY_ADDRESS names a cluster; without it Ray is started "
-        f"here. {TOKEN_VARIABLE} is the token of requests that change the server (load, unload, weights, rows, adapters); without it they are off.",
+        description="Serves artifacts over HTTP in the Open Inference Protocol, on Ray Serve. RAY_ADDRESS names a cluster; without it Ray "
+        f"is started here. {TOKEN_VARIABLE} is the token of requests that change the server (load, unload, weights, rows, adapters); without "
+        "it they are off.",
     )
     add = parser.add_argument
     add("models", nargs="*", type=_model, metavar="[NAME=]FOLDER", help="an artifact, and what requests call it (the folder's name)")
@@ -82,7 +83,11 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     serve.run(application, name="fusec")
-    print(f"fusec.serve: http://{host}:{port}/v2 has {', '.join(name for name, _ in arguments.models) or 'no model yet'}", file=sys.stderr, flush=True)
+    print(
+        f"fusec.serve: http://{host}:{port}/v2 has {', '.join(name for name, _ in arguments.models) or 'no model yet'}",
+        file=sys.stderr,
+        flush=True,
+    )
     ended.wait()
     serve.shutdown()
     ray.shutdown()

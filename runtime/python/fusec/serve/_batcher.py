@@ -1,5 +1,5 @@
-"""Requests of one model, gathered into batches: an event loop gathers, and each lane, a thread with a context of the model, runs one batch while
-the next one gathers."""
+"""Requests of one model, gathered into batches: an event loop gathers, and each lane, a thread with a context of the model, runs one batch
+while the next one gathers."""
 
 from __future__ import annotations
 
@@ -175,7 +175,9 @@ class Batcher:
                 continue
             request = waiting.request
             grown = {name: sizes[name] + request.sizes[name] for name in self._signature.joined}
-            fits = rows + request.rows <= self._options.max_rows and all(size <= self._signature.dims[name][1] for name, size in grown.items())
+            fits = rows + request.rows <= self._options.max_rows and all(
+                size <= self._signature.dims[name][1] for name, size in grown.items()
+            )
             if request.key == first.request.key and fits:
                 batch.append(waiting)
                 sizes.update(grown)

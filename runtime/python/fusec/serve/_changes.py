@@ -1,7 +1,8 @@
 """What has changed a model since it was loaded: the log that every replica of it follows.
 
-A change has a version, which counts from 2 on: 1 is the artifact as it was loaded. A log keeps what a replica that comes later needs, and no more:
-new weights end the time of older ones and of rows, an adapter that of the adapter before in its slot, and rows of one table become one change.
+A change has a version, which counts from 2 on: 1 is the artifact as it was loaded. A log keeps what a replica that comes later needs, and
+no more: new weights end the time of older ones and of rows, an adapter that of the adapter before in its slot, and rows of one table become
+one change.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Change:
-    """weights: `path` is an artifact of fusec.refit. rows: `ids` and `rows` go into the table `subject`. adapter: `path` is loaded into the slot
-    `subject`, or "" empties it. load and unload: the model of the artifact at `path`, and none."""
+    """weights: `path` is an artifact of fusec.refit. rows: `ids` and `rows` go into the table `subject`. adapter: `path` is loaded into the
+    slot `subject`, or "" empties it. load and unload: the model of the artifact at `path`, and none."""
 
     kind: str
     subject: str = ""

@@ -129,7 +129,8 @@ class ModelDeployment:
         await self._server.check_health()
 
     async def reconfigure(self, user_config: Mapping[str, Any]) -> None:
-        """Ray's user_config: {"weights": path of an artifact of fusec.refit, "adapters": {slot: path}}. What came through the gateway lies above."""
+        """Ray's user_config: {"weights": path of an artifact of fusec.refit, "adapters": {slot: path}}. What came through the gateway lies
+        above."""
         unknown = set(user_config) - {"weights", "adapters"}
         if unknown:
             raise ValueError(f"user_config has {', '.join(sorted(unknown))}; it takes weights and adapters")

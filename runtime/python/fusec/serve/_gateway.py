@@ -1,5 +1,5 @@
-"""The HTTP face of a server: an ASGI application that reads bodies within limits, knows the paths of the Open Inference Protocol and those that
-change the server, and asks a backend for the rest. It knows nothing of Ray."""
+"""The HTTP face of a server: an ASGI application that reads bodies within limits, knows the paths of the Open Inference Protocol and those
+that change the server, and asks a backend for the rest. It knows nothing of Ray."""
 
 from __future__ import annotations
 
@@ -84,7 +84,9 @@ class Gateway:
         self._backend, self._options = backend, options
         self._repository = Repository(options.repository)
 
-    async def __call__(self, scope: Mapping[str, Any], receive: Callable[[], Awaitable[dict[str, Any]]], send: Callable[..., Awaitable[None]]) -> None:
+    async def __call__(
+        self, scope: Mapping[str, Any], receive: Callable[[], Awaitable[dict[str, Any]]], send: Callable[..., Awaitable[None]]
+    ) -> None:
         if scope["type"] == "lifespan":
             for kind in ("startup", "shutdown"):
                 await receive()

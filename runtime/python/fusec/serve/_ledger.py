@@ -1,8 +1,8 @@
 """Who keeps the replicas of all models alike: the log of each model's changes, and how far each replica has come. It knows nothing of Ray.
 
-A change is tried on one replica first, which says what is wrong with it. What went well there is added here; the replicas follow, each at its own
-pace, and one that starts later begins with what the log has. The ledger has no file: should its process be lost, a new one takes the log of a
-replica.
+A change is tried on one replica first, which says what is wrong with it. What went well there is added here; the replicas follow, each at
+its own pace, and one that starts later begins with what the log has. The ledger has no file: should its process be lost, a new one takes
+the log of a replica.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Ledger:
         return version
 
     async def hear(self, name: str, replica: str, report: Report) -> int:
-        """Notes the report of a replica, and gives the version of the log: a replica below it asks for the changes `since`, and one above it
-        restores the log."""
+        """Notes the report of a replica, and gives the version of the log: a replica below it asks for the changes `since`, and one above
+        it restores the log."""
         report.heard = time.monotonic()
         self._replicas.setdefault(name, {})[replica] = report
         await self._tell()

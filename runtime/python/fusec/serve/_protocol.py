@@ -1,6 +1,7 @@
 """The Open Inference Protocol, version 2, over HTTP: bytes to arrays and back, with the binary tensor extension and compression.
 
-https://github.com/kserve/open-inference-protocol has the protocol, Triton's extension_binary_data.md the extension. Nothing here knows a server.
+https://github.com/kserve/open-inference-protocol has the protocol, Triton's extension_binary_data.md the extension. Nothing here knows a
+server.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from fusec.serve._signature import Signature, TensorSpec
 
 HEADER_LENGTH = "inference-header-content-length"
 _DATATYPES = {
-    "f32": "FP32", "f16": "FP16", "bf16": "BF16", "f64": "FP64", "bool": "BOOL", "i8": "INT8", "i16": "INT16", "i32": "INT32", "i64": "INT64",
+    "f32": "FP32", "f16": "FP16", "bf16": "BF16", "f64": "FP64", "bool": "BOOL",
+    "i8": "INT8", "i16": "INT16", "i32": "INT32", "i64": "INT64",
     "u8": "UINT8", "u16": "UINT16", "u32": "UINT32", "u64": "UINT64",
 }  # fmt: skip
 _LONGEST_QUOTE = 200  # of what a client sent, in an error
@@ -178,7 +180,12 @@ def select_outputs(request: Infer, specs: Sequence[TensorSpec]) -> list[tuple[in
 
 
 def format_infer(
-    model: str, version: int, request: Infer, specs: Sequence[TensorSpec], results: Sequence[np.ndarray], selected: Sequence[tuple[int, bool]]
+    model: str,
+    version: int,
+    request: Infer,
+    specs: Sequence[TensorSpec],
+    results: Sequence[np.ndarray],
+    selected: Sequence[tuple[int, bool]],
 ) -> tuple[bytes, int | None]:
     """The body of an answer, and where its JSON ends if binary data follows."""
     outputs, parts = [], []
@@ -205,34 +212,38 @@ def check_version(version: str, current: int, model: str) -> None:
         raise NotFound(f"model {quoted(model)} has version {current}, not {quoted(version)}")
 
 
+def _tensors(specs: Sequence[TensorSpec], datatype: str, prefix: str, shape: str) -> list[dict[str, Any]]:
+    """Names, datatypes and shapes under the protocol's keys; a dim that requests choose is -1."""
+    return [
+        {
+            "name": spec.name,
+            datatype: prefix + _DATATYPES[spec.dtype_name],
+            shape: [dim if isinstance(dim, int) else -1 for dim in spec.shape],
+        }
+        for spec in specs
+    ]
+
+
 def model_metadata(name: str, version: int, signature: Signature) -> dict[str, Any]:
-    """Of GET v2/models/NAME. A dim that requests choose is -1."""
-
-    def tensors(specs: Sequence[TensorSpec]) -> list[dict[str, Any]]:
-        return [
-            {"name": spec.name, "datatype": _DATATYPES[spec.dtype_name], "shape": [dim if isinstance(dim, int) else -1 for dim in spec.shape]}
-            for spec in specs
-        ]
-
-    return {
-        "name": name, "versions": [str(version)], "platform": "fusec", "inputs": tensors(signature.inputs), "outputs": tensors(signature.outputs)
-    }  # fmt: skip
+    """Of GET v2/models/NAME."""
+    inputs, outputs = (_tensors(specs, "datatype", "", "shape") for specs in (signature.inputs, signature.outputs))
+    return {"name": name, "versions": [str(version)], "platform": "fusec", "inputs": inputs, "outputs": outputs}
 
 
 def model_config(name: str, signature: Signature, max_rows: int, max_delay_ms: float) -> dict[str, Any]:
-    """Of GET v2/models/NAME/config, in the words of Triton's model configuration. Requests bring their batch dim themselves (max_batch_size 0)."""
-
-    def tensors(specs: Sequence[TensorSpec]) -> list[dict[str, Any]]:
-        return [
-            {"name": spec.name, "data_type": "TYPE_" + _DATATYPES[spec.dtype_name], "dims": [dim if isinstance(dim, int) else -1 for dim in spec.shape]}
-            for spec in specs
-        ]
-
+    """Of GET v2/models/NAME/config, in the words of Triton's model configuration. Requests bring their batch dim themselves, which is what
+    a max_batch_size of 0 says there."""
+    inputs, outputs = (_tensors(specs, "data_type", "TYPE_", "dims") for specs in (signature.inputs, signature.outputs))
+    joined = ",".join(sorted(signature.joined)) if signature.can_join else ""
     config: dict[str, Any] = {
-        "name": name, "platform": "fusec", "backend": "fusec", "max_batch_size": 0,
-        "input": tensors(signature.inputs), "output": tensors(signature.outputs),
-        "parameters": {"joined_dims": {"string_value": ",".join(sorted(signature.joined)) if signature.can_join else ""}},
-    }  # fmt: skip
+        "name": name,
+        "platform": "fusec",
+        "backend": "fusec",
+        "max_batch_size": 0,
+        "input": inputs,
+        "output": outputs,
+        "parameters": {"joined_dims": {"string_value": joined}},
+    }
     if signature.can_join:
         config["dynamic_batching"] = {"preferred_batch_size": [max_rows], "max_queue_delay_microseconds": round(1000 * max_delay_ms)}
     return config

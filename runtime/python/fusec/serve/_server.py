@@ -83,7 +83,8 @@ class ModelServer:
         return _Loaded(model, signature, Batcher(model, signature, self.options, self.metrics, lambda: self.log.version))
 
     async def check_health(self) -> None:
-        """After a failure that was no request's fault, runs the model once. Raises where it does not run any more, as after an error of its GPU."""
+        """After a failure that was no request's fault, runs the model once. Raises where it does not run any more, as after an error of its
+        GPU."""
         loaded = self._loaded
         if loaded is not None and loaded.batcher.has_failed:
             request = loaded.signature.example(1, self._random)
@@ -167,7 +168,9 @@ class ModelServer:
         parameters = _protocol.parse_json(body[:end]).get("parameters")
         name = parameters.get("table") if isinstance(parameters, dict) else None
         if not isinstance(name, str) or name not in tables:
-            raise RequestError(f"the parameter table is {_protocol.quoted(name)}, the model has {', '.join(map(_protocol.quoted, tables)) or 'none'}")
+            raise RequestError(
+                f"the parameter table is {_protocol.quoted(name)}, the model has {', '.join(map(_protocol.quoted, tables)) or 'none'}"
+            )
         table = tables[name]
         specs = [
             TensorSpec("ids", "i64", np.dtype(np.int64), ("count",)),

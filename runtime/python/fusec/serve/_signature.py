@@ -1,7 +1,8 @@
 """What the requests of a model look like, how several become one run, and how its results are split again.
 
-A run joins requests along the first axes of their inputs. The dims that stand there and nowhere else are the model's *joined* dims: `batch`, and
-of ragged bags the number of ids. Three kinds of inputs say positions along a joined dim, and are shifted by what the requests before take of it:
+A run joins requests along the first axes of their inputs. The dims that stand there and nowhere else are the model's *joined* dims:
+`batch`, and of ragged bags the number of ids. Three kinds of inputs say positions along a joined dim, and are shifted by what the requests
+before take of it:
 
     a map        request_of_item i64[batch], whose values count `requests`
     offsets      i64[batch], where in `ids` the bag of each row begins; i64[bounds] also has the end of the last bag, which is the beginning
@@ -10,8 +11,8 @@ of ragged bags the number of ids. Three kinds of inputs say positions along a jo
 
 All other dims are *shared*: requests are joined where they agree on them. So are inputs that have no joined dim: their bytes must agree.
 
-Which inputs these are, an artifact's manifest says by the limits of their values. What it cannot say is whether the rows of a model depend on
-each other; `ModelServer` therefore compares joined requests with single ones before it joins any.
+Which inputs these are, an artifact's manifest says by the limits of their values. What it cannot say is whether the rows of a model depend
+on each other; `ModelServer` therefore compares joined requests with single ones before it joins any.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import json
 import math
 import pathlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Mapping, Sequence
 
 import numpy as np
@@ -142,8 +143,8 @@ class Signature:
         return tuple(shared)
 
     def _positions_fit(self, arrays: list[np.ndarray], sizes: dict[str, int]) -> bool:
-        """Whether the positions in a request are its own: those of others must not be reached, nor its own be left over. A request that does
-        not keep to this runs alone, where it means what it says."""
+        """Whether the positions in a request are its own: those of others must not be reached, nor its own be left over. A request that
+        does not keep to this runs alone, where it means what it says."""
         for spec, array in zip(self.inputs, arrays):
             if not spec.counts:
                 continue
@@ -199,7 +200,7 @@ class Signature:
         """A random request whose joined dims are near `rows`; the ids and positions in it are valid."""
         sizes = {}
         for number, (name, (low, high)) in enumerate(sorted(self.dims.items())):
-            wanted = rows + number * (name in self.joined) if name in self.joined else max(low, 2)
+            wanted = rows + number + (name in self.fences) if name in self.joined else max(low, 2)
             sizes[name] = min(max(wanted, low), high)
         tensors = {}
         for spec in self.inputs:
@@ -233,7 +234,9 @@ def read_signature(model: Any) -> Signature:
     dims = model.dims
     inputs = [_spec(info, about[info.name], dims) for info in model.inputs]
     outputs = [_spec(info, {}, dims) for info in model.outputs]
-    limits = {name: [int(limit) if limit.isdigit() else limit for limit in entry.get("index_limits", ["2"])] for name, entry in about.items()}
+    limits = {
+        name: [int(limit) if limit.isdigit() else limit for limit in entry.get("index_limits", ["2"])] for name, entry in about.items()
+    }
     signature = Signature(tuple(inputs), tuple(outputs), dims, "", limits=limits)
     if any(entry.get("sizes") for entry in manifest["outputs"]):
         return signature  # only the data of a run tell how its results would be split
@@ -247,6 +250,10 @@ def read_signature(model: Any) -> Signature:
     signature.output_rows = tuple(OutputRows(match["dim"], int(match["factor"] or 1), int(match["less"] or 0)) for match in rows if match)
     signature.fences = frozenset(rows.dim for rows in signature.output_rows if rows.less)
     signature.joined = frozenset(joined)
+    # A position along a shared dim, such as the last place of a history, is the same in every run.
+    signature.inputs = tuple(
+        spec if spec.ascending or spec.adds_up or spec.counts in joined else replace(spec, counts="") for spec in inputs
+    )
     if _all_positions_are_joined(signature):
         signature.row_dim = signature.output_rows[0].dim
     return signature
@@ -264,10 +271,12 @@ def _spec(info: Any, entry: Mapping[str, Any], dims: Mapping[str, Any]) -> Tenso
 
 
 def _all_positions_are_joined(signature: Signature) -> bool:
-    """Whether each position counts a joined dim that has no fence, and each fence is one of offsets and of nothing else."""
+    """Whether offsets and other positions count joined dims that have no fence, and each fence is one of offsets and of nothing else."""
     for spec in signature.inputs:
         if spec.counts and (spec.counts not in signature.joined or spec.counts in signature.fences or len(spec.shape) != 1):
             return False
         if spec.shape and spec.shape[0] in signature.fences and not (spec.counts and spec.ascending):
             return False
-    return all(rows.less == (rows.dim in signature.fences) and rows.factor == 1 for rows in signature.output_rows if rows.dim in signature.fences)
+    return all(
+        rows.less == (rows.dim in signature.fences) and rows.factor == 1 for rows in signature.output_rows if rows.dim in signature.fences
+    )
