@@ -332,10 +332,18 @@ class Served(unittest.TestCase):
             for connection in stalled:
                 with connection:
                     self.assertIn(b" 408 ", connection.recv(1000))
-            cancelled = [self._raw(head % len(body) + body) for body in [json.dumps({"inputs": []}).encode()] * 20]
-            for connection in cancelled:
-                connection.close()
+            row = [{"name": "in0", "datatype": "FP32", "shape": [1, 13], "data": [0] * 13}]
+            row += [{"name": "in1", "datatype": "INT64", "shape": [1, 26], "data": [0] * 26}]
+            body = json.dumps({"inputs": row}).encode()
+            # Those who hang up while their request waits for others: some of them before it runs.
+            wait_until(lambda: self._hang_up(head % len(body) + body) or 'status="499"' in self.metrics())
         load.check(self)
+
+    def _hang_up(self, data):
+        connections = [self._raw(data) for _ in range(20)]
+        time.sleep(0.05)
+        for connection in connections:
+            connection.close()
 
     def _raw(self, data):
         connection = socket.create_connection(("127.0.0.1", self.port), 20)
