@@ -188,7 +188,7 @@ class _RayBackend:
             except _LOST as error:
                 logger.warning("%s of %s: a replica was lost: %s", method, note or "the ledger", type(error).__name__)
                 if note:
-                    self._ledger.note_retry.remote(note)
+                    await self._ask("note_retry", note)  # a call that nobody waits for may be dropped
                 await asyncio.sleep(_RETRY_AFTER_S * 4**attempt)
         raise Unavailable(f"no replica of {f'model {_protocol.quoted(note)}' if note else 'the ledger'} answers")
 
