@@ -8,7 +8,8 @@
 #                                     unit, pass and error tests again, fusec built with AddressSanitizer and UndefinedBehaviorSanitizer
 #          tests/run.sh --nightly     the latter; pages of fusec report in a headless Chromium, which is installed where it is missing;
 #                                     10,000 random graphs, other ones every day, fused and compiled for the CPU, against the interpreter;
-#                                     a tenth of them by every kernel that may be tried, and by the text for GPUs; and as many random
+#                                     all kernels of products and all faults of them by the emulation of a GPU; a tenth of the graphs
+#                                     by every kernel that may be tried, and by the text for GPUs; and as many random
 #                                     sequences of runs on a CUDA driver of our own; 20,000 random ONNX models; all mutants of manifests;
 #                                     rows of --batch-invariant models in all batches of 1 to 300; then tests/python/nightly.sh
 set -euo pipefail
@@ -50,6 +51,7 @@ case ${1:-} in
   export FUSEC_PROPERTY_SEED=${FUSEC_PROPERTY_SEED:-$(($(date +%s) / 86400 * 10000))}
   echo "these graphs again: FUSEC_PROPERTY_SEED=$FUSEC_PROPERTY_SEED FUSEC_PROPERTY_RUNS=$FUSEC_PROPERTY_RUNS tests/run.sh --nightly"
   nice -n 19 "$folder/tests/property_tests" --gtest_filter=CodegenProperty.CpuAnswersMatch
+  FUSEC_EMULATION=all nice -n 19 "$folder/tests/property_tests" --gtest_filter='Emulation.*'
   export FUSEC_PROPERTY_RUNS=$(((FUSEC_PROPERTY_RUNS + 9) / 10))
   nice -n 19 "$folder/tests/property_tests" --gtest_filter=CodegenProperty.CandidatesOfTuningMatch:CodegenProperty.GpuAnswersMatch
   nice -n 19 "$folder/tests/serving_tests" --gtest_filter='RandomRuns.*'

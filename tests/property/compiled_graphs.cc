@@ -17,6 +17,7 @@
 #include "compiler/package/artifact_writer.h"
 #include "compiler/plan/region_kernels.h"
 #include "runtime/src/cuda/nvrtc.h"
+#include "tests/emulation/block.h"
 #include "tests/property/gpu_text_on_cpu.h"
 #include "tests/property/random_graph.h"
 
@@ -133,7 +134,7 @@ Result<std::unique_ptr<CompiledGraphs>> CompiledGraphs::Make(
   return made;
 }
 
-// Every region by one of its candidates, another for each number and size.
+// Every region by one of its candidates: for each size, the one of that number plus the region's.
 Tuning SomeCandidates(const Graph& fused, const PlanOptions& options, size_t number) {
   Tuning tuning;
   size_t region = 0;
@@ -142,7 +143,7 @@ Tuning SomeCandidates(const Graph& fused, const PlanOptions& options, size_t num
     const RegionKernels kernels(*node, "k", {}, options, fused);
     for (const int64_t size : {4, 16, 200}) {
       const auto candidates = kernels.Candidates(size);
-      tuning[region].push_back({size, candidates[number++ % candidates.size()]});
+      tuning[region].push_back({size, candidates[(number + region) % candidates.size()]});
     }
     ++region;
   }
@@ -205,6 +206,8 @@ Result<std::vector<std::vector<ReferenceTensor>>> CompiledGraphs::Run(
                                      static_cast<int>(bound[i].dims().size()), 0)));
   }
   FUSEC_TRY(Check(fusec_run(context_)));
+  if (const std::string complaint = emulation::TakeComplaint(); !complaint.empty())
+    return Fail(ErrorKind::kToolchain, complaint);
   std::vector<std::vector<ReferenceTensor>> results;
   int number = 0;
   for (const size_t count : output_counts_) {

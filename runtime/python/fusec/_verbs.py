@@ -215,6 +215,15 @@ def refit(
     return Artifact(folder)
 
 
+def sign(artifact: Path, key: Path) -> None:
+    """Signs an artifact with an OpenSSH key, for runtimes whose FUSEC_ALLOWED_SIGNERS lets them load signed artifacts alone.
+
+    key: the private key, or the public one where an agent holds the private one. Raises NoDevice where ssh-keygen cannot sign with
+    it, as without a terminal for its passphrase.
+    """
+    _program.run(["sign", os.fspath(artifact), *_program.flags({"key": key})])
+
+
 def verify(
     subject: Path,
     *,

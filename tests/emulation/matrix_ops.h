@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "tests/emulation/ptx.h"
+
+namespace fusec::emulation {
+
+class Block;
+
+// What the threads of a warp do together with matrices: ldmatrix, mma, wgmma. Whether the instruction is one.
+bool RunMatrixOp(Block& block, PtxCall& call);
+
+// Products that run beside the threads (wgmma), by warp. Sums are NaN from the start of a product until the wait for it.
+class AsyncProducts {
+ public:
+  explicit AsyncProducts(Block& block) : block_(block) {}
+
+  // A product of a warp: 16 rows and 64 columns.
+  struct Product {
+    std::vector<float*> sums;  // 32 of each lane, lane by lane
+    std::vector<double> left;  // 16 rows; none: read at the end
+    uint64_t left_description = 0, right_description = 0;
+    bool adds = false, is_turned = false;
+    int terms = 0;
+    enum class Format { kTf32, kHalf, kBFloat16 } format = Format::kHalf;
+  };
+  void Fence(unsigned warp) { of_[warp].is_fenced = true; }
+  void Start(unsigned warp, Product product);
+  void Close(unsigned warp);
+  void Await(unsigned warp, size_t pending);
+
+ private:
+  struct OfWarp {
+    std::deque<uint64_t> open;
+    std::deque<std::deque<uint64_t>> closed;
+    std::map<float*, std::pair<float, int>> held;  // sums, and how many products will change them
+    bool is_fenced = false;
+    uint64_t last = 0;
+  };
+  void End(OfWarp& warp, unsigned warp_number, const Product& product);
+  Block& block_;
+  std::map<unsigned, OfWarp> of_;
+};
+
+}  // namespace fusec::emulation

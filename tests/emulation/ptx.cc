@@ -1,0 +1,216 @@
+#include "tests/emulation/ptx.h"
+
+#include <cctype>
+#include <cmath>
+#include <unordered_map>
+
+#include "tests/emulation/async_ops.h"
+#include "tests/emulation/block.h"
+#include "tests/emulation/matrix_ops.h"
+
+namespace fusec::emulation {
+namespace {
+
+std::string Trimmed(const std::string& text) {
+  const size_t first = text.find_first_not_of(" \n\t");
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \n\t") - first + 1);
+}
+
+std::vector<PtxArgument> ParseArguments(const std::string& text) {
+  std::vector<PtxArgument> arguments;
+  bool in_brackets = false;
+  for (size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == '[' || c == ']') in_brackets = c == '[';
+    if (c != '%' && c != '_' && !std::isalnum(static_cast<unsigned char>(c))) {
+      ++at;
+      continue;
+    }
+    const size_t begin = at++;
+    while (at < text.size() && (text[at] == '_' || std::isalnum(static_cast<unsigned char>(text[at])))) ++at;
+    const std::string word = text.substr(begin, at - begin);
+    PtxArgument argument;
+    argument.is_address = in_brackets;
+    if (c == '%') {
+      argument.kind = PtxArgument::Kind::kOperand;
+      argument.operand = std::stoul(word.substr(1));
+    } else if (std::isdigit(static_cast<unsigned char>(c))) {
+      argument.number = std::stoull(word);
+    } else {
+      argument.kind = PtxArgument::Kind::kName;
+      argument.name = word;
+    }
+    arguments.push_back(argument);
+  }
+  return arguments;
+}
+
+PtxInstruction ParseInstruction(std::string text) {
+  PtxInstruction instruction;
+  if (const size_t colon = text.find(":\n"); colon != std::string::npos) {
+    instruction.label = text.substr(0, colon);
+    text = Trimmed(text.substr(colon + 2));
+  }
+  if (text.starts_with('@')) {
+    instruction.guard_holds = text[1] != '!';
+    const size_t begin = instruction.guard_holds ? 1 : 2, end = text.find(' ');
+    instruction.guard = text.substr(begin, end - begin);
+    text = Trimmed(text.substr(end));
+  }
+  const size_t end = text.find(' ');
+  instruction.name = text.substr(0, end);
+  if (end != std::string::npos) instruction.arguments = ParseArguments(text.substr(end));
+  return instruction;
+}
+
+// The text with operands of constraint C in their places. Labels need no numbers: a statement sees its own alone.
+std::string Completed(const char* text, ArrayRef<PtxOperand> operands) {
+  std::string complete = text;
+  for (size_t i = operands.size(); i-- > 0;) {  // %39 before %3
+    if (operands[i].text == nullptr) continue;
+    const std::string place = "%" + std::to_string(i);
+    for (size_t at; (at = complete.find(place)) != std::string::npos;)
+      complete.replace(at, place.size(), operands[i].text);
+  }
+  for (size_t at; (at = complete.find("%=")) != std::string::npos;) complete.erase(at, 2);
+  return complete;
+}
+
+// ---- Instructions of one thread ----
+
+bool RunConversion(PtxCall& call) {
+  if (call.Is("cvt.f32.f16")) {
+    *call.Place<float>(0) = HalfToFloat(static_cast<uint16_t>(call.Bits(1)));
+  } else if (call.Is("cvt.rn.f16x2.f32")) {
+    *call.Place<unsigned>(0) = FloatToHalf(call.Float(2)) | unsigned{FloatToHalf(call.Float(1))} << 16;
+  } else if (call.Is("cvt.rn.bf16x2.f32")) {
+    *call.Place<unsigned>(0) = FloatToBFloat16(call.Float(2)) | unsigned{FloatToBFloat16(call.Float(1))} << 16;
+  } else if (call.Is("cvt.rn.f16.f32")) {
+    *call.Place<uint16_t>(0) = FloatToHalf(call.Float(1));
+  } else if (call.Is("cvt.rn.bf16.f32")) {
+    *call.Place<uint16_t>(0) = FloatToBFloat16(call.Float(1));
+  } else if (call.Is("rcp.approx.ftz.f32")) {
+    *call.Place<float>(0) = 1.0f / call.Float(1);
+  } else if (call.Is("ex2.approx.ftz.f32")) {
+    *call.Place<float>(0) = std::exp2(call.Float(1));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool RunOther(Block& block, PtxCall& call) {
+  if (call.Is("st.global.v4.b32")) {
+    unsigned words[4];
+    for (size_t i = 0; i < 4; ++i) words[i] = call.Word(1 + i);
+    std::memcpy(reinterpret_cast<void*>(call.Bits(0)), words, sizeof words);
+  } else if (call.Is("bar.sync")) {
+    block.SyncThreads();
+  } else if (call.Is("setp.ne.b32")) {
+    call.predicates[call.instruction->arguments[0].name] = call.Word(1) != call.Word(2);
+  } else if (call.Is("setmaxnreg") || call.Is("griddepcontrol") || call.Is("fence.")) {
+    block.MayPause();  // registers, earlier kernels and the order of memory are not modelled
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void Run(Block& block, PtxCall& call) {
+  if (RunConversion(call) || RunOther(block, call) || RunAsyncOp(block, call) || RunMatrixOp(block, call)) return;
+  block.Complain("the emulation does not know \"" + call.instruction->name + "\"");
+}
+
+}  // namespace
+
+uint64_t PtxCall::Bits(size_t argument) const {
+  const PtxArgument& read = instruction->arguments[argument];
+  switch (read.kind) {
+    case PtxArgument::Kind::kOperand:
+      return operands[read.operand].value;
+    case PtxArgument::Kind::kNumber:
+      return read.number;
+    case PtxArgument::Kind::kName:
+      return predicates.at(read.name) ? 1 : 0;
+  }
+  return 0;
+}
+
+float PtxCall::Float(size_t argument) const {
+  const unsigned bits = Word(argument);
+  float number;
+  std::memcpy(&number, &bits, sizeof number);
+  return number;
+}
+
+std::vector<PtxInstruction> ParsePtx(const std::string& text) {
+  std::vector<PtxInstruction> instructions;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(';', at), text.size());
+    std::string one = Trimmed(text.substr(at, end - at));
+    while (one.starts_with('{') || one.starts_with('}')) one = Trimmed(one.substr(1));
+    at = end + 1;
+    if (!one.empty() && !one.starts_with(".reg")) instructions.push_back(ParseInstruction(one));
+  }
+  return instructions;
+}
+
+// Exact, denormals included.
+float HalfToFloat(uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  float magnitude = std::ldexp(static_cast<float>(exponent == 0 ? fraction : fraction + 1024), std::max(exponent, 1) - 25);
+  if (exponent == 31) magnitude = fraction == 0 ? INFINITY : NAN;
+  return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+uint16_t FloatToHalf(float number) {
+  const uint16_t sign = std::signbit(number) ? 0x8000 : 0;
+  const float magnitude = std::fabs(number);
+  if (std::isnan(number)) return sign | 0x7e00;
+  if (magnitude >= 65520.0f) return sign | 0x7c00;
+  if (magnitude == 0.0f) return sign;
+  int exponent = 0;
+  std::frexp(magnitude, &exponent);
+  const int place = std::max(exponent - 11, -24);  // of the last bit
+  const auto count = static_cast<unsigned>(std::nearbyint(std::ldexp(magnitude, -place)));
+  // A count of 2048 carries into the exponent by itself; denormals have exponent 0.
+  return static_cast<uint16_t>(sign | (place == -24 ? count : (static_cast<unsigned>(place + 25) << 10) + (count - 1024)));
+}
+
+uint16_t FloatToBFloat16(float number) {
+  uint32_t bits;
+  std::memcpy(&bits, &number, sizeof bits);
+  if (std::isnan(number)) return 0x7fff;
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+}  // namespace fusec::emulation
+
+extern "C" void FusecEmulatePtx(const char* text, PtxOperand* operands, int count) {
+  using namespace fusec::emulation;
+  if (*text == '\0') return;
+  const char* inserted = "";
+  for (int i = 0; i < count; ++i) {
+    if (operands[i].text != nullptr) inserted = operands[i].text;
+  }
+  static thread_local std::unordered_map<std::string, std::vector<PtxInstruction>> parsed;
+  std::vector<PtxInstruction>& instructions = parsed[text + std::string("\n") + inserted];
+  if (instructions.empty())
+    instructions = ParsePtx(Completed(text, fusec::ArrayRef<PtxOperand>(operands, static_cast<size_t>(count))));
+  Block& block = Block::Current();
+  PtxCall call;
+  call.operands = operands;
+  block.MayPause();
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    call.instruction = &instructions[i];
+    const PtxInstruction& instruction = instructions[i];
+    if (!instruction.guard.empty() && call.predicates.at(instruction.guard) != instruction.guard_holds) continue;
+    if (instruction.name != "bra") {
+      Run(block, call);
+      continue;
+    }
+    for (i = 0; instructions[i].label != instruction.arguments[0].name;) ++i;
+    --i;
+  }
+}

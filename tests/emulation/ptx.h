@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/support/adt.h"
+#include "tests/emulation/calls.h"
+
+namespace fusec::emulation {
+
+// An argument of an instruction; those in braces stand side by side.
+struct PtxArgument {
+  enum class Kind { kOperand, kNumber, kName } kind = Kind::kNumber;
+  bool is_address = false;  // in brackets
+  size_t operand = 0;       // of the asm statement
+  uint64_t number = 0;
+  std::string name;  // of a predicate or a label
+};
+
+struct PtxInstruction {
+  std::string name;   // "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
+  std::string label;  // in front of it
+  std::string guard;  // a predicate, or ""
+  bool guard_holds = true;
+  std::vector<PtxArgument> arguments;
+};
+
+// An instruction of an asm statement that a thread executes.
+struct PtxCall {
+  PtxOperand* operands = nullptr;
+  const PtxInstruction* instruction = nullptr;
+  std::map<std::string, bool> predicates;
+  unsigned lane = 0;  // set where all threads of a warp execute it together
+
+  bool Is(const char* begin) const { return instruction->name.starts_with(begin); }
+  bool Has(const char* part) const { return instruction->name.find(part) != std::string::npos; }
+  size_t count() const { return instruction->arguments.size(); }
+  uint64_t Bits(size_t argument) const;
+  unsigned Word(size_t argument) const { return static_cast<unsigned>(Bits(argument)); }
+  float Float(size_t argument) const;
+  // Where an argument that is written lies.
+  template <class T>
+  T* Place(size_t argument) const {
+    return static_cast<T*>(operands[instruction->arguments[argument].operand].place);
+  }
+};
+
+// The text of an asm statement, without what the constraint C puts into it.
+std::vector<PtxInstruction> ParsePtx(const std::string& text);
+
+float HalfToFloat(uint16_t bits);
+uint16_t FloatToHalf(float number);  // to nearest even
+uint16_t FloatToBFloat16(float number);
+inline float BFloat16ToFloat(uint16_t bits) {
+  const uint32_t wide = uint32_t{bits} << 16;
+  float number;
+  std::memcpy(&number, &wide, sizeof number);
+  return number;
+}
+
+}  // namespace fusec::emulation
