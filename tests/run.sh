@@ -52,6 +52,7 @@ case ${1:-} in
   echo "these graphs again: FUSEC_PROPERTY_SEED=$FUSEC_PROPERTY_SEED FUSEC_PROPERTY_RUNS=$FUSEC_PROPERTY_RUNS tests/run.sh --nightly"
   nice -n 19 "$folder/tests/property_tests" --gtest_filter=CodegenProperty.CpuAnswersMatch
   FUSEC_EMULATION=all nice -n 19 "$folder/tests/property_tests" --gtest_filter='Emulation.*'
+  FUSEC_PROPERTY_DEVICE=emulation FUSEC_PROPERTY_RUNS=200 nice -n 19 "$folder/tests/property_tests" --gtest_filter='Attention*:Codegen*:Pairs*'
   export FUSEC_PROPERTY_RUNS=$(((FUSEC_PROPERTY_RUNS + 9) / 10))
   nice -n 19 "$folder/tests/property_tests" --gtest_filter=CodegenProperty.CandidatesOfTuningMatch:CodegenProperty.GpuAnswersMatch
   nice -n 19 "$folder/tests/serving_tests" --gtest_filter='RandomRuns.*'

@@ -18,9 +18,6 @@ char* PlaceInCluster(Block& block, unsigned address) {
          (int64_t{address & ((1u << kBlockShift) - 1)} - kGivenAddress);
 }
 
-// What a copy overwrites is lost from its start on: NaN in every format of floats.
-void Spoil(void* to, size_t bytes) { std::memset(to, 0xff, bytes); }
-
 void CheckMultiple(Block& block, const char* what, uint64_t number, uint64_t of) {
   if (number % of != 0)
     block.Complain(std::string(what) + " " + std::to_string(number) + " of a copy is not a multiple of " + std::to_string(of));
@@ -32,7 +29,7 @@ void CopyByThread(Block& block, const PtxCall& call) {
   const size_t bytes = call.Word(2), read = call.Word(3);  // zeros behind what is read
   CheckMultiple(block, "the address", call.Word(0), bytes);
   if (read != 0) CheckMultiple(block, "the source", call.Bits(1), bytes);
-  Spoil(to, bytes);
+  block.Spoil(to, bytes);
   block.copies().Start(block.thread(), block.Start([=] {
     if (read != 0) std::memcpy(to, from, read);
     std::memset(to + read, 0, bytes - read);
@@ -46,7 +43,7 @@ void CopyInBulk(Block& block, const PtxCall& call) {
   CheckMultiple(block, "the address", call.Word(0), 16);
   CheckMultiple(block, "the source", call.Bits(1), 16);
   CheckMultiple(block, "the size", bytes, 16);
-  Spoil(to, bytes);
+  block.Spoil(to, bytes);
   block.Start([=, &block] {
     std::memcpy(to, from, bytes);
     block.barriers().CountBytes(barrier, bytes);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <latch>
 #include <thread>
 #include <utility>
 
@@ -43,6 +44,8 @@ namespace {
 
 constexpr unsigned kMostThreads = 1024, kWarp = 32;
 // One step of how many ends something that runs beside the threads; 0: only who waits for it does.
+// Bytes of memory that nobody may read: NaN, and numbers (of f32 and of halves), as kernels make sums again that are not finite.
+constexpr int kSpoiled[2] = {0xff, 0x45};
 constexpr unsigned kHastes[4] = {1, 4, 64, 0};
 constexpr size_t kStackBytes = 1 << 20;
 
@@ -130,7 +133,8 @@ void Block::Run(const EmulatedLaunch& launch, unsigned number, unsigned in_clust
 
 Block::Block(const EmulatedLaunch& launch, unsigned number, unsigned in_cluster, Cluster& cluster, uint64_t seed)
     : launch_(launch), cluster_(cluster), number_(number), size_(static_cast<unsigned>(launch.threads)),
-      random_(seed), order_(static_cast<Order>(random_() % 3)), haste_(kHastes[random_() % 4]), fibers_(size_), warps_(Warps(size_)),
+      random_(seed), order_(static_cast<Order>(random_() % 3)), haste_(kHastes[random_() % 4]),
+      spoiled_byte_(kSpoiled[random_() % 2]), fibers_(size_), warps_(Warps(size_)),
       gatherings_(Warps(size_)), products_(std::make_unique<AsyncProducts>(*this)),
       copies_(std::make_unique<ThreadCopies>(*this)), barriers_(std::make_unique<TransferBarriers>(*this)) {
   launch.find_places(&places_);
@@ -148,8 +152,7 @@ void Block::FiberMain() {
 }
 
 void Block::RunThreads() {
-  constexpr int kNan = 0xff;  // in each of its bytes
-  std::memset(places_.shared_memory, kNan, kGivenBytes);
+  Spoil(places_.shared_memory, kGivenBytes);
   char* stack = Stacks();
   for (Fiber& fiber : fibers_) {
     stack += kStackBytes;
@@ -161,7 +164,10 @@ void Block::RunThreads() {
   }
   if (!running_.empty() && !cluster_.has_failed())
     Fail("it ends before copies or products that it has started");
+  Spoil(places_.shared_memory, kGivenBytes);  // which other blocks of the cluster may no longer read
 }
+
+void Block::Spoil(char* memory, size_t bytes) const { std::memset(memory, spoiled_byte_, bytes); }
 
 // Lets a thread run, or ends something that runs beside them.
 void Block::Step() {
@@ -336,8 +342,10 @@ void FusecEmulateBlock(const EmulatedLaunch* launch, unsigned number) {
     return given == nullptr ? uint64_t{1} : std::strtoull(given, nullptr, 10);
   }();
   Cluster cluster(static_cast<int>(blocks));
+  std::latch ended(blocks);  // until then the blocks' shared memory is there
   const auto run = [&](unsigned i) {
     Block::Run(*launch, number + i, i, cluster, seed * 0x9e3779b97f4a7c15u + number + i);
+    ended.arrive_and_wait();
   };
   std::vector<std::thread> others;
   for (unsigned i = 1; i < blocks; ++i) others.emplace_back(run, i);

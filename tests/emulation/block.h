@@ -82,6 +82,8 @@ class Block {
   void End(uint64_t number);
   bool HasEnded(uint64_t number) const { return running_.count(number) == 0; }
 
+  // Of memory whose contents are lost.
+  void Spoil(char* memory, size_t bytes) const;
   char* shared_memory() const { return places_.shared_memory; }
   char* At(unsigned address) const { return shared_memory() + (int64_t{address} - kGivenAddress); }
   Cluster& cluster() { return cluster_; }
@@ -135,6 +137,7 @@ class Block {
   std::mt19937_64 random_;
   Order order_;
   unsigned haste_;
+  int spoiled_byte_;
   void* scheduler_ = nullptr;  // its stack pointer while a fiber runs
   std::vector<Fiber> fibers_;
   Barrier all_;

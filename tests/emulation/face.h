@@ -1,9 +1,6 @@
 // CUDA's words for kernels' text in the emulation of a GPU (README.md), pasted into the host header (codegen_templates/host) in place
 // of its block of one thread.
 #define __shared__ static thread_local
-#define __CUDACC__
-#define __CUDA_ARCH__ 900
-#define __CUDA_ARCH_FEAT_SM90_ALL
 
 static thread_local Dim3 threadIdx{0, 0, 0};
 static thread_local Dim3 blockDim{1, 1, 1};

@@ -143,7 +143,7 @@ void AsyncProducts::Start(unsigned warp_number, Product product) {
   for (float* sum : product.sums) {
     auto [held, is_new] = warp.held.try_emplace(sum, *sum, 0);
     ++held->second.second;
-    *sum = NAN;
+    block_.Spoil(reinterpret_cast<char*>(sum), sizeof *sum);
   }
   const uint64_t before = warp.last;
   warp.last = block_.Start([this, &warp, warp_number, product = std::move(product)] { End(warp, warp_number, product); },

@@ -14,7 +14,7 @@ class Block;
 // What the threads of a warp do together with matrices: ldmatrix, mma, wgmma. Whether the instruction is one.
 bool RunMatrixOp(Block& block, PtxCall& call);
 
-// Products that run beside the threads (wgmma), by warp. Sums are NaN from the start of a product until the wait for it.
+// Products that run beside the threads (wgmma), by warp. Sums are spoiled from the start of a product until the wait for it.
 class AsyncProducts {
  public:
   explicit AsyncProducts(Block& block) : block_(block) {}

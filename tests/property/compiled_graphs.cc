@@ -174,7 +174,8 @@ Result<void> CompiledGraphs::Load(std::shared_ptr<const Graph> fused, RunOn wher
     contents.files["cubin/sm_90a.cubin"] = *std::move(cubin);
   } else {
     target = {"cpu", fused, {}, {{"native", "cpu/kernels-native.so"}}};
-    const std::string text = for_gpu ? GpuTextOnCpu(kernels) : EmitCpuLibrary(kernels, {});
+    const TextParts parts = where == RunOn::kEmulatedGpu ? TextParts::kOfSm90a : TextParts::kOfCpu;
+    const std::string text = for_gpu ? GpuTextOnCpu(kernels, parts) : EmitCpuLibrary(kernels, {});
     FUSEC_ASSIGN(contents.files["cpu/kernels-native.so"], CompileHostLibrary(text, "native", 1));
     contents.files["cpu/kernels.cc"] = text;
   }

@@ -17,9 +17,9 @@ namespace fusec {
 // "g<number>_"; symbols of one name must be the same.
 std::unique_ptr<Graph> SideBySide(ArrayRef<const Graph*> graphs);
 
-// Where graphs run: on the CPU; on the CPU with the kernels planned for a GPU (gpu_text_on_cpu.h);
-// on the machine's GPU.
-enum class RunOn { kCpu, kGpuTextOnCpu, kGpu };
+// Where graphs run: on the CPU; on the CPU with the kernels planned for a GPU (gpu_text_on_cpu.h), by
+// their parts for CPUs or as on a GPU; on the machine's GPU.
+enum class RunOn { kCpu, kGpuTextOnCpu, kEmulatedGpu, kGpu };
 
 // Graphs fused, planned, compiled, written to an artifact and loaded.
 class CompiledGraphs {

@@ -34,7 +34,7 @@ Result<std::unique_ptr<EmulatedProducts>> EmulatedProducts::Make(Tiles tiles, Dt
   made->graphs_.assign(kCopies, made->graph_.get());
   made->relative_ = dtype == Dtype::kF32 ? (precision == "highest" ? 2e-6 : 1e-3) : 4e-3;
   const size_t first = tiles == Tiles::kOfWarps ? 0 : kCopies;
-  FUSEC_ASSIGN(made->compiled_, CompiledGraphs::Make(made->graphs_, RunOn::kGpuTextOnCpu, {}, precision, first));
+  FUSEC_ASSIGN(made->compiled_, CompiledGraphs::Make(made->graphs_, RunOn::kEmulatedGpu, {}, precision, first));
   return made;
 }
 

@@ -88,8 +88,8 @@ const Fault kFaults[] = {
      "      }\n    }\n  }\n}\n"},
     {"tile: groups of copies are not closed", Dtype::kF32, "high", "    CloseCopies();\n", ""},
     {"tile: zeros behind a row's end are left out", Dtype::kF32, "high", "source, inside && row < rows", "source, row < rows"},
-    {"tile: the last steps of a chunk are left out", Dtype::kF32, "high", "word < first_word + Shape::kWarpWords",
-     "word + 8 < first_word + Shape::kWarpWords"},
+    {"tile: the last steps of a chunk are left out", Dtype::kF32, "high", "step < Shape::kWarpWords; step += 8",
+     "step + 8 < Shape::kWarpWords; step += 8"},
 };
 
 TEST(Emulation, FaultsAreFound) {

@@ -34,12 +34,13 @@ std::string ReadText(const std::string& name) {
 
 }  // namespace
 
-std::string GpuTextOnCpu(ArrayRef<const KernelPlan*> kernels) {
+std::string GpuTextOnCpu(ArrayRef<const KernelPlan*> kernels, TextParts parts) {
   std::string text = EmitCpuLibrary(kernels, {});
   if (fault) {
-    const size_t at = text.find(fault->right);
-    fault->was_written |= at != std::string::npos;
-    if (at != std::string::npos) text.replace(at, fault->right.size(), fault->wrong);
+    for (size_t at = 0; (at = text.find(fault->right, at)) != std::string::npos; at += fault->wrong.size()) {
+      text.replace(at, fault->right.size(), fault->wrong);
+      fault->was_written = true;
+    }
   }
   text = emulation::AsmAsCalls(text);
   // Launchers run all threads of a block.
@@ -58,7 +59,8 @@ std::string GpuTextOnCpu(ArrayRef<const KernelPlan*> kernels) {
     text.replace(at, given.size(), "auto& shared_memory = gpu_shared_memory;");
   const std::string one_thread = "#define __shared__\n";
   text.erase(Find(text, one_thread), one_thread.size());
-  return ReadText("calls.h") + text;
+  const std::string compiler = "#define __CUDACC__\n#define __CUDA_ARCH__ 900\n#define __CUDA_ARCH_FEAT_SM90_ALL\n";
+  return (parts == TextParts::kOfSm90a ? compiler : "") + ReadText("calls.h") + text;
 }
 
 TextFault::TextFault(const std::string& right, const std::string& wrong) { fault = {right, wrong}; }

@@ -24,7 +24,8 @@ std::unique_ptr<testing::ScopedTrace> trace;
 
 RunOn GpuOrItsText() {
   const char* device = std::getenv("FUSEC_PROPERTY_DEVICE");
-  return device != nullptr && std::string(device) == "cuda" ? RunOn::kGpu : RunOn::kGpuTextOnCpu;
+  if (device == nullptr) return RunOn::kGpuTextOnCpu;
+  return std::string(device) == "cuda" ? RunOn::kGpu : RunOn::kEmulatedGpu;
 }
 
 NowTrying::NowTrying(uint64_t seed, const Graph& graph) {

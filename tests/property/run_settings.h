@@ -8,7 +8,8 @@
 
 namespace fusec {
 
-// How kernels for a GPU are tried: FUSEC_PROPERTY_DEVICE=cuda runs them there.
+// How kernels for a GPU are tried: FUSEC_PROPERTY_DEVICE=cuda runs them there, FUSEC_PROPERTY_DEVICE=emulation
+// by the emulation of one, tensor cores included.
 RunOn GpuOrItsText();
 
 // While it lives, a failure names the seed and shows the graph; so does an abort, where gtest says nothing.
