@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 
 #include "tests/emulation/block.h"
 
@@ -30,7 +29,7 @@ void CopyByThread(Block& block, const PtxCall& call) {
   CheckMultiple(block, "the address", call.Word(0), bytes);
   if (read != 0) CheckMultiple(block, "the source", call.Bits(1), bytes);
   block.Spoil(to, bytes);
-  block.copies().Start(block.thread(), block.Start([=] {
+  block.copies().Add(block.Start([=] {
     if (read != 0) std::memcpy(to, from, read);
     std::memset(to + read, 0, bytes - read);
   }));
@@ -65,7 +64,7 @@ bool RunBarrier(Block& block, PtxCall& call) {
     call.predicates[call.instruction->arguments[0].name] = true;
   } else if (call.Is("cp.async.mbarrier.arrive.noinc")) {
     const unsigned address = call.Word(0);
-    const auto copies = block.copies().Running(block.thread());
+    const auto copies = block.copies().Running(block);
     block.Start([&barriers, address] { barriers.Arrive(address); },
                 [&block, copies] {
                   return std::all_of(copies.begin(), copies.end(), [&](uint64_t number) { return block.HasEnded(number); });
@@ -101,9 +100,9 @@ bool RunAsyncOp(Block& block, PtxCall& call) {
   if (call.Is("cp.async.bulk.shared")) {
     CopyInBulk(block, call);
   } else if (call.Is("cp.async.commit_group")) {
-    block.copies().Close(block.thread());
+    block.copies().Close();
   } else if (call.Is("cp.async.wait_group")) {
-    block.copies().Await(block.thread(), call.Bits(0));
+    block.copies().Await(block, call.Bits(0));
   } else if (call.Is("cp.async.c")) {
     CopyByThread(block, call);
   } else {
@@ -145,31 +144,6 @@ void TransferBarriers::EndPhase(State& state) {
 }
 
 bool TransferBarriers::HasEnded(unsigned address, unsigned parity) { return At(address).phase % 2 != parity; }
-
-void ThreadCopies::Close(unsigned thread) {
-  Groups& groups = of_[thread];
-  groups.closed.push_back(std::move(groups.open));
-  groups.open.clear();
-}
-
-void ThreadCopies::Await(unsigned thread, size_t pending) {
-  Groups& groups = of_[thread];
-  for (; groups.closed.size() > pending; groups.closed.pop_front()) {
-    for (const uint64_t number : groups.closed.front()) block_.End(number);
-  }
-}
-
-std::vector<uint64_t> ThreadCopies::Running(unsigned thread) {
-  const Groups& groups = of_[thread];
-  std::vector<uint64_t> running;
-  const auto add = [&](const std::vector<uint64_t>& numbers) {
-    std::copy_if(numbers.begin(), numbers.end(), std::back_inserter(running),
-                 [&](uint64_t number) { return !block_.HasEnded(number); });
-  };
-  for (const auto& group : groups.closed) add(group);
-  add(groups.open);
-  return running;
-}
 
 }  // namespace fusec::emulation
 

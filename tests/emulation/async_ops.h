@@ -1,9 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
-#include <vector>
 
 #include "tests/emulation/ptx.h"
 
@@ -36,25 +34,6 @@ class TransferBarriers {
   void EndPhase(State& state);
   Block& block_;
   std::map<unsigned, State> states_;
-};
-
-// What each thread has copied by cp.async.
-class ThreadCopies {
- public:
-  explicit ThreadCopies(Block& block) : block_(block) {}
-  void Start(unsigned thread, uint64_t number) { of_[thread].open.push_back(number); }
-  void Close(unsigned thread);
-  void Await(unsigned thread, size_t pending);
-  // Those of its copies that may not have ended.
-  std::vector<uint64_t> Running(unsigned thread);
-
- private:
-  struct Groups {
-    std::vector<uint64_t> open;
-    std::deque<std::vector<uint64_t>> closed;
-  };
-  Block& block_;
-  std::map<unsigned, Groups> of_;
 };
 
 }  // namespace fusec::emulation

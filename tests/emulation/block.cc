@@ -44,9 +44,9 @@ namespace {
 
 constexpr unsigned kMostThreads = 1024, kWarp = 32;
 // One step of how many ends something that runs beside the threads; 0: only who waits for it does.
+constexpr unsigned kHastes[4] = {1, 4, 64, 0};
 // Bytes of memory that nobody may read: NaN, and numbers (of f32 and of halves), as kernels make sums again that are not finite.
 constexpr int kSpoiled[2] = {0xff, 0x45};
-constexpr unsigned kHastes[4] = {1, 4, 64, 0};
 constexpr size_t kStackBytes = 1 << 20;
 
 thread_local Block* current = nullptr;
@@ -136,7 +136,7 @@ Block::Block(const EmulatedLaunch& launch, unsigned number, unsigned in_cluster,
       random_(seed), order_(static_cast<Order>(random_() % 3)), haste_(kHastes[random_() % 4]),
       spoiled_byte_(kSpoiled[random_() % 2]), fibers_(size_), warps_(Warps(size_)),
       gatherings_(Warps(size_)), products_(std::make_unique<AsyncProducts>(*this)),
-      copies_(std::make_unique<ThreadCopies>(*this)), barriers_(std::make_unique<TransferBarriers>(*this)) {
+      copies_(size_), barriers_(std::make_unique<TransferBarriers>(*this)) {
   launch.find_places(&places_);
   cluster.places[in_cluster] = places_;
   *places_.block = number;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compiler/support/adt.h"
+#include "tests/emulation/async_groups.h"
 #include "tests/emulation/calls.h"
 
 namespace fusec::emulation {
@@ -18,7 +19,6 @@ namespace fusec::emulation {
 struct PtxCall;          // ptx.h
 class AsyncProducts;     // matrix_ops.h
 class TransferBarriers;  // async_ops.h
-class ThreadCopies;
 
 // Addresses of shared memory are 32 bits. What is given at launch begins at kGivenAddress, a multiple of what tensor cores' addresses
 // wrap at; variables of kernels have other addresses, by their distance from it.
@@ -87,8 +87,8 @@ class Block {
   char* shared_memory() const { return places_.shared_memory; }
   char* At(unsigned address) const { return shared_memory() + (int64_t{address} - kGivenAddress); }
   Cluster& cluster() { return cluster_; }
-  AsyncProducts& products() { return *products_; }  // of the warp of the thread that runs
-  ThreadCopies& copies() { return *copies_; }
+  AsyncProducts& products() { return *products_; }
+  AsyncGroups& copies() { return copies_[thread()]; }  // that the thread has started by cp.async
   TransferBarriers& barriers() { return *barriers_; }
 
  private:
@@ -125,7 +125,6 @@ class Block {
   void Leave();
   void Meet(Barrier& barrier, unsigned first, unsigned last);
   void Open(Barrier& barrier, unsigned first, unsigned last);
-  void ArriveAtCluster();
   bool Chance(unsigned one_of) { return random_() % one_of == 0; }
 
   const EmulatedLaunch& launch_;
@@ -148,7 +147,7 @@ class Block {
   std::map<uint64_t, Async> running_;
   uint64_t started_ = 0;
   std::unique_ptr<AsyncProducts> products_;
-  std::unique_ptr<ThreadCopies> copies_;
+  std::vector<AsyncGroups> copies_;  // by thread
   std::unique_ptr<TransferBarriers> barriers_;
 };
 

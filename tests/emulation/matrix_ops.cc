@@ -1,8 +1,8 @@
 #include "tests/emulation/matrix_ops.h"
 
-#include <cmath>
 #include <cstring>
 
+#include "runtime/src/artifact/half.h"
 #include "tests/emulation/block.h"
 
 namespace fusec::emulation {
@@ -24,7 +24,7 @@ double NumberOf(Format format, unsigned word, int i) {
     return number;
   }
   const auto bits = static_cast<uint16_t>(word >> 16 * i);
-  return format == Format::kHalf ? HalfToFloat(bits) : BFloat16ToFloat(bits);
+  return format == Format::kHalf ? runtime::HalfToFloat(bits) : runtime::BFloat16ToFloat(bits);
 }
 
 // 8 words of 16 rows, as lanes hold them: rows lane / 4 and lane / 4 + 8, words lane % 4 and lane % 4 + 4.
@@ -148,20 +148,12 @@ void AsyncProducts::Start(unsigned warp_number, Product product) {
   const uint64_t before = warp.last;
   warp.last = block_.Start([this, &warp, warp_number, product = std::move(product)] { End(warp, warp_number, product); },
                            [this, before] { return block_.HasEnded(before); });
-  warp.open.push_back(warp.last);
-}
-
-void AsyncProducts::Close(unsigned warp_number) {
-  OfWarp& warp = of_[warp_number];
-  warp.closed.push_back(std::move(warp.open));
-  warp.open.clear();
+  warp.groups.Add(warp.last);
 }
 
 void AsyncProducts::Await(unsigned warp_number, size_t pending) {
   OfWarp& warp = of_[warp_number];
-  for (; warp.closed.size() > pending; warp.closed.pop_front()) {
-    for (const uint64_t number : warp.closed.front()) block_.End(number);
-  }
+  warp.groups.Await(block_, pending);
   warp.is_fenced = false;
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <vector>
 
+#include "tests/emulation/async_groups.h"
 #include "tests/emulation/ptx.h"
 
 namespace fusec::emulation {
@@ -30,13 +30,12 @@ class AsyncProducts {
   };
   void Fence(unsigned warp) { of_[warp].is_fenced = true; }
   void Start(unsigned warp, Product product);
-  void Close(unsigned warp);
+  void Close(unsigned warp) { of_[warp].groups.Close(); }
   void Await(unsigned warp, size_t pending);
 
  private:
   struct OfWarp {
-    std::deque<uint64_t> open;
-    std::deque<std::deque<uint64_t>> closed;
+    AsyncGroups groups;
     std::map<float*, std::pair<float, int>> held;  // sums, and how many products will change them
     bool is_fenced = false;
     uint64_t last = 0;

@@ -4,12 +4,17 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "runtime/src/artifact/half.h"
 #include "tests/emulation/async_ops.h"
 #include "tests/emulation/block.h"
 #include "tests/emulation/matrix_ops.h"
 
 namespace fusec::emulation {
 namespace {
+
+using runtime::FloatToBFloat16;
+using runtime::FloatToHalf;
+using runtime::HalfToFloat;
 
 std::string Trimmed(const std::string& text) {
   const size_t first = text.find_first_not_of(" \n\t");
@@ -19,10 +24,8 @@ std::string Trimmed(const std::string& text) {
 
 std::vector<PtxArgument> ParseArguments(const std::string& text) {
   std::vector<PtxArgument> arguments;
-  bool in_brackets = false;
   for (size_t at = 0; at < text.size();) {
     const char c = text[at];
-    if (c == '[' || c == ']') in_brackets = c == '[';
     if (c != '%' && c != '_' && !std::isalnum(static_cast<unsigned char>(c))) {
       ++at;
       continue;
@@ -31,7 +34,6 @@ std::vector<PtxArgument> ParseArguments(const std::string& text) {
     while (at < text.size() && (text[at] == '_' || std::isalnum(static_cast<unsigned char>(text[at])))) ++at;
     const std::string word = text.substr(begin, at - begin);
     PtxArgument argument;
-    argument.is_address = in_brackets;
     if (c == '%') {
       argument.kind = PtxArgument::Kind::kOperand;
       argument.operand = std::stoul(word.substr(1));
@@ -62,6 +64,19 @@ PtxInstruction ParseInstruction(std::string text) {
   instruction.name = text.substr(0, end);
   if (end != std::string::npos) instruction.arguments = ParseArguments(text.substr(end));
   return instruction;
+}
+
+// The instructions of an asm statement, complete.
+std::vector<PtxInstruction> ParsePtx(const std::string& text) {
+  std::vector<PtxInstruction> instructions;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(';', at), text.size());
+    std::string one = Trimmed(text.substr(at, end - at));
+    while (one.starts_with('{') || one.starts_with('}')) one = Trimmed(one.substr(1));
+    at = end + 1;
+    if (!one.empty() && !one.starts_with(".reg")) instructions.push_back(ParseInstruction(one));
+  }
+  return instructions;
 }
 
 // The text with operands of constraint C in their places. Labels need no numbers: a statement sees its own alone.
@@ -142,47 +157,6 @@ float PtxCall::Float(size_t argument) const {
   float number;
   std::memcpy(&number, &bits, sizeof number);
   return number;
-}
-
-std::vector<PtxInstruction> ParsePtx(const std::string& text) {
-  std::vector<PtxInstruction> instructions;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find(';', at), text.size());
-    std::string one = Trimmed(text.substr(at, end - at));
-    while (one.starts_with('{') || one.starts_with('}')) one = Trimmed(one.substr(1));
-    at = end + 1;
-    if (!one.empty() && !one.starts_with(".reg")) instructions.push_back(ParseInstruction(one));
-  }
-  return instructions;
-}
-
-// Exact, denormals included.
-float HalfToFloat(uint16_t bits) {
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  float magnitude = std::ldexp(static_cast<float>(exponent == 0 ? fraction : fraction + 1024), std::max(exponent, 1) - 25);
-  if (exponent == 31) magnitude = fraction == 0 ? INFINITY : NAN;
-  return bits & 0x8000 ? -magnitude : magnitude;
-}
-
-uint16_t FloatToHalf(float number) {
-  const uint16_t sign = std::signbit(number) ? 0x8000 : 0;
-  const float magnitude = std::fabs(number);
-  if (std::isnan(number)) return sign | 0x7e00;
-  if (magnitude >= 65520.0f) return sign | 0x7c00;
-  if (magnitude == 0.0f) return sign;
-  int exponent = 0;
-  std::frexp(magnitude, &exponent);
-  const int place = std::max(exponent - 11, -24);  // of the last bit
-  const auto count = static_cast<unsigned>(std::nearbyint(std::ldexp(magnitude, -place)));
-  // A count of 2048 carries into the exponent by itself; denormals have exponent 0.
-  return static_cast<uint16_t>(sign | (place == -24 ? count : (static_cast<unsigned>(place + 25) << 10) + (count - 1024)));
-}
-
-uint16_t FloatToBFloat16(float number) {
-  uint32_t bits;
-  std::memcpy(&bits, &number, sizeof bits);
-  if (std::isnan(number)) return 0x7fff;
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 }  // namespace fusec::emulation

@@ -11,10 +11,9 @@
 
 namespace fusec::emulation {
 
-// An argument of an instruction; those in braces stand side by side.
+// An argument of an instruction; those in braces stand side by side, and brackets say nothing.
 struct PtxArgument {
   enum class Kind { kOperand, kNumber, kName } kind = Kind::kNumber;
-  bool is_address = false;  // in brackets
   size_t operand = 0;       // of the asm statement
   uint64_t number = 0;
   std::string name;  // of a predicate or a label
@@ -47,18 +46,5 @@ struct PtxCall {
     return static_cast<T*>(operands[instruction->arguments[argument].operand].place);
   }
 };
-
-// The text of an asm statement, without what the constraint C puts into it.
-std::vector<PtxInstruction> ParsePtx(const std::string& text);
-
-float HalfToFloat(uint16_t bits);
-uint16_t FloatToHalf(float number);  // to nearest even
-uint16_t FloatToBFloat16(float number);
-inline float BFloat16ToFloat(uint16_t bits) {
-  const uint32_t wide = uint32_t{bits} << 16;
-  float number;
-  std::memcpy(&number, &wide, sizeof number);
-  return number;
-}
 
 }  // namespace fusec::emulation

@@ -51,15 +51,10 @@ Result<size_t> SignArtifact(const std::string& artifact, const std::string& key)
   std::error_code ignored;
   fs::remove(signature, ignored);
   FUSEC_ASSIGN(const std::vector<std::string> paths, FilesOf(artifact));
-  std::string text;
-  for (const std::string& path : paths) {
-    // The tool reads from paths that begin with the artifact's, and prints them.
-    FUSEC_ASSIGN(const std::string line, RunTool({"sha256sum", "--", artifact + "/" + path}));
-    constexpr size_t kDigits = 64;
-    const size_t digits = line.starts_with('\\') ? 1 : 0;  // in front of paths that it escapes
-    text += line.substr(digits, kDigits) + "  " + path + "\n";
-  }
-  FUSEC_TRY(WriteWholeFile(sums, text));
+  std::vector<std::string> summing = {"env", "-C", artifact, "sha256sum", "--"};
+  summing.insert(summing.end(), paths.begin(), paths.end());
+  FUSEC_ASSIGN(const std::string lines, RunTool(summing));
+  FUSEC_TRY(WriteWholeFile(sums, lines));
   FUSEC_TRY(RunTool(
       {"ssh-keygen", "-Y", "sign", "-q", "-f", key, "-n", runtime::kSignatureNamespace, sums}));
   return paths.size();
