@@ -4,6 +4,7 @@
 
 #include "runtime/src/cpu/cpu_executor.h"
 #include "runtime/src/cuda/cuda_executor.h"
+#include "runtime/src/shards/sharded_executor.h"
 
 namespace fusec::runtime {
 namespace {
@@ -68,8 +69,11 @@ StatusOr<std::vector<StepTimes>> MeasureSteps(std::span<Context* const> contexts
   }
   for (int sample = 0; sample < samples; ++sample) {
     const size_t set = static_cast<size_t>(sample) % sets.size();
-    auto& cpu = dynamic_cast<CpuExecutor&>(contexts[set]->executor());
-    FUSEC_RT_ASSIGN(const std::vector<double> us, cpu.MeasureSteps(sets[set]));
+    Executor& executor = contexts[set]->executor();
+    auto* sharded = dynamic_cast<ShardedExecutor*>(&executor);
+    FUSEC_RT_ASSIGN(const std::vector<double> us,
+                    sharded ? sharded->MeasureSteps(sets[set])
+                            : dynamic_cast<CpuExecutor&>(executor).MeasureSteps(sets[set]));
     for (StepTimes& step : result) step.us.push_back(us[step.step]);
   }
   return result;

@@ -8,28 +8,51 @@
 #include "runtime/src/artifact/dtype.h"
 #include "runtime/src/artifact/same_program.h"
 #include "runtime/src/artifact/signature.h"
+#include "runtime/src/shards/sharded_device.h"
 
 namespace fusec::runtime {
 namespace {
 
-// The N of "cuda:N", 0 for "cuda", -1 for "cpu".
-StatusOr<int> ParseDevice(std::string_view device) {
-  if (device == "cpu") return -1;
-  if (device == "cuda") return 0;
-  if (device.starts_with("cuda:")) {
-    const std::string_view number = device.substr(5);
+// The numbers of "cuda:0,2"; {0} for "cuda", none for "cpu".
+StatusOr<std::vector<int>> ParseDevice(std::string_view device) {
+  std::vector<int> ordinals;
+  if (device == "cpu") return ordinals;
+  if (device == "cuda") return std::vector<int>{0};
+  const bool has_numbers = device.starts_with("cuda:");
+  for (std::string_view rest = device; has_numbers && !rest.empty();) {
+    rest.remove_prefix(ordinals.empty() ? std::string_view("cuda:").size() : 1);  // the comma
     int ordinal = -1;
-    const auto [end, code] = std::from_chars(number.data(), number.data() + number.size(), ordinal);
-    if (code == std::errc() && end == number.data() + number.size() && ordinal >= 0) return ordinal;
+    const auto [end, code] = std::from_chars(rest.data(), rest.data() + rest.size(), ordinal);
+    rest.remove_prefix(static_cast<size_t>(end - rest.data()));
+    if (code != std::errc() || ordinal < 0 || !(rest.empty() || rest.front() == ',')) break;
+    ordinals.push_back(ordinal);
+    if (rest.empty()) return ordinals;
   }
   return Fail(FUSEC_BAD_USAGE, "unknown device \"", device, "\", expected cpu, cuda or cuda:N");
 }
 
 // Without a name: a GPU where the artifact and the machine have one, else the CPU. Of an artifact
 // for GPUs alone, which has no other device, the GPU's is the problem to tell of.
-StatusOr<int> ChooseDevice(const char* device, const Artifact& artifact) {
-  if (device) return ParseDevice(device);
-  return CudaUsable(artifact) || artifact.manifest().targets.count("cpu") == 0 ? 0 : -1;
+StatusOr<std::vector<int>> ChooseDevice(const char* device, const Artifact& artifact) {
+  if (IsSharded(artifact.manifest())) {
+    if (device) return ParseDevice(device);
+    FUSEC_RT_ASSIGN(const bool uses_cuda, ShardsCanUseCuda(artifact));
+    return uses_cuda ? std::vector<int>{0} : std::vector<int>{};
+  }
+  if (device) {
+    FUSEC_RT_ASSIGN(auto ordinals, ParseDevice(device));
+    if (ordinals.size() <= 1) return ordinals;
+    return Fail(FUSEC_BAD_USAGE, "device \"", device, "\": ", artifact.path(),
+                " is not sharded and runs on one GPU, expected cpu, cuda or cuda:N");
+  }
+  const bool uses_cuda = CudaUsable(artifact) || artifact.manifest().targets.count("cpu") == 0;
+  return uses_cuda ? std::vector<int>{0} : std::vector<int>{};
+}
+
+StatusOr<std::unique_ptr<Device>> CreateDevice(Artifact& artifact, std::vector<int> ordinals) {
+  if (IsSharded(artifact.manifest())) return CreateShardedDevice(artifact, std::move(ordinals));
+  return ordinals.empty() ? CreateCpuDevice(artifact)
+                          : CreateCudaDevice(artifact, ordinals.front());
 }
 
 std::string_view NameOf(fusec_dtype dtype) {
@@ -61,16 +84,17 @@ StatusOr<std::unique_ptr<Program>> Program::Load(const std::string& path, const 
   if (device) FUSEC_RT_TRY(ParseDevice(device));  // before files are read
   FUSEC_RT_TRY(CheckSignature(path));
   FUSEC_RT_ASSIGN(auto artifact, Artifact::Open(path));
-  FUSEC_RT_ASSIGN(const int ordinal, ChooseDevice(device, *artifact));
-  FUSEC_RT_ASSIGN(auto chosen,
-                  ordinal >= 0 ? CreateCudaDevice(*artifact, ordinal) : CreateCpuDevice(*artifact));
+  FUSEC_RT_ASSIGN(auto ordinals, ChooseDevice(device, *artifact));
+  FUSEC_RT_ASSIGN(auto chosen, CreateDevice(*artifact, std::move(ordinals)));
   return std::make_unique<Program>(std::move(artifact), std::move(chosen));
 }
 
 Status Program::CanLoad(const std::string& path, const char* device) {
   FUSEC_RT_ASSIGN(const auto artifact, Artifact::OpenManifest(path));
-  FUSEC_RT_ASSIGN(const int ordinal, ChooseDevice(device, *artifact));
-  return ordinal >= 0 ? CheckCudaDevice(*artifact, ordinal) : CheckCpuDevice(*artifact);
+  FUSEC_RT_ASSIGN(const auto ordinals, ChooseDevice(device, *artifact));
+  if (IsSharded(artifact->manifest())) return CheckShardedDevice(*artifact, ordinals);
+  return ordinals.empty() ? CheckCpuDevice(*artifact)
+                          : CheckCudaDevice(*artifact, ordinals.front());
 }
 
 Status Program::UpdateWeights(const std::string& path) {

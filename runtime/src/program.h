@@ -17,7 +17,7 @@ namespace fusec::runtime {
 // A loaded artifact on a device: what fusec_load gives. Any number of threads may use it.
 class Program {
  public:
-  // `device`: "cpu", "cuda", "cuda:N", or null for a GPU where the artifact and the machine have
+  // `device`: "cpu", "cuda", "cuda:N", "cuda:N,N" of a sharded one, or null for a GPU where the artifact and the machine have
   // one, else the CPU.
   static StatusOr<std::unique_ptr<Program>> Load(const std::string& path, const char* device);
   // The error of Load that does not depend on the weights, if there is one.

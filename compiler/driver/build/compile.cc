@@ -91,14 +91,6 @@ struct Fused {
   std::shared_ptr<const Graph> graph;
   std::vector<NotFused> not_fused;
 };
-struct FusedGraphs {
-  std::map<TargetKind, Fused> by_kind;
-  std::vector<StoredTable> stored_tables;
-  std::vector<AdapterSite> adapter_sites;
-  RequestSplit request_split;
-  std::vector<RowTable> tables;
-  std::vector<std::string> warnings;
-};
 
 // PassOptions::block_shared_bytes of these targets.
 int64_t BlockSharedBytes(ArrayRef<std::string> targets, const std::string& matmul_precision) {
@@ -127,45 +119,11 @@ Error InModel(const std::string& path, Error error) {
   return {ErrorKind::kModel, path + ": " + error.message};
 }
 
-Result<FusedGraphs> Fuse(Graph& graph, ArrayRef<std::string> targets, const CompileOptions& options,
-                         PassManager& manager) {
-  TableTracker shared(graph, manager.options.constant_names);
-  const auto follow = [&manager](TableTracker& tracker) {
-    manager.watch_changes = [&](const Graph& changed, const std::string& pass) {
-      tracker.Watch(changed, pass, manager.report().stored_tables);
-    };
+// Lets the tracker see what the manager's passes change.
+void Follow(TableTracker& tracker, PassManager& manager) {
+  manager.watch_changes = [&](const Graph& changed, const std::string& pass) {
+    tracker.Watch(changed, pass, manager.report().stored_tables);
   };
-  follow(shared);
-  FUSEC_TRY(manager.Run(graph, SharedPasses(options.round_every_op)));
-  FusedGraphs fused;
-  fused.warnings = UnmergedAdapters(manager.report());
-  if (options.batch_invariant) {
-    const auto sums = SumsOverBatch(graph);
-    fused.warnings.insert(fused.warnings.end(), sums.begin(), sums.end());
-  }
-  fused.stored_tables = manager.report().stored_tables;
-  fused.adapter_sites = manager.report().adapter_sites;
-  fused.request_split = manager.report().request_split;
-  std::vector<std::vector<RowTable>> tables;
-  for (const std::string& target : targets) {
-    const TargetKind kind = KindOf(target);
-    if (fused.by_kind.count(kind) != 0) continue;
-    std::shared_ptr<Graph> copy = graph.Clone();
-    manager.dump_prefix = kind == TargetKind::kGpu ? "gpu-" : "cpu-";
-    TableTracker tracker = shared;
-    follow(tracker);
-    FUSEC_TRY(manager.Run(*copy, FusionPasses(kind)));
-    tables.push_back(tracker.Finish(*copy));
-    if (kind == TargetKind::kGpu) {
-      const auto unplaced = UnplacedTables(*copy, tables.back(), options);
-      fused.warnings.insert(fused.warnings.end(), unplaced.begin(), unplaced.end());
-    }
-    std::vector<NotFused> not_fused = NotFusedEdges(*copy, manager.TakeReport());
-    fused.by_kind[kind] = {std::move(copy), std::move(not_fused)};
-  }
-  manager.watch_changes = nullptr;
-  fused.tables = MergeTables(tables);
-  return fused;
 }
 
 std::string LargerTableWarning(const StoredTable& table) {
@@ -208,6 +166,34 @@ Result<void> CheckNoLengths(const Graph& graph, const SizeTotals& totals,
   return {};
 }
 
+void AddWarnings(const std::vector<std::string>& warnings, ArtifactContents& contents) {
+  contents.warnings.insert(contents.warnings.end(), warnings.begin(), warnings.end());
+}
+
+// What an artifact says of the model as it was imported, and of the options.
+ArtifactContents ContentsOf(LoadedModel& model, const CompileOptions& options) {
+  const Graph& graph = *model.imported;
+  ArtifactContents contents;
+  contents.warnings = model.warnings;
+  CountUnfused(graph, contents.launches_before, contents.bytes_before);
+  contents.index_limits = FindIndexLimits(graph);
+  contents.ascending_inputs = AscendingInputs(graph);
+  contents.totals = std::move(model.totals.of_lengths);
+  for (auto& [name, total] : model.totals.of_offsets) {
+    contents.ascending_inputs.insert(name);
+    contents.totals[name] = std::move(total);
+  }
+  contents.matmul_precision = options.matmul_precision;
+  contents.round_every_op = options.round_every_op;
+  contents.batch_invariant = options.batch_invariant;
+  contents.index_policy = options.index_policy;
+  contents.updatable = options.updatable;
+  contents.disabled_fusions = options.disabled_fusions;
+  for (const auto& [name, data] : options.frozen_inputs) contents.frozen_inputs.insert(name);
+  if (options.table_cache) contents.table_cache = TableCacheText(*options.table_cache);
+  return contents;
+}
+
 }  // namespace
 
 Result<LoadedModel> LoadModel(const CompileOptions& options) {
@@ -229,35 +215,17 @@ Result<LoadedModel> LoadModel(const CompileOptions& options) {
                      std::move(model.constant_names)};
 }
 
-Result<FusedModel> FuseModel(const CompileOptions& options) {
+Result<SimplifiedModel> SimplifyModel(const CompileOptions& options) {
   auto progress = [&](const char* stage, double fraction) {
     if (options.progress) options.progress(stage, fraction);
   };
-  FUSEC_ASSIGN(const std::vector<std::string> targets, ResolveTargets(options.targets));
+  FUSEC_ASSIGN(std::vector<std::string> targets, ResolveTargets(options.targets));
   progress("reading the model", 0.0);
   FUSEC_ASSIGN(LoadedModel model, LoadModel(options));
   Graph& graph = *model.imported;
   FUSEC_TRY(MarkUpdatable(options.updatable, model.constant_names, graph));
-  const Derivations initializers = MarkInitializers(graph, &model.constant_names);
-  FusedModel result;
-  result.title = {graph.metadata["file"], graph.metadata["opset"]};
-  ArtifactContents& contents = result.contents;
-  contents.warnings = model.warnings;
-  CountUnfused(graph, contents.launches_before, contents.bytes_before);
-  contents.index_limits = FindIndexLimits(graph);
-  contents.ascending_inputs = AscendingInputs(graph);
-  contents.totals = std::move(model.totals.of_lengths);
-  for (auto& [name, total] : model.totals.of_offsets) {
-    contents.ascending_inputs.insert(name);
-    contents.totals[name] = std::move(total);
-  }
-  contents.matmul_precision = options.matmul_precision;
-  contents.round_every_op = options.round_every_op;
-  contents.batch_invariant = options.batch_invariant;
-  contents.index_policy = options.index_policy;
-  contents.updatable = options.updatable;
-  contents.disabled_fusions = options.disabled_fusions;
-  for (const auto& [name, data] : options.frozen_inputs) contents.frozen_inputs.insert(name);
+  Derivations initializers = MarkInitializers(graph, &model.constant_names);
+  ArtifactContents contents = ContentsOf(model, options);
 
   progress("fusing", 0.1);
   PassManager manager;
@@ -272,31 +240,65 @@ Result<FusedModel> FuseModel(const CompileOptions& options) {
                      options.table_cache,
                      BlockSharedBytes(targets, options.matmul_precision)};
   manager.dump_directory = options.dump_ir_directory;
-  const Result<FusedGraphs> fused_graphs = Fuse(graph, targets, options, manager);
-  if (!fused_graphs) return tl::unexpected(InModel(options.model_path, fused_graphs.error()));
-  const FusedGraphs& fused = *fused_graphs;
-  result.pass_timings = manager.timings();
-  contents.stored_tables = fused.stored_tables;
+  TableTracker tables(graph, manager.options.constant_names);
+  Follow(tables, manager);
+  const auto simplified = manager.Run(graph, SharedPasses(options.round_every_op));
+  manager.watch_changes = nullptr;
+  if (!simplified) return tl::unexpected(InModel(options.model_path, simplified.error()));
+  AddWarnings(UnmergedAdapters(manager.report()), contents);
+  if (options.batch_invariant) AddWarnings(SumsOverBatch(graph), contents);
+  contents.stored_tables = manager.report().stored_tables;
   if (options.adapters) {
-    contents.adapters = ArtifactAdapters{*options.adapters, fused.adapter_sites};
+    contents.adapters = ArtifactAdapters{*options.adapters, manager.report().adapter_sites};
     // Random data take the model's own adapter, so that its judges know the answer.
     contents.index_limits[kAdapterInput] = {0, {1}};
   }
   if (!options.per_request.inputs.empty())
-    contents.requests = ArtifactRequests{options.per_request, fused.request_split};
-  if (options.table_cache) contents.table_cache = TableCacheText(*options.table_cache);
-  contents.tables = fused.tables;
-  for (const StoredTable& table : fused.stored_tables) {
+    contents.requests = ArtifactRequests{options.per_request, manager.report().request_split};
+  for (const StoredTable& table : contents.stored_tables) {
     if (table.bytes > table.bytes_before) contents.warnings.push_back(LargerTableWarning(table));
   }
-  contents.warnings.insert(contents.warnings.end(), fused.warnings.begin(), fused.warnings.end());
+  ModelTitle title{graph.metadata["file"], graph.metadata["opset"]};
+  return SimplifiedModel{std::move(model.imported), std::move(targets),      std::move(title),
+                         std::move(contents),       std::move(initializers), std::move(manager),
+                         std::move(tables)};
+}
+
+Result<FusedModel> FuseSimplified(const SimplifiedModel& model, const CompileOptions& options) {
+  FusedModel result{model.contents, {}, model.title, {}};
+  ArtifactContents& contents = result.contents;
+  PassManager manager = model.manager;
+  std::map<TargetKind, Fused> by_kind;
+  std::vector<std::vector<RowTable>> tables;
+  for (const std::string& target : model.targets) {
+    const TargetKind kind = KindOf(target);
+    if (by_kind.count(kind) != 0) continue;
+    std::shared_ptr<Graph> copy = model.graph->Clone();
+    manager.dump_prefix = kind == TargetKind::kGpu ? "gpu-" : "cpu-";
+    TableTracker tracker = model.tables;
+    Follow(tracker, manager);
+    const auto fused = manager.Run(*copy, FusionPasses(kind));
+    if (!fused) return tl::unexpected(InModel(options.model_path, fused.error()));
+    tables.push_back(tracker.Finish(*copy));
+    if (kind == TargetKind::kGpu)
+      AddWarnings(UnplacedTables(*copy, tables.back(), options), contents);
+    std::vector<NotFused> not_fused = NotFusedEdges(*copy, manager.TakeReport());
+    by_kind[kind] = {std::move(copy), std::move(not_fused)};
+  }
+  result.pass_timings = manager.timings();
+  contents.tables = MergeTables(tables);
   if (Interrupted()) return Fail(ErrorKind::kUsage, "interrupted");
-  for (const std::string& target : targets) {
-    const Fused& made = fused.by_kind.at(KindOf(target));
+  for (const std::string& target : model.targets) {
+    const Fused& made = by_kind.at(KindOf(target));
     result.targets.push_back({target, made.graph, made.not_fused});
   }
-  AddLineage(result.targets, initializers, manager.options.constant_names, contents);
+  AddLineage(result.targets, model.initializers, manager.options.constant_names, contents);
   return result;
+}
+
+Result<FusedModel> FuseModel(const CompileOptions& options) {
+  FUSEC_ASSIGN(const SimplifiedModel model, SimplifyModel(options));
+  return FuseSimplified(model, options);
 }
 
 Result<CompileReport> CompileModel(const CompileOptions& options) {

@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "compiler/driver/build/build_targets.h"
+#include "compiler/driver/build/table_tracker.h"
 #include "compiler/import/part_lengths.h"
 #include "compiler/ir/graph.h"
+#include "passes/lineage.h"
 #include "passes/pass_manager.h"
 
 namespace fusec {
@@ -51,6 +53,18 @@ struct CompileReport {
   double seconds = 0;
 };
 
+// A model after the passes that all targets share, without regions.
+struct SimplifiedModel {
+  std::unique_ptr<Graph> graph;
+  std::vector<std::string> targets;
+  ModelTitle title;
+  ArtifactContents contents;  // what is known of them by then
+  Derivations initializers;
+  PassManager manager;  // that ran them
+  TableTracker tables;  // that followed them
+};
+Result<SimplifiedModel> SimplifyModel(const CompileOptions& options);
+
 // A model after all passes, to be planned and built.
 struct FusedModel {
   ArtifactContents contents;  // without targets, index sites and files
@@ -58,7 +72,8 @@ struct FusedModel {
   ModelTitle title;
   std::vector<PassTiming> pass_timings;
 };
-// `options.output_path` is not used.
+// `options.output_path` is not used by these.
+Result<FusedModel> FuseSimplified(const SimplifiedModel& model, const CompileOptions& options);
 Result<FusedModel> FuseModel(const CompileOptions& options);
 
 // Model file in, artifact folder out. Nothing is left behind on failure, and an existing folder is

@@ -14,6 +14,8 @@
 
 namespace fusec {
 
+struct CompileOptions;
+
 // The command line program: one struct of flags and one function per verb. Flags that a lower room
 // takes are declared there. Each function prints its results to stdout and all else to stderr, and
 // gives the exit code: 0, or 1 for a comparison that failed; errors have the codes of ErrorKind,
@@ -30,10 +32,24 @@ struct CompileFlags {
   bool tune = false;
 };
 Result<int> RunCompile(const CompileFlags& flags);
+// What the flags ask for; the folders of dumps are made.
+Result<CompileOptions> CompileOptionsOf(const CompileFlags& flags);
+
+struct ShardFlags {
+  CompileFlags compile;
+  int64_t shards = 0;
+  std::vector<std::string> plan_dims;  // "batch=2048"
+  std::string profile;
+  uint64_t shard_memory = 0;           // bytes; 0: no limit
+  uint64_t replicate_below = 1 << 20;  // bytes of a table
+  double row_gigabytes = 10, network_gigabits = 25, message_us = 50;
+  bool json = false;
+};
+Result<int> RunShard(const ShardFlags& flags);
 
 struct RunFlags {
   std::string artifact, device, output;
-  std::vector<std::string> inputs;  // NAME=FILE, or FILE.npz
+  std::vector<std::string> inputs;    // NAME=FILE, or FILE.npz
   std::vector<std::string> adapters;  // SLOT=PATH
   bool random = false;
   std::vector<std::string> dims;
@@ -55,7 +71,7 @@ struct BenchFlags {
   double seconds = 1;
   int rotate = kMostInputSets;  // sets of random inputs
   int contexts = 0;             // that run at the same time; 0: throughput is not measured
-  int threads = 0;  // 0: the runtime's own choice
+  int threads = 0;              // 0: the runtime's own choice
   RandomFlags random_flags;
   bool per_kernel = false, json = false;
   bool pageable = false;  // inputs of calls to a GPU

@@ -13,9 +13,7 @@
 
 namespace fusec {
 
-namespace {
-
-Result<CompileOptions> MakeOptions(const CompileFlags& flags) {
+Result<CompileOptions> CompileOptionsOf(const CompileFlags& flags) {
   CompileOptions options;
   options.model_path = flags.model;
   options.output_path = flags.output;
@@ -32,6 +30,8 @@ Result<CompileOptions> MakeOptions(const CompileFlags& flags) {
   }
   return options;
 }
+
+namespace {
 
 std::string Seconds(double seconds) {
   char text[32];
@@ -79,7 +79,7 @@ Result<std::string> TunedDevice(ArrayRef<std::string> targets) {
 }  // namespace
 
 Result<int> RunCompile(const CompileFlags& flags) {
-  FUSEC_ASSIGN(CompileOptions options, MakeOptions(flags));
+  FUSEC_ASSIGN(CompileOptions options, CompileOptionsOf(flags));
   std::string device;
   if (flags.tune) {
     FUSEC_ASSIGN(device, TunedDevice(options.targets));

@@ -56,6 +56,64 @@ Command DeclareRefit(CLI::App& app) {
   return [flags] { return RunRefit(*flags); };
 }
 
+Command DeclareShard(CLI::App& app) {
+  auto flags = std::make_shared<ShardFlags>();
+  app.description(
+      "Compiles a model whose embedding tables are spread over several machines or GPUs. OUT gets "
+      "an "
+      "artifact for each\n"
+      "shard (shard_0, shard_1, ...), which answers the look-ups in its tables, and one for all "
+      "the "
+      "rest (dense). OUT itself\n"
+      "is loaded like any artifact and runs all of them in one process; fusec.serve in Python runs "
+      "them on several.");
+  app.add_option("MODEL.onnx", flags->compile.model, "the model")->required()->type_name("");
+  app.add_option("--shards", flags->shards, "how many there are")
+      ->required()
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{4096}));
+  app.add_option("-o,--output", flags->compile.output, "the folder to write")
+      ->required()
+      ->type_name("OUT");
+  app.add_option(
+         "--profile", flags->profile,
+         "ids of real requests, an array for each input: tables are put and cut by the rows "
+         "that these look up (default: as if every row were as likely)")
+      ->type_name("FILE.npz");
+  AddRepeated(app, "--plan-dim", flags->plan_dims,
+              "size of a symbolic dim that the plan is made for (default: 1024)", "NAME=SIZE");
+  app.add_option("--shard-memory", flags->shard_memory,
+                 "most bytes of tables on a shard, as in 16GB (default: no limit)")
+      ->type_name("SIZE")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option(
+         "--replicate-below", flags->replicate_below,
+         "tables of at most this size stay in the dense part, which every replica of it has "
+         "(default: 1MB)")
+      ->type_name("SIZE")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--row-bandwidth", flags->row_gigabytes,
+                 "GB/s with which a shard reads rows of random ids, for the plan (default: 10)")
+      ->type_name("X")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--network-bandwidth", flags->network_gigabits,
+                 "Gbit/s into or out of a machine, for the plan (default: 25)")
+      ->type_name("X")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--message-time", flags->message_us,
+                 "us of a request to a shard and its answer beside their bytes, for the plan "
+                 "(default: 50)")
+      ->type_name("X")
+      ->check(CLI::NonNegativeNumber);
+  AddBuildFlags(app, flags->compile);
+  app.add_flag("--json", flags->json, "print the plan as JSON, as OUT/manifest.json has it");
+  app.footer(
+      "example: fusec shard ranker.onnx --shards 4 --profile ids.npz --shard-memory 64GB -o "
+      "ranker\n"
+      "         fusec explain ranker && fusec run ranker --random --output out");
+  return [flags] { return RunShard(*flags); };
+}
+
 Command DeclareSign(CLI::App& app) {
   auto flags = std::make_shared<SignFlags>();
   app.description(

@@ -12,6 +12,7 @@ namespace fusec {
 using Command = std::function<Result<int>()>;
 Command DeclareTune(CLI::App& app);
 Command DeclareRefit(CLI::App& app);
+Command DeclareShard(CLI::App& app);
 Command DeclareSign(CLI::App& app);
 Command DeclareEdit(CLI::App& app);
 Command DeclareRebuild(CLI::App& app);

@@ -12,12 +12,14 @@ void AddRepeated(CLI::App& app, const std::string& name, std::vector<std::string
 }
 
 void AddDevice(CLI::App& app, std::string& device) {
-  app.add_option("--device", device, "run on cpu, cuda or cuda:N (default: a GPU if there is one)")
+  app.add_option("--device", device,
+                 "run on cpu, cuda or cuda:N, a sharded artifact on cuda:N,N,... (default: a GPU "
+                 "if there is one)")
       ->type_name("NAME")
       ->check([](const std::string& name) {
         const bool good = name == "cpu" || name == "cuda" ||
                           (name.rfind("cuda:", 0) == 0 && name.size() > 5 &&
-                           name.find_first_not_of("0123456789", 5) == std::string::npos);
+                           name.find_first_not_of("0123456789,", 5) == std::string::npos);
         return good ? std::string() : "\"" + name + "\" is none of cpu, cuda, cuda:N";
       });
 }
@@ -86,6 +88,22 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
       "--batch-invariant", flags.batch_invariant,
       "give a row the same bits in every batch and at every place in it: one kernel and one "
       "order of sums for all sizes, without libraries");
+}
+
+void AddBuildFlags(CLI::App& app, CompileFlags& flags) {
+  AddRepeated(
+      app, "--target", flags.targets,
+      "what to compile for, a list: native (this machine, the default), cpu, sm_80, sm_90a, ...",
+      "LIST", ',');
+  AddRepeated(app, "--dim", flags.dims,
+              "limit the sizes of a symbolic dim to a range, or fix it to one size",
+              "NAME=LOW..HIGH");
+  AddModelFlags(app, flags.model_flags);
+  app.add_option("--cpu-level", flags.cpu_level,
+                 "instruction set of the CPU code: both (x86-64-v3 and v4, the default), or one of "
+                 "x86-64-v3, x86-64-v4, native")
+      ->type_name("LEVEL")
+      ->check(CLI::IsMember({"both", "x86-64-v3", "x86-64-v4", "native"}));
 }
 
 void AddRandomFlags(CLI::App& app, RandomFlags& flags) {

@@ -6,6 +6,7 @@
 
 #include "compiler/driver/artifact/random_flags.h"
 #include "compiler/driver/build/model_flags.h"
+#include "compiler/driver/cli/cli.h"
 
 namespace fusec {
 
@@ -16,6 +17,8 @@ void AddRepeated(CLI::App& app, const std::string& name, std::vector<std::string
                  const std::string& help, const std::string& type, char delimiter = '\0');
 void AddDevice(CLI::App& app, std::string& device);
 void AddModelFlags(CLI::App& app, ModelFlags& flags);
+// What a model is compiled for, and how.
+void AddBuildFlags(CLI::App& app, CompileFlags& flags);
 void AddRandomFlags(CLI::App& app, RandomFlags& flags);
 
 }  // namespace fusec

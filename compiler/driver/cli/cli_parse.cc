@@ -25,6 +25,7 @@ usage: fusec MODEL.onnx -o OUT          compile a model into the folder OUT (an 
        fusec explain OUT                show its kernels, and what was not fused and why
        fusec report OUT -o FILE.html    write a page that shows them in a browser
        fusec refit OUT --weights FILE   put new weights in, without compiling a kernel
+       fusec shard MODEL.onnx -o OUT    compile it with its embedding tables spread over machines
        fusec edit OUT [KERNEL]          copy kernels to edit them
        fusec rebuild OUT                compile, check and time edited kernels, or restore them
        fusec sign OUT --key FILE        sign it, for runtimes that load signed artifacts only
@@ -51,19 +52,7 @@ Command DeclareCompile(CLI::App& app) {
   app.description("Compiles an ONNX model into a folder that `fusec run` and the runtime execute.");
   app.add_option("MODEL.onnx", flags->model, "the model")->required()->type_name("");
   app.add_option("-o,--output", flags->output, "the folder to write")->required()->type_name("OUT");
-  AddRepeated(
-      app, "--target", flags->targets,
-      "what to compile for, a list: native (this machine, the default), cpu, sm_80, sm_90a, ...",
-      "LIST", ',');
-  AddRepeated(app, "--dim", flags->dims,
-              "limit the sizes of a symbolic dim to a range, or fix it to one size",
-              "NAME=LOW..HIGH");
-  AddModelFlags(app, flags->model_flags);
-  app.add_option("--cpu-level", flags->cpu_level,
-                 "instruction set of the CPU code: both (x86-64-v3 and v4, the default), or one of "
-                 "x86-64-v3, x86-64-v4, native")
-      ->type_name("LEVEL")
-      ->check(CLI::IsMember({"both", "x86-64-v3", "x86-64-v4", "native"}));
+  AddBuildFlags(app, *flags);
   app.add_option("--dump-ir", flags->dump_ir, "write the graph after every pass that changed it")
       ->type_name("DIR");
   app.add_option("--dump-kernels", flags->dump_kernels, "write the generated .cu files")
@@ -303,7 +292,8 @@ constexpr Verb kVerbs[] = {
     {"compile", &DeclareCompile}, {"run", &DeclareRun},     {"verify", &DeclareVerify},
     {"bench", &DeclareBench},     {"tune", &DeclareTune},   {"explain", &DeclareExplain},
     {"report", &DeclareReport},   {"refit", &DeclareRefit}, {"edit", &DeclareEdit},
-    {"rebuild", &DeclareRebuild}, {"sign", &DeclareSign},   {"opt", &DeclareOpt}};
+    {"rebuild", &DeclareRebuild}, {"sign", &DeclareSign},   {"shard", &DeclareShard},
+    {"opt", &DeclareOpt}};
 
 // CLI11 looks for what is missing first, but a name that it does not know is mostly the cause.
 std::string Problem(const CLI::App& app, const CLI::ParseError& error) {

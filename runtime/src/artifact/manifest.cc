@@ -358,7 +358,7 @@ class ManifestReader {
 
   StatusOr<Step> ReadStep(const JsonValue& item) {
     Step step;
-    FUSEC_RT_ASSIGN(step.kind, ReadChoice<Step::Kind>(item, "kind", {"kernel", "matmul"}));
+    FUSEC_RT_ASSIGN(step.kind, ReadChoice<Step::Kind>(item, "kind", {"kernel", "matmul", "artifact"}));
     FUSEC_RT_ASSIGN(step.name, ReadText(item, "name"));
     if (item.Has("edited")) {
       FUSEC_RT_ASSIGN(const auto edited, item.Field("edited"));
@@ -379,11 +379,26 @@ class ManifestReader {
     FUSEC_RT_ASSIGN(step.flops, ReadDim(item, "flops"));
     if (step.kind == Step::Kind::kKernel) {
       FUSEC_RT_ASSIGN(step.kernel, ReadKernel(item));
+    } else if (step.kind == Step::Kind::kArtifact) {
+      FUSEC_RT_ASSIGN(const auto folder, item.Field("folder"));
+      FUSEC_RT_ASSIGN(auto path, folder.AsText());
+      FUSEC_RT_ASSIGN(step.folder, CheckPath(folder, std::move(path)));
     } else {
       FUSEC_RT_ASSIGN(step.matmul, ReadMatmul(item));
     }
     FUSEC_RT_TRY(CheckStepBuffers(manifest_, step, item.where()));
     return step;
+  }
+
+  // Steps that run other artifacts make a target of their own.
+  Status CheckArtifactSteps(const Target& target, const std::string& where) {
+    const bool is_of_shards = target.name == kShardsTarget;
+    for (size_t i = 0; i < target.steps.size(); ++i) {
+      const bool is_artifact = target.steps[i].kind == Step::Kind::kArtifact;
+      if (is_artifact == is_of_shards && !(is_artifact && target.steps[i].when)) continue;
+      return Fail(FUSEC_BAD_ARTIFACT, where, "[", i, "] cannot be a step of target \"", target.name, "\"");
+    }
+    return {};
   }
 
   Status ReadTargets() {
@@ -402,6 +417,7 @@ class ManifestReader {
                         return ReadStep(step);
                       }));
       FUSEC_RT_TRY(CheckStepOrder(manifest_, target.steps, item.where() + ".steps"));
+      FUSEC_RT_TRY(CheckArtifactSteps(target, item.where() + ".steps"));
     }
     return {};
   }

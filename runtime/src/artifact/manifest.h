@@ -16,6 +16,9 @@
 
 namespace fusec::runtime {
 
+// The target whose steps are runs of other artifacts.
+inline constexpr const char* kShardsTarget = "shards";
+
 // manifest.json as plain data. After ParseManifest every index in it is in range;
 // runtime/ARTIFACT.md says what the fields mean.
 
@@ -124,12 +127,13 @@ struct SizeRange {
 };
 
 struct Step {
-  enum class Kind { kKernel, kMatmul };
+  enum class Kind { kKernel, kMatmul, kArtifact };
   Kind kind = Kind::kKernel;
   std::optional<SizeRange> when;  // always, if empty
   std::string name;               // of a kernel: its symbol in the module or library
   KernelLaunch kernel;            // of kKernel
   Matmul matmul;                  // of kMatmul
+  std::string folder;             // of kArtifact: the folder of the artifact that it runs
   std::string edited;  // of an edited kernel what its check said: "passed", "failed", "not run"
   std::vector<int> inputs, outputs;  // buffers
   DimExpression bytes_read, bytes_written, flops;
@@ -137,7 +141,7 @@ struct Step {
 };
 
 struct Target {
-  std::string name;                          // "cpu", "sm_90a"
+  std::string name;                          // "cpu", "sm_90a", "shards"
   std::map<std::string, std::string> files;  // "cubin", "cubin_2" or an x86-64 level -> path
   std::vector<Step> steps;
   bool operator==(const Target&) const = default;

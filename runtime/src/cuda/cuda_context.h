@@ -41,6 +41,7 @@ class CudaContext {
   const std::string& gpu_name() const { return gpu_.name; }
   int capability() const { return gpu_.capability; }
   CUcontext handle() const { return context_; }
+  CUdevice device() const { return gpu_.device; }
   StatusOr<int> Attribute(CUdevice_attribute attribute) const;
 
   // Like CudaDriver::Check. Remembers an error after which the GPU refuses all work of this

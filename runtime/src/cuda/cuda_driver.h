@@ -13,6 +13,7 @@ namespace fusec::runtime {
 #define FUSEC_CUDA_FUNCTIONS(F)                                                                    \
   F(cuInit) F(cuGetErrorName) F(cuGetErrorString)                                                  \
   F(cuDeviceGetCount) F(cuDeviceGet) F(cuDeviceGetName) F(cuDeviceGetAttribute)                    \
+  F(cuDeviceCanAccessPeer) F(cuCtxEnablePeerAccess)                                               \
   F(cuDevicePrimaryCtxRetain) F(cuDevicePrimaryCtxRelease) F(cuCtxPushCurrent) F(cuCtxPopCurrent)  \
   F(cuModuleLoadData) F(cuModuleUnload) F(cuModuleGetFunction)                                     \
   F(cuFuncGetAttribute) F(cuFuncSetAttribute) F(cuFuncLoad)                                        \

@@ -1,0 +1,64 @@
+#include "compiler/driver/shard/plan_text.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "compiler/support/adt.h"
+#include "compiler/support/terminal.h"
+
+namespace fusec {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string TablesText(const Json& tables) {
+  constexpr size_t kMostListed = 4;
+  std::vector<std::string> texts;
+  for (const Json& table : tables) {
+    if (texts.size() == kMostListed) break;
+    std::string text = table.at("table");
+    const int64_t first = table.at("first_row"), end = table.at("end_row"), rows = table.at("rows");
+    if (first != 0 || end != rows) text += fmt::format(" rows {}..{}", first, end - 1);
+    texts.push_back(std::move(text));
+  }
+  if (tables.size() > texts.size())
+    texts.push_back(fmt::format("and {} more", tables.size() - texts.size()));
+  return Join(texts, ", ");
+}
+
+}  // namespace
+
+std::string ShardPlanText(const Json& plan) {
+  std::vector<std::string> dims;
+  for (const auto& [name, size] : plan.at("dims").items())
+    dims.push_back(fmt::format("{}={}", name, size.get<int64_t>()));
+  const Json& costs = plan.at("costs");
+  std::string text = fmt::format(
+      "{} for {}{}: planned {:.0f} us until the last answers, {:.0f} on average\n"
+      "({:.1f} GB/s of rows, {:.1f} Gbit/s of network, {:.0f} us a message; replicas of the dense "
+      "part come to that)\n",
+      Plural(static_cast<int64_t>(plan.at("shards").size()), "shard"),
+      dims.empty() ? "static dims" : Join(dims, ", "),
+      plan.at("profile").get<bool>() ? " and the profile's ids" : "",
+      plan.at("worst_us").get<double>(), plan.at("expected_us").get<double>(),
+      costs.at("row_bandwidth").get<double>() / 1e9,
+      costs.at("network_bandwidth").get<double>() * 8 / 1e9, costs.at("message_us").get<double>());
+  std::vector<std::vector<std::string>> rows = {
+      {"shard", "in memory", "rows read", "ids in", "answer", "us", "tables"}};
+  for (const Json& shard : plan.at("shards")) {
+    rows.push_back(
+        {shard.at("folder"), FormatBytes(shard.at("table_bytes")), FormatBytes(shard.at("row_bytes")),
+         FormatBytes(shard.at("id_bytes")), FormatBytes(shard.at("wire_bytes")),
+         fmt::format("{:.0f}", shard.at("us").get<double>()), TablesText(shard.at("tables"))});
+  }
+  text += FormatTable(rows, "lrrrrrl");
+  for (const Json& kept : plan.at("kept"))
+    text += fmt::format("{} stays in the dense part: {}\n", kept.at("table").get<std::string>(),
+                        kept.at("why").get<std::string>());
+  return text;
+}
+
+}  // namespace fusec

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/driver/build/compile.h"
+#include "compiler/driver/shard/shard_plan.h"
+
+namespace fusec {
+
+struct ShardOptions {
+  CompileOptions compile;  // `output_path` is the folder that gets all parts
+  ShardPlanOptions plan;
+  std::map<std::string, int64_t> dims;  // by symbol, the sizes that the plan is made for
+  std::string profile;                  // an .npz with ids of real requests, or ""
+};
+
+struct ShardReport {
+  std::vector<TableDemand> tables;
+  ShardPlan plan;
+  std::map<std::string, int64_t> dims;
+  std::vector<std::string> warnings;
+  double seconds = 0;
+};
+
+// Compiles a model into artifacts that hold its tables between them, shard_0, shard_1, ..., and one
+// of all the rest, dense. A manifest beside them lists these as the steps of one program, which
+// every runtime loads as it loads an artifact.
+Result<ShardReport> ShardModel(const ShardOptions& options);
+
+}  // namespace fusec

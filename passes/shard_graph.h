@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/support/result.h"
+#include "passes/table_seam.h"
+
+namespace fusec {
+
+// What one shard holds of an embedding table: all of it, or a range of its rows.
+struct TablePart {
+  std::string table;                   // the model's name
+  std::vector<std::string> constants;  // of the graph: the rows, and their factors if there are any
+  int64_t rows = 0;                    // of the whole table
+  int64_t first_row = 0, end_row = 0;  // [first_row, end_row) are here
+  TableSeam seam;
+
+  bool is_whole() const { return first_row == 0 && end_row == rows; }
+};
+
+// A model taken apart at the seams of its tables. Shards have inputs of the model and give the
+// values that cross, side by side in one tensor where their other dims are equal; `dense` has these
+// for inputs beside those of the model that it reads, adds up what parts of a table give, and gives
+// the model's outputs.
+struct ShardedGraph {
+  std::vector<std::unique_ptr<Graph>> shards;
+  std::unique_ptr<Graph> dense;
+};
+
+// `graph`: after the passes that all targets share. `shards`: by shard, what it holds; every part
+// of a table that is cut is on one of them. An id outside the whole table is outside the part that
+// has the end next to it, which fails the run.
+Result<ShardedGraph> TakeApart(const Graph& graph, ArrayRef<std::vector<TablePart>> shards);
+
+// Removes nodes that no output needs, inputs that are not read (but for those that alone say how
+// large a dim is), and symbols of neither.
+void KeepWhatIsRead(Graph& graph);
+
+}  // namespace fusec

@@ -1,0 +1,29 @@
+#include "runtime/src/cpu/cpu_executor.h"
+#include "runtime/src/shards/part_links.h"
+
+namespace fusec::runtime {
+namespace {
+
+class CpuLinks : public PartLinks {
+ public:
+  StatusOr<std::byte*> Reserve(size_t bytes) override {
+    FUSEC_RT_TRY(memory_.Reserve(bytes, "the results of shards"));
+    return memory_.data();
+  }
+  bool on_device() const override { return false; }
+  size_t device_bytes() const override { return memory_.capacity(); }
+  bool CanReadHome(size_t) const override { return true; }
+  Status Begin(void*) override { return {}; }
+  void* StreamOf(size_t, void* stream) const override { return stream; }
+  Status Join(void*) override { return {}; }
+  Status End(void*) override { return {}; }
+
+ private:
+  AlignedMemory memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<PartLinks> CreateCpuLinks() { return std::make_unique<CpuLinks>(); }
+
+}  // namespace fusec::runtime

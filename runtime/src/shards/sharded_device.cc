@@ -1,0 +1,176 @@
+#include "runtime/src/shards/sharded_device.h"
+
+#include <algorithm>
+
+#include "runtime/src/program.h"
+#include "runtime/src/shards/sharded_executor.h"
+
+namespace fusec::runtime {
+namespace {
+
+const std::vector<Step>& StepsOf(const Artifact& artifact) {
+  return artifact.manifest().targets.at(kShardsTarget).steps;
+}
+
+std::string FolderOf(const Artifact& artifact, const Step& step) {
+  return artifact.path() + "/" + step.folder;
+}
+
+// By part: its GPU.
+std::vector<int> PlacesOf(size_t parts, const std::vector<int>& ordinals) {
+  std::vector<int> places;
+  for (size_t i = 0; i < parts && !ordinals.empty(); ++i)
+    places.push_back(i + 1 == parts ? ordinals.front() : ordinals[i % ordinals.size()]);
+  return places;
+}
+
+std::string DeviceName(const std::vector<int>& places, size_t part) {
+  return places.empty() ? "cpu" : Text("cuda:", places[part]);
+}
+
+// That what the whole says of a tensor is what the part says.
+Status CheckTensors(const Manifest& whole, const std::string& folder,
+                    const std::vector<TensorSignature>& tensors, const std::vector<int>& buffers,
+                    const char* what) {
+  if (tensors.size() != buffers.size()) {
+    return Fail(FUSEC_BAD_ARTIFACT, folder, ": has ", tensors.size(), " ", what,
+                ", the manifest beside it says ", buffers.size());
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Buffer& buffer = whole.buffers[buffers[i]];
+    if (buffer.name == tensors[i].name && buffer.dtype == tensors[i].dtype) continue;
+    return Fail(FUSEC_BAD_ARTIFACT, folder, ": \"", tensors[i].name, "\" is not \"", buffer.name,
+                "\" of the manifest beside it");
+  }
+  return {};
+}
+
+class ShardedDevice : public Device {
+ public:
+  explicit ShardedDevice(const Artifact& artifact)
+      : program_{artifact, {}}, weights_path_(artifact.path()) {}
+
+  Status Load(std::vector<int> ordinals) {
+    const std::vector<Step>& steps = StepsOf(program_.artifact);
+    program_.ordinals = PlacesOf(steps.size(), ordinals);
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const std::string folder = FolderOf(program_.artifact, steps[i]);
+      FUSEC_RT_TRY(program_.artifact.ReadFile(
+          steps[i].folder + "/manifest.json"));  // which has the hashes of the others
+      ProgramPart part;
+      FUSEC_RT_ASSIGN(part.program,
+                      Program::Load(folder, DeviceName(program_.ordinals, i).c_str()));
+      part.step = &steps[i];
+      FUSEC_RT_TRY(CheckPart(part, folder));
+      program_.parts.push_back(std::move(part));
+    }
+    name_ = program_.parts.back().program->device().name();
+    const auto others =
+        std::count_if(program_.ordinals.begin(), program_.ordinals.end(),
+                      [&](int ordinal) { return ordinal != program_.ordinals.back(); });
+    if (others > 0) {
+      std::sort(ordinals.begin(), ordinals.end());
+      ordinals.erase(std::unique(ordinals.begin(), ordinals.end()), ordinals.end());
+      name_ += Text(" and ", ordinals.size() - 1, " more");
+    }
+    return {};
+  }
+
+  const std::string& name() const override { return name_; }
+  const Target& target() const override {
+    return program_.artifact.manifest().targets.at(kShardsTarget);
+  }
+  bool has_device_memory() const override { return home().has_device_memory(); }
+  size_t weight_bytes() const override {
+    size_t bytes = 0;
+    for (const ProgramPart& part : program_.parts) bytes += part.program->device().weight_bytes();
+    return bytes;
+  }
+  StatusOr<std::unique_ptr<Executor>> NewExecutor() override {
+    FUSEC_RT_ASSIGN(auto executor, ShardedExecutor::Create(program_));
+    return std::unique_ptr<Executor>(std::move(executor));
+  }
+
+  // Runs that are enqueued see all parts before, or all after it. A part that cannot take its
+  // weights leaves the others as they were.
+  Status UpdateWeights(std::unique_ptr<Artifact> weights, std::span<const ConstantPart>) override {
+    for (const ProgramPart& part : program_.parts)
+      FUSEC_RT_TRY(Artifact::OpenManifest(FolderOf(*weights, *part.step)));
+    const Gate::Closed alone(program_.runs);
+    for (size_t i = 0; i < program_.parts.size(); ++i) {
+      const Status status = UpdatePart(i, weights->path());
+      if (status) continue;
+      for (size_t undone = 0; undone < i; ++undone) FUSEC_RT_TRY(UpdatePart(undone, weights_path_));
+      return status;
+    }
+    weights_path_ = weights->path();
+    return {};
+  }
+  Status WriteConstants(std::span<const ConstantPart>,
+                        std::span<const std::vector<std::byte>>) override {
+    return Fail(FUSEC_BAD_USAGE, "adapters of a sharded program are loaded into its part ",
+                program_.parts.back().step->name);
+  }
+  Status UpdateRows(const RowUpdate&) override {
+    return Fail(FUSEC_BAD_USAGE, "rows of a sharded program are updated in the part that has them");
+  }
+  StatusOr<void*> AllocateHost(size_t bytes) override { return home().AllocateHost(bytes); }
+  void FreeHost(void* memory) override { home().FreeHost(memory); }
+
+ private:
+  Device& home() const { return program_.parts.back().program->device(); }
+
+  Status UpdatePart(size_t part, const std::string& path) {
+    return program_.parts[part].program->UpdateWeights(path + "/" +
+                                                       program_.parts[part].step->folder);
+  }
+
+  Status CheckPart(ProgramPart& part, const std::string& folder) const {
+    const Manifest& whole = program_.artifact.manifest();
+    const Manifest& manifest = part.program->manifest();
+    if (manifest.has_run_time_sizes)
+      return Fail(FUSEC_BAD_ARTIFACT, folder, ": has run-time sizes, which a part may not have");
+    FUSEC_RT_TRY(CheckTensors(whole, folder, manifest.inputs, part.step->inputs, "inputs"));
+    FUSEC_RT_TRY(CheckTensors(whole, folder, manifest.outputs, part.step->outputs, "outputs"));
+    const std::vector<std::string> symbols = whole.SymbolNames();
+    for (const Symbol& symbol : manifest.symbols) {
+      const auto found = std::find(symbols.begin(), symbols.end(), symbol.name);
+      if (found == symbols.end())
+        return Fail(FUSEC_BAD_ARTIFACT, folder, ": symbol \"", symbol.name,
+                    "\" is not of the manifest beside it");
+      part.symbols.push_back(static_cast<int>(found - symbols.begin()));
+    }
+    return {};
+  }
+
+  ShardedProgram program_;
+  std::string name_;
+  std::string weights_path_;  // of the weights that the parts have
+};
+
+}  // namespace
+
+bool IsSharded(const Manifest& manifest) { return manifest.targets.count(kShardsTarget) != 0; }
+
+StatusOr<std::unique_ptr<Device>> CreateShardedDevice(const Artifact& artifact,
+                                                      std::vector<int> ordinals) {
+  auto device = std::make_unique<ShardedDevice>(artifact);
+  FUSEC_RT_TRY(device->Load(std::move(ordinals)));
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+Status CheckShardedDevice(const Artifact& artifact, const std::vector<int>& ordinals) {
+  const std::vector<Step>& steps = StepsOf(artifact);
+  const std::vector<int> places = PlacesOf(steps.size(), ordinals);
+  for (size_t i = 0; i < steps.size(); ++i)
+    FUSEC_RT_TRY(Program::CanLoad(FolderOf(artifact, steps[i]), DeviceName(places, i).c_str()));
+  return {};
+}
+
+StatusOr<bool> ShardsCanUseCuda(const Artifact& artifact) {
+  FUSEC_RT_ASSIGN(const auto part,
+                  Artifact::OpenManifest(FolderOf(artifact, StepsOf(artifact).back())));
+  return CudaUsable(*part) || part->manifest().targets.count("cpu") == 0;
+}
+
+}  // namespace fusec::runtime

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/src/context.h"
+#include "runtime/src/executor.h"
+#include "runtime/src/gate.h"
+#include "runtime/src/program.h"
+#include "runtime/src/shards/part_links.h"
+
+namespace fusec::runtime {
+
+// An artifact that runs as a step of a sharded one.
+struct ProgramPart {
+  std::unique_ptr<Program> program;
+  const Step* step = nullptr;
+  std::vector<int> symbols;  // by symbol of the part: its number in the whole
+};
+
+// What the contexts of a sharded program share.
+struct ShardedProgram {
+  const Artifact& artifact;
+  std::vector<ProgramPart> parts;  // by step; the last one gives what the caller waits for
+  std::vector<int> ordinals = {};  // by part: its GPU; empty on the CPU
+  Gate runs = {};                  // which are inside while they are enqueued; updates close it
+};
+
+// Runs the parts of a sharded program, each in a context of its own. What parts hand over lies in
+// memory that PartLinks gives: shards write there what the dense part reads, without a copy.
+class ShardedExecutor : public Executor {
+ public:
+  static StatusOr<std::unique_ptr<ShardedExecutor>> Create(ShardedProgram& program);
+  ~ShardedExecutor() override;
+
+  Status Run(const RunBindings& bindings) override;
+  Status RunAsync(const RunBindings& bindings, void* stream) override;
+  Status Synchronize() override;
+  void FinishEarlier() override;
+  StatusOr<std::vector<double>> MeasureRuns(const RunBindings& bindings, int count) override;
+  void* stream() const override { return contexts_.back()->executor().stream(); }
+  size_t scratch_bytes() const override;
+  // Microseconds of each part alone, by step.
+  StatusOr<std::vector<double>> MeasureSteps(const RunBindings& bindings);
+
+ private:
+  explicit ShardedExecutor(ShardedProgram& program) : program_(program) {}
+  Status Bind(const RunBindings& bindings);
+  Status BindPart(size_t part, const RunBindings& bindings, std::byte* arena);
+  StatusOr<TensorBinding> Find(size_t part, int buffer, const RunBindings& bindings,
+                               std::byte* arena) const;
+  Status Start(const RunBindings& bindings, void* stream);
+  StatusOr<double> Time(const RunBindings& bindings);
+
+  ShardedProgram& program_;
+  std::unique_ptr<PartLinks> links_;
+  std::vector<std::unique_ptr<Context>> contexts_;  // by part; they end before the links do
+  int64_t arena_bytes_ = 0;
+  std::byte* arena_ = nullptr;
+};
+
+}  // namespace fusec::runtime
