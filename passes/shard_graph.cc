@@ -9,6 +9,7 @@
 #include "compiler/ir/host_table.h"
 #include "compiler/support/check.h"
 #include "passes/graph_edit.h"
+#include "passes/lineage.h"
 #include "passes/recipe.h"
 
 namespace fusec {
@@ -315,16 +316,19 @@ class DenseBuilder {
 
 Result<ShardedGraph> TakeApart(const Graph& graph, ArrayRef<std::vector<TablePart>> shards) {
   ShardedGraph result;
+  const LineageRecorder lineage(graph);
   DenseBuilder dense(graph);
   for (size_t i = 0; i < shards.size(); ++i) {
     ShardBuilder shard(graph, i);
     for (const TablePart& part : shards[i]) shard.Hold(part);
     std::vector<Crossing> crossings;
     result.shards.push_back(shard.Finish(crossings));
+    lineage.Record(*result.shards.back(), "shard");
     FUSEC_TRY(Verify(*result.shards.back()));
     dense.Take(crossings);
   }
   result.dense = dense.Finish();
+  lineage.Record(*result.dense, "shard");
   FUSEC_TRY(Verify(*result.dense));
   return result;
 }
