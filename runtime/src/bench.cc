@@ -34,6 +34,9 @@ StatusOr<std::vector<double>> MeasureRotating(std::span<Context* const> contexts
   if (auto* cuda = dynamic_cast<CudaExecutor*>(&contexts[0]->executor())) {
     return cuda->Measure(sets, samples, replays);
   }
+  if (auto* sharded = dynamic_cast<ShardedExecutor*>(&contexts[0]->executor())) {
+    return sharded->Measure(sets, samples, replays);
+  }
   std::vector<double> times_us;
   size_t next = 0;
   for (int sample = 0; sample < samples; ++sample) {

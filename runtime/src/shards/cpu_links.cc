@@ -1,3 +1,5 @@
+#include <chrono>
+
 #include "runtime/src/cpu/cpu_executor.h"
 #include "runtime/src/shards/part_links.h"
 
@@ -17,6 +19,19 @@ class CpuLinks : public PartLinks {
   void* StreamOf(size_t, void* stream) const override { return stream; }
   Status Join(void*) override { return {}; }
   Status End(void*) override { return {}; }
+  StatusOr<std::vector<double>> Measure(std::span<const RunBindings> sets, int samples, int replays,
+                                        void* stream, const StartRun& start) override {
+    std::vector<double> times_us;
+    size_t next = 0;
+    for (int sample = 0; sample < samples; ++sample) {
+      const auto begin = std::chrono::steady_clock::now();
+      for (int i = 0; i < replays; ++i, next = (next + 1) % sets.size())
+        FUSEC_RT_TRY(start(sets[next], stream));
+      const auto time = std::chrono::steady_clock::now() - begin;
+      times_us.push_back(std::chrono::duration<double, std::micro>(time).count() / replays);
+    }
+    return times_us;
+  }
 
  private:
   AlignedMemory memory_;

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
+#include "runtime/src/executor.h"
 #include "runtime/src/status.h"
 
 namespace fusec::runtime {
@@ -30,6 +33,14 @@ class PartLinks {
   virtual Status Join(void* stream) = 0;
   // The last part is enqueued, too.
   virtual Status End(void* stream) = 0;
+
+  // Microseconds of a run, `samples` times, each the mean over `replays` runs back to back that go
+  // round `sets`. On GPUs inputs and outputs are copied to the home's memory before, and a time is
+  // between two events there, behind `start` of a set and its stream.
+  using StartRun = std::function<Status(const RunBindings& bindings, void* stream)>;
+  virtual StatusOr<std::vector<double>> Measure(std::span<const RunBindings> sets, int samples,
+                                                int replays, void* stream,
+                                                const StartRun& start) = 0;
 };
 
 // Parts that run one behind the other on the CPU.

@@ -1,7 +1,5 @@
 #include "runtime/src/shards/sharded_executor.h"
 
-#include <chrono>
-
 #include "runtime/src/artifact/dtype.h"
 
 namespace fusec::runtime {
@@ -146,19 +144,17 @@ void ShardedExecutor::FinishEarlier() {
   for (const auto& context : contexts_) context->executor().FinishEarlier();
 }
 
-StatusOr<double> ShardedExecutor::Time(const RunBindings& bindings) {
-  const auto begin = std::chrono::steady_clock::now();
-  FUSEC_RT_TRY(Run(bindings));
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
-      .count();
+StatusOr<std::vector<double>> ShardedExecutor::Measure(std::span<const RunBindings> sets,
+                                                       int samples, int replays) {
+  const auto start = [this](const RunBindings& bindings, void* on) { return Start(bindings, on); };
+  auto times = links_->Measure(sets, samples, replays, stream(), start);
+  const Status ended = Synchronize();
+  if (times && !ended) return tl::unexpected<RuntimeError>(ended.error());
+  return times;
 }
 
 StatusOr<std::vector<double>> ShardedExecutor::MeasureRuns(const RunBindings& bindings, int count) {
-  std::vector<double> times_us;
-  for (int i = 0; i < count; ++i) {
-    FUSEC_RT_ASSIGN(times_us.emplace_back(), Time(bindings));
-  }
-  return times_us;
+  return Measure({&bindings, 1}, count, 1);
 }
 
 StatusOr<std::vector<double>> ShardedExecutor::MeasureSteps(const RunBindings& bindings) {

@@ -43,6 +43,9 @@ class ShardedExecutor : public Executor {
   StatusOr<std::vector<double>> MeasureRuns(const RunBindings& bindings, int count) override;
   void* stream() const override { return contexts_.back()->executor().stream(); }
   size_t scratch_bytes() const override;
+  // See PartLinks::Measure.
+  StatusOr<std::vector<double>> Measure(std::span<const RunBindings> sets, int samples,
+                                        int replays);
   // Microseconds of each part alone, by step.
   StatusOr<std::vector<double>> MeasureSteps(const RunBindings& bindings);
 
@@ -53,7 +56,6 @@ class ShardedExecutor : public Executor {
   StatusOr<TensorBinding> Find(size_t part, int buffer, const RunBindings& bindings,
                                std::byte* arena) const;
   Status Start(const RunBindings& bindings, void* stream);
-  StatusOr<double> Time(const RunBindings& bindings);
 
   ShardedProgram& program_;
   std::unique_ptr<PartLinks> links_;
