@@ -66,17 +66,65 @@ void KeepWhatIsRead(Graph& graph) {
 
 namespace {
 
-// One of the values that cross from a shard: columns of one of its outputs, or all of that.
-struct Crossing {
-  std::string value, output;
+// Columns of an output of a shard, or all of it.
+struct Columns {
+  std::string output;
   TensorType output_type;
-  int64_t first_column = -1;  // -1: all of the output
+  int64_t first = -1, count = 0;  // first: -1 for all of the output
+};
+
+// One of the values that cross from a shard, in one or two pieces (TypesOnWire).
+struct Crossing {
+  std::string value;
+  std::vector<Columns> pieces;
+};
+
+// Writes a value down as it crosses, and reads it again.
+class WireCoder {
+ public:
+  WireCoder(Builder& builder, Wire wire) : builder_(builder), wire_(wire) {}
+
+  ValueList Encoded(Value* value) {
+    const auto types = TypesOnWire(value->type, wire_);
+    if (types.size() == 1) return {Cast(value, types[0].dtype)};
+    const int64_t last = value->type.rank() - 1;
+    Value* magnitudes = builder_.Make(OpKind::kAbs, {value});
+    Value* greatest =
+        builder_.Make(OpKind::kReduceMax, {magnitudes},
+                      {{"axes", std::vector<int64_t>{last}}, {"keepdims", int64_t{1}}});
+    Value* scale =
+        builder_.Make(OpKind::kMul, {greatest, builder_.Scalar(Dtype::kF32, 1.0 / kGreatestCode)},
+                      {}, value->name + "_scale");
+    Value* is_zero = builder_.Make(OpKind::kEqual, {scale, builder_.Scalar(Dtype::kF32, 0)});
+    Value* divisor =
+        builder_.Make(OpKind::kWhere, {is_zero, builder_.Scalar(Dtype::kF32, 1), scale});
+    Value* quotient = builder_.Make(OpKind::kDiv, {value, divisor});
+    Value* codes = Cast(builder_.Make(OpKind::kRound, {quotient}), Dtype::kI8);
+    return {codes, scale};
+  }
+  Value* Decoded(ArrayRef<Value*> pieces, Dtype dtype) {
+    Value* value = Cast(pieces[0], dtype);
+    return pieces.size() == 1 ? value : builder_.Make(OpKind::kMul, {value, pieces[1]});
+  }
+
+ private:
+  static constexpr double kGreatestCode = 127;
+  Value* Cast(Value* value, Dtype dtype) {
+    return value->type.dtype == dtype ? value
+                                      : builder_.Make(OpKind::kCast, {value}, {{"to", dtype}});
+  }
+  Builder& builder_;
+  const Wire wire_;
 };
 
 class ShardBuilder {
  public:
-  ShardBuilder(const Graph& graph, size_t number)
-      : shard_(graph.Clone()), builder_(*shard_), number_(number), values_(ValuesByName(*shard_)) {
+  ShardBuilder(const Graph& graph, size_t number, Wire wire)
+      : shard_(graph.Clone()),
+        builder_(*shard_),
+        coder_(builder_, wire),
+        number_(number),
+        values_(ValuesByName(*shard_)) {
     shard_->name += fmt::format("_shard_{}", number);
   }
 
@@ -93,16 +141,20 @@ class ShardBuilder {
   std::unique_ptr<Graph> Finish(std::vector<Crossing>& crossings) {
     shard_->outputs.clear();
     shard_->output_names.clear();
-    std::vector<std::pair<std::string, std::vector<size_t>>>
-        groups;  // of values that fit side by side
-    for (size_t i = 0; i < crossing_.size(); ++i) {
-      const std::string key = KeyOf(crossing_[i].second->type, i);
-      const auto group =
-          std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == key; });
+    std::vector<Piece> pieces;
+    for (const auto& [name, value] : crossing_) {
+      for (Value* piece : coder_.Encoded(value)) pieces.push_back({crossings.size(), piece});
+      crossings.push_back({name, {}});
+    }
+    std::vector<std::pair<std::string, std::vector<Piece>>> groups;  // that fit side by side
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      const std::string key = KeyOf(pieces[i].value->type, i);
+      const auto group = std::find_if(groups.begin(), groups.end(),
+                                      [&](const auto& other) { return other.first == key; });
       if (group == groups.end())
-        groups.emplace_back(key, std::vector<size_t>{i});
+        groups.push_back({key, {pieces[i]}});
       else
-        group->second.push_back(i);
+        group->second.push_back(pieces[i]);
     }
     for (const auto& [key, members] : groups) AddOutput(members, crossings);
     SortNodes(*shard_);
@@ -111,6 +163,11 @@ class ShardBuilder {
   }
 
  private:
+  struct Piece {
+    size_t crossing = 0;
+    Value* value = nullptr;
+  };
+
   // Leaves the part's rows in the constants, and zeros of what ids choose of the others. Adding
   // -0.0 changes no float, and 0 no integer.
   void CutRows(const TablePart& part) {
@@ -218,9 +275,10 @@ class ShardBuilder {
     return leading.ToString();
   }
 
-  void AddOutput(ArrayRef<size_t> members, std::vector<Crossing>& crossings) {
+  // Pieces of a value come in order: the dtypes of several differ, and so their groups do.
+  void AddOutput(ArrayRef<Piece> members, std::vector<Crossing>& crossings) {
     ValueList parts;
-    for (const size_t member : members) parts.push_back(crossing_[member].second);
+    for (const Piece& member : members) parts.push_back(member.value);
     const size_t count = shard_->outputs.size();
     const std::string name = fmt::format("rows of shard {}{}", number_,
                                          count == 0 ? "" : fmt::format(" ({})", count + 1));
@@ -231,11 +289,15 @@ class ShardBuilder {
                              fmt::format("rows_of_shard_{}", number_));
     }
     int64_t column = 0;
-    for (const size_t member : members) {
-      const Value* part = crossing_[member].second;
-      crossings.push_back(
-          {crossing_[member].first, name, output->type, parts.size() > 1 ? column : -1});
-      if (parts.size() > 1) column += *part->type.shape.back().AsConstant();
+    for (const Piece& member : members) {
+      std::vector<Columns>& pieces = crossings[member.crossing].pieces;
+      if (parts.size() == 1) {
+        pieces.push_back({name, output->type});
+        break;
+      }
+      const int64_t columns = *member.value->type.shape.back().AsConstant();
+      pieces.push_back({name, output->type, column, columns});
+      column += columns;
     }
     shard_->outputs.push_back(output);
     shard_->output_names.push_back(name);
@@ -243,6 +305,7 @@ class ShardBuilder {
 
   std::unique_ptr<Graph> shard_;
   Builder builder_;
+  WireCoder coder_;
   const size_t number_;
   const std::map<std::string, Value*> values_;
   std::map<std::pair<const Value*, std::string>, Value*> rows_;
@@ -253,8 +316,11 @@ class ShardBuilder {
 // Puts what crosses in the place of what computed it.
 class DenseBuilder {
  public:
-  explicit DenseBuilder(const Graph& graph)
-      : dense_(graph.Clone()), builder_(*dense_, 0), values_(ValuesByName(*dense_)) {
+  DenseBuilder(const Graph& graph, Wire wire)
+      : dense_(graph.Clone()),
+        builder_(*dense_, 0),
+        coder_(builder_, wire),
+        values_(ValuesByName(*dense_)) {
     dense_->name += "_dense";
     if (dense_->input_names.empty()) {
       for (const auto& input : dense_->inputs) dense_->input_names.push_back(input->name);
@@ -263,7 +329,10 @@ class DenseBuilder {
 
   void Take(ArrayRef<Crossing> crossings) {
     for (const Crossing& crossing : crossings) {
-      Value* value = ColumnsOf(crossing);
+      ValueList pieces;
+      for (const Columns& piece : crossing.pieces)
+        pieces.push_back(ColumnsOf(piece, crossing.value));
+      Value* value = coder_.Decoded(pieces, values_.at(crossing.value)->type.dtype);
       Value*& sum = sums_[crossing.value];
       sum = sum == nullptr ? value
                            : builder_.Make(OpKind::kAdd, {sum, value}, {}, crossing.value + "_sum");
@@ -277,22 +346,22 @@ class DenseBuilder {
   }
 
  private:
-  Value* ColumnsOf(const Crossing& crossing) {
-    Value*& input = inputs_[crossing.output];
+  Value* ColumnsOf(const Columns& columns, const std::string& value) {
+    Value*& input = inputs_[columns.output];
     if (input == nullptr) {
-      input =
-          dense_->AddInput(dense_->UniqueName(Identifier(crossing.output)), crossing.output_type);
-      dense_->input_names.push_back(crossing.output);
+      input = dense_->AddInput(dense_->UniqueName(Identifier(columns.output)), columns.output_type);
+      dense_->input_names.push_back(columns.output);
     }
-    if (crossing.first_column < 0) return input;
-    const Shape& wanted = values_.at(crossing.value)->type.shape;
+    if (columns.first < 0) return input;
+    Shape wanted = columns.output_type.shape;
+    wanted.back() = columns.count;
     Exprs starts(wanted.size(), 0);
-    starts.back() = crossing.first_column;
+    starts.back() = columns.first;
     return builder_.Make(OpKind::kSlice, {input},
                          {{"starts", starts},
                           {"steps", std::vector<int64_t>(wanted.size(), 1)},
                           {"shape", Exprs(wanted)}},
-                         crossing.value + "_crossed");
+                         value + "_crossed");
   }
   static std::string Identifier(const std::string& name) {
     std::string identifier;
@@ -307,19 +376,45 @@ class DenseBuilder {
 
   std::unique_ptr<Graph> dense_;
   Builder builder_;
+  WireCoder coder_;
   const std::map<std::string, Value*> values_;
   std::map<std::string, Value*> inputs_;  // by output of a shard
   std::map<std::string, Value*> sums_;    // by value that crosses
 };
 
+constexpr const char* kWireNames[] = {"f32", "f16", "bf16", "int8"};
+
 }  // namespace
 
-Result<ShardedGraph> TakeApart(const Graph& graph, ArrayRef<std::vector<TablePart>> shards) {
+const char* WireName(Wire wire) { return kWireNames[static_cast<int>(wire)]; }
+
+std::optional<Wire> ParseWire(std::string_view name) {
+  for (int i = 0; i < static_cast<int>(std::size(kWireNames)); ++i) {
+    if (name == kWireNames[i]) return static_cast<Wire>(i);
+  }
+  return std::nullopt;
+}
+
+SmallVector<TensorType, 2> TypesOnWire(const TensorType& type, Wire wire) {
+  if (type.dtype != Dtype::kF32 || wire == Wire::kExact) return {type};
+  TensorType elements = type;
+  if (wire == Wire::kInt8 && type.rank() > 0) {
+    TensorType scales = type;
+    elements.dtype = Dtype::kI8;
+    scales.shape.back() = 1;
+    return {elements, scales};
+  }
+  elements.dtype = wire == Wire::kBF16 ? Dtype::kBF16 : Dtype::kF16;
+  return {elements};
+}
+
+Result<ShardedGraph> TakeApart(const Graph& graph, ArrayRef<std::vector<TablePart>> shards,
+                               Wire wire) {
   ShardedGraph result;
   const LineageRecorder lineage(graph);
-  DenseBuilder dense(graph);
+  DenseBuilder dense(graph, wire);
   for (size_t i = 0; i < shards.size(); ++i) {
-    ShardBuilder shard(graph, i);
+    ShardBuilder shard(graph, i, wire);
     for (const TablePart& part : shards[i]) shard.Hold(part);
     std::vector<Crossing> crossings;
     result.shards.push_back(shard.Finish(crossings));

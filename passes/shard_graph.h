@@ -1,7 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/ir/graph.h"
@@ -21,6 +23,15 @@ struct TablePart {
   bool is_whole() const { return first_row == 0 && end_row == rows; }
 };
 
+// How f32 values cross from shards: as they are, rounded, or as 8 bits an element and a scale for
+// each row of the last axis (max |x| / 127: an element moves by at most half of that).
+enum class Wire { kExact, kF16, kBF16, kInt8 };
+const char* WireName(Wire wire);  // "f32", "f16", "bf16", "int8"
+std::optional<Wire> ParseWire(std::string_view name);
+// The types of what crosses for a value of that type: its elements, and their scales if there are
+// any.
+SmallVector<TensorType, 2> TypesOnWire(const TensorType& type, Wire wire);
+
 // A model taken apart at the seams of its tables. Shards have inputs of the model and give the
 // values that cross, side by side in one tensor where their other dims are equal; `dense` has these
 // for inputs beside those of the model that it reads, adds up what parts of a table give, and gives
@@ -33,7 +44,8 @@ struct ShardedGraph {
 // `graph`: after the passes that all targets share. `shards`: by shard, what it holds; every part
 // of a table that is cut is on one of them. An id outside the whole table is outside the part that
 // has the end next to it, which fails the run.
-Result<ShardedGraph> TakeApart(const Graph& graph, ArrayRef<std::vector<TablePart>> shards);
+Result<ShardedGraph> TakeApart(const Graph& graph, ArrayRef<std::vector<TablePart>> shards,
+                               Wire wire);
 
 // Removes nodes that no output needs, inputs that are not read (but for those that alone say how
 // large a dim is), and symbols of neither.

@@ -69,6 +69,12 @@ class SeamFinder::Search {
     std::map<int, std::vector<const Node*>> look_ups;  // by component, in the graph's order
     for (const Node* node : order_) look_ups[Root(members_.at(node).component)].push_back(node);
     for (auto& [component, nodes] : look_ups) DrawSeam(nodes);
+    for (const Node* node : order_) {
+      const std::string& name = node->result()->name;
+      if (crossing_.count(name) == 0) continue;
+      seam_.crossing.push_back(name);
+      seam_.bytes = seam_.bytes + node->result()->type.Bytes();
+    }
     return std::move(seam_);
   }
 
@@ -228,10 +234,7 @@ class SeamFinder::Search {
     for (size_t i = 0; i < best; ++i) {
       const Node& node = *nodes[i];
       const bool crosses = Crosses(node, inside);
-      if (crosses) {
-        seam_.crossing.push_back(node.result()->name);
-        seam_.bytes = seam_.bytes + node.result()->type.Bytes();
-      }
+      if (crosses) crossing_.insert(node.result()->name);
       const Value* ids = members_.at(&node).ids;
       if (is_cut_by_rows_ && ids != nullptr && (crosses || IsSummed(node, inside)))
         seam_.partial.push_back({node.result()->name, ids->name});
@@ -253,6 +256,7 @@ class SeamFinder::Search {
   std::map<const Node*, Member> members_;  // looked up only
   std::vector<const Node*> order_;         // of the members
   std::vector<int> components_;            // by component, one that it was joined to
+  std::set<std::string> crossing_;
   TableSeam seam_;
 };
 

@@ -27,7 +27,7 @@ struct TableSeam {
   };
 
   std::string stays;  // why the table must stay with the rest of the model; "" if it need not
-  std::vector<std::string> crossing;
+  std::vector<std::string> crossing;  // in the graph's order
   std::vector<PartialRows> partial;  // of a table that is cut by rows
   Expr look_ups;                     // rows that a run reads
   Expr bytes;                        // that cross

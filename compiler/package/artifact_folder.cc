@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "compiler/package/output_path.h"
+#include "compiler/package/sharded_manifest.h"
 #include "compiler/support/interrupt.h"
 #include "compiler/support/leftovers.h"
 #include "runtime/src/artifact/hash.h"
@@ -86,6 +87,7 @@ Result<bool> ReplaceFolder(const std::string& path,
   std::error_code error;
   if (!Replace(aside, target, error))
     return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + error.message());
+  FUSEC_TRY(NoteChangedPart(target));
   return true;
 }
 

@@ -1,8 +1,17 @@
 #include "compiler/package/sharded_manifest.h"
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "compiler/package/artifact_folder.h"
 #include "compiler/support/check.h"
+#include "compiler/support/read_file.h"
 
 namespace fusec {
 
@@ -69,25 +78,108 @@ Json StepJson(const ArtifactPart& part, SharedBuffers& buffers) {
           {"flops", "0"}};
 }
 
+// The tables of the parts, and which part has which rows of theirs.
+Json TablesJson(ArrayRef<ArtifactPart> parts) {
+  std::map<std::string, Json> tables;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    for (const RowTable& table : parts[i].tables) {
+      Json& item = tables[table.table];
+      if (item.is_null()) {
+        item = {{"table", table.table},
+                {"dtype", DtypeName(table.dtype)},
+                {"rows", 0},
+                {"columns", table.columns}};
+        if (table.fixed.empty()) item["storage"] = table.storage;
+      }
+      if (!table.fixed.empty()) item["fixed"] = table.fixed;
+      item["parts"].push_back(
+          {{"step", i}, {"first_row", parts[i].first_rows.at(table.table)}, {"rows", table.rows}});
+      item["rows"] = item["rows"].get<int64_t>() + table.rows;
+    }
+  }
+  Json list = Json::array();
+  for (auto& [name, item] : tables) {
+    if (item.contains("fixed")) item.erase("parts");
+    list.push_back(std::move(item));
+  }
+  return list;
+}
+
+// Others read what is there before, or all of it.
+Result<void> ReplaceFile(const std::string& path, const std::string& bytes) {
+  const std::string aside = path + ".new";
+  std::ofstream file(aside, std::ios::binary);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  if (file && std::rename(aside.c_str(), path.c_str()) == 0) return {};
+  const std::string why = std::strerror(errno);
+  std::remove(aside.c_str());
+  return Fail(ErrorKind::kUsage, "cannot write " + path + ": " + why);
+}
+
+std::string ManifestOf(const std::string& folder) { return folder + "/manifest.json"; }
+
+Result<Json> ReadJson(const std::string& path) {
+  FUSEC_ASSIGN(const std::string text, ReadWholeFile(path, ErrorKind::kArtifact));
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_object()) return json;
+  return Fail(ErrorKind::kArtifact, path + " is no JSON object");
+}
+
+// The folders of the parts.
+std::vector<std::string> FoldersOf(const Json& manifest) {
+  std::vector<std::string> folders;
+  const Json steps = manifest.value(Json::json_pointer("/targets/shards/steps"), Json::array());
+  for (const Json& step : steps) folders.push_back(step.value("folder", ""));
+  return folders;
+}
+
 }  // namespace
 
 Json ShardedManifest(const std::shared_ptr<const Graph>& graph, ArtifactContents contents,
-                     ArrayRef<ArtifactPart> parts,
-                     const std::map<std::string, std::string>& hashes) {
+                     ArrayRef<ArtifactPart> parts) {
   TargetContents target;
   target.name = "shards";
   target.graph = graph;
   contents.targets.clear();
   contents.targets.push_back(std::move(target));
-  contents.tables.clear();  // parts have them
+  contents.tables.clear();  // of constants
   contents.specializations.clear();
   const ArtifactImage image(contents);
-  Json manifest = image.Manifest(hashes);
+  Json manifest = image.Manifest({});
   SharedBuffers buffers(manifest["buffers"]);
   Json steps = Json::array();
   for (const ArtifactPart& part : parts) steps.push_back(StepJson(part, buffers));
   manifest["targets"]["shards"]["steps"] = std::move(steps);
+  manifest["tables"] = TablesJson(parts);
   return manifest;
+}
+
+Result<void> WriteShardedManifest(const std::string& folder, Json manifest) {
+  Json files = Json::object();
+  for (const std::string& part : FoldersOf(manifest)) {
+    const std::string path = ManifestOf(part);
+    FUSEC_ASSIGN(const std::string text, ReadWholeFile(folder + "/" + path, ErrorKind::kArtifact));
+    files[path] = HashOf(text);
+    FUSEC_ASSIGN(const Json part_manifest, ReadJson(folder + "/" + path));
+    for (const auto& [file, hash] : part_manifest.at("files").items())
+      files[part + "/" + file] = hash;
+  }
+  manifest.erase("hash");
+  manifest["files"] = std::move(files);
+  return ReplaceFile(ManifestOf(folder), ManifestText(manifest));
+}
+
+Result<void> NoteChangedPart(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(ManifestOf(folder.string()), error)) return {};
+  const auto manifest = ReadJson(ManifestOf(folder.string()));
+  if (!manifest) return {};  // of somebody else
+  const std::vector<std::string> parts = FoldersOf(*manifest);
+  const std::string name = std::filesystem::path(path).filename().string();
+  if (std::find(parts.begin(), parts.end(), name) == parts.end()) return {};
+  return WriteShardedManifest(folder.string(), *manifest);
 }
 
 }  // namespace fusec

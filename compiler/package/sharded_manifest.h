@@ -13,14 +13,23 @@ namespace fusec {
 // An artifact that runs as a step of a larger one, in a folder of that.
 struct ArtifactPart {
   std::string folder;
-  std::shared_ptr<const Graph> graph;
+  std::shared_ptr<const Graph> graph;  // without regions
+  std::vector<RowTable> tables;
+  std::map<std::string, int64_t> first_rows = {};  // by table: of the rows that it has
 };
 
-// The manifest of a program whose steps are runs of other artifacts (target "shards"). `graph`: the
-// whole model. Tensors of parts that bear the name of an output of an earlier part are that output,
-// others are the model's. `hashes`: of all files of the parts, by path.
+// The manifest of a program whose steps are runs of other artifacts (target "shards"), but for the
+// hashes of files. `graph`: the whole model. Tensors of parts that bear the name of an output of an
+// earlier part are that output, others are the model's. `contents`: of the whole; its key "tables"
+// says which parts have the rows of each.
 nlohmann::ordered_json ShardedManifest(const std::shared_ptr<const Graph>& graph,
-                                       ArtifactContents contents, ArrayRef<ArtifactPart> parts,
-                                       const std::map<std::string, std::string>& hashes);
+                                       ArtifactContents contents, ArrayRef<ArtifactPart> parts);
+
+// Writes it into a folder, with the hashes that the manifests of the parts there have.
+Result<void> WriteShardedManifest(const std::string& folder, nlohmann::ordered_json manifest);
+
+// An artifact was written at `path`: where it is a part of a sharded one in the folder above, the
+// manifest there gets its hashes.
+Result<void> NoteChangedPart(const std::string& path);
 
 }  // namespace fusec

@@ -44,7 +44,7 @@ std::vector<std::string> ModelPaths() {
   return paths;
 }
 
-Result<std::unique_ptr<Graph>> SimplifiedModel(const std::string& path) {
+Result<std::unique_ptr<Graph>> SimplifiedGraph(const std::string& path) {
   CompileOptions options;
   options.model_path = path;
   FUSEC_ASSIGN(LoadedModel model, LoadModel(options));

@@ -22,6 +22,6 @@ Result<std::vector<EmittedKernel>> EmitKernels(const Graph& simplified, const st
 std::vector<std::string> ModelPaths();
 
 // A model after the passes that all targets share.
-Result<std::unique_ptr<Graph>> SimplifiedModel(const std::string& path);
+Result<std::unique_ptr<Graph>> SimplifiedGraph(const std::string& path);
 
 }  // namespace fusec

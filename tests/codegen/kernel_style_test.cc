@@ -25,7 +25,7 @@ TEST(KernelStyle, KernelsOfAllModels) {
   const char* kept = std::getenv("FUSEC_DUMP_KERNELS");
   const std::string folder = kept ? kept : *MakeTemporaryFolder();
   for (const std::string& model : ModelPaths()) {
-    const auto graph = SimplifiedModel(model);
+    const auto graph = SimplifiedGraph(model);
     ASSERT_TRUE(graph.has_value()) << graph.error().message;
     for (const std::string target : kTargets) {
       const auto kernels = EmitKernels(**graph, target);

@@ -41,14 +41,14 @@ def of_runtime(*headers):
 #   region     facts of a fused region, for passes and planners
 #   kernel     the kernel language; knows no class of region
 #   passes     never plan, emit, CUDA or protobuf
-#   driver     artifact <- build <- tune <- explain <- {report, verify <- edit <- refit} <- cli: explain shows what tune measured, report draws what explain
+#   driver     artifact <- build <- {shard, tune} <- explain <- {report, verify <- edit <- refit} <- cli: explain shows what tune measured, report draws what explain
 #              knows, verify shows the page of a kernel
 #   runtime    stands alone, as it is what users link: status <- artifact <- what its executors share <- {cpu, cuda} <- the rest of src.
 #              cpu and cuda do not know each other, and only cuda sees NVIDIA's headers
 GROUND = ["compiler/support/", "compiler/index/", "compiler/ir/"]
 BUILD = ["compiler/driver/artifact/", "compiler/driver/build/"]
 EXECUTORS = ["runtime/src/status.h", "runtime/src/artifact/", "runtime/src/executor.h", "runtime/src/gate.h",
-             "runtime/src/index_error.h", "runtime/src/parallel.h", "runtime/src/row_update.h"]
+             "runtime/src/index_error.h", "runtime/src/parallel.h", "runtime/src/part_links.h", "runtime/src/row_update.h"]
 ALLOWED = {
     "codegen_templates/": [],
     "runtime/include/": [],
@@ -61,6 +61,7 @@ ALLOWED = {
     "runtime/src/executor": ["runtime/src/status.h", "runtime/src/artifact/adapters.h", "runtime/src/row_update.h"],
     "runtime/src/index_error": ["runtime/src/status.h", "runtime/src/artifact/"],
     "runtime/src/parallel": ["runtime/src/status.h"],
+    "runtime/src/part_links": ["runtime/src/status.h", "runtime/src/executor.h"],
     "runtime/src/cpu/": EXECUTORS,
     "runtime/src/cuda/": EXECUTORS + ["fusec/", "cuda.h", "nvrtc.h"],
     "runtime/src/": ["fusec/"],
@@ -126,7 +127,12 @@ ALLOWED = {
         "compiler/package/",
     ] + of_runtime(
         "artifact/launch_text.h", "artifact/manifest.h", "artifact/step_sizes.h", "bench.h", "cuda/cuda_pieces.h", "cuda/nvrtc.h"),
+    "compiler/driver/shard/": GROUND + BUILD + [
+        "compiler/reference/",  # the ids of a profile
+        "compiler/package/", "passes/",
+    ],
     "compiler/driver/refit/": GROUND + BUILD + [
+        "compiler/driver/shard/",  # the parts of a sharded artifact
         "compiler/driver/tune/",  # the choices that the artifact was built with
         "compiler/driver/edit/editable_artifact.h",  # its files as they were compiled and as they are
         "compiler/package/", "compiler/plan/kernel_name.h",

@@ -33,7 +33,7 @@ class Quiet(unittest.TestCase):
 
 class Flags(Quiet):
     # Flags of the program that the functions spell otherwise.
-    SPELLED = {"dim": "dims", "from": "from_"}
+    SPELLED = {"dim": "dims", "from": "from_", "plan_dim": "plan_dims"}
     LEFT_OUT = {
         "compile": {"help"},
         "verify": {"help", "json", "bisect"},  # always; fusec.bisect
@@ -43,6 +43,7 @@ class Flags(Quiet):
         "report": {"help"},
         "refit": {"help"},
         "sign": {"help"},
+        "shard": {"help", "json"},  # the plan of the ShardedArtifact
         "edit": {"help"},
         "rebuild": {"help", "json"},
     }
@@ -54,6 +55,8 @@ class Flags(Quiet):
             flags = {flag.replace("-", "_") for flag in re.findall(r"^ +(?:-\w,\s*)?--([a-z][\w-]*)", options, re.M)}
             self.assertGreater(len(flags), 1, text)
             parameters = set(inspect.signature(getattr(fusec, verb)).parameters)
+            if verb == "shard":
+                parameters |= set(inspect.signature(fusec.compile).parameters)  # which it passes on
             self.assertEqual({self.SPELLED.get(flag, flag) for flag in flags - left_out} - parameters, set(), verb)
 
     def test_flags_as_the_program_takes_them(self):

@@ -181,6 +181,19 @@ void TableTracker::Watch(const Graph& graph, const std::string& pass,
   for (const auto& [name, constant] : constants) hashes_[name] = constant->constant_hash;
 }
 
+void TableTracker::CutRows(const Graph& part, const std::string& table, int64_t rows) {
+  const Constants constants = ConstantsOf(part);
+  for (Tracked& tracked : tables_) {
+    if (tracked.table.table != table) continue;
+    tracked.table.rows = rows;
+    tracked.hash = hashes_[tracked.table.constant] =
+        constants.at(tracked.table.constant)->constant_hash;
+    if (tracked.table.factors.empty()) continue;
+    tracked.factors_hash = hashes_[tracked.table.factors] =
+        constants.at(tracked.table.factors)->constant_hash;
+  }
+}
+
 std::vector<RowTable> TableTracker::Finish(const Graph& graph) const {
   const Constants constants = ConstantsOf(graph);
   const ConstantReaders readers = ReadersOfConstants(graph);

@@ -40,6 +40,7 @@ struct ShardFlags {
   int64_t shards = 0;
   std::vector<std::string> plan_dims;  // "batch=2048"
   std::string profile;
+  std::string wire = "f32";
   uint64_t shard_memory = 0;           // bytes; 0: no limit
   uint64_t replicate_below = 1 << 20;  // bytes of a table
   double row_gigabytes = 10, network_gigabits = 25, message_us = 50;

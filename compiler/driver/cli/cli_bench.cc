@@ -17,7 +17,6 @@
 #include "compiler/support/adt.h"
 #include "compiler/support/terminal.h"
 #include "runtime/src/artifact/step_sizes.h"
-#include "runtime/src/shards/sharded_device.h"
 
 namespace fusec {
 
@@ -253,7 +252,7 @@ Result<Measurement> Measure(const runtime::Program& program, const Case& what,
   if (program.device().has_device_memory()) {
     FUSEC_ASSIGN(result.device_us,
                  MeasureDevice(contexts, 1, flags.seconds, runtime::MeasureRotating));
-    if (!runtime::IsSharded(program.manifest())) {  // whose parts are graphs of their own
+    if (program.manifest().targets.count(runtime::kShardsTarget) == 0) {  // whose parts are graphs of their own
       FUSEC_ASSIGN(result.together_us, MeasureDevice(contexts, result.rotate, flags.seconds / 2,
                                                      runtime::MeasureTogether));
     }

@@ -82,6 +82,11 @@ Command DeclareShard(CLI::App& app) {
       ->type_name("FILE.npz");
   AddRepeated(app, "--plan-dim", flags->plan_dims,
               "size of a symbolic dim that the plan is made for (default: 1024)", "NAME=SIZE");
+  app.add_option("--wire", flags->wire,
+                 "how f32 rows and sums cross from shards: f32 (the default), rounded to f16 or "
+                 "bf16, or int8 with a scale for each row")
+      ->type_name("WORD")
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "int8"}));
   app.add_option("--shard-memory", flags->shard_memory,
                  "most bytes of tables on a shard, as in 16GB (default: no limit)")
       ->type_name("SIZE")

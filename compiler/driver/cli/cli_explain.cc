@@ -1,14 +1,18 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "compiler/driver/artifact/artifact_session.h"
+#include "compiler/driver/artifact/not_sharded.h"
+#include "compiler/driver/build/recorded_flags.h"
 #include "compiler/driver/cli/cli.h"
 #include "compiler/driver/explain/dot_graph.h"
 #include "compiler/driver/explain/explanation.h"
 #include "compiler/driver/explain/kernel_page.h"
 #include "compiler/driver/explain/ptx_summary.h"
 #include "compiler/driver/explain/weights_story.h"
+#include "compiler/driver/shard/plan_text.h"
 #include "compiler/driver/tune/tuning_table.h"
 #include "compiler/support/adt.h"
 #include "compiler/support/terminal.h"
@@ -173,9 +177,23 @@ void PrintPage(const Explanation& e) {
   }
 }
 
+// The parts have the kernels.
+Result<int> ExplainShards(const ExplainFlags& flags, const nlohmann::ordered_json& manifest) {
+  if (!flags.kernel.empty() || flags.ptx || flags.weights || flags.dot)
+    return tl::unexpected(CheckNotSharded(flags.artifact, "explain with these flags").error());
+  const auto& plan = manifest.at("shards");
+  std::fputs((flags.json ? plan.dump(1) + "\n" : ShardPlanText(plan)).c_str(), stdout);
+  if (!flags.json)
+    PrintNote("next: fusec explain " + flags.artifact + "/dense, or another part, for its kernels");
+  return 0;
+}
+
 }  // namespace
 
 Result<int> RunExplain(const ExplainFlags& flags) {
+  FUSEC_TRY(CheckArtifact(flags.artifact));
+  FUSEC_ASSIGN(const auto manifest, ReadManifest(flags.artifact));
+  if (manifest.contains("shards")) return ExplainShards(flags, manifest);
   FUSEC_ASSIGN(const Explanation explanation,
                ExplainArtifact(flags.artifact, flags.target, flags.dims));
   if (!flags.kernel.empty()) {

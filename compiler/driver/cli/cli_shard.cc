@@ -22,6 +22,7 @@ Result<ShardOptions> OptionsOf(const ShardFlags& flags) {
   ShardOptions options;
   FUSEC_ASSIGN(options.compile, CompileOptionsOf(flags.compile));
   options.profile = flags.profile;
+  options.wire = ParseWire(flags.wire).value_or(Wire::kExact);
   options.plan.shards = flags.shards;
   options.plan.most_bytes = static_cast<double>(flags.shard_memory);
   options.plan.least_bytes = static_cast<double>(flags.replicate_below);

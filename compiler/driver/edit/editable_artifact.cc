@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "compiler/driver/artifact/artifact_session.h"
+#include "compiler/driver/artifact/not_sharded.h"
 #include "compiler/driver/build/build_targets.h"
 #include "compiler/driver/tune/artifact_source.h"
 #include "compiler/package/artifact_folder.h"
@@ -74,6 +75,7 @@ Result<void> ReadSources(EditableArtifact& artifact) {
 
 Result<EditableArtifact> ReadEditable(const std::string& path) {
   FUSEC_TRY(CheckArtifact(path));
+  FUSEC_TRY(CheckNotSharded(path, "edit, rebuild or refit"));
   EditableArtifact artifact;
   artifact.path = path;
   const std::string file = path + "/manifest.json";

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "compiler/driver/artifact/artifact_session.h"
+#include "compiler/driver/artifact/not_sharded.h"
 #include "compiler/driver/tune/tuning_table.h"
 #include "compiler/support/adt.h"
 #include "compiler/support/nearest_name.h"
@@ -224,6 +225,7 @@ Result<Explanation::FoundStep> Explanation::FindStep(const std::string& name) co
 Result<Explanation> ExplainArtifact(const std::string& path, const std::string& wanted,
                                     ArrayRef<std::string> dim_flags) {
   FUSEC_TRY(CheckArtifact(path));
+  FUSEC_TRY(CheckNotSharded(path, "report"));
   const std::string file = path + "/manifest.json";
   FUSEC_ASSIGN(const std::string text, ReadWholeFile(file, ErrorKind::kArtifact));
   FUSEC_RUNTIME_ASSIGN(const runtime::Manifest manifest, runtime::ParseManifest(text, file));

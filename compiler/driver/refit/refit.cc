@@ -2,18 +2,23 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <set>
 
 #include "compiler/driver/artifact/artifact_ir.h"
+#include "compiler/driver/artifact/artifact_session.h"
 #include "compiler/driver/build/compile.h"
 #include "compiler/driver/build/recorded_flags.h"
 #include "compiler/driver/edit/editable_artifact.h"
 #include "compiler/driver/refit/new_weights.h"
 #include "compiler/driver/refit/same_program.h"
+#include "compiler/driver/shard/model_parts.h"
+#include "compiler/driver/shard/recorded_parts.h"
 #include "compiler/driver/tune/artifact_source.h"
 #include "compiler/package/artifact_folder.h"
 #include "compiler/package/output_path.h"
+#include "compiler/package/sharded_manifest.h"
 #include "compiler/support/read_file.h"
 
 namespace fusec {
@@ -78,8 +83,8 @@ Result<void> CountChanges(const std::string& artifact, const ArtifactContents& c
         report.changed_bytes += bytes;
     }
   }
-  report.tensors = static_cast<int64_t>(seen.size());
-  report.changed_tensors = static_cast<int64_t>(changed.size());
+  report.tensors += static_cast<int64_t>(seen.size());
+  report.changed_tensors += static_cast<int64_t>(changed.size());
   return {};
 }
 
@@ -141,23 +146,17 @@ class Refitter {
   std::map<std::string, std::string> new_hashes_;
 };
 
-}  // namespace
-
-namespace {
-
-Result<RefitReport> RefitReadable(const RefitOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
-  FUSEC_TRY(CheckOutputPath(options.output));
-  FUSEC_ASSIGN(const EditableArtifact artifact, ReadEditable(options.artifact));
+// Writes an artifact with the weights of `model` into `folder`.
+Result<void> RefitInto(const std::string& folder, const std::string& path, FusedModel model,
+                       const CompileOptions& compile, RefitReport& report) {
+  FUSEC_ASSIGN(const EditableArtifact artifact, ReadEditable(path));
   if (const auto altered = std::find_if(artifact.sources.begin(), artifact.sources.end(),
                                         [](const KernelSource& s) { return s.altered; });
       altered != artifact.sources.end()) {
-    return Fail(ErrorKind::kUsage, options.artifact + "/" + altered->path +
+    return Fail(ErrorKind::kUsage, path + "/" + altered->path +
                                        " was edited and not rebuilt: fusec rebuild comes first");
   }
-  FUSEC_ASSIGN(const CompileOptions compile, OptionsOf(options, artifact.original));
-  FUSEC_ASSIGN(FusedModel model, FuseModel(compile));
-  FUSEC_ASSIGN(TuningFile tuning, ReadTuning(options.artifact));
+  FUSEC_ASSIGN(TuningFile tuning, ReadTuning(path));
   for (TargetSource& target : model.targets) target.tuning = tuning[target.name].Winners();
   // The texts of kernels name the model that the artifact was compiled from.
   model.title = {artifact.original.at("model"), artifact.original.at("opset")};
@@ -166,15 +165,59 @@ Result<RefitReport> RefitReadable(const RefitOptions& options) {
                         {compile.matmul_precision, compile.batch_invariant}, contents));
   const ArtifactImage image(contents);
   const Json manifest = image.Manifest({});
-  FUSEC_TRY(CheckSameProgram(artifact, {contents, manifest, options.weights}));
-  RefitReport report;
-  report.warnings = contents.warnings;
-  FUSEC_TRY(CountChanges(options.artifact, contents, report));
-  if (options.progress) options.progress("writing the weights", 0.5);
-  FUSEC_TRY(ReplaceFolder(options.output, [&](const std::string& folder) -> Result<bool> {
-    FUSEC_TRY(Refitter(artifact, contents, manifest, image).Write(folder));
+  FUSEC_TRY(CheckSameProgram(artifact, {contents, manifest, compile.model_path}));
+  report.warnings.insert(report.warnings.end(), contents.warnings.begin(), contents.warnings.end());
+  FUSEC_TRY(CountChanges(path, contents, report));
+  if (compile.progress) compile.progress("writing the weights", 0.5);
+  return Refitter(artifact, contents, manifest, image).Write(folder);
+}
+
+Result<void> MakeFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directory(path, error);
+  if (!error) return {};
+  return Fail(ErrorKind::kUsage, "cannot create " + path + ": " + error.message());
+}
+
+// All parts of a sharded artifact, whose tables stay where they are.
+Result<bool> RefitParts(const RefitOptions& options, const Json& manifest, RefitReport& report) {
+  FUSEC_ASSIGN(CompileOptions compile, OptionsOf(options, manifest));
+  FUSEC_TRY(TakePartsOptions(options.artifact, manifest, compile));
+  FUSEC_ASSIGN(const SimplifiedModel model, SimplifyModel(compile));
+  FUSEC_ASSIGN(const std::vector<ModelPart> parts, TakeApartAsBefore(model, manifest.at("shards")));
+  report.warnings = model.contents.warnings;
+  return ReplaceFolder(options.output, [&](const std::string& folder) -> Result<bool> {
+    for (const ModelPart& part : parts) {
+      FUSEC_TRY(MakeFolder(folder + "/" + part.folder));
+      FUSEC_ASSIGN(FusedModel fused, FusePart(part, compile));
+      FUSEC_TRY(RefitInto(folder + "/" + part.folder, options.artifact + "/" + part.folder,
+                          std::move(fused), compile, report));
+    }
+    FUSEC_TRY(WriteShardedManifest(folder, manifest));
     return true;
-  }));
+  });
+}
+
+Result<bool> RefitWhole(const RefitOptions& options, const Json& manifest, RefitReport& report) {
+  FUSEC_TRY(CheckNoPart(options.artifact));
+  FUSEC_ASSIGN(const CompileOptions compile, OptionsOf(options, manifest));
+  FUSEC_ASSIGN(FusedModel model, FuseModel(compile));
+  return ReplaceFolder(options.output, [&](const std::string& folder) -> Result<bool> {
+    FUSEC_TRY(RefitInto(folder, options.artifact, std::move(model), compile, report));
+    return true;
+  });
+}
+
+Result<RefitReport> RefitReadable(const RefitOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  FUSEC_TRY(CheckOutputPath(options.output));
+  FUSEC_TRY(CheckArtifact(options.artifact));
+  FUSEC_ASSIGN(const Json manifest, ReadManifest(options.artifact));
+  RefitReport report;
+  if (manifest.contains("shards"))
+    FUSEC_TRY(RefitParts(options, manifest, report));
+  else
+    FUSEC_TRY(RefitWhole(options, manifest, report));
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }

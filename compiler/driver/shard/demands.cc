@@ -46,10 +46,22 @@ double BytesOfIds(const Graph& graph, const TableDemand& table,
   return bytes;
 }
 
+double BytesOnWire(const Graph& graph, const TableSeam& seam,
+                   const std::map<std::string, int64_t>& dims, Wire wire) {
+  double bytes = 0;
+  for (const auto& node : graph.nodes) {
+    const Value* value = node->result();
+    if (std::find(seam.crossing.begin(), seam.crossing.end(), value->name) == seam.crossing.end())
+      continue;
+    for (const TensorType& type : TypesOnWire(value->type, wire)) bytes += At(type.Bytes(), dims);
+  }
+  return bytes;
+}
+
 }  // namespace
 
-Result<Demands> DemandsOf(const SimplifiedModel& model,
-                          const std::map<std::string, int64_t>& dims) {
+Result<Demands> DemandsOf(const SimplifiedModel& model, const std::map<std::string, int64_t>& dims,
+                          Wire wire) {
   const Graph& graph = *model.graph;
   std::set<std::string> constants;
   std::vector<RowTable> tables;
@@ -77,8 +89,8 @@ Result<Demands> DemandsOf(const SimplifiedModel& model,
     demand.stays_whole = cut.stays;
     demand.look_ups = At(whole.look_ups, dims);
     demand.id_bytes = BytesOfIds(graph, demand, dims);
-    demand.wire_bytes = At(whole.bytes, dims);
-    demand.wire_bytes_of_part = At(cut.bytes, dims);
+    demand.wire_bytes = BytesOnWire(graph, whole, dims, wire);
+    demand.wire_bytes_of_part = BytesOnWire(graph, cut, dims, wire);
   }
   return demands;
 }

@@ -7,6 +7,7 @@
 
 #include "compiler/driver/build/compile.h"
 #include "compiler/driver/shard/shard_plan.h"
+#include "passes/shard_graph.h"
 #include "passes/table_seam.h"
 
 namespace fusec {
@@ -16,7 +17,8 @@ struct Demands {
   std::vector<TableDemand> tables;
   std::vector<TableSeam> whole, cut_by_rows;  // by table
 };
-Result<Demands> DemandsOf(const SimplifiedModel& model, const std::map<std::string, int64_t>& dims);
+Result<Demands> DemandsOf(const SimplifiedModel& model, const std::map<std::string, int64_t>& dims,
+                          Wire wire);
 
 // The rows that requests of a profile look up, into `demands`. `path`: an .npz with an array for
 // each input that ids are computed of.

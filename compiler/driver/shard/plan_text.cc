@@ -38,21 +38,23 @@ std::string ShardPlanText(const Json& plan) {
   const Json& costs = plan.at("costs");
   std::string text = fmt::format(
       "{} for {}{}: planned {:.0f} us until the last answers, {:.0f} on average\n"
-      "({:.1f} GB/s of rows, {:.1f} Gbit/s of network, {:.0f} us a message; replicas of the dense "
-      "part come to that)\n",
+      "({:.1f} GB/s of rows, {:.1f} Gbit/s of network, {:.0f} us a message; the dense part "
+      "comes on top; rows cross as {})\n",
       Plural(static_cast<int64_t>(plan.at("shards").size()), "shard"),
       dims.empty() ? "static dims" : Join(dims, ", "),
       plan.at("profile").get<bool>() ? " and the profile's ids" : "",
       plan.at("worst_us").get<double>(), plan.at("expected_us").get<double>(),
       costs.at("row_bandwidth").get<double>() / 1e9,
-      costs.at("network_bandwidth").get<double>() * 8 / 1e9, costs.at("message_us").get<double>());
+      costs.at("network_bandwidth").get<double>() * 8 / 1e9, costs.at("message_us").get<double>(),
+      plan.at("wire").get<std::string>());
   std::vector<std::vector<std::string>> rows = {
       {"shard", "in memory", "rows read", "ids in", "answer", "us", "tables"}};
   for (const Json& shard : plan.at("shards")) {
-    rows.push_back(
-        {shard.at("folder"), FormatBytes(shard.at("table_bytes")), FormatBytes(shard.at("row_bytes")),
-         FormatBytes(shard.at("id_bytes")), FormatBytes(shard.at("wire_bytes")),
-         fmt::format("{:.0f}", shard.at("us").get<double>()), TablesText(shard.at("tables"))});
+    rows.push_back({shard.at("folder"), FormatBytes(shard.at("table_bytes")),
+                    FormatBytes(shard.at("row_bytes")), FormatBytes(shard.at("id_bytes")),
+                    FormatBytes(shard.at("wire_bytes")),
+                    fmt::format("{:.0f}", shard.at("us").get<double>()),
+                    TablesText(shard.at("tables"))});
   }
   text += FormatTable(rows, "lrrrrrl");
   for (const Json& kept : plan.at("kept"))

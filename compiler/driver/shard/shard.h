@@ -7,12 +7,14 @@
 
 #include "compiler/driver/build/compile.h"
 #include "compiler/driver/shard/shard_plan.h"
+#include "passes/shard_graph.h"
 
 namespace fusec {
 
 struct ShardOptions {
   CompileOptions compile;  // `output_path` is the folder that gets all parts
   ShardPlanOptions plan;
+  Wire wire = Wire::kExact;
   std::map<std::string, int64_t> dims;  // by symbol, the sizes that the plan is made for
   std::string profile;                  // an .npz with ids of real requests, or ""
 };

@@ -13,6 +13,7 @@
 
 #include "compiler/driver/artifact/artifact_ir.h"
 #include "compiler/driver/artifact/artifact_session.h"
+#include "compiler/driver/artifact/not_sharded.h"
 #include "compiler/driver/tune/artifact_source.h"
 #include "compiler/driver/tune/region_race.h"
 #include "compiler/package/output_path.h"
@@ -121,6 +122,7 @@ class Tuner {
 
   Result<TuneReport> Run() {
     FUSEC_TRY(CheckArtifact(options_.artifact));
+    FUSEC_TRY(CheckNotSharded(options_.artifact, "tune"));
     FUSEC_TRY(CheckOutputPath(options_.artifact));
     FUSEC_ASSIGN(source_, ReadArtifactSource(options_.artifact));
     {

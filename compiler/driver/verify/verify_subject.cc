@@ -77,6 +77,13 @@ Result<void> CheckPlacement(const std::string& artifact, const nlohmann::ordered
 // Makes the flags those that the artifact was compiled with, as far as its manifest tells.
 Result<void> TakeFlags(const std::string& artifact, ModelFlags& flags) {
   FUSEC_ASSIGN(const auto manifest, ReadManifest(artifact));
+  const std::string wire =
+      manifest.value(nlohmann::ordered_json::json_pointer("/shards/wire"), "f32");
+  if (wire != "f32") {
+    return Fail(ErrorKind::kUsage, artifact + " rounds what shards answer (--wire " + wire +
+                                       "), so that it differs from its model by more than other "
+                                       "sums: expected one that was sharded with --wire f32");
+  }
   FUSEC_ASSIGN(const ModelFlags recorded, RecordedFlags(artifact, manifest));
   FUSEC_TRY(
       TakeFlag("--matmul-precision", artifact, recorded.matmul_precision, flags.matmul_precision));

@@ -23,6 +23,7 @@ from fusec._errors import (
 )
 from fusec._model import CacheInfo, Context, Model, TableInfo, Tensor, TensorInfo, load
 from fusec._reports import Bench, Explanation, Page, Rebuild, Verification
+from fusec._shard import ShardedArtifact, shard
 from fusec._verbs import Artifact, bench, bisect, compile, edit, explain, rebuild, refit, report, sign, tune, verify
 
 __version__: str = _native.version()

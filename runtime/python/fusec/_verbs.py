@@ -132,30 +132,45 @@ def compile(
         path = _model_file(model, args, dynamic_shapes, temporary)
         folder = pathlib.Path(path).stem.split(".")[0] + "_fused" if output is None else os.fspath(output)
         flags = {
-            "target": _program.listed(target),
-            "dim": _program.named(dims, _program.size_range),
-            "freeze": _frozen(freeze, temporary),
-            "matmul_precision": matmul_precision,
-            "index_policy": index_policy,
-            "table_storage": _program.named(table_storage, str),
-            "table_placement": _program.named(table_placement, str),
-            "table_cache": None if table_cache is None else str(table_cache),
-            "adapters": adapters if isinstance(adapters, str) else ",".join(_program.named(adapters, str) or []) or None,
-            "per_request": _program.listed(per_request),
-            "request_map": request_map,
-            "updatable": [updatable] if isinstance(updatable, str) else updatable,
-            "disable_fusion": _program.listed(disable_fusion),
-            "keep_lora": keep_lora,
-            "round_every_op": round_every_op,
-            "batch_invariant": batch_invariant,
-            "cpu_level": cpu_level,
+            **_build_flags(
+                temporary, target, dims, freeze, matmul_precision, index_policy, table_storage, table_placement, table_cache, adapters,
+                per_request, request_map, updatable, disable_fusion, keep_lora, round_every_op, batch_invariant, cpu_level,
+            ),
             "dump_ir": dump_ir,
             "dump_kernels": dump_kernels,
             "time_passes": time_passes,
             "tune": tune,
-        }
+        }  # fmt: skip
         _program.run(["compile", path, f"--output={folder}", *_program.flags(flags)])
     return Artifact(folder)
+
+
+def _build_flags(
+    folder: str, target: Any = None, dims: Any = None, freeze: Any = None, matmul_precision: str | None = None,
+    index_policy: str | None = None, table_storage: Any = None, table_placement: Any = None, table_cache: Any = None, adapters: Any = None,
+    per_request: Any = None, request_map: bool = False, updatable: Any = None, disable_fusion: Any = None, keep_lora: bool = False,
+    round_every_op: bool = False, batch_invariant: bool = False, cpu_level: str | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """What a model is compiled for and how, as `compile` has it, for the program. folder: for files of arrays."""
+    return {
+        "target": _program.listed(target),
+        "dim": _program.named(dims, _program.size_range),
+        "freeze": _frozen(freeze, folder),
+        "matmul_precision": matmul_precision,
+        "index_policy": index_policy,
+        "table_storage": _program.named(table_storage, str),
+        "table_placement": _program.named(table_placement, str),
+        "table_cache": None if table_cache is None else str(table_cache),
+        "adapters": adapters if isinstance(adapters, str) else ",".join(_program.named(adapters, str) or []) or None,
+        "per_request": _program.listed(per_request),
+        "request_map": request_map,
+        "updatable": [updatable] if isinstance(updatable, str) else updatable,
+        "disable_fusion": _program.listed(disable_fusion),
+        "keep_lora": keep_lora,
+        "round_every_op": round_every_op,
+        "batch_invariant": batch_invariant,
+        "cpu_level": cpu_level,
+    }
 
 
 def _model_file(model: Any, args: Any, dynamic_shapes: Any, folder: str) -> str:
@@ -443,7 +458,10 @@ def explain(
     path = os.fspath(artifact)
     flags = {"target": target, "dim": _program.named(dims, _program.sizes)}
     text = _program.run(["explain", path, *_program.flags({**flags, "ptx": ptx, "json": True})])
-    return Explanation(json.loads(text), path, flags)
+    told = json.loads(text)
+    if "kernels" not in told:
+        raise _errors.BadUsage(f"{path} is sharded: explain takes one of its parts, and fusec.ShardedArtifact(path).plan has the plan")
+    return Explanation(told, path, flags)
 
 
 def report(

@@ -358,7 +358,8 @@ class ManifestReader {
 
   StatusOr<Step> ReadStep(const JsonValue& item) {
     Step step;
-    FUSEC_RT_ASSIGN(step.kind, ReadChoice<Step::Kind>(item, "kind", {"kernel", "matmul", "artifact"}));
+    FUSEC_RT_ASSIGN(step.kind, 
+                    ReadChoice<Step::Kind>(item, "kind", {"kernel", "matmul", "artifact"}));
     FUSEC_RT_ASSIGN(step.name, ReadText(item, "name"));
     if (item.Has("edited")) {
       FUSEC_RT_ASSIGN(const auto edited, item.Field("edited"));
@@ -396,7 +397,8 @@ class ManifestReader {
     for (size_t i = 0; i < target.steps.size(); ++i) {
       const bool is_artifact = target.steps[i].kind == Step::Kind::kArtifact;
       if (is_artifact == is_of_shards && !(is_artifact && target.steps[i].when)) continue;
-      return Fail(FUSEC_BAD_ARTIFACT, where, "[", i, "] cannot be a step of target \"", target.name, "\"");
+      return Fail(FUSEC_BAD_ARTIFACT, where, "[", i, "] cannot be a step of target \"", target.name,
+                  "\"");
     }
     return {};
   }

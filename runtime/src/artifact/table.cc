@@ -36,8 +36,19 @@ Status CheckBuffer(const JsonValue& item, std::string_view key, const Buffer& bu
   return field.Unexpected(Text("a constant of ", DtypeName(dtype), " with ", bytes, " bytes"));
 }
 
+constexpr int64_t kMostRows = int64_t{1} << 40;
+
+StatusOr<TableRows> ReadPart(const JsonValue& item) {
+  TableRows part;
+  FUSEC_RT_ASSIGN(const int64_t step, ReadInt(item, "step", 0, INT32_MAX));
+  part.step = static_cast<int>(step);
+  FUSEC_RT_ASSIGN(part.first_row, ReadInt(item, "first_row", 0, kMostRows));
+  FUSEC_RT_ASSIGN(part.rows, ReadInt(item, "rows", 1, kMostRows));
+  return part;
+}
+
 StatusOr<Table> ReadTable(const JsonValue& item, const std::vector<Buffer>& buffers) {
-  constexpr int64_t kMostRows = int64_t{1} << 40, kMostColumns = int64_t{1} << 24;
+  constexpr int64_t kMostColumns = int64_t{1} << 24;
   Table table;
   FUSEC_RT_ASSIGN(table.name, ReadText(item, "table"));
   FUSEC_RT_ASSIGN(const int dtype, ReadPosition(item, "dtype", {"f32", "f16", "bf16", "f64"}));
@@ -52,6 +63,10 @@ StatusOr<Table> ReadTable(const JsonValue& item, const std::vector<Buffer>& buff
       table.form,
       ReadChoice<RowForm>(item, "storage", {"f32", "f16", "bf16", "f64", "int8", "int4", "fp8"}));
   table.storage = kForms[static_cast<int>(table.form)];
+  if (item.Has("parts")) {
+    FUSEC_RT_ASSIGN(table.parts, ReadList(item, "parts", ReadPart));
+    return table;
+  }
   const auto last = static_cast<int64_t>(buffers.size()) - 1;
   FUSEC_RT_ASSIGN(const int64_t buffer, ReadInt(item, "buffer", 0, last));
   table.buffer = static_cast<int>(buffer);

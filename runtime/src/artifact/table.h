@@ -18,6 +18,12 @@ struct Buffer;
 // How the elements of a row lie in memory, as in codegen_templates/device/stored_row.cuh.
 enum class RowForm { kF32, kF16, kBF16, kF64, kInt8, kInt4, kFp8 };
 
+// Rows of a table that a part of a sharded program has, under the same name.
+struct TableRows {
+  int step = 0;  // that runs the part
+  int64_t first_row = 0, rows = 0;
+};
+
 // A table of the model whose rows look-ups read, and where its stored rows lie: row i of these
 // buffers is the model's row i.
 struct Table {
@@ -28,7 +34,8 @@ struct Table {
   std::string storage;            // "f32", "int8"; "" where `fixed` is not
   RowForm form = RowForm::kF32;
   int buffer = -1;
-  int factors = -1;  // the buffer of scales and biases, or -1
+  int factors = -1;              // the buffer of scales and biases, or -1
+  std::vector<TableRows> parts;  // of a sharded program, which has no buffers for it
 
   RowForm model_form() const;
   int64_t row_bytes() const;     // as the model has it

@@ -3,7 +3,7 @@
 
 #include "runtime/src/cuda/cuda_context.h"
 #include "runtime/src/cuda/growing_memory.h"
-#include "runtime/src/shards/part_links.h"
+#include "runtime/src/part_links.h"
 
 namespace fusec::runtime {
 namespace {

@@ -64,6 +64,7 @@ class ShardedDevice : public Device {
       FUSEC_RT_TRY(CheckPart(part, folder));
       program_.parts.push_back(std::move(part));
     }
+    FUSEC_RT_TRY(CheckTables());
     name_ = program_.parts.back().program->device().name();
     const auto others =
         std::count_if(program_.ordinals.begin(), program_.ordinals.end(),
@@ -111,18 +112,80 @@ class ShardedDevice : public Device {
     return Fail(FUSEC_BAD_USAGE, "adapters of a sharded program are loaded into its part ",
                 program_.parts.back().step->name);
   }
-  Status UpdateRows(const RowUpdate&) override {
-    return Fail(FUSEC_BAD_USAGE, "rows of a sharded program are updated in the part that has them");
+  // Each part takes the rows that it has, in the order in which they are given.
+  Status UpdateRows(const RowUpdate& update) override {
+    const Table& table = *update.table;
+    const bool is_whole = table.parts.size() == 1 && table.parts.front().rows == table.rows;
+    if (is_whole) {
+      const size_t part = static_cast<size_t>(table.parts.front().step);
+      const bool is_home =
+          program_.ordinals.empty() || program_.ordinals[part] == program_.ordinals.back();
+      if (!update.on_device || is_home) return Forward(part, update);
+    }
+    if (update.on_device)
+      return Fail(FUSEC_BAD_INPUT, "table \"", table.name,
+                  "\" does not lie on this GPU alone, expected rows in host memory");
+    FUSEC_RT_TRY(CheckRows(update));
+    for (const TableRows& rows : table.parts) FUSEC_RT_TRY(ForwardRows(rows, update));
+    return {};
   }
   StatusOr<void*> AllocateHost(size_t bytes) override { return home().AllocateHost(bytes); }
   void FreeHost(void* memory) override { home().FreeHost(memory); }
 
  private:
+  Status Forward(size_t part, const RowUpdate& update) {
+    return program_.parts[part].program->UpdateRows(update.table->name.c_str(), update,
+                                                    update.table->dtype);
+  }
+  Status ForwardRows(const TableRows& part, const RowUpdate& update) {
+    std::vector<int64_t> ids;
+    std::vector<std::byte> rows;
+    const auto row_bytes = static_cast<ptrdiff_t>(update.table->row_bytes());
+    for (int64_t i = 0; i < update.count; ++i) {
+      const int64_t id = update.IdAt(i) - part.first_row;
+      if (id < 0 || id >= part.rows) continue;
+      ids.push_back(id);
+      const auto* row = static_cast<const std::byte*>(update.RowAt(i));
+      rows.insert(rows.end(), row, row + row_bytes);
+    }
+    if (ids.empty()) return {};
+    RowUpdate of_part = update;
+    of_part.ids = ids.data();
+    of_part.id_dtype = FUSEC_I64;
+    of_part.rows = rows.data();
+    of_part.count = static_cast<int64_t>(ids.size());
+    of_part.stream = nullptr;  // whose memory is this call's
+    return Forward(static_cast<size_t>(part.step), of_part);
+  }
+
   Device& home() const { return program_.parts.back().program->device(); }
 
   Status UpdatePart(size_t part, const std::string& path) {
     return program_.parts[part].program->UpdateWeights(path + "/" +
                                                        program_.parts[part].step->folder);
+  }
+
+  // That each row of a table is in one part, which has so many.
+  Status CheckTables() const {
+    for (const Table& table : program_.artifact.manifest().tables) {
+      if (!table.fixed.empty()) continue;
+      int64_t rows = 0;
+      bool fits = true;
+      for (const TableRows& part : table.parts) {
+        fits = fits && static_cast<size_t>(part.step) < program_.parts.size();
+        if (!fits) break;
+        const Program& program = *program_.parts[static_cast<size_t>(part.step)].program;
+        const auto number = program.FindTable(table.name.c_str());
+        fits = number && program.manifest().tables[*number].rows == part.rows &&
+               part.first_row <= table.rows - part.rows;
+        rows += part.rows;
+      }
+      if (fits && rows == table.rows) continue;
+      return Fail(FUSEC_BAD_ARTIFACT, program_.artifact.path(),
+                  "/manifest.json: the parts of table \"", table.name, "\" are not its ",
+                  table.rows, " rows");
+    }
+    return {};
   }
 
   Status CheckPart(ProgramPart& part, const std::string& folder) const {

@@ -9,8 +9,8 @@
 #include "runtime/src/context.h"
 #include "runtime/src/executor.h"
 #include "runtime/src/gate.h"
+#include "runtime/src/part_links.h"
 #include "runtime/src/program.h"
-#include "runtime/src/shards/part_links.h"
 
 namespace fusec::runtime {
 

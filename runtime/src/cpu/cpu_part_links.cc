@@ -1,7 +1,7 @@
 #include <chrono>
 
 #include "runtime/src/cpu/cpu_executor.h"
-#include "runtime/src/shards/part_links.h"
+#include "runtime/src/part_links.h"
 
 namespace fusec::runtime {
 namespace {

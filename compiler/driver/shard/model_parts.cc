@@ -1,0 +1,79 @@
+#include "compiler/driver/shard/model_parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "passes/shard_graph.h"
+
+namespace fusec {
+
+namespace {
+
+std::vector<std::vector<TablePart>> PartsOf(const Demands& demands, const ShardPlan& plan) {
+  std::vector<std::vector<TablePart>> shards;
+  for (const auto& planned : plan.shards) {
+    std::vector<TablePart>& parts = shards.emplace_back();
+    for (const PlannedPart& part : planned) {
+      const TableDemand& table = demands.tables[part.table];
+      TablePart& made = parts.emplace_back(
+          TablePart{table.table, table.constants, table.rows, part.first_row, part.end_row, {}});
+      made.seam = made.is_whole() ? demands.whole[part.table] : demands.cut_by_rows[part.table];
+    }
+  }
+  return shards;
+}
+
+// What the artifact of a part says beside its own graph.
+ArtifactContents ContentsOf(const ArtifactContents& whole,
+                            const std::map<std::string, int64_t>& tables, bool is_dense) {
+  ArtifactContents contents = whole;
+  std::erase_if(contents.stored_tables,
+                [&](const StoredTable& table) { return tables.count(table.table) == 0; });
+  contents.warnings.clear();  // the whole has them
+  if (!is_dense) {
+    contents.adapters.reset();
+    contents.requests.reset();
+  }
+  return contents;
+}
+
+}  // namespace
+
+Result<std::vector<ModelPart>> TakeApart(const SimplifiedModel& model, const Demands& demands,
+                                         const ShardPlan& plan, Wire wire) {
+  const std::vector<std::vector<TablePart>> shards = PartsOf(demands, plan);
+  FUSEC_ASSIGN(ShardedGraph taken, TakeApart(*model.graph, shards, wire));
+  std::vector<ModelPart> parts;
+  const auto add = [&](std::string folder, std::unique_ptr<Graph> graph,
+                       std::map<std::string, int64_t> tables, bool is_dense) {
+    parts.push_back({std::move(folder),
+                     {std::move(graph), model.targets, model.title,
+                      ContentsOf(model.contents, tables, is_dense), model.initializers,
+                      model.manager, model.tables},
+                     std::move(tables)});
+  };
+  for (size_t i = 0; i < shards.size(); ++i) {
+    std::map<std::string, int64_t> tables;
+    for (const TablePart& part : shards[i]) tables[part.table] = part.first_row;
+    add(fmt::format("shard_{}", i), std::move(taken.shards[i]), std::move(tables), false);
+    for (const TablePart& part : shards[i]) {
+      if (part.is_whole()) continue;
+      ModelPart& made = parts.back();
+      made.model.tables.CutRows(*made.model.graph, part.table, part.end_row - part.first_row);
+    }
+  }
+  std::map<std::string, int64_t> kept;
+  for (const KeptTable& table : plan.kept) kept[demands.tables[table.table].table] = 0;
+  add("dense", std::move(taken.dense), std::move(kept), true);
+  return parts;
+}
+
+Result<FusedModel> FusePart(const ModelPart& part, const CompileOptions& options) {
+  FUSEC_ASSIGN(FusedModel fused, FuseSimplified(part.model, options));
+  std::erase_if(fused.contents.tables,
+                [&](const RowTable& table) { return part.tables.count(table.table) == 0; });
+  return fused;
+}
+
+}  // namespace fusec

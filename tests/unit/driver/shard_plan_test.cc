@@ -1,0 +1,117 @@
+#include "compiler/driver/shard/shard_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace fusec {
+namespace {
+
+TableDemand Table(const std::string& name, int64_t rows, double look_ups = 1000) {
+  TableDemand table;
+  table.table = name;
+  table.rows = rows;
+  table.row_bytes = 256;
+  table.look_ups = look_ups;
+  table.id_bytes = 8 * look_ups;
+  table.wire_bytes = table.wire_bytes_of_part = 256 * look_ups;
+  return table;
+}
+
+ShardPlanOptions Options(int64_t shards) {
+  ShardPlanOptions options;
+  options.shards = shards;
+  options.least_bytes = 0;
+  return options;
+}
+
+// How many rows of each table are on shards, and whether none is there twice.
+std::vector<int64_t> RowsOnShards(const ShardPlan& plan, size_t tables) {
+  std::vector<std::vector<std::pair<int64_t, int64_t>>> ranges(tables);
+  for (const auto& parts : plan.shards) {
+    for (const PlannedPart& part : parts) ranges[part.table].emplace_back(part.first_row, part.end_row);
+  }
+  std::vector<int64_t> rows;
+  for (auto& of_table : ranges) {
+    std::sort(of_table.begin(), of_table.end());
+    int64_t end = 0;
+    for (const auto& [first, last] : of_table) {
+      EXPECT_EQ(first, end);
+      end = last;
+    }
+    rows.push_back(end);
+  }
+  return rows;
+}
+
+TEST(ShardPlan, EveryRowIsOnOneShardAndShardsAreEven) {
+  std::vector<TableDemand> tables;
+  for (int i = 0; i < 26; ++i) tables.push_back(Table("t" + std::to_string(i), 1000 * (1 + i * i), 2048));
+  for (const int64_t shards : {1, 2, 3, 8, 40}) {
+    const auto plan = PlanShards(tables, Options(shards));
+    ASSERT_TRUE(plan) << plan.error().message;
+    const std::vector<int64_t> rows = RowsOnShards(*plan, tables.size());
+    for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i], tables[i].rows) << i;
+    double most = 0, sum = 0;
+    for (const ShardLoad& load : plan->loads) most = std::max(most, load.table_bytes), sum += load.table_bytes;
+    EXPECT_LT(most, 1.6 * sum / static_cast<double>(shards)) << shards;
+    EXPECT_GE(plan->WorstUs(), plan->ExpectedUs());
+  }
+}
+
+TEST(ShardPlan, SmallTablesAndThoseThatMustStay) {
+  std::vector<TableDemand> tables = {Table("large", 100000), Table("small", 10), Table("stays", 100000)};
+  tables[2].stays = "it is an output";
+  ShardPlanOptions options = Options(1);
+  options.least_bytes = 1 << 20;
+  const auto plan = PlanShards(tables, options);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(RowsOnShards(*plan, 3), (std::vector<int64_t>{100000, 0, 0}));
+  ASSERT_EQ(plan->kept.size(), 2u);
+  EXPECT_EQ(plan->kept[1].why, "it is an output");
+}
+
+TEST(ShardPlan, ATableLargerThanAShardIsCut) {
+  ShardPlanOptions options = Options(4);
+  options.most_bytes = 256 * 30000;
+  const std::vector<TableDemand> tables = {Table("huge", 100000)};
+  const auto plan = PlanShards(tables, options);
+  ASSERT_TRUE(plan) << plan.error().message;
+  for (const ShardLoad& load : plan->loads) EXPECT_LE(load.table_bytes, options.most_bytes);
+  EXPECT_EQ(RowsOnShards(*plan, 1), std::vector<int64_t>{100000});
+
+  options.most_bytes = 256 * 20000;
+  const auto full = PlanShards(tables, options);
+  ASSERT_FALSE(full);
+  EXPECT_NE(full.error().message.find("--shard-memory"), std::string::npos) << full.error().message;
+
+  std::vector<TableDemand> whole = tables;
+  whole[0].stays_whole = "a maximum reads it";
+  const auto uncut = PlanShards(whole, options);
+  ASSERT_FALSE(uncut);
+  EXPECT_NE(uncut.error().message.find("a maximum reads it"), std::string::npos) << uncut.error().message;
+}
+
+// A tenth of the rows has nearly all look-ups: they must not all be on one shard.
+TEST(ShardPlan, AProfileSpreadsTheTraffic) {
+  std::vector<TableDemand> tables = {Table("skewed", 100000, 100000)};
+  for (int64_t i = 0; i < 100000; ++i) tables[0].rows_looked_up.push_back(i < 90000 ? i / 9 : i);
+  const auto plan = PlanShards(tables, Options(4));
+  ASSERT_TRUE(plan);
+  for (const auto& parts : plan->shards) {
+    for (const PlannedPart& part : parts) EXPECT_LT(tables[0].Traffic(part.first_row, part.end_row), 0.5);
+  }
+  EXPECT_EQ(RowsOnShards(*plan, 1), std::vector<int64_t>{100000});
+}
+
+TEST(ShardPlan, TooFewTablesForTheShards) {
+  std::vector<TableDemand> tables = {Table("only", 3)};
+  tables[0].stays_whole = "a maximum reads it";
+  const auto plan = PlanShards(tables, Options(2));
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().message, "--shards 2: only 1 table can be put on shards");
+}
+
+}  // namespace
+}  // namespace fusec
