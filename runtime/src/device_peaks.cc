@@ -57,6 +57,7 @@ StatusOr<DevicePeaks> PeaksOf(Device& device) {
   if (const auto* cuda = dynamic_cast<const CudaDevice*>(&device)) {
     return CudaPeaks(cuda->context());
   }
+  if (device.has_device_memory()) return DevicePeaks{};  // of several GPUs
   return CpuPeaks();
 }
 

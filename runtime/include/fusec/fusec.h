@@ -76,7 +76,8 @@ FUSEC_API size_t fusec_dtype_bytes(fusec_dtype dtype);
 /* Loads the folder that `fusec MODEL.onnx -o FOLDER` wrote: reads and checks its files, and on a GPU
  * copies the weights there, once however many contexts follow.
  * device: "cpu", "cuda" (the first GPU), "cuda:1", or NULL for a GPU where the artifact and the
- * machine have one, else the CPU. An artifact without machine code for this GPU is compiled by NVRTC
+ * machine have one, else the CPU. A sharded artifact (`fusec shard`) takes several GPUs, "cuda:0,1,2,3": its parts
+ * take turns on them, and memory on the device is that of the first. An artifact without machine code for this GPU is compiled by NVRTC
  * (seconds, the first time). Fork before, not after: CUDA does not work in the child of a process
  * that used it, and threads of OpenMP not once the parent has run with several.
  * program: set to NULL if it fails. The caller owns it: fusec_unload. */

@@ -16,7 +16,8 @@ std::unique_ptr<Graph> ParseOrFail(const std::string& body) {
   return graph ? std::move(*graph) : std::make_unique<Graph>();
 }
 
-constexpr const char* kHead = R"(graph @g(%ids: i64[batch, 20], %item: i64[batch], %weights: f32[batch, 20, 1], %x: f32[batch, 4]) symbols(batch in 1..4096) {
+constexpr const char* kHead = R"(graph @g(%ids: i64[batch, 20],
+         %item: i64[batch], %weights: f32[batch, 20, 1], %x: f32[batch, 4]) symbols(batch in 1..4096) {
   %table = constant() payload "0123456789abcdef0123456789abcdef" : f32[1000, 8]
 )";
 
