@@ -83,6 +83,10 @@ Status CheckIds(const std::string& table, const RowUpdate& update) {
 StatusOr<std::unique_ptr<Program>> Program::Load(const std::string& path, const char* device) {
   if (device) FUSEC_RT_TRY(ParseDevice(device));  // before files are read
   FUSEC_RT_TRY(CheckSignature(path));
+  return LoadPart(path, device);
+}
+
+StatusOr<std::unique_ptr<Program>> Program::LoadPart(const std::string& path, const char* device) {
   FUSEC_RT_ASSIGN(auto artifact, Artifact::Open(path));
   FUSEC_RT_ASSIGN(auto ordinals, ChooseDevice(device, *artifact));
   FUSEC_RT_ASSIGN(auto chosen, CreateDevice(*artifact, std::move(ordinals)));
@@ -98,8 +102,12 @@ Status Program::CanLoad(const std::string& path, const char* device) {
 }
 
 Status Program::UpdateWeights(const std::string& path) {
-  const std::lock_guard lock(updates_);
   FUSEC_RT_TRY(CheckSignature(path));
+  return UpdateWeightsOfPart(path);
+}
+
+Status Program::UpdateWeightsOfPart(const std::string& path) {
+  const std::lock_guard lock(updates_);
   FUSEC_RT_ASSIGN(auto weights, Artifact::Open(path));
   FUSEC_RT_TRY(CheckSameProgram(manifest(), weights->manifest(), path));
   std::vector<ConstantPart> kept;

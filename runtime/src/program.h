@@ -20,11 +20,14 @@ class Program {
   // `device`: "cpu", "cuda", "cuda:N", "cuda:N,N" of a sharded one, or null for a GPU where the artifact and the machine have
   // one, else the CPU.
   static StatusOr<std::unique_ptr<Program>> Load(const std::string& path, const char* device);
+  // The same without asking for a signature: of a part of an artifact that has one.
+  static StatusOr<std::unique_ptr<Program>> LoadPart(const std::string& path, const char* device);
   // The error of Load that does not depend on the weights, if there is one.
   static Status CanLoad(const std::string& path, const char* device);
   // Other weights for all contexts: those of the artifact at `path`, which must be the same
   // program. Runs go on meanwhile.
   Status UpdateWeights(const std::string& path);
+  Status UpdateWeightsOfPart(const std::string& path);  // likewise
   // Puts rows into a table (fusec_update_rows); the memory is as fusec.h says.
   Status UpdateRows(const char* table, RowUpdate update, fusec_dtype row_dtype);
   // The cache of a table's rows (fusec_table_cache), and loading it (fusec_warm_table) with the

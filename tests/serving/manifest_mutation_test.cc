@@ -203,15 +203,16 @@ TEST_P(ManifestMutation, IsRefusedOrRight) {
   setenv("FUSEC_ONEDNN", "0", 1);
   const std::string folder =
       fs::temp_directory_path() / ("fusec_mutants_" + std::to_string(getpid()));
-  RunFusec(std::string(GetParam().verb) + FUSEC_SOURCE_DIR "/" + GetParam().model + " -o " + folder +
-           GetParam().flags + " --target cpu --cpu-level x86-64-v3 >/dev/null 2>&1");
+  RunFusec(std::string(GetParam().verb) + FUSEC_SOURCE_DIR "/" + GetParam().model + " -o " +
+           folder + GetParam().flags + " --target cpu --cpu-level x86-64-v3 >/dev/null 2>&1");
   const std::string path = folder + "/manifest.json";
   Json manifest = Json::parse(std::ifstream(path));
   manifest.erase("hash");
   const Call call(manifest, 3);
   ASSERT_EQ(call.Try(folder, true), Call::kRight);
   std::vector<Mutant> mutants;
-  for (const char* part : {"symbols", "inputs", "outputs", "buffers", "index_sites", "targets", "tables"}) {
+  for (const char* part :
+       {"symbols", "inputs", "outputs", "buffers", "index_sites", "targets", "tables"}) {
     if (manifest.contains(part))
       AddMutants(manifest, Json::json_pointer("/" + std::string(part)), mutants);
   }

@@ -59,7 +59,7 @@ class ShardedDevice : public Device {
           steps[i].folder + "/manifest.json"));  // which has the hashes of the others
       ProgramPart part;
       FUSEC_RT_ASSIGN(part.program,
-                      Program::Load(folder, DeviceName(program_.ordinals, i).c_str()));
+                      Program::LoadPart(folder, DeviceName(program_.ordinals, i).c_str()));
       part.step = &steps[i];
       FUSEC_RT_TRY(CheckPart(part, folder));
       program_.parts.push_back(std::move(part));
@@ -161,8 +161,8 @@ class ShardedDevice : public Device {
   Device& home() const { return program_.parts.back().program->device(); }
 
   Status UpdatePart(size_t part, const std::string& path) {
-    return program_.parts[part].program->UpdateWeights(path + "/" +
-                                                       program_.parts[part].step->folder);
+    return program_.parts[part].program->UpdateWeightsOfPart(path + "/" +
+                                                             program_.parts[part].step->folder);
   }
 
   // That each row of a table is in one part, which has so many.
