@@ -11,6 +11,13 @@ namespace fusec {
 
 namespace {
 
+// Each reduction that waits for another is one more pass over the row, which makes anew what the
+// passes before it made: a kernel's text and time grow with the square of the number of passes.
+// A softmax and a layer normalization have two each.
+constexpr int kMostPasses = 8;
+// Ops of one kernel: planners follow them by recursion, and this pass tries them one by one.
+constexpr size_t kMostOps = 256;
+
 bool IsElementwise(const Node& node) {
   if (Folds(node)) return false;  // every pass over the row would fold again
   const OpClass op_class = GetOpDef(node.kind).op_class;
@@ -55,7 +62,7 @@ class RowGroup {
       for (const auto& node : graph_.nodes) {
         if (nodes_.count(node.get()) || !MayJoin(*node)) continue;
         nodes_.insert(node.get());
-        if (IsConvex(graph_, nodes_) && IsLegal())
+        if (WhyTooLong().empty() && IsConvex(graph_, nodes_) && WhyIllegal().empty())
           grew = true;
         else
           nodes_.erase(node.get());
@@ -123,14 +130,34 @@ class RowGroup {
               "its other readers in the same kernel"};
     }
     nodes_.insert(&node);
+    const std::string too_long = WhyTooLong();
     const bool convex = IsConvex(graph_, nodes_);
     const std::string why = convex ? WhyIllegal() : "";
     nodes_.erase(&node);
+    if (!too_long.empty()) return {too_long, "longer kernels"};
     if (!convex) return {kBetween, kBetweenNeeded};
     return {why, "a kernel that waits until all rows are reduced"};
   }
 
-  bool IsLegal() const { return WhyIllegal().empty(); }
+  // Why the group would be too long for one kernel; empty if it is not.
+  std::string WhyTooLong() const {
+    if (nodes_.size() > kMostOps)
+      return std::to_string(kMostOps) + " ops are in that kernel already";
+    DenseMap<const Node*, int> passes;  // that must have ended before a node's result is known
+    for (const auto& node : graph_.nodes) {
+      if (!nodes_.count(node.get())) continue;
+      int& ended = passes[node.get()] = 0;
+      for (const Value* operand : node->operands) {
+        const auto found = operand ? passes.find(operand->producer) : passes.end();
+        if (found != passes.end()) ended = std::max(ended, found->second);
+      }
+      if (IsReduction(*node) && ++ended > kMostPasses) {
+        return std::to_string(kMostPasses) +
+               " reductions that wait for one another are in that kernel already";
+      }
+    }
+    return "";
+  }
 
   std::string WhyIllegal() const {
     const std::string other_row = "it reads reduced values of other rows";

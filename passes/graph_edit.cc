@@ -105,16 +105,18 @@ bool RemoveDeadNodes(Graph& graph) {
   auto uses = graph.CountUses();
   bool changed = false;
   for (size_t i = graph.nodes.size(); i-- > 0;) {
-    const Node& node = *graph.nodes[i];
-    const bool read = std::any_of(node.results.begin(), node.results.end(),
+    std::unique_ptr<Node>& node = graph.nodes[i];
+    const bool read = std::any_of(node->results.begin(), node->results.end(),
                                   [&](const auto& result) { return uses[result.get()] > 0; });
     if (read) continue;
-    for (const Value* operand : node.operands) {
+    for (const Value* operand : node->operands) {
       if (operand) --uses[operand];
     }
-    graph.nodes.erase(graph.nodes.begin() + static_cast<int64_t>(i));
+    node.reset();
     changed = true;
   }
+  graph.nodes.erase(std::remove(graph.nodes.begin(), graph.nodes.end(), nullptr),
+                    graph.nodes.end());
   return changed;
 }
 

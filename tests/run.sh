@@ -11,7 +11,8 @@
 #                                     all kernels of products and all faults of them by the emulation of a GPU; a tenth of the graphs
 #                                     by every kernel that may be tried, and by the text for GPUs; and as many random
 #                                     sequences of runs on a CUDA driver of our own; 20,000 random ONNX models; all mutants of manifests;
-#                                     rows of --batch-invariant models in all batches of 1 to 300; then tests/python/nightly.sh
+#                                     rows of --batch-invariant models in all batches of 1 to 300; graphs of 100,000 nodes;
+#                                     then tests/python/nightly.sh
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/.setup/setup.sh"
@@ -60,6 +61,7 @@ case ${1:-} in
     --models "${FUSEC_FUZZ_MODELS:-20000}" --keep "$folder/fuzz"
   FUSEC_TEST_MUTANTS=all nice -n 19 "$folder/tests/serving_tests" --gtest_filter='*ManifestMutation*'
   FUSEC_TEST_BATCHES=all nice -n 19 "$folder/tests/end_to_end_tests" --gtest_filter='*BatchInvariance*'
+  FUSEC_TEST_GRAPHS=large nice -n 19 "$folder/tests/end_to_end_tests" --gtest_filter='LargeGraph.*'
   exec nice -n 19 "$root/tests/python/nightly.sh"
   ;;
 *)
