@@ -55,6 +55,20 @@ class Verbs : public testing::Test {
 };
 std::string Verbs::folder_, Verbs::artifact_;
 
+TEST_F(Verbs, VerifyPlantsSpecialValues) {
+  const Json json = FusecJson({"verify", artifact_, "--model", kModels + "lora_mlp.dynamo.onnx",
+                               "--special-values", "--json", "--dim", "s77=64"});
+  EXPECT_TRUE(json["pass"]);
+  ASSERT_EQ(json["outputs"].size(), 2u);
+  EXPECT_EQ(json["outputs"][0]["planted"], "NaN, zeros, denormals");
+  EXPECT_EQ(json["outputs"][0]["left_out"], 0);
+  EXPECT_EQ(json["outputs"][1]["planted"], "infinities, greatest");
+  // About half of the rows have one, and all that they give depends on it.
+  EXPECT_GT(json["outputs"][1]["left_out"], 16 * 4);
+  EXPECT_LT(json["outputs"][1]["left_out"], 48 * 4);
+  ExpectError({"verify", artifact_, "--special-values", "--per-fusion"}, 2, "excludes");
+}
+
 TEST_F(Verbs, RunWritesWhatItComputed) {
   const std::string out = folder_ + "/out";
   const ChildResult child = Fusec({"run", artifact_, "--random", "--seed", "3", "--output", out});

@@ -320,6 +320,9 @@ class Reports(Quiet):
         kernels = artifact("pair").verify(per_fusion=True, dims={"batch": 3}, device="cpu")
         self.assertTrue(all(output.kernel for output in kernels.outputs))
         self.assertIn(kernels.outputs[0].kernel, kernels._repr_html_())
+        special = artifact("pair").verify(model=model("pair"), special_values=True, dims={"batch": 64}, device="cpu")
+        self.assertTrue(special.passed)
+        self.assertEqual(len(special.outputs), 2 * len(artifact("pair").verify(model=model("pair"), dims={"batch": 64}, device="cpu").outputs))
 
     def test_stored_tables(self):
         folder = str(FOLDER / "stored")

@@ -126,6 +126,14 @@ Command DeclareVerify(CLI::App& app) {
                "find the kernel or the pass that makes an answer wrong, and the flag that cures it")
       ->excludes(per_fusion)
       ->excludes(json);
+  app.add_flag(
+         "--special-values", flags->special_values,
+         "put NaN, denormals and zeros of both signs into every second row of the inputs, then "
+         "infinities and the greatest numbers, and compare what is promised of them")
+      ->excludes(per_fusion)
+      ->excludes("--bisect")
+      ->excludes("--drift-bound")
+      ->excludes("--labels");
   app.footer(
       "example: fusec verify models/lora_mlp.ts.onnx --dim batch=1,64\n"
       "         fusec verify lora --per-fusion --device cuda\n"

@@ -155,6 +155,7 @@ Result<int> RunVerify(const VerifyFlags& flags) {
   FUSEC_TRY(CheckDriftFlags(flags));
   if (flags.per_fusion) return RunVerifyPerFusion(flags);
   if (flags.bisect) return RunVerifyBisect(flags);
+  if (flags.special_values) return RunVerifySpecialValues(flags);
   CatchInterrupts();
   FUSEC_ASSIGN(const std::string folder, MakeTemporaryFolder());
   const TemporaryFolder cleanup(folder);

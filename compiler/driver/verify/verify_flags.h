@@ -21,7 +21,7 @@ struct VerifyFlags {
   // and the labels of scores.
   std::optional<double> drift_bound;
   std::string labels;
-  bool per_fusion = false, bisect = false, json = false;
+  bool per_fusion = false, bisect = false, special_values = false, json = false;
 };
 
 }  // namespace fusec

@@ -14,4 +14,11 @@ Result<int> RunVerifyPerFusion(const VerifyFlags& flags);
 // difference.
 Result<int> RunVerifyBisect(const VerifyFlags& flags);
 
+// `fusec verify --special-values` plants one special value into about every second row of the float
+// inputs. NaN, zeros of both signs and denormals: all elements are compared with the interpreter's.
+// Infinities and the greatest numbers: what they give where they are read depends on the order of
+// sums, so elements that depend on them, by the interpreter, are left out, and all others must be
+// what they are without them. The exit code is 1 if there is a difference.
+Result<int> RunVerifySpecialValues(const VerifyFlags& flags);
+
 }  // namespace fusec

@@ -247,6 +247,7 @@ def verify(
     inputs: Path | None = None,
     seed: int | None = None,
     ids: str | None = None,
+    special_values: bool = False,
     freeze: Mapping[str, Any] | None = None,
     matmul_precision: str | None = None,
     index_policy: str | None = None,
@@ -271,6 +272,7 @@ def verify(
 
     subject: an artifact or a model. model: the model that the artifact was made from. dims: sizes to try, in elements:
     {"batch": [1, 64]}. inputs: a file .npz in place of random data. seed, ids ("uniform" or "zipf"): of the random data.
+    special_values: compare instead what is promised of NaN, zeros, denormals, infinities and the greatest numbers in the inputs.
     per_fusion: compares every kernel alone with its unfused ops, which needs no model. drift_bound: where tables are stored in fewer bits,
     how far an output may be from that of the model with its own tables. labels: an array or a file .npy with the true class of every score
     of `inputs`, 0 or 1, for the AUC. The other flags are those of fusec.compile.
@@ -284,6 +286,7 @@ def verify(
             "inputs": inputs,
             "seed": seed,
             "ids": ids,
+            "special_values": special_values,
             "freeze": _frozen(freeze, temporary),
             "matmul_precision": matmul_precision,
             "index_policy": index_policy,
