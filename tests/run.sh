@@ -45,7 +45,7 @@ case ${1:-} in
   ;;
 --nightly)
   "$0" --sanitize-compiler
-  build_fusec "$folder" fusec property_tests serving_tests end_to_end_tests model_judge
+  build_fusec "$folder" fusec property_tests passes_tests unit_tests serving_tests end_to_end_tests model_judge index_claims
   command -v chromium >/dev/null || apt-get install -y -q --no-install-recommends chromium
   "$deps/venv/bin/python" "$root/tests/report/check_browser.py" "$folder/fusec"
   export FUSEC_PROPERTY_RUNS=${FUSEC_PROPERTY_RUNS:-10000}
@@ -59,6 +59,7 @@ case ${1:-} in
   nice -n 19 "$folder/tests/serving_tests" --gtest_filter='RandomRuns.*'
   nice -n 19 "$deps/venv/bin/python" "$root/tests/fuzz/run.py" --seed "${FUSEC_FUZZ_SEED:-$(($(date +%s) / 86400))}" \
     --models "${FUSEC_FUZZ_MODELS:-20000}" --keep "$folder/fuzz"
+  nice -n 19 "$root/tests/fuzz/night.sh" "$folder"
   FUSEC_TEST_MUTANTS=all nice -n 19 "$folder/tests/serving_tests" --gtest_filter='*ManifestMutation*'
   FUSEC_TEST_BATCHES=all nice -n 19 "$folder/tests/end_to_end_tests" --gtest_filter='*BatchInvariance*'
   FUSEC_TEST_GRAPHS=large nice -n 19 "$folder/tests/end_to_end_tests" --gtest_filter='LargeGraph.*'

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# The judges that need tools of their own, for the nightly run: proofs by Z3 (.deps/z3), and faults that are put into passes and planners,
+# whose table is FOLDER/faults.md then.
+#
+#   usage: tests/fuzz/night.sh FOLDER    the build folder
+set -euo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+folder=$(cd "${1:?usage: tests/fuzz/night.sh FOLDER}" && pwd)
+source "$root/.setup/setup.sh"
+status=0
+
+seed=${FUSEC_FUZZ_SEED:-$(($(date +%s) / 86400))}
+if [ "$(cat "$deps/z3.stamp" 2>/dev/null)" != "$Z3_SOLVER_VERSION" ]; then
+  /usr/bin/python3 -m venv "$deps/z3"
+  "$deps/z3/bin/pip" install -q --disable-pip-version-check "z3-solver==$Z3_SOLVER_VERSION"
+  echo "$Z3_SOLVER_VERSION" >"$deps/z3.stamp"
+fi
+"$deps/z3/bin/python" "$root/tests/fuzz/proofs/prove.py" --program "$folder/tests/fuzz/index_claims" --seed "${seed}0000" --expressions 5000 ||
+  status=1
+
+"$deps/venv/bin/python" "$root/tests/fuzz/faults/run.py" --build "$folder" --table "$folder/faults.md" || status=1
+exit $status
